@@ -103,7 +103,7 @@ func (x *exchange) afford(ctx context.Context) error {
 	if x.ownKeysPay(x.Order) {
 		return x.holdNothing(ctx)
 	}
-	err := x.allot(ctx, x.Request.InputTokens, x.worst(x.Order))
+	err := x.allot(ctx, x.safeTokens(x.Order), x.worst(x.Order))
 	if err == nil {
 		err = x.reserve(ctx)
 	}

@@ -183,7 +183,7 @@ func (x *exchange) passthrough(ctx context.Context, d stream.Client, bodyless bo
 		Header: x.idHeaders(), Redactor: x.Redactor(), Sink: (*passthroughSink)(x),
 	}
 	if !bodyless {
-		r.Body = func() ([]byte, error) { return x.receive(d) }
+		r.Body = func() ([]byte, error) { return x.receive(d, x.Config.MaxBody) }
 	}
 	return x.gw.resources.Serve(ctx, d, &r)
 }

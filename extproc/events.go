@@ -104,11 +104,14 @@ const (
 const nameVenice = "venice"
 
 type cacheStats struct {
-	RequestID string      `json:"request_id"`
-	Subsystem string      `json:"subsystem"`
-	Cached    int64       `json:"cached_tokens"`
-	Total     int64       `json:"total_tokens"`
-	Savings   policy.Pico `json:"savings_usd"` // by the provider's prices, against the same tokens uncached
+	RequestID string            `json:"request_id"`
+	Provider  policy.ProviderID `json:"provider"`
+	Model     policy.ModelID    `json:"model"`
+	Written   int64             `json:"cache_write_tokens"`
+	Subsystem string            `json:"subsystem"`
+	Cached    int64             `json:"cached_tokens"`
+	Total     int64             `json:"total_tokens"`
+	Savings   policy.Pico       `json:"savings_usd"` // by the provider's prices, against the same tokens uncached; below zero where only the premium was paid
 }
 
 type reasoningExtracted struct {
@@ -130,8 +133,10 @@ func (x *exchange) tellAnswer(a *answer, u *chat.Usage) {
 	if !x.gw.Events.On() {
 		return
 	}
-	if u.Cached > 0 {
-		x.gw.Events.Emit(eventCacheStats, x.Principal.Account, cacheStats{x.ID, x.Hints.Subsystem, u.Cached, u.TotalInput(), x.bill.CacheSaved()})
+	if written := u.CacheWrite + u.CacheWrite1h; u.Cached+written > 0 {
+		x.gw.Events.Emit(eventCacheStats, x.Principal.Account, cacheStats{
+			x.ID, a.res.Provider, a.res.Model, written, x.Hints.Subsystem, u.Cached, u.TotalInput(), x.bill.CacheSaved(),
+		})
 	}
 	venice := x.Config.Providers[a.res.Provider].Adapter.Name() == nameVenice
 	if u.Searches > 0 {

@@ -10,10 +10,12 @@ import (
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/conversation"
+	"bardo.money/gateway/extproc/governor"
 	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/request"
 	"bardo.money/gateway/extproc/review"
+	"bardo.money/gateway/extproc/savings"
 	"bardo.money/gateway/extproc/upload"
 	"bardo.money/gateway/internal/fault"
 )
@@ -35,6 +37,12 @@ type exchange struct {
 	endProbation func()     // frees the trial of a provider in trouble; nil for none
 	bill         meter.Bill // limits, reservation, calls and charge
 
+	saved       []savings.Saved // what the layers saved on the calls so far
+	roundsOf    string          // the layer whose tools the model called, so that the request has several rounds
+	roundOutput int64           // tokens of the answer of the last round
+	choice      governor.Choice // of the governor
+	requestSize int             // bytes of the request before the layers changed it; for the governor
+
 	stored    *cache.Entry // the answer, if it came from the cache
 	fast      bool         // a cached answer is streamed without pauses
 	fullChain bool         // the answer has its reasoning in a member of its own
@@ -43,6 +51,7 @@ type exchange struct {
 	native  nativeState
 	current *answer // the last one that began; nil for none
 
+	task        string            // what the request is for: the agent's tick type or subsystem, else the inferred task
 	turn        conversation.Turn // of a conversation whose model the gateway chooses
 	profileTold bool              // the event of the profile was emitted
 

@@ -23,6 +23,7 @@ import (
 	"bardo.money/gateway/extproc/cors"
 	"bardo.money/gateway/extproc/deferred"
 	"bardo.money/gateway/extproc/endpoint"
+	"bardo.money/gateway/extproc/governor"
 	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/passthrough"
 	"bardo.money/gateway/extproc/probe"
@@ -52,7 +53,7 @@ type Health interface {
 	State(p policy.ProviderID) string
 }
 
-// Deps are what a gateway works with. All but Draining, Checks, Finished, Events and Deferred are required.
+// Deps are what a gateway works with. All but Draining, Checks, Finished, Events, Deferred and Governor are required.
 type Deps struct {
 	Verifier auth.Verifier
 	Limiter  *quota.Limiter
@@ -66,8 +67,9 @@ type Deps struct {
 	Draining func() bool              // /readyz answers 503 while it is true; nil means never
 	Checks   func() []api.ReadyDetail // of /readyz?verbose; may be nil
 	Finished *event.Feed[record.Finished]
-	Events   *event.Sink       // may be nil
-	Deferred *deferred.Service // of requests that are answered later; nil: none are
+	Events   *event.Sink        // may be nil
+	Deferred *deferred.Service  // of requests that are answered later; nil: none are
+	Governor *governor.Governor // of the layers; nil: there is none
 
 	Questions *semantic.Index // whose answers are stored; required, as Answers is
 }
@@ -102,6 +104,11 @@ func New(rt *runtime.Config, d Deps) *Gateway {
 	g.meter = meter.New(d.Limiter, d.Ledger, budget.NewMeter(budget.Options{Spent: g.spentByAgent}))
 	g.api = api.Server{
 		Ledger: d.Ledger, Limiter: d.Limiter, Answers: d.Answers, Questions: d.Questions, State: g.state, Quarantine: &g.gone, Reasonings: &g.reasonings, Draining: g.Draining, Checks: d.Checks,
+		Rated: g.rated,
+	}
+	if g.Governor != nil {
+		g.Governor.Changed = g.knobChanged
+		g.Governor.Configure(rt.Governor)
 	}
 	g.resources = passthrough.Server{Ledger: d.Ledger, Health: d.Health, Egress: d.listener(), Log: d.Log}
 	if d.Deferred != nil {
@@ -119,6 +126,9 @@ func (g *Gateway) state(p policy.ProviderID) string { return g.Health.State(p) }
 func (g *Gateway) Use(rt *runtime.Config) {
 	for id, p := range g.runtime.Load().Providers {
 		rt.Providers[id].Ring.Inherit(p.Ring)
+	}
+	if g.Governor != nil {
+		g.Governor.Configure(rt.Governor)
 	}
 	g.runtime.Store(rt)
 }

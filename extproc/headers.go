@@ -136,7 +136,7 @@ func (s *summary) headers(h header.List) header.List {
 		cost.Value = s.Charged.String()
 	}
 	h = append(h, cost)
-	if s.x.stored != nil {
+	if s.x.stored != nil || len(s.Savings) > 0 {
 		h = append(h, header.Field{Name: "x-bardo-savings", Value: s.Saved.String()})
 	}
 	h = s.x.bill.Payer().Headers(h)

@@ -2,6 +2,7 @@ package extproc
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -390,6 +391,7 @@ func (x *exchange) continued(a *answer) (*chat.Request, error) {
 		if !res.IsError {
 			x.gw.Metrics.LayerCalled(res.Layer)
 		}
+		x.roundsOf = cmp.Or(x.roundsOf, res.Layer)
 		results[i] = wire.CallResult{ID: calls[i].ID, Name: calls[i].Name, Text: res.Text, IsError: res.IsError}
 	}
 	return x.Dialect.(wire.Continuer).Continue(x.Request, body, results) //nolint:forcetypeassert // see mayCall

@@ -1,6 +1,7 @@
 package extproc
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -44,7 +45,7 @@ func (x *exchange) prepare(ctx context.Context) error {
 	case x.Answer != nil:
 		return x.allot(ctx, 0, 0)
 	case x.trace.Cache == record.CacheCoalesced:
-		return x.allot(ctx, x.Request.InputTokens, x.worst(x.Found))
+		return x.allot(ctx, x.safeTokens(x.Found), x.worst(x.Found))
 	}
 	if err := x.order(); err != nil {
 		return err
@@ -62,6 +63,7 @@ func (x *exchange) runLayers(ctx context.Context) error {
 		return nil
 	}
 	x.NoRounds = !x.mayCall()
+	x.govern()
 	if err := x.Config.Pipeline.Request(ctx, &x.Exchange); err != nil {
 		return err
 	}
@@ -76,6 +78,7 @@ func (x *exchange) runLayers(ctx context.Context) error {
 func (x *exchange) decide(ctx context.Context) error {
 	f := hint.Facts(x.Request, int64(x.Request.MaxTokens))
 	built := x.Config.Needs(&x.Hints, &f, &x.Principal)
+	x.task = cmp.Or(x.Hints.TickType, x.Hints.Subsystem, built.Task.Name)
 	x.turn = x.gw.turnOf(x.Request, &x.Hints, &x.Principal, &built)
 	built.Stay(x.gw.conversations.Find(&x.turn))
 	d := x.Config.Resolver.Decide(&built.Intent)

@@ -106,14 +106,7 @@ func (x *exchange) admit(ctx context.Context, d stream.Client, e endpoint.Endpoi
 // admitted answers a caller who may be served.
 func (x *exchange) admitted(ctx context.Context, d stream.Client, e endpoint.Endpoint, bodyless bool) error {
 	if e.Local != nil {
-		r, err := e.Local(&x.gw.api, ctx, &api.Caller{Principal: x.Principal, Head: &x.Head, Catalog: x.Config.Resolver, Local: x.Config.Embeddings.Local})
-		if err != nil {
-			return err
-		}
-		if !r.Header.Has("x-request-id") { // the answer to another request has that one's
-			r.Header = append(r.Header, x.idHeaders()...)
-		}
-		return x.reply(d, r)
+		return x.answerLocally(ctx, d, &e, bodyless)
 	}
 	if err := x.parseHeaders(); err != nil {
 		return err
@@ -137,6 +130,24 @@ func (x *exchange) admitted(ctx context.Context, d stream.Client, e endpoint.End
 		return d.Leave(func() error { return x.routeAndCall(ctx, d) })
 	}
 	return x.routeAndCall(ctx, d)
+}
+
+// answerLocally answers a request to one of the gateway's own endpoints.
+func (x *exchange) answerLocally(ctx context.Context, d stream.Client, e *endpoint.Endpoint, bodyless bool) (err error) {
+	c := api.Caller{Principal: x.Principal, Head: &x.Head, Catalog: x.Config.Resolver, Local: x.Config.Embeddings.Local}
+	if e.MaxBody > 0 {
+		if c.Body, err = x.readBodyUpTo(d, bodyless, e.MaxBody); err != nil {
+			return err
+		}
+	}
+	r, err := e.Local(&x.gw.api, ctx, &c)
+	if err != nil {
+		return err
+	}
+	if !r.Header.Has("x-request-id") { // the answer to another request has that one's
+		r.Header = append(r.Header, x.idHeaders()...)
+	}
+	return x.reply(d, r)
 }
 
 // routeAndCall decides who serves the request, and has it served.
@@ -223,17 +234,22 @@ func (x *exchange) identify(ctx context.Context) error {
 
 // readBody reads the body of a request that needs one. The error is a fault.
 func (x *exchange) readBody(d stream.Client, bodyless bool) ([]byte, error) {
+	body, err := x.readBodyUpTo(d, bodyless, x.Config.MaxBody)
+	if err == nil {
+		x.gw.served.Add(1)
+	}
+	return body, err
+}
+
+// readBodyUpTo is readBody for a body of at most so many bytes.
+func (x *exchange) readBodyUpTo(d stream.Client, bodyless bool, most int64) ([]byte, error) {
 	if bodyless {
 		return nil, fault.Newf(fault.InvalidRequest, "the request has no body")
 	}
 	if enc := x.Head.Header.Get("content-encoding"); enc != "" && enc != "identity" {
 		return nil, fault.Newf(fault.UnsupportedMedia, "content-encoding %q is not supported: send the body uncompressed", enc)
 	}
-	body, err := x.receive(d)
-	if err == nil {
-		x.gw.served.Add(1)
-	}
-	return body, err
+	return x.receive(d, most)
 }
 
 // read reads the request's body and decodes it in one pass.
@@ -257,12 +273,12 @@ func (x *exchange) read(d stream.Client, e endpoint.Endpoint, bodyless bool) err
 	return x.ParseBodyHints()
 }
 
-// receive reads the request's body, which stays valid until the exchange is closed.
-func (x *exchange) receive(d stream.Client) ([]byte, error) {
+// receive reads the request's body of at most so many bytes, which stays valid until the exchange is closed.
+func (x *exchange) receive(d stream.Client, most int64) ([]byte, error) {
 	t := &x.Config.Timeouts
 	x.body = upload.Body{
 		Memory: &x.gw.bodies, TimeoutReply: x.uploadTimeout,
-		Limits: upload.Limits{Body: x.Config.MaxBody, Bodies: x.Config.MaxBodies, Idle: t.UploadIdle, Total: t.UploadTotal},
+		Limits: upload.Limits{Body: min(most, x.Config.MaxBody), Bodies: x.Config.MaxBodies, Idle: t.UploadIdle, Total: t.UploadTotal},
 	}
 	body, err := x.body.Receive(d, &x.Head)
 	if err != nil {

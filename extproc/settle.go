@@ -47,6 +47,9 @@ func (x *exchange) settle(ctx context.Context, a *answer, outcome string) (*summ
 	}
 	total := x.bill.Total()
 	s.Usage, s.Cost, s.Charged, s.By = total.Usage, total.Cost, total.Charged, x.billed(a)
+	if outcome == record.OK {
+		s.Savings, s.Saved = x.allSaved(&s.By)
+	}
 	if outcome == record.OK || outcome == record.Invalid || outcome == record.Cancelled && a != nil && a.content {
 		x.served(a, outcome)
 	}
@@ -146,6 +149,7 @@ func (x *exchange) served(a *answer, outcome string) {
 	x.notifyLayers(a)
 	if outcome == record.OK {
 		x.gw.meter.Learn(&a.res, a.count.Reported.Output, time.Since(a.began))
+		x.learnTokens(a)
 	}
 }
 
@@ -164,7 +168,7 @@ func (s *summary) book(ctx context.Context, t *meter.Total) error {
 	r, err := x.bill.Settle(ctx, t, ledger.Charge{
 		Tokens:   ledger.Tokens(s.Tokens()),
 		Provider: s.By.Provider, Model: s.By.Model, Subsystem: x.Hints.Subsystem, Status: s.Outcome, Record: s.record(), At: x.Started,
-		Agent: x.Hints.GolemID, Part: budget.PartOf(x.Hints.Subsystem).String(),
+		Agent: x.Hints.GolemID, Part: budget.PartOf(x.Hints.Subsystem).String(), Savings: s.Savings,
 	})
 	if err != nil {
 		return err
@@ -248,6 +252,7 @@ func (x *exchange) count() {
 		x.gw.Metrics.LayerDone(x.Log[i].Layer, x.Log[i].Took)
 	}
 	t.Count(x.gw.Metrics, &r)
+	x.governed()
 	if t.Cache == record.CacheMiss {
 		x.Cache.Miss()
 	}
@@ -291,6 +296,7 @@ func (x *exchange) billAnswer(a *answer, u chat.Usage) {
 	if x.bill.Add(&a.res, u) {
 		x.reportCapped(&a.res, &u)
 	}
+	x.noteSaved(&a.res, &u)
 }
 
 // total is the usage to bill. What the provider did not report is estimated from the events.
@@ -375,6 +381,7 @@ func (s *summary) record() []byte {
 	x := s.x
 	r := record.Request{
 		RequestID: x.ID, Dialect: x.Request.Dialect, Stream: x.Request.Stream, Path: x.pathName(), RequestedModel: x.RequestedModel(), Subsystem: x.Hints.Subsystem,
+		Task: x.task, Regime: x.Hints.Regime,
 		Degraded: x.degraded(s.By), ServiceTier: s.tier(), SpreadPct: x.SpreadAt(s.By.Provider),
 		Schema: x.schemaStatus(&s.By), Verification: x.review.VerificationRecord(), Escalation: x.review.EscalationRecord(), Pipeline: x.pipelineLog(),
 	}

@@ -166,7 +166,8 @@ func (a *answer) incomplete() error {
 func (x *exchange) settleStored(ctx context.Context, outcome string) (*summary, error) {
 	e := x.stored
 	s := x.newSummary(outcome)
-	s.By, s.Usage, s.Saved = e.By, e.Usage, e.Cost.Charge(x.Config.Spread(x.Principal.Tier)) // its original usage and cost are shown, and not charged
+	s.By, s.Usage = e.By, e.Usage // its original usage is shown, and not charged
+	s.Savings, s.Saved = x.savedByCache()
 	x.Cache.Hit(e, s.Saved)
 	if err := s.book(ctx, &meter.Total{}); err != nil {
 		return nil, err

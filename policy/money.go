@@ -85,22 +85,49 @@ func times(a, b int64) int64 {
 
 // Charge is the cost with spread percent on top, rounded up once to the next base unit. A cost of zero or less charges nothing.
 func (c Pico) Charge(spreadPct int) Micro {
+	m, rest := c.withSpread(spreadPct)
+	if rest {
+		m = m.Plus(1)
+	}
+	return m
+}
+
+// withSpread is the cost with spread percent on top in whole base units, at most MaxMicro; rest tells that there is a part of one more.
+func (c Pico) withSpread(spreadPct int) (m Micro, rest bool) {
 	if c <= 0 {
-		return 0
+		return 0, false
 	}
 	hi, lo := bits.Mul64(uint64(c), uint64(100+max(spreadPct, 0)))
 	const unit = 100 * picoPerMicro
 	if hi >= unit { // beyond int64: an absurd cost saturates instead of wrapping
-		return MaxMicro
+		return MaxMicro, false
 	}
 	q, r := bits.Div64(hi, lo, unit)
-	if r > 0 {
-		q++
-	}
 	if q > math.MaxInt64 {
-		return MaxMicro
+		return MaxMicro, false
 	}
-	return Micro(q)
+	return Micro(q), r > 0
+}
+
+// Less is the difference of two costs, which may be below zero. A cost that is below zero counts as nothing.
+func (c Pico) Less(d Pico) Pico { return max(c, 0) - max(d, 0) }
+
+// Saving is a difference of costs with spread percent on top, rounded down once to a base unit: what was saved is never overstated, and what was lost
+// never understated.
+func (c Pico) Saving(spreadPct int) Micro {
+	if c < 0 {
+		return -(-max(c, -MaxPico)).Charge(spreadPct)
+	}
+	m, _ := c.withSpread(spreadPct)
+	return m
+}
+
+// Saving is what one layer of the pipeline saved on a request: the tokens that were not billed for it, and the money, which is below zero where the layer
+// cost more than it saved.
+type Saving struct {
+	Layer  string `json:"layer"`
+	Tokens int64  `json:"tokens"`
+	Amount Micro  `json:"usd"`
 }
 
 // String is the amount in dollars with six decimals, as in X-Bardo-Cost.
@@ -137,6 +164,15 @@ func appendDecimal(b []byte, n, unit int64) []byte {
 
 // MarshalJSON writes the amount as a JSON number of dollars.
 func (m Micro) MarshalJSON() ([]byte, error) { return m.AppendTo(nil), nil }
+
+// UnmarshalJSON reads what MarshalJSON writes: a JSON number of dollars with at most six decimals.
+func (m *Micro) UnmarshalJSON(b []byte) (err error) {
+	if string(b) == "null" {
+		return nil
+	}
+	*m, err = ParseUSD(string(b))
+	return err
+}
 
 // MarshalJSON writes the cost as a JSON number of dollars.
 func (c Pico) MarshalJSON() ([]byte, error) { return c.AppendTo(nil), nil }

@@ -18,7 +18,7 @@ var purposes = []purpose{
 	{"run", "Run the gateway", "bardo up --port 8081", []string{"up", "extproc", "xds", "bootstrap"}},
 	{"ask", "Models and routing", "bardo route --model auto --input-tokens 2000", []string{"models", "route", "plan", "replay"}},
 	{"money", "Keys and money", "bardo keys create --name alice --balance-usd 5", []string{"keys", "balance", "deposit", "usage", "audit"}},
-	{"look", "Inspect requests and providers", "bardo requests --status 5xx --since 2h", []string{"requests", "watch", "providers"}},
+	{"look", "Inspect requests and providers", "bardo requests --status 5xx --since 2h", []string{"requests", "watch", "providers", "feedback", "governor"}},
 	{"operate", "Operate", "bardo doctor", []string{"doctor", "config", "version", "help", "completion"}},
 }
 
@@ -40,7 +40,7 @@ var examples = map[string]string{
 	"bardo keys revoke":       "bardo keys revoke k7Qm2xR9vB4c",
 	"bardo balance":           "bardo balance k7Qm2xR9vB4c",
 	"bardo deposit":           "bardo deposit k7Qm2xR9vB4c --usd 20 --ref invoice-1042",
-	"bardo usage":             "bardo usage --by day --since 7\nbardo usage --key k7Qm2xR9vB4c --format csv",
+	"bardo usage":             "bardo usage --by day --since 7\nbardo usage --by layer\nbardo usage --key k7Qm2xR9vB4c --format csv",
 	"bardo audit":             "bardo audit --json",
 	"bardo providers":         "bardo providers\nbardo providers disable openai",
 	"bardo providers disable": "bardo providers disable openai",
@@ -49,6 +49,8 @@ var examples = map[string]string{
 	"bardo plan":              "bardo plan --ticks 300 --mix volatile",
 	"bardo watch":             "bardo watch\nbardo watch --json",
 	"bardo doctor":            "bardo doctor -c bardo.yaml",
+	"bardo feedback":          "bardo feedback --key k7Qm2xR9vB4c",
+	"bardo governor":          "bardo governor\nbardo governor --json",
 	"bardo models local":      "bardo models local --json",
 	"bardo models install":    "bardo models install nomic-embed-text-v1.5 --sha256 HASH --tokenizer-sha256 HASH\nbardo models install nomic-embed-text-v1.5 --file model.onnx --sha256 HASH --tokenizer-file tokenizer.json --tokenizer-sha256 HASH",
 }

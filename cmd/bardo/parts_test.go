@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -61,6 +62,57 @@ func TestEveryProviderIsDocumented(t *testing.T) {
 			t.Errorf("docs/providers.md does not name %s, of %s", name, k.Name)
 		}
 	}
+}
+
+// TestC15TheDocumentHasTheTerms: docs/context.md has a row for the prompt cache of each kind of provider whose terms are known, and for each family of its.
+func TestC15TheDocumentHasTheTerms(t *testing.T) {
+	page, err := os.ReadFile("../../docs/context.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []string
+	for line := range strings.Lines(string(page)) {
+		if strings.HasPrefix(line, "| ") {
+			rows = append(rows, line)
+		}
+	}
+	has := func(name string, want ...string) {
+		t.Helper()
+		if !slices.ContainsFunc(rows, func(row string) bool {
+			return strings.Contains(strings.ToLower(row), name) && !slices.ContainsFunc(want, func(w string) bool { return !strings.Contains(row, w) })
+		}) {
+			t.Errorf("docs/context.md has no row of %s with %q", name, want)
+		}
+	}
+	for _, k := range parts.Kinds() {
+		if k.PromptCache.OfVendor {
+			has(k.Name, "those of the model's vendor")
+		}
+		if k.PromptCache.Terms != (kind.CacheTerms{}) {
+			has(k.Name, termCells(k.PromptCache.Terms)...)
+		}
+		for family, terms := range k.PromptCache.Families {
+			has(k.Name+", "+family, termCells(terms)...)
+		}
+	}
+}
+
+// termCells are the terms of a prompt cache as the document's table has them.
+func termCells(c kind.CacheTerms) []string {
+	discount, premium, kept, cached := fmt.Sprintf("| %d %% |", c.MaxDiscount), "| none |", fmt.Sprintf("| %.0f min |", c.MaxTTL.Minutes()), "| every prefix |"
+	if c.MinDiscount < c.MaxDiscount {
+		discount = fmt.Sprintf("| %d–%d %% |", c.MinDiscount, c.MaxDiscount)
+	}
+	if c.WritePremium > 0 {
+		premium = fmt.Sprintf("| %d %% |", c.WritePremium)
+	}
+	if c.MinTTL < c.MaxTTL {
+		kept = fmt.Sprintf("| %.0f–%.0f min |", c.MinTTL.Minutes(), c.MaxTTL.Minutes())
+	}
+	if c.Explicit {
+		cached = "| what a request marks |"
+	}
+	return []string{discount, premium, fmt.Sprintf("| %d,%03d |", c.MinTokens/1000, c.MinTokens%1000), kept, cached}
 }
 
 // TestTheDocumentShowsTheEndpoints: docs/providers.md lists which kinds of providers have which endpoints besides those of conversations, and

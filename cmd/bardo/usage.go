@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/csv"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,11 +17,11 @@ import (
 
 func usageCommand() *cobra.Command {
 	var f usageFlags
-	c := &cobra.Command{Use: "usage", Short: "Show usage and cost, summed by model, provider, subsystem or day", Args: cli.NoArgs}
+	c := &cobra.Command{Use: "usage", Short: "Show usage and cost, summed by model, provider, subsystem or day, or savings by layer", Args: cli.NoArgs}
 	c.Flags().StringVar(&f.key, "key", "", "only this key's requests, by its id")
-	c.Flags().StringVar(&f.by, "by", string(ledger.ByModel), "sum by model, provider, subsystem or day")
+	c.Flags().StringVar(&f.by, "by", string(ledger.ByModel), "sum by model, provider, subsystem or day; layer: what each layer of the pipeline saved")
 	c.Flags().StringVar(&f.format, "format", "table", "table, json or csv")
-	cli.Completes(c, "by", "model", "provider", "subsystem", "day")
+	cli.Completes(c, "by", "model", "provider", "subsystem", "day", "layer")
 	cli.Completes(c, "format", "table", "json", "csv")
 	c.Flags().StringVar(&f.since, "since", "", "first UTC day, 2006-01-02, or how many days ago")
 	c.Flags().StringVar(&f.until, "until", "", "last UTC day, 2006-01-02, or how many days ago")
@@ -33,6 +34,13 @@ func usageCommand() *cobra.Command {
 		filter, err := f.filter(c, t, time.Now())
 		if err != nil {
 			return err
+		}
+		if ledger.By(f.by) == ledger.ByLayer {
+			rows, err := t.books.Savings(c.Context(), filter)
+			if err != nil {
+				return err
+			}
+			return showSavings(c, f.format, rows)
 		}
 		rows, err := t.books.Usage(c.Context(), filter, ledger.By(f.by))
 		if err != nil {
@@ -84,7 +92,7 @@ func usageJSON(c *cobra.Command, _ ledger.By, rows []ledger.UsageRow) error {
 
 // usageHeads are the columns after the first, which is named by what is summed.
 var usageHeads = []string{
-	"requests", "input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens", "cost_usd", "provider_cost_usd", "refused",
+	"requests", "input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens", "cost_usd", "provider_cost_usd", "refused", "saved_usd",
 }
 
 func usageCells(u ledger.UsageRow) []string {
@@ -92,7 +100,7 @@ func usageCells(u ledger.UsageRow) []string {
 	for _, n := range []int64{u.Requests, u.Input, u.Cached, u.CacheWrite, u.Output, u.Reasoning} {
 		cells = append(cells, strconv.FormatInt(n, 10))
 	}
-	return append(cells, u.Cost.String(), u.ProviderCost.String(), strconv.FormatInt(u.Refused, 10))
+	return append(cells, u.Cost.String(), u.ProviderCost.String(), strconv.FormatInt(u.Refused, 10), u.Saved.String())
 }
 
 func usageCSV(c *cobra.Command, by ledger.By, rows []ledger.UsageRow) error {
@@ -115,7 +123,7 @@ func inert(s string) string {
 }
 
 func usageTable(c *cobra.Command, by ledger.By, rows []ledger.UsageRow) error {
-	heads := []string{strings.ToUpper(string(by)), "REQUESTS", "INPUT", "CACHED", "WRITTEN", "OUTPUT", "REASONING", "COST USD", "PROVIDER USD", "REFUSED"}
+	heads := []string{strings.ToUpper(string(by)), "REQUESTS", "INPUT", "CACHED", "WRITTEN", "OUTPUT", "REASONING", "COST USD", "PROVIDER USD", "REFUSED", "SAVED USD"}
 	cells := make([][]string, 0, len(rows)+1)
 	total := ledger.UsageRow{Name: "total"}
 	for _, u := range rows {
@@ -129,13 +137,23 @@ func usageTable(c *cobra.Command, by ledger.By, rows []ledger.UsageRow) error {
 		total.Reasoning += u.Reasoning
 		total.Cost += u.Cost
 		total.ProviderCost += u.ProviderCost
+		total.Saved += u.Saved
 	}
 	cells = append(cells, usageCells(total))
-	if total.Refused == 0 { // the last column
-		heads = heads[:len(heads)-1]
-		for i := range cells {
-			cells[i] = cells[i][:len(heads)]
-		}
+	if total.Refused == 0 {
+		heads, cells = withoutColumn(heads, cells, "REFUSED")
+	}
+	if !slices.ContainsFunc(rows, func(u ledger.UsageRow) bool { return u.Saved != 0 }) {
+		heads, cells = withoutColumn(heads, cells, "SAVED USD")
 	}
 	return cli.PrintTable(c.OutOrStdout(), heads, cells)
+}
+
+// withoutColumn is a table without a column.
+func withoutColumn(heads []string, cells [][]string, name string) (headsLeft []string, cellsLeft [][]string) {
+	at := slices.Index(heads, name)
+	for i := range cells {
+		cells[i] = slices.Delete(cells[i], at, at+1)
+	}
+	return slices.Delete(heads, at, at+1), cells
 }

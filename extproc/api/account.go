@@ -36,13 +36,13 @@ func (s *Server) Balance(ctx context.Context, c *Caller) (stream.Reply, error) {
 }
 
 // usageReply is GET /v1/usage.
-type usageReply struct {
-	Object string            `json:"object"`
-	By     ledger.By         `json:"by"`
-	Data   []ledger.UsageRow `json:"data"`
+type usageReply[Row any] struct {
+	Object string    `json:"object"`
+	By     ledger.By `json:"by"`
+	Data   []Row     `json:"data"`
 }
 
-// Usage sums the calling key's requests: ?by=model|provider|subsystem|day, from ?since= to ?until= (UTC days).
+// Usage sums the calling key's requests: ?by=model|provider|subsystem|day, or what the layers saved: ?by=layer, from ?since= to ?until= (UTC days).
 func (s *Server) Usage(ctx context.Context, c *Caller) (stream.Reply, error) {
 	if c.Principal.Account == "" {
 		return stream.Reply{}, fault.Newf(fault.InvalidAPIKey, "usage belongs to an API key: send one")
@@ -64,17 +64,23 @@ func (s *Server) Usage(ctx context.Context, c *Caller) (stream.Reply, error) {
 	}
 	switch by {
 	case ledger.ByModel, ledger.ByProvider, ledger.BySubsystem, ledger.ByDay:
-	default:
-		return stream.Reply{}, fault.Newf(fault.InvalidRequest, "by: %q, expected model, provider, subsystem or day", by)
+		rows, err := s.Ledger.Usage(ctx, f, by)
+		return usageList(c, by, rows, err)
+	case ledger.ByLayer:
+		rows, err := s.Ledger.Savings(ctx, f)
+		return usageList(c, by, rows, err)
 	}
-	rows, err := s.Ledger.Usage(ctx, f, by)
+	return stream.Reply{}, fault.Newf(fault.InvalidRequest, "by: %q, expected model, provider, subsystem, day or layer", by)
+}
+
+func usageList[Row any](c *Caller, by ledger.By, rows []Row, err error) (stream.Reply, error) {
 	if err != nil {
 		return stream.Reply{}, err
 	}
 	if rows == nil {
-		rows = []ledger.UsageRow{}
+		rows = []Row{}
 	}
-	body, err := json.Marshal(usageReply{Object: "list", By: by, Data: rows})
+	body, err := json.Marshal(usageReply[Row]{Object: "list", By: by, Data: rows})
 	return c.Head.JSON(body), err
 }
 
@@ -97,13 +103,21 @@ const (
 	recordPoll     = 20 * time.Millisecond
 )
 
-// Request is one request's full routing and cost record.
+// Request is one request's full routing and cost record, with what its caller said of the answer.
 func (s *Server) Request(ctx context.Context, c *Caller) (stream.Reply, error) {
 	r, err := s.record(ctx, c, c.Head.Arg("/v1/requests/"))
 	if err != nil {
 		return stream.Reply{}, err
 	}
-	return c.Head.JSON(withCharge(r.Record, r.Charged)), nil
+	said := withCharge(r.Record, r.Charged)
+	f, ok, err := s.Ledger.FeedbackOn(ctx, r.RequestID)
+	if err != nil {
+		return stream.Reply{}, err
+	}
+	if ok && f.Account == c.Principal.Account {
+		said = withFeedback(said, &f)
+	}
+	return c.Head.JSON(said), nil
 }
 
 // record waits a little for the record of a caller's request.

@@ -22,9 +22,10 @@ type Caller struct {
 	Head      *stream.Head
 	Catalog   *resolve.Resolver // of the configuration that the request began with
 	Local     *localembed.Model // of the same; nil for none
+	Body      []byte            // of a request to an endpoint that takes one
 }
 
-// Server answers callers. Its methods that take a Caller are endpoints; their errors are faults. All fields but Checks and Later are required. Safe for
+// Server answers callers. Its methods that take a Caller are endpoints; their errors are faults. All fields but Checks, Later and Rated are required. Safe for
 // concurrent use.
 type Server struct {
 	Ledger     *ledger.Ledger
@@ -37,6 +38,7 @@ type Server struct {
 	Later      Later // nil: requests are not deferred
 	Draining   func() bool
 	Checks     func() []ReadyDetail // of /readyz?verbose; nil: there are none
+	Rated      Rated                // nil: nobody is told
 }
 
 // Welcome names the endpoints that generate.

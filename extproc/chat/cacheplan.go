@@ -11,6 +11,8 @@ type CachePlan struct {
 	System int  // the beginning of the system prompt that repeats, in bytes of its texts' UTF-8, without what joins them; WholePrompt: all of it
 	Tools  bool // the definitions of tools
 	End    bool // the conversation up to its last message, if that is not the model's
+
+	Beside bool // the client set marks of its own
 }
 
 // WholePrompt is the CachePlan.System of a system prompt that does not change.

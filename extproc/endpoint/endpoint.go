@@ -38,6 +38,7 @@ type Endpoint struct {
 	Class    Class
 	Op       chat.Op
 	Local    func(*api.Server, context.Context, *api.Caller) (stream.Reply, error)
+	MaxBody  int64                          // > 0: the local handler takes a body of at most so many bytes
 	Stored   bool                           // about a resource that a provider stores: a user's own key answers
 	Modality *modality.Operation            // neither a conversation nor embeddings: the request goes unchanged
 	Detect   func(body []byte) chat.Dialect // finds out the request's format; nil: the path and the headers say it
@@ -66,6 +67,7 @@ var endpoints = append([]Endpoint{
 	{Method: http.MethodGet, Path: "/v1/requests/", Suffix: "/answer", Class: Lookup, Local: (*api.Server).Answer},
 	{Method: http.MethodGet, Path: "/v1/requests/", Class: Lookup, Local: (*api.Server).Request},
 	{Method: http.MethodDelete, Path: "/v1/requests/", Class: Lookup, Local: (*api.Server).Cancel},
+	{Method: http.MethodPost, Path: "/v1/requests/", Suffix: "/feedback", Class: Lookup, Local: (*api.Server).Feedback, MaxBody: api.MaxFeedbackBody},
 	{Method: http.MethodGet, Path: "/v1/cache", Class: Lookup, Local: (*api.Server).Cache},
 	{Method: http.MethodDelete, Path: "/v1/cache", Class: Lookup, Local: (*api.Server).ClearCache},
 	{Method: http.MethodDelete, Path: "/v1/cache/", Class: Lookup, Local: (*api.Server).ClearCache},

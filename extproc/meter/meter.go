@@ -23,15 +23,17 @@ type Meter struct {
 	Books   Books
 	Budgets *budget.Meter // of agents
 	rates   *lru.Cache[rateKey, rate]
+	factors *lru.Cache[policy.ModelID, *factor]
 }
 
 // New makes a meter.
 func New(l *quota.Limiter, books Books, b *budget.Meter) *Meter {
 	rates, _ := lru.New[rateKey, rate](mostRates) // fails for sizes below 1 only
-	return &Meter{Limiter: l, Books: books, Budgets: b, rates: rates}
+	factors, _ := lru.New[policy.ModelID, *factor](mostRates)
+	return &Meter{Limiter: l, Books: books, Budgets: b, rates: rates, factors: factors}
 }
 
-// mostRates bounds how many models' speeds are remembered.
+// mostRates bounds how many models' speeds, and corrections of estimates, are remembered.
 const mostRates = 4096
 
 // rateKey is a model at a provider.

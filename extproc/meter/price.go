@@ -20,7 +20,7 @@ func (t Terms) Cost(to *policy.Resolution, u *chat.Usage) policy.Pico {
 	case u.Cost > 0:
 		return u.Cost
 	}
-	return costAt(t.prices(to, u), u)
+	return costAt(t.Prices(to, u), u)
 }
 
 // costAt is what a usage costs at given prices.
@@ -28,9 +28,9 @@ func costAt(p *policy.Prices, u *chat.Usage) policy.Pico {
 	return p.Cost(u.Input, u.Cached, u.CacheWrite, u.CacheWrite1h, u.Output).Plus(p.PerSearch.Times(u.Searches))
 }
 
-// prices are those of the tier that the answer says it was served in, else of the one that was asked for. A tier without a price, such as
+// Prices are those of the tier that the answer says it was served in, else of the one that was asked for. A tier without a price, such as
 // one that the operator's account has by contract, costs what is usual.
-func (t Terms) prices(to *policy.Resolution, u *chat.Usage) *policy.Prices {
+func (t Terms) Prices(to *policy.Resolution, u *chat.Usage) *policy.Prices {
 	in, _ := to.Prices.InTier(t.BilledTier(to, u))
 	return in
 }
@@ -56,6 +56,6 @@ func (t Terms) inputCosts(to *policy.Resolution, u *chat.Usage) (paid, plain pol
 	if t.Direct {
 		return 0, 0
 	}
-	p := t.prices(to, u)
+	p := t.Prices(to, u)
 	return p.Cost(u.Input, u.Cached, u.CacheWrite, u.CacheWrite1h, 0), p.Cost(u.TotalInput(), 0, 0, 0, 0)
 }

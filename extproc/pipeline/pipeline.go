@@ -37,6 +37,7 @@ type Exchange struct {
 	Market     cache.Market             // of the agent that sends the request
 	Served     *cache.Served            // set before the answer's End event
 	Log        []Entry
+	Knobs      policy.Knobs // settings of layers for this request, by the governor
 
 	NoRounds   bool // calls of layers' own tools cannot be answered: see MayCall
 	callers    []caller
@@ -62,13 +63,24 @@ type Entry struct {
 	Took     time.Duration
 	Budget   time.Duration // the layer's time limit; 0 means none
 	TimedOut bool          // it exceeded its budget, and its changes were not made
-	Saved    int64         // tokens saved
+	Saved    int64         // tokens saved, as the layer estimates them
+	Removed  int64         // the same in the measure of chat.Request.InputTokens; the pipeline sets it for a layer that saved something
+	Change   Change        // where they stood, for what they were worth
+	Recalled int64         // pieces that were left out of an earlier request and had to be fetched again
 	Note     string        // further parameters in X-Bardo-Pipeline, without content: masked;email=2
 	Later    Noter         // not nil: it makes the note, when the log is written
 }
 
 // Noter knows the note of a layer's run later than the layer has run. Note must not wait; the entry is left out while it is "".
 type Noter interface{ Note() string }
+
+// Change is where a layer left something out of a request, in tokens as Saved has them. It decides what the saving is worth: providers read what they have
+// in their prompt caches at a fraction of the price. The zero value is of what every request of the conversation left out in the same way.
+type Change struct {
+	New    int64 // of what was left out: what stands behind the last answer, so that no cache can have it
+	Before int64 // what stands before the first place where something was left out
+	Again  int64 // what stands behind a place that changed since the request before, and was in that request
+}
 
 // Late reports whether the layer exceeded its budget.
 func (e *Entry) Late() bool { return e.Budget > 0 && e.Took > e.Budget }
@@ -190,7 +202,7 @@ func (p *Pipeline) Request(ctx context.Context, x *Exchange) error {
 		if s, ok := l.(Selective); !runs(x.Profile, l) || ok && !s.Applies(x) {
 			continue
 		}
-		started, entries := time.Now(), len(x.Log)
+		started, entries, tokens := time.Now(), len(x.Log), x.inputTokens()
 		budget, left, err := runBudgeted(ctx, l, x)
 		if err != nil {
 			return fmt.Errorf("layer %s: %w", l.Name(), err)
@@ -200,11 +212,31 @@ func (p *Pipeline) Request(ctx context.Context, x *Exchange) error {
 		}
 		e := &x.Log[len(x.Log)-1]
 		e.Took, e.Budget, e.TimedOut = time.Since(started), budget, left
+		if e.Saved > 0 {
+			e.Removed = max(0, tokens-x.inputTokens())
+		}
 		if x.Answer != nil {
 			return nil
 		}
 	}
 	return nil
+}
+
+// Recalled notes that something that a layer left out was fetched again.
+func (x *Exchange) Recalled(layer string) {
+	for i := range x.Log {
+		if x.Log[i].Layer == layer {
+			x.Log[i].Recalled++
+		}
+	}
+}
+
+// inputTokens is the estimate of the request's length, as it is now.
+func (x *Exchange) inputTokens() int64 {
+	if x.Request == nil {
+		return 0
+	}
+	return x.Request.InputTokens
 }
 
 // Waits reports whether a layer that runs for an exchange may wait.

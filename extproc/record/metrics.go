@@ -27,6 +27,13 @@ func (t *Trace) Count(m *telemetry.Metrics, r *telemetry.Request) {
 		m.CacheAsked(c)
 	}
 	m.RequestDone(r)
+	if t.Settled == nil {
+		return
+	}
+	for i := range t.Settled.Savings {
+		s := &t.Settled.Savings[i]
+		m.LayerSaved(s.Layer, s.Tokens, int64(s.Amount))
+	}
 }
 
 // Tokens are those that providers were asked for: none for a stored answer.

@@ -22,6 +22,8 @@ type Request struct {
 	Provider         policy.ProviderID `json:"provider,omitempty"`
 	Model            policy.ModelID    `json:"model,omitempty"`
 	Subsystem        string            `json:"subsystem,omitempty"`
+	Task             string            `json:"task,omitempty"`   // the agent's tick type or subsystem, else the inferred task
+	Regime           string            `json:"regime,omitempty"` // as the agent says
 	Attempts         int               `json:"attempts"`
 	AttemptLog       []Attempt         `json:"attempt_log"`
 	Degraded         []string          `json:"degraded"`
@@ -42,7 +44,8 @@ type Request struct {
 	Cache            string            `json:"cache"`
 	CacheEntry       string            `json:"cache_entry,omitempty"` // of the stored answer that was served, or under which this one may be
 	Similarity       float64           `json:"similarity,omitempty"`  // of its question, if that is another one
-	SavingsUSD       policy.Micro      `json:"savings_usd"`
+	SavingsUSD       policy.Micro      `json:"savings_usd"`           // by all layers together; below zero where they cost more than they saved
+	Savings          []policy.Saving   `json:"savings,omitempty"`     // by layer
 	Pipeline         string            `json:"pipeline,omitempty"`
 	LatencyMS        int64             `json:"latency_ms"`
 	FirstTokenMS     int64             `json:"first_token_ms,omitempty"`
@@ -98,5 +101,5 @@ func (r *Request) fillSettled(s *Settlement) {
 	r.Status, r.Provider, r.Model, r.PriceKnown = s.Outcome, s.By.Provider, s.By.Model, s.By.Prices.Known
 	r.InputTokens, r.CachedTokens, r.CacheWriteTokens = u.TotalInput(), u.Cached, u.CacheWrite+u.CacheWrite1h
 	r.OutputTokens, r.ReasoningTokens, r.UsageEstimated = u.Output, u.Reasoning, u.Estimated
-	r.ProviderCostUSD, r.CostUSD, r.SavingsUSD = s.Cost, s.Charged, s.Saved
+	r.ProviderCostUSD, r.CostUSD, r.SavingsUSD, r.Savings = s.Cost, s.Charged, s.Saved, s.Savings
 }

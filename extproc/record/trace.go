@@ -49,8 +49,10 @@ type Settlement struct {
 	Usage   chat.Usage        // of all calls, or what a stored answer once took
 	Cost    policy.Pico       // the providers'
 	Charged policy.Micro
-	Saved   policy.Micro // what a stored answer would have been charged
+	Saved   policy.Micro // by all layers together
 	Stored  bool         // no provider was called for it
+
+	Savings []policy.Saving // by layer
 }
 
 // End is how a request ended that nobody pays the gateway for: its own answer, or one about a stored resource.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/internal/jsonx"
+	"bardo.money/gateway/policy"
 )
 
 // JSON is the record as encoding/json writes it. Every request has one, so it is written by hand: a third of the time, one allocation. The
@@ -30,6 +31,7 @@ func (r *Request) JSON() ([]byte, error) {
 		w.b = strconv.AppendFloat(w.name("similarity"), r.Similarity, 'f', -1, 64)
 	}
 	w.b = r.SavingsUSD.AppendTo(w.name("savings_usd"))
+	w.savings(r.Savings)
 	w.text("pipeline", r.Pipeline, true)
 	w.number("latency_ms", r.LatencyMS, false)
 	w.number("first_token_ms", r.FirstTokenMS, true)
@@ -91,6 +93,8 @@ func (w *writer) request(r *Request) {
 	w.text("provider", string(r.Provider), true)
 	w.text("model", string(r.Model), true)
 	w.text("subsystem", r.Subsystem, true)
+	w.text("task", r.Task, true)
+	w.text("regime", r.Regime, true)
 	w.number("attempts", int64(r.Attempts), false)
 }
 
@@ -119,6 +123,22 @@ func (w *writer) attempt(a *Attempt) {
 	w.text("reason", a.Reason, true)
 	w.text("next", a.Next, true)
 	w.text("next_reason", a.NextWhy, true)
+}
+
+func (w *writer) savings(all []policy.Saving) {
+	for i := range all {
+		if i == 0 {
+			w.b = append(w.name("savings"), "[{"...)
+		} else {
+			w.b = append(w.b, ",{"...)
+		}
+		w.text("layer", all[i].Layer, false)
+		w.number("tokens", all[i].Tokens, false)
+		w.b = append(all[i].Amount.AppendTo(w.name("usd")), '}')
+	}
+	if len(all) > 0 {
+		w.b = append(w.b, ']')
+	}
 }
 
 func (w *writer) list(n string, values []string) {

@@ -18,6 +18,7 @@ func full(t *testing.T) Request {
 		AttemptLog:   []Attempt{{Provider: "a", Model: "m", Outcome: "http_500", Reason: "said \"no\"\n", Next: "repeat", NextWhy: "it may pass"}, {Provider: "b", Outcome: OK}},
 		Degraded:     []string{"tools", "ü"},
 		Verification: &Verification{Result: "agreed", By: &Model{Provider: "p", Model: "m"}, Fields: []Field{{Path: "/a", Agree: true, First: json.RawMessage("1")}}},
+		Savings:      []policy.Saving{{Layer: "l4", Tokens: 5, Amount: 7}, {Layer: "l1", Amount: -3}},
 		Escalation:   &Escalation{From: "a", To: "b", Reason: "invalid"}, Similarity: 0.973,
 	}
 	v := reflect.ValueOf(&r).Elem()

@@ -3,6 +3,7 @@ package request
 import (
 	"slices"
 
+	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/runtime"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/secret"
@@ -61,6 +62,16 @@ func (v *View) SpreadAt(id policy.ProviderID) int {
 		return 0
 	}
 	return v.Config.Spread(v.Principal.Tier)
+}
+
+// CachesByMarks reports whether a candidate's prompt cache keeps what a request marks, and nothing else. In OpenAI's format it is known by the premium on what
+// is written; other models there cache by themselves, and ignore marks.
+func (v *View) CachesByMarks(to *policy.Resolution) bool {
+	p := v.Config.Providers[to.Provider]
+	if p.Adapter.Dialect(*to, p.Endpoint, v.Request.Dialect) == chat.Anthropic {
+		return true
+	}
+	return to.Prices.CacheWrite > to.Prices.Input
 }
 
 // SkipsLayers reports whether the first candidate uses a direct key without `engineered`: then no layer, schema or verification applies.

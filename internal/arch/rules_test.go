@@ -12,7 +12,7 @@ var levels = []struct {
 		"extproc/pipeline", "extproc/provider", "extproc/provider/providertest", "extproc/transcript", "extproc/wire/...",
 		"extproc/reasoning", "extproc/toolcall", "extproc/structured", "extproc/cache", "extproc/cache/semantic", "extproc/render", "extproc/keyring", "extproc/hint", "extproc/conversation",
 		"extproc/batch", "extproc/deferred", "extproc/localembed", "extproc/meter", "extproc/pii", "extproc/stored", "extproc/stream", "extproc/upstream", "extproc/record",
-		"extproc/injection",
+		"extproc/injection", "extproc/savings", "extproc/governor",
 		"policy/*", "policy/catalog/catalogtest", "policy/ledger/chargelog", "models", "models/*", "xds/state", "xds/peer", "xds/feed/feedpb", "envoy",
 	}},
 	{2, "part", []string{

@@ -212,6 +212,9 @@ type Pipeline struct {
 	Compression Compression `key:"compression" doc:"Shortening the results of tools in long conversations."`
 
 	Tools ToolPruning `key:"tools" doc:"Leaving out tool definitions that a request does not need."`
+
+	Governor       string   `key:"governor" default:"off" oneof:"off report on" doc:"Whether settings of the layers are adjusted by their measured effect: no; outcomes are counted, and what would be changed is reported; or values are tried on one conversation in ten, and the better one is used. bardo governor shows what is known."`
+	GovernorFreeze []string `key:"governor_freeze" oneof:"compression tools semantic" doc:"Settings that the governor leaves as they are: compression (from how many bytes on histories are shortened), tools (how many tools an agent's request keeps), semantic (how similar a stored answer's question must be)."`
 }
 
 // InjectionDetection holds the settings of layer l8.

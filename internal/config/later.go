@@ -30,7 +30,6 @@ var laterKeys = []laterKey{
 	{"providers.bankr.auto_topup_amount_usd", "Amount of a purchase.", ""},
 	{"providers.bankr.auto_topup_threshold_usd", "Credit below which it buys.", ""},
 	{"providers.bankr.auto_topup_token", "Token that it pays with.", ""},
-	{"pipeline.governor", "Adjustment of the layers by their measured effect.", ""},
 	{"billing.critical_reserve_usd", "Part of a balance kept for critical subsystems.", ""},
 	{"billing.x402", "Payment per request.", "network rpc facilitator pay_to asset"},
 	{"store.cache", "Store of cached answers.", ""},

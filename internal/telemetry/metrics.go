@@ -31,6 +31,8 @@ type Metrics struct {
 	client client
 	money  money
 	local  localModels
+	saved  layerSavings
+	knobs  *prometheus.CounterVec
 
 	semantic semanticCache
 
@@ -112,6 +114,8 @@ func New(b Build) *Metrics {
 	m.local = newLocalModels(m)
 	m.semantic = newSemanticCache(m)
 	m.injected = m.counters("bardo_injection_texts_total", "Texts that were judged for instructions to the model, by source and verdict.", "source", "verdict")
+	m.saved = newLayerSavings(m)
+	m.knobs = m.counters("bardo_governor_changes_total", "Settings of layers that the governor changed, or would change if it were on.", "knob", "applied")
 	cache := m.counters("bardo_cache_requests_total", "Requests by what the cache knew.", "result")
 	for i, name := range cacheNames {
 		m.cache[i] = cache.WithLabelValues(name)

@@ -37,7 +37,7 @@ func plain(ops []*op) (n int) {
 var (
 	journalRows = newBulk(`INSERT INTO journal (id, idem, kind, at, ref) VALUES `, `($1, 'request:' || $2, 'charge', $3, $2)`, ``)
 	entryRows   = newBulk(`INSERT INTO entry (journal, account, amount) VALUES `, `($1, $2, -$3), ($1, `+strconv.Itoa(accountRevenue)+`, $3)`, ``)
-	requestRows = newBulk(insertRequest, `($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`, ``)
+	requestRows = newBulk(insertRequest, `($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`, ``)
 
 	fromBlocks = newBulk(`UPDATE block SET micro = micro - d.column2 FROM (VALUES `, `($1, $2, $3)`,
 		`) d WHERE account = d.column1 AND instance = d.column3 AND micro >= d.column2`)
@@ -174,4 +174,5 @@ func (b *book) receive(t *batch, o *op) {
 	}
 	b.sums.add(c, c.Amount)
 	b.spending.add(c, c.Amount)
+	b.savings.add(c)
 }

@@ -283,24 +283,25 @@ func (b *book) record(c *Charge) (policy.Micro, error) {
 
 // insertRequest is followed by rows.
 const insertRequest = `INSERT INTO request (id, account, journal, at, provider, model, subsystem, status,
-	input, cached, cache_write, output, reasoning, amount, charged, provider_cost, record) VALUES `
+	input, cached, cache_write, output, reasoning, amount, charged, provider_cost, record, savings) VALUES `
 
 // appendRequest appends the values of a request's row.
 func appendRequest(row []any, c *Charge, journal any, charged policy.Micro) []any {
 	t := &c.Tokens
 	return append(row, c.RequestID, string(c.Account), journal, c.At.UnixMicro(), string(c.Provider), string(c.Model), c.Subsystem, c.Status,
-		t.Input, t.Cached, t.CacheWrite, t.Output, t.Reasoning, int64(c.Amount), int64(charged), int64(c.ProviderCost), c.Record)
+		t.Input, t.Cached, t.CacheWrite, t.Output, t.Reasoning, int64(c.Amount), int64(charged), int64(c.ProviderCost), c.Record, savingsText(c.Savings))
 }
 
 // addRequest writes a request's row and adds it to the totals, unless its id exists.
 func (b *book) addRequest(c *Charge, journal sql.NullInt64, charged policy.Micro) (added bool, err error) {
-	n, err := b.exec(insertRequest+`(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
+	n, err := b.exec(insertRequest+`(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
 		appendRequest(nil, c, journal, charged)...)
 	if n == 0 || err != nil {
 		return false, err
 	}
 	b.sums.add(c, charged)
 	b.spending.add(c, charged)
+	b.savings.add(c)
 	return true, nil
 }
 

@@ -119,6 +119,7 @@ func (l *Ledger) prune() {
 	}
 	limit := l.o.Now().Add(-l.o.Retention)
 	l.removeOld("requests", func(b *book) (int64, error) { return b.prune(limit.UnixMicro()) })
+	l.removeOld("feedback", func(b *book) (int64, error) { return b.pruneFeedback(limit.UnixMicro()) })
 	l.removeOld("sums of refusals", func(b *book) (int64, error) { return b.pruneRefusals(limit) })
 }
 

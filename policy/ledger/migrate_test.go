@@ -39,6 +39,9 @@ func TestAStoreOfTheFirstVersionIsBroughtForward(t *testing.T) {
 	if r := capture(t, l, reserve(t, l, "k", "r2", 4*usd), 4*usd); r != (Receipt{Charged: 4 * usd}) {
 		t.Errorf("%+v", r)
 	}
+	if rows, err := l.Usage(t.Context(), Filter{Account: "k", Until: time.Unix(0, 0)}, ByModel); err != nil || len(rows) != 1 || rows[0].Saved != 0 || rows[0].Cost != usd {
+		t.Errorf("usage of before: %+v, %v", rows, err)
+	}
 	r, err := l.Audit(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ type RequestFilter struct {
 }
 
 const requestColumns = `id, account, at, provider, model, subsystem, status,
-	input, cached, cache_write, output, reasoning, amount, charged, provider_cost, record`
+	input, cached, cache_write, output, reasoning, amount, charged, provider_cost, record, savings`
 
 // recordText is a request's record as text, for SQLite's JSON functions.
 const recordText = `CAST(coalesce(record, '{}') AS TEXT)`
@@ -69,7 +69,7 @@ ORDER BY at DESC, rowid DESC LIMIT ?9`, append([]any{f.Account, f.Model, f.Provi
 // unappliedRequests are rows of requests, from a JSON array that is parameter 10.
 const unappliedRequests = `(SELECT rowid, ` + requestColumns + ` FROM request UNION ALL
 	SELECT (1 << 61) + key, value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
-	value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12, value ->> 13, value ->> 14, value ->> 15 FROM json_each(?10))`
+	value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12, value ->> 13, value ->> 14, value ->> 15, value ->> 16 FROM json_each(?10))`
 
 // requests is what to select requests from, with those that the store lacks, and the parameter for that.
 func (v *view) requests() (from string, more []any, err error) {
@@ -82,7 +82,7 @@ func (v *view) requests() (from string, more []any, err error) {
 		}
 		rows = append(rows, []any{
 			c.RequestID, c.Account, c.At.UnixMicro(), c.Provider, c.Model, c.Subsystem, c.Status,
-			t.Input, t.Cached, t.CacheWrite, t.Output, t.Reasoning, int64(c.Amount), int64(expected(e)), int64(c.ProviderCost), record,
+			t.Input, t.Cached, t.CacheWrite, t.Output, t.Reasoning, int64(c.Amount), int64(expected(e)), int64(c.ProviderCost), record, savingsText(c.Savings),
 		})
 	}
 	if len(rows) == 0 {
@@ -144,9 +144,14 @@ func (l *Ledger) findUnapplied(ctx context.Context, id string) (Request, error) 
 
 func scanRequest(row scanner) (r Request, err error) {
 	var at int64
+	var saved string
 	t := &r.Tokens
 	err = row.Scan(&r.RequestID, &r.Account, &at, &r.Provider, &r.Model, &r.Subsystem, &r.Status,
-		&t.Input, &t.Cached, &t.CacheWrite, &t.Output, &t.Reasoning, &r.Amount, &r.Charged, &r.ProviderCost, &r.Record)
+		&t.Input, &t.Cached, &t.CacheWrite, &t.Output, &t.Reasoning, &r.Amount, &r.Charged, &r.ProviderCost, &r.Record, &saved)
+	if err != nil {
+		return r, err
+	}
 	r.At = time.UnixMicro(at)
+	r.Savings, err = parseSavings(saved)
 	return r, err
 }

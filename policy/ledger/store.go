@@ -21,7 +21,7 @@ import (
 var schema embed.FS
 
 // SchemaVersion is the version of the store that this program reads and writes. Older stores are brought forward, newer ones refused.
-const SchemaVersion = 6
+const SchemaVersion = 7
 
 // writeDSN names the store for the writer's connection. The driver and SQLite ignore a parameter that they do not know,
 // so openBook reads back what came of them.
@@ -64,6 +64,7 @@ type book struct {
 	instance int64 // the number of the gateway that it writes for; zero for tools
 	sums     sums  // what the transaction adds to the sums of usage
 	spending spending
+	savings  savings
 	batch    batch
 	hook     func() error // in tests: fails commits
 }
@@ -78,7 +79,7 @@ func openBook(ctx context.Context, dsn string) (*book, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	b := &book{db: db, conn: conn, prepared: map[string]*sql.Stmt{}, sums: sums{}, spending: spending{}}
+	b := &book{db: db, conn: conn, prepared: map[string]*sql.Stmt{}, sums: sums{}, spending: spending{}, savings: savings{}}
 	if err := errors.Join(b.checkPragmas(), b.migrate(ctx)); err != nil {
 		return nil, errors.Join(err, b.close())
 	}
@@ -228,6 +229,9 @@ func (b *book) atomically(change func(*book) error) error {
 	if err == nil {
 		err = b.writeSpending()
 	}
+	if err == nil {
+		err = b.writeSavings()
+	}
 	if err == nil && b.hook != nil {
 		err = b.hook()
 	}
@@ -237,6 +241,7 @@ func (b *book) atomically(change func(*book) error) error {
 	if err != nil {
 		clear(b.sums)
 		clear(b.spending)
+		clear(b.savings)
 		return errors.Join(err, b.do("ROLLBACK"))
 	}
 	return nil

@@ -21,6 +21,7 @@ type sum struct {
 	tokens   Tokens
 	charged  policy.Micro
 	cost     policy.Pico
+	saved    policy.Micro
 }
 
 func (s sums) add(c *Charge, charged policy.Micro) {
@@ -30,6 +31,7 @@ func (s sums) add(c *Charge, charged policy.Micro) {
 	addTokens(&v.tokens, &c.Tokens)
 	v.charged += charged
 	v.cost += c.ProviderCost
+	v.saved = v.saved.Plus(savedOn(c))
 	s[k] = v
 }
 
@@ -51,12 +53,12 @@ func (s sums) refuse(account policy.Account, day, n int64) {
 }
 
 var usageRows = newBulk(`INSERT INTO usage (account, day, model, provider, subsystem,
-	requests, refused, input, cached, cache_write, output, reasoning, charged, provider_cost) VALUES `,
-	`($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`, `
+	requests, refused, input, cached, cache_write, output, reasoning, charged, provider_cost, saved) VALUES `,
+	`($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`, `
 ON CONFLICT (account, day, model, provider, subsystem) DO UPDATE SET requests = requests + excluded.requests, refused = refused + excluded.refused,
 	input = input + excluded.input, cached = cached + excluded.cached, cache_write = cache_write + excluded.cache_write,
 	output = output + excluded.output, reasoning = reasoning + excluded.reasoning,
-	charged = charged + excluded.charged, provider_cost = provider_cost + excluded.provider_cost`)
+	charged = charged + excluded.charged, provider_cost = provider_cost + excluded.provider_cost, saved = saved + excluded.saved`)
 
 // writeSums adds the transaction's sums to the store.
 func (b *book) writeSums() error {
@@ -67,7 +69,7 @@ func (b *book) writeSums() error {
 	for k, v := range b.sums {
 		t := &v.tokens
 		values = append(values, string(k.account), k.day, string(k.model), string(k.provider), k.subsystem,
-			v.requests, v.refused, t.Input, t.Cached, t.CacheWrite, t.Output, t.Reasoning, int64(v.charged), int64(v.cost))
+			v.requests, v.refused, t.Input, t.Cached, t.CacheWrite, t.Output, t.Reasoning, int64(v.charged), int64(v.cost), int64(v.saved))
 	}
 	_, err := b.execAll(usageRows, values)
 	clear(b.sums)

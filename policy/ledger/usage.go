@@ -37,6 +37,7 @@ const (
 	ByProvider  By = "provider"
 	BySubsystem By = "subsystem"
 	ByDay       By = "day"
+	ByLayer     By = "layer" // what each layer of the pipeline saved: Savings, not Usage
 )
 
 // Filter selects the requests of a sum. The zero value selects all.
@@ -54,6 +55,7 @@ type UsageRow struct {
 	Tokens
 	Cost         policy.Micro `json:"cost_usd"` // what was charged, or counted for metered keys
 	ProviderCost policy.Pico  `json:"provider_cost_usd"`
+	Saved        policy.Micro `json:"saved_usd"` // by the layers of the pipeline; below zero where they cost more than they saved
 }
 
 // Usage sums the usage of requests, in order of time by day, otherwise most expensive first. It reads the daily totals, which are kept longer than
@@ -64,13 +66,7 @@ func (l *Ledger) Usage(ctx context.Context, f Filter, by By) ([]UsageRow, error)
 	default:
 		return nil, fmt.Errorf("usage by %q, expected model, provider, subsystem or day", by)
 	}
-	first, last := int64(0), int64(1)<<40
-	if !f.Since.IsZero() {
-		first = dayOf(f.Since)
-	}
-	if !f.Until.IsZero() {
-		last = dayOf(f.Until)
-	}
+	first, last := f.days()
 	v, err := l.view(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("usage: %w", err)
@@ -79,16 +75,13 @@ func (l *Ledger) Usage(ctx context.Context, f Filter, by By) ([]UsageRow, error)
 	rows, err := readAll(ctx, v, scanUsage, `SELECT
 	CASE ?1 WHEN 'model' THEN model WHEN 'provider' THEN provider WHEN 'subsystem' THEN subsystem
 		ELSE date(day * 86400, 'unixepoch') END AS name,
-	sum(requests), sum(refused), sum(input), sum(cached), sum(cache_write), sum(output), sum(reasoning), sum(charged), sum(provider_cost)
+	sum(requests), sum(refused), sum(input), sum(cached), sum(cache_write), sum(output), sum(reasoning), sum(charged), sum(provider_cost), sum(saved)
 FROM usage WHERE (?2 = '' OR account = ?2) AND day BETWEEN ?3 AND ?4
 GROUP BY name ORDER BY CASE ?1 WHEN 'day' THEN 0 ELSE -sum(charged) END, name`, by, f.Account, first, last)
 	if err != nil {
 		return nil, fmt.Errorf("usage: %w", err)
 	}
-	return addUnapplied(rows, v.unapplied(), by, func(e *chargelog.Entry) bool {
-		day := dayOf(e.Charge.At)
-		return isOf(e, f.Account) && first <= day && day <= last
-	}), nil
+	return addUnapplied(rows, v.unapplied(), by, f.selects), nil
 }
 
 // addUnapplied adds charges that are not in the store to sums of it.
@@ -110,6 +103,7 @@ func addUnapplied(rows []UsageRow, entries []*chargelog.Entry, by By, selected f
 		addTokens(&u.Tokens, &e.Charge.Tokens)
 		u.Cost += expected(e)
 		u.ProviderCost += e.Charge.ProviderCost
+		u.Saved = u.Saved.Plus(savedOn(e.Charge))
 	}
 	if added {
 		slices.SortFunc(rows, func(a, b UsageRow) int {
@@ -131,13 +125,13 @@ func (by By) nameOf(c *Charge) string {
 		return string(c.Provider)
 	case BySubsystem:
 		return c.Subsystem
-	case ByDay:
+	case ByDay, ByLayer:
 	}
 	return c.At.UTC().Format(time.DateOnly)
 }
 
 func scanUsage(row scanner) (u UsageRow, err error) {
-	err = row.Scan(&u.Name, &u.Requests, &u.Refused, &u.Input, &u.Cached, &u.CacheWrite, &u.Output, &u.Reasoning, &u.Cost, &u.ProviderCost)
+	err = row.Scan(&u.Name, &u.Requests, &u.Refused, &u.Input, &u.Cached, &u.CacheWrite, &u.Output, &u.Reasoning, &u.Cost, &u.ProviderCost, &u.Saved)
 	return u, err
 }
 

@@ -21,6 +21,7 @@ func TestARequestIsReadAsItWasCharged(t *testing.T) {
 		RequestID: "r", Account: "k", Amount: 6 * usd, ProviderCost: 1_063_761_250_000,
 		Tokens:   Tokens{Input: 1, Cached: 2, CacheWrite: 3, Output: 4, Reasoning: 5},
 		Provider: "openai", Model: "gpt", Subsystem: "dream", Status: "ok", Record: []byte(`{"attempts":1}`), At: time.UnixMicro(1_700_000_000_000_001),
+		Savings: []policy.Saving{{Layer: "l4", Tokens: 7, Amount: 9}, {Layer: "l1", Amount: -3}},
 	}}
 	if _, err := l.Capture(t.Context(), reserve(t, l, "k", "r", usd), want.Charge); err != nil {
 		t.Fatal(err)
@@ -90,27 +91,27 @@ var usageCases = []struct {
 		"all by model, the costliest first",
 		Filter{},
 		ByModel,
-		`[{"name":"b","requests":2,"refused":0,"input_tokens":0,"cached_tokens":0,"cache_write_tokens":0,"output_tokens":0,"reasoning_tokens":0,"cost_usd":6.000000,"provider_cost_usd":0},
-			{"name":"a","requests":2,"refused":0,"input_tokens":11,"cached_tokens":2,"cache_write_tokens":3,"output_tokens":4,"reasoning_tokens":5,"cost_usd":4.000000,"provider_cost_usd":0.000000000008}]`,
+		`[{"name":"b","requests":2,"refused":0,"input_tokens":0,"cached_tokens":0,"cache_write_tokens":0,"output_tokens":0,"reasoning_tokens":0,"cost_usd":6.000000,"provider_cost_usd":0,"saved_usd":0.000000},
+			{"name":"a","requests":2,"refused":0,"input_tokens":11,"cached_tokens":2,"cache_write_tokens":3,"output_tokens":4,"reasoning_tokens":5,"cost_usd":4.000000,"provider_cost_usd":0.000000000008,"saved_usd":0.000000}]`,
 	},
 	{
 		"one key by provider",
 		Filter{Account: "m"},
 		ByProvider,
-		`[{"name":"p","requests":1,"refused":0,"input_tokens":0,"cached_tokens":0,"cache_write_tokens":0,"output_tokens":0,"reasoning_tokens":0,"cost_usd":1.000000,"provider_cost_usd":0}]`,
+		`[{"name":"p","requests":1,"refused":0,"input_tokens":0,"cached_tokens":0,"cache_write_tokens":0,"output_tokens":0,"reasoning_tokens":0,"cost_usd":1.000000,"provider_cost_usd":0,"saved_usd":0.000000}]`,
 	},
 	{
 		"one key by subsystem until a day",
 		Filter{Account: "k", Until: monday},
 		BySubsystem,
-		`[{"name":"dream","requests":1,"refused":0,"input_tokens":1,"cached_tokens":2,"cache_write_tokens":3,"output_tokens":4,"reasoning_tokens":5,"cost_usd":3.000000,"provider_cost_usd":0.000000000007},
-			{"name":"","requests":1,"refused":0,"input_tokens":10,"cached_tokens":0,"cache_write_tokens":0,"output_tokens":0,"reasoning_tokens":0,"cost_usd":1.000000,"provider_cost_usd":0.000000000001}]`,
+		`[{"name":"dream","requests":1,"refused":0,"input_tokens":1,"cached_tokens":2,"cache_write_tokens":3,"output_tokens":4,"reasoning_tokens":5,"cost_usd":3.000000,"provider_cost_usd":0.000000000007,"saved_usd":0.000000},
+			{"name":"","requests":1,"refused":0,"input_tokens":10,"cached_tokens":0,"cache_write_tokens":0,"output_tokens":0,"reasoning_tokens":0,"cost_usd":1.000000,"provider_cost_usd":0.000000000001,"saved_usd":0.000000}]`,
 	},
 	{
 		"since a day by day",
 		Filter{Since: monday.AddDate(0, 0, 1)},
 		ByDay,
-		`[{"name":"2026-03-03","requests":1,"refused":0,"input_tokens":0,"cached_tokens":0,"cache_write_tokens":0,"output_tokens":0,"reasoning_tokens":0,"cost_usd":5.000000,"provider_cost_usd":0}]`,
+		`[{"name":"2026-03-03","requests":1,"refused":0,"input_tokens":0,"cached_tokens":0,"cache_write_tokens":0,"output_tokens":0,"reasoning_tokens":0,"cost_usd":5.000000,"provider_cost_usd":0,"saved_usd":0.000000}]`,
 	},
 	{"a key that did nothing", Filter{Account: "x"}, ByDay, `null`},
 }

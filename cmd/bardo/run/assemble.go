@@ -42,6 +42,7 @@ func (g *gateway) assemble(cfg *config.Config) (*runtime.Config, error) {
 		SearchBudget: cfg.Inference.WebSearchBudget,
 		Escalation:   runtime.Escalation{On: cfg.Inference.Escalation.Mode == "auto", Floor: cfg.Inference.Escalation.ConfidenceFloor},
 	}
+	rt.Governor = settings.Governor(cfg)
 	rt.DefaultSpread, rt.SpreadPct = cfg.Billing.Spreads()
 	rt.Embeddings = g.embeddings(cfg)
 	for _, p := range cfg.Enabled() {

@@ -83,7 +83,7 @@ func (g *gateway) controlHandler() http.Handler {
 	g.handleProviders(mux)
 	g.handleConfig(mux)
 	if g.module {
-		for _, path := range []string{"/route", "/ledger", "/requests/{id}", "/watch"} {
+		for _, path := range []string{"/route", "/ledger", "/requests/{id}", "/watch", "/governor"} {
 			mux.Handle("GET "+path, g.inEnvoy.proxy())
 		}
 		return mux
@@ -98,6 +98,7 @@ func (g *gateway) handleData(mux *http.ServeMux) {
 	mux.HandleFunc("GET /ledger", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, g.ledgerState()) })
 	mux.HandleFunc("GET /requests/{id}", g.serveRequest)
 	mux.HandleFunc("GET /watch", g.serveWatch)
+	mux.HandleFunc("GET /governor", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, g.gate.Governor.State()) })
 }
 
 // serveRoute answers a dry run with the configuration and the health that are in force.

@@ -25,6 +25,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/envoy"
 	"bardo.money/gateway/extproc"
+	"bardo.money/gateway/extproc/governor"
 	"bardo.money/gateway/extproc/localembed"
 	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/config"
@@ -254,12 +255,15 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 	g.limiter = quota.New(quota.Options{Rules: quotaRules(cfg), SpentSince: g.books.SpentSince})
 	g.gate = extproc.New(rt, extproc.Deps{
 		Verifier: g.parts.Verifiers(keys), Limiter: g.limiter, Ledger: g.books, Answers: g.answers, Questions: g.questions, Health: healthView{g.tracker, g.link}, Metrics: g.metrics,
-		Deferred: g.newDeferred(cfg),
-		Log:      g.log, Egress: g.egress(), Listener: g.listener(), Draining: func() bool { return g.draining.Load() || !g.ready.Load() }, Checks: g.checks, Finished: &g.finished, Events: &g.events,
+		Deferred: g.newDeferred(cfg), Governor: governor.New(governorSeed),
+		Log: g.log, Egress: g.egress(), Listener: g.listener(), Draining: func() bool { return g.draining.Load() || !g.ready.Load() }, Checks: g.checks, Finished: &g.finished, Events: &g.events,
 	})
 	g.metrics.WatchBodies(g.gate.BodyBytes)
 	return g.openDeferred(ctx)
 }
+
+// governorSeed makes what the governor tries follow from the requests alone.
+const governorSeed = 1
 
 // egress is the client of exchanges' own calls: through Envoy's egress listener, or, in Envoy's process, through its clusters.
 func (g *gateway) egress() *http.Client {

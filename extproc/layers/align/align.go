@@ -115,7 +115,7 @@ func marksOf(r *chat.Request) (m marks) {
 // client that sets marks of its own gets no others, unless its profile asks for them.
 func planOf(r *chat.Request, p *prompt, s seen, m marks) *chat.CachePlan {
 	wanted := r.Profile != nil && (r.Profile.Default.MarkCache || r.Profile.Locked.MarkCache)
-	plan := &chat.CachePlan{}
+	plan := &chat.CachePlan{Beside: m.any}
 	if !s.pays || !wanted && (!s.repeats || m.any) {
 		return plan
 	}

@@ -20,10 +20,13 @@ import (
 // Name is the layer's name in X-Bardo-Pipeline.
 const Name = "l5"
 
+// MinBody is how many bytes a request has at least whose history is shortened. A request's Knobs may say another number.
+const MinBody = 16 << 10
+
 const (
-	minBody   = 16 << 10 // bytes of a request below which there is nothing to gain
-	minResult = 300      // bytes of a result that is worth replacing
-	keepTurns = 4        // answers of the model at the end whose turns stay as they are
+	leastBody = 4 << 10 // MinBody, whatever the Knobs say
+	minResult = 300     // bytes of a result that is worth replacing
+	keepTurns = 4       // answers of the model at the end whose turns stay as they are
 )
 
 // Layer shortens histories. Stateless.
@@ -48,7 +51,15 @@ func (Layer) Profiles() []string { return profiles }
 
 // Applies reports whether the request may have a history that is worth shortening.
 func (l Layer) Applies(x *pipeline.Exchange) bool {
-	return !l.Off && x.Request.Op == chat.Generate && len(x.Request.Doc.Bytes) >= minBody && x.Intent.PrivacyTier < policy.PrivacyTEE
+	return !l.Off && x.Request.Op == chat.Generate && len(x.Request.Doc.Bytes) >= bodyOf(x) && x.Intent.PrivacyTier < policy.PrivacyTEE
+}
+
+// bodyOf is how many bytes a request has at least whose history is shortened.
+func bodyOf(x *pipeline.Exchange) int {
+	if k := x.Knobs.CompressFrom; k > 0 {
+		return max(k, leastBody)
+	}
+	return MinBody
 }
 
 // Request shortens the history.
@@ -61,7 +72,10 @@ func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
 	if p.list = find(t, p.recall); len(p.list) == 0 {
 		return nil
 	}
-	upTo := p.horizon()
+	upTo, before := p.horizon()
+	if p.unchangedBefore(bodyOf(x)) {
+		before = atOnce
+	}
 	saved := 0
 	var lost map[string]int
 	for i := range p.list {
@@ -75,7 +89,7 @@ func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
 			lost = with(lost, c.id, c.text)
 		}
 	}
-	x.Log = append(x.Log, pipeline.Entry{Layer: Name, Saved: int64(2*saved) / 7})
+	x.Log = append(x.Log, pipeline.Entry{Layer: Name, Saved: tokens(saved), Change: p.changeOf(upTo, before)})
 	if saved == 0 {
 		return nil
 	}
@@ -83,6 +97,66 @@ func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
 		l.offer(x, t, lost)
 	}
 	return x.Change(t)
+}
+
+// tokens estimates the tokens of so many bytes.
+func tokens(bytes int) int64 { return int64(2*bytes) / 7 }
+
+// changeOf says where in the prompt the changes up to a horizon stand; in the request before, the horizon was at before.
+func (p *plan) changeOf(upTo, before int) (out pipeline.Change) {
+	t, end := p.t, lastPrompt(p.t)
+	first, changed, fresh := len(t.Turns), len(t.Turns), 0
+	offered, offers := false, false // the tool that is added, before and now
+	for i := range p.list {
+		c := &p.list[i]
+		if c.from >= upTo {
+			continue
+		}
+		offers, offered = offers || c.id != "", offered || c.id != "" && c.from < before
+		turn := t.Texts[c.text].Turn
+		first = min(first, turn)
+		switch {
+		case turn >= end:
+			fresh += c.saves
+		case c.from >= before:
+			changed = min(changed, turn)
+		}
+	}
+	out.New, out.Before = tokens(fresh), tokens(sizeOf(t, 0, first))
+	if offers && !offered { // tools stand before everything else
+		all := sizeOf(t, 0, len(t.Turns))
+		out.Before, out.Again = 0, tokens(max(0, len(t.Doc().Bytes)-all+p.size(0, end-1, upTo)))
+		return out
+	}
+	if changed < end {
+		out.Again = tokens(max(0, p.size(changed, end-1, upTo)))
+	}
+	return out
+}
+
+// unchangedBefore reports whether the request before was too short for this layer: whatever changes now, it had.
+func (p *plan) unchangedBefore(least int) bool {
+	return len(p.t.Doc().Bytes)-sizeOf(p.t, lastPrompt(p.t), len(p.t.Turns)) < least
+}
+
+// lastPrompt is the number of turns of the request before: those up to the model's last answer.
+func lastPrompt(t *transcript.Transcript) int {
+	k := len(t.Turns) - 1
+	for k >= 0 && t.Turns[k].Role != chat.RoleAssistant {
+		k--
+	}
+	for k > 0 && t.Turns[k-1].Role == chat.RoleAssistant { // items of one answer
+		k--
+	}
+	return max(k, 0)
+}
+
+// sizeOf is the length of some turns in bytes, as the client sent them.
+func sizeOf(t *transcript.Transcript, from, to int) (n int) {
+	for i := from; i < to; i++ {
+		n += t.Size(i)
+	}
+	return n
 }
 
 // caches reports whether the first candidate has a prompt cache.
@@ -96,18 +170,19 @@ type plan struct {
 	recall bool // what is lost can be fetched back, by a tool that is added to the others
 }
 
-// horizon is the turn before which changes are made, for the last of the requests that the conversation consists of.
-func (p *plan) horizon() int {
-	upTo, t := 0, p.t
+// horizon is the turn before which changes are made, for the last of the requests that the conversation consists of; before is that of the one before it.
+func (p *plan) horizon() (upTo, before int) {
+	t := p.t
 	for k := range t.Turns {
 		if t.Turns[k].Role == chat.RoleAssistant || k+1 < len(t.Turns) && t.Turns[k+1].Role != chat.RoleAssistant {
 			continue // no request ended here
 		}
+		before = upTo
 		if end := lastTurns(t, k); end > upTo && p.pays(upTo, end, k) {
 			upTo = end
 		}
 	}
-	return upTo
+	return upTo, before
 }
 
 // lastTurns is where the last turns of the request that ended with turn k begin.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -189,4 +190,75 @@ func FuzzAnyConversation(f *testing.F) {
 			t.Fatalf("%v: %d bytes became %d", err, len(body), len(x.Request.Doc.Bytes))
 		}
 	})
+}
+
+// changeOf is what the layer says of where it changed a conversation.
+func changeOf(t *testing.T, calls []call, knob int) pipeline.Entry {
+	t.Helper()
+	r, err := openai.Dialect{}.Decode(chat.Generate, header.List{}, "", []byte(talk(calls)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &pipeline.Exchange{Request: r, Found: []policy.Resolution{{MinCache: 1024}}, Knobs: policy.Knobs{CompressFrom: knob}}
+	if err := pipeline.New(compress.Layer{}).Request(t.Context(), x); err != nil {
+		t.Fatal(err)
+	}
+	if len(x.Log) == 0 {
+		return pipeline.Entry{}
+	}
+	return x.Log[0]
+}
+
+// TestWhereAHistoryChanges decides what a saving is worth: what is new was in no cache; a change of what the request before had makes the cache useless from
+// there on, once.
+func TestWhereAHistoryChanges(t *testing.T) {
+	a := call{"Read", `{"path":"a"}`, long("alpha")}
+	e := changeOf(t, []call{a, a}, 0)
+	if e.Removed <= 0 || e.Change.New != e.Saved || e.Change.Again != 0 || e.Change.Before < 5000 {
+		t.Errorf("a new result: %+v", e)
+	}
+	e = changeOf(t, []call{a, a, {"Think", "1", "short"}}, 0)
+	if e.Removed <= 0 || e.Change.New != 0 || e.Change.Again != 0 {
+		t.Errorf("one turn later: %+v", e)
+	}
+
+	calls := []call{{"Read", `{"path":"a"}`, strings.Repeat(long("old"), 2)}, {"Read", `{"path":"a"}`, long("new")}}
+	moved := 0
+	for i := range 8 {
+		e := changeOf(t, calls, 0)
+		if e.Change.Again > 0 {
+			moved++
+			if most := int64(len(talk(calls))) * 2 / 7; e.Change.Again < 4000 || e.Change.Again > most-e.Saved || e.Change.New != 0 || e.Change.Before > 100 {
+				t.Errorf("the horizon moves: %+v of %d", e, most)
+			}
+		}
+		calls = append(calls, call{"Think", fmt.Sprint(i), fmt.Sprint("short ", i)})
+	}
+	if moved != 1 {
+		t.Errorf("the prompt was written again %d times", moved)
+	}
+}
+
+// TestARequestThatWasTooShortBeforeIsWrittenAgain: what this layer would have changed in it at once, it had.
+func TestARequestThatWasTooShortBeforeIsWrittenAgain(t *testing.T) {
+	a := call{"Read", `{"path":"a"}`, strings.Repeat("alpha ", 600)}
+	b := call{"Read", `{"path":"b"}`, long("beta")}
+	e := changeOf(t, []call{a, a, b}, 0)
+	if e.Removed <= 0 || e.Change.New != 0 || e.Change.Again <= 0 {
+		t.Errorf("%+v", e)
+	}
+}
+
+// TestTheGovernorSaysFromHowManyBytesOn, within limits.
+func TestTheGovernorSaysFromHowManyBytesOn(t *testing.T) {
+	a := call{"Read", `{"path":"a"}`, strings.Repeat("alpha ", 600)} // 3,600 bytes
+	for _, row := range []struct {
+		calls, knob int
+		runs        bool
+	}{{6, 0, true}, {6, 64 << 10, false}, {3, 0, false}, {3, 8 << 10, true}, {1, 1, false}} {
+		e := changeOf(t, slices.Repeat([]call{a}, row.calls), row.knob)
+		if (e.Saved > 0) != row.runs {
+			t.Errorf("%+v: %+v", row, e)
+		}
+	}
 }

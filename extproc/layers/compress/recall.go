@@ -80,6 +80,7 @@ func (Layer) Answer(x *pipeline.Exchange, c *chat.ToolCall, most int) pipeline.R
 		return pipeline.Result{Text: "The result has " + strconv.Itoa(len(text)) + " bytes.", IsError: true}
 	}
 	x.NoteOf(Name, "recalled", 1)
+	x.Recalled(Name)
 	return pipeline.Result{Text: page(text, int(offset), most)}
 }
 

@@ -137,7 +137,7 @@ func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
 		t = l.ticket(x, control)
 	}
 	q := &semantic.Question{Tenant: x.Principal.Account, Text: turn.Text}
-	found, result := l.search(ctx, t, q, place)
+	found, result := l.search(ctx, t, q, place, x.Knobs.Similarity)
 	if l.Mode == Shadow && result == Hit {
 		result = ShadowHit
 	}
@@ -190,8 +190,8 @@ type found struct {
 	similarity float64
 }
 
-// search finds the stored answer to the most similar question.
-func (l Layer) search(ctx context.Context, t *cache.Ticket, q *semantic.Question, p semantic.Place) (found, Result) {
+// search finds the stored answer to the most similar question. least raises the threshold, and never lowers it.
+func (l Layer) search(ctx context.Context, t *cache.Ticket, q *semantic.Question, p semantic.Place, least float64) (found, Result) {
 	rows := l.Index.Find(q.Tenant, p, l.Store.Now())
 	ready := l.Model.Ready()
 	switch {
@@ -208,6 +208,7 @@ func (l Layer) search(ctx context.Context, t *cache.Ticket, q *semantic.Question
 	if threshold == 0 {
 		threshold = l.Model.Embedder.Threshold()
 	}
+	threshold = max(threshold, least)
 	f := found{}
 	for i := range matches {
 		m := &matches[i]

@@ -385,3 +385,20 @@ func TestAWrongDirectiveIsAnError(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 }
+
+// TestTheGovernorMayRaiseTheThresholdAndNeverLowerIt.
+func TestTheGovernorMayRaiseTheThresholdAndNeverLowerIt(t *testing.T) {
+	for _, row := range []struct {
+		configured, knob float64
+		hit              bool
+	}{{0, 0, true}, {0, 0.97, true}, {0, 0.99, false}, {0.985, 0.5, false}, {0.97, 0.1, true}} {
+		r := newRig(t, semcache.On)
+		r.layer.Threshold = row.configured
+		r.ask(t, question{say: price})
+		x := (&question{say: priceLike}).exchange(t, openai.Dialect{})
+		x.Knobs.Similarity = row.knob
+		if err := r.layer.Request(t.Context(), x); err != nil || (x.Answer != nil) != row.hit { // without a time limit
+			t.Errorf("%+v: %v %+v", row, err, x.Log)
+		}
+	}
+}

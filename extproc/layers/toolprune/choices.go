@@ -31,6 +31,7 @@ const (
 type Choices struct {
 	secret [32]byte
 	kept   *lru.Cache[[16]byte, choice]
+	sent   *lru.Cache[[16]byte, time.Time] // when a list of tools was last sent, and when a client last had one
 
 	mu     sync.Mutex // an agent is read and written in one step
 	agents *lru.Cache[[16]byte, ticks]
@@ -42,6 +43,9 @@ type ticks struct {
 	mixed bool   // there were several kinds
 	until time.Time
 }
+
+// cacheLife is how long providers' prompt caches keep what is not used.
+const cacheLife = 5 * time.Minute
 
 type choice struct {
 	names []string // sorted
@@ -57,9 +61,31 @@ func (c *choice) has(name string) bool {
 func NewChoices() *Choices {
 	kept, _ := lru.New[[16]byte, choice](maxChoices) // only fails for sizes below 1
 	agents, _ := lru.New[[16]byte, ticks](maxAgents)
-	c := &Choices{kept: kept, agents: agents}
+	sent, _ := lru.New[[16]byte, time.Time](maxChoices)
+	c := &Choices{kept: kept, agents: agents, sent: sent}
 	_, _ = rand.Read(c.secret[:]) // never fails (crypto/rand)
 	return c
+}
+
+// changes reports whether the choice costs the provider's prompt cache: it would have the client's whole list from a request before, and does not have this
+// part of it.
+func (c *Choices) changes(x *pipeline.Exchange, t *transcript.Transcript, keep []bool) bool {
+	k := key{[]string{string(x.Principal.Account), x.Request.Model}}
+	for i := range t.Tools {
+		k.parts = append(k.parts, t.Tools[i].Name)
+	}
+	whole := c.sentAgain(k)
+	k.parts = append(k.parts, "")
+	k.parts = append(k.parts, names(t, keep)...)
+	return !c.sentAgain(k) && whole
+}
+
+// sentAgain reports whether a list of tools was sent a short time ago, and notes that it is now.
+func (c *Choices) sentAgain(k key) bool {
+	sum, now := c.sum(k), clock.Now()
+	at, ok := c.sent.Get(sum)
+	c.sent.Add(sum, now)
+	return ok && now.Sub(at) < cacheLife
 }
 
 // key identifies a conversation of an account with one set of tools.

@@ -69,10 +69,9 @@ func (l Layer) replace(x *pipeline.Exchange, t *transcript.Transcript, lim limit
 		return nil
 	}
 	t.WrapCalls(m.run, func(tool string) bool { return m.index(tool) >= 0 })
-	x.Log = append(x.Log, pipeline.Entry{Layer: Name, Saved: int64(saved), Note: "meta"})
 	*metas.Of(x) = m
 	x.AnswerCalls(Name, l, pipeline.MaxRounds, m.find, m.show, m.run)
-	return x.Change(t)
+	return change(x, t, pipeline.Entry{Layer: Name, Saved: int64(saved), Note: "meta"}, l.Memory.changes(x, t, keep))
 }
 
 // What the three tools count against a limit.

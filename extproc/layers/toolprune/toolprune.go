@@ -19,7 +19,7 @@ const Name = "l4"
 
 // Limits for agents' requests, and for those of other clients.
 const (
-	maxAgentTools  = 12
+	MaxAgentTools  = 12 // most tools of an agent's request
 	maxAgentTokens = 1500
 	maxTools       = 40 // from this number on, other clients' tools are chosen, too
 )
@@ -64,13 +64,17 @@ func (Layer) Profiles() []string { return profiles }
 type limit struct{ tools, tokens int }
 
 // limitOf is the limit of a request; ok is false if none applies.
-func (l Layer) limitOf(h *policy.Hints, n int) (limit, bool) {
+func (l Layer) limitOf(x *pipeline.Exchange, n int) (limit, bool) {
+	h, most := &x.Hints, MaxAgentTools
+	if k := x.Knobs.MaxTools; k > 0 && k < most {
+		most = k
+	}
 	agent := l.Mode == On || h.GolemID != "" || h.Subsystem != "" || h.TickType != ""
 	switch {
 	case l.Mode == Off:
 		return limit{}, false
 	case agent: // without a task there is no better reason to leave a tool out than that there are too many
-		return limit{maxAgentTools, maxAgentTokens}, n > maxAgentTools || h.TickType != ""
+		return limit{most, maxAgentTokens}, n > most || h.TickType != ""
 	}
 	return limit{tools: maxTools}, n > maxTools
 }
@@ -81,7 +85,7 @@ func (l Layer) Applies(x *pipeline.Exchange) bool {
 		return false
 	}
 	n := count(x.Request.Member("tools", "functions"))
-	_, ok := l.limitOf(&x.Hints, n)
+	_, ok := l.limitOf(x, n)
 	return n > 0 && ok
 }
 
@@ -109,7 +113,7 @@ func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
 	if err != nil {
 		return err
 	}
-	lim, ok := l.limitOf(&x.Hints, len(t.Tools))
+	lim, ok := l.limitOf(x, len(t.Tools))
 	if !ok {
 		return nil
 	}
@@ -120,6 +124,7 @@ func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
 		return l.replace(x, t, lim, l.tasks().shared(t))
 	}
 	keep, note := l.choose(ctx, x, t, lim)
+	again := l.Memory.changes(x, t, keep)
 	saved := 0
 	for i := range t.Tools {
 		if !keep[i] {
@@ -127,11 +132,28 @@ func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
 			saved += tokens(&t.Tools[i])
 		}
 	}
-	x.Log = append(x.Log, pipeline.Entry{Layer: Name, Saved: int64(saved), Note: note})
 	if saved == 0 {
+		x.Log = append(x.Log, pipeline.Entry{Layer: Name, Note: note})
 		return nil
 	}
-	return x.Change(t)
+	return change(x, t, pipeline.Entry{Layer: Name, Saved: int64(saved), Note: note}, again)
+}
+
+// change makes the request what a transcript says, and says so in the log. again tells that the provider's cache would have had the client's own list: tools
+// stand before everything else, so all but the last turn is written to it anew.
+func change(x *pipeline.Exchange, t *transcript.Transcript, e pipeline.Entry, again bool) error {
+	last := 0
+	if n := len(t.Turns); n > 0 {
+		last = t.Size(n - 1)
+	}
+	if err := x.Change(t); err != nil {
+		return err
+	}
+	if again {
+		e.Change.Again = max(0, x.Request.InputTokens-int64(2*last)/7)
+	}
+	x.Log = append(x.Log, e)
+	return nil
 }
 
 // tokens estimates the tokens of a definition.

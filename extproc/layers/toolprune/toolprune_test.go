@@ -6,12 +6,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/layers/toolprune"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/transcript"
 	"bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/internal/clock"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
 )
@@ -234,5 +236,52 @@ func BenchmarkHundredTools(b *testing.B) {
 		if err := l.Request(b.Context(), &pipeline.Exchange{Request: r}); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// TestAnotherChoiceOfTheSameToolsCostsTheCache: where the provider would have the client's whole list from a moment ago, and does not have this choice.
+func TestAnotherChoiceOfTheSameToolsCostsTheCache(t *testing.T) {
+	now := time.Now()
+	clock.Replace(func() time.Time { return now })
+	t.Cleanup(func() { clock.Replace(nil) })
+	l := toolprune.Layer{Memory: toolprune.NewChoices()}
+	for i, row := range []struct {
+		task  string
+		after time.Duration
+		again bool
+	}{
+		{"risk_check", 0, false},           // nothing is in the cache yet
+		{"risk_check", time.Minute, false}, // the same beginning
+		{"trade_execution", time.Minute, true},
+		{"risk_check", time.Minute, false}, // it is still there
+		{"strategy_update", 6 * time.Minute, false},
+	} {
+		now = now.Add(row.after)
+		x := request(t, policy.Hints{TickType: row.task}, map[string]any{"messages": []any{user(fmt.Sprint("tick ", i))}, "tools": defi()})
+		prune(t, l, x)
+		e := x.Log[0]
+		if (e.Change.Again > 0) != row.again || e.Removed <= 0 || e.Change.Again > x.Request.InputTokens {
+			t.Errorf("request %d: %+v", i, e)
+		}
+	}
+}
+
+// TestTheGovernorMayLowerTheLimitAndNeverRaiseIt.
+func TestTheGovernorMayLowerTheLimitAndNeverRaiseIt(t *testing.T) {
+	for most, want := range map[int]int{0: 12, 5: 5, 9: 9, 100: 12, -3: 12} {
+		x := request(t, policy.Hints{GolemID: "g"}, map[string]any{"messages": []any{user("swap")}, "tools": defi()})
+		x.Knobs.MaxTools = most
+		if got := prune(t, toolprune.Layer{}, x); len(got) != want {
+			t.Errorf("with %d: %v", most, got)
+		}
+	}
+	var many []map[string]any
+	for i := range 45 {
+		many = append(many, tool(fmt.Sprint("t", i), "x"))
+	}
+	x := request(t, policy.Hints{}, map[string]any{"messages": []any{user("swap")}, "tools": many})
+	x.Knobs.MaxTools = 5
+	if got := prune(t, toolprune.Layer{}, x); len(got) != 40 {
+		t.Errorf("another client's request keeps %d", len(got))
 	}
 }

@@ -29,6 +29,8 @@ type Charge struct {
 	Part  string // the agent's part; "" means no budget
 
 	Staked policy.Micro // paid by the operator's staked credit, see ledger.PartStake
+
+	Savings []policy.Saving // what the layers of the pipeline saved, each layer once
 }
 
 // Tokens are a request's tokens. Input excludes tokens read from or written to a cache; Output includes Reasoning.
@@ -65,6 +67,7 @@ const (
 	isPrepaid
 	isOpen
 	hasKept
+	hasSavings
 )
 
 // errEncoding says that an entry with a valid checksum cannot be read: a newer version wrote it.
@@ -76,6 +79,9 @@ func (e *Entry) encode(b []byte) []byte {
 	if e.Charge != nil {
 		b = appendInts(b, int64(e.Paid))
 		b = e.Charge.encode(b)
+	}
+	if e.flags()&hasSavings != 0 {
+		b = appendSavings(b, e.Charge.Savings)
 	}
 	if len(e.Kept) == 0 {
 		return b
@@ -100,7 +106,18 @@ func (e *Entry) flags() (f byte) {
 	if len(e.Kept) > 0 {
 		f |= hasKept
 	}
+	if e.Charge != nil && len(e.Charge.Savings) > 0 {
+		f |= hasSavings
+	}
 	return f
+}
+
+func appendSavings(b []byte, all []policy.Saving) []byte {
+	b = appendInts(b, int64(len(all)))
+	for i := range all {
+		b = appendInts(appendStrings(b, all[i].Layer), all[i].Tokens, int64(all[i].Amount))
+	}
+	return b
 }
 
 func (c *Charge) encode(b []byte) []byte {
@@ -130,13 +147,19 @@ func appendInts(b []byte, all ...int64) []byte {
 func decode(b []byte) (*Entry, error) {
 	r := reader{b: b}
 	flags := r.take(1)
-	if len(flags) == 0 || flags[0]&^(hasCharge|isPrepaid|isOpen|hasKept) != 0 {
+	if len(flags) == 0 || flags[0]&^(hasCharge|isPrepaid|isOpen|hasKept|hasSavings) != 0 {
 		return nil, errEncoding
 	}
 	e := &Entry{Prepaid: flags[0]&isPrepaid != 0, Open: flags[0]&isOpen != 0}
 	if flags[0]&hasCharge != 0 {
 		e.Paid = policy.Micro(r.int())
 		e.Charge = r.charge()
+	}
+	if flags[0]&hasSavings != 0 {
+		if e.Charge == nil {
+			return nil, errEncoding
+		}
+		e.Charge.Savings = r.savings()
 	}
 	if flags[0]&hasKept != 0 {
 		e.KeptAt = r.int()
@@ -167,6 +190,13 @@ func (r *reader) charge() *Charge {
 		c.Record = append([]byte(nil), r.take(n)...)
 	}
 	return c
+}
+
+func (r *reader) savings() (all []policy.Saving) {
+	for range r.length() {
+		all = append(all, policy.Saving{Layer: r.string(), Tokens: r.int(), Amount: policy.Micro(r.int())})
+	}
+	return all
 }
 
 func (r *reader) int() int64 {

@@ -1,6 +1,7 @@
 package chargelog
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/internal/polltest"
+	"bardo.money/gateway/policy"
 )
 
 var monday = time.UnixMicro(1_700_000_000_123_456)
@@ -24,6 +26,7 @@ func sample(id string) *Entry {
 		Charge: &Charge{
 			RequestID: id, Account: "k", Amount: 9, ProviderCost: math.MaxInt64, Tokens: Tokens{1, 2, 3, 4, 1 << 50}, Provider: "p", Model: "m",
 			Subsystem: "risk", Status: "ok", Record: []byte(`{"a":1}`), At: monday, Agent: "g", Part: "dream", Staked: 3,
+			Savings: []policy.Saving{{Layer: "l4", Tokens: 11_800, Amount: 4720}, {Layer: "l1", Amount: -35}},
 		},
 	}
 }
@@ -48,6 +51,19 @@ func TestEntriesAreReadAsTheyWereWritten(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestAnEntryOfAnEarlierVersionIsRead: one without savings has the bytes that it always had.
+func TestAnEntryOfAnEarlierVersionIsRead(t *testing.T) {
+	with, without := sample("r"), sample("r")
+	without.Charge.Savings = nil
+	old := without.encode(nil)
+	if b := with.encode(nil); b[0] == old[0] || !bytes.Equal(b[1:len(old)], old[1:]) {
+		t.Error("savings changed what stands before them")
+	}
+	if e, err := decode(old); err != nil || !reflect.DeepEqual(e, without) {
+		t.Errorf("%+v %v", e, err)
 	}
 }
 

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"bardo.money/gateway/cmd/bardo/cli"
+	"bardo.money/gateway/cmd/bardo/control"
+	"bardo.money/gateway/cmd/bardo/home"
+	"bardo.money/gateway/extproc/governor"
+)
+
+func governorCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "governor", Short: "Show what the layers' governor has learned, and which settings it uses", Args: cli.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			h, err := home.Open()
+			if err != nil {
+				return err
+			}
+			var s governor.State
+			if err := control.Do(c.Context(), h, http.MethodGet, "/governor", &s); err != nil {
+				return err
+			}
+			asJSON, err := c.Flags().GetBool("json")
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return cli.PrintJSON(c, s)
+			}
+			return printGovernor(c.OutOrStdout(), &s)
+		},
+	}
+	c.Flags().Bool("json", false, "print JSON")
+	return c
+}
+
+// governorModes say what each mode means for the table that follows.
+var governorModes = map[governor.Mode]string{
+	governor.Off:    "off: no settings are adjusted, and nothing is counted",
+	governor.Report: "report: no settings are adjusted; VALUE is what would be used",
+	governor.On:     "on: VALUE is in use for new conversations, and one in ten tries another one",
+}
+
+func printGovernor(w io.Writer, s *governor.State) error {
+	if _, err := fmt.Fprintln(w, governorModes[s.Mode]); err != nil || len(s.Knobs) == 0 {
+		return err
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	rows := make([][]string, len(s.Knobs))
+	for i := range s.Knobs {
+		rows[i] = knobCells(&s.Knobs[i])
+	}
+	if err := cli.PrintTable(w, []string{"TASK", "SETTING", "LAYER", "CONFIGURED", "VALUE", "TRIED (REWARD, TRIALS)", ""}, rows); err != nil || len(s.Tasks) == 0 {
+		return err
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	rows = make([][]string, len(s.Tasks))
+	for i := range s.Tasks {
+		rows[i] = taskCells(&s.Tasks[i])
+	}
+	return cli.PrintTable(w, []string{"TASK", "REGIME", "REQUESTS", "CACHE READS", "RETRIES", "WRONG FORM", "OVERRIDES", "RECALLS", "RATED", "SCORE", "SAVED USD BY LAYER"}, rows)
+}
+
+func knobCells(k *governor.KnobState) []string {
+	var tried []string
+	for _, v := range k.Values {
+		if v.Trials > 0 {
+			tried = append(tried, fmt.Sprintf("%d (%.3f, %d)", v.Value, v.Mean, v.Trials))
+		}
+	}
+	frozen := ""
+	if k.Frozen {
+		frozen = "frozen"
+	}
+	return []string{k.Task, k.Knob, k.Layer, strconv.Itoa(k.Configured), strconv.Itoa(k.Value), strings.Join(tried, " "), frozen}
+}
+
+func taskCells(t *governor.TaskState) []string {
+	reads, score := "", ""
+	if t.Input > 0 {
+		reads = fmt.Sprintf("%.0f %%", 100*float64(t.Cached)/float64(t.Input))
+	}
+	if t.Rated > 0 {
+		score = fmt.Sprintf("%.2f", t.Score)
+	}
+	var saved []string
+	for _, l := range t.Layers {
+		if l.Saved != 0 {
+			saved = append(saved, l.Layer+" "+l.Saved.String())
+		}
+	}
+	count := func(n int64) string { return strconv.FormatInt(n, 10) }
+	return []string{
+		t.Task, t.Regime, count(t.Requests), reads, count(t.Retries), count(t.SchemaFailures), count(t.Overrides), count(t.Recalls), count(t.Rated), score,
+		strings.Join(saved, ", "),
+	}
+}

@@ -1,0 +1,18 @@
+package settings
+
+import (
+	"bardo.money/gateway/extproc/governor"
+	"bardo.money/gateway/extproc/layers/compress"
+	"bardo.money/gateway/extproc/layers/toolprune"
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/policy"
+)
+
+// Governor is how the governor of the layers is configured. It begins from the layers' own values.
+func Governor(cfg *config.Config) governor.Options {
+	p := &cfg.Pipeline
+	return governor.Options{
+		Mode: governor.Mode(p.Governor), Freeze: p.GovernorFreeze,
+		Base: policy.Knobs{CompressFrom: compress.MinBody, MaxTools: toolprune.MaxAgentTools, Similarity: cfg.Inference.Caching.Threshold},
+	}
+}

@@ -1,0 +1,132 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"bardo.money/gateway/e2e/fake"
+	"bardo.money/gateway/e2e/gateway"
+)
+
+// governorState is what `bardo governor --json` prints.
+type governorState struct {
+	Mode  string
+	Knobs []struct {
+		Task, Knob        string
+		Configured, Value int
+		Frozen            bool
+		Values            []struct {
+			Value, Trials int
+		}
+	}
+	Tasks []struct {
+		Task, Regime             string
+		Requests, Retries, Rated int
+		Overrides                int
+		Cached                   int     `json:"cached_tokens"`
+		Input                    int     `json:"input_tokens"`
+		Score                    float64 `json:"mean_score"`
+		Layers                   []struct {
+			Layer    string
+			Requests int
+			Tokens   int         `json:"saved_tokens"`
+			USD      json.Number `json:"saved_usd"`
+		}
+	}
+}
+
+func governorOf(t *testing.T, g *gateway.Gateway) (s governorState) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(g.Bardo(t, "governor", "--json")), &s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestC12TheGovernorReports what became of requests, by task and regime, and changes nothing; once it is on, it tries values that a reload freezes again.
+func TestC12TheGovernorReports(t *testing.T) {
+	t.Parallel()
+	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
+	p.Behave(fake.Behaviour{Usage: &fake.Usage{Input: 200, Cached: 800, Output: 5}})
+	opt := gateway.Options{Config: quick + "pipeline: {governor: report}\n", Providers: []gateway.Provider{{ID: "p", Fake: p, Models: []gateway.Model{{ID: "m", Price: cachePrices}}}}}
+	g := gateway.Run(t, opt)
+	if s := governorOf(t, g); s.Mode != "report" || len(s.Tasks) != 0 {
+		t.Errorf("at first: %+v", s)
+	}
+	tick := func(session, say string, header ...string) (id string, tools int) {
+		t.Helper()
+		p.Forget()
+		a := g.Do(t, gateway.Call{
+			Path: "/v1/chat/completions", Header: append([]string{"X-Bardo-Tick-Type: risk_check", "X-Bardo-Regime: bull", "X-Bardo-Session-Id: " + session}, header...),
+			Body: fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}],"tools":%s}`, say, toolList()),
+		})
+		if a.Status != http.StatusOK || len(p.Generations()) != 1 {
+			t.Fatal(a.Status, a.Body)
+		}
+		return a.Header.Get("X-Request-Id"), len(toolsIn(t, string(p.Generations()[0].Body)))
+	}
+	id, n := tick("s", "one")
+	_, _ = tick("s", "two")
+	_, again := tick("s", "two")
+	_, _ = tick("s", "three", "X-Bardo-Pipeline: standard")
+	if n != 12 || again != 12 {
+		t.Errorf("%d and %d tools are left", n, again)
+	}
+	if a := rate(t, g, "", id, `{"score":0.25}`); a.Status != http.StatusOK {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+	eventually(t, "the outcomes of four requests", func() bool {
+		s := governorOf(t, g)
+		return len(s.Tasks) == 1 && s.Tasks[0].Requests == 4
+	})
+	task := governorOf(t, g).Tasks[0]
+	if task.Task != "risk_check" || task.Regime != "bull" || task.Retries != 1 || task.Overrides != 1 || task.Rated != 1 || task.Score != 0.25 || task.Cached != 3200 || task.Input != 4000 {
+		t.Errorf("%+v", task)
+	}
+	found := false
+	for _, l := range task.Layers {
+		found = found || l.Layer == "l4" && l.Requests == 4 && l.Tokens > 0 && l.USD != "0.000000"
+	}
+	if !found {
+		t.Errorf("layers %+v", task.Layers)
+	}
+	if out := g.Bardo(t, "governor"); !strings.Contains(out, "report: no settings are adjusted") || !strings.Contains(out, "80 %") || !strings.Contains(out, "l4 0.0") {
+		t.Errorf("bardo governor:\n%s", out)
+	}
+
+	opt.Config = strings.Replace(opt.Config, "governor: report", "governor: on", 1)
+	g.Configure(t, opt)
+	g.Bardo(t, "config", "reload")
+	eventually(t, "it is on", func() bool { return governorOf(t, g).Mode == "on" })
+	fewer := 0
+	for i := range 60 {
+		if _, n := tick(fmt.Sprint("on", i), "x"); n < 12 {
+			fewer++
+		} else if n > 12 {
+			t.Fatalf("%d tools are left", n)
+		}
+	}
+	if fewer == 0 || fewer > 20 {
+		t.Errorf("%d of 60 conversations tried fewer tools", fewer)
+	}
+
+	opt.Config = strings.Replace(opt.Config, "governor: on", "governor: on, governor_freeze: [tools]", 1)
+	g.Configure(t, opt)
+	g.Bardo(t, "config", "reload")
+	for i := range 30 {
+		if _, n := tick(fmt.Sprint("frozen", i), "x"); n != 12 {
+			t.Errorf("a frozen setting: %d tools", n)
+		}
+	}
+	for _, k := range governorOf(t, g).Knobs {
+		if k.Frozen != (k.Knob == "tools") {
+			t.Errorf("%+v", k)
+		}
+	}
+	if out := g.Bardo(t, "governor"); !strings.Contains(out, "frozen") {
+		t.Errorf("bardo governor:\n%s", out)
+	}
+}

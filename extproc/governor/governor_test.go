@@ -1,0 +1,297 @@
+package governor_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+
+	"bardo.money/gateway/extproc/governor"
+	"bardo.money/gateway/policy"
+)
+
+// world is what a simulation's requests meet: how a value of a knob does.
+type world struct {
+	rng  *rand.Rand
+	g    *governor.Governor
+	n    uint64
+	seen map[policy.Knobs]bool
+}
+
+func newWorld(o governor.Options) *world {
+	g := governor.New(7)
+	g.Configure(o)
+	return &world{rng: rand.New(rand.NewPCG(1, 1)), g: g, seen: map[policy.Knobs]bool{}}
+}
+
+// request sends one of a conversation of its own; effect says what the layers do with the values in use.
+func (w *world) request(t *testing.T, task string, size int, effect func(k policy.Knobs, o *governor.Outcome)) {
+	t.Helper()
+	w.n++
+	c := w.g.Choose(task, w.n, w.n)
+	w.seen[c.Knobs] = true
+	k := c.Knobs
+	if k == (policy.Knobs{}) { // the layers' own
+		k = policy.Knobs{CompressFrom: 16 << 10, MaxTools: 12, Similarity: 0.92}
+	}
+	if k.CompressFrom < 8<<10 || k.CompressFrom > 64<<10 || k.MaxTools < 6 || k.MaxTools > 12 || k.Similarity < 0.92 || k.Similarity > 0.99 {
+		t.Fatalf("%+v is outside of the safe range", k)
+	}
+	o := governor.Outcome{RequestID: fmt.Sprint("r", w.n), Regime: "calm", Size: size, Input: 5000, Cached: 4000, Cost: 1000}
+	effect(k, &o)
+	w.g.Observe(&c, &o)
+}
+
+// value is the value of a knob in use for a task.
+func value(t *testing.T, g *governor.Governor, task, knob string) governor.KnobState {
+	t.Helper()
+	all := g.State().Knobs
+	i := slices.IndexFunc(all, func(k governor.KnobState) bool { return k.Task == task && k.Knob == knob })
+	if i < 0 {
+		t.Fatalf("nothing is known of %s for %s", knob, task)
+	}
+	return all[i]
+}
+
+// costly: compression below 32 KiB costs more than it saves, because what follows has to be written to the cache again.
+func (w *world) costly(k policy.Knobs, o *governor.Outcome) {
+	if o.Size < k.CompressFrom {
+		return
+	}
+	saved := policy.Micro(-150 + w.rng.IntN(60))
+	if o.Size >= 32<<10 {
+		saved = policy.Micro(200 + w.rng.IntN(100))
+	}
+	o.Layers = append(o.Layers, governor.LayerOutcome{Layer: "l5", Tokens: 100, Saved: saved})
+}
+
+// forgetful: with few tools, the model lacks one, and its caller sends the request again.
+func (w *world) forgetful(k policy.Knobs, o *governor.Outcome) {
+	o.Layers = append(o.Layers, governor.LayerOutcome{Layer: "l4", Tokens: 100, Saved: policy.Micro(300 - 20*k.MaxTools + w.rng.IntN(20))})
+	o.Retried = k.MaxTools < 9 && w.rng.IntN(2) == 0
+}
+
+// wrong: an answer of a question that was less similar is sent again, or rated badly.
+func (w *world) wrong(k policy.Knobs, o *governor.Outcome) {
+	if w.rng.IntN(3) > 0 {
+		return
+	}
+	o.Layers = append(o.Layers, governor.LayerOutcome{Layer: "l2", Tokens: 5000, Saved: 800})
+	o.Retried = k.Similarity < 0.95 && w.rng.IntN(2) == 0
+}
+
+// TestC12TheGovernorFindsTheBetterValues, for each task its own, within a few thousand requests, and never leaves the safe range.
+func TestC12TheGovernorFindsTheBetterValues(t *testing.T) {
+	w := newWorld(governor.Options{Mode: governor.On})
+	var changes []governor.Change
+	w.g.Changed = func(c *governor.Change) { changes = append(changes, *c) }
+	for range 6_000 {
+		size := 9<<10 + w.rng.IntN(50<<10)
+		w.request(t, "coding", size, func(k policy.Knobs, o *governor.Outcome) { w.costly(k, o); w.forgetful(k, o); w.wrong(k, o) })
+		w.request(t, "other", size, func(k policy.Knobs, o *governor.Outcome) { // here everything is well as it is configured
+			if size >= k.CompressFrom {
+				o.Layers = append(o.Layers, governor.LayerOutcome{Layer: "l5", Tokens: 100, Saved: 100})
+			}
+			o.Layers = append(o.Layers, governor.LayerOutcome{Layer: "l4", Tokens: 100, Saved: policy.Micro(10 * k.MaxTools)})
+		})
+	}
+	for _, row := range []struct {
+		task, knob string
+		want       int
+	}{
+		{"coding", "compression", 32 << 10},
+		{"coding", "tools", 9},
+		{"coding", "semantic", 960},
+		{"other", "tools", 12},
+		{"other", "semantic", 920},
+	} {
+		if got := value(t, w.g, row.task, row.knob); got.Value != row.want {
+			t.Errorf("%s of %s: %+v, want %d", row.knob, row.task, got, row.want)
+		}
+	}
+	if got := value(t, w.g, "other", "compression"); got.Value > 16<<10 {
+		t.Errorf("compression of other: %+v", got)
+	}
+	for _, c := range changes {
+		if !c.Applied || c.After < c.Before || c.Trials < 30 || c.From == c.To {
+			t.Errorf("change %+v", c)
+		}
+	}
+	if len(changes) < 3 {
+		t.Errorf("%d changes were told", len(changes))
+	}
+}
+
+// TestC12WithTheSameSeedTheSameIsDone.
+func TestC12WithTheSameSeedTheSameIsDone(t *testing.T) {
+	run := func() governor.State {
+		w := newWorld(governor.Options{Mode: governor.On})
+		for range 1500 {
+			w.request(t, "coding", 9<<10+w.rng.IntN(50<<10), func(k policy.Knobs, o *governor.Outcome) { w.costly(k, o); w.forgetful(k, o) })
+		}
+		return w.g.State()
+	}
+	if a, b := run(), run(); !reflect.DeepEqual(a, b) {
+		t.Errorf("%+v\n%+v", a, b)
+	}
+}
+
+// TestC12AFrozenKnobStaysAsItIs, whatever the outcomes, and the others go on.
+func TestC12AFrozenKnobStaysAsItIs(t *testing.T) {
+	w := newWorld(governor.Options{Mode: governor.On, Freeze: []string{"tools", "semantic"}})
+	for range 3_000 {
+		w.request(t, "coding", 9<<10+w.rng.IntN(50<<10), func(k policy.Knobs, o *governor.Outcome) {
+			w.costly(k, o)
+			w.forgetful(k, o)
+			if k.MaxTools != 12 || k.Similarity != 0.92 {
+				t.Fatalf("%+v", k)
+			}
+		})
+	}
+	if got := value(t, w.g, "coding", "tools"); !got.Frozen || got.Value != 12 {
+		t.Errorf("%+v", got)
+	}
+	if got := value(t, w.g, "coding", "compression"); got.Frozen || got.Value != 32<<10 {
+		t.Errorf("%+v", got)
+	}
+	w.g.Configure(governor.Options{Mode: governor.On, Freeze: []string{"compression", "tools", "semantic"}})
+	for range 1_000 {
+		w.request(t, "coding", 40<<10, func(k policy.Knobs, o *governor.Outcome) {
+			if k.CompressFrom != 32<<10 {
+				t.Fatalf("what was learned before is %+v", k)
+			}
+			o.Layers = append(o.Layers, governor.LayerOutcome{Layer: "l5", Saved: -900})
+		})
+	}
+}
+
+// TestC12AReportChangesNothing, and says what would be changed. What is on above a request's size is known without trying: it would have done nothing.
+func TestC12AReportChangesNothing(t *testing.T) {
+	w := newWorld(governor.Options{Mode: governor.Report})
+	var told []governor.Change
+	w.g.Changed = func(c *governor.Change) { told = append(told, *c) }
+	for range 1_000 {
+		w.request(t, "coding", 9<<10+w.rng.IntN(20<<10), w.costly)
+	}
+	if len(w.seen) != 1 || !w.seen[policy.Knobs{}] {
+		t.Errorf("requests got %v", w.seen)
+	}
+	if len(told) == 0 || told[0].Applied || told[0].Knob != "compression" || told[0].From != 16<<10 || told[0].To <= 16<<10 {
+		t.Errorf("told %+v", told)
+	}
+	s := w.g.State()
+	if len(s.Tasks) != 1 || s.Tasks[0].Requests != 1_000 || s.Tasks[0].Cached != 4_000_000 || s.Tasks[0].Layers[0].Saved >= 0 {
+		t.Errorf("%+v", s.Tasks)
+	}
+}
+
+// TestC12OffDoesNothing, and neither does a governor that is not there.
+func TestC12OffDoesNothing(t *testing.T) {
+	for _, g := range []*governor.Governor{nil, governor.New(1)} {
+		c := g.Choose("coding", 1, 1)
+		g.Observe(&c, &governor.Outcome{RequestID: "r"})
+		g.Rate("r", 1, nil)
+		if s := g.State(); c.Active() || c.Knobs != (policy.Knobs{}) || len(s.Tasks) > 0 || len(s.Knobs) > 0 || s.Mode != governor.Off {
+			t.Errorf("%+v %+v", c, s)
+		}
+	}
+}
+
+// TestC12AConversationKeepsItsValues, although others are tried beside it, and is known by its last request.
+func TestC12AConversationKeepsItsValues(t *testing.T) {
+	g := governor.New(3)
+	g.Configure(governor.Options{Mode: governor.On})
+	first := map[uint64]policy.Knobs{}
+	for round := range 5 {
+		for talk := uint64(1); talk < 200; talk++ {
+			c := g.Choose("t", talk, uint64(round))
+			if round == 0 {
+				first[talk] = c.Knobs
+			}
+			if c.Knobs != first[talk] || c.Again {
+				t.Fatalf("conversation %d got %+v, then %+v", talk, first[talk], c)
+			}
+		}
+	}
+	if c := g.Choose("t", 7, 4); !c.Again {
+		t.Error("the same request again is not noticed")
+	}
+	kinds := map[policy.Knobs]int{}
+	for _, k := range first {
+		kinds[k]++
+	}
+	if len(kinds) < 4 || kinds[policy.Knobs{CompressFrom: 16 << 10, MaxTools: 12, Similarity: 0.92}] < 120 {
+		t.Errorf("of 199 conversations: %v", kinds)
+	}
+}
+
+// TestC12WhatCallersSayCounts for the values that their answers were made with, once, also if they change their minds.
+func TestC12WhatCallersSayCounts(t *testing.T) {
+	w := newWorld(governor.Options{Mode: governor.On, Freeze: []string{"compression", "semantic"}})
+	for range 2_000 {
+		var k policy.Knobs
+		w.request(t, "t", 1000, func(now policy.Knobs, o *governor.Outcome) {
+			k = now
+			o.Layers = append(o.Layers, governor.LayerOutcome{Layer: "l4"})
+		})
+		score, id := 0.9, fmt.Sprint("r", w.n)
+		if k.MaxTools > 6 {
+			score = 0.1
+		}
+		first := 1 - score
+		w.g.Rate(id, first, nil)
+		w.g.Rate(id, score, &first)
+	}
+	if got := value(t, w.g, "t", "tools"); got.Value != 6 {
+		t.Errorf("%+v", got)
+	}
+	if s := w.g.State().Tasks[0]; s.Rated != 2_000 || s.Score < 0.1 || s.Score > 0.9 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestK90TheGovernorsMemoryIsBounded: names that clients choose do not fill it.
+func TestK90TheGovernorsMemoryIsBounded(t *testing.T) {
+	g := governor.New(1)
+	g.Configure(governor.Options{Mode: governor.On})
+	for i := range 60_000 {
+		c := g.Choose(fmt.Sprint("task", i%500), uint64(i+1), 1)
+		g.Observe(&c, &governor.Outcome{RequestID: fmt.Sprint(i), Regime: fmt.Sprint("regime", i), Layers: []governor.LayerOutcome{{Layer: fmt.Sprint("l", i)}}})
+	}
+	s := g.State()
+	regimes := map[string]int{}
+	for _, task := range s.Tasks {
+		regimes[task.Task]++
+		if len(task.Layers) > 16 {
+			t.Fatalf("%d layers", len(task.Layers))
+		}
+	}
+	if len(regimes) > 128 {
+		t.Errorf("%d tasks", len(regimes))
+	}
+	for task, n := range regimes {
+		if n > 17 {
+			t.Errorf("%d regimes of %s", n, task)
+		}
+	}
+}
+
+// TestC12OtherConfiguredValuesBeginAnew: the configured value is always among those that are tried, and a threshold is never below it.
+func TestC12OtherConfiguredValuesBeginAnew(t *testing.T) {
+	for _, base := range []policy.Knobs{{}, {Similarity: 0.985}, {Similarity: 0.995}, {MaxTools: 1}, {CompressFrom: 100_000, MaxTools: 40, Similarity: 0.5}} {
+		g := governor.New(1)
+		g.Configure(governor.Options{Mode: governor.On, Base: base})
+		for i := range uint64(500) {
+			k := g.Choose("t", i+1, 1).Knobs
+			if base.Similarity > 0 && k.Similarity < base.Similarity || base.MaxTools > 0 && k.MaxTools > base.MaxTools || k.MaxTools < 1 || k.Similarity > 0.995 {
+				t.Fatalf("%+v for %+v", k, base)
+			}
+		}
+		for _, k := range g.State().Knobs {
+			if k.Value != k.Configured || !slices.ContainsFunc(k.Values, func(a governor.ArmState) bool { return a.Value == k.Configured }) {
+				t.Errorf("%+v", k)
+			}
+		}
+	}
+}

@@ -1,0 +1,217 @@
+package governor
+
+import (
+	"bardo.money/gateway/policy"
+)
+
+// Outcome is what became of a request.
+type Outcome struct {
+	RequestID string
+	Regime    string
+	Size      int            // bytes of the request before the layers changed it
+	Input     int64          // tokens of its prompt, as its provider reported them
+	Cached    int64          // of them, read from the provider's cache
+	Cost      policy.Micro   // what it was charged
+	Layers    []LayerOutcome // of the layers that ran
+
+	Retried       bool // it is the one before, sent again
+	SchemaFailure bool // its answer had the wrong form
+	Overridden    bool // its caller switched layers off
+}
+
+// LayerOutcome is what one layer did on a request.
+type LayerOutcome struct {
+	Layer    string
+	Tokens   int64 // saved
+	Saved    policy.Micro
+	Recalled int64 // pieces that it had left out of earlier requests, and that had to be fetched again
+}
+
+// task is what is known of a kind of task.
+type task struct {
+	best    [knobs]int   // the indexes of the values in use
+	arms    [knobs][]arm // not of Compression
+	gaps    []gap        // of Compression
+	regimes map[string]*Outcomes
+}
+
+// arm is what is known of one value of a knob.
+type arm struct {
+	trials int64
+	reward float64 // the sum
+}
+
+func (a *arm) mean() float64 {
+	if a.trials == 0 {
+		return 0
+	}
+	return a.reward / float64(a.trials)
+}
+
+// maxTrials is how many trials a value's mean counts at the most: what was long ago weighs less and less.
+const maxTrials = 4000
+
+func (a *arm) add(reward float64) {
+	a.trials++
+	a.reward += reward
+	if a.trials >= maxTrials {
+		a.trials /= 2
+		a.reward /= 2
+	}
+}
+
+// What makes a value worth less, in shares of a request's cost.
+const (
+	perRetry    = 0.2
+	perFailure  = 0.5
+	perOverride = 0.1
+	perRecall   = 0.3
+	mostRecalls = 2
+)
+
+// reward is from -1 to 1: the share of the request's cost that a layer saved, less what went wrong.
+func (o *Outcome) reward(l *LayerOutcome) float64 {
+	return max(-1, min(1, o.gain(l)-o.trouble()))
+}
+
+// gain is the share of the request's cost that a layer saved, less what it had to fetch again.
+func (o *Outcome) gain(l *LayerOutcome) float64 {
+	r := 0.0
+	if whole := float64(o.Cost) + max(float64(l.Saved), -float64(l.Saved)); whole > 0 {
+		r = float64(l.Saved) / whole
+	}
+	return r - perRecall*float64(min(l.Recalled, mostRecalls))
+}
+
+func (o *Outcome) trouble() (t float64) {
+	if o.Retried {
+		t += perRetry
+	}
+	if o.SchemaFailure {
+		t += perFailure
+	}
+	if o.Overridden {
+		t += perOverride
+	}
+	return t
+}
+
+// Observe counts what became of a request, and changes a knob where another value has done better.
+func (g *Governor) Observe(c *Choice, o *Outcome) {
+	if g == nil || !c.active {
+		return
+	}
+	for _, change := range g.observe(c, o) {
+		if g.Changed != nil {
+			g.Changed(&change)
+		}
+	}
+}
+
+func (g *Governor) observe(c *Choice, o *Outcome) (changes []Change) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.o.Mode == Off {
+		return nil
+	}
+	t := g.task(c.task)
+	t.count(o)
+	g.rated.Add(o.RequestID, rating{c.task, o.Regime, c.tried, o.Size})
+	for k := range knobs {
+		if c.tried[k] >= len(g.values[k]) || !g.credit(t, k, c.tried[k], o) {
+			continue
+		}
+		if change, ok := g.decide(t, k); ok {
+			change.Task = c.task
+			changes = append(changes, change)
+		}
+	}
+	return changes
+}
+
+// credit gives the value of a knob its reward; false if the request says nothing of the knob.
+func (g *Governor) credit(t *task, k Knob, tried int, o *Outcome) bool {
+	var l *LayerOutcome
+	for i := range o.Layers {
+		if o.Layers[i].Layer == knobLayers[k] {
+			l = &o.Layers[i]
+		}
+	}
+	if k == Compression {
+		return g.creditTrigger(t, tried, l, o)
+	}
+	if l == nil {
+		return false
+	}
+	t.arms[k][tried].add(o.reward(l))
+	return true
+}
+
+// When another value takes the place of the one in use: both were tried often enough, and its mean is better by more than chance would have it.
+const (
+	leastTrials = 30
+	leastGain   = 0.02
+)
+
+// decide changes a knob if another value did better.
+func (g *Governor) decide(t *task, k Knob) (c Change, changed bool) {
+	now := t.best[k]
+	next := now
+	for i := range g.values[k] {
+		if t.mean(k, i) > t.mean(k, next) && t.known(k, i, now) {
+			next = i
+		}
+	}
+	was, is := t.mean(k, now), t.mean(k, next)
+	if next == now || g.frozen[k] || is < was+leastGain {
+		return c, false
+	}
+	t.best[k] = next
+	return Change{
+		Knob: k.String(), Layer: knobLayers[k], From: g.values[k][now], To: g.values[k][next], Before: was, After: is, Trials: t.trials(k, next),
+		Applied: g.o.Mode == On,
+	}, true
+}
+
+// Rate counts what a caller said of an answer, from 0 to 1, in place of what it said before (nil for nothing). Half is neither good nor bad.
+func (g *Governor) Rate(request string, score float64, before *float64) {
+	if g == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	r, ok := g.rated.Get(request)
+	if !ok || g.o.Mode == Off {
+		return
+	}
+	t := g.task(r.task)
+	more, n := score-0.5, int64(1)
+	if before != nil {
+		more, n = score-*before, 0
+	}
+	for k := range knobs {
+		if a := t.rated(g, k, &r); a != nil && a.trials > 0 {
+			a.reward += more
+		}
+	}
+	out := t.outcomes(r.regime)
+	out.Rated += n
+	if before != nil {
+		out.score += score - *before
+	} else {
+		out.score += score
+	}
+}
+
+// rated is what a rating of an answer counts for.
+func (t *task) rated(g *Governor, k Knob, r *rating) *arm {
+	switch values := g.values[k]; {
+	case r.tried[k] >= len(values):
+		return nil
+	case k != Compression:
+		return &t.arms[k][r.tried[k]]
+	case r.size >= values[r.tried[k]]:
+		return &t.gaps[gapOf(values, r.size)].ran
+	}
+	return nil
+}

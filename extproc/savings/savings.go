@@ -1,0 +1,152 @@
+// Package savings computes what the layers of the pipeline saved on a call of a provider: what the same request would have cost with the layer's work
+// undone, less what it cost, by the tokens and cache reads that the provider reported and by its prices. It knows tokens and prices; it does not know
+// requests, layers' work or who pays.
+//
+// The layers are undone one after the other, the last one first, so that the savings of all that leave something out add up to the difference between the
+// request without them and the request as it was sent, and no token counts twice. In doubt a saving counts as smaller than it was: what was left out of a
+// prompt that its provider read from its cache is worth the price of cached tokens, and what may have had to be written to the cache again because of a
+// change counts as written again.
+package savings
+
+import (
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/policy"
+)
+
+// LeftOut is what one layer left out of a request. Tokens are estimated, in the measure of Call.Estimate.
+type LeftOut struct {
+	Layer  string
+	Tokens int64
+	New    int64 // of Tokens: what no request before had, so that no cache can have it
+	Before int64 // of the prompt that was sent: what stands before the first place where something was left out
+	Again  int64 // of the prompt that was sent: what stands behind a change that the request before did not have, and that was in that request
+}
+
+// Call is one call of a provider for a request, with the usage that it reported.
+type Call struct {
+	Prices   *policy.Prices
+	Usage    *chat.Usage
+	Estimate int64 // tokens of the request as it was sent, in the measure of what was left out
+	MinCache int   // least tokens of a prompt that the provider caches, 0 if unknown
+
+	Marks  bool // the provider caches what a request marks, and nothing else
+	Marked bool // every mark of the request is layer L1's
+}
+
+// Saved is what a layer saved on calls.
+type Saved struct {
+	Layer  string
+	Tokens int64
+	Cost   policy.Pico // below zero where the layer cost more than it saved
+}
+
+// LayerMarks is the layer that marks prompts for providers' caches.
+const LayerMarks = "l1"
+
+// Add adds to all what the layers saved on a call. left is in the order in which the layers ran.
+func Add(all []Saved, c *Call, left []LeftOut) []Saved {
+	sent := promptOf(c.Usage)
+	if c.Marks && c.Marked && sent.cached+sent.written() > 0 {
+		all = add(all, LayerMarks, 0, c.cost(prompt{input: sent.total(), output: sent.output}).Less(c.cost(sent)))
+	}
+	for i := len(left) - 1; i >= 0; i-- {
+		l := &left[i]
+		without := c.undo(sent, l)
+		all = add(all, l.Layer, without.total()-sent.total(), c.cost(without).Less(c.cost(sent)))
+		sent = without
+	}
+	return all
+}
+
+// Round adds what a further call for the request costs, which answers calls of a layer's own tools: its prompt, and the answer of the call before, of so many
+// tokens, since that is not the one that the client gets.
+func Round(all []Saved, layer string, prices *policy.Prices, u *chat.Usage, before int64) []Saved {
+	p := promptOf(u)
+	return add(all, layer, 0, -prices.Cost(p.input, p.cached, p.write, p.write1h, max(before, 0)))
+}
+
+func add(all []Saved, layer string, tokens int64, cost policy.Pico) []Saved {
+	for i := range all {
+		if all[i].Layer == layer {
+			all[i].Tokens = policy.AddTokens(all[i].Tokens, tokens)
+			all[i].Cost += cost
+			return all
+		}
+	}
+	return append(all, Saved{layer, tokens, cost})
+}
+
+// prompt is a call's tokens by their price.
+type prompt struct{ input, cached, write, write1h, output int64 }
+
+func promptOf(u *chat.Usage) prompt {
+	return prompt{max(u.Input, 0), max(u.Cached, 0), max(u.CacheWrite, 0), max(u.CacheWrite1h, 0), max(u.Output, 0)}
+}
+
+func (p prompt) written() int64 { return policy.AddTokens(p.write, p.write1h) }
+
+// total is the tokens of the prompt, without the answer.
+func (p prompt) total() int64 {
+	return policy.AddTokens(policy.AddTokens(p.input, p.cached), p.written())
+}
+
+func (c *Call) cost(p prompt) policy.Pico {
+	return c.Prices.Cost(p.input, p.cached, p.write, p.write1h, p.output)
+}
+
+// undo is the prompt that a call would have had without a layer's work.
+func (c *Call) undo(p prompt, l *LeftOut) prompt {
+	fresh := min(c.real(l.New), c.real(l.Tokens))
+	old := c.real(l.Tokens) - fresh
+	again := c.real(l.Again)
+	if again > 0 && !c.warm(l) {
+		again = 0
+	}
+	if c.Usage.Cached > 0 || again > 0 {
+		p.cached = policy.AddTokens(p.cached, old)
+	} else {
+		p.input = policy.AddTokens(p.input, old)
+	}
+	for _, from := range [...]*int64{&p.write, &p.write1h} {
+		again = move(from, &p.cached, again)
+	}
+	move(&p.input, &p.cached, again)
+	p.input = policy.AddTokens(p.input, fresh)
+	return p
+}
+
+// move takes up to n tokens from one price to another, and returns how many are left of n.
+func move(from, to *int64, n int64) int64 {
+	n = max(n, 0)
+	k := min(n, *from)
+	*from -= k
+	*to = policy.AddTokens(*to, k)
+	return n - k
+}
+
+// warm reports whether the provider's cache may have had the request before. A cache that goes by the beginning of prompts would have been read up to the
+// change.
+func (c *Call) warm(l *LeftOut) bool {
+	switch u := c.Usage; {
+	case u.Cached > 0:
+		return true
+	case c.Marks:
+		return u.CacheWrite > 0 || u.CacheWrite1h > 0
+	case c.MinCache == 0:
+		return false
+	}
+	return c.real(l.Before) < int64(c.MinCache)+cacheStep
+}
+
+// cacheStep is how many tokens providers' caches go by, besides their minimum.
+const cacheStep = 128
+
+// real is how many of the provider's tokens an estimate comes to: the request's own estimate and what the provider counted say how long its tokens are. An
+// estimate is never made larger: a provider may count what stands in no request, such as a prompt of its own.
+func (c *Call) real(n int64) int64 {
+	counted := promptOf(c.Usage).total()
+	if n <= 0 || c.Estimate <= 0 || counted >= c.Estimate {
+		return max(n, 0)
+	}
+	return policy.TimesTokens(n, counted) / c.Estimate
+}

@@ -1,0 +1,107 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"bardo.money/gateway/policy"
+)
+
+// Feedback is what a caller said of an answer.
+type Feedback struct {
+	RequestID string
+	Account   policy.Account // of the request; "" for an anonymous one
+	At        time.Time
+	Score     int64 // in millionths, 0 to PerfectScore
+	Reason    string
+	Task      string // what the request was for, and in which regime, as its record has it
+	Regime    string
+}
+
+// PerfectScore is the highest score.
+const PerfectScore = 1_000_000
+
+// Rate stores what a caller said of an answer, in place of what it said before, which it returns; ok is false if it said nothing before. It returns once
+// that is on disk. The request has to be the account's own, which the caller of Rate has checked.
+func (l *Ledger) Rate(ctx context.Context, f Feedback) (before Feedback, ok bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return before, false, err
+	}
+	if f.Score < 0 || f.Score > PerfectScore {
+		return before, false, fmt.Errorf("feedback on request %s: a score of %d millionths", f.RequestID, f.Score)
+	}
+	if f.At.IsZero() {
+		f.At = l.o.Now()
+	}
+	err = l.writer.do(func(b *book) (err error) { before, ok, err = b.rate(&f); return err }, nil)
+	if err != nil {
+		return before, false, fmt.Errorf("feedback on request %s: %w", f.RequestID, err)
+	}
+	return before, ok, nil
+}
+
+const selectFeedback = `SELECT request, account, at, score, reason, task, regime FROM feedback WHERE request = ?`
+
+// rate may run twice: what it found before its own row is what it finds again.
+func (b *book) rate(f *Feedback) (before Feedback, ok bool, err error) {
+	before, err = scanFeedback(b.row(selectFeedback, f.RequestID))
+	if ok = err == nil; !ok && !errors.Is(err, sql.ErrNoRows) {
+		return before, false, err
+	}
+	if ok && before.Account != f.Account {
+		return before, false, ErrReused
+	}
+	_, err = b.exec(`INSERT INTO feedback (request, account, at, score, reason, task, regime) VALUES (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (request) DO UPDATE SET at = excluded.at, score = excluded.score, reason = excluded.reason`,
+		f.RequestID, string(f.Account), f.At.UnixMicro(), f.Score, f.Reason, f.Task, f.Regime)
+	return before, ok, err
+}
+
+// FeedbackOn is what the caller said of an answer; ok is false if it said nothing.
+func (l *Ledger) FeedbackOn(ctx context.Context, request string) (f Feedback, ok bool, err error) {
+	f, err = scanFeedback(l.reads.QueryRowContext(ctx, selectFeedback, request))
+	if errors.Is(err, sql.ErrNoRows) {
+		return Feedback{}, false, nil
+	}
+	if err != nil {
+		return Feedback{}, false, fmt.Errorf("feedback on request %s: %w", request, err)
+	}
+	return f, true, nil
+}
+
+// FeedbackRow is the feedback on requests of one task in one regime.
+type FeedbackRow struct {
+	Task    string  `json:"task"`
+	Regime  string  `json:"regime"`
+	Answers int64   `json:"answers"`
+	Score   float64 `json:"mean_score"` // 0 to 1
+}
+
+// FeedbackByTask sums feedback by task and regime, of one account or, for "", of all.
+func (l *Ledger) FeedbackByTask(ctx context.Context, account policy.Account) ([]FeedbackRow, error) {
+	rows, err := readAll(ctx, l.reads, func(s scanner) (r FeedbackRow, err error) {
+		err = s.Scan(&r.Task, &r.Regime, &r.Answers, &r.Score)
+		return r, err
+	}, `SELECT task, regime, count(*), avg(score) / 1000000.0 FROM feedback WHERE (?1 = '' OR account = ?1) GROUP BY task, regime ORDER BY task, regime`, account)
+	if err != nil {
+		return nil, fmt.Errorf("feedback: %w", err)
+	}
+	return rows, nil
+}
+
+func scanFeedback(row scanner) (f Feedback, err error) {
+	var at int64
+	if err := row.Scan(&f.RequestID, &f.Account, &at, &f.Score, &f.Reason, &f.Task, &f.Regime); err != nil {
+		return Feedback{}, err
+	}
+	f.At = time.UnixMicro(at)
+	return f, nil
+}
+
+// pruneFeedback removes feedback from before a time.
+func (b *book) pruneFeedback(before int64) (int64, error) {
+	return b.exec(`DELETE FROM feedback WHERE request IN (SELECT request FROM feedback WHERE at < ? LIMIT ?)`, before, pruneLimit)
+}

@@ -1,0 +1,177 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/chargelog"
+)
+
+// What the layers of the pipeline saved is written with the charges: in a column of each request, and as sums by layer, which like the sums of usage are
+// written once for a transaction.
+
+// savings are what one transaction adds to the sums by layer.
+type savings map[savingKey]SavingRow
+
+// savingKey is the key of a row of saving.
+type savingKey struct {
+	account policy.Account
+	day     int64
+	layer   string
+}
+
+// SavingRow is what one layer saved on some requests.
+type SavingRow struct {
+	Layer    string       `json:"name"`
+	Requests int64        `json:"requests"` // on which it saved or lost something
+	Tokens   int64        `json:"saved_tokens"`
+	Amount   policy.Micro `json:"saved_usd"`
+}
+
+func (r *SavingRow) add(s *policy.Saving) {
+	r.Requests++
+	r.Tokens = policy.AddTokens(r.Tokens, s.Tokens)
+	r.Amount = r.Amount.Plus(s.Amount)
+}
+
+// add counts what a charge says. An op calls it as its last step.
+func (s savings) add(c *Charge) {
+	for i := range c.Savings {
+		k := savingKey{c.Account, dayOf(c.At), c.Savings[i].Layer}
+		row := s[k]
+		row.add(&c.Savings[i])
+		s[k] = row
+	}
+}
+
+var savingRows = newBulk(`INSERT INTO saving (account, day, layer, requests, tokens, saved) VALUES `, `($1, $2, $3, $4, $5, $6)`, `
+ON CONFLICT (account, day, layer) DO UPDATE SET requests = requests + excluded.requests, tokens = tokens + excluded.tokens, saved = saved + excluded.saved`)
+
+// writeSavings adds the transaction's sums to the store.
+func (b *book) writeSavings() error {
+	if len(b.savings) == 0 {
+		return nil
+	}
+	values := make([]any, 0, len(b.savings)*savingRows.width)
+	for k, v := range b.savings {
+		values = append(values, string(k.account), k.day, k.layer, v.Requests, v.Tokens, int64(v.Amount))
+	}
+	_, err := b.execAll(savingRows, values)
+	clear(b.savings)
+	return err
+}
+
+// savedOn is what all layers together saved on a request.
+func savedOn(c *Charge) (sum policy.Micro) {
+	for i := range c.Savings {
+		sum = sum.Plus(c.Savings[i].Amount)
+	}
+	return sum
+}
+
+// Savings sums what the layers saved, by layer, those that saved most first.
+func (l *Ledger) Savings(ctx context.Context, f Filter) ([]SavingRow, error) {
+	v, err := l.view(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("savings: %w", err)
+	}
+	defer v.close()
+	first, last := f.days()
+	rows, err := readAll(ctx, v, scanSaving, `SELECT layer, sum(requests), sum(tokens), sum(saved) FROM saving
+WHERE (?1 = '' OR account = ?1) AND day BETWEEN ?2 AND ?3 GROUP BY layer`, f.Account, first, last)
+	if err != nil {
+		return nil, fmt.Errorf("savings: %w", err)
+	}
+	for _, e := range v.unapplied() {
+		if f.selects(e) {
+			rows = addSavings(rows, e.Charge)
+		}
+	}
+	slices.SortFunc(rows, func(a, b SavingRow) int {
+		return cmp.Or(cmp.Compare(b.Amount, a.Amount), cmp.Compare(a.Layer, b.Layer))
+	})
+	return rows, nil
+}
+
+// addSavings adds a charge that is not in the store to sums of it.
+func addSavings(rows []SavingRow, c *Charge) []SavingRow {
+	for k := range c.Savings {
+		s := &c.Savings[k]
+		i := slices.IndexFunc(rows, func(r SavingRow) bool { return r.Layer == s.Layer })
+		if i < 0 {
+			i = len(rows)
+			rows = append(rows, SavingRow{Layer: s.Layer})
+		}
+		rows[i].add(s)
+	}
+	return rows
+}
+
+func scanSaving(row scanner) (r SavingRow, err error) {
+	err = row.Scan(&r.Layer, &r.Requests, &r.Tokens, &r.Amount)
+	return r, err
+}
+
+// days are the first and the last day of a filter, since 1970.
+func (f Filter) days() (first, last int64) {
+	last = int64(1) << 40
+	if !f.Since.IsZero() {
+		first = dayOf(f.Since)
+	}
+	if !f.Until.IsZero() {
+		last = dayOf(f.Until)
+	}
+	return first, last
+}
+
+// selects reports whether an entry is a charge that the filter selects.
+func (f Filter) selects(e *chargelog.Entry) bool {
+	if !isOf(e, f.Account) {
+		return false
+	}
+	first, last := f.days()
+	day := dayOf(e.Charge.At)
+	return first <= day && day <= last
+}
+
+// savingsText is the form of a request's column: "l4 11800 4720;l1 0 -35".
+func savingsText(all []policy.Saving) string {
+	if len(all) == 0 {
+		return ""
+	}
+	b := make([]byte, 0, 24*len(all))
+	for i := range all {
+		if i > 0 {
+			b = append(b, ';')
+		}
+		b = strconv.AppendInt(append(append(b, all[i].Layer...), ' '), all[i].Tokens, 10)
+		b = strconv.AppendInt(append(b, ' '), int64(all[i].Amount), 10)
+	}
+	return string(b)
+}
+
+// parseSavings reads what savingsText wrote.
+func parseSavings(s string) (all []policy.Saving, err error) {
+	if s == "" {
+		return nil, nil
+	}
+	for one := range strings.SplitSeq(s, ";") {
+		layer, numbers, _ := strings.Cut(one, " ")
+		tokens, amount, _ := strings.Cut(numbers, " ")
+		n, err := strconv.ParseInt(tokens, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("savings %q: %w", s, err)
+		}
+		m, err := strconv.ParseInt(amount, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("savings %q: %w", s, err)
+		}
+		all = append(all, policy.Saving{Layer: layer, Tokens: n, Amount: policy.Micro(m)})
+	}
+	return all, nil
+}
