@@ -1,0 +1,137 @@
+package extproc
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/meter"
+	"bardo.money/gateway/extproc/pipeline"
+	"bardo.money/gateway/extproc/request"
+	"bardo.money/gateway/extproc/runtime"
+	"bardo.money/gateway/policy"
+)
+
+// finder is a layer with the tools find and run; a call of run is the client's.
+type finder struct{}
+
+func (finder) Translate(_ *pipeline.Exchange, c *chat.ToolCall) (own chat.ToolCall, ok bool) {
+	return chat.ToolCall{ID: c.ID, Name: "real", Args: c.Args}, c.Name == "run"
+}
+
+func (finder) Answer(*pipeline.Exchange, *chat.ToolCall, int) pipeline.Result {
+	return pipeline.Result{Text: "found"}
+}
+
+// gated is a held answer behind a gate, of a request that has had so many of its four rounds, with so many blocks.
+func gated(done, blocks int) (*exchange, *answer) {
+	x := &exchange{View: request.View{Config: &runtime.Config{}}}
+	x.Request = &chat.Request{Choices: 1}
+	x.bill.Open(meter.New(nil, nil, nil), x, "req_1")
+	x.AnswerCalls("l4", finder{}, pipeline.MaxRounds, "find", "run")
+	x.rounds.done, x.rounds.blocks = done, blocks
+	a := &answer{x: x, res: policy.Resolution{}}
+	x.answersCalls(a)
+	return x, a
+}
+
+func toolCall(index int, name, args string) []chat.Event {
+	return []chat.Event{
+		{Kind: chat.ToolStart, Index: index, Tool: chat.ToolCall{ID: fmt.Sprint("c", index), Name: name}},
+		{Kind: chat.ToolArgs, Index: index, Text: []byte(args)},
+		{Kind: chat.BlockStop, Index: index},
+	}
+}
+
+func said(index int, text string) []chat.Event {
+	return []chat.Event{{Kind: chat.Text, Index: index, Text: []byte(text)}, {Kind: chat.BlockStop, Index: index}}
+}
+
+// answerOf are the events of an answer with some content.
+func answerOf(stop chat.StopReason, content ...[]chat.Event) []chat.Event {
+	out := []chat.Event{{Kind: chat.Start, ID: "x"}}
+	for _, c := range content {
+		out = append(out, c...)
+	}
+	return append(out, chat.Event{Kind: chat.Stop, Reason: stop}, chat.Event{Kind: chat.UsageInfo, Usage: chat.Usage{Input: 5, Output: 1, Final: true}}, chat.Event{Kind: chat.End})
+}
+
+// TestWhatAGateLetsPass: the rest of an answer, under new numbers, and the client's calls; the answer goes on, or ends.
+func TestWhatAGateLetsPass(t *testing.T) {
+	for _, row := range []struct {
+		about  string
+		events []chat.Event
+		done   int
+		again  bool
+		want   string
+	}{
+		{"text alone", answerOf(chat.StopEnd, said(0, "a")), 0, false, "start 0.0:a 0.0| stop=end used=5/1 end"},
+		{"a search", answerOf(chat.StopTool, said(0, "a"), toolCall(1, "find", "{}")), 0, true, "start 0.0:a 0.0| "},
+		{"a search that the provider did not stop for", answerOf(chat.StopEnd, toolCall(0, "find", "{}")), 0, true, ""},
+		{"a search without a round left", answerOf(chat.StopTool, said(0, "a"), toolCall(1, "find", "{}")), 4, false, "start 0.0:a 0.0| stop=end used=5/1 end"},
+		{"a search that was cut", answerOf(chat.StopLength, said(0, "a"), toolCall(1, "find", `{"q`)), 0, false, "start 0.0:a 0.0| stop=length used=5/1 end"},
+		{"a call that is translated", answerOf(chat.StopTool, toolCall(0, "run", "{}")), 0, false, "start real({}) 0.0| stop=tool used=5/1 end"},
+		{"without arguments", answerOf(chat.StopTool, []chat.Event{toolCall(0, "run", "")[0]}), 0, false, "start real({}) 0.0| stop=tool used=5/1 end"},
+		{"both kinds", answerOf(chat.StopTool, toolCall(0, "find", "{}"), toolCall(1, "own", "{}"), toolCall(2, "run", "[]")), 0, false, "start own({}) 0.0| real([]) 0.1| stop=tool used=5/1 end"},
+	} {
+		_, a := gated(row.done, 0)
+		for i := range row.events {
+			a.arrive(t.Context(), &row.events[i])
+		}
+		if got := spellCalls(a.held); got != row.want || a.asksAgain() != row.again || !a.ended {
+			t.Errorf("%s: goes on: %v\ngot  %s\nwant %s", row.about, a.asksAgain(), got, row.want)
+		}
+	}
+}
+
+// spellCalls is spell with calls as their names and arguments.
+func spellCalls(events []chat.Event) (out string) {
+	for i := range events {
+		switch ev := &events[i]; ev.Kind { //nolint:exhaustive // spell has the rest
+		case chat.ToolStart:
+			out += ev.Tool.Name
+		case chat.ToolArgs:
+			out += "(" + string(ev.Text) + ") "
+		default:
+			out += spell(events[i : i+1])
+		}
+	}
+	return out
+}
+
+// TestAnyAnswerThroughAGateIsOne: whatever blocks come in whatever order, the client's events begin once, end once, use no number of an earlier round's block, and hold no
+// call of a layer's.
+func TestAnyAnswerThroughAGateIsOne(t *testing.T) {
+	for seed := range uint64(3000) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		x, a := gated(0, rng.IntN(3))
+		events := []chat.Event{{Kind: chat.Start}}
+		for range rng.IntN(12) {
+			index := rng.IntN(4)
+			events = append(events, [][]chat.Event{
+				said(index, "t")[:1+rng.IntN(2)],
+				toolCall(index, []string{"find", "run", "own"}[rng.IntN(3)], "{}")[:1+rng.IntN(3)],
+				{{Kind: chat.BlockStop, Index: index}},
+				{{Kind: chat.UsageInfo, Usage: chat.Usage{Output: 1}}},
+				{{Kind: chat.Extra, ID: "e", Index: index, Text: []byte("1")}},
+				{{Kind: chat.Other}},
+			}[rng.IntN(6)]...)
+		}
+		events = append(events, chat.Event{Kind: chat.Stop, Reason: chat.StopTool}, chat.Event{Kind: chat.End})
+		for i := range events {
+			a.arrive(t.Context(), &events[i])
+		}
+		if !a.ended {
+			t.Fatalf("%d: it does not end", seed)
+		}
+		for i := range a.held {
+			switch ev := &a.held[i]; {
+			case ev.Kind == chat.Start && i > 0, ev.Kind == chat.ToolStart && x.IsReserved(ev.Tool.Name), ev.Kind == chat.End && i < len(a.held)-1:
+				t.Fatalf("%d: %s", seed, spellCalls(a.held))
+			case (ev.Kind == chat.Text || ev.Kind == chat.ToolStart || ev.Kind == chat.BlockStop) && ev.Index < x.rounds.blocks:
+				t.Fatalf("%d: block %d is an earlier round's: %s", seed, ev.Index, spellCalls(a.held))
+			}
+		}
+	}
+}
