@@ -88,7 +88,7 @@ func TestWhatAGateLetsPass(t *testing.T) {
 // spellCalls is spell with calls as their names and arguments.
 func spellCalls(events []chat.Event) (out string) {
 	for i := range events {
-		switch ev := &events[i]; ev.Kind { //nolint:exhaustive // spell has the rest
+		switch ev := &events[i]; ev.Kind {
 		case chat.ToolStart:
 			out += ev.Tool.Name
 		case chat.ToolArgs:
