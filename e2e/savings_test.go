@@ -285,3 +285,32 @@ func storedAnswers(t *testing.T, g *gateway.Gateway, key string, p *fake.Server)
 	}
 	return sum
 }
+
+// TestSavingsCountTheRoundsOfALayersTools: what the calls of a layer's own tools cost is taken off what it saved.
+func TestSavingsCountTheRoundsOfALayersTools(t *testing.T) {
+	t.Parallel()
+	g, own, _ := metaLab(t, "")
+	key := g.CreateKey(t, "--name", "k", "--balance-usd", "5").Key
+	own.Queue(twoRounds()...)
+	c := metaCall("openai", "m", false, "")
+	c.Key = key
+	r := savingsOf(t, g, key, g.Do(t, c))
+	s := r.of("l4")
+	// Beyond the client's own request there are the second prompt, of 1,000 tokens at 1 USD per million, and the first answer, of 100 at 2.
+	if want := exact((s.Tokens - 1200) * 1000); s.Tokens < 500 || savedMicro(t, s.USD) != want {
+		t.Errorf("%+v, want %d", r, want)
+	}
+	checkSums(t, g, key, map[string]int64{"l4": savedMicro(t, s.USD)})
+}
+
+// TestSavingsOfTheSemanticCacheAreItsOwn.
+func TestSavingsOfTheSemanticCacheAreItsOwn(t *testing.T) {
+	t.Parallel()
+	g, o, _, _ := semantically(t)
+	o.Behave(fake.Behaviour{Text: "It is Oslo."})
+	mustKnow(t, g, plainly(forms[0], "gpt-x", "What is the population of Oslo?"), "miss")
+	got := mustKnow(t, g, plainly(forms[0], "gpt-x", "tell me what the population of Oslo is, please"), "semantic")
+	if r := savingsOf(t, g, "", got); len(r.ByLayer) != 1 || r.of("l2").Tokens == 0 || savedMicro(t, r.of("l2").USD) <= 0 || r.of("l2").USD != r.Savings {
+		t.Errorf("%+v", r)
+	}
+}
