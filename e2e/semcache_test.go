@@ -1,8 +1,11 @@
 package e2e
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -42,7 +45,7 @@ func plainly(a ask, model, question string) ask {
 	return a
 }
 
-const semanticOn = "pipeline: {semantic: on}\n"
+const semanticOn = "pipeline: {semantic: on, semantic_timeout: 10s}\n"
 
 // TestC04AQuestionInOtherWordsIsAnsweredFromTheStore: in every form, whatever form it was asked in first; and it costs nothing.
 func TestC04AQuestionInOtherWordsIsAnsweredFromTheStore(t *testing.T) {
@@ -183,14 +186,14 @@ func TestD31AShadowServesNothing(t *testing.T) {
 	}
 	const wondering, short = "I was wondering what the speed of light is", "speed of light"
 	for _, row := range []struct{ config, say, want, did string }{
-		{"pipeline: {semantic: shadow}\n", wondering, "miss", "shadow_hit;similarity=0.9"},
-		{"pipeline: {semantic: on}\n", wondering, "semantic", "l2;"},
-		{"pipeline: {semantic: on}\ninference: {caching: {threshold: 1}}\n", short, "miss", "below;similarity=0."},
+		{"pipeline: {semantic: shadow, semantic_timeout: 10s}\n", wondering, "miss", "shadow_hit;similarity=0.9"},
+		{semanticOn, wondering, "semantic", "l2;"},
+		{semanticOn + "inference: {caching: {threshold: 1}}\n", short, "miss", "below;similarity=0."},
 		{"pipeline: {semantic: off}\n", wondering, "", ""},
 		{"", wondering, "", ""},
-		{"pipeline: {semantic: on, semantic_only: {models: [gpt-two]}}\n", wondering, "", ""},
-		{"pipeline: {semantic: on, semantic_only: {models: [gpt-x], keys: [nobody]}}\n", wondering, "", ""},
-		{"pipeline: {semantic: on, semantic_only: {models: [gpt-x]}}\n", wondering, "semantic", "l2;"},
+		{"pipeline: {semantic: on, semantic_timeout: 10s, semantic_only: {models: [gpt-two]}}\n", wondering, "", ""},
+		{"pipeline: {semantic: on, semantic_timeout: 10s, semantic_only: {models: [gpt-x], keys: [nobody]}}\n", wondering, "", ""},
+		{"pipeline: {semantic: on, semantic_timeout: 10s, semantic_only: {models: [gpt-x]}}\n", wondering, "semantic", "l2;"},
 	} {
 		opt.Config = base + row.config
 		reload(t, g, opt)
@@ -292,4 +295,39 @@ func TestAGatewayWithoutAModelSaysThatTheSemanticCacheIsOff(t *testing.T) {
 	if !strings.Contains(g.Log(), "the semantic cache is off") {
 		t.Errorf("the log says %s", g.Log())
 	}
+}
+
+// TestC14AnswersOutliveARestartOfTheGateway: of both caches, unless they are confidential or deleted; and the file shows nothing of them.
+func TestC14AnswersOutliveARestartOfTheGateway(t *testing.T) {
+	t.Parallel()
+	g, o, _, opt := cachedBy(t, quick+"models: {dir: "+modeltest.Dir(t)+"}\n"+semanticOn+"store: {cache: \"sqlite://$BARDO_HOME/cache.db\", cache_key: a-secret-key}\n")
+	o.Behave(fake.Behaviour{Text: "It is Ouagadougou."})
+	exact, like := forms[0].about("gpt-x", "Name the capital of Burkina Faso"), plainly(forms[0], "gpt-x", "What is the population of Burkina Faso?")
+	secret, removed := forms[0].about("gpt-x", "A confidential question"), forms[0].about("gpt-x", "A question that is removed")
+	mustKnow(t, g, exact, "miss")
+	mustKnow(t, g, like, "miss")
+	mustKnow(t, g, secret, "miss", "x-bardo-security-class: confidential")
+	gone := mustKnow(t, g, removed, "miss")
+	if got := g.Do(t, gateway.Call{Method: http.MethodDelete, Path: "/v1/cache?request=" + gone.Header.Get("X-Request-Id")}); got.Status != http.StatusOK {
+		t.Errorf("%d %s", got.Status, got.Body)
+	}
+	if err := g.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(filepath.Join(g.Home, "cache.db"))
+	if err != nil || bytes.Contains(b, []byte("Ouagadougou")) || bytes.Contains(b, []byte("Burkina")) || bytes.Contains(b, []byte("gpt-x")) {
+		t.Errorf("the file shows what is stored, or is not there: %v", err)
+	}
+	o.Forget()
+	opt.Home = g.Home
+	again := gateway.Run(t, opt)
+	again.Key = g.Key
+	mustKnow(t, again, exact, "hash")
+	eventually(t, "the embedding model", func() bool {
+		_, k := asked(t, again, plainly(forms[0], "gpt-x", "What is the speed of light?"))
+		return k == "semantic"
+	})
+	mustKnow(t, again, plainly(forms[3], "gpt-x", "tell me the population of Burkina Faso"), "semantic")
+	mustKnow(t, again, secret, "miss", "x-bardo-security-class: confidential")
+	mustKnow(t, again, removed, "miss")
 }

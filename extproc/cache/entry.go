@@ -39,6 +39,7 @@ type Entry struct {
 	Created time.Time
 	Expires time.Time // fresh before this time, stale after it
 	Market  Market
+	Private bool // it stays in memory
 
 	record []byte
 	hits   atomic.Int64

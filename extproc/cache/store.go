@@ -23,6 +23,8 @@ type Options struct {
 	Now      func() time.Time // nil means clock.Now
 	// Removed is called with each entry that leaves the store, with a lock held: it must not use the store. Nil for nothing.
 	Removed func(policy.Account, Key)
+	// Added is called with each entry that is stored, as Removed is, and with those that Restore adds not.
+	Added func(policy.Account, *Entry)
 }
 
 // Store holds the entries of all tenants, partitioned by tenant. Its memory is bounded: when it is full, the least recently used entry
@@ -30,6 +32,7 @@ type Options struct {
 type Store struct {
 	now     func() time.Time
 	removed func(policy.Account, Key)
+	added   func(policy.Account, *Entry)
 	max     atomic.Int64
 	bytes   atomic.Int64 // size of all entries, including those that are being added
 	entries atomic.Int64
@@ -83,7 +86,10 @@ func New(o Options) *Store {
 	if o.Removed == nil {
 		o.Removed = func(policy.Account, Key) {}
 	}
-	s := &Store{now: o.Now, removed: o.Removed, seed: maphash.MakeSeed()}
+	if o.Added == nil {
+		o.Added = func(policy.Account, *Entry) {}
+	}
+	s := &Store{now: o.Now, removed: o.Removed, added: o.Added, seed: maphash.MakeSeed()}
 	s.max.Store(o.MaxBytes)
 	for i := range s.shards {
 		s.shards[i] = shard{tenants: map[policy.Account]*tenant{}, flights: map[requestKey]*flight{}, swept: o.Now()}
@@ -155,6 +161,13 @@ func (s *Store) put(name policy.Account, e *Entry, began time.Time) bool {
 		s.bytes.Add(-e.Size())
 		return false
 	}
+	sh.add(s, t, e)
+	s.added(name, e)
+	return true
+}
+
+// add adds an entry, whose size the store has counted. The shard is locked.
+func (sh *shard) add(s *Store, t *tenant, e *Entry) {
 	if old, ok := t.entries.Peek(e.Key); ok {
 		sh.remove(s, t, old)
 	}
@@ -162,6 +175,19 @@ func (s *Store) put(name policy.Account, e *Entry, began time.Time) bool {
 	t.bytes += e.Size()
 	s.entries.Add(1)
 	heap.Fix(&sh.bySize, t.heapIndex)
+}
+
+// Restore adds an entry from before a restart. It returns false for one that is too old or too large.
+func (s *Store) Restore(name policy.Account, e *Entry) bool {
+	if s.now().Sub(e.Expires) >= MaxStale || e.Size() > s.max.Load() {
+		return false
+	}
+	s.bytes.Add(e.Size())
+	s.makeRoom()
+	sh := s.shard(name)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	sh.add(s, sh.tenant(name), e)
 	return true
 }
 

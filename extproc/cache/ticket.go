@@ -16,6 +16,8 @@ type Ticket struct {
 	Current func(*Served) bool
 	// Market is the agent that sends the request, and what it knows of its market.
 	Market Market
+	// Private is set for a request whose answer must not be written to a disk.
+	Private bool
 	// Alone is set for a request whose answer may be stored, but not shared with identical requests in flight: each of them gets one of its own.
 	Alone bool
 	// Stored is called with an answer after it was stored; nil for nothing.
@@ -155,6 +157,7 @@ func (t *Ticket) Finish(s Served) {
 	}
 	e := t.rec.entry(s)
 	e.Key, e.Format, e.Created, e.Market = t.key, t.format, t.store.now(), t.Market
+	e.Private = t.Private
 	e.Expires = e.Created.Add(t.ttl)
 	if t.state == storable && t.Records() && t.store.put(t.tenant, e, t.began) && t.Stored != nil {
 		t.Stored(e)

@@ -41,6 +41,7 @@ var soundTree = map[string]string{
 			_ "bardo.money/gateway/extproc/wire/openai/chatcompletion")`,
 	"extproc/cache/cache.go":           `package cache`,
 	"extproc/cache/semantic/index.go":  `package semantic; import _ "bardo.money/gateway/extproc/cache"`,
+	"extproc/cache/disk/disk.go":       `package disk; import (_ "bardo.money/gateway/extproc/cache"; _ "bardo.money/gateway/extproc/cache/semantic")`,
 	"extproc/localembed/localembed.go": `package localembed; import (_ "bardo.money/gateway/extproc/wire"; _ "bardo.money/gateway/models")`,
 	"extproc/pipeline/pipeline.go": `package pipeline; import (_ "bardo.money/gateway/extproc/cache"; _ "bardo.money/gateway/extproc/keyring"
 			_ "bardo.money/gateway/extproc/transcript")`,

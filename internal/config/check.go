@@ -368,6 +368,7 @@ func (d *decoder) checkEvents(to string) {
 // checkStore refuses a ledger that this version cannot keep: money in another place than the operator named is worse
 // than no start.
 func (d *decoder) checkStore(s Store) {
+	d.checkCache(s)
 	if path, ok := strings.CutPrefix(s.Ledger, "sqlite://"); ok && path != "" {
 		return
 	}
@@ -376,6 +377,29 @@ func (d *decoder) checkStore(s Store) {
 		return
 	}
 	d.problem("store.ledger", "sqlite://path", "not a database of a known kind")
+}
+
+// checkCache refuses a cache that this version does not have. What is not there yet is kept in memory.
+func (d *decoder) checkCache(s Store) {
+	path, file := strings.CutPrefix(s.Cache, "sqlite://")
+	switch {
+	case s.Cache == "memory":
+	case strings.HasPrefix(s.Cache, "redis://"):
+		d.warn(d.place("store.cache"), "store.cache", "this version keeps no answers in Redis: they stay in memory")
+	case !file || path == "":
+		d.problem("store.cache", "memory or sqlite://path", "not a store of a known kind")
+	case s.Cache == s.Ledger:
+		d.problem("store.cache", "a file of its own", "it is the ledger's")
+	}
+}
+
+// CacheFile is the path of the stored answers, $BARDO_HOME replaced by home; "" if they are in memory only.
+func (s Store) CacheFile(home string) string {
+	path, ok := strings.CutPrefix(s.Cache, "sqlite://")
+	if !ok {
+		return ""
+	}
+	return strings.Replace(path, "$BARDO_HOME", home, 1)
 }
 
 // LedgerFile is the path of the ledger's database, $BARDO_HOME replaced by home.

@@ -202,8 +202,9 @@ type Pipeline struct {
 	Default string `key:"default" default:"standard" oneof:"minimal fast standard full" doc:"The pipeline profile of requests for which neither subsystem nor caller selects one: l3 only; l1, l3 and l6; l1 to l6; all."`
 	Hash    string `key:"hash" default:"on" oneof:"on off all" doc:"Which requests use the exact cache: those with a temperature of at most 0.3 and those that ask for it, none, or all."`
 
-	Semantic     string        `key:"semantic" default:"off" oneof:"off shadow on" doc:"The semantic cache (layer l2), which answers a question with the stored answer to another one that means the same: off; shadow, which shows what it would have answered; or on. It needs the embedding model."`
-	SemanticOnly SemanticScope `key:"semantic_only" doc:"The requests that may use the semantic cache. A list that is not set names all."`
+	Semantic        string        `key:"semantic" default:"off" oneof:"off shadow on" doc:"The semantic cache (layer l2), which answers a question with the stored answer to another one that means the same: off; shadow, which shows what it would have answered; or on. It needs the embedding model."`
+	SemanticTimeout time.Duration `key:"semantic_timeout" default:"50ms" doc:"How long a question may be compared with others; then a provider answers it."`
+	SemanticOnly    SemanticScope `key:"semantic_only" doc:"The requests that may use the semantic cache. A list that is not set names all."`
 
 	Injection InjectionDetection `key:"injection" doc:"Detection of instructions for the model in users' turns, results of tools and documents."`
 
@@ -326,7 +327,9 @@ func (b *Billing) Spreads() (usual int, plans map[policy.Tier]int) {
 
 // Store says where state lives.
 type Store struct {
-	Ledger string `key:"ledger" default:"sqlite://$BARDO_HOME/bardo.db" doc:"The ledger's database."`
+	Ledger   string `key:"ledger" default:"sqlite://$BARDO_HOME/bardo.db" doc:"The ledger's database."`
+	Cache    string `key:"cache" default:"memory" doc:"Where stored answers live: memory; or sqlite://$BARDO_HOME/cache.db, where they outlive a restart, encrypted. Read at the start."`
+	CacheKey Secret `key:"cache_key" doc:"What stored answers are encrypted with on disk; any text, best 32 random bytes. Without it, a key is derived from the pepper of the ledger. A change discards what is stored. Read at the start."`
 }
 
 // Deferred says how requests are kept and answered that may wait.

@@ -32,7 +32,6 @@ var laterKeys = []laterKey{
 	{"providers.bankr.auto_topup_token", "Token that it pays with.", ""},
 	{"billing.critical_reserve_usd", "Part of a balance kept for critical subsystems.", ""},
 	{"billing.x402", "Payment per request.", "network rpc facilitator pay_to asset"},
-	{"store.cache", "Store of cached answers.", ""},
 	{"store.vectors", "Store of embeddings.", ""},
 	{"telemetry.otlp", "OpenTelemetry collector.", ""},
 }

@@ -193,6 +193,11 @@ func (g *gateway) closeBy(over context.Context) {
 			g.log.Warn("events were lost: the place that they go to is too slow", "events", n)
 		}
 	})
+	stored := make(chan struct{})
+	guard.Go(func() {
+		defer close(stored)
+		g.closeAnswers(over)
+	})
 	g.closeDeferred()
 	if g.books != nil {
 		ctx, cancel := context.WithCancel(over)
@@ -204,6 +209,7 @@ func (g *gateway) closeBy(over context.Context) {
 		}
 		cancel()
 	}
+	<-stored
 	<-notified
 }
 

@@ -243,7 +243,7 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 	}
 	g.metrics.WatchEvents(g.events.Dropped)
 	g.lists = settings.NewLists(g.home, g.log)
-	g.openAnswers(cfg)
+	g.openAnswers(ctx, cfg)
 	used := g.usedModels()
 	g.vectors = localembed.New(used.About(manifest.Embedding), used.Measurer())
 	rt, err := g.assemble(cfg)

@@ -174,6 +174,22 @@ func (ix *Index) Ban(name policy.Account, key cache.Key) {
 	}
 }
 
+// Question is the text and the place of a stored answer's row.
+func (ix *Index) Question(name policy.Account, key cache.Key) (p Place, text string, ok bool) {
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	t, ok := ix.tenants[name]
+	if !ok {
+		return p, "", false
+	}
+	if p, ok = t.byKey[key]; !ok {
+		return p, "", false
+	}
+	rows, _ := t.places.Peek(p)
+	i := slices.IndexFunc(rows, func(r Row) bool { return r.Key == key })
+	return p, rows[i].Text, true
+}
+
 // Has reports whether a stored answer has a row.
 func (ix *Index) Has(name policy.Account, key cache.Key) bool {
 	ix.mu.Lock()

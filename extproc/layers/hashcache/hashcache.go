@@ -82,7 +82,7 @@ func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
 	tenant := x.Principal.Account // clients without a key are the tenant ""
 	x.CacheLayer = l.Name()
 	x.Cache = l.Store.Ticket(tenant, cache.KeyOf(tenant, r), cache.Format{Dialect: r.Dialect, Stream: r.Stream}, control, l.TTL)
-	x.Cache.Current, x.Cache.Market = x.Current, x.Market
+	x.Cache.Current, x.Cache.Market, x.Cache.Private = x.Current, x.Market, x.KeepsNothing()
 	if x.Answer = x.Cache.Fresh(); x.Answer == nil && x.Cache.Records() {
 		x.Watch(l.Name(), l)
 	}

@@ -3,6 +3,7 @@
 package semcache
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -51,7 +52,8 @@ const (
 // maxTemperature is the highest temperature at which the answer to an equivalent question may stand for a new one (D-31).
 const maxTemperature = 0.7
 
-const budget = 25 * time.Millisecond
+// DefaultTimeout is how long a question may be compared.
+const DefaultTimeout = 50 * time.Millisecond
 
 // Layer is the semantic cache over a store.
 type Layer struct {
@@ -61,6 +63,7 @@ type Layer struct {
 	Model     *semantic.Model // nil: the layer is off
 	Threshold float64         // of the cosine; 0 means the model's
 	TTL       time.Duration
+	Timeout   time.Duration // zero means DefaultTimeout
 	Only      Scope
 	Count     func(Result) // nil for nothing
 }
@@ -98,7 +101,7 @@ var profiles = []string{pipeline.ProfileStandard}
 func (Layer) Profiles() []string { return profiles }
 
 // Budget is what the search may take. A question that is not compared in time is answered by a provider.
-func (Layer) Budget() time.Duration { return budget }
+func (l Layer) Budget() time.Duration { return cmp.Or(l.Timeout, DefaultTimeout) }
 
 // Waits reports whether the request may wait for the model.
 func (l Layer) Waits(x *pipeline.Exchange) bool { return l.Applies(x) }
@@ -160,7 +163,7 @@ func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
 func (l Layer) ticket(x *pipeline.Exchange, control cache.Control) *cache.Ticket {
 	tenant, r := x.Principal.Account, x.Request
 	t := l.Store.Ticket(tenant, cache.KeyOf(tenant, r), cache.Format{Dialect: r.Dialect, Stream: r.Stream}, control, l.TTL)
-	t.Current, t.Market, t.Alone = x.Current, x.Market, true
+	t.Current, t.Market, t.Alone, t.Private = x.Current, x.Market, true, x.KeepsNothing()
 	return t
 }
 

@@ -1,0 +1,13 @@
+package disk
+
+import (
+	"errors"
+
+	"github.com/mattn/go-sqlite3"
+)
+
+// isBroken reports whether SQLite found a file broken, or no database at all.
+func isBroken(err error) bool {
+	e, ok := errors.AsType[sqlite3.Error](err)
+	return ok && (e.Code == sqlite3.ErrNotADB || e.Code == sqlite3.ErrCorrupt)
+}
