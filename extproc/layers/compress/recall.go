@@ -79,7 +79,6 @@ func (Layer) Answer(x *pipeline.Exchange, c *chat.ToolCall, most int) pipeline.R
 	if offset < 0 || offset >= int64(len(text)) {
 		return pipeline.Result{Text: "The result has " + strconv.Itoa(len(text)) + " bytes.", IsError: true}
 	}
-	x.Recalled(Name)
 	x.NoteOf(Name, "recalled", 1)
 	x.Recalled(Name)
 	return pipeline.Result{Text: page(text, int(offset), most)}
