@@ -72,8 +72,17 @@ func (x *exchange) counts(e *endpoint.Endpoint) quota.Class {
 	return quota.Generation
 }
 
-// worst is the highest possible charge of the request: the most expensive candidate, the whole output, for each validation retry.
+// worst is the highest possible charge of the request: the most expensive candidate, the whole output, for each validation retry, and what layers had
+// made of calls.
 func (x *exchange) worst(candidates []policy.Resolution) policy.Micro {
+	return x.worstBeside(candidates, 0)
+}
+
+// toReserve is what is reserved for the request: its highest charge, or what was reserved with a side call, which is never less.
+func (x *exchange) toReserve() policy.Micro { return max(x.worst(x.Order), x.sideHeld) }
+
+// worstBeside is the highest possible charge of the request with one more side call, which costs so much at most.
+func (x *exchange) worstBeside(candidates []policy.Resolution, side policy.Pico) policy.Micro {
 	output, candidates := policy.AddTokens(int64(x.MaxTokens()), int64(x.ThinkingTokens(candidates))), x.WithoutWindows(x.WithTierPrices(candidates))
 	output = policy.AddTokens(output, wire.MaxPredictedTokens(x.Request))
 	more := policy.AddTokens(output, review.CorrectionTokens)
@@ -88,7 +97,7 @@ func (x *exchange) worst(candidates []policy.Resolution) policy.Micro {
 	if wire.Compacts(&x.Request.Doc) {
 		cost = cost.Plus(cost)
 	}
-	cost = cost.Plus(x.review.MaxSideCost())
+	cost = cost.Plus(x.review.MaxSideCost(), x.bill.SideCost(), side)
 	return cost.Charge(x.Config.Spread(x.Principal.Tier))
 }
 
@@ -103,7 +112,7 @@ func (x *exchange) afford(ctx context.Context) error {
 	if x.ownKeysPay(x.Order) {
 		return x.holdNothing(ctx)
 	}
-	err := x.allot(ctx, x.safeTokens(x.Order), x.worst(x.Order))
+	err := x.allot(ctx, x.safeTokens(x.Order), x.toReserve())
 	if err == nil {
 		err = x.reserve(ctx)
 	}
@@ -137,7 +146,7 @@ var moneyFaults = []fault.Kind{fault.InsufficientFunds, fault.PaymentRequired, f
 
 // ownKeysPay reports whether the caller pays all candidates itself, and no side calls are made at others.
 func (x *exchange) ownKeysPay(candidates []policy.Resolution) bool {
-	return len(candidates) > 0 && x.review.MaxSideCost() == 0 && !slices.ContainsFunc(candidates, func(to policy.Resolution) bool { return !x.CallerPays(to.Provider) })
+	return len(candidates) > 0 && x.review.MaxSideCost() == 0 && x.sideHeld == 0 && !slices.ContainsFunc(candidates, func(to policy.Resolution) bool { return !x.CallerPays(to.Provider) })
 }
 
 // reserve reserves the highest possible charge of the agent's budget and of the key's balance, if it has one.
@@ -148,7 +157,7 @@ func (x *exchange) reserve(ctx context.Context) error {
 	if err := x.spend(ctx); err != nil {
 		return err
 	}
-	if err := x.bill.Reserve(ctx, x.worst(x.Order)); err != nil {
+	if err := x.bill.Reserve(ctx, x.toReserve()); err != nil {
 		return err
 	}
 	x.limitOutput()

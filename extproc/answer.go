@@ -165,7 +165,7 @@ func (a *answer) pass(ctx context.Context, ev *chat.Event) {
 
 // served is which candidate gave the answer, and its usage and cost.
 func (a *answer) served() *cache.Served {
-	t := a.x.totalWith(a)
+	t := a.x.answersWith(a)
 	return &cache.Served{
 		By: a.res, Dialect: a.dialect, Usage: t.Usage, Cost: t.Cost, Degraded: a.x.calls.Degraded(a.res.Provider), Schema: a.x.schemaStatus(&a.res),
 		Verified: a.x.verifiedStatus(), Escalated: a.x.escalatedStatus(),

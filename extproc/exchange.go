@@ -18,6 +18,7 @@ import (
 	"bardo.money/gateway/extproc/savings"
 	"bardo.money/gateway/extproc/upload"
 	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/policy"
 )
 
 // exchange is the state of one client request: the view that its steps read, and what each step owns. It belongs to the goroutine that serves its
@@ -34,8 +35,9 @@ type exchange struct {
 	calls          attempt.Writer // writes and makes the attempts
 	degradedAnswer []string       // what of the complete answer the client's format could not express
 
-	endProbation func()     // frees the trial of a provider in trouble; nil for none
-	bill         meter.Bill // limits, reservation, calls and charge
+	endProbation func()       // frees the trial of a provider in trouble; nil for none
+	bill         meter.Bill   // limits, reservation, calls and charge
+	sideHeld     policy.Micro // reserved with a call that a layer had made, for that and the request; 0 for none
 
 	saved       []savings.Saved // what the layers saved on the calls so far
 	roundsOf    string          // the layer whose tools the model called, so that the request has several rounds

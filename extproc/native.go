@@ -389,7 +389,7 @@ func (x *exchange) amend(to policy.Resolution, f *upstream.Failure) (again polic
 }
 
 // spent reports whether the request had all its attempts.
-func (x *exchange) spent() bool { return len(x.trace.Attempts) > x.Config.MaxRetries }
+func (x *exchange) spent() bool { return x.trace.Tried() > x.Config.MaxRetries }
 
 // callAmended calls a candidate again without what it refused, then those after it. Envoy does not retry a refusal, so the gateway makes these calls
 // through the egress listener, as on the driven path.
@@ -400,7 +400,7 @@ func (n *nativeAnswer) callAmended(client context.Context, to policy.Resolution)
 	defer cancel()
 	seq := upstream.Sequence{
 		Candidates: append([]policy.Resolution{to}, n.remaining(to.Provider)...), Failures: x.native.earlierFailures,
-		Calls: len(x.trace.Attempts), MaxRetries: x.Config.MaxRetries, Once: true,
+		Calls: x.trace.Tried(), MaxRetries: x.Config.MaxRetries, Once: true,
 	}
 	for next := seq.Candidate(); next != nil; next = seq.Candidate() {
 		a, f, err := x.fetch(ctx, next)

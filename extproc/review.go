@@ -210,7 +210,7 @@ func (x *exchange) noteAnswered(a *answer, outcome string) {
 // billed.
 func (x *exchange) visibleEvents(a *answer, j *review.Validation) []chat.Event {
 	asCame := j.Open || a.form == nil
-	if len(x.bill.Calls()) == 0 && (asCame || j.Unchanged(a.form.Texts)) {
+	if x.bill.Answers() == 0 && (asCame || j.Unchanged(a.form.Texts)) {
 		return a.held
 	}
 	events := a.held
@@ -225,8 +225,8 @@ func (x *exchange) visibleEvents(a *answer, j *review.Validation) []chat.Event {
 
 // reportTotalUsage puts the usage of all calls of the request into an answer's events.
 func (x *exchange) reportTotalUsage(a *answer, events []chat.Event) {
-	if len(x.bill.Calls()) > 0 {
-		setTotalUsage(events, x.totalWith(a).Usage)
+	if x.bill.Answers() > 0 {
+		setTotalUsage(events, x.answersWith(a).Usage)
 	}
 }
 

@@ -44,6 +44,7 @@ func (g *Gateway) newExchangeAs(hd stream.Head, id string) *exchange {
 	x.review.View, x.review.Events = &x.View, g.Events
 	x.calls.Client, x.calls.Listener, x.calls.Owner = g.Egress, g.Listener, (*callOwner)(x)
 	x.bill.Open(g.meter, x, x.ID)
+	x.Side = (*layerCalls)(x)
 	x.wantsTrailers = hd.Header.Get("te") == "trailers"
 	g.live.Add(1)
 	g.Metrics.ExchangeStarted()
@@ -191,7 +192,7 @@ func (x *exchange) reserveNow() bool {
 	if x.ownKeysPay(x.Order) {
 		return x.bill.ReserveNow(0)
 	}
-	return x.bill.ReserveNow(x.worst(x.Order))
+	return x.bill.ReserveNow(x.toReserve())
 }
 
 // payAndCall checks the limits, makes the reservation, and calls the candidates.
@@ -337,7 +338,7 @@ func (x *exchange) errorReply(f *fault.Fault) stream.Reply {
 	if f.RetryAfter > 0 {
 		h = append(h, header.Field{Name: "retry-after", Value: strconv.Itoa(int((f.RetryAfter + time.Second - 1) / time.Second))})
 	}
-	if !f.ShouldRetry() || len(x.bill.Calls()) > 0 { // an SDK must not retry what was billed; Claude Code retries even a 401 for minutes
+	if !f.ShouldRetry() || x.bill.Answers() > 0 { // an SDK must not retry what was billed; Claude Code retries even a 401 for minutes
 		h = append(h, header.Field{Name: "x-should-retry", Value: "false"})
 	}
 	if f.Kind == fault.MethodNotAllowed { // RFC 9110, 15.5.6

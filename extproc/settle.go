@@ -118,16 +118,25 @@ func (x *exchange) interrupt(a *answer) {
 
 // billed is the candidate that the request's record names: the one that answered, else the last that was called, else the first of the order.
 func (x *exchange) billed(a *answer) policy.Resolution {
-	calls := x.bill.Calls()
 	switch {
 	case a != nil:
 		return a.res
-	case len(calls) > 0:
-		return calls[len(calls)-1].To
+	case x.bill.Answers() > 0:
+		return x.lastBilled()
 	case len(x.Order) > 0:
 		return x.Order[0]
 	}
 	return policy.Resolution{}
+}
+
+// lastBilled is the candidate whose call came last on the bill, side calls left out.
+func (x *exchange) lastBilled() (to policy.Resolution) {
+	for _, c := range x.bill.Calls() {
+		if c.Side == "" {
+			to = c.To
+		}
+	}
+	return to
 }
 
 // decided notes the decision after the last attempt.
@@ -135,7 +144,7 @@ func (x *exchange) decided(d upstream.Decision) { x.trace.Decided(d.Move.String(
 
 // attempted adds an attempt to the metrics and to the trace.
 func (x *exchange) attempted(to policy.Resolution, outcome, reason string, o telemetry.Outcome) {
-	x.trace.Attempted(x.gw.Metrics, &to, o, outcome, reason, len(x.trace.Attempts)+1 < len(x.Order))
+	x.trace.Attempted(x.gw.Metrics, &to, o, outcome, reason, x.trace.Tried()+1 < len(x.Order))
 }
 
 // served notes that a candidate answered.
@@ -219,7 +228,7 @@ func (x *exchange) unfinished() string {
 	switch {
 	case x.trace.Fault != nil:
 		return record.Failed
-	case x.current != nil && x.current.content || len(x.bill.Calls()) > 0:
+	case x.current != nil && x.current.content || x.bill.Answers() > 0:
 		return record.Cancelled
 	}
 	return record.Disconnected
@@ -228,7 +237,7 @@ func (x *exchange) unfinished() string {
 // settleRefused charges for the calls of a request that ends in an error, while its money is still reserved: the models did their work. nil for a
 // request without calls.
 func (x *exchange) settleRefused(f *fault.Fault) *summary {
-	if x.trace.Settled != nil || len(x.bill.Calls()) == 0 {
+	if x.trace.Settled != nil || x.bill.Answers() == 0 {
 		return nil
 	}
 	x.trace.Fault = f
@@ -316,6 +325,15 @@ func (x *exchange) totalWith(a *answer) meter.Total {
 	return x.bill.With(&a.res, &u)
 }
 
+// answersWith is totalWith without the calls that layers had made.
+func (x *exchange) answersWith(a *answer) meter.Total {
+	if a.counted {
+		return x.bill.AnswersWith(nil, nil)
+	}
+	u := a.total()
+	return x.bill.AnswersWith(&a.res, &u)
+}
+
 // notifyLayers tells the layers which provider answered, whether the client gets the answer or not: its prompt cache has the conversation now. Only
 // the first candidate's model counts, since that is called first again; another model answers where the first fails, escalates or is verified.
 func (x *exchange) notifyLayers(a *answer) {
@@ -384,6 +402,7 @@ func (s *summary) record() []byte {
 		Task: x.task, Regime: x.Hints.Regime,
 		Degraded: x.degraded(s.By), ServiceTier: s.tier(), SpreadPct: x.SpreadAt(s.By.Provider),
 		Schema: x.schemaStatus(&s.By), Verification: x.review.VerificationRecord(), Escalation: x.review.EscalationRecord(), Pipeline: x.pipelineLog(),
+		SideCalls: x.sideRecord(),
 	}
 	r.CacheEntry = x.cacheEntry()
 	x.trace.Fill(&r, x.Started)

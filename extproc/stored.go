@@ -11,7 +11,6 @@ import (
 	"bardo.money/gateway/extproc/attempt"
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/chat"
-	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/replay"
 	"bardo.money/gateway/extproc/stream"
@@ -162,14 +161,15 @@ func (a *answer) incomplete() error {
 	return nil
 }
 
-// settleStored charges nothing, and leaves a record.
+// settleStored charges nothing but what layers had made of calls, and leaves a record.
 func (x *exchange) settleStored(ctx context.Context, outcome string) (*summary, error) {
 	e := x.stored
 	s := x.newSummary(outcome)
 	s.By, s.Usage = e.By, e.Usage // its original usage is shown, and not charged
 	s.Savings, s.Saved = x.savedByCache()
 	x.Cache.Hit(e, s.Saved)
-	if err := s.book(ctx, &meter.Total{}); err != nil {
+	total := x.bill.Total()
+	if err := s.book(ctx, &total); err != nil {
 		return nil, err
 	}
 	if err := x.bill.Payer().ReadBalance(ctx); err != nil { // the answer is sent whether that can be read or not

@@ -25,6 +25,7 @@ type Call struct {
 	To    policy.Resolution
 	Usage chat.Usage
 	Cost  policy.Pico // the provider's
+	Side  string      // the layer that had it made beside the request's own calls; "" for those
 }
 
 // Bill is what one request holds of its caller's limits and money, and what it owes. The zero value holds and owes nothing. A request may
@@ -135,15 +136,20 @@ func (b *Bill) InFlight() (to *policy.Resolution, since time.Time) { return b.op
 
 // Add puts a call on the bill. What its provider cannot have used is not believed (D-87): capped is true then.
 func (b *Bill) Add(to *policy.Resolution, u chat.Usage) (capped bool) {
-	terms := b.request.Terms(to)
-	capped = limit(&u, b.request.MostTokens(to))
+	_, capped = b.add(b.request, "", to, u)
+	return capped
+}
+
+func (b *Bill) add(r Request, side string, to *policy.Resolution, u chat.Usage) (c *Call, capped bool) {
+	terms, tokens := r.Terms(to), r.MostTokens(to)
+	capped = limit(&u, tokens)
 	cost := terms.Cost(to, &u)
-	if most := terms.mostCost(to, &u, b.request.MostTokens(to)); cost > most {
+	if most := terms.mostCost(to, &u, tokens); cost > most {
 		cost, capped = most, true
 	}
 	b.estimated = b.estimated || u.Estimated && !u.Final
-	b.calls = append(b.calls, Call{To: *to, Usage: u, Cost: cost})
-	return capped
+	b.calls = append(b.calls, Call{To: *to, Usage: u, Cost: cost, Side: side})
+	return &b.calls[len(b.calls)-1], capped
 }
 
 // AddPriced puts a call on the bill that is not billed by the tokens of a conversation: who asked for it knows what it costs.
@@ -156,11 +162,15 @@ func (b *Bill) AddPriced(to *policy.Resolution, u chat.Usage, cost policy.Pico) 
 // what came of the answer; c is nil where nothing came. Where the model may have reasoned without showing it, and its provider did not say
 // how much, that is estimated from the time that it had and from the model's speed.
 func (b *Bill) Interrupted(to *policy.Resolution, c *Count, since time.Time) chat.Usage {
+	return b.interrupted(b.request, to, c, since)
+}
+
+func (b *Bill) interrupted(r Request, to *policy.Resolution, c *Count, since time.Time) chat.Usage {
 	if c == nil {
 		c = &Count{}
 	}
-	u := c.Total(b.request.InputTokens())
-	if u.Final || u.Reasoning > 0 || !b.request.Terms(to).Thinks {
+	u := c.Total(r.InputTokens())
+	if u.Final || u.Reasoning > 0 || !r.Terms(to).Thinks {
 		return u
 	}
 	until := c.First
@@ -191,7 +201,10 @@ type Total struct {
 func (b *Bill) Total() Total { return b.With(nil, nil) }
 
 // With is the total if one more call were on the bill, the usage u of a candidate; nil for none.
-func (b *Bill) With(to *policy.Resolution, u *chat.Usage) (t Total) {
+func (b *Bill) With(to *policy.Resolution, u *chat.Usage) Total { return b.sum(to, u, true) }
+
+// sum is With, with or without side calls.
+func (b *Bill) sum(to *policy.Resolution, u *chat.Usage, sides bool) (t Total) {
 	var staked policy.Pico
 	take := func(to *policy.Resolution, u *chat.Usage, cost policy.Pico) {
 		t.Usage, t.Cost = Sum(*u, t.Usage), t.Cost.Plus(cost)
@@ -200,7 +213,9 @@ func (b *Bill) With(to *policy.Resolution, u *chat.Usage) (t Total) {
 		}
 	}
 	for i := range b.calls {
-		take(&b.calls[i].To, &b.calls[i].Usage, b.calls[i].Cost)
+		if c := &b.calls[i]; sides || c.Side == "" {
+			take(&c.To, &c.Usage, c.Cost)
+		}
 	}
 	if to != nil {
 		take(to, u, b.request.Terms(to).Cost(to, u))

@@ -24,6 +24,7 @@ type Exchange struct {
 	Hints      policy.Hints
 	Header     header.List // the client's
 	Request    *chat.Request
+	Whole      *chat.Request            // before a layer shortened its history; nil: none did
 	Profile    string                   // pipeline profile, which selects the layers that run; "" runs all
 	Intent     policy.Intent            // what the request needs of a model
 	Found      []policy.Resolution      // candidates, best first, before health is considered
@@ -38,6 +39,7 @@ type Exchange struct {
 	Served     *cache.Served            // set before the answer's End event
 	Log        []Entry
 	Knobs      policy.Knobs // settings of layers for this request, by the governor
+	Side       SideCaller   // nil: layers cannot make calls
 
 	NoRounds   bool // calls of layers' own tools cannot be answered: see MayCall
 	callers    []caller
@@ -111,6 +113,12 @@ type Budgeted interface {
 // cheap, and may be true for a request that Applies then rejects. In Envoy's process such a request leaves the thread that serves others.
 type Waiting interface {
 	Waits(x *Exchange) bool
+}
+
+// Stepped is implemented by layers that work in steps which can be left out one by one, to measure what each is worth.
+type Stepped interface {
+	Steps() []string
+	WithoutStep(name string) Layer
 }
 
 // Finisher is implemented by layers that need to know which provider and key gave a complete answer. Finish is not called for stored answers

@@ -47,6 +47,7 @@ type Request struct {
 	SavingsUSD       policy.Micro      `json:"savings_usd"`           // by all layers together; below zero where they cost more than they saved
 	Savings          []policy.Saving   `json:"savings,omitempty"`     // by layer
 	Pipeline         string            `json:"pipeline,omitempty"`
+	SideCalls        []SideCall        `json:"side_calls,omitempty"` // billed calls that layers had made; usage and cost above include them
 	LatencyMS        int64             `json:"latency_ms"`
 	FirstTokenMS     int64             `json:"first_token_ms,omitempty"`
 }
@@ -59,6 +60,16 @@ type Verification struct {
 	Given      string  `json:"given,omitempty"` // the answer that was returned: first or second
 	StricterBy string  `json:"stricter_by,omitempty"`
 	Fields     []Field `json:"fields,omitempty"`
+}
+
+// SideCall is a billed call of a cheap model that a layer had made.
+type SideCall struct {
+	Layer        string            `json:"layer"`
+	Provider     policy.ProviderID `json:"provider"`
+	Model        policy.ModelID    `json:"model"`
+	InputTokens  int64             `json:"input_tokens"`
+	OutputTokens int64             `json:"output_tokens"`
+	CostUSD      policy.Pico       `json:"provider_cost_usd"`
 }
 
 // Model is a model at a provider.

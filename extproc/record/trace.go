@@ -71,7 +71,21 @@ type Attempt struct {
 	Reason   string            `json:"reason,omitempty"`      // readable text of a failure
 	Next     string            `json:"next,omitempty"`        // the next step: stop, repeat, amend, next_candidate, validation_retry, tool_round
 	NextWhy  string            `json:"next_reason,omitempty"` // the reason of the next step
+	Side     string            `json:"side,omitempty"`        // the layer that had the call made; "" for the request's own
 }
+
+// Tried is how many attempts of the request itself are over, without those of calls that layers had made.
+func (t *Trace) Tried() (n int) {
+	for i := range t.Attempts {
+		if t.Attempts[i].Side == "" {
+			n++
+		}
+	}
+	return n
+}
+
+// Aside marks the last attempt as one of a call that a layer had made.
+func (t *Trace) Aside(layer string) { t.Attempts[len(t.Attempts)-1].Side = layer }
 
 // Departs notes that the first attempt of a request goes out, which came at some time and waited for another request's answer.
 func (t *Trace) Departs(arrived time.Time, waited time.Duration) {

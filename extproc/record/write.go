@@ -33,6 +33,9 @@ func (r *Request) JSON() ([]byte, error) {
 	w.b = r.SavingsUSD.AppendTo(w.name("savings_usd"))
 	w.savings(r.Savings)
 	w.text("pipeline", r.Pipeline, true)
+	if len(r.SideCalls) > 0 {
+		w.rare("side_calls", r.SideCalls)
+	}
 	w.number("latency_ms", r.LatencyMS, false)
 	w.number("first_token_ms", r.FirstTokenMS, true)
 	return append(w.b, '}'), w.err
@@ -123,6 +126,7 @@ func (w *writer) attempt(a *Attempt) {
 	w.text("reason", a.Reason, true)
 	w.text("next", a.Next, true)
 	w.text("next_reason", a.NextWhy, true)
+	w.text("side", a.Side, true)
 }
 
 func (w *writer) savings(all []policy.Saving) {

@@ -15,7 +15,8 @@ func full(t *testing.T) Request {
 	t.Helper()
 	r := Request{
 		CreatedAt: time.Date(2026, 1, 2, 3, 4, 5, 678900000, time.UTC), Stream: true, UsageEstimated: true, PriceKnown: true, ProviderCostUSD: 1_063_761_250_000, CostUSD: -5,
-		AttemptLog:   []Attempt{{Provider: "a", Model: "m", Outcome: "http_500", Reason: "said \"no\"\n", Next: "repeat", NextWhy: "it may pass"}, {Provider: "b", Outcome: OK}},
+		AttemptLog:   []Attempt{{Provider: "a", Model: "m", Outcome: "http_500", Reason: "said \"no\"\n", Next: "repeat", NextWhy: "it may pass"}, {Provider: "b", Outcome: OK, Side: "l5"}},
+		SideCalls:    []SideCall{{Layer: "l5", Provider: "b", Model: "m", InputTokens: 7, OutputTokens: 3, CostUSD: 5}},
 		Degraded:     []string{"tools", "ü"},
 		Verification: &Verification{Result: "agreed", By: &Model{Provider: "p", Model: "m"}, Fields: []Field{{Path: "/a", Agree: true, First: json.RawMessage("1")}}},
 		Savings:      []policy.Saving{{Layer: "l4", Tokens: 5, Amount: 7}, {Layer: "l1", Amount: -3}},

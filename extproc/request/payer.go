@@ -74,6 +74,18 @@ func (v *View) CachesByMarks(to *policy.Resolution) bool {
 	return to.Prices.CacheWrite > to.Prices.Input
 }
 
+// MayCallProvider reports whether a provider may be called beside the request's own candidates, by the credentials that it requires.
+func (v *View) MayCallProvider(id policy.ProviderID) bool {
+	p := v.Config.Providers[id]
+	switch {
+	case v.OwnKey.IsSet() && !p.BYOK, !v.OwnKey.IsSet() && p.BYOK && !p.Endpoint.Key.IsSet():
+		return false
+	case p.Direct && !p.Engineered: // it gets requests unchanged
+		return false
+	}
+	return p.Free || !v.Principal.Anonymous || v.Config.Keyless == runtime.KeylessAnyone
+}
+
 // SkipsLayers reports whether the first candidate uses a direct key without `engineered`: then no layer, schema or verification applies.
 func (v *View) SkipsLayers() bool {
 	p := v.Config.Providers[v.Found[0].Provider]

@@ -26,7 +26,7 @@ type View struct {
 	HeaderHints hint.Present  // the hints that the headers have; those of the body do not replace them
 	Started     time.Time     // when the request headers arrived
 	Arrived     time.Time     // when the whole request body had arrived
-	Waited      time.Duration // time spent waiting for a coalesced request's answer
+	Waited      time.Duration // time spent waiting for a coalesced request's answer, and for side calls
 
 	Asked           *chat.Request     // the request before layers changed it, as answers repeat it to the client; nil before they ran
 	ClientModel     string            // the model as the client wrote it

@@ -106,20 +106,8 @@ func (r *Review) verifiable() bool {
 func (r *Review) verifiers(first *policy.Resolution) []policy.Resolution {
 	list := r.Config.Resolver.Seconds(&r.Intent, first)
 	return slices.DeleteFunc(list, func(to policy.Resolution) bool {
-		return !r.mayCall(to.Provider) || r.Config.UnsupportedContent(r.Request, &to) != nil || !r.HasPrices(&to)
+		return !r.MayCallProvider(to.Provider) || r.Config.UnsupportedContent(r.Request, &to) != nil || !r.HasPrices(&to)
 	})
-}
-
-// mayCall reports whether a provider may be called for this request, by the credentials that it requires.
-func (r *Review) mayCall(id policy.ProviderID) bool {
-	p := r.Config.Providers[id]
-	switch {
-	case r.OwnKey.IsSet() && !p.BYOK, !r.OwnKey.IsSet() && p.BYOK && !p.Endpoint.Key.IsSet():
-		return false
-	case p.Direct && !p.Engineered: // it gets requests unchanged
-		return false
-	}
-	return p.Free || !r.Principal.Anonymous || r.Config.Keyless == runtime.KeylessAnyone
 }
 
 // ChooseVerifier chooses the verifier of the first candidate's answer: the best healthy one. byHealth leaves out the others.

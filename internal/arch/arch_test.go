@@ -82,6 +82,7 @@ var soundTree = map[string]string{
 	"extproc/request/view.go":            `package request; import _ "bardo.money/gateway/extproc/runtime"`,
 	"extproc/dryrun/dryrun.go":           `package dryrun; import (_ "bardo.money/gateway/extproc/runtime"; _ "bardo.money/gateway/extproc/request")`,
 	"extproc/review/review.go":           `package review; import (_ "bardo.money/gateway/extproc/runtime"; _ "bardo.money/gateway/extproc/request")`,
+	"extproc/side/side.go":               `package side; import (_ "bardo.money/gateway/extproc/attempt"; _ "bardo.money/gateway/extproc/request")`,
 	"extproc/endpoint/endpoint.go":       `package endpoint; import _ "bardo.money/gateway/extproc/modality"`,
 	"extproc/modality/candidates.go":     `package modality; import _ "bardo.money/gateway/extproc/request"`,
 	"extproc/attempt/attempt.go":         `package attempt; import (_ "bardo.money/gateway/extproc/runtime"; _ "bardo.money/gateway/extproc/request")`,

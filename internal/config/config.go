@@ -254,8 +254,15 @@ type PIIPattern struct {
 
 // Compression holds the settings of layer l5.
 type Compression struct {
-	Mode   string `key:"mode" default:"on" oneof:"on off" doc:"Whether repeated and outdated results of tools are shortened in requests of 16 KiB or more."`
-	Recall string `key:"recall" default:"on" oneof:"on off" doc:"Whether the model gets a tool, bardo_recall, by which it fetches outdated results back that were left out."`
+	Mode      string `key:"mode" default:"on" oneof:"on off" doc:"Whether histories are shortened in requests of 16 KiB or more: repeated, outdated and irrelevant results of tools, and what has no meaning in them."`
+	Recall    string `key:"recall" default:"on" oneof:"on off" doc:"Whether the model gets a tool, bardo_recall, by which it fetches results back that were left out."`
+	KeepTurns int    `key:"keep_turns" default:"4" min:"1" max:"1000" doc:"Answers of the model at the end of a conversation whose turns stay as they are."`
+
+	Summary          string        `key:"summary" default:"off" oneof:"off shadow on" doc:"Whether old turns of long conversations are replaced by a summary, which a cheap model makes (inference.tiers.T1, else the cheapest that fits) and the request pays for; shadow: summaries are made and paid for, and their savings reported, but none is used."`
+	SummaryTrigger   int           `key:"summary_trigger_tokens" default:"24000" min:"1000" max:"100000000" doc:"Estimated tokens of a history, without the system prompt, from which on it may be summarised."`
+	SummaryMaxTokens int           `key:"summary_max_tokens" default:"400" min:"50" max:"20000" doc:"Maximum tokens of a summary."`
+	SummaryMaxUSD    policy.Micro  `key:"summary_max_usd" doc:"A model is not called for a summary if the call may cost more than so many USD; 0: no limit but the caller's."`
+	SummaryTimeout   time.Duration `key:"summary_timeout" default:"2s" doc:"How long a summary is waited for, after which the history is sent as it is."`
 }
 
 // ToolPruning holds the settings of layer l4.

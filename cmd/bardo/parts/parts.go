@@ -101,7 +101,7 @@ func Dialects() map[chat.Dialect]wire.Dialect {
 // Layers are the context pipeline, in order of execution. What it returns makes them of each configuration in turn: what they remember of
 // requests outlives a reload.
 func Layers() run.Layers {
-	warm, choices, vectors, prompts, texts := affinity.New(), toolprune.NewChoices(), toolprune.NewVectors(), align.NewMemory(), &injection.Memory{}
+	warm, choices, vectors, prompts, texts, histories := affinity.New(), toolprune.NewChoices(), toolprune.NewVectors(), align.NewMemory(), &injection.Memory{}, compress.NewMemory()
 	return func(cfg *config.Config, s *run.Services) []pipeline.Layer {
 		return []pipeline.Layer{
 			injectionLayer(cfg, s, texts),
@@ -115,7 +115,10 @@ func Layers() run.Layers {
 				Mode: toolprune.Mode(cfg.Pipeline.Tools.Mode), Meta: toolprune.Mode(cfg.Pipeline.Tools.Meta), Tasks: toolprune.DefaultTasks.With(cfg.Pipeline.Tools.Map), Memory: choices,
 				Embedder: s.Embedder, Vectors: vectors,
 			},
-			compress.Layer{Off: cfg.Pipeline.Compression.Mode == "off", Recall: cfg.Pipeline.Compression.Recall == "on"},
+			compress.Layer{
+				Off: cfg.Pipeline.Compression.Mode == "off", Recall: cfg.Pipeline.Compression.Recall == "on", Memory: histories, Keep: cfg.Pipeline.Compression.KeepTurns,
+				Summaries: settings.Summaries(&cfg.Pipeline.Compression),
+			},
 			align.Layer{Memory: prompts, NoMarks: !cfg.Inference.Caching.AutoCacheControl},
 			affinity.Layer{Memory: warm, Spread: settings.Spread(cfg)},
 		}

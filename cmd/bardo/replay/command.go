@@ -121,11 +121,15 @@ func (c Compared) print(cmd *cobra.Command, file string) error {
 		rows = append(rows, []string{
 			name, fmt.Sprint(l.Runs), fmt.Sprint(l.Saved), fmt.Sprintf("%.4f", dollars(l.Worth)), fmt.Sprintf("%.2f", l.Took.Seconds()*1000/float64(max(l.Runs, 1))),
 		})
+		for _, step := range slices.Sorted(maps.Keys(l.Steps)) {
+			s := l.Steps[step]
+			rows = append(rows, []string{name + " " + step, fmt.Sprint(s.Runs), fmt.Sprint(s.Saved), fmt.Sprintf("%.4f", dollars(s.Worth)), ""})
+		}
 	}
 	if _, err := fmt.Fprintln(w); err != nil {
 		return err
 	}
-	if err := cli.PrintTable(w, []string{"LAYER", "RUNS", "TOKENS SAVED", "WORTH USD", "MEAN MS"}, rows); err != nil {
+	if err := cli.PrintTable(w, []string{"LAYER, STEP", "RUNS", "TOKENS SAVED", "WORTH USD", "MEAN MS"}, rows); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintln(w)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -36,6 +37,8 @@ type LayerResult struct {
 	Took  time.Duration
 	Saved int64       // tokens, as the layer says
 	Worth policy.Pico // what the trace costs more without the layer
+
+	Steps map[string]*LayerResult // of a layer that works in steps, those that saved something; without Took
 }
 
 // Options are how a trace is replayed.
@@ -58,8 +61,27 @@ func Direct(o Options, trace []Request) Result {
 	return out
 }
 
-// Through is what a trace costs through the gateway, without some of its layers. It replaces the process's clock while it runs.
-func Through(ctx context.Context, o Options, trace []Request, without ...string) (out Result, err error) {
+// Without is a layer that a replay leaves out, or a step of one: "l5", or "l5" and "near". The zero value leaves out nothing.
+type Without struct{ Layer, Step string }
+
+// from are the layers that are left.
+func (w Without) from(layers []pipeline.Layer) (out []pipeline.Layer) {
+	for _, l := range layers {
+		s, ok := l.(pipeline.Stepped)
+		switch {
+		case l.Name() != w.Layer:
+		case w.Step == "":
+			continue
+		case ok:
+			l = s.WithoutStep(w.Step)
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// Through is what a trace costs through the gateway, without a layer or a step. It replaces the process's clock while it runs.
+func Through(ctx context.Context, o Options, trace []Request, without Without) (out Result, err error) {
 	dir, err := os.MkdirTemp("", "bardo-replay-")
 	if err != nil {
 		return out, err
@@ -76,7 +98,7 @@ func Through(ctx context.Context, o Options, trace []Request, without ...string)
 	parts := o.Parts()
 	layers := parts.Layers
 	parts.Layers = func(cfg *config.Config, s *run.Services) []pipeline.Layer {
-		return slices.DeleteFunc(layers(cfg, s), func(l pipeline.Layer) bool { return slices.Contains(without, l.Name()) })
+		return without.from(layers(cfg, s))
 	}
 	g, err := run.Rehearse(ctx, o.Config, parts, dir, func(c run.UpstreamCall) []byte { return p.call(c.Path, c.Body) })
 	if err != nil {
@@ -136,9 +158,27 @@ func (out *Result) note(did string) {
 			case "saved":
 				n, _ := strconv.ParseInt(value, 10, 64)
 				l.Saved += n
+			default:
+				l.step(key, value)
 			}
 		}
 	}
+}
+
+// step notes what a step of the layer saved, as the layer says: near=300.
+func (l *LayerResult) step(name, value string) {
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil {
+		return
+	}
+	if l.Steps == nil {
+		l.Steps = map[string]*LayerResult{}
+	}
+	if l.Steps[name] == nil {
+		l.Steps[name] = &LayerResult{}
+	}
+	l.Steps[name].Runs++
+	l.Steps[name].Saved += n
 }
 
 // headersOf are a request's headers, as Envoy passes them.
@@ -164,20 +204,45 @@ type Compared struct {
 	Direct, Gateway Result
 }
 
-// Compare replays a trace directly, through the gateway, and through the gateway without each of its layers.
+// Compare replays a trace directly, through the gateway, and through the gateway without each of its layers and of their steps.
 func Compare(ctx context.Context, o Options, trace []Request) (out Compared, err error) {
 	out.Direct = Direct(o, trace)
-	if out.Gateway, err = Through(ctx, o, trace); err != nil {
+	if out.Gateway, err = Through(ctx, o, trace, Without{}); err != nil {
 		return out, err
 	}
-	for name, l := range out.Gateway.Layers {
-		less, err := Through(ctx, o, trace, name)
+	worth := func(w Without, to *policy.Pico) error {
+		less, err := Through(ctx, o, trace, w)
 		if err != nil {
-			return out, fmt.Errorf("without %s: %w", name, err)
+			return fmt.Errorf("without %s %s: %w", w.Layer, w.Step, err)
 		}
-		l.Worth = less.Cost - out.Gateway.Cost
+		*to = less.Cost - out.Gateway.Cost
+		return nil
+	}
+	stepped := o.stepped()
+	for name, l := range out.Gateway.Layers {
+		if err := worth(Without{Layer: name}, &l.Worth); err != nil {
+			return out, err
+		}
+		maps.DeleteFunc(l.Steps, func(step string, _ *LayerResult) bool { return !slices.Contains(stepped[name], step) })
+		for step, r := range l.Steps {
+			if err := worth(Without{name, step}, &r.Worth); err != nil {
+				return out, err
+			}
+		}
 	}
 	return out, nil
+}
+
+// stepped are the steps of the layers that work in steps.
+func (o *Options) stepped() map[string][]string {
+	out := map[string][]string{}
+	parts := o.Parts()
+	for _, l := range parts.Layers(o.Config, &run.Services{Answers: nil, Secret: func() []byte { return nil }}) {
+		if s, ok := l.(pipeline.Stepped); ok {
+			out[l.Name()] = s.Steps()
+		}
+	}
+	return out
 }
 
 // Saved is the share of the direct cost that the gateway saves; negative if it costs more.
@@ -201,18 +266,28 @@ func (c Compared) MarshalJSON() ([]byte, error) {
 		CachedShare float64 `json:"cached_share"`
 		Cost        float64 `json:"cost_usd"`
 	}
-	type layer struct {
+	type step struct {
 		Runs  int     `json:"runs"`
 		Saved int64   `json:"saved_tokens"`
 		Worth float64 `json:"worth_usd"`
-		MS    float64 `json:"mean_ms"`
+	}
+	type layer struct {
+		Runs  int             `json:"runs"`
+		Saved int64           `json:"saved_tokens"`
+		Worth float64         `json:"worth_usd"`
+		MS    float64         `json:"mean_ms"`
+		Steps map[string]step `json:"steps,omitempty"`
 	}
 	of := func(r *Result) way {
 		return way{r.Requests, r.Local, r.Calls, r.Input, r.Cached, r.Written, r.Output, r.CachedShare(), dollars(r.Cost)}
 	}
 	layers := map[string]layer{}
 	for name, l := range c.Gateway.Layers {
-		layers[name] = layer{l.Runs, l.Saved, dollars(l.Worth), l.Took.Seconds() * 1000 / float64(max(l.Runs, 1))}
+		of := layer{l.Runs, l.Saved, dollars(l.Worth), l.Took.Seconds() * 1000 / float64(max(l.Runs, 1)), map[string]step{}}
+		for name, s := range l.Steps {
+			of.Steps[name] = step{s.Runs, s.Saved, dollars(s.Worth)}
+		}
+		layers[name] = of
 	}
 	return json.Marshal(struct {
 		Direct  way              `json:"direct"`

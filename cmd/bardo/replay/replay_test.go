@@ -125,7 +125,7 @@ func TestTheLayersSaveOnEveryTrace(t *testing.T) {
 	for name, floor := range floors {
 		o, trace := recorded(t, name)
 		direct := replay.Direct(o, trace)
-		through, err := replay.Through(context.WithoutCancel(t.Context()), o, trace)
+		through, err := replay.Through(context.WithoutCancel(t.Context()), o, trace, replay.Without{})
 		if err != nil {
 			t.Fatal(name, err)
 		}
@@ -161,4 +161,47 @@ func recorded(t *testing.T, name string) (replay.Options, []replay.Request) {
 		t.Fatal(name, err)
 	}
 	return replay.Options{Config: cfg, Parts: parts.All, Prices: prices}, trace
+}
+
+// TestNoTraceIsWorseWithAHistoryThatIsShortened: with layer l5, and with each of its steps that did anything, no trace of the repository costs more than without.
+func TestNoTraceIsWorseWithAHistoryThatIsShortened(t *testing.T) {
+	for name := range floors {
+		o, trace := recorded(t, name)
+		all, err := replay.Compare(context.WithoutCancel(t.Context()), o, trace)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		l5 := all.Gateway.Layers["l5"]
+		if l5 == nil {
+			continue
+		}
+		if l5.Worth < 0 {
+			t.Errorf("%s: l5 costs %s USD", name, -l5.Worth)
+		}
+		var saved int64
+		for step, s := range l5.Steps {
+			if saved += s.Saved; s.Worth < 0 {
+				t.Errorf("%s: the step %s costs %s USD", name, step, -s.Worth)
+			}
+		}
+		if saved > l5.Saved || saved < l5.Saved-int64(l5.Runs*len(l5.Steps)) {
+			t.Errorf("%s: the steps saved %d tokens, the layer %d", name, saved, l5.Saved)
+		}
+	}
+}
+
+// TestReplaysDoNotHelpEachOther: a replay begins with what the first one began with.
+func TestReplaysDoNotHelpEachOther(t *testing.T) {
+	o, trace := recorded(t, "tools-150")
+	var costs []policy.Pico
+	for range 2 {
+		through, err := replay.Through(context.WithoutCancel(t.Context()), o, trace, replay.Without{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		costs = append(costs, through.Cost)
+	}
+	if costs[0] != costs[1] {
+		t.Errorf("the same trace costs %s, then %s", costs[0], costs[1])
+	}
 }

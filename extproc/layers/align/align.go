@@ -5,10 +5,10 @@ package align
 import (
 	"context"
 	"strings"
-	"time"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/pipeline"
+	"bardo.money/gateway/internal/clock"
 	"bardo.money/gateway/internal/jsonx"
 )
 
@@ -57,7 +57,7 @@ func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
 	}
 	prompt, tools := promptOf(x.Request), toolsOf(&x.Request.Doc)
 	key := l.Memory.keyOf(x, &prompt, &tools)
-	seen := l.Memory.observe(key, time.Now(), &prompt, &tools, sumsOf(turnsOf(&x.Request.Doc)))
+	seen := l.Memory.observe(key, clock.Now(), &prompt, &tools, sumsOf(turnsOf(wholeOf(x))))
 	if seen.sortTools && !marked.tools {
 		sorted, err := sortTools(x, &tools)
 		if err != nil {
@@ -75,6 +75,15 @@ func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
 	}
 	x.Log = append(x.Log, pipeline.Entry{Layer: Name, Note: strings.Join(did, ";")})
 	return nil
+}
+
+// wholeOf is the document by whose turns a conversation is known: as the client sent it. One that was shortened continues all the same, and is marked at
+// its end, so that the next request reads what this one writes.
+func wholeOf(x *pipeline.Exchange) *jsonx.Doc {
+	if x.Whole != nil {
+		return &x.Whole.Doc
+	}
+	return &x.Request.Doc
 }
 
 // planned names the marks of a plan.

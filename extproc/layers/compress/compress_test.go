@@ -102,8 +102,14 @@ func TestD34OutdatedResultsGoBehindTheLastTurns(t *testing.T) {
 			t.Errorf("after %d calls the outdated result is gone: %v, want %v; the new one: %.20q", n, gone, want, got[1])
 		}
 	}
+	if got := results(first(run(t, talk(calls), true))); got[0] != old {
+		t.Errorf("with a cache, in a short conversation: %.40q", got[0])
+	}
+	for i := range 8 {
+		calls = append(calls, call{"Think", fmt.Sprint(6 + i), fmt.Sprint("short ", i)})
+	}
 	if got := results(first(run(t, talk(calls), true))); !strings.HasPrefix(got[0], "[Out of date") {
-		t.Errorf("with a cache: %.40q", got[0])
+		t.Errorf("with a cache, in a long one: %.40q", got[0])
 	}
 	big := append([]call{calls[0], calls[1]}, call{"Other", "{}", strings.Repeat(long("much"), 20)})
 	big = append(big, calls[2:]...)
@@ -224,7 +230,7 @@ func TestWhereAHistoryChanges(t *testing.T) {
 
 	calls := []call{{"Read", `{"path":"a"}`, strings.Repeat(long("old"), 2)}, {"Read", `{"path":"a"}`, long("new")}}
 	moved := 0
-	for i := range 8 {
+	for i := range 14 {
 		e := changeOf(t, calls, 0)
 		if e.Change.Again > 0 {
 			moved++

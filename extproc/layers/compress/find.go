@@ -1,29 +1,54 @@
 package compress
 
 import (
-	"bytes"
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/transcript"
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// change is what a text becomes when the horizon is beyond a turn. A text may have two, the later of which replaces the earlier one.
+// step is a way to shorten a history. They are reported and can be left out one by one.
+type step uint8
+
+const (
+	stepDedup     step = iota // a result that the call before had, too
+	stepStale                 // a result that a later call made out of date
+	stepJSON                  // white space between JSON values
+	stepFormat                // what a terminal would not show
+	stepNear                  // a result that a later one of another call nearly has
+	stepRelevance             // a result that nothing asked since concerns
+	stepSummary               // a summary in place of old turns
+	stepCount
+)
+
+var stepNames = [stepCount]string{"dedup", "stale", "json", "format", "near", "relevance", "summary"}
+
+// steps is a set of steps.
+type steps uint16
+
+func (s steps) has(one step) bool { return s&(1<<one) != 0 }
+
+// change is what a text becomes when the horizon is beyond a turn. A text may have several, the later of which replace the earlier ones.
 type change struct {
 	text    int // index in Transcript.Texts
 	from    int // the turn that the horizon must be beyond
 	becomes string
-	saves   int    // bytes, besides those of the text's earlier change
+	saves   int // bytes, besides those of the text's earlier changes; below zero only for a change that must be made
+	step    step
 	id      string // by which the text can be recalled; "" where the conversation shows it elsewhere, or it cannot
+	refers  int    // the turn that the new text refers to; none for none
+	must    bool   // what an earlier change of the text refers to goes out of date
 }
 
 // atOnce is the turn of changes that are made as soon as the text appears: it never stood in a prompt, and no cache has it.
 const atOnce = -1
+
+// none is no turn.
+const none = -1
 
 // maxResults bounds the work for one request.
 const maxResults = 4000
@@ -31,80 +56,132 @@ const maxResults = 4000
 // result is the result of a call that may be changed.
 type result struct {
 	text, turn int
-	value      string
+	value      string // as the client sent it
+	sent       string // as it is sent before any later change
 	call       string // its id
-	id         string // by which it can be recalled: the same in each request of the conversation
 	made       string // what was called: tool and arguments; "" if that is not known
+	id         string // by which it can be recalled: the same in each request of the conversation
+
+	decided int     // the turn from which nothing asked concerns it (stepRelevance); none for never
+	target  *result // the later result that it is told apart from (stepNear)
+	pins    int     // results that are told apart from it: while there are any, it stays whole
+	needed  bool    // another result was ever told apart from it, or refers to it
+	gone    bool    // it is out of date
+	changes changes
 }
 
 // find returns the changes of a conversation, those of one text in the order of their turns. What they are depends on the turns up to their own alone, so
 // that later turns of the conversation find the same ones.
-func find(t *transcript.Transcript, recall bool) []change {
-	var out []change
-	var order []string
-	calls := map[string][]result{} // by what was called
-	for _, r := range resultsOf(t) {
-		if r.made == "" {
-			continue
-		}
-		if calls[r.made] == nil {
-			order = append(order, r.made)
-		}
-		calls[r.made] = append(calls[r.made], r)
+func find(t *transcript.Transcript, without steps, recall bool) (out []change) {
+	f := finder{without: without, recall: recall, runs: map[string][]*result{}}
+	results := resultsOf(t)
+	if !without.has(stepRelevance) {
+		decide(t, results)
 	}
-	for _, made := range order {
-		out = append(out, ofOneCall(calls[made], recall)...)
+	for i := range results {
+		if r := &results[i]; r.made != "" {
+			f.add(r)
+		}
+	}
+	for i := range results {
+		if r := &results[i]; r.decided >= 0 && !r.needed {
+			r.changes.add(change{from: r.decided, becomes: omitted(r, recall), step: stepRelevance, refers: none, id: r.lostID(recall)})
+		}
+		out = append(out, results[i].changes.settled(without)...)
 	}
 	return out
 }
 
-// ofOneCall finds the changes among the results of calls of one tool with the same arguments: of equal results in a row the first is kept, and all of them are
-// out of date when there is another one.
-func ofOneCall(results []result, recall bool) (out []change) {
-	for i := 0; i < len(results); {
-		end := i + 1
-		for end < len(results) && results[end].value == results[i].value {
-			end++
-		}
-		for j := i; j < end; j++ {
-			r := &results[j]
-			w := changes{text: r.text, left: size(r.value)}
-			if j == i {
-				w.add(r.turn, compacted(r))
-			} else {
-				w.add(atOnce, fmt.Sprintf("[The same as the result of %s above.]", nameOf(&results[i])))
-			}
-			switch {
-			case end == len(results):
-			case recall:
-				if w.add(results[end].turn, "[Out of date: the same call was made again later. "+recallTool+" shows it: "+r.id+"]") {
-					w.list[len(w.list)-1].id = r.id
-				}
-			default:
-				w.add(results[end].turn, "[Out of date: the same call was made again later.]")
-			}
-			out = append(out, w.list...)
-		}
-		i = end
+// finder goes through results in their order.
+type finder struct {
+	without steps
+	recall  bool                 // what is lost can be fetched back
+	runs    map[string][]*result // by what was called: the last equal results in a row
+	whole   []*result            // the latest results that are no repetitions
+	work    int                  // bytes compared so far, see near
+}
+
+// add finds the changes that a result brings: of equal results of one call in a row the first is kept, and all of them are out of date when there is another
+// one.
+func (f *finder) add(r *result) {
+	run := f.runs[r.made]
+	if len(run) > 0 && run[0].value == r.value && !run[0].leftOut(r.turn) && !f.without.has(stepDedup) {
+		run[0].needed = true
+		r.changes.add(change{from: atOnce, becomes: fmt.Sprintf("[The same as the result of %s above.]", nameOf(run[0])), step: stepDedup, refers: run[0].turn})
+		f.runs[r.made] = append(run, r)
+		return
 	}
-	return out
+	f.lossless(r)
+	f.near(r)
+	f.runs[r.made] = []*result{r}
+	for _, old := range run {
+		if old.pins == 0 && !f.without.has(stepStale) {
+			old.outdate()
+			old.changes.add(change{from: r.turn, becomes: "[Out of date: the same call was made again later." + old.hint(f.recall) + "]", step: stepStale, refers: none, id: old.lostID(f.recall)})
+		}
+	}
+}
+
+// lostID is the id of a result that is lost, if it can be recalled.
+func (r *result) lostID(recall bool) string {
+	if !recall {
+		return ""
+	}
+	return r.id
+}
+
+// hint says how a result can be recalled, if it can.
+func (r *result) hint(recall bool) string {
+	if !recall {
+		return ""
+	}
+	return " " + recallTool + " shows it: " + r.id
+}
+
+// leftOut reports whether a result may be left out as irrelevant before a turn.
+func (r *result) leftOut(before int) bool { return r.decided >= 0 && r.decided < before && !r.needed }
+
+// outdate notes that a result is out of date: none has to be told apart from another for it.
+func (r *result) outdate() {
+	r.gone = true
+	if r.target != nil {
+		r.target.pins--
+	}
+}
+
+// lossless takes off what has no meaning, as soon as the result appears.
+func (f *finder) lossless(r *result) {
+	if again := compacted(r); again != "" && !f.without.has(stepJSON) {
+		r.sent = again
+		r.changes.add(change{from: atOnce, becomes: again, step: stepJSON, refers: none})
+	}
+	if again := displayed(r); again != "" && !f.without.has(stepFormat) {
+		r.sent = again
+		r.changes.add(change{from: atOnce, becomes: again, step: stepFormat, refers: none})
+	}
 }
 
 // changes collects those of one text.
 type changes struct {
-	text, left int // bytes that are left of the text
+	text, size int // bytes of the text in the document
 	list       []change
 }
 
-// add adds a change unless it saves nothing.
-func (w *changes) add(from int, becomes string) bool {
-	n := size(becomes)
-	if becomes == "" || n >= w.left {
-		return false
+func (w *changes) add(c change) { w.list = append(w.list, c) }
+
+// settled are the changes in the order of their turns, without those that save nothing besides the ones before them.
+func (w *changes) settled(without steps) (out []change) {
+	slices.SortStableFunc(w.list, func(a, b change) int { return cmp.Compare(a.from, b.from) })
+	left := w.size
+	for _, c := range w.list {
+		n := size(c.becomes)
+		if c.becomes == "" || n >= left && !c.must || without.has(c.step) {
+			continue
+		}
+		c.text, c.saves, left = w.text, left-n, n
+		out = append(out, c)
 	}
-	w.list = append(w.list, change{text: w.text, from: from, becomes: becomes, saves: w.left - n})
-	w.left = n
-	return true
+	return out
 }
 
 // nameOf is how a result is referred to.
@@ -133,7 +210,8 @@ func resultsOf(t *transcript.Transcript) (out []result) {
 		if len(out) == maxResults {
 			break
 		}
-		r := result{text: i, turn: at.Turn, value: t.String(i), call: at.Call, made: made[at.Call], id: "r" + strconv.Itoa(n)}
+		r := result{text: i, turn: at.Turn, value: t.String(i), call: at.Call, made: made[at.Call], decided: none, id: "r" + strconv.Itoa(n)}
+		r.sent, r.changes = r.value, changes{text: i, size: size(r.value)}
 		if n := len(out); n > 0 && out[n-1].call == r.call && out[n-1].turn == r.turn { // a result of several parts is known by all of them
 			r.made, out[n-1].made = "", ""
 		}
@@ -162,24 +240,4 @@ func callsOf(t *transcript.Transcript) map[string]string {
 		}
 	}
 	return out
-}
-
-// readers are words in the names of tools whose results are files: an agent that edits a file must know its white space.
-var readers = []string{"read", "cat", "open", "view", "file", "edit", "show", "bash", "shell", "exec"}
-
-// compacted is a result that is JSON without white space between its values; "" if that changes nothing, or must not be.
-func compacted(r *result) string {
-	text := strings.TrimSpace(r.value)
-	if text == "" || text[0] != '{' && text[0] != '[' {
-		return ""
-	}
-	name, _, _ := strings.Cut(strings.ToLower(r.made), "\x00")
-	if name == "" || slices.ContainsFunc(readers, func(w string) bool { return strings.Contains(name, w) }) {
-		return ""
-	}
-	var b bytes.Buffer
-	if json.Compact(&b, []byte(text)) != nil || b.Len() == len(r.value) {
-		return ""
-	}
-	return b.String()
 }

@@ -75,7 +75,7 @@ func TestB15WhatIsLeftOutIsFetchedBack(t *testing.T) {
 			t.Errorf("%s: %+v", args, res)
 		}
 	}
-	if note := x.Log[0].Note; note != "recalled=3;answered=8" || x.Log[0].Recalled != 3 {
+	if note := x.Log[0].Note; !strings.HasPrefix(note, "stale=") || !strings.HasSuffix(note, ";recalled=3;answered=8") || x.Log[0].Recalled != 3 {
 		t.Errorf("the log says %+v", x.Log[0])
 	}
 	if own, ok := x.TranslateCall(&chat.ToolCall{Name: "bardo_recall"}); ok {

@@ -1,0 +1,219 @@
+package extproc
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"bardo.money/gateway/extproc/attempt"
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/meter"
+	"bardo.money/gateway/extproc/pipeline"
+	"bardo.money/gateway/extproc/record"
+	"bardo.money/gateway/extproc/request"
+	"bardo.money/gateway/extproc/side"
+	"bardo.money/gateway/extproc/upstream"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/internal/telemetry"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/budget"
+)
+
+// Calls of cheap models that layers have made, before the request itself is sent.
+
+// layerCalls is an exchange as its layers see it that need a model. It belongs to the exchange's goroutine.
+type layerCalls exchange
+
+var _ pipeline.SideCaller = (*layerCalls)(nil)
+
+// Offer implements pipeline.SideCaller.
+func (l *layerCalls) Offer(c *pipeline.SideCall) (o pipeline.SideOffer, ok bool) {
+	x := (*exchange)(l)
+	list := side.Candidates(&x.View, c)
+	if len(list) == 0 {
+		return o, false
+	}
+	return pipeline.SideOffer{To: list[0], Most: x.mostOf(list[:1], c)}, true
+}
+
+// Ask implements pipeline.SideCaller.
+func (l *layerCalls) Ask(ctx context.Context, c *pipeline.SideCall) (a pipeline.SideAnswer, err error) {
+	x := (*exchange)(l)
+	list := side.Candidates(&x.View, c)
+	order, done := x.gw.Health.Plan(request.ProvidersOf(list))
+	defer done()
+	if list = x.demoteQuarantined(request.ByHealth(list, order)); len(list) == 0 {
+		return a, &pipeline.NoSideAnswer{Why: pipeline.SideNoProvider}
+	}
+	v, err := side.View(&x.View, c)
+	if err != nil {
+		return a, &pipeline.NoSideAnswer{Why: pipeline.SideFailed}
+	}
+	if !x.holdSide(ctx, x.mostOf(list, c)) {
+		return a, &pipeline.NoSideAnswer{Why: pipeline.SideNoMoney}
+	}
+	began := time.Now()
+	defer func() { x.Waited += time.Since(began) }()
+	s := &sideCalling{x: x, c: c, view: v}
+	s.calls.Client, s.calls.Listener, s.calls.Owner = x.calls.Client, x.calls.Listener, (*sideOwner)(x)
+	defer s.calls.Close()
+	return s.run(ctx, list)
+}
+
+// mostOf is what a side call may cost the operator's account.
+func (x *exchange) mostOf(list []policy.Resolution, c *pipeline.SideCall) (most policy.Pico) {
+	for i := range list {
+		if !x.CallerPays(list[i].Provider) {
+			most = max(most, side.Most(&list[i], c))
+		}
+	}
+	return most
+}
+
+// holdSide reserves what a side call may cost, together with what the request itself may cost after it. It reports false where a balance, limit or budget
+// has no room for both: the request is refused later only if it has no room for itself.
+func (x *exchange) holdSide(ctx context.Context, most policy.Pico) bool {
+	if most == 0 {
+		return true
+	}
+	total := x.worstBeside(x.Found, most)
+	if x.gw.Ledger.Writable() != nil || !x.budgetHas(ctx, total) {
+		return false
+	}
+	if x.allot(ctx, x.safeTokens(x.Found), total) != nil || x.bill.Reserve(ctx, total) != nil {
+		return false
+	}
+	x.sideHeld = total
+	return true
+}
+
+// budgetHas reports whether the budget of the request's subsystem has room for an amount.
+func (x *exchange) budgetHas(ctx context.Context, amount policy.Micro) bool {
+	b := &x.bill.Allowance
+	if b.Part == budget.None {
+		return true
+	}
+	use, err := x.gw.meter.Budgets.Look(ctx, x.Started, x.Agent(), b.Part)
+	if err != nil {
+		return false
+	}
+	d := b.Limits.Decide(x.Hints.Subsystem, use, x.Started)
+	return d.Action == budget.Serve && (d.Remaining == budget.Unlimited || d.Remaining >= amount)
+}
+
+// sideOwner is an exchange as the writer of its side calls sees it.
+type sideOwner exchange
+
+// Written implements attempt.Owner: what a side call's format leaves out concerns nobody.
+func (*sideOwner) Written([]string) {}
+
+// Panicked implements attempt.Owner.
+func (o *sideOwner) Panicked(value any) error { return (*exchange)(o).panicked(value) }
+
+// sideCalling is a side call under way, with its attempts.
+type sideCalling struct {
+	x     *exchange
+	c     *pipeline.SideCall
+	view  *request.View
+	calls attempt.Writer
+}
+
+// run calls the candidates until one answers or the time is over.
+func (s *sideCalling) run(client context.Context, list []policy.Resolution) (pipeline.SideAnswer, error) {
+	x := s.x
+	ctx, cancel := context.WithTimeoutCause(client, s.c.Timeout, upstream.ErrTotalTimeout)
+	defer cancel()
+	why := pipeline.SideFailed
+	seq := upstream.Sequence{Candidates: list, MaxRetries: x.Config.MaxRetries, Once: true}
+	for to := seq.Candidate(); to != nil; to = seq.Candidate() {
+		x.trace.AttemptStarted = time.Now()
+		v := side.For(s.view, to)
+		a, f, err := s.attempt(ctx, v, to)
+		switch {
+		case attempt.IsPanic(err):
+			f = &upstream.Failure{Provider: to.Provider, Kind: upstream.NotEncoded, Cause: err}
+		case err != nil: // the client has disconnected
+			s.bill(v, to, x.bill.InterruptedSide(v, to, &a.Count, x.trace.AttemptStarted), record.ClientClosed)
+			return pipeline.SideAnswer{}, context.Cause(client)
+		case f == nil:
+			return s.answered(v, to, a)
+		}
+		s.failed(to, f)
+		again, ok := attempt.Amend(v, *to, f)
+		x.decided(seq.Failed(upstream.State{Failure: f, Over: ctx.Err() != nil, Amendable: ok}, again))
+		if ctx.Err() != nil {
+			why = pipeline.SideTimeout
+		}
+	}
+	return pipeline.SideAnswer{}, &pipeline.NoSideAnswer{Why: why}
+}
+
+// attempt makes one attempt. The answer is never nil.
+func (s *sideCalling) attempt(ctx context.Context, v *request.View, to *policy.Resolution) (*side.Answer, *upstream.Failure, error) {
+	a := &side.Answer{}
+	t := &attempt.Attempt{View: v, To: *to}
+	open := func(status int, h header.List) attempt.Sink {
+		a.Begin(&s.calls, t, s.c.MaxTokens, status, h)
+		return a
+	}
+	f, err := s.calls.Do(ctx, t, open, attempt.Wait{})
+	return a, f, err
+}
+
+// answered bills and notes an answer.
+func (s *sideCalling) answered(v *request.View, to *policy.Resolution, a *side.Answer) (pipeline.SideAnswer, error) {
+	x := s.x
+	took := time.Since(x.trace.AttemptStarted)
+	call := s.bill(v, to, a.Count.Total(v.InputTokens()), record.OK)
+	x.gw.Health.Report(policy.Result{Provider: to.Provider, Outcome: policy.Succeeded, Latency: took})
+	x.gw.meter.Learn(to, a.Count.Reported.Output, took)
+	if a.Refused || a.Text() == "" {
+		return pipeline.SideAnswer{}, &pipeline.NoSideAnswer{Why: pipeline.SideRefused}
+	}
+	return pipeline.SideAnswer{Text: a.Text(), Complete: a.Complete(), By: *to, Usage: call.Usage, Cost: call.Cost}, nil
+}
+
+// bill puts an attempt on the request's bill and into its trace.
+func (s *sideCalling) bill(v *request.View, to *policy.Resolution, u chat.Usage, outcome string) *meter.Call {
+	x := s.x
+	if outcome == record.OK {
+		x.attempted(*to, outcome, "", telemetry.Served)
+	} else {
+		x.trace.Attempts = append(x.trace.Attempts, record.Attempt{Provider: to.Provider, Model: to.Model, Outcome: outcome})
+	}
+	x.trace.Aside(s.c.Layer)
+	call, capped := x.bill.AddSide(s.c.Layer, v, to, u)
+	if capped {
+		x.reportCapped(to, &u)
+	}
+	return call
+}
+
+// failed notes a failed attempt, for which nobody pays. A provider is not to blame for the time limit of a side call, which is far shorter than that of a
+// request.
+func (s *sideCalling) failed(to *policy.Resolution, f *upstream.Failure) {
+	x := s.x
+	x.attempted(*to, f.String(), f.Reason(), f.Measure())
+	x.trace.Aside(s.c.Layer)
+	if attempt.ConcernsOwnKey(&x.View, f) {
+		return
+	}
+	x.quarantine(to, f)
+	r := f.Result()
+	if s.calls.RestKey(f) || errors.Is(f.Cause, upstream.ErrTotalTimeout) {
+		r.Outcome = policy.Ignored
+	}
+	x.gw.Health.Report(r)
+}
+
+// sideRecord lists the side calls on the bill, for the request's record.
+func (x *exchange) sideRecord() (list []record.SideCall) {
+	for _, c := range x.bill.Calls() {
+		if c.Side != "" {
+			list = append(list, record.SideCall{
+				Layer: c.Side, Provider: c.To.Provider, Model: c.To.Model, InputTokens: c.Usage.TotalInput(), OutputTokens: c.Usage.Output, CostUSD: c.Cost,
+			})
+		}
+	}
+	return list
+}

@@ -1,0 +1,193 @@
+package compress
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"hash"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/pipeline"
+	"bardo.money/gateway/extproc/transcript"
+	"bardo.money/gateway/internal/clock"
+)
+
+const (
+	maxTalks     = 20_000
+	maxSummaries = 4_000
+	maxNoteBytes = 32 << 20 // of all summaries together
+	noteLifetime = 2 * time.Hour
+)
+
+// Memory is what the layer remembers of conversations, in this process: keyed hashes of their beginnings, and the summaries that stand in place of some. Make
+// one with NewMemory. Safe for concurrent use.
+type Memory struct {
+	secret [32]byte
+
+	mu    sync.Mutex
+	talks *simplelru.LRU[key, talk]
+	notes *simplelru.LRU[key, *note]
+	bytes int
+	busy  map[key]bool // prefixes that are being summarised
+}
+
+// key is a keyed hash of the beginning of a conversation, of one account and model.
+type key [16]byte
+
+// talk is how a conversation was last sent.
+type talk struct {
+	horizon int       // see plan.horizon
+	at      time.Time // when
+	retry   int       // the answer of the model from which a summary is tried again; 0 for any
+}
+
+// note is a summary in the place of turns of a conversation.
+type note struct {
+	from, to int // turns
+	text     string
+	used     time.Time
+}
+
+// NewMemory returns an empty memory.
+func NewMemory() *Memory {
+	m := &Memory{busy: map[key]bool{}}
+	_, _ = rand.Read(m.secret[:])                            // never fails (crypto/rand)
+	m.talks, _ = simplelru.NewLRU[key, talk](maxTalks, nil)  // only fails for sizes below 1
+	m.notes, _ = simplelru.NewLRU(maxSummaries, m.forgotten) // see above
+	return m
+}
+
+// forgotten notes that a summary is no longer held.
+func (m *Memory) forgotten(_ key, n *note) { m.bytes -= len(n.text) }
+
+// keysOf are the keys of a conversation up to each of its turns, that turn included. System prompts with a member of their own count as its beginning, wherever
+// they stand in the document. What a client changes of its marks for the provider's cache from request to request is no part of the keys.
+func (m *Memory) keysOf(x *pipeline.Exchange, t *transcript.Transcript) []key {
+	h := hmac.New(sha256.New, m.secret[:])
+	write(h, string(x.Principal.Account))
+	if len(x.Found) > 0 {
+		write(h, string(x.Found[0].Model))
+	}
+	for i := range t.Turns {
+		if isPrompt(t, i) {
+			writeTurn(h, t, i)
+		}
+	}
+	out := make([]key, len(t.Turns))
+	for i := range t.Turns {
+		if !isPrompt(t, i) {
+			writeTurn(h, t, i)
+		}
+		out[i] = key(h.Sum(nil)[:len(key{})])
+	}
+	return out
+}
+
+// isPrompt reports whether a turn is a system prompt with a member of its own.
+func isPrompt(t *transcript.Transcript, turn int) bool {
+	return t.Turns[turn].Role == chat.RoleSystem && !t.Removable(turn)
+}
+
+// writeTurn adds a turn's texts and calls.
+func writeTurn(h hash.Hash, t *transcript.Transcript, i int) {
+	turn := &t.Turns[i]
+	write(h, string(turn.Role))
+	for _, c := range turn.Calls {
+		write(h, c.Name)
+	}
+	for k := turn.First; k < turn.End; k++ {
+		at := &t.Texts[k]
+		write(h, at.Call)
+		_, _ = h.Write([]byte{byte(at.Kind)}) // never fails
+		write(h, string(at.Value.Raw))
+	}
+}
+
+// write adds a text with its length.
+func write(h hash.Hash, s string) {
+	var n [8]byte
+	binary.LittleEndian.PutUint64(n[:], uint64(len(s)))
+	_, _ = h.Write(n[:]) // never fails
+	_, _ = h.Write([]byte(s))
+}
+
+// backTalk is how many turns a request may have more than the one before it.
+const backTalk = 64
+
+// last is how the conversation was sent in the last request that it begins with; ok is false if that is not known.
+func (m *Memory) last(keys []key) (w talk, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := len(keys) - 1; i >= max(0, len(keys)-backTalk); i-- {
+		if w, ok = m.talks.Get(keys[i]); ok {
+			return w, true
+		}
+	}
+	return talk{}, false
+}
+
+// sent notes how the conversation is sent now.
+func (m *Memory) sent(keys []key, w talk) {
+	if len(keys) == 0 {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	w.at = clock.Now()
+	m.talks.Add(keys[len(keys)-1], w)
+}
+
+// find is the summary of the longest beginning of a conversation that has one; nil for none.
+func (m *Memory) find(keys []key) *note {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := clock.Now()
+	for i := len(keys) - 1; i >= 0; i-- {
+		n, ok := m.notes.Get(keys[i])
+		switch {
+		case !ok:
+		case now.Sub(n.used) > noteLifetime:
+			m.notes.Remove(keys[i])
+		default:
+			n.used = now
+			found := *n
+			return &found
+		}
+	}
+	return nil
+}
+
+// add keeps a summary.
+func (m *Memory) add(k key, n note) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.notes.Remove(k)
+	n.used = clock.Now()
+	m.bytes += len(n.text)
+	m.notes.Add(k, &n)
+	for m.bytes > maxNoteBytes {
+		m.notes.RemoveOldest()
+	}
+}
+
+// begin reports whether nobody else summarises a beginning right now; the caller calls end.
+func (m *Memory) begin(k key) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.busy[k] {
+		return false
+	}
+	m.busy[k] = true
+	return true
+}
+
+func (m *Memory) end(k key) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.busy, k)
+}

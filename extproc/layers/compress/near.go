@@ -1,0 +1,192 @@
+package compress
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Results of different calls that are nearly the same, such as a file that was read as a whole and in part: the newest is kept whole, and an older one is
+// told apart from it, line by line, so that nothing of it is lost.
+
+const (
+	nearLines   = 20       // a shorter result is kept
+	nearMost    = 5000     // lines of a result that is compared
+	nearBack    = 32       // results that a new one is compared with
+	nearShare   = 0.8      // of the older result's lines that the newer one must have
+	nearEdits   = 200      // lines that differ, in both together, at most
+	nearWork    = 16 << 20 // bytes that are compared for one request
+	nearSmaller = 2        // the difference must be so many times shorter than the result
+)
+
+// near compares a new result with those before it, and keeps it for those after it. A result that another one is told apart from stays whole; if the same
+// call is made again, the other one is told apart from its new result, where they are near, too.
+func (f *finder) near(r *result) {
+	if f.without.has(stepNear) {
+		return
+	}
+	lines := strings.Split(r.sent, "\n")
+	if len(lines) > nearMost {
+		return
+	}
+	for _, old := range f.whole {
+		free := old.target == nil || old.target.made == r.made
+		if free && old.made != r.made && old.pins == 0 && !old.gone && !old.leftOut(r.turn) {
+			f.tellApart(old, r, lines)
+		}
+	}
+	if len(lines) < nearLines {
+		return
+	}
+	if f.whole = append(f.whole, r); len(f.whole) > nearBack {
+		f.whole = f.whole[1:]
+	}
+}
+
+// tellApart makes an older result its difference from a newer one, if that pays.
+func (f *finder) tellApart(old, r *result, lines []string) {
+	if f.work += len(old.sent) + len(r.sent); f.work > nearWork {
+		return
+	}
+	was := strings.Split(old.sent, "\n")
+	if !alike(was, lines) {
+		return
+	}
+	text, ok := difference(lines, was)
+	if !ok {
+		return
+	}
+	text = fmt.Sprintf("[Nearly the same as the result of %s below. Where this one differed:]%s", nameOf(r), text)
+	if size(text)*nearSmaller > old.changes.size {
+		return
+	}
+	again := old.target != nil
+	if again {
+		old.target.pins--
+	}
+	old.target, r.needed = r, true
+	r.pins++
+	old.changes.add(change{from: r.turn, becomes: text, step: stepNear, refers: r.turn, must: again})
+}
+
+// alike reports whether most lines of an older result are in a newer one.
+func alike(was, lines []string) bool {
+	has := make(map[string]int, len(lines))
+	for _, line := range lines {
+		has[line]++
+	}
+	common := 0
+	for _, line := range was {
+		if has[line] > 0 {
+			has[line]--
+			common++
+		}
+	}
+	return float64(common) >= nearShare*float64(len(was))
+}
+
+// difference says what was in the place of which lines; ok is false if too much differs. Lines are counted from 1.
+func difference(lines, was []string) (text string, ok bool) {
+	hunks, ok := diff(lines, was)
+	var b strings.Builder
+	for _, h := range hunks {
+		switch {
+		case h.from == h.to:
+			fmt.Fprintf(&b, "\nafter line %d there, also:", h.from)
+		case len(h.was) == 0:
+			fmt.Fprintf(&b, "\nlines %d-%d there: not here", h.from+1, h.to)
+		default:
+			fmt.Fprintf(&b, "\nlines %d-%d there, instead:", h.from+1, h.to)
+		}
+		for _, line := range h.was {
+			b.WriteString("\n> " + line)
+		}
+	}
+	return b.String(), ok
+}
+
+// hunk says that lines[from:to] of one text are was in another.
+type hunk struct {
+	from, to int
+	was      []string
+}
+
+// diff is the shortest list of hunks that makes b of a (Myers, "An O(ND) difference algorithm", 1986); ok is false if it has more than nearEdits lines.
+func diff(a, b []string) (hunks []hunk, ok bool) {
+	head := 0
+	for head < min(len(a), len(b)) && a[head] == b[head] {
+		head++
+	}
+	tail := 0
+	for tail < min(len(a), len(b))-head && a[len(a)-1-tail] == b[len(b)-1-tail] {
+		tail++
+	}
+	trace, ok := edits(a[head:len(a)-tail], b[head:len(b)-tail])
+	if !ok {
+		return nil, false
+	}
+	x, y := len(a)-tail-head, len(b)-tail-head
+	for d := len(trace) - 1; d >= 0 && (x > 0 || y > 0); d-- {
+		px, py := previous(trace[d], d, x, y)
+		for x > px && y > py && x > 0 && y > 0 && a[head+x-1] == b[head+y-1] { // the lines that both have
+			x, y = x-1, y-1
+		}
+		if d > 0 {
+			hunks = prepend(hunks, head+px, head+x, b[head+py:head+y])
+		}
+		x, y = px, py
+	}
+	slices.Reverse(hunks)
+	return hunks, true
+}
+
+// edits are the furthest points that 0, 1, 2 … edits reach on each diagonal k = x - y, as they were before each further edit.
+func edits(a, b []string) (trace [][]int, ok bool) {
+	const width = 2*nearEdits + 3
+	v := make([]int, width)
+	for d := 0; d <= nearEdits; d++ {
+		trace = append(trace, slices.Clone(v[nearEdits+1-d-1:nearEdits+1+d+2]))
+		for k := -d; k <= d; k += 2 {
+			x := 0
+			if at := nearEdits + 1 + k; k == -d || k != d && v[at-1] < v[at+1] {
+				x = v[at+1]
+			} else {
+				x = v[at-1] + 1
+			}
+			y := x - k
+			for x < len(a) && y < len(b) && a[x] == b[y] {
+				x, y = x+1, y+1
+			}
+			v[nearEdits+1+k] = x
+			if x >= len(a) && y >= len(b) {
+				return trace, true
+			}
+		}
+	}
+	return nil, false
+}
+
+// previous is where the path to a point came from with the d-th edit; v are the points before it.
+func previous(v []int, d, x, y int) (px, py int) {
+	if d == 0 {
+		return 0, 0
+	}
+	k, at := x-y, func(k int) int { return v[k+d+1] }
+	if k == -d || k != d && at(k-1) < at(k+1) {
+		k++
+	} else {
+		k--
+	}
+	px = at(k)
+	return px, px - k
+}
+
+// prepend adds a hunk before the others, which come in reverse; hunks that touch become one.
+func prepend(hunks []hunk, from, to int, was []string) []hunk {
+	if n := len(hunks); n > 0 && hunks[n-1].from == to {
+		last := &hunks[n-1]
+		last.from, last.was = from, append(slices.Clone(was), last.was...)
+		return hunks
+	}
+	return append(hunks, hunk{from, to, slices.Clone(was)})
+}

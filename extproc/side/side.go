@@ -1,0 +1,116 @@
+// Package side is a call of a cheap model that a layer makes for a request: who may serve it, the request as it is sent, and the reader of its answer. It
+// makes no calls and knows no money; package extproc does both.
+package side
+
+import (
+	"slices"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/pipeline"
+	"bardo.money/gateway/extproc/request"
+	"bardo.money/gateway/internal/jsonx"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/resolve"
+)
+
+// tier is the tier whose model the operator wants for cheap calls (inference.tiers).
+const tier = "T1"
+
+// Candidates lists who may serve a side call of a request, best first. Nothing that restricts the request is relaxed:
+//
+//   - the resolver holds the call to the request's security class, privacy tier, plan, required features and named provider;
+//   - a request that is confidential or private, or that wants privacy, is shown to the providers of its own candidates alone;
+//   - a user's own key is used only where it is the one that the request's first candidate uses, and then no other;
+//   - no model is called that is not cheaper than the request's first candidate, or that cannot answer without thinking first: the time would be over
+//     before the answer.
+func Candidates(v *request.View, c *pipeline.SideCall) []policy.Resolution {
+	if len(v.Found) == 0 || v.SkipsLayers() {
+		return nil
+	}
+	first, tokens := &v.Found[0], maxInput(c)
+	list := v.Config.Resolver.Side(&v.Intent, first, &resolve.SideNeeds{
+		Input: tokens, Output: int64(c.MaxTokens), First: v.Config.Intents.Tiers[tier], Quality: c.Quality,
+	})
+	own, closed, dear := request.ProvidersOf(v.Found), keepsToItsProviders(v), costAtFirst(list, first, c)
+	return slices.DeleteFunc(list, func(to policy.Resolution) bool {
+		switch {
+		case !v.MayCallProvider(to.Provider), closed && !slices.Contains(own, to.Provider):
+			return true
+		case v.CallerPays(to.Provider) != v.CallerPays(first.Provider), v.CallerPays(to.Provider) && to.Provider != first.Provider:
+			return true
+		case to.Thinks == policy.ThinksAlways, to.Control == policy.ControlAlways, expected(&to, c) >= dear:
+			return true
+		}
+		return c.MaxCost > 0 && !v.CallerPays(to.Provider) && Most(&to, c) > c.MaxCost || c.Worth > 0 && expected(&to, c) > c.Worth
+	})
+}
+
+// keepsToItsProviders reports whether no other provider may see the request than those that may answer it.
+func keepsToItsProviders(v *request.View) bool {
+	private := func(f policy.Feature) bool {
+		return f == policy.Privacy || f == policy.NoLog || f == policy.TEEAttested || f == policy.EndToEndEncryption
+	}
+	in := &v.Intent
+	return in.Security != policy.SecurityStandard || in.PrivacyTier != policy.PrivacyUnsaid ||
+		slices.ContainsFunc(in.Require, private) || slices.ContainsFunc(in.Prefer, private)
+}
+
+// overhead is what a provider's format adds to the texts of a call, in tokens, at most.
+const overhead = 64
+
+// maxInput is an upper bound of a call's input tokens: no provider makes more than a token of each byte.
+func maxInput(c *pipeline.SideCall) int64 { return int64(len(c.System)+len(c.Text)) + overhead }
+
+// Most is what a side call may cost at a candidate.
+func Most(to *policy.Resolution, c *pipeline.SideCall) policy.Pico {
+	return resolve.WorstCost([]policy.Resolution{*to}, maxInput(c), int64(c.MaxTokens), 1)
+}
+
+// tokensPerByte is about how many tokens a byte of text is.
+const tokensPerByte = 2.0 / 7
+
+// expected is about what a side call costs at a candidate.
+func expected(to *policy.Resolution, c *pipeline.SideCall) policy.Pico {
+	input := int64(float64(len(c.System)+len(c.Text)) * tokensPerByte)
+	return to.Prices.Cost(input, 0, 0, 0, int64(c.MaxTokens))
+}
+
+// costAtFirst is what a call would cost at the request's first candidate. The request's own prices are none where its caller pays the provider: those of the
+// list count.
+func costAtFirst(list []policy.Resolution, first *policy.Resolution, c *pipeline.SideCall) policy.Pico {
+	for i := range list {
+		if to := &list[i]; to.Provider == first.Provider && to.Model == first.Model {
+			return expected(to, c)
+		}
+	}
+	return expected(first, c)
+}
+
+// View is a side call as a request of its own, which its attempts are written from. It has the exchange's id, caller and credentials, and none of its
+// content. The error is that the texts cannot be written as JSON.
+func View(v *request.View, c *pipeline.SideCall) (*request.View, error) {
+	dialect := v.Config.Dialects[chat.OpenAI]
+	body := append([]byte(`{"model":"side","messages":[{"role":"system","content":`), jsonx.AppendString(nil, c.System)...)
+	body = append(jsonx.AppendString(append(body, `},{"role":"user","content":`...), c.Text), `}]}`...)
+	r, err := dialect.Decode(chat.Generate, nil, "", body)
+	if err != nil {
+		return nil, err
+	}
+	r.Profile = &chat.Profile{
+		MaxTokens: c.MaxTokens, CostSensitivity: 1, Confidential: v.Intent.Security != policy.SecurityStandard, NoGuidance: true,
+		Default: chat.Params{Temperature: "0", Effort: "none"},
+	}
+	out := &request.View{Config: v.Config, Head: v.Head, Dialect: dialect, Started: v.Started, Arrived: v.Arrived, OwnKey: v.OwnKey}
+	out.ID, out.Principal, out.Request = v.ID, v.Principal, r
+	out.Hints.SecurityClass, out.Hints.PrivacyTier = v.Hints.SecurityClass, v.Hints.PrivacyTier
+	out.Intent.Security, out.Intent.PrivacyTier = v.Intent.Security, v.Intent.PrivacyTier
+	return out, nil
+}
+
+// For is the view with the model of a candidate.
+func For(v *request.View, to *policy.Resolution) *request.View {
+	out, r := *v, *v.Request
+	r.Model, out.Request, out.ClientModel = string(to.Model), &r, string(to.Model)
+	out.Found = []policy.Resolution{*to}
+	return &out
+}
