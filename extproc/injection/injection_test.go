@@ -297,7 +297,10 @@ func TestFindingsAreRemembered(t *testing.T) {
 	if f, ok := d.Known(k); !ok || f.Model != 0.4 {
 		t.Errorf("%v, %+v", ok, f)
 	}
-	for _, other := range [][]string{{"the weather is fine "}, {"the weather", "is fine"}, {"the agent should reply", ""}} {
+	if d.KeyOf([]byte("a")) != d.KeyOf([]byte("a")) || d.KeyOf([]byte("a")) == d.KeyOf([]byte("b")) {
+		t.Error("keys are not those of the texts")
+	}
+	for _, other := range [][]string{{"the agent should reply "}, {"the agent", "should reply"}, {"the agent should reply", ""}} {
 		if _, ok := d.Known(keyOf(d, other...)); ok {
 			t.Errorf("%q has the key of another text", other)
 		}

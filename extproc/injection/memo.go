@@ -38,7 +38,12 @@ func (m *memo) put(k Key, tag string, f Finding) { m.known.Add(m.with(k, tag), f
 
 func (m *memo) with(k Key, tag string) memoKey { return memoKey{k, maphash.String(m.seeds[0], tag)} }
 
-// Key is that of the texts of parts in their order. It keeps none of them.
+// KeyOf is that of a single text.
+func (d *Detector) KeyOf(text []byte) Key {
+	return Key{maphash.Bytes(d.memo.seeds[0], text), maphash.Bytes(d.memo.seeds[1], text), len(text)}
+}
+
+// Key is that of the texts of parts, of which there are several, in their order. It keeps none of them.
 func (d *Detector) Key(parts func(yield func([]byte) bool)) Key {
 	var a, b maphash.Hash
 	a.SetSeed(d.memo.seeds[0])

@@ -168,7 +168,7 @@ func (l Layer) plan(x *pipeline.Exchange) *state {
 	s.spans = spansOf(t, policies)
 	for i := range s.spans {
 		sp := &s.spans[i]
-		sp.key = l.Detector.Key(sp.parts(t))
+		sp.key = sp.keyOf(l.Detector, t)
 		sp.finding, sp.known = l.Detector.Known(sp.key)
 	}
 	return s

@@ -69,16 +69,27 @@ func sizeOf(t *transcript.Transcript, first, end int) (n int) {
 	return n
 }
 
-// parts are the span's texts; of an object or array its JSON.
+// keyOf is the key of the span's texts.
+func (sp *span) keyOf(d *injection.Detector, t *transcript.Transcript) injection.Key {
+	if sp.end > sp.first+1 {
+		return d.Key(sp.parts(t))
+	}
+	return d.KeyOf(bytesOf(t.Texts[sp.first].Value))
+}
+
+// bytesOf is a text; of an object or array its JSON.
+func bytesOf(v jsonx.Value) []byte {
+	if b, ok := v.Text(nil); ok {
+		return b
+	}
+	return v.Raw
+}
+
+// parts are the span's texts.
 func (sp *span) parts(t *transcript.Transcript) func(yield func([]byte) bool) {
 	return func(yield func([]byte) bool) {
 		for i := sp.first; i < sp.end; i++ {
-			v := t.Texts[i].Value
-			b, ok := v.Text(nil)
-			if !ok {
-				b = v.Raw
-			}
-			if !yield(b) {
+			if !yield(bytesOf(t.Texts[i].Value)) {
 				return
 			}
 		}
