@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -289,5 +290,35 @@ func TestWithoutItsModelInjectionIsFoundByPatterns(t *testing.T) {
 				t.Errorf("a harmless text: %d %s", got.Status, got.Body)
 			}
 		})
+	}
+}
+
+// TestD38ASecondOpinionIsCountedAndEmitted: of another model, and no answer waits for it. Here it is the same model, which agrees.
+func TestD38ASecondOpinionIsCountedAndEmitted(t *testing.T) {
+	t.Parallel()
+	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Key: "sk-o"})
+	events := filepath.Join(t.TempDir(), "events")
+	g := gateway.Run(t, gateway.Options{DataPath: "extproc", Config: quick + fmt.Sprintf(`
+models: {dir: %s, second_opinion: stackone-defender-v5}
+pipeline: {injection: {policy: block}}
+telemetry: {events: "file:%s"}
+providers: {custom: [{id: own, endpoints: [%q], api_key: sk-o, models: [{id: m}]}]}
+`, modeltest.Dir(t), events, p.URL)})
+	eventually(t, "the model in memory", func() bool {
+		_, body := bodyOf(t, g.Admin+"/readyz?verbose")
+		return strings.Contains(body, `{"name":"model for injection","ok":true,"detail":"stackone-defender-v5 is in memory"}`)
+	})
+	if got := g.Do(t, brought(fake.OpenAI, false, doubted)); got.Status != http.StatusBadRequest {
+		t.Errorf("%d %s", got.Status, got.Body)
+	}
+	eventually(t, "the second opinion", func() bool {
+		return g.Metrics(t).Sum("bardo_injection_second_opinions_total", `source="tool_result"`, `opinion="agrees"`) == 1
+	})
+	eventually(t, "its event", func() bool {
+		told := eventsOf(t, events, "inference:injection_second_opinion")
+		return len(told) == 1 && len(eventsOf(t, events, "inference:injection_detected")) == 1
+	})
+	if _, body := bodyOf(t, g.Admin+"/readyz?verbose"); !strings.Contains(body, `{"name":"model for second opinions","ok":true,"detail":"stackone-defender-v5 is in memory"}`) {
+		t.Error(body)
 	}
 }

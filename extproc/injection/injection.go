@@ -124,6 +124,21 @@ func (d *Detector) read(ctx context.Context, text string) ([]unit, error) {
 	return v.units(ctx), nil
 }
 
+// Worst is the part of a text that looks most like instructions, decoded: what another model should read.
+func (d *Detector) Worst(ctx context.Context, text string) (part string) {
+	units, err := d.read(ctx, text)
+	if err != nil {
+		return ""
+	}
+	most := -1.0
+	for i := range units {
+		if u := &units[i]; u.text != "" && u.weight() > most {
+			part, most = u.text, u.weight()
+		}
+	}
+	return part
+}
+
 // score has the classifier score units. ok is false if it did not, though its score could make the difference.
 func (d *Detector) score(ctx context.Context, units []unit) (ok bool, err error) {
 	if err := ctx.Err(); err != nil {

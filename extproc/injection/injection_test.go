@@ -297,7 +297,8 @@ func TestFindingsAreRemembered(t *testing.T) {
 	if f, ok := d.Known(k); !ok || f.Model != 0.4 {
 		t.Errorf("%v, %+v", ok, f)
 	}
-	if d.KeyOf([]byte("a")) != d.KeyOf([]byte("a")) || d.KeyOf([]byte("a")) == d.KeyOf([]byte("b")) {
+	first, again, other := d.KeyOf([]byte("a")), d.KeyOf([]byte("a")), d.KeyOf([]byte("b"))
+	if first != again || first == other {
 		t.Error("keys are not those of the texts")
 	}
 	for _, other := range [][]string{{"the agent should reply "}, {"the agent", "should reply"}, {"the agent should reply", ""}} {
@@ -359,6 +360,18 @@ func TestLongTextsAreReadByHalfOfTheProcessors(t *testing.T) {
 			t.Errorf("with room: %v", err)
 		}
 	})
+}
+
+// TestTheWorstPart: of a long text, decoded.
+func TestTheWorstPart(t *testing.T) {
+	filler := strings.Repeat("The parcel left the depot in the morning. ", 60)
+	d := NewDetector(nil, 0, nil)
+	if got := d.Worst(t.Context(), filler+override+" "+filler); !strings.Contains(got, override) || len(got) > windowBytes {
+		t.Errorf("%q", got)
+	}
+	if got := d.Worst(t.Context(), "x="+base64.StdEncoding.EncodeToString([]byte(override))); got != override {
+		t.Errorf("%q", got)
+	}
 }
 
 // FuzzView: whatever a text is, decoding and matching it ends, stays within its bounds, and makes valid texts for the classifier.

@@ -78,6 +78,7 @@ type Models struct {
 
 	Embedding string `key:"embedding" default:"auto" doc:"The local model that turns texts into vectors, by its name in bardo models local; auto: the usual one, if it is installed; off: none."`
 	Injection string `key:"injection" default:"auto" doc:"The local model that finds instructions in texts; as embedding."`
+	Second    string `key:"second_opinion" default:"off" doc:"A further local model that finds instructions in texts, by its name in bardo models local: it scores what models.injection and patterns are in doubt about, beside requests, and changes no verdict. Only with data_path: extproc."`
 	Dir       string `key:"dir" doc:"Directory of the local models' files, beside this file if its path is relative. Without it, models in $BARDO_HOME, then those that make models installs, then share/bardo/models beside the program's directory."`
 	Runtime   string `key:"runtime" doc:"ONNX Runtime library that runs the local models, beside this file if its path is relative. Without it, the one among the models' files."`
 	Threads   int    `key:"threads" default:"1" min:"1" max:"64" doc:"How many texts a local model works on at a time, with a thread and its own memory each."`

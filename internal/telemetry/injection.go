@@ -4,3 +4,8 @@ package telemetry
 func (m *Metrics) InjectionJudged(source, verdict string) {
 	m.injected.WithLabelValues(source, verdict).Inc()
 }
+
+// InjectionDoubted counts a second model's opinion of a text: agrees, disagrees or unscored.
+func (m *Metrics) InjectionDoubted(source, opinion string) {
+	m.opinions.WithLabelValues(source, opinion).Inc()
+}

@@ -55,6 +55,7 @@ type Metrics struct {
 	capped    *prometheus.CounterVec
 	panics    prometheus.Counter
 	injected  *prometheus.CounterVec
+	opinions  *prometheus.CounterVec
 }
 
 // client are the histograms of the semantic conventions.
@@ -116,6 +117,7 @@ func New(b Build) *Metrics {
 	m.injected = m.counters("bardo_injection_texts_total", "Texts that were judged for instructions to the model, by source and verdict.", "source", "verdict")
 	m.saved = newLayerSavings(m)
 	m.knobs = m.counters("bardo_governor_changes_total", "Settings of layers that the governor changed, or would change if it were on.", "knob", "applied")
+	m.opinions = m.counters("bardo_injection_second_opinions_total", "Doubtful texts that a second model scored: agrees, disagrees or unscored.", "source", "opinion")
 	cache := m.counters("bardo_cache_requests_total", "Requests by what the cache knew.", "result")
 	for i, name := range cacheNames {
 		m.cache[i] = cache.WithLabelValues(name)

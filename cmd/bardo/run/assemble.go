@@ -92,7 +92,7 @@ func (g *gateway) services(cfg *config.Config) *Services {
 	m := g.usedModels()
 	return &Services{
 		Answers: g.answers, Questions: g.questions, Meaning: g.meaning,
-		Secret: g.layersSecret(cfg), Embedder: m.Embedder(), Classifier: m.Classifier(), Metrics: g.metrics, Events: &g.events, Log: g.log,
+		Secret: g.layersSecret(cfg), Embedder: m.Embedder(), Classifier: m.Classifier(), Metrics: g.metrics, Events: &g.events, Second: g.secondOpinion(), Log: g.log,
 	}
 }
 

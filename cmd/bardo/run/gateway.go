@@ -75,6 +75,8 @@ type reporting struct {
 
 // localModels are those of this machine. A control plane that runs alone has none.
 type localModels struct {
+	second *models.Host // of second opinions; nil for none
+
 	local       *models.Host      // in this process; nil in Envoy's
 	remote      *remote.Client    // in Envoy's process: those of the program that started it
 	vectors     *localembed.Model // the embedder as clients see it; nil if none is chosen

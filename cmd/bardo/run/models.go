@@ -29,10 +29,30 @@ func (g *gateway) openModels(cfg *config.Config) (err error) {
 			g.log.Warn("a local model is off", "kind", string(s.Kind), "model", s.Name, "why", s.Detail)
 		}
 	}
-	if cfg.Models.Load == "start" {
+	if cfg.Models.Load == "start" || settings.NeedsModel(&cfg.Pipeline.Injection) { // the first request would have to wait for longer than it may
 		g.localLoaded.Go(g.local.Load)
 	}
+	return g.openSecond(cfg, o)
+}
+
+// openSecond finds the model of the second opinion.
+func (g *gateway) openSecond(cfg *config.Config, o models.Options) (err error) {
+	if cfg.Models.Second == models.Off || cfg.Models.Second == "" || !g.data {
+		return nil
+	}
+	o.Choice = map[manifest.Kind]string{manifest.Embedding: models.Off, manifest.Injection: cfg.Models.Second}
+	if g.second, err = models.NewHost(o); err != nil {
+		return fmt.Errorf("configuration: models.second_opinion: %w", err)
+	}
 	return nil
+}
+
+// secondOpinion is the classifier of the second opinion; nil for none.
+func (m *localModels) secondOpinion() models.Classifier {
+	if m.second == nil {
+		return nil
+	}
+	return m.second.Classifier()
 }
 
 // modelHost has local models, in this process or another one.
@@ -91,6 +111,9 @@ func (m *localModels) closeModels() {
 		return
 	}
 	m.localLoaded.Wait()
+	if m.second != nil {
+		_ = m.second.Close()
+	}
 	_ = m.local.Close() // the process ends
 }
 
@@ -115,6 +138,13 @@ func (m *localModels) modelChecks() (checks []api.ReadyDetail) {
 	}
 	for _, s := range all {
 		checks = append(checks, api.ReadyDetail{Name: "model for " + string(s.Kind), OK: !s.Wrong(), Detail: s.Brief()})
+	}
+	if m.second != nil {
+		for _, s := range m.second.Status() {
+			if s.Kind == manifest.Injection {
+				checks = append(checks, api.ReadyDetail{Name: "model for second opinions", OK: !s.Wrong(), Detail: s.Brief()})
+			}
+		}
 	}
 	return checks
 }

@@ -43,6 +43,7 @@ type Services struct {
 	Secret     func() []byte     // the bytes that keys are derived from
 	Embedder   models.Embedder   // never nil: without a local model its errors wrap models.ErrOff
 	Classifier models.Classifier // as Embedder
+	Second     models.Classifier // of second opinions about injections; nil for none
 	Metrics    *telemetry.Metrics
 	Events     *event.Sink
 	Log        *slog.Logger

@@ -52,14 +52,19 @@ type Layer struct {
 	Timeout  time.Duration // 0 means 2 s
 	Refuse   bool          // a request that has to wait for a verdict is refused where there is none
 	Detector *injection.Detector
-	Scores   bool        // the detector's classifier should run: without its score there is no verdict, unless the patterns are enough
-	Beside   *Beside     // judges what is only flagged
-	Meter    Meter       // may be nil
-	Events   *event.Sink // may be nil
+	Scores   bool              // the detector's classifier should run: without its score there is no verdict, unless the patterns are enough
+	Beside   *Beside           // judges what is only flagged
+	Second   models.Classifier // scores what is in doubt, beside requests; nil for none
+	Meter    Meter             // may be nil
+	Events   *event.Sink       // may be nil
 }
 
 // Meter counts judged texts, by source and verdict: clean, flagged, blocked, quarantined, unscored, skipped. Safe for concurrent use.
-type Meter interface{ InjectionJudged(source, verdict string) }
+type Meter interface {
+	InjectionJudged(source, verdict string)
+	// InjectionDoubted is told what a second model says: agrees, disagrees, unscored.
+	InjectionDoubted(source, opinion string)
+}
 
 var (
 	_ pipeline.Layer     = Layer{}
@@ -202,7 +207,7 @@ func (l Layer) await(ctx context.Context, s *state, o *outcome) error {
 		if !sp.policy.Waits() {
 			continue
 		}
-		err := l.judge(ctx, s.of, sp)
+		err := l.judge(ctx, s.of, sp, o)
 		switch {
 		case l.bad(sp) && sp.policy == Block:
 			l.tell(o, sp, Block)
@@ -223,11 +228,13 @@ func (l Layer) await(ctx context.Context, s *state, o *outcome) error {
 var errNoScore = errors.New("the classifier does not run")
 
 // judge finds out about a span, unless that is known. The error is that there is no score.
-func (l Layer) judge(ctx context.Context, t *transcript.Transcript, sp *span) (err error) {
+func (l Layer) judge(ctx context.Context, t *transcript.Transcript, sp *span, o *outcome) (err error) {
 	fresh := !sp.known
 	if fresh {
-		sp.finding, err = l.Detector.Learn(ctx, sp.key, sp.text(t))
+		text := sp.text(t)
+		sp.finding, err = l.Detector.Learn(ctx, sp.key, text)
 		sp.known = true
+		l.haveDoubted(o, sp, text)
 	}
 	if err == nil && l.Scores && !sp.finding.Scored {
 		err = errNoScore
@@ -314,6 +321,9 @@ func (l Layer) judgeBeside(jobs []job, o *outcome) {
 			o.unscored()
 		default:
 			l.count(sp, "clean")
+		}
+		if l.doubts(sp) {
+			l.askSecond(o, *sp, jobs[i].text)
 		}
 	}
 }

@@ -75,6 +75,8 @@ func (m *meter) InjectionJudged(source, verdict string) {
 	m.n[source+" "+verdict]++
 }
 
+func (m *meter) InjectionDoubted(source, opinion string) { m.InjectionJudged(source, opinion) }
+
 func newLayer(p layer.Policies, c models.Classifier) (layer.Layer, *meter) {
 	var memory layer.Memory
 	detector, beside := memory.With(c, 0)
@@ -472,4 +474,41 @@ func TestAReloadKeepsWhatIsKnown(t *testing.T) {
 	if other, _ := memory.With(nil, 0.8); other == first {
 		t.Error("without a model the memory is the same")
 	}
+}
+
+// TestD38ASecondOpinionIsBeside: another model scores what is in doubt, and nothing else; nobody waits for it, and no verdict changes.
+func TestD38ASecondOpinionIsBeside(t *testing.T) {
+	for _, row := range []struct {
+		p       layer.Policies
+		text    string
+		second  *classifier
+		opinion string
+		refused bool
+	}{
+		{flagAll, bad, &classifier{score: 0.9}, "agrees", false},
+		{flagAll, bad, &classifier{score: 0.1}, "disagrees", false},
+		{usual, bad, &classifier{score: 0.1}, "disagrees", true},
+		{usual, doubtful, &classifier{err: models.ErrBusy}, "unscored", false},
+		{flagAll, fine, &classifier{score: 0.9}, "", false},
+	} {
+		l, m := newLayer(row.p, &classifier{score: 0.5})
+		l.Second = row.second
+		err := run(t, l, result(t, row.text))
+		if (err != nil) != row.refused || row.opinion != "" && m.n["tool_result "+row.opinion] != 1 || (len(row.second.asked) == 0) != (row.opinion == "") {
+			t.Errorf("%s: %v, %v, asked %q", row.text, err, m.n, row.second.asked)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		second := &classifier{wait: make(chan struct{})}
+		l, m := newLayer(usual, nil)
+		l.Second = second
+		began := time.Now()
+		if err := pipeline.New(l).Request(t.Context(), result(t, bad)); err == nil || time.Since(began) > 0 {
+			t.Errorf("%v after %s", err, time.Since(began))
+		}
+		l.Beside.Wait() // it is given up after ten seconds
+		if m.n["tool_result unscored"] != 1 || time.Since(began) != 10*time.Second {
+			t.Errorf("%v after %s", m.n, time.Since(began))
+		}
+	})
 }
