@@ -157,6 +157,9 @@ func (x *exchange) reserve(ctx context.Context) error {
 	if err := x.spend(ctx); err != nil {
 		return err
 	}
+	if err := x.holdSession(ctx, x.toReserve()); err != nil {
+		return err
+	}
 	if err := x.bill.Reserve(ctx, x.toReserve()); err != nil {
 		return err
 	}

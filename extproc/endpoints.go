@@ -39,6 +39,9 @@ func (x *exchange) modality(ctx context.Context, d stream.Client, op *modality.O
 	if err := x.ParseBodyHints(); err != nil {
 		return err
 	}
+	if err := x.findSession(ctx); err != nil {
+		return err
+	}
 	if err := x.findModality(ctx, r); err != nil {
 		return err
 	}
@@ -72,7 +75,7 @@ func (x *exchange) findModality(ctx context.Context, r *modality.Request) error 
 	x.Found, x.Intent = decided.Order, built.Intent
 	for _, filter := range []func() error{
 		func() error { return modality.FilterByModel(&x.View, r) }, x.FilterByPayer, func() error { return x.FilterByStored(ctx, x.gw.Ledger.KeptOf) },
-		func() error { return modality.FilterByPrice(&x.View, r) }, x.CheckKeyless,
+		func() error { return modality.FilterByPrice(&x.View, r) }, x.filterBySession, x.CheckKeyless,
 	} {
 		if err := filter(); err != nil {
 			return err
@@ -101,6 +104,9 @@ func (x *exchange) payModality(ctx context.Context, r *modality.Request) error {
 		return err
 	}
 	if err := x.gw.Ledger.Writable(); err != nil && most > 0 {
+		return err
+	}
+	if err := x.holdSession(ctx, charge); err != nil {
 		return err
 	}
 	return x.bill.Reserve(ctx, charge)

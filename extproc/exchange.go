@@ -62,6 +62,7 @@ type exchange struct {
 	review review.Review
 	rounds rounds // of a request whose model may call tools of layers
 
+	session  sessionUse
 	deferral deferral
 	later    *laterRun // of an exchange that answers a deferred request; nil for any other
 }

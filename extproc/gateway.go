@@ -40,6 +40,7 @@ import (
 	"bardo.money/gateway/policy/catalog"
 	"bardo.money/gateway/policy/ledger"
 	"bardo.money/gateway/policy/quota"
+	"bardo.money/gateway/policy/session"
 )
 
 // Health is the health of providers: the gateway reports results and asks for the order. Safe for concurrent use.
@@ -53,7 +54,7 @@ type Health interface {
 	State(p policy.ProviderID) string
 }
 
-// Deps are what a gateway works with. All but Draining, Checks, Finished, Events, Deferred and Governor are required.
+// Deps are what a gateway works with. All but Draining, Checks, Finished, Events, Sessions, Deferred and Governor are required.
 type Deps struct {
 	Verifier auth.Verifier
 	Limiter  *quota.Limiter
@@ -68,6 +69,7 @@ type Deps struct {
 	Checks   func() []api.ReadyDetail // of /readyz?verbose; may be nil
 	Finished *event.Feed[record.Finished]
 	Events   *event.Sink        // may be nil
+	Sessions *session.Book      // nil: there are none
 	Deferred *deferred.Service  // of requests that are answered later; nil: none are
 	Governor *governor.Governor // of the layers; nil: there is none
 
@@ -111,6 +113,7 @@ func New(rt *runtime.Config, d Deps) *Gateway {
 		g.Governor.Configure(rt.Governor)
 	}
 	g.resources = passthrough.Server{Ledger: d.Ledger, Health: d.Health, Egress: d.listener(), Log: d.Log}
+	g.api.Sessions = d.Sessions
 	if d.Deferred != nil {
 		g.api.Later = d.Deferred
 		d.Deferred.Runner, d.Deferred.Tell = deferredRunner{g}, g.tellDeferred

@@ -18,6 +18,9 @@ import (
 
 // candidates finds the candidates of a request.
 func (x *exchange) candidates(ctx context.Context) error {
+	if err := x.findSession(ctx); err != nil {
+		return err
+	}
 	if err := x.keepToStake(ctx); err != nil {
 		return err
 	}
@@ -103,6 +106,9 @@ func (x *exchange) decide(ctx context.Context) error {
 		return err
 	}
 	if err := x.FilterByPrice(); err != nil {
+		return err
+	}
+	if err := x.filterBySession(); err != nil {
 		return err
 	}
 	if x.Intent.Model == "" {

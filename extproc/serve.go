@@ -106,6 +106,9 @@ func (x *exchange) admit(ctx context.Context, d stream.Client, e endpoint.Endpoi
 
 // admitted answers a caller who may be served.
 func (x *exchange) admitted(ctx context.Context, d stream.Client, e endpoint.Endpoint, bodyless bool) error {
+	if err := x.boundToSession(&e); err != nil {
+		return err
+	}
 	if e.Local != nil {
 		return x.answerLocally(ctx, d, &e, bodyless)
 	}
@@ -121,13 +124,16 @@ func (x *exchange) admitted(ctx context.Context, d stream.Client, e endpoint.End
 	if e.Modality != nil {
 		return x.modality(ctx, d, e.Modality, bodyless)
 	}
+	if e.Compact {
+		return x.compact(ctx, d, bodyless)
+	}
 	if err := x.read(d, e, bodyless); err != nil {
 		return err
 	}
 	if x.dry && x.localModel() == nil {
 		return x.explain(d)
 	}
-	if x.Hints.DailyBudget > 0 || x.Hints.DIEMAvailable || x.MayNameStored() { // what was spent, and who owns what is named, is read from the ledger
+	if x.Hints.DailyBudget > 0 || x.Hints.DIEMAvailable || x.MayNameStored() || x.namesSession() { // what was spent, and who owns what is named, is read from the ledger
 		return d.Leave(func() error { return x.routeAndCall(ctx, d) })
 	}
 	return x.routeAndCall(ctx, d)
@@ -154,7 +160,12 @@ func (x *exchange) answerLocally(ctx context.Context, d stream.Client, e *endpoi
 // routeAndCall decides who serves the request, and has it served.
 func (x *exchange) routeAndCall(ctx context.Context, d stream.Client) error {
 	if m := x.localModel(); m != nil {
-		return d.Leave(func() error { return x.embed(ctx, d, m) })
+		return d.Leave(func() error {
+			if err := x.mayUseLocal(ctx); err != nil {
+				return err
+			}
+			return x.embed(ctx, d, m)
+		})
 	}
 	if err := x.candidates(ctx); err != nil {
 		return err
@@ -186,6 +197,9 @@ func (x *exchange) prepareAndCall(ctx context.Context, d stream.Client) error {
 
 // reserveNow reserves what the request may cost, if that needs no waiting.
 func (x *exchange) reserveNow() bool {
+	if x.session.session != nil {
+		return false
+	}
 	if x.IsTokenCount() || !x.Principal.Prepaid {
 		return true
 	}
@@ -376,6 +390,7 @@ func (x *exchange) close() {
 
 // letGo releases what an exchange holds besides money.
 func (x *exchange) letGo() {
+	x.session.hold.Release()
 	x.leaveCoalesced()
 	if x.endProbation != nil {
 		x.endProbation()

@@ -183,6 +183,7 @@ func (s *summary) book(ctx context.Context, t *meter.Total) error {
 		return err
 	}
 	x.later.note()
+	x.spendSession(ctx, r.Charged)
 	s.Charged, s.standing = r.Charged, x.bill.Standing()
 	return nil
 }

@@ -32,9 +32,10 @@ type Principal struct {
 	Account   Account // "" for an anonymous caller
 	Name      string
 	Tier      Tier
-	Prepaid   bool // has a balance that a request must reserve from; otherwise metered, never refused
-	ReadOnly  bool // may read models, balance, usage; may not generate
-	Anonymous bool // admitted without a key: demo provider, or auth.anonymous
+	Prepaid   bool   // has a balance that a request must reserve from; otherwise metered, never refused
+	ReadOnly  bool   // may read models, balance, usage; may not generate
+	Anonymous bool   // admitted without a key: demo provider, or auth.anonymous
+	Session   string // the session that the key is bound to; "" for an ordinary key
 	Limits    Limits
 	Networks  []netip.Prefix // when set, the client's address must be inside one
 }

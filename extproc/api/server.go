@@ -14,6 +14,7 @@ import (
 	"bardo.money/gateway/policy/ledger"
 	"bardo.money/gateway/policy/quota"
 	"bardo.money/gateway/policy/resolve"
+	"bardo.money/gateway/policy/session"
 )
 
 // Caller is one request to one of the gateway's own endpoints.
@@ -25,7 +26,7 @@ type Caller struct {
 	Body      []byte            // of a request to an endpoint that takes one
 }
 
-// Server answers callers. Its methods that take a Caller are endpoints; their errors are faults. All fields but Checks, Later and Rated are required. Safe for
+// Server answers callers. Its methods that take a Caller are endpoints; their errors are faults. All fields but Checks, Later, Sessions and Rated are required. Safe for
 // concurrent use.
 type Server struct {
 	Ledger     *ledger.Ledger
@@ -35,7 +36,8 @@ type Server struct {
 	State      func(policy.ProviderID) string // of a provider's health, for display
 	Quarantine *catalog.Quarantine
 	Reasonings *ReasoningStore
-	Later      Later // nil: requests are not deferred
+	Later      Later         // nil: requests are not deferred
+	Sessions   *session.Book // nil: there are none
 	Draining   func() bool
 	Checks     func() []ReadyDetail // of /readyz?verbose; nil: there are none
 	Rated      Rated                // nil: nobody is told

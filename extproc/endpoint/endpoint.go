@@ -18,6 +18,7 @@ import (
 	"bardo.money/gateway/internal/near"
 	"bardo.money/gateway/internal/telemetry"
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/session"
 )
 
 // Class is what an endpoint requires of its caller.
@@ -40,6 +41,7 @@ type Endpoint struct {
 	Local    func(*api.Server, context.Context, *api.Caller) (stream.Reply, error)
 	MaxBody  int64                          // > 0: the local handler takes a body of at most so many bytes
 	Stored   bool                           // about a resource that a provider stores: a user's own key answers
+	Compact  bool                           // of a session: its transcript is summarised
 	Modality *modality.Operation            // neither a conversation nor embeddings: the request goes unchanged
 	Detect   func(body []byte) chat.Dialect // finds out the request's format; nil: the path and the headers say it
 }
@@ -68,6 +70,12 @@ var endpoints = append([]Endpoint{
 	{Method: http.MethodGet, Path: "/v1/requests/", Class: Lookup, Local: (*api.Server).Request},
 	{Method: http.MethodDelete, Path: "/v1/requests/", Class: Lookup, Local: (*api.Server).Cancel},
 	{Method: http.MethodPost, Path: "/v1/requests/", Suffix: "/feedback", Class: Lookup, Local: (*api.Server).Feedback, MaxBody: api.MaxFeedbackBody},
+	{Method: http.MethodPost, Path: "/v1/sessions", Class: Lookup, Local: (*api.Server).CreateSession, MaxBody: api.MaxSessionBody},
+	{Method: http.MethodPost, Path: "/v1/sessions/", Suffix: "/compact", Class: Generate, Compact: true},
+	{Method: http.MethodGet, Path: "/v1/sessions/", Class: Lookup, Local: (*api.Server).Session},
+	{Method: http.MethodPost, Path: "/v1/sessions/", Class: Lookup, Local: (*api.Server).Session, MaxBody: session.MaxState},
+	{Method: http.MethodPut, Path: "/v1/sessions/", Class: Lookup, Local: (*api.Server).Session, MaxBody: session.MaxState},
+	{Method: http.MethodDelete, Path: "/v1/sessions/", Class: Lookup, Local: (*api.Server).Session},
 	{Method: http.MethodGet, Path: "/v1/cache", Class: Lookup, Local: (*api.Server).Cache},
 	{Method: http.MethodDelete, Path: "/v1/cache", Class: Lookup, Local: (*api.Server).ClearCache},
 	{Method: http.MethodDelete, Path: "/v1/cache/", Class: Lookup, Local: (*api.Server).ClearCache},

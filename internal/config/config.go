@@ -27,6 +27,7 @@ type Config struct {
 	Billing   Billing   `key:"billing" doc:"Prices for callers."`
 	Limits    Limits    `key:"limits" doc:"Default limits of API keys, which a key's own limits override, and limits of request bodies."`
 	Store     Store     `key:"store" doc:"Where state lives."`
+	Sessions  Sessions  `key:"sessions" doc:"Agents' sessions (POST /v1/sessions)."`
 	Deferred  Deferred  `key:"deferred" doc:"Requests that are answered later (X-Bardo-Defer)."`
 	Extproc   Extproc   `key:"extproc" doc:"The sidecar, when it is a process separate from the control plane."`
 	XDS       XDS       `key:"xds" doc:"The control plane, when it is a process separate from the sidecar."`
@@ -338,6 +339,11 @@ type Store struct {
 	Ledger   string `key:"ledger" default:"sqlite://$BARDO_HOME/bardo.db" doc:"The ledger's database."`
 	Cache    string `key:"cache" default:"memory" doc:"Where stored answers live: memory; or sqlite://$BARDO_HOME/cache.db, where they outlive a restart, encrypted. Read at the start."`
 	CacheKey Secret `key:"cache_key" doc:"What stored answers are encrypted with on disk; any text, best 32 random bytes. Without it, a key is derived from the pepper of the ledger. A change discards what is stored. Read at the start."`
+}
+
+// Sessions says whether sessions are kept.
+type Sessions struct {
+	Mode string `key:"mode" default:"on" oneof:"on off" doc:"Whether sessions can be made; off refuses them, and the keys of earlier ones. A change takes effect at the next start."`
 }
 
 // Deferred says how requests are kept and answered that may wait.

@@ -27,6 +27,7 @@ const (
 	ModelNotFound      Kind = "model_not_found"
 	NotFound           Kind = "not_found"
 	MethodNotAllowed   Kind = "method_not_allowed"
+	Conflict           Kind = "conflict"
 	Gone               Kind = "gone"
 	RequestTimeout     Kind = "request_timeout"
 	TooLarge           Kind = "request_too_large"
@@ -73,6 +74,7 @@ var traits = map[Kind]trait{
 	ModelNotFound:      {404, futile},
 	NotFound:           {404, futile},
 	MethodNotAllowed:   {405, futile},
+	Conflict:           {409, futile},
 	Gone:               {410, futile},
 	RequestTimeout:     {408, helps}, // the connection may be better, and nothing was charged
 	TooLarge:           {413, futile},

@@ -26,6 +26,7 @@ import (
 	"bardo.money/gateway/policy/catalog"
 	"bardo.money/gateway/policy/ledger"
 	"bardo.money/gateway/policy/quota"
+	"bardo.money/gateway/policy/session"
 	"bardo.money/gateway/xds"
 	"bardo.money/gateway/xds/feed"
 	"bardo.money/gateway/xds/health"
@@ -104,6 +105,7 @@ type dataPath struct {
 	listed   chan struct{}    // lists have changed
 	models   *catalog.Catalog // of the last configuration; opening and reloading use it, one at a time
 	gate     *extproc.Gateway
+	sessions *session.SQLite   // nil: no sessions are kept
 	later    *deferred.Service // nil: no requests are deferred
 	calls    http.RoundTripper // of exchanges in Envoy's process; nil for the egress listener
 	applying sync.Mutex        // in Envoy's process: one configuration at a time

@@ -199,6 +199,7 @@ func (g *gateway) closeBy(over context.Context) {
 		g.closeAnswers(over)
 	})
 	g.closeDeferred()
+	g.closeSessions()
 	if g.books != nil {
 		ctx, cancel := context.WithCancel(over)
 		if deadline, ok := over.Deadline(); ok {

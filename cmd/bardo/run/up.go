@@ -253,8 +253,12 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 	g.runtime = rt
 	g.metrics.SetModels(modelIDs(rt))
 	g.limiter = quota.New(quota.Options{Rules: quotaRules(cfg), SpentSince: g.books.SpentSince})
+	sessions, err := g.openSessions(ctx, cfg)
+	if err != nil {
+		return err
+	}
 	g.gate = extproc.New(rt, extproc.Deps{
-		Verifier: g.parts.Verifiers(keys), Limiter: g.limiter, Ledger: g.books, Answers: g.answers, Questions: g.questions, Health: healthView{g.tracker, g.link}, Metrics: g.metrics,
+		Sessions: sessions, Verifier: withSessionKeys(g.parts.Verifiers(keys), sessions), Limiter: g.limiter, Ledger: g.books, Answers: g.answers, Questions: g.questions, Health: healthView{g.tracker, g.link}, Metrics: g.metrics,
 		Deferred: g.newDeferred(cfg), Governor: governor.New(governorSeed),
 		Log: g.log, Egress: g.egress(), Listener: g.listener(), Draining: func() bool { return g.draining.Load() || !g.ready.Load() }, Checks: g.checks, Finished: &g.finished, Events: &g.events,
 	})

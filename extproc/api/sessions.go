@@ -1,0 +1,385 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/internal/jsonx"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/auth"
+	"bardo.money/gateway/policy/session"
+)
+
+// The endpoints of agents' sessions. A session's own key reaches that session and those below it; the key of the account, all of its sessions.
+
+// sessionsPath is where sessions are.
+const sessionsPath = "/v1/sessions/"
+
+// SessionFault is what a client is told of an error about sessions.
+func SessionFault(err error) error {
+	var spent *session.SpentError
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, session.ErrUnknown):
+		return fault.New(fault.NotFound, "this key has no such session, or nothing of this name in it", err)
+	case errors.Is(err, session.ErrOver):
+		return fault.New(fault.KeyRestricted, "the session was closed or has expired", err)
+	case errors.Is(err, session.ErrFull), errors.Is(err, session.ErrShare):
+		return fault.New(fault.InvalidRequest, err.Error(), err)
+	case errors.Is(err, session.ErrConflict):
+		return fault.New(fault.Conflict, "the entry has another version than the request expects", err)
+	case errors.As(err, &spent):
+		return fault.New(fault.BudgetExceeded, "the session's budget does not hold what this request may cost: $"+spent.Left.String()+" are left", err)
+	}
+	return err
+}
+
+// CreateSession is POST /v1/sessions.
+func (s *Server) CreateSession(ctx context.Context, c *Caller) (stream.Reply, error) {
+	if s.Sessions == nil {
+		return stream.Reply{}, noSessions()
+	}
+	if err := auth.MayGenerate(c.Principal); err != nil {
+		return stream.Reply{}, err
+	}
+	if c.Principal.Account == "" {
+		return stream.Reply{}, fault.Newf(fault.InvalidAPIKey, "a session belongs to an API key: send one")
+	}
+	n, above, err := readSession(c.Body)
+	if err != nil {
+		return stream.Reply{}, err
+	}
+	n.Account = c.Principal.Account
+	if above == "" {
+		above = c.Principal.Session // a sub-agent cannot leave its session
+	}
+	var parent *session.Session
+	if above != "" {
+		p, err := s.Sessions.Use(ctx, c.Principal.Account, c.Principal.Session, above)
+		if err != nil {
+			return stream.Reply{}, SessionFault(err)
+		}
+		parent = &p
+	}
+	key, err := s.Sessions.Create(ctx, n, parent)
+	if err != nil {
+		return stream.Reply{}, SessionFault(err)
+	}
+	r, err := s.showSession(ctx, c, n, key)
+	r.Status = http.StatusCreated
+	return r, err
+}
+
+func noSessions() error {
+	return fault.Newf(fault.NotFound, "this gateway keeps no sessions (sessions.mode)")
+}
+
+// MaxSessionBody is the longest body of POST /v1/sessions, in bytes.
+const MaxSessionBody = 64 << 10
+
+// usualLife is how long a session lasts that does not say.
+const usualLife = 24 * time.Hour
+
+// readSession reads what a session is to be. above is the id of its parent.
+func readSession(body []byte) (n *session.Session, above string, err error) {
+	doc, err := jsonx.Unique.Scan(body)
+	if err != nil {
+		return nil, "", wire.NotJSON(err)
+	}
+	n = &session.Session{Expires: time.Now().Add(usualLife)}
+	for _, f := range []struct {
+		name string
+		read func(v jsonx.Value) (ok bool)
+	}{
+		{"golem_id", func(v jsonx.Value) (ok bool) { n.Golem, ok = v.Str(); return ok && len(n.Golem) <= session.MaxKey }},
+		{"parent", func(v jsonx.Value) (ok bool) { above, ok = v.Str(); return ok }},
+		{"expires_in", func(v jsonx.Value) bool { return readLife(v, &n.Expires) }},
+		{"budget_usd", func(v jsonx.Value) bool {
+			amount, err := policy.ParseUSD(string(v.Raw))
+			n.Budget = &amount
+			return err == nil && amount >= 0
+		}},
+		{"models", func(v jsonx.Value) bool { return readModels(v, &n.Models) }},
+	} {
+		if v := doc.Get(f.name); !v.IsNull() && !f.read(v) {
+			return nil, "", wire.Invalid(f.name, "%s", sessionMembers[f.name])
+		}
+	}
+	return n, above, nil
+}
+
+// sessionMembers is what is expected of the members of a session.
+var sessionMembers = map[string]string{
+	"golem_id": "a text of at most 128 characters", "parent": "the id of a session", "expires_in": "a number of seconds, or a duration such as 24h, up to 30 days",
+	"budget_usd": "an amount of dollars with at most six decimals", "models": "a list of up to 100 ids of models",
+}
+
+func readLife(v jsonx.Value, into *time.Time) bool {
+	n, ok := v.Int()
+	d := time.Duration(n) * time.Second
+	if text, isText := v.Str(); isText {
+		var err error
+		d, err = time.ParseDuration(text)
+		ok = err == nil
+	}
+	*into = time.Now().Add(d)
+	return ok && n < int64(session.MaxLife/time.Second)+1 && d > 0 && d <= session.MaxLife
+}
+
+func readModels(v jsonx.Value, into *[]string) bool {
+	const most = 100
+	if v.Kind() != jsonx.Array {
+		return false
+	}
+	fits := true
+	for _, e := range v.Each {
+		m, ok := e.Str()
+		fits = fits && ok && m != "" && len(m) <= session.MaxKey && len(*into) < most
+		if !fits {
+			return false
+		}
+		*into = append(*into, m)
+	}
+	return fits
+}
+
+// showSession describes a session; key is its key, once.
+func (s *Server) showSession(ctx context.Context, c *Caller, n *session.Session, key string) (stream.Reply, error) {
+	st, err := s.Sessions.Standing(ctx, n)
+	if err != nil {
+		return stream.Reply{}, err
+	}
+	below, err := s.Sessions.Children(ctx, n.ID)
+	if err != nil {
+		return stream.Reply{}, err
+	}
+	b := jsonx.AppendString([]byte(`{"object":"session","id":`), n.ID)
+	if key != "" {
+		b = jsonx.AppendString(append(b, `,"key":`...), key)
+	}
+	b = appendText(b, "parent", n.Parent)
+	b = appendText(b, "golem_id", n.Golem)
+	b = append(b, `,"models":[`...)
+	for i, m := range n.Models {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = jsonx.AppendString(b, m)
+	}
+	b = append(b, `],"budget_usd":`...)
+	if n.Budget == nil {
+		b = append(b, `null,"left_usd":null`...)
+	} else {
+		b = append(n.Budget.AppendTo(b), `,"left_usd":`...)
+		b = st.Left.AppendTo(b)
+	}
+	b = st.Used.AppendTo(append(b, `,"used_usd":`...))
+	b = st.Held.AppendTo(append(b, `,"held_usd":`...))
+	b = append(b, `,"sub_sessions":[`...)
+	for i := range below {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = jsonx.AppendString(b, below[i].ID)
+	}
+	b = jsonx.AppendString(append(b, `],"created_at":`...), n.At.UTC().Format(time.RFC3339))
+	b = jsonx.AppendString(append(b, `,"expires_at":`...), n.Expires.UTC().Format(time.RFC3339))
+	b = strconv.AppendBool(append(b, `,"over":`...), n.Over(time.Now()))
+	r := c.Head.JSON(append(b, '}'))
+	r.Header = append(r.Header, header.Field{Name: "cache-control", Value: "no-store"})
+	return r, nil
+}
+
+// appendText appends a member that may be null.
+func appendText(b []byte, name, text string) []byte {
+	b = append(append(append(b, `,"`...), name...), `":`...)
+	if text == "" {
+		return append(b, "null"...)
+	}
+	return jsonx.AppendString(b, text)
+}
+
+// sessionCall is a request below /v1/sessions/.
+type sessionCall struct {
+	*Server
+	*Caller
+
+	session session.Session
+	what    string // checkpoints, scratchpad; "" for the session itself
+	name    string // below that
+}
+
+// Session is what is below /v1/sessions/{id}.
+func (s *Server) Session(ctx context.Context, c *Caller) (stream.Reply, error) {
+	if s.Sessions == nil {
+		return stream.Reply{}, noSessions()
+	}
+	id, rest, _ := strings.Cut(c.Head.Arg(sessionsPath), "/")
+	k := sessionCall{Server: s, Caller: c}
+	k.what, k.name, _ = strings.Cut(rest, "/")
+	var err error
+	if c.Principal.Account == "" {
+		return stream.Reply{}, SessionFault(session.ErrUnknown)
+	}
+	if k.session, err = s.Sessions.Use(ctx, c.Principal.Account, c.Principal.Session, id); err != nil {
+		return stream.Reply{}, SessionFault(err)
+	}
+	if c.Head.Method != http.MethodGet && c.Head.Method != http.MethodHead {
+		if err := auth.MayGenerate(c.Principal); err != nil {
+			return stream.Reply{}, err
+		}
+		if k.what != "" && k.session.Over(time.Now()) {
+			return stream.Reply{}, SessionFault(session.ErrOver)
+		}
+	}
+	r, err := k.serve(ctx)
+	return r, SessionFault(err)
+}
+
+func (k *sessionCall) serve(ctx context.Context) (stream.Reply, error) {
+	read := k.Head.Method == http.MethodGet || k.Head.Method == http.MethodHead
+	switch {
+	case k.what == "" && read:
+		return k.showSession(ctx, k.Caller, &k.session, "")
+	case k.what == "" && k.Head.Method == http.MethodDelete:
+		if err := k.Sessions.Close(ctx, k.session.ID); err != nil {
+			return stream.Reply{}, err
+		}
+		return k.Head.JSON(append(jsonx.AppendString([]byte(`{"id":`), k.session.ID), `,"over":true}`...)), nil
+	case k.what == "checkpoints" && k.name == "" && k.Head.Method == http.MethodPost:
+		return k.addCheckpoint(ctx)
+	case k.what == "checkpoints" && read:
+		return k.checkpoints(ctx)
+	case k.what == "scratchpad" && k.name == "" && read:
+		return k.entries(ctx)
+	case k.what == "scratchpad" && k.name != "":
+		return k.entry(ctx, read)
+	}
+	return stream.Reply{}, fault.Newf(fault.NotFound, "there is no endpoint %s %s", fault.Clip(k.Head.Method), fault.Clip(k.Head.Path))
+}
+
+// bodyOf is the body, which has to be JSON of a bounded size.
+func (k *sessionCall) bodyOf(most int) ([]byte, error) {
+	b := k.Body
+	if len(b) > most {
+		return nil, fault.Newf(fault.TooLarge, "at most %d bytes can be stored", most)
+	}
+	if err := jsonx.Valid(b); err != nil {
+		return nil, wire.NotJSON(err)
+	}
+	return b, nil
+}
+
+func (k *sessionCall) addCheckpoint(ctx context.Context) (stream.Reply, error) {
+	state, err := k.bodyOf(session.MaxState)
+	if err != nil {
+		return stream.Reply{}, err
+	}
+	c := k.Sessions.NewCheckpoint(state)
+	if err := k.Sessions.AddCheckpoint(ctx, k.session.ID, &c); err != nil {
+		return stream.Reply{}, err
+	}
+	r := k.Head.JSON(appendCheckpoint(nil, &c))
+	r.Status = http.StatusCreated
+	return r, nil
+}
+
+func appendCheckpoint(b []byte, c *session.Checkpoint) []byte {
+	b = jsonx.AppendString(append(b, `{"id":`...), c.ID)
+	b = jsonx.AppendString(append(b, `,"created_at":`...), c.At.UTC().Format(time.RFC3339Nano))
+	return append(strconv.AppendInt(append(b, `,"bytes":`...), int64(c.Bytes), 10), '}')
+}
+
+func (k *sessionCall) checkpoints(ctx context.Context) (stream.Reply, error) {
+	if k.name != "" {
+		c, err := k.Sessions.Checkpoint(ctx, k.session.ID, k.name)
+		return k.Head.JSON(c.State), err
+	}
+	all, err := k.Sessions.Checkpoints(ctx, k.session.ID)
+	b := []byte(`{"object":"list","data":[`)
+	for i := range all {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendCheckpoint(b, &all[i])
+	}
+	return k.Head.JSON(append(b, "]}"...)), err
+}
+
+func (k *sessionCall) entries(ctx context.Context) (stream.Reply, error) {
+	all, err := k.Sessions.Entries(ctx, k.session.ID)
+	b := []byte(`{"object":"list","data":[`)
+	for i := range all {
+		e := &all[i]
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = jsonx.AppendString(append(b, `{"key":`...), e.Key)
+		b = strconv.AppendInt(append(b, `,"version":`...), e.Version, 10)
+		b = append(strconv.AppendInt(append(b, `,"bytes":`...), int64(e.Bytes), 10), '}')
+	}
+	return k.Head.JSON(append(b, "]}"...)), err
+}
+
+// entry reads, sets or removes an entry. If-Match names the version that it has to have, If-None-Match: * that it must not be there.
+func (k *sessionCall) entry(ctx context.Context, read bool) (stream.Reply, error) {
+	if len(k.name) > session.MaxKey {
+		return stream.Reply{}, fault.Newf(fault.InvalidRequest, "a key of a scratchpad has at most %d characters", session.MaxKey)
+	}
+	if read {
+		e, err := k.Sessions.Entry(ctx, k.session.ID, k.name)
+		r := k.Head.JSON(e.Value)
+		r.Header = append(r.Header, header.Field{Name: "etag", Value: etag(e.Version)})
+		return r, err
+	}
+	expected, err := k.expected()
+	if err != nil {
+		return stream.Reply{}, err
+	}
+	switch k.Head.Method {
+	case http.MethodDelete:
+		if err := k.Sessions.Remove(ctx, k.session.ID, k.name, expected); err != nil {
+			return stream.Reply{}, err
+		}
+		return k.Head.JSON(append(jsonx.AppendString([]byte(`{"key":`), k.name), `,"deleted":true}`...)), nil
+	case http.MethodPut:
+		value, err := k.bodyOf(session.MaxValue)
+		if err != nil {
+			return stream.Reply{}, err
+		}
+		version, err := k.Sessions.Put(ctx, k.session.ID, k.name, expected, value)
+		b := append(jsonx.AppendString([]byte(`{"key":`), k.name), `,"version":`...)
+		r := k.Head.JSON(append(strconv.AppendInt(b, version, 10), '}'))
+		r.Header = append(r.Header, header.Field{Name: "etag", Value: etag(version)})
+		return r, err
+	}
+	return stream.Reply{}, fault.Newf(fault.NotFound, "entries of a scratchpad take GET, PUT and DELETE")
+}
+
+// etag is a version as HTTP has it.
+func etag(version int64) string { return strconv.Quote(strconv.FormatInt(version, 10)) }
+
+// expected is the version that the request expects: below 0 for any.
+func (k *sessionCall) expected() (int64, error) {
+	match, none := k.Head.Header.Get("if-match"), k.Head.Header.Get("if-none-match")
+	switch {
+	case match == "" && none == "":
+		return -1, nil
+	case none == "*" && match == "":
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(strings.Trim(match, `"`), 10, 64)
+	if err != nil || n < 1 || none != "" {
+		return 0, fault.Newf(fault.InvalidRequest, "If-Match takes the version of an entry as its ETag has it, If-None-Match takes *")
+	}
+	return n, nil
+}

@@ -1,0 +1,367 @@
+// Package session keeps agents' sessions: what the requests of one may use and spend, its key, and what its agent stores with it: checkpoints of its state, and a
+// scratchpad. A sub-agent's session has a share of its parent's budget. It does not know HTTP, requests or prices.
+package session
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"bardo.money/gateway/policy"
+)
+
+// idPrefix begins the ids of sessions: a session_id of another form names no session, and groups requests alone.
+const idPrefix = "ses_"
+
+// idBytes are the random ones of an id.
+const idBytes = 15
+
+// Is reports whether a session_id has the form of a session's id.
+func Is(id string) bool {
+	rest, ok := strings.CutPrefix(id, idPrefix)
+	return ok && len(rest) == 2*idBytes && strings.Trim(rest, "0123456789abcdef") == ""
+}
+
+// Session is a session.
+type Session struct {
+	ID      string
+	Account policy.Account
+	Parent  string // "" for none
+	Golem   string
+	Models  []string      // that its requests may use; none for any
+	Budget  *policy.Micro // nil: none of its own
+	At      time.Time
+	Expires time.Time
+	Closed  bool
+
+	depth  int
+	secret []byte
+}
+
+// Over reports whether it has ended.
+func (s *Session) Over(now time.Time) bool { return s.Closed || !now.Before(s.Expires) }
+
+// Allows reports whether its requests may use a model.
+func (s *Session) Allows(m policy.ModelID) bool {
+	return len(s.Models) == 0 || slices.Contains(s.Models, string(m))
+}
+
+// Checkpoint is a stored state of an agent.
+type Checkpoint struct {
+	ID    string
+	At    time.Time
+	Bytes int
+	State []byte // nil in lists
+}
+
+// Entry is an entry of a scratchpad.
+type Entry struct {
+	Key     string
+	Version int64 // from 1
+	Bytes   int
+	Value   []byte // nil in lists
+}
+
+// Limits of what is stored.
+const (
+	mostSessions    = 1000 // of one account that are not over
+	mostDepth       = 4
+	mostCheckpoints = 100
+	MaxState        = 256 << 10 // bytes of a checkpoint
+	mostEntries     = 256
+	MaxValue        = 64 << 10 // bytes of an entry
+	MaxKey          = 128
+	MaxLife         = 30 * 24 * time.Hour
+	remember        = 7 * 24 * time.Hour // how long a session that is over is kept
+)
+
+// Errors.
+var (
+	// ErrUnknown says that the account has no such session, or what was asked for in it.
+	ErrUnknown = errors.New("there is no such session")
+	// ErrOver says that the session was closed or has expired.
+	ErrOver = errors.New("the session is over")
+	// ErrFull says that a limit is reached.
+	ErrFull = errors.New("there is no room for more")
+	// ErrConflict says that an entry has another version.
+	ErrConflict = errors.New("the entry has another version")
+	// ErrShare says that a sub-session wants what its parent does not have.
+	ErrShare = errors.New("the parent session does not have that")
+)
+
+// SpentError says that a budget does not hold an amount.
+type SpentError struct{ Left policy.Micro }
+
+// Error is for logs.
+func (e *SpentError) Error() string {
+	return fmt.Sprintf("the session's budget has %s USD left", e.Left)
+}
+
+// Store is where sessions are. Safe for concurrent use. Errors are those of this package, or the store's.
+type Store interface {
+	// Create stores a session.
+	Create(ctx context.Context, s *Session) error
+	// Find reads a session of any account.
+	Find(ctx context.Context, id string) (Session, error)
+	// Children are the sessions directly below one.
+	Children(ctx context.Context, id string) ([]Session, error)
+	// Close ends a session and all below it.
+	Close(ctx context.Context, id string) error
+	// Spend counts what a request cost, once.
+	Spend(ctx context.Context, id, request string, amount policy.Micro) error
+	// Spent is what a session's own requests cost.
+	Spent(ctx context.Context, id string) (policy.Micro, error)
+
+	// AddCheckpoint stores a state; Checkpoints lists them, the latest first; Checkpoint reads one.
+	AddCheckpoint(ctx context.Context, session string, c *Checkpoint) error
+	Checkpoints(ctx context.Context, session string) ([]Checkpoint, error)
+	Checkpoint(ctx context.Context, session, id string) (Checkpoint, error)
+
+	// Put sets an entry if its version is as expected: 0 for one that is not there, below 0 for any. It returns the new version.
+	Put(ctx context.Context, session, key string, expected int64, value []byte) (version int64, err error)
+	Entry(ctx context.Context, session, key string) (Entry, error)
+	Entries(ctx context.Context, session string) ([]Entry, error)
+	// Remove deletes an entry; expected is as for Put.
+	Remove(ctx context.Context, session, key string, expected int64) error
+}
+
+// Book keeps sessions and what their requests hold of their budgets. Safe for concurrent use.
+type Book struct {
+	Store
+
+	// Owner is the principal of an account's key; ok is false for one that was revoked.
+	Owner func(ctx context.Context, account policy.Account) (p policy.Principal, ok bool, err error)
+	now   func() time.Time
+
+	mu   sync.Mutex
+	held map[string]policy.Micro // by requests under way
+}
+
+// New makes a book. now may be nil.
+func New(s Store, now func() time.Time) *Book {
+	if now == nil {
+		now = time.Now
+	}
+	return &Book{Store: s, now: now, held: map[string]policy.Micro{}}
+}
+
+// newID is an id that nobody can guess.
+func newID(prefix string) string {
+	var b [idBytes]byte
+	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
+	return prefix + hex.EncodeToString(b[:])
+}
+
+// keyPrefix begins the keys of sessions: bardo_ss_<id without its prefix>_<secret>.
+const keyPrefix = "bardo_ss_"
+
+// Create makes a session with a key of its own, which is only known now. parent is nil for none. What the session lacks comes from its parent; what it wants and its
+// parent does not have is ErrShare.
+func (b *Book) Create(ctx context.Context, s *Session, parent *Session) (key string, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s.ID, s.At = newID(idPrefix), b.now()
+	if latest := s.At.Add(MaxLife); s.Expires.After(latest) {
+		s.Expires = latest
+	}
+	if parent != nil {
+		if err := b.share(ctx, s, parent); err != nil {
+			return "", err
+		}
+	}
+	secret := rand.Text() + rand.Text()
+	sum := sha256.Sum256([]byte(secret))
+	s.secret = sum[:]
+	if err := b.Store.Create(ctx, s); err != nil {
+		return "", err
+	}
+	return keyPrefix + strings.TrimPrefix(s.ID, idPrefix) + "_" + secret, nil
+}
+
+// share takes what a sub-session gets from its parent. b.mu is locked.
+func (b *Book) share(ctx context.Context, s, parent *Session) error {
+	if parent.Over(b.now()) {
+		return ErrOver
+	}
+	if s.depth = parent.depth + 1; s.depth > mostDepth {
+		return fmt.Errorf("%w: sub-sessions are at most %d levels deep", ErrFull, mostDepth)
+	}
+	s.Parent = parent.ID
+	if s.Expires.After(parent.Expires) {
+		s.Expires = parent.Expires
+	}
+	if s.Golem == "" {
+		s.Golem = parent.Golem
+	}
+	if len(s.Models) == 0 {
+		s.Models = parent.Models
+	}
+	for _, m := range s.Models {
+		if !parent.Allows(policy.ModelID(m)) {
+			return fmt.Errorf("%w: the model %q", ErrShare, m)
+		}
+	}
+	if parent.Budget == nil {
+		return nil
+	}
+	left, err := b.left(ctx, parent)
+	if err != nil {
+		return err
+	}
+	if s.Budget == nil || *s.Budget > left {
+		return fmt.Errorf("%w: a share of its budget, of which %s USD are left, has to be named", ErrShare, left)
+	}
+	return nil
+}
+
+// left is what a session with a budget may still spend or share. b.mu is locked.
+func (b *Book) left(ctx context.Context, s *Session) (policy.Micro, error) {
+	used, err := b.used(ctx, s, 0)
+	return max(*s.Budget-used-b.held[s.ID], 0), err
+}
+
+// used is what a session's requests cost, and what it gave away: the shares of sub-sessions that run, and what others spent.
+func (b *Book) used(ctx context.Context, s *Session, depth int) (policy.Micro, error) {
+	sum, err := b.Spent(ctx, s.ID)
+	if err != nil || depth > mostDepth {
+		return sum, err
+	}
+	children, err := b.Children(ctx, s.ID)
+	if err != nil {
+		return 0, err
+	}
+	for i := range children {
+		c := &children[i]
+		spent, err := b.used(ctx, c, depth+1)
+		if err != nil {
+			return 0, err
+		}
+		spent = spent.Plus(b.held[c.ID])
+		if c.Budget != nil && !c.Over(b.now()) {
+			spent = max(spent, *c.Budget)
+		}
+		sum = sum.Plus(spent)
+	}
+	return sum, nil
+}
+
+// Standing is what is known of a session's money.
+type Standing struct {
+	Used, Held, Left policy.Micro // Left is zero without a budget
+}
+
+// Standing is how a session stands.
+func (b *Book) Standing(ctx context.Context, s *Session) (st Standing, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if st.Used, err = b.used(ctx, s, 0); err != nil {
+		return st, err
+	}
+	st.Held = b.held[s.ID]
+	if s.Budget != nil {
+		st.Left = max(*s.Budget-st.Used-st.Held, 0)
+	}
+	return st, nil
+}
+
+// Use is a session that an account's request names. bound is the session that the request's key is bound to, "" for none: it names that one or one below it.
+func (b *Book) Use(ctx context.Context, account policy.Account, bound, id string) (Session, error) {
+	s, err := b.Find(ctx, id)
+	switch {
+	case err != nil:
+		return s, err
+	case s.Account != account:
+		return Session{}, ErrUnknown
+	}
+	for above := s; bound != "" && above.ID != bound; {
+		if above.Parent == "" {
+			return Session{}, ErrUnknown
+		}
+		if above, err = b.Find(ctx, above.Parent); err != nil {
+			return Session{}, err
+		}
+	}
+	return s, nil
+}
+
+// Hold is what a request holds of its session's budget. A nil one holds nothing.
+type Hold struct {
+	book    *Book
+	session string
+	amount  policy.Micro
+	ended   bool
+}
+
+// Reserve holds an amount of a session's budget, if it has one. The error is ErrOver, a *SpentError, or the store's.
+func (b *Book) Reserve(ctx context.Context, s *Session, amount policy.Micro) (*Hold, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s.Over(b.now()) {
+		return nil, ErrOver
+	}
+	if s.Budget != nil {
+		left, err := b.left(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		if amount > left {
+			return nil, &SpentError{left}
+		}
+	}
+	b.held[s.ID] += amount
+	return &Hold{book: b, session: s.ID, amount: amount}, nil
+}
+
+// Release gives back what is held.
+func (h *Hold) Release() {
+	if h == nil || h.ended {
+		return
+	}
+	h.ended = true
+	h.book.mu.Lock()
+	defer h.book.mu.Unlock()
+	if h.book.held[h.session] -= h.amount; h.book.held[h.session] <= 0 {
+		delete(h.book.held, h.session)
+	}
+}
+
+// Principal is who sends a request with a session's key; ok is false for a key of another kind. The error is ErrUnknown, ErrOver, or the store's.
+func (b *Book) Principal(ctx context.Context, key string) (p policy.Principal, ok bool, err error) {
+	rest, ok := strings.CutPrefix(key, keyPrefix)
+	if !ok {
+		return p, false, nil
+	}
+	id, secret, _ := strings.Cut(rest, "_")
+	if !Is(idPrefix + id) {
+		return p, true, ErrUnknown
+	}
+	s, err := b.Find(ctx, idPrefix+id)
+	if err != nil {
+		return p, true, err
+	}
+	if sum := sha256.Sum256([]byte(secret)); subtle.ConstantTimeCompare(sum[:], s.secret) != 1 {
+		return p, true, ErrUnknown
+	}
+	if s.Over(b.now()) {
+		return p, true, ErrOver
+	}
+	p, valid, err := b.Owner(ctx, s.Account)
+	if err == nil && !valid {
+		err = ErrOver
+	}
+	p.Session = s.ID
+	return p, true, err
+}
+
+// NewCheckpoint is a checkpoint of a state, now.
+func (b *Book) NewCheckpoint(state []byte) Checkpoint {
+	return Checkpoint{ID: newID("chk_"), At: b.now(), Bytes: len(state), State: state}
+}

@@ -1,0 +1,274 @@
+package session
+
+import (
+	"context"
+	"database/sql"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	_ "github.com/mattn/go-sqlite3" // the "sqlite3" driver
+
+	"bardo.money/gateway/policy"
+)
+
+//go:embed schema.sql
+var schema string
+
+const schemaVersion = 1
+
+// SQLite is a store in a file. Safe for concurrent use by one process.
+type SQLite struct {
+	db  *sql.DB
+	now func() time.Time
+}
+
+var _ Store = (*SQLite)(nil)
+
+// OpenSQLite opens a file, and creates it if it does not exist. now may be nil.
+func OpenSQLite(ctx context.Context, path string, now func() time.Time) (*SQLite, error) {
+	if now == nil {
+		now = time.Now
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Close(); err != nil {
+		return nil, err
+	}
+	params := url.Values{"_journal_mode": {"WAL"}, "_synchronous": {"FULL"}, "_busy_timeout": {"5000"}, "_foreign_keys": {"on"}, "_txlock": {"immediate"}}
+	db, err := sql.Open("sqlite3", (&url.URL{Scheme: "file", Path: path, RawQuery: params.Encode()}).String())
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1)
+	s := &SQLite{db: db, now: now}
+	if err := s.prepare(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("sessions: %s: %w", path, err), db.Close())
+	}
+	return s, nil
+}
+
+func (s *SQLite) prepare(ctx context.Context) error {
+	var version int
+	if err := s.db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil || version == schemaVersion {
+		return err
+	}
+	if version > schemaVersion {
+		return fmt.Errorf("it was written by a newer version of this program (%d)", version)
+	}
+	_, err := s.db.ExecContext(ctx, fmt.Sprintf("BEGIN IMMEDIATE;\n%s\nPRAGMA user_version = %d;\nCOMMIT", schema, schemaVersion))
+	return err
+}
+
+// Shut closes the file.
+func (s *SQLite) Shut() error { return s.db.Close() }
+
+// known is the error of a query that found nothing.
+func known(err error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return ErrUnknown
+	}
+	return err
+}
+
+// Create implements Store. What is over for long is deleted first.
+func (s *SQLite) Create(ctx context.Context, n *Session) error {
+	now := s.now()
+	if err := s.tidy(ctx, now); err != nil {
+		return err
+	}
+	var open int
+	err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM session WHERE account = ? AND closed IS NULL AND expires > ?`, n.Account, now.UnixMicro()).Scan(&open)
+	if err != nil {
+		return err
+	}
+	if open >= mostSessions {
+		return fmt.Errorf("%w: a key has at most %d sessions at a time", ErrFull, mostSessions)
+	}
+	models, err := json.Marshal(append([]string{}, n.Models...))
+	if err != nil {
+		return err
+	}
+	var parent, budget any
+	if n.Parent != "" {
+		parent = n.Parent
+	}
+	if n.Budget != nil {
+		budget = int64(*n.Budget)
+	}
+	_, err = s.db.ExecContext(ctx, `INSERT INTO session (id, account, parent, depth, golem, models, budget, at, expires, secret) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		n.ID, n.Account, parent, n.depth, n.Golem, string(models), budget, n.At.UnixMicro(), n.Expires.UnixMicro(), n.secret)
+	return err
+}
+
+// tidy deletes sessions that are over for long and have none below them.
+func (s *SQLite) tidy(ctx context.Context, now time.Time) error {
+	_, err := s.db.ExecContext(ctx, `DELETE FROM session WHERE expires < ? AND NOT EXISTS (SELECT 1 FROM session c WHERE c.parent = session.id)`, now.Add(-remember).UnixMicro())
+	return err
+}
+
+const selectSession = `SELECT id, account, coalesce(parent, ''), depth, golem, models, budget, at, expires, closed IS NOT NULL, secret FROM session `
+
+func scanSession(row interface{ Scan(into ...any) error }) (n Session, err error) {
+	var models string
+	var budget sql.NullInt64
+	var at, expires int64
+	if err := row.Scan(&n.ID, &n.Account, &n.Parent, &n.depth, &n.Golem, &models, &budget, &at, &expires, &n.Closed, &n.secret); err != nil {
+		return n, err
+	}
+	if budget.Valid {
+		n.Budget = new(policy.Micro(budget.Int64))
+	}
+	n.At, n.Expires = time.UnixMicro(at), time.UnixMicro(expires)
+	return n, json.Unmarshal([]byte(models), &n.Models)
+}
+
+// Find implements Store.
+func (s *SQLite) Find(ctx context.Context, id string) (Session, error) {
+	n, err := scanSession(s.db.QueryRowContext(ctx, selectSession+`WHERE id = ?`, id))
+	return n, known(err)
+}
+
+// Children implements Store.
+func (s *SQLite) Children(ctx context.Context, id string) ([]Session, error) {
+	return list(ctx, s, func(rows *sql.Rows) (Session, error) { return scanSession(rows) }, selectSession+`WHERE parent = ? ORDER BY at`, id)
+}
+
+func list[T any](ctx context.Context, s *SQLite, scan func(*sql.Rows) (T, error), query string, args ...any) (all []T, err error) {
+	rows, err := s.db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		v, err := scan(rows)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, v)
+	}
+	return all, rows.Err()
+}
+
+// Close implements Store.
+func (s *SQLite) Close(ctx context.Context, id string) error {
+	_, err := s.db.ExecContext(ctx, `WITH RECURSIVE below (id) AS (SELECT ?2 UNION SELECT s.id FROM session s JOIN below b ON s.parent = b.id)
+UPDATE session SET closed = ?1 WHERE closed IS NULL AND id IN (SELECT id FROM below)`, s.now().UnixMicro(), id)
+	return err
+}
+
+// Spend implements Store.
+func (s *SQLite) Spend(ctx context.Context, id, request string, amount policy.Micro) error {
+	_, err := s.db.ExecContext(ctx, `INSERT INTO spent (session, request, micro) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`, id, request, int64(amount))
+	return err
+}
+
+// Spent implements Store.
+func (s *SQLite) Spent(ctx context.Context, id string) (sum policy.Micro, err error) {
+	err = s.db.QueryRowContext(ctx, `SELECT coalesce(sum(micro), 0) FROM spent WHERE session = ?`, id).Scan(&sum)
+	return sum, err
+}
+
+// AddCheckpoint implements Store.
+func (s *SQLite) AddCheckpoint(ctx context.Context, session string, c *Checkpoint) error {
+	r, err := s.db.ExecContext(ctx, `INSERT INTO checkpoint (session, id, at, state) SELECT ?1, ?2, ?3, ?4 WHERE (SELECT count(*) FROM checkpoint WHERE session = ?1) < ?5`,
+		session, c.ID, c.At.UnixMicro(), c.State, mostCheckpoints)
+	return room(r, err, "a session has at most %d checkpoints", mostCheckpoints)
+}
+
+// room is the error of an insertion that a limit has kept from happening.
+func room(r sql.Result, err error, format string, most int) error {
+	if err != nil {
+		return err
+	}
+	if n, err := r.RowsAffected(); err != nil || n > 0 {
+		return err
+	}
+	return fmt.Errorf("%w: "+format, ErrFull, most)
+}
+
+// Checkpoints implements Store.
+func (s *SQLite) Checkpoints(ctx context.Context, session string) ([]Checkpoint, error) {
+	scan := func(rows *sql.Rows) (c Checkpoint, err error) {
+		var at int64
+		err = rows.Scan(&c.ID, &at, &c.Bytes)
+		c.At = time.UnixMicro(at)
+		return c, err
+	}
+	return list(ctx, s, scan, `SELECT id, at, length(state) FROM checkpoint WHERE session = ? ORDER BY at DESC, id DESC`, session)
+}
+
+// Checkpoint implements Store.
+func (s *SQLite) Checkpoint(ctx context.Context, session, id string) (c Checkpoint, err error) {
+	var at int64
+	err = s.db.QueryRowContext(ctx, `SELECT id, at, state FROM checkpoint WHERE session = ? AND id = ?`, session, id).Scan(&c.ID, &at, &c.State)
+	c.At, c.Bytes = time.UnixMicro(at), len(c.State)
+	return c, known(err)
+}
+
+// Put implements Store.
+func (s *SQLite) Put(ctx context.Context, session, key string, expected int64, value []byte) (version int64, err error) {
+	if expected > 0 {
+		err = s.db.QueryRowContext(ctx, `UPDATE pad SET version = version + 1, value = ? WHERE session = ? AND key = ? AND version = ? RETURNING version`, value, session, key, expected).Scan(&version)
+		return version, conflict(err)
+	}
+	clash := `DO UPDATE SET version = version + 1, value = ?3`
+	if expected == 0 {
+		clash = `DO NOTHING`
+	}
+	err = s.db.QueryRowContext(ctx, `INSERT INTO pad (session, key, version, value) SELECT ?1, ?2, 1, ?3
+WHERE (SELECT count(*) FROM pad WHERE session = ?1) < ?4 OR EXISTS (SELECT 1 FROM pad WHERE session = ?1 AND key = ?2) ON CONFLICT (session, key) `+clash+` RETURNING version`,
+		session, key, value, mostEntries).Scan(&version)
+	if !errors.Is(err, sql.ErrNoRows) {
+		return version, err
+	}
+	if _, err := s.Entry(ctx, session, key); err == nil {
+		return 0, ErrConflict
+	}
+	return 0, fmt.Errorf("%w: a scratchpad has at most %d entries", ErrFull, mostEntries)
+}
+
+// conflict is the error of a change that found another version, or nothing.
+func conflict(err error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return ErrConflict
+	}
+	return err
+}
+
+// Entry implements Store.
+func (s *SQLite) Entry(ctx context.Context, session, key string) (e Entry, err error) {
+	err = s.db.QueryRowContext(ctx, `SELECT key, version, value FROM pad WHERE session = ? AND key = ?`, session, key).Scan(&e.Key, &e.Version, &e.Value)
+	e.Bytes = len(e.Value)
+	return e, known(err)
+}
+
+// Entries implements Store.
+func (s *SQLite) Entries(ctx context.Context, session string) ([]Entry, error) {
+	scan := func(rows *sql.Rows) (e Entry, err error) {
+		err = rows.Scan(&e.Key, &e.Version, &e.Bytes)
+		return e, err
+	}
+	return list(ctx, s, scan, `SELECT key, version, length(value) FROM pad WHERE session = ? ORDER BY key`, session)
+}
+
+// Remove implements Store.
+func (s *SQLite) Remove(ctx context.Context, session, key string, expected int64) error {
+	var version int64
+	query, args := `DELETE FROM pad WHERE session = ? AND key = ?`, []any{session, key}
+	if expected >= 0 {
+		query, args = query+` AND version = ?`, append(args, expected)
+	}
+	err := s.db.QueryRowContext(ctx, strings.TrimSpace(query)+` RETURNING version`, args...).Scan(&version)
+	if expected < 0 {
+		return known(err)
+	}
+	return conflict(err)
+}
