@@ -48,7 +48,8 @@ func view(t *testing.T, found ...policy.Resolution) *request.View {
 		{ID: "direct", Direct: true, ContextEngineering: true, Models: []modelfile.Model{low("own", 1), low("owned", 0.5)}},
 	}
 	rt := &runtime.Config{
-		Resolver: resolve.New(catalog.New(modelfile.File{}), kinds), Keyless: runtime.KeylessDemo, Dialects: map[chat.Dialect]wire.Dialect{chat.OpenAI: openai.Dialect{}},
+		Resolver: resolve.New(catalog.New(modelfile.File{}), kinds), Keyless: runtime.KeylessDemo,
+		Dialects: map[chat.Dialect]wire.Dialect{chat.OpenAI: openai.Dialect{}}, //nolint:exhaustive // side calls are written in this one
 		Providers: map[policy.ProviderID]runtime.Provider{
 			"dear": {Adapter: custom.Adapter{}}, "cheap": {Adapter: custom.Adapter{}}, "quiet": {Adapter: custom.Adapter{}},
 			"byok": {Adapter: custom.Adapter{}, BYOK: true}, "direct": {Adapter: custom.Adapter{}, Direct: true, Engineered: true},

@@ -2,6 +2,7 @@ package compress
 
 import (
 	"cmp"
+	"slices"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/transcript"
@@ -17,7 +18,7 @@ type cut struct{ from, to int }
 func (p *plan) cut() (c cut, ok bool) {
 	t, closed := p.t, closedAt(p.t)
 	newest := newestUser(t)
-	for c.to = lastTurns(t, len(t.Turns)-1, p.keep); c.to > 0 && !(beginsAnswer(t, c.to) && closed[c.to]); {
+	for c.to = lastTurns(t, len(t.Turns)-1, p.keep); c.to > 0 && (!beginsAnswer(t, c.to) || !closed[c.to]); {
 		c.to--
 	}
 	for i := range c.to {
@@ -34,7 +35,7 @@ func (p *plan) cut() (c cut, ok bool) {
 
 // newestUser is the last turn in which the user said something; none if there is none.
 func newestUser(t *transcript.Transcript) int {
-	for i := len(t.Turns) - 1; i >= 0; i-- {
+	for i := range slices.Backward(t.Turns) {
 		for k := t.Turns[i].First; k < t.Turns[i].End; k++ {
 			if t.Texts[k].Kind == transcript.User {
 				return i

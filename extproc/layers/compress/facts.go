@@ -169,7 +169,7 @@ func required(t *transcript.Transcript, c cut, decisions []string) []string {
 	before, later := factsIn(t, c.from, c.to), factsIn(t, c.to, len(t.Turns))
 	need := map[string]bool{}
 	for fact := range before.said {
-		if later.has(fact) && !(trivial(fact) && !later.said[fact]) {
+		if later.has(fact) && (!trivial(fact) || later.said[fact]) {
 			need[fact] = true
 		}
 	}
@@ -200,7 +200,7 @@ func holds(text, fact string) bool {
 		start, end := at+i, at+i+len(fact)
 		before, _ := utf8.DecodeLastRuneInString(text[:start])
 		after, _ := utf8.DecodeRuneInString(text[end:])
-		if !(inWord(before) && inWord(firstRune(fact))) && !inWord(after) {
+		if (!inWord(before) || !inWord(firstRune(fact))) && !inWord(after) {
 			return true
 		}
 		at = start + 1

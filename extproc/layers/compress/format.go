@@ -34,7 +34,7 @@ func compacted(r *result) string {
 }
 
 // control is what moves a terminal's cursor or sets its colours (ECMA-48): a control sequence, or a command to the operating system.
-var control = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)")
+var control = regexp.MustCompile("\x1b\\[[\\x30-\\x3f]*[\\x20-\\x2f]*[\\x40-\\x7e]|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)")
 
 // displayed is what a terminal shows of a result: without colours, and without lines that were written over, as progress bars do; "" if that changes
 // nothing.

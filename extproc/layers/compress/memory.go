@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"hash"
+	"slices"
 	"sync"
 	"time"
 
@@ -147,12 +148,12 @@ func (m *Memory) find(keys []key) *note {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := clock.Now()
-	for i := len(keys) - 1; i >= 0; i-- {
-		n, ok := m.notes.Get(keys[i])
+	for _, k := range slices.Backward(keys) {
+		n, ok := m.notes.Get(k)
 		switch {
 		case !ok:
 		case now.Sub(n.used) > noteLifetime:
-			m.notes.Remove(keys[i])
+			m.notes.Remove(k)
 		default:
 			n.used = now
 			found := *n

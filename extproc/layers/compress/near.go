@@ -147,7 +147,7 @@ func edits(a, b []string) (trace [][]int, ok bool) {
 	for d := 0; d <= nearEdits; d++ {
 		trace = append(trace, slices.Clone(v[nearEdits+1-d-1:nearEdits+1+d+2]))
 		for k := -d; k <= d; k += 2 {
-			x := 0
+			var x int
 			if at := nearEdits + 1 + k; k == -d || k != d && v[at-1] < v[at+1] {
 				x = v[at+1]
 			} else {

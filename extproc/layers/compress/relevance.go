@@ -49,7 +49,7 @@ func turnsOf(t *transcript.Transcript) *said {
 			s.models = append(s.models, i)
 		}
 		for k := turn.First; k < turn.End; k++ {
-			switch t.Texts[k].Kind { //nolint:exhaustive // the others are not asked
+			switch t.Texts[k].Kind {
 			case transcript.User:
 				if n := len(s.users); n == 0 || s.users[n-1] != i {
 					s.users = append(s.users, i)

@@ -215,8 +215,11 @@ func TestD30EnclavesGetWhatWasSent(t *testing.T) {
 		in   policy.Intent
 		want bool
 	}{
-		{policy.Intent{}, true}, {policy.Intent{PrivacyTier: policy.PrivacyNoLog}, true}, {policy.Intent{PrivacyTier: policy.PrivacyTEE}, false},
-		{policy.Intent{PrivacyTier: policy.PrivacyEndToEnd}, false}, {policy.Intent{Require: []policy.Feature{policy.TEEAttested}}, false},
+		{policy.Intent{}, true},
+		{policy.Intent{PrivacyTier: policy.PrivacyNoLog}, true},
+		{policy.Intent{PrivacyTier: policy.PrivacyTEE}, false},
+		{policy.Intent{PrivacyTier: policy.PrivacyEndToEnd}, false},
+		{policy.Intent{Require: []policy.Feature{policy.TEEAttested}}, false},
 	} {
 		x := &pipeline.Exchange{Request: r, Intent: row.in}
 		if got := (compress.Layer{}).Applies(x); got != row.want {

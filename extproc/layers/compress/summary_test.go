@@ -170,7 +170,7 @@ func responsesTurns(turns []map[string]any) (out []any) {
 	return out
 }
 
-var dialects = map[chat.Dialect]wire.Dialect{
+var dialects = map[chat.Dialect]wire.Dialect{ //nolint:exhaustive // the others have no conversation
 	chat.OpenAI: openai.Dialect{}, chat.Anthropic: anthropic.Dialect{}, chat.Gemini: gemini.Dialect{}, chat.Responses: responses.Dialect{},
 }
 
