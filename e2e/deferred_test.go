@@ -639,3 +639,30 @@ func TestR28DreamsOutliveKills(t *testing.T) {
 	}
 	t.Log(strconv.Itoa(len(all)) + " dreams")
 }
+
+// TestR28LayersHaveNoModelCalledForADeferredRequest: they run when it is accepted, planned and answered, and only the answer is billed.
+func TestR28LayersHaveNoModelCalledForADeferredRequest(t *testing.T) {
+	t.Parallel()
+	g, lead, helper := helpers(t, fmt.Sprintf(summaries, "on")+quickBatches)
+	key := g.CreateKey(t, "--name", "k", "--balance-usd", "50")
+	h := history{model: "big", secret: "the blue folder", turns: 14}
+	got := g.Do(t, gateway.Call{Path: "/v1/chat/completions", Key: key.Key, Body: h.body("What is next?"), Header: []string{"X-Bardo-Defer: 24h"}})
+	if got.Status != http.StatusAccepted {
+		t.Fatalf("%d %s", got.Status, got.Body)
+	}
+	var r accepted
+	got.JSON(t, &r)
+	l := &dreamLab{Gateway: g}
+	if got := l.wake(t, r, key.Key); got.Status != http.StatusOK {
+		t.Fatalf("%d %s", got.Status, got.Body)
+	}
+	if a, b := len(lead.Generations()), len(helper.Generations()); a != 1 || b != 0 {
+		t.Fatalf("%d and %d calls", a, b)
+	}
+	if !strings.Contains(string(lead.Generations()[0].Body), "Question number 0") {
+		t.Error("the conversation was not sent as it came")
+	}
+	if rec := l.settled(t, r, key); rec.ProviderCost != "0.0102" {
+		t.Errorf("the record says %+v", rec)
+	}
+}

@@ -26,9 +26,12 @@ type layerCalls exchange
 
 var _ pipeline.SideCaller = (*layerCalls)(nil)
 
-// Offer implements pipeline.SideCaller.
+// Offer implements pipeline.SideCaller. Deferred requests get none: their layers run again for each step, and only the last one is billed.
 func (l *layerCalls) Offer(c *pipeline.SideCall) (o pipeline.SideOffer, ok bool) {
 	x := (*exchange)(l)
+	if x.isDeferred() {
+		return o, false
+	}
 	list := side.Candidates(&x.View, c)
 	if len(list) == 0 {
 		return o, false
@@ -39,6 +42,9 @@ func (l *layerCalls) Offer(c *pipeline.SideCall) (o pipeline.SideOffer, ok bool)
 // Ask implements pipeline.SideCaller.
 func (l *layerCalls) Ask(ctx context.Context, c *pipeline.SideCall) (a pipeline.SideAnswer, err error) {
 	x := (*exchange)(l)
+	if x.isDeferred() {
+		return a, &pipeline.NoSideAnswer{Why: pipeline.SideNoProvider}
+	}
 	list := side.Candidates(&x.View, c)
 	order, done := x.gw.Health.Plan(request.ProvidersOf(list))
 	defer done()

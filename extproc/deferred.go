@@ -39,6 +39,9 @@ type deferral struct {
 	body []byte        // the client's
 }
 
+// isDeferred reports whether the request is answered later, or is such a one that is answered now.
+func (x *exchange) isDeferred() bool { return x.deferral.by > 0 || x.later != nil }
+
 // parseDefer reads X-Bardo-Defer.
 func (x *exchange) parseDefer() error {
 	said := x.Head.Header.Get(headerDefer)
