@@ -36,6 +36,7 @@ type Endpoint struct {
 	Method   string
 	Path     string // a trailing "/" stands for one more segment
 	Suffix   string // what the path ends in, in Google's habit: ":generateContent"
+	Leaf     bool   // what follows Path has no further slash
 	Class    Class
 	Op       chat.Op
 	Local    func(*api.Server, context.Context, *api.Caller) (stream.Reply, error)
@@ -67,8 +68,8 @@ var endpoints = append([]Endpoint{
 	{Method: http.MethodGet, Path: "/v1/usage", Class: Lookup, Local: (*api.Server).Usage},
 	{Method: http.MethodGet, Path: "/v1/requests/", Suffix: "/reasoning", Class: Lookup, Local: (*api.Server).Reasoning},
 	{Method: http.MethodGet, Path: "/v1/requests/", Suffix: "/answer", Class: Lookup, Local: (*api.Server).Answer},
-	{Method: http.MethodGet, Path: "/v1/requests/", Class: Lookup, Local: (*api.Server).Request},
-	{Method: http.MethodDelete, Path: "/v1/requests/", Class: Lookup, Local: (*api.Server).Cancel},
+	{Method: http.MethodGet, Path: "/v1/requests/", Leaf: true, Class: Lookup, Local: (*api.Server).Request},
+	{Method: http.MethodDelete, Path: "/v1/requests/", Leaf: true, Class: Lookup, Local: (*api.Server).Cancel},
 	{Method: http.MethodPost, Path: "/v1/requests/", Suffix: "/feedback", Class: Lookup, Local: (*api.Server).Feedback, MaxBody: api.MaxFeedbackBody},
 	{Method: http.MethodPost, Path: "/v1/sessions", Class: Lookup, Local: (*api.Server).CreateSession, MaxBody: api.MaxSessionBody},
 	{Method: http.MethodPost, Path: "/v1/sessions/", Suffix: "/compact", Class: Generate, Compact: true},
@@ -230,5 +231,5 @@ func (e Endpoint) matches(path string) bool {
 	}
 	rest, ok := strings.CutPrefix(path, e.Path)
 	rest, ends := strings.CutSuffix(rest, e.Suffix)
-	return ok && ends && rest != ""
+	return ok && ends && rest != "" && (!e.Leaf || !strings.Contains(rest, "/"))
 }

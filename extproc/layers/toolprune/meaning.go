@@ -25,7 +25,7 @@ type Embedder interface {
 const (
 	maxVectors    = 4_096
 	meaningTime   = 60 * time.Millisecond // for one request; the vectors that it made are kept for the next one
-	offFor        = time.Minute           // after an error, words decide
+	offFor        = 10 * time.Second      // after an error, words decide
 	maxDefinition = 600                   // bytes of a definition that its vector stands for
 	maxQuestion   = 1_000                 // bytes of the user's text, from its end
 )
