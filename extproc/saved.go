@@ -44,8 +44,13 @@ func (x *exchange) leftOut(list []savings.LeftOut) []savings.LeftOut {
 	return list
 }
 
-// allSaved is what each layer saved on the request, with the spread that the caller pays.
+// allSaved is what each layer saved on the request, less what calls of models cost that it had made, with the spread that the caller pays.
 func (x *exchange) allSaved(by *policy.Resolution) (list []policy.Saving, sum policy.Micro) {
+	for i := range x.bill.Calls() {
+		if c := &x.bill.Calls()[i]; c.Side != "" {
+			x.saved = savings.Spent(x.saved, c.Side, c.Cost)
+		}
+	}
 	if len(x.saved) == 0 {
 		return nil, 0
 	}

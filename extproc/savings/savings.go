@@ -65,6 +65,11 @@ func Round(all []Saved, layer string, prices *policy.Prices, u *chat.Usage, befo
 	return add(all, layer, 0, -prices.Cost(p.input, p.cached, p.write, p.write1h, max(before, 0)))
 }
 
+// Spent adds what a call of another model cost that a layer had made for the request.
+func Spent(all []Saved, layer string, cost policy.Pico) []Saved {
+	return add(all, layer, 0, -max(cost, 0))
+}
+
 func add(all []Saved, layer string, tokens int64, cost policy.Pico) []Saved {
 	for i := range all {
 		if all[i].Layer == layer {

@@ -204,3 +204,14 @@ func TestARewriteNeverAddsToASaving(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatALayerSpentIsTakenOff, even where it saved nothing.
+func TestWhatALayerSpentIsTakenOff(t *testing.T) {
+	all := savings.Spent([]savings.Saved{{Layer: "l5", Tokens: 100, Cost: 70}}, "l5", 90)
+	if got := ofLayer(all, "l5"); got != (savings.Saved{Layer: "l5", Tokens: 100, Cost: -20}) {
+		t.Errorf("%+v", got)
+	}
+	if got := ofLayer(savings.Spent(nil, "l5", 5), "l5"); got.Cost != -5 {
+		t.Errorf("%+v", got)
+	}
+}
