@@ -83,9 +83,15 @@ bench: tools build ## measure the gateway against plain Envoy; ARGS=-quick is sh
 	go test -run '^$$' -bench Route500 -benchmem ./extproc
 	go test -run '^$$' -bench 'Answer|TextWithTags' -benchmem -cpu 1 ./extproc/reasoning
 
-.PHONY: eval-auto
-eval-auto: ## print how well the model auto is chosen for the labelled prompts; ARGS=tuning takes their other half
+.PHONY: eval-auto eval-classifier prototypes
+eval-auto: ## print how well the model auto is chosen for the labelled prompts; ARGS=tuning takes their other half, ARGS=classifier has it judge them
 	go run ./e2e/autoeval/cmd/evalauto $(ARGS)
+
+eval-classifier: models ## print how often the classifier of prompts is right
+	go run ./e2e/classifyeval/cmd/evalclassifier
+
+prototypes: models ## make the classifier's prototypes of policy/classify/prompts.txt
+	go run ./e2e/classifyeval/cmd/evalclassifier prototypes
 
 .PHONY: replay
 replay: build ## replay the recorded conversations of e2e/traces through the layers, and print what they save

@@ -220,7 +220,11 @@ func (g *Gateway) Explain(ask *dryrun.Query) dryrun.Result {
 		done()
 		return order
 	}
-	return dryrun.Run(g.runtime.Load(), ask, plan, g.Health.State)
+	rt := g.runtime.Load()
+	if judges(rt, &ask.Hints, &ask.Facts) {
+		ask.Facts.Reading, ask.Unread = rt.Classifier.Judge(context.Background(), ask.Facts.Text)
+	}
+	return dryrun.Run(rt, ask, plan, g.Health.State)
 }
 
 // headerRoute requests an explanation instead of an answer.

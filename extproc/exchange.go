@@ -19,6 +19,7 @@ import (
 	"bardo.money/gateway/extproc/upload"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/intent"
 )
 
 // exchange is the state of one client request: the view that its steps read, and what each step owns. It belongs to the goroutine that serves its
@@ -54,6 +55,7 @@ type exchange struct {
 	current *answer // the last one that began; nil for none
 
 	task        string            // what the request is for: the agent's tick type or subsystem, else the inferred task
+	reading     *intent.Reading   // of the classifier; nil for none
 	turn        conversation.Turn // of a conversation whose model the gateway chooses
 	profileTold bool              // the event of the profile was emitted
 

@@ -131,6 +131,9 @@ func (x *exchange) admitted(ctx context.Context, d stream.Client, e endpoint.End
 		return err
 	}
 	if x.dry && x.localModel() == nil {
+		if x.mayClassify() {
+			return d.Leave(func() error { return x.explain(d) })
+		}
 		return x.explain(d)
 	}
 	if x.Hints.DailyBudget > 0 || x.Hints.DIEMAvailable || x.MayNameStored() || x.namesSession() { // what was spent, and who owns what is named, is read from the ledger
@@ -167,6 +170,17 @@ func (x *exchange) routeAndCall(ctx context.Context, d stream.Client) error {
 			return x.embed(ctx, d, m)
 		})
 	}
+	if x.mayClassify() {
+		return d.Leave(func() error {
+			x.classify(ctx)
+			return x.decideAndCall(ctx, d)
+		})
+	}
+	return x.decideAndCall(ctx, d)
+}
+
+// decideAndCall finds the candidates, and has the request served.
+func (x *exchange) decideAndCall(ctx context.Context, d stream.Client) error {
 	if err := x.candidates(ctx); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"math/big"
 	"strings"
 )
@@ -24,4 +25,14 @@ func ParseCost(s string) (c Pico, ok bool) {
 	n := new(big.Int).Mul(usd.Num(), picoPerUSD)
 	n.Add(n, usd.Denom()).Sub(n, big.NewInt(1))
 	return Pico(n.Quo(n, usd.Denom()).Int64()), true
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (c *Pico) UnmarshalJSON(b []byte) error {
+	n, ok := ParseCost(string(b))
+	if !ok {
+		return errors.New("expected an amount of dollars")
+	}
+	*c = n
+	return nil
 }

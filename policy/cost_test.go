@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"encoding/json"
 	"testing"
 
 	"bardo.money/gateway/policy"
@@ -40,4 +41,21 @@ func FuzzParseCost(f *testing.F) {
 			t.Errorf("%q is %d, %v", s, c, ok)
 		}
 	})
+}
+
+func TestACostIsReadAsItWasWritten(t *testing.T) {
+	for _, c := range []policy.Pico{0, 1, 13_880_000_000, 1_000_000_000_000, 999_999_999_999_999} {
+		b, err := json.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var again policy.Pico
+		if err := json.Unmarshal(b, &again); err != nil || again != c {
+			t.Errorf("%d became %s, then %d: %v", c, b, again, err)
+		}
+	}
+	var c policy.Pico
+	if err := json.Unmarshal([]byte(`"1"`), &c); err == nil {
+		t.Error("a text is an amount")
+	}
 }

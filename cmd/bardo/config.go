@@ -57,7 +57,8 @@ func configCommand() *cobra.Command {
 // for another machine. `bardo doctor` wants them all.
 func checkFiles(w io.Writer, h home.Dir, name string, cfg *config.Config) (ok bool) {
 	_, err := settings.Catalog(cfg)
-	errs := []error{err}
+	_, badFacts := settings.Facts(cfg)
+	errs := []error{err, badFacts}
 	if cfg.Listen.TLS.Cert != "" {
 		_, _, err := h.Certificate(cfg)
 		errs = append(errs, err)

@@ -215,8 +215,11 @@ func price(to *policy.Resolution) float64 {
 	return (3*float64(to.Prices.Input) + float64(to.Prices.Output)) / 4
 }
 
-// Run chooses for each prompt.
-func Run(s *Setup, prompts []Prompt) ([]Outcome, error) {
+// Judge is a classifier: what it says of the text of a request; nil: nothing.
+type Judge func(text string) *intent.Reading
+
+// Run chooses for each prompt. judge may be nil.
+func Run(s *Setup, prompts []Prompt, judge Judge) ([]Outcome, error) {
 	r, err := s.Resolver()
 	if err != nil {
 		return nil, err
@@ -232,7 +235,7 @@ func Run(s *Setup, prompts []Prompt) ([]Outcome, error) {
 	out := make([]Outcome, len(prompts))
 	for i := range prompts {
 		o := &out[i]
-		if err := o.choose(r, &prompts[i]); err != nil {
+		if err := o.choose(r, &prompts[i], judge); err != nil {
 			return nil, fmt.Errorf("%.60s: %w", prompts[i].Turns[0], err)
 		}
 		o.Price = price(&o.To) / price(&strong[0])
@@ -243,12 +246,15 @@ func Run(s *Setup, prompts []Prompt) ([]Outcome, error) {
 	return out, nil
 }
 
-func (o *Outcome) choose(r *resolve.Resolver, p *Prompt) error {
+func (o *Outcome) choose(r *resolve.Resolver, p *Prompt, judge Judge) error {
 	req, err := openai.Dialect{}.Decode(chat.Generate, nil, "", p.Body())
 	if err != nil {
 		return err
 	}
 	f := hint.Facts(req, int64(req.MaxTokens))
+	if judge != nil {
+		f.Reading = judge(f.Text)
+	}
 	built := intent.Build(&policy.Hints{}, &f, &policy.Principal{}, &intent.Rules{})
 	d := r.Decide(&built.Intent)
 	if d.Err != nil {

@@ -11,7 +11,7 @@ import (
 
 func measured(t *testing.T) []autoeval.Measured {
 	t.Helper()
-	m, err := autoeval.Measure(autoeval.Test)
+	m, err := autoeval.Measure(autoeval.Test, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,15 +15,15 @@ type Measured struct {
 	Of    []Outcome
 }
 
-// Measure runs a half of the labelled set over every setup.
-func Measure(half string) ([]Measured, error) {
+// Measure runs a half of the labelled set over every setup. judge may be nil.
+func Measure(half string, judge Judge) ([]Measured, error) {
 	prompts, err := Prompts(half)
 	if err != nil {
 		return nil, err
 	}
 	out := make([]Measured, len(Setups))
 	for i := range Setups {
-		of, err := Run(&Setups[i], prompts)
+		of, err := Run(&Setups[i], prompts, judge)
 		if err != nil {
 			return nil, err
 		}

@@ -25,6 +25,8 @@ type Query struct {
 	At          time.Time // of schedules
 	ServiceTier string    // the requested tier of service; "" for the default
 
+	Unread string // why the classifier said nothing; "" if it did, or was not asked
+
 	Affinity func(*intent.Built) policy.Kept // the model that served its conversation; may be nil
 
 	Request *chat.Request // nil: only the facts are known
@@ -55,13 +57,34 @@ type Inferred struct {
 	Expected   int64          `json:"expected_output_tokens"`
 	Points     []intent.Point `json:"points"`
 	Stays      string         `json:"stays_at,omitempty"` // the candidate that served the conversation
+	Classifier *Classified    `json:"classifier,omitempty"`
 }
 
-func newInferred(b *intent.Built) *Inferred {
+// Classified is what the classifier says of the task.
+type Classified struct {
+	*intent.Reading
+
+	Silent  string `json:"silent,omitempty"`  // why it says nothing
+	Changed string `json:"changed,omitempty"` // how it changed the quality: easier, more difficult
+}
+
+func newClassified(ask *Query, t *intent.Task) *Classified {
+	if ask.Facts.Reading == nil {
+		if ask.Unread == "" {
+			return nil
+		}
+		return &Classified{Silent: ask.Unread}
+	}
+	r := *ask.Facts.Reading
+	r.DomainMargin, r.IntentMargin, r.Level = round4(r.DomainMargin), round4(r.IntentMargin), round4(r.Level)
+	return &Classified{Reading: &r, Changed: t.Reconsidered}
+}
+
+func newInferred(ask *Query, b *intent.Built) *Inferred {
 	if b.Task.Name == "" {
 		return nil
 	}
-	i := &Inferred{Task: b.Task.Name, Difficulty: round4(b.Task.Difficulty), Quality: b.Quality.String(), Expected: b.Expected, Points: slices.Clone(b.Task.Points())}
+	i := &Inferred{Task: b.Task.Name, Difficulty: round4(b.Task.Difficulty), Quality: b.Quality.String(), Expected: b.Expected, Points: slices.Clone(b.Task.Points()), Classifier: newClassified(ask, &b.Task)}
 	for k := range i.Points {
 		i.Points[k].Worth = round4(i.Points[k].Worth)
 	}
@@ -97,7 +120,7 @@ func Run(rt *runtime.Config, ask *Query, plan func([]policy.ProviderID) []policy
 	d := rt.Resolver.Explain(&built.Intent)
 	e := Result{
 		Pipeline: intent.Pipeline(&built.Intent, ask.Hints.Pipeline, rt.Intents.Pipeline), Why: built.Why, Refused: d.Refused, Warning: hint.Warning(&ask.Hints),
-		Inferred: newInferred(&built), Input: max(ask.Facts.InputTokens, 0), Output: ask.Facts.OutputTokens, serviceTier: ask.ServiceTier,
+		Inferred: newInferred(ask, &built), Input: max(ask.Facts.InputTokens, 0), Output: ask.Facts.OutputTokens, serviceTier: ask.ServiceTier,
 	}
 	if e.Output <= 0 {
 		e.Output = int64(rt.ReserveOutput)

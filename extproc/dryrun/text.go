@@ -182,6 +182,7 @@ func (e *Result) scored() string {
 		points[k] = fmt.Sprintf("%s %+.2f", p.What, p.Worth)
 	}
 	fmt.Fprintf(&b, "difficulty: %s\n", strings.Join(points, ", "))
+	b.WriteString(i.Classifier.line())
 	if i.Stays != "" {
 		fmt.Fprintf(&b, "the conversation is at %s\n", printable(i.Stays))
 	}
@@ -202,6 +203,27 @@ func (e *Result) scored() string {
 	}
 	b.WriteByte('\n')
 	return b.String()
+}
+
+// line is what the classifier says, as text; "" if it was not asked.
+func (c *Classified) line() string {
+	switch {
+	case c == nil:
+		return ""
+	case c.Reading == nil:
+		return "the classifier says nothing: " + c.Silent + "\n"
+	}
+	sure := func(is bool) string {
+		if is {
+			return ""
+		}
+		return " (not sure)"
+	}
+	text := fmt.Sprintf("classifier: domain %s%s, intent %s%s, difficulty %.1f of 3", c.Domain, sure(c.SureOfDomain()), c.Intent, sure(c.SureOfIntent()), c.Level)
+	if c.Changed != "" {
+		text += "; it finds the task " + c.Changed
+	}
+	return text + "\n"
 }
 
 // reasoning is the reasoning in one phrase.

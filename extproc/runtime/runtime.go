@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/classifier"
 	"bardo.money/gateway/extproc/governor"
 	"bardo.money/gateway/extproc/keyring"
 	"bardo.money/gateway/extproc/localembed"
@@ -55,7 +56,8 @@ type Config struct {
 	SearchBudget  policy.Micro // budget for web searches per dream cycle, at provider prices
 	Escalation    Escalation
 	Embeddings    Embeddings
-	Governor      governor.Options // of the settings of layers
+	Classifier    *classifier.Classifier // judges prompts for auto; nil: the rules decide alone
+	Governor      governor.Options       // of the settings of layers
 }
 
 // Embeddings is what makes embeddings where a request does not name a provider's model.

@@ -39,9 +39,11 @@ var soundTree = map[string]string{
 			_ "bardo.money/gateway/extproc/wire/openai/chatcompletion")`,
 	"extproc/wire/embeddings/dialect.go": `package embeddings; import (_ "bardo.money/gateway/extproc/wire/openai"
 			_ "bardo.money/gateway/extproc/wire/openai/chatcompletion")`,
-	"extproc/cache/cache.go":           `package cache`,
-	"extproc/cache/semantic/index.go":  `package semantic; import _ "bardo.money/gateway/extproc/cache"`,
-	"extproc/cache/disk/disk.go":       `package disk; import (_ "bardo.money/gateway/extproc/cache"; _ "bardo.money/gateway/extproc/cache/semantic")`,
+	"extproc/cache/cache.go":          `package cache`,
+	"extproc/cache/semantic/index.go": `package semantic; import _ "bardo.money/gateway/extproc/cache"`,
+	"extproc/cache/disk/disk.go":      `package disk; import (_ "bardo.money/gateway/extproc/cache"; _ "bardo.money/gateway/extproc/cache/semantic")`,
+	"extproc/classifier/classifier.go": `package classifier; import (_ "bardo.money/gateway/models"; _ "bardo.money/gateway/policy/classify"
+			_ "bardo.money/gateway/policy/intent")`,
 	"extproc/localembed/localembed.go": `package localembed; import (_ "bardo.money/gateway/extproc/wire"; _ "bardo.money/gateway/models")`,
 	"extproc/pipeline/pipeline.go": `package pipeline; import (_ "bardo.money/gateway/extproc/cache"; _ "bardo.money/gateway/extproc/keyring"
 			_ "bardo.money/gateway/extproc/transcript")`,
@@ -58,6 +60,7 @@ var soundTree = map[string]string{
 	"policy/quota/quota.go":               `package quota`,
 	"policy/catalog/catalog.go":           `package catalog`,
 	"policy/intent/intent.go":             `package intent`,
+	"policy/classify/classify.go":         `package classify; import _ "bardo.money/gateway/policy/intent"`,
 	"policy/profile/profile.go":           `package profile; import _ "bardo.money/gateway/policy/intent"`,
 	"policy/budget/budget.go":             `package budget; import _ "bardo.money/gateway/policy/intent"`,
 	"policy/schema/schema.go":             `package schema`,

@@ -90,6 +90,7 @@ type Models struct {
 type Routing struct {
 	Strategy     string        `key:"strategy" default:"auto" oneof:"auto ordered score" doc:"How candidates are ordered."`
 	MaxRetries   int           `key:"max_retries" default:"3" min:"0" max:"10" doc:"Maximum number of extra attempts of one request, all providers together."`
+	Classifier   string        `key:"classifier" default:"off" oneof:"off on" doc:"Whether a classifier on this machine judges English prompts for model auto, and corrects the needed quality where it is sure; it needs the model of models.embedding."`
 	PingInterval time.Duration `key:"ping_interval" default:"30s" doc:"Time between two health probes of a provider."`
 	Timeouts     Timeouts      `key:"timeouts" doc:"How long each step of an attempt may take."`
 }
@@ -212,6 +213,8 @@ type Pipeline struct {
 
 	PII PII `key:"pii" doc:"Personal data and secrets in requests."`
 
+	DeFi DeFi `key:"defi" doc:"Facts of tokens and protocols for requests that mention them."`
+
 	Compression Compression `key:"compression" doc:"Shortening the results of tools in long conversations."`
 
 	Tools ToolPruning `key:"tools" doc:"Leaving out tool definitions that a request does not need."`
@@ -236,6 +239,12 @@ type SemanticScope struct {
 	Plans      []string `key:"plans" oneof:"free pro golem" doc:"Plans of keys."`
 	Subsystems []string `key:"subsystems" doc:"Subsystems of agents."`
 	Models     []string `key:"models" doc:"Models, by the names that requests use."`
+}
+
+// DeFi holds the settings of the layer defi.
+type DeFi struct {
+	Facts     string `key:"facts" doc:"File with chains, tokens and protocols, YAML or JSON, which are added to requests that mention them; beside this file, if its path is relative. Without it, nothing is added."`
+	MaxTokens int    `key:"max_tokens" default:"300" min:"50" max:"4000" doc:"Maximum number of tokens that are added to a request, as estimated from their length."`
 }
 
 // PII holds the settings of layer l7.

@@ -26,7 +26,7 @@ func Parse(name string, data []byte, env func(string) (string, bool), kinds ...k
 	cfg := &Config{kinds: kinds, Providers: Providers{Hosts: map[policy.ProviderID]*Host{}}}
 	setDefaults(reflect.ValueOf(cfg).Elem())
 	d.value("", root, reflect.ValueOf(cfg).Elem(), field{})
-	for _, path := range []*string{&cfg.Models.Catalog, &cfg.Models.Dir, &cfg.Models.Runtime} {
+	for _, path := range []*string{&cfg.Models.Catalog, &cfg.Models.Dir, &cfg.Models.Runtime, &cfg.Pipeline.DeFi.Facts} {
 		if *path != "" && !filepath.IsAbs(*path) {
 			*path = filepath.Join(filepath.Dir(name), *path)
 		}

@@ -24,6 +24,7 @@ type Facts struct {
 	// Input of Infer; only set for auto.
 	SystemBytes int
 	Text        string            // the last user message
+	Reading     *Reading          // of a classifier; nil: nothing was asked, or it did not answer in time
 	Earlier     [ReadTurns]string // earlier ones: the first and the last before it
 }
 
@@ -105,6 +106,7 @@ func Build(h *policy.Hints, f *Facts, who *policy.Principal, rules *Rules) Built
 		in.CostSensitivity = CostSensitivity(who.Tier)
 		if auto {
 			b.Task = Infer(f)
+			b.Task.consider(f.Reading, f)
 			in.Quality, in.MaxLatency, in.Expected = b.Task.Quality, b.Task.Latency, b.Task.Output
 			preset, _ := PresetOf(f.Model)
 			preset.apply(in)

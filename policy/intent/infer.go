@@ -14,6 +14,8 @@ type Task struct {
 	Latency    time.Duration // 0: no bound
 	Output     int64         // tokens that its answer usually has
 
+	Reconsidered string // how a classifier finds the task, where that changed the quality: easier, more difficult
+
 	points [maxPoints]Point
 	n      int
 }

@@ -9,6 +9,7 @@ import (
 	"bardo.money/gateway/extproc/layers/affinity"
 	"bardo.money/gateway/extproc/layers/align"
 	"bardo.money/gateway/extproc/layers/compress"
+	"bardo.money/gateway/extproc/layers/defi"
 	"bardo.money/gateway/extproc/layers/hashcache"
 	"bardo.money/gateway/extproc/layers/injection"
 	"bardo.money/gateway/extproc/layers/pii"
@@ -119,6 +120,7 @@ func Layers() run.Layers {
 				Off: cfg.Pipeline.Compression.Mode == "off", Recall: cfg.Pipeline.Compression.Recall == "on", Memory: histories, Keep: cfg.Pipeline.Compression.KeepTurns,
 				Summaries: settings.Summaries(&cfg.Pipeline.Compression),
 			},
+			defi.Layer{Facts: s.Facts, MaxTokens: cfg.Pipeline.DeFi.MaxTokens},
 			align.Layer{Memory: prompts, NoMarks: !cfg.Inference.Caching.AutoCacheControl},
 			affinity.Layer{Memory: warm, Spread: settings.Spread(cfg)},
 		}

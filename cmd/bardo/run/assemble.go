@@ -6,6 +6,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/extproc/attempt"
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/classifier"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/runtime"
@@ -13,6 +14,7 @@ import (
 	"bardo.money/gateway/internal/origin"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/budget"
+	"bardo.money/gateway/policy/classify"
 	"bardo.money/gateway/policy/quota"
 )
 
@@ -25,9 +27,13 @@ func (g *gateway) assemble(cfg *config.Config) (*runtime.Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	services, err := g.services(cfg)
+	if err != nil {
+		return nil, err
+	}
 	rt := &runtime.Config{
 		Providers: map[policy.ProviderID]runtime.Provider{},
-		Pipeline:  pipeline.New(g.parts.Layers(cfg, g.services(cfg))...),
+		Pipeline:  pipeline.New(g.parts.Layers(cfg, services)...),
 		Dialects:  g.parts.Dialects,
 		Profiles:  g.profiles(cfg),
 		Timeouts: runtime.Timeouts{
@@ -45,6 +51,9 @@ func (g *gateway) assemble(cfg *config.Config) (*runtime.Config, error) {
 	rt.Governor = settings.Governor(cfg)
 	rt.DefaultSpread, rt.SpreadPct = cfg.Billing.Spreads()
 	rt.Embeddings = g.embeddings(cfg)
+	if rt.Classifier, err = g.classifier(cfg); err != nil {
+		return nil, err
+	}
 	for _, p := range cfg.Enabled() {
 		a, ok := settings.Adapter(g.parts.Adapters, p.Kind)
 		if !ok {
@@ -87,13 +96,29 @@ func withBatches(p runtime.Provider, form string, pct int) runtime.Provider {
 	return p
 }
 
+// classifier judges prompts; nil if the configuration wants none.
+func (m *localModels) classifier(cfg *config.Config) (*classifier.Classifier, error) {
+	if cfg.Routing.Classifier != "on" {
+		return nil, nil //nolint:nilnil // none is wanted
+	}
+	set, err := classify.Prototypes()
+	if err != nil {
+		return nil, err
+	}
+	return &classifier.Classifier{Embedder: m.usedModels().Embedder(), Set: set}, nil
+}
+
 // services are what the layers of a configuration work with.
-func (g *gateway) services(cfg *config.Config) *Services {
+func (g *gateway) services(cfg *config.Config) (*Services, error) {
+	facts, err := settings.Facts(cfg)
+	if err != nil {
+		return nil, err
+	}
 	m := g.usedModels()
 	return &Services{
 		Answers: g.answers, Questions: g.questions, Meaning: g.meaning,
-		Secret: g.layersSecret(cfg), Embedder: m.Embedder(), Classifier: m.Classifier(), Metrics: g.metrics, Events: &g.events, Second: g.secondOpinion(), Log: g.log,
-	}
+		Secret: g.layersSecret(cfg), Embedder: m.Embedder(), Classifier: m.Classifier(), Facts: facts, Metrics: g.metrics, Events: &g.events, Second: g.secondOpinion(), Log: g.log,
+	}, nil
 }
 
 // structuredOutputs are the rules of answers in a form.

@@ -10,6 +10,7 @@ import (
 	"bardo.money/gateway/extproc/cache/semantic"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/dryrun"
+	"bardo.money/gateway/extproc/layers/defi"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/wire"
@@ -44,6 +45,7 @@ type Services struct {
 	Embedder   models.Embedder   // never nil: without a local model its errors wrap models.ErrOff
 	Classifier models.Classifier // as Embedder
 	Second     models.Classifier // of second opinions about injections; nil for none
+	Facts      *defi.Facts       // the operator's, of the configuration
 	Metrics    *telemetry.Metrics
 	Events     *event.Sink
 	Log        *slog.Logger

@@ -1,0 +1,26 @@
+package settings
+
+import (
+	"fmt"
+	"os"
+
+	"bardo.money/gateway/extproc/layers/defi"
+	"bardo.money/gateway/internal/config"
+)
+
+// Facts are the operator's facts of tokens and protocols; nil if there are none.
+func Facts(cfg *config.Config) (*defi.Facts, error) {
+	path := cfg.Pipeline.DeFi.Facts
+	if path == "" {
+		return nil, nil //nolint:nilnil // none are wanted
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("pipeline.defi.facts: %w", err)
+	}
+	f, err := defi.Parse(b)
+	if err != nil {
+		return nil, fmt.Errorf("pipeline.defi.facts: %s: %w", path, err)
+	}
+	return f, nil
+}
