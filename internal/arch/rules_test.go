@@ -74,6 +74,7 @@ var outside = map[string][]string{
 	"google.golang.org/grpc":                 {"extproc/stream/processor", "xds/...", "envoy"},
 	"github.com/envoyproxy/go-control-plane": {"extproc/stream/processor", "xds/...", "envoy"},
 	"github.com/yalue/onnxruntime_go":        {"models/onnx"},
+	"cel.dev/cel-go":                         {"internal/rule"},
 }
 
 // unreachable lists packages that a program must not contain.

@@ -1,0 +1,106 @@
+package rule
+
+import (
+	"errors"
+	"strings"
+
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// Limits of arguments that are looked at.
+const (
+	MaxArgs  = 1 << 20 // bytes
+	maxDepth = 64
+)
+
+// Errors of arguments. None quotes them.
+var (
+	ErrTooLong  = errors.New("the arguments are too long to be looked at")
+	errNoObject = errors.New("the arguments are no JSON object")
+	errTwice    = errors.New("the arguments have a member twice, or in another case")
+	errDepth    = errors.New("the arguments are nested too deeply")
+	errNumber   = errors.New("the arguments have a number that cannot be read")
+)
+
+// Args reads the arguments of a call: a JSON object, as maps, lists, strings, bools, nil and float64. Nothing at all is an object without members. What
+// readers of JSON understand in different ways is an error: a member that comes twice, or again in another case (D-85).
+func Args(b []byte) (map[string]any, error) {
+	if len(b) > MaxArgs {
+		return nil, ErrTooLong
+	}
+	if len(strings.TrimSpace(string(b))) == 0 {
+		return map[string]any{}, nil
+	}
+	v, err := jsonx.Parse(b)
+	if err != nil || v.Kind() != jsonx.Object {
+		return nil, errNoObject
+	}
+	return object(v, 0)
+}
+
+// TextArgs are the arguments of a tool that takes a text.
+func TextArgs(text []byte) (map[string]any, error) {
+	if len(text) > MaxArgs {
+		return nil, ErrTooLong
+	}
+	return map[string]any{"input": string(text)}, nil
+}
+
+func object(v jsonx.Value, depth int) (map[string]any, error) {
+	if depth == maxDepth {
+		return nil, errDepth
+	}
+	out, folded := map[string]any{}, map[string]bool{}
+	for key, m := range v.Members {
+		name := string(key)
+		fold := strings.ToLower(name)
+		if folded[fold] {
+			return nil, errTwice
+		}
+		folded[fold] = true
+		value, err := anyValue(m, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		out[name] = value
+	}
+	return out, nil
+}
+
+func list(v jsonx.Value, depth int) ([]any, error) {
+	if depth == maxDepth {
+		return nil, errDepth
+	}
+	out := []any{}
+	for _, e := range v.Each {
+		value, err := anyValue(e, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, value)
+	}
+	return out, nil
+}
+
+func anyValue(v jsonx.Value, depth int) (any, error) {
+	switch v.Kind() {
+	case jsonx.Object:
+		return object(v, depth)
+	case jsonx.Array:
+		return list(v, depth)
+	case jsonx.String:
+		s, _ := v.Str()
+		return s, nil
+	case jsonx.Number:
+		f, ok := v.Float()
+		if !ok {
+			return nil, errNumber
+		}
+		return f, nil
+	case jsonx.Bool:
+		b, _ := v.Bool()
+		return b, nil
+	case jsonx.Null, jsonx.Invalid:
+	}
+	return nil, nil //nolint:nilnil // JSON's null
+}

@@ -1,0 +1,156 @@
+package rule_test
+
+import (
+	"strings"
+	"testing"
+
+	"bardo.money/gateway/internal/rule"
+)
+
+func TestAStarStandsForAnyText(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		pattern, name string
+		want          bool
+	}{
+		{"get_price", "get_price", true},
+		{"get_price", "get_prices", false},
+		{"get_price", "Get_price", false},
+		{"get_*", "get_", true},
+		{"get_*", "xget_a", false},
+		{"*transfer*", "mcp__wallet/transfer_all", true},
+		{"*transfer*", "trans_fer", false},
+		{"a*b*c", "a.b.b.c", true},
+		{"a*b*c", "a.c.b", false},
+		{"ab*ba", "aba", false},
+		{"*", "", true},
+		{"", "", true},
+		{"", "a", false},
+		{"[a-z]*", "b", false},
+		{"**", "x", true},
+	} {
+		if got := (rule.Names{row.pattern}).Match(row.name); got != row.want {
+			t.Errorf("%q matches %q: %v", row.pattern, row.name, got)
+		}
+	}
+	if (rule.Names{}).Match("x") || !(rule.Names{"a", "b*"}).Match("bc") {
+		t.Error("a list is not any of its patterns")
+	}
+}
+
+func TestConditionsDecideOnArguments(t *testing.T) {
+	t.Parallel()
+	v := rule.Vars{Tool: "transfer", Subsystem: "risk", Key: "key_1", Regime: "crisis", Phase: "stable", Vitality: 0.4}
+	for _, row := range []struct {
+		condition, args string
+		want            bool
+		fails           bool
+	}{
+		{"args.amount_usd <= 500.0", `{"amount_usd":500}`, true, false},
+		{"args.amount_usd <= 500", `{"amount_usd":500.01}`, false, false},
+		{"args.amount_usd <= 500.0", `{}`, false, true},
+		{"!has(args.amount_usd) || args.amount_usd <= 500.0", ``, true, false},
+		{"args.amount_usd <= 500.0", `{"amount_usd":"1"}`, false, true},
+		{"args.to in ['0xa','0xb']", `{"to":"0xb"}`, true, false},
+		{"args.legs.all(l, l.size < 3)", `{"legs":[{"size":1},{"size":3}]}`, false, false},
+		{"tool == 'transfer' && subsystem == 'risk' && key.startsWith('key_') && regime != 'calm' && phase == 'stable'", `{}`, true, false},
+		{"vitality > 0.5 || tool.matches('^get_')", `{}`, false, false},
+		{"args.note.contains('x')", `{"note":null}`, false, true},
+		{"[0,1,2,3,4,5,6,7,8,9].all(a, [0,1,2,3,4,5,6,7,8,9].all(b, [0,1,2,3,4,5,6,7,8,9].all(c, [0,1,2,3,4,5,6,7,8,9].all(d, [0,1,2,3,4,5,6,7,8,9].all(e, true)))))", `{}`, false, true},
+	} {
+		c, err := rule.ParseCondition(row.condition)
+		if err != nil {
+			t.Errorf("%s: %v", row.condition, err)
+			continue
+		}
+		own := v
+		if own.Args, err = rule.Args([]byte(row.args)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := c.Holds(&own); got != row.want || (err != nil) != row.fails {
+			t.Errorf("%s of %s: %v, %v", row.condition, row.args, got, err)
+		}
+	}
+}
+
+func TestBadConditionsAreExplainedInOneLine(t *testing.T) {
+	t.Parallel()
+	for condition, want := range map[string]string{
+		"args.amount_usd <=":       "line 1, column",
+		"amount <= 5":              "undeclared reference to 'amount'",
+		"args.amount_usd":          "not true or false",
+		"tool == 5":                "no matching overload",
+		strings.Repeat("a", 5000):  "longer than 4096 bytes",
+		"":                         "line 1, column",
+		"tool == 'a' ||\n  regime": "line 2, column 3: expected type",
+	} {
+		_, err := rule.ParseCondition(condition)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%.40q: %v, want %q", condition, err, want)
+		}
+	}
+}
+
+func TestD85ArgumentsThatReadersUnderstandDifferentlyAreErrors(t *testing.T) {
+	t.Parallel()
+	for args, ok := range map[string]bool{
+		`{"a":1,"b":[{"c":null}]}`: true,
+		` `:                        true,
+		`{"a":1,"a":2}`:            false,
+		`{"a":1,"\u0061":2}`:       false,
+		`{"amount":1,"Amount":2}`:  false,
+		`{"x":[{"b":1,"B":2}]}`:    false,
+		`[1]`:                      false,
+		`{"a":1}{"a":2}`:           false,
+		`{"a":`:                    false,
+		`{"a":1e999}`:              false,
+		strings.Repeat(`{"a":`, 70) + "1" + strings.Repeat("}", 70): false,
+		`{"a":"` + strings.Repeat("x", rule.MaxArgs) + `"}`:         false,
+	} {
+		if _, err := rule.Args([]byte(args)); (err == nil) != ok {
+			t.Errorf("%.60s: %v", args, err)
+		}
+	}
+	if got, err := rule.TextArgs([]byte("ls")); err != nil || got["input"] != "ls" {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+func TestAnOperatorsSchemaDecides(t *testing.T) {
+	t.Parallel()
+	s, err := rule.ParseSchema(`{"type":"object","properties":{"to":{"type":"string","pattern":"^0x[0-9a-f]+$"},"n":{"type":"integer","maximum":3}},"required":["to"],"additionalProperties":false}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]bool{
+		`{"to":"0xab","n":3}`: true, `{"to":"0xab"}`: true, `{"to":"x"}`: false, `{"n":1}`: false, `{"to":"0xa","n":4}`: false, `{"to":"0xa","m":1}`: false, `{"to":"0xa","n":1.5}`: false,
+	} {
+		m, err := rule.Args([]byte(args))
+		if err != nil || s.Allows(m) != want {
+			t.Errorf("%s: %v, %v", args, s.Allows(m), err)
+		}
+	}
+	for text, want := range map[string]string{
+		`{"type":`: "not JSON", `[]`: "not a JSON object", `{"type":"thing"}`: "at '/type': value must be one of", `{"$ref":"https://example.org/x"}`: "other schemas are not loaded", strings.Repeat(" ", 70<<10): "longer than",
+	} {
+		if _, err := rule.ParseSchema(text); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%.40q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// FuzzArgs: whatever the arguments are, they are read or an error.
+func FuzzArgs(f *testing.F) {
+	f.Add([]byte(`{"a":[1,{"b":"c"}],"d":null}`))
+	c, err := rule.ParseCondition("args.a > 1 || has(args.b.c)")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(_ *testing.T, b []byte) {
+		args, err := rule.Args(b)
+		if err != nil {
+			return
+		}
+		_, _ = c.Holds(&rule.Vars{Args: args})
+	})
+}
