@@ -33,6 +33,7 @@ type answer struct {
 	out     []byte // encoded, not sent yet
 	end     []byte // the terminator (stream) or the whole body (JSON), once the answer is complete
 	content bool   // a part of the answer came
+	passed  bool   // a part of it came through the layers
 	failed  *chat.ProviderError
 	broken  error // a layer failed on it
 	ended   bool
@@ -63,6 +64,9 @@ type heldBack struct {
 // feed decodes a piece of the body. Afterwards exactly one holds: the answer continues, it failed, a layer failed on it, or it ended.
 func (a *answer) feed(ctx context.Context, chunk []byte, end bool) {
 	events := a.dec.Decode(chunk, end)
+	if a.x.MayChange {
+		chat.MarkCalls(events)
+	}
 	for i := range events {
 		if a.over() {
 			return
@@ -141,8 +145,11 @@ func (a *answer) release(ctx context.Context, events []chat.Event) {
 
 func (a *answer) over() bool { return a.failed != nil || a.broken != nil || a.ended }
 
-// pass shows an event to the layers that watch the answer, and encodes what they return.
+// pass shows an event to the layers that watch the answer, and encodes what they return. What it takes is noted before: layers may keep back what is billed.
 func (a *answer) pass(ctx context.Context, ev *chat.Event) {
+	if ev.Kind != chat.Error && ev.Kind != chat.End {
+		a.note(ev)
+	}
 	if !a.x.Watched() {
 		a.take(ev)
 		return
@@ -192,8 +199,7 @@ func (a *answer) take(ev *chat.Event) {
 		return
 	default:
 	}
-	a.note(ev)
-	a.content = a.content || ev.Kind.IsContent()
+	a.content, a.passed = a.content || ev.Kind.IsContent(), a.passed || ev.Kind.IsContent()
 	if a.present(ev) {
 		a.out = a.enc.Append(a.out, ev)
 	}
@@ -238,7 +244,7 @@ func (x *exchange) newAnswer(t *attempt.Attempt, status int, h header.List) *ans
 	if status/100 == 2 && t.Plan != nil {
 		a.form, a.holds = &review.Transcript{Plan: t.Plan}, x.review.HoldsBack(t.Plan)
 	}
-	a.holds = a.holds || status/100 == 2 && x.review.MayReplaceAnswer()
+	a.holds = a.holds || status/100 == 2 && (x.review.MayReplaceAnswer() || x.WholeAnswer)
 	if status/100 == 2 {
 		x.answersCalls(a)
 	}
@@ -254,7 +260,7 @@ func newEncoder(v *request.View, by policy.Resolution, dialect chat.Dialect) wir
 	}
 	return v.Dialect.NewEncoder(wire.Options{
 		Same: same, Stream: v.Request.Stream, Model: model, RequestID: v.ID,
-		ShowUsage: v.Request.StreamUsage, Created: v.Started.Unix(), Request: cmp.Or(v.Asked, v.Request),
+		ShowUsage: v.Request.StreamUsage, Created: v.Started.Unix(), MayChange: v.MayChange, Request: cmp.Or(v.Asked, v.Request),
 	})
 }
 

@@ -47,6 +47,9 @@ func (s *drivenStream) run(ctx context.Context) error {
 		if err != nil || f == nil {
 			return err
 		}
+		if r := refusalOf(f); r != nil {
+			return s.refuseAnswer(ctx, x.current, r)
+		}
 		if f.Kind == upstream.WrongForm { // not a failed attempt: the model is told what is wrong with its answer
 			continue
 		}
@@ -118,7 +121,7 @@ func (s *drivenStream) deliver(ctx context.Context, a *answer) (done bool, err e
 	if a.whole() {
 		return a.ended, s.sendProgress(a)
 	}
-	if !a.content || !a.sends() {
+	if !a.content || !a.sends() || !s.content && a.x.Holding && !a.passed {
 		return a.asksAgain(), nil
 	}
 	if err := s.sendReady(a); err != nil || !a.ended || a.asksAgain() {

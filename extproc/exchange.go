@@ -83,7 +83,8 @@ func newID(now time.Time) string {
 var idEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
 
 // driven reports whether the request takes the driven path: streams need heartbeats, an error event, and failover until their first content;
-// answers with a schema may need a validation retry, and those with calls of layers' tools another round.
+// answers with a schema may need a validation retry, those with calls of layers' tools another round, and a
+// layer may have to see the whole answer first.
 func (x *exchange) driven() bool {
-	return x.Request.Op == chat.Generate && (x.Request.Stream || x.later != nil || x.review.Schema != nil || x.review.MayReplaceAnswer() || x.Rounds() > 0)
+	return x.Request.Op == chat.Generate && (x.Request.Stream || x.later != nil || x.review.Schema != nil || x.review.MayReplaceAnswer() || x.WholeAnswer || x.Rounds() > 0)
 }

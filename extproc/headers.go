@@ -205,6 +205,12 @@ func (s *summary) comment() []byte {
 	if word := s.x.escalatedStatus(); word != "" {
 		b = jsonx.AppendString(append(b, `,"escalated":`...), word)
 	}
+	if word := policy.Summary(s.x.Tags, policy.ByFirewall); word != "" {
+		b = jsonx.AppendString(append(b, `,"firewall":`...), word)
+	}
+	if word := policy.Summary(s.x.Tags, policy.ByGuardrail); word != "" {
+		b = jsonx.AppendString(append(b, `,"guardrails":`...), word)
+	}
 	return append(b, '}')
 }
 

@@ -224,6 +224,8 @@ func (n *nativeAnswer) take(ctx context.Context, p stream.Piece) (done bool, err
 	switch {
 	case n.head.Status/100 != 2:
 		return n.errorBody(ctx, p)
+	case n.a.refusal() != nil:
+		return true, n.client.Leave(func() error { return n.refuseAnswer(ctx, n.a, n.a.refusal()) })
 	case n.a.failed != nil || n.a.broken != nil:
 		return true, n.fail(ctx)
 	case !n.a.ended:
@@ -410,6 +412,9 @@ func (n *nativeAnswer) callAmended(client context.Context, to policy.Resolution)
 		if f == nil {
 			n.a, n.to = a, *next
 			return n.whole(client)
+		}
+		if r := refusalOf(f); r != nil {
+			return n.refuseAnswer(client, a, r)
 		}
 		x.failed(*next, f)
 		again, ok := x.amend(*next, f)

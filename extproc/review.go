@@ -260,7 +260,7 @@ func (x *exchange) checkHeaders(h header.List) header.List {
 	if word := x.escalatedStatus(); word != "" {
 		h = append(h, header.Field{Name: review.HeaderEscalated, Value: word})
 	}
-	return h
+	return x.ruleHeaders(h)
 }
 
 // verify compares a good answer with that of a second model of another family, called at the same time, and returns the stricter one; nil when
@@ -363,6 +363,9 @@ func (s *drivenStream) escalateInvalid(ctx context.Context, a *answer) (ok bool,
 		return false, err
 	}
 	b.release(ctx, x.visibleEvents(b, j))
+	if r := b.refusal(); r != nil {
+		return true, s.refuseAnswer(ctx, b, r)
+	}
 	if b.failure() != nil {
 		return false, nil
 	}

@@ -27,13 +27,15 @@ func (x *exchange) candidates(ctx context.Context) error {
 	if err := x.keepToBudget(ctx); err != nil {
 		return err
 	}
-	return x.decide(ctx)
+	if err := x.decide(ctx); err != nil {
+		return err
+	}
+	x.ProtectOnly = x.SkipsLayers() || x.Verbatim()
+	return nil
 }
 
 // layersWait reports whether a layer may wait for something else than the client.
-func (x *exchange) layersWait() bool {
-	return !x.SkipsLayers() && !x.Verbatim() && x.Config.Pipeline.Waits(&x.Exchange)
-}
+func (x *exchange) layersWait() bool { return x.Config.Pipeline.Waits(&x.Exchange) }
 
 // prepare runs the layers, and orders the candidates. A request that needs a call of its own then has to be paid for (payAndCall); a coalesced one
 // waits without a reservation, and a stored answer needs none.
@@ -62,11 +64,10 @@ func (x *exchange) prepare(ctx context.Context) error {
 func (x *exchange) runLayers(ctx context.Context) error {
 	x.Current, x.Asked = x.offers, x.Request
 	x.Market = x.gw.Answers.Enter(x.Principal.Account, x.Hints.GolemID, x.Hints.Regime)
-	if x.SkipsLayers() || x.Verbatim() {
-		return nil
+	x.NoRounds = x.ProtectOnly || !x.mayCall()
+	if !x.ProtectOnly {
+		x.govern()
 	}
-	x.NoRounds = !x.mayCall()
-	x.govern()
 	if err := x.Config.Pipeline.Request(ctx, &x.Exchange); err != nil {
 		return err
 	}

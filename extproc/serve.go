@@ -375,7 +375,7 @@ func (x *exchange) errorReply(f *fault.Fault) stream.Reply {
 	if n := len(x.trace.Attempts); n > 0 {
 		h = append(h, header.Field{Name: "x-bardo-attempts", Value: strconv.Itoa(n)})
 	}
-	h = x.Announced(x.refusalHeaders(h, f))
+	h = x.ruleHeaders(x.Announced(x.refusalHeaders(h, f)))
 	body := x.Dialect.Error(f, x.ID)
 	if c, ok := errors.AsType[*meter.Challenge](f); ok {
 		if h = append(h, c.Header...); c.Body != nil {

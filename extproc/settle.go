@@ -50,7 +50,7 @@ func (x *exchange) settle(ctx context.Context, a *answer, outcome string) (*summ
 	if outcome == record.OK {
 		s.Savings, s.Saved = x.allSaved(&s.By)
 	}
-	if outcome == record.OK || outcome == record.Invalid || outcome == record.Cancelled && a != nil && a.content {
+	if outcome == record.OK || outcome == record.Invalid || outcome == record.Refused || outcome == record.Cancelled && a != nil && a.content {
 		x.served(a, outcome)
 	}
 	if err := s.book(ctx, &total); err != nil {
@@ -89,7 +89,7 @@ func (x *exchange) stores(a *answer) bool {
 // billLastCall bills the call that the request ends with.
 func (x *exchange) billLastCall(a *answer, outcome string) {
 	switch {
-	case a != nil && !a.counted && (outcome == record.OK || outcome == record.Invalid):
+	case a != nil && !a.counted && (outcome == record.OK || outcome == record.Invalid || outcome == record.Refused):
 		x.billAnswer(a, a.total())
 	case outcome == record.Cut || outcome == record.Cancelled || outcome == record.Disconnected:
 		x.interrupt(a)
@@ -261,6 +261,7 @@ func (x *exchange) count() {
 	for i := range x.Log {
 		x.gw.Metrics.LayerDone(x.Log[i].Layer, x.Log[i].Took)
 	}
+	x.tellDecisions()
 	t.Count(x.gw.Metrics, &r)
 	x.governed()
 	if t.Cache == record.CacheMiss {
@@ -404,6 +405,7 @@ func (s *summary) record() []byte {
 		Degraded: x.degraded(s.By), ServiceTier: s.tier(), SpreadPct: x.SpreadAt(s.By.Provider),
 		Schema: x.schemaStatus(&s.By), Verification: x.review.VerificationRecord(), Escalation: x.review.EscalationRecord(), Pipeline: x.pipelineLog(),
 		SideCalls: x.sideRecord(),
+		Decisions: x.Tags,
 	}
 	r.CacheEntry = x.cacheEntry()
 	x.trace.Fill(&r, x.Started)

@@ -166,6 +166,9 @@ func (s *drivenStream) useVerifierAnswer(ctx context.Context) (ok bool, err erro
 	x.replaceAnswer(nil, b, j)
 	x.review.EmitVerified(&b.res)
 	b.release(ctx, x.visibleEvents(b, j))
+	if r := b.refusal(); r != nil {
+		return true, s.refuseAnswer(ctx, b, r)
+	}
 	if b.failure() != nil {
 		return false, nil
 	}

@@ -299,9 +299,11 @@ func (x *exchange) storedAnswer() *replay.Answer {
 
 // play streams the stored answer.
 func (s *drivenStream) play(ctx context.Context, a *answer) (err error) {
-	s.content = true
-	if err := s.start(a.res); err != nil {
-		return err
+	if !s.x.WholeAnswer { // a layer may refuse it: until then nothing is sent
+		s.content = true
+		if err := s.start(a.res); err != nil {
+			return err
+		}
 	}
 	stored := s.x.storedAnswer()
 	p := stored.NewPacer()
@@ -324,7 +326,7 @@ func (s *drivenStream) play(ctx context.Context, a *answer) (err error) {
 	if err := a.incomplete(); err != nil {
 		return s.fail(fault.From(err))
 	}
-	if err := s.flush(a); err != nil {
+	if err := s.sendReady(a); err != nil {
 		return err
 	}
 	return s.finish(ctx, a)

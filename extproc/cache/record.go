@@ -25,6 +25,8 @@ const (
 	hasReason
 	hasUsage
 	hasCites
+	hasFrame1 // the two bits of Frame
+	hasFrame2
 )
 
 // minSharedText is the shortest text in bytes that is stored as a reference into the raw bytes.
@@ -56,7 +58,8 @@ func (r *recorder) add(ev *chat.Event) {
 	fields := flag(ev.Tail, hasTail) | flag(ev.Redundant, hasSaid) | flag(ev.UsageChunk, hasUsageChunk) | flag(ev.Raw != nil, hasRaw) |
 		flag(ev.Index != 0 || ev.Choice != 0, hasPlace) | flag(len(ev.Text) > 0 && at < 0, hasText) | flag(at >= 0, hasTextInRaw) |
 		flag(ev.ID != "" || ev.Model != "", hasNames) | flag(ev.Tool != chat.ToolCall{}, hasTool) |
-		flag(ev.Reason != "", hasReason) | flag(ev.Usage != chat.Usage{}, hasUsage) | flag(len(ev.Cites) > 0, hasCites)
+		flag(ev.Reason != "", hasReason) | flag(ev.Usage != chat.Usage{}, hasUsage) | flag(len(ev.Cites) > 0, hasCites) |
+		flag(ev.Frame&1 != 0, hasFrame1) | flag(ev.Frame&2 != 0, hasFrame2)
 	w := writer{b: append(r.b, byte(ev.Kind))}
 	w.uint(fields)
 	if fields&hasRaw != 0 {
@@ -153,6 +156,7 @@ func (r *reader) next(ev *chat.Event) bool {
 	r.b = r.b[1:]
 	fields := r.uint()
 	ev.Tail, ev.Redundant, ev.UsageChunk = fields&hasTail != 0, fields&hasSaid != 0, fields&hasUsageChunk != 0
+	ev.Frame = chat.FramePart(fields / hasFrame1 & 3)
 	if fields&hasRaw != 0 {
 		r.raw = r.bytes()
 		ev.Raw, ev.ModelSpan = r.raw, chat.Span{Start: r.int(), End: r.int()}

@@ -64,6 +64,8 @@ type Event struct {
 	Err       *ProviderError
 	Cites     []Citation // of an Extra: the citations in its Text, for other formats
 
+	Frame FramePart // what MarkCalls says of its frame
+
 	Raw        []byte
 	ModelSpan  Span // position of the model's name in Raw (with its quotes); zero if there is none
 	UsageChunk bool // Raw is OpenAI's usage chunk, which is only sent to clients that requested it

@@ -20,7 +20,7 @@ func (w *Rewriter) Add() *Event { return Add(&w.Events) }
 func (w *Rewriter) Copy(ev *Event) *Event {
 	w.Events = append(w.Events, *ev)
 	e := &w.Events[len(w.Events)-1]
-	e.Raw, e.Tail, e.ModelSpan, e.UsageChunk = nil, false, Span{}, false
+	e.Raw, e.Tail, e.ModelSpan, e.UsageChunk, e.Frame = nil, false, Span{}, false, NoCalls
 	return e
 }
 

@@ -40,6 +40,12 @@ type Exchange struct {
 	Log        []Entry
 	Knobs      policy.Knobs // settings of layers for this request, by the governor
 	Side       SideCaller   // nil: layers cannot make calls
+	Tags       []policy.Tag // decisions of the operator's rules, at most policy.MaxTags
+
+	ProtectOnly bool // only layers that protect run: the user's own key pays, or the body is sent as it is
+	WholeAnswer bool // a layer needs the whole answer before the client gets any of it
+	Holding     bool // a layer keeps back events that it has seen
+	MayChange   bool // a layer may change the rest of an answer whose beginning the client has
 
 	NoRounds   bool // calls of layers' own tools cannot be answered: see MayCall
 	callers    []caller
@@ -121,6 +127,11 @@ type Stepped interface {
 	WithoutStep(name string) Layer
 }
 
+// Protecting is implemented by layers that run for every request, also for those that the others do not see (Exchange.ProtectOnly).
+type Protecting interface {
+	Protects()
+}
+
 // Finisher is implemented by layers that need to know which provider and key gave a complete answer. Finish is not called for stored answers
 // and must not block.
 type Finisher interface {
@@ -200,6 +211,20 @@ func (x *Exchange) Replay(e *cache.Entry) {
 	}
 }
 
+// Tag adds a decision of the operator's rules. Those beyond the most that a record has are left out.
+func (x *Exchange) Tag(t policy.Tag) {
+	if len(x.Tags) < policy.MaxTags {
+		x.Tags = append(x.Tags, t)
+	}
+}
+
+// Untag removes the decisions of a layer about an answer: another attempt's begins.
+func (x *Exchange) Untag(by string) {
+	x.Tags = slices.DeleteFunc(x.Tags, func(t policy.Tag) bool {
+		return t.By == by && (t.Stage == policy.StageCall || t.Stage == policy.StageResponse)
+	})
+}
+
 // Watched reports whether any layer processes the answer.
 func (x *Exchange) Watched() bool { return len(x.watchers) > 0 }
 
@@ -212,7 +237,7 @@ func New(layers ...Layer) *Pipeline { return &Pipeline{layers: layers} }
 // Request runs the layers until one answers or returns an error.
 func (p *Pipeline) Request(ctx context.Context, x *Exchange) error {
 	for _, l := range p.layers {
-		if s, ok := l.(Selective); !runs(x.Profile, l) || ok && !s.Applies(x) {
+		if s, ok := l.(Selective); !runs(x, l) || ok && !s.Applies(x) {
 			continue
 		}
 		started, entries, tokens := time.Now(), len(x.Log), x.inputTokens()
@@ -256,7 +281,7 @@ func (x *Exchange) inputTokens() int64 {
 func (p *Pipeline) Waits(x *Exchange) bool {
 	return slices.ContainsFunc(p.layers, func(l Layer) bool {
 		w, ok := l.(Waiting)
-		return ok && runs(x.Profile, l) && w.Waits(x)
+		return ok && runs(x, l) && w.Waits(x)
 	})
 }
 

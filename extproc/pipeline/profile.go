@@ -10,12 +10,17 @@ const (
 	ProfileFull     = "full"
 )
 
-// runs reports whether a profile runs a layer. An unknown profile, as the empty one, runs all, so that a typo does not disable a protective
+// runs reports whether an exchange's profile runs a layer. An unknown profile, as the empty one, runs all, so that a typo does not disable a protective
 // layer.
-func runs(profile string, l Layer) bool {
-	switch profile {
+func runs(x *Exchange, l Layer) bool {
+	if x.ProtectOnly {
+		if _, ok := l.(Protecting); !ok {
+			return false
+		}
+	}
+	switch x.Profile {
 	case ProfileMinimal, ProfileFast, ProfileStandard:
-		return slices.Contains(l.Profiles(), profile)
+		return slices.Contains(l.Profiles(), x.Profile)
 	}
 	return true
 }

@@ -19,6 +19,7 @@ const (
 	Cut          = "cut"       // the provider's answer was truncated after the first content
 	Cancelled    = "cancelled" // the client disconnected after the first content
 	Invalid      = "invalid"   // no answer followed the requested schema
+	Refused      = "refused"   // the operator's rules did not let the answer pass
 	Failed       = "failed"    // the client got an error and nothing else
 	Disconnected = "left"      // the client disconnected before the first content
 )

@@ -25,6 +25,9 @@ func (r *Request) JSON() ([]byte, error) {
 	if r.Escalation != nil {
 		w.rare("escalation", r.Escalation)
 	}
+	if len(r.Decisions) > 0 {
+		w.rare("decisions", r.Decisions)
+	}
 	w.text("cache", r.Cache, false)
 	w.text("cache_entry", r.CacheEntry, true)
 	if r.Similarity != 0 {

@@ -54,7 +54,7 @@ func (a *Answer) Events(yield func(ev *chat.Event, step bool) bool) {
 			}
 			continue
 		}
-		ev.Raw, ev.Tail = nil, false
+		ev.Raw, ev.Tail, ev.Frame = nil, false, chat.NoCalls
 		if !a.inPieces(ev, yield) {
 			return
 		}

@@ -9,7 +9,7 @@ import (
 // DropRaw removes the provider's own bytes from events that were changed: the bytes no longer match them.
 func DropRaw(events []chat.Event) {
 	for i := range events {
-		events[i].Raw, events[i].Tail, events[i].UsageChunk = nil, false, false
+		events[i].Raw, events[i].Tail, events[i].UsageChunk, events[i].Frame = nil, false, false, chat.NoCalls
 	}
 }
 

@@ -50,7 +50,8 @@ type Config struct {
 	TakesKeys     bool                 // some provider accepts X-Bardo-Upstream-Key
 	DefaultSpread int
 	EgressSecret  string
-	Secrets       *secret.Redactor // knows every configured credential; nil knows none
+	Hooks         []policy.ProviderID // Envoy's clusters of guardrails
+	Secrets       *secret.Redactor    // knows every configured credential; nil knows none
 	Structured    Structured
 	VerifyRisk    VerifyRisk
 	SearchBudget  policy.Micro // budget for web searches per dream cycle, at provider prices

@@ -84,6 +84,7 @@ type Transcript struct {
 	lists   []jsonx.Value // arrays of turns and of tools
 	names   []jsonx.Value // names of tools in results
 	removed []place
+	dropped []string // top-level members
 	changed bool
 }
 
@@ -198,6 +199,13 @@ func (t *Transcript) Remove(turn int) { t.remove(t.Turns[turn].list, t.Turns[tur
 // RemoveTool removes a tool.
 func (t *Transcript) RemoveTool(tool int) { t.remove(t.Tools[tool].list, t.Tools[tool].index) }
 
+// Drop removes a top-level member, with all that is in it; it is no error if there is none.
+func (t *Transcript) Drop(member string) {
+	if t.doc.Find(member) >= 0 {
+		t.changed, t.dropped = true, append(t.dropped, member)
+	}
+}
+
 func (t *Transcript) remove(list, index int) {
 	if list >= 0 {
 		t.changed = true
@@ -220,6 +228,9 @@ func (t *Transcript) Request() (*chat.Request, error) {
 		if len(gone) > 0 {
 			t.edits.RemoveElements(list, func(i int) bool { return gone[i] })
 		}
+	}
+	for _, member := range t.dropped {
+		t.edits.Delete(&t.doc, member)
 	}
 	doc, err := jsonx.Scan(t.edits.AppendTo(make([]byte, 0, t.edits.Len(&t.doc)), &t.doc))
 	if err != nil {

@@ -29,6 +29,8 @@ type Options struct {
 	ShowUsage bool  // an OpenAI client asked for the usage chunk
 	Created   int64 // unix seconds, for formats that carry it
 
+	MayChange bool // a layer may change the rest of an answer whose beginning passed unchanged: the encoder must know what passes
+
 	Request *chat.Request // the client's request, for formats whose answers repeat parts of it; nil if unknown
 }
 

@@ -35,6 +35,8 @@ func (d *decoder) check(cfg *Config) {
 	d.checkEvents(cfg.Telemetry.Events)
 	d.checkTasks(cfg.Pipeline.Tools.Map)
 	d.checkPatterns(cfg.Pipeline.PII.Patterns)
+	d.checkFirewall(&cfg.Pipeline.Firewall)
+	d.checkGuardrails(cfg.Pipeline.Guardrails)
 	if cfg.Limits.Overage == "bill" {
 		d.warn(d.place("limits.overage"), "limits.overage", "this version denies what is beyond an allowance")
 	}

@@ -213,7 +213,9 @@ type Pipeline struct {
 
 	PII PII `key:"pii" doc:"Personal data and secrets in requests."`
 
-	DeFi DeFi `key:"defi" doc:"Facts of tokens and protocols for requests that mention them."`
+	DeFi       DeFi        `key:"defi" doc:"Facts of tokens and protocols for requests that mention them."`
+	Firewall   Firewall    `key:"firewall" doc:"Which tools requests may offer, and which calls of them may come back."`
+	Guardrails []Guardrail `key:"guardrails" doc:"Services of the operator's that look at requests and answers."`
 
 	Compression Compression `key:"compression" doc:"Shortening the results of tools in long conversations."`
 

@@ -19,11 +19,13 @@ const (
 	PromptInjection    Kind = "prompt_injection"
 	SecretInPrompt     Kind = "secret_in_prompt"
 	UnpricedParameter  Kind = "unpriced_parameter"
+	GuardrailRefused   Kind = "guardrail_refused"
 	UnsupportedMedia   Kind = "unsupported_media_type"
 	InvalidAPIKey      Kind = "invalid_api_key"
 	PaymentRequired    Kind = "payment_required"
 	InsufficientFunds  Kind = "insufficient_balance"
 	KeyRestricted      Kind = "key_restricted"
+	ToolRefused        Kind = "tool_refused"
 	ModelNotFound      Kind = "model_not_found"
 	NotFound           Kind = "not_found"
 	MethodNotAllowed   Kind = "method_not_allowed"
@@ -43,6 +45,7 @@ const (
 	NoProvider         Kind = "no_provider"
 	NoPrivateProvider  Kind = "no_private_provider"
 	Overloaded         Kind = "overloaded"
+	GuardrailDown      Kind = "guardrail_unavailable"
 	Unavailable        Kind = "gateway_unavailable"
 	UpstreamTimeout    Kind = "upstream_timeout"
 )
@@ -67,10 +70,12 @@ var traits = map[Kind]trait{
 	PromptInjection:    {400, futile},
 	SecretInPrompt:     {400, futile},
 	UnpricedParameter:  {400, futile},
+	GuardrailRefused:   {400, futile},
 	InvalidAPIKey:      {401, futile},
 	PaymentRequired:    {402, futile},
 	InsufficientFunds:  {402, futile},
 	KeyRestricted:      {403, futile},
+	ToolRefused:        {403, futile},
 	ModelNotFound:      {404, futile},
 	NotFound:           {404, futile},
 	MethodNotAllowed:   {405, futile},
@@ -87,12 +92,16 @@ var traits = map[Kind]trait{
 	Upstream:           {502, helps},
 	SchemaInvalid:      {502, futile}, // it was already retried, and each answer is charged
 	StructuredOutput:   {502, futile},
+	GuardrailDown:      {503, helps},
 	NoProvider:         {503, futile}, // until the operator configures or enables one
 	NoPrivateProvider:  {503, futile},
 	Overloaded:         {503, helps},
 	Unavailable:        {503, helps},
 	UpstreamTimeout:    {504, helps},
 }
+
+// ByRules reports whether the kind is that of a request or an answer that the operator's own rules or services did not let pass.
+func (k Kind) ByRules() bool { return k == ToolRefused || k == GuardrailRefused || k == GuardrailDown }
 
 // Kinds are all the codes, sorted.
 func Kinds() []Kind { return slices.Sorted(maps.Keys(traits)) }
@@ -108,6 +117,7 @@ type Fault struct {
 	RetryAfter time.Duration // 0 means no Retry-After header
 	Final      bool          // a retry will not help, although it usually does for the kind
 	Details    string        // JSON object with further data for the client; "" for none. May have content, so it is never logged
+	Quiet      bool          // Public may quote content or names that a model chose: logs have the kind alone
 	cause      error
 }
 
@@ -131,6 +141,9 @@ func (f *Fault) CodeString() string {
 
 // Error is for logs: the code, the sentence and the cause.
 func (f *Fault) Error() string {
+	if f.Quiet {
+		return string(f.Kind)
+	}
 	if f.cause != nil {
 		return fmt.Sprintf("%s: %s: %v", f.Kind, f.Public, f.cause)
 	}

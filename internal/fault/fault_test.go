@@ -11,6 +11,7 @@ import (
 func TestEveryKindSaysWhetherARetryHelps(t *testing.T) {
 	helps := map[fault.Kind]bool{ //nolint:exhaustive // the others do not
 		fault.RequestTimeout: true, fault.RateLimited: true, fault.Internal: true, fault.Upstream: true, fault.Overloaded: true, fault.Unavailable: true, fault.UpstreamTimeout: true,
+		fault.GuardrailDown: true,
 	}
 	for _, k := range fault.Kinds() {
 		f := fault.Newf(k, "x")

@@ -6,6 +6,7 @@ package telemetry
 import (
 	"net/http"
 	"runtime"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -53,6 +54,7 @@ type Metrics struct {
 	batches   prometheus.Histogram
 	healthy   *prometheus.GaugeVec
 	capped    *prometheus.CounterVec
+	rules     *prometheus.CounterVec
 	panics    prometheus.Counter
 	injected  *prometheus.CounterVec
 	opinions  *prometheus.CounterVec
@@ -112,6 +114,7 @@ func New(b Build) *Metrics {
 	m.healthy = register(m, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "bardo_provider_healthy", Help: "1 while a provider is fit to be used, else 0."}, []string{"provider"}))
 	m.panics = register(m, prometheus.NewCounter(prometheus.CounterOpts{Name: "bardo_panics_total", Help: "Requests that ended in a fault of the program."}))
 	m.capped = m.counters("bardo_usage_capped_total", "Calls whose provider reported more usage than a call can have.", "provider")
+	m.rules = m.counters("bardo_rule_decisions_total", "Decisions of the tool firewall and of guardrails, by rule or hook.", "by", "rule", "decision", "reason", "shadow")
 	m.local = newLocalModels(m)
 	m.semantic = newSemanticCache(m)
 	m.injected = m.counters("bardo_injection_texts_total", "Texts that were judged for instructions to the model, by source and verdict.", "source", "verdict")
@@ -193,6 +196,21 @@ func (m *Metrics) WatchCache(read func() (entries, bytes int64)) { m.answers.Sto
 
 // UsageCapped counts a call whose provider reported more usage than a call can have.
 func (m *Metrics) UsageCapped(provider string) { m.capped.WithLabelValues(provider).Inc() }
+
+// RuleDecided counts a decision of the operator's rules. A reason in a hook's own words counts as Other, so that series stay bounded.
+func (m *Metrics) RuleDecided(by, rule, decision, reason string, shadow bool) {
+	if reason != "" && !ruleReasons[reason] {
+		reason = Other
+	}
+	m.rules.WithLabelValues(by, rule, decision, reason, strconv.FormatBool(shadow)).Inc()
+}
+
+// ruleReasons are the reasons that have series of their own.
+var ruleReasons = map[string]bool{
+	"denied": true, "not_allowed": true, "not_offered": true, "arguments": true, "schema": true, "condition": true, "condition_failed": true,
+	"invalid_arguments": true, "too_large": true, "private": true, "timeout": true, "unreachable": true, "bad_status": true, "bad_answer": true,
+	"bad_replacement": true, "answer_too_large": true, "broken_off": true, "unwritable": true,
+}
 
 // Panicked counts a request that ended in a fault of the program.
 func (m *Metrics) Panicked() { m.panics.Inc() }

@@ -10,6 +10,8 @@ import (
 	"bardo.money/gateway/extproc/layers/align"
 	"bardo.money/gateway/extproc/layers/compress"
 	"bardo.money/gateway/extproc/layers/defi"
+	"bardo.money/gateway/extproc/layers/firewall"
+	"bardo.money/gateway/extproc/layers/guardrail"
 	"bardo.money/gateway/extproc/layers/hashcache"
 	"bardo.money/gateway/extproc/layers/injection"
 	"bardo.money/gateway/extproc/layers/pii"
@@ -105,8 +107,10 @@ func Layers() run.Layers {
 	warm, choices, vectors, prompts, texts, histories := affinity.New(), toolprune.NewChoices(), toolprune.NewVectors(), align.NewMemory(), &injection.Memory{}, compress.NewMemory()
 	return func(cfg *config.Config, s *run.Services) []pipeline.Layer {
 		return []pipeline.Layer{
+			firewall.New(settings.FirewallRules(&cfg.Pipeline.Firewall)).InShadow(cfg.Pipeline.Firewall.Shadow),
 			injectionLayer(cfg, s, texts),
 			pii.Layer{Mode: pii.Mode(cfg.Pipeline.PII.Policy), Finder: settings.PersonalData(&cfg.Pipeline.PII), Secret: s.Secret},
+			guardrail.Layer{Hooks: settings.Guardrails(cfg.Pipeline.Guardrails), Client: s.Egress, Secret: s.EgressSecret},
 			hashcache.Layer{Store: s.Answers, Mode: hashcache.Mode(cfg.Pipeline.Hash), TTL: cfg.Inference.Caching.TTL()},
 			semcache.Layer{
 				Mode: semcache.Mode(cfg.Pipeline.Semantic), Store: s.Answers, Index: s.Questions, Model: s.Meaning, Threshold: cfg.Inference.Caching.Threshold,

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"fmt"
 
 	"bardo.money/gateway/cmd/bardo/settings"
@@ -66,6 +67,9 @@ func (g *gateway) assemble(cfg *config.Config) (*runtime.Config, error) {
 		}
 		rt.Providers[p.ID] = withBatches(rt.Providers[p.ID], a.Kind().Batches, catalog.BatchPct(policy.ProviderID(p.Kind)))
 	}
+	for i := range cfg.Pipeline.Guardrails {
+		rt.Hooks = append(rt.Hooks, settings.HookCluster(&cfg.Pipeline.Guardrails[i]))
+	}
 	rt.Resolver = settings.Resolver(g.parts.Adapters, catalog, cfg)
 	rt.Intents = settings.IntentRules(cfg)
 	rt.Free = freePlans(rt)
@@ -118,6 +122,7 @@ func (g *gateway) services(cfg *config.Config) (*Services, error) {
 	return &Services{
 		Answers: g.answers, Questions: g.questions, Meaning: g.meaning,
 		Secret: g.layersSecret(cfg), Embedder: m.Embedder(), Classifier: m.Classifier(), Facts: facts, Metrics: g.metrics, Events: &g.events, Second: g.secondOpinion(), Log: g.log,
+		Egress: cmp.Or(g.listener(), g.egress()), EgressSecret: g.egressSecret(),
 	}, nil
 }
 

@@ -2,6 +2,7 @@ package run
 
 import (
 	"log/slog"
+	"net/http"
 	"net/url"
 
 	"bardo.money/gateway/cmd/bardo/control"
@@ -52,6 +53,9 @@ type Services struct {
 
 	Questions *semantic.Index // of the stored answers
 	Meaning   *semantic.Model // compares questions; nil: nothing does
+
+	Egress       *http.Client // calls through Envoy, for live exchanges
+	EgressSecret string       // that these calls carry
 }
 
 // Explainer answers the query of a dry run (`bardo route`) with what is in force. The error is about the query. Safe for concurrent use.

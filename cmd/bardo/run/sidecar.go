@@ -220,6 +220,7 @@ func (g *gateway) useWhenReachable(ctx context.Context, rt *runtime.Config) {
 	for _, p := range rt.Providers {
 		clusters = append(clusters, p.Cluster)
 	}
+	clusters = append(clusters, rt.Hooks...)
 	late := time.NewTimer(patience)
 	defer late.Stop()
 	for {

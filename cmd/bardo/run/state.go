@@ -50,6 +50,14 @@ func (g *gateway) state() (state.State, error) {
 		}
 		st.Providers = append(st.Providers, sp)
 	}
+	for i := range cfg.Pipeline.Guardrails {
+		h := &cfg.Pipeline.Guardrails[i]
+		e, err := state.ParseEndpoint(h.URL.String())
+		if err != nil {
+			return st, fmt.Errorf("guardrail %s: %w", h.Name, err)
+		}
+		st.Providers = append(st.Providers, state.Provider{ID: settings.HookCluster(h), Disabled: true, Endpoints: []state.Endpoint{e}}) // no request is routed there
+	}
 	st.Providers = g.offered.fleet.set(st.Providers, time.Now())
 	if g.envoy {
 		st = st.At(g.localNodeOfChild(settings.Address(cfg.Listen.HTTP), settings.Address(cfg.Listen.HTTPS)), g.secret)

@@ -90,7 +90,7 @@ func (s *state) flush(out []chat.Event, which func(*stream) bool) []chat.Event {
 // bare is an event without its provider's bytes, which have placeholders.
 func bare(ev *chat.Event) chat.Event {
 	e := *ev
-	e.Raw, e.Tail, e.ModelSpan, e.UsageChunk = nil, false, chat.Span{}, false
+	e.Raw, e.Tail, e.ModelSpan, e.UsageChunk, e.Frame = nil, false, chat.Span{}, false, chat.NoCalls
 	return e
 }
 

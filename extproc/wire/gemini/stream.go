@@ -23,9 +23,13 @@ func (e *streamEncoder) Append(dst []byte, ev *chat.Event) []byte {
 		return dst
 	case ev.Kind == chat.End:
 		return e.end(dst)
-	case e.opts.Same && ev.Tail:
-		return dst
-	case e.opts.Same && ev.Raw != nil:
+	case e.opts.Same && (ev.Tail || ev.Raw != nil):
+		if e.opts.MayChange && (ev.Kind == chat.Start || ev.Kind == chat.UsageInfo) {
+			e.note(ev)
+		}
+		if ev.Tail {
+			return dst
+		}
 		dst = append(dst, e.held...)
 		e.held, e.began = e.held[:0], true
 		if bytes.Contains(ev.Raw, []byte(`"finishReason"`)) || bytes.Contains(ev.Raw, []byte(`"blockReason"`)) {

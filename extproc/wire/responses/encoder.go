@@ -38,6 +38,8 @@ type encoder struct {
 	next     blockAttributes // attributes of the block that comes next
 	passed   []byte          // the provider's own body
 	own      []byte          // the gateway's own member
+	follows  bool            // the last event passed, and the items know of it
+	unsent   []byte          // what would have been written in its place; reused
 }
 
 // blockAttributes are what only this dialect has of a block, which comes before its content.
@@ -66,8 +68,33 @@ func customTools(r *chat.Request) map[string]bool {
 // Append writes an event for the client. The provider's own frames pass unchanged.
 func (e *encoder) Append(dst []byte, ev *chat.Event) []byte {
 	if e.opts.Same && (ev.Tail || ev.Raw != nil) {
+		if e.opts.MayChange && ev.Kind != chat.End {
+			e.follow(ev)
+		}
 		return e.pass(dst, ev)
 	}
+	if e.follows { // the provider's own events have completed its items
+		e.follows = false
+		e.silently(e.closeAll)
+	}
+	return e.write(dst, ev)
+}
+
+// follow notes what passes, so that what comes behind it may be written anew.
+func (e *encoder) follow(ev *chat.Event) {
+	e.follows = true
+	e.silently(func(dst []byte) []byte { return e.write(dst, ev) })
+}
+
+// silently has something written that the client does not get.
+func (e *encoder) silently(write func(dst []byte) []byte) {
+	seq, degraded := e.seq, e.DegradedNames
+	e.unsent = write(e.unsent[:0])
+	e.seq, e.DegradedNames = seq, degraded
+}
+
+// write writes an event that is no frame of the provider's.
+func (e *encoder) write(dst []byte, ev *chat.Event) []byte {
 	if ev.Choice > 0 { // the format has one choice
 		e.Degrade("choices")
 		return dst
@@ -105,7 +132,9 @@ func (e *encoder) pass(dst []byte, ev *chat.Event) []byte {
 	case chat.Start:
 		e.start(ev)
 	case chat.UsageInfo:
-		e.count(ev)
+		if !e.follows {
+			e.count(ev)
+		}
 	}
 	switch {
 	case ev.Raw == nil:

@@ -17,6 +17,8 @@ type streamEncoder struct {
 	opened   bool // the first block's start was written
 	index    int  // of the first block, for the client
 	finished bool // message_delta was written
+
+	unsent []byte // what would have been written in the place of what passed; reused
 }
 
 // Append writes an event for the client. The provider's own frames pass unchanged.
@@ -24,9 +26,13 @@ func (e *streamEncoder) Append(dst []byte, ev *chat.Event) []byte {
 	switch {
 	case e.ended || e.isOtherChoice(ev):
 		return dst
-	case e.opts.Same && ev.Tail:
-		return dst
-	case e.opts.Same && ev.Raw != nil:
+	case e.opts.Same && (ev.Tail || ev.Raw != nil):
+		if e.opts.MayChange && ev.Kind != chat.End {
+			e.follow(ev)
+		}
+		if ev.Tail {
+			return dst
+		}
 		if ev.Kind != chat.End {
 			return e.appendRaw(dst, ev.Raw, ev.ModelSpan)
 		}
@@ -34,6 +40,13 @@ func (e *streamEncoder) Append(dst []byte, ev *chat.Event) []byte {
 		return terminate(wire.AppendWithOwn(dst, ev.Raw, e.own))
 	}
 	return e.translate(dst, ev)
+}
+
+// follow notes what passes, so that what comes behind it may be written anew. What passes is not degraded.
+func (e *streamEncoder) follow(ev *chat.Event) {
+	degraded := e.DegradedNames
+	e.unsent = e.translate(e.unsent[:0], ev)
+	e.DegradedNames = degraded
 }
 
 // terminate adds the blank line that some servers omit after the last event; a client would not process it otherwise.

@@ -1,0 +1,63 @@
+package settings
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+
+	"bardo.money/gateway/extproc/layers/firewall"
+	"bardo.money/gateway/extproc/layers/guardrail"
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/rule"
+	"bardo.money/gateway/policy"
+)
+
+// FirewallRules are an operator's rules of tools. The error is that one cannot be read, which the configuration's own check reports before.
+func FirewallRules(cfg *config.Firewall) ([]firewall.Rule, error) {
+	out := make([]firewall.Rule, 0, len(cfg.Rules))
+	for i := range cfg.Rules {
+		c := &cfg.Rules[i]
+		r := firewall.Rule{
+			ID: c.ID, Keys: c.Keys, Tiers: c.Tiers, Subsystems: c.Subsystems, Allow: c.Allow, Deny: c.Deny, Tools: c.Tools, OwnSchema: c.CheckArguments,
+			OnViolation: firewall.Action(c.OnViolation), Shadow: c.Shadow,
+		}
+		var err error
+		if c.Schema != "" {
+			if r.Schema, err = rule.ParseSchema(c.Schema); err != nil {
+				return nil, fmt.Errorf("firewall rule %s: schema: %w", c.ID, err)
+			}
+		}
+		if c.Condition != "" {
+			if r.Condition, err = rule.ParseCondition(c.Condition); err != nil {
+				return nil, fmt.Errorf("firewall rule %s: condition: %w", c.ID, err)
+			}
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// Guardrails are the hooks.
+func Guardrails(list []config.Guardrail) []guardrail.Hook {
+	out := make([]guardrail.Hook, 0, len(list))
+	for i := range list {
+		c := &list[i]
+		h := guardrail.Hook{
+			Name: c.Name, Cluster: string(HookCluster(c)), Host: c.URL.Host, Path: c.URL.Path, Token: c.Token, Timeout: c.Timeout, MaxBytes: c.MaxBytes,
+			OnError: guardrail.Mode(c.OnError), Shadow: c.Shadow, Private: c.Private, Requests: slices.Contains(c.When, "request"),
+			Responses: slices.Contains(c.When, "response"), Profiles: c.Profiles, Subsystems: c.Subsystems, Keys: c.Keys,
+		}
+		if h.Path == "" {
+			h.Path = "/"
+		}
+		out = append(out, h)
+	}
+	return out
+}
+
+// HookCluster is a hook's name in Envoy's configuration. As a provider's, it changes when the hook moves.
+func HookCluster(c *config.Guardrail) policy.ProviderID {
+	sum := sha256.Sum256([]byte("guardrail\n" + c.URL.Scheme + "://" + c.URL.Host))
+	return policy.ProviderID("guardrail." + c.Name + "." + hex.EncodeToString(sum[:4]))
+}

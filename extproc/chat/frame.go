@@ -1,0 +1,41 @@
+package chat
+
+// FramePart tells of an event whether the frame that it belongs to (see Event.Raw) holds parts of tool calls. A layer that keeps a call back must keep its
+// frames as a whole, and sees their events one after the other.
+type FramePart uint8
+
+// The kinds of events.
+const (
+	NoCalls  FramePart = iota // of a frame without calls, or of none
+	WithCall                  // of a frame with parts of calls; more of its events follow
+	LastPart                  // the last event of such a frame
+)
+
+// MarkCalls sets Frame of the events that one piece of a body became. An End that carries its frame's bytes is not marked: nothing follows it.
+func MarkCalls(events []Event) {
+	for first := 0; first < len(events); {
+		end := first + 1
+		for end < len(events) && events[end].Tail {
+			end++
+		}
+		markFrame(events[first:end])
+		first = end
+	}
+}
+
+func markFrame(frame []Event) {
+	if frame[0].Raw == nil && !frame[0].Tail {
+		return
+	}
+	holds := false
+	for i := range frame {
+		holds = holds || frame[i].Kind == ToolStart || frame[i].Kind == ToolArgs
+	}
+	if !holds {
+		return
+	}
+	for i := range frame {
+		frame[i].Frame = WithCall
+	}
+	frame[len(frame)-1].Frame = LastPart
+}

@@ -1,0 +1,242 @@
+package firewall
+
+import (
+	"context"
+	"slices"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/pipeline"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/policy"
+)
+
+// The answer's calls. Where a rule has consequences, a call's events are held until its arguments are complete and judged; a frame of the provider's that has
+// parts of a call is held as a whole, so that an answer without violations passes byte for byte. Text streams on. From the first call that is removed on, the
+// answer is written anew.
+
+// maxHeld bounds what is held of one answer, in bytes.
+const maxHeld = 16 << 20
+
+// block is a content block of an answer.
+type block struct{ choice, index int }
+
+// call is a call of a tool in an answer.
+type call struct {
+	block
+	id, name string
+	custom   bool   // its argument is a text
+	args     []byte // at most one byte more than rules look at
+	judged   bool
+	removed  bool
+	told     bool // the text in its place is written
+}
+
+// held is an event that waits, and the call that it is a part of; nil for none.
+type held struct {
+	chat.Event
+
+	of *call
+}
+
+// judge is the state of an answer.
+type judge struct {
+	enforces bool // calls are held
+	calls    []*call
+	open     int // calls that are not judged
+	held     []held
+	bytes    int // of held
+	bare     bool
+	refused  *fault.Fault
+}
+
+// Response holds calls until they are judged.
+func (Layer) Response(_ context.Context, x *pipeline.Exchange, ev *chat.Event, out []chat.Event) ([]chat.Event, error) {
+	s, before := slot.Of(x), len(out)
+	j := &s.judge
+	switch ev.Kind { //nolint:exhaustive // the others are looked at below
+	case chat.Start:
+		*j = judge{enforces: j.enforces}
+		x.Holding = false
+		x.Untag(Name)
+	case chat.Error:
+		return append(out, *ev), nil
+	}
+	c, late := s.follow(x, ev)
+	if !j.enforces {
+		s.close(x, ev, c)
+		return append(out, *ev), nil
+	}
+	if !late {
+		out = s.take(x, ev, c, out)
+	}
+	x.Holding = len(j.held) > 0 || j.refused != nil
+	if j.refused == nil {
+		return out, nil
+	}
+	j.held, j.bytes = nil, 0
+	if ev.Kind == chat.End { // not before: by then the usage is known, which is billed
+		return nil, j.refused
+	}
+	return out[:before], nil
+}
+
+// follow finds the call that an event is a part of. late: it adds to a call that was judged, and is dropped.
+func (s *state) follow(x *pipeline.Exchange, ev *chat.Event) (c *call, late bool) {
+	j, at := &s.judge, block{ev.Choice, ev.Index}
+	switch ev.Kind { //nolint:exhaustive // no other is a part of a call
+	case chat.ToolStart:
+		if c = j.at(at); c != nil && !c.judged {
+			s.decide(x, c)
+		}
+		return j.begin(at, ev), false
+	case chat.ToolArgs:
+		if c = j.at(at); c == nil {
+			c = j.begin(at, &chat.Event{})
+		}
+		if c.judged {
+			j.bare = j.bare || j.enforces && len(ev.Text) > 0
+			return c, j.enforces
+		}
+		if room := maxKept - len(c.args); room > 0 {
+			c.args = append(c.args, ev.Text[:min(room, len(ev.Text))]...)
+		}
+		return c, false
+	case chat.BlockStop:
+		return j.at(at), false
+	case chat.Extra: // what a provider says of the block of a call beside it
+		if c = j.at(at); c != nil && ev.Redundant {
+			return c, false
+		}
+	}
+	return nil, false
+}
+
+// at is the last call in a block; nil for none.
+func (j *judge) at(b block) *call {
+	for _, c := range slices.Backward(j.calls) {
+		if c.block == b {
+			return c
+		}
+	}
+	return nil
+}
+
+func (j *judge) begin(at block, ev *chat.Event) *call {
+	c := &call{block: at, id: ev.Tool.ID, name: ev.Tool.Name, custom: ev.ID == chat.CustomTool}
+	j.calls = append(j.calls, c)
+	j.open++
+	return c
+}
+
+// close judges the calls that an event completes.
+func (s *state) close(x *pipeline.Exchange, ev *chat.Event, c *call) {
+	switch ev.Kind { //nolint:exhaustive // no other completes one
+	case chat.BlockStop:
+		if c != nil && !c.judged {
+			s.decide(x, c)
+		}
+	case chat.Stop, chat.End:
+		for _, c := range s.judge.calls {
+			if !c.judged && (ev.Kind == chat.End || c.choice == ev.Choice) {
+				s.decide(x, c)
+			}
+		}
+	}
+}
+
+// take holds an event, or passes it on with those that wait for nothing any more.
+func (s *state) take(x *pipeline.Exchange, ev *chat.Event, c *call, out []chat.Event) []chat.Event {
+	j := &s.judge
+	inFrame := ev.Frame != chat.NoCalls && (ev.Raw != nil || ev.Tail)
+	s.close(x, ev, c)
+	switch {
+	case len(j.held) == 0 && j.open == 0 && !inFrame:
+		return s.emit(ev, c, out)
+	case !inFrame && s.overtakes(x, ev):
+		return s.emit(ev, c, out)
+	}
+	j.held = append(j.held, held{ev.Detached(), c})
+	if j.bytes += len(ev.Raw) + len(ev.Text); j.bytes > maxHeld {
+		j.refused = refusal("the model's tool calls are too large to be checked")
+		return out
+	}
+	if j.open > 0 || inFrame && ev.Frame != chat.LastPart && ev.Kind != chat.End {
+		return out
+	}
+	for i := range j.held {
+		out = s.emit(&j.held[i].Event, j.held[i].of, out)
+	}
+	j.held, j.bytes = nil, 0
+	return out
+}
+
+// overtakes reports whether an event does not wait for the calls before it. The frames of the Responses API are numbered.
+func (*state) overtakes(x *pipeline.Exchange, ev *chat.Event) bool {
+	switch ev.Kind { //nolint:exhaustive // what has no order with calls
+	case chat.Text, chat.Thought, chat.Refusal:
+		return !ev.Tail && (ev.Raw == nil || x.Request.Dialect != chat.Responses)
+	}
+	return false
+}
+
+// emit appends an event as the client gets it.
+func (s *state) emit(ev *chat.Event, c *call, out []chat.Event) []chat.Event {
+	j := &s.judge
+	if c != nil && c.removed {
+		if c.told || ev.Kind == chat.Extra {
+			return out
+		}
+		c.told = true
+		return append(out,
+			chat.Event{Kind: chat.Text, Choice: c.choice, Index: c.index, Text: s.notice(c)}, chat.Event{Kind: chat.BlockStop, Choice: c.choice, Index: c.index})
+	}
+	if !j.bare {
+		return append(out, *ev)
+	}
+	if ev.Kind == chat.Other { // frames of the provider around the content, which the encoder writes anew, and pings
+		return out
+	}
+	e := *ev
+	e.Raw, e.Tail, e.ModelSpan, e.UsageChunk, e.Frame = nil, false, chat.Span{}, false, chat.NoCalls
+	if e.Kind == chat.Stop && e.Reason == chat.StopTool && !j.calledIn(e.Choice) {
+		e.Reason = chat.StopEnd
+	}
+	return append(out, e)
+}
+
+// calledIn reports whether a choice has a call that was not removed.
+func (j *judge) calledIn(choice int) bool {
+	for _, c := range j.calls {
+		if c.choice == choice && !c.removed {
+			return true
+		}
+	}
+	return false
+}
+
+// notice is the text in the place of a removed call.
+func (s *state) notice(c *call) []byte {
+	return []byte("[The gateway removed a call of the tool \"" + fault.Clip(c.name) + "\": its rules do not allow " + s.what(c) + ".]")
+}
+
+// what is what of a call was not allowed, for the client.
+func (s *state) what(c *call) string {
+	for _, r := range s.rules {
+		if why := r.objection(c.name); why != "" && !r.Shadow {
+			return "this tool here"
+		}
+	}
+	return "these arguments"
+}
+
+// record tags the decision about a call.
+func (s *state) record(x *pipeline.Exchange, c *call, r *Rule, decision, reason string, shadow bool) {
+	t := policy.Tag{Stage: policy.StageCall, Tool: "other", Decision: decision, Reason: reason, Shadow: shadow}
+	if r != nil {
+		t.Rule = r.ID
+	}
+	if s.tool(c.name) != nil {
+		t.Tool = fault.Clip(c.name)
+	}
+	tag(x, t)
+}
