@@ -292,7 +292,7 @@ func TestGatewaysOfOneLedgerShareBudgets(t *testing.T) {
 	}
 	eventually(t, "the third charge", func() bool {
 		var u struct{ Data []used }
-		gs[0].Do(t, gateway.Call{Path: "/v1/usage?by=subsystem"}).JSON(t, &u)
+		gs[1].Do(t, gateway.Call{Path: "/v1/usage?by=subsystem", Key: gs[0].Key}).JSON(t, &u) // it sees what is applied
 		return len(u.Data) == 1 && u.Data[0].Requests == 3
 	})
 	mustFail(t, a, gs[1].Do(t, call("dream", "X-Bardo-Daily-Budget-Usd: 1")), http.StatusTooManyRequests, "budget_exceeded")

@@ -119,7 +119,8 @@ func TestF02AVerdictIsWaitedForByNobody(t *testing.T) {
 			t.Errorf("%d %s", got.Status, got.Body)
 		}
 	}
-	eventually(t, "the verdict", func() bool {
+	eventually(t, "the verdict", func() bool { // where the model was read too slowly, it is that of a later request
+		g.Do(t, brought(fake.OpenAI, false, doubted))
 		return g.Metrics(t).Sum("bardo_injection_texts_total", `source="tool_result"`, `verdict="flagged"`) > 0
 	})
 }

@@ -77,9 +77,6 @@ type Outcome struct {
 	Found   bool // it counts as an injection
 }
 
-// Blocked reports whether the request would be refused with the policy block, which holds for results of tools and documents.
-func (o *Outcome) Blocked() bool { return o.Found && o.Source != injection.User }
-
 // Measure looks into texts, with the default threshold.
 func Measure(ctx context.Context, c injection.Classifier, texts []Text) ([]Outcome, error) {
 	d := injection.NewDetector(c, 0, func(error) bool { return false })

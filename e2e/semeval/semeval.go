@@ -121,15 +121,6 @@ func (r *Result) add(p *Pair, similarity, threshold float64) {
 	}
 }
 
-// Rows are the lines of the table in docs/caching.md.
-func (r *Result) Rows() (rows []string) {
-	for _, name := range Categories {
-		c := r.By[name]
-		rows = append(rows, fmt.Sprintf("| %s | %d | %d | %d |", name, c.Pairs, c.Similar, c.Hits))
-	}
-	return rows
-}
-
 // Write prints the table; with details, every pair that went wrong or was lost, too.
 func (r *Result) Write(w io.Writer, details bool) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
