@@ -405,7 +405,7 @@ func (s *summary) record() []byte {
 		Degraded: x.degraded(s.By), ServiceTier: s.tier(), SpreadPct: x.SpreadAt(s.By.Provider),
 		Schema: x.schemaStatus(&s.By), Verification: x.review.VerificationRecord(), Escalation: x.review.EscalationRecord(), Pipeline: x.pipelineLog(),
 		SideCalls: x.sideRecord(),
-		Decisions: x.Tags,
+		Decisions: x.Tags, Policies: x.Principal.Guards,
 	}
 	r.CacheEntry = x.cacheEntry()
 	x.trace.Fill(&r, x.Started)

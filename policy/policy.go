@@ -37,6 +37,7 @@ type Principal struct {
 	Anonymous bool   // admitted without a key: demo provider, or auth.anonymous
 	Session   string // the session that the key is bound to; "" for an ordinary key
 	Limits    Limits
+	Guards    Guards
 	Networks  []netip.Prefix // when set, the client's address must be inside one
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -20,6 +21,7 @@ import (
 type keyFlags struct {
 	name, tier, spendDay, rpm string
 	networks                  []string
+	injection, pii            string
 	readOnly                  bool
 }
 
@@ -30,13 +32,17 @@ func (f *keyFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.spendDay, "limit-usd-day", "", "most it may spend per UTC day; 0 means no limit")
 	c.Flags().StringVar(&f.rpm, "rpm", "", "generation requests per minute; 0 means no limit, \"default\" the configured one")
 	c.Flags().StringSliceVar(&f.networks, "ip", nil, "address or network (CIDR) that it may be used from, or \"any\"; may be repeated")
+	c.Flags().StringVar(&f.injection, "injection", "", "texts that seem to hold instructions: off, flag, block, quarantine, or \"default\" for the configured policy")
+	cli.Completes(c, "injection", append([]string{defaultPolicy}, policy.InjectionPolicies...)...)
+	c.Flags().StringVar(&f.pii, "pii", "", "personal data and secrets: off, detect, mask, block, or \"default\" for the configured policy")
+	cli.Completes(c, "pii", append([]string{defaultPolicy}, policy.PIIPolicies...)...)
 	c.Flags().BoolVar(&f.readOnly, "read-only", false, "it may read models, balance and usage, and not generate")
 }
 
 // any reports whether a flag was given.
 func (f *keyFlags) any(c *cobra.Command) bool {
 	given := false
-	for _, name := range []string{"name", "tier", "limit-usd-day", "rpm", "ip", "read-only"} {
+	for _, name := range []string{"name", "tier", "limit-usd-day", "rpm", "ip", "read-only", "injection", "pii"} {
 		given = given || c.Flags().Changed(name)
 	}
 	return given
@@ -76,7 +82,34 @@ func (f *keyFlags) apply(c *cobra.Command, k *ledger.KeyRow) (err error) {
 	if given("read-only") {
 		k.ReadOnly = f.readOnly
 	}
-	return nil
+	return f.applyGuards(c, &k.Guards)
+}
+
+// applyGuards puts the policies that were given into those of a key.
+func (f *keyFlags) applyGuards(c *cobra.Command, g *policy.Guards) (err error) {
+	if c.Flags().Changed("injection") {
+		if g.Injection, err = parsePolicy("--injection", f.injection, policy.InjectionPolicies); err != nil {
+			return err
+		}
+	}
+	if c.Flags().Changed("pii") {
+		g.PII, err = parsePolicy("--pii", f.pii, policy.PIIPolicies)
+	}
+	return err
+}
+
+// defaultPolicy is the configured policy.
+const defaultPolicy = "default"
+
+// parsePolicy reads one of the policies of a flag; "" is the configured one.
+func parsePolicy(flag, s string, all []string) (string, error) {
+	switch {
+	case s == defaultPolicy:
+		return "", nil
+	case slices.Contains(all, s):
+		return s, nil
+	}
+	return "", fmt.Errorf("%s %q, expected %s or %s", flag, s, strings.Join(all, ", "), defaultPolicy)
 }
 
 const maxName = 100

@@ -103,7 +103,7 @@ func keysUpdateCommand() *cobra.Command {
 			return err
 		}
 		if !f.any(c) {
-			return errors.New("nothing to change: give at least one of --name, --tier, --limit-usd-day, --rpm, --ip, --read-only")
+			return errors.New("nothing to change: give at least one of --name, --tier, --limit-usd-day, --rpm, --ip, --read-only, --injection, --pii")
 		}
 		err = t.books.UpdateKey(c.Context(), id, func(k *ledger.KeyRow) error {
 			if k.Revoked() {
@@ -169,6 +169,7 @@ type keyInfo struct {
 	RPM      *int           `json:"rpm"`           // null: the configured limit; 0: no limit
 	Networks []netip.Prefix `json:"ip"`
 	ReadOnly bool           `json:"read_only"`
+	Guards   policy.Guards  `json:"policies"` // a member that it lacks: the configured policy
 	Created  time.Time      `json:"created_at"`
 	Revoked  *time.Time     `json:"revoked_at"`
 }
@@ -176,7 +177,7 @@ type keyInfo struct {
 func (t tool) keyInfo(c *cobra.Command, k ledger.KeyRow) (keyInfo, error) {
 	info := keyInfo{
 		ID: k.ID, Name: k.Name, Tier: k.Tier, Networks: append([]netip.Prefix{}, k.Networks...), ReadOnly: k.ReadOnly,
-		Created: k.CreatedAt.UTC(),
+		Guards: k.Guards, Created: k.CreatedAt.UTC(),
 	}
 	if k.Prepaid {
 		b, err := t.books.Balance(c.Context(), k.ID)
@@ -220,7 +221,7 @@ func printKeys(c *cobra.Command, keys []keyInfo) error {
 	for i, k := range keys {
 		rows[i] = k.cells()
 	}
-	return cli.PrintTable(c.OutOrStdout(), []string{"ID", "NAME", "TIER", "BALANCE", "LIMIT/DAY", "RPM", "FROM", "STATE", "CREATED"}, rows)
+	return cli.PrintTable(c.OutOrStdout(), []string{"ID", "NAME", "TIER", "BALANCE", "LIMIT/DAY", "RPM", "FROM", "POLICIES", "STATE", "CREATED"}, rows)
 }
 
 func (k keyInfo) cells() []string {
@@ -246,7 +247,22 @@ func (k keyInfo) cells() []string {
 	if k.Revoked != nil {
 		state = "revoked"
 	}
-	return []string{string(k.ID), k.Name, string(k.Tier), balance, limit, rpm, from, state, k.Created.Format(time.DateOnly)}
+	return []string{string(k.ID), k.Name, string(k.Tier), balance, limit, rpm, from, guardsText(k.Guards), state, k.Created.Format(time.DateOnly)}
+}
+
+// guardsText is a key's own policies in a table: injection=block,pii=mask.
+func guardsText(g policy.Guards) string {
+	var own []string
+	if g.Injection != "" {
+		own = append(own, "injection="+g.Injection)
+	}
+	if g.PII != "" {
+		own = append(own, "pii="+g.PII)
+	}
+	if own == nil {
+		return defaultPolicy
+	}
+	return strings.Join(own, ",")
 }
 
 func joinNetworks(networks []netip.Prefix) string {

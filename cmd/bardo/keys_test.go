@@ -55,6 +55,29 @@ func TestRequestsPerMinuteOfAKey(t *testing.T) {
 	}
 }
 
+func TestPoliciesOfAKey(t *testing.T) {
+	for _, all := range [][]string{policy.InjectionPolicies, policy.PIIPolicies} {
+		for _, in := range all {
+			if got, err := parsePolicy("--x", in, all); got != in || err != nil {
+				t.Errorf("%s is %q, %v", in, got, err)
+			}
+		}
+		if got, err := parsePolicy("--x", "default", all); got != "" || err != nil {
+			t.Errorf("the default is %q, %v", got, err)
+		}
+		for _, in := range []string{"", "on", "Block", "block ", "block,mask"} {
+			if got, err := parsePolicy("--x", in, all); err == nil {
+				t.Errorf("--x %q is %q, want an error", in, got)
+			}
+		}
+	}
+	for want, g := range map[string]policy.Guards{"default": {}, "injection=block": {Injection: "block"}, "injection=off,pii=mask": {Injection: "off", PII: "mask"}} {
+		if got := guardsText(g); got != want {
+			t.Errorf("%+v is printed %s, want %s", g, got, want)
+		}
+	}
+}
+
 func TestNamesOfKeys(t *testing.T) {
 	for _, in := range []string{"", "  ", "a\nb", "\x1b[31m", strings.Repeat("x", 101)} {
 		if _, err := parseName(in); err == nil {

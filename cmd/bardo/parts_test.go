@@ -34,7 +34,7 @@ func TestEveryAdapterConforms(t *testing.T) {
 func TestD30EachLayerRunsInItsProfiles(t *testing.T) {
 	table := map[string][]string{
 		"l1": {"fast", "standard"}, "l2": {"standard"}, "l3": {"minimal", "fast", "standard"}, "l4": {"standard"}, "l5": {"standard"},
-		"l6": {"fast", "standard"}, "l7": {"minimal", "fast", "standard"}, "defi": {"standard"}, "l8": {"standard"}, // l8 runs for callers that are no agents, with flags
+		"l6": {"fast", "standard"}, "l7": {"minimal", "fast", "standard"}, "defi": {"standard"}, "l8": {"minimal", "fast", "standard"}, // flags are for fewer: TestD30WhoseRequestsAreJudged
 		"firewall": {"minimal", "fast", "standard"}, "guardrail": {"minimal", "fast", "standard"},
 	}
 	for _, l := range parts.Layers()(&config.Config{}, &run.Services{Embedder: models.None, Classifier: models.None}) {

@@ -36,8 +36,9 @@ type Query struct {
 type Result struct {
 	Order     []Candidate
 	Refused   []resolve.Refusal
-	Profile   policy.Profile // the inference parameters
-	Pipeline  string         // the pipeline profile
+	Profile   policy.Profile    // the inference parameters
+	Pipeline  string            // the pipeline profile
+	Policies  map[string]string // what layers do by policy, the key's or the configured one
 	Reasoning profile.Reasoning
 	Why       []string  // changes of the intent, as text
 	Warning   string    // ignored hints, as in X-Bardo-Warning
@@ -119,6 +120,7 @@ func Run(rt *runtime.Config, ask *Query, plan func([]policy.ProviderID) []policy
 	}
 	d := rt.Resolver.Explain(&built.Intent)
 	e := Result{
+		Policies: rt.Pipeline.Guards(&ask.Principal, ask.Hints.SecurityClass),
 		Pipeline: intent.Pipeline(&built.Intent, ask.Hints.Pipeline, rt.Intents.Pipeline), Why: built.Why, Refused: d.Refused, Warning: hint.Warning(&ask.Hints),
 		Inferred: newInferred(ask, &built), Input: max(ask.Facts.InputTokens, 0), Output: ask.Facts.OutputTokens, serviceTier: ask.ServiceTier,
 	}

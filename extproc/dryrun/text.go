@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -19,14 +21,15 @@ import (
 
 // explanationJSON is the documented JSON of an explanation.
 type explanationJSON struct {
-	Order     []candidateJSON `json:"order"`
-	Refused   []refusalJSON   `json:"refused"`
-	Profile   profileJSON     `json:"profile"`
-	Pipeline  string          `json:"pipeline"`
-	Reasoning reasoningJSON   `json:"reasoning"`
-	Inferred  *Inferred       `json:"inferred,omitempty"`
-	Warning   string          `json:"warning,omitempty"`
-	Error     string          `json:"error,omitempty"`
+	Order     []candidateJSON   `json:"order"`
+	Refused   []refusalJSON     `json:"refused"`
+	Profile   profileJSON       `json:"profile"`
+	Pipeline  string            `json:"pipeline"`
+	Policies  map[string]string `json:"policies,omitempty"`
+	Reasoning reasoningJSON     `json:"reasoning"`
+	Inferred  *Inferred         `json:"inferred,omitempty"`
+	Warning   string            `json:"warning,omitempty"`
+	Error     string            `json:"error,omitempty"`
 }
 
 // reasoningJSON is the reasoning of the answer.
@@ -95,7 +98,7 @@ func newProfileJSON(p *policy.Profile) profileJSON {
 func (e *Result) JSON() []byte {
 	out := explanationJSON{
 		Order: make([]candidateJSON, 0, len(e.Order)), Refused: make([]refusalJSON, 0, len(e.Refused)),
-		Profile: newProfileJSON(&e.Profile), Pipeline: e.Pipeline, Reasoning: newReasoningJSON(e.Reasoning), Inferred: e.Inferred, Warning: e.Warning, Error: e.Error,
+		Profile: newProfileJSON(&e.Profile), Pipeline: e.Pipeline, Policies: e.Policies, Reasoning: newReasoningJSON(e.Reasoning), Inferred: e.Inferred, Warning: e.Warning, Error: e.Error,
 	}
 	for i := range e.Order {
 		p := &e.Order[i]
@@ -131,6 +134,9 @@ func (e *Result) Text() string {
 	}
 	b.WriteString(e.scored())
 	fmt.Fprintf(&b, "pipeline %s; reasoning %s; profile %s\n", e.Pipeline, e.reasoning(), e.profile())
+	for _, name := range slices.Sorted(maps.Keys(e.Policies)) {
+		fmt.Fprintf(&b, "%s: %s\n", name, e.Policies[name])
+	}
 	if e.Warning != "" {
 		fmt.Fprintf(&b, "warning: %s\n", printable(e.Warning))
 	}

@@ -132,6 +132,12 @@ type Protecting interface {
 	Protects()
 }
 
+// Guarding is implemented by layers of which keys may have policies of their own (policy.Guards). Guard returns the name of such a policy, and what it does to
+// a caller's requests of a security class.
+type Guarding interface {
+	Guard(p *policy.Principal, class policy.SecurityClass) (name, does string)
+}
+
 // Finisher is implemented by layers that need to know which provider and key gave a complete answer. Finish is not called for stored answers
 // and must not block.
 type Finisher interface {
@@ -275,6 +281,21 @@ func (x *Exchange) inputTokens() int64 {
 		return 0
 	}
 	return x.Request.InputTokens
+}
+
+// Guards are what layers do by policy to a caller's requests of a security class, by the policy's name. A nil pipeline does nothing.
+func (p *Pipeline) Guards(who *policy.Principal, class policy.SecurityClass) map[string]string {
+	if p == nil {
+		return nil
+	}
+	out := make(map[string]string)
+	for _, l := range p.layers {
+		if g, ok := l.(Guarding); ok {
+			name, does := g.Guard(who, class)
+			out[name] = does
+		}
+	}
+	return out
 }
 
 // Waits reports whether a layer that runs for an exchange may wait.

@@ -42,6 +42,7 @@ type Request struct {
 	Verification     *Verification     `json:"verification,omitempty"`
 	Escalation       *Escalation       `json:"escalation,omitempty"`
 	Decisions        []policy.Tag      `json:"decisions,omitempty"` // of the operator's rules
+	Policies         policy.Guards     `json:"policies,omitzero"`   // the key's own
 	Cache            string            `json:"cache"`
 	CacheEntry       string            `json:"cache_entry,omitempty"` // of the stored answer that was served, or under which this one may be
 	Similarity       float64           `json:"similarity,omitempty"`  // of its question, if that is another one

@@ -28,6 +28,9 @@ func (r *Request) JSON() ([]byte, error) {
 	if len(r.Decisions) > 0 {
 		w.rare("decisions", r.Decisions)
 	}
+	if r.Policies != (policy.Guards{}) {
+		w.rare("policies", r.Policies)
+	}
 	w.text("cache", r.Cache, false)
 	w.text("cache_entry", r.CacheEntry, true)
 	if r.Similarity != 0 {

@@ -22,6 +22,7 @@ func full(t *testing.T) Request {
 		Savings:      []policy.Saving{{Layer: "l4", Tokens: 5, Amount: 7}, {Layer: "l1", Amount: -3}},
 		Escalation:   &Escalation{From: "a", To: "b", Reason: "invalid"}, Similarity: 0.973,
 		Decisions: []policy.Tag{{By: policy.ByFirewall, Rule: "r", Stage: policy.StageCall, Tool: "t", Decision: policy.DecisionRemoved, Reason: "denied"}},
+		Policies:  policy.Guards{Injection: "block"},
 	}
 	v := reflect.ValueOf(&r).Elem()
 	for i := range v.NumField() {

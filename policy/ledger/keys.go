@@ -26,6 +26,7 @@ type KeyRow struct {
 	TokensPerHour int64
 	SpendDay      policy.Micro
 	Networks      []netip.Prefix
+	Guards        policy.Guards
 	CreatedAt     time.Time // zero means now
 	RevokedAt     time.Time // zero if not revoked
 }
@@ -37,7 +38,7 @@ func (k KeyRow) Revoked() bool { return !k.RevokedAt.IsZero() }
 func (k KeyRow) Principal() policy.Principal {
 	return policy.Principal{
 		Account: k.ID, Name: k.Name, Tier: k.Tier, Prepaid: k.Prepaid, ReadOnly: k.ReadOnly, Networks: k.Networks,
-		Limits: policy.Limits{RPM: k.RPM, TokensPerHour: k.TokensPerHour, SpendPerDay: k.SpendDay},
+		Limits: policy.Limits{RPM: k.RPM, TokensPerHour: k.TokensPerHour, SpendPerDay: k.SpendDay}, Guards: k.Guards,
 	}
 }
 
@@ -170,9 +171,9 @@ func (b *book) storeKey(k KeyRow) error {
 		revoked = sql.NullInt64{Int64: k.RevokedAt.UnixMicro(), Valid: true}
 	}
 	if _, err := b.exec(`INSERT OR REPLACE INTO "key" (id, name, tier, hash, pepper_version, prepaid, read_only,
-	rpm, tokens_per_hour, spend_per_day, networks, created_at, revoked_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	rpm, tokens_per_hour, spend_per_day, networks, injection, pii, created_at, revoked_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		k.ID, k.Name, k.Tier, k.Hash, k.PepperVersion, k.Prepaid, k.ReadOnly,
-		k.RPM, k.TokensPerHour, k.SpendDay, joinNetworks(k.Networks), k.CreatedAt.UnixMicro(), revoked); err != nil {
+		k.RPM, k.TokensPerHour, k.SpendDay, joinNetworks(k.Networks), k.Guards.Injection, k.Guards.PII, k.CreatedAt.UnixMicro(), revoked); err != nil {
 		return err
 	}
 	if !k.Prepaid {
@@ -187,7 +188,7 @@ ON CONFLICT (account) DO UPDATE SET credit = excluded.credit`, k.ID, k.Credit)
 }
 
 const selectKeys = `SELECT k.id, k.name, k.tier, k.hash, k.pepper_version, k.prepaid, coalesce(b.credit, 0), k.read_only,
-	k.rpm, k.tokens_per_hour, k.spend_per_day, k.networks, k.created_at, k.revoked_at
+	k.rpm, k.tokens_per_hour, k.spend_per_day, k.networks, k.injection, k.pii, k.created_at, k.revoked_at
 FROM "key" k JOIN account a ON a.name = k.id LEFT JOIN balance b ON b.account = a.id`
 
 // scanKey reads a row of selectKeys. The error is ErrUnknownKey when there is none.
@@ -196,7 +197,7 @@ func scanKey(row scanner) (k KeyRow, err error) {
 	var created int64
 	var revoked sql.NullInt64
 	err = row.Scan(&k.ID, &k.Name, &k.Tier, &k.Hash, &k.PepperVersion, &k.Prepaid, &k.Credit, &k.ReadOnly,
-		&k.RPM, &k.TokensPerHour, &k.SpendDay, &networks, &created, &revoked)
+		&k.RPM, &k.TokensPerHour, &k.SpendDay, &networks, &k.Guards.Injection, &k.Guards.PII, &created, &revoked)
 	if errors.Is(err, sql.ErrNoRows) {
 		return KeyRow{}, ErrUnknownKey
 	}

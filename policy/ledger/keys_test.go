@@ -19,6 +19,7 @@ func TestAKeyIsReadAsItWasWritten(t *testing.T) {
 		ID: "full", Name: "a key", Tier: policy.TierGolem, Hash: "$2a$x", PepperVersion: 2, Prepaid: true, Credit: 7, ReadOnly: true,
 		RPM: policy.Unlimited, TokensPerHour: 1 << 40, SpendDay: 3 * usd,
 		Networks:  []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")},
+		Guards:    policy.Guards{Injection: "quarantine", PII: "mask"},
 		CreatedAt: time.UnixMicro(1_000_001), RevokedAt: time.UnixMicro(2_000_002),
 	}
 	bare := KeyRow{ID: "bare", CreatedAt: time.UnixMicro(2_000_000)}
@@ -36,7 +37,7 @@ func TestAKeyIsReadAsItWasWritten(t *testing.T) {
 	}
 	want := policy.Principal{
 		Account: "full", Name: "a key", Tier: policy.TierGolem, Prepaid: true, ReadOnly: true, Networks: full.Networks,
-		Limits: policy.Limits{RPM: -1, TokensPerHour: 1 << 40, SpendPerDay: 3 * usd},
+		Limits: policy.Limits{RPM: -1, TokensPerHour: 1 << 40, SpendPerDay: 3 * usd}, Guards: full.Guards,
 	}
 	if p := have[0].Principal(); !reflect.DeepEqual(p, want) {
 		t.Errorf("%+v\nwant %+v", p, want)

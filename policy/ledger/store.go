@@ -21,7 +21,7 @@ import (
 var schema embed.FS
 
 // SchemaVersion is the version of the store that this program reads and writes. Older stores are brought forward, newer ones refused.
-const SchemaVersion = 7
+const SchemaVersion = 8
 
 // writeDSN names the store for the writer's connection. The driver and SQLite ignore a parameter that they do not know,
 // so openBook reads back what came of them.

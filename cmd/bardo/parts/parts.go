@@ -140,7 +140,7 @@ func injectionLayer(cfg *config.Config, s *run.Services, m *injection.Memory) in
 	in := &cfg.Pipeline.Injection
 	detector, beside := m.With(c, in.Threshold)
 	l := injection.Layer{
-		Policies: settings.Injections(in), Timeout: in.Timeout, Refuse: in.OnError != "allow",
+		Policies: settings.Injections(in), User: injection.Policy(in.User), Timeout: in.Timeout, Refuse: in.OnError != "allow",
 		Detector: detector, Scores: scores, Beside: beside, Second: s.Second, Events: s.Events,
 	}
 	if s.Metrics != nil {

@@ -1,7 +1,6 @@
 package settings
 
 import (
-	"cmp"
 	"slices"
 
 	"bardo.money/gateway/extproc/layers/injection"
@@ -11,15 +10,7 @@ import (
 
 // Injections is what happens to texts that seem to hold instructions, by source.
 func Injections(c *config.InjectionDetection) injection.Policies {
-	p := cmp.Or(injection.Policy(c.Policy), injection.Flag)
-	user := injection.Policy(c.User)
-	if user == "" {
-		user = injection.Flag
-		if p == injection.Off {
-			user = injection.Off
-		}
-	}
-	return injection.Policies{user, p, cmp.Or(injection.Policy(c.Documents), p)}
+	return injection.PoliciesOf(injection.Policy(c.Policy), injection.Policy(c.User), injection.Policy(c.Documents))
 }
 
 // NeedsModel reports whether requests are refused that only the local model can judge, if it does not run.

@@ -4,6 +4,7 @@
 package injection
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,12 +44,26 @@ func (p Policy) Waits() bool { return p == Block || p == Quarantine }
 // Policies are by source: user, result of a tool, document.
 type Policies [3]Policy
 
+// PoliciesOf are the policies by source. p is that of results of tools and documents, "" means Flag; user and documents are those of their sources where they
+// differ. Without one, users' turns are flagged, or not judged if nothing is.
+func PoliciesOf(p, user, documents Policy) Policies {
+	p = cmp.Or(p, Flag)
+	if user == "" {
+		user = Flag
+		if p == Off {
+			user = Off
+		}
+	}
+	return Policies{user, p, cmp.Or(documents, p)}
+}
+
 // defaultTimeout bounds how long a request waits, and how long texts are judged beside one.
 const defaultTimeout = 2 * time.Second
 
 // Layer judges texts. Safe for concurrent use.
 type Layer struct {
 	Policies Policies
+	User     Policy        // of users' turns of a key with a policy of its own; "" is as for PoliciesOf
 	Timeout  time.Duration // 0 means 2 s
 	Refuse   bool          // a request that has to wait for a verdict is refused where there is none
 	Detector *injection.Detector
@@ -70,22 +85,45 @@ var (
 	_ pipeline.Layer     = Layer{}
 	_ pipeline.Selective = Layer{}
 	_ pipeline.Waiting   = Layer{}
+	_ pipeline.Guarding  = Layer{}
 )
 
 // Name is "l8".
 func (Layer) Name() string { return Name }
 
-var (
-	flagProfiles = []string{pipeline.ProfileStandard}
-	allProfiles  = []string{pipeline.ProfileMinimal, pipeline.ProfileFast, pipeline.ProfileStandard}
-)
+var profiles = []string{pipeline.ProfileMinimal, pipeline.ProfileFast, pipeline.ProfileStandard}
 
-// Profiles are standard for flags (D-30), and all where the operator has texts refused or replaced: no caller may choose otherwise.
-func (l Layer) Profiles() []string {
-	if slices.ContainsFunc(l.Policies[:], Policy.Waits) {
-		return allProfiles
+// Profiles are all: no caller may choose one to avoid what the operator has refused or replaced. What is only flagged depends on the profile, see flags.
+func (Layer) Profiles() []string { return profiles }
+
+// policies are those of a request's key, without the flags that its profile does not have.
+func (l Layer) policies(x *pipeline.Exchange) Policies {
+	p := l.of(&x.Principal)
+	if !flags(x) {
+		for i := range p {
+			if p[i] == Flag {
+				p[i] = Off
+			}
+		}
 	}
-	return flagProfiles
+	return p
+}
+
+// of are the policies of a caller: those of its key, or the configured ones.
+func (l Layer) of(p *policy.Principal) Policies {
+	if own := Policy(p.Guards.Injection); own != "" {
+		return PoliciesOf(own, l.User, "")
+	}
+	return l.Policies
+}
+
+// Guard says what happens to a caller's texts, as in explanations: "flag", or by source where they differ.
+func (l Layer) Guard(p *policy.Principal, _ policy.SecurityClass) (name, does string) {
+	by := l.of(p)
+	if by[injection.User] == by[injection.Result] && by[injection.Result] == by[injection.Document] {
+		return "injection", string(by[injection.User])
+	}
+	return "injection", fmt.Sprintf("user=%s, tool_result=%s, document=%s", by[injection.User], by[injection.Result], by[injection.Document])
 }
 
 // flags reports whether texts of a request are judged that are only flagged: with the full profile, and for callers that are no agents (D-30).
@@ -131,7 +169,7 @@ func (l Layer) bad(s *span) bool { return s.finding.Score(s.source) >= l.Detecto
 
 // Waits reports whether the verdict of a text has to be waited for, and is not known yet.
 func (l Layer) Waits(x *pipeline.Exchange) bool {
-	if !slices.ContainsFunc(l.Policies[:], Policy.Waits) || !judges(x) {
+	if p := l.policies(x); !slices.ContainsFunc(p[:], Policy.Waits) || !judges(x) {
 		return false
 	}
 	return slices.ContainsFunc(l.plan(x).spans, func(s span) bool { return !s.known && s.policy.Waits() })
@@ -142,9 +180,12 @@ func judges(x *pipeline.Exchange) bool {
 	return x.Request.Op == chat.Generate && x.Intent.PrivacyTier != policy.PrivacyEndToEnd
 }
 
+// none has nothing judged.
+var none = Policies{Off, Off, Off}
+
 // Applies reports whether the request has a text that was not judged before, or that is bad.
 func (l Layer) Applies(x *pipeline.Exchange) bool {
-	if !judges(x) {
+	if l.policies(x) == none || !judges(x) {
 		return false
 	}
 	s := l.plan(x)
@@ -162,15 +203,7 @@ func (l Layer) plan(x *pipeline.Exchange) *state {
 	if err != nil {
 		return s
 	}
-	policies := l.Policies
-	if !flags(x) {
-		for i, p := range policies {
-			if p == Flag {
-				policies[i] = Off
-			}
-		}
-	}
-	s.spans = spansOf(t, policies)
+	s.spans = spansOf(t, l.policies(x))
 	for i := range s.spans {
 		sp := &s.spans[i]
 		sp.key = sp.keyOf(l.Detector, t)

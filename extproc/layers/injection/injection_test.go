@@ -379,6 +379,58 @@ func TestD30WhoseRequestsAreJudged(t *testing.T) {
 	}
 }
 
+// TestD38AKeyHasItsOwnPolicy: in place of the configured one of results and documents; users' turns stay as configured.
+func TestD38AKeyHasItsOwnPolicy(t *testing.T) {
+	for _, row := range []struct {
+		configured layer.Policies
+		user       layer.Policy // configured
+		own        string
+		want       layer.Policy // what happens to a result; Off: nothing
+		says       string
+	}{
+		{blockAll, "", "", layer.Block, "block"},
+		{blockAll, "", "off", layer.Off, "off"},
+		{blockAll, layer.Block, "off", layer.Off, "user=block, tool_result=off, document=off"},
+		{blockAll, "", "flag", layer.Flag, "flag"},
+		{flagAll, "", "block", layer.Block, "user=flag, tool_result=block, document=block"},
+		{layer.Policies{layer.Off, layer.Off, layer.Off}, "", "quarantine", layer.Quarantine, "user=flag, tool_result=quarantine, document=quarantine"},
+		{layer.Policies{layer.Off, layer.Off, layer.Off}, "", "", layer.Off, "off"},
+		{flagAll, layer.Off, "flag", layer.Flag, "user=off, tool_result=flag, document=flag"},
+	} {
+		l, _ := newLayer(row.configured, nil)
+		l.User = row.user
+		x := result(t, bad)
+		x.Principal.Guards.Injection = row.own
+		if waits := row.want == layer.Block || row.want == layer.Quarantine || row.user == layer.Block; l.Waits(x) != waits {
+			t.Errorf("%+v: waits is %v", row, !waits)
+		}
+		refused := run(t, l, x) != nil
+		got := layer.Off
+		switch {
+		case refused:
+			got = layer.Block
+		case strings.Contains(string(x.Request.Doc.Bytes), "Withheld"):
+			got = layer.Quarantine
+		case len(x.Announced(nil)) > 0:
+			got = layer.Flag
+		}
+		if name, says := l.Guard(&x.Principal, policy.SecurityStandard); got != row.want || name != "injection" || says != row.says {
+			t.Errorf("%+v: %s, which is called %s", row, got, says)
+		}
+	}
+}
+
+// TestARequestOfWhichNothingIsJudgedIsNotRead: where all that its policies would do is a flag that its profile does not have.
+func TestARequestOfWhichNothingIsJudgedIsNotRead(t *testing.T) {
+	l, _ := newLayer(flagAll, nil)
+	x := result(t, bad)
+	x.Profile = pipeline.ProfileFast
+	x.Request.Doc.Bytes = []byte("no JSON: whoever reads it fails")
+	if l.Waits(x) || l.Applies(x) {
+		t.Error("the request is read")
+	}
+}
+
 func TestOffJudgesNothing(t *testing.T) {
 	l, m := newLayer(layer.Policies{layer.Off, layer.Off, layer.Off}, &classifier{})
 	x := result(t, bad)

@@ -3,6 +3,7 @@
 package pii
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -47,6 +48,7 @@ var (
 	_ pipeline.Layer     = Layer{}
 	_ pipeline.Selective = Layer{}
 	_ pipeline.Responder = Layer{}
+	_ pipeline.Guarding  = Layer{}
 )
 
 // Name is "l7".
@@ -68,20 +70,23 @@ type state struct {
 
 var slot = pipeline.NewSlot[state]()
 
-// mode is what happens to a request's values. Confidential requests are masked at least (D-05).
-func (l Layer) mode(x *pipeline.Exchange) Mode {
-	switch {
-	case l.Mode == "" && x.Hints.SecurityClass != policy.SecurityConfidential:
-		return Detect
-	case l.Mode != Block && x.Hints.SecurityClass == policy.SecurityConfidential:
+// mode is what happens to a request's values: as its key says, else as configured. Confidential requests are masked at least (D-05).
+func (l Layer) mode(p *policy.Principal, class policy.SecurityClass) Mode {
+	m := cmp.Or(Mode(p.Guards.PII), l.Mode, Detect)
+	if m != Block && class == policy.SecurityConfidential {
 		return Mask
 	}
-	return l.Mode
+	return m
+}
+
+// Guard implements pipeline.Guarding.
+func (l Layer) Guard(p *policy.Principal, class policy.SecurityClass) (name, does string) {
+	return "pii", string(l.mode(p, class))
 }
 
 // Applies reports whether the request has anything that the layer looks for. A request to an enclave is not changed: the receipt of its answer covers it (D-30).
 func (l Layer) Applies(x *pipeline.Exchange) bool {
-	if l.mode(x) == Off || x.Request.Op != chat.Generate && x.Request.Op != chat.CountTokens || x.Intent.PrivacyTier >= policy.PrivacyTEE {
+	if l.mode(&x.Principal, x.Hints.SecurityClass) == Off || x.Request.Op != chat.Generate && x.Request.Op != chat.CountTokens || x.Intent.PrivacyTier >= policy.PrivacyTEE {
 		return false
 	}
 	s := slot.Of(x)
@@ -172,7 +177,7 @@ func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
 		return fault.Newf(fault.SecretInPrompt, "the request has a private key or a seed phrase (%s; the first turn is 0), and was not sent to any provider: remove it, and consider it "+
 			"disclosed to whatever put it there", s.found.where)
 	}
-	mode := l.mode(x)
+	mode := l.mode(&x.Principal, x.Hints.SecurityClass)
 	if mode == Block {
 		return fault.Newf(fault.SecretInPrompt, "the request has personal data or secrets (%s), which this gateway does not send to providers: remove them", names(s.found.counts))
 	}

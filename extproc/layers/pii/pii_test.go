@@ -61,6 +61,46 @@ func TestD05ConfidentialRequestsAreMasked(t *testing.T) {
 	}
 }
 
+// TestD37AKeyHasItsOwnPolicy: in place of the configured one; a confidential request is masked at least.
+func TestD37AKeyHasItsOwnPolicy(t *testing.T) {
+	for _, row := range []struct {
+		configured   layer.Mode
+		own          string
+		confidential bool
+		want         string
+	}{
+		{"", "", false, "detect"},
+		{layer.Block, "off", false, "off"},
+		{layer.Off, "mask", false, "mask"},
+		{layer.Mask, "detect", false, "detect"},
+		{"", "block", false, "block"},
+		{layer.Block, "off", true, "mask"},
+		{layer.Mask, "detect", true, "mask"},
+		{layer.Off, "block", true, "block"},
+	} {
+		l, x := newLayer(row.configured), exchange(t, mail)
+		x.Principal.Guards.PII = row.own
+		if row.confidential {
+			x.Hints.SecurityClass = policy.SecurityConfidential
+		}
+		if name, does := l.Guard(&x.Principal, x.Hints.SecurityClass); name != "pii" || does != row.want {
+			t.Errorf("%+v: %s is %s", row, name, does)
+		}
+		err, got := run(t, l, x), "off"
+		switch {
+		case err != nil:
+			got = "block"
+		case x.Watched():
+			got = "mask"
+		case len(x.Log) > 0:
+			got = "detect"
+		}
+		if got != row.want {
+			t.Errorf("%+v: %s, %v", row, got, err)
+		}
+	}
+}
+
 func TestD30RequestsToAnEnclaveAreNotMasked(t *testing.T) {
 	x := exchange(t, mail)
 	x.Intent.PrivacyTier = policy.PrivacyTEE
