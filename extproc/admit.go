@@ -1,23 +1,24 @@
 package extproc
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"net/http"
-	"slices"
+	"strings"
+	"time"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/endpoint"
 	"bardo.money/gateway/extproc/hint"
 	"bardo.money/gateway/extproc/replay"
-	"bardo.money/gateway/extproc/review"
 	"bardo.money/gateway/extproc/runtime"
+	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/extproc/upload"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/auth"
 	"bardo.money/gateway/policy/quota"
-	"bardo.money/gateway/policy/resolve"
 )
 
 // authRequest is the request as verifiers see it.
@@ -72,111 +73,6 @@ func (x *exchange) counts(e *endpoint.Endpoint) quota.Class {
 	return quota.Generation
 }
 
-// worst is the highest possible charge of the request: the most expensive candidate, the whole output, for each validation retry, and what layers had
-// made of calls.
-func (x *exchange) worst(candidates []policy.Resolution) policy.Micro {
-	return x.worstBeside(candidates, 0)
-}
-
-// toReserve is what is reserved for the request: its highest charge, or what was reserved with a side call, which is never less.
-func (x *exchange) toReserve() policy.Micro { return max(x.worst(x.Order), x.sideHeld) }
-
-// worstBeside is the highest possible charge of the request with one more side call, which costs so much at most.
-func (x *exchange) worstBeside(candidates []policy.Resolution, side policy.Pico) policy.Micro {
-	output, candidates := policy.AddTokens(int64(x.MaxTokens()), int64(x.ThinkingTokens(candidates))), x.WithoutWindows(x.WithTierPrices(candidates))
-	output = policy.AddTokens(output, wire.MaxPredictedTokens(x.Request))
-	more := policy.AddTokens(output, review.CorrectionTokens)
-	if x.Rounds() > 0 {
-		more = policy.AddTokens(more, roundTokens)
-	}
-	var cost policy.Pico
-	for again := range 1 + x.review.MaxSchemaRetries(candidates) + x.Rounds() { // each retry and each round sends the answers before it as input
-		input := policy.AddTokens(x.Request.MaxInput+x.review.SchemaTokens(candidates), policy.TimesTokens(more, int64(again)))
-		cost = cost.Plus(resolve.WorstCost(candidates, input, output, int64(x.Request.Choices)), x.SearchCost(candidates))
-	}
-	if wire.Compacts(&x.Request.Doc) {
-		cost = cost.Plus(cost)
-	}
-	cost = cost.Plus(x.review.MaxSideCost(), x.bill.SideCost(), side)
-	return cost.Charge(x.Config.Spread(x.Principal.Tier))
-}
-
-// allot checks a generation of so many input tokens and of so high a charge against the key's limits, and counts it.
-func (x *exchange) allot(ctx context.Context, tokens int64, charge policy.Micro) error {
-	return x.bill.Hold(ctx, &quota.Ask{Client: x.Head.Peer, Class: quota.Generation, Tokens: tokens, Charge: charge})
-}
-
-// afford checks the request's highest cost against the key's limits and reserves it. No limit of money, tokens or budgets applies to a user's own key
-// (P-13): where that is the first candidate's, the candidates that the caller cannot pay for here are left out.
-func (x *exchange) afford(ctx context.Context) error {
-	if x.ownKeysPay(x.Order) {
-		return x.holdNothing(ctx)
-	}
-	err := x.allot(ctx, x.safeTokens(x.Order), x.toReserve())
-	if err == nil {
-		err = x.reserve(ctx)
-	}
-	if !isMoneyFault(err) || !x.CallerPays(x.Order[0].Provider) {
-		return err
-	}
-	own := slices.DeleteFunc(slices.Clone(x.Order), func(to policy.Resolution) bool { return !x.CallerPays(to.Provider) })
-	if !x.ownKeysPay(own) {
-		return err
-	}
-	x.Order = own
-	return x.holdNothing(ctx)
-}
-
-// holdNothing reserves nothing, so that the answer can state the key's balance. It fails for a blocked key, which is ignored.
-func (x *exchange) holdNothing(ctx context.Context) error {
-	if err := x.bill.Reserve(ctx, 0); err != nil && !isMoneyFault(err) {
-		return err
-	}
-	return nil
-}
-
-// isMoneyFault reports whether an error refuses a caller for lack of money or budget.
-func isMoneyFault(err error) bool {
-	f, ok := errors.AsType[*fault.Fault](err)
-	return ok && slices.Contains(moneyFaults, f.Kind)
-}
-
-// moneyFaults are the refusals for lack of money or budget.
-var moneyFaults = []fault.Kind{fault.InsufficientFunds, fault.PaymentRequired, fault.BudgetExceeded, fault.AllowanceExhausted}
-
-// ownKeysPay reports whether the caller pays all candidates itself, and no side calls are made at others.
-func (x *exchange) ownKeysPay(candidates []policy.Resolution) bool {
-	return len(candidates) > 0 && x.review.MaxSideCost() == 0 && x.sideHeld == 0 && !slices.ContainsFunc(candidates, func(to policy.Resolution) bool { return !x.CallerPays(to.Provider) })
-}
-
-// reserve reserves the highest possible charge of the agent's budget and of the key's balance, if it has one.
-func (x *exchange) reserve(ctx context.Context) error {
-	if err := x.gw.Ledger.Writable(); err != nil && !x.onlyFree() {
-		return err
-	}
-	if err := x.spend(ctx); err != nil {
-		return err
-	}
-	if err := x.holdSession(ctx, x.toReserve()); err != nil {
-		return err
-	}
-	if err := x.bill.Reserve(ctx, x.toReserve()); err != nil {
-		return err
-	}
-	x.limitOutput()
-	return nil
-}
-
-// onlyFree keeps the free candidates only, and reports whether the request can be served by them: while the ledger cannot be written, nothing can be
-// charged.
-func (x *exchange) onlyFree() bool {
-	if !x.IsFree(&x.Order[0]) || x.review.MaxSideCost() > 0 {
-		return false
-	}
-	x.Order = slices.DeleteFunc(slices.Clone(x.Order), func(to policy.Resolution) bool { return !x.IsFree(&to) })
-	return true
-}
-
 // parseHeaders reads hints and options from the headers. Errors there are returned before the body is read.
 func (x *exchange) parseHeaders() (err error) {
 	if x.fast, err = replay.ParseFast(x.Head.Header.Get(replay.Header)); err != nil {
@@ -195,29 +91,101 @@ func (x *exchange) parseHeaders() (err error) {
 	return err
 }
 
-// lostUnlimited is what X-Bardo-Degraded says of a request without a limit for its answer, which got the one that was reserved.
-const lostUnlimited = "max_tokens"
+// headerRoute requests an explanation instead of an answer.
+const headerRoute = "x-bardo-route"
 
-// limitOutput sets the maximum length of an answer to what is reserved, where a prepaid key pays and neither client nor profile set one. Without that,
-// an answer may cost many times its reservation.
-func (x *exchange) limitOutput() {
-	if !x.Principal.Prepaid || x.Request.Op != chat.Generate || !slices.ContainsFunc(x.Order, x.UnlimitedOutput) {
-		return
+// explains reports whether the request is to be explained only.
+func (x *exchange) explains() (bool, error) {
+	switch said := x.Head.Header.Get(headerRoute); {
+	case said == "":
+		return false, nil
+	case strings.EqualFold(said, "explain"):
+		return true, nil
+	default:
+		return false, fault.Newf(fault.InvalidRequest, "X-Bardo-Route: expected explain, not %q", fault.Clip(said))
 	}
-	limit := func(r *chat.Request) {
-		if r == nil || r.MaxTokens > 0 || r.Dialect == chat.Completions && !r.Doc.Get("max_tokens").IsNull() || r.Profile != nil && r.Profile.MaxTokens > 0 {
-			return
-		}
-		var p chat.Profile
-		if r.Profile != nil {
-			p = *r.Profile
-		}
-		p.MaxTokens = x.Config.ReserveOutput
-		r.Profile, r.Dropped = &p, wire.AppendDegraded(slices.Clip(r.Dropped), lostUnlimited)
+}
+
+// readBody reads the body of a request that needs one. The error is a fault.
+func (x *exchange) readBody(d stream.Client, bodyless bool) ([]byte, error) {
+	body, err := x.readBodyUpTo(d, bodyless, x.Config.MaxBody)
+	if err == nil {
+		x.gw.served.Add(1)
 	}
-	limit(x.Request)
-	limit(x.Request.Turn)
-	if e := x.review.Escalation; e != nil {
-		limit(e.Request)
+	return body, err
+}
+
+// readBodyUpTo is readBody for a body of at most so many bytes.
+func (x *exchange) readBodyUpTo(d stream.Client, bodyless bool, most int64) ([]byte, error) {
+	if bodyless {
+		return nil, fault.Newf(fault.InvalidRequest, "the request has no body")
 	}
+	if enc := x.Head.Header.Get("content-encoding"); enc != "" && enc != "identity" {
+		return nil, fault.Newf(fault.UnsupportedMedia, "content-encoding %q is not supported: send the body uncompressed", enc)
+	}
+	return x.receive(d, most)
+}
+
+// read reads the request's body and decodes it in one pass.
+func (x *exchange) read(d stream.Client, e endpoint.Endpoint, bodyless bool) error {
+	body, err := x.readBody(d, bodyless)
+	if err != nil {
+		return err
+	}
+	if x.deferral.by > 0 {
+		x.deferral.body = bytes.Clone(body)
+	}
+	if e.Detect != nil && x.Dialect.Name() != chat.Anthropic { // for a client with Anthropic's header, its own format counts
+		x.Dialect = x.Config.Dialects[e.Detect(body)]
+	}
+	if d, ok := x.Dialect.(wire.Addressed); ok {
+		x.Dialect = d.ForPath(x.Head.Path, x.Head.Query)
+	}
+	if x.Request, err = x.Dialect.Decode(e.Op, x.Head.Header, x.Head.Query, body); err != nil {
+		return err
+	}
+	return x.ParseBodyHints()
+}
+
+// receive reads the request's body of at most so many bytes, which stays valid until the exchange is closed.
+func (x *exchange) receive(d stream.Client, most int64) ([]byte, error) {
+	t := &x.Config.Timeouts
+	x.body = upload.Body{
+		Memory: &x.gw.bodies, TimeoutReply: x.uploadTimeout,
+		Limits: upload.Limits{Body: min(most, x.Config.MaxBody), Bodies: x.Config.MaxBodies, Idle: t.UploadIdle, Total: t.UploadTotal},
+	}
+	body, err := x.body.Receive(d, &x.Head)
+	if err != nil {
+		return nil, err
+	}
+	x.Arrived = time.Now()
+	return body, nil
+}
+
+// uploadTimeout answers a client whose body is too slow.
+func (x *exchange) uploadTimeout(f *fault.Fault, send func(stream.Reply) error) {
+	defer x.recoverPanic()
+	r := x.errorReply(f)
+	r.Header = x.cors().AddHeaders(r.Header)
+	_ = send(r) // a client that disconnected needs no answer
+}
+
+// identify authenticates the caller, and finds out who pays.
+func (x *exchange) identify(ctx context.Context) error {
+	p, err := x.authenticate(ctx)
+	if err != nil {
+		return err
+	}
+	x.Principal = p
+	x.bill.Charge(p, x.gw.meter.PayerOf(&p), x.Config.Spread(p.Tier))
+	return nil
+}
+
+// staysOnThread reports whether the caller can be authenticated without waiting, and the endpoint is one whose requests may be served so.
+func (x *exchange) staysOnThread(e *endpoint.Endpoint) bool {
+	if e.Local != nil || e.Stored || e.Modality != nil || e.Class != endpoint.Generate {
+		return false
+	}
+	v, ok := x.gw.Verifier.(auth.Immediate)
+	return ok && v.Immediate(x.authRequest())
 }

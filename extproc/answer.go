@@ -1,21 +1,19 @@
 package extproc
 
 import (
-	"cmp"
-	"context"
+	"errors"
 	"time"
 
 	"bardo.money/gateway/extproc/attempt"
-	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/render"
-	"bardo.money/gateway/extproc/request"
 	"bardo.money/gateway/extproc/review"
 	"bardo.money/gateway/extproc/stored"
+	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/extproc/wire"
-	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
 )
 
@@ -61,148 +59,16 @@ type heldBack struct {
 	heldBytes int64        // bytes of these
 }
 
-// feed decodes a piece of the body. Afterwards exactly one holds: the answer continues, it failed, a layer failed on it, or it ended.
-func (a *answer) feed(ctx context.Context, chunk []byte, end bool) {
-	events := a.dec.Decode(chunk, end)
-	if a.x.MayChange {
-		chat.MarkCalls(events)
-	}
-	for i := range events {
-		if a.over() {
-			return
-		}
-		a.read(ctx, &events[i])
-	}
-}
-
-// read passes an event through the stages. What they hold back counts as content: the provider does answer.
-func (a *answer) read(ctx context.Context, ev *chat.Event) {
-	a.content = a.content || ev.Kind.IsContent()
-	a.x.Redact(ev)
-	a.stage(ctx, ev, 0)
-}
-
-// stage passes an event through the stages from the n-th on.
-func (a *answer) stage(ctx context.Context, ev *chat.Event, n int) {
-	if n == len(a.stages) {
-		a.arrive(ctx, ev)
-		return
-	}
-	events := a.stages[n].Read(ev)
-	for i := range events {
-		if a.over() {
-			return
-		}
-		a.stage(ctx, &events[i], n+1)
-	}
-}
-
-// arrive takes an event that the stages let pass.
-func (a *answer) arrive(ctx context.Context, ev *chat.Event) {
-	if a.gate != nil {
-		a.gate.read(ctx, ev)
-		return
-	}
-	a.hold(ctx, ev)
-}
-
-// hold keeps an event of an answer that is reviewed before it is sent; any other event is passed on.
-func (a *answer) hold(ctx context.Context, ev *chat.Event) {
-	if a.form != nil {
-		a.form.Add(ev)
-	}
-	if !a.holds {
-		if a.form != nil && ev.Kind == chat.End {
-			a.x.validateSent(a)
-		}
-		a.pass(ctx, ev)
-		return
-	}
-	if ev.Kind == chat.Error {
-		a.fail(ev.Err)
-		return
-	}
-	a.note(ev)
-	a.held = append(a.held, ev.Detached())
-	a.heldBytes += int64(len(ev.Text) + len(ev.Raw))
-	a.ended = ev.Kind == chat.End
-}
-
 // whole reports whether the answer is sent as a whole: the client does not stream, or it is held back.
 func (a *answer) whole() bool { return a.holds || !a.stream }
 
-// release passes events on in place of those that were held.
-func (a *answer) release(ctx context.Context, events []chat.Event) {
-	own := a.total()
-	a.ownUsage, a.holds, a.held, a.heldBytes, a.ended = &own, false, nil, 0, false
-	for i := range events {
-		if a.over() {
-			return
-		}
-		a.pass(ctx, &events[i])
-	}
-}
-
 func (a *answer) over() bool { return a.failed != nil || a.broken != nil || a.ended }
-
-// pass shows an event to the layers that watch the answer, and encodes what they return. What it takes is noted before: layers may keep back what is billed.
-func (a *answer) pass(ctx context.Context, ev *chat.Event) {
-	if ev.Kind != chat.Error && ev.Kind != chat.End {
-		a.note(ev)
-	}
-	if !a.x.Watched() {
-		a.take(ev)
-		return
-	}
-	if ev.Kind == chat.End {
-		a.x.Served = a.served()
-		if (a.notCacheable || a.x.review.Unverified()) && a.x.Cache != nil {
-			a.x.Cache.Record(&chat.Event{Kind: chat.Error}) // it is not cached
-		}
-	}
-	events, err := a.x.Response(ctx, ev)
-	a.broken = err
-	for i := range events {
-		if a.over() {
-			return
-		}
-		a.take(&events[i])
-	}
-}
-
-// served is which candidate gave the answer, and its usage and cost.
-func (a *answer) served() *cache.Served {
-	t := a.x.answersWith(a)
-	return &cache.Served{
-		By: a.res, Dialect: a.dialect, Usage: t.Usage, Cost: t.Cost, Degraded: a.x.calls.Degraded(a.res.Provider), Schema: a.x.schemaStatus(&a.res),
-		Verified: a.x.verifiedStatus(), Escalated: a.x.escalatedStatus(),
-	}
-}
 
 // fail notes the provider's error, and its dialect.
 func (a *answer) fail(e *chat.ProviderError) {
 	failed := *e
 	failed.Dialect = a.dialect
 	a.failed = &failed
-}
-
-func (a *answer) take(ev *chat.Event) {
-	switch ev.Kind {
-	case chat.Error:
-		a.fail(ev.Err)
-		return
-	case chat.End:
-		a.ended = true
-		a.present(ev)
-		a.attachReasoning()
-		a.end = a.enc.Append(a.end, ev)
-		return
-	default:
-	}
-	a.content, a.passed = a.content || ev.Kind.IsContent(), a.passed || ev.Kind.IsContent()
-	if a.present(ev) {
-		a.out = a.enc.Append(a.out, ev)
-	}
 }
 
 // note keeps what an event tells about the whole answer: usage, ids.
@@ -225,45 +91,6 @@ func (a *answer) drain() []byte {
 	return b
 }
 
-// newAnswer prepares to read a provider's answer for this exchange's client.
-func (x *exchange) newAnswer(t *attempt.Attempt, status int, h header.List) *answer {
-	to := t.To
-	p := x.Config.Providers[to.Provider]
-	dialect := p.Adapter.Dialect(to, p.Endpoint, x.Request.Dialect)
-	dec, stages := x.calls.Decoder(t, status, h)
-	a := &answer{
-		x:         x,
-		res:       to,
-		dialect:   dialect,
-		dec:       dec,
-		stages:    stages,
-		stream:    x.Request.Stream,
-		enc:       newEncoder(t.View, to, dialect),
-		reasoning: x.newPresenter(&to, dialect),
-	}
-	if status/100 == 2 && t.Plan != nil {
-		a.form, a.holds = &review.Transcript{Plan: t.Plan}, x.review.HoldsBack(t.Plan)
-	}
-	a.holds = a.holds || status/100 == 2 && (x.review.MayReplaceAnswer() || x.WholeAnswer)
-	if status/100 == 2 {
-		x.answersCalls(a)
-	}
-	return a
-}
-
-// newEncoder writes an answer in the client's dialect; dialect is the provider's.
-func newEncoder(v *request.View, by policy.Resolution, dialect chat.Dialect) wire.Encoder {
-	same := dialect == v.Request.Dialect
-	model := ""
-	if by.Upstream != string(by.Model) || !same {
-		model = string(by.Model)
-	}
-	return v.Dialect.NewEncoder(wire.Options{
-		Same: same, Stream: v.Request.Stream, Model: model, RequestID: v.ID,
-		ShowUsage: v.Request.StreamUsage, Created: v.Started.Unix(), MayChange: v.MayChange, Request: cmp.Or(v.Asked, v.Request),
-	})
-}
-
 // names notes the ids of stored resources in members that only the answer's own format has.
 func (a *answer) names(ev *chat.Event) {
 	if len(ev.Text) == 0 || a.dialect != a.x.Request.Dialect {
@@ -282,3 +109,100 @@ func (a *answer) names(ev *chat.Event) {
 
 // itemID is the extra that names an item of a response.
 const itemID = "item_id"
+
+// total is the usage to bill. What the provider did not report is estimated from the events.
+func (a *answer) total() chat.Usage {
+	if a.ownUsage != nil {
+		return *a.ownUsage
+	}
+	return a.count.Total(a.x.Request.InputTokens)
+}
+
+// failure is the answer's own: the provider's error in it, or a layer that could not read it; nil for none.
+func (a *answer) failure() *upstream.Failure {
+	switch {
+	case a.failed != nil:
+		return upstream.Stated(a.res.Provider, a.failed)
+	case a.broken != nil:
+		return &upstream.Failure{Provider: a.res.Provider, Kind: upstream.NotEncoded, Cause: a.broken}
+	}
+	return nil
+}
+
+// errorOf is the error of an answer with a status other than 2xx.
+func errorOf(a *answer, status int) *chat.ProviderError {
+	if a.failed == nil {
+		return &chat.ProviderError{Status: status}
+	}
+	e := *a.failed
+	if e.Status == 0 {
+		e.Status = status
+	}
+	return &e
+}
+
+// refusal is the fault by which a layer refused the answer; nil if none did.
+func (a *answer) refusal() *fault.Fault { return byRules(a.broken) }
+
+func (a *answer) incomplete() error {
+	switch {
+	case a.broken != nil:
+		return a.broken
+	case !a.ended:
+		return errIncomplete
+	}
+	return nil
+}
+
+// errIncomplete is a stored answer without an end.
+var errIncomplete = errors.New("a stored answer has no end")
+
+// tooLong is the failure of an answer that is larger than the gateway holds; nil for any other. size is in bytes.
+func (a *answer) tooLong(size int64) *upstream.Failure {
+	if size > a.x.Config.MaxAnswer {
+		return &upstream.Failure{Provider: a.res.Provider, Kind: upstream.Reset, Cause: upstream.ErrTooLong}
+	}
+	return nil
+}
+
+// HasContent implements attempt.Sink.
+func (a *answer) HasContent() bool { return a.content }
+
+// LacksUsage implements attempt.Sink.
+func (a *answer) LacksUsage() bool { return a.count.Stop != "" && !a.count.Complete() && !a.over() }
+
+// Refusal implements attempt.Sink.
+func (a *answer) Refusal(status int) *chat.ProviderError { return errorOf(a, status) }
+
+// refusalOf is the fault by which a layer refused an answer; nil for any other failure. Another candidate is not called for it.
+func refusalOf(f *upstream.Failure) *fault.Fault {
+	if f == nil || f.Kind != upstream.NotEncoded {
+		return nil
+	}
+	return byRules(f.Cause)
+}
+
+func byRules(err error) *fault.Fault {
+	if f, ok := errors.AsType[*fault.Fault](err); ok && f.Kind.ByRules() {
+		return f
+	}
+	return nil
+}
+
+// totalWith is the usage and cost of the request: all calls on the bill, and an answer that is not on it yet.
+func (x *exchange) totalWith(a *answer) meter.Total {
+	if a.counted {
+		return x.bill.Total()
+	}
+	u := a.total()
+	return x.bill.With(&a.res, &u)
+}
+
+// answersWith is totalWith without the calls that layers had made.
+func (x *exchange) answersWith(a *answer) meter.Total {
+	if a.counted {
+		return x.bill.AnswersWith(nil, nil)
+	}
+	u := a.total()
+	return x.bill.AnswersWith(&a.res, &u)
+}

@@ -211,15 +211,3 @@ func (s *sideCalling) failed(to *policy.Resolution, f *upstream.Failure) {
 	}
 	x.gw.Health.Report(r)
 }
-
-// sideRecord lists the side calls on the bill, for the request's record.
-func (x *exchange) sideRecord() (list []record.SideCall) {
-	for _, c := range x.bill.Calls() {
-		if c.Side != "" {
-			list = append(list, record.SideCall{
-				Layer: c.Side, Provider: c.To.Provider, Model: c.To.Model, InputTokens: c.Usage.TotalInput(), OutputTokens: c.Usage.Output, CostUSD: c.Cost,
-			})
-		}
-	}
-	return list
-}

@@ -45,46 +45,6 @@ func (x *exchange) encode(buf []byte, to *policy.Resolution) (attempt.Call, erro
 	return x.calls.Write(buf, x.nextAttempt(to))
 }
 
-// listen makes an attempt, with heartbeats for the client meanwhile. pass is called after each piece of the answer, and says when it is all
-// there. The answer is complete where there is neither a failure nor an error; the error is that the client has disconnected.
-func (s *drivenStream) listen(ctx context.Context, t *attempt.Attempt, pass func(context.Context, *answer) (bool, error)) (a *answer, f *upstream.Failure, err error) {
-	x, began := s.x, time.Now()
-	x.bill.Begin(t.To, began)
-	open := func(status int, h header.List) attempt.Sink {
-		b := x.newAnswer(t, status, h)
-		if status/100 == 2 {
-			x.later.answers(t)
-			b.began = began
-			a, x.current = b, b
-		}
-		return &listener{b, s, pass}
-	}
-	f, err = x.calls.Do(x.later.with(ctx, t), t, open, attempt.Wait{Heartbeat: s.beat.C, OnHeartbeat: func() error { return s.heartbeat(t.To) }})
-	if attempt.IsPanic(err) {
-		err = x.broken(err)
-	}
-	return a, f, err
-}
-
-// listener is an answer of which a client gets each piece.
-type listener struct {
-	*answer
-
-	s    *drivenStream
-	pass func(context.Context, *answer) (bool, error)
-}
-
-// Pass implements attempt.Sink.
-func (l *listener) Pass(ctx context.Context) (done bool, err error) { return l.pass(ctx, l.answer) }
-
-// Failure implements attempt.Sink: Envoy would hold a longer answer for a client that does not read.
-func (l *listener) Failure() *upstream.Failure {
-	if f := l.failure(); f != nil {
-		return f
-	}
-	return l.tooLong(l.s.sent + int64(len(l.out)) + l.heldBytes)
-}
-
 // fetch makes an attempt on the native path and reads its answer in one piece. The answer is complete where there is neither a failure nor an
 // error; the error is that the client has disconnected.
 func (x *exchange) fetch(ctx context.Context, to *policy.Resolution) (a *answer, f *upstream.Failure, err error) {
@@ -130,22 +90,30 @@ func (c collector) Failure() *upstream.Failure {
 	return c.tooLong(int64(len(c.out)) + c.heldBytes)
 }
 
-// tooLong is the failure of an answer that is larger than the gateway holds; nil for any other. size is in bytes.
-func (a *answer) tooLong(size int64) *upstream.Failure {
-	if size > a.x.Config.MaxAnswer {
-		return &upstream.Failure{Provider: a.res.Provider, Kind: upstream.Reset, Cause: upstream.ErrTooLong}
-	}
-	return nil
+// encodeBeside writes an attempt's request in the goroutine of a retry's stream. A panic becomes a PanicError.
+func (x *exchange) encodeBeside(to *policy.Resolution) (call attempt.Call, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = attempt.PanicError{Cause: x.panicked(r)}
+		}
+	}()
+	return x.encode(nil, to)
 }
 
-// Feed implements attempt.Sink.
-func (a *answer) Feed(ctx context.Context, b []byte, end bool) { a.feed(ctx, b, end) }
+// amend says how a candidate is called again without what it refused. ok is false when its adapter knows no way, or the request has no attempt
+// left. Call it after the failure was noted.
+func (x *exchange) amend(to policy.Resolution, f *upstream.Failure) (again policy.Resolution, ok bool) {
+	if x.spent() {
+		return to, false
+	}
+	if attempt.SwitchToChat(&x.View, &to, f) {
+		return to, true
+	}
+	if x.review.LowerEnforcement(to, f) {
+		return to, true
+	}
+	return attempt.Amend(&x.View, to, f)
+}
 
-// Refusal implements attempt.Sink.
-func (a *answer) Refusal(status int) *chat.ProviderError { return errorOf(a, status) }
-
-// HasContent implements attempt.Sink.
-func (a *answer) HasContent() bool { return a.content }
-
-// LacksUsage implements attempt.Sink.
-func (a *answer) LacksUsage() bool { return a.count.Stop != "" && !a.count.Complete() && !a.over() }
+// spent reports whether the request had all its attempts.
+func (x *exchange) spent() bool { return x.trace.Tried() > x.Config.MaxRetries }

@@ -33,15 +33,6 @@ const (
 	mostDefer  = 24 * time.Hour
 )
 
-// deferral is what a request that is to be answered later has besides those of others.
-type deferral struct {
-	by   time.Duration // from now; 0: the request is answered now
-	body []byte        // the client's
-}
-
-// isDeferred reports whether the request is answered later, or is such a one that is answered now.
-func (x *exchange) isDeferred() bool { return x.deferral.by > 0 || x.later != nil }
-
 // parseDefer reads X-Bardo-Defer.
 func (x *exchange) parseDefer() error {
 	said := x.Head.Header.Get(headerDefer)

@@ -10,6 +10,7 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/dryrun"
 	"bardo.money/gateway/extproc/hint"
+	"bardo.money/gateway/extproc/localembed"
 	"bardo.money/gateway/extproc/modality"
 	"bardo.money/gateway/extproc/passthrough"
 	"bardo.money/gateway/extproc/record"
@@ -18,6 +19,7 @@ import (
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/telemetry"
+	"bardo.money/gateway/models/tokens"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/intent"
 )
@@ -227,21 +229,6 @@ func (g *Gateway) Explain(ask *dryrun.Query) dryrun.Result {
 	return dryrun.Run(rt, ask, plan, g.Health.State)
 }
 
-// headerRoute requests an explanation instead of an answer.
-const headerRoute = "x-bardo-route"
-
-// explains reports whether the request is to be explained only.
-func (x *exchange) explains() (bool, error) {
-	switch said := x.Head.Header.Get(headerRoute); {
-	case said == "":
-		return false, nil
-	case strings.EqualFold(said, "explain"):
-		return true, nil
-	default:
-		return false, fault.Newf(fault.InvalidRequest, "X-Bardo-Route: expected explain, not %q", fault.Clip(said))
-	}
-}
-
 // explain answers with what would be done with the request. It counts as a lookup: no provider is called, and nothing is charged.
 func (x *exchange) explain(d stream.Client) error {
 	x.trace.Operation = telemetry.Explain
@@ -262,12 +249,6 @@ func (x *exchange) explain(d stream.Client) error {
 	return x.reply(d, r)
 }
 
-// countsUpstream reports whether the first candidate counts tokens itself.
-func (x *exchange) countsUpstream() bool {
-	p := x.Config.Providers[x.Order[0].Provider]
-	return p.CountsTokens && p.Adapter.Dialect(x.Order[0], p.Endpoint, x.Request.Dialect) == x.Request.Dialect
-}
-
 // countReply answers a token count by the gateway's own count, or by its estimate, which the answer says.
 func (x *exchange) countReply() stream.Reply {
 	n, exact := x.countTokens()
@@ -285,3 +266,103 @@ func (x *exchange) countReply() stream.Reply {
 	}
 	return r
 }
+
+// localModel is the model of this machine that serves the request; nil if a provider does. A request for embeddings that leaves the model to the
+// gateway gets the operator's choice, here or at a provider.
+func (x *exchange) localModel() *localembed.Model {
+	r, e := x.Request, &x.Config.Embeddings
+	if r.Op != chat.Embed {
+		return nil
+	}
+	if m := e.Local; m != nil && (intent.Auto(r.Model) || strings.EqualFold(r.Model, string(m.ID))) {
+		return m
+	}
+	if e.Remote != "" && intent.Auto(r.Model) {
+		r.Model = e.Remote
+	}
+	return nil
+}
+
+// embed answers a request for embeddings by the local model. Nothing leaves this machine for it, so that it takes private requests, too.
+func (x *exchange) embed(ctx context.Context, d stream.Client, m *localembed.Model) error {
+	if x.dry {
+		return fault.Newf(fault.InvalidRequest, "X-Bardo-Route: %s runs in the gateway: it has no route to explain", m.ID)
+	}
+	r, err := m.Parse(&x.Request.Doc)
+	if err != nil {
+		return err
+	}
+	to := policy.Resolution{Provider: localembed.Provider, Model: m.ID, Upstream: m.About.Name, Context: m.About.Window, Prices: policy.Prices{Known: true}}
+	x.ClientModel, x.Request.Model = x.Request.Model, string(m.ID)
+	x.Found, x.Order = []policy.Resolution{to}, []policy.Resolution{to}
+	if err := x.allot(ctx, x.Request.InputTokens, 0); err != nil {
+		return err
+	}
+	if err := x.holdNothing(ctx); err != nil {
+		return err
+	}
+	x.trace.Departs(x.Arrived, x.Waited)
+	within, cancel := context.WithTimeout(ctx, x.Config.Timeouts.Total)
+	defer cancel()
+	a, err := m.Do(within, &r)
+	if err != nil {
+		return err
+	}
+	x.bill.AddPriced(&to, chat.Usage{Input: a.Tokens, Final: true}, 0)
+	x.attempted(to, record.OK, "", telemetry.Served)
+	sum, err := x.settle(ctx, nil, record.OK)
+	if err != nil {
+		return err
+	}
+	reply := x.Head.JSON(a.Body)
+	reply.Header = append(append(reply.Header, x.answerHeaders(to)...), sum.headers(nil)...)
+	return d.Reply(reply)
+}
+
+// countTokens is the number of the request's input tokens. It is exact for a conversation of text alone, if the first candidate is a model of OpenAI's with the
+// vocabulary o200k; of one with tools, the texts are counted, but not what the provider adds. All others are estimated, and the estimate is corrected by
+// what providers counted of earlier requests.
+func (x *exchange) countTokens() (n int64, exact bool) {
+	if !tokens.Uses(string(x.Order[0].Model)) || len(x.Request.Doc.Bytes) > maxCounted {
+		return x.estimatedTokens(), false
+	}
+	c, err := x.Request.Conversation()
+	if err != nil {
+		return x.estimatedTokens(), false
+	}
+	exact, n = true, tokensPerAnswer
+	add := func(role chat.Role, parts []chat.Part) bool {
+		n += tokensPerMessage + int64(tokens.Count(string(role)))
+		for i := range parts {
+			switch p := &parts[i]; p.Kind {
+			case chat.PartText, chat.PartRefusal:
+				n += int64(tokens.Count(p.Text))
+			default:
+				return false
+			}
+		}
+		return true
+	}
+	ok := len(c.System) == 0 || add("system", c.System)
+	for i := range c.Messages {
+		ok = ok && add(c.Messages[i].Role, c.Messages[i].Parts)
+	}
+	if !ok {
+		return x.estimatedTokens(), false
+	}
+	for i := range c.Tools {
+		t := &c.Tools[i]
+		n += int64(tokens.Count(t.Name) + tokens.Count(t.Description) + tokens.Count(string(t.Schema)))
+		exact = false
+	}
+	return n, exact
+}
+
+// The tokens that OpenAI's chat format adds to each message, and to the answer's beginning.
+const (
+	tokensPerMessage = 3
+	tokensPerAnswer  = 3
+)
+
+// maxCounted is the longest request whose tokens are counted, in bytes: about 0.1 s. Longer ones are estimated.
+const maxCounted = 1 << 20

@@ -2,7 +2,6 @@ package extproc
 
 import (
 	"slices"
-	"time"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/deferred"
@@ -270,15 +269,6 @@ func applied(r *chat.Request, d *profile.Decision) profileApplied {
 	}
 }
 
-// quarantined is the event of a listed model that its provider does not have.
-type quarantined struct {
-	Provider policy.ProviderID `json:"provider"`
-	Model    policy.ModelID    `json:"model"`
-	Upstream string            `json:"upstream"`
-	Status   int               `json:"status"`
-	Until    time.Time         `json:"until"`
-}
-
 // eventDeferred is the prefix of the events of a deferred request: accepted, batched, answered, failed, expired, cancelled.
 const eventDeferred = "inference:deferred_"
 
@@ -286,5 +276,26 @@ const eventDeferred = "inference:deferred_"
 func (g *Gateway) tellDeferred(account policy.Account, e *deferred.Event) {
 	if g.Events.On() {
 		g.Events.Emit(eventDeferred+e.State, account, *e)
+	}
+}
+
+// eventDecision is the event of a decision by the operator's rules other than that something may pass.
+const eventDecision = "policy:decision"
+
+type decisionMade struct {
+	RequestID string `json:"request_id"`
+	Subsystem string `json:"subsystem,omitempty"`
+	GolemID   string `json:"golem_id,omitempty"`
+	policy.Tag
+}
+
+// tellDecisions reports what the rules decided, when the request is over.
+func (x *exchange) tellDecisions() {
+	for i := range x.Tags {
+		t := &x.Tags[i]
+		x.gw.Metrics.RuleDecided(t.By, t.Rule, t.Decision, t.Reason, t.Shadow)
+		if t.Decision != policy.DecisionAllowed && x.gw.Events.On() {
+			x.gw.Events.Emit(eventDecision, x.Principal.Account, decisionMade{x.ID, x.Hints.Subsystem, x.Hints.GolemID, *t})
+		}
 	}
 }

@@ -4,12 +4,14 @@ import (
 	"crypto/rand"
 	"encoding/base32"
 	"encoding/binary"
+	"sync/atomic"
 	"time"
 
 	"bardo.money/gateway/extproc/attempt"
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/conversation"
+	"bardo.money/gateway/extproc/cors"
 	"bardo.money/gateway/extproc/governor"
 	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/record"
@@ -17,9 +19,11 @@ import (
 	"bardo.money/gateway/extproc/review"
 	"bardo.money/gateway/extproc/savings"
 	"bardo.money/gateway/extproc/upload"
+	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/intent"
+	"bardo.money/gateway/policy/session"
 )
 
 // exchange is the state of one client request: the view that its steps read, and what each step owns. It belongs to the goroutine that serves its
@@ -87,4 +91,59 @@ var idEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadd
 // layer may have to see the whole answer first.
 func (x *exchange) driven() bool {
 	return x.Request.Op == chat.Generate && (x.Request.Stream || x.later != nil || x.review.Schema != nil || x.review.MayReplaceAnswer() || x.WholeAnswer || x.Rounds() > 0)
+}
+
+// isDeferred reports whether the request is answered later, or is such a one that is answered now.
+func (x *exchange) isDeferred() bool { return x.deferral.by > 0 || x.later != nil }
+
+// cors is which web pages may read the answer.
+func (x *exchange) cors() cors.Policy { return cors.Policy{Origins: x.Config.Origins, Head: &x.Head} }
+
+// deferral is what a request that is to be answered later has besides those of others.
+type deferral struct {
+	by   time.Duration // from now; 0: the request is answered now
+	body []byte        // the client's
+}
+
+// sessionUse is a request's session. The zero value is of a request without one.
+type sessionUse struct {
+	session *session.Session
+	hold    *session.Hold
+}
+
+// failedValidation is an answer that does not follow its schema.
+type failedValidation struct {
+	a          *answer
+	j          *review.Validation
+	correction []chat.Message // put behind the messages for the same candidate: all its failed answers, and what is wrong with each
+}
+
+// at reports whether it is an answer of a candidate.
+func (r *failedValidation) at(to *policy.Resolution) bool {
+	return r.a.res.Provider == to.Provider && r.a.res.Model == to.Model
+}
+
+// nativeState is the plan of Envoy's attempts, and what is known of them. The streams of retries write unwritten and retried.
+type nativeState struct {
+	plan            []policy.Resolution // the candidate of each attempt
+	unwritten       atomic.Pointer[unwrittenAttempt]
+	retried         atomic.Pointer[retriedAttempt] // the last one that Envoy began by itself
+	earlierFailures []*upstream.Failure            // before the attempt that answered
+}
+
+// unwrittenAttempt is an attempt whose request could not be written. Envoy ends the exchange with it.
+type unwrittenAttempt struct {
+	number int
+	why    error
+}
+
+// retriedAttempt is an attempt that Envoy began after another one failed.
+type retriedAttempt struct {
+	number int
+	at     time.Time
+}
+
+// planned is the resolution of attempt n; Envoy repeats the last group of its order.
+func (x *exchange) planned(n int) policy.Resolution {
+	return x.native.plan[min(max(n, 1), len(x.native.plan))-1]
 }

@@ -9,9 +9,10 @@ package extproc
 import (
 	"cmp"
 	"context"
-	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,9 +21,7 @@ import (
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/cache/semantic"
 	"bardo.money/gateway/extproc/conversation"
-	"bardo.money/gateway/extproc/cors"
 	"bardo.money/gateway/extproc/deferred"
-	"bardo.money/gateway/extproc/endpoint"
 	"bardo.money/gateway/extproc/governor"
 	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/passthrough"
@@ -95,93 +94,8 @@ type Gateway struct {
 
 var _ stream.Handler = (*Gateway)(nil)
 
-// New makes a gateway with the configuration rt.
-func New(rt *runtime.Config, d Deps) *Gateway {
-	g := &Gateway{Deps: d}
-	if g.Draining == nil {
-		g.Draining = func() bool { return false }
-	}
-	g.exchanges.init()
-	g.conversations = conversation.New()
-	g.meter = meter.New(d.Limiter, d.Ledger, budget.NewMeter(budget.Options{Spent: g.spentByAgent}))
-	g.api = api.Server{
-		Ledger: d.Ledger, Limiter: d.Limiter, Answers: d.Answers, Questions: d.Questions, State: g.state, Quarantine: &g.gone, Reasonings: &g.reasonings, Draining: g.Draining, Checks: d.Checks,
-		Rated: g.rated,
-	}
-	if g.Governor != nil {
-		g.Governor.Changed = g.knobChanged
-		g.Governor.Configure(rt.Governor)
-	}
-	g.resources = passthrough.Server{Ledger: d.Ledger, Health: d.Health, Egress: d.listener(), Log: d.Log}
-	g.api.Sessions = d.Sessions
-	if d.Deferred != nil {
-		g.api.Later = d.Deferred
-		d.Deferred.Runner, d.Deferred.Tell = deferredRunner{g}, g.tellDeferred
-	}
-	g.runtime.Store(rt)
-	return g
-}
-
 // state is a provider's health for display.
 func (g *Gateway) state(p policy.ProviderID) string { return g.Health.State(p) }
-
-// Use replaces the configuration. Exchanges in flight keep theirs.
-func (g *Gateway) Use(rt *runtime.Config) {
-	for id, p := range g.runtime.Load().Providers {
-		rt.Providers[id].Ring.Inherit(p.Ring)
-	}
-	if g.Governor != nil {
-		g.Governor.Configure(rt.Governor)
-	}
-	g.runtime.Store(rt)
-}
-
-// Leaves implements module.Leaver: whatever may wait for others than the client goes through Client.Leave.
-func (*Gateway) Leaves() bool { return true }
-
-// Serve implements stream.Handler.
-func (g *Gateway) Serve(ctx context.Context, d stream.Client, hd stream.Head, bodyless bool) error {
-	x := g.newExchange(hd)
-	if p := x.cors(); p.Allows() {
-		d = cors.Client{Client: d, Policy: p}
-	}
-	return x.serve(ctx, d, func() error { return x.run(ctx, d, bodyless) })
-}
-
-// serve runs the request, or its rest, to its end.
-func (x *exchange) serve(ctx context.Context, d stream.Client, run func() error) error {
-	err := x.guarded(run)
-	if l, ok := errors.AsType[*stream.Leaving](err); ok {
-		return &stream.Leaving{Rest: func() error { return x.serve(ctx, d, l.Rest) }}
-	}
-	defer x.closeGuarded()
-	if late, ok := errors.AsType[upload.AnsweredError](err); ok {
-		x.refused(late.Fault)
-		return nil
-	}
-	if err == nil || ctx.Err() != nil || errors.Is(err, stream.ErrTruncated) || errors.Is(err, stream.ErrDisconnected) {
-		return err
-	}
-	var f *fault.Fault
-	if !errors.As(err, &f) {
-		f = fault.From(err)
-	}
-	x.refused(f)
-	return d.Reply(x.errorReply(f))
-}
-
-// cors is which web pages may read the answer.
-func (x *exchange) cors() cors.Policy { return cors.Policy{Origins: x.Config.Origins, Head: &x.Head} }
-
-// options answers OPTIONS.
-func (x *exchange) options() (stream.Reply, error) {
-	methods := endpoint.Methods(x.Head.Path)
-	if methods == "" {
-		_, err := endpoint.Find(&x.Head)
-		return stream.Reply{}, err
-	}
-	return x.cors().Options(methods, x.idHeaders())
-}
 
 // listener is the client of the egress listener. Calls through it wait for a slow client, and outlive one that disconnects.
 func (d *Deps) listener() *http.Client { return cmp.Or(d.Listener, d.Egress) }
@@ -190,15 +104,6 @@ func (d *Deps) listener() *http.Client { return cmp.Or(d.Listener, d.Egress) }
 func (g *Gateway) Prober() *probe.Client {
 	return &probe.Client{Config: g.runtime.Load(), Egress: g.listener()}
 }
-
-// Opened implements stream.Handler.
-func (g *Gateway) Opened() { g.Metrics.StreamOpened() }
-
-// Closed implements stream.Handler.
-func (g *Gateway) Closed() { g.Metrics.StreamClosed() }
-
-// Panicked implements stream.Handler.
-func (g *Gateway) Panicked(value any) { _ = g.panicked("", value) }
 
 // Live is the number of exchanges in flight.
 func (g *Gateway) Live() int64 { return g.live.Load() }
@@ -265,4 +170,21 @@ func (r *registry) get(id string) *exchange {
 	s.RLock()
 	defer s.RUnlock()
 	return s.m[id]
+}
+
+// panicked logs and counts a panic that a request (its id; "" if unknown) ended in; the error is what the client is told. The stack holds no content of
+// the request; the panic's value might, and is left out unless it is a runtime error.
+func (g *Gateway) panicked(request string, r any) error {
+	g.Metrics.Panicked()
+	why, ok := r.(error)
+	if !ok {
+		why = fmt.Errorf("a panic with a %T", r)
+	}
+	g.Log.Error("a request ended in a fault of the program", "request", request, "error", why, "stack", string(debug.Stack()))
+	return fault.New(fault.Internal, "the gateway failed to handle this request", why)
+}
+
+// spentByAgent reads what an agent's subsystems were charged on a day.
+func (g *Gateway) spentByAgent(ctx context.Context, a budget.Agent, day time.Time) (map[string]policy.Micro, error) {
+	return g.Ledger.SpentByPart(ctx, a.Account, a.ID, day)
 }

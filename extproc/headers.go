@@ -5,9 +5,9 @@ import (
 	"strings"
 	"time"
 
-	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/passthrough"
-	"bardo.money/gateway/extproc/review"
+	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/jsonx"
@@ -96,37 +96,6 @@ func (x *exchange) streamHeaders(to policy.Resolution) header.List {
 		header.Field{Name: "cache-control", Value: "no-cache"},
 		header.Field{Name: "x-accel-buffering", Value: "no"},
 	)
-}
-
-// degraded lists what the request did not get from its provider and, once the answer is complete, what of it the client's format could not express.
-// Each is named once.
-func (x *exchange) degraded(to policy.Resolution) []string {
-	var out wire.DegradedNames
-	lose := func(names []string) {
-		for _, n := range names {
-			out.Degrade(header.ListItem(n))
-		}
-	}
-	lose(to.Degraded)
-	if x.Request != nil {
-		lose(x.Request.Dropped)
-	}
-	if word := x.bill.Allowance.Degraded; word != "" {
-		out.Degrade(word)
-	}
-	if x.stored != nil {
-		lose(x.stored.Degraded)
-	} else {
-		lose(x.calls.Degraded(to.Provider))
-	}
-	lose(x.degradedAnswer)
-	if o := x.review.Verification; o != nil && o.Requested && o.SkipReason != "" {
-		out.Degrade(string(policy.CrossVerify))
-	}
-	if x.review.Result != nil && x.review.Result.Defaulted {
-		out.Degrade(review.DegradedDefault)
-	}
-	return out.Degraded()
 }
 
 // headers appends what is known once the answer is settled: cost, usage, balance.
@@ -218,13 +187,30 @@ func appendInt(b []byte, key string, n int64) []byte {
 	return strconv.AppendInt(append(b, key...), n, 10)
 }
 
-// pathName is the path that served the request, for X-Bardo-Path.
-func (x *exchange) pathName() string {
+// budgetHeader appends what is left of the subsystem's budget, where that is limited.
+func (x *exchange) budgetHeader(h header.List) header.List {
+	if b := &x.bill.Allowance; b.Limited() {
+		h = append(h, header.Field{Name: headerBudget, Value: b.Left.String()})
+	}
+	return h
+}
+
+// headerBudget is what is left today of the budget that the request uses.
+const headerBudget = "x-bardo-budget-remaining"
+
+// cacheHeaders append the cache status, an answer's age, and the log of the layers.
+func (x *exchange) cacheHeaders(h header.List) header.List {
 	if x.stored != nil {
-		return "cache"
+		h = append(h, header.Field{Name: "age", Value: strconv.FormatInt(int64(x.Cache.Age(x.stored)/time.Second), 10)})
 	}
-	if x.Request != nil && x.Request.Op == chat.Generate && x.driven() {
-		return "driven"
+	if x.trace.Cache != record.CacheUnused && (x.trace.Cache != record.CacheCoalesced || x.stored != nil) { // a request that still waits may have to make a call of its own
+		h = append(h, header.Field{Name: cache.Header, Value: string(x.trace.Cache)})
 	}
-	return "native"
+	if x.trace.Cache == record.CacheSemantic {
+		h = append(h, header.Field{Name: "x-bardo-similarity", Value: strconv.FormatFloat(x.trace.Similarity, 'f', 3, 64)})
+	}
+	if did := x.pipelineLog(); did != "" {
+		h = append(h, header.Field{Name: "x-bardo-pipeline", Value: did})
+	}
+	return h
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"bardo.money/gateway/extproc/attempt"
@@ -24,14 +23,6 @@ import (
 
 // The native path, for answers that are not streamed: Envoy makes the calls and fails over by itself. The gateway writes the first attempt's request,
 // and reads, meters and writes the answer; the streams of Envoy's retries write the later attempts, from the exchange.
-
-// nativeState is the plan of Envoy's attempts, and what is known of them. The streams of retries write unwritten and retried.
-type nativeState struct {
-	plan            []policy.Resolution // the candidate of each attempt
-	unwritten       atomic.Pointer[unwrittenAttempt]
-	retried         atomic.Pointer[retriedAttempt] // the last one that Envoy began by itself
-	earlierFailures []*upstream.Failure            // before the attempt that answered
-}
 
 // forwardViaEnvoy serves a request on the native path.
 func (x *exchange) forwardViaEnvoy(ctx context.Context, d stream.Client) error {
@@ -161,12 +152,6 @@ func (x *exchange) wrongCluster(to policy.Resolution, cluster string, n int) err
 	return fmt.Errorf("attempt %d of %s went to %q, planned was %q", n, x.ID, cluster, at)
 }
 
-// retriedAttempt is an attempt that Envoy began after another one failed.
-type retriedAttempt struct {
-	number int
-	at     time.Time
-}
-
 // noteInterrupted notes on the bill that the exchange ended without an answer: the client disconnected, or the provider's error broke off and Envoy
 // answered. A refused call is not billed.
 func (n *nativeAnswer) noteInterrupted() {
@@ -187,17 +172,6 @@ func (x *exchange) noteUnderWay(n int) {
 		n = r.number
 	}
 	x.bill.Begin(x.planned(n), r.at)
-}
-
-// unwrittenAttempt is an attempt whose request could not be written. Envoy ends the exchange with it.
-type unwrittenAttempt struct {
-	number int
-	why    error
-}
-
-// planned is the resolution of attempt n; Envoy repeats the last group of its order.
-func (x *exchange) planned(n int) policy.Resolution {
-	return x.native.plan[min(max(n, 1), len(x.native.plan))-1]
 }
 
 // nativeAnswer reads the answer that Envoy forwards, and writes it in the client's format.
@@ -375,24 +349,6 @@ func otherHeaders(h, set header.List) []string {
 	return out
 }
 
-// amend says how a candidate is called again without what it refused. ok is false when its adapter knows no way, or the request has no attempt
-// left. Call it after the failure was noted.
-func (x *exchange) amend(to policy.Resolution, f *upstream.Failure) (again policy.Resolution, ok bool) {
-	if x.spent() {
-		return to, false
-	}
-	if attempt.SwitchToChat(&x.View, &to, f) {
-		return to, true
-	}
-	if x.review.LowerEnforcement(to, f) {
-		return to, true
-	}
-	return attempt.Amend(&x.View, to, f)
-}
-
-// spent reports whether the request had all its attempts.
-func (x *exchange) spent() bool { return x.trace.Tried() > x.Config.MaxRetries }
-
 // callAmended calls a candidate again without what it refused, then those after it. Envoy does not retry a refusal, so the gateway makes these calls
 // through the egress listener, as on the driven path.
 func (n *nativeAnswer) callAmended(client context.Context, to policy.Resolution) error {
@@ -427,4 +383,17 @@ func (n *nativeAnswer) callAmended(client context.Context, to policy.Resolution)
 func (n *nativeAnswer) remaining(answered policy.ProviderID) []policy.Resolution {
 	after := slices.Clone(n.x.native.plan[min(n.head.Attempts, len(n.x.native.plan)):])
 	return slices.DeleteFunc(after, func(r policy.Resolution) bool { return r.Provider == answered })
+}
+
+// refuseAnswer ends a request whose answer a layer refused. Nothing was sent before.
+func (n *nativeAnswer) refuseAnswer(ctx context.Context, a *answer, f *fault.Fault) error {
+	x := n.x
+	sum, err := x.settleRefusal(ctx, a, f)
+	if err != nil {
+		return n.refuse(fault.From(err))
+	}
+	x.refused(f)
+	r := x.errorReply(f)
+	r.Header = sum.headers(r.Header)
+	return n.client.Reply(r)
 }

@@ -2,8 +2,6 @@ package extproc
 
 import (
 	"context"
-	"encoding/json"
-	"time"
 
 	"bardo.money/gateway/extproc/attempt"
 	"bardo.money/gateway/extproc/chat"
@@ -13,68 +11,11 @@ import (
 	"bardo.money/gateway/extproc/structured"
 	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/fault"
-	"bardo.money/gateway/internal/header"
-	"bardo.money/gateway/internal/telemetry"
 	"bardo.money/gateway/policy"
 )
 
 // The driven path's part of review: an answer with a schema is sent, its model is told what is wrong with it, the schema's default takes its
 // place, or the client gets an error with what came. A good answer may be compared with a second model's, or be replaced by a better tier's.
-
-// schemaStatus is what X-Bardo-Schema says of an answer of to; "" for nothing.
-func (x *exchange) schemaStatus(to *policy.Resolution) string {
-	if x.stored != nil {
-		return x.stored.Schema
-	}
-	return x.review.SchemaStatus(to)
-}
-
-// schemaHeader appends the header to those of an answer.
-func (x *exchange) schemaHeader(h header.List, to *policy.Resolution) header.List {
-	if word := x.schemaStatus(to); word != "" {
-		h = append(h, header.Field{Name: review.HeaderSchema, Value: word})
-	}
-	return h
-}
-
-// failedValidation is an answer that does not follow its schema.
-type failedValidation struct {
-	a          *answer
-	j          *review.Validation
-	correction []chat.Message // put behind the messages for the same candidate: all its failed answers, and what is wrong with each
-}
-
-// at reports whether it is an answer of a candidate.
-func (r *failedValidation) at(to *policy.Resolution) bool {
-	return r.a.res.Provider == to.Provider && r.a.res.Model == to.Model
-}
-
-// validateSent checks an answer that the client has but for its end.
-func (x *exchange) validateSent(a *answer) {
-	a.notCacheable = x.review.SetResult(a.form.Plan, x.review.Validate(a.form))
-	x.review.EmitSchema()
-}
-
-// retryInvalid bills an answer that does not follow its schema, and prepares the call that tells its model what is wrong. The failure is of kind
-// upstream.WrongForm.
-func (x *exchange) retryInvalid(a *answer, j *review.Validation) *upstream.Failure {
-	x.charge(a)
-	x.noteAnswered(a, "schema")
-	x.trace.Attempts[len(x.trace.Attempts)-1].Reason = (&upstream.Failure{Kind: upstream.WrongForm}).Reason()
-	x.decided(upstream.Decision{Move: upstream.ValidationRetry, Why: "the model is told what is wrong with its answer"})
-	r := &failedValidation{a: a, j: j}
-	if x.failedValidation != nil && x.failedValidation.at(&a.res) {
-		r.correction = x.failedValidation.correction
-	}
-	if len(j.Raw) > 0 {
-		r.correction = append(r.correction, review.TextMessage(chat.RoleAssistant, string(j.Raw)))
-	}
-	r.correction = append(r.correction, review.TextMessage(chat.RoleUser, x.review.Schema.RetryPrompt(j.Choices[j.Wrong])))
-	x.failedValidation = r
-	x.review.Retried++
-	x.review.EndTrial(&a.res)
-	return &upstream.Failure{Provider: a.res.Provider, Kind: upstream.WrongForm, Cause: review.SchemaError{}}
-}
 
 // finishHeld ends an answer that is complete and of which the client has seen nothing. A failure of kind upstream.WrongForm says that the same
 // candidate is called once more.
@@ -198,71 +139,6 @@ func (s *drivenStream) refuseInvalid(ctx context.Context, a *answer, j *review.V
 	return s.client.Reply(r)
 }
 
-// noteAnswered notes an attempt whose answer does not end the request.
-func (x *exchange) noteAnswered(a *answer, outcome string) {
-	took := time.Since(x.trace.AttemptStarted)
-	a.noted = true
-	x.attempted(a.res, outcome, "", telemetry.Served)
-	x.gw.Health.Report(policy.Result{Provider: a.res.Provider, Outcome: policy.Succeeded, Latency: took})
-}
-
-// visibleEvents are the events of a held answer as the client gets them: those that came, unless the answer was repaired or several calls are
-// billed.
-func (x *exchange) visibleEvents(a *answer, j *review.Validation) []chat.Event {
-	asCame := j.Open || a.form == nil
-	if x.bill.Answers() == 0 && (asCame || j.Unchanged(a.form.Texts)) {
-		return a.held
-	}
-	events := a.held
-	if !asCame {
-		events = j.Rewrite(a.held, a.form.Texts)
-	} else {
-		review.DropRaw(events)
-	}
-	x.reportTotalUsage(a, events)
-	return events
-}
-
-// reportTotalUsage puts the usage of all calls of the request into an answer's events.
-func (x *exchange) reportTotalUsage(a *answer, events []chat.Event) {
-	if x.bill.Answers() > 0 {
-		setTotalUsage(events, x.answersWith(a).Usage)
-	}
-}
-
-// byHealth sorts candidates that are called beside the request's order by health, and leaves out those that an operator disabled.
-func (x *exchange) byHealth(list []policy.Resolution) []policy.Resolution {
-	if len(list) == 0 {
-		return nil
-	}
-	order, done := x.gw.Health.Plan(request.ProvidersOf(list))
-	if earlier := x.endProbation; earlier != nil {
-		x.endProbation = func() { earlier(); done() }
-	} else {
-		x.endProbation = done
-	}
-	return x.demoteQuarantined(request.ByHealth(list, order))
-}
-
-// verifiedStatus is what X-Bardo-Verified says; "" for nothing.
-func (x *exchange) verifiedStatus() string {
-	if x.stored != nil && x.stored.Verified != "" {
-		return x.stored.Verified
-	}
-	return x.review.VerifiedStatus()
-}
-
-// checkHeaders append the results of verification and escalation.
-func (x *exchange) checkHeaders(h header.List) header.List {
-	if word := x.verifiedStatus(); word != "" {
-		h = append(h, header.Field{Name: review.HeaderVerified, Value: word})
-	}
-	if word := x.escalatedStatus(); word != "" {
-		h = append(h, header.Field{Name: review.HeaderEscalated, Value: word})
-	}
-	return x.ruleHeaders(h)
-}
-
 // verify compares a good answer with that of a second model of another family, called at the same time, and returns the stricter one; nil when
 // the client has disconnected.
 func (s *drivenStream) verify(ctx context.Context, a *answer, j *review.Validation) (*answer, *review.Validation) {
@@ -295,38 +171,6 @@ func (s *drivenStream) compare(a *answer, j *review.Validation, b *answer, jb *r
 	}
 	x.review.EmitVerified(&a.res)
 	return a, j
-}
-
-// replaceAnswer makes b the request's answer. The one that it replaces is billed.
-func (x *exchange) replaceAnswer(a, b *answer, jb *review.Validation) {
-	if a != nil && !a.counted {
-		x.charge(a)
-		x.noteAnswered(a, record.OK)
-	}
-	x.current = b
-	if b.form != nil {
-		b.notCacheable = x.review.SetResult(b.form.Plan, jb)
-		x.review.EmitSchema()
-	}
-}
-
-// withVerification puts the verification, with the values of both answers, into the JSON object that stands beside an answer.
-func (x *exchange) withVerification(object []byte) []byte {
-	r := x.review.VerificationRecord()
-	if r == nil || !x.fullChain || len(object) == 0 || object[len(object)-1] != '}' {
-		return object
-	}
-	for i := range x.review.Verification.Compared.Fields {
-		f := &x.review.Verification.Compared.Fields[i]
-		r.Fields[i].First, r.Fields[i].Second = json.RawMessage(f.First), json.RawMessage(f.Second)
-	}
-	b, err := json.Marshal(r)
-	if err != nil {
-		x.gw.Log.Error("an answer's verification cannot be written", "request", x.ID, "error", err)
-		return object
-	}
-	object = append(object[:len(object)-1:len(object)-1], `,"verification":`...)
-	return append(append(object, b...), '}')
 }
 
 // escalate calls tier T2 where a valid answer of a heartbeat of tier T1 asks for that, and returns the answer that is sent; nil when the client
@@ -424,12 +268,4 @@ func (s *drivenStream) runTier2(ctx context.Context, v *request.View) (*answer, 
 		}
 	}
 	return nil, nil, nil
-}
-
-// escalatedStatus is what X-Bardo-Escalated says; "" for nothing.
-func (x *exchange) escalatedStatus() string {
-	if x.stored != nil {
-		return x.stored.Escalated
-	}
-	return x.review.EscalatedStatus()
 }

@@ -10,7 +10,6 @@ import (
 	"bardo.money/gateway/extproc/attempt"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/meter"
-	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/render"
 	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/extproc/wire"
@@ -61,28 +60,6 @@ type gate struct {
 type openCall struct {
 	call chat.ToolCall
 	args []byte
-}
-
-// answersCalls prepares an answer whose calls of layers' tools are answered inside the gateway. One that is sent as a whole, or must follow a schema, is
-// held until its last round.
-func (x *exchange) answersCalls(a *answer) {
-	if x.Rounds() == 0 {
-		return
-	}
-	r := &x.rounds
-	a.gate = &gate{x: x, a: a, next: r.blocks, numbers: map[int]int{}, partial: map[int]*openCall{}}
-	a.holds = a.holds || !a.stream || a.form != nil
-	if r.enc != nil {
-		a.enc, a.reasoning = r.enc, r.reasoning
-	}
-}
-
-// asksAgain reports whether the answer is complete, and another round follows.
-func (a *answer) asksAgain() bool { return a.gate != nil && a.gate.again }
-
-// sends reports whether there is anything to send of an answer.
-func (a *answer) sends() bool {
-	return a.gate == nil || len(a.out) > 0 || a.ended && !a.gate.again
 }
 
 // read takes an event of the answer. Usage is counted here: what is shown of it later may be that of several calls.
@@ -396,25 +373,6 @@ func (x *exchange) continued(a *answer) (*chat.Request, error) {
 	}
 	return x.Dialect.(wire.Continuer).Continue(x.Request, body, results) //nolint:forcetypeassert // see mayCall
 }
-
-// mayCall reports whether the calls of layers' own tools can be answered: the answer is one, of one model, and no provider stores it.
-func (x *exchange) mayCall() bool {
-	if _, ok := x.Dialect.(wire.Continuer); !ok || x.Request.Op != chat.Generate || x.Request.Choices > 1 || x.Request.Doc.Get("functions").Exists() {
-		return false
-	}
-	if x.review.Verifies() || x.review.Escalation != nil || !x.AnyProvider() {
-		return false
-	}
-	for i := range x.Found {
-		if x.StoredAt(&x.Found[i]) {
-			return false
-		}
-	}
-	return true
-}
-
-// roundTokens bounds what one round adds to the prompt besides the answer, in tokens.
-const roundTokens = pipeline.MaxRoundResults / 2
 
 // rounds calls one candidate, again for each round. The answer is complete where there is neither a failure nor an error; the error is that the client has
 // disconnected.

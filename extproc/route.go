@@ -3,14 +3,20 @@ package extproc
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
+	"time"
 
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/classifier"
 	"bardo.money/gateway/extproc/conversation"
 	"bardo.money/gateway/extproc/hint"
+	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/request"
+	"bardo.money/gateway/extproc/runtime"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/intent"
@@ -174,4 +180,60 @@ func (g *Gateway) turnOf(r *chat.Request, h *policy.Hints, who *policy.Principal
 		return t
 	}
 	return g.conversations.Turn(who.Account, r.Model, h.SessionID, c)
+}
+
+// mayCall reports whether the calls of layers' own tools can be answered: the answer is one, of one model, and no provider stores it.
+func (x *exchange) mayCall() bool {
+	if _, ok := x.Dialect.(wire.Continuer); !ok || x.Request.Op != chat.Generate || x.Request.Choices > 1 || x.Request.Doc.Get("functions").Exists() {
+		return false
+	}
+	if x.review.Verifies() || x.review.Escalation != nil || !x.AnyProvider() {
+		return false
+	}
+	for i := range x.Found {
+		if x.StoredAt(&x.Found[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// judges reports whether the classifier has a say in a request: its model is the gateway's choice, and nothing else says what it needs.
+func judges(rt *runtime.Config, h *policy.Hints, f *intent.Facts) bool {
+	return rt.Classifier != nil && intent.Auto(f.Model) && h.Subsystem == "" && h.Quality == policy.QualityUnsaid && f.Text != ""
+}
+
+// mayClassify reports whether the classifier may have a say, as far as is known without the request's text.
+func (x *exchange) mayClassify() bool {
+	return x.Config.Classifier != nil && x.Request.Op == chat.Generate && intent.Auto(x.Request.Model) && x.Hints.Subsystem == "" && x.Hints.Quality == policy.QualityUnsaid
+}
+
+// classify has the classifier judge the request.
+func (x *exchange) classify(ctx context.Context) {
+	f := hint.Facts(x.Request, int64(x.Request.MaxTokens))
+	if !judges(x.Config, &x.Hints, &f) {
+		return
+	}
+	began := time.Now()
+	r, why := x.Config.Classifier.Judge(ctx, f.Text)
+	x.reading = r
+	x.Log = append(x.Log, pipeline.Entry{Layer: classifier.Name, Took: time.Since(began), Budget: classifier.Budget, TimedOut: why == "late", Note: noteOf(r, why)})
+}
+
+// noteOf is what X-Bardo-Pipeline says of a judgement.
+func noteOf(r *intent.Reading, why string) string {
+	if r == nil {
+		if why == "late" {
+			return "" // as of any step that exceeded its limit
+		}
+		return why
+	}
+	note := fmt.Sprintf("level=%.1f", r.Level)
+	if r.SureOfDomain() {
+		note += ";domain=" + r.Domain
+	}
+	if r.SureOfIntent() {
+		note += ";intent=" + r.Intent
+	}
+	return note
 }

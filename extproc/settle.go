@@ -16,16 +16,7 @@ import (
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/budget"
 	"bardo.money/gateway/policy/ledger"
-	"bardo.money/gateway/policy/quota"
 )
-
-// summary is what a settled answer cost.
-type summary struct {
-	*record.Settlement
-
-	x        *exchange
-	standing quota.Standing
-}
 
 // settle ends the request's bill: every way in which a request ends comes here, once. a is the answer that the client gets, complete or not; nil for
 // none. It returns when the charge is durable (prepaid keys) or queued (others), before the last byte is sent. A client disconnect does not undo
@@ -235,21 +226,6 @@ func (x *exchange) unfinished() string {
 	return record.Disconnected
 }
 
-// settleRefused charges for the calls of a request that ends in an error, while its money is still reserved: the models did their work. nil for a
-// request without calls.
-func (x *exchange) settleRefused(f *fault.Fault) *summary {
-	if x.trace.Settled != nil || x.bill.Answers() == 0 {
-		return nil
-	}
-	x.trace.Fault = f
-	sum, err := x.settle(context.Background(), nil, record.Invalid)
-	if err != nil {
-		x.gw.Log.Error("a refused request was not charged", "request", x.ID, "error", err)
-		return nil
-	}
-	return sum
-}
-
 // count has each sink told that the request is over.
 func (x *exchange) count() {
 	var r telemetry.Request
@@ -308,32 +284,6 @@ func (x *exchange) billAnswer(a *answer, u chat.Usage) {
 		x.reportCapped(&a.res, &u)
 	}
 	x.noteSaved(&a.res, &u)
-}
-
-// total is the usage to bill. What the provider did not report is estimated from the events.
-func (a *answer) total() chat.Usage {
-	if a.ownUsage != nil {
-		return *a.ownUsage
-	}
-	return a.count.Total(a.x.Request.InputTokens)
-}
-
-// totalWith is the usage and cost of the request: all calls on the bill, and an answer that is not on it yet.
-func (x *exchange) totalWith(a *answer) meter.Total {
-	if a.counted {
-		return x.bill.Total()
-	}
-	u := a.total()
-	return x.bill.With(&a.res, &u)
-}
-
-// answersWith is totalWith without the calls that layers had made.
-func (x *exchange) answersWith(a *answer) meter.Total {
-	if a.counted {
-		return x.bill.AnswersWith(nil, nil)
-	}
-	u := a.total()
-	return x.bill.AnswersWith(&a.res, &u)
 }
 
 // notifyLayers tells the layers which provider answered, whether the client gets the answer or not: its prompt cache has the conversation now. Only
@@ -396,33 +346,42 @@ func (x *exchange) refuse() {
 	x.gw.Ledger.Refuse(r)
 }
 
-// record is the request's full routing and cost record, without content.
-func (s *summary) record() []byte {
-	x := s.x
-	r := record.Request{
-		RequestID: x.ID, Dialect: x.Request.Dialect, Stream: x.Request.Stream, Path: x.pathName(), RequestedModel: x.RequestedModel(), Subsystem: x.Hints.Subsystem,
-		Task: x.task, Regime: x.Hints.Regime,
-		Degraded: x.degraded(s.By), ServiceTier: s.tier(), SpreadPct: x.SpreadAt(s.By.Provider),
-		Schema: x.schemaStatus(&s.By), Verification: x.review.VerificationRecord(), Escalation: x.review.EscalationRecord(), Pipeline: x.pipelineLog(),
-		SideCalls: x.sideRecord(),
-		Decisions: x.Tags, Policies: x.Principal.Guards,
+// settleStored charges nothing but what layers had made of calls, and leaves a record.
+func (x *exchange) settleStored(ctx context.Context, outcome string) (*summary, error) {
+	e := x.stored
+	s := x.newSummary(outcome)
+	s.By, s.Usage = e.By, e.Usage // its original usage is shown, and not charged
+	s.Savings, s.Saved = x.savedByCache()
+	x.Cache.Hit(e, s.Saved)
+	total := x.bill.Total()
+	if err := s.book(ctx, &total); err != nil {
+		return nil, err
 	}
-	r.CacheEntry = x.cacheEntry()
-	x.trace.Fill(&r, x.Started)
-	b, err := r.JSON()
-	if err != nil {
-		x.gw.Log.Error("a request's record cannot be written", "request", x.ID, "error", err)
+	if err := x.bill.Payer().ReadBalance(ctx); err != nil { // the answer is sent whether that can be read or not
+		x.gw.Log.Warn("a balance cannot be read", "request", x.ID, "error", err)
 	}
-	return b
+	x.keepReasoning(x.current)
+	return s, nil
 }
 
-// tier is the tier of service that the answer was billed in; "" for the usual one.
-func (s *summary) tier() string {
-	if s.x.stored != nil || s.Cost == 0 {
-		return ""
+// noteAnswered notes an attempt whose answer does not end the request.
+func (x *exchange) noteAnswered(a *answer, outcome string) {
+	took := time.Since(x.trace.AttemptStarted)
+	a.noted = true
+	x.attempted(a.res, outcome, "", telemetry.Served)
+	x.gw.Health.Report(policy.Result{Provider: a.res.Provider, Outcome: policy.Succeeded, Latency: took})
+}
+
+// learnTokens corrects the estimates of a model by what its provider counted of the request as it was sent: of text alone, and without anything that the
+// gateway has put behind it.
+func (x *exchange) learnTokens(a *answer) {
+	u := &a.count.Reported
+	if r := x.Request; r.Op == chat.Generate && r.Doc.Stats.Opaque == 0 && a.form == nil && u.Final {
+		x.gw.meter.LearnTokens(a.res.Model, r.InputTokens, u.TotalInput())
 	}
-	if s.x.later.paidAsBatch() {
-		return tierBatch
-	}
-	return s.x.Terms(&s.By).BilledTier(&s.By, &s.Usage)
+}
+
+// estimatedTokens is the corrected estimate for the first candidate's model.
+func (x *exchange) estimatedTokens() int64 {
+	return x.gw.meter.Corrected(x.Order[0].Model, x.Request.InputTokens)
 }

@@ -13,25 +13,6 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// sideCall is the call of a second model for verification, beside those of the request's order.
-type sideCall struct {
-	cancel context.CancelFunc
-	done   chan struct{}
-	began  time.Time // the last call went out
-	noted  bool      // its failures are in the request's record
-
-	to     policy.Resolution // the candidate; read only after done
-	a      *answer           // complete; nil if it failed
-	part   *meter.Count      // of an answer that was interrupted; nil for any other
-	failed []failedSideCall
-}
-
-type failedSideCall struct {
-	to policy.Resolution
-	f  *upstream.Failure
-	d  upstream.Decision
-}
-
 // startVerifier sends the request to the second model, too, if there is one. The caller calls endVerifier.
 func (s *drivenStream) startVerifier(ctx context.Context) {
 	x := s.x

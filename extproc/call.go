@@ -1,0 +1,161 @@
+package extproc
+
+import (
+	"context"
+	"time"
+
+	"bardo.money/gateway/extproc/cache"
+	"bardo.money/gateway/extproc/record"
+	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/extproc/upstream"
+	"bardo.money/gateway/internal/fault"
+)
+
+// routeAndCall decides who serves the request, and has it served.
+func (x *exchange) routeAndCall(ctx context.Context, d stream.Client) error {
+	if m := x.localModel(); m != nil {
+		return d.Leave(func() error {
+			if err := x.mayUseLocal(ctx); err != nil {
+				return err
+			}
+			return x.embed(ctx, d, m)
+		})
+	}
+	if x.mayClassify() {
+		return d.Leave(func() error {
+			x.classify(ctx)
+			return x.decideAndCall(ctx, d)
+		})
+	}
+	return x.decideAndCall(ctx, d)
+}
+
+// decideAndCall finds the candidates, and has the request served.
+func (x *exchange) decideAndCall(ctx context.Context, d stream.Client) error {
+	if err := x.candidates(ctx); err != nil {
+		return err
+	}
+	if x.layersWait() {
+		return d.Leave(func() error { return x.prepareAndCall(ctx, d) })
+	}
+	return x.prepareAndCall(ctx, d)
+}
+
+// prepareAndCall runs the layers, and has the request served.
+func (x *exchange) prepareAndCall(ctx context.Context, d stream.Client) error {
+	if err := x.prepare(ctx); err != nil {
+		return err
+	}
+	switch {
+	case x.IsTokenCount() && !x.countsUpstream():
+		return d.Leave(func() error { return x.reply(d, x.countReply()) })
+	case x.Answer != nil:
+		return d.Leave(func() error { return x.replay(ctx, d, x.Answer, x.foundBy()) })
+	case x.trace.Cache == record.CacheCoalesced:
+		return d.Leave(func() error { return x.follow(ctx, d) })
+	}
+	if !x.reserveNow() {
+		return d.Leave(func() error { return x.payAndCall(ctx, d) })
+	}
+	return x.payAndCall(ctx, d)
+}
+
+// reserveNow reserves what the request may cost, if that needs no waiting.
+func (x *exchange) reserveNow() bool {
+	if x.session.session != nil {
+		return false
+	}
+	if x.IsTokenCount() || !x.Principal.Prepaid {
+		return true
+	}
+	if x.ownKeysPay(x.Order) {
+		return x.bill.ReserveNow(0)
+	}
+	return x.bill.ReserveNow(x.toReserve())
+}
+
+// payAndCall checks the limits, makes the reservation, and calls the candidates.
+func (x *exchange) payAndCall(ctx context.Context, d stream.Client) error {
+	if !x.IsTokenCount() {
+		if err := x.afford(ctx); err != nil {
+			return err
+		}
+	}
+	if x.deferral.by > 0 {
+		return d.Leave(func() error { return x.putOff(ctx, d) })
+	}
+	return x.call(ctx, d)
+}
+
+// call calls the candidates, on the driven or the native path.
+func (x *exchange) call(ctx context.Context, d stream.Client) error {
+	if x.driven() {
+		return d.Leave(func() error { return x.drive(ctx, d) })
+	}
+	return x.forwardViaEnvoy(ctx, d)
+}
+
+// countsUpstream reports whether the first candidate counts tokens itself.
+func (x *exchange) countsUpstream() bool {
+	p := x.Config.Providers[x.Order[0].Provider]
+	return p.CountsTokens && p.Adapter.Dialect(x.Order[0], p.Endpoint, x.Request.Dialect) == x.Request.Dialect
+}
+
+// follow serves a coalesced request: it waits for the answer of another request's call. A stream that waits long gets heartbeats, which commit it
+// to the driven path.
+func (x *exchange) follow(ctx context.Context, d stream.Client) error {
+	late := time.NewTimer(x.Config.Timeouts.Total)
+	defer late.Stop()
+	s := x.newDriven(d)
+	defer s.beat.Stop()
+	beat := s.beat.C
+	if !x.Request.Stream { // nothing may come before a JSON body
+		beat = nil
+	}
+	since := time.Now()
+	for {
+		select {
+		case t := <-x.Cache.Outcome():
+			x.Waited = time.Since(since)
+			return s.afterWait(ctx, t)
+		case <-beat:
+			if err := s.heartbeat(x.Found[0]); err != nil {
+				return err
+			}
+		case <-late.C:
+			return s.fail(fault.New(fault.UpstreamTimeout, "the answer that this request waited for did not come in time", upstream.ErrTotalTimeout))
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// afterWait serves a request whose waiting is over: with the answer of the other call, its failure, or a call of its own.
+func (s *drivenStream) afterWait(ctx context.Context, t cache.Outcome) error {
+	x := s.x
+	if t.Entry != nil {
+		return s.replay(ctx, t.Entry, record.CacheCoalesced)
+	}
+	x.trace.Cache = record.CacheMiss
+	if t.Err != nil {
+		if e := x.Cache.StaleFallback(); e != nil {
+			return s.replay(ctx, e, record.CacheStale)
+		}
+		return s.fail(fault.From(t.Err))
+	}
+	if err := x.becomeLeader(ctx); err != nil {
+		return s.fail(fault.From(err))
+	}
+	if s.begun || x.driven() {
+		return s.run(ctx)
+	}
+	return x.forwardViaEnvoy(ctx, s.client)
+}
+
+// becomeLeader prepares a request that waited for a call of its own.
+func (x *exchange) becomeLeader(ctx context.Context) error {
+	if err := x.order(); err != nil {
+		return err
+	}
+	return x.reserve(ctx)
+}

@@ -1,0 +1,237 @@
+package extproc
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"bardo.money/gateway/extproc/attempt"
+	"bardo.money/gateway/extproc/meter"
+	"bardo.money/gateway/extproc/record"
+	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/extproc/upstream"
+	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/internal/sse"
+	"bardo.money/gateway/policy"
+)
+
+// drivenStream is the client's side of a driven stream, over all attempts.
+type drivenStream struct {
+	x        *exchange
+	client   stream.Client
+	beat     *time.Timer
+	begun    bool // the status was sent
+	content  bool // a part of the answer was sent
+	sending  bool // a part of this attempt's answer was sent; an earlier round's may have been
+	sent     int64
+	verifier *sideCall // nil for none
+}
+
+func (x *exchange) newDriven(d stream.Client) *drivenStream {
+	return &drivenStream{x: x, client: d, beat: time.NewTimer(x.Config.Timeouts.Heartbeat)}
+}
+
+// sideCall is the call of a second model for verification, beside those of the request's order.
+type sideCall struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+	began  time.Time // the last call went out
+	noted  bool      // its failures are in the request's record
+
+	to     policy.Resolution // the candidate; read only after done
+	a      *answer           // complete; nil if it failed
+	part   *meter.Count      // of an answer that was interrupted; nil for any other
+	failed []failedSideCall
+}
+
+type failedSideCall struct {
+	to policy.Resolution
+	f  *upstream.Failure
+	d  upstream.Decision
+}
+
+// start sends the status and the headers of a stream, once.
+func (s *drivenStream) start(to policy.Resolution) error {
+	if s.begun || !s.x.Request.Stream {
+		return nil
+	}
+	s.begun, s.x.streams = true, true
+	return s.client.StreamHead(http.StatusOK, s.x.streamHeaders(to))
+}
+
+// flush sends what is encoded of an answer.
+func (s *drivenStream) flush(a *answer) error {
+	out := a.drain()
+	if len(out) == 0 {
+		return nil
+	}
+	s.sent += int64(len(out))
+	s.beat.Reset(s.x.Config.Timeouts.Heartbeat)
+	return s.client.StreamBody(out, false)
+}
+
+// sendProgress shows a terminal that a model whose answer is held back is thinking. It does not begin a stream: the first heartbeat does.
+func (s *drivenStream) sendProgress(a *answer) error {
+	if a.reasoning == nil || !a.holds {
+		return nil
+	}
+	signs := a.reasoning.HeldProgress(a.held)
+	if len(signs) == 0 || !s.begun {
+		return nil
+	}
+	s.beat.Reset(s.x.Config.Timeouts.Heartbeat)
+	return s.client.StreamBody(signs, false)
+}
+
+// heartbeat is what keeps a silent stream of this client alive.
+func (x *exchange) heartbeat() string {
+	if line := x.current.thinking(); line != "" {
+		return line
+	}
+	if d, ok := x.Dialect.(wire.CommentFree); ok {
+		return d.Heartbeat()
+	}
+	return sse.Heartbeat
+}
+
+// heartbeat sends a comment at an event boundary, after the stream's head if that was not sent yet.
+func (s *drivenStream) heartbeat(to policy.Resolution) error {
+	s.beat.Reset(s.x.Config.Timeouts.Heartbeat)
+	if !s.x.Request.Stream { // nothing may come before a JSON body
+		return nil
+	}
+	if err := s.start(to); err != nil {
+		return err
+	}
+	return s.client.StreamBody([]byte(s.x.heartbeat()), false)
+}
+
+// sendReady sends what is encoded of an answer, the stream's head first.
+func (s *drivenStream) sendReady(a *answer) error {
+	s.sending = true
+	if !s.content {
+		s.content = true
+		s.x.trace.FirstToken = time.Since(s.x.Started)
+	}
+	if err := s.start(a.res); err != nil {
+		return err
+	}
+	return s.flush(a)
+}
+
+// send sends an answer that is complete.
+func (s *drivenStream) send(ctx context.Context, a *answer) error {
+	if err := s.sendReady(a); err != nil {
+		return err
+	}
+	return s.finish(ctx, a)
+}
+
+// deliver sends what is encoded of an answer, once it has content; done is true after its last byte. An answer that is sent as a whole is not
+// sent yet.
+func (s *drivenStream) deliver(ctx context.Context, a *answer) (done bool, err error) {
+	if a.whole() {
+		return a.ended, s.sendProgress(a)
+	}
+	if !a.content || !a.sends() || !s.content && a.x.Holding && !a.passed {
+		return a.asksAgain(), nil
+	}
+	if err := s.sendReady(a); err != nil || !a.ended || a.asksAgain() {
+		return a.asksAgain(), err
+	}
+	return true, s.finish(ctx, a)
+}
+
+// finish settles a complete answer and sends its end.
+func (s *drivenStream) finish(ctx context.Context, a *answer) error {
+	sum, err := s.x.settle(ctx, a, record.OK)
+	if err != nil {
+		return s.fail(fault.From(err))
+	}
+	if !s.x.Request.Stream {
+		h := sum.headers(s.x.answerHeaders(a.res))
+		h = append(h, header.Field{Name: "content-type", Value: header.JSON})
+		return s.client.Reply(stream.Reply{Status: http.StatusOK, Header: h, Body: a.end})
+	}
+	last := sum.last(a.end)
+	if !s.x.wantsTrailers {
+		return s.client.StreamBody(last, true)
+	}
+	if err := s.client.StreamBody(last, false); err != nil {
+		return err
+	}
+	return s.client.StreamTrailers(sum.trailers())
+}
+
+// fail ends the request with an error: as JSON while nothing was sent, else as an event in the client's format.
+func (s *drivenStream) fail(f *fault.Fault) error {
+	sum := s.x.settleRefused(f)
+	s.x.refused(f)
+	if !s.begun {
+		r := s.x.errorReply(f)
+		if sum != nil {
+			r.Header = sum.headers(r.Header)
+		}
+		return s.client.Reply(r)
+	}
+	enc := s.x.errorEncoder()
+	return s.client.StreamBody(enc.Error(nil, f), true)
+}
+
+// listen makes an attempt, with heartbeats for the client meanwhile. pass is called after each piece of the answer, and says when it is all
+// there. The answer is complete where there is neither a failure nor an error; the error is that the client has disconnected.
+func (s *drivenStream) listen(ctx context.Context, t *attempt.Attempt, pass func(context.Context, *answer) (bool, error)) (a *answer, f *upstream.Failure, err error) {
+	x, began := s.x, time.Now()
+	x.bill.Begin(t.To, began)
+	open := func(status int, h header.List) attempt.Sink {
+		b := x.newAnswer(t, status, h)
+		if status/100 == 2 {
+			x.later.answers(t)
+			b.began = began
+			a, x.current = b, b
+		}
+		return &listener{b, s, pass}
+	}
+	f, err = x.calls.Do(x.later.with(ctx, t), t, open, attempt.Wait{Heartbeat: s.beat.C, OnHeartbeat: func() error { return s.heartbeat(t.To) }})
+	if attempt.IsPanic(err) {
+		err = x.broken(err)
+	}
+	return a, f, err
+}
+
+// listener is an answer of which a client gets each piece.
+type listener struct {
+	*answer
+
+	s    *drivenStream
+	pass func(context.Context, *answer) (bool, error)
+}
+
+// Pass implements attempt.Sink.
+func (l *listener) Pass(ctx context.Context) (done bool, err error) { return l.pass(ctx, l.answer) }
+
+// Failure implements attempt.Sink: Envoy would hold a longer answer for a client that does not read.
+func (l *listener) Failure() *upstream.Failure {
+	if f := l.failure(); f != nil {
+		return f
+	}
+	return l.tooLong(l.s.sent + int64(len(l.out)) + l.heldBytes)
+}
+
+// refuseAnswer ends a request whose answer a layer refused.
+func (s *drivenStream) refuseAnswer(ctx context.Context, a *answer, f *fault.Fault) error {
+	x := s.x
+	sum, err := x.settleRefusal(ctx, a, f)
+	if err != nil {
+		return s.fail(fault.From(err))
+	}
+	if s.begun {
+		return s.fail(f)
+	}
+	x.refused(f)
+	r := x.errorReply(f)
+	r.Header = sum.headers(r.Header)
+	return s.client.Reply(r)
+}

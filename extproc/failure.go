@@ -1,0 +1,239 @@
+package extproc
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"bardo.money/gateway/extproc/attempt"
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/endpoint"
+	"bardo.money/gateway/extproc/meter"
+	"bardo.money/gateway/extproc/record"
+	"bardo.money/gateway/extproc/request"
+	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/extproc/upstream"
+	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/budget"
+)
+
+// failed notes a failed attempt of the request's order, for which nobody pays.
+func (x *exchange) failed(to policy.Resolution, f *upstream.Failure) {
+	x.tellFallback(to, f)
+	x.bill.Over()
+	x.noteFailure(to, f)
+}
+
+// noteFailure notes a failed attempt: in the trace, for the provider's health, its key and its list of models.
+func (x *exchange) noteFailure(to policy.Resolution, f *upstream.Failure) {
+	x.attempted(to, f.String(), f.Reason(), f.Measure())
+	if attempt.ConcernsOwnKey(&x.View, f) {
+		return
+	}
+	x.quarantine(&to, f)
+	if f.Status == http.StatusNotFound && x.IsTokenCount() {
+		return // a provider without this endpoint is healthy
+	}
+	r := f.Result()
+	if x.calls.RestKey(f) {
+		r.Outcome = policy.Ignored
+	}
+	x.gw.Health.Report(r)
+}
+
+// refused notes the error that the client gets. Its record is written and the reservation released before the error is sent: the client may read
+// the one, and retry with the other, immediately.
+func (x *exchange) refused(f *fault.Fault) {
+	if f.Status == upstream.StatusOverloaded && x.Dialect.Name() != chat.Anthropic {
+		f.Status = 0 // only Anthropic's clients know this status
+	}
+	x.trace.Fault = f
+	x.end()
+	x.bill.Release()
+}
+
+// settleRefused charges for the calls of a request that ends in an error, while its money is still reserved: the models did their work. nil for a
+// request without calls.
+func (x *exchange) settleRefused(f *fault.Fault) *summary {
+	if x.trace.Settled != nil || x.bill.Answers() == 0 {
+		return nil
+	}
+	x.trace.Fault = f
+	sum, err := x.settle(context.Background(), nil, record.Invalid)
+	if err != nil {
+		x.gw.Log.Error("a refused request was not charged", "request", x.ID, "error", err)
+		return nil
+	}
+	return sum
+}
+
+// errorReply is a fault in the client's format.
+func (x *exchange) errorReply(f *fault.Fault) stream.Reply {
+	h := append(x.idHeaders(), header.Field{Name: "content-type", Value: header.JSON})
+	if f.RetryAfter > 0 {
+		h = append(h, header.Field{Name: "retry-after", Value: strconv.Itoa(int((f.RetryAfter + time.Second - 1) / time.Second))})
+	}
+	if !f.ShouldRetry() || x.bill.Answers() > 0 { // an SDK must not retry what was billed; Claude Code retries even a 401 for minutes
+		h = append(h, header.Field{Name: "x-should-retry", Value: "false"})
+	}
+	if f.Kind == fault.MethodNotAllowed { // RFC 9110, 15.5.6
+		h = append(h, header.Field{Name: "allow", Value: endpoint.Methods(x.Head.Path)})
+	}
+	if n := len(x.trace.Attempts); n > 0 {
+		h = append(h, header.Field{Name: "x-bardo-attempts", Value: strconv.Itoa(n)})
+	}
+	h = x.ruleHeaders(x.Announced(x.refusalHeaders(h, f)))
+	body := x.Dialect.Error(f, x.ID)
+	if c, ok := errors.AsType[*meter.Challenge](f); ok {
+		if h = append(h, c.Header...); c.Body != nil {
+			body = c.Body
+		}
+	}
+	if x.Head.Method == http.MethodHead {
+		body = nil
+	}
+	return stream.Reply{Status: f.HTTPStatus(), Header: h, Body: body}
+}
+
+// refusalHeaders append to an error what its agent should do instead. SDKs must not retry: the budget is spent until tomorrow.
+func (x *exchange) refusalHeaders(h header.List, f *fault.Fault) header.List {
+	if x.bill.Allowance.Degraded == "" {
+		return h
+	}
+	h = append(x.budgetHeader(h), header.Field{Name: "x-bardo-degraded", Value: x.bill.Allowance.Degraded})
+	if f.Kind == fault.BudgetExceeded && f.RetryAfter > budget.Soon {
+		h = append(h, header.Field{Name: "x-should-retry", Value: "false"})
+	}
+	return h
+}
+
+// errorEncoder writes error events for a stream that has begun.
+func (x *exchange) errorEncoder() wire.Encoder {
+	if x.current != nil {
+		return x.current.enc
+	}
+	return x.Dialect.NewEncoder(wire.Options{Stream: true, RequestID: x.ID, Created: x.Started.Unix(), Request: cmp.Or(x.Asked, x.Request)})
+}
+
+// reply answers a request that no provider serves.
+func (x *exchange) reply(d stream.Client, r stream.Reply) error {
+	x.trace.Unbilled = &record.End{Status: r.Status, Outcome: record.OK}
+	return d.Reply(r)
+}
+
+// exhausted is the fault of a request that no candidate answered.
+func (x *exchange) exhausted(fs []*upstream.Failure) *fault.Fault {
+	if x.upstream = attempt.OwnKeyRefused(&x.View, fs); x.upstream == nil {
+		x.upstream = upstream.Exhausted(fs)
+	}
+	if n := len(fs); n > 0 && (fs[n-1].Err == nil || !sameErrors(fs[n-1].Err.Dialect, x.Dialect.Name())) {
+		x.upstream.Type = ""
+	}
+	return x.upstream
+}
+
+// sameErrors reports whether two formats have the same error types.
+func sameErrors(a, b chat.Dialect) bool {
+	family := func(d chat.Dialect) chat.Dialect {
+		if d == chat.Responses || d == chat.Completions {
+			return chat.OpenAI
+		}
+		return d
+	}
+	return family(a) == family(b)
+}
+
+// panicked notes a panic; the error is what the client is told.
+func (x *exchange) panicked(r any) error { return x.gw.panicked(x.ID, r) }
+
+// guarded is run with panics as errors.
+func (x *exchange) guarded(run func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = x.broken(x.panicked(r))
+		}
+	}()
+	return run()
+}
+
+// broken is the error that ends an exchange after a panic.
+func (x *exchange) broken(why error) error {
+	if x.streams { // the status was sent: a part of an answer must not look complete
+		return fmt.Errorf("%w: %w", stream.ErrTruncated, why)
+	}
+	return why
+}
+
+// recoverPanic notes a panic of a goroutine whose result nobody waits for. For defer.
+func (x *exchange) recoverPanic() {
+	if r := recover(); r != nil {
+		_ = x.panicked(r)
+	}
+}
+
+// quarantine has a listed model called last for a while, after a failure that says it is missing.
+func (x *exchange) quarantine(to *policy.Resolution, f *upstream.Failure) {
+	if x.IsTokenCount() || !f.ModelMissing(to) || x.DialectAt(to) == chat.Completions || !x.InCatalog(to) {
+		return
+	}
+	until, ok := x.gw.gone.Hold(time.Now(), to.Provider, to.Upstream)
+	if !ok {
+		return
+	}
+	x.gw.Log.Warn("a provider does not have a model that it lists", "provider", string(to.Provider), "model", string(to.Model), "upstream", to.Upstream,
+		"status", f.Status, "until", until)
+	x.gw.Events.Emit("catalog:model_quarantined", "", quarantined{to.Provider, to.Model, to.Upstream, f.Status, until.UTC()})
+}
+
+// quarantined is the event of a listed model that its provider does not have.
+type quarantined struct {
+	Provider policy.ProviderID `json:"provider"`
+	Model    policy.ModelID    `json:"model"`
+	Upstream string            `json:"upstream"`
+	Status   int               `json:"status"`
+	Until    time.Time         `json:"until"`
+}
+
+// demoteQuarantined moves quarantined models behind the others.
+func (x *exchange) demoteQuarantined(order []policy.Resolution) []policy.Resolution {
+	if x.gw.gone.Empty() || len(order) < 2 {
+		return order
+	}
+	now := time.Now()
+	held := func(to *policy.Resolution) int {
+		if x.gw.gone.Until(now, to.Provider, to.Upstream).IsZero() {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(order, func(a, b policy.Resolution) int { return cmp.Compare(held(&a), held(&b)) })
+	return order
+}
+
+// byHealth sorts candidates that are called beside the request's order by health, and leaves out those that an operator disabled.
+func (x *exchange) byHealth(list []policy.Resolution) []policy.Resolution {
+	if len(list) == 0 {
+		return nil
+	}
+	order, done := x.gw.Health.Plan(request.ProvidersOf(list))
+	if earlier := x.endProbation; earlier != nil {
+		x.endProbation = func() { earlier(); done() }
+	} else {
+		x.endProbation = done
+	}
+	return x.demoteQuarantined(request.ByHealth(list, order))
+}
+
+// settleRefusal bills a refused answer: the model did its work.
+func (x *exchange) settleRefusal(ctx context.Context, a *answer, f *fault.Fault) (*summary, error) {
+	x.current, x.trace.Fault, x.upstream = a, f, f
+	return x.settle(context.WithoutCancel(ctx), a, record.Refused)
+}

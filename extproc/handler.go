@@ -1,0 +1,84 @@
+package extproc
+
+import (
+	"context"
+
+	"bardo.money/gateway/extproc/api"
+	"bardo.money/gateway/extproc/conversation"
+	"bardo.money/gateway/extproc/cors"
+	"bardo.money/gateway/extproc/endpoint"
+	"bardo.money/gateway/extproc/meter"
+	"bardo.money/gateway/extproc/passthrough"
+	"bardo.money/gateway/extproc/runtime"
+	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/policy/budget"
+)
+
+// New makes a gateway with the configuration rt.
+func New(rt *runtime.Config, d Deps) *Gateway {
+	g := &Gateway{Deps: d}
+	if g.Draining == nil {
+		g.Draining = func() bool { return false }
+	}
+	g.exchanges.init()
+	g.conversations = conversation.New()
+	g.meter = meter.New(d.Limiter, d.Ledger, budget.NewMeter(budget.Options{Spent: g.spentByAgent}))
+	g.api = api.Server{
+		Ledger: d.Ledger, Limiter: d.Limiter, Answers: d.Answers, Questions: d.Questions, State: g.state, Quarantine: &g.gone, Reasonings: &g.reasonings, Draining: g.Draining, Checks: d.Checks,
+		Rated: g.rated,
+	}
+	if g.Governor != nil {
+		g.Governor.Changed = g.knobChanged
+		g.Governor.Configure(rt.Governor)
+	}
+	g.resources = passthrough.Server{Ledger: d.Ledger, Health: d.Health, Egress: d.listener(), Log: d.Log}
+	g.api.Sessions = d.Sessions
+	if d.Deferred != nil {
+		g.api.Later = d.Deferred
+		d.Deferred.Runner, d.Deferred.Tell = deferredRunner{g}, g.tellDeferred
+	}
+	g.runtime.Store(rt)
+	return g
+}
+
+// Use replaces the configuration. Exchanges in flight keep theirs.
+func (g *Gateway) Use(rt *runtime.Config) {
+	for id, p := range g.runtime.Load().Providers {
+		rt.Providers[id].Ring.Inherit(p.Ring)
+	}
+	if g.Governor != nil {
+		g.Governor.Configure(rt.Governor)
+	}
+	g.runtime.Store(rt)
+}
+
+// Leaves implements module.Leaver: whatever may wait for others than the client goes through Client.Leave.
+func (*Gateway) Leaves() bool { return true }
+
+// Serve implements stream.Handler.
+func (g *Gateway) Serve(ctx context.Context, d stream.Client, hd stream.Head, bodyless bool) error {
+	x := g.newExchange(hd)
+	if p := x.cors(); p.Allows() {
+		d = cors.Client{Client: d, Policy: p}
+	}
+	return x.serve(ctx, d, func() error { return x.run(ctx, d, bodyless) })
+}
+
+// Opened implements stream.Handler.
+func (g *Gateway) Opened() { g.Metrics.StreamOpened() }
+
+// Closed implements stream.Handler.
+func (g *Gateway) Closed() { g.Metrics.StreamClosed() }
+
+// Panicked implements stream.Handler.
+func (g *Gateway) Panicked(value any) { _ = g.panicked("", value) }
+
+// options answers OPTIONS.
+func (x *exchange) options() (stream.Reply, error) {
+	methods := endpoint.Methods(x.Head.Path)
+	if methods == "" {
+		_, err := endpoint.Find(&x.Head)
+		return stream.Reply{}, err
+	}
+	return x.cors().Options(methods, x.idHeaders())
+}

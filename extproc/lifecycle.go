@@ -1,0 +1,81 @@
+package extproc
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"bardo.money/gateway/extproc/record"
+	"bardo.money/gateway/extproc/request"
+	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/extproc/upload"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/telemetry"
+)
+
+func (g *Gateway) newExchange(hd stream.Head) *exchange { return g.newExchangeAs(hd, "") }
+
+// newExchangeAs is a new exchange with an id that its request has already; "" for none.
+func (g *Gateway) newExchangeAs(hd stream.Head, id string) *exchange {
+	rt := g.runtime.Load()
+	x := &exchange{
+		View: request.View{Config: rt, Head: hd, Dialect: rt.Dialects[hd.Dialect()], Started: time.Now()}, gw: g, trace: record.Trace{Operation: telemetry.Unrouted},
+	}
+	if x.ID, x.Header = id, hd.Header; id == "" {
+		x.ID = newID(x.Started)
+	}
+	x.review.View, x.review.Events = &x.View, g.Events
+	x.calls.Client, x.calls.Listener, x.calls.Owner = g.Egress, g.Listener, (*callOwner)(x)
+	x.bill.Open(g.meter, x, x.ID)
+	x.Side = (*layerCalls)(x)
+	x.wantsTrailers = hd.Header.Get("te") == "trailers"
+	g.live.Add(1)
+	g.Metrics.ExchangeStarted()
+	return x
+}
+
+// serve runs the request, or its rest, to its end.
+func (x *exchange) serve(ctx context.Context, d stream.Client, run func() error) error {
+	err := x.guarded(run)
+	if l, ok := errors.AsType[*stream.Leaving](err); ok {
+		return &stream.Leaving{Rest: func() error { return x.serve(ctx, d, l.Rest) }}
+	}
+	defer x.closeGuarded()
+	if late, ok := errors.AsType[upload.AnsweredError](err); ok {
+		x.refused(late.Fault)
+		return nil
+	}
+	if err == nil || ctx.Err() != nil || errors.Is(err, stream.ErrTruncated) || errors.Is(err, stream.ErrDisconnected) {
+		return err
+	}
+	var f *fault.Fault
+	if !errors.As(err, &f) {
+		f = fault.From(err)
+	}
+	x.refused(f)
+	return d.Reply(x.errorReply(f))
+}
+
+// close releases what the exchange still holds and writes its record.
+func (x *exchange) close() {
+	x.finish()
+	x.letGo()
+}
+
+// letGo releases what an exchange holds besides money.
+func (x *exchange) letGo() {
+	x.session.hold.Release()
+	x.leaveCoalesced()
+	if x.endProbation != nil {
+		x.endProbation()
+	}
+	x.gw.live.Add(-1)
+	x.calls.Close() // the stream of a late retry may still be writing from the body
+	x.body.Release()
+}
+
+// closeGuarded is close with panics noted: the client has its answer.
+func (x *exchange) closeGuarded() {
+	defer x.recoverPanic()
+	x.close()
+}
