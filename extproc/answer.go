@@ -12,6 +12,7 @@ import (
 	"bardo.money/gateway/extproc/review"
 	"bardo.money/gateway/extproc/stored"
 	"bardo.money/gateway/extproc/upstream"
+	"bardo.money/gateway/extproc/rounds"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
@@ -39,7 +40,7 @@ type answer struct {
 	began   time.Time   // when its call was sent
 
 	heldBack
-	gate *gate // of calls that are answered inside the gateway; nil for a request without such tools
+	gate *rounds.Gate // of calls that are answered inside the gateway; nil for a request without such tools
 
 	form         *review.Transcript // of its text, for validation; nil: it has no schema
 	notCacheable bool               // it is invalid, or another call may answer better

@@ -48,7 +48,7 @@ func (s *drivenStream) run(ctx context.Context) error {
 		}
 		x.failed(*to, f)
 		if !s.sending {
-			x.current = x.rounds.last
+			x.current = x.lastRound
 		}
 		again, state := *to, upstream.State{Failure: f, Sent: s.sending, Over: ctx.Err() != nil}
 		if !state.Sent && !state.Over {

@@ -17,6 +17,7 @@ import (
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/request"
 	"bardo.money/gateway/extproc/review"
+	"bardo.money/gateway/extproc/rounds"
 	"bardo.money/gateway/extproc/savings"
 	"bardo.money/gateway/extproc/upload"
 	"bardo.money/gateway/extproc/upstream"
@@ -45,7 +46,6 @@ type exchange struct {
 	sideHeld     policy.Micro // reserved with a call that a layer had made, for that and the request; 0 for none
 
 	saved       []savings.Saved // what the layers saved on the calls so far
-	roundsOf    string          // the layer whose tools the model called, so that the request has several rounds
 	roundOutput int64           // tokens of the answer of the last round
 	choice      governor.Choice // of the governor
 	requestSize int             // bytes of the request before the layers changed it; for the governor
@@ -66,7 +66,8 @@ type exchange struct {
 	failedValidation *failedValidation // the last invalid answer; nil for none
 
 	review review.Review
-	rounds rounds // of a request whose model may call tools of layers
+	rounds    rounds.State // of a request whose model may call tools of layers
+	lastRound *answer      // the latest answer whose calls were answered inside the gateway; nil for none
 
 	session  sessionUse
 	deferral deferral

@@ -18,8 +18,8 @@ func (x *exchange) noteSaved(to *policy.Resolution, u *chat.Usage) {
 	if u.Estimated || len(x.Log) == 0 || x.Request.Op != chat.Generate {
 		return
 	}
-	if x.rounds.done > 0 {
-		x.saved = savings.Round(x.saved, x.roundsOf, x.Terms(to).Prices(to, u), u, x.roundOutput)
+	if x.rounds.Done > 0 {
+		x.saved = savings.Round(x.saved, x.rounds.Layer, x.Terms(to).Prices(to, u), u, x.roundOutput)
 		x.roundOutput = u.Output
 		return
 	}

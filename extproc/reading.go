@@ -9,6 +9,7 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/request"
 	"bardo.money/gateway/extproc/review"
+	"bardo.money/gateway/extproc/rounds"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
@@ -60,10 +61,11 @@ func (x *exchange) answersCalls(a *answer) {
 		return
 	}
 	r := &x.rounds
-	a.gate = &gate{x: x, a: a, next: r.blocks, numbers: map[int]int{}, partial: map[int]*openCall{}}
+	a.gate = &rounds.Gate{View: &x.View, State: r, Dialect: a.dialect, Count: &a.count, Before: x.billedUsage, Held: &a.heldBytes, Sink: a}
+	a.gate.Begin()
 	a.holds = a.holds || !a.stream || a.form != nil
-	if r.enc != nil {
-		a.enc, a.reasoning = r.enc, r.reasoning
+	if r.Encoder != nil {
+		a.enc, a.reasoning = r.Encoder, r.Reasoning
 	}
 }
 
@@ -106,11 +108,21 @@ func (a *answer) stage(ctx context.Context, ev *chat.Event, n int) {
 // arrive takes an event that the stages let pass.
 func (a *answer) arrive(ctx context.Context, ev *chat.Event) {
 	if a.gate != nil {
-		a.gate.read(ctx, ev)
+		a.gate.Read(ctx, ev)
+		a.ended = a.ended || a.gate.Again
 		return
 	}
 	a.hold(ctx, ev)
 }
+
+// billedUsage is the usage of all calls that are on the bill.
+func (x *exchange) billedUsage() chat.Usage { return x.bill.Total().Usage }
+
+// Take implements rounds.Sink.
+func (a *answer) Take(ctx context.Context, ev *chat.Event) { a.hold(ctx, ev) }
+
+// IsOver implements rounds.Sink.
+func (a *answer) IsOver() bool { return a.over() }
 
 // hold keeps an event of an answer that is reviewed before it is sent; any other event is passed on.
 func (a *answer) hold(ctx context.Context, ev *chat.Event) {
@@ -200,11 +212,11 @@ func (a *answer) take(ev *chat.Event) {
 }
 
 // asksAgain reports whether the answer is complete, and another round follows.
-func (a *answer) asksAgain() bool { return a.gate != nil && a.gate.again }
+func (a *answer) asksAgain() bool { return a.gate != nil && a.gate.Again }
 
 // sends reports whether there is anything to send of an answer.
 func (a *answer) sends() bool {
-	return a.gate == nil || len(a.out) > 0 || a.ended && !a.gate.again
+	return a.gate == nil || len(a.out) > 0 || a.ended && !a.gate.Again
 }
 
 // Feed implements attempt.Sink.

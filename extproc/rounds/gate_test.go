@@ -1,16 +1,18 @@
-package extproc
+package rounds_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/request"
+	"bardo.money/gateway/extproc/rounds"
 	"bardo.money/gateway/extproc/runtime"
-	"bardo.money/gateway/policy"
 )
 
 // finder is a layer with the tools find and run; a call of run is the client's.
@@ -24,16 +26,31 @@ func (finder) Answer(*pipeline.Exchange, *chat.ToolCall, int) pipeline.Result {
 	return pipeline.Result{Text: "found"}
 }
 
-// gated is a held answer behind a gate, of a request that has had so many of its four rounds, with so many blocks.
-func gated(done, blocks int) (*exchange, *answer) {
-	x := &exchange{View: request.View{Config: &runtime.Config{}}}
-	x.Request = &chat.Request{Choices: 1}
-	x.bill.Open(meter.New(nil, nil, nil), x, "req_1")
-	x.AnswerCalls("l4", finder{}, pipeline.MaxRounds, "find", "run")
-	x.rounds.done, x.rounds.blocks = done, blocks
-	a := &answer{x: x, res: policy.Resolution{}}
-	x.answersCalls(a)
-	return x, a
+// client takes what a gate lets pass.
+type client struct {
+	held []chat.Event
+	over bool
+}
+
+func (c *client) Take(_ context.Context, ev *chat.Event) {
+	c.held = append(c.held, ev.Detached())
+	c.over = c.over || ev.Kind == chat.End
+}
+
+func (c *client) IsOver() bool { return c.over }
+
+// gated is a gate of a request that has had so many of its four rounds, with so many blocks, and its client.
+func gated(done, blocks int) (*rounds.Gate, *client) {
+	v := &request.View{Config: &runtime.Config{}}
+	v.Request = &chat.Request{Choices: 1}
+	v.AnswerCalls("l4", finder{}, pipeline.MaxRounds, "find", "run")
+	c := &client{}
+	g := &rounds.Gate{
+		View: v, State: &rounds.State{Done: done, Blocks: blocks}, Count: &meter.Count{}, Held: new(int64), Sink: c,
+		Before: func() chat.Usage { return chat.Usage{} },
+	}
+	g.Begin()
+	return g, c
 }
 
 func toolCall(index int, name, args string) []chat.Event {
@@ -75,29 +92,42 @@ func TestWhatAGateLetsPass(t *testing.T) {
 		{"without arguments", answerOf(chat.StopTool, []chat.Event{toolCall(0, "run", "")[0]}), 0, false, "start real({}) 0.0| stop=tool used=5/1 end"},
 		{"both kinds", answerOf(chat.StopTool, toolCall(0, "find", "{}"), toolCall(1, "own", "{}"), toolCall(2, "run", "[]")), 0, false, "start own({}) 0.0| real([]) 0.1| stop=tool used=5/1 end"},
 	} {
-		_, a := gated(row.done, 0)
+		g, c := gated(row.done, 0)
 		for i := range row.events {
-			a.arrive(t.Context(), &row.events[i])
+			g.Read(t.Context(), &row.events[i])
 		}
-		if got := spellCalls(a.held); got != row.want || a.asksAgain() != row.again || !a.ended {
-			t.Errorf("%s: goes on: %v\ngot  %s\nwant %s", row.about, a.asksAgain(), got, row.want)
+		if got := spellCalls(c.held); got != row.want || g.Again != row.again || !c.over && !g.Again {
+			t.Errorf("%s: goes on: %v\ngot  %s\nwant %s", row.about, g.Again, got, row.want)
 		}
 	}
 }
 
-// spellCalls is spell with calls as their names and arguments.
-func spellCalls(events []chat.Event) (out string) {
+// spellCalls writes events in one line: choice and block of content, names and arguments of calls.
+func spellCalls(events []chat.Event) string {
+	var b strings.Builder
 	for i := range events {
 		switch ev := &events[i]; ev.Kind {
+		case chat.Start:
+			b.WriteString("start ")
+		case chat.Text:
+			fmt.Fprintf(&b, "%d.%d:%s ", ev.Choice, ev.Index, ev.Text)
 		case chat.ToolStart:
-			out += ev.Tool.Name
+			b.WriteString(ev.Tool.Name)
 		case chat.ToolArgs:
-			out += "(" + string(ev.Text) + ") "
+			fmt.Fprintf(&b, "(%s) ", ev.Text)
+		case chat.BlockStop:
+			fmt.Fprintf(&b, "%d.%d| ", ev.Choice, ev.Index)
+		case chat.Stop:
+			fmt.Fprintf(&b, "stop=%s ", ev.Reason)
+		case chat.UsageInfo:
+			fmt.Fprintf(&b, "used=%d/%d ", ev.Usage.Input, ev.Usage.Output)
+		case chat.End:
+			b.WriteString("end")
 		default:
-			out += spell(events[i : i+1])
+			fmt.Fprintf(&b, "?%d ", ev.Kind)
 		}
 	}
-	return out
+	return b.String()
 }
 
 // TestAnyAnswerThroughAGateIsOne: whatever blocks come in whatever order, the client's events begin once, end once, use no number of an earlier round's block, and hold no
@@ -105,7 +135,7 @@ func spellCalls(events []chat.Event) (out string) {
 func TestAnyAnswerThroughAGateIsOne(t *testing.T) {
 	for seed := range uint64(3000) {
 		rng := rand.New(rand.NewPCG(seed, 7))
-		x, a := gated(0, rng.IntN(3))
+		g, c := gated(0, rng.IntN(3))
 		events := []chat.Event{{Kind: chat.Start}}
 		for range rng.IntN(12) {
 			index := rng.IntN(4)
@@ -120,17 +150,17 @@ func TestAnyAnswerThroughAGateIsOne(t *testing.T) {
 		}
 		events = append(events, chat.Event{Kind: chat.Stop, Reason: chat.StopTool}, chat.Event{Kind: chat.End})
 		for i := range events {
-			a.arrive(t.Context(), &events[i])
+			g.Read(t.Context(), &events[i])
 		}
-		if !a.ended {
+		if !c.over && !g.Again {
 			t.Fatalf("%d: it does not end", seed)
 		}
-		for i := range a.held {
-			switch ev := &a.held[i]; {
-			case ev.Kind == chat.Start && i > 0, ev.Kind == chat.ToolStart && x.IsReserved(ev.Tool.Name), ev.Kind == chat.End && i < len(a.held)-1:
-				t.Fatalf("%d: %s", seed, spellCalls(a.held))
-			case (ev.Kind == chat.Text || ev.Kind == chat.ToolStart || ev.Kind == chat.BlockStop) && ev.Index < x.rounds.blocks:
-				t.Fatalf("%d: block %d is an earlier round's: %s", seed, ev.Index, spellCalls(a.held))
+		for i := range c.held {
+			switch ev := &c.held[i]; {
+			case ev.Kind == chat.Start && i > 0, ev.Kind == chat.ToolStart && g.View.IsReserved(ev.Tool.Name), ev.Kind == chat.End && i < len(c.held)-1:
+				t.Fatalf("%d: %s", seed, spellCalls(c.held))
+			case (ev.Kind == chat.Text || ev.Kind == chat.ToolStart || ev.Kind == chat.BlockStop) && ev.Index < g.State.Blocks:
+				t.Fatalf("%d: block %d is an earlier round's: %s", seed, ev.Index, spellCalls(c.held))
 			}
 		}
 	}
