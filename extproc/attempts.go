@@ -36,7 +36,7 @@ func (x *exchange) nextAttempt(to *policy.Resolution) *attempt.Attempt {
 		return x.newAttempt(&x.View, to, r.correction)
 	}
 	t := x.newAttempt(&x.View, to, nil)
-	x.later.claim(&x.View, t)
+	x.later.Claim(&x.View, t)
 	return t
 }
 

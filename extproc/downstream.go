@@ -188,13 +188,13 @@ func (s *drivenStream) listen(ctx context.Context, t *attempt.Attempt, pass func
 	open := func(status int, h header.List) attempt.Sink {
 		b := x.newAnswer(t, status, h)
 		if status/100 == 2 {
-			x.later.answers(t)
+			x.later.Answers(t)
 			b.began = began
 			a, x.current = b, b
 		}
 		return &listener{b, s, pass}
 	}
-	f, err = x.calls.Do(x.later.with(ctx, t), t, open, attempt.Wait{Heartbeat: s.beat.C, OnHeartbeat: func() error { return s.heartbeat(t.To) }})
+	f, err = x.calls.Do(x.later.With(ctx, t), t, open, attempt.Wait{Heartbeat: s.beat.C, OnHeartbeat: func() error { return s.heartbeat(t.To) }})
 	if attempt.IsPanic(err) {
 		err = x.broken(err)
 	}

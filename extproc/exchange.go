@@ -13,6 +13,7 @@ import (
 	"bardo.money/gateway/extproc/conversation"
 	"bardo.money/gateway/extproc/cors"
 	"bardo.money/gateway/extproc/governor"
+	"bardo.money/gateway/extproc/later"
 	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/request"
@@ -65,13 +66,13 @@ type exchange struct {
 
 	failedValidation *failedValidation // the last invalid answer; nil for none
 
-	review review.Review
+	review    review.Review
 	rounds    rounds.State // of a request whose model may call tools of layers
 	lastRound *answer      // the latest answer whose calls were answered inside the gateway; nil for none
 
 	session  sessionUse
 	deferral deferral
-	later    *laterRun // of an exchange that answers a deferred request; nil for any other
+	later    *later.Run // of an exchange that answers a deferred request; nil for any other
 }
 
 // newID makes a request id that nobody can guess: 40 bits of the time, in units of 16 ms, and 80 random ones. Ids of the same time are side by side

@@ -73,7 +73,7 @@ func (x *exchange) admitted(ctx context.Context, d stream.Client, e endpoint.End
 	if err := x.parseHeaders(); err != nil {
 		return err
 	}
-	if err := x.checkDeferrable(&e); err != nil {
+	if err := x.deferrable(&e); err != nil {
 		return err
 	}
 	if e.Stored {

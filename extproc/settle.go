@@ -173,7 +173,7 @@ func (s *summary) book(ctx context.Context, t *meter.Total) error {
 	if err != nil {
 		return err
 	}
-	x.later.note()
+	x.later.Note()
 	x.spendSession(ctx, r.Charged)
 	s.Charged, s.standing = r.Charged, x.bill.Standing()
 	return nil
@@ -181,7 +181,7 @@ func (s *summary) book(ctx context.Context, t *meter.Total) error {
 
 // finish settles a request that was not settled yet, as after a client disconnect, and reports its end.
 func (x *exchange) finish() {
-	if x.later.interrupted(x) {
+	if x.later.Interrupted(&x.trace) {
 		x.bill.Release()
 		x.gw.Metrics.ExchangeEnded()
 		return
@@ -194,7 +194,7 @@ func (x *exchange) finish() {
 // end settles a request that was not answered, or whose client disconnected, unless that was done before.
 func (x *exchange) end() {
 	switch {
-	case x.trace.Settled != nil || x.trace.Unbilled != nil || !x.trace.Operation.Metered() || x.later.runsAgain(x):
+	case x.trace.Settled != nil || x.trace.Unbilled != nil || !x.trace.Operation.Metered() || x.later.RunsAgain(&x.trace, len(x.bill.Calls())):
 		return
 	case x.neverCalled():
 		x.refuse()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/later"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/review"
 	"bardo.money/gateway/extproc/wire"
@@ -27,8 +28,8 @@ func (s *summary) tier() string {
 	if s.x.stored != nil || s.Cost == 0 {
 		return ""
 	}
-	if s.x.later.paidAsBatch() {
-		return tierBatch
+	if s.x.later.PaidAsBatch() {
+		return later.TierBatch
 	}
 	return s.x.Terms(&s.By).BilledTier(&s.By, &s.Usage)
 }

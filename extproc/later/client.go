@@ -1,0 +1,51 @@
+package later
+
+import (
+	"bytes"
+	"errors"
+
+	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/internal/header"
+)
+
+// Client is the client of a run: nobody. It keeps the answer.
+type Client struct {
+	Body []byte        // of the request
+	Got  *stream.Reply // nil: no answer yet
+}
+
+var _ stream.Client = (*Client)(nil)
+
+// errNobody is returned for what only a client that is there can get.
+var errNobody = errors.New("nobody waits for the answer to a deferred request")
+
+// RequestBody implements stream.Client.
+func (c *Client) RequestBody(u stream.RequestBody) error { return u.Add(c.Body) }
+
+// Reply implements stream.Client.
+func (c *Client) Reply(r stream.Reply) error {
+	r.Body = bytes.Clone(r.Body)
+	c.Got = &r
+	return nil
+}
+
+// Forward implements stream.Client.
+func (*Client) Forward(stream.Forward) error { return errNobody }
+
+// Next implements stream.Client.
+func (*Client) Next() (stream.Piece, error) { return stream.Piece{}, errNobody }
+
+// Answer implements stream.Client.
+func (*Client) Answer(stream.Reply, []string) error { return errNobody }
+
+// StreamHead implements stream.Client.
+func (*Client) StreamHead(int, header.List) error { return errNobody }
+
+// StreamBody implements stream.Client.
+func (*Client) StreamBody([]byte, bool) error { return errNobody }
+
+// StreamTrailers implements stream.Client.
+func (*Client) StreamTrailers(header.List) error { return errNobody }
+
+// Leave implements stream.Client.
+func (*Client) Leave(f func() error) error { return f() }

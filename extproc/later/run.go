@@ -1,0 +1,198 @@
+package later
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+
+	"bardo.money/gateway/extproc/attempt"
+	"bardo.money/gateway/extproc/deferred"
+	"bardo.money/gateway/extproc/record"
+	"bardo.money/gateway/extproc/request"
+	"bardo.money/gateway/extproc/upstream"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/xds/state"
+)
+
+// Run is what the exchange has that answers a deferred request. A nil one is of an exchange with a client: its methods do nothing. It belongs to the
+// goroutine of its exchange; RoundTrip is safe for concurrent use.
+type Run struct {
+	run    *deferred.Run
+	next   http.RoundTripper
+	most   int64            // bytes of an answer that is stored
+	masked func() bool      // see IsMasked
+	batch  *deferred.Call   // a result of a batch that answers the first attempt; nil for none
+	first  *attempt.Attempt // that it answers
+	booked bool             // by this run
+	billed bool             // at a batch's price
+
+	mu   sync.Mutex // guards used: calls beside the first run in goroutines of their own
+	used bool       // the result was read
+}
+
+// NewRun is a run of a request. next makes the calls; an answer of more than most bytes is not stored; masked reports whether values of the request as it is
+// written now were masked.
+func NewRun(run *deferred.Run, next http.RoundTripper, most int64, masked func() bool) *Run {
+	l := &Run{run: run, next: next, most: most, masked: masked}
+	for i := range run.Calls {
+		if run.Calls[i].Batch {
+			l.batch = &run.Calls[i]
+		}
+	}
+	return l
+}
+
+// Booked reports whether the run booked the request.
+func (l *Run) Booked() bool { return l.booked }
+
+// Calls is how many answers of providers the request has from before.
+func (l *Run) Calls() int { return len(l.run.Calls) }
+
+// Batched is the provider and model that answered in a batch; "" for none.
+func (l *Run) Batched() string {
+	if l.batch == nil {
+		return ""
+	}
+	return l.batch.Model
+}
+
+// DropBatch makes the request anew: the model that answered it in a batch may not be called for it any more.
+func (l *Run) DropBatch() { l.batch = nil }
+
+// ModelName is a candidate as a batch names its model.
+func ModelName(to *policy.Resolution) string { return string(to.Provider) + "/" + string(to.Model) }
+
+// MayPass reports whether a later run may be answered, where this one was not.
+func MayPass(status int) bool {
+	return status >= http.StatusInternalServerError || status == http.StatusTooManyRequests
+}
+
+// Claim has an attempt answered by the result of a batch, at a batch's price, if it is the first of that model.
+func (l *Run) Claim(v *request.View, t *attempt.Attempt) {
+	if l == nil || l.batch == nil || l.first != nil || ModelName(&t.To) != l.batch.Model {
+		return
+	}
+	l.first = t
+	t.To.Prices = t.To.Prices.Percent(int64(v.Config.Providers[t.To.Provider].BatchPct))
+}
+
+// firstKey is the key of a context's value: the call is the attempt that the result of a batch answers.
+type firstKey struct{}
+
+// With is the context of an attempt's call.
+func (l *Run) With(ctx context.Context, t *attempt.Attempt) context.Context {
+	if l == nil || l.first != t {
+		return ctx
+	}
+	return context.WithValue(ctx, firstKey{}, true)
+}
+
+// TierBatch is what the request's record says of an answer at a batch's price.
+const TierBatch = "batch"
+
+// PaidAsBatch reports whether the request has an answer at a batch's price.
+func (l *Run) PaidAsBatch() bool { return l != nil && l.billed }
+
+// Answers notes that an attempt has an answer.
+func (l *Run) Answers(t *attempt.Attempt) {
+	if l != nil && l.first == t {
+		l.billed = true
+	}
+}
+
+// Interrupted reports whether a run ended without an end of its request: the gateway stops, or the request's time is over. Nothing is settled then.
+func (l *Run) Interrupted(t *record.Trace) bool {
+	return l != nil && t.Settled == nil && t.Fault == nil
+}
+
+// RunsAgain reports whether a run failed for a reason that may pass, and owes nothing: it is not booked, because a request is booked once.
+func (l *Run) RunsAgain(t *record.Trace, calls int) bool {
+	return l != nil && !l.run.Last && t.Fault != nil && calls == 0 && MayPass(t.Fault.HTTPStatus())
+}
+
+// Note is told that the request was booked.
+func (l *Run) Note() {
+	if l != nil {
+		l.booked = true
+	}
+}
+
+// CallDigest identifies a call of a provider.
+func CallDigest(cluster, path string, body []byte) []byte {
+	h := sha256.New()
+	_, _ = fmt.Fprintf(h, "%s\n%s\n", cluster, path) // never fails (hash.Hash)
+	h.Write(body)
+	return h.Sum(nil)
+}
+
+// RoundTrip implements http.RoundTripper: what was answered before is not asked again, and what is answered now is stored before it is used.
+func (l *Run) RoundTrip(req *http.Request) (*http.Response, error) {
+	body, err := bodyOf(req)
+	if err != nil {
+		return nil, err
+	}
+	digest := CallDigest(req.Header.Get(state.HeaderCluster), req.URL.Path, body)
+	if c := l.stored(req.Context(), digest); c != nil {
+		return response(req, c), nil
+	}
+	resp, err := l.next.RoundTrip(req)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		return resp, err
+	}
+	defer upstream.CloseBody(resp)
+	text, err := io.ReadAll(io.LimitReader(resp.Body, l.most+1))
+	if err != nil {
+		return nil, err
+	}
+	c := deferred.Call{Digest: digest, Status: resp.StatusCode, Body: text}
+	if int64(len(text)) <= l.most {
+		if err := l.run.Keep(&c); err != nil {
+			return nil, fmt.Errorf("storing an answer: %w", err)
+		}
+	}
+	return response(req, &c), nil
+}
+
+// bodyOf is the body of a request that can be sent again.
+func bodyOf(req *http.Request) ([]byte, error) {
+	if req.GetBody == nil {
+		return nil, errors.New("a call whose body cannot be read twice")
+	}
+	r, err := req.GetBody()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return io.ReadAll(r)
+}
+
+// stored is the answer of an earlier run to a call, or of a batch to the first attempt; nil for none. A batch's answers the request as it is written today,
+// which may differ if the configuration does, unless values were masked in it.
+func (l *Run) stored(ctx context.Context, digest []byte) *deferred.Call {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if b := l.batch; b != nil && !l.used && ctx.Value(firstKey{}) != nil && (bytes.Equal(b.Digest, digest) || !b.Masked && !l.masked()) {
+		l.used = true
+		return b
+	}
+	for i := range l.run.Calls {
+		if c := &l.run.Calls[i]; !c.Batch && bytes.Equal(c.Digest, digest) {
+			return c
+		}
+	}
+	return nil
+}
+
+// response is a stored answer as its provider gave it.
+func response(req *http.Request, c *deferred.Call) *http.Response {
+	return &http.Response{
+		StatusCode: c.Status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{"Content-Type": {header.JSON}},
+		Body: io.NopCloser(bytes.NewReader(c.Body)), ContentLength: int64(len(c.Body)), Request: req,
+	}
+}
