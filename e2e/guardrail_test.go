@@ -15,6 +15,7 @@ import (
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/proctest"
 	"bardo.money/gateway/policy"
 )
 
@@ -181,9 +182,6 @@ func TestB08AHookLooksAtAnswers(t *testing.T) {
 // TestB08AHookThatIsDownRefusesOrAllows: by its own choice, whatever is wrong with it, and its time is bounded.
 func TestB08AHookThatIsDownRefusesOrAllows(t *testing.T) {
 	t.Parallel()
-	gone := httptest.NewServer(http.NotFoundHandler())
-	address := gone.URL
-	gone.Close()
 	missing := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(missing.Close)
 	slow, odd, wordy := newHook(t), newHook(t), newHook(t)
@@ -191,7 +189,7 @@ func TestB08AHookThatIsDownRefusesOrAllows(t *testing.T) {
 	odd.answers(`{"action":"perhaps"}`)
 	wordy.answers(`{"action":"allow","message":"` + strings.Repeat("x", 3000) + `"}`)
 	for about, row := range map[string]struct{ url, more, why string }{
-		"nobody listens":    {address, "", "unreachable"},
+		"nobody listens":    {"http://" + proctest.Nobody(t), "", "unreachable"},
 		"an error":          {missing.URL, "", "bad_status"},
 		"silence":           {slow.URL, ", timeout: 200ms", "timeout"},
 		"another word":      {odd.URL, "", "bad_answer"},

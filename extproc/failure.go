@@ -190,16 +190,9 @@ func (x *exchange) quarantine(to *policy.Resolution, f *upstream.Failure) {
 	}
 	x.gw.Log.Warn("a provider does not have a model that it lists", "provider", string(to.Provider), "model", string(to.Model), "upstream", to.Upstream,
 		"status", f.Status, "until", until)
-	x.gw.Events.Emit("catalog:model_quarantined", "", quarantined{to.Provider, to.Model, to.Upstream, f.Status, until.UTC()})
-}
-
-// quarantined is the event of a listed model that its provider does not have.
-type quarantined struct {
-	Provider policy.ProviderID `json:"provider"`
-	Model    policy.ModelID    `json:"model"`
-	Upstream string            `json:"upstream"`
-	Status   int               `json:"status"`
-	Until    time.Time         `json:"until"`
+	x.gw.Events.Emit("catalog:model_quarantined", "", record.Quarantined{
+		Provider: to.Provider, Model: to.Model, Upstream: to.Upstream, Status: f.Status, Until: until.UTC(),
+	})
 }
 
 // demoteQuarantined moves quarantined models behind the others.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/internal/polltest"
+	"bardo.money/gateway/internal/proctest"
 	"bardo.money/gateway/xds/state"
 )
 
@@ -56,12 +56,7 @@ func hangs(name string) provider {
 // nowhere is a provider behind an address where nobody listens.
 func nowhere(t *testing.T, name string) provider {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return provider{name: name, endpoint: "http://" + l.Addr().String()}
+	return provider{name: name, endpoint: "http://" + proctest.Nobody(t)}
 }
 
 func TestAnAttemptThatFailsIsFollowedByTheNextOfTheOrder(t *testing.T) {

@@ -326,4 +326,3 @@ func (g *Gate) passUsage(ctx context.Context) {
 	all.Final = true
 	g.forward(ctx, &chat.Event{Kind: chat.UsageInfo, Usage: all})
 }
-

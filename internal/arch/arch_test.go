@@ -85,6 +85,8 @@ var soundTree = map[string]string{
 	"extproc/request/view.go":            `package request; import _ "bardo.money/gateway/extproc/runtime"`,
 	"extproc/dryrun/dryrun.go":           `package dryrun; import (_ "bardo.money/gateway/extproc/runtime"; _ "bardo.money/gateway/extproc/request")`,
 	"extproc/review/review.go":           `package review; import (_ "bardo.money/gateway/extproc/runtime"; _ "bardo.money/gateway/extproc/request")`,
+	"extproc/rounds/gate.go":             `package rounds; import _ "bardo.money/gateway/extproc/request"`,
+	"extproc/later/run.go":               `package later; import (_ "bardo.money/gateway/extproc/attempt"; _ "bardo.money/gateway/extproc/request"; _ "bardo.money/gateway/extproc/endpoint")`,
 	"extproc/side/side.go":               `package side; import (_ "bardo.money/gateway/extproc/attempt"; _ "bardo.money/gateway/extproc/request")`,
 	"extproc/endpoint/endpoint.go":       `package endpoint; import _ "bardo.money/gateway/extproc/modality"`,
 	"extproc/modality/candidates.go":     `package modality; import _ "bardo.money/gateway/extproc/request"`,

@@ -1,0 +1,168 @@
+package record
+
+import (
+	"time"
+
+	"bardo.money/gateway/policy"
+)
+
+// The events of requests, for `bardo watch` and telemetry.events: their names, and what each tells. None has content. Those of schemas, verification and
+// escalation are in extproc/review.
+
+// The events of routing.
+const (
+	EventResolved   = "provider:resolved"
+	EventNegotiated = "provider:feature_negotiated"
+	EventFallback   = "provider:fallback"
+)
+
+// The events of answers.
+const (
+	EventCacheStats = "inference:cache_stats"
+	EventReasoning  = "venice:reasoning_extracted"
+	EventSearched   = "inference:web_search_used"
+	EventVenice     = "venice:web_search"
+)
+
+// The events of profiles.
+const (
+	EventProfileApplied  = "inference:profile_applied"
+	EventProfileDegraded = "inference:profile_degraded"
+)
+
+// EventCaptured tells that an answer was thought about: how much, and not what.
+const EventCaptured = "inference:reasoning_captured"
+
+// EventCapped is the event of a provider that reported more usage than a call can have.
+const EventCapped = "inference:usage_capped"
+
+// EventBudget is the event of a subsystem that has spent its budget.
+const EventBudget = "inference:budget_exhausted"
+
+// EventDeferred is the prefix of the events of a deferred request: accepted, batched, answered, failed, expired, cancelled.
+const EventDeferred = "inference:deferred_"
+
+// EventDecision is the event of a decision by the operator's rules other than that something may pass.
+const EventDecision = "policy:decision"
+
+// ProviderResolved is the event of a decision: the first candidate.
+type ProviderResolved struct {
+	RequestID string            `json:"request_id"`
+	Subsystem string            `json:"subsystem"`
+	Provider  policy.ProviderID `json:"provider"`
+	Model     policy.ModelID    `json:"model"`
+	Features  []policy.Feature  `json:"features"`
+	Degraded  []string          `json:"degraded"`
+}
+
+// FeaturesNegotiated says which of the features that a request asked for the first candidate has.
+type FeaturesNegotiated struct {
+	RequestID string           `json:"request_id"`
+	Subsystem string           `json:"subsystem"`
+	Requested []policy.Feature `json:"requested"`
+	Available []policy.Feature `json:"available"`
+	Mode      string           `json:"mode"` // full: all requested features are available; degraded
+}
+
+// ProviderFallback is the event of a failover to another provider.
+type ProviderFallback struct {
+	RequestID string            `json:"request_id"`
+	Failed    policy.ProviderID `json:"failed"`
+	Fallback  policy.ProviderID `json:"fallback"`
+	Reason    string            `json:"reason"`
+}
+
+// CacheStats is the event of an answer that read or wrote its provider's prompt cache.
+type CacheStats struct {
+	RequestID string            `json:"request_id"`
+	Provider  policy.ProviderID `json:"provider"`
+	Model     policy.ModelID    `json:"model"`
+	Written   int64             `json:"cache_write_tokens"`
+	Subsystem string            `json:"subsystem"`
+	Cached    int64             `json:"cached_tokens"`
+	Total     int64             `json:"total_tokens"`
+	Savings   policy.Pico       `json:"savings_usd"` // by the provider's prices, against the same tokens uncached; below zero where only the premium was paid
+}
+
+// ReasoningExtracted is the event of an answer of Venice that has reasoning.
+type ReasoningExtracted struct {
+	RequestID string `json:"request_id"`
+	Subsystem string `json:"subsystem"`
+	Tokens    int64  `json:"reasoning_tokens"`
+}
+
+// WebSearched is the event of a provider that searched the web. It does not say for what.
+type WebSearched struct {
+	RequestID string            `json:"request_id"`
+	Subsystem string            `json:"subsystem"`
+	Provider  policy.ProviderID `json:"provider"`
+	Searches  int64             `json:"searches"` // at least
+}
+
+// ReasoningCaptured is the event of an answer that was thought about.
+type ReasoningCaptured struct {
+	RequestID   string            `json:"request_id"`
+	Subsystem   string            `json:"subsystem"`
+	Provider    policy.ProviderID `json:"provider"`
+	Model       policy.ModelID    `json:"model"`
+	Visibility  string            `json:"visibility"`
+	Tokens      int64             `json:"reasoning_tokens"`
+	Estimated   bool              `json:"estimated"`
+	Interleaved bool              `json:"interleaved"`
+	Surface     string            `json:"surface"`
+}
+
+// UsageCapped is the event of a provider that reported more usage than a call can have: its figures, and the most that count.
+type UsageCapped struct {
+	RequestID string            `json:"request_id"`
+	Provider  policy.ProviderID `json:"provider"`
+	Model     policy.ModelID    `json:"model"`
+	Input     int64             `json:"reported_input_tokens"`
+	Output    int64             `json:"reported_output_tokens"`
+	Cost      policy.Pico       `json:"reported_cost_usd"`
+	Most      int64             `json:"most_tokens"`
+}
+
+// BudgetExhausted is the event of a subsystem that has spent its budget.
+type BudgetExhausted struct {
+	RequestID string       `json:"request_id"`
+	GolemID   string       `json:"golem_id,omitempty"`
+	Subsystem string       `json:"subsystem"`
+	Part      string       `json:"part"`
+	Degraded  string       `json:"degraded"`
+	Budget    policy.Micro `json:"budget_usd"`
+	Spent     policy.Micro `json:"spent_usd"`
+	Held      policy.Micro `json:"held_usd"` // reserved by requests in flight
+}
+
+// ProfileApplied is the event of what a profile set in a request.
+type ProfileApplied struct {
+	Subsystem       string `json:"subsystem"`
+	Temperature     string `json:"temperature,omitempty"` // after the client's parameter, the profile and vitality
+	ReasoningEffort string `json:"reasoning_effort,omitempty"`
+	Structured      bool   `json:"structured"`
+	Cached          bool   `json:"cached"`
+}
+
+// ProfileDegraded is the event of what a profile asked for and an attempt's provider has no parameter for.
+type ProfileDegraded struct {
+	Subsystem string   `json:"subsystem"`
+	Degraded  []string `json:"degraded"`
+}
+
+// DecisionMade is the event of a decision by the operator's rules.
+type DecisionMade struct {
+	RequestID string `json:"request_id"`
+	Subsystem string `json:"subsystem,omitempty"`
+	GolemID   string `json:"golem_id,omitempty"`
+	policy.Tag
+}
+
+// Quarantined is the event of a listed model that its provider does not have.
+type Quarantined struct {
+	Provider policy.ProviderID `json:"provider"`
+	Model    policy.ModelID    `json:"model"`
+	Upstream string            `json:"upstream"`
+	Status   int               `json:"status"`
+	Until    time.Time         `json:"until"`
+}
