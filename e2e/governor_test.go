@@ -3,12 +3,14 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/internal/modeltest"
 )
 
 // governorState is what `bardo governor --json` prints.
@@ -20,12 +22,14 @@ type governorState struct {
 		Frozen            bool
 		Values            []struct {
 			Value, Trials int
+			Mean          float64 `json:"mean_reward"`
 		}
 	}
 	Tasks []struct {
 		Task, Regime             string
 		Requests, Retries, Rated int
 		Overrides                int
+		WrongHits                int     `json:"wrong_hits"`
 		Cached                   int     `json:"cached_tokens"`
 		Input                    int     `json:"input_tokens"`
 		Score                    float64 `json:"mean_score"`
@@ -127,6 +131,54 @@ func TestC12TheGovernorReports(t *testing.T) {
 		}
 	}
 	if out := g.Bardo(t, "governor"); !strings.Contains(out, "frozen") {
+		t.Errorf("bardo governor:\n%s", out)
+	}
+}
+
+// TestC12AWrongHitThatIsRemovedCounts: the semantic cache's answer to another question is worth what it saved, until its caller removes it.
+func TestC12AWrongHitThatIsRemovedCounts(t *testing.T) {
+	t.Parallel()
+	g, _, _, _ := cachedBy(t, quick+"models: {dir: "+modeltest.Dir(t)+", load: start}\n"+strings.Replace(semanticOn, "{", "{governor: report, ", 1))
+	first, again := plainly(forms[0], "gpt-x", "Who invented the telephone?"), plainly(forms[0], "gpt-x", "Who was the inventor of the telephone?")
+	sent := 2
+	eventually(t, "the embedding model", func() bool {
+		sent++
+		_, known := asked(t, g, plainly(forms[0], "gpt-x", "What is the speed of light?"))
+		return known == "semantic"
+	})
+	mustKnow(t, g, first, "miss")
+	hit := mustKnow(t, g, again, "semantic")
+	mean := func() (m float64, trials, wrong int) {
+		s := governorOf(t, g)
+		for _, task := range s.Tasks {
+			wrong += task.WrongHits
+		}
+		for _, k := range s.Knobs {
+			if k.Knob == "semantic" {
+				m, trials = m+k.Values[0].Mean*float64(k.Values[0].Trials), trials+k.Values[0].Trials
+			}
+		}
+		return m, trials, wrong
+	}
+	eventually(t, "the outcomes", func() bool { _, trials, _ := mean(); return trials == sent })
+	before, _, wrong := mean()
+	if wrong != 0 {
+		t.Errorf("%d wrong hits", wrong)
+	}
+	byRequest := gateway.Call{Method: http.MethodDelete, Path: "/v1/cache?request=" + hit.Header.Get("X-Request-Id") + "&dry_run=true"}
+	for range 2 {
+		if got := g.Do(t, byRequest); got.Status != http.StatusOK {
+			t.Fatalf("%d %s", got.Status, got.Body)
+		}
+		if sum, _, wrong := mean(); strings.HasSuffix(byRequest.Path, "dry_run=true") && (sum != before || wrong != 0) {
+			t.Errorf("a dry run: %v, %d wrong hits", sum, wrong)
+		}
+		byRequest.Path = strings.TrimSuffix(byRequest.Path, "&dry_run=true")
+	}
+	if sum, trials, wrong := mean(); math.Abs(sum-(before-1.5)) > 1e-9 || trials != sent || wrong != 1 { // what it saved, and half
+		t.Errorf("the rewards of %d hits and misses were %v in all and are %v, %d are wrong", trials, before, sum, wrong)
+	}
+	if out := g.Bardo(t, "governor"); !strings.Contains(out, "WRONG HITS") {
 		t.Errorf("bardo governor:\n%s", out)
 	}
 }

@@ -25,7 +25,7 @@ func New(rt *runtime.Config, d Deps) *Gateway {
 	g.meter = meter.New(d.Limiter, d.Ledger, budget.NewMeter(budget.Options{Spent: g.spentByAgent}))
 	g.api = api.Server{
 		Ledger: d.Ledger, Limiter: d.Limiter, Answers: d.Answers, Questions: d.Questions, State: g.state, Quarantine: &g.gone, Reasonings: &g.reasonings, Draining: g.Draining, Checks: d.Checks,
-		Rated: g.rated,
+		Rated: g.rated, WrongHit: g.Governor.Wrong,
 	}
 	if g.Governor != nil {
 		g.Governor.Changed = g.knobChanged

@@ -69,7 +69,7 @@ func printGovernor(w io.Writer, s *governor.State) error {
 	for i := range s.Tasks {
 		rows[i] = taskCells(&s.Tasks[i])
 	}
-	return cli.PrintTable(w, []string{"TASK", "REGIME", "REQUESTS", "CACHE READS", "RETRIES", "WRONG FORM", "OVERRIDES", "RECALLS", "RATED", "SCORE", "SAVED USD BY LAYER"}, rows)
+	return cli.PrintTable(w, []string{"TASK", "REGIME", "REQUESTS", "CACHE READS", "RETRIES", "WRONG FORM", "OVERRIDES", "RECALLS", "WRONG HITS", "RATED", "SCORE", "SAVED USD BY LAYER"}, rows)
 }
 
 func knobCells(k *governor.KnobState) []string {
@@ -102,7 +102,7 @@ func taskCells(t *governor.TaskState) []string {
 	}
 	count := func(n int64) string { return strconv.FormatInt(n, 10) }
 	return []string{
-		t.Task, t.Regime, count(t.Requests), reads, count(t.Retries), count(t.SchemaFailures), count(t.Overrides), count(t.Recalls), count(t.Rated), score,
+		t.Task, t.Regime, count(t.Requests), reads, count(t.Retries), count(t.SchemaFailures), count(t.Overrides), count(t.Recalls), count(t.WrongHits), count(t.Rated), score,
 		strings.Join(saved, ", "),
 	}
 }

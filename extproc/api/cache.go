@@ -109,6 +109,9 @@ func (s *Server) ClearCache(ctx context.Context, c *Caller) (stream.Reply, error
 	if sel.id != "" && out.Deleted == 0 {
 		return stream.Reply{}, fault.Newf(fault.NotFound, "there is no entry %q of this key", fault.Clip(sel.id))
 	}
+	if wrongHit && !sel.dry && s.WrongHit != nil {
+		s.WrongHit(sel.request)
+	}
 	body, err := json.Marshal(out)
 	return c.Head.JSON(body), err
 }

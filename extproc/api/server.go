@@ -26,7 +26,7 @@ type Caller struct {
 	Body      []byte            // of a request to an endpoint that takes one
 }
 
-// Server answers callers. Its methods that take a Caller are endpoints; their errors are faults. All fields but Checks, Later, Sessions and Rated are required. Safe for
+// Server answers callers. Its methods that take a Caller are endpoints; their errors are faults. All fields but Checks, Later, Sessions, Rated and WrongHit are required. Safe for
 // concurrent use.
 type Server struct {
 	Ledger     *ledger.Ledger
@@ -41,6 +41,7 @@ type Server struct {
 	Draining   func() bool
 	Checks     func() []ReadyDetail // of /readyz?verbose; nil: there are none
 	Rated      Rated                // nil: nobody is told
+	WrongHit   func(request string) // is told of a semantic hit that its caller removed as wrong; must not block; nil: nobody is told
 }
 
 // Welcome names the endpoints that generate.

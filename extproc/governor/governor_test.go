@@ -192,6 +192,7 @@ func TestC12OffDoesNothing(t *testing.T) {
 		c := g.Choose("coding", 1, 1)
 		g.Observe(&c, &governor.Outcome{RequestID: "r"})
 		g.Rate("r", 1, nil)
+		g.Wrong("r")
 		if s := g.State(); c.Active() || c.Knobs != (policy.Knobs{}) || len(s.Tasks) > 0 || len(s.Knobs) > 0 || s.Mode != governor.Off {
 			t.Errorf("%+v %+v", c, s)
 		}
@@ -248,6 +249,78 @@ func TestC12WhatCallersSayCounts(t *testing.T) {
 	}
 	if s := w.g.State().Tasks[0]; s.Rated != 2_000 || s.Score < 0.1 || s.Score > 0.9 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// TestC12WrongHitsRaiseTheThreshold: half of the questions have a similarity below 0.95, and get answers that their callers remove, although each of them saved
+// its whole cost.
+func TestC12WrongHitsRaiseTheThreshold(t *testing.T) {
+	for name, wrong := range map[string]func(g *governor.Governor, id string){
+		"removed":            func(g *governor.Governor, id string) { g.Wrong(id); g.Wrong(id) },
+		"rated":              func(g *governor.Governor, id string) { g.Rate(id, 0, nil) },
+		"removed, and rated": func(g *governor.Governor, id string) { g.Wrong(id); g.Rate(id, 1, nil) },
+	} {
+		w := newWorld(governor.Options{Mode: governor.On, Freeze: []string{"compression", "tools"}})
+		removed := 0
+		for range 3_000 {
+			bad := false
+			w.request(t, "t", 1000, func(k policy.Knobs, o *governor.Outcome) {
+				similarity := 0.96 + 0.03*w.rng.Float64()
+				if w.rng.IntN(2) == 0 {
+					similarity = 0.92 + 0.03*w.rng.Float64()
+				}
+				l := governor.LayerOutcome{Layer: "l2"}
+				if similarity >= k.Similarity {
+					o.Cost, l.Tokens, l.Saved, bad = 0, 5000, 1000, similarity < 0.95
+				}
+				o.Layers = append(o.Layers, l)
+			})
+			if bad {
+				wrong(w.g, fmt.Sprint("r", w.n))
+				removed++
+			}
+		}
+		if got := value(t, w.g, "t", "semantic"); got.Value != 960 {
+			t.Errorf("%s: %+v", name, got)
+		}
+		if s := w.g.State().Tasks[0]; name != "rated" && s.WrongHits != int64(removed) || name == "rated" && s.WrongHits != 0 || removed == 0 {
+			t.Errorf("%s: %d of %d wrong hits", name, s.WrongHits, removed)
+		}
+	}
+}
+
+// TestC12AWrongHitWeighsAsTheLowestScore: the hit's own credit is taken back; what is said before and after changes nothing; of any other request it counts as
+// its score.
+func TestC12AWrongHitWeighsAsTheLowestScore(t *testing.T) {
+	hit := func(o *governor.Outcome) {
+		o.Cost = 0
+		o.Layers = append(o.Layers, governor.LayerOutcome{Layer: "l2", Saved: 1000})
+	}
+	miss := func(o *governor.Outcome) { o.Layers = append(o.Layers, governor.LayerOutcome{Layer: "l2"}) }
+	one := 1.0
+	for name, row := range map[string]struct {
+		became func(*governor.Outcome)
+		say    func(g *governor.Governor)
+		want   float64
+	}{
+		"a hit":                       {hit, func(*governor.Governor) {}, 1},
+		"a hit that is wrong":         {hit, func(g *governor.Governor) { g.Wrong("r1") }, -0.5},
+		"of another request":          {hit, func(g *governor.Governor) { g.Wrong("r2") }, 1},
+		"rated well before":           {hit, func(g *governor.Governor) { g.Rate("r1", 1, nil); g.Wrong("r1") }, -0.5},
+		"rated well after":            {hit, func(g *governor.Governor) { g.Wrong("r1"); g.Rate("r1", 1, nil) }, -0.5},
+		"rated well":                  {hit, func(g *governor.Governor) { g.Rate("r1", 1, nil) }, 1.5},
+		"rated badly":                 {hit, func(g *governor.Governor) { g.Rate("r1", 0, nil) }, -0.5},
+		"rated in between":            {hit, func(g *governor.Governor) { g.Rate("r1", 0.25, nil) }, 0.25},
+		"rated well, and then badly":  {hit, func(g *governor.Governor) { g.Rate("r1", 1, nil); g.Rate("r1", 0, &one) }, -0.5},
+		"a miss that is rated badly":  {miss, func(g *governor.Governor) { g.Rate("r1", 0, nil) }, -0.5},
+		"a miss that is rated fairly": {miss, func(g *governor.Governor) { g.Rate("r1", 0.5, nil) }, 0},
+	} {
+		w := newWorld(governor.Options{Mode: governor.Report})
+		w.request(t, "t", 1000, func(_ policy.Knobs, o *governor.Outcome) { row.became(o) })
+		row.say(w.g)
+		if got := value(t, w.g, "t", "semantic").Values[0]; got.Trials != 1 || got.Mean != row.want {
+			t.Errorf("%s: %+v, want %v", name, got, row.want)
+		}
 	}
 }
 

@@ -74,6 +74,16 @@ func (o *Outcome) reward(l *LayerOutcome) float64 {
 	return max(-1, min(1, o.gain(l)-o.trouble()))
 }
 
+// hit is the reward of an answer from the semantic cache; 0 for any other.
+func (o *Outcome) hit() float64 {
+	for i := range o.Layers {
+		if l := &o.Layers[i]; l.Layer == knobLayers[Semantic] && l.Saved > 0 {
+			return o.reward(l)
+		}
+	}
+	return 0
+}
+
 // gain is the share of the request's cost that a layer saved, less what it had to fetch again.
 func (o *Outcome) gain(l *LayerOutcome) float64 {
 	r := 0.0
@@ -116,7 +126,7 @@ func (g *Governor) observe(c *Choice, o *Outcome) (changes []Change) {
 	}
 	t := g.task(c.task)
 	t.count(o)
-	g.rated.Add(o.RequestID, rating{c.task, o.Regime, c.tried, o.Size})
+	g.rated.Add(o.RequestID, rating{task: c.task, regime: o.Regime, tried: c.tried, size: o.Size, hit: o.hit()})
 	for k := range knobs {
 		if c.tried[k] >= len(g.values[k]) || !g.credit(t, k, c.tried[k], o) {
 			continue
@@ -190,9 +200,12 @@ func (g *Governor) Rate(request string, score float64, before *float64) {
 		more, n = score-*before, 0
 	}
 	for k := range knobs {
-		if a := t.rated(g, k, &r); a != nil && a.trials > 0 {
+		if a := t.rated(g, k, &r); a != nil && a.trials > 0 && k != Semantic {
 			a.reward += more
 		}
+	}
+	if !r.wrong {
+		g.resay(request, &r, score)
 	}
 	out := t.outcomes(r.regime)
 	out.Rated += n
@@ -201,6 +214,35 @@ func (g *Governor) Rate(request string, score float64, before *float64) {
 	} else {
 		out.score += score
 	}
+}
+
+// resay counts a caller's score of an answer for the semantic cache's threshold, in place of its earlier one. An answer that is half as good as can be keeps
+// what it was credited with; a worse one loses it: what an unusable answer saved is worth nothing.
+func (g *Governor) resay(request string, r *rating, score float64) {
+	a := g.task(r.task).rated(g, Semantic, r)
+	if a == nil || a.trials == 0 {
+		return
+	}
+	now := score - 0.5 - r.hit*max(0, 1-2*score)
+	a.reward += now - r.said
+	r.said = now
+	g.rated.Add(request, *r)
+}
+
+// Wrong counts that a caller removed the semantic cache's answer to a request as wrong, once. It weighs as much as the lowest score, whatever is said after it.
+func (g *Governor) Wrong(request string) {
+	if g == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	r, ok := g.rated.Get(request)
+	if !ok || r.wrong || g.o.Mode == Off {
+		return
+	}
+	r.wrong = true
+	g.resay(request, &r, 0)
+	g.task(r.task).outcomes(r.regime).WrongHits++
 }
 
 // rated is what a rating of an answer counts for.

@@ -17,6 +17,7 @@ type Outcomes struct {
 	SchemaFailures int64           `json:"schema_failures"`
 	Overrides      int64           `json:"overrides"`
 	Recalls        int64           `json:"recalls"`
+	WrongHits      int64           `json:"wrong_hits"` // of the semantic cache, removed by callers
 	Rated          int64           `json:"rated"`
 	Score          float64         `json:"mean_score"` // of those that were rated
 	Layers         []LayerOutcomes `json:"layers"`
