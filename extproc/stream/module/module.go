@@ -81,10 +81,13 @@ func begin(conf string, concurrency int) (err error) {
 		return fmt.Errorf("envoy has %d workers, at most %d are supported: set --concurrency", concurrency, maxWorkers)
 	}
 	app, err := process.start(conf)
+	if err != nil {
+		return err
+	}
 	process.app = app
 	l, ok := app.(Leaver)
 	process.coroutines = ok && l.Leaves()
-	return err
+	return nil
 }
 
 // started reports whether there is an App.

@@ -29,7 +29,7 @@ func main() {}
 func init() {
 	module.Register(func(conf string) (module.App, error) {
 		if strings.HasSuffix(conf, " fail") {
-			return nil, errors.New("told to fail")
+			return (*app)(nil), errors.New("told to fail") // a nil pointer, as the gateway returns it
 		}
 		marks, engine, _ := strings.Cut(conf, " ")
 		return &app{marks: marks, leaves: engine == "coroutines"}, nil
