@@ -35,44 +35,58 @@ type exchange struct {
 	gw    *Gateway
 	trace record.Trace // what happened to the request
 
-	wantsTrailers  bool
-	streams        bool // the head of a stream was sent
-	body           upload.Body
-	dry            bool           // the request is only explained
-	calls          attempt.Writer // writes and makes the attempts
-	degradedAnswer []string       // what of the complete answer the client's format could not express
+	wishes
+	body         upload.Body
+	calls        attempt.Writer // writes and makes the attempts
+	endProbation func()         // frees the trial of a provider in trouble; nil for none
+	bill         meter.Bill     // limits, reservation, calls and charge
+	sideHeld     policy.Micro   // reserved with a call that a layer had made, for that and the request; 0 for none
+	session      sessionUse
+	deferral     deferral
+	later        *later.Run // of an exchange that answers a deferred request; nil for any other
 
-	endProbation func()       // frees the trial of a provider in trouble; nil for none
-	bill         meter.Bill   // limits, reservation, calls and charge
-	sideHeld     policy.Micro // reserved with a call that a layer had made, for that and the request; 0 for none
+	findings
+	effects
+	stored *cache.Entry // the answer, if it came from the cache
+	native nativeState
+	review review.Review
+	rounds rounds.State // of a request whose model may call tools of layers
 
+	sent
+	current          *answer           // the last one that began; nil for none
+	lastRound        *answer           // the latest one whose calls were answered inside the gateway; nil for none
+	failedValidation *failedValidation // the last invalid answer; nil for none
+	upstream         *fault.Fault      // why no candidate answered; coalesced requests get it, too
+}
+
+// wishes are what a client says of the answer in headers of its own.
+type wishes struct {
+	dry           bool // the request is only explained
+	fast          bool // a cached answer is streamed without pauses
+	fullChain     bool // the answer has its reasoning in a member of its own
+	wantsTrailers bool
+}
+
+// findings are what the routing decision found out about the request.
+type findings struct {
+	task    string            // what the request is for: the agent's tick type or subsystem, else the inferred task
+	reading *intent.Reading   // of the classifier; nil for none
+	turn    conversation.Turn // of a conversation whose model the gateway chooses
+}
+
+// effects are what the layers did for the request.
+type effects struct {
 	saved       []savings.Saved // what the layers saved on the calls so far
 	roundOutput int64           // tokens of the answer of the last round
 	choice      governor.Choice // of the governor
 	requestSize int             // bytes of the request before the layers changed it; for the governor
+}
 
-	stored    *cache.Entry // the answer, if it came from the cache
-	fast      bool         // a cached answer is streamed without pauses
-	fullChain bool         // the answer has its reasoning in a member of its own
-	upstream  *fault.Fault // why no candidate answered; coalesced requests get it, too
-
-	native  nativeState
-	current *answer // the last one that began; nil for none
-
-	task        string            // what the request is for: the agent's tick type or subsystem, else the inferred task
-	reading     *intent.Reading   // of the classifier; nil for none
-	turn        conversation.Turn // of a conversation whose model the gateway chooses
-	profileTold bool              // the event of the profile was emitted
-
-	failedValidation *failedValidation // the last invalid answer; nil for none
-
-	review    review.Review
-	rounds    rounds.State // of a request whose model may call tools of layers
-	lastRound *answer      // the latest answer whose calls were answered inside the gateway; nil for none
-
-	session  sessionUse
-	deferral deferral
-	later    *later.Run // of an exchange that answers a deferred request; nil for any other
+// sent is what the client, and those who listen to events, have got.
+type sent struct {
+	streams        bool     // the head of a stream
+	degradedAnswer []string // what of the complete answer the client's format could not express
+	profileTold    bool     // the event of the profile
 }
 
 // newID makes a request id that nobody can guess: 40 bits of the time, in units of 16 ms, and 80 random ones. Ids of the same time are side by side
@@ -89,8 +103,8 @@ func newID(now time.Time) string {
 var idEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
 
 // driven reports whether the request takes the driven path: streams need heartbeats, an error event, and failover until their first content;
-// answers with a schema may need a validation retry, those with calls of layers' tools another round, and a
-// layer may have to see the whole answer first.
+// answers with a schema may need a validation retry, those with calls of layers' tools another round, and a layer may have to see the whole
+// answer first.
 func (x *exchange) driven() bool {
 	return x.Request.Op == chat.Generate && (x.Request.Stream || x.later != nil || x.review.Schema != nil || x.review.MayReplaceAnswer() || x.WholeAnswer || x.Rounds() > 0)
 }
