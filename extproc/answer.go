@@ -42,15 +42,20 @@ type answer struct {
 	heldBack
 	gate *rounds.Gate // of calls that are answered inside the gateway; nil for a request without such tools
 
-	form         *review.Transcript // of its text, for validation; nil: it has no schema
-	notCacheable bool               // it is invalid, or another call may answer better
-	counted      bool               // its call is on the request's bill
-	noted        bool               // the provider's success was reported
-	parallel     bool               // of a side call
-	ownUsage     *chat.Usage        // of its own call, where its events show the usage of all calls of the request
+	form     *review.Transcript // of its text, for validation; nil: it has no schema
+	ownUsage *chat.Usage        // of its own call, where its events show the usage of all calls of the request
+	marks
 
 	id        string   // the provider's id of the answer
 	storedIDs []string // ids of what the provider stored, or gave access to, as it answered
+}
+
+// marks are what was decided or done about an answer.
+type marks struct {
+	notCacheable bool // it is invalid, or another call may answer better
+	counted      bool // its call is on the request's bill
+	noted        bool // the provider's success was reported
+	parallel     bool // of a side call
 }
 
 // heldBack is what of an answer is kept until it was reviewed.
