@@ -1,8 +1,10 @@
 package run
 
 import (
+	"bytes"
 	"io"
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -79,8 +81,16 @@ func (l *loopback) Reply(r stream.Reply) error {
 	return nil
 }
 
+// benchLayers are two of the layers: those that this package can name.
+func benchLayers(cfg *config.Config, s *Services) []pipeline.Layer {
+	return []pipeline.Layer{
+		hashcache.Layer{Store: s.Answers, Mode: hashcache.Mode(cfg.Pipeline.Hash), TTL: cfg.Inference.Caching.TTL()},
+		affinity.Layer{Memory: affinity.New()},
+	}
+}
+
 // benchGateway is the data path of a gateway with one provider, and the secret of a prepaid key.
-func benchGateway(b *testing.B) (*gateway, string) {
+func benchGateway(b *testing.B, layers Layers) (*gateway, string) {
 	b.Helper()
 	cfg, problems := config.Parse("bardo.yaml", []byte(`
 auth: {anonymous: true}
@@ -94,12 +104,7 @@ providers: {custom: [{id: p, endpoints: ["http://127.0.0.1:1/v1"], api_key: sk-x
 		Adapters:  []provider.Described{custom.Adapter{}},
 		Dialects:  map[chat.Dialect]wire.Dialect{chat.OpenAI: openai.Dialect{}}, //nolint:exhaustive // one client
 		Verifiers: func(k *auth.APIKeys) auth.Chain { return auth.Chain{k} },
-		Layers: func(cfg *config.Config, s *Services) []pipeline.Layer {
-			return []pipeline.Layer{
-				hashcache.Layer{Store: s.Answers, Mode: hashcache.Mode(cfg.Pipeline.Hash), TTL: cfg.Inference.Caching.TTL()},
-				affinity.Layer{Memory: affinity.New()},
-			}
-		},
+		Layers:    layers,
 	}}}
 	g.cfg.Store(cfg)
 	g.log = slog.New(slog.DiscardHandler)
@@ -125,37 +130,50 @@ providers: {custom: [{id: p, endpoints: ["http://127.0.0.1:1/v1"], api_key: sk-x
 	return g, secret
 }
 
+// serveOnce serves a chat completion with a key, "" for none, and checks the answer.
+func (g *gateway) serveOnce(b *testing.B, key string, body []byte) {
+	b.Helper()
+	h := header.List{
+		{Name: ":method", Value: "POST"},
+		{Name: ":path", Value: "/v1/chat/completions"},
+		{Name: ":authority", Value: "127.0.0.1"},
+		{Name: ":scheme", Value: "http"},
+		{Name: "user-agent", Value: "bench/1"},
+		{Name: "accept", Value: "*/*"},
+		{Name: "content-type", Value: header.JSON},
+		{Name: "content-length", Value: strconv.Itoa(len(body))},
+		{Name: "x-forwarded-proto", Value: "http"},
+		{Name: "x-request-id", Value: "e27b64a1-36b5-4a30-a7f8-36a0c2bf3f4a"},
+		{Name: "x-envoy-external-address", Value: "127.0.0.1"},
+	}
+	if key != "" {
+		h = append(h, header.Field{Name: "authorization", Value: "Bearer " + key})
+	}
+	l := &loopback{body: body}
+	if err := g.gate.Serve(b.Context(), l, stream.NewHead(h, "127.0.0.1:1"), false); err != nil {
+		b.Fatal(err)
+	}
+	if !bytes.Contains(l.sent, []byte("Monday")) {
+		b.Fatalf("answered with %s", l.sent)
+	}
+}
+
+// BenchGateway serves chat completions with a prepaid key through some layers.
+func BenchGateway(b *testing.B, layers Layers) (serve func(body []byte)) {
+	b.Helper()
+	g, secret := benchGateway(b, layers)
+	return func(body []byte) { g.serveOnce(b, secret, body) }
+}
+
 // BenchmarkRequest is a non-streamed request from its headers to its answer, without Envoy and gRPC.
 func BenchmarkRequest(b *testing.B) {
-	g, secret := benchGateway(b)
+	g, secret := benchGateway(b, benchLayers)
 	for _, tt := range []struct{ name, key string }{{"no key", ""}, {"prepaid key", secret}} {
 		b.Run(tt.name, func(b *testing.B) {
 			body := []byte(strings.ReplaceAll(benchRequest, "%s", strings.Repeat("The label says: fragile. ", 30)))
 			b.ReportAllocs()
 			for b.Loop() {
-				h := header.List{
-					{Name: ":method", Value: "POST"},
-					{Name: ":path", Value: "/v1/chat/completions"},
-					{Name: ":authority", Value: "127.0.0.1"},
-					{Name: ":scheme", Value: "http"},
-					{Name: "user-agent", Value: "bench/1"},
-					{Name: "accept", Value: "*/*"},
-					{Name: "content-type", Value: header.JSON},
-					{Name: "content-length", Value: "1000"},
-					{Name: "x-forwarded-proto", Value: "http"},
-					{Name: "x-request-id", Value: "e27b64a1-36b5-4a30-a7f8-36a0c2bf3f4a"},
-					{Name: "x-envoy-external-address", Value: "127.0.0.1"},
-				}
-				if tt.key != "" {
-					h = append(h, header.Field{Name: "authorization", Value: "Bearer " + tt.key})
-				}
-				l := &loopback{body: body}
-				if err := g.gate.Serve(b.Context(), l, stream.NewHead(h, "127.0.0.1:1"), false); err != nil {
-					b.Fatal(err)
-				}
-				if !strings.Contains(string(l.sent), "Monday") {
-					b.Fatalf("answered with %s", l.sent)
-				}
+				g.serveOnce(b, tt.key, body)
 			}
 		})
 	}

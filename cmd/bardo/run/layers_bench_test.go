@@ -1,0 +1,135 @@
+package run_test
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"bardo.money/gateway/cmd/bardo/parts"
+	"bardo.money/gateway/cmd/bardo/run"
+	"bardo.money/gateway/extproc/pipeline"
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// cost is what some requests took of the process.
+type cost struct {
+	wall, cpu     time.Duration
+	allocs, bytes uint64
+	requests      int
+}
+
+// measure adds what n requests cost. Work that layers do beside requests is in the processor time, and not in the wall time.
+func (c *cost) measure(b *testing.B, n int, request func()) {
+	b.Helper()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	cpu, began := cpuTime(b), time.Now()
+	for range n {
+		request()
+	}
+	c.wall += time.Since(began)
+	c.cpu += cpuTime(b) - cpu
+	runtime.ReadMemStats(&after)
+	c.allocs += after.Mallocs - before.Mallocs
+	c.bytes += after.TotalAlloc - before.TotalAlloc
+	c.requests += n
+}
+
+func cpuTime(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// conversation is a session of a coding agent: the user asks, the model reads a file, and so on. The request has about so many bytes; its last question is
+// another one each time.
+type conversation struct {
+	frame string // with %d in its last question
+	n     int
+}
+
+const system = `You are a coding assistant. You read the user's repository with tools, explain what you find, and change as little as possible.`
+
+func conversationOf(b *testing.B, size int) *conversation {
+	b.Helper()
+	source, err := os.ReadFile("gateway.go") // any program
+	if err != nil {
+		b.Fatal(err)
+	}
+	var out strings.Builder
+	out.WriteString(`{"model":"m","max_tokens":256,"temperature":0.7,"tools":[{"type":"function","function":{"name":"read_file",` +
+		`"description":"Reads a file.","parameters":{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}}}],"messages":[` +
+		`{"role":"system","content":` + quoted(system) + `}`)
+	const piece, turn = 1500, 1800
+	for i := 0; out.Len()+turn < size; i++ {
+		at := i * piece % (len(source) - piece)
+		text := fmt.Sprintf("// part %d\n%s", i, source[at:at+piece])
+		fmt.Fprintf(&out, `,{"role":"assistant","content":null,"tool_calls":[{"id":"call_%d","type":"function","function":{"name":"read_file",`+
+			`"arguments":"{\"path\":\"cmd/bardo/run/part%d.go\"}"}}]},{"role":"tool","tool_call_id":"call_%d","content":%s}`, i, i, i, quoted(text))
+		if i%4 == 3 {
+			fmt.Fprintf(&out, `,{"role":"assistant","content":"Part %d assembles what requests need."},{"role":"user","content":"And which of it is shared between configurations?"}`, i)
+		}
+	}
+	fill := max(0, min(size-out.Len()-200, turn))
+	out.WriteString(`,{"role":"user","content":` + quoted("Question %d: what happens in it when a provider fails? "+strings.Repeat("It has to go on. ", fill/17)) + `}]}`)
+	return &conversation{frame: strings.ReplaceAll(strings.ReplaceAll(out.String(), "%", "%%"), "Question %%d", "Question %d")}
+}
+
+func quoted(text string) string { return string(jsonx.AppendString(nil, text)) }
+
+// next is the conversation's next request.
+func (c *conversation) next() []byte {
+	c.n++
+	return fmt.Appendf(nil, c.frame, c.n)
+}
+
+// BenchmarkLayers is a request of a coding session through the layers that run with the defaults, and through none, in turn. The ratio is that of the
+// processor time of the whole request, without Envoy and gRPC. Local models are not there.
+func BenchmarkLayers(b *testing.B) {
+	with := run.BenchGateway(b, parts.Layers())
+	without := run.BenchGateway(b, func(*config.Config, *run.Services) []pipeline.Layer { return nil })
+	for _, size := range []int{1_000, 10_000, 50_000, 1_000_000} {
+		b.Run(fmt.Sprintf("%dkB", size/1000), func(b *testing.B) {
+			c := conversationOf(b, size)
+			with(c.next())
+			without(c.next())
+			var on, off cost
+			const block = 16
+			for b.Loop() {
+				bodies := make([][]byte, 0, 2*block)
+				for range 2 * block {
+					bodies = append(bodies, c.next())
+				}
+				take := func(serve func([]byte)) func() {
+					return func() {
+						serve(bodies[0])
+						bodies = bodies[1:]
+					}
+				}
+				on.measure(b, block, take(with))
+				off.measure(b, block, take(without))
+			}
+			b.ReportMetric(0, "ns/op")
+			on.report(b, "on")
+			off.report(b, "off")
+			b.ReportMetric(float64(on.cpu)/float64(off.cpu), "on/off")
+		})
+	}
+}
+
+func (c *cost) report(b *testing.B, name string) {
+	b.Helper()
+	n := float64(c.requests)
+	b.ReportMetric(float64(c.wall.Nanoseconds())/n/1000, name+"-us")
+	b.ReportMetric(float64(c.cpu.Nanoseconds())/n/1000, name+"-cpu-us")
+	b.ReportMetric(float64(c.allocs)/n, name+"-allocs")
+	b.ReportMetric(float64(c.bytes)/n/1000, name+"-kB")
+}
