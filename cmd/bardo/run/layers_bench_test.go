@@ -3,6 +3,7 @@ package run_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
@@ -49,8 +50,7 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// conversation is a session of a coding agent: the user asks, the model reads a file, and so on. The request has about so many bytes; its last question is
-// another one each time.
+// conversation is a request whose last question is another one each time.
 type conversation struct {
 	frame string // with %d in its last question
 	n     int
@@ -58,28 +58,72 @@ type conversation struct {
 
 const system = `You are a coding assistant. You read the user's repository with tools, explain what you find, and change as little as possible.`
 
-func conversationOf(b *testing.B, size int) *conversation {
+// sources are programs, of a megabyte together: those of this repository.
+func sources(b *testing.B) []byte {
 	b.Helper()
-	source, err := os.ReadFile("gateway.go") // any program
-	if err != nil {
-		b.Fatal(err)
+	var all []byte
+	for _, pattern := range []string{"../../../extproc/*/*.go", "../../../policy/*/*.go", "../../../extproc/*/*/*.go"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, f := range files {
+			if strings.HasSuffix(f, "_test.go") { // tests have private keys, which are refused
+				continue
+			}
+			text, err := os.ReadFile(f)
+			if err != nil {
+				b.Fatal(err)
+			}
+			all = append(all, text...)
+		}
 	}
+	return all
+}
+
+// coding is a session of a coding agent: the user asks, the model reads files, some of them again.
+func coding(b *testing.B, size int) *conversation {
+	b.Helper()
+	source := sources(b)
 	var out strings.Builder
 	out.WriteString(`{"model":"m","max_tokens":256,"temperature":0.7,"tools":[{"type":"function","function":{"name":"read_file",` +
 		`"description":"Reads a file.","parameters":{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}}}],"messages":[` +
 		`{"role":"system","content":` + quoted(system) + `}`)
-	const piece, turn = 1500, 1800
+	const piece, turn = 1500, 1900
 	for i := 0; out.Len()+turn < size; i++ {
-		at := i * piece % (len(source) - piece)
-		text := fmt.Sprintf("// part %d\n%s", i, source[at:at+piece])
+		file := i
+		if i%8 == 7 {
+			file -= 6
+		}
+		at := file * piece % (len(source) - piece)
+		text := strings.ToValidUTF8(string(source[at:at+piece]), "")
 		fmt.Fprintf(&out, `,{"role":"assistant","content":null,"tool_calls":[{"id":"call_%d","type":"function","function":{"name":"read_file",`+
-			`"arguments":"{\"path\":\"cmd/bardo/run/part%d.go\"}"}}]},{"role":"tool","tool_call_id":"call_%d","content":%s}`, i, i, i, quoted(text))
+			`"arguments":"{\"path\":\"cmd/bardo/run/part%d.go\"}"}}]},{"role":"tool","tool_call_id":"call_%d","content":%s}`, i, file, i, quoted(text))
 		if i%4 == 3 {
 			fmt.Fprintf(&out, `,{"role":"assistant","content":"Part %d assembles what requests need."},{"role":"user","content":"And which of it is shared between configurations?"}`, i)
 		}
 	}
-	fill := max(0, min(size-out.Len()-200, turn))
-	out.WriteString(`,{"role":"user","content":` + quoted("Question %d: what happens in it when a provider fails? "+strings.Repeat("It has to go on. ", fill/17)) + `}]}`)
+	return ending(&out, size)
+}
+
+// chat is a conversation in prose.
+func chat(_ *testing.B, size int) *conversation {
+	const sentence = "The order \"4711\" left the warehouse at 09:30;\nits label says: \u201cfragile\u201d, so it goes by road. "
+	const turn = 2000
+	var out strings.Builder
+	out.WriteString(`{"model":"m","max_tokens":256,"temperature":0.7,"messages":[{"role":"system","content":"You answer questions about parcels, briefly."}`)
+	for i := 0; out.Len()+2*turn+300 < size; i++ {
+		text := quoted(fmt.Sprintf("%d. ", i) + strings.Repeat(sentence, turn/len(sentence)))
+		fmt.Fprintf(&out, `,{"role":"user","content":%s},{"role":"assistant","content":%s}`, text, text)
+	}
+	return ending(&out, size)
+}
+
+// ending is a conversation with its last question, which makes it about so long.
+func ending(out *strings.Builder, size int) *conversation {
+	const sentence = "It has to go on. "
+	fill := max(0, min(size-out.Len()-100, 2000))
+	out.WriteString(`,{"role":"user","content":` + quoted("Question %d: what happens in it when a provider fails? "+strings.Repeat(sentence, fill/len(sentence))) + `}]}`)
 	return &conversation{frame: strings.ReplaceAll(strings.ReplaceAll(out.String(), "%", "%%"), "Question %%d", "Question %d")}
 }
 
@@ -91,38 +135,46 @@ func (c *conversation) next() []byte {
 	return fmt.Appendf(nil, c.frame, c.n)
 }
 
-// BenchmarkLayers is a request of a coding session through the layers that run with the defaults, and through none, in turn. The ratio is that of the
+// BenchmarkLayers is a request with a new turn through the layers that run with the defaults, and through none, in turn. The ratio is that of the
 // processor time of the whole request, without Envoy and gRPC. Local models are not there.
 func BenchmarkLayers(b *testing.B) {
 	with := run.BenchGateway(b, parts.Layers())
 	without := run.BenchGateway(b, func(*config.Config, *run.Services) []pipeline.Layer { return nil })
-	for _, size := range []int{1_000, 10_000, 50_000, 1_000_000} {
-		b.Run(fmt.Sprintf("%dkB", size/1000), func(b *testing.B) {
-			c := conversationOf(b, size)
-			with(c.next())
-			without(c.next())
-			var on, off cost
-			const block = 16
-			for b.Loop() {
-				bodies := make([][]byte, 0, 2*block)
-				for range 2 * block {
-					bodies = append(bodies, c.next())
-				}
-				take := func(serve func([]byte)) func() {
-					return func() {
-						serve(bodies[0])
-						bodies = bodies[1:]
-					}
-				}
-				on.measure(b, block, take(with))
-				off.measure(b, block, take(without))
-			}
-			b.ReportMetric(0, "ns/op")
-			on.report(b, "on")
-			off.report(b, "off")
-			b.ReportMetric(float64(on.cpu)/float64(off.cpu), "on/off")
-		})
+	for _, shape := range []struct {
+		name string
+		of   func(*testing.B, int) *conversation
+	}{{"coding", coding}, {"chat", chat}} {
+		for _, size := range []int{1_000, 10_000, 50_000, 1_000_000} {
+			b.Run(fmt.Sprintf("%s/%dkB", shape.name, size/1000), func(b *testing.B) { compare(b, shape.of(b, size), with, without) })
+		}
 	}
+}
+
+// compare measures requests of a conversation with layers and without them.
+func compare(b *testing.B, c *conversation, with, without func([]byte)) {
+	b.Helper()
+	with(c.next())
+	without(c.next())
+	var on, off cost
+	const block = 16
+	for b.Loop() {
+		bodies := make([][]byte, 0, 2*block)
+		for range 2 * block {
+			bodies = append(bodies, c.next())
+		}
+		take := func(serve func([]byte)) func() {
+			return func() {
+				serve(bodies[0])
+				bodies = bodies[1:]
+			}
+		}
+		on.measure(b, block, take(with))
+		off.measure(b, block, take(without))
+	}
+	b.ReportMetric(0, "ns/op")
+	on.report(b, "on")
+	off.report(b, "off")
+	b.ReportMetric(float64(on.cpu)/float64(off.cpu), "on/off")
 }
 
 func (c *cost) report(b *testing.B, name string) {
