@@ -40,16 +40,57 @@ var plainTypes = map[string]bool{
 	"function_call_output": true, "custom_tool_call": true, "custom_tool_call_output": true, "search_result": true, "document": true,
 }
 
-// part reads a message or a part of one. Nesting is bounded by the document's.
+// object is the members of an object that is being read: a part of Transcript.members.
+type object struct {
+	t        *Transcript
+	from, to int
+}
+
+// member is one of an object's.
+type member struct {
+	key   []byte
+	value jsonx.Value
+}
+
+// open reads the members of an object, once: to look for one in its text is to read the text. The caller closes it, the last one first.
+func (t *Transcript) open(v jsonx.Value) object {
+	o := object{t: t, from: len(t.members)}
+	for key, m := range v.Members {
+		t.members = append(t.members, member{key, m})
+	}
+	o.to = len(t.members)
+	return o
+}
+
+func (o object) close() { o.t.members = o.t.members[:o.from] }
+
+// get is the first member with a key.
+func (o object) get(key string) jsonx.Value {
+	for i := o.from; i < o.to; i++ {
+		if m := &o.t.members[i]; string(m.key) == key {
+			return m.value
+		}
+	}
+	return jsonx.Value{}
+}
+
+// part reads a part of a message. Nesting is bounded by the document's.
 func (r *reader) part(kind Kind, v jsonx.Value) {
-	typed, _ := v.Get("type").Str()
-	defer func(outer string) { r.call = outer }(r.call)
+	o := r.t.open(v)
+	r.object(kind, v, o)
+	o.close()
+}
+
+// object reads a message or a part of one.
+func (r *reader) object(kind Kind, v jsonx.Value, o object) {
+	typed, _ := o.get("type").Str()
+	outer := r.call
 	switch typed {
 	case "tool_use", "function_call", "custom_tool_call":
 		r.calls(v, v)
 	case "tool_result", "function_call_output", "custom_tool_call_output":
 		kind = Result
-		r.answers(v)
+		r.answers(o)
 	case "document", "search_result":
 		kind = Document
 	case "thinking", "reasoning":
@@ -59,12 +100,14 @@ func (r *reader) part(kind Kind, v jsonx.Value) {
 			kind, r.at.Opaque = Other, true
 		}
 	}
-	if thought, _ := v.Get("thought").Bool(); thought { // Gemini
+	if thought, _ := o.get("thought").Bool(); thought { // Gemini
 		kind = Thinking
 	}
-	for key, m := range v.Members {
-		r.member(kind, string(key), m)
+	for i := o.from; i < o.to; i++ {
+		m := r.t.members[i]
+		r.member(kind, string(m.key), m.value)
 	}
+	r.call = outer
 }
 
 // member reads a member of a part.
@@ -83,7 +126,9 @@ func (r *reader) member(kind Kind, key string, m jsonx.Value) {
 		r.value(Other, m)
 		r.call = ""
 	case "functionResponse", "function_response":
-		r.answers(m)
+		o := r.t.open(m)
+		r.answers(o)
+		o.close()
 		r.value(Result, m)
 		r.call = ""
 	case "response":
@@ -170,12 +215,12 @@ func (r *reader) calls(call, function jsonx.Value) {
 }
 
 // answers notes whose result a part is. Legacy functions, and Gemini's without ids, are known by name.
-func (r *reader) answers(v jsonx.Value) {
-	if name := v.Get("name"); name.Kind() == jsonx.String {
+func (r *reader) answers(o object) {
+	if name := o.get("name"); name.Kind() == jsonx.String {
 		r.t.names = append(r.t.names, name)
 	}
 	for _, key := range [...]string{"tool_use_id", "tool_call_id", "call_id", "id", "name"} {
-		if id, ok := v.Get(key).Str(); ok && id != "" {
+		if id, ok := o.get(key).Str(); ok && id != "" {
 			r.at.Answer = append(r.at.Answer, id)
 			r.call = id
 			return

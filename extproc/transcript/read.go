@@ -9,16 +9,32 @@ import (
 
 // read finds the turns, texts and tools of a document.
 func (t *Transcript) read(d chat.Dialect) {
-	members := t.doc.Root()
 	if d == chat.Gemini {
-		if whole := either(members, "generateContentRequest", "generate_content_request"); whole.Kind() == jsonx.Object { // a form of requests for a count of tokens
-			members = whole
+		if whole := t.either("generateContentRequest", "generate_content_request"); whole.Kind() == jsonx.Object { // a form of requests for a count of tokens
+			for key, v := range whole.Members {
+				t.top(d, string(key), v)
+			}
+			return
 		}
 	}
-	for key, v := range members.Members {
-		if !t.member(d, string(key), v) {
-			t.strings(Other, v)
-		}
+	for i := range t.doc.Members { // their places are known
+		m := &t.doc.Members[i]
+		t.top(d, m.Key, jsonx.Value{Raw: t.doc.Bytes[m.Start:m.End], At: m.Start})
+	}
+}
+
+// either is the top-level member with one of two names.
+func (t *Transcript) either(camel, snake string) jsonx.Value {
+	if v := t.doc.Get(camel); v.Exists() {
+		return v
+	}
+	return t.doc.Get(snake)
+}
+
+// top reads a top-level member.
+func (t *Transcript) top(d chat.Dialect, key string, v jsonx.Value) {
+	if !t.member(d, key, v) {
+		t.strings(Other, v)
 	}
 }
 
@@ -68,9 +84,9 @@ var roles = map[string]chat.Role{
 	"tool": chat.RoleTool, "function": chat.RoleTool,
 }
 
-// roleOf is the role of a message; an unknown one is the user.
-func roleOf(v jsonx.Value) chat.Role {
-	name, _ := v.Get("role").Str()
+// role is that of a message; an unknown one is the user.
+func (o object) role() chat.Role {
+	name, _ := o.get("role").Str()
 	if role, ok := roles[strings.ToLower(name)]; ok {
 		return role
 	}
@@ -93,22 +109,35 @@ func kindOf(role chat.Role) Kind {
 
 // message reads a message of OpenAI's or Anthropic's format.
 func (t *Transcript) message(list, index int, v jsonx.Value) {
-	role := roleOf(v)
+	o := t.open(v)
+	role := o.role()
 	t.turn(role, list, index, v, func(r *reader) {
 		if role == chat.RoleTool {
-			r.answers(v)
+			r.answers(o)
 		}
-		r.value(kindOf(role), v)
+		r.whole(kindOf(role), v, o)
 	})
+	o.close()
+}
+
+// whole reads a message, whose members are read if it is an object.
+func (r *reader) whole(kind Kind, v jsonx.Value, o object) {
+	if v.Kind() != jsonx.Object {
+		r.value(kind, v)
+		return
+	}
+	r.object(kind, v, o)
 }
 
 // content reads a content of Gemini's format.
 func (t *Transcript) content(list, index int, v jsonx.Value) {
-	role := roleOf(v)
+	o := t.open(v)
+	role := o.role()
 	if role == chat.RoleTool {
 		role = chat.RoleUser
 	}
-	t.turn(role, list, index, v, func(r *reader) { r.value(kindOf(role), v) })
+	t.turn(role, list, index, v, func(r *reader) { r.whole(kindOf(role), v, o) })
+	o.close()
 }
 
 // input reads the input of the Responses API, the prompts of a completion, or the texts of embeddings.
@@ -122,15 +151,17 @@ func (t *Transcript) input(d chat.Dialect, v jsonx.Value) {
 
 // item reads an item of the Responses API.
 func (t *Transcript) item(list, index int, v jsonx.Value) {
-	kind, _ := v.Get("type").Str()
+	o := t.open(v)
+	kind, _ := o.get("type").Str()
 	role := chat.RoleAssistant
 	switch {
 	case kind == "" || kind == "message":
-		role = roleOf(v)
+		role = o.role()
 	case strings.HasSuffix(kind, "_output"):
 		role = chat.RoleTool
 	}
-	t.turn(role, list, index, v, func(r *reader) { r.value(kindOf(role), v) })
+	t.turn(role, list, index, v, func(r *reader) { r.whole(kindOf(role), v, o) })
+	o.close()
 }
 
 // tools reads an array of tools.

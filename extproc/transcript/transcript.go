@@ -86,6 +86,9 @@ type Transcript struct {
 	removed []place
 	dropped []string // top-level members
 	changed bool
+
+	members []member // of the objects that are being read
+	strs    []string // of Texts, as far as String was asked for them
 }
 
 // place is an element of one of the arrays.
@@ -113,11 +116,18 @@ func (t *Transcript) Doc() *jsonx.Doc { return &t.doc }
 
 // String is the text at an index; of an object or array, and of a string with JSON, its JSON.
 func (t *Transcript) String(i int) string {
-	v := t.Texts[i].Value
-	if s, ok := v.Str(); ok {
-		return s
+	if len(t.strs) < len(t.Texts) {
+		t.strs = make([]string, len(t.Texts))
 	}
-	return string(v.Raw)
+	if t.strs[i] == "" {
+		v := t.Texts[i].Value
+		s, ok := v.Str()
+		if !ok {
+			s = string(v.Raw)
+		}
+		t.strs[i] = s
+	}
+	return t.strs[i]
 }
 
 // Size is the length of a turn in the document, in bytes.
@@ -139,13 +149,15 @@ func (t *Transcript) Replace(v jsonx.Value, raw jsonx.Raw) {
 // number may be a card's.
 func (t *Transcript) Edit(i int, edit func(s string) (string, bool)) {
 	at := &t.Texts[i]
-	if at.JSON {
-		if s, ok := at.Value.Str(); ok {
-			if again, changed := editInner(s, edit); changed {
-				t.Set(i, again)
-			}
-			return
+	if at.Value.Kind() == jsonx.String {
+		in := edit
+		if at.JSON {
+			in = func(s string) (string, bool) { return editInner(s, edit) }
 		}
+		if again, changed := in(t.String(i)); changed {
+			t.Set(i, again)
+		}
+		return
 	}
 	for v := range at.Value.Scalars {
 		s, ok := textOf(v)

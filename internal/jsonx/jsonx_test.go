@@ -412,6 +412,9 @@ func FuzzAppendStringReadsBack(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q became %q: %v", s, b, err)
 		}
+		if n := jsonx.EscapedLen(s) + len(`""`); n != len(b) {
+			t.Fatalf("%q has %d bytes as %q, and not %d", s, n, b, len(b))
+		}
 		if got, _ := v.Str(); got != strings.ToValidUTF8(string([]rune(s)), "") {
 			t.Fatalf("%q came back as %q", s, got)
 		}

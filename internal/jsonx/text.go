@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/bits"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -78,6 +79,23 @@ func appendUnescaped(dst, s []byte) []byte {
 		dst = append(dst, s[:i]...)
 		r, n := unescape(s[i:])
 		dst = utf8.AppendRune(dst, r)
+		s = s[i+n:]
+	}
+}
+
+// unescaped is appendUnescaped's text as a string, in one allocation: no valid escape is shorter than what it stands for.
+func unescaped(s []byte) string {
+	var out strings.Builder
+	out.Grow(len(s))
+	for {
+		i := bytes.IndexByte(s, '\\')
+		if i < 0 {
+			out.Write(s)
+			return out.String()
+		}
+		out.Write(s[:i])
+		r, n := unescape(s[i:])
+		out.WriteRune(r)
 		s = s[i+n:]
 	}
 }
@@ -182,6 +200,36 @@ func AppendEscaped[S ~string | ~[]byte](dst []byte, s S) []byte {
 		start = i
 	}
 	return append(dst, s[start:]...)
+}
+
+// EscapedLen is the length of what AppendEscaped appends.
+func EscapedLen(s string) (n int) {
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case plainByte[c]:
+			n++
+		case c >= utf8.RuneSelf:
+			r, size := utf8.DecodeRuneInString(s[i:])
+			if r == utf8.RuneError && size <= 1 {
+				n += len(`\ufffd`)
+				continue
+			}
+			n += size
+			i += size - 1
+		default:
+			n += escapedLen(c)
+		}
+	}
+	return n
+}
+
+// escapedLen is the length of the escape of a character that needs one.
+func escapedLen(c byte) int {
+	switch c {
+	case '"', '\\', '\n', '\r', '\t', '\b', '\f':
+		return len(`\n`)
+	}
+	return len(`\u0000`)
 }
 
 var plainByte = func() (t [256]bool) {

@@ -31,22 +31,30 @@ func (v Value) IsNull() bool { return len(v.Raw) == 0 || v.Raw[0] == 'n' }
 
 // Str returns a copy of a string value; ok is false for every other kind.
 func (v Value) Str() (s string, ok bool) {
-	b, ok := v.Text(nil)
-	return string(b), ok
+	inner, ok := v.inner()
+	if !ok || bytes.IndexByte(inner, '\\') < 0 {
+		return string(inner), ok
+	}
+	return unescaped(inner), true
+}
+
+// inner is what is between a string's quotes; ok is false for every other kind.
+func (v Value) inner() (inner []byte, ok bool) {
+	if len(v.Raw) < 2 || v.Raw[0] != '"' || v.Raw[len(v.Raw)-1] != '"' {
+		return nil, false
+	}
+	return v.Raw[1 : len(v.Raw)-1], true
 }
 
 // Text returns a string value's text; ok is false for every other kind. Without escapes it aliases the value's own
 // bytes; otherwise the text is appended to *arena, which may be nil, and aliases that.
 func (v Value) Text(arena *[]byte) (text []byte, ok bool) {
-	if len(v.Raw) < 2 || v.Raw[0] != '"' || v.Raw[len(v.Raw)-1] != '"' {
-		return nil, false
-	}
-	inner := v.Raw[1 : len(v.Raw)-1]
-	if bytes.IndexByte(inner, '\\') < 0 {
-		return inner, true
+	inner, ok := v.inner()
+	if !ok || bytes.IndexByte(inner, '\\') < 0 {
+		return inner, ok
 	}
 	if arena == nil {
-		return appendUnescaped(nil, inner), true
+		return appendUnescaped(make([]byte, 0, len(inner)), inner), true
 	}
 	n := len(*arena)
 	*arena = appendUnescaped(*arena, inner)
@@ -158,7 +166,7 @@ func (v Value) Each(yield func(i int, e Value) bool) {
 }
 
 // Members yields the members of an object in order, as in: for k, m := range v.Members. Other kinds have none. A key is
-// unescaped; it is valid only until the next one.
+// unescaped; it may alias the text, and must not be changed.
 func (v Value) Members(yield func(key []byte, m Value) bool) {
 	if v.Kind() != Object {
 		return
