@@ -69,27 +69,19 @@ func sizeOf(t *transcript.Transcript, first, end int) (n int) {
 	return n
 }
 
-// keyOf is the key of the span's texts.
+// keyOf is the key of the span's texts, as they stand in the document.
 func (sp *span) keyOf(d *injection.Detector, t *transcript.Transcript) injection.Key {
 	if sp.end > sp.first+1 {
 		return d.Key(sp.parts(t))
 	}
-	return d.KeyOf(bytesOf(t.Texts[sp.first].Value))
-}
-
-// bytesOf is a text; of an object or array its JSON.
-func bytesOf(v jsonx.Value) []byte {
-	if b, ok := v.Text(nil); ok {
-		return b
-	}
-	return v.Raw
+	return d.KeyOf(t.Texts[sp.first].Value.Raw)
 }
 
 // parts are the span's texts.
 func (sp *span) parts(t *transcript.Transcript) func(yield func([]byte) bool) {
 	return func(yield func([]byte) bool) {
 		for i := sp.first; i < sp.end; i++ {
-			if !yield(bytesOf(t.Texts[i].Value)) {
+			if !yield(t.Texts[i].Value.Raw) {
 				return
 			}
 		}

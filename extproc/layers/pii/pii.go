@@ -32,15 +32,10 @@ const (
 	Block  Mode = "block"  // refused
 )
 
-// Finder finds values in texts. Safe for concurrent use.
-type Finder interface {
-	Find(ctx context.Context, text string) ([]pii.Span, error)
-}
-
 // Layer masks. Safe for concurrent use.
 type Layer struct {
 	Mode   Mode // "" means Detect
-	Finder Finder
+	Finder *pii.Memo
 	Secret func() []byte // what tenants' keys of placeholders are derived from
 }
 
@@ -106,7 +101,7 @@ type value struct {
 	text string
 }
 
-// search looks into every text of the request, and into every string inside of those that are JSON: there a member's name may tell what its value is.
+// search looks into every text of the request that is not known to have nothing.
 func (l Layer) search(ctx context.Context, x *pipeline.Exchange) (f finding, err error) {
 	t, err := x.Transcript()
 	if err != nil {
@@ -114,25 +109,53 @@ func (l Layer) search(ctx context.Context, x *pipeline.Exchange) (f finding, err
 	}
 	f.counts = make(map[pii.Type]int)
 	for i := range t.Texts {
-		whole := t.Texts[i].Kind == transcript.Arguments || t.Texts[i].Kind == transcript.Result
-		n := len(f.values)
-		t.Edit(i, func(s string) (string, bool) {
-			if err == nil {
-				err = l.look(ctx, s, &f)
-			}
-			return "", false
-		})
-		if whole && err == nil {
-			err = l.lookBehindNames(ctx, t.String(i), &f, n)
+		k := l.Finder.KeyOf(t.Texts[i].Value.Raw, kindOf(&t.Texts[i]))
+		if l.Finder.Clean(k) {
+			continue
 		}
-		if err != nil {
+		n := len(f.values)
+		if err := l.searchText(ctx, t, i, &f); err != nil {
 			return f, err
 		}
-		if f.where == "" && slices.ContainsFunc(f.values[n:], func(v value) bool { return v.t.Forbidden() }) {
+		switch {
+		case len(f.values) == n:
+			l.Finder.SetClean(k)
+		case f.where == "" && slices.ContainsFunc(f.values[n:], func(v value) bool { return v.t.Forbidden() }):
 			f.where = place(t, i)
 		}
 	}
 	return f, nil
+}
+
+// kindOf tells apart texts that are searched in different ways.
+func kindOf(at *transcript.Text) uint8 {
+	switch {
+	case at.JSON:
+		return 2
+	case isWhole(at):
+		return 1
+	}
+	return 0
+}
+
+// isWhole reports whether a text may be JSON, in which a member's name may tell what its value is.
+func isWhole(at *transcript.Text) bool {
+	return at.Kind == transcript.Arguments || at.Kind == transcript.Result
+}
+
+// searchText looks into a text, and into every string inside of one that is JSON.
+func (l Layer) searchText(ctx context.Context, t *transcript.Transcript, i int, f *finding) (err error) {
+	n := len(f.values)
+	t.Edit(i, func(s string) (string, bool) {
+		if err == nil {
+			err = l.look(ctx, s, f)
+		}
+		return "", false
+	})
+	if isWhole(&t.Texts[i]) && err == nil {
+		err = l.lookBehindNames(ctx, t.String(i), f, n)
+	}
+	return err
 }
 
 func (l Layer) look(ctx context.Context, s string, f *finding) error {

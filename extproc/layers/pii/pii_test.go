@@ -3,6 +3,7 @@ package pii_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -129,11 +130,54 @@ func TestD37APrivateKeyIsRefusedByItsName(t *testing.T) {
 
 type broken struct{}
 
-func (broken) Find(context.Context, string) ([]pii.Span, error) { return nil, errors.New("no model") }
+func (broken) Find(context.Context, string, []pii.Span) ([]pii.Span, error) {
+	return nil, errors.New("no model")
+}
 
 func TestARequestThatCannotBeSearchedIsNotSent(t *testing.T) {
-	if err := run(t, layer.Layer{Mode: layer.Mask, Finder: broken{}}, exchange(t, mail)); err == nil {
+	if err := run(t, layer.Layer{Mode: layer.Mask, Finder: pii.NewMemo(pii.NewScanner(broken{}))}, exchange(t, mail)); err == nil {
 		t.Error("no error")
+	}
+}
+
+// counting counts the texts that are searched.
+type counting struct{ texts []string }
+
+func (c *counting) Find(_ context.Context, text string, out []pii.Span) ([]pii.Span, error) {
+	c.texts = append(c.texts, text)
+	return out, nil
+}
+
+func TestATextIsSearchedOnce(t *testing.T) {
+	c := &counting{}
+	l := layer.Layer{Finder: pii.NewMemo(pii.NewScanner(c))}
+	const first, second = `{"role":"user","content":"what is the weather"}`, `{"role":"user","content":"and tomorrow \u0061fternoon"}`
+	for _, messages := range []string{first, first + "," + second, first + "," + second} {
+		if err := run(t, l, exchange(t, messages)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []string{"what is the weather", "and tomorrow afternoon"}; !slices.Equal(c.texts, want) {
+		t.Errorf("searched %q, want %q", c.texts, want)
+	}
+}
+
+// TestTheSameBytesAreSearchedAsWhatTheyAre: escapes inside of arguments are read, and those that a user writes are not.
+func TestTheSameBytesAreSearchedAsWhatTheyAre(t *testing.T) {
+	const text = `"{\"to\":\"a\\u0040b.com\"}"`
+	l := newLayer("")
+	for _, tt := range []struct {
+		messages string
+		found    bool
+	}{
+		{`{"role":"user","content":` + text + `}`, false},
+		{`{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":` + text + `}}]},{"role":"tool","tool_call_id":"c","content":"ok"}`, true},
+		{`{"role":"user","content":` + text + `}`, false},
+	} {
+		x := exchange(t, tt.messages)
+		if err := run(t, l, x); err != nil || (len(x.Log) > 0) != tt.found {
+			t.Errorf("%s: %v, %v", tt.messages, x.Log, err)
+		}
 	}
 }
 
