@@ -56,11 +56,12 @@ const maxResults = 4000
 // result is the result of a call that may be changed.
 type result struct {
 	text, turn int
-	value      string // as the client sent it
-	sent       string // as it is sent before any later change
-	call       string // its id
-	made       string // what was called: tool and arguments; "" if that is not known
-	id         string // by which it can be recalled: the same in each request of the conversation
+	value      string   // as the client sent it
+	sent       string   // as it is sent before any later change
+	call       string   // its id
+	made       string   // what was called: tool and arguments; "" if that is not known
+	lines      []uint64 // hashes of the lines of sent; nil until near needs them
+	id         string   // by which it can be recalled: the same in each request of the conversation
 
 	decided int     // the turn from which nothing asked concerns it (stepRelevance); none for never
 	target  *result // the later result that it is told apart from (stepNear)
@@ -75,6 +76,9 @@ type result struct {
 func find(t *transcript.Transcript, without steps, recall bool) (out []change) {
 	f := finder{without: without, recall: recall, runs: map[string][]*result{}}
 	results := resultsOf(t)
+	if len(results) == 0 {
+		return nil
+	}
 	if !without.has(stepRelevance) {
 		decide(t, results)
 	}
@@ -193,10 +197,13 @@ func nameOf(r *result) string {
 }
 
 // size is how long a text is in a document.
-func size(s string) int { return len(jsonx.AppendEscaped(nil, s)) }
+func size(s string) int { return jsonx.EscapedLen(s) }
 
 // resultsOf are the results that are long enough, in their order.
 func resultsOf(t *transcript.Transcript) (out []result) {
+	if !slices.ContainsFunc(t.Texts, func(at transcript.Text) bool { return isLong(&at) }) {
+		return nil
+	}
 	made := callsOf(t)
 	n := 0
 	for i := range t.Texts {
@@ -204,7 +211,7 @@ func resultsOf(t *transcript.Transcript) (out []result) {
 		if at.Kind == transcript.Result {
 			n++
 		}
-		if at.Kind != transcript.Result || at.Turn < 0 || len(at.Value.Raw) < minResult || at.Value.Kind() != jsonx.String {
+		if !isLong(at) {
 			continue
 		}
 		if len(out) == maxResults {
@@ -218,6 +225,11 @@ func resultsOf(t *transcript.Transcript) (out []result) {
 		out = append(out, r)
 	}
 	return out
+}
+
+// isLong reports whether a text is a result that is long enough.
+func isLong(at *transcript.Text) bool {
+	return at.Kind == transcript.Result && at.Turn >= 0 && len(at.Value.Raw) >= minResult && at.Value.Kind() == jsonx.String
 }
 
 // callsOf is what was called, by the calls' ids: a tool with arguments.

@@ -16,7 +16,8 @@ var terminals = []string{"bash", "shell", "exec", "terminal", "command", "consol
 
 // isOf reports whether the tool of a result has one of some words in its name.
 func isOf(r *result, words []string) bool {
-	name, _, _ := strings.Cut(strings.ToLower(r.made), "\x00")
+	name, _, _ := strings.Cut(r.made, "\x00")
+	name = strings.ToLower(name)
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(name, w) })
 }
 

@@ -69,22 +69,23 @@ func (m *Memory) forgotten(_ key, n *note) { m.bytes -= len(n.text) }
 // keysOf are the keys of a conversation up to each of its turns, that turn included. System prompts with a member of their own count as its beginning, wherever
 // they stand in the document. What a client changes of its marks for the provider's cache from request to request is no part of the keys.
 func (m *Memory) keysOf(x *pipeline.Exchange, t *transcript.Transcript) []key {
-	h := hmac.New(sha256.New, m.secret[:])
-	write(h, string(x.Principal.Account))
+	h := hasher{Hash: hmac.New(sha256.New, m.secret[:])}
+	h.text(string(x.Principal.Account))
 	if len(x.Found) > 0 {
-		write(h, string(x.Found[0].Model))
+		h.text(string(x.Found[0].Model))
 	}
 	for i := range t.Turns {
 		if isPrompt(t, i) {
-			writeTurn(h, t, i)
+			h.turn(t, i)
 		}
 	}
 	out := make([]key, len(t.Turns))
 	for i := range t.Turns {
 		if !isPrompt(t, i) {
-			writeTurn(h, t, i)
+			h.turn(t, i)
 		}
-		out[i] = key(h.Sum(nil)[:len(key{})])
+		h.room = h.Sum(h.room[:0])
+		out[i] = key(h.room[:len(key{})])
 	}
 	return out
 }
@@ -94,27 +95,33 @@ func isPrompt(t *transcript.Transcript, turn int) bool {
 	return t.Turns[turn].Role == chat.RoleSystem && !t.Removable(turn)
 }
 
-// writeTurn adds a turn's texts and calls.
-func writeTurn(h hash.Hash, t *transcript.Transcript, i int) {
+// hasher hashes parts of a conversation.
+type hasher struct {
+	hash.Hash
+
+	room []byte // reused
+}
+
+// turn adds a turn's texts and calls.
+func (h *hasher) turn(t *transcript.Transcript, i int) {
 	turn := &t.Turns[i]
-	write(h, string(turn.Role))
+	h.text(string(turn.Role))
 	for _, c := range turn.Calls {
-		write(h, c.Name)
+		h.text(c.Name)
 	}
 	for k := turn.First; k < turn.End; k++ {
 		at := &t.Texts[k]
-		write(h, at.Call)
-		_, _ = h.Write([]byte{byte(at.Kind)}) // never fails
-		write(h, string(at.Value.Raw))
+		h.text(at.Call)
+		h.room = binary.LittleEndian.AppendUint64(append(h.room[:0], byte(at.Kind)), uint64(len(at.Value.Raw)))
+		_, _ = h.Write(h.room)       // never fails
+		_, _ = h.Write(at.Value.Raw) // the same
 	}
 }
 
-// write adds a text with its length.
-func write(h hash.Hash, s string) {
-	var n [8]byte
-	binary.LittleEndian.PutUint64(n[:], uint64(len(s)))
-	_, _ = h.Write(n[:]) // never fails
-	_, _ = h.Write([]byte(s))
+// text adds a text with its length.
+func (h *hasher) text(s string) {
+	h.room = append(binary.LittleEndian.AppendUint64(h.room[:0], uint64(len(s))), s...)
+	_, _ = h.Write(h.room) // never fails
 }
 
 // backTalk is how many turns a request may have more than the one before it.

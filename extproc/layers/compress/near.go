@@ -2,6 +2,8 @@ package compress
 
 import (
 	"fmt"
+	"hash/maphash"
+	"math/bits"
 	"slices"
 	"strings"
 )
@@ -25,17 +27,27 @@ func (f *finder) near(r *result) {
 	if f.without.has(stepNear) {
 		return
 	}
-	lines := strings.Split(r.sent, "\n")
-	if len(lines) > nearMost {
+	n := strings.Count(r.sent, "\n") + 1
+	if n > nearMost {
 		return
 	}
+	var has lineSet
 	for _, old := range f.whole {
 		free := old.target == nil || old.target.made == r.made
-		if free && old.made != r.made && old.pins == 0 && !old.gone && !old.leftOut(r.turn) {
-			f.tellApart(old, r, lines)
+		if !free || old.made == r.made || old.pins > 0 || old.gone || old.leftOut(r.turn) {
+			continue
+		}
+		if f.work += len(old.sent) + len(r.sent); f.work > nearWork {
+			break
+		}
+		if has == nil {
+			has = newLineSet(r.hashes())
+		}
+		if mayBeAlike(old.hashes(), n, has) {
+			f.tellApart(old, r)
 		}
 	}
-	if len(lines) < nearLines {
+	if n < nearLines {
 		return
 	}
 	if f.whole = append(f.whole, r); len(f.whole) > nearBack {
@@ -44,11 +56,8 @@ func (f *finder) near(r *result) {
 }
 
 // tellApart makes an older result its difference from a newer one, if that pays.
-func (f *finder) tellApart(old, r *result, lines []string) {
-	if f.work += len(old.sent) + len(r.sent); f.work > nearWork {
-		return
-	}
-	was := strings.Split(old.sent, "\n")
+func (f *finder) tellApart(old, r *result) {
+	was, lines := strings.Split(old.sent, "\n"), strings.Split(r.sent, "\n")
 	if !alike(was, lines) {
 		return
 	}
@@ -67,6 +76,51 @@ func (f *finder) tellApart(old, r *result, lines []string) {
 	old.target, r.needed = r, true
 	r.pins++
 	old.changes.add(change{from: r.turn, becomes: text, step: stepNear, refers: r.turn, must: again})
+}
+
+var lineSeed = maphash.MakeSeed()
+
+// hashes are those of the result's lines.
+func (r *result) hashes() []uint64 {
+	if r.lines == nil {
+		r.lines = make([]uint64, 0, strings.Count(r.sent, "\n")+1)
+		for line := range strings.SplitSeq(r.sent, "\n") {
+			r.lines = append(r.lines, maphash.String(lineSeed, line))
+		}
+	}
+	return r.lines
+}
+
+// lineSet is a set of hashes of lines, roughly: of one that is not there, it may be said that it is.
+type lineSet []uint64
+
+func newLineSet(hashes []uint64) lineSet {
+	s := make(lineSet, 1<<bits.Len(uint(len(hashes)/4))) // at least 16 bits for each
+	for _, h := range hashes {
+		s[h>>6&uint64(len(s)-1)] |= 1 << (h & 63)
+	}
+	return s
+}
+
+func (s lineSet) mayHave(h uint64) bool { return s[h>>6&uint64(len(s)-1)]&(1<<(h&63)) != 0 }
+
+// mayBeAlike reports whether most lines of an older result may be among the n lines of a newer one: false is certain. Few results are alike, and to find
+// that out exactly takes longer.
+func mayBeAlike(was []uint64, n int, has lineSet) bool {
+	least := nearShare * float64(len(was))
+	common := len(was)
+	if float64(min(common, n)) < least {
+		return false
+	}
+	for _, h := range was {
+		if has.mayHave(h) {
+			continue
+		}
+		if common--; float64(common) < least {
+			return false
+		}
+	}
+	return true
 }
 
 // alike reports whether most lines of an older result are in a newer one.

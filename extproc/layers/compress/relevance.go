@@ -2,9 +2,11 @@ package compress
 
 import (
 	"fmt"
+	"iter"
 	"regexp"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/transcript"
@@ -36,32 +38,49 @@ func decide(t *transcript.Transcript, results []result) {
 
 // said is what was said and called in a conversation, by turns.
 type said struct {
-	words  []map[string]bool // of users' and the model's texts, and of calls
-	users  []int             // turns with a text of the user
-	models []int             // turns that begin an answer of the model
+	t      *transcript.Transcript
+	users  []int // turns with a text of the user
+	models []int // turns that begin an answer of the model
+
+	words map[int]map[string]bool // from a turn of the user on, up to the one that since returns for it
 }
 
 func turnsOf(t *transcript.Transcript) *said {
-	s := &said{words: make([]map[string]bool, len(t.Turns))}
+	s := &said{t: t, words: map[int]map[string]bool{}}
 	for i := range t.Turns {
 		turn := &t.Turns[i]
 		if turn.Role == chat.RoleAssistant && (i == 0 || t.Turns[i-1].Role != chat.RoleAssistant) {
 			s.models = append(s.models, i)
 		}
 		for k := turn.First; k < turn.End; k++ {
-			switch t.Texts[k].Kind {
-			case transcript.User:
-				if n := len(s.users); n == 0 || s.users[n-1] != i {
-					s.users = append(s.users, i)
-				}
-			case transcript.Assistant, transcript.Arguments, transcript.Document:
-			default:
-				continue
+			if t.Texts[k].Kind == transcript.User {
+				s.users = append(s.users, i)
+				break
 			}
-			s.words[i] = addWords(s.words[i], t.String(k))
 		}
 	}
 	return s
+}
+
+// wordsOf are the words of users' and the model's texts, and of calls, in some turns.
+func (s *said) wordsOf(from, to int) map[string]bool {
+	all, known := s.words[from]
+	if known {
+		return all
+	}
+	all = map[string]bool{}
+	for i := from; i <= to; i++ {
+		turn := &s.t.Turns[i]
+		for k := turn.First; k < turn.End; k++ {
+			switch s.t.Texts[k].Kind {
+			case transcript.User, transcript.Assistant, transcript.Arguments, transcript.Document:
+				addWords(all, s.t.String(k))
+			default:
+			}
+		}
+	}
+	s.words[from] = all
+	return all
 }
 
 // since is the turn in which the user asked for something after a result, and the one when enough answers have followed; decided is negative while that is
@@ -86,17 +105,8 @@ func (s *said) since(turn int) (asked, decided int) {
 
 // unrelated reports whether no word of a result was said or called from a turn to another.
 func (s *said) unrelated(r *result, from, to int) bool {
-	mine := addWords(nil, r.value)
-	all := map[string]bool{}
-	for i := from; i <= to; i++ {
-		for w := range s.words[i] {
-			if mine[w] {
-				return false
-			}
-			all[w] = true
-		}
-	}
-	return len(all) >= relevantWords
+	all := s.wordsOf(from, to)
+	return len(all) >= relevantWords && !hasWord(all, r.value)
 }
 
 // omitted is what is left of a result: lines that state a rule.
@@ -125,21 +135,74 @@ const (
 )
 
 // addWords adds the words of a text that mean something, in lower case.
-func addWords(to map[string]bool, text string) map[string]bool {
-	if to == nil {
-		to = map[string]bool{}
+func addWords(to map[string]bool, text string) {
+	for w := range words(text) {
+		if !stopWords[string(w)] && !to[string(w)] {
+			to[string(w)] = true
+		}
 	}
-	for w := range strings.FieldsFuncSeq(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
-		long := minWord
-		if strings.ContainsAny(w, "0123456789") {
-			long = minNumber
+}
+
+// hasWord reports whether a text has one of some words that mean something.
+func hasWord(some map[string]bool, text string) bool {
+	for w := range words(text) {
+		if some[string(w)] {
+			return true
 		}
-		if len(w) < long {
+	}
+	return false
+}
+
+// words yields the words of a text that are long enough, in lower case. A word is valid until the next one.
+func words(text string) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		var room [64]byte
+		for i := 0; i < len(text); {
+			end, numbers := wordAt(text, i)
+			if long := minWord - numbers*(minWord-minNumber); end-i >= long && !yield(lowered(room[:0], text[i:end])) {
+				return
+			}
+			if i = end; i < len(text) {
+				_, n := utf8.DecodeRuneInString(text[i:])
+				i += n
+			}
+		}
+	}
+}
+
+// wordAt is where the letters and digits at i end; numbers is 1 if there are digits of ASCII among them, else 0.
+func wordAt(text string, i int) (end, numbers int) {
+	for i < len(text) {
+		c := text[i]
+		switch {
+		case c >= utf8.RuneSelf:
+			r, n := utf8.DecodeRuneInString(text[i:])
+			if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+				return i, numbers
+			}
+			i += n
 			continue
+		case c >= '0' && c <= '9':
+			numbers = 1
+		case (c|0x20) < 'a' || (c|0x20) > 'z':
+			return i, numbers
 		}
-		if w = strings.ToLower(w); !stopWords[w] {
-			to[w] = true
+		i++
+	}
+	return i, numbers
+}
+
+// lowered appends a word in lower case.
+func lowered(to []byte, word string) []byte {
+	for i := range len(word) {
+		c := word[i]
+		switch {
+		case c >= utf8.RuneSelf:
+			return append(to[:0], strings.ToLower(word)...)
+		case c >= 'A' && c <= 'Z':
+			c += 'a' - 'A'
 		}
+		to = append(to, c)
 	}
 	return to
 }
