@@ -22,10 +22,11 @@ const (
 
 // view is a text as patterns and classifier read it.
 type view struct {
-	clean string   // without invisible characters and look-alikes
-	parts []string // what was encoded or hidden in it
-	tags  bool     // it has a text in invisible characters, which no program writes by accident
-	forms []unit   // other ways to read it, which are matched and not scored
+	clean  string   // without invisible characters and look-alikes
+	folded string   // the same as patterns are written
+	parts  []string // what was encoded or hidden in it
+	tags   bool     // it has a text in invisible characters, which no program writes by accident
+	forms  []unit   // other ways to read it, which are matched and not scored
 }
 
 // decoder collects the encoded parts of a text.
@@ -41,6 +42,7 @@ func decode(text string) view {
 	hidden := invisible(text)
 	v.tags = hidden != ""
 	v.clean = clean(text)
+	v.folded = fold(v.clean)
 	d := decoder{}
 	d.add(hidden, 1)
 	d.find(v.clean, 1)
@@ -59,16 +61,15 @@ func Clip(text string) string {
 
 // addForms adds what is spelled, mirrored, or written with digits.
 func (v *view) addForms() {
-	plain := fold(v.clean)
 	if letters := spelled(v.clean); letters != "" {
 		v.parts = append(v.parts, letters)
 		v.forms = append(v.forms, unit{folded: strings.ReplaceAll(fold(letters), " ", ""), encoded: true, compact: true})
 	}
-	if again, ok := unleet(plain); ok {
+	if again, ok := unleet(v.folded); ok {
 		v.forms = append(v.forms, unit{folded: again, encoded: true, guessed: true})
 	}
 	for _, mirror := range [...]func(string) (string, bool){rot13, reverse} {
-		if again, ok := mirror(plain); ok {
+		if again, ok := mirror(v.folded); ok {
 			v.parts = append(v.parts, again)
 		}
 	}
@@ -186,9 +187,14 @@ func runAt(text string, i int) (run string, end int) {
 	return run, i
 }
 
-func isBase64(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '+' || c == '/' || c == '-' || c == '_'
-}
+func isBase64(c byte) bool { return base64Chars[c] }
+
+var base64Chars = func() (t [256]bool) {
+	for _, c := range []byte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+/-_") {
+		t[c] = true
+	}
+	return t
+}()
 
 // isText reports whether bytes are a text of words: nine of ten characters are letters of words or what stands between words.
 func isText(b []byte) bool {
@@ -255,6 +261,9 @@ func unescapeCode(text string) (string, bool) {
 var escapedBytes = regexp.MustCompile(`\b(?:[0-9A-Fa-f]{2}[ ,:]+){11,}[0-9A-Fa-f]{2}\b|\b(?:[01]{8}[ ,]+){7,}[01]{8}\b`)
 
 func unescapeBytes(text string) (string, bool) {
+	if !mayHaveBytes(text) {
+		return "", false
+	}
 	var out []string
 	for _, run := range escapedBytes.FindAllString(text, maxParts) {
 		var b []byte
@@ -275,3 +284,49 @@ func unescapeBytes(text string) (string, bool) {
 	}
 	return strings.Join(out, "\n"), len(out) > 0
 }
+
+// mayHaveBytes reports whether a text may have bytes one by one: false is certain. It has at least minBytes runs of hexadecimal digits then, each of the
+// length of a byte, with nothing but separators between them.
+func mayHaveBytes(text string) bool {
+	const minBytes = 8
+	row, run := 0, 0
+	for i := range len(text) + 1 {
+		c := byte(0)
+		if i < len(text) {
+			c = text[i]
+		}
+		if byteChars[c] == hexDigit {
+			run++
+			continue
+		}
+		switch run {
+		case 0:
+		case 2, 8:
+			row++
+		default:
+			row = 0
+		}
+		if row >= minBytes {
+			return true
+		}
+		if run = 0; byteChars[c] != byteSeparator {
+			row = 0
+		}
+	}
+	return false
+}
+
+const (
+	hexDigit = 1 + iota
+	byteSeparator
+)
+
+var byteChars = func() (t [256]uint8) {
+	for _, c := range []byte("0123456789abcdefABCDEF") {
+		t[c] = hexDigit
+	}
+	for _, c := range []byte(" ,:") {
+		t[c] = byteSeparator
+	}
+	return t
+}()

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -410,14 +411,27 @@ func FuzzView(f *testing.F) {
 	})
 }
 
+// BenchmarkFind is a verdict without a classifier: of a turn of 32 tokens, of code, and of a text that is full of suspicious words. The aim for 32 tokens is 8 ms
+// with the classifier, which models' benchmarks measure.
 func BenchmarkFind(b *testing.B) {
-	text := strings.Repeat("The system sends instructions to the assistant, and the user must not ignore them. ", 50)
-	d := NewDetector(nil, 0, nil)
-	b.SetBytes(int64(len(text)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := d.Find(b.Context(), text); err != nil {
-			b.Fatal(err)
-		}
+	source, err := os.ReadFile("decode.go")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, tt := range []struct{ name, text string }{
+		{"32 tokens", "Could you please check whether the parcel with the two lamps has already left the warehouse, and tell me on which day it is going to arrive here?"},
+		{"code", string(source)},
+		{"suspicious", strings.Repeat("The system sends instructions to the assistant, and the user must not ignore them. ", 50)},
+	} {
+		b.Run(tt.name, func(b *testing.B) {
+			d := NewDetector(nil, 0, nil)
+			b.SetBytes(int64(len(tt.text)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := d.Find(b.Context(), tt.text); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -3,7 +3,6 @@ package injection
 import (
 	"math/bits"
 	"regexp"
-	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -36,13 +35,14 @@ func combined(weight, score float64, s Source) float64 { return 1 - (1-weight)*(
 
 // match looks for the patterns in a unit, except those in skip, which have matched where nothing was encoded. It returns those that match.
 func (u *unit) match(about bool, skip map[*pattern]bool) (matched []*pattern) {
-	list := patterns
+	list, words := patterns, patternWords
 	if u.compact {
-		list = compactPatterns
+		list, words = compactPatterns, compactWords
 	}
+	may := words.in(u.folded)
 	for i := range list {
 		p := &list[i]
-		if skip[p] || u.guessed && p.weight < sure {
+		if !may.has(i) || skip[p] || u.guessed && p.weight < sure {
 			continue
 		}
 		ok, quoted := p.in(u.folded, about)
@@ -87,12 +87,9 @@ func (u *unit) note(k Kinds, weight float64) {
 	*at, u.kinds = max(*at, weight), u.kinds|k
 }
 
-// in reports whether the pattern is in a text, and whether all of its matches are only mentioned there: in quotes, and the text is about injections or tells what
-// is said. The expression is only matched with a text that has one of the pattern's words.
+// in reports whether the pattern is in a text that has one of its words, and whether all of its matches are only mentioned there: in quotes, and the text is
+// about injections or tells what is said.
 func (p *pattern) in(text string, about bool) (ok, mentioned bool) {
-	if !slices.ContainsFunc(p.words, func(w string) bool { return strings.Contains(text, w) }) {
-		return false, false
-	}
 	for at := 0; at < len(text); {
 		m := p.re.FindStringIndex(text[at:])
 		if m == nil {
@@ -117,14 +114,7 @@ var topics = []string{
 }
 
 // isAbout reports whether a text may be about injections.
-func isAbout(text string) bool {
-	for _, t := range topics {
-		if strings.Contains(text, t) {
-			return true
-		}
-	}
-	return false
-}
+func isAbout(text string) bool { return topicWords.in(text) != owners{} }
 
 // quoteReach is how many bytes before a match its opening quote may stand.
 const quoteReach = 60

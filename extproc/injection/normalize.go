@@ -122,10 +122,34 @@ func latinWord(word string) string {
 
 // fold is a text as patterns are written: lower case, white space in single spaces, Latin letters without marks.
 func fold(text string) string {
-	if !isASCII(text) {
-		text = norm.NFC.String(unmarked(norm.NFKD.String(text)))
+	if isASCII(text) {
+		return foldASCII(text)
 	}
+	text = norm.NFC.String(unmarked(norm.NFKD.String(text)))
 	return strings.Join(strings.Fields(strings.ToLower(text)), " ")
+}
+
+// foldASCII is fold for a text of ASCII.
+func foldASCII(text string) string {
+	var out strings.Builder
+	out.Grow(len(text))
+	space := false
+	for i := range len(text) {
+		c := text[i]
+		switch {
+		case c == ' ' || c >= '\t' && c <= '\r':
+			space = out.Len() > 0
+			continue
+		case c >= 'A' && c <= 'Z':
+			c += 'a' - 'A'
+		}
+		if space {
+			out.WriteByte(' ')
+			space = false
+		}
+		out.WriteByte(c)
+	}
+	return out.String()
 }
 
 // unmarked removes the marks of Latin letters from a decomposed text.
@@ -148,6 +172,9 @@ const minSpelled = 8
 
 // spelled is what is written letter by letter in a text, as words where more space stands between them; "" for nothing.
 func spelled(text string) string {
+	if !maySpell(text) {
+		return ""
+	}
 	var out, run strings.Builder
 	letters := 0
 	end := func() {
@@ -173,6 +200,39 @@ func spelled(text string) string {
 	return strings.TrimSpace(out.String())
 }
 
+// maySpell reports whether a text may have minSpelled single letters in a row: false is certain.
+func maySpell(text string) bool {
+	row, word := 0, 0 // letters so far
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case separates[c], c == "·"[0] && strings.HasPrefix(text[i:], "·"):
+			if word > 1 {
+				row = 0
+			}
+			if word = 0; c >= utf8.RuneSelf {
+				i++
+			}
+		case c&0xC0 != 0x80 || word == 0: // no further byte of a letter
+			if word++; word == 1 {
+				row++
+			}
+			if row > minSpelled { // the last of them may be the beginning of a word
+				return true
+			}
+		}
+	}
+	return row >= minSpelled && word <= 1
+}
+
+// separates are the separators of ASCII.
+var separates = func() (t [256]bool) {
+	for _, c := range []byte("\n\t.-_*|/~+ ") {
+		t[c] = true
+	}
+	return t
+}()
+
 // separators are what stands between single letters.
 var separators = strings.NewReplacer("\n", "  ", "\t", " ", ".", " ", "-", " ", "_", " ", "*", " ", "|", " ", "/", " ", "~", " ", "·", " ", "+", " ")
 
@@ -180,6 +240,9 @@ var leet = strings.NewReplacer("0", "o", "1", "i", "3", "e", "4", "a", "5", "s",
 
 // unleet reads digits in words as letters: 1gn0re. ok is false for a text without such words.
 func unleet(text string) (string, bool) {
+	if !mayBeLeet(text) {
+		return "", false
+	}
 	changed := false
 	words := strings.Fields(text)
 	for i, w := range words {
@@ -194,6 +257,41 @@ func unleet(text string) (string, bool) {
 	}
 	return strings.Join(words, " "), true
 }
+
+// mayBeLeet reports whether a text may have words with digits among letters: false is certain.
+func mayBeLeet(text string) bool {
+	for w := range strings.SplitSeq(text, " ") {
+		has := uint8(0)
+		for i := range len(w) {
+			has |= leetChars[w[i]]
+		}
+		if has == leetLetter|leetDigit {
+			return true
+		}
+	}
+	return false
+}
+
+const (
+	leetLetter = 1 << iota
+	leetDigit
+	leetOther // no word with it is read so
+)
+
+// leetChars are the kinds of bytes. What may stand around a word has none.
+var leetChars = func() (t [256]uint8) {
+	for c := range t {
+		switch {
+		case c >= 'a' && c <= 'z':
+			t[c] = leetLetter
+		case strings.IndexByte("01345"+"7@$", byte(c)) >= 0:
+			t[c] = leetDigit
+		case strings.IndexByte(`.,;:?!"'()`, byte(c)) < 0:
+			t[c] = leetOther
+		}
+	}
+	return t
+}()
 
 // mixes reports whether a word has digits among lower-case letters and nothing else, at most as many as letters.
 func mixes(word string) bool {

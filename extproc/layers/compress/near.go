@@ -97,12 +97,15 @@ type lineSet []uint64
 func newLineSet(hashes []uint64) lineSet {
 	s := make(lineSet, 1<<bits.Len(uint(len(hashes)/4))) // at least 16 bits for each
 	for _, h := range hashes {
-		s[h>>6&uint64(len(s)-1)] |= 1 << (h & 63)
+		s[s.at(h)] |= 1 << (h & 63)
 	}
 	return s
 }
 
-func (s lineSet) mayHave(h uint64) bool { return s[h>>6&uint64(len(s)-1)]&(1<<(h&63)) != 0 }
+// at is the index of a hash; the length is a power of two.
+func (s lineSet) at(h uint64) int { return int(h>>32) & (len(s) - 1) } //nolint:gosec // 32 bits
+
+func (s lineSet) mayHave(h uint64) bool { return s[s.at(h)]&(1<<(h&63)) != 0 }
 
 // mayBeAlike reports whether most lines of an older result may be among the n lines of a newer one: false is certain. Few results are alike, and to find
 // that out exactly takes longer.
