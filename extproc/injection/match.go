@@ -35,14 +35,14 @@ func combined(weight, score float64, s Source) float64 { return 1 - (1-weight)*(
 
 // match looks for the patterns in a unit, except those in skip, which have matched where nothing was encoded. It returns those that match.
 func (u *unit) match(about bool, skip map[*pattern]bool) (matched []*pattern) {
-	list, words := patterns, patternWords
+	set := readable
 	if u.compact {
-		list, words = compactPatterns, compactWords
+		set = compact
 	}
-	may := words.in(u.folded)
-	for i := range list {
-		p := &list[i]
-		if !may.has(i) || skip[p] || u.guessed && p.weight < sure {
+	found := set.words.in(u.folded)
+	for i := range set.list {
+		p := &set.list[i]
+		if !set.may(i, &found) || skip[p] || u.guessed && p.weight < sure {
 			continue
 		}
 		ok, quoted := p.in(u.folded, about)

@@ -18,20 +18,21 @@ type setWord struct {
 
 const (
 	startBytes = 3
-	startBits  = 12
+	startBits  = 14
 )
 
 // owners is a set of indexes.
-type owners [2]uint64
+type owners [8]uint64
 
-const maxOwners = 2 * 64
+const maxOwners = len(owners{}) * 64
 
 func (o *owners) add(i int)      { o[i/64] |= 1 << (i % 64) }
 func (o *owners) has(i int) bool { return o[i/64]&(1<<(i%64)) != 0 }
 
 func (o *owners) addAll(more *owners) {
-	o[0] |= more[0]
-	o[1] |= more[1]
+	for i, m := range more {
+		o[i] |= m
+	}
 }
 
 // newWordSet is the set of the words of owners, of which there are at most maxOwners.
@@ -90,17 +91,48 @@ func (s *wordSet) in(text string) (found owners) {
 	return found
 }
 
-// The words of patterns, by the patterns' indexes, and those of texts about injections.
+// topicWords are those of texts about injections.
+var topicWords = newWordSet(topics)
+
+// patternSet is patterns with the words that a text must have to match one of them.
+type patternSet struct {
+	list  []pattern
+	words *wordSet
+	needs [][]int // of each pattern, owners of words in addition to its own index
+}
+
 var (
-	patternWords = wordsOf(patterns)
-	compactWords = wordsOf(compactPatterns)
-	topicWords   = newWordSet(topics)
+	readable = newPatternSet(patterns)
+	compact  = newPatternSet(compactPatterns)
 )
 
-func wordsOf(list []pattern) *wordSet {
+func newPatternSet(list []pattern) *patternSet {
+	s := &patternSet{list: list, needs: make([][]int, len(list))}
 	words := make([][]string, len(list))
 	for i := range list {
 		words[i] = list[i].words
 	}
-	return newWordSet(words...)
+	for i := range list {
+		for _, set := range needsOf(list[i].re.String()) {
+			if len(words) < maxOwners { // without a set, more texts are matched than have to be
+				s.needs[i] = append(s.needs[i], len(words))
+				words = append(words, set)
+			}
+		}
+	}
+	s.words = newWordSet(words...)
+	return s
+}
+
+// may reports whether a pattern may match a text in which words of some owners were found: false is certain.
+func (s *patternSet) may(i int, found *owners) bool {
+	if !found.has(i) {
+		return false
+	}
+	for _, n := range s.needs[i] {
+		if !found.has(n) {
+			return false
+		}
+	}
+	return true
 }
