@@ -108,9 +108,9 @@ var (
 
 func newPatternSet(list []pattern) *patternSet {
 	s := &patternSet{list: list, needs: make([][]int, len(list))}
-	words := make([][]string, len(list))
+	words := make([][]string, 0, 4*len(list))
 	for i := range list {
-		words[i] = list[i].words
+		words = append(words, list[i].words)
 	}
 	for i := range list {
 		for _, set := range needsOf(list[i].re.String()) {

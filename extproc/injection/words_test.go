@@ -46,7 +46,7 @@ func example(r *rand.Rand, re *syntax.Regexp, out []rune) []rune {
 
 // TestWhatAPatternMatchesHasItsWords: texts are made from the expressions.
 func TestWhatAPatternMatchesHasItsWords(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same texts each time
+	r := rand.New(rand.NewPCG(1, 2)) // the same texts each time
 	matched := 0
 	for _, set := range []*patternSet{readable, compact} {
 		for i := range set.list {

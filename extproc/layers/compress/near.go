@@ -103,7 +103,7 @@ func newLineSet(hashes []uint64) lineSet {
 }
 
 // at is the index of a hash; the length is a power of two.
-func (s lineSet) at(h uint64) int { return int(h>>32) & (len(s) - 1) } //nolint:gosec // 32 bits
+func (s lineSet) at(h uint64) int { return int(h>>32) & (len(s) - 1) }
 
 func (s lineSet) mayHave(h uint64) bool { return s[s.at(h)]&(1<<(h&63)) != 0 }
 
