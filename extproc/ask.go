@@ -86,7 +86,7 @@ func (x *exchange) holdSide(ctx context.Context, most policy.Pico) bool {
 	if x.gw.Ledger.Writable() != nil || !x.budgetHas(ctx, total) {
 		return false
 	}
-	if x.allot(ctx, x.safeTokens(x.Found), total) != nil || x.bill.Reserve(ctx, total) != nil {
+	if x.allot(ctx, x.safeTokens(x.Found), total) != nil || x.holdSession(ctx, total) != nil || x.bill.Reserve(ctx, total) != nil {
 		return false
 	}
 	x.sideHeld = total

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"bardo.money/gateway/extproc/api"
 	"bardo.money/gateway/extproc/deferred"
@@ -39,16 +40,23 @@ func (x *exchange) putOff(ctx context.Context, d stream.Client) error {
 	if err := x.bill.Stand(ctx, owner, x.Request.InputTokens); err != nil {
 		return err
 	}
+	deadline := x.Started.Add(x.deferral.by)
+	if err := x.session.hold.Stand(ctx, x.ID, deadline.Add(afterDeadline)); err != nil {
+		return errors.Join(fault.New(fault.Unavailable, "requests cannot be stored at the moment", err), x.gw.Ledger.ReleaseStanding(context.WithoutCancel(ctx), x.ID))
+	}
 	r := deferred.Request{
 		ID: x.ID, Account: x.Principal.Account, Dialect: x.Head.Dialect(), Subsystem: x.Hints.Subsystem, Prepaid: x.Principal.Prepaid, Held: held, Secret: later.IsSecret(&x.View),
-		Deadline: x.Started.Add(x.deferral.by), Head: later.StoredHead(x.Head), Body: x.deferral.body,
+		Deadline: deadline, Head: later.StoredHead(x.Head, x.Hints.SessionID), Body: x.deferral.body,
 	}
 	if err := s.Add(ctx, &r); err != nil {
-		return errors.Join(later.NotStored(err), x.gw.Ledger.ReleaseStanding(context.WithoutCancel(ctx), x.ID))
+		return errors.Join(later.NotStored(err), x.freeSession(ctx), x.gw.Ledger.ReleaseStanding(context.WithoutCancel(ctx), x.ID))
 	}
 	h := append(x.idHeaders(), header.Field{Name: "content-type", Value: header.JSON}, header.Field{Name: "cache-control", Value: "no-store"})
 	return x.reply(d, stream.Reply{Status: http.StatusAccepted, Header: h, Body: api.DeferredBody(r.Dialect, r.ID, "deferred", r.Deadline)})
 }
+
+// afterDeadline is how long after its time a request may still be booked, at most.
+const afterDeadline = time.Hour
 
 // deferrable refuses to answer later at an endpoint whose answers do not come later.
 func (x *exchange) deferrable(e *endpoint.Endpoint) error {

@@ -33,7 +33,7 @@ func (x *exchange) findSession(ctx context.Context) error {
 	if err != nil {
 		return api.SessionFault(err)
 	}
-	x.session.session = &s
+	x.session.session, x.OnlyModels = &s, s.Models
 	if x.Hints.GolemID == "" {
 		x.Hints.GolemID = s.Golem
 	}
@@ -46,7 +46,7 @@ func (x *exchange) filterBySession() error {
 	if s == nil || len(s.Models) == 0 {
 		return nil
 	}
-	x.Found = slices.DeleteFunc(x.Found, func(to policy.Resolution) bool { return !s.Allows(to.Model) })
+	x.Found = slices.DeleteFunc(x.Found, func(to policy.Resolution) bool { return !x.MayUse(to.Model) })
 	if len(x.Found) == 0 {
 		return fault.Newf(fault.KeyRestricted, "the session may use %s, and none of them serves this request", strings.Join(s.Models, ", "))
 	}
@@ -75,6 +75,14 @@ func (x *exchange) holdSession(ctx context.Context, most policy.Micro) error {
 	hold, err := x.gw.Sessions.Reserve(ctx, s, most)
 	x.session.hold = hold
 	return api.SessionFault(err)
+}
+
+// freeSession keeps nothing of the session's budget for a request that is not answered later after all.
+func (x *exchange) freeSession(ctx context.Context) error {
+	if x.session.session == nil {
+		return nil
+	}
+	return x.gw.Sessions.Free(context.WithoutCancel(ctx), x.ID)
 }
 
 // spendSession counts what the request was charged.

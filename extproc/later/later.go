@@ -24,6 +24,9 @@ import (
 // headerDefer says by when a request is to be answered, and that it need not be before.
 const headerDefer = "x-bardo-defer"
 
+// headerSession names a request's session.
+const headerSession = "x-bardo-session-id"
+
 // How long a request may be deferred.
 const (
 	leastDefer = time.Minute
@@ -54,7 +57,7 @@ func Parse(v *request.View, enabled bool) (time.Duration, error) {
 
 // CheckEndpoint refuses a request at an endpoint whose answers do not come later. The error is a fault.
 func CheckEndpoint(v *request.View, e *endpoint.Endpoint) error {
-	if !e.Stored && e.Modality == nil && e.Op == chat.Generate {
+	if !e.Stored && !e.Compact && e.Modality == nil && e.Op == chat.Generate {
 		return nil
 	}
 	return fault.Newf(fault.InvalidRequest, "X-Bardo-Defer: requests to %s are answered now", fault.Clip(v.Head.Path))
@@ -86,9 +89,15 @@ var notStoredHeaders = []string{
 	"authorization", "x-api-key", "api-key", "x-goog-api-key", "proxy-authorization", "cookie", "x-bardo-upstream-key", headerDefer, "te", "expect", "origin",
 }
 
-// StoredHead is a request's head without credentials. Nor is the cache used: a run may read the answer of a batch that was paid for.
-func StoredHead(hd stream.Head) stream.Head {
-	hd.Header = slices.DeleteFunc(slices.Clone(hd.Header), func(f header.Field) bool { return slices.Contains(notStoredHeaders, f.Name) })
+// StoredHead is a request's head without credentials, and with the session that a credential may have named. Nor is the cache used: a run may read the answer of
+// a batch that was paid for.
+func StoredHead(hd stream.Head, session string) stream.Head {
+	hd.Header = slices.DeleteFunc(slices.Clone(hd.Header), func(f header.Field) bool {
+		return slices.Contains(notStoredHeaders, f.Name) || session != "" && f.Name == headerSession
+	})
+	if session != "" {
+		hd.Header = append(hd.Header, header.Field{Name: headerSession, Value: session})
+	}
 	hd.Header = append(hd.Header, header.Field{Name: "x-bardo-cache", Value: "off"})
 	hd.Forged = nil
 	return hd

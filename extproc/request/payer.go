@@ -86,6 +86,17 @@ func (v *View) MayCallProvider(id policy.ProviderID) bool {
 	return p.Free || !v.Principal.Anonymous || v.Config.Keyless == runtime.KeylessAnyone
 }
 
+// MayCall reports whether a candidate may be called beside the request's own: its provider takes what credentials there are, and the request's session may use
+// the model.
+func (v *View) MayCall(to *policy.Resolution) bool {
+	return v.MayCallProvider(to.Provider) && v.MayUse(to.Model)
+}
+
+// MayUse reports whether the request's session may use a model.
+func (v *View) MayUse(m policy.ModelID) bool {
+	return len(v.OnlyModels) == 0 || slices.Contains(v.OnlyModels, string(m))
+}
+
 // SkipsLayers reports whether the first candidate uses a direct key without `engineered`: then no layer, schema or verification applies.
 func (v *View) SkipsLayers() bool {
 	p := v.Config.Providers[v.Found[0].Provider]

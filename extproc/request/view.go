@@ -30,6 +30,7 @@ type View struct {
 
 	Asked           *chat.Request     // the request before layers changed it, as answers repeat it to the client; nil before they ran
 	ClientModel     string            // the model as the client wrote it
+	OnlyModels      []string          // that the request's session may use; none for any
 	OwnKey          provider.Secret   // X-Bardo-Upstream-Key: the user's own provider key
 	NamesStored     bool              // the request names a resource that one provider stores (a file, a response)
 	NoSearch        bool              // the web search budget is spent

@@ -54,7 +54,7 @@ func (r *Review) PlanEscalation() {
 	built.Provider = r.pinnedProvider()
 	d := r.Config.Resolver.Decide(&built.Intent)
 	order := slices.DeleteFunc(d.Order, func(to policy.Resolution) bool {
-		return r.CallerPays(to.Provider) || !r.MayCallProvider(to.Provider) || r.Config.UnsupportedContent(r.Request, &to) != nil || !r.HasPrices(&to) ||
+		return r.CallerPays(to.Provider) || !r.MayCall(&to) || r.Config.UnsupportedContent(r.Request, &to) != nil || !r.HasPrices(&to) ||
 			resolve.Weaker(&r.Intent, &r.Found[0], &to) || to.Model == r.Found[0].Model
 	})
 	if len(order) == 0 {

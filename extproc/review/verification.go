@@ -106,7 +106,7 @@ func (r *Review) verifiable() bool {
 func (r *Review) verifiers(first *policy.Resolution) []policy.Resolution {
 	list := r.Config.Resolver.Seconds(&r.Intent, first)
 	return slices.DeleteFunc(list, func(to policy.Resolution) bool {
-		return !r.MayCallProvider(to.Provider) || r.Config.UnsupportedContent(r.Request, &to) != nil || !r.HasPrices(&to)
+		return !r.MayCall(&to) || r.Config.UnsupportedContent(r.Request, &to) != nil || !r.HasPrices(&to)
 	})
 }
 

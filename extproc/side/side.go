@@ -18,7 +18,7 @@ const tier = "T1"
 
 // Candidates lists who may serve a side call of a request, best first. Nothing that restricts the request is relaxed:
 //
-//   - the resolver holds the call to the request's security class, privacy tier, plan, required features and named provider;
+//   - the resolver holds the call to the request's security class, privacy tier, plan, required features and named provider, and to the models of its session;
 //   - a request that is confidential or private, or that wants privacy, is shown to the providers of its own candidates alone;
 //   - a user's own key is used only where it is the one that the request's first candidate uses, and then no other;
 //   - no model is called that is not cheaper than the request's first candidate, or that cannot answer without thinking first: the time would be over
@@ -34,7 +34,7 @@ func Candidates(v *request.View, c *pipeline.SideCall) []policy.Resolution {
 	own, closed, dear := request.ProvidersOf(v.Found), keepsToItsProviders(v), costAtFirst(list, first, c)
 	return slices.DeleteFunc(list, func(to policy.Resolution) bool {
 		switch {
-		case !v.MayCallProvider(to.Provider), closed && !slices.Contains(own, to.Provider):
+		case !v.MayCall(&to), closed && !slices.Contains(own, to.Provider):
 			return true
 		case v.CallerPays(to.Provider) != v.CallerPays(first.Provider), v.CallerPays(to.Provider) && to.Provider != first.Provider:
 			return true

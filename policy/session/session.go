@@ -44,6 +44,8 @@ type Session struct {
 
 	depth  int
 	secret []byte
+	used   policy.Micro // by its own requests, and by deleted sub-sessions
+	kept   policy.Micro // for requests that are answered later
 }
 
 // Over reports whether it has ended.
@@ -77,10 +79,14 @@ const (
 	mostCheckpoints = 100
 	MaxState        = 256 << 10 // bytes of a checkpoint
 	mostEntries     = 256
-	MaxValue        = 64 << 10 // bytes of an entry
+	mostBytes       = 256 << 20 // of all sessions of one account together
+	MaxValue        = 64 << 10  // bytes of an entry
 	MaxKey          = 128
 	MaxLife         = 30 * 24 * time.Hour
 	remember        = 7 * 24 * time.Hour // how long a session that is over is kept
+	mostOver        = 1000               // of one account, besides those that ended in the last hour
+	justOver        = time.Hour
+	mostKept        = 10 * mostSessions // of one account, over or not
 )
 
 // Errors.
@@ -115,10 +121,14 @@ type Store interface {
 	Children(ctx context.Context, id string) ([]Session, error)
 	// Close ends a session and all below it.
 	Close(ctx context.Context, id string) error
-	// Spend counts what a request cost, once.
+	// Tree are a session and all below it, parents before their children.
+	Tree(ctx context.Context, id string) ([]Session, error)
+	// Spend counts what a request cost, once, and keeps nothing for it any more.
 	Spend(ctx context.Context, id, request string, amount policy.Micro) error
-	// Spent is what a session's own requests cost.
-	Spent(ctx context.Context, id string) (policy.Micro, error)
+	// Keep keeps an amount of a session's budget for a request, until it is spent or free, or the time is over.
+	Keep(ctx context.Context, id, request string, amount policy.Micro, until time.Time) error
+	// Free keeps nothing for a request any more.
+	Free(ctx context.Context, request string) error
 
 	// AddCheckpoint stores a state; Checkpoints lists them, the latest first; Checkpoint reads one.
 	AddCheckpoint(ctx context.Context, session string, c *Checkpoint) error
@@ -224,33 +234,30 @@ func (b *Book) share(ctx context.Context, s, parent *Session) error {
 
 // left is what a session with a budget may still spend or share. b.mu is locked.
 func (b *Book) left(ctx context.Context, s *Session) (policy.Micro, error) {
-	used, err := b.used(ctx, s, 0)
-	return max(*s.Budget-used-b.held[s.ID], 0), err
+	used, kept, err := b.used(ctx, s.ID)
+	return max(*s.Budget-used-kept-b.held[s.ID], 0), err
 }
 
-// used is what a session's requests cost, and what it gave away: the shares of sub-sessions that run, and what others spent.
-func (b *Book) used(ctx context.Context, s *Session, depth int) (policy.Micro, error) {
-	sum, err := b.Spent(ctx, s.ID)
-	if err != nil || depth > mostDepth {
-		return sum, err
-	}
-	children, err := b.Children(ctx, s.ID)
+// used is what a session's requests cost, and what it gave away: the shares of sub-sessions that run, and what others spent. kept is what its own requests
+// keep that are answered later. b.mu is locked.
+func (b *Book) used(ctx context.Context, id string) (used, kept policy.Micro, err error) {
+	tree, err := b.Tree(ctx, id)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	for i := range children {
-		c := &children[i]
-		spent, err := b.used(ctx, c, depth+1)
-		if err != nil {
-			return 0, err
+	now, sums := b.now(), make(map[string]policy.Micro, len(tree))
+	for _, s := range slices.Backward(tree) { // children before their parents
+		sum := sums[s.ID].Plus(s.used)
+		if s.ID == id {
+			return sum, s.kept, nil
 		}
-		spent = spent.Plus(b.held[c.ID])
-		if c.Budget != nil && !c.Over(b.now()) {
-			spent = max(spent, *c.Budget)
+		sum = sum.Plus(s.kept).Plus(b.held[s.ID])
+		if s.Budget != nil && !s.Over(now) {
+			sum = max(sum, *s.Budget)
 		}
-		sum = sum.Plus(spent)
+		sums[s.Parent] = sums[s.Parent].Plus(sum)
 	}
-	return sum, nil
+	return 0, 0, ErrUnknown
 }
 
 // Standing is what is known of a session's money.
@@ -262,10 +269,11 @@ type Standing struct {
 func (b *Book) Standing(ctx context.Context, s *Session) (st Standing, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if st.Used, err = b.used(ctx, s, 0); err != nil {
+	var kept policy.Micro
+	if st.Used, kept, err = b.used(ctx, s.ID); err != nil {
 		return st, err
 	}
-	st.Held = b.held[s.ID]
+	st.Held = kept.Plus(b.held[s.ID])
 	if s.Budget != nil {
 		st.Left = max(*s.Budget-st.Used-st.Held, 0)
 	}
@@ -318,6 +326,15 @@ func (b *Book) Reserve(ctx context.Context, s *Session, amount policy.Micro) (*H
 	}
 	b.held[s.ID] += amount
 	return &Hold{book: b, session: s.ID, amount: amount}, nil
+}
+
+// Stand makes what is held outlive the gateway, for a request that is answered later: until its cost is counted, it is freed, or the time is over.
+func (h *Hold) Stand(ctx context.Context, request string, until time.Time) error {
+	if h == nil || h.ended {
+		return nil
+	}
+	defer h.Release()
+	return h.book.Keep(ctx, h.session, request, h.amount, until)
 }
 
 // Release gives back what is held.

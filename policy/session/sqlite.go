@@ -17,10 +17,17 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-//go:embed schema.sql
-var schema string
+// What makes the tables, and what a file of version 1 gets instead of the first part.
+var (
+	//go:embed schema.sql
+	schema string
+	//go:embed schema2.sql
+	schema2 string
+	//go:embed upgrade.sql
+	upgrade string
+)
 
-const schemaVersion = 1
+const schemaVersion = 2
 
 // SQLite is a store in a file. Safe for concurrent use by one process.
 type SQLite struct {
@@ -63,7 +70,11 @@ func (s *SQLite) prepare(ctx context.Context) error {
 	if version > schemaVersion {
 		return fmt.Errorf("it was written by a newer version of this program (%d)", version)
 	}
-	_, err := s.db.ExecContext(ctx, fmt.Sprintf("BEGIN IMMEDIATE;\n%s\nPRAGMA user_version = %d;\nCOMMIT", schema, schemaVersion))
+	first := schema
+	if version == 1 {
+		first = upgrade
+	}
+	_, err := s.db.ExecContext(ctx, fmt.Sprintf("BEGIN IMMEDIATE;\n%s\n%s\nPRAGMA user_version = %d;\nCOMMIT", first, schema2, schemaVersion))
 	return err
 }
 
@@ -81,16 +92,18 @@ func known(err error) error {
 // Create implements Store. What is over for long is deleted first.
 func (s *SQLite) Create(ctx context.Context, n *Session) error {
 	now := s.now()
-	if err := s.tidy(ctx, now); err != nil {
+	if err := s.tidy(ctx, n.Account, now); err != nil {
 		return err
 	}
-	var open int
-	err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM session WHERE account = ? AND closed IS NULL AND expires > ?`, n.Account, now.UnixMicro()).Scan(&open)
-	if err != nil {
+	var open, all int
+	err := s.db.QueryRowContext(ctx, `SELECT count(*), count(*) FILTER (WHERE closed IS NULL AND expires > ?2) FROM session WHERE account = ?1`, n.Account, now.UnixMicro()).Scan(&all, &open)
+	switch {
+	case err != nil:
 		return err
-	}
-	if open >= mostSessions {
+	case open >= mostSessions:
 		return fmt.Errorf("%w: a key has at most %d sessions at a time", ErrFull, mostSessions)
+	case all >= mostKept:
+		return fmt.Errorf("%w: a key has at most %d sessions, with those that ended lately", ErrFull, mostKept)
 	}
 	models, err := json.Marshal(append([]string{}, n.Models...))
 	if err != nil {
@@ -108,19 +121,42 @@ func (s *SQLite) Create(ctx context.Context, n *Session) error {
 	return err
 }
 
-// tidy deletes sessions that are over for long and have none below them.
-func (s *SQLite) tidy(ctx context.Context, now time.Time) error {
-	_, err := s.db.ExecContext(ctx, `DELETE FROM session WHERE expires < ? AND NOT EXISTS (SELECT 1 FROM session c WHERE c.parent = session.id)`, now.Add(-remember).UnixMicro())
-	return err
+// ended is when a session has ended, or will.
+const ended = `min(coalesce(closed, expires), expires)`
+
+// tidy deletes sessions that are over for long, and the oldest of an account that has many. None is deleted that has others below it: these go first. What a
+// deleted sub-session used stays with its parent.
+func (s *SQLite) tidy(ctx context.Context, account policy.Account, now time.Time) error {
+	const late = `SELECT id FROM session WHERE NOT EXISTS (SELECT 1 FROM session c WHERE c.parent = session.id) AND (` + ended + ` < ?1 OR id IN (
+	SELECT id FROM session WHERE account = ?2 AND ` + ended + ` < ?3 ORDER BY ` + ended + ` DESC LIMIT -1 OFFSET ?4))`
+	args := []any{now.Add(-remember).UnixMicro(), account, now.Add(-justOver).UnixMicro(), mostOver}
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // without effect after Commit
+	for _, query := range [...]string{
+		`INSERT INTO spent (session, request, micro) SELECT parent, id, used FROM session WHERE parent IS NOT NULL AND id IN (` + late + `) ON CONFLICT DO NOTHING`,
+		`DELETE FROM session WHERE id IN (` + late + `)`,
+	} {
+		if _, err := tx.ExecContext(ctx, query, args...); err != nil {
+			return err
+		}
+	}
+	return tx.Commit()
 }
 
-const selectSession = `SELECT id, account, coalesce(parent, ''), depth, golem, models, budget, at, expires, closed IS NOT NULL, secret FROM session `
+const selectSession = `SELECT id, account, coalesce(parent, ''), depth, golem, models, budget, at, expires, closed IS NOT NULL, secret, used,
+	(SELECT coalesce(sum(micro), 0) FROM kept WHERE session = session.id AND until > %d) FROM session `
+
+// selectOf is the beginning of a query for sessions.
+func (s *SQLite) selectOf() string { return fmt.Sprintf(selectSession, s.now().UnixMicro()) }
 
 func scanSession(row interface{ Scan(into ...any) error }) (n Session, err error) {
 	var models string
 	var budget sql.NullInt64
 	var at, expires int64
-	if err := row.Scan(&n.ID, &n.Account, &n.Parent, &n.depth, &n.Golem, &models, &budget, &at, &expires, &n.Closed, &n.secret); err != nil {
+	if err := row.Scan(&n.ID, &n.Account, &n.Parent, &n.depth, &n.Golem, &models, &budget, &at, &expires, &n.Closed, &n.secret, &n.used, &n.kept); err != nil {
 		return n, err
 	}
 	if budget.Valid {
@@ -132,13 +168,19 @@ func scanSession(row interface{ Scan(into ...any) error }) (n Session, err error
 
 // Find implements Store.
 func (s *SQLite) Find(ctx context.Context, id string) (Session, error) {
-	n, err := scanSession(s.db.QueryRowContext(ctx, selectSession+`WHERE id = ?`, id))
+	n, err := scanSession(s.db.QueryRowContext(ctx, s.selectOf()+`WHERE id = ?`, id))
 	return n, known(err)
 }
 
 // Children implements Store.
 func (s *SQLite) Children(ctx context.Context, id string) ([]Session, error) {
-	return list(ctx, s, func(rows *sql.Rows) (Session, error) { return scanSession(rows) }, selectSession+`WHERE parent = ? ORDER BY at`, id)
+	return list(ctx, s, func(rows *sql.Rows) (Session, error) { return scanSession(rows) }, s.selectOf()+`WHERE parent = ? ORDER BY at`, id)
+}
+
+// Tree implements Store.
+func (s *SQLite) Tree(ctx context.Context, id string) ([]Session, error) {
+	return list(ctx, s, func(rows *sql.Rows) (Session, error) { return scanSession(rows) }, `WITH RECURSIVE below (id) AS (SELECT ? UNION SELECT s.id FROM session s JOIN below b ON s.parent = b.id)
+`+s.selectOf()+`WHERE id IN (SELECT id FROM below) ORDER BY depth`, id)
 }
 
 func list[T any](ctx context.Context, s *SQLite, scan func(*sql.Rows) (T, error), query string, args ...any) (all []T, err error) {
@@ -170,14 +212,33 @@ func (s *SQLite) Spend(ctx context.Context, id, request string, amount policy.Mi
 	return err
 }
 
-// Spent implements Store.
-func (s *SQLite) Spent(ctx context.Context, id string) (sum policy.Micro, err error) {
-	err = s.db.QueryRowContext(ctx, `SELECT coalesce(sum(micro), 0) FROM spent WHERE session = ?`, id).Scan(&sum)
-	return sum, err
+// Keep implements Store.
+func (s *SQLite) Keep(ctx context.Context, id, request string, amount policy.Micro, until time.Time) error {
+	_, err := s.db.ExecContext(ctx, `INSERT INTO kept (request, session, micro, until) VALUES (?, ?, ?, ?)`, request, id, int64(amount), until.UnixMicro())
+	return err
+}
+
+// Free implements Store.
+func (s *SQLite) Free(ctx context.Context, request string) error {
+	_, err := s.db.ExecContext(ctx, `DELETE FROM kept WHERE request = ? OR until <= ?`, request, s.now().UnixMicro())
+	return err
+}
+
+// roomFor reports whether the account of a session may store so many bytes more.
+func (s *SQLite) roomFor(ctx context.Context, session string, n int) error {
+	var bytes int64
+	err := s.db.QueryRowContext(ctx, `SELECT coalesce(sum(bytes), 0) FROM session WHERE account = (SELECT account FROM session WHERE id = ?)`, session).Scan(&bytes)
+	if err == nil && bytes+int64(n) > mostBytes {
+		err = fmt.Errorf("%w: the sessions of a key store at most %d MiB together, until a week after they ended", ErrFull, mostBytes>>20)
+	}
+	return err
 }
 
 // AddCheckpoint implements Store.
 func (s *SQLite) AddCheckpoint(ctx context.Context, session string, c *Checkpoint) error {
+	if err := s.roomFor(ctx, session, len(c.State)); err != nil {
+		return err
+	}
 	r, err := s.db.ExecContext(ctx, `INSERT INTO checkpoint (session, id, at, state) SELECT ?1, ?2, ?3, ?4 WHERE (SELECT count(*) FROM checkpoint WHERE session = ?1) < ?5`,
 		session, c.ID, c.At.UnixMicro(), c.State, mostCheckpoints)
 	return room(r, err, "a session has at most %d checkpoints", mostCheckpoints)
@@ -215,6 +276,9 @@ func (s *SQLite) Checkpoint(ctx context.Context, session, id string) (c Checkpoi
 
 // Put implements Store.
 func (s *SQLite) Put(ctx context.Context, session, key string, expected int64, value []byte) (version int64, err error) {
+	if err := s.roomFor(ctx, session, len(value)); err != nil {
+		return 0, err
+	}
 	if expected > 0 {
 		err = s.db.QueryRowContext(ctx, `UPDATE pad SET version = version + 1, value = ? WHERE session = ? AND key = ? AND version = ? RETURNING version`, value, session, key, expected).Scan(&version)
 		return version, conflict(err)

@@ -2,23 +2,42 @@ package run
 
 import (
 	"context"
+	"errors"
 
 	"bardo.money/gateway/extproc/deferred"
 	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/policy/ledger"
+	"bardo.money/gateway/policy/session"
 )
 
 // deferredFile is the store of deferred requests, in the state directory.
 const deferredFile = "deferred.db"
 
 // newDeferred prepares the service of deferred requests; nil where they are switched off.
-func (g *gateway) newDeferred(cfg *config.Config) *deferred.Service {
+func (g *gateway) newDeferred(cfg *config.Config, sessions *session.Book) *deferred.Service {
 	if cfg.Deferred.Mode == "off" {
 		return nil
 	}
 	g.later = deferred.NewService(&deferred.Service{
-		Path: g.home.Path(deferredFile), Secret: cfg.Deferred.Key.Reveal(), Books: g.books, Log: g.log,
+		Path: g.home.Path(deferredFile), Secret: cfg.Deferred.Key.Reveal(), Books: deferredBooks{g.books, sessions}, Log: g.log,
 	}, deferredOptions(cfg))
 	return g.later
+}
+
+// deferredBooks hold the money of deferred requests: the ledger of their accounts, and the book of their sessions.
+type deferredBooks struct {
+	*ledger.Ledger
+
+	sessions *session.Book // nil: there are none
+}
+
+// ReleaseStanding implements deferred.Books.
+func (b deferredBooks) ReleaseStanding(ctx context.Context, requestID string) error {
+	err := b.Ledger.ReleaseStanding(ctx, requestID)
+	if b.sessions != nil {
+		err = errors.Join(err, b.sessions.Free(ctx, requestID))
+	}
+	return err
 }
 
 func deferredOptions(cfg *config.Config) deferred.Options {

@@ -259,7 +259,7 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 	}
 	g.gate = extproc.New(rt, extproc.Deps{
 		Sessions: sessions, Verifier: withSessionKeys(g.parts.Verifiers(keys), sessions), Limiter: g.limiter, Ledger: g.books, Answers: g.answers, Questions: g.questions, Health: healthView{g.tracker, g.link}, Metrics: g.metrics,
-		Deferred: g.newDeferred(cfg), Governor: governor.New(governorSeed),
+		Deferred: g.newDeferred(cfg, sessions), Governor: governor.New(governorSeed),
 		Log: g.log, Egress: g.egress(), Listener: g.listener(), Draining: func() bool { return g.draining.Load() || !g.ready.Load() }, Checks: g.checks, Finished: &g.finished, Events: &g.events,
 	})
 	g.metrics.WatchBodies(g.gate.BodyBytes)
