@@ -131,6 +131,11 @@ func (s *modalitySink) Target(to *policy.Resolution) modality.Target {
 // Departs implements modality.Sink.
 func (s *modalitySink) Departs(*policy.Resolution) { s.x.trace.AttemptStarted = time.Now() }
 
+// Unconfirmed implements modality.Sink.
+func (s *modalitySink) Unconfirmed(to *policy.Resolution, h header.List) *upstream.Failure {
+	return s.x.View.Unconfirmed(to.Provider, h)
+}
+
 // Failed implements modality.Sink.
 func (s *modalitySink) Failed(to *policy.Resolution, f *upstream.Failure, next upstream.Decision) {
 	s.x.failed(*to, f)

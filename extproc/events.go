@@ -55,6 +55,21 @@ func (x *exchange) tellFallback(failed policy.Resolution, f *upstream.Failure) {
 	})
 }
 
+// tellRetained reports an answer that was discarded because its provider did not confirm that it retains nothing.
+func (x *exchange) tellRetained(to *policy.Resolution, f *upstream.Failure) {
+	if f.Kind != upstream.Retained {
+		return
+	}
+	x.gw.Log.Warn("the answer to a private request was discarded: its provider did not confirm that it retains nothing", "request", x.ID,
+		"provider", string(to.Provider), "model", string(to.Model), "reason", f.Cause.Error())
+	if x.gw.Events.On() {
+		x.gw.Events.Emit(record.EventRetention, x.Principal.Account, record.RetentionError{
+			RequestID: x.ID, Subsystem: x.Hints.Subsystem, TaskClass: x.Hints.TaskClass, Provider: to.Provider, Model: to.Model,
+			Error: upstream.RetentionError, Reason: f.Cause.Error(),
+		})
+	}
+}
+
 // listed is a list that JSON writes as [] where it is empty.
 func listed[T any](list []T) []T {
 	if list == nil {

@@ -39,6 +39,7 @@ func (x *exchange) noteFailure(to policy.Resolution, f *upstream.Failure) {
 		return
 	}
 	x.quarantine(&to, f)
+	x.tellRetained(&to, f)
 	if f.Status == http.StatusNotFound && x.IsTokenCount() {
 		return // a provider without this endpoint is healthy
 	}

@@ -42,6 +42,7 @@ type Behaviour struct {
 	Recovers   time.Duration // > 0: it refuses so long after the model's first request, and is healthy from then on
 	Encoding   string        // "gzip" or "br": content-encoding of a body that is not streamed, even where identity was asked for
 	Raw        *Raw          // answers with exactly this
+	Header     []string      // "name: value" is added to a successful answer's headers, "-name" leaves out one of the provider's own
 
 	// How it breaks.
 	Break Break

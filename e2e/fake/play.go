@@ -51,6 +51,15 @@ func (p *player) play(o outcome) {
 		p.raw(p.b.Raw)
 	case p.b.Status >= http.StatusBadRequest:
 		p.refuse(p.programmed())
+	default:
+		p.vary()
+		p.answer(o)
+	}
+}
+
+// answer writes a successful answer.
+func (p *player) answer(o outcome) {
+	switch {
 	case o.unchanged:
 		p.w.Header().Set("ETag", o.etag)
 		p.unchanged()
@@ -129,6 +138,22 @@ func (p *player) body(status int, body []byte) {
 	p.write(string(body[:half]))
 	p.breakAt(AfterTokens, p.b.Break.Tokens)
 	p.write(string(body[half:]))
+}
+
+// vary changes the headers of a successful answer as the behaviour says.
+func (p *player) vary() {
+	h := p.w.Header()
+	for _, f := range p.s.cfg.Vendor.confirmation() {
+		h.Set(f[0], f[1])
+	}
+	for _, f := range p.b.Header {
+		if name, without := strings.CutPrefix(f, "-"); without {
+			h.Del(name)
+			continue
+		}
+		name, value, _ := strings.Cut(f, ":")
+		h.Add(name, strings.TrimSpace(value))
+	}
 }
 
 // stream answers with events.

@@ -282,7 +282,7 @@ func (s *Server) BehaveWith(key string, b Behaviour) {
 	s.byKey[key] = b
 }
 
-// BehaveOn sets how the other paths fail, e.g. "/models": their status, delay and break are used.
+// BehaveOn sets how the other paths fail, e.g. "/models": their status, delay, break and headers are used.
 func (s *Server) BehaveOn(path string, b Behaviour) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -90,6 +90,14 @@ func (s *Server) serves(path string) bool {
 	}
 }
 
+// confirmation are the headers by which a vendor confirms that it retains nothing.
+func (v Vendor) confirmation() [][2]string {
+	if v != Venice {
+		return nil
+	}
+	return [][2]string{{"X-Venice-Privacy-Level", "private"}, {"X-Venice-Retention-Policy", "none"}}
+}
+
 // vendorMessages is Anthropic's format at a vendor with both.
 type vendorMessages struct {
 	anthropic

@@ -66,7 +66,12 @@ func (w *Writer) Do(ctx context.Context, t *Attempt, open func(status int, h hea
 	case resp.StatusCode/100 != 2:
 		return c.refusal(resp, open), nil
 	}
-	return c.read(resp.Body, open(resp.StatusCode, upstream.HeaderList(resp.Header)))
+	h := upstream.HeaderList(resp.Header)
+	if f := t.View.Unconfirmed(t.To.Provider, h); f != nil {
+		upstream.CloseBody(resp)
+		return f, nil
+	}
+	return c.read(resp.Body, open(resp.StatusCode, h))
 }
 
 // call is one run of Do.

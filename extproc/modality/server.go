@@ -62,6 +62,8 @@ type Sink interface {
 	Target(to *policy.Resolution) Target
 	// Departs is called before each attempt.
 	Departs(to *policy.Resolution)
+	// Unconfirmed is why a successful answer may not be passed on, by its headers; nil if it may.
+	Unconfirmed(to *policy.Resolution, h header.List) *upstream.Failure
 	// Failed is told of an attempt that failed, and of what is done then.
 	Failed(to *policy.Resolution, f *upstream.Failure, next upstream.Decision)
 	// Settle charges for an answer, or for what there is of it, and returns the headers that say what it cost. It is called once.
@@ -116,6 +118,10 @@ func (c *Call) attempt(ctx context.Context, to *policy.Resolution) (*http.Respon
 		defer upstream.CloseBody(resp)
 		return nil, upstream.Local(to.Provider, resp.StatusCode, resp.Header.Get(state.HeaderFailure)), nil
 	case resp.StatusCode/100 == 2:
+		if f := c.Sink.Unconfirmed(to, upstream.HeaderList(resp.Header)); f != nil {
+			upstream.CloseBody(resp)
+			return nil, f, nil
+		}
 		return resp, nil, nil
 	}
 	defer upstream.CloseBody(resp)

@@ -73,6 +73,13 @@ type Relay interface {
 	Relay(e kind.Endpoint, model string, at Endpoint) *Call
 }
 
+// Retention is implemented by adapters of private providers whose answers confirm in their headers that nothing of the call is retained.
+type Retention interface {
+	// Retains returns what the headers of a successful answer lack, or which of them says otherwise; "" if they confirm that nothing is
+	// retained. It quotes nothing of their values.
+	Retains(h header.List) string
+}
+
 // Amender is implemented by adapters that can repeat a refused request without what was refused.
 type Amender interface {
 	// Amend returns the resolution for another attempt without what the provider refused. ok is false if the refusal is final.

@@ -16,6 +16,9 @@ const (
 	EventFallback   = "provider:fallback"
 )
 
+// EventRetention is the event of an answer that was discarded because its provider did not confirm that it retains nothing.
+const EventRetention = "venice:retention_error"
+
 // The events of answers.
 const (
 	EventCacheStats = "inference:cache_stats"
@@ -70,6 +73,17 @@ type ProviderFallback struct {
 	Failed    policy.ProviderID `json:"failed"`
 	Fallback  policy.ProviderID `json:"fallback"`
 	Reason    string            `json:"reason"`
+}
+
+// RetentionError is the event of a discarded answer.
+type RetentionError struct {
+	RequestID string            `json:"request_id"`
+	Subsystem string            `json:"subsystem"`
+	TaskClass string            `json:"task_class,omitempty"`
+	Provider  policy.ProviderID `json:"provider"`
+	Model     policy.ModelID    `json:"model"`
+	Error     string            `json:"error"`
+	Reason    string            `json:"reason"` // which header is missing or says otherwise, without its value
 }
 
 // CacheStats is the event of an answer that read or wrote its provider's prompt cache.

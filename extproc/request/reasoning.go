@@ -1,13 +1,10 @@
 package request
 
 import (
-	"slices"
-
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/reasoning"
 	"bardo.money/gateway/extproc/toolcall"
 	"bardo.money/gateway/policy"
-	"bardo.money/gateway/policy/intent"
 )
 
 // Some models write their reasoning into their text, in tags. It is parsed out before the text is parsed for tool calls or a schema.
@@ -36,9 +33,7 @@ func (v *View) ThoughtReader(to policy.Resolution, calls bool) *reasoning.Reader
 // MayRetain reports whether the gateway may store anything of the answer: not for a caller without an account, a confidential request
 // (D-05), or one with any privacy hint or feature (D-44).
 func (v *View) MayRetain() bool {
-	in := &v.Intent
-	return v.Principal.Account != "" && in.Security == policy.SecurityStandard && in.PrivacyTier == policy.PrivacyUnsaid &&
-		!intent.IsTaskClass(v.Hints.TaskClass) && !slices.ContainsFunc(in.Require, forbidsRetention) && !slices.ContainsFunc(in.Prefer, forbidsRetention)
+	return v.Principal.Account != "" && v.Intent.Security == policy.SecurityStandard && !v.WantsPrivacy()
 }
 
 // forbidsRetention reports whether a request for this feature rules out storing the answer.

@@ -103,6 +103,7 @@ func View(v *request.View, c *pipeline.SideCall) (*request.View, error) {
 	out := &request.View{Config: v.Config, Head: v.Head, Dialect: dialect, Started: v.Started, Arrived: v.Arrived, OwnKey: v.OwnKey}
 	out.ID, out.Principal, out.Request = v.ID, v.Principal, r
 	out.Hints.SecurityClass, out.Hints.PrivacyTier = v.Hints.SecurityClass, v.Hints.PrivacyTier
+	out.Hints.TaskClass, out.Intent.Require, out.Intent.Prefer = v.Hints.TaskClass, v.Intent.Require, v.Intent.Prefer
 	out.Intent.Security, out.Intent.PrivacyTier = v.Intent.Security, v.Intent.PrivacyTier
 	return out, nil
 }

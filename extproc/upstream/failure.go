@@ -40,6 +40,7 @@ const (
 	TimedOut                 // silence beyond the bound
 	WrongForm                // the answer does not have the form that was asked for
 	NotEncoded               // the request cannot be said in this provider's format; cause is a fault
+	Retained                 // the answer does not confirm that nothing of a private request is retained; cause says what is missing, in our words
 )
 
 // String is the reason as it is logged, counted and shown in a request's record.
@@ -55,6 +56,8 @@ func (f *Failure) String() string {
 		return "schema"
 	case NotEncoded:
 		return "encode"
+	case Retained:
+		return "retention"
 	case ByStatus:
 		return fmt.Sprintf("status_%d", f.Status)
 	}
@@ -76,7 +79,7 @@ func (f *Failure) misplaced() bool { return f.Kind == ByStatus && f.Status >= 10
 // Lasting reports whether the provider would answer the same request in the same way a moment later.
 func (f *Failure) Lasting() bool {
 	if f.Kind != ByStatus {
-		return errors.Is(f.Cause, ErrTooLong)
+		return f.Kind == Retained || errors.Is(f.Cause, ErrTooLong)
 	}
 	return policy.Lasting(f.Status)
 }
@@ -162,6 +165,8 @@ func (f *Failure) Measure() telemetry.Outcome {
 		return telemetry.TimedOut
 	case NotEncoded, WrongForm:
 		return telemetry.Rejected
+	case Retained:
+		return telemetry.Failed
 	case ByStatus:
 	}
 	switch {
@@ -242,6 +247,9 @@ func Exhausted(fs []*Failure) *fault.Fault {
 	if !last.Retriable() {
 		return callerFault(last)
 	}
+	if i := slices.IndexFunc(fs, func(f *Failure) bool { return f.Kind == Retained }); i >= 0 {
+		return unconfirmed(fs[i])
+	}
 	count := func(match func(*Failure) bool) bool {
 		return !slices.ContainsFunc(fs, func(f *Failure) bool { return !match(f) })
 	}
@@ -271,6 +279,17 @@ func Exhausted(fs []*Failure) *fault.Fault {
 	}
 	out := fault.New(fault.Upstream, last.public(), last.Cause)
 	out.Final = count(func(f *Failure) bool { return f.Lasting() && !f.misplaced() })
+	return out
+}
+
+// RetentionError is the name of the error in events and in the details of a fault.
+const RetentionError = "VeniceRetentionError"
+
+// unconfirmed tells the caller that no provider was left that keeps its request private: f's answer was discarded.
+func unconfirmed(f *Failure) *fault.Fault {
+	out := fault.Newf(fault.NoPrivateProvider, "provider %s did not confirm that it retains nothing of this request (%v), so its answer was discarded; no other provider answered",
+		f.Provider, f.Cause)
+	out.Details = `{"error":"` + RetentionError + `"}`
 	return out
 }
 
@@ -393,6 +412,8 @@ func (f *Failure) Reason() string {
 		return "the answer does not follow its schema"
 	case NotEncoded:
 		return "the request cannot be written in the provider's format"
+	case Retained:
+		return fmt.Sprintf("the provider did not confirm that it retains nothing: %v", f.Cause)
 	case ByStatus:
 	}
 	reason := "the provider answered " + strconv.Itoa(f.Status)

@@ -22,7 +22,7 @@ func limited(seconds int) *Failure {
 }
 
 func TestWhatTheClientSeesWhenEveryAttemptFailed(t *testing.T) {
-	broken := &Failure{Provider: "p", Kind: Reset}
+	broken, unkept := &Failure{Provider: "p", Kind: Reset}, &Failure{Provider: "p", Kind: Retained, Cause: errors.New("a header is missing")}
 	for _, tt := range []struct {
 		name   string
 		fs     []*Failure
@@ -44,6 +44,8 @@ func TestWhatTheClientSeesWhenEveryAttemptFailed(t *testing.T) {
 		{"the caller's own mistake", []*Failure{said(400)}, fault.InvalidRequest, 400, 0},
 		{"too large for the provider", []*Failure{said(413)}, fault.TooLarge, 413, 0},
 		{"unprocessable", []*Failure{broken, said(422)}, fault.InvalidRequest, 422, 0},
+		{"an answer that was discarded, after other failures", []*Failure{said(503), unkept}, fault.NoPrivateProvider, 503, 0},
+		{"an answer that was discarded, before other failures", []*Failure{unkept, said(503)}, fault.NoPrivateProvider, 503, 0},
 		{"nothing to be said in its format", []*Failure{{Provider: "p", Kind: NotEncoded, Cause: fault.Newf(fault.InvalidRequest, "no")}}, fault.InvalidRequest, 400, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -33,6 +33,8 @@ func TestWhatIsDoneAfterAFailedAttempt(t *testing.T) {
 		"the only one has another key":               {with(of(status(401), 1, 0), func(s *State) { s.FreshKey = true }), Repeat},
 		"one of several has another key":             {with(of(status(429), 3, 2), func(s *State) { s.FreshKey = true }), Repeat},
 		"the only one's answer is too long":          {of(&Failure{Kind: Reset, Cause: ErrTooLong}, 1, 0), Stop},
+		"an answer was discarded":                    {of(&Failure{Kind: Retained}, 2, 1), Advance},
+		"the only one's answer was discarded":        {of(&Failure{Kind: Retained}, 1, 0), Stop},
 		"the request is at fault":                    {of(status(400), 3, 2), Stop},
 		"the model is not there":                     {of(status(404), 3, 2), Stop},
 		"what was refused can be left out":           {with(of(status(400), 3, 2), func(s *State) { s.Amendable = true }), Amend},
@@ -63,8 +65,9 @@ func TestReasonsHaveNoWordsOfTheProvider(t *testing.T) {
 		"silence":                                                    {Kind: TimedOut, Cause: errors.New("silence")},
 		"the connection broke, or the answer had no end":             {Kind: Reset, Cause: errors.New("secret words")},
 		"the answer is larger than the gateway holds for one client": {Kind: Reset, Cause: ErrTooLong},
-		"the answer does not follow its schema":                      {Kind: WrongForm},
-		"the request cannot be written in the provider's format":     {Kind: NotEncoded, Cause: errors.New("secret words")},
+		"the provider did not confirm that it retains nothing: a header is missing": {Kind: Retained, Cause: errors.New("a header is missing")},
+		"the answer does not follow its schema":                                     {Kind: WrongForm},
+		"the request cannot be written in the provider's format":                    {Kind: NotEncoded, Cause: errors.New("secret words")},
 	} {
 		if got := f.Reason(); got != want {
 			t.Errorf("%q, want %q", got, want)
