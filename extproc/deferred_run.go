@@ -33,6 +33,7 @@ func (g *Gateway) newRun(r *deferred.Request, run *deferred.Run) (*exchange, *la
 	x.later = l
 	x.calls.Client = &http.Client{Transport: l, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	x.calls.Listener = nil
+	x.review.Events, x.Repeated = g.Events.Hold(), true
 	return x, &later.Client{Body: r.Body}
 }
 
@@ -48,10 +49,13 @@ func (g deferredRunner) Answer(ctx context.Context, r *deferred.Request, run *de
 	s := deferred.Served{Booked: x.later.Booked()}
 	if err != nil || d.Got == nil {
 		s.Again = !s.Booked
-		return s
+	} else {
+		s.Reply = *d.Got
+		s.Again = !s.Booked && !run.Last && later.MayPass(d.Got.Status)
 	}
-	s.Reply = *d.Got
-	s.Again = !s.Booked && !run.Last && later.MayPass(d.Got.Status)
+	if !s.Again {
+		x.events().Release()
+	}
 	return s
 }
 
@@ -98,7 +102,7 @@ func (x *exchange) identifyLater(ctx context.Context, r *deferred.Request) error
 		return fault.Newf(fault.InvalidAPIKey, "this API key was revoked")
 	}
 	x.Principal = row.Principal()
-	x.bill.Charge(x.Principal, x.gw.meter.LaterPayerOf(&x.Principal), x.Config.Spread(x.Principal.Tier))
+	x.bill.ChargeLater(x.Principal, x.Config.Spread(x.Principal.Tier))
 	return nil
 }
 

@@ -140,7 +140,7 @@ func (x *exchange) governed() {
 	}
 	o := governor.Outcome{
 		RequestID: x.ID, Regime: x.Hints.Regime, Size: x.requestSize, Input: s.Usage.TotalInput(), Cached: s.Usage.Cached, Cost: s.Charged,
-		Retried: x.choice.Again && (!s.Stored || x.trace.Cache == record.CacheSemantic), SchemaFailure: s.Outcome == record.Invalid || x.failedValidation != nil,
+		Retried: x.choice.Again && x.later == nil && (!s.Stored || x.trace.Cache == record.CacheSemantic), SchemaFailure: s.Outcome == record.Invalid || x.failedValidation != nil,
 		Overridden: x.Hints.Pipeline != "" || x.Hints.NoCache,
 	}
 	for i := range x.Log {

@@ -8,6 +8,7 @@ import (
 	"bardo.money/gateway/extproc/reasoning"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/upstream"
+	"bardo.money/gateway/internal/event"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/budget"
 	"bardo.money/gateway/policy/profile"
@@ -16,13 +17,17 @@ import (
 // The events of requests, for `bardo watch` and telemetry.events: what emits them; their names, and what each tells, are in extproc/record. Those of
 // schemas, verification and escalation are in extproc/review.
 
-// tellRoute emits the events of the decision: the first candidate, and which requested features it has.
+// events are where those of the request go. Those of a deferred request's run wait there until it is the last one.
+func (x *exchange) events() *event.Sink { return x.review.Events }
+
+// tellRoute emits the events of the decision: the first candidate, and which requested features it has. Those of a deferred request were told when it was
+// accepted.
 func (x *exchange) tellRoute() {
-	if !x.gw.Events.On() {
+	if !x.events().On() || x.later != nil {
 		return
 	}
 	to := &x.Order[0]
-	x.gw.Events.Emit(record.EventResolved, x.Principal.Account, record.ProviderResolved{
+	x.events().Emit(record.EventResolved, x.Principal.Account, record.ProviderResolved{
 		RequestID: x.ID, Subsystem: x.Hints.Subsystem, Provider: to.Provider, Model: to.Model, Features: listed(to.Features), Degraded: listed(to.Degraded),
 	})
 	requested := slices.Concat(x.Intent.Require, x.Intent.Prefer)
@@ -38,19 +43,19 @@ func (x *exchange) tellRoute() {
 	if len(n.Available) < len(requested) {
 		n.Mode = "degraded"
 	}
-	x.gw.Events.Emit(record.EventNegotiated, x.Principal.Account, n)
+	x.events().Emit(record.EventNegotiated, x.Principal.Account, n)
 }
 
 // tellFallback emits the event of a failover to another provider.
 func (x *exchange) tellFallback(failed policy.Resolution, f *upstream.Failure) {
-	if !x.gw.Events.On() || !f.Retriable() {
+	if !x.events().On() || !f.Retriable() {
 		return
 	}
 	i := slices.IndexFunc(x.Order, func(r policy.Resolution) bool { return r.Provider == failed.Provider && r.Model == failed.Model })
 	if i < 0 || i+1 >= len(x.Order) || x.Order[i+1].Provider == failed.Provider {
 		return
 	}
-	x.gw.Events.Emit(record.EventFallback, x.Principal.Account, record.ProviderFallback{
+	x.events().Emit(record.EventFallback, x.Principal.Account, record.ProviderFallback{
 		RequestID: x.ID, Failed: failed.Provider, Fallback: x.Order[i+1].Provider, Reason: f.String(),
 	})
 }
@@ -83,11 +88,11 @@ const nameVenice = "venice"
 
 // tellAnswer emits the events of an answer: tokens from the provider's prompt cache, web searches, Venice's reasoning.
 func (x *exchange) tellAnswer(a *answer, u *chat.Usage) {
-	if !x.gw.Events.On() {
+	if !x.events().On() {
 		return
 	}
 	if written := u.CacheWrite + u.CacheWrite1h; u.Cached+written > 0 {
-		x.gw.Events.Emit(record.EventCacheStats, x.Principal.Account, record.CacheStats{
+		x.events().Emit(record.EventCacheStats, x.Principal.Account, record.CacheStats{
 			RequestID: x.ID, Provider: a.res.Provider, Model: a.res.Model, Written: written, Subsystem: x.Hints.Subsystem, Cached: u.Cached,
 			Total: u.TotalInput(), Savings: x.bill.CacheSaved(),
 		})
@@ -95,26 +100,26 @@ func (x *exchange) tellAnswer(a *answer, u *chat.Usage) {
 	venice := x.Config.Providers[a.res.Provider].Adapter.Name() == nameVenice
 	if u.Searches > 0 {
 		told := record.WebSearched{RequestID: x.ID, Subsystem: x.Hints.Subsystem, Provider: a.res.Provider, Searches: u.Searches}
-		x.gw.Events.Emit(record.EventSearched, x.Principal.Account, told)
+		x.events().Emit(record.EventSearched, x.Principal.Account, told)
 		if venice {
-			x.gw.Events.Emit(record.EventVenice, x.Principal.Account, told)
+			x.events().Emit(record.EventVenice, x.Principal.Account, told)
 		}
 	}
 	if u.Reasoning > 0 && venice {
-		x.gw.Events.Emit(record.EventReasoning, x.Principal.Account, record.ReasoningExtracted{RequestID: x.ID, Subsystem: x.Hints.Subsystem, Tokens: u.Reasoning})
+		x.events().Emit(record.EventReasoning, x.Principal.Account, record.ReasoningExtracted{RequestID: x.ID, Subsystem: x.Hints.Subsystem, Tokens: u.Reasoning})
 	}
 }
 
 // tellReasoning reports that an answer showed reasoning, or that its provider counted some. Nothing was thought about a stored one.
 func (x *exchange) tellReasoning(a *answer) {
-	if !x.gw.Events.On() || a.reasoning == nil {
+	if !x.events().On() || a.reasoning == nil {
 		return
 	}
 	c := a.chain()
 	if c.Visibility == reasoning.None {
 		return
 	}
-	x.gw.Events.Emit(record.EventCaptured, x.Principal.Account, record.ReasoningCaptured{
+	x.events().Emit(record.EventCaptured, x.Principal.Account, record.ReasoningCaptured{
 		RequestID: x.ID, Subsystem: x.Hints.Subsystem, Provider: c.Provider, Model: c.Model, Visibility: c.Visibility.String(), Tokens: c.Tokens,
 		Estimated: c.Estimated, Interleaved: c.Interleaved, Surface: a.reasoning.View.Surface.String(),
 	})
@@ -126,19 +131,19 @@ func (x *exchange) reportCapped(to *policy.Resolution, u *chat.Usage) {
 	x.gw.Metrics.UsageCapped(string(to.Provider))
 	x.gw.Log.Warn("a provider reported more usage than a call can have; what is beyond is not charged", "request", x.ID, "provider", string(to.Provider),
 		"model", string(to.Model), "input_tokens", u.TotalInput(), "output_tokens", u.Output, "most", most)
-	if x.gw.Events.On() {
-		x.gw.Events.Emit(record.EventCapped, x.Principal.Account, record.UsageCapped{
+	if x.events().On() {
+		x.events().Emit(record.EventCapped, x.Principal.Account, record.UsageCapped{
 			RequestID: x.ID, Provider: to.Provider, Model: to.Model, Input: u.TotalInput(), Output: u.Output, Cost: u.Cost, Most: most,
 		})
 	}
 }
 
 func (x *exchange) tellExhausted(d *budget.Decision, u budget.Use) {
-	if !x.gw.Events.On() {
+	if !x.events().On() || x.later != nil { // it was told when it was accepted
 		return
 	}
 	b := &x.bill.Allowance
-	x.gw.Events.Emit(record.EventBudget, x.Principal.Account, record.BudgetExhausted{
+	x.events().Emit(record.EventBudget, x.Principal.Account, record.BudgetExhausted{
 		RequestID: x.ID, GolemID: x.Hints.GolemID, Subsystem: x.Hints.Subsystem, Part: b.Part.String(), Degraded: d.Degraded, Budget: b.Limits[b.Part],
 		Spent: u.Spent, Held: u.Held,
 	})
@@ -147,15 +152,15 @@ func (x *exchange) tellExhausted(d *budget.Decision, u budget.Use) {
 // tellProfile emits the events of a profile: what it set, once per request, and what an attempt's provider has no parameter for.
 func (x *exchange) tellProfile(lost []string) {
 	d := x.ProfileDecision
-	if d == nil || !x.gw.Events.On() {
+	if d == nil || !x.events().On() {
 		return
 	}
 	if !x.profileTold {
 		x.profileTold = true
-		x.gw.Events.Emit(record.EventProfileApplied, x.Principal.Account, applied(x.Request, d))
+		x.events().Emit(record.EventProfileApplied, x.Principal.Account, applied(x.Request, d))
 	}
 	if len(lost) > 0 {
-		x.gw.Events.Emit(record.EventProfileDegraded, x.Principal.Account, record.ProfileDegraded{Subsystem: d.Profile.Subsystem, Degraded: slices.Clone(lost)})
+		x.events().Emit(record.EventProfileDegraded, x.Principal.Account, record.ProfileDegraded{Subsystem: d.Profile.Subsystem, Degraded: slices.Clone(lost)})
 	}
 }
 
@@ -174,13 +179,17 @@ func (g *Gateway) tellDeferred(account policy.Account, e *deferred.Event) {
 	}
 }
 
-// tellDecisions reports what the rules decided, when the request is over.
+// tellDecisions reports what the rules decided, when the request is over. Of a deferred request, what they decided about the request itself was reported when it
+// was accepted, unless it is refused now.
 func (x *exchange) tellDecisions() {
 	for i := range x.Tags {
 		t := &x.Tags[i]
+		if x.later != nil && (t.Stage == policy.StageTools || t.Stage == policy.StageRequest) && t.Decision != policy.DecisionRefused {
+			continue
+		}
 		x.gw.Metrics.RuleDecided(t.By, t.Rule, t.Decision, t.Reason, t.Shadow)
-		if t.Decision != policy.DecisionAllowed && x.gw.Events.On() {
-			x.gw.Events.Emit(record.EventDecision, x.Principal.Account, record.DecisionMade{RequestID: x.ID, Subsystem: x.Hints.Subsystem, GolemID: x.Hints.GolemID, Tag: *t})
+		if t.Decision != policy.DecisionAllowed && x.events().On() {
+			x.events().Emit(record.EventDecision, x.Principal.Account, record.DecisionMade{RequestID: x.ID, Subsystem: x.Hints.Subsystem, GolemID: x.Hints.GolemID, Tag: *t})
 		}
 	}
 }

@@ -37,7 +37,7 @@ func (x *exchange) view() render.View {
 // newPresenter prepares to show an answer's reasoning; nil where it goes out as it is and nobody wants to know more of it.
 func (x *exchange) newPresenter(to *policy.Resolution, dialect chat.Dialect) *render.Presenter {
 	v := x.view()
-	if x.Request.Op != chat.Generate || x.Verbatim() || v == (render.View{}) && !x.gw.Events.On() {
+	if x.Request.Op != chat.Generate || x.Verbatim() || v == (render.View{}) && !x.events().On() {
 		return nil
 	}
 	recorder := reasoning.NewRecorder(reasoning.Of(x.Config.Providers[to.Provider].Reasoning, to, dialect), to)

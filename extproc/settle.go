@@ -188,6 +188,10 @@ func (x *exchange) finish() {
 	}
 	x.end()
 	x.bill.Release()
+	if x.later.RunsAgain(&x.trace, len(x.bill.Calls())) { // its last run is counted
+		x.gw.Metrics.ExchangeEnded()
+		return
+	}
 	x.count()
 }
 

@@ -2,6 +2,7 @@ package meter
 
 import (
 	"context"
+	"net/netip"
 	"time"
 
 	"bardo.money/gateway/extproc/chat"
@@ -39,6 +40,7 @@ type Bill struct {
 	spread    int // percent on the providers' cost
 
 	grant     quota.Grant
+	later     bool // the request was admitted, and its input counted, when it was accepted
 	payer     Payer
 	search    searchHold
 	Allowance Allowance    // of its agent's budget for the day
@@ -252,9 +254,22 @@ func (b *Bill) Settle(ctx context.Context, t *Total, c ledger.Charge) (ledger.Re
 	if err != nil {
 		return r, err
 	}
-	b.grant.Done(time.Now(), add(t.Usage.TotalInput(), t.Usage.Output), t.Charged)
+	b.count(t)
 	b.Allowance.done(r.Charged)
 	return r, nil
+}
+
+// count counts what the request used against its caller's limits.
+func (b *Bill) count(t *Total) {
+	used := add(t.Usage.TotalInput(), t.Usage.Output)
+	if !b.later {
+		b.grant.Done(time.Now(), used, t.Charged)
+		return
+	}
+	if len(b.calls) > 0 {
+		used = max(used-b.request.InputTokens(), t.Usage.Output)
+	}
+	b.grant.Standing = b.meter.Limiter.Count(time.Now(), &b.principal, netip.Addr{}, used, t.Charged)
 }
 
 // Release gives back what the request still holds of its caller's limits and money.

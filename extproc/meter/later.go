@@ -48,12 +48,15 @@ func (b *Bill) Stand(ctx context.Context, owner string, input int64) error {
 	return nil
 }
 
-// LaterPayerOf is who pays for the run that answers a deferred request of a principal.
-func (m *Meter) LaterPayerOf(p *policy.Principal) Payer {
+// ChargeLater is Charge for the run that answers a deferred request. What the request used counts against its caller's allowance beyond the input that counted
+// when it was accepted.
+func (b *Bill) ChargeLater(p policy.Principal, spread int) {
+	b.later = true
+	var payer Payer = postpaid{b.meter}
 	if p.Prepaid {
-		return &standing{prepaid{books: m.Books, account: p.Account}}
+		payer = &standing{prepaid{books: b.meter.Books, account: p.Account}}
 	}
-	return postpaid{m}
+	b.Charge(p, payer, spread)
 }
 
 // standing is the balance of a key with what stands for a request.

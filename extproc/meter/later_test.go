@@ -21,7 +21,7 @@ func TestADeferredRequestIsChargedToWhatStands(t *testing.T) {
 	run := &Bill{}
 	run.Open(m, &request{most: 1000}, "req_1")
 	who := policy.Principal{Account: "ada", Prepaid: true}
-	run.Charge(who, m.LaterPayerOf(&who), 0)
+	run.ChargeLater(who, 0)
 	p.reserved = 0
 	if err := run.Reserve(t.Context(), 5*policy.USD); err != nil || !run.ReserveNow(5*policy.USD) || p.reserved != 0 || run.Payer().Admit(t.Context()) != nil {
 		t.Errorf("%v, reserved %s", err, p.reserved)
@@ -41,7 +41,7 @@ func TestARunThatOwesNothingTakesNothing(t *testing.T) {
 	run := &Bill{}
 	run.Open(m, &request{most: 1000}, "req_1")
 	who := policy.Principal{Account: "ada", Prepaid: true}
-	run.Charge(who, m.LaterPayerOf(&who), 0)
+	run.ChargeLater(who, 0)
 	total := run.Total()
 	if _, err := run.Settle(t.Context(), &total, ledger.Charge{}); err != nil || p.taken != 0 {
 		t.Errorf("%v, taken %d times", err, p.taken)
@@ -55,5 +55,33 @@ func TestWhoPaysByRequestCannotBeDeferred(t *testing.T) {
 	b := &Bill{payer: oneTime{}}
 	if err := b.Stand(context.Background(), "me", 1); err == nil {
 		t.Error("no error")
+	}
+}
+
+// TestADeferredAnswerCountsBeyondTheInputThatCountedBefore: the input of further calls, too; a run without a call counts nothing.
+func TestADeferredAnswerCountsBeyondTheInputThatCountedBefore(t *testing.T) {
+	for about, row := range map[string]struct {
+		calls []chat.Usage
+		want  int64
+	}{
+		"one call":                       {[]chat.Usage{{Input: 100, Output: 40, Final: true}}, 50},
+		"two calls":                      {[]chat.Usage{{Input: 100, Output: 40, Final: true}, {Input: 120, Output: 1, Final: true}}, 171},
+		"an estimate that was too large": {[]chat.Usage{{Input: 60, Output: 40, Final: true}}, 40},
+		"no call":                        {nil, 0},
+	} {
+		m := New(quota.New(quota.Options{Rules: quota.Rules{Default: policy.Limits{TokensPerHour: 1000}}}), &books{}, budget.NewMeter(budget.Options{}))
+		run := &Bill{}
+		run.Open(m, &request{input: 90, most: 1_000_000}, "req_1")
+		run.ChargeLater(policy.Principal{Account: "ada"}, 0)
+		for _, u := range row.calls {
+			run.Add(&small, u)
+		}
+		total := run.Total()
+		if _, err := run.Settle(t.Context(), &total, ledger.Charge{}); err != nil {
+			t.Fatal(err)
+		}
+		if s := run.Standing(); s.RemainingTokens != 1000-row.want {
+			t.Errorf("%s: %d tokens remain, want %d", about, s.RemainingTokens, 1000-row.want)
+		}
 	}
 }

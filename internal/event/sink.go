@@ -29,6 +29,40 @@ type Sink struct {
 	out     atomic.Pointer[outlet]
 	changes sync.Mutex
 	dropped atomic.Uint64
+
+	to   *Sink      // not nil: where events go when they are released
+	held sync.Mutex // guards kept
+	kept []line
+}
+
+// maxHeld is how many events a sink holds; further ones count as dropped.
+const maxHeld = 256
+
+// Hold returns a sink that keeps its events until they are released to s, or forgotten with it.
+func (s *Sink) Hold() *Sink { return &Sink{to: s} }
+
+// Release passes on what a sink has held, with the times at which it was emitted.
+func (s *Sink) Release() {
+	if s == nil || s.to == nil {
+		return
+	}
+	s.held.Lock()
+	defer s.held.Unlock()
+	for _, l := range s.kept {
+		s.to.write(l)
+	}
+	s.kept = nil
+}
+
+// hold keeps an event.
+func (s *Sink) hold(l line) {
+	s.held.Lock()
+	defer s.held.Unlock()
+	if len(s.kept) < maxHeld {
+		s.kept = append(s.kept, l)
+	} else {
+		s.to.dropped.Add(1)
+	}
 }
 
 // backlog is the limit of events that are not written yet.
@@ -37,22 +71,37 @@ const backlog = 1024
 // Emit writes an event with its name, the account of its request ("" for none) and its data, which is marshalled later by another goroutine and
 // must not be modified.
 func (s *Sink) Emit(name string, account policy.Account, fields any) {
-	if s == nil {
+	if !s.On() {
 		return
 	}
+	l := line{Time: time.Now().UTC(), Event: name, Account: account, Data: fields}
+	if s.to != nil {
+		s.hold(l)
+		return
+	}
+	s.write(l)
+}
+
+// write hands an event to the goroutine that writes.
+func (s *Sink) write(l line) {
 	o := s.out.Load()
 	if o == nil {
 		return
 	}
 	select {
-	case o.lines <- line{Time: time.Now().UTC(), Event: name, Account: account, Data: fields}:
+	case o.lines <- l:
 	default:
 		s.dropped.Add(1)
 	}
 }
 
 // On reports whether events are written, so that callers can avoid creating their data.
-func (s *Sink) On() bool { return s != nil && s.out.Load() != nil }
+func (s *Sink) On() bool {
+	if s != nil && s.to != nil {
+		return s.to.On()
+	}
+	return s != nil && s.out.Load() != nil
+}
 
 // Dropped is the number of events that were dropped since the start.
 func (s *Sink) Dropped() uint64 {

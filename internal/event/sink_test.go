@@ -32,6 +32,42 @@ func read(t *testing.T, text string) (out []written) {
 	return out
 }
 
+// TestWhatIsHeldIsWrittenOnceItIsReleased: with the times at which it was emitted; what is not released is never written.
+func TestWhatIsHeldIsWrittenOnceItIsReleased(t *testing.T) {
+	var out bytes.Buffer
+	var s event.Sink
+	off := s.Hold()
+	off.Emit("off", "", nil)
+	if off.On() {
+		t.Error("a sink that nobody reads holds events")
+	}
+	if err := s.Redirect("stdout", &out); err != nil {
+		t.Fatal(err)
+	}
+	kept, forgotten := s.Hold(), s.Hold()
+	if !kept.On() {
+		t.Error("it holds nothing")
+	}
+	kept.Emit("first", "key_1", nil)
+	forgotten.Emit("forgotten", "", nil)
+	s.Emit("second", "", nil)
+	for range 300 {
+		kept.Emit("more", "", nil)
+	}
+	kept.Release()
+	kept.Release()
+	off.Release()
+	(*event.Sink)(nil).Hold().Release()
+	(*event.Sink)(nil).Hold().Emit("x", "", nil)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got := read(t, out.String())
+	if len(got) != 257 || got[0].Event != "second" || got[1].Event != "first" || got[1].Account != "key_1" || !got[1].Time.Before(got[0].Time) || s.Dropped() != 45 {
+		t.Errorf("%d events, %+v, %d dropped", len(got), got[:min(2, len(got))], s.Dropped())
+	}
+}
+
 func TestEventsAreLinesOfAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events")
 	for range 2 { // the second run appends

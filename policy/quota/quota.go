@@ -166,6 +166,18 @@ func (g *Grant) Done(now time.Time, tokens int64, charged policy.Micro) Standing
 	return g.Standing
 }
 
+// Count counts what a request used and was charged whose grant has ended: it was answered later. It takes no place among the client's generations. It returns
+// the client's standing.
+func (l *Limiter) Count(now time.Time, p *policy.Principal, client netip.Addr, tokens int64, charged policy.Micro) Standing {
+	lim := l.rules.Load().of(p)
+	mu, u := l.lock(p.Account, client)
+	defer mu.Unlock()
+	now = u.advance(now)
+	u.tokens.n += clamp(tokens)
+	u.spent.n += int64(clamp(charged))
+	return u.standing(now, &lim, Generation)
+}
+
 // Standing is the remainder of a client's hourly allowance and rate.
 type Standing struct {
 	TokensPerHour   int64 // the allowance; 0 means none, and the next fields have no meaning

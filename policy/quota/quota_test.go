@@ -609,3 +609,29 @@ func TestAReadOutlivesTheRequestThatBeganIt(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestWhatIsAnsweredLaterCounts: against the hour and the day, without a place among the generations under way.
+func TestWhatIsAnsweredLaterCounts(t *testing.T) {
+	l := New(Options{Rules: Rules{Default: policy.Limits{TokensPerHour: 1000, SpendPerDay: policy.USD}, MaxConcurrent: 1}})
+	p := policy.Principal{Account: "a"}
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	if s := l.Count(now, &p, netip.Addr{}, 300, policy.USD/4); s.RemainingTokens != 700 {
+		t.Errorf("%d tokens remain", s.RemainingTokens)
+	}
+	l.Count(now, &p, netip.Addr{}, -5, -7)
+	g, err := l.Admit(t.Context(), now, &Ask{Principal: p, Tokens: 10, Charge: policy.USD / 2})
+	if err != nil {
+		t.Fatalf("the only place is taken: %v", err)
+	}
+	g.Done(now, 0, 0)
+	if _, err := l.Admit(t.Context(), now, &Ask{Principal: p, Charge: policy.USD}); fault.From(err).Kind != fault.BudgetExceeded {
+		t.Errorf("what is left of the day: %v", err)
+	}
+	l.Count(now, &p, netip.Addr{}, 1<<60, 0)
+	if _, err := l.Admit(t.Context(), now, &Ask{Principal: p}); fault.From(err).Kind != fault.AllowanceExhausted {
+		t.Errorf("the hour is used up: %v", err)
+	}
+	if s := l.Standing(now.Add(time.Hour), p, netip.Addr{}); s.RemainingTokens != 1000 {
+		t.Errorf("%d tokens remain in the next hour", s.RemainingTokens)
+	}
+}

@@ -218,7 +218,7 @@ func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
 	if s.err != nil {
 		return s.err
 	}
-	o := &outcome{request: x.ID, account: x.Principal.Account}
+	o := &outcome{request: x.ID, account: x.Principal.Account, told: x.Repeated}
 	x.Announce(Header, o.header)
 	x.Log = append(x.Log, pipeline.Entry{Layer: Name, Later: o})
 	if err := l.await(ctx, s, o); err != nil {
@@ -247,7 +247,7 @@ func (l Layer) await(ctx context.Context, s *state, o *outcome) error {
 			return fault.Newf(fault.PromptInjection, "the request was not sent to any provider: a text in it seems to hold instructions for the model (%s; the first turn is 0)", place(s.of, sp))
 		case l.bad(sp): // replace tells
 		case err != nil:
-			l.count(sp, "unscored")
+			l.count(o, sp, "unscored")
 			o.unscored()
 			if l.Refuse {
 				return unjudged(err)
@@ -273,7 +273,7 @@ func (l Layer) judge(ctx context.Context, t *transcript.Transcript, sp *span, o 
 		err = errNoScore
 	}
 	if fresh && err == nil && !l.bad(sp) {
-		l.count(sp, "clean")
+		l.count(o, sp, "clean")
 	}
 	return err
 }
@@ -327,7 +327,7 @@ func (l Layer) flag(s *state, o *outcome) {
 		return
 	}
 	for i := range jobs {
-		l.count(&jobs[i].span, "skipped")
+		l.count(o, &jobs[i].span, "skipped")
 	}
 }
 
@@ -350,10 +350,10 @@ func (l Layer) judgeBeside(jobs []job, o *outcome) {
 		case l.bad(sp):
 			l.tell(o, sp, Flag)
 		case err != nil:
-			l.count(sp, "unscored")
+			l.count(o, sp, "unscored")
 			o.unscored()
 		default:
-			l.count(sp, "clean")
+			l.count(o, sp, "clean")
 		}
 		if l.doubts(sp) {
 			l.askSecond(o, *sp, jobs[i].text)
@@ -364,8 +364,8 @@ func (l Layer) judgeBeside(jobs []job, o *outcome) {
 // verdicts are the names of what happened to bad texts.
 var verdicts = map[Policy]string{Off: "", Flag: "flagged", Block: "blocked", Quarantine: "quarantined"}
 
-func (l Layer) count(sp *span, verdict string) {
-	if l.Meter != nil {
+func (l Layer) count(o *outcome, sp *span, verdict string) {
+	if l.Meter != nil && (!o.told || verdict == verdicts[Block]) {
 		l.Meter.InjectionJudged(sp.source.String(), verdict)
 	}
 }
@@ -387,8 +387,8 @@ type detected struct {
 func (l Layer) tell(o *outcome, sp *span, did Policy) {
 	score := sp.finding.Score(sp.source)
 	o.bad(sp.source, did, score)
-	l.count(sp, verdicts[did])
-	if !l.Events.On() {
+	l.count(o, sp, verdicts[did])
+	if o.told && did != Block || !l.Events.On() {
 		return
 	}
 	l.Events.Emit(eventDetected, o.account, detected{

@@ -431,6 +431,21 @@ func TestARequestOfWhichNothingIsJudgedIsNotRead(t *testing.T) {
 	}
 }
 
+// TestARunOfTheSameRequestTellsNothingAgain, but what it refuses, since that was not refused before; the header and the record are the answer's own.
+func TestARunOfTheSameRequestTellsNothingAgain(t *testing.T) {
+	for own, want := range map[string]int{"flag": 0, "quarantine": 0, "block": 1} {
+		l, m := newLayer(blockAll, nil)
+		x := result(t, bad)
+		x.Principal.Guards.Injection, x.Repeated = own, true
+		if err := run(t, l, x); (err != nil) != (own == "block") || x.Announced(nil).Get(layer.Header) == "" || noted(x) == "" {
+			t.Errorf("%s: %v, %v, %q", own, err, x.Announced(nil), noted(x))
+		}
+		if n := m.n["tool_result blocked"]; n != want || len(m.n) != want {
+			t.Errorf("%s: counted %v", own, m.n)
+		}
+	}
+}
+
 func TestOffJudgesNothing(t *testing.T) {
 	l, m := newLayer(layer.Policies{layer.Off, layer.Off, layer.Off}, &classifier{})
 	x := result(t, bad)

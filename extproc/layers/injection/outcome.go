@@ -13,6 +13,7 @@ import (
 type outcome struct {
 	request string
 	account policy.Account
+	told    bool // in an earlier run of the request: only what is refused now is counted and emitted
 
 	mu    sync.Mutex
 	score float64 // the highest of bad texts
