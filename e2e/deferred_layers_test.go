@@ -6,10 +6,12 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/policy"
 )
 
 // repeats is a conversation in which a long result is repeated, so that layer l5 leaves it out.
@@ -145,6 +147,140 @@ pipeline: {governor: report, injection: {user: flag}, firewall: {rules: [{id: qu
 	eventually(t, "the governor's outcome", func() bool { s := governorOf(t, l.Gateway); return len(s.Tasks) == 1 && s.Tasks[0].Requests == 1 })
 	if s := governorOf(t, l.Gateway); s.Tasks[0].Retries != 0 {
 		t.Errorf("the governor counts %d requests as sent again", s.Tasks[0].Retries)
+	}
+	l.AssertSound(t)
+}
+
+// TestB08HooksLookAtDeferredRequests: in batches and in calls of their own, in both shapes of the data path. What a hook replaces, no provider and no client gets;
+// what it refuses once the answer is there is an error; and while a hook that must be asked is down, the answer waits, without another call.
+func TestB08HooksLookAtDeferredRequests(t *testing.T) {
+	t.Parallel()
+	for _, shape := range []string{"extproc", "module"} {
+		for _, batched := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, in a batch %v", shape, batched), func(t *testing.T) {
+				t.Parallel()
+				h := newHook(t)
+				l := dreams(t, fmt.Sprintf("deferred: {gather: 50ms, poll: 100ms, fallback: 30m, batches: %v}\npipeline: {guardrails: [{name: dlp, url: %q, when: [request, response], timeout: 5s}]}\n", batched, h.URL))
+				l.options.DataPath = shape
+				l.Gateway = gateway.Run(t, l.options)
+				for _, a := range dreamAsks {
+					l.hooked(t, h, a)
+				}
+				l.AssertSound(t)
+			})
+		}
+	}
+}
+
+// hooked has a hook look at deferred requests in one format.
+func (l *dreamLab) hooked(t *testing.T, h *hook, a ask) {
+	t.Helper()
+	p := l.at(a)
+	p.Behave(fake.Behaviour{Text: "MARZIPAN it is", Usage: &fake.Usage{Input: 1000, Output: 200}})
+	a.say = "the secret is MARZIPAN"
+	key := l.CreateKey(t, "--name", "k", "--balance-usd", "5")
+	h.decides(replacing("MARZIPAN", "PUDDING"))
+	r := l.dream(t, a, key.Key, "24h")
+	got := l.wake(t, r, key.Key)
+	if text(t, a, got) != "PUDDING it is" {
+		t.Errorf("%s: %d %s", a.dialect, got.Status, got.Body)
+	}
+	var rec struct{ Decisions []policy.Tag }
+	get(t, l.Gateway, key.Key, "/v1/requests/"+r.ID, &rec)
+	if n := len(rec.Decisions); n != 2 || rec.Decisions[0].Stage != policy.StageRequest || rec.Decisions[1].Stage != policy.StageResponse || rec.Decisions[1].Decision != policy.DecisionReplaced {
+		t.Errorf("%s: decisions %+v", a.dialect, rec.Decisions)
+	}
+	for _, body := range l.calls(p) {
+		if strings.Contains(body, "MARZIPAN") || !strings.Contains(body, "PUDDING") {
+			t.Errorf("%s: the provider gets %s", a.dialect, body)
+		}
+	}
+
+	h.decides(func(q map[string]any) string {
+		if q["direction"] == "response" {
+			return `{"action":"refuse","message":"not today"}`
+		}
+		return `{"action":"allow"}`
+	})
+	before := balanceOf(t, l.Gateway, key.Key)
+	r = l.dream(t, a, key.Key, "24h")
+	if got := l.wake(t, r, key.Key); got.Status/100 != 4 || strings.Contains(got.Body, "MARZIPAN") || !strings.Contains(got.Body, "not today") {
+		t.Errorf("%s, a refused answer: %d %s", a.dialect, got.Status, got.Body)
+	}
+	if rec := l.settled(t, r, key); rec.Status != "refused" || balanceOf(t, l.Gateway, key.Key) >= before {
+		t.Errorf("%s: record %+v", a.dialect, rec)
+	}
+
+	var asked atomic.Int64
+	h.decides(func(q map[string]any) string {
+		if q["direction"] == "response" && asked.Add(1) == 1 {
+			return "no answer that can be read"
+		}
+		return `{"action":"allow"}`
+	})
+	calls := len(l.calls(p))
+	r = l.dream(t, a, key.Key, "24h")
+	got = l.wake(t, r, key.Key)
+	if text(t, a, got) != "MARZIPAN it is" || len(l.calls(p)) != calls+1 || asked.Load() != 2 {
+		t.Errorf("%s, a hook that was down: %d %s, after %d calls", a.dialect, got.Status, got.Body, len(l.calls(p))-calls)
+	}
+	if rec := l.settled(t, r, key); rec.Status != "ok" || (rec.Tier == "batch") != (len(p.BatchItems()) > 0) {
+		t.Errorf("%s: record %+v", a.dialect, rec)
+	}
+}
+
+// calls are the requests that a provider got, by themselves and in batches.
+func (*dreamLab) calls(p *fake.Server) (all []string) {
+	for _, r := range p.Generations() {
+		all = append(all, string(r.Body))
+	}
+	for _, item := range p.BatchItems() {
+		all = append(all, string(item.Body))
+	}
+	return all
+}
+
+// TestASplitGatewayAnswersLater: in a batch and by a call, with a hook that looks at both; the sidecar is killed while the batch is under way, and another one
+// goes on with it.
+func TestASplitGatewayAnswersLater(t *testing.T) {
+	t.Parallel()
+	h := newHook(t)
+	h.decides(replacing("MARZIPAN", "PUDDING"))
+	l := dreams(t, fmt.Sprintf("deferred: {gather: 50ms, poll: 100ms, fallback: 30m}\npipeline: {guardrails: [{name: dlp, url: %q, when: [request, response], timeout: 5s}]}\n", h.URL))
+	plain := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "plain"}) // which has no batch API
+	plain.Behave(fake.Behaviour{Text: "MARZIPAN it is"})
+	l.options.Providers = append(l.options.Providers, gateway.Provider{ID: "plain", Fake: plain, Models: models("m", "")})
+	s := gateway.RunSplit(t, l.options)
+	l.Gateway = s.Gateway
+	key := l.CreateKey(t, "--name", "k", "--balance-usd", "5")
+	direct := ask{dialect: fake.OpenAI, model: "m", say: "the secret is MARZIPAN"}
+	r := l.dream(t, direct, key.Key, "24h")
+	got := l.wake(t, r, key.Key)
+	if rec := l.settled(t, r, key); text(t, direct, got) != "PUDDING it is" || rec.Tier != "" || rec.Provider != "plain" || strings.Contains(l.calls(plain)[0], "MARZIPAN") {
+		t.Errorf("%d %s, record %+v", got.Status, got.Body, rec)
+	}
+	for _, a := range dreamAsks {
+		p := l.at(a)
+		p.Behave(fake.Behaviour{Text: "MARZIPAN it is", Usage: &fake.Usage{Input: 1000, Output: 200}})
+		p.PlayBatches(fake.BatchPlay{Held: true})
+		a.say = "the secret is MARZIPAN"
+		batched := l.dream(t, a, key.Key, "24h")
+		eventually(t, "the batch", func() bool { return len(p.BatchItems()) == 1 })
+		s.Sidecar.Kill()
+		if err := s.Sidecar.Start(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the sidecar", func() bool { return l.Do(t, gateway.Call{Path: "/v1/balance", Key: key.Key}).Status == http.StatusOK })
+		p.ReleaseBatches()
+		got = l.wake(t, batched, key.Key)
+		if rec := l.settled(t, batched, key); text(t, a, got) != "PUDDING it is" || rec.Tier != "batch" || len(p.BatchItems()) != 1 || len(p.Generations()) != 0 {
+			t.Errorf("%s: %d %s, record %+v, %d calls", a.dialect, got.Status, got.Body, rec, len(p.Generations()))
+		}
+		for _, body := range l.calls(p) {
+			if strings.Contains(body, "MARZIPAN") || !strings.Contains(body, "PUDDING") {
+				t.Errorf("%s: the provider gets %s", a.dialect, body)
+			}
+		}
 	}
 	l.AssertSound(t)
 }

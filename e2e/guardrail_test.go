@@ -65,6 +65,13 @@ func (h *hook) answers(says string) {
 	h.got, h.says = nil, func(map[string]any) string { return says }
 }
 
+// decides sets how it answers from now on.
+func (h *hook) decides(says func(map[string]any) string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.says = says
+}
+
 // textsIn are the texts of a question, by index.
 func textsIn(q map[string]any) (out []string) {
 	list, _ := q["texts"].([]any)

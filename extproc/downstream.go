@@ -223,6 +223,9 @@ func (l *listener) Failure() *upstream.Failure {
 // refuseAnswer ends a request whose answer a layer refused.
 func (s *drivenStream) refuseAnswer(ctx context.Context, a *answer, f *fault.Fault) error {
 	x := s.x
+	if x.later.Waits(f) { // nothing is settled yet
+		return s.fail(f)
+	}
 	sum, err := x.settleRefusal(ctx, a, f)
 	if err != nil {
 		return s.fail(fault.From(err))

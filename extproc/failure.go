@@ -64,7 +64,7 @@ func (x *exchange) refused(f *fault.Fault) {
 // settleRefused charges for the calls of a request that ends in an error, while its money is still reserved: the models did their work. nil for a
 // request without calls.
 func (x *exchange) settleRefused(f *fault.Fault) *summary {
-	if x.trace.Settled != nil || x.bill.Answers() == 0 {
+	if x.trace.Settled != nil || x.bill.Answers() == 0 || x.later.Waits(f) {
 		return nil
 	}
 	x.trace.Fault = f

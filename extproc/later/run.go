@@ -15,6 +15,7 @@ import (
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/request"
 	"bardo.money/gateway/extproc/upstream"
+	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/xds/state"
@@ -113,7 +114,12 @@ func (l *Run) Interrupted(t *record.Trace) bool {
 
 // RunsAgain reports whether a run failed for a reason that may pass, and owes nothing: it is not booked, because a request is booked once.
 func (l *Run) RunsAgain(t *record.Trace, calls int) bool {
-	return l != nil && !l.run.Last && t.Fault != nil && calls == 0 && MayPass(t.Fault.HTTPStatus())
+	return l != nil && !l.run.Last && t.Fault != nil && (calls == 0 && MayPass(t.Fault.HTTPStatus()) || l.Waits(t.Fault))
+}
+
+// Waits reports whether a run ended because a guardrail gave no verdict on its answer. The answer is stored, and charged when it is given.
+func (l *Run) Waits(f *fault.Fault) bool {
+	return l != nil && !l.run.Last && f.Kind == fault.GuardrailDown
 }
 
 // Note is told that the request was booked.

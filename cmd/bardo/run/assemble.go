@@ -122,7 +122,7 @@ func (g *gateway) services(cfg *config.Config) (*Services, error) {
 	return &Services{
 		Answers: g.answers, Questions: g.questions, Meaning: g.meaning,
 		Secret: g.layersSecret(cfg), Embedder: m.Embedder(), Classifier: m.Classifier(), Facts: facts, Metrics: g.metrics, Events: &g.events, Second: g.secondOpinion(), Log: g.log,
-		Egress: cmp.Or(g.listener(), g.egress()), EgressSecret: g.egressSecret(),
+		Egress: cmp.Or(g.listener(), g.egress()), EgressSecret: g.egressSecret,
 	}, nil
 }
 

@@ -54,8 +54,8 @@ type Services struct {
 	Questions *semantic.Index // of the stored answers
 	Meaning   *semantic.Model // compares questions; nil: nothing does
 
-	Egress       *http.Client // calls through Envoy, for live exchanges
-	EgressSecret string       // that these calls carry
+	Egress       *http.Client  // calls through Envoy, for live exchanges
+	EgressSecret func() string // what these calls carry: the control plane may change it
 }
 
 // Explainer answers the query of a dry run (`bardo route`) with what is in force. The error is about the query. Safe for concurrent use.

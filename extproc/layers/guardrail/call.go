@@ -107,7 +107,7 @@ func (l Layer) post(ctx context.Context, x *pipeline.Exchange, h *Hook, body []b
 		req.Header.Set("Authorization", "Bearer "+h.Token.Reveal())
 	}
 	req.Header.Set(state.HeaderCluster, h.Cluster)
-	req.Header.Set(state.HeaderExchange, l.Secret+"."+x.ID)
+	req.Header.Set(state.HeaderExchange, l.Secret()+"."+x.ID)
 	res, err := l.Client.Do(req)
 	if err != nil {
 		return nil, reasonOf(ctx, "unreachable")

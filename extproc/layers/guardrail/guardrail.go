@@ -54,8 +54,8 @@ const (
 // Layer calls hooks. The zero value has none. Safe for concurrent use.
 type Layer struct {
 	Hooks  []Hook
-	Client *http.Client // of Envoy's egress listener, or of its clusters; nil: no hook is called
-	Secret string       // of the egress listener
+	Client *http.Client  // of Envoy's egress listener, or of its clusters; nil: no hook is called
+	Secret func() string // of the egress listener
 }
 
 var (

@@ -45,7 +45,7 @@ func exchange(t testing.TB) *pipeline.Exchange {
 
 func layer(h Hook, answer transport) Layer {
 	h.Name, h.Path, h.Timeout, h.MaxBytes = "dlp", "/check", time.Second, max(h.MaxBytes, 1<<16)
-	return Layer{Hooks: []Hook{h}, Client: &http.Client{Transport: answer}, Secret: "s"}
+	return Layer{Hooks: []Hook{h}, Client: &http.Client{Transport: answer}, Secret: func() string { return "s" }}
 }
 
 func TestAnAnswerOfAHookIsReadStrictly(t *testing.T) {
