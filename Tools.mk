@@ -38,13 +38,15 @@ ifeq ($(ENVOY_BIN),$(TOOLS)/envoy/envoy)
 	@$(ENVOY_BIN) --version | grep -F '/$(ENVOY_VERSION)/' >/dev/null || { $(ENVOY_BIN) --version; echo "Envoy is not $(ENVOY_VERSION)"; exit 1; } >&2
 endif
 
-# The clients that e2e/sdk runs against the gateway. The Go SDKs take minutes to compile with optimizations, and half of it without.
+# The clients that e2e/sdk and e2e/pay run against the gateway, and the chain that e2e/pay runs (anvil, in its npm package). The Go SDKs take minutes to compile with optimizations, and half of it without.
 SDK_GO = go -C e2e/sdk/go build -gcflags='github.com/openai/...=-N -l' -gcflags='github.com/anthropics/...=-N -l'
 
 .PHONY: sdks
 sdks: ## install the clients that the end-to-end tests run
 	@.ci/venv $(TOOLS)/py e2e/sdk/requirements.txt
 	@.ci/npm $(TOOLS)/npm e2e/sdk
+	@.ci/venv $(TOOLS)/pay-py e2e/pay/requirements.txt
+	@.ci/npm $(TOOLS)/pay e2e/pay
 	@$(SDK_GO) -o $(TOOLS)/go/ ./openai ./anthropic
 	@$(SDK_GO) -modfile=old.mod -o $(TOOLS)/go/openai-old ./openai
 

@@ -83,7 +83,7 @@ func (x *exchange) holdSide(ctx context.Context, most policy.Pico) bool {
 		return true
 	}
 	total := x.worstBeside(x.Found, most)
-	if x.gw.Ledger.Writable() != nil || !x.budgetHas(ctx, total) {
+	if !x.bill.Covers(total) || x.gw.Ledger.Writable() != nil || !x.budgetHas(ctx, total) {
 		return false
 	}
 	if x.allot(ctx, x.safeTokens(x.Found), total) != nil || x.holdSession(ctx, total) != nil || x.bill.Reserve(ctx, total) != nil {

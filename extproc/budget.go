@@ -132,6 +132,11 @@ func (x *exchange) worst(candidates []policy.Resolution) policy.Micro {
 
 // worstBeside is the highest possible charge of the request with one more side call, which costs so much at most.
 func (x *exchange) worstBeside(candidates []policy.Resolution, side policy.Pico) policy.Micro {
+	return x.worstCost(candidates, side).Charge(x.Config.Spread(x.Principal.Tier))
+}
+
+// worstCost is the highest possible cost at the providers, likewise.
+func (x *exchange) worstCost(candidates []policy.Resolution, side policy.Pico) policy.Pico {
 	output, candidates := policy.AddTokens(int64(x.MaxTokens()), int64(x.ThinkingTokens(candidates))), x.WithoutWindows(x.WithTierPrices(candidates))
 	output = policy.AddTokens(output, wire.MaxPredictedTokens(x.Request))
 	more := policy.AddTokens(output, review.CorrectionTokens)
@@ -146,8 +151,7 @@ func (x *exchange) worstBeside(candidates []policy.Resolution, side policy.Pico)
 	if wire.Compacts(&x.Request.Doc) {
 		cost = cost.Plus(cost)
 	}
-	cost = cost.Plus(x.review.MaxSideCost(), x.bill.SideCost(), side)
-	return cost.Charge(x.Config.Spread(x.Principal.Tier))
+	return cost.Plus(x.review.MaxSideCost(), x.bill.SideCost(), side)
 }
 
 // toReserve is what is reserved for the request: its highest charge, or what was reserved with a side call, which is never less.

@@ -35,6 +35,14 @@ func (x *exchange) decideAndCall(ctx context.Context, d stream.Client) error {
 	if err := x.candidates(ctx); err != nil {
 		return err
 	}
+	if x.paysFirst() {
+		return d.Leave(func() error {
+			if err := x.payFirst(ctx); err != nil {
+				return err
+			}
+			return x.prepareAndCall(ctx, d)
+		})
+	}
 	if x.layersWait() {
 		return d.Leave(func() error { return x.prepareAndCall(ctx, d) })
 	}

@@ -53,7 +53,7 @@ type Health interface {
 	State(p policy.ProviderID) string
 }
 
-// Deps are what a gateway works with. All but Draining, Checks, Finished, Events, Sessions, Deferred and Governor are required.
+// Deps are what a gateway works with. All but Draining, Checks, Finished, Events, Sessions, Deferred, Governor and Payments are required.
 type Deps struct {
 	Verifier auth.Verifier
 	Limiter  *quota.Limiter
@@ -73,6 +73,7 @@ type Deps struct {
 	Governor *governor.Governor // of the layers; nil: there is none
 
 	Questions *semantic.Index // whose answers are stored; required, as Answers is
+	Payments  meter.Payments  // for single requests; nil: every request needs a key
 }
 
 // Gateway serves exchanges. Safe for concurrent use.

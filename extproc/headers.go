@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/cache"
+	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/passthrough"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/wire"
@@ -179,6 +180,9 @@ func (s *summary) comment() []byte {
 	}
 	if word := policy.Summary(s.x.Tags, policy.ByGuardrail); word != "" {
 		b = jsonx.AppendString(append(b, `,"guardrails":`...), word)
+	}
+	if p, ok := s.x.bill.Payer().(meter.PerRequest); ok && p.State() != "" {
+		b = jsonx.AppendString(append(b, `,"payment":`...), p.State())
 	}
 	return append(b, '}')
 }

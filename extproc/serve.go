@@ -45,8 +45,12 @@ func (x *exchange) answer(ctx context.Context, d stream.Client, e endpoint.Endpo
 	if e.Class == endpoint.Open {
 		return x.admitted(ctx, d, e, bodyless)
 	}
-	if err := x.identify(ctx); err != nil {
+	if ok, err := x.identifyPayer(&e); err != nil {
 		return err
+	} else if !ok {
+		if err := x.identify(ctx); err != nil {
+			return err
+		}
 	}
 	if !x.bill.Immediate(&quota.Ask{Client: x.Head.Peer, Class: quota.Generation}) {
 		return d.Leave(func() error { return x.admit(ctx, d, e, bodyless) })

@@ -24,3 +24,13 @@ func runs(x *Exchange, l Layer) bool {
 	}
 	return true
 }
+
+// Planned names the layers that an exchange's profile runs.
+func (p *Pipeline) Planned(x *Exchange) (names []string) {
+	for _, l := range p.layers {
+		if runs(x, l) {
+			names = append(names, l.Name())
+		}
+	}
+	return names
+}

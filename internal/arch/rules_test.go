@@ -12,8 +12,8 @@ var levels = []struct {
 		"extproc/pipeline", "extproc/provider", "extproc/provider/providertest", "extproc/transcript", "extproc/wire/...",
 		"extproc/reasoning", "extproc/toolcall", "extproc/structured", "extproc/cache", "extproc/cache/disk", "extproc/cache/semantic", "extproc/render", "extproc/keyring", "extproc/hint", "extproc/conversation",
 		"extproc/batch", "extproc/classifier", "extproc/deferred", "extproc/localembed", "extproc/meter", "extproc/pii", "extproc/stored", "extproc/stream", "extproc/upstream", "extproc/record",
-		"extproc/injection", "extproc/savings", "extproc/governor",
-		"policy/*", "policy/catalog/catalogtest", "policy/ledger/chargelog", "models", "models/*", "xds/state", "xds/peer", "xds/feed/feedpb", "envoy",
+		"extproc/injection", "extproc/savings", "extproc/governor", "extproc/x402",
+		"policy/*", "policy/catalog/catalogtest", "policy/ledger/chargelog", "policy/pay/book", "policy/pay/till", "policy/pay/evm", "models", "models/*", "xds/state", "xds/peer", "xds/feed/feedpb", "envoy",
 	}},
 	{2, "part", []string{
 		"extproc/api", "extproc/passthrough", "extproc/layers/*", "extproc/provider/*", "xds/snapshot", "xds/health",
@@ -49,6 +49,9 @@ var engines = map[string][]string{
 	"extproc/meter":      {"extproc/reasoning", "policy/budget", "policy/ledger", "policy/quota"}, // limits, budgets and charges of one request
 	"extproc/stream":     {"xds/state"},                                                           // names of headers between the parts
 	"policy/resolve":     {"policy/catalog", "policy/budget"},                                     // what a wallet affords is one table
+	"policy/pay/...":     {"policy/pay"},
+	"policy/pay/till":    {"policy/pay/book", "policy/ledger"},                                                   // the states and the money of what it takes
+	"extproc/x402":       {"extproc/meter", "policy/ledger", "policy/pay", "policy/pay/book", "policy/pay/till"}, // a payer of a bill
 	"policy/profile":     {"policy/intent"},
 	"policy/ledger":      {"policy/ledger/chargelog"}, // it applies what the log has
 	"policy/budget":      {"policy/intent"},           // a budget belongs to an intent
@@ -77,11 +80,12 @@ var outside = map[string][]string{
 	"github.com/envoyproxy/go-control-plane": {"extproc/stream/processor", "xds/...", "envoy"},
 	"github.com/yalue/onnxruntime_go":        {"models/onnx"},
 	"cel.dev/cel-go":                         {"internal/rule"},
+	"github.com/ethereum/go-ethereum":        {"policy/pay/evm"},
 }
 
 // unreachable lists packages that a program must not contain.
 var unreachable = map[string][]string{
-	"cmd/bardo/libbardo": {"models/onnx"}, // a fault of a C library would end Envoy; and the models are needed once per machine
+	"cmd/bardo/libbardo": {"models/onnx", "policy/pay/evm"}, // a fault of a C library would end Envoy; and the models are needed once per machine
 }
 
 // apart lists packages that the packages of a pattern may not import besides in tests: what they hold is passed down as values.

@@ -37,6 +37,7 @@ func (d *decoder) check(cfg *Config) {
 	d.checkPatterns(cfg.Pipeline.PII.Patterns)
 	d.checkFirewall(&cfg.Pipeline.Firewall)
 	d.checkGuardrails(cfg.Pipeline.Guardrails)
+	d.checkX402(cfg)
 	if cfg.Limits.Overage == "bill" {
 		d.warn(d.place("limits.overage"), "limits.overage", "this version denies what is beyond an allowance")
 	}

@@ -303,7 +303,9 @@ func TestDefaultsAreValid(t *testing.T) {
 		for _, name := range slices.Backward(path) {
 			text = "{" + name + ": " + text + "}"
 		}
-		if _, problems := config.Parse("test.yaml", []byte(text), usual, kinds...); config.Failed(problems) {
+		_, problems := config.Parse("test.yaml", []byte(text), usual, kinds...)
+		problems = slices.DeleteFunc(problems, func(p config.Problem) bool { return p.Key != f.Key }) // a key that another one requires is missing
+		if config.Failed(problems) {
 			t.Errorf("%s: %s", f.Key, lines(problems))
 		}
 	}

@@ -31,7 +31,7 @@ var laterKeys = []laterKey{
 	{"providers.bankr.auto_topup_threshold_usd", "Credit below which it buys.", ""},
 	{"providers.bankr.auto_topup_token", "Token that it pays with.", ""},
 	{"billing.critical_reserve_usd", "Part of a balance kept for critical subsystems.", ""},
-	{"billing.x402", "Payment per request.", "network rpc facilitator pay_to asset"},
+	{"billing.x402.facilitator", "A service that settles payments, in place of settlement_key.", ""},
 	{"store.vectors", "Store of embeddings.", ""},
 	{"telemetry.otlp", "OpenTelemetry collector.", ""},
 }

@@ -30,6 +30,7 @@ const (
 	NotFound           Kind = "not_found"
 	MethodNotAllowed   Kind = "method_not_allowed"
 	Conflict           Kind = "conflict"
+	PaymentReplayed    Kind = "payment_replayed"
 	Gone               Kind = "gone"
 	RequestTimeout     Kind = "request_timeout"
 	TooLarge           Kind = "request_too_large"
@@ -80,6 +81,7 @@ var traits = map[Kind]trait{
 	NotFound:           {404, futile},
 	MethodNotAllowed:   {405, futile},
 	Conflict:           {409, futile},
+	PaymentReplayed:    {409, futile},
 	Gone:               {410, futile},
 	RequestTimeout:     {408, helps}, // the connection may be better, and nothing was charged
 	TooLarge:           {413, futile},

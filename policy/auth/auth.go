@@ -68,6 +68,19 @@ func Missing(h header.List) *fault.Fault {
 	return fault.New(fault.InvalidAPIKey, "no API key was sent: use the x-api-key header or Authorization: Bearer", nil)
 }
 
+// payless is a key that stands for none: clients that pay for each request, and whose library wants a key, send it.
+const payless = "x402"
+
+// Sent reports whether a request carries a credential of any kind.
+func Sent(h header.List) bool {
+	for i := range credentialHeaders {
+		if s := bearer(h.Get(credentialHeaders[i])); s != "" && s != payless {
+			return true
+		}
+	}
+	return false
+}
+
 // MayGenerate returns a fault for read-only principals.
 func MayGenerate(p policy.Principal) error {
 	if p.ReadOnly {

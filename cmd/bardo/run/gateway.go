@@ -107,6 +107,7 @@ type dataPath struct {
 	gate     *extproc.Gateway
 	sessions *session.SQLite   // nil: no sessions are kept
 	later    *deferred.Service // nil: no requests are deferred
+	payments *payments         // nil: single requests cannot be paid for
 	calls    http.RoundTripper // of exchanges in Envoy's process; nil for the egress listener
 	applying sync.Mutex        // in Envoy's process: one configuration at a time
 

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -20,6 +21,7 @@ import (
 	"bardo.money/gateway/internal/telemetry"
 	"bardo.money/gateway/models"
 	"bardo.money/gateway/policy/auth"
+	"bardo.money/gateway/policy/pay"
 )
 
 // Parts is what a gateway is made of. Package parts lists it.
@@ -30,10 +32,14 @@ type Parts struct {
 	Verifiers func(*auth.APIKeys) auth.Chain
 	Explain   Explainer
 	Runtime   ModelRuntime // nil: this program runs no local models
+	Chain     ChainOpener  // nil: this program takes no payments
 }
 
 // ModelRuntime loads the library that runs local models.
 type ModelRuntime func(library string) (models.Runtime, error)
+
+// ChainOpener makes the client of a chain's node. It does not ask the node anything yet.
+type ChainOpener func(ctx context.Context, o pay.NodeOptions) (pay.Chain, error)
 
 // Layers makes the context pipeline of a configuration, in order of execution. It is called again for each configuration that is reloaded, one at a
 // time.

@@ -200,6 +200,7 @@ func (g *gateway) closeBy(over context.Context) {
 	})
 	g.closeDeferred()
 	g.closeSessions()
+	g.closePayments()
 	if g.books != nil {
 		ctx, cancel := context.WithCancel(over)
 		if deadline, ok := over.Deadline(); ok {

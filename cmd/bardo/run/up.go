@@ -257,8 +257,12 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 	if err != nil {
 		return err
 	}
+	counter, err := g.openPayments(ctx, cfg)
+	if err != nil {
+		return fmt.Errorf("billing.x402: %w", err)
+	}
 	g.gate = extproc.New(rt, extproc.Deps{
-		Sessions: sessions, Verifier: withSessionKeys(g.parts.Verifiers(keys), sessions), Limiter: g.limiter, Ledger: g.books, Answers: g.answers, Questions: g.questions, Health: healthView{g.tracker, g.link}, Metrics: g.metrics,
+		Payments: counter, Sessions: sessions, Verifier: withSessionKeys(g.parts.Verifiers(keys), sessions), Limiter: g.limiter, Ledger: g.books, Answers: g.answers, Questions: g.questions, Health: healthView{g.tracker, g.link}, Metrics: g.metrics,
 		Deferred: g.newDeferred(cfg, sessions), Governor: governor.New(governorSeed),
 		Log: g.log, Egress: g.egress(), Listener: g.listener(), Draining: func() bool { return g.draining.Load() || !g.ready.Load() }, Checks: g.checks, Finished: &g.finished, Events: &g.events,
 	})

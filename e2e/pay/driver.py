@@ -1,0 +1,35 @@
+# Pays for one request with the client x402 of PyPI (httpx), as driver.cjs does.
+import asyncio
+import base64
+import json
+import os
+
+import httpx
+from eth_account import Account
+from x402 import x402Client
+from x402.http.clients.httpx import wrapHttpxWithPayment
+from x402.mechanisms.evm import EthAccountSigner
+from x402.mechanisms.evm.exact.register import register_exact_evm_client
+
+seen = []
+
+
+async def spy(response):
+    request = response.request
+    seen.append({"status": response.status_code, "payment": request.headers.get("payment-signature") or request.headers.get("x-payment")})
+
+
+async def main():
+    client = x402Client()
+    register_exact_evm_client(client, EthAccountSigner(Account.from_key(os.environ["KEY"])))
+    client.set_spend_controls(False)
+    async with wrapHttpxWithPayment(client, timeout=60, event_hooks={"response": [spy]}) as http:
+        got = await http.post(os.environ["URL"], headers={"content-type": "application/json"}, content=os.environ["BODY"])
+        result = got.headers.get("payment-response")
+        print(json.dumps({
+            "status": got.status_code, "text": got.text, "seen": seen, "request": got.headers.get("x-request-id"),
+            "settlement": json.loads(base64.b64decode(result)) if result else None, "old": got.headers.get("x-payment-response"),
+        }))
+
+
+asyncio.run(main())

@@ -1,0 +1,96 @@
+package extproc
+
+import (
+	"context"
+	"crypto/sha256"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/endpoint"
+	"bardo.money/gateway/extproc/meter"
+	"bardo.money/gateway/extproc/runtime"
+	"bardo.money/gateway/policy/auth"
+)
+
+// Requests that are paid for by themselves (meter.Payments). Conversations can be paid for like this; everything else needs a key.
+
+// identifyPayer finds out who pays where the request itself does; ok is false where a key is needed. A payment comes before all other credentials.
+func (x *exchange) identifyPayer(e *endpoint.Endpoint) (ok bool, err error) {
+	if x.gw.Payments == nil || !payable(e) {
+		return false, nil
+	}
+	who, payer, ok, err := x.gw.Payments.Payer(x.Head.Header, paidFor{x})
+	if err == nil && !ok && x.mayAskPrice() {
+		ok = true
+		who, payer = x.gw.Payments.Asker(paidFor{x})
+	}
+	if ok {
+		x.Principal = who
+		x.bill.Charge(who, payer, x.Config.Spread(who.Tier))
+	}
+	return ok, err
+}
+
+// payable reports whether an endpoint's requests can be paid for by themselves.
+func payable(e *endpoint.Endpoint) bool {
+	return e.Class == endpoint.Generate && e.Op == chat.Generate && e.Local == nil && !e.Stored && !e.Compact && e.Modality == nil
+}
+
+// mayAskPrice reports whether the caller has no credentials and needs some. What explains a route needs a key.
+func (x *exchange) mayAskPrice() bool {
+	keyless := x.Config.Keyless != runtime.KeylessNobody && x.Head.Peer.IsLoopback()
+	return !keyless && !auth.Sent(x.Head.Header) && x.Head.Header.Get(headerRoute) == ""
+}
+
+// payFirst has a request that is paid for by itself paid, or refuses it with its price, before anything is done for it.
+func (x *exchange) payFirst(ctx context.Context) error {
+	p, ok := x.bill.Payer().(meter.PerRequest)
+	if !ok {
+		return nil
+	}
+	if err := x.bill.Reserve(ctx, x.worst(x.Found)); err != nil {
+		return err
+	}
+	x.Principal.Account, x.Principal.Name = p.Account(), string(p.Account())
+	x.bill.Charge(x.Principal, p, x.Config.Spread(x.Principal.Tier))
+	return nil
+}
+
+// paysFirst reports whether the request is paid for by itself.
+func (x *exchange) paysFirst() bool {
+	_, ok := x.bill.Payer().(meter.PerRequest)
+	return ok
+}
+
+// paidFor is a request as its payer sees it.
+type paidFor struct{ x *exchange }
+
+var _ meter.Subject = paidFor{}
+
+// Digest implements meter.Subject: the path, the query and the body.
+func (p paidFor) Digest() (d [32]byte) {
+	h := sha256.New()
+	for _, s := range [...]string{p.x.Head.Path, p.x.Head.Query} {
+		h.Write([]byte(s))
+		h.Write([]byte{0})
+	}
+	if r := p.x.Request; r != nil {
+		h.Write(r.Doc.Bytes)
+	}
+	h.Sum(d[:0])
+	return d
+}
+
+// Estimate implements meter.Subject.
+func (p paidFor) Estimate() (e meter.Estimate) {
+	x := p.x
+	e.URL = "https://" + x.Head.Host + x.Head.Path
+	e.InputTokens, e.OutputTokens = x.Request.InputTokens, int64(x.MaxTokens())
+	e.Model = x.Found[0].Model
+	e.ProviderCost = x.worstCost(x.Found, 0)
+	e.CacheEligible = !x.ProtectOnly
+	e.Optimizations = x.Config.Pipeline.Planned(&x.Exchange)
+	return e
+}
+
+// Streams implements meter.Subject.
+func (p paidFor) Streams() bool { return p.x.Request != nil && p.x.Request.Stream }

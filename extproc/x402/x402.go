@@ -1,0 +1,334 @@
+// Package x402 is payment for single requests over HTTP: who sends no credentials is told the price, and who sends a payment is served for it. It knows the
+// protocol's headers, and which answer each outcome of a payment is; package till has the payments.
+package x402
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"bardo.money/gateway/extproc/meter"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger"
+	"bardo.money/gateway/policy/pay"
+	"bardo.money/gateway/policy/pay/book"
+	"bardo.money/gateway/policy/pay/till"
+)
+
+// The protocol's headers. Those without a version are version 2's.
+const (
+	headerRequired  = "payment-required"
+	headerPayment   = "payment-signature"
+	headerPayment1  = "x-payment"
+	headerResponse  = "payment-response"
+	headerResponse1 = "x-payment-response"
+)
+
+// Counter makes payers of requests. Safe for concurrent use.
+type Counter struct {
+	till    *till.Till
+	records Recorder
+	o       Options
+	payers  *lru.Cache[pay.Address, struct{}] // that have paid: they have a rate of their own
+	checks  chan struct{}
+}
+
+// Recorder books a request that costs nothing.
+type Recorder interface {
+	Record(c ledger.Charge) error
+}
+
+// Options of a counter.
+type Options struct {
+	SettleWait time.Duration // how long an answer that is not streamed waits for its payment's transfer
+	Checks     int           // payments that are verified at the same time; zero means 64
+}
+
+var _ meter.Payments = (*Counter)(nil)
+
+// New makes a counter.
+func New(t *till.Till, r Recorder, o Options) *Counter {
+	if o.Checks == 0 {
+		o.Checks = 64
+	}
+	payers, _ := lru.New[pay.Address, struct{}](1 << 14) // fails for sizes below 1 only
+	return &Counter{till: t, records: r, o: o, payers: payers, checks: make(chan struct{}, o.Checks)}
+}
+
+// Payer implements meter.Payments.
+func (c *Counter) Payer(h header.List, s meter.Subject) (who policy.Principal, p meter.Payer, ok bool, err error) {
+	version, text := 2, h.Get(headerPayment)
+	if text == "" {
+		version, text = 1, h.Get(headerPayment1)
+	}
+	if text == "" {
+		return policy.Principal{}, nil, false, nil
+	}
+	payment, err := c.read(text, version)
+	if r, refused := errors.AsType[*pay.Refusal](err); refused {
+		return wallet(""), &asker{c: c, subject: s, refusal: r}, true, nil
+	}
+	if err != nil {
+		return policy.Principal{}, nil, false, fault.New(fault.InvalidRequest, "the payment cannot be read: "+err.Error(), nil)
+	}
+	var account policy.Account
+	if c.payers.Contains(payment.From) && c.till.Chain.Signed(payment) {
+		account = pay.Account(payment.From)
+	}
+	return wallet(account), &payer{c: c, subject: s, payment: payment}, true, nil
+}
+
+func (c *Counter) read(text string, version int) (*pay.Payment, error) {
+	p, err := c.till.Terms.Parse(text, version)
+	if err != nil {
+		return nil, err
+	}
+	return p, c.till.Terms.Check(p, c.till.Now())
+}
+
+// wallet is the principal of a wallet's request.
+func wallet(a policy.Account) policy.Principal {
+	return policy.Principal{Account: a, Name: string(a), Prepaid: true}
+}
+
+// Asker implements meter.Payments.
+func (c *Counter) Asker(s meter.Subject) (policy.Principal, meter.Payer) {
+	return wallet(""), &asker{c: c, subject: s}
+}
+
+// challenge refuses a request with its price.
+func (c *Counter) challenge(s meter.Subject, most policy.Micro, why *pay.Refusal) error {
+	t, e := c.till.Terms, s.Estimate()
+	q := pay.Quote{Amount: t.Price(most), Digest: s.Digest(), Expires: c.till.Now().Add(t.QuoteTTL)}
+	o := pay.Offer{
+		Quote: q, Signed: c.till.Seal.Sign(q),
+		Resource:  pay.Resource{URL: e.URL, Description: "inference by " + string(e.Model), MimeType: header.JSON},
+		Inference: pay.Inference{EstimatedInputTokens: e.InputTokens, EstimatedOutputTokens: e.OutputTokens, RoutedFrom: e.Model, CacheEligible: e.CacheEligible, Optimizations: append([]string{}, e.Optimizations...)},
+		Price:     pay.PriceQuote{InputTokens: e.InputTokens, OutputTokens: e.OutputTokens, ProviderCost: e.ProviderCost, Margin: most - e.ProviderCost.Charge(0), SettlementFee: q.Amount - most, Total: q.Amount},
+	}
+	public := "this request must be paid for first"
+	if why != nil {
+		o.Reason, public = why.Reason, "the payment is not taken: "+why.Detail
+	}
+	o.Detail = public
+	return fault.New(fault.PaymentRequired, public, &meter.Challenge{Body: t.Body(&o), Header: header.List{{Name: headerRequired, Value: t.Required(&o)}, {Name: "cache-control", Value: "no-store"}}})
+}
+
+// asker is the payer of a request that nothing has been paid for.
+type asker struct {
+	c       *Counter
+	subject meter.Subject
+	refusal *pay.Refusal // why a payment was not taken; nil: there was none
+}
+
+var _ meter.PerRequest = (*asker)(nil)
+
+func (*asker) Admit(context.Context) error { return nil }
+func (*asker) Immediate() bool             { return true }
+
+func (a *asker) Reserve(_ context.Context, _ string, most policy.Micro) error {
+	return a.c.challenge(a.subject, most, a.refusal)
+}
+
+func (*asker) ReserveNow(string, policy.Micro) bool { return false }
+
+func (a *asker) Settle(_ context.Context, c ledger.Charge, _ bool) (ledger.Receipt, error) {
+	return ledger.Receipt{Charged: c.Amount}, a.c.records.Record(c)
+}
+
+func (*asker) Balance() (left policy.Micro, known bool) { return 0, false }
+func (*asker) ReadBalance(context.Context) error        { return nil }
+func (*asker) Limit() (most policy.Micro, ok bool)      { return 0, true }
+func (*asker) Headers(h header.List) header.List        { return h }
+func (*asker) Release()                                 {}
+func (*asker) Account() policy.Account                  { return "" }
+func (*asker) State() string                            { return "" }
+
+// payer is the payer of a request with a payment.
+type payer struct {
+	c       *Counter
+	subject meter.Subject
+	payment *pay.Payment
+
+	row     book.Payment // once it is reserved
+	settled bool
+	balance policy.Micro
+	known   bool
+	state   book.Payment // as the client is told
+}
+
+var _ meter.PerRequest = (*payer)(nil)
+
+func (*payer) Admit(context.Context) error { return nil }
+
+// Immediate implements meter.Payer: the chain is asked.
+func (*payer) Immediate() bool { return false }
+
+// Reserve implements meter.Payer. The first call takes the payment. What is asked for later is covered as far as the payment goes: generation ends there.
+func (p *payer) Reserve(ctx context.Context, requestID string, most policy.Micro) error {
+	if p.row.ID != 0 {
+		return nil
+	}
+	done, err := p.c.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	row, err := p.c.till.Take(ctx, p.payment, p.subject.Digest(), p.c.till.Terms.Price(most), requestID)
+	if err != nil {
+		return p.refuse(err, &row, most)
+	}
+	p.row, p.state = row, row
+	p.c.payers.Add(p.payment.From, struct{}{})
+	return nil
+}
+
+// patience is how long a payment waits for others to be verified.
+const patience = 20 * time.Second
+
+// enter waits until few payments are being verified.
+func (c *Counter) enter(ctx context.Context) (done func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	select {
+	case c.checks <- struct{}{}:
+		return func() { <-c.checks }, nil
+	case <-ctx.Done():
+	}
+	f := fault.New(fault.Overloaded, "too many payments are being verified: nothing was charged, and the same payment can be sent again", ctx.Err())
+	f.RetryAfter = time.Second
+	return nil, f
+}
+
+// refuse is the answer to a payment that cannot be taken. One that was used, or of which it is not known, is never answered with a price.
+func (p *payer) refuse(err error, known *book.Payment, most policy.Micro) error {
+	if r, ok := errors.AsType[*pay.Refusal](err); ok {
+		return p.refuseBy(r, most)
+	}
+	switch {
+	case errors.Is(err, book.ErrInUse), errors.Is(err, book.ErrSpent):
+		p.state = *known
+		return fault.New(fault.PaymentReplayed, err.Error()+": a payment pays for one request", &meter.Challenge{Header: p.Headers(nil)})
+	case errors.Is(err, context.Canceled):
+		return err
+	}
+	f := fault.New(fault.Unavailable, "payments cannot be verified at the moment: nothing was charged, and the same payment can be sent again", err)
+	f.RetryAfter = 2 * time.Second
+	return f
+}
+
+func (p *payer) refuseBy(r *pay.Refusal, most policy.Micro) error {
+	switch r.Reason {
+	case pay.ReasonExposure:
+		f := fault.New(fault.RateLimited, r.Detail, r)
+		f.RetryAfter = 5 * time.Second
+		return f
+	case pay.ReasonBlocked:
+		return fault.New(fault.PaymentRequired, r.Detail, r)
+	}
+	return p.c.challenge(p.subject, most, r)
+}
+
+// ReserveNow implements meter.Payer.
+func (p *payer) ReserveNow(string, policy.Micro) bool { return p.row.ID != 0 }
+
+// Settle implements meter.Payer: what a request cost is booked, and its payment is settled; one that cost nothing releases it.
+func (p *payer) Settle(ctx context.Context, c ledger.Charge, owed bool) (r ledger.Receipt, err error) {
+	if p.row.ID == 0 || !owed || c.Amount == 0 {
+		if err := p.release(); err != nil {
+			return ledger.Receipt{}, err
+		}
+		return ledger.Receipt{Charged: c.Amount}, p.c.records.Record(c)
+	}
+	if r, err = p.c.till.Served(ctx, &p.row, c); err != nil {
+		return ledger.Receipt{}, err
+	}
+	p.settled, p.balance, p.known = true, r.Balance, true
+	p.state.Service = book.Served
+	if !p.subject.Streams() {
+		p.await(ctx)
+	}
+	return r, nil
+}
+
+// await waits for the transfer, so that the answer can say which transaction it is.
+func (p *payer) await(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, p.c.o.SettleWait)
+	defer cancel()
+	if state, err := p.c.till.Await(ctx, p.row.ID); err == nil {
+		p.state = state
+	}
+}
+
+// release gives the payment back. It may be called more than once.
+func (p *payer) release() error {
+	if p.row.ID == 0 || p.settled {
+		return nil
+	}
+	p.settled = true
+	p.state.Service = book.Released
+	return p.c.till.Release(context.Background(), &p.row)
+}
+
+func (p *payer) Balance() (left policy.Micro, known bool) { return p.balance, p.known }
+func (*payer) ReadBalance(context.Context) error          { return nil }
+
+// Limit implements meter.Payer: a request costs at most what was paid.
+func (p *payer) Limit() (most policy.Micro, ok bool) {
+	return max(p.payment.Value-p.c.till.Terms.Fee, 0), true
+}
+
+// Headers implements meter.Payer.
+func (p *payer) Headers(h header.List) header.List {
+	if p.known {
+		h = append(h, header.Field{Name: "x-bardo-balance", Value: p.balance.String()})
+	}
+	if p.state.ID == 0 || p.state.Service == book.Released && p.state.Settlement == book.None {
+		return h
+	}
+	v := p.settlement().Encode()
+	return append(h, header.Field{Name: headerResponse, Value: v}, header.Field{Name: headerResponse1, Value: v})
+}
+
+// settlement is how the payment stands, as the protocol says it.
+func (p *payer) settlement() pay.Settled {
+	s := pay.Settled{Network: p.c.till.Terms.Network.Name, Payer: p.state.From.String()}
+	if p.payment.Version == 2 {
+		s.Network = p.c.till.Terms.Network.String()
+	}
+	if p.state.Tx != (pay.Word{}) {
+		s.Transaction = p.state.Tx.String()
+	}
+	switch p.state.Settlement {
+	case book.Confirmed, book.Final:
+		s.Success = true
+	case book.Failed:
+		s.ErrorReason = pay.ReasonTransfer
+	case book.None, book.Settling:
+		s.ErrorReason = pay.ReasonPending
+	}
+	return s
+}
+
+func (p *payer) Release() { _ = p.release() } // what stays open is released when the gateway starts again
+
+// State implements meter.PerRequest.
+func (p *payer) State() string {
+	switch {
+	case p.state.ID == 0:
+		return ""
+	case p.state.Settlement == book.Confirmed || p.state.Settlement == book.Final:
+		return "settled"
+	case p.state.Settlement == book.Failed:
+		return "failed"
+	case p.state.Service == book.Released:
+		return "released"
+	}
+	return "pending"
+}
+
+func (p *payer) Account() policy.Account { return pay.Account(p.payment.From) }

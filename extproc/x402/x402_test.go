@@ -1,0 +1,250 @@
+package x402
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"bardo.money/gateway/extproc/meter"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger"
+	"bardo.money/gateway/policy/pay"
+	"bardo.money/gateway/policy/pay/book"
+	"bardo.money/gateway/policy/pay/till"
+)
+
+// chain says yes to everything, or what it is told, and settles nothing.
+type chain struct {
+	pay.Chain
+	refuses error
+	strange bool // no signature is that of an account without code
+}
+
+func (c *chain) Signed(*pay.Payment) bool                   { return !c.strange }
+func (c *chain) Verify(context.Context, *pay.Payment) error { return c.refuses }
+func (c *chain) Head(context.Context) (pay.Block, error)    { return pay.Block{Time: time.Now()}, nil }
+
+// subject is a request.
+type subject struct{ stream bool }
+
+func (subject) Digest() [32]byte { return [32]byte{7} }
+func (s subject) Streams() bool  { return s.stream }
+func (subject) Estimate() meter.Estimate {
+	return meter.Estimate{URL: "https://x/v1", InputTokens: 3, OutputTokens: 4, Model: "m", ProviderCost: 8_000_000_000}
+}
+
+type counter struct {
+	*Counter
+	chain *chain
+	books *ledger.Ledger
+	book  *book.Book
+}
+
+func open(t *testing.T) *counter {
+	t.Helper()
+	dir := t.TempDir()
+	l, err := ledger.Open(t.Context(), filepath.Join(dir, "bardo.db"), ledger.Options{Gateway: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := book.Open(t.Context(), filepath.Join(dir, "payments.db"), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = errors.Join(b.Close(), l.Close()) })
+	terms := &pay.Terms{Network: pay.Network{ID: 84532, Name: "base-sepolia"}, Asset: pay.Token{Name: "USD Coin", Version: "2"}, Fee: 1000, QuoteTTL: time.Minute, ServeTime: time.Minute, Margin: time.Minute}
+	c := &chain{}
+	tl := till.New(till.Options{Terms: terms, Seal: pay.NewSeal([]byte("s"), terms), Chain: c, Book: b, Ledger: l, Limits: book.Limits{Exposure: 50_000}, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	return &counter{Counter: New(tl, l, Options{SettleWait: time.Millisecond, Checks: 1}), chain: c, books: l, book: b}
+}
+
+// paid is the headers of a request with a payment of an amount.
+func (c *counter) paid(nonce string, amount string) header.List {
+	text, _ := json.Marshal(map[string]any{"x402Version": 1, "scheme": "exact", "network": "base-sepolia", "payload": map[string]any{
+		"signature": "0x" + strings.Repeat("ab", 65), "authorization": map[string]any{
+			"from": pay.Address{3}.String(), "to": pay.Address{}.String(), "value": amount, "validAfter": "0", "validBefore": "9000000000", "nonce": "0x" + strings.Repeat(nonce, 64),
+		},
+	}})
+	return header.List{{Name: "x-payment", Value: base64.StdEncoding.EncodeToString(text)}}
+}
+
+// payer is the payer of such a request.
+func (c *counter) payer(t *testing.T, h header.List, stream bool) (policy.Principal, meter.Payer) {
+	t.Helper()
+	who, p, ok, err := c.Payer(h, subject{stream})
+	if !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	return who, p
+}
+
+// refusal is a fault's kind, and the protocol's reason where there is a price.
+func refusal(t *testing.T, err error) string {
+	t.Helper()
+	f, ok := errors.AsType[*fault.Fault](err)
+	if !ok {
+		t.Fatalf("%v is no fault", err)
+	}
+	c, ok := errors.AsType[*meter.Challenge](err)
+	if !ok || c.Body == nil {
+		return string(f.Kind)
+	}
+	var b struct{ Error string }
+	if json.Unmarshal(c.Body, &b) != nil || !c.Header.Has(headerRequired) {
+		t.Fatalf("the price is %s", c.Body)
+	}
+	return string(f.Kind) + " " + b.Error
+}
+
+func TestWhoSendsNothingIsToldThePrice(t *testing.T) {
+	c := open(t)
+	if _, _, ok, err := c.Payer(nil, subject{}); ok || err != nil {
+		t.Error("there is no payment")
+	}
+	who, a := c.Asker(subject{})
+	if who.Account != "" || !who.Prepaid || !a.Immediate() || a.Admit(t.Context()) != nil || a.ReserveNow("r", 1) || a.ReadBalance(t.Context()) != nil {
+		t.Errorf("%+v", who)
+	}
+	err := a.Reserve(t.Context(), "r", 9000)
+	if got := refusal(t, err); got != "payment_required payment_required" {
+		t.Error(got)
+	}
+	ch, _ := errors.AsType[*meter.Challenge](err)
+	var b struct {
+		Price     map[string]json.Number
+		Inference struct{ EstimatedInputTokens int }
+	}
+	if json.Unmarshal(ch.Body, &b) != nil || b.Price["total_charged"] != "0.010000" || b.Price["margin"] != "0.001000" || b.Price["settlement_fee"] != "0.001000" || b.Inference.EstimatedInputTokens != 3 {
+		t.Errorf("%s", ch.Body)
+	}
+	if most, ok := a.Limit(); most != 0 || !ok || a.Headers(nil) != nil {
+		t.Error("nothing is paid for")
+	}
+	if _, known := a.Balance(); known || a.(meter.PerRequest).Account() != "" {
+		t.Error("nobody has a balance")
+	}
+	if _, err := a.Settle(t.Context(), ledger.Charge{RequestID: "r", Status: "refused"}, false); err != nil {
+		t.Error(err)
+	}
+	a.Release()
+}
+
+func TestAPaymentIsTakenChargedAndAnswered(t *testing.T) {
+	c := open(t)
+	who, p := c.payer(t, c.paid("1", "10000"), false)
+	if who.Account != "" || p.Immediate() || p.ReserveNow("r", 1) || p.Admit(t.Context()) != nil {
+		t.Errorf("a wallet that never paid here: %+v", who)
+	}
+	if err := p.Reserve(t.Context(), "r1", 9000); err != nil {
+		t.Fatal(err)
+	}
+	if most, ok := p.Limit(); most != 9000 || !ok || !p.ReserveNow("r1", 9500) || p.Reserve(t.Context(), "r1", 9500) != nil {
+		t.Error("what is asked for later is covered by what was paid")
+	}
+	r, err := p.Settle(t.Context(), ledger.Charge{RequestID: "r1", Amount: 4000}, true)
+	if err != nil || r.Charged != 4000 || r.Balance != 5000 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	h := p.Headers(nil)
+	if got := p.(meter.PerRequest).State(); got != "pending" {
+		t.Error(got)
+	}
+	if left, known := p.Balance(); left != 5000 || !known || h.Get("x-bardo-balance") != "0.005000" || p.ReadBalance(t.Context()) != nil {
+		t.Errorf("%v", h)
+	}
+	var s pay.Settled
+	text, _ := base64.StdEncoding.DecodeString(h.Get(headerResponse1))
+	if json.Unmarshal(text, &s) != nil || s.Success || s.ErrorReason != pay.ReasonPending || s.Network != "base-sepolia" || s.Payer != (pay.Address{3}).String() {
+		t.Errorf("%s", text)
+	}
+	p.Release()
+	if got, err := c.book.ByID(t.Context(), 1); err != nil || got.Service != book.Served {
+		t.Errorf("%+v, %v", got, err)
+	}
+	who, again := c.payer(t, c.paid("1", "10000"), true)
+	if who.Account != pay.Account(pay.Address{3}) {
+		t.Errorf("a wallet that has paid: %+v", who)
+	}
+	if got := refusal(t, again.Reserve(t.Context(), "r2", 9000)); got != "payment_replayed" {
+		t.Error(got)
+	}
+}
+
+// TestK81WhatCostsNothingIsReleased, and can be paid with again.
+func TestK81WhatCostsNothingIsReleased(t *testing.T) {
+	c := open(t)
+	for _, owed := range []bool{true, false} {
+		_, p := c.payer(t, c.paid("2", "10000"), true)
+		if err := p.Reserve(t.Context(), "r", 9000); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Settle(t.Context(), ledger.Charge{RequestID: "r"}, owed); err != nil || p.Headers(nil) != nil || p.(meter.PerRequest).State() != "released" {
+			t.Fatal(err)
+		}
+	}
+	_, p := c.payer(t, c.paid("2", "10000"), true)
+	if err := p.Reserve(t.Context(), "r", 9000); err != nil {
+		t.Fatal(err)
+	}
+	p.Release()
+	p.Release()
+	if got, err := c.book.ByID(t.Context(), 1); err != nil || got.Service != book.Released || got.Settlement != book.None {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestEachRefusalIsItsOwnAnswer(t *testing.T) {
+	c := open(t)
+	for _, row := range []struct {
+		about   string
+		h       header.List
+		chain   error
+		strange bool
+		want    string
+	}{
+		{"too little", c.paid("3", "5000"), nil, false, "payment_required " + pay.ReasonValue},
+		{"the chain refuses", c.paid("3", "10000"), &pay.Refusal{Reason: pay.ReasonFunds}, true, "payment_required " + pay.ReasonFunds},
+		{"the chain does not answer", c.paid("3", "10000"), errors.New("down"), false, "gateway_unavailable"},
+		{"too much on its way", c.paid("4", "60000"), nil, false, "rate_limit_exceeded"},
+		{"a blocked payer", c.paid("4", "10000"), &pay.Refusal{Reason: pay.ReasonBlocked}, false, "payment_required"},
+	} {
+		c.chain.refuses, c.chain.strange = row.chain, row.strange
+		_, p := c.payer(t, row.h, false)
+		if got := refusal(t, p.Reserve(t.Context(), "r", 9000)); got != row.want {
+			t.Errorf("%s: %s", row.about, got)
+		}
+	}
+	c.chain.refuses = nil
+	if _, _, _, err := c.Payer(header.List{{Name: headerPayment, Value: "%"}}, subject{}); refusal(t, err) != "invalid_request" {
+		t.Error(err)
+	}
+	wrong := c.paid("5", "0")
+	_, p := c.payer(t, wrong, false)
+	if got := refusal(t, p.Reserve(t.Context(), "r", 9000)); got != "payment_required "+pay.ReasonValue {
+		t.Error(got)
+	}
+}
+
+// TestVerificationWaitsItsTurn, and not for ever.
+func TestVerificationWaitsItsTurn(t *testing.T) {
+	c := open(t)
+	c.checks <- struct{}{}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	_, p := c.payer(t, c.paid("6", "10000"), false)
+	if got := refusal(t, p.Reserve(ctx, "r", 9000)); got != "overloaded" {
+		t.Error(got)
+	}
+	<-c.checks
+	if err := p.Reserve(t.Context(), "r", 9000); err != nil || p.(meter.PerRequest).Account() != pay.Account(pay.Address{3}) {
+		t.Error(err)
+	}
+}

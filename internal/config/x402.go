@@ -1,0 +1,29 @@
+package config
+
+import "regexp"
+
+var addressForm = regexp.MustCompile(`^0x[0-9a-fA-F]{40}$`)
+
+// checkX402 checks what payments for single requests need.
+func (d *decoder) checkX402(cfg *Config) {
+	x := cfg.Billing.X402
+	if x == nil {
+		return
+	}
+	const key, form = "billing.x402.", "0x and 40 hexadecimal digits"
+	if !addressForm.MatchString(x.PayTo) {
+		d.problem(key+"pay_to", form, "%q is not an address", x.PayTo)
+	}
+	if x.Asset != "" && !addressForm.MatchString(x.Asset) {
+		d.problem(key+"asset", form, "%q is not an address", x.Asset)
+	}
+	if !x.RPC.IsSet() {
+		d.problem(key+"rpc", "the address of a node", "payments cannot be verified without a node")
+	}
+	if !x.SettlementKey.IsSet() {
+		d.problem(key+"settlement_key", "a private key of 64 hexadecimal digits", "payments cannot be settled without a key")
+	}
+	if cfg.DataPath == DataPathModule {
+		d.problem("data_path", string(DataPathExtproc)+", with billing.x402", "payments are verified in the program bardo, and this puts requests into Envoy's process")
+	}
+}

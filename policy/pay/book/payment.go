@@ -1,0 +1,265 @@
+package book
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/pay"
+)
+
+// Service is how far the request of a payment is.
+type Service string
+
+// The states of service.
+const (
+	Serving  Service = "serving"
+	Served   Service = "served"
+	Released Service = "released"
+)
+
+// Settlement is how far the money of a payment is.
+type Settlement string
+
+// The states of settlement.
+const (
+	None      Settlement = "none"
+	Settling  Settlement = "settling"
+	Confirmed Settlement = "confirmed"
+	Final     Settlement = "final"
+	Failed    Settlement = "failed"
+)
+
+// Payment is a payment's row.
+type Payment struct {
+	ID int64
+	pay.Authorization
+	Signature  []byte
+	Network    string
+	Asset      string
+	Fee        policy.Micro
+	Request    string
+	Holder     string
+	Service    Service
+	Settlement Settlement
+	Charge     policy.Micro
+	Booked     bool
+	FromBlock  uint64
+	Tx         pay.Word // zero: none yet
+	Block      uint64
+	BlockHash  pay.Word
+	Reason     string
+	Attempts   int
+	Changed    time.Time
+}
+
+// Reference names a payment in the ledger, for ever.
+func (p *Payment) Reference() string {
+	return "x402:" + p.Network + ":" + p.Asset + ":" + p.From.String() + ":" + p.Nonce.String()
+}
+
+// Limits are how much of a payer's money may be on its way.
+type Limits struct {
+	Exposure policy.Micro // of payments that are not confirmed; 0 means no limit
+}
+
+// Errors of Reserve, besides a *pay.Refusal.
+var (
+	// ErrInUse says that another request is being served for the payment.
+	ErrInUse = errors.New("the payment is paying for another request right now")
+	// ErrSpent says that a request was served for the payment.
+	ErrSpent = errors.New("the payment has paid for a request")
+	// ErrLost says that the payment is this gateway's no longer.
+	ErrLost = errors.New("the payment is held by another gateway")
+)
+
+// Reserve makes a payment one request's, durably. The error is ErrInUse or ErrSpent where it is another's, then with that payment, or a *pay.Refusal.
+func (b *Book) Reserve(ctx context.Context, t *pay.Terms, p *pay.Payment, requestID string, fromBlock uint64, l Limits) (row Payment, err error) {
+	err = b.atomically(ctx, func(tx *sql.Tx) error {
+		row, err = find(ctx, tx, t.Network.String(), t.Asset.Address.String(), p)
+		if err == nil {
+			if err := row.reusable(p); err != nil {
+				return err
+			}
+		} else if !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		if err := b.checkPayer(ctx, tx, p, l); err != nil {
+			return err
+		}
+		row, err = b.insert(ctx, tx, t, p, requestID, fromBlock)
+		return err
+	})
+	return row, err
+}
+
+// reusable refuses a payment that is, or was, another request's.
+func (p *Payment) reusable(q *pay.Payment) error {
+	switch {
+	case p.Service == Serving:
+		return ErrInUse
+	case p.Service == Served || p.Settlement != None:
+		return ErrSpent
+	case p.Authorization != q.Authorization:
+		return &pay.Refusal{Reason: pay.ReasonNonceUsed, Detail: "the nonce was used for another authorization"}
+	}
+	return nil
+}
+
+// checkPayer refuses payers who owe, and who have too much on its way.
+func (b *Book) checkPayer(ctx context.Context, tx *sql.Tx, p *pay.Payment, l Limits) error {
+	var open policy.Micro
+	var failed int
+	err := tx.QueryRowContext(ctx, `SELECT
+	coalesce(sum(amount) FILTER (WHERE service <> 'released' AND settlement IN ('none', 'settling')), 0), count(*) FILTER (WHERE settlement = 'failed')
+FROM payment WHERE payer = ?`, p.From.String()).Scan(&open, &failed)
+	switch {
+	case err != nil:
+		return err
+	case failed > 0:
+		return &pay.Refusal{Reason: pay.ReasonBlocked, Detail: "an earlier payment of this wallet could not be settled after its request was served: use an API key"}
+	case l.Exposure > 0 && open.Plus(p.Value) > l.Exposure:
+		return &pay.Refusal{Reason: pay.ReasonExposure, Detail: fmt.Sprintf("payments of this wallet over %s USD are not settled yet, and at most %s may be: wait for them", open, l.Exposure)}
+	}
+	return nil
+}
+
+func (b *Book) insert(ctx context.Context, tx *sql.Tx, t *pay.Terms, p *pay.Payment, requestID string, fromBlock uint64) (Payment, error) {
+	now := b.now().UnixMicro()
+	fee := min(t.Fee, p.Value)
+	_, err := tx.ExecContext(ctx, `INSERT INTO payment (network, asset, payer, nonce, pay_to, amount, fee, valid_after, valid_before, signature, request, holder, service,
+	settlement, from_block, at, changed) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, 'serving', 'none', ?13, ?14, ?14)
+ON CONFLICT (network, asset, payer, nonce) DO UPDATE SET request = ?11, holder = ?12, service = 'serving', signature = ?10, fee = ?7, from_block = ?13, changed = ?14`,
+		t.Network.String(), t.Asset.Address.String(), p.From.String(), p.Nonce.String(), p.To.String(), int64(p.Value), int64(fee), int64(p.ValidAfter), int64(p.ValidBefore), //nolint:gosec // bounded by pay.Parse
+		p.Signature, requestID, b.holder, int64(fromBlock), now) //nolint:gosec // a block's number
+	if err != nil {
+		return Payment{}, err
+	}
+	return find(ctx, tx, t.Network.String(), t.Asset.Address.String(), p)
+}
+
+// MarkServed notes what a request cost, durably: from here on the payment is settled. The error is ErrLost if it is another gateway's.
+func (b *Book) MarkServed(ctx context.Context, id int64, charge policy.Micro) error {
+	return b.own(ctx, `UPDATE payment SET service = 'served', charge = ?3, changed = ?4 WHERE id = ?1 AND holder = ?2 AND service = 'serving'`, id, b.holder, int64(charge), b.now().UnixMicro())
+}
+
+// Release lets a payment be used again: its request cost nothing. A payment that serves no request is left alone.
+func (b *Book) Release(ctx context.Context, id int64) error {
+	_, err := b.db.ExecContext(ctx, `UPDATE payment SET service = 'released', changed = ? WHERE id = ? AND holder = ? AND service = 'serving'`, b.now().UnixMicro(), id, b.holder)
+	return err
+}
+
+// MarkBooked notes that the ledger has a payment's credit and its request's charge.
+func (b *Book) MarkBooked(ctx context.Context, id int64) error {
+	_, err := b.db.ExecContext(ctx, `UPDATE payment SET booked = 1 WHERE id = ?`, id)
+	return err
+}
+
+// Adopt makes the payments of gateways that do not run any more this one's, and returns those whose requests have no end in this book or the ledger.
+func (b *Book) Adopt(ctx context.Context) (open []Payment, err error) {
+	rows, err := b.list(ctx, `service = 'serving' OR service = 'served' AND booked = 0`)
+	for _, p := range rows {
+		if p.Holder == b.holder && (p.Service == Serving || b.now().Sub(p.Changed) < bookTime) || p.Holder != b.holder && b.runs(p.Holder) {
+			continue
+		}
+		if err := b.own(ctx, `UPDATE payment SET holder = ?2 WHERE id = ?1 AND holder = ?3`, p.ID, b.holder, p.Holder); err != nil {
+			return open, err
+		}
+		open = append(open, p)
+	}
+	return open, err
+}
+
+// bookTime is how long a gateway may take to book a request that it served, before that is tried again.
+const bookTime = 5 * time.Second
+
+// own changes a row that must be there.
+func (b *Book) own(ctx context.Context, query string, args ...any) error {
+	r, err := b.db.ExecContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	if n, err := r.RowsAffected(); err != nil || n == 0 {
+		return errors.Join(err, ErrLost)
+	}
+	return nil
+}
+
+// ByID reads a payment.
+func (b *Book) ByID(ctx context.Context, id int64) (Payment, error) {
+	return scan(b.db.QueryRowContext(ctx, selectPayments+` WHERE id = ?`, id))
+}
+
+// Find reads a payment by what makes it unique; ok is false if it was never used here.
+func (b *Book) Find(ctx context.Context, t *pay.Terms, q *pay.Payment) (p Payment, ok bool, err error) {
+	p, err = find(ctx, b.db, t.Network.String(), t.Asset.Address.String(), q)
+	if errors.Is(err, sql.ErrNoRows) {
+		return Payment{}, false, nil
+	}
+	return p, err == nil, err
+}
+
+// ByRequest reads the payment of a request; ok is false if there is none.
+func (b *Book) ByRequest(ctx context.Context, requestID string) (p Payment, ok bool, err error) {
+	p, err = scan(b.db.QueryRowContext(ctx, selectPayments+` WHERE request = ? ORDER BY id DESC LIMIT 1`, requestID))
+	if errors.Is(err, sql.ErrNoRows) {
+		return Payment{}, false, nil
+	}
+	return p, err == nil, err
+}
+
+func (b *Book) list(ctx context.Context, where string, args ...any) (list []Payment, err error) {
+	rows, err := b.db.QueryContext(ctx, selectPayments+` WHERE `+where+` ORDER BY id`, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Err(), rows.Close()) }()
+	for rows.Next() {
+		p, err := scan(rows)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, p)
+	}
+	return list, nil
+}
+
+const selectPayments = `SELECT id, network, asset, payer, nonce, pay_to, amount, fee, valid_after, valid_before, signature, request, holder, service, settlement, charge, booked,
+	from_block, tx, block, block_hash, reason, attempts, changed FROM payment`
+
+func find(ctx context.Context, tx querier, network, asset string, p *pay.Payment) (Payment, error) {
+	return scan(tx.QueryRowContext(ctx, selectPayments+` WHERE network = ? AND asset = ? AND payer = ? AND nonce = ?`, network, asset, p.From.String(), p.Nonce.String()))
+}
+
+type querier interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+type scanner interface{ Scan(into ...any) error }
+
+func scan(row scanner) (p Payment, err error) {
+	var payer, nonce, to, tx, blockHash string
+	var changed int64
+	if err := row.Scan(&p.ID, &p.Network, &p.Asset, &payer, &nonce, &to, &p.Value, &p.Fee, &p.ValidAfter, &p.ValidBefore, &p.Signature, &p.Request, &p.Holder, &p.Service, &p.Settlement,
+		&p.Charge, &p.Booked, &p.FromBlock, &tx, &p.Block, &blockHash, &p.Reason, &p.Attempts, &changed); err != nil {
+		return Payment{}, err
+	}
+	p.Changed = time.UnixMicro(changed)
+	var errs [5]error
+	p.From, errs[0] = pay.ParseAddress(payer)
+	p.To, errs[1] = pay.ParseAddress(to)
+	p.Nonce, errs[2] = pay.ParseWord(nonce)
+	p.Tx, errs[3] = wordOrNone(tx)
+	p.BlockHash, errs[4] = wordOrNone(blockHash)
+	return p, errors.Join(errs[:]...)
+}
+
+func wordOrNone(s string) (pay.Word, error) {
+	if s == "" {
+		return pay.Word{}, nil
+	}
+	return pay.ParseWord(s)
+}

@@ -1,0 +1,60 @@
+package pay
+
+import (
+	"bytes"
+	"time"
+
+	"bardo.money/gateway/policy"
+)
+
+// Check compares an authorization with the terms and the time, as far as that needs no chain.
+func (t *Terms) Check(p *Payment, now time.Time) error {
+	if p.To != t.PayTo {
+		return refuse(ReasonRecipient, "the authorization pays %s, not %s", p.To, t.PayTo)
+	}
+	if p.Value <= 0 {
+		return refuse(ReasonValue, "the authorization is for nothing")
+	}
+	if bytes.HasSuffix(p.Signature, undeployed[:]) {
+		return refuse(ReasonUndeployed, "signatures of wallets that are not deployed (ERC-6492) are not taken: deploy the wallet first")
+	}
+	return t.CheckWindow(&p.Authorization, now)
+}
+
+// CheckWindow refuses an authorization that is not valid yet, or that may end before the request is served and settled.
+func (t *Terms) CheckWindow(a *Authorization, now time.Time) error {
+	if now.Unix() <= int64(a.ValidAfter) { //nolint:gosec // at most mostTime
+		return refuse(ReasonValidAfter, "the authorization is not valid yet")
+	}
+	if left := time.Unix(int64(a.ValidBefore), 0).Sub(now); left < t.Window() { //nolint:gosec // at most mostTime
+		return refuse(ReasonValidBefore, "the authorization is valid for %s, and serving and settling a request may take %s: sign one of maxTimeoutSeconds",
+			max(left, 0).Truncate(time.Second), t.Window())
+	}
+	return nil
+}
+
+// undeployed ends the signatures of wallets that do not exist yet.
+var undeployed = Word{
+	0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92,
+	0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92,
+}
+
+// CheckAmount compares what a payment brings with the price of the request as it is now. More than the price is taken: the rest is the payer's credit.
+// An earlier quote for the same request holds for its time.
+func (t *Terms) CheckAmount(s Seal, p *Payment, digest Word, price policy.Micro, now time.Time) error {
+	if p.Value >= price {
+		return nil
+	}
+	q, ok := s.Open(p.Quote)
+	switch {
+	case !ok:
+		return refuse(ReasonValue, "the authorization is for %s USD, and the request costs %s", p.Value, price)
+	case q.Digest != digest:
+		return refuse(ReasonTerms, "the quote is for another request")
+	case now.After(q.Expires):
+		return refuse(ReasonTerms, "the quote has expired")
+	case p.Value < q.Amount:
+		return refuse(ReasonValue, "the authorization is for %s USD, and the quote is %s", p.Value, q.Amount)
+	}
+	return nil
+}

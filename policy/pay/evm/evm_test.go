@@ -1,0 +1,194 @@
+package evm
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"bardo.money/gateway/policy/pay"
+)
+
+// terms of the vectors.
+var terms = &pay.Terms{Network: pay.Network{ID: 8453, Name: "base"}, Asset: pay.Token{Address: must(pay.ParseAddress("0x833589fcd6edb6e08f4c7c32d4f71b54bda02913")), Name: "USD Coin", Version: "2"}}
+
+// vector is an authorization that viem 2.55.0 and eth-account 0.14.0 both signed, with the same result.
+func vector() *pay.Payment {
+	return &pay.Payment{Version: 2, Authorization: pay.Authorization{
+		From: must(pay.ParseAddress("0x70997970c51812dc3a010c7d01b50e0d17dc79c8")), To: must(pay.ParseAddress("0x00000000000000000000000000000000000000aa")),
+		Value: 12345, ValidAfter: 7, ValidBefore: 1_800_000_000, Nonce: must(pay.ParseWord("0x" + strings.Repeat("5a", 32))),
+	}, Signature: must(hex.DecodeString("c5458ec3d6da7be14527f19f38a0b02e18c620c3c3b2d6537b824befefde91cd0a06ae951ee9b0ef5b1c47fb482be81b9e885d0677edda0d00df6ce055deddce1c"))}
+}
+
+const vectorDigest = "0xa693b6e1d57f716f5cf7a9854e4ab91b82b6c158213938b98689ff88fbab7f18"
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+const key = "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"
+
+// open is a client of a node that answers methods as told: a JSON value, or an error's message after "!".
+func open(t *testing.T, answers map[string]string) *Node {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		var m struct {
+			ID     json.RawMessage
+			Method string
+		}
+		_ = json.Unmarshal(body, &m)
+		answer, ok := answers[m.Method]
+		w.Header().Set("Content-Type", "application/json")
+		switch message, failed := strings.CutPrefix(answer, "!"); {
+		case !ok:
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case failed:
+			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":`+string(m.ID)+`,"error":{"code":3,"message":"`+message+`"}}`)
+		default:
+			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":`+string(m.ID)+`,"result":`+answer+`}`)
+		}
+	}))
+	t.Cleanup(s.Close)
+	n, err := Open(t.Context(), pay.NodeOptions{URL: s.URL, Key: key, Terms: terms})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.rpc.Close)
+	return n
+}
+
+func TestTheVectorOfTwoForeignSigners(t *testing.T) {
+	n, p := open(t, nil), vector()
+	if d := digest(n.domain, &p.Authorization); d.String() != vectorDigest {
+		t.Errorf("the digest is %s", d)
+	}
+	if !n.Signed(p) {
+		t.Error("the signature is not the payer's")
+	}
+	p.Signature[64] -= 27 // written as 0 and 1
+	if !n.Signed(p) {
+		t.Error("the other way to write v")
+	}
+}
+
+// TestPitfall3And6SignaturesAreOfOneContentAndOneForm: every changed field, and the twin, is another signer's.
+func TestPitfall3And6SignaturesAreOfOneContentAndOneForm(t *testing.T) {
+	n := open(t, nil)
+	for name, change := range map[string]func(p *pay.Payment){
+		"to": func(p *pay.Payment) { p.To[0]++ }, "value": func(p *pay.Payment) { p.Value++ }, "after": func(p *pay.Payment) { p.ValidAfter++ },
+		"before": func(p *pay.Payment) { p.ValidBefore++ }, "nonce": func(p *pay.Payment) { p.Nonce[31]++ }, "from": func(p *pay.Payment) { p.From[0]++ },
+		"twin": func(p *pay.Payment) {
+			order, _ := new(big.Int).SetString("fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141", 16)
+			order.Sub(order, new(big.Int).SetBytes(p.Signature[32:64])).FillBytes(p.Signature[32:64])
+			p.Signature[64] = 27 + 28 - p.Signature[64]
+		},
+		"v": func(p *pay.Payment) { p.Signature[64] = 29 }, "length": func(p *pay.Payment) { p.Signature = append(p.Signature, 0) }, "zero": func(p *pay.Payment) { clear(p.Signature) },
+	} {
+		p := vector()
+		if change(p); n.Signed(p) {
+			t.Errorf("with another %s it is still signed", name)
+		}
+	}
+}
+
+func FuzzSigned(f *testing.F) {
+	n := must(Open(context.Background(), pay.NodeOptions{URL: "http://127.0.0.1:1", Key: key, Terms: terms}))
+	f.Add(vector().Signature)
+	f.Fuzz(func(t *testing.T, s []byte) {
+		p := vector()
+		good := string(p.Signature[:64])
+		if p.Signature = s; n.Signed(p) && string(s[:64]) != good {
+			t.Errorf("%x was taken for the payer's signature", s)
+		}
+		if len(s) >= ecdsaSize {
+			_ = transferCall(&p.Authorization, s)
+		}
+	})
+}
+
+// TestPitfall4And5TheNodeAndTheTokenAreThoseOfTheTerms.
+func TestPitfall4And5TheNodeAndTheTokenAreThoseOfTheTerms(t *testing.T) {
+	domain := domainOf(terms)
+	for _, row := range []struct {
+		about, chain, call string
+		right, mismatch    bool
+	}{
+		{"right", `"0x2105"`, `"` + domain.String() + `"`, true, false},
+		{"another chain", `"0x1"`, `"` + domain.String() + `"`, false, true},
+		{"another token", `"0x2105"`, `"` + vectorDigest + `"`, false, true},
+		{"no contract", `"0x2105"`, `"0x"`, false, true},
+		{"a node that fails", `!no`, `!no`, false, false},
+	} {
+		err := open(t, map[string]string{"eth_chainId": row.chain, "eth_call": row.call}).Check(t.Context())
+		var m *pay.Mismatch
+		if (err == nil) != row.right || errors.As(err, &m) != row.mismatch {
+			t.Errorf("%s: %v", row.about, err)
+		}
+	}
+}
+
+// TestErrorsDoNotSayWhereTheNodeIs: its address may contain a key.
+func TestErrorsDoNotSayWhereTheNodeIs(t *testing.T) {
+	n := must(Open(t.Context(), pay.NodeOptions{URL: "http://127.0.0.1:1/secret", Key: key, Terms: terms}))
+	for _, err := range []error{n.Check(t.Context()), n.Verify(t.Context(), vector()), n.Send(t.Context(), nil)} {
+		if err == nil || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "127.0.0.1") {
+			t.Errorf("%v", err)
+		}
+	}
+	if _, err := open(t, nil).Head(t.Context()); err == nil || !strings.Contains(err.Error(), "503") {
+		t.Errorf("a node that answers 503: %v", err)
+	}
+	for _, o := range []pay.NodeOptions{{URL: "http://x", Key: "secret", Terms: terms}, {URL: "secret://x", Key: key, Terms: terms}} {
+		if _, err := Open(t.Context(), o); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+func TestWhatANodeSaysOfATransfer(t *testing.T) {
+	domain := `"` + domainOf(terms).String() + `"`
+	usual := map[string]string{"eth_chainId": `"0x2105"`, "eth_call": domain}
+	with := func(method, answer string) map[string]string {
+		m := map[string]string{method: answer}
+		maps.Copy(m, usual)
+		return m
+	}
+	p := vector()
+	var r *pay.Revert
+	if _, err := open(t, with("eth_estimateGas", "!execution reverted: authorization is expired")).Prepare(t.Context(), &p.Authorization, p.Signature, 0, pay.Fees{}); !errors.As(err, &r) {
+		t.Errorf("a transfer that would fail: %v", err)
+	}
+	if _, err := open(t, with("eth_estimateGas", "!too many requests")).Prepare(t.Context(), &p.Authorization, p.Signature, 0, pay.Fees{}); err == nil || errors.As(err, &r) {
+		t.Errorf("a node that is busy: %v", err)
+	}
+	if err := open(t, with("eth_sendRawTransaction", "!already known")).Send(t.Context(), []byte{1}); err != nil {
+		t.Errorf("a transaction that the node has: %v", err)
+	}
+	if err := open(t, with("eth_sendRawTransaction", "!nonce too low")).Send(t.Context(), []byte{1}); err == nil {
+		t.Error("a transaction that the node does not take")
+	}
+	if _, ok, err := open(t, with("eth_getTransactionReceipt", "null")).Receipt(t.Context(), pay.Word{}, &p.Authorization); ok || err != nil {
+		t.Errorf("no receipt: %v", err)
+	}
+	if _, err := open(t, with("eth_blockNumber", "1")).Used(t.Context(), &p.Authorization); err == nil {
+		t.Error("a state that is neither yes nor no")
+	}
+}
+
+// TestAnAnswerThatIsTooLongIsAnError.
+func TestAnAnswerThatIsTooLongIsAnError(t *testing.T) {
+	if _, err := open(t, map[string]string{"eth_chainId": `"` + strings.Repeat("0", maxAnswer) + `"`}).eth.ChainID(t.Context()); err == nil {
+		t.Error("it was read")
+	}
+}

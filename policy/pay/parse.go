@@ -1,0 +1,218 @@
+package pay
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"bardo.money/gateway/policy"
+)
+
+// Scheme is how an amount is paid.
+type Scheme string
+
+// SchemeExact is a transfer of exactly the quoted amount, by EIP-3009.
+const SchemeExact Scheme = "exact"
+
+// Authorization is an EIP-3009 authorization of a transfer. Times are in seconds since 1970.
+type Authorization struct {
+	From, To                Address
+	Value                   policy.Micro
+	ValidAfter, ValidBefore uint64
+	Nonce                   Word
+}
+
+// Payment is what a client sends with its request.
+type Payment struct {
+	Version int // of the protocol: 1 or 2
+	Authorization
+	Signature []byte
+	Quote     string // the signed quote that the client was given; "" in version 1, which has no place for it
+}
+
+// Bounds of what is read.
+const (
+	maxHeader    = 16 << 10 // of the header with a payment, in base64
+	maxSignature = 4 << 10  // contract wallets define the form of their signatures
+)
+
+// The errors of parsing are sentences for clients.
+var (
+	errLong      = fmt.Errorf("a payment has at most %d bytes", maxHeader)
+	errBase64    = errors.New("a payment is base64 of a JSON object")
+	errSignature = fmt.Errorf("payload.signature is 0x and hexadecimal digits of 65 to %d bytes", maxSignature)
+)
+
+// message is the JSON of a payment in both versions.
+type message struct {
+	Version  int             `json:"x402Version"`
+	Scheme   Scheme          `json:"scheme"`  // version 1
+	Network  string          `json:"network"` // version 1
+	Accepted *Requirement    `json:"accepted"`
+	Payload  json.RawMessage `json:"payload"`
+}
+
+// exactPayload is the payload of scheme exact.
+type exactPayload struct {
+	Signature     string `json:"signature"`
+	Authorization *struct {
+		From        string  `json:"from"`
+		To          string  `json:"to"`
+		Value       decimal `json:"value"`
+		ValidAfter  decimal `json:"validAfter"`
+		ValidBefore decimal `json:"validBefore"`
+		Nonce       string  `json:"nonce"`
+	} `json:"authorization"`
+}
+
+// decimal is a whole number, as a JSON string or number.
+type decimal string
+
+func (d *decimal) UnmarshalJSON(b []byte) error {
+	*d = decimal(strings.Trim(string(b), `"`))
+	return nil
+}
+
+// Parse reads the value of a payment's header, of one version of the protocol, for an operator's terms. An error is a sentence about a message that
+// cannot be read; a *Refusal is about one that says something else than the terms do.
+func (t *Terms) Parse(header string, version int) (*Payment, error) {
+	m, err := decode(header)
+	if err != nil {
+		return nil, err
+	}
+	if m.Version != version {
+		return nil, fmt.Errorf("x402Version is %d, expected %d in this header", m.Version, version)
+	}
+	p := &Payment{Version: version}
+	if err := t.compare(p, m); err != nil {
+		return nil, err
+	}
+	if err := p.readPayload(m.Payload); err != nil {
+		return nil, err
+	}
+	if m.Accepted != nil && version == 2 && m.Accepted.Amount != strconv.FormatInt(int64(p.Value), 10) {
+		return nil, refuse(ReasonValue, "accepted.amount is not what the authorization is for")
+	}
+	return p, nil
+}
+
+func decode(header string) (*message, error) {
+	if len(header) > maxHeader {
+		return nil, errLong
+	}
+	text, err := base64.StdEncoding.DecodeString(strings.TrimSpace(header))
+	if err != nil {
+		if text, err = base64.RawURLEncoding.DecodeString(strings.TrimSpace(header)); err != nil {
+			return nil, errBase64
+		}
+	}
+	var m message
+	if err := json.Unmarshal(text, &m); err != nil {
+		return nil, errBase64
+	}
+	return &m, nil
+}
+
+// compare compares what the client says that it accepted with the terms. Nothing of it is used but the quote, which is signed.
+func (t *Terms) compare(p *Payment, m *message) error {
+	scheme, network := m.Scheme, m.Network
+	if p.Version == 2 {
+		if m.Accepted == nil {
+			return errors.New("accepted is missing: it is what the client chose of the quote")
+		}
+		scheme, network = m.Accepted.Scheme, m.Accepted.Network
+	}
+	if scheme != SchemeExact {
+		return refuse(ReasonScheme, "scheme %q is not taken here, only exact", clip(string(scheme)))
+	}
+	if !t.Network.is(network, p.Version) {
+		return refuse(ReasonNetwork, "network %q is not taken here, only %s", clip(network), t.Network)
+	}
+	if p.Version == 2 {
+		p.Quote = m.Accepted.Extra.Quote
+		return t.compareAccepted(m.Accepted)
+	}
+	return nil
+}
+
+// compareAccepted refuses terms that are not the operator's, field by field.
+func (t *Terms) compareAccepted(r *Requirement) error {
+	asset, err := ParseAddress(r.Asset)
+	if err != nil || asset != t.Asset.Address {
+		return refuse(ReasonTerms, "accepted.asset is not %s", t.Asset.Address)
+	}
+	to, err := ParseAddress(r.PayTo)
+	if err != nil || to != t.PayTo {
+		return refuse(ReasonRecipient, "accepted.payTo is not %s", t.PayTo)
+	}
+	if r.Extra.Name != t.Asset.Name || r.Extra.Version != t.Asset.Version {
+		return refuse(ReasonTerms, "accepted.extra does not name the token's domain, %s version %s", t.Asset.Name, t.Asset.Version)
+	}
+	if r.MaxTimeoutSeconds != int64(t.MaxTimeout().Seconds()) {
+		return refuse(ReasonTerms, "accepted.maxTimeoutSeconds is not %d", int64(t.MaxTimeout().Seconds()))
+	}
+	return nil
+}
+
+func (p *Payment) readPayload(raw json.RawMessage) (err error) {
+	var e exactPayload
+	if err := json.Unmarshal(raw, &e); err != nil || e.Authorization == nil {
+		return errors.New("payload is not an object with signature and authorization")
+	}
+	a := e.Authorization
+	if p.From, err = ParseAddress(a.From); err != nil {
+		return fmt.Errorf("payload.authorization.from: %w", err)
+	}
+	if p.To, err = ParseAddress(a.To); err != nil {
+		return fmt.Errorf("payload.authorization.to: %w", err)
+	}
+	if p.Nonce, err = ParseWord(a.Nonce); err != nil {
+		return fmt.Errorf("payload.authorization.nonce: %w", err)
+	}
+	value, err := a.Value.number("value", mostValue)
+	if err != nil {
+		return err
+	}
+	p.Value = policy.Micro(value) //nolint:gosec // at most mostValue
+	if p.ValidAfter, err = a.ValidAfter.number("validAfter", mostTime); err != nil {
+		return err
+	}
+	if p.ValidBefore, err = a.ValidBefore.number("validBefore", mostTime); err != nil {
+		return err
+	}
+	p.Signature, err = parseSignature(e.Signature)
+	return err
+}
+
+// Bounds of numbers: amounts far above any quote, and times that fit a time.Time.
+const (
+	mostValue = 1_000_000 * uint64(policy.USD)
+	mostTime  = 1 << 40
+)
+
+func (d decimal) number(name string, most uint64) (uint64, error) {
+	n, err := strconv.ParseUint(string(d), 10, 64)
+	if err != nil || n > most {
+		return 0, fmt.Errorf("payload.authorization.%s: not a whole number from 0 to %d", name, most)
+	}
+	return n, nil
+}
+
+func parseSignature(s string) ([]byte, error) {
+	digits, ok := strings.CutPrefix(s, "0x")
+	if !ok || len(digits) < 2*65 || len(digits) > 2*maxSignature {
+		return nil, errSignature
+	}
+	b, err := hex.DecodeString(digits)
+	if err != nil {
+		return nil, errSignature
+	}
+	return b, nil
+}
+
+// clip shortens what a client sent, for a message.
+func clip(s string) string { return s[:min(len(s), 40)] }

@@ -1,0 +1,241 @@
+package pay
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+
+	"bardo.money/gateway/policy"
+)
+
+var (
+	now   = time.Unix(1_800_000_000, 0)
+	terms = Terms{
+		Network: Network{84532, "base-sepolia"}, Asset: Token{Address{1}, "USD Coin", "2"}, PayTo: Address{2},
+		Fee: 1000, Least: 1500, QuoteTTL: 5 * time.Minute, ServeTime: 15 * time.Minute, Margin: 2 * time.Minute,
+	}
+	seal = NewSeal([]byte("secret"), &terms)
+)
+
+// authorization is what a payer signs for the terms.
+func authorization() map[string]any {
+	return map[string]any{
+		"from": Address{3}.String(), "to": terms.PayTo.String(), "value": "5000", "validAfter": "0", "validBefore": "1800001320", "nonce": Word{4}.String(),
+	}
+}
+
+// text is a message of a version.
+func text(version int, a map[string]any) string {
+	m := map[string]any{"x402Version": version, "payload": map[string]any{"signature": "0x" + strings.Repeat("ab", 65), "authorization": a}}
+	if version == 1 {
+		m["scheme"], m["network"] = "exact", "base-sepolia"
+	} else {
+		m["accepted"] = terms.requirement(&Offer{Quote: Quote{Amount: 5000}, Signed: "q"})
+	}
+	b, err := json.Marshal(m)
+	if err != nil {
+		panic(err)
+	}
+	return base64.StdEncoding.EncodeToString(b)
+}
+
+func TestBothVersionsAreRead(t *testing.T) {
+	for version := 1; version <= 2; version++ {
+		p, err := terms.Parse(text(version, authorization()), version)
+		if err != nil {
+			t.Fatalf("version %d: %v", version, err)
+		}
+		want := Authorization{From: Address{3}, To: terms.PayTo, Value: 5000, ValidBefore: 1_800_001_320, Nonce: Word{4}}
+		if p.Authorization != want || len(p.Signature) != 65 || p.Quote != map[int]string{1: "", 2: "q"}[version] {
+			t.Errorf("version %d: %+v", version, p)
+		}
+		if err := terms.Check(p, now); err != nil {
+			t.Errorf("version %d: %v", version, err)
+		}
+		if _, err := terms.Parse(text(version, authorization()), 3-version); err == nil {
+			t.Errorf("version %d was read in the header of the other one", version)
+		}
+	}
+}
+
+// TestPitfall29WhatCannotBeRead is an error that is no refusal: the client's message is broken.
+func TestPitfall29WhatCannotBeRead(t *testing.T) {
+	for field, values := range map[string][]any{
+		"from":        {"", "0x", "0x12", strings.Repeat("a", 42), "0x" + strings.Repeat("g", 40), 1},
+		"to":          {"0x" + strings.Repeat("0", 41)},
+		"nonce":       {"0x01", "1", "0x" + strings.Repeat("0", 65)},
+		"value":       {"", "-1", "1.5", "1e3", "0x10", strings.Repeat("9", 80), "1000000000001", nil},
+		"validAfter":  {"x", strings.Repeat("9", 30)},
+		"validBefore": {"115792089237316195423570985008687907853269984665640564039457584007913129639935"},
+	} {
+		for _, v := range values {
+			a := authorization()
+			a[field] = v
+			_, err := terms.Parse(text(1, a), 1)
+			var r *Refusal
+			if err == nil || errors.As(err, &r) {
+				t.Errorf("%s %v: %v", field, v, err)
+			}
+		}
+	}
+	for _, s := range []string{"", "%", strings.Repeat("A", maxHeader+1), "bnVsbA==", "e30=", base64.StdEncoding.EncodeToString([]byte(`{"x402Version":1,"scheme":"exact","network":"base-sepolia","payload":{"signature":"0x00","authorization":{}}}`))} {
+		if _, err := terms.Parse(s, 1); err == nil {
+			t.Errorf("%.20q was read", s)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(text(1, authorization()), 1)
+	f.Add(text(2, authorization()), 2)
+	f.Add(strings.Repeat("W1", 200), 2)
+	f.Fuzz(func(t *testing.T, s string, version int) {
+		p, err := terms.Parse(s, version)
+		if err != nil {
+			return
+		}
+		if len(p.Signature) < 65 || len(p.Signature) > maxSignature || p.Value < 0 || uint64(p.Value) > mostValue || p.ValidBefore > mostTime {
+			t.Errorf("read %+v", p)
+		}
+		_ = terms.Check(p, now)
+		_ = terms.CheckAmount(seal, p, Word{}, 1, now)
+	})
+}
+
+func FuzzOpenQuote(f *testing.F) {
+	f.Add(seal.Sign(Quote{Amount: 1, Expires: now}))
+	f.Add("AAAA")
+	f.Fuzz(func(t *testing.T, s string) {
+		if q, ok := seal.Open(s); ok && seal.Sign(q) != s {
+			t.Errorf("%q was taken for a quote of %+v", s, q)
+		}
+	})
+}
+
+// TestPitfall6And7QuotesHoldForTheirRequest: an earlier and lower price is good for the same request alone, and for its time.
+func TestPitfall6And7QuotesHoldForTheirRequest(t *testing.T) {
+	q := Quote{Amount: 5000, Digest: Word{9}, Expires: now.Add(time.Minute)}
+	other := NewSeal([]byte("other"), &terms)
+	for _, row := range []struct {
+		about  string
+		p      Payment
+		digest Word
+		price  policy.Micro
+		at     time.Time
+		want   string
+	}{
+		{"the price of today", Payment{}, Word{9}, 5000, now, ""},
+		{"more than the price", Payment{}, Word{9}, 4000, now, ""},
+		{"less, without a quote", Payment{}, Word{9}, 6000, now, ReasonValue},
+		{"less, with a quote", Payment{Quote: seal.Sign(q)}, Word{9}, 6000, now, ""},
+		{"another request", Payment{Quote: seal.Sign(q)}, Word{8}, 6000, now, ReasonTerms},
+		{"too late", Payment{Quote: seal.Sign(q)}, Word{9}, 6000, now.Add(time.Hour), ReasonTerms},
+		{"a quote of another gateway", Payment{Quote: other.Sign(q)}, Word{9}, 6000, now, ReasonValue},
+		{"a quote of more", Payment{Quote: seal.Sign(Quote{Amount: 5500, Digest: Word{9}, Expires: q.Expires})}, Word{9}, 6000, now, ReasonValue},
+	} {
+		row.p.Value = 5000
+		err := terms.CheckAmount(seal, &row.p, row.digest, row.price, row.at)
+		var r *Refusal
+		if got := ""; errors.As(err, &r) && r.Reason != row.want || err == nil && row.want != got {
+			t.Errorf("%s: %v", row.about, err)
+		}
+	}
+	text := []byte(seal.Sign(q))
+	for i := range text {
+		changed := append([]byte{}, text...)
+		changed[i] ^= 1
+		if got, ok := seal.Open(string(changed)); ok && got != q {
+			t.Errorf("a changed quote was taken: %+v", got)
+		}
+	}
+}
+
+// TestPitfall8Windows: an authorization must hold until its request was served and settled.
+func TestPitfall8Windows(t *testing.T) {
+	for _, row := range []struct {
+		after, before int64
+		want          string
+	}{
+		{0, 17 * 60, ""}, {0, 17*60 - 1, ReasonValidBefore}, {0, -1, ReasonValidBefore}, {-1, 17 * 60, ""}, {0, 1 << 39, ""},
+	} {
+		a := Authorization{ValidAfter: uint64(now.Unix() + row.after - 1), ValidBefore: uint64(now.Unix() + row.before)}
+		if row.after == 0 {
+			a.ValidAfter = 0
+		}
+		var r *Refusal
+		err := terms.CheckWindow(&a, now)
+		if errors.As(err, &r); err == nil && row.want != "" || err != nil && r.Reason != row.want {
+			t.Errorf("%+v: %v", row, err)
+		}
+	}
+	var r *Refusal
+	if err := terms.CheckWindow(&Authorization{ValidAfter: uint64(now.Unix()), ValidBefore: 1 << 39}, now); !errors.As(err, &r) || r.Reason != ReasonValidAfter {
+		t.Errorf("not valid yet: %v", err)
+	}
+}
+
+// TestK82DecimalsAndNetworks: six decimals, and the same name of the chain everywhere.
+func TestK82DecimalsAndNetworks(t *testing.T) {
+	o := Offer{Quote: Quote{Amount: terms.Price(2 * policy.USD), Expires: now}, Signed: "s", Resource: Resource{URL: "https://x/y"}, Price: PriceQuote{Total: 2_001_000}}
+	var v2 struct {
+		Accepts []Requirement `json:"accepts"`
+	}
+	b, err := base64.StdEncoding.DecodeString(terms.Required(&o))
+	if err != nil || json.Unmarshal(b, &v2) != nil || len(v2.Accepts) != 1 {
+		t.Fatalf("%s: %v", b, err)
+	}
+	if r := v2.Accepts[0]; r.Amount != "2001000" || r.Network != "eip155:84532" || r.MaxTimeoutSeconds != 1320 || r.Extra.Quote != "s" {
+		t.Errorf("%+v", r)
+	}
+	var v1 struct {
+		Accepts []oldRequirement `json:"accepts"`
+		Price   map[string]json.Number
+		Expiry  int64
+		Scheme  string
+	}
+	if err := json.Unmarshal(terms.Body(&o), &v1); err != nil || len(v1.Accepts) != 1 {
+		t.Fatal(err)
+	}
+	if r := v1.Accepts[0]; r.Amount != "2001000" || r.Network != "base-sepolia" || r.Resource != "https://x/y" || v1.Price["total_charged"] != "2.001000" || v1.Expiry != now.Unix() || v1.Scheme != "exact" {
+		t.Errorf("%+v", v1)
+	}
+	for name, known := range networks {
+		if want := map[string]string{"base": "0x833589fcd6edb6e08f4c7c32d4f71b54bda02913", "base-sepolia": "0x036cbd53842c5426634e7929541ec2318f3dcf7e"}[name]; known.USDC.Address.String() != want {
+			t.Errorf("%s: %s", name, known.USDC.Address)
+		}
+		if k, ok := FindNetwork(known.Network.String()); !ok || k != known || known.Network.Name != name {
+			t.Errorf("%s: %+v", name, k)
+		}
+	}
+	if _, ok := FindNetwork("eip155:1"); ok || terms.Price(0) != 1500 {
+		t.Error("an unknown network, or a price below the least")
+	}
+}
+
+func TestFeesOfAReplacementAreHigher(t *testing.T) {
+	f := Fees{big.NewInt(0), big.NewInt(100)}.Raised()
+	if f.Tip.Int64() != 1 || f.Cap.Int64() != 126 {
+		t.Errorf("%v", f)
+	}
+	if f := (Fees{}).Raised(); f.Tip != nil || f.Cap != nil {
+		t.Error("nothing was sent before")
+	}
+}
+
+func TestErrorsAreSentences(t *testing.T) {
+	for _, err := range []error{refuse(ReasonValue, "too little"), &Revert{Reason: "no"}, &Mismatch{Detail: "no"}} {
+		if err.Error() == "" {
+			t.Errorf("%T", err)
+		}
+	}
+	if s := (Settled{Success: true}).Encode(); s == "" {
+		t.Error("no settlement")
+	}
+	if a := Account(Address{3}); a != "wallet_0300000000000000000000000000000000000000" {
+		t.Error(a)
+	}
+}

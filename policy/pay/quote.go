@@ -1,0 +1,60 @@
+package pay
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"time"
+
+	"bardo.money/gateway/policy"
+)
+
+// Quote is a price for one request, until a time.
+type Quote struct {
+	Amount  policy.Micro
+	Digest  Word // of the request: its path and body
+	Expires time.Time
+}
+
+// Seal signs quotes, so that a gateway need not store them: every gateway with the same secret knows its own again. It is safe for concurrent use.
+type Seal struct{ key []byte }
+
+// NewSeal derives a seal from a secret of the gateway, for one operator's terms: a quote of others is not valid.
+func NewSeal(secret []byte, t *Terms) Seal {
+	m := hmac.New(sha256.New, secret)
+	m.Write([]byte("x402 quote 1|" + t.Network.String() + "|" + t.Asset.Address.String() + "|" + t.PayTo.String()))
+	return Seal{m.Sum(nil)}
+}
+
+const (
+	quoteSize = 8 + 8 + len(Word{})
+	macSize   = 16
+)
+
+// Sign writes a quote with its signature.
+func (s Seal) Sign(q Quote) string {
+	b := make([]byte, 0, quoteSize+macSize)
+	b = binary.BigEndian.AppendUint64(b, uint64(q.Amount))         //nolint:gosec // an amount is not negative
+	b = binary.BigEndian.AppendUint64(b, uint64(q.Expires.Unix())) //nolint:gosec // after 1970
+	b = append(b, q.Digest[:]...)
+	return base64.RawURLEncoding.EncodeToString(append(b, s.mac(b)...))
+}
+
+// Open reads a signed quote; ok is false for one that is not of this seal.
+func (s Seal) Open(text string) (q Quote, ok bool) {
+	b, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || len(b) != quoteSize+macSize || !hmac.Equal(b[quoteSize:], s.mac(b[:quoteSize])) {
+		return Quote{}, false
+	}
+	q.Amount = policy.Micro(binary.BigEndian.Uint64(b))             //nolint:gosec // as Sign wrote it
+	q.Expires = time.Unix(int64(binary.BigEndian.Uint64(b[8:])), 0) //nolint:gosec // as Sign wrote it
+	q.Digest = Word(b[16:quoteSize])
+	return q, true
+}
+
+func (s Seal) mac(b []byte) []byte {
+	m := hmac.New(sha256.New, s.key)
+	m.Write(b)
+	return m.Sum(nil)[:macSize]
+}

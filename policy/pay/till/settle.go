@@ -1,0 +1,333 @@
+package till
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"bardo.money/gateway/policy/ledger"
+	"bardo.money/gateway/policy/pay"
+	"bardo.money/gateway/policy/pay/book"
+)
+
+// Run settles payments until the context ends. Of the gateways that share a book, one settles: the others wait until it ends.
+func (t *Till) Run(ctx context.Context) {
+	tick := time.NewTicker(t.Poll)
+	defer tick.Stop()
+	var release func() error
+	defer func() {
+		if release != nil {
+			_ = release() // its file is closed; nothing is written to it
+		}
+	}()
+	for {
+		if release == nil {
+			release, _ = t.Book.LockSettler()
+		}
+		if release != nil {
+			if err := t.pass(ctx); err != nil && ctx.Err() == nil {
+				t.Log.Warn("payments are not settled at the moment; they will be", "error", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-t.kicked:
+		}
+	}
+}
+
+// passTime bounds one look at all payments that are on their way.
+const passTime = time.Minute
+
+// pass goes one step on with every payment. What fails for one payment does not keep it from the others.
+func (t *Till) pass(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, passTime)
+	defer cancel()
+	err := errors.Join(t.adopt(ctx), t.writeLosses(ctx))
+	due, e := t.Book.Due(ctx)
+	if err = errors.Join(err, e); len(due) == 0 || err != nil {
+		return err
+	}
+	head, err := t.Chain.Head(ctx)
+	if err != nil {
+		return err
+	}
+	recheck := t.Now().Sub(t.rechecked) >= recheckTime
+	if recheck {
+		t.rechecked = t.Now()
+	}
+	var errs []error
+	for i := range due {
+		p := &due[i]
+		if p.Settlement == book.Confirmed && !recheck {
+			continue
+		}
+		errs = append(errs, t.step(ctx, p, head))
+	}
+	return errors.Join(append(errs, t.checkGas(ctx))...)
+}
+
+// recheckTime is the time between looks at transfers that are in a block already.
+const recheckTime = 2 * time.Second
+
+func (t *Till) step(ctx context.Context, p *book.Payment, head pay.Block) error {
+	switch p.Settlement {
+	case book.None:
+		return t.begin(ctx, p, head)
+	case book.Settling:
+		return t.follow(ctx, p, head)
+	case book.Confirmed:
+		return t.recheck(ctx, p, head)
+	case book.Final, book.Failed:
+	}
+	return nil
+}
+
+// adopt ends the requests of gateways that do not run any more: what was served is booked, and everything else costs nothing.
+func (t *Till) adopt(ctx context.Context) error {
+	left, err := t.Book.Adopt(ctx)
+	errs := []error{err}
+	for i := range left {
+		p := &left[i]
+		if p.Service == book.Serving {
+			errs = append(errs, t.Book.Release(ctx, p.ID))
+			continue
+		}
+		_, err := t.bookCharge(ctx, p, ledger.Charge{RequestID: p.Request, Account: pay.Account(p.From), Amount: p.Charge, Status: statusRecovered})
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// statusRecovered is the status of a request whose record was lost with its gateway.
+const statusRecovered = "recovered"
+
+// begin signs and sends the transfer of a payment. What was signed is stored first, so that it is known again whatever happens.
+func (t *Till) begin(ctx context.Context, p *book.Payment, head pay.Block) error {
+	if t.Now().Before(p.Changed.Add(backoff(p.Attempts))) {
+		return nil
+	}
+	slot, err := t.freeSlot(ctx)
+	if err != nil {
+		return err
+	}
+	tx, err := t.prepare(ctx, p, slot)
+	if r, ok := errors.AsType[*pay.Revert](err); ok {
+		return t.reverted(ctx, p, head, r)
+	}
+	if err != nil {
+		return err
+	}
+	return t.send(ctx, p, tx)
+}
+
+// backoff is how long a transfer that would fail is not tried again.
+func backoff(attempts int) time.Duration {
+	const first, most = 250 * time.Millisecond, 15 * time.Second
+	if attempts == 0 {
+		return 0
+	}
+	return min(first<<min(attempts, 8), most)
+}
+
+// freeSlot is the lowest number of a transaction that is neither mined nor on its way.
+func (t *Till) freeSlot(ctx context.Context) (uint64, error) {
+	slot, err := t.Chain.Slot(ctx)
+	if err != nil {
+		return 0, err
+	}
+	taken, err := t.Book.Slots(ctx, slot)
+	for taken[slot] {
+		slot++
+	}
+	return slot, err
+}
+
+// prepare signs a transfer, with higher fees than whatever was sent in its slot before.
+func (t *Till) prepare(ctx context.Context, p *book.Payment, slot uint64) (*pay.Transaction, error) {
+	before, err := t.Book.FeesAt(ctx, slot)
+	if err != nil {
+		return nil, err
+	}
+	return t.Chain.Prepare(ctx, &p.Authorization, p.Signature, slot, before.Raised())
+}
+
+func (t *Till) send(ctx context.Context, p *book.Payment, tx *pay.Transaction) error {
+	if err := t.Book.Signed(ctx, p.ID, tx); err != nil {
+		return err
+	}
+	t.resent[p.ID] = t.Now()
+	return t.Chain.Send(ctx, tx.Raw)
+}
+
+// reverted decides what becomes of a payment whose transfer would fail: somebody has sent it, or it is too late, or it is tried again.
+func (t *Till) reverted(ctx context.Context, p *book.Payment, head pay.Block, r *pay.Revert) error {
+	if over, err := t.used(ctx, p); over || err != nil {
+		return err
+	}
+	if expired(p, head) {
+		return t.fail(ctx, p, "the authorization has expired: "+r.Reason)
+	}
+	return t.Book.Refused(ctx, p.ID, r.Reason)
+}
+
+// used looks whether the authorization was used already, by whatever transaction, or cancelled; over tells that it was.
+func (t *Till) used(ctx context.Context, p *book.Payment) (over bool, err error) {
+	is, err := t.Chain.Used(ctx, &p.Authorization)
+	if !is || err != nil {
+		return false, err
+	}
+	hash, ok, err := t.Chain.FindTransfer(ctx, &p.Authorization, p.FromBlock)
+	switch {
+	case err != nil:
+		return true, err
+	case !ok:
+		return true, t.fail(ctx, p, "the payer cancelled the authorization")
+	}
+	return true, t.Book.Found(ctx, p.ID, hash)
+}
+
+func expired(p *book.Payment, head pay.Block) bool {
+	return head.Time.Unix() >= int64(p.ValidBefore) //nolint:gosec // a time
+}
+
+// follow looks for the receipt of a payment's transactions.
+func (t *Till) follow(ctx context.Context, p *book.Payment, head pay.Block) error {
+	sent, err := t.Book.SentFor(ctx, p.ID)
+	if err != nil {
+		return err
+	}
+	hashes := []pay.Word{p.Tx}
+	for i := range sent {
+		if sent[i].Hash != p.Tx {
+			hashes = append(hashes, sent[i].Hash)
+		}
+	}
+	for _, hash := range hashes {
+		r, ok, err := t.Chain.Receipt(ctx, hash, &p.Authorization)
+		if err != nil {
+			return err
+		}
+		if ok {
+			return t.mined(ctx, p, hash, r, head)
+		}
+	}
+	return t.unmined(ctx, p, sent, head)
+}
+
+// mined notes what a transaction in a block did.
+func (t *Till) mined(ctx context.Context, p *book.Payment, hash pay.Word, r pay.Receipt, head pay.Block) error {
+	if head.Number+1 < r.Block+t.Confirmations {
+		return nil
+	}
+	delete(t.resent, p.ID)
+	if r.Paid {
+		return t.Book.Confirmed(ctx, p.ID, hash, r)
+	}
+	return t.reverted(ctx, p, head, &pay.Revert{Reason: "the transaction was mined and moved nothing"})
+}
+
+// unmined decides what becomes of a payment whose transactions are in no block.
+func (t *Till) unmined(ctx context.Context, p *book.Payment, sent []book.Sent, head pay.Block) error {
+	slot, err := t.Chain.Slot(ctx)
+	if err != nil {
+		return err
+	}
+	if len(sent) == 0 || sent[0].Slot < slot || expired(p, head) { // nothing of it can be mined any more
+		if over, err := t.used(ctx, p); over || err != nil {
+			return err
+		}
+		if expired(p, head) {
+			return t.fail(ctx, p, "the authorization has expired")
+		}
+		return t.Book.Refused(ctx, p.ID, "its transaction was replaced")
+	}
+	if t.Now().Sub(sent[0].At) >= t.Bump {
+		return t.replace(ctx, p, &sent[0], head)
+	}
+	if t.Now().Sub(t.resent[p.ID]) < resendTime {
+		return nil
+	}
+	t.resent[p.ID] = t.Now()
+	return t.Chain.Send(ctx, sent[0].Raw)
+}
+
+// resendTime is the time after which a transaction that is in no block is given to the node again: it may have forgotten it.
+const resendTime = 5 * time.Second
+
+// replace sends the transfer with higher fees in the same slot, so that at most one of its transactions is mined.
+func (t *Till) replace(ctx context.Context, p *book.Payment, old *book.Sent, head pay.Block) error {
+	tx, err := t.prepare(ctx, p, old.Slot)
+	if r, ok := errors.AsType[*pay.Revert](err); ok {
+		return t.reverted(ctx, p, head, r)
+	}
+	if err != nil {
+		return err
+	}
+	return t.send(ctx, p, tx)
+}
+
+// recheck makes sure that the block of a confirmed payment is still in the chain, until it is deep.
+func (t *Till) recheck(ctx context.Context, p *book.Payment, head pay.Block) error {
+	r, ok, err := t.Chain.Receipt(ctx, p.Tx, &p.Authorization)
+	switch {
+	case err != nil:
+		return err
+	case !ok || !r.Paid:
+		t.Log.Warn("a payment's block is not in the chain any more", "request", p.Request, "transaction", p.Tx.String())
+		return t.Book.Unconfirmed(ctx, p.ID)
+	case r.BlockHash != p.BlockHash:
+		return t.Book.Confirmed(ctx, p.ID, p.Tx, r)
+	case head.Number+1 >= r.Block+t.Finality:
+		return t.Book.Finished(ctx, p.ID)
+	}
+	return nil
+}
+
+// fail gives a payment up: its request was served, and its money cannot arrive any more.
+func (t *Till) fail(ctx context.Context, p *book.Payment, reason string) error {
+	return t.Book.MarkFailed(ctx, p.ID, reason)
+}
+
+// returnTime is how long gateways keep money of an account aside that no request needs.
+const returnTime = 3 * time.Second
+
+// writeLosses has the ledger take back the credit of payments that failed.
+func (t *Till) writeLosses(ctx context.Context) error {
+	list, err := t.Book.Unwritten(ctx)
+	errs := []error{err}
+	for i := range list {
+		p := &list[i]
+		if !p.Booked || t.Now().Sub(p.Changed) < returnTime {
+			continue // adopt books it first
+		}
+		loss, err := t.Ledger.TakeBack(ctx, pay.Account(p.From), p.Value, p.Reference())
+		if err == nil {
+			err = t.Book.MarkLost(ctx, p.ID)
+		}
+		if errs = append(errs, err); err == nil {
+			t.Log.Error("a payment could not be settled after its request was served", "request", p.Request, "payer", p.From.String(), "amount_usd", p.Value.String(), "reason", p.Reason)
+			t.Lost(Loss{Account: pay.Account(p.From), Payer: p.From.String(), Request: p.Request, Amount: p.Value, Loss: loss, Reason: p.Reason})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// checkGas raises the alarm while the settling account can pay for few transfers.
+func (t *Till) checkGas(ctx context.Context) error {
+	if t.Now().Sub(t.asked) < time.Minute {
+		return nil
+	}
+	left, err := t.Chain.Affords(ctx)
+	if err != nil {
+		return err
+	}
+	t.asked = t.Now()
+	if left < t.FewTransfers {
+		t.Log.Warn("the account that settles payments is short of the chain's own coin", "transfers_left", left)
+		t.LowGas(left)
+	}
+	return nil
+}

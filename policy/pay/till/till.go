@@ -1,0 +1,200 @@
+// Package till takes payments for requests: it has each verified and reserved before its request is served, books what the request cost, and has the money
+// moved on the chain, whatever fails in between. It knows the order of these steps; the states are in package book, the money in the ledger, and what a
+// chain says comes from a pay.Chain.
+//
+// A payment and its request are two transactions in two files, so each step leaves a state that the next start goes on from: a request that was being
+// served when its gateway ended costs nothing, and one that was served is booked once and settled once.
+package till
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger"
+	"bardo.money/gateway/policy/pay"
+	"bardo.money/gateway/policy/pay/book"
+)
+
+// Ledger is where wallets have their credit. *ledger.Ledger implements it.
+type Ledger interface {
+	// CreditWallet adds a payment to a wallet's account, once per reference.
+	CreditWallet(ctx context.Context, acct policy.Account, amount, fee policy.Micro, ref string) error
+	// TakeBack takes a payment that never arrived out of a wallet's account, once per reference, and returns what the account does not have.
+	TakeBack(ctx context.Context, acct policy.Account, amount policy.Micro, ref string) (loss policy.Micro, err error)
+	// Reserve sets an amount of an account's money aside.
+	Reserve(ctx context.Context, account policy.Account, requestID string, amount policy.Micro) (*ledger.Hold, error)
+	// Capture charges a reservation, which ends, and returns when that is durable. A request is charged once.
+	Capture(ctx context.Context, h *ledger.Hold, c ledger.Charge) (ledger.Receipt, error)
+}
+
+// Options of a till. All but the last group are required.
+type Options struct {
+	Terms  *pay.Terms
+	Seal   pay.Seal
+	Chain  pay.Chain
+	Book   *book.Book
+	Ledger Ledger
+	Limits book.Limits
+	Log    *slog.Logger
+	Now    func() time.Time
+
+	Confirmations uint64        // blocks after which a transfer counts, its own included; zero means 1
+	Finality      uint64        // blocks after which a transfer is not looked at again; zero means 64
+	Poll          time.Duration // between looks at the chain; zero means 1 second
+	Bump          time.Duration // after which a transaction that is in no block is replaced with higher fees; zero means 30 seconds
+	FewTransfers  int64         // LowGas is called, at most once a minute, when the settling account can pay for fewer; zero means 100
+	LowGas        func(left int64)
+	Lost          func(Loss)
+}
+
+// Loss is a payment that was served and will never arrive.
+type Loss struct {
+	Account policy.Account `json:"-"`
+	Payer   string         `json:"payer"`
+	Request string         `json:"request_id"`
+	Amount  policy.Micro   `json:"amount_usd"`
+	Loss    policy.Micro   `json:"loss_usd"`
+	Reason  string         `json:"reason"`
+}
+
+// Till takes payments. Safe for concurrent use.
+type Till struct {
+	Options
+	kicked    chan struct{}
+	rechecked time.Time // of the loop
+	resent    map[int64]time.Time
+	asked     time.Time
+}
+
+// New makes a till. Run has to run for payments to be settled.
+func New(o Options) *Till {
+	o.Confirmations, o.Finality = or(o.Confirmations, 1), or(o.Finality, 64)
+	o.Poll, o.Bump = or(o.Poll, time.Second), or(o.Bump, 30*time.Second)
+	o.FewTransfers = or(o.FewTransfers, 100)
+	if o.LowGas == nil {
+		o.LowGas = func(int64) {}
+	}
+	if o.Lost == nil {
+		o.Lost = func(Loss) {}
+	}
+	return &Till{Options: o, kicked: make(chan struct{}, 1), resent: map[int64]time.Time{}}
+}
+
+func or[T comparable](v, unset T) T {
+	var zero T
+	if v == zero {
+		return unset
+	}
+	return v
+}
+
+// Take verifies a payment for a request that costs at most price, and reserves it. The error is a *pay.Refusal, book.ErrInUse or book.ErrSpent with the
+// payment as it is, or the chain's or the book's.
+func (t *Till) Take(ctx context.Context, p *pay.Payment, digest pay.Word, price policy.Micro, requestID string) (book.Payment, error) {
+	if known, err := t.known(ctx, p); err != nil {
+		return known, err
+	}
+	if err := t.Terms.CheckAmount(t.Seal, p, digest, price, t.Now()); err != nil {
+		return book.Payment{}, err
+	}
+	if err := t.Chain.Verify(ctx, p); err != nil {
+		return t.refused(ctx, p, err)
+	}
+	head, err := t.Chain.Head(ctx)
+	if err != nil {
+		return book.Payment{}, err
+	}
+	if err := t.Terms.CheckWindow(&p.Authorization, latest(t.Now(), head.Time)); err != nil {
+		return book.Payment{}, err
+	}
+	return t.Book.Reserve(ctx, t.Terms, p, requestID, head.Number, t.Limits)
+}
+
+// known refuses a payment that this till has used, without asking the chain: its payer must not be told to pay again.
+func (t *Till) known(ctx context.Context, p *pay.Payment) (book.Payment, error) {
+	known, ok, err := t.Book.Find(ctx, t.Terms, p)
+	switch {
+	case err != nil || !ok:
+		return book.Payment{}, err
+	case known.Service == book.Serving:
+		return known, book.ErrInUse
+	case known.Service == book.Served || known.Settlement != book.None:
+		return known, book.ErrSpent
+	}
+	return book.Payment{}, nil
+}
+
+// refused is the error of a payment that the chain refuses. Another request may have used it in the meantime.
+func (t *Till) refused(ctx context.Context, p *pay.Payment, why error) (book.Payment, error) {
+	if known, err := t.known(ctx, p); err != nil {
+		return known, err
+	}
+	return book.Payment{}, why
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// Served books what a request cost, and has its payment settled. It returns when the charge is durable. It does not end with the context.
+func (t *Till) Served(ctx context.Context, p *book.Payment, c ledger.Charge) (ledger.Receipt, error) {
+	ctx = context.WithoutCancel(ctx)
+	if err := t.Book.MarkServed(ctx, p.ID, c.Amount); err != nil {
+		return ledger.Receipt{}, err
+	}
+	defer t.kick()
+	return t.bookCharge(ctx, p, c)
+}
+
+// bookCharge adds a payment to its payer's account and charges its request there. It may be repeated.
+func (t *Till) bookCharge(ctx context.Context, p *book.Payment, c ledger.Charge) (ledger.Receipt, error) {
+	account := pay.Account(p.From)
+	if err := t.Ledger.CreditWallet(ctx, account, p.Value, p.Fee, p.Reference()); err != nil {
+		return ledger.Receipt{}, err
+	}
+	h, err := t.Ledger.Reserve(ctx, account, p.Request, min(c.Amount, p.Value-p.Fee))
+	if err != nil {
+		return ledger.Receipt{}, err
+	}
+	r, err := t.Ledger.Capture(ctx, h, c)
+	if err != nil {
+		return ledger.Receipt{}, err
+	}
+	return r, t.Book.MarkBooked(ctx, p.ID)
+}
+
+// Release gives a payment back whose request cost nothing: nothing goes to the chain, and the payer may use it again.
+func (t *Till) Release(ctx context.Context, p *book.Payment) error {
+	return t.Book.Release(context.WithoutCancel(ctx), p.ID)
+}
+
+// Await waits until a payment has arrived or failed, or the context ends, and returns how it stands.
+func (t *Till) Await(ctx context.Context, id int64) (book.Payment, error) {
+	const often = 50 * time.Millisecond
+	tick := time.NewTicker(often)
+	defer tick.Stop()
+	for {
+		p, err := t.Book.ByID(context.WithoutCancel(ctx), id)
+		if err != nil || p.Settlement != book.None && p.Settlement != book.Settling {
+			return p, err
+		}
+		select {
+		case <-ctx.Done():
+			return p, nil
+		case <-tick.C:
+		}
+	}
+}
+
+// kick has the loop look now.
+func (t *Till) kick() {
+	select {
+	case t.kicked <- struct{}{}:
+	default:
+	}
+}

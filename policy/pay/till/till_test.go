@@ -1,0 +1,450 @@
+package till
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/big"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger"
+	"bardo.money/gateway/policy/pay"
+	"bardo.money/gateway/policy/pay/book"
+)
+
+// fakeChain is a chain in memory: a block for every transaction that is mined.
+type fakeChain struct {
+	now      time.Time
+	height   uint64
+	slot     uint64
+	mined    map[pay.Word]pay.Receipt
+	used     map[pay.Word]pay.Word // by nonce of the authorization: the transaction; zero for cancelled
+	revert   string
+	sends    bool // what is sent is mined
+	down     bool
+	prepared int
+	fees     []int64
+}
+
+var errDown = errors.New("down")
+
+func (c *fakeChain) Check(context.Context) error                { return nil }
+func (c *fakeChain) Signed(*pay.Payment) bool                   { return true }
+func (c *fakeChain) Verify(context.Context, *pay.Payment) error { return nil }
+func (c *fakeChain) Affords(context.Context) (int64, error)     { return 7, nil }
+
+func (c *fakeChain) Head(context.Context) (pay.Block, error) {
+	if c.down {
+		return pay.Block{}, errDown
+	}
+	return pay.Block{Number: c.height, Time: c.now}, nil
+}
+func (c *fakeChain) Slot(context.Context) (uint64, error) { return c.slot, nil }
+
+func (c *fakeChain) Prepare(_ context.Context, a *pay.Authorization, _ []byte, slot uint64, least pay.Fees) (*pay.Transaction, error) {
+	if _, ok := c.used[a.Nonce]; ok || c.revert != "" {
+		return nil, &pay.Revert{Reason: c.revert}
+	}
+	c.prepared++
+	fee := big.NewInt(100)
+	if least.Cap != nil && least.Cap.Cmp(fee) > 0 {
+		fee = least.Cap
+	}
+	c.fees = append(c.fees, fee.Int64())
+	return &pay.Transaction{Hash: pay.Word{byte(c.prepared), a.Nonce[0]}, Slot: slot, Raw: []byte{byte(c.prepared), a.Nonce[0]}, Fees: pay.Fees{Tip: fee, Cap: fee}}, nil
+}
+
+func (c *fakeChain) Send(_ context.Context, raw []byte) error {
+	if c.sends {
+		c.mine(pay.Word{raw[0], raw[1]}, pay.Word{raw[1]})
+	}
+	return nil
+}
+
+// mine puts a transaction into a block that uses an authorization.
+func (c *fakeChain) mine(hash, nonce pay.Word) {
+	if _, ok := c.used[nonce]; ok {
+		return
+	}
+	c.height++
+	c.slot++
+	c.used[nonce] = hash
+	c.mined[hash] = pay.Receipt{Block: c.height, BlockHash: pay.Word{byte(c.height)}, Succeeded: true, Paid: true}
+}
+
+func (c *fakeChain) Receipt(_ context.Context, hash pay.Word, _ *pay.Authorization) (pay.Receipt, bool, error) {
+	r, ok := c.mined[hash]
+	return r, ok, nil
+}
+
+func (c *fakeChain) Used(_ context.Context, a *pay.Authorization) (bool, error) {
+	_, ok := c.used[a.Nonce]
+	return ok, nil
+}
+
+func (c *fakeChain) FindTransfer(_ context.Context, a *pay.Authorization, _ uint64) (pay.Word, bool, error) {
+	hash := c.used[a.Nonce]
+	return hash, hash != (pay.Word{}), nil
+}
+
+// shop is a till with a ledger, a book and a chain of a test's own. Its clock moves when the test says so.
+type shop struct {
+	*Till
+	chain *fakeChain
+	books *ledger.Ledger
+	lost  []Loss
+	gas   []int64
+	at    time.Time
+}
+
+func open(t *testing.T, dir string) *shop {
+	t.Helper()
+	s := &shop{at: time.Unix(1_800_000_000, 0)}
+	s.chain = &fakeChain{now: s.at, mined: map[pay.Word]pay.Receipt{}, used: map[pay.Word]pay.Word{}, sends: true}
+	s.reopen(t, dir)
+	return s
+}
+
+// reopen goes on with what is in a directory, as a gateway that was started again. The one before it has ended without closing anything.
+func (s *shop) reopen(t *testing.T, dir string) {
+	t.Helper()
+	clock := func() time.Time { return s.at }
+	if s.books != nil {
+		if err := s.books.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var err error
+	if s.books, err = ledger.Open(t.Context(), filepath.Join(dir, "bardo.db"), ledger.Options{Gateway: true}); err != nil {
+		t.Fatal(err)
+	}
+	b, err := book.Open(t.Context(), filepath.Join(dir, "payments.db"), clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	terms := &pay.Terms{Network: pay.Network{ID: 84532, Name: "base-sepolia"}, Asset: pay.Token{Name: "USD Coin", Version: "2"}, Fee: 1000, ServeTime: time.Minute, Margin: time.Minute}
+	s.Till = New(Options{
+		Terms: terms, Seal: pay.NewSeal([]byte("s"), terms), Chain: s.chain, Book: b, Ledger: s.books, Limits: book.Limits{Exposure: 100_000}, Log: slog.New(slog.DiscardHandler), Now: clock,
+		Finality: 3, LowGas: func(left int64) { s.gas = append(s.gas, left) }, Lost: func(l Loss) { s.lost = append(s.lost, l) },
+	})
+	t.Cleanup(func() { _ = b.Close() })
+}
+
+// payment is one of a payer, by its nonce.
+func (s *shop) payment(nonce byte) *pay.Payment {
+	return &pay.Payment{Version: 2, Signature: make([]byte, 65), Authorization: pay.Authorization{From: pay.Address{3}, Value: 11_000, ValidBefore: uint64(s.at.Unix() + 600), Nonce: pay.Word{nonce}}}
+}
+
+// take reserves a payment for a request.
+func (s *shop) take(t *testing.T, nonce byte) book.Payment {
+	t.Helper()
+	p, err := s.Take(t.Context(), s.payment(nonce), pay.Word{}, 11_000, requestOf(nonce))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func requestOf(nonce byte) string { return "req_" + string('a'+rune(nonce)) }
+
+// serve books what its request cost.
+func (s *shop) serve(t *testing.T, p *book.Payment, cost policy.Micro) {
+	t.Helper()
+	if _, err := s.Served(t.Context(), p, ledger.Charge{RequestID: p.Request, Account: pay.Account(p.From), Amount: cost}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// look has the till look at the chain once, some time later.
+func (s *shop) look(t *testing.T, later time.Duration) {
+	t.Helper()
+	s.at = s.at.Add(later)
+	s.chain.now = s.at
+	if err := s.pass(t.Context()); err != nil && !s.chain.down {
+		t.Fatal(err)
+	}
+}
+
+func (s *shop) is(t *testing.T, p *book.Payment, want book.Settlement) {
+	t.Helper()
+	got, err := s.Book.ByID(t.Context(), p.ID)
+	if err != nil || got.Settlement != want {
+		t.Fatalf("the payment is %s (%s), want %s, %v", got.Settlement, got.Reason, want, err)
+	}
+}
+
+// credit is what the payer has in the ledger.
+func (s *shop) credit(t *testing.T, want policy.Micro) {
+	t.Helper()
+	b, err := s.books.Balance(t.Context(), pay.Account(pay.Address{3}))
+	if err != nil && want == 0 {
+		return
+	}
+	if err != nil || b.Amount != want {
+		t.Fatalf("the wallet has %s, want %s, %v", b.Amount, want, err)
+	}
+	r, err := s.books.Audit(t.Context())
+	if err != nil || !r.OK {
+		t.Fatalf("%+v, %v", r, err)
+	}
+}
+
+func TestAPaymentIsServedSettledAndFinal(t *testing.T) {
+	s := open(t, t.TempDir())
+	p := s.take(t, 1)
+	s.serve(t, &p, 4000)
+	s.credit(t, 6000)
+	s.look(t, 0)
+	s.is(t, &p, book.Settling)
+	s.look(t, time.Second)
+	s.is(t, &p, book.Confirmed)
+	s.chain.height += 3
+	s.look(t, 3*time.Second)
+	s.is(t, &p, book.Final)
+	if len(s.gas) == 0 || s.chain.prepared != 1 {
+		t.Errorf("%d alarms, %d transactions", len(s.gas), s.chain.prepared)
+	}
+	got, err := s.Await(t.Context(), p.ID)
+	if err != nil || got.Settlement != book.Final {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestPitfall2And9APaymentIsUsedOnce, whatever became of it; what was released can be used again.
+func TestPitfall2And9APaymentIsUsedOnce(t *testing.T) {
+	s := open(t, t.TempDir())
+	p := s.take(t, 1)
+	if _, err := s.Take(t.Context(), s.payment(1), pay.Word{}, 11_000, "req_x"); !errors.Is(err, book.ErrInUse) {
+		t.Errorf("while it serves: %v", err)
+	}
+	if err := s.Release(t.Context(), &p); err != nil {
+		t.Fatal(err)
+	}
+	p = s.take(t, 1)
+	s.serve(t, &p, 4000)
+	for range 2 {
+		if _, err := s.Take(t.Context(), s.payment(1), pay.Word{}, 11_000, "req_y"); !errors.Is(err, book.ErrSpent) {
+			t.Errorf("after it served: %v", err)
+		}
+		s.look(t, time.Second)
+	}
+	other := s.payment(1)
+	other.From = pay.Address{4}
+	if _, err := s.Take(t.Context(), other, pay.Word{}, 11_000, "req_z"); err != nil {
+		t.Errorf("the same nonce of another payer: %v", err)
+	}
+}
+
+// TestPitfall10And11Exposure: a payer may have so much on its way, and none after a payment that failed.
+func TestPitfall10And11Exposure(t *testing.T) {
+	s := open(t, t.TempDir())
+	s.chain.revert = "transfer amount exceeds balance"
+	var first book.Payment
+	for n := byte(1); n <= 9; n++ {
+		p := s.take(t, n)
+		if s.serve(t, &p, 10_000); n == 1 {
+			first = p
+		}
+	}
+	var r *pay.Refusal
+	if _, err := s.Take(t.Context(), s.payment(10), pay.Word{}, 11_000, "req_x"); !errors.As(err, &r) || r.Reason != pay.ReasonExposure {
+		t.Errorf("a tenth payment: %v", err)
+	}
+	s.look(t, time.Second)
+	s.is(t, &first, book.None)
+	s.look(t, 20*time.Minute)
+	s.is(t, &first, book.Failed)
+	s.look(t, 4*time.Second)
+	s.credit(t, 0)
+	if len(s.lost) != 9 || s.lost[0].Loss != 11_000 {
+		t.Errorf("%d losses: %+v", len(s.lost), s.lost)
+	}
+	if _, err := s.Take(t.Context(), s.payment(11), pay.Word{}, 11_000, "req_y"); !errors.As(err, &r) || r.Reason != pay.ReasonBlocked {
+		t.Errorf("after the loss: %v", err)
+	}
+}
+
+// TestPitfall10ACancelledAuthorization is a loss; TestPitfall10's transfer by a stranger is not: the money has arrived.
+func TestPitfall10ACancelledAuthorizationAndAStrangersTransfer(t *testing.T) {
+	s := open(t, t.TempDir())
+	cancelled, taken := s.take(t, 1), s.take(t, 2)
+	s.serve(t, &cancelled, 4000)
+	s.serve(t, &taken, 4000)
+	s.chain.used[pay.Word{1}] = pay.Word{}
+	s.chain.mine(pay.Word{99}, pay.Word{2})
+	s.look(t, time.Second)
+	s.look(t, time.Second)
+	s.is(t, &cancelled, book.Failed)
+	s.is(t, &taken, book.Confirmed)
+	s.look(t, 4*time.Second)
+	if s.chain.prepared != 0 || len(s.lost) != 1 {
+		t.Errorf("%d transactions, %d losses", s.chain.prepared, len(s.lost))
+	}
+}
+
+// TestPitfall15AnUnknownOutcome: nothing is signed again while the node does not answer, and the receipt counts when it comes.
+func TestPitfall15AnUnknownOutcome(t *testing.T) {
+	s := open(t, t.TempDir())
+	s.chain.sends = false
+	p := s.take(t, 1)
+	s.serve(t, &p, 4000)
+	s.look(t, 0)
+	s.chain.down = true
+	s.look(t, time.Hour)
+	s.chain.down = false
+	s.at = s.at.Add(-time.Hour)
+	s.is(t, &p, book.Settling)
+	s.chain.mine(pay.Word{1, 1}, pay.Word{1})
+	s.look(t, time.Second)
+	s.is(t, &p, book.Confirmed)
+	if s.chain.prepared != 1 {
+		t.Errorf("%d transactions were signed", s.chain.prepared)
+	}
+}
+
+// TestAStuckTransactionIsReplaced with higher fees in its own slot, and either of the two may be mined.
+func TestAStuckTransactionIsReplaced(t *testing.T) {
+	s := open(t, t.TempDir())
+	s.chain.sends = false
+	p := s.take(t, 1)
+	s.serve(t, &p, 4000)
+	s.look(t, 0)
+	s.look(t, 10*time.Second)
+	s.look(t, 31*time.Second)
+	if len(s.chain.fees) != 2 || s.chain.fees[1] < s.chain.fees[0]*11/10 {
+		t.Errorf("fees of %v", s.chain.fees)
+	}
+	q := s.take(t, 2)
+	s.serve(t, &q, 4000)
+	s.look(t, time.Second)
+	sent, err := s.Book.SentFor(t.Context(), q.ID)
+	if err != nil || len(sent) != 1 || sent[0].Slot != 1 {
+		t.Errorf("the next one has %+v, %v", sent, err)
+	}
+	s.chain.mine(pay.Word{1, 1}, pay.Word{1}) // the first one
+	s.look(t, time.Second)
+	s.is(t, &p, book.Confirmed)
+}
+
+// TestPitfall16AReorganisedChain: a confirmed transfer that is gone is sent again, and one in another block is confirmed there.
+func TestPitfall16AReorganisedChain(t *testing.T) {
+	s := open(t, t.TempDir())
+	p := s.take(t, 1)
+	s.serve(t, &p, 4000)
+	s.look(t, 0)
+	s.look(t, time.Second)
+	s.is(t, &p, book.Confirmed)
+	for hash, r := range s.chain.mined {
+		r.BlockHash = pay.Word{77}
+		s.chain.mined[hash] = r
+	}
+	s.look(t, 3*time.Second)
+	if got, err := s.Book.ByID(t.Context(), p.ID); err != nil || got.BlockHash != (pay.Word{77}) || got.Settlement != book.Confirmed {
+		t.Errorf("%+v, %v", got, err)
+	}
+	clear(s.chain.mined)
+	clear(s.chain.used)
+	s.chain.slot = 0
+	s.look(t, 3*time.Second)
+	s.is(t, &p, book.Settling)
+	s.look(t, 10*time.Second)
+	s.look(t, time.Second)
+	s.is(t, &p, book.Confirmed)
+	if s.chain.prepared != 1 {
+		t.Errorf("%d transactions were signed, the first one is good", s.chain.prepared)
+	}
+}
+
+// TestPitfall30CrashPoints: a gateway ends after each step, and the next one goes on from there.
+func TestPitfall30CrashPoints(t *testing.T) {
+	for _, row := range []struct {
+		after      string
+		steps      func(t *testing.T, s *shop, p *book.Payment)
+		service    book.Service
+		settlement book.Settlement
+		credit     policy.Micro
+	}{
+		{"it is reserved", func(*testing.T, *shop, *book.Payment) {}, book.Released, book.None, 0},
+		{"it is served", func(t *testing.T, s *shop, p *book.Payment) {
+			t.Helper()
+			if err := s.Book.MarkServed(t.Context(), p.ID, 4000); err != nil {
+				t.Fatal(err)
+			}
+		}, book.Served, book.Confirmed, 6000},
+		{"it is credited", func(t *testing.T, s *shop, p *book.Payment) {
+			t.Helper()
+			if err := errors.Join(s.Book.MarkServed(t.Context(), p.ID, 4000), s.books.CreditWallet(t.Context(), pay.Account(p.From), p.Value, p.Fee, p.Reference())); err != nil {
+				t.Fatal(err)
+			}
+		}, book.Served, book.Confirmed, 6000},
+		{"it is charged", func(t *testing.T, s *shop, p *book.Payment) {
+			t.Helper()
+			s.serve(t, p, 4000)
+		}, book.Served, book.Confirmed, 6000},
+		{"it is signed and not sent", func(t *testing.T, s *shop, p *book.Payment) {
+			t.Helper()
+			s.serve(t, p, 4000)
+			s.chain.sends = false
+			s.look(t, 0)
+			s.chain.sends = true
+		}, book.Served, book.Confirmed, 6000},
+		{"it is sent", func(t *testing.T, s *shop, p *book.Payment) {
+			t.Helper()
+			s.serve(t, p, 4000)
+			s.look(t, 0)
+		}, book.Served, book.Confirmed, 6000},
+	} {
+		t.Run(row.after, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, dir)
+			p := s.take(t, 1)
+			row.steps(t, s, &p)
+			if err := s.Book.Close(); err != nil { // its holder is gone
+				t.Fatal(err)
+			}
+			s.reopen(t, dir)
+			s.look(t, 0)
+			s.look(t, 10*time.Second)
+			s.look(t, time.Second)
+			got, err := s.Book.ByID(t.Context(), p.ID)
+			if err != nil || got.Service != row.service || got.Settlement != row.settlement {
+				t.Errorf("the payment is %s and %s, %v", got.Service, got.Settlement, err)
+			}
+			if s.credit(t, row.credit); len(s.chain.mined) > 1 {
+				t.Errorf("%d transfers", len(s.chain.mined))
+			}
+		})
+	}
+}
+
+// TestRunSettles in the background, for one of two tills on a book.
+func TestRunSettles(t *testing.T) {
+	s := open(t, t.TempDir())
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { s.Run(ctx) })
+	p := s.take(t, 1)
+	s.serve(t, &p, 4000)
+	wait, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if got, err := s.Await(wait, p.ID); err != nil || got.Settlement != book.Confirmed {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, ok := s.Book.LockSettler(); ok {
+		t.Error("two settle at the same time")
+	}
+	stop()
+	running.Wait()
+	release, ok := s.Book.LockSettler()
+	if !ok {
+		t.Fatal("the lock outlives its holder")
+	}
+	_ = release()
+	if _, ok, err := s.Book.ByRequest(t.Context(), p.Request); !ok || err != nil {
+		t.Error("no payment of the request")
+	}
+}
