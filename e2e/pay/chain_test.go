@@ -43,7 +43,7 @@ func startChain(t testing.TB) *chain {
 	if err != nil || len(found) == 0 {
 		t.Fatal("there is no anvil: make sdks installs it")
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), found[0], "--port", "0", "--chain-id", "84532") //nolint:gosec // as above
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), found[0], "--port", "0", "--chain-id", "84532")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -167,7 +167,10 @@ func (c *chain) balance(t testing.TB, of common.Address) int64 {
 }
 
 // received is what the operator has.
-func (c *chain) received(t testing.TB) int64 { return c.balance(t, common.HexToAddress(payTo)) }
+func (c *chain) received(t testing.TB) int64 {
+	t.Helper()
+	return c.balance(t, common.HexToAddress(payTo))
+}
 
 // transfers counts the token's transfers to the operator.
 func (c *chain) transfers(t testing.TB) int {

@@ -40,9 +40,9 @@ func pay(t *testing.T, c *chain, client, url, body string) (r result) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), dir+"/pay/bin/node", "driver.cjs", client) //nolint:gosec // the test's own
+	cmd := exec.CommandContext(t.Context(), dir+"/pay/bin/node", "driver.cjs", client)
 	if client == "python" {
-		cmd = exec.CommandContext(t.Context(), dir+"/pay-py/bin/python", "driver.py") //nolint:gosec // the test's own
+		cmd = exec.CommandContext(t.Context(), dir+"/pay-py/bin/python", "driver.py")
 	}
 	cmd.Env = append(os.Environ(), "NODE_PATH="+dir+"/pay/node_modules", "URL="+url, "KEY=0x"+payerKey, "CHAIN="+c.URL, "BODY="+body)
 	cmd.Stderr = os.Stderr
