@@ -67,7 +67,11 @@ func (r *Review) PlanEscalation() {
 // FollowRequest takes over what the layers changed of the request: tier T2 gets what tier T1 gets.
 func (r *Review) FollowRequest() {
 	if r.Escalation != nil {
-		r.Escalation.Request.SetDocument(r.Request)
+		e := r.Escalation.Request
+		e.SetDocument(r.Request)
+		if !request.WantsSearch(r.Request) { // a layer may have switched it off
+			e.Profile = e.Profile.Without([]string{"web_search"})
+		}
 	}
 }
 

@@ -167,25 +167,31 @@ func (t *Transcript) item(list, index int, v jsonx.Value) {
 // tools reads an array of tools.
 func (t *Transcript) tools(v jsonx.Value) {
 	t.each(v, func(list, index int, e jsonx.Value) {
-		declared := either(e, "functionDeclarations", "function_declarations")
-		if declared.Kind() != jsonx.Array {
-			t.tool(list, index, e)
-			return
+		functions := false
+		for key, declared := range e.Members { // in either spelling, or in both
+			if k := string(key); (k == "functionDeclarations" || k == "function_declarations") && declared.Kind() == jsonx.Array {
+				functions = true
+				t.each(declared, t.tool)
+			}
 		}
-		t.each(declared, t.tool)
+		if !functions {
+			t.tool(list, index, e)
+		}
 	})
 }
 
 // tool reads a tool.
 func (t *Transcript) tool(list, index int, e jsonx.Value) {
+	kind, typed := e.Get("type").Str()
 	f := e
-	for _, key := range [...]string{"function", "custom"} {
-		if inner := e.Get(key); inner.Kind() == jsonx.Object {
-			f = inner
+	if t.req.Dialect != chat.Anthropic && t.req.Dialect != chat.Responses && t.req.Dialect != chat.Gemini { // what the type says, as providers read it
+		for _, key := range [...]string{"function", "custom"} {
+			if inner := e.Get(key); inner.Kind() == jsonx.Object && (f.At == e.At || kind == key) {
+				f = inner
+			}
 		}
 	}
 	name, _ := f.Get("name").Str()
-	kind, typed := e.Get("type").Str()
 	tool := Tool{
 		Name: name, Value: e, Description: f.Get("description"), Marked: e.Get("cache_control").Exists(), list: list, index: index,
 		Builtin: name == "" || typed && kind != "function" && kind != "custom",
@@ -211,11 +217,4 @@ func (t *Transcript) strings(kind Kind, v jsonx.Value) {
 // isData reports whether a string is a data URL.
 func isData(s jsonx.Value) bool {
 	return strings.HasPrefix(string(s.Raw[:min(len(s.Raw), len(`"data:`))]), `"data:`)
-}
-
-func either(object jsonx.Value, camel, snake string) jsonx.Value {
-	if v := object.Get(camel); v.Exists() {
-		return v
-	}
-	return object.Get(snake)
 }

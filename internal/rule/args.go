@@ -3,6 +3,7 @@ package rule
 import (
 	"errors"
 	"strings"
+	"unicode"
 
 	"bardo.money/gateway/internal/jsonx"
 )
@@ -53,7 +54,7 @@ func object(v jsonx.Value, depth int) (map[string]any, error) {
 	out, folded := map[string]any{}, map[string]bool{}
 	for key, m := range v.Members {
 		name := string(key)
-		fold := strings.ToLower(name)
+		fold := foldedName(name)
 		if folded[fold] {
 			return nil, errTwice
 		}
@@ -65,6 +66,18 @@ func object(v jsonx.Value, depth int) (map[string]any, error) {
 		out[name] = value
 	}
 	return out, nil
+}
+
+// foldedName is the same for names that differ in case alone, as readers understand that which follow Unicode: of the letters that are one but for their case, the
+// first.
+func foldedName(name string) string {
+	return strings.Map(func(r rune) rune {
+		first := r
+		for o := unicode.SimpleFold(r); o != r; o = unicode.SimpleFold(o) {
+			first = min(first, o)
+		}
+		return first
+	}, name)
 }
 
 func list(v jsonx.Value, depth int) ([]any, error) {

@@ -99,6 +99,8 @@ func TestD85ArgumentsThatReadersUnderstandDifferentlyAreErrors(t *testing.T) {
 		`{"a":1,"a":2}`:            false,
 		`{"a":1,"\u0061":2}`:       false,
 		`{"amount":1,"Amount":2}`:  false,
+		`{"usd":1,"uſd":9999}`:     false, // a long s, which is an s to readers that fold names as Unicode does
+		`{"k":1,"K":2}`:            false, // the sign for kelvin
 		`{"x":[{"b":1,"B":2}]}`:    false,
 		`[1]`:                      false,
 		`{"a":1}{"a":2}`:           false,

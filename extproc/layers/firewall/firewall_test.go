@@ -457,6 +457,72 @@ func TestProvidersToolsBesideTheListAreOffered(t *testing.T) {
 	}
 }
 
+// offered is a request of a format with a list of tools.
+func offered(t *testing.T, d chat.Dialect, body string, h policy.Profile, rules ...firewall.Rule) (*pipeline.Exchange, error) {
+	t.Helper()
+	dialect := dialects[d]
+	if a, ok := dialect.(wire.Addressed); ok {
+		dialect = a.ForPath("/v1beta/models/m:generateContent", "")
+	}
+	r, err := dialect.Decode(chat.Generate, header.List{}, "", []byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h.WebSearch != nil {
+		r.Profile = &chat.Profile{Default: chat.Params{WebSearch: h.WebSearch}}
+	}
+	x := &pipeline.Exchange{ID: "req_1", Request: r}
+	return x, pipeline.New(firewall.Layer{Rules: rules}).Request(t.Context(), x)
+}
+
+// TestNoOtherSpellingOffersAToolThatIsRefused: names that a provider does not read, groups, several tools in one element, other members, and hints.
+func TestNoOtherSpellingOffersAToolThatIsRefused(t *testing.T) {
+	t.Parallel()
+	const chatBody, responsesBody, geminiBody = `{"model":"m","messages":[{"role":"user","content":"hi"}],%s}`, `{"model":"m","input":"hi",%s}`, `{"contents":[{"parts":[{"text":"hi"}]}],%s}`
+	const anthropicBody = `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"}],%s}`
+	only := firewall.Rule{ID: "r", Allow: rule.Names{"get_*", "web_fetch", "googleMaps"}}
+	deny := firewall.Rule{ID: "r", Deny: rule.Names{"transfer", "web_search*", "googleSearch", "mcp"}}
+	for _, row := range []struct {
+		dialect      chat.Dialect
+		body, member string
+		gone, stays  string // in what is sent
+		rule         firewall.Rule
+	}{
+		{chat.Responses, responsesBody, `"tools":[{"type":"web_search","name":"get_price"},{"type":"function","name":"get_x"}]`, "web_search", "get_x", only},
+		{chat.Responses, responsesBody, `"tools":[{"type":"function","name":"transfer","function":{"name":"get_y"}},{"type":"function","name":"get_x"}]`, "transfer", "get_x", only},
+		{chat.Responses, responsesBody, `"tools":[{"type":"namespace","name":"get_all","tools":[{"type":"function","name":"transfer"}]},{"type":"function","name":"get_x"}]`, "transfer", "get_x", deny},
+		{chat.Responses, responsesBody, `"tools":[{"type":"namespace","name":"crm","tools":[{"type":"function","name":"get_y"}]}]`, "transfer", "get_y", only},
+		{chat.OpenAI, chatBody, `"tools":[{"type":"function","function":{"name":"transfer"},"custom":{"name":"get_y"}},{"type":"function","function":{"name":"get_x"}}]`, "transfer", "get_x", only},
+		{chat.OpenAI, chatBody, `"tools":[{"type":"web_search","name":"get_price","function":{"name":"get_price"}}]`, "web_search", "model", only},
+		{chat.OpenAI, chatBody, `"search_parameters":{"mode":"on"},"enable_search":true,"search_options":{}`, "search", "model", deny},
+		{chat.OpenAI, chatBody, `"venice_parameters":{"enable_web_search":"on"}`, `"on"`, `"off"`, deny},
+		{chat.Anthropic, anthropicBody, `"tools":[{"type":"code_execution_20250522","name":"get_price"},{"name":"get_x","input_schema":{"type":"object"}}]`, "code_execution", "get_x", only},
+		{chat.Anthropic, anthropicBody, `"tools":[{"type":"web_fetch_20250910","name":"web_fetch"}]`, "web_search", "web_fetch", only},
+		{chat.Gemini, geminiBody, `"tools":[{"functionDeclarations":[{"name":"get_x"}],"google_search":{"a":1}}]`, `{"a":1}`, "get_x", deny},
+		{chat.Gemini, geminiBody, `"tools":[{"googleMaps":{},"googleSearch":{"a":1}}]`, `{"a":1}`, "googleMaps", only},
+		{chat.Gemini, geminiBody, `"tools":[{"google_search":{"a":1}},{"functionDeclarations":[{"name":"get_x"}]}]`, "search", "get_x", deny},
+		{chat.Gemini, geminiBody, `"tools":[{"google_maps":{"a":1}}]`, "search", "google_maps", only},
+	} {
+		x, err := offered(t, row.dialect, fmt.Sprintf(row.body, row.member), policy.Profile{}, row.rule)
+		if err != nil {
+			t.Errorf("%s: %v", row.member, err)
+			continue
+		}
+		sent := string(x.Request.Doc.Bytes)
+		if strings.Contains(sent, row.gone) || !strings.Contains(sent, row.stays) {
+			t.Errorf("%s is sent as %s", row.member, sent)
+		}
+	}
+	_, err := offered(t, chat.Responses, `{"model":"m","input":[{"type":"tool_search_output","call_id":"c","tools":[{"type":"function","name":"transfer"}]}]}`, policy.Profile{}, deny)
+	if f, _ := errors.AsType[*fault.Fault](err); f == nil || f.Kind != fault.ToolRefused {
+		t.Errorf("a tool that the input brings: %v", err)
+	}
+	x, err := offered(t, chat.OpenAI, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`, policy.Profile{WebSearch: new(true)}, deny)
+	if err != nil || x.Request.Profile.Default.WebSearch != nil || len(x.Tags) != 1 || x.Tags[0].Tool != "web_search" {
+		t.Errorf("a search by the hint: %v, %+v", err, x.Tags)
+	}
+}
+
 func TestARequestThatInsistsOnARemovedToolIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
