@@ -14,6 +14,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/run"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/jsonx"
 )
 
@@ -106,8 +107,8 @@ func coding(b *testing.B, size int) *conversation {
 	return ending(&out, size)
 }
 
-// chat is a conversation in prose.
-func chat(_ *testing.B, size int) *conversation {
+// prose is a conversation in prose.
+func prose(_ *testing.B, size int) *conversation {
 	const sentence = "The order \"4711\" left the warehouse at 09:30;\nits label says: \u201cfragile\u201d, so it goes by road. "
 	const turn = 2000
 	var out strings.Builder
@@ -138,12 +139,12 @@ func (c *conversation) next() []byte {
 // BenchmarkLayers is a request with a new turn through the layers that run with the defaults, and through none, in turn. The ratio is that of the
 // processor time of the whole request, without Envoy and gRPC. Local models are not there.
 func BenchmarkLayers(b *testing.B) {
-	with := run.BenchGateway(b, parts.Layers())
-	without := run.BenchGateway(b, func(*config.Config, *run.Services) []pipeline.Layer { return nil })
+	with := run.BenchGateway(b, run.BenchParts{Layers: parts.Layers()})
+	without := run.BenchGateway(b, run.BenchParts{Layers: func(*config.Config, *run.Services) []pipeline.Layer { return nil }})
 	for _, shape := range []struct {
 		name string
 		of   func(*testing.B, int) *conversation
-	}{{"coding", coding}, {"chat", chat}} {
+	}{{"coding", coding}, {"prose", prose}} {
 		for _, size := range []int{1_000, 10_000, 50_000, 1_000_000} {
 			b.Run(fmt.Sprintf("%s/%dkB", shape.name, size/1000), func(b *testing.B) { compare(b, shape.of(b, size), with, without) })
 		}
@@ -151,7 +152,7 @@ func BenchmarkLayers(b *testing.B) {
 }
 
 // compare measures requests of a conversation with layers and without them.
-func compare(b *testing.B, c *conversation, with, without func([]byte)) {
+func compare(b *testing.B, c *conversation, with, without func([]byte, ...header.Field)) {
 	b.Helper()
 	with(c.next())
 	without(c.next())
@@ -162,7 +163,7 @@ func compare(b *testing.B, c *conversation, with, without func([]byte)) {
 		for range 2 * block {
 			bodies = append(bodies, c.next())
 		}
-		take := func(serve func([]byte)) func() {
+		take := func(serve func([]byte, ...header.Field)) func() {
 			return func() {
 				serve(bodies[0])
 				bodies = bodies[1:]

@@ -89,14 +89,21 @@ func benchLayers(cfg *config.Config, s *Services) []pipeline.Layer {
 	}
 }
 
+// BenchParts are what is special about a gateway that is measured.
+type BenchParts struct {
+	Layers  Layers
+	Runtime ModelRuntime // nil: without local models
+	Config  string
+}
+
 // benchGateway is the data path of a gateway with one provider, and the secret of a prepaid key.
-func benchGateway(b *testing.B, layers Layers) (*gateway, string) {
+func benchGateway(b *testing.B, p BenchParts) (*gateway, string) {
 	b.Helper()
 	cfg, problems := config.Parse("bardo.yaml", []byte(`
 auth: {anonymous: true}
 limits: {rpm: 0}
 providers: {custom: [{id: p, endpoints: ["http://127.0.0.1:1/v1"], api_key: sk-x, models: [{id: m, price: {input: 3, output: 15}}]}]}
-`), func(string) (string, bool) { return "", false }, custom.Adapter{}.Kind())
+`+p.Config), func(string) (string, bool) { return "", false }, custom.Adapter{}.Kind())
 	if config.Failed(problems) {
 		b.Fatal(problems)
 	}
@@ -104,13 +111,20 @@ providers: {custom: [{id: p, endpoints: ["http://127.0.0.1:1/v1"], api_key: sk-x
 		Adapters:  []provider.Described{custom.Adapter{}},
 		Dialects:  map[chat.Dialect]wire.Dialect{chat.OpenAI: openai.Dialect{}}, //nolint:exhaustive // one client
 		Verifiers: func(k *auth.APIKeys) auth.Chain { return auth.Chain{k} },
-		Layers:    layers,
+		Layers:    p.Layers,
+		Runtime:   p.Runtime,
 	}}}
 	g.cfg.Store(cfg)
 	g.log = slog.New(slog.DiscardHandler)
 	g.metrics = telemetry.New(telemetry.Build{})
 	g.tracker = health.NewTracker(health.Options{}, "p")
 	g.learnSecrets(cfg)
+	g.data = true
+	if err := g.openModels(cfg); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(g.closeModels)
+	g.localLoaded.Wait()
 	if err := g.openData(b.Context(), cfg); err != nil {
 		b.Fatal(err)
 	}
@@ -131,9 +145,9 @@ providers: {custom: [{id: p, endpoints: ["http://127.0.0.1:1/v1"], api_key: sk-x
 }
 
 // serveOnce serves a chat completion with a key, "" for none, and checks the answer.
-func (g *gateway) serveOnce(b *testing.B, key string, body []byte) {
+func (g *gateway) serveOnce(b *testing.B, key string, body []byte, more ...header.Field) {
 	b.Helper()
-	h := header.List{
+	h := append(header.List{
 		{Name: ":method", Value: "POST"},
 		{Name: ":path", Value: "/v1/chat/completions"},
 		{Name: ":authority", Value: "127.0.0.1"},
@@ -145,7 +159,7 @@ func (g *gateway) serveOnce(b *testing.B, key string, body []byte) {
 		{Name: "x-forwarded-proto", Value: "http"},
 		{Name: "x-request-id", Value: "e27b64a1-36b5-4a30-a7f8-36a0c2bf3f4a"},
 		{Name: "x-envoy-external-address", Value: "127.0.0.1"},
-	}
+	}, more...)
 	if key != "" {
 		h = append(h, header.Field{Name: "authorization", Value: "Bearer " + key})
 	}
@@ -158,16 +172,16 @@ func (g *gateway) serveOnce(b *testing.B, key string, body []byte) {
 	}
 }
 
-// BenchGateway serves chat completions with a prepaid key through some layers.
-func BenchGateway(b *testing.B, layers Layers) (serve func(body []byte)) {
+// BenchGateway serves chat completions with a prepaid key.
+func BenchGateway(b *testing.B, p BenchParts) (serve func(body []byte, more ...header.Field)) {
 	b.Helper()
-	g, secret := benchGateway(b, layers)
-	return func(body []byte) { g.serveOnce(b, secret, body) }
+	g, secret := benchGateway(b, p)
+	return func(body []byte, more ...header.Field) { g.serveOnce(b, secret, body, more...) }
 }
 
 // BenchmarkRequest is a non-streamed request from its headers to its answer, without Envoy and gRPC.
 func BenchmarkRequest(b *testing.B) {
-	g, secret := benchGateway(b, benchLayers)
+	g, secret := benchGateway(b, BenchParts{Layers: benchLayers})
 	for _, tt := range []struct{ name, key string }{{"no key", ""}, {"prepaid key", secret}} {
 		b.Run(tt.name, func(b *testing.B) {
 			body := []byte(strings.ReplaceAll(benchRequest, "%s", strings.Repeat("The label says: fragile. ", 30)))
