@@ -53,14 +53,46 @@ type scan struct {
 	text   string
 	out    []Span
 	phrase phrase
-	masks  map[Type]bool
+	masks  wanted
+}
+
+// wanted is a set of the built-in types.
+type wanted uint16
+
+// bitOf is a type in a set; 0 for one that is not built in.
+func bitOf(t Type) wanted {
+	switch t {
+	case PrivateKey:
+		return 1 << 0
+	case SeedPhrase:
+		return 1 << 1
+	case Secret:
+		return 1 << 2
+	case Password:
+		return 1 << 3
+	case IBAN:
+		return 1 << 4
+	case Card:
+		return 1 << 5
+	case SSN:
+		return 1 << 6
+	case Email:
+		return 1 << 7
+	case Phone:
+		return 1 << 8
+	case EVMAddress:
+		return 1 << 9
+	case IP:
+		return 1 << 10
+	}
+	return 0
 }
 
 // Find implements Detector.
 func (d Detectors) Find(_ context.Context, text string, out []Span) ([]Span, error) {
-	s := scan{Detectors: d, text: text, out: out, masks: make(map[Type]bool, len(d.Types))}
+	s := scan{Detectors: d, text: text, out: out}
 	for _, t := range d.Types {
-		s.masks[t] = true
+		s.masks |= bitOf(t)
 	}
 	for i := 0; i < len(text); {
 		switch c := classes[text[i]]; {
@@ -77,7 +109,7 @@ func (d Detectors) Find(_ context.Context, text string, out []Span) ([]Span, err
 }
 
 // wants reports whether a type is looked for.
-func (s *scan) wants(t Type) bool { return s.masks[t] }
+func (s *scan) wants(t Type) bool { return s.masks&bitOf(t) != 0 }
 
 // add notes a value.
 func (s *scan) add(from, to int, t Type, confidence float32) {

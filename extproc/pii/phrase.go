@@ -24,6 +24,18 @@ var phraseWords = func() map[string]uint16 {
 	return m
 }()
 
+// phraseStarts are the first three letters of phraseWords, in lower case, as bits.
+var phraseStarts = func() (bits [1 << 15 / 64]uint64) {
+	for _, w := range wordlists.English {
+		n := startOf(w)
+		bits[n/64] |= 1 << (n % 64)
+	}
+	return bits
+}()
+
+// startOf is a number for the first three letters of a word, of either case.
+func startOf(w string) uint { return uint(w[0]&31)<<10 | uint(w[1]&31)<<5 | uint(w[2]&31) }
+
 // phraseLengths are the lengths of phrases, longest first.
 var phraseLengths = [...]int{24, 21, 18, 15, 12}
 
@@ -51,11 +63,7 @@ func (p *phrase) word(s *scan, i, end int, has uint8) {
 	}
 	n, ok := uint16(0), false
 	if size := end - i; size >= 3 && size <= 8 && has&^letter == 0 {
-		w := s.text[i:end]
-		if has&upper != 0 {
-			w = strings.ToLower(w)
-		}
-		n, ok = phraseWords[w]
+		n, ok = phraseWord(s.text[i:end], has)
 	}
 	if !ok {
 		p.finish(s)
@@ -63,6 +71,18 @@ func (p *phrase) word(s *scan, i, end int, has uint8) {
 	}
 	p.words = append(p.words, placed{i, end, n})
 	p.end = end
+}
+
+// phraseWord is the number of a word of letters.
+func phraseWord(w string, has uint8) (n uint16, ok bool) {
+	if at := startOf(w); phraseStarts[at/64]&(1<<(at%64)) == 0 {
+		return 0, false
+	}
+	if has&upper != 0 {
+		w = strings.ToLower(w)
+	}
+	n, ok = phraseWords[w]
+	return n, ok
 }
 
 // isListGap reports whether text[from:to] may stand between the words of a phrase.
@@ -74,7 +94,7 @@ func (s *scan) isListGap(from, to int) bool {
 func (p *phrase) finish(s *scan) {
 	words := p.words
 	p.words = words[:0]
-	if !s.wants(SeedPhrase) || len(words) > maxRun {
+	if len(words) < phraseLengths[len(phraseLengths)-1] || len(words) > maxRun || !s.wants(SeedPhrase) {
 		return
 	}
 	from, to := 0, 0 // words of valid phrases, which overlap where words of prose fit by chance

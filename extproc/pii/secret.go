@@ -82,6 +82,15 @@ var tokens = []token{
 	{"bardo_sk_", 16, 0, isWordChar},       // this gateway
 }
 
+// shortestToken is the least length of one of tokens, prefix included.
+var shortestToken = func() int {
+	least := math.MaxInt
+	for _, k := range tokens {
+		least = min(least, len(k.prefix)+k.min)
+	}
+	return least
+}()
+
 // tokensBy are the indexes of tokens by their first byte.
 var tokensBy = func() (t [256][]token) {
 	for _, k := range tokens {
@@ -95,8 +104,26 @@ func (s *scan) secret(i, end int) {
 	if !s.wants(Secret) {
 		return
 	}
+	isLong := end-i >= shortestToken || isBase64(s.at(end)) || s.at(end) == '.' // a word of prose is not
+	if isLong && s.token(i) {
+		return
+	}
+	switch rest := s.text[i:]; {
+	case strings.HasPrefix(rest, "eyJ"):
+		s.jwt(i)
+	case strings.HasPrefix(rest, "hooks"):
+		s.webhook(i)
+	default:
+		s.assigned(i, end)
+	}
+}
+
+// token reads the secret of a service at i, and reports whether there is one.
+func (s *scan) token(i int) bool {
 	rest := s.text[i:]
-	for _, k := range tokensBy[s.text[i]] {
+	tokens := tokensBy[s.text[i]]
+	for t := range tokens {
+		k := &tokens[t]
 		if !strings.HasPrefix(rest, k.prefix) {
 			continue
 		}
@@ -110,17 +137,10 @@ func (s *scan) secret(i, end int) {
 		size := n - len(k.prefix)
 		if size >= k.min && (k.max == 0 || size <= k.max) && !s.is(i+n, letter|digit) && isRandom(rest[len(k.prefix):n]) {
 			s.add(i, i+n, Secret, 1)
-			return
+			return true
 		}
 	}
-	switch {
-	case strings.HasPrefix(rest, "eyJ"):
-		s.jwt(i)
-	case strings.HasPrefix(rest, "hooks"):
-		s.webhook(i)
-	default:
-		s.assigned(i, end)
-	}
+	return false
 }
 
 // isRandom reports whether a text looks drawn, not written: digits among letters, many different characters, no word for an example.
@@ -220,7 +240,7 @@ var secretNames = []string{"secret", "token", "apikey", "api_key", "access_key",
 // assigned reads the value that is assigned to the name text[i:end]: api_key = "…", "token": "…".
 func (s *scan) assigned(i, end int) {
 	const shortest, longest = 16, 256
-	if end-i < 5 || end-i > 64 || !isSecretName(s.text[i:end]) {
+	if end-i < 5 || end-i > 64 || !mayEndName[s.text[end-1]] {
 		return
 	}
 	at := end
@@ -236,7 +256,7 @@ func (s *scan) assigned(i, end int) {
 	}
 	quoted()
 	spaces()
-	if s.at(at) != '=' && s.at(at) != ':' {
+	if s.at(at) != '=' && s.at(at) != ':' || !isSecretName(s.text[i:end]) {
 		return
 	}
 	at++
@@ -252,12 +272,16 @@ func (s *scan) assigned(i, end int) {
 	s.add(from, at, Secret, 0.7)
 }
 
-func isSecretName(name string) bool {
-	switch name[len(name)-1] | 0x20 {
-	case 't', 'n', 'y', 'd':
-	default:
-		return false
+// mayEndName are the last letters of secretNames, in either case.
+var mayEndName = func() (t [256]bool) {
+	for _, name := range secretNames {
+		c := name[len(name)-1]
+		t[c], t[c-'a'+'A'] = true, true
 	}
+	return t
+}()
+
+func isSecretName(name string) bool {
 	low := strings.ToLower(name)
 	for _, k := range secretNames {
 		if strings.HasSuffix(low, k) {
