@@ -16,6 +16,8 @@ type client struct {
 	conn net.Conn
 	r    *bufio.Reader
 	tail []byte // the end of the last body
+
+	chunk func() // nil, or called when a chunk of a body comes
 }
 
 const (
@@ -138,6 +140,9 @@ func (c *client) chunked() (first time.Time, err error) {
 			return first, fmt.Errorf("chunk of size %q", line)
 		}
 		if n > 0 {
+			if c.chunk != nil {
+				c.chunk()
+			}
 			if err := c.skip(int(n)); err != nil {
 				return first, err
 			}

@@ -39,6 +39,7 @@ type options struct {
 	cores      int
 	anatomy    bool
 	beside     string
+	models     string
 	config     string
 	serveEmpty string
 }
@@ -55,6 +56,7 @@ func flags() options {
 	flag.IntVar(&o.cores, "cores", 0, "pin Envoy and the gateway to so many cores with taskset, and the rest to the others (default: not pinned)")
 	flag.BoolVar(&o.anatomy, "anatomy", false, "measure the gateway's Envoy without one part after the other, instead of the matrix")
 	flag.StringVar(&o.beside, "beside", "", "measure this bardo, of another checkout, in the same run")
+	flag.StringVar(&o.models, "models", "", "measure streams and memory while the local models of this directory are busy, beside a gateway without models, instead of the matrix")
 	flag.StringVar(&o.config, "config", "", "more of the gateways' configuration, as YAML at the top level, e.g. 'pipeline: {pii: {policy: \"off\"}}'")
 	flag.StringVar(&o.serveEmpty, "serve-empty", "", "for -anatomy: serve ext_proc on this socket, with nothing behind it")
 	flag.Parse()
@@ -82,6 +84,9 @@ func run(ctx context.Context) error {
 	if o.beside != "" {
 		addBeside(o.beside)
 	}
+	if o.models != "" {
+		shapes = modelShapes(o.models)
+	}
 	for i := range shapes {
 		shapes[i].config += o.config + "\n"
 	}
@@ -96,6 +101,9 @@ func run(ctx context.Context) error {
 	}
 	if o.anatomy {
 		return l.anatomy(ctx, o.rounds, o.window, os.Stdout)
+	}
+	if o.models != "" {
+		return l.models(ctx, os.Stdout)
 	}
 	r := report{Machine: describe(ctx, l.envoyBin), Started: time.Now().UTC(), Rounds: o.rounds, Pinned: o.cores}
 	if r.Startup, err = measureStartup(ctx); err != nil {
