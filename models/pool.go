@@ -38,6 +38,9 @@ type PoolOptions struct {
 	Meter    Meter
 }
 
+// maxRunTokens bounds what a run takes of memory, which a session keeps: a run of one long input is no slower per input than one of several, on one thread.
+const maxRunTokens = 512
+
 // Pool runs a model on several goroutines' inputs. One waits for a session in a queue; if several wait, those of one length are run together. Inputs of
 // other lengths never are: padding would change the result of a quantised model. Safe for concurrent use.
 type Pool struct {
@@ -189,8 +192,9 @@ func (p *Pool) take() []*job {
 	}
 	var jobs []*job
 	length := len(p.waiting[0].ids)
+	most := max(1, min(p.o.Batch, maxRunTokens/max(1, length)))
 	p.waiting = slices.DeleteFunc(p.waiting, func(j *job) bool {
-		if len(j.ids) != length || len(jobs) == p.o.Batch {
+		if len(j.ids) != length || len(jobs) == most {
 			return false
 		}
 		jobs = append(jobs, j)

@@ -127,6 +127,29 @@ func TestOnlyInputsOfOneLengthRunTogether(t *testing.T) {
 	})
 }
 
+func TestARunHasABoundedNumberOfTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, c, _ := newSlow(t, PoolOptions{})
+		var answers []<-chan string
+		for i, length := range []int{1, 256, 256, 256, 600, 600} {
+			ids := make([]int64, length)
+			ids[0] = int64(i)
+			answers = append(answers, ask(t.Context(), p, ids...))
+		}
+		for i, a := range answers {
+			if got := <-a; got != fmt.Sprintf("[%d] <nil>", i) {
+				t.Errorf("input %d: %s", i, got)
+			}
+		}
+		if got := fmt.Sprint(c.batches); got != "[1 2 1 1 1]" {
+			t.Error(got)
+		}
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestADeadlineEndsTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, c, _ := newSlow(t, PoolOptions{})
