@@ -77,9 +77,11 @@ fuzz: ## fuzz every target for FUZZTIME
 	done
 
 bench: export BARDO_BIN := $(BARDO)
-bench: tools build ## measure the gateway against plain Envoy; ARGS=-quick is short
+bench: tools models build ## measure the gateway against plain Envoy; ARGS=-quick is short
 	@mkdir -p bench-out
 	go run ./e2e/bench -json bench-out/$(VERSION).json $(ARGS)
+	go run ./e2e/bench -models $(CURDIR)/.tools/models
+	go test -run '^$$' -bench 'Layers|Aims' ./cmd/bardo/run
 	go test -run '^$$' -bench Route500 -benchmem ./extproc
 	go test -run '^$$' -bench 'Answer|TextWithTags' -benchmem -cpu 1 ./extproc/reasoning
 

@@ -84,8 +84,9 @@ func bitOf(t Type) wanted {
 		return 1 << 9
 	case IP:
 		return 1 << 10
+	default:
+		return 0
 	}
-	return 0
 }
 
 // Find implements Detector.
