@@ -233,6 +233,9 @@ func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
 
 // await judges the texts that may be refused or replaced, and refuses.
 func (l Layer) await(ctx context.Context, s *state, o *outcome) error {
+	if !slices.ContainsFunc(s.spans, func(sp span) bool { return sp.policy.Waits() }) {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, l.timeout())
 	defer cancel()
 	for i := range s.spans {

@@ -96,6 +96,14 @@ type finding struct {
 	where  string  // of the first value that must not leave the gateway
 }
 
+func (f *finding) add(t pii.Type, text string) {
+	if f.counts == nil {
+		f.counts = make(map[pii.Type]int)
+	}
+	f.counts[t]++
+	f.values = append(f.values, value{t, text})
+}
+
 type value struct {
 	t    pii.Type
 	text string
@@ -107,7 +115,6 @@ func (l Layer) search(ctx context.Context, x *pipeline.Exchange) (f finding, err
 	if err != nil {
 		return f, err
 	}
-	f.counts = make(map[pii.Type]int)
 	for i := range t.Texts {
 		k := l.Finder.KeyOf(t.Texts[i].Value.Raw, kindOf(&t.Texts[i]))
 		if l.Finder.Clean(k) {
@@ -161,8 +168,7 @@ func (l Layer) searchText(ctx context.Context, t *transcript.Transcript, i int, 
 func (l Layer) look(ctx context.Context, s string, f *finding) error {
 	spans, err := l.Finder.Find(ctx, s)
 	for _, at := range spans {
-		f.counts[at.Type]++
-		f.values = append(f.values, value{at.Type, s[at.Start:at.End]})
+		f.add(at.Type, s[at.Start:at.End])
 	}
 	return err
 }
@@ -175,8 +181,7 @@ func (l Layer) lookBehindNames(ctx context.Context, s string, f *finding, n int)
 		if strings.ContainsAny(text, `"\`) || slices.ContainsFunc(f.values[n:], func(v value) bool { return v.text == text }) {
 			continue
 		}
-		f.counts[at.Type]++
-		f.values = append(f.values, value{at.Type, text})
+		f.add(at.Type, text)
 	}
 	return err
 }
