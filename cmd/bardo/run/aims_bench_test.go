@@ -118,7 +118,7 @@ func benchHashLookup(b *testing.B) {
 	})
 }
 
-// benchMasking is a request whose only text has about 400 values.
+// benchMasking is a request whose only text has more than 300 values.
 func benchMasking(b *testing.B) {
 	l := piilayer.Layer{Mode: piilayer.Mask, Finder: pii.NewMemo(pii.NewScanner(pii.Detectors{Types: pii.Default})), Secret: func() []byte { return []byte("secret") }}
 	p := pipeline.New(l)
