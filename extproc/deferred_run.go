@@ -30,7 +30,7 @@ var _ deferred.Runner = deferredRunner{}
 func (g *Gateway) newRun(r *deferred.Request, run *deferred.Run) (*exchange, *later.Client) {
 	x := g.newExchangeAs(r.Head, r.ID)
 	l := later.NewRun(run, g.listener().Transport, x.Config.MaxAnswer, func() bool { return later.IsMasked(x.Log) })
-	x.later = l
+	x.later, x.Deferred = l, true
 	x.calls.Client = &http.Client{Transport: l, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	x.calls.Listener = nil
 	x.review.Events, x.Repeated = g.Events.Hold(), true

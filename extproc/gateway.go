@@ -23,6 +23,7 @@ import (
 	"bardo.money/gateway/extproc/conversation"
 	"bardo.money/gateway/extproc/deferred"
 	"bardo.money/gateway/extproc/governor"
+	"bardo.money/gateway/extproc/memory"
 	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/passthrough"
 	"bardo.money/gateway/extproc/probe"
@@ -53,7 +54,7 @@ type Health interface {
 	State(p policy.ProviderID) string
 }
 
-// Deps are what a gateway works with. All but Draining, Checks, Finished, Events, Sessions, Deferred, Governor and Payments are required.
+// Deps are what a gateway works with. All but Draining, Checks, Finished, Events, Sessions, Memory, Deferred, Governor and Payments are required.
 type Deps struct {
 	Verifier auth.Verifier
 	Limiter  *quota.Limiter
@@ -69,6 +70,7 @@ type Deps struct {
 	Finished *event.Feed[record.Finished]
 	Events   *event.Sink        // may be nil
 	Sessions *session.Book      // nil: there are none
+	Memory   *memory.Memory     // of sessions; nil where these are
 	Deferred *deferred.Service  // of requests that are answered later; nil: none are
 	Governor *governor.Governor // of the layers; nil: there is none
 

@@ -7,7 +7,7 @@ import (
 
 // Tag is one decision of the operator's rules about a request, in its record: which rule decided what, and why. It has no content: no text, no arguments.
 type Tag struct {
-	By       string   `json:"by"`             // ByFirewall or ByGuardrail
+	By       string   `json:"by"`             // ByFirewall, ByGuardrail or ByRetrieval
 	Rule     string   `json:"rule,omitempty"` // the rule's id, or the hook's name; "" where no rule objected
 	Stage    TagStage `json:"stage"`
 	Tool     string   `json:"tool,omitempty"` // as the request offers it; "other" for a name that it does not offer
@@ -20,6 +20,7 @@ type Tag struct {
 const (
 	ByFirewall  = "firewall"
 	ByGuardrail = "guardrail"
+	ByRetrieval = "retrieval" // a source of results that was not asked, or did not answer
 )
 
 // TagStage is what a decision is about.

@@ -8,6 +8,7 @@ import (
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/cache/semantic"
 	"bardo.money/gateway/extproc/localembed"
+	"bardo.money/gateway/extproc/memory"
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/catalog"
@@ -26,7 +27,7 @@ type Caller struct {
 	Body      []byte            // of a request to an endpoint that takes one
 }
 
-// Server answers callers. Its methods that take a Caller are endpoints; their errors are faults. All fields but Checks, Later, Sessions, Rated and WrongHit are required. Safe for
+// Server answers callers. Its methods that take a Caller are endpoints; their errors are faults. All fields but Checks, Later, Sessions, Memory, Rated and WrongHit are required. Safe for
 // concurrent use.
 type Server struct {
 	Ledger     *ledger.Ledger
@@ -36,8 +37,9 @@ type Server struct {
 	State      func(policy.ProviderID) string // of a provider's health, for display
 	Quarantine *catalog.Quarantine
 	Reasonings *ReasoningStore
-	Later      Later         // nil: requests are not deferred
-	Sessions   *session.Book // nil: there are none
+	Later      Later          // nil: requests are not deferred
+	Sessions   *session.Book  // nil: there are none
+	Memory     *memory.Memory // of sessions; nil where these are
 	Draining   func() bool
 	Checks     func() []ReadyDetail // of /readyz?verbose; nil: there are none
 	Rated      Rated                // nil: nobody is told

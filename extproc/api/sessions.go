@@ -35,6 +35,8 @@ func SessionFault(err error) error {
 		return fault.New(fault.KeyRestricted, "the session was closed or has expired", err)
 	case errors.Is(err, session.ErrFull), errors.Is(err, session.ErrShare):
 		return fault.New(fault.InvalidRequest, err.Error(), err)
+	case errors.Is(err, session.ErrKey):
+		return fault.New(fault.NotFound, "it cannot be read: the gateway stored it encrypted with another key than it has now (store.cache_key)", err)
 	case errors.Is(err, session.ErrConflict):
 		return fault.New(fault.Conflict, "the entry has another version than the request expects", err)
 	case errors.As(err, &spent):
@@ -214,7 +216,7 @@ type sessionCall struct {
 	*Caller
 
 	session session.Session
-	what    string // checkpoints, scratchpad; "" for the session itself
+	what    string // checkpoints, scratchpad, memory; "" for the session itself
 	name    string // below that
 }
 
@@ -263,6 +265,8 @@ func (k *sessionCall) serve(ctx context.Context) (stream.Reply, error) {
 		return k.entries(ctx)
 	case k.what == "scratchpad" && k.name != "":
 		return k.entry(ctx, read)
+	case k.what == "memory":
+		return k.memory(ctx, read)
 	}
 	return stream.Reply{}, fault.Newf(fault.NotFound, "there is no endpoint %s %s", fault.Clip(k.Head.Method), fault.Clip(k.Head.Path))
 }

@@ -62,6 +62,8 @@ type Request struct {
 	TurnError   error    // why Turn is nil, a fault
 	Needs       []Need   // features without which a provider cannot serve the request
 	VolatileEnd bool     // the last message holds what the client calls volatile
+	Retrieved   bool     // the last message holds results of a search that the gateway has added, as texts of package wire's SearchResult
+	Cites       bool     // the client asked for citations of what the model reads
 	Dropped     []string // client's members that no provider gets: from a form that the gateway rewrote
 
 	Doc     jsonx.Doc       // the client's bytes, validated, with the spans of its top-level members

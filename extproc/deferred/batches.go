@@ -66,7 +66,7 @@ AND (SELECT count(*) FROM item WHERE batch = id) < ? ORDER BY at DESC LIMIT 1`,
 			args  []any
 		}{
 			{`UPDATE batch SET size = size + ? WHERE id = ?`, []any{len(p.Body), id}},
-			{`INSERT INTO item (request, batch, digest, masked, body) VALUES (?, ?, ?, ?, ?)`, []any{r.ID, id, p.Digest, p.Masked, s.seal.seal("item "+r.ID, p.Body)}},
+			{`INSERT INTO item (request, batch, digest, masked, body) VALUES (?, ?, ?, ?, ?)`, []any{r.ID, id, p.Digest, p.Masked, s.seal.Seal("item "+r.ID, p.Body)}},
 			{`UPDATE request SET state = ?, batch = ? WHERE id = ?`, []any{grouped, id, r.ID}},
 		} {
 			if _, err := tx.ExecContext(ctx, c.query, c.args...); err != nil {
@@ -84,7 +84,7 @@ func (s *Store) items(ctx context.Context, id string) ([]batch.Item, error) {
 		if err := row.Scan(&it.ID, &body); err != nil {
 			return it, err
 		}
-		it.Body, err = s.seal.open("item "+it.ID, body)
+		it.Body, err = s.seal.Open("item "+it.ID, body)
 		return it, err
 	}
 	return readAll(ctx, s, scan, `SELECT request, body FROM item WHERE batch = ? ORDER BY request`, id)

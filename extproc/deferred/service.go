@@ -247,7 +247,7 @@ func (s *Store) answer(ctx context.Context, id string, read bool) (*stream.Reply
 	if b == nil {
 		return nil, ErrGone
 	}
-	text, err := s.seal.open("answer "+id, b)
+	text, err := s.seal.Open("answer "+id, b)
 	if err != nil {
 		return nil, err
 	}

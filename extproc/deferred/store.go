@@ -20,22 +20,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
-	"os"
 	"time"
-
-	_ "github.com/mattn/go-sqlite3" // the "sqlite3" driver
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/internal/seal"
+	"bardo.money/gateway/internal/sqlite"
 	"bardo.money/gateway/policy"
 )
 
 //go:embed schema.sql
 var schema string
-
-// schemaVersion is the version of the store. A newer one is refused.
-const schemaVersion = 1
 
 // The states of a request.
 const (
@@ -71,29 +66,20 @@ type Request struct {
 // Store is the file of deferred requests. Safe for concurrent use by one process.
 type Store struct {
 	db    *sql.DB
-	seal  sealer
+	seal  seal.Sealer
 	owner string
 	now   func() time.Time
 }
 
 // OpenStore opens the file, and creates it if it does not exist. secret is what content is encrypted with; "" for nothing.
 func OpenStore(ctx context.Context, path, secret string, now func() time.Time) (s *Store, err error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := f.Close(); err != nil {
-		return nil, err
-	}
 	s = &Store{now: now}
-	if s.seal, err = newSealer(secret); err != nil {
+	if s.seal, err = seal.New("deferred requests", secret); err != nil {
 		return nil, err
 	}
-	params := url.Values{"_journal_mode": {"WAL"}, "_synchronous": {"FULL"}, "_busy_timeout": {"5000"}, "_txlock": {"immediate"}, "_secure_delete": {"on"}}
-	if s.db, err = sql.Open("sqlite3", (&url.URL{Scheme: "file", Path: path, RawQuery: params.Encode()}).String()); err != nil {
+	if s.db, err = sqlite.Open(path, nil); err != nil {
 		return nil, err
 	}
-	s.db.SetMaxOpenConns(1) // one writer, and reads are short
 	if err := s.prepare(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("deferred requests: %s: %w", path, err), s.db.Close())
 	}
@@ -102,25 +88,17 @@ func OpenStore(ctx context.Context, path, secret string, now func() time.Time) (
 
 // prepare creates the tables, and gives the store its name.
 func (s *Store) prepare(ctx context.Context) error {
-	return s.atomically(ctx, func(tx *sql.Tx) error {
-		var version int
-		if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
+	create := func(ctx context.Context, tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, schema); err != nil {
 			return err
 		}
-		switch version {
-		case schemaVersion:
-		case 0:
-			if _, err := tx.ExecContext(ctx, schema+fmt.Sprintf("\nPRAGMA user_version = %d", schemaVersion)); err != nil {
-				return err
-			}
-			if _, err := tx.ExecContext(ctx, `INSERT INTO owner (id) VALUES (?)`, newName()); err != nil {
-				return err
-			}
-		default:
-			return fmt.Errorf("it was written by a newer version of this program (%d)", version)
-		}
-		return tx.QueryRowContext(ctx, `SELECT id FROM owner`).Scan(&s.owner)
-	})
+		_, err := tx.ExecContext(ctx, `INSERT INTO owner (id) VALUES (?)`, newName())
+		return err
+	}
+	if err := sqlite.Prepare(ctx, s.db, create); err != nil {
+		return err
+	}
+	return s.db.QueryRowContext(ctx, `SELECT id FROM owner`).Scan(&s.owner)
 }
 
 // newName is a name that nobody else has.
@@ -137,7 +115,7 @@ func (s *Store) Close() error { return s.db.Close() }
 func (s *Store) Owner() string { return s.owner }
 
 // Encrypts reports whether content is encrypted.
-func (s *Store) Encrypts() bool { return s.seal.aead != nil }
+func (s *Store) Encrypts() bool { return s.seal.Encrypts() }
 
 func (s *Store) atomically(ctx context.Context, change func(*sql.Tx) error) error {
 	tx, err := s.db.BeginTx(ctx, nil)
@@ -188,7 +166,7 @@ func (s *Store) Add(ctx context.Context, r *Request, most Limits) error {
 		at := s.now().UnixMicro()
 		_, err = tx.ExecContext(ctx, `INSERT INTO request (id, account, state, dialect, subsystem, prepaid, held, secret, at, deadline, due, size, head, body)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, r.ID, r.Account, queued, r.Dialect, r.Subsystem, r.Prepaid, int64(r.Held), r.Secret, at, r.Deadline.UnixMicro(), at, size,
-			s.seal.seal("head "+r.ID, head), s.seal.seal("body "+r.ID, r.Body))
+			s.seal.Seal("head "+r.ID, head), s.seal.Seal("body "+r.ID, r.Body))
 		return err
 	})
 }
@@ -225,17 +203,17 @@ func scanText(row scanner) (text string, err error) {
 	return text, err
 }
 
-// content reads what the client sent. The error wraps errSealed where the key has changed.
+// content reads what the client sent. The error wraps seal.ErrKey where the key has changed.
 func (s *Store) content(ctx context.Context, r *Request) error {
 	var head, body []byte
 	err := s.db.QueryRowContext(ctx, `SELECT head, body FROM request WHERE id = ?`, r.ID).Scan(&head, &body)
 	if err != nil {
 		return err
 	}
-	if head, err = s.seal.open("head "+r.ID, head); err != nil {
+	if head, err = s.seal.Open("head "+r.ID, head); err != nil {
 		return err
 	}
-	if r.Body, err = s.seal.open("body "+r.ID, body); err != nil {
+	if r.Body, err = s.seal.Open("body "+r.ID, body); err != nil {
 		return err
 	}
 	return json.Unmarshal(head, &r.Head)
@@ -281,7 +259,7 @@ func (s *Store) keepCall(ctx context.Context, request string, c *Call) error {
 const insertCall = `INSERT INTO call (request, digest, batch, model, masked, status, body) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`
 
 func (s *Store) callRow(request string, c *Call) []any {
-	return []any{request, c.Digest, c.Batch, c.Model, c.Masked, c.Status, s.seal.seal("call "+request, c.Body)}
+	return []any{request, c.Digest, c.Batch, c.Model, c.Masked, c.Status, s.seal.Seal("call "+request, c.Body)}
 }
 
 // calls are the answers that are stored for a request.
@@ -291,7 +269,7 @@ func (s *Store) calls(ctx context.Context, request string) (all []Call, err erro
 		if err := row.Scan(&c.Digest, &c.Batch, &c.Model, &c.Masked, &c.Status, &body); err != nil {
 			return c, err
 		}
-		c.Body, err = s.seal.open("call "+request, body)
+		c.Body, err = s.seal.Open("call "+request, body)
 		return c, err
 	}
 	return readAll(ctx, s, scan, `SELECT digest, batch, model, masked, status, body FROM call WHERE request = ?`, request)
@@ -306,7 +284,7 @@ func (s *Store) finish(ctx context.Context, id string, a *stream.Reply) error {
 	return s.atomically(ctx, func(tx *sql.Tx) error {
 		now := s.now().UnixMicro()
 		_, err := tx.ExecContext(ctx, `UPDATE request SET state = ?, done = ?, due = ?, size = ?, head = NULL, body = NULL, answer = iif(cancelled, NULL, ?) WHERE id = ? AND state NOT IN (?, ?)`,
-			over, now, now, len(answer), s.seal.seal("answer "+id, answer), id, over, gone)
+			over, now, now, len(answer), s.seal.Seal("answer "+id, answer), id, over, gone)
 		if err != nil {
 			return err
 		}

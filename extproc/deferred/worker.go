@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/internal/guard"
+	"bardo.money/gateway/internal/seal"
 )
 
 // How much is done at once.
@@ -269,7 +270,7 @@ func (w *worker) answer(ctx context.Context, r *Request) error {
 		err = w.st.content(ctx, r)
 	}
 	switch {
-	case errors.Is(err, errSealed): // the operator has changed deferred.key
+	case errors.Is(err, seal.ErrKey): // the operator has changed deferred.key
 		w.Log.Error("a deferred request cannot be read any more", "request", r.ID, "error", err)
 		return w.end(ctx, r, &Served{Reply: w.Runner.Expired(r)}, "failed")
 	case err != nil:

@@ -43,6 +43,7 @@ type Exchange struct {
 	Tags       []policy.Tag // decisions of the operator's rules, at most policy.MaxTags
 
 	Repeated    bool // the layers ran for the same request before, and told of it: a deferred request that is answered
+	Deferred    bool // the answer is stored for later: layers run again for each step, and have to do the same
 	ProtectOnly bool // only layers that protect run: the user's own key pays, or the body is sent as it is
 	WholeAnswer bool // a layer needs the whole answer before the client gets any of it
 	Holding     bool // a layer keeps back events that it has seen

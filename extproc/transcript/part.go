@@ -3,6 +3,7 @@ package transcript
 import (
 	"cmp"
 
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/jsonx"
 )
 
@@ -93,6 +94,10 @@ func (r *reader) object(kind Kind, v jsonx.Value, o object) {
 		r.answers(o)
 	case "document", "search_result":
 		kind = Document
+	case "text", "input_text", "":
+		if kind == User && r.t.req.Retrieved && isResult(v) {
+			kind = Document
+		}
 	case "thinking", "reasoning":
 		kind = Thinking
 	default:
@@ -108,6 +113,12 @@ func (r *reader) object(kind Kind, v jsonx.Value, o object) {
 		r.member(kind, string(m.key), m.value)
 	}
 	r.call = outer
+}
+
+// isResult reports whether a part is a text that the gateway has added as a result of a search.
+func isResult(v jsonx.Value) bool {
+	text, ok := v.Get("text").Str()
+	return ok && wire.IsSearchResult(text)
 }
 
 // member reads a member of a part.

@@ -44,6 +44,8 @@ var soundTree = map[string]string{
 	"extproc/cache/disk/disk.go":      `package disk; import (_ "bardo.money/gateway/extproc/cache"; _ "bardo.money/gateway/extproc/cache/semantic")`,
 	"extproc/classifier/classifier.go": `package classifier; import (_ "bardo.money/gateway/models"; _ "bardo.money/gateway/policy/classify"
 			_ "bardo.money/gateway/policy/intent")`,
+	"extproc/memory/memory.go":         `package memory; import _ "bardo.money/gateway/policy/session"`,
+	"policy/session/session.go":        `package session`,
 	"extproc/localembed/localembed.go": `package localembed; import (_ "bardo.money/gateway/extproc/wire"; _ "bardo.money/gateway/models")`,
 	"extproc/pipeline/pipeline.go": `package pipeline; import (_ "bardo.money/gateway/extproc/cache"; _ "bardo.money/gateway/extproc/keyring"
 			_ "bardo.money/gateway/extproc/transcript")`,

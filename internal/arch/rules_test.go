@@ -11,7 +11,7 @@ var levels = []struct {
 	{1, "engine", []string{
 		"extproc/pipeline", "extproc/provider", "extproc/provider/providertest", "extproc/transcript", "extproc/wire/...",
 		"extproc/reasoning", "extproc/toolcall", "extproc/structured", "extproc/cache", "extproc/cache/disk", "extproc/cache/semantic", "extproc/render", "extproc/keyring", "extproc/hint", "extproc/conversation",
-		"extproc/batch", "extproc/classifier", "extproc/deferred", "extproc/localembed", "extproc/meter", "extproc/pii", "extproc/stored", "extproc/stream", "extproc/upstream", "extproc/record",
+		"extproc/batch", "extproc/classifier", "extproc/deferred", "extproc/localembed", "extproc/memory", "extproc/meter", "extproc/pii", "extproc/stored", "extproc/stream", "extproc/upstream", "extproc/record",
 		"extproc/injection", "extproc/savings", "extproc/governor", "extproc/x402",
 		"policy/*", "policy/catalog/catalogtest", "policy/ledger/chargelog", "policy/pay/book", "policy/pay/till", "policy/pay/evm", "models", "models/*", "xds/state", "xds/peer", "xds/feed/feedpb", "envoy",
 	}},
@@ -60,6 +60,7 @@ var engines = map[string][]string{
 	"models":             {"models/manifest", "models/wordpiece", "models/unigram"},
 	"models/remote":      {"models", "models/manifest"},
 	"extproc/localembed": {"extproc/wire", "models"},
+	"extproc/memory":     {"policy/session"}, // it finds what sessions hold
 	"extproc/classifier": {"models", "policy/classify", "policy/intent"},
 	"policy/classify":    {"policy/intent"}, // what it says is read there
 

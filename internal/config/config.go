@@ -216,6 +216,7 @@ type Pipeline struct {
 	DeFi       DeFi        `key:"defi" doc:"Facts of tokens and protocols for requests that mention them."`
 	Firewall   Firewall    `key:"firewall" doc:"Which tools requests may offer, and which calls of them may come back."`
 	Guardrails []Guardrail `key:"guardrails" doc:"Services of the operator's that look at requests and answers."`
+	Retrieval  Retrieval   `key:"retrieval" doc:"What resembles a request, and is added to it as results of a search."`
 
 	Compression Compression `key:"compression" doc:"Shortening the results of tools in long conversations."`
 
@@ -371,7 +372,7 @@ func (b *Billing) Spreads() (usual int, plans map[policy.Tier]int) {
 type Store struct {
 	Ledger   string `key:"ledger" default:"sqlite://$BARDO_HOME/bardo.db" doc:"The ledger's database."`
 	Cache    string `key:"cache" default:"memory" doc:"Where stored answers live: memory; or sqlite://$BARDO_HOME/cache.db, where they outlive a restart, encrypted. Read at the start."`
-	CacheKey Secret `key:"cache_key" doc:"What stored answers are encrypted with on disk; any text, best 32 random bytes. Without it, a key is derived from the pepper of the ledger. A change discards what is stored. Read at the start."`
+	CacheKey Secret `key:"cache_key" doc:"What stored answers, and what agents store in their sessions, are encrypted with on disk; any text, best 32 random bytes. Without it, a key for answers is derived from the pepper of the ledger, and agents' data are stored in clear, in a file that only the gateway's user can read. After a change, stored answers are discarded, and agents' data that were encrypted before cannot be read. Read at the start."`
 }
 
 // Sessions says whether sessions are kept.

@@ -107,17 +107,9 @@ func (d *decoder) checkGuardrails(hooks []Guardrail) {
 	for i := range hooks {
 		h, key := &hooks[i], fmt.Sprintf("pipeline.guardrails[%d]", i)
 		d.checkRuleName(key+".name", h.Name, seen)
-		if h.URL == (URL{}) {
-			d.problem(key+".url", "where the hook is, such as http://127.0.0.1:9400/check", "missing")
-		}
+		d.checkHook(key, h.URL, h.Timeout, h.Token, "http://127.0.0.1:9400/check")
 		if len(h.When) == 0 {
 			d.problem(key+".when", "request, response, or both", "missing")
-		}
-		if h.Timeout <= 0 || h.Timeout > maxHookTimeout {
-			d.problem(key+".timeout", "more than 0 and at most 10s", "%s", h.Timeout)
-		}
-		if h.Token.IsSet() && !h.URL.TLS() && h.URL.public() {
-			d.warn(d.place(key+".url"), key+".url", "the token goes to %s without encryption", h.URL.Host)
 		}
 	}
 }

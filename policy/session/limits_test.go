@@ -177,7 +177,7 @@ PRAGMA user_version = 1`)
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s, err := OpenSQLite(t.Context(), path, nil)
+	s, err := OpenSQLite(t.Context(), path, "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

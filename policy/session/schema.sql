@@ -10,15 +10,13 @@ CREATE TABLE session (
 	at      INTEGER NOT NULL,
 	expires INTEGER NOT NULL,
 	closed  INTEGER,
-	secret  BLOB NOT NULL,    -- SHA-256 of the session key's secret
-	used    INTEGER NOT NULL DEFAULT 0, -- what is in spent, by triggers
-	bytes   INTEGER NOT NULL DEFAULT 0  -- what is in checkpoint and pad, by triggers
+	secret  BLOB NOT NULL     -- SHA-256 of the session key's secret
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX session_account ON session (account, expires);
 CREATE INDEX session_parent ON session (parent);
 
--- What its own requests cost. A request is counted once. A sub-session that was deleted is here by its id, with all that it used.
+-- What its own requests cost. A request is counted once.
 CREATE TABLE spent (
 	session TEXT NOT NULL REFERENCES session (id) ON DELETE CASCADE,
 	request TEXT NOT NULL,

@@ -1,3 +1,9 @@
+-- To version 2: what a session used and stores is counted by triggers, and what requests keep that are answered later is there.
+ALTER TABLE session ADD COLUMN used INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE session ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;
+UPDATE session SET used = (SELECT coalesce(sum(micro), 0) FROM spent WHERE session = session.id),
+	bytes = (SELECT coalesce(sum(length(state)), 0) FROM checkpoint WHERE session = session.id) + (SELECT coalesce(sum(length(value)), 0) FROM pad WHERE session = session.id);
+
 -- What requests keep of a session's budget that are answered later, until a time.
 CREATE TABLE kept (
 	request TEXT PRIMARY KEY,

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"bardo.money/gateway/internal/seal"
 	"bardo.money/gateway/policy"
 )
 
@@ -103,6 +104,9 @@ var (
 	ErrShare = errors.New("the parent session does not have that")
 )
 
+// ErrKey says that what was stored is encrypted with another key than the store's.
+var ErrKey = seal.ErrKey
+
 // SpentError says that a budget does not hold an amount.
 type SpentError struct{ Left policy.Micro }
 
@@ -113,6 +117,8 @@ func (e *SpentError) Error() string {
 
 // Store is where sessions are. Safe for concurrent use. Errors are those of this package, or the store's.
 type Store interface {
+	Memory
+
 	// Create stores a session.
 	Create(ctx context.Context, s *Session) error
 	// Find reads a session of any account.

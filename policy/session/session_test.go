@@ -17,9 +17,10 @@ import (
 type lab struct {
 	*Book
 
-	t    *testing.T
-	path string
-	now  time.Time
+	t      *testing.T
+	path   string
+	secret string
+	now    time.Time
 }
 
 func newLab(t *testing.T) *lab {
@@ -33,7 +34,7 @@ func newLab(t *testing.T) *lab {
 func (l *lab) open() {
 	l.t.Helper()
 	clock := func() time.Time { return l.now }
-	s, err := OpenSQLite(l.t.Context(), l.path, clock)
+	s, err := OpenSQLite(l.t.Context(), l.path, l.secret, clock)
 	if err != nil {
 		l.t.Fatal(err)
 	}

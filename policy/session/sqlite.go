@@ -10,72 +10,111 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
-	_ "github.com/mattn/go-sqlite3" // the "sqlite3" driver
-
+	"bardo.money/gateway/internal/seal"
+	"bardo.money/gateway/internal/sqlite"
 	"bardo.money/gateway/policy"
 )
 
-// What makes the tables, and what a file of version 1 gets instead of the first part.
+// The tables by the version that brought them.
 var (
 	//go:embed schema.sql
 	schema string
 	//go:embed schema2.sql
 	schema2 string
-	//go:embed upgrade.sql
-	upgrade string
+	//go:embed schema3.sql
+	schema3 string
 )
 
-const schemaVersion = 2
-
-// SQLite is a store in a file. Safe for concurrent use by one process.
+// SQLite is a store in a file, which is created when the first session is. Safe for concurrent use by one process.
 type SQLite struct {
-	db  *sql.DB
-	now func() time.Time
+	path string
+	db   *sql.DB
+	seal seal.Sealer
+	now  func() time.Time
+
+	mu   sync.Mutex
+	used bool // the file is there, with its tables
 }
 
 var _ Store = (*SQLite)(nil)
 
-// OpenSQLite opens a file, and creates it if it does not exist. now may be nil.
-func OpenSQLite(ctx context.Context, path string, now func() time.Time) (*SQLite, error) {
+// OpenSQLite opens a file, if there is one. secret is what agents' data are encrypted with; "" for nothing. now may be nil.
+func OpenSQLite(ctx context.Context, path, secret string, now func() time.Time) (s *SQLite, err error) {
 	if now == nil {
 		now = time.Now
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
+	s = &SQLite{path: path, now: now}
+	if s.seal, err = seal.New("sessions", secret); err != nil {
 		return nil, err
 	}
-	if err := f.Close(); err != nil {
+	if s.db, err = sqlite.OpenLater(path, url.Values{"_foreign_keys": {"on"}}); err != nil {
 		return nil, err
 	}
-	params := url.Values{"_journal_mode": {"WAL"}, "_synchronous": {"FULL"}, "_busy_timeout": {"5000"}, "_foreign_keys": {"on"}, "_txlock": {"immediate"}}
-	db, err := sql.Open("sqlite3", (&url.URL{Scheme: "file", Path: path, RawQuery: params.Encode()}).String())
-	if err != nil {
-		return nil, err
-	}
-	db.SetMaxOpenConns(1)
-	s := &SQLite{db: db, now: now}
-	if err := s.prepare(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("sessions: %s: %w", path, err), db.Close())
+	if _, err := s.use(ctx, false); err != nil {
+		return nil, errors.Join(err, s.db.Close())
 	}
 	return s, nil
 }
 
-func (s *SQLite) prepare(ctx context.Context) error {
-	var version int
-	if err := s.db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil || version == schemaVersion {
+// use makes the file ready. Without create, ok is false if there is none: there are no sessions.
+func (s *SQLite) use(ctx context.Context, create bool) (ok bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.used {
+		return true, nil
+	}
+	if _, err := os.Stat(s.path); !create && errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	if err := sqlite.Touch(s.path); err != nil {
+		return false, err
+	}
+	if err := sqlite.Prepare(ctx, s.db, sqlite.Script(schema), sqlite.Script(schema2), s.toThree); err != nil {
+		return false, fmt.Errorf("sessions: %s: %w", s.path, err)
+	}
+	s.used = true
+	return true, nil
+}
+
+// toThree is the step to the third version: values are sealed, and there are documents.
+func (s *SQLite) toThree(ctx context.Context, tx *sql.Tx) error {
+	if _, err := tx.ExecContext(ctx, schema3); err != nil {
 		return err
 	}
-	if version > schemaVersion {
-		return fmt.Errorf("it was written by a newer version of this program (%d)", version)
+	for _, t := range []struct{ kind, read, write string }{
+		{"checkpoint", `SELECT session, id, state FROM checkpoint`, `UPDATE checkpoint SET state = ? WHERE session = ? AND id = ?`},
+		{"entry", `SELECT session, key, value FROM pad`, `UPDATE pad SET value = ? WHERE session = ? AND key = ?`},
+	} {
+		if err := s.sealAll(ctx, tx, t.kind, t.read, t.write); err != nil {
+			return err
+		}
 	}
-	first := schema
-	if version == 1 {
-		first = upgrade
+	return nil
+}
+
+// sealAll seals the values of a table that were stored as they are.
+func (s *SQLite) sealAll(ctx context.Context, tx *sql.Tx, kind, read, write string) error {
+	type row struct {
+		session, key string
+		value        []byte
 	}
-	_, err := s.db.ExecContext(ctx, fmt.Sprintf("BEGIN IMMEDIATE;\n%s\n%s\nPRAGMA user_version = %d;\nCOMMIT", first, schema2, schemaVersion))
-	return err
+	scan := func(rows *sql.Rows) (r row, err error) {
+		err = rows.Scan(&r.session, &r.key, &r.value)
+		return r, err
+	}
+	all, err := list(ctx, tx, scan, read)
+	if err != nil {
+		return err
+	}
+	for _, r := range all {
+		if _, err := tx.ExecContext(ctx, write, s.seal.Seal(rowName(kind, r.session, r.key), r.value), r.session, r.key); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Shut closes the file.
@@ -91,6 +130,9 @@ func known(err error) error {
 
 // Create implements Store. What is over for long is deleted first.
 func (s *SQLite) Create(ctx context.Context, n *Session) error {
+	if _, err := s.use(ctx, true); err != nil {
+		return err
+	}
 	now := s.now()
 	if err := s.tidy(ctx, n.Account, now); err != nil {
 		return err
@@ -168,23 +210,36 @@ func scanSession(row interface{ Scan(into ...any) error }) (n Session, err error
 
 // Find implements Store.
 func (s *SQLite) Find(ctx context.Context, id string) (Session, error) {
+	ok, err := s.use(ctx, false)
+	if err != nil {
+		return Session{}, err
+	}
+	if !ok {
+		return Session{}, ErrUnknown
+	}
 	n, err := scanSession(s.db.QueryRowContext(ctx, s.selectOf()+`WHERE id = ?`, id))
 	return n, known(err)
 }
 
 // Children implements Store.
 func (s *SQLite) Children(ctx context.Context, id string) ([]Session, error) {
-	return list(ctx, s, func(rows *sql.Rows) (Session, error) { return scanSession(rows) }, s.selectOf()+`WHERE parent = ? ORDER BY at`, id)
+	return list(ctx, s.db, func(rows *sql.Rows) (Session, error) { return scanSession(rows) }, s.selectOf()+`WHERE parent = ? ORDER BY at`, id)
 }
 
 // Tree implements Store.
 func (s *SQLite) Tree(ctx context.Context, id string) ([]Session, error) {
-	return list(ctx, s, func(rows *sql.Rows) (Session, error) { return scanSession(rows) }, `WITH RECURSIVE below (id) AS (SELECT ? UNION SELECT s.id FROM session s JOIN below b ON s.parent = b.id)
+	return list(ctx, s.db, func(rows *sql.Rows) (Session, error) { return scanSession(rows) }, `WITH RECURSIVE below (id) AS (SELECT ? UNION SELECT s.id FROM session s JOIN below b ON s.parent = b.id)
 `+s.selectOf()+`WHERE id IN (SELECT id FROM below) ORDER BY depth`, id)
 }
 
-func list[T any](ctx context.Context, s *SQLite, scan func(*sql.Rows) (T, error), query string, args ...any) (all []T, err error) {
-	rows, err := s.db.QueryContext(ctx, query, args...)
+// querier is the file, or a transaction in it.
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+func list[T any](ctx context.Context, q querier, scan func(*sql.Rows) (T, error), query string, args ...any) (all []T, err error) {
+	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -220,14 +275,17 @@ func (s *SQLite) Keep(ctx context.Context, id, request string, amount policy.Mic
 
 // Free implements Store.
 func (s *SQLite) Free(ctx context.Context, request string) error {
+	if ok, err := s.use(ctx, false); !ok { // of a request without a session
+		return err
+	}
 	_, err := s.db.ExecContext(ctx, `DELETE FROM kept WHERE request = ? OR until <= ?`, request, s.now().UnixMicro())
 	return err
 }
 
 // roomFor reports whether the account of a session may store so many bytes more.
-func (s *SQLite) roomFor(ctx context.Context, session string, n int) error {
+func roomFor(ctx context.Context, q querier, session string, n int) error {
 	var bytes int64
-	err := s.db.QueryRowContext(ctx, `SELECT coalesce(sum(bytes), 0) FROM session WHERE account = (SELECT account FROM session WHERE id = ?)`, session).Scan(&bytes)
+	err := q.QueryRowContext(ctx, `SELECT coalesce(sum(bytes), 0) FROM session WHERE account = (SELECT account FROM session WHERE id = ?)`, session).Scan(&bytes)
 	if err == nil && bytes+int64(n) > mostBytes {
 		err = fmt.Errorf("%w: the sessions of a key store at most %d MiB together, until a week after they ended", ErrFull, mostBytes>>20)
 	}
@@ -236,11 +294,11 @@ func (s *SQLite) roomFor(ctx context.Context, session string, n int) error {
 
 // AddCheckpoint implements Store.
 func (s *SQLite) AddCheckpoint(ctx context.Context, session string, c *Checkpoint) error {
-	if err := s.roomFor(ctx, session, len(c.State)); err != nil {
+	if err := roomFor(ctx, s.db, session, len(c.State)); err != nil {
 		return err
 	}
-	r, err := s.db.ExecContext(ctx, `INSERT INTO checkpoint (session, id, at, state) SELECT ?1, ?2, ?3, ?4 WHERE (SELECT count(*) FROM checkpoint WHERE session = ?1) < ?5`,
-		session, c.ID, c.At.UnixMicro(), c.State, mostCheckpoints)
+	r, err := s.db.ExecContext(ctx, `INSERT INTO checkpoint (session, id, at, state, bytes) SELECT ?1, ?2, ?3, ?4, ?6 WHERE (SELECT count(*) FROM checkpoint WHERE session = ?1) < ?5`,
+		session, c.ID, c.At.UnixMicro(), s.seal.Seal(rowName("checkpoint", session, c.ID), c.State), mostCheckpoints, len(c.State))
 	return room(r, err, "a session has at most %d checkpoints", mostCheckpoints)
 }
 
@@ -263,33 +321,39 @@ func (s *SQLite) Checkpoints(ctx context.Context, session string) ([]Checkpoint,
 		c.At = time.UnixMicro(at)
 		return c, err
 	}
-	return list(ctx, s, scan, `SELECT id, at, length(state) FROM checkpoint WHERE session = ? ORDER BY at DESC, id DESC`, session)
+	return list(ctx, s.db, scan, `SELECT id, at, bytes FROM checkpoint WHERE session = ? ORDER BY at DESC, id DESC`, session)
 }
 
 // Checkpoint implements Store.
 func (s *SQLite) Checkpoint(ctx context.Context, session, id string) (c Checkpoint, err error) {
 	var at int64
 	err = s.db.QueryRowContext(ctx, `SELECT id, at, state FROM checkpoint WHERE session = ? AND id = ?`, session, id).Scan(&c.ID, &at, &c.State)
+	if err != nil {
+		return Checkpoint{}, known(err)
+	}
+	c.State, err = s.seal.Open(rowName("checkpoint", session, c.ID), c.State)
 	c.At, c.Bytes = time.UnixMicro(at), len(c.State)
-	return c, known(err)
+	return c, err
 }
 
 // Put implements Store.
 func (s *SQLite) Put(ctx context.Context, session, key string, expected int64, value []byte) (version int64, err error) {
-	if err := s.roomFor(ctx, session, len(value)); err != nil {
+	if err := roomFor(ctx, s.db, session, len(value)); err != nil {
 		return 0, err
 	}
+	bytes := len(value)
+	value = s.seal.Seal(rowName("entry", session, key), value)
 	if expected > 0 {
-		err = s.db.QueryRowContext(ctx, `UPDATE pad SET version = version + 1, value = ? WHERE session = ? AND key = ? AND version = ? RETURNING version`, value, session, key, expected).Scan(&version)
+		err = s.db.QueryRowContext(ctx, `UPDATE pad SET version = version + 1, value = ?, bytes = ? WHERE session = ? AND key = ? AND version = ? RETURNING version`, value, bytes, session, key, expected).Scan(&version)
 		return version, conflict(err)
 	}
-	clash := `DO UPDATE SET version = version + 1, value = ?3`
+	clash := `DO UPDATE SET version = version + 1, value = ?3, bytes = ?5`
 	if expected == 0 {
 		clash = `DO NOTHING`
 	}
-	err = s.db.QueryRowContext(ctx, `INSERT INTO pad (session, key, version, value) SELECT ?1, ?2, 1, ?3
+	err = s.db.QueryRowContext(ctx, `INSERT INTO pad (session, key, version, value, bytes) SELECT ?1, ?2, 1, ?3, ?5
 WHERE (SELECT count(*) FROM pad WHERE session = ?1) < ?4 OR EXISTS (SELECT 1 FROM pad WHERE session = ?1 AND key = ?2) ON CONFLICT (session, key) `+clash+` RETURNING version`,
-		session, key, value, mostEntries).Scan(&version)
+		session, key, value, mostEntries, bytes).Scan(&version)
 	if !errors.Is(err, sql.ErrNoRows) {
 		return version, err
 	}
@@ -310,8 +374,12 @@ func conflict(err error) error {
 // Entry implements Store.
 func (s *SQLite) Entry(ctx context.Context, session, key string) (e Entry, err error) {
 	err = s.db.QueryRowContext(ctx, `SELECT key, version, value FROM pad WHERE session = ? AND key = ?`, session, key).Scan(&e.Key, &e.Version, &e.Value)
+	if err != nil {
+		return Entry{}, known(err)
+	}
+	e.Value, err = s.seal.Open(rowName("entry", session, key), e.Value)
 	e.Bytes = len(e.Value)
-	return e, known(err)
+	return e, err
 }
 
 // Entries implements Store.
@@ -320,7 +388,7 @@ func (s *SQLite) Entries(ctx context.Context, session string) ([]Entry, error) {
 		err = rows.Scan(&e.Key, &e.Version, &e.Bytes)
 		return e, err
 	}
-	return list(ctx, s, scan, `SELECT key, version, length(value) FROM pad WHERE session = ? ORDER BY key`, session)
+	return list(ctx, s.db, scan, `SELECT key, version, bytes FROM pad WHERE session = ? ORDER BY key`, session)
 }
 
 // Remove implements Store.

@@ -15,6 +15,7 @@ import (
 	"bardo.money/gateway/extproc/layers/hashcache"
 	"bardo.money/gateway/extproc/layers/injection"
 	"bardo.money/gateway/extproc/layers/pii"
+	"bardo.money/gateway/extproc/layers/retrieval"
 	"bardo.money/gateway/extproc/layers/semcache"
 	"bardo.money/gateway/extproc/layers/toolprune"
 	"bardo.money/gateway/extproc/pipeline"
@@ -106,10 +107,14 @@ func Dialects() map[chat.Dialect]wire.Dialect {
 func Layers() run.Layers {
 	warm, choices, vectors, prompts, texts, histories := affinity.New(), toolprune.NewChoices(), toolprune.NewVectors(), align.NewMemory(), &injection.Memory{}, compress.NewMemory()
 	return func(cfg *config.Config, s *run.Services) []pipeline.Layer {
+		personal := pii.Layer{Mode: pii.Mode(cfg.Pipeline.PII.Policy), Finder: settings.PersonalData(&cfg.Pipeline.PII), Secret: s.Secret}
+		found := settings.Retrieval(&cfg.Pipeline.Retrieval, s.Memory, retrieval.Client{HTTP: s.Egress, Secret: s.EgressSecret})
+		found.Guard, found.Personal = personal, personal.Finder
 		return []pipeline.Layer{
 			firewall.New(settings.FirewallRules(&cfg.Pipeline.Firewall)).InShadow(cfg.Pipeline.Firewall.Shadow),
+			found,
 			injectionLayer(cfg, s, texts),
-			pii.Layer{Mode: pii.Mode(cfg.Pipeline.PII.Policy), Finder: settings.PersonalData(&cfg.Pipeline.PII), Secret: s.Secret},
+			personal,
 			guardrail.Layer{Hooks: settings.Guardrails(cfg.Pipeline.Guardrails), Client: s.Egress, Secret: s.EgressSecret},
 			hashcache.Layer{Store: s.Answers, Mode: hashcache.Mode(cfg.Pipeline.Hash), TTL: cfg.Inference.Caching.TTL()},
 			semcache.Layer{

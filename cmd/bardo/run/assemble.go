@@ -67,8 +67,8 @@ func (g *gateway) assemble(cfg *config.Config) (*runtime.Config, error) {
 		}
 		rt.Providers[p.ID] = withBatches(rt.Providers[p.ID], a.Kind().Batches, catalog.BatchPct(policy.ProviderID(p.Kind)))
 	}
-	for i := range cfg.Pipeline.Guardrails {
-		rt.Hooks = append(rt.Hooks, settings.HookCluster(&cfg.Pipeline.Guardrails[i]))
+	for _, c := range settings.HookClusters(cfg) {
+		rt.Hooks = append(rt.Hooks, c.ID)
 	}
 	rt.Resolver = settings.Resolver(g.parts.Adapters, catalog, cfg)
 	rt.Intents = settings.IntentRules(cfg)
@@ -122,7 +122,7 @@ func (g *gateway) services(cfg *config.Config) (*Services, error) {
 	return &Services{
 		Answers: g.answers, Questions: g.questions, Meaning: g.meaning,
 		Secret: g.layersSecret(cfg), Embedder: m.Embedder(), Classifier: m.Classifier(), Facts: facts, Metrics: g.metrics, Events: &g.events, Second: g.secondOpinion(), Log: g.log,
-		Egress: cmp.Or(g.listener(), g.egress()), EgressSecret: g.egressSecret,
+		Memory: g.memory, Egress: cmp.Or(g.listener(), g.egress()), EgressSecret: g.egressSecret,
 	}, nil
 }
 

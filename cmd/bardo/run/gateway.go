@@ -15,6 +15,7 @@ import (
 	"bardo.money/gateway/extproc"
 	"bardo.money/gateway/extproc/deferred"
 	"bardo.money/gateway/extproc/localembed"
+	"bardo.money/gateway/extproc/memory"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/runtime"
 	"bardo.money/gateway/internal/config"
@@ -106,6 +107,7 @@ type dataPath struct {
 	models   *catalog.Catalog // of the last configuration; opening and reloading use it, one at a time
 	gate     *extproc.Gateway
 	sessions *session.SQLite   // nil: no sessions are kept
+	memory   *memory.Memory    // of sessions; nil where these are
 	later    *deferred.Service // nil: no requests are deferred
 	payments *payments         // nil: single requests cannot be paid for
 	calls    http.RoundTripper // of exchanges in Envoy's process; nil for the egress listener

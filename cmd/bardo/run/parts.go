@@ -13,6 +13,7 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/dryrun"
 	"bardo.money/gateway/extproc/layers/defi"
+	"bardo.money/gateway/extproc/memory"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/wire"
@@ -59,6 +60,8 @@ type Services struct {
 
 	Questions *semantic.Index // of the stored answers
 	Meaning   *semantic.Model // compares questions; nil: nothing does
+
+	Memory *memory.Memory // of agents' sessions; nil: there are none
 
 	Egress       *http.Client  // calls through Envoy, for live exchanges
 	EgressSecret func() string // what these calls carry: the control plane may change it

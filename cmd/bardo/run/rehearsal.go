@@ -40,7 +40,7 @@ func Rehearse(ctx context.Context, cfg *config.Config, parts Parts, dir string, 
 	r := &Rehearsal{upstream: upstream, g: &gateway{start: start{home: home.Dir(dir), out: io.Discard, parts: parts}}}
 	g := r.g
 	own := *cfg
-	own.Pipeline.Guardrails = nil // no service of the operator's is called
+	own.Pipeline.Guardrails, own.Pipeline.Retrieval.Hooks = nil, nil // no service of the operator's is called
 	own.Auth.Anonymous, own.Store.Ledger, own.Store.Cache, own.Telemetry.Events = true, "sqlite://$BARDO_HOME/bardo.db", "memory", ""
 	g.cfg.Store(&own)
 	g.log = slog.New(slog.DiscardHandler)

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"bardo.money/gateway/extproc/api"
+	"bardo.money/gateway/extproc/memory"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
@@ -15,17 +16,18 @@ import (
 // sessionsFile is the store of agents' sessions, in the state directory.
 const sessionsFile = "sessions.db"
 
-// openSessions opens the store of sessions; nil where they are switched off.
+// openSessions prepares the store of sessions; nil where they are switched off. Its file is created with the first session.
 func (g *gateway) openSessions(ctx context.Context, cfg *config.Config) (*session.Book, error) {
 	if cfg.Sessions.Mode == "off" {
 		return nil, nil //nolint:nilnil // there are none
 	}
-	store, err := session.OpenSQLite(ctx, g.home.Path(sessionsFile), nil)
+	store, err := session.OpenSQLite(ctx, g.home.Path(sessionsFile), cfg.Store.CacheKey.Reveal(), nil)
 	if err != nil {
 		return nil, err
 	}
 	g.sessions = store
 	b := session.New(store, nil)
+	g.memory = &memory.Memory{Store: b, Embedder: g.usedModels().Embedder()}
 	b.Owner = func(ctx context.Context, account policy.Account) (policy.Principal, bool, error) {
 		row, ok, err := g.books.Key(ctx, account)
 		return row.Principal(), ok && !row.Revoked(), err

@@ -50,13 +50,12 @@ func (g *gateway) state() (state.State, error) {
 		}
 		st.Providers = append(st.Providers, sp)
 	}
-	for i := range cfg.Pipeline.Guardrails {
-		h := &cfg.Pipeline.Guardrails[i]
-		e, err := state.ParseEndpoint(h.URL.String())
+	for _, c := range settings.HookClusters(cfg) {
+		e, err := state.ParseEndpoint(c.URL.String())
 		if err != nil {
-			return st, fmt.Errorf("guardrail %s: %w", h.Name, err)
+			return st, fmt.Errorf("hook %s: %w", c.ID, err)
 		}
-		st.Providers = append(st.Providers, state.Provider{ID: settings.HookCluster(h), Disabled: true, Endpoints: []state.Endpoint{e}}) // no request is routed there
+		st.Providers = append(st.Providers, state.Provider{ID: c.ID, Disabled: true, Endpoints: []state.Endpoint{e}}) // no request is routed there
 	}
 	st.Providers = g.offered.fleet.set(st.Providers, time.Now())
 	if g.envoy {

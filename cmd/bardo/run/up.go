@@ -246,6 +246,10 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 	g.openAnswers(ctx, cfg)
 	used := g.usedModels()
 	g.vectors = localembed.New(used.About(manifest.Embedding), used.Measurer())
+	sessions, err := g.openSessions(ctx, cfg)
+	if err != nil {
+		return err
+	}
 	rt, err := g.assemble(cfg)
 	if err != nil {
 		return err
@@ -253,16 +257,12 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 	g.runtime = rt
 	g.metrics.SetModels(modelIDs(rt))
 	g.limiter = quota.New(quota.Options{Rules: quotaRules(cfg), SpentSince: g.books.SpentSince})
-	sessions, err := g.openSessions(ctx, cfg)
-	if err != nil {
-		return err
-	}
 	counter, err := g.openPayments(ctx, cfg)
 	if err != nil {
 		return fmt.Errorf("billing.x402: %w", err)
 	}
 	g.gate = extproc.New(rt, extproc.Deps{
-		Payments: counter, Sessions: sessions, Verifier: withSessionKeys(g.parts.Verifiers(keys), sessions), Limiter: g.limiter, Ledger: g.books, Answers: g.answers, Questions: g.questions, Health: healthView{g.tracker, g.link}, Metrics: g.metrics,
+		Payments: counter, Sessions: sessions, Memory: g.memory, Verifier: withSessionKeys(g.parts.Verifiers(keys), sessions), Limiter: g.limiter, Ledger: g.books, Answers: g.answers, Questions: g.questions, Health: healthView{g.tracker, g.link}, Metrics: g.metrics,
 		Deferred: g.newDeferred(cfg, sessions), Governor: governor.New(governorSeed),
 		Log: g.log, Egress: g.egress(), Listener: g.listener(), Draining: func() bool { return g.draining.Load() || !g.ready.Load() }, Checks: g.checks, Finished: &g.finished, Events: &g.events,
 	})

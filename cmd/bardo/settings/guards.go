@@ -44,7 +44,7 @@ func Guardrails(list []config.Guardrail) []guardrail.Hook {
 	for i := range list {
 		c := &list[i]
 		h := guardrail.Hook{
-			Name: c.Name, Cluster: string(HookCluster(c)), Host: c.URL.Host, Path: c.URL.Path, Token: c.Token, Timeout: c.Timeout, MaxBytes: c.MaxBytes,
+			Name: c.Name, Cluster: string(hookCluster("guardrail", c.Name, &c.URL)), Host: c.URL.Host, Path: c.URL.Path, Token: c.Token, Timeout: c.Timeout, MaxBytes: c.MaxBytes,
 			OnError: guardrail.Mode(c.OnError), Shadow: c.Shadow, Private: c.Private, Requests: slices.Contains(c.When, "request"),
 			Responses: slices.Contains(c.When, "response"), Profiles: c.Profiles, Subsystems: c.Subsystems, Keys: c.Keys,
 		}
@@ -56,8 +56,27 @@ func Guardrails(list []config.Guardrail) []guardrail.Hook {
 	return out
 }
 
-// HookCluster is a hook's name in Envoy's configuration. As a provider's, it changes when the hook moves.
-func HookCluster(c *config.Guardrail) policy.ProviderID {
-	sum := sha256.Sum256([]byte("guardrail\n" + c.URL.Scheme + "://" + c.URL.Host))
-	return policy.ProviderID("guardrail." + c.Name + "." + hex.EncodeToString(sum[:4]))
+// Cluster is one of Envoy's clusters, of a service of the operator's.
+type Cluster struct {
+	ID  policy.ProviderID
+	URL config.URL
+}
+
+// HookClusters are those of all hooks.
+func HookClusters(cfg *config.Config) (out []Cluster) {
+	for i := range cfg.Pipeline.Guardrails {
+		c := &cfg.Pipeline.Guardrails[i]
+		out = append(out, Cluster{hookCluster("guardrail", c.Name, &c.URL), c.URL})
+	}
+	for i := range cfg.Pipeline.Retrieval.Hooks {
+		c := &cfg.Pipeline.Retrieval.Hooks[i]
+		out = append(out, Cluster{hookCluster("retrieval", c.Name, &c.URL), c.URL})
+	}
+	return out
+}
+
+// hookCluster is a hook's name in Envoy's configuration. As a provider's, it changes when the hook moves.
+func hookCluster(kind, name string, u *config.URL) policy.ProviderID {
+	sum := sha256.Sum256([]byte(kind + "\n" + u.Scheme + "://" + u.Host))
+	return policy.ProviderID(kind + "." + name + "." + hex.EncodeToString(sum[:4]))
 }

@@ -5,8 +5,6 @@ package disk
 import (
 	"bytes"
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
 	"crypto/hmac"
 	"crypto/sha256"
 	"database/sql"
@@ -19,11 +17,11 @@ import (
 	"sync"
 	"time"
 
-	_ "github.com/mattn/go-sqlite3" // the "sqlite3" driver
-
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/cache/semantic"
 	"bardo.money/gateway/internal/guard"
+	"bardo.money/gateway/internal/seal"
+	"bardo.money/gateway/internal/sqlite"
 	"bardo.money/gateway/policy"
 )
 
@@ -52,7 +50,7 @@ type Options struct {
 type File struct {
 	o    Options
 	db   *sql.DB
-	aead cipher.AEAD
+	seal seal.Sealer
 	mac  []byte
 
 	questions *semantic.Index
@@ -108,11 +106,8 @@ func (f *File) keys() error {
 		return m.Sum(nil)
 	}
 	f.mac = derive("names")
-	block, err := aes.NewCipher(derive("content"))
-	if err != nil {
-		return err
-	}
-	f.aead, err = cipher.NewGCMWithRandomNonce(block)
+	var err error
+	f.seal, err = seal.New("stored answers", string(derive("content")))
 	return err
 }
 
@@ -130,18 +125,14 @@ func moveAside(path string) error {
 }
 
 func (f *File) open(ctx context.Context) error {
-	made, err := os.OpenFile(f.o.Path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return err
-	}
-	if err := made.Close(); err != nil {
+	if err := sqlite.Touch(f.o.Path); err != nil {
 		return err
 	}
 	if err := f.inspect(ctx); err != nil {
 		return err
 	}
 	params := url.Values{"_journal_mode": {"WAL"}, "_synchronous": {"NORMAL"}, "_busy_timeout": {"1000"}, "_locking_mode": {"EXCLUSIVE"}, "_txlock": {"immediate"}, "_secure_delete": {"on"}}
-	db, err := connect(f.o.Path, params)
+	db, err := sqlite.Connect(f.o.Path, params)
 	if err != nil {
 		return err
 	}
@@ -152,17 +143,9 @@ func (f *File) open(ctx context.Context) error {
 	return nil
 }
 
-func connect(path string, params url.Values) (*sql.DB, error) {
-	db, err := sql.Open("sqlite3", (&url.URL{Scheme: "file", Path: path, RawQuery: params.Encode()}).String())
-	if err == nil {
-		db.SetMaxOpenConns(1)
-	}
-	return db, err
-}
-
 // inspect looks whose file it is, and changes nothing in it.
 func (f *File) inspect(ctx context.Context) (err error) {
-	db, err := connect(f.o.Path, url.Values{"mode": {"ro"}, "_busy_timeout": {"1000"}})
+	db, err := sqlite.Connect(f.o.Path, url.Values{"mode": {"ro"}, "_busy_timeout": {"1000"}})
 	if err != nil {
 		return err
 	}
@@ -186,7 +169,7 @@ func (f *File) prepare(ctx context.Context, db *sql.DB) error {
 	if tables > 0 {
 		var check []byte
 		if err := db.QueryRowContext(ctx, "SELECT body FROM answers WHERE id = ?", f.checkID()).Scan(&check); err == nil && version == cache.Version {
-			if _, err := f.aead.Open(nil, nil, check, f.checkID()); err == nil {
+			if _, err := f.seal.OpenSealed(string(f.checkID()), check); err == nil {
 				return nil
 			}
 		}
@@ -201,7 +184,7 @@ func (f *File) prepare(ctx context.Context, db *sql.DB) error {
 			return foreign(err)
 		}
 	}
-	_, err := db.ExecContext(ctx, "INSERT INTO answers VALUES (?, 0, ?)", f.checkID(), f.aead.Seal(nil, nil, nil, f.checkID())) //nolint:gosec // it draws the nonce itself
+	_, err := db.ExecContext(ctx, "INSERT INTO answers VALUES (?, 0, ?)", f.checkID(), f.seal.Seal(string(f.checkID()), nil))
 	return err
 }
 
@@ -262,7 +245,7 @@ func (f *File) Load(ctx context.Context, store *cache.Store, questions *semantic
 
 // restore reads one row. It returns false for one that is not used; the error is that it cannot be read.
 func (f *File) restore(n id, body []byte, store *cache.Store) (bool, error) {
-	plain, err := f.aead.Open(nil, nil, body, n[:])
+	plain, err := f.seal.OpenSealed(string(n[:]), body)
 	if err != nil {
 		return false, err
 	}
@@ -395,7 +378,7 @@ func (f *File) put(ctx context.Context, tx *sql.Tx, n id, c *change) error {
 	if err := gob.NewEncoder(&plain).Encode(&r); err != nil {
 		return err
 	}
-	body := f.aead.Seal(nil, nil, plain.Bytes(), n[:]) //nolint:gosec // it draws the nonce itself
+	body := f.seal.Seal(string(n[:]), plain.Bytes())
 	_, err = tx.ExecContext(ctx, "INSERT OR REPLACE INTO answers VALUES (?, ?, ?)", n[:], c.entry.Expires.Unix(), body)
 	return err
 }

@@ -109,7 +109,7 @@ func (l Layer) Waits(x *pipeline.Exchange) bool { return l.Applies(x) }
 // Applies reports whether the request may be eligible, as far as is known without its conversation.
 func (l Layer) Applies(x *pipeline.Exchange) bool {
 	r := x.Request
-	return (l.Mode == On || l.Mode == Shadow) && l.Model != nil && r.Op == chat.Generate && r.Choices <= 1 && !r.Thinking && !x.Hints.NoCache &&
+	return (l.Mode == On || l.Mode == Shadow) && l.Model != nil && r.Op == chat.Generate && r.Choices <= 1 && !r.Thinking && !r.Retrieved && !x.Hints.NoCache &&
 		x.Hints.SecurityClass == policy.SecurityStandard && x.Intent.Security == policy.SecurityStandard && x.Intent.PrivacyTier < policy.PrivacyTEE &&
 		cool(r) && l.Only.has(x)
 }

@@ -209,6 +209,7 @@ func TestD31WhoIsEligible(t *testing.T) {
 		"no_cache":            {question{set: hint(func(h *policy.Hints) { h.NoCache = true })}, false, false},
 		"confidential":        {question{set: hint(func(h *policy.Hints) { h.SecurityClass = policy.SecurityConfidential })}, false, false},
 		"private":             {question{set: func(x *pipeline.Exchange) { x.Intent.Security = policy.SecurityPrivate }}, false, false},
+		"results are added":   {question{set: func(x *pipeline.Exchange) { x.Request.Retrieved = true }}, false, false},
 		"in an enclave":       {question{set: func(x *pipeline.Exchange) { x.Intent.PrivacyTier = policy.PrivacyTEE }}, false, false},
 		"end to end":          {question{set: func(x *pipeline.Exchange) { x.Intent.PrivacyTier = policy.PrivacyEndToEnd }}, false, false},
 		"a long question":     {question{more: "", say: "[" + `{"role":"user","content":"` + strings.Repeat("long words ", 40) + `PRICE"}]`}, false, false},

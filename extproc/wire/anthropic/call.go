@@ -36,6 +36,7 @@ func NewCall(buf []byte, req *chat.Request, to policy.Resolution, at provider.En
 		Model: cmp.Or(to.Upstream, string(to.Model)), MaxOutput: to.MaxOutput, MinCache: to.MinCache, Adaptive: to.AdaptiveThinking,
 		StructuredOutputs: to.StructuredOutputs, Unknown: to.May(policy.StructuredOutputs), NoThinking: to.Reasoning == "none", FixedSampling: to.FixedSampling, Efforts: to.Efforts, Thinks: to.Thinks,
 		StripThinking: strip, NoContextEdits: slices.ContainsFunc(dropped, isContextManagement),
+		SearchResults: slices.Contains(to.Features, policy.Citations),
 	})
 	if err != nil {
 		return nil, err

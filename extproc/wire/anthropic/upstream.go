@@ -27,6 +27,7 @@ type RequestOptions struct {
 	Efforts           []string // the efforts of a model without budgets, in ascending order; nil: the API's usual ones
 	Thinks            policy.ThinkingDefault
 	NoContextEdits    bool // the provider does not know context_management: it refused its beta flag
+	SearchResults     bool // the model reads search_result blocks
 }
 
 // alwaysThinks reports whether thinking cannot be disabled.
@@ -43,6 +44,9 @@ func forces(d *jsonx.Doc) bool {
 // order. The error is a fault.
 func EncodeRequest(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degraded []string, err error) {
 	if req.Dialect == chat.Anthropic {
+		if o.SearchResults {
+			req = wire.ResultBlocks(req, cites(req))
+		}
 		body, degraded = splice(buf, req, o)
 		return body, degraded, nil
 	}
@@ -57,6 +61,12 @@ func EncodeRequest(buf []byte, req *chat.Request, o RequestOptions) (body []byte
 	w.prepare()
 	w.request()
 	return w.Dst, w.Degraded, w.Refused
+}
+
+// cites reports whether results that the gateway has added may be cited: the client asked for it, and no schema binds the answer, beside which the API refuses
+// citations.
+func cites(req *chat.Request) bool {
+	return req.Cites && (req.Profile == nil || len(req.Profile.Default.Schema)+len(req.Profile.Locked.Schema) == 0) && req.Doc.Get("output_config").Get("format").IsNull() && req.Doc.Get("output_format").IsNull()
 }
 
 func splice(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degraded []string) {

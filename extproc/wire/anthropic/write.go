@@ -119,6 +119,12 @@ func (w *writer) parts(parts []chat.Part) {
 func (w *writer) part(p *chat.Part) {
 	switch p.Kind {
 	case chat.PartText, chat.PartRefusal, chat.PartAudio, chat.PartVideo, chat.PartFile, chat.PartOther: // only the first two reach here
+		if w.req.Retrieved && w.opts.SearchResults {
+			if r, ok := wire.ParseSearchResult(p.Text); ok {
+				w.Dst = r.AppendBlock(w.Dst, w.req.Cites && len(w.sampling.Schema) == 0)
+				return
+			}
+		}
 		w.Raw(`{"type":"text","text":`)
 		w.Str(p.Text)
 	case chat.PartImage:

@@ -116,7 +116,7 @@ const (
 // order. A streamed request always asks for usage. The error is a fault.
 func EncodeRequest(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degraded []string, err error) {
 	if req.Dialect == chat.OpenAI {
-		body, degraded = splice(buf, req, o)
+		body, degraded = splice(buf, wire.JoinTexts(req), o)
 		return body, degraded, nil
 	}
 	c, err := wire.Target{Dialect: chat.OpenAI, Video: o.Video}.Conversation(req)

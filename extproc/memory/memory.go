@@ -1,0 +1,172 @@
+// Package memory finds again what an agent has stored in its session (C-17): texts are cut into passages, and the vectors of these, by the local model, are
+// compared with a question's. It does not know requests or HTTP.
+package memory
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/session"
+)
+
+// Embedder is a local model that turns texts into vectors of length 1. Vectors of different tags are not to be compared. Safe for concurrent use.
+type Embedder interface {
+	Embed(ctx context.Context, text string) ([]float32, error)
+	Tag() string
+}
+
+// Memory is what agents have stored. Safe for concurrent use.
+type Memory struct {
+	Store    session.Memory
+	Embedder Embedder
+}
+
+// renewed is how many vectors of another model, or that are missing, one search makes.
+const renewed = 8
+
+// Put stores a document with the vectors of its passages. Those that cannot be made now are made when the document is searched for.
+func (m *Memory) Put(ctx context.Context, session string, d *session.Document) error {
+	d.Passages = passages(d.Text)
+	for i := range d.Passages {
+		if m.embed(ctx, &d.Passages[i], d) != nil {
+			break
+		}
+	}
+	return m.Store.Remember(ctx, session, d)
+}
+
+func passages(text string) []session.Passage {
+	spans := split(text)
+	out := make([]session.Passage, len(spans))
+	for i, s := range spans {
+		out[i] = session.Passage{N: i, Start: s.start, Stop: s.stop}
+	}
+	return out
+}
+
+// embed makes the vector of a passage. Its document's title belongs to what is compared.
+func (m *Memory) embed(ctx context.Context, p *session.Passage, d *session.Document) error {
+	text := d.Text[p.Start:p.Stop]
+	if d.Title != "" {
+		text = d.Title + "\n" + text
+	}
+	v, err := m.Embedder.Embed(ctx, text)
+	if err == nil {
+		p.Vector, p.Tag = v, m.Embedder.Tag()
+	}
+	return err
+}
+
+// Found is a passage that resembles a question.
+type Found struct {
+	session.Document         // whose passage it is, without its text
+	Text             string  // of the passage
+	Score            float64 // cosine
+}
+
+// Search finds the passages of an account's session that resemble a question most: at most k, with a score of at least least, the best first. The error is the
+// store's or the model's.
+func (m *Memory) Search(ctx context.Context, account policy.Account, id, question string, k int, least float64) ([]Found, error) {
+	all, err := m.Store.Passages(ctx, account, id)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	asked, err := m.Embedder.Embed(ctx, question)
+	if err != nil {
+		return nil, err
+	}
+	r := reader{m: m, session: id, read: map[string]*session.Document{}}
+	if err := r.renew(ctx, all); err != nil {
+		return nil, err
+	}
+	return r.texts(ctx, rank(all, asked, m.Embedder.Tag(), k, least))
+}
+
+// ranked is a passage with its score.
+type ranked struct {
+	*session.Passage
+
+	score float64
+}
+
+// rank is the order of the passages whose vectors are the model's, without those below least.
+func rank(all []session.Passage, asked []float32, tag string, k int, least float64) (out []ranked) {
+	for i := range all {
+		p := &all[i]
+		if p.Tag != tag || tag == "" || len(p.Vector) != len(asked) {
+			continue
+		}
+		if score := dot(p.Vector, asked); score >= least {
+			out = append(out, ranked{p, score})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b ranked) int { return cmp.Compare(b.score, a.score) })
+	return out[:min(len(out), k)]
+}
+
+func dot(a, b []float32) (sum float64) {
+	for i, f := range a {
+		sum += float64(f) * float64(b[i])
+	}
+	return sum
+}
+
+// reader reads documents of a session, each once.
+type reader struct {
+	m       *Memory
+	session string
+	read    map[string]*session.Document
+}
+
+func (r *reader) document(ctx context.Context, key string) (*session.Document, error) {
+	if d := r.read[key]; d != nil {
+		return d, nil
+	}
+	d, err := r.m.Store.Document(ctx, r.session, key)
+	if err != nil {
+		return nil, err
+	}
+	r.read[key] = &d
+	return &d, nil
+}
+
+// renew makes some of the vectors that are missing, or another model's. A document that was replaced meanwhile keeps what it has.
+func (r *reader) renew(ctx context.Context, all []session.Passage) error {
+	tag, left := r.m.Embedder.Tag(), renewed
+	for i := range all {
+		p := &all[i]
+		if p.Tag == tag {
+			continue
+		}
+		if left--; left < 0 {
+			return nil
+		}
+		d, err := r.document(ctx, p.Key)
+		if err != nil || p.Stop > len(d.Text) {
+			continue
+		}
+		if err := r.m.embed(ctx, p, d); err != nil {
+			return err
+		}
+		if err := r.m.Store.SetVector(ctx, r.session, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// texts is the texts of passages. One that is gone meanwhile is left out.
+func (r *reader) texts(ctx context.Context, list []ranked) (out []Found, err error) {
+	for _, p := range list {
+		d, err := r.document(ctx, p.Key)
+		if err != nil || p.Stop > len(d.Text) {
+			continue
+		}
+		f := Found{Document: *d, Text: d.Text[p.Start:p.Stop], Score: p.score}
+		f.Document.Text = ""
+		out = append(out, f)
+	}
+	return out, ctx.Err()
+}

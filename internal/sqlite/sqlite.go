@@ -1,0 +1,96 @@
+// Package sqlite opens the gateway's SQLite files: by one connection, in files that only its user can read. It does not know what is in them.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"os"
+
+	_ "github.com/mattn/go-sqlite3" // the "sqlite3" driver
+)
+
+// durable are the parameters of files whose changes are on the disk when they are made, and in which nothing is left of what was deleted.
+var durable = url.Values{"_journal_mode": {"WAL"}, "_synchronous": {"FULL"}, "_busy_timeout": {"5000"}, "_txlock": {"immediate"}, "_secure_delete": {"on"}}
+
+// Open opens a file for durable changes, and creates it if it does not exist. more are further parameters of the connection.
+func Open(path string, more url.Values) (*sql.DB, error) {
+	if err := Touch(path); err != nil {
+		return nil, err
+	}
+	return Connect(path, with(durable, more))
+}
+
+// OpenLater is Open for a file that may not exist yet: until Touch has created it, every use of it fails, and nothing creates it.
+func OpenLater(path string, more url.Values) (*sql.DB, error) {
+	return Connect(path, with(with(durable, more), url.Values{"mode": {"rw"}}))
+}
+
+func with(a, b url.Values) url.Values {
+	out := maps.Clone(a)
+	maps.Copy(out, b)
+	return out
+}
+
+// Touch creates a file that only its user can read, unless it exists.
+func Touch(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// Connect is one connection to a file: one writer, and reads that wait for it. The file is opened by its first use.
+func Connect(path string, params url.Values) (*sql.DB, error) {
+	db, err := sql.Open("sqlite3", (&url.URL{Scheme: "file", Path: path, RawQuery: params.Encode()}).String())
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1)
+	return db, nil
+}
+
+// Step brings the tables of a file from one version to the next.
+type Step func(ctx context.Context, tx *sql.Tx) error
+
+// Script is a step that is SQL alone.
+func Script(text string) Step {
+	return func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, text)
+		return err
+	}
+}
+
+// Prepare brings a file to the newest version: that of a new file is 0, and the step at an index leads from that version to the next. A file of a newer version
+// is refused. All or nothing is done.
+func Prepare(ctx context.Context, db *sql.DB, steps ...Step) (err error) {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, tx.Rollback())
+		}
+	}()
+	var version int
+	if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
+		return err
+	}
+	if version > len(steps) {
+		return fmt.Errorf("it was written by a newer version of this program (%d)", version)
+	}
+	for _, step := range steps[version:] {
+		if err := step(ctx, tx); err != nil {
+			return err
+		}
+	}
+	if _, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", len(steps))); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
