@@ -179,7 +179,7 @@ func (l *dreamLab) hooked(t *testing.T, h *hook, a ask) {
 	p.Behave(fake.Behaviour{Text: "MARZIPAN it is", Usage: &fake.Usage{Input: 1000, Output: 200}})
 	a.say = "the secret is MARZIPAN"
 	key := l.CreateKey(t, "--name", "k", "--balance-usd", "5")
-	h.decides(replacing("MARZIPAN", "PUDDING"))
+	h.decides(replacing("PUDDING"))
 	r := l.dream(t, a, key.Key, "24h")
 	got := l.wake(t, r, key.Key)
 	if text(t, a, got) != "PUDDING it is" {
@@ -245,7 +245,7 @@ func (*dreamLab) calls(p *fake.Server) (all []string) {
 func TestASplitGatewayAnswersLater(t *testing.T) {
 	t.Parallel()
 	h := newHook(t)
-	h.decides(replacing("MARZIPAN", "PUDDING"))
+	h.decides(replacing("PUDDING"))
 	l := dreams(t, fmt.Sprintf("deferred: {gather: 50ms, poll: 100ms, fallback: 30m}\npipeline: {guardrails: [{name: dlp, url: %q, when: [request, response], timeout: 5s}]}\n", h.URL))
 	plain := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "plain"}) // which has no batch API
 	plain.Behave(fake.Behaviour{Text: "MARZIPAN it is"})

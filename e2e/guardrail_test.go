@@ -83,13 +83,16 @@ func textsIn(q map[string]any) (out []string) {
 	return out
 }
 
-// replacing answers with the texts that have a word, the word replaced.
-func replacing(word, by string) func(map[string]any) string {
+// secretWord is the word of the questions that hooks look for.
+const secretWord = "MARZIPAN"
+
+// replacing answers with the texts that have the word of the questions, the word replaced.
+func replacing(by string) func(map[string]any) string {
 	return func(q map[string]any) string {
 		var texts []string
 		for i, s := range textsIn(q) {
-			if strings.Contains(s, word) {
-				b, _ := json.Marshal(strings.ReplaceAll(s, word, by))
+			if strings.Contains(s, secretWord) {
+				b, _ := json.Marshal(strings.ReplaceAll(s, secretWord, by))
 				texts = append(texts, fmt.Sprintf(`{"index":%d,"text":%s}`, i, b))
 			}
 		}
@@ -135,7 +138,7 @@ func TestB08AHookLooksAtRequests(t *testing.T) {
 			t.Errorf("%s, refused: the record has %+v", a, tags)
 		}
 		h.mu.Lock()
-		h.says = replacing("MARZIPAN", "NOUGAT")
+		h.says = replacing("NOUGAT")
 		h.mu.Unlock()
 		got = g.Do(t, a.call(""))
 		if got.Status != http.StatusOK || len(p.Generations()) != 1 || strings.Contains(string(p.Generations()[0].Body), "MARZIPAN") || !strings.Contains(string(p.Generations()[0].Body), "the secret is NOUGAT") {
@@ -170,7 +173,7 @@ func TestB08AHookLooksAtAnswers(t *testing.T) {
 				t.Errorf("%s: the hook gets %q", about, q)
 			}
 			h.mu.Lock()
-			h.says = replacing("MARZIPAN", "NOUGAT")
+			h.says = replacing("NOUGAT")
 			h.mu.Unlock()
 			got = g.Do(t, a.call(more, "X-Bardo-Replay: fast"))
 			heard := hear(t, a, got)
@@ -304,7 +307,7 @@ providers:
 `, h.URL, p.URL, p.URL)})
 	h.answers(`{"action":"allow"}`)
 	h.mu.Lock()
-	h.says = replacing("MARZIPAN", "NOUGAT")
+	h.says = replacing("NOUGAT")
 	h.mu.Unlock()
 	got := g.Do(t, gateway.Call{Path: "/v1/completions", Body: `{"model":"m","prompt":"the secret is MARZIPAN"}`})
 	if got.Status != http.StatusOK || len(h.questions()) != 2 || !strings.Contains(string(p.Generations()[0].Body), "NOUGAT") {

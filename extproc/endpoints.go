@@ -133,7 +133,7 @@ func (s *modalitySink) Departs(*policy.Resolution) { s.x.trace.AttemptStarted = 
 
 // Unconfirmed implements modality.Sink.
 func (s *modalitySink) Unconfirmed(to *policy.Resolution, h header.List) *upstream.Failure {
-	return s.x.View.Unconfirmed(to.Provider, h)
+	return s.x.Unconfirmed(to.Provider, h)
 }
 
 // Failed implements modality.Sink.

@@ -370,7 +370,8 @@ func settlementOf(t *testing.T, a gateway.Answer) (s struct {
 	Success     bool
 	Transaction string
 	ErrorReason string
-}) {
+},
+) {
 	t.Helper()
 	decode(t, a.Header.Get("Payment-Response"), &s)
 	return s
