@@ -21,9 +21,9 @@ func (x *exchange) identifyPayer(e *endpoint.Endpoint) (ok bool, err error) {
 	who, payer, ok, err := x.gw.Payments.Payer(x.Head.Header, paidFor{x})
 	if err == nil && !ok && x.mayAskPrice() {
 		ok = true
-		who, payer = x.gw.Payments.Asker(paidFor{x})
+		who, payer, err = x.gw.Payments.Asker(x.Head.Header, paidFor{x})
 	}
-	if ok {
+	if ok && err == nil {
 		x.Principal = who
 		x.bill.Charge(who, payer, x.Config.Spread(who.Tier))
 	}

@@ -53,9 +53,9 @@ type payment struct {
 }
 
 // ask asks for a price.
-func ask(t testing.TB, g *gateway.Gateway, body string) (q quote) {
+func ask(t testing.TB, g *gateway.Gateway, body string, header ...string) (q quote) {
 	t.Helper()
-	got := g.Do(t, gateway.Call{NoKey: true, Path: "/v1/chat/completions", Body: body})
+	got := g.Do(t, gateway.Call{NoKey: true, Path: "/v1/chat/completions", Body: body, Header: header})
 	if got.Status != http.StatusPaymentRequired {
 		t.Fatalf("%d %s", got.Status, got.Body)
 	}

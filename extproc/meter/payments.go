@@ -10,8 +10,8 @@ type Payments interface {
 	// Payer is who pays by the payment in a request's headers; ok is false where there is none. The principal has no account yet if it is not certain who
 	// that is. The error is a fault. It waits for nothing.
 	Payer(h header.List, s Subject) (who policy.Principal, payer Payer, ok bool, err error)
-	// Asker is for a caller without credentials: its payer refuses with what the request costs.
-	Asker(s Subject) (who policy.Principal, payer Payer)
+	// Asker is for a caller without credentials: its payer refuses with what the request costs. The error is a fault.
+	Asker(h header.List, s Subject) (who policy.Principal, payer Payer, err error)
 }
 
 // Subject is a request that is paid for by itself, as its payer sees it when it reserves.

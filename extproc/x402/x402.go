@@ -95,20 +95,34 @@ func wallet(a policy.Account) policy.Principal {
 	return policy.Principal{Account: a, Name: string(a), Prepaid: true}
 }
 
+// headerWallet is who will pay, if the caller says so: the wallet's credit lowers the price.
+const headerWallet = "x-bardo-wallet"
+
 // Asker implements meter.Payments.
-func (c *Counter) Asker(s meter.Subject) (policy.Principal, meter.Payer) {
-	return wallet(""), &asker{c: c, subject: s}
+func (c *Counter) Asker(h header.List, s meter.Subject) (policy.Principal, meter.Payer, error) {
+	a := &asker{c: c, subject: s}
+	if text := h.Get(headerWallet); text != "" {
+		payer, err := pay.ParseAddress(text)
+		if err != nil {
+			return policy.Principal{}, nil, fault.New(fault.InvalidRequest, "X-Bardo-Wallet is an address: "+err.Error(), nil)
+		}
+		a.wallet = &payer
+	}
+	return wallet(""), a, nil
 }
 
-// challenge refuses a request with its price.
-func (c *Counter) challenge(s meter.Subject, most policy.Micro, why *pay.Refusal) error {
+// challenge refuses a request with its price, less a credit. The quote that is signed is the whole price: a credit belongs to its wallet.
+func (c *Counter) challenge(s meter.Subject, most, credit policy.Micro, why *pay.Refusal) error {
 	t, e := c.till.Terms, s.Estimate()
 	q := pay.Quote{Amount: t.Price(most), Digest: s.Digest(), Expires: c.till.Now().Add(t.QuoteTTL)}
+	signed := c.till.Seal.Sign(q)
+	whole := q.Amount
+	q.Amount = max(whole-credit, t.Least, 1)
 	o := pay.Offer{
-		Quote: q, Signed: c.till.Seal.Sign(q),
+		Quote: q, Signed: signed,
 		Resource:  pay.Resource{URL: e.URL, Description: "inference by " + string(e.Model), MimeType: header.JSON},
 		Inference: pay.Inference{EstimatedInputTokens: e.InputTokens, EstimatedOutputTokens: e.OutputTokens, RoutedFrom: e.Model, CacheEligible: e.CacheEligible, Optimizations: append([]string{}, e.Optimizations...)},
-		Price:     pay.PriceQuote{InputTokens: e.InputTokens, OutputTokens: e.OutputTokens, ProviderCost: e.ProviderCost, Margin: most - e.ProviderCost.Charge(0), SettlementFee: q.Amount - most, Total: q.Amount},
+		Price:     pay.PriceQuote{InputTokens: e.InputTokens, OutputTokens: e.OutputTokens, ProviderCost: e.ProviderCost, Margin: most - e.ProviderCost.Charge(0), SettlementFee: whole - most, Credit: whole - q.Amount, Total: q.Amount},
 	}
 	public := "this request must be paid for first"
 	if why != nil {
@@ -123,6 +137,7 @@ type asker struct {
 	c       *Counter
 	subject meter.Subject
 	refusal *pay.Refusal // why a payment was not taken; nil: there was none
+	wallet  *pay.Address // who will pay; nil: the caller did not say
 }
 
 var _ meter.PerRequest = (*asker)(nil)
@@ -130,8 +145,14 @@ var _ meter.PerRequest = (*asker)(nil)
 func (*asker) Admit(context.Context) error { return nil }
 func (*asker) Immediate() bool             { return true }
 
-func (a *asker) Reserve(_ context.Context, _ string, most policy.Micro) error {
-	return a.c.challenge(a.subject, most, a.refusal)
+func (a *asker) Reserve(ctx context.Context, _ string, most policy.Micro) (err error) {
+	var credit policy.Micro
+	if a.wallet != nil {
+		if credit, err = a.c.till.Credit(ctx, *a.wallet); err != nil {
+			return fault.New(fault.Unavailable, "the wallet's credit cannot be read at the moment", err)
+		}
+	}
+	return a.c.challenge(a.subject, most, credit, a.refusal)
 }
 
 func (*asker) ReserveNow(string, policy.Micro) bool { return false }
@@ -154,7 +175,7 @@ type payer struct {
 	subject meter.Subject
 	payment *pay.Payment
 
-	row     book.Payment // once it is reserved
+	row     till.Taken // once it is reserved
 	settled bool
 	balance policy.Micro
 	known   bool
@@ -180,9 +201,9 @@ func (p *payer) Reserve(ctx context.Context, requestID string, most policy.Micro
 	defer done()
 	row, err := p.c.till.Take(ctx, p.payment, p.subject.Digest(), p.c.till.Terms.Price(most), requestID)
 	if err != nil {
-		return p.refuse(err, &row, most)
+		return p.refuse(err, &row.Payment, most)
 	}
-	p.row, p.state = row, row
+	p.row, p.state = row, row.Payment
 	p.c.payers.Add(p.payment.From, struct{}{})
 	return nil
 }
@@ -230,7 +251,7 @@ func (p *payer) refuseBy(r *pay.Refusal, most policy.Micro) error {
 	case pay.ReasonBlocked:
 		return fault.New(fault.PaymentRequired, r.Detail, r)
 	}
-	return p.c.challenge(p.subject, most, r)
+	return p.c.challenge(p.subject, most, 0, r)
 }
 
 // ReserveNow implements meter.Payer.
@@ -277,9 +298,9 @@ func (p *payer) release() error {
 func (p *payer) Balance() (left policy.Micro, known bool) { return p.balance, p.known }
 func (*payer) ReadBalance(context.Context) error          { return nil }
 
-// Limit implements meter.Payer: a request costs at most what was paid.
+// Limit implements meter.Payer: a request costs at most what was paid, and what is set aside of the payer's credit.
 func (p *payer) Limit() (most policy.Micro, ok bool) {
-	return max(p.payment.Value-p.c.till.Terms.Fee, 0), true
+	return max(p.payment.Value+p.row.Credit-p.c.till.Terms.Fee, 0), true
 }
 
 // Headers implements meter.Payer.

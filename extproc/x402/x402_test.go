@@ -109,11 +109,11 @@ func TestWhoSendsNothingIsToldThePrice(t *testing.T) {
 	if _, _, ok, err := c.Payer(nil, subject{}); ok || err != nil {
 		t.Error("there is no payment")
 	}
-	who, a := c.Asker(subject{})
-	if who.Account != "" || !who.Prepaid || !a.Immediate() || a.Admit(t.Context()) != nil || a.ReserveNow("r", 1) || a.ReadBalance(t.Context()) != nil {
+	who, a, err := c.Asker(nil, subject{})
+	if err != nil || who.Account != "" || !who.Prepaid || !a.Immediate() || a.Admit(t.Context()) != nil || a.ReserveNow("r", 1) || a.ReadBalance(t.Context()) != nil {
 		t.Errorf("%+v", who)
 	}
-	err := a.Reserve(t.Context(), "r", 9000)
+	err = a.Reserve(t.Context(), "r", 9000)
 	if got := refusal(t, err); got != "payment_required payment_required" {
 		t.Error(got)
 	}
@@ -246,5 +246,67 @@ func TestVerificationWaitsItsTurn(t *testing.T) {
 	<-c.checks
 	if err := p.Reserve(t.Context(), "r", 9000); err != nil || p.(meter.PerRequest).Account() != pay.Account(pay.Address{3}) {
 		t.Error(err)
+	}
+}
+
+// TestAWalletsCreditLowersItsPrice, for the wallet alone and for payments that have arrived, and is spent once.
+func TestAWalletsCreditLowersItsPrice(t *testing.T) {
+	c := open(t)
+	if err := c.books.CreditWallet(t.Context(), pay.Account(pay.Address{3}), 6000, 0, "earlier"); err != nil {
+		t.Fatal(err)
+	}
+	price := func(wallet string) string {
+		t.Helper()
+		_, a, err := c.Asker(header.List{{Name: headerWallet, Value: wallet}}, subject{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ch, ok := errors.AsType[*meter.Challenge](a.Reserve(t.Context(), "r", 9000))
+		var b struct{ Price map[string]json.Number }
+		if !ok || json.Unmarshal(ch.Body, &b) != nil {
+			t.Fatal("no price")
+		}
+		return b.Price["total_charged"].String() + " " + b.Price["credit"].String()
+	}
+	if got := price(pay.Address{3}.String()); got != "0.004000 0.006000" {
+		t.Error(got)
+	}
+	if got := price(pay.Address{4}.String()); got != "0.010000 0.000000" {
+		t.Errorf("another wallet: %s", got)
+	}
+	_, p := c.payer(t, c.paid("7", "4000"), true)
+	if err := p.Reserve(t.Context(), "r1", 9000); err != nil {
+		t.Fatal(err)
+	}
+	if most, _ := p.Limit(); most != 9000 {
+		t.Errorf("it may cost %s", most)
+	}
+	_, second := c.payer(t, c.paid("8", "4000"), true)
+	if got := refusal(t, second.Reserve(t.Context(), "r2", 9000)); got != "payment_required "+pay.ReasonValue {
+		t.Errorf("the same credit again: %s", got)
+	}
+	if r, err := p.Settle(t.Context(), ledger.Charge{RequestID: "r1", Amount: 8500}, true); err != nil || r.Charged != 8500 || r.Balance != 500 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if got := price(pay.Address{3}.String()); got != "0.010000 0.000000" {
+		t.Errorf("while the payment is on its way: %s", got)
+	}
+	if _, _, err := c.Asker(header.List{{Name: headerWallet, Value: "0x1"}}, subject{}); refusal(t, err) != "invalid_request" {
+		t.Error(err)
+	}
+}
+
+// TestCreditThatIsNotNeededIsGivenBack.
+func TestCreditThatIsNotNeededIsGivenBack(t *testing.T) {
+	c := open(t)
+	if err := c.books.CreditWallet(t.Context(), pay.Account(pay.Address{3}), 6000, 0, "earlier"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		_, p := c.payer(t, c.paid("9", "4000"), true)
+		if err := p.Reserve(t.Context(), "r1", 9000); err != nil {
+			t.Fatal(err)
+		}
+		p.Release()
 	}
 }

@@ -40,21 +40,25 @@ var undeployed = Word{
 }
 
 // CheckAmount compares what a payment brings with the price of the request as it is now. More than the price is taken: the rest is the payer's credit.
-// An earlier quote for the same request holds for its time.
-func (t *Terms) CheckAmount(s Seal, p *Payment, digest Word, price policy.Micro, now time.Time) error {
+// An earlier and lower quote for the same request holds for its time. short is what is missing, which the payer's credit may cover; the refusal is for who
+// has none.
+func (t *Terms) CheckAmount(s Seal, p *Payment, digest Word, price policy.Micro, now time.Time) (short policy.Micro, why *Refusal) {
 	if p.Value >= price {
-		return nil
+		return 0, nil
 	}
-	q, ok := s.Open(p.Quote)
-	switch {
-	case !ok:
-		return refuse(ReasonValue, "the authorization is for %s USD, and the request costs %s", p.Value, price)
-	case q.Digest != digest:
-		return refuse(ReasonTerms, "the quote is for another request")
-	case now.After(q.Expires):
-		return refuse(ReasonTerms, "the quote has expired")
-	case p.Value < q.Amount:
-		return refuse(ReasonValue, "the authorization is for %s USD, and the quote is %s", p.Value, q.Amount)
+	why = refuse(ReasonValue, "the authorization is for %s USD, and the request costs %s", p.Value, price)
+	if q, ok := s.Open(p.Quote); ok {
+		switch {
+		case q.Digest != digest:
+			why = refuse(ReasonTerms, "the quote is for another request")
+		case now.After(q.Expires):
+			why = refuse(ReasonTerms, "the quote has expired")
+		default:
+			price = min(price, q.Amount)
+		}
 	}
-	return nil
+	if short = price - p.Value; short <= 0 {
+		return 0, nil
+	}
+	return short, why
 }

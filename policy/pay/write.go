@@ -64,6 +64,7 @@ type PriceQuote struct {
 	CompressionDiscount policy.Micro `json:"compression_discount"`
 	Margin              policy.Micro `json:"margin"`
 	SettlementFee       policy.Micro `json:"settlement_fee"`
+	Credit              policy.Micro `json:"credit"` // of the wallet that will pay
 	Total               policy.Micro `json:"total_charged"`
 }
 

@@ -127,6 +127,12 @@ FROM payment WHERE payer = ?`, p.From.String()).Scan(&open, &failed)
 	return nil
 }
 
+// Unsettled is what payments of a payer were booked for that are in no block yet.
+func (b *Book) Unsettled(ctx context.Context, payer pay.Address) (sum policy.Micro, err error) {
+	err = b.db.QueryRowContext(ctx, `SELECT coalesce(sum(amount), 0) FROM payment WHERE payer = ? AND service = 'served' AND settlement IN ('none', 'settling')`, payer.String()).Scan(&sum)
+	return sum, err
+}
+
 func (b *Book) insert(ctx context.Context, tx *sql.Tx, t *pay.Terms, p *pay.Payment, requestID string, fromBlock uint64) (Payment, error) {
 	now := b.now().UnixMicro()
 	fee := min(t.Fee, p.Value)

@@ -95,7 +95,7 @@ func (t *Till) adopt(ctx context.Context) error {
 			errs = append(errs, t.Book.Release(ctx, p.ID))
 			continue
 		}
-		_, err := t.bookCharge(ctx, p, ledger.Charge{RequestID: p.Request, Account: pay.Account(p.From), Amount: p.Charge, Status: statusRecovered})
+		_, err := t.bookCharge(ctx, p, nil, ledger.Charge{RequestID: p.Request, Account: pay.Account(p.From), Amount: p.Charge, Status: statusRecovered})
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)

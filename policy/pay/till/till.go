@@ -8,6 +8,7 @@ package till
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -25,6 +26,10 @@ type Ledger interface {
 	TakeBack(ctx context.Context, acct policy.Account, amount policy.Micro, ref string) (loss policy.Micro, err error)
 	// Reserve sets an amount of an account's money aside.
 	Reserve(ctx context.Context, account policy.Account, requestID string, amount policy.Micro) (*ledger.Hold, error)
+	// Release ends a reservation without a charge. A nil one, and one that has ended, are left alone.
+	Release(h *ledger.Hold)
+	// Balance is what an account has. The error is ledger.ErrUnknownKey where there is no such account.
+	Balance(ctx context.Context, account policy.Account) (ledger.Balance, error)
 	// Capture charges a reservation, which ends, and returns when that is durable. A request is charged once.
 	Capture(ctx context.Context, h *ledger.Hold, c ledger.Charge) (ledger.Receipt, error)
 }
@@ -90,26 +95,76 @@ func or[T comparable](v, unset T) T {
 	return v
 }
 
-// Take verifies a payment for a request that costs at most price, and reserves it. The error is a *pay.Refusal, book.ErrInUse or book.ErrSpent with the
-// payment as it is, or the chain's or the book's.
-func (t *Till) Take(ctx context.Context, p *pay.Payment, digest pay.Word, price policy.Micro, requestID string) (book.Payment, error) {
+// Taken is a payment that is reserved for a request, and what of its payer's credit is set aside beside it.
+type Taken struct {
+	book.Payment
+
+	Credit policy.Micro
+	hold   *ledger.Hold
+}
+
+// Take verifies a payment for a request that costs at most price, and reserves it; credit of the payer makes up for what it lacks. The error is a
+// *pay.Refusal, book.ErrInUse or book.ErrSpent with the payment as it is, or the chain's, the book's or the ledger's.
+func (t *Till) Take(ctx context.Context, p *pay.Payment, digest pay.Word, price policy.Micro, requestID string) (Taken, error) {
 	if known, err := t.known(ctx, p); err != nil {
-		return known, err
+		return Taken{Payment: known}, err
 	}
-	if err := t.Terms.CheckAmount(t.Seal, p, digest, price, t.Now()); err != nil {
-		return book.Payment{}, err
+	short, why := t.Terms.CheckAmount(t.Seal, p, digest, price, t.Now())
+	if why != nil && p.Value < t.Terms.Least {
+		return Taken{}, why
 	}
 	if err := t.Chain.Verify(ctx, p); err != nil {
 		return t.refused(ctx, p, err)
 	}
 	head, err := t.Chain.Head(ctx)
 	if err != nil {
-		return book.Payment{}, err
+		return Taken{}, err
 	}
 	if err := t.Terms.CheckWindow(&p.Authorization, latest(t.Now(), head.Time)); err != nil {
-		return book.Payment{}, err
+		return Taken{}, err
 	}
-	return t.Book.Reserve(ctx, t.Terms, p, requestID, head.Number, t.Limits)
+	hold, err := t.holdCredit(ctx, p, requestID, short, why)
+	if err != nil {
+		return Taken{}, err
+	}
+	row, err := t.Book.Reserve(ctx, t.Terms, p, requestID, head.Number, t.Limits)
+	if err != nil {
+		t.Ledger.Release(hold)
+		return Taken{Payment: row}, err
+	}
+	return Taken{row, short, hold}, nil
+}
+
+// holdCredit sets aside what a payment lacks. why is the refusal of a payer whose credit does not cover it.
+func (t *Till) holdCredit(ctx context.Context, p *pay.Payment, requestID string, short policy.Micro, why *pay.Refusal) (*ledger.Hold, error) {
+	if short == 0 {
+		return nil, nil //nolint:nilnil // nothing is missing
+	}
+	has, err := t.Credit(ctx, p.From)
+	if err != nil {
+		return nil, err
+	}
+	if has < short {
+		return nil, why
+	}
+	h, err := t.Ledger.Reserve(ctx, pay.Account(p.From), requestID, short)
+	if _, ok := errors.AsType[*ledger.InsufficientError](err); ok { // another request was faster
+		return nil, why
+	}
+	return h, err
+}
+
+// Credit is what a payer may spend of the account, which payments that are not in a block yet are no part of.
+func (t *Till) Credit(ctx context.Context, payer pay.Address) (policy.Micro, error) {
+	b, err := t.Ledger.Balance(ctx, pay.Account(payer))
+	if errors.Is(err, ledger.ErrUnknownKey) {
+		return 0, nil
+	}
+	if err != nil || b.Blocked {
+		return 0, err
+	}
+	open, err := t.Book.Unsettled(ctx, payer)
+	return max(b.Available-open, 0), err
 }
 
 // known refuses a payment that this till has used, without asking the chain: its payer must not be told to pay again.
@@ -127,11 +182,11 @@ func (t *Till) known(ctx context.Context, p *pay.Payment) (book.Payment, error) 
 }
 
 // refused is the error of a payment that the chain refuses. Another request may have used it in the meantime.
-func (t *Till) refused(ctx context.Context, p *pay.Payment, why error) (book.Payment, error) {
+func (t *Till) refused(ctx context.Context, p *pay.Payment, why error) (Taken, error) {
 	if known, err := t.known(ctx, p); err != nil {
-		return known, err
+		return Taken{Payment: known}, err
 	}
-	return book.Payment{}, why
+	return Taken{}, why
 }
 
 func latest(a, b time.Time) time.Time {
@@ -142,26 +197,28 @@ func latest(a, b time.Time) time.Time {
 }
 
 // Served books what a request cost, and has its payment settled. It returns when the charge is durable. It does not end with the context.
-func (t *Till) Served(ctx context.Context, p *book.Payment, c ledger.Charge) (ledger.Receipt, error) {
+func (t *Till) Served(ctx context.Context, p *Taken, c ledger.Charge) (ledger.Receipt, error) {
 	ctx = context.WithoutCancel(ctx)
 	if err := t.Book.MarkServed(ctx, p.ID, c.Amount); err != nil {
 		return ledger.Receipt{}, err
 	}
 	defer t.kick()
-	return t.bookCharge(ctx, p, c)
+	return t.bookCharge(ctx, &p.Payment, p.hold, c)
 }
 
-// bookCharge adds a payment to its payer's account and charges its request there. It may be repeated.
-func (t *Till) bookCharge(ctx context.Context, p *book.Payment, c ledger.Charge) (ledger.Receipt, error) {
+// bookCharge adds a payment to its payer's account and charges its request there: to what is set aside of it, and for the rest to what the payment brought.
+// It may be repeated.
+func (t *Till) bookCharge(ctx context.Context, p *book.Payment, h *ledger.Hold, c ledger.Charge) (r ledger.Receipt, err error) {
 	account := pay.Account(p.From)
 	if err := t.Ledger.CreditWallet(ctx, account, p.Value, p.Fee, p.Reference()); err != nil {
 		return ledger.Receipt{}, err
 	}
-	h, err := t.Ledger.Reserve(ctx, account, p.Request, min(c.Amount, p.Value-p.Fee))
-	if err != nil {
-		return ledger.Receipt{}, err
+	if h == nil {
+		if h, err = t.Ledger.Reserve(ctx, account, p.Request, min(c.Amount, p.Value-p.Fee)); err != nil {
+			return ledger.Receipt{}, err
+		}
 	}
-	r, err := t.Ledger.Capture(ctx, h, c)
+	r, err = t.Ledger.Capture(ctx, h, c)
 	if err != nil {
 		return ledger.Receipt{}, err
 	}
@@ -169,7 +226,8 @@ func (t *Till) bookCharge(ctx context.Context, p *book.Payment, c ledger.Charge)
 }
 
 // Release gives a payment back whose request cost nothing: nothing goes to the chain, and the payer may use it again.
-func (t *Till) Release(ctx context.Context, p *book.Payment) error {
+func (t *Till) Release(ctx context.Context, p *Taken) error {
+	t.Ledger.Release(p.hold)
 	return t.Book.Release(context.WithoutCancel(ctx), p.ID)
 }
 

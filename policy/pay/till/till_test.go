@@ -140,7 +140,7 @@ func (s *shop) payment(nonce byte) *pay.Payment {
 }
 
 // take reserves a payment for a request.
-func (s *shop) take(t *testing.T, nonce byte) book.Payment {
+func (s *shop) take(t *testing.T, nonce byte) Taken {
 	t.Helper()
 	p, err := s.Take(t.Context(), s.payment(nonce), pay.Word{}, 11_000, requestOf(nonce))
 	if err != nil {
@@ -152,7 +152,7 @@ func (s *shop) take(t *testing.T, nonce byte) book.Payment {
 func requestOf(nonce byte) string { return "req_" + string('a'+rune(nonce)) }
 
 // serve books what its request cost.
-func (s *shop) serve(t *testing.T, p *book.Payment, cost policy.Micro) {
+func (s *shop) serve(t *testing.T, p *Taken, cost policy.Micro) {
 	t.Helper()
 	if _, err := s.Served(t.Context(), p, ledger.Charge{RequestID: p.Request, Account: pay.Account(p.From), Amount: cost}); err != nil {
 		t.Fatal(err)
@@ -169,7 +169,7 @@ func (s *shop) look(t *testing.T, later time.Duration) {
 	}
 }
 
-func (s *shop) is(t *testing.T, p *book.Payment, want book.Settlement) {
+func (s *shop) is(t *testing.T, p *Taken, want book.Settlement) {
 	t.Helper()
 	got, err := s.Book.ByID(t.Context(), p.ID)
 	if err != nil || got.Settlement != want {
@@ -243,7 +243,7 @@ func TestPitfall2And9APaymentIsUsedOnce(t *testing.T) {
 func TestPitfall10And11Exposure(t *testing.T) {
 	s := open(t, t.TempDir())
 	s.chain.revert = "transfer amount exceeds balance"
-	var first book.Payment
+	var first Taken
 	for n := byte(1); n <= 9; n++ {
 		p := s.take(t, n)
 		if s.serve(t, &p, 10_000); n == 1 {
@@ -363,36 +363,36 @@ func TestPitfall16AReorganisedChain(t *testing.T) {
 func TestPitfall30CrashPoints(t *testing.T) {
 	for _, row := range []struct {
 		after      string
-		steps      func(t *testing.T, s *shop, p *book.Payment)
+		steps      func(t *testing.T, s *shop, p *Taken)
 		service    book.Service
 		settlement book.Settlement
 		credit     policy.Micro
 	}{
-		{"it is reserved", func(*testing.T, *shop, *book.Payment) {}, book.Released, book.None, 0},
-		{"it is served", func(t *testing.T, s *shop, p *book.Payment) {
+		{"it is reserved", func(*testing.T, *shop, *Taken) {}, book.Released, book.None, 0},
+		{"it is served", func(t *testing.T, s *shop, p *Taken) {
 			t.Helper()
 			if err := s.Book.MarkServed(t.Context(), p.ID, 4000); err != nil {
 				t.Fatal(err)
 			}
 		}, book.Served, book.Confirmed, 6000},
-		{"it is credited", func(t *testing.T, s *shop, p *book.Payment) {
+		{"it is credited", func(t *testing.T, s *shop, p *Taken) {
 			t.Helper()
 			if err := errors.Join(s.Book.MarkServed(t.Context(), p.ID, 4000), s.books.CreditWallet(t.Context(), pay.Account(p.From), p.Value, p.Fee, p.Reference())); err != nil {
 				t.Fatal(err)
 			}
 		}, book.Served, book.Confirmed, 6000},
-		{"it is charged", func(t *testing.T, s *shop, p *book.Payment) {
+		{"it is charged", func(t *testing.T, s *shop, p *Taken) {
 			t.Helper()
 			s.serve(t, p, 4000)
 		}, book.Served, book.Confirmed, 6000},
-		{"it is signed and not sent", func(t *testing.T, s *shop, p *book.Payment) {
+		{"it is signed and not sent", func(t *testing.T, s *shop, p *Taken) {
 			t.Helper()
 			s.serve(t, p, 4000)
 			s.chain.sends = false
 			s.look(t, 0)
 			s.chain.sends = true
 		}, book.Served, book.Confirmed, 6000},
-		{"it is sent", func(t *testing.T, s *shop, p *book.Payment) {
+		{"it is sent", func(t *testing.T, s *shop, p *Taken) {
 			t.Helper()
 			s.serve(t, p, 4000)
 			s.look(t, 0)
