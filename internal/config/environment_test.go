@@ -186,7 +186,10 @@ func TestVariablesStandOverTheFile(t *testing.T) {
 }
 
 func TestOlderVariablesNameModelsAndKeys(t *testing.T) {
-	cfg := mustParse(t, "", "BARDO_T1_MODEL=blockrun/claude-haiku-4-5", "BARDO_OPENROUTER_KEY=sk", "BANKR_API_KEY=k", "BANKR_WALLET_ADDRESS=0x1", "BARDO_BLOCKRUN_ENDPOINT=https://api.blockrun.example")
+	cfg := mustParse(t, "", "BARDO_T1_MODEL=blockrun/claude-haiku-4-5", "BARDO_T2_MODEL=claude-sonnet-4", "BARDO_INFERENCE_CACHE_THRESHOLD=0.95", "BARDO_INFERENCE_CACHE_TTL=60", "BARDO_OPENROUTER_KEY=sk", "BANKR_API_KEY=k", "BANKR_WALLET_ADDRESS=0x1", "BARDO_BLOCKRUN_ENDPOINT=https://api.blockrun.example")
+	if c := cfg.Inference.Caching; cfg.Inference.Tiers["T2"].Provider != "claude-sonnet-4" || c.Threshold != 0.95 || c.TTL() != time.Minute {
+		t.Errorf("got %+v, %+v", cfg.Inference.Tiers, c)
+	}
 	if cfg.Inference.Tiers["T1"].Provider != "blockrun/claude-haiku-4-5" || cfg.Providers.OpenRouter.APIKey.Reveal() != "sk" || cfg.Providers.Bankr.Wallet != "0x1" ||
 		cfg.Providers.BlockRun.Endpoint.String() != "https://api.blockrun.example/v1" {
 		t.Errorf("got %+v, %+v, %+v, %+v", cfg.Inference.Tiers, cfg.Providers.OpenRouter, cfg.Providers.Bankr, cfg.Providers.BlockRun)
