@@ -108,7 +108,7 @@ func TestR23TheAnswerOfT1StandsWhereThereIsNoBetterOne(t *testing.T) {
 	bad := fake.Behaviour{Status: http.StatusInternalServerError}
 	for _, row := range []escalationCase{
 		{about: "by configuration", config: "inference: {escalation: {mode: auto}}", given: "deep"},
-		{about: "the request stands over the configuration", config: "inference: {escalation: {mode: auto}}", header: []string{"X-Bardo-Escalate: off"}, given: "swift"},
+		{about: "the request overrides the configuration", config: "inference: {escalation: {mode: auto}}", header: []string{"X-Bardo-Escalate: off"}, given: "swift"},
 		{about: "nobody asked for it", given: "swift"},
 		{about: "a terminal agent", header: []string{"X-Bardo-Escalate: auto", "X-Bardo-Phase: terminal"}, given: "swift"},
 		{about: "one that declines has still a better model", header: []string{"X-Bardo-Escalate: auto", "X-Bardo-Phase: declining"}, given: "deep"},

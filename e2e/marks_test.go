@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/e2e/gateway"
 )
 
-// TestC15MarksOnlyWhereTheProviderCaches: a profile's mark stands behind a beginning that is as long as the model's provider caches, by
+// TestC15MarksOnlyWhereTheProviderCaches: a profile's mark stands behind a prefix that is as long as the model's provider caches, by
 // the model's own least length or by that of its provider, and behind no shorter one; it lives for the API's five minutes.
 func TestC15MarksOnlyWhereTheProviderCaches(t *testing.T) {
 	t.Parallel()

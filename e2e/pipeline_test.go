@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/e2e/gateway"
 )
 
-// TestProfilesOfThePipelineRunTheirLayers: by the caller's word, by the part of an agent, and by the operator's.
+// TestProfilesOfThePipelineRunTheirLayers: by the caller's word, by the subsystem, and by the operator's.
 func TestProfilesOfThePipelineRunTheirLayers(t *testing.T) {
 	t.Parallel()
 	one, other := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "one"}), fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "other"})
@@ -23,7 +23,7 @@ func TestProfilesOfThePipelineRunTheirLayers(t *testing.T) {
 		layers string
 	}{
 		{"nobody says anything", nil, "l3"},
-		{"a part of an agent", []string{"X-Bardo-Subsystem: operator"}, "l3,l1,l6"},
+		{"a subsystem", []string{"X-Bardo-Subsystem: operator"}, "l3,l1,l6"},
 		{"a caller", []string{"X-Bardo-Pipeline: fast"}, "l3,l1,l6"},
 		{"a caller, of a part", []string{"X-Bardo-Pipeline: minimal", "X-Bardo-Subsystem: operator"}, "l3"},
 	} {

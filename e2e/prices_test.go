@@ -19,7 +19,7 @@ type tieredBill struct {
 	Degraded []string
 }
 
-// TestTheTierOfServiceIsBilled: what the answer says stands over what was asked for, for clients of both of OpenAI's formats, streamed or not. A
+// TestTheTierOfServiceIsBilled: what the answer says overrides what was asked for, for clients of both of OpenAI's formats, streamed or not. A
 // tier that has no price is refused. gpt-5-mini: $0.25 and $2, flex $0.125 and $1, priority $0.45 and $3.60.
 func TestTheTierOfServiceIsBilled(t *testing.T) {
 	t.Parallel()

@@ -121,7 +121,7 @@ func TestACallersSchemaThatIsNone(t *testing.T) {
 	}
 }
 
-// TestWhoseFormHolds: the caller's own stands over its hint, that over the operator's word, that over the table.
+// TestWhoseFormHolds: the caller's own overrides its hint, that over the operator's word, that over the table.
 func TestWhoseFormHolds(t *testing.T) {
 	t.Parallel()
 	g, _ := shaped(t, "inference: {profiles: {mind_wandering: {response_schema: FragmentEvaluation}, curator: {response_schema: ThreatAssessment}}}\n")

@@ -169,7 +169,7 @@ func mustSay(t testing.TB, got gateway.Answer, s shaper, stream bool, want strin
 	}
 }
 
-// TestO01AnswersHaveTheFormThatWasAskedFor: a part of an agent's and a caller's own, of every client, at every provider, in every way.
+// TestO01AnswersHaveTheFormThatWasAskedFor: a subsystem's and a caller's own, of every client, at every provider, in every way.
 func TestO01AnswersHaveTheFormThatWasAskedFor(t *testing.T) {
 	t.Parallel()
 	g, fakes := shaped(t, "")
@@ -225,7 +225,7 @@ func schemaRecord(t testing.TB, g *gateway.Gateway, got gateway.Answer) (r recor
 	return r
 }
 
-// form is a part of an agent's own, with a default.
+// form is a subsystem's own, with a default.
 const observer = "X-Bardo-Subsystem: hypnagogic_observer"
 
 // prepaid makes a key with a balance.

@@ -25,7 +25,7 @@ var askedFor = []string{
 	"blockrun/gemini-3-flash-preview", "blockrun/qwen3-235b-a22b", "blockrun/deepseek-r1",
 }
 
-// TestEverySubsystemAtEveryProvider: what each part of an agent says to each provider is what its golden file tells, and the provider
+// TestEverySubsystemAtEveryProvider: what each subsystem says to each provider is what its golden file tells, and the provider
 // takes it by its own rules.
 func TestEverySubsystemAtEveryProvider(t *testing.T) {
 	t.Parallel()

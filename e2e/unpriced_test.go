@@ -337,7 +337,7 @@ func TestD87ExplainSaysWhatHasNoPrice(t *testing.T) {
 	}
 }
 
-// TestD87TheGatewaysOwnSearchNeedsAPrice: where a part of an agent wants one, those that can be paid for it are asked; where there are none,
+// TestD87TheGatewaysOwnSearchNeedsAPrice: where a subsystem wants one, those that can be paid for it are asked; where there are none,
 // it is left out, and named.
 func TestD87TheGatewaysOwnSearchNeedsAPrice(t *testing.T) {
 	t.Parallel()

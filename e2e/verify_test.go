@@ -258,7 +258,7 @@ func TestD05APrivateRequestStaysPrivateThoughItWantsAnOpinion(t *testing.T) {
 	}
 }
 
-// The risk part of an agent is verified where a provider is there for it, without a word of the request's, and not where the operator or
+// The subsystem risk is verified where a provider is there for it, without a word of the request's, and not where the operator or
 // the request leaves no room for it.
 func TestR29RiskIsVerifiedByWhoIsThereForIt(t *testing.T) {
 	t.Parallel()

@@ -102,7 +102,7 @@ const lostStake = "diem_available"
 
 // What the searches of the web of a dream cycle may cost (I-10). A dream beyond it is dreamt without.
 
-// partDream is the part of an agent whose searches have a budget.
+// partDream is the subsystem whose searches have a budget.
 const partDream = "dream"
 
 // holdSearch sets the price of the request's search aside. It is for where the gateway itself asks for the search: what a client asks for in

@@ -91,7 +91,7 @@ const (
 	// (ai.google.dev/gemini-api/docs/thinking); Gemini 2.5 Pro: $1.25 and $10 (ai.google.dev/gemini-api/docs/pricing).
 	geminiThinks = `{"candidates":[{"content":{"parts":[{"text":"Hi."}],"role":"model"},"finishReason":"STOP","index":0}],` +
 		`"usageMetadata":{"promptTokenCount":55021,"candidatesTokenCount":923,"totalTokenCount":56729,"thoughtsTokenCount":785},"modelVersion":"gemini-2.5-pro","responseId":"r"}`
-	// Of openrouter.ai/docs/use-cases/usage-accounting: what it costs is said, and stands over every price list.
+	// Of openrouter.ai/docs/use-cases/usage-accounting: what it costs is said, and overrides every price list.
 	openRouterSays = `{"completion_tokens":2,"completion_tokens_details":{"reasoning_tokens":0},"cost":0.95,"cost_details":{"upstream_inference_cost":19},` +
 		`"prompt_tokens":194,"prompt_tokens_details":{"cached_tokens":0,"audio_tokens":0},"total_tokens":196}`
 	// In OpenAI's form. Prices of qwen3-5-397b-a17b: docs.venice.ai/pricing.md, $0.75 and $4.50.

@@ -150,7 +150,7 @@ func parse[T ~uint8](names []string, s string) (v T, ok bool) {
 
 // Intent is what a request needs: pure data, without a word on who serves it. The zero value needs nothing and takes anything.
 type Intent struct {
-	Subsystem string // the part of an agent that asks, by the intent's own name; "" for other clients
+	Subsystem string // the one that sends the request, by the intent's own name; "" for other clients
 	Asked     string // the part as the client named it, which may be finer: dream_rem for dream
 
 	Model    string     // as the client wrote it; "" leaves the choice to the gateway

@@ -1,6 +1,6 @@
 package policy
 
-// Profile says how a model is to answer: parameters of one call, by the part of an agent that asks. A nil or zero field leaves the
+// Profile says how a model is to answer: parameters of one call, by the subsystem that sends the request. A nil or zero field leaves the
 // provider's default. Numbers are as the APIs count them.
 type Profile struct {
 	Temperature      *float64 // 0 to 2

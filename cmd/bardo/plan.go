@@ -94,7 +94,7 @@ func (p *planner) note(format string, args ...any) {
 	}
 }
 
-// decide finds who serves a part of an agent, with a call of this size. Staked credit is for what is private.
+// decide finds who serves a subsystem, with a call of this size. Staked credit is for what is private.
 func (p *planner) decide(subsystem string, call projection.Call, class policy.SecurityClass) (policy.Resolution, error) {
 	rules := settings.IntentRules(p.cfg)
 	hints := policy.Hints{Subsystem: subsystem, SecurityClass: class, DIEMAvailable: class == policy.SecurityPrivate && p.diem()}

@@ -21,7 +21,7 @@ func TestD20PrecedenceOfProfiles(t *testing.T) {
 			own: chat.Params{Temperature: "0"}, want: chat.Params{Temperature: "0", TopP: "0.9"},
 		},
 		{
-			about: "a locked value stands over the client's, and says so", profile: &chat.Profile{Locked: chat.Params{Temperature: "0.1", TopK: "40"}},
+			about: "a locked value overrides the client's, and says so", profile: &chat.Profile{Locked: chat.Params{Temperature: "0.1", TopK: "40"}},
 			own: chat.Params{Temperature: "1"}, want: chat.Params{Temperature: "0.1", TopK: "40"}, overridden: []string{"temperature"},
 		},
 		{

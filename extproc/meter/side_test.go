@@ -12,7 +12,7 @@ import (
 func TestASideCallIsBilledAsWhatItIs(t *testing.T) {
 	main := &request{input: 1000, most: 100_000}
 	side := &request{input: 50, most: 900}
-	dear, cheap := policy.Resolution{Provider: "a", Prices: policy.Prices{Input: 10, Output: 100}}, policy.Resolution{Provider: "b", Prices: policy.Prices{Input: 1, Output: 2}}
+	expensive, cheap := policy.Resolution{Provider: "a", Prices: policy.Prices{Input: 10, Output: 100}}, policy.Resolution{Provider: "b", Prices: policy.Prices{Input: 1, Output: 2}}
 	b, _ := open(t, main, 0)
 	if c, capped := b.AddSide("l5", side, &cheap, chat.Usage{Input: 500, Output: 100, Final: true}); capped || c.Cost != 700 || c.Side != "l5" {
 		t.Errorf("%+v, capped: %v", c, capped)
@@ -24,10 +24,10 @@ func TestASideCallIsBilledAsWhatItIs(t *testing.T) {
 		t.Errorf("%d answers, %d for side calls", b.Answers(), b.SideCost())
 	}
 	answer := chat.Usage{Input: 1000, Output: 10, Final: true}
-	if got := b.AnswersWith(&dear, &answer); got.Cost != 11_000 || got.Usage.TotalInput() != 1000 {
+	if got := b.AnswersWith(&expensive, &answer); got.Cost != 11_000 || got.Usage.TotalInput() != 1000 {
 		t.Errorf("the answer alone: %+v", got)
 	}
-	b.Add(&dear, answer)
+	b.Add(&expensive, answer)
 	if got := b.Total(); got.Cost != 11_000+1600 || b.Answers() != 1 {
 		t.Errorf("in all: %+v", got)
 	}

@@ -128,7 +128,7 @@ func TestLengthsOfAudio(t *testing.T) {
 		"WAV that holds something else":  {wav(3, 1), 1, true},
 		"an unknown format":              {[]byte(strings.Repeat("x", 7_500)), 10, false},
 		"a FLAC file that says nothing":  {flac(0), float64(len(flac(0))) / 750, false},
-		"a beginning that is cut":        {[]byte("RIFF"), 4. / 750, false},
+		"a prefix that is cut":           {[]byte("RIFF"), 4. / 750, false},
 		"an Ogg file with a wild length": {ogg(1 << 40), float64(len(ogg(0))) / 750, false},
 	} {
 		r := upload(t, "whisper-1", row.file)

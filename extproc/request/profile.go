@@ -8,7 +8,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// ApplyProfile works out how the part of an agent that asks wants its answer made, where there is anything to say. in is what the request
+// ApplyProfile works out how the subsystem that sends the request wants its answer made, where there is anything to say. in is what the request
 // needs, nil if that is not known.
 func (v *View) ApplyProfile(in *policy.Intent) {
 	if v.Request.Op != chat.Generate || v.Verbatim() {

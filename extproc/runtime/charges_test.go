@@ -12,7 +12,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// A price has to be in the catalog: a tier of service that the request does not name in words (an object, a number) has none, though the usual
+// A price has to be in the catalog: a tier of service that the request does not name by a text (an object, a number) has none, though the usual
 // tier has.
 func TestD87WhatCostsExtraNeedsAPrice(t *testing.T) {
 	prices := policy.Prices{Known: true, Tiers: map[string]policy.Prices{"priority": {Known: true}}}

@@ -31,14 +31,14 @@ func Candidates(v *request.View, c *pipeline.SideCall) []policy.Resolution {
 	list := v.Config.Resolver.Side(&v.Intent, first, &resolve.SideNeeds{
 		Input: tokens, Output: int64(c.MaxTokens), First: v.Config.Intents.Tiers[tier], Quality: c.Quality,
 	})
-	own, closed, dear := request.ProvidersOf(v.Found), keepsToItsProviders(v), costAtFirst(list, first, c)
+	own, closed, expensive := request.ProvidersOf(v.Found), keepsToItsProviders(v), costAtFirst(list, first, c)
 	return slices.DeleteFunc(list, func(to policy.Resolution) bool {
 		switch {
 		case !v.MayCall(&to), closed && !slices.Contains(own, to.Provider):
 			return true
 		case v.CallerPays(to.Provider) != v.CallerPays(first.Provider), v.CallerPays(to.Provider) && to.Provider != first.Provider:
 			return true
-		case to.Thinks == policy.ThinksAlways, to.Control == policy.ControlAlways, expected(&to, c) >= dear:
+		case to.Thinks == policy.ThinksAlways, to.Control == policy.ControlAlways, expected(&to, c) >= expensive:
 			return true
 		}
 		return c.MaxCost > 0 && !v.CallerPays(to.Provider) && Most(&to, c) > c.MaxCost || c.Worth > 0 && expected(&to, c) > c.Worth

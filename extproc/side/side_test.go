@@ -41,7 +41,7 @@ func view(t *testing.T, found ...policy.Resolution) *request.View {
 	t.Helper()
 	thinks := func(m *modelfile.Model) { m.Thinking = &modelfile.Thinking{Control: "always"} }
 	kinds := []kind.Provider{
-		{ID: "dear", Models: []modelfile.Model{low("big", 9), low("small", 3)}},
+		{ID: "expensive", Models: []modelfile.Model{low("big", 9), low("small", 3)}},
 		{ID: "cheap", Models: []modelfile.Model{low("tiny", 1), low("pondering", 0.5, thinks)}},
 		{ID: "quiet", Private: true, Models: []modelfile.Model{low("calm", 2), low("hush", 1.5)}},
 		{ID: "byok", Models: []modelfile.Model{low("brought", 1), low("bought", 0.5)}},
@@ -51,7 +51,7 @@ func view(t *testing.T, found ...policy.Resolution) *request.View {
 		Resolver: resolve.New(catalog.New(modelfile.File{}), kinds), Keyless: runtime.KeylessDemo,
 		Dialects: map[chat.Dialect]wire.Dialect{chat.OpenAI: openai.Dialect{}}, //nolint:exhaustive // side calls are written in this one
 		Providers: map[policy.ProviderID]runtime.Provider{
-			"dear": {Adapter: custom.Adapter{}}, "cheap": {Adapter: custom.Adapter{}}, "quiet": {Adapter: custom.Adapter{}},
+			"expensive": {Adapter: custom.Adapter{}}, "cheap": {Adapter: custom.Adapter{}}, "quiet": {Adapter: custom.Adapter{}},
 			"byok": {Adapter: custom.Adapter{}, BYOK: true}, "direct": {Adapter: custom.Adapter{}, Direct: true, Engineered: true},
 		},
 	}
@@ -81,22 +81,22 @@ func TestD05WhoMayServeASideCall(t *testing.T) {
 		with  func(*request.View)
 		want  string
 	}{
-		{"any request: the cheapest first, without the one that always thinks", []policy.Resolution{at("dear", "big")}, nil, "cheap/tiny quiet/hush quiet/calm dear/small"},
-		{"a named provider", []policy.Resolution{at("dear", "big")}, func(v *request.View) { v.Intent.Provider = "dear" }, "dear/small"},
-		{"a confidential request", []policy.Resolution{at("dear", "big")}, func(v *request.View) { v.Intent.Security = policy.SecurityConfidential }, "dear/small"},
-		{"one that wants privacy", []policy.Resolution{at("dear", "big")}, func(v *request.View) { v.Intent.Prefer = []policy.Feature{policy.Privacy} }, "dear/small"},
+		{"any request: the cheapest first, without the one that always thinks", []policy.Resolution{at("expensive", "big")}, nil, "cheap/tiny quiet/hush quiet/calm expensive/small"},
+		{"a named provider", []policy.Resolution{at("expensive", "big")}, func(v *request.View) { v.Intent.Provider = "expensive" }, "expensive/small"},
+		{"a confidential request", []policy.Resolution{at("expensive", "big")}, func(v *request.View) { v.Intent.Security = policy.SecurityConfidential }, "expensive/small"},
+		{"one that wants privacy", []policy.Resolution{at("expensive", "big")}, func(v *request.View) { v.Intent.Prefer = []policy.Feature{policy.Privacy} }, "expensive/small"},
 		{"a private request", []policy.Resolution{at("quiet", "calm")}, func(v *request.View) { v.Intent.Security = policy.SecurityPrivate }, "quiet/hush"},
 		{"a private request of the cheapest private model", []policy.Resolution{at("quiet", "hush")}, func(v *request.View) { v.Intent.Security = policy.SecurityPrivate }, ""},
-		{"a private request whose candidates are not", []policy.Resolution{at("dear", "big")}, func(v *request.View) { v.Intent.Security = policy.SecurityPrivate }, ""},
+		{"a private request whose candidates are not", []policy.Resolution{at("expensive", "big")}, func(v *request.View) { v.Intent.Security = policy.SecurityPrivate }, ""},
 		{"a key that the request brings", []policy.Resolution{at("byok", "brought")}, own, "byok/bought"},
-		{"a request of the operator's account has no brought key", []policy.Resolution{at("dear", "small")}, nil, "cheap/tiny quiet/hush quiet/calm"},
+		{"a request of the operator's account has no brought key", []policy.Resolution{at("expensive", "small")}, nil, "cheap/tiny quiet/hush quiet/calm"},
 		{"a configured key of the user's", []policy.Resolution{at("direct", "own")}, nil, "direct/owned"},
-		{"a caller without a key", []policy.Resolution{at("dear", "big")}, func(v *request.View) { v.Principal.Anonymous = true }, ""},
-		{"a plan", []policy.Resolution{at("dear", "big")}, func(v *request.View) { v.Intent.Barred = []policy.ProviderID{"cheap", "quiet"} }, "dear/small"},
+		{"a caller without a key", []policy.Resolution{at("expensive", "big")}, func(v *request.View) { v.Principal.Anonymous = true }, ""},
+		{"a plan", []policy.Resolution{at("expensive", "big")}, func(v *request.View) { v.Intent.Barred = []policy.ProviderID{"cheap", "quiet"} }, "expensive/small"},
 		{"nothing found", nil, nil, ""},
 	} {
 		t.Run(row.about, func(t *testing.T) {
-			v := view(t, append(row.found, at("dear", "big"))[:max(len(row.found), 1)]...)
+			v := view(t, append(row.found, at("expensive", "big"))[:max(len(row.found), 1)]...)
 			v.Found = row.found
 			if row.with != nil {
 				row.with(v)
@@ -117,7 +117,7 @@ func TestD05WhoMayServeASideCall(t *testing.T) {
 
 // TestASideCallIsARequestOfItsOwn: with the exchange's id and credentials, without its content and its hints.
 func TestASideCallIsARequestOfItsOwn(t *testing.T) {
-	v := view(t, at("dear", "big"))
+	v := view(t, at("expensive", "big"))
 	v.ID, v.OwnKey = "req_1", secret.New("sk-own")
 	v.Hints.GolemID, v.Intent.Security = "golem-7", policy.SecurityConfidential
 	got, err := side.View(v, &pipeline.SideCall{System: "Sum \"up\".", Text: "a\nb", MaxTokens: 70})
@@ -141,13 +141,13 @@ func TestASideCallIsARequestOfItsOwn(t *testing.T) {
 // read feeds an answer of a status to a reader in pieces of n bytes.
 func read(t *testing.T, adapter provider.Adapter, dialect chat.Dialect, status, n int, body string) *side.Answer {
 	t.Helper()
-	v := view(t, at("dear", "big"))
-	v.Config.Providers["dear"] = runtime.Provider{Adapter: adapter, Endpoint: provider.Endpoint{Provider: "dear", Dialect: dialect}}
+	v := view(t, at("expensive", "big"))
+	v.Config.Providers["expensive"] = runtime.Provider{Adapter: adapter, Endpoint: provider.Endpoint{Provider: "expensive", Dialect: dialect}}
 	sv, err := side.View(v, &pipeline.SideCall{System: "s", Text: "t", MaxTokens: 50})
 	if err != nil {
 		t.Fatal(err)
 	}
-	to := at("dear", "big")
+	to := at("expensive", "big")
 	var w attempt.Writer
 	a := &side.Answer{}
 	a.Begin(&w, &attempt.Attempt{View: side.For(sv, &to), To: to}, 50, status, header.List{{Name: "content-type", Value: header.JSON}})
@@ -199,13 +199,13 @@ func TestAnswersToSideCallsAreReadInEveryFormat(t *testing.T) {
 
 // TestADearerModelIsNotCalledThanTheAnswerIsWorth: also after the cheaper ones have failed.
 func TestADearerModelIsNotCalledThanTheAnswerIsWorth(t *testing.T) {
-	v := view(t, at("dear", "big"))
+	v := view(t, at("expensive", "big"))
 	c := &pipeline.SideCall{Text: strings.Repeat("x", 35_000), MaxTokens: 100, Quality: policy.QualityLow} // 10,100 tokens are expected, 35,164 possible
 	for _, row := range []struct {
 		worth, most policy.Pico
 		want        string
 	}{
-		{0, 0, "cheap/tiny quiet/hush quiet/calm dear/small"},
+		{0, 0, "cheap/tiny quiet/hush quiet/calm expensive/small"},
 		{10_100_000_000, 0, "cheap/tiny"},
 		{25_000_000_000, 0, "cheap/tiny quiet/hush quiet/calm"},
 		{0, 40_000_000_000, "cheap/tiny"},

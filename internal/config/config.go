@@ -167,7 +167,7 @@ type Tier struct {
 	Provider string `key:"provider" doc:"The model, as provider/model or as a model's id alone."`
 }
 
-// Profile is what the operator says about how a part of an agent wants its answers made. What is not said stays as the table has it.
+// Profile is what the operator says about how a subsystem wants its answers made. What is not said stays as the table has it.
 type Profile struct {
 	Temperature      *float64 `key:"temperature" min:"0" max:"2" doc:"Randomness."`
 	TopP             *float64 `key:"top_p" min:"0" max:"1" doc:"Nucleus sampling."`

@@ -61,7 +61,7 @@ type agentDay struct {
 // tally is an amount for each part, and for the stake.
 type tally [parts + 1]policy.Micro
 
-// Look returns what a part of an agent has used today. The fault is Unavailable if the store cannot be read.
+// Look returns what a subsystem has used today. The fault is Unavailable if the store cannot be read.
 func (m *Meter) Look(ctx context.Context, now time.Time, agent Agent, p Part) (Use, error) {
 	w, err := m.open(ctx, now, agent)
 	if err != nil {

@@ -123,7 +123,7 @@ func TestTheStakeIsReadAndNoBudgetHoldsIt(t *testing.T) {
 		t.Errorf("%+v, %v", u, err)
 	}
 	if budget.ParsePart(budget.Stake.String()) != budget.None || (budget.Stake+1).String() != "" {
-		t.Error("the stake is no part of an agent's")
+		t.Error("the stake is no subsystem's")
 	}
 }
 

@@ -80,7 +80,7 @@ type Catalog struct {
 	entries  []modelfile.Model // merged, in order of first appearance
 	index    Index[int]
 	models   []Model                // of the entries, by the same position
-	operator Index[modelfile.Model] // what the operator's files alone say, which stands over providers' lists
+	operator Index[modelfile.Model] // what the operator's files alone say, which overrides providers' lists
 	families []modelfile.Model      // what holds for ids that begin alike, the longest beginnings first
 	vendors  []modelfile.Vendor
 	caches   map[policy.ProviderID]kind.PromptCache // by provider, which has the name of its kind

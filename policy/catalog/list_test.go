@@ -91,7 +91,7 @@ models:
 		about     string
 		got, want any
 	}{
-		{"the operator's price stands over the list's", at(c, "p", "claude-opus-4-6").Prices.Input, policy.Price(4_000_000)},
+		{"the operator's price overrides the list's", at(c, "p", "claude-opus-4-6").Prices.Input, policy.Price(4_000_000)},
 		{"and is the operator's", at(c, "p", "claude-opus-4-6").PriceSource, catalog.SourceOperator},
 		{"what the operator leaves out is the list's", at(c, "p", "claude-opus-4-6").Prices.CachedInput, policy.Price(500_000)},
 		{"an entry for one provider holds there", at(c, "p", "deepseek-r1").Context, 1000},
@@ -100,7 +100,7 @@ models:
 		{"the embedded price is the catalog's", at(c, "q", "gpt-4o").PriceSource, catalog.SourceCatalog},
 		{"and of its day", at(c, "q", "gpt-4o").PriceUpdated.IsZero(), false},
 		{"a list's price is of when it was read", at(c, "p", "deepseek-r1").PriceUpdated, today},
-		{"what the configuration says stands over all", c.At("p", modelfile.Model{ID: "claude-opus-4-6", Context: 9}).Context, 9},
+		{"what the configuration says overrides all", c.At("p", modelfile.Model{ID: "claude-opus-4-6", Context: 9}).Context, 9},
 		{"nobody's price is the default", at(c, "p", "no-such").PriceSource, catalog.SourceDefault},
 	} {
 		if row.got != row.want {

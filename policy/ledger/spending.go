@@ -43,7 +43,7 @@ ON CONFLICT (day, account, agent, part) DO UPDATE SET charged = charged + exclud
 	return nil
 }
 
-// SpentByPart is the charges of each part of an agent on the UTC day of a time, including pending charges and those of other gateways. Days before
+// SpentByPart is the charges of each subsystem on the UTC day of a time, including pending charges and those of other gateways. Days before
 // yesterday are deleted. It waits for the store even if the context ends.
 func (l *Ledger) SpentByPart(ctx context.Context, acct policy.Account, agent string, day time.Time) (map[string]policy.Micro, error) {
 	if err := ctx.Err(); err != nil {

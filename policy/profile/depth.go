@@ -5,7 +5,7 @@ import (
 	"bardo.money/gateway/policy/intent"
 )
 
-// Reasoning is how a part of an agent thinks.
+// Reasoning is how a subsystem thinks.
 type Reasoning struct {
 	Depth       policy.Effort // unsaid: as the provider does by default
 	Visible     bool          // its thoughts are wanted in words
@@ -26,7 +26,7 @@ var reasonings = map[string]Reasoning{
 	"operator":       {Depth: policy.EffortHigh, Interleaved: true},
 }
 
-// ReasoningOf is how a part of an agent thinks by the selection of S-12, over which everything more specific takes precedence: a row's effort (D-27), the
+// ReasoningOf is how a subsystem thinks by the selection of S-12, over which everything more specific takes precedence: a row's effort (D-27), the
 // operator's, the caller's. What none of its lines names thinks a medium amount, or much where its prompts are private. A request that
 // names no part is no agent's: it has the default of its provider.
 func ReasoningOf(subsystem string, security policy.SecurityClass) Reasoning {
@@ -42,7 +42,7 @@ func ReasoningOf(subsystem string, security policy.SecurityClass) Reasoning {
 	return Reasoning{Depth: policy.EffortMedium}
 }
 
-// EffortFor is how hard the part of an agent that asks thinks, before declining life acts: what its row says, else the quality that the
+// EffortFor is how hard the subsystem that sends the request thinks, before declining life acts: what its row says, else the quality that the
 // caller asks for (D-27), else the selection of S-12.
 func EffortFor(h *policy.Hints, security policy.SecurityClass) policy.Effort {
 	if row := RowOf(h.Subsystem); row != nil {

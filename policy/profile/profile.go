@@ -37,7 +37,7 @@ func New(s Settings) (p *Profiles, warnings []string) {
 	for _, name := range slices.Sorted(maps.Keys(s.Overrides)) {
 		switch row := RowOf(name); {
 		case row == nil:
-			warnings = append(warnings, fmt.Sprintf("inference.profiles.%s: no part of an agent has this name; it is ignored", name))
+			warnings = append(warnings, fmt.Sprintf("inference.profiles.%s: no subsystem has this name; it is ignored", name))
 		case row.Locked:
 			warnings = append(warnings, fmt.Sprintf("inference.profiles.%s: this profile is locked; what is said about it is ignored", name))
 		default:
@@ -167,7 +167,7 @@ func (p *Profiles) cache(out *policy.Profile, row *Row, h *policy.Hints) {
 	}
 }
 
-// CacheKey groups the prompts of a part of an agent for a provider's cache (D-28). prefix "" means golem.
+// CacheKey groups the prompts of a subsystem for a provider's cache (D-28). prefix "" means golem.
 func CacheKey(prefix, golem, subsystem, cycle string) string {
 	switch row := RowOf(subsystem); {
 	case row != nil && row.Name == "dream_rem":

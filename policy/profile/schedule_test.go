@@ -83,7 +83,7 @@ func TestMortality(t *testing.T) {
 	}
 }
 
-// TestI05S12APhaseActsAsTheVitalityThatItStandsFor, on temperature and effort; a vitality that is said stands over it.
+// TestI05S12APhaseActsAsTheVitalityThatItStandsFor, on temperature and effort; a vitality that is said overrides it.
 func TestI05S12APhaseActsAsTheVitalityThatItStandsFor(t *testing.T) {
 	for _, row := range []struct {
 		subsystem           string
@@ -139,7 +139,7 @@ func temperatureOf(t *testing.T, h *policy.Hints) float64 {
 	return f
 }
 
-// TestALockedProfileIsNeverChanged: whatever anybody says, what stands over the client is the row.
+// TestALockedProfileIsNeverChanged: whatever anybody says, what overrides the client is the row.
 func TestALockedProfileIsNeverChanged(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, name := range []string{"risk", "death_reflect", "death", "operator"} {

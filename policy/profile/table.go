@@ -5,7 +5,7 @@ import (
 	"bardo.money/gateway/policy/intent"
 )
 
-// Row is what one part of an agent wants of every answer, by itself: before schedules, vitality, and what anybody else says.
+// Row is what one subsystem wants of every answer, by itself: before schedules, vitality, and what anybody else says.
 type Row struct {
 	Name    string
 	Profile policy.Profile // SchemaName without a schema names the form of the answer
@@ -126,7 +126,7 @@ var relatives = map[string]string{
 	"death": "death_reflect", "dream": "dream_rem", "session_compact": "curator", "session": "curator", "heartbeat_t0": "",
 }
 
-// RowOf is the row that a part of an agent has, by its name or by its closest relative; nil for one that has none.
+// RowOf is the row that a subsystem has, by its name or by its closest relative; nil for one that has none.
 func RowOf(subsystem string) *Row {
 	if subsystem == "" {
 		return nil

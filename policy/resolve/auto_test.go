@@ -55,7 +55,7 @@ func TestD80WhatIsChosen(t *testing.T) {
 		{"a hard one, with room to think", r, askedFor(policy.QualityMaximum, nil), "one/one-thinker"},
 		{"a hard one, without", r, askedFor(policy.QualityMaximum, short), "two/two-large"},
 		{"a conversation stays", r, askedFor(policy.QualityLow, kept("two", "two-small")), "two/two-small"},
-		{"also where it is dear", r, askedFor(policy.QualityLow, kept("one", "one-large")), "one/one-large"},
+		{"also where it is expensive", r, askedFor(policy.QualityLow, kept("one", "one-large")), "one/one-large"},
 		{"until it needs more", r, askedFor(policy.QualityMaximum, kept("two", "two-small")), "two/two-large"},
 		{"a model that is gone keeps nothing", r, askedFor(policy.QualityLow, kept("two", "gone")), "one/one-small"},
 	} {

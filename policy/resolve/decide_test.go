@@ -31,7 +31,7 @@ func made(t testing.TB, models, text string) *resolve.Resolver {
 	return resolverOf(catalog.New(file), cfg)
 }
 
-// of is the intent of a part of an agent, changed.
+// of is the intent of a subsystem, changed.
 func of(subsystem string, change func(*policy.Intent)) *policy.Intent {
 	in := intent.Of(subsystem)
 	if change != nil {

@@ -48,7 +48,7 @@ func readFixture(t testing.TB, name string) fixture {
 	return fixture{name, cfg, r}
 }
 
-// intent is what a part of an agent asks for, in an ordinary call. While staked credit lasts, it is used for dreams and death.
+// intent is what a subsystem asks for, in an ordinary call. While staked credit lasts, it is used for dreams and death.
 func (f fixture) intent(subsystem string) *policy.Intent {
 	in := intent.Of(subsystem)
 	in.InputTokens, in.OutputTokens = 4000, 2000
@@ -79,7 +79,7 @@ func ways(order []policy.Resolution) string {
 	return strings.Join(out, "; ")
 }
 
-// table writes who serves each part of an agent, and who does not.
+// table writes who serves each subsystem, and who does not.
 func (f fixture) table(subsystems []string) string {
 	var b strings.Builder
 	for _, s := range subsystems {

@@ -11,7 +11,7 @@ import (
 type Form struct {
 	Schema json.RawMessage
 	Tool   string // not "": the answer is a call of this tool
-	Fenced bool   // asked for in words, which models answer with a block of code
+	Fenced bool   // asked for in the prompt, which models answer with a block of code
 	Word   bool   // the answer is a word of the schema's enum, without quotes
 	Cut    string // the reason to stop where the answer grew too long
 }

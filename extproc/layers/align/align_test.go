@@ -256,7 +256,7 @@ func TestAStreamThatIsTooSlowForTheCacheIsNotMarked(t *testing.T) {
 	})
 }
 
-// TestStreamsAreSeparate: what one tenant, model or part of an agent sends says nothing of another's.
+// TestStreamsAreSeparate: what one tenant, model or subsystem sends says nothing of another's.
 func TestK91StreamsAreSeparate(t *testing.T) {
 	for about, change := range map[string]func(*pipeline.Exchange){
 		"an account":  func(x *pipeline.Exchange) { x.Principal.Account = "b" },

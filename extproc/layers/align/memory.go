@@ -33,7 +33,7 @@ type Memory struct {
 	conversations *simplelru.LRU[streamKey, conversation]
 }
 
-// streamKey is a keyed hash of what a stream of requests has in common: account, model, and part of an agent or beginning of the prompt.
+// streamKey is a keyed hash of what a stream of requests has in common: account, model, and subsystem or beginning of the prompt.
 type streamKey [16]byte
 
 // stream is what is remembered of the requests with one key.
@@ -81,7 +81,7 @@ func NewMemory() *Memory {
 	return m
 }
 
-// keyOf identifies the stream of a request. Clients that do not say which part of an agent they are have one stream per beginning of the prompt and set
+// keyOf identifies the stream of a request. Clients that do not say which subsystem they are have one stream per beginning of the prompt and set
 // of tools.
 func (m *Memory) keyOf(x *pipeline.Exchange, p *prompt, tools *toolList) streamKey {
 	mac := hmac.New(sha256.New, m.secret[:])

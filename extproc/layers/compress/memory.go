@@ -183,7 +183,7 @@ func (m *Memory) add(k key, n note) {
 	}
 }
 
-// begin reports whether nobody else summarises a beginning right now; the caller calls end.
+// begin reports whether nobody else summarises these turns right now; the caller calls end.
 func (m *Memory) begin(k key) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

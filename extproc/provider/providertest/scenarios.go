@@ -36,7 +36,7 @@ var scenarios = []scenario{
 	{name: "the profile wants the most thinking", profile: &chat.Profile{Subsystem: "death_reflect", Locked: chat.Params{Effort: "max"}, Default: chat.Params{Visible: yes()}}},
 	{name: "the profile hides thinking", profile: &chat.Profile{Subsystem: "operator", Default: chat.Params{Effort: "high", Visible: no()}}},
 	{name: "the client wants a budget of thinking", openAI: `,"reasoning":{"max_tokens":2000}`, anthropic: `,"thinking":{"type":"enabled","budget_tokens":2000}`},
-	{name: "the client's own effort stands over the profile's", openAI: `,"reasoning_effort":"low"`, anthropic: `,"output_config":{"effort":"low"},"thinking":{"type":"adaptive"}`, profile: &chat.Profile{Subsystem: "dream_rem", Default: chat.Params{Effort: "high"}}},
+	{name: "the client's own effort overrides the profile's", openAI: `,"reasoning_effort":"low"`, anthropic: `,"output_config":{"effort":"low"},"thinking":{"type":"adaptive"}`, profile: &chat.Profile{Subsystem: "dream_rem", Default: chat.Params{Effort: "high"}}},
 	{name: "nobody says how hard to think, but a high quality is wanted", profile: &chat.Profile{Quality: "high"}},
 	{name: "nobody says how hard to think, for a part that looks at it", profile: &chat.Profile{Subsystem: "dream", Quality: "high"}},
 	{name: "nobody says how hard to think, for one that does not", profile: &chat.Profile{Subsystem: "heartbeat_t1", Quality: "low"}},

@@ -36,7 +36,7 @@ func within(depth int, open, end, inner string) string {
 	return strings.Repeat(open, depth) + inner + strings.Repeat(end, depth)
 }
 
-// hostile is a request of about n bytes that is made to be dear.
+// hostile is a request of about n bytes that is made to be expensive.
 type hostile struct {
 	name string
 	d    chat.Dialect

@@ -133,7 +133,7 @@ func (g *docGenerator) request(d chat.Dialect) string {
 }
 
 // model and stream are members that most requests have.
-func (g *docGenerator) model() string  { return g.member("model", `"cheap"`, `"dear"`) }
+func (g *docGenerator) model() string  { return g.member("model", `"cheap"`, `"expensive"`) }
 func (g *docGenerator) stream() string { return g.member("stream", `true`, `false`) }
 
 // text is a part of a message.

@@ -38,7 +38,7 @@ var profileRows = []struct {
 		want: `{"model":"m", "temperature": 0.90,` + askHi + `,"top_p":0.9,"seed":7}`,
 	},
 	{
-		about: "D-20 a locked profile stands over the client, and says so", body: `{"model":"m","temperature":1.5,"reasoning_effort":"low",` + askHi + `}`,
+		about: "D-20 a locked profile overrides the client, and says so", body: `{"model":"m","temperature":1.5,"reasoning_effort":"low",` + askHi + `}`,
 		profile: &chat.Profile{Locked: chat.Params{Temperature: "0.1", Effort: "high"}},
 		want:    `{"model":"m","temperature":0.1,"reasoning_effort":"high",` + askHi + `}`, degraded: "temperature,reasoning_effort",
 	},

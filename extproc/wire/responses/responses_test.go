@@ -308,7 +308,7 @@ func TestD20AProfileSetsDefaultsOrOverridesForResponses(t *testing.T) {
 			want:    `{"model":"m","input":"x","top_p":0.5,"temperature":0.3}`, degraded: "reasoning_effort",
 		},
 		{
-			about: "a locked value stands over the client's", body: `{"model":"m","temperature":1,"reasoning":{"summary":"auto"},"text":{"verbosity":"low"},"input":"x"}`,
+			about: "a locked value overrides the client's", body: `{"model":"m","temperature":1,"reasoning":{"summary":"auto"},"text":{"verbosity":"low"},"input":"x"}`,
 			profile:  chat.Profile{Locked: chat.Params{Temperature: "0.1", Effort: "none"}, Default: chat.Params{Schema: jsonx.Raw(`{"type":"object"}`), SchemaName: "s"}},
 			o:        RequestOptions{Reasons: true},
 			want:     `{"model":"m","temperature":0.1,"reasoning":{"effort":"none","summary":"auto"},"text":{"format":{"type":"json_schema","name":"s","schema":{"type":"object"},"strict":false},"verbosity":"low"},"input":"x"}`,
