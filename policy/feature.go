@@ -83,3 +83,8 @@ func Special(features []Feature) Feature {
 	}
 	return ""
 }
+
+// KeepsPrivate reports whether a feature is that a provider does not keep, or cannot read, what it gets.
+func (f Feature) KeepsPrivate() bool {
+	return f == Privacy || f == NoLog || f == TEEAttested || f == EndToEndEncryption
+}

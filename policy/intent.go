@@ -204,3 +204,9 @@ func (in *Intent) Bars(p ProviderID) bool {
 	}
 	return false
 }
+
+// IsPrivate reports whether nobody may keep what the request says: it is confidential or private, or its provider must not log it or must keep it private, by its
+// tier of privacy or by a feature that it requires.
+func (in *Intent) IsPrivate() bool {
+	return in.Security != SecurityStandard || in.PrivacyTier != PrivacyUnsaid || slices.ContainsFunc(in.Require, Feature.KeepsPrivate)
+}

@@ -74,14 +74,22 @@ func Check(v *request.View, encrypts bool) error {
 	case v.Intent.PrivacyTier >= policy.PrivacyTEE:
 		return fault.Newf(fault.InvalidRequest, "X-Bardo-Defer: requests to enclaves are not stored")
 	case secret && !encrypts:
-		return fault.Newf(fault.InvalidRequest, "X-Bardo-Defer: a %s request is stored only where the operator has it encrypted (deferred.key)", max(v.Hints.SecurityClass, v.Intent.Security))
+		return fault.Newf(fault.InvalidRequest, "X-Bardo-Defer: a %s request is stored only where the operator has it encrypted (deferred.key)", secrecy(v))
 	}
 	return nil
 }
 
+// secrecy says why a request is secret.
+func secrecy(v *request.View) string {
+	if c := max(v.Hints.SecurityClass, v.Intent.Security); c != policy.SecurityStandard {
+		return c.String()
+	}
+	return "private"
+}
+
 // IsSecret reports whether the request is stored encrypted or not at all, and is never part of a batch: its provider would store it, too.
 func IsSecret(v *request.View) bool {
-	return v.Hints.SecurityClass != policy.SecurityStandard || v.Intent.Security != policy.SecurityStandard || v.Intent.PrivacyTier > policy.PrivacyUnsaid
+	return v.KeepsNothing()
 }
 
 // notStoredHeaders are headers of the client that are not stored: credentials, and what holds for the first answer alone.

@@ -180,7 +180,7 @@ func (x *Exchange) Announced(h header.List) header.List {
 
 // KeepsNothing reports whether nothing of the request may be written to a disk: it is confidential or private, or its provider must not log it.
 func (x *Exchange) KeepsNothing() bool {
-	return x.Hints.SecurityClass != policy.SecurityStandard || x.Intent.Security != policy.SecurityStandard || x.Intent.PrivacyTier != policy.PrivacyUnsaid
+	return x.Hints.SecurityClass != policy.SecurityStandard || x.Intent.IsPrivate()
 }
 
 // Transcript is the request's turns, texts and tools at their places. Layers share it until one changes the request.

@@ -35,8 +35,3 @@ func (v *View) ThoughtReader(to policy.Resolution, calls bool) *reasoning.Reader
 func (v *View) MayRetain() bool {
 	return v.Principal.Account != "" && v.Intent.Security == policy.SecurityStandard && !v.WantsPrivacy()
 }
-
-// forbidsRetention reports whether a request for this feature rules out storing the answer.
-func forbidsRetention(f policy.Feature) bool {
-	return f == policy.Privacy || f == policy.NoLog || f == policy.TEEAttested || f == policy.EndToEndEncryption
-}

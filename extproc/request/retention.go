@@ -18,7 +18,7 @@ func (v *View) WantsPrivacy() bool {
 	in := &v.Intent
 	return in.Security == policy.SecurityPrivate || v.Hints.SecurityClass == policy.SecurityPrivate || in.PrivacyTier != policy.PrivacyUnsaid ||
 		v.Hints.PrivacyTier != policy.PrivacyUnsaid || intent.IsTaskClass(v.Hints.TaskClass) ||
-		slices.ContainsFunc(in.Require, forbidsRetention) || slices.ContainsFunc(in.Prefer, forbidsRetention)
+		slices.ContainsFunc(in.Require, policy.Feature.KeepsPrivate) || slices.ContainsFunc(in.Prefer, policy.Feature.KeepsPrivate)
 }
 
 // Unconfirmed is why the successful answer of a candidate may not be passed on: the request wants privacy, and the provider's headers do not

@@ -47,12 +47,7 @@ func Candidates(v *request.View, c *pipeline.SideCall) []policy.Resolution {
 
 // keepsToItsProviders reports whether no other provider may see the request than those that may answer it.
 func keepsToItsProviders(v *request.View) bool {
-	private := func(f policy.Feature) bool {
-		return f == policy.Privacy || f == policy.NoLog || f == policy.TEEAttested || f == policy.EndToEndEncryption
-	}
-	in := &v.Intent
-	return in.Security != policy.SecurityStandard || in.PrivacyTier != policy.PrivacyUnsaid ||
-		slices.ContainsFunc(in.Require, private) || slices.ContainsFunc(in.Prefer, private)
+	return v.Intent.IsPrivate() || slices.ContainsFunc(v.Intent.Prefer, policy.Feature.KeepsPrivate)
 }
 
 // overhead is what a provider's format adds to the texts of a call, in tokens, at most.
