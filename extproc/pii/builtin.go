@@ -54,6 +54,7 @@ type scan struct {
 	out    []Span
 	phrase phrase
 	masks  wanted
+	looked int // bytes of what might be secrets: see longest
 }
 
 // wanted is a set of the built-in types.

@@ -127,10 +127,11 @@ func (s *scan) token(i int) bool {
 		if !strings.HasPrefix(rest, k.prefix) {
 			continue
 		}
-		n := len(k.prefix)
-		for n < len(rest) && k.chars(rest[n]) {
+		n, most := len(k.prefix), s.longest(len(rest))
+		for n < most && k.chars(rest[n]) {
 			n++
 		}
+		s.looked += n
 		for n > len(k.prefix) && (rest[n-1] == '.' || rest[n-1] == '-') {
 			n--
 		}
@@ -141,6 +142,16 @@ func (s *scan) token(i int) bool {
 		}
 	}
 	return false
+}
+
+// longest is how much of what may be a secret is looked at: everything, until much was looked at in vain, as in a text of beginnings of secrets. From then on
+// less, so that the time is in proportion to the text.
+func (s *scan) longest(most int) int {
+	const usual, free = 256, 1 << 18
+	if s.looked > free+4*len(s.text) {
+		return min(most, usual)
+	}
+	return most
 }
 
 // isRandom reports whether a text looks drawn, not written: digits among letters, many different characters, no word for an example.
@@ -192,7 +203,7 @@ func entropy(s string) (bits float64) {
 
 // jwt reads the JSON web token at i: its header is JSON that names an algorithm.
 func (s *scan) jwt(i int) {
-	const longest = 1 << 14
+	longest := s.longest(1 << 14)
 	end, dots, first := i, 0, 0
 	for end < len(s.text) && end-i < longest && (isURL64(s.text[end]) || s.text[end] == '.' && dots < 4) {
 		if s.text[end] == '.' {
@@ -202,6 +213,7 @@ func (s *scan) jwt(i int) {
 		}
 		end++
 	}
+	s.looked += end - i
 	for end > i && s.text[end-1] == '.' {
 		end--
 		dots--
