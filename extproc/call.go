@@ -146,7 +146,7 @@ func (s *drivenStream) afterWait(ctx context.Context, t cache.Outcome) error {
 	}
 	x.trace.Cache = record.CacheMiss
 	if t.Err != nil {
-		if e := x.Cache.StaleFallback(); e != nil {
+		if e := x.Cache.StaleFallback(ctx); e != nil {
 			return s.replay(ctx, e, record.CacheStale)
 		}
 		return s.fail(fault.From(t.Err))

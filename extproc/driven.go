@@ -79,7 +79,7 @@ func (s *drivenStream) giveUp(ctx context.Context, fs []*upstream.Failure) error
 		if ok, err := s.useVerifierAnswer(ctx); ok || err != nil {
 			return err
 		}
-		if e := s.x.staleFallback(fs); e != nil && s.x.bill.Answers() == 0 { // a stored answer bills nothing, and these calls are billed
+		if e := s.x.staleFallback(ctx, fs); e != nil && s.x.bill.Answers() == 0 { // a stored answer bills nothing, and these calls are billed
 			return s.replay(ctx, e, record.CacheStale)
 		}
 	}

@@ -310,7 +310,7 @@ func (n *nativeAnswer) fail(ctx context.Context) error {
 
 // giveUp answers a request whose candidates all failed: with a stale stored answer, or an error. Nothing was sent before.
 func (n *nativeAnswer) giveUp(ctx context.Context, fs []*upstream.Failure) error {
-	e := n.x.staleFallback(fs)
+	e := n.x.staleFallback(ctx, fs)
 	if e == nil {
 		return n.refuse(n.x.exhausted(fs))
 	}

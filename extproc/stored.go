@@ -26,7 +26,7 @@ func (x *exchange) foundBy() record.CacheStatus {
 }
 
 // staleFallback is the stored answer that a request gets when every candidate failed; nil if there is none, or the request itself was refused.
-func (x *exchange) staleFallback(fs []*upstream.Failure) *cache.Entry {
+func (x *exchange) staleFallback(ctx context.Context, fs []*upstream.Failure) *cache.Entry {
 	if x.Cache == nil {
 		return nil
 	}
@@ -35,7 +35,7 @@ func (x *exchange) staleFallback(fs []*upstream.Failure) *cache.Entry {
 			return nil
 		}
 	}
-	return x.Cache.StaleFallback()
+	return x.Cache.StaleFallback(ctx)
 }
 
 // useStored makes a stored answer the exchange's, and returns the answer that writes it in the client's format.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/url"
@@ -43,21 +44,21 @@ type cacheEntry struct {
 	OutputTokens int64             `json:"output_tokens"`
 }
 
-// mostListed bounds a listing; the counts are of all entries.
-const mostListed = 1000
-
 // Cache is GET /v1/cache.
-func (s *Server) Cache(_ context.Context, c *Caller) (stream.Reply, error) {
-	l := s.Answers.List(c.Principal.Account)
+func (s *Server) Cache(ctx context.Context, c *Caller) (stream.Reply, error) {
+	l, err := s.Answers.List(ctx, c.Principal.Account)
+	if err != nil {
+		return stream.Reply{}, storeAway(err)
+	}
 	out := cacheReply{
-		Object: "list", Epoch: l.Epoch, Entries: len(l.Entries), Bytes: l.Bytes, Hits: l.Hits, Misses: l.Misses, Saved: l.Saved,
-		Data: make([]cacheEntry, 0, min(len(l.Entries), mostListed)),
+		Object: "list", Epoch: l.Epoch, Entries: l.Count, Bytes: l.Bytes, Hits: l.Hits, Misses: l.Misses, Saved: l.Saved,
+		Data: make([]cacheEntry, 0, len(l.Entries)),
 	}
 	now := time.Now()
-	for _, e := range l.Entries[:min(len(l.Entries), mostListed)] {
+	for _, e := range l.Entries {
 		out.Data = append(out.Data, cacheEntry{
 			ID: e.Key.ID(), Model: e.By.Model, Provider: e.By.Provider, CreatedAt: e.Created.UTC(), ExpiresAt: e.Expires.UTC(),
-			Stale: !now.Before(e.Expires), Semantic: s.Questions.Has(c.Principal.Account, e.Key), Bytes: e.Size(), Hits: e.Hits(), InputTokens: e.Usage.TotalInput(), OutputTokens: e.Usage.Output,
+			Stale: !now.Before(e.Expires), Semantic: e.Semantic || s.Questions.Has(c.Principal.Account, e.Key), Bytes: e.Size(), Hits: e.Hits(), InputTokens: e.Usage.TotalInput(), OutputTokens: e.Usage.Output,
 		})
 	}
 	body, err := json.Marshal(out)
@@ -92,19 +93,16 @@ func (s *Server) ClearCache(ctx context.Context, c *Caller) (stream.Reply, error
 	account := c.Principal.Account
 	switch {
 	case sel.dry:
-		out.Deleted = s.Answers.Count(account, sel.has)
+		out.Deleted, err = s.Answers.Matching(ctx, account, sel.has)
 	case sel.epoch:
-		out.Epoch, out.Deleted = s.Answers.Flush(account)
+		out.Epoch, out.Deleted, err = s.Answers.Flush(ctx, account)
+	case wrongHit:
+		out.Deleted, err = s.removeWrongHit(ctx, account, &sel)
 	default:
-		out.Deleted = s.Answers.Remove(account, func(e *cache.Entry) bool {
-			if !sel.has(e) {
-				return false
-			}
-			if wrongHit {
-				s.Questions.Ban(account, e.Key)
-			}
-			return true
-		})
+		out.Deleted, err = s.Answers.Remove(ctx, account, sel.has)
+	}
+	if err != nil {
+		return stream.Reply{}, storeAway(err)
 	}
 	if sel.id != "" && out.Deleted == 0 {
 		return stream.Reply{}, fault.Newf(fault.NotFound, "there is no entry %q of this key", fault.Clip(sel.id))
@@ -114,6 +112,29 @@ func (s *Server) ClearCache(ctx context.Context, c *Caller) (stream.Reply, error
 	}
 	body, err := json.Marshal(out)
 	return c.Head.JSON(body), err
+}
+
+// removeWrongHit deletes the entry that answered another question, and has such questions compared no more.
+func (s *Server) removeWrongHit(ctx context.Context, account policy.Account, sel *selection) (int, error) {
+	var wrong []cache.Key
+	_, err := s.Answers.Matching(ctx, account, func(e *cache.Entry) bool { // the store is not held while another one is asked
+		if sel.has(e) {
+			wrong = append(wrong, e.Key)
+		}
+		return false
+	})
+	for _, k := range wrong {
+		err = cmp.Or(err, s.Questions.Ban(ctx, account, k))
+	}
+	if err != nil {
+		return 0, err
+	}
+	return s.Answers.Remove(ctx, account, sel.has)
+}
+
+// storeAway is the error of a store that gateways share and that does not answer.
+func storeAway(err error) error {
+	return fault.New(fault.Unavailable, "the store of answers that the gateways share does not answer: try again", err)
 }
 
 // selection is which entries a caller means.

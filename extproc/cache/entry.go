@@ -40,10 +40,18 @@ type Entry struct {
 	Expires time.Time // fresh before this time, stale after it
 	Market  Market
 	Private bool // it stays in memory
+	Tag     Tag  // with a shared store
 
-	record []byte
-	hits   atomic.Int64
+	Semantic bool // in a listing of a shared store: it may answer other questions
+
+	record   []byte
+	listed   int64 // the size of an entry without content
+	removals int   // of a private one: State.Removals when it was stored
+	hits     atomic.Int64
 }
+
+// Tag tells an entry from others of its key. The zero value is that of a store that is not shared.
+type Tag [16]byte
 
 // NewEntry records the events of an answer.
 func NewEntry(events []chat.Event) *Entry {
@@ -59,6 +67,9 @@ const entryOverhead = 768
 
 // Size is the entry's memory in bytes.
 func (e *Entry) Size() int64 {
+	if e.listed > 0 {
+		return e.listed
+	}
 	return int64(cap(e.record)) + entryOverhead
 }
 

@@ -19,7 +19,7 @@ type Outcome struct {
 	Err   error
 }
 
-// Join looks the request up again and coalesces it with an identical one in flight. It returns a fresh entry if there is one now. waits is
+// Join looks the request up again, in memory alone, and coalesces it with an identical one in flight. It returns a fresh entry if there is one now. waits is
 // true if another request makes the call: receive from Outcome. Otherwise this request must make the call. Call Release after Join.
 func (t *Ticket) Join() (e *Entry, waits bool) {
 	if t.Control.NoLookup || t.Control.NoStore || t.Alone {
@@ -28,7 +28,7 @@ func (t *Ticket) Join() (e *Entry, waits bool) {
 	sh, now := t.store.shard(t.tenant), t.store.now()
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if e := t.find(sh, t.key, now); e != nil && e.fresh(now, &t.Control) {
+	if e := t.find(sh, t.key, now); !t.blind && e != nil && e.fresh(now, &t.Control) {
 		return e, false
 	}
 	f, ok := sh.flights[t.requestKey]

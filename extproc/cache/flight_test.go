@@ -164,7 +164,7 @@ func TestWaitersGetAnswersThatAreNotStored(t *testing.T) {
 	if turn, ok := outcomeOf(q[1]); !ok || turn.Entry == nil {
 		t.Errorf("%+v, %v", turn, ok)
 	}
-	if newTicket(s, "a", 1, unlimited).Fresh() != nil {
+	if newTicket(s, "a", 1, unlimited).Fresh(t.Context()) != nil {
 		t.Error("a refusal is stored")
 	}
 }

@@ -1,35 +1,69 @@
 package cache
 
 import (
+	"context"
 	"slices"
 
 	"bardo.money/gateway/policy"
 )
 
+// MostListed bounds the entries of a listing.
+const MostListed = 1000
+
 // Listing is the stored entries and statistics of a tenant.
 type Listing struct {
 	Stats
 	Epoch   int // counts the flushes, from 1
+	Count   int // of all entries
 	Bytes   int64
-	Entries []*Entry // most recently used first
+	Entries []*Entry // most recently used first; at most MostListed
 }
 
-// List returns a tenant's entries.
-func (s *Store) List(name policy.Account) Listing {
+// List returns a tenant's entries. The error is that a shared store did not answer.
+func (s *Store) List(ctx context.Context, name policy.Account) (Listing, error) {
+	if s.shared != nil {
+		return s.shared.List(ctx, name)
+	}
 	sh, now := s.shard(name), s.now()
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	t, ok := sh.tenants[name]
 	if !ok {
-		return Listing{Epoch: 1}
+		return Listing{Epoch: 1}, nil
 	}
 	all := slices.DeleteFunc(t.entries.Values(), func(e *Entry) bool { return now.Sub(e.Expires) >= MaxStale })
 	slices.Reverse(all)
-	return Listing{Stats: t.Stats, Epoch: t.epoch, Bytes: t.bytes, Entries: all}
+	return Listing{Stats: t.Stats, Epoch: t.epoch, Count: len(all), Bytes: t.bytes, Entries: all[:min(len(all), MostListed)]}, nil
 }
 
-// Remove deletes a tenant's entries for which the predicate is true, and returns how many. Answers in flight are still stored later.
-func (s *Store) Remove(name policy.Account, which func(*Entry) bool) int {
+// Remove deletes a tenant's entries for which the predicate is true, and returns how many. Answers in flight are still stored later. The error is that a
+// shared store did not answer: its entries may be there still.
+func (s *Store) Remove(ctx context.Context, name policy.Account, which func(*Entry) bool) (n int, err error) {
+	if s.shared == nil {
+		return s.remove(name, which), nil
+	}
+	if n, err = s.shared.Remove(ctx, name, which); err != nil {
+		return n, err
+	}
+	return n + s.removeCopies(name, which), nil
+}
+
+// removeCopies removes what memory has of a shared store, and returns how many entries were in memory alone.
+func (s *Store) removeCopies(name policy.Account, which func(*Entry) bool) (private int) {
+	s.remove(name, func(e *Entry) bool {
+		if !which(e) {
+			return false
+		}
+		if e.Private {
+			private++
+		}
+		return true
+	})
+	return private
+}
+
+// remove is Remove in memory.
+func (s *Store) remove(name policy.Account, which func(*Entry) bool) (n int) {
 	sh := s.shard(name)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -37,7 +71,6 @@ func (s *Store) Remove(name policy.Account, which func(*Entry) bool) int {
 	if !ok {
 		return 0
 	}
-	n := 0
 	for _, e := range t.entries.Values() {
 		if which(e) {
 			sh.remove(s, t, e)
@@ -47,10 +80,28 @@ func (s *Store) Remove(name policy.Account, which func(*Entry) bool) int {
 	return n
 }
 
-// Count is how many of a tenant's entries Remove would delete.
-func (s *Store) Count(name policy.Account, which func(*Entry) bool) (n int) {
-	for _, e := range s.List(name).Entries {
-		if which(e) {
+// Matching is how many of a tenant's entries Remove would delete.
+func (s *Store) Matching(ctx context.Context, name policy.Account, which func(*Entry) bool) (n int, err error) {
+	if s.shared == nil {
+		return s.matching(name, which), nil
+	}
+	if n, err = s.shared.Matching(ctx, name, which); err != nil {
+		return n, err
+	}
+	return n + s.matching(name, func(e *Entry) bool { return e.Private && which(e) }), nil
+}
+
+// matching is Matching in memory.
+func (s *Store) matching(name policy.Account, which func(*Entry) bool) (n int) {
+	sh, now := s.shard(name), s.now()
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	t, ok := sh.tenants[name]
+	if !ok {
+		return 0
+	}
+	for _, e := range t.entries.Values() {
+		if now.Sub(e.Expires) < MaxStale && which(e) {
 			n++
 		}
 	}
@@ -58,16 +109,25 @@ func (s *Store) Count(name policy.Account, which func(*Entry) bool) (n int) {
 }
 
 // Flush begins a new epoch of a tenant: its entries are deleted, and the answers to its requests in flight will not be stored. It returns the new
-// epoch and how many entries were deleted.
-func (s *Store) Flush(name policy.Account) (epoch, removed int) {
+// epoch and how many entries were deleted. The error is that of Remove.
+func (s *Store) Flush(ctx context.Context, name policy.Account) (epoch, removed int, err error) {
+	if s.shared != nil {
+		if epoch, removed, err = s.shared.Flush(ctx, name); err != nil {
+			return epoch, removed, err
+		}
+	}
 	sh := s.shard(name)
 	sh.mu.Lock()
 	t := sh.tenant(name)
 	t.epoch++
 	t.flushed = s.now()
-	epoch = t.epoch
+	own := t.epoch
 	sh.mu.Unlock()
-	return epoch, s.Remove(name, func(*Entry) bool { return true })
+	all := func(*Entry) bool { return true }
+	if s.shared != nil {
+		return epoch, removed + s.removeCopies(name, all), nil
+	}
+	return own, s.remove(name, all), nil
 }
 
 // Hits is the number of times the entry was served.

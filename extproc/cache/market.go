@@ -54,6 +54,9 @@ func (s *Store) Enter(name policy.Account, agent, regime string) Market {
 				sh.remove(s, t, e)
 			}
 		}
+		if s.shared != nil {
+			s.shared.Entered(name, Market{agent, regime})
+		}
 	}
 	return Market{agent, regime}
 }

@@ -25,6 +25,8 @@ type Options struct {
 	Removed func(policy.Account, Key)
 	// Added is called with each entry that is stored, as Removed is, and with those that Restore adds not.
 	Added func(policy.Account, *Entry)
+	// Shared decides which entries there are; nil: the memory does.
+	Shared Shared
 }
 
 // Store holds the entries of all tenants, partitioned by tenant. Its memory is bounded: when it is full, the least recently used entry
@@ -33,6 +35,7 @@ type Store struct {
 	now     func() time.Time
 	removed func(policy.Account, Key)
 	added   func(policy.Account, *Entry)
+	shared  Shared
 	max     atomic.Int64
 	bytes   atomic.Int64 // size of all entries, including those that are being added
 	entries atomic.Int64
@@ -89,7 +92,7 @@ func New(o Options) *Store {
 	if o.Added == nil {
 		o.Added = func(policy.Account, *Entry) {}
 	}
-	s := &Store{now: o.Now, removed: o.Removed, added: o.Added, seed: maphash.MakeSeed()}
+	s := &Store{now: o.Now, removed: o.Removed, added: o.Added, shared: o.Shared, seed: maphash.MakeSeed()}
 	s.max.Store(o.MaxBytes)
 	for i := range s.shards {
 		s.shards[i] = shard{tenants: map[policy.Account]*tenant{}, flights: map[requestKey]*flight{}, swept: o.Now()}
@@ -177,7 +180,10 @@ func (sh *shard) add(s *Store, t *tenant, e *Entry) {
 	heap.Fix(&sh.bySize, t.heapIndex)
 }
 
-// Restore adds an entry from before a restart. It returns false for one that is too old or too large.
+// Waits reports whether a lookup waits for a shared store.
+func (s *Store) Waits() bool { return s != nil && s.shared != nil }
+
+// Restore adds an entry from before a restart, or of another gateway. It returns false for one that is too old or too large.
 func (s *Store) Restore(name policy.Account, e *Entry) bool {
 	if s.now().Sub(e.Expires) >= MaxStale || e.Size() > s.max.Load() {
 		return false

@@ -50,6 +50,26 @@ func record(t *cache.Ticket, evs ...chat.Event) {
 	t.Record(&chat.Event{Kind: chat.End})
 }
 
+// listed is a tenant's listing.
+func listed(t testing.TB, s *cache.Store, name policy.Account) cache.Listing {
+	t.Helper()
+	l, err := s.List(t.Context(), name)
+	if err != nil {
+		t.Error(err)
+	}
+	return l
+}
+
+// removed deletes a tenant's entries.
+func removed(t testing.TB, s *cache.Store, name policy.Account, which func(*cache.Entry) bool) int {
+	t.Helper()
+	n, err := s.Remove(t.Context(), name, which)
+	if err != nil {
+		t.Error(err)
+	}
+	return n
+}
+
 // textOf is an entry's text, "" without an entry.
 func textOf(e *cache.Entry) (s string) {
 	if e == nil {
@@ -64,17 +84,17 @@ func textOf(e *cache.Entry) (s string) {
 func TestK60TenantsNeverShare(t *testing.T) {
 	s, _ := newStore(0)
 	finishWith(newTicket(s, "a", 1, unlimited), "of a")
-	if got := textOf(newTicket(s, "a", 1, unlimited).Fresh()); got != "of a" {
+	if got := textOf(newTicket(s, "a", 1, unlimited).Fresh(t.Context())); got != "of a" {
 		t.Errorf("a gets %q", got)
 	}
 	for _, other := range []policy.Account{"b", "", "A"} {
-		if e := newTicket(s, other, 1, unlimited).Fresh(); e != nil {
+		if e := newTicket(s, other, 1, unlimited).Fresh(t.Context()); e != nil {
 			t.Errorf("%q gets %q", other, textOf(e))
 		}
-		if n := len(s.List(other).Entries); n != 0 {
+		if n := len(listed(t, s, other).Entries); n != 0 {
 			t.Errorf("%q lists %d", other, n)
 		}
-		if n := s.Remove(other, func(*cache.Entry) bool { return true }); n != 0 {
+		if n := removed(t, s, other, func(*cache.Entry) bool { return true }); n != 0 {
 			t.Errorf("%q removes %d", other, n)
 		}
 	}
@@ -110,10 +130,10 @@ func TestAgeAndControl(t *testing.T) {
 			finishWith(newTicket(s, "a", 1, unlimited), "x")
 			c.pass(tt.age)
 			q := newTicket(s, "a", 1, tt.c)
-			if got := q.Fresh() != nil; got != tt.fresh {
+			if got := q.Fresh(t.Context()) != nil; got != tt.fresh {
 				t.Errorf("fresh: %v", got)
 			}
-			if got := q.StaleFallback() != nil; got != tt.standIn {
+			if got := q.StaleFallback(t.Context()) != nil; got != tt.standIn {
 				t.Errorf("stands in: %v", got)
 			}
 		})
@@ -143,7 +163,7 @@ func TestD33WhatIsStored(t *testing.T) {
 			q := newTicket(s, "a", 1, unlimited)
 			record(q, tt.evs...)
 			q.Finish(cache.Served{})
-			if got := newTicket(s, "a", 1, unlimited).Fresh() != nil; got != tt.stored {
+			if got := newTicket(s, "a", 1, unlimited).Fresh(t.Context()) != nil; got != tt.stored {
 				t.Errorf("stored: %v", got)
 			}
 		})
@@ -158,7 +178,7 @@ func TestNothingOfAFailedAttemptIsStored(t *testing.T) {
 	q.Record(&chat.Event{Kind: chat.Error})
 	q.Record(&chat.Event{Kind: chat.Other, Raw: []byte(": processing\n\n")})
 	finishWith(q, "of the second")
-	e := newTicket(s, "a", 1, unlimited).Fresh()
+	e := newTicket(s, "a", 1, unlimited).Fresh(t.Context())
 	if textOf(e) != "of the second" {
 		t.Fatalf("stored %q", textOf(e))
 	}
@@ -173,14 +193,14 @@ func TestAnAnswerWithoutAnEndIsNotStored(t *testing.T) {
 	s, _ := newStore(0)
 	q := newTicket(s, "a", 1, unlimited)
 	q.Finish(cache.Served{}) // it never began
-	if newTicket(s, "a", 1, unlimited).Fresh() != nil {
+	if newTicket(s, "a", 1, unlimited).Fresh(t.Context()) != nil {
 		t.Error("stored")
 	}
 	q = newTicket(s, "a", 1, unlimited)
 	q.Record(&chat.Event{Kind: chat.Start})
 	q.Record(&chat.Event{Kind: chat.Text, Text: []byte("cut")})
 	q.Release(nil)
-	if newTicket(s, "a", 1, unlimited).Fresh() != nil {
+	if newTicket(s, "a", 1, unlimited).Fresh(t.Context()) != nil {
 		t.Error("stored")
 	}
 }
@@ -190,7 +210,7 @@ func TestNoStoreIsNotStored(t *testing.T) {
 	c := unlimited
 	c.NoStore = true
 	finishWith(newTicket(s, "a", 1, c), "x")
-	if newTicket(s, "a", 1, unlimited).Fresh() != nil {
+	if newTicket(s, "a", 1, unlimited).Fresh(t.Context()) != nil {
 		t.Error("stored")
 	}
 }
@@ -213,7 +233,7 @@ func TestANewAnswerReplacesTheOldOne(t *testing.T) {
 	s, _ := newStore(0)
 	finishWith(newTicket(s, "a", 1, unlimited), "old")
 	finishWith(newTicket(s, "a", 1, unlimited), "new")
-	if got := textOf(newTicket(s, "a", 1, unlimited).Fresh()); got != "new" {
+	if got := textOf(newTicket(s, "a", 1, unlimited).Fresh(t.Context())); got != "new" {
 		t.Errorf("got %q", got)
 	}
 	if n, _ := s.Size(); n != 1 {
@@ -229,10 +249,10 @@ func TestTheLeastRecentlyUsedEntryIsEvictedFirst(t *testing.T) {
 	for n := range 3 {
 		finishWith(newTicket(s, "a", n, unlimited), "x")
 	}
-	newTicket(s, "a", 0, unlimited).Fresh()
+	newTicket(s, "a", 0, unlimited).Fresh(t.Context())
 	finishWith(newTicket(s, "a", 3, unlimited), "x")
 	for n, want := range map[int]bool{0: true, 1: false, 2: true, 3: true} {
-		if got := newTicket(s, "a", n, unlimited).StaleFallback() != nil; got != want {
+		if got := newTicket(s, "a", n, unlimited).StaleFallback(t.Context()) != nil; got != want {
 			t.Errorf("entry %d is there: %v", n, got)
 		}
 	}
@@ -252,17 +272,17 @@ func TestTheLargestTenantIsEvictedFirst(t *testing.T) {
 		finishWith(newTicket(s, "greedy", n, unlimited), "x")
 	}
 	for _, tenant := range []policy.Account{"small", "other"} {
-		if n := len(s.List(tenant).Entries); n != 10 {
+		if n := len(listed(t, s, tenant).Entries); n != 10 {
 			t.Errorf("%s has %d entries left of 10", tenant, n)
 		}
 	}
-	if n := len(s.List("greedy").Entries); n != 80 {
+	if n := len(listed(t, s, "greedy").Entries); n != 80 {
 		t.Errorf("greedy has %d entries, want what is left", n)
 	}
 	for n := range 10_000 { // another that is as greedy gets as much
 		finishWith(newTicket(s, "late", n, unlimited), "x")
 	}
-	if a, b := len(s.List("greedy").Entries), len(s.List("late").Entries); a < 39 || b < 39 || a+b != 80 {
+	if a, b := len(listed(t, s, "greedy").Entries), len(listed(t, s, "late").Entries); a < 39 || b < 39 || a+b != 80 {
 		t.Errorf("greedy has %d entries, late %d", a, b)
 	}
 }
@@ -277,11 +297,11 @@ func TestMemoryIsBounded(t *testing.T) {
 		tenant, n := tenants[rng.IntN(len(tenants))], rng.IntN(200)
 		switch rng.IntN(10) {
 		case 0:
-			s.Remove(tenant, func(e *cache.Entry) bool { return e.Key == key(n) })
+			removed(t, s, tenant, func(e *cache.Entry) bool { return e.Key == key(n) })
 		case 1:
 			c.pass(time.Duration(rng.IntN(int(time.Hour))))
 		case 2, 3, 4:
-			newTicket(s, tenant, n, unlimited).Fresh()
+			newTicket(s, tenant, n, unlimited).Fresh(t.Context())
 		default:
 			finishWith(newTicket(s, tenant, n, unlimited), string(make([]byte, rng.IntN(20_000))))
 		}
@@ -294,7 +314,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 		var sum, count int64
 		for _, tenant := range tenants {
-			l := s.List(tenant)
+			l := listed(t, s, tenant)
 			sum += l.Bytes
 			count += int64(len(l.Entries))
 		}
@@ -312,7 +332,7 @@ func TestEntriesPastMaxStaleAreRemoved(t *testing.T) {
 	s, c := newStore(0)
 	finishWith(newTicket(s, "a", 1, unlimited), "old")
 	c.pass(ttl + cache.MaxStale)
-	if n := len(s.List("a").Entries); n != 0 {
+	if n := len(listed(t, s, "a").Entries); n != 0 {
 		t.Errorf("%d entries are listed", n)
 	}
 	for n := range 100 { // somebody in the same part of the store
@@ -328,7 +348,7 @@ func TestListing(t *testing.T) {
 	s, c := newStore(0)
 	for n := range 3 {
 		q := newTicket(s, "a", n, unlimited)
-		if q.Fresh() != nil {
+		if q.Fresh(t.Context()) != nil {
 			t.Fatal("it is there before it was asked")
 		}
 		q.Miss()
@@ -336,18 +356,18 @@ func TestListing(t *testing.T) {
 		c.pass(time.Second)
 	}
 	q := newTicket(s, "a", 0, unlimited)
-	q.Hit(q.Fresh(), 7)
-	l := s.List("a")
+	q.Hit(q.Fresh(t.Context()), 7)
+	l := listed(t, s, "a")
 	if l.Hits != 1 || l.Misses != 3 || l.Saved != 7 || len(l.Entries) != 3 || l.Bytes <= 0 {
 		t.Fatalf("%+v", l)
 	}
 	if e := l.Entries[0]; e.Key != key(0) || e.Hits() != 1 || e.By.Model != "m" || q.Age(e) != 3*time.Second {
 		t.Errorf("the last used is %+v", e)
 	}
-	if n := s.Remove("a", func(e *cache.Entry) bool { return e.Key.ID() == key(1).ID() }); n != 1 {
+	if n := removed(t, s, "a", func(e *cache.Entry) bool { return e.Key.ID() == key(1).ID() }); n != 1 {
 		t.Errorf("removed %d", n)
 	}
-	if n := s.Remove("a", func(*cache.Entry) bool { return true }); n != 2 {
+	if n := removed(t, s, "a", func(*cache.Entry) bool { return true }); n != 2 {
 		t.Errorf("removed %d", n)
 	}
 }
@@ -357,10 +377,10 @@ func TestAnAnswerOfARemovedProviderIsNotServed(t *testing.T) {
 	finishWith(newTicket(s, "a", 1, unlimited), "x")
 	q := newTicket(s, "a", 1, unlimited)
 	q.Current = func(by *cache.Served) bool { return by.By.Provider != "p" }
-	if e := q.Fresh(); e != nil {
+	if e := q.Fresh(t.Context()); e != nil {
 		t.Error("Fresh serves it")
 	}
-	if e := q.StaleFallback(); e != nil {
+	if e := q.StaleFallback(t.Context()); e != nil {
 		t.Error("StandIn serves it")
 	}
 	if e, waits := q.Join(); e != nil || waits {
@@ -368,7 +388,7 @@ func TestAnAnswerOfARemovedProviderIsNotServed(t *testing.T) {
 	}
 	finishWith(q, "y")
 	q.Release(nil)
-	if e := newTicket(s, "a", 1, unlimited).Fresh(); textOf(e) != "y" {
+	if e := newTicket(s, "a", 1, unlimited).Fresh(t.Context()); textOf(e) != "y" {
 		t.Errorf("the next one gets %q", textOf(e))
 	}
 }

@@ -1,6 +1,8 @@
 package cache
 
 import (
+	"context"
+	"crypto/rand"
 	"time"
 
 	"bardo.money/gateway/extproc/chat"
@@ -28,6 +30,8 @@ type Ticket struct {
 	requestKey
 	format Format
 	ttl    time.Duration
+	saw    *State // nil: not known yet
+	blind  bool   // the shared store did not answer
 
 	outcome chan Outcome
 	flight  *flight // guarded by the shard's lock; nil if in none
@@ -54,12 +58,12 @@ func (s *Store) Ticket(tenant policy.Account, k Key, format Format, c Control, t
 // ID is that of the request's own entry, whether there is one or not.
 func (t *Ticket) ID() string { return t.key.ID() }
 
-// Fresh is the entry that may be served without calling a provider; nil if there is none.
-func (t *Ticket) Fresh() *Entry { return t.FreshAt(t.key) }
+// Fresh is the entry that may be served without calling a provider; nil if there is none. With a shared store it waits for it.
+func (t *Ticket) Fresh(ctx context.Context) *Entry { return t.FreshAt(ctx, t.key) }
 
 // FreshAt is the tenant's entry of another request that may be served; nil if there is none.
-func (t *Ticket) FreshAt(k Key) *Entry {
-	if t.Control.NoLookup {
+func (t *Ticket) FreshAt(ctx context.Context, k Key) *Entry {
+	if !t.refresh(ctx, k) || t.Control.NoLookup {
 		return nil
 	}
 	sh, now := t.store.shard(t.tenant), t.store.now()
@@ -82,7 +86,10 @@ func (t *Ticket) find(sh *shard, k Key, now time.Time) *Entry {
 
 // StaleFallback is the entry that may be served after all providers failed; nil if there is none. It is fresh if the request skipped the
 // lookup with no-cache.
-func (t *Ticket) StaleFallback() *Entry {
+func (t *Ticket) StaleFallback(ctx context.Context) *Entry {
+	if !t.refresh(ctx, t.key) {
+		return nil
+	}
 	sh, now := t.store.shard(t.tenant), t.store.now()
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -95,6 +102,10 @@ func (t *Ticket) StaleFallback() *Entry {
 // Hit counts a served entry; saved is the charge that it avoided.
 func (t *Ticket) Hit(e *Entry, saved policy.Micro) {
 	e.hits.Add(1)
+	if s := t.store.shared; s != nil {
+		s.Count(t.tenant, e.Key, Stats{Hits: 1, Saved: saved})
+		return
+	}
 	sh := t.store.shard(t.tenant)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -105,6 +116,10 @@ func (t *Ticket) Hit(e *Entry, saved policy.Micro) {
 
 // Miss counts a request that calls a provider.
 func (t *Ticket) Miss() {
+	if s := t.store.shared; s != nil {
+		s.Count(t.tenant, t.key, Stats{Misses: 1})
+		return
+	}
 	sh := t.store.shard(t.tenant)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -159,9 +174,27 @@ func (t *Ticket) Finish(s Served) {
 	e.Key, e.Format, e.Created, e.Market = t.key, t.format, t.store.now(), t.Market
 	e.Private = t.Private
 	e.Expires = e.Created.Add(t.ttl)
-	if t.state == storable && t.Records() && t.store.put(t.tenant, e, t.began) && t.Stored != nil {
-		t.Stored(e)
+	if t.state == storable && t.Records() && t.mayStore() {
+		t.keep(e)
 	}
 	t.state = closed
 	t.deliver(e)
+}
+
+// keep stores an answer.
+func (t *Ticket) keep(e *Entry) {
+	shared := t.store.shared
+	if shared != nil {
+		_, _ = rand.Read(e.Tag[:]) // never fails (crypto/rand)
+		e.removals = t.saw.Removals
+	}
+	if !t.store.put(t.tenant, e, t.began) {
+		return
+	}
+	if t.Stored != nil {
+		t.Stored(e)
+	}
+	if shared != nil && !e.Private {
+		shared.Put(t.tenant, e, t.saw.Epoch)
+	}
 }

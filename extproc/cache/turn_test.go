@@ -60,7 +60,7 @@ func TestC06AChangeOfRegimeRemovesAnAgentsAnswers(t *testing.T) {
 		q.Market = m
 		finishWith(q, "x")
 	}
-	left := func() int { return len(s.List("a").Entries) }
+	left := func() int { return len(listed(t, s, "a").Entries) }
 	if m := s.Enter("a", "", "calm"); m != (cache.Market{}) {
 		t.Errorf("a request of no agent is in %v", m)
 	}
@@ -81,7 +81,7 @@ func TestC06AChangeOfRegimeRemovesAnAgentsAnswers(t *testing.T) {
 	for m, want := range map[cache.Market]bool{wild: false, calm: true, {}: true} {
 		q := newTicket(s, "a", 4, unlimited)
 		q.Market = m
-		if got := q.Fresh() != nil; got != want {
+		if got := q.Fresh(t.Context()) != nil; got != want {
 			t.Errorf("in %v an answer from a calm market is served: %v", m, got)
 		}
 	}
@@ -99,18 +99,18 @@ func TestAFlushIsANewEpoch(t *testing.T) {
 	}
 	finishWith(newTicket(s, "b", 9, unlimited), "x")
 	c.pass(time.Second)
-	if n := s.Count("a", func(e *cache.Entry) bool { return e.Key != key(3) }); n != 2 || s.List("a").Epoch != 1 || s.List("nobody").Epoch != 1 {
-		t.Errorf("%d entries are counted in epoch %d", n, s.List("a").Epoch)
+	if n, err := s.Matching(t.Context(), "a", func(e *cache.Entry) bool { return e.Key != key(3) }); n != 2 || err != nil || listed(t, s, "a").Epoch != 1 || listed(t, s, "nobody").Epoch != 1 {
+		t.Errorf("%d entries are counted in epoch %d", n, listed(t, s, "a").Epoch)
 	}
-	epoch, removed := s.Flush("a")
+	epoch, removed, err := s.Flush(t.Context(), "a")
 	finishWith(late, "x")
-	if l := s.List("a"); epoch != 2 || removed != 3 || l.Epoch != 2 || len(l.Entries) != 0 || len(s.List("b").Entries) != 1 {
+	if l := listed(t, s, "a"); epoch != 2 || removed != 3 || err != nil || l.Epoch != 2 || len(l.Entries) != 0 || len(listed(t, s, "b").Entries) != 1 {
 		t.Errorf("epoch %d, %d removed, %d left", epoch, removed, len(l.Entries))
 	}
-	if n, bytes := s.Size(); n != 1 || bytes != s.List("b").Bytes {
+	if n, bytes := s.Size(); n != 1 || bytes != listed(t, s, "b").Bytes {
 		t.Errorf("the store counts %d entries of %d bytes", n, bytes)
 	}
-	if finishWith(newTicket(s, "a", 1, unlimited), "x"); len(s.List("a").Entries) != 1 {
+	if finishWith(newTicket(s, "a", 1, unlimited), "x"); len(listed(t, s, "a").Entries) != 1 {
 		t.Error("nothing is stored after a flush")
 	}
 }
@@ -125,7 +125,7 @@ func TestATicketThatIsAloneWaitsForNobody(t *testing.T) {
 	if e, waits := q.Join(); e != nil || waits {
 		t.Errorf("it gets %v, waits: %v", e, waits)
 	}
-	if finishWith(q, "x"); textOf(told) != "x" || q.FreshAt(key(1)) != told || q.FreshAt(key(2)) != nil {
+	if finishWith(q, "x"); textOf(told) != "x" || q.FreshAt(t.Context(), key(1)) != told || q.FreshAt(t.Context(), key(2)) != nil {
 		t.Errorf("stored is %q", textOf(told))
 	}
 	told = nil

@@ -42,6 +42,7 @@ var soundTree = map[string]string{
 	"extproc/cache/cache.go":          `package cache`,
 	"extproc/cache/semantic/index.go": `package semantic; import _ "bardo.money/gateway/extproc/cache"`,
 	"extproc/cache/disk/disk.go":      `package disk; import (_ "bardo.money/gateway/extproc/cache"; _ "bardo.money/gateway/extproc/cache/semantic")`,
+	"extproc/cache/redis/redis.go":    `package redis; import (_ "bardo.money/gateway/extproc/cache"; _ "bardo.money/gateway/extproc/cache/semantic")`,
 	"extproc/classifier/classifier.go": `package classifier; import (_ "bardo.money/gateway/models"; _ "bardo.money/gateway/policy/classify"
 			_ "bardo.money/gateway/policy/intent")`,
 	"extproc/memory/memory.go":         `package memory; import _ "bardo.money/gateway/policy/session"`,

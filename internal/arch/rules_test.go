@@ -10,7 +10,7 @@ var levels = []struct {
 	{0, "noun", []string{"extproc/chat", "policy", "internal/*"}},
 	{1, "engine", []string{
 		"extproc/pipeline", "extproc/provider", "extproc/provider/providertest", "extproc/transcript", "extproc/wire/...",
-		"extproc/reasoning", "extproc/toolcall", "extproc/structured", "extproc/cache", "extproc/cache/disk", "extproc/cache/semantic", "extproc/render", "extproc/keyring", "extproc/hint", "extproc/conversation",
+		"extproc/reasoning", "extproc/toolcall", "extproc/structured", "extproc/cache", "extproc/cache/disk", "extproc/cache/redis", "extproc/cache/semantic", "extproc/cache/cachetest", "extproc/render", "extproc/keyring", "extproc/hint", "extproc/conversation",
 		"extproc/batch", "extproc/classifier", "extproc/deferred", "extproc/localembed", "extproc/memory", "extproc/meter", "extproc/pii", "extproc/stored", "extproc/stream", "extproc/upstream", "extproc/record",
 		"extproc/injection", "extproc/savings", "extproc/governor", "extproc/x402",
 		"policy/*", "policy/catalog/catalogtest", "policy/ledger/chargelog", "policy/pay/book", "policy/pay/till", "policy/pay/evm", "models", "models/*", "xds/state", "xds/peer", "xds/feed/feedpb", "envoy",
@@ -66,6 +66,7 @@ var engines = map[string][]string{
 
 	"extproc/cache/semantic": {"extproc/cache"},                           // it finds what that stores
 	"extproc/cache/disk":     {"extproc/cache", "extproc/cache/semantic"}, // it keeps what these hold
+	"extproc/cache/redis":    {"extproc/cache", "extproc/cache/semantic"}, // the same
 
 	"extproc/wire/openai":      {"extproc/wire/openai/chatcompletion"},                                                                                                                                           // its answers
 	"extproc/wire/anthropic":   {"extproc/wire/anthropic/message"},                                                                                                                                               // its answers

@@ -383,15 +383,15 @@ func (d *decoder) checkStore(s Store) {
 	d.problem("store.ledger", "sqlite://path", "not a database of a known kind")
 }
 
-// checkCache refuses a cache that this version does not have. What is not there yet is kept in memory.
+// checkCache refuses a cache that this version does not have.
 func (d *decoder) checkCache(s Store) {
 	path, file := strings.CutPrefix(s.Cache, "sqlite://")
 	switch {
 	case s.Cache == "memory":
-	case strings.HasPrefix(s.Cache, "redis://"):
-		d.warn(d.place("store.cache"), "store.cache", "this version keeps no answers in Redis: they stay in memory")
+	case redisAddress(s.Cache):
+		d.checkRedis(s)
 	case !file || path == "":
-		d.problem("store.cache", "memory or sqlite://path", "not a store of a known kind")
+		d.problem("store.cache", "memory, sqlite://path or redis://host", "not a store of a known kind")
 	case s.Cache == s.Ledger:
 		d.problem("store.cache", "a file of its own", "it is the ledger's")
 	}

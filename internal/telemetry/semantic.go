@@ -6,20 +6,38 @@ import "github.com/prometheus/client_golang/prometheus"
 type semanticCache struct {
 	questions *prometheus.CounterVec
 	lost      prometheus.Counter // stored answers
+	shared    *prometheus.CounterVec
 }
 
 func newSemanticCache(m *Metrics) semanticCache {
 	return semanticCache{
 		questions: m.counters("bardo_semantic_cache_questions_total", "Questions that the semantic cache looked for, by what came of it.", "result"),
-		lost:      register(m, prometheus.NewCounter(prometheus.CounterOpts{Name: "bardo_cache_unwritten_total", Help: "Stored answers that were not written to the disk."})),
+		lost:      register(m, prometheus.NewCounter(prometheus.CounterOpts{Name: "bardo_cache_unwritten_total", Help: "Stored answers that were not written to the disk, or to Redis."})),
+		shared:    m.counters("bardo_shared_cache_lookups_total", "Lookups in the store that gateways share, by what came of them.", "result"),
 	}
 }
 
 // QuestionAsked counts a look into the semantic cache. The result is one of a closed set.
 func (m *Metrics) QuestionAsked(result string) { m.semantic.questions.WithLabelValues(result).Inc() }
 
-// AnswersUnwritten counts stored answers that were not written to the disk.
+// AnswersUnwritten counts stored answers that were not written to the disk, or to Redis.
 func (m *Metrics) AnswersUnwritten(n int) { m.semantic.lost.Add(float64(n)) }
+
+// SharedLookup counts a lookup in the store that gateways share. The result is one of a closed set.
+func (m *Metrics) SharedLookup(result string) { m.semantic.shared.WithLabelValues(result).Inc() }
+
+// WatchShared has whether the store that gateways share answers, read at every scrape.
+func (m *Metrics) WatchShared(read func() bool) {
+	m.registry.MustRegister(scraped{
+		[]sample{gauge("bardo_shared_cache_up", "1 while the store that gateways share answers in time, else 0.")},
+		func() []float64 {
+			if read() {
+				return []float64{1}
+			}
+			return []float64{0}
+		},
+	})
+}
 
 // WatchQuestions has the questions of the semantic cache, read at every scrape.
 func (m *Metrics) WatchQuestions(read func() int) {

@@ -201,7 +201,9 @@ const maxConfig = 16 << 20
 func (in *Inside) handler() http.Handler {
 	g, mux := in.g, http.NewServeMux()
 	mux.HandleFunc("GET /state", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusOK, moduleState{Version: cli.Version, Reason: g.ledgerProblem(), Live: g.gate.Live()})
+		writeJSON(w, http.StatusOK, moduleState{
+			Version: cli.Version, Reason: g.ledgerProblem(), Live: g.gate.Live(), Shared: g.shared != nil, SharedProblem: g.sharedProblem(),
+		})
 	})
 	mux.HandleFunc("GET /providers", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, g.providerStates()) })
 	withBody := func(pattern string, do func(context.Context, []byte) error) {

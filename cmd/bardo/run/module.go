@@ -150,6 +150,9 @@ type moduleState struct {
 	Version string `json:"version"`
 	Reason  string `json:"reason"` // why the ledger cannot be written; "" if it can
 	Live    int64  `json:"live"`   // requests under way
+
+	Shared        bool   `json:"shared"`         // gateways share the stored answers
+	SharedProblem string `json:"shared_problem"` // why that store is not used; "" if it is
 }
 
 // errNoModule is that of a call that found no data path: Envoy is about to start, or has died.

@@ -38,7 +38,7 @@ func (g *gateway) checks() []api.ReadyDetail {
 		why := g.dataProblem(context.Background())
 		checks = append(checks, api.ReadyDetail{Name: "ledger", OK: why == "", Detail: why})
 	}
-	return append(append(checks, g.modelChecks()...), g.injectionChecks()...)
+	return append(append(append(checks, g.sharedChecks()...), g.modelChecks()...), g.injectionChecks()...)
 }
 
 // stateTime bounds how long the data path in Envoy's process may take to say how it is.
@@ -56,6 +56,24 @@ func (g *gateway) dataProblem(ctx context.Context) string {
 		return errNoModule.Error()
 	}
 	return s.Reason
+}
+
+// sharedChecks are about the store of answers that gateways share. Requests are served without it.
+func (g *gateway) sharedChecks() []api.ReadyDetail {
+	shared, why := g.shared != nil, g.sharedProblem()
+	if g.module {
+		ctx, cancel := context.WithTimeout(context.Background(), stateTime)
+		defer cancel()
+		s, err := g.inEnvoy.state(ctx)
+		if err != nil {
+			return nil // the ledger's check says so
+		}
+		shared, why = s.Shared, s.SharedProblem
+	}
+	if !shared {
+		return nil
+	}
+	return []api.ReadyDetail{{Name: "shared cache", OK: why == "", Detail: why}}
 }
 
 // ledgerProblem is why the ledger cannot be written; "" if it can, and on a control plane, which has none.

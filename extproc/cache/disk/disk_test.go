@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/cache"
+	"bardo.money/gateway/extproc/cache/cachetest"
 	"bardo.money/gateway/extproc/cache/disk"
 	"bardo.money/gateway/extproc/cache/semantic"
 	"bardo.money/gateway/extproc/chat"
@@ -67,10 +68,20 @@ func (c *caches) put(tenant policy.Account, n byte, text string, change func(*ca
 	q.Finish(cache.Served{By: policy.Resolution{Provider: "p", Model: "m"}, Cost: 7})
 }
 
+// TestTheStoreDoesWhatAStoreMust: with a file behind it, too.
+func TestTheStoreDoesWhatAStoreMust(t *testing.T) {
+	cachetest.Run(t, func(t *testing.T, bytes int64) *cachetest.Gateway {
+		t.Helper()
+		c := open(t, filepath.Join(t.TempDir(), "cache.db"), "secret", bytes)
+		return &cachetest.Gateway{Store: c.store, Index: c.index}
+	})
+}
+
 // texts are what a tenant's entries say, in no order.
 func (c *caches) texts(tenant policy.Account) string {
 	out := map[string]bool{}
-	for _, e := range c.store.List(tenant).Entries {
+	l, _ := c.store.List(context.Background(), tenant) // of memory: it does not fail
+	for _, e := range l.Entries {
 		for ev := range e.Events {
 			if ev.Kind == chat.Text {
 				out[string(ev.Text)] = true
@@ -90,7 +101,7 @@ func TestC14StoredAnswersOutliveARestart(t *testing.T) {
 	c.put("b", 1, "another key's answer", nil)
 	c.put("b", 3, "a confidential answer", func(q *cache.Ticket) { q.Private = true })
 	c.put("b", 1, "its newer answer", nil)
-	c.store.Remove("a", func(e *cache.Entry) bool { return e.Key == cache.Key{2} })
+	_, _ = c.store.Remove(t.Context(), "a", func(e *cache.Entry) bool { return e.Key == cache.Key{2} })
 	c.close(t)
 	for _, ending := range []string{"", "-wal"} {
 		b, err := os.ReadFile(path + ending)
@@ -111,7 +122,7 @@ func TestC14StoredAnswersOutliveARestart(t *testing.T) {
 		t.Errorf("questions %+v", rows)
 	}
 	again.store.Enter("a", "g", "wild") // the regime changes while the gateway is away
-	again.store.Flush("b")
+	_, _, _ = again.store.Flush(t.Context(), "b")
 	again.close(t)
 	if last := open(t, path, "secret", 0); last.had != 0 {
 		t.Errorf("removed entries come back: %d", last.had)
@@ -233,7 +244,11 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 	if _, size := again.store.Size(); again.had != 40-c.lost || size > 8<<20 {
 		t.Errorf("%d entries are read after %d were lost; %d bytes", again.had, c.lost, size)
 	}
-	left := len(again.store.List("a").Entries)
+	l, err := again.store.List(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := len(l.Entries)
 	again.close(t)
 	if last := open(t, path, "secret", 256<<20); last.had != left {
 		t.Errorf("%d entries are read, %d were left", last.had, left)

@@ -7,6 +7,7 @@ package semantic
 
 import (
 	"container/heap"
+	"context"
 	"crypto/sha256"
 	"math"
 	"slices"
@@ -46,10 +47,20 @@ const (
 	maxBanned    = 1024 // of one tenant
 )
 
+// Shared is where questions are that several gateways share: see cache.Shared.
+type Shared interface {
+	// Rows returns the rows of a place without their vectors, and the tenant's state. banned: nothing is compared there. The error is that the store did not
+	// answer within its time limit.
+	Rows(ctx context.Context, name policy.Account, p Place) (rows []Row, banned bool, now cache.State, err error)
+	// Ban is that of Index.
+	Ban(ctx context.Context, name policy.Account, key cache.Key) error
+}
+
 // Index holds the rows of all tenants. When it is full, the least recently used place of the tenant with the most rows is removed. The zero value
 // is not usable: see New. Safe for concurrent use.
 type Index struct {
-	max int
+	max    int
+	shared Shared
 
 	mu      sync.Mutex
 	rows    int
@@ -71,6 +82,30 @@ func New(rows int) *Index {
 		rows = DefaultRows
 	}
 	return &Index{max: rows, tenants: map[policy.Account]*tenant{}}
+}
+
+// Share has the index look for the rows of other gateways. It is called before the index is used.
+func (ix *Index) Share(s Shared) { ix.shared = s }
+
+// Look is Find with the rows of other gateways, and the state that gateways share of the tenant. The error is that of Shared.Rows.
+func (ix *Index) Look(ctx context.Context, name policy.Account, p Place, now time.Time) ([]Row, cache.State, error) {
+	if ix.shared == nil {
+		return ix.Find(name, p, now), cache.State{}, nil
+	}
+	rows, banned, state, err := ix.shared.Rows(ctx, name, p)
+	switch {
+	case err != nil:
+		return nil, state, err
+	case banned:
+		ix.ban(name, p)
+		return nil, state, nil
+	}
+	for i := range rows {
+		if !ix.Has(name, rows[i].Key) {
+			ix.Add(name, p, &rows[i])
+		}
+	}
+	return ix.Find(name, p, now), state, nil // also those that this gateway has not shared yet
 }
 
 // Size is the number of rows.
@@ -160,8 +195,18 @@ func (ix *Index) Remove(name policy.Account, key cache.Key) {
 	ix.remove(name, key)
 }
 
-// Ban ends the comparison of questions at the place of a stored answer: they look the same, and are not.
-func (ix *Index) Ban(name policy.Account, key cache.Key) {
+// Ban ends the comparison of questions at the place of a stored answer: they look the same, and are not. The error is that a shared store did not answer.
+func (ix *Index) Ban(ctx context.Context, name policy.Account, key cache.Key) error {
+	if ix.shared != nil {
+		if err := ix.shared.Ban(ctx, name, key); err != nil {
+			return err
+		}
+	}
+	ix.banAt(name, key)
+	return nil
+}
+
+func (ix *Index) banAt(name policy.Account, key cache.Key) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
 	t, ok := ix.tenants[name]
@@ -170,6 +215,15 @@ func (ix *Index) Ban(name policy.Account, key cache.Key) {
 	}
 	if p, ok := t.byKey[key]; ok {
 		t.banned.Add(p, struct{}{})
+		ix.drop(t, p)
+	}
+}
+
+// ban drops a place that another gateway has banned. That it is, the shared store says at each look.
+func (ix *Index) ban(name policy.Account, p Place) {
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	if t, ok := ix.tenants[name]; ok {
 		ix.drop(t, p)
 	}
 }

@@ -96,12 +96,12 @@ func TestRowsLieAtTheirPlaces(t *testing.T) {
 // TestABannedPlaceStaysEmpty: two questions of one form that mean different things would be taken for each other again.
 func TestABannedPlaceStaysEmpty(t *testing.T) {
 	ix := semantic.New(0)
-	ix.Ban("a", key(1))
+	ban(t, ix, key(1))
 	ix.Add("a", place(1), row(1))
 	ix.Add("a", place(1), row(2))
 	ix.Add("a", place(2), row(3))
-	ix.Ban("a", key(1))
-	ix.Ban("a", key(9))
+	ban(t, ix, key(1))
+	ban(t, ix, key(9))
 	ix.Add("a", place(1), row(1))
 	ix.Add("b", place(1), row(1))
 	if got := fmt.Sprint(keys(ix, "a", 1, start), keys(ix, "a", 2, start), keys(ix, "b", 1, start)); got != "[] [3] [1]" || ix.Size() != 2 {
@@ -220,5 +220,12 @@ func TestK62AModelThatDoesNotTellTextsApartIsNotUsed(t *testing.T) {
 		if got := m.Ready(); got != row.want || (err == nil) != row.want || !strings.Contains(log.String(), row.log) {
 			t.Errorf("%s: ready is %v, %v; the log says %s", about, got, err, log.String())
 		}
+	}
+}
+
+func ban(t *testing.T, ix *semantic.Index, k cache.Key) {
+	t.Helper()
+	if err := ix.Ban(t.Context(), "a", k); err != nil {
+		t.Error(err)
 	}
 }

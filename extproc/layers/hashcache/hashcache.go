@@ -39,6 +39,7 @@ var (
 	_ pipeline.Layer     = Layer{}
 	_ pipeline.Selective = Layer{}
 	_ pipeline.Budgeted  = Layer{}
+	_ pipeline.Waiting   = Layer{}
 	_ pipeline.Responder = Layer{}
 )
 
@@ -53,6 +54,9 @@ func (Layer) Profiles() []string { return profiles }
 // Budget is the expected time of a lookup, mostly for computing the key. A lookup that takes longer is still used: a hit saves more.
 func (Layer) Budget() time.Duration { return budget }
 
+// Waits reports whether the request may wait for a store that gateways share.
+func (l Layer) Waits(x *pipeline.Exchange) bool { return l.Store.Waits() && l.Applies(x) }
+
 // Applies reports whether the request may be cacheable.
 func (l Layer) Applies(x *pipeline.Exchange) bool {
 	if l.Mode == Off || x.Request.Op != chat.Generate {
@@ -62,7 +66,7 @@ func (l Layer) Applies(x *pipeline.Exchange) bool {
 }
 
 // Request looks up the request. A fresh entry becomes the answer; otherwise the answer will be recorded.
-func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
+func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
 	control, err := cache.ParseControl(x.Header)
 	if err != nil {
 		return err
@@ -83,7 +87,7 @@ func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
 	x.CacheLayer = l.Name()
 	x.Cache = l.Store.Ticket(tenant, cache.KeyOf(tenant, r), cache.Format{Dialect: r.Dialect, Stream: r.Stream}, control, l.TTL)
 	x.Cache.Current, x.Cache.Market, x.Cache.Private = x.Current, x.Market, x.KeepsNothing()
-	if x.Answer = x.Cache.Fresh(); x.Answer == nil && x.Cache.Records() {
+	if x.Answer = x.Cache.Fresh(ctx); x.Answer == nil && x.Cache.Records() {
 		x.Watch(l.Name(), l)
 	}
 	return nil

@@ -195,10 +195,11 @@ type found struct {
 
 // search finds the stored answer to the most similar question. least raises the threshold, and never lowers it.
 func (l Layer) search(ctx context.Context, t *cache.Ticket, q *semantic.Question, p semantic.Place, least float64) (found, Result) {
-	rows := l.Index.Find(q.Tenant, p, l.Store.Now())
+	rows, now, err := l.Index.Look(ctx, q.Tenant, p, l.Store.Now())
+	t.Saw(now, err)
 	ready := l.Model.Ready()
 	switch {
-	case t.Control.NoLookup || len(rows) == 0:
+	case err != nil || t.Control.NoLookup || len(rows) == 0:
 		return found{}, Miss
 	case !ready:
 		return found{}, NoModel
@@ -218,7 +219,7 @@ func (l Layer) search(ctx context.Context, t *cache.Ticket, q *semantic.Question
 		if f.similarity = max(f.similarity, m.Similarity); m.Similarity < threshold {
 			return f, Below
 		}
-		if e := t.FreshAt(m.Key); e != nil {
+		if e := t.FreshAt(ctx, m.Key); e != nil {
 			return found{e, m.Similarity}, Hit
 		}
 	}

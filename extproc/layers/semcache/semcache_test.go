@@ -66,14 +66,14 @@ type exact struct{ store *cache.Store }
 func (exact) Name() string       { return "l3" }
 func (exact) Profiles() []string { return nil }
 
-func (l exact) Request(_ context.Context, x *pipeline.Exchange) error {
+func (l exact) Request(ctx context.Context, x *pipeline.Exchange) error {
 	control, err := cache.ParseControl(x.Header)
 	if err != nil || x.Request.Temperature() != "0" {
 		return err
 	}
 	x.CacheLayer = "l3"
 	x.Cache = l.store.Ticket("a", cache.KeyOf("a", x.Request), cache.Format{}, control, time.Minute)
-	if x.Answer = x.Cache.Fresh(); x.Answer == nil {
+	if x.Answer = x.Cache.Fresh(ctx); x.Answer == nil {
 		x.Watch("l3", l)
 	}
 	return nil
@@ -330,7 +330,7 @@ func TestWhatLeavesTheStoreLeavesTheIndex(t *testing.T) {
 	if r.layer.Index.Size() != 1 {
 		t.Fatal("nothing is indexed")
 	}
-	r.layer.Store.Remove("a", func(*cache.Entry) bool { return true })
+	_, _ = r.layer.Store.Remove(t.Context(), "a", func(*cache.Entry) bool { return true })
 	if x := r.ask(t, question{say: priceLike}); x.Answer != nil || r.layer.Index.Size() != 1 {
 		t.Errorf("a removed answer is served, or its question is kept: %d rows", r.layer.Index.Size())
 	}

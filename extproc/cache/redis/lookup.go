@@ -1,0 +1,206 @@
+package redis
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	redigo "github.com/gomodule/redigo/redis"
+
+	"bardo.money/gateway/extproc/cache"
+	"bardo.money/gateway/extproc/cache/semantic"
+	"bardo.money/gateway/policy"
+)
+
+var (
+	_ cache.Shared    = (*Store)(nil)
+	_ semantic.Shared = (*Store)(nil)
+)
+
+// What the script lookup says of an entry.
+const (
+	absent = iota
+	_      // the copy is the same
+	another
+)
+
+// Lookup implements cache.Shared. What this gateway has not written yet is there.
+func (s *Store) Lookup(ctx context.Context, name policy.Account, k cache.Key, have *cache.Entry) (*cache.Entry, cache.State, error) {
+	id := s.entry(name, k)
+	epoch, waits := s.queue.epoch(id) // before Redis is asked, for it may be written in between
+	var tag []byte
+	if have != nil {
+		tag = have.Tag[:]
+	}
+	reply, err := redigo.Values(s.lookup(ctx, with(lookupScript, s.prefix, s.tenant(name), id, tag)))
+	if err != nil {
+		return nil, cache.State{}, err
+	}
+	var now cache.State
+	var what int
+	var body []byte
+	if _, err := redigo.Scan(reply, &now.Epoch, &now.Removals, &what, &body); err != nil {
+		s.o.Looked(Failed)
+		return nil, now, err
+	}
+	e := have
+	switch {
+	case waits && epoch == now.Epoch:
+	case what == absent:
+		e = nil
+	case what == another:
+		if e, err = s.readEntry(id, body); err != nil {
+			s.o.Log.Warn("a shared stored answer is broken, and not used", "error", err)
+			e = nil
+		}
+	}
+	s.o.Looked(outcomeOf(e != nil))
+	return e, now, nil
+}
+
+// with runs a script.
+func with(run *redigo.Script, args ...any) func(redigo.Conn) (any, error) {
+	return func(c redigo.Conn) (any, error) { return run.Do(c, args...) }
+}
+
+func outcomeOf(found bool) Outcome {
+	if found {
+		return Found
+	}
+	return Absent
+}
+
+// writeEntry encrypts an entry. Its tag comes first, for comparisons.
+func (s *Store) writeEntry(id string, e *cache.Entry) ([]byte, error) {
+	plain, err := e.Encode()
+	if err != nil {
+		return nil, err
+	}
+	return append(e.Tag[:], s.seal(plain, "entry", id, string(e.Tag[:]))...), nil
+}
+
+// readEntry reads what writeEntry wrote.
+func (s *Store) readEntry(id string, body []byte) (*cache.Entry, error) {
+	var tag cache.Tag
+	if copy(tag[:], body) < len(tag) {
+		return nil, errShort
+	}
+	plain, err := s.open(body[len(tag):], "entry", id, string(tag[:]))
+	if err != nil {
+		return nil, err
+	}
+	e, err := cache.Decode(plain)
+	if err != nil {
+		return nil, err
+	}
+	e.Tag = tag
+	return e, nil
+}
+
+// errShort is that of a value that is cut off.
+var errShort = fmt.Errorf("the value is too short")
+
+// question is what is stored of a question.
+type question struct {
+	Key     cache.Key
+	Text    string
+	Expires time.Time
+}
+
+// Rows implements semantic.Shared.
+func (s *Store) Rows(ctx context.Context, name policy.Account, p semantic.Place) (rows []semantic.Row, banned bool, now cache.State, err error) {
+	at := s.place(name, p)
+	reply, err := redigo.Values(s.lookup(ctx, with(rowsScript, s.prefix, s.tenant(name), at)))
+	if err != nil {
+		return nil, false, now, err
+	}
+	if reply, err = redigo.Scan(reply, &now.Epoch, &now.Removals, &banned); err != nil {
+		return nil, false, now, err
+	}
+	pairs, err := redigo.ByteSlices(reply, nil)
+	if err != nil {
+		return nil, false, now, err
+	}
+	for ; len(pairs) > 1; pairs = pairs[2:] {
+		if q, err := s.readQuestion(at, string(pairs[0]), pairs[1]); err == nil { // a broken one is none
+			rows = append(rows, semantic.Row{Key: q.Key, Text: q.Text, Expires: q.Expires})
+		}
+	}
+	s.o.Looked(outcomeOf(len(rows) > 0))
+	return rows, banned, now, nil
+}
+
+func (s *Store) writeQuestion(at, id string, q *question) ([]byte, error) {
+	plain, err := json.Marshal(q)
+	if err != nil {
+		return nil, err
+	}
+	return s.seal(plain, "question", at, id), nil
+}
+
+func (s *Store) readQuestion(at, id string, sealed []byte) (q question, err error) {
+	plain, err := s.open(sealed, "question", at, id)
+	if err != nil {
+		return q, err
+	}
+	return q, json.Unmarshal(plain, &q)
+}
+
+// Ban implements semantic.Shared.
+func (s *Store) Ban(ctx context.Context, name policy.Account, key cache.Key) error {
+	_, err := s.run(ctx, banScript, s.prefix, s.tenant(name), s.entry(name, key), ms(banLife))
+	return err
+}
+
+// conversation is the key of a conversation's prefix.
+func (s *Store) conversation(prefix [16]byte) string {
+	return s.prefix + "a:" + s.name(32, "conversation", string(prefix[:]))
+}
+
+// Served returns what Keep was given for each of the prefixes of a conversation; nil for one that is not known. The error is that Redis did not answer within its
+// time limit.
+func (s *Store) Served(ctx context.Context, prefixes [][16]byte) ([][]byte, error) {
+	keys := make([]any, len(prefixes))
+	for i, p := range prefixes {
+		keys[i] = s.conversation(p)
+	}
+	values, err := redigo.ByteSlices(s.lookup(ctx, func(c redigo.Conn) (any, error) { return c.Do("MGET", keys...) }))
+	if err != nil {
+		return nil, err
+	}
+	found := false
+	for i := range values {
+		if values[i] == nil {
+			continue
+		}
+		values[i], _ = s.open(values[i], "conversation", s.conversation(prefixes[i])) // a broken one is none
+		found = found || values[i] != nil
+	}
+	s.o.Looked(outcomeOf(found))
+	return values, nil
+}
+
+// Keep stores where a conversation was served behind the request, for a time. It takes no time.
+func (s *Store) Keep(prefix [16]byte, value []byte, life time.Duration) {
+	s.queue.mu.Lock()
+	defer s.queue.mu.Unlock()
+	if len(s.queue.places) < maxWaiting {
+		s.queue.places[prefix] = placed{value, life}
+	}
+	s.stir()
+}
+
+// readHeading reads one value of an index: size|PLACE|heading.
+func (s *Store) readHeading(tenant string, value []byte, hits int64) (*cache.Entry, error) {
+	parts := bytes.SplitN(value, []byte("|"), 3)
+	if len(parts) < 3 {
+		return nil, errShort
+	}
+	plain, err := s.open(parts[2], "heading", tenant)
+	if err != nil {
+		return nil, err
+	}
+	return cache.DecodeHeading(plain, hits, len(parts[1]) > 0)
+}

@@ -1,0 +1,11 @@
+-- ARGV: life of the epoch, whether it is the first call. Begins an epoch with the first call, and deletes up to 1,000 entries with each. Returns the epoch, how
+-- many were deleted, and how many are left.
+if ARGV[4] == '1' then
+  redis.call('HSETNX', index, 'e', 1)
+  redis.call('HINCRBY', index, 'e', 1)
+  redis.call('HINCRBY', index, 'n', 1)
+end
+extend(index, tonumber(ARGV[3]))
+local n = 0
+for _, name in ipairs(redis.call('ZRANGE', recent, 0, 999)) do n = n + redis.call('EXISTS', P..'b:'..T..':'..name) * drop(T, name) end
+return {redis.call('HGET', index, 'e'), n, redis.call('ZCARD', recent)}

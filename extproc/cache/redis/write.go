@@ -1,0 +1,328 @@
+package redis
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	redigo "github.com/gomodule/redigo/redis"
+
+	"bardo.money/gateway/extproc/cache"
+	"bardo.money/gateway/policy"
+)
+
+// Bounds of what waits to be written.
+const (
+	maxWaiting      = 4096 // of each kind
+	maxWaitingBytes = 16 << 20
+)
+
+// overhead is what an entry takes in Redis besides its content, in bytes: keys, index, times.
+const overhead = 1 << 10
+
+// queue is what waits to be written.
+type queue struct {
+	mu      sync.Mutex
+	entries map[string]*put // by name, with those that are being written
+	order   []string
+	bytes   int64
+	counts  map[policy.Account]*counts
+	entered map[market]string // regimes
+	places  map[[16]byte]placed
+}
+
+// put is an entry that is stored.
+type put struct {
+	tenant policy.Account
+	entry  *cache.Entry
+	epoch  int
+	row    *question
+	place  string
+}
+
+// counts are added to a tenant's counters.
+type counts struct {
+	cache.Stats
+	hits map[string]int64 // by entry
+}
+
+// market is an agent of a tenant.
+type market struct {
+	tenant policy.Account
+	agent  string
+}
+
+// placed is where a conversation was served.
+type placed struct {
+	value []byte
+	life  time.Duration
+}
+
+func (q *queue) init() {
+	q.entries = map[string]*put{}
+	q.takeSmall()
+}
+
+// takeSmall empties what is not an entry.
+func (q *queue) takeSmall() (c map[policy.Account]*counts, m map[market]string, p map[[16]byte]placed) {
+	c, m, p = q.counts, q.entered, q.places
+	q.counts, q.entered, q.places = map[policy.Account]*counts{}, map[market]string{}, map[[16]byte]placed{}
+	return c, m, p
+}
+
+// epoch is that of an entry that waits, or is being written; ok is false for any other.
+func (q *queue) epoch(id string) (epoch int, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	p, ok := q.entries[id]
+	if !ok {
+		return 0, false
+	}
+	return p.epoch, true
+}
+
+// add adds an entry, and reports whether there was room.
+func (q *queue) add(id string, p *put) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.drop(id)
+	if len(q.entries) >= maxWaiting || q.bytes+p.entry.Size() > maxWaitingBytes {
+		return false
+	}
+	q.order = append(q.order, id)
+	q.bytes += p.entry.Size()
+	q.entries[id] = p
+	return true
+}
+
+// drop removes an entry, if it is there.
+func (q *queue) drop(id string) {
+	p, ok := q.entries[id]
+	if !ok {
+		return
+	}
+	q.bytes -= p.entry.Size()
+	delete(q.entries, id)
+	q.order = slices.DeleteFunc(q.order, func(o string) bool { return o == id })
+}
+
+// next is the entry that has waited longest; nil if there is none.
+func (q *queue) next() (id string, p *put) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.order) == 0 {
+		return "", nil
+	}
+	id = q.order[0]
+	return id, q.entries[id]
+}
+
+// done removes an entry that was written. One that replaced it meanwhile is the next to be written.
+func (q *queue) done(id string, p *put) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.entries[id] == p {
+		q.drop(id)
+	}
+}
+
+// clear drops all entries, and returns how many there were.
+func (q *queue) clear() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := len(q.entries)
+	q.entries, q.order, q.bytes = map[string]*put{}, nil, 0
+	return n
+}
+
+func (s *Store) stir() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Put implements cache.Shared.
+func (s *Store) Put(name policy.Account, e *cache.Entry, epoch int) {
+	p := &put{tenant: name, entry: e, epoch: epoch}
+	if at, text, ok := s.questions.Question(name, e.Key); ok {
+		p.place, p.row = s.place(name, at), &question{e.Key, text, e.Expires}
+	}
+	if s.circuit.away() != nil || !s.queue.add(s.entry(name, e.Key), p) {
+		s.o.Lost(1)
+		return
+	}
+	s.stir()
+}
+
+// Count implements cache.Shared.
+func (s *Store) Count(name policy.Account, k cache.Key, n cache.Stats) {
+	id := s.entry(name, k)
+	s.queue.mu.Lock()
+	defer s.queue.mu.Unlock()
+	c, ok := s.queue.counts[name]
+	if !ok {
+		if len(s.queue.counts) >= maxWaiting {
+			return
+		}
+		c = &counts{hits: map[string]int64{}}
+		s.queue.counts[name] = c
+	}
+	c.Hits, c.Misses, c.Saved = c.Hits+n.Hits, c.Misses+n.Misses, c.Saved+n.Saved
+	if n.Hits > 0 && len(c.hits) < maxWaiting {
+		c.hits[id] += n.Hits
+	}
+	s.stir()
+}
+
+// Entered implements cache.Shared.
+func (s *Store) Entered(name policy.Account, m cache.Market) {
+	s.queue.mu.Lock()
+	defer s.queue.mu.Unlock()
+	if len(s.queue.entered) < maxWaiting {
+		s.queue.entered[market{name, m.Agent}] = m.Regime
+	}
+	s.stir()
+}
+
+// write writes what waits until the store is closed.
+func (s *Store) write() {
+	for {
+		select {
+		case <-s.wake:
+		case <-s.closing:
+			s.drain()
+			return
+		}
+		s.drain()
+	}
+}
+
+// drain writes what waits. While Redis is away it is dropped: what was stored before an outage may be out of date after it.
+func (s *Store) drain() {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	for id, p := s.queue.next(); p != nil; id, p = s.queue.next() {
+		if err := s.circuit.away(); err != nil {
+			s.o.Lost(s.queue.clear())
+			break
+		}
+		if err := s.writePut(id, p); err != nil {
+			s.fail(err)
+			s.o.Lost(1)
+		}
+		s.queue.done(id, p)
+	}
+	s.queue.mu.Lock()
+	c, m, places := s.queue.takeSmall()
+	s.queue.mu.Unlock()
+	if s.circuit.away() == nil {
+		s.writeSmall(c, m, places)
+	}
+}
+
+// writeSmall writes what is not an entry.
+func (s *Store) writeSmall(c map[policy.Account]*counts, m map[market]string, places map[[16]byte]placed) {
+	for name, n := range c {
+		if !s.wrote(s.writeCounts(name, n)) {
+			return
+		}
+	}
+	for of, regime := range m {
+		_, err := s.remove(context.Background(), of.tenant, func(e *cache.Entry) bool { return e.Market.Agent == of.agent && e.Market.Regime != regime })
+		if !s.wrote(err) {
+			return
+		}
+	}
+	s.wrote(s.writePlaces(places))
+}
+
+// wrote reports whether there was no error, which it notes.
+func (s *Store) wrote(err error) bool {
+	if err != nil {
+		s.fail(err)
+	}
+	return err == nil
+}
+
+// writePut writes an entry with its question.
+func (s *Store) writePut(id string, p *put) error {
+	tenant := s.tenant(p.tenant)
+	body, err := s.writeEntry(id, p.entry)
+	if err != nil {
+		return err
+	}
+	heading, err := p.entry.EncodeHeading()
+	if err != nil {
+		return err
+	}
+	heading = s.seal(heading, "heading", tenant)
+	var row []byte
+	if p.row != nil {
+		if row, err = s.writeQuestion(p.place, id, p.row); err != nil {
+			return err
+		}
+	}
+	now := time.Now()
+	life, asked := p.entry.Expires.Add(cache.MaxStale).Sub(now), p.entry.Expires.Sub(now)
+	_, err = s.run(context.Background(), putScript, s.prefix, tenant, id, p.epoch, ms(life), len(body)+len(heading)+len(row)+overhead, body, heading,
+		p.place, row, ms(asked), s.o.MaxBytes)
+	return err
+}
+
+func (s *Store) writeCounts(name policy.Account, n *counts) error {
+	args := []any{s.prefix, s.tenant(name), ms(indexLife), n.Hits, n.Misses, int64(n.Saved)}
+	for _, id := range slices.Sorted(maps.Keys(n.hits)) {
+		args = append(args, id, n.hits[id])
+	}
+	_, err := s.run(context.Background(), countScript, args...)
+	return err
+}
+
+// writePlaces writes where conversations were served.
+func (s *Store) writePlaces(places map[[16]byte]placed) error {
+	if len(places) == 0 {
+		return nil
+	}
+	c, err := s.conn(context.Background())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	for prefix, p := range places {
+		key := s.conversation(prefix)
+		if err := c.Send("SET", key, s.seal(p.value, "conversation", key), "PX", ms(p.life)); err != nil {
+			return err
+		}
+	}
+	_, err = c.Do("")
+	return err
+}
+
+// conn is a connection for what is beside requests.
+func (s *Store) conn(ctx context.Context) (redigo.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, workTime)
+	defer cancel()
+	return s.work.GetContext(ctx)
+}
+
+// run runs a script beside requests. A connection that broke while nobody used it is replaced by a new one.
+func (s *Store) run(ctx context.Context, what *redigo.Script, args ...any) (any, error) {
+	out, err := s.runOnce(ctx, what, args)
+	if err != nil && isBroken(err) {
+		s.circuit.broke(time.Now())
+		out, err = s.runOnce(ctx, what, args)
+	}
+	return out, err
+}
+
+func (s *Store) runOnce(ctx context.Context, what *redigo.Script, args []any) (any, error) {
+	c, err := s.conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = c.Close() }()
+	return what.Do(c, args...)
+}
