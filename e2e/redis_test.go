@@ -193,3 +193,27 @@ func TestC18RedisMayGoAndComeBack(t *testing.T) {
 		}
 	}
 }
+
+// TestR12GatewaysThatShareARedisShareAffinity: a conversation goes to the provider whose prompt cache is warm, whichever gateway it comes to.
+func TestR12GatewaysThatShareARedisShareAffinity(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	first, second := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "first"}), fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "second"})
+	gs := sharersOf(t, redisStore(server, "1s"), "", gateway.Provider{ID: "first", Fake: first, Models: models("m", "")}, gateway.Provider{ID: "second", Fake: second, Models: models("m", "")})
+	c, other := talk{"m", lengthy("a matter of CONVERSATIONMARKER"), false}, talk{"m", lengthy("another matter"), true}
+	c.begins(t, gs[0], first)
+	for n := 2; n <= 5; n++ {
+		eventually(t, "the provider that the other gateway knows", func() bool { return c.by(t, gs[n%2], n, gs[0].Key) == "second" })
+	}
+	for _, g := range gs {
+		if by := other.by(t, g, 1, gs[0].Key); by != "first" {
+			t.Errorf("another conversation goes to %s", by)
+		}
+	}
+	if by := c.by(t, gs[1], 6, gs[1].Key); by != "first" {
+		t.Errorf("K-91 the same conversation of another key goes to %s", by)
+	}
+	if dump := server.Dump(t); !strings.Contains(dump, ":a:") || strings.Contains(dump, "second") || strings.Contains(dump, "MARKER") {
+		t.Error("Redis does not have the conversation, or shows it")
+	}
+}

@@ -23,15 +23,21 @@ func sharers(t *testing.T, b fake.Behaviour) (gs [2]*gateway.Gateway, p *fake.Se
 // sharersWith are sharers with more of the store's configuration, and of the rest.
 func sharersWith(t *testing.T, b fake.Behaviour, store, more string) (gs [2]*gateway.Gateway, p *fake.Server) {
 	t.Helper()
-	dir := proctest.Dir(t)
 	p = fake.Start(t, fake.Config{Dialect: fake.OpenAI})
 	p.Behave(b)
+	return sharersOf(t, store, more, gateway.Provider{ID: "own", Fake: p, Models: models("m", "")}), p
+}
+
+// sharersOf are sharers with these providers.
+func sharersOf(t *testing.T, store, more string, providers ...gateway.Provider) (gs [2]*gateway.Gateway) {
+	t.Helper()
+	dir := proctest.Dir(t)
 	var wait sync.WaitGroup
 	for i := range gs {
 		wait.Go(func() {
 			g, err := gateway.Start(t.Context(), gateway.Options{
 				Config:    quick + "store: {ledger: \"sqlite://" + filepath.Join(dir, "shared.db") + "\"" + store + "}\n" + more,
-				Providers: []gateway.Provider{{ID: "own", Fake: p, Models: models("m", "")}},
+				Providers: providers,
 			})
 			if err != nil {
 				t.Error(err)
@@ -62,7 +68,7 @@ func sharersWith(t *testing.T, b fake.Behaviour, store, more string) (gs [2]*gat
 	if t.Failed() {
 		t.FailNow()
 	}
-	return gs, p
+	return gs
 }
 
 // TestTwoGatewaysShareALedger: keys, balances, limits and revocations are the same at both.

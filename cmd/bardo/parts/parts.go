@@ -105,8 +105,12 @@ func Dialects() map[chat.Dialect]wire.Dialect {
 // Layers are the context pipeline, in order of execution. What it returns makes them of each configuration in turn: what they remember of
 // requests outlives a reload.
 func Layers() run.Layers {
-	warm, choices, vectors, prompts, texts, histories := affinity.New(), toolprune.NewChoices(), toolprune.NewVectors(), align.NewMemory(), &injection.Memory{}, compress.NewMemory()
+	var warm *affinity.Memory // made with the first configuration, when it is known whether gateways share a store
+	choices, vectors, prompts, texts, histories := toolprune.NewChoices(), toolprune.NewVectors(), align.NewMemory(), &injection.Memory{}, compress.NewMemory()
 	return func(cfg *config.Config, s *run.Services) []pipeline.Layer {
+		if warm == nil {
+			warm = affinity.New(s.Conversations)
+		}
 		personal := pii.Layer{Mode: pii.Mode(cfg.Pipeline.PII.Policy), Finder: settings.PersonalData(&cfg.Pipeline.PII), Secret: s.Secret}
 		found := settings.Retrieval(&cfg.Pipeline.Retrieval, s.Memory, retrieval.Client{HTTP: s.Egress, Secret: s.EgressSecret})
 		found.Guard, found.Personal = personal, personal.Finder

@@ -119,11 +119,15 @@ func (g *gateway) services(cfg *config.Config) (*Services, error) {
 		return nil, err
 	}
 	m := g.usedModels()
-	return &Services{
+	s := &Services{
 		Answers: g.answers, Questions: g.questions, Meaning: g.meaning,
 		Secret: g.layersSecret(cfg), Embedder: m.Embedder(), Classifier: m.Classifier(), Facts: facts, Metrics: g.metrics, Events: &g.events, Second: g.secondOpinion(), Log: g.log,
 		Memory: g.memory, Egress: cmp.Or(g.listener(), g.egress()), EgressSecret: g.egressSecret,
-	}, nil
+	}
+	if g.shared != nil { // not an interface that holds nil
+		s.Conversations = g.shared
+	}
+	return s, nil
 }
 
 // structuredOutputs are the rules of answers in a form.

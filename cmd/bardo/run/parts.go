@@ -12,6 +12,7 @@ import (
 	"bardo.money/gateway/extproc/cache/semantic"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/dryrun"
+	"bardo.money/gateway/extproc/layers/affinity"
 	"bardo.money/gateway/extproc/layers/defi"
 	"bardo.money/gateway/extproc/memory"
 	"bardo.money/gateway/extproc/pipeline"
@@ -61,7 +62,8 @@ type Services struct {
 	Questions *semantic.Index // of the stored answers
 	Meaning   *semantic.Model // compares questions; nil: nothing does
 
-	Memory *memory.Memory // of agents' sessions; nil: there are none
+	Memory        *memory.Memory  // of agents' sessions; nil: there are none
+	Conversations affinity.Shared // where gateways share the providers of conversations; nil: nowhere
 
 	Egress       *http.Client  // calls through Envoy, for live exchanges
 	EgressSecret func() string // what these calls carry: the control plane may change it

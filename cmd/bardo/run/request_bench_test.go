@@ -85,7 +85,7 @@ func (l *loopback) Reply(r stream.Reply) error {
 func benchLayers(cfg *config.Config, s *Services) []pipeline.Layer {
 	return []pipeline.Layer{
 		hashcache.Layer{Store: s.Answers, Mode: hashcache.Mode(cfg.Pipeline.Hash), TTL: cfg.Inference.Caching.TTL()},
-		affinity.Layer{Memory: affinity.New()},
+		affinity.Layer{Memory: affinity.New(nil)},
 	}
 }
 

@@ -159,6 +159,9 @@ func (s *Store) conversation(prefix [16]byte) string {
 	return s.prefix + "a:" + s.name(32, "conversation", string(prefix[:]))
 }
 
+// Limit is the time limit of a lookup.
+func (s *Store) Limit() time.Duration { return s.o.Timeout }
+
 // Served returns what Keep was given for each of the prefixes of a conversation; nil for one that is not known. The error is that Redis did not answer within its
 // time limit.
 func (s *Store) Served(ctx context.Context, prefixes [][16]byte) ([][]byte, error) {

@@ -1,9 +1,9 @@
 // Package affinity is layer L6: it prefers the provider, key and endpoint that served a conversation before, because their prompt cache has the
 // conversation's prefix. It stores keyed hashes of a bounded number of prefixes for five minutes. Health has priority over it.
 //
-// The memory is local to the process (K-92), and its hashes have a secret of the process: several gateways may prefer different providers and
-// endpoints for one conversation. A load balancer in front of several gateways should keep a conversation at one of them, for instance by the
-// client's key.
+// The memory is local to the process (K-92), unless gateways share a store (Shared): without one, its hashes have a secret of the process, and several
+// gateways may prefer different providers and endpoints for one conversation. A load balancer in front of several gateways should then keep a
+// conversation at one of them, for instance by the client's key.
 package affinity
 
 import (
@@ -12,10 +12,11 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
-	"hash/maphash"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"bardo.money/gateway/extproc/chat"
@@ -53,18 +54,32 @@ var (
 	_ pipeline.Layer     = Layer{}
 	_ pipeline.Selective = Layer{}
 	_ pipeline.Budgeted  = Layer{}
+	_ pipeline.Waiting   = Layer{}
 	_ pipeline.Finisher  = Layer{}
 )
 
-// Memory holds the known prefixes across changes of the configuration. Make one with New; safe for concurrent use.
-type Memory struct {
-	seed   maphash.Seed
-	secret [32]byte
-	places *lru.Cache[prefixHash, place]
+// Shared is a store in which gateways share where conversations were served. Safe for concurrent use.
+type Shared interface {
+	// Secret is the same for all gateways that share the store.
+	Secret() []byte
+	// Limit is how long Served may take.
+	Limit() time.Duration
+	// Served returns what Keep was given for each prefix, nil for one that is not known. The error is that the store did not answer in time.
+	Served(ctx context.Context, prefixes [][16]byte) ([][]byte, error)
+	// Keep stores a value for a time. It takes no time.
+	Keep(prefix [16]byte, value []byte, life time.Duration)
 }
 
-// prefixHash identifies a prefix of a tenant's conversation with one model. It is keyed with a secret of the process, so that tenants cannot
-// compute or share hashes.
+// Memory holds the known prefixes across changes of the configuration. Make one with New; safe for concurrent use.
+type Memory struct {
+	seed   uint64
+	secret [32]byte
+	places *lru.Cache[prefixHash, place]
+	shared Shared // nil: the memory is this process's alone
+}
+
+// prefixHash identifies a prefix of a tenant's conversation with one model. It is keyed with a secret of the process, or of the gateways that share a store, so
+// that tenants cannot compute or share hashes.
 type prefixHash = [16]byte
 
 type place struct {
@@ -73,12 +88,45 @@ type place struct {
 	until    time.Time
 }
 
-// New returns an empty memory.
-func New() *Memory {
+// New returns an empty memory, which other gateways share; nil: none does.
+func New(shared Shared) *Memory {
 	warm, _ := lru.New[prefixHash, place](maxPrefixes) // only fails for sizes below 1
-	m := &Memory{seed: maphash.MakeSeed(), places: warm}
-	_, _ = rand.Read(m.secret[:]) // never fails (crypto/rand)
+	m := &Memory{places: warm, shared: shared}
+	if shared == nil {
+		_, _ = rand.Read(m.secret[:]) // never fails (crypto/rand)
+	} else {
+		m.secret = sha256.Sum256(shared.Secret())
+	}
+	seed := sha256.Sum256(m.secret[:])
+	m.seed = binary.LittleEndian.Uint64(seed[:])
 	return m
+}
+
+// find returns the place of the longest prefix that is known. What gateways share goes first: the conversation may have been elsewhere since.
+func (m *Memory) find(ctx context.Context, prefixes []prefixHash) (place, bool) {
+	if m.shared != nil && len(prefixes) > 0 {
+		if values, err := m.shared.Served(ctx, prefixes); err == nil {
+			for _, v := range slices.Backward(values) {
+				if provider, key, ok := strings.Cut(string(v), "\x00"); ok {
+					return place{provider: policy.ProviderID(provider), key: keyring.ID(key)}, true
+				}
+			}
+		}
+	}
+	for _, p := range slices.Backward(prefixes) {
+		if at, ok := m.places.Get(p); ok && !clock.Now().After(at.until) {
+			return at, true
+		}
+	}
+	return place{}, false
+}
+
+// keep stores where a conversation was served.
+func (m *Memory) keep(prefix prefixHash, at place) {
+	m.places.Add(prefix, at)
+	if m.shared != nil {
+		m.shared.Keep(prefix, []byte(string(at.provider)+"\x00"+string(at.key)), lifetime)
+	}
 }
 
 // Len is the number of stored prefixes.
@@ -93,7 +141,15 @@ var profiles = []string{pipeline.ProfileFast, pipeline.ProfileStandard}
 func (Layer) Profiles() []string { return profiles }
 
 // Budget is the time limit of the lookup, after which the request is routed without affinity.
-func (Layer) Budget() time.Duration { return budget }
+func (l Layer) Budget() time.Duration {
+	if l.Memory.shared != nil {
+		return budget + l.Memory.shared.Limit()
+	}
+	return budget
+}
+
+// Waits reports whether the request may wait for a store that gateways share.
+func (l Layer) Waits(x *pipeline.Exchange) bool { return l.Memory.shared != nil && l.Applies(x) }
 
 // Applies reports whether there is a choice: several providers, or several keys or endpoints at one.
 func (l Layer) Applies(x *pipeline.Exchange) bool {
@@ -115,13 +171,8 @@ func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
 		return err
 	}
 	lookedUp.Of(x).prefixes = marks
-	for _, m := range slices.Backward(marks) {
-		p, ok := l.Memory.places.Get(m)
-		if !ok || clock.Now().After(p.until) {
-			continue
-		}
+	if p, ok := l.Memory.find(ctx, marks); ok {
 		x.Affinity.Provider, x.Affinity.Key = p.provider, p.key
-		break
 	}
 	if len(marks) > 0 {
 		x.Affinity.Hash = binary.LittleEndian.Uint64(marks[0][:]) | 1 // never 0
@@ -137,9 +188,9 @@ func (l Layer) Finish(x *pipeline.Exchange, by policy.ProviderID, key keyring.ID
 	}
 	marks := s.prefixes
 	if n := len(marks); n > 0 {
-		l.Memory.places.Add(marks[0], p)
+		l.Memory.keep(marks[0], p)
 		if n > 1 {
-			l.Memory.places.Add(marks[n-1], p)
+			l.Memory.keep(marks[n-1], p)
 		}
 	}
 }
@@ -155,8 +206,7 @@ const lastMessages = 12
 func (l Layer) prefixes(ctx context.Context, x *pipeline.Exchange) ([]prefixHash, error) {
 	doc := &x.Request.Doc
 	tenant := l.tenant(x)
-	var h maphash.Hash
-	h.SetSeed(l.Memory.seed)
+	h := xxhash.NewWithSeed(l.Memory.seed)
 	size := 0
 	add := func(raw []byte) {
 		var n [8]byte

@@ -54,7 +54,7 @@ func where(t *testing.T, l affinity.Layer, x *pipeline.Exchange) policy.Provider
 }
 
 func newLayer() affinity.Layer {
-	return affinity.Layer{Memory: affinity.New(), Spread: func(policy.ProviderID) bool { return false }}
+	return affinity.Layer{Memory: affinity.New(nil), Spread: func(policy.ProviderID) bool { return false }}
 }
 
 func TestAConversationReturnsToItsProvider(t *testing.T) {
@@ -142,6 +142,55 @@ func TestK92GatewaysDoNotShareAffinity(t *testing.T) {
 	l.Finish(x, "two", "")
 	if where(t, other, y) != "" || (*affinity.Prefixes(y))[0] == (*affinity.Prefixes(x))[0] {
 		t.Error("another process knows the conversation, or could work out its marks")
+	}
+}
+
+// shelf is what two gateways share.
+type shelf struct {
+	kept map[[16]byte][]byte
+	away bool
+}
+
+func (*shelf) Secret() []byte       { return []byte("secret") }
+func (*shelf) Limit() time.Duration { return time.Second }
+
+func (s *shelf) Keep(prefix [16]byte, value []byte, _ time.Duration) { s.kept[prefix] = value }
+
+func (s *shelf) Served(_ context.Context, prefixes [][16]byte) (out [][]byte, err error) {
+	if s.away {
+		return nil, errors.New("away")
+	}
+	for _, p := range prefixes {
+		out = append(out, s.kept[p])
+	}
+	return out, nil
+}
+
+// TestR12GatewaysThatShareAStoreShareAffinity: the latest answer counts, whoever got it; while the store is away each gateway has its own memory.
+func TestR12GatewaysThatShareAStoreShareAffinity(t *testing.T) {
+	both := &shelf{kept: map[[16]byte][]byte{}}
+	a, b := newLayer(), newLayer()
+	a.Memory, b.Memory = affinity.New(both), affinity.New(both)
+	x := asked(t, "a", "m", long, "hello")
+	where(t, a, x)
+	a.Finish(x, "two", "key-2")
+	y := asked(t, "a", "m", long, "hello", "hi", "and?")
+	if got := where(t, b, y); got != "two" || y.Affinity.Key != "key-2" {
+		t.Errorf("at the other gateway it goes to %q, key %q", got, y.Affinity.Key)
+	}
+	if got := where(t, b, asked(t, "other", "m", long, "hello")); got != "" {
+		t.Errorf("K-91 another tenant's goes to %q", got)
+	}
+	b.Finish(y, "three", "")
+	if got := where(t, a, asked(t, "a", "m", long, "hello", "hi", "and?", "so", "?")); got != "three" {
+		t.Errorf("back at the first gateway it goes to %q", got)
+	}
+	both.away = true
+	if got := where(t, a, asked(t, "a", "m", long, "hello", "hi", "and?", "so", "?")); got != "two" {
+		t.Errorf("without the store it goes to %q", got)
+	}
+	if !a.Waits(y) || newLayer().Waits(y) {
+		t.Error("a layer with a store does not wait, or one without does")
 	}
 }
 
