@@ -138,7 +138,7 @@ func TestVendorsAreToldWhatAnAgentSaysOfItself(t *testing.T) {
 			{"a part that does not", []string{"X-Bardo-Subsystem: heartbeat_t1", "X-Bardo-Golem-Id: g7"}, []string{`"strip_thinking_response":true`, `"reasoning":{"effort":"low"}`, `"prompt_cache_key":"golem-g7-heartbeat_t1"`}, nil},
 			{"a role", []string{"X-Bardo-Role: risk-assessor"}, []string{`"character_slug":"sober-analyst"`}, nil},
 			{"a search", []string{"X-Bardo-Web-Search: true"}, []string{`"enable_web_search":"on"`}, nil},
-			{"an enclave", []string{"X-Bardo-Tee: true"}, []string{`"model":"deepseek-r1-tee"`}, nil},
+			{"an enclave", []string{"X-Bardo-Tee: true", "X-Bardo-Task-Class: testament"}, []string{`"model":"deepseek-r1-tee"`}, nil},
 		}},
 		{fake.OpenRouter, `openrouter: {endpoint: %q, api_key: %q, models: [{id: m, upstream_id: deepseek/deepseek-v3.2, family: deepseek}]}`, []agentSays{
 			{"nothing", nil, []string{`"model":"deepseek/deepseek-v3.2"`}, []string{`"provider"`}},

@@ -12,6 +12,7 @@ import (
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/budget"
 	"bardo.money/gateway/policy/profile"
+	"bardo.money/gateway/policy/resolve"
 )
 
 // The events of requests, for `bardo watch` and telemetry.events: what emits them; their names, and what each tells, are in extproc/record. Those of
@@ -30,6 +31,7 @@ func (x *exchange) tellRoute() {
 	x.events().Emit(record.EventResolved, x.Principal.Account, record.ProviderResolved{
 		RequestID: x.ID, Subsystem: x.Hints.Subsystem, Provider: to.Provider, Model: to.Model, Features: listed(to.Features), Degraded: listed(to.Degraded),
 	})
+	x.tellRelaxed(to)
 	requested := slices.Concat(x.Intent.Require, x.Intent.Prefer)
 	if len(requested) == 0 {
 		return
@@ -44,6 +46,16 @@ func (x *exchange) tellRoute() {
 		n.Mode = "degraded"
 	}
 	x.events().Emit(record.EventNegotiated, x.Principal.Account, n)
+}
+
+// tellRelaxed reports a task that continues without the enclave that it needs.
+func (x *exchange) tellRelaxed(to *policy.Resolution) {
+	if !slices.Contains(to.Degraded, resolve.PrivacyTier) {
+		return
+	}
+	x.gw.Events.Emit(record.EventRelaxed, x.Principal.Account, record.PrivacyRelaxed{
+		RequestID: x.ID, Subsystem: x.Hints.Subsystem, TaskClass: x.Hints.TaskClass, Tier: x.Intent.PrivacyTier.String(), Provider: to.Provider, Model: to.Model,
+	})
 }
 
 // tellFallback emits the event of a failover to another provider.

@@ -128,6 +128,9 @@ func (x *exchange) decide(ctx context.Context) error {
 	if err := x.review.FindSchema(); err != nil {
 		return err
 	}
+	if err := x.CheckPrivacy(x.review.HasSchema()); err != nil {
+		return err
+	}
 	x.review.PlanVerification()
 	x.review.PlanEscalation()
 	return nil

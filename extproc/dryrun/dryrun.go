@@ -3,6 +3,7 @@
 package dryrun
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"bardo.money/gateway/extproc/hint"
 	"bardo.money/gateway/extproc/request"
 	"bardo.money/gateway/extproc/runtime"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/intent"
@@ -40,11 +42,12 @@ type Result struct {
 	Pipeline  string            // the pipeline profile
 	Policies  map[string]string // what layers do by policy, the key's or the configured one
 	Reasoning profile.Reasoning
-	Why       []string  // changes of the intent, as text
-	Warning   string    // ignored hints, as in X-Bardo-Warning
-	Error     string    // code and message of the fault, when no candidate can serve it
-	Inferred  *Inferred // nil for a request with hints, or that names its model
-	Input     int64     // tokens of the cost estimates
+	Why       []string         // changes of the intent, as text
+	Warning   string           // ignored hints, as in X-Bardo-Warning
+	Privacy   *request.Privacy // nil for a request without a privacy tier
+	Error     string           // code and message of the fault, when no candidate can serve it
+	Inferred  *Inferred        // nil for a request with hints, or that names its model
+	Input     int64            // tokens of the cost estimates
 	Output    int64
 
 	serviceTier string
@@ -128,8 +131,9 @@ func Run(rt *runtime.Config, ask *Query, plan func([]policy.ProviderID) []policy
 		e.Output = int64(rt.ReserveOutput)
 	}
 	e.setReasoning(rt.Profiles.Build(&ask.Hints, &built.Intent, ask.At), ask.Facts.Effort)
+	e.Privacy = request.PrivacyOf(rt, &ask.Hints)
 	if ask.Request != nil {
-		d.Err = request.WithContentPath(ask.Request, d.Err)
+		d.Err = cmp.Or(request.WithContentPath(ask.Request, d.Err), e.checkPrivacy(rt, ask, &built, d.Order))
 		d.Order = e.filterByPrice(rt, ask.Request, e.filterByContent(rt, ask.Request, d.Order))
 	}
 	if d.Err != nil {
@@ -147,6 +151,12 @@ func Run(rt *runtime.Config, ask *Query, plan func([]policy.ProviderID) []policy
 		e.Why = append(e.Why, verifier)
 	}
 	return e
+}
+
+// checkPrivacy is the fault of a request that does not meet the constraints of its privacy tier.
+func (e *Result) checkPrivacy(rt *runtime.Config, ask *Query, built *intent.Built, found []policy.Resolution) error {
+	own := len(e.Profile.Schema) > 0 && rt.Structured.Enabled && built.PrivacyTier != policy.PrivacyEndToEnd && !wire.FormatOf(ask.Request).JSON
+	return e.Privacy.Check(rt, ask.Request, found, request.HintsSearch(&ask.Hints), own || built.Schema)
 }
 
 // setReasoning sets the parameters and the reasoning of the answer: of the profile, if there is one. The effort of the client's own parameters

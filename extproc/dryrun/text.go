@@ -15,6 +15,7 @@ import (
 	"unicode"
 
 	"bardo.money/gateway/extproc/passthrough"
+	"bardo.money/gateway/extproc/request"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/profile"
 )
@@ -28,6 +29,7 @@ type explanationJSON struct {
 	Policies  map[string]string `json:"policies,omitempty"`
 	Reasoning reasoningJSON     `json:"reasoning"`
 	Inferred  *Inferred         `json:"inferred,omitempty"`
+	Privacy   *request.Privacy  `json:"privacy,omitempty"`
 	Warning   string            `json:"warning,omitempty"`
 	Error     string            `json:"error,omitempty"`
 }
@@ -98,7 +100,7 @@ func newProfileJSON(p *policy.Profile) profileJSON {
 func (e *Result) JSON() []byte {
 	out := explanationJSON{
 		Order: make([]candidateJSON, 0, len(e.Order)), Refused: make([]refusalJSON, 0, len(e.Refused)),
-		Profile: newProfileJSON(&e.Profile), Pipeline: e.Pipeline, Policies: e.Policies, Reasoning: newReasoningJSON(e.Reasoning), Inferred: e.Inferred, Warning: e.Warning, Error: e.Error,
+		Profile: newProfileJSON(&e.Profile), Pipeline: e.Pipeline, Policies: e.Policies, Reasoning: newReasoningJSON(e.Reasoning), Inferred: e.Inferred, Privacy: e.Privacy, Warning: e.Warning, Error: e.Error,
 	}
 	for i := range e.Order {
 		p := &e.Order[i]
@@ -134,6 +136,7 @@ func (e *Result) Text() string {
 	}
 	b.WriteString(e.scored())
 	fmt.Fprintf(&b, "pipeline %s; reasoning %s; profile %s\n", e.Pipeline, e.reasoning(), e.profile())
+	b.WriteString(e.privacy())
 	for _, name := range slices.Sorted(maps.Keys(e.Policies)) {
 		fmt.Fprintf(&b, "%s: %s\n", name, e.Policies[name])
 	}
@@ -152,6 +155,31 @@ func (e *Result) Text() string {
 		writeTable(&b, []string{"NOT ASKED", "MODEL", "WHY"}, rows)
 	}
 	return b.String()
+}
+
+// privacy is the line of a request with a privacy tier.
+func (e *Result) privacy() string {
+	p := e.Privacy
+	switch {
+	case p == nil:
+		return ""
+	case p.InForce == "":
+		return fmt.Sprintf("privacy: tier %s%s; no constraint in force\n", p.Tier, of(p.TaskClass))
+	}
+	words := map[bool]string{true: "allowed", false: "not allowed"}
+	line := fmt.Sprintf("privacy: tier %s%s; tools %s; web search %s; uploads %s", p.InForce, of(p.TaskClass), words[p.Tools], words[p.WebSearch], words[p.Uploads])
+	if p.Schema {
+		line += "; the answer needs a schema"
+	}
+	return line + "\n"
+}
+
+// of names a task class behind its tier.
+func of(class string) string {
+	if class == "" {
+		return ""
+	}
+	return " of task class " + class
 }
 
 // termsJSON are the terms of a score.

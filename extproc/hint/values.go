@@ -8,7 +8,7 @@ import (
 
 	"bardo.money/gateway/internal/near"
 	"bardo.money/gateway/policy"
-	"bardo.money/gateway/policy/intent"
+	"bardo.money/gateway/policy/privacy"
 )
 
 // features adds the features of a list to another one, each once.
@@ -46,15 +46,15 @@ func unknownFeature(v value, s string) error {
 func readTaskClass(h *policy.Hints, v value) error {
 	s, ok := v.str()
 	if ok && len(s) <= maxWord {
-		if name := snake(s); intent.IsTaskClass(name) {
+		if name := snake(s); privacy.IsClass(name) {
 			h.TaskClass = name
 			return nil
 		}
 	}
-	if like := near.Names(s, intent.TaskClasses(), 1); len(like) > 0 {
+	if like := near.Names(s, privacy.Classes(), 1); len(like) > 0 {
 		return &hintError{problem: "there is no task class " + v.quoted() + "; did you mean " + like[0] + "?"}
 	}
-	return v.invalid("expected one of %s", strings.Join(intent.TaskClasses(), ", "))
+	return v.invalid("expected one of %s", strings.Join(privacy.Classes(), ", "))
 }
 
 // snake converts SealedAuction and sealed-auction to sealed_auction.

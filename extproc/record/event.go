@@ -19,6 +19,9 @@ const (
 // EventRetention is the event of an answer that was discarded because its provider did not confirm that it retains nothing.
 const EventRetention = "venice:retention_error"
 
+// EventRelaxed is the event of a request that needs an enclave and is served without one (D-12).
+const EventRelaxed = "venice:privacy_relaxed"
+
 // The events of answers.
 const (
 	EventCacheStats = "inference:cache_stats"
@@ -73,6 +76,16 @@ type ProviderFallback struct {
 	Failed    policy.ProviderID `json:"failed"`
 	Fallback  policy.ProviderID `json:"fallback"`
 	Reason    string            `json:"reason"`
+}
+
+// PrivacyRelaxed is the event of a task that continues without the enclave that it needs.
+type PrivacyRelaxed struct {
+	RequestID string            `json:"request_id"`
+	Subsystem string            `json:"subsystem"`
+	TaskClass string            `json:"task_class,omitempty"`
+	Tier      string            `json:"privacy_tier"`
+	Provider  policy.ProviderID `json:"provider"`
+	Model     policy.ModelID    `json:"model"`
 }
 
 // RetentionError is the event of a discarded answer.

@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
-	"bardo.money/gateway/policy/intent"
+	"bardo.money/gateway/policy/privacy"
 )
 
 // WantsPrivacy reports whether anything asks for privacy of the request: its class, a tier, its kind of task, or a feature, whether required or
@@ -17,7 +17,7 @@ import (
 func (v *View) WantsPrivacy() bool {
 	in := &v.Intent
 	return in.Security == policy.SecurityPrivate || v.Hints.SecurityClass == policy.SecurityPrivate || in.PrivacyTier != policy.PrivacyUnsaid ||
-		v.Hints.PrivacyTier != policy.PrivacyUnsaid || intent.IsTaskClass(v.Hints.TaskClass) ||
+		v.Hints.PrivacyTier != policy.PrivacyUnsaid || privacy.IsClass(v.Hints.TaskClass) ||
 		slices.ContainsFunc(in.Require, policy.Feature.KeepsPrivate) || slices.ContainsFunc(in.Prefer, policy.Feature.KeepsPrivate)
 }
 

@@ -42,7 +42,7 @@ func (f *SchemaResult) String() string {
 // SchemaStatus is the value of X-Bardo-Schema as known now, for an answer of candidate to; "" for a request without a schema.
 func (r *Review) SchemaStatus(to *policy.Resolution) string {
 	switch {
-	case r.Schema == nil:
+	case r.Schema == nil, to.Provider == "": // no candidate was chosen
 		return ""
 	case r.Result != nil:
 		return r.Result.String()

@@ -43,6 +43,9 @@ func (r *Review) FindSchema() error {
 	return nil
 }
 
+// HasSchema reports whether the answer is held to a schema; any JSON object is none.
+func (r *Review) HasSchema() bool { return r.Schema != nil && !r.clientFormat.JSON }
+
 // clientSchema is the schema in the client's own request; nil for none.
 func (r *Review) clientSchema() (*structured.Schema, error) {
 	if !statesSchema(r.Request) {

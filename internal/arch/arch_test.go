@@ -68,16 +68,17 @@ var soundTree = map[string]string{
 	"extproc/x402/x402.go": `package x402; import (_ "bardo.money/gateway/extproc/meter"; _ "bardo.money/gateway/policy/ledger"
 			_ "bardo.money/gateway/policy/pay"; _ "bardo.money/gateway/policy/pay/book"; _ "bardo.money/gateway/policy/pay/till")`,
 	"policy/catalog/catalog.go":           `package catalog`,
-	"policy/intent/intent.go":             `package intent`,
+	"policy/privacy/class.go":             `package privacy`,
+	"policy/intent/intent.go":             `package intent; import _ "bardo.money/gateway/policy/privacy"`,
 	"policy/classify/classify.go":         `package classify; import _ "bardo.money/gateway/policy/intent"`,
 	"policy/profile/profile.go":           `package profile; import _ "bardo.money/gateway/policy/intent"`,
 	"policy/budget/budget.go":             `package budget; import _ "bardo.money/gateway/policy/intent"`,
 	"policy/schema/schema.go":             `package schema`,
 	"extproc/structured/form.go":          `package structured; import _ "bardo.money/gateway/extproc/wire"; import _ "bardo.money/gateway/policy/schema"`,
-	"extproc/hint/hint.go":                `package hint; import _ "bardo.money/gateway/policy/intent"`,
+	"extproc/hint/hint.go":                `package hint; import _ "bardo.money/gateway/policy/intent"; import _ "bardo.money/gateway/policy/privacy"`,
 	"extproc/reasoning/chain.go":          `package reasoning`,
 	"extproc/render/member.go":            `package render; import _ "bardo.money/gateway/extproc/reasoning"`,
-	"policy/resolve/resolve.go":           "package resolve\nimport _ \"bardo.money/gateway/policy/catalog\"\nimport _ \"bardo.money/gateway/policy/budget\"",
+	"policy/resolve/resolve.go":           "package resolve\nimport _ \"bardo.money/gateway/policy/catalog\"\nimport _ \"bardo.money/gateway/policy/budget\"\nimport _ \"bardo.money/gateway/policy/privacy\"",
 	"xds/state/state.go":                  `package state`,
 	"envoy/envoy.go":                      `package envoy; import (_ "bardo.money/gateway/xds/state"; _ "google.golang.org/grpc")`,
 	"extproc/provider/provider.go":        `package provider`,
@@ -201,6 +202,7 @@ var ruleCases = []struct {
 		[]string{
 			"rules: nothing in policy/resolve imports policy/budget any more: take it from the list of engines",
 			"rules: nothing in policy/resolve imports policy/catalog any more: take it from the list of engines",
+			"rules: nothing in policy/resolve imports policy/privacy any more: take it from the list of engines",
 		},
 	},
 	{

@@ -28,7 +28,7 @@ var levels = []struct {
 // those that nothing needs any more.
 var engines = map[string][]string{
 	"envoy":              {"xds/state"},
-	"extproc/hint":       {"policy/intent"},                                                                   // an agent's parts and its kinds of task are closed sets
+	"extproc/hint":       {"policy/intent", "policy/privacy"},                                                 // an agent's parts and its kinds of task are closed sets
 	"extproc/pipeline":   {"extproc/cache", "extproc/keyring", "extproc/transcript"},                          // an exchange holds its place in the cache, the answer that came of it, and which key is warm
 	"extproc/wire/...":   {"extproc/wire", "extproc/wire/answer", "extproc/wire/errbody", "extproc/provider"}, // a dialect also writes a provider's call
 	"extproc/structured": {"extproc/wire", "policy/schema"},
@@ -48,10 +48,11 @@ var engines = map[string][]string{
 	"extproc/render":     {"extproc/reasoning"},                                                   // what it shows is a chain
 	"extproc/meter":      {"extproc/reasoning", "policy/budget", "policy/ledger", "policy/quota"}, // limits, budgets and charges of one request
 	"extproc/stream":     {"xds/state"},                                                           // names of headers between the parts
-	"policy/resolve":     {"policy/catalog", "policy/budget"},                                     // what a wallet affords is one table
 	"policy/pay/...":     {"policy/pay"},
 	"policy/pay/till":    {"policy/pay/book", "policy/ledger"},                                                   // the states and the money of what it takes
 	"extproc/x402":       {"extproc/meter", "policy/ledger", "policy/pay", "policy/pay/book", "policy/pay/till"}, // a payer of a bill
+	"policy/resolve":     {"policy/catalog", "policy/budget", "policy/privacy"},                                  // what a wallet affords is one table
+	"policy/intent":      {"policy/privacy"},                                                                     // what a class of tasks asks of a provider
 	"policy/profile":     {"policy/intent"},
 	"policy/ledger":      {"policy/ledger/chargelog"}, // it applies what the log has
 	"policy/budget":      {"policy/intent"},           // a budget belongs to an intent

@@ -24,8 +24,10 @@ var overrides = []struct{ variable, key string }{
 	{"BARDO_BLOCKRUN_ENDPOINT", "providers.blockrun.endpoint"},
 	{"BARDO_OPENROUTER_KEY", "providers.openrouter.api_key"},
 	{"VENICE_MOCK_RATE_MS", "providers.venice.mock_rate_ms"},
-	{"VVV_STAKING_MIN_CREDIT_THRESHOLD", "providers.venice.min_credit"},
+	{"VVV_STAKING_MIN_CREDIT_THRESHOLD", minCreditKey},
 }
+
+const minCreditKey = "providers.venice.min_credit"
 
 func (d *decoder) lookup(variable string) string {
 	v, _ := d.env(variable)
@@ -43,6 +45,9 @@ func (d *decoder) override(root *node) {
 		if later := laterAround(o.key); later != "" {
 			d.warn(at, o.key, "accepted, but this version does not act on it")
 			continue
+		}
+		if o.key == minCreditKey && !root.has("providers", "venice") && d.lookup("VENICE_API_KEY") == "" {
+			continue // it must not configure a provider that nothing else does
 		}
 		if n := root.walk(at, strings.Split(o.key, ".")...); n != nil {
 			*n = node{kind: scalar, at: at, text: v}

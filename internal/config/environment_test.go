@@ -354,3 +354,25 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestTheMinimumOfCreditConfiguresNoProvider: the variable concerns Venice where it is configured, and does not configure it.
+func TestTheMinimumOfCreditConfiguresNoProvider(t *testing.T) {
+	const variable = "VVV_STAKING_MIN_CREDIT_THRESHOLD=50"
+	if cfg := mustParse(t, "", variable); cfg.Providers.Venice != nil || cfg.Providers.Venice.LowCredit() {
+		t.Errorf("Venice is configured: %+v", cfg.Providers.Venice)
+	}
+	for file, low := range map[string]bool{
+		"providers: {venice: {api_key: k}}":                             false, // nothing is known of its credit
+		"providers: {venice: {api_key: k, credit: 50}}":                 false,
+		"providers: {venice: {api_key: k, credit: 49.9}}":               true,
+		"providers: {venice: {api_key: k, credit: 75}}":                 false,
+		"providers: {venice: {api_key: k, credit: 49, min_credit: 20}}": true, // the variable overrides the file
+	} {
+		if cfg := mustParse(t, file, variable); cfg.Providers.Venice.MinCredit != 50 || cfg.Providers.Venice.LowCredit() != low {
+			t.Errorf("%s: %+v", file, cfg.Providers.Venice)
+		}
+	}
+	if cfg := mustParse(t, "", variable, "VENICE_API_KEY=k"); cfg.Providers.Venice.MinCredit != 50 {
+		t.Errorf("%+v", cfg.Providers.Venice)
+	}
+}

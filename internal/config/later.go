@@ -19,7 +19,6 @@ var laterKeys = []laterKey{
 	{"providers.blockrun.max_usd_per_request", "Maximum payment per request.", ""},
 	{"providers.venice.attestation_pubkey", "The key that signs attestations.", ""},
 	{"providers.venice.mock_rate_ms", "Interval of synthetic telemetry.", ""},
-	{"providers.venice.min_credit", "Minimum credit for using Venice.", ""},
 	{"providers.venice.cache", "Epochs of prompt cache keys at Venice.", ""},
 	{"providers.venice.multimodal", "Embeddings, speech and images.", ""},
 	{"providers.venice.timeout_ms", "Timeout of Venice's client; use routing.timeouts.", ""},

@@ -60,9 +60,14 @@ type Venice struct {
 	DIEMStaked         bool              `key:"diem_staked" default:"false" doc:"Staked DIEM pays: its inference costs nothing, and it is preferred for everything."`
 	DIEMDaily          policy.Micro      `key:"diem_daily_usd" doc:"Amount that the staked DIEM pays for per UTC day, in USD at Venice's prices. Beyond it, requests are charged until the next day. Without it, or at 0, unlimited."`
 	DefaultPrivacyTier string            `key:"default_privacy_tier" oneof:"private tee e2e" doc:"The privacy tier of requests that set none. Only private is implemented; other values are accepted with a warning."`
+	Credit             *float64          `key:"credit" min:"0" doc:"API credits that the staked VVV has left, as the operator knows them. Below min_credit, inference.provider_mode both sends nothing to its enclaves: inference.on_privacy_exhausted says what happens then. Without it, credit is not limited."`
+	MinCredit          float64           `key:"min_credit" default:"100" min:"0" doc:"The credit below which its enclaves are not used."`
 	Characters         map[string]string `key:"characters" doc:"The Venice character for each role."`
 	Models             []Model           `key:"models" doc:"Its models. Without a list, its own model list, else those of the catalog that it is known to serve."`
 }
+
+// LowCredit reports whether its credit is known to be below the minimum. v may be nil.
+func (v *Venice) LowCredit() bool { return v != nil && v.Credit != nil && *v.Credit < v.MinCredit }
 
 // Bankr is a gateway whose bills are paid by a wallet's earnings.
 type Bankr struct {

@@ -79,6 +79,18 @@ func (n *node) walk(at pos, path ...string) *node {
 	return n
 }
 
+// has reports whether there is a node at a path.
+func (n *node) has(path ...string) bool {
+	for _, name := range path {
+		e := n.get(name)
+		if e == nil {
+			return false
+		}
+		n = e.value
+	}
+	return true
+}
+
 // parseTree reads a file in the format that its name says: TOML for .toml, else YAML (and so JSON).
 func parseTree(name string, data []byte) (*node, []Problem) {
 	start := pos{file: name, line: 1, col: 1}

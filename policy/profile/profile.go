@@ -79,11 +79,15 @@ func (p *Profiles) Build(h *policy.Hints, in *policy.Intent, now time.Time) *Dec
 		d.Row, d.Locked = row.Name, row.Locked
 	}
 	d.Applied = p.combine(row, h, EffortFor(h, security), now)
+	enclave := in != nil && in.PrivacyTier == policy.PrivacyTEE
+	if enclave {
+		d.Applied.TEE = new(true)
+	}
 	d.Reasoning = reasoning(&d.Applied, selected)
 	if d.Locked {
 		d.Ignored = parameterNames(h.Profile)
 		lock(d.Profile, &d.Applied)
-		d.Profile.Default.TEE = h.TEE != nil && *h.TEE // who may see a prompt is no parameter of its answer
+		d.Profile.Default.TEE = enclave || h.TEE != nil && *h.TEE // who may see a prompt is no parameter of its answer
 		return d
 	}
 	d.Profile.Default, d.Profile.MaxTokens = params(&d.Applied), d.Applied.MaxTokens
@@ -94,7 +98,7 @@ func (p *Profiles) Build(h *policy.Hints, in *policy.Intent, now time.Time) *Dec
 func hasEffect(h *policy.Hints, in *policy.Intent) bool {
 	return h.Profile != nil || h.WebSearch != nil || h.TEE != nil || h.Role != "" || h.Quality != policy.QualityUnsaid ||
 		h.SecurityClass != policy.SecurityStandard || h.CostSensitivity != nil || h.MaxLatency > 0 ||
-		in != nil && in.Security != policy.SecurityStandard
+		in != nil && (in.Security != policy.SecurityStandard || in.PrivacyTier == policy.PrivacyTEE)
 }
 
 // addPreferences notes what a provider with a choice of its own should look at.

@@ -262,3 +262,16 @@ func TestMarksForCachesCanBeTurnedOff(t *testing.T) {
 		}
 	}
 }
+
+// TestAClassWhoseTierIsAnEnclaveRunsInOne: not only the flag chooses the model there, with and without a profile, a locked one included.
+func TestAClassWhoseTierIsAnEnclaveRunsInOne(t *testing.T) {
+	for _, subsystem := range []string{"", "heartbeat_t2", "risk"} {
+		h := policy.Hints{Subsystem: subsystem, TaskClass: "trade"}
+		for tier, want := range map[policy.PrivacyTier]bool{policy.PrivacyUnsaid: false, policy.PrivacyTEE: true} {
+			d := (&profile.Profiles{}).Build(&h, &policy.Intent{Subsystem: subsystem, PrivacyTier: tier}, time.Time{})
+			if got := d != nil && d.Profile.Default.TEE; got != want {
+				t.Errorf("%q at tier %q: %v", subsystem, tier, got)
+			}
+		}
+	}
+}

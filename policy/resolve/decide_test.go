@@ -121,6 +121,16 @@ var decideCases = []decideCase{
 		resolve.Rules{Mode: resolve.ModeBoth},
 		of("daimon", func(in *policy.Intent) { in.PrivacyTier = policy.PrivacyTEE }), "venice/llama-3.3-70b lacks privacy_tier; blockrun/gemini-3-flash lacks privacy, privacy_tier;",
 	},
+	{
+		"D-12: without credit it continues elsewhere",
+		resolve.Rules{Mode: resolve.ModeBoth, LowCredit: true},
+		of("daimon", func(in *policy.Intent) { in.PrivacyTier = policy.PrivacyTEE }), "blockrun/gemini-3-flash lacks privacy, privacy_tier;",
+	},
+	{
+		"D-12: what is private stays with Venice without credit too",
+		resolve.Rules{Mode: resolve.ModeBoth, LowCredit: true},
+		of("daimon", func(in *policy.Intent) { in.PrivacyTier, in.Security = policy.PrivacyTEE, policy.SecurityPrivate }), "venice/llama-3.3-70b lacks privacy_tier",
+	},
 	{"D-28: dreams have a provider of their own", resolve.Rules{Mode: resolve.ModeBoth, Dreams: "venice"}, of("dream", nil), "venice/deepseek-r1;"},
 	{"D-28: or stay away from Venice", resolve.Rules{Dreams: "bardo"}, of("dream", nil), "blockrun/deepseek-r1 lacks privacy;"},
 	{

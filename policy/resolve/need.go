@@ -255,7 +255,7 @@ func (n *need) degraded(to []string, has set) []string {
 		}
 	}
 	if !has.has(n.enclave) {
-		to = append(to, privacyTier)
+		to = append(to, PrivacyTier)
 	}
 	return to
 }
@@ -269,5 +269,5 @@ func (n *need) lacking(has set) int {
 	return count
 }
 
-// privacyTier is the degraded name for a task that needs an enclave and was served without one (D-12).
-const privacyTier = "privacy_tier"
+// PrivacyTier is the degraded name for a task that needs an enclave and was served without one (D-12).
+const PrivacyTier = "privacy_tier"

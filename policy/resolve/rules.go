@@ -1,6 +1,9 @@
 package resolve
 
-import "bardo.money/gateway/policy"
+import (
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/privacy"
+)
 
 // Rules are the operator's settings of choosing, besides the order of providers. The zero value is the default of each.
 type Rules struct {
@@ -8,6 +11,19 @@ type Rules struct {
 	Mode      Mode
 	Dreams    policy.ProviderID // preferred provider of dreams; "bardo" means any but the private one
 	Exhausted Exhausted
+	LowCredit bool // the private provider's staked credit is below its minimum
+}
+
+// PrivatePlane says which classes of tasks the private provider receives.
+func (r *Resolver) PrivatePlane() privacy.Plane {
+	switch r.rules.Mode {
+	case ModeVenice:
+		return privacy.All
+	case ModeBardo:
+		return privacy.None
+	case ModeUnsaid, ModeBoth:
+	}
+	return privacy.Sensitive
 }
 
 // Strategy is how candidates are ordered.

@@ -79,6 +79,9 @@ func (r *Resolver) placeVenice(s *providerOptions, n *need) (role, string) {
 	if n.private {
 		return specialist, "the request is private, and it retains nothing"
 	}
+	if n.enclave != 0 && r.rules.Mode == ModeBoth && r.rules.LowCredit {
+		return barred, "its credit is below providers.venice.min_credit"
+	}
 	if n.Subsystem != "" {
 		if at, why, ok := r.rules.venice(n); ok {
 			return at, why

@@ -35,6 +35,6 @@ func Resolver(adapters []provider.Described, models *catalog.Catalog, cfg *confi
 	}
 	return resolve.New(models, enabled).Knowing(available).Under(resolve.Rules{
 		Strategy: resolve.Strategy(cfg.Routing.Strategy), Mode: resolve.Mode(cfg.Inference.ProviderMode), Dreams: cfg.Inference.DreamProvider,
-		Exhausted: resolve.Exhausted(cfg.Inference.OnPrivacyExhausted),
+		Exhausted: resolve.Exhausted(cfg.Inference.OnPrivacyExhausted), LowCredit: cfg.Providers.Venice.LowCredit(),
 	})
 }

@@ -1,0 +1,131 @@
+package request
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/runtime"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/privacy"
+)
+
+// The constraints of privacy tiers (P-04): what a request of a tier may hold, checked before any provider is called.
+
+// Privacy is the tier of a request, and the constraints that are in force for it. The zero value is of a request without a tier.
+type Privacy struct {
+	TaskClass   string              `json:"task_class,omitempty"`
+	Tier        string              `json:"tier"`               // what the class and the hints ask for
+	InForce     string              `json:"in_force,omitempty"` // the tier whose constraints the request has to meet; "" if none
+	Tools       bool                `json:"tool_calling_allowed"`
+	WebSearch   bool                `json:"web_search_allowed"`
+	Uploads     bool                `json:"file_upload_allowed"`
+	Schema      bool                `json:"structured_output_required"`
+	Violated    privacy.Constraint  `json:"violated,omitempty"`
+	constraints privacy.Constraints // in force
+}
+
+// PrivacyOf is the privacy of a request with these hints; nil for one without a tier.
+func PrivacyOf(rt *runtime.Config, h *policy.Hints) *Privacy {
+	asked := privacy.Tier(h)
+	if asked == policy.PrivacyUnsaid {
+		return nil
+	}
+	t := privacy.InForce(h, rt.Resolver.PrivatePlane())
+	c := privacy.Of(t, h)
+	return &Privacy{
+		TaskClass: h.TaskClass, Tier: asked.String(), InForce: t.String(), Tools: c.Tools, WebSearch: c.WebSearch, Uploads: c.Uploads, Schema: c.Schema,
+		constraints: c,
+	}
+}
+
+// Check is the fault of a request that does not meet the constraints; nil if it meets them. schema reports whether its answer must follow a
+// schema, search whether a hint asks for a search of the web.
+func (p *Privacy) Check(rt *runtime.Config, r *chat.Request, candidates []policy.Resolution, search, schema bool) error {
+	if p == nil || p.InForce == "" || r.Op != chat.Generate {
+		return nil
+	}
+	have, err := contentOf(rt, r, candidates)
+	if err != nil {
+		return err
+	}
+	have.WebSearch, have.Schema = have.WebSearch || search, schema
+	if p.Violated = p.constraints.Violated(have); p.Violated == privacy.Met {
+		return nil
+	}
+	return p.fault()
+}
+
+// contentOf is what a request holds that constraints concern. A request that cannot be read is refused: its content is not known.
+func contentOf(rt *runtime.Config, r *chat.Request, candidates []policy.Resolution) (have privacy.Content, err error) {
+	c, err := r.Conversation()
+	if err != nil {
+		return have, err
+	}
+	have.Tools = len(c.Tools) > 0 || lists(r, "tools") || lists(r, "functions")
+	have.Uploads = slices.ContainsFunc(c.System, isUpload)
+	for i := range c.Messages {
+		have.Uploads = have.Uploads || slices.ContainsFunc(c.Messages[i].Parts, isUpload)
+	}
+	have.WebSearch = slices.ContainsFunc(candidates, func(to policy.Resolution) bool {
+		return slices.ContainsFunc(rt.Extras(r, &to), func(e provider.Extra) bool { return e.By == provider.PerSearch })
+	})
+	return have, nil
+}
+
+// lists reports whether a member of the request is a list with anything in it.
+func lists(r *chat.Request, member string) bool {
+	for range r.Doc.Get(member).Each {
+		return true
+	}
+	return false
+}
+
+// isUpload reports whether a part is anything but what a conversation itself consists of. Parts that only the client's format knows count: what
+// they hold is not known.
+func isUpload(p chat.Part) bool {
+	switch p.Kind {
+	case chat.PartText, chat.PartToolUse, chat.PartThinking, chat.PartRedacted, chat.PartRefusal:
+		return false
+	case chat.PartToolResult:
+		return slices.ContainsFunc(p.Parts, isUpload)
+	case chat.PartImage, chat.PartDocument, chat.PartOther, chat.PartAudio, chat.PartVideo, chat.PartFile:
+	}
+	return true
+}
+
+func (p *Privacy) fault() error {
+	of := "privacy tier " + p.InForce
+	if p.TaskClass != "" {
+		of += fmt.Sprintf(" (task class %s)", p.TaskClass)
+	}
+	f := fault.Newf(fault.InvalidRequest, "%s: %s: %s", of, p.Violated, p.Violated.Says())
+	f.Param = p.Violated.Member()
+	details, err := json.Marshal(map[string]string{"constraint": string(p.Violated), "privacy_tier": p.InForce, "task_class": p.TaskClass})
+	if err == nil { // strings always marshal
+		f.Details = string(details)
+	}
+	return f
+}
+
+// CheckPrivacy is the fault of a request that does not meet the constraints of its privacy tier; nil if it meets them. A search of the
+// web that only the profile adds is left out where the tier does not allow it. schema: the gateway holds the answer to one.
+func (v *View) CheckPrivacy(schema bool) error {
+	p := PrivacyOf(v.Config, &v.Hints)
+	if p == nil || p.InForce == "" {
+		return nil
+	}
+	if !p.WebSearch && WantsSearch(v.Request) && !HintsSearch(&v.Hints) {
+		v.NoSearch = true
+	}
+	return p.Check(v.Config, v.Request, v.Found, HintsSearch(&v.Hints), schema || v.Intent.Schema)
+}
+
+// HintsSearch reports whether a hint asks for a search of the web.
+func HintsSearch(h *policy.Hints) bool {
+	p := h.Profile
+	return h.WebSearch != nil && *h.WebSearch || p != nil && p.WebSearch != nil && *p.WebSearch
+}
