@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -24,12 +25,7 @@ const (
 )
 
 // sealedKinds are the kinds of requests in the mix: what asks for privacy, and the providers that may see a byte of them.
-var sealedKinds = []struct {
-	name   string
-	header []string
-	schema bool
-	may    []string // nil: all
-}{
+var sealedKinds = []sealedKind{
 	{"standard", nil, false, nil},
 	{"confidential", []string{"X-Bardo-Security-Class: confidential"}, false, nil},
 	{"private", []string{"X-Bardo-Security-Class: private"}, false, []string{"venice", "second", "vault"}},
@@ -38,6 +34,13 @@ var sealedKinds = []struct {
 	{"trade", []string{"X-Bardo-Task-Class: trade", "X-Bardo-Subsystem: heartbeat_t2"}, true, []string{"venice", "vault"}},
 	{"bid", []string{"X-Bardo-Task-Class: sealed_auction"}, true, []string{"vault"}},
 	{"e2e", []string{"X-Bardo-Privacy-Tier: e2e"}, true, []string{"vault"}},
+}
+
+type sealedKind struct {
+	name   string
+	header []string
+	schema bool
+	may    []string // nil: all
 }
 
 // injected are the ways in which a provider behaves in the mix.
@@ -73,11 +76,7 @@ func TestP04NoPrivateByteLeavesItsTier(t *testing.T) {
 	const workers = 8
 	served := make([]map[string]int, workers)
 	for w := range workers {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			served[w] = l.work(t, rand.New(rand.NewPCG(uint64(w), 17)), w*n, n/workers)
-		}()
+		wg.Go(func() { served[w] = l.work(t, rand.New(rand.NewPCG(uint64(w), 17)), w*n, n/workers) })
 	}
 	wg.Wait()
 	for _, kind := range sealedKinds {
@@ -163,14 +162,7 @@ func (l *mixedLab) checkProviders(t *testing.T) {
 	for name, p := range l.fakes {
 		for _, r := range p.Requests() {
 			for _, m := range plantedMark.FindAllStringSubmatch(r.Path+"\n"+r.RawQuery+"\n"+fmt.Sprint(r.Header)+"\n"+string(r.Body), -1) {
-				kind := sealedKinds[slices.IndexFunc(sealedKinds, func(k struct {
-					name   string
-					header []string
-					schema bool
-					may    []string
-				}) bool {
-					return k.name == m[1]
-				})]
+				kind := sealedKinds[slices.IndexFunc(sealedKinds, func(k sealedKind) bool { return k.name == m[1] })]
 				if kind.may != nil && !slices.Contains(kind.may, name) {
 					t.Errorf("%s saw %s", name, m[0])
 				}
@@ -202,7 +194,7 @@ func (l *mixedLab) checkWritten(t *testing.T) {
 			return err
 		}
 		files++
-		if i := strings.Index(string(b), "PLANTED"); i >= 0 {
+		if i := bytes.Index(b, []byte("PLANTED")); i >= 0 {
 			t.Errorf("%s has content: %.60q", path, b[i:])
 		}
 		return nil

@@ -26,7 +26,7 @@ func privateModel(price int) string {
 	return fmt.Sprintf("{id: shared, price: {input: %d, output: %d}, capabilities: [tools]}", price, 2*price)
 }
 
-func runPrivacyLab(t *testing.T, more, second string) *privacyLab {
+func runPrivacyLab(t *testing.T, second string) *privacyLab {
 	t.Helper()
 	l := &privacyLab{
 		venice: fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "venice", Vendor: fake.Venice}),
@@ -36,14 +36,13 @@ func runPrivacyLab(t *testing.T, more, second string) *privacyLab {
 	}
 	l.Gateway = gateway.Run(t, gateway.Options{Config: quick + fmt.Sprintf(`
 telemetry: {events: "file:%s"}
-%s
 providers:
   order: [venice, second, open]
   venice: {base_url: %q, api_key: %s, models: [%s]}
   custom:
     - {id: second, endpoints: [%q], api_key: %s, models: [%s]%s}
     - {id: open, endpoints: [%q], api_key: %s, models: [%s]}
-`, l.events, more, l.venice.URL, l.venice.Key, privateModel(1), l.second.URL, l.second.Key, privateModel(2), second, l.open.URL, l.open.Key, privateModel(3))})
+`, l.events, l.venice.URL, l.venice.Key, privateModel(1), l.second.URL, l.second.Key, privateModel(2), second, l.open.URL, l.open.Key, privateModel(3))})
 	return l
 }
 
@@ -83,7 +82,7 @@ var privateAsks = []ask{
 // and no other provider sees the request. The event and the record name the reason.
 func TestP07AnAnswerThatDoesNotConfirmItsRetentionIsDiscarded(t *testing.T) {
 	t.Parallel()
-	l := runPrivacyLab(t, "", "")
+	l := runPrivacyLab(t, "")
 	key := l.CreateKey(t, "--name", "k", "--balance-usd", "1").Key
 	const planted = "PLANTED-ANSWER"
 	for _, row := range contrary {
@@ -121,7 +120,7 @@ func TestP07AnAnswerThatDoesNotConfirmItsRetentionIsDiscarded(t *testing.T) {
 // TestP07TheNextPrivateProviderAnswers, or the next of any kind where privacy is only preferred.
 func TestP07TheNextPrivateProviderAnswers(t *testing.T) {
 	t.Parallel()
-	l := runPrivacyLab(t, "", ", private: true")
+	l := runPrivacyLab(t, ", private: true")
 	l.venice.Behave(fake.Behaviour{Text: "PLANTED-ANSWER", Header: []string{"-X-Venice-Retention-Policy"}})
 	for _, a := range privateAsks {
 		got := served(t, l.Gateway, a, isPrivate)
@@ -150,7 +149,7 @@ func TestP07TheNextPrivateProviderAnswers(t *testing.T) {
 // what the client gets from the next one, heartbeats included.
 func TestP07NothingGoesOutBeforeTheHeadWasChecked(t *testing.T) {
 	t.Parallel()
-	l := runPrivacyLab(t, "", ", private: true")
+	l := runPrivacyLab(t, ", private: true")
 	l.venice.Behave(fake.Behaviour{Tokens: 50, Gap: 20 * time.Millisecond, Header: []string{"-X-Venice-Privacy-Level"}})
 	for _, a := range privateAsks {
 		got := served(t, l.Gateway, a, isPrivate)
@@ -163,7 +162,7 @@ func TestP07NothingGoesOutBeforeTheHeadWasChecked(t *testing.T) {
 // TestP07WhatConfirmsItsRetentionPasses, and what asks for no privacy is not checked.
 func TestP07WhatConfirmsItsRetentionPasses(t *testing.T) {
 	t.Parallel()
-	l := runPrivacyLab(t, "", "")
+	l := runPrivacyLab(t, "")
 	for _, a := range privateAsks {
 		if got := served(t, l.Gateway, a, isPrivate); got.Header.Get("X-Bardo-Provider") != "venice" || got.Header.Get("X-Bardo-Attempts") != "1" {
 			t.Errorf("%s: %v", a.form(), got.Header)

@@ -69,6 +69,7 @@ func (c Constraints) Violated(have Content) Constraint {
 
 // about says what each constraint asks of the request, and which member it concerns.
 var about = map[Constraint]struct{ words, member string }{
+	Met:                      {},
 	ToolCallingAllowed:       {"tools are not allowed", "tools"},
 	WebSearchAllowed:         {"a search of the web is not allowed", "web_search"},
 	FileUploadAllowed:        {"images, audio, video and files are not allowed", "messages"},
