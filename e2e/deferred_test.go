@@ -486,7 +486,7 @@ func TestR28SecretsAreStoredEncrypted(t *testing.T) {
 		t.Errorf("%d in batches, %d calls", len(l.openai.BatchItems()), len(l.openai.Generations()))
 	}
 	l.storesNothingOf(t, words, l.Key, "Hello from the fake provider")
-	mustFail(t, a, l.Do(t, a.call("X-Bardo-Defer: 1h", "X-Bardo-Privacy-Tier: tee")), http.StatusBadRequest, "invalid_request")
+	mustFail(t, a, l.Do(t, a.call("X-Bardo-Defer: 1h", "X-Bardo-Privacy-Tier: tee", "X-Bardo-Task-Class: testament")), http.StatusBadRequest, "invalid_request")
 }
 
 // TestR28WithoutAKeyContentIsDeleted: what is stored in clear is not in the files any more once it is deleted. Credentials never are.
