@@ -21,6 +21,7 @@ type reader struct {
 	g       *gateway.Gateway
 	key     string
 	request string // the id of a request of its own
+	session string // the id of one of its sessions
 }
 
 func documents(t *testing.T) map[string]string {
@@ -46,7 +47,7 @@ func (r *reader) types(script string) (printed string, ok bool) {
 	c := exec.CommandContext(r.Context(), "bash", "-c", `set -o pipefail; bardo() { "$BARDO_PROGRAM" "$@"; }; curl() { command curl -sS --fail-with-body "$@"; }
 `+script)
 	c.Dir = r.TempDir()
-	c.Env = append(os.Environ(), "BARDO_PROGRAM="+program, "BARDO_HOME="+r.g.Home, "BARDO="+r.g.URL, "KEY="+r.key)
+	c.Env = append(os.Environ(), "BARDO_PROGRAM="+program, "BARDO_HOME="+r.g.Home, "BARDO="+r.g.URL, "KEY="+r.key, "SESSION="+r.session)
 	out, err := c.CombinedOutput()
 	return string(out), err == nil
 }
@@ -58,6 +59,9 @@ func TestRequestsInTheDocumentsAreAnswered(t *testing.T) {
 	g := gateway.Run(t, gateway.Options{})
 	r := &reader{T: t, g: g, key: g.Key}
 	r.request = g.Do(t, gateway.Call{Path: "/v1/chat/completions", Body: `{"model":"demo","messages":[{"role":"user","content":"x"}]}`}).Header.Get("x-request-id")
+	var s sessionReply
+	g.Do(t, gateway.Call{Path: "/v1/sessions", Body: `{"golem_id":"g1"}`}).JSON(t, &s)
+	r.session = s.ID
 	makers := gateway.Run(t, gateway.Options{Providers: []gateway.Provider{{ID: "openai", Fake: fake.Start(t, fake.Config{Dialect: fake.OpenAI})}}})
 	maker := &reader{T: t, g: makers, key: makers.Key}
 	sent := 0

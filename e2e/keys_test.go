@@ -62,11 +62,16 @@ func TestPrepaidKeysPayInAdvance(t *testing.T) {
 		g.Bardo(t, "deposit", poor.ID, "--usd", usd, "--ref", "invoice-"+usd)
 		g.Bardo(t, "deposit", poor.ID, "--usd", usd, "--ref", "invoice-"+usd) // counts once
 		want += []int64{990_000, 4_000_000}[i] - charge
+		shown := func() string { return fmt.Sprintf("%d.%06d", want/1e6, want%1e6) }
 		got := g.Do(t, both[i].with(poor.Key))
+		for began := time.Now(); got.Status == http.StatusOK && got.Header.Get("X-Bardo-Balance") != shown() && time.Since(began) < 10*time.Second; {
+			want -= charge // a gateway that has money in memory knows of a deposit a quarter of a second later
+			got = g.Do(t, both[i].with(poor.Key))
+		}
 		if got.Status != http.StatusOK {
 			t.Fatalf("after a deposit: %d %s", got.Status, got.Body)
 		}
-		left := fmt.Sprintf("%d.%06d", want/1e6, want%1e6)
+		left := shown()
 		if got.Header.Get("X-Bardo-Balance") != left || (got.Header.Get("X-Bardo-Balance-Warning") != "") != (want < 1e6) {
 			t.Errorf("headers %v, want balance %s", got.Header, left)
 		}
