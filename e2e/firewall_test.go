@@ -93,10 +93,13 @@ func hear(t *testing.T, a guardedAsk, got gateway.Answer) (h heard) {
 	return h
 }
 
-const transfers, price = `transfer{"usd":5000}`, `get_price{"of":"ETH"}`
+// amount is what no log, header and event may tell: long enough to be in no timestamp and no identifier.
+const amount = "71828182"
+
+const transfers, price = `transfer{"usd":` + amount + `}`, `get_price{"of":"ETH"}`
 
 // twoCalls is an answer that calls both tools.
-var twoCalls = fake.Behaviour{Text: "I look.", ToolCalls: []fake.ToolCall{{Name: "transfer", Args: `{"usd":5000}`, Pieces: 4}, {Name: "get_price", Args: `{"of":"ETH"}`, Pieces: 2}}}
+var twoCalls = fake.Behaviour{Text: "I look.", ToolCalls: []fake.ToolCall{{Name: "transfer", Args: `{"usd":` + amount + `}`, Pieces: 4}, {Name: "get_price", Args: `{"of":"ETH"}`, Pieces: 2}}}
 
 // guarded is a gateway with providers of two formats, whose answers make two calls.
 func guarded(t *testing.T, config string) (*gateway.Gateway, map[string]*fake.Server) {
@@ -144,7 +147,7 @@ pipeline:
 	for _, a := range guardedAsks() {
 		got := g.Do(t, a.call(""))
 		h := hear(t, a, got)
-		if got.Status != http.StatusOK || !slices.Equal(h.calls, []string{price}) || h.reason != chat.StopTool || !strings.HasPrefix(h.text, "I look.") || !strings.Contains(h.text, `removed a call of the tool "transfer"`) || strings.Contains(got.Body, "5000") {
+		if got.Status != http.StatusOK || !slices.Equal(h.calls, []string{price}) || h.reason != chat.StopTool || !strings.HasPrefix(h.text, "I look.") || !strings.Contains(h.text, `removed a call of the tool "transfer"`) || strings.Contains(got.Body, amount) {
 			t.Errorf("%s: %d %+v\n%s", a, got.Status, h, got.Body)
 		}
 		const counts = "call-removed=1, call-allowed=1"
@@ -172,7 +175,7 @@ pipeline:
 		return strings.Count(string(b), `"policy:decision"`) == int(n)
 	})
 	b, err := os.ReadFile(events)
-	if err != nil || strings.Contains(string(b), "5000") || strings.Contains(g.Log(), "5000") || strings.Contains(g.Log(), "MARZIPAN") {
+	if err != nil || strings.Contains(string(b), amount) || strings.Contains(g.Log(), amount) || strings.Contains(g.Log(), "MARZIPAN") {
 		t.Errorf("%v: arguments are told: %s", err, b)
 	}
 }
@@ -198,7 +201,7 @@ pipeline:
 			}
 			got := g.Do(t, a.call(""))
 			begun := a.stream && text != ""
-			if (got.Status == http.StatusOK) != begun || !begun && got.Status != http.StatusForbidden || !strings.Contains(got.Body, `"tool_refused"`) || strings.Contains(got.Body, "5000") || !strings.Contains(got.Body, `transfer`) {
+			if (got.Status == http.StatusOK) != begun || !begun && got.Status != http.StatusForbidden || !strings.Contains(got.Body, `"tool_refused"`) || strings.Contains(got.Body, amount) || !strings.Contains(got.Body, `transfer`) {
 				t.Errorf("%s, text %q: %d %s", a, text, got.Status, got.Body)
 			}
 			if begun {
@@ -327,11 +330,11 @@ pipeline:
 	for _, a := range []guardedAsk{{chat.OpenAI, "m", false}, {chat.OpenAI, "m", true}, {chat.Anthropic, "m", true}} {
 		got := g.Do(t, a.call("", "X-Bardo-Replay: fast"))
 		h := hear(t, a, got)
-		if !slices.Equal(h.calls, []string{price}) || strings.Contains(got.Body, "5000") {
+		if !slices.Equal(h.calls, []string{price}) || strings.Contains(got.Body, amount) {
 			t.Errorf("%s: %+v\n%s", a, h, got.Body)
 		}
 	}
-	if again := g.Do(t, guardedAsk{chat.OpenAI, "m", false}.call("")); again.Header.Get("X-Bardo-Cache") != "hash" || again.Header.Get("X-Bardo-Firewall") != "call-removed=1, call-allowed=1" || strings.Contains(again.Body, "5000") {
+	if again := g.Do(t, guardedAsk{chat.OpenAI, "m", false}.call("")); again.Header.Get("X-Bardo-Cache") != "hash" || again.Header.Get("X-Bardo-Firewall") != "call-removed=1, call-allowed=1" || strings.Contains(again.Body, amount) {
 		t.Errorf("%v %s, after %d calls", again.Header, again.Body, len(at["m"].Generations()))
 	}
 }

@@ -95,7 +95,10 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewEnv(options...)
 })
 
-// ParseCondition reads a condition in CEL. The error says in one line what is wrong with it.
+// compiling serialises the type check: a failed check writes to the shared environment (the catalog behind its suggestions), and so races with any other check.
+var compiling sync.Mutex
+
+// ParseCondition reads a condition in CEL. Safe for concurrent use. The error says in one line what is wrong with it.
 func ParseCondition(text string) (*Condition, error) {
 	if len(text) > MaxCondition {
 		return nil, fmt.Errorf("longer than %d bytes", MaxCondition)
@@ -104,7 +107,9 @@ func ParseCondition(text string) (*Condition, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the environment of conditions: %w", err)
 	}
+	compiling.Lock()
 	ast, issues := env.Compile(text)
+	compiling.Unlock()
 	if issues.Err() != nil {
 		first := issues.Errors()[0]
 		message, _, _ := strings.Cut(first.Message, " expecting {") // a list of all that may follow
