@@ -165,7 +165,7 @@ func (x *exchange) receive(d stream.Client, most int64) ([]byte, error) {
 // uploadTimeout answers a client whose body is too slow.
 func (x *exchange) uploadTimeout(f *fault.Fault, send func(stream.Reply) error) {
 	defer x.recoverPanic()
-	r := x.errorReply(f)
+	r := x.report.Error(f)
 	r.Header = x.cors().AddHeaders(r.Header)
 	_ = send(r) // a client that disconnected needs no answer
 }

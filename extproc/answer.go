@@ -15,6 +15,7 @@ import (
 	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
 )
 
@@ -211,4 +212,17 @@ func (x *exchange) answersWith(a *answer) meter.Total {
 	}
 	u := a.total()
 	return x.bill.AnswersWith(&a.res, &u)
+}
+
+// attemptNumber counts the attempts up to the one that answers.
+func (x *exchange) attemptNumber() int {
+	if x.trace.Settled != nil || x.report.Stored != nil || x.current != nil && x.current.counted {
+		return len(x.trace.Attempts)
+	}
+	return len(x.trace.Attempts) + 1
+}
+
+// answerHeaders are known before an answer's cost is.
+func (x *exchange) answerHeaders(to policy.Resolution) header.List {
+	return x.report.Answer(to, x.attemptNumber())
 }

@@ -190,7 +190,7 @@ func (s *sideCalling) bill(v *request.View, to *policy.Resolution, u chat.Usage,
 	x.trace.Aside(s.c.Layer)
 	call, capped := x.bill.AddSide(s.c.Layer, v, to, u)
 	if capped {
-		x.reportCapped(to, &u)
+		x.report.Capped(to, &u)
 	}
 	return call
 }

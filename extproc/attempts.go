@@ -19,7 +19,7 @@ import (
 type callOwner exchange
 
 // Written implements attempt.Owner.
-func (o *callOwner) Written(degraded []string) { (*exchange)(o).tellProfile(degraded) }
+func (o *callOwner) Written(degraded []string) { (*exchange)(o).report.Profile(degraded) }
 
 // Panicked implements attempt.Owner.
 func (o *callOwner) Panicked(value any) error { return (*exchange)(o).panicked(value) }

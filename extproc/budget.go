@@ -42,7 +42,7 @@ func (x *exchange) keepToBudget(ctx context.Context) error {
 	if b.Left = d.Remaining; d.Action != budget.Downgrade || x.FirstIsFree() {
 		return nil
 	}
-	x.tellExhausted(&d, use)
+	x.report.Exhausted(&d, use)
 	x.Hints.Subsystem, b.Degraded = budget.Routine, d.Degraded
 	return nil
 }
@@ -62,7 +62,7 @@ func (x *exchange) spend(ctx context.Context) error {
 		x.Order = slices.DeleteFunc(slices.Clone(x.Order), func(to policy.Resolution) bool { return !x.IsFree(&to) })
 		return nil
 	}
-	x.tellExhausted(&d, use)
+	x.report.Exhausted(&d, use)
 	b.Degraded = d.Degraded
 	f := fault.Newf(fault.BudgetExceeded, "%s", d.Sentence(b.Part, b.Limits[b.Part]))
 	f.RetryAfter = d.Again

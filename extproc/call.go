@@ -56,7 +56,7 @@ func (x *exchange) prepareAndCall(ctx context.Context, d stream.Client) error {
 	}
 	switch {
 	case x.IsTokenCount() && !x.countsUpstream():
-		return d.Leave(func() error { return x.reply(d, x.countReply()) })
+		return d.Leave(func() error { return x.countTokens(d) })
 	case x.Answer != nil:
 		return d.Leave(func() error { return x.replay(ctx, d, x.Answer, x.foundBy()) })
 	case x.trace.Cache == record.CacheCoalesced:

@@ -14,11 +14,12 @@ import (
 func TestAPayersChallengeReachesTheClient(t *testing.T) {
 	for _, body := range []string{"", `{"accepts":[]}`} {
 		x := &exchange{View: request.View{Dialect: openai.Dialect{}}}
+		x.reports(&Gateway{})
 		c := meter.Challenge{Header: header.List{{Name: "www-authenticate", Value: "Payment"}}}
 		if body != "" {
 			c.Body = []byte(body)
 		}
-		r := x.errorReply(c.Fault())
+		r := x.report.Error(c.Fault())
 		if r.Status != http.StatusPaymentRequired || r.Header.Get("www-authenticate") != "Payment" || len(r.Body) == 0 || body != "" && string(r.Body) != body {
 			t.Errorf("%d %v %s", r.Status, r.Header, r.Body)
 		}

@@ -51,7 +51,7 @@ func (x *exchange) putOff(ctx context.Context, d stream.Client) error {
 	if err := s.Add(ctx, &r); err != nil {
 		return errors.Join(later.NotStored(err), x.freeSession(ctx), x.gw.Ledger.ReleaseStanding(context.WithoutCancel(ctx), x.ID))
 	}
-	h := append(x.idHeaders(), header.Field{Name: "content-type", Value: header.JSON}, header.Field{Name: "cache-control", Value: "no-store"})
+	h := append(x.report.IDHeaders(), header.Field{Name: "content-type", Value: header.JSON}, header.Field{Name: "cache-control", Value: "no-store"})
 	return x.reply(d, stream.Reply{Status: http.StatusAccepted, Header: h, Body: api.DeferredBody(r.Dialect, r.ID, "deferred", r.Deadline)})
 }
 

@@ -30,7 +30,7 @@ var _ deferred.Runner = deferredRunner{}
 func (g *Gateway) newRun(r *deferred.Request, run *deferred.Run) (*exchange, *later.Client) {
 	x := g.newExchangeAs(r.Head, r.ID)
 	l := later.NewRun(run, g.listener().Transport, x.Config.MaxAnswer, func() bool { return later.IsMasked(x.Log) })
-	x.later, x.Deferred = l, true
+	x.later, x.report.Later, x.Deferred = l, l, true
 	x.calls.Client = &http.Client{Transport: l, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	x.calls.Listener = nil
 	x.review.Events, x.Repeated = g.Events.Hold(), true
@@ -54,7 +54,7 @@ func (g deferredRunner) Answer(ctx context.Context, r *deferred.Request, run *de
 		s.Again = !s.Booked && !run.Last && later.MayPass(d.Got.Status)
 	}
 	if !s.Again {
-		x.events().Release()
+		x.report.Events().Release()
 	}
 	return s
 }
@@ -196,8 +196,9 @@ func (g deferredRunner) Expired(r *deferred.Request) stream.Reply {
 	rt := g.runtime.Load()
 	x := &exchange{View: request.View{Config: rt, Dialect: rt.Dialects[r.Dialect]}, gw: g.Gateway}
 	x.ID = r.ID
+	x.reports(g.Gateway)
 	x.bill.Open(g.meter, x, x.ID)
-	return x.errorReply(fault.Newf(fault.UpstreamTimeout, "no provider answered this deferred request by its time"))
+	return x.report.Error(fault.Newf(fault.UpstreamTimeout, "no provider answered this deferred request by its time"))
 }
 
 // Target implements deferred.Runner.

@@ -58,7 +58,7 @@ func (s *drivenStream) start(to policy.Resolution) error {
 		return nil
 	}
 	s.begun, s.x.streams = true, true
-	return s.client.StreamHead(http.StatusOK, s.x.streamHeaders(to))
+	return s.client.StreamHead(http.StatusOK, s.x.report.Stream(to, s.x.attemptNumber()))
 }
 
 // flush sends what is encoded of an answer.
@@ -151,18 +151,18 @@ func (s *drivenStream) finish(ctx context.Context, a *answer) error {
 		return s.fail(fault.From(err))
 	}
 	if !s.x.Request.Stream {
-		h := sum.headers(s.x.answerHeaders(a.res))
+		h := sum.Headers(s.x.answerHeaders(a.res))
 		h = append(h, header.Field{Name: "content-type", Value: header.JSON})
 		return s.client.Reply(stream.Reply{Status: http.StatusOK, Header: h, Body: a.end})
 	}
-	last := sum.last(a.end)
+	last := sum.Last(a.end)
 	if !s.x.wantsTrailers {
 		return s.client.StreamBody(last, true)
 	}
 	if err := s.client.StreamBody(last, false); err != nil {
 		return err
 	}
-	return s.client.StreamTrailers(sum.trailers())
+	return s.client.StreamTrailers(sum.Trailers())
 }
 
 // fail ends the request with an error: as JSON while nothing was sent, else as an event in the client's format.
@@ -170,9 +170,9 @@ func (s *drivenStream) fail(f *fault.Fault) error {
 	sum := s.x.settleRefused(f)
 	s.x.refused(f)
 	if !s.begun {
-		r := s.x.errorReply(f)
+		r := s.x.report.Error(f)
 		if sum != nil {
-			r.Header = sum.headers(r.Header)
+			r.Header = sum.Headers(r.Header)
 		}
 		return s.client.Reply(r)
 	}
@@ -234,7 +234,7 @@ func (s *drivenStream) refuseAnswer(ctx context.Context, a *answer, f *fault.Fau
 		return s.fail(f)
 	}
 	x.refused(f)
-	r := x.errorReply(f)
-	r.Header = sum.headers(r.Header)
+	r := x.report.Error(f)
+	r.Header = sum.Headers(r.Header)
 	return s.client.Reply(r)
 }

@@ -1,14 +1,12 @@
 package extproc
 
 import (
-	"hash/maphash"
-
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/conversation"
 	"bardo.money/gateway/extproc/governor"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/savings"
-	"bardo.money/gateway/internal/jsonx"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger"
 )
@@ -72,7 +70,7 @@ func (x *exchange) savedByCache() (list []policy.Saving, sum policy.Micro) {
 	if x.trace.Cache == record.CacheStale {
 		return nil, 0
 	}
-	e, layer := x.stored, x.CacheLayer
+	e, layer := x.report.Stored, x.CacheLayer
 	if x.trace.Cache == record.CacheSemantic {
 		layer = layerSemantic
 	}
@@ -92,45 +90,10 @@ func (x *exchange) govern() {
 		return // none of the governed layers runs
 	}
 	x.requestSize = len(x.Request.Doc.Bytes)
-	talk, request := x.conversation()
-	x.choice = x.gw.Governor.Choose(x.task, talk, request)
+	talk, request := conversation.Identity(&x.Request.Doc, x.Principal.Account, x.Hints.SessionID)
+	x.choice = x.gw.Governor.Choose(x.report.Task, talk, request)
 	x.Knobs = x.choice.Knobs
 }
-
-// conversation is a hash of what the requests of a conversation have in common, and one of this request.
-func (x *exchange) conversation() (talk, request uint64) {
-	var h maphash.Hash
-	h.SetSeed(governorSeed)
-	write := func(b []byte) {
-		_, _ = h.Write(b) // never fails
-		_ = h.WriteByte(0)
-	}
-	doc := &x.Request.Doc
-	write([]byte(x.Principal.Account))
-	write([]byte(x.Hints.SessionID))
-	if x.Hints.SessionID == "" {
-		write(doc.Get("system").Raw)
-		write(doc.Get("instructions").Raw)
-		for _, key := range [...]string{"messages", "input", "contents"} {
-			writeOpening(doc.Get(key), write)
-		}
-	}
-	talk = h.Sum64() | 1
-	write(doc.Bytes)
-	return talk, h.Sum64() | 1
-}
-
-// writeOpening writes the messages up to the user's first one, which all requests of a conversation begin with.
-func writeOpening(list jsonx.Value, write func([]byte)) {
-	for _, m := range list.Each {
-		write(m.Raw)
-		if m.Get("role").Equal("user") {
-			return
-		}
-	}
-}
-
-var governorSeed = maphash.MakeSeed()
 
 // governed tells the governor what became of the request.
 func (x *exchange) governed() {

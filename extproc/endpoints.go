@@ -3,10 +3,10 @@ package extproc
 import (
 	"context"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
+	"bardo.money/gateway/extproc/api"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/dryrun"
 	"bardo.money/gateway/extproc/hint"
@@ -19,7 +19,6 @@ import (
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/telemetry"
-	"bardo.money/gateway/models/tokens"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/intent"
 )
@@ -172,7 +171,7 @@ func (s *modalitySink) Settle(ctx context.Context, to *policy.Resolution, u *mod
 	if err != nil {
 		return nil, err
 	}
-	return sum.headers(nil), nil
+	return sum.Headers(nil), nil
 }
 
 // cost is what an answer costs: never more than was reserved for it, whatever its provider reports.
@@ -193,7 +192,7 @@ func (x *exchange) passthrough(ctx context.Context, d stream.Client, bodyless bo
 	r := passthrough.Request{
 		ID: x.ID, Head: &x.Head, Account: x.Principal.Account, Started: x.Started, OwnKey: x.OwnKey.IsSet(), Direct: x.userProvider,
 		Timeout: x.Config.Timeouts.Total, MaxAnswer: x.Config.MaxAnswer, EgressSecret: x.Config.EgressSecret,
-		Header: x.idHeaders(), Redactor: x.Redactor(), Sink: (*passthroughSink)(x),
+		Header: x.report.IDHeaders(), Redactor: x.Redactor(), Sink: (*passthroughSink)(x),
 	}
 	if !bodyless {
 		r.Body = func() ([]byte, error) { return x.receive(d, x.Config.MaxBody) }
@@ -246,30 +245,12 @@ func (x *exchange) explain(d stream.Client) error {
 			return x.gw.conversations.Find(&turn)
 		},
 	})
-	r := stream.Reply{Status: http.StatusOK, Header: append(x.idHeaders(), header.Field{Name: "content-type", Value: header.JSON}), Body: e.JSON()}
+	r := stream.Reply{Status: http.StatusOK, Header: append(x.report.IDHeaders(), header.Field{Name: "content-type", Value: header.JSON}), Body: e.JSON()}
 	if strings.HasPrefix(x.Head.Header.Get("accept"), "text/plain") {
 		r.Header[len(r.Header)-1].Value = "text/plain; charset=utf-8"
 		r.Body = []byte(e.Text())
 	}
 	return x.reply(d, r)
-}
-
-// countReply answers a token count by the gateway's own count, or by its estimate, which the answer says.
-func (x *exchange) countReply() stream.Reply {
-	n, exact := x.countTokens()
-	body := []byte(`{"input_tokens":`)
-	switch x.Request.Dialect { //nolint:exhaustive // the others say it alike
-	case chat.Responses:
-		body = []byte(`{"object":"response.input_tokens","input_tokens":`)
-	case chat.Gemini:
-		body = []byte(`{"totalTokens":`)
-	}
-	r := x.Head.JSON(append(strconv.AppendInt(body, n, 10), '}'))
-	r.Header = append(r.Header, x.idHeaders()...)
-	if !exact {
-		r.Header = append(r.Header, header.Field{Name: "x-bardo-degraded", Value: "estimated"})
-	}
-	return r
 }
 
 // localModel is the model of this machine that serves the request; nil if a provider does. A request for embeddings that leaves the model to the
@@ -320,54 +301,13 @@ func (x *exchange) embed(ctx context.Context, d stream.Client, m *localembed.Mod
 		return err
 	}
 	reply := x.Head.JSON(a.Body)
-	reply.Header = append(append(reply.Header, x.answerHeaders(to)...), sum.headers(nil)...)
+	reply.Header = append(append(reply.Header, x.answerHeaders(to)...), sum.Headers(nil)...)
 	return d.Reply(reply)
 }
 
-// countTokens is the number of the request's input tokens. It is exact for a conversation of text alone, if the first candidate is a model of OpenAI's with the
-// vocabulary o200k; of one with tools, the texts are counted, but not what the provider adds. All others are estimated, and the estimate is corrected by
-// what providers counted of earlier requests.
-func (x *exchange) countTokens() (n int64, exact bool) {
-	if !tokens.Uses(string(x.Order[0].Model)) || len(x.Request.Doc.Bytes) > maxCounted {
-		return x.estimatedTokens(), false
-	}
-	c, err := x.Request.Conversation()
-	if err != nil {
-		return x.estimatedTokens(), false
-	}
-	exact, n = true, tokensPerAnswer
-	add := func(role chat.Role, parts []chat.Part) bool {
-		n += tokensPerMessage + int64(tokens.Count(string(role)))
-		for i := range parts {
-			switch p := &parts[i]; p.Kind {
-			case chat.PartText, chat.PartRefusal:
-				n += int64(tokens.Count(p.Text))
-			default:
-				return false
-			}
-		}
-		return true
-	}
-	ok := len(c.System) == 0 || add("system", c.System)
-	for i := range c.Messages {
-		ok = ok && add(c.Messages[i].Role, c.Messages[i].Parts)
-	}
-	if !ok {
-		return x.estimatedTokens(), false
-	}
-	for i := range c.Tools {
-		t := &c.Tools[i]
-		n += int64(tokens.Count(t.Name) + tokens.Count(t.Description) + tokens.Count(string(t.Schema)))
-		exact = false
-	}
-	return n, exact
+// countTokens answers a token count that no provider makes.
+func (x *exchange) countTokens(d stream.Client) error {
+	r := api.CountTokens(x.Request, x.Order[0].Model, &x.Head, x.gw.meter.Corrected(x.Order[0].Model, x.Request.InputTokens))
+	r.Header = append(r.Header, x.report.IDHeaders()...)
+	return x.reply(d, r)
 }
-
-// The tokens that OpenAI's chat format adds to each message, and to the answer's beginning.
-const (
-	tokensPerMessage = 3
-	tokensPerAnswer  = 3
-)
-
-// maxCounted is the longest request whose tokens are counted, in bytes: about 0.1 s. Longer ones are estimated.
-const maxCounted = 1 << 20

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/attempt"
-	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/conversation"
 	"bardo.money/gateway/extproc/cors"
@@ -16,6 +15,7 @@ import (
 	"bardo.money/gateway/extproc/later"
 	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/record"
+	"bardo.money/gateway/extproc/report"
 	"bardo.money/gateway/extproc/request"
 	"bardo.money/gateway/extproc/review"
 	"bardo.money/gateway/extproc/rounds"
@@ -32,8 +32,9 @@ import (
 // stream; the streams of Envoy's retries only write their attempt from it, through calls.
 type exchange struct {
 	request.View
-	gw    *Gateway
-	trace record.Trace // what happened to the request
+	gw     *Gateway
+	trace  record.Trace  // what happened to the request
+	report report.Report // what is told of it
 
 	wishes
 	body         upload.Body
@@ -47,12 +48,11 @@ type exchange struct {
 
 	findings
 	effects
-	stored *cache.Entry // the answer, if it came from the cache
 	native nativeState
 	review review.Review
 	rounds rounds.State // of a request whose model may call tools of layers
 
-	sent
+	streams          bool              // the client has got the head of a stream
 	current          *answer           // the last one that began; nil for none
 	lastRound        *answer           // the latest one whose calls were answered inside the gateway; nil for none
 	failedValidation *failedValidation // the last invalid answer; nil for none
@@ -63,13 +63,11 @@ type exchange struct {
 type wishes struct {
 	dry           bool // the request is only explained
 	fast          bool // a cached answer is streamed without pauses
-	fullChain     bool // the answer has its reasoning in a member of its own
 	wantsTrailers bool
 }
 
 // findings are what the routing decision found out about the request.
 type findings struct {
-	task    string            // what the request is for: the agent's tick type or subsystem, else the inferred task
 	reading *intent.Reading   // of the classifier; nil for none
 	turn    conversation.Turn // of a conversation whose model the gateway chooses
 }
@@ -80,13 +78,6 @@ type effects struct {
 	roundOutput int64           // tokens of the answer of the last round
 	choice      governor.Choice // of the governor
 	requestSize int             // bytes of the request before the layers changed it; for the governor
-}
-
-// sent is what the client, and those who listen to events, have got.
-type sent struct {
-	streams        bool     // the head of a stream
-	degradedAnswer []string // what of the complete answer the client's format could not express
-	profileTold    bool     // the event of the profile
 }
 
 // newID makes a request id that nobody can guess: 40 bits of the time, in units of 16 ms, and 80 random ones. Ids of the same time are side by side
@@ -114,6 +105,17 @@ func (x *exchange) driven() bool {
 
 // isDeferred reports whether the request is answered later, or is such a one that is answered now.
 func (x *exchange) isDeferred() bool { return x.deferral.by > 0 || x.later != nil }
+
+// pathName is the path that served the request, for its record.
+func (x *exchange) pathName() string {
+	if x.report.Stored != nil {
+		return "cache"
+	}
+	if x.Request != nil && x.Request.Op == chat.Generate && x.driven() {
+		return "driven"
+	}
+	return "native"
+}
 
 // cors is which web pages may read the answer.
 func (x *exchange) cors() cors.Policy { return cors.Policy{Origins: x.Config.Origins, Head: &x.Head} }
@@ -144,7 +146,7 @@ func (r *failedValidation) at(to *policy.Resolution) bool {
 
 // nativeState is the plan of Envoy's attempts, and what is known of them. The streams of retries write unwritten and retried.
 type nativeState struct {
-	plan            []policy.Resolution // the candidate of each attempt
+	plan            attempt.Plan
 	unwritten       atomic.Pointer[unwrittenAttempt]
 	retried         atomic.Pointer[retriedAttempt] // the last one that Envoy began by itself
 	earlierFailures []*upstream.Failure            // before the attempt that answered
@@ -160,9 +162,4 @@ type unwrittenAttempt struct {
 type retriedAttempt struct {
 	number int
 	at     time.Time
-}
-
-// planned is the resolution of attempt n; Envoy repeats the last group of its order.
-func (x *exchange) planned(n int) policy.Resolution {
-	return x.native.plan[min(max(n, 1), len(x.native.plan))-1]
 }

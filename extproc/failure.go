@@ -3,31 +3,26 @@ package extproc
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
 	"bardo.money/gateway/extproc/attempt"
 	"bardo.money/gateway/extproc/chat"
-	"bardo.money/gateway/extproc/endpoint"
-	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/record"
+	"bardo.money/gateway/extproc/report"
 	"bardo.money/gateway/extproc/request"
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/fault"
-	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
-	"bardo.money/gateway/policy/budget"
 )
 
 // failed notes a failed attempt of the request's order, for which nobody pays.
 func (x *exchange) failed(to policy.Resolution, f *upstream.Failure) {
-	x.tellFallback(to, f)
+	x.report.Fallback(to, f)
 	x.bill.Over()
 	x.noteFailure(to, f)
 }
@@ -39,7 +34,7 @@ func (x *exchange) noteFailure(to policy.Resolution, f *upstream.Failure) {
 		return
 	}
 	x.quarantine(&to, f)
-	x.tellRetained(&to, f)
+	x.report.Retained(&to, f)
 	if f.Status == http.StatusNotFound && x.IsTokenCount() {
 		return // a provider without this endpoint is healthy
 	}
@@ -63,7 +58,7 @@ func (x *exchange) refused(f *fault.Fault) {
 
 // settleRefused charges for the calls of a request that ends in an error, while its money is still reserved: the models did their work. nil for a
 // request without calls.
-func (x *exchange) settleRefused(f *fault.Fault) *summary {
+func (x *exchange) settleRefused(f *fault.Fault) *report.Summary {
 	if x.trace.Settled != nil || x.bill.Answers() == 0 || x.later.Waits(f) {
 		return nil
 	}
@@ -74,46 +69,6 @@ func (x *exchange) settleRefused(f *fault.Fault) *summary {
 		return nil
 	}
 	return sum
-}
-
-// errorReply is a fault in the client's format.
-func (x *exchange) errorReply(f *fault.Fault) stream.Reply {
-	h := append(x.idHeaders(), header.Field{Name: "content-type", Value: header.JSON})
-	if f.RetryAfter > 0 {
-		h = append(h, header.Field{Name: "retry-after", Value: strconv.Itoa(int((f.RetryAfter + time.Second - 1) / time.Second))})
-	}
-	if !f.ShouldRetry() || x.bill.Answers() > 0 { // an SDK must not retry what was billed; Claude Code retries even a 401 for minutes
-		h = append(h, header.Field{Name: "x-should-retry", Value: "false"})
-	}
-	if f.Kind == fault.MethodNotAllowed { // RFC 9110, 15.5.6
-		h = append(h, header.Field{Name: "allow", Value: endpoint.Methods(x.Head.Path)})
-	}
-	if n := len(x.trace.Attempts); n > 0 {
-		h = append(h, header.Field{Name: "x-bardo-attempts", Value: strconv.Itoa(n)})
-	}
-	h = x.ruleHeaders(x.Announced(x.refusalHeaders(h, f)))
-	body := x.Dialect.Error(f, x.ID)
-	if c, ok := errors.AsType[*meter.Challenge](f); ok {
-		if h = append(h, c.Header...); c.Body != nil {
-			body = c.Body
-		}
-	}
-	if x.Head.Method == http.MethodHead {
-		body = nil
-	}
-	return stream.Reply{Status: f.HTTPStatus(), Header: h, Body: body}
-}
-
-// refusalHeaders append to an error what its agent should do instead. SDKs must not retry: the budget is spent until tomorrow.
-func (x *exchange) refusalHeaders(h header.List, f *fault.Fault) header.List {
-	if x.bill.Allowance.Degraded == "" {
-		return h
-	}
-	h = append(x.budgetHeader(h), header.Field{Name: "x-bardo-degraded", Value: x.bill.Allowance.Degraded})
-	if f.Kind == fault.BudgetExceeded && f.RetryAfter > budget.Soon {
-		h = append(h, header.Field{Name: "x-should-retry", Value: "false"})
-	}
-	return h
 }
 
 // errorEncoder writes error events for a stream that has begun.
@@ -227,7 +182,7 @@ func (x *exchange) byHealth(list []policy.Resolution) []policy.Resolution {
 }
 
 // settleRefusal bills a refused answer: the model did its work.
-func (x *exchange) settleRefusal(ctx context.Context, a *answer, f *fault.Fault) (*summary, error) {
+func (x *exchange) settleRefusal(ctx context.Context, a *answer, f *fault.Fault) (*report.Summary, error) {
 	x.current, x.trace.Fault, x.upstream = a, f, f
 	return x.settle(context.WithoutCancel(ctx), a, record.Refused)
 }

@@ -191,3 +191,10 @@ func (g *Gateway) panicked(request string, r any) error {
 func (g *Gateway) spentByAgent(ctx context.Context, a budget.Agent, day time.Time) (map[string]policy.Micro, error) {
 	return g.Ledger.SpentByPart(ctx, a.Account, a.ID, day)
 }
+
+// tellDeferred emits what has happened to a deferred request.
+func (g *Gateway) tellDeferred(account policy.Account, e *deferred.Event) {
+	if g.Events.On() {
+		g.Events.Emit(record.EventDeferred+e.State, account, *e)
+	}
+}

@@ -80,5 +80,5 @@ func (x *exchange) options() (stream.Reply, error) {
 		_, err := endpoint.Find(&x.Head)
 		return stream.Reply{}, err
 	}
-	return x.cors().Options(methods, x.idHeaders())
+	return x.cors().Options(methods, x.report.IDHeaders())
 }

@@ -206,6 +206,7 @@ func (row *choicesCase) answer() (*exchange, *answer) {
 	rt := &runtime.Config{}
 	rt.Structured.Validate = true
 	x := &exchange{View: request.View{Config: rt}}
+	x.reports(&Gateway{})
 	x.review = review.Review{View: &x.View, Schema: form}
 	a := &answer{x: x, form: &review.Transcript{Plan: form.Plan(structured.Target{})}}
 	for i, s := range row.choices {

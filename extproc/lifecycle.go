@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/record"
+	"bardo.money/gateway/extproc/report"
 	"bardo.money/gateway/extproc/request"
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/upload"
@@ -28,10 +29,18 @@ func (g *Gateway) newExchangeAs(hd stream.Head, id string) *exchange {
 	x.calls.Client, x.calls.Listener, x.calls.Owner = g.Egress, g.Listener, (*callOwner)(x)
 	x.bill.Open(g.meter, x, x.ID)
 	x.Side = (*layerCalls)(x)
+	x.reports(g)
 	x.wantsTrailers = hd.Header.Get("te") == "trailers"
 	g.live.Add(1)
 	g.Metrics.ExchangeStarted()
 	return x
+}
+
+// reports prepares what is told of the request.
+func (x *exchange) reports(g *Gateway) {
+	x.report = report.Report{
+		View: &x.View, Trace: &x.trace, Bill: &x.bill, Review: &x.review, Calls: &x.calls, Logger: g.Log, Metrics: g.Metrics, Operators: g.Events,
+	}
 }
 
 // serve runs the request, or its rest, to its end.
@@ -53,7 +62,7 @@ func (x *exchange) serve(ctx context.Context, d stream.Client, run func() error)
 		f = fault.From(err)
 	}
 	x.refused(f)
-	return d.Reply(x.errorReply(f))
+	return d.Reply(x.report.Error(f))
 }
 
 // close releases what the exchange still holds and writes its record.

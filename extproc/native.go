@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"bardo.money/gateway/extproc/attempt"
@@ -18,7 +16,6 @@ import (
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
-	"bardo.money/gateway/xds/state"
 )
 
 // The native path, for answers that are not streamed: Envoy makes the calls and fails over by itself. The gateway writes the first attempt's request,
@@ -47,7 +44,7 @@ func (x *exchange) forwardViaEnvoy(ctx context.Context, d stream.Client) error {
 func (x *exchange) sendFirst(d stream.Client) error {
 	buf := upload.GetBuffer(x.body.Len() + encodedMore)
 	defer upload.PutBuffer(buf)
-	call, plan, err := x.firstCall((*buf)[:0], x.attemptPlan())
+	call, plan, err := x.firstCall((*buf)[:0], attempt.NewPlan(&x.View))
 	if err != nil {
 		return err
 	}
@@ -58,27 +55,15 @@ func (x *exchange) sendFirst(d stream.Client) error {
 	set, remove := call.Headers(x.Head.Header)
 	x.bill.Begin(plan[0], x.trace.AttemptStarted)
 	return d.Forward(stream.Forward{
-		Set: x.routeHeaders(set, plan), Remove: append(remove, x.Head.Forged...), Body: call.Body, Exchange: x.ID, Clusters: x.clusters(plan),
+		Set: plan.Headers(set, &x.View), Remove: append(remove, x.Head.Forged...), Body: call.Body, Exchange: x.ID, Clusters: plan.Clusters(&x.View),
 	})
 }
 
 // encodedMore is by how many bytes a request that is written for a provider is usually longer than the client's, at most.
 const encodedMore = 1 << 10
 
-// attemptPlan lists the candidate of each attempt: each candidate once; an only one twice, or once per key.
-func (x *exchange) attemptPlan() []policy.Resolution {
-	plan := x.Order
-	if len(plan) == 1 {
-		plan = slices.Repeat(plan, max(2, x.Config.Providers[plan[0].Provider].Ring.Len()))
-	}
-	if most := 1 + x.Config.MaxRetries; len(plan) > most {
-		plan = plan[:most]
-	}
-	return plan
-}
-
 // firstCall writes the first attempt that can be written, and drops the candidates before it. The error is the first candidate's.
-func (x *exchange) firstCall(buf []byte, plan []policy.Resolution) (attempt.Call, []policy.Resolution, error) {
+func (x *exchange) firstCall(buf []byte, plan attempt.Plan) (attempt.Call, attempt.Plan, error) {
 	var first error
 	for i, to := range plan {
 		call, err := x.encode(buf, &to)
@@ -92,46 +77,16 @@ func (x *exchange) firstCall(buf []byte, plan []policy.Resolution) (attempt.Call
 	return attempt.Call{}, nil, first
 }
 
-// clusters are Envoy's clusters of a plan: the first attempt is written already; those after it go to retry clusters, whose streams write them.
-func (x *exchange) clusters(plan []policy.Resolution) []string {
-	out := make([]string, len(plan))
-	for i := 1; i < len(plan); i++ {
-		if i > 1 && plan[i].Provider == plan[i-1].Provider {
-			out[i] = out[i-1]
-			continue
-		}
-		out[i] = state.RetryCluster(x.Config.Providers[plan[i].Provider].Cluster)
-	}
-	out[0] = state.Cluster(x.Config.Providers[plan[0].Provider].Cluster)
-	return out
-}
-
-// routeHeaders append the headers that choose Envoy's route, the number of its retries and their time-outs.
-func (x *exchange) routeHeaders(h header.List, plan []policy.Resolution) header.List {
-	path := state.PathJSON
-	if len(x.Order) == 1 && x.Config.Providers[x.Order[0].Provider].Ring.Len() == 0 {
-		path = state.PathAlone
-	}
-	try := x.Config.Timeouts.ForAnswer(x.Request, x.OutputTokens(plan[0]))
-	h = append(h,
-		header.Field{Name: state.HeaderPath, Value: path},
-		header.Field{Name: "x-envoy-max-retries", Value: strconv.Itoa(len(plan) - 1)},
-		header.Field{Name: "x-envoy-upstream-rq-timeout-ms", Value: strconv.FormatInt(x.TotalTime().Milliseconds(), 10)},
-		header.Field{Name: "x-envoy-upstream-rq-per-try-timeout-ms", Value: strconv.FormatInt(try.Milliseconds(), 10)},
-	)
-	return append(h, x.AffinityHeader()...)
-}
-
 // Attempt implements stream.Handler: it writes an attempt at a retry cluster.
 func (g *Gateway) Attempt(a *stream.Attempt) (stream.AttemptRequest, error) {
 	x := g.exchanges.get(a.Exchange)
 	if x == nil {
 		return stream.AttemptRequest{}, fmt.Errorf("no exchange %q", a.Exchange)
 	}
-	to := x.planned(a.Number)
-	if err := x.wrongCluster(to, a.Cluster, a.Number); err != nil {
+	if err := x.native.plan.Check(&x.View, a.Cluster, a.Number); err != nil {
 		return stream.AttemptRequest{}, err
 	}
+	to := x.native.plan.At(a.Number)
 	call, err := x.encodeBeside(&to)
 	if err != nil {
 		x.native.unwritten.Store(&unwrittenAttempt{a.Number, err})
@@ -140,16 +95,6 @@ func (g *Gateway) Attempt(a *stream.Attempt) (stream.AttemptRequest, error) {
 	x.native.retried.Store(&retriedAttempt{a.Number, time.Now()})
 	set, remove := call.Headers(a.Header)
 	return stream.AttemptRequest{Set: set, Remove: remove, Body: call.Body}, nil
-}
-
-// wrongCluster is the error of attempt n (from 1) at another cluster than was planned; nil for the planned one. The request must not be sent there
-// with the planned provider's key, nor its answer read by that provider's rules.
-func (x *exchange) wrongCluster(to policy.Resolution, cluster string, n int) error {
-	at := x.Config.Providers[to.Provider].Cluster
-	if at == state.ProviderOf(cluster) {
-		return nil
-	}
-	return fmt.Errorf("attempt %d of %s went to %q, planned was %q", n, x.ID, cluster, at)
 }
 
 // noteInterrupted notes on the bill that the exchange ended without an answer: the client disconnected, or the provider's error broke off and Envoy
@@ -171,7 +116,7 @@ func (x *exchange) noteUnderWay(n int) {
 	if n == 0 {
 		n = r.number
 	}
-	x.bill.Begin(x.planned(n), r.at)
+	x.bill.Begin(x.native.plan.At(n), r.at)
 }
 
 // nativeAnswer reads the answer that Envoy forwards, and writes it in the client's format.
@@ -217,13 +162,13 @@ func (n *nativeAnswer) begin(ctx context.Context, h *stream.AnswerHead) (done bo
 	if unwritten != nil {
 		h.Attempts = unwritten.number
 	}
-	n.head, n.to = h, n.x.planned(h.Attempts)
+	n.head, n.to = h, n.x.native.plan.At(h.Attempts)
 	var fs []*upstream.Failure
 	for i := 1; i < h.Attempts; i++ {
-		to := n.x.planned(i)
-		f := n.earlierFailure(to, h.Outcome(i))
+		to := n.x.native.plan.At(i)
+		f := n.x.native.plan.Earlier(i, h.Outcome(i))
 		n.x.failed(to, f)
-		n.x.decided(n.byEnvoy(to, i))
+		n.x.decided(n.x.native.plan.Again(i))
 		fs = append(fs, f)
 	}
 	if unwritten != nil && attempt.IsPanic(unwritten.why) {
@@ -238,7 +183,7 @@ func (n *nativeAnswer) begin(ctx context.Context, h *stream.AnswerHead) (done bo
 		n.x.decided(upstream.Decision{Why: "Envoy had no attempt left that may do better"})
 		return true, n.giveUp(ctx, append(fs, f))
 	}
-	if err := n.x.wrongCluster(n.to, h.Cluster, h.Attempts); err != nil {
+	if err := n.x.native.plan.Check(&n.x.View, h.Cluster, h.Attempts); err != nil {
 		f := &upstream.Failure{Provider: n.to.Provider, Kind: upstream.NotEncoded, Cause: err}
 		n.x.failed(n.to, f)
 		n.x.decided(upstream.Decision{Why: "Envoy called another provider than was planned"})
@@ -258,24 +203,6 @@ func (n *nativeAnswer) begin(ctx context.Context, h *stream.AnswerHead) (done bo
 	return false, nil
 }
 
-// byEnvoy is Envoy's decision after the failed attempt i (from 1), which called the candidate to.
-func (n *nativeAnswer) byEnvoy(to policy.Resolution, i int) upstream.Decision {
-	if n.x.planned(i+1).Provider == to.Provider {
-		return upstream.Decision{Move: upstream.Repeat, Why: "the only candidate, and the failure may pass"}
-	}
-	return upstream.Decision{Move: upstream.Advance, Why: "another candidate may do better"}
-}
-
-// earlierFailure reads why an attempt before the answering one failed. An attempt that noted nothing had no answer, or an incomplete one.
-func (n *nativeAnswer) earlierFailure(to policy.Resolution, noted string) *upstream.Failure {
-	parts := strings.Split(noted, ";")
-	if len(parts) != 3 {
-		return &upstream.Failure{Provider: to.Provider, Kind: upstream.Reset, Cause: errors.New("no answer, or half of one")}
-	}
-	code, _ := strconv.Atoi(parts[1])
-	return &upstream.Failure{Provider: to.Provider, Kind: upstream.ByStatus, Status: code, RetryAfter: upstream.RetryAfter(parts[2])}
-}
-
 // errorBody waits for the end of a refused attempt's body, then calls again without what was refused, or answers with an error.
 func (n *nativeAnswer) errorBody(ctx context.Context, p stream.Piece) (done bool, err error) {
 	n.size += len(p.Body)
@@ -285,7 +212,7 @@ func (n *nativeAnswer) errorBody(ctx context.Context, p stream.Piece) (done bool
 	f := upstream.Stated(n.to.Provider, errorOf(n.a, n.head.Status))
 	n.x.failed(n.to, f)
 	state := upstream.State{
-		Failure: f, Failures: n.head.Attempts, MaxRetries: n.x.Config.MaxRetries, Candidates: len(n.x.native.plan), Left: len(n.remaining(n.to.Provider)), Once: true,
+		Failure: f, Failures: n.head.Attempts, MaxRetries: n.x.Config.MaxRetries, Candidates: len(n.x.native.plan), Left: len(n.x.native.plan.After(n.head.Attempts, n.to.Provider)), Once: true,
 	}
 	again, ok := n.x.amend(n.to, f)
 	state.Amendable = ok && p.End
@@ -324,7 +251,7 @@ func (n *nativeAnswer) giveUp(ctx context.Context, fs []*upstream.Failure) error
 // refuse answers with an error. Nothing was sent before.
 func (n *nativeAnswer) refuse(f *fault.Fault) error {
 	n.x.refused(f)
-	return n.client.Reply(n.x.errorReply(f))
+	return n.client.Reply(n.x.report.Error(f))
 }
 
 // whole settles a complete answer and sends it.
@@ -334,7 +261,7 @@ func (n *nativeAnswer) whole(ctx context.Context) error {
 		return n.refuse(fault.From(err))
 	}
 	body := n.a.end
-	set := append(sum.headers(n.x.answerHeaders(n.to)), header.Field{Name: "content-type", Value: header.JSON}, header.Field{Name: "content-length", Value: strconv.Itoa(len(body))})
+	set := append(sum.Headers(n.x.answerHeaders(n.to)), header.Field{Name: "content-type", Value: header.JSON}, header.Field{Name: "content-length", Value: strconv.Itoa(len(body))})
 	return n.client.Answer(stream.Reply{Status: http.StatusOK, Header: set, Body: body}, otherHeaders(n.head.Header, set))
 }
 
@@ -357,7 +284,7 @@ func (n *nativeAnswer) callAmended(client context.Context, to policy.Resolution)
 	ctx, cancel := context.WithTimeoutCause(client, left, upstream.ErrTotalTimeout)
 	defer cancel()
 	seq := upstream.Sequence{
-		Candidates: append([]policy.Resolution{to}, n.remaining(to.Provider)...), Failures: x.native.earlierFailures,
+		Candidates: append([]policy.Resolution{to}, x.native.plan.After(n.head.Attempts, to.Provider)...), Failures: x.native.earlierFailures,
 		Calls: x.trace.Tried(), MaxRetries: x.Config.MaxRetries, Once: true,
 	}
 	for next := seq.Candidate(); next != nil; next = seq.Candidate() {
@@ -379,12 +306,6 @@ func (n *nativeAnswer) callAmended(client context.Context, to policy.Resolution)
 	return n.giveUp(client, seq.Failures)
 }
 
-// remaining are the candidates that Envoy would have called next, without the one that just answered.
-func (n *nativeAnswer) remaining(answered policy.ProviderID) []policy.Resolution {
-	after := slices.Clone(n.x.native.plan[min(n.head.Attempts, len(n.x.native.plan)):])
-	return slices.DeleteFunc(after, func(r policy.Resolution) bool { return r.Provider == answered })
-}
-
 // refuseAnswer ends a request whose answer a layer refused. Nothing was sent before.
 func (n *nativeAnswer) refuseAnswer(ctx context.Context, a *answer, f *fault.Fault) error {
 	x := n.x
@@ -393,7 +314,7 @@ func (n *nativeAnswer) refuseAnswer(ctx context.Context, a *answer, f *fault.Fau
 		return n.refuse(fault.From(err))
 	}
 	x.refused(f)
-	r := x.errorReply(f)
-	r.Header = sum.headers(r.Header)
+	r := x.report.Error(f)
+	r.Header = sum.Headers(r.Header)
 	return n.client.Reply(r)
 }

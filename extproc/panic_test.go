@@ -211,7 +211,7 @@ func TestAPanicBesideAnExchangeEndsItAlone(t *testing.T) {
 			err := x.drive(t.Context(), d)
 			if f, ok := errors.AsType[*fault.Fault](err); !ok || !attempt.IsPanic(err) || calls != 1 {
 				t.Fatalf("%v after %d calls", err, calls)
-			} else if err := d.Reply(x.errorReply(f)); err != nil { // as serve does
+			} else if err := d.Reply(x.report.Error(f)); err != nil { // as serve does
 				t.Fatal(err)
 			}
 			l.ended(t, d, 1)

@@ -187,8 +187,8 @@ func (a *answer) pass(ctx context.Context, ev *chat.Event) {
 func (a *answer) served() *cache.Served {
 	t := a.x.answersWith(a)
 	return &cache.Served{
-		By: a.res, Dialect: a.dialect, Usage: t.Usage, Cost: t.Cost, Degraded: a.x.calls.Degraded(a.res.Provider), Schema: a.x.schemaStatus(&a.res),
-		Verified: a.x.verifiedStatus(), Escalated: a.x.escalatedStatus(),
+		By: a.res, Dialect: a.dialect, Usage: t.Usage, Cost: t.Cost, Degraded: a.x.calls.Degraded(a.res.Provider), Schema: a.x.report.SchemaStatus(&a.res),
+		Verified: a.x.report.VerifiedStatus(), Escalated: a.x.report.EscalatedStatus(),
 	}
 }
 

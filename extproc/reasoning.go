@@ -22,7 +22,7 @@ func (x *exchange) parseReasoning() error {
 	switch how := x.Head.Header.Get(headerReasoning); how {
 	case "", "default":
 	case "full":
-		x.fullChain = true
+		x.report.FullChain = true
 	default:
 		return fault.Newf(fault.InvalidRequest, "X-Bardo-Reasoning: %q, expected full or default", fault.Clip(how))
 	}
@@ -31,13 +31,13 @@ func (x *exchange) parseReasoning() error {
 
 // view is how this exchange's client is shown reasoning.
 func (x *exchange) view() render.View {
-	return render.View{Surface: render.SurfaceOf(x.Hints.Surface), Full: x.fullChain}
+	return render.View{Surface: render.SurfaceOf(x.Hints.Surface), Full: x.report.FullChain}
 }
 
 // newPresenter prepares to show an answer's reasoning; nil where it goes out as it is and nobody wants to know more of it.
 func (x *exchange) newPresenter(to *policy.Resolution, dialect chat.Dialect) *render.Presenter {
 	v := x.view()
-	if x.Request.Op != chat.Generate || x.Verbatim() || v == (render.View{}) && !x.events().On() {
+	if x.Request.Op != chat.Generate || x.Verbatim() || v == (render.View{}) && !x.report.Events().On() {
 		return nil
 	}
 	recorder := reasoning.NewRecorder(reasoning.Of(x.Config.Providers[to.Provider].Reasoning, to, dialect), to)
@@ -72,16 +72,23 @@ func (a *answer) attachReasoning() {
 		a.x.gw.Log.Error("an answer's reasoning cannot be written", "request", a.x.ID, "error", err)
 		return
 	}
-	a.out = enc.Attach(a.out, a.x.withVerification(own))
+	a.out = enc.Attach(a.out, a.x.report.WithVerification(own))
 }
 
 // chain is what the answer showed of its reasoning, and what that took. It is for answers that are over, and were recorded.
 func (a *answer) chain() *reasoning.Chain {
 	u := a.total()
-	if a.x.stored != nil {
-		u = a.x.stored.Usage
+	if a.x.report.Stored != nil {
+		u = a.x.report.Stored.Usage
 	}
 	return a.reasoning.Chain(&u, &a.res.Prices)
+}
+
+// tellReasoning reports the reasoning that an answer showed.
+func (x *exchange) tellReasoning(a *answer) {
+	if a.reasoning != nil && x.report.Events().On() {
+		x.report.Reasoning(a.chain(), a.reasoning.View.Surface)
+	}
 }
 
 // keepReasoning keeps an answer's reasoning for its own account, where the surface may ask for it afterwards.

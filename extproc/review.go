@@ -134,8 +134,8 @@ func (s *drivenStream) refuseInvalid(ctx context.Context, a *answer, j *review.V
 		return s.fail(f)
 	}
 	x.refused(f)
-	r := x.errorReply(f)
-	r.Header = sum.headers(x.schemaHeader(r.Header, &a.res))
+	r := x.report.Error(f)
+	r.Header = sum.Headers(x.report.SchemaHeader(r.Header, &a.res))
 	return s.client.Reply(r)
 }
 

@@ -62,7 +62,7 @@ func (x *exchange) prepare(ctx context.Context) error {
 		return err
 	}
 	x.review.ChooseVerifier(x.byHealth)
-	x.tellRoute()
+	x.report.Route()
 	return nil
 }
 
@@ -89,7 +89,7 @@ func (x *exchange) decide(ctx context.Context) error {
 	f := hint.Facts(x.Request, int64(x.Request.MaxTokens))
 	f.Reading = x.reading
 	built := x.Config.Needs(&x.Hints, &f, &x.Principal)
-	x.task = cmp.Or(x.Hints.TickType, x.Hints.Subsystem, built.Task.Name)
+	x.report.Task = cmp.Or(x.Hints.TickType, x.Hints.Subsystem, built.Task.Name)
 	x.turn = x.gw.turnOf(x.Request, &x.Hints, &x.Principal, &built)
 	built.Stay(x.gw.conversations.Find(&x.turn))
 	d := x.Config.Resolver.Decide(&built.Intent)

@@ -10,6 +10,7 @@ import (
 	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/passthrough"
 	"bardo.money/gateway/extproc/record"
+	"bardo.money/gateway/extproc/report"
 	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/telemetry"
@@ -21,15 +22,15 @@ import (
 // settle ends the request's bill: every way in which a request ends comes here, once. a is the answer that the client gets, complete or not; nil for
 // none. It returns when the charge is durable (prepaid keys) or queued (others), before the last byte is sent. A client disconnect does not undo
 // it.
-func (x *exchange) settle(ctx context.Context, a *answer, outcome string) (*summary, error) {
+func (x *exchange) settle(ctx context.Context, a *answer, outcome string) (*report.Summary, error) {
 	if x.trace.Settled != nil {
-		return &summary{Settlement: x.trace.Settled, x: x, standing: x.bill.Standing()}, nil
+		return x.report.Summary(x.trace.Settled), nil
 	}
 	x.calls.Answered()
 	if a != nil {
-		x.degradedAnswer = a.enc.Degraded()
+		x.report.DegradedAnswer = a.enc.Degraded()
 	}
-	if x.stored != nil {
+	if x.report.Stored != nil {
 		return x.settleStored(ctx, outcome)
 	}
 	s := x.newSummary(outcome)
@@ -44,13 +45,13 @@ func (x *exchange) settle(ctx context.Context, a *answer, outcome string) (*summ
 	if outcome == record.OK || outcome == record.Invalid || outcome == record.Refused || outcome == record.Cancelled && a != nil && a.content {
 		x.served(a, outcome)
 	}
-	if err := s.book(ctx, &total); err != nil {
+	if err := x.book(ctx, s, &total); err != nil {
 		return nil, err
 	}
 	if a == nil {
 		return s, nil
 	}
-	x.tellAnswer(a, &s.Usage)
+	x.report.Answered(&a.res, &s.Usage)
 	x.tellReasoning(a)
 	x.keepReasoning(a)
 	if err := x.keepMade(ctx, a); err != nil {
@@ -103,7 +104,7 @@ func (x *exchange) interrupt(a *answer) {
 	u := x.bill.Interrupted(to, c, since)
 	x.bill.Over()
 	if x.bill.Add(to, u) {
-		x.reportCapped(to, &u)
+		x.report.Capped(to, &u)
 	}
 }
 
@@ -154,20 +155,19 @@ func (x *exchange) served(a *answer, outcome string) {
 }
 
 // newSummary says how the request ended; settle fills in what it cost.
-func (x *exchange) newSummary(outcome string) *summary {
-	x.trace.Settled = &record.Settlement{Outcome: outcome, Stored: x.stored != nil}
-	return &summary{x: x, Settlement: x.trace.Settled}
+func (x *exchange) newSummary(outcome string) *report.Summary {
+	x.trace.Settled = &record.Settlement{Outcome: outcome, Stored: x.report.Stored != nil}
+	return x.report.Summary(x.trace.Settled)
 }
 
 // book writes the charge of a total and the request's record.
-func (s *summary) book(ctx context.Context, t *meter.Total) error {
-	x := s.x
+func (x *exchange) book(ctx context.Context, s *report.Summary, t *meter.Total) error {
 	if x.IsTokenCount() {
 		return nil
 	}
 	r, err := x.bill.Settle(ctx, t, ledger.Charge{
 		Tokens:   ledger.Tokens(s.Tokens()),
-		Provider: s.By.Provider, Model: s.By.Model, Subsystem: x.Hints.Subsystem, Status: s.Outcome, Record: s.record(), At: x.Started,
+		Provider: s.By.Provider, Model: s.By.Model, Subsystem: x.Hints.Subsystem, Status: s.Outcome, Record: s.Record(x.pathName()), At: x.Started,
 		Agent: x.Hints.GolemID, Part: budget.PartOf(x.Hints.Subsystem).String(), Savings: s.Savings,
 	})
 	if err != nil {
@@ -175,7 +175,7 @@ func (s *summary) book(ctx context.Context, t *meter.Total) error {
 	}
 	x.later.Note()
 	x.spendSession(ctx, r.Charged)
-	s.Charged, s.standing = r.Charged, x.bill.Standing()
+	s.Charged, s.Standing = r.Charged, x.bill.Standing()
 	return nil
 }
 
@@ -241,7 +241,7 @@ func (x *exchange) count() {
 	for i := range x.Log {
 		x.gw.Metrics.LayerDone(x.Log[i].Layer, x.Log[i].Took)
 	}
-	x.tellDecisions()
+	x.report.Decisions()
 	t.Count(x.gw.Metrics, &r)
 	x.governed()
 	if t.Cache == record.CacheMiss {
@@ -285,7 +285,7 @@ func (x *exchange) billAnswer(a *answer, u chat.Usage) {
 		x.bill.Over()
 	}
 	if x.bill.Add(&a.res, u) {
-		x.reportCapped(&a.res, &u)
+		x.report.Capped(&a.res, &u)
 	}
 	x.noteSaved(&a.res, &u)
 }
@@ -332,7 +332,7 @@ func setTotalUsage(events []chat.Event, all chat.Usage) {
 // found.
 func (x *exchange) neverCalled() bool {
 	to, _ := x.bill.InFlight()
-	return to == nil && len(x.trace.Attempts) == 0 && len(x.bill.Calls()) == 0 && x.stored == nil && x.current == nil
+	return to == nil && len(x.trace.Attempts) == 0 && len(x.bill.Calls()) == 0 && x.report.Stored == nil && x.current == nil
 }
 
 // refuse counts the request as refused, unless it could not be read because its client disconnected.
@@ -345,20 +345,20 @@ func (x *exchange) refuse() {
 	r := ledger.Refusal{RequestID: x.ID, Account: x.Principal.Account, At: x.Started}
 	r.Status, r.Reason = x.trace.Verdict()
 	if x.Request != nil {
-		r.Record = s.record()
+		r.Record = s.Record(x.pathName())
 	}
 	x.gw.Ledger.Refuse(r)
 }
 
 // settleStored charges nothing but what layers had made of calls, and leaves a record.
-func (x *exchange) settleStored(ctx context.Context, outcome string) (*summary, error) {
-	e := x.stored
+func (x *exchange) settleStored(ctx context.Context, outcome string) (*report.Summary, error) {
+	e := x.report.Stored
 	s := x.newSummary(outcome)
 	s.By, s.Usage = e.By, e.Usage // its original usage is shown, and not charged
 	s.Savings, s.Saved = x.savedByCache()
 	x.Cache.Hit(e, s.Saved)
 	total := x.bill.Total()
-	if err := s.book(ctx, &total); err != nil {
+	if err := x.book(ctx, s, &total); err != nil {
 		return nil, err
 	}
 	if err := x.bill.Payer().ReadBalance(ctx); err != nil { // the answer is sent whether that can be read or not
@@ -383,9 +383,4 @@ func (x *exchange) learnTokens(a *answer) {
 	if r := x.Request; r.Op == chat.Generate && r.Doc.Stats.Opaque == 0 && a.form == nil && u.Final {
 		x.gw.meter.LearnTokens(a.res.Model, r.InputTokens, u.TotalInput())
 	}
-}
-
-// estimatedTokens is the corrected estimate for the first candidate's model.
-func (x *exchange) estimatedTokens() int64 {
-	return x.gw.meter.Corrected(x.Order[0].Model, x.Request.InputTokens)
 }

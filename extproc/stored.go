@@ -41,7 +41,7 @@ func (x *exchange) staleFallback(ctx context.Context, fs []*upstream.Failure) *c
 // useStored makes a stored answer the exchange's, and returns the answer that writes it in the client's format.
 func (x *exchange) useStored(e *cache.Entry, k record.CacheStatus) *answer {
 	x.Replay(e)
-	if x.stored, x.trace.Cache = e, k; k == record.CacheSemantic {
+	if x.report.Stored, x.trace.Cache = e, k; k == record.CacheSemantic {
 		x.trace.Similarity = math.Round(x.Similarity*1000) / 1000
 	}
 	x.current = &answer{
@@ -63,14 +63,14 @@ func (x *exchange) storedReply(ctx context.Context, a *answer) (stream.Reply, er
 	if err != nil {
 		return stream.Reply{}, err
 	}
-	h := sum.headers(x.answerHeaders(a.res))
+	h := sum.Headers(x.answerHeaders(a.res))
 	return stream.Reply{Status: http.StatusOK, Header: append(h, header.Field{Name: "content-type", Value: header.JSON}), Body: a.end}, nil
 }
 
 // storedAnswer is the stored answer as this client shall see it.
 func (x *exchange) storedAnswer() *replay.Answer {
 	return &replay.Answer{
-		Entry: x.stored, Format: cache.Format{Dialect: x.Request.Dialect, Stream: x.Request.Stream}, HideThoughts: x.view().Hides(), Fast: x.fast,
+		Entry: x.report.Stored, Format: cache.Format{Dialect: x.Request.Dialect, Stream: x.Request.Stream}, HideThoughts: x.view().Hides(), Fast: x.fast,
 	}
 }
 

@@ -1,14 +1,15 @@
-package extproc
+package report
 
 import (
 	"testing"
 	"time"
 
 	"bardo.money/gateway/extproc/pipeline"
+	"bardo.money/gateway/extproc/request"
 )
 
 func TestPipelineHeader(t *testing.T) {
-	x := &exchange{}
+	x := Report{View: &request.View{}}
 	if got := x.pipelineLog(); got != "" {
 		t.Errorf("without layers: %q", got)
 	}

@@ -1,0 +1,197 @@
+package report
+
+import (
+	"slices"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/reasoning"
+	"bardo.money/gateway/extproc/record"
+	"bardo.money/gateway/extproc/render"
+	"bardo.money/gateway/extproc/upstream"
+	"bardo.money/gateway/internal/event"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/budget"
+	"bardo.money/gateway/policy/profile"
+	"bardo.money/gateway/policy/resolve"
+)
+
+// The events of requests, for `bardo watch` and telemetry.events: what emits them; their names, and what each tells, are in extproc/record. Those of
+// schemas, verification and escalation are in extproc/review.
+
+// Events are where those of the request go. Those of a deferred request's run wait there until it is the last one.
+func (r *Report) Events() *event.Sink { return r.Review.Events }
+
+// Route emits the events of the decision: the first candidate, and which requested features it has. Those of a deferred request were told when it was
+// accepted.
+func (r *Report) Route() {
+	if !r.Events().On() || r.Later != nil {
+		return
+	}
+	to := &r.Order[0]
+	r.Events().Emit(record.EventResolved, r.Principal.Account, record.ProviderResolved{
+		RequestID: r.ID, Subsystem: r.Hints.Subsystem, Provider: to.Provider, Model: to.Model, Features: listed(to.Features), Degraded: listed(to.Degraded),
+	})
+	r.relaxed(to)
+	requested := slices.Concat(r.Intent.Require, r.Intent.Prefer)
+	if len(requested) == 0 {
+		return
+	}
+	n := record.FeaturesNegotiated{RequestID: r.ID, Subsystem: r.Hints.Subsystem, Requested: requested, Available: []policy.Feature{}, Mode: "full"}
+	for _, f := range requested {
+		if slices.Contains(to.Features, f) {
+			n.Available = append(n.Available, f)
+		}
+	}
+	if len(n.Available) < len(requested) {
+		n.Mode = "degraded"
+	}
+	r.Events().Emit(record.EventNegotiated, r.Principal.Account, n)
+}
+
+// relaxed reports a task that continues without the enclave that it needs.
+func (r *Report) relaxed(to *policy.Resolution) {
+	if !slices.Contains(to.Degraded, resolve.PrivacyTier) {
+		return
+	}
+	r.Operators.Emit(record.EventRelaxed, r.Principal.Account, record.PrivacyRelaxed{
+		RequestID: r.ID, Subsystem: r.Hints.Subsystem, TaskClass: r.Hints.TaskClass, Tier: r.Intent.PrivacyTier.String(), Provider: to.Provider, Model: to.Model,
+	})
+}
+
+// Fallback emits the event of a failover to another provider.
+func (r *Report) Fallback(failed policy.Resolution, f *upstream.Failure) {
+	if !r.Events().On() || !f.Retriable() {
+		return
+	}
+	i := slices.IndexFunc(r.Order, func(r policy.Resolution) bool { return r.Provider == failed.Provider && r.Model == failed.Model })
+	if i < 0 || i+1 >= len(r.Order) || r.Order[i+1].Provider == failed.Provider {
+		return
+	}
+	r.Events().Emit(record.EventFallback, r.Principal.Account, record.ProviderFallback{
+		RequestID: r.ID, Failed: failed.Provider, Fallback: r.Order[i+1].Provider, Reason: f.String(),
+	})
+}
+
+// Retained reports an answer that was discarded because its provider did not confirm that it retains nothing.
+func (r *Report) Retained(to *policy.Resolution, f *upstream.Failure) {
+	if f.Kind != upstream.Retained {
+		return
+	}
+	r.Logger.Warn("the answer to a private request was discarded: its provider did not confirm that it retains nothing", "request", r.ID,
+		"provider", string(to.Provider), "model", string(to.Model), "reason", f.Cause.Error())
+	if r.Operators.On() {
+		r.Operators.Emit(record.EventRetention, r.Principal.Account, record.RetentionError{
+			RequestID: r.ID, Subsystem: r.Hints.Subsystem, TaskClass: r.Hints.TaskClass, Provider: to.Provider, Model: to.Model,
+			Error: upstream.RetentionError, Reason: f.Cause.Error(),
+		})
+	}
+}
+
+// listed is a list that JSON writes as [] where it is empty.
+func listed[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+// nameVenice is the kind of provider whose reasoning has an event of its own.
+const nameVenice = "venice"
+
+// Answered emits the events of an answer of by: tokens from the provider's prompt cache, web searches, Venice's reasoning.
+func (r *Report) Answered(by *policy.Resolution, u *chat.Usage) {
+	if !r.Events().On() {
+		return
+	}
+	if written := u.CacheWrite + u.CacheWrite1h; u.Cached+written > 0 {
+		r.Events().Emit(record.EventCacheStats, r.Principal.Account, record.CacheStats{
+			RequestID: r.ID, Provider: by.Provider, Model: by.Model, Written: written, Subsystem: r.Hints.Subsystem, Cached: u.Cached,
+			Total: u.TotalInput(), Savings: r.Bill.CacheSaved(),
+		})
+	}
+	venice := r.Config.Providers[by.Provider].Adapter.Name() == nameVenice
+	if u.Searches > 0 {
+		told := record.WebSearched{RequestID: r.ID, Subsystem: r.Hints.Subsystem, Provider: by.Provider, Searches: u.Searches}
+		r.Events().Emit(record.EventSearched, r.Principal.Account, told)
+		if venice {
+			r.Events().Emit(record.EventVenice, r.Principal.Account, told)
+		}
+	}
+	if u.Reasoning > 0 && venice {
+		r.Events().Emit(record.EventReasoning, r.Principal.Account, record.ReasoningExtracted{RequestID: r.ID, Subsystem: r.Hints.Subsystem, Tokens: u.Reasoning})
+	}
+}
+
+// Reasoning reports that an answer showed reasoning, or that its provider counted some. Nothing was thought about a stored one.
+func (r *Report) Reasoning(c *reasoning.Chain, surface render.Surface) {
+	if !r.Events().On() || c.Visibility == reasoning.None {
+		return
+	}
+	r.Events().Emit(record.EventCaptured, r.Principal.Account, record.ReasoningCaptured{
+		RequestID: r.ID, Subsystem: r.Hints.Subsystem, Provider: c.Provider, Model: c.Model, Visibility: c.Visibility.String(), Tokens: c.Tokens,
+		Estimated: c.Estimated, Interleaved: c.Interleaved, Surface: surface.String(),
+	})
+}
+
+// Capped reports capped usage in metrics, log and events: the provider is wrong, or the model's configured window.
+func (r *Report) Capped(to *policy.Resolution, u *chat.Usage) {
+	most := r.MostTokens(to)
+	r.Metrics.UsageCapped(string(to.Provider))
+	r.Logger.Warn("a provider reported more usage than a call can have; what is beyond is not charged", "request", r.ID, "provider", string(to.Provider),
+		"model", string(to.Model), "input_tokens", u.TotalInput(), "output_tokens", u.Output, "most", most)
+	if r.Events().On() {
+		r.Events().Emit(record.EventCapped, r.Principal.Account, record.UsageCapped{
+			RequestID: r.ID, Provider: to.Provider, Model: to.Model, Input: u.TotalInput(), Output: u.Output, Cost: u.Cost, Most: most,
+		})
+	}
+}
+
+// Exhausted emits the event of a subsystem's budget that is spent.
+func (r *Report) Exhausted(d *budget.Decision, u budget.Use) {
+	if !r.Events().On() || r.Later != nil { // it was told when it was accepted
+		return
+	}
+	b := &r.Bill.Allowance
+	r.Events().Emit(record.EventBudget, r.Principal.Account, record.BudgetExhausted{
+		RequestID: r.ID, GolemID: r.Hints.GolemID, Subsystem: r.Hints.Subsystem, Part: b.Part.String(), Degraded: d.Degraded, Budget: b.Limits[b.Part],
+		Spent: u.Spent, Held: u.Held,
+	})
+}
+
+// Profile emits the events of a profile: what it set, once per request, and what an attempt's provider has no parameter for.
+func (r *Report) Profile(lost []string) {
+	d := r.ProfileDecision
+	if d == nil || !r.Events().On() {
+		return
+	}
+	if !r.profileTold {
+		r.profileTold = true
+		r.Events().Emit(record.EventProfileApplied, r.Principal.Account, applied(r.Request, d))
+	}
+	if len(lost) > 0 {
+		r.Events().Emit(record.EventProfileDegraded, r.Principal.Account, record.ProfileDegraded{Subsystem: d.Profile.Subsystem, Degraded: slices.Clone(lost)})
+	}
+}
+
+func applied(r *chat.Request, d *profile.Decision) record.ProfileApplied {
+	return record.ProfileApplied{
+		Subsystem: d.Profile.Subsystem, Temperature: r.Temperature(), ReasoningEffort: d.Applied.Effort.String(),
+		Structured: d.Applied.SchemaName != "" || len(d.Applied.Schema) > 0,
+		Cached:     d.Applied.PromptCacheKey != "" || d.Applied.CacheControl != nil && *d.Applied.CacheControl,
+	}
+}
+
+// Decisions reports what the rules decided, when the request is over. Of a deferred request, what they decided about the request itself was reported when it
+// was accepted, unless it is refused now.
+func (r *Report) Decisions() {
+	for i := range r.Tags {
+		t := &r.Tags[i]
+		if r.Later != nil && (t.Stage == policy.StageTools || t.Stage == policy.StageRequest) && t.Decision != policy.DecisionRefused {
+			continue
+		}
+		r.Metrics.RuleDecided(t.By, t.Rule, t.Decision, t.Reason, t.Shadow)
+		if t.Decision != policy.DecisionAllowed && r.Events().On() {
+			r.Events().Emit(record.EventDecision, r.Principal.Account, record.DecisionMade{RequestID: r.ID, Subsystem: r.Hints.Subsystem, GolemID: r.Hints.GolemID, Tag: *t})
+		}
+	}
+}

@@ -1,0 +1,225 @@
+package report
+
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"bardo.money/gateway/extproc/later"
+	"bardo.money/gateway/extproc/record"
+	"bardo.money/gateway/extproc/review"
+	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/quota"
+)
+
+// Summary is what a settled answer cost, and how it is told.
+type Summary struct {
+	*record.Settlement
+
+	Standing quota.Standing // of the caller's limits
+	of       *Report
+}
+
+// Summary is the summary of a settlement, with the caller's limits as they stand now.
+func (r *Report) Summary(s *record.Settlement) *Summary {
+	return &Summary{Settlement: s, Standing: r.Bill.Standing(), of: r}
+}
+
+// tier is the tier of service that the answer was billed in; "" for the usual one.
+func (s *Summary) tier() string {
+	if s.of.Stored != nil || s.Cost == 0 {
+		return ""
+	}
+	if s.of.Later.PaidAsBatch() {
+		return later.TierBatch
+	}
+	return s.of.Terms(&s.By).BilledTier(&s.By, &s.Usage)
+}
+
+// Record is the request's full routing and cost record, without content. path is how it was served: native, driven or cache.
+func (s *Summary) Record(path string) []byte {
+	r := s.of
+	out := record.Request{
+		RequestID: r.ID, Dialect: r.Request.Dialect, Stream: r.Request.Stream, Path: path, RequestedModel: r.RequestedModel(), Subsystem: r.Hints.Subsystem,
+		Task: r.Task, Regime: r.Hints.Regime,
+		Degraded: r.Degraded(s.By), ServiceTier: s.tier(), SpreadPct: r.SpreadAt(s.By.Provider),
+		Schema: r.SchemaStatus(&s.By), Verification: r.Review.VerificationRecord(), Escalation: r.Review.EscalationRecord(), Pipeline: r.pipelineLog(),
+		CacheEntry: r.cacheEntry(), SideCalls: r.sideRecord(),
+		Decisions: r.Tags, Policies: r.Principal.Guards,
+	}
+	r.Trace.Fill(&out, r.Started)
+	b, err := out.JSON()
+	if err != nil {
+		r.Logger.Error("a request's record cannot be written", "request", r.ID, "error", err)
+	}
+	return b
+}
+
+// Degraded lists what the request did not get from its provider and, once the answer is complete, what of it the client's format could not express.
+// Each is named once.
+func (r *Report) Degraded(to policy.Resolution) []string {
+	var out wire.DegradedNames
+	lose := func(names []string) {
+		for _, n := range names {
+			out.Degrade(header.ListItem(n))
+		}
+	}
+	lose(to.Degraded)
+	if r.Request != nil {
+		lose(r.Request.Dropped)
+	}
+	if word := r.Bill.Allowance.Degraded; word != "" {
+		out.Degrade(word)
+	}
+	if r.Stored != nil {
+		lose(r.Stored.Degraded)
+	} else {
+		lose(r.Calls.Degraded(to.Provider))
+	}
+	lose(r.DegradedAnswer)
+	if o := r.Review.Verification; o != nil && o.Requested && o.SkipReason != "" {
+		out.Degrade(string(policy.CrossVerify))
+	}
+	if r.Review.Result != nil && r.Review.Result.Defaulted {
+		out.Degrade(review.DegradedDefault)
+	}
+	return out.Degraded()
+}
+
+// pipelineLog is the log of the layers, in milliseconds and tokens: "l3;dur=0.04, l4;dur=1.20;saved=11800". A layer over its time limit is marked
+// late, and one that was skipped for that left.
+func (r *Report) pipelineLog() string {
+	if len(r.Log) == 0 {
+		return ""
+	}
+	b := make([]byte, 0, 24*len(r.Log))
+	for i := range r.Log {
+		e, note := &r.Log[i], r.Log[i].Note
+		if e.Later != nil {
+			if note = e.Later.Note(); note == "" {
+				continue
+			}
+		}
+		if len(b) > 0 {
+			b = append(b, ", "...)
+		}
+		b = append(append(b, e.Layer...), ";dur="...)
+		b = strconv.AppendFloat(b, float64(e.Took)/float64(time.Millisecond), 'f', 2, 64)
+		switch {
+		case e.TimedOut:
+			b = append(b, ";left"...)
+		case e.Late():
+			b = append(b, ";late"...)
+		}
+		if e.Saved > 0 {
+			b = strconv.AppendInt(append(b, ";saved="...), e.Saved, 10)
+		}
+		if note != "" {
+			b = append(append(b, ';'), note...)
+		}
+	}
+	return string(b)
+}
+
+// cacheEntry is the id of the stored answer that was served, or under which the answer is stored if it can be; "" for neither.
+func (r *Report) cacheEntry() string {
+	switch {
+	case r.Stored != nil:
+		return r.Stored.Key.ID()
+	case r.Cache != nil && r.Cache.Records():
+		return r.Cache.ID()
+	}
+	return ""
+}
+
+// sideRecord lists the side calls on the bill, for the request's record.
+func (r *Report) sideRecord() (list []record.SideCall) {
+	for _, c := range r.Bill.Calls() {
+		if c.Side != "" {
+			list = append(list, record.SideCall{
+				Layer: c.Side, Provider: c.To.Provider, Model: c.To.Model, InputTokens: c.Usage.TotalInput(), OutputTokens: c.Usage.Output, CostUSD: c.Cost,
+			})
+		}
+	}
+	return list
+}
+
+// SchemaStatus is what X-Bardo-Schema says of an answer of to; "" for nothing.
+func (r *Report) SchemaStatus(to *policy.Resolution) string {
+	if r.Stored != nil {
+		return r.Stored.Schema
+	}
+	return r.Review.SchemaStatus(to)
+}
+
+// SchemaHeader appends the header to those of an answer.
+func (r *Report) SchemaHeader(h header.List, to *policy.Resolution) header.List {
+	if word := r.SchemaStatus(to); word != "" {
+		h = append(h, header.Field{Name: review.HeaderSchema, Value: word})
+	}
+	return h
+}
+
+// VerifiedStatus is what X-Bardo-Verified says; "" for nothing.
+func (r *Report) VerifiedStatus() string {
+	if r.Stored != nil && r.Stored.Verified != "" {
+		return r.Stored.Verified
+	}
+	return r.Review.VerifiedStatus()
+}
+
+// EscalatedStatus is what X-Bardo-Escalated says; "" for nothing.
+func (r *Report) EscalatedStatus() string {
+	if r.Stored != nil {
+		return r.Stored.Escalated
+	}
+	return r.Review.EscalatedStatus()
+}
+
+// WithVerification puts the verification, with the values of both answers, into the JSON object that stands beside an answer.
+func (r *Report) WithVerification(object []byte) []byte {
+	v := r.Review.VerificationRecord()
+	if v == nil || !r.FullChain || len(object) == 0 || object[len(object)-1] != '}' {
+		return object
+	}
+	for i := range r.Review.Verification.Compared.Fields {
+		f := &r.Review.Verification.Compared.Fields[i]
+		v.Fields[i].First, v.Fields[i].Second = json.RawMessage(f.First), json.RawMessage(f.Second)
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		r.Logger.Error("an answer's verification cannot be written", "request", r.ID, "error", err)
+		return object
+	}
+	object = append(object[:len(object)-1:len(object)-1], `,"verification":`...)
+	return append(append(object, b...), '}')
+}
+
+// checkHeaders append the results of verification and escalation.
+func (r *Report) checkHeaders(h header.List) header.List {
+	if word := r.VerifiedStatus(); word != "" {
+		h = append(h, header.Field{Name: review.HeaderVerified, Value: word})
+	}
+	if word := r.EscalatedStatus(); word != "" {
+		h = append(h, header.Field{Name: review.HeaderEscalated, Value: word})
+	}
+	return r.ruleHeaders(h)
+}
+
+// The headers with what the rules decided, and the members of a stream's last comment.
+const (
+	headerFirewall   = "x-bardo-firewall"
+	headerGuardrails = "x-bardo-guardrails"
+)
+
+// ruleHeaders append what the operator's rules decided about the request, as far as it is known.
+func (r *Report) ruleHeaders(h header.List) header.List {
+	for _, of := range [...]struct{ name, by string }{{headerFirewall, policy.ByFirewall}, {headerGuardrails, policy.ByGuardrail}} {
+		if word := policy.Summary(r.Tags, of.by); word != "" {
+			h = append(h, header.Field{Name: of.name, Value: word})
+		}
+	}
+	return h
+}
