@@ -6,6 +6,7 @@ import (
 
 	"bardo.money/gateway/extproc/attempt"
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/reading"
 	"bardo.money/gateway/extproc/request"
 	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/header"
@@ -47,13 +48,13 @@ func (x *exchange) encode(buf []byte, to *policy.Resolution) (attempt.Call, erro
 
 // fetch makes an attempt on the native path and reads its answer in one piece. The answer is complete where there is neither a failure nor an
 // error; the error is that the client has disconnected.
-func (x *exchange) fetch(ctx context.Context, to *policy.Resolution) (a *answer, f *upstream.Failure, err error) {
+func (x *exchange) fetch(ctx context.Context, to *policy.Resolution) (a *reading.Answer, f *upstream.Failure, err error) {
 	t, began := x.nextAttempt(to), time.Now()
 	x.bill.Begin(t.To, began)
 	open := func(status int, h header.List) attempt.Sink {
-		b := x.newAnswer(t, status, h)
+		b := reading.New(&x.report, &x.rounds, t, status, h)
 		if status/100 == 2 {
-			b.began = began
+			b.Began = began
 			a, x.current = b, b
 		}
 		return collector{b}
@@ -63,11 +64,11 @@ func (x *exchange) fetch(ctx context.Context, to *policy.Resolution) (a *answer,
 }
 
 // gather makes an attempt and holds its answer. It may run beside the exchange's own goroutine: it notes nothing.
-func (x *exchange) gather(ctx context.Context, t *attempt.Attempt) (a *answer, f *upstream.Failure, err error) {
+func (x *exchange) gather(ctx context.Context, t *attempt.Attempt) (a *reading.Answer, f *upstream.Failure, err error) {
 	open := func(status int, h header.List) attempt.Sink {
-		b := x.newAnswer(t, status, h)
+		b := reading.New(&x.report, &x.rounds, t, status, h)
 		if status/100 == 2 {
-			b.holds, b.parallel = true, true
+			b.Holds, b.Parallel = true, true
 			a = b
 		}
 		return collector{b}
@@ -77,17 +78,17 @@ func (x *exchange) gather(ctx context.Context, t *attempt.Attempt) (a *answer, f
 }
 
 // collector is an answer that is read to its end before anybody sees it.
-type collector struct{ *answer }
+type collector struct{ *reading.Answer }
 
 // Pass implements attempt.Sink.
-func (c collector) Pass(context.Context) (done bool, err error) { return c.ended, nil }
+func (c collector) Pass(context.Context) (done bool, err error) { return c.Ended, nil }
 
 // Failure implements attempt.Sink.
 func (c collector) Failure() *upstream.Failure {
-	if f := c.failure(); f != nil {
+	if f := c.Fails(); f != nil {
 		return f
 	}
-	return c.tooLong(int64(len(c.out)) + c.heldBytes)
+	return c.TooLong(int64(len(c.Out)) + c.HeldBytes)
 }
 
 // encodeBeside writes an attempt's request in the goroutine of a retry's stream. A panic becomes a PanicError.

@@ -7,6 +7,7 @@ import (
 
 	"bardo.money/gateway/extproc/attempt"
 	"bardo.money/gateway/extproc/meter"
+	"bardo.money/gateway/extproc/reading"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/upstream"
@@ -41,7 +42,7 @@ type sideCall struct {
 	noted  bool      // its failures are in the request's record
 
 	to     policy.Resolution // the candidate; read only after done
-	a      *answer           // complete; nil if it failed
+	a      *reading.Answer   // complete; nil if it failed
 	part   *meter.Count      // of an answer that was interrupted; nil for any other
 	failed []failedSideCall
 }
@@ -62,8 +63,8 @@ func (s *drivenStream) start(to policy.Resolution) error {
 }
 
 // flush sends what is encoded of an answer.
-func (s *drivenStream) flush(a *answer) error {
-	out := a.drain()
+func (s *drivenStream) flush(a *reading.Answer) error {
+	out := a.Drain()
 	if len(out) == 0 {
 		return nil
 	}
@@ -73,11 +74,11 @@ func (s *drivenStream) flush(a *answer) error {
 }
 
 // sendProgress shows a terminal that a model whose answer is held back is thinking. It does not begin a stream: the first heartbeat does.
-func (s *drivenStream) sendProgress(a *answer) error {
-	if a.reasoning == nil || !a.holds {
+func (s *drivenStream) sendProgress(a *reading.Answer) error {
+	if a.Reasoning == nil || !a.Holds {
 		return nil
 	}
-	signs := a.reasoning.HeldProgress(a.held)
+	signs := a.Reasoning.HeldProgress(a.Held)
 	if len(signs) == 0 || !s.begun {
 		return nil
 	}
@@ -87,7 +88,7 @@ func (s *drivenStream) sendProgress(a *answer) error {
 
 // heartbeat is what keeps a silent stream of this client alive.
 func (x *exchange) heartbeat() string {
-	if line := x.current.thinking(); line != "" {
+	if line := x.current.Thinking(); line != "" {
 		return line
 	}
 	if d, ok := x.Dialect.(wire.CommentFree); ok {
@@ -109,20 +110,20 @@ func (s *drivenStream) heartbeat(to policy.Resolution) error {
 }
 
 // sendReady sends what is encoded of an answer, the stream's head first.
-func (s *drivenStream) sendReady(a *answer) error {
+func (s *drivenStream) sendReady(a *reading.Answer) error {
 	s.sending = true
 	if !s.content {
 		s.content = true
 		s.x.trace.FirstToken = time.Since(s.x.Started)
 	}
-	if err := s.start(a.res); err != nil {
+	if err := s.start(a.By); err != nil {
 		return err
 	}
 	return s.flush(a)
 }
 
 // send sends an answer that is complete.
-func (s *drivenStream) send(ctx context.Context, a *answer) error {
+func (s *drivenStream) send(ctx context.Context, a *reading.Answer) error {
 	if err := s.sendReady(a); err != nil {
 		return err
 	}
@@ -131,31 +132,31 @@ func (s *drivenStream) send(ctx context.Context, a *answer) error {
 
 // deliver sends what is encoded of an answer, once it has content; done is true after its last byte. An answer that is sent as a whole is not
 // sent yet.
-func (s *drivenStream) deliver(ctx context.Context, a *answer) (done bool, err error) {
-	if a.whole() {
-		return a.ended, s.sendProgress(a)
+func (s *drivenStream) deliver(ctx context.Context, a *reading.Answer) (done bool, err error) {
+	if a.Whole() {
+		return a.Ended, s.sendProgress(a)
 	}
-	if !a.content || !a.sends() || !s.content && a.x.Holding && !a.passed {
-		return a.asksAgain(), nil
+	if !a.Content || !a.Sends() || !s.content && s.x.Holding && !a.Passed {
+		return a.AsksAgain(), nil
 	}
-	if err := s.sendReady(a); err != nil || !a.ended || a.asksAgain() {
-		return a.asksAgain(), err
+	if err := s.sendReady(a); err != nil || !a.Ended || a.AsksAgain() {
+		return a.AsksAgain(), err
 	}
 	return true, s.finish(ctx, a)
 }
 
 // finish settles a complete answer and sends its end.
-func (s *drivenStream) finish(ctx context.Context, a *answer) error {
+func (s *drivenStream) finish(ctx context.Context, a *reading.Answer) error {
 	sum, err := s.x.settle(ctx, a, record.OK)
 	if err != nil {
 		return s.fail(fault.From(err))
 	}
 	if !s.x.Request.Stream {
-		h := sum.Headers(s.x.answerHeaders(a.res))
+		h := sum.Headers(s.x.answerHeaders(a.By))
 		h = append(h, header.Field{Name: "content-type", Value: header.JSON})
-		return s.client.Reply(stream.Reply{Status: http.StatusOK, Header: h, Body: a.end})
+		return s.client.Reply(stream.Reply{Status: http.StatusOK, Header: h, Body: a.End})
 	}
-	last := sum.Last(a.end)
+	last := sum.Last(a.End)
 	if !s.x.wantsTrailers {
 		return s.client.StreamBody(last, true)
 	}
@@ -182,14 +183,14 @@ func (s *drivenStream) fail(f *fault.Fault) error {
 
 // listen makes an attempt, with heartbeats for the client meanwhile. pass is called after each piece of the answer, and says when it is all
 // there. The answer is complete where there is neither a failure nor an error; the error is that the client has disconnected.
-func (s *drivenStream) listen(ctx context.Context, t *attempt.Attempt, pass func(context.Context, *answer) (bool, error)) (a *answer, f *upstream.Failure, err error) {
+func (s *drivenStream) listen(ctx context.Context, t *attempt.Attempt, pass func(context.Context, *reading.Answer) (bool, error)) (a *reading.Answer, f *upstream.Failure, err error) {
 	x, began := s.x, time.Now()
 	x.bill.Begin(t.To, began)
 	open := func(status int, h header.List) attempt.Sink {
-		b := x.newAnswer(t, status, h)
+		b := reading.New(&x.report, &x.rounds, t, status, h)
 		if status/100 == 2 {
 			x.later.Answers(t)
-			b.began = began
+			b.Began = began
 			a, x.current = b, b
 		}
 		return &listener{b, s, pass}
@@ -203,25 +204,25 @@ func (s *drivenStream) listen(ctx context.Context, t *attempt.Attempt, pass func
 
 // listener is an answer of which a client gets each piece.
 type listener struct {
-	*answer
+	*reading.Answer
 
 	s    *drivenStream
-	pass func(context.Context, *answer) (bool, error)
+	pass func(context.Context, *reading.Answer) (bool, error)
 }
 
 // Pass implements attempt.Sink.
-func (l *listener) Pass(ctx context.Context) (done bool, err error) { return l.pass(ctx, l.answer) }
+func (l *listener) Pass(ctx context.Context) (done bool, err error) { return l.pass(ctx, l.Answer) }
 
 // Failure implements attempt.Sink: Envoy would hold a longer answer for a client that does not read.
 func (l *listener) Failure() *upstream.Failure {
-	if f := l.failure(); f != nil {
+	if f := l.Fails(); f != nil {
 		return f
 	}
-	return l.tooLong(l.s.sent + int64(len(l.out)) + l.heldBytes)
+	return l.TooLong(l.s.sent + int64(len(l.Out)) + l.HeldBytes)
 }
 
 // refuseAnswer ends a request whose answer a layer refused.
-func (s *drivenStream) refuseAnswer(ctx context.Context, a *answer, f *fault.Fault) error {
+func (s *drivenStream) refuseAnswer(ctx context.Context, a *reading.Answer, f *fault.Fault) error {
 	x := s.x
 	if x.later.Waits(f) { // nothing is settled yet
 		return s.fail(f)

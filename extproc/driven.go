@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"bardo.money/gateway/extproc/attempt"
+	"bardo.money/gateway/extproc/reading"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/upstream"
@@ -37,7 +38,7 @@ func (s *drivenStream) run(ctx context.Context) error {
 		if err != nil || f == nil {
 			return err
 		}
-		if r := refusalOf(f); r != nil {
+		if r := reading.RefusalOf(f); r != nil {
 			return s.refuseAnswer(ctx, x.current, r)
 		}
 		if f.Kind == upstream.WrongForm { // not a failed attempt: the model is told what is wrong with its answer
@@ -64,7 +65,7 @@ func (s *drivenStream) run(ctx context.Context) error {
 // must end in an error; an error when the client has disconnected.
 func (s *drivenStream) attempt(ctx context.Context, to policy.Resolution) (*upstream.Failure, error) {
 	a, f, err := s.rounds(ctx, func() *attempt.Attempt { return s.x.nextAttempt(&to) })
-	if f != nil || err != nil || !a.whole() {
+	if f != nil || err != nil || !a.Whole() {
 		return f, err
 	}
 	return s.finishHeld(ctx, a)

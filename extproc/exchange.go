@@ -14,6 +14,7 @@ import (
 	"bardo.money/gateway/extproc/governor"
 	"bardo.money/gateway/extproc/later"
 	"bardo.money/gateway/extproc/meter"
+	"bardo.money/gateway/extproc/reading"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/report"
 	"bardo.money/gateway/extproc/request"
@@ -53,8 +54,8 @@ type exchange struct {
 	rounds rounds.State // of a request whose model may call tools of layers
 
 	streams          bool              // the client has got the head of a stream
-	current          *answer           // the last one that began; nil for none
-	lastRound        *answer           // the latest one whose calls were answered inside the gateway; nil for none
+	current          *reading.Answer   // the last one that began; nil for none
+	lastRound        *reading.Answer   // the latest one whose calls were answered inside the gateway; nil for none
 	failedValidation *failedValidation // the last invalid answer; nil for none
 	upstream         *fault.Fault      // why no candidate answered; coalesced requests get it, too
 }
@@ -134,14 +135,14 @@ type sessionUse struct {
 
 // failedValidation is an answer that does not follow its schema.
 type failedValidation struct {
-	a          *answer
+	a          *reading.Answer
 	j          *review.Validation
 	correction []chat.Message // put behind the messages for the same candidate: all its failed answers, and what is wrong with each
 }
 
 // at reports whether it is an answer of a candidate.
 func (r *failedValidation) at(to *policy.Resolution) bool {
-	return r.a.res.Provider == to.Provider && r.a.res.Model == to.Model
+	return r.a.By.Provider == to.Provider && r.a.By.Model == to.Model
 }
 
 // nativeState is the plan of Envoy's attempts, and what is known of them. The streams of retries write unwritten and retried.

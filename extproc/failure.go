@@ -10,6 +10,7 @@ import (
 
 	"bardo.money/gateway/extproc/attempt"
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/reading"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/report"
 	"bardo.money/gateway/extproc/request"
@@ -74,7 +75,7 @@ func (x *exchange) settleRefused(f *fault.Fault) *report.Summary {
 // errorEncoder writes error events for a stream that has begun.
 func (x *exchange) errorEncoder() wire.Encoder {
 	if x.current != nil {
-		return x.current.enc
+		return x.current.Encoder
 	}
 	return x.Dialect.NewEncoder(wire.Options{Stream: true, RequestID: x.ID, Created: x.Started.Unix(), Request: cmp.Or(x.Asked, x.Request)})
 }
@@ -182,7 +183,7 @@ func (x *exchange) byHealth(list []policy.Resolution) []policy.Resolution {
 }
 
 // settleRefusal bills a refused answer: the model did its work.
-func (x *exchange) settleRefusal(ctx context.Context, a *answer, f *fault.Fault) (*report.Summary, error) {
+func (x *exchange) settleRefusal(ctx context.Context, a *reading.Answer, f *fault.Fault) (*report.Summary, error) {
 	x.current, x.trace.Fault, x.upstream = a, f, f
 	return x.settle(context.WithoutCancel(ctx), a, record.Refused)
 }

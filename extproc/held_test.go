@@ -8,6 +8,7 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/meter"
+	"bardo.money/gateway/extproc/reading"
 	"bardo.money/gateway/extproc/request"
 	"bardo.money/gateway/extproc/review"
 	"bardo.money/gateway/extproc/runtime"
@@ -201,32 +202,32 @@ func TestSeveralChoicesAreJudgedEach(t *testing.T) {
 }
 
 // answer is a held answer with the row's choices.
-func (row *choicesCase) answer() (*exchange, *answer) {
+func (row *choicesCase) answer() (*exchange, *reading.Answer) {
 	form := structured.Published(cmp.Or(row.schema, "FragmentEvaluation"))
 	rt := &runtime.Config{}
 	rt.Structured.Validate = true
 	x := &exchange{View: request.View{Config: rt}}
 	x.reports(&Gateway{})
 	x.review = review.Review{View: &x.View, Schema: form}
-	a := &answer{x: x, form: &review.Transcript{Plan: form.Plan(structured.Target{})}}
+	a := &reading.Answer{Report: &x.report, Form: &review.Transcript{Plan: form.Plan(structured.Target{})}}
 	for i, s := range row.choices {
 		ev, reason := words(i, i, s), chat.StopEnd
 		if s == "call" {
 			ev, reason = chat.Event{Kind: chat.ToolStart, Tool: chat.ToolCall{ID: "c", Name: "look"}, Choice: i, Index: i}, chat.StopTool
 		}
-		a.held = append(a.held, ev, chat.Event{Kind: chat.Stop, Choice: i, Reason: reason})
+		a.Held = append(a.Held, ev, chat.Event{Kind: chat.Stop, Choice: i, Reason: reason})
 	}
-	for i := range a.held {
-		a.held[i].Raw = nil
-		a.form.Add(&a.held[i])
+	for i := range a.Held {
+		a.Held[i].Raw = nil
+		a.Form.Add(&a.Held[i])
 	}
 	return x, a
 }
 
-func (row *choicesCase) check(t *testing.T, x *exchange, a *answer) {
+func (row *choicesCase) check(t *testing.T, x *exchange, a *reading.Answer) {
 	t.Helper()
-	j := x.review.Validate(a.form)
-	x.review.SetResult(a.form.Plan, j)
+	j := x.review.Validate(a.Form)
+	x.review.SetResult(a.Form.Plan, j)
 	if j.Open != row.open || j.Valid != row.valid || x.review.Accepts(j) != row.passes || j.Wrong != row.wrong {
 		t.Errorf("it comes to %+v, it passes: %v", j, x.review.Accepts(j))
 	}

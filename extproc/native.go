@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/attempt"
+	"bardo.money/gateway/extproc/reading"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/upload"
@@ -125,7 +126,7 @@ type nativeAnswer struct {
 	client stream.Client
 	head   *stream.AnswerHead
 	to     policy.Resolution
-	a      *answer
+	a      *reading.Answer
 	size   int
 }
 
@@ -139,18 +140,18 @@ func (n *nativeAnswer) take(ctx context.Context, p stream.Piece) (done bool, err
 	if n.head == nil {
 		return false, errors.New("a body came before its head")
 	}
-	n.a.feed(ctx, p.Body, p.End)
+	n.a.Feed(ctx, p.Body, p.End)
 	switch {
 	case n.head.Status/100 != 2:
 		return n.errorBody(ctx, p)
-	case n.a.refusal() != nil:
-		return true, n.client.Leave(func() error { return n.refuseAnswer(ctx, n.a, n.a.refusal()) })
-	case n.a.failed != nil || n.a.broken != nil:
+	case n.a.RefusedBy() != nil:
+		return true, n.client.Leave(func() error { return n.refuseAnswer(ctx, n.a, n.a.RefusedBy()) })
+	case n.a.Failed != nil || n.a.Broken != nil:
 		return true, n.fail(ctx)
-	case !n.a.ended:
+	case !n.a.Ended:
 		return false, nil
 	}
-	if n.x.stores(n.a) || !n.x.bill.Reserved(n.x.totalWith(n.a).Charged) { // an owner is written down, or more money is looked for
+	if n.x.stores(n.a) || !n.x.bill.Reserved(n.a.RequestTotal().Charged) { // an owner is written down, or more money is looked for
 		return true, n.client.Leave(func() error { return n.whole(ctx) })
 	}
 	return true, n.whole(ctx)
@@ -190,8 +191,8 @@ func (n *nativeAnswer) begin(ctx context.Context, h *stream.AnswerHead) (done bo
 		return true, n.giveUp(ctx, []*upstream.Failure{f})
 	}
 	n.x.noteUnderWay(h.Attempts)
-	n.a = n.x.newAnswer(n.x.nextAttempt(&n.to), h.Status, h.Header)
-	_, n.a.began = n.x.bill.InFlight()
+	n.a = reading.New(&n.x.report, &n.x.rounds, n.x.nextAttempt(&n.to), h.Status, h.Header)
+	_, n.a.Began = n.x.bill.InFlight()
 	if h.Status/100 == 2 {
 		n.x.current = n.a
 		return false, nil
@@ -209,7 +210,7 @@ func (n *nativeAnswer) errorBody(ctx context.Context, p stream.Piece) (done bool
 	if !p.End && n.size < attempt.MaxErrorBody {
 		return false, nil
 	}
-	f := upstream.Stated(n.to.Provider, errorOf(n.a, n.head.Status))
+	f := upstream.Stated(n.to.Provider, n.a.Refusal(n.head.Status))
 	n.x.failed(n.to, f)
 	state := upstream.State{
 		Failure: f, Failures: n.head.Attempts, MaxRetries: n.x.Config.MaxRetries, Candidates: len(n.x.native.plan), Left: len(n.x.native.plan.After(n.head.Attempts, n.to.Provider)), Once: true,
@@ -226,9 +227,9 @@ func (n *nativeAnswer) errorBody(ctx context.Context, p stream.Piece) (done bool
 
 // fail ends an answer that its provider broke off or turned into an error.
 func (n *nativeAnswer) fail(ctx context.Context) error {
-	f := &upstream.Failure{Provider: n.to.Provider, Kind: upstream.NotEncoded, Cause: n.a.broken}
-	if n.a.failed != nil {
-		f = upstream.Stated(n.to.Provider, n.a.failed)
+	f := &upstream.Failure{Provider: n.to.Provider, Kind: upstream.NotEncoded, Cause: n.a.Broken}
+	if n.a.Failed != nil {
+		f = upstream.Stated(n.to.Provider, n.a.Failed)
 	}
 	n.x.failed(n.to, f)
 	n.x.decided(upstream.Decision{Why: "the answer had begun, and Envoy does not repeat such a call"})
@@ -260,7 +261,7 @@ func (n *nativeAnswer) whole(ctx context.Context) error {
 	if err != nil {
 		return n.refuse(fault.From(err))
 	}
-	body := n.a.end
+	body := n.a.End
 	set := append(sum.Headers(n.x.answerHeaders(n.to)), header.Field{Name: "content-type", Value: header.JSON}, header.Field{Name: "content-length", Value: strconv.Itoa(len(body))})
 	return n.client.Answer(stream.Reply{Status: http.StatusOK, Header: set, Body: body}, otherHeaders(n.head.Header, set))
 }
@@ -296,7 +297,7 @@ func (n *nativeAnswer) callAmended(client context.Context, to policy.Resolution)
 			n.a, n.to = a, *next
 			return n.whole(client)
 		}
-		if r := refusalOf(f); r != nil {
+		if r := reading.RefusalOf(f); r != nil {
 			return n.refuseAnswer(client, a, r)
 		}
 		x.failed(*next, f)
@@ -307,7 +308,7 @@ func (n *nativeAnswer) callAmended(client context.Context, to policy.Resolution)
 }
 
 // refuseAnswer ends a request whose answer a layer refused. Nothing was sent before.
-func (n *nativeAnswer) refuseAnswer(ctx context.Context, a *answer, f *fault.Fault) error {
+func (n *nativeAnswer) refuseAnswer(ctx context.Context, a *reading.Answer, f *fault.Fault) error {
 	x := n.x
 	sum, err := x.settleRefusal(ctx, a, f)
 	if err != nil {

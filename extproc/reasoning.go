@@ -3,12 +3,9 @@ package extproc
 import (
 	"encoding/json"
 
-	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/reading"
 	"bardo.money/gateway/extproc/reasoning"
-	"bardo.money/gateway/extproc/render"
-	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/fault"
-	"bardo.money/gateway/policy"
 )
 
 // How an answer's reasoning is shown depends on where the answer is read: on its reader, that is, and not on who gave the answer. What
@@ -29,74 +26,19 @@ func (x *exchange) parseReasoning() error {
 	return nil
 }
 
-// view is how this exchange's client is shown reasoning.
-func (x *exchange) view() render.View {
-	return render.View{Surface: render.SurfaceOf(x.Hints.Surface), Full: x.report.FullChain}
-}
-
-// newPresenter prepares to show an answer's reasoning; nil where it goes out as it is and nobody wants to know more of it.
-func (x *exchange) newPresenter(to *policy.Resolution, dialect chat.Dialect) *render.Presenter {
-	v := x.view()
-	if x.Request.Op != chat.Generate || x.Verbatim() || v == (render.View{}) && !x.report.Events().On() {
-		return nil
-	}
-	recorder := reasoning.NewRecorder(reasoning.Of(x.Config.Providers[to.Provider].Reasoning, to, dialect), to)
-	return render.NewPresenter(v, recorder, x.Request.Stream && wire.TakesComments(x.Dialect))
-}
-
-// thinking is the comment that keeps a terminal's stream alive while the model thinks in silence; "" while it does not.
-func (a *answer) thinking() string {
-	if a == nil {
-		return ""
-	}
-	return a.reasoning.Heartbeat()
-}
-
-// present notes an event's reasoning, and reports whether the event goes out.
-func (a *answer) present(ev *chat.Event) (visible bool) {
-	if a.reasoning == nil {
-		return true
-	}
-	a.out, visible = a.reasoning.Event(a.out, ev, a.ownUsage != nil)
-	return visible
-}
-
-// attachReasoning puts beside the answer what of its reasoning belongs there.
-func (a *answer) attachReasoning() {
-	enc, ok := a.enc.(wire.Attacher)
-	if !ok || a.reasoning == nil || !a.reasoning.View.Attaches() {
-		return
-	}
-	own, err := render.Member(a.chain(), a.reasoning.View)
-	if err != nil {
-		a.x.gw.Log.Error("an answer's reasoning cannot be written", "request", a.x.ID, "error", err)
-		return
-	}
-	a.out = enc.Attach(a.out, a.x.report.WithVerification(own))
-}
-
-// chain is what the answer showed of its reasoning, and what that took. It is for answers that are over, and were recorded.
-func (a *answer) chain() *reasoning.Chain {
-	u := a.total()
-	if a.x.report.Stored != nil {
-		u = a.x.report.Stored.Usage
-	}
-	return a.reasoning.Chain(&u, &a.res.Prices)
-}
-
 // tellReasoning reports the reasoning that an answer showed.
-func (x *exchange) tellReasoning(a *answer) {
-	if a.reasoning != nil && x.report.Events().On() {
-		x.report.Reasoning(a.chain(), a.reasoning.View.Surface)
+func (x *exchange) tellReasoning(a *reading.Answer) {
+	if a.Reasoning != nil && x.report.Events().On() {
+		x.report.Reasoning(a.Chain(), a.Reasoning.View.Surface)
 	}
 }
 
 // keepReasoning keeps an answer's reasoning for its own account, where the surface may ask for it afterwards.
-func (x *exchange) keepReasoning(a *answer) {
-	if a == nil || a.reasoning == nil || !a.reasoning.View.Stores() || !x.MayRetain() {
+func (x *exchange) keepReasoning(a *reading.Answer) {
+	if a == nil || a.Reasoning == nil || !a.Reasoning.View.Stores() || !x.MayRetain() {
 		return
 	}
-	c := a.chain()
+	c := a.Chain()
 	if c.Visibility == reasoning.None {
 		return
 	}

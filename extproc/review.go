@@ -5,6 +5,7 @@ import (
 
 	"bardo.money/gateway/extproc/attempt"
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/reading"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/request"
 	"bardo.money/gateway/extproc/review"
@@ -19,16 +20,16 @@ import (
 
 // finishHeld ends an answer that is complete and of which the client has seen nothing. A failure of kind upstream.WrongForm says that the same
 // candidate is called once more.
-func (s *drivenStream) finishHeld(ctx context.Context, a *answer) (*upstream.Failure, error) {
+func (s *drivenStream) finishHeld(ctx context.Context, a *reading.Answer) (*upstream.Failure, error) {
 	x := s.x
-	if !a.holds {
+	if !a.Holds {
 		return nil, s.send(ctx, a)
 	}
-	j := x.review.ValidateHeld(a.form, a.held)
-	if a.form == nil {
+	j := x.review.ValidateHeld(a.Form, a.Held)
+	if a.Form == nil {
 		return s.sendReviewed(ctx, a, j)
 	}
-	a.notCacheable = x.review.SetResult(a.form.Plan, j)
+	a.NotCacheable = x.review.SetResult(a.Form.Plan, j)
 	switch {
 	case x.review.Accepts(j):
 	case x.review.Retried < x.review.SchemaRetries() && !j.Declined:
@@ -41,13 +42,13 @@ func (s *drivenStream) finishHeld(ctx context.Context, a *answer) (*upstream.Fai
 }
 
 // sendReviewed sends a good answer that was held, or another model's in its place.
-func (s *drivenStream) sendReviewed(ctx context.Context, a *answer, j *review.Validation) (*upstream.Failure, error) {
+func (s *drivenStream) sendReviewed(ctx context.Context, a *reading.Answer, j *review.Validation) (*upstream.Failure, error) {
 	x := s.x
 	if a, j = s.reconsider(ctx, a, j); a == nil {
 		return nil, context.Cause(ctx)
 	}
-	a.release(ctx, x.visibleEvents(a, j))
-	if f := a.failure(); f != nil {
+	a.Release(ctx, x.visibleEvents(a, j))
+	if f := a.Fails(); f != nil {
 		return f, nil
 	}
 	return nil, s.send(ctx, a)
@@ -55,7 +56,7 @@ func (s *drivenStream) sendReviewed(ctx context.Context, a *answer, j *review.Va
 
 // reconsider compares a good answer with another model's before the client sees it, where that is wanted. It returns the one that is sent, with
 // its validation; nil when the client has disconnected.
-func (s *drivenStream) reconsider(ctx context.Context, a *answer, j *review.Validation) (*answer, *review.Validation) {
+func (s *drivenStream) reconsider(ctx context.Context, a *reading.Answer, j *review.Validation) (*reading.Answer, *review.Validation) {
 	switch {
 	case s.x.review.Verifies():
 		return s.verify(ctx, a, j)
@@ -68,11 +69,11 @@ func (s *drivenStream) reconsider(ctx context.Context, a *answer, j *review.Vali
 // sideAnswer gets one more answer of a candidate, by the request as v has it, and validates it. The client does not see it; its call is billed,
 // as is the one that is held at the time. The client gets heartbeats meanwhile. correction is put behind the messages. The validation is nil
 // where the answer has no schema. The error is that the client has disconnected.
-func (s *drivenStream) sideAnswer(ctx context.Context, v *request.View, to *policy.Resolution, say []chat.Message) (*answer, *review.Validation, *upstream.Failure, error) {
+func (s *drivenStream) sideAnswer(ctx context.Context, v *request.View, to *policy.Resolution, say []chat.Message) (*reading.Answer, *review.Validation, *upstream.Failure, error) {
 	x, held := s.x, s.x.current
 	x.charge(held)
 	defer func() { x.current = held }()
-	a, f, err := s.listen(ctx, x.newAttempt(v, to, say), func(_ context.Context, a *answer) (bool, error) { return a.ended, nil })
+	a, f, err := s.listen(ctx, x.newAttempt(v, to, say), func(_ context.Context, a *reading.Answer) (bool, error) { return a.Ended, nil })
 	if err != nil { // the client disconnected in the middle of it
 		x.interrupt(x.current)
 	}
@@ -84,14 +85,14 @@ func (s *drivenStream) sideAnswer(ctx context.Context, v *request.View, to *poli
 	}
 	x.charge(a)
 	x.noteAnswered(a, record.OK)
-	if a.form == nil {
+	if a.Form == nil {
 		return a, nil, nil, nil
 	}
-	return a, x.review.Validate(a.form), nil, nil
+	return a, x.review.Validate(a.Form), nil, nil
 }
 
 // useFallback answers in the place of an invalid answer: with the second model's, a better tier's, the schema's default, or an error.
-func (s *drivenStream) useFallback(ctx context.Context, a *answer, j *review.Validation) error {
+func (s *drivenStream) useFallback(ctx context.Context, a *reading.Answer, j *review.Validation) error {
 	x := s.x
 	if ok, err := s.useVerifierAnswer(ctx); ok || err != nil {
 		return err
@@ -103,25 +104,25 @@ func (s *drivenStream) useFallback(ctx context.Context, a *answer, j *review.Val
 	if text == nil || x.review.Schema.Strict() {
 		return s.refuseInvalid(ctx, a, j)
 	}
-	a.notCacheable = x.review.SetResult(a.form.Plan, j)
+	a.NotCacheable = x.review.SetResult(a.Form.Plan, j)
 	x.current, x.review.Result.Defaulted = a, true
 	x.review.EmitSchema()
 	x.review.EmitSchemaFallback(review.FallbackDefault)
 	x.gw.Log.Warn("an answer without its form was replaced by the form's default", "request", x.ID, "subsystem", x.Hints.Subsystem,
-		"schema", x.review.Schema.Name(), "provider", string(a.res.Provider), "model", string(a.res.Model), "retries", x.review.Retried)
-	events := review.ReplaceText(a.held, text)
+		"schema", x.review.Schema.Name(), "provider", string(a.By.Provider), "model", string(a.By.Model), "retries", x.review.Retried)
+	events := review.ReplaceText(a.Held, text)
 	x.reportTotalUsage(a, events)
-	a.release(ctx, events)
-	if f := a.failure(); f != nil {
+	a.Release(ctx, events)
+	if f := a.Fails(); f != nil {
 		return s.fail(fault.From(f.Cause))
 	}
 	return s.send(ctx, a)
 }
 
 // refuseInvalid answers with an error that holds the invalid answer. The calls are billed: the models did their work.
-func (s *drivenStream) refuseInvalid(ctx context.Context, a *answer, j *review.Validation) error {
+func (s *drivenStream) refuseInvalid(ctx context.Context, a *reading.Answer, j *review.Validation) error {
 	x := s.x
-	a.notCacheable = x.review.SetResult(a.form.Plan, j)
+	a.NotCacheable = x.review.SetResult(a.Form.Plan, j)
 	f := x.review.SchemaFault(j, x.review.Retried)
 	x.current, x.trace.Fault, x.upstream = a, f, f
 	x.review.EmitSchema()
@@ -135,13 +136,13 @@ func (s *drivenStream) refuseInvalid(ctx context.Context, a *answer, j *review.V
 	}
 	x.refused(f)
 	r := x.report.Error(f)
-	r.Header = sum.Headers(x.report.SchemaHeader(r.Header, &a.res))
+	r.Header = sum.Headers(x.report.SchemaHeader(r.Header, &a.By))
 	return s.client.Reply(r)
 }
 
 // verify compares a good answer with that of a second model of another family, called at the same time, and returns the stricter one; nil when
 // the client has disconnected.
-func (s *drivenStream) verify(ctx context.Context, a *answer, j *review.Validation) (*answer, *review.Validation) {
+func (s *drivenStream) verify(ctx context.Context, a *reading.Answer, j *review.Validation) (*reading.Answer, *review.Validation) {
 	x, o := s.x, s.x.review.Verification
 	b, jb, err := s.verifierAnswer(ctx)
 	if err != nil {
@@ -153,31 +154,31 @@ func (s *drivenStream) verify(ctx context.Context, a *answer, j *review.Validati
 		o.Skip(review.SkippedFailed)
 	case j.Open || jb.Open:
 		o.Skip(review.SkippedNoAnswer)
-	case x.Config.Resolver.Alike(&a.res, &b.res):
+	case x.Config.Resolver.Alike(&a.By, &b.By):
 		o.Skip(review.SkippedSameFamily)
 	default:
 		return s.compare(a, j, b, jb)
 	}
-	x.review.EmitVerified(&a.res)
+	x.review.EmitVerified(&a.By)
 	return a, j
 }
 
 // compare returns the one of two answers that is sent.
-func (s *drivenStream) compare(a *answer, j *review.Validation, b *answer, jb *review.Validation) (*answer, *review.Validation) {
+func (s *drivenStream) compare(a *reading.Answer, j *review.Validation, b *reading.Answer, jb *review.Validation) (*reading.Answer, *review.Validation) {
 	x := s.x
-	if x.review.Compare(&a.res, &b.res, j, jb) == structured.Second {
+	if x.review.Compare(&a.By, &b.By, j, jb) == structured.Second {
 		x.replaceAnswer(a, b, jb)
 		a, j = b, jb
 	}
-	x.review.EmitVerified(&a.res)
+	x.review.EmitVerified(&a.By)
 	return a, j
 }
 
 // escalate calls tier T2 where a valid answer of a heartbeat of tier T1 asks for that, and returns the answer that is sent; nil when the client
 // has disconnected. Where T2 fails, it is the answer of T1.
-func (s *drivenStream) escalate(ctx context.Context, a *answer, j *review.Validation) (*answer, *review.Validation) {
+func (s *drivenStream) escalate(ctx context.Context, a *reading.Answer, j *review.Validation) (*reading.Answer, *review.Validation) {
 	x, e := s.x, s.x.review.Escalation
-	if j.Open || x.CallerPays(a.res.Provider) {
+	if j.Open || x.CallerPays(a.By.Provider) {
 		return a, j
 	}
 	e.Reason = structured.Escalates(x.review.SchemaName(), j.Text(), x.Config.Escalation.Floor)
@@ -190,15 +191,15 @@ func (s *drivenStream) escalate(ctx context.Context, a *answer, j *review.Valida
 	case b != nil:
 		return b, jb
 	}
-	a.notCacheable = true // not cached: the same request may get a better answer later
+	a.NotCacheable = true // not cached: the same request may get a better answer later
 	return a, j
 }
 
 // escalateInvalid answers with tier T2 where T1 gave no valid answer, if the schema's default asks for T2. ok is false where it does not, or T2
 // fails.
-func (s *drivenStream) escalateInvalid(ctx context.Context, a *answer) (ok bool, err error) {
+func (s *drivenStream) escalateInvalid(ctx context.Context, a *reading.Answer) (ok bool, err error) {
 	x := s.x
-	if !x.review.Escalates() || x.CallerPays(a.res.Provider) || structured.Escalates(x.review.SchemaName(), x.review.Schema.Default(), 0) == structured.NoEscalation || !x.affordsMore(ctx, review.Tier2) {
+	if !x.review.Escalates() || x.CallerPays(a.By.Provider) || structured.Escalates(x.review.SchemaName(), x.review.Schema.Default(), 0) == structured.NoEscalation || !x.affordsMore(ctx, review.Tier2) {
 		return false, nil
 	}
 	x.review.Escalation.Reason = structured.Requested
@@ -206,20 +207,20 @@ func (s *drivenStream) escalateInvalid(ctx context.Context, a *answer) (ok bool,
 	if b == nil || err != nil {
 		return false, err
 	}
-	b.release(ctx, x.visibleEvents(b, j))
-	if r := b.refusal(); r != nil {
+	b.Release(ctx, x.visibleEvents(b, j))
+	if r := b.RefusedBy(); r != nil {
 		return true, s.refuseAnswer(ctx, b, r)
 	}
-	if b.failure() != nil {
+	if b.Fails() != nil {
 		return false, nil
 	}
 	return true, s.send(ctx, b)
 }
 
 // callTier2 replaces an answer of T1, which is billed, by one of tier T2; nil where T2 fails. The error is that the client has disconnected.
-func (s *drivenStream) callTier2(ctx context.Context, a *answer) (*answer, *review.Validation, error) {
+func (s *drivenStream) callTier2(ctx context.Context, a *reading.Answer) (*reading.Answer, *review.Validation, error) {
 	x := s.x
-	if !a.counted {
+	if !a.Counted {
 		x.charge(a)
 		x.noteAnswered(a, record.OK)
 	}
@@ -231,15 +232,15 @@ func (s *drivenStream) callTier2(ctx context.Context, a *answer) (*answer, *revi
 		return nil, nil, err
 	}
 	x.Request = v.Request // its answer is given
-	x.review.Escalation.From = a.res
+	x.review.Escalation.From = a.By
 	x.replaceAnswer(nil, b, j)
-	x.review.EmitEscalated(&b.res)
+	x.review.EmitEscalated(&b.By)
 	return b, j, nil
 }
 
 // runTier2 calls the candidates of tier T2, by the request as v has it, until one gives a valid answer; nil where none does. The error is that
 // the client has disconnected.
-func (s *drivenStream) runTier2(ctx context.Context, v *request.View) (*answer, *review.Validation, error) {
+func (s *drivenStream) runTier2(ctx context.Context, v *request.View) (*reading.Answer, *review.Validation, error) {
 	x := s.x
 	var say []chat.Message
 	reasked := 0

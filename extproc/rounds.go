@@ -7,6 +7,7 @@ import (
 
 	"bardo.money/gateway/extproc/attempt"
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/reading"
 	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/extproc/wire"
 )
@@ -14,7 +15,7 @@ import (
 // Rounds: the model is called again with the results of calls that the gateway answers itself (package rounds).
 
 // nextRound bills a complete answer whose calls are answered inside the gateway, and puts both into the request. The error is a fault.
-func (s *drivenStream) nextRound(a *answer) error {
+func (s *drivenStream) nextRound(a *reading.Answer) error {
 	x := s.x
 	next, err := x.continued(a)
 	if err != nil {
@@ -26,14 +27,14 @@ func (s *drivenStream) nextRound(a *answer) error {
 	x.decided(upstream.Decision{Move: upstream.ToolRound, Why: "the model gets the results of its calls"})
 	x.Request = next
 	r := &x.rounds
-	a.gate.Close()
+	a.Gate.Close()
 	x.lastRound = a
 	switch {
-	case a.whole():
+	case a.Whole():
 		r.Shown = contentOf(a)
-		r.Texts = r.Texts && a.form == nil
+		r.Texts = r.Texts && a.Form == nil
 	case s.content && r.Encoder == nil:
-		r.Encoder, r.Reasoning, r.Dialect = a.enc, a.reasoning, a.dialect
+		r.Encoder, r.Reasoning, r.Dialect = a.Encoder, a.Reasoning, a.Dialect
 	}
 	return nil
 }
@@ -43,33 +44,33 @@ const outcomeRound = "tool_round"
 
 // contentOf is what the client gets of a held answer, and of those before it, once the last round is over: of an answer with a schema no text, which is
 // not a part of what the schema is for.
-func contentOf(a *answer) (out []chat.Event) {
-	for i := range a.held {
-		ev := &a.held[i]
+func contentOf(a *reading.Answer) (out []chat.Event) {
+	for i := range a.Held {
+		ev := &a.Held[i]
 		switch ev.Kind { //nolint:exhaustive // the rest is content
 		case chat.Start, chat.UsageInfo:
 			continue
 		case chat.Text, chat.Refusal:
-			if a.form != nil {
+			if a.Form != nil {
 				continue
 			}
 		}
 		out = append(out, *ev)
 	}
-	a.held = nil
+	a.Held = nil
 	return out
 }
 
 // continued is the request with an answer and the results of its calls behind the messages, in the client's own format: what any candidate is called
 // with next, as if the client had sent it.
-func (x *exchange) continued(a *answer) (*chat.Request, error) {
-	enc := x.Dialect.NewEncoder(wire.Options{Same: a.dialect == x.Request.Dialect, RequestID: x.ID, Created: x.Started.Unix(), Request: x.Request})
+func (x *exchange) continued(a *reading.Answer) (*chat.Request, error) {
+	enc := x.Dialect.NewEncoder(wire.Options{Same: a.Dialect == x.Request.Dialect, RequestID: x.ID, Created: x.Started.Unix(), Request: x.Request})
 	var body []byte
-	for i := range a.gate.Whole {
-		body = enc.Append(body, &a.gate.Whole[i])
+	for i := range a.Gate.Whole {
+		body = enc.Append(body, &a.Gate.Whole[i])
 	}
-	a.gate.Whole = nil
-	calls := a.gate.Calls
+	a.Gate.Whole = nil
+	calls := a.Gate.Calls
 	results := make([]wire.CallResult, len(calls))
 	for i, res := range x.RoundResults(calls) {
 		if !res.IsError {
@@ -83,14 +84,14 @@ func (x *exchange) continued(a *answer) (*chat.Request, error) {
 
 // rounds calls one candidate, again for each round. The answer is complete where there is neither a failure nor an error; the error is that the client has
 // disconnected.
-func (s *drivenStream) rounds(ctx context.Context, call func() *attempt.Attempt) (a *answer, f *upstream.Failure, err error) {
+func (s *drivenStream) rounds(ctx context.Context, call func() *attempt.Attempt) (a *reading.Answer, f *upstream.Failure, err error) {
 	for {
 		s.sending = false
-		if a, f, err = s.listen(ctx, call(), s.deliver); f != nil || err != nil || !a.asksAgain() {
+		if a, f, err = s.listen(ctx, call(), s.deliver); f != nil || err != nil || !a.AsksAgain() {
 			return a, f, err
 		}
 		if err := s.nextRound(a); err != nil {
-			return a, &upstream.Failure{Provider: a.res.Provider, Kind: upstream.NotEncoded, Cause: err}, nil //nolint:nilerr // the failure has it
+			return a, &upstream.Failure{Provider: a.By.Provider, Kind: upstream.NotEncoded, Cause: err}, nil //nolint:nilerr // the failure has it
 		}
 	}
 }

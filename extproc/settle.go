@@ -9,6 +9,7 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/passthrough"
+	"bardo.money/gateway/extproc/reading"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/report"
 	"bardo.money/gateway/extproc/upstream"
@@ -22,13 +23,13 @@ import (
 // settle ends the request's bill: every way in which a request ends comes here, once. a is the answer that the client gets, complete or not; nil for
 // none. It returns when the charge is durable (prepaid keys) or queued (others), before the last byte is sent. A client disconnect does not undo
 // it.
-func (x *exchange) settle(ctx context.Context, a *answer, outcome string) (*report.Summary, error) {
+func (x *exchange) settle(ctx context.Context, a *reading.Answer, outcome string) (*report.Summary, error) {
 	if x.trace.Settled != nil {
 		return x.report.Summary(x.trace.Settled), nil
 	}
 	x.calls.Answered()
 	if a != nil {
-		x.report.DegradedAnswer = a.enc.Degraded()
+		x.report.DegradedAnswer = a.Encoder.Degraded()
 	}
 	if x.report.Stored != nil {
 		return x.settleStored(ctx, outcome)
@@ -42,7 +43,7 @@ func (x *exchange) settle(ctx context.Context, a *answer, outcome string) (*repo
 	if outcome == record.OK {
 		s.Savings, s.Saved = x.allSaved(&s.By)
 	}
-	if outcome == record.OK || outcome == record.Invalid || outcome == record.Refused || outcome == record.Cancelled && a != nil && a.content {
+	if outcome == record.OK || outcome == record.Invalid || outcome == record.Refused || outcome == record.Cancelled && a != nil && a.Content {
 		x.served(a, outcome)
 	}
 	if err := x.book(ctx, s, &total); err != nil {
@@ -51,7 +52,7 @@ func (x *exchange) settle(ctx context.Context, a *answer, outcome string) (*repo
 	if a == nil {
 		return s, nil
 	}
-	x.report.Answered(&a.res, &s.Usage)
+	x.report.Answered(&a.By, &s.Usage)
 	x.tellReasoning(a)
 	x.keepReasoning(a)
 	if err := x.keepMade(ctx, a); err != nil {
@@ -62,43 +63,43 @@ func (x *exchange) settle(ctx context.Context, a *answer, outcome string) (*repo
 
 // keepMade records the owner of what a provider stored with its answer: the response, its items, and what the answer gave access to, such as a
 // container. It is recorded before the client has the whole answer.
-func (x *exchange) keepMade(ctx context.Context, a *answer) error {
+func (x *exchange) keepMade(ctx context.Context, a *reading.Answer) error {
 	if !x.stores(a) {
 		return nil
 	}
-	ids := a.storedIDs
-	if x.StoredAt(&a.res) && a.id != "" {
-		ids = append(ids, a.id)
+	ids := a.StoredIDs
+	if x.StoredAt(&a.By) && a.ID != "" {
+		ids = append(ids, a.ID)
 	}
-	return x.gw.Ledger.Keep(context.WithoutCancel(ctx), passthrough.Owned(x.Principal.Account, a.res.Provider, ids)...)
+	return x.gw.Ledger.Keep(context.WithoutCancel(ctx), passthrough.Owned(x.Principal.Account, a.By.Provider, ids)...)
 }
 
 // stores reports whether the provider stored anything with its answer whose owner has to be recorded.
-func (x *exchange) stores(a *answer) bool {
-	return !x.OwnKey.IsSet() && (len(a.storedIDs) > 0 || x.StoredAt(&a.res) && a.id != "")
+func (x *exchange) stores(a *reading.Answer) bool {
+	return !x.OwnKey.IsSet() && (len(a.StoredIDs) > 0 || x.StoredAt(&a.By) && a.ID != "")
 }
 
 // billLastCall bills the call that the request ends with.
-func (x *exchange) billLastCall(a *answer, outcome string) {
+func (x *exchange) billLastCall(a *reading.Answer, outcome string) {
 	switch {
-	case a != nil && !a.counted && (outcome == record.OK || outcome == record.Invalid || outcome == record.Refused):
-		x.billAnswer(a, a.total())
+	case a != nil && !a.Counted && (outcome == record.OK || outcome == record.Invalid || outcome == record.Refused):
+		x.billAnswer(a, a.Total())
 	case outcome == record.Cut || outcome == record.Cancelled || outcome == record.Disconnected:
 		x.interrupt(a)
 	}
 }
 
 // interrupt bills the call in flight, if there is one, as far as it went: the request ends during it.
-func (x *exchange) interrupt(a *answer) {
+func (x *exchange) interrupt(a *reading.Answer) {
 	to, since := x.bill.InFlight()
 	if to == nil {
 		return
 	}
 	var c *meter.Count
-	if a != nil && !a.counted {
-		a.counted, c = true, &a.count
+	if a != nil && !a.Counted {
+		a.Counted, c = true, &a.Count
 	}
-	if c == nil || !a.content {
+	if c == nil || !a.Content {
 		x.trace.Attempts = append(x.trace.Attempts, record.Attempt{Provider: to.Provider, Model: to.Model, Outcome: record.ClientClosed})
 	}
 	u := x.bill.Interrupted(to, c, since)
@@ -109,10 +110,10 @@ func (x *exchange) interrupt(a *answer) {
 }
 
 // billed is the candidate that the request's record names: the one that answered, else the last that was called, else the first of the order.
-func (x *exchange) billed(a *answer) policy.Resolution {
+func (x *exchange) billed(a *reading.Answer) policy.Resolution {
 	switch {
 	case a != nil:
-		return a.res
+		return a.By
 	case x.bill.Answers() > 0:
 		return x.lastBilled()
 	case len(x.Order) > 0:
@@ -140,16 +141,16 @@ func (x *exchange) attempted(to policy.Resolution, outcome, reason string, o tel
 }
 
 // served notes that a candidate answered.
-func (x *exchange) served(a *answer, outcome string) {
-	if a == nil || a.noted {
+func (x *exchange) served(a *reading.Answer, outcome string) {
+	if a == nil || a.Noted {
 		return
 	}
-	a.noted = true
-	x.attempted(a.res, attemptWord(outcome), "", telemetry.Served)
-	x.gw.Health.Report(policy.Result{Provider: a.res.Provider, Outcome: policy.Succeeded, Latency: cmp.Or(x.trace.FirstToken, time.Since(x.Started))})
+	a.Noted = true
+	x.attempted(a.By, attemptWord(outcome), "", telemetry.Served)
+	x.gw.Health.Report(policy.Result{Provider: a.By.Provider, Outcome: policy.Succeeded, Latency: cmp.Or(x.trace.FirstToken, time.Since(x.Started))})
 	x.notifyLayers(a)
 	if outcome == record.OK {
-		x.gw.meter.Learn(&a.res, a.count.Reported.Output, time.Since(a.began))
+		x.gw.meter.Learn(&a.By, a.Count.Reported.Output, time.Since(a.Began))
 		x.learnTokens(a)
 	}
 }
@@ -212,7 +213,7 @@ func (x *exchange) end() {
 }
 
 // partial is an incomplete answer; nil for none.
-func (x *exchange) partial() *answer {
+func (x *exchange) partial() *reading.Answer {
 	if x.trace.Fault != nil {
 		return nil
 	}
@@ -224,7 +225,7 @@ func (x *exchange) unfinished() string {
 	switch {
 	case x.trace.Fault != nil:
 		return record.Failed
-	case x.current != nil && x.current.content || x.bill.Answers() > 0:
+	case x.current != nil && x.current.Content || x.bill.Answers() > 0:
 		return record.Cancelled
 	}
 	return record.Disconnected
@@ -270,32 +271,32 @@ func attemptWord(outcome string) string {
 }
 
 // charge bills a call whose answer the client does not get, once.
-func (x *exchange) charge(a *answer) {
-	if a.counted {
+func (x *exchange) charge(a *reading.Answer) {
+	if a.Counted {
 		return
 	}
-	x.billAnswer(a, a.total())
+	x.billAnswer(a, a.Total())
 	x.notifyLayers(a)
 }
 
 // billAnswer adds the usage of an answer to the bill.
-func (x *exchange) billAnswer(a *answer, u chat.Usage) {
-	a.counted = true
-	if !a.parallel {
+func (x *exchange) billAnswer(a *reading.Answer, u chat.Usage) {
+	a.Counted = true
+	if !a.Parallel {
 		x.bill.Over()
 	}
-	if x.bill.Add(&a.res, u) {
-		x.report.Capped(&a.res, &u)
+	if x.bill.Add(&a.By, u) {
+		x.report.Capped(&a.By, &u)
 	}
-	x.noteSaved(&a.res, &u)
+	x.noteSaved(&a.By, &u)
 }
 
 // notifyLayers tells the layers which provider answered, whether the client gets the answer or not: its prompt cache has the conversation now. Only
 // the first candidate's model counts, since that is called first again; another model answers where the first fails, escalates or is verified.
-func (x *exchange) notifyLayers(a *answer) {
-	x.stay(&a.res)
-	if len(x.Found) > 0 && a.res.Model == x.Found[0].Model {
-		x.Config.Pipeline.Finish(&x.Exchange, a.res.Provider, x.calls.LastKey(a.res.Provider).ID())
+func (x *exchange) notifyLayers(a *reading.Answer) {
+	x.stay(&a.By)
+	if len(x.Found) > 0 && a.By.Model == x.Found[0].Model {
+		x.Config.Pipeline.Finish(&x.Exchange, a.By.Provider, x.calls.LastKey(a.By.Provider).ID())
 	}
 }
 
@@ -369,18 +370,18 @@ func (x *exchange) settleStored(ctx context.Context, outcome string) (*report.Su
 }
 
 // noteAnswered notes an attempt whose answer does not end the request.
-func (x *exchange) noteAnswered(a *answer, outcome string) {
+func (x *exchange) noteAnswered(a *reading.Answer, outcome string) {
 	took := time.Since(x.trace.AttemptStarted)
-	a.noted = true
-	x.attempted(a.res, outcome, "", telemetry.Served)
-	x.gw.Health.Report(policy.Result{Provider: a.res.Provider, Outcome: policy.Succeeded, Latency: took})
+	a.Noted = true
+	x.attempted(a.By, outcome, "", telemetry.Served)
+	x.gw.Health.Report(policy.Result{Provider: a.By.Provider, Outcome: policy.Succeeded, Latency: took})
 }
 
 // learnTokens corrects the estimates of a model by what its provider counted of the request as it was sent: of text alone, and without anything that the
 // gateway has put behind it.
-func (x *exchange) learnTokens(a *answer) {
-	u := &a.count.Reported
-	if r := x.Request; r.Op == chat.Generate && r.Doc.Stats.Opaque == 0 && a.form == nil && u.Final {
-		x.gw.meter.LearnTokens(a.res.Model, r.InputTokens, u.TotalInput())
+func (x *exchange) learnTokens(a *reading.Answer) {
+	u := &a.Count.Reported
+	if r := x.Request; r.Op == chat.Generate && r.Doc.Stats.Opaque == 0 && a.Form == nil && u.Final {
+		x.gw.meter.LearnTokens(a.By.Model, r.InputTokens, u.TotalInput())
 	}
 }

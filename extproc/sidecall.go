@@ -7,6 +7,7 @@ import (
 
 	"bardo.money/gateway/extproc/attempt"
 	"bardo.money/gateway/extproc/meter"
+	"bardo.money/gateway/extproc/reading"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/review"
 	"bardo.money/gateway/extproc/upstream"
@@ -50,7 +51,7 @@ func (s *drivenStream) endVerifier() {
 		return
 	}
 	switch {
-	case o.a != nil && !o.a.counted:
+	case o.a != nil && !o.a.Counted:
 		x.charge(o.a)
 		x.noteAnswered(o.a, record.OK)
 	case o.part != nil:
@@ -70,12 +71,12 @@ func (o *sideCall) run(ctx context.Context, x *exchange, t *attempt.Attempt) {
 			f, err = &upstream.Failure{Provider: to.Provider, Kind: upstream.NotEncoded, Cause: err}, nil
 		}
 		if f == nil && err == nil {
-			o.a, a.began = a, o.began
+			o.a, a.Began = a, o.began
 			return
 		}
 		if err != nil || ctx.Err() != nil && f.Kind != upstream.NotEncoded {
 			if o.part = (&meter.Count{}); a != nil {
-				o.part = &a.count
+				o.part = &a.Count
 			}
 			return
 		}
@@ -86,7 +87,7 @@ func (o *sideCall) run(ctx context.Context, x *exchange, t *attempt.Attempt) {
 
 // verifierAnswer waits for the second model's answer, with heartbeats meanwhile, bills it and notes its failures. It is nil where the call failed
 // or its answer is invalid. The error is that the client has disconnected.
-func (s *drivenStream) verifierAnswer(ctx context.Context) (*answer, *review.Validation, error) {
+func (s *drivenStream) verifierAnswer(ctx context.Context) (*reading.Answer, *review.Validation, error) {
 	o := s.verifier
 	if o == nil {
 		return nil, nil, nil
@@ -105,11 +106,11 @@ func (s *drivenStream) verifierAnswer(ctx context.Context) (*answer, *review.Val
 	if o.a == nil {
 		return nil, nil, nil
 	}
-	if !o.a.counted {
+	if !o.a.Counted {
 		x.charge(o.a)
 		x.noteAnswered(o.a, record.OK)
 	}
-	j := x.review.ValidateHeld(o.a.form, o.a.held)
+	j := x.review.ValidateHeld(o.a.Form, o.a.Held)
 	if !x.review.Accepts(j) {
 		return nil, nil, nil
 	}
@@ -145,12 +146,12 @@ func (s *drivenStream) useVerifierAnswer(ctx context.Context) (ok bool, err erro
 	}
 	x.review.Verification.Skip(review.SkippedFailed)
 	x.replaceAnswer(nil, b, j)
-	x.review.EmitVerified(&b.res)
-	b.release(ctx, x.visibleEvents(b, j))
-	if r := b.refusal(); r != nil {
+	x.review.EmitVerified(&b.By)
+	b.Release(ctx, x.visibleEvents(b, j))
+	if r := b.RefusedBy(); r != nil {
 		return true, s.refuseAnswer(ctx, b, r)
 	}
-	if b.failure() != nil {
+	if b.Fails() != nil {
 		return false, nil
 	}
 	return true, s.send(ctx, b)

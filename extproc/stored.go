@@ -7,6 +7,7 @@ import (
 
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/reading"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/replay"
 	"bardo.money/gateway/extproc/stream"
@@ -39,38 +40,36 @@ func (x *exchange) staleFallback(ctx context.Context, fs []*upstream.Failure) *c
 }
 
 // useStored makes a stored answer the exchange's, and returns the answer that writes it in the client's format.
-func (x *exchange) useStored(e *cache.Entry, k record.CacheStatus) *answer {
+func (x *exchange) useStored(e *cache.Entry, k record.CacheStatus) *reading.Answer {
 	x.Replay(e)
 	if x.report.Stored, x.trace.Cache = e, k; k == record.CacheSemantic {
 		x.trace.Similarity = math.Round(x.Similarity*1000) / 1000
 	}
-	x.current = &answer{
-		x: x, res: e.By, dialect: e.Dialect, stream: x.Request.Stream, enc: newEncoder(&x.View, e.By, e.Dialect), reasoning: x.newPresenter(&e.By, e.Dialect),
-	}
+	x.current = reading.NewStored(&x.report, e)
 	return x.current
 }
 
 // storedReply is a stored answer as a JSON body.
-func (x *exchange) storedReply(ctx context.Context, a *answer) (stream.Reply, error) {
+func (x *exchange) storedReply(ctx context.Context, a *reading.Answer) (stream.Reply, error) {
 	x.storedAnswer().Events(func(ev *chat.Event, _ bool) bool {
-		a.pass(ctx, ev)
-		return !a.over()
+		a.Show(ctx, ev)
+		return !a.IsOver()
 	})
-	if err := a.incomplete(); err != nil {
+	if err := a.Incomplete(); err != nil {
 		return stream.Reply{}, err
 	}
 	sum, err := x.settle(ctx, a, record.OK)
 	if err != nil {
 		return stream.Reply{}, err
 	}
-	h := sum.Headers(x.answerHeaders(a.res))
-	return stream.Reply{Status: http.StatusOK, Header: append(h, header.Field{Name: "content-type", Value: header.JSON}), Body: a.end}, nil
+	h := sum.Headers(x.answerHeaders(a.By))
+	return stream.Reply{Status: http.StatusOK, Header: append(h, header.Field{Name: "content-type", Value: header.JSON}), Body: a.End}, nil
 }
 
 // storedAnswer is the stored answer as this client shall see it.
 func (x *exchange) storedAnswer() *replay.Answer {
 	return &replay.Answer{
-		Entry: x.report.Stored, Format: cache.Format{Dialect: x.Request.Dialect, Stream: x.Request.Stream}, HideThoughts: x.view().Hides(), Fast: x.fast,
+		Entry: x.report.Stored, Format: cache.Format{Dialect: x.Request.Dialect, Stream: x.Request.Stream}, HideThoughts: x.report.Reading().Hides(), Fast: x.fast,
 	}
 }
 
@@ -119,10 +118,10 @@ func (s *drivenStream) replay(ctx context.Context, e *cache.Entry, k record.Cach
 }
 
 // play streams the stored answer.
-func (s *drivenStream) play(ctx context.Context, a *answer) (err error) {
+func (s *drivenStream) play(ctx context.Context, a *reading.Answer) (err error) {
 	if !s.x.WholeAnswer { // a layer may refuse it: until then nothing is sent
 		s.content = true
-		if err := s.start(a.res); err != nil {
+		if err := s.start(a.By); err != nil {
 			return err
 		}
 	}
@@ -138,13 +137,13 @@ func (s *drivenStream) play(ctx context.Context, a *answer) (err error) {
 				return false
 			}
 		}
-		a.pass(ctx, ev)
-		return !a.over()
+		a.Show(ctx, ev)
+		return !a.IsOver()
 	})
 	if err != nil {
 		return err
 	}
-	if err := a.incomplete(); err != nil {
+	if err := a.Incomplete(); err != nil {
 		return s.fail(fault.From(err))
 	}
 	if err := s.sendReady(a); err != nil {

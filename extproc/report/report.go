@@ -10,6 +10,7 @@ import (
 	"bardo.money/gateway/extproc/later"
 	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/record"
+	"bardo.money/gateway/extproc/render"
 	"bardo.money/gateway/extproc/request"
 	"bardo.money/gateway/extproc/review"
 	"bardo.money/gateway/internal/event"
@@ -37,4 +38,9 @@ type Report struct {
 	Operators *event.Sink // events that no account has; Review.Events has those of the request
 
 	profileTold bool // the event of the profile
+}
+
+// Reading is how the request's client is shown reasoning.
+func (r *Report) Reading() render.View {
+	return render.View{Surface: render.SurfaceOf(r.Hints.Surface), Full: r.FullChain}
 }

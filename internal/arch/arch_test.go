@@ -91,12 +91,16 @@ var soundTree = map[string]string{
 	"extproc/wire/formats/formats.go": `package formats; import (_ "bardo.money/gateway/extproc/wire/anthropic/message"
 			_ "bardo.money/gateway/extproc/wire/openai/chatcompletion"; _ "bardo.money/gateway/extproc/wire/completions"
 			_ "bardo.money/gateway/extproc/wire/embeddings"; _ "bardo.money/gateway/extproc/wire/gemini"; _ "bardo.money/gateway/extproc/wire/responses")`,
-	"extproc/runtime/runtime.go":         `package runtime`,
-	"extproc/request/view.go":            `package request; import _ "bardo.money/gateway/extproc/runtime"`,
-	"extproc/dryrun/dryrun.go":           `package dryrun; import (_ "bardo.money/gateway/extproc/runtime"; _ "bardo.money/gateway/extproc/request")`,
-	"extproc/review/review.go":           `package review; import (_ "bardo.money/gateway/extproc/runtime"; _ "bardo.money/gateway/extproc/request")`,
-	"extproc/rounds/gate.go":             `package rounds; import _ "bardo.money/gateway/extproc/request"`,
-	"extproc/later/run.go":               `package later; import (_ "bardo.money/gateway/extproc/attempt"; _ "bardo.money/gateway/extproc/request"; _ "bardo.money/gateway/extproc/endpoint")`,
+	"extproc/runtime/runtime.go": `package runtime`,
+	"extproc/request/view.go":    `package request; import _ "bardo.money/gateway/extproc/runtime"`,
+	"extproc/dryrun/dryrun.go":   `package dryrun; import (_ "bardo.money/gateway/extproc/runtime"; _ "bardo.money/gateway/extproc/request")`,
+	"extproc/review/review.go":   `package review; import (_ "bardo.money/gateway/extproc/runtime"; _ "bardo.money/gateway/extproc/request")`,
+	"extproc/rounds/gate.go":     `package rounds; import _ "bardo.money/gateway/extproc/request"`,
+	"extproc/later/run.go":       `package later; import (_ "bardo.money/gateway/extproc/attempt"; _ "bardo.money/gateway/extproc/request"; _ "bardo.money/gateway/extproc/endpoint")`,
+	"extproc/report/report.go": `package report; import (_ "bardo.money/gateway/extproc/attempt"; _ "bardo.money/gateway/extproc/request"; _ "bardo.money/gateway/extproc/review"
+			_ "bardo.money/gateway/extproc/later"; _ "bardo.money/gateway/extproc/endpoint")`,
+	"extproc/reading/reading.go": `package reading; import (_ "bardo.money/gateway/extproc/attempt"; _ "bardo.money/gateway/extproc/request"; _ "bardo.money/gateway/extproc/review"
+			_ "bardo.money/gateway/extproc/rounds"; _ "bardo.money/gateway/extproc/report")`,
 	"extproc/side/side.go":               `package side; import (_ "bardo.money/gateway/extproc/attempt"; _ "bardo.money/gateway/extproc/request")`,
 	"extproc/endpoint/endpoint.go":       `package endpoint; import _ "bardo.money/gateway/extproc/modality"`,
 	"extproc/modality/candidates.go":     `package modality; import _ "bardo.money/gateway/extproc/request"`,

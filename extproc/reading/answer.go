@@ -1,0 +1,218 @@
+// Package reading turns one attempt's answer, or a stored one, into the client's bytes: it decodes it, passes it through the stages and the layers, holds it
+// back where it is reviewed first, encodes it, and counts its usage. It calls nobody, sends nothing and bills nothing.
+package reading
+
+import (
+	"errors"
+	"time"
+
+	"bardo.money/gateway/extproc/attempt"
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/meter"
+	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/render"
+	"bardo.money/gateway/extproc/report"
+	"bardo.money/gateway/extproc/review"
+	"bardo.money/gateway/extproc/rounds"
+	"bardo.money/gateway/extproc/stored"
+	"bardo.money/gateway/extproc/upstream"
+	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/policy"
+)
+
+// Answer turns one attempt's answer into the client's bytes, and counts its usage. Owned by the goroutine that makes the attempt.
+type Answer struct {
+	Report    *report.Report // of the request
+	By        policy.Resolution
+	Dialect   chat.Dialect // of the provider
+	dec       provider.Decoder
+	stages    []attempt.Stage // that read reasoning, tool calls and schema answers out of the text, in order; none for most answers
+	Encoder   wire.Encoder
+	Reasoning *render.Presenter // nil: its reasoning is sent as it came
+	Stream    bool
+
+	Out     []byte // encoded, not sent yet
+	End     []byte // the terminator (stream) or the whole body (JSON), once the answer is complete
+	Content bool   // a part of the answer came
+	Passed  bool   // a part of it came through the layers
+	Failed  *chat.ProviderError
+	Broken  error // a layer failed on it
+	Ended   bool
+	Count   meter.Count // the usage so far
+	Began   time.Time   // when its call was sent
+
+	heldBack
+	Gate *rounds.Gate // of calls that are answered inside the gateway; nil for a request without such tools
+
+	Form     *review.Transcript // of its text, for validation; nil: it has no schema
+	ownUsage *chat.Usage        // of its own call, where its events show the usage of all calls of the request
+	marks
+
+	ID        string   // the provider's id of the answer
+	StoredIDs []string // ids of what the provider stored, or gave access to, as it answered
+}
+
+// marks are what was decided or done about an answer.
+type marks struct {
+	NotCacheable bool // it is invalid, or another call may answer better
+	Counted      bool // its call is on the request's bill
+	Noted        bool // the provider's success was reported
+	Parallel     bool // of a side call
+}
+
+// heldBack is what of an answer is kept until it was reviewed.
+type heldBack struct {
+	Holds     bool         // nothing is sent before release
+	Held      []chat.Event // the events, detached from the decoder's buffers
+	HeldBytes int64        // bytes of these
+}
+
+// Whole reports whether the answer is sent as a Whole: the client does not stream, or it is held back.
+func (a *Answer) Whole() bool { return a.Holds || !a.Stream }
+
+// IsOver implements rounds.Sink: it reports whether nothing more is read of the answer.
+func (a *Answer) IsOver() bool { return a.Failed != nil || a.Broken != nil || a.Ended }
+
+// fail notes the provider's error, and its dialect.
+func (a *Answer) fail(e *chat.ProviderError) {
+	failed := *e
+	failed.Dialect = a.Dialect
+	a.Failed = &failed
+}
+
+// note keeps what an event tells about the whole answer: usage, ids.
+func (a *Answer) note(ev *chat.Event) {
+	switch ev.Kind { //nolint:exhaustive // the others are counted alone
+	case chat.Start:
+		a.ID = ev.ID
+	case chat.Extra:
+		a.names(ev)
+	}
+	if a.Gate == nil { // it counts by itself
+		a.Count.Note(ev)
+	}
+}
+
+// Drain returns the encoded bytes that were not sent yet. They are valid until the next feed.
+func (a *Answer) Drain() []byte {
+	b := a.Out
+	a.Out = a.Out[:0]
+	return b
+}
+
+// names notes the ids of stored resources in members that only the answer's own format has.
+func (a *Answer) names(ev *chat.Event) {
+	if len(ev.Text) == 0 || a.Dialect != a.Report.Request.Dialect {
+		return
+	}
+	switch ev.Text[0] {
+	case '"':
+		if ev.ID == itemID {
+			a.StoredIDs = stored.AppendID(a.StoredIDs, ev.Text)
+		}
+	case '{':
+		own := a.Dialect == chat.Responses || ev.ID == "container" || ev.ID == "audio"
+		a.StoredIDs = append(a.StoredIDs, stored.IDs(ev.Text, own)...)
+	}
+}
+
+// itemID is the extra that names an item of a response.
+const itemID = "item_id"
+
+// Total is the usage to bill. What the provider did not report is estimated from the events.
+func (a *Answer) Total() chat.Usage {
+	if a.ownUsage != nil {
+		return *a.ownUsage
+	}
+	return a.Count.Total(a.Report.Request.InputTokens)
+}
+
+// Fails is the answer's own: the provider's error in it, or a layer that could not read it; nil for none.
+func (a *Answer) Fails() *upstream.Failure {
+	switch {
+	case a.Failed != nil:
+		return upstream.Stated(a.By.Provider, a.Failed)
+	case a.Broken != nil:
+		return &upstream.Failure{Provider: a.By.Provider, Kind: upstream.NotEncoded, Cause: a.Broken}
+	}
+	return nil
+}
+
+// errorOf is the error of an answer with a status other than 2xx.
+func errorOf(a *Answer, status int) *chat.ProviderError {
+	if a.Failed == nil {
+		return &chat.ProviderError{Status: status}
+	}
+	e := *a.Failed
+	if e.Status == 0 {
+		e.Status = status
+	}
+	return &e
+}
+
+// RefusedBy is the fault by which a layer refused the answer; nil if none did.
+func (a *Answer) RefusedBy() *fault.Fault { return byRules(a.Broken) }
+
+func (a *Answer) Incomplete() error {
+	switch {
+	case a.Broken != nil:
+		return a.Broken
+	case !a.Ended:
+		return errIncomplete
+	}
+	return nil
+}
+
+// errIncomplete is a stored answer without an end.
+var errIncomplete = errors.New("a stored answer has no end")
+
+// TooLong is the failure of an answer that is larger than the gateway holds; nil for any other. size is in bytes.
+func (a *Answer) TooLong(size int64) *upstream.Failure {
+	if size > a.Report.Config.MaxAnswer {
+		return &upstream.Failure{Provider: a.By.Provider, Kind: upstream.Reset, Cause: upstream.ErrTooLong}
+	}
+	return nil
+}
+
+// HasContent implements attempt.Sink.
+func (a *Answer) HasContent() bool { return a.Content }
+
+// LacksUsage implements attempt.Sink.
+func (a *Answer) LacksUsage() bool { return a.Count.Stop != "" && !a.Count.Complete() && !a.IsOver() }
+
+// Refusal implements attempt.Sink.
+func (a *Answer) Refusal(status int) *chat.ProviderError { return errorOf(a, status) }
+
+// RefusalOf is the fault by which a layer refused an answer; nil for any other failure. Another candidate is not called for it.
+func RefusalOf(f *upstream.Failure) *fault.Fault {
+	if f == nil || f.Kind != upstream.NotEncoded {
+		return nil
+	}
+	return byRules(f.Cause)
+}
+
+func byRules(err error) *fault.Fault {
+	if f, ok := errors.AsType[*fault.Fault](err); ok && f.Kind.ByRules() {
+		return f
+	}
+	return nil
+}
+
+// RequestTotal is the usage and cost of the request: all calls on the bill, and this answer's, which may not be on it yet.
+func (a *Answer) RequestTotal() meter.Total {
+	if a.Counted {
+		return a.Report.Bill.Total()
+	}
+	u := a.Total()
+	return a.Report.Bill.With(&a.By, &u)
+}
+
+// AnswersTotal is RequestTotal without the calls that layers had made.
+func (a *Answer) AnswersTotal() meter.Total {
+	if a.Counted {
+		return a.Report.Bill.AnswersWith(nil, nil)
+	}
+	u := a.Total()
+	return a.Report.Bill.AnswersWith(&a.By, &u)
+}
