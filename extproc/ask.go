@@ -16,7 +16,6 @@ import (
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/telemetry"
 	"bardo.money/gateway/policy"
-	"bardo.money/gateway/policy/budget"
 )
 
 // Calls of cheap models that layers have made, before the request itself is sent.
@@ -36,7 +35,7 @@ func (l *layerCalls) Offer(c *pipeline.SideCall) (o pipeline.SideOffer, ok bool)
 	if len(list) == 0 {
 		return o, false
 	}
-	return pipeline.SideOffer{To: list[0], Most: x.mostOf(list[:1], c)}, true
+	return pipeline.SideOffer{To: list[0], Most: x.funds.MostOf(list[:1], c)}, true
 }
 
 // Ask implements pipeline.SideCaller.
@@ -55,7 +54,7 @@ func (l *layerCalls) Ask(ctx context.Context, c *pipeline.SideCall) (a pipeline.
 	if err != nil {
 		return a, &pipeline.NoSideAnswer{Why: pipeline.SideFailed}
 	}
-	if !x.holdSide(ctx, x.mostOf(list, c)) {
+	if !x.funds.HoldSide(ctx, x.funds.MostOf(list, c)) {
 		return a, &pipeline.NoSideAnswer{Why: pipeline.SideNoMoney}
 	}
 	began := time.Now()
@@ -64,47 +63,6 @@ func (l *layerCalls) Ask(ctx context.Context, c *pipeline.SideCall) (a pipeline.
 	s.calls.Client, s.calls.Listener, s.calls.Owner = x.calls.Client, x.calls.Listener, (*sideOwner)(x)
 	defer s.calls.Close()
 	return s.run(ctx, list)
-}
-
-// mostOf is what a side call may cost the operator's account.
-func (x *exchange) mostOf(list []policy.Resolution, c *pipeline.SideCall) (most policy.Pico) {
-	for i := range list {
-		if !x.CallerPays(list[i].Provider) {
-			most = max(most, side.Most(&list[i], c))
-		}
-	}
-	return most
-}
-
-// holdSide reserves what a side call may cost, together with what the request itself may cost after it. It reports false where a balance, limit or budget
-// has no room for both: the request is refused later only if it has no room for itself.
-func (x *exchange) holdSide(ctx context.Context, most policy.Pico) bool {
-	if most == 0 {
-		return true
-	}
-	total := x.worstBeside(x.Found, most)
-	if !x.bill.Covers(total) || x.gw.Ledger.Writable() != nil || !x.budgetHas(ctx, total) {
-		return false
-	}
-	if x.allot(ctx, x.safeTokens(x.Found), total) != nil || x.holdSession(ctx, total) != nil || x.bill.Reserve(ctx, total) != nil {
-		return false
-	}
-	x.sideHeld = total
-	return true
-}
-
-// budgetHas reports whether the budget of the request's subsystem has room for an amount.
-func (x *exchange) budgetHas(ctx context.Context, amount policy.Micro) bool {
-	b := &x.bill.Allowance
-	if b.Part == budget.None {
-		return true
-	}
-	use, err := x.gw.meter.Budgets.Look(ctx, x.Started, x.Agent(), b.Part)
-	if err != nil {
-		return false
-	}
-	d := b.Limits.Decide(x.Hints.Subsystem, use, x.Started)
-	return d.Action == budget.Serve && (d.Remaining == budget.Unlimited || d.Remaining >= amount)
 }
 
 // sideOwner is an exchange as the writer of its side calls sees it.

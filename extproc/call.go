@@ -15,7 +15,7 @@ import (
 func (x *exchange) routeAndCall(ctx context.Context, d stream.Client) error {
 	if m := x.localModel(); m != nil {
 		return d.Leave(func() error {
-			if err := x.mayUseLocal(ctx); err != nil {
+			if err := x.funds.MayUseLocal(ctx); err != nil {
 				return err
 			}
 			return x.embed(ctx, d, m)
@@ -70,22 +70,22 @@ func (x *exchange) prepareAndCall(ctx context.Context, d stream.Client) error {
 
 // reserveNow reserves what the request may cost, if that needs no waiting.
 func (x *exchange) reserveNow() bool {
-	if x.session.session != nil {
+	if x.funds.InSession() {
 		return false
 	}
 	if x.IsTokenCount() || !x.Principal.Prepaid {
 		return true
 	}
-	if x.ownKeysPay(x.Order) {
+	if x.funds.OwnKeysPay(x.Order) {
 		return x.bill.ReserveNow(0)
 	}
-	return x.bill.ReserveNow(x.toReserve())
+	return x.bill.ReserveNow(x.funds.ToReserve())
 }
 
 // payAndCall checks the limits, makes the reservation, and calls the candidates.
 func (x *exchange) payAndCall(ctx context.Context, d stream.Client) error {
 	if !x.IsTokenCount() {
-		if err := x.afford(ctx); err != nil {
+		if err := x.funds.Afford(ctx); err != nil {
 			return err
 		}
 	}
@@ -165,5 +165,5 @@ func (x *exchange) becomeLeader(ctx context.Context) error {
 	if err := x.order(); err != nil {
 		return err
 	}
-	return x.reserve(ctx)
+	return x.funds.Reserve(ctx)
 }

@@ -41,7 +41,7 @@ func (x *exchange) putOff(ctx context.Context, d stream.Client) error {
 		return err
 	}
 	deadline := x.Started.Add(x.deferral.by)
-	if err := x.session.hold.Stand(ctx, x.ID, deadline.Add(afterDeadline)); err != nil {
+	if err := x.funds.StandSession(ctx, deadline.Add(afterDeadline)); err != nil {
 		return errors.Join(fault.New(fault.Unavailable, "requests cannot be stored at the moment", err), x.gw.Ledger.ReleaseStanding(context.WithoutCancel(ctx), x.ID))
 	}
 	r := deferred.Request{
@@ -49,7 +49,7 @@ func (x *exchange) putOff(ctx context.Context, d stream.Client) error {
 		Deadline: deadline, Head: later.StoredHead(x.Head, x.Hints.SessionID), Body: x.deferral.body,
 	}
 	if err := s.Add(ctx, &r); err != nil {
-		return errors.Join(later.NotStored(err), x.freeSession(ctx), x.gw.Ledger.ReleaseStanding(context.WithoutCancel(ctx), x.ID))
+		return errors.Join(later.NotStored(err), x.funds.FreeSession(ctx), x.gw.Ledger.ReleaseStanding(context.WithoutCancel(ctx), x.ID))
 	}
 	h := append(x.report.IDHeaders(), header.Field{Name: "content-type", Value: header.JSON}, header.Field{Name: "cache-control", Value: "no-store"})
 	return x.reply(d, stream.Reply{Status: http.StatusAccepted, Header: h, Body: api.DeferredBody(r.Dialect, r.ID, "deferred", r.Deadline)})

@@ -82,13 +82,13 @@ func (x *exchange) prepareRun(ctx context.Context, d *later.Client, r *deferred.
 		return err
 	}
 	x.pinBatch()
-	if x.ownKeysPay(x.Order) {
+	if x.funds.OwnKeysPay(x.Order) {
 		return x.bill.Reserve(ctx, 0)
 	}
-	if err := x.bill.Reserve(ctx, x.worst(x.Order)); err != nil {
+	if err := x.bill.Reserve(ctx, x.funds.Worst(x.Order)); err != nil {
 		return err
 	}
-	x.limitOutput()
+	x.funds.LimitOutput()
 	return nil
 }
 

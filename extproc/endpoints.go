@@ -40,7 +40,7 @@ func (x *exchange) modality(ctx context.Context, d stream.Client, op *modality.O
 	if err := x.ParseBodyHints(); err != nil {
 		return err
 	}
-	if err := x.findSession(ctx); err != nil {
+	if err := x.funds.FindSession(ctx); err != nil {
 		return err
 	}
 	if err := x.findModality(ctx, r); err != nil {
@@ -76,7 +76,7 @@ func (x *exchange) findModality(ctx context.Context, r *modality.Request) error 
 	x.Found, x.Intent = decided.Order, built.Intent
 	for _, filter := range []func() error{
 		func() error { return modality.FilterByModel(&x.View, r) }, x.FilterByPayer, func() error { return x.FilterByStored(ctx, x.gw.Ledger.KeptOf) },
-		func() error { return modality.FilterByPrice(&x.View, r) }, x.filterBySession, x.CheckKeyless,
+		func() error { return modality.FilterByPrice(&x.View, r) }, x.funds.FilterBySession, x.CheckKeyless,
 	} {
 		if err := filter(); err != nil {
 			return err
@@ -87,8 +87,8 @@ func (x *exchange) findModality(ctx context.Context, r *modality.Request) error 
 
 // payModality checks the request against its key's limits, and reserves its highest possible cost.
 func (x *exchange) payModality(ctx context.Context, r *modality.Request) error {
-	if x.ownKeysPay(x.Order) {
-		return x.holdNothing(ctx)
+	if x.funds.OwnKeysPay(x.Order) {
+		return x.funds.HoldNothing(ctx)
 	}
 	var most policy.Pico
 	var tokens int64
@@ -101,13 +101,13 @@ func (x *exchange) payModality(ctx context.Context, r *modality.Request) error {
 		most, tokens = max(most, cost), max(tokens, u.Text)
 	}
 	charge := most.Charge(x.Config.Spread(x.Principal.Tier))
-	if err := x.allot(ctx, tokens, charge); err != nil {
+	if err := x.funds.Allot(ctx, tokens, charge); err != nil {
 		return err
 	}
 	if err := x.gw.Ledger.Writable(); err != nil && most > 0 {
 		return err
 	}
-	if err := x.holdSession(ctx, charge); err != nil {
+	if err := x.funds.HoldSession(ctx, charge); err != nil {
 		return err
 	}
 	return x.bill.Reserve(ctx, charge)
@@ -281,10 +281,10 @@ func (x *exchange) embed(ctx context.Context, d stream.Client, m *localembed.Mod
 	to := policy.Resolution{Provider: localembed.Provider, Model: m.ID, Upstream: m.About.Name, Context: m.About.Window, Prices: policy.Prices{Known: true}}
 	x.ClientModel, x.Request.Model = x.Request.Model, string(m.ID)
 	x.Found, x.Order = []policy.Resolution{to}, []policy.Resolution{to}
-	if err := x.allot(ctx, x.Request.InputTokens, 0); err != nil {
+	if err := x.funds.Allot(ctx, x.Request.InputTokens, 0); err != nil {
 		return err
 	}
-	if err := x.holdNothing(ctx); err != nil {
+	if err := x.funds.HoldNothing(ctx); err != nil {
 		return err
 	}
 	x.trace.Departs(x.Arrived, x.Waited)

@@ -11,6 +11,7 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/conversation"
 	"bardo.money/gateway/extproc/cors"
+	"bardo.money/gateway/extproc/funds"
 	"bardo.money/gateway/extproc/governor"
 	"bardo.money/gateway/extproc/later"
 	"bardo.money/gateway/extproc/meter"
@@ -26,7 +27,6 @@ import (
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/intent"
-	"bardo.money/gateway/policy/session"
 )
 
 // exchange is the state of one client request: the view that its steps read, and what each step owns. It belongs to the goroutine that serves its
@@ -36,14 +36,13 @@ type exchange struct {
 	gw     *Gateway
 	trace  record.Trace  // what happened to the request
 	report report.Report // what is told of it
+	funds  funds.Funds   // what it may spend
 
 	wishes
 	body         upload.Body
 	calls        attempt.Writer // writes and makes the attempts
 	endProbation func()         // frees the trial of a provider in trouble; nil for none
 	bill         meter.Bill     // limits, reservation, calls and charge
-	sideHeld     policy.Micro   // reserved with a call that a layer had made, for that and the request; 0 for none
-	session      sessionUse
 	deferral     deferral
 	later        *later.Run // of an exchange that answers a deferred request; nil for any other
 
@@ -125,12 +124,6 @@ func (x *exchange) cors() cors.Policy { return cors.Policy{Origins: x.Config.Ori
 type deferral struct {
 	by   time.Duration // from now; 0: the request is answered now
 	body []byte        // the client's
-}
-
-// sessionUse is a request's session. The zero value is of a request without one.
-type sessionUse struct {
-	session *session.Session
-	hold    *session.Hold
 }
 
 // failedValidation is an answer that does not follow its schema.

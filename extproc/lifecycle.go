@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"bardo.money/gateway/extproc/funds"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/report"
 	"bardo.money/gateway/extproc/request"
@@ -36,11 +37,12 @@ func (g *Gateway) newExchangeAs(hd stream.Head, id string) *exchange {
 	return x
 }
 
-// reports prepares what is told of the request.
+// reports prepares what is told of the request, and what it may spend.
 func (x *exchange) reports(g *Gateway) {
 	x.report = report.Report{
 		View: &x.View, Trace: &x.trace, Bill: &x.bill, Review: &x.review, Calls: &x.calls, Logger: g.Log, Metrics: g.Metrics, Operators: g.Events,
 	}
+	x.funds = funds.Funds{Report: &x.report, Meter: g.meter, Ledger: g.Ledger, Searches: &g.searches, Sessions: g.Sessions}
 }
 
 // serve runs the request, or its rest, to its end.
@@ -73,7 +75,7 @@ func (x *exchange) close() {
 
 // letGo releases what an exchange holds besides money.
 func (x *exchange) letGo() {
-	x.session.hold.Release()
+	x.funds.LetSessionGo()
 	x.leaveCoalesced()
 	if x.endProbation != nil {
 		x.endProbation()

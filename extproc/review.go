@@ -182,7 +182,7 @@ func (s *drivenStream) escalate(ctx context.Context, a *reading.Answer, j *revie
 		return a, j
 	}
 	e.Reason = structured.Escalates(x.review.SchemaName(), j.Text(), x.Config.Escalation.Floor)
-	if e.Reason == structured.NoEscalation || !x.affordsMore(ctx, review.Tier2) {
+	if e.Reason == structured.NoEscalation || !x.funds.AffordsMore(ctx, review.Tier2) {
 		return a, j
 	}
 	switch b, jb, err := s.callTier2(ctx, a); {
@@ -199,7 +199,7 @@ func (s *drivenStream) escalate(ctx context.Context, a *reading.Answer, j *revie
 // fails.
 func (s *drivenStream) escalateInvalid(ctx context.Context, a *reading.Answer) (ok bool, err error) {
 	x := s.x
-	if !x.review.Escalates() || x.CallerPays(a.By.Provider) || structured.Escalates(x.review.SchemaName(), x.review.Schema.Default(), 0) == structured.NoEscalation || !x.affordsMore(ctx, review.Tier2) {
+	if !x.review.Escalates() || x.CallerPays(a.By.Provider) || structured.Escalates(x.review.SchemaName(), x.review.Schema.Default(), 0) == structured.NoEscalation || !x.funds.AffordsMore(ctx, review.Tier2) {
 		return false, nil
 	}
 	x.review.Escalation.Reason = structured.Requested

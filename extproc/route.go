@@ -24,13 +24,13 @@ import (
 
 // candidates finds the candidates of a request.
 func (x *exchange) candidates(ctx context.Context) error {
-	if err := x.findSession(ctx); err != nil {
+	if err := x.funds.FindSession(ctx); err != nil {
 		return err
 	}
-	if err := x.keepToStake(ctx); err != nil {
+	if err := x.funds.KeepToStake(ctx); err != nil {
 		return err
 	}
-	if err := x.keepToBudget(ctx); err != nil {
+	if err := x.funds.KeepToBudget(ctx); err != nil {
 		return err
 	}
 	if err := x.decide(ctx); err != nil {
@@ -54,9 +54,9 @@ func (x *exchange) prepare(ctx context.Context) error {
 	}
 	switch x.joinCoalesced(); {
 	case x.Answer != nil:
-		return x.allot(ctx, 0, 0)
+		return x.funds.Allot(ctx, 0, 0)
 	case x.trace.Cache == record.CacheCoalesced:
-		return x.allot(ctx, x.safeTokens(x.Found), x.worst(x.Found))
+		return x.funds.Allot(ctx, x.funds.SafeTokens(x.Found), x.funds.Worst(x.Found))
 	}
 	if err := x.order(); err != nil {
 		return err
@@ -116,7 +116,7 @@ func (x *exchange) decide(ctx context.Context) error {
 	if err := x.FilterByPrice(); err != nil {
 		return err
 	}
-	if err := x.filterBySession(); err != nil {
+	if err := x.funds.FilterBySession(); err != nil {
 		return err
 	}
 	if x.Intent.Model == "" {
@@ -124,7 +124,7 @@ func (x *exchange) decide(ctx context.Context) error {
 	}
 	x.ApplyProfile(&x.Intent)
 	x.FilterBySearchPrice()
-	x.holdSearch()
+	x.funds.HoldSearch()
 	if err := x.review.FindSchema(); err != nil {
 		return err
 	}

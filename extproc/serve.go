@@ -66,7 +66,7 @@ func (x *exchange) admit(ctx context.Context, d stream.Client, e endpoint.Endpoi
 
 // admitted answers a caller who may be served.
 func (x *exchange) admitted(ctx context.Context, d stream.Client, e endpoint.Endpoint, bodyless bool) error {
-	if err := x.boundToSession(&e); err != nil {
+	if err := x.funds.CheckSessionKey(&e); err != nil {
 		return err
 	}
 	if e.Local != nil {
@@ -96,7 +96,7 @@ func (x *exchange) admitted(ctx context.Context, d stream.Client, e endpoint.End
 		}
 		return x.explain(d)
 	}
-	if x.Hints.DailyBudget > 0 || x.Hints.DIEMAvailable || x.MayNameStored() || x.namesSession() { // what was spent, and who owns what is named, is read from the ledger
+	if x.Hints.DailyBudget > 0 || x.Hints.DIEMAvailable || x.MayNameStored() || x.funds.NamesSession() { // what was spent, and who owns what is named, is read from the ledger
 		return d.Leave(func() error { return x.routeAndCall(ctx, d) })
 	}
 	return x.routeAndCall(ctx, d)

@@ -175,7 +175,7 @@ func (x *exchange) book(ctx context.Context, s *report.Summary, t *meter.Total) 
 		return err
 	}
 	x.later.Note()
-	x.spendSession(ctx, r.Charged)
+	x.funds.SpendSession(ctx, r.Charged)
 	s.Charged, s.Standing = r.Charged, x.bill.Standing()
 	return nil
 }

@@ -101,6 +101,8 @@ var soundTree = map[string]string{
 			_ "bardo.money/gateway/extproc/later"; _ "bardo.money/gateway/extproc/endpoint")`,
 	"extproc/reading/reading.go": `package reading; import (_ "bardo.money/gateway/extproc/attempt"; _ "bardo.money/gateway/extproc/request"; _ "bardo.money/gateway/extproc/review"
 			_ "bardo.money/gateway/extproc/rounds"; _ "bardo.money/gateway/extproc/report")`,
+	"extproc/funds/funds.go": `package funds; import (_ "bardo.money/gateway/extproc/request"; _ "bardo.money/gateway/extproc/review"; _ "bardo.money/gateway/extproc/side"; _ "bardo.money/gateway/extproc/endpoint"
+			_ "bardo.money/gateway/extproc/report")`,
 	"extproc/side/side.go":               `package side; import (_ "bardo.money/gateway/extproc/attempt"; _ "bardo.money/gateway/extproc/request")`,
 	"extproc/endpoint/endpoint.go":       `package endpoint; import _ "bardo.money/gateway/extproc/modality"`,
 	"extproc/modality/candidates.go":     `package modality; import _ "bardo.money/gateway/extproc/request"`,

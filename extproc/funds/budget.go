@@ -1,0 +1,273 @@
+package funds
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/pipeline"
+	"bardo.money/gateway/extproc/request"
+	"bardo.money/gateway/extproc/review"
+	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/budget"
+	"bardo.money/gateway/policy/intent"
+	"bardo.money/gateway/policy/quota"
+	"bardo.money/gateway/policy/resolve"
+)
+
+// An agent that states its daily budget has it divided among its subsystems. Without one there is no limit, but the spending of each is still
+// recorded.
+
+// KeepToBudget finds what the request may spend, where its caller states a daily budget. Heartbeats of tier T2 are routed as T1 once their budget is
+// spent, unless the answer is free.
+func (f *Funds) KeepToBudget(ctx context.Context) error {
+	part := budget.PartOf(f.Hints.Subsystem)
+	if f.Hints.DailyBudget <= 0 || part == budget.None || f.Request.Op != chat.Generate {
+		return nil
+	}
+	vitality, ok := intent.VitalityOf(&f.Hints)
+	if !ok {
+		vitality = 1
+	}
+	b := &f.Bill.Allowance
+	b.Part, b.Limits = part, budget.Compute(vitality, f.Config.Wallet.Daily(f.Hints.DailyBudget)).Under(f.Config.Wallet)
+	use, err := f.Meter.Budgets.Look(ctx, f.Started, f.Agent(), part)
+	if err != nil {
+		return err
+	}
+	d := b.Limits.Decide(f.Hints.Subsystem, use, f.Started)
+	if b.Left = d.Remaining; d.Action != budget.Downgrade || f.FirstIsFree() {
+		return nil
+	}
+	f.Exhausted(&d, use)
+	f.Hints.Subsystem, b.Degraded = budget.Routine, d.Degraded
+	return nil
+}
+
+// spend reserves the request's highest cost in its subsystem's budget, or refuses the request once that is spent. A request whose first candidate is
+// free is served by the free ones.
+func (f *Funds) spend(ctx context.Context) error {
+	b := &f.Bill.Allowance
+	if b.Part == budget.None {
+		return nil
+	}
+	d, use, err := b.Enter(ctx, f.Meter, f.Started, f.Agent(), f.Hints.Subsystem, f.Worst(f.Order))
+	if err != nil || d.Action != budget.Refuse {
+		return err
+	}
+	if f.IsFree(&f.Order[0]) {
+		f.Order = slices.DeleteFunc(slices.Clone(f.Order), func(to policy.Resolution) bool { return !f.IsFree(&to) })
+		return nil
+	}
+	f.Exhausted(&d, use)
+	b.Degraded = d.Degraded
+	refused := fault.Newf(fault.BudgetExceeded, "%s", d.Sentence(b.Part, b.Limits[b.Part]))
+	refused.RetryAfter = d.Again
+	return refused
+}
+
+// AffordsMore reports whether the budget of a subsystem has room for a call that the gateway makes on its behalf.
+func (f *Funds) AffordsMore(ctx context.Context, subsystem string) bool {
+	b := &f.Bill.Allowance
+	if b.Part == budget.None {
+		return true
+	}
+	use, err := f.Meter.Budgets.Look(ctx, f.Started, f.Agent(), budget.PartOf(subsystem))
+	if err != nil {
+		return false
+	}
+	d := b.Limits.Decide(subsystem, use, f.Started)
+	return d.Action == budget.Serve
+}
+
+// KeepToStake stops the use of staked credit once the day's is used up. Its use is counted for all callers, and known a few seconds later.
+func (f *Funds) KeepToStake(ctx context.Context) error {
+	if !f.Hints.DIEMAvailable || f.Config.Stake <= 0 || f.Request.Op != chat.Generate {
+		return nil
+	}
+	use, err := f.Meter.Budgets.Look(ctx, f.Started, budget.Agent{}, budget.Stake)
+	if err != nil || use.Spent < f.Config.Stake {
+		return err
+	}
+	f.Hints.DIEMAvailable = false
+	f.Request.Dropped = wire.AppendDegraded(slices.Clip(f.Request.Dropped), lostStake)
+	return nil
+}
+
+// lostStake is what X-Bardo-Degraded says once staked credit is used up.
+const lostStake = "diem_available"
+
+// What the searches of the web of a dream cycle may cost (I-10). A dream beyond it is dreamt without.
+
+// partDream is the subsystem whose searches have a budget.
+const partDream = "dream"
+
+// HoldSearch sets the price of the request's search aside. It is for where the gateway itself asks for the search: what a client asks for in
+// its provider's words is the client's.
+func (f *Funds) HoldSearch() {
+	if !request.WantsSearch(f.Request) || intent.Root(f.Hints.Subsystem) != partDream {
+		return
+	}
+	var cost policy.Pico
+	for i := range f.Found {
+		cost = max(cost, f.Found[i].Prices.PerSearch.Times(f.MaxSearches(&f.Found[i])))
+	}
+	cycle := budget.Cycle{Agent: budget.Agent{Account: f.Principal.Account, ID: f.Hints.GolemID}, ID: f.Hints.DreamCycleID}
+	if cycle.ID == "" { // an agent that names no cycle has one a day
+		cycle.ID = f.Started.UTC().Format("2006-01-02")
+	}
+	if amount := cost.Charge(0); amount > 0 && !f.Bill.HoldSearch(f.Searches, cycle, amount, f.Config.SearchBudget) {
+		f.NoSearch = true
+	}
+}
+
+// Worst is the highest possible charge of the request: the most expensive candidate, the whole output, for each validation retry, and what layers had
+// made of calls.
+func (f *Funds) Worst(candidates []policy.Resolution) policy.Micro {
+	return f.worstBeside(candidates, 0)
+}
+
+// worstBeside is the highest possible charge of the request with one more side call, which costs so much at most.
+func (f *Funds) worstBeside(candidates []policy.Resolution, side policy.Pico) policy.Micro {
+	return f.WorstCost(candidates, side).Charge(f.Config.Spread(f.Principal.Tier))
+}
+
+// WorstCost is the highest possible cost at the providers, likewise.
+func (f *Funds) WorstCost(candidates []policy.Resolution, side policy.Pico) policy.Pico {
+	output, candidates := policy.AddTokens(int64(f.MaxTokens()), int64(f.ThinkingTokens(candidates))), f.WithoutWindows(f.WithTierPrices(candidates))
+	output = policy.AddTokens(output, wire.MaxPredictedTokens(f.Request))
+	more := policy.AddTokens(output, review.CorrectionTokens)
+	if f.Rounds() > 0 {
+		more = policy.AddTokens(more, roundTokens)
+	}
+	var cost policy.Pico
+	for again := range 1 + f.Review.MaxSchemaRetries(candidates) + f.Rounds() { // each retry and each round sends the answers before it as input
+		input := policy.AddTokens(f.Request.MaxInput+f.Review.SchemaTokens(candidates), policy.TimesTokens(more, int64(again)))
+		cost = cost.Plus(resolve.WorstCost(candidates, input, output, int64(f.Request.Choices)), f.SearchCost(candidates))
+	}
+	if wire.Compacts(&f.Request.Doc) {
+		cost = cost.Plus(cost)
+	}
+	return cost.Plus(f.Review.MaxSideCost(), f.Bill.SideCost(), side)
+}
+
+// ToReserve is what is reserved for the request: its highest charge, or what was reserved with a side call, which is never less.
+func (f *Funds) ToReserve() policy.Micro { return max(f.Worst(f.Order), f.sideHeld) }
+
+// OwnKeysPay reports whether the caller pays all candidates itself, and no side calls are made at others.
+func (f *Funds) OwnKeysPay(candidates []policy.Resolution) bool {
+	return len(candidates) > 0 && f.Review.MaxSideCost() == 0 && f.sideHeld == 0 && !slices.ContainsFunc(candidates, func(to policy.Resolution) bool { return !f.CallerPays(to.Provider) })
+}
+
+// Allot checks a generation of so many input tokens and of so high a charge against the key's limits, and counts it.
+func (f *Funds) Allot(ctx context.Context, tokens int64, charge policy.Micro) error {
+	return f.Bill.Hold(ctx, &quota.Ask{Client: f.Head.Peer, Class: quota.Generation, Tokens: tokens, Charge: charge})
+}
+
+// HoldNothing reserves nothing, so that the answer can state the key's balance. It fails for a blocked key, which is ignored.
+func (f *Funds) HoldNothing(ctx context.Context) error {
+	if err := f.Bill.Reserve(ctx, 0); err != nil && !isMoneyFault(err) {
+		return err
+	}
+	return nil
+}
+
+// isMoneyFault reports whether an error refuses a caller for lack of money or budget.
+func isMoneyFault(err error) bool {
+	f, ok := errors.AsType[*fault.Fault](err)
+	return ok && slices.Contains(moneyFaults, f.Kind)
+}
+
+// moneyFaults are the refusals for lack of money or budget.
+var moneyFaults = []fault.Kind{fault.InsufficientFunds, fault.PaymentRequired, fault.BudgetExceeded, fault.AllowanceExhausted}
+
+// roundTokens bounds what one round adds to the prompt besides the answer, in tokens.
+const roundTokens = pipeline.MaxRoundResults / 2
+
+// Afford checks the request's highest cost against the key's limits and reserves it. No limit of money, tokens or budgets applies to a user's own key
+// (P-13): where that is the first candidate's, the candidates that the caller cannot pay for here are left out.
+func (f *Funds) Afford(ctx context.Context) error {
+	if f.OwnKeysPay(f.Order) {
+		return f.HoldNothing(ctx)
+	}
+	err := f.Allot(ctx, f.SafeTokens(f.Order), f.ToReserve())
+	if err == nil {
+		err = f.Reserve(ctx)
+	}
+	if !isMoneyFault(err) || !f.CallerPays(f.Order[0].Provider) {
+		return err
+	}
+	own := slices.DeleteFunc(slices.Clone(f.Order), func(to policy.Resolution) bool { return !f.CallerPays(to.Provider) })
+	if !f.OwnKeysPay(own) {
+		return err
+	}
+	f.Order = own
+	return f.HoldNothing(ctx)
+}
+
+// Reserve reserves the highest possible charge of the agent's budget and of the key's balance, if it has one.
+func (f *Funds) Reserve(ctx context.Context) error {
+	if err := f.Ledger.Writable(); err != nil && !f.onlyFree() {
+		return err
+	}
+	if err := f.spend(ctx); err != nil {
+		return err
+	}
+	if err := f.HoldSession(ctx, f.ToReserve()); err != nil {
+		return err
+	}
+	if err := f.Bill.Reserve(ctx, f.ToReserve()); err != nil {
+		return err
+	}
+	f.LimitOutput()
+	return nil
+}
+
+// onlyFree keeps the free candidates only, and reports whether the request can be served by them: while the ledger cannot be written, nothing can be
+// charged.
+func (f *Funds) onlyFree() bool {
+	if !f.IsFree(&f.Order[0]) || f.Review.MaxSideCost() > 0 {
+		return false
+	}
+	f.Order = slices.DeleteFunc(slices.Clone(f.Order), func(to policy.Resolution) bool { return !f.IsFree(&to) })
+	return true
+}
+
+// LimitOutput sets the maximum length of an answer to what is reserved, where a prepaid key pays and neither client nor profile set one. Without that,
+// an answer may cost many times its reservation.
+func (f *Funds) LimitOutput() {
+	if !f.Principal.Prepaid || f.Request.Op != chat.Generate || !slices.ContainsFunc(f.Order, f.UnlimitedOutput) {
+		return
+	}
+	limit := func(r *chat.Request) {
+		if r == nil || r.MaxTokens > 0 || r.Dialect == chat.Completions && !r.Doc.Get("max_tokens").IsNull() || r.Profile != nil && r.Profile.MaxTokens > 0 {
+			return
+		}
+		var p chat.Profile
+		if r.Profile != nil {
+			p = *r.Profile
+		}
+		p.MaxTokens = f.Config.ReserveOutput
+		r.Profile, r.Dropped = &p, wire.AppendDegraded(slices.Clip(r.Dropped), lostUnlimited)
+	}
+	limit(f.Request)
+	limit(f.Request.Turn)
+	if e := f.Review.Escalation; e != nil {
+		limit(e.Request)
+	}
+}
+
+// lostUnlimited is what X-Bardo-Degraded says of a request without a limit for its answer, which got the one that was reserved.
+const lostUnlimited = "max_tokens"
+
+// SafeTokens is the estimate of a request that is set aside from its key's allowance: not below that of any candidate's model, nor below the uncorrected one.
+func (f *Funds) SafeTokens(candidates []policy.Resolution) int64 {
+	n := f.Request.InputTokens
+	for i := range candidates {
+		n = max(n, f.Meter.AtLeast(candidates[i].Model, f.Request.InputTokens))
+	}
+	return n
+}

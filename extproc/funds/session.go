@@ -1,0 +1,123 @@
+package funds
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"bardo.money/gateway/extproc/api"
+	"bardo.money/gateway/extproc/endpoint"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/session"
+)
+
+// What a session (C-16) means to a request that names it, by the hint session_id or by its key: the models that it may use, and the part of the session's
+// budget that it holds while it is served. A session_id of another form names no session.
+
+// NamesSession reports whether the request names a session, so that it has to be looked up.
+func (f *Funds) NamesSession() bool {
+	return f.Sessions != nil && (f.Principal.Session != "" || session.Is(f.Hints.SessionID))
+}
+
+// FindSession finds the session that the request names.
+func (f *Funds) FindSession(ctx context.Context) error {
+	if !f.NamesSession() {
+		return nil
+	}
+	if f.Hints.SessionID == "" {
+		f.Hints.SessionID = f.Principal.Session
+	}
+	s, err := f.Sessions.Use(ctx, f.Principal.Account, f.Principal.Session, f.Hints.SessionID)
+	if err != nil {
+		return api.SessionFault(err)
+	}
+	f.session, f.OnlyModels = &s, s.Models
+	if f.Hints.GolemID == "" {
+		f.Hints.GolemID = s.Golem
+	}
+	return nil
+}
+
+// FilterBySession leaves out the models that the session may not use.
+func (f *Funds) FilterBySession() error {
+	s := f.session
+	if s == nil || len(s.Models) == 0 {
+		return nil
+	}
+	f.Found = slices.DeleteFunc(f.Found, func(to policy.Resolution) bool { return !f.MayUse(to.Model) })
+	if len(f.Found) == 0 {
+		return fault.Newf(fault.KeyRestricted, "the session may use %s, and none of them serves this request", strings.Join(s.Models, ", "))
+	}
+	return nil
+}
+
+// MayUseLocal refuses a request for the local model whose session may use others alone. It costs nothing.
+func (f *Funds) MayUseLocal(ctx context.Context) error {
+	if err := f.FindSession(ctx); err != nil {
+		return err
+	}
+	s := f.session
+	if s == nil || s.Allows(policy.ModelID(f.Request.Model)) && !s.Over(time.Now()) {
+		return nil
+	}
+	return fault.Newf(fault.KeyRestricted, "the session is over, or may not use the model %q", fault.Clip(f.Request.Model))
+}
+
+// HoldSession holds the request's highest cost of its session's budget, or refuses it. A run of a deferred request was admitted before.
+func (f *Funds) HoldSession(ctx context.Context, most policy.Micro) error {
+	s := f.session
+	if s == nil || f.Later != nil {
+		return nil
+	}
+	f.hold.Release()
+	hold, err := f.Sessions.Reserve(ctx, s, most)
+	f.hold = hold
+	return api.SessionFault(err)
+}
+
+// FreeSession keeps nothing of the session's budget for a request that is not answered later after all.
+func (f *Funds) FreeSession(ctx context.Context) error {
+	if f.session == nil {
+		return nil
+	}
+	return f.Sessions.Free(context.WithoutCancel(ctx), f.ID)
+}
+
+// SpendSession counts what the request was charged.
+func (f *Funds) SpendSession(ctx context.Context, charged policy.Micro) {
+	s := f.session
+	if s == nil || charged == 0 {
+		return
+	}
+	if err := f.Sessions.Spend(context.WithoutCancel(ctx), s.ID, f.ID, charged); err != nil {
+		f.Logger.Error("a request's cost was not counted in its session", "request", f.ID, "error", err)
+	}
+}
+
+// CheckSessionKey refuses a session's key what belongs to the account.
+func (f *Funds) CheckSessionKey(e *endpoint.Endpoint) error {
+	if f.Principal.Session == "" || e.Local == nil && !e.Stored {
+		return nil
+	}
+	within := func(p string) bool { return f.Head.Path == p || strings.HasPrefix(f.Head.Path, p+"/") }
+	if e.Local != nil && slices.ContainsFunc(sessionPaths, within) {
+		return nil
+	}
+	return fault.Newf(fault.KeyRestricted, "the key of a session may generate, and read models, schemas and its session; %s takes a key of the account", fault.Clip(f.Head.Path))
+}
+
+// sessionPaths are the gateway's own endpoints that a session's key may use.
+var sessionPaths = []string{"/v1/models", "/v1beta/models", "/v1/schemas", "/v1/sessions"}
+
+// InSession reports whether the request names a session that was found.
+func (f *Funds) InSession() bool { return f.session != nil }
+
+// StandSession keeps what the request holds of its session's budget until a time, for when it is answered later.
+func (f *Funds) StandSession(ctx context.Context, until time.Time) error {
+	return f.hold.Stand(ctx, f.ID, until)
+}
+
+// LetSessionGo gives back what the request holds of its session's budget.
+func (f *Funds) LetSessionGo() { f.hold.Release() }

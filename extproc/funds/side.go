@@ -1,0 +1,51 @@
+package funds
+
+import (
+	"context"
+
+	"bardo.money/gateway/extproc/pipeline"
+	"bardo.money/gateway/extproc/side"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/budget"
+)
+
+// MostOf is what a side call may cost the operator's account.
+func (f *Funds) MostOf(list []policy.Resolution, c *pipeline.SideCall) (most policy.Pico) {
+	for i := range list {
+		if !f.CallerPays(list[i].Provider) {
+			most = max(most, side.Most(&list[i], c))
+		}
+	}
+	return most
+}
+
+// HoldSide reserves what a side call may cost, together with what the request itself may cost after it. It reports false where a balance, limit or budget
+// has no room for both: the request is refused later only if it has no room for itself.
+func (f *Funds) HoldSide(ctx context.Context, most policy.Pico) bool {
+	if most == 0 {
+		return true
+	}
+	total := f.worstBeside(f.Found, most)
+	if !f.Bill.Covers(total) || f.Ledger.Writable() != nil || !f.budgetHas(ctx, total) {
+		return false
+	}
+	if f.Allot(ctx, f.SafeTokens(f.Found), total) != nil || f.HoldSession(ctx, total) != nil || f.Bill.Reserve(ctx, total) != nil {
+		return false
+	}
+	f.sideHeld = total
+	return true
+}
+
+// budgetHas reports whether the budget of the request's subsystem has room for an amount.
+func (f *Funds) budgetHas(ctx context.Context, amount policy.Micro) bool {
+	b := &f.Bill.Allowance
+	if b.Part == budget.None {
+		return true
+	}
+	use, err := f.Meter.Budgets.Look(ctx, f.Started, f.Agent(), b.Part)
+	if err != nil {
+		return false
+	}
+	d := b.Limits.Decide(f.Hints.Subsystem, use, f.Started)
+	return d.Action == budget.Serve && (d.Remaining == budget.Unlimited || d.Remaining >= amount)
+}
