@@ -154,6 +154,7 @@ func errorOf(a *Answer, status int) *chat.ProviderError {
 // RefusedBy is the fault by which a layer refused the answer; nil if none did.
 func (a *Answer) RefusedBy() *fault.Fault { return byRules(a.Broken) }
 
+// Incomplete is the error of a stored answer that was refused, or has no end; nil for any other.
 func (a *Answer) Incomplete() error {
 	switch {
 	case a.Broken != nil:
