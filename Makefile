@@ -46,14 +46,14 @@ clean: ## remove what was built and installed here
 .PHONY: test unit e2e module soak race fuzz bench microbench golden
 test: unit e2e module ## run every test
 
-unit: tools models redis $(gotestsum) ## run the packages' own tests
+unit: tools models redis postgres $(gotestsum) ## run the packages' own tests
 	$(TESTSUM) -timeout 10m $(RACE) $(SHARING)
 	$(TESTSUM) -timeout 10m $$(go list ./... | grep -v /e2e | grep -vxF "$$(go list $(SHARING))")
 
 # The go command does not see that these depend on the program, so it must not answer from its cache. They wait more than they work, so two
 # packages run at once.
 e2e: export BARDO_BIN := $(BARDO)
-e2e: tools models redis sdks build $(gotestsum) ## run the program with real clients and Envoy
+e2e: tools models redis postgres sdks build $(gotestsum) ## run the program with real clients and Envoy
 	$(TESTSUM) -timeout $(TIMEOUT) -count 1 -p 2 -parallel $(PARALLEL) ./e2e/...
 
 module: export BARDO_BIN := $(BARDO)
@@ -62,7 +62,7 @@ module: tools models redis build $(gotestsum) ## run some of the same with the d
 	$(TESTSUM) -timeout $(TIMEOUT) -count 1 -parallel $(PARALLEL) -run '$(IN_MODULE)' ./e2e
 
 soak: export BARDO_SOAK := 1
-soak: ## the same with long counts, and long fuzzing; takes hours
+soak: postgres ## the same with long counts, and long fuzzing; takes hours
 	@$(MAKE) e2e TIMEOUT=120m
 	@BARDO_DATA_PATH=module $(MAKE) e2e TIMEOUT=120m
 	go test -count 1 -timeout 120m ./policy/ledger/...

@@ -67,6 +67,11 @@ sdks: ## install the clients that the end-to-end tests run
 	@$(SDK_GO) -o $(TOOLS)/go/ ./openai ./anthropic
 	@$(SDK_GO) -modfile=old.mod -o $(TOOLS)/go/openai-old ./openai
 
+# The database server that tests of the ledger run.
+.PHONY: postgres
+postgres: ## install PostgreSQL for tests
+	@.ci/postgres $(TOOLS)/postgres e2e/postgres
+
 # The local models and the ONNX Runtime library, which the gateway looks for here.
 .PHONY: models
 models: ## install ONNX Runtime and the local models

@@ -1,0 +1,279 @@
+// Package postgrestest runs a PostgreSQL server for tests: the one that `make postgres` installs, on a Unix socket, with a database for each test. The
+// server ends with the test's process. Only tests and the programs below e2e import it.
+package postgrestest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"bardo.money/gateway/internal/polltest"
+	"bardo.money/gateway/internal/proctest"
+	"bardo.money/gateway/policy/ledger/postgres"
+)
+
+// Server is a PostgreSQL server.
+type Server struct {
+	dir       string // of its socket, its data and its log
+	bin       string
+	databases atomic.Int64
+	log       proctest.Output
+
+	mu    sync.Mutex
+	cmd   *exec.Cmd
+	ended chan struct{}
+}
+
+// nobody is the user whom the server runs as where tests run as root, whom it refuses.
+const nobody = 65534
+
+// running is the server that all tests of this process share, once there is one.
+var running atomic.Pointer[Server]
+
+var shared = sync.OnceValues(func() (*Server, error) {
+	s, err := start()
+	running.Store(s)
+	return s, err
+})
+
+// URL is that of a new database on a server that all tests of this process share.
+func URL(t testing.TB) string {
+	t.Helper()
+	s, err := shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Database(t)
+}
+
+// StopShared ends the shared server, if there is one, and removes its files. TestMain calls it.
+func StopShared() {
+	if s := running.Load(); s != nil {
+		_ = s.stop()
+	}
+}
+
+// Start starts a server of the test's own, which it may kill.
+func Start(t testing.TB) *Server {
+	t.Helper()
+	s, err := start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.stop(); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			t.Logf("the database wrote:\n%s", s.log.String())
+		}
+	})
+	return s
+}
+
+// start makes a server's files and starts it.
+func start() (s *Server, err error) {
+	root, err := proctest.Root()
+	if err != nil {
+		return nil, err
+	}
+	s = &Server{bin: filepath.Join(root, ".tools", "postgres", "bin")}
+	if _, err := os.Stat(filepath.Join(s.bin, "postgres")); err != nil {
+		return nil, fmt.Errorf("no PostgreSQL server, which `make postgres` installs: %w", err)
+	}
+	parent := ""
+	if st, err := os.Stat("/dev/shm"); err == nil && st.IsDir() {
+		parent = "/dev/shm" // memory: a sync takes no time there
+	}
+	if s.dir, err = os.MkdirTemp(parent, "bardo-pg"); err != nil {
+		return nil, err
+	}
+	if os.Getuid() == 0 {
+		if err := os.Chown(s.dir, nobody, nobody); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.reachable(); err != nil {
+		return nil, err
+	}
+	if err := s.initialise(); err != nil {
+		return nil, err
+	}
+	return s, s.run()
+}
+
+// reachable copies the programs where the user that runs them could not read them, as below a home directory of root.
+func (s *Server) reachable() error {
+	if os.Getuid() != 0 {
+		return nil
+	}
+	program, err := filepath.EvalSymlinks(filepath.Join(s.bin, "postgres"))
+	if err != nil {
+		return err
+	}
+	native := filepath.Dir(filepath.Dir(program))
+	for dir := native; ; dir = filepath.Dir(dir) {
+		st, err := os.Stat(dir)
+		if err != nil {
+			return err
+		}
+		if st.Mode().Perm()&1 == 0 {
+			break
+		}
+		if dir == filepath.Dir(dir) {
+			return nil
+		}
+	}
+	s.bin = filepath.Join(s.dir, "native", "bin")
+	out, err := exec.CommandContext(context.Background(), "cp", "-a", native, filepath.Join(s.dir, "native")).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
+}
+
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+
+func (s *Server) initialise() error {
+	cmd := s.command("initdb", "--pgdata", s.data(), "--username", "bardo", "--auth", "trust", "--encoding", "UTF8", "--locale", "C", "--no-sync", "--no-instructions")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w: %s", err, out)
+	}
+	return nil
+}
+
+// command is a program of the server's, which gets the signal when this process ends.
+func (s *Server) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(context.Background(), filepath.Join(s.bin, name), args...)
+	cmd.Dir = s.dir
+	cmd.Env = []string{"LANG=C", "PATH=" + os.Getenv("PATH"), "TZ=UTC"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGQUIT}
+	if os.Getuid() == 0 {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
+	}
+	return cmd
+}
+
+// run starts the server and waits until it serves.
+func (s *Server) run() error {
+	cmd := s.command("postgres", "-D", s.data(), "-k", s.dir, "-c", "listen_addresses=", "-c", "max_connections=300", "-c", "shared_buffers=32MB", "-c", "timezone=UTC",
+		"-c", "wal_level=minimal", "-c", "max_wal_senders=0", "-c", "autovacuum_naptime=5s")
+	cmd.Stdout, cmd.Stderr = &s.log, &s.log
+	started := make(chan error)
+	ended := make(chan struct{})
+	go func() {
+		runtime.LockOSThread() // its end is what the server would take for that of the process
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait()
+		}
+		close(ended)
+	}()
+	if err := <-started; err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.cmd, s.ended = cmd, ended
+	s.mu.Unlock()
+	return s.await()
+}
+
+func (s *Server) await() error {
+	ctx, cancel := context.WithTimeout(context.Background(), polltest.Patience)
+	defer cancel()
+	retry := time.NewTicker(20 * time.Millisecond)
+	defer retry.Stop()
+	for {
+		err := s.do(ctx, "SELECT 1")
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-retry.C:
+		case <-s.ended:
+			return fmt.Errorf("the database ended: %s", s.log.String())
+		case <-ctx.Done():
+			return errors.Join(err, fmt.Errorf("the database does not serve: %s", s.log.String()))
+		}
+	}
+}
+
+// do runs a statement in the server's own database.
+func (s *Server) do(ctx context.Context, statement string) error {
+	db, err := postgres.Connect(ctx, s.url("postgres"), false)
+	if err != nil {
+		return err
+	}
+	_, err = db.ExecContext(ctx, statement)
+	return errors.Join(err, db.Close())
+}
+
+func (s *Server) url(database string) string {
+	return "postgres://bardo@/" + database + "?host=" + url.QueryEscape(s.dir)
+}
+
+// Database makes a database and returns its URL.
+func (s *Server) Database(t testing.TB) string {
+	t.Helper()
+	name := "t" + strconv.FormatInt(s.databases.Add(1), 10)
+	if err := s.do(t.Context(), "CREATE DATABASE "+name); err != nil {
+		t.Fatal(err)
+	}
+	return s.url(name)
+}
+
+// Kill ends the server as a fault of it would: what it has not written is lost.
+func (s *Server) Kill(t testing.TB) {
+	t.Helper()
+	s.signal(syscall.SIGKILL)
+}
+
+// Restart starts the server again.
+func (s *Server) Restart(t testing.TB) {
+	t.Helper()
+	polltest.Until(t, "the database serves again", func() bool { return s.run() == nil }) // it waits for the last process of the one before
+}
+
+// signal ends all processes of the server and waits for that. Each is the leader of a group.
+func (s *Server) signal(sig syscall.Signal) {
+	s.mu.Lock()
+	cmd, ended := s.cmd, s.ended
+	s.mu.Unlock()
+	if cmd == nil {
+		return
+	}
+	pid := strconv.Itoa(cmd.Process.Pid)
+	children, _ := os.ReadFile("/proc/" + pid + "/task/" + pid + "/children")
+	_ = cmd.Process.Signal(sig)
+	if sig == syscall.SIGKILL {
+		for child := range strings.FieldsSeq(string(children)) {
+			if n, err := strconv.Atoi(child); err == nil {
+				_ = syscall.Kill(n, sig)
+			}
+		}
+	}
+	<-ended
+}
+
+func (s *Server) stop() error {
+	s.signal(syscall.SIGQUIT)
+	err := os.RemoveAll(s.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
