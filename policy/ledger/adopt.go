@@ -51,7 +51,7 @@ func abandoned(store string) (left []leftover, taken []int64, err error) {
 		return nil, nil, err
 	}
 	for id, prefix := range logs {
-		if alive, err := isTaken(lockOf(store, id)); err != nil || alive {
+		if alive, _, err := isTaken(lockOf(store, id)); err != nil || alive {
 			if err != nil {
 				return left, taken, err
 			}

@@ -16,7 +16,7 @@ var auditCases = []struct {
 		"every journal sums to zero", "journal 2 (request:r) sums to 1 over 2 entries",
 	},
 	{
-		"a journal without entries", `INSERT INTO journal (idem, kind, at, ref) VALUES ('x', 'charge', 0, 'x')`,
+		"a journal without entries", `INSERT INTO journal (id, idem, kind, at, ref) VALUES (3, 'x', 'charge', 0, 'x')`,
 		"every journal sums to zero", "journal 3 (x) sums to 0 over 0 entries",
 	},
 	{
@@ -65,6 +65,9 @@ INSERT INTO journal VALUES (1, 'same', 'deposit', 0, ''), (2, 'same', 'charge', 
 
 func TestAuditFindsWhatIsWrong(t *testing.T) {
 	for _, c := range auditCases {
+		if c.check == "the file is intact" && inPostgres(t) {
+			continue
+		}
 		t.Run(c.sentence, func(t *testing.T) {
 			path := storePath(t)
 			l := gateway(t, path)

@@ -36,12 +36,12 @@ func plain(ops []*op) (n int) {
 // The rows of a charge, and what the charges of one account take from it: each is an account, an amount and an instance.
 var (
 	journalRows = newBulk(`INSERT INTO journal (id, idem, kind, at, ref) VALUES `, `($1, 'request:' || $2, 'charge', $3, $2)`, ``)
-	entryRows   = newBulk(`INSERT INTO entry (journal, account, amount) VALUES `, `($1, $2, -$3), ($1, `+strconv.Itoa(accountRevenue)+`, $3)`, ``)
+	entryRows   = newBulk(`INSERT INTO entry (journal, account, amount) VALUES `, `($1, $2, -CAST($3 AS BIGINT)), ($1, `+strconv.Itoa(accountRevenue)+`, $3)`, ``)
 	requestRows = newBulk(insertRequest, `($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`, ``)
 
-	fromBlocks = newBulk(`UPDATE block SET micro = micro - d.column2 FROM (VALUES `, `($1, $2, $3)`,
+	fromBlocks = newBulk(`UPDATE block SET micro = micro - d.column2 FROM (VALUES `, `(CAST($1 AS BIGINT), CAST($2 AS BIGINT), CAST($3 AS BIGINT))`,
 		`) d WHERE account = d.column1 AND instance = d.column3 AND micro >= d.column2`)
-	fromBalances = newBulk(`UPDATE balance SET micro = micro - d.column2, held = held - d.column2 FROM (VALUES `, `($1, $2, $3)`,
+	fromBalances = newBulk(`UPDATE balance SET micro = micro - d.column2, held = held - d.column2 FROM (VALUES `, `(CAST($1 AS BIGINT), CAST($2 AS BIGINT), CAST($3 AS BIGINT))`,
 		`) d WHERE account = d.column1 RETURNING account, micro`)
 )
 

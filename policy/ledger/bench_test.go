@@ -132,7 +132,7 @@ func (c *pairCount) one(ctx context.Context, l *Ledger, who string) error {
 func pairsUntilTold(path string) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	l, err := Open(ctx, path, Options{Gateway: true})
+	l, err := open(ctx, path, Options{Gateway: true})
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger/chargelog"
+	"bardo.money/gateway/policy/ledger/postgres/postgrestest"
 )
 
 // crashEnv names the store that a child process of the crash test works on, until it is killed.
@@ -32,7 +33,9 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	postgrestest.StopShared()
+	os.Exit(code)
 }
 
 // crashStepEnv says at which step the child kills itself, and whether after it: "12 true".
@@ -89,7 +92,7 @@ func serveUntilKilled(path string) error {
 			return err
 		}
 	}
-	l, err := Open(ctx, path, Options{Gateway: true, Flush: 20 * time.Millisecond, charges: chargelog.Options{Segment: 16 << 10, Wrap: steps.wrap}})
+	l, err := open(ctx, path, Options{Gateway: true, Flush: 20 * time.Millisecond, charges: chargelog.Options{Segment: 16 << 10, Wrap: steps.wrap}})
 	if err != nil {
 		return err
 	}

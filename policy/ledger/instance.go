@@ -23,14 +23,23 @@ func (l *Ledger) joinStore(b *book) error {
 	var lock fileLock
 	var backed bool
 	earlier := b.instance
-	err := b.atomically(func(b *book) (err error) { lock, backed, err = b.join(l.o.Now()); return err })
+	err := b.atomically(func(b *book) (err error) {
+		if b.place.expelled {
+			if err := b.returnBlocks(earlier); err != nil {
+				return err
+			}
+		}
+		lock, backed, err = b.joinAs(l.o.Now())
+		return err
+	})
 	if err != nil {
 		b.instance = earlier
 		return errors.Join(err, lock.release())
 	}
-	if !backed {
+	if !backed || b.place.expelled {
 		l.forgetFree()
 	}
+	l.lease.renew(b.place.began)
 	err = l.alive.release()
 	l.alive = lock
 	l.instance.Store(b.instance)
@@ -39,7 +48,7 @@ func (l *Ledger) joinStore(b *book) error {
 
 // rejoin joins a store whose file was replaced, for instance by a backup. Money in memory is not backed by blocks there.
 func (l *Ledger) rejoin(b *book) error {
-	reads, err := openReads(context.Background(), b.path)
+	reads, err := b.openReads(context.Background())
 	if err != nil {
 		return err
 	}
@@ -54,13 +63,13 @@ func (l *Ledger) rejoin(b *book) error {
 	return l.joinStore(b)
 }
 
-// join adds the instance's row, and takes its lock before the row is visible, so that a running instance never looks dead. The blocks of the
+// joinAs adds the instance's row, and takes its lock before the row is visible, so that a running instance never looks dead. The blocks of the
 // handle's earlier id become the new one's; backed is false if others have returned them.
-func (b *book) join(at time.Time) (lock fileLock, backed bool, err error) {
+func (b *book) joinAs(at time.Time) (lock fileLock, backed bool, err error) {
 	const tries = 100
 	for range tries {
-		var id int64
-		if err := b.row(`INSERT INTO instance (at) VALUES (?) RETURNING id`, at.UnixMicro()).Scan(&id); err != nil {
+		id, err := b.add(b, at)
+		if err != nil {
 			return fileLock{}, false, err
 		}
 		lock = fileLock{path: lockOf(b.path, id)}
@@ -69,7 +78,7 @@ func (b *book) join(at time.Time) (lock fileLock, backed bool, err error) {
 			return fileLock{}, false, err
 		}
 		if ok {
-			backed, err := b.inherit(id)
+			backed, err := b.takeOver(id)
 			return lock, backed, err
 		}
 		// A gateway on an earlier file at this path has this id: the row is deleted and another id used.
@@ -80,7 +89,7 @@ func (b *book) join(at time.Time) (lock fileLock, backed bool, err error) {
 	return fileLock{}, false, fmt.Errorf("%d lock files beside the store are taken, the last is %s", tries, lock.path)
 }
 
-func (b *book) inherit(id int64) (backed bool, err error) {
+func (b *book) takeOver(id int64) (backed bool, err error) {
 	earlier := b.instance
 	b.instance = id
 	if earlier == 0 {
@@ -113,7 +122,7 @@ func (b *book) removeDead(dead []int64) error {
 
 // returnBlocks returns every block of an instance. A block that exceeds the balance's held amount is left for an audit to report.
 func (b *book) returnBlocks(instance int64) error {
-	blocks, err := readAll(context.Background(), b.conn, scanEntry,
+	blocks, err := readAll(context.Background(), b, scanEntry,
 		`SELECT k.account, k.micro FROM block k JOIN balance b ON b.account = k.account WHERE k.instance = ? AND b.held >= k.micro`, instance)
 	if err != nil {
 		return err
@@ -134,28 +143,30 @@ func scanEntry(row scanner) (e entry, err error) {
 	return e, err
 }
 
-// instances are the store's other instances: running if their lock is taken, else dead for good. here is whether this handle's row exists.
+// instances are the store's other instances: running if their lock is taken, or if they are on another machine and have a lease, else dead for good.
+// here is whether this handle's row exists.
 type instances struct {
 	alive, dead []int64
 	here        bool
 }
 
 func (l *Ledger) census() (c instances, err error) {
-	all, err := readAll(context.Background(), l.reads, scanNumber, `SELECT id FROM instance ORDER BY id`)
+	all, err := readAll(context.Background(), l.reads, scanEntry, `SELECT id, `+l.reads.idle+` FROM instance ORDER BY id`)
 	if err != nil {
 		return instances{}, err
 	}
 	own := l.instance.Load()
-	for _, id := range all {
+	for _, i := range all {
+		id, idle := i.account, int64(i.amount) // microseconds
 		if id == own {
 			c.here = true
 			continue
 		}
-		taken, err := isTaken(lockOf(l.path, id))
+		taken, there, err := isTaken(lockOf(l.path, id))
 		if err != nil {
 			return instances{}, err
 		}
-		if taken {
+		if taken || !there && idle < l.o.Lease.Microseconds() {
 			c.alive = append(c.alive, id)
 		} else {
 			c.dead = append(c.dead, id)
@@ -164,9 +175,25 @@ func (l *Ledger) census() (c instances, err error) {
 	return c, nil
 }
 
-func scanNumber(row scanner) (n int64, err error) {
-	err = row.Scan(&n)
-	return n, err
+// keepLease renews the lease of a gateway in PostgreSQL. Where it may have ended, nothing is given out of the blocks before the store is written again.
+func (l *Ledger) keepLease() {
+	switch {
+	case l.lease.isOver():
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for _, a := range l.accounts {
+			a.suspend()
+		}
+	case l.lease.length > 0 && l.lease.isDue():
+		_ = l.write(func(*book) error { return nil }) // where that fails the store's outage has begun
+	}
+}
+
+// suspend has the store asked before more of the block is given out.
+func (a *account) suspend() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ready = false
 }
 
 // heartbeat runs every second in a gateway: it checks that the store exists, recovers dead gateways, and re-registers if it looks dead itself.
@@ -174,6 +201,7 @@ func (l *Ledger) heartbeat() {
 	if err := l.writer.backlog.isThere(); err != nil {
 		l.writer.backlog.begin(err)
 	}
+	l.keepLease()
 	if l.writer.backlog.storeFailure() != nil {
 		return
 	}

@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -24,8 +26,11 @@ type entry struct {
 // addJournal writes a journal with its entries, which sum to zero; zero entries are left out. The idempotency key is unique forever: a second
 // journal with it is ErrReused.
 func (b *book) addJournal(kind, idem, ref string, at time.Time, entries []entry) (int64, error) {
-	id, err := b.insert(`INSERT INTO journal (idem, kind, at, ref) VALUES (?, ?, ?, ?)`, idem, kind, at.UnixMicro(), ref)
-	if isUnique(err) {
+	var id int64
+	err := b.row(`INSERT INTO journal (id, idem, kind, at, ref) SELECT coalesce(max(id), 0) + 1, ?, ?, ?, ? FROM journal WHERE TRUE
+ON CONFLICT (idem) DO NOTHING RETURNING id`,
+		idem, kind, at.UnixMicro(), ref).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
 		return 0, fmt.Errorf("%w: %s", ErrReused, idem)
 	}
 	if err != nil {

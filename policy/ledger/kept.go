@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -65,11 +64,7 @@ func (l *Ledger) KeptOf(ctx context.Context, ids []string) (known map[string]Kep
 			known[id] = k
 		}
 	}
-	list, err := json.Marshal(ids)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := l.reads.QueryContext(ctx, `SELECT id, account, provider FROM kept WHERE id IN (SELECT value FROM json_each(?))`, string(list))
+	rows, err := l.reads.QueryContext(ctx, `SELECT id, account, provider FROM kept WHERE id `+l.reads.among, l.reads.texts(ids))
 	if err != nil {
 		return nil, fmt.Errorf("kept %s…: %w", ids[0], err)
 	}

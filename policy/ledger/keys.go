@@ -170,8 +170,12 @@ func (b *book) storeKey(k KeyRow) error {
 	if k.Revoked() {
 		revoked = sql.NullInt64{Int64: k.RevokedAt.UnixMicro(), Valid: true}
 	}
-	if _, err := b.exec(`INSERT OR REPLACE INTO "key" (id, name, tier, hash, pepper_version, prepaid, read_only,
-	rpm, tokens_per_hour, spend_per_day, networks, injection, pii, created_at, revoked_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	if _, err := b.exec(`INSERT INTO "key" (id, name, tier, hash, pepper_version, prepaid, read_only,
+	rpm, tokens_per_hour, spend_per_day, networks, injection, pii, created_at, revoked_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (id) DO UPDATE SET name = excluded.name, tier = excluded.tier, hash = excluded.hash, pepper_version = excluded.pepper_version,
+	prepaid = excluded.prepaid, read_only = excluded.read_only, rpm = excluded.rpm, tokens_per_hour = excluded.tokens_per_hour,
+	spend_per_day = excluded.spend_per_day, networks = excluded.networks, injection = excluded.injection, pii = excluded.pii,
+	created_at = excluded.created_at, revoked_at = excluded.revoked_at`,
 		k.ID, k.Name, k.Tier, k.Hash, k.PepperVersion, k.Prepaid, k.ReadOnly,
 		k.RPM, k.TokensPerHour, k.SpendDay, joinNetworks(k.Networks), k.Guards.Injection, k.Guards.PII, k.CreatedAt.UnixMicro(), revoked); err != nil {
 		return err
@@ -179,7 +183,7 @@ func (b *book) storeKey(k KeyRow) error {
 	if !k.Prepaid {
 		return nil
 	}
-	_, err := b.exec(`INSERT INTO balance (account, credit) SELECT id, ?2 FROM account WHERE name = ?1
+	_, err := b.exec(`INSERT INTO balance (account, credit) SELECT id, CAST(?2 AS BIGINT) FROM account WHERE name = ?1
 ON CONFLICT (account) DO UPDATE SET credit = excluded.credit`, k.ID, k.Credit)
 	if isCheck(err) {
 		return fmt.Errorf("%w: the balance is below a credit of %s USD", ErrAmount, k.Credit)

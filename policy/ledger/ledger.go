@@ -39,6 +39,9 @@ type Options struct {
 	Poll        time.Duration                            // interval of checking for other processes' changes of keys; zero means 250 ms
 	Committed   func(took time.Duration, operations int) // called after every commit; may be nil
 	Outage      func(Outage)                             // called when Writable begins to fail, and when that ends; may be nil
+	Lease       time.Duration                            // in PostgreSQL: how long a gateway of another machine is running without a sign of it; zero means 5 minutes
+	Dir         string                                   // in PostgreSQL: where charge logs and locks lie
+	Connect     Connect                                  // opens connections to PostgreSQL; nil: there is none
 	Log         *slog.Logger                             // for background failures; nil means slog.Default
 	Now         func() time.Time                         // nil means time.Now
 
@@ -81,6 +84,7 @@ type Ledger struct {
 	opening    fileLock     // held while the store is created, migrated and joined
 	alive      fileLock     // held while this gateway runs; changed by the writer's goroutine
 	instance   atomic.Int64 // this gateway's id; zero for tools
+	lease      lease        // in PostgreSQL: of this gateway
 	reads      *readers
 	pending    pending
 	refused    refusals
@@ -102,7 +106,7 @@ func Open(ctx context.Context, path string, o Options) (*Ledger, error) {
 	o = o.withDefaults()
 	l := &Ledger{o: o, accounts: map[policy.Account]*account{}, stop: make(chan struct{})}
 	if err := l.open(ctx, path); err != nil {
-		return nil, fmt.Errorf("open ledger %s: %w", path, err)
+		return nil, fmt.Errorf("open ledger %s: %w", shown(path), err)
 	}
 	l.durable.Store(o.Durable)
 	l.closed = sync.OnceValue(l.shutDown)
@@ -117,6 +121,7 @@ func (o Options) withDefaults() Options {
 	o.IdleReturn = positive(o.IdleReturn, time.Second)
 	o.Flush = positive(o.Flush, 100*time.Millisecond)
 	o.Poll = positive(o.Poll, 250*time.Millisecond)
+	o.Lease = positive(o.Lease, 5*time.Minute)
 	if o.Outage == nil {
 		o.Outage = func(Outage) {}
 	}
@@ -144,38 +149,16 @@ func (l *Ledger) open(ctx context.Context, path string) (err error) {
 			err = errors.Join(err, l.release())
 		}
 	}()
-	if err := createPrivate(path); err != nil {
-		return err
-	}
-	if path, err = filepath.EvalSymlinks(path); err != nil { // all processes must use the same lock files
-		return err
-	}
-	if path, err = filepath.Abs(path); err != nil {
-		return err
-	}
-	l.path = path
-	l.opening = fileLock{path: path + ".lock"} // gateways of the first version hold it while they run
-	if err := l.opening.take(ctx); err != nil {
-		return err
-	}
-	b, err := openBook(ctx, writeDSN(path))
+	b, err := l.openStore(ctx, path)
 	if err != nil {
 		return err
 	}
-	l.writer = newWriter(b, l.o)
-	b.path = path
-	if err := b.identify(); err != nil {
-		return err
-	}
-	if b.turn, err = openTurn(path); err != nil {
-		return err
-	}
-	l.writer.changed, l.writer.renewed, l.writer.refused = l.readChanges, l.rejoin, l.keepOwnRefused
-	reads, err := openReads(ctx, path)
+	l.writer.changed, l.writer.renewed, l.writer.expelled, l.writer.refused = l.readChanges, l.rejoin, l.joinStore, l.keepOwnRefused
+	reads, err := b.openReads(ctx)
 	if err != nil {
 		return err
 	}
-	l.reads = &readers{}
+	l.reads = &readers{dialect: b.dialect}
 	l.reads.replace(reads)
 	c, err := l.recoverDead(b.atomically)
 	if err != nil {
@@ -190,10 +173,66 @@ func (l *Ledger) open(ctx context.Context, path string) (err error) {
 	return l.opening.release()
 }
 
+// openStore connects to the store, and takes the lock on its opening.
+func (l *Ledger) openStore(ctx context.Context, name string) (*book, error) {
+	if IsPostgres(name) {
+		return l.openDatabase(ctx, name)
+	}
+	if err := createPrivate(name); err != nil {
+		return nil, err
+	}
+	path, err := filepath.EvalSymlinks(name) // all processes must use the same lock files
+	if err != nil {
+		return nil, err
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return nil, err
+	}
+	if err := l.lockOpening(ctx, path); err != nil {
+		return nil, err
+	}
+	b, err := sqliteAt(path).openBook(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l.writer = newWriter(b, l.o)
+	if err := b.identify(); err != nil {
+		return nil, err
+	}
+	b.turn, err = openTurn(path)
+	return b, err
+}
+
+// openDatabase connects to a store in PostgreSQL, whose own name its files have.
+func (l *Ledger) openDatabase(ctx context.Context, url string) (*book, error) {
+	d, err := postgresAt(url, l.o)
+	if err != nil {
+		return nil, err
+	}
+	b, err := d.openBook(ctx)
+	if reason, _ := outageOf(err); reason == reasonAway || reason == reasonDenied {
+		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	l.writer = newWriter(b, l.o)
+	d.path = b.filesOf(l.o.Dir)
+	l.lease.length = l.o.Lease
+	b.place.lease = &l.lease
+	return b, l.lockOpening(ctx, d.path)
+}
+
+func (l *Ledger) lockOpening(ctx context.Context, path string) error {
+	l.path = path
+	l.opening = fileLock{path: path + ".lock"} // gateways of the first version hold it while they run
+	return l.opening.take(ctx)
+}
+
 // SetDurable changes Options.Durable.
 func (l *Ledger) SetDurable(durable bool) { l.durable.Store(durable) }
 
-// Path is the store's file, with symbolic links resolved.
+// Path is the store's file, with symbolic links resolved. Of a store in PostgreSQL it is what the names of this machine's files of it begin with.
 func (l *Ledger) Path() string { return l.path }
 
 // Close writes pending changes, returns every block, and closes the store. Requests must have ended: open holds are released. Later calls return

@@ -11,6 +11,7 @@ import (
 
 	"bardo.money/gateway/internal/polltest"
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/postgres/postgrestest"
 )
 
 const usd = policy.USD
@@ -35,7 +36,7 @@ func openWith(t testing.TB, path string, o Options) *Ledger {
 	o.Retention = cmp.Or(o.Retention, -1)
 	o.ReserveWait = cmp.Or(o.ReserveWait, polltest.Patience)
 	o.charges.Segment = cmp.Or(o.charges.Segment, 64<<10)
-	l, err := Open(t.Context(), path, o)
+	l, err := open(t.Context(), path, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,6 +58,9 @@ func often(short, soak int) int {
 
 func storePath(t testing.TB) string {
 	t.Helper()
+	if inPostgres(t) {
+		return postgrestest.URL(t)
+	}
 	return filepath.Join(t.TempDir(), "bardo.db")
 }
 

@@ -76,17 +76,17 @@ func (f *fileLock) exists() bool {
 	return err == nil && os.SameFile(own, seen)
 }
 
-// isTaken reports whether a process has the lock on a file, without disturbing concurrent checks.
-func isTaken(path string) (bool, error) {
+// isTaken reports whether a process has the lock on a file, without disturbing concurrent checks, and whether the file is there.
+func isTaken(path string) (taken, there bool, err error) {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+		return false, false, nil
 	}
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	free, err := flock(file, syscall.LOCK_SH)
-	return !free, errors.Join(err, file.Close())
+	return !free, true, errors.Join(err, file.Close())
 }
 
 // flock takes a lock if it is free.

@@ -62,7 +62,7 @@ func TestAStoreIsNotBroughtForwardUnderARunningGateway(t *testing.T) {
 	}
 	for _, o := range []Options{{}, {Gateway: true}} {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		_, err := Open(ctx, path, o)
+		_, err := open(ctx, path, o)
 		cancel()
 		if !errors.Is(err, ErrInUse) {
 			t.Errorf("%+v: %v, want ErrInUse", o, err)

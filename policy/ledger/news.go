@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"encoding/json"
 	"maps"
 	"slices"
 
@@ -26,7 +25,7 @@ func (l *Ledger) readChanges() {
 	if err := l.rereadBalances(); err != nil {
 		l.o.Log.Error("ledger: what other processes have changed cannot be read", "error", err)
 	}
-	all, err := readAll(context.Background(), l.writer.book.conn, scanNews, `SELECT a.name, b.blocked, b.short_at, coalesce(k.answered, b.short_at)
+	all, err := readAll(context.Background(), l.writer.book, scanNews, `SELECT a.name, b.blocked, b.short_at, coalesce(k.answered, b.short_at)
 FROM balance b JOIN account a ON a.id = b.account LEFT JOIN block k ON k.account = b.account AND k.instance = ?
 WHERE b.blocked = 1 OR b.short_at > 0`, l.instance.Load())
 	if err != nil {
@@ -49,12 +48,9 @@ func (l *Ledger) rereadBalances() error {
 	if len(used) == 0 {
 		return nil
 	}
-	list, err := json.Marshal(slices.Collect(maps.Keys(used)))
-	if err != nil {
-		return err
-	}
-	rows, err := readAll(context.Background(), l.writer.book.conn, scanEntry,
-		`SELECT account, micro FROM balance WHERE account IN (SELECT value FROM json_each(?))`, string(list))
+	b := l.writer.book
+	rows, err := readAll(context.Background(), b, scanEntry,
+		`SELECT account, micro FROM balance WHERE account `+b.among, b.numbers(slices.Collect(maps.Keys(used))))
 	for _, r := range rows {
 		used[r.account].setStored(r.amount)
 	}

@@ -1,8 +1,6 @@
 package ledger
 
 import (
-	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -82,6 +80,9 @@ const (
 	reasonGone     = "its file is not there"
 	reasonDamaged  = "its file is damaged"
 	reasonBacklog  = "too many charges wait for the store"
+	reasonExpelled = "other gateways took this one for dead"
+	reasonAway     = "the database does not answer"
+	reasonSlow     = "the database is too slow"
 	reasonOther    = "a commit failed"
 )
 
@@ -102,8 +103,12 @@ func outageOf(err error) (reason string, ok bool) {
 		}
 		reason, ok = reasons[s.Code]
 		return reason, ok
-	case errors.Is(err, driver.ErrBadConn), errors.Is(err, sql.ErrConnDone):
-		return reasonDisk, true
+	case errors.Is(err, errExpelled):
+		return reasonExpelled, true
+	case sqlState(err) != "":
+		return ofState(sqlState(err))
+	case isAway(err):
+		return reasonAway, true
 	case errors.As(err, &errno):
 		if reason, ok := ofErrno(errno); ok {
 			return reason, true
@@ -148,5 +153,5 @@ func ofErrno(e syscall.Errno) (reason string, ok bool) {
 
 // transient reports whether the connection still works once the cause is over.
 func transient(reason string) bool {
-	return slices.Contains([]string{reasonFull, reasonLocked}, reason)
+	return slices.Contains([]string{reasonFull, reasonLocked, reasonSlow, reasonExpelled}, reason)
 }

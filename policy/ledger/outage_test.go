@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -279,6 +278,24 @@ func TestD83ADurableChargeWaitsForTheDisk(t *testing.T) {
 	wantWritten(t, l)
 }
 
+// TestWhatABlockHasIsKeptWhileTheStoreIsAway: a request that needs more than the block has is refused, and smaller ones are served.
+func TestWhatABlockHasIsKeptWhileTheStoreIsAway(t *testing.T) {
+	l, f := breakable(t, storePath(t))
+	withKey(t, l, "k", 5*usd)
+	l.Release(reserve(t, l, "k", "has a block", usd/8))
+	f.set(errFull)
+	for range 2 {
+		if _, err := l.Reserve(t.Context(), "k", "more than the block has", 4*usd); !isUnwritable(err) {
+			t.Errorf("%v", err)
+		}
+	}
+	capture(t, l, reserve(t, l, "k", "what it has", usd/8), usd/8)
+	f.set(nil)
+	wantWritten(t, l)
+	wantBlockMatchesMemory(t, l, "k")
+	wantClean(t, l)
+}
+
 func TestAMistakeInAChangeIsNoOutage(t *testing.T) {
 	l := gateway(t, storePath(t))
 	withKey(t, l, "k", usd)
@@ -342,12 +359,11 @@ func TestD82ALockThatAnotherProcessHolds(t *testing.T) {
 // lockStore takes SQLite's write lock as another program would.
 func lockStore(t *testing.T, path string) (unlock func()) {
 	t.Helper()
-	db, err := sql.Open("sqlite3", dsn(path, nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := raw(t, path)
 	conn, err := db.Conn(t.Context())
-	if err == nil {
+	if err == nil && inPostgres(t) {
+		_, err = conn.ExecContext(t.Context(), "BEGIN; UPDATE ledger SET changes = changes + 1")
+	} else if err == nil {
 		_, err = conn.ExecContext(t.Context(), "BEGIN IMMEDIATE")
 	}
 	if err != nil {
@@ -478,7 +494,7 @@ func TestD83ChargesInTheLogOutliveACrash(t *testing.T) {
 		"whoever opens next": func(t *testing.T, path string) { t.Helper(); tool(t, path) },
 		"a gateway that runs beside it": func(t *testing.T, path string) {
 			t.Helper()
-			eventually(t, "it writes them", func() bool { return len(must(logsBeside(path))) == 1 })
+			eventually(t, "it writes them", func() bool { return len(must(logsBeside(tool(t, path).Path()))) == 1 })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -515,7 +531,8 @@ func TestD83ChargesInTheLogOutliveACrash(t *testing.T) {
 
 func TestALogOfAnotherStoreIsKept(t *testing.T) {
 	path := storePath(t)
-	log, err := chargelog.Create(logOf(path, 9), chargelog.Options{})
+	files := tool(t, path).Path()
+	log, err := chargelog.Create(logOf(files, 9), chargelog.Options{})
 	if err == nil {
 		_, err = log.Append(&chargelog.Entry{Charge: &Charge{RequestID: "r", Account: "stranger", Amount: usd, At: monday}, Prepaid: true, Paid: usd})
 		err = errors.Join(err, log.Close())
@@ -528,7 +545,7 @@ func TestALogOfAnotherStoreIsKept(t *testing.T) {
 	if err != nil || r.OK {
 		t.Errorf("audit: %+v, %v", r, err)
 	}
-	b, err := os.ReadFile(logOf(path, 9) + refusedSuffix)
+	b, err := os.ReadFile(logOf(files, 9) + refusedSuffix)
 	if err != nil || !strings.Contains(string(b), "stranger") || !strings.Contains(string(b), ErrUnknownKey.Error()) {
 		t.Errorf("%s, %v", b, err)
 	}

@@ -101,32 +101,40 @@ func difference(ops, others []*op) (left []*op) {
 
 // probeWrite makes a change that needs disk space: an empty transaction would succeed on a full disk.
 func (b *book) probeWrite() error {
-	_, err := b.exec(`UPDATE instance SET at = ? WHERE id = ?`, time.Now().UnixMicro(), b.instance)
+	_, err := b.renew(b, time.Now())
 	return err
 }
 
 // reconnect reopens the store if the outage may have broken the connection, or the file was replaced.
 func (w *writer) reconnect(reason string) error {
 	replaced, err := w.book.isReplaced()
-	if err != nil || !replaced && transient(reason) {
+	if err != nil {
 		return err
 	}
-	if err := w.book.reopen(); err != nil {
-		return err
+	if replaced || !transient(reason) {
+		if err := w.book.reopen(); err != nil {
+			return err
+		}
 	}
-	w.replaced = w.replaced || replaced
-	if !w.replaced {
-		return nil
+	p := &w.book.place
+	p.resettle()
+	w.replaced = w.replaced || replaced || p.restored
+	switch {
+	case w.replaced:
+		err = w.renewed(w.book)
+	case p.expelled:
+		err = w.expelled(w.book)
 	}
-	if err := w.renewed(w.book); err != nil {
-		return err
+	if err == nil {
+		w.replaced, p.restored, p.expelled = false, false, false
 	}
-	w.replaced = false
-	return nil
+	return err
 }
 
 // readers are the read connections, which are replaced when the store's file is.
 type readers struct {
+	*dialect
+
 	now    atomic.Pointer[sql.DB]
 	before *sql.DB // closed at the next replacement, because queries may still use it
 }
@@ -150,17 +158,40 @@ func (r *readers) Close() error {
 	return errors.Join(errs...)
 }
 
+// readTries is how often a read is tried whose connection is lost: after a database was restarted, all that wait for their next query are.
+const readTries = 5
+
 // QueryContext is that of sql.DB.
-func (r *readers) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	return r.now.Load().QueryContext(ctx, query, args...) //nolint:gosec // queries are constants of this package
+func (r *readers) QueryContext(ctx context.Context, query string, args ...any) (rows *sql.Rows, err error) {
+	for range readTries {
+		rows, err = spelled{r.dialect, r.now.Load()}.QueryContext(ctx, query, args...)
+		if !isLost(err) || ctx.Err() != nil {
+			break
+		}
+	}
+	return rows, err
 }
 
 // QueryRowContext is that of sql.DB.
-func (r *readers) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	return r.now.Load().QueryRowContext(ctx, query, args...)
+func (r *readers) QueryRowContext(ctx context.Context, query string, args ...any) (row *sql.Row) {
+	for range readTries {
+		row = spelled{r.dialect, r.now.Load()}.QueryRowContext(ctx, query, args...)
+		if !isLost(row.Err()) || ctx.Err() != nil {
+			break
+		}
+	}
+	return row
 }
 
-// BeginTx is that of sql.DB.
-func (r *readers) BeginTx(ctx context.Context, o *sql.TxOptions) (*sql.Tx, error) {
-	return r.now.Load().BeginTx(ctx, o)
+// start begins a transaction that reads.
+func (r *readers) start(ctx context.Context) (*snapshot, error) {
+	for try := 1; ; try++ {
+		tx, err := r.now.Load().BeginTx(ctx, r.isolation)
+		if err == nil {
+			return &snapshot{spelled{r.dialect, tx}, tx}, nil
+		}
+		if !isLost(err) || try == readTries || ctx.Err() != nil {
+			return nil, err
+		}
+	}
 }

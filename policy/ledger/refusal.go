@@ -126,7 +126,7 @@ func (l *Ledger) writeRefusals() {
 func (b *book) addRefusals(counts map[refusalKey]int64) error {
 	for k, n := range counts {
 		if _, err := b.exec(`INSERT INTO refusal (account, minute, reason, status, requests) VALUES (?, ?, ?, ?, ?)
-ON CONFLICT (account, minute, reason, status) DO UPDATE SET requests = requests + excluded.requests`, k.account, k.minute, k.reason, k.status, n); err != nil {
+ON CONFLICT (account, minute, reason, status) DO UPDATE SET requests = refusal.requests + excluded.requests`, k.account, k.minute, k.reason, k.status, n); err != nil {
 			return err
 		}
 	}

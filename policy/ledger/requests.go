@@ -26,9 +26,6 @@ type RequestFilter struct {
 const requestColumns = `id, account, at, provider, model, subsystem, status,
 	input, cached, cache_write, output, reasoning, amount, charged, provider_cost, record, savings`
 
-// recordText is a request's record as text, for SQLite's JSON functions.
-const recordText = `CAST(coalesce(record, '{}') AS TEXT)`
-
 // Requests are the selected requests, latest first. Requests older than the retention are deleted, and refusals are only stored as counters.
 func (l *Ledger) Requests(ctx context.Context, f RequestFilter) ([]Request, error) {
 	limit := f.Limit
@@ -54,10 +51,7 @@ func (l *Ledger) Requests(ctx context.Context, f RequestFilter) ([]Request, erro
 	low, high := statusClass(f.Status)
 	rows, err := readAll(ctx, v, scanRequest, `SELECT `+requestColumns+`
 FROM `+from+`
-WHERE (?1 = '' OR account = ?1)
-	AND (?2 = '' OR model = ?2 OR json_extract(`+recordText+`, '$.requested_model') = ?2)
-	AND (?3 = '' OR provider = ?3 OR EXISTS (SELECT 1 FROM json_each(`+recordText+`, '$.attempt_log') AS a WHERE json_extract(a.value, '$.provider') = ?3))
-	AND (?4 = '' OR status = ?4 OR json_extract(`+recordText+`, '$.error') = ?4 OR json_extract(`+recordText+`, '$.http_status') BETWEEN ?5 AND ?6)
+WHERE (?1 = '' OR account = ?1)`+v.lookInto+`
 	AND at BETWEEN ?7 AND ?8
 ORDER BY at DESC, rowid DESC LIMIT ?9`, append([]any{f.Account, f.Model, f.Provider, f.Status, low, high, since, until, limit}, more...)...)
 	if err != nil {
@@ -65,11 +59,6 @@ ORDER BY at DESC, rowid DESC LIMIT ?9`, append([]any{f.Account, f.Model, f.Provi
 	}
 	return rows, nil
 }
-
-// unappliedRequests are rows of requests, from a JSON array that is parameter 10.
-const unappliedRequests = `(SELECT rowid, ` + requestColumns + ` FROM request UNION ALL
-	SELECT (1 << 61) + key, value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
-	value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12, value ->> 13, value ->> 14, value ->> 15, value ->> 16 FROM json_each(?10))`
 
 // requests is what to select requests from, with those that the store lacks, and the parameter for that.
 func (v *view) requests() (from string, more []any, err error) {
@@ -89,7 +78,7 @@ func (v *view) requests() (from string, more []any, err error) {
 		return "request", nil, nil
 	}
 	list, err := json.Marshal(rows)
-	return unappliedRequests, []any{string(list)}, err
+	return v.waiting, []any{string(list)}, err
 }
 
 // statusClass is the range of HTTP statuses for a text: 503, or 500 to 599 for 5xx. The range is empty for any other text.

@@ -8,7 +8,7 @@ import (
 )
 
 func TestRequestsAreListedLatestFirst(t *testing.T) {
-	l, err := Open(t.Context(), t.TempDir()+"/l.db", Options{Gateway: true})
+	l, err := open(t.Context(), t.TempDir()+"/l.db", Options{Gateway: true})
 	if err != nil {
 		t.Fatal(err)
 	}

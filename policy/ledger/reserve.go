@@ -169,11 +169,13 @@ func (l *Ledger) refill(h *Hold, w *shortfall) (asked bool, err error) {
 	aside := a.takeFree(w.amount)
 	var g blockGrant
 	var short *InsufficientError
+	returned := false // what was set aside
 	take := func(b *book) (err error) { g, err = b.takeBlock(a.name, w, w.amount-aside, l.o.Now()); return err }
 	err = l.writer.do(take, func(err error) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.free += aside
+		returned = true
 		if err != nil {
 			return
 		}
@@ -187,6 +189,9 @@ func (l *Ledger) refill(h *Hold, w *shortfall) (asked bool, err error) {
 		a.move(h, moved)
 		w.amount -= moved
 	})
+	if !returned { // the store was not asked
+		a.restore(aside, err)
+	}
 	if err == nil && short != nil {
 		err = short
 	}
@@ -223,11 +228,11 @@ func (b *book) takeBlock(acct policy.Account, w *shortfall, need policy.Micro, n
 		return g, nil
 	}
 	g.amount = size
-	if _, err := b.exec(`UPDATE balance SET held = held + ?, short_at = iif(?, short_at, 0) WHERE account = ?`, size, short, g.account); err != nil {
+	if _, err := b.exec(`UPDATE balance SET held = held + ?, short_at = CASE WHEN ? <> 0 THEN short_at ELSE 0 END WHERE account = ?`, size, short, g.account); err != nil {
 		return blockGrant{}, err
 	}
 	_, err = b.exec(`INSERT INTO block (account, instance, micro, at) VALUES (?1, ?2, ?3, ?4)
-ON CONFLICT (account, instance) DO UPDATE SET micro = micro + ?3, at = ?4`, g.account, b.instance, size, now.UnixMicro())
+ON CONFLICT (account, instance) DO UPDATE SET micro = block.micro + ?3, at = ?4`, g.account, b.instance, size, now.UnixMicro())
 	return g, err
 }
 

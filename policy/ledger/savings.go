@@ -50,7 +50,7 @@ func (s savings) add(c *Charge) {
 }
 
 var savingRows = newBulk(`INSERT INTO saving (account, day, layer, requests, tokens, saved) VALUES `, `($1, $2, $3, $4, $5, $6)`, `
-ON CONFLICT (account, day, layer) DO UPDATE SET requests = requests + excluded.requests, tokens = tokens + excluded.tokens, saved = saved + excluded.saved`)
+ON CONFLICT (account, day, layer) DO UPDATE SET requests = saving.requests + excluded.requests, tokens = saving.tokens + excluded.tokens, saved = saving.saved + excluded.saved`)
 
 // writeSavings adds the transaction's sums to the store.
 func (b *book) writeSavings() error {

@@ -70,7 +70,7 @@ func TestTwoGatewaysChargeOneBalance(t *testing.T) {
 	cli := tool(t, path)
 	wantBalance(t, cli, "k", Balance{Prepaid: true, Amount: 3 * usd, Available: 3 * usd})
 	wantClean(t, cli)
-	if left, err := filepath.Glob(path + ".[0-9]*.lock"); err != nil || len(left) != 0 {
+	if left, err := filepath.Glob(b.Path() + ".[0-9]*.lock"); err != nil || len(left) != 0 {
 		t.Errorf("lock files are left: %q, %v", left, err)
 	}
 }
@@ -218,13 +218,13 @@ func TestARevocationReachesTheOtherGateway(t *testing.T) {
 }
 
 func TestALivingGatewayRecoversADeadOne(t *testing.T) {
-	path, a, b := pair(t)
+	_, a, b := pair(t)
 	withKey(t, a, "k", 5*usd)
 	capture(t, a, reserve(t, a, "k", "paid", usd), usd)
 	reserve(t, a, "k", "open", 4*usd)
 	kill(t, a)
 	reserve(t, b, "k", "after a second at most", 4*usd)
-	if left, err := filepath.Glob(path + ".[0-9]*.lock"); err != nil || len(left) != 1 {
+	if left, err := filepath.Glob(b.Path() + ".[0-9]*.lock"); err != nil || len(left) != 1 {
 		t.Errorf("lock files: %q, %v, want the living one's", left, err)
 	}
 	wantClean(t, b)
@@ -335,7 +335,7 @@ func TestAGatewayThatFindsItsLockFileGoneTakesItsBlocksAlong(t *testing.T) {
 	withKey(t, a, "k", 5*usd)
 	h := reserve(t, a, "k", "open", 2*usd)
 	old := a.instance.Load()
-	if err := os.Remove(lockOf(path, old)); err != nil {
+	if err := os.Remove(lockOf(a.Path(), old)); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "a has a lock again", func() bool { return a.instance.Load() != old })
@@ -400,7 +400,7 @@ func TestManyMayOpenANewStoreAtOnce(t *testing.T) {
 func openInTurn(t *testing.T, path string, o Options) (l *Ledger, err error) {
 	t.Helper()
 	for end := time.Now().Add(polltest.Patience); time.Now().Before(end); {
-		if l, err = Open(t.Context(), path, o); !errors.Is(err, ErrInUse) {
+		if l, err = open(t.Context(), path, o); !errors.Is(err, ErrInUse) {
 			break
 		}
 	}

@@ -35,7 +35,7 @@ func (s spending) add(c *Charge, charged policy.Micro) {
 func (b *book) writeSpending() error {
 	for k, charged := range b.spending {
 		if _, err := b.exec(`INSERT INTO spending (day, account, agent, part, charged) VALUES (?, ?, ?, ?, ?)
-ON CONFLICT (day, account, agent, part) DO UPDATE SET charged = charged + excluded.charged`, k.day, k.account, k.agent, k.part, charged); err != nil {
+ON CONFLICT (day, account, agent, part) DO UPDATE SET charged = spending.charged + excluded.charged`, k.day, k.account, k.agent, k.part, charged); err != nil {
 			return err
 		}
 	}
@@ -63,7 +63,7 @@ func (l *Ledger) SpentByPart(ctx context.Context, acct policy.Account, agent str
 
 // spentByPart reads an agent's spending of a day, including the current transaction's. It may run twice.
 func (b *book) spentByPart(acct policy.Account, agent string, day int64, into map[string]policy.Micro) error {
-	if err := readSpentByPart(context.Background(), b.conn, acct, agent, day, into); err != nil {
+	if err := readSpentByPart(context.Background(), b, acct, agent, day, into); err != nil {
 		return err
 	}
 	for k, charged := range b.spending {

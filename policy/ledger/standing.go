@@ -111,7 +111,7 @@ func (b *book) takeStanding(h *Hold, at int64) (amount policy.Micro, err error) 
 		return 0, err
 	}
 	_, err = b.exec(`INSERT INTO block (account, instance, micro, at) VALUES (?1, ?2, ?3, ?4)
-ON CONFLICT (account, instance) DO UPDATE SET micro = micro + ?3, at = ?4`, account, b.instance, amount, at)
+ON CONFLICT (account, instance) DO UPDATE SET micro = block.micro + ?3, at = ?4`, account, b.instance, amount, at)
 	return amount, err
 }
 

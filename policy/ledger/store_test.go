@@ -1,15 +1,19 @@
 package ledger
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"bardo.money/gateway/policy/ledger/postgres"
 )
 
 func TestANewerStoreIsRefused(t *testing.T) {
@@ -17,24 +21,38 @@ func TestANewerStoreIsRefused(t *testing.T) {
 	if err := gateway(t, path).Close(); err != nil {
 		t.Fatal(err)
 	}
-	change(t, path, `PRAGMA user_version = 99`)
+	setVersion(t, path, 99)
 	for _, gateway := range []bool{false, true} {
-		_, err := Open(t.Context(), path, Options{Gateway: gateway})
+		_, err := open(t.Context(), path, Options{Gateway: gateway})
 		if !errors.Is(err, ErrNewerStore) || !strings.Contains(err.Error(), "version 99") {
 			t.Errorf("gateway=%v: %v, want ErrNewerStore with its version", gateway, err)
 		}
 	}
-	change(t, path, fmt.Sprint(`PRAGMA user_version = `, SchemaVersion))
+	setVersion(t, path, SchemaVersion)
 	gateway(t, path)
 }
 
+// setVersion makes a store one of another version.
+func setVersion(t testing.TB, path string, version int) {
+	t.Helper()
+	statement := `PRAGMA user_version = `
+	if IsPostgres(path) {
+		statement = `UPDATE ledger SET version = `
+	}
+	change(t, path, fmt.Sprint(statement, version))
+}
+
 func TestTheStepsOfTheSchemaAreComplete(t *testing.T) {
-	steps, err := schema.ReadDir("schema")
+	steps, err := fs.Glob(schema, "schema/*.sql")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(steps) != SchemaVersion {
-		t.Errorf("%d steps for version %d", len(steps), SchemaVersion)
+	later, err := fs.Glob(schema, "schema/postgres/*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(steps) != SchemaVersion || len(later) != SchemaVersion-firstPostgres+1 {
+		t.Errorf("%d steps, and %d of PostgreSQL, for version %d", len(steps), len(later), SchemaVersion)
 	}
 }
 
@@ -53,7 +71,9 @@ func TestWrongSettingsAreDetected(t *testing.T) {
 			params := maps.Clone(good)
 			params.Del(c.drop)
 			params.Set(c.add, c.value)
-			_, err := openBook(t.Context(), dsn(storePath(t), params))
+			name := dsn(storePath(t), params)
+			d := database{dialect: sqliteDialect, open: func(context.Context, bool) (*sql.DB, error) { return sql.Open("sqlite3", name) }}
+			_, err := d.openBook(t.Context())
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
@@ -75,10 +95,10 @@ func TestAFileThatIsNoStoreIsRefused(t *testing.T) {
 	if err := os.WriteFile(path, []byte(strings.Repeat("this is not a database\n", 100)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(t.Context(), path, Options{Gateway: true}); err == nil {
+	if _, err := open(t.Context(), path, Options{Gateway: true}); err == nil {
 		t.Fatal("opened")
 	}
-	if _, err := Open(t.Context(), filepath.Join(t.TempDir(), "no", "such", "folder"), Options{}); err == nil {
+	if _, err := open(t.Context(), filepath.Join(t.TempDir(), "no", "such", "folder"), Options{}); err == nil {
 		t.Fatal("opened a store in a folder that is not there")
 	}
 }
@@ -86,19 +106,41 @@ func TestAFileThatIsNoStoreIsRefused(t *testing.T) {
 func TestAFailedOpenLeavesNoLock(t *testing.T) {
 	path := storePath(t)
 	change(t, path, `PRAGMA user_version = 99`)
-	if _, err := Open(t.Context(), path, Options{Gateway: true}); err == nil {
+	if _, err := open(t.Context(), path, Options{Gateway: true}); err == nil {
 		t.Fatal("opened")
 	}
 	change(t, path, `PRAGMA user_version = 0`)
 	gateway(t, path)
 }
 
+// raw is a store as any program sees it.
+func raw(t testing.TB, path string) *sql.DB {
+	t.Helper()
+	var db *sql.DB
+	var err error
+	if IsPostgres(path) {
+		db, err = postgres.Connect(t.Context(), path, false)
+	} else {
+		db, err = sql.Open("sqlite3", dsn(path, url.Values{"_foreign_keys": {"off"}, "_ignore_check_constraints": {"on"}, "_busy_timeout": {"5000"}}))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+// dropConstraints has PostgreSQL take what contradicts itself.
+const dropConstraints = `DO $$ DECLARE c record; BEGIN
+	FOR c IN SELECT conrelid::regclass AS of, conname FROM pg_constraint WHERE contype IN ('c', 'f') AND connamespace = current_schema()::regnamespace LOOP
+		EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', c.of, c.conname);
+	END LOOP; END $$`
+
 // change runs statements on a store without any of the ledger's care.
 func change(t testing.TB, path string, statements ...string) {
 	t.Helper()
-	db, err := sql.Open("sqlite3", dsn(path, url.Values{"_foreign_keys": {"off"}, "_ignore_check_constraints": {"on"}, "_busy_timeout": {"5000"}}))
-	if err != nil {
-		t.Fatal(err)
+	db := raw(t, path)
+	if IsPostgres(path) {
+		statements = append([]string{dropConstraints}, statements...)
 	}
 	defer func() {
 		if err := db.Close(); err != nil {

@@ -55,10 +55,10 @@ func (s sums) refuse(account policy.Account, day, n int64) {
 var usageRows = newBulk(`INSERT INTO usage (account, day, model, provider, subsystem,
 	requests, refused, input, cached, cache_write, output, reasoning, charged, provider_cost, saved) VALUES `,
 	`($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`, `
-ON CONFLICT (account, day, model, provider, subsystem) DO UPDATE SET requests = requests + excluded.requests, refused = refused + excluded.refused,
-	input = input + excluded.input, cached = cached + excluded.cached, cache_write = cache_write + excluded.cache_write,
-	output = output + excluded.output, reasoning = reasoning + excluded.reasoning,
-	charged = charged + excluded.charged, provider_cost = provider_cost + excluded.provider_cost, saved = saved + excluded.saved`)
+ON CONFLICT (account, day, model, provider, subsystem) DO UPDATE SET requests = usage.requests + excluded.requests, refused = usage.refused + excluded.refused,
+	input = usage.input + excluded.input, cached = usage.cached + excluded.cached, cache_write = usage.cache_write + excluded.cache_write,
+	output = usage.output + excluded.output, reasoning = usage.reasoning + excluded.reasoning,
+	charged = usage.charged + excluded.charged, provider_cost = usage.provider_cost + excluded.provider_cost, saved = usage.saved + excluded.saved`)
 
 // writeSums adds the transaction's sums to the store.
 func (b *book) writeSums() error {

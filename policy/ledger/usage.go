@@ -74,7 +74,7 @@ func (l *Ledger) Usage(ctx context.Context, f Filter, by By) ([]UsageRow, error)
 	defer v.close()
 	rows, err := readAll(ctx, v, scanUsage, `SELECT
 	CASE ?1 WHEN 'model' THEN model WHEN 'provider' THEN provider WHEN 'subsystem' THEN subsystem
-		ELSE date(day * 86400, 'unixepoch') END AS name,
+		ELSE `+v.day+` END AS name,
 	sum(requests), sum(refused), sum(input), sum(cached), sum(cache_write), sum(output), sum(reasoning), sum(charged), sum(provider_cost), sum(saved)
 FROM usage WHERE (?2 = '' OR account = ?2) AND day BETWEEN ?3 AND ?4
 GROUP BY name ORDER BY CASE ?1 WHEN 'day' THEN 0 ELSE -sum(charged) END, name`, by, f.Account, first, last)

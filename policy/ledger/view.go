@@ -2,9 +2,6 @@ package ledger
 
 import (
 	"context"
-	"database/sql"
-	"encoding/json"
-	"errors"
 	"slices"
 
 	"bardo.money/gateway/policy"
@@ -13,7 +10,7 @@ import (
 
 // view is a snapshot of the store, with the charges that it lacks: those of this gateway that are not applied yet, and those in the logs of others.
 type view struct {
-	*sql.Tx
+	*snapshot
 
 	own, others []*chargelog.Entry
 }
@@ -29,19 +26,17 @@ func (l *Ledger) view(ctx context.Context) (v *view, err error) {
 
 // open begins the transaction and leaves out what the store has.
 func (v *view) open(ctx context.Context, reads *readers) (err error) {
-	if v.Tx, err = reads.BeginTx(ctx, nil); err != nil {
+	if v.snapshot, err = reads.start(ctx); err != nil {
 		return err
 	}
 	for _, entries := range []*[]*chargelog.Entry{&v.own, &v.others} {
 		if *entries, err = v.lacking(ctx, *entries); err != nil {
-			return errors.Join(err, v.Rollback())
+			v.close()
+			return err
 		}
 	}
 	return nil
 }
-
-// close ends the view.
-func (v *view) close() { _ = v.Rollback() } // nothing was written
 
 // inOtherLogs are the charges of other gateways that may not be in the store.
 func (l *Ledger) inOtherLogs() (all []*chargelog.Entry, err error) {
@@ -75,11 +70,7 @@ func (v *view) lacking(ctx context.Context, entries []*chargelog.Entry) ([]*char
 	for _, e := range entries {
 		ids = append(ids, e.Charge.RequestID)
 	}
-	list, err := json.Marshal(ids)
-	if err != nil {
-		return nil, err
-	}
-	stored, err := readAll(ctx, v, scanSentence, `SELECT id FROM request WHERE id IN (SELECT value FROM json_each(?))`, string(list))
+	stored, err := readAll(ctx, v, scanSentence, `SELECT id FROM request WHERE id `+v.among, v.texts(ids))
 	if err != nil {
 		return nil, err
 	}

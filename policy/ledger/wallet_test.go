@@ -1,17 +1,15 @@
-package ledger_test
+package ledger
 
 import (
 	"errors"
-	"path/filepath"
 	"testing"
 
 	"bardo.money/gateway/policy"
-	"bardo.money/gateway/policy/ledger"
 )
 
 // TestAWalletsPaymentIsCreditedOnceAndTakenBackOnce, and what its request has used is the operator's loss.
 func TestAWalletsPaymentIsCreditedOnceAndTakenBackOnce(t *testing.T) {
-	l, err := ledger.Open(t.Context(), filepath.Join(t.TempDir(), "bardo.db"), ledger.Options{Gateway: true})
+	l, err := open(t.Context(), storePath(t), Options{Gateway: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +32,7 @@ func TestAWalletsPaymentIsCreditedOnceAndTakenBackOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Capture(t.Context(), h, ledger.Charge{Amount: 4000}); err != nil {
+	if _, err := l.Capture(t.Context(), h, Charge{Amount: 4000}); err != nil {
 		t.Fatal(err)
 	}
 	has(5000)
@@ -49,11 +47,11 @@ func TestAWalletsPaymentIsCreditedOnceAndTakenBackOnce(t *testing.T) {
 	}
 	has(left)
 	for _, bad := range [][2]policy.Micro{{0, 0}, {5, 6}, {5, -1}} {
-		if err := l.CreditWallet(t.Context(), wallet, bad[0], bad[1], "p2"); !errors.Is(err, ledger.ErrAmount) {
+		if err := l.CreditWallet(t.Context(), wallet, bad[0], bad[1], "p2"); !errors.Is(err, ErrAmount) {
 			t.Errorf("%v: %v", bad, err)
 		}
 	}
-	if _, err := l.TakeBack(t.Context(), "wallet_2", 5, "p"); !errors.Is(err, ledger.ErrUnknownKey) {
+	if _, err := l.TakeBack(t.Context(), "wallet_2", 5, "p"); !errors.Is(err, ErrUnknownKey) {
 		t.Errorf("an unknown wallet: %v", err)
 	}
 	if r, err := l.Audit(t.Context()); err != nil || !r.OK {

@@ -45,6 +45,7 @@ type writer struct {
 	backlog     *backlog          // nil for tools
 	changed     func()            // called after another process changed the store
 	renewed     func(*book) error // called after the store's file was replaced
+	expelled    func(*book) error // called after others took this gateway for dead
 	refused     func(*op)         // called for an entry that the store refuses
 	shared      atomic.Bool       // other gateways use the store: poll more often
 	flush       time.Duration
@@ -67,7 +68,7 @@ type writer struct {
 	waiters  int   // ops in the queue that somebody waits for
 	running  sync.WaitGroup
 
-	version      int64         // SQLite's data version, incremented by other connections' commits
+	version      int64         // changes when other connections commit
 	unread       bool          // logged that it cannot be read
 	pause        time.Duration // between retries during an outage
 	lastRecovery time.Time     // end of the last outage
@@ -81,7 +82,7 @@ func newWriter(b *book, o Options) *writer {
 	w := &writer{
 		book: b, flush: o.Flush, poll: o.Poll, log: o.Log, count: o.Committed, changed: func() {}, refused: func(*op) {},
 		asides: make(chan func()), wake: make(chan struct{}, 1), late: make(chan struct{}, 1), outageBegan: make(chan struct{}, 1), ended: make(chan struct{}),
-		renewed: func(*book) error { return nil },
+		renewed: func(*book) error { return nil }, expelled: func(*book) error { return nil },
 	}
 	if o.Gateway {
 		w.backlog = newBacklog(w, o)
@@ -452,8 +453,12 @@ func (w *writer) pollInterval() time.Duration {
 
 // pollChanges finds out whether another process changed the store since the last look.
 func (w *writer) pollChanges() {
-	var v int64
-	if err := w.book.row("PRAGMA data_version").Scan(&v); err != nil {
+	v, err := w.book.version(w.book)
+	if err != nil && isLost(err) && w.backlog != nil {
+		w.backlog.beginStore(err)
+		return
+	}
+	if err != nil {
 		if !w.unread {
 			w.unread = true
 			w.log.Error("ledger: the store cannot be read", "error", err)

@@ -115,7 +115,7 @@ func TestTheWorldGoesOnAfterAFailedCapture(t *testing.T) {
 
 func TestAChangeThatComesAloneIsCommittedByWhoeverBringsIt(t *testing.T) {
 	path := storePath(t)
-	b, err := openBook(t.Context(), writeDSN(path))
+	b, err := databaseAt(t, path).openBook(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,267 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// In PostgreSQL, a writer begins each transaction by an update of the one row of the table ledger, so that writers come one after another, as those of a
+// file do, and count the transactions in it. Nothing else is locked: what a later statement of the transaction reads is all that others have committed.
+
+// ErrNoPostgres says that this program has no client of PostgreSQL.
+var ErrNoPostgres = errors.New("this program cannot keep a ledger in PostgreSQL")
+
+// ErrUnreachable says that a PostgreSQL database does not answer, or denies access.
+var ErrUnreachable = errors.New("the database cannot be reached")
+
+// Connect opens connections to a PostgreSQL database. A connection that writes waits for no lock longer than a few seconds, for no answer longer
+// than a statement may take, and its session ends soon after its network does.
+type Connect func(ctx context.Context, url string, writes bool) (*sql.DB, error)
+
+// IsPostgres reports whether the name of a store is the URL of a PostgreSQL database.
+func IsPostgres(store string) bool {
+	return strings.HasPrefix(store, "postgres://") || strings.HasPrefix(store, "postgresql://")
+}
+
+// shown is the name of a store without its password.
+func shown(store string) string {
+	if !IsPostgres(store) {
+		return store
+	}
+	u, err := url.Parse(store)
+	if err != nil {
+		return "in PostgreSQL"
+	}
+	return u.Redacted()
+}
+
+// now is the time by the database's clock, in microseconds since 1970.
+const now = `CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)`
+
+var postgresDialect = &dialect{
+	spell:     spellings.of,
+	values:    asPostgres,
+	isolation: &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
+
+	prepare: func(ctx context.Context, b *book) error {
+		if err := b.checkSettings(); err != nil {
+			return err
+		}
+		return b.migrateDatabase(ctx)
+	},
+	inherit: inheritPlace,
+	begin:   beginAlone,
+	intact:  "SAVEPOINT intact",
+	commit:  commitForSure,
+	version: func(b *book) (changes int64, err error) {
+		err = b.row(`SELECT changes FROM ledger`).Scan(&changes)
+		return changes - b.place.own + 1, err // never 0
+	},
+
+	among:   `= ANY (?)`,
+	texts:   func(list []string) any { return cleaned(list) },
+	numbers: func(list []int64) any { return list },
+
+	add: func(b *book, _ time.Time) (id int64, err error) {
+		err = b.row(`INSERT INTO instance (id, at) SELECT greatest(` + now + `, coalesce(max(id), 0) + 1), ` + now + ` FROM instance RETURNING id`).Scan(&id)
+		return id, err
+	},
+	renew: func(b *book, _ time.Time) (bool, error) {
+		n, err := b.exec(`UPDATE instance SET at = `+now+` WHERE id = ?`, b.instance)
+		return n == 1, err
+	},
+	idle: `least(` + now + ` - at, ` + now + ` - CAST(extract(epoch FROM pg_postmaster_start_time()) * 1000000 AS BIGINT))`, // while it was down, none could renew
+
+	day: `to_char(to_timestamp(day * 86400) AT TIME ZONE 'UTC', 'YYYY-MM-DD')`,
+	lookInto: `
+	AND (?2 = '' OR model = ?2 OR record_json(record) ->> 'requested_model' = ?2)
+	AND (?3 = '' OR provider = ?3 OR jsonb_path_exists(record_json(record), '$.attempt_log[*] ? (@.provider == $p)', jsonb_build_object('p', CAST(?3 AS TEXT))))
+	AND (?4 = '' OR status = ?4 OR record_json(record) ->> 'error' = ?4 OR jsonb_path_exists(record_json(record),
+		'$.http_status ? (@ >= $low && @ <= $high)', jsonb_build_object('low', CAST(?5 AS BIGINT), 'high', CAST(?6 AS BIGINT))))`,
+	waiting: `(SELECT rowid, ` + requestColumns + ` FROM request UNION ALL
+	SELECT (CAST(1 AS BIGINT) << 61) + number, value ->> 0, value ->> 1, CAST(value ->> 2 AS BIGINT), value ->> 3, value ->> 4, value ->> 5, value ->> 6,
+	CAST(value ->> 7 AS BIGINT), CAST(value ->> 8 AS BIGINT), CAST(value ->> 9 AS BIGINT), CAST(value ->> 10 AS BIGINT), CAST(value ->> 11 AS BIGINT),
+	CAST(value ->> 12 AS BIGINT), CAST(value ->> 13 AS BIGINT), CAST(value ->> 14 AS BIGINT), convert_to(value ->> 15, 'UTF8'), value ->> 16
+	FROM json_array_elements(CAST(replace(?10, '\u0000', '\ufffd') AS JSON)) WITH ORDINALITY AS waiting (value, number)) AS request`,
+	audits: []invariant{
+		{"every row refers to a row", strings.Join([]string{
+			orphans(`"key"`, "id", "account", "name"), orphans("balance", "account", "account", "id"),
+			orphans("block", "account", "balance", "account"), orphans("block", "instance", "instance", "id"),
+			orphans("entry", "journal", "journal", "id"), orphans("entry", "account", "account", "id"),
+			orphans("request", "journal", "journal", "id"), orphans("standing", "account", "balance", "account"),
+		}, " UNION ALL ") + ` LIMIT 100`},
+		{"the database is intact", `
+SELECT format('%s pages of the database failed their checksum', checksum_failures) FROM pg_stat_database
+WHERE datname = current_database() AND checksum_failures > 0`},
+	},
+}
+
+// orphans are a table's rows without the row that they refer to.
+func orphans(table, column, parent, key string) string {
+	return fmt.Sprintf(`SELECT format('%%s %%s refers to a missing %[3]s', '%[1]s', c.%[2]s) FROM %[1]s c LEFT JOIN %[3]s p ON p.%[4]s = c.%[2]s
+WHERE c.%[2]s IS NOT NULL AND p.%[4]s IS NULL`, table, column, parent, key)
+}
+
+// postgresAt is the store in a database.
+func postgresAt(url string, o Options) (*database, error) {
+	if o.Connect == nil {
+		return nil, ErrNoPostgres
+	}
+	return &database{dialect: postgresDialect, open: func(ctx context.Context, writes bool) (*sql.DB, error) { return o.Connect(ctx, url, writes) }}, nil
+}
+
+// filesOf is what the names of the files of a store in PostgreSQL begin with: charge logs and locks, which are this machine's.
+func (b *book) filesOf(dir string) string { return filepath.Join(dir, "ledger-"+b.place.ledger) }
+
+// checkSettings reads back the settings that the money depends on.
+func (b *book) checkSettings() error {
+	for _, s := range []struct{ setting, never string }{
+		{"fsync", "off"},              // a crash of the database's machine may damage everything
+		{"synchronous_commit", "off"}, // a commit may be lost after it was answered
+	} {
+		var have string
+		if err := b.row(`SELECT current_setting(?)`, s.setting).Scan(&have); err != nil {
+			return fmt.Errorf("setting %s: %w", s.setting, err)
+		}
+		if have == s.never {
+			return fmt.Errorf("the database's setting %s is %s: a charge could be lost", s.setting, have)
+		}
+	}
+	return nil
+}
+
+// firstPostgres is the version that a ledger in PostgreSQL begins with.
+const firstPostgres = 8
+
+// migrateDatabase runs the steps that the store lacks, in one transaction, while no other process does.
+func (b *book) migrateDatabase(ctx context.Context) error {
+	tx, err := b.conn.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() //nolint:errcheck // after Commit there is nothing to roll back
+	have, err := versionOf(ctx, tx)
+	if err != nil {
+		return err
+	}
+	if have > SchemaVersion {
+		return newerStore(have)
+	}
+	for v := max(have+1, firstPostgres); v <= SchemaVersion; v++ {
+		step, err := schema.ReadFile("schema/postgres/" + strconv.Itoa(v) + ".sql")
+		if err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, string(step)); err != nil {
+			return fmt.Errorf("schema version %d: %w", v, err)
+		}
+		if _, err := tx.ExecContext(ctx, `UPDATE ledger SET version = $1`, v); err != nil {
+			return err
+		}
+	}
+	if err := tx.QueryRowContext(ctx, `SELECT id, changes FROM ledger`).Scan(&b.place.ledger, &b.place.changes); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// versionOf is the schema's version, zero where there is none. The schema of the connection's search path is made if it is missing.
+func versionOf(ctx context.Context, tx *sql.Tx) (have int, err error) {
+	const lock = 0x626172646f // an arbitrary number
+	if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock($1)`, lock); err != nil {
+		return 0, err
+	}
+	var there bool
+	if err := tx.QueryRowContext(ctx, `SELECT current_schema() IS NOT NULL AND to_regclass('ledger') IS NOT NULL`).Scan(&there); err != nil {
+		return 0, err
+	}
+	if there {
+		err = tx.QueryRowContext(ctx, `SELECT version FROM ledger`).Scan(&have)
+		return have, err
+	}
+	var create sql.NullString
+	const missing = `SELECT CASE WHEN current_schema() IS NULL THEN format('CREATE SCHEMA %I', trim(split_part(current_setting('search_path'), ',', 1), ' "')) END`
+	if err := tx.QueryRowContext(ctx, missing).Scan(&create); err != nil || !create.Valid {
+		return 0, err
+	}
+	_, err = tx.ExecContext(ctx, create.String)
+	return 0, err
+}
+
+// speller translates queries, each once. Queries are constants of this package, so they are few.
+type speller struct{ known sync.Map }
+
+var spellings speller
+
+func (s *speller) of(query string) string {
+	if text, ok := s.known.Load(query); ok {
+		text, _ := text.(string)
+		return text
+	}
+	text := spelledForPostgres(query)
+	s.known.Store(query, text)
+	return text
+}
+
+// spelledForPostgres writes parameters, ? and ?12, as $1 and $12, and leaves out hints to SQLite.
+func spelledForPostgres(query string) string {
+	query = strings.ReplaceAll(query, " NOT INDEXED", "")
+	var b strings.Builder
+	quoted, count := false, 0
+	for i := range len(query) {
+		c := query[i]
+		quoted = quoted != (c == '\'')
+		if c != '?' || quoted {
+			b.WriteByte(c)
+			continue
+		}
+		b.WriteByte('$')
+		if i+1 == len(query) || query[i+1] < '0' || query[i+1] > '9' {
+			count++
+			b.WriteString(strconv.Itoa(count))
+		}
+	}
+	return b.String()
+}
+
+// asPostgres converts parameters: truth values are 0 and 1, as in SQLite, and texts have neither zero characters nor invalid UTF-8, which PostgreSQL refuses.
+// What callers send may have both, and a charge must not be refused for that.
+func asPostgres(args []any) []any {
+	out := make([]any, len(args))
+	for i, a := range args {
+		switch v := reflect.ValueOf(a); v.Kind() {
+		case reflect.Bool:
+			out[i] = int64(0)
+			if v.Bool() {
+				out[i] = int64(1)
+			}
+		case reflect.String:
+			out[i] = clean(v.String())
+		default:
+			out[i] = a
+		}
+	}
+	return out
+}
+
+func clean(s string) string {
+	const unknown = "\uFFFD"
+	return strings.ReplaceAll(strings.ToValidUTF8(s, unknown), "\x00", unknown)
+}
+
+func cleaned(list []string) []string {
+	out := make([]string, len(list))
+	for i, s := range list {
+		out[i] = clean(s)
+	}
+	return out
+}

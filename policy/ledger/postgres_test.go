@@ -1,0 +1,223 @@
+package ledger
+
+import (
+	"context"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"bardo.money/gateway/policy/ledger/postgres"
+)
+
+// inPostgres reports whether a test of every store runs on PostgreSQL.
+func inPostgres(t testing.TB) bool {
+	t.Helper()
+	return strings.Contains(t.Name(), "Postgres/")
+}
+
+// open is Open with what a store in PostgreSQL needs.
+func open(ctx context.Context, store string, o Options) (*Ledger, error) {
+	if err := forPostgres(&o, store); err != nil {
+		return nil, err
+	}
+	return Open(ctx, store, o)
+}
+
+// forPostgres adds what a store in PostgreSQL needs. All that open the same one are on one machine.
+func forPostgres(o *Options, store string) error {
+	if !IsPostgres(store) || o.Dir != "" {
+		return nil
+	}
+	u, err := url.Parse(store)
+	if err != nil {
+		return err
+	}
+	o.Connect = postgres.Connect
+	o.Dir = filepath.Join(u.Query().Get("host"), "files-of-"+path.Base(u.Path))
+	return os.MkdirAll(o.Dir, 0o700)
+}
+
+// databaseAt is the store of a path, which is new.
+func databaseAt(t testing.TB, store string) *database {
+	t.Helper()
+	if !IsPostgres(store) {
+		if err := createPrivate(store); err != nil {
+			t.Fatal(err)
+		}
+		return sqliteAt(store)
+	}
+	var o Options
+	err := forPostgres(&o, store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := postgresAt(store, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// TestPostgres runs the tests of every store on PostgreSQL.
+func TestPostgres(t *testing.T) {
+	for name, test := range everyStore {
+		t.Run(name, test)
+	}
+}
+
+var everyStore = map[string]func(*testing.T){
+	"AWalletsPaymentIsCreditedOnceAndTakenBackOnce":       TestAWalletsPaymentIsCreditedOnceAndTakenBackOnce,
+	"WhatABlockHasIsKeptWhileTheStoreIsAway":              TestWhatABlockHasIsKeptWhileTheStoreIsAway,
+	"AuditFindsWhatIsWrong":                               TestAuditFindsWhatIsWrong,
+	"AuditIsReadableByPrograms":                           TestAuditIsReadableByPrograms,
+	"AnAuditLeavesARunningGatewaysBlocksAlone":            TestAnAuditLeavesARunningGatewaysBlocksAlone,
+	"AGroupIsAppliedLikeItsChargesOneByOne":               TestAGroupIsAppliedLikeItsChargesOneByOne,
+	"ABalanceIsUpdatedOnceForAGroup":                      TestABalanceIsUpdatedOnceForAGroup,
+	"Capture":                                             TestCapture,
+	"CaptureChargesARequestOnce":                          TestCaptureChargesARequestOnce,
+	"ConcurrentCapturesOfARequestChargeItOnce":            TestConcurrentCapturesOfARequestChargeItOnce,
+	"ARequestIDBelongsToOneKey":                           TestARequestIDBelongsToOneKey,
+	"ALossBlocksTheKeyUntilADeposit":                      TestALossBlocksTheKeyUntilADeposit,
+	"K34ACallerWhoHangsUpStillPays":                       TestK34ACallerWhoHangsUpStillPays,
+	"CaptureAfterReleaseStillCharges":                     TestCaptureAfterReleaseStillCharges,
+	"ChargesOutOfRangeAreRefused":                         TestChargesOutOfRangeAreRefused,
+	"ManyKeysAtOnce":                                      TestManyKeysAtOnce,
+	"AKilledGatewayLosesNothing":                          TestAKilledGatewayLosesNothing,
+	"TheLastFeedbackCounts":                               TestTheLastFeedbackCounts,
+	"OldFeedbackIsPruned":                                 TestOldFeedbackIsPruned,
+	"D83RandomCrashesLoseNoMoreThanTheWindow":             TestD83RandomCrashesLoseNoMoreThanTheWindow,
+	"D83ACrashAtEveryStep":                                TestD83ACrashAtEveryStep,
+	"D83AFullDiskAtEveryStep":                             TestD83AFullDiskAtEveryStep,
+	"AKeptThingHasOneOwner":                               TestAKeptThingHasOneOwner,
+	"AKeptThingIsNotAnothersWhileThatWaits":               TestAKeptThingIsNotAnothersWhileThatWaits,
+	"AKeptThingOutlivesAGateway":                          TestAKeptThingOutlivesAGateway,
+	"KeptOfKnowsManyThings":                               TestKeptOfKnowsManyThings,
+	"AKeyIsReadAsItWasWritten":                            TestAKeyIsReadAsItWasWritten,
+	"ChangesOfKeysThatAreRefused":                         TestChangesOfKeysThatAreRefused,
+	"AMeteredKeyCanBecomePrepaid":                         TestAMeteredKeyCanBecomePrepaid,
+	"ARevocationByAnotherProcessIsNoticed":                TestARevocationByAnotherProcessIsNoticed,
+	"TheGenerationMovesWithKeysAlone":                     TestTheGenerationMovesWithKeysAlone,
+	"ADepositCountsOnce":                                  TestADepositCountsOnce,
+	"AStoppedGatewayCanBeFollowed":                        TestAStoppedGatewayCanBeFollowed,
+	"AClosedLedgerSaysSo":                                 TestAClosedLedgerSaysSo,
+	"D82FailedCommitsAndRestartsLoseNoMoney":              TestD82FailedCommitsAndRestartsLoseNoMoney,
+	"D83AStoreThatCannotBeWrittenIsNoOutage":              TestD83AStoreThatCannotBeWrittenIsNoOutage,
+	"D83WhatNeedsTheStoreFailsWithoutIt":                  TestD83WhatNeedsTheStoreFailsWithoutIt,
+	"D83AChargeAboveItsHoldWithoutTheStore":               TestD83AChargeAboveItsHoldWithoutTheStore,
+	"D82ALogThatFailsClosesTheLedger":                     TestD82ALogThatFailsClosesTheLedger,
+	"D83ADurableChargeWaitsForTheDisk":                    TestD83ADurableChargeWaitsForTheDisk,
+	"AMistakeInAChangeIsNoOutage":                         TestAMistakeInAChangeIsNoOutage,
+	"D82ALockThatAnotherProcessHolds":                     TestD82ALockThatAnotherProcessHolds,
+	"D82TooManyWaitingChargesAreRefused":                  TestD82TooManyWaitingChargesAreRefused,
+	"D83ChargesInTheLogOutliveACrash":                     TestD83ChargesInTheLogOutliveACrash,
+	"ALogOfAnotherStoreIsKept":                            TestALogOfAnotherStoreIsKept,
+	"ReadYourWritesOfRecordsThatAreWrittenBehind":         TestReadYourWritesOfRecordsThatAreWrittenBehind,
+	"RandomOperationsKeepTheBooks":                        TestRandomOperationsKeepTheBooks,
+	"RefusalsAreCountedByKeyMinuteAndReason":              TestRefusalsAreCountedByKeyMinuteAndReason,
+	"TheLatestRefusalsCanBeLookedUp":                      TestTheLatestRefusalsCanBeLookedUp,
+	"SumsOfRefusalsAreBounded":                            TestSumsOfRefusalsAreBounded,
+	"RefusalsAreWrittenAtTheEndAndPrunedLater":            TestRefusalsAreWrittenAtTheEndAndPrunedLater,
+	"RequestsAreListedLatestFirst":                        TestRequestsAreListedLatestFirst,
+	"ReserveRefuses":                                      TestReserveRefuses,
+	"ReserveNow":                                          TestReserveNow,
+	"ReserveRefusesMoreThanThereIs":                       TestReserveRefusesMoreThanThereIs,
+	"ReserveUsesTheCredit":                                TestReserveUsesTheCredit,
+	"K70FiveRequestsAndMoneyForOne":                       TestK70FiveRequestsAndMoneyForOne,
+	"AllSmallReservesThatFitAreGranted":                   TestAllSmallReservesThatFitAreGranted,
+	"K71ADepositOfAnotherProcessCountsAtOnce":             TestK71ADepositOfAnotherProcessCountsAtOnce,
+	"K71ARefusedKeyIsServedAgainAfterARelease":            TestK71ARefusedKeyIsServedAgainAfterARelease,
+	"AReserveOutOfTheBlockWritesNothing":                  TestAReserveOutOfTheBlockWritesNothing,
+	"AQuietKeysBlockGoesBack":                             TestAQuietKeysBlockGoesBack,
+	"HoldsAreCountedUntilTheyEnd":                         TestHoldsAreCountedUntilTheyEnd,
+	"SavingsAreSummedByLayer":                             TestSavingsAreSummedByLayer,
+	"SavingsAreReadAsTheyWereWritten":                     TestSavingsAreReadAsTheyWereWritten,
+	"KilledGatewaysThatShareAStoreLoseNothing":            TestKilledGatewaysThatShareAStoreLoseNothing,
+	"RandomOperationsAndDeathsOfTwoGatewaysKeepTheBooks":  TestRandomOperationsAndDeathsOfTwoGatewaysKeepTheBooks,
+	"TwoGatewaysChargeOneBalance":                         TestTwoGatewaysChargeOneBalance,
+	"AGatewayGivesBackWhatAnotherIsShortOf":               TestAGatewayGivesBackWhatAnotherIsShortOf,
+	"ACaptureAboveItsHoldAsksTheOthersBeforeItIsALoss":    TestACaptureAboveItsHoldAsksTheOthersBeforeItIsALoss,
+	"K70FiveRequestsAndMoneyForOneOverTwoGateways":        TestK70FiveRequestsAndMoneyForOneOverTwoGateways,
+	"ARefusalDoesNotWaitForThoseWhoHaveAnswered":          TestARefusalDoesNotWaitForThoseWhoHaveAnswered,
+	"ARequestWaitsNoLongerThanItsPatienceOrItsCaller":     TestARequestWaitsNoLongerThanItsPatienceOrItsCaller,
+	"ABlockedKeyIsBlockedEverywhere":                      TestABlockedKeyIsBlockedEverywhere,
+	"SpentOfOtherGatewaysIsSeen":                          TestSpentOfOtherGatewaysIsSeen,
+	"ARevocationReachesTheOtherGateway":                   TestARevocationReachesTheOtherGateway,
+	"ALivingGatewayRecoversADeadOne":                      TestALivingGatewayRecoversADeadOne,
+	"WhoeverOpensRecoversTheDead":                         TestWhoeverOpensRecoversTheDead,
+	"ADeadGatewaysMoneyIsGivenBackOnce":                   TestADeadGatewaysMoneyIsGivenBackOnce,
+	"ANumberIsNeverGivenAgain":                            TestANumberIsNeverGivenAgain,
+	"AGatewayThatFindsItsLockFileGoneTakesItsBlocksAlong": TestAGatewayThatFindsItsLockFileGoneTakesItsBlocksAlong,
+	"ManyMayOpenANewStoreAtOnce":                          TestManyMayOpenANewStoreAtOnce,
+	"SolventRefusesKeysThatHaveNothing":                   TestSolventRefusesKeysThatHaveNothing,
+	"WhatAgentsSpendIsCommittedWithTheirCharges":          TestWhatAgentsSpendIsCommittedWithTheirCharges,
+	"WhatStakedCreditPaidForIsCountedForEverybody":        TestWhatStakedCreditPaidForIsCountedForEverybody,
+	"WhatAgentsSpentInOneGroupIsReadInIt":                 TestWhatAgentsSpentInOneGroupIsReadInIt,
+	"WhatAgentsSpentIsForgottenAfterYesterday":            TestWhatAgentsSpentIsForgottenAfterYesterday,
+	"AStandingHoldOutlivesItsGateway":                     TestAStandingHoldOutlivesItsGateway,
+	"ARequestThatWasChargedIsNotChargedAgain":             TestARequestThatWasChargedIsNotChargedAgain,
+	"AStandingHoldIsReleasedOnce":                         TestAStandingHoldIsReleasedOnce,
+	"WhatStandsForTooLongIsGivenBack":                     TestWhatStandsForTooLongIsGivenBack,
+	"ANewerStoreIsRefused":                                TestANewerStoreIsRefused,
+	"AGroupsRequestsAreSummedOnce":                        TestAGroupsRequestsAreSummedOnce,
+	"AChangeThatFailsLeavesNoSum":                         TestAChangeThatFailsLeavesNoSum,
+	"ARequestIsReadAsItWasCharged":                        TestARequestIsReadAsItWasCharged,
+	"MeteredRequestsAreWrittenBehind":                     TestMeteredRequestsAreWrittenBehind,
+	"Usage":                                               TestUsage,
+	"SpentSince":                                          TestSpentSince,
+	"OldRequestsArePruned":                                TestOldRequestsArePruned,
+	"AChangeThatFailsTakesNothingWithIt":                  TestAChangeThatFailsTakesNothingWithIt,
+	"ALostTransactionFailsItsWholeGroup":                  TestALostTransactionFailsItsWholeGroup,
+	"WhatIsWrittenBehindGoesWithTheNextGroup":             TestWhatIsWrittenBehindGoesWithTheNextGroup,
+	"TheWorldGoesOnAfterAFailedCapture":                   TestTheWorldGoesOnAfterAFailedCapture,
+	"AChangeThatComesAloneIsCommittedByWhoeverBringsIt":   TestAChangeThatComesAloneIsCommittedByWhoeverBringsIt,
+	"WhoeverWaitsForTheBookGetsItBeforeThoseWhoComeLater": TestWhoeverWaitsForTheBookGetsItBeforeThoseWhoComeLater,
+	"WhatQueuesUpDuringACommitIsOneGroup":                 TestWhatQueuesUpDuringACommitIsOneGroup,
+}
+
+// ofFiles are the tests that are about the file or about SQLite, and those that open no store.
+var ofFiles = []string{
+	"ADamagedBalanceIsPaidNothingBack",
+	"TheStoreIsPrivate",
+	"D82AStoreOfItsGreatestSizeIsFull",
+	"D82AFolderThatWasMovedAwayAndComesBack",
+	"D82AFolderThatWasDeletedAndIsRestored",
+	"D82AStoreThatIsReadOnly",
+	"ANumberWhoseLockIsTakenIsLeftAlone",
+	"TheSameStoreByAnotherNameIsTheSameStore",
+	"AnyPathWillDo",
+	"AFileThatIsNoStoreIsRefused",
+	"AFailedOpenLeavesNoLock",
+	"WrongSettingsAreDetected",
+	"AGatewayWhoseLockFileIsRemovedKeepsTheBooksRight",
+	"AStoreOfTheFirstVersionIsBroughtForward",
+	"AStoreIsNotBroughtForwardUnderARunningGateway",
+	"AStoreOfAnEarlierVersionCountsWhatAgentsSpend",
+	"TheStepsOfTheSchemaAreComplete",
+	"RowsAreNumberedAcrossAStatement",
+	"ABlockIsBounded",
+}
+
+// TestEveryTestRunsOnBothStores finds the tests that are in none of the lists above.
+func TestEveryTestRunsOnBothStores(t *testing.T) {
+	files, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := regexp.MustCompile(`(?m)^func Test(\w+)\(t \*testing\.T\)`)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range name.FindAllStringSubmatch(string(text), -1) {
+			if _, both := everyStore[m[1]]; !both && !slices.Contains(ofFiles, m[1]) && !strings.HasPrefix(file, "postgres") {
+				t.Errorf("%s: Test%s is in neither list of postgres_test.go", file, m[1])
+			}
+		}
+	}
+}

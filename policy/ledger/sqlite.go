@@ -1,0 +1,141 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	_ "github.com/mattn/go-sqlite3" // the "sqlite3" driver
+)
+
+// recordText is a request's record as text, for SQLite's JSON functions.
+const recordText = `CAST(coalesce(record, '{}') AS TEXT)`
+
+// sqliteDialect is the dialect of a file of this machine.
+var sqliteDialect = &dialect{
+	prepare: func(ctx context.Context, b *book) error {
+		if err := b.checkPragmas(); err != nil {
+			return err
+		}
+		return b.migrateFile(ctx)
+	},
+	begin:  func(b *book) error { return b.do("BEGIN IMMEDIATE") },
+	commit: func(b *book) error { return b.do("COMMIT") },
+	version: func(b *book) (v int64, err error) {
+		err = b.row("PRAGMA data_version").Scan(&v)
+		return v, err
+	},
+	among:   `IN (SELECT value FROM json_each(?))`,
+	texts:   func(list []string) any { return asJSON(list) },
+	numbers: func(list []int64) any { return asJSON(list) },
+
+	add: func(b *book, at time.Time) (id int64, err error) {
+		err = b.row(`INSERT INTO instance (at) VALUES (?) RETURNING id`, at.UnixMicro()).Scan(&id)
+		return id, err
+	},
+	renew: func(b *book, at time.Time) (bool, error) {
+		n, err := b.exec(`UPDATE instance SET at = ? WHERE id = ?`, at.UnixMicro(), b.instance)
+		return n == 1, err
+	},
+	idle: `1 << 62`, // whether it runs is what the lock on its file tells
+
+	day: `date(day * 86400, 'unixepoch')`,
+	lookInto: `
+	AND (?2 = '' OR model = ?2 OR json_extract(` + recordText + `, '$.requested_model') = ?2)
+	AND (?3 = '' OR provider = ?3 OR EXISTS (SELECT 1 FROM json_each(` + recordText + `, '$.attempt_log') AS a WHERE json_extract(a.value, '$.provider') = ?3))
+	AND (?4 = '' OR status = ?4 OR json_extract(` + recordText + `, '$.error') = ?4 OR json_extract(` + recordText + `, '$.http_status') BETWEEN ?5 AND ?6)`,
+	waiting: `(SELECT rowid, ` + requestColumns + ` FROM request UNION ALL
+	SELECT (1 << 61) + key, value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
+	value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12, value ->> 13, value ->> 14, value ->> 15, value ->> 16 FROM json_each(?10))`,
+	audits: []invariant{
+		{"every row refers to a row", `
+SELECT printf('%s %d refers to a missing %s', "table", rowid, parent) FROM pragma_foreign_key_check LIMIT 100`},
+		{"the file is intact", `
+SELECT integrity_check FROM pragma_integrity_check WHERE integrity_check <> 'ok' LIMIT 100`},
+	},
+}
+
+// asJSON is a list of texts or numbers in JSON.
+func asJSON(list any) string {
+	text, _ := json.Marshal(list) // such a list always has a JSON form
+	return string(text)
+}
+
+// sqliteAt is the store in a file.
+func sqliteAt(path string) *database {
+	return &database{dialect: sqliteDialect, path: path, open: func(_ context.Context, writes bool) (*sql.DB, error) {
+		if writes {
+			return sql.Open("sqlite3", writeDSN(path))
+		}
+		return sql.Open("sqlite3", dsn(path, url.Values{"_query_only": {"on"}, "_busy_timeout": {"5000"}}))
+	}}
+}
+
+// writeDSN names the store for the writer's connection, which makes no new file: where one was removed, it has to be missed. The driver and SQLite
+// ignore a parameter that they do not know, so checkPragmas reads back what came of them.
+func writeDSN(path string) string {
+	return dsn(path, url.Values{
+		"_journal_mode": {"WAL"}, "_synchronous": {"FULL"}, "_busy_timeout": {"5000"}, "_foreign_keys": {"on"}, "_txlock": {"immediate"}, "mode": {"rw"},
+	})
+}
+
+func dsn(path string, params url.Values) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	return (&url.URL{Scheme: "file", Path: path, RawQuery: params.Encode()}).String()
+}
+
+// checkPragmas reads back the settings that the money depends on.
+func (b *book) checkPragmas() error {
+	for _, p := range []struct{ query, want string }{
+		{"PRAGMA journal_mode", "wal"},
+		{"PRAGMA synchronous", "2"}, // FULL: a commit survives a loss of power
+		{"PRAGMA foreign_keys", "1"},
+		{"PRAGMA busy_timeout", "5000"},
+	} {
+		var have string
+		if err := b.row(p.query).Scan(&have); err != nil {
+			return fmt.Errorf("%s: %w", p.query, err)
+		}
+		if have != p.want {
+			return fmt.Errorf("%s is %s, expected %s", p.query, have, p.want)
+		}
+	}
+	return nil
+}
+
+// migrateFile runs the steps that the store lacks, in one transaction.
+func (b *book) migrateFile(ctx context.Context) error {
+	var version int
+	if err := b.row("PRAGMA user_version").Scan(&version); err != nil || version == SchemaVersion {
+		return err
+	}
+	tx, err := b.conn.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() //nolint:errcheck // after Commit there is nothing to roll back
+	var have int
+	if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&have); err != nil {
+		return err
+	}
+	if have > SchemaVersion {
+		return newerStore(have)
+	}
+	for v := have + 1; v <= SchemaVersion; v++ {
+		step, err := schema.ReadFile("schema/" + strconv.Itoa(v) + ".sql")
+		if err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, string(step)+"\nPRAGMA user_version = "+strconv.Itoa(v)); err != nil {
+			return fmt.Errorf("schema version %d: %w", v, err)
+		}
+	}
+	return tx.Commit()
+}
