@@ -37,7 +37,11 @@ func TestKilledUnderLoad(t *testing.T) {
 	if os.Getenv("BARDO_SOAK") != "" {
 		rounds = soakKills
 	}
-	s := newSoak(t)
+	killAgainAndAgain(t, newSoak(t), rounds)
+}
+
+func killAgainAndAgain(t *testing.T, s *soak, rounds int) {
+	t.Helper()
 	done := 0
 	for i := 0; i < rounds || i < 4*rounds && !s.loaded(rounds); i++ { // a busy machine needs more of them
 		done = i + 1
@@ -73,10 +77,11 @@ func (s *soak) loaded(rounds int) bool {
 
 // soak is what is known of the state that the gateways share.
 type soak struct {
-	options gateway.Options
-	seed    uint64
-	moments *rand.Rand
-	keys    []gateway.NewKey
+	options  gateway.Options
+	database string // the URL of a ledger in PostgreSQL
+	seed     uint64
+	moments  *rand.Rand
+	keys     []gateway.NewKey
 
 	mu        sync.Mutex
 	deposited map[string]int64    // by key id, in millionths
@@ -305,6 +310,9 @@ func checkCharges(t *testing.T, db *sql.DB, complete map[string]struct{}) (spent
 // first to see what a killed one has left.
 func (s *soak) store(t *testing.T) *sql.DB {
 	t.Helper()
+	if s.database != "" {
+		return openPostgres(t, s.database)
+	}
 	db, err := sql.Open("sqlite3", "file:"+filepath.Join(s.options.Home, "bardo.db")+"?_busy_timeout=5000&_query_only=on")
 	if err != nil {
 		t.Fatal(err)

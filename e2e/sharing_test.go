@@ -76,6 +76,11 @@ func TestTwoGatewaysShareALedger(t *testing.T) {
 	t.Parallel()
 	withinOneDay(t)
 	gs, p := sharers(t, fake.Behaviour{Usage: &fake.Usage{Input: 10, Output: 20}})
+	shareALedger(t, gs, p)
+}
+
+func shareALedger(t *testing.T, gs [2]*gateway.Gateway, p *fake.Server) {
+	t.Helper()
 	a := ask{dialect: fake.OpenAI, model: "m", more: `"max_tokens":100`}
 	t.Run("a key of one is a key of the other", func(t *testing.T) {
 		for i, g := range gs {

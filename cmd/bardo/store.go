@@ -9,7 +9,10 @@ import (
 	"bardo.money/gateway/cmd/bardo/home"
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/policy/ledger"
+	"bardo.money/gateway/policy/ledger/postgres"
 )
+
+func init() { home.Connect = postgres.Connect }
 
 // tool is what a command on the ledger works with.
 type tool struct {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -31,7 +32,7 @@ func (d *decoder) check(cfg *Config) {
 	d.checkOrder(cfg)
 	d.checkPlans(cfg)
 	d.checkClearText(cfg)
-	d.checkStore(cfg.Store)
+	d.checkStore(cfg)
 	d.checkEvents(cfg.Telemetry.Events)
 	d.checkTasks(cfg.Pipeline.Tools.Map)
 	d.checkPatterns(cfg.Pipeline.PII.Patterns)
@@ -369,18 +370,12 @@ func (d *decoder) checkEvents(to string) {
 	}
 }
 
-// checkStore refuses a ledger that this version cannot keep: money in another place than the operator named is worse
-// than no start.
-func (d *decoder) checkStore(s Store) {
-	d.checkCache(s)
-	if path, ok := strings.CutPrefix(s.Ledger, "sqlite://"); ok && path != "" {
-		return
+// checkStore refuses a ledger that cannot be kept: money in another place than the operator named is worse than no start.
+func (d *decoder) checkStore(cfg *Config) {
+	d.checkCache(cfg.Store)
+	if cfg.Store.Ledger.Postgres() && cfg.DataPath == DataPathModule {
+		d.problem("store.ledger", "sqlite://path", "with data_path: module the ledger is a file; data_path: extproc can keep it in PostgreSQL")
 	}
-	if strings.HasPrefix(s.Ledger, "postgres://") || strings.HasPrefix(s.Ledger, "postgresql://") {
-		d.problem("store.ledger", "sqlite://path", "this version keeps no ledger in PostgreSQL")
-		return
-	}
-	d.problem("store.ledger", "sqlite://path", "not a database of a known kind")
 }
 
 // checkCache refuses a cache that this version does not have.
@@ -392,7 +387,7 @@ func (d *decoder) checkCache(s Store) {
 		d.checkRedis(s)
 	case !file || path == "":
 		d.problem("store.cache", "memory, sqlite://path or redis://host", "not a store of a known kind")
-	case s.Cache == s.Ledger:
+	case s.Cache == string(s.Ledger):
 		d.problem("store.cache", "a file of its own", "it is the ledger's")
 	}
 }
@@ -406,7 +401,18 @@ func (s Store) CacheFile(home string) string {
 	return strings.Replace(path, "$BARDO_HOME", home, 1)
 }
 
-// LedgerFile is the path of the ledger's database, $BARDO_HOME replaced by home.
+// LedgerName is the path of the ledger's file, $BARDO_HOME replaced by home, or the URL of its PostgreSQL database.
+func (s Store) LedgerName(home string) string {
+	if s.Ledger.Postgres() {
+		return string(s.Ledger)
+	}
+	return strings.Replace(strings.TrimPrefix(string(s.Ledger), "sqlite://"), "$BARDO_HOME", home, 1)
+}
+
+// LedgerFile is a path in the directory that the files beside the ledger lie in: the ledger's own or, where it is in PostgreSQL, one in home.
 func (s Store) LedgerFile(home string) string {
-	return strings.Replace(strings.TrimPrefix(s.Ledger, "sqlite://"), "$BARDO_HOME", home, 1)
+	if s.Ledger.Postgres() {
+		return filepath.Join(home, "ledger")
+	}
+	return s.LedgerName(home)
 }

@@ -370,9 +370,9 @@ func (b *Billing) Spreads() (usual int, plans map[policy.Tier]int) {
 
 // Store says where state lives.
 type Store struct {
-	Ledger   string `key:"ledger" default:"sqlite://$BARDO_HOME/bardo.db" doc:"The ledger's database."`
-	Cache    string `key:"cache" default:"memory" doc:"Where stored answers live: memory; sqlite://$BARDO_HOME/cache.db, where they outlive a restart; or redis://user@host:port/database, rediss:// with TLS, or redis+unix:///path, where gateways share them, and where conversations were served. Encrypted, but in memory. Read at the start."`
-	CacheKey Secret `key:"cache_key" doc:"What stored answers, and what agents store in their sessions, are encrypted with on disk, and stored answers in Redis; any text, best 32 random bytes. Without it, a key for answers is derived from the pepper of the ledger, and agents' data are stored in clear, in a file that only the gateway's user can read. Gateways that share a Redis need the same. After a change, stored answers are discarded, and agents' data that were encrypted before cannot be read. Read at the start."`
+	Ledger   Database `key:"ledger" default:"sqlite://$BARDO_HOME/bardo.db" doc:"The ledger's database: a file of this machine, or a PostgreSQL database that gateways of several machines share, such as postgres://bardo:${PASSWORD}@host/bardo. Read at the start."`
+	Cache    string   `key:"cache" default:"memory" doc:"Where stored answers live: memory; sqlite://$BARDO_HOME/cache.db, where they outlive a restart; or redis://user@host:port/database, rediss:// with TLS, or redis+unix:///path, where gateways share them, and where conversations were served. Encrypted, but in memory. Read at the start."`
+	CacheKey Secret   `key:"cache_key" doc:"What stored answers, and what agents store in their sessions, are encrypted with on disk, and stored answers in Redis; any text, best 32 random bytes. Without it, a key for answers is derived from the pepper of the ledger, and agents' data are stored in clear, in a file that only the gateway's user can read. Gateways that share a Redis need the same. After a change, stored answers are discarded, and agents' data that were encrypted before cannot be read. Read at the start."`
 
 	CachePassword Secret        `key:"cache_password" doc:"Password of the Redis of store.cache. Read at the start."`
 	CacheCA       string        `key:"cache_ca" doc:"PEM file with the authorities that sign the certificate of a rediss:// server. Without it, those of the system. Read at the start."`

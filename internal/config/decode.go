@@ -189,6 +189,7 @@ func (d *decoder) scalar(key string, n *node, v reflect.Value, f field) {
 		return
 	}
 	secret := v.Type() == reflect.TypeFor[Secret]()
+	mayHide := secret || v.Type() == reflect.TypeFor[Database]() // its URL may have a password
 	text, err := expand(n.text, secret, d.env)
 	if err != nil {
 		d.fail(n.at, key, "the variable to be set", "%s", err)
@@ -197,7 +198,7 @@ func (d *decoder) scalar(key string, n *node, v reflect.Value, f field) {
 	if err := set(v, text, f); err != nil {
 		// The text as it stands in the file: what variables hold may be secret.
 		shown := strconv.Quote(n.text) + ": "
-		if secret || errors.Is(err, errCredentials) {
+		if mayHide || errors.Is(err, errCredentials) {
 			shown = ""
 		}
 		d.fail(n.at, key, f.expected(v.Type()), "%s%s", shown, err)
@@ -212,6 +213,8 @@ func set(v reflect.Value, text string, f field) error {
 		*p = secret.New(text)
 	case *Addr:
 		*p, err = parseAddr(text)
+	case *Database:
+		*p, err = parseDatabase(text)
 	case *Socket:
 		*p, err = parseSocket(text)
 	case *URL:

@@ -130,6 +130,8 @@ func (f field) expected(t reflect.Type) string {
 	switch t {
 	case reflect.TypeFor[Addr]():
 		return "host:port or off"
+	case reflect.TypeFor[Database]():
+		return "sqlite://path or postgres://user@host/database"
 	case reflect.TypeFor[Socket]():
 		return "unix:///path or host:port"
 	case reflect.TypeFor[URL]():

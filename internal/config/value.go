@@ -93,6 +93,56 @@ func parseSocket(s string) (Socket, error) {
 	return Socket(s), err
 }
 
+// Database is where the ledger is: "sqlite://path" or the URL of a PostgreSQL database. It prints without its password.
+type Database string
+
+// Postgres reports whether it is a PostgreSQL database.
+func (d Database) Postgres() bool {
+	return strings.HasPrefix(string(d), "postgres://") || strings.HasPrefix(string(d), "postgresql://")
+}
+
+// String is the database without its password.
+func (d Database) String() string {
+	if !d.Postgres() {
+		return string(d)
+	}
+	u, err := url.Parse(string(d))
+	if err != nil {
+		return "postgres://"
+	}
+	if q := u.Query(); q.Has("password") {
+		q.Set("password", "xxxxx")
+		u.RawQuery = q.Encode()
+	}
+	return u.Redacted()
+}
+
+// password is that of a PostgreSQL database, if its URL has one.
+func (d Database) password() Secret {
+	u, err := url.Parse(string(d))
+	if err != nil || !d.Postgres() {
+		return Secret{}
+	}
+	if p, ok := u.User.Password(); ok {
+		return secret.New(p)
+	}
+	return secret.New(u.Query().Get("password"))
+}
+
+func parseDatabase(s string) (Database, error) {
+	d := Database(s)
+	if path, ok := strings.CutPrefix(s, "sqlite://"); ok && path != "" {
+		return d, nil
+	}
+	if !d.Postgres() {
+		return "", errors.New("not a database of a known kind")
+	}
+	if _, err := url.Parse(s); err != nil {
+		return "", errors.New("not a URL") // without the password
+	}
+	return d, nil
+}
+
 // URL is a base URL up to and including the API's version, without a trailing slash. The zero value is no URL.
 type URL struct {
 	Scheme string // "http" or "https"

@@ -55,8 +55,10 @@ func checkPepper(ctx context.Context, h home.Dir, cfg *config.Config) Finding {
 }
 
 func countKeys(ctx context.Context, h home.Dir, cfg *config.Config) (n int, err error) {
-	if _, err := os.Stat(cfg.Store.LedgerFile(string(h))); err != nil {
-		return 0, err
+	if !cfg.Store.Ledger.Postgres() {
+		if _, err := os.Stat(cfg.Store.LedgerFile(string(h))); err != nil {
+			return 0, err
+		}
 	}
 	books, err := h.OpenLedger(ctx, cfg)
 	if err != nil {
@@ -67,8 +69,11 @@ func countKeys(ctx context.Context, h home.Dir, cfg *config.Config) (n int, err 
 }
 
 // checkLedger opens and proves the books; a ledger that does not exist yet is none of its business.
-func checkLedger(ctx context.Context, h home.Dir, cfg *config.Config) (f Finding) {
+func checkLedger(ctx context.Context, h home.Dir, cfg *config.Config) Finding {
 	const check = "ledger"
+	if cfg.Store.Ledger.Postgres() {
+		return proveLedger(ctx, h, cfg, cfg.Store.Ledger.String())
+	}
 	path := cfg.Store.LedgerFile(string(h))
 	st, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -80,6 +85,12 @@ func checkLedger(ctx context.Context, h home.Dir, cfg *config.Config) (f Finding
 	if !home.Private(st.Mode()) {
 		return broken(check, "chmod 600 "+path, "%s has mode %04o: other users can read it", path, st.Mode().Perm())
 	}
+	return proveLedger(ctx, h, cfg, path)
+}
+
+// proveLedger opens the books and proves them.
+func proveLedger(ctx context.Context, h home.Dir, cfg *config.Config, path string) (f Finding) {
+	const check = "ledger"
 	books, err := h.OpenLedger(ctx, cfg)
 	if err != nil {
 		return brokenBy(check, err)

@@ -14,16 +14,35 @@ import (
 
 // OpenLedger opens the ledger for a command, beside a gateway that may run on it.
 func (h Dir) OpenLedger(ctx context.Context, cfg *config.Config) (*ledger.Ledger, error) {
-	return OpenLedger(ctx, cfg.Store.LedgerFile(string(h)), ledger.Options{})
+	return h.OpenLedgerWith(ctx, cfg, ledger.Options{})
 }
 
-// OpenLedger opens a ledger. The error says what to do.
-func OpenLedger(ctx context.Context, path string, o ledger.Options) (*ledger.Ledger, error) {
-	books, err := ledger.Open(ctx, path, o)
-	if err != nil {
-		return nil, cli.Advise(err, ledgerAdvice(err))
+// Connect opens connections to PostgreSQL. Only the program bardo sets it: the data path in Envoy's process has no client of PostgreSQL.
+var Connect ledger.Connect
+
+// OpenLedgerWith opens the ledger. The error says what to do.
+func (h Dir) OpenLedgerWith(ctx context.Context, cfg *config.Config, o ledger.Options) (*ledger.Ledger, error) {
+	o.Dir, o.Connect = string(h), Connect
+	books, err := ledger.Open(ctx, cfg.Store.LedgerName(string(h)), o)
+	if err == nil {
+		return books, nil
 	}
-	return books, nil
+	if cfg.Store.Ledger.Postgres() {
+		return nil, cli.Advise(err, databaseAdvice(err))
+	}
+	return nil, cli.Advise(err, ledgerAdvice(err))
+}
+
+// databaseAdvice says what to do about a ledger in PostgreSQL that does not open.
+func databaseAdvice(err error) string {
+	switch {
+	case errors.Is(err, ledger.ErrNewerStore):
+		return "use the version of bardo that wrote it, or a newer one"
+	case errors.Is(err, ledger.ErrUnreachable):
+		return "start the database, or correct store.ledger: its host, user, password and database"
+	default:
+		return "correct store.ledger; its user needs the right to create a schema in that database at the first start"
+	}
 }
 
 // ledgerAdvice says what to do about a ledger that does not open. Only a file that was read may be damaged or of another version.

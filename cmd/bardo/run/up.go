@@ -222,7 +222,7 @@ func (g *gateway) open(ctx context.Context) (err error) {
 func isDurable(cfg *config.Config) bool { return cfg.Billing.Durability == "commit" }
 
 func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) {
-	if g.books, err = home.OpenLedger(ctx, cfg.Store.LedgerFile(string(g.home)), ledger.Options{
+	if g.books, err = g.home.OpenLedgerWith(ctx, cfg, ledger.Options{
 		Gateway: true, Durable: isDurable(cfg), Log: g.log, Committed: g.metrics.LedgerCommitted, Outage: g.tellOutage,
 	}); err != nil {
 		return err
