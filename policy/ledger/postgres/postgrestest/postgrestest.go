@@ -170,7 +170,8 @@ func (s *Server) command(name string, args ...string) *exec.Cmd {
 // run starts the server and waits until it serves.
 func (s *Server) run() error {
 	cmd := s.command("postgres", "-D", s.data(), "-k", s.dir, "-c", "listen_addresses=", "-c", "max_connections=300", "-c", "shared_buffers=32MB", "-c", "timezone=UTC",
-		"-c", "wal_level=minimal", "-c", "max_wal_senders=0", "-c", "autovacuum_naptime=5s")
+		"-c", "wal_level=minimal", "-c", "max_wal_senders=0", "-c", "autovacuum_naptime=5s",
+		"-c", "dynamic_shared_memory_type=mmap") // in its own directory: nothing is left of a server that was killed
 	cmd.Stdout, cmd.Stderr = &s.log, &s.log
 	started := make(chan error)
 	ended := make(chan struct{})
