@@ -110,7 +110,7 @@ func randomEntry(random *rand.Rand) chargelog.Entry {
 
 // TestAGroupIsAppliedLikeItsChargesOneByOne: whatever is in a group, the store and the receipts are as if each charge had been applied alone.
 func TestAGroupIsAppliedLikeItsChargesOneByOne(t *testing.T) {
-	for seed := range uint64(often(3, 30)) {
+	for seed := range uint64(often(t, 3, 30)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			random := rand.New(rand.NewPCG(seed, 4))

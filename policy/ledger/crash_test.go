@@ -152,7 +152,7 @@ func TestAKilledGatewayLosesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	total := 0
-	for round := range often(12, 200) {
+	for round := range often(t, 12, 200) {
 		var acks []acknowledged
 		if round%2 == 0 {
 			acks = killAfter(t, path, 1+rand.IntN(1500), "")

@@ -165,7 +165,7 @@ func (p *journalTrial) check() {
 // TestD83RandomCrashesLoseNoMoreThanTheWindow: gateways are killed, and lose their power, at random steps. A kill loses nothing that was
 // acknowledged; a power failure loses only what was not synced; nothing is charged twice, and nothing stays held.
 func TestD83RandomCrashesLoseNoMoreThanTheWindow(t *testing.T) {
-	rounds := often(12, 200)
+	rounds := often(t, 12, 200)
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
@@ -189,7 +189,7 @@ func TestD83ACrashAtEveryStep(t *testing.T) {
 		t.Run(fmt.Sprintf("power=%v", power), func(t *testing.T) {
 			t.Parallel()
 			p := newJournalTrial(t, 9, Options{})
-			for step := 1; ; step++ {
+			for step := 1; ; step += stride(t, 1) {
 				p.random = rand.New(rand.NewPCG(5, 5))
 				p.start()
 				begun := p.disk.taken()
@@ -214,7 +214,7 @@ func TestD83AFullDiskAtEveryStep(t *testing.T) {
 		t.Run(fmt.Sprint(failures), func(t *testing.T) {
 			t.Parallel()
 			p := newJournalTrial(t, 10, Options{})
-			for step := 1; ; step += often(3, 1) {
+			for step := 1; ; step += stride(t, 3) {
 				p.random = rand.New(rand.NewPCG(6, 6))
 				p.start()
 				begun := p.disk.taken()

@@ -48,10 +48,27 @@ func openWith(t testing.TB, path string, o Options) *Ledger {
 	return l
 }
 
-// often is how often a test does what is random: a short form, or the long one of make soak.
-func often(short, soak int) int {
-	if os.Getenv("BARDO_SOAK") != "" {
+// often is how often a test does what is random: a short form, or the long one of make soak. In PostgreSQL, where everything takes longer, the short form
+// is half as long.
+func often(t testing.TB, short, soak int) int {
+	t.Helper()
+	switch {
+	case os.Getenv("BARDO_SOAK") != "":
 		return soak
+	case inPostgres(t):
+		return max(1, short/2)
+	}
+	return short
+}
+
+// stride is how many steps are left out between two of which each is tried: none in make soak, and in PostgreSQL four times as many.
+func stride(t testing.TB, short int) int {
+	t.Helper()
+	switch {
+	case os.Getenv("BARDO_SOAK") != "":
+		return 1
+	case inPostgres(t):
+		return 4 * short
 	}
 	return short
 }

@@ -29,7 +29,7 @@ type outageTrial struct {
 // TestD82FailedCommitsAndRestartsLoseNoMoney: whatever commits fail and whichever gateways are killed, each delivered answer has exactly
 // one charge at the end, and all money is where it belongs.
 func TestD82FailedCommitsAndRestartsLoseNoMoney(t *testing.T) {
-	for seed := range uint64(often(4, 24)) {
+	for seed := range uint64(often(t, 4, 24)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			p := &outageTrial{

@@ -345,6 +345,9 @@ func TestD82AStoreOfItsGreatestSizeIsFull(t *testing.T) {
 func TestD82ALockThatAnotherProcessHolds(t *testing.T) {
 	t.Parallel()
 	path := storePath(t)
+	if inPostgres(t) {
+		path += "&lock_timeout=500ms"
+	}
 	l, _ := breakable(t, path)
 	withKey(t, l, "k", 5*usd)
 	h := reserve(t, l, "k", "r", usd)

@@ -251,7 +251,7 @@ func TestPostgresKilledUnderLoadLosesNothing(t *testing.T) {
 		defer mu.Unlock()
 		return len(acks)
 	}
-	for range often(3, 30) {
+	for range often(t, 3, 30) {
 		n := count()
 		eventually(t, "charges are acknowledged", func() bool { return count() > n+200 })
 		n = count()

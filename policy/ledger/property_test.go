@@ -49,7 +49,7 @@ type trial struct {
 }
 
 func TestRandomOperationsKeepTheBooks(t *testing.T) {
-	for seed := range uint64(often(4, 32)) {
+	for seed := range uint64(often(t, 4, 32)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			path := storePath(t)

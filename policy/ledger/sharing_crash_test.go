@@ -83,7 +83,7 @@ func TestKilledGatewaysThatShareAStoreLoseNothing(t *testing.T) {
 	}
 	pair := []*server{serve(t, path), serve(t, path)}
 	var acks []acknowledged
-	for range often(4, 40) {
+	for range often(t, 4, 40) {
 		for _, s := range pair {
 			s.serveMore(rand.IntN(300))
 		}

@@ -42,7 +42,7 @@ func (m *pairModel) held() (sum policy.Micro) {
 func (m *pairModel) available() policy.Micro { return m.balance + m.credit - m.held() }
 
 func TestRandomOperationsAndDeathsOfTwoGatewaysKeepTheBooks(t *testing.T) {
-	for seed := range uint64(often(4, 24)) {
+	for seed := range uint64(often(t, 4, 24)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			p := &pairTrial{T: t, random: rand.New(rand.NewPCG(seed, 1)), path: storePath(t), requests: map[string]policy.Micro{}}

@@ -94,11 +94,7 @@ func start() (s *Server, err error) {
 	if _, err := os.Stat(filepath.Join(s.bin, "postgres")); err != nil {
 		return nil, fmt.Errorf("no PostgreSQL server, which `make postgres` installs: %w", err)
 	}
-	parent := ""
-	if st, err := os.Stat("/dev/shm"); err == nil && st.IsDir() {
-		parent = "/dev/shm" // memory: a sync takes no time there
-	}
-	if s.dir, err = os.MkdirTemp(parent, "bardo-pg"); err != nil {
+	if s.dir, err = os.MkdirTemp(parent(), "bardo-pg"); err != nil {
 		return nil, err
 	}
 	if os.Getuid() == 0 {
@@ -113,6 +109,20 @@ func start() (s *Server, err error) {
 		return nil, err
 	}
 	return s, s.run()
+}
+
+// parent is where the servers' files are: in memory, where a sync takes no time, if there is room for many servers (a container often has 64 MB), and else
+// where temporary files are. The ledger refuses a server that does not sync.
+func parent() string {
+	const (
+		memory = "/dev/shm"
+		room   = 2 << 30
+	)
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(memory, &fs); err == nil && fs.Bavail*uint64(fs.Bsize) >= room { //nolint:gosec,unconvert // a size; its type differs by platform
+		return memory
+	}
+	return os.TempDir()
 }
 
 // reachable copies the programs where the user that runs them could not read them, as below a home directory of root.
@@ -170,7 +180,7 @@ func (s *Server) command(name string, args ...string) *exec.Cmd {
 // run starts the server and waits until it serves.
 func (s *Server) run() error {
 	cmd := s.command("postgres", "-D", s.data(), "-k", s.dir, "-c", "listen_addresses=", "-c", "max_connections=300", "-c", "shared_buffers=32MB", "-c", "timezone=UTC",
-		"-c", "wal_level=minimal", "-c", "max_wal_senders=0", "-c", "autovacuum_naptime=5s",
+		"-c", "wal_level=minimal", "-c", "max_wal_senders=0", "-c", "max_wal_size=64MB", "-c", "autovacuum_naptime=5s",
 		"-c", "dynamic_shared_memory_type=mmap") // in its own directory: nothing is left of a server that was killed
 	cmd.Stdout, cmd.Stderr = &s.log, &s.log
 	started := make(chan error)
