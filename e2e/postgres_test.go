@@ -204,7 +204,7 @@ func TestPostgresKilledUnderLoad(t *testing.T) {
 		}
 	}
 	for range 2 {
-		serve(20) // both gateways have a block and know the keys
+		serve(20) // both gateways have a block and know the keys: one that a gateway has not seen gets 503 without the database
 		s.Kill(t)
 		serve(20)
 		s.Restart(t)

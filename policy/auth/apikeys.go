@@ -41,7 +41,8 @@ type Options struct {
 // APIKeys verifies bardo_sk_ keys from the x-api-key header or Authorization: Bearer, in this order.
 //
 // The first request of a key runs bcrypt; afterwards its MAC is cached, and a request costs one HMAC and one lookup. After the store's generation
-// changed, a key's row is read again at its next request, and bcrypt runs again only if the hash differs. Safe for concurrent use.
+// changed, a key's row is read again at its next request, and bcrypt runs again only if the hash differs. While the store cannot be read, a key is what it
+// was when it was read last. Safe for concurrent use.
 type APIKeys struct {
 	store         Store
 	pepper        *Pepper
@@ -169,6 +170,9 @@ func (a *APIKeys) proveOnce(ctx context.Context, c claim) (*proof, error) {
 func (a *APIKeys) proveFromStore(ctx context.Context, c claim) (*proof, error) {
 	generation := a.store.Generation() // before the row: a change in between is seen at the next request
 	row, ok, err := a.store.Key(ctx, c.id)
+	if known, before := a.proofs.Peek(c.id); err != nil && before && known.is(&c.mac) {
+		return known, nil // nobody can revoke it meanwhile, either
+	}
 	if err != nil {
 		return nil, fault.New(fault.Unavailable, "API keys cannot be verified at the moment", fmt.Errorf("key %s: %w", c.id, err))
 	}

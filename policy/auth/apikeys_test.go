@@ -194,6 +194,25 @@ func TestAStoreThatFailsLetsNobodyIn(t *testing.T) {
 	b.mustVerify(t)
 }
 
+// TestAKnownKeyIsServedWhileTheStoreFails: as of the last time it was read. Other secrets with its id are not, and the next read counts.
+func TestAKnownKeyIsServedWhileTheStoreFails(t *testing.T) {
+	b := newBench(t, policy.Principal{Name: "ada"})
+	b.mustVerify(t)
+	b.store.err = errors.New("the database does not answer")
+	b.store.generation.Add(1)
+	b.mustVerify(t)
+	_, _, err := b.verify(with(sibling(t, b.key)))
+	wantFault(t, err, fault.Unavailable)
+	b.store.err = nil
+	b.store.change(b.key.ID(), func(r *Row) { r.Revoked = true })
+	_, _, err = b.verify(with(b.key))
+	wantFault(t, err, fault.InvalidAPIKey)
+	b.store.err = errors.New("the database does not answer")
+	b.store.generation.Add(1)
+	_, _, err = b.verify(with(b.key))
+	wantFault(t, err, fault.InvalidAPIKey)
+}
+
 func TestWaitingForAProofEnds(t *testing.T) {
 	b := newBench(t, policy.Principal{Name: "ada"})
 	t.Run("with the request", func(t *testing.T) {

@@ -128,8 +128,11 @@ func (l *Ledger) changeKeys(ctx context.Context, change func(*book) error) error
 // other writes also increment it. A key that is read afterwards shows the change. It is an atomic load.
 func (l *Ledger) Generation() uint64 { return l.generation.Load() }
 
-// Key reads a key; ok is false when there is none.
+// Key reads a key; ok is false when there is none. While a database is known not to answer, the error comes without a wait for it.
 func (l *Ledger) Key(ctx context.Context, id policy.Account) (k KeyRow, ok bool, err error) {
+	if f := l.writer.backlog.storeFailure(); reasonOf(f) == reasonAway {
+		return KeyRow{}, false, fmt.Errorf("key %s: %w", id, f)
+	}
 	k, err = scanKey(l.reads.QueryRowContext(ctx, selectKeys+` WHERE k.id = ?`, id))
 	if errors.Is(err, ErrUnknownKey) {
 		return KeyRow{}, false, nil

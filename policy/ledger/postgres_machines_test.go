@@ -79,6 +79,9 @@ func TestPostgresAGatewayAloneGivesNothingOutBeyondItsLease(t *testing.T) {
 	if _, ok := l.ReserveNow("k", "later", usd); ok || l.Immediate("k") {
 		t.Error("the block is given out")
 	}
+	if _, _, err := l.Key(t.Context(), "k"); !isUnwritable(err) {
+		t.Errorf("a key is read: %v", err)
+	}
 	s.Restart(t)
 	wantWritten(t, l)
 	wantChargedOnce(t, l, acknowledged{"k", "paid", 0}.of("of the block", usd))

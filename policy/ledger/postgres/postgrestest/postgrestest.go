@@ -119,7 +119,7 @@ func parent() string {
 		room   = 2 << 30
 	)
 	var fs syscall.Statfs_t
-	if err := syscall.Statfs(memory, &fs); err == nil && fs.Bavail*uint64(fs.Bsize) >= room { //nolint:gosec,unconvert // a size; its type differs by platform
+	if err := syscall.Statfs(memory, &fs); err == nil && fs.Bavail*uint64(fs.Bsize) >= room {
 		return memory
 	}
 	return os.TempDir()
