@@ -54,7 +54,7 @@ type Health interface {
 	State(p policy.ProviderID) string
 }
 
-// Deps are what a gateway works with. All but Draining, Checks, Finished, Events, Sessions, Memory, Deferred, Governor and Payments are required.
+// Deps are what a gateway works with. All but Draining, Checks, Finished, Events, Sessions, Memory, Deferred, Governor, Payments and Identities are required.
 type Deps struct {
 	Verifier auth.Verifier
 	Limiter  *quota.Limiter
@@ -76,6 +76,8 @@ type Deps struct {
 
 	Questions *semantic.Index // whose answers are stored; required, as Answers is
 	Payments  meter.Payments  // for single requests; nil: every request needs a key
+
+	Identities *api.Identities // linked to accounts; nil: none are
 }
 
 // Gateway serves exchanges. Safe for concurrent use.

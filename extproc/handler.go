@@ -32,7 +32,7 @@ func New(rt *runtime.Config, d Deps) *Gateway {
 		g.Governor.Configure(rt.Governor)
 	}
 	g.resources = passthrough.Server{Ledger: d.Ledger, Health: d.Health, Egress: d.listener(), Log: d.Log}
-	g.api.Sessions, g.api.Memory = d.Sessions, d.Memory
+	g.api.Sessions, g.api.Memory, g.api.Identities = d.Sessions, d.Memory, d.Identities
 	if d.Deferred != nil {
 		g.api.Later = d.Deferred
 		d.Deferred.Runner, d.Deferred.Tell = deferredRunner{g}, g.tellDeferred

@@ -27,7 +27,7 @@ type Caller struct {
 	Body      []byte            // of a request to an endpoint that takes one
 }
 
-// Server answers callers. Its methods that take a Caller are endpoints; their errors are faults. All fields but Checks, Later, Sessions, Memory, Rated and WrongHit are required. Safe for
+// Server answers callers. Its methods that take a Caller are endpoints; their errors are faults. All fields but Checks, Later, Sessions, Memory, Identities, Rated and WrongHit are required. Safe for
 // concurrent use.
 type Server struct {
 	Ledger     *ledger.Ledger
@@ -40,6 +40,7 @@ type Server struct {
 	Later      Later          // nil: requests are not deferred
 	Sessions   *session.Book  // nil: there are none
 	Memory     *memory.Memory // of sessions; nil where these are
+	Identities *Identities    // nil: none are linked
 	Draining   func() bool
 	Checks     func() []ReadyDetail // of /readyz?verbose; nil: there are none
 	Rated      Rated                // nil: nobody is told

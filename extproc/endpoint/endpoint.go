@@ -77,6 +77,9 @@ var endpoints = append([]Endpoint{
 	{Method: http.MethodPost, Path: "/v1/sessions/", Class: Lookup, Local: (*api.Server).Session, MaxBody: session.MaxState},
 	{Method: http.MethodPut, Path: "/v1/sessions/", Class: Lookup, Local: (*api.Server).Session, MaxBody: session.MaxState},
 	{Method: http.MethodDelete, Path: "/v1/sessions/", Class: Lookup, Local: (*api.Server).Session},
+	{Method: http.MethodGet, Path: "/v1/identity", Class: Lookup, Local: (*api.Server).Identity},
+	{Method: http.MethodPost, Path: "/v1/identity/link", Class: Lookup, Local: (*api.Server).LinkIdentity, MaxBody: api.MaxLinkBody},
+	{Method: http.MethodDelete, Path: "/v1/identity/link", Class: Lookup, Local: (*api.Server).UnlinkIdentity},
 	{Method: http.MethodGet, Path: "/v1/cache", Class: Lookup, Local: (*api.Server).Cache},
 	{Method: http.MethodDelete, Path: "/v1/cache", Class: Lookup, Local: (*api.Server).ClearCache},
 	{Method: http.MethodDelete, Path: "/v1/cache/", Class: Lookup, Local: (*api.Server).ClearCache},
@@ -218,7 +221,7 @@ func Methods(path string) string {
 // unserved are parts of the providers' APIs that clients may expect here and that this version lacks.
 var unserved = []string{
 	"/v1/images", "/v1/audio", "/v1/videos", "/v1/fine_tuning", "/v1/assistants", "/v1/threads", "/v1/vector_stores",
-	"/v1/realtime", "/v1/identity", "/v1/events", "/venice", "/ui",
+	"/v1/realtime", "/v1/events", "/venice", "/ui",
 }
 
 func isUnserved(path string) bool {

@@ -62,6 +62,8 @@ var soundTree = map[string]string{
 	"policy/ledger/chargelog/log.go": `package chargelog`,
 	"policy/quota/quota.go":          `package quota`,
 	"policy/pay/pay.go":              `package pay`,
+	"policy/auth/auth.go":            `package auth`,
+	"policy/privy/privy.go":          `package privy; import _ "bardo.money/gateway/policy/auth"`,
 	"policy/pay/book/book.go":        `package book; import _ "bardo.money/gateway/policy/pay"`,
 	"policy/pay/till/till.go": `package till; import (_ "bardo.money/gateway/policy/pay"; _ "bardo.money/gateway/policy/pay/book"
 			_ "bardo.money/gateway/policy/ledger")`,

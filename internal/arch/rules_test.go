@@ -54,8 +54,9 @@ var engines = map[string][]string{
 	"policy/pay/...":     {"policy/pay"},
 	"policy/pay/till":    {"policy/pay/book", "policy/ledger"},                                                   // the states and the money of what it takes
 	"extproc/x402":       {"extproc/meter", "policy/ledger", "policy/pay", "policy/pay/book", "policy/pay/till"}, // a payer of a bill
-	"policy/resolve":     {"policy/catalog", "policy/budget", "policy/privacy"},                                  // what a wallet affords is one table
-	"policy/intent":      {"policy/privacy"},                                                                     // what a class of tasks asks of a provider
+	"policy/privy":       {"policy/auth"},
+	"policy/resolve":     {"policy/catalog", "policy/budget", "policy/privacy"}, // what a wallet affords is one table
+	"policy/intent":      {"policy/privacy"},                                    // what a class of tasks asks of a provider
 	"policy/profile":     {"policy/intent"},
 	"policy/ledger":      {"policy/ledger/chargelog"}, // it applies what the log has
 	"policy/budget":      {"policy/intent"},           // a budget belongs to an intent

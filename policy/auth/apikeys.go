@@ -99,7 +99,7 @@ func NewAPIKeys(store Store, pepper *Pepper, o Options) (*APIKeys, error) {
 
 // Verify returns the principal of the key that the request carries; ok is false when it carries none.
 func (a *APIKeys) Verify(ctx context.Context, r Request) (p policy.Principal, ok bool, err error) {
-	text, ok := credential(r.Header, brand)
+	text, ok := Credential(r.Header, brand)
 	if !ok {
 		return policy.Principal{}, false, nil
 	}
@@ -114,7 +114,7 @@ func (a *APIKeys) Verify(ctx context.Context, r Request) (p policy.Principal, ok
 	if proof.row.Revoked {
 		return policy.Principal{}, false, fault.New(fault.InvalidAPIKey, "this API key was revoked", nil)
 	}
-	if err := checkNetworks(proof.row.Principal.Networks, r.Client); err != nil {
+	if err := CheckNetworks(proof.row.Principal.Networks, r.Client); err != nil {
 		return policy.Principal{}, false, err
 	}
 	return proof.row.Principal, true, nil
@@ -122,7 +122,7 @@ func (a *APIKeys) Verify(ctx context.Context, r Request) (p policy.Principal, ok
 
 // Immediate reports whether the key's proof is cached and current, or there is no key to look up.
 func (a *APIKeys) Immediate(r Request) bool {
-	text, ok := credential(r.Header, brand)
+	text, ok := Credential(r.Header, brand)
 	if !ok {
 		return true
 	}

@@ -71,6 +71,12 @@ func Missing(h header.List) *fault.Fault {
 // payless is a key that stands for none: clients that pay for each request, and whose library wants a key, send it.
 const payless = "x402"
 
+// IsKey reports whether a request carries a key of this gateway, which decides whose request it is.
+func IsKey(h header.List) bool {
+	_, ok := Credential(h, keyPrefix)
+	return ok
+}
+
 // Sent reports whether a request carries a credential of any kind.
 func Sent(h header.List) bool {
 	for i := range credentialHeaders {
@@ -92,8 +98,8 @@ func MayGenerate(p policy.Principal) error {
 // credentialHeaders are the headers with keys, in order of precedence.
 var credentialHeaders = [...]string{"x-api-key", "x-goog-api-key", "authorization"}
 
-// credential returns the first credential that starts with prefix, without "Bearer".
-func credential(h header.List, prefix string) (string, bool) {
+// Credential returns the first credential that starts with prefix, without "Bearer".
+func Credential(h header.List, prefix string) (string, bool) {
 	for i := range credentialHeaders {
 		s := bearer(h.Get(credentialHeaders[i]))
 		if strings.HasPrefix(s, prefix) {
@@ -113,8 +119,8 @@ func bearer(s string) string {
 	return s
 }
 
-// checkNetworks refuses addresses outside the networks that a key is bound to.
-func checkNetworks(networks []netip.Prefix, client netip.Addr) error {
+// CheckNetworks refuses addresses outside the networks that a key is bound to.
+func CheckNetworks(networks []netip.Prefix, client netip.Addr) error {
 	if len(networks) == 0 {
 		return nil
 	}

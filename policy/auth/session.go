@@ -26,7 +26,7 @@ var (
 
 // Verify implements Verifier.
 func (k SessionKeys) Verify(ctx context.Context, r Request) (p policy.Principal, ok bool, err error) {
-	text, ok := credential(r.Header, sessionPrefix)
+	text, ok := Credential(r.Header, sessionPrefix)
 	if !ok {
 		return p, false, nil
 	}
@@ -34,7 +34,7 @@ func (k SessionKeys) Verify(ctx context.Context, r Request) (p policy.Principal,
 	if err != nil {
 		return policy.Principal{}, false, fault.From(err)
 	}
-	if err := checkNetworks(p.Networks, r.Client); err != nil {
+	if err := CheckNetworks(p.Networks, r.Client); err != nil {
 		return policy.Principal{}, false, err
 	}
 	return p, true, nil
@@ -42,6 +42,6 @@ func (k SessionKeys) Verify(ctx context.Context, r Request) (p policy.Principal,
 
 // Immediate implements Immediate: sessions are read from their store.
 func (SessionKeys) Immediate(r Request) bool {
-	_, ok := credential(r.Header, sessionPrefix)
+	_, ok := Credential(r.Header, sessionPrefix)
 	return !ok
 }

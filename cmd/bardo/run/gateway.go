@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/cmd/bardo/home"
+	"bardo.money/gateway/cmd/bardo/identities"
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/envoy"
 	"bardo.money/gateway/extproc"
@@ -110,8 +111,10 @@ type dataPath struct {
 	memory   *memory.Memory    // of sessions; nil where these are
 	later    *deferred.Service // nil: no requests are deferred
 	payments *payments         // nil: single requests cannot be paid for
-	calls    http.RoundTripper // of exchanges in Envoy's process; nil for the egress listener
-	applying sync.Mutex        // in Envoy's process: one configuration at a time
+
+	identities *identities.Identities // nil: none are linked to accounts
+	calls      http.RoundTripper      // of exchanges in Envoy's process; nil for the egress listener
+	applying   sync.Mutex             // in Envoy's process: one configuration at a time
 
 	using       sync.Mutex // guards runtime
 	runtime     *runtime.Config

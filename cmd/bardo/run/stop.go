@@ -201,6 +201,7 @@ func (g *gateway) closeBy(over context.Context) {
 	g.closeDeferred()
 	g.closeSessions()
 	g.closePayments()
+	g.closeIdentities()
 	if g.books != nil {
 		ctx, cancel := context.WithCancel(over)
 		if deadline, ok := over.Deadline(); ok {

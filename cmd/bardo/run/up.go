@@ -261,9 +261,12 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 	if err != nil {
 		return fmt.Errorf("billing.x402: %w", err)
 	}
+	if err := g.openIdentities(ctx, cfg); err != nil {
+		return err
+	}
 	g.gate = extproc.New(rt, extproc.Deps{
-		Payments: counter, Sessions: sessions, Memory: g.memory, Verifier: withSessionKeys(g.parts.Verifiers(keys), sessions), Limiter: g.limiter, Ledger: g.books, Answers: g.answers, Questions: g.questions, Health: healthView{g.tracker, g.link}, Metrics: g.metrics,
-		Deferred: g.newDeferred(cfg, sessions), Governor: governor.New(governorSeed),
+		Payments: counter, Sessions: sessions, Memory: g.memory, Verifier: g.identities.Verifiers(withSessionKeys(g.parts.Verifiers(keys), sessions)), Limiter: g.limiter, Ledger: g.books, Answers: g.answers, Questions: g.questions, Health: healthView{g.tracker, g.link}, Metrics: g.metrics,
+		Deferred: g.newDeferred(cfg, sessions), Governor: governor.New(governorSeed), Identities: g.identities.Links(),
 		Log: g.log, Egress: g.egress(), Listener: g.listener(), Draining: func() bool { return g.draining.Load() || !g.ready.Load() }, Checks: g.checks, Finished: &g.finished, Events: &g.events,
 	})
 	g.metrics.WatchBodies(g.gate.BodyBytes)

@@ -62,7 +62,7 @@ type Cluster struct {
 	URL config.URL
 }
 
-// HookClusters are those of all hooks.
+// HookClusters are those of all hooks, and of what else of the operator's is asked through Envoy.
 func HookClusters(cfg *config.Config) (out []Cluster) {
 	for i := range cfg.Pipeline.Guardrails {
 		c := &cfg.Pipeline.Guardrails[i]
@@ -72,7 +72,16 @@ func HookClusters(cfg *config.Config) (out []Cluster) {
 		c := &cfg.Pipeline.Retrieval.Hooks[i]
 		out = append(out, Cluster{hookCluster("retrieval", c.Name, &c.URL), c.URL})
 	}
+	if p := cfg.Auth.Privy; p != nil {
+		out = append(out, PrivyCluster(p))
+	}
 	return out
+}
+
+// PrivyCluster is that of the key set of an app at Privy.
+func PrivyCluster(p *config.Privy) Cluster {
+	u := p.KeySet()
+	return Cluster{hookCluster("privy", "keys", &u), u}
 }
 
 // hookCluster is a hook's name in Envoy's configuration. As a provider's, it changes when the hook moves.

@@ -1,0 +1,143 @@
+// Package identities assembles, from a configuration, what authenticates callers by identities from outside the gateway, and links these to accounts.
+package identities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+
+	"bardo.money/gateway/cmd/bardo/settings"
+	"bardo.money/gateway/extproc/api"
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/auth"
+	"bardo.money/gateway/policy/identity"
+	"bardo.money/gateway/policy/ledger"
+	"bardo.money/gateway/policy/privy"
+	"bardo.money/gateway/xds/state"
+)
+
+// file is the store of links, beside the ledger: gateways that share the one share the other.
+const file = "identities.db"
+
+// Options are what identities are made of. All are required.
+type Options struct {
+	Config func() *config.Config // the one in force
+	Ledger *ledger.Ledger
+	Dir    string       // of the store
+	Egress *http.Client // through Envoy
+	Secret func() string
+}
+
+// Identities are the links, and the verifiers of callers who have one. A nil one has neither.
+type Identities struct {
+	API       *api.Identities
+	verifiers auth.Chain
+	store     *identity.Store
+}
+
+// Open opens the store of links; nil where the configuration has no identities.
+func Open(ctx context.Context, o Options) (*Identities, error) {
+	cfg := o.Config()
+	if cfg.Auth.Privy == nil {
+		return nil, nil //nolint:nilnil // there are none
+	}
+	store, err := identity.Open(ctx, filepath.Join(o.Dir, file))
+	if err != nil {
+		return nil, err
+	}
+	all := &Identities{API: &api.Identities{Book: identity.New(store, accounts{o.Ledger}, nil)}, store: store}
+	all.addPrivy(o, cfg.Auth.Privy)
+	return all, nil
+}
+
+// Verifiers are a chain with those of identities behind it.
+func (i *Identities) Verifiers(c auth.Chain) auth.Chain {
+	if i == nil {
+		return c
+	}
+	return append(c, i.verifiers...)
+}
+
+// Links are the links as clients reach them; nil where there are none.
+func (i *Identities) Links() *api.Identities {
+	if i == nil {
+		return nil
+	}
+	return i.API
+}
+
+// Close closes the store.
+func (i *Identities) Close() error {
+	if i == nil {
+		return nil
+	}
+	return i.store.Close()
+}
+
+func (i *Identities) addPrivy(o Options, p *config.Privy) {
+	v := privy.New(privy.Options{
+		App: p.AppID, Issuer: p.Issuer, Refresh: p.Refresh, Owners: users{i.API.Book},
+		Fetch: func(ctx context.Context) ([]byte, error) { return keySet(ctx, &o) },
+	})
+	i.API.Privy = v
+	i.verifiers = append(i.verifiers, v)
+}
+
+// accounts are the ledger's keys.
+type accounts struct{ books *ledger.Ledger }
+
+var _ identity.Accounts = accounts{}
+
+// Principal implements identity.Accounts.
+func (a accounts) Principal(ctx context.Context, of policy.Account) (policy.Principal, bool, error) {
+	row, ok, err := a.books.Key(ctx, of)
+	return row.Principal(), ok && !row.Revoked(), err
+}
+
+// Generation implements identity.Accounts.
+func (a accounts) Generation() uint64 { return a.books.Generation() }
+
+// users are the people who signed in with Privy.
+type users struct{ book *identity.Book }
+
+var _ privy.Owners = users{}
+
+// Owner implements privy.Owners.
+func (u users) Owner(ctx context.Context, subject string) (policy.Principal, bool, error) {
+	_, p, ok, err := u.book.Owner(ctx, identity.Privy+identity.Subject(subject))
+	return p, ok, err
+}
+
+// Knows implements privy.Owners.
+func (u users) Knows(subject string) bool {
+	return u.book.Knows(identity.Privy + identity.Subject(subject))
+}
+
+// keySet fetches the keys of the Privy app that is configured now, through Envoy.
+func keySet(ctx context.Context, o *Options) (b []byte, err error) {
+	p := o.Config().Auth.Privy
+	if p == nil {
+		return nil, errors.New("auth.privy is not configured any more")
+	}
+	from := p.KeySet()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://egress"+from.Path, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Host = from.Host
+	req.Header.Set(state.HeaderCluster, string(settings.PrivyCluster(p).ID))
+	req.Header.Set(state.HeaderExchange, o.Secret()+".privy")
+	resp, err := o.Egress.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, resp.Body.Close()) }()
+	if why := resp.Header.Get(state.HeaderFailure); why != "" || resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("the key set was answered with status %d", resp.StatusCode)
+	}
+	return io.ReadAll(io.LimitReader(resp.Body, privy.MaxKeySet+1))
+}

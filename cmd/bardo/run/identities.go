@@ -1,0 +1,24 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"path/filepath"
+
+	"bardo.money/gateway/cmd/bardo/identities"
+	"bardo.money/gateway/internal/config"
+)
+
+// openIdentities opens what links identities from outside to accounts.
+func (g *gateway) openIdentities(ctx context.Context, cfg *config.Config) (err error) {
+	g.identities, err = identities.Open(ctx, identities.Options{
+		Config: g.cfg.Load, Ledger: g.books, Dir: filepath.Dir(cfg.Store.LedgerFile(string(g.home))), Egress: cmp.Or(g.listener(), g.egress()), Secret: g.egressSecret,
+	})
+	return err
+}
+
+func (g *gateway) closeIdentities() {
+	if err := g.identities.Close(); err != nil {
+		g.log.Error("the store of identities was not closed cleanly", "error", err)
+	}
+}

@@ -1,0 +1,139 @@
+// Package identity links identities from outside the gateway to accounts: people who sign in elsewhere, and agents that are registered on a chain. It keeps
+// the links and finds the principal of an identity. It does not know how control of an identity is proved.
+package identity
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"bardo.money/gateway/policy"
+)
+
+// Subject names an identity, as in privy:did:privy:….
+type Subject string
+
+// Privy begins the subjects of people who signed in with Privy.
+const Privy = "privy:"
+
+// Link is the account of a subject.
+type Link struct {
+	Subject Subject
+	Account policy.Account
+	Holder  string // the address that proved control of an agent; "" for other subjects
+	At      time.Time
+	Expires time.Time // zero: never
+}
+
+// Over reports whether the link has expired.
+func (l *Link) Over(now time.Time) bool { return !l.Expires.IsZero() && !now.Before(l.Expires) }
+
+// MostLinks is how many subjects one account may have.
+const MostLinks = 64
+
+// Errors.
+var (
+	// ErrUnknown says that the account has no such link.
+	ErrUnknown = errors.New("the account has no such link")
+	// ErrFull says that the account has as many links as it may have.
+	ErrFull = errors.New("the account has as many links as it may have")
+	// ErrUsed says that a proof was used before.
+	ErrUsed = errors.New("the proof was used before")
+)
+
+// Accounts are where principals come from. Safe for concurrent use.
+type Accounts interface {
+	// Principal is the principal of an account's key; ok is false for one that was revoked, or that there is not.
+	Principal(ctx context.Context, a policy.Account) (p policy.Principal, ok bool, err error)
+	// Generation changes within a second after any account did. It must not block.
+	Generation() uint64
+}
+
+// Book finds the principals of subjects. Safe for concurrent use.
+type Book struct {
+	*Store
+
+	accounts Accounts
+	now      func() time.Time
+	changes  atomic.Uint64 // of links, by this book
+	found    *lru.Cache[Subject, *found]
+}
+
+// found is what is known of a subject. Immutable.
+type found struct {
+	link       Link // zero where ok is false
+	principal  policy.Principal
+	ok         bool
+	generation uint64
+	changes    uint64
+	at         time.Time
+}
+
+// The bounds of what a book remembers. Changes of links by other processes are seen after fresh.
+const (
+	remembered = 1 << 14
+	fresh      = 10 * time.Second
+)
+
+// New makes a book. now may be nil.
+func New(s *Store, a Accounts, now func() time.Time) *Book {
+	if now == nil {
+		now = time.Now
+	}
+	all, _ := lru.New[Subject, *found](remembered) // fails for sizes below 1 only
+	return &Book{Store: s, accounts: a, now: now, found: all}
+}
+
+// Owner is the link of a subject and the principal of its account; ok is false if it has none, or the account's key was revoked.
+func (b *Book) Owner(ctx context.Context, s Subject) (l Link, p policy.Principal, ok bool, err error) {
+	f := b.known(s)
+	if f == nil {
+		if f, err = b.find(ctx, s); err != nil {
+			return Link{}, policy.Principal{}, false, err
+		}
+	}
+	return f.link, f.principal, f.ok && !f.link.Over(b.now()), nil
+}
+
+// Knows reports whether Owner returns without reading a store.
+func (b *Book) Knows(s Subject) bool { return b.known(s) != nil }
+
+func (b *Book) known(s Subject) *found {
+	f, ok := b.found.Get(s)
+	if !ok || f.generation != b.accounts.Generation() || f.changes != b.changes.Load() || b.now().Sub(f.at) >= fresh {
+		return nil
+	}
+	return f
+}
+
+// find reads a subject's link and its account.
+func (b *Book) find(ctx context.Context, s Subject) (f *found, err error) {
+	f = &found{generation: b.accounts.Generation(), changes: b.changes.Load(), at: b.now()} // before what is read: a change in between is seen at the next request
+	if f.link, f.ok, err = b.Find(ctx, s); err != nil {
+		return nil, err
+	}
+	if f.ok {
+		if f.principal, f.ok, err = b.accounts.Principal(ctx, f.link.Account); err != nil {
+			return nil, err
+		}
+	}
+	b.found.Add(Subject(strings.Clone(string(s))), f)
+	return f, nil
+}
+
+// Link links a subject to an account, in place of the account that it was linked to. nonce, if it is not empty, is spent until a time. The error is
+// ErrFull, ErrUsed or the store's.
+func (b *Book) Link(ctx context.Context, l Link, nonce []byte, until time.Time) error {
+	defer b.changes.Add(1)
+	return b.put(ctx, l, nonce, until, b.now())
+}
+
+// Unlink ends a link of an account. The error is ErrUnknown or the store's.
+func (b *Book) Unlink(ctx context.Context, a policy.Account, s Subject) error {
+	defer b.changes.Add(1)
+	return b.remove(ctx, a, s)
+}
