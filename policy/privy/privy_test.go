@@ -36,9 +36,9 @@ type bench struct {
 	*Verifier
 
 	key *ecdsa.PrivateKey
-	now time.Time
 
 	mu      sync.Mutex
+	clock   time.Time
 	set     map[string]*ecdsa.PrivateKey // that the app publishes
 	err     error                        // of fetches
 	fetches atomic.Int64
@@ -62,13 +62,33 @@ func (o *owners) Knows(string) bool { return o.knows }
 
 func newBench(tb testing.TB) *bench {
 	tb.Helper()
-	b := &bench{key: newKey(tb), now: time.Unix(1_700_000_000, 0)}
+	b := &bench{key: newKey(tb), clock: time.Unix(1_700_000_000, 0)}
 	b.set = map[string]*ecdsa.PrivateKey{"k1": b.key}
 	b.owners.linked = map[string]policy.Principal{person: {Account: "acct", Name: "ada"}}
 	b.Verifier = New(Options{
-		App: app, Issuer: "privy.io", Fetch: b.fetch, Owners: &b.owners, Now: func() time.Time { return b.now },
+		App: app, Issuer: "privy.io", Fetch: b.fetch, Owners: &b.owners, Now: b.now,
 	})
 	return b
+}
+
+func (b *bench) now() time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.clock
+}
+
+// wait moves the time on.
+func (b *bench) wait(d time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.clock = b.clock.Add(d)
+}
+
+// publish has fetches return other keys, or an error.
+func (b *bench) publish(keys map[string]*ecdsa.PrivateKey, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.set, b.err = keys, err
 }
 
 func newKey(tb testing.TB) *ecdsa.PrivateKey {
@@ -110,7 +130,7 @@ func published(keys map[string]*ecdsa.PrivateKey) []byte {
 
 // claims of a token that is valid at the bench's time, with changes.
 func (b *bench) claims(changes map[string]any) jwt.MapClaims {
-	c := jwt.MapClaims{"iss": "privy.io", "aud": app, "sub": person, "sid": "s1", "iat": b.now.Unix(), "exp": b.now.Add(time.Hour).Unix()}
+	c := jwt.MapClaims{"iss": "privy.io", "aud": app, "sub": person, "sid": "s1", "iat": b.now().Unix(), "exp": b.now().Add(time.Hour).Unix()}
 	maps.Copy(c, changes)
 	for name, v := range c {
 		if v == nil {
@@ -202,10 +222,10 @@ func TestPitfall25TokensThatAreWrongInOneThing(t *testing.T) {
 		"no app":                      es(nil, map[string]any{"aud": nil}),
 		"another issuer":              Prefix + es(nil, map[string]any{"iss": "privy.example"}),
 		"no issuer":                   Prefix + es(nil, map[string]any{"iss": nil}),
-		"expired":                     es(nil, map[string]any{"exp": b.now.Add(-time.Minute).Unix()}),
+		"expired":                     es(nil, map[string]any{"exp": b.now().Add(-time.Minute).Unix()}),
 		"no expiry":                   es(nil, map[string]any{"exp": nil}),
-		"issued in the future":        es(nil, map[string]any{"iat": b.now.Add(time.Minute).Unix()}),
-		"not valid yet":               es(nil, map[string]any{"nbf": b.now.Add(time.Minute).Unix()}),
+		"issued in the future":        es(nil, map[string]any{"iat": b.now().Add(time.Minute).Unix()}),
+		"not valid yet":               es(nil, map[string]any{"nbf": b.now().Add(time.Minute).Unix()}),
 		"no user":                     es(nil, map[string]any{"sub": nil}),
 		"a user of something else":    es(nil, map[string]any{"sub": "did:web:ada"}),
 		"a user with strange letters": es(nil, map[string]any{"sub": "did:privy:ada\nbob"}),
@@ -275,11 +295,11 @@ func TestAKnownTokenIsFoundByItsHash(t *testing.T) {
 	if !b.Immediate(bearer(text)) {
 		t.Error("a known token is waited for")
 	}
-	b.now = b.now.Add(time.Hour)
+	b.wait(time.Hour)
 	if _, err := b.Subject(t.Context(), text); err != nil {
 		t.Errorf("within the leeway: %v", err)
 	}
-	b.now = b.now.Add(leeway)
+	b.wait(leeway)
 	if _, err := b.Subject(t.Context(), text); kindOf(err) != fault.InvalidAPIKey {
 		t.Errorf("an expired token: %v", err)
 	}
@@ -287,13 +307,13 @@ func TestAKnownTokenIsFoundByItsHash(t *testing.T) {
 
 func TestATokenEndsWithItsKey(t *testing.T) {
 	b := newBench(t)
-	text := sign(t, jwt.SigningMethodES256, b.key, nil, b.claims(map[string]any{"exp": b.now.Add(48 * time.Hour).Unix()}))
+	text := sign(t, jwt.SigningMethodES256, b.key, nil, b.claims(map[string]any{"exp": b.now().Add(48 * time.Hour).Unix()}))
 	if _, err := b.Subject(t.Context(), text); err != nil {
 		t.Fatal(err)
 	}
 	next := newKey(t)
-	b.set = map[string]*ecdsa.PrivateKey{"k2": next}
-	b.now = b.now.Add(2 * time.Minute)
+	b.publish(map[string]*ecdsa.PrivateKey{"k2": next}, nil)
+	b.wait(2 * time.Minute)
 	rotated := sign(t, jwt.SigningMethodES256, next, map[string]any{"kid": "k2"}, b.claims(nil))
 	if _, err := b.Subject(t.Context(), rotated); err != nil {
 		t.Fatalf("a token of the new key: %v", err)
@@ -318,7 +338,7 @@ func TestPitfall25UnknownKeysHaveTheSetFetchedOnceAMinute(t *testing.T) {
 	if n := b.fetches.Load(); n != 1 {
 		t.Errorf("%d fetches, want 1", n)
 	}
-	b.now = b.now.Add(afterSuccess)
+	b.wait(afterSuccess)
 	flood()
 	if n := b.fetches.Load(); n != 2 {
 		t.Errorf("%d fetches a minute later, want 2", n)
@@ -327,7 +347,7 @@ func TestPitfall25UnknownKeysHaveTheSetFetchedOnceAMinute(t *testing.T) {
 
 func TestKeysThatCannotBeFetched(t *testing.T) {
 	b := newBench(t)
-	b.err = errors.New("connection refused")
+	b.publish(b.set, errors.New("connection refused"))
 	for range 3 {
 		if _, err := b.Subject(t.Context(), b.good(t)); kindOf(err) != fault.Unavailable {
 			t.Errorf("without keys: %v", err)
@@ -336,15 +356,17 @@ func TestKeysThatCannotBeFetched(t *testing.T) {
 	if n := b.fetches.Load(); n != 1 {
 		t.Errorf("%d fetches, want 1", n)
 	}
-	b.err, b.now = nil, b.now.Add(afterFailure)
+	b.publish(b.set, nil)
+	b.wait(afterFailure)
 	if _, err := b.Subject(t.Context(), b.good(t)); err != nil {
 		t.Errorf("when they can be fetched again: %v", err)
 	}
-	b.err, b.now = errors.New("down"), b.now.Add(oldest-time.Minute)
+	b.publish(b.set, errors.New("down"))
+	b.wait(oldest - time.Minute)
 	if _, err := b.Subject(t.Context(), b.good(t)); err != nil {
 		t.Errorf("keys that are known serve while new ones cannot be fetched: %v", err)
 	}
-	b.now = b.now.Add(2 * time.Minute)
+	b.wait(2 * time.Minute)
 	if _, err := b.Subject(t.Context(), b.good(t)); kindOf(err) != fault.Unavailable {
 		t.Errorf("keys that are a day old: %v", err)
 	}
@@ -357,7 +379,7 @@ func TestASlowEndpointHoldsUpNobodyWhoseKeyIsKnown(t *testing.T) {
 		if _, err := b.Subject(t.Context(), b.good(t)); err != nil {
 			t.Fatal(err)
 		}
-		b.now = b.now.Add(2 * time.Hour)
+		b.wait(2 * time.Hour)
 		b.gate = make(chan struct{})
 		for range 3 { // none of them may wait: the gate is closed
 			if _, err := b.Subject(t.Context(), b.good(t)); err != nil {
