@@ -5,8 +5,10 @@ import (
 	"database/sql"
 	"encoding/json"
 	"flag"
+	"math/rand/v2"
 	"net"
 	"regexp"
+	"strconv"
 	"testing"
 	"time"
 
@@ -92,12 +94,19 @@ func occupy(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[0], l.Addr().String())
 }
 
-// freeport VAR sets the variable to a port that nobody listens on.
+// freeport VAR sets the variable to a port that nobody listens on. It is none that the system gives to those who ask for any, nor one of those of the
+// end-to-end tests, which may run at the same time.
 func freePort(ts *testscript.TestScript, _ bool, args []string) {
-	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
-	ts.Check(err)
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	ts.Check(err)
-	ts.Check(l.Close())
-	ts.Setenv(args[0], port)
+	const first, last = 10_000, 15_000
+	for range 100 {
+		port := strconv.Itoa(first + rand.IntN(last-first)) //nolint:gosec // no secret
+		l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", net.JoinHostPort("127.0.0.1", port))
+		if err != nil {
+			continue
+		}
+		ts.Check(l.Close())
+		ts.Setenv(args[0], port)
+		return
+	}
+	ts.Fatalf("no port is free")
 }
