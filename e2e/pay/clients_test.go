@@ -25,6 +25,7 @@ type result struct {
 		Success              bool
 		Transaction, Network string
 		Payer, ErrorReason   string
+		Amount               string
 	}
 	Old  *string
 	Seen []struct {
@@ -41,8 +42,8 @@ func pay(t *testing.T, c *chain, client, url, body string) (r result) {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), dir+"/pay/bin/node", "driver.cjs", client)
-	if client == "python" {
-		cmd = exec.CommandContext(t.Context(), dir+"/pay-py/bin/python", "driver.py")
+	if rest, ok := strings.CutPrefix(client, "python"); ok {
+		cmd = exec.CommandContext(t.Context(), dir+"/pay-py/bin/python", "driver.py", strings.TrimPrefix(rest, "-"))
 	}
 	cmd.Env = append(os.Environ(), "NODE_PATH="+dir+"/pay/node_modules", "URL="+url, "KEY=0x"+payerKey, "CHAIN="+c.URL, "BODY="+body)
 	cmd.Stderr = os.Stderr

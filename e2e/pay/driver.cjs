@@ -1,5 +1,5 @@
 // Pays for one request with a foreign client and prints what came: node driver.cjs CLIENT, with URL, KEY, CHAIN (an RPC address) and BODY in the
-// environment. CLIENT is fetch (@x402/fetch, version 2 of the protocol) or old (x402-fetch, version 1). Every request and its status is printed as well.
+// environment. CLIENT is fetch or upto (@x402/fetch, version 2 of the protocol, by that scheme) or old (x402-fetch, version 1). Every request and its status is printed as well.
 const { privateKeyToAccount } = require("viem/accounts");
 
 const account = privateKeyToAccount(process.env.KEY);
@@ -17,9 +17,9 @@ function payer() {
     return require("x402-fetch").wrapFetchWithPayment(spy, account, BigInt(10_000_000));
   }
   const { wrapFetchWithPaymentFromConfig } = require("@x402/fetch");
-  const { ExactEvmScheme } = require("@x402/evm/exact/client");
+  const Scheme = process.argv[2] === "upto" ? require("@x402/evm/upto/client").UptoEvmScheme : require("@x402/evm/exact/client").ExactEvmScheme;
   return wrapFetchWithPaymentFromConfig(spy, {
-    schemes: [{ network: "eip155:84532", client: new ExactEvmScheme(account, { rpcUrl: process.env.CHAIN }) }],
+    schemes: [{ network: "eip155:84532", client: new Scheme(account, { rpcUrl: process.env.CHAIN }) }],
     spendControls: { allowedAssets: true },
   });
 }

@@ -1,8 +1,9 @@
-# Pays for one request with the client x402 of PyPI (httpx), as driver.cjs does.
+# Pays for one request with the client x402 of PyPI (httpx), as driver.cjs does: by scheme upto if that is its argument, else by exact.
 import asyncio
 import base64
 import json
 import os
+import sys
 
 import httpx
 from eth_account import Account
@@ -10,6 +11,7 @@ from x402 import x402Client
 from x402.http.clients.httpx import wrapHttpxWithPayment
 from x402.mechanisms.evm import EthAccountSigner
 from x402.mechanisms.evm.exact.register import register_exact_evm_client
+from x402.mechanisms.evm.upto.client import UptoEvmScheme
 
 seen = []
 
@@ -21,7 +23,11 @@ async def spy(response):
 
 async def main():
     client = x402Client()
-    register_exact_evm_client(client, EthAccountSigner(Account.from_key(os.environ["KEY"])))
+    signer = EthAccountSigner(Account.from_key(os.environ["KEY"]))
+    if sys.argv[1:] == ["upto"]:
+        client.register("eip155:*", UptoEvmScheme(signer))
+    else:
+        register_exact_evm_client(client, signer)
     client.set_spend_controls(False)
     async with wrapHttpxWithPayment(client, timeout=60, event_hooks={"response": [spy]}) as http:
         got = await http.post(os.environ["URL"], headers={"content-type": "application/json"}, content=os.environ["BODY"])

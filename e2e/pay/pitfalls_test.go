@@ -94,7 +94,7 @@ func TestPitfalls3To8WrongPayments(t *testing.T) {
 		{"6: too small an amount", func(p *payment) { p.Value--; p.Accepted.Amount = fmt.Sprint(p.Value) }, nil, "invalid_exact_evm_payload_authorization_value_mismatch"},
 		{"6: the payee that is named", nil, func(p *payment) { p.Accepted.PayTo = addressOf(payerKey).Hex() }, "invalid_exact_evm_payload_recipient_mismatch"},
 		{"6: the payee that was signed", func(p *payment) { p.To = addressOf(payerKey) }, nil, "invalid_exact_evm_payload_recipient_mismatch"},
-		{"6: the scheme", nil, func(p *payment) { p.Accepted.Scheme = "upto" }, "unsupported_scheme"},
+		{"6: the scheme", nil, func(p *payment) { p.Accepted.Scheme = "deferred" }, "unsupported_scheme"},
 		{"6: the token's domain", nil, func(p *payment) { p.Accepted.Extra.Name = "Other" }, "invalid_payment_requirements"},
 		{"6: the time", nil, func(p *payment) { p.Accepted.MaxTimeoutSeconds = 1 }, "invalid_payment_requirements"},
 		{"7: the quote of a cheaper request", func(p *payment) { *p = *accept(t, cheap) }, nil, "invalid_payment_requirements"},

@@ -35,6 +35,8 @@ type requirement struct {
 		Name    string `json:"name"`
 		Version string `json:"version"`
 		Quote   string `json:"quote,omitempty"`
+
+		Facilitator string `json:"facilitatorAddress,omitempty"`
 	} `json:"extra"`
 }
 
@@ -50,6 +52,8 @@ type payment struct {
 	Accepted                requirement
 	Signature               []byte // as signed; set it to send another one
 	Version                 int
+	UpTo                    bool
+	Spender, Facilitator    common.Address // with UpTo
 }
 
 // ask asks for a price.
@@ -86,15 +90,34 @@ func accept(t testing.TB, q quote) *payment {
 func (p *payment) sign(t testing.TB) *payment {
 	t.Helper()
 	hash := crypto.Keccak256
+	if p.UpTo {
+		return p.signDigest(t, p.permit())
+	}
 	domain := hash(hash([]byte("EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)")), hash([]byte("USD Coin")), hash([]byte("2")),
 		word(uint64(p.Chain)), common.LeftPadBytes(p.Contract[:], 32))
 	content := hash(hash([]byte("TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)")),
 		common.LeftPadBytes(p.From[:], 32), common.LeftPadBytes(p.To[:], 32), word(uint64(p.Value)), word(uint64(p.ValidAfter)), word(uint64(p.ValidBefore)), p.Nonce[:])
+	return p.signDigest(t, hash([]byte{0x19, 0x01}, domain, content))
+}
+
+// permit is what is signed for scheme upto.
+func (p *payment) permit() []byte {
+	hash, wide := crypto.Keccak256, func(a common.Address) []byte { return common.LeftPadBytes(a[:], 32) }
+	const token, witness = "TokenPermissions(address token,uint256 amount)", "Witness(address to,address facilitator,uint256 validAfter)"
+	domain := hash(hash([]byte("EIP712Domain(string name,uint256 chainId,address verifyingContract)")), hash([]byte("Permit2")), word(uint64(p.Chain)), wide(common.HexToAddress(permit2)))
+	content := hash(hash([]byte("PermitWitnessTransferFrom(TokenPermissions permitted,address spender,uint256 nonce,uint256 deadline,Witness witness)"+token+witness)),
+		hash(hash([]byte(token)), wide(p.Contract), word(uint64(p.Value))), wide(p.Spender), p.Nonce[:], word(uint64(p.ValidBefore)),
+		hash(hash([]byte(witness)), wide(p.To), wide(p.Facilitator), word(uint64(p.ValidAfter))))
+	return hash([]byte{0x19, 0x01}, domain, content)
+}
+
+func (p *payment) signDigest(t testing.TB, digest []byte) *payment {
+	t.Helper()
 	key, err := crypto.HexToECDSA(p.Key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.Signature, err = crypto.Sign(hash([]byte{0x19, 0x01}, domain, content), key); err != nil {
+	if p.Signature, err = crypto.Sign(digest, key); err != nil {
 		t.Fatal(err)
 	}
 	p.Signature[64] += 27
@@ -113,6 +136,13 @@ func (p *payment) header() string {
 		"from": p.From.Hex(), "to": p.To.Hex(), "value": strconv.FormatInt(p.Value, 10), "validAfter": strconv.FormatInt(p.ValidAfter, 10),
 		"validBefore": strconv.FormatInt(p.ValidBefore, 10), "nonce": hexOf(p.Nonce[:]),
 	}}
+	if p.UpTo {
+		payload = map[string]any{"signature": hexOf(p.Signature), "permit2Authorization": map[string]any{
+			"from": p.From.Hex(), "permitted": map[string]any{"token": p.Contract.Hex(), "amount": strconv.FormatInt(p.Value, 10)}, "spender": p.Spender.Hex(),
+			"nonce": new(big.Int).SetBytes(p.Nonce[:]).String(), "deadline": strconv.FormatInt(p.ValidBefore, 10),
+			"witness": map[string]any{"to": p.To.Hex(), "facilitator": p.Facilitator.Hex(), "validAfter": strconv.FormatInt(p.ValidAfter, 10)},
+		}}
+	}
 	m := map[string]any{"x402Version": p.Version, "payload": payload}
 	name := "PAYMENT-SIGNATURE"
 	if p.Version == 1 {

@@ -5,6 +5,8 @@ package x402
 import (
 	"context"
 	"errors"
+	"net/http"
+	"strconv"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -125,11 +127,16 @@ func (c *Counter) challenge(s meter.Subject, most, credit policy.Micro, why *pay
 		Price:     pay.PriceQuote{InputTokens: e.InputTokens, OutputTokens: e.OutputTokens, ProviderCost: e.ProviderCost, Margin: most - e.ProviderCost.Charge(0), SettlementFee: whole - most, Credit: whole - q.Amount, Total: q.Amount},
 	}
 	public := "this request must be paid for first"
+	o.Facilitator, o.UpTo = c.till.Chain.UpTo()
 	if why != nil {
 		o.Reason, public = why.Reason, "the payment is not taken: "+why.Detail
 	}
 	o.Detail = public
-	return fault.New(fault.PaymentRequired, public, &meter.Challenge{Body: t.Body(&o), Header: header.List{{Name: headerRequired, Value: t.Required(&o)}, {Name: "cache-control", Value: "no-store"}}})
+	f := fault.New(fault.PaymentRequired, public, &meter.Challenge{Body: t.Body(&o), Header: header.List{{Name: headerRequired, Value: t.Required(&o)}, {Name: "cache-control", Value: "no-store"}}})
+	if o.Reason == pay.ReasonAllowance {
+		f.Status = http.StatusPreconditionFailed // as the protocol says: another payment would not help
+	}
+	return f
 }
 
 // asker is the payer of a request that nothing has been paid for.
@@ -269,7 +276,7 @@ func (p *payer) Settle(ctx context.Context, c ledger.Charge, owed bool) (r ledge
 		return ledger.Receipt{}, err
 	}
 	p.settled, p.balance, p.known = true, r.Balance, true
-	p.state.Service = book.Served
+	p.state.Service, p.state.Captured = book.Served, p.row.Captured
 	if !p.subject.Streams() {
 		p.await(ctx)
 	}
@@ -320,6 +327,9 @@ func (p *payer) settlement() pay.Settled {
 	s := pay.Settled{Network: p.c.till.Terms.Network.Name, Payer: p.state.From.String()}
 	if p.payment.Version == 2 {
 		s.Network = p.c.till.Terms.Network.String()
+	}
+	if p.state.UpTo {
+		s.Amount = strconv.FormatInt(int64(p.state.Captured), 10)
 	}
 	if p.state.Tx != (pay.Word{}) {
 		s.Transaction = p.state.Tx.String()

@@ -26,7 +26,10 @@ type chain struct {
 	pay.Chain
 	refuses error
 	strange bool // no signature is that of an account without code
+	upTo    bool // the scheme is taken
 }
+
+func (c *chain) UpTo() (pay.Address, bool) { return pay.Address{8}, c.upTo }
 
 func (c *chain) Signed(*pay.Payment) bool                   { return !c.strange }
 func (c *chain) Verify(context.Context, *pay.Payment) error { return c.refuses }
@@ -135,6 +138,24 @@ func TestWhoSendsNothingIsToldThePrice(t *testing.T) {
 		t.Error(err)
 	}
 	a.Release()
+}
+
+// TestAnAllowanceThatIsMissingIs412, as the protocol says, with the same price.
+func TestAnAllowanceThatIsMissingIs412(t *testing.T) {
+	c := open(t)
+	c.chain.refuses, c.chain.upTo = &pay.Refusal{Reason: pay.ReasonAllowance}, true
+	_, p := c.payer(t, c.paid("1", "10000"), false)
+	err := p.Reserve(t.Context(), "r1", 9000)
+	f, _ := errors.AsType[*fault.Fault](err)
+	ch, _ := errors.AsType[*meter.Challenge](err)
+	if got := refusal(t, err); got != "payment_required "+pay.ReasonAllowance || f.HTTPStatus() != 412 {
+		t.Errorf("%s, %d", got, f.HTTPStatus())
+	}
+	var v2 struct{ Accepts []pay.Requirement }
+	text, _ := base64.StdEncoding.DecodeString(ch.Header.Get(headerRequired))
+	if json.Unmarshal(text, &v2) != nil || len(v2.Accepts) != 2 || v2.Accepts[0].Scheme != pay.SchemeUpTo || v2.Accepts[0].Extra.Facilitator != (pay.Address{8}).String() {
+		t.Errorf("%s", text)
+	}
 }
 
 func TestAPaymentIsTakenChargedAndAnswered(t *testing.T) {

@@ -11,6 +11,8 @@ import (
 type Chain interface {
 	// Check makes sure that the node is of the terms' chain, and that the token has the domain that payers sign for. The error is a *Mismatch if not.
 	Check(ctx context.Context) error
+	// UpTo is the account that may use authorizations of scheme upto; ok is false while the chain is not known to have what the scheme needs.
+	UpTo() (facilitator Address, ok bool)
 	// Signed reports whether the payer, as an account without code, signed the authorization. It needs no node.
 	Signed(p *Payment) bool
 	// Verify makes sure that the token would take the authorization now: its signature, also that of a contract wallet, the payer's balance and the nonce.
@@ -21,15 +23,15 @@ type Chain interface {
 	// Slot is the number of transactions of the settling account that were mined, which is the next one's number.
 	Slot(ctx context.Context) (uint64, error)
 	// Prepare signs the transfer as a transaction of the settling account, which pays at least the fees of least. The error is a *Revert if it would fail.
-	Prepare(ctx context.Context, a *Authorization, signature []byte, slot uint64, least Fees) (*Transaction, error)
+	Prepare(ctx context.Context, t *Transfer, slot uint64, least Fees) (*Transaction, error)
 	// Send gives a transaction to the node. One that it has already is no error.
 	Send(ctx context.Context, raw []byte) error
 	// Receipt is the outcome of a transaction; ok is false while it is not in a block.
-	Receipt(ctx context.Context, hash Word, a *Authorization) (r Receipt, ok bool, err error)
+	Receipt(ctx context.Context, hash Word, t *Transfer) (r Receipt, ok bool, err error)
 	// Used reports whether the authorization was used or cancelled.
 	Used(ctx context.Context, a *Authorization) (bool, error)
 	// FindTransfer finds the transaction that used the authorization, whoever sent it, in blocks from a number on; ok is false if none did.
-	FindTransfer(ctx context.Context, a *Authorization, from uint64) (hash Word, ok bool, err error)
+	FindTransfer(ctx context.Context, t *Transfer, from uint64) (hash Word, ok bool, err error)
 	// Affords is how many transfers the settling account can pay for.
 	Affords(ctx context.Context) (int64, error)
 }
@@ -81,7 +83,7 @@ type Receipt struct {
 	Block     uint64
 	BlockHash Word
 	Succeeded bool
-	Paid      bool // it moved the authorization's amount from its payer to its payee
+	Paid      bool // it moved the transfer's amount from its payer to its payee
 }
 
 // Revert is why a transfer would fail, in the token's words.

@@ -10,13 +10,13 @@ import (
 // Check compares an authorization with the terms and the time, as far as that needs no chain.
 func (t *Terms) Check(p *Payment, now time.Time) error {
 	if p.To != t.PayTo {
-		return refuse(ReasonRecipient, "the authorization pays %s, not %s", p.To, t.PayTo)
+		return p.Refuse(ReasonRecipient, "the authorization pays %s, not %s", p.To, t.PayTo)
 	}
 	if p.Value <= 0 {
-		return refuse(ReasonValue, "the authorization is for nothing")
+		return p.Refuse(ReasonValue, "the authorization is for nothing")
 	}
 	if bytes.HasSuffix(p.Signature, undeployed[:]) {
-		return refuse(ReasonUndeployed, "signatures of wallets that are not deployed (ERC-6492) are not taken: deploy the wallet first")
+		return p.Refuse(ReasonUndeployed, "signatures of wallets that are not deployed (ERC-6492) are not taken: deploy the wallet first")
 	}
 	return t.CheckWindow(&p.Authorization, now)
 }
@@ -24,10 +24,10 @@ func (t *Terms) Check(p *Payment, now time.Time) error {
 // CheckWindow refuses an authorization that is not valid yet, or that may end before the request is served and settled.
 func (t *Terms) CheckWindow(a *Authorization, now time.Time) error {
 	if now.Unix() <= int64(a.ValidAfter) { //nolint:gosec // at most mostTime
-		return refuse(ReasonValidAfter, "the authorization is not valid yet")
+		return a.Refuse(ReasonValidAfter, "the authorization is not valid yet")
 	}
 	if left := time.Unix(int64(a.ValidBefore), 0).Sub(now); left < t.Window() { //nolint:gosec // at most mostTime
-		return refuse(ReasonValidBefore, "the authorization is valid for %s, and serving and settling a request may take %s: sign one of maxTimeoutSeconds",
+		return a.Refuse(ReasonValidBefore, "the authorization is valid for %s, and serving and settling a request may take %s: sign one of maxTimeoutSeconds",
 			max(left, 0).Truncate(time.Second), t.Window())
 	}
 	return nil
@@ -46,7 +46,7 @@ func (t *Terms) CheckAmount(s Seal, p *Payment, digest Word, price policy.Micro,
 	if p.Value >= price {
 		return 0, nil
 	}
-	why = refuse(ReasonValue, "the authorization is for %s USD, and the request costs %s", p.Value, price)
+	why = p.Refuse(ReasonValue, "the authorization is for %s USD, and the request costs %s", p.Value, price)
 	if q, ok := s.Open(p.Quote); ok {
 		switch {
 		case q.Digest != digest:

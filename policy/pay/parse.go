@@ -15,15 +15,37 @@ import (
 // Scheme is how an amount is paid.
 type Scheme string
 
-// SchemeExact is a transfer of exactly the quoted amount, by EIP-3009.
-const SchemeExact Scheme = "exact"
+// The schemes that are taken.
+const (
+	SchemeExact Scheme = "exact" // a transfer of exactly the quoted amount, by EIP-3009
+	SchemeUpTo  Scheme = "upto"  // a transfer of what the request cost, at most the quoted amount, by Permit2
+)
 
-// Authorization is an EIP-3009 authorization of a transfer. Times are in seconds since 1970.
+// Authorization is what a payer signs: an EIP-3009 authorization of a transfer, or with UpTo a Permit2 permit for x402's contract. Times are in seconds
+// since 1970.
 type Authorization struct {
+	UpTo                    bool
+	Facilitator             Address // with UpTo: the account that alone may use it
 	From, To                Address
-	Value                   policy.Micro
+	Value                   policy.Micro // with UpTo, the most that may be moved
 	ValidAfter, ValidBefore uint64
 	Nonce                   Word
+}
+
+// Scheme is how the authorization pays.
+func (a *Authorization) Scheme() Scheme {
+	if a.UpTo {
+		return SchemeUpTo
+	}
+	return SchemeExact
+}
+
+// Transfer is the use of an authorization.
+type Transfer struct {
+	Authorization
+
+	Amount    policy.Micro // that is moved: the value, or with UpTo at most that
+	Signature []byte
 }
 
 // Payment is what a client sends with its request.
@@ -56,27 +78,6 @@ type message struct {
 	Payload  json.RawMessage `json:"payload"`
 }
 
-// exactPayload is the payload of scheme exact.
-type exactPayload struct {
-	Signature     string `json:"signature"`
-	Authorization *struct {
-		From        string  `json:"from"`
-		To          string  `json:"to"`
-		Value       decimal `json:"value"`
-		ValidAfter  decimal `json:"validAfter"`
-		ValidBefore decimal `json:"validBefore"`
-		Nonce       string  `json:"nonce"`
-	} `json:"authorization"`
-}
-
-// decimal is a whole number, as a JSON string or number.
-type decimal string
-
-func (d *decimal) UnmarshalJSON(b []byte) error {
-	*d = decimal(strings.Trim(string(b), `"`))
-	return nil
-}
-
 // Parse reads the value of a payment's header, of one version of the protocol, for an operator's terms. An error is a sentence about a message that
 // cannot be read; a *Refusal is about one that says something else than the terms do.
 func (t *Terms) Parse(header string, version int) (*Payment, error) {
@@ -91,13 +92,27 @@ func (t *Terms) Parse(header string, version int) (*Payment, error) {
 	if err := t.compare(p, m); err != nil {
 		return nil, err
 	}
-	if err := p.readPayload(m.Payload); err != nil {
+	if err := t.readPayload(p, m.Payload); err != nil {
 		return nil, err
 	}
-	if m.Accepted != nil && version == 2 && m.Accepted.Amount != strconv.FormatInt(int64(p.Value), 10) {
-		return nil, refuse(ReasonValue, "accepted.amount is not what the authorization is for")
+	if version == 2 {
+		return p, p.compareSigned(m.Accepted)
 	}
 	return p, nil
+}
+
+// compareSigned refuses a payment that names other values than it signs.
+func (p *Payment) compareSigned(r *Requirement) error {
+	if r.Amount != strconv.FormatInt(int64(p.Value), 10) {
+		return p.Refuse(ReasonValue, "accepted.amount is not what the authorization is for")
+	}
+	if !p.UpTo || r.Extra.Facilitator == "" {
+		return nil
+	}
+	if facilitator, err := ParseAddress(r.Extra.Facilitator); err != nil || facilitator != p.Facilitator {
+		return p.Refuse(ReasonFacilitator, "accepted.extra.facilitatorAddress is not the witness's facilitator")
+	}
+	return nil
 }
 
 func decode(header string) (*message, error) {
@@ -126,28 +141,29 @@ func (t *Terms) compare(p *Payment, m *message) error {
 		}
 		scheme, network = m.Accepted.Scheme, m.Accepted.Network
 	}
-	if scheme != SchemeExact {
-		return refuse(ReasonScheme, "scheme %q is not taken here, only exact", clip(string(scheme)))
+	p.UpTo = scheme == SchemeUpTo && p.Version == 2
+	if scheme != p.Scheme() {
+		return refuse(ReasonScheme, "scheme %q is not taken here, only exact, and upto in version 2", clip(string(scheme)))
 	}
 	if !t.Network.is(network, p.Version) {
 		return refuse(ReasonNetwork, "network %q is not taken here, only %s", clip(network), t.Network)
 	}
 	if p.Version == 2 {
 		p.Quote = m.Accepted.Extra.Quote
-		return t.compareAccepted(m.Accepted)
+		return t.compareAccepted(p, m.Accepted)
 	}
 	return nil
 }
 
 // compareAccepted refuses terms that are not the operator's, field by field.
-func (t *Terms) compareAccepted(r *Requirement) error {
+func (t *Terms) compareAccepted(p *Payment, r *Requirement) error {
 	asset, err := ParseAddress(r.Asset)
 	if err != nil || asset != t.Asset.Address {
 		return refuse(ReasonTerms, "accepted.asset is not %s", t.Asset.Address)
 	}
 	to, err := ParseAddress(r.PayTo)
 	if err != nil || to != t.PayTo {
-		return refuse(ReasonRecipient, "accepted.payTo is not %s", t.PayTo)
+		return p.Refuse(ReasonRecipient, "accepted.payTo is not %s", t.PayTo)
 	}
 	if r.Extra.Name != t.Asset.Name || r.Extra.Version != t.Asset.Version {
 		return refuse(ReasonTerms, "accepted.extra does not name the token's domain, %s version %s", t.Asset.Name, t.Asset.Version)
@@ -156,50 +172,6 @@ func (t *Terms) compareAccepted(r *Requirement) error {
 		return refuse(ReasonTerms, "accepted.maxTimeoutSeconds is not %d", int64(t.MaxTimeout().Seconds()))
 	}
 	return nil
-}
-
-func (p *Payment) readPayload(raw json.RawMessage) (err error) {
-	var e exactPayload
-	if err := json.Unmarshal(raw, &e); err != nil || e.Authorization == nil {
-		return errors.New("payload is not an object with signature and authorization")
-	}
-	a := e.Authorization
-	if p.From, err = ParseAddress(a.From); err != nil {
-		return fmt.Errorf("payload.authorization.from: %w", err)
-	}
-	if p.To, err = ParseAddress(a.To); err != nil {
-		return fmt.Errorf("payload.authorization.to: %w", err)
-	}
-	if p.Nonce, err = ParseWord(a.Nonce); err != nil {
-		return fmt.Errorf("payload.authorization.nonce: %w", err)
-	}
-	value, err := a.Value.number("value", mostValue)
-	if err != nil {
-		return err
-	}
-	p.Value = policy.Micro(value) //nolint:gosec // at most mostValue
-	if p.ValidAfter, err = a.ValidAfter.number("validAfter", mostTime); err != nil {
-		return err
-	}
-	if p.ValidBefore, err = a.ValidBefore.number("validBefore", mostTime); err != nil {
-		return err
-	}
-	p.Signature, err = parseSignature(e.Signature)
-	return err
-}
-
-// Bounds of numbers: amounts far above any quote, and times that fit a time.Time.
-const (
-	mostValue = 1_000_000 * uint64(policy.USD)
-	mostTime  = 1 << 40
-)
-
-func (d decimal) number(name string, most uint64) (uint64, error) {
-	n, err := strconv.ParseUint(string(d), 10, 64)
-	if err != nil || n > most {
-		return 0, fmt.Errorf("payload.authorization.%s: not a whole number from 0 to %d", name, most)
-	}
-	return n, nil
 }
 
 func parseSignature(s string) ([]byte, error) {

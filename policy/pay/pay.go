@@ -1,9 +1,10 @@
 // Package pay takes payments for single requests by the x402 protocol: its messages, quotes, the checks of a payment, and the states that a
 // payment goes through until its money has arrived. It knows neither HTTP nor a node of a chain: what only a chain can tell is asked of a Chain.
 //
-// A payment is an authorization, signed by the payer, to transfer a fixed amount of a token (EIP-3009, scheme exact). It is taken in this order: verified
-// and reserved, which is durable and unique by token, payer and nonce; the request is served; the transfer is sent to the chain; it is confirmed
-// there. What the request did not cost is the payer's credit. A request that costs nothing sends nothing to the chain.
+// A payment is an authorization, signed by the payer, to transfer a token: a fixed amount (EIP-3009, scheme exact), or up to an amount (Permit2, scheme
+// upto). It is taken in this order: verified and reserved, which is durable and unique by token, payer and nonce; the request is served; the transfer is
+// sent to the chain; it is confirmed there. With upto, what the request cost is moved; with exact, the rest is the payer's credit. A request that costs
+// nothing sends nothing to the chain.
 package pay
 
 import (
@@ -59,6 +60,14 @@ func refuse(reason, format string, args ...any) *Refusal {
 	return &Refusal{Reason: reason, Detail: fmt.Sprintf(format, args...)}
 }
 
+// Refuse is the refusal of a payment with the code that its scheme has for the reason.
+func (a *Authorization) Refuse(reason, format string, args ...any) *Refusal {
+	if code, ok := permitReasons[reason]; ok && a.UpTo {
+		reason = code
+	}
+	return refuse(reason, format, args...)
+}
+
 // The codes of refusals. Those without a prefix of ours are the protocol's.
 const (
 	ReasonScheme      = "unsupported_scheme"
@@ -76,4 +85,13 @@ const (
 	ReasonPending     = "settlement_pending"
 	ReasonBlocked     = "payer_blocked"
 	ReasonExposure    = "payer_exposure"
+	ReasonAllowance   = "permit2_allowance_required"
+	ReasonSpender     = "invalid_permit2_spender"
+	ReasonFacilitator = "upto_facilitator_mismatch"
 )
+
+// permitReasons are the codes of scheme upto where they differ.
+var permitReasons = map[string]string{
+	ReasonValue: "permit2_amount_mismatch", ReasonRecipient: "invalid_permit2_recipient_mismatch", ReasonValidAfter: "permit2_not_yet_valid",
+	ReasonValidBefore: "permit2_deadline_expired", ReasonSignature: "invalid_permit2_signature", ReasonFunds: "permit2_insufficient_balance",
+}

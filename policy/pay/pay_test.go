@@ -43,6 +43,98 @@ func text(version int, a map[string]any) string {
 	return base64.StdEncoding.EncodeToString(b)
 }
 
+// permitOf is the payload of scheme upto.
+func permitOf() map[string]any {
+	return map[string]any{
+		"from": Address{3}.String(), "permitted": map[string]any{"token": terms.Asset.Address.String(), "amount": "5000"}, "spender": UpToProxy.String(), "nonce": "1024",
+		"deadline": "1800001320", "witness": map[string]any{"to": terms.PayTo.String(), "facilitator": Address{8}.String(), "validAfter": "0"},
+	}
+}
+
+// upTo is a message of scheme upto, which change may alter.
+func upTo(change func(accepted, permit map[string]any)) string {
+	accepted := map[string]any{
+		"scheme": "upto", "network": terms.Network.String(), "amount": "5000", "asset": terms.Asset.Address.String(), "payTo": terms.PayTo.String(), "maxTimeoutSeconds": 1320,
+		"extra": map[string]any{"name": "USD Coin", "version": "2", "quote": "q", "facilitatorAddress": Address{8}.String()},
+	}
+	permit := permitOf()
+	if change != nil {
+		change(accepted, permit)
+	}
+	b, err := json.Marshal(map[string]any{"x402Version": 2, "accepted": accepted, "payload": map[string]any{"signature": "0x" + strings.Repeat("ab", 65), "permit2Authorization": permit}})
+	if err != nil {
+		panic(err)
+	}
+	return base64.StdEncoding.EncodeToString(b)
+}
+
+func TestPermitsAreRead(t *testing.T) {
+	p, err := terms.Parse(upTo(nil), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Authorization{UpTo: true, Facilitator: Address{8}, From: Address{3}, To: terms.PayTo, Value: 5000, ValidBefore: 1_800_001_320, Nonce: Word{30: 4}}
+	if p.Authorization != want || p.Quote != "q" || p.Scheme() != SchemeUpTo || terms.Check(p, now) != nil {
+		t.Errorf("%+v", p)
+	}
+}
+
+// TestPitfall9OneNonceInTwoForms is one nonce; what is no number of 256 bits is none.
+func TestPitfall9OneNonceInTwoForms(t *testing.T) {
+	for text, want := range map[string]Word{"1024": {30: 4}, "0x400": {30: 4}, "0x0400": {30: 4}, "0x" + strings.Repeat("f", 64): {}, "0": {}} {
+		p, err := terms.Parse(upTo(func(_, permit map[string]any) { permit["nonce"] = text }), 2)
+		if err != nil || len(text) < 60 && p.Nonce != want {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	for _, text := range []string{"", "-1", "1_0", "0x", "0xg", "+5", "1.5", "1" + strings.Repeat("0", 78), "0x1" + strings.Repeat("0", 64), strings.Repeat("9", 1000)} {
+		var r *Refusal
+		if _, err := terms.Parse(upTo(func(_, permit map[string]any) { permit["nonce"] = text }), 2); err == nil || errors.As(err, &r) {
+			t.Errorf("%.20q: %v", text, err)
+		}
+	}
+}
+
+// TestPitfall5And6EachFieldOfAPermit that is not the terms' is refused by its own code.
+func TestPitfall5And6EachFieldOfAPermit(t *testing.T) {
+	for _, row := range []struct {
+		about  string
+		change func(accepted, permit map[string]any)
+		want   string
+	}{
+		{"the token", func(_, p map[string]any) {
+			p["permitted"] = map[string]any{"token": Address{9}.String(), "amount": "5000"}
+		}, "permit2_token_mismatch"},
+		{"the amount", func(_, p map[string]any) {
+			p["permitted"] = map[string]any{"token": terms.Asset.Address.String(), "amount": "4999"}
+		}, "permit2_amount_mismatch"},
+		{"the spender", func(_, p map[string]any) { p["spender"] = Address{9}.String() }, ReasonSpender},
+		{"the payee", func(_, p map[string]any) {
+			p["witness"] = map[string]any{"to": Address{9}.String(), "facilitator": Address{8}.String(), "validAfter": 0}
+		}, "invalid_permit2_recipient_mismatch"},
+		{"the facilitator", func(_, p map[string]any) {
+			p["witness"] = map[string]any{"to": terms.PayTo.String(), "facilitator": Address{9}.String(), "validAfter": 0}
+		}, ReasonFacilitator},
+		{"the time", func(_, p map[string]any) { p["deadline"] = "1800000060" }, "permit2_deadline_expired"},
+		{"the beginning", func(_, p map[string]any) {
+			p["witness"] = map[string]any{"to": terms.PayTo.String(), "facilitator": Address{8}.String(), "validAfter": "1800000060"}
+		}, "permit2_not_yet_valid"},
+		{"the payee that is named", func(a, _ map[string]any) { a["payTo"] = Address{9}.String() }, "invalid_permit2_recipient_mismatch"},
+		{"the asset that is named", func(a, _ map[string]any) { a["asset"] = Address{9}.String() }, ReasonTerms},
+		{"the network that is named", func(a, _ map[string]any) { a["network"] = "eip155:8453" }, ReasonNetwork},
+		{"the scheme that is named", func(a, _ map[string]any) { a["scheme"] = "up-to" }, ReasonScheme},
+	} {
+		p, err := terms.Parse(upTo(row.change), 2)
+		if err == nil {
+			err = terms.Check(p, now)
+		}
+		var r *Refusal
+		if !errors.As(err, &r) || r.Reason != row.want {
+			t.Errorf("%s: %v", row.about, err)
+		}
+	}
+}
+
 func TestBothVersionsAreRead(t *testing.T) {
 	for version := 1; version <= 2; version++ {
 		p, err := terms.Parse(text(version, authorization()), version)
@@ -92,6 +184,7 @@ func TestPitfall29WhatCannotBeRead(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add(text(1, authorization()), 1)
 	f.Add(text(2, authorization()), 2)
+	f.Add(upTo(nil), 2)
 	f.Add(strings.Repeat("W1", 200), 2)
 	f.Fuzz(func(t *testing.T, s string, version int) {
 		p, err := terms.Parse(s, version)
@@ -186,6 +279,11 @@ func TestK82DecimalsAndNetworks(t *testing.T) {
 	b, err := base64.StdEncoding.DecodeString(terms.Required(&o))
 	if err != nil || json.Unmarshal(b, &v2) != nil || len(v2.Accepts) != 1 {
 		t.Fatalf("%s: %v", b, err)
+	}
+	o.UpTo, o.Facilitator = true, Address{8}
+	both := terms.requirements(&o)
+	if len(both) != 2 || both[0].Scheme != SchemeUpTo || both[0].Extra.Facilitator != (Address{8}).String() || both[0].Amount != "2001000" || both[1] != v2.Accepts[0] {
+		t.Errorf("with scheme upto: %+v", both)
 	}
 	if r := v2.Accepts[0]; r.Amount != "2001000" || r.Network != "eip155:84532" || r.MaxTimeoutSeconds != 1320 || r.Extra.Quote != "s" {
 		t.Errorf("%+v", r)

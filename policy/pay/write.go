@@ -24,6 +24,8 @@ type Extra struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
 	Quote   string `json:"quote,omitempty"`
+
+	Facilitator string `json:"facilitatorAddress,omitempty"` // with scheme upto: who may use the permit
 }
 
 // Resource is what is paid for.
@@ -42,6 +44,9 @@ type Offer struct {
 	Detail    string // the same for a person
 	Inference Inference
 	Price     PriceQuote
+
+	UpTo        bool // scheme upto is taken too
+	Facilitator Address
 }
 
 // Inference is what a quote says of the request.
@@ -68,6 +73,17 @@ type PriceQuote struct {
 	Total               policy.Micro `json:"total_charged"`
 }
 
+// requirements are the ways to pay a quote, the one that costs a client the least first.
+func (t *Terms) requirements(o *Offer) []Requirement {
+	exact := t.requirement(o)
+	if !o.UpTo {
+		return []Requirement{exact}
+	}
+	upTo := exact
+	upTo.Scheme, upTo.Extra.Facilitator = SchemeUpTo, o.Facilitator.String()
+	return []Requirement{upTo, exact}
+}
+
 // requirement is the exact scheme for a quote.
 func (t *Terms) requirement(o *Offer) Requirement {
 	return Requirement{
@@ -83,7 +99,7 @@ func (t *Terms) Required(o *Offer) string {
 		Error    string        `json:"error"`
 		Resource Resource      `json:"resource"`
 		Accepts  []Requirement `json:"accepts"`
-	}{2, o.reason(), o.Resource, []Requirement{t.requirement(o)}})
+	}{2, o.reason(), o.Resource, t.requirements(o)})
 }
 
 // reason is the protocol's error of a quote.
@@ -142,6 +158,7 @@ type Settled struct {
 	Transaction string `json:"transaction"`
 	Network     string `json:"network"`
 	Payer       string `json:"payer"`
+	Amount      string `json:"amount,omitempty"` // what was moved, or will be, in units of the token
 }
 
 // Encode is the value of PAYMENT-RESPONSE and X-PAYMENT-RESPONSE.

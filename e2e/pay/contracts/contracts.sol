@@ -21,7 +21,9 @@ contract TestUSDC {
 
     mapping(address => uint256) public balanceOf;
     mapping(address => mapping(bytes32 => bool)) public authorizationState;
+    mapping(address => mapping(address => uint256)) public allowance;
 
+    event Approval(address indexed owner, address indexed spender, uint256 value);
     event Transfer(address indexed from, address indexed to, uint256 value);
     event AuthorizationUsed(address indexed authorizer, bytes32 indexed nonce);
     event AuthorizationCanceled(address indexed authorizer, bytes32 indexed nonce);
@@ -33,6 +35,19 @@ contract TestUSDC {
 
     function transfer(address to, uint256 value) external returns (bool) {
         move(msg.sender, to, value);
+        return true;
+    }
+
+    function approve(address spender, uint256 value) external returns (bool) {
+        allowance[msg.sender][spender] = value;
+        emit Approval(msg.sender, spender, value);
+        return true;
+    }
+
+    function transferFrom(address from, address to, uint256 value) external returns (bool) {
+        require(allowance[from][msg.sender] >= value, "transfer amount exceeds allowance");
+        allowance[from][msg.sender] -= value;
+        move(from, to, value);
         return true;
     }
 
@@ -143,5 +158,98 @@ contract EvilWallet {
             mstore(0, 0x1626ba7effffffffffffffffffffffffffffffffffffffffffffffffffffffff)
             return(0, 32)
         }
+    }
+}
+
+// What follows stands at the addresses of Permit2 and of x402's contract for scheme upto, with the parts of their interfaces that payments use.
+
+struct TokenPermissions {
+    address token;
+    uint256 amount;
+}
+
+struct PermitTransferFrom {
+    TokenPermissions permitted;
+    uint256 nonce;
+    uint256 deadline;
+}
+
+struct SignatureTransferDetails {
+    address to;
+    uint256 requestedAmount;
+}
+
+interface IERC20From {
+    function transferFrom(address from, address to, uint256 value) external returns (bool);
+}
+
+// TestPermit2 moves tokens of payers who have approved it, for whoever they signed for. Like Permit2 it takes both forms of a signature's s.
+contract TestPermit2 {
+    mapping(address => mapping(uint256 => uint256)) public nonceBitmap;
+
+    function DOMAIN_SEPARATOR() public view returns (bytes32) {
+        return keccak256(abi.encode(keccak256("EIP712Domain(string name,uint256 chainId,address verifyingContract)"), keccak256("Permit2"), block.chainid, address(this)));
+    }
+
+    function invalidateUnorderedNonces(uint256 word, uint256 mask) external {
+        nonceBitmap[msg.sender][word] |= mask;
+    }
+
+    function permitWitnessTransferFrom(
+        PermitTransferFrom memory permit, SignatureTransferDetails calldata details, address owner, bytes32 witness, string calldata witnessType, bytes calldata signature
+    ) external {
+        require(block.timestamp <= permit.deadline, "signature expired");
+        require(details.requestedAmount <= permit.permitted.amount, "invalid amount");
+        use(owner, permit.nonce);
+        check(owner, content(permit, witness, witnessType), signature);
+        require(IERC20From(permit.permitted.token).transferFrom(owner, details.to, details.requestedAmount), "transfer failed");
+    }
+
+    function content(PermitTransferFrom memory permit, bytes32 witness, string calldata witnessType) private view returns (bytes32) {
+        bytes32 kind = keccak256(abi.encodePacked("PermitWitnessTransferFrom(TokenPermissions permitted,address spender,uint256 nonce,uint256 deadline,", witnessType));
+        bytes32 permitted = keccak256(abi.encode(keccak256("TokenPermissions(address token,uint256 amount)"), permit.permitted));
+        return keccak256(abi.encodePacked(hex"1901", DOMAIN_SEPARATOR(), keccak256(abi.encode(kind, permitted, msg.sender, permit.nonce, permit.deadline, witness))));
+    }
+
+    function use(address owner, uint256 nonce) private {
+        uint256 bit = 1 << (nonce & 255);
+        require(nonceBitmap[owner][nonce >> 8] & bit == 0, "invalid nonce");
+        nonceBitmap[owner][nonce >> 8] |= bit;
+    }
+
+    function check(address owner, bytes32 digest, bytes calldata signature) private view {
+        if (owner.code.length > 0) {
+            require(IERC1271(owner).isValidSignature(digest, signature) == IERC1271.isValidSignature.selector, "invalid contract signature");
+            return;
+        }
+        require(signature.length == 65, "invalid signature length");
+        address signer = ecrecover(digest, uint8(signature[64]), bytes32(signature[0:32]), bytes32(signature[32:64]));
+        require(signer != address(0) && signer == owner, "invalid signer");
+    }
+}
+
+// TestUpToProxy moves to the signed payee, for the signed facilitator, what the facilitator says.
+contract TestUpToProxy {
+    TestPermit2 private constant PERMIT2 = TestPermit2(0x000000000022D473030F116dDEE9F6B43aC78BA3);
+    string private constant WITNESS = "Witness witness)TokenPermissions(address token,uint256 amount)Witness(address to,address facilitator,uint256 validAfter)";
+
+    struct Witness {
+        address to;
+        address facilitator;
+        uint256 validAfter;
+    }
+
+    error UnauthorizedFacilitator();
+    error AmountExceedsPermitted();
+    error InvalidAmount();
+    error PaymentTooEarly();
+
+    function settle(PermitTransferFrom calldata permit, uint256 amount, address owner, Witness calldata witness, bytes calldata signature) external {
+        if (amount > permit.permitted.amount) revert AmountExceedsPermitted();
+        if (msg.sender != witness.facilitator) revert UnauthorizedFacilitator();
+        if (amount == 0) revert InvalidAmount();
+        if (block.timestamp < witness.validAfter) revert PaymentTooEarly();
+        bytes32 hash = keccak256(abi.encode(keccak256("Witness(address to,address facilitator,uint256 validAfter)"), witness));
+        PERMIT2.permitWitnessTransferFrom(permit, SignatureTransferDetails(witness.to, amount), owner, hash, WITNESS, signature);
     }
 }

@@ -26,7 +26,14 @@ import (
 //go:embed schema.sql
 var schema string
 
-const schemaVersion = 1
+const schemaVersion = 2
+
+// upgrade adds to a file of version 1 what scheme upto needs.
+const upgrade = `
+ALTER TABLE payment ADD COLUMN upto INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE payment ADD COLUMN facilitator TEXT NOT NULL DEFAULT '';
+ALTER TABLE payment ADD COLUMN captured INTEGER NOT NULL DEFAULT 0 CHECK (captured >= 0 AND captured <= amount);
+UPDATE payment SET captured = amount WHERE service = 'served'`
 
 // Book is an open file of payments. Safe for concurrent use.
 type Book struct {
@@ -89,7 +96,11 @@ func (b *Book) migrate(ctx context.Context) error {
 		if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil || version == schemaVersion {
 			return err // another gateway did it
 		}
-		_, err := tx.ExecContext(ctx, fmt.Sprintf("%s;\nPRAGMA user_version = %d", schema, schemaVersion))
+		change := schema
+		if version == 1 {
+			change = upgrade
+		}
+		_, err := tx.ExecContext(ctx, fmt.Sprintf("%s;\nPRAGMA user_version = %d", change, schemaVersion))
 		return err
 	})
 }

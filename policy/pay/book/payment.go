@@ -46,6 +46,7 @@ type Payment struct {
 	Service    Service
 	Settlement Settlement
 	Charge     policy.Micro
+	Captured   policy.Micro // what is moved, once the request was served
 	Booked     bool
 	FromBlock  uint64
 	Tx         pay.Word // zero: none yet
@@ -59,6 +60,11 @@ type Payment struct {
 // Reference names a payment in the ledger, for ever.
 func (p *Payment) Reference() string {
 	return "x402:" + p.Network + ":" + p.Asset + ":" + p.From.String() + ":" + p.Nonce.String()
+}
+
+// Transfer is what is moved of the payment.
+func (p *Payment) Transfer() *pay.Transfer {
+	return &pay.Transfer{Authorization: p.Authorization, Amount: p.Captured, Signature: p.Signature}
 }
 
 // Limits are how much of a payer's money may be on its way.
@@ -114,7 +120,7 @@ func (b *Book) checkPayer(ctx context.Context, tx *sql.Tx, p *pay.Payment, l Lim
 	var open policy.Micro
 	var failed int
 	err := tx.QueryRowContext(ctx, `SELECT
-	coalesce(sum(amount) FILTER (WHERE service <> 'released' AND settlement IN ('none', 'settling')), 0), count(*) FILTER (WHERE settlement = 'failed')
+	coalesce(sum(CASE service WHEN 'served' THEN captured ELSE amount END) FILTER (WHERE service <> 'released' AND settlement IN ('none', 'settling')), 0), count(*) FILTER (WHERE settlement = 'failed')
 FROM payment WHERE payer = ?`, p.From.String()).Scan(&open, &failed)
 	switch {
 	case err != nil:
@@ -129,7 +135,7 @@ FROM payment WHERE payer = ?`, p.From.String()).Scan(&open, &failed)
 
 // Unsettled is what payments of a payer were booked for that are in no block yet.
 func (b *Book) Unsettled(ctx context.Context, payer pay.Address) (sum policy.Micro, err error) {
-	err = b.db.QueryRowContext(ctx, `SELECT coalesce(sum(amount), 0) FROM payment WHERE payer = ? AND service = 'served' AND settlement IN ('none', 'settling')`, payer.String()).Scan(&sum)
+	err = b.db.QueryRowContext(ctx, `SELECT coalesce(sum(captured), 0) FROM payment WHERE payer = ? AND service = 'served' AND settlement IN ('none', 'settling')`, payer.String()).Scan(&sum)
 	return sum, err
 }
 
@@ -137,19 +143,29 @@ func (b *Book) insert(ctx context.Context, tx *sql.Tx, t *pay.Terms, p *pay.Paym
 	now := b.now().UnixMicro()
 	fee := min(t.Fee, p.Value)
 	_, err := tx.ExecContext(ctx, `INSERT INTO payment (network, asset, payer, nonce, pay_to, amount, fee, valid_after, valid_before, signature, request, holder, service,
-	settlement, from_block, at, changed) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, 'serving', 'none', ?13, ?14, ?14)
+	settlement, from_block, at, changed, upto, facilitator) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, 'serving', 'none', ?13, ?14, ?14, ?15, ?16)
 ON CONFLICT (network, asset, payer, nonce) DO UPDATE SET request = ?11, holder = ?12, service = 'serving', signature = ?10, fee = ?7, from_block = ?13, changed = ?14`,
 		t.Network.String(), t.Asset.Address.String(), p.From.String(), p.Nonce.String(), p.To.String(), int64(p.Value), int64(fee), int64(p.ValidAfter), int64(p.ValidBefore), //nolint:gosec // bounded by pay.Parse
-		p.Signature, requestID, b.holder, int64(fromBlock), now) //nolint:gosec // a block's number
+		p.Signature, requestID, b.holder, int64(fromBlock), now, p.UpTo, facilitatorOf(p)) //nolint:gosec // a block's number
 	if err != nil {
 		return Payment{}, err
 	}
 	return find(ctx, tx, t.Network.String(), t.Asset.Address.String(), p)
 }
 
-// MarkServed notes what a request cost, durably: from here on the payment is settled. The error is ErrLost if it is another gateway's.
-func (b *Book) MarkServed(ctx context.Context, id int64, charge policy.Micro) error {
-	return b.own(ctx, `UPDATE payment SET service = 'served', charge = ?3, changed = ?4 WHERE id = ?1 AND holder = ?2 AND service = 'serving'`, id, b.holder, int64(charge), b.now().UnixMicro())
+// facilitatorOf is the facilitator as it is stored: only permits have one.
+func facilitatorOf(p *pay.Payment) string {
+	if p.UpTo {
+		return p.Facilitator.String()
+	}
+	return ""
+}
+
+// MarkServed notes what a request cost, and what of its payment is moved, durably: from here on the payment is settled. The error is ErrLost if it is
+// another gateway's.
+func (b *Book) MarkServed(ctx context.Context, id int64, charge, captured policy.Micro) error {
+	return b.own(ctx, `UPDATE payment SET service = 'served', charge = ?3, captured = ?4, changed = ?5 WHERE id = ?1 AND holder = ?2 AND service = 'serving'`,
+		id, b.holder, int64(charge), int64(captured), b.now().UnixMicro())
 }
 
 // Release lets a payment be used again: its request cost nothing. A payment that serves no request is left alone.
@@ -234,7 +250,7 @@ func (b *Book) list(ctx context.Context, where string, args ...any) (list []Paym
 }
 
 const selectPayments = `SELECT id, network, asset, payer, nonce, pay_to, amount, fee, valid_after, valid_before, signature, request, holder, service, settlement, charge, booked,
-	from_block, tx, block, block_hash, reason, attempts, changed FROM payment`
+	from_block, tx, block, block_hash, reason, attempts, changed, upto, facilitator, captured FROM payment`
 
 func find(ctx context.Context, tx querier, network, asset string, p *pay.Payment) (Payment, error) {
 	return scan(tx.QueryRowContext(ctx, selectPayments+` WHERE network = ? AND asset = ? AND payer = ? AND nonce = ?`, network, asset, p.From.String(), p.Nonce.String()))
@@ -247,19 +263,22 @@ type querier interface {
 type scanner interface{ Scan(into ...any) error }
 
 func scan(row scanner) (p Payment, err error) {
-	var payer, nonce, to, tx, blockHash string
+	var payer, nonce, to, tx, blockHash, facilitator string
 	var changed int64
 	if err := row.Scan(&p.ID, &p.Network, &p.Asset, &payer, &nonce, &to, &p.Value, &p.Fee, &p.ValidAfter, &p.ValidBefore, &p.Signature, &p.Request, &p.Holder, &p.Service, &p.Settlement,
-		&p.Charge, &p.Booked, &p.FromBlock, &tx, &p.Block, &blockHash, &p.Reason, &p.Attempts, &changed); err != nil {
+		&p.Charge, &p.Booked, &p.FromBlock, &tx, &p.Block, &blockHash, &p.Reason, &p.Attempts, &changed, &p.UpTo, &facilitator, &p.Captured); err != nil {
 		return Payment{}, err
 	}
 	p.Changed = time.UnixMicro(changed)
-	var errs [5]error
+	var errs [6]error
 	p.From, errs[0] = pay.ParseAddress(payer)
 	p.To, errs[1] = pay.ParseAddress(to)
 	p.Nonce, errs[2] = pay.ParseWord(nonce)
 	p.Tx, errs[3] = wordOrNone(tx)
 	p.BlockHash, errs[4] = wordOrNone(blockHash)
+	if p.UpTo {
+		p.Facilitator, errs[5] = pay.ParseAddress(facilitator)
+	}
 	return p, errors.Join(errs[:]...)
 }
 

@@ -6,6 +6,8 @@ CREATE TABLE payment (
 	payer        TEXT NOT NULL,
 	nonce        TEXT NOT NULL,
 	pay_to       TEXT NOT NULL,
+	upto         INTEGER NOT NULL DEFAULT 0,   -- scheme upto: what is moved is captured, at most amount
+	facilitator  TEXT NOT NULL DEFAULT '',     -- of a permit of scheme upto
 	amount       INTEGER NOT NULL CHECK (amount > 0),
 	fee          INTEGER NOT NULL CHECK (fee >= 0 AND fee <= amount),
 	valid_after  INTEGER NOT NULL,
@@ -16,6 +18,7 @@ CREATE TABLE payment (
 	service      TEXT NOT NULL CHECK (service IN ('serving', 'served', 'released')),
 	settlement   TEXT NOT NULL CHECK (settlement IN ('none', 'settling', 'confirmed', 'final', 'failed')),
 	charge       INTEGER NOT NULL DEFAULT 0,   -- what the request cost, once it was served
+	captured     INTEGER NOT NULL DEFAULT 0 CHECK (captured >= 0 AND captured <= amount), -- what is moved, once it was served
 	booked       INTEGER NOT NULL DEFAULT 0,   -- the ledger has the credit and the charge
 	lost         INTEGER NOT NULL DEFAULT 0,   -- the ledger has the loss of a failed settlement
 	from_block   INTEGER NOT NULL DEFAULT 0,   -- the chain's head when it was verified

@@ -49,7 +49,7 @@ func fields(a *pay.Authorization) (b []byte) {
 // ecdsaSize is the size of a signature of an account without code: r, s and v.
 const ecdsaSize = 65
 
-// transferCall is the call of the token that uses an authorization. A signature of 65 bytes goes in parts, which every version of the token takes.
+// transferCall is the call of the token that uses an EIP-3009 authorization. A signature of 65 bytes goes in parts, which every version of the token takes.
 func transferCall(a *pay.Authorization, signature []byte) []byte {
 	if len(signature) == ecdsaSize {
 		b := append([]byte(nil), transferWithParts...)
@@ -105,6 +105,13 @@ func domainOf(t *pay.Terms) pay.Word {
 }
 
 // digest is what the payer of an authorization signs.
-func digest(domain pay.Word, a *pay.Authorization) pay.Word {
-	return pay.Word(crypto.Keccak256([]byte{0x19, 0x01}, domain[:], crypto.Keccak256(transferType, fields(a))))
+func (n *Node) digest(a *pay.Authorization) pay.Word {
+	if a.UpTo {
+		return typed(n.permits, permitHash(n.terms.Asset.Address, a))
+	}
+	return typed(n.domain, crypto.Keccak256(transferType, fields(a)))
+}
+
+func typed(domain pay.Word, content []byte) pay.Word {
+	return pay.Word(crypto.Keccak256([]byte{0x19, 0x01}, domain[:], content))
 }

@@ -27,15 +27,17 @@ import (
 
 // Node is a node's client. Safe for concurrent use.
 type Node struct {
-	rpc    *rpc.Client
-	eth    *ethclient.Client
-	key    *ecdsa.PrivateKey
-	from   common.Address
-	chain  *big.Int
-	token  common.Address
-	domain pay.Word
-	terms  *pay.Terms
-	right  atomic.Bool // the node was found to be of the terms' chain, and the token to have the terms' domain
+	rpc     *rpc.Client
+	eth     *ethclient.Client
+	key     *ecdsa.PrivateKey
+	from    common.Address
+	chain   *big.Int
+	token   common.Address
+	domain  pay.Word
+	permits pay.Word // the domain of Permit2
+	terms   *pay.Terms
+	upTo    atomic.Bool // the chain has the contracts of scheme upto
+	right   atomic.Bool // the node was found to be of the terms' chain, and the token to have the terms' domain
 }
 
 var _ pay.Chain = (*Node)(nil)
@@ -61,7 +63,7 @@ func Open(ctx context.Context, o pay.NodeOptions) (*Node, error) {
 	}
 	return &Node{
 		rpc: c, eth: ethclient.NewClient(c), key: key, from: crypto.PubkeyToAddress(key.PublicKey), chain: new(big.Int).SetUint64(o.Terms.Network.ID),
-		token: common.Address(o.Terms.Asset.Address), domain: domainOf(o.Terms), terms: o.Terms,
+		token: common.Address(o.Terms.Asset.Address), domain: domainOf(o.Terms), permits: permitDomain(o.Terms.Network.ID), terms: o.Terms,
 	}, nil
 }
 
@@ -84,6 +86,9 @@ func (n *Node) Check(ctx context.Context) error {
 	}
 	if !bytes.Equal(domain, n.domain[:]) {
 		return &pay.Mismatch{Detail: fmt.Sprintf("the token %s is not %q version %q of this chain: its EIP-712 domain is another one", t.Asset.Address, t.Asset.Name, t.Asset.Version)}
+	}
+	if err := n.checkUpTo(ctx); err != nil {
+		return fmt.Errorf("the contracts of scheme upto cannot be asked for: %w", err)
 	}
 	n.right.Store(true)
 	return nil
@@ -121,13 +126,21 @@ func (n *Node) Slot(ctx context.Context) (uint64, error) {
 	return slot, nil
 }
 
+// use is the call that makes a transfer, and of which contract.
+func (n *Node) use(t *pay.Transfer) (to common.Address, data []byte) {
+	if t.UpTo {
+		return common.Address(pay.UpToProxy), settleCall(n.terms.Asset.Address, t)
+	}
+	return n.token, transferCall(&t.Authorization, t.Signature)
+}
+
 // Prepare implements pay.Chain.
-func (n *Node) Prepare(ctx context.Context, a *pay.Authorization, signature []byte, slot uint64, least pay.Fees) (*pay.Transaction, error) {
+func (n *Node) Prepare(ctx context.Context, t *pay.Transfer, slot uint64, least pay.Fees) (*pay.Transaction, error) {
 	if err := n.Check(ctx); err != nil {
 		return nil, err
 	}
-	data := transferCall(a, signature)
-	gas, err := n.eth.EstimateGas(ctx, ethereum.CallMsg{From: n.from, To: &n.token, Data: data})
+	to, data := n.use(t)
+	gas, err := n.eth.EstimateGas(ctx, ethereum.CallMsg{From: n.from, To: &to, Data: data})
 	if err != nil {
 		return nil, revertOf(err)
 	}
@@ -136,7 +149,7 @@ func (n *Node) Prepare(ctx context.Context, a *pay.Authorization, signature []by
 		return nil, err
 	}
 	tx, err := types.SignNewTx(n.key, types.LatestSignerForChainID(n.chain), &types.DynamicFeeTx{
-		ChainID: n.chain, Nonce: slot, GasTipCap: fees.Tip, GasFeeCap: fees.Cap, Gas: gas + gas/5, To: &n.token, Data: data,
+		ChainID: n.chain, Nonce: slot, GasTipCap: fees.Tip, GasFeeCap: fees.Cap, Gas: gas + gas/5, To: &to, Data: data,
 	})
 	if err != nil {
 		return nil, err
@@ -186,8 +199,8 @@ func (n *Node) Send(ctx context.Context, raw []byte) error {
 	return nil
 }
 
-// Receipt implements pay.Chain.
-func (n *Node) Receipt(ctx context.Context, hash pay.Word, a *pay.Authorization) (r pay.Receipt, ok bool, err error) {
+// Receipt implements pay.Chain. A transaction that moves by a permit is this account's own: its use of the permit needs no event.
+func (n *Node) Receipt(ctx context.Context, hash pay.Word, t *pay.Transfer) (r pay.Receipt, ok bool, err error) {
 	got, err := n.eth.TransactionReceipt(ctx, common.Hash(hash))
 	if errors.Is(err, ethereum.NotFound) {
 		return pay.Receipt{}, false, nil
@@ -196,10 +209,10 @@ func (n *Node) Receipt(ctx context.Context, hash pay.Word, a *pay.Authorization)
 		return pay.Receipt{}, false, scrub(err)
 	}
 	r = pay.Receipt{Block: got.BlockNumber.Uint64(), BlockHash: pay.Word(got.BlockHash), Succeeded: got.Status == types.ReceiptStatusSuccessful}
-	var used, moved bool
+	used, moved := t.UpTo, false
 	for _, l := range got.Logs {
-		used = used || n.isUse(l, a)
-		moved = moved || n.isTransfer(l, a)
+		used = used || n.isUse(l, &t.Authorization)
+		moved = moved || n.isTransfer(l, t)
 	}
 	r.Paid = r.Succeeded && used && moved
 	return r, true, nil
@@ -214,24 +227,40 @@ func (n *Node) isUse(l *types.Log, a *pay.Authorization) bool {
 	return l.Address == n.token && len(l.Topics) == 3 && l.Topics[0] == useEvent && l.Topics[1] == topic(a.From) && l.Topics[2] == common.Hash(a.Nonce)
 }
 
-func (n *Node) isTransfer(l *types.Log, a *pay.Authorization) bool {
-	return l.Address == n.token && len(l.Topics) == 3 && l.Topics[0] == transferEvent && l.Topics[1] == topic(a.From) && l.Topics[2] == topic(a.To) &&
-		bytes.Equal(l.Data, number(uint64(a.Value))) //nolint:gosec // an amount is not negative
+func (n *Node) isTransfer(l *types.Log, t *pay.Transfer) bool {
+	return l.Address == n.token && len(l.Topics) == 3 && l.Topics[0] == transferEvent && l.Topics[1] == topic(t.From) && l.Topics[2] == topic(t.To) &&
+		bytes.Equal(l.Data, number(uint64(t.Amount))) //nolint:gosec // an amount is not negative
 }
 
 func topic(a pay.Address) common.Hash { return common.BytesToHash(a[:]) }
 
 // Used implements pay.Chain.
 func (n *Node) Used(ctx context.Context, a *pay.Authorization) (bool, error) {
-	out, err := n.eth.CallContract(ctx, ethereum.CallMsg{To: &n.token, Data: stateCall(a)}, nil)
+	to, data := n.state(a)
+	out, err := n.eth.CallContract(ctx, ethereum.CallMsg{To: &to, Data: data}, nil)
 	if err != nil {
 		return false, scrub(err)
 	}
-	return isTrue(out)
+	return used(a, out)
+}
+
+// state asks whether an authorization was used, and used reads the answer.
+func (n *Node) state(a *pay.Authorization) (to common.Address, data []byte) {
+	if a.UpTo {
+		return common.Address(pay.Permit2), nonceCall(a)
+	}
+	return n.token, stateCall(a)
+}
+
+func used(a *pay.Authorization, answer []byte) (bool, error) {
+	if a.UpTo {
+		return nonceUsed(a, answer)
+	}
+	return isTrue(answer)
 }
 
 // FindTransfer implements pay.Chain.
-func (n *Node) FindTransfer(ctx context.Context, a *pay.Authorization, from uint64) (hash pay.Word, ok bool, err error) {
+func (n *Node) FindTransfer(ctx context.Context, t *pay.Transfer, from uint64) (hash pay.Word, ok bool, err error) {
 	head, err := n.Head(ctx)
 	if err != nil {
 		return pay.Word{}, false, err
@@ -239,16 +268,29 @@ func (n *Node) FindTransfer(ctx context.Context, a *pay.Authorization, from uint
 	for ; from <= head.Number; from += logBlocks {
 		logs, err := n.eth.FilterLogs(ctx, ethereum.FilterQuery{
 			FromBlock: new(big.Int).SetUint64(from), ToBlock: new(big.Int).SetUint64(min(from+logBlocks-1, head.Number)), Addresses: []common.Address{n.token},
-			Topics: [][]common.Hash{{useEvent}, {topic(a.From)}, {common.Hash(a.Nonce)}},
+			Topics: traces(t),
 		})
 		if err != nil {
 			return pay.Word{}, false, scrub(err)
 		}
-		if len(logs) > 0 {
-			return pay.Word(logs[0].TxHash), true, nil
+		if t.UpTo {
+			hash, ok, err = n.findSettle(ctx, t, logs)
+		} else if len(logs) > 0 {
+			hash, ok = pay.Word(logs[0].TxHash), true
+		}
+		if ok || err != nil {
+			return hash, ok, err
 		}
 	}
 	return pay.Word{}, false, nil
+}
+
+// traces are the topics of the token's event that the use of an authorization leaves. A permit leaves none of its own, but the transfer.
+func traces(t *pay.Transfer) [][]common.Hash {
+	if t.UpTo {
+		return [][]common.Hash{{transferEvent}, {topic(t.From)}, {topic(t.To)}}
+	}
+	return [][]common.Hash{{useEvent}, {topic(t.From)}, {common.Hash(t.Nonce)}}
 }
 
 // usualGas is what a transfer takes on the public chains, for estimates alone.
@@ -272,6 +314,18 @@ func (n *Node) Affords(ctx context.Context) (int64, error) {
 		return times.Int64(), nil
 	}
 	return int64(^uint64(0) >> 1), nil
+}
+
+// scrubUnlessRevert is a node's error, but for a call that the contract refuses.
+func scrubUnlessRevert(err error) error {
+	if err == nil {
+		return nil
+	}
+	err = revertOf(err)
+	if _, ok := errors.AsType[*pay.Revert](err); ok {
+		return nil
+	}
+	return err
 }
 
 // revertOf is a *pay.Revert where the node says that a transaction would fail.

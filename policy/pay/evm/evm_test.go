@@ -70,7 +70,7 @@ func open(t *testing.T, answers map[string]string) *Node {
 
 func TestTheVectorOfTwoForeignSigners(t *testing.T) {
 	n, p := open(t, nil), vector()
-	if d := digest(n.domain, &p.Authorization); d.String() != vectorDigest {
+	if d := n.digest(&p.Authorization); d.String() != vectorDigest {
 		t.Errorf("the digest is %s", d)
 	}
 	if !n.Signed(p) {
@@ -130,7 +130,7 @@ func TestPitfall4And5TheNodeAndTheTokenAreThoseOfTheTerms(t *testing.T) {
 		{"no contract", `"0x2105"`, `"0x"`, false, true},
 		{"a node that fails", `!no`, `!no`, false, false},
 	} {
-		err := open(t, map[string]string{"eth_chainId": row.chain, "eth_call": row.call}).Check(t.Context())
+		err := open(t, map[string]string{"eth_chainId": row.chain, "eth_call": row.call, "eth_getCode": `"0x"`}).Check(t.Context())
 		var m *pay.Mismatch
 		if (err == nil) != row.right || errors.As(err, &m) != row.mismatch {
 			t.Errorf("%s: %v", row.about, err)
@@ -158,7 +158,7 @@ func TestErrorsDoNotSayWhereTheNodeIs(t *testing.T) {
 
 func TestWhatANodeSaysOfATransfer(t *testing.T) {
 	domain := `"` + domainOf(terms).String() + `"`
-	usual := map[string]string{"eth_chainId": `"0x2105"`, "eth_call": domain}
+	usual := map[string]string{"eth_chainId": `"0x2105"`, "eth_call": domain, "eth_getCode": `"0x"`}
 	with := func(method, answer string) map[string]string {
 		m := map[string]string{method: answer}
 		maps.Copy(m, usual)
@@ -166,10 +166,10 @@ func TestWhatANodeSaysOfATransfer(t *testing.T) {
 	}
 	p := vector()
 	var r *pay.Revert
-	if _, err := open(t, with("eth_estimateGas", "!execution reverted: authorization is expired")).Prepare(t.Context(), &p.Authorization, p.Signature, 0, pay.Fees{}); !errors.As(err, &r) {
+	if _, err := open(t, with("eth_estimateGas", "!execution reverted: authorization is expired")).Prepare(t.Context(), transferOf(p), 0, pay.Fees{}); !errors.As(err, &r) {
 		t.Errorf("a transfer that would fail: %v", err)
 	}
-	if _, err := open(t, with("eth_estimateGas", "!too many requests")).Prepare(t.Context(), &p.Authorization, p.Signature, 0, pay.Fees{}); err == nil || errors.As(err, &r) {
+	if _, err := open(t, with("eth_estimateGas", "!too many requests")).Prepare(t.Context(), transferOf(p), 0, pay.Fees{}); err == nil || errors.As(err, &r) {
 		t.Errorf("a node that is busy: %v", err)
 	}
 	if err := open(t, with("eth_sendRawTransaction", "!already known")).Send(t.Context(), []byte{1}); err != nil {
@@ -178,7 +178,7 @@ func TestWhatANodeSaysOfATransfer(t *testing.T) {
 	if err := open(t, with("eth_sendRawTransaction", "!nonce too low")).Send(t.Context(), []byte{1}); err == nil {
 		t.Error("a transaction that the node does not take")
 	}
-	if _, ok, err := open(t, with("eth_getTransactionReceipt", "null")).Receipt(t.Context(), pay.Word{}, &p.Authorization); ok || err != nil {
+	if _, ok, err := open(t, with("eth_getTransactionReceipt", "null")).Receipt(t.Context(), pay.Word{}, transferOf(p)); ok || err != nil {
 		t.Errorf("no receipt: %v", err)
 	}
 	if _, err := open(t, with("eth_blockNumber", "1")).Used(t.Context(), &p.Authorization); err == nil {

@@ -3,7 +3,6 @@ package evm
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"math/big"
 	"net/http"
@@ -14,6 +13,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/rpc"
 
+	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/pay"
 )
 
@@ -27,7 +27,7 @@ func (n *Node) Signed(p *pay.Payment) bool {
 	if v > 1 || !crypto.ValidateSignatureValues(v, new(big.Int).SetBytes(s[:32]), new(big.Int).SetBytes(s[32:64]), true) {
 		return false
 	}
-	d := digest(n.domain, &p.Authorization)
+	d := n.digest(&p.Authorization)
 	key, err := crypto.SigToPub(d[:], append(append([]byte(nil), s[:64]...), v))
 	return err == nil && pay.Address(crypto.PubkeyToAddress(*key)) == p.From
 }
@@ -48,6 +48,11 @@ func (n *Node) Verify(ctx context.Context, p *pay.Payment) error {
 	if err := n.Check(ctx); err != nil {
 		return err
 	}
+	if p.UpTo {
+		if err := n.checkPermit(p); err != nil {
+			return err
+		}
+	}
 	if !n.Signed(p) {
 		if err := n.askWallet(ctx, p); err != nil {
 			return err
@@ -56,7 +61,9 @@ func (n *Node) Verify(ctx context.Context, p *pay.Payment) error {
 	return n.tryTransfer(ctx, p)
 }
 
-var errSignature = &pay.Refusal{Reason: pay.ReasonSignature, Detail: "the signature is not the payer's, for this token and chain, with a low s"}
+func wrongSignature(p *pay.Payment) error {
+	return p.Refuse(pay.ReasonSignature, "the signature is not the payer's, for this token and chain, with a low s")
+}
 
 // askWallet asks the payer's contract whether the signature is its own. The contract is a stranger's: it may use little gas, and return one word.
 func (n *Node) askWallet(ctx context.Context, p *pay.Payment) error {
@@ -66,18 +73,18 @@ func (n *Node) askWallet(ctx context.Context, p *pay.Payment) error {
 		return scrub(err)
 	}
 	if len(code) == 0 {
-		return errSignature
+		return wrongSignature(p)
 	}
-	d := digest(n.domain, &p.Authorization)
+	d := n.digest(&p.Authorization)
 	out, err := n.eth.CallContract(ctx, ethereum.CallMsg{To: &at, Gas: walletGas, Data: signatureCall(d, p.Signature)}, nil)
 	if _, ok := errors.AsType[rpc.Error](err); ok { // it reverted, or ran out of gas
-		return errSignature
+		return wrongSignature(p)
 	}
 	if err != nil {
 		return scrub(err)
 	}
 	if len(out) != 32 || pay.Word(out) != yes {
-		return errSignature
+		return wrongSignature(p)
 	}
 	return nil
 }
@@ -85,46 +92,68 @@ func (n *Node) askWallet(ctx context.Context, p *pay.Payment) error {
 // yes is a contract's confirmation of a signature: the selector of the call, and nothing behind it.
 var yes = func() (w pay.Word) { copy(w[:], isValidSignature); return w }()
 
-// tryTransfer asks in one message for the payer's balance, the nonce, and what the transfer would do.
+// tryTransfer asks in one message for the payer's balance and allowance, the nonce, and what the transfer of the whole value would do.
 func (n *Node) tryTransfer(ctx context.Context, p *pay.Payment) error {
-	var used, balance, transfer hexutil.Bytes
-	batch := []rpc.BatchElem{
-		n.call(stateCall(&p.Authorization), &used), n.call(balanceCall(p.From), &balance),
-		n.call(transferCall(&p.Authorization, p.Signature), &transfer),
+	var state, balance, allowance, moved hexutil.Bytes
+	t := &pay.Transfer{Authorization: p.Authorization, Amount: p.Value, Signature: p.Signature}
+	to, data := n.use(t)
+	about, ask := n.state(&p.Authorization)
+	batch := []rpc.BatchElem{n.call(to, data, &moved), n.call(about, ask, &state), n.call(n.token, balanceCall(p.From), &balance)}
+	if p.UpTo {
+		batch = append(batch, n.call(n.token, allowanceCall(p.From), &allowance))
 	}
 	if err := n.rpc.BatchCallContext(ctx, batch); err != nil {
 		return scrub(err)
 	}
-	for _, e := range batch[:2] {
+	for _, e := range batch[1:] {
 		if e.Error != nil {
 			return scrub(e.Error)
 		}
 	}
-	is, err := isTrue(used)
+	if err := checkFunds(p, state, balance, allowance); err != nil {
+		return err
+	}
+	return refusalOf(p, batch[0].Error)
+}
+
+// checkFunds refuses an authorization that was used, and one for more than the payer has, or lets Permit2 have.
+func checkFunds(p *pay.Payment, state, balance, allowance []byte) error {
+	is, err := used(&p.Authorization, state)
 	if err != nil {
 		return err
 	}
 	if is {
-		return &pay.Refusal{Reason: pay.ReasonNonceUsed, Detail: "the authorization was used or cancelled"}
+		return p.Refuse(pay.ReasonNonceUsed, "the authorization was used or cancelled")
 	}
-	if has := new(big.Int).SetBytes(balance); len(balance) != 32 || has.Cmp(big.NewInt(int64(p.Value))) < 0 {
-		return &pay.Refusal{Reason: pay.ReasonFunds, Detail: "the payer's balance is smaller than the authorization"}
+	if !covers(balance, p.Value) {
+		return p.Refuse(pay.ReasonFunds, "the payer's balance is smaller than the authorization")
 	}
-	if batch[2].Error != nil {
-		err := revertOf(batch[2].Error)
-		r, ok := errors.AsType[*pay.Revert](err)
-		if !ok {
-			return err
-		}
-		return &pay.Refusal{Reason: pay.ReasonTransfer, Detail: fmt.Sprintf("the token refuses the transfer: %s", r.Reason)}
+	if p.UpTo && !covers(allowance, p.Value) {
+		return p.Refuse(pay.ReasonAllowance, "the payer must once approve Permit2, %s, as a spender of the token", pay.Permit2)
 	}
 	return nil
 }
 
-// call is a call of the token by the settling account.
-func (n *Node) call(data []byte, out *hexutil.Bytes) rpc.BatchElem {
+func covers(amount []byte, value policy.Micro) bool {
+	return len(amount) == 32 && new(big.Int).SetBytes(amount).Cmp(big.NewInt(int64(value))) >= 0
+}
+
+// refusalOf is the refusal of a payment whose transfer the node tried.
+func refusalOf(p *pay.Payment, failed error) error {
+	if failed == nil {
+		return nil
+	}
+	err := revertOf(failed)
+	if r, ok := errors.AsType[*pay.Revert](err); ok {
+		return p.Refuse(pay.ReasonTransfer, "the token refuses the transfer: %s", r.Reason)
+	}
+	return err
+}
+
+// call is a call by the settling account.
+func (n *Node) call(to common.Address, data []byte, out *hexutil.Bytes) rpc.BatchElem {
 	return rpc.BatchElem{Method: "eth_call", Result: out, Args: []any{map[string]any{
-		"from": n.from, "to": n.token, "data": hexutil.Bytes(data), "gas": hexutil.Uint64(transferGas),
+		"from": n.from, "to": to, "data": hexutil.Bytes(data), "gas": hexutil.Uint64(transferGas),
 	}, "latest"}}
 }
 

@@ -46,6 +46,7 @@ func (t *Till) pass(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, passTime)
 	defer cancel()
 	err := errors.Join(t.adopt(ctx), t.writeLosses(ctx))
+	_ = t.Chain.Check(ctx) // it asks until it has an answer, on which it depends whether upto is offered; whoever needs the chain has the error
 	due, e := t.Book.Due(ctx)
 	if err = errors.Join(err, e); len(due) == 0 || err != nil {
 		return err
@@ -151,7 +152,7 @@ func (t *Till) prepare(ctx context.Context, p *book.Payment, slot uint64) (*pay.
 	if err != nil {
 		return nil, err
 	}
-	return t.Chain.Prepare(ctx, &p.Authorization, p.Signature, slot, before.Raised())
+	return t.Chain.Prepare(ctx, p.Transfer(), slot, before.Raised())
 }
 
 func (t *Till) send(ctx context.Context, p *book.Payment, tx *pay.Transaction) error {
@@ -179,7 +180,7 @@ func (t *Till) used(ctx context.Context, p *book.Payment) (over bool, err error)
 	if !is || err != nil {
 		return false, err
 	}
-	hash, ok, err := t.Chain.FindTransfer(ctx, &p.Authorization, p.FromBlock)
+	hash, ok, err := t.Chain.FindTransfer(ctx, p.Transfer(), p.FromBlock)
 	switch {
 	case err != nil:
 		return true, err
@@ -206,7 +207,7 @@ func (t *Till) follow(ctx context.Context, p *book.Payment, head pay.Block) erro
 		}
 	}
 	for _, hash := range hashes {
-		r, ok, err := t.Chain.Receipt(ctx, hash, &p.Authorization)
+		r, ok, err := t.Chain.Receipt(ctx, hash, p.Transfer())
 		if err != nil {
 			return err
 		}
@@ -271,7 +272,7 @@ func (t *Till) replace(ctx context.Context, p *book.Payment, old *book.Sent, hea
 
 // recheck makes sure that the block of a confirmed payment is still in the chain, until it is deep.
 func (t *Till) recheck(ctx context.Context, p *book.Payment, head pay.Block) error {
-	r, ok, err := t.Chain.Receipt(ctx, p.Tx, &p.Authorization)
+	r, ok, err := t.Chain.Receipt(ctx, p.Tx, p.Transfer())
 	switch {
 	case err != nil:
 		return err
@@ -303,13 +304,13 @@ func (t *Till) writeLosses(ctx context.Context) error {
 		if !p.Booked || t.Now().Sub(p.Changed) < returnTime {
 			continue // adopt books it first
 		}
-		loss, err := t.Ledger.TakeBack(ctx, pay.Account(p.From), p.Value, p.Reference())
+		loss, err := t.Ledger.TakeBack(ctx, pay.Account(p.From), p.Captured, p.Reference())
 		if err == nil {
 			err = t.Book.MarkLost(ctx, p.ID)
 		}
 		if errs = append(errs, err); err == nil {
-			t.Log.Error("a payment could not be settled after its request was served", "request", p.Request, "payer", p.From.String(), "amount_usd", p.Value.String(), "reason", p.Reason)
-			t.Lost(Loss{Account: pay.Account(p.From), Payer: p.From.String(), Request: p.Request, Amount: p.Value, Loss: loss, Reason: p.Reason})
+			t.Log.Error("a payment could not be settled after its request was served", "request", p.Request, "payer", p.From.String(), "amount_usd", p.Captured.String(), "reason", p.Reason)
+			t.Lost(Loss{Account: pay.Account(p.From), Payer: p.From.String(), Request: p.Request, Amount: p.Captured, Loss: loss, Reason: p.Reason})
 		}
 	}
 	return errors.Join(errs...)

@@ -199,22 +199,36 @@ func latest(a, b time.Time) time.Time {
 // Served books what a request cost, and has its payment settled. It returns when the charge is durable. It does not end with the context.
 func (t *Till) Served(ctx context.Context, p *Taken, c ledger.Charge) (ledger.Receipt, error) {
 	ctx = context.WithoutCancel(ctx)
-	if err := t.Book.MarkServed(ctx, p.ID, c.Amount); err != nil {
+	captured := t.captured(p, c.Amount)
+	if err := t.Book.MarkServed(ctx, p.ID, c.Amount, captured); err != nil {
 		return ledger.Receipt{}, err
 	}
+	p.Captured = captured
 	defer t.kick()
 	return t.bookCharge(ctx, &p.Payment, p.hold, c)
+}
+
+// captured is what is moved for a request's cost: the whole value, or with scheme upto the cost and the fee, and never more than was signed.
+func (t *Till) captured(p *Taken, cost policy.Micro) policy.Micro {
+	if !p.UpTo {
+		return p.Value
+	}
+	price := t.Terms.Price(cost)
+	if price > p.Value.Plus(p.Credit) {
+		t.Log.Warn("a request cost more than its payment allows", "request", p.Request, "cost_usd", price.String(), "allowed_usd", p.Value.String())
+	}
+	return min(price, p.Value)
 }
 
 // bookCharge adds a payment to its payer's account and charges its request there: to what is set aside of it, and for the rest to what the payment brought.
 // It may be repeated.
 func (t *Till) bookCharge(ctx context.Context, p *book.Payment, h *ledger.Hold, c ledger.Charge) (r ledger.Receipt, err error) {
 	account := pay.Account(p.From)
-	if err := t.Ledger.CreditWallet(ctx, account, p.Value, p.Fee, p.Reference()); err != nil {
+	if err := t.Ledger.CreditWallet(ctx, account, p.Captured, p.Fee, p.Reference()); err != nil {
 		return ledger.Receipt{}, err
 	}
 	if h == nil {
-		if h, err = t.Ledger.Reserve(ctx, account, p.Request, min(c.Amount, p.Value-p.Fee)); err != nil {
+		if h, err = t.Ledger.Reserve(ctx, account, p.Request, min(c.Amount, p.Captured-p.Fee)); err != nil {
 			return ledger.Receipt{}, err
 		}
 	}

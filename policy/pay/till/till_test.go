@@ -27,12 +27,14 @@ type fakeChain struct {
 	sends    bool // what is sent is mined
 	down     bool
 	prepared int
+	moved    policy.Micro // of what was signed
 	fees     []int64
 }
 
 var errDown = errors.New("down")
 
 func (c *fakeChain) Check(context.Context) error                { return nil }
+func (c *fakeChain) UpTo() (pay.Address, bool)                  { return pay.Address{8}, true }
 func (c *fakeChain) Signed(*pay.Payment) bool                   { return true }
 func (c *fakeChain) Verify(context.Context, *pay.Payment) error { return nil }
 func (c *fakeChain) Affords(context.Context) (int64, error)     { return 7, nil }
@@ -45,11 +47,12 @@ func (c *fakeChain) Head(context.Context) (pay.Block, error) {
 }
 func (c *fakeChain) Slot(context.Context) (uint64, error) { return c.slot, nil }
 
-func (c *fakeChain) Prepare(_ context.Context, a *pay.Authorization, _ []byte, slot uint64, least pay.Fees) (*pay.Transaction, error) {
+func (c *fakeChain) Prepare(_ context.Context, a *pay.Transfer, slot uint64, least pay.Fees) (*pay.Transaction, error) {
 	if _, ok := c.used[a.Nonce]; ok || c.revert != "" {
 		return nil, &pay.Revert{Reason: c.revert}
 	}
 	c.prepared++
+	c.moved += a.Amount
 	fee := big.NewInt(100)
 	if least.Cap != nil && least.Cap.Cmp(fee) > 0 {
 		fee = least.Cap
@@ -76,7 +79,7 @@ func (c *fakeChain) mine(hash, nonce pay.Word) {
 	c.mined[hash] = pay.Receipt{Block: c.height, BlockHash: pay.Word{byte(c.height)}, Succeeded: true, Paid: true}
 }
 
-func (c *fakeChain) Receipt(_ context.Context, hash pay.Word, _ *pay.Authorization) (pay.Receipt, bool, error) {
+func (c *fakeChain) Receipt(_ context.Context, hash pay.Word, _ *pay.Transfer) (pay.Receipt, bool, error) {
 	r, ok := c.mined[hash]
 	return r, ok, nil
 }
@@ -86,7 +89,7 @@ func (c *fakeChain) Used(_ context.Context, a *pay.Authorization) (bool, error) 
 	return ok, nil
 }
 
-func (c *fakeChain) FindTransfer(_ context.Context, a *pay.Authorization, _ uint64) (pay.Word, bool, error) {
+func (c *fakeChain) FindTransfer(_ context.Context, a *pay.Transfer, _ uint64) (pay.Word, bool, error) {
 	hash := c.used[a.Nonce]
 	return hash, hash != (pay.Word{}), nil
 }
@@ -211,6 +214,28 @@ func TestAPaymentIsServedSettledAndFinal(t *testing.T) {
 	got, err := s.Await(t.Context(), p.ID)
 	if err != nil || got.Settlement != book.Final {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestPitfall17WithUpToTheCostIsMoved: with the fee, and at most what was signed; nothing is left in the wallet's account.
+func TestPitfall17WithUpToTheCostIsMoved(t *testing.T) {
+	for _, row := range []struct{ cost, moved, credit policy.Micro }{{4000, 5000, 0}, {10_000, 11_000, 0}, {10_500, 11_000, 0}} {
+		s := open(t, t.TempDir())
+		q := s.payment(1)
+		q.UpTo, q.Facilitator = true, pay.Address{8}
+		p, err := s.Take(t.Context(), q, pay.Word{}, 11_000, requestOf(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.serve(t, &p, row.cost)
+		s.credit(t, row.credit)
+		s.look(t, 0)
+		s.look(t, time.Second)
+		s.is(t, &p, book.Confirmed)
+		got, err := s.Book.ByID(t.Context(), p.ID)
+		if err != nil || s.chain.moved != row.moved || got.Captured != row.moved || got.Authorization != q.Authorization {
+			t.Errorf("%d cost: %d moved, %+v, %v", row.cost, s.chain.moved, got, err)
+		}
 	}
 }
 
@@ -371,13 +396,13 @@ func TestPitfall30CrashPoints(t *testing.T) {
 		{"it is reserved", func(*testing.T, *shop, *Taken) {}, book.Released, book.None, 0},
 		{"it is served", func(t *testing.T, s *shop, p *Taken) {
 			t.Helper()
-			if err := s.Book.MarkServed(t.Context(), p.ID, 4000); err != nil {
+			if err := s.Book.MarkServed(t.Context(), p.ID, 4000, p.Value); err != nil {
 				t.Fatal(err)
 			}
 		}, book.Served, book.Confirmed, 6000},
 		{"it is credited", func(t *testing.T, s *shop, p *Taken) {
 			t.Helper()
-			if err := errors.Join(s.Book.MarkServed(t.Context(), p.ID, 4000), s.books.CreditWallet(t.Context(), pay.Account(p.From), p.Value, p.Fee, p.Reference())); err != nil {
+			if err := errors.Join(s.Book.MarkServed(t.Context(), p.ID, 4000, p.Value), s.books.CreditWallet(t.Context(), pay.Account(p.From), p.Value, p.Fee, p.Reference())); err != nil {
 				t.Fatal(err)
 			}
 		}, book.Served, book.Confirmed, 6000},
