@@ -26,8 +26,8 @@ const (
 	UsageInfo                  // Usage; Text: the provider's own usage object, in its dialect
 	Error                      // Err: the provider failed inside its answer; nothing follows
 	End                        // the stream's terminator, or the end of a JSON answer
-	Other                      // bytes that only the same dialect understands (pings, unknown events)
-	Extra                      // ID: its name, Index, Choice, Text: its JSON, Redundant: a member that only its own dialect has
+	Other                      // bytes that only the same dialect understands (pings, unknown events); Tool, Index: an own call begins, see IsOwnCall
+	Extra                      // ID: its name, Index, Choice, Text: its JSON, Redundant: a member that only its own dialect has; Tool: see IsOwnCall
 )
 
 // ClaudeThinking is the ID of Thought events whose reasoning is signed or redacted, as with Anthropic's models. It is the name of this format
@@ -69,6 +69,13 @@ type Event struct {
 	Raw        []byte
 	ModelSpan  Span // position of the model's name in Raw (with its quotes); zero if there is none
 	UsageChunk bool // Raw is OpenAI's usage chunk, which is only sent to clients that requested it
+}
+
+// IsOwnCall reports whether the event is the call of a tool that its provider defines, such as a shell or a search of the web, or that of an MCP server. The call is
+// an Extra with the name of the tool in Tool; in a stream, an Other with the same Index and Tool may announce it. An Extra with an ID alone in Tool is the result
+// of the own call with this ID.
+func (ev *Event) IsOwnCall() bool {
+	return (ev.Kind == Extra || ev.Kind == Other) && ev.Tool.Name != ""
 }
 
 // Detached is a copy of the event that does not refer to the decoder's buffer.

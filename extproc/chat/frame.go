@@ -29,7 +29,7 @@ func markFrame(frame []Event) {
 	}
 	holds := false
 	for i := range frame {
-		holds = holds || frame[i].Kind == ToolStart || frame[i].Kind == ToolArgs
+		holds = holds || frame[i].Kind == ToolStart || frame[i].Kind == ToolArgs || frame[i].IsOwnCall()
 	}
 	if !holds {
 		return

@@ -24,8 +24,9 @@ type block struct{ choice, index int }
 type call struct {
 	block
 	id, name string
-	custom   bool   // its argument is a text
-	args     []byte // at most one byte more than rules look at
+	custom   bool     // its argument is a text
+	args     []byte   // at most one byte more than rules look at
+	own      *ownCall // what is known of a call of the provider's own tool; nil for one of the client's
 	judged   bool
 	removed  bool
 	told     bool // the text in its place is written
@@ -103,10 +104,8 @@ func (s *state) follow(x *pipeline.Exchange, ev *chat.Event) (c *call, late bool
 		return c, false
 	case chat.BlockStop:
 		return j.at(at), false
-	case chat.Extra: // what a provider says of the block of a call beside it
-		if c = j.at(at); c != nil && ev.Redundant {
-			return c, false
-		}
+	case chat.Extra, chat.Other:
+		return j.followOwn(at, ev), false
 	}
 	return nil, false
 }
@@ -131,6 +130,10 @@ func (j *judge) begin(at block, ev *chat.Event) *call {
 // close judges the calls that an event completes.
 func (s *state) close(x *pipeline.Exchange, ev *chat.Event, c *call) {
 	switch ev.Kind { //nolint:exhaustive // no other completes one
+	case chat.Extra:
+		if c != nil && c.own != nil && !c.judged {
+			s.decide(x, c)
+		}
 	case chat.BlockStop:
 		if c != nil && !c.judged {
 			s.decide(x, c)
@@ -183,7 +186,7 @@ func (*state) overtakes(x *pipeline.Exchange, ev *chat.Event) bool {
 func (s *state) emit(ev *chat.Event, c *call, out []chat.Event) []chat.Event {
 	j := &s.judge
 	if c != nil && c.removed {
-		if c.told || ev.Kind == chat.Extra {
+		if c.told || ev.Kind == chat.Extra && c.own == nil {
 			return out
 		}
 		c.told = true
@@ -198,20 +201,20 @@ func (s *state) emit(ev *chat.Event, c *call, out []chat.Event) []chat.Event {
 	}
 	e := *ev
 	e.Raw, e.Tail, e.ModelSpan, e.UsageChunk, e.Frame = nil, false, chat.Span{}, false, chat.NoCalls
-	if e.Kind == chat.Stop && e.Reason == chat.StopTool && !j.calledIn(e.Choice) {
+	if e.Kind == chat.Stop && (e.Reason == chat.StopTool && !j.calledIn(e.Choice) || e.Reason == chat.StopPause && j.removedOwn(e.Choice)) {
 		e.Reason = chat.StopEnd
 	}
 	return append(out, e)
 }
 
-// calledIn reports whether a choice has a call that was not removed.
+// calledIn reports whether a choice has a call of the client's tools that was not removed.
 func (j *judge) calledIn(choice int) bool {
-	for _, c := range j.calls {
-		if c.choice == choice && !c.removed {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(j.calls, func(c *call) bool { return c.choice == choice && !c.removed && c.own == nil })
+}
+
+// removedOwn reports whether a call of the provider's own tools was removed from a choice: then nothing is left for which the provider paused.
+func (j *judge) removedOwn(choice int) bool {
+	return slices.ContainsFunc(j.calls, func(c *call) bool { return c.choice == choice && c.removed && c.own != nil })
 }
 
 // notice is the text in the place of a removed call.
@@ -222,7 +225,7 @@ func (s *state) notice(c *call) []byte {
 // what is what of a call was not allowed, for the client.
 func (s *state) what(c *call) string {
 	for _, r := range s.rules {
-		if why := r.objection(c.name); why != "" && !r.Shadow {
+		if why := r.objectionTo(c); why != "" && !r.Shadow {
 			return "this tool here"
 		}
 	}
@@ -235,8 +238,8 @@ func (s *state) record(x *pipeline.Exchange, c *call, r *Rule, decision, reason 
 	if r != nil {
 		t.Rule = r.ID
 	}
-	if s.tool(c.name) != nil {
-		t.Tool = fault.Clip(c.name)
+	if name := s.offeredAs(c); name != "" {
+		t.Tool = fault.Clip(name)
 	}
 	tag(x, t)
 }

@@ -17,24 +17,42 @@ const maxKept = rule.MaxArgs + 1
 type offeredTool struct {
 	name   string
 	schema jsonx.Raw
+	own    bool // it is the provider's
 }
 
 // tool is an offered tool; nil for one that is not offered.
 func (s *state) tool(name string) *offeredTool {
+	all := s.tools()
+	for i := range all {
+		if all[i].name == name {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+// tools are the offered tools.
+func (s *state) tools() []offeredTool {
 	if s.offered == nil {
 		s.offered = []offeredTool{}
 		if t, err := transcript.Of(s.request); err == nil {
 			for i := range t.Tools {
-				s.offered = append(s.offered, offeredTool{toolName(&t.Tools[i]), t.Tools[i].Schema.Raw})
+				s.offered = append(s.offered, offeredTool{toolName(&t.Tools[i]), t.Tools[i].Schema.Raw, t.Tools[i].Builtin})
 			}
 		}
 	}
-	for i := range s.offered {
-		if s.offered[i].name == name {
-			return &s.offered[i]
-		}
+	return s.offered
+}
+
+// offeredAs is the name under which the request offers the tool of a call; "" if it does not.
+func (s *state) offeredAs(c *call) string {
+	if c.own != nil {
+		return s.ownOffered(c)
 	}
-	return nil
+	if s.tool(c.name) == nil {
+		return ""
+	}
+	return c.name
 }
 
 // decide judges a call by all rules, and records what they say of it.
@@ -42,6 +60,7 @@ func (s *state) decide(x *pipeline.Exchange, c *call) {
 	j := &s.judge
 	c.judged = true
 	j.open--
+	s.nameOwn(c)
 	given, noted := arguments{call: c}, false
 	for _, r := range s.rules {
 		why := s.violation(x, r, &given)
@@ -76,10 +95,10 @@ func (s *state) decide(x *pipeline.Exchange, c *call) {
 // violation is why a rule does not allow a call; "" if it does.
 func (s *state) violation(x *pipeline.Exchange, r *Rule, given *arguments) string {
 	c := given.call
-	if why := r.objection(c.name); why != "" {
+	if why := r.objectionTo(c); why != "" {
 		return why
 	}
-	if len(r.Tools) > 0 && !r.Tools.Match(c.name) || !r.OwnSchema && r.Schema == nil && r.Condition == nil {
+	if len(r.Tools) > 0 && !c.named(r.Tools) || !r.OwnSchema && r.Schema == nil && r.Condition == nil {
 		return ""
 	}
 	args, err := given.read()
@@ -88,9 +107,9 @@ func (s *state) violation(x *pipeline.Exchange, r *Rule, given *arguments) strin
 		return "too_large"
 	case err != nil:
 		return "invalid_arguments"
-	case r.OwnSchema && s.tool(c.name) == nil:
+	case r.OwnSchema && s.offeredAs(c) == "":
 		return "not_offered"
-	case r.OwnSchema && !c.custom && !s.tool(c.name).takes(c.args):
+	case r.OwnSchema && c.own == nil && !c.custom && !s.tool(c.name).takes(c.args):
 		return "arguments"
 	case r.Schema != nil && !r.Schema.Allows(args):
 		return "schema"
@@ -134,9 +153,12 @@ type arguments struct {
 func (a *arguments) read() (map[string]any, error) {
 	if !a.done {
 		a.done = true
-		if a.call.custom {
+		switch {
+		case a.call.custom:
 			a.args, a.err = rule.TextArgs(a.call.args)
-		} else {
+		case a.call.own != nil:
+			a.args, a.err = ownArgs(a.call.args)
+		default:
 			a.args, a.err = rule.Args(a.call.args)
 		}
 	}

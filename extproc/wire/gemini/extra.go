@@ -1,7 +1,9 @@
 package gemini
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
@@ -84,9 +86,29 @@ func (d *Decoder) foreignPart(c *choice, n int, v jsonx.Value, p *piece) {
 	}
 	d.CloseBlock(&c.open, n)
 	c.open.Any = true
-	d.Emit(chat.Event{Kind: chat.Extra, ID: name, Index: d.Blocks, Choice: n, Text: v.Raw})
+	d.Emit(chat.Event{Kind: chat.Extra, ID: name, Index: d.Blocks, Choice: n, Text: v.Raw, Tool: ownTool(name, v.Get(name))})
 	d.Blocks++
 }
+
+// ownTool is the tool of the provider's that a part calls, or the ID of the call whose result the part is.
+func ownTool(name string, v jsonx.Value) chat.ToolCall {
+	id, _ := v.Get("id").Str()
+	if id == "" {
+		id = codeExecution // only one is open
+	}
+	switch camel([]byte(name)) {
+	case "executableCode":
+		return chat.ToolCall{ID: id, Name: codeExecution}
+	case "toolCall":
+		kind, _ := v.Get("toolType").Str()
+		return chat.ToolCall{ID: id, Name: cmp.Or(strings.ToLower(kind), "tool")}
+	case "codeExecutionResult", "toolResponse":
+		return chat.ToolCall{ID: id}
+	}
+	return chat.ToolCall{}
+}
+
+const codeExecution = "code_execution"
 
 func (d *Decoder) unknownMember() {
 	if !d.unknown {

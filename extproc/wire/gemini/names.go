@@ -14,7 +14,7 @@ var Names = func() *jsonx.Form {
 		// Nested.
 		"role", "parts", "text", "thought", "thoughtSignature", "inlineData", "mimeType", "data", "displayName", "fileData", "fileUri", "functionCall",
 		"id", "name", "partialArgs", "willContinue", "jsonPath", "stringValue", "numberValue", "boolValue", "nullValue", "functionResponse",
-		"scheduling", "executableCode", "code", "language", "codeExecutionResult", "outcome", "output", "videoMetadata", "startOffset", "endOffset",
+		"scheduling", "executableCode", "code", "language", "codeExecutionResult", "toolCall", "toolResponse", "toolType", "outcome", "output", "videoMetadata", "startOffset", "endOffset",
 		"fps", "mediaResolution", "level", "functionDeclarations", "description", "behavior", "googleSearch", "googleSearchRetrieval",
 		"dynamicRetrievalConfig", "dynamicThreshold", "timeRangeFilter", "startTime", "endTime", "excludeDomains", "codeExecution", "urlContext",
 		"computerUse", "environment", "excludedPredefinedFunctions", "fileSearch", "fileSearchStoreNames", "metadataFilter", "googleMaps",

@@ -16,6 +16,7 @@ type outputItem struct {
 	id     jsonx.Raw
 	phase  jsonx.Raw
 	parts  []outputPart
+	block  int    // of an item of this dialect only: one more than the index of its events; 0 until there are any
 	signed string // the ID of its thinking events, if they are signed
 	closed bool
 }

@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"strings"
 	"unicode/utf8"
 
 	"bardo.money/gateway/extproc/chat"
@@ -36,13 +37,48 @@ func (d *Decoder) item(number int64, v jsonx.Value, done bool) {
 	case "custom_tool_call":
 		d.callItem(it, v, "response.custom_tool_call_input", v.Get("input"), done)
 	default:
-		if done && kind != "" {
-			d.Emit(chat.Event{Kind: chat.Extra, ID: kind, Index: d.newBlock(), Text: v.Raw})
-		}
+		d.foreignItem(it, v, done)
 	}
 	if done {
 		d.closeItem(it)
 	}
+}
+
+// foreignItem emits an item of this dialect only when it is complete, and announces the call of a tool of the provider's.
+func (d *Decoder) foreignItem(it *outputItem, v jsonx.Value, done bool) {
+	tool := ownTool(it.kind, v)
+	if it.kind == "" || !done && tool.Name == "" {
+		return
+	}
+	if it.block == 0 {
+		it.block = d.newBlock() + 1
+	}
+	if d.Over {
+		return
+	}
+	ev := chat.Event{Kind: chat.Extra, ID: it.kind, Index: it.block - 1, Text: v.Raw, Tool: tool}
+	if !done {
+		ev.Kind, ev.ID, ev.Text = chat.Other, "", nil
+	}
+	d.Emit(ev)
+}
+
+// ownTool is the tool of the provider's that an item calls, by the item's type, or the ID of the call whose result the item is.
+func ownTool(kind string, v jsonx.Value) (t chat.ToolCall) {
+	id, _ := v.Get("call_id").Str()
+	if id == "" {
+		id, _ = v.Get("id").Str()
+	}
+	name, isCall := strings.CutSuffix(kind, "_call")
+	switch {
+	case kind == "mcp_approval_request":
+		return chat.ToolCall{ID: id, Name: "mcp"}
+	case isCall:
+		return chat.ToolCall{ID: id, Name: name}
+	case strings.HasSuffix(kind, "_output"):
+		return chat.ToolCall{ID: id}
+	}
+	return chat.ToolCall{}
 }
 
 // content emits the content of a message.

@@ -135,7 +135,7 @@ func TestAStreamIsReadAsEvents(t *testing.T) {
 		{kind: chat.ToolArgs, index: 3, text: `{"a":`},
 		{kind: chat.ToolArgs, index: 3, text: `1}`},
 		{kind: chat.BlockStop, index: 3},
-		{kind: chat.Extra, index: 4, id: "server_tool_use", text: `{"type":"server_tool_use","id":"srv","name":"web_search","input":{}}`},
+		{kind: chat.Extra, index: 4, id: "server_tool_use", tool: chat.ToolCall{ID: "srv", Name: "web_search"}, text: `{"type":"server_tool_use","id":"srv","name":"web_search","input":{}}`},
 		{kind: chat.ToolStart, index: 5, tool: chat.ToolCall{ID: "toolu_2", Name: "g"}},
 		{kind: chat.ToolArgs, index: 5, text: `{"b":2}`},
 		{kind: chat.BlockStop, index: 5},

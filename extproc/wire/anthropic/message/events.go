@@ -156,6 +156,9 @@ func (a *answer) blockStart(index int, b jsonx.Value) {
 		}
 	default:
 		a.open.kind, a.open.raw = otherBlock, bytes.Clone(b.Raw)
+		if tool := ownTool(b); tool.Name != "" {
+			a.add(chat.Event{Kind: chat.Other, Index: index, Tool: tool})
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package message
 import (
 	"bytes"
 	"slices"
+	"strings"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/internal/jsonx"
@@ -71,7 +72,22 @@ func (a *answer) emitForeign(b *openBlock) {
 		begun, _ := v.Get(b.extended).Text(nil)
 		v = withMember(v, b.extended, jsonx.AppendString(nil, slices.Concat(begun, b.extension)))
 	}
-	a.add(chat.Event{Kind: chat.Extra, ID: kind, Index: b.index, Text: v.Raw})
+	a.add(chat.Event{Kind: chat.Extra, ID: kind, Index: b.index, Text: v.Raw, Tool: ownTool(v)})
+}
+
+// ownTool is the tool of the provider's that a block calls, or the ID of the call whose result the block is. Tools of MCP servers, whose names the servers choose,
+// are the tool mcp.
+func ownTool(b jsonx.Value) (t chat.ToolCall) {
+	kind, _ := b.Get("type").Str()
+	if !strings.HasSuffix(kind, "_tool_use") {
+		t.ID, _ = b.Get("tool_use_id").Str()
+		return t
+	}
+	t.ID, _ = b.Get("id").Str()
+	if t.Name, _ = b.Get("name").Str(); t.Name == "" || kind == "mcp_tool_use" {
+		t.Name = strings.TrimSuffix(kind, "_tool_use")
+	}
+	return t
 }
 
 // isName reports whether a block's type may be used as a name, which is shown to clients.

@@ -248,6 +248,9 @@ func (d *Decoder) toolCall(c *choice, n int, v jsonx.Value) {
 			f = custom
 		}
 	}
+	if kind := v.Get("type"); f.Kind() != jsonx.Object && kind.Kind() == jsonx.String { // a call of the provider's own tool
+		f = jsonx.Value{Raw: append(append([]byte(`{"name":`), kind.Raw...), '}')}
+	}
 	d.call(c, n, v.Get("index"), id, f)
 }
 
