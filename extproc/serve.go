@@ -78,6 +78,14 @@ func (x *exchange) admitted(ctx context.Context, d stream.Client, e endpoint.End
 	if err := x.deferrable(&e); err != nil {
 		return err
 	}
+	if e.Stored && x.funds.NamesSession() {
+		return d.Leave(func() error {
+			if err := x.funds.FindSession(ctx); err != nil {
+				return err
+			}
+			return x.passthrough(ctx, d, bodyless)
+		})
+	}
 	if e.Stored {
 		return x.passthrough(ctx, d, bodyless)
 	}

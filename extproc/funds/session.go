@@ -21,7 +21,8 @@ func (f *Funds) NamesSession() bool {
 	return f.Sessions != nil && (f.Principal.Session != "" || session.Is(f.Hints.SessionID))
 }
 
-// FindSession finds the session that the request names.
+// FindSession finds the session that the request names. One that is over answers nothing more, from wherever the answer would come, but a request that was accepted
+// before.
 func (f *Funds) FindSession(ctx context.Context) error {
 	if !f.NamesSession() {
 		return nil
@@ -32,6 +33,9 @@ func (f *Funds) FindSession(ctx context.Context) error {
 	s, err := f.Sessions.Use(ctx, f.Principal.Account, f.Principal.Session, f.Hints.SessionID)
 	if err != nil {
 		return api.SessionFault(err)
+	}
+	if f.Later == nil && s.Over(time.Now()) {
+		return api.SessionFault(session.ErrOver)
 	}
 	f.session, f.OnlyModels = &s, s.Models
 	if f.Hints.GolemID == "" {
@@ -59,10 +63,10 @@ func (f *Funds) MayUseLocal(ctx context.Context) error {
 		return err
 	}
 	s := f.session
-	if s == nil || s.Allows(policy.ModelID(f.Request.Model)) && !s.Over(time.Now()) {
+	if s == nil || s.Allows(policy.ModelID(f.Request.Model)) {
 		return nil
 	}
-	return fault.Newf(fault.KeyRestricted, "the session is over, or may not use the model %q", fault.Clip(f.Request.Model))
+	return fault.Newf(fault.KeyRestricted, "the session may not use the model %q", fault.Clip(f.Request.Model))
 }
 
 // HoldSession holds the request's highest cost of its session's budget, or refuses it. A run of a deferred request was admitted before.
