@@ -2,7 +2,6 @@ package pii
 
 import (
 	"context"
-	"slices"
 )
 
 // Detectors is the built-in detector. It reads a text once and looks closer only where a byte or a word begins a candidate. The zero value finds nothing.
@@ -172,34 +171,3 @@ func (s *scan) at(i int) byte {
 
 // is reports whether the byte at i is of one of the classes.
 func (s *scan) is(i int, class uint8) bool { return classes[s.at(i)]&class != 0 }
-
-// lowered is up to n bytes before i, in lower case as far as they are ASCII.
-func (s *scan) lowered(i, n int) []byte {
-	b := []byte(s.text[max(0, i-n):i])
-	for j, c := range b {
-		if classes[c]&upper != 0 {
-			b[j] = c + 'a' - 'A'
-		}
-	}
-	return b
-}
-
-// labelled reports whether one of some labels, in lower case, ends at most gap bytes before i, as a word of its own, with no digit between.
-func (s *scan) labelled(i, gap int, labels []string) bool {
-	const longest = 24
-	before := s.lowered(i, gap+longest)
-	return slices.ContainsFunc(labels, func(label string) bool { return endsWithLabel(before, label, gap) })
-}
-
-func endsWithLabel(before []byte, label string, gap int) bool {
-	for at := len(before) - len(label); at >= 0 && len(before)-at-len(label) <= gap; at-- {
-		if string(before[at:at+len(label)]) != label {
-			if classes[before[at+len(label)-1]]&digit != 0 {
-				return false
-			}
-			continue
-		}
-		return at == 0 || classes[before[at-1]]&(letter|digit) == 0
-	}
-	return false
-}

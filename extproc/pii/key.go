@@ -14,14 +14,13 @@ import (
 
 // keyLabels are words for a private key, in lower case as far as they are ASCII. A hexadecimal number of 32 bytes is a key only behind one of them: the hash
 // of a transaction looks the same.
-var keyLabels = []string{
+var keyLabels = newLabels(
 	"private key", "privatekey", "private_key", "private-key", "priv key", "privkey", "priv_key", "pk", "secret", "secret key", "secretkey", "secret_key", "signing key", "signing_key", "signingkey",
 	"deployer_key", "wallet key", "wallet_key", "privater schlüssel", "privaten schlüssel", "geheimer schlüssel", "clé privée", "clave privada", "chave privada", "chiave privata", "приватный ключ", "закрытый ключ",
-	"Приватный ключ", "私钥", "密钥", "秘密鍵", "개인키",
-}
+	"Приватный ключ", "私钥", "密钥", "秘密鍵", "개인키")
 
 // noKeyLabels are words that say that what follows is something else.
-var noKeyLabels = []string{"hash", "tx", "transaction", "txid", "block", "public key", "pubkey", "signature", "digest", "sha256", "checksum", "merkle", "root", "salt", "nonce", "topic"}
+var noKeyLabels = newLabels("hash", "tx", "transaction", "txid", "block", "public key", "pubkey", "signature", "digest", "sha256", "checksum", "merkle", "root", "salt", "nonce", "topic")
 
 // published are private keys that everybody knows, in lower case: those of development chains.
 var published = []string{

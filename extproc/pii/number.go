@@ -162,7 +162,7 @@ func luhn(digits string) bool {
 	return sum%10 == 0
 }
 
-var ssnLabels = []string{"ssn", "social security", "social security number", "social security no", "soc sec", "ssn#", "ssn is", "taxpayer id", "itin"}
+var ssnLabels = newLabels("ssn", "social security", "social security number", "social security no", "soc sec", "ssn#", "ssn is", "taxpayer id", "itin")
 
 // ssn reads the US social security number at i: 078-05-1120, and behind a label also with spaces or in one word.
 func (s *scan) ssn(i, end int) (to int, confidence float32) {
@@ -194,7 +194,7 @@ func (s *scan) ssn(i, end int) (to int, confidence float32) {
 	return to, confidence
 }
 
-var versionLabels = []string{"version", "ver", "v", "release", "build", "rev", "firmware", "driver", "versión", "версия", "sdk", "assembly", "kernel", "chrome", "upgrade to", "update to"}
+var versionLabels = newLabels("version", "ver", "v", "release", "build", "rev", "firmware", "driver", "versión", "версия", "sdk", "assembly", "kernel", "chrome", "upgrade to", "update to")
 
 // resolvers are public addresses of services that say nothing of anybody.
 var resolvers = []string{"8.8.8.8", "8.8.4.4", "1.1.1.1", "1.0.0.1", "9.9.9.9", "1.2.3.4", "2001:4860:4860::8888", "2606:4700:4700::1111"}

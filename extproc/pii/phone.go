@@ -1,80 +1,98 @@
 package pii
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/nyaruka/phonenumbers"
 )
 
 // phoneLabels are words before a phone number, in lower case as far as they are ASCII.
-var phoneLabels = []string{
+var phoneLabels = newLabels(
 	"tel", "tel.", "telephone", "phone", "phone number", "phone no", "phone no.", "mobile", "mobile number", "cell", "cell phone", "fax", "call", "call me at", "call me on", "whatsapp",
 	"telefon", "telefonnummer", "handy", "handynummer", "mobil", "mobilnummer", "rufnummer", "anrufen unter", "erreichbar unter", "tél", "tél.", "téléphone", "portable", "teléfono", "telefono", "móvil",
 	"celular", "telefone", "telemóvel", "cellulare", "телефон", "Телефон", "тел", "Тел", "моб", "電話", "電話番号", "携帯", "电话", "手机", "手机号", "전화", "전화번호", "휴대폰", "telefoon", "puhelin", "tlf",
-}
+)
 
 // maxGroups is how many groups of digits a phone number is read from.
 const maxGroups = 8
+
+// dialled is what is read of a phone number: groups of digits with separators.
+type dialled struct {
+	digits [maxDialled]byte
+	ends   [maxGroups]int // where the groups end in the text
+	sizes  [maxGroups]int // how many digits there are up to there
+	groups int
+	label  labelState
+}
+
+// maxDialled is how many digits a phone number has at most.
+const maxDialled = 15
+
+// labelState is whether a label of phones stands before a number, which is looked for when it matters.
+type labelState uint8
+
+const (
+	notLooked labelState = iota
+	withoutLabel
+	withLabel
+)
 
 // phone reads the phone number at i: a plus, an opening bracket or a digit. It returns where it ends, and 0 for none.
 func (s *scan) phone(i int) int {
 	if !s.wants(Phone) || s.is(i-1, word) || s.at(i-1) == '+' {
 		return 0
 	}
-	ends, digits := s.dialled(i)
-	if len(ends) == 0 {
-		return 0
-	}
-	for k, end := range slices.Backward(ends) {
-		if s.is(end, word) || len(digits[k]) < 7 {
+	var d dialled
+	s.dial(i, &d)
+	for k := d.groups - 1; k >= 0 && d.sizes[k] >= 7; k-- {
+		if s.is(d.ends[k], word) {
 			continue
 		}
-		if confidence := s.dials(i, end, digits[k]); confidence > 0 {
-			s.add(i, end, Phone, confidence)
-			return end
+		if confidence := s.dials(i, d.ends[k], d.digits[:d.sizes[k]], &d.label); confidence > 0 {
+			s.add(i, d.ends[k], Phone, confidence)
+			return d.ends[k]
 		}
 	}
 	return 0
 }
 
-// dialled reads groups of digits with separators. It returns where the groups end, and all digits up to there.
-func (s *scan) dialled(i int) (ends []int, digits []string) {
-	const most = 15
-	all := make([]byte, 0, most)
-	at := i
+// dial reads groups of digits with separators.
+func (s *scan) dial(i int, d *dialled) {
+	at, n := i, 0
 	if s.text[at] == '+' {
 		at++
 	}
-	for len(ends) < maxGroups {
-		next := s.separated(at, len(ends) == 0)
+	for d.groups < maxGroups {
+		next := s.separated(at, d.groups == 0)
 		end := s.group(next)
-		if end == next || len(all)+end-next > most {
-			break
+		if end == next || n+end-next > maxDialled {
+			return
 		}
-		all = append(all, s.text[next:end]...)
+		n += copy(d.digits[n:], s.text[next:end])
 		at = end
 		if s.at(at) == ')' {
 			at++
 		}
-		ends, digits = append(ends, at), append(digits, string(all))
+		d.ends[d.groups], d.sizes[d.groups] = at, n
+		d.groups++
 	}
-	return ends, digits
 }
 
 // separated skips what may stand between the groups of a phone number.
 func (s *scan) separated(i int, first bool) int {
-	from := i
-	for i-from < 3 {
-		switch {
-		case strings.IndexByte("-./", s.at(i)) >= 0 && s.at(i) != 0:
+	for from := i; i-from < 3 && i < len(s.text); {
+		switch s.text[i] {
+		case '-', '.', '/':
 			if first {
 				return i
 			}
 			i++
-		case s.at(i) == ' ', s.at(i) == '(':
+		case ' ', '(':
 			i++
-		case strings.HasPrefix(s.text[min(i, len(s.text)):], nbsp):
+		case nbsp[0]:
+			if !strings.HasPrefix(s.text[i:], nbsp) {
+				return i
+			}
 			i += len(nbsp)
 		default:
 			return i
@@ -84,64 +102,89 @@ func (s *scan) separated(i int, first bool) int {
 }
 
 // dials reports how certain it is that the digits of text[i:end] are a phone number; 0 if they are none.
-func (s *scan) dials(i, end int, digits string) float32 {
+func (s *scan) dials(i, end int, number []byte, label *labelState) float32 {
 	shown := s.text[i:end]
 	switch {
 	case s.text[i] == '+':
-		if isInternational(digits) {
+		if isInternational(number) {
 			return 1
 		}
 		return 0
 	case isDate(shown):
 		return 0
-	case isNorthAmerican(shown, digits):
+	case isNorthAmerican(shown, number):
 		return 0.9
 	}
-	labelled := s.labelled(i, 10, phoneLabels)
-	if strings.HasPrefix(digits, "00") && isInternational(digits[2:]) && (labelled || strings.ContainsAny(shown, " -/")) {
-		return 0.9
-	}
-	if shown[0] == '(' || shown[0] == '0' || labelled {
-		for _, region := range s.Regions {
-			if n, err := phonenumbers.Parse(digits, region); err == nil && phonenumbers.IsValidNumberForRegion(n, region) {
-				return 0.9
-			}
+	if *label == notLooked {
+		*label = withoutLabel
+		if s.labelled(i, 10, phoneLabels) {
+			*label = withLabel
 		}
 	}
-	if labelled && len(digits) <= 13 {
+	labelled := *label == withLabel
+	if number[0] == '0' && number[1] == '0' && (labelled || strings.ContainsAny(shown, " -/")) && isInternational(number[2:]) {
+		return 0.9
+	}
+	if (shown[0] == '(' || shown[0] == '0' || labelled) && s.isOfRegion(number) {
+		return 0.9
+	}
+	if labelled && len(number) <= 13 {
 		return 0.5
 	}
 	return 0
 }
 
+// isOfRegion reports whether digits are a valid number of one of the regions, as it is dialled there.
+func (s *scan) isOfRegion(number []byte) bool {
+	for _, region := range s.Regions {
+		valid, known := isDialled(region, number)
+		if !known {
+			n, err := phonenumbers.Parse(string(number), region)
+			valid = err == nil && phonenumbers.IsValidNumberForRegion(n, region)
+		}
+		if valid {
+			return true
+		}
+	}
+	return false
+}
+
 // isInternational reports whether digits are a valid number behind their country code.
-func isInternational(digits string) bool {
-	if len(digits) < 7 || digits[0] == '0' {
+func isInternational(number []byte) bool {
+	if len(number) < 7 || number[0] == '0' {
 		return false
 	}
 	code := 0
 	for n := 1; n <= 3; n++ {
-		code = code*10 + int(digits[n-1]-'0')
+		code = code*10 + int(number[n-1]-'0')
 		if phonenumbers.GetRegionCodeForCountryCode(code) == phonenumbers.UNKNOWN_REGION {
 			continue
 		}
-		rest := digits[n:]
+		rest := number[n:]
 		return isNational(code, rest) || rest[0] == '0' && isNational(code, rest[1:]) // +49 (0)30 …
 	}
 	return false
 }
 
 // isNational reports whether digits are a valid number of a country.
-func isNational(code int, digits string) bool {
-	if digits == "" {
+func isNational(code int, number []byte) bool {
+	if len(number) == 0 {
 		return false
 	}
+	if p := planOf(code); !p.unknown {
+		return p.valid(number)
+	}
+	return phonenumbers.IsValidNumber(numberOf(code, number))
+}
+
+// numberOf is a number as the library has it: digits that begin with zeros are a number and their count.
+func numberOf(code int, digits []byte) *phonenumbers.PhoneNumber {
 	number, zeros := uint64(0), 0
 	for i, c := range digits {
 		if number == 0 && c == '0' && i == zeros {
 			zeros++
 		}
-		number = number*10 + uint64(c-'0') //nolint:gosec // a digit
+		number = number*10 + uint64(c-'0')
 	}
 	n := &phonenumbers.PhoneNumber{CountryCode: new(int32(code)), NationalNumber: &number} //nolint:gosec // at most three digits
 	if zeros > 0 {
@@ -150,37 +193,39 @@ func isNational(code int, digits string) bool {
 			n.NumberOfLeadingZeros = new(int32(zeros))
 		}
 	}
-	return phonenumbers.IsValidNumber(n)
+	return n
 }
 
 // isNorthAmerican reports whether digits are a valid number of the North American plan, written in its groups: (415) 555-0132, 1-415-555-0132.
-func isNorthAmerican(shown, digits string) bool {
-	if len(digits) == 11 && digits[0] == '1' && len(shown) > 1 && !isDigitAt(shown, 1) {
-		shown, digits = strings.TrimLeft(shown[1:], " -."), digits[1:]
+func isNorthAmerican(shown string, number []byte) bool {
+	if len(number) == 11 && number[0] == '1' && len(shown) > 1 && !isDigitAt(shown, 1) {
+		shown, number = strings.TrimLeft(shown[1:], " -."), number[1:]
 	}
-	if len(digits) != 10 {
+	if len(number) != 10 {
 		return false
 	}
-	var sizes []int
-	n := 0
-	for i := range shown {
+	sizes, n := uint64(0), uint64(0) // the sizes of groups, as decimal digits
+	for i := range len(shown) {
 		switch {
 		case isDigitAt(shown, i):
 			n++
 		case n > 0:
-			sizes, n = append(sizes, n), 0
+			sizes, n = sizes*10+n, 0
 		}
 	}
 	if n > 0 {
-		sizes = append(sizes, n)
+		sizes = sizes*10 + n
 	}
-	return slices.Equal(sizes, []int{3, 3, 4}) && isNational(1, digits)
+	return sizes == 334 && isNational(1, number)
 }
 
 func isDigitAt(s string, i int) bool { return s[i] >= '0' && s[i] <= '9' }
 
 // isDate reports whether a text is written as a date or a time: 2024-01-15, 15.01.2024.
 func isDate(shown string) bool {
+	if len(shown) < len("1.1.2024") || !strings.ContainsAny(shown[:5], "-./") { // the first part has up to four digits
+		return false
+	}
 	parts := strings.FieldsFunc(shown, func(r rune) bool { return r == '-' || r == '.' || r == '/' })
 	if len(parts) < 3 || strings.Contains(parts[0], " ") {
 		return false

@@ -1,0 +1,61 @@
+package pii
+
+import "math/bits"
+
+// labels are words before a value that say what it is, in lower case as far as they are ASCII: at most 64.
+type labels struct {
+	all  []string
+	ends [256]uint64 // the labels by their last byte, as bits
+}
+
+func newLabels(all ...string) *labels {
+	l := &labels{all: all}
+	for i, label := range all {
+		l.ends[label[len(label)-1]] |= 1 << i
+	}
+	return l
+}
+
+// longestLabel bounds how far before a value labels are looked for, in bytes beyond the gap.
+const longestLabel = 24
+
+// labelled reports whether one of some labels ends at most gap bytes before i, as a word of its own, with no digit between. Of each label the place that is nearest to
+// the value counts.
+func (s *scan) labelled(i, gap int, l *labels) bool {
+	first := max(0, i-gap-longestLabel)
+	passed := uint64(0) // labels that were found inside of longer words
+	for at := i; at > first && i-at <= gap; at-- {
+		c := lowerASCII(s.text[at-1])
+		for left := l.ends[c] &^ passed; left != 0; left &= left - 1 {
+			n := bits.TrailingZeros64(left)
+			switch from := at - len(l.all[n]); {
+			case from < first || !s.reads(from, l.all[n]):
+			case from == first || !s.is(from-1, letter|digit):
+				return true
+			default:
+				passed |= 1 << n
+			}
+		}
+		if classes[c]&digit != 0 {
+			return false
+		}
+	}
+	return false
+}
+
+// reads reports whether a word stands at i, in whatever case. It is within the text.
+func (s *scan) reads(i int, word string) bool {
+	for n := range len(word) {
+		if lowerASCII(s.text[i+n]) != word[n] {
+			return false
+		}
+	}
+	return true
+}
+
+func lowerASCII(c byte) byte {
+	if classes[c]&upper != 0 {
+		return c + 'a' - 'A'
+	}
+	return c
+}
