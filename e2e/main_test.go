@@ -249,10 +249,11 @@ type record struct {
 	Provider     string
 	Model        string
 	Attempts     int
-	InputTokens  int    `json:"input_tokens"`
-	OutputTokens int    `json:"output_tokens"`
-	Reasoning    int    `json:"reasoning_tokens"`
-	CostUSD      any    `json:"cost_usd"`
+	InputTokens  int `json:"input_tokens"`
+	OutputTokens int `json:"output_tokens"`
+	Reasoning    int `json:"reasoning_tokens"`
+	CostUSD      any `json:"cost_usd"`
+	Attestation  string
 	HTTPStatus   int    `json:"http_status"`
 	Error        string `json:"error"`
 	Degraded     []string

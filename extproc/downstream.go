@@ -75,7 +75,7 @@ func (s *drivenStream) flush(a *reading.Answer) error {
 
 // sendProgress shows a terminal that a model whose answer is held back is thinking. It does not begin a stream: the first heartbeat does.
 func (s *drivenStream) sendProgress(a *reading.Answer) error {
-	if a.Reasoning == nil || !a.Holds {
+	if a.Reasoning == nil || !a.Holds || a.Proof != nil {
 		return nil
 	}
 	signs := a.Reasoning.HeldProgress(a.Held)
@@ -124,6 +124,9 @@ func (s *drivenStream) sendReady(a *reading.Answer) error {
 
 // send sends an answer that is complete.
 func (s *drivenStream) send(ctx context.Context, a *reading.Answer) error {
+	if err := s.x.keepProof(ctx, a); err != nil {
+		return s.fail(fault.From(err))
+	}
 	if err := s.sendReady(a); err != nil {
 		return err
 	}

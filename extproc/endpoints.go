@@ -132,7 +132,7 @@ func (s *modalitySink) Departs(*policy.Resolution) { s.x.trace.AttemptStarted = 
 
 // Unconfirmed implements modality.Sink.
 func (s *modalitySink) Unconfirmed(to *policy.Resolution, h header.List) *upstream.Failure {
-	return s.x.Unconfirmed(to.Provider, h)
+	return s.x.UnconfirmedModality(to, h)
 }
 
 // Failed implements modality.Sink.

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/api"
+	"bardo.money/gateway/extproc/attestation"
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/cache/semantic"
 	"bardo.money/gateway/extproc/conversation"
@@ -76,6 +77,8 @@ type Deps struct {
 
 	Questions *semantic.Index // whose answers are stored; required, as Answers is
 	Payments  meter.Payments  // for single requests; nil: every request needs a key
+
+	Attestations *attestation.Keeper // of answers of enclaves; required where a provider's are attested
 
 	Identities *api.Identities // linked to accounts; nil: none are
 }

@@ -13,6 +13,7 @@ import (
 	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
+	reasons "bardo.money/gateway/policy/attestation"
 )
 
 // The driven path's part of review: an answer with a schema is sent, its model is told what is wrong with it, the schema's default takes its
@@ -30,15 +31,15 @@ func (s *drivenStream) finishHeld(ctx context.Context, a *reading.Answer) (*upst
 		return s.sendReviewed(ctx, a, j)
 	}
 	a.NotCacheable = x.review.SetResult(a.Form.Plan, j)
-	switch {
-	case x.review.Accepts(j):
-	case x.review.Retried < x.review.SchemaRetries() && !j.Declined:
-		return x.retryInvalid(a, j), nil
-	default:
-		return nil, s.useFallback(ctx, a, j)
+	if x.review.Accepts(j) {
+		x.review.EmitSchema()
+		return s.sendReviewed(ctx, a, j)
 	}
-	x.review.EmitSchema()
-	return s.sendReviewed(ctx, a, j)
+	x.voidProof(ctx, a, reasons.BadSchema)
+	if x.review.Retried < x.review.SchemaRetries() && !j.Declined {
+		return x.retryInvalid(a, j), nil
+	}
+	return nil, s.useFallback(ctx, a, j)
 }
 
 // sendReviewed sends a good answer that was held, or another model's in its place.
@@ -49,6 +50,7 @@ func (s *drivenStream) sendReviewed(ctx context.Context, a *reading.Answer, j *r
 	}
 	a.Release(ctx, x.visibleEvents(a, j))
 	if f := a.Fails(); f != nil {
+		x.voidProof(ctx, a, reasons.Unreadable)
 		return f, nil
 	}
 	return nil, s.send(ctx, a)
@@ -88,7 +90,11 @@ func (s *drivenStream) sideAnswer(ctx context.Context, v *request.View, to *poli
 	if a.Form == nil {
 		return a, nil, nil, nil
 	}
-	return a, x.review.Validate(a.Form), nil, nil
+	j := x.review.Validate(a.Form)
+	if !x.review.Accepts(j) {
+		x.voidProof(ctx, a, reasons.BadSchema)
+	}
+	return a, j, nil, nil
 }
 
 // useFallback answers in the place of an invalid answer: with the second model's, a better tier's, the schema's default, or an error.

@@ -18,7 +18,7 @@ var purposes = []purpose{
 	{"run", "Run the gateway", "bardo up --port 8081", []string{"up", "extproc", "xds", "bootstrap"}},
 	{"ask", "Models and routing", "bardo route --model auto --input-tokens 2000", []string{"models", "route", "plan", "replay"}},
 	{"money", "Keys and money", "bardo keys create --name alice --balance-usd 5", []string{"keys", "balance", "deposit", "usage", "audit"}},
-	{"look", "Inspect requests and providers", "bardo requests --status 5xx --since 2h", []string{"requests", "watch", "providers", "feedback", "governor"}},
+	{"look", "Inspect requests and providers", "bardo requests --status 5xx --since 2h", []string{"requests", "watch", "providers", "feedback", "governor", "attest"}},
 	{"operate", "Operate", "bardo doctor", []string{"doctor", "config", "version", "help", "completion"}},
 }
 
@@ -50,6 +50,9 @@ var examples = map[string]string{
 	"bardo watch":             "bardo watch\nbardo watch --json",
 	"bardo doctor":            "bardo doctor -c bardo.yaml",
 	"bardo feedback":          "bardo feedback --key k7Qm2xR9vB4c",
+	"bardo attest":            "bardo attest verify\nbardo attest export > tokens.jsonl",
+	"bardo attest export":     "bardo attest export --from 100 > tokens.jsonl",
+	"bardo attest verify":     "bardo attest verify\nbardo attest verify tokens.jsonl --pubkey KEY --measurement MEASUREMENT",
 	"bardo governor":          "bardo governor\nbardo governor --json",
 	"bardo models local":      "bardo models local --json",
 	"bardo models install":    "bardo models install nomic-embed-text-v1.5 --sha256 HASH --tokenizer-sha256 HASH\nbardo models install nomic-embed-text-v1.5 --file model.onnx --sha256 HASH --tokenizer-file tokenizer.json --tokenizer-sha256 HASH",

@@ -54,7 +54,7 @@ func root() *cobra.Command {
 	p := parts.All()
 	p.Runtime, p.Chain = loadRuntime, openChain
 	c.AddCommand(run.UpCommand(p), run.ExtprocCommand(p), run.XDSCommand(p), run.BootstrapCommand(), configCommand(), keysCommand(), balanceCommand(), depositCommand(),
-		usageCommand(), auditCommand(), providersCommand(), governorCommand(), feedbackCommand(), route.Command(parts.Adapters()), planCommand(), replay.Command(parts.All), watch.Command(), doctor.Command(), versionCommand(), modelsCommand(), requestsCommand())
+		usageCommand(), auditCommand(), providersCommand(), governorCommand(), feedbackCommand(), route.Command(parts.Adapters()), planCommand(), replay.Command(parts.All), watch.Command(), doctor.Command(), versionCommand(), modelsCommand(), requestsCommand(), attestCommand())
 	arrangeHelp(c)
 	return c
 }

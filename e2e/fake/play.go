@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
 	"net"
 	"net/http"
 	"strconv"
@@ -34,6 +36,7 @@ type player struct {
 	b   *Behaviour
 	n   int64
 	id  string
+	sum hash.Hash // of a stream that is signed; nil for any other
 	err error
 }
 
@@ -131,13 +134,20 @@ func (p *player) body(status int, body []byte) {
 		h.Set("Content-Encoding", p.b.Encoding)
 		body = encode(p.b.Encoding, body)
 	}
-	h.Set("Content-Length", strconv.Itoa(len(body)))
+	var late []string
+	if status == http.StatusOK && p.attests() {
+		late = p.sign(body)
+	}
+	if late == nil {
+		h.Set("Content-Length", strconv.Itoa(len(body)))
+	}
 	p.header(status)
 	p.breakAt(AfterHeaders, 0)
 	half := len(body) / 2
 	p.write(string(body[:half]))
 	p.breakAt(AfterTokens, p.b.Break.Tokens)
 	p.write(string(body[half:]))
+	p.trail(late)
 }
 
 // vary changes the headers of a successful answer as the behaviour says.
@@ -162,6 +172,10 @@ func (p *player) stream(fs []frame) {
 	p.api.headers(h, p.id)
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")
 	h.Set("Cache-Control", "no-cache")
+	if p.attests() {
+		p.sum = sha256.New()
+		defer p.signStream()
+	}
 	p.header(http.StatusOK)
 	p.breakAt(AfterHeaders, 0)
 	tokens := 0
@@ -224,6 +238,9 @@ func (p *player) write(data string) {
 	}
 	for data != "" && p.err == nil {
 		n := min(cut, len(data))
+		if p.sum != nil {
+			p.sum.Write([]byte(data[:n]))
+		}
 		sent, err := p.w.Write([]byte(data[:n]))
 		p.s.log.update(func() { p.rec.Sent += int64(sent) })
 		p.err = err

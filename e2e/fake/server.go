@@ -49,6 +49,7 @@ type Config struct {
 	CA       *CA      // not nil: serves TLS (HTTP/1.1 and HTTP/2) with a certificate of this authority
 	MinCache int      // > 0: it caches the beginnings of prompts from so many tokens on, as its dialect's provider does, and reports it
 	Batches  bool     // it answers batches; without, it only stores them
+	Enclave  *Enclave // not nil: it signs its answers for those who ask
 	Bench    *Bench   // not nil: answers with bytes rendered in advance, checks and records nothing
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"bardo.money/gateway/extproc/attestation"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/request"
 	"bardo.money/gateway/extproc/structured"
@@ -17,11 +18,12 @@ import (
 type Attempt struct {
 	View        *request.View // of the request; only read
 	To          policy.Resolution
-	Plan        *structured.Plan // how the candidate is held to the answer's schema; nil: as the client's request says
-	HasSchema   bool             // the answer has a schema: the profile's own is left out
-	Substituted string           // what takes the place of the client's own schema, as X-Bardo-Degraded has it; "" for nothing
-	Correction  []chat.Message   // put behind the messages: failed answers, and what is wrong with them
-	Sent        *chat.Request    // the client's request as it is for this call; set by Write
+	Plan        *structured.Plan   // how the candidate is held to the answer's schema; nil: as the client's request says
+	HasSchema   bool               // the answer has a schema: the profile's own is left out
+	Substituted string             // what takes the place of the client's own schema, as X-Bardo-Degraded has it; "" for nothing
+	Correction  []chat.Message     // put behind the messages: failed answers, and what is wrong with them
+	Sent        *chat.Request      // the client's request as it is for this call; set by Write
+	Proof       *attestation.Proof // of an answer that has to be attested; set by Write, and verified when Do returns without a failure; nil for any other
 }
 
 // shaped is the client's request as the call has it, before it is written for its provider.

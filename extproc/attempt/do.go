@@ -71,7 +71,10 @@ func (w *Writer) Do(ctx context.Context, t *Attempt, open func(status int, h hea
 		upstream.CloseBody(resp)
 		return f, nil
 	}
-	return c.read(resp.Body, open(resp.StatusCode, h))
+	if t.Proof == nil {
+		return c.read(resp.Body, open(resp.StatusCode, h))
+	}
+	return c.readAttested(resp, h, open)
 }
 
 // call is one run of Do.
@@ -81,6 +84,7 @@ type call struct {
 	wait        Wait
 	client, ctx context.Context // the request's, and the attempt's
 	limit       *time.Timer     // for the first content, then for silence
+	trailers    func() header.List
 }
 
 // head sends the attempt and waits for the head of its answer.
@@ -170,11 +174,17 @@ func (c *call) chunk(r *reader, p chunk, sink Sink) (done bool, f *upstream.Fail
 		f, err := c.interrupted(c.ctx, sink.HasContent())
 		return false, f, err
 	}
+	if c.t.Proof != nil {
+		c.t.Proof.Write(p.b)
+	}
 	sink.Feed(c.client, p.b, p.end)
 	if sink.HasContent() && c.t.View.Request.Stream {
 		c.limit.Reset(c.t.View.Config.Timeouts.Idle) // from here on its expiry is a silence in the middle
 	}
 	if done, err = sink.Pass(c.client); done || err != nil {
+		if done && c.t.Proof != nil {
+			return c.attested(r, p.end)
+		}
 		if done && !p.end {
 			r.finish()
 		}
@@ -258,12 +268,12 @@ func (w *Writer) request(ctx context.Context, t *Attempt) (*http.Request, error)
 }
 
 // clientFor is the client of an attempt. A call through Envoy's clusters ends with its client's connection, and knows no affinity: what may have to be read
-// on for its usage (see awaitUsage), and conversations that stay at one of several endpoints, take the way through the listener. Answers that are not
+// on for its usage (see awaitUsage), conversations that stay at one of several endpoints, and answers that may end in trailers take the way through the listener. Answers that are not
 // streamed have their usage in them.
 func (w *Writer) clientFor(t *Attempt) *http.Client {
 	v := t.View
 	spread := v.Config.Providers[t.To.Provider].Spread && v.Affinity.Hash != 0
-	if w.Listener != nil && (spread || v.Request.Stream && v.Terms(&t.To).Thinks) {
+	if w.Listener != nil && (t.Proof != nil || spread || v.Request.Stream && v.Terms(&t.To).Thinks) {
 		return w.Listener
 	}
 	return w.Client

@@ -71,6 +71,10 @@ func (w *Writer) Write(buf []byte, t *Attempt) (Call, error) {
 	if t.Substituted != "" {
 		degraded = request.MergeDegraded(degraded, []string{t.Substituted})
 	}
+	if v.Unattested(&to) {
+		degraded = request.MergeDegraded(degraded, []string{request.DegradedAttestation})
+	}
+	t.askForProof(call)
 	call.Degraded = t.withoutNote(request.MergeDegraded(call.Degraded, degraded))
 	w.noteDegraded(to.Provider, call.Degraded)
 	w.Owner.Written(call.Degraded)

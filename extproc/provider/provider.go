@@ -40,6 +40,7 @@ type Call struct {
 	Header   header.List // what this provider requires besides the content type, credentials included
 	Body     []byte
 	Degraded []string // names of what the provider's format cannot express
+	Model    string   // the provider's name of the model that is called; set by adapters that are Attesting
 }
 
 // StrictSchemas is implemented by adapters of providers that accept strict schemas only.
@@ -78,6 +79,14 @@ type Retention interface {
 	// Retains returns what the headers of a successful answer lack, or which of them says otherwise; "" if they confirm that nothing is
 	// retained. It quotes nothing of their values.
 	Retains(h header.List) string
+}
+
+// Attesting is implemented by adapters of providers whose enclaves sign what they have answered.
+type Attesting interface {
+	// AskReceipt are the headers of a call whose answer has to be signed, together with a nonce.
+	AskReceipt(nonce string) header.List
+	// ReceiptHeader is the header or the trailer, in lower case, that an answer's receipt comes in.
+	ReceiptHeader() string
 }
 
 // Amender is implemented by adapters that can repeat a refused request without what was refused.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/attempt"
+	"bardo.money/gateway/extproc/attestation"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/provider"
@@ -45,6 +46,7 @@ type Answer struct {
 	heldBack
 	Gate *rounds.Gate // of calls that are answered inside the gateway; nil for a request without such tools
 
+	Proof    *attestation.Proof // verified, once the answer is complete; nil: it need not be attested
 	Form     *review.Transcript // of its text, for validation; nil: it has no schema
 	ownUsage *chat.Usage        // of its own call, where its events show the usage of all calls of the request
 	marks

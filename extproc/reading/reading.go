@@ -38,7 +38,8 @@ func New(r *report.Report, s *rounds.State, t *attempt.Attempt, status int, h he
 	if t.Plan != nil {
 		a.Form, a.Holds = &review.Transcript{Plan: t.Plan}, r.Review.HoldsBack(t.Plan)
 	}
-	a.Holds = a.Holds || r.Review.MayReplaceAnswer() || r.WholeAnswer
+	a.Proof = t.Proof
+	a.Holds = a.Holds || r.Review.MayReplaceAnswer() || r.WholeAnswer || a.Proof != nil
 	a.answersCalls(s)
 	return a
 }

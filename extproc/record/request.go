@@ -41,8 +41,9 @@ type Request struct {
 	Schema           string            `json:"schema,omitempty"` // how the schema was enforced, and the result
 	Verification     *Verification     `json:"verification,omitempty"`
 	Escalation       *Escalation       `json:"escalation,omitempty"`
-	Decisions        []policy.Tag      `json:"decisions,omitempty"` // of the operator's rules
-	Policies         policy.Guards     `json:"policies,omitzero"`   // the key's own
+	Decisions        []policy.Tag      `json:"decisions,omitempty"`   // of the operator's rules
+	Policies         policy.Guards     `json:"policies,omitzero"`     // the key's own
+	Attestation      string            `json:"attestation,omitempty"` // the hash of the token of an attested answer
 	Cache            string            `json:"cache"`
 	CacheEntry       string            `json:"cache_entry,omitempty"` // of the stored answer that was served, or under which this one may be
 	Similarity       float64           `json:"similarity,omitempty"`  // of its question, if that is another one

@@ -31,6 +31,7 @@ func (r *Request) JSON() ([]byte, error) {
 	if r.Policies != (policy.Guards{}) {
 		w.rare("policies", r.Policies)
 	}
+	w.text("attestation", r.Attestation, true)
 	w.text("cache", r.Cache, false)
 	w.text("cache_entry", r.CacheEntry, true)
 	if r.Similarity != 0 {

@@ -67,6 +67,9 @@ func (r *Report) Fallback(failed policy.Resolution, f *upstream.Failure) {
 	if i < 0 || i+1 >= len(r.Order) || r.Order[i+1].Provider == failed.Provider {
 		return
 	}
+	if !slices.Contains(failed.Degraded, resolve.PrivacyTier) {
+		r.relaxed(&r.Order[i+1])
+	}
 	r.Events().Emit(record.EventFallback, r.Principal.Account, record.ProviderFallback{
 		RequestID: r.ID, Failed: failed.Provider, Fallback: r.Order[i+1].Provider, Reason: f.String(),
 	})

@@ -164,6 +164,9 @@ func (s *Summary) comment() []byte {
 	if word := s.of.VerifiedStatus(); word != "" {
 		b = jsonx.AppendString(append(b, `,"verified":`...), word)
 	}
+	if s.of.Attestation != "" {
+		b = jsonx.AppendString(append(b, `,"attestation":`...), s.of.Attestation)
+	}
 	if word := s.of.EscalatedStatus(); word != "" {
 		b = jsonx.AppendString(append(b, `,"escalated":`...), word)
 	}

@@ -31,6 +31,7 @@ type Report struct {
 	Stored         *cache.Entry // the answer, if it came from the cache
 	DegradedAnswer []string     // what of the complete answer the client's format could not express
 	FullChain      bool         // the answer has its reasoning in a member of its own
+	Attestation    string       // the hash of the answer's token; "" for an answer that is not attested
 	Task           string       // what the request is for: the agent's tick type or subsystem, else the inferred task
 
 	Logger    *slog.Logger

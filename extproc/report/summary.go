@@ -46,7 +46,7 @@ func (s *Summary) Record(path string) []byte {
 		Task: r.Task, Regime: r.Hints.Regime,
 		Degraded: r.Degraded(s.By), ServiceTier: s.tier(), SpreadPct: r.SpreadAt(s.By.Provider),
 		Schema: r.SchemaStatus(&s.By), Verification: r.Review.VerificationRecord(), Escalation: r.Review.EscalationRecord(), Pipeline: r.pipelineLog(),
-		CacheEntry: r.cacheEntry(), SideCalls: r.sideRecord(),
+		CacheEntry: r.cacheEntry(), Attestation: r.Attestation, SideCalls: r.sideRecord(),
 		Decisions: r.Tags, Policies: r.Principal.Guards,
 	}
 	r.Trace.Fill(&out, r.Started)
@@ -205,8 +205,14 @@ func (r *Report) checkHeaders(h header.List) header.List {
 	if word := r.EscalatedStatus(); word != "" {
 		h = append(h, header.Field{Name: review.HeaderEscalated, Value: word})
 	}
+	if r.Attestation != "" {
+		h = append(h, header.Field{Name: headerAttestation, Value: "verified; token=" + r.Attestation})
+	}
 	return r.ruleHeaders(h)
 }
+
+// headerAttestation says that the answer is attested, with the hash of its token.
+const headerAttestation = "x-bardo-attestation"
 
 // The headers with what the rules decided, and the members of a stream's last comment.
 const (

@@ -39,7 +39,7 @@ func (v *View) Unconfirmed(to policy.ProviderID, h header.List) *upstream.Failur
 // by status, would not call the next candidate then. Token counts are left out: who confirms this has no endpoint for them.
 func (v *View) AwaitsConfirmation(order []policy.Resolution) bool {
 	if v.Request.Op == chat.CountTokens || !v.WantsPrivacy() {
-		return false
+		return v.awaitsProof(order)
 	}
 	return slices.ContainsFunc(order, func(to policy.Resolution) bool {
 		_, ok := v.Config.Providers[to.Provider].Adapter.(provider.Retention)

@@ -267,6 +267,9 @@ func (r *Review) SchemaRetries() int {
 	return r.Config.Structured.Retries
 }
 
+// strictError is the name, in the details of a fault, of an answer that does not follow a strict schema.
+const strictError = "VeniceStructuredOutputError"
+
 // SchemaFault is the error for a client whose request got no valid answer.
 func (r *Review) SchemaFault(j *Validation, retries int) *fault.Fault {
 	kind := fault.SchemaInvalid
@@ -278,6 +281,9 @@ func (r *Review) SchemaFault(j *Validation, retries int) *fault.Fault {
 		f = fault.Newf(kind, "the answer is no JSON object, which was asked for")
 	}
 	f.Details = j.Details(r.Schema.Name(), retries)
+	if rest, ok := strings.CutPrefix(f.Details, "{"); ok && r.Schema.Strict() {
+		f.Details = `{"error":"` + strictError + `",` + rest
+	}
 	return f
 }
 

@@ -17,6 +17,7 @@ import (
 	"bardo.money/gateway/internal/origin"
 	"bardo.money/gateway/internal/secret"
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/attestation"
 	"bardo.money/gateway/policy/budget"
 	"bardo.money/gateway/policy/intent"
 	"bardo.money/gateway/policy/profile"
@@ -87,6 +88,8 @@ type Provider struct {
 	// Batches is the form of the provider's batch API, and BatchPct what tokens cost there, in percent of their price; "" for none.
 	Batches  string
 	BatchPct int
+	// Attestation is which receipts of the provider's enclaves are trusted; nil: their answers are not attested.
+	Attestation *attestation.Policy
 }
 
 // Keyless is who may send requests without an API key.

@@ -40,6 +40,7 @@ const (
 	TimedOut                 // silence beyond the bound
 	WrongForm                // the answer does not have the form that was asked for
 	NotEncoded               // the request cannot be said in this provider's format; cause is a fault
+	Unattested               // the answer of an enclave is not proved to be its own; cause is an attestation.Reason
 	Retained                 // the answer does not confirm that nothing of a private request is retained; cause says what is missing, in our words
 )
 
@@ -58,6 +59,8 @@ func (f *Failure) String() string {
 		return "encode"
 	case Retained:
 		return "retention"
+	case Unattested:
+		return "attestation"
 	case ByStatus:
 		return fmt.Sprintf("status_%d", f.Status)
 	}
@@ -79,7 +82,7 @@ func (f *Failure) misplaced() bool { return f.Kind == ByStatus && f.Status >= 10
 // Lasting reports whether the provider would answer the same request in the same way a moment later.
 func (f *Failure) Lasting() bool {
 	if f.Kind != ByStatus {
-		return f.Kind == Retained || errors.Is(f.Cause, ErrTooLong)
+		return f.Kind == Retained || f.Kind == Unattested || errors.Is(f.Cause, ErrTooLong)
 	}
 	return policy.Lasting(f.Status)
 }
@@ -165,7 +168,7 @@ func (f *Failure) Measure() telemetry.Outcome {
 		return telemetry.TimedOut
 	case NotEncoded, WrongForm:
 		return telemetry.Rejected
-	case Retained:
+	case Retained, Unattested:
 		return telemetry.Failed
 	case ByStatus:
 	}
@@ -247,7 +250,7 @@ func Exhausted(fs []*Failure) *fault.Fault {
 	if !last.Retriable() {
 		return callerFault(last)
 	}
-	if i := slices.IndexFunc(fs, func(f *Failure) bool { return f.Kind == Retained }); i >= 0 {
+	if i := slices.IndexFunc(fs, func(f *Failure) bool { return f.Kind == Retained || f.Kind == Unattested }); i >= 0 {
 		return unconfirmed(fs[i])
 	}
 	count := func(match func(*Failure) bool) bool {
@@ -282,11 +285,20 @@ func Exhausted(fs []*Failure) *fault.Fault {
 	return out
 }
 
-// RetentionError is the name of the error in events and in the details of a fault.
-const RetentionError = "VeniceRetentionError"
+// The names of errors in events and in the details of a fault.
+const (
+	RetentionError   = "VeniceRetentionError"
+	AttestationError = "VeniceAttestationError"
+)
 
 // unconfirmed tells the caller that no provider was left that keeps its request private: f's answer was discarded.
 func unconfirmed(f *Failure) *fault.Fault {
+	if f.Kind == Unattested {
+		out := fault.Newf(fault.NoPrivateProvider, "provider %s did not prove that its enclave gave this answer (%v), so it was discarded; no other provider answered",
+			f.Provider, f.Cause)
+		out.Details = `{"error":"` + AttestationError + `"}`
+		return out
+	}
 	out := fault.Newf(fault.NoPrivateProvider, "provider %s did not confirm that it retains nothing of this request (%v), so its answer was discarded; no other provider answered",
 		f.Provider, f.Cause)
 	out.Details = `{"error":"` + RetentionError + `"}`
@@ -412,6 +424,8 @@ func (f *Failure) Reason() string {
 		return "the answer does not follow its schema"
 	case NotEncoded:
 		return "the request cannot be written in the provider's format"
+	case Unattested:
+		return fmt.Sprintf("the answer is not attested: %v", f.Cause)
 	case Retained:
 		return fmt.Sprintf("the provider did not confirm that it retains nothing: %v", f.Cause)
 	case ByStatus:

@@ -26,6 +26,7 @@ func (d *decoder) check(cfg *Config) {
 		const key = "providers.venice.default_privacy_tier"
 		d.warn(d.place(key), key, "this version has neither attested nor sealed inference: requests that name no tier are private")
 	}
+	d.checkAttestation(cfg.Providers.Venice)
 	d.checkSplit(cfg)
 	d.checkHosts(cfg)
 	d.checkCustoms(cfg)

@@ -104,6 +104,7 @@ func (c *Config) special() []Provider {
 	}
 	if s := c.Providers.Venice; s != nil {
 		p := base(c.kinds.find(KindVenice), s.BaseURL)
+		p.Attestation = s.attestation()
 		p.Characters, p.Models, p.DIEM = s.Characters, s.Models, s.DIEMStaked
 		out = append(out, p.keyed(s.APIKey, s.APIKeys))
 	}

@@ -17,7 +17,6 @@ type laterKey struct {
 var laterKeys = []laterKey{
 	{"providers.blockrun.wallet_key", "Private key of the wallet that pays.", ""},
 	{"providers.blockrun.max_usd_per_request", "Maximum payment per request.", ""},
-	{"providers.venice.attestation_pubkey", "The key that signs attestations.", ""},
 	{"providers.venice.mock_rate_ms", "Interval of synthetic telemetry.", ""},
 	{"providers.venice.cache", "Epochs of prompt cache keys at Venice.", ""},
 	{"providers.venice.multimodal", "Embeddings, speech and images.", ""},

@@ -54,16 +54,19 @@ type OpenRouter struct {
 
 // Venice is the private plane.
 type Venice struct {
-	BaseURL            URL               `key:"base_url" doc:"Base URL up to and including the version. Without it, the provider's own."`
-	APIKey             Secret            `key:"api_key" doc:"The operator's key. Without it, VENICE_API_KEY."`
-	APIKeys            []Secret          `key:"api_keys" doc:"Further keys."`
-	DIEMStaked         bool              `key:"diem_staked" default:"false" doc:"Staked DIEM pays: its inference costs nothing, and it is preferred for everything."`
-	DIEMDaily          policy.Micro      `key:"diem_daily_usd" doc:"Amount that the staked DIEM pays for per UTC day, in USD at Venice's prices. Beyond it, requests are charged until the next day. Without it, or at 0, unlimited."`
-	DefaultPrivacyTier string            `key:"default_privacy_tier" oneof:"private tee e2e" doc:"The privacy tier of requests that set none. Only private is implemented; other values are accepted with a warning."`
-	Credit             *float64          `key:"credit" min:"0" doc:"API credits that the staked VVV has left, as the operator knows them. Below min_credit, inference.provider_mode both sends nothing to its enclaves: inference.on_privacy_exhausted says what happens then. Without it, credit is not limited."`
-	MinCredit          float64           `key:"min_credit" default:"100" min:"0" doc:"The credit below which its enclaves are not used."`
-	Characters         map[string]string `key:"characters" doc:"The Venice character for each role."`
-	Models             []Model           `key:"models" doc:"Its models. Without a list, its own model list, else those of the catalog that it is known to serve."`
+	BaseURL                 URL               `key:"base_url" doc:"Base URL up to and including the version. Without it, the provider's own."`
+	APIKey                  Secret            `key:"api_key" doc:"The operator's key. Without it, VENICE_API_KEY."`
+	APIKeys                 []Secret          `key:"api_keys" doc:"Further keys."`
+	DIEMStaked              bool              `key:"diem_staked" default:"false" doc:"Staked DIEM pays: its inference costs nothing, and it is preferred for everything."`
+	DIEMDaily               policy.Micro      `key:"diem_daily_usd" doc:"Amount that the staked DIEM pays for per UTC day, in USD at Venice's prices. Beyond it, requests are charged until the next day. Without it, or at 0, unlimited."`
+	DefaultPrivacyTier      string            `key:"default_privacy_tier" oneof:"private tee e2e" doc:"The privacy tier of requests that set none. Only private is implemented; other values are accepted with a warning."`
+	AttestationPubkey       string            `key:"attestation_pubkey" doc:"The public key (Ed25519, in base64 or hexadecimal) that signs the receipts of its enclaves. With it, answers of enclaves are attested, and discarded where their receipts are not valid. Without it, they are named in X-Bardo-Degraded."`
+	AttestationPubkeys      []string          `key:"attestation_pubkeys" doc:"Further keys, for the time of a rotation."`
+	AttestationMeasurements []string          `key:"attestation_measurements" doc:"The enclaves that are trusted, by their measurements (SHA-384, in hexadecimal). With a key, at least one is needed."`
+	Credit                  *float64          `key:"credit" min:"0" doc:"API credits that the staked VVV has left, as the operator knows them. Below min_credit, inference.provider_mode both sends nothing to its enclaves: inference.on_privacy_exhausted says what happens then. Without it, credit is not limited."`
+	MinCredit               float64           `key:"min_credit" default:"100" min:"0" doc:"The credit below which its enclaves are not used."`
+	Characters              map[string]string `key:"characters" doc:"The Venice character for each role."`
+	Models                  []Model           `key:"models" doc:"Its models. Without a list, its own model list, else those of the catalog that it is known to serve."`
 }
 
 // LowCredit reports whether its credit is known to be below the minimum. v may be nil.
@@ -157,6 +160,7 @@ type Provider struct {
 	Allow         []string // members that its requests may have beyond what is priced
 	APIVersion    string   // that its requests name; "" for none
 	CountsTokens  bool     // it counts the tokens of a request
+	Attestation   Attestation
 
 	variables []string // of the environment that hold its key
 }

@@ -146,7 +146,7 @@ func upstreamOptions(scheme string, filters []*hcmv3.HttpFilter) *httpv3.HttpPro
 	}
 	if scheme == state.HTTPS {
 		o.UpstreamProtocolOptions = &httpv3.HttpProtocolOptions_AutoConfig{AutoConfig: &httpv3.HttpProtocolOptions_AutoHttpConfig{
-			HttpProtocolOptions:  &corev3.Http1ProtocolOptions{},
+			HttpProtocolOptions:  http1(),
 			Http2ProtocolOptions: &corev3.Http2ProtocolOptions{},
 		}}
 		return o
@@ -154,12 +154,15 @@ func upstreamOptions(scheme string, filters []*hcmv3.HttpFilter) *httpv3.HttpPro
 	o.UpstreamProtocolOptions = &httpv3.HttpProtocolOptions_ExplicitHttpConfig_{
 		ExplicitHttpConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig{
 			ProtocolConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_HttpProtocolOptions{
-				HttpProtocolOptions: &corev3.Http1ProtocolOptions{},
+				HttpProtocolOptions: http1(),
 			},
 		},
 	}
 	return o
 }
+
+// http1 lets trailers pass, as HTTP/2 does: the receipt of an enclave's stream comes in one.
+func http1() *corev3.Http1ProtocolOptions { return &corev3.Http1ProtocolOptions{EnableTrailers: true} }
 
 // providerTLS names the server itself: Envoy would otherwise derive the name from the client's Host header.
 func providerTLS(host, roots string) *tlsv3.UpstreamTlsContext {

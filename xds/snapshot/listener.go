@@ -132,6 +132,7 @@ func (b *builder) egressManager() *hcmv3.HttpConnectionManager {
 	return &hcmv3.HttpConnectionManager{
 		StatPrefix:          ListenerEgress,
 		CodecType:           hcmv3.HttpConnectionManager_HTTP1,
+		HttpProtocolOptions: &corev3.Http1ProtocolOptions{EnableTrailers: true}, // enclaves' receipts for streams
 		RouteSpecifier:      rds(routesEgress),
 		HttpFilters:         []*hcmv3.HttpFilter{b.router()},
 		ServerName:          serverName,

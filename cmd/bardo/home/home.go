@@ -275,3 +275,6 @@ func (h Dir) AnsweringAs(ctx context.Context, file string) (r RunInfo, ok bool) 
 	_ = conn.Close()
 	return r, true
 }
+
+// Attestations is the file of the tokens of attested answers, in the state directory.
+const Attestations = "attestations.db"

@@ -65,6 +65,9 @@ func (g *gateway) assemble(cfg *config.Config) (*runtime.Config, error) {
 			Adapter: a, Endpoint: endpointOf(p), Keys: p.Keys, Ring: attempt.NewRing(p.Keys), Cluster: clusterID(p), Spread: len(p.Endpoints) > 1, Free: p.Free, Direct: p.Direct, Engineered: p.ContextEngineering, BYOK: p.BYOK, CountsTokens: p.CountsTokens,
 			Reasoning: a.Kind().Reasoning,
 		}
+		if err := attested(rt, &p); err != nil {
+			return nil, err
+		}
 		rt.Providers[p.ID] = withBatches(rt.Providers[p.ID], a.Kind().Batches, catalog.BatchPct(policy.ProviderID(p.Kind)))
 	}
 	for _, c := range settings.HookClusters(cfg) {

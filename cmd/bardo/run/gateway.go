@@ -25,6 +25,7 @@ import (
 	"bardo.money/gateway/internal/telemetry"
 	"bardo.money/gateway/models"
 	"bardo.money/gateway/models/remote"
+	"bardo.money/gateway/policy/attestation"
 	"bardo.money/gateway/policy/catalog"
 	"bardo.money/gateway/policy/ledger"
 	"bardo.money/gateway/policy/quota"
@@ -108,6 +109,7 @@ type dataPath struct {
 	models   *catalog.Catalog // of the last configuration; opening and reloading use it, one at a time
 	gate     *extproc.Gateway
 	sessions *session.SQLite   // nil: no sessions are kept
+	attested *attestation.Book // tokens of attested answers
 	memory   *memory.Memory    // of sessions; nil where these are
 	later    *deferred.Service // nil: no requests are deferred
 	payments *payments         // nil: single requests cannot be paid for

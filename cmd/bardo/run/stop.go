@@ -200,6 +200,7 @@ func (g *gateway) closeBy(over context.Context) {
 	})
 	g.closeDeferred()
 	g.closeSessions()
+	g.closeAttestations()
 	g.closePayments()
 	g.closeIdentities()
 	if g.books != nil {

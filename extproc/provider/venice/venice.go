@@ -1,5 +1,5 @@
-// Package venice calls Venice, which stores no requests: OpenAI's format with parameters of its own. It knows nothing of attestation or of
-// sealed prompts.
+// Package venice calls Venice, which stores no requests: OpenAI's format with parameters of its own. It asks for receipts of enclaves, and
+// does not verify them; it knows nothing of sealed prompts.
 package venice
 
 import (
@@ -63,7 +63,11 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 	o.EffortOnly = true
 	o.Broker(to.Control, wire.ReasoningObject)
 	o.Model, o.TEE = model(req, to)
-	return wire.NewCall(buf, req, at, o)
+	call, err := wire.NewCall(buf, req, at, o)
+	if err == nil {
+		call.Model = o.Model
+	}
+	return call, err
 }
 
 // model is the name of the model; ok is false if it should run in an enclave and does not.

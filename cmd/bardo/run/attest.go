@@ -1,0 +1,41 @@
+package run
+
+import (
+	"fmt"
+
+	"bardo.money/gateway/cmd/bardo/home"
+	proof "bardo.money/gateway/extproc/attestation"
+	"bardo.money/gateway/extproc/runtime"
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/policy/attestation"
+)
+
+// openAttestations prepares the store of tokens. Its file is created with the first one.
+func (g *gateway) openAttestations() (k *proof.Keeper, err error) {
+	if g.attested, err = attestation.OpenBook(g.home.Path(home.Attestations)); err != nil {
+		return nil, err
+	}
+	return &proof.Keeper{Book: g.attested, Events: &g.events, Log: g.log}, nil
+}
+
+func (g *gateway) closeAttestations() {
+	if g.attested == nil {
+		return
+	}
+	if err := g.attested.Close(); err != nil {
+		g.log.Error("the store of attestations was not closed cleanly", "error", err)
+	}
+}
+
+// attested sets which receipts of a provider are trusted.
+func attested(rt *runtime.Config, p *config.Provider) (err error) {
+	if len(p.Attestation.Keys) == 0 {
+		return nil
+	}
+	one := rt.Providers[p.ID]
+	if one.Attestation, err = attestation.NewPolicy(p.Attestation.Keys, p.Attestation.Measurements); err != nil {
+		return fmt.Errorf("provider %s: attestation: %w", p.ID, err)
+	}
+	rt.Providers[p.ID] = one
+	return nil
+}

@@ -1,0 +1,87 @@
+package attempt
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"bardo.money/gateway/extproc/attestation"
+	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/upstream"
+	"bardo.money/gateway/internal/header"
+	reasons "bardo.money/gateway/policy/attestation"
+)
+
+// Answers of enclaves (P-05): the call asks for a receipt, all of the body is hashed as it comes, and the receipt is verified behind its end. Until then the
+// sink holds the answer back.
+
+// askForProof adds to a call what asks for a receipt, where the answer has to be attested.
+func (t *Attempt) askForProof(call *provider.Call) {
+	t.Proof = nil
+	p, by := t.View.Attests(&t.To)
+	if p == nil {
+		return
+	}
+	t.Proof = attestation.New(p, by, call.Model)
+	call.Header = append(call.Header, t.Proof.Ask()...)
+}
+
+// readAttested is read for an answer that has to be attested. One that broke off is not attested either.
+func (c *call) readAttested(resp *http.Response, h header.List, open func(int, header.List) Sink) (*upstream.Failure, error) {
+	if err := c.t.Proof.Head(h); err != nil {
+		upstream.CloseBody(resp)
+		return c.failure(upstream.Unattested, err), nil
+	}
+	c.trailers = func() header.List { return upstream.HeaderList(resp.Trailer) }
+	f, err := c.read(resp.Body, open(resp.StatusCode, h))
+	if f != nil && f.Kind == upstream.Reset && !errors.Is(f.Cause, upstream.ErrTooLong) {
+		f = c.failure(upstream.Unattested, reasons.Truncated)
+	}
+	return f, err
+}
+
+// attested reads an answer's body to its end, behind the answer itself, and verifies its receipt.
+func (c *call) attested(r *reader, ended bool) (done bool, f *upstream.Failure, err error) {
+	if !ended {
+		if f, err := c.drain(r); f != nil || err != nil {
+			return false, f, err
+		}
+	}
+	if err := c.t.Proof.Verify(c.trailers(), time.Now()); err != nil {
+		return false, c.failure(upstream.Unattested, err), nil
+	}
+	return true, nil, nil
+}
+
+// maxRest is how much of a body may follow behind the end of the answer in it, in bytes.
+const maxRest = 1 << 20
+
+// drain hashes the rest of a body.
+func (c *call) drain(r *reader) (*upstream.Failure, error) {
+	for rest := 0; rest <= maxRest; {
+		select {
+		case p := <-r.chunks:
+			switch {
+			case IsPanic(p.err):
+				return nil, p.err
+			case p.err != nil:
+				return c.failure(upstream.Unattested, reasons.Truncated), nil //nolint:nilerr // the reason is what is told
+			}
+			c.t.Proof.Write(p.b)
+			if p.end {
+				return nil, nil
+			}
+			rest += len(p.b)
+		case <-c.wait.Heartbeat:
+			if err := c.wait.OnHeartbeat(); err != nil {
+				return nil, err
+			}
+		case <-c.ctx.Done():
+			return c.interrupted(c.ctx, true)
+		case <-c.client.Done():
+			return nil, context.Cause(c.client)
+		}
+	}
+	return c.failure(upstream.Unattested, reasons.TooLarge), nil
+}

@@ -1,0 +1,107 @@
+package attestation
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"bardo.money/gateway/internal/event"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/attestation"
+)
+
+// The events of attestations.
+const (
+	EventVerified = "venice:tee_attestation"
+	EventRefused  = "venice:attestation_error"
+	EventVoid     = "venice:attestation_void"
+)
+
+// Subject is whose answer a receipt is about.
+type Subject struct {
+	RequestID, GolemID, Subsystem, TaskClass string
+
+	Tick     int64
+	Account  policy.Account
+	Provider policy.ProviderID
+	Model    policy.ModelID
+}
+
+// Event is what an event of an attestation tells. It has no content, and nothing of a receipt that is not trusted.
+type Event struct {
+	RequestID string            `json:"request_id"`
+	Subsystem string            `json:"subsystem"`
+	TaskClass string            `json:"task_class,omitempty"`
+	Tick      int64             `json:"tick,omitempty"`
+	Provider  policy.ProviderID `json:"provider"`
+	Model     policy.ModelID    `json:"model"`
+	Verified  bool              `json:"verified"`
+	Enclave   string            `json:"enclave_measurement,omitempty"`
+	Hash      string            `json:"attestation_hash,omitempty"` // of the token
+	Error     string            `json:"error,omitempty"`
+	Reason    string            `json:"reason,omitempty"` // see attestation.Reason
+	Age       int64             `json:"receipt_age_ms,omitempty"`
+}
+
+// Keeper stores the tokens of attested answers, and tells of them and of those that were refused. Safe for concurrent use.
+type Keeper struct {
+	Book   *attestation.Book
+	Events *event.Sink
+	Log    *slog.Logger
+}
+
+// Keep stores the token of a verified answer before it is released, and returns its hash.
+func (k *Keeper) Keep(ctx context.Context, s *Subject, p *Proof) (token string, err error) {
+	t, err := k.add(ctx, s, p, "")
+	if err != nil {
+		return "", err
+	}
+	e := s.event()
+	e.Verified, e.Enclave, e.Hash, e.Age = true, t.Measurement, t.TokenHash, p.At.Sub(time.UnixMilli(p.Receipt.Timestamp)).Milliseconds()
+	k.emit(EventVerified, s, &e)
+	return t.TokenHash, nil
+}
+
+// Void stores that a verified receipt counts for nothing: its answer cannot be used.
+func (k *Keeper) Void(ctx context.Context, s *Subject, p *Proof, why attestation.Reason) {
+	t, err := k.add(ctx, s, p, why)
+	if err != nil {
+		k.Log.Error("a void attestation was not stored", "request", s.RequestID, "error", err)
+		return
+	}
+	e := s.event()
+	e.Enclave, e.Hash, e.Reason = t.Measurement, t.TokenHash, string(why)
+	k.emit(EventVoid, s, &e)
+}
+
+func (k *Keeper) add(ctx context.Context, s *Subject, p *Proof, void attestation.Reason) (*attestation.Token, error) {
+	if p.Receipt == nil {
+		return nil, errors.New("the receipt was not verified")
+	}
+	t := p.Token(void)
+	t.RequestID, t.GolemID, t.TaskClass, t.Tick, t.Provider = s.RequestID, s.GolemID, s.TaskClass, s.Tick, string(s.Provider)
+	return t, k.Book.Add(context.WithoutCancel(ctx), t)
+}
+
+// Refuse tells of an answer that was discarded because it is not attested. name is what the error is called; why is an attestation.Reason.
+func (k *Keeper) Refuse(s *Subject, name string, why error) {
+	reason, ok := errors.AsType[attestation.Reason](why)
+	if !ok {
+		return
+	}
+	k.Log.Warn("an answer was discarded: it is not attested", "request", s.RequestID, "provider", string(s.Provider), "model", string(s.Model), "reason", string(reason))
+	e := s.event()
+	e.Error, e.Reason = name, string(reason)
+	k.emit(EventRefused, s, &e)
+}
+
+func (s *Subject) event() Event {
+	return Event{RequestID: s.RequestID, Subsystem: s.Subsystem, TaskClass: s.TaskClass, Tick: s.Tick, Provider: s.Provider, Model: s.Model}
+}
+
+func (k *Keeper) emit(name string, s *Subject, e *Event) {
+	if k.Events.On() {
+		k.Events.Emit(name, s.Account, *e)
+	}
+}

@@ -1,0 +1,93 @@
+// Package attestation proves one call: the nonce that goes with it, the hash of what comes, and the check of the receipt when all of it is there. It
+// knows nothing of how an answer is read, or of who gets it.
+package attestation
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"hash"
+	"time"
+
+	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/policy/attestation"
+)
+
+// Proof is what proves the answer of one call, or will. Not safe for concurrent use.
+type Proof struct {
+	policy *attestation.Policy
+	by     provider.Attesting
+	nonce  string
+	model  string // the provider's name of what was called
+	body   hash.Hash
+	said   []string // receipts of the head and the trailers, without repetitions
+
+	Receipt *attestation.Receipt // once it was verified
+	At      time.Time            // when that was
+	raw     string
+}
+
+// New is the proof of a call of a model that is about to be made, with a nonce of its own.
+func New(p *attestation.Policy, by provider.Attesting, model string) *Proof {
+	var b [attestation.NonceLen / 2]byte
+	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
+	return &Proof{policy: p, by: by, nonce: hex.EncodeToString(b[:]), model: model, body: sha256.New()}
+}
+
+// Ask are the headers of the call that ask for the receipt.
+func (p *Proof) Ask() header.List { return p.by.AskReceipt(p.nonce) }
+
+// Head reads the head of the answer. The error is an attestation.Reason.
+func (p *Proof) Head(h header.List) error {
+	for _, f := range h {
+		if f.Name == "content-encoding" && f.Value != "" && f.Value != "identity" {
+			return attestation.Encoded
+		}
+	}
+	return p.note(h)
+}
+
+// note keeps the receipts among the headers of a head, or the trailers.
+func (p *Proof) note(h header.List) error {
+	for _, f := range h {
+		if f.Name != p.by.ReceiptHeader() {
+			continue
+		}
+		if len(p.said) > 0 && p.said[0] != f.Value {
+			return attestation.Contradicts
+		}
+		p.said = append(p.said[:0], f.Value)
+	}
+	return nil
+}
+
+// Write takes the next piece of the body, as it came.
+func (p *Proof) Write(b []byte) { p.body.Write(b) }
+
+// Verify checks the receipt, once the body has ended. The error is an attestation.Reason.
+func (p *Proof) Verify(trailers header.List, now time.Time) error {
+	if err := p.note(trailers); err != nil {
+		return err
+	}
+	if len(p.said) == 0 {
+		return attestation.Missing
+	}
+	r, err := attestation.Parse(p.said[0])
+	if err != nil {
+		return err
+	}
+	want := attestation.Expected{Nonce: p.nonce, Model: p.model, ResponseHash: hex.EncodeToString(p.body.Sum(nil)), At: now}
+	if err := p.policy.Verify(r, &want); err != nil {
+		return err
+	}
+	p.Receipt, p.At, p.raw = r, now, p.said[0]
+	return nil
+}
+
+// Token is the proof as it is kept, once it was verified; the caller says whose it is. void is why the answer cannot be used; "" if it can.
+func (p *Proof) Token(void attestation.Reason) *attestation.Token {
+	return &attestation.Token{
+		At: p.At.UnixMilli(), Model: p.model, Measurement: p.Receipt.Measurement, Nonce: p.nonce, Hash: p.Receipt.ResponseHash, Void: string(void), Receipt: p.raw,
+	}
+}

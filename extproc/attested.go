@@ -1,0 +1,45 @@
+package extproc
+
+import (
+	"context"
+
+	"bardo.money/gateway/extproc/attestation"
+	"bardo.money/gateway/extproc/reading"
+	"bardo.money/gateway/extproc/upstream"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/policy"
+	reasons "bardo.money/gateway/policy/attestation"
+)
+
+func (x *exchange) subject(to *policy.Resolution) *attestation.Subject {
+	return &attestation.Subject{
+		RequestID: x.ID, GolemID: x.Hints.GolemID, Subsystem: x.Hints.Subsystem, TaskClass: x.Hints.TaskClass, Tick: x.Hints.Tick,
+		Account: x.Principal.Account, Provider: to.Provider, Model: to.Model,
+	}
+}
+
+// keepProof stores what proves an answer, before anything of it is sent.
+func (x *exchange) keepProof(ctx context.Context, a *reading.Answer) (err error) {
+	if a.Proof == nil {
+		return nil
+	}
+	if x.report.Attestation, err = x.gw.Attestations.Keep(ctx, x.subject(&a.By), a.Proof); err != nil {
+		return fault.New(fault.Internal, "the proof of this answer could not be stored, so that it is not sent", err)
+	}
+	return nil
+}
+
+// voidProof notes that an attested answer cannot be used: its receipt counts for nothing.
+func (x *exchange) voidProof(ctx context.Context, a *reading.Answer, why reasons.Reason) {
+	if a.Proof != nil {
+		x.gw.Attestations.Void(ctx, x.subject(&a.By), a.Proof, why)
+		a.Proof = nil
+	}
+}
+
+// tellUnattested reports an answer that was discarded because it is not attested.
+func (x *exchange) tellUnattested(to *policy.Resolution, f *upstream.Failure) {
+	if f.Kind == upstream.Unattested {
+		x.gw.Attestations.Refuse(x.subject(to), upstream.AttestationError, f.Cause)
+	}
+}

@@ -1,0 +1,64 @@
+package request
+
+import (
+	"slices"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/upstream"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/attestation"
+)
+
+// DegradedAttestation names, in X-Bardo-Degraded, an answer of an enclave that nobody attests: the operator has configured no keys of receipts.
+const DegradedAttestation = "attestation"
+
+// WantsEnclave reports whether the request is sent to a candidate because that has an enclave.
+func (v *View) WantsEnclave(to *policy.Resolution) bool {
+	in, p := &v.Intent, v.Request.Profile
+	if v.Request.Op == chat.CountTokens || !slices.Contains(to.Features, policy.TEEAttested) {
+		return false
+	}
+	return in.PrivacyTier >= policy.PrivacyTEE || p != nil && p.Default.TEE ||
+		slices.Contains(in.Require, policy.TEEAttested) || slices.Contains(in.Prefer, policy.TEEAttested)
+}
+
+// Attests is the policy by which the answer of a candidate has to be attested (P-05), and the adapter that asks for it; nil if it need not be.
+func (v *View) Attests(to *policy.Resolution) (*attestation.Policy, provider.Attesting) {
+	p, ok := v.Config.Providers[to.Provider]
+	if !ok || p.Attestation == nil || !v.WantsEnclave(to) {
+		return nil, nil
+	}
+	by, ok := p.Adapter.(provider.Attesting)
+	if !ok {
+		return nil, nil
+	}
+	return p.Attestation, by
+}
+
+// Unattested reports whether an answer of a candidate's enclave is used although nobody attests it.
+func (v *View) Unattested(to *policy.Resolution) bool {
+	if !v.WantsEnclave(to) {
+		return false
+	}
+	p, _ := v.Attests(to)
+	return p == nil
+}
+
+// UnconfirmedModality is Unconfirmed for endpoints that are neither for conversations nor for embeddings. Their answers are not attested.
+func (v *View) UnconfirmedModality(to *policy.Resolution, h header.List) *upstream.Failure {
+	if p, _ := v.Attests(to); p != nil {
+		return &upstream.Failure{Provider: to.Provider, Kind: upstream.Unattested, Cause: attestation.Endpoint}
+	}
+	return v.Unconfirmed(to.Provider, h)
+}
+
+// awaitsProof reports whether an answer of one of the candidates has to be attested because the request's profile alone asks for an enclave: whatever else
+// does is a wish for privacy.
+func (v *View) awaitsProof(order []policy.Resolution) bool {
+	if p := v.Request.Profile; p == nil || !p.Default.TEE {
+		return false
+	}
+	return slices.ContainsFunc(order, func(to policy.Resolution) bool { p, _ := v.Attests(&to); return p != nil })
+}

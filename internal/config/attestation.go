@@ -1,0 +1,67 @@
+package config
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"strings"
+)
+
+// Attestation is which receipts of a provider's enclaves are trusted. Without keys, none is asked for.
+type Attestation struct {
+	Keys         []string
+	Measurements []string
+}
+
+// attestation is what a section says of its enclaves.
+func (v *Venice) attestation() (a Attestation) {
+	if v.AttestationPubkey != "" {
+		a.Keys = append(a.Keys, v.AttestationPubkey)
+	}
+	a.Keys = append(a.Keys, v.AttestationPubkeys...)
+	a.Measurements = v.AttestationMeasurements
+	return a
+}
+
+// Lengths of a public key (Ed25519, X25519) and of a measurement, in bytes.
+const (
+	publicKeyLen   = 32
+	measurementLen = 48
+)
+
+// checkAttestation refuses keys without enclaves that they sign for: any enclave would be trusted then.
+func (d *decoder) checkAttestation(v *Venice) {
+	if v == nil {
+		return
+	}
+	const section = "providers.venice."
+	d.checkPublicKey(section+"attestation_pubkey", v.AttestationPubkey, true)
+	for i, k := range v.AttestationPubkeys {
+		d.checkPublicKey(fmt.Sprintf(section+"attestation_pubkeys[%d]", i), k, false)
+	}
+	for i, m := range v.AttestationMeasurements {
+		if b, err := hex.DecodeString(strings.ToLower(m)); err != nil || len(b) != measurementLen {
+			d.problem(fmt.Sprintf(section+"attestation_measurements[%d]", i), "96 hexadecimal digits (SHA-384)", "%q is no measurement", m)
+		}
+	}
+	a := v.attestation()
+	if len(a.Keys) > 0 && len(a.Measurements) == 0 {
+		d.problem(section+"attestation_measurements", "the measurements of the enclaves that are trusted", "a key without enclaves: any would be trusted")
+	}
+	if len(a.Keys) == 0 && len(a.Measurements) > 0 {
+		d.problem(section+"attestation_pubkey", "the key that signs receipts", "measurements without a key: no receipt could be verified")
+	}
+}
+
+func (d *decoder) checkPublicKey(key, text string, optional bool) {
+	if text == "" && optional {
+		return
+	}
+	b, err := hex.DecodeString(text)
+	if err != nil {
+		b, err = base64.StdEncoding.DecodeString(text)
+	}
+	if err != nil || len(b) != publicKeyLen {
+		d.problem(key, "a public key of 32 bytes, in base64 or hexadecimal", "%q is none", text)
+	}
+}

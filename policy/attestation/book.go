@@ -1,0 +1,116 @@
+package attestation
+
+import (
+	"context"
+	"database/sql"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"bardo.money/gateway/internal/sqlite"
+)
+
+//go:embed book.sql
+var tables string
+
+// Book keeps tokens in a file, which is created with the first one. Safe for concurrent use; one process writes, others may read.
+type Book struct {
+	path string
+	db   *sql.DB
+
+	mu   sync.Mutex
+	used bool // the file is there, with its table
+}
+
+// OpenBook opens a file, if there is one.
+func OpenBook(path string) (*Book, error) {
+	db, err := sqlite.OpenLater(path, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &Book{path: path, db: db}, nil
+}
+
+// Close closes the file.
+func (b *Book) Close() error { return b.db.Close() }
+
+// Add appends a token: it sets its number, and its place in the chain. When it returns, the token is on the disk.
+func (b *Book) Add(ctx context.Context, t *Token) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.use(ctx); err != nil {
+		return fmt.Errorf("attestations: %s: %w", b.path, err)
+	}
+	if err := b.append(ctx, t); err != nil {
+		return fmt.Errorf("attestations: %s: %w", b.path, err)
+	}
+	return nil
+}
+
+// use creates the file and its table, once.
+func (b *Book) use(ctx context.Context) error {
+	if b.used {
+		return nil
+	}
+	if err := sqlite.Touch(b.path); err != nil {
+		return err
+	}
+	if err := sqlite.Prepare(ctx, b.db, sqlite.Script(tables)); err != nil {
+		return err
+	}
+	b.used = true
+	return nil
+}
+
+func (b *Book) append(ctx context.Context, t *Token) (err error) {
+	tx, err := b.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, tx.Rollback())
+		}
+	}()
+	t.Seq, t.Prev = 0, ""
+	err = tx.QueryRowContext(ctx, `SELECT seq, hash FROM token ORDER BY seq DESC LIMIT 1`).Scan(&t.Seq, &t.Prev)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	t.Seq++
+	t.TokenHash = t.hash()
+	line, err := json.Marshal(t)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, `INSERT INTO token (seq, hash, token) VALUES (?, ?, ?)`, t.Seq, t.TokenHash, string(line)); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// Export writes the tokens from a number on, a line each. Without a file there are none.
+func (b *Book) Export(ctx context.Context, from int64, to io.Writer) (err error) {
+	if _, err := os.Stat(b.path); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	rows, err := b.db.QueryContext(ctx, `SELECT token FROM token WHERE seq >= ? ORDER BY seq`, from)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var line string
+		if err := rows.Scan(&line); err != nil {
+			return err
+		}
+		if _, err := io.WriteString(to, line+"\n"); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
