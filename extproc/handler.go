@@ -27,6 +27,9 @@ func New(rt *runtime.Config, d Deps) *Gateway {
 		Ledger: d.Ledger, Limiter: d.Limiter, Answers: d.Answers, Questions: d.Questions, State: g.state, Quarantine: &g.gone, Reasonings: &g.reasonings, Draining: g.Draining, Checks: d.Checks,
 		Rated: g.rated, WrongHit: g.Governor.Wrong,
 	}
+	if g.Payments != nil {
+		g.api.Paid = g.Payments
+	}
 	if g.Governor != nil {
 		g.Governor.Changed = g.knobChanged
 		g.Governor.Configure(rt.Governor)

@@ -8,6 +8,7 @@ import (
 	"bardo.money/gateway/extproc/endpoint"
 	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/runtime"
+	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/auth"
 )
 
@@ -15,7 +16,14 @@ import (
 
 // identifyPayer finds out who pays where the request itself does; ok is false where a key is needed. A payment comes before all other credentials.
 func (x *exchange) identifyPayer(e *endpoint.Endpoint) (ok bool, err error) {
-	if x.gw.Payments == nil || !payable(e) {
+	if x.gw.Payments == nil {
+		return false, nil
+	}
+	if e.Paid && x.mayAskPrice() {
+		x.Principal = policy.Principal{Anonymous: true}
+		return true, nil
+	}
+	if !payable(e) {
 		return false, nil
 	}
 	who, payer, ok, err := x.gw.Payments.Payer(x.Head.Header, paidFor{x})

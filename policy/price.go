@@ -1,6 +1,9 @@
 package policy
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // Prices are what a provider asks for a model. Known is false when they are the documented default. They are shared, and nobody changes
 // what Above and Tiers hold.
@@ -18,6 +21,14 @@ type Prices struct {
 	Above []Above           // of requests with longer prompts, the shortest first
 	Tiers map[string]Prices // of other tiers of service than the usual one, by the provider's names; these have none themselves
 	Units *UnitPrices       // of what is not billed by tokens of text; nil: there are none
+
+	Origin *PriceOrigin // nil: nobody noted it
+}
+
+// PriceOrigin is who said a price, and when it was true.
+type PriceOrigin struct {
+	Source  string    // default, catalog, provider, operator or local
+	Updated time.Time // zero if nobody said
 }
 
 // UnitPrices are the prices of images, sound and spoken text. What is zero has no price of its own.

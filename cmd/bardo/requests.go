@@ -18,6 +18,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger"
+	"bardo.money/gateway/policy/pay/book"
 )
 
 // requestFlags are the filters of `bardo requests`.
@@ -198,7 +199,13 @@ func recordByID(c *cobra.Command, id string) (record json.RawMessage, err error)
 		if errors.Is(err, ledger.ErrUnknownRequest) {
 			return fmt.Errorf("%w; `bardo requests` lists those that there are", err)
 		}
-		record = control.RecordOf(&r)
+		if record = control.RecordOf(&r); err != nil {
+			return err
+		}
+		p, ok, err := book.Look(c.Context(), book.File(t.file), r.RequestID)
+		if ok {
+			record = control.WithPayment(record, p.View())
+		}
 		return err
 	})(c, nil)
 	return record, err

@@ -18,6 +18,7 @@ func init() { home.Connect = postgres.Connect }
 type tool struct {
 	home  home.Dir
 	books *ledger.Ledger
+	file  string // of the ledger, or in whose folder the others are
 }
 
 // withLedger runs a command on the configured ledger.
@@ -36,7 +37,7 @@ func withLedger(run func(c *cobra.Command, t tool, args []string) error) func(*c
 			return err
 		}
 		defer func() { err = errors.Join(err, books.Close()) }()
-		err = run(c, tool{home: h, books: books}, args)
+		err = run(c, tool{home: h, books: books, file: cfg.Store.LedgerFile(string(h))}, args)
 		if errors.Is(err, ledger.ErrUnknownKey) {
 			return fmt.Errorf("%w; `bardo keys list` shows those that there are", err)
 		}

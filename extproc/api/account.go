@@ -103,13 +103,30 @@ const (
 	recordPoll     = 20 * time.Millisecond
 )
 
-// Request is one request's full routing and cost record, with what its caller said of the answer.
+// Request is one request's full routing and cost record, with how its payment stands, and what its caller said of the answer. Who paid for a request by
+// itself has no key: whoever knows its id, which nobody can guess, may see it.
 func (s *Server) Request(ctx context.Context, c *Caller) (stream.Reply, error) {
-	r, err := s.record(ctx, c, c.Head.Arg("/v1/requests/"))
+	id := c.Head.Arg("/v1/requests/")
+	payment, paid, err := s.payment(ctx, id)
+	if err != nil {
+		return stream.Reply{}, err
+	}
+	if !paid && c.Principal.Anonymous && !c.Head.Peer.IsLoopback() {
+		return stream.Reply{}, unknownRequest(id)
+	}
+	caller := c.Principal.Account
+	find := func(ctx context.Context) (ledger.Request, error) { return s.Ledger.Request(ctx, caller, id) }
+	if paid {
+		find = func(ctx context.Context) (ledger.Request, error) { return s.Ledger.AnyRequest(ctx, id) }
+	}
+	r, err := record(ctx, id, find)
 	if err != nil {
 		return stream.Reply{}, err
 	}
 	said := withCharge(r.Record, r.Charged)
+	if paid {
+		said = withPayment(said, payment)
+	}
 	f, ok, err := s.Ledger.FeedbackOn(ctx, r.RequestID)
 	if err != nil {
 		return stream.Reply{}, err
@@ -120,23 +137,56 @@ func (s *Server) Request(ctx context.Context, c *Caller) (stream.Reply, error) {
 	return c.Head.JSON(said), nil
 }
 
-// record waits a little for the record of a caller's request.
-func (s *Server) record(ctx context.Context, c *Caller, id string) (ledger.Request, error) {
+// payment is how the payment for a request stands; ok is false where there is none.
+func (s *Server) payment(ctx context.Context, id string) (state []byte, ok bool, err error) {
+	if s.Paid == nil {
+		return nil, false, nil
+	}
+	if state, ok, err = s.Paid.Of(ctx, id); err != nil {
+		return nil, false, fault.New(fault.Unavailable, "payments cannot be read at the moment", err)
+	}
+	return state, ok, nil
+}
+
+// withPayment adds to a record how its payment stands.
+func withPayment(record, state []byte) []byte {
+	doc, err := jsonx.Scan(record)
+	if err != nil {
+		return record
+	}
+	var e jsonx.Edits
+	e.Set(&doc, "payment", jsonx.Raw(string(state)))
+	return e.AppendTo(nil, &doc)
+}
+
+// record waits a little for a record that find finds.
+func record(ctx context.Context, id string, find func(ctx context.Context) (ledger.Request, error)) (ledger.Request, error) {
 	ctx, cancel := context.WithTimeout(ctx, recordPatience)
 	defer cancel()
 	tick := time.NewTicker(recordPoll)
 	defer tick.Stop()
 	for {
-		r, err := s.Ledger.Request(ctx, c.Principal.Account, id)
+		r, err := find(ctx)
 		if err == nil || !errors.Is(err, ledger.ErrUnknownRequest) && ctx.Err() == nil {
 			return r, err
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return r, fault.Newf(fault.NotFound, "there is no request %q of this key; of requests that were refused before a provider was called only the latest are kept, the others are counted in /v1/usage", fault.Clip(id))
+			return r, unknownRequest(id)
 		}
 	}
+}
+
+func unknownRequest(id string) error {
+	return fault.Newf(fault.NotFound, "there is no request %q of this key; of requests that were refused before a provider was called only the latest are kept, the others are counted in /v1/usage", fault.Clip(id))
+}
+
+// record waits a little for the record of a caller's own request.
+func (s *Server) record(ctx context.Context, c *Caller, id string) (ledger.Request, error) {
+	return record(ctx, id, func(ctx context.Context) (ledger.Request, error) {
+		return s.Ledger.Request(ctx, c.Principal.Account, id)
+	})
 }
 
 // withCharge puts what was paid in the end into a record, which was written before that was known.

@@ -44,7 +44,14 @@ type Server struct {
 	Draining   func() bool
 	Checks     func() []ReadyDetail // of /readyz?verbose; nil: there are none
 	Rated      Rated                // nil: nobody is told
+	Paid       Paid                 // nil: requests are not paid for by themselves
 	WrongHit   func(request string) // is told of a semantic hit that its caller removed as wrong; must not block; nil: nobody is told
+}
+
+// Paid knows the payments for single requests.
+type Paid interface {
+	// Of is how the payment for a request stands, as JSON; ok is false where none was made.
+	Of(ctx context.Context, requestID string) (state []byte, ok bool, err error)
 }
 
 // Welcome names the endpoints that generate.

@@ -42,6 +42,7 @@ type Endpoint struct {
 	Local    func(*api.Server, context.Context, *api.Caller) (stream.Reply, error)
 	MaxBody  int64                          // > 0: the local handler takes a body of at most so many bytes
 	Stored   bool                           // about a resource that a provider stores: a user's own key answers
+	Paid     bool                           // about a request that may have been paid for by itself: who paid has no key
 	Compact  bool                           // of a session: its transcript is summarised
 	Modality *modality.Operation            // neither a conversation nor embeddings: the request goes unchanged
 	Detect   func(body []byte) chat.Dialect // finds out the request's format; nil: the path and the headers say it
@@ -68,7 +69,7 @@ var endpoints = append([]Endpoint{
 	{Method: http.MethodGet, Path: "/v1/usage", Class: Lookup, Local: (*api.Server).Usage},
 	{Method: http.MethodGet, Path: "/v1/requests/", Suffix: "/reasoning", Class: Lookup, Local: (*api.Server).Reasoning},
 	{Method: http.MethodGet, Path: "/v1/requests/", Suffix: "/answer", Class: Lookup, Local: (*api.Server).Answer},
-	{Method: http.MethodGet, Path: "/v1/requests/", Leaf: true, Class: Lookup, Local: (*api.Server).Request},
+	{Method: http.MethodGet, Path: "/v1/requests/", Leaf: true, Class: Lookup, Local: (*api.Server).Request, Paid: true},
 	{Method: http.MethodDelete, Path: "/v1/requests/", Leaf: true, Class: Lookup, Local: (*api.Server).Cancel},
 	{Method: http.MethodPost, Path: "/v1/requests/", Suffix: "/feedback", Class: Lookup, Local: (*api.Server).Feedback, MaxBody: api.MaxFeedbackBody},
 	{Method: http.MethodPost, Path: "/v1/sessions", Class: Lookup, Local: (*api.Server).CreateSession, MaxBody: api.MaxSessionBody},

@@ -1,6 +1,8 @@
 package meter
 
 import (
+	"context"
+
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
 )
@@ -12,6 +14,8 @@ type Payments interface {
 	Payer(h header.List, s Subject) (who policy.Principal, payer Payer, ok bool, err error)
 	// Asker is for a caller without credentials: its payer refuses with what the request costs. The error is a fault.
 	Asker(h header.List, s Subject) (who policy.Principal, payer Payer, err error)
+	// Of is how the payment for a request stands, as JSON; ok is false where none was made.
+	Of(ctx context.Context, requestID string) (state []byte, ok bool, err error)
 }
 
 // Subject is a request that is paid for by itself, as its payer sees it when it reserves.

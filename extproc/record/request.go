@@ -38,6 +38,7 @@ type Request struct {
 	ProviderCostUSD  policy.Pico       `json:"provider_cost_usd"`
 	CostUSD          policy.Micro      `json:"cost_usd"`
 	SpreadPct        int               `json:"spread_pct"`
+	Invoice          []Line            `json:"invoice,omitempty"`
 	Schema           string            `json:"schema,omitempty"` // how the schema was enforced, and the result
 	Verification     *Verification     `json:"verification,omitempty"`
 	Escalation       *Escalation       `json:"escalation,omitempty"`
@@ -53,6 +54,19 @@ type Request struct {
 	SideCalls        []SideCall        `json:"side_calls,omitempty"` // billed calls that layers had made; usage and cost above include them
 	LatencyMS        int64             `json:"latency_ms"`
 	FirstTokenMS     int64             `json:"first_token_ms,omitempty"`
+}
+
+// Line is a part of the provider cost. All lines together are it; with the spread it is the cost.
+type Line struct {
+	Provider policy.ProviderID `json:"provider"`
+	Model    policy.ModelID    `json:"model"`
+	Layer    string            `json:"layer,omitempty"` // that had the call made; "" for the request's own
+	Kind     string            `json:"kind"`
+	Count    int64             `json:"count,omitempty"` // of tokens; of searches, where that is the kind
+	Price    policy.Micro      `json:"usd_per_million,omitempty"`
+	CostUSD  policy.Pico       `json:"cost_usd"`
+	Source   string            `json:"price_source,omitempty"`
+	Updated  time.Time         `json:"price_updated,omitzero"` // when the price was true
 }
 
 // Verification is the verification of a request by a second model.

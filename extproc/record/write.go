@@ -49,7 +49,7 @@ func (r *Request) JSON() ([]byte, error) {
 }
 
 // usualRecord is the length of most records.
-const usualRecord = 1 << 10
+const usualRecord = 3 << 9
 
 // writer appends the members of an object.
 type writer struct {
@@ -183,4 +183,36 @@ func (w *writer) money(r *Request) {
 	w.b = r.ProviderCostUSD.AppendTo(w.name("provider_cost_usd"))
 	w.b = r.CostUSD.AppendTo(w.name("cost_usd"))
 	w.number("spread_pct", int64(r.SpreadPct), false)
+	w.invoice(r.Invoice)
+}
+
+func (w *writer) invoice(lines []Line) {
+	for i := range lines {
+		if i == 0 {
+			w.b = append(w.name("invoice"), "[{"...)
+		} else {
+			w.b = append(w.b, ",{"...)
+		}
+		w.line(&lines[i])
+		w.b = append(w.b, '}')
+	}
+	if len(lines) > 0 {
+		w.b = append(w.b, ']')
+	}
+}
+
+func (w *writer) line(l *Line) {
+	w.text("provider", string(l.Provider), false)
+	w.text("model", string(l.Model), false)
+	w.text("layer", l.Layer, true)
+	w.text("kind", l.Kind, false)
+	w.number("count", l.Count, true)
+	if l.Price != 0 {
+		w.b = l.Price.AppendTo(w.name("usd_per_million"))
+	}
+	w.b = l.CostUSD.AppendTo(w.name("cost_usd"))
+	w.text("price_source", l.Source, true)
+	if !l.Updated.IsZero() {
+		w.b = append(l.Updated.AppendFormat(append(w.name("price_updated"), '"'), time.RFC3339Nano), '"')
+	}
 }

@@ -23,6 +23,10 @@ func full(t *testing.T) Request {
 		Escalation:   &Escalation{From: "a", To: "b", Reason: "invalid"}, Similarity: 0.973,
 		Decisions: []policy.Tag{{By: policy.ByFirewall, Rule: "r", Stage: policy.StageCall, Tool: "t", Decision: policy.DecisionRemoved, Reason: "denied"}},
 		Policies:  policy.Guards{Injection: "block"},
+		Invoice: []Line{
+			{Provider: "p", Model: "m", Kind: "input", Count: 100, Price: 10 * policy.USD, CostUSD: 1_000_000_000, Source: "catalog", Updated: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)},
+			{Provider: "p", Model: "m", Layer: "l5", Kind: "other", CostUSD: -5},
+		},
 	}
 	v := reflect.ValueOf(&r).Elem()
 	for i := range v.NumField() {

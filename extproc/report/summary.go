@@ -46,7 +46,7 @@ func (s *Summary) Record(path string) []byte {
 		Task: r.Task, Regime: r.Hints.Regime,
 		Degraded: r.Degraded(s.By), ServiceTier: s.tier(), SpreadPct: r.SpreadAt(s.By.Provider),
 		Schema: r.SchemaStatus(&s.By), Verification: r.Review.VerificationRecord(), Escalation: r.Review.EscalationRecord(), Pipeline: r.pipelineLog(),
-		CacheEntry: r.cacheEntry(), Attestation: r.Attestation, SideCalls: r.sideRecord(),
+		CacheEntry: r.cacheEntry(), Attestation: r.Attestation, SideCalls: r.sideRecord(), Invoice: r.invoice(),
 		Decisions: r.Tags, Policies: r.Principal.Guards,
 	}
 	r.Trace.Fill(&out, r.Started)
@@ -132,6 +132,23 @@ func (r *Report) cacheEntry() string {
 		return r.Cache.ID()
 	}
 	return ""
+}
+
+// invoice is what the provider cost is made of, for the request's record.
+func (r *Report) invoice() []record.Line {
+	lines := r.Bill.Lines()
+	if len(lines) == 0 {
+		return nil
+	}
+	list := make([]record.Line, len(lines))
+	for i := range lines {
+		l := &lines[i]
+		list[i] = record.Line{Provider: l.Call.To.Provider, Model: l.Call.To.Model, Layer: l.Call.Side, Kind: l.Kind, Count: l.Count, Price: policy.Micro(l.Price), CostUSD: l.Cost}
+		if o := l.Origin; o != nil {
+			list[i].Source, list[i].Updated = o.Source, o.Updated
+		}
+	}
+	return list
 }
 
 // sideRecord lists the side calls on the bill, for the request's record.

@@ -4,6 +4,7 @@ package x402
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
@@ -95,6 +96,16 @@ func (c *Counter) read(text string, version int) (*pay.Payment, error) {
 // wallet is the principal of a wallet's request.
 func wallet(a policy.Account) policy.Principal {
 	return policy.Principal{Account: a, Name: string(a), Prepaid: true}
+}
+
+// Of implements meter.Payments.
+func (c *Counter) Of(ctx context.Context, requestID string) (state []byte, ok bool, err error) {
+	p, ok, err := c.till.Book.ByRequest(ctx, requestID)
+	if err != nil || !ok {
+		return nil, false, err
+	}
+	state, err = json.Marshal(p.View())
+	return state, err == nil, err
 }
 
 // headerWallet is who will pay, if the caller says so: the wallet's credit lowers the price.

@@ -23,6 +23,9 @@ func (d *decoder) checkX402(cfg *Config) {
 	if !x.SettlementKey.IsSet() {
 		d.problem(key+"settlement_key", "a private key of 64 hexadecimal digits", "payments cannot be settled without a key")
 	}
+	if cfg.Store.Ledger.Postgres() {
+		d.problem("store.ledger", "a SQLite file, with billing.x402", "payments are kept in a file beside the ledger, and gateways on other machines would take the same payment again")
+	}
 	if cfg.DataPath == DataPathModule {
 		d.problem("data_path", string(DataPathExtproc)+", with billing.x402", "payments are verified in the program bardo, and this puts requests into Envoy's process")
 	}

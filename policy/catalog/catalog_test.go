@@ -175,7 +175,10 @@ func look(c *catalog.Catalog, id string) catalog.Model {
 	return m
 }
 
-func price(c *catalog.Catalog, id string) policy.Prices { return look(c, id).Prices }
+func price(c *catalog.Catalog, id string) policy.Prices { return unsigned(look(c, id).Prices) }
+
+// unsigned are prices without who said them.
+func unsigned(p policy.Prices) policy.Prices { p.Origin = nil; return p }
 
 func TestPricesThatAListingLeavesOut(t *testing.T) {
 	zero, one, four := policy.Price(0), policy.Price(1_000_000), policy.Price(4_000_000)
@@ -191,8 +194,12 @@ func TestPricesThatAListingLeavesOut(t *testing.T) {
 		{"free", &modelfile.Price{Input: &zero, Output: &zero}, policy.Prices{Known: true}},
 	} {
 		t.Run(row.about, func(t *testing.T) {
-			if got := c.At("p", modelfile.Model{ID: "m", Price: row.price}).Prices; !reflect.DeepEqual(got, row.want) {
+			m := c.At("p", modelfile.Model{ID: "m", Price: row.price})
+			if got := unsigned(m.Prices); !reflect.DeepEqual(got, row.want) {
 				t.Errorf("got %+v, want %+v", got, row.want)
+			}
+			if o := m.Prices.Origin; o == nil || o.Source != string(m.PriceSource) || o.Updated != m.PriceUpdated {
+				t.Errorf("its origin is %+v", o)
 			}
 		})
 	}

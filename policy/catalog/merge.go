@@ -131,12 +131,14 @@ func (c *Catalog) finish(p policy.ProviderID, m modelfile.Model) Model {
 	family, vendor := c.belongs(&m)
 	cache := c.CacheTerms(p, family)
 	source, updated := pricing(m.Price)
+	list := prices(m.Price, cache)
+	list.Origin = &policy.PriceOrigin{Source: string(source), Updated: updated}
 	return Model{
 		ID:           policy.ModelID(m.ID),
 		Upstream:     cmp.Or(m.UpstreamID, m.ID),
 		Family:       family,
 		Vendor:       vendor,
-		Prices:       prices(m.Price, cache),
+		Prices:       list,
 		Context:      m.Context,
 		MaxOutput:    m.MaxOutput,
 		Capabilities: without(m.Capabilities, m.Lacks),

@@ -1,11 +1,23 @@
 package control
 
 import (
+	"bytes"
 	"encoding/json"
 
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger"
+	"bardo.money/gateway/policy/pay/book"
 )
+
+// WithPayment adds to a record how the payment for its request stands.
+func WithPayment(record json.RawMessage, v book.View) json.RawMessage {
+	state, err := json.Marshal(v)
+	if err != nil {
+		return record
+	}
+	out := append([]byte(nil), bytes.TrimSuffix(record, []byte{'}'})...)
+	return append(append(append(out, `,"payment":`...), state...), '}')
+}
 
 // RecordOf is a request's record as it is stored, with the id of its key as the first member. Of a request without a record it has what the
 // ledger's columns say.

@@ -118,7 +118,13 @@ func (d *dataPath) serveRequest(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusNotFound, map[string]string{"error": err.Error()})
 		return
 	}
-	writeJSON(w, http.StatusOK, control.RecordOf(&found))
+	record := control.RecordOf(&found)
+	if d.payments != nil {
+		if p, ok, err := d.payments.book.ByRequest(r.Context(), found.RequestID); err == nil && ok {
+			record = control.WithPayment(record, p.View())
+		}
+	}
+	writeJSON(w, http.StatusOK, record)
 }
 
 // planeHandler serves the commands of this program on a control plane that runs alone.

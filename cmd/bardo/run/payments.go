@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -18,9 +17,6 @@ import (
 	"bardo.money/gateway/policy/pay/book"
 	"bardo.money/gateway/policy/pay/till"
 )
-
-// paymentsFile is the store of payments, beside the ledger: gateways that share the one share the other.
-const paymentsFile = "payments.db"
 
 // payments are what takes payments and settles them.
 type payments struct {
@@ -54,7 +50,7 @@ func (g *gateway) openPayments(ctx context.Context, cfg *config.Config) (meter.P
 	if err != nil {
 		return nil, err
 	}
-	b, err := book.Open(ctx, filepath.Join(filepath.Dir(ledgerFile), paymentsFile), time.Now)
+	b, err := book.Open(ctx, book.File(ledgerFile), time.Now)
 	if err != nil {
 		return nil, err
 	}
