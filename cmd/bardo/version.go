@@ -9,7 +9,7 @@ import (
 
 	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/envoy"
-	"bardo.money/gateway/policy/ledger"
+	"bardo.money/gateway/policy/ledger/store"
 )
 
 // versions is what `version --json` prints.
@@ -41,7 +41,7 @@ func versionCommand() *cobra.Command {
 }
 
 func thisVersion() versions {
-	v := versions{Version: cli.Version, Commit: "unknown", Go: runtime.Version(), Envoy: envoy.PinnedVersion(), Ledger: ledger.SchemaVersion}
+	v := versions{Version: cli.Version, Commit: "unknown", Go: runtime.Version(), Envoy: envoy.PinnedVersion(), Ledger: store.SchemaVersion}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return v

@@ -6,6 +6,7 @@ import (
 
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger/chargelog"
+	"bardo.money/gateway/policy/ledger/usage"
 )
 
 // account is a key's money in memory. Held and free money and what unapplied charges paid add up to the key's block in the store, except while
@@ -176,7 +177,7 @@ func (h *Hold) pay(c *Charge, open bool) *payment {
 	p := &payment{hold: h, entry: &chargelog.Entry{Charge: c, Prepaid: true, Paid: min(c.Amount, h.amount), Open: open}, epoch: h.epoch}
 	h.amount -= p.entry.Paid
 	a.held -= p.entry.Paid
-	charged := expected(p.entry)
+	charged := p.entry.Expected()
 	a.unapplied += charged
 	a.spent.begin(c.Amount)
 	p.receipt = Receipt{Charged: charged, Loss: c.Amount - charged, Balance: a.stored - a.unapplied, Late: open}
@@ -205,7 +206,7 @@ func (p *payment) undo() {
 
 // drop takes the charge out of what is not applied. account.mu is locked.
 func (p *payment) drop() {
-	p.hold.account.unapplied -= expected(p.entry)
+	p.hold.account.unapplied -= p.entry.Expected()
 	p.hold.account.spent.end(p.entry.Charge.Amount, 0, 0)
 }
 
@@ -222,7 +223,7 @@ func (p *payment) end(err error) {
 		return
 	}
 	a.stored = r.Balance
-	a.spent.add(r.Charged, dayOf(p.entry.Charge.At))
+	a.spent.add(r.Charged, usage.DayOf(p.entry.Charge.At))
 	if r.Loss > 0 {
 		a.ready = false
 	}
@@ -246,7 +247,7 @@ func (a *account) beginSpending(amount policy.Micro) {
 func (a *account) endSpending(c *Charge, charged policy.Micro) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.spent.end(c.Amount, charged, dayOf(c.At))
+	a.spent.end(c.Amount, charged, usage.DayOf(c.At))
 }
 
 // freeIfReleased frees the hold's amount if it was released and no charge is in progress. account.mu is locked.

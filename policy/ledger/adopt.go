@@ -6,35 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 
 	"bardo.money/gateway/policy/ledger/chargelog"
+	"bardo.money/gateway/policy/ledger/lock"
 )
-
-// logOf is what the names of an instance's charge log begin with.
-func logOf(store string, instance int64) string { return store + "." + strconv.FormatInt(instance, 10) }
-
-// logsBeside are the charge logs beside a store, by their instances.
-func logsBeside(store string) (logs map[int64]string, err error) {
-	dir, name := filepath.Split(store)
-	entries, err := os.ReadDir(filepath.Clean(dir))
-	if err != nil {
-		return nil, err
-	}
-	logs = map[int64]string{}
-	for _, e := range entries {
-		rest, beside := strings.CutPrefix(e.Name(), name+".")
-		number, segment := strings.CutSuffix(strings.TrimSuffix(rest, chargelog.Suffix(1)), chargelog.Suffix(0))
-		segment = segment || strings.HasSuffix(rest, chargelog.Suffix(1))
-		if id, err := strconv.ParseInt(number, 10, 64); beside && segment && err == nil {
-			logs[id] = logOf(store, id)
-		}
-	}
-	return logs, nil
-}
 
 // leftover is the charge log of a dead gateway.
 type leftover struct {
@@ -46,12 +22,12 @@ type leftover struct {
 
 // abandoned are the logs of dead gateways, which this process takes over. taken are those that another process has.
 func abandoned(store string) (left []leftover, taken []int64, err error) {
-	logs, err := logsBeside(store)
+	logs, err := chargelog.Beside(store)
 	if err != nil {
 		return nil, nil, err
 	}
 	for id, prefix := range logs {
-		if alive, _, err := isTaken(lockOf(store, id)); err != nil || alive {
+		if alive, _, err := lock.IsTaken(lockOf(store, id)); err != nil || alive {
 			if err != nil {
 				return left, taken, err
 			}
@@ -95,7 +71,7 @@ func (b *book) write(e *chargelog.Entry, instance int64) error {
 
 // isJournaled reports whether a request was ever charged.
 func (b *book) isJournaled(request string) (is bool, err error) {
-	err = b.row(`SELECT EXISTS (SELECT 1 FROM journal WHERE idem = 'request:' || ?)`, request).Scan(&is)
+	err = b.Row(`SELECT EXISTS (SELECT 1 FROM journal WHERE idem = 'request:' || ?)`, request).Scan(&is)
 	return is, err
 }
 
@@ -173,20 +149,17 @@ func (l *Ledger) removeAdopted(left []leftover, refused map[*chargelog.Entry]err
 	return nil
 }
 
-// refusedSuffix is the suffix of files with refused entries, one JSON object per line.
-const refusedSuffix = ".refused"
-
 // keepRefused stores an entry that the store refuses.
 func (l *Ledger) keepRefused(prefix string, e *chargelog.Entry, why error) error {
 	if why == nil {
 		return nil
 	}
-	l.o.Log.Error("ledger: the store refuses a charge of the charge log", "error", why, "kept_in", prefix+refusedSuffix)
+	l.o.Log.Error("ledger: the store refuses a charge of the charge log", "error", why, "kept_in", prefix+chargelog.RefusedSuffix)
 	line, err := json.Marshal(map[string]any{"error": why.Error(), "change": e})
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(prefix+refusedSuffix, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(prefix+chargelog.RefusedSuffix, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
@@ -196,18 +169,7 @@ func (l *Ledger) keepRefused(prefix string, e *chargelog.Entry, why error) error
 
 // keepOwnRefused is keepRefused for an entry of this gateway. Nothing of a closed ledger, or of an account that is not there, is a charge.
 func (l *Ledger) keepOwnRefused(o *op) {
-	if err := l.keepRefused(logOf(l.path, l.instance.Load()), o.entry, o.err); err != nil {
+	if err := l.keepRefused(chargelog.PrefixOf(l.path, l.instance.Load()), o.entry, o.err); err != nil {
 		l.o.Log.Error("ledger: a refused charge could not be kept", "error", err)
 	}
-}
-
-// refusedFiles are the names of the files with refused entries.
-func refusedFiles(store string) (names []string, err error) {
-	entries, err := os.ReadDir(filepath.Dir(store))
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), filepath.Base(store)+".") && strings.HasSuffix(e.Name(), refusedSuffix) {
-			names = append(names, e.Name())
-		}
-	}
-	return names, err
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"bardo.money/gateway/policy/ledger/audit"
 )
 
 var auditCases = []struct {
@@ -81,7 +83,7 @@ func TestAuditFindsWhatIsWrong(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			i := slices.IndexFunc(r.Checks, func(k Check) bool { return k.Name == c.check })
+			i := slices.IndexFunc(r.Checks, func(k audit.Check) bool { return k.Name == c.check })
 			if r.OK || r.Checks[i].OK || !strings.Contains(strings.Join(r.Checks[i].Offending, "\n"), c.offending) {
 				t.Errorf("%+v, want %s: %s", r, c.check, c.offending)
 			}

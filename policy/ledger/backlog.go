@@ -2,13 +2,11 @@ package ledger
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger/chargelog"
 )
 
@@ -214,7 +212,7 @@ func (l *backlog) current() *chargelog.Log {
 func (l *backlog) place(store string, instance int64, another bool) error {
 	l.logging.Lock()
 	defer l.logging.Unlock()
-	prefix := logOf(store, instance)
+	prefix := chargelog.PrefixOf(store, instance)
 	before := l.charges
 	if before != nil && !another && before.IsThere() && before.Rename(prefix) == nil {
 		return nil
@@ -295,19 +293,6 @@ func (l *backlog) abandon() error {
 	return l.charges.Close()
 }
 
-// Unwritten are charges that are not in the store yet.
-type Unwritten struct {
-	Charges  int          `json:"charges"`
-	Amount   policy.Micro `json:"usd"`
-	InMemory Waiting      `json:"in_memory"` // the part that is in no charge log: it is lost if the process is killed
-}
-
-// Waiting is a number of charges and their sum.
-type Waiting struct {
-	Charges int          `json:"charges"`
-	Amount  policy.Micro `json:"usd"`
-}
-
 // unwritten adds up the charges that are not in the store.
 func (l *backlog) unwritten() (u Unwritten) {
 	if l == nil {
@@ -318,33 +303,14 @@ func (l *backlog) unwritten() (u Unwritten) {
 	defer l.writer.mu.Unlock()
 	for _, o := range ops {
 		if c := o.entry.Charge; c != nil {
-			u = u.plus(c.Amount, !o.logged)
+			u = u.Plus(c.Amount, !o.logged)
 		}
-	}
-	return u
-}
-
-// plus is the sum with one more charge. A zero amount is not counted.
-func (u Unwritten) plus(amount policy.Micro, inMemory bool) Unwritten {
-	if amount == 0 {
-		return u
-	}
-	u.Charges++
-	u.Amount += amount
-	if inMemory {
-		u.InMemory.Charges++
-		u.InMemory.Amount += amount
 	}
 	return u
 }
 
 // Unwritten is this gateway's charges that are not in the store.
 func (l *Ledger) Unwritten() Unwritten { return l.writer.backlog.unwritten() }
-
-// String is the text in logs and audits.
-func (u Unwritten) String() string {
-	return fmt.Sprintf("%d charges of %s USD, %d of them in memory alone", u.Charges, u.Amount, u.InMemory.Charges)
-}
 
 // isThere is an error if the charge log was removed.
 func (l *backlog) isThere() error {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/chargelog"
+	"bardo.money/gateway/policy/ledger/store"
 )
 
 // Balance is a key's money.
@@ -34,12 +36,12 @@ func (l *Ledger) balance(ctx context.Context, acct policy.Account) (Balance, err
 	if err != nil {
 		return Balance{}, err
 	}
-	defer v.close()
+	defer v.Close()
 	row, err := scanBalance(v.QueryRowContext(ctx, selectBalance, acct))
 	if err != nil || !row.prepaid {
 		return Balance{}, err
 	}
-	row = row.less(acct, v.unapplied())
+	row = row.less(acct, v.Unapplied())
 	if l.o.Gateway { // of the own block only what requests hold
 		own, err := l.unpaidBlock(ctx, v, acct, row.account)
 		if err != nil {
@@ -118,14 +120,14 @@ func (b *book) deposit(acct policy.Account, amount policy.Micro, ref string, at 
 	if _, err := b.addJournal("deposit", idem, ref, at, []entry{{row.account, amount}, {accountDeposits, -amount}}); err != nil {
 		return 0, err
 	}
-	_, err = b.exec(`UPDATE balance SET micro = micro + ?, blocked = 0 WHERE account = ?`, amount, row.account)
+	_, err = b.Exec(`UPDATE balance SET micro = micro + ?, blocked = 0 WHERE account = ?`, amount, row.account)
 	return row.micro + amount, err
 }
 
 // deposited reports whether a deposit was made before. The error is ErrReused if its amount was different.
 func (b *book) deposited(idem string, account int64, amount policy.Micro) (bool, error) {
 	var before policy.Micro
-	err := b.row(`SELECT coalesce(sum(e.amount), 0) FROM journal j JOIN entry e ON e.journal = j.id
+	err := b.Row(`SELECT coalesce(sum(e.amount), 0) FROM journal j JOIN entry e ON e.journal = j.id
 WHERE j.idem = ? AND e.account = ?`, idem, account).Scan(&before)
 	if err != nil || before == 0 {
 		return false, err
@@ -154,7 +156,7 @@ const selectBalance = `SELECT a.id, k.prepaid, coalesce(b.micro, 0), coalesce(b.
 FROM "key" k JOIN account a ON a.name = k.id LEFT JOIN balance b ON b.account = a.id WHERE k.id = ?`
 
 // scanBalance reads a row of selectBalance. The error is ErrUnknownKey if there is none.
-func scanBalance(row scanner) (b balance, err error) {
+func scanBalance(row store.Scanner) (b balance, err error) {
 	err = row.Scan(&b.account, &b.prepaid, &b.micro, &b.held, &b.credit, &b.blocked, &b.shortAt)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = ErrUnknownKey
@@ -164,7 +166,7 @@ func scanBalance(row scanner) (b balance, err error) {
 
 // prepaidBalance reads the balance of a key that has one.
 func (b *book) prepaidBalance(acct policy.Account) (balance, error) {
-	row, err := scanBalance(b.row(selectBalance, acct))
+	row, err := scanBalance(b.Row(selectBalance, acct))
 	if err != nil {
 		return balance{}, err
 	}
@@ -172,4 +174,18 @@ func (b *book) prepaidBalance(acct policy.Account) (balance, error) {
 		return balance{}, ErrMetered
 	}
 	return row, nil
+}
+
+// less is the balance less the charges of an account that the store lacks.
+func (b balance) less(acct policy.Account, entries []*chargelog.Entry) balance {
+	for _, e := range entries {
+		if !e.Prepaid || !e.IsOf(acct) {
+			continue
+		}
+		paid := max(0, min(e.Expected(), e.Paid+b.available()))
+		b.micro -= paid
+		b.held -= min(e.Paid, paid)
+		b.blocked = b.blocked || paid < e.Charge.Amount
+	}
+	return b
 }

@@ -5,6 +5,8 @@ import (
 	"strconv"
 
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/store"
+	"bardo.money/gateway/policy/ledger/usage"
 )
 
 // Most ops are charges that take what their gateway's block has set aside for them. Those of a group are applied together: each balance and block is
@@ -35,13 +37,13 @@ func plain(ops []*op) (n int) {
 
 // The rows of a charge, and what the charges of one account take from it: each is an account, an amount and an instance.
 var (
-	journalRows = newBulk(`INSERT INTO journal (id, idem, kind, at, ref) VALUES `, `($1, 'request:' || $2, 'charge', $3, $2)`, ``)
-	entryRows   = newBulk(`INSERT INTO entry (journal, account, amount) VALUES `, `($1, $2, -CAST($3 AS BIGINT)), ($1, `+strconv.Itoa(accountRevenue)+`, $3)`, ``)
-	requestRows = newBulk(insertRequest, `($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`, ``)
+	journalRows = store.NewBulk(`INSERT INTO journal (id, idem, kind, at, ref) VALUES `, `($1, 'request:' || $2, 'charge', $3, $2)`, ``)
+	entryRows   = store.NewBulk(`INSERT INTO entry (journal, account, amount) VALUES `, `($1, $2, -CAST($3 AS BIGINT)), ($1, `+strconv.Itoa(accountRevenue)+`, $3)`, ``)
+	requestRows = store.NewBulk(usage.InsertRequest, `($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`, ``)
 
-	fromBlocks = newBulk(`UPDATE block SET micro = micro - d.column2 FROM (VALUES `, `(CAST($1 AS BIGINT), CAST($2 AS BIGINT), CAST($3 AS BIGINT))`,
+	fromBlocks = store.NewBulk(`UPDATE block SET micro = micro - d.column2 FROM (VALUES `, `(CAST($1 AS BIGINT), CAST($2 AS BIGINT), CAST($3 AS BIGINT))`,
 		`) d WHERE account = d.column1 AND instance = d.column3 AND micro >= d.column2`)
-	fromBalances = newBulk(`UPDATE balance SET micro = micro - d.column2, held = held - d.column2 FROM (VALUES `, `(CAST($1 AS BIGINT), CAST($2 AS BIGINT), CAST($3 AS BIGINT))`,
+	fromBalances = store.NewBulk(`UPDATE balance SET micro = micro - d.column2, held = held - d.column2 FROM (VALUES `, `(CAST($1 AS BIGINT), CAST($2 AS BIGINT), CAST($3 AS BIGINT))`,
 		`) d WHERE account = d.column1 RETURNING account, micro`)
 )
 
@@ -78,17 +80,17 @@ func (b *book) applyTogether(ops []*op) error {
 		return err
 	}
 	var last int64
-	if err := b.row(`SELECT coalesce(max(id), 0) FROM journal`).Scan(&last); err != nil {
+	if err := b.Row(`SELECT coalesce(max(id), 0) FROM journal`).Scan(&last); err != nil {
 		return err
 	}
 	for _, o := range ops {
 		t.add(o, &last)
 	}
 	for _, i := range []struct {
-		into   *bulk
+		into   *store.Bulk
 		values []any
 	}{{journalRows, t.journals}, {entryRows, t.entries}, {requestRows, t.request}} {
-		if _, err := b.execAll(i.into, i.values); err != nil {
+		if _, err := b.ExecAll(i.into, i.values); err != nil {
 			return err
 		}
 	}
@@ -111,20 +113,22 @@ func (b *book) draw(t *batch, ops []*op) error {
 			}
 			continue
 		}
-		t.draws = append(t.draws, row, int64(d.sum), b.instance)
+		t.draws = append(t.draws, row, int64(d.sum), b.Instance)
 	}
-	changed, err := b.execAll(fromBlocks, t.draws)
+	changed, err := b.ExecAll(fromBlocks, t.draws)
 	if err != nil {
 		return err
 	}
-	if changed*int64(fromBlocks.width) != int64(len(t.draws)) {
+	if changed*int64(fromBlocks.Width) != int64(len(t.draws)) {
 		return errOneByOne
 	}
-	balances, err := b.queryAll(fromBalances, t.draws)
-	for _, left := range balances {
-		t.byRow[left.account].left = left.amount
-	}
-	return err
+	return b.QueryAll(fromBalances, t.draws, func(row store.Scanner) error {
+		left, err := scanEntry(row)
+		if err == nil {
+			t.byRow[left.account].left = left.amount
+		}
+		return err
+	})
 }
 
 // draft adds up the charges of each account.
@@ -160,7 +164,7 @@ func (t *batch) add(o *op, last *int64) {
 		t.journals = append(t.journals, journal, c.RequestID, c.At.UnixMicro())
 		t.entries = append(t.entries, journal, t.drafts[o.payer].row, int64(c.Amount))
 	}
-	t.request = appendRequest(t.request, c, journal, c.Amount)
+	t.request = usage.AppendRequest(t.request, c, journal, c.Amount)
 }
 
 // receive sets the receipt of a charge that was applied, and adds it to the sums.
@@ -172,7 +176,5 @@ func (b *book) receive(t *batch, o *op) {
 		d.sum -= c.Amount
 		o.receipt.Balance = d.left + d.sum
 	}
-	b.sums.add(c, c.Amount)
-	b.spending.add(c, c.Amount)
-	b.savings.add(c)
+	b.tally.Add(c, c.Amount)
 }

@@ -5,10 +5,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"time"
 
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger/chargelog"
+	"bardo.money/gateway/policy/ledger/usage"
 )
 
 // Charge is the usage and cost of one request.
@@ -87,7 +87,7 @@ func (l *Ledger) chargedBefore(h *Hold) (Receipt, bool) {
 		return Receipt{}, false
 	}
 	l.Release(h)
-	paid := expected(e)
+	paid := e.Expected()
 	return Receipt{Charged: paid, Loss: e.Charge.Amount - paid, Balance: h.account.balanceNow(), Repeated: true, Late: e.Open}, true
 }
 
@@ -102,14 +102,6 @@ func (l *Ledger) cover(ctx context.Context, h *Hold, amount policy.Micro) (open 
 		return true, nil
 	}
 	return false, err
-}
-
-// expected is what an entry most likely takes from its account, or counts as spent of a metered one.
-func expected(e *chargelog.Entry) policy.Micro {
-	if e.Prepaid && !e.Open {
-		return e.Paid
-	}
-	return e.Charge.Amount
 }
 
 // Record stores a request that no balance pays for: of a metered key or without a key. It goes the way of Capture, without a reservation, and
@@ -159,7 +151,7 @@ func (b *book) captureHold(e *chargelog.Entry, a *account) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, err
 	}
-	return b.capture(e, from{account, b.instance})
+	return b.capture(e, from{account, b.Instance})
 }
 
 // numberOf is an account's number in the store.
@@ -175,7 +167,7 @@ type from struct{ account, instance int64 }
 
 // accountOf is an account's id in the store.
 func (b *book) accountOf(name policy.Account) (id int64, err error) {
-	err = b.row(`SELECT id FROM account WHERE name = ?`, name).Scan(&id)
+	err = b.Row(`SELECT id FROM account WHERE name = ?`, name).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = ErrUnknownKey
 	}
@@ -207,12 +199,12 @@ func (b *book) capture(e *chargelog.Entry, f from) (Receipt, error) {
 // pay takes a charge out of a balance and returns the remaining balance. It comes out of the gateway's block; or, if others considered the gateway
 // dead and returned its block, out of what no block holds. From there comes the rest of an open entry, too.
 func (b *book) pay(e *chargelog.Entry, f from) (paid, left policy.Micro, err error) {
-	amount, held := expected(e), e.Paid
+	amount, held := e.Expected(), e.Paid
 	if amount == 0 {
 		left, err = b.micro(f.account)
 		return 0, left, err
 	}
-	n, err := b.exec(`UPDATE block SET micro = micro - ?1 WHERE account = ?2 AND instance = ?3 AND micro >= ?1`, held, f.account, f.instance)
+	n, err := b.Exec(`UPDATE block SET micro = micro - ?1 WHERE account = ?2 AND instance = ?3 AND micro >= ?1`, held, f.account, f.instance)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -221,18 +213,18 @@ func (b *book) pay(e *chargelog.Entry, f from) (paid, left policy.Micro, err err
 	}
 	if held < amount {
 		var available policy.Micro
-		if err := b.row(`SELECT micro - held + credit FROM balance WHERE account = ?`, f.account).Scan(&available); err != nil {
+		if err := b.Row(`SELECT micro - held + credit FROM balance WHERE account = ?`, f.account).Scan(&available); err != nil {
 			return 0, 0, err
 		}
 		amount = held + max(0, min(amount-held, available))
 	}
-	err = b.row(`UPDATE balance SET micro = micro - ?, held = held - ? WHERE account = ? RETURNING micro`, amount, held, f.account).Scan(&left)
+	err = b.Row(`UPDATE balance SET micro = micro - ?, held = held - ? WHERE account = ? RETURNING micro`, amount, held, f.account).Scan(&left)
 	return amount, left, err
 }
 
 // micro is the balance of an account.
 func (b *book) micro(account int64) (m policy.Micro, err error) {
-	err = b.row(`SELECT micro FROM balance WHERE account = ?`, account).Scan(&m)
+	err = b.Row(`SELECT micro FROM balance WHERE account = ?`, account).Scan(&m)
 	return m, err
 }
 
@@ -249,7 +241,7 @@ func (b *book) repeated(c *Charge, account int64) (Receipt, bool, error) {
 // before finds an earlier charge of a request. The error is ErrReused if it was of another account.
 func (b *book) before(c *Charge) (amount, charged policy.Micro, ok bool, err error) {
 	var account policy.Account
-	err = b.row(`SELECT account, amount, charged FROM request WHERE id = ?`, c.RequestID).Scan(&account, &amount, &charged)
+	err = b.Row(`SELECT account, amount, charged FROM request WHERE id = ?`, c.RequestID).Scan(&account, &amount, &charged)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, 0, false, nil
 	}
@@ -267,7 +259,7 @@ func (b *book) charge(c *Charge, account int64, r Receipt) (int64, error) {
 	if err != nil || r.Loss == 0 {
 		return journal, err
 	}
-	_, err = b.exec(`UPDATE balance SET blocked = 1 WHERE account = ?`, account)
+	_, err = b.Exec(`UPDATE balance SET blocked = 1 WHERE account = ?`, account)
 	return journal, err
 }
 
@@ -281,36 +273,13 @@ func (b *book) record(c *Charge) (policy.Micro, error) {
 	return 0, err
 }
 
-// insertRequest is followed by rows.
-const insertRequest = `INSERT INTO request (id, account, journal, at, provider, model, subsystem, status,
-	input, cached, cache_write, output, reasoning, amount, charged, provider_cost, record, savings) VALUES `
-
-// appendRequest appends the values of a request's row.
-func appendRequest(row []any, c *Charge, journal any, charged policy.Micro) []any {
-	t := &c.Tokens
-	return append(row, c.RequestID, string(c.Account), journal, c.At.UnixMicro(), string(c.Provider), string(c.Model), c.Subsystem, c.Status,
-		t.Input, t.Cached, t.CacheWrite, t.Output, t.Reasoning, int64(c.Amount), int64(charged), int64(c.ProviderCost), c.Record, savingsText(c.Savings))
-}
-
 // addRequest writes a request's row and adds it to the totals, unless its id exists.
 func (b *book) addRequest(c *Charge, journal sql.NullInt64, charged policy.Micro) (added bool, err error) {
-	n, err := b.exec(insertRequest+`(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
-		appendRequest(nil, c, journal, charged)...)
+	n, err := b.Exec(usage.InsertRequest+`(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
+		usage.AppendRequest(nil, c, journal, charged)...)
 	if n == 0 || err != nil {
 		return false, err
 	}
-	b.sums.add(c, charged)
-	b.spending.add(c, charged)
-	b.savings.add(c)
+	b.tally.Add(c, charged)
 	return true, nil
-}
-
-// dayOf is the UTC day of a time, in days since 1970.
-func dayOf(t time.Time) int64 {
-	const day = 24 * 60 * 60
-	s := t.Unix()
-	if s < 0 {
-		return (s - day + 1) / day
-	}
-	return s / day
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/chargelog"
 )
 
 func TestCapture(t *testing.T) {
@@ -111,7 +112,7 @@ func TestARequestIDBelongsToOneKey(t *testing.T) {
 	capture(t, l, reserve(t, l, "b", "r", 1), 1)
 	wantBlockMatchesMemory(t, l, "b")
 	wantBalance(t, l, "b", Balance{Prepaid: true, Amount: usd, Available: usd})
-	b, err := os.ReadFile(logOf(l.Path(), l.instance.Load()) + refusedSuffix)
+	b, err := os.ReadFile(chargelog.PrefixOf(l.Path(), l.instance.Load()) + chargelog.RefusedSuffix)
 	if err != nil || !strings.Contains(string(b), ErrReused.Error()) {
 		t.Errorf("%s, %v", b, err)
 	}
@@ -151,7 +152,7 @@ func TestADamagedBalanceIsPaidNothingBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	flush(t, l)
-	b, err := os.ReadFile(logOf(l.Path(), l.instance.Load()) + refusedSuffix)
+	b, err := os.ReadFile(chargelog.PrefixOf(l.Path(), l.instance.Load()) + chargelog.RefusedSuffix)
 	if err != nil || !strings.Contains(string(b), "constraint") {
 		t.Errorf("%s, %v", b, err)
 	}

@@ -16,6 +16,7 @@ import (
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger/chargelog"
 	"bardo.money/gateway/policy/ledger/postgres/postgrestest"
+	"bardo.money/gateway/policy/ledger/store"
 )
 
 // crashEnv names the store that a child process of the crash test works on, until it is killed.
@@ -96,7 +97,7 @@ func serveUntilKilled(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := l.writer.between(func(b *book) error { b.hook = steps.commit; return nil }); err != nil {
+	if err := l.writer.between(func(b *book) error { b.Hook = steps.commit; return nil }); err != nil {
 		return err
 	}
 	failed := make(chan error)
@@ -230,7 +231,7 @@ func wantAllChargedOnce(t testing.TB, l *Ledger, acks []acknowledged) {
 		amount   policy.Micro
 		journals int
 	}
-	rows, err := readAll(t.Context(), l.reads, func(s scanner) (r row, err error) {
+	rows, err := store.ReadAll(t.Context(), l.reads, func(s store.Scanner) (r row, err error) {
 		err = s.Scan(&r.key, &r.request, &r.charged, &r.amount, &r.journals)
 		return r, err
 	}, `SELECT account, id, charged, amount, (SELECT count(*) FROM journal WHERE idem = 'request:' || request.id) FROM request`)

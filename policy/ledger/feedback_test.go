@@ -43,7 +43,7 @@ func TestTheLastFeedbackCounts(t *testing.T) {
 		t.Errorf("%v %v", ok, err)
 	}
 	rows, err := other.FeedbackByTask(t.Context(), "k")
-	if err != nil || len(rows) != 1 || rows[0] != (FeedbackRow{"risk_check", "bull", 2, 0.5}) {
+	if err != nil || len(rows) != 1 || rows[0] != (FeedbackRow{Task: "risk_check", Regime: "bull", Answers: 2, Score: 0.5}) {
 		t.Errorf("%+v %v", rows, err)
 	}
 	if rows, err := other.FeedbackByTask(t.Context(), "nobody"); err != nil || len(rows) != 0 {

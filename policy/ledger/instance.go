@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/lock"
+	"bardo.money/gateway/policy/ledger/store"
+	"bardo.money/gateway/policy/ledger/usage"
 )
 
 // lockOf is the file that a running instance has locked.
@@ -20,40 +23,40 @@ func lockOf(store string, instance int64) string {
 // joinStore registers this handle as an instance of the store, with a new id. A handle that was registered gets a new id if its lock file was
 // removed, because others may have considered it dead. If they have returned its blocks, its free money in memory is dropped.
 func (l *Ledger) joinStore(b *book) error {
-	var lock fileLock
+	var alive lock.File
 	var backed bool
-	earlier := b.instance
+	earlier := b.Instance
 	err := b.atomically(func(b *book) (err error) {
-		if b.place.expelled {
+		if b.Place.Expelled {
 			if err := b.returnBlocks(earlier); err != nil {
 				return err
 			}
 		}
-		lock, backed, err = b.joinAs(l.o.Now())
+		alive, backed, err = b.joinAs(l.o.Now())
 		return err
 	})
 	if err != nil {
-		b.instance = earlier
-		return errors.Join(err, lock.release())
+		b.Instance = earlier
+		return errors.Join(err, alive.Release())
 	}
-	if !backed || b.place.expelled {
+	if !backed || b.Place.Expelled {
 		l.forgetFree()
 	}
-	l.lease.renew(b.place.began)
-	err = l.alive.release()
-	l.alive = lock
-	l.instance.Store(b.instance)
-	return errors.Join(err, l.writer.backlog.place(b.path, b.instance, earlier == 0))
+	l.lease.Renew(b.Place.Began)
+	err = l.alive.Release()
+	l.alive = alive
+	l.instance.Store(b.Instance)
+	return errors.Join(err, l.writer.backlog.place(b.Path, b.Instance, earlier == 0))
 }
 
 // rejoin joins a store whose file was replaced, for instance by a backup. Money in memory is not backed by blocks there.
 func (l *Ledger) rejoin(b *book) error {
-	reads, err := b.openReads(context.Background())
+	reads, err := b.OpenReads(context.Background())
 	if err != nil {
 		return err
 	}
-	l.reads.replace(reads)
-	b.instance = 0
+	l.reads.Replace(reads)
+	b.Instance = 0
 	l.mu.Lock()
 	for _, a := range l.accounts {
 		a.reset()
@@ -65,40 +68,40 @@ func (l *Ledger) rejoin(b *book) error {
 
 // joinAs adds the instance's row, and takes its lock before the row is visible, so that a running instance never looks dead. The blocks of the
 // handle's earlier id become the new one's; backed is false if others have returned them.
-func (b *book) joinAs(at time.Time) (lock fileLock, backed bool, err error) {
+func (b *book) joinAs(at time.Time) (alive lock.File, backed bool, err error) {
 	const tries = 100
 	for range tries {
-		id, err := b.add(b, at)
+		id, err := b.Join(at)
 		if err != nil {
-			return fileLock{}, false, err
+			return lock.File{}, false, err
 		}
-		lock = fileLock{path: lockOf(b.path, id)}
-		ok, err := lock.try()
+		alive = lock.File{Path: lockOf(b.Path, id)}
+		ok, err := alive.Try()
 		if err != nil {
-			return fileLock{}, false, err
+			return lock.File{}, false, err
 		}
 		if ok {
 			backed, err := b.takeOver(id)
-			return lock, backed, err
+			return alive, backed, err
 		}
 		// A gateway on an earlier file at this path has this id: the row is deleted and another id used.
-		if _, err := b.exec(`DELETE FROM instance WHERE id = ?`, id); err != nil {
-			return fileLock{}, false, err
+		if _, err := b.Exec(`DELETE FROM instance WHERE id = ?`, id); err != nil {
+			return lock.File{}, false, err
 		}
 	}
-	return fileLock{}, false, fmt.Errorf("%d lock files beside the store are taken, the last is %s", tries, lock.path)
+	return lock.File{}, false, fmt.Errorf("%d lock files beside the store are taken, the last is %s", tries, alive.Path)
 }
 
 func (b *book) takeOver(id int64) (backed bool, err error) {
-	earlier := b.instance
-	b.instance = id
+	earlier := b.Instance
+	b.Instance = id
 	if earlier == 0 {
 		return true, nil
 	}
-	if _, err := b.exec(`UPDATE block SET instance = ? WHERE instance = ?`, id, earlier); err != nil {
+	if _, err := b.Exec(`UPDATE block SET instance = ? WHERE instance = ?`, id, earlier); err != nil {
 		return false, err
 	}
-	n, err := b.exec(`DELETE FROM instance WHERE id = ?`, earlier)
+	n, err := b.Exec(`DELETE FROM instance WHERE id = ?`, earlier)
 	return n == 1, err
 }
 
@@ -109,10 +112,10 @@ func (b *book) removeDead(dead []int64) error {
 		if err := b.returnBlocks(id); err != nil {
 			return err
 		}
-		if err := os.Remove(lockOf(b.path, id)); err != nil && !errors.Is(err, fs.ErrNotExist) { //nolint:gosec // the operator names the store
+		if err := os.Remove(lockOf(b.Path, id)); err != nil && !errors.Is(err, fs.ErrNotExist) { //nolint:gosec // the operator names the store
 			return err
 		}
-		_, err := b.exec(`DELETE FROM instance WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM block WHERE instance = ?1)`, id)
+		_, err := b.Exec(`DELETE FROM instance WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM block WHERE instance = ?1)`, id)
 		if err != nil {
 			return err
 		}
@@ -122,23 +125,23 @@ func (b *book) removeDead(dead []int64) error {
 
 // returnBlocks returns every block of an instance. A block that exceeds the balance's held amount is left for an audit to report.
 func (b *book) returnBlocks(instance int64) error {
-	blocks, err := readAll(context.Background(), b, scanEntry,
+	blocks, err := store.ReadAll(context.Background(), b, scanEntry,
 		`SELECT k.account, k.micro FROM block k JOIN balance b ON b.account = k.account WHERE k.instance = ? AND b.held >= k.micro`, instance)
 	if err != nil {
 		return err
 	}
 	for _, k := range blocks {
-		if _, err := b.exec(`UPDATE balance SET held = held - ? WHERE account = ?`, k.amount, k.account); err != nil {
+		if _, err := b.Exec(`UPDATE balance SET held = held - ? WHERE account = ?`, k.amount, k.account); err != nil {
 			return err
 		}
-		if _, err := b.exec(`DELETE FROM block WHERE account = ? AND instance = ?`, k.account, instance); err != nil {
+		if _, err := b.Exec(`DELETE FROM block WHERE account = ? AND instance = ?`, k.account, instance); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func scanEntry(row scanner) (e entry, err error) {
+func scanEntry(row store.Scanner) (e entry, err error) {
 	err = row.Scan(&e.account, &e.amount)
 	return e, err
 }
@@ -151,7 +154,7 @@ type instances struct {
 }
 
 func (l *Ledger) census() (c instances, err error) {
-	all, err := readAll(context.Background(), l.reads, scanEntry, `SELECT id, `+l.reads.idle+` FROM instance ORDER BY id`)
+	all, err := store.ReadAll(context.Background(), l.reads, scanEntry, `SELECT id, `+l.reads.Idle+` FROM instance ORDER BY id`)
 	if err != nil {
 		return instances{}, err
 	}
@@ -162,7 +165,7 @@ func (l *Ledger) census() (c instances, err error) {
 			c.here = true
 			continue
 		}
-		taken, there, err := isTaken(lockOf(l.path, id))
+		taken, there, err := lock.IsTaken(lockOf(l.path, id))
 		if err != nil {
 			return instances{}, err
 		}
@@ -178,13 +181,13 @@ func (l *Ledger) census() (c instances, err error) {
 // keepLease renews the lease of a gateway in PostgreSQL. Where it may have ended, nothing is given out of the blocks before the store is written again.
 func (l *Ledger) keepLease() {
 	switch {
-	case l.lease.isOver():
+	case l.lease.IsOver():
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		for _, a := range l.accounts {
 			a.suspend()
 		}
-	case l.lease.length > 0 && l.lease.isDue():
+	case l.lease.Length > 0 && l.lease.IsDue():
 		_ = l.write(func(*book) error { return nil }) // where that fails the store's outage has begun
 	}
 }
@@ -205,7 +208,7 @@ func (l *Ledger) heartbeat() {
 	if l.writer.backlog.storeFailure() != nil {
 		return
 	}
-	if err := l.writer.between((*book).checkFile); err != nil {
+	if err := l.writer.between((*book).CheckFile); err != nil {
 		l.writer.backlog.beginStore(err)
 		return
 	}
@@ -221,10 +224,10 @@ func (l *Ledger) heartbeat() {
 		l.o.Log.Info("ledger: gave back what stopped gateways had left held", "gateways", len(c.dead))
 	}
 	l.writer.shared.Store(len(c.alive) > 0)
-	if c.here && l.alive.exists() {
+	if c.here && l.alive.Exists() {
 		return
 	}
-	l.o.Log.Error("ledger: this gateway's lock file was removed while it ran; it takes another one", "file", l.alive.path)
+	l.o.Log.Error("ledger: this gateway's lock file was removed while it ran; it takes another one", "file", l.alive.Path)
 	if err := l.writer.between(l.joinStore); err != nil {
 		l.o.Log.Error("ledger: no lock could be taken beside the store", "error", err)
 	}
@@ -243,11 +246,11 @@ func (l *Ledger) forgetFree() {
 }
 
 // unpaidBlock is what this gateway's block of a key has beyond the charges that the store lacks.
-func (l *Ledger) unpaidBlock(ctx context.Context, v *view, acct policy.Account, account int64) (sum policy.Micro, err error) {
+func (l *Ledger) unpaidBlock(ctx context.Context, v *usage.View, acct policy.Account, account int64) (sum policy.Micro, err error) {
 	err = v.QueryRowContext(ctx, `SELECT coalesce(sum(micro), 0) FROM block WHERE account = ? AND instance = ?`,
 		account, l.instance.Load()).Scan(&sum)
-	for _, e := range v.own {
-		if e.Prepaid && isOf(e, acct) {
+	for _, e := range v.Own {
+		if e.Prepaid && e.IsOf(acct) {
 			sum -= e.Paid
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/usage"
 )
 
 // tidy returns the blocks of idle keys and removes old requests, until the ledger closes.
@@ -109,24 +110,21 @@ func (b *book) returnSurplus(quiet []surplus) error {
 	return nil
 }
 
-// pruneLimit is the most rows that one step of pruning removes.
-const pruneLimit = 500
-
 // prune removes requests and counts of refusals older than the retention. Usage totals and journals are kept.
 func (l *Ledger) prune() {
 	if l.o.Retention < 0 {
 		return
 	}
 	limit := l.o.Now().Add(-l.o.Retention)
-	l.removeOld("requests", func(b *book) (int64, error) { return b.prune(limit.UnixMicro()) })
-	l.removeOld("feedback", func(b *book) (int64, error) { return b.pruneFeedback(limit.UnixMicro()) })
-	l.removeOld("sums of refusals", func(b *book) (int64, error) { return b.pruneRefusals(limit) })
+	l.removeOld("requests", func(b *book) (int64, error) { return usage.Prune(b.Book, limit.UnixMicro()) })
+	l.removeOld("feedback", func(b *book) (int64, error) { return usage.PruneFeedback(b.Book, limit.UnixMicro()) })
+	l.removeOld("sums of refusals", func(b *book) (int64, error) { return usage.PruneRefusals(b.Book, limit) })
 }
 
 // removeOld removes rows in small steps, so that charges are not delayed.
 func (l *Ledger) removeOld(what string, remove func(*book) (int64, error)) {
-	removed := int64(pruneLimit)
-	for removed == pruneLimit && !l.stopping() && l.writer.backlog.storeFailure() == nil {
+	removed := int64(usage.PruneLimit)
+	for removed == usage.PruneLimit && !l.stopping() && l.writer.backlog.storeFailure() == nil {
 		err := l.writer.do(func(b *book) (err error) { removed, err = remove(b); return err }, nil)
 		if isUnwritable(err) {
 			return
@@ -147,8 +145,8 @@ func (l *Ledger) stopping() bool {
 	}
 }
 
-// prune removes some of the oldest requests from before a time. Rows are in order of arrival, so no index is needed.
-func (b *book) prune(before int64) (int64, error) {
-	return b.exec(`DELETE FROM request WHERE at < ? AND rowid IN (SELECT rowid FROM request ORDER BY rowid LIMIT ?)`,
-		before, pruneLimit)
+// forgetSpending removes what agents spent before yesterday.
+func (l *Ledger) forgetSpending() {
+	before := usage.DayOf(l.o.Now()) - 1
+	l.removeOld("sums of what agents spent", func(b *book) (int64, error) { return usage.ForgetSpending(b.Book, before) })
 }

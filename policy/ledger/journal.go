@@ -27,7 +27,7 @@ type entry struct {
 // journal with it is ErrReused.
 func (b *book) addJournal(kind, idem, ref string, at time.Time, entries []entry) (int64, error) {
 	var id int64
-	err := b.row(`INSERT INTO journal (id, idem, kind, at, ref) SELECT coalesce(max(id), 0) + 1, ?, ?, ?, ? FROM journal WHERE TRUE
+	err := b.Row(`INSERT INTO journal (id, idem, kind, at, ref) SELECT coalesce(max(id), 0) + 1, ?, ?, ?, ? FROM journal WHERE TRUE
 ON CONFLICT (idem) DO NOTHING RETURNING id`,
 		idem, kind, at.UnixMicro(), ref).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -43,13 +43,13 @@ ON CONFLICT (idem) DO NOTHING RETURNING id`,
 func (b *book) addEntries(journal int64, entries []entry) error {
 	for ; len(entries) >= 2; entries = entries[2:] {
 		x, y := entries[0], entries[1]
-		if _, err := b.exec(`INSERT INTO entry (journal, account, amount) VALUES (?1, ?2, ?3), (?1, ?4, ?5)`,
+		if _, err := b.Exec(`INSERT INTO entry (journal, account, amount) VALUES (?1, ?2, ?3), (?1, ?4, ?5)`,
 			journal, x.account, x.amount, y.account, y.amount); err != nil {
 			return err
 		}
 	}
 	for _, e := range entries {
-		if _, err := b.exec(`INSERT INTO entry (journal, account, amount) VALUES (?, ?, ?)`, journal, e.account, e.amount); err != nil {
+		if _, err := b.Exec(`INSERT INTO entry (journal, account, amount) VALUES (?, ?, ?)`, journal, e.account, e.amount); err != nil {
 			return err
 		}
 	}

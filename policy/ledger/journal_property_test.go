@@ -55,7 +55,7 @@ func (p *journalTrial) start() {
 	p.disk = &lossyDisk{}
 	p.options.charges.Wrap = p.disk.wrap
 	p.l = openWith(p, p.path, p.options)
-	if err := p.l.writer.between(func(b *book) error { b.hook = p.disk.commit; return nil }); err != nil {
+	if err := p.l.writer.between(func(b *book) error { b.Hook = p.disk.commit; return nil }); err != nil {
 		p.Fatal(err)
 	}
 	p.this = map[string]journaled{}

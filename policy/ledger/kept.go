@@ -35,7 +35,7 @@ func (l *Ledger) Keep(ctx context.Context, things ...Kept) error {
 
 func (b *book) keep(e *chargelog.Entry) error {
 	for _, k := range e.Kept {
-		if _, err := b.exec(`INSERT INTO kept (id, account, provider, at) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`, k.ID, k.Account, k.Provider, e.KeptAt); err != nil {
+		if _, err := b.Exec(`INSERT INTO kept (id, account, provider, at) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`, k.ID, k.Account, k.Provider, e.KeptAt); err != nil {
 			return err
 		}
 	}
@@ -64,7 +64,7 @@ func (l *Ledger) KeptOf(ctx context.Context, ids []string) (known map[string]Kep
 			known[id] = k
 		}
 	}
-	rows, err := l.reads.QueryContext(ctx, `SELECT id, account, provider FROM kept WHERE id `+l.reads.among, l.reads.texts(ids))
+	rows, err := l.reads.QueryContext(ctx, `SELECT id, account, provider FROM kept WHERE id `+l.reads.Among, l.reads.Texts(ids))
 	if err != nil {
 		return nil, fmt.Errorf("kept %s…: %w", ids[0], err)
 	}
@@ -85,7 +85,7 @@ func (l *Ledger) Drop(ctx context.Context, id string) error {
 		return err
 	}
 	err := l.writer.do(func(b *book) error {
-		_, err := b.exec(`DELETE FROM kept WHERE id = ?`, id)
+		_, err := b.Exec(`DELETE FROM kept WHERE id = ?`, id)
 		return err
 	}, nil)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/store"
 )
 
 // KeyRow is an API key's row. A limit of zero means the configured default.
@@ -65,7 +66,7 @@ func (l *Ledger) CreateFirstKey(ctx context.Context, k KeyRow) (created bool, er
 	err = l.changeKeys(ctx, func(b *book) error {
 		created = false // the function may run twice
 		var keys int64
-		if err := b.row(`SELECT count(*) FROM "key"`).Scan(&keys); err != nil || keys > 0 {
+		if err := b.Row(`SELECT count(*) FROM "key"`).Scan(&keys); err != nil || keys > 0 {
 			return err
 		}
 		created = true
@@ -82,7 +83,7 @@ func (l *Ledger) CreateFirstKey(ctx context.Context, k KeyRow) (created bool, er
 // the store's.
 func (l *Ledger) UpdateKey(ctx context.Context, id policy.Account, change func(*KeyRow) error) error {
 	err := l.changeKeys(ctx, func(b *book) error {
-		k, err := scanKey(b.row(selectKeys+` WHERE k.id = ?`, id))
+		k, err := scanKey(b.Row(selectKeys+` WHERE k.id = ?`, id))
 		if err != nil {
 			return err
 		}
@@ -130,7 +131,7 @@ func (l *Ledger) Generation() uint64 { return l.generation.Load() }
 
 // Key reads a key; ok is false when there is none. While a database is known not to answer, the error comes without a wait for it.
 func (l *Ledger) Key(ctx context.Context, id policy.Account) (k KeyRow, ok bool, err error) {
-	if f := l.writer.backlog.storeFailure(); reasonOf(f) == reasonAway {
+	if f := l.writer.backlog.storeFailure(); reasonOf(f) == store.Away {
 		return KeyRow{}, false, fmt.Errorf("key %s: %w", id, f)
 	}
 	k, err = scanKey(l.reads.QueryRowContext(ctx, selectKeys+` WHERE k.id = ?`, id))
@@ -145,7 +146,7 @@ func (l *Ledger) Key(ctx context.Context, id policy.Account) (k KeyRow, ok bool,
 
 // Keys reads all keys, the oldest first.
 func (l *Ledger) Keys(ctx context.Context) ([]KeyRow, error) {
-	keys, err := readAll(ctx, l.reads, scanKey, selectKeys+` ORDER BY k.created_at, k.id`)
+	keys, err := store.ReadAll(ctx, l.reads, scanKey, selectKeys+` ORDER BY k.created_at, k.id`)
 	if err != nil {
 		return nil, fmt.Errorf("keys: %w", err)
 	}
@@ -153,8 +154,8 @@ func (l *Ledger) Keys(ctx context.Context) ([]KeyRow, error) {
 }
 
 func (b *book) createKey(k KeyRow, opening policy.Micro) error {
-	_, err := b.exec(`INSERT INTO account (name) VALUES (?)`, k.ID)
-	if isUnique(err) {
+	_, err := b.Exec(`INSERT INTO account (name) VALUES (?)`, k.ID)
+	if store.IsUnique(err) {
 		return ErrKeyExists
 	}
 	if err != nil {
@@ -173,7 +174,7 @@ func (b *book) storeKey(k KeyRow) error {
 	if k.Revoked() {
 		revoked = sql.NullInt64{Int64: k.RevokedAt.UnixMicro(), Valid: true}
 	}
-	if _, err := b.exec(`INSERT INTO "key" (id, name, tier, hash, pepper_version, prepaid, read_only,
+	if _, err := b.Exec(`INSERT INTO "key" (id, name, tier, hash, pepper_version, prepaid, read_only,
 	rpm, tokens_per_hour, spend_per_day, networks, injection, pii, created_at, revoked_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO UPDATE SET name = excluded.name, tier = excluded.tier, hash = excluded.hash, pepper_version = excluded.pepper_version,
 	prepaid = excluded.prepaid, read_only = excluded.read_only, rpm = excluded.rpm, tokens_per_hour = excluded.tokens_per_hour,
@@ -186,9 +187,9 @@ ON CONFLICT (id) DO UPDATE SET name = excluded.name, tier = excluded.tier, hash 
 	if !k.Prepaid {
 		return nil
 	}
-	_, err := b.exec(`INSERT INTO balance (account, credit) SELECT id, CAST(?2 AS BIGINT) FROM account WHERE name = ?1
+	_, err := b.Exec(`INSERT INTO balance (account, credit) SELECT id, CAST(?2 AS BIGINT) FROM account WHERE name = ?1
 ON CONFLICT (account) DO UPDATE SET credit = excluded.credit`, k.ID, k.Credit)
-	if isCheck(err) {
+	if store.IsCheck(err) {
 		return fmt.Errorf("%w: the balance is below a credit of %s USD", ErrAmount, k.Credit)
 	}
 	return err
@@ -199,7 +200,7 @@ const selectKeys = `SELECT k.id, k.name, k.tier, k.hash, k.pepper_version, k.pre
 FROM "key" k JOIN account a ON a.name = k.id LEFT JOIN balance b ON b.account = a.id`
 
 // scanKey reads a row of selectKeys. The error is ErrUnknownKey when there is none.
-func scanKey(row scanner) (k KeyRow, err error) {
+func scanKey(row store.Scanner) (k KeyRow, err error) {
 	var networks string
 	var created int64
 	var revoked sql.NullInt64

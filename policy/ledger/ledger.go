@@ -1,6 +1,10 @@
 // Package ledger stores money and keys: prepaid balances in double-entry bookkeeping, reservations and charges of requests, usage, and the rows of
-// API keys. Everything is in one SQLite file, which gateways and command-line tools open concurrently. The package does not know prices, HTTP, or
+// API keys. Everything is in one store (package store), which gateways and command-line tools open concurrently. The package does not know prices, HTTP, or
 // how a key is verified.
+//
+// What it is made of, from below: store is the database, lock says who runs, chargelog keeps charges that the store does not have yet, usage has the sums and
+// rows of requests, and audit checks the books. Here is what moves money: accounts, blocks, holds, charges, deposits, the writer that commits them, and
+// what happens when the store fails or a gateway dies.
 //
 // A key's balance is durable. A part of it, the block, is durably marked as held by a gateway. A request's reservation is taken out of the block
 // in memory only, so that normally no commit precedes the provider's call. A charge is in the gateway's charge log (package chargelog) before
@@ -17,14 +21,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger/chargelog"
+	"bardo.money/gateway/policy/ledger/lock"
+	"bardo.money/gateway/policy/ledger/store"
+	"bardo.money/gateway/policy/ledger/usage"
 )
 
 // Options of a ledger. The zero value is for command-line tools.
@@ -41,7 +46,7 @@ type Options struct {
 	Outage      func(Outage)                             // called when Writable begins to fail, and when that ends; may be nil
 	Lease       time.Duration                            // in PostgreSQL: how long a gateway of another machine is running without a sign of it; zero means 5 minutes
 	Dir         string                                   // in PostgreSQL: where charge logs and locks lie
-	Connect     Connect                                  // opens connections to PostgreSQL; nil: there is none
+	Connect     store.Connect                            // opens connections to PostgreSQL; nil: there is none
 	Log         *slog.Logger                             // for background failures; nil means slog.Default
 	Now         func() time.Time                         // nil means time.Now
 
@@ -53,7 +58,7 @@ var (
 	// ErrInUse means that a gateway of an older version, which cannot share the store, runs on it.
 	ErrInUse = errors.New("a gateway of an older version runs on this store: stop it first")
 	// ErrNewerStore says that a newer program wrote the store.
-	ErrNewerStore = errors.New("the store was written by a newer version of this program")
+	ErrNewerStore = store.ErrNewer
 	// ErrClosed says that the ledger is closed.
 	ErrClosed = errors.New("the ledger is closed")
 	// ErrNotGateway says that a handle without Options.Gateway was asked to reserve.
@@ -81,13 +86,13 @@ const maxAmount = 1_000_000_000 * policy.USD
 type Ledger struct {
 	o          Options
 	path       string
-	opening    fileLock     // held while the store is created, migrated and joined
-	alive      fileLock     // held while this gateway runs; changed by the writer's goroutine
+	opening    lock.File    // held while the store is created, migrated and joined
+	alive      lock.File    // held while this gateway runs; changed by the writer's goroutine
 	instance   atomic.Int64 // this gateway's id; zero for tools
-	lease      lease        // in PostgreSQL: of this gateway
-	reads      *readers
+	lease      store.Lease  // in PostgreSQL: of this gateway
+	reads      *store.Readers
 	pending    pending
-	refused    refusals
+	refused    usage.Refusals
 	writer     *writer
 	generation atomic.Uint64
 	durable    atomic.Bool // as Options.Durable
@@ -106,7 +111,7 @@ func Open(ctx context.Context, path string, o Options) (*Ledger, error) {
 	o = o.withDefaults()
 	l := &Ledger{o: o, accounts: map[policy.Account]*account{}, stop: make(chan struct{})}
 	if err := l.open(ctx, path); err != nil {
-		return nil, fmt.Errorf("open ledger %s: %w", shown(path), err)
+		return nil, fmt.Errorf("open ledger %s: %w", store.Shown(path), err)
 	}
 	l.durable.Store(o.Durable)
 	l.closed = sync.OnceValue(l.shutDown)
@@ -154,12 +159,12 @@ func (l *Ledger) open(ctx context.Context, path string) (err error) {
 		return err
 	}
 	l.writer.changed, l.writer.renewed, l.writer.expelled, l.writer.refused = l.readChanges, l.rejoin, l.joinStore, l.keepOwnRefused
-	reads, err := b.openReads(ctx)
+	reads, err := b.OpenReads(ctx)
 	if err != nil {
 		return err
 	}
-	l.reads = &readers{dialect: b.dialect}
-	l.reads.replace(reads)
+	l.reads = &store.Readers{Dialect: b.Dialect}
+	l.reads.Replace(reads)
 	c, err := l.recoverDead(b.atomically)
 	if err != nil {
 		return err
@@ -170,63 +175,56 @@ func (l *Ledger) open(ctx context.Context, path string) (err error) {
 			return err
 		}
 	}
-	return l.opening.release()
+	return l.opening.Release()
 }
 
 // openStore connects to the store, and takes the lock on its opening.
 func (l *Ledger) openStore(ctx context.Context, name string) (*book, error) {
-	if IsPostgres(name) {
+	if store.IsPostgres(name) {
 		return l.openDatabase(ctx, name)
 	}
-	if err := createPrivate(name); err != nil {
-		return nil, err
-	}
-	path, err := filepath.EvalSymlinks(name) // all processes must use the same lock files
+	d, err := store.SQLite(name)
 	if err != nil {
 		return nil, err
 	}
-	if path, err = filepath.Abs(path); err != nil {
+	if err := l.lockOpening(ctx, d.Path); err != nil {
 		return nil, err
 	}
-	if err := l.lockOpening(ctx, path); err != nil {
-		return nil, err
-	}
-	b, err := sqliteAt(path).openBook(ctx)
+	b, err := d.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	l.writer = newWriter(b, l.o)
-	if err := b.identify(); err != nil {
-		return nil, err
-	}
-	b.turn, err = openTurn(path)
-	return b, err
+	l.writer = newWriter(newBook(b), l.o)
+	return l.writer.book, nil
 }
 
 // openDatabase connects to a store in PostgreSQL, whose own name its files have.
 func (l *Ledger) openDatabase(ctx context.Context, url string) (*book, error) {
-	d, err := postgresAt(url, l.o)
+	d, err := store.PostgreSQL(url, l.o.Connect, l.o.Dir)
 	if err != nil {
 		return nil, err
 	}
-	b, err := d.openBook(ctx)
-	if reason, _ := outageOf(err); reason == reasonAway || reason == reasonDenied {
-		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
+	b, err := d.Open(ctx)
+	if reason, _ := store.Outage(err); reason == store.Away || reason == store.Denied {
+		return nil, fmt.Errorf("%w: %w", store.ErrUnreachable, err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	l.writer = newWriter(b, l.o)
-	d.path = b.filesOf(l.o.Dir)
-	l.lease.length = l.o.Lease
-	b.place.lease = &l.lease
-	return b, l.lockOpening(ctx, d.path)
+	l.writer = newWriter(newBook(b), l.o)
+	l.lease.Length = l.o.Lease
+	b.Place.Lease = &l.lease
+	return l.writer.book, l.lockOpening(ctx, b.Path)
 }
 
 func (l *Ledger) lockOpening(ctx context.Context, path string) error {
 	l.path = path
-	l.opening = fileLock{path: path + ".lock"} // gateways of the first version hold it while they run
-	return l.opening.take(ctx)
+	l.opening = lock.File{Path: path + ".lock"} // gateways of the first version hold it while they run
+	err := l.opening.Take(ctx)
+	if errors.Is(err, lock.ErrTaken) {
+		return ErrInUse
+	}
+	return err
 }
 
 // SetDurable changes Options.Durable.
@@ -278,28 +276,19 @@ func (l *Ledger) leaveStore() error {
 	if f := l.writer.backlog.storeFailure(); f != nil {
 		return errors.Join(err, fmt.Errorf("%s wait: %w", left, f))
 	}
-	return errors.Join(err, l.writer.book.atomically(func(b *book) error { return b.removeDead([]int64{b.instance}) }))
+	return errors.Join(err, l.writer.book.atomically(func(b *book) error { return b.removeDead([]int64{b.Instance}) }))
 }
 
 // release closes all files and connections.
 func (l *Ledger) release() error {
 	var errs []error
 	if l.writer != nil {
-		errs = append(errs, l.writer.book.close(), l.writer.backlog.abandon())
+		errs = append(errs, l.writer.book.Close(), l.writer.backlog.abandon())
 	}
 	if l.reads != nil {
 		errs = append(errs, l.reads.Close())
 	}
-	return errors.Join(append(errs, l.alive.release(), l.opening.release())...)
-}
-
-// createPrivate creates the store's file, readable only by its owner; the files beside it inherit the mode.
-func createPrivate(path string) error {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // the operator names the store
-	if err != nil {
-		return err
-	}
-	return f.Close()
+	return errors.Join(append(errs, l.alive.Release(), l.opening.Release())...)
 }
 
 func (l *Ledger) account(name policy.Account) *account {

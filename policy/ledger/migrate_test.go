@@ -5,15 +5,19 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"os"
 	"testing"
 	"time"
+
+	"bardo.money/gateway/policy/ledger/lock"
+	"bardo.money/gateway/policy/ledger/store"
 )
 
 // firstVersion makes a store as the first version of the schema left it, with a gateway that was killed.
 func firstVersion(t *testing.T) (path string) {
 	t.Helper()
 	path = storePath(t)
-	step, err := schema.ReadFile("schema/1.sql")
+	step, err := os.ReadFile("store/schema/1.sql")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,8 +60,8 @@ func TestAStoreOfTheFirstVersionIsBroughtForward(t *testing.T) {
 
 func TestAStoreIsNotBroughtForwardUnderARunningGateway(t *testing.T) {
 	path := firstVersion(t)
-	old := fileLock{path: path + ".lock"} // which a gateway of the first version has as long as it runs
-	if ok, err := old.try(); !ok || err != nil {
+	old := lock.File{Path: path + ".lock"} // which a gateway of the first version has as long as it runs
+	if ok, err := old.Try(); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	for _, o := range []Options{{}, {Gateway: true}} {
@@ -71,18 +75,18 @@ func TestAStoreIsNotBroughtForwardUnderARunningGateway(t *testing.T) {
 	if v := userVersion(t, path); v != 1 {
 		t.Errorf("the store is of version %d now", v)
 	}
-	if err := old.release(); err != nil {
+	if err := old.Release(); err != nil {
 		t.Fatal(err)
 	}
 	gateway(t, path)
-	if v := userVersion(t, path); v != SchemaVersion {
+	if v := userVersion(t, path); v != store.SchemaVersion {
 		t.Errorf("the store is of version %d", v)
 	}
 }
 
 func userVersion(t *testing.T, path string) (v int) {
 	t.Helper()
-	db, err := sql.Open("sqlite3", dsn(path, nil))
+	db, err := sql.Open("sqlite3", fileURL(path, nil))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/store"
 )
 
 // keyChange is a change by another process that affects a key's money in memory: the key was blocked, or another gateway is short of its money.
@@ -25,7 +26,7 @@ func (l *Ledger) readChanges() {
 	if err := l.rereadBalances(); err != nil {
 		l.o.Log.Error("ledger: what other processes have changed cannot be read", "error", err)
 	}
-	all, err := readAll(context.Background(), l.writer.book, scanNews, `SELECT a.name, b.blocked, b.short_at, coalesce(k.answered, b.short_at)
+	all, err := store.ReadAll(context.Background(), l.writer.book, scanNews, `SELECT a.name, b.blocked, b.short_at, coalesce(k.answered, b.short_at)
 FROM balance b JOIN account a ON a.id = b.account LEFT JOIN block k ON k.account = b.account AND k.instance = ?
 WHERE b.blocked = 1 OR b.short_at > 0`, l.instance.Load())
 	if err != nil {
@@ -49,8 +50,8 @@ func (l *Ledger) rereadBalances() error {
 		return nil
 	}
 	b := l.writer.book
-	rows, err := readAll(context.Background(), b, scanEntry,
-		`SELECT account, micro FROM balance WHERE account `+b.among, b.numbers(slices.Collect(maps.Keys(used))))
+	rows, err := store.ReadAll(context.Background(), b, scanEntry,
+		`SELECT account, micro FROM balance WHERE account `+b.Among, b.Numbers(slices.Collect(maps.Keys(used))))
 	for _, r := range rows {
 		used[r.account].setStored(r.amount)
 	}
@@ -76,7 +77,7 @@ func (a *account) inUse() (row int64, ok bool) {
 	return a.row, a.row != 0 && (a.free > 0 || a.openHolds > 0)
 }
 
-func scanNews(row scanner) (n keyChange, err error) {
+func scanNews(row store.Scanner) (n keyChange, err error) {
 	err = row.Scan(&n.account, &n.blocked, &n.shortAt, &n.answered)
 	return n, err
 }
@@ -118,7 +119,7 @@ func (a *account) restore(free policy.Micro, err error) {
 
 // returnAndAnswer returns free money that another gateway asked for, or records that there is none.
 func (b *book) returnAndAnswer(account int64, free policy.Micro, shortAt int64) error {
-	_, err := b.exec(`UPDATE block SET answered = ? WHERE account = ? AND instance = ?`, shortAt, account, b.instance)
+	_, err := b.Exec(`UPDATE block SET answered = ? WHERE account = ? AND instance = ?`, shortAt, account, b.Instance)
 	if err != nil || free == 0 {
 		return err
 	}

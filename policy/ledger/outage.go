@@ -3,14 +3,11 @@ package ledger
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
-	"syscall"
 	"time"
 
-	"github.com/mattn/go-sqlite3"
-
 	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/policy/ledger/store"
 )
 
 // UnwritableError means that the store or the charge log cannot be written at the moment. For clients it is a fault of kind Unavailable.
@@ -58,67 +55,27 @@ func (l *Ledger) Writable() error {
 
 // The conditions that the store itself does not report.
 var (
-	errGone     = errors.New("the store's file is not there")
-	errReplaced = errors.New("another file has taken the place of the store's")
-	errLogGone  = errors.New("the charge log's files are not there")
-	errBacklog  = errors.New("too many charges wait for the store")
+	errLogGone = errors.New("the charge log's files are not there")
+	errBacklog = errors.New("too many charges wait for the store")
 )
-
-// reasons are texts for SQLite's error codes that mean an outage.
-var reasons = map[sqlite3.ErrNo]string{
-	sqlite3.ErrFull: reasonFull, sqlite3.ErrBusy: reasonLocked, sqlite3.ErrLocked: reasonLocked, sqlite3.ErrProtocol: reasonLocked,
-	sqlite3.ErrReadonly: reasonReadOnly, sqlite3.ErrPerm: reasonReadOnly, sqlite3.ErrAuth: reasonReadOnly,
-	sqlite3.ErrIoErr: reasonDisk, sqlite3.ErrCantOpen: reasonGone, sqlite3.ErrCorrupt: reasonDamaged, sqlite3.ErrNotADB: reasonDamaged,
-	sqlite3.ErrNomem: "there is no memory for it", sqlite3.ErrInterrupt: reasonDisk, sqlite3.ErrNoLFS: reasonDisk,
-}
 
 const (
-	reasonFull     = "the disk is full"
-	reasonLocked   = "another process holds its lock"
-	reasonReadOnly = "it is read-only"
-	reasonDisk     = "the disk fails"
-	reasonGone     = "its file is not there"
-	reasonDamaged  = "its file is damaged"
-	reasonBacklog  = "too many charges wait for the store"
-	reasonExpelled = "other gateways took this one for dead"
-	reasonAway     = "the database does not answer"
-	reasonSlow     = "the database is too slow"
-	reasonOther    = "a commit failed"
+	reasonBacklog = "too many charges wait for the store"
+	reasonOther   = "a commit failed"
 )
 
-// outageOf reports whether an error means that the store cannot be written, and why. Other errors concern a single change.
+// outageOf reports whether an error means that charges cannot be written, and why. Other errors concern a single change.
 func outageOf(err error) (reason string, ok bool) {
-	var s sqlite3.Error
-	var errno syscall.Errno
 	switch {
-	case err == nil:
-		return "", false
-	case errors.Is(err, errGone), errors.Is(err, errReplaced), errors.Is(err, errLogGone), errors.Is(err, fs.ErrNotExist):
-		return reasonGone, true
+	case errors.Is(err, errLogGone):
+		return store.Gone, true
 	case errors.Is(err, errBacklog):
 		return reasonBacklog, true
-	case errors.As(err, &s):
-		if reason, ok := ofErrno(s.SystemErrno); ok {
-			return reason, true
-		}
-		reason, ok = reasons[s.Code]
-		return reason, ok
-	case errors.Is(err, errExpelled):
-		return reasonExpelled, true
-	case sqlState(err) != "":
-		return ofState(sqlState(err))
-	case isAway(err):
-		return reasonAway, true
-	case errors.As(err, &errno):
-		if reason, ok := ofErrno(errno); ok {
-			return reason, true
-		}
-		return reasonDisk, true
 	}
-	return "", false
+	return store.Outage(err)
 }
 
-// isOutage reports whether an error means that the store cannot be written.
+// isOutage reports whether an error means that charges cannot be written.
 func isOutage(err error) bool {
 	_, ok := outageOf(err)
 	return ok
@@ -138,20 +95,7 @@ func reasonOf(err error) string {
 	return reasonOther
 }
 
-// ofErrno is the system's reason, if it is more specific than SQLite's.
-func ofErrno(e syscall.Errno) (reason string, ok bool) {
-	switch e { //nolint:exhaustive // the others are not more specific than SQLite's
-	case syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG:
-		return reasonFull, true
-	case syscall.EROFS:
-		return reasonReadOnly, true
-	case syscall.ENOENT, syscall.ENOTDIR:
-		return reasonGone, true
-	}
-	return "", false
-}
-
 // transient reports whether the connection still works once the cause is over.
 func transient(reason string) bool {
-	return slices.Contains([]string{reasonFull, reasonLocked, reasonSlow, reasonExpelled}, reason)
+	return slices.Contains([]string{store.Full, store.Locked, store.Slow, store.Expelled}, reason)
 }

@@ -52,7 +52,7 @@ func TestD82FailedCommitsAndRestartsLoseNoMoney(t *testing.T) {
 func (p *outageTrial) start(i int) {
 	l := openWith(p, p.path, Options{Gateway: true, IdleReturn: time.Hour, Poll: 2 * time.Millisecond, Flush: 5 * time.Millisecond})
 	f := &faulty{}
-	if err := l.writer.between(func(b *book) error { b.hook = f.hook; return nil }); err != nil {
+	if err := l.writer.between(func(b *book) error { b.Hook = f.hook; return nil }); err != nil {
 		p.Fatal(err)
 	}
 	p.gateways[i], p.faults[i], p.open[i] = l, f, nil

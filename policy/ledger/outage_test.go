@@ -18,6 +18,7 @@ import (
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger/chargelog"
+	"bardo.money/gateway/policy/ledger/store"
 )
 
 // faulty fails the commits of a gateway while its error is set.
@@ -43,7 +44,7 @@ func breakableWith(t testing.TB, path string, o Options) (*Ledger, *faulty) {
 	o.Gateway, o.IdleReturn = true, time.Hour
 	l := openWith(t, path, o)
 	f := &faulty{}
-	if err := l.writer.between(func(b *book) error { b.hook = f.hook; return nil }); err != nil {
+	if err := l.writer.between(func(b *book) error { b.Hook = f.hook; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	return l, f
@@ -130,7 +131,7 @@ func TestD83AStoreThatCannotBeWrittenIsNoOutage(t *testing.T) {
 	if err := l.Record(Charge{RequestID: "metered", Account: "m", Amount: usd}); err != nil {
 		t.Error(err)
 	}
-	wantStoreFails(t, l, reasonFull)
+	wantStoreFails(t, l, store.Full)
 	if err := errors.Join(l.Keep(t.Context(), Kept{ID: "file-1", Account: "k", Provider: "p"})); err != nil {
 		t.Error(err)
 	}
@@ -273,7 +274,7 @@ func TestD83ADurableChargeWaitsForTheDisk(t *testing.T) {
 	}
 	fault.set(nil, syscall.EIO)
 	capture(t, l, reserve(t, l, "k", "s", usd), usd)
-	wantUnwritable(t, l, reasonDisk)
+	wantUnwritable(t, l, store.DiskFails)
 	fault.set(nil, nil)
 	wantWritten(t, l)
 }
@@ -325,7 +326,7 @@ func TestD82AStoreOfItsGreatestSizeIsFull(t *testing.T) {
 		t.Helper()
 		err := l.writer.between(func(b *book) error {
 			var n int
-			return b.row("PRAGMA max_page_count = " + limit).Scan(&n)
+			return b.Row("PRAGMA max_page_count = " + limit).Scan(&n)
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -335,7 +336,7 @@ func TestD82AStoreOfItsGreatestSizeIsFull(t *testing.T) {
 	if _, err := l.Capture(t.Context(), h, Charge{Amount: usd, Record: make([]byte, 1<<20)}); err != nil {
 		t.Fatal(err)
 	}
-	wantStoreFails(t, l, reasonFull)
+	wantStoreFails(t, l, store.Full)
 	pages("1000000")
 	wantWritten(t, l)
 	wantBalance(t, l, "k", Balance{Prepaid: true, Amount: 4 * usd, Available: 4 * usd})
@@ -353,7 +354,7 @@ func TestD82ALockThatAnotherProcessHolds(t *testing.T) {
 	h := reserve(t, l, "k", "r", usd)
 	unlock := lockStore(t, path)
 	capture(t, l, h, usd)
-	wantStoreFails(t, l, reasonLocked)
+	wantStoreFails(t, l, store.Locked)
 	unlock()
 	wantWritten(t, l)
 	wantClean(t, l)
@@ -394,7 +395,7 @@ func TestD82AFolderThatWasMovedAwayAndComesBack(t *testing.T) {
 	}
 	capture(t, l, h, usd)
 	eventually(t, "it is noticed", func() bool { return l.Writable() != nil })
-	wantUnwritable(t, l, reasonGone)
+	wantUnwritable(t, l, store.Gone)
 	if err := os.Rename(dir+".gone", dir); err != nil {
 		t.Fatal(err)
 	}
@@ -419,7 +420,7 @@ func TestD82AFolderThatWasDeletedAndIsRestored(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "it is noticed without a request", func() bool { return l.Writable() != nil })
-	wantUnwritable(t, l, reasonGone)
+	wantUnwritable(t, l, store.Gone)
 	capture(t, l, h, usd)
 	b, err := os.ReadFile(backup)
 	if err := errors.Join(err, os.Mkdir(dir, 0o700), os.WriteFile(path+".new", b, 0o600), os.Rename(path+".new", path)); err != nil {
@@ -432,7 +433,7 @@ func TestD82AFolderThatWasDeletedAndIsRestored(t *testing.T) {
 	})
 	capture(t, l, reserve(t, l, "k", "afterwards", usd), usd)
 	wantClean(t, l)
-	if len(must(logsBeside(path))) != 1 {
+	if len(must(chargelog.Beside(path))) != 1 {
 		t.Error("the gateway has no charge log there")
 	}
 }
@@ -448,7 +449,7 @@ func TestD82AStoreThatIsReadOnly(t *testing.T) {
 	l, _ := breakable(t, storePath(t))
 	withKey(t, l, "k", 5*usd)
 	h := reserve(t, l, "k", "r", usd)
-	if err := l.writer.between(func(b *book) error { return b.do("PRAGMA query_only = on") }); err != nil {
+	if err := l.writer.between(func(b *book) error { return b.Do("PRAGMA query_only = on") }); err != nil {
 		t.Fatal(err)
 	}
 	capture(t, l, h, usd)
@@ -497,7 +498,7 @@ func TestD83ChargesInTheLogOutliveACrash(t *testing.T) {
 		"whoever opens next": func(t *testing.T, path string) { t.Helper(); tool(t, path) },
 		"a gateway that runs beside it": func(t *testing.T, path string) {
 			t.Helper()
-			eventually(t, "it writes them", func() bool { return len(must(logsBeside(tool(t, path).Path()))) == 1 })
+			eventually(t, "it writes them", func() bool { return len(must(chargelog.Beside(tool(t, path).Path()))) == 1 })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -535,7 +536,7 @@ func TestD83ChargesInTheLogOutliveACrash(t *testing.T) {
 func TestALogOfAnotherStoreIsKept(t *testing.T) {
 	path := storePath(t)
 	files := tool(t, path).Path()
-	log, err := chargelog.Create(logOf(files, 9), chargelog.Options{})
+	log, err := chargelog.Create(chargelog.PrefixOf(files, 9), chargelog.Options{})
 	if err == nil {
 		_, err = log.Append(&chargelog.Entry{Charge: &Charge{RequestID: "r", Account: "stranger", Amount: usd, At: monday}, Prepaid: true, Paid: usd})
 		err = errors.Join(err, log.Close())
@@ -548,7 +549,7 @@ func TestALogOfAnotherStoreIsKept(t *testing.T) {
 	if err != nil || r.OK {
 		t.Errorf("audit: %+v, %v", r, err)
 	}
-	b, err := os.ReadFile(logOf(files, 9) + refusedSuffix)
+	b, err := os.ReadFile(chargelog.PrefixOf(files, 9) + chargelog.RefusedSuffix)
 	if err != nil || !strings.Contains(string(b), "stranger") || !strings.Contains(string(b), ErrUnknownKey.Error()) {
 		t.Errorf("%s, %v", b, err)
 	}

@@ -3,7 +3,6 @@ package ledger
 import (
 	"sync"
 
-	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger/chargelog"
 )
 
@@ -67,12 +66,4 @@ func (p *pending) resource(id string) (Kept, bool) {
 	defer p.mu.Unlock()
 	k, ok := p.kept[id]
 	return k, ok
-}
-
-// requestOf is the request of an entry. What the account pays in the end is not known before it is applied: most likely this.
-func requestOf(e *chargelog.Entry) Request { return Request{Charge: *e.Charge, Charged: expected(e)} }
-
-// isOf reports whether an entry is a charge of an account, or of any for "".
-func isOf(e *chargelog.Entry, acct policy.Account) bool {
-	return e.Charge != nil && (acct == "" || e.Charge.Account == acct)
 }

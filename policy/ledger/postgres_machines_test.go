@@ -14,6 +14,7 @@ import (
 	"bardo.money/gateway/policy/ledger/chargelog"
 	"bardo.money/gateway/policy/ledger/postgres"
 	"bardo.money/gateway/policy/ledger/postgres/postgrestest"
+	"bardo.money/gateway/policy/ledger/store"
 )
 
 // onMachine opens a gateway with files of its own, as on another machine.
@@ -106,7 +107,7 @@ func TestPostgresAGatewayTakenForDeadBeginsAnew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.lease.renewed.Store(int64(-time.Hour)) // it is due
+	a.lease.Renew(time.Now().Add(-time.Hour)) // it is due
 	taken := reserve(t, b, "k", "of the other one", 3*usd)
 	if r := capture(t, a, open, 2*usd); r.Charged != 2*usd {
 		t.Errorf("%+v", r)
@@ -133,9 +134,9 @@ func TestPostgresACommitWithoutAnAnswerIsSettled(t *testing.T) {
 			l := onMachine(t, postgrestest.URL(t), t.TempDir(), Options{})
 			withKey(t, l, "k", 5*usd)
 			cut := losing{after: after}
-			d := *l.writer.book.dialect
-			commit := d.commit
-			d.commit = func(b *book) error {
+			d := *l.writer.book.Dialect
+			commit := d.Commit
+			d.Commit = func(b *store.Book) error {
 				if !cut.cut.CompareAndSwap(false, true) {
 					return commit(b)
 				}
@@ -143,7 +144,7 @@ func TestPostgresACommitWithoutAnAnswerIsSettled(t *testing.T) {
 				t.Logf("cut %d", pid)
 				return commit(b)
 			}
-			if err := l.writer.between(func(b *book) error { b.dialect = &d; return nil }); err != nil {
+			if err := l.writer.between(func(b *book) error { b.Dialect = &d; return nil }); err != nil {
 				t.Fatal(err)
 			}
 			_, err := l.Deposit(t.Context(), "k", usd, "d")
@@ -162,17 +163,17 @@ func TestPostgresACommitWithoutAnAnswerIsSettled(t *testing.T) {
 }
 
 // cutBackend ends the session of a book, before the commit of its transaction or after it.
-func cutBackend(t *testing.T, b *book, after bool) (pid int) {
+func cutBackend(t *testing.T, b *store.Book, after bool) (pid int) {
 	t.Helper()
-	if err := b.row(`SELECT pg_backend_pid()`).Scan(&pid); err != nil {
+	if err := b.Row(`SELECT pg_backend_pid()`).Scan(&pid); err != nil {
 		t.Error(err)
 	}
 	if after {
-		if err := b.do("COMMIT"); err != nil {
+		if err := b.Do("COMMIT"); err != nil {
 			t.Error(err)
 		}
 	}
-	db, err := b.open(context.Background(), false)
+	db, err := b.OpenReads(context.Background())
 	if err != nil {
 		t.Error(err)
 		return pid
@@ -191,18 +192,18 @@ func TestPostgresACommitThatNobodyHeardOfLeavesNothingHeld(t *testing.T) {
 	l := onMachine(t, s.Database(t), t.TempDir(), Options{})
 	withKey(t, l, "k", 5*usd)
 	var once sync.Once
-	d := *l.writer.book.dialect
-	commit := d.commit
-	d.commit = func(b *book) error {
+	d := *l.writer.book.Dialect
+	commit := d.Commit
+	d.Commit = func(b *store.Book) error {
 		once.Do(func() {
-			if err := b.do("COMMIT"); err != nil {
+			if err := b.Do("COMMIT"); err != nil {
 				t.Error(err)
 			}
 			s.Kill(t)
 		})
 		return commit(b)
 	}
-	if err := l.writer.between(func(b *book) error { b.dialect = &d; return nil }); err != nil {
+	if err := l.writer.between(func(b *book) error { b.Dialect = &d; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := l.Reserve(t.Context(), "k", "r", usd); !isUnwritable(err) {
@@ -322,18 +323,6 @@ func TestPostgresTakesAnyText(t *testing.T) {
 	wantClean(t, l)
 }
 
-func TestPostgresQueriesAreSpelled(t *testing.T) {
-	for query, want := range map[string]string{
-		`SELECT a FROM t WHERE b = ? AND c = ?`:               `SELECT a FROM t WHERE b = $1 AND c = $2`,
-		`SELECT ?2, ?1, ?12`:                                  `SELECT $2, $1, $12`,
-		`SELECT '$.x ? (@ == "it''s")', ? FROM t NOT INDEXED`: `SELECT '$.x ? (@ == "it''s")', $1 FROM t`,
-	} {
-		if have := spelledForPostgres(query); have != want {
-			t.Errorf("%s, want %s", have, want)
-		}
-	}
-}
-
 func TestPostgresAPasswordIsInNoError(t *testing.T) {
 	for _, url := range []string{"postgres://bardo:hunter2@127.0.0.1:1/bardo", "postgres://bardo:hunter2@127.0.0.1:1/bardo?sslmode=often", "postgres://bardo:hunter2@[::1/bardo"} {
 		_, err := Open(t.Context(), url, Options{Dir: t.TempDir(), Connect: postgres.Connect})
@@ -341,11 +330,11 @@ func TestPostgresAPasswordIsInNoError(t *testing.T) {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
-	if _, err := Open(t.Context(), "postgres://h/d", Options{}); !errors.Is(err, ErrNoPostgres) {
+	if _, err := Open(t.Context(), "postgres://h/d", Options{}); !errors.Is(err, store.ErrNoPostgres) {
 		t.Errorf("without a client: %v", err)
 	}
 	_, err := Open(t.Context(), "postgres://bardo:hunter2@127.0.0.1:1/bardo", Options{Dir: t.TempDir(), Connect: postgres.Connect})
-	if !errors.Is(err, ErrUnreachable) {
+	if !errors.Is(err, store.ErrUnreachable) {
 		t.Errorf("where nobody listens: %v", err)
 	}
 }
@@ -390,7 +379,7 @@ func TestPostgresAFailedStatementIsNoCommit(t *testing.T) {
 	l := gateway(t, postgrestest.URL(t))
 	withKey(t, l, "k", 5*usd)
 	err := l.write(func(b *book) error {
-		_, _ = b.exec(`INSERT INTO account (id, name) VALUES (1, 'taken')`)
+		_, _ = b.Exec(`INSERT INTO account (id, name) VALUES (1, 'taken')`)
 		return nil
 	})
 	if err == nil {

@@ -1,11 +1,7 @@
 package ledger
 
 import (
-	"context"
-	"database/sql"
-	"errors"
 	"slices"
-	"sync/atomic"
 	"time"
 )
 
@@ -101,97 +97,32 @@ func difference(ops, others []*op) (left []*op) {
 
 // probeWrite makes a change that needs disk space: an empty transaction would succeed on a full disk.
 func (b *book) probeWrite() error {
-	_, err := b.renew(b, time.Now())
+	_, err := b.Renew(time.Now())
 	return err
 }
 
 // reconnect reopens the store if the outage may have broken the connection, or the file was replaced.
 func (w *writer) reconnect(reason string) error {
-	replaced, err := w.book.isReplaced()
+	replaced, err := w.book.IsReplaced()
 	if err != nil {
 		return err
 	}
 	if replaced || !transient(reason) {
-		if err := w.book.reopen(); err != nil {
+		if err := w.book.Reopen(); err != nil {
 			return err
 		}
 	}
-	p := &w.book.place
-	p.resettle()
-	w.replaced = w.replaced || replaced || p.restored
+	p := &w.book.Place
+	p.Resettle()
+	w.replaced = w.replaced || replaced || p.Restored
 	switch {
 	case w.replaced:
 		err = w.renewed(w.book)
-	case p.expelled:
+	case p.Expelled:
 		err = w.expelled(w.book)
 	}
 	if err == nil {
-		w.replaced, p.restored, p.expelled = false, false, false
+		w.replaced, p.Restored, p.Expelled = false, false, false
 	}
 	return err
-}
-
-// readers are the read connections, which are replaced when the store's file is.
-type readers struct {
-	*dialect
-
-	now    atomic.Pointer[sql.DB]
-	before *sql.DB // closed at the next replacement, because queries may still use it
-}
-
-// replace switches later queries to other connections. Only one goroutine may call it.
-func (r *readers) replace(db *sql.DB) {
-	if r.before != nil {
-		_ = r.before.Close()
-	}
-	r.before = r.now.Swap(db)
-}
-
-// Close closes the current and the previous connections.
-func (r *readers) Close() error {
-	var errs []error
-	for _, db := range []*sql.DB{r.before, r.now.Load()} {
-		if db != nil {
-			errs = append(errs, db.Close())
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// readTries is how often a read is tried whose connection is lost: after a database was restarted, all that wait for their next query are.
-const readTries = 5
-
-// QueryContext is that of sql.DB.
-func (r *readers) QueryContext(ctx context.Context, query string, args ...any) (rows *sql.Rows, err error) {
-	for range readTries {
-		rows, err = spelled{r.dialect, r.now.Load()}.QueryContext(ctx, query, args...)
-		if !isLost(err) || ctx.Err() != nil {
-			break
-		}
-	}
-	return rows, err
-}
-
-// QueryRowContext is that of sql.DB.
-func (r *readers) QueryRowContext(ctx context.Context, query string, args ...any) (row *sql.Row) {
-	for range readTries {
-		row = spelled{r.dialect, r.now.Load()}.QueryRowContext(ctx, query, args...)
-		if !isLost(row.Err()) || ctx.Err() != nil {
-			break
-		}
-	}
-	return row
-}
-
-// start begins a transaction that reads.
-func (r *readers) start(ctx context.Context) (*snapshot, error) {
-	for try := 1; ; try++ {
-		tx, err := r.now.Load().BeginTx(ctx, r.isolation)
-		if err == nil {
-			return &snapshot{spelled{r.dialect, tx}, tx}, nil
-		}
-		if !isLost(err) || try == readTries || ctx.Err() != nil {
-			return nil, err
-		}
-	}
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/usage"
 )
 
 func TestRefusalsAreCountedByKeyMinuteAndReason(t *testing.T) {
@@ -50,12 +50,13 @@ func TestRefusalsAreCountedByKeyMinuteAndReason(t *testing.T) {
 }
 
 func TestTheLatestRefusalsCanBeLookedUp(t *testing.T) {
+	const ring, record = 1024, 4096 // the limits of package usage
 	l := gateway(t, storePath(t))
-	for i := range refusalRing + 10 {
+	for i := range ring + 10 {
 		l.Refuse(Refusal{RequestID: fmt.Sprint(i), Account: "k", Reason: "rate_limit_exceeded", Status: 429, Record: []byte(`{}`)})
 	}
-	l.Refuse(Refusal{RequestID: "large", Account: "k", Reason: "model_not_found", Status: 404, Record: make([]byte, refusalRecord+1)})
-	for id, there := range map[string]bool{"9": false, "10": true, fmt.Sprint(refusalRing + 9): true, "large": false} {
+	l.Refuse(Refusal{RequestID: "large", Account: "k", Reason: "model_not_found", Status: 404, Record: make([]byte, record+1)})
+	for id, there := range map[string]bool{"9": false, "10": true, fmt.Sprint(ring + 9): true, "large": false} {
 		r, err := l.Request(t.Context(), "k", id)
 		if there != (err == nil) || !there && !errors.Is(err, ErrUnknownRequest) {
 			t.Errorf("%s: %+v, %v", id, r, err)
@@ -63,21 +64,6 @@ func TestTheLatestRefusalsCanBeLookedUp(t *testing.T) {
 	}
 	if _, err := l.Request(t.Context(), "other", "10"); !errors.Is(err, ErrUnknownRequest) {
 		t.Errorf("another account's: %v", err)
-	}
-}
-
-func TestSumsOfRefusalsAreBounded(t *testing.T) {
-	var s refusals
-	for i := range 3 * refusalCounts {
-		s.add(refusalKey{account: policy.Account(fmt.Sprint(i)), minute: 1, reason: "invalid_request", status: 400}, 1)
-	}
-	counts := s.take()
-	var all int64
-	for _, n := range counts {
-		all += n
-	}
-	if len(counts) > refusalCounts+1 || all != 3*refusalCounts {
-		t.Errorf("%d sums of %d refusals", len(counts), all)
 	}
 }
 
@@ -102,7 +88,7 @@ func TestRefusalsAreWrittenAtTheEndAndPrunedLater(t *testing.T) {
 	if n := count(); n != 1 {
 		t.Errorf("%d rows before the retention ends", n)
 	}
-	if err := cli.writer.do(func(b *book) error { _, err := b.pruneRefusals(monday.AddDate(0, 0, 1)); return err }, nil); err != nil {
+	if err := cli.writer.do(func(b *book) error { _, err := usage.PruneRefusals(b.Book, monday.AddDate(0, 0, 1)); return err }, nil); err != nil {
 		t.Fatal(err)
 	}
 	if n := count(); n != 0 {

@@ -228,18 +228,18 @@ func (b *book) takeBlock(acct policy.Account, w *shortfall, need policy.Micro, n
 		return g, nil
 	}
 	g.amount = size
-	if _, err := b.exec(`UPDATE balance SET held = held + ?, short_at = CASE WHEN ? <> 0 THEN short_at ELSE 0 END WHERE account = ?`, size, short, g.account); err != nil {
+	if _, err := b.Exec(`UPDATE balance SET held = held + ?, short_at = CASE WHEN ? <> 0 THEN short_at ELSE 0 END WHERE account = ?`, size, short, g.account); err != nil {
 		return blockGrant{}, err
 	}
-	_, err = b.exec(`INSERT INTO block (account, instance, micro, at) VALUES (?1, ?2, ?3, ?4)
-ON CONFLICT (account, instance) DO UPDATE SET micro = block.micro + ?3, at = ?4`, g.account, b.instance, size, now.UnixMicro())
+	_, err = b.Exec(`INSERT INTO block (account, instance, micro, at) VALUES (?1, ?2, ?3, ?4)
+ON CONFLICT (account, instance) DO UPDATE SET micro = block.micro + ?3, at = ?4`, g.account, b.Instance, size, now.UnixMicro())
 	return g, err
 }
 
 // othersHold is the sum of other gateways' blocks of a key, and the part of it whose gateways were not asked since, or have not answered.
 func (b *book) othersHold(account int64, since time.Time) (all, unasked policy.Micro, err error) {
-	err = b.row(`SELECT coalesce(sum(micro), 0), coalesce(sum(micro) FILTER (WHERE answered < ?), 0) FROM block
-WHERE account = ? AND instance <> ?`, since.UnixMicro(), account, b.instance).Scan(&all, &unasked)
+	err = b.Row(`SELECT coalesce(sum(micro), 0), coalesce(sum(micro) FILTER (WHERE answered < ?), 0) FROM block
+WHERE account = ? AND instance <> ?`, since.UnixMicro(), account, b.Instance).Scan(&all, &unasked)
 	return all, unasked, err
 }
 
@@ -249,10 +249,10 @@ func (b *book) ask(row balance, since, now time.Time) error {
 		return nil
 	}
 	at := max(now.UnixMicro(), row.shortAt+1)
-	if _, err := b.exec(`UPDATE balance SET short_at = ? WHERE account = ?`, at, row.account); err != nil {
+	if _, err := b.Exec(`UPDATE balance SET short_at = ? WHERE account = ?`, at, row.account); err != nil {
 		return err
 	}
-	_, err := b.exec(`UPDATE block SET answered = ? WHERE account = ? AND instance = ?`, at, row.account, b.instance)
+	_, err := b.Exec(`UPDATE block SET answered = ? WHERE account = ? AND instance = ?`, at, row.account, b.Instance)
 	return err
 }
 
@@ -274,13 +274,13 @@ func blockSize(need, available policy.Micro, shared, short bool) policy.Micro {
 
 // returnFree returns a part of a block to its balance. If the block does not exist, others considered this gateway dead and have returned it.
 func (b *book) returnFree(account int64, amount policy.Micro) error {
-	n, err := b.exec(`UPDATE block SET micro = micro - ?1 WHERE account = ?2 AND instance = ?3 AND micro >= ?1`, amount, account, b.instance)
+	n, err := b.Exec(`UPDATE block SET micro = micro - ?1 WHERE account = ?2 AND instance = ?3 AND micro >= ?1`, amount, account, b.Instance)
 	if err != nil || n == 0 {
 		return err
 	}
-	if _, err := b.exec(`DELETE FROM block WHERE account = ? AND instance = ? AND micro = 0`, account, b.instance); err != nil {
+	if _, err := b.Exec(`DELETE FROM block WHERE account = ? AND instance = ? AND micro = 0`, account, b.Instance); err != nil {
 		return err
 	}
-	_, err = b.exec(`UPDATE balance SET held = held - ? WHERE account = ?`, amount, account)
+	_, err = b.Exec(`UPDATE balance SET held = held - ? WHERE account = ?`, amount, account)
 	return err
 }

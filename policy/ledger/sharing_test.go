@@ -14,6 +14,7 @@ import (
 	"bardo.money/gateway/internal/polltest"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger/chargelog"
+	"bardo.money/gateway/policy/ledger/lock"
 )
 
 // pair opens two gateways on one store, which keep what they have until the other one asks.
@@ -281,8 +282,8 @@ func TestANumberIsNeverGivenAgain(t *testing.T) {
 
 func TestANumberWhoseLockIsTakenIsLeftAlone(t *testing.T) {
 	path := storePath(t)
-	foreign := fileLock{path: lockOf(path, 1)}
-	if ok, err := foreign.try(); !ok || err != nil {
+	foreign := lock.File{Path: lockOf(path, 1)}
+	if ok, err := foreign.Try(); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	l := sharing(t, path)
@@ -291,7 +292,7 @@ func TestANumberWhoseLockIsTakenIsLeftAlone(t *testing.T) {
 	}
 	withKey(t, l, "k", usd)
 	capture(t, l, reserve(t, l, "k", "r", usd), usd)
-	if err := foreign.release(); err != nil {
+	if err := foreign.Release(); err != nil {
 		t.Fatal(err)
 	}
 	wantClean(t, l)
@@ -304,7 +305,7 @@ func TestAGatewayWhoseLockFileIsRemovedKeepsTheBooksRight(t *testing.T) {
 	large := reserve(t, a, "k", "open too", 3*usd)
 	old := a.instance.Load()
 	a.writer.enter() // so that a does not look after its lock before the next one does
-	if err := errors.Join(os.Remove(lockOf(path, old)), os.Remove(logOf(path, old)+chargelog.Suffix(0))); err != nil {
+	if err := errors.Join(os.Remove(lockOf(path, old)), os.Remove(chargelog.PrefixOf(path, old)+chargelog.Suffix(0))); err != nil {
 		t.Fatal(err)
 	}
 	cli := tool(t, path) // takes a for dead

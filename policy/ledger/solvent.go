@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/usage"
 )
 
 // Solvent returns an error for a key that is blocked or has no money at all, including credit: Reserve would refuse any amount. While the key's
@@ -14,14 +15,14 @@ func (l *Ledger) Solvent(ctx context.Context, acct policy.Account) error {
 	if l.account(acct).hasFree() {
 		return nil
 	}
-	v := &view{own: l.pending.all()}
-	err := v.open(ctx, l.reads)
+	v := &usage.View{Own: l.pending.all()}
+	err := v.Open(ctx, l.reads)
 	if err != nil {
 		return fmt.Errorf("balance of key %s: %w", acct, err)
 	}
-	defer v.close()
+	defer v.Close()
 	row, err := scanBalance(v.QueryRowContext(ctx, selectBalance, acct))
-	row = row.less(acct, v.own)
+	row = row.less(acct, v.Own)
 	switch {
 	case err != nil:
 		return fmt.Errorf("balance of key %s: %w", acct, err)

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/store"
+	"bardo.money/gateway/policy/ledger/usage"
 )
 
 // dreamt is a charge of an agent's dreams.
@@ -87,7 +89,7 @@ func TestWhatAgentsSpentInOneGroupIsReadInIt(t *testing.T) {
 		}
 	}
 	errs := asOneGroup(t, l.writer, note(dreamt("a", "k", "g", 10)), func(*book) error { return errMine },
-		func(b *book) error { return b.spentByPart("k", "g", dayOf(monday), between) }, note(dreamt("b", "k", "g", 20)))
+		func(b *book) error { return b.tally.SpentByPart(b.Book, "k", "g", usage.DayOf(monday), between) }, note(dreamt("b", "k", "g", 20)))
 	if errs[0] != nil || errs[1] == nil || errs[2] != nil || errs[3] != nil {
 		t.Fatalf("%v", errs)
 	}
@@ -100,7 +102,7 @@ func TestWhatAgentsSpentInOneGroupIsReadInIt(t *testing.T) {
 func TestWhatAgentsSpentIsForgottenAfterYesterday(t *testing.T) {
 	path := storePath(t)
 	l := onDay(t, path, monday)
-	for i := range pruneLimit + 7 {
+	for i := range usage.PruneLimit + 7 {
 		agent := string(rune('a' + i))
 		if err := l.Record(Charge{RequestID: "r" + agent, Account: "m", Agent: agent, Part: "dream", Amount: 1}); err != nil {
 			t.Fatal(err)
@@ -116,7 +118,7 @@ func TestWhatAgentsSpentIsForgottenAfterYesterday(t *testing.T) {
 	l.forgetSpending()
 	yesterday := onDay(t, path, monday.AddDate(0, 0, 1))
 	yesterday.forgetSpending()
-	if n := left(yesterday); n != pruneLimit+7 {
+	if n := left(yesterday); n != usage.PruneLimit+7 {
 		t.Errorf("of yesterday's rows %d are left", n)
 	}
 	later := onDay(t, path, monday.AddDate(0, 0, 2)) // its janitor does it by itself
@@ -131,7 +133,7 @@ func TestAStoreOfAnEarlierVersionCountsWhatAgentsSpend(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantSpent(t, l, "k", "g", monday, map[string]policy.Micro{"dream": usd})
-	if v := userVersion(t, path); v != SchemaVersion {
+	if v := userVersion(t, path); v != store.SchemaVersion {
 		t.Errorf("the store is of version %d", v)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/store"
 )
 
 // A request that is answered later holds its money for hours, and over restarts: its hold becomes a standing one, which is a row of the store and
@@ -65,9 +66,9 @@ func (b *book) stand(h *Hold, amount policy.Micro, owner string, at int64) error
 	if err != nil {
 		return err
 	}
-	n, err := b.exec(`UPDATE block SET micro = micro - ?1 WHERE account = ?2 AND instance = ?3 AND micro >= ?1`, amount, account, b.instance)
+	n, err := b.Exec(`UPDATE block SET micro = micro - ?1 WHERE account = ?2 AND instance = ?3 AND micro >= ?1`, amount, account, b.Instance)
 	if err == nil && n == 0 {
-		n, err = b.exec(`UPDATE balance SET held = held + ?1 WHERE account = ?2 AND micro - held + credit >= ?1`, amount, account)
+		n, err = b.Exec(`UPDATE balance SET held = held + ?1 WHERE account = ?2 AND micro - held + credit >= ?1`, amount, account)
 	}
 	if err != nil {
 		return err
@@ -75,7 +76,7 @@ func (b *book) stand(h *Hold, amount policy.Micro, owner string, at int64) error
 	if n == 0 {
 		return &InsufficientError{Account: h.account.name, Needed: amount}
 	}
-	_, err = b.exec(`INSERT INTO standing (request, account, owner, micro, at) VALUES (?, ?, ?, ?, ?)`, h.request, account, owner, amount, at)
+	_, err = b.Exec(`INSERT INTO standing (request, account, owner, micro, at) VALUES (?, ?, ?, ?, ?)`, h.request, account, owner, amount, at)
 	return err
 }
 
@@ -110,14 +111,14 @@ func (b *book) takeStanding(h *Hold, at int64) (amount policy.Micro, err error) 
 	if err != nil || amount == 0 {
 		return 0, err
 	}
-	_, err = b.exec(`INSERT INTO block (account, instance, micro, at) VALUES (?1, ?2, ?3, ?4)
-ON CONFLICT (account, instance) DO UPDATE SET micro = block.micro + ?3, at = ?4`, account, b.instance, amount, at)
+	_, err = b.Exec(`INSERT INTO block (account, instance, micro, at) VALUES (?1, ?2, ?3, ?4)
+ON CONFLICT (account, instance) DO UPDATE SET micro = block.micro + ?3, at = ?4`, account, b.Instance, amount, at)
 	return amount, err
 }
 
 // dropStanding deletes a standing hold and returns what it held: nothing if there is none.
 func (b *book) dropStanding(request string) (account int64, amount policy.Micro, err error) {
-	err = b.row(`DELETE FROM standing WHERE request = ? RETURNING account, micro`, request).Scan(&account, &amount)
+	err = b.Row(`DELETE FROM standing WHERE request = ? RETURNING account, micro`, request).Scan(&account, &amount)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, 0, nil
 	}
@@ -134,7 +135,7 @@ func (l *Ledger) ReleaseStanding(ctx context.Context, requestID string) error {
 		if err != nil || amount == 0 {
 			return err
 		}
-		_, err = b.exec(`UPDATE balance SET held = held - ? WHERE account = ?`, amount, account)
+		_, err = b.Exec(`UPDATE balance SET held = held - ? WHERE account = ?`, amount, account)
 		return err
 	})
 	if err != nil {
@@ -152,7 +153,7 @@ func (l *Ledger) dropStale() {
 		return
 	}
 	before := l.o.Now().Add(-longestStanding).UnixMicro()
-	stale, err := readAll(context.Background(), l.reads, scanSentence, `SELECT request FROM standing WHERE at < ?`, before)
+	stale, err := store.ReadAll(context.Background(), l.reads, store.Text, `SELECT request FROM standing WHERE at < ?`, before)
 	for _, request := range stale {
 		if err == nil {
 			err = l.ReleaseStanding(context.Background(), request)
@@ -165,7 +166,7 @@ func (l *Ledger) dropStale() {
 
 // Standing are the requests of an owner that have a standing hold.
 func (l *Ledger) Standing(ctx context.Context, owner string) (requests []string, err error) {
-	requests, err = readAll(ctx, l.reads, scanSentence, `SELECT request FROM standing WHERE owner = ?`, owner)
+	requests, err = store.ReadAll(ctx, l.reads, store.Text, `SELECT request FROM standing WHERE owner = ?`, owner)
 	if err != nil {
 		return nil, fmt.Errorf("standing holds: %w", err)
 	}

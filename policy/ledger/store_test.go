@@ -1,12 +1,9 @@
 package ledger
 
 import (
-	"context"
 	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
-	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -14,6 +11,7 @@ import (
 	"testing"
 
 	"bardo.money/gateway/policy/ledger/postgres"
+	"bardo.money/gateway/policy/ledger/store"
 )
 
 func TestANewerStoreIsRefused(t *testing.T) {
@@ -28,7 +26,7 @@ func TestANewerStoreIsRefused(t *testing.T) {
 			t.Errorf("gateway=%v: %v, want ErrNewerStore with its version", gateway, err)
 		}
 	}
-	setVersion(t, path, SchemaVersion)
+	setVersion(t, path, store.SchemaVersion)
 	gateway(t, path)
 }
 
@@ -36,49 +34,10 @@ func TestANewerStoreIsRefused(t *testing.T) {
 func setVersion(t testing.TB, path string, version int) {
 	t.Helper()
 	statement := `PRAGMA user_version = `
-	if IsPostgres(path) {
+	if store.IsPostgres(path) {
 		statement = `UPDATE ledger SET version = `
 	}
 	change(t, path, fmt.Sprint(statement, version))
-}
-
-func TestTheStepsOfTheSchemaAreComplete(t *testing.T) {
-	steps, err := fs.Glob(schema, "schema/*.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	later, err := fs.Glob(schema, "schema/postgres/*.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(steps) != SchemaVersion || len(later) != SchemaVersion-firstPostgres+1 {
-		t.Errorf("%d steps, and %d of PostgreSQL, for version %d", len(steps), len(later), SchemaVersion)
-	}
-}
-
-func TestWrongSettingsAreDetected(t *testing.T) {
-	good := url.Values{
-		"_journal_mode": {"WAL"}, "_synchronous": {"FULL"}, "_busy_timeout": {"5000"}, "_foreign_keys": {"on"},
-	}
-	for _, c := range []struct{ sentence, drop, add, value, want string }{
-		{"a misspelt synchronous", "_synchronous", "_synchronus", "FULL", "PRAGMA synchronous is 1, expected 2"},
-		{"synchronous NORMAL", "_synchronous", "_synchronous", "NORMAL", "PRAGMA synchronous is 1, expected 2"},
-		{"a rollback journal", "_journal_mode", "_journal_mode", "DELETE", "PRAGMA journal_mode is delete, expected wal"},
-		{"a misspelt foreign_keys", "_foreign_keys", "_foreignkeys", "on", "PRAGMA foreign_keys is 0, expected 1"},
-		{"no patience", "_busy_timeout", "_busy_timeout", "1", "PRAGMA busy_timeout is 1, expected 5000"},
-	} {
-		t.Run(c.sentence, func(t *testing.T) {
-			params := maps.Clone(good)
-			params.Del(c.drop)
-			params.Set(c.add, c.value)
-			name := dsn(storePath(t), params)
-			d := database{dialect: sqliteDialect, open: func(context.Context, bool) (*sql.DB, error) { return sql.Open("sqlite3", name) }}
-			_, err := d.openBook(t.Context())
-			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%v, want %q", err, c.want)
-			}
-		})
-	}
 }
 
 func TestAnyPathWillDo(t *testing.T) {
@@ -113,15 +72,20 @@ func TestAFailedOpenLeavesNoLock(t *testing.T) {
 	gateway(t, path)
 }
 
+// fileURL is the name of a file for SQLite.
+func fileURL(path string, params url.Values) string {
+	return (&url.URL{Scheme: "file", Path: path, RawQuery: params.Encode()}).String()
+}
+
 // raw is a store as any program sees it.
 func raw(t testing.TB, path string) *sql.DB {
 	t.Helper()
 	var db *sql.DB
 	var err error
-	if IsPostgres(path) {
+	if store.IsPostgres(path) {
 		db, err = postgres.Connect(t.Context(), path, false)
 	} else {
-		db, err = sql.Open("sqlite3", dsn(path, url.Values{"_foreign_keys": {"off"}, "_ignore_check_constraints": {"on"}, "_busy_timeout": {"5000"}}))
+		db, err = sql.Open("sqlite3", fileURL(path, url.Values{"_foreign_keys": {"off"}, "_ignore_check_constraints": {"on"}, "_busy_timeout": {"5000"}}))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +103,7 @@ const dropConstraints = `DO $$ DECLARE c record; BEGIN
 func change(t testing.TB, path string, statements ...string) {
 	t.Helper()
 	db := raw(t, path)
-	if IsPostgres(path) {
+	if store.IsPostgres(path) {
 		statements = append([]string{dropConstraints}, statements...)
 	}
 	defer func() {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/usage"
 )
 
 // noted records a request of a metered key.
@@ -19,7 +20,10 @@ func TestAGroupsRequestsAreSummedOnce(t *testing.T) {
 	var between policy.Micro
 	first, again := noted("a", "k", 10), noted("a", "k", 10)
 	errs := asOneGroup(t, l.writer, first, noted("b", "other", 5), again,
-		func(b *book) (err error) { between, err = b.chargedOn("k", dayOf(monday)); return err },
+		func(b *book) (err error) {
+			between, err = b.tally.ChargedOn(b.Book, "k", usage.DayOf(monday))
+			return err
+		},
 		noted("c", "k", 20))
 	for i, err := range errs {
 		if err != nil {

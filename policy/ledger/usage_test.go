@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/usage"
 )
 
 // monday is a time on a day of its own.
@@ -198,7 +199,7 @@ func TestOldRequestsArePruned(t *testing.T) {
 	path := storePath(t)
 	l := openWith(t, path, Options{Gateway: true, Retention: 30 * 24 * time.Hour, Now: func() time.Time { return monday }})
 	withKey(t, l, "k", 100*usd)
-	const old = pruneLimit + 10
+	const old = usage.PruneLimit + 10
 	for i := range old {
 		if err := l.Record(Charge{RequestID: time.Duration(i).String(), At: monday.AddDate(0, 0, -31)}); err != nil {
 			t.Fatal(err)

@@ -55,7 +55,7 @@ func (b *book) creditWallet(acct policy.Account, amount, fee policy.Micro, ref s
 	if err != nil {
 		return 0, err
 	}
-	_, err = b.exec(`UPDATE balance SET micro = micro + ?, blocked = 0 WHERE account = ?`, net, row.account)
+	_, err = b.Exec(`UPDATE balance SET micro = micro + ?, blocked = 0 WHERE account = ?`, net, row.account)
 	return row.micro + net, err
 }
 
@@ -94,6 +94,6 @@ func (b *book) takeBack(acct policy.Account, amount policy.Micro, ref string, l 
 	if err != nil {
 		return 0, 0, err
 	}
-	_, err = b.exec(`UPDATE balance SET micro = micro - ?, blocked = 1 WHERE account = ?`, taken, row.account)
+	_, err = b.Exec(`UPDATE balance SET micro = micro - ?, blocked = 1 WHERE account = ?`, taken, row.account)
 	return row.micro - taken, loss, err
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/policy/ledger/chargelog"
+	"bardo.money/gateway/policy/ledger/store"
 )
 
 // An op is one change of the store. It succeeds or fails by itself, but is committed in a group.
@@ -428,13 +429,13 @@ func (b *book) runSome(ops []*op) (done int, err error) {
 
 // apply runs an op in a savepoint. The error concerns the whole transaction; the op's own error is stored in it.
 func (b *book) apply(o *op) error {
-	if err := b.do("SAVEPOINT op"); err != nil {
+	if err := b.Do("SAVEPOINT op"); err != nil {
 		return err
 	}
 	if o.err = o.apply(b); o.err == nil {
-		return b.do("RELEASE op")
+		return b.Do("RELEASE op")
 	}
-	if err := b.do("ROLLBACK TO op", "RELEASE op"); err != nil {
+	if err := b.Do("ROLLBACK TO op", "RELEASE op"); err != nil {
 		return fmt.Errorf("%w, after %w", err, o.err)
 	}
 	return nil
@@ -453,8 +454,8 @@ func (w *writer) pollInterval() time.Duration {
 
 // pollChanges finds out whether another process changed the store since the last look.
 func (w *writer) pollChanges() {
-	v, err := w.book.version(w.book)
-	if err != nil && isLost(err) && w.backlog != nil {
+	v, err := w.book.Version()
+	if err != nil && store.IsLost(err) && w.backlog != nil {
 		w.backlog.beginStore(err)
 		return
 	}

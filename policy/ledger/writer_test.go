@@ -36,7 +36,7 @@ func asOneGroup(t *testing.T, w *writer, changes ...func(*book) error) []error {
 
 func addAccount(name string) func(*book) error {
 	return func(b *book) error {
-		_, err := b.exec(`INSERT INTO account (name) VALUES (?)`, name)
+		_, err := b.Exec(`INSERT INTO account (name) VALUES (?)`, name)
 		return err
 	}
 }
@@ -66,7 +66,7 @@ func TestAChangeThatFailsTakesNothingWithIt(t *testing.T) {
 func TestALostTransactionFailsItsWholeGroup(t *testing.T) {
 	l := gateway(t, storePath(t))
 	errs := asOneGroup(t, l.writer, addAccount("a"),
-		func(b *book) error { return errors.Join(b.do("ROLLBACK"), errMine) }, // as SQLite does when the disk is full
+		func(b *book) error { return errors.Join(b.Do("ROLLBACK"), errMine) }, // as SQLite does when the disk is full
 		addAccount("b"))
 	for i, err := range errs {
 		if err == nil {
@@ -97,7 +97,7 @@ func TestTheWorldGoesOnAfterAFailedCapture(t *testing.T) {
 	l := gateway(t, storePath(t))
 	withKey(t, l, "k", usd)
 	h := reserve(t, l, "k", "r", usd)
-	breakNext := func(b *book) error { return errors.Join(b.do("ROLLBACK"), errMine) }
+	breakNext := func(b *book) error { return errors.Join(b.Do("ROLLBACK"), errMine) }
 	charge := func(b *book) error {
 		e := &chargelog.Entry{Charge: &Charge{RequestID: "r", Account: "k", Amount: usd, At: monday}, Prepaid: true, Paid: usd}
 		_, err := b.captureHold(e, h.account)
@@ -115,12 +115,9 @@ func TestTheWorldGoesOnAfterAFailedCapture(t *testing.T) {
 
 func TestAChangeThatComesAloneIsCommittedByWhoeverBringsIt(t *testing.T) {
 	path := storePath(t)
-	b, err := databaseAt(t, path).openBook(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := bookAt(t, path)
 	w := newWriter(b, Options{}) // its goroutine does not run
-	if err := errors.Join(w.do(addAccount("a"), nil), b.close()); err != nil {
+	if err := errors.Join(w.do(addAccount("a"), nil), b.Close()); err != nil {
 		t.Fatal(err)
 	}
 	if n := countAccounts(t, gateway(t, path)); n != 1 {

@@ -10,6 +10,7 @@ import (
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/policy/auth"
 	"bardo.money/gateway/policy/ledger"
+	"bardo.money/gateway/policy/ledger/store"
 )
 
 // OpenLedger opens the ledger for a command, beside a gateway that may run on it.
@@ -18,7 +19,7 @@ func (h Dir) OpenLedger(ctx context.Context, cfg *config.Config) (*ledger.Ledger
 }
 
 // Connect opens connections to PostgreSQL. Only the program bardo sets it: the data path in Envoy's process has no client of PostgreSQL.
-var Connect ledger.Connect
+var Connect store.Connect
 
 // OpenLedgerWith opens the ledger. The error says what to do.
 func (h Dir) OpenLedgerWith(ctx context.Context, cfg *config.Config, o ledger.Options) (*ledger.Ledger, error) {
@@ -38,7 +39,7 @@ func databaseAdvice(err error) string {
 	switch {
 	case errors.Is(err, ledger.ErrNewerStore):
 		return "use the version of bardo that wrote it, or a newer one"
-	case errors.Is(err, ledger.ErrUnreachable):
+	case errors.Is(err, store.ErrUnreachable):
 		return "start the database, or correct store.ledger: its host, user, password and database"
 	default:
 		return "correct store.ledger; its user needs the right to create a schema in that database at the first start"

@@ -61,6 +61,19 @@ type Entry struct {
 	KeptAt  int64 // in microseconds since 1970
 }
 
+// Expected is what an entry most likely takes from its account, or counts as spent of a metered one.
+func (e *Entry) Expected() policy.Micro {
+	if e.Prepaid && !e.Open {
+		return e.Paid
+	}
+	return e.Charge.Amount
+}
+
+// IsOf reports whether an entry is a charge of an account, or of any for "".
+func (e *Entry) IsOf(acct policy.Account) bool {
+	return e.Charge != nil && (acct == "" || e.Charge.Account == acct)
+}
+
 // The flags of an encoded entry.
 const (
 	hasCharge = 1 << iota

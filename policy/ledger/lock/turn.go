@@ -1,4 +1,4 @@
-package ledger
+package lock
 
 import (
 	"errors"
@@ -7,28 +7,29 @@ import (
 	"time"
 )
 
-// turn lets the processes that write to a store take turns. SQLite's own way of waiting is to sleep and try again, ever
+// Turn lets the processes that write to a store take turns. SQLite's own way of waiting is to sleep and try again, ever
 // longer: beside a busy writer it may never get the lock. Whoever is next here waits at the head of the queue, and the
 // one who has just written gets in line behind. It is about fairness alone: SQLite's lock guards the store.
-type turn struct{ queue, write *os.File }
+type Turn struct{ queue, write *os.File }
 
 // turnTimeout is how long to wait for a process that does not progress. After it SQLite's own locking decides.
 const turnTimeout = 5 * time.Second
 
-func openTurn(store string) (*turn, error) {
-	queue, err := os.OpenFile(store+".queue.lock", os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // the operator names the store
+// OpenTurn opens the files beside a store by which its writers take turns.
+func OpenTurn(store string) (*Turn, error) {
+	queue, err := os.OpenFile(store+".queue.lock", os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	write, err := os.OpenFile(store+".write.lock", os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // as above
+	write, err := os.OpenFile(store+".write.lock", os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, errors.Join(err, queue.Close())
 	}
-	return &turn{queue: queue, write: write}, nil
+	return &Turn{queue: queue, write: write}, nil
 }
 
-// take waits for the turn.
-func (t *turn) take() error {
+// Take waits for the turn.
+func (t *Turn) Take() error {
 	if t == nil {
 		return nil
 	}
@@ -39,14 +40,15 @@ func (t *turn) take() error {
 	return errors.Join(wait(t.write, deadline), unlock(t.queue))
 }
 
-// drop ends the turn. It cannot fail on a file that is open; and what was written is written.
-func (t *turn) drop() {
+// Drop ends the turn. It cannot fail on a file that is open; and what was written is written.
+func (t *Turn) Drop() {
 	if t != nil {
 		_ = unlock(t.write)
 	}
 }
 
-func (t *turn) close() error {
+// Close releases the files.
+func (t *Turn) Close() error {
 	if t == nil {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package ledger
+package store
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -17,42 +18,42 @@ import (
 const recordText = `CAST(coalesce(record, '{}') AS TEXT)`
 
 // sqliteDialect is the dialect of a file of this machine.
-var sqliteDialect = &dialect{
-	prepare: func(ctx context.Context, b *book) error {
+var sqliteDialect = &Dialect{
+	prepare: func(ctx context.Context, b *Book) error {
 		if err := b.checkPragmas(); err != nil {
 			return err
 		}
 		return b.migrateFile(ctx)
 	},
-	begin:  func(b *book) error { return b.do("BEGIN IMMEDIATE") },
-	commit: func(b *book) error { return b.do("COMMIT") },
-	version: func(b *book) (v int64, err error) {
-		err = b.row("PRAGMA data_version").Scan(&v)
+	begin:  func(b *Book) error { return b.Do("BEGIN IMMEDIATE") },
+	Commit: func(b *Book) error { return b.Do("COMMIT") },
+	version: func(b *Book) (v int64, err error) {
+		err = b.Row("PRAGMA data_version").Scan(&v)
 		return v, err
 	},
-	among:   `IN (SELECT value FROM json_each(?))`,
-	texts:   func(list []string) any { return asJSON(list) },
-	numbers: func(list []int64) any { return asJSON(list) },
+	Among:   `IN (SELECT value FROM json_each(?))`,
+	Texts:   func(list []string) any { return asJSON(list) },
+	Numbers: func(list []int64) any { return asJSON(list) },
 
-	add: func(b *book, at time.Time) (id int64, err error) {
-		err = b.row(`INSERT INTO instance (at) VALUES (?) RETURNING id`, at.UnixMicro()).Scan(&id)
+	add: func(b *Book, at time.Time) (id int64, err error) {
+		err = b.Row(`INSERT INTO instance (at) VALUES (?) RETURNING id`, at.UnixMicro()).Scan(&id)
 		return id, err
 	},
-	renew: func(b *book, at time.Time) (bool, error) {
-		n, err := b.exec(`UPDATE instance SET at = ? WHERE id = ?`, at.UnixMicro(), b.instance)
+	renew: func(b *Book, at time.Time) (bool, error) {
+		n, err := b.Exec(`UPDATE instance SET at = ? WHERE id = ?`, at.UnixMicro(), b.Instance)
 		return n == 1, err
 	},
-	idle: `1 << 62`, // whether it runs is what the lock on its file tells
+	Idle: `1 << 62`, // whether it runs is what the lock on its file tells
 
-	day: `date(day * 86400, 'unixepoch')`,
-	lookInto: `
+	Day: `date(day * 86400, 'unixepoch')`,
+	LookInto: `
 	AND (?2 = '' OR model = ?2 OR json_extract(` + recordText + `, '$.requested_model') = ?2)
 	AND (?3 = '' OR provider = ?3 OR EXISTS (SELECT 1 FROM json_each(` + recordText + `, '$.attempt_log') AS a WHERE json_extract(a.value, '$.provider') = ?3))
 	AND (?4 = '' OR status = ?4 OR json_extract(` + recordText + `, '$.error') = ?4 OR json_extract(` + recordText + `, '$.http_status') BETWEEN ?5 AND ?6)`,
-	waiting: `(SELECT rowid, ` + requestColumns + ` FROM request UNION ALL
+	Waiting: `(SELECT rowid, ` + RequestColumns + ` FROM request UNION ALL
 	SELECT (1 << 61) + key, value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
 	value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12, value ->> 13, value ->> 14, value ->> 15, value ->> 16 FROM json_each(?10))`,
-	audits: []invariant{
+	Audits: []Invariant{
 		{"every row refers to a row", `
 SELECT printf('%s %d refers to a missing %s', "table", rowid, parent) FROM pragma_foreign_key_check LIMIT 100`},
 		{"the file is intact", `
@@ -66,14 +67,28 @@ func asJSON(list any) string {
 	return string(text)
 }
 
-// sqliteAt is the store in a file.
-func sqliteAt(path string) *database {
-	return &database{dialect: sqliteDialect, path: path, open: func(_ context.Context, writes bool) (*sql.DB, error) {
+// SQLite is the store in a file, which is created if it is missing, readable only by its owner; the files beside it inherit the mode.
+func SQLite(name string) (*Database, error) {
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Close(); err != nil {
+		return nil, err
+	}
+	path, err := filepath.EvalSymlinks(name) // all processes must use the same lock files
+	if err != nil {
+		return nil, err
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return nil, err
+	}
+	return &Database{Dialect: sqliteDialect, Path: path, isFile: true, open: func(_ context.Context, writes bool) (*sql.DB, error) {
 		if writes {
 			return sql.Open("sqlite3", writeDSN(path))
 		}
 		return sql.Open("sqlite3", dsn(path, url.Values{"_query_only": {"on"}, "_busy_timeout": {"5000"}}))
-	}}
+	}}, nil
 }
 
 // writeDSN names the store for the writer's connection, which makes no new file: where one was removed, it has to be missed. The driver and SQLite
@@ -92,7 +107,7 @@ func dsn(path string, params url.Values) string {
 }
 
 // checkPragmas reads back the settings that the money depends on.
-func (b *book) checkPragmas() error {
+func (b *Book) checkPragmas() error {
 	for _, p := range []struct{ query, want string }{
 		{"PRAGMA journal_mode", "wal"},
 		{"PRAGMA synchronous", "2"}, // FULL: a commit survives a loss of power
@@ -100,7 +115,7 @@ func (b *book) checkPragmas() error {
 		{"PRAGMA busy_timeout", "5000"},
 	} {
 		var have string
-		if err := b.row(p.query).Scan(&have); err != nil {
+		if err := b.Row(p.query).Scan(&have); err != nil {
 			return fmt.Errorf("%s: %w", p.query, err)
 		}
 		if have != p.want {
@@ -111,9 +126,9 @@ func (b *book) checkPragmas() error {
 }
 
 // migrateFile runs the steps that the store lacks, in one transaction.
-func (b *book) migrateFile(ctx context.Context) error {
+func (b *Book) migrateFile(ctx context.Context) error {
 	var version int
-	if err := b.row("PRAGMA user_version").Scan(&version); err != nil || version == SchemaVersion {
+	if err := b.Row("PRAGMA user_version").Scan(&version); err != nil || version == SchemaVersion {
 		return err
 	}
 	tx, err := b.conn.BeginTx(ctx, nil)

@@ -1,4 +1,4 @@
-package ledger
+package usage
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger/chargelog"
+	"bardo.money/gateway/policy/ledger/store"
 )
 
 // What the layers of the pipeline saved is written with the charges: in a column of each request, and as sums by layer, which like the sums of usage are
@@ -40,34 +41,34 @@ func (r *SavingRow) add(s *policy.Saving) {
 }
 
 // add counts what a charge says. An op calls it as its last step.
-func (s savings) add(c *Charge) {
+func (s savings) add(c *chargelog.Charge) {
 	for i := range c.Savings {
-		k := savingKey{c.Account, dayOf(c.At), c.Savings[i].Layer}
+		k := savingKey{c.Account, DayOf(c.At), c.Savings[i].Layer}
 		row := s[k]
 		row.add(&c.Savings[i])
 		s[k] = row
 	}
 }
 
-var savingRows = newBulk(`INSERT INTO saving (account, day, layer, requests, tokens, saved) VALUES `, `($1, $2, $3, $4, $5, $6)`, `
+var savingRows = store.NewBulk(`INSERT INTO saving (account, day, layer, requests, tokens, saved) VALUES `, `($1, $2, $3, $4, $5, $6)`, `
 ON CONFLICT (account, day, layer) DO UPDATE SET requests = saving.requests + excluded.requests, tokens = saving.tokens + excluded.tokens, saved = saving.saved + excluded.saved`)
 
-// writeSavings adds the transaction's sums to the store.
-func (b *book) writeSavings() error {
-	if len(b.savings) == 0 {
+// write adds the transaction's sums to the store.
+func (s savings) write(b *store.Book) error {
+	if len(s) == 0 {
 		return nil
 	}
-	values := make([]any, 0, len(b.savings)*savingRows.width)
-	for k, v := range b.savings {
+	values := make([]any, 0, len(s)*savingRows.Width)
+	for k, v := range s {
 		values = append(values, string(k.account), k.day, k.layer, v.Requests, v.Tokens, int64(v.Amount))
 	}
-	_, err := b.execAll(savingRows, values)
-	clear(b.savings)
+	_, err := b.ExecAll(savingRows, values)
+	clear(s)
 	return err
 }
 
 // savedOn is what all layers together saved on a request.
-func savedOn(c *Charge) (sum policy.Micro) {
+func savedOn(c *chargelog.Charge) (sum policy.Micro) {
 	for i := range c.Savings {
 		sum = sum.Plus(c.Savings[i].Amount)
 	}
@@ -75,19 +76,14 @@ func savedOn(c *Charge) (sum policy.Micro) {
 }
 
 // Savings sums what the layers saved, by layer, those that saved most first.
-func (l *Ledger) Savings(ctx context.Context, f Filter) ([]SavingRow, error) {
-	v, err := l.view(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("savings: %w", err)
-	}
-	defer v.close()
+func (v *View) Savings(ctx context.Context, f Filter) ([]SavingRow, error) {
 	first, last := f.days()
-	rows, err := readAll(ctx, v, scanSaving, `SELECT layer, sum(requests), sum(tokens), sum(saved) FROM saving
+	rows, err := store.ReadAll(ctx, v, scanSaving, `SELECT layer, sum(requests), sum(tokens), sum(saved) FROM saving
 WHERE (?1 = '' OR account = ?1) AND day BETWEEN ?2 AND ?3 GROUP BY layer`, f.Account, first, last)
 	if err != nil {
 		return nil, fmt.Errorf("savings: %w", err)
 	}
-	for _, e := range v.unapplied() {
+	for _, e := range v.Unapplied() {
 		if f.selects(e) {
 			rows = addSavings(rows, e.Charge)
 		}
@@ -99,7 +95,7 @@ WHERE (?1 = '' OR account = ?1) AND day BETWEEN ?2 AND ?3 GROUP BY layer`, f.Acc
 }
 
 // addSavings adds a charge that is not in the store to sums of it.
-func addSavings(rows []SavingRow, c *Charge) []SavingRow {
+func addSavings(rows []SavingRow, c *chargelog.Charge) []SavingRow {
 	for k := range c.Savings {
 		s := &c.Savings[k]
 		i := slices.IndexFunc(rows, func(r SavingRow) bool { return r.Layer == s.Layer })
@@ -112,7 +108,7 @@ func addSavings(rows []SavingRow, c *Charge) []SavingRow {
 	return rows
 }
 
-func scanSaving(row scanner) (r SavingRow, err error) {
+func scanSaving(row store.Scanner) (r SavingRow, err error) {
 	err = row.Scan(&r.Layer, &r.Requests, &r.Tokens, &r.Amount)
 	return r, err
 }
@@ -121,21 +117,21 @@ func scanSaving(row scanner) (r SavingRow, err error) {
 func (f Filter) days() (first, last int64) {
 	last = int64(1) << 40
 	if !f.Since.IsZero() {
-		first = dayOf(f.Since)
+		first = DayOf(f.Since)
 	}
 	if !f.Until.IsZero() {
-		last = dayOf(f.Until)
+		last = DayOf(f.Until)
 	}
 	return first, last
 }
 
 // selects reports whether an entry is a charge that the filter selects.
 func (f Filter) selects(e *chargelog.Entry) bool {
-	if !isOf(e, f.Account) {
+	if !e.IsOf(f.Account) {
 		return false
 	}
 	first, last := f.days()
-	day := dayOf(e.Charge.At)
+	day := DayOf(e.Charge.At)
 	return first <= day && day <= last
 }
 

@@ -1,4 +1,4 @@
-package ledger
+package store
 
 import (
 	"context"
@@ -6,25 +6,25 @@ import (
 	"strings"
 )
 
-// bulk is a statement for many rows at once, in a prepared form for each of rowCounts.
-type bulk struct {
-	width   int // parameters of a row
+// Bulk is a statement for many rows at once, in a prepared form for each of rowCounts.
+type Bulk struct {
+	Width   int // parameters of a row
 	queries [len(rowCounts)]string
 }
 
 // rowCounts are the numbers of rows of the prepared statements. The last one is 1.
 var rowCounts = [...]int{64, 16, 4, 1}
 
-// newBulk makes the statements of rows between two texts. In the text of a row, $1 is its first parameter.
-func newBulk(before, row, after string) *bulk {
-	t := &bulk{}
-	for strings.Contains(row, "$"+strconv.Itoa(t.width+1)) {
-		t.width++
+// NewBulk makes the statements of rows between two texts. In the text of a row, $1 is its first parameter.
+func NewBulk(before, row, after string) *Bulk {
+	t := &Bulk{}
+	for strings.Contains(row, "$"+strconv.Itoa(t.Width+1)) {
+		t.Width++
 	}
 	for i, n := range rowCounts {
 		rows := make([]string, n)
 		for k := range rows {
-			rows[k] = numbered(row, t.width, k*t.width)
+			rows[k] = numbered(row, t.Width, k*t.Width)
 		}
 		t.queries[i] = before + strings.Join(rows, ", ") + after
 	}
@@ -40,9 +40,9 @@ func numbered(row string, width, others int) string {
 }
 
 // each runs the statements for rows, whose values follow each other.
-func (t *bulk) each(values []any, run func(query string, values []any) error) error {
+func (t *Bulk) each(values []any, run func(query string, values []any) error) error {
 	for i, n := range rowCounts {
-		for size := n * t.width; len(values) >= size; values = values[size:] {
+		for size := n * t.Width; len(values) >= size; values = values[size:] {
 			if err := run(t.queries[i], values[:size]); err != nil {
 				return err
 			}
@@ -51,19 +51,19 @@ func (t *bulk) each(values []any, run func(query string, values []any) error) er
 	return nil
 }
 
-// execAll runs the statements for rows, and returns how many rows they changed.
-func (b *book) execAll(t *bulk, values []any) (changed int64, err error) {
+// ExecAll runs the statements for rows, and returns how many rows they changed.
+func (b *Book) ExecAll(t *Bulk, values []any) (changed int64, err error) {
 	err = t.each(values, func(query string, values []any) error {
-		n, err := b.exec(query, values...)
+		n, err := b.Exec(query, values...)
 		changed += n
 		return err
 	})
 	return changed, err
 }
 
-// queryAll runs the statements for rows, which return pairs of an account and an amount.
-func (b *book) queryAll(t *bulk, values []any) (pairs []entry, err error) {
-	err = t.each(values, func(query string, values []any) error {
+// QueryAll runs the statements for rows, which return rows.
+func (b *Book) QueryAll(t *Bulk, values []any, scan func(Scanner) error) error {
+	return t.each(values, func(query string, values []any) error {
 		s, err := b.statement(query) //nolint:sqlclosecheck // kept, and closed with the book
 		if err != nil {
 			return err
@@ -74,13 +74,10 @@ func (b *book) queryAll(t *bulk, values []any) (pairs []entry, err error) {
 		}
 		defer rows.Close()
 		for rows.Next() {
-			e, err := scanEntry(rows)
-			if err != nil {
+			if err := scan(rows); err != nil {
 				return err
 			}
-			pairs = append(pairs, e)
 		}
 		return rows.Err()
 	})
-	return pairs, err
 }

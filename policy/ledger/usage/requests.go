@@ -1,4 +1,4 @@
-package ledger
+package usage
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/chargelog"
+	"bardo.money/gateway/policy/ledger/store"
 )
 
 // RequestFilter selects requests. The zero value selects all.
@@ -23,11 +25,8 @@ type RequestFilter struct {
 	Limit    int               // most requests that are returned; 0 means 100
 }
 
-const requestColumns = `id, account, at, provider, model, subsystem, status,
-	input, cached, cache_write, output, reasoning, amount, charged, provider_cost, record, savings`
-
 // Requests are the selected requests, latest first. Requests older than the retention are deleted, and refusals are only stored as counters.
-func (l *Ledger) Requests(ctx context.Context, f RequestFilter) ([]Request, error) {
+func (v *View) Requests(ctx context.Context, f RequestFilter) ([]Request, error) {
 	limit := f.Limit
 	if limit <= 0 {
 		limit = 100
@@ -39,19 +38,14 @@ func (l *Ledger) Requests(ctx context.Context, f RequestFilter) ([]Request, erro
 	if !f.Until.IsZero() {
 		until = f.Until.UnixMicro()
 	}
-	v, err := l.view(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("requests: %w", err)
-	}
-	defer v.close()
 	from, more, err := v.requests()
 	if err != nil {
 		return nil, fmt.Errorf("requests: %w", err)
 	}
 	low, high := statusClass(f.Status)
-	rows, err := readAll(ctx, v, scanRequest, `SELECT `+requestColumns+`
+	rows, err := store.ReadAll(ctx, v, scanRequest, `SELECT `+store.RequestColumns+`
 FROM `+from+`
-WHERE (?1 = '' OR account = ?1)`+v.lookInto+`
+WHERE (?1 = '' OR account = ?1)`+v.LookInto+`
 	AND at BETWEEN ?7 AND ?8
 ORDER BY at DESC, rowid DESC LIMIT ?9`, append([]any{f.Account, f.Model, f.Provider, f.Status, low, high, since, until, limit}, more...)...)
 	if err != nil {
@@ -61,9 +55,9 @@ ORDER BY at DESC, rowid DESC LIMIT ?9`, append([]any{f.Account, f.Model, f.Provi
 }
 
 // requests is what to select requests from, with those that the store lacks, and the parameter for that.
-func (v *view) requests() (from string, more []any, err error) {
+func (v *View) requests() (from string, more []any, err error) {
 	var rows [][]any
-	for _, e := range v.unapplied() {
+	for _, e := range v.Unapplied() {
 		c, t := e.Charge, &e.Charge.Tokens
 		var record any
 		if c.Record != nil {
@@ -71,14 +65,14 @@ func (v *view) requests() (from string, more []any, err error) {
 		}
 		rows = append(rows, []any{
 			c.RequestID, c.Account, c.At.UnixMicro(), c.Provider, c.Model, c.Subsystem, c.Status,
-			t.Input, t.Cached, t.CacheWrite, t.Output, t.Reasoning, int64(c.Amount), int64(expected(e)), int64(c.ProviderCost), record, savingsText(c.Savings),
+			t.Input, t.Cached, t.CacheWrite, t.Output, t.Reasoning, int64(c.Amount), int64(e.Expected()), int64(c.ProviderCost), record, savingsText(c.Savings),
 		})
 	}
 	if len(rows) == 0 {
 		return "request", nil, nil
 	}
 	list, err := json.Marshal(rows)
-	return v.waiting, []any{string(list)}, err
+	return v.Waiting, []any{string(list)}, err
 }
 
 // statusClass is the range of HTTP statuses for a text: 503, or 500 to 599 for 5xx. The range is empty for any other text.
@@ -93,45 +87,54 @@ func statusClass(s string) (low, high int) {
 	return low, low
 }
 
-// AnyRequest reads one request of any account. The error is ErrUnknownRequest if there is none, or it is older than the retention. It includes
-// the latest refusals of this handle.
-func (l *Ledger) AnyRequest(ctx context.Context, id string) (Request, error) {
-	if e, ok := l.pending.entry(id); ok {
-		return requestOf(e), nil
-	}
-	if r, ok := l.refused.findAny(id); ok {
-		return r, nil
-	}
-	r, err := scanRequest(l.reads.QueryRowContext(ctx, `SELECT `+requestColumns+` FROM request WHERE id = ?`, id))
-	if errors.Is(err, sql.ErrNoRows) {
-		r, err = l.findUnapplied(ctx, id)
-	}
-	if err != nil {
-		return Request{}, fmt.Errorf("request %s: %w", id, err)
-	}
-	return r, nil
+// Find reads a request in the store; ok is false if it is not there.
+func Find(ctx context.Context, reads *store.Readers, id string) (r Request, ok bool, err error) {
+	return found(scanRequest(reads.QueryRowContext(ctx, selectRequest, id)))
 }
 
-// findUnapplied finds a request that the store does not have in the logs of other gateways, or in the store, if it was applied meanwhile.
-func (l *Ledger) findUnapplied(ctx context.Context, id string) (Request, error) {
-	v, err := l.view(ctx)
-	if err != nil {
-		return Request{}, err
-	}
-	defer v.close()
-	for _, e := range v.unapplied() {
+// Find reads a request; ok is false if there is none, or it is older than the retention.
+func (v *View) Find(ctx context.Context, id string) (r Request, ok bool, err error) {
+	for _, e := range v.Unapplied() {
 		if e.Charge.RequestID == id {
-			return requestOf(e), nil
+			return RequestOf(e), true, nil
 		}
 	}
-	r, err := scanRequest(v.QueryRowContext(ctx, `SELECT `+requestColumns+` FROM request WHERE id = ?`, id))
-	if errors.Is(err, sql.ErrNoRows) {
-		err = ErrUnknownRequest
-	}
-	return r, err
+	return found(scanRequest(v.QueryRowContext(ctx, selectRequest, id)))
 }
 
-func scanRequest(row scanner) (r Request, err error) {
+const selectRequest = `SELECT ` + store.RequestColumns + ` FROM request WHERE id = ?`
+
+func found(r Request, err error) (Request, bool, error) {
+	if errors.Is(err, sql.ErrNoRows) {
+		return Request{}, false, nil
+	}
+	return r, err == nil, err
+}
+
+// RequestOf is the request of an entry. What the account pays in the end is not known before it is applied: most likely this.
+func RequestOf(e *chargelog.Entry) Request { return Request{Charge: *e.Charge, Charged: e.Expected()} }
+
+// InsertRequest is followed by rows.
+const InsertRequest = `INSERT INTO request (id, account, journal, at, provider, model, subsystem, status,
+	input, cached, cache_write, output, reasoning, amount, charged, provider_cost, record, savings) VALUES `
+
+// AppendRequest appends the values of a request's row.
+func AppendRequest(row []any, c *chargelog.Charge, journal any, charged policy.Micro) []any {
+	t := &c.Tokens
+	return append(row, c.RequestID, string(c.Account), journal, c.At.UnixMicro(), string(c.Provider), string(c.Model), c.Subsystem, c.Status,
+		t.Input, t.Cached, t.CacheWrite, t.Output, t.Reasoning, int64(c.Amount), int64(charged), int64(c.ProviderCost), c.Record, savingsText(c.Savings))
+}
+
+// PruneLimit is the most rows that one step of pruning removes.
+const PruneLimit = 500
+
+// Prune removes some of the oldest requests from before a time. Rows are in order of arrival, so no index is needed.
+func Prune(b *store.Book, before int64) (int64, error) {
+	return b.Exec(`DELETE FROM request WHERE at < ? AND rowid IN (SELECT rowid FROM request ORDER BY rowid LIMIT ?)`,
+		before, PruneLimit)
+}
+
+func scanRequest(row store.Scanner) (r Request, err error) {
 	var at int64
 	var saved string
 	t := &r.Tokens

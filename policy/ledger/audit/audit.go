@@ -1,4 +1,6 @@
-package ledger
+// Package audit checks the books: that every journal sums to zero, every balance is its entries, what is held lies in open blocks, and every charge log
+// agrees with the store. It reads one snapshot and changes nothing.
+package audit
 
 import (
 	"context"
@@ -11,6 +13,7 @@ import (
 
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger/chargelog"
+	"bardo.money/gateway/policy/ledger/store"
 )
 
 // Report is the result of an audit.
@@ -22,7 +25,7 @@ type Report struct {
 	Checks   []Check `json:"checks"`
 
 	// Unwritten is charges that are not applied yet, in the charge logs or in this program's memory. Those in a log are safe.
-	Unwritten Unwritten `json:"unwritten"`
+	Unwritten chargelog.Unwritten `json:"unwritten"`
 }
 
 // Check is one invariant, and the rows that violate it.
@@ -32,85 +35,71 @@ type Check struct {
 	Offending []string `json:"offending,omitempty"` // at most 100
 }
 
-// invariant is a query that returns a sentence for every row that violates it.
-type invariant struct{ name, query string }
-
 // audits are the invariants of every store.
-var audits = []invariant{
-	{"every journal sums to zero", `
+var audits = []store.Invariant{
+	{Name: "every journal sums to zero", Query: `
 SELECT format('journal %s (%s) sums to %s over %s entries', j.id, j.idem, coalesce(sum(e.amount), 0), count(e.amount))
 FROM journal j LEFT JOIN entry e ON e.journal = j.id
 GROUP BY j.id HAVING coalesce(sum(e.amount), 0) <> 0 OR count(e.amount) < 2 LIMIT 100`},
 
-	{"every balance is the sum of its entries", `
+	{Name: "every balance is the sum of its entries", Query: `
 SELECT format('account %s has a balance of %s and entries of %s', a.name, coalesce(b.micro, 0), coalesce(s.amount, 0))
 FROM account a JOIN "key" k ON k.id = a.name
 LEFT JOIN balance b ON b.account = a.id
 LEFT JOIN (SELECT account, sum(amount) AS amount FROM entry GROUP BY account) s ON s.account = a.id
 WHERE coalesce(b.micro, 0) <> coalesce(s.amount, 0) LIMIT 100`},
 
-	{"what is held lies in open blocks", `
+	{Name: "what is held lies in open blocks", Query: `
 SELECT format('account %s holds %s and has %s in %s blocks, and %s for later', a.name, coalesce(b.held, 0), coalesce(k.micro, 0), coalesce(k.blocks, 0), coalesce(s.micro, 0))
 FROM account a LEFT JOIN balance b ON b.account = a.id
 LEFT JOIN (SELECT account, sum(micro) AS micro, count(*) AS blocks FROM block GROUP BY account) k ON k.account = a.id
 LEFT JOIN (SELECT account, sum(micro) AS micro FROM standing GROUP BY account) s ON s.account = a.id
 WHERE coalesce(b.held, 0) <> coalesce(k.micro, 0) + coalesce(s.micro, 0) LIMIT 100`},
 
-	{"no balance is below its credit", `
+	{Name: "no balance is below its credit", Query: `
 SELECT format('account %s has a balance of %s, holds %s, and has a credit of %s', a.name, b.micro, b.held, b.credit)
 FROM balance b JOIN account a ON a.id = b.account
 WHERE b.micro < -b.credit OR b.held < 0 OR b.micro - b.held < -b.credit LIMIT 100`},
 
-	{"every charge is what its request paid", `
+	{Name: "every charge is what its request paid", Query: `
 SELECT format('request %s paid %s of %s, its journal says %s of %s', r.id, r.charged, r.amount, coalesce(-e.amount, 0), coalesce(v.amount, 0))
 FROM request r JOIN account a ON a.name = r.account
 LEFT JOIN entry e ON e.journal = r.journal AND e.account = a.id
 LEFT JOIN entry v ON v.journal = r.journal AND v.account = 2
 WHERE r.journal IS NOT NULL AND (coalesce(-e.amount, 0) <> r.charged OR coalesce(v.amount, 0) <> r.amount) LIMIT 100`},
 
-	{"every idempotency key is unique", `
+	{Name: "every idempotency key is unique", Query: `
 SELECT format('%s is used %s times', idem, count(*)) FROM (SELECT idem FROM journal NOT INDEXED)
 GROUP BY idem HAVING count(*) > 1 LIMIT 100`},
 }
 
-// Audit checks the invariants on one snapshot of the store, while gateways may continue to write. It first returns the blocks of dead
-// gateways. The error means that the audit failed to run; violations are in the report.
-func (l *Ledger) Audit(ctx context.Context) (Report, error) {
-	r, err := l.audit(ctx)
-	if err != nil {
-		return Report{}, fmt.Errorf("audit: %w", err)
-	}
-	return r, nil
-}
-
-func (l *Ledger) audit(ctx context.Context) (r Report, err error) {
-	if _, err := l.recoverDead(l.write); err != nil && !isUnwritable(err) {
-		return Report{}, err
-	}
-	logs, err := l.readLogs() // first: what is applied afterwards is in the snapshot
+// Run checks the invariants on one snapshot of the store, while gateways may continue to write. The error means that the audit failed to run; violations
+// are in the report. path is what the names of the files beside the store begin with, and memory the charges of this process that no log has.
+func Run(ctx context.Context, reads *store.Readers, path string, memory func() chargelog.Waiting) (r Report, err error) {
+	logs, err := readLogs(path) // first: what is applied afterwards is in the snapshot
 	if err != nil {
 		return Report{}, err
 	}
-	tx, err := l.reads.start(ctx)
+	tx, err := reads.Start(ctx)
 	if err != nil {
 		return Report{}, err
 	}
-	defer tx.close()
+	defer tx.Close()
 	err = tx.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM account), (SELECT count(*) FROM journal), (SELECT count(*) FROM request)`).
 		Scan(&r.Accounts, &r.Journals, &r.Requests)
 	if err != nil {
 		return Report{}, err
 	}
 	r.OK = true
-	for _, a := range slices.Concat(audits, l.reads.audits) {
-		offending, err := readAll(ctx, tx, scanSentence, a.query)
+	for _, a := range slices.Concat(audits, reads.Audits) {
+		offending, err := store.ReadAll(ctx, tx, store.Text, a.Query)
 		if err != nil {
-			return Report{}, fmt.Errorf("%s: %w", a.name, err)
+			return Report{}, fmt.Errorf("%s: %w", a.Name, err)
 		}
-		r.Checks = append(r.Checks, Check{Name: a.name, OK: len(offending) == 0, Offending: offending})
+		r.Checks = append(r.Checks, Check{Name: a.Name, OK: len(offending) == 0, Offending: offending})
 		r.OK = r.OK && len(offending) == 0
 	}
-	return r, l.auditLogs(ctx, tx, logs, &r)
+	return r, r.addLogs(ctx, tx, logs, path, memory())
 }
 
 // The invariants of charges that are not in the store.
@@ -121,8 +110,8 @@ const (
 )
 
 // readLogs reads all charge logs beside the store.
-func (l *Ledger) readLogs() (logs []logAudit, err error) {
-	names, err := logsBeside(l.path)
+func readLogs(path string) (logs []logAudit, err error) {
+	names, err := chargelog.Beside(path)
 	if err != nil {
 		return nil, err
 	}
@@ -136,16 +125,16 @@ func (l *Ledger) readLogs() (logs []logAudit, err error) {
 	return logs, nil
 }
 
-// auditLogs adds what the charge logs say to a report.
-func (l *Ledger) auditLogs(ctx context.Context, tx *snapshot, logs []logAudit, r *Report) error {
+// addLogs adds what the charge logs say, and what is in none of them.
+func (r *Report) addLogs(ctx context.Context, tx *store.Snapshot, logs []logAudit, path string, memory chargelog.Waiting) error {
 	written, agree, blocks := Check{Name: checkWritten}, Check{Name: checkLogs}, Check{Name: checkBlocks}
-	if m := l.Unwritten().InMemory; m.Charges > 0 {
-		r.Unwritten.InMemory = m
-		written.offend("this gateway has %d charges of %s USD in memory alone", m.Charges, m.Amount)
+	if memory.Charges > 0 {
+		r.Unwritten.InMemory = memory
+		written.offend("this gateway has %d charges of %s USD in memory alone", memory.Charges, memory.Amount)
 	}
 	for i := range logs {
 		a := &logs[i]
-		a.snapshot = tx
+		a.Snapshot = tx
 		if err := a.run(ctx); err != nil {
 			return fmt.Errorf("charge log %s: %w", a.name, err)
 		}
@@ -153,7 +142,7 @@ func (l *Ledger) auditLogs(ctx context.Context, tx *snapshot, logs []logAudit, r
 		r.Unwritten.Amount += a.unapplied.Amount
 		agree.Offending, blocks.Offending = append(agree.Offending, a.disagree...), append(blocks.Offending, a.beyond...)
 	}
-	refused, err := refusedFiles(l.path)
+	refused, err := chargelog.Refused(path)
 	for _, name := range refused {
 		written.offend("the store refused the charges in %s", name)
 	}
@@ -172,14 +161,14 @@ func (c *Check) offend(format string, args ...any) {
 	}
 }
 
-// logAudit compares one charge log with a snapshot of the store.
+// logAudit is one charge log, which is compared with a snapshot of the store.
 type logAudit struct {
-	*snapshot
+	*store.Snapshot
 
 	entries   []chargelog.Located
 	instance  int64
 	name      string
-	unapplied Unwritten
+	unapplied chargelog.Unwritten
 	disagree  []string
 	beyond    []string // what it takes beyond its gateway's blocks
 }
@@ -197,7 +186,7 @@ func (a *logAudit) run(ctx context.Context) error {
 			return err
 		}
 		if !stored && !e.Applied {
-			a.unapplied = a.unapplied.plus(e.Charge.Amount, false)
+			a.unapplied = a.unapplied.Plus(e.Charge.Amount, false)
 			takes[e.Charge.Account] += e.Paid
 		}
 	}
@@ -252,7 +241,7 @@ func (a *logAudit) compareBlock(ctx context.Context, account policy.Account, tak
 }
 
 // AddInMemory adds charges that another process reports to have only in memory.
-func (r *Report) AddInMemory(w Waiting, reason string) {
+func (r *Report) AddInMemory(w chargelog.Waiting, reason string) {
 	if w.Charges == 0 {
 		return
 	}
@@ -266,9 +255,4 @@ func (r *Report) AddInMemory(w Waiting, reason string) {
 			c.Offending = append(c.Offending, fmt.Sprintf("the running gateway has %d charges of %s USD in memory: %s", w.Charges, w.Amount, reason))
 		}
 	}
-}
-
-func scanSentence(row scanner) (s string, err error) {
-	err = row.Scan(&s)
-	return s, err
 }

@@ -1,6 +1,12 @@
-package ledger
+package usage
 
-import "bardo.money/gateway/policy"
+import (
+	"context"
+
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/chargelog"
+	"bardo.money/gateway/policy/ledger/store"
+)
 
 // sums are what the requests of one transaction add to the sums of usage. Those of a group are mostly of the same few models, so that
 // each sum is written once, right before the commit. An op adds to them as its last step: one that failed has added nothing.
@@ -18,14 +24,14 @@ type sumKey struct {
 type sum struct {
 	requests int64
 	refused  int64 // of them
-	tokens   Tokens
+	tokens   chargelog.Tokens
 	charged  policy.Micro
 	cost     policy.Pico
 	saved    policy.Micro
 }
 
-func (s sums) add(c *Charge, charged policy.Micro) {
-	k := sumKey{c.Account, dayOf(c.At), c.Model, c.Provider, c.Subsystem}
+func (s sums) add(c *chargelog.Charge, charged policy.Micro) {
+	k := sumKey{c.Account, DayOf(c.At), c.Model, c.Provider, c.Subsystem}
 	v := s[k]
 	v.requests++
 	addTokens(&v.tokens, &c.Tokens)
@@ -35,7 +41,7 @@ func (s sums) add(c *Charge, charged policy.Micro) {
 	s[k] = v
 }
 
-func addTokens(to, t *Tokens) {
+func addTokens(to, t *chargelog.Tokens) {
 	to.Input += t.Input
 	to.Cached += t.Cached
 	to.CacheWrite += t.CacheWrite
@@ -52,7 +58,7 @@ func (s sums) refuse(account policy.Account, day, n int64) {
 	s[k] = v
 }
 
-var usageRows = newBulk(`INSERT INTO usage (account, day, model, provider, subsystem,
+var usageRows = store.NewBulk(`INSERT INTO usage (account, day, model, provider, subsystem,
 	requests, refused, input, cached, cache_write, output, reasoning, charged, provider_cost, saved) VALUES `,
 	`($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`, `
 ON CONFLICT (account, day, model, provider, subsystem) DO UPDATE SET requests = usage.requests + excluded.requests, refused = usage.refused + excluded.refused,
@@ -60,31 +66,37 @@ ON CONFLICT (account, day, model, provider, subsystem) DO UPDATE SET requests = 
 	output = usage.output + excluded.output, reasoning = usage.reasoning + excluded.reasoning,
 	charged = usage.charged + excluded.charged, provider_cost = usage.provider_cost + excluded.provider_cost, saved = usage.saved + excluded.saved`)
 
-// writeSums adds the transaction's sums to the store.
-func (b *book) writeSums() error {
-	if len(b.sums) == 0 {
+// write adds the transaction's sums to the store.
+func (s sums) write(b *store.Book) error {
+	if len(s) == 0 {
 		return nil
 	}
-	values := make([]any, 0, len(b.sums)*usageRows.width)
-	for k, v := range b.sums {
+	values := make([]any, 0, len(s)*usageRows.Width)
+	for k, v := range s {
 		t := &v.tokens
 		values = append(values, string(k.account), k.day, string(k.model), string(k.provider), k.subsystem,
 			v.requests, v.refused, t.Input, t.Cached, t.CacheWrite, t.Output, t.Reasoning, int64(v.charged), int64(v.cost), int64(v.saved))
 	}
-	_, err := b.execAll(usageRows, values)
-	clear(b.sums)
+	_, err := b.ExecAll(usageRows, values)
+	clear(s)
 	return err
 }
 
 const selectCharged = `SELECT coalesce(sum(charged), 0) FROM usage WHERE account = ? AND day = ?`
 
-// chargedOn is what an account was charged on a day, by the transaction's own requests too.
-func (b *book) chargedOn(acct policy.Account, day int64) (sum policy.Micro, err error) {
-	err = b.row(selectCharged, acct, day).Scan(&sum)
-	for k, v := range b.sums {
+// ChargedOn is what an account was charged on a day, by the transaction's own requests too.
+func (t *Tally) ChargedOn(b *store.Book, acct policy.Account, day int64) (sum policy.Micro, err error) {
+	err = b.Row(selectCharged, acct, day).Scan(&sum)
+	for k, v := range t.sums {
 		if k.account == acct && k.day == day {
 			sum += v.charged
 		}
 	}
+	return sum, err
+}
+
+// ChargedOn is what an account was charged on a day, as far as it is in the store.
+func ChargedOn(ctx context.Context, reads *store.Readers, acct policy.Account, day int64) (sum policy.Micro, err error) {
+	err = reads.QueryRowContext(ctx, selectCharged, acct, day).Scan(&sum)
 	return sum, err
 }

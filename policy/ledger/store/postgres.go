@@ -1,4 +1,4 @@
-package ledger
+package store
 
 import (
 	"context"
@@ -32,8 +32,8 @@ func IsPostgres(store string) bool {
 	return strings.HasPrefix(store, "postgres://") || strings.HasPrefix(store, "postgresql://")
 }
 
-// shown is the name of a store without its password.
-func shown(store string) string {
+// Shown is the name of a store without its password.
+func Shown(store string) string {
 	if !IsPostgres(store) {
 		return store
 	}
@@ -47,52 +47,46 @@ func shown(store string) string {
 // now is the time by the database's clock, in microseconds since 1970.
 const now = `CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)`
 
-var postgresDialect = &dialect{
+var postgresDialect = &Dialect{
 	spell:     spellings.of,
 	values:    asPostgres,
 	isolation: &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
 
-	prepare: func(ctx context.Context, b *book) error {
-		if err := b.checkSettings(); err != nil {
-			return err
-		}
-		return b.migrateDatabase(ctx)
-	},
 	inherit: inheritPlace,
 	begin:   beginAlone,
 	intact:  "SAVEPOINT intact",
-	commit:  commitForSure,
-	version: func(b *book) (changes int64, err error) {
-		err = b.row(`SELECT changes FROM ledger`).Scan(&changes)
-		return changes - b.place.own + 1, err // never 0
+	Commit:  commitForSure,
+	version: func(b *Book) (changes int64, err error) {
+		err = b.Row(`SELECT changes FROM ledger`).Scan(&changes)
+		return changes - b.Place.own + 1, err // never 0
 	},
 
-	among:   `= ANY (?)`,
-	texts:   func(list []string) any { return cleaned(list) },
-	numbers: func(list []int64) any { return list },
+	Among:   `= ANY (?)`,
+	Texts:   func(list []string) any { return cleaned(list) },
+	Numbers: func(list []int64) any { return list },
 
-	add: func(b *book, _ time.Time) (id int64, err error) {
-		err = b.row(`INSERT INTO instance (id, at) SELECT greatest(` + now + `, coalesce(max(id), 0) + 1), ` + now + ` FROM instance RETURNING id`).Scan(&id)
+	add: func(b *Book, _ time.Time) (id int64, err error) {
+		err = b.Row(`INSERT INTO instance (id, at) SELECT greatest(` + now + `, coalesce(max(id), 0) + 1), ` + now + ` FROM instance RETURNING id`).Scan(&id)
 		return id, err
 	},
-	renew: func(b *book, _ time.Time) (bool, error) {
-		n, err := b.exec(`UPDATE instance SET at = `+now+` WHERE id = ?`, b.instance)
+	renew: func(b *Book, _ time.Time) (bool, error) {
+		n, err := b.Exec(`UPDATE instance SET at = `+now+` WHERE id = ?`, b.Instance)
 		return n == 1, err
 	},
-	idle: `least(` + now + ` - at, ` + now + ` - CAST(extract(epoch FROM pg_postmaster_start_time()) * 1000000 AS BIGINT))`, // while it was down, none could renew
+	Idle: `least(` + now + ` - at, ` + now + ` - CAST(extract(epoch FROM pg_postmaster_start_time()) * 1000000 AS BIGINT))`, // while it was down, none could renew
 
-	day: `to_char(to_timestamp(day * 86400) AT TIME ZONE 'UTC', 'YYYY-MM-DD')`,
-	lookInto: `
+	Day: `to_char(to_timestamp(day * 86400) AT TIME ZONE 'UTC', 'YYYY-MM-DD')`,
+	LookInto: `
 	AND (?2 = '' OR model = ?2 OR record_json(record) ->> 'requested_model' = ?2)
 	AND (?3 = '' OR provider = ?3 OR jsonb_path_exists(record_json(record), '$.attempt_log[*] ? (@.provider == $p)', jsonb_build_object('p', CAST(?3 AS TEXT))))
 	AND (?4 = '' OR status = ?4 OR record_json(record) ->> 'error' = ?4 OR jsonb_path_exists(record_json(record),
 		'$.http_status ? (@ >= $low && @ <= $high)', jsonb_build_object('low', CAST(?5 AS BIGINT), 'high', CAST(?6 AS BIGINT))))`,
-	waiting: `(SELECT rowid, ` + requestColumns + ` FROM request UNION ALL
+	Waiting: `(SELECT rowid, ` + RequestColumns + ` FROM request UNION ALL
 	SELECT (CAST(1 AS BIGINT) << 61) + number, value ->> 0, value ->> 1, CAST(value ->> 2 AS BIGINT), value ->> 3, value ->> 4, value ->> 5, value ->> 6,
 	CAST(value ->> 7 AS BIGINT), CAST(value ->> 8 AS BIGINT), CAST(value ->> 9 AS BIGINT), CAST(value ->> 10 AS BIGINT), CAST(value ->> 11 AS BIGINT),
 	CAST(value ->> 12 AS BIGINT), CAST(value ->> 13 AS BIGINT), CAST(value ->> 14 AS BIGINT), convert_to(value ->> 15, 'UTF8'), value ->> 16
 	FROM json_array_elements(CAST(replace(?10, '\u0000', '\ufffd') AS JSON)) WITH ORDINALITY AS waiting (value, number)) AS request`,
-	audits: []invariant{
+	Audits: []Invariant{
 		{"every row refers to a row", strings.Join([]string{
 			orphans(`"key"`, "id", "account", "name"), orphans("balance", "account", "account", "id"),
 			orphans("block", "account", "balance", "account"), orphans("block", "instance", "instance", "id"),
@@ -111,25 +105,31 @@ func orphans(table, column, parent, key string) string {
 WHERE c.%[2]s IS NOT NULL AND p.%[4]s IS NULL`, table, column, parent, key)
 }
 
-// postgresAt is the store in a database.
-func postgresAt(url string, o Options) (*database, error) {
-	if o.Connect == nil {
+// PostgreSQL is the store in a database. Charge logs and locks, which are this machine's, are in a directory, under the ledger's own name.
+func PostgreSQL(url string, connect Connect, dir string) (*Database, error) {
+	if connect == nil {
 		return nil, ErrNoPostgres
 	}
-	return &database{dialect: postgresDialect, open: func(ctx context.Context, writes bool) (*sql.DB, error) { return o.Connect(ctx, url, writes) }}, nil
+	d := *postgresDialect
+	d.prepare = func(ctx context.Context, b *Book) error {
+		if err := b.checkSettings(); err != nil {
+			return err
+		}
+		err := b.migrateDatabase(ctx)
+		b.Path = filepath.Join(dir, "ledger-"+b.Place.ledger)
+		return err
+	}
+	return &Database{Dialect: &d, open: func(ctx context.Context, writes bool) (*sql.DB, error) { return connect(ctx, url, writes) }}, nil
 }
 
-// filesOf is what the names of the files of a store in PostgreSQL begin with: charge logs and locks, which are this machine's.
-func (b *book) filesOf(dir string) string { return filepath.Join(dir, "ledger-"+b.place.ledger) }
-
 // checkSettings reads back the settings that the money depends on.
-func (b *book) checkSettings() error {
+func (b *Book) checkSettings() error {
 	for _, s := range []struct{ setting, never string }{
 		{"fsync", "off"},              // a crash of the database's machine may damage everything
 		{"synchronous_commit", "off"}, // a commit may be lost after it was answered
 	} {
 		var have string
-		if err := b.row(`SELECT current_setting(?)`, s.setting).Scan(&have); err != nil {
+		if err := b.Row(`SELECT current_setting(?)`, s.setting).Scan(&have); err != nil {
 			return fmt.Errorf("setting %s: %w", s.setting, err)
 		}
 		if have == s.never {
@@ -143,7 +143,7 @@ func (b *book) checkSettings() error {
 const firstPostgres = 8
 
 // migrateDatabase runs the steps that the store lacks, in one transaction, while no other process does.
-func (b *book) migrateDatabase(ctx context.Context) error {
+func (b *Book) migrateDatabase(ctx context.Context) error {
 	tx, err := b.conn.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -168,7 +168,7 @@ func (b *book) migrateDatabase(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := tx.QueryRowContext(ctx, `SELECT id, changes FROM ledger`).Scan(&b.place.ledger, &b.place.changes); err != nil {
+	if err := tx.QueryRowContext(ctx, `SELECT id, changes FROM ledger`).Scan(&b.Place.ledger, &b.Place.changes); err != nil {
 		return err
 	}
 	return tx.Commit()

@@ -1,4 +1,4 @@
-package ledger
+package usage
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/store"
 )
 
 // Feedback is what a caller said of an answer.
@@ -21,48 +22,33 @@ type Feedback struct {
 	Regime    string
 }
 
+// ErrNotOwner says that another account has said something of this request.
+var ErrNotOwner = errors.New("another account owns this request")
+
 // PerfectScore is the highest score.
 const PerfectScore = 1_000_000
 
-// Rate stores what a caller said of an answer, in place of what it said before, which it returns; ok is false if it said nothing before. It returns once
-// that is on disk. The request has to be the account's own, which the caller of Rate has checked.
-func (l *Ledger) Rate(ctx context.Context, f Feedback) (before Feedback, ok bool, err error) {
-	if err := ctx.Err(); err != nil {
-		return before, false, err
-	}
-	if f.Score < 0 || f.Score > PerfectScore {
-		return before, false, fmt.Errorf("feedback on request %s: a score of %d millionths", f.RequestID, f.Score)
-	}
-	if f.At.IsZero() {
-		f.At = l.o.Now()
-	}
-	err = l.writer.do(func(b *book) (err error) { before, ok, err = b.rate(&f); return err }, nil)
-	if err != nil {
-		return before, false, fmt.Errorf("feedback on request %s: %w", f.RequestID, err)
-	}
-	return before, ok, nil
-}
-
 const selectFeedback = `SELECT request, account, at, score, reason, task, regime FROM feedback WHERE request = ?`
 
-// rate may run twice: what it found before its own row is what it finds again.
-func (b *book) rate(f *Feedback) (before Feedback, ok bool, err error) {
-	before, err = scanFeedback(b.row(selectFeedback, f.RequestID))
+// Rate stores what a caller said of an answer, in place of what it said before, which it returns; ok is false if it said nothing before. It may run twice:
+// what it found before its own row is what it finds again. The error is ErrNotOwner for another account's request.
+func Rate(b *store.Book, f *Feedback) (before Feedback, ok bool, err error) {
+	before, err = scanFeedback(b.Row(selectFeedback, f.RequestID))
 	if ok = err == nil; !ok && !errors.Is(err, sql.ErrNoRows) {
 		return before, false, err
 	}
 	if ok && before.Account != f.Account {
-		return before, false, ErrReused
+		return before, false, ErrNotOwner
 	}
-	_, err = b.exec(`INSERT INTO feedback (request, account, at, score, reason, task, regime) VALUES (?, ?, ?, ?, ?, ?, ?)
+	_, err = b.Exec(`INSERT INTO feedback (request, account, at, score, reason, task, regime) VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (request) DO UPDATE SET at = excluded.at, score = excluded.score, reason = excluded.reason`,
 		f.RequestID, string(f.Account), f.At.UnixMicro(), f.Score, f.Reason, f.Task, f.Regime)
 	return before, ok, err
 }
 
 // FeedbackOn is what the caller said of an answer; ok is false if it said nothing.
-func (l *Ledger) FeedbackOn(ctx context.Context, request string) (f Feedback, ok bool, err error) {
-	f, err = scanFeedback(l.reads.QueryRowContext(ctx, selectFeedback, request))
+func FeedbackOn(ctx context.Context, reads *store.Readers, request string) (f Feedback, ok bool, err error) {
+	f, err = scanFeedback(reads.QueryRowContext(ctx, selectFeedback, request))
 	if errors.Is(err, sql.ErrNoRows) {
 		return Feedback{}, false, nil
 	}
@@ -81,8 +67,8 @@ type FeedbackRow struct {
 }
 
 // FeedbackByTask sums feedback by task and regime, of one account or, for "", of all.
-func (l *Ledger) FeedbackByTask(ctx context.Context, account policy.Account) ([]FeedbackRow, error) {
-	rows, err := readAll(ctx, l.reads, func(s scanner) (r FeedbackRow, err error) {
+func FeedbackByTask(ctx context.Context, reads *store.Readers, account policy.Account) ([]FeedbackRow, error) {
+	rows, err := store.ReadAll(ctx, reads, func(s store.Scanner) (r FeedbackRow, err error) {
 		err = s.Scan(&r.Task, &r.Regime, &r.Answers, &r.Score)
 		return r, err
 	}, `SELECT task, regime, count(*), avg(score) / 1000000.0 FROM feedback WHERE (?1 = '' OR account = ?1) GROUP BY task, regime ORDER BY task, regime`, account)
@@ -92,7 +78,7 @@ func (l *Ledger) FeedbackByTask(ctx context.Context, account policy.Account) ([]
 	return rows, nil
 }
 
-func scanFeedback(row scanner) (f Feedback, err error) {
+func scanFeedback(row store.Scanner) (f Feedback, err error) {
 	var at int64
 	if err := row.Scan(&f.RequestID, &f.Account, &at, &f.Score, &f.Reason, &f.Task, &f.Regime); err != nil {
 		return Feedback{}, err
@@ -101,7 +87,7 @@ func scanFeedback(row scanner) (f Feedback, err error) {
 	return f, nil
 }
 
-// pruneFeedback removes feedback from before a time.
-func (b *book) pruneFeedback(before int64) (int64, error) {
-	return b.exec(`DELETE FROM feedback WHERE request IN (SELECT request FROM feedback WHERE at < ? LIMIT ?)`, before, pruneLimit)
+// PruneFeedback removes feedback from before a time.
+func PruneFeedback(b *store.Book, before int64) (int64, error) {
+	return b.Exec(`DELETE FROM feedback WHERE request IN (SELECT request FROM feedback WHERE at < ? LIMIT ?)`, before, PruneLimit)
 }

@@ -1,0 +1,107 @@
+// Package lock is how the processes of one machine know of each other: a lock on a file says that somebody runs, or opens the store (File), and two of
+// them say whose turn it is to write to it (Turn). It knows nothing of what the store holds.
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+)
+
+// File is an exclusive lock on a file. The system releases it when the process ends, and it does not depend on process ids. It works on one
+// machine, not on network file systems, where SQLite's WAL mode does not work either.
+type File struct {
+	Path string
+	file *os.File
+}
+
+// patience is how long Take waits for another process.
+const patience = 10 * time.Second
+
+// ErrTaken says that another process keeps the lock.
+var ErrTaken = errors.New("another process has the lock")
+
+// Take waits up to 10 seconds for the lock. The error is ErrTaken if another process keeps it.
+func (f *File) Take(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	retry := time.NewTicker(10 * time.Millisecond)
+	defer retry.Stop()
+	for {
+		ok, err := f.Try()
+		if ok || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ErrTaken
+		case <-retry.C:
+		}
+	}
+}
+
+// Try takes the lock if it is free.
+func (f *File) Try() (bool, error) {
+	file, err := os.OpenFile(f.Path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return false, fmt.Errorf("lock: %w", err)
+	}
+	ok, err := flock(file, syscall.LOCK_EX)
+	if !ok {
+		return false, errors.Join(err, file.Close())
+	}
+	f.file = file
+	return true, nil
+}
+
+// Release releases the lock if it is taken. The file stays.
+func (f *File) Release() error {
+	if f.file == nil {
+		return nil
+	}
+	file := f.file
+	f.file = nil
+	return file.Close()
+}
+
+// Exists reports whether the lock's file still exists at its path.
+func (f *File) Exists() bool {
+	if f.file == nil {
+		return false
+	}
+	own, err := f.file.Stat()
+	if err != nil {
+		return false
+	}
+	seen, err := os.Stat(f.Path)
+	return err == nil && os.SameFile(own, seen)
+}
+
+// IsTaken reports whether a process has the lock on a file, without disturbing concurrent checks, and whether the file is there.
+func IsTaken(path string) (taken, there bool, err error) {
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, false, nil
+	}
+	if err != nil {
+		return false, false, err
+	}
+	free, err := flock(file, syscall.LOCK_SH)
+	return !free, true, errors.Join(err, file.Close())
+}
+
+// flock takes a lock if it is free.
+func flock(file *os.File, how int) (bool, error) {
+	err := syscall.Flock(int(file.Fd()), how|syscall.LOCK_NB)
+	if err == nil {
+		return true, nil
+	}
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return false, nil
+	}
+	return false, fmt.Errorf("lock %s: %w", file.Name(), err)
+}

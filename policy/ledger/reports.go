@@ -1,0 +1,257 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/audit"
+	"bardo.money/gateway/policy/ledger/chargelog"
+	"bardo.money/gateway/policy/ledger/usage"
+)
+
+// What the ledger says of the past. It is read by package usage and checked by package audit, from a snapshot with the charges that wait.
+
+type (
+	// Request is the record of one request.
+	Request = usage.Request
+	// RequestFilter selects requests. The zero value selects all.
+	RequestFilter = usage.RequestFilter
+	// Filter selects the requests of a sum. The zero value selects all.
+	Filter = usage.Filter
+	// By is the grouping of usage.
+	By = usage.By
+	// UsageRow is the sum of the requests that share a model, provider, subsystem or day.
+	UsageRow = usage.Row
+	// SavingRow is what one layer saved on some requests.
+	SavingRow = usage.SavingRow
+	// Feedback is what a caller said of an answer.
+	Feedback = usage.Feedback
+	// FeedbackRow is the feedback on requests of one task in one regime.
+	FeedbackRow = usage.FeedbackRow
+	// Refusal is a request that was refused before a provider was called: it is only counted and has no row.
+	Refusal = usage.Refusal
+	// Report is the result of an audit.
+	Report = audit.Report
+	// Unwritten are charges that are not in the store yet.
+	Unwritten = chargelog.Unwritten
+	// Waiting is a number of charges and their sum.
+	Waiting = chargelog.Waiting
+)
+
+// The ways to sum usage.
+const (
+	ByModel     = usage.ByModel
+	ByProvider  = usage.ByProvider
+	BySubsystem = usage.BySubsystem
+	ByDay       = usage.ByDay
+	ByLayer     = usage.ByLayer
+)
+
+// PerfectScore is the highest score of feedback.
+const PerfectScore = usage.PerfectScore
+
+// PartStake is the part in SpentByPart for what the operator's staked credit paid, under an empty account and agent.
+const PartStake = usage.PartStake
+
+// view takes a snapshot. Logs are read before the store: an entry that is applied in between is in both, and is left out. It must be closed.
+func (l *Ledger) view(ctx context.Context) (v *usage.View, err error) {
+	v = &usage.View{Own: l.pending.all()}
+	if v.Others, err = l.inOtherLogs(); err != nil {
+		return nil, err
+	}
+	return v, v.Open(ctx, l.reads)
+}
+
+// inOtherLogs are the charges of other gateways that may not be in the store.
+func (l *Ledger) inOtherLogs() (all []*chargelog.Entry, err error) {
+	logs, err := chargelog.Beside(l.path)
+	if err != nil {
+		return nil, err
+	}
+	for id, prefix := range logs {
+		if id == l.instance.Load() {
+			continue
+		}
+		found, err := chargelog.Read(prefix)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range found.Unapplied() {
+			if e.Charge != nil {
+				all = append(all, e)
+			}
+		}
+	}
+	return all, nil
+}
+
+// Usage sums the usage of requests, in order of time by day, otherwise most expensive first. It reads the daily totals, which are kept longer than
+// requests.
+func (l *Ledger) Usage(ctx context.Context, f Filter, by By) ([]UsageRow, error) {
+	v, err := l.view(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("usage: %w", err)
+	}
+	defer v.Close()
+	return v.Usage(ctx, f, by)
+}
+
+// Savings sums what the layers saved, by layer, those that saved most first.
+func (l *Ledger) Savings(ctx context.Context, f Filter) ([]SavingRow, error) {
+	v, err := l.view(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("savings: %w", err)
+	}
+	defer v.Close()
+	return v.Savings(ctx, f)
+}
+
+// Requests are the selected requests, latest first. Requests older than the retention are deleted, and refusals are only stored as counters.
+func (l *Ledger) Requests(ctx context.Context, f RequestFilter) ([]Request, error) {
+	v, err := l.view(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("requests: %w", err)
+	}
+	defer v.Close()
+	return v.Requests(ctx, f)
+}
+
+// Request reads one request of an account ("" for anonymous ones). The error is ErrUnknownRequest if there is none, or it is older than the
+// retention. Only the latest refusals of this handle are included.
+func (l *Ledger) Request(ctx context.Context, acct policy.Account, id string) (Request, error) {
+	r, err := l.AnyRequest(ctx, id)
+	if err == nil && r.Account != acct {
+		return Request{}, fmt.Errorf("request %s: %w", id, ErrUnknownRequest)
+	}
+	return r, err
+}
+
+// AnyRequest reads one request of any account. The error is ErrUnknownRequest if there is none, or it is older than the retention. It includes
+// the latest refusals of this handle.
+func (l *Ledger) AnyRequest(ctx context.Context, id string) (Request, error) {
+	if e, ok := l.pending.entry(id); ok {
+		return usage.RequestOf(e), nil
+	}
+	if r, ok := l.refused.Find(id); ok {
+		return r, nil
+	}
+	r, ok, err := usage.Find(ctx, l.reads, id)
+	if err == nil && !ok {
+		r, err = l.findUnapplied(ctx, id)
+	}
+	if err != nil {
+		return Request{}, fmt.Errorf("request %s: %w", id, err)
+	}
+	return r, nil
+}
+
+// findUnapplied finds a request that the store does not have in the logs of other gateways, or in the store, if it was applied meanwhile.
+func (l *Ledger) findUnapplied(ctx context.Context, id string) (Request, error) {
+	v, err := l.view(ctx)
+	if err != nil {
+		return Request{}, err
+	}
+	defer v.Close()
+	r, ok, err := v.Find(ctx, id)
+	if err == nil && !ok {
+		err = ErrUnknownRequest
+	}
+	return r, err
+}
+
+// SpentByPart is the charges of each subsystem on the UTC day of a time, including pending charges and those of other gateways. Days before
+// yesterday are deleted. It waits for the store even if the context ends.
+func (l *Ledger) SpentByPart(ctx context.Context, acct policy.Account, agent string, day time.Time) (map[string]policy.Micro, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	out := map[string]policy.Micro{}
+	// The writer reads it, so that it is known which charges are in it: those that it answered before.
+	err := l.writer.do(func(b *book) error { return b.tally.SpentByPart(b.Book, acct, agent, usage.DayOf(day), out) }, nil)
+	if isUnwritable(err) { // free requests are served during an outage
+		err = usage.SpentByPart(ctx, l.reads, acct, agent, usage.DayOf(day), out)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("spent by agent %q of key %s: %w", agent, acct, err)
+	}
+	return out, nil
+}
+
+// Rate stores what a caller said of an answer, in place of what it said before, which it returns; ok is false if it said nothing before. It returns once
+// that is on disk. The request has to be the account's own, which the caller of Rate has checked.
+func (l *Ledger) Rate(ctx context.Context, f Feedback) (before Feedback, ok bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return before, false, err
+	}
+	if f.Score < 0 || f.Score > PerfectScore {
+		return before, false, fmt.Errorf("feedback on request %s: a score of %d millionths", f.RequestID, f.Score)
+	}
+	if f.At.IsZero() {
+		f.At = l.o.Now()
+	}
+	err = l.writer.do(func(b *book) (err error) { before, ok, err = usage.Rate(b.Book, &f); return err }, nil)
+	if errors.Is(err, usage.ErrNotOwner) {
+		err = ErrReused
+	}
+	if err != nil {
+		return before, false, fmt.Errorf("feedback on request %s: %w", f.RequestID, err)
+	}
+	return before, ok, nil
+}
+
+// FeedbackOn is what the caller said of an answer; ok is false if it said nothing.
+func (l *Ledger) FeedbackOn(ctx context.Context, request string) (f Feedback, ok bool, err error) {
+	return usage.FeedbackOn(ctx, l.reads, request)
+}
+
+// FeedbackByTask sums feedback by task and regime, of one account or, for "", of all.
+func (l *Ledger) FeedbackByTask(ctx context.Context, account policy.Account) ([]FeedbackRow, error) {
+	return usage.FeedbackByTask(ctx, l.reads, account)
+}
+
+// Refuse counts a refusal. It is written within seconds; Request returns it for a while.
+func (l *Ledger) Refuse(r Refusal) {
+	if r.At.IsZero() {
+		r.At = l.o.Now()
+	}
+	l.refused.Count(r)
+}
+
+// writeRefusals writes the counters, or keeps them after an error.
+func (l *Ledger) writeRefusals() {
+	if l.writer.backlog.storeFailure() != nil {
+		return
+	}
+	counts := l.refused.Take()
+	if len(counts) == 0 {
+		return
+	}
+	err := l.writer.do(func(b *book) error { return b.tally.AddRefusals(b.Book, counts) }, nil)
+	if err == nil {
+		return
+	}
+	l.refused.PutBack(counts)
+	if !isUnwritable(err) {
+		l.o.Log.Error("ledger: refusals were not written", "error", err)
+	}
+}
+
+// Audit checks the invariants on one snapshot of the store, while gateways may continue to write. It first returns the blocks of dead
+// gateways. The error means that the audit failed to run; violations are in the report.
+func (l *Ledger) Audit(ctx context.Context) (Report, error) {
+	r, err := l.audit(ctx)
+	if err != nil {
+		return Report{}, fmt.Errorf("audit: %w", err)
+	}
+	return r, nil
+}
+
+func (l *Ledger) audit(ctx context.Context) (r Report, err error) {
+	if _, err := l.recoverDead(l.write); err != nil && !isUnwritable(err) {
+		return Report{}, err
+	}
+	return audit.Run(ctx, l.reads, l.path, func() chargelog.Waiting { return l.Unwritten().InMemory })
+}

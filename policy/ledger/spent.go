@@ -1,0 +1,88 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/usage"
+)
+
+// SpentSince is what an account was charged, or what was counted for a metered one, from the UTC day of t until now,
+// charges on their way to the store included. In a gateway's handle today's part is kept in memory; what other processes
+// charge is in it within half a second.
+func (l *Ledger) SpentSince(ctx context.Context, acct policy.Account, t time.Time) (policy.Micro, error) {
+	sum, err := l.spentSince(ctx, acct, t)
+	if err != nil {
+		return 0, fmt.Errorf("spent by key %s: %w", acct, err)
+	}
+	return sum, nil
+}
+
+func (l *Ledger) spentSince(ctx context.Context, acct policy.Account, t time.Time) (policy.Micro, error) {
+	first, today := usage.DayOf(t), usage.DayOf(l.o.Now())
+	if !l.o.Gateway {
+		return l.spentBetween(ctx, acct, first, today)
+	}
+	sum, err := l.spentToday(l.account(acct), today)
+	if err != nil || first >= today {
+		return sum, err
+	}
+	earlier, err := l.spentBetween(ctx, acct, first, today-1)
+	return sum + earlier, err
+}
+
+// spentBetween is what an account was charged on the days from first to last.
+func (l *Ledger) spentBetween(ctx context.Context, acct policy.Account, first, last int64) (sum policy.Micro, err error) {
+	v, err := l.view(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer v.Close()
+	return v.Charged(ctx, acct, first, last)
+}
+
+func (l *Ledger) spentToday(a *account, today int64) (policy.Micro, error) {
+	asOf := l.generation.Load()
+	if sum, ok := a.spentOn(today, asOf); ok && l.o.Gateway {
+		return sum, nil
+	}
+	// The writer reads the day's sum, so that it is known which charges are in it: those that it answered before.
+	var stored, sum policy.Micro
+	err := l.writer.do(func(b *book) (err error) { stored, err = b.tally.ChargedOn(b.Book, a.name, today); return err }, func(err error) {
+		if err == nil {
+			sum = a.setSpent(today, stored, asOf)
+		}
+	})
+	if !isUnwritable(err) {
+		return sum, err
+	}
+	// Nothing is being applied, so that what the store has and what waits make the sum. Who costs nothing is served nevertheless.
+	stored, err = usage.ChargedOn(context.Background(), l.reads, a.name, today)
+	return stored + a.pending(), err
+}
+
+func (a *account) pending() policy.Micro {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.spent.pending
+}
+
+// spentOn is the spending of a day; ok is false if it was not read yet, or another process has changed the store since.
+func (a *account) spentOn(day int64, asOf uint64) (sum policy.Micro, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.spent.loaded || a.spent.day != day || a.spent.generation < asOf {
+		return 0, false
+	}
+	return a.spent.sum + a.spent.pending, true
+}
+
+// setSpent notes what the store says of a day, and returns it with what is on its way there.
+func (a *account) setSpent(day int64, stored policy.Micro, asOf uint64) policy.Micro {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.spent.day, a.spent.loaded, a.spent.sum, a.spent.generation = day, true, stored, asOf
+	return a.spent.sum + a.spent.pending
+}

@@ -1,0 +1,102 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"sync/atomic"
+)
+
+// Readers are the read connections, which are replaced when the store's file is.
+type Readers struct {
+	*Dialect
+
+	now    atomic.Pointer[sql.DB]
+	before *sql.DB // closed at the next replacement, because queries may still use it
+}
+
+// Replace switches later queries to other connections. Only one goroutine may call it.
+func (r *Readers) Replace(db *sql.DB) {
+	if r.before != nil {
+		_ = r.before.Close()
+	}
+	r.before = r.now.Swap(db)
+}
+
+// Close closes the current and the previous connections.
+func (r *Readers) Close() error {
+	var errs []error
+	for _, db := range []*sql.DB{r.before, r.now.Load()} {
+		if db != nil {
+			errs = append(errs, db.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// readTries is how often a read is tried whose connection is lost: after a database was restarted, all that wait for their next query are.
+const readTries = 5
+
+// QueryContext is that of sql.DB.
+func (r *Readers) QueryContext(ctx context.Context, query string, args ...any) (rows *sql.Rows, err error) {
+	for range readTries {
+		rows, err = spelled{r.Dialect, r.now.Load()}.QueryContext(ctx, query, args...)
+		if !IsLost(err) || ctx.Err() != nil {
+			break
+		}
+	}
+	return rows, err
+}
+
+// QueryRowContext is that of sql.DB.
+func (r *Readers) QueryRowContext(ctx context.Context, query string, args ...any) (row *sql.Row) {
+	for range readTries {
+		row = spelled{r.Dialect, r.now.Load()}.QueryRowContext(ctx, query, args...)
+		if !IsLost(row.Err()) || ctx.Err() != nil {
+			break
+		}
+	}
+	return row
+}
+
+// Start begins a transaction that reads.
+func (r *Readers) Start(ctx context.Context) (*Snapshot, error) {
+	for try := 1; ; try++ {
+		tx, err := r.now.Load().BeginTx(ctx, r.isolation)
+		if err == nil {
+			return &Snapshot{spelled{r.Dialect, tx}, tx}, nil
+		}
+		if !IsLost(err) || try == readTries || ctx.Err() != nil {
+			return nil, err
+		}
+	}
+}
+
+// ReadAll reads the rows of a query.
+func ReadAll[T any](ctx context.Context, db Queryer, scan func(Scanner) (T, error), query string, args ...any) ([]T, error) {
+	rows, err := db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var all []T
+	for rows.Next() {
+		one, err := scan(rows)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, rows.Err()
+}
+
+// Queryer is a database or a transaction on it.
+type Queryer interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// Text reads a row of one text.
+func Text(row Scanner) (s string, err error) {
+	err = row.Scan(&s)
+	return s, err
+}

@@ -1,0 +1,131 @@
+package usage
+
+import (
+	"sync"
+	"time"
+
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/chargelog"
+	"bardo.money/gateway/policy/ledger/store"
+)
+
+// Refusal is a request that was refused before a provider was called: it is only counted and has no row.
+type Refusal struct {
+	RequestID string
+	Account   policy.Account // "" without a key
+	Reason    string         // the error's code
+	Status    int            // HTTP
+	Record    []byte         // as Charge.Record; nil if it is not to be stored
+	At        time.Time      // zero means now
+}
+
+// Limits of refusals in memory.
+const (
+	refusalCounts = 4096 // counters that are not written yet
+	refusalRing   = 1024 // latest refusals, for Request
+	refusalRecord = 4096 // bytes of one record
+)
+
+// otherRefusals is the reason of refusals beyond the limit of counters.
+const otherRefusals = "other"
+
+// refusalKey is the key of a counter.
+type refusalKey struct {
+	account policy.Account
+	minute  int64
+	reason  string
+	status  int
+}
+
+// Refusals counts refused requests until the counters are written, and has the latest ones. The zero value is empty.
+type Refusals struct {
+	mu     sync.Mutex
+	counts Counts
+	ring   []Refusal
+	next   int // next index in ring
+}
+
+// Count counts a refusal. It is found for a while by its request.
+func (s *Refusals) Count(r Refusal) {
+	s.add(refusalKey{r.Account, r.At.Unix() / 60, r.Reason, r.Status}, 1)
+	s.addRecent(r)
+}
+
+// add counts refusals. Beyond the limit of counters, they are counted as otherRefusals.
+func (s *Refusals) add(k refusalKey, n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.counts == nil {
+		s.counts = Counts{}
+	}
+	if _, ok := s.counts[k]; !ok && len(s.counts) >= refusalCounts {
+		k = refusalKey{minute: k.minute / 60 * 60, reason: otherRefusals}
+	}
+	s.counts[k] += n
+}
+
+// addRecent stores a refusal in place of the oldest one.
+func (s *Refusals) addRecent(r Refusal) {
+	if r.Record == nil || len(r.Record) > refusalRecord {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.ring) < refusalRing {
+		s.ring = append(s.ring, r)
+		return
+	}
+	s.ring[s.next] = r
+	s.next = (s.next + 1) % refusalRing
+}
+
+// Find finds one of the latest refusals of any account.
+func (s *Refusals) Find(id string) (Request, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.ring {
+		if r := &s.ring[i]; r.RequestID == id {
+			return Request{Charge: chargelog.Charge{RequestID: id, Account: r.Account, Status: r.Reason, Record: r.Record, At: r.At}}, true
+		}
+	}
+	return Request{}, false
+}
+
+// Counts are counters that are not in the store yet.
+type Counts map[refusalKey]int64
+
+// Take returns the counters and resets them.
+func (s *Refusals) Take() Counts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	counts := s.counts
+	s.counts = nil
+	return counts
+}
+
+// PutBack counts again what could not be written.
+func (s *Refusals) PutBack(c Counts) {
+	for k, n := range c {
+		s.add(k, n)
+	}
+}
+
+// AddRefusals adds to the stored counters, and to the sums of the transaction. It may run twice.
+func (t *Tally) AddRefusals(b *store.Book, c Counts) error {
+	for k, n := range c {
+		if _, err := b.Exec(`INSERT INTO refusal (account, minute, reason, status, requests) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (account, minute, reason, status) DO UPDATE SET requests = refusal.requests + excluded.requests`, k.account, k.minute, k.reason, k.status, n); err != nil {
+			return err
+		}
+	}
+	for k, n := range c {
+		t.sums.refuse(k.account, k.minute/(24*60), n)
+	}
+	return nil
+}
+
+// PruneRefusals removes counters from before a time.
+func PruneRefusals(b *store.Book, before time.Time) (int64, error) {
+	return b.Exec(`DELETE FROM refusal WHERE (account, minute, reason, status) IN
+	(SELECT account, minute, reason, status FROM refusal WHERE minute < ? LIMIT ?)`, before.Unix()/60, PruneLimit)
+}
