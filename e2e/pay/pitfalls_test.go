@@ -299,8 +299,9 @@ func TestPitfall29WhatCannotBeReadIsABadRequest(t *testing.T) {
 
 // node stands between the gateway and the chain, and refuses methods.
 type node struct {
-	URL     string
-	refused sync.Map
+	URL      string
+	refused  sync.Map
+	refusals atomic.Int64
 }
 
 func startNode(t *testing.T, c *chain) *node {
@@ -315,6 +316,7 @@ func startNode(t *testing.T, c *chain) *node {
 		var m struct{ Method string }
 		_ = json.Unmarshal(body, &m)
 		if _, ok := n.refused.Load(m.Method); ok {
+			n.refusals.Add(1)
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
