@@ -176,8 +176,9 @@ func (x *exchange) identify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	p.ReputationSpread = x.gw.Identities.Spread(p.Account)
 	x.Principal = p
-	x.bill.Charge(p, x.gw.meter.PayerOf(&p), x.Config.Spread(p.Tier))
+	x.bill.Charge(p, x.gw.meter.PayerOf(&p), x.Config.Spread(&p))
 	return nil
 }
 

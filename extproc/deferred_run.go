@@ -102,7 +102,8 @@ func (x *exchange) identifyLater(ctx context.Context, r *deferred.Request) error
 		return fault.Newf(fault.InvalidAPIKey, "this API key was revoked")
 	}
 	x.Principal = row.Principal()
-	x.bill.ChargeLater(x.Principal, x.Config.Spread(x.Principal.Tier))
+	x.Principal.ReputationSpread = x.gw.Identities.Spread(x.Principal.Account)
+	x.bill.ChargeLater(x.Principal, x.Config.Spread(&x.Principal))
 	return nil
 }
 

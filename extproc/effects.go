@@ -74,7 +74,7 @@ func (x *exchange) savedByCache() (list []policy.Saving, sum policy.Micro) {
 	if x.trace.Cache == record.CacheSemantic {
 		layer = layerSemantic
 	}
-	sum = e.Cost.Charge(x.Config.Spread(x.Principal.Tier))
+	sum = e.Cost.Charge(x.Config.Spread(&x.Principal))
 	return []policy.Saving{{Layer: layer, Tokens: policy.AddTokens(e.Usage.TotalInput(), e.Usage.Output), Amount: sum}}, sum
 }
 

@@ -100,7 +100,7 @@ func (x *exchange) payModality(ctx context.Context, r *modality.Request) error {
 		u := r.Most(&x.Order[i])
 		most, tokens = max(most, cost), max(tokens, u.Text)
 	}
-	charge := most.Charge(x.Config.Spread(x.Principal.Tier))
+	charge := most.Charge(x.Config.Spread(&x.Principal))
 	if err := x.funds.Allot(ctx, tokens, charge); err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func (x *exchange) identifyPayer(e *endpoint.Endpoint) (ok bool, err error) {
 	}
 	if ok && err == nil {
 		x.Principal = who
-		x.bill.Charge(who, payer, x.Config.Spread(who.Tier))
+		x.bill.Charge(who, payer, x.Config.Spread(&who))
 	}
 	return ok, err
 }
@@ -59,7 +59,7 @@ func (x *exchange) payFirst(ctx context.Context) error {
 		return err
 	}
 	x.Principal.Account, x.Principal.Name = p.Account(), string(p.Account())
-	x.bill.Charge(x.Principal, p, x.Config.Spread(x.Principal.Tier))
+	x.bill.Charge(x.Principal, p, x.Config.Spread(&x.Principal))
 	return nil
 }
 

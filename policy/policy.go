@@ -39,6 +39,8 @@ type Principal struct {
 	Limits    Limits
 	Guards    Guards
 	Networks  []netip.Prefix // when set, the client's address must be inside one
+
+	ReputationSpread int // percent on a provider's cost that the reputation of the account's agent earns it; 0: none
 }
 
 // Limits are a principal's rate and spend limits. Zero means the configured default applies; Unlimited means none.

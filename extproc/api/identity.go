@@ -112,7 +112,7 @@ func (s *Server) LinkIdentity(ctx context.Context, c *Caller) (stream.Reply, err
 		return stream.Reply{}, err
 	}
 	l := identity.Link{Subject: identity.Privy + identity.Subject(subject), Account: c.Principal.Account, At: time.Now()}
-	if err := s.Identities.Book.Link(ctx, l, nil, time.Time{}); err != nil {
+	if err := s.Identities.Book.Link(ctx, l); err != nil {
 		return stream.Reply{}, identityFault(err)
 	}
 	return notStored(c, showLink(&l))

@@ -144,7 +144,7 @@ func Run(rt *runtime.Config, ask *Query, plan func([]policy.ProviderID) []policy
 	}
 	order := plan(request.ProvidersOf(d.Order))
 	for _, to := range request.ByHealth(d.Order, order) {
-		e.Order = append(e.Order, newCandidate(rt, &to, &e, ask.Principal.Tier, state(to.Provider)))
+		e.Order = append(e.Order, newCandidate(rt, &to, &e, &ask.Principal, state(to.Provider)))
 	}
 	e.refuseDisabled(d.Order, order)
 	if verifier := verifierOf(rt, &ask.Hints, &built.Intent, e.Order); verifier != "" {
@@ -174,7 +174,7 @@ func (e *Result) setReasoning(d *profile.Decision, effort policy.Effort) {
 	}
 }
 
-func newCandidate(rt *runtime.Config, to *policy.Resolution, e *Result, tier policy.Tier, state string) Candidate {
+func newCandidate(rt *runtime.Config, to *policy.Resolution, e *Result, who *policy.Principal, state string) Candidate {
 	output := e.Output
 	if to.MaxOutput > 0 {
 		output = min(output, int64(to.MaxOutput))
@@ -183,7 +183,7 @@ func newCandidate(rt *runtime.Config, to *policy.Resolution, e *Result, tier pol
 	cost := resolve.WorstCost([]policy.Resolution{{Prices: in.Uncached()}}, e.Input, output, 1)
 	return Candidate{
 		Provider: to.Provider, Model: to.Model, Upstream: to.Upstream, State: state, Features: to.Features, Degraded: to.Degraded,
-		Score: to.Score, ProviderCost: int64(cost), Cost: int64(cost.Charge(rt.Spread(tier))), PriceKnown: to.Prices.Known, Direct: rt.Resolver.Direct(to.Provider), Why: to.Why, Terms: to.Terms,
+		Score: to.Score, ProviderCost: int64(cost), Cost: int64(cost.Charge(rt.Spread(who))), PriceKnown: to.Prices.Known, Direct: rt.Resolver.Direct(to.Provider), Why: to.Why, Terms: to.Terms,
 	}
 }
 

@@ -132,7 +132,7 @@ func (f *Funds) Worst(candidates []policy.Resolution) policy.Micro {
 
 // worstBeside is the highest possible charge of the request with one more side call, which costs so much at most.
 func (f *Funds) worstBeside(candidates []policy.Resolution, side policy.Pico) policy.Micro {
-	return f.WorstCost(candidates, side).Charge(f.Config.Spread(f.Principal.Tier))
+	return f.WorstCost(candidates, side).Charge(f.Config.Spread(&f.Principal))
 }
 
 // WorstCost is the highest possible cost at the providers, likewise.

@@ -61,7 +61,7 @@ func (v *View) SpreadAt(id policy.ProviderID) int {
 	if v.CallerPays(id) {
 		return 0
 	}
-	return v.Config.Spread(v.Principal.Tier)
+	return v.Config.Spread(&v.Principal)
 }
 
 // CachesByMarks reports whether a candidate's prompt cache keeps what a request marks, and nothing else. In OpenAI's format it is known by the premium on what

@@ -50,6 +50,7 @@ type Config struct {
 	Free          map[policy.Tier]bool // the plans whose keys can reach a model that costs them nothing
 	TakesKeys     bool                 // some provider accepts X-Bardo-Upstream-Key
 	DefaultSpread int
+	Plans         bool // the operator uses plans
 	EgressSecret  string
 	Hooks         []policy.ProviderID // Envoy's clusters of guardrails
 	Secrets       *secret.Redactor    // knows every configured credential; nil knows none
@@ -134,12 +135,17 @@ func (t Timeouts) ForAnswer(r *chat.Request, outputTokens int) time.Duration {
 	return d
 }
 
-// Spread is the percentage that is added to a provider's cost for a plan.
-func (rt *Config) Spread(t policy.Tier) int {
-	if pct, ok := rt.SpreadPct[t]; ok {
-		return pct
+// Spread is the percentage that is added to a provider's cost for a caller: that of its plan, or that of its agent's reputation if that is lower. Where
+// there are plans, reputation counts in the golem plan alone (D-51).
+func (rt *Config) Spread(p *policy.Principal) int {
+	pct, planned := rt.SpreadPct[p.Tier]
+	if !planned {
+		pct = rt.DefaultSpread
 	}
-	return rt.DefaultSpread
+	if p.ReputationSpread > 0 && (!rt.Plans || p.Tier == policy.TierGolem) {
+		pct = min(pct, p.ReputationSpread)
+	}
+	return pct
 }
 
 // SubsystemRisk is the subsystem whose answers are verified by default (VerifyRisk).

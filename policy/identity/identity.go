@@ -125,11 +125,17 @@ func (b *Book) find(ctx context.Context, s Subject) (f *found, err error) {
 	return f, nil
 }
 
-// Link links a subject to an account, in place of the account that it was linked to. nonce, if it is not empty, is spent until a time. The error is
-// ErrFull, ErrUsed or the store's.
-func (b *Book) Link(ctx context.Context, l Link, nonce []byte, until time.Time) error {
+// Link links a subject to an account, in place of the account that it was linked to. The error is ErrFull or the store's.
+func (b *Book) Link(ctx context.Context, l Link) error {
 	defer b.changes.Add(1)
-	return b.put(ctx, l, nonce, until, b.now())
+	return b.put(ctx, &putting{link: l, now: b.now()})
+}
+
+// linkAgent links an agent by a proof with a nonce, which is spent until a time. It takes the place of the account's links whose subjects begin with sole. The
+// error is ErrFull, ErrUsed or the store's.
+func (b *Book) linkAgent(ctx context.Context, l Link, nonce []byte, until time.Time, sole Subject) error {
+	defer b.changes.Add(1)
+	return b.put(ctx, &putting{link: l, nonce: nonce, until: until, sole: sole, now: b.now()})
 }
 
 // Unlink ends a link of an account. The error is ErrUnknown or the store's.

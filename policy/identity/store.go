@@ -56,8 +56,12 @@ func (s *Store) Find(ctx context.Context, subject Subject) (l Link, ok bool, err
 }
 
 // Links are the links of an account, by subject.
-func (s *Store) Links(ctx context.Context, a policy.Account) (all []Link, err error) {
-	rows, err := s.db.QueryContext(ctx, selectLinks+` WHERE account = ? ORDER BY subject`, a)
+func (s *Store) Links(ctx context.Context, a policy.Account) ([]Link, error) {
+	return s.list(ctx, selectLinks+` WHERE account = ? ORDER BY subject`, a)
+}
+
+func (s *Store) list(ctx context.Context, query string, args ...any) (all []Link, err error) {
+	rows, err := s.db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -72,8 +76,26 @@ func (s *Store) Links(ctx context.Context, a policy.Account) (all []Link, err er
 	return all, rows.Err()
 }
 
-// put stores a link and spends a nonce: both or neither.
-func (s *Store) put(ctx context.Context, l Link, nonce []byte, until, now time.Time) (err error) {
+// all are the links whose subjects begin with a prefix, at most so many.
+func (s *Store) all(ctx context.Context, prefix Subject, most int) ([]Link, error) {
+	return s.list(ctx, selectLinks+` WHERE subject >= ? AND subject < ? ORDER BY subject LIMIT ?`, prefix, after(prefix), most)
+}
+
+// after is the first text that sorts behind all that begin with a prefix, which ends in ":".
+func after(prefix Subject) Subject { return prefix[:len(prefix)-1] + ";" }
+
+// putting is a link that is stored.
+type putting struct {
+	link  Link
+	nonce []byte // spent with it; empty for none
+	until time.Time
+	sole  Subject // the account's other links that begin with it end; "" for none
+	now   time.Time
+}
+
+// put stores a link and spends its nonce: both or neither.
+func (s *Store) put(ctx context.Context, p *putting) (err error) {
+	l := &p.link
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -83,8 +105,13 @@ func (s *Store) put(ctx context.Context, l Link, nonce []byte, until, now time.T
 			err = errors.Join(err, tx.Rollback())
 		}
 	}()
-	if len(nonce) > 0 {
-		if err := spend(ctx, tx, nonce, until, now); err != nil {
+	if len(p.nonce) > 0 {
+		if err := spend(ctx, tx, p.nonce, p.until, p.now); err != nil {
+			return err
+		}
+	}
+	if p.sole != "" {
+		if _, err := tx.ExecContext(ctx, `DELETE FROM link WHERE account = ? AND subject >= ? AND subject < ?`, l.Account, p.sole, after(p.sole)); err != nil {
 			return err
 		}
 	}

@@ -200,6 +200,7 @@ func explain(adapters []provider.Described, cfg *config.Config, lists *settings.
 		ReserveOutput: cfg.Billing.ReserveOutputTokens,
 	}
 	rt.DefaultSpread, rt.SpreadPct = cfg.Billing.Spreads()
+	rt.Plans = len(cfg.Billing.Tiers) > 0
 	e = dryrun.Run(&rt, dry, planOf(states), func(id policy.ProviderID) string { return stateOf(id, states).State })
 	addReasons(&e, states)
 	return e, nil

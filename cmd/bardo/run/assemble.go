@@ -51,6 +51,7 @@ func (g *gateway) assemble(cfg *config.Config) (*runtime.Config, error) {
 	}
 	rt.Governor = settings.Governor(cfg)
 	rt.DefaultSpread, rt.SpreadPct = cfg.Billing.Spreads()
+	rt.Plans = len(cfg.Billing.Tiers) > 0
 	rt.Embeddings = g.embeddings(cfg)
 	if rt.Classifier, err = g.classifier(cfg); err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/ethclient"
 	"github.com/ethereum/go-ethereum/rpc"
 
 	"bardo.money/gateway/policy"
@@ -19,17 +20,24 @@ import (
 
 // Signed implements pay.Chain: only signatures with a low s count, so that there is one for each authorization.
 func (n *Node) Signed(p *pay.Payment) bool {
-	s := p.Signature
+	who, ok := recovered(n.digest(&p.Authorization), p.Signature)
+	return ok && who == p.From
+}
+
+// recovered is the account without code that signed a digest, with a low s.
+func recovered(d pay.Word, s []byte) (who pay.Address, ok bool) {
 	if len(s) != ecdsaSize {
-		return false
+		return who, false
 	}
 	v := parity(s)
 	if v > 1 || !crypto.ValidateSignatureValues(v, new(big.Int).SetBytes(s[:32]), new(big.Int).SetBytes(s[32:64]), true) {
-		return false
+		return who, false
 	}
-	d := n.digest(&p.Authorization)
 	key, err := crypto.SigToPub(d[:], append(append([]byte(nil), s[:64]...), v))
-	return err == nil && pay.Address(crypto.PubkeyToAddress(*key)) == p.From
+	if err != nil {
+		return who, false
+	}
+	return pay.Address(crypto.PubkeyToAddress(*key)), true
 }
 
 // parity is a signature's v, which is written as 0 and 1 or as 27 and 28.
@@ -65,28 +73,33 @@ func wrongSignature(p *pay.Payment) error {
 	return p.Refuse(pay.ReasonSignature, "the signature is not the payer's, for this token and chain, with a low s")
 }
 
-// askWallet asks the payer's contract whether the signature is its own. The contract is a stranger's: it may use little gas, and return one word.
+// askWallet asks the payer's contract whether the signature is its own.
 func (n *Node) askWallet(ctx context.Context, p *pay.Payment) error {
-	at := common.Address(p.From)
-	code, err := n.eth.CodeAt(ctx, at, nil)
+	is, err := confirms(ctx, n.eth, p.From, n.digest(&p.Authorization), p.Signature)
+	if err == nil && !is {
+		err = wrongSignature(p)
+	}
+	return err
+}
+
+// confirms reports whether a contract wallet says that a signature is its own. The contract is a stranger's: it may use little gas, and return one word.
+func confirms(ctx context.Context, eth *ethclient.Client, wallet pay.Address, d pay.Word, signature []byte) (bool, error) {
+	at := common.Address(wallet)
+	code, err := eth.CodeAt(ctx, at, nil)
 	if err != nil {
-		return scrub(err)
+		return false, scrub(err)
 	}
 	if len(code) == 0 {
-		return wrongSignature(p)
+		return false, nil
 	}
-	d := n.digest(&p.Authorization)
-	out, err := n.eth.CallContract(ctx, ethereum.CallMsg{To: &at, Gas: walletGas, Data: signatureCall(d, p.Signature)}, nil)
+	out, err := eth.CallContract(ctx, ethereum.CallMsg{To: &at, Gas: walletGas, Data: signatureCall(d, signature)}, nil)
 	if _, ok := errors.AsType[rpc.Error](err); ok { // it reverted, or ran out of gas
-		return wrongSignature(p)
+		return false, nil
 	}
 	if err != nil {
-		return scrub(err)
+		return false, scrub(err)
 	}
-	if len(out) != 32 || pay.Word(out) != yes {
-		return wrongSignature(p)
-	}
-	return nil
+	return len(out) == 32 && pay.Word(out) == yes, nil
 }
 
 // yes is a contract's confirmation of a signature: the selector of the call, and nothing behind it.

@@ -1,0 +1,342 @@
+package identity
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/pay"
+)
+
+// AgentOptions are what agents are verified with. All but Now, Ended and Failed are required.
+type AgentOptions struct {
+	Realm   Realm
+	Chain   Chain
+	Refresh time.Duration // how often the linked agents are read
+	LinkTTL time.Duration // how long a link lasts
+	Now     func() time.Time
+	Ended   func(l Link, why error) // is told of a link that ended because its holder does not speak for the agent any more
+	Failed  func(err error)         // is told that agents could not be read
+}
+
+// Agents links agents to accounts. It reads linked agents in the background, so that no request waits for the chain on their account. Safe for concurrent use.
+type Agents struct {
+	book  *Book
+	o     AgentOptions
+	asks  chan struct{} // questions of callers to the chain at a time
+	swap  sync.Mutex    // guards changes of known
+	known atomic.Pointer[standings]
+}
+
+// standings are what is known of the linked agents. Immutable.
+type standings struct {
+	agents   map[pay.Word]*Standing
+	accounts map[policy.Account]*Standing
+}
+
+// Standing is what was read of a linked agent. Immutable.
+type Standing struct {
+	Link  Link
+	ID    pay.Word
+	Agent Agent
+	Score int64
+	At    time.Time // of the reading
+}
+
+// The bounds of callers' claims, and of what is read.
+const (
+	MaxSignature = 4096 // bytes
+	claimTime    = 10 * time.Minute
+	mostAgents   = 10_000 // that are linked
+	mostAsks     = 8
+	askTime      = 15 * time.Second
+	staleAfter   = 10 // refreshes that may fail before what was read is not used any more
+)
+
+// Errors of claims.
+var (
+	// ErrHolder says that an address does not speak for an agent.
+	ErrHolder = errors.New("the address is neither the agent's owner nor its wallet")
+	// ErrSignature says that a signature is not the holder's.
+	ErrSignature = errors.New("the signature is not the holder's, of this message, with a low s")
+	// ErrUndeployed says that a signature is that of a wallet that is not deployed.
+	ErrUndeployed = errors.New("signatures of wallets that are not deployed (ERC-6492) are not taken: deploy the wallet first")
+	// ErrWindow says that a claim has expired, or lasts too long.
+	ErrWindow = fmt.Errorf("the claim has expired, or expires more than %s from now", claimTime)
+	// ErrBusy says that too many claims are being verified.
+	ErrBusy = errors.New("too many claims are being verified")
+)
+
+// NewAgents makes the links of agents. Run keeps them true.
+func NewAgents(b *Book, o AgentOptions) *Agents {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Ended == nil {
+		o.Ended = func(Link, error) {}
+	}
+	if o.Failed == nil {
+		o.Failed = func(error) {}
+	}
+	a := &Agents{book: b, o: o, asks: make(chan struct{}, mostAsks)}
+	a.known.Store(newStandings())
+	return a
+}
+
+// Realm is where the agents are registered.
+func (a *Agents) Realm() *Realm { return &a.o.Realm }
+
+// NewClaim is a claim for an account, to be signed by the holder: the agent's owner, if it is zero. The error is ErrNoAgent, ErrHolder, ErrBusy or the node's.
+func (a *Agents) NewClaim(ctx context.Context, id pay.Word, holder pay.Address, account policy.Account) (*LinkClaim, error) {
+	done, err := a.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	agent, err := a.o.Chain.Agent(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if holder == (pay.Address{}) {
+		holder = agent.Owner
+	}
+	if !agent.SpokenForBy(holder) {
+		return nil, ErrHolder
+	}
+	c := &LinkClaim{Agent: id, Holder: holder, Account: string(account), Expires: a.o.Now().Add(claimTime).Unix()}
+	_, _ = rand.Read(c.Nonce[:]) // never fails (crypto/rand)
+	return c, nil
+}
+
+// enter waits until few claims are being verified.
+func (a *Agents) enter(ctx context.Context) (done func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	select {
+	case a.asks <- struct{}{}:
+		return func() { <-a.asks }, nil
+	case <-ctx.Done():
+		return nil, ErrBusy
+	}
+}
+
+// Link links an agent to the claim's account, if its holder signed the claim. The account's other agents are not linked any more. The error is ErrNoAgent,
+// ErrHolder, ErrSignature, ErrUndeployed, ErrWindow, ErrUsed, ErrFull, ErrBusy, or that of the store or the node.
+func (a *Agents) Link(ctx context.Context, c *LinkClaim, signature []byte) (*Standing, error) {
+	until, now := time.Unix(c.Expires, 0), a.o.Now()
+	if c.Expires <= 0 || !now.Before(until) || until.Sub(now) > claimTime {
+		return nil, ErrWindow
+	}
+	done, err := a.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	if err := a.o.Chain.Check(ctx); err != nil {
+		return nil, err
+	}
+	s, err := a.read(ctx, c.Agent)
+	if err != nil {
+		return nil, err
+	}
+	if !s.Agent.SpokenForBy(c.Holder) {
+		return nil, ErrHolder
+	}
+	if err := a.verify(ctx, c.Holder, c.digest(&a.o.Realm), signature); err != nil {
+		return nil, err
+	}
+	s.Link = Link{Subject: a.o.Realm.Subject(c.Agent), Account: policy.Account(c.Account), Holder: c.Holder.String(), At: now, Expires: now.Add(a.o.LinkTTL)}
+	if err := a.book.linkAgent(ctx, s.Link, c.Nonce[:], until, a.o.Realm.prefix()); err != nil {
+		return nil, err
+	}
+	a.add(s)
+	return s, nil
+}
+
+// undeployed ends the signatures of wallets that are not deployed (ERC-6492).
+var undeployed = bytes.Repeat([]byte{0x64, 0x92}, 16)
+
+// verify makes sure that a signature is a holder's: of an account without code, or else confirmed by its contract.
+func (a *Agents) verify(ctx context.Context, holder pay.Address, digest pay.Word, signature []byte) error {
+	if len(signature) == 0 || len(signature) > MaxSignature {
+		return ErrSignature
+	}
+	if bytes.HasSuffix(signature, undeployed) {
+		return ErrUndeployed
+	}
+	if who, ok := a.o.Chain.Recover(digest, signature); ok && who == holder {
+		return nil
+	}
+	yes, err := a.o.Chain.Confirms(ctx, holder, digest, signature)
+	if err == nil && !yes {
+		err = ErrSignature
+	}
+	return err
+}
+
+// read reads an agent and its score.
+func (a *Agents) read(ctx context.Context, id pay.Word) (s *Standing, err error) {
+	s = &Standing{ID: id, At: a.o.Now()}
+	if s.Agent, err = a.o.Chain.Agent(ctx, id); err != nil {
+		return nil, err
+	}
+	s.Score, err = a.o.Chain.Score(ctx, id)
+	return s, err
+}
+
+// add puts an agent that was just linked among the known ones.
+func (a *Agents) add(s *Standing) {
+	a.swap.Lock()
+	defer a.swap.Unlock()
+	next := a.without(func(old *Standing) bool { return old.ID == s.ID || old.Link.Account == s.Link.Account })
+	next.put(s)
+	a.known.Store(next)
+}
+
+// Forget drops what is known of an account's agent.
+func (a *Agents) Forget(account policy.Account) {
+	a.swap.Lock()
+	defer a.swap.Unlock()
+	a.known.Store(a.without(func(old *Standing) bool { return old.Link.Account == account }))
+}
+
+// without are the known ones but for some. a.swap is locked.
+func (a *Agents) without(drop func(*Standing) bool) *standings {
+	next := newStandings()
+	for _, s := range a.known.Load().agents {
+		if !drop(s) {
+			next.put(s)
+		}
+	}
+	return next
+}
+
+// replace puts what was read from a time on in place of what was known. What was linked since then stays.
+func (a *Agents) replace(next *standings, since time.Time) {
+	a.swap.Lock()
+	defer a.swap.Unlock()
+	for _, s := range a.known.Load().agents {
+		if s.Link.At.After(since) {
+			next.put(s)
+		}
+	}
+	a.known.Store(next)
+}
+
+func newStandings() *standings {
+	return &standings{agents: map[pay.Word]*Standing{}, accounts: map[policy.Account]*Standing{}}
+}
+
+func (s *standings) put(n *Standing) {
+	s.agents[n.ID], s.accounts[n.Link.Account] = n, n
+}
+
+// Of is what is known of the agent that is linked to an account; nil if there is none, or what is known is too old.
+func (a *Agents) Of(account policy.Account) *Standing {
+	return a.current(a.known.Load().accounts[account])
+}
+
+func (a *Agents) current(s *Standing) *Standing {
+	now := a.o.Now()
+	if s == nil || s.Link.Over(now) || now.Sub(s.At) > staleAfter*a.o.Refresh {
+		return nil
+	}
+	return s
+}
+
+// Spread is the percentage on a provider's cost that an account's reputation earns it; 0: none. It is a lookup in memory.
+func (a *Agents) Spread(account policy.Account) int {
+	s := a.Of(account)
+	if s == nil {
+		return 0
+	}
+	pct, _ := ReputationSpread(s.Score)
+	return pct
+}
+
+// Run reads the linked agents until ctx is done.
+func (a *Agents) Run(ctx context.Context) {
+	tick := time.NewTicker(a.o.Refresh)
+	defer tick.Stop()
+	for {
+		if err := a.Refresh(ctx); err != nil && ctx.Err() == nil {
+			a.o.Failed(err)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Refresh reads all linked agents. Links whose holder does not speak for its agent any more end. What could not be read stays as it was read before.
+func (a *Agents) Refresh(ctx context.Context) error {
+	started := a.o.Now()
+	links, err := a.book.all(ctx, a.o.Realm.prefix(), mostAgents)
+	if err != nil {
+		return err
+	}
+	if len(links) > 0 {
+		if err := a.o.Chain.Check(ctx); err != nil {
+			return err
+		}
+	}
+	before, next := a.known.Load().agents, newStandings()
+	var failed []error
+	for _, l := range links {
+		id, err := ParseAgentID(string(l.Subject[len(a.o.Realm.prefix()):]))
+		if err != nil || l.Over(a.o.Now()) {
+			continue
+		}
+		s, err := a.refreshed(ctx, l, id)
+		switch {
+		case err == nil:
+			next.put(s)
+		case errors.Is(err, ErrNoAgent), errors.Is(err, ErrHolder):
+			failed = append(failed, a.end(ctx, l, err))
+		default:
+			failed = append(failed, err)
+			if old := before[id]; old != nil && old.Link == l {
+				next.put(old)
+			}
+		}
+	}
+	a.replace(next, started)
+	return errors.Join(failed...)
+}
+
+// refreshed reads a linked agent. The error is ErrHolder if the link's holder does not speak for it any more.
+func (a *Agents) refreshed(ctx context.Context, l Link, id pay.Word) (*Standing, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	s, err := a.read(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	holder, err := pay.ParseAddress(l.Holder)
+	if err != nil || !s.Agent.SpokenForBy(holder) {
+		return nil, ErrHolder
+	}
+	s.Link = l
+	return s, nil
+}
+
+// end ends a link of its own accord.
+func (a *Agents) end(ctx context.Context, l Link, why error) error {
+	if err := a.book.Unlink(ctx, l.Account, l.Subject); err != nil && !errors.Is(err, ErrUnknown) {
+		return err
+	}
+	a.o.Ended(l, why)
+	return nil
+}
