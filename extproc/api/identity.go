@@ -2,9 +2,11 @@ package api
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"net/url"
+	"strings"
 	"time"
 
 	"bardo.money/gateway/extproc/stream"
@@ -12,8 +14,10 @@ import (
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/jsonx"
+	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/auth"
 	"bardo.money/gateway/policy/identity"
+	"bardo.money/gateway/policy/pay"
 )
 
 // The endpoints of identities from outside the gateway that are linked to an account.
@@ -22,6 +26,16 @@ import (
 type Identities struct {
 	Book  *identity.Book
 	Privy PrivyTokens // nil: Privy is not configured
+
+	Agents *identity.Agents // nil: no registry of agents is configured
+}
+
+// Spread is the percentage on a provider's cost that an account's reputation earns it; 0: none.
+func (i *Identities) Spread(a policy.Account) int {
+	if i == nil || i.Agents == nil {
+		return 0
+	}
+	return i.Agents.Spread(a)
 }
 
 // PrivyTokens verify tokens of Privy.
@@ -38,6 +52,26 @@ type linkReply struct {
 	Subject   identity.Subject `json:"subject"`
 	LinkedAt  string           `json:"linked_at"`
 	ExpiresAt string           `json:"expires_at,omitempty"`
+	Agent     *agentReply      `json:"agent,omitempty"`
+}
+
+// agentReply is what is known of a linked agent.
+type agentReply struct {
+	ID         string `json:"agent_id"`
+	Holder     string `json:"holder"`
+	Score      int64  `json:"score"`
+	Reputation string `json:"reputation"`
+	SpreadPct  *int   `json:"spread_pct"` // null: none of its own
+	ReadAt     string `json:"read_at"`
+}
+
+func showAgent(s *identity.Standing) *agentReply {
+	pct, tier := identity.ReputationSpread(s.Score)
+	r := &agentReply{ID: identity.AgentIDText(s.ID), Holder: s.Link.Holder, Score: s.Score, Reputation: tier, ReadAt: s.At.UTC().Format(time.RFC3339)}
+	if pct > 0 {
+		r.SpreadPct = &pct
+	}
+	return r
 }
 
 func showLink(l *identity.Link) linkReply {
@@ -67,17 +101,29 @@ func (s *Server) Identity(ctx context.Context, c *Caller) (stream.Reply, error) 
 	r := identityReply{Object: "identity", Account: string(c.Principal.Account), Links: []linkReply{}}
 	for i := range all {
 		if !all[i].Over(time.Now()) {
-			r.Links = append(r.Links, showLink(&all[i]))
+			r.Links = append(r.Links, s.Identities.show(&all[i]))
 		}
 	}
 	return notStored(c, r)
+}
+
+// show is a link with what is known of its agent.
+func (i *Identities) show(l *identity.Link) linkReply {
+	r := showLink(l)
+	if i.Agents == nil {
+		return r
+	}
+	if s := i.Agents.Of(l.Account); s != nil && s.Link.Subject == l.Subject {
+		r.Agent = showAgent(s)
+	}
+	return r
 }
 
 // mayLink refuses callers who have no account to link something to.
 func (s *Server) mayLink(c *Caller) error {
 	switch {
 	case s.Identities == nil:
-		return fault.Newf(fault.NotFound, "this gateway links no identities (auth.privy)")
+		return fault.Newf(fault.NotFound, "this gateway links no identities (auth.privy, auth.erc8004)")
 	case c.Principal.Account == "":
 		return fault.Newf(fault.InvalidAPIKey, "identities are linked to the account of an API key: send one")
 	}
@@ -95,18 +141,29 @@ func (s *Server) mayChangeLinks(c *Caller) error {
 	return auth.MayGenerate(c.Principal)
 }
 
-// LinkIdentity is POST /v1/identity/link: {"privy_token": "…"}.
+// LinkIdentity is POST /v1/identity/link: {"privy_token": "…"}, or {"agent_id": "…"} for what an agent's holder has to sign, and the same with the signature.
 func (s *Server) LinkIdentity(ctx context.Context, c *Caller) (stream.Reply, error) {
 	if err := s.mayChangeLinks(c); err != nil {
 		return stream.Reply{}, err
 	}
-	token, err := parsePrivyLink(c.Body)
+	doc, err := jsonx.Unique.Scan(c.Body)
 	if err != nil {
-		return stream.Reply{}, err
+		return stream.Reply{}, wire.NotJSON(err)
 	}
-	if s.Identities.Privy == nil {
+	if has(&doc, "agent_id") {
+		return s.linkAgent(ctx, c, &doc)
+	}
+	token, ok := doc.Get("privy_token").Str()
+	switch {
+	case !ok || token == "":
+		return stream.Reply{}, wire.Invalid("privy_token", "%s", "the access token of a Privy user is required, or the agent_id of an agent")
+	case s.Identities.Privy == nil:
 		return stream.Reply{}, wire.Invalid("privy_token", "%s", "this gateway does not know Privy (auth.privy)")
 	}
+	return s.linkUser(ctx, c, token)
+}
+
+func (s *Server) linkUser(ctx context.Context, c *Caller, token string) (stream.Reply, error) {
 	subject, err := s.Identities.Privy.Subject(ctx, token)
 	if err != nil {
 		return stream.Reply{}, err
@@ -118,17 +175,84 @@ func (s *Server) LinkIdentity(ctx context.Context, c *Caller) (stream.Reply, err
 	return notStored(c, showLink(&l))
 }
 
-// parsePrivyLink reads the body of a link. The error is a fault that names the member.
-func parsePrivyLink(body []byte) (token string, err error) {
-	doc, err := jsonx.Unique.Scan(body)
+// claimReply is what an agent's holder has to sign.
+type claimReply struct {
+	Object    string          `json:"object"`
+	AgentID   string          `json:"agent_id"`
+	Holder    string          `json:"holder"`
+	Nonce     string          `json:"nonce"`
+	Expires   int64           `json:"expires"`
+	TypedData json.RawMessage `json:"typed_data"`
+}
+
+// linkAgent answers what has to be signed, or links the agent if it is.
+func (s *Server) linkAgent(ctx context.Context, c *Caller, doc *jsonx.Doc) (stream.Reply, error) {
+	agents := s.Identities.Agents
+	if agents == nil {
+		return stream.Reply{}, wire.Invalid("agent_id", "%s", "this gateway knows no registry of agents (auth.erc8004)")
+	}
+	claim, signature, err := parseClaim(doc)
 	if err != nil {
-		return "", wire.NotJSON(err)
+		return stream.Reply{}, err
 	}
-	token, ok := doc.Get("privy_token").Str()
-	if !ok || token == "" {
-		return "", wire.Invalid("privy_token", "%s", "the access token of a Privy user is required")
+	claim.Account = string(c.Principal.Account)
+	if signature == nil {
+		made, err := agents.NewClaim(ctx, claim.Agent, claim.Holder, c.Principal.Account)
+		if err != nil {
+			return stream.Reply{}, identityFault(err)
+		}
+		data, err := made.TypedData(agents.Realm())
+		if err != nil {
+			return stream.Reply{}, err
+		}
+		return notStored(c, claimReply{"identity.claim", identity.AgentIDText(made.Agent), made.Holder.String(), made.Nonce.String(), made.Expires, data})
 	}
-	return token, nil
+	standing, err := agents.Link(ctx, claim, signature)
+	if err != nil {
+		return stream.Reply{}, identityFault(err)
+	}
+	r := showLink(&standing.Link)
+	r.Agent = showAgent(standing)
+	return notStored(c, r)
+}
+
+// parseClaim reads a claim and its signature, nil if there is none. The error is a fault that names the member.
+func parseClaim(doc *jsonx.Doc) (c *identity.LinkClaim, signature []byte, err error) {
+	c = &identity.LinkClaim{}
+	text := func(name string) string {
+		s, _ := doc.Get(name).Str()
+		return s
+	}
+	id := text("agent_id")
+	if n := doc.Get("agent_id"); id == "" {
+		id = string(n.Raw)
+	}
+	if c.Agent, err = identity.ParseAgentID(id); err != nil {
+		return nil, nil, wire.Invalid("agent_id", "%s", err.Error())
+	}
+	if has(doc, "holder") {
+		if c.Holder, err = pay.ParseAddress(text("holder")); err != nil {
+			return nil, nil, wire.Invalid("holder", "%s", err.Error())
+		}
+	}
+	if !has(doc, "signature") {
+		return c, nil, nil
+	}
+	digits, has := strings.CutPrefix(text("signature"), "0x")
+	if signature, err = hex.DecodeString(digits); err != nil || !has || len(signature) == 0 || len(signature) > identity.MaxSignature {
+		return nil, nil, wire.Invalid("signature", "%s", "0x and the signature in hexadecimal digits are expected")
+	}
+	if c.Nonce, err = pay.ParseWord(text("nonce")); err != nil {
+		return nil, nil, wire.Invalid("nonce", "%s", err.Error())
+	}
+	var ok bool
+	if c.Expires, ok = doc.Get("expires").Int(); !ok {
+		return nil, nil, wire.Invalid("expires", "%s", "a time in seconds since 1970 is expected")
+	}
+	if c.Holder == (pay.Address{}) {
+		return nil, nil, wire.Invalid("holder", "%s", "the address that signed is required")
+	}
+	return c, signature, nil
 }
 
 // UnlinkIdentity is DELETE /v1/identity/link?subject=….
@@ -143,6 +267,9 @@ func (s *Server) UnlinkIdentity(ctx context.Context, c *Caller) (stream.Reply, e
 	subject := identity.Subject(q.Get("subject"))
 	if err := s.Identities.Book.Unlink(ctx, c.Principal.Account, subject); err != nil {
 		return stream.Reply{}, identityFault(err)
+	}
+	if a := s.Identities.Agents; a != nil && a.Realm().Has(subject) {
+		a.Forget(c.Principal.Account)
 	}
 	return notStored(c, struct {
 		Subject identity.Subject `json:"subject"`
@@ -159,9 +286,20 @@ func identityFault(err error) error {
 		return fault.New(fault.InvalidRequest, err.Error(), err)
 	case errors.Is(err, identity.ErrUsed):
 		return fault.New(fault.Conflict, "this proof of control was used before: sign a new one", err)
+	case errors.Is(err, identity.ErrNoAgent):
+		return fault.New(fault.NotFound, err.Error(), err)
+	case errors.Is(err, identity.ErrWindow):
+		return fault.New(fault.InvalidRequest, err.Error(), err)
+	case errors.Is(err, identity.ErrHolder), errors.Is(err, identity.ErrSignature), errors.Is(err, identity.ErrUndeployed):
+		return fault.New(fault.KeyRestricted, err.Error(), err)
 	}
-	return err
+	f := fault.New(fault.Unavailable, "the identity cannot be verified at the moment: nothing was changed, and the same request can be sent again", err)
+	f.RetryAfter = retryIdentity
+	return f
 }
+
+// retryIdentity is when a request that could not be verified may be sent again.
+const retryIdentity = 5 * time.Second
 
 // notStored is an answer that no cache keeps.
 func notStored(c *Caller, v any) (stream.Reply, error) {
@@ -173,3 +311,6 @@ func notStored(c *Caller, v any) (stream.Reply, error) {
 	r.Header = append(r.Header, header.Field{Name: "cache-control", Value: "no-store"})
 	return r, nil
 }
+
+// has reports whether a document has a member that is not null.
+func has(doc *jsonx.Doc, name string) bool { return !doc.Get(name).IsNull() }

@@ -70,6 +70,8 @@ var soundTree = map[string]string{
 	"policy/quota/quota.go":          `package quota`,
 	"policy/pay/pay.go":              `package pay`,
 	"policy/auth/auth.go":            `package auth`,
+	"policy/identity/identity.go":    `package identity; import _ "bardo.money/gateway/policy/pay"`,
+	"policy/pay/evm/agents.go":       `package evm; import _ "bardo.money/gateway/policy/identity"`,
 	"policy/privy/privy.go":          `package privy; import _ "bardo.money/gateway/policy/auth"`,
 	"policy/pay/book/book.go":        `package book; import _ "bardo.money/gateway/policy/pay"`,
 	"policy/pay/till/till.go": `package till; import (_ "bardo.money/gateway/policy/pay"; _ "bardo.money/gateway/policy/pay/book"

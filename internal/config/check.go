@@ -40,7 +40,7 @@ func (d *decoder) check(cfg *Config) {
 	d.checkFirewall(&cfg.Pipeline.Firewall)
 	d.checkGuardrails(cfg.Pipeline.Guardrails)
 	d.checkX402(cfg)
-	d.checkIdentity(&cfg.Auth)
+	d.checkIdentity(cfg)
 	d.checkRetrieval(&cfg.Pipeline.Retrieval)
 	if cfg.Limits.Overage == "bill" {
 		d.warn(d.place("limits.overage"), "limits.overage", "this version denies what is beyond an allowance")

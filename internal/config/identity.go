@@ -1,6 +1,9 @@
 package config
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Privy is the operator's app at Privy, whose users may send its access tokens.
 type Privy struct {
@@ -18,10 +21,61 @@ func (p *Privy) KeySet() URL {
 	return URL{Scheme: "https", Host: "auth.privy.io", Path: "/api/v1/apps/" + p.AppID + "/jwks.json"}
 }
 
+// ERC8004 is where agents are registered, and whose opinions of them count.
+type ERC8004 struct {
+	Network    string        `key:"network" default:"base" oneof:"base base-sepolia" doc:"The chain of the registries: base (eip155:8453) or base-sepolia (eip155:84532)."`
+	RPC        Secret        `key:"rpc" doc:"The JSON-RPC address of a node of the chain. It may contain a key, so it is shown nowhere. Required."`
+	Identities string        `key:"identity_registry" doc:"The registry of identities: 0x and 40 hexadecimal digits. Without it, the network's."`
+	Reputation string        `key:"reputation_registry" doc:"The registry of reputation, of the same registry of identities. Without it, the network's."`
+	Audience   string        `key:"audience" doc:"The gateway's name in what owners of agents sign, such as https://inference.example. Without it, listen.public_url. One of the two is required."`
+	Reviewers  []string      `key:"reviewers" doc:"Addresses whose feedback counts. Without any, there are no discounts: anybody can give feedback from as many addresses as he likes."`
+	Tags       []string      `key:"tags" doc:"First tags of the feedback that counts. Without any, all."`
+	Scale      int64         `key:"scale" default:"100" min:"1" max:"1000000000" doc:"The value of feedback that counts as 1. Less counts in proportion, more counts as 1, and less than 0 as 0."`
+	Refresh    time.Duration `key:"refresh" default:"30s" doc:"How often linked agents are read: their owners, wallets and feedback."`
+	LinkTTL    time.Duration `key:"link_ttl" default:"2160h" doc:"How long an agent stays linked to an account; then its owner has to link it again."`
+}
+
 // checkIdentity checks where identities come from.
-func (d *decoder) checkIdentity(a *Auth) {
-	if p := a.Privy; p != nil {
+func (d *decoder) checkIdentity(cfg *Config) {
+	if p := cfg.Auth.Privy; p != nil {
 		d.checkPrivy(p)
+	}
+	if e := cfg.Auth.ERC8004; e != nil {
+		d.checkERC8004(cfg, e)
+	}
+}
+
+// The bounds of a score: a question to the node has one part for each reviewer and tag.
+const maxReviewers, maxTags = 32, 4
+
+func (d *decoder) checkERC8004(cfg *Config, e *ERC8004) {
+	const key, form = "auth.erc8004.", "0x and 40 hexadecimal digits"
+	for i, a := range append([]string{e.Identities, e.Reputation}, e.Reviewers...) {
+		name := [...]string{"identity_registry", "reputation_registry", "reviewers"}[min(i, 2)]
+		if (a != "" || i > 1) && !addressForm.MatchString(a) {
+			d.problem(key+name, form, "%q is not an address", a)
+		}
+	}
+	if (e.Identities == "") != (e.Reputation == "") {
+		d.problem(key+"reputation_registry", "both registries, or neither", "the registry of reputation belongs to that of identities")
+	}
+	if !e.RPC.IsSet() {
+		d.problem(key+"rpc", "the address of a node", "agents cannot be read without a node")
+	}
+	if e.Audience == "" && cfg.Listen.PublicURL == (URL{}) {
+		d.problem(key+"audience", "the gateway's name, such as https://inference.example", "owners of agents sign for a gateway by its name")
+	}
+	if len(e.Reviewers) > maxReviewers || len(e.Tags) > maxTags {
+		d.problem(key+"reviewers", fmt.Sprintf("at most %d reviewers and %d tags", maxReviewers, maxTags), "%d and %d", len(e.Reviewers), len(e.Tags))
+	}
+	if e.Refresh < time.Second || e.Refresh > time.Hour {
+		d.problem(key+"refresh", "from 1s to 1h", "%s", e.Refresh)
+	}
+	if e.LinkTTL < time.Minute {
+		d.problem(key+"link_ttl", "at least 1m", "%s", e.LinkTTL)
+	}
+	if cfg.DataPath == DataPathModule {
+		d.problem("data_path", string(DataPathExtproc)+", with auth.erc8004", "the chain is read in the program bardo, and this puts requests into Envoy's process")
 	}
 }
 

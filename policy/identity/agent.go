@@ -71,7 +71,7 @@ func ParseAgentID(s string) (id pay.Word, err error) {
 // AgentIDText is an id in decimal digits.
 func AgentIDText(id pay.Word) string { return new(big.Int).SetBytes(id[:]).String() }
 
-// reputationSpreads are the percentages on a provider's cost by score, the highest first (002, Reputation tiers).
+// reputationSpreads are the percentages on a provider's cost by score, the highest first (D-51).
 var reputationSpreads = []struct {
 	score  int64
 	name   string

@@ -152,7 +152,7 @@ func (a *Agents) Link(ctx context.Context, c *LinkClaim, signature []byte) (*Sta
 	if !s.Agent.SpokenForBy(c.Holder) {
 		return nil, ErrHolder
 	}
-	if err := a.verify(ctx, c.Holder, c.digest(&a.o.Realm), signature); err != nil {
+	if err := a.verify(ctx, c.Holder, c.Digest(&a.o.Realm), signature); err != nil {
 		return nil, err
 	}
 	s.Link = Link{Subject: a.o.Realm.Subject(c.Agent), Account: policy.Account(c.Account), Holder: c.Holder.String(), At: now, Expires: now.Add(a.o.LinkTTL)}

@@ -60,7 +60,7 @@ func (b *bench) open(t *testing.T) *identity.Book {
 func (b *bench) link(t *testing.T, l identity.Link) {
 	t.Helper()
 	l.At = b.now
-	if err := b.Link(t.Context(), l, nil, time.Time{}); err != nil {
+	if err := b.Link(t.Context(), l); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -175,31 +175,10 @@ func TestAnAccountHasABoundedNumberOfLinks(t *testing.T) {
 	for i := range identity.MostLinks {
 		b.link(t, identity.Link{Subject: identity.Subject(fmt.Sprintf("privy:%d", i)), Account: "a"})
 	}
-	if err := b.Link(t.Context(), identity.Link{Subject: ada, Account: "a"}, nil, time.Time{}); !errors.Is(err, identity.ErrFull) {
+	if err := b.Link(t.Context(), identity.Link{Subject: ada, Account: "a"}); !errors.Is(err, identity.ErrFull) {
 		t.Errorf("one more: %v", err)
 	}
-	if err := b.Link(t.Context(), identity.Link{Subject: "privy:0", Account: "a"}, nil, time.Time{}); err != nil {
+	if err := b.Link(t.Context(), identity.Link{Subject: "privy:0", Account: "a"}); err != nil {
 		t.Errorf("one that it has: %v", err)
-	}
-}
-
-// A proof links once, also when the first use did not link; its nonce is forgotten when the proof could not be used any more.
-func TestAProofIsUsedOnce(t *testing.T) {
-	b := newBench(t)
-	use := func(account policy.Account) error {
-		return b.Link(t.Context(), identity.Link{Subject: ada, Account: account}, []byte("nonce"), b.now.Add(time.Minute))
-	}
-	if err := use("a"); err != nil {
-		t.Fatal(err)
-	}
-	if err := use("b"); !errors.Is(err, identity.ErrUsed) {
-		t.Errorf("again: %v", err)
-	}
-	if b.owner(t) != "a" {
-		t.Error("a used proof has changed the link")
-	}
-	b.now = b.now.Add(2 * time.Minute)
-	if err := use("b"); err != nil {
-		t.Errorf("after the time in which it could be used: %v", err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"strconv"
+	"strings"
 
 	"golang.org/x/crypto/sha3"
 
@@ -34,6 +35,9 @@ func (r *Realm) prefix() Subject {
 	return Subject(agentsPrefix + r.Network.String() + ":" + r.Registry.String() + ":")
 }
 
+// Has reports whether a subject is one of the realm's agents.
+func (r *Realm) Has(s Subject) bool { return strings.HasPrefix(string(s), string(r.prefix())) }
+
 // Subject is the subject of an agent.
 func (r *Realm) Subject(id pay.Word) Subject { return r.prefix() + Subject(AgentIDText(id)) }
 
@@ -46,8 +50,8 @@ type LinkClaim struct {
 	Expires int64 // seconds since 1970
 }
 
-// digest is what the holder signs.
-func (c *LinkClaim) digest(r *Realm) pay.Word {
+// Digest is what the holder signs.
+func (c *LinkClaim) Digest(r *Realm) pay.Word {
 	account, audience := keccak([]byte(c.Account)), keccak([]byte(r.Audience))
 	expires := number(uint64(c.Expires)) //nolint:gosec // checked to be positive
 	typ := keccak([]byte(linkType))

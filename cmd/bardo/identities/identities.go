@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"path/filepath"
 
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/extproc/api"
 	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/event"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/auth"
 	"bardo.money/gateway/policy/identity"
@@ -23,13 +25,16 @@ import (
 // file is the store of links, beside the ledger: gateways that share the one share the other.
 const file = "identities.db"
 
-// Options are what identities are made of. All are required.
+// Options are what identities are made of. All but Chain are required.
 type Options struct {
 	Config func() *config.Config // the one in force
 	Ledger *ledger.Ledger
 	Dir    string       // of the store
 	Egress *http.Client // through Envoy
 	Secret func() string
+	Events *event.Sink
+	Log    *slog.Logger
+	Chain  Opener // nil: this process reads no chain
 }
 
 // Identities are the links, and the verifiers of callers who have one. A nil one has neither.
@@ -37,12 +42,13 @@ type Identities struct {
 	API       *api.Identities
 	verifiers auth.Chain
 	store     *identity.Store
+	reader    *reader // nil: there are no agents
 }
 
 // Open opens the store of links; nil where the configuration has no identities.
 func Open(ctx context.Context, o Options) (*Identities, error) {
 	cfg := o.Config()
-	if cfg.Auth.Privy == nil {
+	if cfg.Auth.Privy == nil && cfg.Auth.ERC8004 == nil {
 		return nil, nil //nolint:nilnil // there are none
 	}
 	store, err := identity.Open(ctx, filepath.Join(o.Dir, file))
@@ -50,7 +56,12 @@ func Open(ctx context.Context, o Options) (*Identities, error) {
 		return nil, err
 	}
 	all := &Identities{API: &api.Identities{Book: identity.New(store, accounts{o.Ledger}, nil)}, store: store}
-	all.addPrivy(o, cfg.Auth.Privy)
+	if p := cfg.Auth.Privy; p != nil {
+		all.addPrivy(o, p)
+	}
+	if err := all.addAgents(ctx, &o, cfg); err != nil {
+		return nil, errors.Join(fmt.Errorf("auth.erc8004: %w", err), all.Close())
+	}
 	return all, nil
 }
 
@@ -75,6 +86,7 @@ func (i *Identities) Close() error {
 	if i == nil {
 		return nil
 	}
+	i.reader.close()
 	return i.store.Close()
 }
 

@@ -13,6 +13,7 @@ import (
 func (g *gateway) openIdentities(ctx context.Context, cfg *config.Config) (err error) {
 	g.identities, err = identities.Open(ctx, identities.Options{
 		Config: g.cfg.Load, Ledger: g.books, Dir: filepath.Dir(cfg.Store.LedgerFile(string(g.home))), Egress: cmp.Or(g.listener(), g.egress()), Secret: g.egressSecret,
+		Events: &g.events, Log: g.log, Chain: g.parts.Agents,
 	})
 	return err
 }

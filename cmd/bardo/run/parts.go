@@ -7,6 +7,7 @@ import (
 	"net/url"
 
 	"bardo.money/gateway/cmd/bardo/control"
+	"bardo.money/gateway/cmd/bardo/identities"
 	"bardo.money/gateway/extproc"
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/cache/semantic"
@@ -35,6 +36,8 @@ type Parts struct {
 	Explain   Explainer
 	Runtime   ModelRuntime // nil: this program runs no local models
 	Chain     ChainOpener  // nil: this program takes no payments
+
+	Agents identities.Opener // nil: this program reads no registries of agents
 }
 
 // ModelRuntime loads the library that runs local models.

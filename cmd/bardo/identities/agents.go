@@ -1,0 +1,134 @@
+package identities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/event"
+	"bardo.money/gateway/internal/guard"
+	"bardo.money/gateway/policy/identity"
+	"bardo.money/gateway/policy/pay"
+)
+
+// Opener makes the client of the node of a registry of agents. It does not ask the node anything yet.
+type Opener func(ctx context.Context, o identity.NodeOptions) (identity.Chain, error)
+
+// reader keeps the links of agents true, until it is stopped.
+type reader struct {
+	stop context.CancelFunc
+	over chan struct{}
+}
+
+// addAgents adds the agents of the registry.
+func (i *Identities) addAgents(ctx context.Context, o *Options, cfg *config.Config) error {
+	e := cfg.Auth.ERC8004
+	if e == nil {
+		return nil
+	}
+	if o.Chain == nil {
+		return errors.New("this process reads no chain: data_path: extproc does")
+	}
+	node, err := nodeOptions(cfg)
+	if err != nil {
+		return err
+	}
+	chain, err := o.Chain(ctx, node)
+	if err != nil {
+		return err
+	}
+	if err := checkChain(ctx, chain, o.Log); err != nil {
+		return err
+	}
+	a := identity.NewAgents(i.API.Book, identity.AgentOptions{
+		Realm: node.Realm, Chain: chain, Refresh: e.Refresh, LinkTTL: e.LinkTTL,
+		Ended:  func(l identity.Link, why error) { tellEnded(o.Events, o.Log, l, why) },
+		Failed: func(err error) { o.Log.Warn("linked agents cannot be read at the moment", "error", err) },
+	})
+	i.API.Agents = a
+	i.reader = startReader(a)
+	return nil
+}
+
+// startReader has linked agents read until the reader is closed.
+func startReader(a *identity.Agents) *reader {
+	ctx, stop := context.WithCancel(context.Background())
+	r := &reader{stop, make(chan struct{})}
+	guard.Go(func() {
+		defer close(r.over)
+		_ = guard.Again(ctx, func() error { a.Run(ctx); return nil })()
+	})
+	return r
+}
+
+func (r *reader) close() {
+	if r != nil {
+		r.stop()
+		<-r.over
+	}
+}
+
+// ended is the event of a link that ended of its own accord.
+type ended struct {
+	Subject identity.Subject `json:"subject"`
+	Reason  string           `json:"reason"`
+}
+
+func tellEnded(events *event.Sink, log *slog.Logger, l identity.Link, why error) {
+	log.Info("a link of an agent has ended", "subject", l.Subject, "account", l.Account, "reason", why)
+	events.Emit("identity:unlinked", l.Account, ended{l.Subject, why.Error()})
+}
+
+// checkChain refuses a node of another chain, and registries that do not belong together. A node that does not answer is asked again later.
+func checkChain(ctx context.Context, chain identity.Chain, log *slog.Logger) error {
+	const patience = 5 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err := chain.Check(ctx)
+	if _, ok := errors.AsType[*pay.Mismatch](err); ok {
+		return err
+	}
+	if err != nil {
+		log.Warn("agents cannot be read at the moment", "error", err)
+	}
+	return nil
+}
+
+// registries are those of the reference deployment, by the network's name: identities, and reputation.
+var registries = map[string][2]string{
+	"base":         {"0x8004a169fb4a3325136eb29fa0ceb6d2e539a432", "0x8004baa17c55a88189ae136b182e5fda19de9b63"},
+	"base-sepolia": {"0x8004a818bfb912233c491871b3d84c89a494bd9e", "0x8004b663056a597dffe9eccc1965a193b7388713"},
+}
+
+func nodeOptions(cfg *config.Config) (o identity.NodeOptions, err error) {
+	e := cfg.Auth.ERC8004
+	known, ok := pay.FindNetwork(e.Network)
+	if !ok {
+		return o, fmt.Errorf("the network %q is not known", e.Network)
+	}
+	o = identity.NodeOptions{URL: e.RPC.Reveal(), Realm: identity.Realm{Network: known.Network, Audience: e.Audience}, Tags: e.Tags, Scale: e.Scale}
+	if o.Realm.Audience == "" {
+		o.Realm.Audience = cfg.Listen.PublicURL.String()
+	}
+	usual := registries[e.Network]
+	if e.Identities != "" {
+		usual = [2]string{e.Identities, e.Reputation}
+	}
+	if o.Realm.Registry, err = pay.ParseAddress(usual[0]); err != nil {
+		return o, err
+	}
+	if o.Reputation, err = pay.ParseAddress(usual[1]); err != nil {
+		return o, err
+	}
+	for _, text := range e.Reviewers {
+		a, err := pay.ParseAddress(text)
+		if err != nil {
+			return o, err
+		}
+		o.Reviewers = append(o.Reviewers, a)
+	}
+	return o, nil
+}
