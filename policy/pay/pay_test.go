@@ -174,6 +174,13 @@ func TestPitfall29WhatCannotBeRead(t *testing.T) {
 			}
 		}
 	}
+	long, err := base64.StdEncoding.DecodeString(text(1, authorization()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := terms.Parse(base64.StdEncoding.EncodeToString(append(long, strings.Repeat(" ", maxHeader)...)), 1); !errors.Is(err, errLong) {
+		t.Errorf("a message that is too long: %v", err)
+	}
 	for _, s := range []string{"", "%", strings.Repeat("A", maxHeader+1), "bnVsbA==", "e30=", base64.StdEncoding.EncodeToString([]byte(`{"x402Version":1,"scheme":"exact","network":"base-sepolia","payload":{"signature":"0x00","authorization":{}}}`))} {
 		if _, err := terms.Parse(s, 1); err == nil {
 			t.Errorf("%.20q was read", s)

@@ -22,7 +22,8 @@ type fakeChain struct {
 	height   uint64
 	slot     uint64
 	mined    map[pay.Word]pay.Receipt
-	used     map[pay.Word]pay.Word // by nonce of the authorization: the transaction; zero for cancelled
+	by       map[pay.Word]pay.Address // whose authorization a transaction uses
+	used     map[pay.Word]pay.Word    // by nonce of the authorization: the transaction; zero for cancelled
 	revert   string
 	sends    bool // what is sent is mined
 	down     bool
@@ -33,11 +34,18 @@ type fakeChain struct {
 
 var errDown = errors.New("down")
 
-func (c *fakeChain) Check(context.Context) error                { return nil }
-func (c *fakeChain) UpTo() (pay.Address, bool)                  { return pay.Address{8}, true }
-func (c *fakeChain) Signed(*pay.Payment) bool                   { return true }
-func (c *fakeChain) Verify(context.Context, *pay.Payment) error { return nil }
-func (c *fakeChain) Affords(context.Context) (int64, error)     { return 7, nil }
+func (c *fakeChain) Check(context.Context) error            { return nil }
+func (c *fakeChain) UpTo() (pay.Address, bool)              { return pay.Address{8}, true }
+func (c *fakeChain) Signed(*pay.Payment) bool               { return true }
+func (c *fakeChain) Affords(context.Context) (int64, error) { return 7, nil }
+
+// Verify refuses what was used, as a token does.
+func (c *fakeChain) Verify(_ context.Context, p *pay.Payment) error {
+	if by, ok := c.used[p.Nonce]; ok && c.by[by] == p.From {
+		return p.Refuse(pay.ReasonNonceUsed, "used")
+	}
+	return nil
+}
 
 func (c *fakeChain) Head(context.Context) (pay.Block, error) {
 	if c.down {
@@ -52,6 +60,7 @@ func (c *fakeChain) Prepare(_ context.Context, a *pay.Transfer, slot uint64, lea
 		return nil, &pay.Revert{Reason: c.revert}
 	}
 	c.prepared++
+	c.by[pay.Word{byte(c.prepared), a.Nonce[0]}] = a.From
 	c.moved += a.Amount
 	fee := big.NewInt(100)
 	if least.Cap != nil && least.Cap.Cmp(fee) > 0 {
@@ -107,7 +116,7 @@ type shop struct {
 func open(t *testing.T, dir string) *shop {
 	t.Helper()
 	s := &shop{at: time.Unix(1_800_000_000, 0)}
-	s.chain = &fakeChain{now: s.at, mined: map[pay.Word]pay.Receipt{}, used: map[pay.Word]pay.Word{}, sends: true}
+	s.chain = &fakeChain{now: s.at, mined: map[pay.Word]pay.Receipt{}, by: map[pay.Word]pay.Address{}, used: map[pay.Word]pay.Word{}, sends: true}
 	s.reopen(t, dir)
 	return s
 }
@@ -439,8 +448,8 @@ func TestPitfall30CrashPoints(t *testing.T) {
 			if err != nil || got.Service != row.service || got.Settlement != row.settlement {
 				t.Errorf("the payment is %s and %s, %v", got.Service, got.Settlement, err)
 			}
-			if s.credit(t, row.credit); len(s.chain.mined) > 1 {
-				t.Errorf("%d transfers", len(s.chain.mined))
+			if s.credit(t, row.credit); len(s.chain.mined) > 1 || s.chain.prepared > 1 {
+				t.Errorf("%d transfers, %d transactions were signed", len(s.chain.mined), s.chain.prepared)
 			}
 		})
 	}

@@ -1,0 +1,69 @@
+package pay
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+)
+
+// TestPitfall21ASignatureIsOfOneWallet: two wallets of one owner. What was signed for one does not pay from the other.
+func TestPitfall21ASignatureIsOfOneWallet(t *testing.T) {
+	t.Parallel()
+	c := startChain(t)
+	g, p := serve(t, c, "")
+	owner := addressOf(payerKey)
+	var wallets [2]common.Address
+	for i := range wallets {
+		wallets[i] = c.deploy(t, "SmartWallet", common.LeftPadBytes(owner[:], 32))
+		c.mint(t, wallets[i], 1_000_000)
+	}
+	pm := accept(t, ask(t, g, chatBody(false)))
+	pm.From = wallets[0]
+	pm.sign(t)
+	pm.From = wallets[1]
+	if got := reason(t, pm.send(t, g, chatBody(false))); got != "invalid_exact_evm_payload_signature" {
+		t.Errorf("from the other wallet: %s", got)
+	}
+	if n := len(p.Generations()); n != 0 {
+		t.Errorf("the provider was called %d times", n)
+	}
+	pm.From = wallets[0]
+	if got := pm.send(t, g, chatBody(false)); got.Status != http.StatusOK {
+		t.Errorf("from its own: %d %s", got.Status, got.Body)
+	}
+	settle(t, c, 1)
+	if c.balance(t, wallets[1]) != 1_000_000 {
+		t.Error("the other wallet paid")
+	}
+}
+
+// TestPitfall22AccountsWithCode (EIP-7702): their own signature is looked at first, and then the token decides, which asks their code.
+func TestPitfall22AccountsWithCode(t *testing.T) {
+	t.Parallel()
+	c := startChain(t)
+	g, p := serve(t, c, "")
+	payer := addressOf(payerKey)
+	code := func(name string, args []byte) (b hexutil.Bytes) {
+		c.do(t, &b, "eth_getCode", c.deploy(t, name, args), "latest")
+		return b
+	}
+	slot := func(v []byte) {
+		c.do(t, nil, "anvil_setStorageAt", payer, common.Hash{}, common.BytesToHash(v))
+	}
+	c.do(t, nil, "anvil_setCode", payer, code("EvilWallet", word(4)))
+	slot(word(4)) // it reverts
+	if got := reason(t, accept(t, ask(t, g, chatBody(false))).sign(t).send(t, g, chatBody(false))); got != "invalid_transaction_state" {
+		t.Errorf("code that refuses: %s", got)
+	}
+	if n := len(p.Generations()); n != 0 {
+		t.Errorf("the provider was called %d times", n)
+	}
+	c.do(t, nil, "anvil_setCode", payer, code("SmartWallet", common.LeftPadBytes(payer[:], 32)))
+	slot(payer[:])
+	if got := accept(t, ask(t, g, chatBody(false))).sign(t).send(t, g, chatBody(false)); got.Status != http.StatusOK {
+		t.Errorf("code that agrees: %d %s", got.Status, got.Body)
+	}
+	settle(t, c, 1)
+}
