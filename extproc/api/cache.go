@@ -91,6 +91,11 @@ func (s *Server) ClearCache(ctx context.Context, c *Caller) (stream.Reply, error
 		}
 	}
 	account := c.Principal.Account
+	if pooled, err := s.isPooled(ctx, c, &sel); err != nil {
+		return stream.Reply{}, storeAway(err)
+	} else if pooled {
+		account = policy.FreePool
+	}
 	switch {
 	case sel.dry:
 		out.Deleted, err = s.Answers.Matching(ctx, account, sel.has)
@@ -112,6 +117,19 @@ func (s *Server) ClearCache(ctx context.Context, c *Caller) (stream.Reply, error
 	}
 	body, err := json.Marshal(out)
 	return c.Head.JSON(body), err
+}
+
+// isPooled reports whether the entry that answered a request of the caller is one that keys of the free plan share. A caller may remove that one, of all that are
+// shared: it names it by its own request.
+func (s *Server) isPooled(ctx context.Context, c *Caller, sel *selection) (bool, error) {
+	if sel.request == "" || c.Principal.Tier != policy.TierFree {
+		return false, nil
+	}
+	if n, err := s.Answers.Matching(ctx, c.Principal.Account, sel.has); n > 0 || err != nil {
+		return false, err
+	}
+	n, err := s.Answers.Matching(ctx, policy.FreePool, sel.has)
+	return n > 0, err
 }
 
 // removeWrongHit deletes the entry that answered another question, and has such questions compared no more.

@@ -183,6 +183,20 @@ func (x *Exchange) KeepsNothing() bool {
 	return x.Hints.SecurityClass != policy.SecurityStandard || x.Intent.IsPrivate()
 }
 
+// CacheTenant is whose stored answers the request may be answered with, and adds to: those of its account, or with pooled those that keys of the free plan share
+// (D-31). Nothing goes there of an agent, of a request that is confidential or private, and of one in which personal data was found.
+func (x *Exchange) CacheTenant(pooled bool) policy.Account {
+	p := &x.Principal
+	if !pooled || p.Tier != policy.TierFree || p.Account == "" || p.Anonymous || x.Hints.GolemID != "" || x.Hints.Subsystem != "" || x.KeepsNothing() ||
+		x.Intent.Security != policy.SecurityStandard || x.Intent.PrivacyTier != policy.PrivacyUnsaid || slices.ContainsFunc(x.Log, isPersonal) {
+		return p.Account // "" is the tenant of clients without a key
+	}
+	return policy.FreePool
+}
+
+// isPersonal reports whether an entry says that personal data was found.
+func isPersonal(e Entry) bool { return e.Layer == "l7" && e.Note != "" }
+
 // Transcript is the request's turns, texts and tools at their places. Layers share it until one changes the request.
 func (x *Exchange) Transcript() (*transcript.Transcript, error) {
 	if x.transcript == nil || !x.transcript.Is(x.Request) {

@@ -209,6 +209,8 @@ type Pipeline struct {
 	Default string `key:"default" default:"standard" oneof:"minimal fast standard full" doc:"The pipeline profile of requests for which neither subsystem nor caller selects one: l3 only; l1, l3 and l6; l1 to l6; all."`
 	Hash    string `key:"hash" default:"on" oneof:"on off all" doc:"Which requests use the exact cache: those with a temperature of at most 0.3 and those that ask for it, none, or all."`
 
+	Pool string `key:"pool" default:"off" oneof:"off free" doc:"Whose stored answers are shared: off, nobody's; free, those of keys of the plan free among each other, but for agents' requests, confidential and private ones, and those in which personal data is found."`
+
 	Semantic        string        `key:"semantic" default:"off" oneof:"off shadow on" doc:"The semantic cache (layer l2), which answers a question with the stored answer to another one that means the same: off; shadow, which shows what it would have answered; or on. It needs the embedding model."`
 	SemanticTimeout time.Duration `key:"semantic_timeout" default:"50ms" doc:"How long a question may be compared with others; then a provider answers it."`
 	SemanticOnly    SemanticScope `key:"semantic_only" doc:"The requests that may use the semantic cache. A list that is not set names all."`

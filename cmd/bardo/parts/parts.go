@@ -120,9 +120,9 @@ func Layers() run.Layers {
 			injectionLayer(cfg, s, texts),
 			personal,
 			guardrail.Layer{Hooks: settings.Guardrails(cfg.Pipeline.Guardrails), Client: s.Egress, Secret: s.EgressSecret},
-			hashcache.Layer{Store: s.Answers, Mode: hashcache.Mode(cfg.Pipeline.Hash), TTL: cfg.Inference.Caching.TTL()},
+			hashcache.Layer{Store: s.Answers, Mode: hashcache.Mode(cfg.Pipeline.Hash), Pool: cfg.Pipeline.Pool == "free", TTL: cfg.Inference.Caching.TTL()},
 			semcache.Layer{
-				Mode: semcache.Mode(cfg.Pipeline.Semantic), Store: s.Answers, Index: s.Questions, Model: s.Meaning, Threshold: cfg.Inference.Caching.Threshold,
+				Mode: semcache.Mode(cfg.Pipeline.Semantic), Pool: cfg.Pipeline.Pool == "free", Store: s.Answers, Index: s.Questions, Model: s.Meaning, Threshold: cfg.Inference.Caching.Threshold,
 				TTL: cfg.Inference.Caching.TTL(), Timeout: cfg.Pipeline.SemanticTimeout, Only: settings.SemanticScope(cfg), Count: func(r semcache.Result) { s.Metrics.QuestionAsked(string(r)) },
 			},
 			toolprune.Layer{

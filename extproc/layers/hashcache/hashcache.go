@@ -32,6 +32,7 @@ const budget = 8 * time.Millisecond
 type Layer struct {
 	Store *cache.Store
 	Mode  Mode          // "" means On
+	Pool  bool          // keys of the free plan share answers
 	TTL   time.Duration // how long an answer is fresh; with zero, stored answers are only used when all providers fail
 }
 
@@ -83,7 +84,7 @@ func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
 		return nil
 	}
 	r := x.Request
-	tenant := x.Principal.Account // clients without a key are the tenant ""
+	tenant := x.CacheTenant(l.Pool)
 	x.CacheLayer = l.Name()
 	x.Cache = l.Store.Ticket(tenant, cache.KeyOf(tenant, r), cache.Format{Dialect: r.Dialect, Stream: r.Stream}, control, l.TTL)
 	x.Cache.Current, x.Cache.Market, x.Cache.Private = x.Current, x.Market, x.KeepsNothing()

@@ -63,6 +63,7 @@ type Layer struct {
 	Model     *semantic.Model // nil: the layer is off
 	Threshold float64         // of the cosine; 0 means the model's
 	TTL       time.Duration
+	Pool      bool          // keys of the free plan share answers
 	Timeout   time.Duration // zero means DefaultTimeout
 	Only      Scope
 	Count     func(Result) // nil for nothing
@@ -130,7 +131,7 @@ func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
 	if err != nil || control.Off {
 		return err
 	}
-	turn, ok := cache.TurnOf(x.Principal.Account, x.Request)
+	turn, ok := cache.TurnOf(x.CacheTenant(l.Pool), x.Request)
 	if !ok || !short(turn.Text) {
 		return nil
 	}
@@ -139,7 +140,7 @@ func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
 	if t == nil {
 		t = l.ticket(x, control)
 	}
-	q := &semantic.Question{Tenant: x.Principal.Account, Text: turn.Text}
+	q := &semantic.Question{Tenant: x.CacheTenant(l.Pool), Text: turn.Text}
 	found, result := l.search(ctx, t, q, place, x.Knobs.Similarity)
 	if l.Mode == Shadow && result == Hit {
 		result = ShadowHit
@@ -161,7 +162,7 @@ func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
 
 // ticket is the place in the store of a request that is not eligible for the exact cache.
 func (l Layer) ticket(x *pipeline.Exchange, control cache.Control) *cache.Ticket {
-	tenant, r := x.Principal.Account, x.Request
+	tenant, r := x.CacheTenant(l.Pool), x.Request
 	t := l.Store.Ticket(tenant, cache.KeyOf(tenant, r), cache.Format{Dialect: r.Dialect, Stream: r.Stream}, control, l.TTL)
 	t.Current, t.Market, t.Alone, t.Private = x.Current, x.Market, true, x.KeepsNothing()
 	return t
