@@ -17,6 +17,7 @@ func check(files []file) []string {
 	}
 	broken = append(broken, checkPlugged(files)...)
 	broken = append(broken, checkReach(files)...)
+	broken = append(broken, checkSizes(files)...)
 	for _, from := range slices.Sorted(maps.Keys(engines)) {
 		for _, to := range engines[from] {
 			if !used[from+to] {
@@ -26,6 +27,23 @@ func check(files []file) []string {
 	}
 	slices.Sort(broken)
 	return slices.Compact(broken)
+}
+
+// longest is how many lines a package has at most, besides tests and generated code: beyond that it holds more than one subject.
+const longest = 5000
+
+// checkSizes reports packages that are too long.
+func checkSizes(files []file) (broken []string) {
+	lines := map[string]int{}
+	for _, f := range files {
+		lines[f.pkg] += f.lines
+	}
+	for pkg, n := range lines {
+		if n > longest {
+			broken = append(broken, fmt.Sprintf("%s: %d lines without tests, more than %d: a part of it is a package of its own", pkg, n, longest))
+		}
+	}
+	return broken
 }
 
 func checkFile(f file, used map[string]bool) []string {

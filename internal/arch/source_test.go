@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"bytes"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -18,6 +19,7 @@ type file struct {
 	ours    []string // imports of the module's own packages, relative to it too
 	others  []string
 	environ bool // reads environment variables
+	lines   int  // of code that people write; 0 for tests and generated code
 }
 
 func (f file) test() bool { return strings.HasSuffix(f.path, "_test.go") }
@@ -52,11 +54,14 @@ func ignored(dir string) bool {
 }
 
 func parse(name string, src []byte, module string) (file, error) {
-	syntax, err := parser.ParseFile(token.NewFileSet(), name, src, parser.SkipObjectResolution)
+	syntax, err := parser.ParseFile(token.NewFileSet(), name, src, parser.SkipObjectResolution|parser.ParseComments)
 	if err != nil {
 		return file{}, err
 	}
 	f := file{path: name, pkg: path.Dir(name)}
+	if !f.test() && !ast.IsGenerated(syntax) {
+		f.lines = bytes.Count(src, []byte("\n"))
+	}
 	for _, spec := range syntax.Imports {
 		imported, err := strconv.Unquote(spec.Path.Value)
 		if err != nil {
