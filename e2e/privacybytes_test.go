@@ -114,6 +114,9 @@ func runMixedLab(t *testing.T) *mixedLab {
 		if name == "venice" {
 			cfg.Vendor = fake.Venice
 		}
+		if name == "vault" {
+			cfg.Vault = fake.NewVault("a")
+		}
 		l.fakes[name] = fake.Start(t, cfg)
 	}
 	model := func(price int, more string) string {
@@ -133,7 +136,7 @@ providers:
   venice: {base_url: %q, api_key: %s, models: [%s]}
   custom:
 %s%s%s`, l.events, veniceURL, veniceKey, model(2, ", tee_attested"), section("open", "", model(1, "")), section("second", ", private: true", model(3, "")),
-		section("vault", ", private: true", model(4, ", tee_attested, e2ee")))})
+		section("vault", ", private: true, e2ee_keys: ["+fake.VaultKey("a")+"]", model(4, ", tee_attested, e2ee")))})
 	return l
 }
 

@@ -107,6 +107,9 @@ func (x *exchange) amend(to policy.Resolution, f *upstream.Failure) (again polic
 	if x.spent() {
 		return to, false
 	}
+	if again, ok := attempt.NextKey(to, len(x.Seals(&to)), f); ok {
+		return again, true
+	}
 	if attempt.SwitchToChat(&x.View, &to, f) {
 		return to, true
 	}

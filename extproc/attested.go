@@ -42,4 +42,7 @@ func (x *exchange) tellUnattested(to *policy.Resolution, f *upstream.Failure) {
 	if f.Kind == upstream.Unattested {
 		x.gw.Attestations.Refuse(x.subject(to), upstream.AttestationError, f.Cause)
 	}
+	if f.Kind == upstream.Unsealed {
+		x.gw.Attestations.NotOpened(x.subject(to), upstream.EncryptionError, f.Cause)
+	}
 }

@@ -118,6 +118,7 @@ func (r *Resolution) May(f Feature) bool {
 
 // Without is what an attempt leaves out of its request after the provider refused it. The zero value leaves out nothing.
 type Without struct {
+	SealKeys    int      // how many of its keys an enclave does not have any more, the first ones
 	Thinking    bool     // reasoning in the history
 	Effort      bool     // any effort: the provider does not support functions with reasoning
 	Summary     bool     // the summary of the reasoning

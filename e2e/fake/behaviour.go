@@ -44,7 +44,8 @@ type Behaviour struct {
 	Raw        *Raw          // answers with exactly this
 	Header     []string      // "name: value" is added to a successful answer's headers, "-name" leaves out one of the provider's own
 
-	Forge func(*Receipt) // changes the receipt of an enclave before it is signed and sent
+	Sealed func([]byte) []byte // changes the sealed answer of a vault
+	Forge  func(*Receipt)      // changes the receipt of an enclave before it is signed and sent
 
 	// How it breaks.
 	Break Break

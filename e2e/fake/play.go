@@ -28,16 +28,17 @@ var errBroken = errors.New("broken off on purpose")
 
 // player writes one answer. Its err is the first failure; after it nothing is written.
 type player struct {
-	s   *Server
-	api api
-	w   http.ResponseWriter
-	r   *http.Request
-	rec *Request
-	b   *Behaviour
-	n   int64
-	id  string
-	sum hash.Hash // of a stream that is signed; nil for any other
-	err error
+	s      *Server
+	api    api
+	w      http.ResponseWriter
+	r      *http.Request
+	rec    *Request
+	b      *Behaviour
+	n      int64
+	id     string
+	sealed bool      // the answer is collected first, and sealed
+	sum    hash.Hash // of a stream that is signed; nil for any other
+	err    error
 }
 
 func (p *player) play(o outcome) {
@@ -135,7 +136,7 @@ func (p *player) body(status int, body []byte) {
 		body = encode(p.b.Encoding, body)
 	}
 	var late []string
-	if status == http.StatusOK && p.attests() {
+	if status == http.StatusOK && p.attests() && !p.sealed {
 		late = p.sign(body)
 	}
 	if late == nil {
@@ -172,7 +173,7 @@ func (p *player) stream(fs []frame) {
 	p.api.headers(h, p.id)
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")
 	h.Set("Cache-Control", "no-cache")
-	if p.attests() {
+	if p.attests() && !p.sealed {
 		p.sum = sha256.New()
 		defer p.signStream()
 	}

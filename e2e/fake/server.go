@@ -50,6 +50,7 @@ type Config struct {
 	MinCache int      // > 0: it caches the beginnings of prompts from so many tokens on, as its dialect's provider does, and reports it
 	Batches  bool     // it answers batches; without, it only stores them
 	Enclave  *Enclave // not nil: it signs its answers for those who ask
+	Vault    *Vault   // not nil: it opens sealed requests
 	Bench    *Bench   // not nil: answers with bytes rendered in advance, checks and records nothing
 }
 
@@ -357,7 +358,22 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	b := s.next(rec)
 	p.b = &b
 	p.id = requestID(s.cfg.Dialect, s.cfg.Name, p.n)
-	if p.play(s.route(p.api, rec)); p.err != nil && !errors.Is(p.err, errBroken) {
+	inside := rec
+	if s.cfg.Vault != nil {
+		of, refused := s.cfg.Vault.open(body)
+		switch {
+		case refused != nil:
+			p.refuse(refused)
+			return
+		case of != nil:
+			opened := *rec
+			opened.Body, inside = of.body, &opened
+			out := &sealer{ResponseWriter: w, of: of, change: b.Sealed}
+			p.w, p.sealed = out, true
+			defer out.finish(p)
+		}
+	}
+	if p.play(s.route(p.api, inside)); p.err != nil && !errors.Is(p.err, errBroken) {
 		p.broken(p.err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"bardo.money/gateway/extproc/structured"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/e2ee"
 )
 
 // Attempt is one call of one candidate.
@@ -23,6 +24,7 @@ type Attempt struct {
 	Substituted string             // what takes the place of the client's own schema, as X-Bardo-Degraded has it; "" for nothing
 	Correction  []chat.Message     // put behind the messages: failed answers, and what is wrong with them
 	Sent        *chat.Request      // the client's request as it is for this call; set by Write
+	Sealed      *e2ee.Call         // of a request that was encrypted; set by Write; nil for any other
 	Proof       *attestation.Proof // of an answer that has to be attested; set by Write, and verified when Do returns without a failure; nil for any other
 }
 

@@ -71,6 +71,9 @@ func (w *Writer) Do(ctx context.Context, t *Attempt, open func(status int, h hea
 		upstream.CloseBody(resp)
 		return f, nil
 	}
+	if t.Sealed != nil {
+		return c.readSealed(resp, h, open)
+	}
 	if t.Proof == nil {
 		return c.read(resp.Body, open(resp.StatusCode, h))
 	}

@@ -75,6 +75,12 @@ func (w *Writer) Write(buf []byte, t *Attempt) (Call, error) {
 		degraded = request.MergeDegraded(degraded, []string{request.DegradedAttestation})
 	}
 	t.askForProof(call)
+	if err := t.seal(call); err != nil {
+		if took {
+			w.dropKey()
+		}
+		return Call{}, err
+	}
 	call.Degraded = t.withoutNote(request.MergeDegraded(call.Degraded, degraded))
 	w.noteDegraded(to.Provider, call.Degraded)
 	w.Owner.Written(call.Degraded)

@@ -9,6 +9,7 @@ import (
 	"bardo.money/gateway/internal/event"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/attestation"
+	"bardo.money/gateway/policy/e2ee"
 )
 
 // The events of attestations.
@@ -16,6 +17,7 @@ const (
 	EventVerified = "venice:tee_attestation"
 	EventRefused  = "venice:attestation_error"
 	EventVoid     = "venice:attestation_void"
+	EventSealed   = "venice:e2ee_error"
 )
 
 // Subject is whose answer a receipt is about.
@@ -94,6 +96,18 @@ func (k *Keeper) Refuse(s *Subject, name string, why error) {
 	e := s.event()
 	e.Error, e.Reason = name, string(reason)
 	k.emit(EventRefused, s, &e)
+}
+
+// NotOpened tells of an answer that was discarded because it cannot be decrypted. name is what the error is called; why is an e2ee.Reason.
+func (k *Keeper) NotOpened(s *Subject, name string, why error) {
+	reason, ok := errors.AsType[e2ee.Reason](why)
+	if !ok {
+		return
+	}
+	k.Log.Warn("an answer was discarded: it cannot be decrypted", "request", s.RequestID, "provider", string(s.Provider), "model", string(s.Model), "reason", string(reason))
+	e := s.event()
+	e.Error, e.Reason = name, string(reason)
+	k.emit(EventSealed, s, &e)
 }
 
 func (s *Subject) event() Event {

@@ -43,6 +43,6 @@ func (v *View) AwaitsConfirmation(order []policy.Resolution) bool {
 	}
 	return slices.ContainsFunc(order, func(to policy.Resolution) bool {
 		_, ok := v.Config.Providers[to.Provider].Adapter.(provider.Retention)
-		return ok
+		return ok || v.Seals(&to) != nil
 	})
 }

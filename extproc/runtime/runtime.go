@@ -19,6 +19,7 @@ import (
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/attestation"
 	"bardo.money/gateway/policy/budget"
+	"bardo.money/gateway/policy/e2ee"
 	"bardo.money/gateway/policy/intent"
 	"bardo.money/gateway/policy/profile"
 	"bardo.money/gateway/policy/resolve"
@@ -91,6 +92,8 @@ type Provider struct {
 	BatchPct int
 	// Attestation is which receipts of the provider's enclaves are trusted; nil: their answers are not attested.
 	Attestation *attestation.Policy
+	// Seals are the keys of the provider's enclave that requests are encrypted with, the first one first; nil: it has none.
+	Seals []*e2ee.Key
 }
 
 // Keyless is who may send requests without an API key.

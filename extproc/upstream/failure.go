@@ -40,6 +40,7 @@ const (
 	TimedOut                 // silence beyond the bound
 	WrongForm                // the answer does not have the form that was asked for
 	NotEncoded               // the request cannot be said in this provider's format; cause is a fault
+	Unsealed                 // the answer of an enclave cannot be decrypted; cause is an e2ee.Reason
 	Unattested               // the answer of an enclave is not proved to be its own; cause is an attestation.Reason
 	Retained                 // the answer does not confirm that nothing of a private request is retained; cause says what is missing, in our words
 )
@@ -61,6 +62,8 @@ func (f *Failure) String() string {
 		return "retention"
 	case Unattested:
 		return "attestation"
+	case Unsealed:
+		return "e2ee"
 	case ByStatus:
 		return fmt.Sprintf("status_%d", f.Status)
 	}
@@ -82,9 +85,14 @@ func (f *Failure) misplaced() bool { return f.Kind == ByStatus && f.Status >= 10
 // Lasting reports whether the provider would answer the same request in the same way a moment later.
 func (f *Failure) Lasting() bool {
 	if f.Kind != ByStatus {
-		return f.Kind == Retained || f.Kind == Unattested || errors.Is(f.Cause, ErrTooLong)
+		return f.discarded() || errors.Is(f.Cause, ErrTooLong)
 	}
 	return policy.Lasting(f.Status)
+}
+
+// discarded reports whether the answer came, and was not used because its provider did not keep its word about it.
+func (f *Failure) discarded() bool {
+	return f.Kind == Retained || f.Kind == Unattested || f.Kind == Unsealed
 }
 
 // Result is what the failure says about the provider's health.
@@ -168,7 +176,7 @@ func (f *Failure) Measure() telemetry.Outcome {
 		return telemetry.TimedOut
 	case NotEncoded, WrongForm:
 		return telemetry.Rejected
-	case Retained, Unattested:
+	case Retained, Unattested, Unsealed:
 		return telemetry.Failed
 	case ByStatus:
 	}
@@ -250,7 +258,7 @@ func Exhausted(fs []*Failure) *fault.Fault {
 	if !last.Retriable() {
 		return callerFault(last)
 	}
-	if i := slices.IndexFunc(fs, func(f *Failure) bool { return f.Kind == Retained || f.Kind == Unattested }); i >= 0 {
+	if i := slices.IndexFunc(fs, func(f *Failure) bool { return f.discarded() }); i >= 0 {
 		return unconfirmed(fs[i])
 	}
 	count := func(match func(*Failure) bool) bool {
@@ -289,10 +297,17 @@ func Exhausted(fs []*Failure) *fault.Fault {
 const (
 	RetentionError   = "VeniceRetentionError"
 	AttestationError = "VeniceAttestationError"
+	EncryptionError  = "VeniceEncryptionError"
 )
 
 // unconfirmed tells the caller that no provider was left that keeps its request private: f's answer was discarded.
 func unconfirmed(f *Failure) *fault.Fault {
+	if f.Kind == Unsealed {
+		out := fault.Newf(fault.NoPrivateProvider, "provider %s's enclave did not answer this request with an answer that can be decrypted (%v); no other provider answered",
+			f.Provider, f.Cause)
+		out.Details = `{"error":"` + EncryptionError + `"}`
+		return out
+	}
 	if f.Kind == Unattested {
 		out := fault.Newf(fault.NoPrivateProvider, "provider %s did not prove that its enclave gave this answer (%v), so it was discarded; no other provider answered",
 			f.Provider, f.Cause)
@@ -424,6 +439,8 @@ func (f *Failure) Reason() string {
 		return "the answer does not follow its schema"
 	case NotEncoded:
 		return "the request cannot be written in the provider's format"
+	case Unsealed:
+		return fmt.Sprintf("the answer cannot be decrypted: %v", f.Cause)
 	case Unattested:
 		return fmt.Sprintf("the answer is not attested: %v", f.Cause)
 	case Retained:

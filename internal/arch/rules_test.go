@@ -28,7 +28,7 @@ var levels = []struct {
 // those that nothing needs any more.
 var engines = map[string][]string{
 	"envoy":               {"xds/state"},
-	"extproc/attestation": {"extproc/provider", "policy/attestation"},                                          // the receipt of one call
+	"extproc/attestation": {"extproc/provider", "policy/attestation", "policy/e2ee"},                           // the receipt of one call
 	"extproc/hint":        {"policy/intent", "policy/privacy"},                                                 // an agent's parts and its kinds of task are closed sets
 	"extproc/pipeline":    {"extproc/cache", "extproc/keyring", "extproc/transcript"},                          // an exchange holds its place in the cache, the answer that came of it, and which key is warm
 	"extproc/wire/...":    {"extproc/wire", "extproc/wire/answer", "extproc/wire/errbody", "extproc/provider"}, // a dialect also writes a provider's call

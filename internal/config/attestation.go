@@ -4,7 +4,10 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
+
+	"bardo.money/gateway/policy"
 )
 
 // Attestation is which receipts of a provider's enclaves are trusted. Without keys, none is asked for.
@@ -63,5 +66,33 @@ func (d *decoder) checkPublicKey(key, text string, optional bool) {
 	}
 	if err != nil || len(b) != publicKeyLen {
 		d.problem(key, "a public key of 32 bytes, in base64 or hexadecimal", "%q is none", text)
+	}
+}
+
+// sealOnlyWithKeys takes end-to-end encryption from a provider whose enclave has no pinned key, whatever its list of models says: a request could only be sent
+// as it is.
+func (p *Provider) sealOnlyWithKeys() {
+	if len(p.E2EEKeys) == 0 {
+		p.Traits.Lacks = append(slices.Clone(p.Traits.Lacks), policy.EndToEndEncryption)
+	}
+}
+
+// checkSeals refuses what are no keys of enclaves.
+func (d *decoder) checkSeals(cfg *Config) {
+	if v := cfg.Providers.Venice; v != nil {
+		d.checkSealKeys("providers.venice.e2ee_keys", v.E2EEKeys)
+	}
+	for i := range cfg.Providers.Custom {
+		c, key := &cfg.Providers.Custom[i], fmt.Sprintf("providers.custom[%d].e2ee_keys", i)
+		if len(c.E2EEKeys) > 0 && c.Format != FormatOpenAI {
+			d.problem(key, "format: openai", "only requests of that format are encrypted")
+		}
+		d.checkSealKeys(key, c.E2EEKeys)
+	}
+}
+
+func (d *decoder) checkSealKeys(key string, keys []string) {
+	for i, k := range keys {
+		d.checkPublicKey(fmt.Sprintf("%s[%d]", key, i), k, false)
 	}
 }

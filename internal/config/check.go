@@ -27,6 +27,7 @@ func (d *decoder) check(cfg *Config) {
 		d.warn(d.place(key), key, "this version has neither attested nor sealed inference: requests that name no tier are private")
 	}
 	d.checkAttestation(cfg.Providers.Venice)
+	d.checkSeals(cfg)
 	d.checkSplit(cfg)
 	d.checkHosts(cfg)
 	d.checkCustoms(cfg)

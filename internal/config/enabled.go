@@ -20,6 +20,9 @@ func (c *Config) Enabled() []Provider {
 	if len(out) == 0 {
 		return []Provider{{Kind: KindDemo, Provider: kind.Provider{ID: Demo, Models: []Model{{ID: string(Demo)}}, Any: true, Free: true}}}
 	}
+	for i := range out {
+		out[i].sealOnlyWithKeys()
+	}
 	order := slices.Concat(c.Providers.Order, c.appeared, c.kinds.names())
 	slices.SortStableFunc(out, func(a, b Provider) int {
 		return cmp.Compare(slices.Index(order, a.section()), slices.Index(order, b.section()))
@@ -67,7 +70,7 @@ func (c *Config) real() []Provider {
 	for _, p := range c.Providers.Custom {
 		out = append(out, Provider{
 			Kind: KindCustom, Format: p.Format, Endpoints: p.Endpoints,
-			Betas: p.Betas, CacheControl: p.CacheControl, Responses: p.Responses,
+			E2EEKeys: p.E2EEKeys, Betas: p.Betas, CacheControl: p.CacheControl, Responses: p.Responses,
 			NoCompletions: p.Completions != nil && !*p.Completions,
 			Provider: kind.Provider{
 				ID: p.ID, Private: p.Private, Catalog: p.Catalog, Models: p.Models, Any: len(p.Models) == 0, ContextEngineering: true,
@@ -104,7 +107,7 @@ func (c *Config) special() []Provider {
 	}
 	if s := c.Providers.Venice; s != nil {
 		p := base(c.kinds.find(KindVenice), s.BaseURL)
-		p.Attestation = s.attestation()
+		p.Attestation, p.E2EEKeys = s.attestation(), s.E2EEKeys
 		p.Characters, p.Models, p.DIEM = s.Characters, s.Models, s.DIEMStaked
 		out = append(out, p.keyed(s.APIKey, s.APIKeys))
 	}

@@ -63,6 +63,7 @@ type Venice struct {
 	AttestationPubkey       string            `key:"attestation_pubkey" doc:"The public key (Ed25519, in base64 or hexadecimal) that signs the receipts of its enclaves. With it, answers of enclaves are attested, and discarded where their receipts are not valid. Without it, they are named in X-Bardo-Degraded."`
 	AttestationPubkeys      []string          `key:"attestation_pubkeys" doc:"Further keys, for the time of a rotation."`
 	AttestationMeasurements []string          `key:"attestation_measurements" doc:"The enclaves that are trusted, by their measurements (SHA-384, in hexadecimal). With a key, at least one is needed."`
+	E2EEKeys                []string          `key:"e2ee_keys" doc:"The public keys (X25519, in base64 or hexadecimal) of its enclave that requests of tier e2e are encrypted with: the first, and the next ones once the enclave says that it has not the first any more. Without keys, it has no end-to-end encryption."`
 	Credit                  *float64          `key:"credit" min:"0" doc:"API credits that the staked VVV has left, as the operator knows them. Below min_credit, inference.provider_mode both sends nothing to its enclaves: inference.on_privacy_exhausted says what happens then. Without it, credit is not limited."`
 	MinCredit               float64           `key:"min_credit" default:"100" min:"0" doc:"The credit below which its enclaves are not used."`
 	Characters              map[string]string `key:"characters" doc:"The Venice character for each role."`
@@ -111,6 +112,7 @@ type Custom struct {
 	CacheControl bool              `key:"cache_control" doc:"Its format is openai and it supports Anthropic's cache_control on content parts, tools and tool calls."`
 	Responses    bool              `key:"responses" default:"false" doc:"Its format is openai and it also supports OpenAI's Responses API, which is used for clients of that API, including stored responses."`
 	Completions  *bool             `key:"completions" doc:"Its format is openai and it supports /completions, to which prompts are forwarded unchanged. Without the key, it is tried, with a chat turn as fallback after 404 or 405; with false, only the chat turn is used."`
+	E2EEKeys     []string          `key:"e2ee_keys" doc:"The public keys (X25519, in base64 or hexadecimal) of its enclave that requests of tier e2e are encrypted with: the first, and the next ones once the enclave says that it has not the first any more. Without keys, it has no end-to-end encryption."`
 	Catalog      string            `key:"catalog" oneof:"openai openrouter venice blockrun" doc:"The format of its model list (GET /models), which is read every models.refresh: it serves the listed models at the listed prices. Without it, the list is not read."`
 	Models       []Model           `key:"models" doc:"Its models. Without a list, any id that no other provider lists."`
 }
@@ -161,6 +163,7 @@ type Provider struct {
 	APIVersion    string   // that its requests name; "" for none
 	CountsTokens  bool     // it counts the tokens of a request
 	Attestation   Attestation
+	E2EEKeys      []string // of its enclave
 
 	variables []string // of the environment that hold its key
 }

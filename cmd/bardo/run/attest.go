@@ -8,6 +8,7 @@ import (
 	"bardo.money/gateway/extproc/runtime"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/policy/attestation"
+	"bardo.money/gateway/policy/e2ee"
 )
 
 // openAttestations prepares the store of tokens. Its file is created with the first one.
@@ -27,14 +28,16 @@ func (g *gateway) closeAttestations() {
 	}
 }
 
-// attested sets which receipts of a provider are trusted.
+// attested sets which receipts of a provider are trusted, and the keys of its enclave.
 func attested(rt *runtime.Config, p *config.Provider) (err error) {
-	if len(p.Attestation.Keys) == 0 {
-		return nil
-	}
 	one := rt.Providers[p.ID]
-	if one.Attestation, err = attestation.NewPolicy(p.Attestation.Keys, p.Attestation.Measurements); err != nil {
-		return fmt.Errorf("provider %s: attestation: %w", p.ID, err)
+	if one.Seals, err = e2ee.ParseKeys(p.E2EEKeys); err != nil {
+		return fmt.Errorf("provider %s: e2ee_keys: %w", p.ID, err)
+	}
+	if len(p.Attestation.Keys) > 0 {
+		if one.Attestation, err = attestation.NewPolicy(p.Attestation.Keys, p.Attestation.Measurements); err != nil {
+			return fmt.Errorf("provider %s: attestation: %w", p.ID, err)
+		}
 	}
 	rt.Providers[p.ID] = one
 	return nil
