@@ -42,6 +42,11 @@ type Principal struct {
 	Limits    Limits
 	Guards    Guards
 	Networks  []netip.Prefix // when set, the client's address must be inside one
+	Scope     Scope
+	Budgets   []Budget // besides Limits.SpendPerDay: each request must fit into all of them
+
+	// Publishable is set for a key that its owner shows to others, such as a web page's: it may generate, and read models and its balance.
+	Publishable bool
 
 	ReputationSpread int // percent on a provider's cost that the reputation of the account's agent earns it; 0: none
 }

@@ -37,6 +37,7 @@ var examples = map[string]string{
 	"bardo keys create":       "bardo keys create --name alice --balance-usd 5\nbardo keys create --name ci --tier free --limit-usd-day 1 --ip 10.0.0.0/8 --json",
 	"bardo keys list":         "bardo keys list --json",
 	"bardo keys update":       "bardo keys update k7Qm2xR9vB4c --rpm 60 --limit-usd-day 2",
+	"bardo keys rotate":       "bardo keys rotate k7Qm2xR9vB4c --overlap 48h",
 	"bardo keys revoke":       "bardo keys revoke k7Qm2xR9vB4c",
 	"bardo balance":           "bardo balance k7Qm2xR9vB4c",
 	"bardo deposit":           "bardo deposit k7Qm2xR9vB4c --usd 20 --ref invoice-1042",

@@ -23,6 +23,7 @@ type keyFlags struct {
 	networks                  []string
 	injection, pii            string
 	readOnly                  bool
+	scope                     scopeFlags
 }
 
 func (f *keyFlags) add(c *cobra.Command) {
@@ -36,13 +37,14 @@ func (f *keyFlags) add(c *cobra.Command) {
 	cli.Completes(c, "injection", append([]string{defaultPolicy}, policy.InjectionPolicies...)...)
 	c.Flags().StringVar(&f.pii, "pii", "", "personal data and secrets: off, detect, mask, block, or \"default\" for the configured policy")
 	cli.Completes(c, "pii", append([]string{defaultPolicy}, policy.PIIPolicies...)...)
+	f.scope.add(c)
 	c.Flags().BoolVar(&f.readOnly, "read-only", false, "it may read models, balance and usage, and not generate")
 }
 
 // any reports whether a flag was given.
 func (f *keyFlags) any(c *cobra.Command) bool {
 	given := false
-	for _, name := range []string{"name", "tier", "limit-usd-day", "rpm", "ip", "read-only", "injection", "pii"} {
+	for _, name := range append([]string{"name", "tier", "limit-usd-day", "rpm", "ip", "read-only", "injection", "pii"}, scopeNames...) {
 		given = given || c.Flags().Changed(name)
 	}
 	return given
@@ -81,6 +83,9 @@ func (f *keyFlags) apply(c *cobra.Command, k *ledger.KeyRow) (err error) {
 	}
 	if given("read-only") {
 		k.ReadOnly = f.readOnly
+	}
+	if err := f.scope.apply(c, k); err != nil {
+		return err
 	}
 	return f.applyGuards(c, &k.Guards)
 }

@@ -18,8 +18,8 @@ import (
 )
 
 func keysCommand() *cobra.Command {
-	c := cli.Group("keys", "Create, list, update and revoke API keys")
-	c.AddCommand(keysCreateCommand(), keysListCommand(), keysUpdateCommand(), keysRevokeCommand())
+	c := cli.Group("keys", "Create, list, update, rotate and revoke API keys")
+	c.AddCommand(keysCreateCommand(), keysListCommand(), keysUpdateCommand(), keysRotateCommand(), keysRevokeCommand())
 	return c
 }
 
@@ -35,6 +35,7 @@ type newKey struct {
 func keysCreateCommand() *cobra.Command {
 	var f keyFlags
 	var balance string
+	var publishable bool
 	c := &cobra.Command{
 		Use: "create --name NAME", Short: "Create an API key; its secret is shown once", Args: cli.NoArgs,
 		Long: "Create an API key. With --balance-usd it is prepaid: requests are paid from its balance and refused without one.\n" +
@@ -42,6 +43,7 @@ func keysCreateCommand() *cobra.Command {
 	}
 	f.add(c)
 	c.Flags().StringVar(&balance, "balance-usd", "", "make the key prepaid, with this opening balance")
+	c.Flags().BoolVar(&publishable, "publishable", false, "make a key for clients that cannot keep it secret, such as web pages: bardo_pk_…")
 	asJSON := cli.JSONFlag(c)
 	settings.Flag(c)
 	_ = c.MarkFlagRequired("name") // fails only for a flag that is not there
@@ -56,6 +58,10 @@ func keysCreateCommand() *cobra.Command {
 				return err
 			}
 			spec.Row.Prepaid, spec.Opening = true, amount
+		}
+		spec.Row.Publishable = publishable
+		if err := checkPublishable(&spec.Row); err != nil {
+			return err
 		}
 		pepper, err := home.PepperOf(c.Context(), t.home, t.books)
 		if err != nil {
@@ -103,7 +109,7 @@ func keysUpdateCommand() *cobra.Command {
 			return err
 		}
 		if !f.any(c) {
-			return errors.New("nothing to change: give at least one of --name, --tier, --limit-usd-day, --rpm, --ip, --read-only, --injection, --pii")
+			return errors.New("nothing to change: give at least one of --name, --tier, --limit-usd-day, --rpm, --ip, --read-only, --injection, --pii, --" + strings.Join(scopeNames, ", --"))
 		}
 		err = t.books.UpdateKey(c.Context(), id, func(k *ledger.KeyRow) error {
 			if k.Revoked() {
@@ -172,12 +178,13 @@ type keyInfo struct {
 	Guards   policy.Guards  `json:"policies"` // a member that it lacks: the configured policy
 	Created  time.Time      `json:"created_at"`
 	Revoked  *time.Time     `json:"revoked_at"`
+	scopeInfo
 }
 
 func (t tool) keyInfo(c *cobra.Command, k ledger.KeyRow) (keyInfo, error) {
 	info := keyInfo{
 		ID: k.ID, Name: k.Name, Tier: k.Tier, Networks: append([]netip.Prefix{}, k.Networks...), ReadOnly: k.ReadOnly,
-		Guards: k.Guards, Created: k.CreatedAt.UTC(),
+		Guards: k.Guards, Created: k.CreatedAt.UTC(), scopeInfo: scopeOf(&k),
 	}
 	if k.Prepaid {
 		b, err := t.books.Balance(c.Context(), k.ID)
@@ -221,7 +228,7 @@ func printKeys(c *cobra.Command, keys []keyInfo) error {
 	for i, k := range keys {
 		rows[i] = k.cells()
 	}
-	return cli.PrintTable(c.OutOrStdout(), []string{"ID", "NAME", "TIER", "BALANCE", "LIMIT/DAY", "RPM", "FROM", "POLICIES", "STATE", "CREATED"}, rows)
+	return cli.PrintTable(c.OutOrStdout(), []string{"ID", "NAME", "TIER", "BALANCE", "LIMIT/DAY", "RPM", "FROM", "POLICIES", "STATE", "CREATED", "FOR"}, rows)
 }
 
 func (k keyInfo) cells() []string {
@@ -244,10 +251,16 @@ func (k keyInfo) cells() []string {
 	if k.ReadOnly {
 		state = "read only"
 	}
+	if k.Publishable {
+		state = "publishable"
+	}
+	if k.Expires != nil && !time.Now().Before(*k.Expires) {
+		state = "expired"
+	}
 	if k.Revoked != nil {
 		state = "revoked"
 	}
-	return []string{string(k.ID), k.Name, string(k.Tier), balance, limit, rpm, from, guardsText(k.Guards), state, k.Created.Format(time.DateOnly)}
+	return []string{string(k.ID), k.Name, string(k.Tier), balance, limit, rpm, from, guardsText(k.Guards), state, k.Created.Format(time.DateOnly), k.text()}
 }
 
 // guardsText is a key's own policies in a table: injection=block,pii=mask.

@@ -21,9 +21,12 @@ func (f *Funds) NamesSession() bool {
 	return f.Sessions != nil && (f.Principal.Session != "" || session.Is(f.Hints.SessionID))
 }
 
-// FindSession finds the session that the request names. One that is over answers nothing more, from wherever the answer would come, but a request that was accepted
+// FindSession finds the session that the request names, after a check that the request's subsystem may use its key. One that is over answers nothing more, from wherever the answer would come, but a request that was accepted
 // before.
 func (f *Funds) FindSession(ctx context.Context) error {
+	if err := f.checkSubsystem(); err != nil {
+		return err
+	}
 	if !f.NamesSession() {
 		return nil
 	}
@@ -44,8 +47,11 @@ func (f *Funds) FindSession(ctx context.Context) error {
 	return nil
 }
 
-// FilterBySession leaves out the models that the session may not use.
+// FilterBySession leaves out the models that the key or the session may not use.
 func (f *Funds) FilterBySession() error {
+	if err := f.filterByKey(); err != nil {
+		return err
+	}
 	s := f.session
 	if s == nil || len(s.Models) == 0 {
 		return nil
@@ -57,10 +63,13 @@ func (f *Funds) FilterBySession() error {
 	return nil
 }
 
-// MayUseLocal refuses a request for the local model whose session may use others alone. It costs nothing.
+// MayUseLocal refuses a request for the local model whose key or session may use others alone. It costs nothing.
 func (f *Funds) MayUseLocal(ctx context.Context) error {
 	if err := f.FindSession(ctx); err != nil {
 		return err
+	}
+	if k := &f.Principal.Scope; !k.AllowsModel(policy.ModelID(f.Request.Model)) {
+		return fault.Newf(fault.KeyRestricted, "this key is for the models %s", strings.Join(k.Models, ", "))
 	}
 	s := f.session
 	if s == nil || s.Allows(policy.ModelID(f.Request.Model)) {
@@ -100,8 +109,11 @@ func (f *Funds) SpendSession(ctx context.Context, charged policy.Micro) {
 	}
 }
 
-// CheckSessionKey refuses a session's key what belongs to the account.
+// CheckSessionKey refuses a session's key what belongs to the account, and any key what it is not for.
 func (f *Funds) CheckSessionKey(e *endpoint.Endpoint) error {
+	if err := f.checkEndpoint(e); err != nil {
+		return err
+	}
 	if f.Principal.Session == "" || e.Local == nil && !e.Stored {
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger"
 	"bardo.money/gateway/policy/quota"
+	"bardo.money/gateway/policy/spend"
 )
 
 // Request is what a bill must know of its request.
@@ -40,6 +41,7 @@ type Bill struct {
 	spread    int // percent on the providers' cost
 
 	grant     quota.Grant
+	shared    spend.Hold
 	later     bool // the request was admitted, and its input counted, when it was accepted
 	payer     Payer
 	search    searchHold
@@ -76,6 +78,9 @@ func (b *Bill) Payer() Payer { return b.payer }
 // body is read: what the request uses and may cost is for Hold.
 func (b *Bill) Admit(ctx context.Context, ask *quota.Ask) (err error) {
 	ask.Principal = b.principal
+	if err := b.admitShared(ctx, ask); err != nil {
+		return err
+	}
 	b.grant, err = b.meter.Limiter.Admit(ctx, time.Now(), ask)
 	return err
 }
@@ -84,6 +89,9 @@ func (b *Bill) Admit(ctx context.Context, ask *quota.Ask) (err error) {
 func (b *Bill) Hold(ctx context.Context, ask *quota.Ask) error {
 	ask.Principal = b.principal
 	b.most = ask.Charge
+	if err := b.holdShared(ctx, ask.Charge); err != nil {
+		return err
+	}
 	return b.meter.Limiter.Hold(ctx, time.Now(), ask, &b.grant)
 }
 
@@ -102,7 +110,7 @@ func (b *Bill) ReserveNow(most policy.Micro) bool { return b.payer.ReserveNow(b.
 // Immediate reports whether admission, reservation and charge most likely wait for nothing.
 func (b *Bill) Immediate(ask *quota.Ask) bool {
 	ask.Principal = b.principal
-	return b.payer.Immediate() && b.meter.Limiter.Immediate(time.Now(), ask)
+	return b.payer.Immediate() && b.sharedImmediate() && b.meter.Limiter.Immediate(time.Now(), ask)
 }
 
 // Held is what was reserved of a balance.
@@ -261,6 +269,7 @@ func (b *Bill) Settle(ctx context.Context, t *Total, c ledger.Charge) (ledger.Re
 
 // count counts what the request used against its caller's limits.
 func (b *Bill) count(t *Total) {
+	b.countShared(t.Charged)
 	used := add(t.Usage.TotalInput(), t.Usage.Output)
 	if !b.later {
 		b.grant.Done(time.Now(), used, t.Charged)
@@ -278,6 +287,7 @@ func (b *Bill) Release() {
 		return
 	}
 	b.grant.Done(time.Now(), 0, 0)
+	b.shared.Done(time.Now(), 0)
 	b.Allowance.done(0)
 	b.settleSearch()
 	b.payer.Release()

@@ -45,6 +45,7 @@ func (b *Bill) Stand(ctx context.Context, owner string, input int64) error {
 		return unpaid(err)
 	}
 	b.grant.Done(time.Now(), input, 0)
+	b.shared.Done(time.Now(), 0)
 	return nil
 }
 

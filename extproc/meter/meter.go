@@ -15,6 +15,7 @@ import (
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/budget"
 	"bardo.money/gateway/policy/quota"
+	"bardo.money/gateway/policy/spend"
 )
 
 // Meter is what the bills of a gateway share. Safe for concurrent use.
@@ -22,6 +23,7 @@ type Meter struct {
 	Limiter *quota.Limiter
 	Books   Books
 	Budgets *budget.Meter // of agents
+	Shared  *spend.Book   // of keys, projects and owners; required where a caller has budgets
 	rates   *lru.Cache[rateKey, rate]
 	factors *lru.Cache[policy.ModelID, *factor]
 }

@@ -31,6 +31,9 @@ func (r *Request) JSON() ([]byte, error) {
 	if r.Policies != (policy.Guards{}) {
 		w.rare("policies", r.Policies)
 	}
+	if r.Budget != nil {
+		w.rare("budget", r.Budget)
+	}
 	w.text("attestation", r.Attestation, true)
 	w.text("cache", r.Cache, false)
 	w.text("cache_entry", r.CacheEntry, true)

@@ -92,9 +92,9 @@ func (v *View) MayCall(to *policy.Resolution) bool {
 	return v.MayCallProvider(to.Provider) && v.MayUse(to.Model)
 }
 
-// MayUse reports whether the request's session may use a model.
+// MayUse reports whether the request's key and its session may use a model.
 func (v *View) MayUse(m policy.ModelID) bool {
-	return len(v.OnlyModels) == 0 || slices.Contains(v.OnlyModels, string(m))
+	return v.Principal.Scope.AllowsModel(m) && (len(v.OnlyModels) == 0 || slices.Contains(v.OnlyModels, string(m)))
 }
 
 // SkipsLayers reports whether the first candidate uses a direct key without `engineered`: then no layer, schema or verification applies.

@@ -56,7 +56,7 @@ var soundTree = map[string]string{
 	"extproc/transcript/transcript.go": `package transcript; import _ "bardo.money/gateway/extproc/wire"`,
 	"extproc/keyring/keyring.go":       `package keyring`,
 	"extproc/probe/probe.go":           `package probe; import _ "bardo.money/gateway/extproc/runtime"`,
-	"extproc/meter/bill.go": `package meter; import (_ "bardo.money/gateway/extproc/reasoning"; _ "bardo.money/gateway/policy/budget"
+	"extproc/meter/bill.go": `package meter; import (_ "bardo.money/gateway/policy/spend"; _ "bardo.money/gateway/extproc/reasoning"; _ "bardo.money/gateway/policy/budget"
 			_ "bardo.money/gateway/policy/ledger"; _ "bardo.money/gateway/policy/quota")`,
 	"extproc/upstream/failure.go": `package upstream`,
 	"extproc/batch/batch.go":      `package batch; import (_ "bardo.money/gateway/extproc/upstream"; _ "bardo.money/gateway/xds/state")`,
@@ -69,6 +69,7 @@ var soundTree = map[string]string{
 	"policy/ledger/audit/audit.go":   `package audit; import (_ "bardo.money/gateway/policy/ledger/chargelog"; _ "bardo.money/gateway/policy/ledger/store")`,
 	"policy/ledger/chargelog/log.go": `package chargelog`,
 	"policy/quota/quota.go":          `package quota`,
+	"policy/spend/spend.go":          `package spend`,
 	"policy/pay/pay.go":              `package pay`,
 	"policy/auth/auth.go":            `package auth`,
 	"policy/identity/identity.go":    `package identity; import _ "bardo.money/gateway/policy/pay"`,

@@ -47,11 +47,11 @@ var engines = map[string][]string{
 	"extproc/modality":    {"extproc/request"},
 	"extproc/endpoint":    {"extproc/modality"}, // its operations have endpoints
 	"extproc/dryrun":      {"extproc/runtime", "extproc/request"},
-	"extproc/batch":       {"extproc/upstream", "xds/state"},                                       // its calls go through the egress listener
-	"extproc/deferred":    {"extproc/batch", "extproc/stream"},                                     // it stores heads and answers
-	"extproc/render":      {"extproc/reasoning"},                                                   // what it shows is a chain
-	"extproc/meter":       {"extproc/reasoning", "policy/budget", "policy/ledger", "policy/quota"}, // limits, budgets and charges of one request
-	"extproc/stream":      {"xds/state"},                                                           // names of headers between the parts
+	"extproc/batch":       {"extproc/upstream", "xds/state"},                                                       // its calls go through the egress listener
+	"extproc/deferred":    {"extproc/batch", "extproc/stream"},                                                     // it stores heads and answers
+	"extproc/render":      {"extproc/reasoning"},                                                                   // what it shows is a chain
+	"extproc/meter":       {"extproc/reasoning", "policy/budget", "policy/ledger", "policy/quota", "policy/spend"}, // limits, budgets and charges of one request
+	"extproc/stream":      {"xds/state"},                                                                           // names of headers between the parts
 	"policy/pay/...":      {"policy/pay"},
 	"policy/pay/till":     {"policy/pay/book", "policy/ledger"},                                                   // the states and the money of what it takes
 	"extproc/x402":        {"extproc/meter", "policy/ledger", "policy/pay", "policy/pay/book", "policy/pay/till"}, // a payer of a bill

@@ -20,7 +20,13 @@ type Row struct {
 	Principal policy.Principal // the key's principal; its Account is the key's id
 	Hash      string           // Pepper.Hash of the key
 	Revoked   bool
+
+	OldHash  string    // of the secret that was replaced; "" for none
+	OldUntil time.Time // that secret is refused from this time on
 }
+
+// takesOld reports whether the secret that was replaced still counts.
+func (r *Row) takesOld(now time.Time) bool { return r.OldHash != "" && now.Before(r.OldUntil) }
 
 // Store holds the keys. Safe for concurrent use.
 type Store interface {
@@ -38,7 +44,7 @@ type Options struct {
 	ProofTimeout time.Duration // timeout of verifying the first request of a key; zero means 10 seconds
 }
 
-// APIKeys verifies bardo_sk_ keys from the x-api-key header or Authorization: Bearer, in this order.
+// APIKeys verifies bardo_sk_ and bardo_pk_ keys from the x-api-key header or Authorization: Bearer, in this order.
 //
 // The first request of a key runs bcrypt; afterwards its MAC is cached, and a request costs one HMAC and one lookup. After the store's generation
 // changed, a key's row is read again at its next request, and bcrypt runs again only if the hash differs. While the store cannot be read, a key is what it
@@ -46,7 +52,7 @@ type Options struct {
 type APIKeys struct {
 	store         Store
 	pepper        *Pepper
-	proofs        *lru.Cache[string, *proof]  // by key id
+	proofs        *lru.Cache[slot, *proof]
 	refused       *lru.Cache[claim, struct{}] // refused by bcrypt
 	flights       singleflight.Group
 	hashers       chan struct{}
@@ -64,10 +70,17 @@ type claim struct {
 	mac mac
 }
 
+// slot is where a key's proof is: an own one for a secret that was replaced.
+type slot struct {
+	id  string
+	old bool
+}
+
 // proof records that a MAC matches a row, as of a generation of the store. Immutable. A revoked key keeps its proof, so that further use of it is
 // refused cheaply.
 type proof struct {
 	mac        mac
+	hash       string // that it matches: the row's, or its old one
 	row        Row
 	generation uint64
 }
@@ -83,7 +96,7 @@ func NewAPIKeys(store Store, pepper *Pepper, o Options) (*APIKeys, error) {
 	if o.ProofTimeout == 0 {
 		o.ProofTimeout = 10 * time.Second
 	}
-	proofs, err := lru.New[string, *proof](o.CachedProofs)
+	proofs, err := lru.New[slot, *proof](o.CachedProofs)
 	if err != nil {
 		return nil, fmt.Errorf("API keys: %w", err)
 	}
@@ -114,7 +127,10 @@ func (a *APIKeys) Verify(ctx context.Context, r Request) (p policy.Principal, ok
 	if proof.row.Revoked {
 		return policy.Principal{}, false, fault.New(fault.InvalidAPIKey, "this API key was revoked", nil)
 	}
-	if err := CheckNetworks(proof.row.Principal.Networks, r.Client); err != nil {
+	if key.Publishable() != proof.row.Principal.Publishable {
+		return policy.Principal{}, false, errInvalid(errKind)
+	}
+	if err := CheckUse(&proof.row.Principal, r); err != nil {
 		return policy.Principal{}, false, err
 	}
 	return proof.row.Principal, true, nil
@@ -130,21 +146,36 @@ func (a *APIKeys) Immediate(r Request) bool {
 	if err != nil {
 		return true
 	}
-	known, ok := a.proofs.Peek(key.id)
-	return ok && known.generation == a.store.Generation()
+	known, ok := a.proofs.Peek(slot{id: key.id})
+	if !ok || known.generation != a.store.Generation() {
+		return false
+	}
+	if !known.row.takesOld(time.Now()) {
+		return true
+	}
+	old, ok := a.proofs.Peek(slot{key.id, true})
+	return ok && old.generation == known.generation
 }
 
 // prove returns the cached proof of a key if it is of the store's current generation.
 func (a *APIKeys) prove(ctx context.Context, key Key) (*proof, error) {
-	m := a.pepper.mac(key)
-	known, ok := a.proofs.Get(key.id)
-	if !ok || known.generation != a.store.Generation() {
-		return a.proveOnce(ctx, claim{strings.Clone(key.id), m})
+	m, generation, now := a.pepper.mac(key), a.store.Generation(), time.Now()
+	known, ok := a.proofs.Get(slot{id: key.id})
+	current := ok && known.generation == generation
+	if current && known.is(&m) {
+		return known, nil
 	}
-	if !known.is(&m) {
+	if current && !known.row.takesOld(now) {
 		return nil, errInvalid(nil)
 	}
-	return known, nil
+	old, ok := a.proofs.Get(slot{key.id, true})
+	if ok && old.generation == generation && old.row.takesOld(now) && old.is(&m) {
+		return old, nil
+	}
+	if current && ok && old.generation == generation {
+		return nil, errInvalid(nil)
+	}
+	return a.proveOnce(ctx, claim{strings.Clone(key.id), m})
 }
 
 func (p *proof) is(m *mac) bool { return subtle.ConstantTimeCompare(p.mac[:], m[:]) == 1 }
@@ -170,33 +201,59 @@ func (a *APIKeys) proveOnce(ctx context.Context, c claim) (*proof, error) {
 func (a *APIKeys) proveFromStore(ctx context.Context, c claim) (*proof, error) {
 	generation := a.store.Generation() // before the row: a change in between is seen at the next request
 	row, ok, err := a.store.Key(ctx, c.id)
-	if known, before := a.proofs.Peek(c.id); err != nil && before && known.is(&c.mac) {
+	if known := a.known(c); err != nil && known != nil && (known.hash == known.row.Hash || known.row.takesOld(time.Now())) {
 		return known, nil // nobody can revoke it meanwhile, either
 	}
 	if err != nil {
 		return nil, fault.New(fault.Unavailable, "API keys cannot be verified at the moment", fmt.Errorf("key %s: %w", c.id, err))
 	}
 	if !ok {
-		a.proofs.Remove(c.id)
+		a.proofs.Remove(slot{id: c.id})
+		a.proofs.Remove(slot{c.id, true})
 		return nil, errInvalid(errUnknown)
 	}
-	if err := a.check(ctx, c, row.Hash); err != nil {
+	old := false
+	err = a.check(ctx, c, row.Hash)
+	if isInvalid(err) && row.takesOld(time.Now()) {
+		old, err = true, a.check(ctx, c, row.OldHash)
+	}
+	if err != nil {
 		return nil, err
 	}
-	p := &proof{mac: c.mac, row: row, generation: generation}
-	a.proofs.Add(c.id, p)
+	p := &proof{mac: c.mac, hash: row.Hash, row: row, generation: generation}
+	if old {
+		p.hash = row.OldHash
+	}
+	a.proofs.Add(slot{c.id, old}, p)
 	return p, nil
+}
+
+// known is the proof of a claim, of whatever generation; nil if there is none.
+func (a *APIKeys) known(c claim) *proof {
+	for _, old := range [...]bool{false, true} {
+		if p, ok := a.proofs.Peek(slot{c.id, old}); ok && p.is(&c.mac) {
+			return p
+		}
+	}
+	return nil
+}
+
+func isInvalid(err error) bool {
+	f, ok := errors.AsType[*fault.Fault](err)
+	return ok && f.Kind == fault.InvalidAPIKey
 }
 
 // check compares the claim with the row's hash; bcrypt only runs if nothing cheaper decides.
 func (a *APIKeys) check(ctx context.Context, c claim, hash string) error {
-	if known, ok := a.proofs.Peek(c.id); ok && known.row.Hash == hash {
-		if known.is(&c.mac) {
-			return nil
+	for _, old := range [...]bool{false, true} {
+		if known, ok := a.proofs.Peek(slot{c.id, old}); ok && known.hash == hash {
+			if known.is(&c.mac) {
+				return nil
+			}
+			return errInvalid(nil)
 		}
-		return errInvalid(nil)
 	}
-	if !c.mac.mayMatch(hash) || a.refused.Contains(c) {
+	if !c.mac.mayMatch(hash) || a.refused.Contains(claim{c.id + hash, c.mac}) {
 		return errInvalid(nil)
 	}
 	select {
@@ -208,13 +265,17 @@ func (a *APIKeys) check(ctx context.Context, c claim, hash string) error {
 		return f
 	}
 	if !c.mac.matches(hash) {
-		a.refused.Add(c, struct{}{})
+		a.refused.Add(claim{c.id + hash, c.mac}, struct{}{})
 		return errInvalid(nil)
 	}
 	return nil
 }
 
-var errUnknown = errors.New("no key has this id")
+// Causes of a refusal, for the log.
+var (
+	errUnknown = errors.New("no key has this id")
+	errKind    = errors.New("the key's prefix is not that of the key with this id")
+)
 
 func errInvalid(cause error) *fault.Fault {
 	return fault.New(fault.InvalidAPIKey, "the API key is not valid", cause)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"net/netip"
 	"strings"
+	"time"
 
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
@@ -73,7 +74,10 @@ const payless = "x402"
 
 // IsKey reports whether a request carries a key of this gateway, which decides whose request it is.
 func IsKey(h header.List) bool {
-	_, ok := Credential(h, keyPrefix)
+	if _, ok := Credential(h, keyPrefix); ok {
+		return true
+	}
+	_, ok := Credential(h, publicStart)
 	return ok
 }
 
@@ -119,8 +123,22 @@ func bearer(s string) string {
 	return s
 }
 
-// CheckNetworks refuses addresses outside the networks that a key is bound to.
-func CheckNetworks(networks []netip.Prefix, client netip.Addr) error {
+// CheckUse refuses a key that has expired, or is used from an address or a page that it is not for.
+func CheckUse(p *policy.Principal, r Request) error {
+	if p.Scope.Expired(time.Now()) {
+		return fault.Newf(fault.InvalidAPIKey, "this API key expired at %s", p.Scope.Expires.UTC().Format(time.RFC3339))
+	}
+	if err := checkNetworks(p.Networks, r.Client); err != nil {
+		return err
+	}
+	if !p.Scope.AllowsOrigin(r.Header.Get("origin")) {
+		return fault.New(fault.KeyRestricted, "this key can only be used by web pages of the origins that it is for", nil)
+	}
+	return nil
+}
+
+// checkNetworks refuses addresses outside the networks that a key is bound to.
+func checkNetworks(networks []netip.Prefix, client netip.Addr) error {
 	if len(networks) == 0 {
 		return nil
 	}

@@ -8,11 +8,12 @@ import (
 	"strings"
 )
 
-// A key is "bardo_sk_", 12 characters that name it, 43 that are its secret (62^43 > 2^256), and 6 that are a CRC-32 of
+// A key is "bardo_sk_" or, if it is publishable, "bardo_pk_", 12 characters that name it, 43 that are its secret (62^43 > 2^256), and 6 that are a CRC-32 of
 // all before them, so that a typo is refused without asking any store.
 const (
 	brand       = "bardo_" // whatever starts with it is meant for this scheme
 	keyPrefix   = "bardo_sk_"
+	publicStart = "bardo_pk_" // as long as keyPrefix
 	idLen       = 12
 	secretLen   = 43
 	checksumLen = 6
@@ -25,7 +26,7 @@ const (
 
 // What can be wrong with a key before anyone is asked about it. Neither message repeats the key.
 var (
-	ErrMalformed = errors.New("the API key is not of the form bardo_sk_<id>_<secret>_<checksum>")
+	ErrMalformed = errors.New("the API key is not of the form bardo_sk_<id>_<secret>_<checksum> or bardo_pk_<id>_<secret>_<checksum>")
 	ErrChecksum  = errors.New("the API key has a typing error: its checksum does not match")
 )
 
@@ -34,18 +35,31 @@ type Key struct{ text, id, secret string }
 
 // NewKey makes a key from a source of random bytes (crypto/rand.Reader).
 func NewKey(rand io.Reader) (Key, error) {
-	var random [idLen + secretLen]byte
-	if err := fillBase62(random[:], rand); err != nil {
+	var id [idLen]byte
+	if err := fillBase62(id[:], rand); err != nil {
 		return Key{}, fmt.Errorf("new API key: %w", err)
 	}
-	text := keyPrefix + string(random[:idLen]) + "_" + string(random[idLen:])
+	return NewSecret(rand, string(id[:]), false)
+}
+
+// NewSecret makes a key with the id of another one and a new secret.
+func NewSecret(rand io.Reader, id string, publishable bool) (Key, error) {
+	var secret [secretLen]byte
+	if err := fillBase62(secret[:], rand); err != nil {
+		return Key{}, fmt.Errorf("new API key: %w", err)
+	}
+	prefix := keyPrefix
+	if publishable {
+		prefix = publicStart
+	}
+	text := prefix + id + "_" + string(secret[:])
 	sum := checksum(text)
 	return cutKey(text + "_" + string(sum[:])), nil
 }
 
 // Parse reads a key. The error is ErrMalformed or ErrChecksum.
 func Parse(s string) (Key, error) {
-	if len(s) != keyLen || !strings.HasPrefix(s, keyPrefix) || s[secretAt-1] != '_' || s[checksumAt-1] != '_' {
+	if len(s) != keyLen || prefixOf(s) == "" || s[secretAt-1] != '_' || s[checksumAt-1] != '_' {
 		return Key{}, ErrMalformed
 	}
 	k := cutKey(s)
@@ -63,6 +77,19 @@ func cutKey(s string) Key {
 	return Key{text: s, id: s[len(keyPrefix) : secretAt-1], secret: s[secretAt : checksumAt-1]}
 }
 
+// prefixOf is what a key begins with; "" if s is none.
+func prefixOf(s string) string {
+	for _, prefix := range [...]string{keyPrefix, publicStart} {
+		if strings.HasPrefix(s, prefix) {
+			return prefix
+		}
+	}
+	return ""
+}
+
+// Publishable reports whether the key says that it may be shown to others.
+func (k Key) Publishable() bool { return strings.HasPrefix(k.text, publicStart) }
+
 // ID is the public part, which names the key and its account.
 func (k Key) ID() string { return k.id }
 
@@ -77,15 +104,15 @@ func (k Key) GoString() string { return Mask(k.text) }
 
 // Mask is a credential as it may be logged: the id of a key of this gateway, and nothing of any other.
 func Mask(key string) string {
-	rest, ours := strings.CutPrefix(key, keyPrefix)
-	if !ours {
+	prefix := prefixOf(key)
+	if prefix == "" {
 		return "…"
 	}
-	id, _, cut := strings.Cut(rest, "_")
+	id, _, cut := strings.Cut(key[len(prefix):], "_")
 	if !cut || len(id) != idLen || !isBase62(id) {
-		return keyPrefix + "…"
+		return prefix + "…"
 	}
-	return keyPrefix + id + "_…"
+	return prefix + id + "_…"
 }
 
 // checksum is the CRC-32 of s as six characters. It leaves no copy of s on the heap.

@@ -51,7 +51,8 @@ func TestParseRefuses(t *testing.T) {
 	}{
 		{"nothing", "", ErrMalformed},
 		{"the prefix alone", keyPrefix, ErrMalformed},
-		{"a publishable key", strings.Replace(good, "_sk_", "_pk_", 1), ErrMalformed},
+		{"the other prefix", strings.Replace(good, "_sk_", "_pk_", 1), ErrChecksum},
+		{"an unknown prefix", strings.Replace(good, "_sk_", "_xk_", 1), ErrMalformed},
 		{"one character less", good[:len(good)-1], ErrMalformed},
 		{"one character more", good + "0", ErrMalformed},
 		{"no separator after the id", good[:secretAt-1] + "x" + good[secretAt:], ErrMalformed},

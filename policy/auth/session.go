@@ -34,7 +34,7 @@ func (k SessionKeys) Verify(ctx context.Context, r Request) (p policy.Principal,
 	if err != nil {
 		return policy.Principal{}, false, fault.From(err)
 	}
-	if err := CheckNetworks(p.Networks, r.Client); err != nil {
+	if err := CheckUse(&p, r); err != nil {
 		return policy.Principal{}, false, err
 	}
 	return p, true, nil

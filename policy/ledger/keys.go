@@ -30,6 +30,7 @@ type KeyRow struct {
 	Guards        policy.Guards
 	CreatedAt     time.Time // zero means now
 	RevokedAt     time.Time // zero if not revoked
+	KeyRules
 }
 
 // Revoked reports whether the key was revoked.
@@ -40,6 +41,7 @@ func (k KeyRow) Principal() policy.Principal {
 	return policy.Principal{
 		Account: k.ID, Name: k.Name, Tier: k.Tier, Prepaid: k.Prepaid, ReadOnly: k.ReadOnly, Networks: k.Networks,
 		Limits: policy.Limits{RPM: k.RPM, TokensPerHour: k.TokensPerHour, SpendPerDay: k.SpendDay}, Guards: k.Guards,
+		Scope: k.Scope, Budgets: k.budgets(), Publishable: k.Publishable,
 	}
 }
 
@@ -78,7 +80,7 @@ func (l *Ledger) CreateFirstKey(ctx context.Context, k KeyRow) (created bool, er
 	return created, nil
 }
 
-// UpdateKey reads a key, applies change and stores it atomically. The id and the creation time stay. The error
+// UpdateKey reads a key, applies change and stores it atomically. The id, the creation time and whether it is publishable stay. The error
 // is ErrUnknownKey, what change returned, ErrPrepaid, ErrAmount when the balance is below the new credit, ErrClosed, or
 // the store's.
 func (l *Ledger) UpdateKey(ctx context.Context, id policy.Account, change func(*KeyRow) error) error {
@@ -94,7 +96,7 @@ func (l *Ledger) UpdateKey(ctx context.Context, id policy.Account, change func(*
 		if before.Prepaid && !k.Prepaid {
 			return ErrPrepaid
 		}
-		k.ID, k.CreatedAt = before.ID, before.CreatedAt
+		k.ID, k.CreatedAt, k.Publishable = before.ID, before.CreatedAt, before.Publishable
 		return b.storeKey(k)
 	})
 	if err != nil {
@@ -174,20 +176,24 @@ func (b *book) storeKey(k KeyRow) error {
 	if k.Revoked() {
 		revoked = sql.NullInt64{Int64: k.RevokedAt.UnixMicro(), Valid: true}
 	}
+	rules, err := k.text()
+	if err := errors.Join(err, k.check()); err != nil {
+		return err
+	}
 	if _, err := b.Exec(`INSERT INTO "key" (id, name, tier, hash, pepper_version, prepaid, read_only,
-	rpm, tokens_per_hour, spend_per_day, networks, injection, pii, created_at, revoked_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+	rpm, tokens_per_hour, spend_per_day, networks, injection, pii, rules, created_at, revoked_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO UPDATE SET name = excluded.name, tier = excluded.tier, hash = excluded.hash, pepper_version = excluded.pepper_version,
 	prepaid = excluded.prepaid, read_only = excluded.read_only, rpm = excluded.rpm, tokens_per_hour = excluded.tokens_per_hour,
-	spend_per_day = excluded.spend_per_day, networks = excluded.networks, injection = excluded.injection, pii = excluded.pii,
+	spend_per_day = excluded.spend_per_day, networks = excluded.networks, injection = excluded.injection, pii = excluded.pii, rules = excluded.rules,
 	created_at = excluded.created_at, revoked_at = excluded.revoked_at`,
 		k.ID, k.Name, k.Tier, k.Hash, k.PepperVersion, k.Prepaid, k.ReadOnly,
-		k.RPM, k.TokensPerHour, k.SpendDay, joinNetworks(k.Networks), k.Guards.Injection, k.Guards.PII, k.CreatedAt.UnixMicro(), revoked); err != nil {
+		k.RPM, k.TokensPerHour, k.SpendDay, joinNetworks(k.Networks), k.Guards.Injection, k.Guards.PII, rules, k.CreatedAt.UnixMicro(), revoked); err != nil {
 		return err
 	}
 	if !k.Prepaid {
 		return nil
 	}
-	_, err := b.Exec(`INSERT INTO balance (account, credit) SELECT id, CAST(?2 AS BIGINT) FROM account WHERE name = ?1
+	_, err = b.Exec(`INSERT INTO balance (account, credit) SELECT id, CAST(?2 AS BIGINT) FROM account WHERE name = ?1
 ON CONFLICT (account) DO UPDATE SET credit = excluded.credit`, k.ID, k.Credit)
 	if store.IsCheck(err) {
 		return fmt.Errorf("%w: the balance is below a credit of %s USD", ErrAmount, k.Credit)
@@ -196,16 +202,16 @@ ON CONFLICT (account) DO UPDATE SET credit = excluded.credit`, k.ID, k.Credit)
 }
 
 const selectKeys = `SELECT k.id, k.name, k.tier, k.hash, k.pepper_version, k.prepaid, coalesce(b.credit, 0), k.read_only,
-	k.rpm, k.tokens_per_hour, k.spend_per_day, k.networks, k.injection, k.pii, k.created_at, k.revoked_at
+	k.rpm, k.tokens_per_hour, k.spend_per_day, k.networks, k.injection, k.pii, k.rules, k.created_at, k.revoked_at
 FROM "key" k JOIN account a ON a.name = k.id LEFT JOIN balance b ON b.account = a.id`
 
 // scanKey reads a row of selectKeys. The error is ErrUnknownKey when there is none.
 func scanKey(row store.Scanner) (k KeyRow, err error) {
-	var networks string
+	var networks, rules string
 	var created int64
 	var revoked sql.NullInt64
 	err = row.Scan(&k.ID, &k.Name, &k.Tier, &k.Hash, &k.PepperVersion, &k.Prepaid, &k.Credit, &k.ReadOnly,
-		&k.RPM, &k.TokensPerHour, &k.SpendDay, &networks, &k.Guards.Injection, &k.Guards.PII, &created, &revoked)
+		&k.RPM, &k.TokensPerHour, &k.SpendDay, &networks, &k.Guards.Injection, &k.Guards.PII, &rules, &created, &revoked)
 	if errors.Is(err, sql.ErrNoRows) {
 		return KeyRow{}, ErrUnknownKey
 	}
@@ -215,6 +221,9 @@ func scanKey(row store.Scanner) (k KeyRow, err error) {
 	k.CreatedAt = time.UnixMicro(created)
 	if revoked.Valid {
 		k.RevokedAt = time.UnixMicro(revoked.Int64)
+	}
+	if err := k.parse(rules); err != nil {
+		return KeyRow{}, err
 	}
 	k.Networks, err = splitNetworks(networks)
 	return k, err

@@ -21,6 +21,12 @@ func TestAKeyIsReadAsItWasWritten(t *testing.T) {
 		Networks:  []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")},
 		Guards:    policy.Guards{Injection: "quarantine", PII: "mask"},
 		CreatedAt: time.UnixMicro(1_000_001), RevokedAt: time.UnixMicro(2_000_002),
+		KeyRules: KeyRules{
+			Scope: policy.Scope{
+				Models: []string{"m", "claude-*"}, Subsystems: []string{"risk"}, Origins: []string{"https://a.example"}, Expires: time.UnixMicro(3_000_003),
+			},
+			SpendMonth: 4 * usd, Publishable: true, OldHash: "$2a$y", OldUntil: time.UnixMicro(4_000_004),
+		},
 	}
 	bare := KeyRow{ID: "bare", CreatedAt: time.UnixMicro(2_000_000)}
 	for _, k := range []KeyRow{bare, full} {
@@ -38,6 +44,7 @@ func TestAKeyIsReadAsItWasWritten(t *testing.T) {
 	want := policy.Principal{
 		Account: "full", Name: "a key", Tier: policy.TierGolem, Prepaid: true, ReadOnly: true, Networks: full.Networks,
 		Limits: policy.Limits{RPM: -1, TokensPerHour: 1 << 40, SpendPerDay: 3 * usd}, Guards: full.Guards,
+		Scope: full.Scope, Publishable: true, Budgets: []policy.Budget{{Holder: policy.OfKey, ID: "full", PerMonth: 4 * usd}},
 	}
 	if p := have[0].Principal(); !reflect.DeepEqual(p, want) {
 		t.Errorf("%+v\nwant %+v", p, want)

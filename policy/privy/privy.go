@@ -109,7 +109,7 @@ func (v *Verifier) Verify(ctx context.Context, r auth.Request) (p policy.Princip
 	case !ok:
 		return policy.Principal{}, false, fault.Newf(fault.KeyRestricted, "this Privy user is not linked to an account: link it with a key of the account, by POST /v1/identity/link")
 	}
-	return p, true, auth.CheckNetworks(p.Networks, r.Client)
+	return p, true, auth.CheckUse(&p, r)
 }
 
 // Immediate implements auth.Immediate.

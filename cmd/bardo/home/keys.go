@@ -36,6 +36,9 @@ func CreateKey(ctx context.Context, books *ledger.Ledger, pepper *auth.Pepper, s
 // DrawKey makes a key, and completes its row.
 func DrawKey(pepper *auth.Pepper, row ledger.KeyRow) (complete ledger.KeyRow, secret string, err error) {
 	key, err := auth.NewKey(rand.Reader)
+	if err == nil && row.Publishable {
+		key, err = auth.NewSecret(rand.Reader, key.ID(), true)
+	}
 	if err != nil {
 		return row, "", err
 	}

@@ -22,7 +22,7 @@ func (s keyStore) Key(ctx context.Context, id string) (auth.Row, bool, error) {
 	if err != nil || !ok {
 		return auth.Row{}, false, err
 	}
-	return auth.Row{Principal: k.Principal(), Hash: k.Hash, Revoked: k.Revoked()}, true, nil
+	return auth.Row{Principal: k.Principal(), Hash: k.Hash, Revoked: k.Revoked(), OldHash: k.OldHash, OldUntil: k.OldUntil}, true, nil
 }
 
 // Generation moves when any key changed.

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"errors"
+	"time"
 
 	"bardo.money/gateway/extproc/api"
 	"bardo.money/gateway/extproc/memory"
@@ -30,7 +31,7 @@ func (g *gateway) openSessions(ctx context.Context, cfg *config.Config) (*sessio
 	g.memory = &memory.Memory{Store: b, Embedder: g.usedModels().Embedder()}
 	b.Owner = func(ctx context.Context, account policy.Account) (policy.Principal, bool, error) {
 		row, ok, err := g.books.Key(ctx, account)
-		return row.Principal(), ok && !row.Revoked(), err
+		return row.Principal(), ok && row.Usable(time.Now()), err
 	}
 	return b, nil
 }

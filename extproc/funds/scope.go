@@ -1,0 +1,65 @@
+package funds
+
+import (
+	"slices"
+	"strings"
+
+	"bardo.money/gateway/extproc/endpoint"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/policy"
+)
+
+// What a key may be used for, beyond its limits.
+
+// checkEndpoint refuses a key what it is not for: a publishable one everything but generations, models and its balance, and one that is bound to models or
+// subsystems what a provider stores, whose model nobody sees here.
+func (f *Funds) checkEndpoint(e *endpoint.Endpoint) error {
+	p := &f.Principal
+	if p.Publishable && !f.isPublic(e) {
+		return fault.Newf(fault.KeyRestricted, "a publishable key may generate, and read models and its balance: %s takes another key", fault.Clip(f.Head.Path))
+	}
+	if e.Stored && (len(p.Scope.Models) > 0 || len(p.Scope.Subsystems) > 0) {
+		return fault.Newf(fault.KeyRestricted, "this key is bound to models or subsystems: %s takes another key", fault.Clip(f.Head.Path))
+	}
+	return nil
+}
+
+// publicPaths are the gateway's own endpoints that a publishable key may use.
+var publicPaths = []string{"/v1/models", "/v1beta/models", "/v1/balance"}
+
+// isPublic reports whether an endpoint is for publishable keys. An answer that comes later could not be read with one.
+func (f *Funds) isPublic(e *endpoint.Endpoint) bool {
+	within := func(p string) bool { return f.Head.Path == p || strings.HasPrefix(f.Head.Path, p+"/") }
+	switch {
+	case e.Stored, f.Head.Header.Has("x-bardo-defer"):
+		return false
+	case e.Local != nil:
+		return slices.ContainsFunc(publicPaths, within)
+	}
+	return true
+}
+
+// checkSubsystem refuses a request of a subsystem that its key is not for.
+func (f *Funds) checkSubsystem() error {
+	s := &f.Principal.Scope
+	if s.AllowsSubsystem(f.Hints.Subsystem) {
+		return nil
+	}
+	if f.Hints.Subsystem == "" {
+		return fault.Newf(fault.KeyRestricted, "this key is for the subsystems %s: name one in X-Bardo-Subsystem", strings.Join(s.Subsystems, ", "))
+	}
+	return fault.Newf(fault.KeyRestricted, "this key is for the subsystems %s, not %s", strings.Join(s.Subsystems, ", "), fault.Clip(f.Hints.Subsystem))
+}
+
+// filterByKey leaves out the models that the key may not use.
+func (f *Funds) filterByKey() error {
+	s := &f.Principal.Scope
+	if len(s.Models) == 0 {
+		return nil
+	}
+	f.Found = slices.DeleteFunc(f.Found, func(to policy.Resolution) bool { return !s.AllowsModel(to.Model) })
+	if len(f.Found) == 0 {
+		return fault.Newf(fault.KeyRestricted, "this key is for the models %s, and none of them serves this request", strings.Join(s.Models, ", "))
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+package auth
+
+import (
+	"crypto/rand"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/policy"
+)
+
+// rotate gives the bench's key a new secret, and returns both.
+func (b *bench) rotate(t *testing.T, until time.Time) (old, fresh Key) {
+	t.Helper()
+	fresh, err := NewSecret(rand.Reader, b.key.ID(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash, err := b.keys.pepper.Hash(fresh)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old = b.key
+	b.store.change(b.key.ID(), func(r *Row) { r.Hash, r.OldHash, r.OldUntil = hash, r.Hash, until })
+	b.key = fresh
+	return old, fresh
+}
+
+// TestBothSecretsCountUntilTheOverlapEnds: whichever is used first, each is hashed once, and nothing is read from the store after the first use.
+func TestBothSecretsCountUntilTheOverlapEnds(t *testing.T) {
+	for _, seen := range []bool{true, false} {
+		b := newBench(t, policy.Principal{Name: "ada"})
+		b.keys = freshKeys(t, b)
+		if seen {
+			b.mustVerify(t)
+		}
+		synctest.Test(t, func(t *testing.T) {
+			old, fresh := b.rotate(t, time.Now().Add(time.Hour))
+			for _, k := range []Key{old, fresh, old, fresh} {
+				if _, ok, err := b.verify(with(k)); !ok || err != nil {
+					t.Fatalf("%v: %v, %v", seen, ok, err)
+				}
+			}
+			release, reads := b.dear(), b.store.reads.Load()
+			for _, k := range []Key{old, fresh} {
+				if _, ok, err := b.verify(with(k)); !ok || err != nil {
+					t.Errorf("again: %v, %v", ok, err)
+				}
+				if !b.keys.Immediate(Request{Header: with(k)}) {
+					t.Error("a secret that is known waits")
+				}
+			}
+			_, _, err := b.verify(with(sibling(t, fresh)))
+			wantFault(t, err, fault.InvalidAPIKey)
+			if n := b.store.reads.Load() - reads; n != 0 {
+				t.Errorf("%d reads of the store", n)
+			}
+			time.Sleep(time.Hour) //nolint:forbidigo // the bubble's clock
+			if _, _, err = b.verify(with(old)); err == nil {
+				t.Error("the old secret counts after the overlap")
+			}
+			wantFault(t, err, fault.InvalidAPIKey)
+			b.mustVerify(t)
+			release()
+		})
+	}
+}
+
+// TestWhetherAnOldSecretWaits: a thread of Envoy's is not held by bcrypt of the secret that was not used yet.
+func TestWhetherAnOldSecretWaits(t *testing.T) {
+	b := newBench(t, policy.Principal{})
+	old, fresh := b.rotate(t, time.Now().Add(time.Hour))
+	b.mustVerify(t)
+	for _, k := range []Key{old, fresh} {
+		if b.keys.Immediate(Request{Header: with(k)}) {
+			t.Error("the other secret was never verified, and it does not wait")
+		}
+	}
+}
+
+// TestASecondRotationEndsTheFirstSecret, and a rotation without an overlap the one before it.
+func TestASecondRotationEndsTheFirstSecret(t *testing.T) {
+	b := newBench(t, policy.Principal{})
+	b.mustVerify(t)
+	first, second := b.rotate(t, time.Now().Add(time.Hour))
+	b.mustVerify(t)
+	_, third := b.rotate(t, time.Now())
+	for _, k := range []Key{first, second} {
+		_, _, err := b.verify(with(k))
+		wantFault(t, err, fault.InvalidAPIKey)
+	}
+	if third != b.key {
+		t.Fatal("another key")
+	}
+	b.mustVerify(t)
+}
+
+func TestWhatAKeyIsFor(t *testing.T) {
+	now := time.Now()
+	for _, row := range []struct {
+		sentence, origin string
+		scope            policy.Scope
+		kind             fault.Kind // "" is served
+	}{
+		{"anything", "", policy.Scope{}, ""},
+		{"a page of any origin", "https://b.example", policy.Scope{}, ""},
+		{"before it expires", "", policy.Scope{Expires: now.Add(time.Hour)}, ""},
+		{"after it has expired", "", policy.Scope{Expires: now}, fault.InvalidAPIKey},
+		{"a page of its origin", "https://A.example", policy.Scope{Origins: []string{"https://a.example"}}, ""},
+		{"a page of another origin", "https://b.example", policy.Scope{Origins: []string{"https://a.example"}}, fault.KeyRestricted},
+		{"a page of an origin that begins like its own", "https://a.example.evil", policy.Scope{Origins: []string{"https://a.example"}}, fault.KeyRestricted},
+		{"no page", "", policy.Scope{Origins: []string{"https://a.example"}}, fault.KeyRestricted},
+	} {
+		b := newBench(t, policy.Principal{Scope: row.scope})
+		for _, h := range []header.List{with(b.key), {{Name: "authorization", Value: "Bearer " + b.key.Reveal()}}} {
+			if row.origin != "" {
+				h = append(h, header.Field{Name: "origin", Value: row.origin})
+			}
+			for range 2 { // the second one is cached
+				_, ok, err := b.verify(h)
+				if row.kind != "" {
+					wantFault(t, err, row.kind)
+				} else if !ok || err != nil {
+					t.Errorf("%s: %v, %v", row.sentence, ok, err)
+				}
+			}
+		}
+	}
+}
+
+// TestAPublishableKeyIsOneByItsPrefix: neither kind counts with the prefix of the other.
+func TestAPublishableKeyIsOneByItsPrefix(t *testing.T) {
+	for _, publishable := range []bool{false, true} {
+		b := newBench(t, policy.Principal{Publishable: publishable})
+		for _, prefix := range []string{keyPrefix, publicStart} {
+			text := prefix + b.key.ID() + "_" + b.key.secret
+			sum := checksum(text)
+			k, err := Parse(text + "_" + string(sum[:]))
+			if err != nil || k.Publishable() != (prefix == publicStart) {
+				t.Fatalf("%v: %v", k, err)
+			}
+			_, ok, err := b.verify(with(k))
+			if k.Publishable() == publishable {
+				if !ok || err != nil {
+					t.Errorf("%s: %v, %v", prefix, ok, err)
+				}
+				continue
+			}
+			wantFault(t, err, fault.InvalidAPIKey)
+		}
+	}
+	k, err := NewSecret(rand.Reader, "abcdefghijkl", true)
+	if err != nil || Mask(k.Reveal()) != "bardo_pk_abcdefghijkl_…" || !IsKey(with(k)) {
+		t.Errorf("%v %v", k, err)
+	}
+}

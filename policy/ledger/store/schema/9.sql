@@ -1,0 +1,26 @@
+-- Who pays for projects, and what they may be charged together. Zero: no limit.
+CREATE TABLE owner (
+	id              TEXT PRIMARY KEY,
+	name            TEXT NOT NULL,
+	spend_per_day   INTEGER NOT NULL CHECK (spend_per_day >= 0),
+	spend_per_month INTEGER NOT NULL CHECK (spend_per_month >= 0),
+	created_at      INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Groups of keys, likewise.
+CREATE TABLE project (
+	id              TEXT PRIMARY KEY,
+	name            TEXT NOT NULL,
+	owner           TEXT NOT NULL REFERENCES owner (id),
+	spend_per_day   INTEGER NOT NULL CHECK (spend_per_day >= 0),
+	spend_per_month INTEGER NOT NULL CHECK (spend_per_month >= 0),
+	created_at      INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- The project of a key; NULL for none.
+ALTER TABLE "key" ADD COLUMN project TEXT REFERENCES project (id);
+
+CREATE INDEX key_project ON "key" (project);
+
+-- What else a key may do, as JSON; empty for everything.
+ALTER TABLE "key" ADD COLUMN rules TEXT NOT NULL DEFAULT '';

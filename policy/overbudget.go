@@ -1,0 +1,30 @@
+package policy
+
+import (
+	"fmt"
+	"time"
+)
+
+// OverBudget is the error of a request that does not fit into a shared budget, as its record has it.
+type OverBudget struct {
+	Holder Holder    `json:"holder"`
+	ID     string    `json:"id"`
+	Period string    `json:"period"` // day or month
+	Limit  Micro     `json:"limit_usd"`
+	Left   Micro     `json:"left_usd"` // that was not spent, held or not
+	Most   Micro     `json:"most_usd"` // that the request may cost; 0 before its body was read
+	Action string    `json:"action"`   // refused
+	Again  time.Time `json:"again_at"` // when there is room for it, as far as is known
+}
+
+// Error implements error.
+func (r *OverBudget) Error() string {
+	of := fmt.Sprintf("the budget of %s %s for the %s, %s USD", r.Holder, r.ID, r.Period, r.Limit)
+	switch {
+	case r.Left == 0:
+		return of + ", is used up until " + r.Again.Format(time.RFC3339)
+	case r.Most <= r.Left:
+		return of + ": requests under way hold what is left of it"
+	}
+	return fmt.Sprintf("this request may cost %s USD, and %s USD are left of %s: lower max_tokens, or wait until %s", r.Most, r.Left, of, r.Again.Format(time.RFC3339))
+}
