@@ -196,7 +196,7 @@ func TestPitfall10And20APermitThatIsNotGoodAnyMore(t *testing.T) {
 			c.do(t, nil, "evm_increaseTime", 2000)
 			c.do(t, nil, "evm_mine")
 			n.refused.Clear()
-			waitLog(t, g, "a payment could not be settled after its request was served")
+			waitLog(t, g, "a payment could not be settled")
 			c.approve(t, payerKey, 1_000_000)
 			next := acceptUpTo(t, ask(t, g, chatBody(false)))
 			next.ValidBefore += 2000

@@ -252,6 +252,12 @@ func (p *payer) refuse(err error, known *book.Payment, most policy.Micro) error 
 	case errors.Is(err, book.ErrInUse), errors.Is(err, book.ErrSpent):
 		p.state = *known
 		return fault.New(fault.PaymentReplayed, err.Error()+": a payment pays for one request", &meter.Challenge{Header: p.Headers(nil)})
+	case errors.Is(err, till.ErrUnsettled):
+		p.state = *known
+		f := fault.New(fault.Unavailable, "the payment is being settled, and the request was not served: do not pay again. When the payment has arrived, it is the credit of the wallet, "+
+			"which a request with X-Bardo-Wallet is told of", &meter.Challenge{Header: p.Headers(nil)})
+		f.Final = true
+		return f
 	case errors.Is(err, context.Canceled):
 		return err
 	}

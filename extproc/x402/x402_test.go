@@ -331,3 +331,24 @@ func TestCreditThatIsNotNeededIsGivenBack(t *testing.T) {
 		p.Release()
 	}
 }
+
+// TestAPaymentThatIsSettledFirstAndIsOnItsWay is not asked for again: its request was not served, and says how the payment stands.
+func TestAPaymentThatIsSettledFirstAndIsOnItsWay(t *testing.T) {
+	c := open(t)
+	c.till.SettleFirst = 1
+	_, p := c.payer(t, c.paid("1", "10000"), false)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	err := p.Reserve(ctx, "r1", 9000)
+	f, ok := errors.AsType[*fault.Fault](err)
+	ch, _ := errors.AsType[*meter.Challenge](err)
+	if !ok || f.Kind != fault.Unavailable || f.ShouldRetry() || ch == nil || ch.Body != nil || !ch.Header.Has(headerResponse) || ch.Header.Has(headerRequired) {
+		t.Errorf("%v", err)
+	}
+	if state, ok, err := c.Of(t.Context(), "r1"); !ok || err != nil || !strings.Contains(string(state), `"state":"served"`) {
+		t.Errorf("%s, %v", state, err)
+	}
+	if _, ok, err := c.Of(t.Context(), "r2"); ok || err != nil {
+		t.Error("a payment of a request without one")
+	}
+}

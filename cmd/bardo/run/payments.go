@@ -61,7 +61,7 @@ func (g *gateway) openPayments(ctx context.Context, cfg *config.Config) (meter.P
 
 func (g *gateway) tillOptions(x *config.X402, terms *pay.Terms, secret []byte, chain pay.Chain, b *book.Book) till.Options {
 	return till.Options{
-		Terms: terms, Seal: pay.NewSeal(secret, terms), Chain: chain, Book: b, Ledger: g.books, Limits: book.Limits{Exposure: x.MaxExposure}, Log: g.log, Now: time.Now,
+		Terms: terms, Seal: pay.NewSeal(secret, terms), Chain: chain, Book: b, Ledger: g.books, Limits: book.Limits{Exposure: x.MaxExposure}, SettleFirst: x.SettleFirst, Log: g.log, Now: time.Now,
 		Confirmations: uint64(x.Confirmations), Finality: uint64(x.Finality), Bump: x.Bump, FewTransfers: int64(x.FewTransfers), //nolint:gosec // positive by the schema
 		LowGas: func(left int64) { g.events.Emit("payment:low_gas", "", lowGas{left}) },
 		Lost:   func(l till.Loss) { g.events.Emit("payment:lost", l.Account, l) },

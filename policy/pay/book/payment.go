@@ -70,6 +70,7 @@ func (p *Payment) Transfer() *pay.Transfer {
 // Limits are how much of a payer's money may be on its way.
 type Limits struct {
 	Exposure policy.Micro // of payments that are not confirmed; 0 means no limit
+	Failed   bool         // payers may have failed payments: theirs are settled first
 }
 
 // Errors of Reserve, besides a *pay.Refusal.
@@ -125,8 +126,8 @@ FROM payment WHERE payer = ?`, p.From.String()).Scan(&open, &failed)
 	switch {
 	case err != nil:
 		return err
-	case failed > 0:
-		return &pay.Refusal{Reason: pay.ReasonBlocked, Detail: "an earlier payment of this wallet could not be settled after its request was served: use an API key"}
+	case failed > 0 && !l.Failed:
+		return &pay.Refusal{Reason: pay.ReasonBlocked, Detail: "an earlier payment of this wallet could not be settled after its request was served: pay by scheme exact, or use an API key"}
 	case l.Exposure > 0 && open.Plus(p.Value) > l.Exposure:
 		return &pay.Refusal{Reason: pay.ReasonExposure, Detail: fmt.Sprintf("payments of this wallet over %s USD are not settled yet, and at most %s may be: wait for them", open, l.Exposure)}
 	}

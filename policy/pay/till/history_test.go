@@ -92,8 +92,13 @@ func (h *history) takeOne() {
 	if p.UpTo = h.random.IntN(2) == 0; p.UpTo {
 		p.Facilitator = pay.Address{8}
 	}
+	h.patience = time.Millisecond
 	taken, err := h.Take(h.Context(), p, pay.Word{}, 11_000, fmt.Sprintf("req_%03d", h.nonce))
 	if r, ok := errors.AsType[*pay.Refusal](err); ok && (r.Reason == pay.ReasonExposure || r.Reason == pay.ReasonBlocked) {
+		return
+	}
+	if errors.Is(err, ErrUnsettled) { // of a payer whose payment failed: the payment is the wallet's credit
+		h.served[taken.ID] = 0
 		return
 	}
 	h.must(err)

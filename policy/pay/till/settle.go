@@ -96,6 +96,10 @@ func (t *Till) adopt(ctx context.Context) error {
 			errs = append(errs, t.Book.Release(ctx, p.ID))
 			continue
 		}
+		if p.Charge == 0 { // it was settled first, and its request is charged to the account, or was never served
+			errs = append(errs, t.credit(ctx, p))
+			continue
+		}
 		_, err := t.bookCharge(ctx, p, nil, ledger.Charge{RequestID: p.Request, Account: pay.Account(p.From), Amount: p.Charge, Status: statusRecovered})
 		errs = append(errs, err)
 	}
@@ -309,7 +313,7 @@ func (t *Till) writeLosses(ctx context.Context) error {
 			err = t.Book.MarkLost(ctx, p.ID)
 		}
 		if errs = append(errs, err); err == nil {
-			t.Log.Error("a payment could not be settled after its request was served", "request", p.Request, "payer", p.From.String(), "amount_usd", p.Captured.String(), "reason", p.Reason)
+			t.Log.Error("a payment could not be settled", "request", p.Request, "payer", p.From.String(), "amount_usd", p.Captured.String(), "reason", p.Reason)
 			t.Lost(Loss{Account: pay.Account(p.From), Payer: p.From.String(), Request: p.Request, Amount: p.Captured, Loss: loss, Reason: p.Reason})
 		}
 	}

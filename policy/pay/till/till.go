@@ -45,6 +45,7 @@ type Options struct {
 	Log    *slog.Logger
 	Now    func() time.Time
 
+	SettleFirst   policy.Micro  // payments of scheme exact that are at least so large are settled before their requests are served; zero means none
 	Confirmations uint64        // blocks after which a transfer counts, its own included; zero means 1
 	Finality      uint64        // blocks after which a transfer is not looked at again; zero means 64
 	Poll          time.Duration // between looks at the chain; zero means 1 second
@@ -71,6 +72,7 @@ type Till struct {
 	rechecked time.Time // of the loop
 	resent    map[int64]time.Time
 	asked     time.Time
+	patience  time.Duration // of requests whose payments are settled first
 }
 
 // New makes a till. Run has to run for payments to be settled.
@@ -84,7 +86,7 @@ func New(o Options) *Till {
 	if o.Lost == nil {
 		o.Lost = func(Loss) {}
 	}
-	return &Till{Options: o, kicked: make(chan struct{}, 1), resent: map[int64]time.Time{}}
+	return &Till{Options: o, kicked: make(chan struct{}, 1), resent: map[int64]time.Time{}, patience: firstTime}
 }
 
 func or[T comparable](v, unset T) T {
@@ -101,6 +103,7 @@ type Taken struct {
 
 	Credit policy.Micro
 	hold   *ledger.Hold
+	first  bool // it is settled, and the request is charged to the payer's account
 }
 
 // Take verifies a payment for a request that costs at most price, and reserves it; credit of the payer makes up for what it lacks. The error is a
@@ -127,12 +130,16 @@ func (t *Till) Take(ctx context.Context, p *pay.Payment, digest pay.Word, price 
 	if err != nil {
 		return Taken{}, err
 	}
-	row, err := t.Book.Reserve(ctx, t.Terms, p, requestID, head.Number, t.Limits)
+	row, first, err := t.reserve(ctx, p, requestID, head.Number)
 	if err != nil {
 		t.Ledger.Release(hold)
 		return Taken{Payment: row}, err
 	}
-	return Taken{row, short, hold}, nil
+	if first {
+		t.Ledger.Release(hold)
+		return t.settleFirst(ctx, row, price)
+	}
+	return Taken{Payment: row, Credit: short, hold: hold}, nil
 }
 
 // holdCredit sets aside what a payment lacks. why is the refusal of a payer whose credit does not cover it.
@@ -199,6 +206,9 @@ func latest(a, b time.Time) time.Time {
 // Served books what a request cost, and has its payment settled. It returns when the charge is durable. It does not end with the context.
 func (t *Till) Served(ctx context.Context, p *Taken, c ledger.Charge) (ledger.Receipt, error) {
 	ctx = context.WithoutCancel(ctx)
+	if p.first {
+		return t.servedFirst(ctx, p, c)
+	}
 	captured := t.captured(p, c.Amount)
 	if err := t.Book.MarkServed(ctx, p.ID, c.Amount, captured); err != nil {
 		return ledger.Receipt{}, err

@@ -297,7 +297,9 @@ func TestPitfall10And11Exposure(t *testing.T) {
 	if len(s.lost) != 9 || s.lost[0].Loss != 11_000 {
 		t.Errorf("%d losses: %+v", len(s.lost), s.lost)
 	}
-	if _, err := s.Take(t.Context(), s.payment(11), pay.Word{}, 11_000, "req_y"); !errors.As(err, &r) || r.Reason != pay.ReasonBlocked {
+	upTo := s.payment(11)
+	upTo.UpTo = true
+	if _, err := s.Take(t.Context(), upTo, pay.Word{}, 11_000, "req_y"); !errors.As(err, &r) || r.Reason != pay.ReasonBlocked {
 		t.Errorf("after the loss: %v", err)
 	}
 }

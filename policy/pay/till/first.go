@@ -1,0 +1,71 @@
+package till
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger"
+	"bardo.money/gateway/policy/pay"
+	"bardo.money/gateway/policy/pay/book"
+)
+
+// Settlement before service: the payment becomes the wallet's credit, and the request is charged to that. It is for payers one of whose payments failed, and for
+// large payments. Only scheme exact can be settled before the cost is known.
+
+// ErrUnsettled says that a payment that is settled first is not in a block yet. It is on its way, and what it brings is its wallet's credit.
+var ErrUnsettled = errors.New("the payment is being settled, and its request was not served")
+
+// firstTime is how long a request waits for its payment.
+const firstTime = 30 * time.Second
+
+// reserve makes a payment the request's; first tells that it has to be settled before that is served.
+func (t *Till) reserve(ctx context.Context, p *pay.Payment, requestID string, block uint64) (row book.Payment, first bool, err error) {
+	row, err = t.Book.Reserve(ctx, t.Terms, p, requestID, block, t.Limits)
+	if r, ok := errors.AsType[*pay.Refusal](err); ok && r.Reason == pay.ReasonBlocked && !p.UpTo {
+		l := t.Limits
+		l.Failed = true
+		row, err = t.Book.Reserve(ctx, t.Terms, p, requestID, block, l)
+		return row, true, err
+	}
+	return row, t.SettleFirst > 0 && p.Value >= t.SettleFirst && !p.UpTo, err
+}
+
+// settleFirst has a payment settled, and sets what the request may cost aside of what it brought.
+func (t *Till) settleFirst(ctx context.Context, row book.Payment, price policy.Micro) (Taken, error) {
+	if err := t.Book.MarkServed(context.WithoutCancel(ctx), row.ID, 0, row.Value); err != nil {
+		return Taken{Payment: row}, err
+	}
+	t.kick()
+	wait, cancel := context.WithTimeout(ctx, t.patience)
+	defer cancel()
+	row, err := t.Await(wait, row.ID)
+	switch {
+	case err != nil:
+		return Taken{Payment: row}, err
+	case row.Settlement == book.Failed:
+		return Taken{Payment: row}, row.Refuse(pay.ReasonTransfer, "the transfer failed, and nothing was served: %s", row.Reason)
+	case row.Settlement != book.Confirmed && row.Settlement != book.Final:
+		return Taken{Payment: row}, ErrUnsettled
+	}
+	if err := t.credit(ctx, &row); err != nil {
+		return Taken{Payment: row}, err
+	}
+	hold, err := t.Ledger.Reserve(ctx, pay.Account(row.From), row.Request, min(price, row.Value)-row.Fee)
+	return Taken{Payment: row, hold: hold, first: true}, err
+}
+
+// credit adds what a payment brings to its payer's account, without a charge. It may be repeated.
+func (t *Till) credit(ctx context.Context, p *book.Payment) error {
+	ctx = context.WithoutCancel(ctx)
+	if err := t.Ledger.CreditWallet(ctx, pay.Account(p.From), p.Captured, p.Fee, p.Reference()); err != nil {
+		return err
+	}
+	return t.Book.MarkBooked(ctx, p.ID)
+}
+
+// servedFirst charges a request to what was set aside of its wallet's credit.
+func (t *Till) servedFirst(ctx context.Context, p *Taken, c ledger.Charge) (ledger.Receipt, error) {
+	return t.Ledger.Capture(ctx, p.hold, c)
+}

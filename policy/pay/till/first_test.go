@@ -1,0 +1,106 @@
+package till
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger"
+	"bardo.money/gateway/policy/pay"
+	"bardo.money/gateway/policy/pay/book"
+)
+
+// run has the till settle in the background.
+func (s *shop) run(t *testing.T) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { s.Run(ctx) })
+	t.Cleanup(func() { stop(); running.Wait() })
+}
+
+// TestD56SettledBeforeServed: the transfer is in a block before the request is served, its cost is charged to the wallet's credit, and a request that costs
+// nothing leaves it there. A payment that is smaller than the threshold, or by scheme upto, is settled afterwards.
+func TestD56SettledBeforeServed(t *testing.T) {
+	s := open(t, t.TempDir())
+	s.SettleFirst = 11_000
+	s.run(t)
+	p := s.take(t, 1)
+	s.is(t, &p, book.Confirmed)
+	s.credit(t, 10_000)
+	s.serve(t, &p, 4000)
+	s.credit(t, 6000)
+	q := s.take(t, 2)
+	if err := s.Release(t.Context(), &q); err != nil {
+		t.Fatal(err)
+	}
+	s.credit(t, 16_000)
+	if _, err := s.Take(t.Context(), s.payment(2), pay.Word{}, 11_000, "req_x"); !errors.Is(err, book.ErrSpent) {
+		t.Errorf("a payment that is the wallet's credit: %v", err)
+	}
+	for _, upTo := range []bool{true, false} {
+		later := s.payment(3)
+		if later.UpTo = upTo; !upTo {
+			later.Value, later.Nonce = 10_999, pay.Word{4}
+		}
+		got, err := s.Take(t.Context(), later, pay.Word{}, 10_000, "req_y"+string('a'+rune(later.Nonce[0])))
+		if err != nil || got.Service != book.Serving || got.Settlement != book.None {
+			t.Errorf("upto %v: %+v, %v", upTo, got.Payment, err)
+		}
+	}
+}
+
+// TestPitfall10APayerWhoFailedIsSettledFirst: after a loss nothing is served before its payment is in a block.
+func TestPitfall10APayerWhoFailedIsSettledFirst(t *testing.T) {
+	s := open(t, t.TempDir())
+	failed := s.take(t, 1)
+	s.serve(t, &failed, 4000)
+	s.chain.used[pay.Word{1}] = pay.Word{} // cancelled
+	s.look(t, time.Second)
+	s.look(t, 4*time.Second)
+	s.is(t, &failed, book.Failed)
+	if len(s.lost) != 1 {
+		t.Fatalf("lost %+v", s.lost)
+	}
+	before, err := s.books.Balance(t.Context(), pay.Account(pay.Address{3}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.run(t)
+	p := s.take(t, 2)
+	s.is(t, &p, book.Confirmed)
+	s.serve(t, &p, 4000)
+	s.credit(t, before.Amount+6000)
+}
+
+// TestD56AnUnsettledPaymentIsNotServed, and is the wallet's credit when it arrives, also of a gateway that ended meanwhile.
+func TestD56AnUnsettledPaymentIsNotServed(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	s.SettleFirst = 1
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	got, err := s.Take(ctx, s.payment(1), pay.Word{}, 11_000, "req_1")
+	if !errors.Is(err, ErrUnsettled) || got.Service != book.Served {
+		t.Fatalf("%+v, %v", got.Payment, err)
+	}
+	if err := s.Book.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.reopen(t, dir)
+	for range 3 {
+		s.look(t, time.Second)
+	}
+	s.is(t, &got, book.Confirmed)
+	s.credit(t, 10_000)
+	h, err := s.Ledger.Reserve(t.Context(), pay.Account(pay.Address{3}), "req_1", 4000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := s.Ledger.Capture(t.Context(), h, ledger.Charge{Amount: 4000}); err != nil || r.Charged != policy.Micro(4000) || r.Repeated {
+		t.Errorf("the request was charged before: %+v, %v", r, err)
+	}
+}
