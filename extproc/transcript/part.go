@@ -2,6 +2,7 @@ package transcript
 
 import (
 	"cmp"
+	"strings"
 
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/jsonx"
@@ -13,11 +14,12 @@ type reader struct {
 	at   *Turn
 	turn int
 	call string // the call whose arguments or result are read
+	own  bool   // that is of a tool that the provider defines
 }
 
 // text adds a text.
 func (r *reader) text(kind Kind, v jsonx.Value) {
-	r.t.Texts = append(r.t.Texts, Text{Kind: kind, Turn: r.turn, Value: v, Call: r.call})
+	r.t.Texts = append(r.t.Texts, Text{Kind: kind, Turn: r.turn, Value: v, Call: r.call, Own: r.own})
 }
 
 // value reads a content: a string, an array of parts, or a part.
@@ -101,7 +103,12 @@ func (r *reader) object(kind Kind, v jsonx.Value, o object) {
 	case "thinking", "reasoning":
 		kind = Thinking
 	default:
-		if !plainTypes[typed] && kind != Thinking {
+		switch {
+		case plainTypes[typed] || kind == Thinking:
+		case kind == Result && strings.HasSuffix(typed, "_call_output"): // of a tool that the provider defines and the client runs, such as a shell
+			r.own, r.at.Opaque = true, true
+			r.call, _ = o.get("call_id").Str()
+		default:
 			kind, r.at.Opaque = Other, true
 		}
 	}
@@ -151,7 +158,7 @@ func (r *reader) member(kind Kind, key string, m jsonx.Value) {
 	case "cache_control":
 		r.at.Marked = true
 	default:
-		r.rest(key, m)
+		r.rest(kind, key, m)
 	}
 }
 
@@ -169,7 +176,10 @@ var media = map[string]bool{
 }
 
 // rest reads any other member of a part.
-func (r *reader) rest(key string, m jsonx.Value) {
+func (r *reader) rest(kind Kind, key string, m jsonx.Value) {
+	if kind != Result || !r.own || m.Kind() != jsonx.String { // of a shell's output, what it wrote is in members of other names
+		kind = Other
+	}
 	switch {
 	case structure[key]:
 	case media[key]:
@@ -177,7 +187,7 @@ func (r *reader) rest(key string, m jsonx.Value) {
 	default:
 		for s, isName := range m.Strings {
 			if !isName && !isData(s) {
-				r.text(Other, s)
+				r.text(kind, s)
 			}
 		}
 	}

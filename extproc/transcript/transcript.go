@@ -36,6 +36,7 @@ type Text struct {
 	Value jsonx.Value // a string; of Arguments and Results also an object or array, whose strings are the text
 	JSON  bool        // the string holds JSON, as arguments do in OpenAI's formats
 	Call  string      // of Arguments and Results: the id of the call; where the format has none, its tool
+	Own   bool        // of Results: of a tool that the provider defines and the client runs, whose form only the provider knows
 }
 
 // Turn is a message, or an item of the Responses API.
