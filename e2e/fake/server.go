@@ -367,7 +367,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 			return
 		case of != nil:
 			opened := *rec
-			opened.Body, inside = of.body, &opened
+			opened.Body, opened.Path, inside = of.body, strings.Replace(rec.Path, "/e2ee/", "/", 1), &opened
+			p.api = s.apiOn(opened.Path)
 			out := &sealer{ResponseWriter: w, of: of, change: b.Sealed}
 			p.w, p.sealed = out, true
 			defer out.finish(p)

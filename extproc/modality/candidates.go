@@ -25,7 +25,7 @@ func FilterByModel(v *request.View, r *Request) error {
 		if endpoint && !model {
 			f.Public = "the model \"" + fault.Clip(v.Request.Model) + "\" is none that " + r.Op.Makes()
 		}
-		return !endpoint || !model || v.Seals(&to) != nil // what has to be encrypted is not sent as it is
+		return !endpoint || !model || (v.Seals(&to) != nil) != r.Op.Sealed() // what has to be encrypted is not sent as it is
 	})
 	if len(v.Found) == 0 {
 		return f

@@ -30,6 +30,7 @@ var operations = []Operation{
 	{Endpoint: kind.Speech, Feature: policy.Speech},
 	{Endpoint: kind.Transcription, Feature: policy.Transcription, form: true},
 	{Endpoint: kind.Translation, Feature: policy.Transcription, form: true},
+	{Endpoint: kind.Sealed, Feature: policy.EndToEndEncryption},
 }
 
 // version is what the endpoints' paths begin with.
@@ -61,9 +62,14 @@ func (o *Operation) Makes() string {
 		return "makes images"
 	case policy.Speech:
 		return "speaks texts"
+	case policy.EndToEndEncryption:
+		return "runs in an enclave that opens requests"
 	}
 	return "writes down speech"
 }
+
+// Sealed reports whether its requests are readable for an enclave alone.
+func (o *Operation) Sealed() bool { return o.Feature == policy.EndToEndEncryption }
 
 // images reports whether it makes images.
 func (o *Operation) images() bool { return o.Feature == policy.ImageGeneration }

@@ -78,6 +78,8 @@ func (r *Request) Most(to *policy.Resolution) Used {
 	switch r.Op.Feature { //nolint:exhaustive // the others answer without tokens
 	case policy.ImageGeneration:
 		u.Output = policy.TimesTokens(atLeast(int64(to.MaxOutput), maxOutputTokens), r.images)
+	case policy.EndToEndEncryption:
+		u.Output = atLeast(r.output, atLeast(int64(to.MaxOutput), maxOutputTokens))
 	case policy.Speech:
 		u.Milliseconds = r.characters * 1000 / charactersSecond
 		u.Output = u.Milliseconds * tokensPerSecond / 1000

@@ -30,6 +30,7 @@ type Request struct {
 	pixels        int64 // of one image; 0: unknown
 	steps         int64 // inference steps; 0: the model's own number
 	sent          int64 // images in the request
+	output        int64 // tokens of the longest answer; 0: the model's
 	characters    int64 // of a text to be spoken
 	text          int64 // bytes that may be tokens of text
 	milliseconds  int64 // of the uploaded audio; with exact unset, the most that it can be
@@ -146,6 +147,8 @@ func (r *Request) value(name, v string) (err error) {
 		}
 	case "steps", "num_inference_steps":
 		r.steps, err = number(name, v, maxImages)
+	case "max_tokens":
+		r.output, err = number(name, v, maxPixels)
 	case "size":
 		r.size = v
 	case "quality":
@@ -180,6 +183,9 @@ func (r *Request) check() error {
 	h, err2 := strconv.ParseInt(height, 10, 64)
 	if ok && err == nil && err2 == nil && w > 0 && h > 0 && w < maxPixels && h < maxPixels {
 		r.pixels = w * h
+	}
+	if r.Op.Sealed() && r.Doc.Get("e2ee").Kind() != jsonx.Object {
+		return wire.Invalid("e2ee", "e2ee must be an object: the encrypted request")
 	}
 	if r.pixels > maxPixels {
 		return wire.Invalid("size", "an image of %d pixels is too large", r.pixels)

@@ -75,11 +75,12 @@ const (
 	Speech          Endpoint = "/audio/speech"
 	Transcription   Endpoint = "/audio/transcriptions"
 	Translation     Endpoint = "/audio/translations"
+	Sealed          Endpoint = "/e2ee/chat/completions" // of requests that their senders encrypted for an enclave
 )
 
 // Endpoints are all of them, in the order of the documentation.
 func Endpoints() []Endpoint {
-	return []Endpoint{Moderations, Rerank, ImageGeneration, ImageEdit, ImageVariation, Speech, Transcription, Translation}
+	return []Endpoint{Moderations, Rerank, ImageGeneration, ImageEdit, ImageVariation, Speech, Transcription, Translation, Sealed}
 }
 
 // Section says which keys the configuration of a kind of provider has.

@@ -24,7 +24,7 @@ func (a Adapter) Kind() kind.Kind {
 			}},
 		},
 		Reasoning: kind.Reasoning{Dialect: "venice"},
-		Endpoints: []kind.Endpoint{kind.ImageGeneration, kind.Speech, kind.Transcription},
+		Endpoints: []kind.Endpoint{kind.ImageGeneration, kind.Speech, kind.Transcription, kind.Sealed},
 		Traits: kind.Traits{
 			Lacks: append(policy.VendorFeatures(), policy.Citations, policy.Compaction),
 			First: kind.ForPrivacy,
