@@ -13,6 +13,8 @@ import (
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger"
+	"bardo.money/gateway/policy/pay/book"
+	"bardo.money/gateway/policy/pay/reconcile"
 )
 
 func balanceCommand() *cobra.Command {
@@ -141,6 +143,9 @@ func auditCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if err := t.reconcile(c.Context(), &r); err != nil {
+			return err
+		}
 		s := control.AskLedger(c.Context(), t.home)
 		r.AddInMemory(s.Waiting(), s.Unready)
 		show := printAudit
@@ -156,6 +161,16 @@ func auditCommand() *cobra.Command {
 		return nil
 	})
 	return c
+}
+
+// reconcile checks the payments of this machine, if there are any.
+func (t tool) reconcile(ctx context.Context, r *ledger.Report) (err error) {
+	b, ok, err := book.Inspect(book.File(t.file))
+	if err != nil || !ok {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
+	return reconcile.Run(ctx, b, t.books, r)
 }
 
 func printAudit(c *cobra.Command, r ledger.Report) error {

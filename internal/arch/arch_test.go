@@ -76,6 +76,8 @@ var soundTree = map[string]string{
 	"policy/pay/evm/agents.go":       `package evm; import _ "bardo.money/gateway/policy/identity"`,
 	"policy/privy/privy.go":          `package privy; import _ "bardo.money/gateway/policy/auth"`,
 	"policy/pay/book/book.go":        `package book; import _ "bardo.money/gateway/policy/pay"`,
+	"policy/pay/reconcile/reconcile.go": `package reconcile; import (_ "bardo.money/gateway/policy/pay"; _ "bardo.money/gateway/policy/pay/book"
+			_ "bardo.money/gateway/policy/ledger")`,
 	"policy/pay/till/till.go": `package till; import (_ "bardo.money/gateway/policy/pay"; _ "bardo.money/gateway/policy/pay/book"
 			_ "bardo.money/gateway/policy/ledger")`,
 	"extproc/x402/x402.go": `package x402; import (_ "bardo.money/gateway/extproc/meter"; _ "bardo.money/gateway/policy/ledger"

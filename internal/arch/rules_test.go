@@ -13,7 +13,7 @@ var levels = []struct {
 		"extproc/reasoning", "extproc/toolcall", "extproc/structured", "extproc/cache", "extproc/cache/disk", "extproc/cache/redis", "extproc/cache/semantic", "extproc/cache/cachetest", "extproc/render", "extproc/keyring", "extproc/hint", "extproc/conversation",
 		"extproc/batch", "extproc/classifier", "extproc/deferred", "extproc/localembed", "extproc/memory", "extproc/meter", "extproc/pii", "extproc/stored", "extproc/stream", "extproc/upstream", "extproc/record",
 		"extproc/attestation", "extproc/injection", "extproc/savings", "extproc/governor", "extproc/x402",
-		"policy/*", "policy/catalog/catalogtest", "policy/ledger/audit", "policy/ledger/chargelog", "policy/ledger/lock", "policy/ledger/store", "policy/ledger/usage", "policy/ledger/postgres", "policy/ledger/postgres/postgrestest", "policy/pay/book", "policy/pay/till", "policy/pay/evm", "models", "models/*", "xds/state", "xds/peer", "xds/feed/feedpb", "envoy",
+		"policy/*", "policy/catalog/catalogtest", "policy/ledger/audit", "policy/ledger/chargelog", "policy/ledger/lock", "policy/ledger/store", "policy/ledger/usage", "policy/ledger/postgres", "policy/ledger/postgres/postgrestest", "policy/pay/book", "policy/pay/reconcile", "policy/pay/till", "policy/pay/evm", "models", "models/*", "xds/state", "xds/peer", "xds/feed/feedpb", "envoy",
 	}},
 	{2, "part", []string{
 		"extproc/api", "extproc/passthrough", "extproc/layers/*", "extproc/provider/*", "xds/snapshot", "xds/health",
@@ -27,53 +27,54 @@ var levels = []struct {
 // engines lists the engines, and the steps of a request, that may import others of their level, besides in tests. Each line is a decision; the test reports
 // those that nothing needs any more.
 var engines = map[string][]string{
-	"envoy":               {"xds/state"},
-	"extproc/attestation": {"extproc/provider", "policy/attestation", "policy/e2ee"},                           // the receipt of one call
-	"extproc/hint":        {"policy/intent", "policy/privacy"},                                                 // an agent's parts and its kinds of task are closed sets
-	"extproc/pipeline":    {"extproc/cache", "extproc/keyring", "extproc/transcript"},                          // an exchange holds its place in the cache, the answer that came of it, and which key is warm
-	"extproc/wire/...":    {"extproc/wire", "extproc/wire/answer", "extproc/wire/errbody", "extproc/provider"}, // a dialect also writes a provider's call
-	"extproc/structured":  {"extproc/wire", "policy/schema"},
-	"extproc/transcript":  {"extproc/wire"},
-	"extproc/request":     {"extproc/runtime"},
-	"extproc/probe":       {"extproc/runtime"},
-	"extproc/attempt":     {"extproc/runtime", "extproc/request"},
-	"extproc/review":      {"extproc/runtime", "extproc/request"},
-	"extproc/side":        {"extproc/request", "extproc/attempt"},
-	"extproc/rounds":      {"extproc/request"},
-	"extproc/later":       {"extproc/request", "extproc/attempt", "extproc/endpoint"},
-	"extproc/report":      {"extproc/request", "extproc/attempt", "extproc/review", "extproc/later", "extproc/endpoint"}, // what these found out
-	"extproc/reading":     {"extproc/request", "extproc/attempt", "extproc/review", "extproc/rounds", "extproc/report"},
-	"extproc/funds":       {"extproc/request", "extproc/review", "extproc/report", "extproc/side", "extproc/endpoint"},
-	"extproc/modality":    {"extproc/request"},
-	"extproc/endpoint":    {"extproc/modality"}, // its operations have endpoints
-	"extproc/dryrun":      {"extproc/runtime", "extproc/request"},
-	"extproc/batch":       {"extproc/upstream", "xds/state"},                                                       // its calls go through the egress listener
-	"extproc/deferred":    {"extproc/batch", "extproc/stream"},                                                     // it stores heads and answers
-	"extproc/render":      {"extproc/reasoning"},                                                                   // what it shows is a chain
-	"extproc/meter":       {"extproc/reasoning", "policy/budget", "policy/ledger", "policy/quota", "policy/spend"}, // limits, budgets and charges of one request
-	"extproc/stream":      {"xds/state"},                                                                           // names of headers between the parts
-	"policy/pay/...":      {"policy/pay"},
-	"policy/pay/till":     {"policy/pay/book", "policy/ledger"},                                                   // the states and the money of what it takes
-	"extproc/x402":        {"extproc/meter", "policy/ledger", "policy/pay", "policy/pay/book", "policy/pay/till"}, // a payer of a bill
-	"policy/privy":        {"policy/auth"},
-	"policy/pay/evm":      {"policy/identity"},                                   // it reads agents
-	"policy/identity":     {"policy/pay"},                                        // addresses and networks
-	"policy/resolve":      {"policy/catalog", "policy/budget", "policy/privacy"}, // what a wallet affords is one table
-	"policy/intent":       {"policy/privacy"},                                    // what a class of tasks asks of a provider
-	"policy/profile":      {"policy/intent"},
-	"policy/ledger":       {"policy/ledger/audit", "policy/ledger/usage", "policy/ledger/chargelog", "policy/ledger/lock", "policy/ledger/store"}, // it applies what the log has to the store
-	"policy/ledger/store": {"policy/ledger/lock"},
-	"policy/ledger/usage": {"policy/ledger/chargelog", "policy/ledger/store"},
-	"policy/ledger/audit": {"policy/ledger/chargelog", "policy/ledger/store"},
-	"policy/budget":       {"policy/intent"}, // a budget belongs to an intent
-	"models/wordpiece":    {"models/vocab"},  // the form of tokenizer files
-	"models/unigram":      {"models/vocab"},
-	"models":              {"models/manifest", "models/wordpiece", "models/unigram"},
-	"models/remote":       {"models", "models/manifest"},
-	"extproc/localembed":  {"extproc/wire", "models"},
-	"extproc/memory":      {"policy/session"}, // it finds what sessions hold
-	"extproc/classifier":  {"models", "policy/classify", "policy/intent"},
-	"policy/classify":     {"policy/intent"}, // what it says is read there
+	"envoy":                {"xds/state"},
+	"extproc/attestation":  {"extproc/provider", "policy/attestation", "policy/e2ee"},                           // the receipt of one call
+	"extproc/hint":         {"policy/intent", "policy/privacy"},                                                 // an agent's parts and its kinds of task are closed sets
+	"extproc/pipeline":     {"extproc/cache", "extproc/keyring", "extproc/transcript"},                          // an exchange holds its place in the cache, the answer that came of it, and which key is warm
+	"extproc/wire/...":     {"extproc/wire", "extproc/wire/answer", "extproc/wire/errbody", "extproc/provider"}, // a dialect also writes a provider's call
+	"extproc/structured":   {"extproc/wire", "policy/schema"},
+	"extproc/transcript":   {"extproc/wire"},
+	"extproc/request":      {"extproc/runtime"},
+	"extproc/probe":        {"extproc/runtime"},
+	"extproc/attempt":      {"extproc/runtime", "extproc/request"},
+	"extproc/review":       {"extproc/runtime", "extproc/request"},
+	"extproc/side":         {"extproc/request", "extproc/attempt"},
+	"extproc/rounds":       {"extproc/request"},
+	"extproc/later":        {"extproc/request", "extproc/attempt", "extproc/endpoint"},
+	"extproc/report":       {"extproc/request", "extproc/attempt", "extproc/review", "extproc/later", "extproc/endpoint"}, // what these found out
+	"extproc/reading":      {"extproc/request", "extproc/attempt", "extproc/review", "extproc/rounds", "extproc/report"},
+	"extproc/funds":        {"extproc/request", "extproc/review", "extproc/report", "extproc/side", "extproc/endpoint"},
+	"extproc/modality":     {"extproc/request"},
+	"extproc/endpoint":     {"extproc/modality"}, // its operations have endpoints
+	"extproc/dryrun":       {"extproc/runtime", "extproc/request"},
+	"extproc/batch":        {"extproc/upstream", "xds/state"},                                                       // its calls go through the egress listener
+	"extproc/deferred":     {"extproc/batch", "extproc/stream"},                                                     // it stores heads and answers
+	"extproc/render":       {"extproc/reasoning"},                                                                   // what it shows is a chain
+	"extproc/meter":        {"extproc/reasoning", "policy/budget", "policy/ledger", "policy/quota", "policy/spend"}, // limits, budgets and charges of one request
+	"extproc/stream":       {"xds/state"},                                                                           // names of headers between the parts
+	"policy/pay/...":       {"policy/pay"},
+	"policy/pay/till":      {"policy/pay/book", "policy/ledger"}, // the states and the money of what it takes
+	"policy/pay/reconcile": {"policy/pay/book", "policy/ledger"},
+	"extproc/x402":         {"extproc/meter", "policy/ledger", "policy/pay", "policy/pay/book", "policy/pay/till"}, // a payer of a bill
+	"policy/privy":         {"policy/auth"},
+	"policy/pay/evm":       {"policy/identity"},                                   // it reads agents
+	"policy/identity":      {"policy/pay"},                                        // addresses and networks
+	"policy/resolve":       {"policy/catalog", "policy/budget", "policy/privacy"}, // what a wallet affords is one table
+	"policy/intent":        {"policy/privacy"},                                    // what a class of tasks asks of a provider
+	"policy/profile":       {"policy/intent"},
+	"policy/ledger":        {"policy/ledger/audit", "policy/ledger/usage", "policy/ledger/chargelog", "policy/ledger/lock", "policy/ledger/store"}, // it applies what the log has to the store
+	"policy/ledger/store":  {"policy/ledger/lock"},
+	"policy/ledger/usage":  {"policy/ledger/chargelog", "policy/ledger/store"},
+	"policy/ledger/audit":  {"policy/ledger/chargelog", "policy/ledger/store"},
+	"policy/budget":        {"policy/intent"}, // a budget belongs to an intent
+	"models/wordpiece":     {"models/vocab"},  // the form of tokenizer files
+	"models/unigram":       {"models/vocab"},
+	"models":               {"models/manifest", "models/wordpiece", "models/unigram"},
+	"models/remote":        {"models", "models/manifest"},
+	"extproc/localembed":   {"extproc/wire", "models"},
+	"extproc/memory":       {"policy/session"}, // it finds what sessions hold
+	"extproc/classifier":   {"models", "policy/classify", "policy/intent"},
+	"policy/classify":      {"policy/intent"}, // what it says is read there
 
 	"extproc/cache/semantic": {"extproc/cache"},                           // it finds what that stores
 	"extproc/cache/disk":     {"extproc/cache", "extproc/cache/semantic"}, // it keeps what these hold

@@ -50,6 +50,22 @@ var auditCases = []struct {
 		"every charge is what its request paid", "request r paid 1 of 1000000, its journal says 1000000 of 1000000",
 	},
 	{
+		"a charge of another request", `UPDATE journal SET idem = 'request:other' WHERE id = 2`,
+		"every request is charged once", "request r has the journal of request:other",
+	},
+	{
+		"a charge without its request", `UPDATE request SET journal = NULL`,
+		"every request is charged once", "journal 2 charges request r, whose row has no journal",
+	},
+	{
+		"a request that the sums lack", `UPDATE usage SET requests = 0`,
+		"the sums of usage have every request", "account k was charged 1000000 for 1 requests",
+	},
+	{
+		"a charge that the sums lack", `UPDATE usage SET charged = charged - 1`,
+		"the sums of usage have every request", "and the sums have 999999 for 1",
+	},
+	{
 		"an entry of no account", `UPDATE entry SET account = 77 WHERE journal = 2 AND account = 2`,
 		"every row refers to a row", "a missing account",
 	},

@@ -95,15 +95,12 @@ func (l *Ledger) Deposited(ctx context.Context, acct policy.Account, ref string)
 	var amount policy.Micro
 	err := l.reads.QueryRowContext(ctx, `SELECT coalesce(sum(e.amount), 0)
 FROM journal j JOIN entry e ON e.journal = j.id JOIN account a ON a.id = e.account
-WHERE j.idem = ? AND a.name = ?`, depositKey(acct, ref), acct).Scan(&amount)
+WHERE j.idem = ? AND a.name = ?`, DepositKey(acct, ref), acct).Scan(&amount)
 	if err != nil {
 		return 0, fmt.Errorf("deposit to key %s: %w", acct, err)
 	}
 	return amount, nil
 }
-
-// depositKey is the idempotency key of a deposit.
-func depositKey(acct policy.Account, ref string) string { return "deposit:" + string(acct) + ":" + ref }
 
 func (b *book) deposit(acct policy.Account, amount policy.Micro, ref string, at time.Time) (policy.Micro, error) {
 	if amount <= 0 || amount > maxAmount {
@@ -113,7 +110,7 @@ func (b *book) deposit(acct policy.Account, amount policy.Micro, ref string, at 
 	if err != nil {
 		return 0, err
 	}
-	idem := depositKey(acct, ref)
+	idem := DepositKey(acct, ref)
 	if same, err := b.deposited(idem, row.account, amount); same || err != nil {
 		return row.micro, err
 	}

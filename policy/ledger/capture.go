@@ -253,7 +253,7 @@ func (b *book) before(c *Charge) (amount, charged policy.Micro, ok bool, err err
 
 // charge writes the journal of a request: revenue from the key and, for what it could not pay, from the loss account.
 func (b *book) charge(c *Charge, account int64, r Receipt) (int64, error) {
-	journal, err := b.addJournal("charge", "request:"+c.RequestID, c.RequestID, c.At, []entry{
+	journal, err := b.addJournal("charge", ChargeKey(c.RequestID), c.RequestID, c.At, []entry{
 		{account, -r.Charged}, {accountRevenue, c.Amount}, {accountLoss, -r.Loss},
 	})
 	if err != nil || r.Loss == 0 {

@@ -11,6 +11,7 @@ import (
 
 	"bardo.money/gateway/policy/ledger/lock"
 	"bardo.money/gateway/policy/ledger/store"
+	"bardo.money/gateway/policy/ledger/usage"
 )
 
 // firstVersion makes a store as the first version of the schema left it, with a gateway that was killed.
@@ -29,7 +30,8 @@ func firstVersion(t *testing.T) (path string) {
 		`INSERT INTO balance VALUES (4, 4000000, 250000, 0, 0), (5, 0, 7, 100, 0)`,
 		`INSERT INTO block VALUES (4, 250000, 0), (5, 3, 0)`,
 		fmt.Sprintf(`INSERT INTO request VALUES ('r', 'k', 2, %d, 'p', 'm', '', 'ok', 1, 0, 0, 1, 0, 1000000, 1000000, 5, NULL)`, time.Now().UnixMicro()),
-		`INSERT INTO usage VALUES ('k', 0, 'm', 'p', '', 1, 1, 0, 0, 1, 0, 1000000, 5)`)
+		`INSERT INTO usage VALUES ('k', 0, 'm', 'p', '', 1, 1, 0, 0, 1, 0, 1000000, 5)`,
+		fmt.Sprintf(`INSERT INTO usage VALUES ('k', %d, 'm', 'p', '', 1, 1, 0, 0, 1, 0, 1000000, 5)`, usage.DayOf(time.Now())))
 	return path
 }
 

@@ -47,7 +47,7 @@ func (b *book) creditWallet(acct policy.Account, amount, fee policy.Micro, ref s
 	if amount <= 0 || amount > maxAmount || fee < 0 || fee > amount {
 		return 0, fmt.Errorf("%w: %s USD, fee %s USD", ErrAmount, amount, fee)
 	}
-	idem, net := depositKey(acct, ref), amount-fee
+	idem, net := DepositKey(acct, ref), amount-fee
 	_, err = b.addJournal("deposit", idem, ref, l.o.Now(), []entry{{row.account, net}, {accountRevenue, fee}, {accountDeposits, -amount}})
 	if errors.Is(err, ErrReused) {
 		return row.micro, nil
@@ -87,7 +87,7 @@ func (b *book) takeBack(acct policy.Account, amount policy.Micro, ref string, l 
 	}
 	taken := max(0, min(amount, row.micro-row.held))
 	loss = amount - taken
-	_, err = b.addJournal("deposit", "lost:"+string(acct)+":"+ref, ref, l.o.Now(), []entry{{row.account, -taken}, {accountLoss, -loss}, {accountDeposits, amount}})
+	_, err = b.addJournal("deposit", LossKey(acct, ref), ref, l.o.Now(), []entry{{row.account, -taken}, {accountLoss, -loss}, {accountDeposits, amount}})
 	if errors.Is(err, ErrReused) {
 		return row.micro, 0, nil
 	}

@@ -68,6 +68,23 @@ LEFT JOIN entry e ON e.journal = r.journal AND e.account = a.id
 LEFT JOIN entry v ON v.journal = r.journal AND v.account = 2
 WHERE r.journal IS NOT NULL AND (coalesce(-e.amount, 0) <> r.charged OR coalesce(v.amount, 0) <> r.amount) LIMIT 100`},
 
+	{Name: "every request is charged once", Query: `
+SELECT format('request %s has the journal of %s', r.id, j.idem)
+FROM request r JOIN journal j ON j.id = r.journal
+WHERE j.kind <> 'charge' OR j.idem <> 'request:' || r.id
+UNION ALL
+SELECT format('journal %s charges %s, and its key is %s', id, ref, idem) FROM journal WHERE kind = 'charge' AND idem <> 'request:' || ref
+UNION ALL
+SELECT format('journal %s charges request %s, whose row has no journal', j.id, r.id)
+FROM request r JOIN journal j ON j.idem = 'request:' || r.id WHERE r.journal IS NULL LIMIT 100`},
+
+	{Name: "the sums of usage have every request", Query: `
+SELECT format('account %s was charged %s for %s requests of day %s, and the sums have %s for %s', r.account, r.charged, r.requests, r.day, coalesce(u.charged, 0), coalesce(u.requests, 0))
+FROM (SELECT account, at / 86400000000 AS day, count(*) AS requests, sum(charged) AS charged FROM request GROUP BY account, at / 86400000000) r
+LEFT JOIN (SELECT account, day, sum(requests) - sum(refused) AS requests, sum(charged) AS charged FROM usage GROUP BY account, day) u
+	ON u.account = r.account AND u.day = r.day
+WHERE coalesce(u.requests, 0) < r.requests OR coalesce(u.charged, 0) < r.charged LIMIT 100`},
+
 	{Name: "every idempotency key is unique", Query: `
 SELECT format('%s is used %s times', idem, count(*)) FROM (SELECT idem FROM journal NOT INDEXED)
 GROUP BY idem HAVING count(*) > 1 LIMIT 100`},

@@ -57,9 +57,12 @@ type Payment struct {
 	Changed    time.Time
 }
 
+// ReferencePrefix begins the references of payments.
+const ReferencePrefix = "x402:"
+
 // Reference names a payment in the ledger, for ever.
 func (p *Payment) Reference() string {
-	return "x402:" + p.Network + ":" + p.Asset + ":" + p.From.String() + ":" + p.Nonce.String()
+	return ReferencePrefix + p.Network + ":" + p.Asset + ":" + p.From.String() + ":" + p.Nonce.String()
 }
 
 // Transfer is what is moved of the payment.

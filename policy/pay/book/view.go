@@ -61,15 +61,26 @@ func (p *Payment) State() string {
 // File is the store of payments beside a ledger's file.
 func File(ledger string) string { return filepath.Join(filepath.Dir(ledger), "payments.db") }
 
-// Look reads the payment of a request from a store, without taking part in it; ok is false where there is none, or no store.
-func Look(ctx context.Context, path, requestID string) (p Payment, ok bool, err error) {
+// Inspect opens a store without taking part in it; ok is false where there is none. It must be closed.
+func Inspect(path string) (b *Book, ok bool, err error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return Payment{}, false, nil
+		return nil, false, nil
 	}
 	db, err := sql.Open("sqlite3", (&url.URL{Scheme: "file", Path: path, RawQuery: "mode=ro&_busy_timeout=5000"}).String())
-	if err != nil {
+	return &Book{db: db}, err == nil, err
+}
+
+// Look reads the payment of a request from a store, without taking part in it; ok is false where there is none, or no store.
+func Look(ctx context.Context, path, requestID string) (p Payment, ok bool, err error) {
+	b, ok, err := Inspect(path)
+	if err != nil || !ok {
 		return Payment{}, false, err
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	return (&Book{db: db}).ByRequest(ctx, requestID)
+	defer func() { err = errors.Join(err, b.Close()) }()
+	return b.ByRequest(ctx, requestID)
+}
+
+// Page is the payments behind one, in the order of their ids.
+func (b *Book) Page(ctx context.Context, after int64, limit int) ([]Payment, error) {
+	return b.list(ctx, `id IN (SELECT id FROM payment WHERE id > ? ORDER BY id LIMIT ?)`, after, limit)
 }

@@ -30,6 +30,8 @@ type Ledger interface {
 	Release(h *ledger.Hold)
 	// Balance is what an account has. The error is ledger.ErrUnknownKey where there is no such account.
 	Balance(ctx context.Context, account policy.Account) (ledger.Balance, error)
+	// Charged reports whether a request was charged to an account.
+	Charged(ctx context.Context, account policy.Account, requestID string) (bool, error)
 	// Capture charges a reservation, which ends, and returns when that is durable. A request is charged once.
 	Capture(ctx context.Context, h *ledger.Hold, c ledger.Charge) (ledger.Receipt, error)
 }
@@ -238,6 +240,9 @@ func (t *Till) bookCharge(ctx context.Context, p *book.Payment, h *ledger.Hold, 
 		return ledger.Receipt{}, err
 	}
 	if h == nil {
+		if done, err := t.Ledger.Charged(ctx, account, p.Request); err != nil || done { // what is left of the payment may be less than a second charge
+			return ledger.Receipt{}, errors.Join(err, t.bookedIf(ctx, p, done))
+		}
 		if h, err = t.Ledger.Reserve(ctx, account, p.Request, min(c.Amount, p.Captured-p.Fee)); err != nil {
 			return ledger.Receipt{}, err
 		}
@@ -247,6 +252,14 @@ func (t *Till) bookCharge(ctx context.Context, p *book.Payment, h *ledger.Hold, 
 		return ledger.Receipt{}, err
 	}
 	return r, t.Book.MarkBooked(ctx, p.ID)
+}
+
+// bookedIf notes that a payment is booked, if it is.
+func (t *Till) bookedIf(ctx context.Context, p *book.Payment, is bool) error {
+	if !is {
+		return nil
+	}
+	return t.Book.MarkBooked(ctx, p.ID)
 }
 
 // Release gives a payment back whose request cost nothing: nothing goes to the chain, and the payer may use it again.

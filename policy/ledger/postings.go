@@ -1,0 +1,50 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/audit"
+)
+
+// Posting is what one journal moved.
+type Posting = audit.Posting
+
+// Postings are the journals of some idempotency keys (ChargeKey, DepositKey, LossKey), with the charges that the store does not have yet.
+func (l *Ledger) Postings(ctx context.Context, keys []string) (map[string]Posting, error) {
+	v, err := l.view(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("postings: %w", err)
+	}
+	defer v.Close()
+	found, err := audit.Postings(ctx, v.Snapshot, keys)
+	if err != nil {
+		return nil, fmt.Errorf("postings: %w", err)
+	}
+	for _, e := range v.Unapplied() {
+		if e.Prepaid && e.Charge.Amount > 0 {
+			key := ChargeKey(e.Charge.RequestID)
+			found[key] = Posting{Key: key, Account: e.Charge.Account, Amount: -e.Expected(), Revenue: e.Charge.Amount, Loss: e.Charge.Amount - e.Expected()}
+		}
+	}
+	return found, nil
+}
+
+// DepositsOf are some journals behind one, in order, of deposits whose reference begins with a text.
+func (l *Ledger) DepositsOf(ctx context.Context, prefix string, after int64, limit int) ([]Posting, error) {
+	list, err := audit.Deposits(ctx, l.reads, prefix, after, limit)
+	if err != nil {
+		return nil, fmt.Errorf("deposits: %w", err)
+	}
+	return list, nil
+}
+
+// ChargeKey is the idempotency key of a request's charge.
+func ChargeKey(requestID string) string { return "request:" + requestID }
+
+// DepositKey is the idempotency key of a deposit.
+func DepositKey(acct policy.Account, ref string) string { return "deposit:" + string(acct) + ":" + ref }
+
+// LossKey is the idempotency key of a deposit that is taken back.
+func LossKey(acct policy.Account, ref string) string { return "lost:" + string(acct) + ":" + ref }
