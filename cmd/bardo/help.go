@@ -17,7 +17,7 @@ type purpose struct {
 var purposes = []purpose{
 	{"run", "Run the gateway", "bardo up --port 8081", []string{"up", "extproc", "xds", "bootstrap"}},
 	{"ask", "Models and routing", "bardo route --model auto --input-tokens 2000", []string{"models", "route", "plan", "replay"}},
-	{"money", "Keys and money", "bardo keys create --name alice --balance-usd 5", []string{"keys", "balance", "deposit", "usage", "audit"}},
+	{"money", "Keys and money", "bardo keys create --name alice --balance-usd 5", []string{"keys", "projects", "owners", "balance", "deposit", "usage", "audit"}},
 	{"look", "Inspect requests and providers", "bardo requests --status 5xx --since 2h", []string{"requests", "watch", "providers", "feedback", "governor", "attest"}},
 	{"operate", "Operate", "bardo doctor", []string{"doctor", "config", "version", "help", "completion"}},
 }
@@ -37,6 +37,14 @@ var examples = map[string]string{
 	"bardo keys create":       "bardo keys create --name alice --balance-usd 5\nbardo keys create --name ci --tier free --limit-usd-day 1 --ip 10.0.0.0/8 --json",
 	"bardo keys list":         "bardo keys list --json",
 	"bardo keys update":       "bardo keys update k7Qm2xR9vB4c --rpm 60 --limit-usd-day 2",
+	"bardo projects":          "bardo projects list",
+	"bardo owners":            "bardo owners list",
+	"bardo projects create":   "bardo projects create web --owner acme --limit-usd-month 200",
+	"bardo projects update":   "bardo projects update web --limit-usd-day 20",
+	"bardo projects list":     "bardo projects list",
+	"bardo owners create":     "bardo owners create acme --limit-usd-month 1000",
+	"bardo owners update":     "bardo owners update acme --name Acme",
+	"bardo owners list":       "bardo owners list --json",
 	"bardo keys rotate":       "bardo keys rotate k7Qm2xR9vB4c --overlap 48h",
 	"bardo keys revoke":       "bardo keys revoke k7Qm2xR9vB4c",
 	"bardo balance":           "bardo balance k7Qm2xR9vB4c",

@@ -20,20 +20,21 @@ import (
 
 // scopeFlags are the flags for what a key may be used for.
 type scopeFlags struct {
-	spendMonth, expires         string
-	models, subsystems, origins []string
+	spendMonth, expires, project string
+	models, subsystems, origins  []string
 }
 
 func (f *scopeFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.spendMonth, "limit-usd-month", "", "most it may spend per UTC month; 0 means no limit")
 	c.Flags().StringVar(&f.expires, "expires", "", "when it ends: a time as 2006-01-02T15:04:05Z, a day, a duration such as 720h, or never")
+	c.Flags().StringVar(&f.project, "project", "", "the project that it belongs to, or none")
 	c.Flags().StringSliceVar(&f.models, "model", nil, "model that it may use, or a prefix such as 'claude-*', or \"any\"; may be repeated")
 	c.Flags().StringSliceVar(&f.subsystems, "subsystem", nil, "subsystem that it may be used by, or \"any\"; may be repeated")
 	c.Flags().StringSliceVar(&f.origins, "origin", nil, "origin of web pages that it may be used by, such as https://app.example, or \"any\"; may be repeated")
 }
 
 // scopeNames are the names of the flags.
-var scopeNames = []string{"limit-usd-month", "expires", "model", "subsystem", "origin"}
+var scopeNames = []string{"limit-usd-month", "expires", "project", "model", "subsystem", "origin"}
 
 // apply puts the flags that were given into a key.
 func (f *scopeFlags) apply(c *cobra.Command, k *ledger.KeyRow) (err error) {
@@ -45,6 +46,11 @@ func (f *scopeFlags) apply(c *cobra.Command, k *ledger.KeyRow) (err error) {
 	}
 	if given("expires") {
 		if k.Expires, err = parseExpiry(f.expires, time.Now()); err != nil {
+			return err
+		}
+	}
+	if given("project") {
+		if k.Project, err = parseProject(f.project); err != nil {
 			return err
 		}
 	}
@@ -186,11 +192,12 @@ type scopeInfo struct {
 	Publishable bool          `json:"publishable"`
 	Expires     *time.Time    `json:"expires_at"` // null: never
 	OldUntil    *time.Time    `json:"old_secret_until"`
+	Project     string        `json:"project,omitempty"`
 }
 
 func scopeOf(k *ledger.KeyRow) scopeInfo {
 	list := func(l []string) []string { return append([]string{}, l...) }
-	s := scopeInfo{Models: list(k.Models), Subsystems: list(k.Subsystems), Origins: list(k.Origins), Publishable: k.Publishable}
+	s := scopeInfo{Models: list(k.Models), Subsystems: list(k.Subsystems), Origins: list(k.Origins), Publishable: k.Publishable, Project: k.Project}
 	if k.SpendMonth > 0 {
 		s.SpendMonth = &k.SpendMonth
 	}
@@ -214,6 +221,9 @@ func (s *scopeInfo) text() string {
 	add("models", s.Models)
 	add("subsystems", s.Subsystems)
 	add("origins", s.Origins)
+	if s.Project != "" {
+		parts = append(parts, "project="+s.Project)
+	}
 	if s.SpendMonth != nil {
 		parts = append(parts, "month="+cli.Dollars(*s.SpendMonth))
 	}

@@ -18,6 +18,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/route"
 	"bardo.money/gateway/cmd/bardo/run"
 	"bardo.money/gateway/cmd/bardo/watch"
+	"bardo.money/gateway/policy"
 )
 
 func main() {
@@ -53,7 +54,7 @@ func root() *cobra.Command {
 	c.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp) // no argument is a file
 	p := parts.All()
 	p.Runtime, p.Chain, p.Agents = loadRuntime, openChain, openAgents
-	c.AddCommand(run.UpCommand(p), run.ExtprocCommand(p), run.XDSCommand(p), run.BootstrapCommand(), configCommand(), keysCommand(), balanceCommand(), depositCommand(),
+	c.AddCommand(run.UpCommand(p), run.ExtprocCommand(p), run.XDSCommand(p), run.BootstrapCommand(), configCommand(), keysCommand(), groupsCommand(policy.OfProject, "Group keys into projects, with budgets"), groupsCommand(policy.OfOwner, "Owners of projects, with budgets"), balanceCommand(), depositCommand(),
 		usageCommand(), auditCommand(), providersCommand(), governorCommand(), feedbackCommand(), route.Command(parts.Adapters()), planCommand(), replay.Command(parts.All), watch.Command(), doctor.Command(), versionCommand(), modelsCommand(), requestsCommand(), attestCommand())
 	arrangeHelp(c)
 	return c

@@ -98,5 +98,5 @@ func (k KeyRow) budgets() (list []policy.Budget) {
 	if k.SpendMonth > 0 {
 		list = append(list, policy.Budget{Holder: policy.OfKey, ID: string(k.ID), PerMonth: k.SpendMonth})
 	}
-	return list
+	return append(list, k.groups.budgets()...)
 }

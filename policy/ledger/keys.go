@@ -31,6 +31,9 @@ type KeyRow struct {
 	CreatedAt     time.Time // zero means now
 	RevokedAt     time.Time // zero if not revoked
 	KeyRules
+	Project string // "" for none
+
+	groups keyGroups // of the project, as the row was read
 }
 
 // Revoked reports whether the key was revoked.
@@ -177,17 +180,17 @@ func (b *book) storeKey(k KeyRow) error {
 		revoked = sql.NullInt64{Int64: k.RevokedAt.UnixMicro(), Valid: true}
 	}
 	rules, err := k.text()
-	if err := errors.Join(err, k.check()); err != nil {
+	if err := errors.Join(err, k.check(), b.checkProject(&k)); err != nil {
 		return err
 	}
 	if _, err := b.Exec(`INSERT INTO "key" (id, name, tier, hash, pepper_version, prepaid, read_only,
-	rpm, tokens_per_hour, spend_per_day, networks, injection, pii, rules, created_at, revoked_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+	rpm, tokens_per_hour, spend_per_day, networks, injection, pii, rules, project, created_at, revoked_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULLIF(CAST(? AS TEXT), ''), ?, ?)
 ON CONFLICT (id) DO UPDATE SET name = excluded.name, tier = excluded.tier, hash = excluded.hash, pepper_version = excluded.pepper_version,
 	prepaid = excluded.prepaid, read_only = excluded.read_only, rpm = excluded.rpm, tokens_per_hour = excluded.tokens_per_hour,
-	spend_per_day = excluded.spend_per_day, networks = excluded.networks, injection = excluded.injection, pii = excluded.pii, rules = excluded.rules,
+	spend_per_day = excluded.spend_per_day, networks = excluded.networks, injection = excluded.injection, pii = excluded.pii, rules = excluded.rules, project = excluded.project,
 	created_at = excluded.created_at, revoked_at = excluded.revoked_at`,
 		k.ID, k.Name, k.Tier, k.Hash, k.PepperVersion, k.Prepaid, k.ReadOnly,
-		k.RPM, k.TokensPerHour, k.SpendDay, joinNetworks(k.Networks), k.Guards.Injection, k.Guards.PII, rules, k.CreatedAt.UnixMicro(), revoked); err != nil {
+		k.RPM, k.TokensPerHour, k.SpendDay, joinNetworks(k.Networks), k.Guards.Injection, k.Guards.PII, rules, k.Project, k.CreatedAt.UnixMicro(), revoked); err != nil {
 		return err
 	}
 	if !k.Prepaid {
@@ -202,21 +205,27 @@ ON CONFLICT (account) DO UPDATE SET credit = excluded.credit`, k.ID, k.Credit)
 }
 
 const selectKeys = `SELECT k.id, k.name, k.tier, k.hash, k.pepper_version, k.prepaid, coalesce(b.credit, 0), k.read_only,
-	k.rpm, k.tokens_per_hour, k.spend_per_day, k.networks, k.injection, k.pii, k.rules, k.created_at, k.revoked_at
-FROM "key" k JOIN account a ON a.name = k.id LEFT JOIN balance b ON b.account = a.id`
+	k.rpm, k.tokens_per_hour, k.spend_per_day, k.networks, k.injection, k.pii, k.rules, k.created_at, k.revoked_at, ` + selectGroups + `
+FROM "key" k JOIN account a ON a.name = k.id LEFT JOIN balance b ON b.account = a.id` + joinGroups
 
 // scanKey reads a row of selectKeys. The error is ErrUnknownKey when there is none.
 func scanKey(row store.Scanner) (k KeyRow, err error) {
 	var networks, rules string
 	var created int64
 	var revoked sql.NullInt64
-	err = row.Scan(&k.ID, &k.Name, &k.Tier, &k.Hash, &k.PepperVersion, &k.Prepaid, &k.Credit, &k.ReadOnly,
-		&k.RPM, &k.TokensPerHour, &k.SpendDay, &networks, &k.Guards.Injection, &k.Guards.PII, &rules, &created, &revoked)
+	var groups keyGroups
+	err = row.Scan(append([]any{
+		&k.ID, &k.Name, &k.Tier, &k.Hash, &k.PepperVersion, &k.Prepaid, &k.Credit, &k.ReadOnly,
+		&k.RPM, &k.TokensPerHour, &k.SpendDay, &networks, &k.Guards.Injection, &k.Guards.PII, &rules, &created, &revoked,
+	}, groups.fields()...)...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return KeyRow{}, ErrUnknownKey
 	}
 	if err != nil {
 		return KeyRow{}, err
+	}
+	if k.Project = groups.project.ID; k.Project != "" {
+		k.groups = groups
 	}
 	k.CreatedAt = time.UnixMicro(created)
 	if revoked.Valid {

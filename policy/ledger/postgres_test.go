@@ -168,6 +168,8 @@ var everyStore = map[string]func(*testing.T){
 	"MeteredRequestsAreWrittenBehind":                     TestMeteredRequestsAreWrittenBehind,
 	"Usage":                                               TestUsage,
 	"SpentSince":                                          TestSpentSince,
+	"B05KeysOfProjectsOfOwners":                           TestB05KeysOfProjectsOfOwners,
+	"ChangesOfGroupsThatAreRefused":                       TestChangesOfGroupsThatAreRefused,
 	"OldRequestsArePruned":                                TestOldRequestsArePruned,
 	"AChangeThatFailsTakesNothingWithIt":                  TestAChangeThatFailsTakesNothingWithIt,
 	"ALostTransactionFailsItsWholeGroup":                  TestALostTransactionFailsItsWholeGroup,

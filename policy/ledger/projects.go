@@ -1,0 +1,172 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/store"
+)
+
+// Group is a project, which keys belong to, or an owner, whom projects belong to. A limit of zero means none.
+type Group struct {
+	Kind       policy.Holder // policy.OfProject or policy.OfOwner
+	ID         string
+	Name       string
+	Owner      string // of a project
+	SpendDay   policy.Micro
+	SpendMonth policy.Micro
+	CreatedAt  time.Time // zero means now
+}
+
+// What is wrong with a change of groups.
+var (
+	ErrUnknownGroup = errors.New("there is none with this id")
+	ErrGroupExists  = errors.New("the id is taken")
+	ErrGroupID      = errors.New("an id has 1 to 64 letters, digits, dots, hyphens and underscores, and begins with a letter or digit")
+)
+
+var groupID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// table is where groups of a kind are.
+func table(kind policy.Holder) string {
+	if kind == policy.OfOwner {
+		return "owner"
+	}
+	return "project"
+}
+
+// CreateGroup stores a project or an owner. The error is ErrGroupID, ErrGroupExists, ErrUnknownGroup for the owner of a project, ErrAmount, ErrClosed, or the
+// store's.
+func (l *Ledger) CreateGroup(ctx context.Context, g Group) error {
+	if g.CreatedAt.IsZero() {
+		g.CreatedAt = l.o.Now()
+	}
+	if !groupID.MatchString(g.ID) {
+		return fmt.Errorf("create %s: %w", g.Kind, ErrGroupID)
+	}
+	err := l.changeKeys(ctx, func(b *book) error {
+		if known, err := b.hasGroup(g.Kind, g.ID); err != nil || known {
+			return errors.Join(err, ErrGroupExists)
+		}
+		return b.storeGroup(&g)
+	})
+	if err != nil {
+		return fmt.Errorf("create %s %s: %w", g.Kind, g.ID, err)
+	}
+	return nil
+}
+
+// UpdateGroup reads a group, applies change and stores it atomically. Kind, id and creation time stay. The error is ErrUnknownGroup, also for another owner,
+// what change returned, ErrAmount, ErrClosed, or the store's.
+func (l *Ledger) UpdateGroup(ctx context.Context, kind policy.Holder, id string, change func(*Group) error) error {
+	err := l.changeKeys(ctx, func(b *book) error {
+		groups, err := readGroups(context.Background(), b, kind, id)
+		if err != nil {
+			return err
+		}
+		if len(groups) == 0 {
+			return ErrUnknownGroup
+		}
+		g := groups[0]
+		if err := change(&g); err != nil {
+			return err
+		}
+		g.Kind, g.ID, g.CreatedAt = kind, id, groups[0].CreatedAt
+		return b.storeGroup(&g)
+	})
+	if err != nil {
+		return fmt.Errorf("change %s %s: %w", kind, id, err)
+	}
+	return nil
+}
+
+// Groups are all projects, or all owners, by id.
+func (l *Ledger) Groups(ctx context.Context, kind policy.Holder) ([]Group, error) {
+	groups, err := readGroups(ctx, l.reads, kind, "")
+	if err != nil {
+		return nil, fmt.Errorf("%ss: %w", kind, err)
+	}
+	return groups, nil
+}
+
+func readGroups(ctx context.Context, db store.Queryer, kind policy.Holder, id string) ([]Group, error) {
+	owner := "owner"
+	if kind == policy.OfOwner {
+		owner = "''"
+	}
+	return store.ReadAll(ctx, db, func(s store.Scanner) (g Group, err error) {
+		var created int64
+		g.Kind = kind
+		err = s.Scan(&g.ID, &g.Name, &g.Owner, &g.SpendDay, &g.SpendMonth, &created)
+		g.CreatedAt = timeAt(created)
+		return g, err
+	}, `SELECT id, name, `+owner+`, spend_per_day, spend_per_month, created_at FROM `+table(kind)+` WHERE CAST(?1 AS TEXT) IN ('', id) ORDER BY id`, id)
+}
+
+func (b *book) hasGroup(kind policy.Holder, id string) (bool, error) {
+	var n int64
+	err := b.Row(`SELECT count(*) FROM `+table(kind)+` WHERE id = ?`, id).Scan(&n)
+	return n > 0, err
+}
+
+// storeGroup writes a group's row.
+func (b *book) storeGroup(g *Group) error {
+	if g.SpendDay < 0 || g.SpendMonth < 0 {
+		return ErrAmount
+	}
+	if g.Kind == policy.OfOwner {
+		_, err := b.Exec(`INSERT INTO owner (id, name, spend_per_day, spend_per_month, created_at) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (id) DO UPDATE SET name = excluded.name, spend_per_day = excluded.spend_per_day, spend_per_month = excluded.spend_per_month`,
+			g.ID, g.Name, g.SpendDay, g.SpendMonth, g.CreatedAt.UnixMicro())
+		return err
+	}
+	if known, err := b.hasGroup(policy.OfOwner, g.Owner); err != nil || !known {
+		return errors.Join(err, fmt.Errorf("owner %s: %w", g.Owner, ErrUnknownGroup))
+	}
+	_, err := b.Exec(`INSERT INTO project (id, name, owner, spend_per_day, spend_per_month, created_at) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (id) DO UPDATE SET name = excluded.name, owner = excluded.owner, spend_per_day = excluded.spend_per_day, spend_per_month = excluded.spend_per_month`,
+		g.ID, g.Name, g.Owner, g.SpendDay, g.SpendMonth, g.CreatedAt.UnixMicro())
+	return err
+}
+
+// checkProject returns ErrUnknownGroup for a key of a project that there is not.
+func (b *book) checkProject(k *KeyRow) error {
+	if k.Project == "" {
+		return nil
+	}
+	if known, err := b.hasGroup(policy.OfProject, k.Project); err != nil || !known {
+		return errors.Join(err, fmt.Errorf("project %s: %w", k.Project, ErrUnknownGroup))
+	}
+	return nil
+}
+
+// keyGroups are the limits of a key's project and owner, as the key's row was read.
+type keyGroups struct {
+	project, owner policy.Budget
+}
+
+// budgets are those that have a limit.
+func (g *keyGroups) budgets() (list []policy.Budget) {
+	for _, b := range [...]policy.Budget{g.project, g.owner} {
+		if b.ID != "" && (b.PerDay > 0 || b.PerMonth > 0) {
+			list = append(list, b)
+		}
+	}
+	return list
+}
+
+const (
+	selectGroups = `coalesce(k.project, ''), coalesce(p.spend_per_day, 0), coalesce(p.spend_per_month, 0), coalesce(p.owner, ''), coalesce(o.spend_per_day, 0),
+	coalesce(o.spend_per_month, 0)`
+	joinGroups = ` LEFT JOIN project p ON p.id = k.project LEFT JOIN owner o ON o.id = p.owner`
+)
+
+// fields are where a row's selectGroups go.
+func (g *keyGroups) fields() []any {
+	g.project.Holder, g.owner.Holder = policy.OfProject, policy.OfOwner
+	return []any{&g.project.ID, &g.project.PerDay, &g.project.PerMonth, &g.owner.ID, &g.owner.PerDay, &g.owner.PerMonth}
+}
