@@ -114,7 +114,7 @@ func (c *call) whole(resp *http.Response) ([]byte, *upstream.Failure, error) {
 			body = append(body, p.b...)
 			switch {
 			case p.err != nil:
-				return nil, c.failure(upstream.Unsealed, e2ee.NotWhole), nil //nolint:nilerr // the reason is what is told
+				return nil, c.failure(upstream.Unsealed, e2ee.NotWhole), nil
 			case int64(len(body)) > most:
 				return nil, c.failure(upstream.Unsealed, e2ee.NotBounded), nil
 			case p.end:

@@ -148,7 +148,12 @@ func (r *Receipt) Sign(key ed25519.PrivateKey) { r.Signature = ed25519.Sign(key,
 func (r *Receipt) Header() string {
 	signature := base64.StdEncoding.EncodeToString(r.Signature)
 	return base64.StdEncoding.EncodeToString(canonical([]member{
-		{keyDebug, r.Debug}, {keyMeasurement, r.Measurement}, {keyModel, r.Model}, {keyNonce, r.Nonce}, {keyHash, r.ResponseHash},
-		{keySignature, signature}, {keyTimestamp, r.Timestamp},
+		{keyDebug, r.Debug},
+		{keyMeasurement, r.Measurement},
+		{keyModel, r.Model},
+		{keyNonce, r.Nonce},
+		{keyHash, r.ResponseHash},
+		{keySignature, signature},
+		{keyTimestamp, r.Timestamp},
 	}))
 }

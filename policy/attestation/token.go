@@ -37,9 +37,20 @@ const tokenForm = "bardo-attestation-token/1\n"
 // hash is the SHA-256, in hexadecimal, of the token without its own hash, in the JSON Canonicalization Scheme (RFC 8785).
 func (t *Token) hash() string {
 	b := canonical([]member{
-		{"at", t.At}, {"golem_id", t.GolemID}, {"measurement", t.Measurement}, {"model", t.Model}, {"nonce", t.Nonce}, {"prev", t.Prev},
-		{"provider", t.Provider}, {"receipt", t.Receipt}, {"request_id", t.RequestID}, {"response_hash", t.Hash}, {"seq", t.Seq}, {"task_class", t.TaskClass},
-		{"tick", t.Tick}, {"void", t.Void},
+		{"at", t.At},
+		{"golem_id", t.GolemID},
+		{"measurement", t.Measurement},
+		{"model", t.Model},
+		{"nonce", t.Nonce},
+		{"prev", t.Prev},
+		{"provider", t.Provider},
+		{"receipt", t.Receipt},
+		{"request_id", t.RequestID},
+		{"response_hash", t.Hash},
+		{"seq", t.Seq},
+		{"task_class", t.TaskClass},
+		{"tick", t.Tick},
+		{"void", t.Void},
 	})
 	sum := sha256.Sum256(append([]byte(tokenForm), b...))
 	return hex.EncodeToString(sum[:])

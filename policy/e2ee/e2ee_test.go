@@ -58,7 +58,7 @@ func answered(t testing.TB, name string, sealed []byte, u Usage) (opened []byte,
 	if err != nil {
 		return nil, nil, err
 	}
-	a := Answer{Usage: u, Sealed: SealedAnswer{Version: 1, Nonce: nonce, Ciphertext: aead.Seal(nil, iv, opened, answerData(&u))}} //nolint:gosec // the key is used once
+	a := Answer{Usage: u, Sealed: SealedAnswer{Version: 1, Nonce: nonce, Ciphertext: aead.Seal(nil, iv, opened, answerData(&u))}}
 	answer, err = json.Marshal(a)
 	return opened, answer, err
 }
