@@ -70,7 +70,7 @@ func (x *exchange) findModality(ctx context.Context, r *modality.Request) error 
 	f := hint.Facts(x.Request, 0)
 	built := x.Config.Needs(&x.Hints, &f, &x.Principal)
 	if r.Op.Sealed() {
-		built.Intent.PrivacyTier = policy.PrivacyEndToEnd
+		built.PrivacyTier = policy.PrivacyEndToEnd
 	}
 	decided := x.Config.Resolver.Decide(&built.Intent)
 	if decided.Err != nil {

@@ -177,7 +177,7 @@ func (s *sealer) Flush() {}
 
 // finish writes what was collected: an error as it is, an answer sealed.
 func (s *sealer) finish(p *player) {
-	h, out := s.ResponseWriter.Header(), s.body.Bytes()
+	h, out := s.Header(), s.body.Bytes()
 	if s.status == http.StatusOK {
 		out = s.of.seal(out)
 		if s.change != nil {

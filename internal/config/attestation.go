@@ -69,12 +69,13 @@ func (d *decoder) checkPublicKey(key, text string, optional bool) {
 	}
 }
 
-// sealOnlyWithKeys takes end-to-end encryption from a provider whose enclave has no pinned key, whatever its list of models says: a request could only be sent
-// as it is.
-func (p *Provider) sealOnlyWithKeys() {
+// sealedOnlyWithKeys is the provider without end-to-end encryption, if its enclave has no pinned key, whatever its list of models says: a request could only be
+// sent as it is.
+func (p Provider) sealedOnlyWithKeys() Provider {
 	if len(p.E2EEKeys) == 0 {
 		p.Traits.Lacks = append(slices.Clone(p.Traits.Lacks), policy.EndToEndEncryption)
 	}
+	return p
 }
 
 // checkSeals refuses what are no keys of enclaves.

@@ -21,7 +21,7 @@ func (c *Config) Enabled() []Provider {
 		return []Provider{{Kind: KindDemo, Provider: kind.Provider{ID: Demo, Models: []Model{{ID: string(Demo)}}, Any: true, Free: true}}}
 	}
 	for i := range out {
-		out[i].sealOnlyWithKeys()
+		out[i] = out[i].sealedOnlyWithKeys()
 	}
 	order := slices.Concat(c.Providers.Order, c.appeared, c.kinds.names())
 	slices.SortStableFunc(out, func(a, b Provider) int {
