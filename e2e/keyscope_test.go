@@ -25,6 +25,7 @@ func onBothStores(t *testing.T, test func(t *testing.T, g *gateway.Gateway, p *f
 			p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
 			o := gateway.Options{Config: quick, Providers: []gateway.Provider{{ID: "own", Fake: p, Models: append(models("m", ""), models("claude-x", "")...)}}}
 			if store == "postgres" {
+				o.DataPath = "extproc" // with the other one, a ledger is a file
 				o.Config += "store: {ledger: \"" + postgrestest.Start(t).Database(t) + "\"}\n"
 			}
 			test(t, gateway.Run(t, o), p)
