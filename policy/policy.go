@@ -28,7 +28,7 @@ const (
 )
 
 // FreePool is the account whose stored answers keys of the free plan share, where the operator lets them. No key has it: the ids of accounts have no slash.
-const FreePool Account = "pool/free"
+const FreePool = "pool/free"
 
 // Principal is the identity that a request is accounted to. The zero value has none.
 type Principal struct {

@@ -99,7 +99,7 @@ func occupy(ts *testscript.TestScript, _ bool, args []string) {
 func freePort(ts *testscript.TestScript, _ bool, args []string) {
 	const first, last = 10_000, 15_000
 	for range 100 {
-		port := strconv.Itoa(first + rand.IntN(last-first)) //nolint:gosec // no secret
+		port := strconv.Itoa(first + rand.IntN(last-first))
 		l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", net.JoinHostPort("127.0.0.1", port))
 		if err != nil {
 			continue

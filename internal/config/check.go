@@ -24,7 +24,7 @@ func (d *decoder) check(cfg *Config) {
 	}
 	if v := cfg.Providers.Venice; v != nil && v.DefaultPrivacyTier != "" && v.DefaultPrivacyTier != "private" {
 		const key = "providers.venice.default_privacy_tier"
-		d.warn(d.place(key), key, "this version has neither attested nor sealed inference: requests that name no tier are private")
+		d.warn(d.place(key), key, "this version does not apply it: requests that name no tier are private")
 	}
 	d.checkAttestation(cfg.Providers.Venice)
 	d.checkSeals(cfg)
