@@ -234,7 +234,7 @@ func (a *Agents) replace(next *standings, since time.Time) {
 }
 
 func newStandings() *standings {
-	return &standings{agents: map[pay.Word]*Standing{}, accounts: map[policy.Account]*Standing{}}
+	return &standings{agents: map[pay.Word]*Standing{}, accounts: make(map[policy.Account]*Standing)}
 }
 
 func (s *standings) put(n *Standing) {

@@ -42,7 +42,10 @@ type bench struct {
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	b := &bench{path: filepath.Join(t.TempDir(), "identities.db"), now: time.Unix(1_700_000_000, 0)}
-	b.accounts.keys = map[policy.Account]policy.Principal{"a": {Account: "a", Name: "first"}, "b": {Account: "b", Name: "second"}}
+	b.accounts.keys = make(map[policy.Account]policy.Principal)
+	for _, a := range []policy.Account{"a", "b"} {
+		b.accounts.keys[a] = policy.Principal{Account: a}
+	}
 	b.Book = b.open(t)
 	return b
 }
