@@ -25,6 +25,7 @@ import (
 	"bardo.money/gateway/extproc/upload"
 	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/intent"
 )
@@ -156,4 +157,17 @@ type unwrittenAttempt struct {
 type retriedAttempt struct {
 	number int
 	at     time.Time
+}
+
+// attemptNumber counts the attempts up to the one that answers.
+func (x *exchange) attemptNumber() int {
+	if x.trace.Settled != nil || x.report.Stored != nil || x.current != nil && x.current.Counted {
+		return len(x.trace.Attempts)
+	}
+	return len(x.trace.Attempts) + 1
+}
+
+// answerHeaders are known before an answer's cost is.
+func (x *exchange) answerHeaders(to policy.Resolution) header.List {
+	return x.report.Answer(to, x.attemptNumber())
 }

@@ -1,4 +1,4 @@
-// Package attestation proves one call: the nonce that goes with it, the hash of what comes, and the check of the receipt when all of it is there. It
+// Package attestation proves one call: the nonce that goes with it, the hash of the answer, and the check of the receipt when all of it is there. It
 // knows nothing of how an answer is read, or of who gets it.
 package attestation
 

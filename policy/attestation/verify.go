@@ -47,7 +47,7 @@ var about = map[Reason]string{
 	Unreadable: "the answer cannot be read", BadSchema: "the answer does not follow its schema",
 }
 
-// Error is the reason in words. It quotes nothing of a receipt.
+// Error is the reason. It quotes nothing of a receipt.
 func (r Reason) Error() string {
 	if words, ok := about[r]; ok {
 		return words

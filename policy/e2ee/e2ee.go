@@ -119,7 +119,7 @@ const (
 	NotBounded Reason = "too_large"  // it has more than MaxAnswer bytes
 )
 
-// Error is the reason in words.
+// Error is the reason.
 func (r Reason) Error() string {
 	switch r {
 	case NotSealed:

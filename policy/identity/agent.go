@@ -41,7 +41,7 @@ type NodeOptions struct {
 	URL        string // of its JSON-RPC interface
 	Realm      Realm
 	Reputation pay.Address   // the registry of opinions; zero: there is none
-	Reviewers  []pay.Address // whose opinions count; none: nobody's
+	Reviewers  []pay.Address // whose opinions count; none: no opinion does
 	Tags       []string      // of the opinions that count; none: all
 	Scale      int64         // the value that counts as 1
 }

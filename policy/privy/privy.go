@@ -216,7 +216,7 @@ func (v *Verifier) keyOf(ctx context.Context, p *jwt.Token, t *token) (*ecdsa.Pu
 	return v.keys.find(ctx, id)
 }
 
-// why says in words what is wrong with a token.
+// why says what is wrong with a token.
 func why(err error) string {
 	for _, e := range []struct {
 		is  error

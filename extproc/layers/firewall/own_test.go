@@ -18,7 +18,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// own is a call of a provider's own tool, as its format has it, and what comes of it.
+// own is a call of a provider's own tool, as its format has it, and its result.
 type own struct {
 	from     chat.Dialect
 	offer    string // the tool, as a request offers it

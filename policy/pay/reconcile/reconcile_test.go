@@ -223,7 +223,7 @@ func (s *shop) whole(p *sale) {
 	}
 }
 
-// history plays what happens at a gateway, in any order, and knows what comes of it.
+// history plays what happens at a gateway, in any order, and knows the result.
 type history struct {
 	*shop
 	random  *rand.Rand
