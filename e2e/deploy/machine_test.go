@@ -148,8 +148,7 @@ func (m *machine) start(t testing.TB, name string, argv, variables []string) *pr
 	t.Helper()
 	p := &process{name: name, cmd: m.command(context.WithoutCancel(t.Context()), argv, variables), exited: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = p, p
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if err := p.cmd.Start(); err != nil {
+	if err := proctest.Start(p.cmd, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	go func() {

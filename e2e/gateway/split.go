@@ -467,8 +467,7 @@ func (p *Part) Start() error {
 	cmd := exec.Command(p.argv[0], p.argv[1:]...) //nolint:noctx // it ends by Kill, not by a context
 	cmd.Dir, cmd.Env = p.dir, p.env
 	cmd.Stdout, cmd.Stderr = p.output, p.output
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
+	if err := proctest.Start(cmd, syscall.SIGKILL); err != nil {
 		return fmt.Errorf("%s: %w", p.name, err)
 	}
 	p.cmd = cmd

@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -159,20 +158,25 @@ func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
 func (s *Server) initialise() error {
 	cmd := s.command("initdb", "--pgdata", s.data(), "--username", "bardo", "--auth", "trust", "--encoding", "UTF8", "--locale", "C", "--no-sync", "--no-instructions")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("initdb: %w: %s", err, out)
+	var out proctest.Output
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := proctest.Start(cmd, syscall.SIGKILL)
+	if err == nil {
+		err = cmd.Wait()
+	}
+	if err != nil {
+		return fmt.Errorf("initdb: %w: %s", err, out.String())
 	}
 	return nil
 }
 
-// command is a program of the server's, which gets the signal when this process ends.
+// command is a program of the server's.
 func (s *Server) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(context.Background(), filepath.Join(s.bin, name), args...)
 	cmd.Dir = s.dir
 	cmd.Env = []string{"LANG=C", "PATH=" + os.Getenv("PATH"), "TZ=UTC"}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGQUIT}
 	if os.Getuid() == 0 {
-		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	}
 	return cmd
 }
@@ -183,20 +187,14 @@ func (s *Server) run() error {
 		"-c", "wal_level=minimal", "-c", "max_wal_senders=0", "-c", "max_wal_size=64MB", "-c", "autovacuum_naptime=5s",
 		"-c", "dynamic_shared_memory_type=mmap") // in its own directory: nothing is left of a server that was killed
 	cmd.Stdout, cmd.Stderr = &s.log, &s.log
-	started := make(chan error)
-	ended := make(chan struct{})
-	go func() {
-		runtime.LockOSThread() // its end is what the server would take for that of the process
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			_ = cmd.Wait()
-		}
-		close(ended)
-	}()
-	if err := <-started; err != nil {
+	if err := proctest.Start(cmd, syscall.SIGQUIT); err != nil {
 		return err
 	}
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(ended)
+	}()
 	s.mu.Lock()
 	s.cmd, s.ended = cmd, ended
 	s.mu.Unlock()
