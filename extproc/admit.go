@@ -18,12 +18,17 @@ import (
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/auth"
+	"bardo.money/gateway/policy/identity"
 	"bardo.money/gateway/policy/quota"
 )
 
 // authRequest is the request as verifiers see it.
 func (x *exchange) authRequest() auth.Request {
-	return auth.Request{Header: x.Head.Header, Client: x.Head.Peer}
+	r := auth.Request{Header: x.Head.Header, Client: x.Head.Peer, Method: x.Head.Method, Path: x.Head.Path}
+	if x.Head.Query != "" && x.Head.Header.Has(identity.HeaderDelegation) { // for the others it is not put together
+		r.Path += "?" + x.Head.Query
+	}
+	return r
 }
 
 // authenticate finds the caller. A credential that is present is checked, even where none is required.
@@ -159,7 +164,7 @@ func (x *exchange) receive(d stream.Client, most int64) ([]byte, error) {
 		return nil, err
 	}
 	x.Arrived = time.Now()
-	return body, nil
+	return body, identity.BodyFault(&x.Principal, body)
 }
 
 // uploadTimeout answers a client whose body is too slow.

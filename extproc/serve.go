@@ -12,6 +12,7 @@ import (
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/telemetry"
+	"bardo.money/gateway/policy/identity"
 	"bardo.money/gateway/policy/quota"
 	"bardo.money/gateway/policy/session"
 )
@@ -66,6 +67,11 @@ func (x *exchange) admit(ctx context.Context, d stream.Client, e endpoint.Endpoi
 
 // admitted answers a caller who may be served.
 func (x *exchange) admitted(ctx context.Context, d stream.Client, e endpoint.Endpoint, bodyless bool) error {
+	if bodyless {
+		if err := identity.BodyFault(&x.Principal, nil); err != nil {
+			return err
+		}
+	}
 	if err := x.funds.CheckSessionKey(&e); err != nil {
 		return err
 	}

@@ -48,6 +48,8 @@ type Principal struct {
 	// Publishable is set for a key that its owner shows to others, such as a web page's: it may generate, and read models and its balance.
 	Publishable bool
 
+	Body *[32]byte // the SHA-256 that the request's body must have, because its proof says so; nil: any
+
 	ReputationSpread int // percent on a provider's cost that the reputation of the account's agent earns it; 0: none
 }
 

@@ -28,8 +28,8 @@ type lab struct {
 	chain *chain
 }
 
-// start runs a gateway. billing are its prices.
-func start(t *testing.T, billing string) *lab {
+// start runs a gateway. billing are its prices, more are further members of auth.erc8004.
+func start(t *testing.T, billing, more string) *lab {
 	t.Helper()
 	l := &lab{chain: startChain(t)}
 	l.Gateway = gateway.Run(t, gateway.Options{
@@ -37,8 +37,8 @@ func start(t *testing.T, billing string) *lab {
 		DataPath:  "extproc", // as with payments: the chain is read in the program bardo
 		Config: fmt.Sprintf(`limits: {rpm: 0}
 billing: %s
-auth: {erc8004: {network: base-sepolia, rpc: %q, identity_registry: %q, reputation_registry: %q, audience: "https://gw.example", reviewers: [%q], tags: [quality], refresh: 1s}}
-`, billing, l.chain.URL, l.chain.Identities.Hex(), l.chain.Reputation.Hex(), addressOf(reviewer).Hex()),
+auth: {erc8004: {network: base-sepolia, rpc: %q, identity_registry: %q, reputation_registry: %q, audience: "https://gw.example", reviewers: [%q], tags: [quality], refresh: 1s%s}}
+`, billing, l.chain.URL, l.chain.Identities.Hex(), l.chain.Reputation.Hex(), addressOf(reviewer).Hex(), more),
 	})
 	return l
 }
@@ -129,7 +129,7 @@ func (l *lab) becomes(t *testing.T, key, want string) {
 // The reputation of a linked agent lowers the spread by the table of D-51, as feedback of the operator's reviewers comes in; the record and the charge follow.
 func TestX05ReputationLowersTheSpread(t *testing.T) {
 	t.Parallel()
-	l := start(t, "{spread_pct: 20}")
+	l := start(t, "{spread_pct: 20}", "")
 	owner := l.CreateKey(t, "--name", "owner", "--balance-usd", "5")
 	agent := l.chain.register(t, addressOf(ada))
 	if agent != 0 {
@@ -175,7 +175,7 @@ func TestX05ReputationLowersTheSpread(t *testing.T) {
 // Pitfall 24: what anybody says of an agent changes nothing, nor do values beyond the scale.
 func TestPitfall24ForgedReputation(t *testing.T) {
 	t.Parallel()
-	l := start(t, "{spread_pct: 20}")
+	l := start(t, "{spread_pct: 20}", "")
 	owner := l.CreateKey(t, "--name", "owner", "--balance-usd", "5")
 	agent := l.chain.register(t, addressOf(ada))
 	l.link(t, owner.Key, agent, ada)
@@ -205,7 +205,7 @@ func TestPitfall24ForgedReputation(t *testing.T) {
 // The link ends with a transfer of the agent, for good.
 func TestX05ATransferEndsTheLink(t *testing.T) {
 	t.Parallel()
-	l := start(t, "{spread_pct: 20}")
+	l := start(t, "{spread_pct: 20}", "")
 	owner := l.CreateKey(t, "--name", "owner", "--balance-usd", "5")
 	agent := l.chain.register(t, addressOf(ada))
 	l.chain.review(t, addressOf(reviewer), agent, 100, 50)
@@ -230,7 +230,7 @@ func TestX05ATransferEndsTheLink(t *testing.T) {
 // With plans, reputation counts in the golem plan alone, and never raises a spread.
 func TestX05WithPlansReputationIsForGolems(t *testing.T) {
 	t.Parallel()
-	l := start(t, "{tiers: {free: {}, golem: {}}}")
+	l := start(t, "{tiers: {free: {}, golem: {}}}", "")
 	for plan, want := range map[string]string{"free": "25", "golem": "8"} {
 		owner := l.CreateKey(t, "--name", plan, "--tier", plan, "--balance-usd", "5")
 		agent := l.chain.register(t, addressOf(ada))
@@ -252,7 +252,7 @@ func TestX05WithPlansReputationIsForGolems(t *testing.T) {
 // Pitfalls 3, 19, 20 and 22: who may sign for an agent.
 func TestPitfall19ContractWalletsThatHoldAgents(t *testing.T) {
 	t.Parallel()
-	l := start(t, "{spread_pct: 20}")
+	l := start(t, "{spread_pct: 20}", "")
 	owner := l.CreateKey(t, "--name", "owner")
 	good := l.chain.deploy(t, "SmartWallet", common.LeftPadBytes(addressOf(ada).Bytes(), 32)...)
 	agent := l.chain.registerFor(t, good)
@@ -282,7 +282,7 @@ func TestPitfall19ContractWalletsThatHoldAgents(t *testing.T) {
 // What a claim has wrong is told, and links nothing.
 func TestClaimsThatAreRefused(t *testing.T) {
 	t.Parallel()
-	l := start(t, "{spread_pct: 20}")
+	l := start(t, "{spread_pct: 20}", "")
 	owner, other := l.CreateKey(t, "--name", "owner"), l.CreateKey(t, "--name", "other")
 	reader := l.CreateKey(t, "--name", "reader", "--read-only")
 	agent := l.chain.register(t, addressOf(ada))

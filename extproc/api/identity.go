@@ -135,7 +135,7 @@ func (s *Server) mayChangeLinks(c *Caller) error {
 	if err := s.mayLink(c); err != nil {
 		return err
 	}
-	if !auth.IsKey(c.Head.Header) {
+	if !auth.IsKey(c.Head.Header) || c.Principal.Publishable {
 		return fault.Newf(fault.KeyRestricted, "links are changed with an API key of the account (bardo_sk_…)")
 	}
 	return auth.MayGenerate(c.Principal)

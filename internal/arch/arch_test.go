@@ -72,7 +72,7 @@ var soundTree = map[string]string{
 	"policy/spend/spend.go":          `package spend`,
 	"policy/pay/pay.go":              `package pay`,
 	"policy/auth/auth.go":            `package auth`,
-	"policy/identity/identity.go":    `package identity; import _ "bardo.money/gateway/policy/pay"`,
+	"policy/identity/identity.go":    `package identity; import (_ "bardo.money/gateway/policy/auth"; _ "bardo.money/gateway/policy/pay")`,
 	"policy/pay/evm/agents.go":       `package evm; import _ "bardo.money/gateway/policy/identity"`,
 	"policy/privy/privy.go":          `package privy; import _ "bardo.money/gateway/policy/auth"`,
 	"policy/pay/book/book.go":        `package book; import _ "bardo.money/gateway/policy/pay"`,

@@ -58,7 +58,7 @@ var engines = map[string][]string{
 	"extproc/x402":         {"extproc/meter", "policy/ledger", "policy/pay", "policy/pay/book", "policy/pay/till"}, // a payer of a bill
 	"policy/privy":         {"policy/auth"},
 	"policy/pay/evm":       {"policy/identity"},                                   // it reads agents
-	"policy/identity":      {"policy/pay"},                                        // addresses and networks
+	"policy/identity":      {"policy/auth", "policy/pay"},                         // delegates are callers; addresses and networks
 	"policy/resolve":       {"policy/catalog", "policy/budget", "policy/privacy"}, // what a wallet affords is one table
 	"policy/intent":        {"policy/privacy"},                                    // what a class of tasks asks of a provider
 	"policy/profile":       {"policy/intent"},

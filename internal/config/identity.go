@@ -32,6 +32,7 @@ type ERC8004 struct {
 	Tags       []string      `key:"tags" doc:"First tags of the feedback that counts. Without any, all."`
 	Scale      int64         `key:"scale" default:"100" min:"1" max:"1000000000" doc:"The value of feedback that counts as 1. Less counts in proportion, more counts as 1, and less than 0 as 0."`
 	Refresh    time.Duration `key:"refresh" default:"30s" doc:"How often linked agents are read: their owners, wallets and feedback."`
+	Delegation bool          `key:"delegations" default:"false" doc:"Whether delegates that an agent's owner or wallet signed for may send requests, from the account that the agent is linked to. It needs sessions, which hold what they may spend."`
 	LinkTTL    time.Duration `key:"link_ttl" default:"2160h" doc:"How long an agent stays linked to an account; then its owner has to link it again."`
 }
 
@@ -73,6 +74,9 @@ func (d *decoder) checkERC8004(cfg *Config, e *ERC8004) {
 	}
 	if e.LinkTTL < time.Minute {
 		d.problem(key+"link_ttl", "at least 1m", "%s", e.LinkTTL)
+	}
+	if e.Delegation && cfg.Sessions.Mode == "off" {
+		d.problem(key+"delegations", "false, with sessions.mode: off", "what delegates may spend is the budget of a session")
 	}
 	if cfg.DataPath == DataPathModule {
 		d.problem("data_path", string(DataPathExtproc)+", with auth.erc8004", "the chain is read in the program bardo, and this puts requests into Envoy's process")

@@ -17,6 +17,8 @@ import (
 type Request struct {
 	Header header.List
 	Client netip.Addr // the client's address; the zero value is outside every network
+
+	Method, Path string // for proofs that are about them, and for nothing else; the path is normalised, and has the query
 }
 
 // Verifier is one authentication scheme.
@@ -83,6 +85,9 @@ func IsKey(h header.List) bool {
 
 // Sent reports whether a request carries a credential of any kind.
 func Sent(h header.List) bool {
+	if h.Has(delegationHeader) {
+		return true
+	}
 	for i := range credentialHeaders {
 		if s := bearer(h.Get(credentialHeaders[i])); s != "" && s != payless {
 			return true
@@ -98,6 +103,9 @@ func MayGenerate(p policy.Principal) error {
 	}
 	return nil
 }
+
+// delegationHeader is that of requests whose sender has no key of this gateway, but a delegation.
+const delegationHeader = "x-bardo-delegation"
 
 // credentialHeaders are the headers with keys, in order of precedence.
 var credentialHeaders = [...]string{"x-api-key", "x-goog-api-key", "authorization"}

@@ -246,6 +246,9 @@ func (a *Agents) Of(account policy.Account) *Standing {
 	return a.current(a.known.Load().accounts[account])
 }
 
+// ByID is what is known of a linked agent, as Of.
+func (a *Agents) ByID(id pay.Word) *Standing { return a.current(a.known.Load().agents[id]) }
+
 func (a *Agents) current(s *Standing) *Standing {
 	now := a.o.Now()
 	if s == nil || s.Link.Over(now) || now.Sub(s.At) > staleAfter*a.o.Refresh {

@@ -133,6 +133,18 @@ func (s *Store) put(ctx context.Context, p *putting) (err error) {
 	return tx.Commit()
 }
 
+// Spend notes a nonce as used until a time. The error is ErrUsed or the store's.
+func (s *Store) Spend(ctx context.Context, nonce []byte, until, now time.Time) (err error) {
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := spend(ctx, tx, nonce, until, now); err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	return tx.Commit()
+}
+
 // spend notes a nonce as used. The error is ErrUsed or the store's.
 func spend(ctx context.Context, tx *sql.Tx, nonce []byte, until, now time.Time) error {
 	if _, err := tx.ExecContext(ctx, `DELETE FROM used WHERE until < ?`, now.UnixMicro()); err != nil {

@@ -202,6 +202,16 @@ func (b *Book) Create(ctx context.Context, s *Session, parent *Session) (key str
 	return keyPrefix + strings.TrimPrefix(s.ID, idPrefix) + "_" + secret, nil
 }
 
+// Begin makes a session of a given id, without a key: its requests are authenticated otherwise. The error is the store's.
+func (b *Book) Begin(ctx context.Context, s *Session) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s.At = b.now()
+	sum := sha256.Sum256([]byte(rand.Text() + rand.Text())) // of a secret that nobody knows
+	s.secret = sum[:]
+	return b.Store.Create(ctx, s)
+}
+
 // share takes what a sub-session gets from its parent. b.mu is locked.
 func (b *Book) share(ctx context.Context, s, parent *Session) error {
 	if parent.Over(b.now()) {

@@ -12,6 +12,7 @@ import (
 	"bardo.money/gateway/internal/guard"
 	"bardo.money/gateway/policy/identity"
 	"bardo.money/gateway/policy/pay"
+	"bardo.money/gateway/policy/session"
 )
 
 // Opener makes the client of the node of a registry of agents. It does not ask the node anything yet.
@@ -49,6 +50,9 @@ func (i *Identities) addAgents(ctx context.Context, o *Options, cfg *config.Conf
 		Failed: func(err error) { o.Log.Warn("linked agents cannot be read at the moment", "error", err) },
 	})
 	i.API.Agents = a
+	if e.Delegation {
+		i.verifiers = append(i.verifiers, identity.NewDelegates(a, delegatedSessions{o.Sessions}))
+	}
 	i.reader = startReader(a)
 	return nil
 }
@@ -131,4 +135,23 @@ func nodeOptions(cfg *config.Config) (o identity.NodeOptions, err error) {
 		o.Reviewers = append(o.Reviewers, a)
 	}
 	return o, nil
+}
+
+// delegatedSessions hold what delegates may spend.
+type delegatedSessions struct{ book *session.Book }
+
+var _ identity.Sessions = delegatedSessions{}
+
+// Begun implements identity.Sessions.
+func (d delegatedSessions) Begun(ctx context.Context, id string) (bool, error) {
+	_, err := d.book.Find(ctx, id)
+	if errors.Is(err, session.ErrUnknown) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Begin implements identity.Sessions.
+func (d delegatedSessions) Begin(ctx context.Context, s identity.DelegatedSession) error {
+	return d.book.Begin(ctx, &session.Session{ID: s.ID, Account: s.Account, Golem: s.Agent, Models: s.Models, Budget: &s.Budget, Expires: s.Expires})
 }

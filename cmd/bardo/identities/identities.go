@@ -19,13 +19,14 @@ import (
 	"bardo.money/gateway/policy/identity"
 	"bardo.money/gateway/policy/ledger"
 	"bardo.money/gateway/policy/privy"
+	"bardo.money/gateway/policy/session"
 	"bardo.money/gateway/xds/state"
 )
 
 // file is the store of links, beside the ledger: gateways that share the one share the other.
 const file = "identities.db"
 
-// Options are what identities are made of. All but Chain are required.
+// Options are what identities are made of. All but Chain and Sessions are required.
 type Options struct {
 	Config func() *config.Config // the one in force
 	Ledger *ledger.Ledger
@@ -35,6 +36,8 @@ type Options struct {
 	Events *event.Sink
 	Log    *slog.Logger
 	Chain  Opener // nil: this process reads no chain
+
+	Sessions *session.Book // that hold what delegates may spend; nil: there are none
 }
 
 // Identities are the links, and the verifiers of callers who have one. A nil one has neither.

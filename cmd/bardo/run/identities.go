@@ -7,13 +7,14 @@ import (
 
 	"bardo.money/gateway/cmd/bardo/identities"
 	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/policy/session"
 )
 
 // openIdentities opens what links identities from outside to accounts.
-func (g *gateway) openIdentities(ctx context.Context, cfg *config.Config) (err error) {
+func (g *gateway) openIdentities(ctx context.Context, cfg *config.Config, sessions *session.Book) (err error) {
 	g.identities, err = identities.Open(ctx, identities.Options{
 		Config: g.cfg.Load, Ledger: g.books, Dir: filepath.Dir(cfg.Store.LedgerFile(string(g.home))), Egress: cmp.Or(g.listener(), g.egress()), Secret: g.egressSecret,
-		Events: &g.events, Log: g.log, Chain: g.parts.Agents,
+		Events: &g.events, Log: g.log, Chain: g.parts.Agents, Sessions: sessions,
 	})
 	return err
 }

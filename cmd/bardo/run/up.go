@@ -265,7 +265,7 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 	if err != nil {
 		return fmt.Errorf("billing.x402: %w", err)
 	}
-	if err := g.openIdentities(ctx, cfg); err != nil {
+	if err := g.openIdentities(ctx, cfg, sessions); err != nil {
 		return err
 	}
 	g.gate = extproc.New(rt, extproc.Deps{
