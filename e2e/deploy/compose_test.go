@@ -222,9 +222,9 @@ func TestComposeRuns(t *testing.T) {
 	for _, name := range order {
 		healthy(t, machines[name], p.Services[name])
 	}
-	key := printedKey.FindString(running["sidecar"].log())
-	if url := shared.here("http://127.0.0.1:8080/v1"); key == "" || !strings.Contains(running["sidecar"].log(), "export OPENAI_BASE_URL="+url) {
-		t.Fatalf("no key, or not %s, in\n%s", url, running["sidecar"].log())
+	key := running["sidecar"].firstKey(t)
+	if url := shared.here("http://127.0.0.1:8080/v1"); !strings.Contains(running["sidecar"].log(), "export OPENAI_BASE_URL="+url) {
+		t.Fatalf("not %s in\n%s", url, running["sidecar"].log())
 	}
 	mustAnswer(t, base, key, "m")
 
@@ -256,10 +256,6 @@ func TestComposeRunsAsOne(t *testing.T) {
 	m := machineOf(t, p, s, shared, "")
 	running := m.start(t, "single", s.Command, variables(s))
 	healthy(t, m, s)
-	key := printedKey.FindString(running.log())
-	if key == "" {
-		t.Fatalf("no key in\n%s", running.log())
-	}
-	mustAnswer(t, base, key, "demo")
+	mustAnswer(t, base, running.firstKey(t), "demo")
 	running.stop(t, time.Duration(*s.StopGracePeriod))
 }

@@ -215,7 +215,18 @@ func mustAnswer(t testing.TB, base, key, model string) {
 	}
 }
 
-var printedKey = regexp.MustCompile(`bardo_sk_\S+`)
+// printedKey is a whole key.
+var printedKey = regexp.MustCompile(`bardo_sk_[0-9A-Za-z]{12}_[0-9A-Za-z]{43}_[0-9A-Za-z]{6}`)
+
+// firstKey waits until the program has printed its first key: what it writes comes through a goroutine of its own.
+func (p *process) firstKey(t testing.TB) (key string) {
+	t.Helper()
+	eventually(t, "the first key", func() bool {
+		key = printedKey.FindString(p.log())
+		return key != ""
+	})
+	return key
+}
 
 // slow is what a stream got while its gateway was asked to stop.
 type slow struct {

@@ -307,7 +307,7 @@ func TestTheWholeGatewayAsAUnit(t *testing.T) {
 	m.put(t, "/etc/bardo/bardo.env", read(t, "docs/deploy/bardo.env"), 0o600)
 	s := m.service(t, "bardo", units(t)["bardo.service"])
 	eventually(t, "run.json", func() bool { return exists(m.root + "/var/lib/bardo/run.json") })
-	key := printedKey.FindString(s.process.log())
+	key := s.process.firstKey(t)
 	mustAnswer(t, "http://"+m.here("127.0.0.1:8080")+"/v1", key, "gpt-4o")
 	s.stop(t)
 }

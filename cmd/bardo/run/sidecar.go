@@ -31,6 +31,7 @@ type link struct {
 	tracker *health.Tracker
 	use     func(secret string)
 	ready   chan struct{} // closed once there is something to serve with
+	serving chan struct{} // closed once Envoy can connect to this process
 
 	mu      sync.Mutex
 	view    feed.View
@@ -39,7 +40,7 @@ type link struct {
 
 // openLink makes the link to the control plane. The view that the sidecar before this one received holds until the next one comes.
 func (g *gateway) openLink() {
-	l := &link{home: g.home, tracker: g.tracker, use: g.useSecret, ready: make(chan struct{}), changed: make(chan struct{})}
+	l := &link{home: g.home, tracker: g.tracker, use: g.useSecret, ready: make(chan struct{}), serving: make(chan struct{}), changed: make(chan struct{})}
 	at := string(g.cfg.Load().XDS.At())
 	if g.inside {
 		at = g.sockets.xds
@@ -136,16 +137,15 @@ func lastView(h home.Dir) (v feed.View, err error) {
 	return v, nil
 }
 
-// awaitLink waits until there is something to serve with, as long as it takes.
+// awaitLink waits until there is something to serve with, as long as it takes, and Envoy can connect.
 func (g *gateway) awaitLink(ctx context.Context, failed chan error) error {
 	select {
 	case <-g.link.ready:
-		return nil
 	default:
 		g.log.Info("waiting for the control plane, which has to be heard once", "address", string(g.cfg.Load().XDS.At()))
 	}
 	select {
-	case <-g.link.ready:
+	case <-g.link.serving:
 		return nil
 	case <-ctx.Done():
 		return nil // announce drains
@@ -167,6 +167,9 @@ func (g *gateway) serveExtproc(ctx context.Context) error {
 	l, err := xds.Listen(ctx, g.sockets.extproc)
 	if err != nil {
 		return fmt.Errorf("extproc.listen: %w", err)
+	}
+	if g.link != nil {
+		close(g.link.serving)
 	}
 	return processor.Serve(ctx, g.gate, g.split.secure(l))
 }
