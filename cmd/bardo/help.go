@@ -17,7 +17,7 @@ type purpose struct {
 var purposes = []purpose{
 	{"run", "Run the gateway", "bardo up --port 8081", []string{"up", "extproc", "xds", "bootstrap"}},
 	{"ask", "Models and routing", "bardo route --model auto --input-tokens 2000", []string{"models", "route", "plan", "replay"}},
-	{"money", "Keys and money", "bardo keys create --name alice --balance-usd 5", []string{"keys", "projects", "owners", "balance", "deposit", "usage", "audit"}},
+	{"money", "Keys and money", "bardo keys create --name alice --balance-usd 5", []string{"keys", "projects", "owners", "balance", "deposit", "usage", "audit", "pay"}},
 	{"look", "Inspect requests and providers", "bardo requests --status 5xx --since 2h", []string{"requests", "watch", "providers", "feedback", "governor", "attest"}},
 	{"operate", "Operate", "bardo doctor", []string{"doctor", "config", "version", "help", "completion"}},
 }
@@ -51,6 +51,9 @@ var examples = map[string]string{
 	"bardo deposit":           "bardo deposit k7Qm2xR9vB4c --usd 20 --ref invoice-1042",
 	"bardo usage":             "bardo usage --by day --since 7\nbardo usage --by layer\nbardo usage --key k7Qm2xR9vB4c --format csv",
 	"bardo audit":             "bardo audit --json",
+	"bardo pay":               "bardo pay https://api.example/v1/answer --pay-to 0x00000000000000000000000000000000000000aa --max-usd 0.02 --key-file wallet.key",
+	"bardo pay list":          "bardo pay list --json",
+	"bardo pay reconcile":     "bardo pay reconcile --rpc https://node.example",
 	"bardo providers":         "bardo providers\nbardo providers disable openai",
 	"bardo providers disable": "bardo providers disable openai",
 	"bardo providers enable":  "bardo providers enable openai",

@@ -14,6 +14,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/cmd/bardo/doctor"
 	"bardo.money/gateway/cmd/bardo/parts"
+	"bardo.money/gateway/cmd/bardo/payclient"
 	"bardo.money/gateway/cmd/bardo/replay"
 	"bardo.money/gateway/cmd/bardo/route"
 	"bardo.money/gateway/cmd/bardo/run"
@@ -55,7 +56,7 @@ func root() *cobra.Command {
 	p := parts.All()
 	p.Runtime, p.Chain, p.Agents = loadRuntime, openChain, openAgents
 	c.AddCommand(run.UpCommand(p), run.ExtprocCommand(p), run.XDSCommand(p), run.BootstrapCommand(), configCommand(), keysCommand(), groupsCommand(policy.OfProject, "Group keys into projects, with budgets"), groupsCommand(policy.OfOwner, "Owners of projects, with budgets"), balanceCommand(), depositCommand(),
-		usageCommand(), auditCommand(), providersCommand(), governorCommand(), feedbackCommand(), route.Command(parts.Adapters()), planCommand(), replay.Command(parts.All), watch.Command(), doctor.Command(), versionCommand(), modelsCommand(), requestsCommand(), attestCommand())
+		usageCommand(), auditCommand(), providersCommand(), governorCommand(), feedbackCommand(), route.Command(parts.Adapters()), planCommand(), replay.Command(parts.All), watch.Command(), doctor.Command(), versionCommand(), modelsCommand(), requestsCommand(), attestCommand(), payclient.Command())
 	arrangeHelp(c)
 	return c
 }

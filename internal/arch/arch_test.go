@@ -73,7 +73,9 @@ var soundTree = map[string]string{
 	"policy/pay/pay.go":              `package pay`,
 	"policy/auth/auth.go":            `package auth`,
 	"policy/identity/identity.go":    `package identity; import (_ "bardo.money/gateway/policy/auth"; _ "bardo.money/gateway/policy/pay")`,
-	"policy/pay/evm/agents.go":       `package evm; import _ "bardo.money/gateway/policy/identity"`,
+	"policy/pay/evm/agents.go":       `package evm; import (_ "bardo.money/gateway/policy/identity"; _ "bardo.money/gateway/policy/pay/typed")`,
+	"policy/pay/typed/typed.go":      `package typed; import _ "bardo.money/gateway/policy/pay"`,
+	"policy/pay/client/client.go":    `package client; import (_ "bardo.money/gateway/policy/pay/outgoing"; _ "bardo.money/gateway/policy/pay/typed")`,
 	"policy/privy/privy.go":          `package privy; import _ "bardo.money/gateway/policy/auth"`,
 	"policy/pay/book/book.go":        `package book; import _ "bardo.money/gateway/policy/pay"`,
 	"policy/pay/reconcile/reconcile.go": `package reconcile; import (_ "bardo.money/gateway/policy/pay"; _ "bardo.money/gateway/policy/pay/book"

@@ -13,7 +13,7 @@ var levels = []struct {
 		"extproc/reasoning", "extproc/toolcall", "extproc/structured", "extproc/cache", "extproc/cache/disk", "extproc/cache/redis", "extproc/cache/semantic", "extproc/cache/cachetest", "extproc/render", "extproc/keyring", "extproc/hint", "extproc/conversation",
 		"extproc/batch", "extproc/classifier", "extproc/deferred", "extproc/localembed", "extproc/memory", "extproc/meter", "extproc/pii", "extproc/stored", "extproc/stream", "extproc/upstream", "extproc/record",
 		"extproc/attestation", "extproc/injection", "extproc/savings", "extproc/governor", "extproc/x402",
-		"policy/*", "policy/catalog/catalogtest", "policy/ledger/audit", "policy/ledger/chargelog", "policy/ledger/lock", "policy/ledger/store", "policy/ledger/usage", "policy/ledger/postgres", "policy/ledger/postgres/postgrestest", "policy/pay/book", "policy/pay/reconcile", "policy/pay/till", "policy/pay/evm", "models", "models/*", "xds/state", "xds/peer", "xds/feed/feedpb", "envoy",
+		"policy/*", "policy/catalog/catalogtest", "policy/ledger/audit", "policy/ledger/chargelog", "policy/ledger/lock", "policy/ledger/store", "policy/ledger/usage", "policy/ledger/postgres", "policy/ledger/postgres/postgrestest", "policy/pay/book", "policy/pay/reconcile", "policy/pay/till", "policy/pay/evm", "policy/pay/typed", "policy/pay/outgoing", "policy/pay/client", "models", "models/*", "xds/state", "xds/peer", "xds/feed/feedpb", "envoy",
 	}},
 	{2, "part", []string{
 		"extproc/api", "extproc/passthrough", "extproc/layers/*", "extproc/provider/*", "xds/snapshot", "xds/health",
@@ -57,8 +57,9 @@ var engines = map[string][]string{
 	"policy/pay/reconcile": {"policy/pay/book", "policy/ledger"},
 	"extproc/x402":         {"extproc/meter", "policy/ledger", "policy/pay", "policy/pay/book", "policy/pay/till"}, // a payer of a bill
 	"policy/privy":         {"policy/auth"},
-	"policy/pay/evm":       {"policy/identity"},                                   // it reads agents
 	"policy/identity":      {"policy/auth", "policy/pay"},                         // delegates are callers; addresses and networks
+	"policy/pay/evm":       {"policy/identity", "policy/pay/typed"},               // it reads agents
+	"policy/pay/client":    {"policy/pay/outgoing", "policy/pay/typed"},           // what it signs is stored first
 	"policy/resolve":       {"policy/catalog", "policy/budget", "policy/privacy"}, // what a wallet affords is one table
 	"policy/intent":        {"policy/privacy"},                                    // what a class of tasks asks of a provider
 	"policy/profile":       {"policy/intent"},

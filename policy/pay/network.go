@@ -11,8 +11,8 @@ type Network struct {
 // String is the CAIP-2 name.
 func (n Network) String() string { return "eip155:" + strconv.FormatUint(n.ID, 10) }
 
-// is reports whether a name in a message is this network's.
-func (n Network) is(name string, version int) bool {
+// Is reports whether a name in a message is this network's.
+func (n Network) Is(name string, version int) bool {
 	if version == 1 {
 		return n.Name != "" && name == n.Name
 	}

@@ -145,7 +145,7 @@ func (t *Terms) compare(p *Payment, m *message) error {
 	if scheme != p.Scheme() {
 		return refuse(ReasonScheme, "scheme %q is not taken here, only exact, and upto in version 2", clip(string(scheme)))
 	}
-	if !t.Network.is(network, p.Version) {
+	if !t.Network.Is(network, p.Version) {
 		return refuse(ReasonNetwork, "network %q is not taken here, only %s", clip(network), t.Network)
 	}
 	if p.Version == 2 {

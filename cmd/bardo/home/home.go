@@ -276,5 +276,8 @@ func (h Dir) AnsweringAs(ctx context.Context, file string) (r RunInfo, ok bool) 
 	return r, true
 }
 
+// Outgoing is the file of the payments that were signed for others, in the state directory.
+const Outgoing = "outgoing.db"
+
 // Attestations is the file of the tokens of attested answers, in the state directory.
 const Attestations = "attestations.db"

@@ -18,6 +18,7 @@ import (
 
 	"bardo.money/gateway/policy/identity"
 	"bardo.money/gateway/policy/pay"
+	"bardo.money/gateway/policy/pay/typed"
 )
 
 // Agents reads the registries of agents (ERC-8004). Safe for concurrent use.
@@ -33,11 +34,13 @@ var _ identity.Chain = (*Agents)(nil)
 // registryGas is what a registry may use to answer.
 const registryGas = 10_000_000
 
+var errAnswer = errors.New("a contract answered something else than expected")
+
 var (
-	ownerOf        = selector("ownerOf(uint256)")
-	getAgentWallet = selector("getAgentWallet(uint256)")
-	getSummary     = selector("getSummary(uint256,address[],string,string)")
-	getRegistry    = selector("getIdentityRegistry()")
+	ownerOf        = typed.Selector("ownerOf(uint256)")
+	getAgentWallet = typed.Selector("getAgentWallet(uint256)")
+	getSummary     = typed.Selector("getSummary(uint256,address[],string,string)")
+	getRegistry    = typed.Selector("getIdentityRegistry()")
 )
 
 // OpenAgents makes the client of a node. It does not ask the node anything yet.
@@ -86,7 +89,7 @@ func (n *Agents) checkReputation(ctx context.Context) error {
 	if _, refused := errors.AsType[rpc.Error](err); err != nil && !refused {
 		return scrub(err)
 	}
-	if err != nil || !bytes.Equal(out, address(n.o.Realm.Registry)) {
+	if err != nil || !bytes.Equal(out, typed.Address(n.o.Realm.Registry)) {
 		return &pay.Mismatch{Detail: fmt.Sprintf("the contract %s is not the reputation registry of %s", n.o.Reputation, n.o.Realm.Registry)}
 	}
 	return nil
@@ -166,11 +169,11 @@ func (n *Agents) Score(ctx context.Context, id pay.Word) (int64, error) {
 func summaryCall(id pay.Word, who pay.Address, tag string) []byte {
 	text := appendBytes(nil, []byte(tag))
 	b := append(bytes.Clone(getSummary), id[:]...)
-	b = append(b, number(4*32)...)                   // the list of clients stands behind the four arguments
-	b = append(b, number(6*32)...)                   // the first tag behind that
-	b = append(b, number(6*32+uint64(len(text)))...) // the second, which is empty, behind the first
-	b = append(append(b, number(1)...), address(who)...)
-	return append(append(b, text...), number(0)...)
+	b = append(b, typed.Number(4*32)...)                   // the list of clients stands behind the four arguments
+	b = append(b, typed.Number(6*32)...)                   // the first tag behind that
+	b = append(b, typed.Number(6*32+uint64(len(text)))...) // the second, which is empty, behind the first
+	b = append(append(b, typed.Number(1)...), typed.Address(who)...)
+	return append(append(b, text...), typed.Number(0)...)
 }
 
 const (

@@ -23,6 +23,7 @@ import (
 	"github.com/ethereum/go-ethereum/rpc"
 
 	"bardo.money/gateway/policy/pay"
+	"bardo.money/gateway/policy/pay/typed"
 )
 
 // Node is a node's client. Safe for concurrent use.
@@ -63,7 +64,7 @@ func Open(ctx context.Context, o pay.NodeOptions) (*Node, error) {
 	}
 	return &Node{
 		rpc: c, eth: ethclient.NewClient(c), key: key, from: crypto.PubkeyToAddress(key.PublicKey), chain: new(big.Int).SetUint64(o.Terms.Network.ID),
-		token: common.Address(o.Terms.Asset.Address), domain: domainOf(o.Terms), permits: permitDomain(o.Terms.Network.ID), terms: o.Terms,
+		token: common.Address(o.Terms.Asset.Address), domain: typed.Domain(o.Terms.Asset, o.Terms.Network.ID), permits: typed.PermitDomain(o.Terms.Network.ID), terms: o.Terms,
 	}, nil
 }
 
@@ -80,7 +81,7 @@ func (n *Node) Check(ctx context.Context) error {
 	if id.Cmp(n.chain) != 0 {
 		return &pay.Mismatch{Detail: fmt.Sprintf("the node is of chain %s, and the network is %s", id, t.Network)}
 	}
-	domain, err := n.eth.CallContract(ctx, ethereum.CallMsg{To: &n.token, Data: selector("DOMAIN_SEPARATOR()")}, nil)
+	domain, err := n.eth.CallContract(ctx, ethereum.CallMsg{To: &n.token, Data: typed.Selector("DOMAIN_SEPARATOR()")}, nil)
 	if err != nil {
 		return fmt.Errorf("the token %s cannot be asked: %w", t.Asset.Address, scrub(err))
 	}
@@ -229,7 +230,7 @@ func (n *Node) isUse(l *types.Log, a *pay.Authorization) bool {
 
 func (n *Node) isTransfer(l *types.Log, t *pay.Transfer) bool {
 	return l.Address == n.token && len(l.Topics) == 3 && l.Topics[0] == transferEvent && l.Topics[1] == topic(t.From) && l.Topics[2] == topic(t.To) &&
-		bytes.Equal(l.Data, number(uint64(t.Amount))) //nolint:gosec // an amount is not negative
+		bytes.Equal(l.Data, typed.Number(uint64(t.Amount))) //nolint:gosec // an amount is not negative
 }
 
 func topic(a pay.Address) common.Hash { return common.BytesToHash(a[:]) }
@@ -241,22 +242,13 @@ func (n *Node) Used(ctx context.Context, a *pay.Authorization) (bool, error) {
 	if err != nil {
 		return false, scrub(err)
 	}
-	return used(a, out)
+	return typed.Used(a, out)
 }
 
-// state asks whether an authorization was used, and used reads the answer.
+// state asks whether an authorization was used.
 func (n *Node) state(a *pay.Authorization) (to common.Address, data []byte) {
-	if a.UpTo {
-		return common.Address(pay.Permit2), nonceCall(a)
-	}
-	return n.token, stateCall(a)
-}
-
-func used(a *pay.Authorization, answer []byte) (bool, error) {
-	if a.UpTo {
-		return nonceUsed(a, answer)
-	}
-	return isTrue(answer)
+	contract, data := typed.State(n.terms.Asset.Address, a)
+	return common.Address(contract), data
 }
 
 // FindTransfer implements pay.Chain.

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"bardo.money/gateway/policy/pay"
+	"bardo.money/gateway/policy/pay/typed"
 )
 
 // terms of the vectors.
@@ -119,7 +120,7 @@ func FuzzSigned(f *testing.F) {
 
 // TestPitfall4And5TheNodeAndTheTokenAreThoseOfTheTerms.
 func TestPitfall4And5TheNodeAndTheTokenAreThoseOfTheTerms(t *testing.T) {
-	domain := domainOf(terms)
+	domain := typed.Domain(terms.Asset, terms.Network.ID)
 	for _, row := range []struct {
 		about, chain, call string
 		right, mismatch    bool
@@ -157,7 +158,7 @@ func TestErrorsDoNotSayWhereTheNodeIs(t *testing.T) {
 }
 
 func TestWhatANodeSaysOfATransfer(t *testing.T) {
-	domain := `"` + domainOf(terms).String() + `"`
+	domain := `"` + typed.Domain(terms.Asset, terms.Network.ID).String() + `"`
 	usual := map[string]string{"eth_chainId": `"0x2105"`, "eth_call": domain, "eth_getCode": `"0x"`}
 	with := func(method, answer string) map[string]string {
 		m := map[string]string{method: answer}

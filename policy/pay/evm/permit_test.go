@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"bardo.money/gateway/policy/pay"
+	"bardo.money/gateway/policy/pay/typed"
 )
 
 // permit is one that viem 2.55.0 and PyPI's x402 2.25.0 both signed, with the same result, for the account of key as the facilitator.
@@ -96,15 +97,15 @@ func TestPitfall18APermitForAnotherFacilitatorIsRefused(t *testing.T) {
 // TestPermitsNonces are bits of words, and what a payer has is compared with the whole value.
 func TestPermitsNonces(t *testing.T) {
 	a := &pay.Authorization{UpTo: true, From: pay.Address{9}, Nonce: must(pay.ParseWord("0x" + strings.Repeat("ab", 31) + "03"))}
-	if got, want := hex.EncodeToString(nonceCall(a)[36:]), "00"+strings.Repeat("ab", 31); got != want {
-		t.Errorf("the word is %s", got)
+	if _, data := typed.State(pay.Address{}, a); hex.EncodeToString(data[36:]) != "00"+strings.Repeat("ab", 31) {
+		t.Errorf("the word is %x", data[36:])
 	}
 	for word, want := range map[uint64]bool{0: false, 8: true, 7: false, 255: true} {
-		if is, err := used(a, number(word)); is != want || err != nil {
+		if is, err := typed.Used(a, typed.Number(word)); is != want || err != nil {
 			t.Errorf("%d: %v, %v", word, is, err)
 		}
 	}
-	if _, err := used(a, []byte{1}); err == nil {
+	if _, err := typed.Used(a, []byte{1}); err == nil {
 		t.Error("a word of one byte")
 	}
 	p := permit()
@@ -113,7 +114,7 @@ func TestPermitsNonces(t *testing.T) {
 		want               string
 	}{{12344, 99999, "permit2_insufficient_balance"}, {12345, 12344, pay.ReasonAllowance}, {12345, 12345, ""}} {
 		var r *pay.Refusal
-		err := checkFunds(p, number(0), number(row.balance), number(row.allowance))
+		err := checkFunds(p, typed.Number(0), typed.Number(row.balance), typed.Number(row.allowance))
 		if errors.As(err, &r); err == nil && row.want != "" || err != nil && r.Reason != row.want {
 			t.Errorf("%+v: %v", row, err)
 		}
@@ -126,7 +127,7 @@ func TestPitfall17TheCallSaysTheAmountAndTheMost(t *testing.T) {
 	tr.Amount = 77
 	data := settleCall(terms.Asset.Address, tr)
 	word := func(n int) pay.Word { return pay.Word(data[4+32*n:]) }
-	if word(1) != pay.Word(number(12345)) || word(4) != pay.Word(number(77)) || word(9) != pay.Word(number(320)) || word(10) != pay.Word(number(65)) || len(data) != 4+32*14 {
+	if word(1) != pay.Word(typed.Number(12345)) || word(4) != pay.Word(typed.Number(77)) || word(9) != pay.Word(typed.Number(320)) || word(10) != pay.Word(typed.Number(65)) || len(data) != 4+32*14 {
 		t.Errorf("%x", data)
 	}
 	if !isSettle(tr, data) {

@@ -16,6 +16,7 @@ import (
 
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/pay"
+	"bardo.money/gateway/policy/pay/typed"
 )
 
 // Signed implements pay.Chain: only signatures with a low s count, so that there is one for each authorization.
@@ -131,7 +132,7 @@ func (n *Node) tryTransfer(ctx context.Context, p *pay.Payment) error {
 
 // checkFunds refuses an authorization that was used, and one for more than the payer has, or lets Permit2 have.
 func checkFunds(p *pay.Payment, state, balance, allowance []byte) error {
-	is, err := used(&p.Authorization, state)
+	is, err := typed.Used(&p.Authorization, state)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,199 @@
+// Package client pays for requests by the x402 protocol (versions 1 and 2): it reads the price that a server answers with 402, refuses what its rules do not
+// allow, signs an authorization, stores it, and has the request sent again with it. It knows neither how requests are sent nor whose they are, and needs no
+// client of a chain: it is asked for the state of an authorization by three messages.
+//
+// Once an authorization has left the process, its request may have been paid for, whatever the answer says or does not say. So nothing is signed for that
+// request again until its outcome is known: the same authorization is sent again while it is valid, and after that the chain is asked (Reconcile).
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"bardo.money/gateway/policy/pay"
+	"bardo.money/gateway/policy/pay/outgoing"
+	"bardo.money/gateway/policy/pay/typed"
+)
+
+// Wallet pays for requests. Safe for concurrent use.
+type Wallet struct {
+	Key     Key
+	Rules   Rules
+	Purpose string // whose cap of a day counts, in the book
+	Book    *outgoing.Book
+	Now     func() time.Time
+}
+
+// Send sends the request, with one header more unless name is "".
+type Send func(name, value string) (*http.Response, error)
+
+// Payment is what became of a payment.
+type Payment struct {
+	outgoing.Authorization
+
+	Receipt Receipt // the payee's word
+	Told    bool    // there is one
+	Resent  bool    // it was signed earlier
+}
+
+// UnknownError says that a payment left, and that its request was not answered.
+type UnknownError struct {
+	Payment outgoing.Authorization
+	Err     error
+}
+
+func (e *UnknownError) Error() string {
+	return fmt.Sprintf("$%s may have been paid to %s, and there was no answer: %v", e.Payment.Value, e.Payment.To, e.Err)
+}
+
+func (e *UnknownError) Unwrap() error { return e.Err }
+
+// Do sends a request, and pays for it if the server wants that. request names it: of two of the same name one authorization at most is in doubt. Payment is nil
+// where nothing was signed. The error is a *Refusal if the rules allow none of the server's offers, an *outgoing.CapError or *outgoing.DoubtError if the book
+// refuses, an *UnknownError if the payment left and no answer came; else that of Send or of the book. The caller closes the answer's body.
+func (w *Wallet) Do(ctx context.Context, request string, send Send) (*http.Response, *Payment, error) {
+	doubt, ok, err := w.Book.Doubt(ctx, w.Key.Address(), w.Purpose, request)
+	if err != nil {
+		return nil, nil, err
+	}
+	if ok {
+		return w.sendAgain(ctx, &doubt, send)
+	}
+	resp, err := send("", "")
+	if err != nil || resp.StatusCode != http.StatusPaymentRequired {
+		return resp, nil, err
+	}
+	offer, asset, err := w.price(resp)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := w.sign(offer, asset)
+	if err != nil {
+		return nil, nil, err
+	}
+	p.Request = request
+	if err := w.Book.Add(ctx, &p.Authorization, w.Rules.MostDaily); err != nil {
+		return nil, nil, err
+	}
+	return w.pay(ctx, p, send)
+}
+
+// price is the offer of an answer that is accepted. It closes the answer.
+func (w *Wallet) price(resp *http.Response) (*Offer, Asset, error) {
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
+	if err = errors.Join(err, resp.Body.Close()); err != nil {
+		return nil, Asset{}, fmt.Errorf("the price cannot be read: %w", err)
+	}
+	offers, unread, err := readOffers(resp.Header.Get(headerRequired), body)
+	if err != nil {
+		return nil, Asset{}, &Refusal{Reasons: []string{"the server wants a payment, and " + err.Error()}}
+	}
+	return w.Rules.choose(offers, unread)
+}
+
+// sendAgain sends an authorization again that is in doubt: it can be used once, so this costs nothing more.
+func (w *Wallet) sendAgain(ctx context.Context, doubt *outgoing.Authorization, send Send) (*http.Response, *Payment, error) {
+	if w.Now().Unix() >= int64(doubt.ValidBefore) || doubt.Header == "" { //nolint:gosec // a time
+		return nil, nil, &outgoing.DoubtError{First: *doubt}
+	}
+	return w.pay(ctx, &Payment{Authorization: *doubt, Resent: true}, send)
+}
+
+// pay sends the request with its payment, and notes what became of it.
+func (w *Wallet) pay(ctx context.Context, p *Payment, send Send) (*http.Response, *Payment, error) {
+	name, value, _ := strings.Cut(p.Header, ": ")
+	resp, err := send(name, value)
+	ctx = context.WithoutCancel(ctx)
+	if err != nil {
+		return nil, p, errors.Join(&UnknownError{p.Authorization, err}, w.Book.Fail(ctx, p.ID, "no answer"))
+	}
+	p.Receipt, p.Told = readReceipt(resp.Header.Get)
+	if resp.StatusCode/100 != 2 {
+		reason := fmt.Sprintf("the answer was %d", resp.StatusCode)
+		if p.Told && p.Receipt.ErrorReason != "" {
+			reason += ": " + p.Receipt.ErrorReason
+		}
+		p.Reason = reason
+		return resp, p, w.Book.Fail(ctx, p.ID, reason)
+	}
+	tx := ""
+	if p.Told && p.Receipt.Success {
+		tx = p.Receipt.Transaction
+	}
+	p.State, p.Tx = outgoing.Answered, tx
+	return resp, p, w.Book.Answer(ctx, p.ID, tx)
+}
+
+// sign makes the authorization of an offer. It is not stored yet.
+func (w *Wallet) sign(o *Offer, asset Asset) (*Payment, error) {
+	a := pay.Authorization{UpTo: o.Scheme == pay.SchemeUpTo, From: w.Key.Address(), To: o.PayTo, Value: o.Amount, ValidBefore: uint64(w.Now().Unix() + o.Timeout)} //nolint:gosec // a time
+	if _, err := rand.Read(a.Nonce[:]); err != nil {
+		return nil, err
+	}
+	if a.UpTo {
+		var err error
+		if a.Facilitator, err = pay.ParseAddress(o.Facilitator); err != nil {
+			return nil, err
+		}
+	}
+	text, err := write(o, payload(&a, asset.Token.Address, w.Key.sign(typed.Digest(asset.Token, asset.Network.ID, &a))))
+	if err != nil {
+		return nil, err
+	}
+	name := headerPayment
+	if o.Version == 1 {
+		name = headerPayment1
+	}
+	return &Payment{Authorization: outgoing.Authorization{
+		Purpose: w.Purpose, Network: asset.Network.String(), Asset: asset.Token.Address, Authorization: a, Header: name + ": " + text,
+	}}, nil
+}
+
+// message is a payment in both versions of the protocol.
+type message struct {
+	Version  int             `json:"x402Version"`
+	Scheme   pay.Scheme      `json:"scheme,omitempty"`   // version 1
+	Network  string          `json:"network,omitempty"`  // version 1
+	Resource json.RawMessage `json:"resource,omitempty"` // version 2, as the server wrote it
+	Accepted json.RawMessage `json:"accepted,omitempty"` // the same
+	Payload  any             `json:"payload"`
+}
+
+// write is the value of the header with a payment.
+func write(o *Offer, payload any) (string, error) {
+	m := message{Version: o.Version, Payload: payload}
+	if o.Version == 1 {
+		m.Scheme, m.Network = o.Scheme, o.Network
+	} else {
+		m.Resource, m.Accepted = o.resource, o.raw
+	}
+	b, err := json.Marshal(m)
+	return base64.StdEncoding.EncodeToString(b), err
+}
+
+// payload is the signed part of a payment.
+func payload(a *pay.Authorization, token pay.Address, signature []byte) any {
+	value, before, after := strconv.FormatInt(int64(a.Value), 10), strconv.FormatUint(a.ValidBefore, 10), strconv.FormatUint(a.ValidAfter, 10)
+	signed := "0x" + hex.EncodeToString(signature)
+	if !a.UpTo {
+		return map[string]any{"signature": signed, "authorization": map[string]any{
+			"from": a.From.String(), "to": a.To.String(), "value": value, "validAfter": after, "validBefore": before, "nonce": a.Nonce.String(),
+		}}
+	}
+	return map[string]any{"signature": signed, "permit2Authorization": map[string]any{
+		"from": a.From.String(), "permitted": map[string]any{"token": token.String(), "amount": value}, "spender": pay.UpToProxy.String(),
+		"nonce": new(big.Int).SetBytes(a.Nonce[:]).String(), "deadline": before,
+		"witness": map[string]any{"to": a.To.String(), "facilitator": a.Facilitator.String(), "validAfter": after},
+	}}
+}
