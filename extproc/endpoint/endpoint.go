@@ -44,6 +44,7 @@ type Endpoint struct {
 	Stored   bool                           // about a resource that a provider stores: a user's own key answers
 	Paid     bool                           // about a request that may have been paid for by itself: who paid has no key
 	Compact  bool                           // of a session: its transcript is summarised
+	Page     bool                           // of the dashboard, for people
 	Modality *modality.Operation            // neither a conversation nor embeddings: the request goes unchanged
 	Detect   func(body []byte) chat.Dialect // finds out the request's format; nil: the path and the headers say it
 }
@@ -85,6 +86,10 @@ var endpoints = append([]Endpoint{
 	{Method: http.MethodDelete, Path: "/v1/cache", Class: Lookup, Local: (*api.Server).ClearCache},
 	{Method: http.MethodDelete, Path: "/v1/cache/", Class: Lookup, Local: (*api.Server).ClearCache},
 	{Method: http.MethodGet, Path: "/", Class: Open, Local: (*api.Server).Welcome},
+	{Method: http.MethodGet, Path: "/ui", Class: Open, Page: true},
+	{Method: http.MethodGet, Path: "/ui/", Class: Open, Page: true},
+	{Method: http.MethodPost, Path: "/ui/", Class: Open, Page: true},
+	{Method: http.MethodGet, Path: "/venice", Class: Open, Page: true},
 	{Method: http.MethodGet, Path: "/healthz", Class: Open, Local: (*api.Server).Alive},
 	{Method: http.MethodGet, Path: "/readyz", Class: Open, Local: (*api.Server).Ready},
 }, modalities()...)
@@ -115,7 +120,7 @@ func modalityOperation(o *modality.Operation) telemetry.Operation {
 // Operation is what a request to this endpoint counts as.
 func (e Endpoint) Operation() telemetry.Operation {
 	switch {
-	case e.Local != nil:
+	case e.Local != nil, e.Page:
 		return telemetry.Lookup
 	case e.Stored:
 		return telemetry.Passthrough
@@ -222,7 +227,7 @@ func Methods(path string) string {
 // unserved are parts of the providers' APIs that clients may expect here and that this version lacks.
 var unserved = []string{
 	"/v1/images", "/v1/audio", "/v1/videos", "/v1/fine_tuning", "/v1/assistants", "/v1/threads", "/v1/vector_stores",
-	"/v1/realtime", "/v1/events", "/venice", "/ui",
+	"/v1/realtime", "/v1/events", "/venice",
 }
 
 func isUnserved(path string) bool {

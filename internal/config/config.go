@@ -57,6 +57,8 @@ type Listen struct {
 
 	CORSOrigins []string `key:"cors_origins" doc:"Origins of web pages that may use the gateway from a browser, as https://app.example or http://localhost:3000. They need a key, except where auth.anonymous or the demo admits programs on this machine without one. * is every origin, for requests with a key only; it is refused together with auth.anonymous."`
 
+	UI string `key:"ui" default:"on" oneof:"on off" doc:"Whether the dashboard is served at /ui. A change takes effect at the next start."`
+
 	Drain time.Duration `key:"drain" default:"30s" doc:"How long requests in flight may take to finish after SIGTERM. The whole stop takes at most 10 s more."`
 }
 

@@ -146,6 +146,36 @@ func (h Dir) SharedSecret() (string, error) {
 	return strings.TrimSpace(string(b)), err
 }
 
+// adminTokenFile is where the admin API's token lies.
+const adminTokenFile = "admin-token"
+
+// AdminToken is what requests to the admin API must carry. It is made on first use, in a file that only the gateway's user may read.
+func (h Dir) AdminToken() (string, error) {
+	path := h.Path(adminTokenFile)
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		b, err = createOnce(path, []byte("bardo_admin_"+rand.Text()+rand.Text()+"\n"))
+	}
+	if err != nil {
+		return "", err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	token := strings.TrimSpace(string(b))
+	switch {
+	case !Private(info.Mode()):
+		return "", cli.Advise(fmt.Errorf("%s has mode %04o: others can read the admin token", path, info.Mode().Perm()), "chmod 600 it, or remove it for a new one")
+	case len(token) < shortestToken:
+		return "", cli.Advise(fmt.Errorf("%s has fewer than %d characters", path, shortestToken), "remove it for a new one")
+	}
+	return token, nil
+}
+
+// shortestToken is the length in bytes below which a token could be guessed.
+const shortestToken = 32
+
 // createOnce writes a new file of mode 0600; if another process was faster, it returns that one's content.
 func createOnce(path string, b []byte) ([]byte, error) {
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".new-*")

@@ -1,0 +1,173 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/policy/auth"
+)
+
+// loginForm is what the page to log in shows.
+type loginForm struct {
+	Next  string
+	Error string
+}
+
+func (s *Server) showLogin(w http.ResponseWriter, r *http.Request) {
+	s.render(w, http.StatusOK, nil, "login", view{Title: "Log in", Data: loginForm{Next: localPath(r.URL.Query().Get("next"))}})
+}
+
+// sendToLogin shows the page to log in, which comes back to this one.
+func (s *Server) sendToLogin(w http.ResponseWriter, r *http.Request) {
+	to := "/ui/login"
+	if r.Method == http.MethodGet && r.URL.Path != "/ui" {
+		to += "?next=" + url.QueryEscape(r.URL.RequestURI())
+	}
+	http.Redirect(w, r, to, http.StatusSeeOther)
+}
+
+// onlyLocal are the paths that a log-in leads to: pages of the dashboard.
+var onlyLocal = regexp.MustCompile(`^/ui(/[A-Za-z0-9_.~-]+)*(\?[A-Za-z0-9_.~%&=+:-]*)?$`)
+
+// localPath is a path of the dashboard; any other text becomes its first page.
+func localPath(s string) string {
+	if !onlyLocal.MatchString(s) || strings.Contains(s, "..") {
+		return "/ui"
+	}
+	return s
+}
+
+// logIn begins a session for a key, or for the operator.
+func (s *Server) logIn(w http.ResponseWriter, r *http.Request) {
+	form := loginForm{Next: localPath(r.PostFormValue("next"))}
+	refuse := func(status int, why string) {
+		form.Error = why
+		s.render(w, status, nil, "login", view{Title: "Log in", Data: form})
+	}
+	if wait := s.attempts.take(s.o.Now(), addressOf(r)); wait > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
+		refuse(http.StatusTooManyRequests, "Too many attempts from your address: wait a little and try again.")
+		return
+	}
+	n, err := s.sessionFor(r.Context(), strings.TrimSpace(r.PostFormValue("secret")), addressOf(r))
+	if err != nil {
+		f := fault.From(err)
+		if known, ok := errors.AsType[*fault.Fault](err); ok {
+			f = known
+		}
+		refuse(f.HTTPStatus(), sentence(f.Public))
+		return
+	}
+	s.sessions.end(tokenOf(r))
+	setCookie(w, r, s.sessions.begin(s.o.Now(), n))
+	http.Redirect(w, r, form.Next, http.StatusSeeOther)
+}
+
+// sentence is a message with a capital and a full stop.
+func sentence(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + strings.TrimSuffix(s[1:], ".") + "."
+}
+
+// errPublic is the fault of a key that others know.
+var errPublic = fault.New(fault.KeyRestricted, "this key is publishable or bound to a session: others may have it, so it shows nothing here; log in with a key of the account", nil)
+
+// sessionFor is the session that a secret opens.
+func (s *Server) sessionFor(ctx context.Context, secret string, client netip.Addr) (session, error) {
+	if s.o.Operator != nil && s.o.Operator(secret) {
+		return session{operator: true}, nil
+	}
+	h := header.List{{Name: "x-api-key", Value: secret}}
+	if !auth.IsKey(h) {
+		return session{}, fault.New(fault.InvalidAPIKey, "this is neither an API key of this gateway nor the operator's token", nil)
+	}
+	p, ok, err := s.o.Keys.Verify(ctx, auth.Request{Header: h, Client: client})
+	switch {
+	case err != nil:
+		return session{}, err
+	case !ok || p.Account == "":
+		return session{}, fault.New(fault.InvalidAPIKey, "the API key is not valid", nil)
+	case p.Publishable || p.Session != "":
+		return session{}, errPublic
+	}
+	row, ok, err := s.o.Books.Key(ctx, p.Account)
+	if err != nil || !ok {
+		return session{}, fault.New(fault.Unavailable, "the keys cannot be read at the moment", err)
+	}
+	return session{key: p.Account, hash: row.Hash}, nil
+}
+
+// logOut ends the session.
+func (s *Server) logOut(w http.ResponseWriter, r *http.Request, v *viewer) error {
+	s.sessions.end(v.token)
+	setCookie(w, r, "")
+	http.Redirect(w, r, "/ui/login", http.StatusSeeOther)
+	return nil
+}
+
+// How many attempts to log in an address may make at once, and how long it waits for each further one.
+const (
+	attemptBurst = 10
+	attemptEvery = 6 * time.Second
+	maxAddresses = 4096
+)
+
+// limiter bounds attempts by address, IPv6 by /64. The zero value is ready to use. Safe for concurrent use.
+type limiter struct {
+	mu   sync.Mutex
+	free map[netip.Prefix]time.Time // when the address has all of its attempts again
+}
+
+// take counts an attempt. It returns how long to wait where there are none left.
+func (l *limiter) take(now time.Time, from netip.Addr) (wait time.Duration) {
+	bits := 32
+	if from.Is6() {
+		bits = 64
+	}
+	at, _ := from.Prefix(bits) // the zero prefix for an unknown address: all of them share it
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.free == nil {
+		l.free = map[netip.Prefix]time.Time{}
+	}
+	full := l.free[at]
+	if full.Before(now) {
+		full = now
+	}
+	if wait = full.Sub(now) - (attemptBurst-1)*attemptEvery; wait > 0 {
+		return wait
+	}
+	l.forget(now)
+	l.free[at] = full.Add(attemptEvery)
+	return 0
+}
+
+// forget drops addresses that have all of their attempts, and where that is not enough, any one.
+func (l *limiter) forget(now time.Time) {
+	if len(l.free) < maxAddresses {
+		return
+	}
+	for at, full := range l.free {
+		if full.Before(now) {
+			delete(l.free, at)
+		}
+	}
+	for at := range l.free {
+		if len(l.free) < maxAddresses {
+			return
+		}
+		delete(l.free, at)
+	}
+}

@@ -1,0 +1,39 @@
+package extproc
+
+import (
+	"context"
+	"net/http"
+
+	"bardo.money/gateway/extproc/api"
+	"bardo.money/gateway/extproc/cors"
+	"bardo.money/gateway/extproc/record"
+	"bardo.money/gateway/extproc/site"
+	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/internal/fault"
+)
+
+// maxForm is the most bytes of a form that a page sends.
+const maxForm = 64 << 10
+
+// page answers a request for a page of the dashboard, which finds out itself who asks. Pages of other origins never read one.
+func (x *exchange) page(ctx context.Context, d stream.Client, bodyless bool) (err error) {
+	if x.gw.Pages == nil {
+		return fault.New(fault.NotFound, "this gateway has no dashboard (listen.ui: off)", nil)
+	}
+	if other, ok := d.(cors.Client); ok {
+		d = other.Client
+	}
+	var body []byte
+	if x.Head.Method == http.MethodPost && !bodyless {
+		if body, err = x.readBodyUpTo(d, bodyless, maxForm); err != nil {
+			return err
+		}
+	}
+	end := &record.End{Outcome: record.OK}
+	x.trace.Unbilled = end
+	end.Status, err = site.Serve(ctx, d, &x.Head, body, x.gw.Pages)
+	return err
+}
+
+// Local are the gateway's own endpoints, for its dashboard.
+func (g *Gateway) Local() *api.Server { return &g.api }
