@@ -153,7 +153,7 @@ async function hostile(page) {
 }
 
 (async () => {
-  const browser = await chromium.launch({ executablePath: await sparticuz.default.executablePath(), args: sparticuz.default.args, headless: true });
+  const browser = await chromium.launch({ executablePath: await sparticuz.default.executablePath(), args: ["--no-sandbox", "--no-zygote", "--disable-gpu", "--font-render-hinting=none"], headless: true });
   try {
     const page = await open(browser);
     page.setDefaultTimeout(20_000);

@@ -144,7 +144,7 @@ func TestB07PeopleFindTheirWay(t *testing.T) {
 		task, got string
 		want      []string
 	}{
-		{"why it cost this", r.Why, []string{"large at steady", "input", "120\u202f000", "$3.00", "$0.36", "output", "$15.00", "$0.06", "Charged", "$0.504"}},
+		{"why it cost this", r.Why, []string{"large at steady", "input", "120 000", "$3.00", "$0.36", "output", "$15.00", "$0.06", "Charged", "$0.504"}},
 		{"its attempts", r.Attempts, []string{"steady", "ok"}},
 		{"the removed answer", r.Removed, []string{"was removed"}},
 		{"the provider that is down", r.Down, []string{"shaky", "down", "100.0% of"}},

@@ -109,7 +109,7 @@ func TestAClientThatDisconnectsFailsTheNextWrite(t *testing.T) {
 			if _, err := io.WriteString(w, "x"); err != nil {
 				return
 			}
-			http.NewResponseController(w).Flush() //nolint:errcheck // the next write says it
+			_ = http.NewResponseController(w).Flush() // the next write says it
 		}
 	})
 	if !errors.Is(err, stream.ErrDisconnected) || writes != 2 {

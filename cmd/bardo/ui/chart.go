@@ -36,7 +36,8 @@ type line struct {
 const (
 	chartWidth  = 720
 	chartHeight = 220
-	chartLeft   = 64  // of the amounts
+	chartLeft   = 64 // of the amounts
+	chartRight  = 14
 	chartTop    = 10  // above the highest bar
 	chartBottom = 196 // where bars stand
 )
@@ -53,7 +54,7 @@ func newChart(first time.Time, days int, rows []ledger.UsageRow) chart {
 	}
 	top := niceAbove(highest)
 	scale := float64(chartBottom-chartTop) / float64(top)
-	step := float64(chartWidth-chartLeft) / float64(days)
+	step := float64(chartWidth-chartLeft-chartRight) / float64(days)
 	labelEvery := max(days/6, 1)
 	for i := range days {
 		day := first.AddDate(0, 0, i)

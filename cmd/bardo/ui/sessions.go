@@ -124,7 +124,7 @@ func tokenOf(r *http.Request) string {
 
 // setCookie gives a browser its token; "" takes it away. Envoy overwrites the header that says whether the connection is encrypted.
 func setCookie(w http.ResponseWriter, r *http.Request, token string) {
-	c := &http.Cookie{
+	c := &http.Cookie{ //nolint:gosec // over plain HTTP, which people use on their own machine, a Secure cookie would not come back
 		Name: cookieName, Value: token, Path: "/ui", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: int(sessionLife.Seconds()),
 		Secure: r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https",
 	}

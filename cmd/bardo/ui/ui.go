@@ -93,7 +93,7 @@ func (s *Server) routes() http.Handler {
 	} {
 		mux.Handle(pattern, s.withViewer(withToken(change)))
 	}
-	mux.Handle("/", s.withViewer(func(w http.ResponseWriter, r *http.Request, v *viewer) error {
+	mux.Handle("/", s.withViewer(func(http.ResponseWriter, *http.Request, *viewer) error {
 		return fault.New(fault.NotFound, "There is no such page.", nil)
 	}))
 	return mux

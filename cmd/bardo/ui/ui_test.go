@@ -707,8 +707,13 @@ func TestB07KeysAreMadeLimitedAndRevoked(t *testing.T) {
 	}
 	carol := l.loggedIn(secret)
 	for _, form := range []url.Values{
-		{"name": {""}, "tier": {"pro"}}, {"name": {"x\ny"}, "tier": {"pro"}}, {"name": {strings.Repeat("x", 101)}, "tier": {"pro"}}, {"name": {"x"}, "tier": {"gold"}},
-		{"name": {"x"}, "tier": {"pro"}, "balance": {"much"}}, {"name": {"x"}, "tier": {"pro"}, "day": {"-1"}}, {"name": {"x"}, "tier": {"pro"}, "rpm": {"1.5"}},
+		{"name": {""}, "tier": {"pro"}},
+		{"name": {"x\ny"}, "tier": {"pro"}},
+		{"name": {strings.Repeat("x", 101)}, "tier": {"pro"}},
+		{"name": {"x"}, "tier": {"gold"}},
+		{"name": {"x"}, "tier": {"pro"}, "balance": {"much"}},
+		{"name": {"x"}, "tier": {"pro"}, "day": {"-1"}},
+		{"name": {"x"}, "tier": {"pro"}, "rpm": {"1.5"}},
 		{"name": {"x"}, "tier": {"pro"}, "project": {"none"}},
 	} {
 		if got := b.change("/ui/keys", form); got.status != http.StatusUnprocessableEntity || !strings.Contains(got.body, `role="alert"`) {
