@@ -2,51 +2,43 @@ package ledger
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
-	"net/netip"
 	"strings"
-	"time"
 
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/keys"
 	"bardo.money/gateway/policy/ledger/store"
 )
 
-// KeyRow is an API key's row. A limit of zero means the configured default.
-type KeyRow struct {
-	ID            policy.Account
-	Name          string
-	Tier          policy.Tier
-	Hash          string // for verification; opaque here
-	PepperVersion int
-	Prepaid       bool         // has a balance; a key without one is metered
-	Credit        policy.Micro // how far below zero a balance may go
-	ReadOnly      bool
-	RPM           int
-	TokensPerHour int64
-	SpendDay      policy.Micro
-	Networks      []netip.Prefix
-	Guards        policy.Guards
-	CreatedAt     time.Time // zero means now
-	RevokedAt     time.Time // zero if not revoked
-	KeyRules
-	Project string // "" for none
+type (
+	// KeyRow is an API key's row. A limit of zero means the configured default.
+	KeyRow = keys.Row
+	// KeyRules are what a key may do besides the columns of its row. Its zero value restricts nothing.
+	KeyRules = keys.Rules
+	// Group is a project, which keys belong to, or an owner, whom projects belong to. A limit of zero means none.
+	Group = keys.Group
+)
 
-	groups keyGroups // of the project, as the row was read
-}
-
-// Revoked reports whether the key was revoked.
-func (k KeyRow) Revoked() bool { return !k.RevokedAt.IsZero() }
-
-// Principal is the identity of the key's requests.
-func (k KeyRow) Principal() policy.Principal {
-	return policy.Principal{
-		Account: k.ID, Name: k.Name, Tier: k.Tier, Prepaid: k.Prepaid, ReadOnly: k.ReadOnly, Networks: k.Networks,
-		Limits: policy.Limits{RPM: k.RPM, TokensPerHour: k.TokensPerHour, SpendPerDay: k.SpendDay}, Guards: k.Guards,
-		Scope: k.Scope, Budgets: k.budgets(), Publishable: k.Publishable,
-	}
-}
+// Errors of keys and groups.
+var (
+	// ErrUnknownKey says that there is no such key.
+	ErrUnknownKey = keys.ErrUnknown
+	// ErrKeyExists says that a key's id is taken.
+	ErrKeyExists = keys.ErrExists
+	// ErrPrepaid says that a key with a balance was to become metered.
+	ErrPrepaid = keys.ErrPrepaid
+	// ErrAmount says that an amount is out of range.
+	ErrAmount = keys.ErrAmount
+	// ErrRules is the error of a key whose rules do not fit together.
+	ErrRules = keys.ErrRules
+	// ErrUnknownGroup says that there is no such project or owner.
+	ErrUnknownGroup = keys.ErrUnknownGroup
+	// ErrGroupExists says that the id of a project or owner is taken.
+	ErrGroupExists = keys.ErrGroupExists
+	// ErrGroupID says which ids projects and owners may have.
+	ErrGroupID = keys.ErrGroupID
+)
 
 // CreateKey stores a key and its account. A prepaid key may start with an opening balance. The error is ErrKeyExists,
 // ErrMetered for a balance of a metered key, ErrAmount, ErrClosed, or the store's.
@@ -70,8 +62,7 @@ func (l *Ledger) CreateFirstKey(ctx context.Context, k KeyRow) (created bool, er
 	k.CreatedAt = l.o.Now()
 	err = l.changeKeys(ctx, func(b *book) error {
 		created = false // the function may run twice
-		var keys int64
-		if err := b.Row(`SELECT count(*) FROM "key"`).Scan(&keys); err != nil || keys > 0 {
+		if n, err := keys.Count(b.Book); err != nil || n > 0 {
 			return err
 		}
 		created = true
@@ -87,21 +78,7 @@ func (l *Ledger) CreateFirstKey(ctx context.Context, k KeyRow) (created bool, er
 // is ErrUnknownKey, what change returned, ErrPrepaid, ErrAmount when the balance is below the new credit, ErrClosed, or
 // the store's.
 func (l *Ledger) UpdateKey(ctx context.Context, id policy.Account, change func(*KeyRow) error) error {
-	err := l.changeKeys(ctx, func(b *book) error {
-		k, err := scanKey(b.Row(selectKeys+` WHERE k.id = ?`, id))
-		if err != nil {
-			return err
-		}
-		before := k
-		if err := change(&k); err != nil {
-			return err
-		}
-		if before.Prepaid && !k.Prepaid {
-			return ErrPrepaid
-		}
-		k.ID, k.CreatedAt, k.Publishable = before.ID, before.CreatedAt, before.Publishable
-		return b.storeKey(k)
-	})
+	err := l.changeKeys(ctx, func(b *book) error { return keys.Update(b.Book, id, change) })
 	if err != nil {
 		return fmt.Errorf("change key %s: %w", id, err)
 	}
@@ -139,7 +116,7 @@ func (l *Ledger) Key(ctx context.Context, id policy.Account) (k KeyRow, ok bool,
 	if f := l.writer.backlog.storeFailure(); reasonOf(f) == store.Away {
 		return KeyRow{}, false, fmt.Errorf("key %s: %w", id, f)
 	}
-	k, err = scanKey(l.reads.QueryRowContext(ctx, selectKeys+` WHERE k.id = ?`, id))
+	k, err = keys.Find(ctx, l.reads, id)
 	if errors.Is(err, ErrUnknownKey) {
 		return KeyRow{}, false, nil
 	}
@@ -151,109 +128,50 @@ func (l *Ledger) Key(ctx context.Context, id policy.Account) (k KeyRow, ok bool,
 
 // Keys reads all keys, the oldest first.
 func (l *Ledger) Keys(ctx context.Context) ([]KeyRow, error) {
-	keys, err := store.ReadAll(ctx, l.reads, scanKey, selectKeys+` ORDER BY k.created_at, k.id`)
+	all, err := keys.All(ctx, l.reads)
 	if err != nil {
 		return nil, fmt.Errorf("keys: %w", err)
 	}
-	return keys, nil
+	return all, nil
 }
 
+// createKey stores a key and its account, with an opening balance.
 func (b *book) createKey(k KeyRow, opening policy.Micro) error {
-	_, err := b.Exec(`INSERT INTO account (name) VALUES (?)`, k.ID)
-	if store.IsUnique(err) {
-		return ErrKeyExists
-	}
-	if err != nil {
+	if err := keys.Create(b.Book, &k); err != nil || opening == 0 {
 		return err
 	}
-	if err := b.storeKey(k); err != nil || opening == 0 {
-		return err
-	}
-	_, err = b.deposit(k.ID, opening, "opening", k.CreatedAt)
+	_, err := b.deposit(k.ID, opening, "opening", k.CreatedAt)
 	return err
 }
 
-// storeKey writes a key's row and, for a prepaid one, creates its balance if it is missing. The key's account exists.
-func (b *book) storeKey(k KeyRow) error {
-	var revoked sql.NullInt64
-	if k.Revoked() {
-		revoked = sql.NullInt64{Int64: k.RevokedAt.UnixMicro(), Valid: true}
+// CreateGroup stores a project or an owner. The error is ErrGroupID, ErrGroupExists, ErrUnknownGroup for the owner of a project, ErrAmount, ErrClosed, or the
+// store's.
+func (l *Ledger) CreateGroup(ctx context.Context, g Group) error {
+	if g.CreatedAt.IsZero() {
+		g.CreatedAt = l.o.Now()
 	}
-	rules, err := k.text()
-	if err := errors.Join(err, k.check(), b.checkProject(&k)); err != nil {
-		return err
-	}
-	if _, err := b.Exec(`INSERT INTO "key" (id, name, tier, hash, pepper_version, prepaid, read_only,
-	rpm, tokens_per_hour, spend_per_day, networks, injection, pii, rules, project, created_at, revoked_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULLIF(CAST(? AS TEXT), ''), ?, ?)
-ON CONFLICT (id) DO UPDATE SET name = excluded.name, tier = excluded.tier, hash = excluded.hash, pepper_version = excluded.pepper_version,
-	prepaid = excluded.prepaid, read_only = excluded.read_only, rpm = excluded.rpm, tokens_per_hour = excluded.tokens_per_hour,
-	spend_per_day = excluded.spend_per_day, networks = excluded.networks, injection = excluded.injection, pii = excluded.pii, rules = excluded.rules, project = excluded.project,
-	created_at = excluded.created_at, revoked_at = excluded.revoked_at`,
-		k.ID, k.Name, k.Tier, k.Hash, k.PepperVersion, k.Prepaid, k.ReadOnly,
-		k.RPM, k.TokensPerHour, k.SpendDay, joinNetworks(k.Networks), k.Guards.Injection, k.Guards.PII, rules, k.Project, k.CreatedAt.UnixMicro(), revoked); err != nil {
-		return err
-	}
-	if !k.Prepaid {
-		return nil
-	}
-	_, err = b.Exec(`INSERT INTO balance (account, credit) SELECT id, CAST(?2 AS BIGINT) FROM account WHERE name = ?1
-ON CONFLICT (account) DO UPDATE SET credit = excluded.credit`, k.ID, k.Credit)
-	if store.IsCheck(err) {
-		return fmt.Errorf("%w: the balance is below a credit of %s USD", ErrAmount, k.Credit)
-	}
-	return err
-}
-
-const selectKeys = `SELECT k.id, k.name, k.tier, k.hash, k.pepper_version, k.prepaid, coalesce(b.credit, 0), k.read_only,
-	k.rpm, k.tokens_per_hour, k.spend_per_day, k.networks, k.injection, k.pii, k.rules, k.created_at, k.revoked_at, ` + selectGroups + `
-FROM "key" k JOIN account a ON a.name = k.id LEFT JOIN balance b ON b.account = a.id` + joinGroups
-
-// scanKey reads a row of selectKeys. The error is ErrUnknownKey when there is none.
-func scanKey(row store.Scanner) (k KeyRow, err error) {
-	var networks, rules string
-	var created int64
-	var revoked sql.NullInt64
-	var groups keyGroups
-	err = row.Scan(append([]any{
-		&k.ID, &k.Name, &k.Tier, &k.Hash, &k.PepperVersion, &k.Prepaid, &k.Credit, &k.ReadOnly,
-		&k.RPM, &k.TokensPerHour, &k.SpendDay, &networks, &k.Guards.Injection, &k.Guards.PII, &rules, &created, &revoked,
-	}, groups.fields()...)...)
-	if errors.Is(err, sql.ErrNoRows) {
-		return KeyRow{}, ErrUnknownKey
-	}
+	err := l.changeKeys(ctx, func(b *book) error { return keys.CreateGroup(b.Book, &g) })
 	if err != nil {
-		return KeyRow{}, err
+		return fmt.Errorf("create %s %s: %w", g.Kind, g.ID, err)
 	}
-	if k.Project = groups.project.ID; k.Project != "" {
-		k.groups = groups
-	}
-	k.CreatedAt = time.UnixMicro(created)
-	if revoked.Valid {
-		k.RevokedAt = time.UnixMicro(revoked.Int64)
-	}
-	if err := k.parse(rules); err != nil {
-		return KeyRow{}, err
-	}
-	k.Networks, err = splitNetworks(networks)
-	return k, err
+	return nil
 }
 
-func joinNetworks(networks []netip.Prefix) string {
-	parts := make([]string, len(networks))
-	for i, n := range networks {
-		parts[i] = n.String()
+// UpdateGroup reads a group, applies change and stores it atomically. Kind, id and creation time stay. The error is ErrUnknownGroup, also for another owner,
+// what change returned, ErrAmount, ErrClosed, or the store's.
+func (l *Ledger) UpdateGroup(ctx context.Context, kind policy.Holder, id string, change func(*Group) error) error {
+	err := l.changeKeys(ctx, func(b *book) error { return keys.UpdateGroup(b.Book, kind, id, change) })
+	if err != nil {
+		return fmt.Errorf("change %s %s: %w", kind, id, err)
 	}
-	return strings.Join(parts, " ")
+	return nil
 }
 
-func splitNetworks(s string) ([]netip.Prefix, error) {
-	var networks []netip.Prefix
-	for part := range strings.FieldsSeq(s) {
-		n, err := netip.ParsePrefix(part)
-		if err != nil {
-			return nil, err
-		}
-		networks = append(networks, n)
+// Groups are all projects, or all owners, by id.
+func (l *Ledger) Groups(ctx context.Context, kind policy.Holder) ([]Group, error) {
+	groups, err := keys.Groups(ctx, l.reads, kind, "")
+	if err != nil {
+		return nil, fmt.Errorf("%ss: %w", kind, err)
 	}
-	return networks, nil
+	return groups, nil
 }

@@ -21,7 +21,7 @@ func TestAKeyIsReadAsItWasWritten(t *testing.T) {
 		Networks:  []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")},
 		Guards:    policy.Guards{Injection: "quarantine", PII: "mask"},
 		CreatedAt: time.UnixMicro(1_000_001), RevokedAt: time.UnixMicro(2_000_002),
-		KeyRules: KeyRules{
+		Rules: KeyRules{
 			Scope: policy.Scope{
 				Models: []string{"m", "claude-*"}, Subsystems: []string{"risk"}, Origins: []string{"https://a.example"}, Expires: time.UnixMicro(3_000_003),
 			},

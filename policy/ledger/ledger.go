@@ -2,7 +2,7 @@
 // API keys. Everything is in one store (package store), which gateways and command-line tools open concurrently. The package does not know prices, HTTP, or
 // how a key is verified.
 //
-// What it is made of, from below: store is the database, lock says who runs, chargelog keeps charges that the store does not have yet, usage has the sums and
+// What it is made of, from below: store is the database, lock says who runs, keys has the rows of keys, chargelog keeps charges that the store does not have yet, usage has the sums and
 // rows of requests, and audit checks the books. Here is what moves money: accounts, blocks, holds, charges, deposits, the writer that commits them, and
 // what happens when the store fails or a gateway dies.
 //
@@ -63,20 +63,12 @@ var (
 	ErrClosed = errors.New("the ledger is closed")
 	// ErrNotGateway says that a handle without Options.Gateway was asked to reserve.
 	ErrNotGateway = errors.New("only a gateway may reserve money")
-	// ErrUnknownKey says that there is no such key.
-	ErrUnknownKey = errors.New("there is no such key")
-	// ErrKeyExists says that a key's id is taken.
-	ErrKeyExists = errors.New("there is a key with this id already")
 	// ErrMetered says that a key has no balance.
 	ErrMetered = errors.New("the key is metered: it has no balance")
-	// ErrPrepaid says that a key with a balance was to become metered.
-	ErrPrepaid = errors.New("the key has a balance: it cannot become metered")
 	// ErrUnknownRequest says that there is no such request of this account, or none any more.
 	ErrUnknownRequest = errors.New("there is no such request")
 	// ErrReused says that a reference or a request id was used before for something else.
 	ErrReused = errors.New("the reference was used before for something else")
-	// ErrAmount says that an amount is out of range.
-	ErrAmount = errors.New("the amount is out of range")
 )
 
 // maxAmount is the limit of a single amount, so that sums cannot overflow.

@@ -1,4 +1,4 @@
-package ledger
+package keys
 
 import (
 	"context"
@@ -39,61 +39,37 @@ func table(kind policy.Holder) string {
 	return "project"
 }
 
-// CreateGroup stores a project or an owner. The error is ErrGroupID, ErrGroupExists, ErrUnknownGroup for the owner of a project, ErrAmount, ErrClosed, or the
-// store's.
-func (l *Ledger) CreateGroup(ctx context.Context, g Group) error {
-	if g.CreatedAt.IsZero() {
-		g.CreatedAt = l.o.Now()
-	}
+// CreateGroup stores a project or an owner. The error is ErrGroupID, ErrGroupExists, ErrUnknownGroup for the owner of a project, ErrAmount, or the store's.
+func CreateGroup(b *store.Book, g *Group) error {
 	if !groupID.MatchString(g.ID) {
-		return fmt.Errorf("create %s: %w", g.Kind, ErrGroupID)
+		return ErrGroupID
 	}
-	err := l.changeKeys(ctx, func(b *book) error {
-		if known, err := b.hasGroup(g.Kind, g.ID); err != nil || known {
-			return errors.Join(err, ErrGroupExists)
-		}
-		return b.storeGroup(&g)
-	})
-	if err != nil {
-		return fmt.Errorf("create %s %s: %w", g.Kind, g.ID, err)
+	if known, err := hasGroup(b, g.Kind, g.ID); err != nil || known {
+		return errors.Join(err, ErrGroupExists)
 	}
-	return nil
+	return storeGroup(b, g)
 }
 
-// UpdateGroup reads a group, applies change and stores it atomically. Kind, id and creation time stay. The error is ErrUnknownGroup, also for another owner,
-// what change returned, ErrAmount, ErrClosed, or the store's.
-func (l *Ledger) UpdateGroup(ctx context.Context, kind policy.Holder, id string, change func(*Group) error) error {
-	err := l.changeKeys(ctx, func(b *book) error {
-		groups, err := readGroups(context.Background(), b, kind, id)
-		if err != nil {
-			return err
-		}
-		if len(groups) == 0 {
-			return ErrUnknownGroup
-		}
-		g := groups[0]
-		if err := change(&g); err != nil {
-			return err
-		}
-		g.Kind, g.ID, g.CreatedAt = kind, id, groups[0].CreatedAt
-		return b.storeGroup(&g)
-	})
+// UpdateGroup reads a group, applies change and stores it. Kind, id and creation time stay. The error is ErrUnknownGroup, also for another owner,
+// what change returned, ErrAmount, or the store's.
+func UpdateGroup(b *store.Book, kind policy.Holder, id string, change func(*Group) error) error {
+	groups, err := Groups(context.Background(), b, kind, id)
 	if err != nil {
-		return fmt.Errorf("change %s %s: %w", kind, id, err)
+		return err
 	}
-	return nil
+	if len(groups) == 0 {
+		return ErrUnknownGroup
+	}
+	g := groups[0]
+	if err := change(&g); err != nil {
+		return err
+	}
+	g.Kind, g.ID, g.CreatedAt = kind, id, groups[0].CreatedAt
+	return storeGroup(b, &g)
 }
 
-// Groups are all projects, or all owners, by id.
-func (l *Ledger) Groups(ctx context.Context, kind policy.Holder) ([]Group, error) {
-	groups, err := readGroups(ctx, l.reads, kind, "")
-	if err != nil {
-		return nil, fmt.Errorf("%ss: %w", kind, err)
-	}
-	return groups, nil
-}
-
-func readGroups(ctx context.Context, db store.Queryer, kind policy.Holder, id string) ([]Group, error) {
+// Groups are the projects, or the owners, with an id, or all, by id.
+func Groups(ctx context.Context, db store.Queryer, kind policy.Holder, id string) ([]Group, error) {
 	owner := "owner"
 	if kind == policy.OfOwner {
 		owner = "''"
@@ -107,14 +83,14 @@ func readGroups(ctx context.Context, db store.Queryer, kind policy.Holder, id st
 	}, `SELECT id, name, `+owner+`, spend_per_day, spend_per_month, created_at FROM `+table(kind)+` WHERE CAST(?1 AS TEXT) IN ('', id) ORDER BY id`, id)
 }
 
-func (b *book) hasGroup(kind policy.Holder, id string) (bool, error) {
+func hasGroup(b *store.Book, kind policy.Holder, id string) (bool, error) {
 	var n int64
 	err := b.Row(`SELECT count(*) FROM `+table(kind)+` WHERE id = ?`, id).Scan(&n)
 	return n > 0, err
 }
 
 // storeGroup writes a group's row.
-func (b *book) storeGroup(g *Group) error {
+func storeGroup(b *store.Book, g *Group) error {
 	if g.SpendDay < 0 || g.SpendMonth < 0 {
 		return ErrAmount
 	}
@@ -124,7 +100,7 @@ ON CONFLICT (id) DO UPDATE SET name = excluded.name, spend_per_day = excluded.sp
 			g.ID, g.Name, g.SpendDay, g.SpendMonth, g.CreatedAt.UnixMicro())
 		return err
 	}
-	if known, err := b.hasGroup(policy.OfOwner, g.Owner); err != nil || !known {
+	if known, err := hasGroup(b, policy.OfOwner, g.Owner); err != nil || !known {
 		return errors.Join(err, fmt.Errorf("owner %s: %w", g.Owner, ErrUnknownGroup))
 	}
 	_, err := b.Exec(`INSERT INTO project (id, name, owner, spend_per_day, spend_per_month, created_at) VALUES (?, ?, ?, ?, ?, ?)
@@ -134,23 +110,23 @@ ON CONFLICT (id) DO UPDATE SET name = excluded.name, owner = excluded.owner, spe
 }
 
 // checkProject returns ErrUnknownGroup for a key of a project that there is not.
-func (b *book) checkProject(k *KeyRow) error {
+func checkProject(b *store.Book, k *Row) error {
 	if k.Project == "" {
 		return nil
 	}
-	if known, err := b.hasGroup(policy.OfProject, k.Project); err != nil || !known {
+	if known, err := hasGroup(b, policy.OfProject, k.Project); err != nil || !known {
 		return errors.Join(err, fmt.Errorf("project %s: %w", k.Project, ErrUnknownGroup))
 	}
 	return nil
 }
 
-// keyGroups are the limits of a key's project and owner, as the key's row was read.
-type keyGroups struct {
+// groups are the limits of a key's project and owner, as the key's row was read.
+type groups struct {
 	project, owner policy.Budget
 }
 
 // budgets are those that have a limit.
-func (g *keyGroups) budgets() (list []policy.Budget) {
+func (g *groups) budgets() (list []policy.Budget) {
 	for _, b := range [...]policy.Budget{g.project, g.owner} {
 		if b.ID != "" && (b.PerDay > 0 || b.PerMonth > 0) {
 			list = append(list, b)
@@ -166,7 +142,7 @@ const (
 )
 
 // fields are where a row's selectGroups go.
-func (g *keyGroups) fields() []any {
+func (g *groups) fields() []any {
 	g.project.Holder, g.owner.Holder = policy.OfProject, policy.OfOwner
 	return []any{&g.project.ID, &g.project.PerDay, &g.project.PerMonth, &g.owner.ID, &g.owner.PerDay, &g.owner.PerMonth}
 }

@@ -1,4 +1,4 @@
-package ledger
+package keys
 
 import (
 	"encoding/json"
@@ -9,8 +9,8 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// KeyRules are what a key may do besides the columns of its row. Its zero value restricts nothing.
-type KeyRules struct {
+// Rules are what a key may do besides the columns of its row. Its zero value restricts nothing.
+type Rules struct {
 	policy.Scope
 	SpendMonth  policy.Micro // charged amount per UTC month; 0 for no limit
 	Publishable bool         // may be shown to others; for ever
@@ -22,7 +22,7 @@ type KeyRules struct {
 var ErrRules = errors.New("rules of the key")
 
 // check returns ErrRules for a publishable key that somebody who has it could empty from anywhere.
-func (k KeyRow) check() error {
+func (k Row) check() error {
 	switch {
 	case !k.Publishable:
 		return nil
@@ -37,7 +37,7 @@ func (k KeyRow) check() error {
 }
 
 // Usable reports whether the key was neither revoked, nor has expired.
-func (k KeyRow) Usable(now time.Time) bool { return !k.Revoked() && !k.Expired(now) }
+func (k Row) Usable(now time.Time) bool { return !k.Revoked() && !k.Expired(now) }
 
 // storedRules are the rules as a key's row has them. Times are in microseconds since 1970.
 type storedRules struct {
@@ -51,7 +51,7 @@ type storedRules struct {
 	OldUntil    int64    `json:"old_until,omitempty"`
 }
 
-func (r *KeyRules) text() (string, error) {
+func (r *Rules) text() (string, error) {
 	b, err := json.Marshal(storedRules{
 		Models: r.Models, Subsystems: r.Subsystems, Origins: r.Origins, Expires: micros(r.Expires), SpendMonth: int64(r.SpendMonth),
 		Publishable: r.Publishable, OldHash: r.OldHash, OldUntil: micros(r.OldUntil),
@@ -62,8 +62,8 @@ func (r *KeyRules) text() (string, error) {
 	return string(b), err
 }
 
-func (r *KeyRules) parse(text string) error {
-	*r = KeyRules{}
+func (r *Rules) parse(text string) error {
+	*r = Rules{}
 	if text == "" {
 		return nil
 	}
@@ -71,7 +71,7 @@ func (r *KeyRules) parse(text string) error {
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
 		return fmt.Errorf("rules: %w", err)
 	}
-	*r = KeyRules{
+	*r = Rules{
 		Scope:      policy.Scope{Models: s.Models, Subsystems: s.Subsystems, Origins: s.Origins, Expires: timeAt(s.Expires)},
 		SpendMonth: policy.Micro(s.SpendMonth), Publishable: s.Publishable, OldHash: s.OldHash, OldUntil: timeAt(s.OldUntil),
 	}
@@ -94,7 +94,7 @@ func timeAt(micros int64) time.Time {
 }
 
 // budgets are those that the key's requests must fit into, besides its daily limit.
-func (k KeyRow) budgets() (list []policy.Budget) {
+func (k Row) budgets() (list []policy.Budget) {
 	if k.SpendMonth > 0 {
 		list = append(list, policy.Budget{Holder: policy.OfKey, ID: string(k.ID), PerMonth: k.SpendMonth})
 	}
