@@ -155,7 +155,7 @@ func checkUsage(t *testing.T, g *gateway.Gateway, key, by string, want []used) {
 		if strings.HasPrefix(u.Name, "=") {
 			cells[0] = "'" + u.Name // must not become a formula
 		}
-		if !slices.Equal(records[i+1], append(cells, "0", "0.000000")) { // none was refused, and no layer saved anything
+		if !slices.Equal(records[i+1], append(cells, "0", "0.000000", cells[7])) { // none was refused, and no layer saved anything
 			t.Errorf("CSV by %s: %q, want %q", by, records[i+1], cells)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/usage"
 )
 
 func TestNetworksOfAKey(t *testing.T) {
@@ -113,7 +114,7 @@ func TestWhatClientsChoseIsShownHarmlessly(t *testing.T) {
 		}
 	}
 	for in, want := range map[string]string{"": "", "plain": "plain", "=1+1": "'=1+1", "@x": "'@x", "-1": "'-1"} {
-		if got := inert(in); got != want {
+		if got := usage.Inert(in); got != want {
 			t.Errorf("a spreadsheet gets %q as %s, want %s", in, got, want)
 		}
 	}

@@ -25,11 +25,14 @@ func planCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "plan", Short: "Project an agent's inference cost by day and by month", Args: cli.NoArgs,
 		Long: "Project an agent's inference cost by day and by month, with the models that the configuration selects and the prices of the catalog.\n" +
-			"Nothing is sent to any provider. What the context pipeline and the providers' caches save is not in it, nor the gateway's own spread.",
+			"Nothing is sent to any provider. What the context pipeline and the providers' caches save is not in it, nor the gateway's own spread.\n" +
+			"With --actual, an average day of the ledger stands beside the plan (of the market `normal`, or that of --mix).",
 	}
 	ticks := c.Flags().Int64("ticks", 100, "heartbeats a day")
 	mix := c.Flags().String("mix", "", "one market: calm, normal or volatile (default: all)")
 	cli.Completes(c, "mix", "calm", "normal", "volatile")
+	var actual actualFlags
+	actual.register(c)
 	asJSON := cli.JSONFlag(c)
 	settings.Flag(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -40,7 +43,10 @@ func planCommand() *cobra.Command {
 		if *ticks < 1 || *ticks > mostTicks {
 			return fmt.Errorf("--ticks %d, expected 1 to %d", *ticks, mostTicks)
 		}
-		return plan(c, *ticks, mixes, *asJSON)
+		if err := actual.check(); err != nil {
+			return err
+		}
+		return plan(c, *ticks, mixes, &actual, *asJSON)
 	}
 	return c
 }
@@ -59,7 +65,7 @@ func mixesOf(name string) ([]projection.Mix, error) {
 	return projection.Mixes[i : i+1], nil
 }
 
-func plan(c *cobra.Command, ticks int64, mixes []projection.Mix, asJSON bool) error {
+func plan(c *cobra.Command, ticks int64, mixes []projection.Mix, actual *actualFlags, asJSON bool) error {
 	h, err := home.Open()
 	if err != nil {
 		return err
@@ -74,6 +80,9 @@ func plan(c *cobra.Command, ticks int64, mixes []projection.Mix, asJSON bool) er
 	}
 	p := planner{cfg: cfg, resolver: settings.Resolver(parts.Adapters(), models, cfg)}
 	out := p.project(ticks, mixes)
+	if err := actual.addActual(c, out); err != nil {
+		return err
+	}
 	if asJSON {
 		return cli.PrintJSON(c, out)
 	}

@@ -17,6 +17,8 @@ type costPlan struct {
 	Days  []dayPlan  `json:"days"`
 	Month monthPlan  `json:"month"`
 	Notes []string   `json:"notes"`
+
+	Actual *actualPlan `json:"actual,omitempty"` // with --actual
 }
 
 // tierPlan is who answers the calls of a tier, and what one costs.
@@ -110,6 +112,11 @@ func (p *costPlan) print(w io.Writer) error {
 		},
 	} {
 		if err := step(); err != nil {
+			return err
+		}
+	}
+	if p.Actual != nil {
+		if err := p.Actual.print(w); err != nil {
 			return err
 		}
 	}

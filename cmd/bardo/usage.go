@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/csv"
 	"fmt"
 	"slices"
 	"strconv"
@@ -13,47 +12,51 @@ import (
 	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/policy/ledger"
+	"bardo.money/gateway/policy/ledger/usage"
 )
 
 func usageCommand() *cobra.Command {
 	var f usageFlags
-	c := &cobra.Command{Use: "usage", Short: "Show usage and cost, summed by model, provider, subsystem or day, or savings by layer", Args: cli.NoArgs}
-	c.Flags().StringVar(&f.key, "key", "", "only this key's requests, by its id")
-	c.Flags().StringVar(&f.by, "by", string(ledger.ByModel), "sum by model, provider, subsystem or day; layer: what each layer of the pipeline saved")
+	c := &cobra.Command{
+		Use: "usage", Short: "Show usage and cost, summed by key, project, golem, subsystem, model, provider or day, or savings by layer", Args: cli.NoArgs,
+		Long: "Show usage and cost, summed by key, project, golem (the agent), subsystem, model, provider or day, or by up to three of them: `--by model,day`.\n" +
+			"With `layer` among them: what each layer of the pipeline saved.",
+	}
+	c.Flags().StringVar(&f.by, "by", string(ledger.ByModel), "sum by "+strings.Join(usage.Dimensions(), ", ")+"; several with commas")
+	cli.Completes(c, "by", usage.Dimensions()...)
+	f.register(c)
 	c.Flags().StringVar(&f.format, "format", "table", "table, json or csv")
-	cli.Completes(c, "by", "model", "provider", "subsystem", "day", "layer")
 	cli.Completes(c, "format", "table", "json", "csv")
-	c.Flags().StringVar(&f.since, "since", "", "first UTC day, 2006-01-02, or how many days ago")
-	c.Flags().StringVar(&f.until, "until", "", "last UTC day, 2006-01-02, or how many days ago")
+	asJSON := cli.JSONFlag(c)
+	asCSV := c.Flags().Bool("csv", false, "print CSV")
+	c.MarkFlagsMutuallyExclusive("json", "csv", "format")
 	settings.Flag(c)
 	c.RunE = withLedger(func(c *cobra.Command, t tool, _ []string) error {
-		show, ok := usageFormats[f.format]
-		if !ok {
-			return fmt.Errorf("--format %q, expected table, json or csv", f.format)
+		switch {
+		case *asJSON:
+			f.format = "json"
+		case *asCSV:
+			f.format = "csv"
 		}
-		filter, err := f.filter(c, t, time.Now())
-		if err != nil {
-			return err
-		}
-		if ledger.By(f.by) == ledger.ByLayer {
-			rows, err := t.books.Savings(c.Context(), filter)
-			if err != nil {
-				return err
-			}
-			return showSavings(c, f.format, rows)
-		}
-		rows, err := t.books.Usage(c.Context(), filter, ledger.By(f.by))
-		if err != nil {
-			return err
-		}
-		return show(c, ledger.By(f.by), rows)
+		return t.usage(c, &f)
 	})
 	return c
 }
 
-type usageFlags struct{ key, by, format, since, until string }
+// usageFlags are the flags of `bardo usage`; all but by and format are also those of other commands.
+type usageFlags struct{ key, project, golem, since, until, by, format string }
+
+// register adds the flags that select requests.
+func (f *usageFlags) register(c *cobra.Command) {
+	c.Flags().StringVar(&f.key, "key", "", "only this key's requests, by its id")
+	c.Flags().StringVar(&f.project, "project", "", "only requests of the keys of this project, by its id")
+	c.Flags().StringVar(&f.golem, "golem", "", "only this agent's requests, by its id")
+	c.Flags().StringVar(&f.since, "since", "", "first UTC day, 2006-01-02, or how many days ago")
+	c.Flags().StringVar(&f.until, "until", "", "last UTC day, 2006-01-02, or how many days ago")
+}
 
 func (f *usageFlags) filter(c *cobra.Command, t tool, now time.Time) (out ledger.Filter, err error) {
+	out.Project, out.Golem = f.project, f.golem
 	if out.Since, err = parseDay("--since", f.since, now); err != nil {
 		return out, err
 	}
@@ -79,81 +82,95 @@ func parseDay(flag, s string, now time.Time) (time.Time, error) {
 	return day, nil
 }
 
-var usageFormats = map[string]func(c *cobra.Command, by ledger.By, rows []ledger.UsageRow) error{
-	"table": usageTable, "json": usageJSON, "csv": usageCSV,
+// usage prints a report.
+func (t tool) usage(c *cobra.Command, f *usageFlags) error {
+	if !slices.Contains([]string{"table", "json", "csv"}, f.format) {
+		return fmt.Errorf("--format %q, expected table, json or csv", f.format)
+	}
+	by, err := usage.ParseBy(f.by)
+	if err != nil {
+		return fmt.Errorf("--%w", err)
+	}
+	filter, err := f.filter(c, t, time.Now())
+	if err != nil {
+		return err
+	}
+	q := ledger.Query{Filter: filter, By: by}
+	if slices.Contains(by, ledger.ByLayer) {
+		sums, err := t.books.LayerSums(c.Context(), q)
+		if err != nil {
+			return err
+		}
+		return showUsage(c, f.format, usage.LayerTableOf(by, sums), usage.TotalOfLayers(sums))
+	}
+	sums, err := t.books.Sums(c.Context(), q)
+	if err != nil {
+		return err
+	}
+	total, _ := usage.Total(sums)
+	return showUsage(c, f.format, usage.TableOf(by, sums), total)
 }
 
-func usageJSON(c *cobra.Command, _ ledger.By, rows []ledger.UsageRow) error {
-	if rows == nil {
-		rows = []ledger.UsageRow{}
-	}
-	return cli.PrintJSON(c, rows)
+// usageHeads are the columns of a table whose names there are shorter.
+var usageHeads = map[string]string{
+	"input_tokens": "INPUT", "cached_tokens": "CACHED", "cache_write_tokens": "WRITTEN", "output_tokens": "OUTPUT", "reasoning_tokens": "REASONING",
+	"provider_cost_usd": "PROVIDER USD",
 }
 
-// usageHeads are the columns after the first, which is named by what is summed.
-var usageHeads = []string{
-	"requests", "input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens", "cost_usd", "provider_cost_usd", "refused", "saved_usd",
-}
-
-func usageCells(u ledger.UsageRow) []string {
-	cells := []string{u.Name}
-	for _, n := range []int64{u.Requests, u.Input, u.Cached, u.CacheWrite, u.Output, u.Reasoning} {
-		cells = append(cells, strconv.FormatInt(n, 10))
+// showUsage prints a report in a format, and below a table the total of its numbers.
+func showUsage(c *cobra.Command, format string, t *ledger.Table, total []string) error {
+	switch format {
+	case "json":
+		return cli.PrintJSON(c, t)
+	case "csv":
+		return t.CSV(c.OutOrStdout())
 	}
-	return append(cells, u.Cost.String(), u.ProviderCost.String(), strconv.FormatInt(u.Refused, 10), u.Saved.String())
-}
-
-func usageCSV(c *cobra.Command, by ledger.By, rows []ledger.UsageRow) error {
-	w := csv.NewWriter(c.OutOrStdout())
-	records := [][]string{append([]string{string(by)}, usageHeads...)}
-	for _, u := range rows {
-		cells := usageCells(u)
-		cells[0] = inert(cells[0])
-		records = append(records, cells)
+	var heads []string
+	for _, by := range t.By {
+		heads = append(heads, strings.ToUpper(string(by)))
 	}
-	return w.WriteAll(records)
-}
-
-// inert is s as a spreadsheet takes it for text: some names were chosen by clients, and must not become formulas.
-func inert(s string) string {
-	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
-		return "'" + s
+	for _, name := range t.Columns {
+		head, ok := usageHeads[name]
+		if !ok {
+			head = strings.ToUpper(strings.ReplaceAll(name, "_", " "))
+		}
+		heads = append(heads, head)
 	}
-	return s
-}
-
-func usageTable(c *cobra.Command, by ledger.By, rows []ledger.UsageRow) error {
-	heads := []string{strings.ToUpper(string(by)), "REQUESTS", "INPUT", "CACHED", "WRITTEN", "OUTPUT", "REASONING", "COST USD", "PROVIDER USD", "REFUSED", "SAVED USD"}
-	cells := make([][]string, 0, len(rows)+1)
-	total := ledger.UsageRow{Name: "total"}
-	for _, u := range rows {
-		cells = append(cells, usageCells(u))
-		total.Requests += u.Requests
-		total.Refused += u.Refused
-		total.Input += u.Input
-		total.Cached += u.Cached
-		total.CacheWrite += u.CacheWrite
-		total.Output += u.Output
-		total.Reasoning += u.Reasoning
-		total.Cost += u.Cost
-		total.ProviderCost += u.ProviderCost
-		total.Saved += u.Saved
-	}
-	cells = append(cells, usageCells(total))
-	if total.Refused == 0 {
-		heads, cells = withoutColumn(heads, cells, "REFUSED")
-	}
-	if !slices.ContainsFunc(rows, func(u ledger.UsageRow) bool { return u.Saved != 0 }) {
-		heads, cells = withoutColumn(heads, cells, "SAVED USD")
+	last := make([]string, len(t.By), len(heads))
+	last[0] = "total"
+	cells := append(slices.Clone(t.Rows), append(last, total...))
+	if len(t.Columns) > layerColumns {
+		heads, cells = withoutEmpty(heads, cells)
 	}
 	return cli.PrintTable(c.OutOrStdout(), heads, cells)
+}
+
+// layerColumns is how many numbers a report on layers has, all of which are always shown.
+const layerColumns = 3
+
+// withoutEmpty is a table without the columns of refusals and savings, if there were none.
+func withoutEmpty(heads []string, cells [][]string) (headsLeft []string, cellsLeft [][]string) {
+	if isZero(heads, cells, "REFUSED") {
+		heads, cells = withoutColumn(heads, cells, "REFUSED")
+	}
+	if isZero(heads, cells, "SAVED USD") {
+		heads, cells = withoutColumn(heads, cells, "SAVED USD")
+		heads, cells = withoutColumn(heads, cells, "FULL PRICE USD")
+	}
+	return heads, cells
+}
+
+// isZero reports whether a column has nothing but zeros.
+func isZero(heads []string, cells [][]string, name string) bool {
+	at := slices.Index(heads, name)
+	return !slices.ContainsFunc(cells, func(row []string) bool { return strings.Trim(row[at], "0.") != "" })
 }
 
 // withoutColumn is a table without a column.
 func withoutColumn(heads []string, cells [][]string, name string) (headsLeft []string, cellsLeft [][]string) {
 	at := slices.Index(heads, name)
 	for i := range cells {
-		cells[i] = slices.Delete(cells[i], at, at+1)
+		cells[i] = slices.Delete(slices.Clone(cells[i]), at, at+1)
 	}
 	return slices.Delete(heads, at, at+1), cells
 }

@@ -2,9 +2,7 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"net/url"
 	"strconv"
 	"time"
 
@@ -33,67 +31,6 @@ func (s *Server) Balance(ctx context.Context, c *Caller) (stream.Reply, error) {
 	body = append(append(body, `,"held_usd":`...), b.Held.String()...)
 	body = append(append(body, `,"remaining_tokens":`...), jsonx.OrNull(st.TokensPerHour > 0, strconv.FormatInt(st.RemainingTokens, 10))...)
 	return c.Head.JSON(append(body, '}')), nil
-}
-
-// usageReply is GET /v1/usage.
-type usageReply[Row any] struct {
-	Object string    `json:"object"`
-	By     ledger.By `json:"by"`
-	Data   []Row     `json:"data"`
-}
-
-// Usage sums the calling key's requests: ?by=model|provider|subsystem|day, or what the layers saved: ?by=layer, from ?since= to ?until= (UTC days).
-func (s *Server) Usage(ctx context.Context, c *Caller) (stream.Reply, error) {
-	if c.Principal.Account == "" {
-		return stream.Reply{}, fault.Newf(fault.InvalidAPIKey, "usage belongs to an API key: send one")
-	}
-	q, err := url.ParseQuery(c.Head.Query)
-	if err != nil {
-		return stream.Reply{}, fault.New(fault.InvalidRequest, "the query string cannot be read", err)
-	}
-	by := ledger.By(q.Get("by"))
-	if by == "" {
-		by = ledger.ByModel
-	}
-	f := ledger.Filter{Account: c.Principal.Account}
-	if f.Since, err = day(q, "since"); err != nil {
-		return stream.Reply{}, err
-	}
-	if f.Until, err = day(q, "until"); err != nil {
-		return stream.Reply{}, err
-	}
-	switch by {
-	case ledger.ByModel, ledger.ByProvider, ledger.BySubsystem, ledger.ByDay:
-		rows, err := s.Ledger.Usage(ctx, f, by)
-		return usageList(c, by, rows, err)
-	case ledger.ByLayer:
-		rows, err := s.Ledger.Savings(ctx, f)
-		return usageList(c, by, rows, err)
-	}
-	return stream.Reply{}, fault.Newf(fault.InvalidRequest, "by: %q, expected model, provider, subsystem, day or layer", by)
-}
-
-func usageList[Row any](c *Caller, by ledger.By, rows []Row, err error) (stream.Reply, error) {
-	if err != nil {
-		return stream.Reply{}, err
-	}
-	if rows == nil {
-		rows = []Row{}
-	}
-	body, err := json.Marshal(usageReply[Row]{Object: "list", By: by, Data: rows})
-	return c.Head.JSON(body), err
-}
-
-func day(q url.Values, name string) (time.Time, error) {
-	s := q.Get(name)
-	if s == "" {
-		return time.Time{}, nil
-	}
-	t, err := time.Parse(time.DateOnly, s)
-	if err != nil {
-		return t, fault.New(fault.InvalidRequest, name+": expected a day as 2006-01-02", err)
-	}
-	return t, nil
 }
 
 // What this gateway answered is found immediately. A request that another gateway on the same ledger answered, and whose key has no

@@ -39,7 +39,7 @@ func plain(ops []*op) (n int) {
 var (
 	journalRows = store.NewBulk(`INSERT INTO journal (id, idem, kind, at, ref) VALUES `, `($1, 'request:' || $2, 'charge', $3, $2)`, ``)
 	entryRows   = store.NewBulk(`INSERT INTO entry (journal, account, amount) VALUES `, `($1, $2, -CAST($3 AS BIGINT)), ($1, `+strconv.Itoa(accountRevenue)+`, $3)`, ``)
-	requestRows = store.NewBulk(usage.InsertRequest, `($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`, ``)
+	requestRows = store.NewBulk(usage.InsertRequest, `($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)`, ``)
 
 	fromBlocks = store.NewBulk(`UPDATE block SET micro = micro - d.column2 FROM (VALUES `, `(CAST($1 AS BIGINT), CAST($2 AS BIGINT), CAST($3 AS BIGINT))`,
 		`) d WHERE account = d.column1 AND instance = d.column3 AND micro >= d.column2`)

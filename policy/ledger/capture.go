@@ -275,7 +275,7 @@ func (b *book) record(c *Charge) (policy.Micro, error) {
 
 // addRequest writes a request's row and adds it to the totals, unless its id exists.
 func (b *book) addRequest(c *Charge, journal sql.NullInt64, charged policy.Micro) (added bool, err error) {
-	n, err := b.Exec(usage.InsertRequest+`(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
+	n, err := b.Exec(usage.InsertRequest+`(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
 		usage.AppendRequest(nil, c, journal, charged)...)
 	if n == 0 || err != nil {
 		return false, err

@@ -72,6 +72,11 @@ func TestPostgres(t *testing.T) {
 }
 
 var everyStore = map[string]func(*testing.T){
+	"ReportsSumWhatTheLedgerCharged":                      TestReportsSumWhatTheLedgerCharged,
+	"ReportsOfSome":                                       TestReportsOfSome,
+	"ReportsThatAreRefused":                               TestReportsThatAreRefused,
+	"ExportsAreOfAPeriod":                                 TestExportsAreOfAPeriod,
+	"SumsOfBeforeAgentsWereKept":                          TestSumsOfBeforeAgentsWereKept,
 	"AWalletsPaymentIsCreditedOnceAndTakenBackOnce":       TestAWalletsPaymentIsCreditedOnceAndTakenBackOnce,
 	"WhatABlockHasIsKeptWhileTheStoreIsAway":              TestWhatABlockHasIsKeptWhileTheStoreIsAway,
 	"AuditFindsWhatIsWrong":                               TestAuditFindsWhatIsWrong,

@@ -25,6 +25,14 @@ type (
 	By = usage.By
 	// UsageRow is the sum of the requests that share a model, provider, subsystem or day.
 	UsageRow = usage.Row
+	// Query says what a report sums: which requests, and by what.
+	Query = usage.Query
+	// Sum is the usage of the requests that share a value in every dimension of a query.
+	Sum = usage.Sum
+	// LayerSum is likewise what layers saved.
+	LayerSum = usage.LayerSum
+	// Table is a report as it is written out.
+	Table = usage.Table
 	// SavingRow is what one layer saved on some requests.
 	SavingRow = usage.SavingRow
 	// Feedback is what a caller said of an answer.
@@ -47,6 +55,9 @@ const (
 	ByProvider  = usage.ByProvider
 	BySubsystem = usage.BySubsystem
 	ByDay       = usage.ByDay
+	ByKey       = usage.ByKey
+	ByProject   = usage.ByProject
+	ByGolem     = usage.ByGolem
 	ByLayer     = usage.ByLayer
 )
 
@@ -107,6 +118,26 @@ func (l *Ledger) Savings(ctx context.Context, f Filter) ([]SavingRow, error) {
 	}
 	defer v.Close()
 	return v.Savings(ctx, f)
+}
+
+// Sums is a report of usage by one to three dimensions, as usage.View.Report has it; by a layer among them, LayerSums.
+func (l *Ledger) Sums(ctx context.Context, q Query) ([]Sum, error) {
+	v, err := l.view(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("usage: %w", err)
+	}
+	defer v.Close()
+	return v.Report(ctx, q)
+}
+
+// LayerSums is a report of what layers saved, by the layer and up to two other dimensions.
+func (l *Ledger) LayerSums(ctx context.Context, q Query) ([]LayerSum, error) {
+	v, err := l.view(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("savings: %w", err)
+	}
+	defer v.Close()
+	return v.SavingsReport(ctx, q)
 }
 
 // Requests are the selected requests, latest first. Requests older than the retention are deleted, and refusals are only stored as counters.

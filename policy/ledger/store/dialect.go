@@ -42,7 +42,7 @@ type Invariant struct{ Name, Query string }
 
 // RequestColumns are those of a request's row, in the order of its readers.
 const RequestColumns = `id, account, at, provider, model, subsystem, status,
-	input, cached, cache_write, output, reasoning, amount, charged, provider_cost, record, savings`
+	input, cached, cache_write, output, reasoning, amount, charged, provider_cost, record, savings, agent`
 
 // Database is where a store is.
 type Database struct {

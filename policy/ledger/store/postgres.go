@@ -84,7 +84,7 @@ var postgresDialect = &Dialect{
 	Waiting: `(SELECT rowid, ` + RequestColumns + ` FROM request UNION ALL
 	SELECT (CAST(1 AS BIGINT) << 61) + number, value ->> 0, value ->> 1, CAST(value ->> 2 AS BIGINT), value ->> 3, value ->> 4, value ->> 5, value ->> 6,
 	CAST(value ->> 7 AS BIGINT), CAST(value ->> 8 AS BIGINT), CAST(value ->> 9 AS BIGINT), CAST(value ->> 10 AS BIGINT), CAST(value ->> 11 AS BIGINT),
-	CAST(value ->> 12 AS BIGINT), CAST(value ->> 13 AS BIGINT), CAST(value ->> 14 AS BIGINT), convert_to(value ->> 15, 'UTF8'), value ->> 16
+	CAST(value ->> 12 AS BIGINT), CAST(value ->> 13 AS BIGINT), CAST(value ->> 14 AS BIGINT), convert_to(value ->> 15, 'UTF8'), value ->> 16, value ->> 17
 	FROM json_array_elements(CAST(replace(?10, '\u0000', '\ufffd') AS JSON)) WITH ORDINALITY AS waiting (value, number)) AS request`,
 	Audits: []Invariant{
 		{"every row refers to a row", strings.Join([]string{

@@ -73,21 +73,34 @@ func (r *Readers) Start(ctx context.Context) (*Snapshot, error) {
 }
 
 // ReadAll reads the rows of a query.
-func ReadAll[T any](ctx context.Context, db Queryer, scan func(Scanner) (T, error), query string, args ...any) ([]T, error) {
-	rows, err := db.QueryContext(ctx, query, args...)
+func ReadAll[T any](ctx context.Context, db Queryer, scan func(Scanner) (T, error), query string, args ...any) (all []T, err error) {
+	err = Each(ctx, db, scan, func(one *T) error {
+		all = append(all, *one)
+		return nil
+	}, query, args...)
 	if err != nil {
 		return nil, err
 	}
+	return all, nil
+}
+
+// Each yields the rows of a query, one at a time, and stops at the first error that yield returns.
+func Each[T any](ctx context.Context, db Queryer, scan func(Scanner) (T, error), yield func(*T) error, query string, args ...any) error {
+	rows, err := db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
 	defer rows.Close()
-	var all []T
 	for rows.Next() {
 		one, err := scan(rows)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			err = yield(&one)
 		}
-		all = append(all, one)
+		if err != nil {
+			return err
+		}
 	}
-	return all, rows.Err()
+	return rows.Err()
 }
 
 // Queryer is a database or a transaction on it.

@@ -52,7 +52,7 @@ var sqliteDialect = &Dialect{
 	AND (?4 = '' OR status = ?4 OR json_extract(` + recordText + `, '$.error') = ?4 OR json_extract(` + recordText + `, '$.http_status') BETWEEN ?5 AND ?6)`,
 	Waiting: `(SELECT rowid, ` + RequestColumns + ` FROM request UNION ALL
 	SELECT (1 << 61) + key, value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
-	value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12, value ->> 13, value ->> 14, value ->> 15, value ->> 16 FROM json_each(?10))`,
+	value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12, value ->> 13, value ->> 14, value ->> 15, value ->> 16, value ->> 17 FROM json_each(?10))`,
 	Audits: []Invariant{
 		{"every row refers to a row", `
 SELECT printf('%s %d refers to a missing %s', "table", rowid, parent) FROM pragma_foreign_key_check LIMIT 100`},

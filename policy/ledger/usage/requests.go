@@ -31,13 +31,7 @@ func (v *View) Requests(ctx context.Context, f RequestFilter) ([]Request, error)
 	if limit <= 0 {
 		limit = 100
 	}
-	since, until := int64(0), int64(1)<<62
-	if !f.Since.IsZero() {
-		since = f.Since.UnixMicro()
-	}
-	if !f.Until.IsZero() {
-		until = f.Until.UnixMicro()
-	}
+	since, until := f.Micros()
 	from, more, err := v.requests()
 	if err != nil {
 		return nil, fmt.Errorf("requests: %w", err)
@@ -65,7 +59,7 @@ func (v *View) requests() (from string, more []any, err error) {
 		}
 		rows = append(rows, []any{
 			c.RequestID, c.Account, c.At.UnixMicro(), c.Provider, c.Model, c.Subsystem, c.Status,
-			t.Input, t.Cached, t.CacheWrite, t.Output, t.Reasoning, int64(c.Amount), int64(e.Expected()), int64(c.ProviderCost), record, savingsText(c.Savings),
+			t.Input, t.Cached, t.CacheWrite, t.Output, t.Reasoning, int64(c.Amount), int64(e.Expected()), int64(c.ProviderCost), record, savingsText(c.Savings), c.Agent,
 		})
 	}
 	if len(rows) == 0 {
@@ -116,13 +110,13 @@ func RequestOf(e *chargelog.Entry) Request { return Request{Charge: *e.Charge, C
 
 // InsertRequest is followed by rows.
 const InsertRequest = `INSERT INTO request (id, account, journal, at, provider, model, subsystem, status,
-	input, cached, cache_write, output, reasoning, amount, charged, provider_cost, record, savings) VALUES `
+	input, cached, cache_write, output, reasoning, amount, charged, provider_cost, record, savings, agent) VALUES `
 
 // AppendRequest appends the values of a request's row.
 func AppendRequest(row []any, c *chargelog.Charge, journal any, charged policy.Micro) []any {
 	t := &c.Tokens
 	return append(row, c.RequestID, string(c.Account), journal, c.At.UnixMicro(), string(c.Provider), string(c.Model), c.Subsystem, c.Status,
-		t.Input, t.Cached, t.CacheWrite, t.Output, t.Reasoning, int64(c.Amount), int64(charged), int64(c.ProviderCost), c.Record, savingsText(c.Savings))
+		t.Input, t.Cached, t.CacheWrite, t.Output, t.Reasoning, int64(c.Amount), int64(charged), int64(c.ProviderCost), c.Record, savingsText(c.Savings), c.Agent)
 }
 
 // PruneLimit is the most rows that one step of pruning removes.
@@ -139,7 +133,7 @@ func scanRequest(row store.Scanner) (r Request, err error) {
 	var saved string
 	t := &r.Tokens
 	err = row.Scan(&r.RequestID, &r.Account, &at, &r.Provider, &r.Model, &r.Subsystem, &r.Status,
-		&t.Input, &t.Cached, &t.CacheWrite, &t.Output, &t.Reasoning, &r.Amount, &r.Charged, &r.ProviderCost, &r.Record, &saved)
+		&t.Input, &t.Cached, &t.CacheWrite, &t.Output, &t.Reasoning, &r.Amount, &r.Charged, &r.ProviderCost, &r.Record, &saved, &r.Agent)
 	if err != nil {
 		return r, err
 	}

@@ -1,10 +1,8 @@
 package usage
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -21,9 +19,9 @@ type savings map[savingKey]SavingRow
 
 // savingKey is the key of a row of saving.
 type savingKey struct {
-	account policy.Account
-	day     int64
-	layer   string
+	sumKey
+
+	layer string
 }
 
 // SavingRow is what one layer saved on some requests.
@@ -43,15 +41,16 @@ func (r *SavingRow) add(s *policy.Saving) {
 // add counts what a charge says. An op calls it as its last step.
 func (s savings) add(c *chargelog.Charge) {
 	for i := range c.Savings {
-		k := savingKey{c.Account, DayOf(c.At), c.Savings[i].Layer}
+		k := savingKey{keyOf(c), c.Savings[i].Layer}
 		row := s[k]
 		row.add(&c.Savings[i])
 		s[k] = row
 	}
 }
 
-var savingRows = store.NewBulk(`INSERT INTO saving (account, day, layer, requests, tokens, saved) VALUES `, `($1, $2, $3, $4, $5, $6)`, `
-ON CONFLICT (account, day, layer) DO UPDATE SET requests = saving.requests + excluded.requests, tokens = saving.tokens + excluded.tokens, saved = saving.saved + excluded.saved`)
+var savingRows = store.NewBulk(`INSERT INTO saving (account, day, layer, model, provider, subsystem, agent, requests, tokens, saved) VALUES `,
+	`($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`, `
+ON CONFLICT (account, day, layer, model, provider, subsystem, agent) DO UPDATE SET requests = saving.requests + excluded.requests, tokens = saving.tokens + excluded.tokens, saved = saving.saved + excluded.saved`)
 
 // write adds the transaction's sums to the store.
 func (s savings) write(b *store.Book) error {
@@ -60,7 +59,7 @@ func (s savings) write(b *store.Book) error {
 	}
 	values := make([]any, 0, len(s)*savingRows.Width)
 	for k, v := range s {
-		values = append(values, string(k.account), k.day, k.layer, v.Requests, v.Tokens, int64(v.Amount))
+		values = append(values, string(k.account), k.day, k.layer, string(k.model), string(k.provider), k.subsystem, k.agent, v.Requests, v.Tokens, int64(v.Amount))
 	}
 	_, err := b.ExecAll(savingRows, values)
 	clear(s)
@@ -76,41 +75,12 @@ func savedOn(c *chargelog.Charge) (sum policy.Micro) {
 }
 
 // Savings sums what the layers saved, by layer, those that saved most first.
-func (v *View) Savings(ctx context.Context, f Filter) ([]SavingRow, error) {
-	first, last := f.days()
-	rows, err := store.ReadAll(ctx, v, scanSaving, `SELECT layer, sum(requests), sum(tokens), sum(saved) FROM saving
-WHERE (?1 = '' OR account = ?1) AND day BETWEEN ?2 AND ?3 GROUP BY layer`, f.Account, first, last)
-	if err != nil {
-		return nil, fmt.Errorf("savings: %w", err)
+func (v *View) Savings(ctx context.Context, f Filter) (rows []SavingRow, err error) {
+	sums, err := v.SavingsReport(ctx, Query{Filter: f, By: []By{ByLayer}})
+	for i := range sums {
+		rows = append(rows, sums[i].SavingRow)
 	}
-	for _, e := range v.Unapplied() {
-		if f.selects(e) {
-			rows = addSavings(rows, e.Charge)
-		}
-	}
-	slices.SortFunc(rows, func(a, b SavingRow) int {
-		return cmp.Or(cmp.Compare(b.Amount, a.Amount), cmp.Compare(a.Layer, b.Layer))
-	})
-	return rows, nil
-}
-
-// addSavings adds a charge that is not in the store to sums of it.
-func addSavings(rows []SavingRow, c *chargelog.Charge) []SavingRow {
-	for k := range c.Savings {
-		s := &c.Savings[k]
-		i := slices.IndexFunc(rows, func(r SavingRow) bool { return r.Layer == s.Layer })
-		if i < 0 {
-			i = len(rows)
-			rows = append(rows, SavingRow{Layer: s.Layer})
-		}
-		rows[i].add(s)
-	}
-	return rows
-}
-
-func scanSaving(row store.Scanner) (r SavingRow, err error) {
-	err = row.Scan(&r.Layer, &r.Requests, &r.Tokens, &r.Amount)
-	return r, err
+	return rows, err
 }
 
 // days are the first and the last day of a filter, since 1970.
@@ -132,7 +102,7 @@ func (f Filter) selects(e *chargelog.Entry) bool {
 	}
 	first, last := f.days()
 	day := DayOf(e.Charge.At)
-	return first <= day && day <= last
+	return first <= day && day <= last && (f.Golem == "" || f.Golem == e.Charge.Agent)
 }
 
 // savingsText is the form of a request's column: "l4 11800 4720;l1 0 -35".

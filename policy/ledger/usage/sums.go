@@ -19,6 +19,7 @@ type sumKey struct {
 	model     policy.ModelID
 	provider  policy.ProviderID
 	subsystem string
+	agent     string
 }
 
 type sum struct {
@@ -30,8 +31,13 @@ type sum struct {
 	saved    policy.Micro
 }
 
+// keyOf is the row that a charge counts in.
+func keyOf(c *chargelog.Charge) sumKey {
+	return sumKey{c.Account, DayOf(c.At), c.Model, c.Provider, c.Subsystem, c.Agent}
+}
+
 func (s sums) add(c *chargelog.Charge, charged policy.Micro) {
-	k := sumKey{c.Account, DayOf(c.At), c.Model, c.Provider, c.Subsystem}
+	k := keyOf(c)
 	v := s[k]
 	v.requests++
 	addTokens(&v.tokens, &c.Tokens)
@@ -58,10 +64,10 @@ func (s sums) refuse(account policy.Account, day, n int64) {
 	s[k] = v
 }
 
-var usageRows = store.NewBulk(`INSERT INTO usage (account, day, model, provider, subsystem,
+var usageRows = store.NewBulk(`INSERT INTO usage (account, day, model, provider, subsystem, agent,
 	requests, refused, input, cached, cache_write, output, reasoning, charged, provider_cost, saved) VALUES `,
-	`($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`, `
-ON CONFLICT (account, day, model, provider, subsystem) DO UPDATE SET requests = usage.requests + excluded.requests, refused = usage.refused + excluded.refused,
+	`($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`, `
+ON CONFLICT (account, day, model, provider, subsystem, agent) DO UPDATE SET requests = usage.requests + excluded.requests, refused = usage.refused + excluded.refused,
 	input = usage.input + excluded.input, cached = usage.cached + excluded.cached, cache_write = usage.cache_write + excluded.cache_write,
 	output = usage.output + excluded.output, reasoning = usage.reasoning + excluded.reasoning,
 	charged = usage.charged + excluded.charged, provider_cost = usage.provider_cost + excluded.provider_cost, saved = usage.saved + excluded.saved`)
@@ -74,7 +80,7 @@ func (s sums) write(b *store.Book) error {
 	values := make([]any, 0, len(s)*usageRows.Width)
 	for k, v := range s {
 		t := &v.tokens
-		values = append(values, string(k.account), k.day, string(k.model), string(k.provider), k.subsystem,
+		values = append(values, string(k.account), k.day, string(k.model), string(k.provider), k.subsystem, k.agent,
 			v.requests, v.refused, t.Input, t.Cached, t.CacheWrite, t.Output, t.Reasoning, int64(v.charged), int64(v.cost), int64(v.saved))
 	}
 	_, err := b.ExecAll(usageRows, values)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger/chargelog"
 	"bardo.money/gateway/policy/ledger/store"
 )
@@ -13,6 +14,8 @@ type View struct {
 	*store.Snapshot
 
 	Own, Others []*chargelog.Entry
+
+	projects map[policy.Account]string // of the keys of these entries, once a report has needed them
 }
 
 // Open begins the transaction and leaves out what the store has.
