@@ -111,8 +111,12 @@ func drive(t *testing.T, o *office) (r result) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	unpacked := dir + "/ui/browser" // not where another checkout's tests unpack the browser
+	if err := os.MkdirAll(unpacked, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	cmd := exec.CommandContext(t.Context(), dir+"/ui/bin/node", "driver.cjs")
-	cmd.Env = append(os.Environ(), "NODE_PATH="+dir+"/ui/node_modules", "TASKS="+string(what))
+	cmd.Env = append(os.Environ(), "NODE_PATH="+dir+"/ui/node_modules", "TMPDIR="+unpacked, "TASKS="+string(what))
 	var failed strings.Builder
 	cmd.Stderr = &failed
 	out, err := cmd.Output()
