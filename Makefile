@@ -17,7 +17,7 @@ TIMEOUT  ?= 20m
 PARALLEL ?= 8
 RACE     ?=
 # With data_path: module, make test runs these; make soak runs everything in both shapes.
-IN_MODULE = ^Test(R28DreamsAreAnsweredInBatchesAtHalfThePrice|R28ARestartInTheMiddleLosesNothing|FiveHundredStreams|AnEnvoyThatDiesIsReplaced|EnvoyDiesWithItsParent|AStartAndItsFiles|Drain|D3AReloadDoesNotWaitForAReaderOfEvents|ASingleProviderIsTriedTwice|K56TheCallersOwnMistakesAreNotRetried|PrepaidKeysPayInAdvance|D81MeteringHoldsWhateverHappens|D82ChargesThatWaitOutliveAKill|KilledUnderLoad|RequestsControlTheCache|K60TwoKeysNeverShare|AHitCostsNothing|AClientThatLeavesAStoredStream|AnUploadThatItsClientLeavesCountsAsLeft|AStrictSchemaIsTheClientsWord|K63HundredOfHundred|C2AWrongProviderKeyShowsBehindAFailover|OddClients|F02WhatIsFlaggedIsInTheHeaders|F03ACallThatARuleForbidsIsRemoved|K69InjectionsAreBlocked|K69WhatIsBlockedDoesNotReachAProvider|C09ToolsAreFoundInsideTheGateway|C10ALongConversationIsSummarisedByACheapModel|B08AHookLooksAtRequests|B08AHookLooksAtAnswers|C04AQuestionInOtherWordsIsAnsweredFromTheStore|C16ASessionLimitsWhatItsRequestsUseAndSpend|B15TheModelFetchesBackWhatWasLeftOut|SavingsCountWhatHappened|TheOutputOfADeferredAnswerCountsInTheHour)$$
+IN_MODULE = ^Test(E04ACollectorGetsBothAttemptsOfAFailover|R28DreamsAreAnsweredInBatchesAtHalfThePrice|R28ARestartInTheMiddleLosesNothing|FiveHundredStreams|AnEnvoyThatDiesIsReplaced|EnvoyDiesWithItsParent|AStartAndItsFiles|Drain|D3AReloadDoesNotWaitForAReaderOfEvents|ASingleProviderIsTriedTwice|K56TheCallersOwnMistakesAreNotRetried|PrepaidKeysPayInAdvance|D81MeteringHoldsWhateverHappens|D82ChargesThatWaitOutliveAKill|KilledUnderLoad|RequestsControlTheCache|K60TwoKeysNeverShare|AHitCostsNothing|AClientThatLeavesAStoredStream|AnUploadThatItsClientLeavesCountsAsLeft|AStrictSchemaIsTheClientsWord|K63HundredOfHundred|C2AWrongProviderKeyShowsBehindAFailover|OddClients|F02WhatIsFlaggedIsInTheHeaders|F03ACallThatARuleForbidsIsRemoved|K69InjectionsAreBlocked|K69WhatIsBlockedDoesNotReachAProvider|C09ToolsAreFoundInsideTheGateway|C10ALongConversationIsSummarisedByACheapModel|B08AHookLooksAtRequests|B08AHookLooksAtAnswers|C04AQuestionInOtherWordsIsAnsweredFromTheStore|C16ASessionLimitsWhatItsRequestsUseAndSpend|B15TheModelFetchesBackWhatWasLeftOut|SavingsCountWhatHappened|TheOutputOfADeferredAnswerCountsInTheHour)$$
 # make lint vets.
 TESTSUM   = $(gotestsum) --format pkgname --format-hide-empty-pkg -- -vet=off
 UNITS     = $$(go list ./... | grep -v /e2e)
@@ -53,12 +53,12 @@ unit: tools models redis postgres $(gotestsum) ## run the packages' own tests
 # The go command does not see that these depend on the program, so it must not answer from its cache. They wait more than they work, so two
 # packages run at once.
 e2e: export BARDO_BIN := $(BARDO)
-e2e: tools models redis postgres sdks browser build $(gotestsum) ## run the program with real clients and Envoy
+e2e: tools models redis postgres sdks browser otelcol build $(gotestsum) ## run the program with real clients and Envoy
 	$(TESTSUM) -timeout $(TIMEOUT) -count 1 -p 2 -parallel $(PARALLEL) ./e2e/...
 
 module: export BARDO_BIN := $(BARDO)
 module: export BARDO_DATA_PATH := module
-module: tools models redis build $(gotestsum) ## run some of the same with the data path in Envoy's process
+module: tools models redis otelcol build $(gotestsum) ## run some of the same with the data path in Envoy's process
 	$(TESTSUM) -timeout $(TIMEOUT) -count 1 -parallel $(PARALLEL) -run '$(IN_MODULE)' ./e2e
 
 soak: export BARDO_SOAK := 1

@@ -72,6 +72,11 @@ sdks: ## install the clients that the end-to-end tests run
 browser: ## install the browser that tests of the dashboard run
 	@.ci/npm $(TOOLS)/ui e2e/ui
 
+# The OpenTelemetry Collector that tests send traces to: the real one, with a receiver and an exporter.
+.PHONY: otelcol
+otelcol: ## build the OpenTelemetry Collector for tests
+	@go -C e2e/otelcol build -o $(TOOLS)/go/otelcol .
+
 # The database server that tests of the ledger run.
 .PHONY: postgres
 postgres: ## install PostgreSQL for tests

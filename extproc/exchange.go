@@ -157,6 +157,17 @@ type unwrittenAttempt struct {
 type retriedAttempt struct {
 	number int
 	at     time.Time
+	before *retriedAttempt
+}
+
+// retriedAt is when Envoy began an attempt by itself; zero if that is not known.
+func (s *nativeState) retriedAt(number int) time.Time {
+	for r := s.retried.Load(); r != nil; r = r.before {
+		if r.number == number {
+			return r.at
+		}
+	}
+	return time.Time{}
 }
 
 // attemptNumber counts the attempts up to the one that answers.

@@ -93,7 +93,7 @@ func (g *Gateway) Attempt(a *stream.Attempt) (stream.AttemptRequest, error) {
 		x.native.unwritten.Store(&unwrittenAttempt{a.Number, err})
 		return stream.AttemptRequest{}, err
 	}
-	x.native.retried.Store(&retriedAttempt{a.Number, time.Now()})
+	x.native.retried.Store(&retriedAttempt{number: a.Number, at: time.Now(), before: x.native.retried.Load()})
 	set, remove := call.Headers(a.Header)
 	return stream.AttemptRequest{Set: set, Remove: remove, Body: call.Body}, nil
 }
@@ -168,6 +168,7 @@ func (n *nativeAnswer) begin(ctx context.Context, h *stream.AnswerHead) (done bo
 	for i := 1; i < h.Attempts; i++ {
 		to := n.x.native.plan.At(i)
 		f := n.x.native.plan.Earlier(i, h.Outcome(i))
+		n.x.trace.AttemptEnded = n.x.native.retriedAt(i + 1)
 		n.x.failed(to, f)
 		n.x.decided(n.x.native.plan.Again(i))
 		fs = append(fs, f)

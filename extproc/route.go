@@ -220,7 +220,7 @@ func (x *exchange) classify(ctx context.Context) {
 	began := time.Now()
 	r, why := x.Config.Classifier.Judge(ctx, f.Text)
 	x.reading = r
-	x.Log = append(x.Log, pipeline.Entry{Layer: classifier.Name, Took: time.Since(began), Budget: classifier.Budget, TimedOut: why == "late", Note: noteOf(r, why)})
+	x.Log = append(x.Log, pipeline.Entry{Layer: classifier.Name, Began: began, Took: time.Since(began), Budget: classifier.Budget, TimedOut: why == "late", Note: noteOf(r, why)})
 }
 
 // noteOf is what X-Bardo-Pipeline says of a judgement.

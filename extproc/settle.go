@@ -100,7 +100,9 @@ func (x *exchange) interrupt(a *reading.Answer) {
 		a.Counted, c = true, &a.Count
 	}
 	if c == nil || !a.Content {
-		x.trace.Attempts = append(x.trace.Attempts, record.Attempt{Provider: to.Provider, Model: to.Model, Outcome: record.ClientClosed})
+		x.trace.Attempts = append(x.trace.Attempts, record.Attempt{
+			Provider: to.Provider, Model: to.Model, Outcome: record.ClientClosed, Began: since, Took: time.Since(since),
+		})
 	}
 	u := x.bill.Interrupted(to, c, since)
 	x.bill.Over()
@@ -256,10 +258,23 @@ func (x *exchange) count() {
 // finished is the request as the feed of finished requests shows it.
 func (x *exchange) finished() record.Finished {
 	f := record.Finished{ID: x.ID, Account: x.Principal.Account, Dialect: x.Head.Dialect(), Subsystem: x.Hints.Subsystem}
+	f.Parent, f.Layers = record.ValidTraceParent(x.Header.Get(record.TraceParent)), x.layerRuns()
 	if x.Request != nil {
 		f.Dialect, f.Stream, f.RequestedModel = x.Request.Dialect, x.Request.Stream, fault.Clip(x.RequestedModel())
 	}
 	return f
+}
+
+// layerRuns are the runs of the layers. A note that is not known yet is left out, and so is content: no note has any.
+func (x *exchange) layerRuns() []record.LayerRun {
+	runs := make([]record.LayerRun, len(x.Log))
+	for i := range x.Log {
+		e := &x.Log[i]
+		runs[i] = record.LayerRun{
+			Layer: e.Layer, Note: e.Note, TimedOut: e.TimedOut, Saved: e.Saved, Interval: record.Interval{From: e.Began.Sub(x.Started), Took: e.Took},
+		}
+	}
+	return runs
 }
 
 // attemptWord is the outcome, in the request's record, of a billed call whose answer the client did not get.

@@ -13,6 +13,7 @@ import (
 
 	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/cmd/bardo/doctor"
+	"bardo.money/gateway/cmd/bardo/otlp"
 	"bardo.money/gateway/cmd/bardo/parts"
 	"bardo.money/gateway/cmd/bardo/payclient"
 	"bardo.money/gateway/cmd/bardo/replay"
@@ -54,7 +55,7 @@ func root() *cobra.Command {
 	})
 	c.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp) // no argument is a file
 	p := parts.All()
-	p.Runtime, p.Chain, p.Agents = loadRuntime, openChain, openAgents
+	p.Runtime, p.Chain, p.Agents, p.Exporter = loadRuntime, openChain, openAgents, otlp.Open
 	c.AddCommand(run.UpCommand(p), run.ExtprocCommand(p), run.XDSCommand(p), run.BootstrapCommand(), configCommand(), keysCommand(), groupsCommand(policy.OfProject, "Group keys into projects, with budgets"), groupsCommand(policy.OfOwner, "Owners of projects, with budgets"), balanceCommand(), depositCommand(),
 		usageCommand(), exportCommand(), auditCommand(), providersCommand(), governorCommand(), feedbackCommand(), route.Command(parts.Adapters()), planCommand(), replay.Command(parts.All), watch.Command(), doctor.Command(), versionCommand(), modelsCommand(), requestsCommand(), attestCommand(), payclient.Command())
 	arrangeHelp(c)

@@ -10,6 +10,7 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/request"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
@@ -75,6 +76,9 @@ func (w *Writer) Write(buf []byte, t *Attempt) (Call, error) {
 		degraded = request.MergeDegraded(degraded, []string{request.DegradedAttestation})
 	}
 	t.askForProof(call)
+	if p.Traced {
+		t.addTrace(call)
+	}
 	if err := t.seal(call); err != nil {
 		if took {
 			w.dropKey()
@@ -115,6 +119,16 @@ func (t *Attempt) prepare(as chat.Dialect) (req *chat.Request, degraded []string
 		degraded = request.MergeDegraded(degraded, []string{member})
 	}
 	return req, degraded, nil
+}
+
+// addTrace has the call carry the request's trace context, unless nothing of the request may be kept, or its user pays the provider.
+func (t *Attempt) addTrace(call *provider.Call) {
+	v := t.View
+	if v.KeepsNothing() || v.OwnKey.IsSet() {
+		return
+	}
+	c := record.TraceOf(v.ID, v.Header.Get(record.TraceParent))
+	call.Header = append(call.Header, header.Field{Name: record.TraceParent, Value: c.Header()})
 }
 
 // noteDegraded stores an attempt's degraded names, for X-Bardo-Degraded.

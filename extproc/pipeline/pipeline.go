@@ -70,6 +70,7 @@ type Affinity struct {
 // Entry is the log of one layer's run.
 type Entry struct {
 	Layer    string
+	Began    time.Time
 	Took     time.Duration
 	Budget   time.Duration // the layer's time limit; 0 means none
 	TimedOut bool          // it exceeded its budget, and its changes were not made
@@ -271,7 +272,7 @@ func (p *Pipeline) Request(ctx context.Context, x *Exchange) error {
 			x.Log = append(x.Log, Entry{Layer: l.Name()})
 		}
 		e := &x.Log[len(x.Log)-1]
-		e.Took, e.Budget, e.TimedOut = time.Since(started), budget, left
+		e.Began, e.Took, e.Budget, e.TimedOut = started, time.Since(started), budget, left
 		if e.Saved > 0 {
 			e.Removed = max(0, tokens-x.inputTokens())
 		}

@@ -33,6 +33,11 @@ type Finished struct {
 	Cache          string            `json:"cache"`
 	LatencyMS      int64             `json:"latency_ms"`
 	FirstTokenMS   int64             `json:"first_token_ms,omitempty"`
+
+	CacheWriteTokens int64   `json:"cache_write_tokens,omitempty"`
+	ReasoningTokens  int64   `json:"reasoning_tokens,omitempty"`
+	Similarity       float64 `json:"similarity,omitempty"` // of the question whose answer was found
+	Timeline         `json:"timeline"`
 }
 
 // Publish tells those who watch how a request ended that began at some time, and that the metrics count as r. What f has so far is what the
@@ -50,6 +55,8 @@ func (t *Trace) finish(f *Finished, r *telemetry.Request, began time.Time) {
 	f.At, f.Operation, f.Status, f.Code = began.Add(r.Duration).UTC(), r.Operation.String(), r.Status, r.Code
 	f.Attempts, f.Cache, f.Outcome = append([]Attempt{}, t.Attempts...), t.Cache.OrMiss(), t.outcome()
 	f.InputTokens, f.CachedTokens, f.OutputTokens = r.Tokens.Input+r.Tokens.Cached+r.Tokens.CacheWrite, r.Tokens.Cached, r.Tokens.Output
+	f.CacheWriteTokens, f.ReasoningTokens, f.Similarity = r.Tokens.CacheWrite, r.Tokens.Reasoning, t.Similarity
+	f.finish(t, began, r.Duration)
 	f.Cost, f.LatencyMS, f.FirstTokenMS = policy.Micro(r.Charged), r.Duration.Milliseconds(), r.FirstToken.Milliseconds()
 	if f.Provider = policy.ProviderID(r.Provider); f.Provider != "" {
 		f.Model = policy.ModelID(r.Model)

@@ -33,6 +33,7 @@ type Trace struct {
 	Operation      telemetry.Operation
 	Attempts       []Attempt
 	AttemptStarted time.Time     // of the attempt under way, or of the last one
+	AttemptEnded   time.Time     // of the attempt that is noted next, where it was over before; zero: it is over now
 	FirstToken     time.Duration // from the start to the first content of a stream; 0 if none came
 	Overhead       time.Duration // from the complete request to the first attempt, without waiting for another request's answer
 	Cache          CacheStatus
@@ -73,6 +74,9 @@ type Attempt struct {
 	Next     string            `json:"next,omitempty"`        // the next step: stop, repeat, amend, next_candidate, validation_retry, tool_round
 	NextWhy  string            `json:"next_reason,omitempty"` // the reason of the next step
 	Side     string            `json:"side,omitempty"`        // the layer that had the call made; "" for the request's own
+
+	Began time.Time     `json:"-"` // zero where it is not known
+	Took  time.Duration `json:"-"`
 }
 
 // Tried is how many attempts of the request itself are over, without those of calls that layers had made.
@@ -95,14 +99,18 @@ func (t *Trace) Departs(arrived time.Time, waited time.Duration) {
 }
 
 // Attempted notes an attempt that is over, and counts it; more tells that the request has candidates that come after it. The next one starts
-// now.
+// when it ended.
 func (t *Trace) Attempted(m *telemetry.Metrics, to *policy.Resolution, o telemetry.Outcome, outcome, reason string, more bool) {
+	now := time.Now()
+	if !t.AttemptEnded.IsZero() {
+		now, t.AttemptEnded = t.AttemptEnded, time.Time{}
+	}
+	took := now.Sub(t.AttemptStarted)
 	m.AttemptDone(&telemetry.Attempt{
-		Operation: t.Operation, Provider: string(to.Provider), Model: string(to.Model), Outcome: o,
-		Duration: time.Since(t.AttemptStarted), FailedOver: o != telemetry.Served && more,
+		Operation: t.Operation, Provider: string(to.Provider), Model: string(to.Model), Outcome: o, Duration: took, FailedOver: o != telemetry.Served && more,
 	})
-	t.Attempts = append(t.Attempts, Attempt{Provider: to.Provider, Model: to.Model, Outcome: outcome, Reason: reason})
-	t.AttemptStarted = time.Now()
+	t.Attempts = append(t.Attempts, Attempt{Provider: to.Provider, Model: to.Model, Outcome: outcome, Reason: reason, Began: t.AttemptStarted, Took: took})
+	t.AttemptStarted = now
 }
 
 // Decided notes what is done after the last attempt, and why.

@@ -59,6 +59,22 @@ func TestARecordHasEachAttemptWithWhyItEndedAndWhatWasDoneThen(t *testing.T) {
 	}
 }
 
+// TestATimelineSaysWhenEachAttemptWas: one that was over before it is noted ends when it did, and the next one begins then.
+func TestATimelineSaysWhenEachAttemptWas(t *testing.T) {
+	began := time.Now().Add(-time.Minute)
+	var trace Trace
+	m := telemetry.New(telemetry.Build{})
+	trace.AttemptStarted, trace.AttemptEnded = began.Add(time.Second), began.Add(3*time.Second)
+	trace.Attempted(m, &small, telemetry.Failed, "status_500", "", true)
+	trace.Attempted(m, &small, telemetry.Served, OK, "", true)
+	trace.Attempts = append(trace.Attempts, Attempt{Provider: "p"})
+	var l Timeline
+	l.finish(&trace, began, time.Minute)
+	if l.Attempts[0] != (Interval{From: time.Second, Took: 2 * time.Second}) || l.Attempts[1].From != 3*time.Second || l.Attempts[1].Took < 57*time.Second || l.Attempts[2] != (Interval{}) {
+		t.Errorf("%+v", l.Attempts)
+	}
+}
+
 func TestAStoredAnswerCountsNoTokens(t *testing.T) {
 	for _, row := range []struct {
 		settled Settlement

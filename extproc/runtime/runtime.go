@@ -94,6 +94,8 @@ type Provider struct {
 	Attestation *attestation.Policy
 	// Seals are the keys of the provider's enclave that requests are encrypted with, the first one first; nil: it has none.
 	Seals []*e2ee.Key
+	// Traced: requests carry their trace context there, if they are not private.
+	Traced bool
 }
 
 // Keyless is who may send requests without an API key.

@@ -98,6 +98,7 @@ var outside = map[string][]string{
 	"cel.dev/cel-go":                         {"internal/rule"},
 	"github.com/ethereum/go-ethereum":        {"policy/pay/evm"},
 	"github.com/jackc/pgx/v5":                {"policy/ledger/postgres"},
+	"go.opentelemetry.io":                    {"cmd/bardo/otlp", "e2e/otelcol"},
 }
 
 // unreachable lists packages that a program must not contain.
@@ -106,6 +107,7 @@ var unreachable = map[string][]string{
 		"models/onnx",            // a fault of a C library would end Envoy; and the models are needed once per machine
 		"policy/ledger/postgres", // a driver has goroutines of its own, whose panics would end Envoy
 		"policy/pay/evm",
+		"cmd/bardo/otlp", // an exporter's goroutines and connections do not belong there
 	},
 }
 

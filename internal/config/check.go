@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"bardo.money/gateway/internal/modelfile"
 	"bardo.money/gateway/internal/near"
@@ -36,6 +37,7 @@ func (d *decoder) check(cfg *Config) {
 	d.checkClearText(cfg)
 	d.checkStore(cfg)
 	d.checkEvents(cfg.Telemetry.Events)
+	d.checkOTLP(cfg)
 	d.checkTasks(cfg.Pipeline.Tools.Map)
 	d.checkPatterns(cfg.Pipeline.PII.Patterns)
 	d.checkFirewall(&cfg.Pipeline.Firewall)
@@ -372,6 +374,25 @@ func (d *decoder) checkEvents(to string) {
 		d.problem("telemetry.events", "stdout or file:/path", "%q is no place for events", to)
 	}
 }
+
+// checkOTLP refuses headers that no request can carry, and providers that there are not.
+func (d *decoder) checkOTLP(cfg *Config) {
+	t, known := &cfg.Telemetry, cfg.names()
+	for _, name := range slices.Sorted(maps.Keys(t.OTLPHeaders)) {
+		if v := t.OTLPHeaders[name].Reveal(); !headerName.MatchString(name) || strings.ContainsFunc(v, unicode.IsControl) {
+			d.problem("telemetry.otlp_headers."+name, "the name of a header, and a value on one line", "it cannot be sent")
+		}
+	}
+	if u := t.OTLP; len(t.OTLPHeaders) > 0 && u.Host != "" && !u.TLS() && u.public() {
+		d.warn(d.place("telemetry.otlp"), "telemetry.otlp", "the headers go to %s without encryption", u.Host)
+	}
+	for i, id := range t.OTLPPropagate {
+		d.checkName(fmt.Sprintf("telemetry.otlp_propagate[%d]", i), string(id), known)
+	}
+}
+
+// headerName is the name of a header as HTTP/2 and gRPC have it.
+var headerName = regexp.MustCompile(`^[A-Za-z0-9!#$%&'*+.^_` + "`" + `|~-]{1,128}$`)
 
 // checkStore refuses a ledger that cannot be kept: money in another place than the operator named is worse than no start.
 func (d *decoder) checkStore(cfg *Config) {

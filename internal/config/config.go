@@ -439,4 +439,11 @@ type Telemetry struct {
 	LogLevel  string `key:"log_level" default:"info" oneof:"debug info warn error" doc:"Minimum log level."`
 	LogFormat string `key:"log_format" default:"auto" oneof:"auto text json" doc:"Format of the log on stderr: auto is text on a terminal, otherwise json."`
 	Events    string `key:"events" doc:"Destination of events, one JSON object per line: stdout, or file:/path. Without it, none are written."`
+
+	OTLP          URL                 `key:"otlp" doc:"Address of an OpenTelemetry receiver, which gets traces of requests and the gateway's metrics, without content. Without it, nothing is sent."`
+	OTLPProtocol  string              `key:"otlp_protocol" default:"auto" oneof:"auto grpc http" doc:"Protocol of telemetry.otlp: auto is gRPC for port 4317, otherwise HTTP with protobuf, where /v1/traces and /v1/metrics are put behind the address's path."`
+	OTLPHeaders   map[string]Secret   `key:"otlp_headers" doc:"Headers that each export carries, such as the authorization of a hosted receiver."`
+	OTLPInterval  Interval            `key:"otlp_interval" default:"30s" doc:"Time between two exports of the metrics; 0 or off: traces alone are sent, as to receivers that take no metrics."`
+	OTLPSamplePct int                 `key:"otlp_sample_pct" default:"100" min:"0" max:"100" doc:"Percentage of requests whose traces are sent, chosen by their trace ids."`
+	OTLPPropagate []policy.ProviderID `key:"otlp_propagate" doc:"Providers that are sent the trace context of requests (the header traceparent). Private requests, and those with a user's own provider key, never carry it."`
 }

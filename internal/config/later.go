@@ -31,7 +31,6 @@ var laterKeys = []laterKey{
 	{"billing.critical_reserve_usd", "Part of a balance kept for critical subsystems.", ""},
 	{"billing.x402.facilitator", "A service that settles payments, in place of settlement_key.", ""},
 	{"store.vectors", "Store of embeddings.", ""},
-	{"telemetry.otlp", "OpenTelemetry collector.", ""},
 }
 
 func findLater(key string) *laterKey {

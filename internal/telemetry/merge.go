@@ -21,23 +21,28 @@ const scrapeTime = 5 * time.Second
 // HandlerWith serves these metrics together with those of the process that serves requests. scrape reads these in the format that it is given. What
 // both processes have is that process's, but for what is about a process itself: that is both processes', and has the label process there.
 // While it does not answer, only this process's are served.
-func (m *Metrics) HandlerWith(scrape func(ctx context.Context, accept string) (io.ReadCloser, error)) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), scrapeTime)
+func (m *Metrics) HandlerWith(scrape Scrape) http.Handler {
+	return promhttp.HandlerFor(m.with(scrape), promhttp.HandlerOpts{})
+}
+
+// Scrape reads the metrics of another process in a format.
+type Scrape func(ctx context.Context, accept string) (io.ReadCloser, error)
+
+// with has these metrics and those of another process.
+func (m *Metrics) with(scrape Scrape) prometheus.GathererFunc {
+	return func() ([]*dto.MetricFamily, error) {
+		own, err := m.registry.Gather()
+		if err != nil {
+			return nil, err
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), scrapeTime)
 		defer cancel()
-		gather := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
-			own, err := m.registry.Gather()
-			if err != nil {
-				return nil, err
-			}
-			return merge(own, read(ctx, scrape)), nil
-		})
-		promhttp.HandlerFor(gather, promhttp.HandlerOpts{}).ServeHTTP(w, r)
-	})
+		return merge(own, read(ctx, scrape)), nil
+	}
 }
 
 // read reads the metrics of another process; none if it does not answer.
-func read(ctx context.Context, scrape func(context.Context, string) (io.ReadCloser, error)) (all []*dto.MetricFamily) {
+func read(ctx context.Context, scrape Scrape) (all []*dto.MetricFamily) {
 	format := expfmt.NewFormat(expfmt.TypeProtoDelim)
 	body, err := scrape(ctx, string(format))
 	if err != nil {

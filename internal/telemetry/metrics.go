@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"runtime"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -34,6 +35,9 @@ type Metrics struct {
 	local  localModels
 	saved  layerSavings
 	knobs  *prometheus.CounterVec
+
+	exporting sync.Once // makes exports
+	exports   *Exports
 
 	semantic semanticCache
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/cmd/bardo/control"
+	"bardo.money/gateway/cmd/bardo/run/export"
 	"bardo.money/gateway/internal/origin"
 )
 
@@ -98,6 +99,7 @@ func (g *gateway) handleData(mux *http.ServeMux) {
 	mux.HandleFunc("GET /ledger", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, g.ledgerState()) })
 	mux.HandleFunc("GET /requests/{id}", g.serveRequest)
 	mux.HandleFunc("GET /watch", g.serveWatch)
+	mux.HandleFunc("GET /finished", export.Serve(&g.finished))
 	mux.HandleFunc("GET /governor", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, g.gate.Governor.State()) })
 }
 

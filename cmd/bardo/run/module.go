@@ -274,7 +274,16 @@ func (m *dataModule) hurry() {
 
 // scrape reads the data path's metrics.
 func (m *dataModule) scrape(ctx context.Context, accept string) (io.ReadCloser, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://module/metrics", http.NoBody)
+	return m.open(ctx, "/metrics", accept)
+}
+
+// finished is the stream of finished requests.
+func (m *dataModule) finished(ctx context.Context) (io.ReadCloser, error) {
+	return m.open(ctx, "/finished", "*/*")
+}
+
+func (m *dataModule) open(ctx context.Context, path, accept string) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://module"+path, http.NoBody)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"bardo.money/gateway/cmd/bardo/control"
 	"bardo.money/gateway/cmd/bardo/identities"
+	"bardo.money/gateway/cmd/bardo/run/export"
 	"bardo.money/gateway/extproc"
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/cache/semantic"
@@ -38,6 +39,8 @@ type Parts struct {
 	Chain     ChainOpener  // nil: this program takes no payments
 
 	Agents identities.Opener // nil: this program reads no registries of agents
+
+	Exporter export.Opener // nil: this program exports no telemetry
 }
 
 // ModelRuntime loads the library that runs local models.

@@ -78,6 +78,9 @@ func (g *gateway) listen(ctx context.Context, group *errgroup.Group) (home.RunIn
 	}
 	group.Go(func() error { return g.watchHealth(ctx) })
 	group.Go(func() error { return g.watchConfig(ctx) })
+	if r := g.exports(); r != nil {
+		group.Go(func() error { return r.Run(ctx) })
+	}
 	return info, nil
 }
 

@@ -1,0 +1,151 @@
+// Package otlp sends the gateway's finished requests as traces, and its metrics, to a receiver of OpenTelemetry: spans by the semantic conventions for
+// generative AI, and by those of OpenInference. It knows requests only as record.Finished has them, which is without content. The program bardo alone contains
+// it.
+package otlp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"bardo.money/gateway/cmd/bardo/run/export"
+	"bardo.money/gateway/extproc/record"
+	"bardo.money/gateway/internal/config"
+)
+
+// Bounds of what waits, and of one export.
+const (
+	maxQueue   = 2048 // spans
+	maxBatch   = 512
+	batchTime  = time.Second
+	exportTime = 10 * time.Second
+)
+
+// serviceName is the service of everything that is sent.
+const serviceName = "bardo"
+
+// Open makes an exporter. It does not call the receiver yet; what cannot be sent later is counted and logged.
+func Open(ctx context.Context, o *export.Options) (export.Exporter, error) {
+	to := target{url: o.Telemetry.OTLP, headers: headers(o.Telemetry.OTLPHeaders)}
+	to.grpc = o.Telemetry.OTLPProtocol == "grpc" || o.Telemetry.OTLPProtocol == "auto" && to.url.Port() == grpcPort
+	spans, err := to.spans(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("traces: %w", err)
+	}
+	readers, err := to.readers(ctx, o)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("metrics: %w", err), spans.Shutdown(ctx))
+	}
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { o.Log.Debug("telemetry.otlp", "error", o.Redact(err.Error())) }))
+	of := resource.NewSchemaless(
+		attribute.String("service.name", serviceName), attribute.String("service.version", o.Version), attribute.String("service.instance.id", o.Instance),
+	)
+	batches := sdk.NewBatchSpanProcessor(&counted{SpanExporter: spans, o: o}, sdk.WithBlocking(), sdk.WithMaxQueueSize(maxQueue),
+		sdk.WithMaxExportBatchSize(maxBatch), sdk.WithBatchTimeout(batchTime), sdk.WithExportTimeout(exportTime))
+	e := &exporter{redact: o.Redact, traces: sdk.NewTracerProvider(
+		sdk.WithIDGenerator(ids{}), sdk.WithResource(of), sdk.WithSpanProcessor(batches), sdk.WithRawSpanLimits(limits()),
+		sdk.WithSampler(sdk.TraceIDRatioBased(float64(o.Telemetry.OTLPSamplePct)/100)),
+	)}
+	e.tracer = e.traces.Tracer("bardo.money/gateway", trace.WithInstrumentationVersion(o.Version))
+	e.metrics = metric.NewMeterProvider(append(readers, metric.WithResource(of))...)
+	return e, nil
+}
+
+// readers export the metrics, unless none are wanted.
+func (t *target) readers(ctx context.Context, o *export.Options) ([]metric.Option, error) {
+	every := time.Duration(o.Telemetry.OTLPInterval)
+	if every == 0 {
+		return nil, nil
+	}
+	to, err := t.metrics(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return []metric.Option{metric.WithReader(metric.NewPeriodicReader(to, metric.WithInterval(every), metric.WithTimeout(exportTime),
+		metric.WithProducer(newProducer(o.Metrics))))}, nil
+}
+
+// limits bound one span, whatever it is made of.
+func limits() sdk.SpanLimits {
+	l := sdk.NewSpanLimits()
+	l.AttributeValueLengthLimit = 1024
+	return l
+}
+
+func headers(secrets map[string]config.Secret) map[string]string {
+	out := make(map[string]string, len(secrets))
+	for name, s := range secrets {
+		out[name] = s.Reveal()
+	}
+	return out
+}
+
+// exporter implements export.Exporter.
+type exporter struct {
+	redact  func(string) string
+	traces  *sdk.TracerProvider
+	tracer  trace.Tracer
+	metrics *metric.MeterProvider
+}
+
+// Request implements export.Exporter.
+func (e *exporter) Request(f *record.Finished) {
+	(&writer{tracer: e.tracer, redact: e.redact, f: f}).write()
+}
+
+// Close implements export.Exporter.
+func (e *exporter) Close(ctx context.Context) error {
+	return errors.Join(e.traces.Shutdown(ctx), e.metrics.Shutdown(ctx))
+}
+
+// counted counts what an exporter sends, and logs why it does not. The log has one line for each failed batch: there is at most one a second.
+type counted struct {
+	sdk.SpanExporter
+
+	o *export.Options
+}
+
+// ExportSpans implements sdk.SpanExporter.
+func (c *counted) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
+	err := c.SpanExporter.ExportSpans(ctx, spans)
+	c.o.Counts().Sent(len(spans), err)
+	if err != nil {
+		c.o.Log.Warn("traces were not sent", "spans", len(spans), "error", c.o.Redact(err.Error()))
+	}
+	return err
+}
+
+// ids gives spans the ids that their context has.
+type ids struct{}
+
+type idKey struct{}
+
+// spanIDs are the ids of the next span.
+type spanIDs struct {
+	trace trace.TraceID
+	span  trace.SpanID
+}
+
+func withIDs(ctx context.Context, t trace.TraceID, s trace.SpanID) context.Context {
+	return context.WithValue(ctx, idKey{}, spanIDs{t, s})
+}
+
+// NewIDs implements sdk.IDGenerator.
+func (ids) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
+	next, _ := ctx.Value(idKey{}).(spanIDs)
+	return next.trace, next.span
+}
+
+// NewSpanID implements sdk.IDGenerator.
+func (ids) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
+	next, _ := ctx.Value(idKey{}).(spanIDs)
+	return next.span
+}

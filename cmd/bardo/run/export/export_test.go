@@ -1,0 +1,152 @@
+package export
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"bardo.money/gateway/extproc/record"
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/event"
+	"bardo.money/gateway/internal/polltest"
+	"bardo.money/gateway/internal/telemetry"
+)
+
+// collected is an exporter that keeps what it gets.
+type collected struct {
+	to     string
+	mu     sync.Mutex
+	ids    []string
+	closed bool
+}
+
+func (c *collected) Request(f *record.Finished) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ids = append(c.ids, f.ID)
+}
+
+func (c *collected) Close(context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	return nil
+}
+
+func (c *collected) seen() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.ids)
+}
+
+func receiver(host string) *config.Config {
+	c := &config.Config{}
+	c.Telemetry.OTLP = config.URL{Scheme: "http", Host: host}
+	return c
+}
+
+// TestAnExporterFollowsTheConfiguration: none without a receiver; another one for another receiver; what waits at the end is exported.
+func TestAnExporterFollowsTheConfiguration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var feed event.Feed[record.Finished]
+		var now atomic.Pointer[config.Config]
+		var opened []*collected
+		r := Runner{Source: FromFeed(&feed), Config: now.Load, Options: Options{Log: slog.New(slog.DiscardHandler), Counts: telemetry.New(telemetry.Build{}).Exports}}
+		r.Open = func(_ context.Context, o *Options) (Exporter, error) {
+			if o.Telemetry.OTLP.Host == "wrong" {
+				return nil, errors.New("no such receiver")
+			}
+			opened = append(opened, &collected{to: o.Telemetry.OTLP.Host})
+			return opened[len(opened)-1], nil
+		}
+		now.Store(&config.Config{})
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- r.Run(ctx) }()
+		use := func(c *config.Config) {
+			now.Store(c)
+			time.Sleep(2 * lookTime) //nolint:forbidigo // synctest's
+			synctest.Wait()
+		}
+		use(&config.Config{})
+		if feed.Watched() {
+			t.Error("without a receiver, requests are kept")
+		}
+		use(receiver("wrong"))
+		use(receiver("a"))
+		feed.Publish(record.Finished{ID: "1"})
+		use(receiver("b"))
+		feed.Publish(record.Finished{ID: "2"})
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if len(opened) != 2 || opened[0].to != "a" || opened[1].to != "b" || opened[0].seen() != 1 || opened[1].ids[0] != "2" || !opened[0].closed || !opened[1].closed {
+			t.Errorf("%+v", opened)
+		}
+		if feed.Watched() {
+			t.Error("a stopped exporter watches")
+		}
+	})
+}
+
+// TestAStreamOfFinishedRequestsIsReadAgain: a data path that is started again is read on.
+func TestAStreamOfFinishedRequestsIsReadAgain(t *testing.T) {
+	var feed event.Feed[record.Finished]
+	s := httptest.NewServer(Serve(&feed))
+	defer s.Close()
+	var calls atomic.Int64
+	open := func(ctx context.Context) (io.ReadCloser, error) {
+		if calls.Add(1) == 1 {
+			return nil, errors.New("away")
+		}
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, http.NoBody)
+		if err != nil {
+			return nil, err
+		}
+		resp, err := http.DefaultClient.Do(req) //nolint:forbidigo // of a test
+		if err != nil {
+			return nil, err
+		}
+		return resp.Body, nil
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var c collected
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		FromStream(open)(ctx, c.Request, func(uint64) {})
+	}()
+	for want := range 2 {
+		polltest.Until(t, "the stream", feed.Watched)
+		feed.Publish(record.Finished{ID: "x"})
+		polltest.Until(t, "the request", func() bool { return c.seen() == want+1 })
+		s.CloseClientConnections()
+		polltest.Until(t, "the end of the stream", func() bool { return calls.Load() > int64(want)+2 })
+	}
+	stop()
+	<-done
+}
+
+// TestWhatAnExporterIsTooSlowForIsCounted, whichever process it runs in.
+func TestWhatAnExporterIsTooSlowForIsCounted(t *testing.T) {
+	var lost uint64
+	count := counter(func() func() uint64 {
+		at := []uint64{0, 3, 3, 5}
+		return func() uint64 { n := at[0]; at = at[1:]; return n }
+	}(), func(n uint64) { lost += n })
+	for range 4 {
+		count()
+	}
+	if lost != 5 {
+		t.Errorf("%d", lost)
+	}
+}
