@@ -119,11 +119,11 @@ func (g *gateway) enforce(ctx context.Context, cfg *config.Config, rt *runtime.C
 		if err := g.events.Redirect(cfg.Telemetry.Events, g.out); err != nil {
 			g.log.Error("events go where they went", "error", err)
 		}
-		g.limiter.SetRules(quotaRules(cfg))
+		g.limiter.SetRules(settings.QuotaRules(cfg))
 		g.books.SetDurable(isDurable(cfg))
 		g.useDeferred(cfg)
 		g.answers.Limit(cfg.Inference.Caching.MaxBytes)
-		tuneGC(cfg)
+		settings.TuneGC(cfg)
 	}
 	old := g.cfg.Swap(cfg)
 	_ = g.level.UnmarshalText([]byte(cfg.Telemetry.LogLevel)) // validated

@@ -7,17 +7,14 @@ import (
 
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/extproc/attempt"
-	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/classifier"
 	"bardo.money/gateway/extproc/pipeline"
-	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/runtime"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/origin"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/budget"
 	"bardo.money/gateway/policy/classify"
-	"bardo.money/gateway/policy/quota"
 )
 
 // maxAnswer bounds a driven answer, which Envoy holds for a client that does not read.
@@ -46,7 +43,7 @@ func (g *gateway) assemble(cfg *config.Config) (*runtime.Config, error) {
 		Keyless: keyless(cfg), Known: origin.Rule{Hosts: []string{origin.Hostname(cfg.Listen.PublicURL.Host)}, Pages: cfg.Listen.CORSOrigins}, Origins: cfg.Listen.CORSOrigins, MaxRetries: cfg.Routing.MaxRetries, MaxBody: cfg.Limits.MaxBodyBytes, MaxBodies: cfg.Limits.MaxInflightBodyBytes, MaxAnswer: maxAnswer,
 		ReserveOutput: cfg.Billing.ReserveOutputTokens, EgressSecret: g.egressSecret(),
 		Secrets:    g.learnSecrets(cfg),
-		Structured: structuredOutputs(cfg), VerifyRisk: runtime.VerifyRisk(cfg.Inference.Verification.Risk),
+		Structured: settings.StructuredOutputs(cfg), VerifyRisk: runtime.VerifyRisk(cfg.Inference.Verification.Risk),
 		SearchBudget: cfg.Inference.WebSearchBudget,
 		Escalation:   runtime.Escalation{On: cfg.Inference.Escalation.Mode == "auto", Floor: cfg.Inference.Escalation.ConfidenceFloor},
 	}
@@ -64,7 +61,7 @@ func (g *gateway) assemble(cfg *config.Config) (*runtime.Config, error) {
 		}
 		rt.TakesKeys = rt.TakesKeys || p.BYOK
 		rt.Providers[p.ID] = runtime.Provider{
-			Adapter: a, Endpoint: endpointOf(p), Keys: p.Keys, Ring: attempt.NewRing(p.Keys), Cluster: clusterID(p), Spread: len(p.Endpoints) > 1, Free: p.Free, Direct: p.Direct, Engineered: p.ContextEngineering, BYOK: p.BYOK, CountsTokens: p.CountsTokens, Traced: slices.Contains(cfg.Telemetry.OTLPPropagate, p.ID),
+			Adapter: a, Endpoint: settings.Endpoint(p), Keys: p.Keys, Ring: attempt.NewRing(p.Keys), Cluster: clusterID(p), Spread: len(p.Endpoints) > 1, Free: p.Free, Direct: p.Direct, Engineered: p.ContextEngineering, BYOK: p.BYOK, CountsTokens: p.CountsTokens, Traced: slices.Contains(cfg.Telemetry.OTLPPropagate, p.ID),
 			Reasoning: a.Kind().Reasoning,
 		}
 		if err := attested(rt, &p); err != nil {
@@ -135,28 +132,6 @@ func (g *gateway) services(cfg *config.Config) (*Services, error) {
 	return s, nil
 }
 
-// structuredOutputs are the rules of answers in a form.
-func structuredOutputs(cfg *config.Config) runtime.Structured {
-	s := &cfg.Inference.StructuredOutputs
-	return runtime.Structured{Enabled: s.Enabled, PreferTool: !s.PreferSchemaEnforcement, Validate: s.Validation, Retries: s.Retries()}
-}
-
-// endpointOf says where a provider is, for its adapter. Equal endpoints share the first one's path and host name.
-func endpointOf(p config.Provider) provider.Endpoint {
-	e := provider.Endpoint{
-		Provider: p.ID, Key: p.Key, Authority: string(p.ID), Dialect: chat.Dialect(p.Format),
-		Betas: p.Betas, CacheControl: p.CacheControl, Characters: p.Characters, Fallbacks: p.Fallbacks, Allow: p.Allow, Responses: p.Responses, NoCompletions: p.NoCompletions,
-		APIVersion: p.APIVersion,
-	}
-	if p.Sort != "" { // one of three words
-		e.Preferences = []byte(`{"sort":"` + p.Sort + `"}`)
-	}
-	if len(p.Endpoints) > 0 {
-		e.Authority, e.BasePath = p.Endpoints[0].Host, p.Endpoints[0].Path
-	}
-	return e
-}
-
 // wallet is what the wallet that pays for inference earned and spent, by the configuration.
 func wallet(cfg *config.Config) budget.Wallet {
 	if p := cfg.Providers.Bankr; p != nil {
@@ -182,14 +157,4 @@ func keyless(cfg *config.Config) runtime.Keyless {
 		return runtime.KeylessDemo
 	}
 	return runtime.KeylessNobody
-}
-
-func quotaRules(cfg *config.Config) quota.Rules {
-	general, prepaid := cfg.Limits.Rates()
-	return quota.Rules{
-		Default:       policy.Limits{RPM: general, TokensPerHour: cfg.Limits.TokensPerHour},
-		PrepaidRPM:    prepaid,
-		MaxConcurrent: cfg.Limits.MaxConcurrent,
-		BillOverage:   cfg.Limits.Overage == "bill",
-	}
 }

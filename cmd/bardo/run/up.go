@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -116,7 +115,7 @@ func up(ctx context.Context, p Parts, h home.Dir, cfg *config.Config, file setti
 	g.cfg.Store(cfg)
 	g.offered.cfg = cfg
 	g.conf.now = control.ConfigStatus{File: file.Path, Version: settings.Digest(file.Data), Since: g.started}
-	tuneGC(cfg)
+	settings.TuneGC(cfg)
 	g.learnSecrets(cfg)
 	g.events.Redact = func(line []byte) []byte { return g.secrets.Load().Bytes(line) }
 	if g.log, g.level, err = telemetry.NewLogger(secret.Writer(errOut, g.secrets.Load), cfg.Telemetry.LogLevel, logsText(cfg, errOut)); err != nil {
@@ -152,19 +151,6 @@ func logsText(cfg *config.Config, out io.Writer) bool {
 	}
 	f, ok := out.(*os.File)
 	return ok && term.IsTerminal(f.Fd())
-}
-
-// tuneGC trades memory for tail latency, within a bound, unless the operator has chosen. The bound has room for what the configuration lets
-// requests' bodies and stored answers take: below that, the collector would run all the time.
-func tuneGC(cfg *config.Config) {
-	const percent, besides, least = 400, 64 << 20, 192 << 20
-	limit := max(least, besides+cfg.Limits.MaxInflightBodyBytes+cfg.Inference.Caching.MaxBytes)
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(percent)
-	}
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(limit)
-	}
 }
 
 // open prepares everything that the servers work with.
@@ -260,7 +246,7 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 	}
 	g.runtime = rt
 	g.metrics.SetModels(modelIDs(rt))
-	g.limiter = quota.New(quota.Options{Rules: quotaRules(cfg), SpentSince: g.books.SpentSince})
+	g.limiter = quota.New(quota.Options{Rules: settings.QuotaRules(cfg), SpentSince: g.books.SpentSince})
 	counter, err := g.openPayments(ctx, cfg)
 	if err != nil {
 		return fmt.Errorf("billing.x402: %w", err)

@@ -1,0 +1,59 @@
+package settings
+
+import (
+	"os"
+	"runtime/debug"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/runtime"
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/quota"
+)
+
+// StructuredOutputs are the rules of answers in a form.
+func StructuredOutputs(cfg *config.Config) runtime.Structured {
+	s := &cfg.Inference.StructuredOutputs
+	return runtime.Structured{Enabled: s.Enabled, PreferTool: !s.PreferSchemaEnforcement, Validate: s.Validation, Retries: s.Retries()}
+}
+
+// Endpoint says where a provider is, for its adapter. Equal endpoints share the first one's path and host name.
+func Endpoint(p config.Provider) provider.Endpoint {
+	e := provider.Endpoint{
+		Provider: p.ID, Key: p.Key, Authority: string(p.ID), Dialect: chat.Dialect(p.Format),
+		Betas: p.Betas, CacheControl: p.CacheControl, Characters: p.Characters, Fallbacks: p.Fallbacks, Allow: p.Allow, Responses: p.Responses, NoCompletions: p.NoCompletions,
+		APIVersion: p.APIVersion,
+	}
+	if p.Sort != "" { // one of three words
+		e.Preferences = []byte(`{"sort":"` + p.Sort + `"}`)
+	}
+	if len(p.Endpoints) > 0 {
+		e.Authority, e.BasePath = p.Endpoints[0].Host, p.Endpoints[0].Path
+	}
+	return e
+}
+
+// QuotaRules are the limits of requests and tokens.
+func QuotaRules(cfg *config.Config) quota.Rules {
+	general, prepaid := cfg.Limits.Rates()
+	return quota.Rules{
+		Default:       policy.Limits{RPM: general, TokensPerHour: cfg.Limits.TokensPerHour},
+		PrepaidRPM:    prepaid,
+		MaxConcurrent: cfg.Limits.MaxConcurrent,
+		BillOverage:   cfg.Limits.Overage == "bill",
+	}
+}
+
+// TuneGC trades memory for tail latency, within a bound, unless the operator has chosen. The bound has room for what the configuration lets
+// requests' bodies and stored answers take: below that, the collector would run all the time.
+func TuneGC(cfg *config.Config) {
+	const percent, besides, least = 400, 64 << 20, 192 << 20
+	limit := max(least, besides+cfg.Limits.MaxInflightBodyBytes+cfg.Inference.Caching.MaxBytes)
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(percent)
+	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(limit)
+	}
+}
