@@ -206,3 +206,44 @@ func TestTheRouteCommandShowsTheConstraintsOfATier(t *testing.T) {
 		}
 	}
 }
+
+// TestP04TheDefaultTierIsInForce: requests that ask for privacy and have no tier get the operator's, with its constraints and its enclave; others do not.
+func TestP04TheDefaultTierIsInForce(t *testing.T) {
+	t.Parallel()
+	o, private, open, _ := tierLab(t, "on_privacy_exhausted: fail", ", default_privacy_tier: tee")
+	g := gateway.Run(t, o)
+	for _, row := range []struct {
+		about, body string
+		header      []string
+		by, model   string // who serves it, and by which name of the model; "" where its constraint refuses it
+	}{
+		{"nothing asks for privacy", tierBody(false), nil, "open", "plain"},
+		{"a private request with a schema", tierBody(false, asSchema), []string{"X-Bardo-Security-Class: private"}, "venice", "sealed-tee"},
+		{"a private request without one", tierBody(false), []string{"X-Bardo-Security-Class: private"}, "", ""},
+		{"a preference", tierBody(false), []string{"X-Bardo-Prefer: privacy"}, "", ""},
+		{"a tier of its own", tierBody(false), []string{"X-Bardo-Privacy-Tier: private"}, "venice", "sealed"},
+		{"a class of its own", tierBody(false), []string{"X-Bardo-Security-Class: private", "X-Bardo-Task-Class: incident"}, "venice", "sealed"},
+		{"a dream", tierBody(false), []string{"X-Bardo-Subsystem: dream_rem"}, "venice", "sealed"},
+	} {
+		private.Forget()
+		open.Forget()
+		got := g.Chat(t, row.body, row.header...)
+		if row.by == "" {
+			if got.Status != http.StatusBadRequest || !strings.Contains(got.Body, "privacy tier tee (providers.venice.default_privacy_tier): structured_output_required") {
+				t.Errorf("%s: %d %s", row.about, got.Status, got.Body)
+			}
+			if n := len(private.Generations()) + len(open.Generations()); n != 0 {
+				t.Errorf("%s: %d providers were called", row.about, n)
+			}
+			continue
+		}
+		sent := map[string]*fake.Server{"venice": private, "open": open}[row.by].Generations()
+		if got.Status != http.StatusOK || got.Header.Get("X-Bardo-Provider") != row.by || len(sent) != 1 || sent[0].Model != row.model {
+			t.Errorf("%s: %d by %s: %s; sent %+v", row.about, got.Status, got.Header.Get("X-Bardo-Provider"), got.Body, sent)
+		}
+	}
+	dry := g.Chat(t, tierBody(false), "X-Bardo-Security-Class: private", "X-Bardo-Route: explain")
+	if !strings.Contains(dry.Body, `"default": true`) || !strings.Contains(dry.Body, `"violated": "structured_output_required"`) {
+		t.Errorf("explained: %s", dry.Body)
+	}
+}

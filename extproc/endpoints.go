@@ -240,6 +240,7 @@ func (g *Gateway) Explain(ask *dryrun.Query) dryrun.Result {
 func (x *exchange) explain(d stream.Client) error {
 	x.trace.Operation = telemetry.Explain
 	_, tier := x.RequestedTier()
+	x.Hints.CacheKey = x.gw.epochs.Peek(x.Principal.Account, x.Hints.GolemID)
 	e := x.gw.Explain(&dryrun.Query{
 		Hints: x.Hints, Facts: hint.Facts(x.Request, int64(x.Request.MaxTokens)), Principal: x.Principal, At: x.Started, ServiceTier: tier,
 		Request: x.Request,

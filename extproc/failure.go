@@ -36,6 +36,7 @@ func (x *exchange) noteFailure(to policy.Resolution, f *upstream.Failure) {
 	}
 	x.quarantine(&to, f)
 	x.report.Retained(&to, f)
+	x.report.KeyRefused(&to, f)
 	x.tellUnattested(&to, f)
 	if f.Status == http.StatusNotFound && x.IsTokenCount() {
 		return // a provider without this endpoint is healthy

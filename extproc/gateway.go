@@ -23,6 +23,7 @@ import (
 	"bardo.money/gateway/extproc/cache/semantic"
 	"bardo.money/gateway/extproc/conversation"
 	"bardo.money/gateway/extproc/deferred"
+	"bardo.money/gateway/extproc/epoch"
 	"bardo.money/gateway/extproc/governor"
 	"bardo.money/gateway/extproc/memory"
 	"bardo.money/gateway/extproc/meter"
@@ -78,6 +79,8 @@ type Deps struct {
 	Questions *semantic.Index // whose answers are stored; required, as Answers is
 	Payments  meter.Payments  // for single requests; nil: every request needs a key
 
+	Secret func() []byte // the bytes that keys of tokens are derived from; required
+
 	Attestations *attestation.Keeper // of answers of enclaves; required where a provider's are attested
 
 	Identities *api.Identities // linked to accounts; nil: none are
@@ -93,6 +96,7 @@ type Gateway struct {
 	meter         *meter.Meter
 	searches      budget.Cycles
 	conversations *conversation.Memory
+	epochs        epoch.Coordinator
 	reasonings    api.ReasoningStore
 	api           api.Server
 	resources     passthrough.Server

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"bardo.money/gateway/extproc/api"
+	"bardo.money/gateway/extproc/cognition"
 	"bardo.money/gateway/extproc/conversation"
 	"bardo.money/gateway/extproc/cors"
 	"bardo.money/gateway/extproc/endpoint"
@@ -27,7 +28,10 @@ func New(rt *runtime.Config, d Deps) *Gateway {
 	g.meter.Shared = spend.New(d.Ledger.SpentOf)
 	g.api = api.Server{
 		Ledger: d.Ledger, Limiter: d.Limiter, Answers: d.Answers, Questions: d.Questions, State: g.state, Quarantine: &g.gone, Reasonings: &g.reasonings, Draining: g.Draining, Checks: d.Checks,
-		Rated: g.rated, WrongHit: g.Governor.Wrong,
+		Rated: g.rated, WrongHit: g.Governor.Wrong, Plane: cognition.NewBridge(), Tokens: &cognition.Tokens{Secret: d.Secret}, Epochs: &g.epochs, Events: d.Events,
+	}
+	if k := d.Attestations; k != nil {
+		g.api.Attestations, k.Plane = k.Book, g.api.Plane
 	}
 	if g.Payments != nil {
 		g.api.Paid = g.Payments

@@ -40,7 +40,7 @@ func (g *Gateway) newExchangeAs(hd stream.Head, id string) *exchange {
 // reports prepares what is told of the request, and what it may spend.
 func (x *exchange) reports(g *Gateway) {
 	x.report = report.Report{
-		View: &x.View, Trace: &x.trace, Bill: &x.bill, Review: &x.review, Calls: &x.calls, Logger: g.Log, Metrics: g.Metrics, Operators: g.Events,
+		View: &x.View, Trace: &x.trace, Bill: &x.bill, Review: &x.review, Calls: &x.calls, Logger: g.Log, Metrics: g.Metrics, Operators: g.Events, Plane: g.api.Plane,
 	}
 	x.funds = funds.Funds{Report: &x.report, Meter: g.meter, Ledger: g.Ledger, Searches: &g.searches, Sessions: g.Sessions}
 }

@@ -88,6 +88,7 @@ func (x *exchange) runLayers(ctx context.Context) error {
 func (x *exchange) decide(ctx context.Context) error {
 	f := hint.Facts(x.Request, int64(x.Request.MaxTokens))
 	f.Reading = x.reading
+	x.report.Epoch(&x.gw.epochs)
 	built := x.Config.Needs(&x.Hints, &f, &x.Principal)
 	x.report.Task = cmp.Or(x.Hints.TickType, x.Hints.Subsystem, built.Task.Name)
 	x.turn = x.gw.turnOf(x.Request, &x.Hints, &x.Principal, &built)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/cognition"
 	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/passthrough"
 	"bardo.money/gateway/extproc/reading"
@@ -50,8 +51,10 @@ func (x *exchange) settle(ctx context.Context, a *reading.Answer, outcome string
 		return nil, err
 	}
 	if a == nil {
+		x.report.Cognition(s, cognition.Seen{})
 		return s, nil
 	}
+	x.report.Cognition(s, a.Seen)
 	x.report.Answered(&a.By, &s.Usage)
 	x.tellReasoning(a)
 	x.keepReasoning(a)

@@ -18,6 +18,7 @@ type Hints struct {
 	TaskClass     string
 	SecurityClass SecurityClass
 	PrivacyTier   PrivacyTier
+	TierByDefault bool   // PrivacyTier is the operator's, not the caller's
 	Role          string // whose manner the model takes on
 	Pipeline      string // minimal, fast, standard, full
 
@@ -41,6 +42,8 @@ type Hints struct {
 	InductionStep  int // 0: not said; 1-based
 	REMCall        int // 0: not said; 1-based
 	Scenario       Scenario
+
+	CacheKey string // of the prompts in the provider's cache, as the gateway coordinates them; "": by subsystem
 
 	Profile *Profile // parts of an inference profile
 

@@ -17,8 +17,7 @@ import (
 
 // told are keys that nothing acts on, each in a configuration that says so.
 var told = map[string]string{
-	"listen.tls.client_ca":                  "listen: {tls: {client_ca: ca.pem}}",
-	"providers.venice.default_privacy_tier": "providers: {venice: {api_key: k, default_privacy_tier: tee}}",
+	"listen.tls.client_ca": "listen: {tls: {client_ca: ca.pem}}",
 }
 
 func isTold(key string) bool {

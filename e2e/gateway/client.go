@@ -132,6 +132,7 @@ func (a Answer) JSON(t testing.TB, into any) {
 
 // Event is one server-sent event, or a comment line.
 type Event struct {
+	ID      string
 	Name    string
 	Data    string
 	Comment string
@@ -180,6 +181,8 @@ func (r *Reader) Next() (Event, error) {
 			return ev, fmt.Errorf("comment %q inside an event", value)
 		case name == "":
 			return Event{Comment: value}, nil
+		case name == "id":
+			ev.ID, begun = value, true
 		case name == "event":
 			ev.Name, begun = value, true
 		case name == "data" && ev.Data != "":

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strconv"
 	"time"
 
+	"bardo.money/gateway/extproc/cognition"
 	"bardo.money/gateway/internal/event"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/attestation"
@@ -50,6 +52,7 @@ type Event struct {
 type Keeper struct {
 	Book   *attestation.Book
 	Events *event.Sink
+	Plane  *cognition.Bridge // may be nil
 	Log    *slog.Logger
 }
 
@@ -115,7 +118,18 @@ func (s *Subject) event() Event {
 }
 
 func (k *Keeper) emit(name string, s *Subject, e *Event) {
+	if name != EventSealed {
+		k.Plane.Attested(s.Account, cognition.Attestation{Tick: tickOf(s.Tick), Enclave: e.Enclave, Verified: e.Verified, Failure: e.Reason, LatencyMS: e.Age})
+	}
 	if k.Events.On() {
 		k.Events.Emit(name, s.Account, *e)
 	}
+}
+
+// tickOf is a tick as it is told; "" for none.
+func tickOf(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatInt(n, 10)
 }

@@ -166,8 +166,12 @@ func (e *Result) privacy() string {
 	case p.InForce == "":
 		return fmt.Sprintf("privacy: tier %s%s; no constraint in force\n", p.Tier, of(p.TaskClass))
 	}
+	by := of(p.TaskClass)
+	if p.Default {
+		by += " by default"
+	}
 	words := map[bool]string{true: "allowed", false: "not allowed"}
-	line := fmt.Sprintf("privacy: tier %s%s; tools %s; web search %s; uploads %s", p.InForce, of(p.TaskClass), words[p.Tools], words[p.WebSearch], words[p.Uploads])
+	line := fmt.Sprintf("privacy: tier %s%s; tools %s; web search %s; uploads %s", p.InForce, by, words[p.Tools], words[p.WebSearch], words[p.Uploads])
 	if p.Schema {
 		line += "; the answer needs a schema"
 	}

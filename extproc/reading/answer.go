@@ -9,6 +9,7 @@ import (
 	"bardo.money/gateway/extproc/attempt"
 	"bardo.money/gateway/extproc/attestation"
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/cognition"
 	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/render"
@@ -51,8 +52,9 @@ type Answer struct {
 	ownUsage *chat.Usage        // of its own call, where its events show the usage of all calls of the request
 	marks
 
-	ID        string   // the provider's id of the answer
-	StoredIDs []string // ids of what the provider stored, or gave access to, as it answered
+	Seen      cognition.Seen // of an answer of the private provider
+	ID        string         // the provider's id of the answer
+	StoredIDs []string       // ids of what the provider stored, or gave access to, as it answered
 }
 
 // marks are what was decided or done about an answer.

@@ -7,6 +7,7 @@ import (
 	"bardo.money/gateway/extproc/attempt"
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/cognition"
 	"bardo.money/gateway/extproc/report"
 	"bardo.money/gateway/extproc/request"
 	"bardo.money/gateway/extproc/review"
@@ -34,6 +35,9 @@ func New(r *report.Report, s *rounds.State, t *attempt.Attempt, status int, h he
 	}
 	if status/100 != 2 {
 		return a
+	}
+	if p.Adapter.Name() == cognition.Kind {
+		a.Seen = cognition.Look(h)
 	}
 	if t.Plan != nil {
 		a.Form, a.Holds = &review.Transcript{Plan: t.Plan}, r.Review.HoldsBack(t.Plan)

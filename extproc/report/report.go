@@ -7,6 +7,7 @@ import (
 
 	"bardo.money/gateway/extproc/attempt"
 	"bardo.money/gateway/extproc/cache"
+	"bardo.money/gateway/extproc/cognition"
 	"bardo.money/gateway/extproc/later"
 	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/record"
@@ -37,6 +38,7 @@ type Report struct {
 	Logger    *slog.Logger
 	Metrics   *telemetry.Metrics
 	Operators *event.Sink // events that no account has; Review.Events has those of the request
+	Plane     *cognition.Bridge
 
 	profileTold bool // the event of the profile
 }

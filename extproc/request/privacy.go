@@ -19,6 +19,7 @@ import (
 type Privacy struct {
 	TaskClass   string              `json:"task_class,omitempty"`
 	Tier        string              `json:"tier"`               // what the class and the hints ask for
+	Default     bool                `json:"default,omitempty"`  // the operator's default says it
 	InForce     string              `json:"in_force,omitempty"` // the tier whose constraints the request has to meet; "" if none
 	Tools       bool                `json:"tool_calling_allowed"`
 	WebSearch   bool                `json:"web_search_allowed"`
@@ -37,7 +38,7 @@ func PrivacyOf(rt *runtime.Config, h *policy.Hints) *Privacy {
 	t := privacy.InForce(h, rt.Resolver.PrivatePlane())
 	c := privacy.Of(t, h)
 	return &Privacy{
-		TaskClass: h.TaskClass, Tier: asked.String(), InForce: t.String(), Tools: c.Tools, WebSearch: c.WebSearch, Uploads: c.Uploads, Schema: c.Schema,
+		TaskClass: h.TaskClass, Tier: asked.String(), Default: h.TierByDefault, InForce: t.String(), Tools: c.Tools, WebSearch: c.WebSearch, Uploads: c.Uploads, Schema: c.Schema,
 		constraints: c,
 	}
 }
@@ -101,6 +102,9 @@ func (p *Privacy) fault() error {
 	of := "privacy tier " + p.InForce
 	if p.TaskClass != "" {
 		of += fmt.Sprintf(" (task class %s)", p.TaskClass)
+	}
+	if p.Default {
+		of += " (providers.venice.default_privacy_tier)"
 	}
 	f := fault.Newf(fault.InvalidRequest, "%s: %s: %s", of, p.Violated, p.Violated.Says())
 	f.Param = p.Violated.Member()

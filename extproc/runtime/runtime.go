@@ -7,6 +7,8 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/classifier"
+	"bardo.money/gateway/extproc/cognition"
+	"bardo.money/gateway/extproc/epoch"
 	"bardo.money/gateway/extproc/governor"
 	"bardo.money/gateway/extproc/keyring"
 	"bardo.money/gateway/extproc/localembed"
@@ -62,6 +64,8 @@ type Config struct {
 	Embeddings    Embeddings
 	Classifier    *classifier.Classifier // judges prompts for auto; nil: the rules decide alone
 	Governor      governor.Options       // of the settings of layers
+	Cognition     cognition.Settings     // of what is told of the private provider
+	Epochs        epoch.Rules            // of the keys of prompts in providers' caches
 }
 
 // Embeddings is what makes embeddings where a request does not name a provider's model.

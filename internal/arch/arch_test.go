@@ -45,7 +45,8 @@ var soundTree = map[string]string{
 	"extproc/cache/redis/redis.go":    `package redis; import (_ "bardo.money/gateway/extproc/cache"; _ "bardo.money/gateway/extproc/cache/semantic")`,
 	"extproc/classifier/classifier.go": `package classifier; import (_ "bardo.money/gateway/models"; _ "bardo.money/gateway/policy/classify"
 			_ "bardo.money/gateway/policy/intent")`,
-	"extproc/attestation/proof.go":     `package attestation; import (_ "bardo.money/gateway/extproc/provider"; _ "bardo.money/gateway/policy/attestation"; _ "bardo.money/gateway/policy/e2ee")`,
+	"extproc/cognition/record.go":      `package cognition; import _ "bardo.money/gateway/policy/attestation"`,
+	"extproc/attestation/proof.go":     `package attestation; import (_ "bardo.money/gateway/extproc/cognition"; _ "bardo.money/gateway/extproc/provider"; _ "bardo.money/gateway/policy/attestation"; _ "bardo.money/gateway/policy/e2ee")`,
 	"policy/e2ee/e2ee.go":              `package e2ee`,
 	"policy/attestation/receipt.go":    `package attestation`,
 	"extproc/memory/memory.go":         `package memory; import _ "bardo.money/gateway/policy/session"`,

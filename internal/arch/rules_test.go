@@ -12,7 +12,7 @@ var levels = []struct {
 		"extproc/pipeline", "extproc/provider", "extproc/provider/providertest", "extproc/transcript", "extproc/wire/...",
 		"extproc/reasoning", "extproc/toolcall", "extproc/structured", "extproc/cache", "extproc/cache/disk", "extproc/cache/redis", "extproc/cache/semantic", "extproc/cache/cachetest", "extproc/render", "extproc/keyring", "extproc/hint", "extproc/conversation",
 		"extproc/batch", "extproc/classifier", "extproc/deferred", "extproc/localembed", "extproc/memory", "extproc/meter", "extproc/pii", "extproc/stored", "extproc/stream", "extproc/upstream", "extproc/record",
-		"extproc/attestation", "extproc/injection", "extproc/savings", "extproc/governor", "extproc/x402",
+		"extproc/attestation", "extproc/cognition", "extproc/epoch", "extproc/injection", "extproc/savings", "extproc/governor", "extproc/x402",
 		"policy/*", "policy/catalog/catalogtest", "policy/ledger/audit", "policy/ledger/chargelog", "policy/ledger/keys", "policy/ledger/lock", "policy/ledger/store", "policy/ledger/usage", "policy/ledger/postgres", "policy/ledger/postgres/postgrestest", "policy/pay/book", "policy/pay/reconcile", "policy/pay/till", "policy/pay/evm", "policy/pay/typed", "policy/pay/outgoing", "policy/pay/client", "models", "models/*", "xds/state", "xds/peer", "xds/feed/feedpb", "envoy",
 	}},
 	{2, "part", []string{
@@ -28,7 +28,8 @@ var levels = []struct {
 // those that nothing needs any more.
 var engines = map[string][]string{
 	"envoy":                {"xds/state"},
-	"extproc/attestation":  {"extproc/provider", "policy/attestation", "policy/e2ee"},                           // the receipt of one call
+	"extproc/cognition":    {"policy/attestation"},                                                              // what it shows of receipts
+	"extproc/attestation":  {"extproc/cognition", "extproc/provider", "policy/attestation", "policy/e2ee"},      // the receipt of one call
 	"extproc/hint":         {"policy/intent", "policy/privacy"},                                                 // an agent's parts and its kinds of task are closed sets
 	"extproc/pipeline":     {"extproc/cache", "extproc/keyring", "extproc/transcript"},                          // an exchange holds its place in the cache, the answer that came of it, and which key is warm
 	"extproc/wire/...":     {"extproc/wire", "extproc/wire/answer", "extproc/wire/errbody", "extproc/provider"}, // a dialect also writes a provider's call

@@ -23,10 +23,6 @@ func (d *decoder) check(cfg *Config) {
 	if cfg.Listen.TLS.ClientCA != "" { // an operator who relies on it must not be let down in silence
 		d.problem("listen.tls.client_ca", "no such key", "this version asks no client for a certificate")
 	}
-	if v := cfg.Providers.Venice; v != nil && v.DefaultPrivacyTier != "" && v.DefaultPrivacyTier != "private" {
-		const key = "providers.venice.default_privacy_tier"
-		d.warn(d.place(key), key, "this version does not apply it: requests that name no tier are private")
-	}
 	d.checkAttestation(cfg.Providers.Venice)
 	d.checkSeals(cfg)
 	d.checkSplit(cfg)

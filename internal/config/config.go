@@ -446,4 +446,6 @@ type Telemetry struct {
 	OTLPInterval  Interval            `key:"otlp_interval" default:"30s" doc:"Time between two exports of the metrics; 0 or off: traces alone are sent, as to receivers that take no metrics."`
 	OTLPSamplePct int                 `key:"otlp_sample_pct" default:"100" min:"0" max:"100" doc:"Percentage of requests whose traces are sent, chosen by their trace ids."`
 	OTLPPropagate []policy.ProviderID `key:"otlp_propagate" doc:"Providers that are sent the trace context of requests (the header traceparent). Private requests, and those with a user's own provider key, never carry it."`
+
+	VeniceMockRateMS int `key:"venice_mock_rate_ms" default:"1000" min:"10" max:"3600000" doc:"Milliseconds between two made-up records of /venice/telemetry and /venice/stream, while Venice is not configured."`
 }

@@ -23,7 +23,7 @@ var overrides = []struct{ variable, key string }{
 	{"BARDO_T2_MODEL", "inference.tiers.T2.provider"},
 	{"BARDO_BLOCKRUN_ENDPOINT", "providers.blockrun.endpoint"},
 	{"BARDO_OPENROUTER_KEY", "providers.openrouter.api_key"},
-	{"VENICE_MOCK_RATE_MS", "providers.venice.mock_rate_ms"},
+	{"VENICE_MOCK_RATE_MS", "telemetry.venice_mock_rate_ms"},
 	{"VVV_STAKING_MIN_CREDIT_THRESHOLD", minCreditKey},
 }
 

@@ -17,8 +17,7 @@ type laterKey struct {
 var laterKeys = []laterKey{
 	{"providers.blockrun.wallet_key", "Private key of the wallet that pays.", ""},
 	{"providers.blockrun.max_usd_per_request", "Maximum payment per request.", ""},
-	{"providers.venice.mock_rate_ms", "Interval of synthetic telemetry.", ""},
-	{"providers.venice.cache", "Epochs of prompt cache keys at Venice.", ""},
+	{"providers.venice.mock_rate_ms", "Interval of synthetic telemetry; there is none where Venice is configured: use telemetry.venice_mock_rate_ms.", ""},
 	{"providers.venice.multimodal", "Embeddings, speech and images.", ""},
 	{"providers.venice.timeout_ms", "Timeout of Venice's client; use routing.timeouts.", ""},
 	{"providers.venice.max_retries", "Retries of Venice's client; use routing.max_retries.", ""},

@@ -59,7 +59,7 @@ type Venice struct {
 	APIKeys                 []Secret          `key:"api_keys" doc:"Further keys."`
 	DIEMStaked              bool              `key:"diem_staked" default:"false" doc:"Staked DIEM pays: its inference costs nothing, and it is preferred for everything."`
 	DIEMDaily               policy.Micro      `key:"diem_daily_usd" doc:"Amount that the staked DIEM pays for per UTC day, in USD at Venice's prices. Beyond it, requests are charged until the next day. Without it, or at 0, unlimited."`
-	DefaultPrivacyTier      string            `key:"default_privacy_tier" oneof:"private tee e2e" doc:"The privacy tier of requests that set none. Only private is implemented; other values are accepted with a warning."`
+	DefaultPrivacyTier      string            `key:"default_privacy_tier" oneof:"private tee e2e" doc:"The privacy tier of requests that ask for privacy and have none, by their task class or a hint: the constraints of that tier apply to them. Dreams are not concerned."`
 	AttestationPubkey       string            `key:"attestation_pubkey" doc:"The public key (Ed25519, in base64 or hexadecimal) that signs the receipts of its enclaves. With it, answers of enclaves are attested, and discarded where their receipts are not valid. Without it, they are named in X-Bardo-Degraded."`
 	AttestationPubkeys      []string          `key:"attestation_pubkeys" doc:"Further keys, for the time of a rotation."`
 	AttestationMeasurements []string          `key:"attestation_measurements" doc:"The enclaves that are trusted, by their measurements (SHA-384, in hexadecimal). With a key, at least one is needed."`
@@ -67,7 +67,19 @@ type Venice struct {
 	Credit                  *float64          `key:"credit" min:"0" doc:"API credits that the staked VVV has left, as the operator knows them. Below min_credit, inference.provider_mode both sends nothing to its enclaves: inference.on_privacy_exhausted says what happens then. Without it, credit is not limited."`
 	MinCredit               float64           `key:"min_credit" default:"100" min:"0" doc:"The credit below which its enclaves are not used."`
 	Characters              map[string]string `key:"characters" doc:"The Venice character for each role."`
+	Cache                   *VeniceCache      `key:"cache" doc:"With this section, an agent's prompts have one key per epoch in providers' caches (prompt_cache_key), instead of one per subsystem."`
 	Models                  []Model           `key:"models" doc:"Its models. Without a list, its own model list, else those of the catalog that it is known to serve."`
+}
+
+// VeniceCache is when an epoch of the keys of prompts ends.
+type VeniceCache struct {
+	KernelTTL int      `key:"stable_kernel_ttl_s" default:"300" min:"1" doc:"Seconds without a request of the agent after which the provider's cache has forgotten its prompts, so that an epoch begins."`
+	AdvanceOn []string `key:"session_epoch_advance_on" oneof:"dream_cycle_start phase_transition" doc:"What begins an epoch besides POST /venice/cache/advance. Without the key, both."`
+}
+
+// Advances reports whether an epoch begins on something.
+func (c *VeniceCache) Advances(on string) bool {
+	return c.AdvanceOn == nil || slices.Contains(c.AdvanceOn, on)
 }
 
 // LowCredit reports whether its credit is known to be below the minimum. v may be nil.

@@ -114,3 +114,27 @@ func (b *Book) Export(ctx context.Context, from int64, to io.Writer) (err error)
 	}
 	return rows.Err()
 }
+
+// Latest are the last tokens, newest first, at most so many. Without a file there are none.
+func (b *Book) Latest(ctx context.Context, most int) (list []Token, err error) {
+	if _, err := os.Stat(b.path); errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	rows, err := b.db.QueryContext(ctx, `SELECT token FROM token ORDER BY seq DESC LIMIT ?`, most)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var line []byte
+		if err := rows.Scan(&line); err != nil {
+			return nil, err
+		}
+		t, err := readToken(line)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, *t)
+	}
+	return list, rows.Err()
+}

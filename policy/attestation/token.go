@@ -68,6 +68,11 @@ func (t *Token) check(p *Policy) error {
 	return p.Verify(r, &Expected{Nonce: t.Nonce, Model: t.Model, ResponseHash: t.Hash, At: time.UnixMilli(t.At)})
 }
 
+// Holds reports whether a token, by itself, is what was written, and its receipt is verified by a policy and not void. Nothing holds without a policy.
+func (t *Token) Holds(p *Policy) bool {
+	return p != nil && t.Void == "" && t.hash() == t.TokenHash && t.check(p) == nil
+}
+
 // Report is the result of a check of tokens.
 type Report struct {
 	Tokens int      `json:"tokens"`

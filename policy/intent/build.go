@@ -34,6 +34,8 @@ type Rules struct {
 	Barred map[policy.Tier][]policy.ProviderID // providers that a plan excludes; "direct" means all users' own keys
 
 	Pipeline string // default pipeline profile; "" means standard
+
+	DefaultTier policy.PrivacyTier // of requests that ask for privacy and have no tier; unsaid: none
 }
 
 // Built is an intent, and the changes to it that the client did not request.

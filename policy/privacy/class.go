@@ -2,7 +2,11 @@
 // provider, and nothing of how a request is sent.
 package privacy
 
-import "bardo.money/gateway/policy"
+import (
+	"strings"
+
+	"bardo.money/gateway/policy"
+)
 
 // classes says how private each class of tasks is at least (P-04).
 var classes = []struct {
@@ -49,6 +53,21 @@ func TierOf(class string) policy.PrivacyTier {
 		}
 	}
 	return policy.PrivacyUnsaid
+}
+
+// ClassOf is the class of a request: as its hint says, else as its subsystem implies; "" if nothing does.
+func ClassOf(h *policy.Hints) string {
+	switch {
+	case h.TaskClass != "":
+		return h.TaskClass
+	case IsClass(h.Subsystem):
+		return h.Subsystem
+	case strings.HasPrefix(h.Subsystem, "heartbeat"):
+		return "heartbeat"
+	case h.Subsystem == "death_testament":
+		return classTestament
+	}
+	return ""
 }
 
 // Tier is how private a request has to be: what its class asks for, raised by its own hints, never lowered (D-28).

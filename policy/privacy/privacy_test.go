@@ -121,3 +121,30 @@ func TestExceptionsOfClasses(t *testing.T) {
 		}
 	}
 }
+
+func TestP04TheDefaultTierIsForRequestsWithoutOne(t *testing.T) {
+	asks := policy.Intent{Subsystem: "daimon", Prefer: []policy.Feature{policy.Privacy}}
+	for _, row := range []struct {
+		about                string
+		h                    policy.Hints
+		in                   policy.Intent
+		sensitive, all, none bool
+	}{
+		{"nothing asks for privacy", policy.Hints{}, policy.Intent{}, false, false, false},
+		{"an agent's task that does not ask for it", policy.Hints{Subsystem: "curator"}, policy.Intent{Subsystem: "curator"}, false, true, false},
+		{"a subsystem that prefers it", policy.Hints{Subsystem: "daimon"}, asks, true, true, false},
+		{"a required feature", policy.Hints{}, policy.Intent{Require: []policy.Feature{policy.NoLog}}, true, true, false},
+		{"the security class", policy.Hints{}, policy.Intent{Security: policy.SecurityPrivate}, true, true, false},
+		{"another security class", policy.Hints{}, policy.Intent{Security: policy.SecurityConfidential}, false, false, false},
+		{"a class says its tier", policy.Hints{Subsystem: "daimon", TaskClass: "incident"}, asks, false, false, false},
+		{"a hint says it", policy.Hints{Subsystem: "daimon", PrivacyTier: policy.PrivacyNoLog}, asks, false, false, false},
+		{"a flag says it", policy.Hints{Subsystem: "daimon", TEE: new(true)}, asks, false, false, false},
+		{"a dream", policy.Hints{Subsystem: "dream_rem"}, policy.Intent{Subsystem: "dream", Prefer: asks.Prefer}, false, false, false},
+	} {
+		for plane, want := range map[Plane]bool{Sensitive: row.sensitive, All: row.all, None: row.none} {
+			if got := TakesDefault(&row.h, &row.in, plane); got != want {
+				t.Errorf("%s, plane %d: %v, want %v", row.about, plane, got, want)
+			}
+		}
+	}
+}

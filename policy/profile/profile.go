@@ -164,7 +164,7 @@ func applyVitality(out *policy.Profile, row *Row, h *policy.Hints) {
 // cache has the row's prompts found again in the provider's cache.
 func (p *Profiles) cache(out *policy.Profile, row *Row, h *policy.Hints) {
 	if row.Keyed && h.GolemID != "" && out.PromptCacheKey == "" {
-		out.PromptCacheKey = CacheKey(p.KeyPrefix, h.GolemID, h.Subsystem, h.DreamCycleID)
+		out.PromptCacheKey = cmp.Or(h.CacheKey, CacheKey(p.KeyPrefix, h.GolemID, h.Subsystem, h.DreamCycleID))
 	}
 	if row.Marked && !p.NoMarks && out.CacheControl == nil {
 		out.CacheControl = new(true)

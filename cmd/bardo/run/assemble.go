@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/extproc/attempt"
@@ -72,6 +73,8 @@ func (g *gateway) assemble(cfg *config.Config) (*runtime.Config, error) {
 	for _, c := range settings.HookClusters(cfg) {
 		rt.Hooks = append(rt.Hooks, c.ID)
 	}
+	rt.Epochs = settings.Epochs(cfg)
+	rt.SetCognition(time.Duration(cfg.Telemetry.VeniceMockRateMS) * time.Millisecond)
 	rt.Resolver = settings.Resolver(g.parts.Adapters, catalog, cfg)
 	rt.Intents = settings.IntentRules(cfg)
 	rt.Free = freePlans(rt)

@@ -1,6 +1,9 @@
 package settings
 
 import (
+	"time"
+
+	"bardo.money/gateway/extproc/epoch"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/intent"
@@ -18,7 +21,28 @@ func IntentRules(cfg *config.Config) intent.Rules {
 			barred[policy.Tier(name)] = append(barred[policy.Tier(name)], policy.ProviderID(id))
 		}
 	}
-	return intent.Rules{Tiers: tiers, Barred: barred, Pipeline: cfg.Pipeline.Default}
+	return intent.Rules{Tiers: tiers, Barred: barred, Pipeline: cfg.Pipeline.Default, DefaultTier: defaultTier(cfg)}
+}
+
+// defaultTier is the privacy tier of requests that ask for privacy and have none.
+func defaultTier(cfg *config.Config) policy.PrivacyTier {
+	v := cfg.Providers.Venice
+	if v == nil {
+		return policy.PrivacyUnsaid
+	}
+	t, _ := policy.ParsePrivacyTier(v.DefaultPrivacyTier) // checked by its schema
+	return t
+}
+
+// Epochs are when an epoch of the keys of prompts ends.
+func Epochs(cfg *config.Config) (r epoch.Rules) {
+	if v := cfg.Providers.Venice; v != nil && v.Cache != nil {
+		r = epoch.Rules{
+			On: true, Idle: time.Duration(v.Cache.KernelTTL) * time.Second,
+			Dreams: v.Cache.Advances(string(epoch.DreamStart)), Phases: v.Cache.Advances(string(epoch.PhaseTransition)),
+		}
+	}
+	return r
 }
 
 // Spread lists the providers that have several keys or endpoints.

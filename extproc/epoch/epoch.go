@@ -1,0 +1,163 @@
+// Package epoch coordinates the keys by which a provider finds an agent's prompts in its cache again: one key per agent and epoch. An epoch is the time during which
+// the stable beginning of the agent's prompts, its kernel, is expected to stay as it is. It does not look into prompts: what is kernel and what is tail is
+// the subject of layer L1 (extproc/layers/align).
+package epoch
+
+import (
+	"strconv"
+	"sync"
+	"time"
+
+	"bardo.money/gateway/policy"
+)
+
+// Rules are when an epoch ends. The zero value coordinates nothing.
+type Rules struct {
+	On     bool
+	Idle   time.Duration // without a request the provider has forgotten the kernel after this
+	Dreams bool          // a dream cycle begins an epoch
+	Phases bool          // a phase of life does
+}
+
+// Reason is why an epoch began; "" if none did.
+type Reason string
+
+// The reasons.
+const (
+	Same            Reason = ""
+	First           Reason = "first_request"
+	Forgotten       Reason = "idle"
+	DreamStart      Reason = "dream_cycle_start"
+	PhaseTransition Reason = "phase_transition"
+	Asked           Reason = "request"
+)
+
+// EventAdvanced is the event of an epoch that has begun.
+const EventAdvanced = "venice:epoch_advanced"
+
+// Advanced is that event.
+type Advanced struct {
+	RequestID string `json:"request_id,omitempty"`
+	GolemID   string `json:"golem_id"`
+	Epoch     int64  `json:"epoch"`
+	Reason    Reason `json:"reason"`
+}
+
+// maxAgents bounds the agents that are remembered; the one that was silent longest is forgotten first.
+const maxAgents = 10_000
+
+// Coordinator knows the epoch of each agent. The zero value is ready to use. Safe for concurrent use.
+type Coordinator struct {
+	mu     sync.Mutex
+	agents map[agent]*state
+}
+
+type agent struct {
+	account policy.Account
+	id      string
+}
+
+// state is an agent's epoch.
+type state struct {
+	epoch int64
+	cycle string // the dream cycle that was named last
+	phase policy.Phase
+	used  time.Time
+}
+
+// Key is the key of a request's prompts, in the agent's epoch; and the reason, if the request begins one. Without rules or an agent it is "".
+func (c *Coordinator) Key(r Rules, account policy.Account, h *policy.Hints, now time.Time) (key string, epoch int64, why Reason) {
+	if !r.On || h.GolemID == "" {
+		return "", 0, Same
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s, known := c.agents[agent{account, h.GolemID}]
+	if !known {
+		s = c.add(agent{account, h.GolemID})
+	}
+	if why = s.ended(r, h, now, known); why != Same {
+		s.advance(now)
+	}
+	s.note(h, now)
+	return keyOf(h.GolemID, s.epoch), s.epoch, why
+}
+
+// ended reports why the agent's epoch has ended with this request.
+func (s *state) ended(r Rules, h *policy.Hints, now time.Time, known bool) Reason {
+	switch {
+	case !known:
+		return First
+	case r.Idle > 0 && now.Sub(s.used) > r.Idle:
+		return Forgotten
+	case r.Dreams && h.DreamCycleID != "" && h.DreamCycleID != s.cycle:
+		return DreamStart
+	case r.Phases && h.Phase != policy.PhaseUnsaid && s.phase != policy.PhaseUnsaid && h.Phase != s.phase:
+		return PhaseTransition
+	}
+	return Same
+}
+
+func (s *state) note(h *policy.Hints, now time.Time) {
+	s.used = now
+	if h.DreamCycleID != "" {
+		s.cycle = h.DreamCycleID
+	}
+	if h.Phase != policy.PhaseUnsaid {
+		s.phase = h.Phase
+	}
+}
+
+// advance begins an epoch. Its number is the time, so that one of an earlier process is not used again.
+func (s *state) advance(now time.Time) { s.epoch = max(s.epoch+1, now.Unix()) }
+
+// Advance begins an agent's next epoch, and returns its number.
+func (c *Coordinator) Advance(account policy.Account, golem string, now time.Time) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s, ok := c.agents[agent{account, golem}]
+	if !ok {
+		s = c.add(agent{account, golem})
+	}
+	s.advance(now)
+	s.used = now
+	return s.epoch
+}
+
+// Peek is the key of an agent's prompts as they stand; "" for an agent without an epoch.
+func (c *Coordinator) Peek(account policy.Account, golem string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s, ok := c.agents[agent{account, golem}]; ok {
+		return keyOf(golem, s.epoch)
+	}
+	return ""
+}
+
+// add remembers an agent. The lock is held.
+func (c *Coordinator) add(a agent) *state {
+	if c.agents == nil {
+		c.agents = map[agent]*state{}
+	}
+	if len(c.agents) >= maxAgents {
+		c.forget()
+	}
+	s := &state{}
+	c.agents[a] = s
+	return s
+}
+
+// forget removes the agent that was silent longest.
+func (c *Coordinator) forget() {
+	var oldest agent
+	var found *state
+	for a, s := range c.agents {
+		if found == nil || s.used.Before(found.used) {
+			oldest, found = a, s
+		}
+	}
+	delete(c.agents, oldest)
+}
+
+// keyOf is golem:epoch.
+func keyOf(golem string, epoch int64) string { return golem + ":" + strconv.FormatInt(epoch, 10) }

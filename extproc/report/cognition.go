@@ -1,0 +1,85 @@
+package report
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"time"
+
+	"bardo.money/gateway/extproc/cognition"
+	"bardo.money/gateway/extproc/epoch"
+	"bardo.money/gateway/extproc/record"
+	"bardo.money/gateway/extproc/upstream"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/budget"
+	"bardo.money/gateway/policy/privacy"
+	"bardo.money/gateway/policy/resolve"
+)
+
+// isVenice reports whether a provider is the private one.
+func (r *Report) isVenice(id policy.ProviderID) bool {
+	p, ok := r.Config.Providers[id]
+	return ok && p.Adapter.Name() == cognition.Kind
+}
+
+// Cognition tells of a call of the private provider that was answered. seen is what the answer's head says.
+func (r *Report) Cognition(s *Summary, seen cognition.Seen) {
+	if r.Plane == nil || s.Stored || !r.isVenice(s.By.Provider) || s.Outcome == record.Failed || s.Outcome == record.Disconnected {
+		return
+	}
+	rec := cognition.Record{
+		Class: cmp.Or(privacy.ClassOf(&r.Hints), cognition.Unclassified), Model: cmp.Or(s.By.Upstream, string(s.By.Model)), Tier: r.tierOf(&s.By).String(), Ray: seen.Ray,
+		LatencyMS: time.Since(r.Started).Milliseconds(), Input: s.Usage.TotalInput(), Output: s.Usage.Output, Cost: s.Cost.Charge(0),
+	}
+	if r.Hints.Tick != 0 {
+		rec.Tick = strconv.FormatInt(r.Hints.Tick, 10)
+	}
+	if rec.Input > 0 {
+		rec.CachedRatio = float64(s.Usage.Cached) / float64(rec.Input)
+	}
+	if !r.Principal.Prepaid { // what the operator has at the provider is no customer's business
+		rec.Balance = seen.Balance
+	}
+	if p, _ := r.Attests(&s.By); p != nil {
+		rec.Attested = new(r.Attestation != "")
+	}
+	if r.Review.HasSchema() {
+		rec.Valid = new(s.Outcome != record.Invalid)
+	}
+	r.Plane.Add(r.Principal.Account, &rec, r.dreamBudget())
+}
+
+// tierOf is the privacy tier that an answer of a candidate had: at least, its provider retains nothing.
+func (r *Report) tierOf(by *policy.Resolution) policy.PrivacyTier {
+	if slices.Contains(by.Degraded, resolve.PrivacyTier) {
+		return policy.PrivacyNoLog
+	}
+	if r.Intent.PrivacyTier < policy.PrivacyTEE && r.WantsEnclave(by) {
+		return policy.PrivacyTEE
+	}
+	return max(r.Intent.PrivacyTier, policy.PrivacyNoLog)
+}
+
+// dreamBudget is the agent's budget for its dreams of the day; nil if there is none.
+func (r *Report) dreamBudget() *policy.Micro {
+	if a := &r.Bill.Allowance; a.Part == budget.Dream && a.Limited() {
+		return new(a.Limits[budget.Dream])
+	}
+	return nil
+}
+
+// KeyRefused tells of a key that the private provider refused.
+func (r *Report) KeyRefused(to *policy.Resolution, f *upstream.Failure) {
+	if r.Plane != nil && f.Kind == upstream.ByStatus && f.CredentialRefused() && r.isVenice(to.Provider) {
+		r.Plane.SetKey(cognition.Expired, "")
+	}
+}
+
+// Epoch sets the key of the agent's prompts in providers' caches, and tells of an epoch that begins.
+func (r *Report) Epoch(c *epoch.Coordinator) {
+	key, number, why := c.Key(r.Config.Epochs, r.Principal.Account, &r.Hints, time.Now())
+	r.Hints.CacheKey = key
+	if why != epoch.Same && r.Events().On() {
+		r.Events().Emit(epoch.EventAdvanced, r.Principal.Account, epoch.Advanced{RequestID: r.ID, GolemID: r.Hints.GolemID, Epoch: number, Reason: why})
+	}
+}

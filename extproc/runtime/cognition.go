@@ -1,0 +1,22 @@
+package runtime
+
+import (
+	"time"
+
+	"bardo.money/gateway/extproc/cognition"
+	"bardo.money/gateway/policy/attestation"
+)
+
+// SetCognition sets what is told of the private provider, once the providers are known. Without one, figures are made up, one each rate.
+func (rt *Config) SetCognition(rate time.Duration) {
+	s := cognition.Settings{Mock: true, MockRate: rate, Attested: map[string]*attestation.Policy{}}
+	for id, p := range rt.Providers {
+		if p.Adapter.Name() == cognition.Kind {
+			s.Mock = false
+		}
+		if p.Attestation != nil {
+			s.Attested[string(id)] = p.Attestation
+		}
+	}
+	rt.Cognition = s
+}
