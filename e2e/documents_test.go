@@ -22,6 +22,7 @@ type reader struct {
 	key     string
 	request string // the id of a request of its own
 	session string // the id of one of its sessions
+	prepaid string // the id of a key with a balance
 }
 
 func documents(t *testing.T) map[string]string {
@@ -42,12 +43,16 @@ var (
 func (r *reader) types(script string) (printed string, ok bool) {
 	r.Helper()
 	program, _ := gateway.Programs(r)
-	script = strings.ReplaceAll(script, "http://127.0.0.1:8080", r.g.URL)
+	script = strings.NewReplacer("http://127.0.0.1:8080", r.g.URL, "http://127.0.0.1:9090", r.g.Admin).Replace(script)
+	token, err := os.ReadFile(filepath.Join(r.g.Home, "admin-token"))
+	if err != nil {
+		r.Fatal(err)
+	}
 	script = shownRequest.ReplaceAllLiteralString(shownKey.ReplaceAllLiteralString(script, r.key), r.request)
 	c := exec.CommandContext(r.Context(), "bash", "-c", `set -o pipefail; bardo() { "$BARDO_PROGRAM" "$@"; }; curl() { command curl -sS --fail-with-body "$@"; }
 `+script)
 	c.Dir = r.TempDir()
-	c.Env = append(os.Environ(), "BARDO_PROGRAM="+program, "BARDO_HOME="+r.g.Home, "BARDO="+r.g.URL, "KEY="+r.key, "SESSION="+r.session)
+	c.Env = append(os.Environ(), "BARDO_PROGRAM="+program, "BARDO_HOME="+r.g.Home, "BARDO="+r.g.URL, "KEY="+r.key, "SESSION="+r.session, "TOKEN="+strings.TrimSpace(string(token)), "ID="+r.prepaid)
 	out, err := c.CombinedOutput()
 	return string(out), err == nil
 }
@@ -61,7 +66,7 @@ func TestRequestsInTheDocumentsAreAnswered(t *testing.T) {
 	r.request = g.Do(t, gateway.Call{Path: "/v1/chat/completions", Body: `{"model":"demo","messages":[{"role":"user","content":"x"}]}`}).Header.Get("x-request-id")
 	var s sessionReply
 	g.Do(t, gateway.Call{Path: "/v1/sessions", Body: `{"golem_id":"g1"}`}).JSON(t, &s)
-	r.session = s.ID
+	r.session, r.prepaid = s.ID, g.CreateKey(t, "--name", "prepaid", "--balance-usd", "5").ID
 	makers := gateway.Run(t, gateway.Options{Providers: []gateway.Provider{{ID: "openai", Fake: fake.Start(t, fake.Config{Dialect: fake.OpenAI})}}})
 	maker := &reader{T: t, g: makers, key: makers.Key}
 	sent := 0

@@ -1,16 +1,16 @@
 package main
 
 import (
-	"errors"
-	"strings"
-	"time"
+	"net/http"
+	"net/url"
 
 	"github.com/spf13/cobra"
 
+	"bardo.money/gateway/cmd/bardo/adminapi"
 	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/policy"
-	"bardo.money/gateway/policy/ledger"
+	"bardo.money/gateway/policy/admin"
 )
 
 // groupsCommand is `bardo projects` or `bardo owners`.
@@ -32,28 +32,22 @@ func (f *groupFlags) add(c *cobra.Command, kind policy.Holder) {
 	}
 }
 
-// apply puts the flags that were given into a group.
-func (f *groupFlags) apply(c *cobra.Command, g *ledger.Group) (err error) {
+// fields are the members that the flags give.
+func (f *groupFlags) fields(c *cobra.Command, kind policy.Holder) (g admin.GroupFields, err error) {
 	given := c.Flags().Changed
 	if given("name") {
-		if g.Name, err = parseName(f.name); err != nil {
-			return err
-		}
+		g.Name = admin.Set(f.name)
 	}
-	if given("limit-usd-day") {
-		if g.SpendDay, err = parseAmount("--limit-usd-day", f.day); err != nil {
-			return err
-		}
+	if err := amountFlag(c, "limit-usd-day", f.day, &g.SpendDay); err != nil {
+		return g, err
 	}
-	if given("limit-usd-month") {
-		if g.SpendMonth, err = parseAmount("--limit-usd-month", f.month); err != nil {
-			return err
-		}
+	if err := amountFlag(c, "limit-usd-month", f.month, &g.SpendMonth); err != nil {
+		return g, err
 	}
-	if g.Kind == policy.OfProject && given("owner") {
-		g.Owner = f.owner
+	if kind == policy.OfProject && given("owner") {
+		g.Owner = admin.Set(f.owner)
 	}
-	return nil
+	return g, nil
 }
 
 // groupCommand creates or updates a group.
@@ -64,22 +58,29 @@ func groupCommand(kind policy.Holder, verb string) *cobra.Command {
 	f.add(c, kind)
 	asJSON := cli.JSONFlag(c)
 	settings.Flag(c)
-	c.RunE = withLedger(func(c *cobra.Command, t tool, args []string) (err error) {
-		if verb == "create" {
-			g := ledger.Group{Kind: kind, ID: args[0], Name: args[0]}
-			if err = f.apply(c, &g); err == nil {
-				err = t.books.CreateGroup(c.Context(), g)
-			}
-		} else {
-			err = t.books.UpdateGroup(c.Context(), kind, args[0], func(g *ledger.Group) error { return f.apply(c, g) })
-		}
+	c.RunE = withBooks(func(c *cobra.Command, api *http.Client, args []string) error {
+		fields, err := f.fields(c, kind)
 		if err != nil {
 			return err
 		}
-		return t.printGroups(c, kind, args[0], *asJSON)
+		at, method, body := groupsPath(kind), http.MethodPost, any(&admin.NewGroup{ID: admin.Set(args[0]), GroupFields: fields})
+		if verb == "update" {
+			at, method, body = at+"/"+url.PathEscape(args[0]), http.MethodPatch, &fields
+		}
+		g, err := adminapi.Call[admin.Group](c.Context(), api, method, at, body)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return cli.PrintJSON(c, g)
+		}
+		return printGroups(c, []admin.Group{g})
 	})
 	return c
 }
+
+// groupsPath is where the admin API has the groups of a kind.
+func groupsPath(kind policy.Holder) string { return "/" + string(kind) + "s" }
 
 // an ends the article of a kind.
 func an(kind policy.Holder) string {
@@ -93,68 +94,28 @@ func groupsListCommand(kind policy.Holder) *cobra.Command {
 	c := &cobra.Command{Use: "list", Short: "List the " + string(kind) + "s, with what was spent", Args: cli.NoArgs}
 	asJSON := cli.JSONFlag(c)
 	settings.Flag(c)
-	c.RunE = withLedger(func(c *cobra.Command, t tool, _ []string) error { return t.printGroups(c, kind, "", *asJSON) })
-	return c
-}
-
-// groupInfo is a group as --json prints it.
-type groupInfo struct {
-	ID         string        `json:"id"`
-	Name       string        `json:"name"`
-	Owner      string        `json:"owner,omitempty"` // of a project
-	SpendDay   *policy.Micro `json:"limit_usd_day"`   // null: no limit
-	SpendMonth *policy.Micro `json:"limit_usd_month"`
-	Day        policy.Micro  `json:"spent_usd_day"`
-	Month      policy.Micro  `json:"spent_usd_month"`
-	Created    time.Time     `json:"created_at"`
-}
-
-func (t tool) groupInfo(c *cobra.Command, g *ledger.Group) (i groupInfo, err error) {
-	i = groupInfo{ID: g.ID, Name: g.Name, Owner: g.Owner, Created: g.CreatedAt.UTC()}
-	if g.SpendDay > 0 {
-		i.SpendDay = &g.SpendDay
-	}
-	if g.SpendMonth > 0 {
-		i.SpendMonth = &g.SpendMonth
-	}
-	now, of := time.Now().UTC(), policy.Budget{Holder: g.Kind, ID: g.ID}
-	var day, month error
-	i.Day, day = t.books.SpentOf(c.Context(), of, now)
-	i.Month, month = t.books.SpentOf(c.Context(), of, time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC))
-	return i, errors.Join(day, month)
-}
-
-// printGroups prints one group, or all of them.
-func (t tool) printGroups(c *cobra.Command, kind policy.Holder, id string, asJSON bool) error {
-	groups, err := t.books.Groups(c.Context(), kind)
-	if err != nil {
-		return err
-	}
-	list := []groupInfo{}
-	for i := range groups {
-		if id != "" && groups[i].ID != id {
-			continue
-		}
-		info, err := t.groupInfo(c, &groups[i])
+	c.RunE = withBooks(func(c *cobra.Command, api *http.Client, _ []string) error {
+		groups, err := adminapi.All(c.Context(), api, groupsPath(kind), func(g *admin.Group) string { return g.ID })
 		if err != nil {
 			return err
 		}
-		list = append(list, info)
-	}
-	switch {
-	case asJSON && id != "" && len(list) == 1:
-		return cli.PrintJSON(c, list[0])
-	case asJSON:
-		return cli.PrintJSON(c, list)
-	}
-	rows := make([][]string, len(list))
-	for i := range list {
-		rows[i] = list[i].cells()
+		if *asJSON {
+			return cli.PrintJSON(c, groups)
+		}
+		return printGroups(c, groups)
+	})
+	return c
+}
+
+func printGroups(c *cobra.Command, groups []admin.Group) error {
+	rows := make([][]string, len(groups))
+	for i := range groups {
+		rows[i] = groupCells(&groups[i])
 	}
 	return cli.PrintTable(c.OutOrStdout(), []string{"ID", "NAME", "OWNER", "SPENT/DAY", "LIMIT/DAY", "SPENT/MONTH", "LIMIT/MONTH"}, rows)
 }
 
-func (i *groupInfo) cells() []string {
+func groupCells(i *admin.Group) []string {
 	limit := func(m *policy.Micro) string {
 		if m == nil {
 			return "none"
@@ -162,15 +123,4 @@ func (i *groupInfo) cells() []string {
 		return cli.Dollars(*m)
 	}
 	return []string{i.ID, i.Name, i.Owner, cli.Dollars(i.Day), limit(i.SpendDay), cli.Dollars(i.Month), limit(i.SpendMonth)}
-}
-
-// parseProject reads the project of a key; none takes it out of its project.
-func parseProject(s string) (string, error) {
-	switch s = strings.TrimSpace(s); s {
-	case "":
-		return "", errors.New("--project is empty, expected the id of a project, or none")
-	case "none":
-		return "", nil
-	}
-	return s, nil
 }

@@ -3,33 +3,24 @@ package main
 import (
 	"errors"
 	"fmt"
-	"net/netip"
-	"strconv"
+	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"bardo.money/gateway/cmd/bardo/adminapi"
 	"bardo.money/gateway/cmd/bardo/cli"
-	"bardo.money/gateway/cmd/bardo/home"
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/policy"
-	"bardo.money/gateway/policy/ledger"
+	"bardo.money/gateway/policy/admin"
 )
 
 func keysCommand() *cobra.Command {
 	c := cli.Group("keys", "Create, list, update, rotate and revoke API keys")
 	c.AddCommand(keysCreateCommand(), keysListCommand(), keysUpdateCommand(), keysRotateCommand(), keysRevokeCommand())
 	return c
-}
-
-// newKey is what `keys create --json` prints.
-type newKey struct {
-	ID      string        `json:"id"`
-	Key     string        `json:"key"`
-	Name    string        `json:"name"`
-	Tier    policy.Tier   `json:"tier"`
-	Balance *policy.Micro `json:"balance_usd"` // null: the key is metered
 }
 
 func keysCreateCommand() *cobra.Command {
@@ -47,43 +38,30 @@ func keysCreateCommand() *cobra.Command {
 	asJSON := cli.JSONFlag(c)
 	settings.Flag(c)
 	_ = c.MarkFlagRequired("name") // fails only for a flag that is not there
-	c.RunE = withLedger(func(c *cobra.Command, t tool, _ []string) error {
-		spec := home.KeySpec{Row: ledger.KeyRow{Tier: home.DefaultTier}}
-		if err := f.apply(c, &spec.Row); err != nil {
+	c.RunE = withBooks(func(c *cobra.Command, api *http.Client, _ []string) (err error) {
+		n := admin.NewKey{}
+		if n.KeyFields, err = f.fields(c); err != nil {
 			return err
 		}
-		if c.Flags().Changed("balance-usd") {
-			amount, err := parseAmount("--balance-usd", balance)
-			if err != nil {
-				return err
-			}
-			spec.Row.Prepaid, spec.Opening = true, amount
-		}
-		spec.Row.Publishable = publishable
-		if err := checkPublishable(&spec.Row); err != nil {
+		if err := amountFlag(c, "balance-usd", balance, &n.Balance); err != nil {
 			return err
 		}
-		pepper, err := home.PepperOf(c.Context(), t.home, t.books)
+		if publishable {
+			n.Publishable = admin.Set(true)
+		}
+		k, err := adminapi.Call[admin.Created](c.Context(), api, http.MethodPost, "/keys", &n)
 		if err != nil {
 			return err
-		}
-		id, secret, err := home.CreateKey(c.Context(), t.books, pepper, spec)
-		if err != nil {
-			return err
-		}
-		k := newKey{ID: id, Key: secret, Name: spec.Row.Name, Tier: spec.Row.Tier}
-		if spec.Row.Prepaid {
-			k.Balance = &spec.Opening
 		}
 		if *asJSON {
 			return cli.PrintJSON(c, k)
 		}
-		return k.print(c)
+		return printCreated(c, &k)
 	})
 	return c
 }
 
-func (k newKey) print(c *cobra.Command) error {
+func printCreated(c *cobra.Command, k *admin.Created) error {
 	balance := "metered"
 	if k.Balance != nil {
 		balance = cli.Dollars(*k.Balance)
@@ -103,24 +81,20 @@ func keysUpdateCommand() *cobra.Command {
 	f.add(c)
 	asJSON := cli.JSONFlag(c)
 	settings.Flag(c)
-	c.RunE = withLedger(func(c *cobra.Command, t tool, args []string) error {
-		id, err := keyID(args[0])
+	c.RunE = withBooks(func(c *cobra.Command, api *http.Client, args []string) error {
+		at, err := keyPath(args[0], "")
 		if err != nil {
 			return err
 		}
-		if !f.any(c) {
+		fields, err := f.fields(c)
+		if err != nil {
+			return err
+		}
+		if fields.Empty() {
 			return errors.New("nothing to change: give at least one of --name, --tier, --limit-usd-day, --rpm, --ip, --read-only, --injection, --pii, --" + strings.Join(scopeNames, ", --"))
 		}
-		err = t.books.UpdateKey(c.Context(), id, func(k *ledger.KeyRow) error {
-			if k.Revoked() {
-				return errors.New("the key was revoked, which is for good")
-			}
-			return f.apply(c, k)
-		})
-		if err != nil {
-			return err
-		}
-		return t.printKey(c, id, *asJSON)
+		k, err := adminapi.Call[admin.Key](c.Context(), api, http.MethodPatch, at, &fields)
+		return printKey(c, &k, err, *asJSON)
 	})
 	return c
 }
@@ -129,15 +103,46 @@ func keysRevokeCommand() *cobra.Command {
 	c := &cobra.Command{Use: "revoke ID", Short: "Revoke an API key permanently; its balance stays in the ledger", Args: cli.OneArg("the key's id")}
 	asJSON := cli.JSONFlag(c)
 	settings.Flag(c)
-	c.RunE = withLedger(func(c *cobra.Command, t tool, args []string) error {
-		id, err := keyID(args[0])
+	c.RunE = withBooks(func(c *cobra.Command, api *http.Client, args []string) error {
+		at, err := keyPath(args[0], "/revoke")
 		if err != nil {
 			return err
 		}
-		if err := t.books.RevokeKey(c.Context(), id); err != nil {
+		k, err := adminapi.Call[admin.Key](c.Context(), api, http.MethodPost, at, nil)
+		return printKey(c, &k, err, *asJSON)
+	})
+	return c
+}
+
+func keysRotateCommand() *cobra.Command {
+	var overlap time.Duration
+	c := &cobra.Command{
+		Use: "rotate ID", Short: "Give an API key a new secret; the old one counts for a while", Args: cli.OneArg("the key's id"),
+		Long: "Give an API key a new secret, which is shown once. Id, balance, limits and usage stay. The old secret is refused after --overlap; one that\n" +
+			"a rotation before it replaced is refused immediately.",
+	}
+	c.Flags().DurationVar(&overlap, "overlap", admin.DefaultOverlap, "how long the old secret counts; 0 ends it immediately")
+	asJSON := cli.JSONFlag(c)
+	settings.Flag(c)
+	c.RunE = withBooks(func(c *cobra.Command, api *http.Client, args []string) error {
+		at, err := keyPath(args[0], "/rotate")
+		if err != nil {
 			return err
 		}
-		return t.printKey(c, id, *asJSON)
+		if overlap < 0 || overlap > admin.MaxOverlap {
+			return fmt.Errorf("--overlap %s, expected 0 to %s", overlap, admin.MaxOverlap)
+		}
+		how := admin.Rotation{Overlap: admin.Set(int64(overlap / time.Second))}
+		r, err := adminapi.Call[admin.Rotated](c.Context(), api, http.MethodPost, at, &how)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return cli.PrintJSON(c, r)
+		}
+		_, err = fmt.Fprintf(c.OutOrStdout(), "id       %s\nkey      %s\n\nThe key is shown this once: keep it now. The old secret counts until %s.\n",
+			r.ID, r.Key, r.OldUntil.UTC().Format(time.RFC3339))
+		return err
 	})
 	return c
 }
@@ -146,16 +151,10 @@ func keysListCommand() *cobra.Command {
 	c := &cobra.Command{Use: "list", Short: "List the API keys, without their secrets", Args: cli.NoArgs}
 	asJSON := cli.JSONFlag(c)
 	settings.Flag(c)
-	c.RunE = withLedger(func(c *cobra.Command, t tool, _ []string) error {
-		rows, err := t.books.Keys(c.Context())
+	c.RunE = withBooks(func(c *cobra.Command, api *http.Client, _ []string) error {
+		keys, err := adminapi.All(c.Context(), api, "/keys", func(k *admin.Key) string { return string(k.ID) })
 		if err != nil {
 			return err
-		}
-		keys := make([]keyInfo, len(rows))
-		for i, row := range rows {
-			if keys[i], err = t.keyInfo(c, row); err != nil {
-				return err
-			}
 		}
 		if *asJSON {
 			return cli.PrintJSON(c, keys)
@@ -165,123 +164,19 @@ func keysListCommand() *cobra.Command {
 	return c
 }
 
-// keyInfo is a key as `keys list --json` prints it.
-type keyInfo struct {
-	ID       policy.Account `json:"id"`
-	Name     string         `json:"name"`
-	Tier     policy.Tier    `json:"tier"`
-	Balance  *policy.Micro  `json:"balance_usd"`   // null: the key is metered
-	SpendDay *policy.Micro  `json:"limit_usd_day"` // null: no limit
-	RPM      *int           `json:"rpm"`           // null: the configured limit; 0: no limit
-	Networks []netip.Prefix `json:"ip"`
-	ReadOnly bool           `json:"read_only"`
-	Guards   policy.Guards  `json:"policies"` // a member that it lacks: the configured policy
-	Created  time.Time      `json:"created_at"`
-	Revoked  *time.Time     `json:"revoked_at"`
-	scopeInfo
+// keyPath is where the admin API has a key. A whole key is refused, without repeating it: it does not belong on a command line.
+func keyPath(id, below string) (string, error) {
+	account, err := keyID(id)
+	return "/keys/" + url.PathEscape(string(account)) + below, err
 }
 
-func (t tool) keyInfo(c *cobra.Command, k ledger.KeyRow) (keyInfo, error) {
-	info := keyInfo{
-		ID: k.ID, Name: k.Name, Tier: k.Tier, Networks: append([]netip.Prefix{}, k.Networks...), ReadOnly: k.ReadOnly,
-		Guards: k.Guards, Created: k.CreatedAt.UTC(), scopeInfo: scopeOf(&k),
+// keyID reads the id of a key.
+func keyID(arg string) (policy.Account, error) {
+	switch {
+	case strings.HasPrefix(arg, "bardo_"):
+		return "", errors.New("give the key's id, which `bardo keys list` shows, and not the key itself")
+	case arg == "", arg == ".", arg == "..": // no part of a path
+		return "", fmt.Errorf("key %q: there is no such key; `bardo keys list` shows those that there are", arg)
 	}
-	if k.Prepaid {
-		b, err := t.books.Balance(c.Context(), k.ID)
-		if err != nil {
-			return info, err
-		}
-		info.Balance = &b.Amount
-	}
-	if k.SpendDay > 0 {
-		info.SpendDay = &k.SpendDay
-	}
-	if k.RPM != 0 {
-		info.RPM = new(max(k.RPM, 0))
-	}
-	if k.Revoked() {
-		info.Revoked = new(k.RevokedAt.UTC())
-	}
-	return info, nil
-}
-
-func (t tool) printKey(c *cobra.Command, id policy.Account, asJSON bool) error {
-	row, ok, err := t.books.Key(c.Context(), id)
-	if err != nil {
-		return err
-	}
-	if !ok {
-		return fmt.Errorf("key %s: %w", id, ledger.ErrUnknownKey)
-	}
-	info, err := t.keyInfo(c, row)
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		return cli.PrintJSON(c, info)
-	}
-	return printKeys(c, []keyInfo{info})
-}
-
-func printKeys(c *cobra.Command, keys []keyInfo) error {
-	rows := make([][]string, len(keys))
-	for i, k := range keys {
-		rows[i] = k.cells()
-	}
-	return cli.PrintTable(c.OutOrStdout(), []string{"ID", "NAME", "TIER", "BALANCE", "LIMIT/DAY", "RPM", "FROM", "POLICIES", "STATE", "CREATED", "FOR"}, rows)
-}
-
-func (k keyInfo) cells() []string {
-	balance, limit, rpm, from, state := "metered", "none", "default", "anywhere", "active"
-	if k.Balance != nil {
-		balance = cli.Dollars(*k.Balance)
-	}
-	if k.SpendDay != nil {
-		limit = cli.Dollars(*k.SpendDay)
-	}
-	if k.RPM != nil {
-		rpm = strconv.Itoa(*k.RPM)
-		if *k.RPM == 0 {
-			rpm = "none"
-		}
-	}
-	if len(k.Networks) > 0 {
-		from = joinNetworks(k.Networks)
-	}
-	if k.ReadOnly {
-		state = "read only"
-	}
-	if k.Publishable {
-		state = "publishable"
-	}
-	if k.Expires != nil && !time.Now().Before(*k.Expires) {
-		state = "expired"
-	}
-	if k.Revoked != nil {
-		state = "revoked"
-	}
-	return []string{string(k.ID), k.Name, string(k.Tier), balance, limit, rpm, from, guardsText(k.Guards), state, k.Created.Format(time.DateOnly), k.text()}
-}
-
-// guardsText is a key's own policies in a table: injection=block,pii=mask.
-func guardsText(g policy.Guards) string {
-	var own []string
-	if g.Injection != "" {
-		own = append(own, "injection="+g.Injection)
-	}
-	if g.PII != "" {
-		own = append(own, "pii="+g.PII)
-	}
-	if own == nil {
-		return defaultPolicy
-	}
-	return strings.Join(own, ",")
-}
-
-func joinNetworks(networks []netip.Prefix) string {
-	text := make([]string, len(networks))
-	for i, n := range networks {
-		text[i] = n.String()
-	}
-	return strings.Join(text, ",")
+	return policy.Account(arg), nil
 }

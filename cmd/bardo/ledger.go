@@ -4,14 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"bardo.money/gateway/cmd/bardo/adminapi"
 	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/cmd/bardo/control"
 	"bardo.money/gateway/cmd/bardo/settings"
-	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/admin"
 	"bardo.money/gateway/policy/ledger"
 	"bardo.money/gateway/policy/pay/book"
 	"bardo.money/gateway/policy/pay/reconcile"
@@ -21,59 +23,34 @@ func balanceCommand() *cobra.Command {
 	c := &cobra.Command{Use: "balance ID", Short: "Show a key's balance", Args: cli.OneArg("the key's id")}
 	asJSON := cli.JSONFlag(c)
 	settings.Flag(c)
-	c.RunE = withLedger(func(c *cobra.Command, t tool, args []string) error {
-		id, err := keyID(args[0])
+	c.RunE = withBooks(func(c *cobra.Command, api *http.Client, args []string) error {
+		at, err := keyPath(args[0], "/balance")
 		if err != nil {
 			return err
 		}
-		b, err := t.books.Balance(c.Context(), id)
+		b, err := adminapi.Call[admin.Balance](c.Context(), api, http.MethodGet, at, nil)
 		if err != nil {
 			return err
 		}
 		if *asJSON {
-			return cli.PrintJSON(c, balanceOf(id, b))
+			return cli.PrintJSON(c, b)
 		}
-		return printBalance(c, id, b)
+		return printBalance(c, &b)
 	})
 	return c
 }
 
-// keyBalance is what `balance --json` prints. The amounts of a metered key are null.
-type keyBalance struct {
-	ID        policy.Account `json:"id"`
-	Balance   *policy.Micro  `json:"balance_usd"`
-	Held      *policy.Micro  `json:"held_usd"`
-	Available *policy.Micro  `json:"available_usd"`
-	Blocked   bool           `json:"blocked"`
-}
-
-func balanceOf(id policy.Account, b ledger.Balance) keyBalance {
-	if !b.Prepaid {
-		return keyBalance{ID: id}
-	}
-	return keyBalance{ID: id, Balance: &b.Amount, Held: &b.Held, Available: &b.Available, Blocked: b.Blocked}
-}
-
-func printBalance(c *cobra.Command, id policy.Account, b ledger.Balance) error {
-	if !b.Prepaid {
-		_, err := fmt.Fprintf(c.OutOrStdout(), "key %s is metered: it has no balance\n", id)
+func printBalance(c *cobra.Command, b *admin.Balance) error {
+	if b.Balance == nil {
+		_, err := fmt.Fprintf(c.OutOrStdout(), "key %s is metered: it has no balance\n", b.ID)
 		return err
 	}
-	text := fmt.Sprintf("balance    %s\nheld       %s\navailable  %s\n", cli.Dollars(b.Amount), cli.Dollars(b.Held), cli.Dollars(b.Available))
+	text := fmt.Sprintf("balance    %s\nheld       %s\navailable  %s\n", cli.Dollars(*b.Balance), cli.Dollars(*b.Held), cli.Dollars(*b.Available))
 	if b.Blocked {
 		text += "blocked until a deposit: an answer cost more than there was\n"
 	}
 	_, err := fmt.Fprint(c.OutOrStdout(), text)
 	return err
-}
-
-// receipt is what `deposit --json` prints.
-type receipt struct {
-	ID       policy.Account `json:"id"`
-	Ref      string         `json:"ref"`
-	Amount   policy.Micro   `json:"amount_usd"`
-	Repeated bool           `json:"repeated"` // the reference was used before, and nothing changed
-	Balance  policy.Micro   `json:"balance_usd"`
 }
 
 func depositCommand() *cobra.Command {
@@ -87,43 +64,28 @@ func depositCommand() *cobra.Command {
 	asJSON := cli.JSONFlag(c)
 	settings.Flag(c)
 	_ = errors.Join(c.MarkFlagRequired("usd"), c.MarkFlagRequired("ref")) // fails only for flags that are not there
-	c.RunE = withLedger(func(c *cobra.Command, t tool, args []string) error {
-		id, err := keyID(args[0])
+	c.RunE = withBooks(func(c *cobra.Command, api *http.Client, args []string) error {
+		at, err := keyPath(args[0], "/deposits")
 		if err != nil {
 			return err
 		}
-		amount, err := parseAmount("--usd", usd)
-		if err != nil {
+		d := admin.Deposit{Ref: admin.Set(ref)}
+		if err := amountFlag(c, "usd", usd, &d.Amount); err != nil {
 			return err
 		}
-		if amount == 0 {
-			return errors.New("--usd: a deposit of nothing")
-		}
-		if strings.TrimSpace(ref) == "" {
-			return errors.New("--ref is empty: it makes a repeated deposit count once")
-		}
-		r, err := t.deposit(c.Context(), id, amount, ref)
+		r, err := adminapi.Call[admin.Receipt](c.Context(), api, http.MethodPost, at, &d)
 		if err != nil {
 			return err
 		}
 		if *asJSON {
 			return cli.PrintJSON(c, r)
 		}
-		return r.print(c)
+		return printReceipt(c, &r)
 	})
 	return c
 }
 
-func (t tool) deposit(ctx context.Context, id policy.Account, amount policy.Micro, ref string) (receipt, error) {
-	before, err := t.books.Deposited(ctx, id, ref)
-	if err != nil {
-		return receipt{}, err
-	}
-	balance, err := t.books.Deposit(ctx, id, amount, ref)
-	return receipt{ID: id, Ref: ref, Amount: amount, Repeated: before != 0, Balance: balance}, err
-}
-
-func (r receipt) print(c *cobra.Command) error {
+func printReceipt(c *cobra.Command, r *admin.Receipt) error {
 	what := "deposited " + cli.Dollars(r.Amount)
 	if r.Repeated {
 		what = fmt.Sprintf("nothing changed: reference %s brought %s before", cli.Printable(r.Ref), cli.Dollars(r.Amount))

@@ -67,8 +67,14 @@ func parseMaxPrice(s string) (*policy.Micro, error) {
 	if s == "" {
 		return nil, nil
 	}
-	amount, err := parseAmount("--max-price", s)
-	return &amount, err
+	amount, err := policy.ParseUSD(s)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("--max-price: %w", err)
+	case amount < 0:
+		return nil, fmt.Errorf("--max-price: %q is negative", s)
+	}
+	return &amount, nil
 }
 
 // parseRequired reads --require.

@@ -12,13 +12,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bardo.money/gateway/cmd/bardo/adminapi"
 	"bardo.money/gateway/cmd/bardo/cli"
-	"bardo.money/gateway/cmd/bardo/control"
-	"bardo.money/gateway/cmd/bardo/home"
 	"bardo.money/gateway/cmd/bardo/settings"
+	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/admin"
 	"bardo.money/gateway/policy/ledger"
-	"bardo.money/gateway/policy/pay/book"
 )
 
 // requestFlags are the filters of `bardo requests`.
@@ -49,7 +49,7 @@ func requestsCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		found, err := t.books.Requests(c.Context(), filter)
+		found, err := adminapi.BooksOf(t.home, t.books).Requests(c.Context(), filter)
 		if err != nil {
 			return err
 		}
@@ -156,7 +156,7 @@ func requestCells(r *ledger.Request) []string {
 func printRecords(c *cobra.Command, found []ledger.Request) error {
 	records := make([]json.RawMessage, len(found))
 	for i := range found {
-		records[i] = control.RecordOf(&found[i])
+		records[i] = admin.RecordOf(&found[i])
 	}
 	return cli.PrintJSON(c, records)
 }
@@ -170,8 +170,11 @@ func requestShowCommand() *cobra.Command {
 	}
 	asJSON := cli.JSONFlag(c)
 	settings.Flag(c)
-	c.RunE = func(c *cobra.Command, args []string) error {
-		record, err := recordByID(c, args[0])
+	c.RunE = withBooks(func(c *cobra.Command, api *http.Client, args []string) error {
+		record, err := adminapi.Call[json.RawMessage](c.Context(), api, http.MethodGet, "/requests/"+url.PathEscape(args[0]), nil)
+		if f, ok := errors.AsType[*fault.Fault](err); ok && f.Kind == fault.NotFound {
+			return fmt.Errorf("%s; `bardo requests` lists those that there are", f.Public)
+		}
 		if err != nil {
 			return err
 		}
@@ -179,34 +182,6 @@ func requestShowCommand() *cobra.Command {
 			return cli.PrintJSON(c, record)
 		}
 		return printRecord(c.OutOrStdout(), record)
-	}
+	})
 	return c
-}
-
-// recordByID asks the running gateway, whose memory has what is not written yet, and else the ledger's file.
-func recordByID(c *cobra.Command, id string) (record json.RawMessage, err error) {
-	h, err := home.Open()
-	if err != nil {
-		return nil, err
-	}
-	if _, runs := h.Answering(c.Context()); runs && !c.Flags().Changed("config") {
-		if err := control.Do(c.Context(), h, http.MethodGet, "/requests/"+url.PathEscape(id), &record); err == nil {
-			return record, nil
-		}
-	}
-	err = withLedger(func(c *cobra.Command, t tool, _ []string) error {
-		r, err := t.books.AnyRequest(c.Context(), id)
-		if errors.Is(err, ledger.ErrUnknownRequest) {
-			return fmt.Errorf("%w; `bardo requests` lists those that there are", err)
-		}
-		if record = control.RecordOf(&r); err != nil {
-			return err
-		}
-		p, ok, err := book.Look(c.Context(), book.File(t.file), r.RequestID)
-		if ok {
-			record = control.WithPayment(record, p.View())
-		}
-		return err
-	})(c, nil)
-	return record, err
 }

@@ -1,15 +1,23 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"bardo.money/gateway/cmd/bardo/adminapi"
+	"bardo.money/gateway/cmd/bardo/control"
 	"bardo.money/gateway/cmd/bardo/home"
 	"bardo.money/gateway/cmd/bardo/settings"
+	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy/ledger"
 	"bardo.money/gateway/policy/ledger/postgres"
+	"bardo.money/gateway/policy/pay/book"
 )
 
 func init() { home.Connect = postgres.Connect }
@@ -43,4 +51,70 @@ func withLedger(run func(c *cobra.Command, t tool, args []string) error) func(*c
 		}
 		return err
 	}
+}
+
+// withBooks runs a command on the configured ledger through the admin API: that of the gateway that runs on it, which knows what it has in memory, or else one
+// of this process.
+func withBooks(run func(c *cobra.Command, api *http.Client, args []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		h, err := home.Open()
+		if err != nil {
+			return err
+		}
+		cfg, _, err := settings.ForCommand(c, h)
+		if err != nil {
+			return err
+		}
+		if api := gatewayOn(c.Context(), h, cfg.Store.LedgerName(string(h))); api != nil {
+			return inFlags(run(c, api, args))
+		}
+		return withLedger(func(c *cobra.Command, t tool, args []string) error {
+			books := adminapi.BooksOf(t.home, t.books)
+			books.Payment = adminapi.PaymentsIn(book.File(t.file))
+			return inFlags(run(c, adminapi.Local(adminapi.Handler(adminapi.Options{Books: books})), args))
+		})(c, args)
+	}
+}
+
+// answerTime is how long a gateway may take to say which ledger it has.
+const answerTime = time.Second
+
+// gatewayOn is the client of the gateway that runs on a ledger; nil if none does, or it does not answer.
+func gatewayOn(ctx context.Context, h home.Dir, name string) *http.Client {
+	r, ok := h.Answering(ctx)
+	if !ok {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	if control.AskLedger(ctx, h).Store != control.StoreID(name) {
+		return nil
+	}
+	return control.Client(r.Control)
+}
+
+// flags are the names of flags, where they differ from those of the members that they set.
+var flags = map[string]string{
+	"policies.injection": "--injection", "policies.pii": "--pii", "models": "--model", "subsystems": "--subsystem", "origins": "--origin", "expires_at": "--expires",
+	"amount_usd": "--usd", "overlap_seconds": "--overlap", "id": "ID",
+}
+
+// inFlags is an error of the admin API in the words of the command line.
+func inFlags(err error) error {
+	f, ok := errors.AsType[*fault.Fault](err)
+	if !ok {
+		return err
+	}
+	text := f.Public
+	if f.Param != "" {
+		flag, ok := flags[f.Param]
+		if !ok {
+			flag = "--" + strings.ReplaceAll(f.Param, "_", "-")
+		}
+		text = flag + strings.TrimPrefix(text, f.Param)
+	}
+	if strings.Contains(text, ledger.ErrUnknownKey.Error()) {
+		text += "; `bardo keys list` shows those that there are"
+	}
+	return errors.New(text)
 }

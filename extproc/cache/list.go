@@ -36,6 +36,19 @@ func (s *Store) List(ctx context.Context, name policy.Account) (Listing, error) 
 	return Listing{Stats: t.Stats, Epoch: t.epoch, Count: len(all), Bytes: t.bytes, Entries: all[:min(len(all), MostListed)]}, nil
 }
 
+// Tenants are those whom this gateway has stored answers for since its start.
+func (s *Store) Tenants() (names []policy.Account) {
+	for i := range s.shards {
+		sh := &s.shards[i]
+		sh.mu.Lock()
+		for name := range sh.tenants {
+			names = append(names, name)
+		}
+		sh.mu.Unlock()
+	}
+	return names
+}
+
 // Remove deletes a tenant's entries for which the predicate is true, and returns how many. Answers in flight are still stored later. The error is that a
 // shared store did not answer: its entries may be there still.
 func (s *Store) Remove(ctx context.Context, name policy.Account, which func(*Entry) bool) (n int, err error) {

@@ -86,7 +86,9 @@ var soundTree = map[string]string{
 			_ "bardo.money/gateway/policy/ledger")`,
 	"extproc/x402/x402.go": `package x402; import (_ "bardo.money/gateway/extproc/meter"; _ "bardo.money/gateway/policy/ledger"
 			_ "bardo.money/gateway/policy/pay"; _ "bardo.money/gateway/policy/pay/book"; _ "bardo.money/gateway/policy/pay/till")`,
-	"policy/catalog/catalog.go":           `package catalog`,
+	"policy/catalog/catalog.go": `package catalog`,
+	"policy/admin/admin.go": `package admin; import (_ "bardo.money/gateway/policy/auth"; _ "bardo.money/gateway/policy/intent"
+			_ "bardo.money/gateway/policy/ledger")`,
 	"policy/privacy/class.go":             `package privacy`,
 	"policy/intent/intent.go":             `package intent; import _ "bardo.money/gateway/policy/privacy"`,
 	"policy/classify/classify.go":         `package classify; import _ "bardo.money/gateway/policy/intent"`,

@@ -53,6 +53,7 @@ var engines = map[string][]string{
 	"extproc/render":       {"extproc/reasoning"},                                                                   // what it shows is a chain
 	"extproc/meter":        {"extproc/reasoning", "policy/budget", "policy/ledger", "policy/quota", "policy/spend"}, // limits, budgets and charges of one request
 	"extproc/stream":       {"xds/state"},                                                                           // names of headers between the parts
+	"policy/admin":         {"policy/auth", "policy/intent", "policy/ledger"},                                       // what an operator does with keys and money
 	"policy/pay/...":       {"policy/pay"},
 	"policy/pay/till":      {"policy/pay/book", "policy/ledger"}, // the states and the money of what it takes
 	"policy/pay/reconcile": {"policy/pay/book", "policy/ledger"},

@@ -112,7 +112,13 @@ func (d *decoder) tryPattern(key string, re *regexp.Regexp, p *PIIPattern) {
 	}
 }
 
+// shortestToken is the length in bytes below which a token could be guessed.
+const shortestToken = 32
+
 func (d *decoder) checkListeners(cfg *Config) {
+	if t := cfg.Listen.AdminToken; t.IsSet() && len(t.Reveal()) < shortestToken {
+		d.problem("listen.admin_token", "at least 32 characters, such as `openssl rand -hex 32` prints", "a shorter one could be guessed")
+	}
 	listeners := []struct {
 		key  string
 		addr Addr

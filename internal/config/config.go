@@ -48,12 +48,13 @@ const (
 
 // Listen holds the gateway's own addresses.
 type Listen struct {
-	HTTP       Addr `key:"http" default:"127.0.0.1:8080" doc:"Clients, in clear text. Port 0 picks a free one; off closes it."`
-	HTTPS      Addr `key:"https" default:"127.0.0.1:8443" doc:"Clients, with TLS terminated by Envoy."`
-	Admin      Addr `key:"admin" default:"127.0.0.1:9090" doc:"Metrics, health and profiles of the Go program."`
-	EnvoyAdmin Addr `key:"envoy_admin" default:"off" doc:"Envoy's own admin interface."`
-	PublicURL  URL  `key:"public_url" doc:"The address that clients use, if it differs from the http address."`
-	TLS        TLS  `key:"tls" doc:"The certificate of the https address; without one, a development certificate is generated."`
+	HTTP       Addr   `key:"http" default:"127.0.0.1:8080" doc:"Clients, in clear text. Port 0 picks a free one; off closes it."`
+	HTTPS      Addr   `key:"https" default:"127.0.0.1:8443" doc:"Clients, with TLS terminated by Envoy."`
+	Admin      Addr   `key:"admin" default:"127.0.0.1:9090" doc:"Metrics, health and profiles of the Go program, and the admin API."`
+	EnvoyAdmin Addr   `key:"envoy_admin" default:"off" doc:"Envoy's own admin interface."`
+	AdminToken Secret `key:"admin_token" doc:"What requests to the admin API must carry, of at least 32 characters. Without it, one is made at the first start, in the file admin-token of the state directory."`
+	PublicURL  URL    `key:"public_url" doc:"The address that clients use, if it differs from the http address."`
+	TLS        TLS    `key:"tls" doc:"The certificate of the https address; without one, a development certificate is generated."`
 
 	CORSOrigins []string `key:"cors_origins" doc:"Origins of web pages that may use the gateway from a browser, as https://app.example or http://localhost:3000. They need a key, except where auth.anonymous or the demo admits programs on this machine without one. * is every origin, for requests with a key only; it is refused together with auth.anonymous."`
 
@@ -420,7 +421,7 @@ type XDS struct {
 	Listen  Socket  `key:"listen" default:"127.0.0.1:18000" doc:"Where the control plane listens for Envoys and sidecars: unix:///path or host:port."`
 	Address Socket  `key:"address" doc:"The address at which Envoys and sidecars reach the control plane, if it differs from the listen address."`
 	Name    string  `key:"name" doc:"Name in the control plane's certificate. Without it, the host of its address."`
-	Admin   Addr    `key:"admin" default:"127.0.0.1:9091" doc:"Metrics and health of a separate control plane."`
+	Admin   Addr    `key:"admin" default:"127.0.0.1:9091" doc:"Metrics, health and admin API of a separate control plane."`
 	TLS     PeerTLS `key:"tls" doc:"Mutual TLS with the control plane over TCP: this machine's certificate, as client or server. Required unless all are on loopback."`
 }
 

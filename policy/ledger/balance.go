@@ -114,6 +114,9 @@ func (b *book) deposit(acct policy.Account, amount policy.Micro, ref string, at 
 	if same, err := b.deposited(idem, row.account, amount); same || err != nil {
 		return row.micro, err
 	}
+	if row.micro > maxBalance-amount {
+		return 0, fmt.Errorf("%w: a balance is at most %s USD", ErrAmount, maxBalance)
+	}
 	if _, err := b.addJournal("deposit", idem, ref, at, []entry{{row.account, amount}, {accountDeposits, -amount}}); err != nil {
 		return 0, err
 	}

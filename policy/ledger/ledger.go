@@ -74,6 +74,9 @@ var (
 // maxAmount is the limit of a single amount, so that sums cannot overflow.
 const maxAmount = 1_000_000_000 * policy.USD
 
+// maxBalance is the limit of a balance that is deposited to, so that it cannot overflow either.
+const maxBalance = 1000 * maxAmount
+
 // Ledger is an open store. Safe for concurrent use.
 type Ledger struct {
 	o          Options

@@ -2,6 +2,8 @@ package control
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"net/http"
 	"time"
 
@@ -15,6 +17,13 @@ type Ledger struct {
 	Unready string `json:"unready"` // why it cannot be written; "" if it can
 	Charges int    `json:"charges"`
 	Micro   int64  `json:"micro_usd"`
+	Store   string `json:"store"` // StoreID of the ledger
+}
+
+// StoreID tells one ledger from another without its name, which may have a password.
+func StoreID(name string) string {
+	digest := sha256.Sum256([]byte("bardo ledger " + name))
+	return hex.EncodeToString(digest[:16])
 }
 
 // Waiting is what the gateway has not written, as an audit counts it.

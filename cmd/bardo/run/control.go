@@ -9,15 +9,14 @@ import (
 	"net/http/pprof"
 	"time"
 
-	"bardo.money/gateway/cmd/bardo/control"
+	"bardo.money/gateway/cmd/bardo/adminapi"
 	"bardo.money/gateway/cmd/bardo/run/export"
-	"bardo.money/gateway/internal/origin"
 )
 
 // headerTime bounds how long a client of the admin interfaces may take to say what it wants.
 const headerTime = 5 * time.Second
 
-// adminHandler serves operators: metrics, health, profiles. It changes nothing.
+// adminHandler serves operators: metrics, health, profiles, and, for those who have the token, the admin API.
 func (g *gateway) adminHandler() http.Handler {
 	mux := http.NewServeMux()
 	guarded := func(pattern string, h http.HandlerFunc) { mux.Handle(pattern, g.noPages(h)) }
@@ -38,6 +37,7 @@ func (g *gateway) adminHandler() http.Handler {
 	guarded("GET /debug/pprof/symbol", pprof.Symbol)
 	guarded("GET /debug/pprof/trace", pprof.Trace)
 	guarded("GET /debug/pprof/cmdline", pprof.Cmdline)
+	guarded(adminapi.Prefix+"/", g.adminAPI(g.token).ServeHTTP)
 	if g.module {
 		guarded("GET /debug/envoy/pprof/", http.StripPrefix("/debug/envoy", underDebug(g.inEnvoy.proxy())).ServeHTTP)
 	}
@@ -60,31 +60,17 @@ func (g *gateway) metricsHandler() http.Handler {
 	return g.metrics.Handler()
 }
 
-// noPages refuses requests of foreign web pages to an interface without authentication.
-func (c *configuration) noPages(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		cfg := c.cfg.Load()
-		rule := origin.Rule{AnyIP: true, Hosts: []string{
-			origin.Hostname(string(cfg.Listen.Admin)), origin.Hostname(string(cfg.XDS.Admin)), origin.Hostname(cfg.Listen.PublicURL.Host),
-		}}
-		q := origin.Request{Host: r.Host, Origin: r.Header.Get("Origin"), Site: r.Header.Get("Sec-Fetch-Site")}
-		if why := rule.Refuses(q); why != "" {
-			writeJSON(w, http.StatusForbidden, map[string]string{
-				"error": why + ": name it localhost, by its address, or by the host of listen.admin or listen.public_url",
-			})
-			return
-		}
-		h.ServeHTTP(w, r)
-	})
-}
+// noPages refuses requests of foreign web pages to the admin listener.
+func (c *configuration) noPages(h http.Handler) http.Handler { return adminapi.NoPages(c.cfg.Load, h) }
 
 // controlHandler serves the commands of this program. It listens on a Unix socket of mode 0600, since it changes things.
 func (g *gateway) controlHandler() http.Handler {
 	mux := http.NewServeMux()
 	g.handleProviders(mux)
 	g.handleConfig(mux)
+	mux.Handle(adminapi.Prefix+"/", g.adminAPI(nil))
 	if g.module {
-		for _, path := range []string{"/route", "/ledger", "/requests/{id}", "/watch", "/governor"} {
+		for _, path := range []string{"/route", "/ledger", "/watch", "/governor"} {
 			mux.Handle("GET "+path, g.inEnvoy.proxy())
 		}
 		return mux
@@ -97,7 +83,6 @@ func (g *gateway) controlHandler() http.Handler {
 func (g *gateway) handleData(mux *http.ServeMux) {
 	mux.HandleFunc("GET /route", g.serveRoute)
 	mux.HandleFunc("GET /ledger", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, g.ledgerState()) })
-	mux.HandleFunc("GET /requests/{id}", g.serveRequest)
 	mux.HandleFunc("GET /watch", g.serveWatch)
 	mux.HandleFunc("GET /finished", export.Serve(&g.finished))
 	mux.HandleFunc("GET /governor", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, g.gate.Governor.State()) })
@@ -113,27 +98,12 @@ func (g *gateway) serveRoute(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, e)
 }
 
-// serveRequest answers with the record of one request of whatever key.
-func (d *dataPath) serveRequest(w http.ResponseWriter, r *http.Request) {
-	found, err := d.books.AnyRequest(r.Context(), r.PathValue("id"))
-	if err != nil {
-		writeJSON(w, http.StatusNotFound, map[string]string{"error": err.Error()})
-		return
-	}
-	record := control.RecordOf(&found)
-	if d.payments != nil {
-		if p, ok, err := d.payments.book.ByRequest(r.Context(), found.RequestID); err == nil && ok {
-			record = control.WithPayment(record, p.View())
-		}
-	}
-	writeJSON(w, http.StatusOK, record)
-}
-
 // planeHandler serves the commands of this program on a control plane that runs alone.
 func (g *gateway) planeHandler() http.Handler {
 	mux := http.NewServeMux()
 	g.handleProviders(mux)
 	g.handleConfig(mux)
+	mux.Handle(adminapi.Prefix+"/", g.adminAPI(nil))
 	return mux
 }
 

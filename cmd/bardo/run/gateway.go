@@ -101,6 +101,7 @@ type configuration struct {
 // dataPath serves requests. It is empty in a control plane that runs alone, but for models.
 type dataPath struct {
 	books   *ledger.Ledger
+	store   string // its control.StoreID
 	limiter *quota.Limiter
 	answerStores
 	finished event.Feed[record.Finished]
@@ -142,6 +143,8 @@ type connections struct {
 	split   split
 	link    *link  // of a sidecar that runs alone
 	secret  string // of the egress listener, where no control plane says it
+
+	adminToken string // of the admin API, where the configuration has none
 }
 
 // shutdown is how far the gateway is from its start to its end.

@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"bardo.money/gateway/cmd/bardo/adminapi"
 	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/cmd/bardo/control"
 	"bardo.money/gateway/cmd/bardo/settings"
@@ -231,6 +232,7 @@ func (in *Inside) handler() http.Handler {
 		return nil
 	})
 	g.handleData(mux)
+	mux.Handle(adminapi.Prefix+"/", g.adminAPI(nil))
 	mux.Handle("GET /metrics", g.metrics.Handler())
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)

@@ -7,6 +7,7 @@ import (
 
 	"bardo.money/gateway/cmd/bardo/home"
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/admin"
 	"bardo.money/gateway/policy/auth"
 	"bardo.money/gateway/policy/ledger"
 )
@@ -59,7 +60,7 @@ func (g *gateway) firstKeyOf(ctx context.Context, books *ledger.Ledger) (string,
 	if err != nil {
 		return "", err
 	}
-	row, secret, err := home.DrawKey(pepper, ledger.KeyRow{Name: "default", Tier: home.DefaultTier})
+	row, secret, err := admin.DrawKey(pepper, ledger.KeyRow{Name: "default", Tier: admin.DefaultTier})
 	if err != nil {
 		return "", fmt.Errorf("make the first API key: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/polltest"
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/admin"
 	"bardo.money/gateway/policy/auth"
 	"bardo.money/gateway/policy/ledger"
 )
@@ -53,16 +54,17 @@ func TestAKeyMadeByACommandOpensTheRunningGateway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, secret, err := home.CreateKey(t.Context(), cli, pepper, home.KeySpec{
-		Row: ledger.KeyRow{
-			Name: "alice", Tier: policy.TierGolem, Prepaid: true, ReadOnly: true, RPM: 7, SpendDay: policy.USD,
-			Networks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
-		},
-		Opening: 5 * policy.USD,
+	row, secret, err := admin.DrawKey(pepper, ledger.KeyRow{
+		Name: "alice", Tier: policy.TierGolem, Prepaid: true, ReadOnly: true, RPM: 7, SpendDay: policy.USD,
+		Networks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := cli.CreateKey(t.Context(), row, 5*policy.USD); err != nil {
+		t.Fatal(err)
+	}
+	id := string(row.ID)
 
 	p, err := verify(t.Context(), keys, secret, "10.1.2.3")
 	if err != nil {

@@ -38,5 +38,5 @@ func (r *reporting) tellOutage(o ledger.Outage) {
 
 func (d *dataPath) ledgerState() control.Ledger {
 	m := d.books.Unwritten().InMemory
-	return control.Ledger{Unready: api.Unready(d.books), Charges: m.Charges, Micro: int64(m.Amount)}
+	return control.Ledger{Unready: api.Unready(d.books), Charges: m.Charges, Micro: int64(m.Amount), Store: d.store}
 }

@@ -22,6 +22,7 @@ import (
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/telemetry"
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/admin"
 	"bardo.money/gateway/policy/auth"
 	"bardo.money/gateway/policy/ledger"
 	"bardo.money/gateway/xds/health"
@@ -137,8 +138,11 @@ providers: {custom: [{id: p, endpoints: ["http://127.0.0.1:1/v1"], api_key: sk-x
 	if err != nil {
 		b.Fatal(err)
 	}
-	_, secret, err := home.CreateKey(b.Context(), g.books, pepper, home.KeySpec{Row: ledger.KeyRow{Name: "bench", Prepaid: true}, Opening: 1000 * policy.USD})
+	row, secret, err := admin.DrawKey(pepper, ledger.KeyRow{Name: "bench", Prepaid: true})
 	if err != nil {
+		b.Fatal(err)
+	}
+	if err := g.books.CreateKey(b.Context(), row, 1000*policy.USD); err != nil {
 		b.Fatal(err)
 	}
 	return g, secret

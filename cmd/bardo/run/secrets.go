@@ -10,7 +10,7 @@ import (
 func (g *gateway) learnSecrets(cfg *config.Config) *secret.Redactor {
 	for {
 		old := g.secrets.Load()
-		known := old.With(append(cfg.Secrets(), secret.New(g.egressSecret()))...)
+		known := old.With(append(cfg.Secrets(), secret.New(g.egressSecret()), secret.New(g.adminToken))...)
 		if g.secrets.CompareAndSwap(old, known) {
 			return known
 		}

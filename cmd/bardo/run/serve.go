@@ -101,6 +101,10 @@ func (g *gateway) listenAdmin(ctx context.Context, group *errgroup.Group, key, a
 	if err != nil {
 		return fmt.Errorf("%s: %w", key, err)
 	}
+	if g.adminToken, err = g.home.AdminToken(); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	g.learnSecrets(g.cfg.Load())
 	info.Admin = l.Addr().String()
 	group.Go(func() error { return serveHTTP(ctx, l, g.adminHandler()) })
 	return nil

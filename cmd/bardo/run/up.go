@@ -213,6 +213,7 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 	}); err != nil {
 		return err
 	}
+	g.store = control.StoreID(cfg.Store.LedgerName(string(g.home)))
 	g.metrics.WatchLedger(func() (writable bool, unwritten int) {
 		return g.books.Writable() == nil, g.books.Unwritten().Charges
 	})

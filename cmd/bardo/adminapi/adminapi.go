@@ -1,0 +1,191 @@
+// Package adminapi is the HTTP admin API: what an operator does with a running gateway from elsewhere than its command line. openapi.yaml describes it.
+// It knows HTTP, tokens and JSON; what is done with the books is in policy/admin.
+package adminapi
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"bardo.money/gateway/cmd/bardo/control"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/policy/admin"
+)
+
+// Prefix is what every path of the API begins with.
+const Prefix = "/admin/v1"
+
+// Options say what a process has. What is nil it has not.
+type Options struct {
+	Version string
+	Started time.Time
+
+	Token     func() string                                      // nil: whoever can connect may do everything, and sees what went wrong in full
+	Books     *admin.Service                                     // keys, money, past requests
+	Cache     *Cache                                             // stored answers
+	Providers func() []control.Provider                          // in the order of the configuration
+	Switch    func(ctx context.Context, name, verb string) error // enables or disables a provider
+	Data      http.Handler                                       // serves books and cache where they are in another process
+	Log       *slog.Logger                                       // has a line of each change; nil: nobody reads one
+}
+
+// How a change came.
+const (
+	viaHTTP   = "http"   // with the token
+	viaSocket = "socket" // of a command, on the gateway's machine
+)
+
+// viaHeader tells the process that has the books how a change came. What a client says is removed.
+const viaHeader = "Bardo-Admin-Via"
+
+// api is the handler of a process.
+type api struct {
+	Options
+	mux *http.ServeMux
+}
+
+// part is what of a process an operation needs.
+type part uint8
+
+const (
+	ofItself part = iota
+	ofBooks
+	ofCache
+	ofProviders
+)
+
+// operation is one method of one path.
+type operation struct {
+	method, path string // below Prefix
+	name         string // operationId
+	part         part
+	do           func(*api, *http.Request) (reply, error)
+}
+
+// reply is what an operation answers.
+type reply struct {
+	status int // 0: 200
+	body   any
+	target string // of a change
+	amount string
+}
+
+// Handler serves the API.
+func Handler(o Options) http.Handler {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	a := &api{Options: o, mux: http.NewServeMux()}
+	byPath := map[string][]operation{}
+	for _, op := range operations() {
+		byPath[op.path] = append(byPath[op.path], op)
+	}
+	for p, ops := range byPath {
+		a.mux.HandleFunc(Prefix+p, func(w http.ResponseWriter, r *http.Request) { a.dispatch(w, r, ops) })
+	}
+	a.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		a.fail(w, fault.New(fault.NotFound, "there is no such path: "+Prefix+"/openapi.json lists those that there are", nil))
+	})
+	return a
+}
+
+// ServeHTTP lets in who has the token.
+func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	if a.Token != nil {
+		r.Header.Del(viaHeader)
+		if err := authorize(r, a.Token()); err != nil {
+			h.Set("WWW-Authenticate", `Bearer realm="bardo admin"`)
+			a.fail(w, err)
+			return
+		}
+		r.Header.Del("Authorization") // nobody behind needs it
+		r.Header.Set(viaHeader, viaHTTP)
+	}
+	if p := r.URL.Path; path.Clean(p) != p { // no redirect: it would turn a POST into a GET
+		a.fail(w, fault.New(fault.NotFound, "there is no such path", nil))
+		return
+	}
+	a.mux.ServeHTTP(w, r)
+}
+
+// dispatch serves the operation of a path that has the request's method.
+func (a *api) dispatch(w http.ResponseWriter, r *http.Request, ops []operation) {
+	i := slices.IndexFunc(ops, func(op operation) bool { return op.method == r.Method })
+	if i < 0 {
+		var allowed []string
+		for _, op := range ops {
+			allowed = append(allowed, op.method)
+		}
+		w.Header().Set("Allow", strings.Join(allowed, ", "))
+		a.fail(w, fault.Newf(fault.MethodNotAllowed, "the path takes %s", strings.Join(allowed, " and ")))
+		return
+	}
+	a.serve(w, r, &ops[i])
+}
+
+// serve runs one operation.
+func (a *api) serve(w http.ResponseWriter, r *http.Request, op *operation) {
+	if !a.has(op.part) {
+		if a.Data != nil && op.part != ofProviders {
+			a.Data.ServeHTTP(w, r)
+			return
+		}
+		f := fault.New(fault.NotFound, "this process does not have that: ask the admin listener of a gateway or sidecar for keys and money, and that of the control plane for providers", nil)
+		f.Status = http.StatusNotImplemented
+		a.fail(w, f)
+		return
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // a writer without a connection needs none
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	out, err := op.do(a, r)
+	if op.method != http.MethodGet {
+		a.tell(r, op, &out, err)
+	}
+	if err != nil {
+		a.fail(w, err)
+		return
+	}
+	status := out.status
+	if status == 0 {
+		status = http.StatusOK
+	}
+	write(w, status, out.body)
+}
+
+// has reports whether this process has what an operation needs.
+func (a *api) has(p part) bool {
+	switch p {
+	case ofBooks:
+		return a.Books != nil
+	case ofCache:
+		return a.Cache != nil
+	case ofProviders:
+		return a.Providers != nil
+	case ofItself:
+	}
+	return true
+}
+
+// tell writes the audit line of a change, or of an attempt at one: who and what, without content.
+func (a *api) tell(r *http.Request, op *operation, out *reply, err error) {
+	via := viaSocket
+	if r.Header.Get(viaHeader) == viaHTTP {
+		via = viaHTTP
+	}
+	line := []any{"operation", op.name, "via", via}
+	if err != nil {
+		a.Log.Info("admin change refused", append(line, "code", fault.From(err).CodeString())...)
+		return
+	}
+	if line = append(line, "target", out.target); out.amount != "" {
+		line = append(line, "usd", out.amount)
+	}
+	a.Log.Info("admin change", line...)
+}

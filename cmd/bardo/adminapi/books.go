@@ -1,0 +1,55 @@
+package adminapi
+
+import (
+	"context"
+	"encoding/json"
+
+	"bardo.money/gateway/cmd/bardo/home"
+	"bardo.money/gateway/extproc/cache"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/admin"
+	"bardo.money/gateway/policy/auth"
+	"bardo.money/gateway/policy/ledger"
+	"bardo.money/gateway/policy/pay/book"
+)
+
+// BooksOf is the service on a ledger.
+func BooksOf(h home.Dir, books *ledger.Ledger) *admin.Service {
+	return &admin.Service{Books: books, Pepper: func(ctx context.Context) (*auth.Pepper, error) { return home.PepperOf(ctx, h, books) }}
+}
+
+// PaymentsOf finds the payments for requests.
+func PaymentsOf(b *book.Book) func(context.Context, string) (json.RawMessage, bool, error) {
+	return func(ctx context.Context, request string) (json.RawMessage, bool, error) {
+		p, ok, err := b.ByRequest(ctx, request)
+		return viewOf(&p, ok, err)
+	}
+}
+
+// PaymentsIn is PaymentsOf for the file of payments beside a ledger, which a gateway may have open.
+func PaymentsIn(file string) func(context.Context, string) (json.RawMessage, bool, error) {
+	return func(ctx context.Context, request string) (json.RawMessage, bool, error) {
+		p, ok, err := book.Look(ctx, file, request)
+		return viewOf(&p, ok, err)
+	}
+}
+
+func viewOf(p *book.Payment, ok bool, err error) (json.RawMessage, bool, error) {
+	if err != nil || !ok {
+		return nil, false, err
+	}
+	b, err := json.Marshal(p.View())
+	return b, true, err
+}
+
+// CacheOf is the cache of a gateway that keeps these books.
+func CacheOf(answers *cache.Store, books *ledger.Ledger) *Cache {
+	return &Cache{Answers: answers, Keys: func(ctx context.Context) ([]policy.Account, error) {
+		rows, err := books.Keys(ctx)
+		ids := make([]policy.Account, len(rows))
+		for i := range rows {
+			ids[i] = rows[i].ID
+		}
+		return ids, err
+	}}
+}

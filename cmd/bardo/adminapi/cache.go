@@ -1,0 +1,243 @@
+package adminapi
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"bardo.money/gateway/extproc/cache"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/admin"
+)
+
+// Cache is the stored answers of a gateway, and who may have some.
+type Cache struct {
+	Answers *cache.Store
+	Keys    func(context.Context) ([]policy.Account, error)
+}
+
+// The names of those who have stored answers and no key.
+const (
+	anonymous = "anonymous"
+	freePool  = "free-pool" // keys of the free plan share it
+)
+
+// tenant is whom a name of the API means.
+func tenant(name string) policy.Account {
+	switch name {
+	case anonymous:
+		return ""
+	case freePool:
+		return policy.FreePool
+	}
+	return policy.Account(name)
+}
+
+// tenantName is the other way.
+func tenantName(t policy.Account) string {
+	switch t {
+	case "":
+		return anonymous
+	case policy.FreePool:
+		return freePool
+	}
+	return string(t)
+}
+
+// cacheBody is GET /cache.
+type cacheBody struct {
+	Entries int64        `json:"entries"` // in this gateway's memory
+	Bytes   int64        `json:"bytes"`
+	Data    []cacheShare `json:"data"` // of those who have any
+}
+
+// cacheShare is what the cache has of one key.
+type cacheShare struct {
+	Key     string       `json:"key"`   // its id, anonymous or free-pool
+	Epoch   int          `json:"epoch"` // counts the flushes, from 1
+	Entries int          `json:"entries"`
+	Bytes   int64        `json:"bytes"`
+	Hits    int64        `json:"hits"`
+	Misses  int64        `json:"misses"`
+	Saved   policy.Micro `json:"saved_usd"`
+}
+
+// cacheListing is GET /cache/{key}: the entries without their content.
+type cacheListing struct {
+	cacheShare
+
+	Data []cacheEntry `json:"data"` // most recently used first; at most cache.MostListed
+}
+
+type cacheEntry struct {
+	ID       string            `json:"id"`
+	Model    policy.ModelID    `json:"model"`
+	Provider policy.ProviderID `json:"provider"`
+	Created  time.Time         `json:"created_at"`
+	Expires  time.Time         `json:"expires_at"`
+	Bytes    int64             `json:"bytes"`
+	Hits     int64             `json:"hits"`
+}
+
+// cleared is what was deleted, or would be.
+type cleared struct {
+	Deleted int  `json:"deleted"`
+	DryRun  bool `json:"dry_run"`
+	Epoch   int  `json:"epoch,omitempty"` // of one key, that has begun
+}
+
+// awayFault is the fault of a store that does not answer.
+func awayFault(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fault.New(fault.Unavailable, "the store of answers that the gateways share does not answer: try again", err)
+}
+
+// tenants are all who may have stored answers.
+func (c *Cache) tenants(ctx context.Context) ([]policy.Account, error) {
+	keys, err := c.Keys(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := append(c.Answers.Tenants(), append(keys, "", policy.FreePool)...)
+	slices.Sort(all)
+	return slices.Compact(all), nil
+}
+
+func share(t policy.Account, l *cache.Listing) cacheShare {
+	return cacheShare{tenantName(t), l.Epoch, l.Count, l.Bytes, l.Hits, l.Misses, l.Saved}
+}
+
+func (a *api) getCache(r *http.Request) (reply, error) {
+	if _, err := query(r); err != nil {
+		return reply{}, err
+	}
+	all, err := a.Cache.tenants(r.Context())
+	if err != nil {
+		return reply{}, err
+	}
+	body := cacheBody{Data: []cacheShare{}}
+	body.Entries, body.Bytes = a.Cache.Answers.Size()
+	for _, t := range all {
+		l, err := a.Cache.Answers.List(r.Context(), t)
+		if err != nil {
+			return reply{}, awayFault(err)
+		}
+		if l.Count > 0 || l.Epoch > 1 || l.Hits+l.Misses > 0 {
+			body.Data = append(body.Data, share(t, &l))
+		}
+	}
+	return reply{body: body}, nil
+}
+
+func (a *api) listCache(r *http.Request) (reply, error) {
+	if _, err := query(r); err != nil {
+		return reply{}, err
+	}
+	t, err := a.tenantOf(r)
+	if err != nil {
+		return reply{}, err
+	}
+	l, err := a.Cache.Answers.List(r.Context(), t)
+	if err != nil {
+		return reply{}, awayFault(err)
+	}
+	body := cacheListing{cacheShare: share(t, &l), Data: make([]cacheEntry, len(l.Entries))}
+	for i, e := range l.Entries {
+		body.Data[i] = cacheEntry{e.Key.ID(), e.By.Model, e.By.Provider, e.Created.UTC(), e.Expires.UTC(), e.Size(), e.Hits()}
+	}
+	return reply{body: body}, nil
+}
+
+// tenantOf is whom the path means. One that there is not is a fault: a slip must not look like an empty cache.
+func (a *api) tenantOf(r *http.Request) (policy.Account, error) {
+	t := tenant(r.PathValue("key"))
+	all, err := a.Cache.tenants(r.Context())
+	if err == nil && !slices.Contains(all, t) {
+		err = fault.New(fault.NotFound, "there is no such key", nil)
+	}
+	return t, err
+}
+
+// clearCache deletes all entries of a key, those of a model, or the one that the path names.
+func (a *api) clearCache(r *http.Request) (reply, error) {
+	q, err := query(r, "model", "dry_run")
+	if err != nil {
+		return reply{}, err
+	}
+	out := cleared{}
+	if out.DryRun, err = flag(q, "dry_run"); err != nil {
+		return reply{}, err
+	}
+	t, err := a.tenantOf(r)
+	if err != nil {
+		return reply{}, err
+	}
+	entry, model := r.PathValue("entry"), policy.ModelID(q.Get("model"))
+	which := func(e *cache.Entry) bool {
+		return (entry == "" || e.Key.ID() == entry) && (model == "" || e.By.Model == model)
+	}
+	do := a.Cache.Answers.Remove
+	if out.DryRun {
+		do = a.Cache.Answers.Matching
+	}
+	if out.Deleted, err = do(r.Context(), t, which); err != nil {
+		return reply{}, awayFault(err)
+	}
+	if entry != "" && out.Deleted == 0 {
+		return reply{}, fault.New(fault.NotFound, "there is no such entry", nil)
+	}
+	return reply{body: out, target: tenantName(t)}, nil
+}
+
+// flush is the body of both flushes.
+type flush struct {
+	DryRun admin.Field[bool] `json:"dry_run,omitzero"`
+}
+
+func (a *api) flushCache(r *http.Request) (reply, error) {
+	var f flush
+	if err := read(r, &f); err != nil {
+		return reply{}, err
+	}
+	t, err := a.tenantOf(r)
+	if err != nil {
+		return reply{}, err
+	}
+	out := cleared{DryRun: f.DryRun.Value}
+	out.Epoch, out.Deleted, err = a.flushed(r.Context(), t, f.DryRun.Value)
+	return reply{body: out, target: tenantName(t)}, err
+}
+
+// flushed begins a new epoch of one tenant, or counts what that would delete.
+func (a *api) flushed(ctx context.Context, t policy.Account, dry bool) (epoch, deleted int, err error) {
+	if dry {
+		deleted, err = a.Cache.Answers.Matching(ctx, t, func(*cache.Entry) bool { return true })
+		return 0, deleted, awayFault(err)
+	}
+	epoch, deleted, err = a.Cache.Answers.Flush(ctx, t)
+	return epoch, deleted, awayFault(err)
+}
+
+func (a *api) flushAll(r *http.Request) (reply, error) {
+	var f flush
+	if err := read(r, &f); err != nil {
+		return reply{}, err
+	}
+	all, err := a.Cache.tenants(r.Context())
+	if err != nil {
+		return reply{}, err
+	}
+	out := cleared{DryRun: f.DryRun.Value}
+	for _, t := range all {
+		_, n, err := a.flushed(r.Context(), t, f.DryRun.Value)
+		if err != nil {
+			return reply{}, err
+		}
+		out.Deleted += n
+	}
+	return reply{body: out, target: "all"}, nil
+}

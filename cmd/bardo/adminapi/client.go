@@ -1,0 +1,103 @@
+package adminapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+
+	"bardo.money/gateway/internal/fault"
+)
+
+// Local is a client of a handler in this process: a command does the same where no gateway runs.
+func Local(h http.Handler) *http.Client { return &http.Client{Transport: local{h}} }
+
+type local struct{ handler http.Handler }
+
+// RoundTrip serves the request at once.
+func (l local) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer := recorder{header: http.Header{}}
+	if r.Body == nil {
+		r.Body = http.NoBody
+	}
+	l.handler.ServeHTTP(&answer, r)
+	return &http.Response{
+		StatusCode: answer.status, Status: http.StatusText(answer.status), Header: answer.header,
+		Body: io.NopCloser(&answer.body), ContentLength: int64(answer.body.Len()), Request: r,
+	}, nil
+}
+
+// recorder keeps an answer.
+type recorder struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+// Header implements http.ResponseWriter.
+func (r *recorder) Header() http.Header { return r.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (r *recorder) WriteHeader(status int) { r.status = status }
+
+// Write implements http.ResponseWriter.
+func (r *recorder) Write(b []byte) (int, error) { return r.body.Write(b) }
+
+// Call asks the API for something; in is the body of the request, nil for none. A refusal is a fault.
+func Call[T any](ctx context.Context, c *http.Client, method, path string, in any) (out T, err error) {
+	var body io.Reader = http.NoBody
+	if in != nil {
+		b, err := json.Marshal(in)
+		if err != nil {
+			return out, err
+		}
+		body = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://admin"+Prefix+path, body)
+	if err != nil {
+		return out, err
+	}
+	if in != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		return out, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return out, err
+	}
+	if resp.StatusCode >= http.StatusBadRequest {
+		return out, refusal(resp, answer)
+	}
+	return out, json.Unmarshal(answer, &out)
+}
+
+// refusal is the error of an answer.
+func refusal(resp *http.Response, answer []byte) error {
+	var p Problem
+	if err := json.Unmarshal(answer, &p); err != nil || p.Error.Code == "" {
+		return fmt.Errorf("the gateway answered %s", resp.Status)
+	}
+	f := fault.New(fault.Kind(p.Error.Code), p.Error.Message, nil)
+	f.Param = p.Error.Param
+	return f
+}
+
+// All reads a whole list, page by page; id names an item.
+func All[T any](ctx context.Context, c *http.Client, path string, id func(*T) string) (all []T, err error) {
+	for after := ""; ; {
+		page, err := Call[list[T]](ctx, c, http.MethodGet, path+"?limit=1000"+after, nil)
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, page.Data...); !page.More || len(page.Data) == 0 {
+			return all, nil
+		}
+		after = "&after=" + id(&all[len(all)-1])
+	}
+}

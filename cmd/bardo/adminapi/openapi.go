@@ -1,0 +1,23 @@
+package adminapi
+
+import (
+	_ "embed"
+	"net/http"
+	"sync"
+
+	"go.yaml.in/yaml/v3"
+)
+
+//go:embed openapi.yaml
+var openapi []byte
+
+// described is the description as JSON.
+var described = sync.OnceValues(func() (out map[string]any, err error) {
+	err = yaml.Unmarshal(openapi, &out)
+	return out, err
+})
+
+func (*api) description(*http.Request) (reply, error) {
+	doc, err := described()
+	return reply{body: doc}, err
+}

@@ -1,0 +1,26 @@
+package adminapi
+
+import (
+	"net/http"
+
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/origin"
+)
+
+// NoPages refuses requests of foreign web pages to the admin listener, also those of a name that a page's owner has pointed at it (DNS rebinding).
+func NoPages(config func() *config.Config, h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		cfg := config()
+		rule := origin.Rule{AnyIP: true, Hosts: []string{
+			origin.Hostname(string(cfg.Listen.Admin)), origin.Hostname(string(cfg.XDS.Admin)), origin.Hostname(cfg.Listen.PublicURL.Host),
+		}}
+		q := origin.Request{Host: r.Host, Origin: r.Header.Get("Origin"), Site: r.Header.Get("Sec-Fetch-Site")}
+		if why := rule.Refuses(q); why != "" {
+			what := why + ": name it localhost, by its address, or by the host of listen.admin or listen.public_url"
+			write(w, http.StatusForbidden, Problem{ProblemDetails{Code: string(fault.KeyRestricted), Message: what}})
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}

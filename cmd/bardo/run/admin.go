@@ -1,0 +1,34 @@
+package run
+
+import (
+	"net/http"
+
+	"bardo.money/gateway/cmd/bardo/adminapi"
+	"bardo.money/gateway/cmd/bardo/cli"
+)
+
+// token is what requests to the admin API must carry now.
+func (g *gateway) token() string {
+	if t := g.cfg.Load().Listen.AdminToken; t.IsSet() {
+		return t.Reveal()
+	}
+	return g.adminToken
+}
+
+// adminAPI serves what this process has of the admin API. token nil is for sockets that only the gateway's user can open.
+func (g *gateway) adminAPI(token func() string) http.Handler {
+	o := adminapi.Options{Version: cli.Version, Started: g.started, Token: token, Log: g.log}
+	if g.books != nil {
+		o.Books, o.Cache = adminapi.BooksOf(g.home, g.books), adminapi.CacheOf(g.answers, g.books)
+		if g.payments != nil {
+			o.Books.Payment = adminapi.PaymentsOf(g.payments.book)
+		}
+	}
+	if !g.inside { // there the program that started Envoy decides
+		o.Providers, o.Switch = g.shownProviders, g.switchProvider
+	}
+	if g.module {
+		o.Data = g.inEnvoy.proxy()
+	}
+	return adminapi.Handler(o)
+}

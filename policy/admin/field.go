@@ -1,0 +1,109 @@
+package admin
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// Field is a member of a change: absent, which keeps what there is, null, which lifts it, or a value.
+type Field[T any] struct {
+	Given bool
+	Null  bool
+	Value T
+}
+
+// Set is a field with a value.
+func Set[T any](v T) Field[T] { return Field[T]{Given: true, Value: v} }
+
+// Lifted is a field that is null.
+func Lifted[T any]() Field[T] { return Field[T]{Given: true, Null: true} }
+
+// IsZero reports whether the field is absent.
+func (f Field[T]) IsZero() bool { return !f.Given }
+
+// MarshalJSON writes the value, or null.
+func (f Field[T]) MarshalJSON() ([]byte, error) {
+	if f.Null || !f.Given {
+		return []byte("null"), nil
+	}
+	return json.Marshal(f.Value)
+}
+
+// UnmarshalJSON reads a value, or null.
+func (f *Field[T]) UnmarshalJSON(b []byte) error {
+	f.Given = true
+	if f.Null = string(b) == "null"; f.Null {
+		return nil
+	}
+	return json.Unmarshal(b, &f.Value)
+}
+
+// Decode reads a JSON object into a struct: no member twice, none that the struct lacks, names in their own case. No bytes are an empty object. The error is a
+// fault that names the member.
+func Decode(body []byte, into any) error {
+	if len(bytes.TrimSpace(body)) == 0 {
+		return nil
+	}
+	v, err := jsonx.Unique.Parse(body)
+	if err != nil {
+		return fault.Newf(fault.InvalidRequest, "the body: %v", err)
+	}
+	if v.Kind() != jsonx.Object {
+		return fault.New(fault.InvalidRequest, "the body is not a JSON object", nil)
+	}
+	fields := members(reflect.ValueOf(into).Elem())
+	for key, m := range v.Members {
+		name := string(key)
+		to, ok := fields[name]
+		if !ok {
+			return invalid(fault.Clip(name), " is not a member of this request")
+		}
+		if err := json.Unmarshal(m.Raw, to.Addr().Interface()); err != nil {
+			return memberFault(name, err)
+		}
+	}
+	return nil
+}
+
+// memberFault says what is wrong with a member.
+func memberFault(name string, err error) error {
+	if f, ok := errors.AsType[*fault.Fault](err); ok && f.Param != "" {
+		return invalid(name+"."+f.Param, "%s", strings.TrimPrefix(f.Public, f.Param))
+	}
+	if t, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return invalid(name, ": a JSON %s, expected %s", t.Value, typeName(t.Type))
+	}
+	return invalid(name, ": %v", err)
+}
+
+// typeName is a type for people.
+func typeName(t reflect.Type) string {
+	switch t.Kind() { //nolint:exhaustive // the others are named below
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int, reflect.Int64:
+		return "a whole number"
+	case reflect.Slice:
+		return "a list"
+	}
+	return "a JSON " + t.Kind().String()
+}
+
+// members are the fields of a struct and of those that it embeds, by their names in JSON.
+func members(v reflect.Value) map[string]reflect.Value {
+	all := map[string]reflect.Value{}
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && !f.Anonymous {
+			all[name] = v.FieldByIndex(f.Index)
+		}
+	}
+	return all
+}

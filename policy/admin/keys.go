@@ -1,0 +1,279 @@
+package admin
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/auth"
+	"bardo.money/gateway/policy/ledger"
+)
+
+// DefaultTier is the plan of a key that is made without one.
+const DefaultTier = policy.TierPro
+
+// pepperVersion names the pepper that key hashes are made with; there is one.
+const pepperVersion = 1
+
+// How long a secret counts that was replaced.
+const (
+	DefaultOverlap = 24 * time.Hour
+	MaxOverlap     = 90 * 24 * time.Hour
+)
+
+// MaxAmount is the limit of a single amount: that of the ledger.
+const MaxAmount = 1_000_000_000 * policy.USD
+
+// CreateKey makes a key and stores it. once is a word of the caller's, or "": with the same one no second key is made, and the fault is a Conflict that names the
+// first.
+func (s *Service) CreateKey(ctx context.Context, n *NewKey, once string) (Created, error) {
+	row, opening, err := n.row()
+	if err != nil {
+		return Created{}, err
+	}
+	pepper, err := s.Pepper(ctx)
+	if err != nil {
+		return Created{}, err
+	}
+	row, secret, err := drawKey(pepper, row, once)
+	if err != nil {
+		return Created{}, err
+	}
+	if err := s.Books.CreateKey(ctx, row, opening); err != nil {
+		if errors.Is(err, ledger.ErrKeyExists) && once != "" {
+			return Created{}, fault.New(fault.Conflict, fmt.Sprintf("a request with this Idempotency-Key made the key %s: its secret was shown then; rotate it for another one", row.ID), err)
+		}
+		return Created{}, faultOf(ofProject(err))
+	}
+	c := Created{ID: row.ID, Key: secret, Name: row.Name, Tier: row.Tier}
+	if row.Prepaid {
+		c.Balance = &opening
+	}
+	return c, nil
+}
+
+// row is the row of a new key, all but the id and the hash, and the balance that it starts with.
+func (n *NewKey) row() (row ledger.KeyRow, opening policy.Micro, err error) {
+	row = ledger.KeyRow{Tier: DefaultTier, Prepaid: n.Balance.Given && !n.Balance.Null}
+	row.Publishable = n.Publishable.Value
+	if !n.Name.Given {
+		return row, 0, invalid("name", " is missing")
+	}
+	if opening, err = parseAmount("balance_usd", n.Balance.Value); err != nil {
+		return row, 0, err
+	}
+	if err := n.apply(&row); err != nil {
+		return row, 0, err
+	}
+	if row.Publishable && (!row.Prepaid || row.SpendDay <= 0 && row.SpendMonth <= 0 || len(row.Networks) == 0 && len(row.Origins) == 0) {
+		return row, 0, invalid("publishable", " needs balance_usd, limit_usd_day or limit_usd_month, and ip or origins: who has the key can use it up")
+	}
+	return row, opening, nil
+}
+
+// ofProject makes the error about a project that does not exist one about the key's member.
+func ofProject(err error) error {
+	if errors.Is(err, ledger.ErrUnknownGroup) {
+		f := fault.New(fault.InvalidRequest, "project: there is none with this id", err)
+		f.Param = "project"
+		return f
+	}
+	return err
+}
+
+// DrawKey makes a key, and completes its row.
+func DrawKey(pepper *auth.Pepper, row ledger.KeyRow) (complete ledger.KeyRow, secret string, err error) {
+	return drawKey(pepper, row, "")
+}
+
+// drawKey is DrawKey with an id that follows from a word, unless that is "".
+func drawKey(pepper *auth.Pepper, row ledger.KeyRow, once string) (complete ledger.KeyRow, secret string, err error) {
+	key, err := auth.NewKey(rand.Reader)
+	if once != "" {
+		digest := sha256.Sum256([]byte("bardo key " + once))
+		key, err = auth.NewKey(repeated(digest))
+	}
+	if err == nil && (row.Publishable || once != "") {
+		key, err = auth.NewSecret(rand.Reader, key.ID(), row.Publishable)
+	}
+	if err != nil {
+		return row, "", err
+	}
+	row.ID, row.PepperVersion = policy.Account(key.ID()), pepperVersion
+	row.Hash, err = pepper.Hash(key)
+	return row, key.Reveal(), err
+}
+
+// repeated yields bytes that follow from a seed, without an end.
+type repeated [sha256.Size]byte
+
+// Read fills b.
+func (r repeated) Read(b []byte) (int, error) {
+	for i := 0; i < len(b); i += len(r) {
+		r = sha256.Sum256(r[:])
+		copy(b[i:], r[:])
+	}
+	return len(b), nil
+}
+
+// Page selects a part of a list.
+type Page struct {
+	After string // the id that the page before ended with; "" for the first one
+	Limit int    // 0 means all
+}
+
+// Keys are the keys, the oldest first; more tells that others follow. An unknown After is a fault of its member.
+func (s *Service) Keys(ctx context.Context, p Page) (keys []Key, more bool, err error) {
+	rows, err := s.Books.Keys(ctx)
+	if err != nil {
+		return nil, false, faultOf(err)
+	}
+	if rows, more, err = page(rows, p, func(k *ledger.KeyRow) string { return string(k.ID) }); err != nil {
+		return nil, false, err
+	}
+	keys = make([]Key, len(rows))
+	for i := range rows {
+		if keys[i], err = s.shown(ctx, &rows[i]); err != nil {
+			return nil, false, err
+		}
+	}
+	return keys, more, nil
+}
+
+// page is a part of a list.
+func page[T any](all []T, p Page, id func(*T) string) (part []T, more bool, err error) {
+	first := 0
+	if p.After != "" {
+		for first < len(all) && id(&all[first]) != p.After {
+			first++
+		}
+		if first == len(all) {
+			return nil, false, invalid("after", " %q is no id of the list", fault.Clip(p.After))
+		}
+		first++
+	}
+	all = all[first:]
+	if p.Limit > 0 && len(all) > p.Limit {
+		return all[:p.Limit], true, nil
+	}
+	return all, false, nil
+}
+
+// Key is one key.
+func (s *Service) Key(ctx context.Context, id policy.Account) (Key, error) {
+	row, err := s.row(ctx, id)
+	if err != nil {
+		return Key{}, err
+	}
+	return s.shown(ctx, &row)
+}
+
+func (s *Service) row(ctx context.Context, id policy.Account) (ledger.KeyRow, error) {
+	if strings.HasPrefix(string(id), "bardo_") { // is not repeated: it may be a whole key
+		return ledger.KeyRow{}, fault.New(fault.InvalidRequest, "give the key's id, which `bardo keys list` shows, and not the key itself", nil)
+	}
+	var row ledger.KeyRow
+	var ok bool
+	var err error
+	if isPlain(string(id)) {
+		row, ok, err = s.Books.Key(ctx, id)
+	}
+	if err == nil && !ok {
+		err = fmt.Errorf("key %s: %w", fault.Clip(string(id)), ledger.ErrUnknownKey)
+	}
+	return row, faultOf(err)
+}
+
+// isPlain reports whether a text may be asked for in any store: not all take every byte.
+func isPlain(s string) bool {
+	return len(s) <= maxItem && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
+}
+
+// shown is a key with its balance.
+func (s *Service) shown(ctx context.Context, k *ledger.KeyRow) (Key, error) {
+	out := keyOf(k)
+	if !k.Prepaid {
+		return out, nil
+	}
+	b, err := s.Books.Balance(ctx, k.ID)
+	if err != nil {
+		return out, faultOf(err)
+	}
+	out.Balance, out.Credit = &b.Amount, &b.Credit
+	return out, nil
+}
+
+// UpdateKey changes a key, and returns it.
+func (s *Service) UpdateKey(ctx context.Context, id policy.Account, f *KeyFields) (Key, error) {
+	if _, err := s.row(ctx, id); err != nil {
+		return Key{}, err
+	}
+	if f.Empty() {
+		return Key{}, fault.New(fault.InvalidRequest, "nothing to change: give at least one member", nil)
+	}
+	err := s.Books.UpdateKey(ctx, id, func(k *ledger.KeyRow) error {
+		if k.Revoked() {
+			return revoked(id)
+		}
+		return f.apply(k)
+	})
+	if err != nil {
+		return Key{}, faultOf(ofProject(err))
+	}
+	return s.Key(ctx, id)
+}
+
+// RevokeKey ends a key permanently, and returns it; its balance stays in the books. A key that was revoked stays so.
+func (s *Service) RevokeKey(ctx context.Context, id policy.Account) (Key, error) {
+	if _, err := s.row(ctx, id); err != nil {
+		return Key{}, err
+	}
+	if err := s.Books.RevokeKey(ctx, id); err != nil {
+		return Key{}, faultOf(err)
+	}
+	return s.Key(ctx, id)
+}
+
+// RotateKey gives a key a new secret; the old one counts for a while. Nothing keeps the new one.
+func (s *Service) RotateKey(ctx context.Context, id policy.Account, how Rotation) (r Rotated, err error) {
+	overlap := DefaultOverlap
+	if how.Overlap.Given {
+		if n := how.Overlap.Value; n < 0 || n > int64(MaxOverlap/time.Second) {
+			return r, invalid("overlap_seconds", " %d, expected 0 to %d", n, MaxOverlap/time.Second)
+		}
+		overlap = time.Duration(how.Overlap.Value) * time.Second
+	}
+	row, err := s.row(ctx, id)
+	if err != nil {
+		return r, err
+	}
+	key, err := auth.NewSecret(rand.Reader, string(id), row.Publishable)
+	if err != nil {
+		return r, err
+	}
+	pepper, err := s.Pepper(ctx)
+	if err != nil {
+		return r, err
+	}
+	hash, err := pepper.Hash(key)
+	if err != nil {
+		return r, err
+	}
+	r = Rotated{ID: id, Key: key.Reveal(), OldUntil: now().Add(overlap)}
+	err = s.Books.UpdateKey(ctx, id, func(k *ledger.KeyRow) error {
+		if k.Revoked() {
+			return revoked(id)
+		}
+		k.Hash, k.OldHash, k.OldUntil, k.PepperVersion = hash, k.Hash, r.OldUntil, pepperVersion
+		return nil
+	})
+	return r, faultOf(err)
+}
