@@ -95,6 +95,7 @@ type adminKey struct {
 func TestAKeyOfTheAdminAPIPays(t *testing.T) {
 	t.Parallel()
 	g, p := one(t, quick)
+	p.Behave(fake.Behaviour{Usage: &fake.Usage{Input: 10, Output: 20}}) // (10 x 1 + 20 x 2) x 1.2 millionths
 	o := operatorOf(t, g)
 	var k adminKey
 	o.must(http.StatusCreated, http.MethodPost, "/keys", `{"name":"by http","balance_usd":0.000010}`, &k)
@@ -108,9 +109,18 @@ func TestAKeyOfTheAdminAPIPays(t *testing.T) {
 	}
 	id := got.Header.Get("X-Request-Id")
 	eventually(t, "the record of the request", func() bool {
-		status, body := o.call(http.MethodGet, "/requests/"+id, "")
-		return status == http.StatusOK && strings.Contains(body, k.ID) && strings.Contains(body, `"cost_usd":0.000060`)
+		status, _ := o.call(http.MethodGet, "/requests/"+id, "")
+		return status == http.StatusOK
 	})
+	var record struct {
+		Key  string
+		Cost json.Number `json:"cost_usd"`
+	}
+	o.must(http.StatusOK, http.MethodGet, "/requests/"+id, "", &record)
+	if record.Key != k.ID || record.Cost != "0.000060" {
+		_, body := o.call(http.MethodGet, "/requests/"+id, "")
+		t.Errorf("the record is %s", body)
+	}
 	eventually(t, "the charge", func() bool {
 		var b adminKey
 		o.must(http.StatusOK, http.MethodGet, "/keys/"+k.ID+"/balance", "", &b)

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -46,7 +47,7 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("%q is written %q, which is refused: %v", body, b, err)
 		}
 		c, err := json.Marshal(&again)
-		if err != nil || string(b) != string(c) {
+		if err != nil || !bytes.Equal(b, c) {
 			t.Fatalf("%q, %q: %v", b, c, err)
 		}
 		if _, opening, err := n.row(); err == nil && (opening < 0 || strings.TrimSpace(n.Name.Value) == "") {

@@ -82,8 +82,12 @@ func TestPathsLeadNowhereElse(t *testing.T) {
 func TestOtherMethodsAreRefused(t *testing.T) {
 	s := start(t)
 	for _, r := range []struct{ method, path, allow string }{
-		{http.MethodDelete, "/keys", "GET, POST"}, {http.MethodPut, "/keys/x", "GET, PATCH"}, {http.MethodGet, "/cache/flush", "POST"},
-		{http.MethodOptions, "/keys", "GET, POST"}, {http.MethodHead, "/keys", "GET, POST"}, {http.MethodGet, "/keys/x/revoke", "POST"},
+		{http.MethodDelete, "/keys", "GET, POST"},
+		{http.MethodPut, "/keys/x", "GET, PATCH"},
+		{http.MethodGet, "/cache/flush", "POST"},
+		{http.MethodOptions, "/keys", "GET, POST"},
+		{http.MethodHead, "/keys", "GET, POST"},
+		{http.MethodGet, "/keys/x/revoke", "POST"},
 	} {
 		a := s.send(r.method, adminapi.Prefix+r.path, "", "Origin: https://evil.example")
 		if a.status != http.StatusMethodNotAllowed || a.header.Get("Allow") != r.allow {

@@ -119,7 +119,7 @@ func (s *spec) check(t *testing.T, method, path, body string, a answer) {
 		return
 	}
 	op := []string{"paths", template, strings.ToLower(method)}
-	status := http.StatusText(a.status)
+	status := "default"
 	if a.status < http.StatusBadRequest {
 		s.mu.Lock()
 		s.seen[method+" "+template] = true
@@ -128,8 +128,6 @@ func (s *spec) check(t *testing.T, method, path, body string, a answer) {
 			s.validate(t, body, append(op, "requestBody", "content", "application/json", "schema")...)
 		}
 		status = map[int]string{http.StatusOK: "200", http.StatusCreated: "201"}[a.status]
-	} else {
-		status = "default"
 	}
 	s.validate(t, a.body, append(op, "responses", status, "content", "application/json", "schema")...)
 	s.parameters(t, template, method, path)
