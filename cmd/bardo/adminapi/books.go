@@ -18,6 +18,23 @@ func BooksOf(h home.Dir, books *ledger.Ledger) *admin.Service {
 	return &admin.Service{Books: books, Pepper: func(ctx context.Context) (*auth.Pepper, error) { return home.PepperOf(ctx, h, books) }}
 }
 
+// KeyMaker makes keys of rows that lack an id and a hash.
+func KeyMaker(h home.Dir, books *ledger.Ledger) func(context.Context, ledger.KeyRow, policy.Micro) (id, secret string, err error) {
+	return func(ctx context.Context, row ledger.KeyRow, opening policy.Micro) (id, secret string, err error) {
+		pepper, err := home.PepperOf(ctx, h, books)
+		if err != nil {
+			return "", "", err
+		}
+		if row, secret, err = admin.DrawKey(pepper, row); err != nil {
+			return "", "", err
+		}
+		if err := books.CreateKey(ctx, row, opening); err != nil {
+			return "", "", err
+		}
+		return string(row.ID), secret, nil
+	}
+}
+
 // PaymentsOf finds the payments for requests.
 func PaymentsOf(b *book.Book) func(context.Context, string) (json.RawMessage, bool, error) {
 	return func(ctx context.Context, request string) (json.RawMessage, bool, error) {

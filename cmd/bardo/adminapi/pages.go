@@ -2,6 +2,7 @@ package adminapi
 
 import (
 	"net/http"
+	"net/http/pprof"
 
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/fault"
@@ -23,4 +24,13 @@ func NoPages(config func() *config.Config, h http.Handler) http.Handler {
 		}
 		h.ServeHTTP(w, r)
 	})
+}
+
+// Profiles hands out the profiles of this process.
+func Profiles(handle func(pattern string, h http.HandlerFunc)) {
+	handle("GET /debug/pprof/", pprof.Index)
+	handle("GET /debug/pprof/profile", pprof.Profile)
+	handle("GET /debug/pprof/symbol", pprof.Symbol)
+	handle("GET /debug/pprof/trace", pprof.Trace)
+	handle("GET /debug/pprof/cmdline", pprof.Cmdline)
 }

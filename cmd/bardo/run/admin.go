@@ -7,14 +7,6 @@ import (
 	"bardo.money/gateway/cmd/bardo/cli"
 )
 
-// token is what requests to the admin API must carry now.
-func (g *gateway) token() string {
-	if t := g.cfg.Load().Listen.AdminToken; t.IsSet() {
-		return t.Reveal()
-	}
-	return g.adminToken
-}
-
 // adminAPI serves what this process has of the admin API. token nil is for sockets that only the gateway's user can open.
 func (g *gateway) adminAPI(token func() string) http.Handler {
 	o := adminapi.Options{Version: cli.Version, Started: g.started, Token: token, Log: g.log}

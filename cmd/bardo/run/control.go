@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"net/http/pprof"
 	"time"
 
 	"bardo.money/gateway/cmd/bardo/adminapi"
@@ -32,12 +31,8 @@ func (g *gateway) adminHandler() http.Handler {
 		}
 		g.serveReady(w, r) // load balancers request it by any host name
 	})
-	guarded("GET /debug/pprof/", pprof.Index)
-	guarded("GET /debug/pprof/profile", pprof.Profile)
-	guarded("GET /debug/pprof/symbol", pprof.Symbol)
-	guarded("GET /debug/pprof/trace", pprof.Trace)
-	guarded("GET /debug/pprof/cmdline", pprof.Cmdline)
-	guarded(adminapi.Prefix+"/", g.adminAPI(g.token).ServeHTTP)
+	adminapi.Profiles(guarded)
+	guarded(adminapi.Prefix+"/", g.adminAPI(g.operatorToken).ServeHTTP)
 	if g.module {
 		guarded("GET /debug/envoy/pprof/", http.StripPrefix("/debug/envoy", underDebug(g.inEnvoy.proxy())).ServeHTTP)
 	}

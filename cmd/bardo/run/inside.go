@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/pprof"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -234,10 +233,7 @@ func (in *Inside) handler() http.Handler {
 	g.handleData(mux)
 	mux.Handle(adminapi.Prefix+"/", g.adminAPI(nil))
 	mux.Handle("GET /metrics", g.metrics.Handler())
-	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	adminapi.Profiles(func(pattern string, h http.HandlerFunc) { mux.HandleFunc(pattern, h) })
 	return mux
 }
 
