@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"bardo.money/gateway/cmd/bardo/cli"
-	"bardo.money/gateway/cmd/bardo/control"
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/admin"
 	"bardo.money/gateway/policy/ledger"
 	"bardo.money/gateway/policy/ledger/usage"
 )
@@ -130,7 +130,7 @@ func (t tool) exportRequests(c *cobra.Command, f *exportFlags, records bool) err
 			e.Saved = e.Saved.Plus(r.Savings[i].Amount)
 		}
 		if records {
-			e.Record = control.RecordOf(r)
+			e.Record = admin.RecordOf(r)
 		}
 		return out.write(&e, e.cells)
 	})

@@ -68,9 +68,9 @@ func RecordOf(r *ledger.Request) json.RawMessage {
 // Usage is what was used and spent, summed by model, provider, subsystem or day.
 func (s *Service) Usage(ctx context.Context, f ledger.Filter, by ledger.By) ([]ledger.UsageRow, error) {
 	switch by {
-	case ledger.ByModel, ledger.ByProvider, ledger.BySubsystem, ledger.ByDay:
+	case ledger.ByModel, ledger.ByProvider, ledger.BySubsystem, ledger.ByDay, ledger.ByKey, ledger.ByProject, ledger.ByGolem:
 	default:
-		return nil, invalid("by", " %q, expected model, provider, subsystem, day or layer", fault.Clip(string(by)))
+		return nil, invalid("by", " %q, expected model, provider, subsystem, day, key, project, golem or layer", fault.Clip(string(by)))
 	}
 	if err := s.known(ctx, f.Account); err != nil {
 		return nil, err

@@ -319,7 +319,7 @@ func TestRequestsAndUsageOverHTTP(t *testing.T) {
 	s.refuses(http.MethodGet, "/requests/req_9", "", http.StatusNotFound, "no such request")
 	s.refuses(http.MethodGet, "/requests?key=nobody", "", http.StatusNotFound, "no such key")
 	s.refuses(http.MethodGet, "/requests?since=yesterday", "", http.StatusBadRequest, "since")
-	for _, by := range []string{"", "?by=model", "?by=provider", "?by=subsystem", "?by=day", "?by=layer", "?key=" + id + "&since=2026-01-01"} {
+	for _, by := range []string{"", "?by=model", "?by=provider", "?by=subsystem", "?by=day", "?by=key", "?by=project", "?by=golem", "?by=layer", "?key=" + id + "&since=2026-01-01"} {
 		s.do(http.MethodGet, "/usage"+by, "", http.StatusOK)
 	}
 	s.refuses(http.MethodGet, "/usage?by=name", "", http.StatusBadRequest, "by")

@@ -236,7 +236,7 @@ func (a *api) getUsage(r *http.Request) (reply, error) {
 	case ledger.ByLayer:
 		rows, err := a.Books.Savings(r.Context(), f)
 		return listed(rows, false), err
-	case ledger.ByModel, ledger.ByProvider, ledger.BySubsystem, ledger.ByDay:
+	case ledger.ByModel, ledger.ByProvider, ledger.BySubsystem, ledger.ByDay, ledger.ByKey, ledger.ByProject, ledger.ByGolem:
 	}
 	rows, err := a.Books.Usage(r.Context(), f, by)
 	return listed(rows, false), err
