@@ -5,7 +5,10 @@ package injection
 
 import (
 	"context"
+	"errors"
 	"runtime"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 )
 
 // Source is where a text of a request comes from.
@@ -42,6 +45,7 @@ type Finding struct {
 	Model   float64 // the classifier's highest score
 	Scored  bool    // the classifier had its say, or none was needed
 	Encoded bool    // a pattern matches in what was encoded or hidden
+	Partial bool    // the text is too long: of some of it nothing is known, or not what the classifier says
 
 	scores [sources]float64
 }
@@ -77,7 +81,8 @@ type Detector struct {
 	off        func(error) bool
 	threshold  float64
 	memo       memo
-	long       chan struct{} // one for each long text that is read
+	windows    *lru.Cache[memoKey, float64] // what the classifier says
+	long       chan struct{}                // one for each long text that is read
 }
 
 // longText is how many bytes a text has that takes tens of milliseconds to read. Half of the processors read such texts, at most.
@@ -89,19 +94,28 @@ func NewDetector(c Classifier, threshold float64, off func(error) bool) *Detecto
 	if threshold <= 0 {
 		threshold = DefaultThreshold
 	}
-	return &Detector{classifier: c, off: off, threshold: threshold, memo: newMemo(), long: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
+	windows, _ := lru.New[memoKey, float64](memoTexts) // fails for a size below 1 only
+	return &Detector{classifier: c, off: off, threshold: threshold, memo: newMemo(), windows: windows, long: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
 }
 
 // Threshold is the score from which a text counts as an injection.
 func (d *Detector) Threshold() float64 { return d.threshold }
 
 // Find looks into a text. With an error of the classifier or of ctx, the finding is that of the patterns alone, or of those that were tried.
-func (d *Detector) Find(ctx context.Context, text string) (f Finding, err error) {
+func (d *Detector) Find(ctx context.Context, text string) (Finding, error) {
+	return d.find(ctx, text, nil)
+}
+
+func (d *Detector) find(ctx context.Context, text string, b *Budget) (f Finding, err error) {
+	if !b.text(len(text)) {
+		return f, ErrBudget
+	}
 	units, err := d.read(ctx, text)
 	if err != nil {
 		return f, err
 	}
-	f.Scored, err = d.score(ctx, units)
+	f.Partial = len(text) > maxText
+	err = d.score(ctx, units, b, &f)
 	for i := range units {
 		f.note(&units[i])
 	}
@@ -139,28 +153,53 @@ func (d *Detector) Worst(ctx context.Context, text string) (part string) {
 	return part
 }
 
-// score has the classifier score units. ok is false if it did not, though its score could make the difference.
-func (d *Detector) score(ctx context.Context, units []unit) (ok bool, err error) {
+// score has the classifier score units. f.Scored is false if it did not, though its score could make the difference.
+func (d *Detector) score(ctx context.Context, units []unit, b *Budget, f *Finding) error {
 	if err := ctx.Err(); err != nil {
-		return false, err
+		return err
 	}
 	for i := range units {
 		if combined(units[i].weight(), 0, User) >= d.threshold { // nothing can change that
-			return true, nil
+			f.Scored = true
+			return nil
 		}
 	}
-	for _, u := range choose(units, d.matters) {
+	chosen, left := choose(units, d.matters)
+	f.Partial = f.Partial || left > 0
+	for _, u := range chosen {
 		if d.classifier == nil {
-			return false, nil
+			return nil
 		}
-		switch u.model, err = d.classifier.Score(ctx, u.text); {
+		switch err := d.window(ctx, u, b); {
+		case errors.Is(err, ErrBudget):
+			return err
 		case err != nil && d.off(err):
-			return false, nil
+			return nil
 		case err != nil:
-			return false, err
+			return err
 		}
 	}
-	return true, nil
+	f.Scored = true
+	return nil
+}
+
+// window scores one unit, unless that is known.
+func (d *Detector) window(ctx context.Context, u *unit, b *Budget) (err error) {
+	k, tag := d.KeyOf([]byte(u.text)), d.tag()
+	if score, ok := d.windows.Get(d.memo.with(k, tag)); ok && tag != "" {
+		u.model = score
+		return nil
+	}
+	if !b.window() {
+		return ErrBudget
+	}
+	if u.model, err = d.classifier.Score(ctx, u.text); err != nil {
+		return err
+	}
+	if tag := d.tag(); tag != "" {
+		d.windows.Add(d.memo.with(k, tag), u.model)
+	}
+	return nil
 }
 
 // matters reports whether the classifier's score of a unit can make the difference to the threshold. Of code it is not asked: it is sure of too much.
@@ -171,9 +210,9 @@ func (d *Detector) matters(u *unit) bool {
 // Known is what was found in the texts of a key before; ok is false if they were not looked at, or not with the classifier as it is now.
 func (d *Detector) Known(k Key) (f Finding, ok bool) { return d.memo.get(k, d.tag()) }
 
-// Learn is Find for the text of a key. The finding is remembered; one that lacks a score, until the classifier runs.
-func (d *Detector) Learn(ctx context.Context, k Key, text string) (Finding, error) {
-	f, err := d.Find(ctx, text)
+// Learn is Find for the text of a key, within a request's budget. The finding is remembered; one that lacks a score, until the classifier runs.
+func (d *Detector) Learn(ctx context.Context, k Key, text string, b *Budget) (Finding, error) {
+	f, err := d.find(ctx, text, b)
 	if tag := d.tag(); err == nil && (f.Scored || tag == "") {
 		d.memo.put(k, tag, f)
 	}

@@ -292,7 +292,7 @@ func TestFindingsAreRemembered(t *testing.T) {
 	if _, ok := d.Known(k); ok {
 		t.Error("known before it was looked at")
 	}
-	if _, err := d.Learn(t.Context(), k, "the agent should reply"); err != nil {
+	if _, err := d.Learn(t.Context(), k, "the agent should reply", nil); err != nil {
 		t.Fatal(err)
 	}
 	if f, ok := d.Known(k); !ok || f.Model != 0.4 {
@@ -312,14 +312,14 @@ func TestFindingsAreRemembered(t *testing.T) {
 		t.Error("known with another model")
 	}
 	s.err = errOff // it has run before, and may do so again
-	if f, err := d.Learn(t.Context(), k, "the agent should reply"); err != nil || f.Scored {
+	if f, err := d.Learn(t.Context(), k, "the agent should reply", nil); err != nil || f.Scored {
 		t.Errorf("%v, %+v", err, f)
 	}
 	if _, ok := d.Known(k); ok {
 		t.Error("a text without a score is remembered")
 	}
 	s.err = errors.New("busy")
-	if _, err := d.Learn(t.Context(), k, "the agent should reply"); err == nil {
+	if _, err := d.Learn(t.Context(), k, "the agent should reply", nil); err == nil {
 		t.Error("no error")
 	}
 	if _, ok := d.Known(k); ok {
@@ -331,7 +331,7 @@ func TestTheMemoryIsBounded(t *testing.T) {
 	d := NewDetector(nil, 0, nil)
 	for i := range memoTexts + 100 {
 		text := fmt.Sprint(i)
-		if _, err := d.Learn(t.Context(), keyOf(d, text), ""); err != nil {
+		if _, err := d.Learn(t.Context(), keyOf(d, text), "", nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -399,7 +399,7 @@ func FuzzView(f *testing.F) {
 		if f.Pattern < 0 || f.Pattern > 1 || (f.Kinds == 0) != (f.Pattern == 0) || f.Score(User) > f.Score(Result) {
 			t.Errorf("%+v", f)
 		}
-		chosen := choose(units, func(*unit) bool { return true })
+		chosen, _ := choose(units, func(*unit) bool { return true })
 		if len(chosen) > maxWindows+maxHidden {
 			t.Errorf("%d windows", len(chosen))
 		}

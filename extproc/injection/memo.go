@@ -24,7 +24,7 @@ type memoKey struct {
 	tag uint64 // of the classifier that scored
 }
 
-// memoTexts is how many texts are remembered: about 2 MB.
+// memoTexts is how many texts are remembered, and how many windows of texts: about 2 MB each.
 const memoTexts = 1 << 14
 
 func newMemo() memo {

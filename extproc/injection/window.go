@@ -83,8 +83,8 @@ var cues = []string{
 }
 
 // choose are the units that the classifier scores: those for which its score can matter, and of too many the first, the last, those that patterns match, and
-// those with most cues.
-func choose(all []unit, matters func(*unit) bool) (out []*unit) {
+// those with most cues. left is how many are left out for their number.
+func choose(all []unit, matters func(*unit) bool) (out []*unit, left int) {
 	var windows []ranked
 	hidden := 0
 	for i := range all {
@@ -94,7 +94,9 @@ func choose(all []unit, matters func(*unit) bool) (out []*unit) {
 		case u.encoded && hidden < maxHidden:
 			hidden++
 			out = append(out, u)
-		case !u.encoded:
+		case u.encoded:
+			left++
+		default:
 			windows = append(windows, ranked{u, rank(u)})
 		}
 	}
@@ -103,12 +105,13 @@ func choose(all []unit, matters func(*unit) bool) (out []*unit) {
 		windows[0].rank += ends
 		windows[len(windows)-1].rank += ends
 		slices.SortStableFunc(windows, func(a, b ranked) int { return cmp.Compare(b.rank, a.rank) })
+		left += len(windows) - maxWindows
 		windows = windows[:maxWindows]
 	}
 	for _, w := range windows {
 		out = append(out, w.unit)
 	}
-	return out
+	return out, left
 }
 
 type ranked struct {

@@ -238,12 +238,13 @@ func (l Layer) await(ctx context.Context, s *state, o *outcome) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.timeout())
 	defer cancel()
+	budget := injection.NewBudget()
 	for i := range s.spans {
 		sp := &s.spans[i]
 		if !sp.policy.Waits() {
 			continue
 		}
-		err := l.judge(ctx, s.of, sp, o)
+		err := l.judge(ctx, s.of, sp, budget, o)
 		switch {
 		case l.bad(sp) && sp.policy == Block:
 			l.tell(o, sp, Block)
@@ -264,12 +265,13 @@ func (l Layer) await(ctx context.Context, s *state, o *outcome) error {
 var errNoScore = errors.New("the classifier does not run")
 
 // judge finds out about a span, unless that is known. The error is that there is no score.
-func (l Layer) judge(ctx context.Context, t *transcript.Transcript, sp *span, o *outcome) (err error) {
+func (l Layer) judge(ctx context.Context, t *transcript.Transcript, sp *span, b *injection.Budget, o *outcome) (err error) {
 	fresh := !sp.known
 	if fresh {
 		text := sp.text(t)
-		sp.finding, err = l.Detector.Learn(ctx, sp.key, text)
+		sp.finding, err = l.Detector.Learn(ctx, sp.key, text, b)
 		sp.known = true
+		o.partly(sp)
 		l.haveDoubted(o, sp, text)
 	}
 	if err == nil && l.Scores && !sp.finding.Scored {
@@ -322,8 +324,10 @@ func (l Layer) flag(s *state, o *outcome) {
 		case sp.known && l.bad(sp):
 			l.tell(o, sp, Flag)
 		case !sp.known:
-			jobs = append(jobs, job{span: *sp, text: injection.Clip(sp.text(s.of))})
-			size += len(jobs[len(jobs)-1].text)
+			text := sp.text(s.of)
+			short := injection.Clip(text)
+			jobs = append(jobs, job{span: *sp, text: short, clipped: len(short) != len(text)})
+			size += len(short)
 		}
 	}
 	if len(jobs) == 0 || l.Beside.run(size, func() { l.judgeBeside(jobs, o) }) {
@@ -331,6 +335,7 @@ func (l Layer) flag(s *state, o *outcome) {
 	}
 	for i := range jobs {
 		l.count(o, &jobs[i].span, "skipped")
+		o.unscored()
 	}
 }
 
@@ -338,17 +343,21 @@ func (l Layer) flag(s *state, o *outcome) {
 type job struct {
 	span
 
-	text string
+	text    string
+	clipped bool // there was more of it
 }
 
 // judgeBeside judges texts that are only flagged.
 func (l Layer) judgeBeside(jobs []job, o *outcome) {
 	ctx, cancel := context.WithTimeout(context.Background(), l.timeout())
 	defer cancel()
+	budget := injection.NewBudget()
 	for i := range jobs {
 		sp := &jobs[i].span
 		var err error
-		sp.finding, err = l.Detector.Learn(ctx, sp.key, jobs[i].text)
+		sp.finding, err = l.Detector.Learn(ctx, sp.key, jobs[i].text, budget)
+		sp.finding.Partial = sp.finding.Partial || jobs[i].clipped
+		o.partly(sp)
 		switch {
 		case l.bad(sp):
 			l.tell(o, sp, Flag)

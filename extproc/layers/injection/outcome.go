@@ -20,6 +20,7 @@ type outcome struct {
 	did   Policy  // the strictest of what happened
 	n     [3]int  // bad texts by source
 	none  int     // texts without a verdict
+	parts int     // texts of which only a part was judged
 }
 
 // strictness orders policies.
@@ -41,6 +42,15 @@ func (o *outcome) unscored() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.none++
+}
+
+// partly notes a text that was judged in part, if it was.
+func (o *outcome) partly(sp *span) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if sp.finding.Partial {
+		o.parts++
+	}
 }
 
 // header is the value of X-Bardo-Injection: the highest score of a bad text that is known by now.
@@ -66,6 +76,9 @@ func (o *outcome) Note() string {
 			}
 		}
 		out = append(out, "score="+printed(o.score))
+	}
+	if o.parts > 0 {
+		out = append(out, fmt.Sprintf("partly=%d", o.parts))
 	}
 	if o.none > 0 {
 		out = append(out, fmt.Sprintf("unscored=%d", o.none))
