@@ -489,18 +489,17 @@ func TestR28SecretsAreStoredEncrypted(t *testing.T) {
 	mustFail(t, a, l.Do(t, a.call("X-Bardo-Defer: 1h", "X-Bardo-Privacy-Tier: tee", "X-Bardo-Task-Class: testament")), http.StatusBadRequest, "invalid_request")
 }
 
-// TestR28WithoutAKeyContentIsDeleted: what is stored in clear is not in the files any more once it is deleted. Credentials never are.
-func TestR28WithoutAKeyContentIsDeleted(t *testing.T) {
+// TestR28WithoutAKeyContentIsEncryptedToo, with a key of the gateway's own.
+func TestR28WithoutAKeyContentIsEncryptedToo(t *testing.T) {
 	t.Parallel()
 	const words = "the heron sleeps at noon"
-	l := runDreams(t, "deferred: {batches: false, poll: 100ms, keep_delivered: 200ms}\n")
+	l := dreams(t, "deferred: {gather: 1h, poll: 100ms, keep_delivered: 200ms}\n")
+	l.Gateway = gateway.Run(t, l.options)
 	a := dreamAsks[0]
 	a.say = words
-	r := l.dream(t, a, "", "24h")
-	text(t, a, l.wake(t, r, ""))
-	eventually(t, "the answer is deleted", func() bool { return l.look(t, r, "").Status == http.StatusGone })
-	eventually(t, "its text is gone", func() bool { return !l.stores(t, words) && !l.stores(t, "Hello from the fake provider") })
-	l.storesNothingOf(t, l.Key, l.openai.Key)
+	l.dream(t, a, "", "24h") // stays in a batch that gathers
+	l.storesNothingOf(t, words, l.Key, l.openai.Key)
+	mustFail(t, a, l.Do(t, a.call("X-Bardo-Defer: 1h", "X-Bardo-Security-Class: confidential")), http.StatusBadRequest, "invalid_request")
 }
 
 // storesNothingOf fails if a text is in the store's files.

@@ -20,6 +20,7 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/internal/seal"
 	"bardo.money/gateway/policy"
 )
 
@@ -78,7 +79,7 @@ func (w *world) start(o *Options) (*Service, context.Context) {
 	w.t.Helper()
 	ctx, die := context.WithCancel(w.t.Context())
 	w.die = die
-	s := NewService(&Service{Path: w.path, Secret: "s", Runner: w, Books: w, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return w.now }}, *o)
+	s := NewService(&Service{Path: w.path, Keys: seal.Keys{Set: "s"}, Runner: w, Books: w, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return w.now }}, *o)
 	w.t.Cleanup(func() { die(); _ = s.Close() })
 	return s, ctx
 }
@@ -432,7 +433,7 @@ func TestARequestWhoseKeyIsGoneFails(t *testing.T) {
 	w.mustAdd(first, "req_a", 2*time.Hour)
 	_ = first.Close()
 	s, ctx := w.start(&usual)
-	s.Secret = "another"
+	s.Keys.Set = "another"
 	if err := s.Open(ctx); err != nil {
 		t.Fatal(err)
 	}

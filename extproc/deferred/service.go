@@ -13,6 +13,7 @@ import (
 
 	"bardo.money/gateway/extproc/batch"
 	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/internal/seal"
 	"bardo.money/gateway/policy"
 )
 
@@ -91,8 +92,8 @@ type Event struct {
 
 // Service keeps deferred requests and has them answered. Safe for concurrent use.
 type Service struct {
-	Path   string // of the store's file, which is made for the first request
-	Secret string // that content is encrypted with; "" for nothing
+	Path   string    // of the store's file, which is made for the first request
+	Keys   seal.Keys // that content is encrypted with
 	Runner Runner
 	Books  Books
 	Log    *slog.Logger
@@ -143,7 +144,7 @@ func (s *Service) opened(ctx context.Context) (*Store, error) {
 	if st := s.store.Load(); st != nil {
 		return st, nil
 	}
-	st, err := OpenStore(context.WithoutCancel(ctx), s.Path, s.Secret, s.Now)
+	st, err := OpenStore(context.WithoutCancel(ctx), s.Path, s.Keys, s.Now)
 	if err == nil {
 		s.store.Store(st)
 	}
@@ -158,8 +159,8 @@ func (s *Service) Close() error {
 	return nil
 }
 
-// Encrypts reports whether content is encrypted.
-func (s *Service) Encrypts() bool { return s.Secret != "" }
+// Encrypts reports whether content is encrypted with a key of the operator's, which does not lie beside it.
+func (s *Service) Encrypts() bool { return s.Keys.Set != "" }
 
 // Owner is the name under which money stands for requests in the ledger.
 func (s *Service) Owner(ctx context.Context) (string, error) {

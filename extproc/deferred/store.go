@@ -71,10 +71,10 @@ type Store struct {
 	now   func() time.Time
 }
 
-// OpenStore opens the file, and creates it if it does not exist. secret is what content is encrypted with; "" for nothing.
-func OpenStore(ctx context.Context, path, secret string, now func() time.Time) (s *Store, err error) {
+// OpenStore opens the file, and creates it if it does not exist. keys are what content is encrypted with.
+func OpenStore(ctx context.Context, path string, keys seal.Keys, now func() time.Time) (s *Store, err error) {
 	s = &Store{now: now}
-	if s.seal, err = seal.New("deferred requests", secret); err != nil {
+	if s.seal, err = keys.Sealer("deferred requests"); err != nil {
 		return nil, err
 	}
 	if s.db, err = sqlite.Open(path, nil); err != nil {
@@ -113,9 +113,6 @@ func (s *Store) Close() error { return s.db.Close() }
 
 // Owner is the store's name in the ledger.
 func (s *Store) Owner() string { return s.owner }
-
-// Encrypts reports whether content is encrypted.
-func (s *Store) Encrypts() bool { return s.seal.Encrypts() }
 
 func (s *Store) atomically(ctx context.Context, change func(*sql.Tx) error) error {
 	tx, err := s.db.BeginTx(ctx, nil)

@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"bardo.money/gateway/internal/seal"
 	"bardo.money/gateway/policy/session"
 )
 
@@ -53,7 +54,7 @@ type lab struct {
 
 func newLab(t *testing.T) *lab {
 	t.Helper()
-	store, err := session.OpenSQLite(t.Context(), filepath.Join(t.TempDir(), "s.db"), "k", nil)
+	store, err := session.OpenSQLite(t.Context(), filepath.Join(t.TempDir(), "s.db"), seal.Keys{Set: "k"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

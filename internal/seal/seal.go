@@ -1,5 +1,5 @@
-// Package seal encrypts what is stored of requests, answers and agents' own data, row by row, with a key that an operator sets. It does not know where a row is
-// stored, nor what is in it.
+// Package seal encrypts what is stored of requests, answers and agents' own data, row by row, with a key that an operator sets, or with one of the gateway's own. It
+// does not know where a row is stored, nor what is in it.
 package seal
 
 import (
@@ -10,7 +10,10 @@ import (
 )
 
 // Sealer encrypts texts with AES-256-GCM. The zero value has no key and stores texts as they are, which the first byte says. Safe for concurrent use.
-type Sealer struct{ aead cipher.AEAD }
+type Sealer struct {
+	aead  cipher.AEAD
+	older cipher.AEAD // opens what aead does not; nil for none
+}
 
 // How a stored text begins.
 const (
@@ -32,7 +35,21 @@ func New(purpose, secret string) (Sealer, error) {
 		return Sealer{}, err
 	}
 	aead, err := cipher.NewGCMWithRandomNonce(block)
-	return Sealer{aead}, err
+	return Sealer{aead: aead}, err
+}
+
+// Keys are what texts are encrypted with: a secret that the operator has set, else the gateway's own, which only keeps copies of a file from being read. Both may be "".
+type Keys struct{ Set, Own string }
+
+// Sealer encrypts for a purpose. What was encrypted with the gateway's own secret before the operator set one is opened, too.
+func (k Keys) Sealer(purpose string) (Sealer, error) {
+	own, err := New(purpose, k.Own)
+	if err != nil || k.Set == "" {
+		return own, err
+	}
+	s, err := New(purpose, k.Set)
+	s.older = own.aead
+	return s, err
 }
 
 // Encrypts reports whether there is a key.
@@ -65,6 +82,9 @@ func (s Sealer) OpenSealed(name string, b []byte) ([]byte, error) {
 		return nil, ErrKey
 	}
 	text, err := s.aead.Open(nil, nil, b[1:], []byte(name))
+	if err != nil && s.older != nil {
+		text, err = s.older.Open(nil, nil, b[1:], []byte(name))
+	}
 	if err != nil {
 		return nil, ErrKey
 	}

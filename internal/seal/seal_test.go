@@ -52,6 +52,38 @@ func TestATextIsOpenedByItsKeyAndNameAlone(t *testing.T) {
 	}
 }
 
+// TestKeys: an operator's key takes the place of the gateway's own, and what was encrypted before stays readable.
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	text := []byte("a stored text")
+	by := map[string]Sealer{}
+	for name, k := range map[string]Keys{"none": {}, "own": {Own: "o"}, "set": {Set: "s", Own: "o"}, "set alone": {Set: "s"}, "another": {Set: "x", Own: "o"}} {
+		s, err := k.Sealer("a")
+		if err != nil || s.Encrypts() != (name != "none") {
+			t.Fatalf("%s: %v, %v", name, s.Encrypts(), err)
+		}
+		by[name] = s
+	}
+	for _, row := range []struct {
+		sealed, opened string
+		ok             bool
+	}{
+		{"none", "set", true},
+		{"own", "own", true},
+		{"own", "set", true},
+		{"own", "none", false},
+		{"own", "set alone", false},
+		{"set", "set alone", true},
+		{"set", "own", false},
+		{"set", "another", false},
+	} {
+		got, err := by[row.opened].Open("row", by[row.sealed].Seal("row", text))
+		if ok := err == nil && bytes.Equal(got, text); ok != row.ok {
+			t.Errorf("%s opened by %s: %q, %v", row.sealed, row.opened, got, err)
+		}
+	}
+}
+
 // FuzzOpen: whatever a file has, it is a text or an error, and what was sealed comes back.
 func FuzzOpen(f *testing.F) {
 	s, err := New("a", "k")

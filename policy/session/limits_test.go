@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"bardo.money/gateway/internal/seal"
 	"bardo.money/gateway/policy"
 )
 
@@ -177,7 +178,7 @@ PRAGMA user_version = 1`)
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s, err := OpenSQLite(t.Context(), path, "", nil)
+	s, err := OpenSQLite(t.Context(), path, seal.Keys{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"bardo.money/gateway/internal/seal"
 	"bardo.money/gateway/policy"
 )
 
@@ -34,7 +35,7 @@ func newLab(t *testing.T) *lab {
 func (l *lab) open() {
 	l.t.Helper()
 	clock := func() time.Time { return l.now }
-	s, err := OpenSQLite(l.t.Context(), l.path, l.secret, clock)
+	s, err := OpenSQLite(l.t.Context(), l.path, seal.Keys{Set: l.secret}, clock)
 	if err != nil {
 		l.t.Fatal(err)
 	}

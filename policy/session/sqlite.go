@@ -41,13 +41,13 @@ type SQLite struct {
 
 var _ Store = (*SQLite)(nil)
 
-// OpenSQLite opens a file, if there is one. secret is what agents' data are encrypted with; "" for nothing. now may be nil.
-func OpenSQLite(ctx context.Context, path, secret string, now func() time.Time) (s *SQLite, err error) {
+// OpenSQLite opens a file, if there is one. keys are what agents' data are encrypted with. now may be nil.
+func OpenSQLite(ctx context.Context, path string, keys seal.Keys, now func() time.Time) (s *SQLite, err error) {
 	if now == nil {
 		now = time.Now
 	}
 	s = &SQLite{path: path, now: now}
-	if s.seal, err = seal.New("sessions", secret); err != nil {
+	if s.seal, err = keys.Sealer("sessions"); err != nil {
 		return nil, err
 	}
 	if s.db, err = sqlite.OpenLater(path, url.Values{"_foreign_keys": {"on"}}); err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"bardo.money/gateway/extproc/deferred"
 	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/seal"
 	"bardo.money/gateway/policy/ledger"
 	"bardo.money/gateway/policy/session"
 )
@@ -19,7 +20,7 @@ func (g *gateway) newDeferred(cfg *config.Config, sessions *session.Book) *defer
 		return nil
 	}
 	g.later = deferred.NewService(&deferred.Service{
-		Path: g.home.Path(deferredFile), Secret: cfg.Deferred.Key.Reveal(), Books: deferredBooks{g.books, sessions}, Log: g.log,
+		Path: g.home.Path(deferredFile), Keys: seal.Keys{Set: cfg.Deferred.Key.Reveal(), Own: g.contentSecret(cfg)}, Books: deferredBooks{g.books, sessions}, Log: g.log,
 	}, deferredOptions(cfg))
 	return g.later
 }

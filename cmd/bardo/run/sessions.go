@@ -9,6 +9,7 @@ import (
 	"bardo.money/gateway/extproc/memory"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/seal"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/auth"
 	"bardo.money/gateway/policy/session"
@@ -22,7 +23,7 @@ func (g *gateway) openSessions(ctx context.Context, cfg *config.Config) (*sessio
 	if cfg.Sessions.Mode == "off" {
 		return nil, nil //nolint:nilnil // there are none
 	}
-	store, err := session.OpenSQLite(ctx, g.home.Path(sessionsFile), cfg.Store.CacheKey.Reveal(), nil)
+	store, err := session.OpenSQLite(ctx, g.home.Path(sessionsFile), seal.Keys{Set: cfg.Store.CacheKey.Reveal(), Own: g.contentSecret(cfg)}, nil)
 	if err != nil {
 		return nil, err
 	}
