@@ -25,6 +25,7 @@ const mcp = "mcp"
 var envelope = []string{
 	"type", "id", "call_id", "status", "name", "server_label", "server_name", "approval_request_id", "caller", "cache_control", "execution", "created_by",
 	"result", "results", "output", "outputs", "error", "tools", "toolType", "thoughtSignature",
+	"index", "search_results", "code_results", "browser_results",
 }
 
 // argumentMembers are the members of which one holds the arguments of a call.

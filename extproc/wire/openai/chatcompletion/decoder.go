@@ -49,7 +49,8 @@ type choice struct {
 	open      answer.Block
 	reasoning reasoningState
 	tools     []call
-	stopped   bool // its finish_reason came
+	executed  map[int64]int // blocks of the calls that the provider has carried out, by their numbers
+	stopped   bool          // its finish_reason came
 }
 
 // reasoningState is the state of a choice's reasoning.

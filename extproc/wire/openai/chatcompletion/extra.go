@@ -2,7 +2,9 @@ package chatcompletion
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
+	"strconv"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
@@ -28,6 +30,7 @@ const (
 	images           = "images" // OpenRouter
 	audio            = "audio"
 	reasoningDetails = "reasoning_details"
+	executedTools    = "executed_tools" // Groq: calls of its own tools, and what came of them
 )
 
 // Names of what no encoder can write.
@@ -94,9 +97,40 @@ func (d *Decoder) messageExtras(c *choice, n int, v jsonx.Value) {
 			d.extra(n, images, m, false)
 		case audio:
 			d.extra(n, audio, m, false)
+		case executedTools:
+			d.executed(c, n, m)
 		default:
 			d.noteUnknown(m)
 		}
+	}
+}
+
+// executed emits the calls of tools that the provider has carried out, each in a block of its own. In a stream, what came of one may follow its call.
+func (d *Decoder) executed(c *choice, n int, list jsonx.Value) {
+	for i, v := range list.Each {
+		index, ok := v.Get("index").Int()
+		if !ok {
+			index = int64(i)
+		}
+		tool := chat.ToolCall{ID: executedTools + " " + strconv.FormatInt(int64(n), 10) + " " + strconv.FormatInt(index, 10)}
+		block, known := c.executed[index]
+		if !known {
+			d.CloseBlock(&c.open, n)
+			if block = d.Blocks; len(c.executed) >= maxCalls {
+				d.Fail("invalid_response", "the provider's answer has too many tool calls")
+				return
+			}
+			d.Blocks++
+			if c.executed == nil {
+				c.executed = map[int64]int{}
+			}
+			c.executed[index], c.open.Any = block, true
+		}
+		if !known || !wire.IsEmpty(v.Get("arguments")) {
+			tool.Name, _ = v.Get("type").Str()
+			tool.Name = cmp.Or(tool.Name, executedTools)
+		}
+		d.Emit(chat.Event{Kind: chat.Extra, ID: executedTools, Choice: n, Index: block, Text: v.Raw, Tool: tool})
 	}
 }
 
@@ -148,7 +182,7 @@ func placeOf(name string) place {
 		return inAnswer
 	case logprobs, filterResults, vllmStop, sglangStop:
 		return inChoice
-	case annotations, images, audio, reasoningDetails:
+	case annotations, images, audio, reasoningDetails, executedTools:
 		return inMessage
 	}
 	return noPlace
@@ -237,7 +271,7 @@ func (e *streamEncoder) extra(dst []byte, ev *chat.Event) []byte {
 			return dst
 		}
 		dst = append(e.delta(e.begin(dst), ev.Choice), '"')
-		return e.close(wire.AppendLine(append(append(dst, ev.ID...), `":`...), ev.Text))
+		return e.close(wire.AppendLine(append(append(dst, ev.ID...), `":`...), asMember(ev)))
 	case noPlace:
 	}
 	return dst
@@ -256,6 +290,14 @@ func (e *bodyEncoder) extra(ev *chat.Event) {
 		e.choice(ev.Choice).extras.add(p, ev)
 	case noPlace:
 	}
+}
+
+// asMember is the value of an extra's member: of an executed tool, a list of it alone.
+func asMember(ev *chat.Event) []byte {
+	if ev.ID != executedTools {
+		return ev.Text
+	}
+	return append(append([]byte{'['}, ev.Text...), ']')
 }
 
 // pieces are members whose values are split over the chunks of a stream.
@@ -277,7 +319,7 @@ func (p *pieces) add(at place, ev *chat.Event) {
 	if len(m.json) > 1 {
 		m.json = append(m.json, ',')
 	}
-	m.json = append(m.json, ev.Text...)
+	m.json = append(m.json, asMember(ev)...)
 }
 
 // appendTo appends the members of one object.
