@@ -325,3 +325,38 @@ providers:
 		t.Errorf("a direct key: %d %+v, the hook gets %d questions, the provider %s", got.Status, heard, len(h.questions()), p.Generations()[0].Body)
 	}
 }
+
+// TestB08HooksSeeWhateverCarriesText: embeddings, ranking, moderation, speech and the fields of forms are looked at, and what a hook replaces no provider gets.
+func TestB08HooksSeeWhateverCarriesText(t *testing.T) {
+	t.Parallel()
+	h := newHook(t)
+	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
+	g := gateway.Run(t, gateway.Options{Config: quick + fmt.Sprintf(`
+pipeline: {guardrails: [{name: dlp, url: %q, when: [request, response]}]}
+providers:
+  openai: {api_key: %s, base_url: %q}
+  together: {api_key: %s, base_url: %q}
+`, h.URL, p.Key, p.URL, p.Key, p.URL)})
+	h.answers(`{"action":"allow"}`)
+	for name, c := range map[string]gateway.Call{
+		"embeddings":      modalityCall(t, "/v1/embeddings", `{"model":"text-embedding-3-small","input":"the secret is MARZIPAN"}`),
+		"a moderation":    modalityCall(t, "/v1/moderations", `{"model":"omni-moderation-latest","input":"the secret is MARZIPAN"}`),
+		"a ranking":       modalityCall(t, "/v1/rerank", `{"model":"Salesforce/Llama-Rank-V1","query":"the secret is MARZIPAN","documents":["a"]}`),
+		"speech":          modalityCall(t, "/v1/audio/speech", `{"model":"tts-1","input":"the secret is MARZIPAN","voice":"alloy"}`),
+		"a transcription": modalityCall(t, "/v1/audio/transcriptions", "", "file@1", "model=whisper-1", "prompt=the secret is MARZIPAN"),
+	} {
+		p.Forget()
+		h.answers(`{"action":"allow"}`)
+		h.decides(replacing("NOUGAT"))
+		got := g.Do(t, c)
+		sent := string(lastCall(t, p).Body)
+		if got.Status != http.StatusOK || len(h.questions()) != 1 || !strings.Contains(h.questions()[0], "MARZIPAN") || strings.Contains(sent, "MARZIPAN") || !strings.Contains(sent, "NOUGAT") {
+			t.Errorf("%s: %d %.200s, the hook gets %q, the provider %.500s", name, got.Status, got.Body, h.questions(), sent)
+		}
+		p.Forget()
+		h.answers(`{"action":"refuse","message":"no"}`)
+		if got := g.Do(t, c); got.Status != http.StatusBadRequest || !strings.Contains(got.Body, `"guardrail_refused"`) || len(p.Calls()) != 0 {
+			t.Errorf("%s is not refused: %d %.200s", name, got.Status, got.Body)
+		}
+	}
+}

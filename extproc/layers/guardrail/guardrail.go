@@ -88,8 +88,7 @@ func (l Layer) Waits(x *pipeline.Exchange) bool {
 }
 
 func (h *Hook) concerns(x *pipeline.Exchange) bool {
-	generates := x.Request.Op == chat.Generate
-	if !generates && (x.Request.Op != chat.CountTokens || !h.Requests) {
+	if x.Request.Op != chat.Generate && !h.Requests { // nothing else has an answer of texts
 		return false
 	}
 	return (len(h.Profiles) == 0 || slices.Contains(h.Profiles, x.Profile)) &&

@@ -128,7 +128,10 @@ func TestWhoseRequestsAHookSees(t *testing.T) {
 	}{
 		{Hook{}, chat.Generate, 0, true, ""},
 		{Hook{}, chat.CountTokens, 0, true, ""},
-		{Hook{}, chat.Embed, 0, false, ""},
+		{Hook{}, chat.Embed, 0, true, ""},
+		{Hook{}, chat.Modality, 0, true, ""},
+		{Hook{Keys: rule.Names{"other"}}, chat.Embed, 0, false, ""},
+		{Hook{}, chat.Embed, policy.SecurityPrivate, false, fault.GuardrailRefused},
 		{Hook{Profiles: []string{"fast"}}, chat.Generate, 0, true, ""},
 		{Hook{Profiles: []string{"full"}}, chat.Generate, 0, false, ""},
 		{Hook{Subsystems: rule.Names{"ri*"}, Keys: rule.Names{"key_1"}}, chat.Generate, 0, true, ""},
