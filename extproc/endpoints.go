@@ -46,12 +46,15 @@ func (x *exchange) modality(ctx context.Context, d stream.Client, op *modality.O
 	if err := x.findModality(ctx, r); err != nil {
 		return err
 	}
+	if r, err = x.protectModality(ctx, r); err != nil {
+		return err
+	}
 	if err := x.payModality(ctx, r); err != nil {
 		return err
 	}
 	call := modality.Call{
 		Request: r, ID: x.ID, Head: &x.Head, Order: x.Order, Egress: x.gw.listener(), EgressSecret: x.Config.EgressSecret, Timeout: x.Config.Timeouts.Total,
-		MaxAnswer: x.Config.MaxAnswer, MaxRetries: x.Config.MaxRetries, Redactor: x.Redactor(), Sink: &modalitySink{x, r},
+		MaxAnswer: x.Config.MaxAnswer, MaxRetries: x.Config.MaxRetries, Redactor: x.Redactor(), NewRestorer: x.NewRestorer, Sink: &modalitySink{x, r},
 	}
 	x.trace.Departs(x.Arrived, x.Waited)
 	return call.Do(ctx, d)
@@ -86,6 +89,28 @@ func (x *exchange) findModality(ctx context.Context, r *modality.Request) error 
 		}
 	}
 	return x.order()
+}
+
+// protectModality runs the layers that protect, on the texts of the request.
+func (x *exchange) protectModality(ctx context.Context, r *modality.Request) (*modality.Request, error) {
+	if r.Op.Sealed() {
+		return r, nil
+	}
+	texts, err := r.Texts()
+	if err != nil {
+		return nil, err
+	}
+	whole, asked := x.Request, *x.Request
+	asked.Doc = texts
+	x.Request, x.Files, x.NoText = &asked, r.Files(), r.Op.Feature == policy.Speech || r.Op.Feature == policy.ImageGeneration
+	x.Profile, x.DirectKey, x.ProtectOnly = intent.Pipeline(&x.Intent, x.Hints.Pipeline, x.Config.Intents.Pipeline), x.SkipsLayers(), true
+	err = x.Config.Pipeline.Request(ctx, &x.Exchange)
+	changed := x.Request
+	x.Request = whole
+	if err != nil || changed == &asked {
+		return r, err
+	}
+	return r.WithTexts(&texts, &changed.Doc)
 }
 
 // payModality checks the request against its key's limits, and reserves its highest possible cost.

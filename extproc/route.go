@@ -36,7 +36,8 @@ func (x *exchange) candidates(ctx context.Context) error {
 	if err := x.decide(ctx); err != nil {
 		return err
 	}
-	x.ProtectOnly = x.SkipsLayers() || x.Verbatim()
+	x.DirectKey = x.SkipsLayers()
+	x.ProtectOnly = x.DirectKey || x.Verbatim()
 	return nil
 }
 

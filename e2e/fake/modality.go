@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -133,9 +134,13 @@ func moderation(f *fields) outcome {
 
 func rerank(f *fields) outcome {
 	n := len(f.Object["documents"]) / 4
+	var first string
+	if docs := []string{}; f.str("return_documents") == "true" && json.Unmarshal(f.Object["documents"], &docs) == nil && len(docs) > 0 {
+		first = fmt.Sprintf(`,"document":{"text":%q}`, docs[0])
+	}
 	return with("application/json", fmt.Sprintf(`{"object":"rerank","id":"9dfa1a09-5ebc-4a40-970f-586cb8f4ae47","model":%q,`+
-		`"results":[{"index":1,"relevance_score":0.98},{"index":0,"relevance_score":1.1e-05}],`+
-		`"usage":{"prompt_tokens":%d,"completion_tokens":0,"total_tokens":%d}}`, f.str("model"), n, n))
+		`"results":[{"index":1,"relevance_score":0.98},{"index":0,"relevance_score":1.1e-05%s}],`+
+		`"usage":{"prompt_tokens":%d,"completion_tokens":0,"total_tokens":%d}}`, f.str("model"), first, n, n))
 }
 
 // imageTokens are the output tokens of gpt-image-1 for a square image, by quality.
@@ -221,5 +226,5 @@ func transcript(f *fields) outcome {
 	case "verbose_json":
 		return with("application/json", fmt.Sprintf(`{"task":"transcribe","language":"english","duration":%d.25,"text":"Hello.","segments":[],%s}`, seconds, usage))
 	}
-	return with("application/json", `{"text":"Hello.",`+usage+`}`)
+	return with("application/json", fmt.Sprintf(`{"text":%q,%s}`, strings.TrimSpace("Hello. "+f.str("prompt")), usage)) // as if it was said
 }

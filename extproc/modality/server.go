@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/stream"
@@ -36,7 +37,31 @@ type Call struct {
 	MaxAnswer    int64         // bytes
 	MaxRetries   int           // attempts beyond the first
 	Redactor     *secret.Redactor
+	NewRestorer  func(inJSON bool) pipeline.Restorer // puts back into the answer what a layer has taken out of the request; nil: nothing
 	Sink         Sink
+}
+
+// passing is an answer on its way to the client.
+type passing struct{ restorer pipeline.Restorer }
+
+// passed begins the way of an answer of a content type.
+func (c *Call) passed(kind string) passing {
+	if c.NewRestorer == nil {
+		return passing{}
+	}
+	return passing{c.NewRestorer(strings.HasPrefix(kind, header.JSON) || strings.HasPrefix(kind, header.EventStream))}
+}
+
+// piece is what the client gets for a piece of the answer.
+func (p passing) piece(b []byte, last bool) []byte {
+	if p.restorer == nil {
+		return b
+	}
+	out := p.restorer.Feed(nil, b)
+	if last {
+		out = p.restorer.Close(out)
+	}
+	return out
 }
 
 // Target is where an attempt goes.
@@ -181,6 +206,7 @@ func (c *Call) answer(client, ctx context.Context, d stream.Client, to *policy.R
 		return c.refused(to, upstream.Stated(to.Provider, e))
 	}
 	u := c.Read(to, body)
+	body = c.passed(kind).piece(body, true)
 	cost, err := c.Sink.Settle(ctx, to, &u, outcome(client))
 	if err != nil {
 		return err
@@ -247,7 +273,8 @@ func (c *Call) headers(to *policy.Resolution, resp *http.Response) header.List {
 
 // stream passes on an answer piece by piece. It is read to its end when the client disconnects, since its end says what it costs.
 func (c *Call) stream(client, ctx context.Context, d stream.Client, to *policy.Resolution, resp *http.Response) error {
-	w := c.watch(to, resp.Header.Get("Content-Type"))
+	kind := resp.Header.Get("Content-Type")
+	w, way := c.watch(to, kind), c.passed(strings.ToLower(kind))
 	sent := d.StreamHead(resp.StatusCode, c.headers(to, resp))
 	buf := make([]byte, stream.MaxPiece)
 	for {
@@ -257,10 +284,10 @@ func (c *Call) stream(client, ctx context.Context, d stream.Client, to *policy.R
 			err = upstream.ErrTooLong
 		}
 		if err != nil {
-			return c.finish(client, ctx, d, to, w, buf[:n], sent, err)
+			return c.finish(client, ctx, d, to, w, way.piece(buf[:n], true), sent, err)
 		}
 		if sent == nil {
-			sent = d.StreamBody(buf[:n], false)
+			sent = d.StreamBody(way.piece(buf[:n], false), false)
 		}
 	}
 }

@@ -46,9 +46,20 @@ func (m *Memo) Clean(k TextKey) bool {
 // SetClean remembers that a text has nothing that is looked for.
 func (m *Memo) SetClean(k TextKey) { m.clean.Add(k, struct{}{}) }
 
+// shortest is how many bytes the shortest value has, or fewer.
+const shortest = 6
+
+// FindOnce is Find without a memory of the text.
+func (m *Memo) FindOnce(ctx context.Context, text string) ([]Span, error) {
+	if len(text) < shortest {
+		return nil, nil
+	}
+	return m.scanner.Find(ctx, text)
+}
+
 // Find is Scanner.Find. The spans are shared and must not be changed.
 func (m *Memo) Find(ctx context.Context, text string) ([]Span, error) {
-	if len(text) < 6 { // shorter than any value
+	if len(text) < shortest {
 		return nil, nil
 	}
 	k := TextKey{maphash.String(m.seeds[0], text), maphash.String(m.seeds[1], text), len(text)}

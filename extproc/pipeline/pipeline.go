@@ -45,6 +45,9 @@ type Exchange struct {
 	Repeated    bool // the layers ran for the same request before, and told of it: a deferred request that is answered
 	Deferred    bool // the answer is stored for later: layers run again for each step, and have to do the same
 	ProtectOnly bool // only layers that protect run: the user's own key pays, or the body is sent as it is
+	DirectKey   bool // the user's own key pays, so that layers protect without changing what is sent for it (D-39)
+	Files       int  // pictures and recordings of the request that are not in its document
+	NoText      bool // the answer is sound or pictures
 	WholeAnswer bool // a layer needs the whole answer before the client gets any of it
 	Holding     bool // a layer keeps back events that it has seen
 	MayChange   bool // a layer may change the rest of an answer whose beginning the client has
@@ -52,6 +55,9 @@ type Exchange struct {
 	NoRounds   bool // calls of layers' own tools cannot be answered: see MayCall
 	callers    []caller
 	transcript *transcript.Transcript // of Request, or of an earlier form of it
+
+	// NewRestorer, if a layer sets it, puts back into an answer that is no conversation what the layer has taken out of its request.
+	NewRestorer func(inJSON bool) Restorer
 
 	slots    []any // by Slot.index
 	watchers []watcher
@@ -151,6 +157,12 @@ type Finisher interface {
 // of every attempt: each starts with Start, and only a complete answer has End. Events are valid during the call.
 type Responder interface {
 	Response(ctx context.Context, x *Exchange, ev *chat.Event, out []chat.Event) ([]chat.Event, error)
+}
+
+// Restorer changes a stream of bytes that is cut anywhere. Feed appends what is known of it after a chunk, Close what it held back.
+type Restorer interface {
+	Feed(out, chunk []byte) []byte
+	Close(out []byte) []byte
 }
 
 type watcher struct {

@@ -184,9 +184,16 @@ func (r *reader) rest(kind Kind, key string, m jsonx.Value) {
 	case structure[key]:
 	case media[key]:
 		r.at.Opaque = true
+		if key != "detail" && !m.IsNull() {
+			r.t.Media++
+		}
 	default:
 		for s, isName := range m.Strings {
-			if !isName && !isData(s) {
+			switch {
+			case isName:
+			case isData(s):
+				r.t.Media++
+			default:
 				r.text(kind, s)
 			}
 		}
@@ -261,5 +268,6 @@ func (r *reader) source(m jsonx.Value) {
 		r.value(Document, m.Get("content"))
 	default:
 		r.at.Opaque = true
+		r.t.Media++
 	}
 }

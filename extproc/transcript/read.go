@@ -49,6 +49,13 @@ func (t *Transcript) member(d chat.Dialect, key string, v jsonx.Value) bool {
 		t.turn(chat.RoleSystem, -1, 0, v, func(r *reader) { r.value(System, v) })
 	case "input", "prompt":
 		t.input(d, v)
+		if d != chat.Responses && holdsTokens(v) {
+			t.Tokens = key
+		}
+	case "prompt_embeds":
+		if !v.IsNull() {
+			t.Tokens = key
+		}
 	case "tools", "functions":
 		t.tools(v)
 	case "model", "stream", "tool_choice", "function_call", "toolConfig", "tool_config":
@@ -149,6 +156,19 @@ func (t *Transcript) input(d chat.Dialect, v jsonx.Value) {
 	t.each(v, t.item)
 }
 
+// holdsTokens reports whether an input is a list of tokens, or has one.
+func holdsTokens(v jsonx.Value) bool {
+	if v.Kind() != jsonx.Array {
+		return false
+	}
+	for _, e := range v.Each {
+		if e.Kind() == jsonx.Number || holdsTokens(e) {
+			return true
+		}
+	}
+	return false
+}
+
 // item reads an item of the Responses API.
 func (t *Transcript) item(list, index int, v jsonx.Value) {
 	o := t.open(v)
@@ -208,7 +228,11 @@ func (t *Transcript) tool(list, index int, e jsonx.Value) {
 // strings adds the strings of a value outside of the turns, except those that cannot be text.
 func (t *Transcript) strings(kind Kind, v jsonx.Value) {
 	for s, isName := range v.Strings {
-		if !isName && !isData(s) {
+		switch {
+		case isName:
+		case isData(s):
+			t.Media++
+		default:
 			t.Texts = append(t.Texts, Text{Kind: kind, Turn: -1, Value: s})
 		}
 	}

@@ -79,6 +79,9 @@ type Transcript struct {
 	Texts []Text // in the document's order within a turn
 	Tools []Tool
 
+	Media  int    // pictures, sound and files: members that are not looked into
+	Tokens string // the member that is given as tokens or vectors, in the place of text; "" for none
+
 	req     *chat.Request
 	doc     jsonx.Doc // the request's document with the gateway's edits
 	edits   jsonx.Edits

@@ -265,6 +265,7 @@ type PII struct {
 	Types        []string              `key:"types" oneof:"secret password iban card ssn email phone ip evm_address" doc:"What is looked for, besides patterns: secret, password, iban, card, ssn, email, phone, ip, evm_address. Without it, all but evm_address. Private keys and seed phrases are always looked for."`
 	PhoneRegions []string              `key:"phone_regions" doc:"Countries whose national phone numbers are known without a word such as phone before them, as ISO 3166 codes."`
 	Patterns     map[string]PIIPattern `key:"patterns" doc:"Further types of values, by name."`
+	RefuseUnread string                `key:"refuse_unread" default:"tokens" oneof:"tokens all none" doc:"Which requests are refused, where values are masked or refused, for parts that cannot be looked into: lists of tokens or vectors in the place of texts; pictures, sound and files, too; or none."`
 	Secret       Secret                `key:"secret" doc:"What placeholders are derived from. Gateways with the same one give the same value the same placeholder. Without it, the pepper of the ledger."`
 }
 
@@ -382,7 +383,7 @@ func (b *Billing) Spreads() (usual int, plans map[policy.Tier]int) {
 type Store struct {
 	Ledger   Database `key:"ledger" default:"sqlite://$BARDO_HOME/bardo.db" doc:"The ledger's database: a file of this machine, or a PostgreSQL database that gateways of several machines share, such as postgres://bardo:${PASSWORD}@host/bardo. Read at the start."`
 	Cache    string   `key:"cache" default:"memory" doc:"Where stored answers live: memory; sqlite://$BARDO_HOME/cache.db, where they outlive a restart; or redis://user@host:port/database, rediss:// with TLS, or redis+unix:///path, where gateways share them, and where conversations were served. Encrypted, but in memory. Read at the start."`
-	CacheKey Secret   `key:"cache_key" doc:"What stored answers, and what agents store in their sessions, are encrypted with on disk, and stored answers in Redis; any text, best 32 random bytes. Without it, a key for answers is derived from the pepper of the ledger, and agents' data are stored in clear, in a file that only the gateway's user can read. Gateways that share a Redis need the same. After a change, stored answers are discarded, and agents' data that were encrypted before cannot be read. Read at the start."`
+	CacheKey Secret   `key:"cache_key" doc:"What stored answers, and what agents store in their sessions, are encrypted with on disk, and stored answers in Redis; any text, best 32 random bytes. Without it, keys are derived from the pepper of the ledger, which lies beside it on the disk. Gateways that share a Redis need the same. After a change, stored answers are discarded, and agents' data that were encrypted with another one cannot be read; what was encrypted without one stays readable. Read at the start."`
 
 	CachePassword Secret        `key:"cache_password" doc:"Password of the Redis of store.cache. Read at the start."`
 	CacheCA       string        `key:"cache_ca" doc:"PEM file with the authorities that sign the certificate of a rediss:// server. Without it, those of the system. Read at the start."`
@@ -397,7 +398,7 @@ type Sessions struct {
 // Deferred says how requests are kept and answered that may wait.
 type Deferred struct {
 	Mode          string        `key:"mode" default:"on" oneof:"on off" doc:"Whether requests may be deferred; off refuses them."`
-	Key           Secret        `key:"key" doc:"What stored requests and answers are encrypted with; any text, best 32 random bytes. Without it they are stored in clear, in a file that only the gateway's user can read, and confidential and private requests cannot be deferred. A change takes effect at the next start, and loses what is stored."`
+	Key           Secret        `key:"key" doc:"What stored requests and answers are encrypted with; any text, best 32 random bytes. Without it a key is derived from the pepper of the ledger, which lies on the same disk, and confidential and private requests cannot be deferred. A change takes effect at the next start, and loses what is stored; setting it for the first time does not."`
 	Batches       bool          `key:"batches" default:"true" doc:"Whether deferred requests are sent by the batch APIs of OpenAI and Anthropic, at the price of a batch, where the operator's own key serves them."`
 	Gather        time.Duration `key:"gather" default:"1m" doc:"How long requests are collected for one batch."`
 	Poll          time.Duration `key:"poll" default:"1m" doc:"Time between two looks at a batch."`

@@ -32,18 +32,30 @@ const (
 	Block  Mode = "block"  // refused
 )
 
+// Refuse says which requests are refused for parts that cannot be looked into, where values would be masked or refused.
+type Refuse string
+
+// What is refused.
+const (
+	Tokens Refuse = "tokens" // lists of tokens or vectors in the place of a text
+	All    Refuse = "all"    // pictures, sound and files, too
+	None   Refuse = "none"   // nothing
+)
+
 // Layer masks. Safe for concurrent use.
 type Layer struct {
-	Mode   Mode // "" means Detect
+	Mode   Mode   // "" means Detect
+	Unread Refuse // "" means Tokens
 	Finder *pii.Memo
 	Secret func() []byte // what tenants' keys of placeholders are derived from
 }
 
 var (
-	_ pipeline.Layer     = Layer{}
-	_ pipeline.Selective = Layer{}
-	_ pipeline.Responder = Layer{}
-	_ pipeline.Guarding  = Layer{}
+	_ pipeline.Layer      = Layer{}
+	_ pipeline.Selective  = Layer{}
+	_ pipeline.Responder  = Layer{}
+	_ pipeline.Guarding   = Layer{}
+	_ pipeline.Protecting = Layer{}
 )
 
 // Name is "l7".
@@ -57,6 +69,7 @@ func (Layer) Profiles() []string { return profiles }
 // state is what the layer knows of an exchange.
 type state struct {
 	found   finding
+	unread  unread
 	err     error
 	vault   *pii.Vault
 	streams []*stream
@@ -79,18 +92,29 @@ func (l Layer) Guard(p *policy.Principal, class policy.SecurityClass) (name, doe
 	return "pii", string(l.mode(p, class))
 }
 
+// Protects implements pipeline.Protecting: embeddings, legacy completions and the like leave the gateway as well.
+func (Layer) Protects() {}
+
 // Applies reports whether the request has anything that the layer looks for. A request to an enclave is not changed: the receipt of its answer covers it (D-30).
 func (l Layer) Applies(x *pipeline.Exchange) bool {
-	if l.mode(&x.Principal, x.Hints.SecurityClass) == Off || x.Request.Op != chat.Generate && x.Request.Op != chat.CountTokens || x.Intent.PrivacyTier >= policy.PrivacyTEE {
+	mode := l.mode(&x.Principal, x.Hints.SecurityClass)
+	if mode == Off || x.DirectKey || x.Intent.PrivacyTier >= policy.PrivacyTEE {
 		return false
 	}
 	s := slot.Of(x)
 	s.found, s.err = l.search(context.Background(), x)
-	return s.err != nil || len(s.found.counts) > 0
+	if mode != Detect && s.err == nil {
+		s.unread = unreadOf(x)
+	}
+	return s.err != nil || len(s.found.counts) > 0 || s.unread != unread{}
 }
+
+// manyTexts is how many texts a request has that are not remembered: a batch of embeddings must not displace what is known of conversations.
+const manyTexts = 2048
 
 // finding is what the texts of a request have.
 type finding struct {
+	many   bool // it has too many texts to be remembered
 	counts map[pii.Type]int
 	values []value // in the request's order
 	where  string  // of the first value that must not leave the gateway
@@ -115,6 +139,7 @@ func (l Layer) search(ctx context.Context, x *pipeline.Exchange) (f finding, err
 	if err != nil {
 		return f, err
 	}
+	f.many = len(t.Texts) > manyTexts
 	for i := range t.Texts {
 		k := l.Finder.KeyOf(t.Texts[i].Value.Raw, kindOf(&t.Texts[i]))
 		if l.Finder.Clean(k) {
@@ -125,8 +150,9 @@ func (l Layer) search(ctx context.Context, x *pipeline.Exchange) (f finding, err
 			return f, err
 		}
 		switch {
-		case len(f.values) == n:
+		case len(f.values) == n && !f.many:
 			l.Finder.SetClean(k)
+		case len(f.values) == n:
 		case f.where == "" && slices.ContainsFunc(f.values[n:], func(v value) bool { return v.t.Forbidden() }):
 			f.where = place(t, i)
 		}
@@ -165,8 +191,16 @@ func (l Layer) searchText(ctx context.Context, t *transcript.Transcript, i int, 
 	return err
 }
 
+// find looks into one string.
+func (l Layer) find(ctx context.Context, s string, f *finding) ([]pii.Span, error) {
+	if f.many {
+		return l.Finder.FindOnce(ctx, s)
+	}
+	return l.Finder.Find(ctx, s)
+}
+
 func (l Layer) look(ctx context.Context, s string, f *finding) error {
-	spans, err := l.Finder.Find(ctx, s)
+	spans, err := l.find(ctx, s, f)
 	for _, at := range spans {
 		f.add(at.Type, s[at.Start:at.End])
 	}
@@ -175,7 +209,7 @@ func (l Layer) look(ctx context.Context, s string, f *finding) error {
 
 // lookBehindNames adds what the JSON as a whole has, and its strings alone, from the n-th value on, do not tell.
 func (l Layer) lookBehindNames(ctx context.Context, s string, f *finding, n int) error {
-	spans, err := l.Finder.Find(ctx, s)
+	spans, err := l.find(ctx, s, f)
 	for _, at := range spans {
 		text := s[at.Start:at.End]
 		if strings.ContainsAny(text, `"\`) || slices.ContainsFunc(f.values[n:], func(v value) bool { return v.text == text }) {
@@ -205,17 +239,32 @@ func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
 		return fault.Newf(fault.SecretInPrompt, "the request has a private key or a seed phrase (%s; the first turn is 0), and was not sent to any provider: remove it, and consider it "+
 			"disclosed to whatever put it there", s.found.where)
 	}
-	mode := l.mode(&x.Principal, x.Hints.SecurityClass)
-	if mode == Block {
-		return fault.Newf(fault.SecretInPrompt, "the request has personal data or secrets (%s), which this gateway does not send to providers: remove them", names(s.found.counts))
+	if err := l.refuseUnread(s.unread); err != nil {
+		return err
 	}
-	e := pipeline.Entry{Layer: Name, Note: note(mode, s.found.counts)}
-	if mode == Mask {
+	mode := l.mode(&x.Principal, x.Hints.SecurityClass)
+	if err := refuseFound(x, mode, s.found.counts); err != nil {
+		return err
+	}
+	e := pipeline.Entry{Layer: Name, Note: note(mode, s)}
+	if mode == Mask && len(s.found.counts) > 0 {
 		if err := l.mask(x, s); err != nil {
 			return err
 		}
 	}
 	x.Log = append(x.Log, e)
+	return nil
+}
+
+// refuseFound refuses values that the policy does not let through, and those that an answer of sound or pictures could not give back.
+func refuseFound(x *pipeline.Exchange, mode Mode, counts map[pii.Type]int) error {
+	switch {
+	case len(counts) == 0:
+	case mode == Block:
+		return fault.Newf(fault.SecretInPrompt, "the request has personal data or secrets (%s), which this gateway does not send to providers: remove them", names(counts))
+	case mode == Mask && x.NoText:
+		return fault.Newf(fault.SecretInPrompt, "the request has personal data or secrets (%s), which this gateway masks, and sound and pictures cannot be unmasked: remove them", names(counts))
+	}
 	return nil
 }
 
@@ -232,7 +281,7 @@ func (l Layer) mask(x *pipeline.Exchange, s *state) error {
 	var failed error
 	for i := range t.Texts {
 		t.Edit(i, func(text string) (string, bool) {
-			spans, err := l.Finder.Find(context.Background(), text)
+			spans, err := l.find(context.Background(), text, &s.found)
 			if err != nil {
 				failed = err
 			}
@@ -246,7 +295,13 @@ func (l Layer) mask(x *pipeline.Exchange, s *state) error {
 	if err := x.Change(t); err != nil {
 		return err
 	}
-	x.Watch(Name, l)
+	switch x.Request.Op {
+	case chat.Embed: // vectors have no text
+	case chat.Modality:
+		x.NewRestorer = func(inJSON bool) pipeline.Restorer { return s.vault.NewRestorer(inJSON) }
+	case chat.Generate, chat.CountTokens:
+		x.Watch(Name, l)
+	}
 	return nil
 }
 
@@ -259,14 +314,17 @@ func names(counts map[pii.Type]int) string {
 	return strings.Join(out, ", ")
 }
 
-// note is what X-Bardo-Pipeline says of the values: how many of each type.
-func note(mode Mode, counts map[pii.Type]int) string {
-	out := "found"
-	if mode == Mask {
-		out = "masked"
+// note is what X-Bardo-Pipeline says of the values: how many of each type, and how many parts could not be looked into.
+func note(mode Mode, s *state) string {
+	var out []string
+	if len(s.found.counts) > 0 {
+		out = append(out, map[bool]string{true: "masked", false: "found"}[mode == Mask])
 	}
-	for _, t := range slices.Sorted(maps.Keys(counts)) {
-		out += fmt.Sprintf(";%s=%d", strings.ToLower(string(t)), counts[t])
+	for _, t := range slices.Sorted(maps.Keys(s.found.counts)) {
+		out = append(out, fmt.Sprintf("%s=%d", strings.ToLower(string(t)), s.found.counts[t]))
 	}
-	return out
+	if n := s.unread.parts(); n > 0 {
+		out = append(out, fmt.Sprintf("unread=%d", n))
+	}
+	return strings.Join(out, ";")
 }

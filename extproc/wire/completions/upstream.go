@@ -135,7 +135,7 @@ func (d *Decoder) choice(i int, v jsonx.Value) {
 	if text, ok := v.Get("text").Text(&d.Arena); ok && len(text) > 0 {
 		d.Emit(chat.Event{Kind: chat.Text, Choice: index, Text: text})
 	}
-	if !d.Passes && !v.Get("logprobs").IsNull() {
+	if !v.Get("logprobs").IsNull() { // told of where the provider's own bytes do not pass
 		d.Emit(chat.Event{Kind: chat.Extra, ID: "logprobs", Choice: index})
 	}
 	if why, ok := v.Get("finish_reason").Str(); ok {
