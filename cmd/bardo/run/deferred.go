@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"bardo.money/gateway/cmd/bardo/home"
 	"bardo.money/gateway/extproc/deferred"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/seal"
@@ -20,7 +21,7 @@ func (g *gateway) newDeferred(cfg *config.Config, sessions *session.Book) *defer
 		return nil
 	}
 	g.later = deferred.NewService(&deferred.Service{
-		Path: g.home.Path(deferredFile), Keys: seal.Keys{Set: cfg.Deferred.Key.Reveal(), Own: g.contentSecret(cfg)}, Books: deferredBooks{g.books, sessions}, Log: g.log,
+		Path: g.home.Path(deferredFile), Keys: seal.Keys{Set: cfg.Deferred.Key.Reveal(), Own: home.ContentSecret(cfg.Store.LedgerFile(string(g.home)))}, Books: deferredBooks{g.books, sessions}, Log: g.log,
 	}, deferredOptions(cfg))
 	return g.later
 }

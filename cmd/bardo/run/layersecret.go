@@ -5,7 +5,6 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/hex"
 	"os"
 	"sync"
 
@@ -29,17 +28,4 @@ func (g *gateway) layersSecret(cfg *config.Config) func() []byte {
 		m.Write([]byte("layers"))
 		return m.Sum(nil)
 	})
-}
-
-// contentSecret is what content on the disk is encrypted with where the operator has set no key: derived from the pepper of the ledger. It is "" where that cannot
-// be read, since what is encrypted with it has to be readable after a restart.
-func (g *gateway) contentSecret(cfg *config.Config) string {
-	pepper, err := os.ReadFile(home.PepperPath(cfg.Store.LedgerFile(string(g.home))))
-	if err != nil || len(bytes.TrimSpace(pepper)) == 0 {
-		g.log.Warn("what agents and deferred requests store is not encrypted: there is no pepper to derive a key from, and no store.cache_key or deferred.key", "error", err)
-		return ""
-	}
-	m := hmac.New(sha256.New, bytes.TrimSpace(pepper))
-	m.Write([]byte("content at rest"))
-	return hex.EncodeToString(m.Sum(nil))
 }

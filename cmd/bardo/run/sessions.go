@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"bardo.money/gateway/cmd/bardo/home"
 	"bardo.money/gateway/extproc/api"
 	"bardo.money/gateway/extproc/memory"
 	"bardo.money/gateway/internal/config"
@@ -23,7 +24,7 @@ func (g *gateway) openSessions(ctx context.Context, cfg *config.Config) (*sessio
 	if cfg.Sessions.Mode == "off" {
 		return nil, nil //nolint:nilnil // there are none
 	}
-	store, err := session.OpenSQLite(ctx, g.home.Path(sessionsFile), seal.Keys{Set: cfg.Store.CacheKey.Reveal(), Own: g.contentSecret(cfg)}, nil)
+	store, err := session.OpenSQLite(ctx, g.home.Path(sessionsFile), seal.Keys{Set: cfg.Store.CacheKey.Reveal(), Own: home.ContentSecret(cfg.Store.LedgerFile(string(g.home)))}, nil)
 	if err != nil {
 		return nil, err
 	}
