@@ -76,6 +76,7 @@ type Server struct {
 	keeper  keeper
 	batcher batcher
 	cache   promptCache
+	account account
 
 	mu      sync.Mutex
 	always  Behaviour
@@ -410,6 +411,9 @@ func (s *Server) route(a api, r *Request) outcome {
 	case s.cfg.Dialect == Anthropic && path == "/messages/count_tokens" && r.Method == http.MethodPost:
 		n, e := countTokens(r.Header, r.Body, &s.cfg)
 		return outcome{fixed: n, refused: e}
+	}
+	if o, ok := s.routeAccount(path, r); ok {
+		return o
 	}
 	if o, ok := s.routeModality(path, r); ok {
 		return o

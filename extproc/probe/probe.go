@@ -126,7 +126,11 @@ func pingError(p runtime.Provider, at provider.Endpoint, resp *http.Response, bo
 // ping sends a provider the cheapest request that it answers. etag names the answer that is known already, "" if none is. The caller
 // closes the answer's body.
 func (c *Client) ping(ctx context.Context, p runtime.Provider, at provider.Endpoint, etag string) (*http.Response, error) {
-	call := p.Adapter.Ping(at)
+	return c.get(ctx, p, at, p.Adapter.Ping(at), etag)
+}
+
+// get sends a provider a call without a body, as ping.
+func (c *Client) get(ctx context.Context, p runtime.Provider, at provider.Endpoint, call *provider.Call, etag string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://egress"+call.Path, http.NoBody)
 	if err != nil {
 		return nil, err

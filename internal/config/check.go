@@ -24,6 +24,7 @@ func (d *decoder) check(cfg *Config) {
 		d.problem("listen.tls.client_ca", "no such key", "this version asks no client for a certificate")
 	}
 	d.checkAttestation(cfg.Providers.Venice)
+	d.checkBankr(cfg.Providers.Bankr)
 	d.checkSeals(cfg)
 	d.checkSplit(cfg)
 	d.checkHosts(cfg)

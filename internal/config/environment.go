@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -123,6 +124,7 @@ func (d *decoder) enableSpecial(cfg *Config) {
 	}
 	if key := d.firstOf(bankr.Variables...); p.Bankr == nil && key.IsSet() {
 		p.Bankr = &Bankr{}
+		setDefaults(reflect.ValueOf(p.Bankr).Elem())
 	}
 	if b := p.BlockRun; b != nil {
 		b.Endpoint = b.Endpoint.or(d.baseURL(blockrun))
@@ -145,6 +147,7 @@ func (d *decoder) enableSpecial(cfg *Config) {
 		own := b.Endpoint == URL{}
 		b.Endpoint = b.Endpoint.or(d.baseURL(bankr))
 		d.completeKey(&b.APIKey, b.APIKeys, own, bankr)
+		b.completeAccount(own)
 		if b.Wallet == "" {
 			b.Wallet = d.lookup("BANKR_WALLET_ADDRESS")
 		}

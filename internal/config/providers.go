@@ -3,6 +3,7 @@ package config
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"bardo.money/gateway/internal/kind"
 	"bardo.money/gateway/internal/modelfile"
@@ -92,10 +93,45 @@ type Bankr struct {
 	APIKeys         []Secret     `key:"api_keys" doc:"Further keys."`
 	Wallet          string       `key:"wallet" doc:"Address of the wallet."`
 	Subsystems      []string     `key:"subsystems" doc:"The subsystems that it serves. Default: autonomous and social."`
-	RevenueBalance  policy.Micro `key:"revenue_balance_usd" doc:"The wallet's balance in USD: a tenth of it, scaled by its sustainability, is the maximum cost of one request."`
+	RevenueBalance  policy.Micro `key:"revenue_balance_usd" doc:"The wallet's balance in USD: a tenth of it, scaled by its sustainability, is the maximum cost of one request. With credit_interval, the credit that was read takes its place."`
 	LifetimeRevenue policy.Micro `key:"lifetime_revenue_usd" doc:"Lifetime revenue, in USD."`
-	LifetimeCost    policy.Micro `key:"lifetime_cost_usd" doc:"Lifetime cost of inference, in USD."`
-	Models          []Model      `key:"models" doc:"Its models. Without a list, the models that the catalog names for it."`
+	LifetimeCost    policy.Micro `key:"lifetime_cost_usd" doc:"Lifetime cost of inference, in USD. With credit_interval, the cost before this gateway: what the ledger has of Bankr is added."`
+
+	CreditInterval  time.Duration `key:"credit_interval" doc:"How often the credit is read, and the report of usage compared with the ledger. Without it, or at 0, never; with auto_topup, 5m."`
+	UsageDays       int           `key:"usage_days" default:"7" min:"1" max:"90" doc:"How many days of the report of usage are compared."`
+	AutoTopup       bool          `key:"auto_topup" default:"false" doc:"More credit is bought from the wallet when little is left. Of several gateways with one wallet, one buys."`
+	TopupAmount     policy.Micro  `key:"auto_topup_amount_usd" default:"25" doc:"Amount of a purchase, in USD, at most 1000."`
+	TopupThreshold  policy.Micro  `key:"auto_topup_threshold_usd" default:"5" doc:"Credit in USD below which more is bought, or without auto_topup a warning is logged."`
+	TopupToken      string        `key:"auto_topup_token" default:"USDC" doc:"Token that is paid with: a symbol, or the address of its contract."`
+	TopupDaily      policy.Micro  `key:"auto_topup_daily_usd" default:"50" doc:"Maximum of all purchases of a UTC day, in USD."`
+	AccountEndpoint URL           `key:"account_endpoint" doc:"Base URL of the API that credit is bought at. Without it, Bankr's own (https://api.bankr.bot), unless endpoint is another's."`
+
+	Models []Model `key:"models" doc:"Its models. Without a list, the models that the catalog names for it."`
+}
+
+// bankrAccount is where Bankr sells credit.
+var bankrAccount = URL{Scheme: "https", Host: "api.bankr.bot"}
+
+// Buys reports whether credit is bought. b may be nil.
+func (b *Bankr) Buys() bool { return b != nil && b.AutoTopup && b.AccountEndpoint != URL{} }
+
+// Key is the key that the account is read with, and credit bought.
+func (b *Bankr) Key() Secret {
+	if !b.APIKey.IsSet() && len(b.APIKeys) > 0 {
+		return b.APIKeys[0]
+	}
+	return b.APIKey
+}
+
+// completeAccount fills in what the account at Bankr needs; own tells that the endpoint is Bankr's own.
+func (b *Bankr) completeAccount(own bool) {
+	const usual = 5 * time.Minute
+	if b.AutoTopup && b.CreditInterval <= 0 {
+		b.CreditInterval = usual
+	}
+	if own {
+		b.AccountEndpoint = b.AccountEndpoint.or(bankrAccount)
+	}
 }
 
 // Direct holds users' own keys.

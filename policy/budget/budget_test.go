@@ -116,19 +116,21 @@ func TestD55AWalletStretchesAndCutsBudgets(t *testing.T) {
 		about  string
 		wallet budget.Wallet
 		pct    int64
+		state  string
 	}{
-		{"without a wallet", budget.Wallet{}, 100},
-		{"more than twice", budget.Wallet{Revenue: 201, Cost: 100}, 150},
-		{"it never spent", budget.Wallet{Revenue: 1}, 150},
-		{"twice", budget.Wallet{Revenue: 200, Cost: 100}, 100},
-		{"a little more than its cost", budget.Wallet{Revenue: 101, Cost: 100}, 100},
-		{"its cost", budget.Wallet{Revenue: 100, Cost: 100}, 70},
-		{"half", budget.Wallet{Revenue: 50, Cost: 100}, 70},
-		{"less than half", budget.Wallet{Revenue: 49, Cost: 100}, 30},
+		{"without a wallet", budget.Wallet{}, 100, ""},
+		{"it never earned", budget.Wallet{Cost: 1}, 100, "bootstrapping"},
+		{"more than twice", budget.Wallet{Revenue: 201, Cost: 100}, 150, "expanding"},
+		{"it never spent", budget.Wallet{Revenue: 1}, 150, "expanding"},
+		{"twice", budget.Wallet{Revenue: 200, Cost: 100}, 100, "sustainable"},
+		{"a little more than its cost", budget.Wallet{Revenue: 101, Cost: 100}, 100, "sustainable"},
+		{"its cost", budget.Wallet{Revenue: 100, Cost: 100}, 70, "pressured"},
+		{"half", budget.Wallet{Revenue: 50, Cost: 100}, 70, "pressured"},
+		{"less than half", budget.Wallet{Revenue: 49, Cost: 100}, 30, "contracting"},
 	} {
 		t.Run(row.about, func(t *testing.T) {
-			if got := row.wallet.Percent(); got != row.pct {
-				t.Errorf("%d %%, want %d", got, row.pct)
+			if got := row.wallet.Percent(); got != row.pct || row.wallet.Band().State != row.state {
+				t.Errorf("%d %%, %s, want %d", got, row.wallet.Band().State, row.pct)
 			}
 			plain := budget.Compute(0.4, 10*usd)
 			got := plain.Under(row.wallet)

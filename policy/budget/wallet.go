@@ -8,25 +8,48 @@ type Wallet struct{ Revenue, Cost policy.Micro }
 // Seed is the day's budget of a wallet that has spent and never earned (P-12).
 const Seed = policy.USD / 10
 
-// Percent is how much of its budgets a wallet can afford, by its sustainability, revenue over cost (D-55): 150 above 2, 100 above
-// 1, 70 above a half, 30 below it. Without a wallet, and for one that has not earned, which lives on its Seed, it is 100.
-func (w Wallet) Percent() int64 {
-	switch {
-	case w.Revenue <= 0:
-		return 100
-	case w.Revenue-w.Cost > w.Cost:
-		return 150
-	case w.Revenue > w.Cost:
-		return 100
-	case w.Revenue >= w.Cost-w.Revenue: // at least half
-		return 70
+// Band is a row of the table of sustainability (P-12): a range of lifetime revenue over lifetime cost, and what it does to budgets.
+type Band struct {
+	State   string
+	Percent int64 // of the usual budgets
+	Seeded  bool  // a day has Seed at most, whatever the budgets are
+	fits    func(w Wallet) bool
+}
+
+// bands is the table, the first row that fits counts. A ratio that is exactly 2 is sustainable, exactly 1 and exactly a half are pressured.
+var bands = []Band{
+	{"bootstrapping", 100, true, func(w Wallet) bool { return w.Revenue <= 0 && w.Cost > 0 }},
+	{"", 100, false, func(w Wallet) bool { return w.Revenue <= 0 }}, // no wallet
+	{"expanding", 150, false, func(w Wallet) bool { return w.Revenue-w.Cost > w.Cost }},
+	{"sustainable", 100, false, func(w Wallet) bool { return w.Revenue > w.Cost }},
+	{"pressured", 70, false, func(w Wallet) bool { return w.Revenue >= w.Cost-w.Revenue }},
+	{"contracting", 30, false, func(Wallet) bool { return true }},
+}
+
+// Band is the wallet's row.
+func (w Wallet) Band() *Band {
+	for i := range bands {
+		if bands[i].fits(w) {
+			return &bands[i]
+		}
 	}
-	return 30
+	return &bands[len(bands)-1]
+}
+
+// Percent is how much of its budgets a wallet can afford.
+func (w Wallet) Percent() int64 { return w.Band().Percent }
+
+// Ratio is lifetime revenue over lifetime cost; 0 for a wallet that never spent.
+func (w Wallet) Ratio() float64 {
+	if w.Cost <= 0 {
+		return 0
+	}
+	return float64(max(w.Revenue, 0)) / float64(w.Cost)
 }
 
 // Daily is the most that a day's budget may be.
 func (w Wallet) Daily(asked policy.Micro) policy.Micro {
-	if w.Revenue <= 0 && w.Cost > 0 {
+	if w.Band().Seeded {
 		return min(asked, Seed)
 	}
 	return asked

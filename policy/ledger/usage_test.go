@@ -244,3 +244,26 @@ func compact(t *testing.T, s string) string {
 	}
 	return string(b)
 }
+
+// TestWhatAProviderAnsweredIsSummed: by model, between two times, whatever is in the store yet.
+func TestWhatAProviderAnsweredIsSummed(t *testing.T) {
+	l := gateway(t, storePath(t))
+	withKey(t, l, "k", 50*usd)
+	for i, c := range []Charge{
+		{Provider: "bankr", Model: "a", ProviderCost: 10, At: monday},
+		{Provider: "bankr", Model: "a", ProviderCost: 20, At: monday.Add(time.Hour)},
+		{Provider: "bankr", Model: "b", ProviderCost: 40, At: monday.Add(time.Hour)},
+		{Provider: "bankr", Model: "b", ProviderCost: 80, At: monday.Add(2 * time.Hour)},
+		{Provider: "bankr", Model: "b", ProviderCost: 160, At: monday.Add(-time.Second)},
+		{Provider: "venice", Model: "a", ProviderCost: 320, At: monday.Add(time.Hour)},
+	} {
+		c.RequestID, c.Account, c.Amount = string(rune('r'+i)), "k", usd
+		if _, err := l.Capture(t.Context(), reserve(t, l, "k", c.RequestID, usd), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rows, err := l.AtProvider(t.Context(), "bankr", monday, monday.Add(time.Hour))
+	if err != nil || len(rows) != 2 || rows[0].Name != "a" || rows[0].Requests != 2 || rows[0].ProviderCost != 30 || rows[1].Name != "b" || rows[1].Requests != 1 || rows[1].ProviderCost != 40 {
+		t.Errorf("%+v, %v", rows, err)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/cmd/bardo/settings"
+	"bardo.money/gateway/cmd/bardo/wallet"
 	"bardo.money/gateway/extproc/attempt"
 	"bardo.money/gateway/extproc/classifier"
 	"bardo.money/gateway/extproc/pipeline"
@@ -14,7 +15,6 @@ import (
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/origin"
 	"bardo.money/gateway/policy"
-	"bardo.money/gateway/policy/budget"
 	"bardo.money/gateway/policy/classify"
 )
 
@@ -23,6 +23,7 @@ const maxAnswer = 32 << 20
 
 // assemble makes the data path's runtime of a configuration.
 func (g *gateway) assemble(cfg *config.Config) (*runtime.Config, error) {
+	cfg = g.wallet.Apply(cfg)
 	catalog, err := settings.Models(cfg, g.lists)
 	if err != nil {
 		return nil, err
@@ -78,7 +79,7 @@ func (g *gateway) assemble(cfg *config.Config) (*runtime.Config, error) {
 	rt.Resolver = settings.Resolver(g.parts.Adapters, catalog, cfg)
 	rt.Intents = settings.IntentRules(cfg)
 	rt.Free = freePlans(rt)
-	rt.Wallet = wallet(cfg)
+	rt.Wallet = wallet.Of(cfg)
 	if p := cfg.Providers.Venice; p != nil {
 		rt.Stake = p.DIEMDaily
 	}
@@ -133,14 +134,6 @@ func (g *gateway) services(cfg *config.Config) (*Services, error) {
 		s.Conversations = g.shared
 	}
 	return s, nil
-}
-
-// wallet is what the wallet that pays for inference earned and spent, by the configuration.
-func wallet(cfg *config.Config) budget.Wallet {
-	if p := cfg.Providers.Bankr; p != nil {
-		return budget.Wallet{Revenue: p.LifetimeRevenue, Cost: p.LifetimeCost}
-	}
-	return budget.Wallet{}
 }
 
 // freePlans are the plans whose keys can reach a model that costs them nothing.

@@ -12,6 +12,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/home"
 	"bardo.money/gateway/cmd/bardo/identities"
 	"bardo.money/gateway/cmd/bardo/settings"
+	"bardo.money/gateway/cmd/bardo/wallet"
 	"bardo.money/gateway/envoy"
 	"bardo.money/gateway/extproc"
 	"bardo.money/gateway/extproc/deferred"
@@ -115,6 +116,7 @@ type dataPath struct {
 	later    *deferred.Service // nil: no requests are deferred
 	payments *payments         // nil: single requests cannot be paid for
 
+	wallet     *wallet.Monitor        // of the operator's account at Bankr
 	identities *identities.Identities // nil: none are linked to accounts
 	calls      http.RoundTripper      // of exchanges in Envoy's process; nil for the egress listener
 	applying   sync.Mutex             // in Envoy's process: one configuration at a time

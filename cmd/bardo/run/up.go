@@ -241,6 +241,9 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 	if err != nil {
 		return err
 	}
+	if err := g.openWallet(); err != nil {
+		return err
+	}
 	rt, err := g.assemble(cfg)
 	if err != nil {
 		return err

@@ -75,6 +75,9 @@ func HookClusters(cfg *config.Config) (out []Cluster) {
 	if p := cfg.Auth.Privy; p != nil {
 		out = append(out, PrivyCluster(p))
 	}
+	if b := cfg.Providers.Bankr; b.Buys() {
+		out = append(out, BankrCluster(b))
+	}
 	return out
 }
 
@@ -82,6 +85,11 @@ func HookClusters(cfg *config.Config) (out []Cluster) {
 func PrivyCluster(p *config.Privy) Cluster {
 	u := p.KeySet()
 	return Cluster{hookCluster("privy", "keys", &u), u}
+}
+
+// BankrCluster is that of the API that credit is bought at.
+func BankrCluster(b *config.Bankr) Cluster {
+	return Cluster{hookCluster("bankr", "account", &b.AccountEndpoint), b.AccountEndpoint}
 }
 
 // hookCluster is a hook's name in Envoy's configuration. As a provider's, it changes when the hook moves.

@@ -1,0 +1,204 @@
+package wallet
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"bardo.money/gateway/cmd/bardo/settings"
+	"bardo.money/gateway/extproc/upstream"
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/credit"
+	"bardo.money/gateway/policy/ledger"
+	"bardo.money/gateway/xds/state"
+)
+
+// callTime bounds one call.
+const callTime = 30 * time.Second
+
+// check reads the credit, and does what the rules say about it.
+func (m *Monitor) check(ctx context.Context, b *config.Bankr) error {
+	doc, err := m.read(ctx, "/credits")
+	if err != nil {
+		return err
+	}
+	balance, err := credit.ParseBalance(doc)
+	if err != nil {
+		return err
+	}
+	spent, err := m.ledgerCost(ctx)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	c := &Check{At: now.UTC(), Credit: balance, Action: rules(b).Decide(now, balance, m.state.Bought), LedgerCost: spent}
+	m.o.Events.Emit("bankr:credit_check", "", creditCheck{balance, b.TopupThreshold, c.Action})
+	m.note(c)
+	if err := m.keep(); err != nil {
+		return err
+	}
+	switch c.Action {
+	case credit.TopUp:
+		return m.buy(ctx, b, c)
+	case credit.Warn, credit.Limited:
+		m.o.Log.Warn("little credit is left at Bankr", "credit_usd", balance.String(), "threshold_usd", b.TopupThreshold.String(), "action", string(c.Action),
+			"bought_today_usd", m.state.Bought.On(now).Amount.String())
+	case credit.None, credit.Wait:
+	}
+	return nil
+}
+
+// creditCheck is the event of a look at the credit.
+type creditCheck struct {
+	Balance   policy.Micro  `json:"balance"`
+	Threshold policy.Micro  `json:"threshold"`
+	Action    credit.Action `json:"action"`
+}
+
+func rules(b *config.Bankr) credit.Rules {
+	return credit.Rules{Auto: b.Buys(), Threshold: b.TopupThreshold, Amount: b.TopupAmount, PerDay: b.TopupDaily}
+}
+
+// note puts a look in force.
+func (m *Monitor) note(c *Check) {
+	before := m.live.Swap(c)
+	m.state.Check = c
+	if before == nil || before.Credit != c.Credit || before.LedgerCost != c.LedgerCost {
+		m.o.Changed()
+	}
+}
+
+func (m *Monitor) keep() error {
+	if err := m.o.Home.Keep(File, m.state); err != nil {
+		return fmt.Errorf("nothing is bought while %s cannot be written: %w", File, err)
+	}
+	return nil
+}
+
+// read reads a document of the account.
+func (m *Monitor) read(ctx context.Context, path string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	return m.o.Prober().Document(ctx, config.KindBankr, path, credit.MaxDocument)
+}
+
+// ledgerCost is what the ledger has of Bankr, ever.
+func (m *Monitor) ledgerCost(ctx context.Context) (policy.Micro, error) {
+	rows, err := m.o.Ledger.Usage(ctx, ledger.Filter{}, ledger.ByProvider)
+	if err != nil {
+		return 0, err
+	}
+	for i := range rows {
+		if rows[i].Name == config.KindBankr {
+			return rows[i].ProviderCost.Charge(0), nil
+		}
+	}
+	return 0, nil
+}
+
+// buy buys credit. The purchase is kept first: whatever happens then, it counts for the day, unless it is known to be refused.
+func (m *Monitor) buy(ctx context.Context, b *config.Bankr, c *Check) error {
+	now := time.Now()
+	m.state.Bought = m.state.Bought.With(now, b.TopupAmount)
+	if err := m.keep(); err != nil {
+		return err
+	}
+	refused, err := m.order(ctx, b)
+	if refused {
+		m.state.Bought = m.state.Bought.Without(now, b.TopupAmount)
+	}
+	if err != nil {
+		outcome := "unknown"
+		if refused {
+			outcome = "refused"
+		}
+		m.count(outcome)
+		m.o.Events.Emit("bankr:topup_failed", "", topupFailed{b.TopupAmount, b.TopupToken, outcome})
+		return errors.Join(fmt.Errorf("a purchase of credit for %s USD (%s): %w", b.TopupAmount, outcome, err), m.keep())
+	}
+	m.count("bought")
+	m.o.Log.Info("bought credit at Bankr", "amount_usd", b.TopupAmount.String(), "token", b.TopupToken)
+	m.o.Events.Emit("bankr:topup", "", topup{b.TopupAmount, b.TopupToken, c.Credit.Plus(b.TopupAmount)})
+	return nil
+}
+
+// topup is the event of a purchase.
+type topup struct {
+	Amount     policy.Micro `json:"amount"`
+	Token      string       `json:"token"`
+	NewBalance policy.Micro `json:"new_balance"`
+}
+
+// topupFailed is the event of a purchase that was refused, or whose outcome is not known.
+type topupFailed struct {
+	Amount  policy.Micro `json:"amount"`
+	Token   string       `json:"token"`
+	Outcome string       `json:"outcome"` // refused or unknown
+}
+
+func (m *Monitor) count(outcome string) {
+	n, _ := m.tops.LoadOrStore(outcome, new(atomic.Int64))
+	n.(*atomic.Int64).Add(1) //nolint:forcetypeassert // it holds nothing else
+}
+
+// order sends a purchase. refused tells that it was certainly not made.
+func (m *Monitor) order(ctx context.Context, b *config.Bankr) (refused bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://egress"+b.AccountEndpoint.Path+"/llm/credits/buy", bytes.NewReader(credit.Order(b.TopupAmount, b.TopupToken)))
+	if err != nil {
+		return true, err
+	}
+	req.Host = b.AccountEndpoint.Host
+	req.GetBody = nil // it is never sent twice
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("X-Api-Key", b.Key().Reveal())
+	req.Header.Set(state.HeaderCluster, state.Cluster(settings.BankrCluster(b).ID))
+	req.Header.Set(state.HeaderExchange, m.o.Secret()+".bankr")
+	resp, err := m.o.Egress.Do(req) //nolint:bodyclose // CloseBody does it
+	if err != nil {
+		return false, errors.New("no answer")
+	}
+	defer upstream.CloseBody(resp)
+	switch {
+	case resp.Header.Get(state.HeaderFailure) != "":
+		return false, fmt.Errorf("no answer: %s", resp.Header.Get(state.HeaderFailure))
+	case resp.StatusCode >= http.StatusOK && resp.StatusCode < http.StatusMultipleChoices:
+		return false, nil
+	case resp.StatusCode >= http.StatusBadRequest && resp.StatusCode < http.StatusInternalServerError && resp.StatusCode != http.StatusRequestTimeout:
+		return true, fmt.Errorf("it was answered with status %d", resp.StatusCode)
+	}
+	return false, fmt.Errorf("it was answered with status %d", resp.StatusCode)
+}
+
+// compare puts Bankr's report of usage beside the ledger.
+func (m *Monitor) compare(ctx context.Context, b *config.Bankr) error {
+	doc, err := m.read(ctx, fmt.Sprintf("/usage?days=%d", b.UsageDays))
+	if err != nil {
+		return err
+	}
+	theirs, err := credit.ParseUsage(doc)
+	if err != nil {
+		return err
+	}
+	rows, err := m.o.Ledger.AtProvider(ctx, config.KindBankr, theirs.From, theirs.To)
+	if err != nil {
+		return err
+	}
+	ours := make([]credit.Line, 0, len(rows))
+	for i := range rows {
+		ours = append(ours, credit.Line{Model: rows[i].Name, Requests: rows[i].Requests, Cost: rows[i].ProviderCost})
+	}
+	before, c := m.state.Usage, credit.Compare(ours, theirs)
+	m.state.Usage = &c
+	if c.Differs() && (before == nil || !before.Differs()) {
+		m.o.Log.Warn("Bankr's report of usage differs from the ledger", "cost_usd", c.Cost.String(), "their_cost_usd", c.Their.String())
+		m.o.Events.Emit("bankr:usage_differs", "", c)
+	}
+	return m.keep()
+}

@@ -1,0 +1,42 @@
+package probe
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+
+	"bardo.money/gateway/extproc/upstream"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/xds/state"
+)
+
+// Document asks a provider for a document of the operator's account, the same way as Probe. path is below its base URL; a document longer than most is an
+// error. Where Envoy is not there yet, or does not know the provider, the error is an ErrNotAsked.
+func (c *Client) Document(ctx context.Context, id policy.ProviderID, path string, most int64) ([]byte, error) {
+	p, ok := c.Config.Providers[id]
+	if !ok {
+		return nil, fmt.Errorf("%w: provider %s is not configured", ErrNotAsked, id)
+	}
+	call := p.Adapter.Ping(p.Endpoint)
+	call.Path = p.Endpoint.BasePath + path
+	resp, err := c.get(ctx, p, p.Endpoint, call, "") //nolint:bodyclose // CloseBody does it
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotAsked, err)
+	}
+	defer upstream.CloseBody(resp)
+	if why := resp.Header.Get(state.HeaderFailure); why != "" {
+		return nil, unanswered(upstream.Local(id, resp.StatusCode, why))
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("provider %s answered %d", id, resp.StatusCode)
+	}
+	b, err := io.ReadAll(io.LimitReader(resp.Body, most+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("provider %s broke off its answer: %w", id, err)
+	case int64(len(b)) > most:
+		return nil, fmt.Errorf("provider %s answered with more than %d bytes", id, most)
+	}
+	return b, nil
+}

@@ -1,0 +1,19 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"bardo.money/gateway/policy"
+)
+
+// AtProvider sums the requests that a provider answered between two times, by model. Requests older than the retention are not in it.
+func (l *Ledger) AtProvider(ctx context.Context, p policy.ProviderID, from, to time.Time) ([]UsageRow, error) {
+	v, err := l.view(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("usage at %s: %w", p, err)
+	}
+	defer v.Close()
+	return v.AtProvider(ctx, p, from, to)
+}
