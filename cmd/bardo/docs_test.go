@@ -50,7 +50,7 @@ func TestEveryErrorIsDocumented(t *testing.T) {
 }
 
 // exampleVariables are those that the examples name.
-var exampleVariables = []string{"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "DEEPSEEK_API_KEY", "VLLM_API_KEY", "LEDGER_PASSWORD", "LANGFUSE_AUTH"}
+var exampleVariables = []string{"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "DEEPSEEK_API_KEY", "VLLM_API_KEY", "BANKR_API_KEY", "LEDGER_PASSWORD", "LANGFUSE_AUTH"}
 
 // The examples pass `bardo config check` without as much as a warning.
 func TestExamplesAreSound(t *testing.T) {
