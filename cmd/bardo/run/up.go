@@ -3,6 +3,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -22,10 +23,12 @@ import (
 	"bardo.money/gateway/cmd/bardo/control"
 	"bardo.money/gateway/cmd/bardo/home"
 	"bardo.money/gateway/cmd/bardo/settings"
+	"bardo.money/gateway/cmd/bardo/wallet"
 	"bardo.money/gateway/envoy"
 	"bardo.money/gateway/extproc"
 	"bardo.money/gateway/extproc/governor"
 	"bardo.money/gateway/extproc/localembed"
+	"bardo.money/gateway/extproc/probe"
 	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/guard"
@@ -241,7 +244,8 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 	if err != nil {
 		return err
 	}
-	if err := g.openWallet(); err != nil {
+	if g.wallet, err = wallet.Open(wallet.Options{Home: g.home, Config: g.cfg.Load, Ledger: g.books, Egress: cmp.Or(g.listener(), g.egress()), Secret: g.egressSecret,
+		Prober: func() *probe.Client { return g.gate.Prober() }, Events: &g.events, Metrics: g.metrics, Changed: g.listed, Log: g.log}); err != nil {
 		return err
 	}
 	rt, err := g.assemble(cfg)

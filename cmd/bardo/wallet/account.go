@@ -69,7 +69,10 @@ func (m *Monitor) note(c *Check) {
 	before := m.live.Swap(c)
 	m.state.Check = c
 	if before == nil || before.Credit != c.Credit || before.LedgerCost != c.LedgerCost {
-		m.o.Changed()
+		select {
+		case m.o.Changed <- struct{}{}:
+		default: // it is going to be read anyway
+		}
 	}
 }
 

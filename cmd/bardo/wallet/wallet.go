@@ -55,7 +55,7 @@ type Options struct {
 	Secret  func() string // what calls carry
 	Events  *event.Sink
 	Metrics *telemetry.Metrics
-	Changed func() // what the wallet can afford has changed; it must not wait
+	Changed chan<- struct{} // is told, without waiting, that what the wallet can afford has changed
 	Log     *slog.Logger
 }
 
