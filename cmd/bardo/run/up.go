@@ -244,8 +244,10 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 	if err != nil {
 		return err
 	}
-	if g.wallet, err = wallet.Open(wallet.Options{Home: g.home, Config: g.cfg.Load, Ledger: g.books, Egress: cmp.Or(g.listener(), g.egress()), Secret: g.egressSecret,
-		Prober: func() *probe.Client { return g.gate.Prober() }, Events: &g.events, Metrics: g.metrics, Changed: g.listed, Log: g.log}); err != nil {
+	if g.wallet, err = wallet.Open(wallet.Options{
+		Home: g.home, Config: g.cfg.Load, Ledger: g.books, Egress: cmp.Or(g.listener(), g.egress()), Secret: g.egressSecret,
+		Prober: func() *probe.Client { return g.gate.Prober() }, Events: &g.events, Metrics: g.metrics, Changed: g.listed, Log: g.log,
+	}); err != nil {
 		return err
 	}
 	rt, err := g.assemble(cfg)
