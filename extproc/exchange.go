@@ -96,12 +96,12 @@ var idEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadd
 
 // driven reports whether the request takes the driven path: streams need heartbeats, an error event, and failover until their first content;
 // answers with a schema may need a validation retry, those with calls of layers' tools another round, and a layer may have to see the whole
-// answer first. So do requests whose answers may be discarded for their headers.
+// answer first. So do requests whose answers may be discarded for their headers, and those whose calls may have to be paid for one by one.
 func (x *exchange) driven() bool {
 	if x.AwaitsConfirmation(x.Order) {
 		return true
 	}
-	return x.Request.Op == chat.Generate && (x.Request.Stream || x.later != nil || x.review.Schema != nil || x.review.MayReplaceAnswer() || x.WholeAnswer || x.Rounds() > 0)
+	return x.Request.Op == chat.Generate && (x.Request.Stream || x.PaysFor(x.Order) || x.later != nil || x.review.Schema != nil || x.review.MayReplaceAnswer() || x.WholeAnswer || x.Rounds() > 0)
 }
 
 // isDeferred reports whether the request is answered later, or is such a one that is answered now.

@@ -49,6 +49,9 @@ func (c Pico) Plus(more ...Pico) Pico {
 // Times is n times the cost, at most MaxPico; nothing for a negative n.
 func (c Pico) Times(n int64) Pico { return Pico(times(int64(c), n)) }
 
+// Pico is the amount as a cost; nothing for one below zero.
+func (m Micro) Pico() Pico { return Pico(times(int64(m), picoPerMicro)) }
+
 // Plus is the sum of two amounts; beyond what a Micro can hold, the largest or smallest one.
 func (m Micro) Plus(more Micro) Micro {
 	switch {

@@ -25,6 +25,7 @@ type Attempt struct {
 	Correction  []chat.Message     // put behind the messages: failed answers, and what is wrong with them
 	Sent        *chat.Request      // the client's request as it is for this call; set by Write
 	Sealed      *e2ee.Call         // of a request that was encrypted; set by Write; nil for any other
+	Paid        policy.Micro       // what was signed for the call, where its provider is paid for single calls; set by Do
 	Proof       *attestation.Proof // of an answer that has to be attested; set by Write, and verified when Do returns without a failure; nil for any other
 }
 

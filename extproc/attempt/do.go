@@ -12,6 +12,7 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/policy"
 	"bardo.money/gateway/xds/state"
 )
 
@@ -96,15 +97,18 @@ func (c *call) head() (*http.Response, *upstream.Failure, error) {
 	if err != nil {
 		return nil, c.failure(upstream.NotEncoded, err), nil
 	}
-	heads := c.w.send(c.w.clientFor(c.t), req)
+	heads := c.w.send(c.sender(req))
 	for {
 		select {
 		case h := <-heads:
+			c.t.Paid = h.paid
 			switch {
 			case h.err == nil:
 				return h.resp, nil, nil
 			case IsPanic(h.err):
 				return nil, nil, h.err
+			case isUnpaid(h.err):
+				return nil, c.failure(upstream.Unpaid, h.err), nil
 			case c.ctx.Err() != nil:
 				f, err := c.interrupted(c.ctx, false)
 				return nil, f, err
@@ -285,21 +289,21 @@ func (w *Writer) clientFor(t *Attempt) *http.Client {
 // head is the response headers of a request, or its error.
 type head struct {
 	resp *http.Response
+	paid policy.Micro // for it
 	err  error
 }
 
 // send sends a request in its own goroutine, so that the caller can also wait for heartbeats and disconnects. The channel is buffered: the
 // goroutine ends if nobody receives.
-func (w *Writer) send(client *http.Client, req *http.Request) <-chan head {
+func (w *Writer) send(do func() head) <-chan head {
 	heads := make(chan head, 1)
 	go func() {
 		defer func() {
 			if r := recover(); r != nil {
-				heads <- head{nil, PanicError{w.Owner.Panicked(r)}}
+				heads <- head{err: PanicError{w.Owner.Panicked(r)}}
 			}
 		}()
-		resp, err := client.Do(req) //nolint:bodyclose // closed by who reads it
-		heads <- head{resp, err}
+		heads <- do()
 	}()
 	return heads
 }

@@ -36,6 +36,7 @@ func New(r *report.Report, s *rounds.State, t *attempt.Attempt, status int, h he
 	if status/100 != 2 {
 		return a
 	}
+	a.Count.Reported.Cost = t.Paid.Pico()
 	if p.Adapter.Name() == cognition.Kind {
 		a.Seen = cognition.Look(h)
 	}

@@ -96,6 +96,8 @@ type Provider struct {
 	BatchPct int
 	// Attestation is which receipts of the provider's enclaves are trusted; nil: their answers are not attested.
 	Attestation *attestation.Policy
+	// Payer pays for single calls; nil: they are not paid for one by one.
+	Payer Payer
 	// Seals are the keys of the provider's enclave that requests are encrypted with, the first one first; nil: it has none.
 	Seals []*e2ee.Key
 	// Traced: requests carry their trace context there, if they are not private.

@@ -42,6 +42,7 @@ const (
 	NotEncoded               // the request cannot be said in this provider's format; cause is a fault
 	Unsealed                 // the answer of an enclave cannot be decrypted; cause is an e2ee.Reason
 	Unattested               // the answer of an enclave is not proved to be its own; cause is an attestation.Reason
+	Unpaid                   // the call's price was not accepted, or what became of its payment is not known; cause says which
 	Retained                 // the answer does not confirm that nothing of a private request is retained; cause says what is missing, in our words
 )
 
@@ -58,6 +59,8 @@ func (f *Failure) String() string {
 		return "schema"
 	case NotEncoded:
 		return "encode"
+	case Unpaid:
+		return "payment"
 	case Retained:
 		return "retention"
 	case Unattested:
@@ -85,7 +88,7 @@ func (f *Failure) misplaced() bool { return f.Kind == ByStatus && f.Status >= 10
 // Lasting reports whether the provider would answer the same request in the same way a moment later.
 func (f *Failure) Lasting() bool {
 	if f.Kind != ByStatus {
-		return f.discarded() || errors.Is(f.Cause, ErrTooLong)
+		return f.discarded() || f.Kind == Unpaid || errors.Is(f.Cause, ErrTooLong)
 	}
 	return policy.Lasting(f.Status)
 }
@@ -176,7 +179,7 @@ func (f *Failure) Measure() telemetry.Outcome {
 		return telemetry.TimedOut
 	case NotEncoded, WrongForm:
 		return telemetry.Rejected
-	case Retained, Unattested, Unsealed:
+	case Retained, Unattested, Unsealed, Unpaid:
 		return telemetry.Failed
 	case ByStatus:
 	}
@@ -354,6 +357,8 @@ func (f *Failure) public() string {
 	switch {
 	case f.Kind == NoConnection:
 		return fmt.Sprintf("provider %s could not be reached", f.Provider)
+	case f.Kind == Unpaid:
+		return fmt.Sprintf("the call of provider %s could not be paid for", f.Provider)
 	case f.Kind == Reset:
 		return fmt.Sprintf("provider %s broke off its answer", f.Provider)
 	case f.misplaced():
@@ -443,6 +448,8 @@ func (f *Failure) Reason() string {
 		return fmt.Sprintf("the answer cannot be decrypted: %v", f.Cause)
 	case Unattested:
 		return fmt.Sprintf("the answer is not attested: %v", f.Cause)
+	case Unpaid:
+		return fmt.Sprintf("the call was not paid for: %v", f.Cause)
 	case Retained:
 		return fmt.Sprintf("the provider did not confirm that it retains nothing: %v", f.Cause)
 	case ByStatus:

@@ -40,6 +40,7 @@ func (d *decoder) check(cfg *Config) {
 	d.checkFirewall(&cfg.Pipeline.Firewall)
 	d.checkGuardrails(cfg.Pipeline.Guardrails)
 	d.checkX402(cfg)
+	d.checkWallet(cfg)
 	d.checkIdentity(cfg)
 	d.checkRetrieval(&cfg.Pipeline.Retrieval)
 	if cfg.Limits.Overage == "bill" {

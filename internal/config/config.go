@@ -309,23 +309,25 @@ type Billing struct {
 
 // X402 says what payments are taken, and how they are settled.
 type X402 struct {
-	Network       string        `key:"network" default:"base" oneof:"base base-sepolia" doc:"The chain: base (eip155:8453) or base-sepolia (eip155:84532)."`
-	RPC           Secret        `key:"rpc" doc:"The JSON-RPC address of a node of the chain. It may contain a key, so it is shown nowhere. Required."`
-	PayTo         string        `key:"pay_to" doc:"The address that receives payments: 0x and 40 hexadecimal digits. Required."`
-	Asset         string        `key:"asset" doc:"The token: 0x and 40 hexadecimal digits; 6 decimals, with EIP-3009. Without it, the network's USDC."`
-	AssetName     string        `key:"asset_name" default:"USD Coin" doc:"With asset: the name in the token's EIP-712 domain."`
-	AssetVersion  string        `key:"asset_version" default:"2" doc:"With asset: the version in the token's EIP-712 domain."`
-	SettlementKey Secret        `key:"settlement_key" doc:"Private key, as 64 hexadecimal digits, of the account that sends payments' transfers to the chain. It needs some of the chain's own coin for gas, and no tokens. Required."`
-	SettlementFee policy.Micro  `key:"settlement_fee_usd" default:"0.001" doc:"What a payment costs on top of its request, in USD: it pays for the gas of the transfer."`
-	Min           policy.Micro  `key:"min_usd" default:"0.001" doc:"The smallest payment, in USD, its fee included."`
-	QuoteTTL      time.Duration `key:"quote_ttl" default:"5m" doc:"How long a price holds for the request that it was made for."`
-	MaxExposure   policy.Micro  `key:"max_exposure_usd" default:"5" doc:"The most that payments of one wallet may be worth that are not in a block yet, in USD; 0 means no limit."`
-	SettleFirst   policy.Micro  `key:"settle_first_usd" default:"0" doc:"Payments of scheme exact of at least so much, in USD, are settled before their requests are served; 0 means none. Those of wallets one of whose payments failed always are."`
-	SettleWait    time.Duration `key:"settle_wait" default:"5s" doc:"How long an answer that is not streamed waits for its payment's transfer, so that its PAYMENT-RESPONSE names the transaction."`
-	Confirmations int           `key:"confirmations" default:"1" min:"1" max:"1000" doc:"Blocks after which a transfer counts, its own included."`
-	Finality      int           `key:"finality_blocks" default:"64" min:"1" max:"100000" doc:"Blocks until which it is checked that a transfer's block is still in the chain."`
-	Bump          time.Duration `key:"bump_after" default:"30s" doc:"Time after which a transaction that is in no block is replaced by one with higher fees."`
-	FewTransfers  int           `key:"low_gas_transfers" default:"100" min:"1" doc:"A warning is logged, and payment:low_gas emitted, when the settling account can pay for fewer transfers than this."`
+	Network         string        `key:"network" default:"base" oneof:"base base-sepolia" doc:"The chain: base (eip155:8453) or base-sepolia (eip155:84532)."`
+	RPC             Secret        `key:"rpc" doc:"The JSON-RPC address of a node of the chain. It may contain a key, so it is shown nowhere. Required."`
+	PayTo           string        `key:"pay_to" doc:"The address that receives payments: 0x and 40 hexadecimal digits. Required."`
+	Asset           string        `key:"asset" doc:"The token: 0x and 40 hexadecimal digits; 6 decimals, with EIP-3009. Without it, the network's USDC."`
+	AssetName       string        `key:"asset_name" default:"USD Coin" doc:"With asset: the name in the token's EIP-712 domain."`
+	AssetVersion    string        `key:"asset_version" default:"2" doc:"With asset: the version in the token's EIP-712 domain."`
+	SettlementKey   Secret        `key:"settlement_key" doc:"Private key, as 64 hexadecimal digits, of the account that sends payments' transfers to the chain. It needs some of the chain's own coin for gas, and no tokens. Required without facilitator."`
+	Facilitator     URL           `key:"facilitator" doc:"The address of an x402 facilitator, which settles payments in place of settlement_key: /supported, /verify and /settle are appended. Scheme upto is not offered then."`
+	FacilitatorAuth Secret        `key:"facilitator_authorization" doc:"With facilitator: the header Authorization that it is sent, such as Bearer and a key."`
+	SettlementFee   policy.Micro  `key:"settlement_fee_usd" default:"0.001" doc:"What a payment costs on top of its request, in USD: it pays for the gas of the transfer."`
+	Min             policy.Micro  `key:"min_usd" default:"0.001" doc:"The smallest payment, in USD, its fee included."`
+	QuoteTTL        time.Duration `key:"quote_ttl" default:"5m" doc:"How long a price holds for the request that it was made for."`
+	MaxExposure     policy.Micro  `key:"max_exposure_usd" default:"5" doc:"The most that payments of one wallet may be worth that are not in a block yet, in USD; 0 means no limit."`
+	SettleFirst     policy.Micro  `key:"settle_first_usd" default:"0" doc:"Payments of scheme exact of at least so much, in USD, are settled before their requests are served; 0 means none. Those of wallets one of whose payments failed always are."`
+	SettleWait      time.Duration `key:"settle_wait" default:"5s" doc:"How long an answer that is not streamed waits for its payment's transfer, so that its PAYMENT-RESPONSE names the transaction."`
+	Confirmations   int           `key:"confirmations" default:"1" min:"1" max:"1000" doc:"Blocks after which a transfer counts, its own included."`
+	Finality        int           `key:"finality_blocks" default:"64" min:"1" max:"100000" doc:"Blocks until which it is checked that a transfer's block is still in the chain."`
+	Bump            time.Duration `key:"bump_after" default:"30s" doc:"Time after which a transaction that is in no block is replaced by one with higher fees."`
+	FewTransfers    int           `key:"low_gas_transfers" default:"100" min:"1" doc:"A warning is logged, and payment:low_gas emitted, when the settling account can pay for fewer transfers than this."`
 }
 
 // Plan is what a key's plan includes, and what it costs.

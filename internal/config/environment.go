@@ -131,8 +131,8 @@ func (d *decoder) enableSpecial(cfg *Config) {
 		if b.Endpoint.Path == "" {
 			b.Endpoint.Path = "/v1"
 		}
-		if !b.APIKey.IsSet() && len(b.APIKeys) == 0 {
-			d.warn(d.place("providers.blockrun"), "providers.blockrun.api_key", "no account key, and this version does not pay by wallet: BlockRun will ask for payment")
+		if !b.APIKey.IsSet() && len(b.APIKeys) == 0 && !b.WalletKey.IsSet() {
+			d.warn(d.place("providers.blockrun"), "providers.blockrun.api_key", "neither an account key nor a wallet_key: BlockRun will ask for payment")
 		}
 	}
 	if o := p.OpenRouter; o != nil {

@@ -15,8 +15,6 @@ type laterKey struct {
 }
 
 var laterKeys = []laterKey{
-	{"providers.blockrun.wallet_key", "Private key of the wallet that pays.", ""},
-	{"providers.blockrun.max_usd_per_request", "Maximum payment per request.", ""},
 	{"providers.venice.mock_rate_ms", "Interval of synthetic telemetry; there is none where Venice is configured: use telemetry.venice_mock_rate_ms.", ""},
 	{"providers.venice.multimodal", "Embeddings, speech and images.", ""},
 	{"providers.venice.timeout_ms", "Timeout of Venice's client; use routing.timeouts.", ""},
@@ -24,7 +22,6 @@ var laterKeys = []laterKey{
 	{"providers.venice.creditRatePerVvv", "Credit per staked VVV.", ""},
 	{"providers.venice.dailyUsdcRate", "Daily credit in USDC.", ""},
 	{"billing.critical_reserve_usd", "Part of a balance kept for critical subsystems.", ""},
-	{"billing.x402.facilitator", "A service that settles payments, in place of settlement_key.", ""},
 	{"store.vectors", "Store of embeddings.", ""},
 }
 

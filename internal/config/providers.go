@@ -39,6 +39,21 @@ type BlockRun struct {
 	APIKey   Secret   `key:"api_key" doc:"Account key."`
 	APIKeys  []Secret `key:"api_keys" doc:"Further account keys."`
 	Models   []Model  `key:"models" doc:"Its models. Without a list, its own model list, else every model of the catalog."`
+
+	WalletKey  Secret       `key:"wallet_key" doc:"Private key, as 64 hexadecimal digits, of the wallet that pays for single calls (x402, scheme exact), where the provider asks for it. Read at the start. Only with data_path: extproc, and a ledger in SQLite."`
+	MaxRequest policy.Micro `key:"max_usd_per_request" default:"0.5" doc:"With wallet_key: the most that one call may cost, in USD. It is bounded as well by what the call can cost at the catalog's prices, a quarter and $0.002 more."`
+	Payment    Payment      `key:"payment" doc:"With wallet_key: what is paid for."`
+}
+
+// Payment says what a provider may be paid by a wallet.
+type Payment struct {
+	PayTo        []string     `key:"pay_to" doc:"The addresses that may be paid: 0x and 40 hexadecimal digits. Without any, nothing is paid."`
+	Network      string       `key:"network" default:"base" oneof:"base base-sepolia" doc:"The chain that is paid on."`
+	Asset        string       `key:"asset" doc:"The token, of 6 decimals: 0x and 40 hexadecimal digits. Without it, the network's USDC."`
+	AssetName    string       `key:"asset_name" default:"USD Coin" doc:"With asset: the name in the token's EIP-712 domain."`
+	AssetVersion string       `key:"asset_version" default:"2" doc:"With asset: the version in the token's EIP-712 domain."`
+	RPC          Secret       `key:"rpc" doc:"The JSON-RPC address of a node of the chain, which is asked what became of payments whose calls were not answered. Without it, these count as spent."`
+	MaxDay       policy.Micro `key:"max_usd_per_day" default:"10" doc:"The most that calls may cost in 24 hours, in USD, those without a known outcome included."`
 }
 
 // OpenRouter is a gateway to models of many vendors.

@@ -20,13 +20,42 @@ func (d *decoder) checkX402(cfg *Config) {
 	if !x.RPC.IsSet() {
 		d.problem(key+"rpc", "the address of a node", "payments cannot be verified without a node")
 	}
-	if !x.SettlementKey.IsSet() {
-		d.problem(key+"settlement_key", "a private key of 64 hexadecimal digits", "payments cannot be settled without a key")
+	switch by := x.Facilitator.Host != ""; {
+	case by && x.SettlementKey.IsSet():
+		d.warn(d.place(key+"settlement_key"), key+"settlement_key", "it is not used: the facilitator settles payments")
+	case !by && !x.SettlementKey.IsSet():
+		d.problem(key+"settlement_key", "a private key of 64 hexadecimal digits", "payments cannot be settled without a key or a facilitator")
+	case !by && x.FacilitatorAuth.IsSet():
+		d.problem(key+"facilitator_authorization", "facilitator with it", "there is no facilitator to send it to")
 	}
 	if cfg.Store.Ledger.Postgres() {
 		d.problem("store.ledger", "a SQLite file, with billing.x402", "payments are kept in a file beside the ledger, and gateways on other machines would take the same payment again")
 	}
 	if cfg.DataPath == DataPathModule {
 		d.problem("data_path", string(DataPathExtproc)+", with billing.x402", "payments are verified in the program bardo, and this puts requests into Envoy's process")
+	}
+}
+
+// checkWallet checks what payments to a provider need.
+func (d *decoder) checkWallet(cfg *Config) {
+	b := cfg.Providers.BlockRun
+	if b == nil || !b.WalletKey.IsSet() {
+		return
+	}
+	const key, form = "providers.blockrun.payment.", "0x and 40 hexadecimal digits"
+	if len(b.Payment.PayTo) == 0 {
+		d.warn(d.place("providers.blockrun"), key+"pay_to", "no address may be paid: the wallet pays for nothing")
+		return
+	}
+	for _, to := range b.Payment.PayTo {
+		if !addressForm.MatchString(to) {
+			d.problem(key+"pay_to", form, "%q is not an address", to)
+		}
+	}
+	if a := b.Payment.Asset; a != "" && !addressForm.MatchString(a) {
+		d.problem(key+"asset", form, "%q is not an address", a)
+	}
+	if cfg.DataPath == DataPathModule {
+		d.problem("data_path", string(DataPathExtproc)+", with providers.blockrun.wallet_key", "payments are signed in the program bardo, and this puts requests into Envoy's process")
 	}
 }

@@ -31,3 +31,10 @@ func (m *Metrics) WatchBodies(bytes func() int64) {
 		Name: "bardo_request_body_bytes", Help: "Memory of the bodies of requests under way.",
 	}, func() float64 { return float64(bytes()) }))
 }
+
+// WatchPayments registers a function that every scrape calls for the payments to providers whose calls were not answered, in millionths of a USD. Call it once.
+func (m *Metrics) WatchPayments(atRisk func() int64) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "bardo_payments_at_risk_micro_usd", Help: "Payments to providers of which it is not known whether they were taken.",
+	}, func() float64 { return float64(atRisk()) }))
+}

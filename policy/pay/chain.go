@@ -39,7 +39,7 @@ type Chain interface {
 // NodeOptions say where a chain's node is, and who settles.
 type NodeOptions struct {
 	URL   string // of its JSON-RPC interface
-	Key   string // 32 bytes as hexadecimal digits: the private key of the account that settles
+	Key   string // 32 bytes as hexadecimal digits: the private key of the account that settles; "": a Settler does
 	Terms *Terms
 }
 

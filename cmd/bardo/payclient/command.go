@@ -70,7 +70,7 @@ func (o *options) send(c *cobra.Command, w *client.Wallet, call *call) error {
 	if err := o.clear(ctx, w, call); err != nil {
 		return err
 	}
-	resp, paid, err := w.Do(ctx, call.name(), call.sender(ctx, o.timeout))
+	resp, paid, err := w.Do(ctx, &client.Request{Name: call.name()}, call.sender(ctx, o.timeout))
 	if err != nil {
 		return advise(err)
 	}

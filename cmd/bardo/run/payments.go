@@ -3,18 +3,18 @@ package run
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"bardo.money/gateway/cmd/bardo/home"
+	"bardo.money/gateway/cmd/bardo/wallets"
 	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/x402"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/guard"
 	"bardo.money/gateway/policy/pay"
 	"bardo.money/gateway/policy/pay/book"
+	"bardo.money/gateway/policy/pay/facilitator"
 	"bardo.money/gateway/policy/pay/till"
 )
 
@@ -34,11 +34,11 @@ func (g *gateway) openPayments(ctx context.Context, cfg *config.Config) (meter.P
 	if g.parts.Chain == nil {
 		return nil, errors.New("this process takes no payments: data_path: extproc does")
 	}
-	terms, err := paymentTerms(cfg)
+	terms, err := wallets.Terms(cfg)
 	if err != nil {
 		return nil, err
 	}
-	chain, err := g.parts.Chain(ctx, pay.NodeOptions{URL: x.RPC.Reveal(), Key: x.SettlementKey.Reveal(), Terms: terms})
+	chain, err := g.parts.Chain(ctx, pay.NodeOptions{URL: x.RPC.Reveal(), Key: wallets.SettlementKey(x), Terms: terms})
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,11 @@ func (g *gateway) openPayments(ctx context.Context, cfg *config.Config) (meter.P
 	if err != nil {
 		return nil, err
 	}
-	t := till.New(g.tillOptions(x, terms, secret, chain, b))
+	o := g.tillOptions(x, terms, secret, chain, b)
+	if o.Settler, err = g.openFacilitator(ctx, x, terms); err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	t := till.New(o)
 	g.startTill(t, b)
 	return x402.New(t, g.books, x402.Options{SettleWait: x.SettleWait}), nil
 }
@@ -73,12 +77,26 @@ type lowGas struct {
 	TransfersLeft int64 `json:"transfers_left"`
 }
 
+// openFacilitator makes the client of who settles in place of an account of the gateway's own; nil where nobody does.
+func (g *gateway) openFacilitator(ctx context.Context, x *config.X402, terms *pay.Terms) (pay.Settler, error) {
+	if x.Facilitator == (config.URL{}) {
+		return nil, nil //nolint:nilnil // nobody does
+	}
+	f := facilitator.New(facilitator.Options{URL: x.Facilitator.String(), Authorization: x.FacilitatorAuth.Reveal(), Terms: terms})
+	return f, g.check(ctx, f.Check)
+}
+
 // checkChain refuses a node of another chain. One that does not answer is asked again when a payment comes.
 func (g *gateway) checkChain(ctx context.Context, chain pay.Chain) error {
+	return g.check(ctx, chain.Check)
+}
+
+// check refuses what is not as it should be. What does not answer is asked again when a payment comes.
+func (g *gateway) check(ctx context.Context, is func(context.Context) error) error {
 	const patience = 5 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	err := chain.Check(ctx)
+	err := is(ctx)
 	if _, ok := errors.AsType[*pay.Mismatch](err); ok {
 		return err
 	}
@@ -87,33 +105,6 @@ func (g *gateway) checkChain(ctx context.Context, chain pay.Chain) error {
 	}
 	return nil
 }
-
-// paymentTerms are what the operator takes.
-func paymentTerms(cfg *config.Config) (*pay.Terms, error) {
-	x := cfg.Billing.X402
-	known, ok := pay.FindNetwork(x.Network)
-	if !ok {
-		return nil, fmt.Errorf("the network %q is not known", x.Network)
-	}
-	t := &pay.Terms{
-		Network: known.Network, Asset: known.USDC, Fee: x.SettlementFee, Least: x.Min, QuoteTTL: x.QuoteTTL, ServeTime: cfg.Routing.Timeouts.Total, Margin: settleMargin,
-	}
-	var err error
-	if t.PayTo, err = pay.ParseAddress(x.PayTo); err != nil {
-		return nil, fmt.Errorf("pay_to: %w", err)
-	}
-	if x.Asset == "" || strings.EqualFold(x.Asset, known.USDC.Address.String()) {
-		return t, nil
-	}
-	t.Asset = pay.Token{Name: x.AssetName, Version: x.AssetVersion}
-	if t.Asset.Address, err = pay.ParseAddress(x.Asset); err != nil {
-		return nil, fmt.Errorf("asset: %w", err)
-	}
-	return t, nil
-}
-
-// settleMargin is the time that a transfer may take after its request was served.
-const settleMargin = 2 * time.Minute
 
 // startTill has payments settled until closePayments.
 func (g *gateway) startTill(t *till.Till, b *book.Book) {

@@ -202,6 +202,7 @@ func (g *gateway) closeBy(over context.Context) {
 	g.closeSessions()
 	g.closeAttestations()
 	g.closePayments()
+	g.wallets.Close()
 	g.closeIdentities()
 	if g.books != nil {
 		ctx, cancel := context.WithCancel(over)

@@ -24,6 +24,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/home"
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/cmd/bardo/wallet"
+	"bardo.money/gateway/cmd/bardo/wallets"
 	"bardo.money/gateway/envoy"
 	"bardo.money/gateway/extproc"
 	"bardo.money/gateway/extproc/governor"
@@ -249,6 +250,12 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 		Prober: func() *probe.Client { return g.gate.Prober() }, Events: &g.events, Metrics: g.metrics, Changed: g.listed, Log: g.log,
 	}); err != nil {
 		return err
+	}
+	if g.wallets, err = wallets.Open(ctx, g.home, cfg, g.log); err != nil {
+		return err
+	}
+	if g.wallets != nil {
+		g.metrics.WatchPayments(g.wallets.AtRisk)
 	}
 	rt, err := g.assemble(cfg)
 	if err != nil {

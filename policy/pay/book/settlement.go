@@ -40,6 +40,11 @@ func (b *Book) Signed(ctx context.Context, id int64, t *pay.Transaction) error {
 	})
 }
 
+// Ordered notes that somebody else is told to make the transfer. The payment is settling from here on.
+func (b *Book) Ordered(ctx context.Context, id int64) error {
+	return b.set(ctx, `UPDATE payment SET settlement = 'settling', tx = '', changed = ?2 WHERE id = ?1`, id, b.now().UnixMicro())
+}
+
 // Found notes that a transaction of somebody else moved the money.
 func (b *Book) Found(ctx context.Context, id int64, hash pay.Word) error {
 	return b.set(ctx, `UPDATE payment SET settlement = 'settling', tx = ?2, changed = ?3 WHERE id = ?1`, id, hash.String(), b.now().UnixMicro())

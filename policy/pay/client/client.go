@@ -10,17 +10,15 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
+	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/pay"
 	"bardo.money/gateway/policy/pay/outgoing"
 	"bardo.money/gateway/policy/pay/typed"
@@ -32,7 +30,18 @@ type Wallet struct {
 	Rules   Rules
 	Purpose string // whose cap of a day counts, in the book
 	Book    *outgoing.Book
+	Quotes  *Quotes // nil: no price is remembered
 	Now     func() time.Time
+}
+
+// Request is what is paid for.
+type Request struct {
+	Name string       // of two requests of one name, one authorization at most is in doubt
+	Once bool         // it is not sent again with an authorization that is in doubt
+	Most policy.Micro // that it may cost, beside what the rules allow; zero: only the rules count
+
+	Like string       // requests of the same name here have like prices; "": its price is not remembered
+	Size policy.Micro // an estimate of its price, by which it is compared with others
 }
 
 // Send sends the request, with one header more unless name is "".
@@ -59,38 +68,68 @@ func (e *UnknownError) Error() string {
 
 func (e *UnknownError) Unwrap() error { return e.Err }
 
-// Do sends a request, and pays for it if the server wants that. request names it: of two of the same name one authorization at most is in doubt. Payment is nil
-// where nothing was signed. The error is a *Refusal if the rules allow none of the server's offers, an *outgoing.CapError or *outgoing.DoubtError if the book
-// refuses, an *UnknownError if the payment left and no answer came; else that of Send or of the book. The caller closes the answer's body.
-func (w *Wallet) Do(ctx context.Context, request string, send Send) (*http.Response, *Payment, error) {
-	doubt, ok, err := w.Book.Doubt(ctx, w.Key.Address(), w.Purpose, request)
+// Do sends a request, and pays for it if the server wants that. Payment is nil where nothing was signed. The error is a *Refusal if the rules allow none of the
+// server's offers, an *outgoing.CapError or *outgoing.DoubtError if the book refuses, an *UnknownError if the payment left and no answer came; else that of Send
+// or of the book. The caller closes the answer's body.
+func (w *Wallet) Do(ctx context.Context, r *Request, send Send) (*http.Response, *Payment, error) {
+	doubt, ok, err := w.Book.Doubt(ctx, w.Key.Address(), w.Purpose, r.Name)
 	if err != nil {
 		return nil, nil, err
 	}
 	if ok {
-		return w.sendAgain(ctx, &doubt, send)
+		return w.sendAgain(ctx, r, &doubt, send)
+	}
+	if q, ok := w.Quotes.find(r, w.Now()); ok && w.limits(r).allowsAgain(&q) {
+		return w.payKnown(ctx, r, &q, send)
 	}
 	resp, err := send("", "")
 	if err != nil || resp.StatusCode != http.StatusPaymentRequired {
 		return resp, nil, err
 	}
-	offer, asset, err := w.price(resp)
+	offer, asset, err := w.price(resp, r)
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err := w.sign(offer, asset)
+	resp, p, err := w.payOffer(ctx, r, offer, asset, send)
+	if p != nil && p.State == outgoing.Answered {
+		w.Quotes.note(r, offer, asset, w.Now())
+	}
+	return resp, p, err
+}
+
+// payKnown pays a price without asking for it. A server that wants another one now is not paid again: it has an authorization of this request.
+func (w *Wallet) payKnown(ctx context.Context, r *Request, q *quote, send Send) (*http.Response, *Payment, error) {
+	resp, p, err := w.payOffer(ctx, r, &q.offer, q.asset, send)
+	if p == nil || p.State != outgoing.Answered {
+		w.Quotes.drop(r)
+	}
+	return resp, p, err
+}
+
+// payOffer signs, stores and sends.
+func (w *Wallet) payOffer(ctx context.Context, r *Request, o *Offer, a Asset, send Send) (*http.Response, *Payment, error) {
+	p, err := w.sign(o, a)
 	if err != nil {
 		return nil, nil, err
 	}
-	p.Request = request
+	p.Request = r.Name
 	if err := w.Book.Add(ctx, &p.Authorization, w.Rules.MostDaily); err != nil {
 		return nil, nil, err
 	}
 	return w.pay(ctx, p, send)
 }
 
+// limits are the rules for one request.
+func (w *Wallet) limits(r *Request) *Rules {
+	rules := w.Rules
+	if r.Most > 0 {
+		rules.Most = min(rules.Most, r.Most)
+	}
+	return &rules
+}
+
 // price is the offer of an answer that is accepted. It closes the answer.
-func (w *Wallet) price(resp *http.Response) (*Offer, Asset, error) {
+func (w *Wallet) price(resp *http.Response, r *Request) (*Offer, Asset, error) {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
 	if err = errors.Join(err, resp.Body.Close()); err != nil {
 		return nil, Asset{}, fmt.Errorf("the price cannot be read: %w", err)
@@ -99,12 +138,12 @@ func (w *Wallet) price(resp *http.Response) (*Offer, Asset, error) {
 	if err != nil {
 		return nil, Asset{}, &Refusal{Reasons: []string{"the server wants a payment, and " + err.Error()}}
 	}
-	return w.Rules.choose(offers, unread)
+	return w.limits(r).choose(offers, unread)
 }
 
 // sendAgain sends an authorization again that is in doubt: it can be used once, so this costs nothing more.
-func (w *Wallet) sendAgain(ctx context.Context, doubt *outgoing.Authorization, send Send) (*http.Response, *Payment, error) {
-	if w.Now().Unix() >= int64(doubt.ValidBefore) || doubt.Header == "" { //nolint:gosec // a time
+func (w *Wallet) sendAgain(ctx context.Context, r *Request, doubt *outgoing.Authorization, send Send) (*http.Response, *Payment, error) {
+	if r.Once || w.Now().Unix() >= int64(doubt.ValidBefore) || doubt.Header == "" { //nolint:gosec // a time
 		return nil, nil, &outgoing.DoubtError{First: *doubt}
 	}
 	return w.pay(ctx, &Payment{Authorization: *doubt, Resent: true}, send)
@@ -147,7 +186,7 @@ func (w *Wallet) sign(o *Offer, asset Asset) (*Payment, error) {
 			return nil, err
 		}
 	}
-	text, err := write(o, payload(&a, asset.Token.Address, w.Key.sign(typed.Digest(asset.Token, asset.Network.ID, &a))))
+	text, err := write(o, a.Payload(asset.Token.Address, w.Key.sign(typed.Digest(asset.Token, asset.Network.ID, &a))))
 	if err != nil {
 		return nil, err
 	}
@@ -180,20 +219,4 @@ func write(o *Offer, payload any) (string, error) {
 	}
 	b, err := json.Marshal(m)
 	return base64.StdEncoding.EncodeToString(b), err
-}
-
-// payload is the signed part of a payment.
-func payload(a *pay.Authorization, token pay.Address, signature []byte) any {
-	value, before, after := strconv.FormatInt(int64(a.Value), 10), strconv.FormatUint(a.ValidBefore, 10), strconv.FormatUint(a.ValidAfter, 10)
-	signed := "0x" + hex.EncodeToString(signature)
-	if !a.UpTo {
-		return map[string]any{"signature": signed, "authorization": map[string]any{
-			"from": a.From.String(), "to": a.To.String(), "value": value, "validAfter": after, "validBefore": before, "nonce": a.Nonce.String(),
-		}}
-	}
-	return map[string]any{"signature": signed, "permit2Authorization": map[string]any{
-		"from": a.From.String(), "permitted": map[string]any{"token": token.String(), "amount": value}, "spender": pay.UpToProxy.String(),
-		"nonce": new(big.Int).SetBytes(a.Nonce[:]).String(), "deadline": before,
-		"witness": map[string]any{"to": a.To.String(), "facilitator": a.Facilitator.String(), "validAfter": after},
-	}}
 }

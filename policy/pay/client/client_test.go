@@ -186,7 +186,7 @@ func (p *payer) restart(t *testing.T) {
 
 // get sends a request of a name.
 func (p *payer) get(ctx context.Context, name, url string) (status int, body string, paid *client.Payment, err error) {
-	resp, paid, err := p.Do(ctx, name, func(header, value string) (*http.Response, error) {
+	resp, paid, err := p.Do(ctx, &client.Request{Name: name}, func(header, value string) (*http.Response, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 		if err != nil {
 			return nil, err

@@ -58,6 +58,12 @@ func (r *Rules) choose(offers []Offer, unread []string) (*Offer, Asset, error) {
 	return nil, Asset{}, refusal
 }
 
+// allowsAgain reports whether a price that was paid before may be paid now.
+func (r *Rules) allowsAgain(q *quote) bool {
+	_, why := r.allows(&q.offer)
+	return why == ""
+}
+
 // what names an offer in a message.
 func (o *Offer) what() string {
 	return fmt.Sprintf("%s on %s", clip(string(o.Scheme)), clip(o.Network))

@@ -54,19 +54,32 @@ const (
 
 // Open makes a node's client. It does not ask the node anything yet.
 func Open(ctx context.Context, o pay.NodeOptions) (*Node, error) {
-	key, err := crypto.HexToECDSA(strings.TrimPrefix(strings.TrimSpace(o.Key), "0x"))
+	key, from, err := account(o.Key)
 	if err != nil {
-		return nil, errors.New("the settlement key is not a private key of 32 bytes in hexadecimal digits") // without the key
+		return nil, err
 	}
 	c, err := rpc.DialOptions(ctx, o.URL, rpc.WithHTTPClient(&http.Client{Transport: bounded{http.DefaultTransport}, Timeout: callTime}))
 	if err != nil {
 		return nil, errors.New("the node's address is not valid") // an address may contain a key
 	}
 	return &Node{
-		rpc: c, eth: ethclient.NewClient(c), key: key, from: crypto.PubkeyToAddress(key.PublicKey), chain: new(big.Int).SetUint64(o.Terms.Network.ID),
+		rpc: c, eth: ethclient.NewClient(c), key: key, from: from, chain: new(big.Int).SetUint64(o.Terms.Network.ID),
 		token: common.Address(o.Terms.Asset.Address), domain: typed.Domain(o.Terms.Asset, o.Terms.Network.ID), permits: typed.PermitDomain(o.Terms.Network.ID), terms: o.Terms,
 	}, nil
 }
+
+// account is the one that settles; key is nil where none does.
+func account(text string) (key *ecdsa.PrivateKey, from common.Address, err error) {
+	if text == "" {
+		return nil, from, nil
+	}
+	if key, err = crypto.HexToECDSA(strings.TrimPrefix(strings.TrimSpace(text), "0x")); err != nil {
+		return nil, from, errors.New("the settlement key is not a private key of 32 bytes in hexadecimal digits") // without the key
+	}
+	return key, crypto.PubkeyToAddress(key.PublicKey), nil
+}
+
+var errNoAccount = errors.New("this node has no account that settles")
 
 // Check implements pay.Chain.
 func (n *Node) Check(ctx context.Context) error {
@@ -137,6 +150,9 @@ func (n *Node) use(t *pay.Transfer) (to common.Address, data []byte) {
 
 // Prepare implements pay.Chain.
 func (n *Node) Prepare(ctx context.Context, t *pay.Transfer, slot uint64, least pay.Fees) (*pay.Transaction, error) {
+	if n.key == nil {
+		return nil, errNoAccount
+	}
 	if err := n.Check(ctx); err != nil {
 		return nil, err
 	}

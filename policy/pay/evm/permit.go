@@ -55,7 +55,9 @@ func (n *Node) checkUpTo(ctx context.Context) error {
 }
 
 // UpTo implements pay.Chain.
-func (n *Node) UpTo() (facilitator pay.Address, ok bool) { return pay.Address(n.from), n.upTo.Load() }
+func (n *Node) UpTo() (facilitator pay.Address, ok bool) {
+	return pay.Address(n.from), n.key != nil && n.upTo.Load()
+}
 
 // checkPermit refuses permits that this account may not use, or that the chain cannot have used.
 func (n *Node) checkPermit(p *pay.Payment) error {

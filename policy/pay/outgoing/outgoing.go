@@ -153,6 +153,12 @@ func (b *Book) Spent(ctx context.Context, payer pay.Address, purpose string) (po
 	return spent(ctx, b.db, payer, purpose, b.now())
 }
 
+// AtRisk is the sum of what was signed and is in doubt.
+func (b *Book) AtRisk(ctx context.Context) (m policy.Micro, err error) {
+	err = b.db.QueryRowContext(ctx, `SELECT coalesce(sum(amount), 0) FROM payment WHERE state = 'open'`).Scan(&m)
+	return m, err
+}
+
 // Doubt is the open authorization of a request; ok is false if there is none.
 func (b *Book) Doubt(ctx context.Context, payer pay.Address, purpose, request string) (a Authorization, ok bool, err error) {
 	return one(b.db.QueryContext(ctx, selectAll+`WHERE payer = ? AND purpose = ? AND request = ? AND state = 'open'`, payer.String(), purpose, request))

@@ -60,12 +60,20 @@ func (t *Till) pass(ctx context.Context) error {
 		t.rechecked = t.Now()
 	}
 	var errs []error
+	var orders []*book.Payment
 	for i := range due {
 		p := &due[i]
 		if p.Settlement == book.Confirmed && !recheck {
 			continue
 		}
+		if p.Settlement == book.None && t.Settler != nil {
+			orders = append(orders, p)
+			continue
+		}
 		errs = append(errs, t.step(ctx, p, head))
+	}
+	if t.Settler != nil {
+		return errors.Join(append(errs, t.handAll(ctx, orders, head))...)
 	}
 	return errors.Join(append(errs, t.checkGas(ctx))...)
 }
@@ -204,7 +212,10 @@ func (t *Till) follow(ctx context.Context, p *book.Payment, head pay.Block) erro
 	if err != nil {
 		return err
 	}
-	hashes := []pay.Word{p.Tx}
+	var hashes []pay.Word
+	if p.Tx != (pay.Word{}) {
+		hashes = append(hashes, p.Tx)
+	}
 	for i := range sent {
 		if sent[i].Hash != p.Tx {
 			hashes = append(hashes, sent[i].Hash)
@@ -236,6 +247,9 @@ func (t *Till) mined(ctx context.Context, p *book.Payment, hash pay.Word, r pay.
 
 // unmined decides what becomes of a payment whose transactions are in no block.
 func (t *Till) unmined(ctx context.Context, p *book.Payment, sent []book.Sent, head pay.Block) error {
+	if t.Settler != nil {
+		return t.ordered(ctx, p, head)
+	}
 	slot, err := t.Chain.Slot(ctx)
 	if err != nil {
 		return err

@@ -47,6 +47,7 @@ type Options struct {
 	Log    *slog.Logger
 	Now    func() time.Time
 
+	Settler       pay.Settler   // makes the transfers; nil: the chain's settling account does
 	SettleFirst   policy.Micro  // payments of scheme exact that are at least so large are settled before their requests are served; zero means none
 	Confirmations uint64        // blocks after which a transfer counts, its own included; zero means 1
 	Finality      uint64        // blocks after which a transfer is not looked at again; zero means 64
@@ -120,6 +121,11 @@ func (t *Till) Take(ctx context.Context, p *pay.Payment, digest pay.Word, price 
 	}
 	if err := t.Chain.Verify(ctx, p); err != nil {
 		return t.refused(ctx, p, err)
+	}
+	if t.Settler != nil {
+		if err := t.Settler.Verify(ctx, p); err != nil {
+			return t.refused(ctx, p, err)
+		}
 	}
 	head, err := t.Chain.Head(ctx)
 	if err != nil {

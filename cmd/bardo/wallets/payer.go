@@ -1,0 +1,64 @@
+package wallets
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"bardo.money/gateway/extproc/runtime"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/pay/client"
+	"bardo.money/gateway/policy/pay/outgoing"
+)
+
+// payer pays one provider.
+type payer struct {
+	wallet   *client.Wallet
+	provider policy.ProviderID
+	log      *slog.Logger
+	doubted  *lru.Cache[string, struct{}] // exchanges that have a payment without an answer: they are not paid for again
+}
+
+// mostDoubts is how many exchanges are remembered. One lives for minutes.
+const mostDoubts = 1 << 14
+
+var errDoubted = errors.New("an earlier call of this request was paid for and not answered: it is not paid for again")
+
+// Pay implements runtime.Payer.
+func (p *payer) Pay(ctx context.Context, c *runtime.PaidCall) (*http.Response, policy.Micro, error) {
+	if p.doubted.Contains(c.Exchange) {
+		return nil, 0, &runtime.UnpaidError{Err: errDoubted}
+	}
+	r := &client.Request{Name: c.Exchange + "/" + c.Model, Once: true, Most: c.Most, Like: c.Model, Size: c.Estimate}
+	resp, paid, err := p.wallet.Do(ctx, r, c.Send)
+	amount := policy.Micro(0)
+	if paid != nil {
+		amount = paid.Value
+		p.note(c, paid)
+	}
+	if err != nil && (paid != nil || isRefusal(err)) {
+		p.log.Warn("a call was not paid for, or not answered", "provider", string(p.provider), "request", c.Exchange, "model", c.Model, "error", err)
+		err = &runtime.UnpaidError{Err: err}
+	}
+	return resp, amount, err
+}
+
+// note remembers a payment without an answer.
+func (p *payer) note(c *runtime.PaidCall, paid *client.Payment) {
+	if paid.State == outgoing.Open {
+		p.doubted.Add(c.Exchange, struct{}{})
+	}
+}
+
+// isRefusal reports whether nothing was signed because of the rules, or of what is in the book.
+func isRefusal(err error) bool {
+	return isA[*client.Refusal](err) || isA[*outgoing.CapError](err) || isA[*outgoing.DoubtError](err)
+}
+
+func isA[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}

@@ -1,0 +1,41 @@
+package request
+
+import (
+	"net/http"
+	"slices"
+
+	"bardo.money/gateway/extproc/runtime"
+	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/resolve"
+)
+
+// PaysFor reports whether a call of one of the candidates may have to be paid for by itself. Envoy, which forwards and retries calls, cannot do that.
+func (v *View) PaysFor(order []policy.Resolution) bool {
+	return slices.ContainsFunc(order, func(to policy.Resolution) bool { return v.payer(&to) != nil })
+}
+
+func (v *View) payer(to *policy.Resolution) runtime.Payer {
+	if v.CallerPays(to.Provider) {
+		return nil
+	}
+	return v.Config.Providers[to.Provider].Payer
+}
+
+// What a payment may exceed the catalog's prices by: providers that are paid per call count tokens otherwise, and have a fee.
+const (
+	paymentMargin = 25   // percent
+	paymentFee    = 2000 // in units of a millionth USD
+)
+
+// Payment is a candidate's call, if it may have to be paid for by itself: send sends it. payer is nil for any other.
+func (v *View) Payment(to *policy.Resolution, send func(name, value string) (*http.Response, error)) (payer runtime.Payer, c *runtime.PaidCall) {
+	if payer = v.payer(to); payer == nil {
+		return nil, nil
+	}
+	one := []policy.Resolution{*to}
+	output := policy.AddTokens(int64(v.MaxTokens()), int64(v.ThinkingTokens(one)))
+	output = policy.AddTokens(output, wire.MaxPredictedTokens(v.Request))
+	estimate := resolve.WorstCost(v.WithoutWindows(v.WithTierPrices(one)), v.Request.MaxInput, output, int64(v.Request.Choices)).Plus(v.SearchCost(one)).Charge(0)
+	return payer, &runtime.PaidCall{Exchange: v.ID, Model: to.Upstream, Estimate: estimate, Most: estimate.Plus(estimate / 100 * paymentMargin).Plus(paymentFee), Send: send}
+}

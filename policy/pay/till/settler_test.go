@@ -1,0 +1,163 @@
+package till
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"bardo.money/gateway/policy/pay"
+	"bardo.money/gateway/policy/pay/book"
+)
+
+// fakeSettler is a facilitator in memory, which settles on a shop's chain or does not, and says so or does not.
+type fakeSettler struct {
+	chain *fakeChain
+
+	mu      sync.Mutex
+	orders  int
+	settles bool  // the transfer is made
+	says    error // instead of the transaction
+	mute    bool  // the transaction is not named
+	refuses bool  // /verify
+}
+
+func (s *fakeSettler) Check(context.Context) error { return nil }
+
+func (s *fakeSettler) Verify(_ context.Context, p *pay.Payment) error {
+	if s.refuses {
+		return p.Refuse(pay.ReasonTransfer, "no")
+	}
+	return nil
+}
+
+func (s *fakeSettler) Settle(_ context.Context, t *pay.Transfer) (pay.Word, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.orders++
+	hash := pay.Word{0xf0, t.Nonce[0]}
+	if s.settles {
+		s.chain.mine(hash, t.Nonce)
+	}
+	if s.mute || s.says != nil {
+		hash = pay.Word{}
+	}
+	return hash, s.says
+}
+
+// by is a shop whose payments a facilitator settles.
+func by(t *testing.T) (*shop, *fakeSettler) {
+	t.Helper()
+	s := open(t, t.TempDir())
+	f := &fakeSettler{chain: s.chain, settles: true}
+	s.Settler = f
+	return s, f
+}
+
+var errUnknown = errors.New("no answer")
+
+// TestAFacilitatorSettles: and the gateway's account signs nothing.
+func TestAFacilitatorSettles(t *testing.T) {
+	s, f := by(t)
+	p, q := s.take(t, 1), s.take(t, 2)
+	s.serve(t, &p, 5000)
+	s.serve(t, &q, 5000)
+	s.look(t, 0)
+	s.look(t, time.Second)
+	s.is(t, &p, book.Confirmed)
+	s.is(t, &q, book.Confirmed)
+	s.credit(t, 2*(11_000-1000-5000))
+	if f.orders != 2 || s.chain.prepared != 0 || len(s.gas) != 0 {
+		t.Errorf("%d orders, %d transactions of its own, %v", f.orders, s.chain.prepared, s.gas)
+	}
+}
+
+// TestK84WhatAFacilitatorDidTheChainSays: it settles and does not say so, in each of the ways, or does not settle, and says anything.
+func TestK84WhatAFacilitatorDidTheChainSays(t *testing.T) {
+	refused := &pay.Refusal{Reason: "no_reason"}
+	for _, row := range []struct {
+		name    string
+		settles bool
+		says    error
+		mute    bool
+		after   time.Duration // until it is settled
+		orders  int
+	}{
+		{"settled, and no answer", true, errUnknown, false, time.Second, 1},
+		{"settled, and refused", true, refused, false, time.Second, 1},
+		{"settled, and the transaction is not named", true, nil, true, time.Second, 1},
+		{"not settled, and no answer", false, errUnknown, false, 40 * time.Second, 2},
+		{"not settled, and refused", false, refused, false, 2 * time.Second, 2},
+		{"not settled, and said to be", false, nil, false, 40 * time.Second, 2},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			s, f := by(t)
+			f.settles, f.says, f.mute = row.settles, row.says, row.mute
+			p := s.take(t, 1)
+			s.serve(t, &p, 5000)
+			_ = s.pass(t.Context()) // with an error, where there was no answer
+			f.settles, f.says, f.mute = true, nil, false
+			for range 4 {
+				s.look(t, row.after)
+			}
+			s.is(t, &p, book.Confirmed)
+			if f.orders != row.orders || len(s.chain.used) != 1 {
+				t.Errorf("%d orders, %d transfers", f.orders, len(s.chain.used))
+			}
+			s.credit(t, 5000)
+		})
+	}
+}
+
+// TestPitfall15AFacilitatorThatNeverAnswers: the payment is given up when it has expired, and not before; its request stays charged.
+func TestPitfall15AFacilitatorThatNeverAnswers(t *testing.T) {
+	s, f := by(t)
+	f.settles, f.says = false, errUnknown
+	p := s.take(t, 1)
+	s.serve(t, &p, 5000)
+	for range 12 {
+		s.at = s.at.Add(45 * time.Second)
+		s.chain.now = s.at
+		_ = s.pass(t.Context())
+	}
+	got, err := s.Book.ByID(t.Context(), p.ID)
+	if err != nil || got.Settlement == book.Failed || f.orders < 2 {
+		t.Fatalf("before its end it is %s after %d orders, %v", got.Settlement, f.orders, err)
+	}
+	s.at = s.at.Add(5 * time.Minute)
+	s.chain.now = s.at
+	_ = s.pass(t.Context())
+	s.is(t, &p, book.Failed)
+}
+
+// TestAnOrderOutlivesTheGateway: it was stored before it was sent, and the next gateway asks the chain first.
+func TestAnOrderOutlivesTheGateway(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	f := &fakeSettler{chain: s.chain, settles: true, says: errUnknown}
+	s.Settler = f
+	p := s.take(t, 1)
+	s.serve(t, &p, 5000)
+	_ = s.pass(t.Context())
+	s.reopen(t, dir)
+	s.Settler = f
+	s.look(t, time.Second)
+	s.look(t, time.Second)
+	s.is(t, &p, book.Confirmed)
+	if f.orders != 1 {
+		t.Errorf("%d orders", f.orders)
+	}
+}
+
+// TestWhatAFacilitatorDoesNotTakeIsNotServed.
+func TestWhatAFacilitatorDoesNotTakeIsNotServed(t *testing.T) {
+	s, f := by(t)
+	f.refuses = true
+	_, err := s.Take(t.Context(), s.payment(1), pay.Word{}, 11_000, requestOf(1))
+	if _, ok := errors.AsType[*pay.Refusal](err); !ok {
+		t.Errorf("%v", err)
+	}
+	f.refuses = false
+	s.take(t, 1)
+}
