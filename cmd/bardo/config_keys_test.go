@@ -33,7 +33,7 @@ func isTold(key string) bool {
 // does nothing would be a promise.
 func TestEveryKeyOfTheConfigurationActs(t *testing.T) {
 	read := map[string]bool{}
-	for _, dir := range []string{"../../internal/config", ".", "home", "parts", "settings", "run", "otlp", "identities", "wallet", "wallets", "route", "doctor", "../../policy/catalog", "../../extproc", "../../policy/resolve", "../../policy/profile"} {
+	for _, dir := range []string{"../../internal/config", ".", "home", "parts", "settings", "run", "otlp", "identities", "wallet", "onchain", "route", "doctor", "../../policy/catalog", "../../extproc", "../../policy/resolve", "../../policy/profile"} {
 		addSelected(t, dir, read)
 	}
 	for path, field := range configKeys(reflect.TypeFor[config.Config](), "", map[reflect.Type]bool{}) {

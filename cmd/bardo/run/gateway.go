@@ -11,9 +11,9 @@ import (
 
 	"bardo.money/gateway/cmd/bardo/home"
 	"bardo.money/gateway/cmd/bardo/identities"
+	"bardo.money/gateway/cmd/bardo/onchain"
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/cmd/bardo/wallet"
-	"bardo.money/gateway/cmd/bardo/wallets"
 	"bardo.money/gateway/envoy"
 	"bardo.money/gateway/extproc"
 	"bardo.money/gateway/extproc/deferred"
@@ -118,7 +118,7 @@ type dataPath struct {
 	payments *payments         // nil: single requests cannot be paid for
 
 	wallet     *wallet.Monitor        // of the operator's account at Bankr
-	wallets    *wallets.Wallets       // that providers are paid from; nil: none
+	wallets    *onchain.Wallets       // that providers are paid from; nil: none
 	identities *identities.Identities // nil: none are linked to accounts
 	calls      http.RoundTripper      // of exchanges in Envoy's process; nil for the egress listener
 	applying   sync.Mutex             // in Envoy's process: one configuration at a time

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/cmd/bardo/home"
-	"bardo.money/gateway/cmd/bardo/wallets"
+	"bardo.money/gateway/cmd/bardo/onchain"
 	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/x402"
 	"bardo.money/gateway/internal/config"
@@ -34,11 +34,11 @@ func (g *gateway) openPayments(ctx context.Context, cfg *config.Config) (meter.P
 	if g.parts.Chain == nil {
 		return nil, errors.New("this process takes no payments: data_path: extproc does")
 	}
-	terms, err := wallets.Terms(cfg)
+	terms, err := onchain.Terms(cfg)
 	if err != nil {
 		return nil, err
 	}
-	chain, err := g.parts.Chain(ctx, pay.NodeOptions{URL: x.RPC.Reveal(), Key: wallets.SettlementKey(x), Terms: terms})
+	chain, err := g.parts.Chain(ctx, pay.NodeOptions{URL: x.RPC.Reveal(), Key: onchain.SettlementKey(x), Terms: terms})
 	if err != nil {
 		return nil, err
 	}

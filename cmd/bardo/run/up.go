@@ -22,9 +22,9 @@ import (
 	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/cmd/bardo/control"
 	"bardo.money/gateway/cmd/bardo/home"
+	"bardo.money/gateway/cmd/bardo/onchain"
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/cmd/bardo/wallet"
-	"bardo.money/gateway/cmd/bardo/wallets"
 	"bardo.money/gateway/envoy"
 	"bardo.money/gateway/extproc"
 	"bardo.money/gateway/extproc/governor"
@@ -251,7 +251,7 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 	}); err != nil {
 		return err
 	}
-	if g.wallets, err = wallets.Open(ctx, g.home, cfg, g.log); err != nil {
+	if g.wallets, err = onchain.Open(ctx, g.home, cfg, g.log); err != nil {
 		return err
 	}
 	if g.wallets != nil {

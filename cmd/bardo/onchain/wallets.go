@@ -1,6 +1,7 @@
-// Package wallets is the money of a gateway that is not in its ledger: what it takes from wallets, and the wallets that it pays its providers from, call by call. It makes them of the configuration, and has the chain asked what became
+// Package onchain is the money of a gateway that is on a chain and not in its ledger: what it takes from wallets for single requests, and the wallets that it
+// pays its providers from, call by call. It makes them of the configuration, and has the chain asked what became
 // of payments whose calls were not answered.
-package wallets
+package onchain
 
 import (
 	"context"
