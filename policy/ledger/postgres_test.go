@@ -77,6 +77,7 @@ var everyStore = map[string]func(*testing.T){
 	"ReportsThatAreRefused":                               TestReportsThatAreRefused,
 	"ExportsAreOfAPeriod":                                 TestExportsAreOfAPeriod,
 	"SumsOfBeforeAgentsWereKept":                          TestSumsOfBeforeAgentsWereKept,
+	"WhatAProviderAnsweredIsSummed":                       TestWhatAProviderAnsweredIsSummed,
 	"AWalletsPaymentIsCreditedOnceAndTakenBackOnce":       TestAWalletsPaymentIsCreditedOnceAndTakenBackOnce,
 	"WhatABlockHasIsKeptWhileTheStoreIsAway":              TestWhatABlockHasIsKeptWhileTheStoreIsAway,
 	"AuditFindsWhatIsWrong":                               TestAuditFindsWhatIsWrong,
