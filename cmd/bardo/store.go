@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -54,7 +56,7 @@ func withLedger(run func(c *cobra.Command, t tool, args []string) error) func(*c
 }
 
 // withBooks runs a command on the configured ledger through the admin API: that of the gateway that runs on it, which knows what it has in memory, or else one
-// of this process.
+// of this process. A command whose gateway ends meanwhile is run again, if all that it asked may be asked twice; it prints nothing before its last answer.
 func withBooks(run func(c *cobra.Command, api *http.Client, args []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		h, err := home.Open()
@@ -66,7 +68,14 @@ func withBooks(run func(c *cobra.Command, api *http.Client, args []string) error
 			return err
 		}
 		if api := gatewayOn(c.Context(), h, cfg.Store.LedgerName(string(h))); api != nil {
-			return inFlags(run(c, api, args))
+			answers := &heard{next: api.Transport}
+			api.Transport = answers
+			if err := run(c, api, args); !answers.lost || c.Context().Err() != nil {
+				return inFlags(err)
+			}
+			if !answers.repeatable {
+				return errors.New("the gateway ended before it answered, and may have done what was asked: look before you repeat it (`bardo keys list`)")
+			}
 		}
 		return withLedger(func(c *cobra.Command, t tool, args []string) error {
 			books := adminapi.BooksOf(t.home, t.books)
@@ -74,6 +83,28 @@ func withBooks(run func(c *cobra.Command, api *http.Client, args []string) error
 			return inFlags(run(c, adminapi.Local(adminapi.Handler(adminapi.Options{Books: books})), args))
 		})(c, args)
 	}
+}
+
+// heard notes a request without a whole answer. It is of one command, which sends one request at a time.
+type heard struct {
+	next             http.RoundTripper
+	lost, repeatable bool
+}
+
+// RoundTrip implements http.RoundTripper. It reads the whole answer.
+func (h *heard) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := h.next.RoundTrip(r)
+	var body []byte
+	if err == nil {
+		body, err = io.ReadAll(resp.Body)
+		err = errors.Join(err, resp.Body.Close())
+	}
+	if err != nil {
+		h.lost, h.repeatable = true, r.Method == http.MethodGet || strings.HasSuffix(r.URL.Path, "/deposits") // they count once by their reference
+		return nil, err
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	return resp, nil
 }
 
 // answerTime is how long a gateway may take to say which ledger it has.
