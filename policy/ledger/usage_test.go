@@ -250,9 +250,9 @@ func TestWhatAProviderAnsweredIsSummed(t *testing.T) {
 	l := gateway(t, storePath(t))
 	withKey(t, l, "k", 50*usd)
 	for i, c := range []Charge{
+		{Provider: "bankr", Model: "b", ProviderCost: 40, At: monday.Add(time.Hour)},
 		{Provider: "bankr", Model: "a", ProviderCost: 10, At: monday},
 		{Provider: "bankr", Model: "a", ProviderCost: 20, At: monday.Add(time.Hour)},
-		{Provider: "bankr", Model: "b", ProviderCost: 40, At: monday.Add(time.Hour)},
 		{Provider: "bankr", Model: "b", ProviderCost: 80, At: monday.Add(2 * time.Hour)},
 		{Provider: "bankr", Model: "b", ProviderCost: 160, At: monday.Add(-time.Second)},
 		{Provider: "venice", Model: "a", ProviderCost: 320, At: monday.Add(time.Hour)},

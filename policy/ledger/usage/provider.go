@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"bardo.money/gateway/policy"
@@ -34,5 +35,6 @@ func (v *View) AtProvider(ctx context.Context, p policy.ProviderID, from, to tim
 		rows[i].Requests++
 		rows[i].ProviderCost += c.ProviderCost
 	}
+	slices.SortFunc(rows, func(a, b Row) int { return strings.Compare(a.Name, b.Name) })
 	return rows, nil
 }
