@@ -299,7 +299,7 @@ type ToolPruning struct {
 // Billing holds the rules of price and reserve.
 type Billing struct {
 	SpreadPct           *int   `key:"spread_pct" min:"0" max:"1000" doc:"Percent on top of the provider's price. Without it, 0; with billing.tiers, 25 for free, 15 for pro, 10 for golem."`
-	Durability          string `key:"durability" default:"journal" oneof:"journal commit" doc:"When an answer's last byte goes out: when its charge is in the gateway's charge log, which is synced to the disk within 5 ms, or when it is on disk. A crash of the process loses no charge in either; a power failure loses at most the last 5 ms of journal."`
+	Durability          string `key:"durability" default:"journal" oneof:"journal commit" doc:"When an answer's last byte goes out: when its charge is in the gateway's charge log, which is synced to the disk within 5 ms, or when it is on disk. A crash of the process loses no charge in either; a power failure loses at most the last 5 ms of journal (for requests without a key, which no account pays for, 250 ms)."`
 	ReserveOutputTokens int    `key:"reserve_output_tokens" default:"4096" min:"1" max:"10000000" doc:"Output tokens reserved when the caller sets no maximum."`
 
 	Tiers map[string]Plan `key:"tiers" doc:"Plans of keys (free, pro, golem). Without it, every plan includes every provider, at the same spread."`

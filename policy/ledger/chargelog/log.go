@@ -24,6 +24,7 @@ type Options struct {
 	Segment int64               // bytes of disk space that each of the two files has from the start; zero means 4 MiB
 	Margin  int64               // bytes that a file has beyond its records as long as the disk has any; zero means 1 MiB
 	Delay   time.Duration       // how long an append waits for others before it is synced; zero means 4 ms
+	Idle    time.Duration       // the same for an entry of no account, as long as no other is appended; zero means 250 ms
 	Trouble func(error)         // called by a goroutine of the log when a sync fails or the disk has no space beyond the margin; may be nil
 	Wrap    func(*os.File) File // in tests: replaces the files; nil means the files themselves
 }
@@ -32,6 +33,7 @@ const (
 	defaultSegment = 4 << 20
 	defaultMargin  = 1 << 20
 	defaultDelay   = 4 * time.Millisecond
+	defaultIdle    = 250 * time.Millisecond
 )
 
 func (o Options) withDefaults() Options {
@@ -43,6 +45,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Delay == 0 {
 		o.Delay = defaultDelay
+	}
+	if o.Idle == 0 {
+		o.Idle = defaultIdle
 	}
 	if o.Trouble == nil {
 		o.Trouble = func(error) {}
@@ -91,15 +96,16 @@ type Log struct {
 	closed   bool
 
 	syncing sync.Mutex // one sync at a time
-	dirty   chan struct{}
-	urgent  chan struct{}
+	idle    chan struct{} // an entry of no account was appended
+	dirty   chan struct{} // another one was
+	urgent  chan struct{} // somebody waits for a sync
 	ended   chan struct{}
 	running sync.WaitGroup
 }
 
 // Create makes an empty log. Its files are named by the prefix; they must not hold another log's entries.
 func Create(prefix string, o Options) (*Log, error) {
-	l := &Log{o: o.withDefaults(), dirty: make(chan struct{}, 1), urgent: make(chan struct{}, 1), ended: make(chan struct{})}
+	l := &Log{o: o.withDefaults(), idle: make(chan struct{}, 1), dirty: make(chan struct{}, 1), urgent: make(chan struct{}, 1), ended: make(chan struct{})}
 	l.grown.L = &l.mu
 	l.buffers.New = func() any { return new([]byte) }
 	if err := l.create(prefix); err != nil {
@@ -175,8 +181,8 @@ func takeLock(prefix string) (*os.File, error) {
 // Span is where an entry is in the log.
 type Span struct{ Start, End Position }
 
-// Append writes an entry, by one write. When it returns, the entry outlives the process; it is on disk after Options.Delay, or see WaitSynced.
-// After an error it is not in the log.
+// Append writes an entry, by one write. When it returns, the entry outlives the process; it is on disk after Options.Delay (Options.Idle
+// if no account pays for it), or see WaitSynced. After an error it is not in the log.
 func (l *Log) Append(e *Entry) (Span, error) {
 	buffer := l.buffers.Get().(*[]byte)
 	defer l.buffers.Put(buffer)
@@ -185,11 +191,15 @@ func (l *Log) Append(e *Entry) (Span, error) {
 	if len(b) > MaxEntry {
 		return Span{}, ErrTooLong
 	}
-	return l.write(b)
+	due := l.dirty
+	if e.Charge != nil && e.Charge.Account == "" && e.Paid == 0 {
+		due = l.idle
+	}
+	return l.write(b, due)
 }
 
-// write writes a record, whose header is not filled in yet.
-func (l *Log) write(b []byte) (Span, error) {
+// write writes a record, whose header is not filled in yet, and says on due that it has to be synced.
+func (l *Log) write(b []byte, due chan struct{}) (Span, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -208,7 +218,7 @@ func (l *Log) write(b []byte) (Span, error) {
 	span := Span{s.end, s.end + Position(len(b))}
 	s.end, l.end = span.End, span.End
 	s.dirty = true
-	signal(l.dirty)
+	signal(due)
 	return span, nil
 }
 

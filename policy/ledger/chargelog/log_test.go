@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -338,6 +339,75 @@ func TestWhoWaitsForASyncHearsThatItFailed(t *testing.T) {
 	if err := l.Check(); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%v, want ErrNotExist", err)
 	}
+}
+
+// TestD83AnEntryOfNoAccountWaitsLongerForTheDisk: alone it is synced after Options.Idle; an account's entry has both synced after Options.Delay.
+func TestD83AnEntryOfNoAccountWaitsLongerForTheDisk(t *testing.T) {
+	ofNobody := func() *Entry {
+		e := sample("nobody's")
+		e.Charge.Account, e.Prepaid, e.Paid = "", false, 0
+		return e
+	}
+	add := func(t *testing.T, l *Log, e *Entry) Span {
+		t.Helper()
+		s, err := l.Append(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	isSynced := func(t *testing.T, l *Log, s Span) {
+		t.Helper()
+		polltest.Until(t, "the entry to be on disk", func() bool { return l.Synced() >= s.End })
+	}
+	t.Run("alone", func(t *testing.T) {
+		l := create(t, prefixIn(t), Options{Delay: time.Hour, Idle: time.Millisecond})
+		isSynced(t, l, add(t, l, ofNobody()))
+	})
+	t.Run("before an account's", func(t *testing.T) {
+		var syncs counting
+		l := create(t, prefixIn(t), Options{Delay: time.Millisecond, Idle: time.Hour, Wrap: syncs.wrap})
+		if err := l.Sync(); err != nil { // the files' beginnings
+			t.Fatal(err)
+		}
+		syncs.n.Store(0)
+		before := add(t, l, ofNobody())
+		if l.Synced() >= before.End {
+			t.Error("it did not wait")
+		}
+		isSynced(t, l, add(t, l, sample("a")))
+		if n := syncs.n.Load(); n != 1 {
+			t.Errorf("%d syncs, want one for both", n)
+		}
+	})
+	t.Run("paid for", func(t *testing.T) {
+		l := create(t, prefixIn(t), Options{Delay: time.Millisecond, Idle: time.Hour})
+		e := ofNobody()
+		e.Paid = 7
+		isSynced(t, l, add(t, l, e))
+	})
+	t.Run("waited for", func(t *testing.T) {
+		l := create(t, prefixIn(t), Options{Delay: time.Hour, Idle: time.Hour})
+		if err := l.WaitSynced(add(t, l, ofNobody()).End); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// counting counts the syncs of a log's files.
+type counting struct{ n atomic.Int64 }
+
+func (c *counting) wrap(f *os.File) File { return countedFile{osFile{f}, &c.n} }
+
+type countedFile struct {
+	osFile
+
+	n *atomic.Int64
+}
+
+func (f countedFile) Sync() error {
+	f.n.Add(1)
+	return f.osFile.Sync()
 }
 
 func TestManyAppendAndWait(t *testing.T) {

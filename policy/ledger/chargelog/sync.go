@@ -9,25 +9,38 @@ import (
 func (l *Log) syncLoop() {
 	delay := time.NewTimer(l.o.Delay)
 	delay.Stop()
-	for {
-		select {
-		case <-l.ended:
-			return
-		case <-l.dirty:
-		}
-		delay.Reset(l.o.Delay)
-		select {
-		case <-l.ended:
-			delay.Stop()
-			return
-		case <-l.urgent:
-			delay.Stop()
-		case <-delay.C:
-		}
+	for l.awaitDue(delay) {
 		if err := errors.Join(l.Sync(), l.ensureSpace()); err != nil {
 			l.o.Trouble(err)
 		}
 	}
+}
+
+// awaitDue returns true when it is time for a sync, and false when the log closes.
+func (l *Log) awaitDue(delay *time.Timer) bool {
+	defer delay.Stop()
+	select {
+	case <-l.ended:
+		return false
+	case <-l.dirty:
+	case <-l.idle:
+		delay.Reset(l.o.Idle)
+		select {
+		case <-l.ended:
+			return false
+		case <-delay.C:
+			return true
+		case <-l.dirty:
+		}
+	}
+	delay.Reset(l.o.Delay)
+	select {
+	case <-l.ended:
+		return false
+	case <-l.urgent:
+	case <-delay.C:
+	}
+	return true
 }
 
 // Sync returns once everything that was appended before is on disk. It does not hold up appends.
