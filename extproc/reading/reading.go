@@ -3,6 +3,7 @@ package reading
 import (
 	"cmp"
 	"context"
+	"slices"
 
 	"bardo.money/gateway/extproc/attempt"
 	"bardo.money/gateway/extproc/cache"
@@ -88,6 +89,9 @@ func (a *Answer) answersCalls(s *rounds.State) {
 // Feed implements attempt.Sink: it decodes a piece of the body. Afterwards exactly one holds: the answer continues, it failed, a layer failed on it, or it ended.
 func (a *Answer) Feed(ctx context.Context, chunk []byte, end bool) {
 	events := a.dec.Decode(chunk, end)
+	if !a.Whole() {
+		a.Out = slices.Grow(a.Out, len(chunk)) // about as long as the piece
+	}
 	if a.Report.MayChange {
 		chat.MarkCalls(events)
 	}
