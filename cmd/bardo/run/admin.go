@@ -11,9 +11,9 @@ import (
 func (g *gateway) adminAPI(token func() string) http.Handler {
 	o := adminapi.Options{Version: cli.Version, Started: g.started, Token: token, Log: g.log}
 	if g.books != nil {
-		o.Books, o.Cache = adminapi.BooksOf(g.home, g.books), adminapi.CacheOf(g.answers, g.books)
+		o.Books, o.Cache = adminapi.BooksOf(g.home, g.books), adminapi.CacheOf(g.answers.Answers, g.books)
 		if g.payments != nil {
-			o.Books.Payment = adminapi.PaymentsOf(g.payments.book)
+			o.Books.Payment = adminapi.PaymentsOf(g.payments.Book)
 		}
 	}
 	if !g.inside { // there the program that started Envoy decides

@@ -122,7 +122,7 @@ func (g *gateway) enforce(ctx context.Context, cfg *config.Config, rt *runtime.C
 		g.limiter.SetRules(settings.QuotaRules(cfg))
 		g.books.SetDurable(isDurable(cfg))
 		g.useDeferred(cfg)
-		g.answers.Limit(cfg.Inference.Caching.MaxBytes)
+		g.answers.Answers.Limit(cfg.Inference.Caching.MaxBytes)
 		settings.TuneGC(cfg)
 	}
 	old := g.cfg.Swap(cfg)

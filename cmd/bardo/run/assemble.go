@@ -126,12 +126,12 @@ func (g *gateway) services(cfg *config.Config) (*Services, error) {
 	}
 	m := g.usedModels()
 	s := &Services{
-		Answers: g.answers, Questions: g.questions, Meaning: g.meaning,
+		Answers: g.answers.Answers, Questions: g.answers.Questions, Meaning: g.answers.Meaning,
 		Secret: g.layersSecret(cfg), Embedder: m.Embedder(), Classifier: m.Classifier(), Facts: facts, Metrics: g.metrics, Events: &g.events, Second: g.secondOpinion(), Log: g.log,
 		Memory: g.memory, Egress: cmp.Or(g.listener(), g.egress()), EgressSecret: g.egressSecret,
 	}
-	if g.shared != nil { // not an interface that holds nil
-		s.Conversations = g.shared
+	if shared := g.answers.Shared; shared != nil { // not an interface that holds nil
+		s.Conversations = shared
 	}
 	return s, nil
 }

@@ -9,9 +9,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"bardo.money/gateway/cmd/bardo/answers"
 	"bardo.money/gateway/cmd/bardo/home"
 	"bardo.money/gateway/cmd/bardo/identities"
 	"bardo.money/gateway/cmd/bardo/onchain"
+	"bardo.money/gateway/cmd/bardo/payments"
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/cmd/bardo/wallet"
 	"bardo.money/gateway/envoy"
@@ -102,10 +104,10 @@ type configuration struct {
 
 // dataPath serves requests. It is empty in a control plane that runs alone, but for models.
 type dataPath struct {
-	books   *ledger.Ledger
-	store   string // its control.StoreID
-	limiter *quota.Limiter
-	answerStores
+	books    *ledger.Ledger
+	store    string // its control.StoreID
+	limiter  *quota.Limiter
+	answers  *answers.Stores // served again
 	finished event.Feed[record.Finished]
 	lists    *settings.Lists  // providers' own lists of models
 	listed   chan struct{}    // lists have changed
@@ -115,7 +117,7 @@ type dataPath struct {
 	attested *attestation.Book // tokens of attested answers
 	memory   *memory.Memory    // of sessions; nil where these are
 	later    *deferred.Service // nil: no requests are deferred
-	payments *payments         // nil: single requests cannot be paid for
+	payments *payments.Desk    // nil: single requests cannot be paid for
 
 	wallet     *wallet.Monitor        // of the operator's account at Bankr
 	wallets    *onchain.Wallets       // that providers are paid from; nil: none

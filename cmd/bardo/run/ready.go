@@ -60,7 +60,7 @@ func (g *gateway) dataProblem(ctx context.Context) string {
 
 // sharedChecks are about the store of answers that gateways share. Requests are served without it.
 func (g *gateway) sharedChecks() []api.ReadyDetail {
-	shared, why := g.shared != nil, g.sharedProblem()
+	shared, why := g.answers.IsShared(), g.answers.SharedProblem()
 	if g.module {
 		ctx, cancel := context.WithTimeout(context.Background(), stateTime)
 		defer cancel()

@@ -196,12 +196,12 @@ func (g *gateway) closeBy(over context.Context) {
 	stored := make(chan struct{})
 	guard.Go(func() {
 		defer close(stored)
-		g.closeAnswers(over)
+		g.answers.Close(over)
 	})
 	g.closeDeferred()
 	g.closeSessions()
 	g.closeAttestations()
-	g.closePayments()
+	g.payments.Close()
 	g.wallets.Close()
 	g.closeIdentities()
 	if g.books != nil {

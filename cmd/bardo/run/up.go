@@ -19,10 +19,12 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"bardo.money/gateway/cmd/bardo/answers"
 	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/cmd/bardo/control"
 	"bardo.money/gateway/cmd/bardo/home"
 	"bardo.money/gateway/cmd/bardo/onchain"
+	"bardo.money/gateway/cmd/bardo/payments"
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/cmd/bardo/wallet"
 	"bardo.money/gateway/envoy"
@@ -234,7 +236,7 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 	}
 	g.metrics.WatchEvents(g.events.Dropped)
 	g.lists = settings.NewLists(g.home, g.log)
-	g.openAnswers(ctx, cfg)
+	g.answers = answers.Open(ctx, cfg, answers.Options{Home: g.home, Secret: g.layersSecret(cfg)(), Embedder: g.usedModels().Embedder(), Metrics: g.metrics, Log: g.log})
 	used := g.usedModels()
 	g.vectors = localembed.New(used.About(manifest.Embedding), used.Measurer())
 	sessions, err := g.openSessions(ctx, cfg)
@@ -264,15 +266,14 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 	g.runtime = rt
 	g.metrics.SetModels(modelIDs(rt))
 	g.limiter = quota.New(quota.Options{Rules: settings.QuotaRules(cfg), SpentSince: g.books.SpentSince})
-	counter, err := g.openPayments(ctx, cfg)
-	if err != nil {
+	if g.payments, err = payments.Open(ctx, cfg, payments.Options{Home: g.home, Chain: g.parts.Chain, Ledger: g.books, Events: &g.events, Log: g.log}); err != nil {
 		return fmt.Errorf("billing.x402: %w", err)
 	}
 	if err := g.openIdentities(ctx, cfg, sessions); err != nil {
 		return err
 	}
 	g.gate = extproc.New(rt, extproc.Deps{
-		Payments: counter, Sessions: sessions, Memory: g.memory, Verifier: g.identities.Verifiers(withSessionKeys(g.parts.Verifiers(keys), sessions)), Limiter: g.limiter, Ledger: g.books, Answers: g.answers, Questions: g.questions, Health: healthView{g.tracker, g.link}, Metrics: g.metrics,
+		Payments: g.payments.Taker(), Sessions: sessions, Memory: g.memory, Verifier: g.identities.Verifiers(withSessionKeys(g.parts.Verifiers(keys), sessions)), Limiter: g.limiter, Ledger: g.books, Answers: g.answers.Answers, Questions: g.answers.Questions, Health: healthView{g.tracker, g.link}, Metrics: g.metrics,
 		Attestations: keeper, Deferred: g.newDeferred(cfg, sessions), Governor: governor.New(governorSeed), Secret: g.layersSecret(cfg), Identities: g.identities.Links(),
 		Pages: g.dashboard(keys), Log: g.log, Egress: g.egress(), Listener: g.listener(), Draining: func() bool { return g.draining.Load() || !g.ready.Load() }, Checks: g.checks, Finished: &g.finished, Events: &g.events,
 	})

@@ -1,0 +1,177 @@
+// Package answers opens the stores of answers that the running gateway serves again, and closes them: in memory, in a file, or shared through Redis.
+package answers
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"time"
+
+	"bardo.money/gateway/cmd/bardo/home"
+	"bardo.money/gateway/extproc/cache"
+	"bardo.money/gateway/extproc/cache/disk"
+	"bardo.money/gateway/extproc/cache/redis"
+	"bardo.money/gateway/extproc/cache/semantic"
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/telemetry"
+	"bardo.money/gateway/models"
+	"bardo.money/gateway/policy"
+)
+
+// Options are what the stores are opened with.
+type Options struct {
+	Home     home.Dir
+	Secret   []byte // that stored answers are encrypted with where the configuration has no key of its own
+	Embedder models.Embedder
+	Metrics  *telemetry.Metrics
+	Log      *slog.Logger
+}
+
+// Stores are the answers that are served again, and the questions by which they are found. The nil Stores are those of a process that serves none.
+type Stores struct {
+	Answers   *cache.Store
+	Questions *semantic.Index
+	Meaning   *semantic.Model // nil: this process has no model
+	Shared    *redis.Store    // nil: no other gateway has them
+
+	onDisk  *disk.File // nil: answers are in no file
+	options Options
+}
+
+// Open makes the stores of a data path. The model is not read before a request needs it. A file or a server that cannot be used is logged, and answers
+// are kept in memory.
+func Open(ctx context.Context, cfg *config.Config, options Options) *Stores {
+	s := &Stores{options: options}
+	if cfg.Store.CacheKey.IsSet() {
+		s.options.Secret = []byte(cfg.Store.CacheKey.Reveal())
+	}
+	s.Questions = semantic.New(0)
+	o := cache.Options{MaxBytes: cfg.Inference.Caching.MaxBytes, Removed: s.Questions.Remove}
+	if path := cfg.Store.CacheFile(string(s.options.Home)); path != "" {
+		s.openFile(ctx, path)
+	}
+	if at := cfg.Store.CacheRedis(); at != nil {
+		s.openShared(ctx, cfg, at)
+	}
+	if s.Shared != nil { // not an interface that holds nil
+		o.Shared = s.Shared
+	}
+	if f := s.onDisk; f != nil {
+		o.Added = f.Added
+		o.Removed = func(tenant policy.Account, k cache.Key) {
+			s.Questions.Remove(tenant, k)
+			f.Removed(tenant, k)
+		}
+	}
+	s.Answers = cache.New(o)
+	s.load(ctx)
+	s.options.Metrics.WatchCache(s.Answers.Size)
+	s.options.Metrics.WatchQuestions(s.Questions.Size)
+	if e := options.Embedder; e.Dims() > 0 {
+		s.Meaning = &semantic.Model{Embedder: e, Log: s.options.Log}
+	}
+	if s.Meaning == nil && cfg.Pipeline.Semantic != "off" {
+		s.options.Log.Warn("pipeline.semantic: the semantic cache is off, because this process has no embedding model", "mode", cfg.Pipeline.Semantic)
+	}
+	return s
+}
+
+// openShared opens the store that gateways share. With an error of the operator's, answers are in memory.
+func (s *Stores) openShared(ctx context.Context, cfg *config.Config, at *url.URL) {
+	own, err := redisTLS(cfg.Store.CacheCA)
+	if err != nil {
+		s.options.Log.Error("store.cache_ca: answers are kept in memory alone", "error", err)
+		return
+	}
+	shared, err := redis.Open(ctx, redis.Options{
+		URL: at, Secret: s.options.Secret, Timeout: cfg.Store.CacheTimeout, MaxBytes: cfg.Inference.Caching.MaxBytes, Log: s.options.Log, TLS: own,
+		Lost: s.options.Metrics.AnswersUnwritten, Looked: func(r redis.Outcome) { s.options.Metrics.SharedLookup(string(r)) },
+	})
+	if err != nil {
+		s.options.Log.Error("store.cache: answers are kept in memory alone", "error", err)
+		return
+	}
+	s.Shared = shared
+	s.Questions.Share(shared)
+	shared.Start(s.Questions)
+	s.options.Metrics.WatchShared(func() bool { return shared.Problem() == nil })
+}
+
+// redisTLS trusts the authorities of a file; "" is the system's.
+func redisTLS(file string) (*tls.Config, error) {
+	if file == "" {
+		return nil, nil //nolint:nilnil // the default
+	}
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%s: no certificates", file)
+	}
+	return &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, nil
+}
+
+// IsShared reports whether other gateways have the answers, too.
+func (s *Stores) IsShared() bool { return s != nil && s.Shared != nil }
+
+// SharedProblem is why the store that gateways share is not used; "" if it is, or there is none.
+func (s *Stores) SharedProblem() string {
+	if !s.IsShared() {
+		return ""
+	}
+	if err := s.Shared.Problem(); err != nil {
+		return "it does not answer, and requests go on without it: " + err.Error()
+	}
+	return ""
+}
+
+// openFile opens the file of stored answers. Without it, they are in memory.
+func (s *Stores) openFile(ctx context.Context, path string) {
+	f, err := disk.Open(ctx, disk.Options{Path: path, Secret: s.options.Secret, Log: s.options.Log, Lost: s.options.Metrics.AnswersUnwritten})
+	if err != nil {
+		s.options.Log.Error("store.cache: answers are kept in memory alone", "error", err)
+		return
+	}
+	s.onDisk = f
+}
+
+// load brings back what the file has.
+func (s *Stores) load(ctx context.Context) {
+	if s.onDisk == nil {
+		return
+	}
+	n, err := s.onDisk.Load(ctx, s.Answers, s.Questions)
+	if err != nil {
+		s.options.Log.Error("store.cache: not every stored answer could be read", "entries", n, "error", err)
+		return
+	}
+	s.options.Log.Debug("stored answers were read", "entries", n)
+}
+
+// closeTime is how long a stop waits for stored answers to be written.
+const closeTime = time.Second
+
+// Close writes what waits, and closes the file, or the connections.
+func (s *Stores) Close(over context.Context) {
+	if s == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(over, closeTime)
+	defer cancel()
+	var err error
+	switch {
+	case s.onDisk != nil:
+		err = s.onDisk.Close(ctx)
+	case s.Shared != nil:
+		err = s.Shared.Close(ctx)
+	}
+	if err != nil {
+		s.options.Log.Warn("stored answers were not written in time", "error", err)
+	}
+}

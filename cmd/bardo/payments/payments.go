@@ -1,0 +1,151 @@
+// Package payments takes payments of single requests in the running gateway, and settles them: it puts together the store, the chain and the settler of a
+// configuration.
+package payments
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"time"
+
+	"bardo.money/gateway/cmd/bardo/home"
+	"bardo.money/gateway/cmd/bardo/onchain"
+	"bardo.money/gateway/extproc/meter"
+	"bardo.money/gateway/extproc/x402"
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/event"
+	"bardo.money/gateway/internal/guard"
+	"bardo.money/gateway/policy/ledger"
+	"bardo.money/gateway/policy/pay"
+	"bardo.money/gateway/policy/pay/book"
+	"bardo.money/gateway/policy/pay/facilitator"
+	"bardo.money/gateway/policy/pay/till"
+)
+
+// Options are what payments are taken with.
+type Options struct {
+	Home   home.Dir
+	Chain  func(context.Context, pay.NodeOptions) (pay.Chain, error) // reaches the chain; nil: this process takes no payments
+	Ledger *ledger.Ledger
+	Events *event.Sink
+	Log    *slog.Logger
+}
+
+// Desk takes payments and settles them until it is closed. The nil Desk takes none.
+type Desk struct {
+	Book *book.Book
+
+	payments meter.Payments
+	stop     context.CancelFunc
+	over     chan struct{}
+	log      *slog.Logger
+}
+
+// Open opens the store of payments and begins to settle what is left in it; nil where none are taken. An account on another chain than the
+// configuration says is an error; a node that does not answer is not.
+func Open(ctx context.Context, cfg *config.Config, o Options) (*Desk, error) {
+	x := cfg.Billing.X402
+	if x == nil {
+		return nil, nil //nolint:nilnil // none are taken
+	}
+	if o.Chain == nil {
+		return nil, errors.New("this process takes no payments: data_path: extproc does")
+	}
+	terms, err := onchain.Terms(cfg)
+	if err != nil {
+		return nil, err
+	}
+	chain, err := o.Chain(ctx, pay.NodeOptions{URL: x.RPC.Reveal(), Key: onchain.SettlementKey(x), Terms: terms})
+	if err != nil {
+		return nil, err
+	}
+	if err := o.check(ctx, chain.Check); err != nil {
+		return nil, err
+	}
+	ledgerFile := cfg.Store.LedgerFile(string(o.Home))
+	secret, err := os.ReadFile(home.PepperPath(ledgerFile))
+	if err != nil {
+		return nil, err
+	}
+	b, err := book.Open(ctx, book.File(ledgerFile), time.Now)
+	if err != nil {
+		return nil, err
+	}
+	to := o.till(x, terms, secret, chain, b)
+	if to.Settler, err = o.facilitator(ctx, x, terms); err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	t := till.New(to)
+	d := &Desk{Book: b, payments: x402.New(t, o.Ledger, x402.Options{SettleWait: x.SettleWait}), over: make(chan struct{}), log: o.Log}
+	d.start(t)
+	return d, nil
+}
+
+func (o *Options) till(x *config.X402, terms *pay.Terms, secret []byte, chain pay.Chain, b *book.Book) till.Options {
+	return till.Options{
+		Terms: terms, Seal: pay.NewSeal(secret, terms), Chain: chain, Book: b, Ledger: o.Ledger, Limits: book.Limits{Exposure: x.MaxExposure}, SettleFirst: x.SettleFirst, Log: o.Log, Now: time.Now,
+		Confirmations: uint64(x.Confirmations), Finality: uint64(x.Finality), Bump: x.Bump, FewTransfers: int64(x.FewTransfers), //nolint:gosec // positive by the schema
+		LowGas: func(left int64) { o.Events.Emit("payment:low_gas", "", lowGas{left}) },
+		Lost:   func(l till.Loss) { o.Events.Emit("payment:lost", l.Account, l) },
+	}
+}
+
+// lowGas is the event of a settling account that can pay for few transfers.
+type lowGas struct {
+	TransfersLeft int64 `json:"transfers_left"`
+}
+
+// facilitator makes the client of who settles in place of an account of the gateway's own; nil where nobody does.
+func (o *Options) facilitator(ctx context.Context, x *config.X402, terms *pay.Terms) (pay.Settler, error) {
+	if x.Facilitator == (config.URL{}) {
+		return nil, nil //nolint:nilnil // nobody does
+	}
+	f := facilitator.New(facilitator.Options{URL: x.Facilitator.String(), Authorization: x.FacilitatorAuth.Reveal(), Terms: terms})
+	return f, o.check(ctx, f.Check)
+}
+
+// check refuses what is not as it should be, such as a node of another chain. What does not answer is asked again when a payment comes.
+func (o *Options) check(ctx context.Context, is func(context.Context) error) error {
+	const patience = 5 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err := is(ctx)
+	if _, ok := errors.AsType[*pay.Mismatch](err); ok {
+		return err
+	}
+	if err != nil {
+		o.Log.Warn("payments cannot be verified at the moment", "error", err)
+	}
+	return nil
+}
+
+// start has payments settled until Close.
+func (d *Desk) start(t *till.Till) {
+	ctx, stop := context.WithCancel(context.Background())
+	d.stop = stop
+	guard.Go(func() {
+		defer close(d.over)
+		_ = guard.Again(ctx, func() error { t.Run(ctx); return nil })()
+	})
+}
+
+// Taker is what requests pay with; nil where no payments are taken.
+func (d *Desk) Taker() meter.Payments {
+	if d == nil {
+		return nil
+	}
+	return d.payments
+}
+
+// Close stops settling: what is not settled yet is settled after the next start.
+func (d *Desk) Close() {
+	if d == nil {
+		return
+	}
+	d.stop()
+	<-d.over
+	if err := d.Book.Close(); err != nil {
+		d.log.Error("the store of payments was not closed cleanly", "error", err)
+	}
+}
