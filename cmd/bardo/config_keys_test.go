@@ -33,7 +33,16 @@ func isTold(key string) bool {
 // does nothing would be a promise.
 func TestEveryKeyOfTheConfigurationActs(t *testing.T) {
 	read := map[string]bool{}
-	for _, dir := range []string{"../../internal/config", ".", "home", "parts", "settings", "run", "otlp", "identities", "wallet", "onchain", "route", "doctor", "../../policy/catalog", "../../extproc", "../../policy/resolve", "../../policy/profile"} {
+	programs, err := filepath.Glob("*/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dirs := []string{"../../internal/config", ".", "../../policy/catalog", "../../extproc", "../../policy/resolve", "../../policy/profile"}
+	for _, path := range programs {
+		dirs = append(dirs, filepath.Dir(path))
+	}
+	slices.Sort(dirs)
+	for _, dir := range slices.Compact(dirs) {
 		addSelected(t, dir, read)
 	}
 	for path, field := range configKeys(reflect.TypeFor[config.Config](), "", map[reflect.Type]bool{}) {
