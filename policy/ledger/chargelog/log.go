@@ -95,7 +95,7 @@ type Log struct {
 	grown    sync.Cond // synced or failures has changed
 	closed   bool
 
-	syncing sync.Mutex // one sync at a time
+	syncing sync.Mutex    // one sync at a time
 	idle    chan struct{} // an entry of no account was appended
 	dirty   chan struct{} // another one was
 	urgent  chan struct{} // somebody waits for a sync
