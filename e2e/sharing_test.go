@@ -31,12 +31,18 @@ func sharersWith(t *testing.T, b fake.Behaviour, store, more string) (gs [2]*gat
 // sharersOf are sharers with these providers.
 func sharersOf(t *testing.T, store, more string, providers ...gateway.Provider) (gs [2]*gateway.Gateway) {
 	t.Helper()
+	return sharersFrom(t, quick+more, store, providers...)
+}
+
+// sharersFrom are sharers of a configuration without a store.
+func sharersFrom(t *testing.T, base, store string, providers ...gateway.Provider) (gs [2]*gateway.Gateway) {
+	t.Helper()
 	dir := proctest.Dir(t)
 	var wait sync.WaitGroup
 	for i := range gs {
 		wait.Go(func() {
 			g, err := gateway.Start(t.Context(), gateway.Options{
-				Config:    quick + "store: {ledger: \"sqlite://" + filepath.Join(dir, "shared.db") + "\"" + store + "}\n" + more,
+				Config:    base + "store: {ledger: \"sqlite://" + filepath.Join(dir, "shared.db") + "\"" + store + "}\n",
 				Providers: providers,
 			})
 			if err != nil {

@@ -78,6 +78,7 @@ var soundTree = map[string]string{
 	"policy/pay/evm/agents.go":       `package evm; import (_ "bardo.money/gateway/policy/identity"; _ "bardo.money/gateway/policy/pay/typed")`,
 	"policy/pay/typed/typed.go":      `package typed; import _ "bardo.money/gateway/policy/pay"`,
 	"policy/pay/client/client.go":    `package client; import (_ "bardo.money/gateway/policy/pay/outgoing"; _ "bardo.money/gateway/policy/pay/typed")`,
+	"policy/quota/redis/redis.go":    `package redis; import _ "bardo.money/gateway/policy/quota"`,
 	"policy/privy/privy.go":          `package privy; import _ "bardo.money/gateway/policy/auth"`,
 	"policy/pay/book/book.go":        `package book; import _ "bardo.money/gateway/policy/pay"`,
 	"policy/pay/reconcile/reconcile.go": `package reconcile; import (_ "bardo.money/gateway/policy/pay"; _ "bardo.money/gateway/policy/pay/book"

@@ -43,9 +43,7 @@ func (d *decoder) check(cfg *Config) {
 	d.checkWallet(cfg)
 	d.checkIdentity(cfg)
 	d.checkRetrieval(&cfg.Pipeline.Retrieval)
-	if cfg.Limits.Overage == "bill" {
-		d.warn(d.place("limits.overage"), "limits.overage", "this version denies what is beyond an allowance")
-	}
+	d.checkLimits(cfg)
 }
 
 // problem reports a mistake at a key, unless the key's value could not be read in the first place.
@@ -412,7 +410,7 @@ func (d *decoder) checkCache(s Store) {
 	switch {
 	case s.Cache == "memory":
 	case redisAddress(s.Cache):
-		d.checkRedis(s)
+		d.checkRedis("store.cache", s.Cache, s.CachePassword, s.CacheCA, s.CacheTimeout)
 	case !file || path == "":
 		d.problem("store.cache", "memory, sqlite://path or redis://host", "not a store of a known kind")
 	case s.Cache == string(s.Ledger):

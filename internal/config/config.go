@@ -340,8 +340,10 @@ type Plan struct {
 type Limits struct {
 	RPM           *int   `key:"rpm" min:"0" doc:"Generation requests per minute of every caller; 0 means no limit. Without it, 100 for prepaid keys, and no limit for others."`
 	TokensPerHour int64  `key:"tokens_per_hour" default:"0" min:"0" doc:"Tokens per hour; 0 means no limit."`
-	Overage       string `key:"overage" default:"deny" oneof:"deny bill" doc:"What happens beyond an allowance."`
+	Overage       string `key:"overage" default:"deny" oneof:"deny bill" doc:"What happens beyond tokens_per_hour: deny refuses requests until the next hour; bill serves them, and their callers pay for them as for others."`
 	MaxConcurrent int    `key:"max_concurrent" default:"0" min:"0" doc:"Concurrent generation requests of one key, from their headers to the end of their answers; 0 means no limit."`
+	WhenAway      string `key:"when_away" default:"refuse" oneof:"refuse share" doc:"What happens while the Redis of store.limits is away: refuse answers callers that have a limit with 503; share lets each gateway give out its part of each limit: one in limits.gateways, rounded down, where a part of nothing refuses."`
+	Gateways      int    `key:"gateways" default:"0" min:"0" max:"10000" doc:"How many gateways share store.limits. Required for when_away: share."`
 
 	MaxBodyBytes         int64         `key:"max_body_bytes" default:"33554432" min:"1024" max:"1073741824" doc:"Largest request body."`
 	MaxInflightBodyBytes int64         `key:"max_inflight_body_bytes" default:"268435456" min:"65536" max:"1099511627776" doc:"Memory for all request bodies in flight, from their first byte to the end of their answers; beyond it, 503 overloaded. If smaller than max_body_bytes, it also limits each body."`
@@ -390,6 +392,11 @@ type Store struct {
 	CachePassword Secret        `key:"cache_password" doc:"Password of the Redis of store.cache. Read at the start."`
 	CacheCA       string        `key:"cache_ca" doc:"PEM file with the authorities that sign the certificate of a rediss:// server. Without it, those of the system. Read at the start."`
 	CacheTimeout  time.Duration `key:"cache_timeout" default:"10ms" doc:"Time limit of a lookup in Redis; then the request goes on without it. Read at the start."`
+
+	Limits         string        `key:"limits" default:"memory" doc:"Where the requests, tokens and concurrent requests of callers are counted: memory, where each gateway counts alone; or redis://user@host:port/database, rediss:// with TLS, or redis+unix:///path, where gateways count together. Read at the start."`
+	LimitsPassword Secret        `key:"limits_password" doc:"Password of the Redis of store.limits. Read at the start."`
+	LimitsCA       string        `key:"limits_ca" doc:"PEM file with the authorities that sign the certificate of a rediss:// server. Without it, those of the system. Read at the start."`
+	LimitsTimeout  time.Duration `key:"limits_timeout" default:"100ms" doc:"Time limit of one step in Redis; then the request is decided as limits.when_away says. Read at the start."`
 }
 
 // Sessions says whether sessions are kept.

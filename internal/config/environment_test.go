@@ -213,7 +213,6 @@ func TestWarnings(t *testing.T) {
 		{"a key over the internet in clear text", "providers: {openai: {api_key: k, base_url: http://api.example/v1}}", "test.yaml:1: providers.openai.base_url: warning: the key goes to api.example without encryption"},
 		{"the same for a custom provider", "providers: {custom: [{id: a, api_key: k, endpoints: [http://8.8.8.8/v1]}]}", "test.yaml:1: providers.custom[0].endpoints[0]: warning: the key goes to 8.8.8.8 without encryption"},
 		{"not within the operator's network", "providers: {custom: [{id: a, api_key: k, endpoints: [http://10.0.0.1/v1]}, {id: b, api_key: k, endpoints: [http://vllm:8000/v1]}]}", ""},
-		{"an overage that is not built", "limits: {overage: bill}", "test.yaml:1: limits.overage: warning: this version denies what is beyond an allowance"},
 		{"a key that is not built", "billing: {critical_reserve_usd: 0}", "test.yaml:1: billing.critical_reserve_usd: warning: accepted, but this version does not act on it"},
 	} {
 		t.Run(row.about, func(t *testing.T) {
@@ -284,7 +283,7 @@ func TestSchema(t *testing.T) {
 	}
 	for _, want := range []config.Field{
 		{Key: "routing.timeouts.connect", Type: "a duration such as 30s or 5m", Default: "5s", Doc: "To connect to a provider.", Built: true},
-		{Key: "limits.overage", Type: "deny or bill", Default: "deny", Doc: "What happens beyond an allowance.", Built: true},
+		{Key: "limits.overage", Type: "deny or bill", Default: "deny", Doc: "What happens beyond tokens_per_hour: deny refuses requests until the next hour; bill serves them, and their callers pay for them as for others.", Built: true},
 		{Key: "providers.custom[].models[].price.input", Type: "USD per million tokens such as 0.25", Doc: "Input tokens.", Built: true},
 		{Key: "pipeline.hash", Type: "on, off or all", Default: "on", Doc: byKey["pipeline.hash"].Doc, Built: true},
 		{Key: "billing.critical_reserve_usd", Type: "any", Doc: "Part of a balance kept for critical subsystems."},

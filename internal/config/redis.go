@@ -17,16 +17,21 @@ func redisAddress(s string) bool {
 }
 
 // CacheRedis is the address of the Redis that has the stored answers, with its password; nil if they are elsewhere.
-func (s Store) CacheRedis() *url.URL {
-	if !redisAddress(s.Cache) {
+func (s Store) CacheRedis() *url.URL { return redisURL(s.Cache, s.CachePassword) }
+
+// LimitsRedis is the address of the Redis where gateways count their clients' requests together, with its password; nil if each counts alone.
+func (s Store) LimitsRedis() *url.URL { return redisURL(s.Limits, s.LimitsPassword) }
+
+func redisURL(address string, password Secret) *url.URL {
+	if !redisAddress(address) {
 		return nil
 	}
-	u, err := url.Parse(s.Cache)
+	u, err := url.Parse(address)
 	if err != nil {
 		return nil
 	}
-	if s.CachePassword.IsSet() {
-		u.User = url.UserPassword(u.User.Username(), s.CachePassword.Reveal())
+	if password.IsSet() {
+		u.User = url.UserPassword(u.User.Username(), password.Reveal())
 	}
 	if u.Scheme == "redis+unix" {
 		u.Scheme = "unix"
@@ -37,32 +42,60 @@ func (s Store) CacheRedis() *url.URL {
 // database is the path of a redis:// address.
 var database = regexp.MustCompile(`^/?\d{0,4}$`)
 
-// checkRedis checks the address of a Redis. A password in it would be shown with it.
-func (d *decoder) checkRedis(s Store) {
-	u, err := url.Parse(s.Cache)
+// checkRedis checks the address of a Redis. A password in it would be shown with it. key is that of the address: those of its password, its authorities and
+// its time limit begin with it.
+func (d *decoder) checkRedis(key, address string, password Secret, ca string, timeout time.Duration) {
+	d.checkRedisAddress(key, address, password)
+	if u, err := url.Parse(address); ca != "" && err == nil && u.Scheme != "rediss" {
+		d.problem(key+"_ca", "a rediss:// address in "+key, "only encrypted connections have a certificate")
+	}
+	if timeout <= 0 || timeout > time.Second {
+		d.problem(key+"_timeout", "more than 0, at most 1s", "not a time limit of a lookup")
+	}
+}
+
+func (d *decoder) checkRedisAddress(key, address string, secret Secret) {
+	u, err := url.Parse(address)
 	if err != nil {
-		d.problem("store.cache", "redis://user@host:port/database", "the address cannot be read")
+		d.problem(key, "redis://user@host:port/database", "the address cannot be read")
 		return
 	}
 	_, password := u.User.Password()
 	switch {
 	case password:
-		d.problem("store.cache", "an address without a password", "the password belongs to store.cache_password")
+		d.problem(key, "an address without a password", "the password belongs to %s_password", key)
 	case u.RawQuery != "" || u.Fragment != "":
-		d.problem("store.cache", "redis://user@host:port/database", "parameters are not known")
+		d.problem(key, "redis://user@host:port/database", "parameters are not known")
 	case u.Scheme == "redis+unix":
 		if u.Host != "" || u.Path == "" {
-			d.problem("store.cache", "redis+unix:///path", "the path of the socket is not there")
+			d.problem(key, "redis+unix:///path", "the path of the socket is not there")
 		}
 	case u.Hostname() == "" || !database.MatchString(u.Path):
-		d.problem("store.cache", "redis://user@host:port/database", "not an address of Redis")
-	case u.Scheme == "redis" && s.CachePassword.IsSet() && (URL{Host: u.Host}).public():
-		d.warn(d.place("store.cache"), "store.cache", "the password goes to %s without encryption", u.Host)
+		d.problem(key, "redis://user@host:port/database", "not an address of Redis")
+	case u.Scheme == "redis" && secret.IsSet() && (URL{Host: u.Host}).public():
+		d.warn(d.place(key), key, "the password goes to %s without encryption", u.Host)
 	}
-	if s.CacheCA != "" && u.Scheme != "rediss" {
-		d.problem("store.cache_ca", "a rediss:// address in store.cache", "only encrypted connections have a certificate")
+}
+
+// checkLimits refuses limits that gateways cannot share as configured.
+func (d *decoder) checkLimits(cfg *Config) {
+	s, l := &cfg.Store, &cfg.Limits
+	switch {
+	case s.Limits == "memory":
+	case redisAddress(s.Limits):
+		d.checkRedis("store.limits", s.Limits, s.LimitsPassword, s.LimitsCA, s.LimitsTimeout)
+	default:
+		d.problem("store.limits", "memory or redis://host", "not a store of a known kind")
 	}
-	if s.CacheTimeout <= 0 || s.CacheTimeout > time.Second {
-		d.problem("store.cache_timeout", "more than 0, at most 1s", "not a time limit of a lookup")
+	if l.WhenAway == "share" && l.Gateways < 2 {
+		d.problem("limits.gateways", "the number of gateways that share the limits, at least 2", "a gateway that counts alone must know of how many it is one")
 	}
+}
+
+// Share is of how many gateways one gives out its part of each limit while the store of limits is away; 0 if it refuses clients that have limits.
+func (l *Limits) Share() int {
+	if l.WhenAway != "share" {
+		return 0
+	}
+	return l.Gateways
 }

@@ -40,6 +40,7 @@ type Metrics struct {
 	exports   *Exports
 
 	semantic semanticCache
+	limits   limitCounts
 
 	requests  *prometheus.CounterVec
 	byStatus  handles[status, prometheus.Counter]
@@ -121,6 +122,7 @@ func New(b Build) *Metrics {
 	m.rules = m.counters("bardo_rule_decisions_total", "Decisions of the tool firewall and of guardrails, by rule or hook.", "by", "rule", "decision", "reason", "shadow")
 	m.local = newLocalModels(m)
 	m.semantic = newSemanticCache(m)
+	m.limits = newLimitCounts(m)
 	m.injected = m.counters("bardo_injection_texts_total", "Texts that were judged for instructions to the model, by source and verdict.", "source", "verdict")
 	m.saved = newLayerSavings(m)
 	m.knobs = m.counters("bardo_governor_changes_total", "Settings of layers that the governor changed, or would change if it were on.", "knob", "applied")

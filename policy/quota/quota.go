@@ -1,6 +1,6 @@
 // Package quota enforces limits on clients: request rate, hourly tokens, daily spend, concurrency. It counts in memory, per process: of several
 // gateways with shared keys, each has its own rates, hourly tokens and concurrency. Only the daily spend is global, up to a second old, because it
-// is read from the ledger. It does not know HTTP, prices or the ledger.
+// is read from the ledger. With a Store, gateways count together. It does not know HTTP, prices or the ledger.
 package quota
 
 import (
@@ -31,6 +31,7 @@ type Rules struct {
 	PrepaidRPM    int           // replaces Default.RPM for prepaid principals
 	MaxConcurrent int           // concurrent generations per client; zero or less means no limit
 	BillOverage   bool          // requests beyond the hourly allowance are served and billed instead of refused
+	Share         int           // with a Store that is away, this gateway gives out one part in so many of each limit; 0: clients with limits are refused
 }
 
 // SpentSince reads the charges of an account since a time.
@@ -41,6 +42,10 @@ type Options struct {
 	Rules      Rules
 	Callers    int        // limit of stored accounts, and of anonymous addresses; zero means 65,536 of each
 	SpentSince SpentSince // called at most once a second per account with a spend limit; nil if no other process charges
+
+	Store    Store            // where gateways count together; nil: this process counts alone
+	Decided  func(by Decider) // with a Store: is told of each request that was checked; nil for nothing
+	Lifetime time.Duration    // with a Store: how long what a gateway holds counts after it was last seen; zero means 30 seconds
 }
 
 // Ask is one request to be admitted.
@@ -59,17 +64,21 @@ type Limiter struct {
 	rules     atomic.Pointer[Rules]
 	spent     SpentSince
 	reading   singleflight.Group
-	accounts  *table[policy.Account]
-	addresses *table[netip.Addr]
+	accounts  *table[policy.Account, *usage]
+	addresses *table[netip.Addr, *usage]
+	shared    *shared // nil: this process counts alone
 }
 
-// New returns a limiter.
+// New returns a limiter. One with a Store must be closed.
 func New(o Options) *Limiter {
 	if o.Callers <= 0 {
 		o.Callers = 1 << 16
 	}
-	l := &Limiter{spent: o.SpentSince, accounts: newTable[policy.Account](o.Callers), addresses: newTable[netip.Addr](o.Callers)}
+	l := &Limiter{spent: o.SpentSince, accounts: newTable(o.Callers, newUsage[policy.Account]), addresses: newTable(o.Callers, newUsage[netip.Addr])}
 	l.SetRules(o.Rules)
+	if o.Store != nil {
+		l.shared = newShared(&o)
+	}
 	return l
 }
 
@@ -82,31 +91,31 @@ func (l *Limiter) SetRules(r Rules) { l.rules.Store(&r) }
 // grant must be given back by Done.
 func (l *Limiter) Admit(ctx context.Context, now time.Time, ask *Ask) (Grant, error) {
 	lim := l.rules.Load().of(&ask.Principal)
-	charge, tokens := clamp(ask.Charge), clamp(ask.Tokens)
-
+	if l.shared != nil {
+		return l.admitShared(ctx, now, ask, &lim)
+	}
 	mu, u, err := l.ready(ctx, now, ask, &lim)
 	if err != nil {
 		return Grant{}, err
 	}
 	defer mu.Unlock()
-	now = u.advance(now)
-	if ask.Class == Lookup {
-		f := u.lookup(now, &lim)
-		return Grant{Standing: u.standing(now, &lim, Lookup)}, faultOrNil(f)
+	s, f := u.admit(now, &lim, ask)
+	if f != nil || ask.Class == Lookup {
+		return Grant{Standing: s}, faultOrNil(f)
 	}
-	if f := u.generate(now, &lim, ask.MayBeFree, tokens, charge); f != nil {
-		return Grant{Standing: u.standing(now, &lim, Generation)}, f
-	}
-	return Grant{mu: mu, usage: u, tokens: tokens, charge: charge, Standing: u.standing(now, &lim, Generation)}, nil
+	return Grant{mu: mu, usage: u, tokens: clamp(ask.Tokens), charge: clamp(ask.Charge), Standing: s}, nil
 }
 
 // Hold updates the tokens and charge that an admitted request's grant holds: ask is that of its admission, now with Tokens and Charge. Rate and
 // concurrency are not checked again. The error is as Admit's; the grant must be ended with Done in any case.
 func (l *Limiter) Hold(ctx context.Context, now time.Time, ask *Ask, g *Grant) error {
+	lim := l.rules.Load().of(&ask.Principal)
+	if g.slot != nil {
+		return l.holdShared(ctx, now, ask, &lim, g)
+	}
 	if g.usage == nil {
 		return nil
 	}
-	lim := l.rules.Load().of(&ask.Principal)
 	mu, u, err := l.ready(ctx, now, ask, &lim)
 	if err != nil {
 		return err
@@ -135,6 +144,9 @@ func faultOrNil(f *fault.Fault) error {
 // Standing is a client's current standing, without counting a request.
 func (l *Limiter) Standing(now time.Time, p policy.Principal, client netip.Addr) Standing {
 	lim := l.rules.Load().of(&p)
+	if l.shared != nil {
+		return l.shared.slot(p.Account, client).standing(now, &lim)
+	}
 	mu, u := l.lock(p.Account, client)
 	defer mu.Unlock()
 	now = u.advance(now)
@@ -147,6 +159,8 @@ type Grant struct {
 
 	mu     *sync.Mutex
 	usage  *usage
+	slot   *slot // of a limiter with a Store, in place of usage
+	stored bool  // with slot: what it used is stored at once
 	tokens int64
 	charge policy.Micro
 }
@@ -154,6 +168,9 @@ type Grant struct {
 // Done ends the grant with the actual tokens and charge, both zero if the request was not served, and returns the client's standing. Only the
 // first call has an effect.
 func (g *Grant) Done(now time.Time, tokens int64, charged policy.Micro) Standing {
+	if g.slot != nil {
+		return g.doneShared(now, clamp(tokens), clamp(charged))
+	}
 	if g.usage == nil {
 		return g.Standing
 	}
@@ -161,15 +178,25 @@ func (g *Grant) Done(now time.Time, tokens int64, charged policy.Micro) Standing
 	defer g.mu.Unlock()
 	now = g.usage.advance(now)
 	g.usage.done(g.tokens, clamp(tokens), g.charge, clamp(charged))
-	g.Standing = g.usage.standing(now, &limits{tokens: g.TokensPerHour, rpm: g.RequestsPerMinute}, Generation)
+	g.Standing = g.usage.standing(now, g.limits(), Generation)
 	g.usage = nil
 	return g.Standing
+}
+
+// limits are those that a standing shows.
+func (s *Standing) limits() *limits {
+	return &limits{tokens: s.TokensPerHour, rpm: s.RequestsPerMinute}
 }
 
 // Count counts what a request used and was charged whose grant has ended: it was answered later. It takes no place among the client's generations. It returns
 // the client's standing.
 func (l *Limiter) Count(now time.Time, p *policy.Principal, client netip.Addr, tokens int64, charged policy.Micro) Standing {
 	lim := l.rules.Load().of(p)
+	if l.shared != nil {
+		s := l.shared.slot(p.Account, client)
+		s.count(now, clamp(tokens), int64(clamp(charged)), lim.any())
+		return s.standing(now, &lim)
+	}
 	mu, u := l.lock(p.Account, client)
 	defer mu.Unlock()
 	now = u.advance(now)
@@ -222,9 +249,12 @@ func (l *Limiter) ready(ctx context.Context, now time.Time, ask *Ask, lim *limit
 	return mu, u, nil
 }
 
-// Immediate reports whether Admit and Hold need not read what other processes spent.
+// Immediate reports whether Admit and Hold wait for nothing: they need not read what other processes spent, or count with other gateways.
 func (l *Limiter) Immediate(now time.Time, ask *Ask) bool {
 	lim := l.rules.Load().of(&ask.Principal)
+	if l.shared != nil {
+		return !lim.any()
+	}
 	if ask.Class == Lookup || lim.spend == 0 || l.spent == nil {
 		return true
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,6 +19,26 @@ var (
 	morning = time.Date(2026, 3, 14, 9, 15, 0, 0, time.UTC)
 	ada     = policy.Principal{Account: "ada"}
 )
+
+// Stored makes the store of a test that runs with one.
+var Stored func(tb testing.TB) Store
+
+// limiter is New, with a store where the test is one of TestTogether.
+func limiter(tb testing.TB, o Options) *Limiter {
+	tb.Helper()
+	if Stored != nil && strings.HasPrefix(tb.Name(), "TestTogether/") {
+		o.Store = Stored(tb)
+	}
+	l := New(o)
+	tb.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := l.Close(ctx); err != nil {
+			tb.Error(err)
+		}
+	})
+	return l
+}
 
 // generation is a request of p.
 func generation(p policy.Principal, tokens int64, charge policy.Micro) *Ask {
@@ -52,7 +73,7 @@ func wantRefusal(t *testing.T, l *Limiter, now time.Time, ask *Ask, kind fault.K
 }
 
 func TestRateAllowsAFullMinuteAtOnceThenOneAtATime(t *testing.T) {
-	l := New(Options{Rules: Rules{Default: policy.Limits{RPM: 100}}})
+	l := limiter(t, Options{Rules: Rules{Default: policy.Limits{RPM: 100}}})
 	ask := generation(ada, 0, 0)
 	for range 100 {
 		mustAdmit(t, l, morning, ask)
@@ -72,7 +93,7 @@ func TestRateAllowsAFullMinuteAtOnceThenOneAtATime(t *testing.T) {
 // before it.
 func TestTheLastPlaceOfABurstIsGivenWhateverTheOrderOfItsClocks(t *testing.T) {
 	for _, class := range []Class{Generation, Lookup} {
-		l := New(Options{Rules: Rules{Default: policy.Limits{RPM: 100}}})
+		l := limiter(t, Options{Rules: Rules{Default: policy.Limits{RPM: 100}}})
 		ask := &Ask{Principal: ada, Class: class}
 		places := 100
 		if class == Lookup {
@@ -88,7 +109,7 @@ func TestTheLastPlaceOfABurstIsGivenWhateverTheOrderOfItsClocks(t *testing.T) {
 }
 
 func TestAClockThatWasSetBackIsFollowed(t *testing.T) {
-	l := New(Options{Rules: Rules{Default: policy.Limits{RPM: 1}}})
+	l := limiter(t, Options{Rules: Rules{Default: policy.Limits{RPM: 1}}})
 	ask := generation(ada, 0, 0)
 	mustAdmit(t, l, morning, ask)
 	earlier := morning.Add(-time.Hour)
@@ -97,7 +118,7 @@ func TestAClockThatWasSetBackIsFollowed(t *testing.T) {
 }
 
 func TestLookupsHaveTenTimesTheRateOfTheirOwn(t *testing.T) {
-	l := New(Options{Rules: Rules{Default: policy.Limits{RPM: 2}, MaxConcurrent: 1}})
+	l := limiter(t, Options{Rules: Rules{Default: policy.Limits{RPM: 2}, MaxConcurrent: 1}})
 	look := &Ask{Principal: ada, Class: Lookup}
 	for range 20 {
 		mustAdmit(t, l, morning, look)
@@ -107,7 +128,7 @@ func TestLookupsHaveTenTimesTheRateOfTheirOwn(t *testing.T) {
 }
 
 func TestLookupsDoNotCountAgainstTokensOrSpend(t *testing.T) {
-	l := New(Options{})
+	l := limiter(t, Options{})
 	p := limited(policy.Limits{TokensPerHour: 1, SpendPerDay: 1})
 	g := mustAdmit(t, l, morning, generation(p, 1, 1))
 	g.Done(morning, 1, 1)
@@ -129,7 +150,7 @@ func TestWhoseLimitHolds(t *testing.T) {
 		{"the default is unlimited", 0, policy.Unlimited, 10},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l := New(Options{Rules: Rules{Default: policy.Limits{RPM: c.general}}})
+			l := limiter(t, Options{Rules: Rules{Default: policy.Limits{RPM: c.general}}})
 			got := 0
 			for range 10 {
 				if _, err := l.Admit(t.Context(), morning, generation(limited(policy.Limits{RPM: c.own}), 0, 0)); err == nil {
@@ -164,7 +185,7 @@ func TestCallersAreToldApart(t *testing.T) {
 		{"nobody from nowhere", &Ask{}, &Ask{}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l := New(Options{Rules: Rules{Default: policy.Limits{RPM: 1}}})
+			l := limiter(t, Options{Rules: Rules{Default: policy.Limits{RPM: 1}}})
 			mustAdmit(t, l, morning, c.first)
 			if _, err := l.Admit(t.Context(), morning, c.second); (err != nil) != c.same {
 				t.Errorf("error %v, want refused: %v", err, c.same)
@@ -174,7 +195,7 @@ func TestCallersAreToldApart(t *testing.T) {
 }
 
 func TestConcurrencyIsHeldUntilDone(t *testing.T) {
-	l := New(Options{Rules: Rules{MaxConcurrent: 2}})
+	l := limiter(t, Options{Rules: Rules{MaxConcurrent: 2}})
 	ask := generation(ada, 0, 0)
 	first, second := mustAdmit(t, l, morning, ask), mustAdmit(t, l, morning, ask)
 	wantRefusal(t, l, morning, ask, fault.RateLimited, time.Second)
@@ -188,7 +209,7 @@ func TestConcurrencyIsHeldUntilDone(t *testing.T) {
 }
 
 func TestK70FiveConcurrentRequestsWithABudgetForOne(t *testing.T) {
-	l := New(Options{})
+	l := limiter(t, Options{})
 	p := limited(policy.Limits{SpendPerDay: policy.USD})
 	var (
 		admitted, refused atomic.Int64
@@ -212,7 +233,7 @@ func TestK70FiveConcurrentRequestsWithABudgetForOne(t *testing.T) {
 }
 
 func TestK70WhatWasNotSpentIsFreeAgain(t *testing.T) {
-	l := New(Options{})
+	l := limiter(t, Options{})
 	ask := generation(limited(policy.Limits{SpendPerDay: policy.USD}), 10, policy.USD*6/10)
 	g := mustAdmit(t, l, morning, ask)
 	wantRefusal(t, l, morning, ask, fault.BudgetExceeded, time.Second) // soon: the first may cost less
@@ -224,21 +245,21 @@ func TestK70WhatWasNotSpentIsFreeAgain(t *testing.T) {
 
 func TestK71NoStaleRefusal(t *testing.T) {
 	t.Run("spend limit raised", func(t *testing.T) {
-		l := New(Options{})
+		l := limiter(t, Options{})
 		g := mustAdmit(t, l, morning, generation(limited(policy.Limits{SpendPerDay: 10}), 0, 10))
 		g.Done(morning, 0, 10)
 		wantRefusal(t, l, morning, generation(limited(policy.Limits{SpendPerDay: 10}), 0, 1), fault.BudgetExceeded, 14*time.Hour+45*time.Minute)
 		mustAdmit(t, l, morning, generation(limited(policy.Limits{SpendPerDay: 11}), 0, 1))
 	})
 	t.Run("spend limit removed", func(t *testing.T) {
-		l := New(Options{Rules: Rules{Default: policy.Limits{SpendPerDay: 5}}})
+		l := limiter(t, Options{Rules: Rules{Default: policy.Limits{SpendPerDay: 5}}})
 		wantRefusal(t, l, morning, generation(ada, 0, 6), fault.BudgetExceeded, 14*time.Hour+45*time.Minute)
 		mustAdmit(t, l, morning, generation(limited(policy.Limits{SpendPerDay: policy.Unlimited}), 0, 6))
 		l.SetRules(Rules{})
 		mustAdmit(t, l, morning, generation(ada, 0, 6))
 	})
 	t.Run("a new day", func(t *testing.T) {
-		l := New(Options{})
+		l := limiter(t, Options{})
 		ask := generation(limited(policy.Limits{SpendPerDay: 10}), 0, 10)
 		g := mustAdmit(t, l, morning, ask)
 		g.Done(morning, 0, 10)
@@ -247,14 +268,14 @@ func TestK71NoStaleRefusal(t *testing.T) {
 		mustAdmit(t, l, midnight, ask)
 	})
 	t.Run("allowance raised", func(t *testing.T) {
-		l := New(Options{})
+		l := limiter(t, Options{})
 		g := mustAdmit(t, l, morning, generation(limited(policy.Limits{TokensPerHour: 100}), 0, 0))
 		g.Done(morning, 100, 0)
 		wantRefusal(t, l, morning, generation(limited(policy.Limits{TokensPerHour: 100}), 0, 0), fault.AllowanceExhausted, 45*time.Minute)
 		mustAdmit(t, l, morning, generation(limited(policy.Limits{TokensPerHour: 101}), 0, 0))
 	})
 	t.Run("rate raised", func(t *testing.T) {
-		l := New(Options{})
+		l := limiter(t, Options{})
 		for range 10 {
 			mustAdmit(t, l, morning, generation(limited(policy.Limits{RPM: 10}), 0, 0))
 		}
@@ -265,14 +286,14 @@ func TestK71NoStaleRefusal(t *testing.T) {
 		wantRefusal(t, l, morning, raised, fault.RateLimited, 600*time.Millisecond)
 	})
 	t.Run("rate lowered", func(t *testing.T) {
-		l := New(Options{})
+		l := limiter(t, Options{})
 		for range 10 {
 			mustAdmit(t, l, morning, generation(limited(policy.Limits{RPM: 100}), 0, 0))
 		}
 		wantRefusal(t, l, morning, generation(limited(policy.Limits{RPM: 6}), 0, 0), fault.RateLimited, 10*time.Second)
 	})
 	t.Run("none set is never refused", func(t *testing.T) {
-		l := New(Options{})
+		l := limiter(t, Options{})
 		for range 1000 {
 			g := mustAdmit(t, l, morning, generation(ada, 1e15, 1e15))
 			g.Done(morning, 1e15, 1e15)
@@ -281,7 +302,7 @@ func TestK71NoStaleRefusal(t *testing.T) {
 }
 
 func TestK72TheRequestThatCrossesTheLineCompletes(t *testing.T) {
-	l := New(Options{})
+	l := limiter(t, Options{})
 	ask := generation(limited(policy.Limits{TokensPerHour: 1000}), 100, 0)
 	g := mustAdmit(t, l, morning, ask)
 	if s := g.Standing; s.RemainingTokens != 1000 || !s.Reset.Equal(morning.Add(45*time.Minute)) {
@@ -302,7 +323,7 @@ func TestK72TheRequestThatCrossesTheLineCompletes(t *testing.T) {
 }
 
 func TestK72RequestsUnderWayHoldTheirInput(t *testing.T) {
-	l := New(Options{})
+	l := limiter(t, Options{})
 	ask := generation(limited(policy.Limits{TokensPerHour: 100}), 60, 0)
 	first := mustAdmit(t, l, morning, ask)
 	mustAdmit(t, l, morning, ask)
@@ -312,7 +333,7 @@ func TestK72RequestsUnderWayHoldTheirInput(t *testing.T) {
 }
 
 func TestOverageIsServedWhereItIsBilled(t *testing.T) {
-	l := New(Options{Rules: Rules{BillOverage: true}})
+	l := limiter(t, Options{Rules: Rules{BillOverage: true}})
 	ask := generation(limited(policy.Limits{TokensPerHour: 10}), 0, 0)
 	for range 3 {
 		g := mustAdmit(t, l, morning, ask)
@@ -324,7 +345,7 @@ func TestOverageIsServedWhereItIsBilled(t *testing.T) {
 
 // TestWhatIsHeldLaterCountsOnce: a request is admitted by its headers, and held to what it uses once its body is there.
 func TestWhatIsHeldLaterCountsOnce(t *testing.T) {
-	l := New(Options{Rules: Rules{MaxConcurrent: 2}})
+	l := limiter(t, Options{Rules: Rules{MaxConcurrent: 2}})
 	p := limited(policy.Limits{RPM: 2, TokensPerHour: 1000, SpendPerDay: 10})
 	first := mustAdmit(t, l, morning, generation(p, 0, 0))
 	if err := l.Hold(t.Context(), morning, generation(p, 600, 6), &first); err != nil {
@@ -359,7 +380,7 @@ func TestWhatIsHeldLaterCountsOnce(t *testing.T) {
 
 // TestP13WhatMayBeFreeIsNotRefusedForMoneyByItsHeaders: only the rate and the concurrency are looked at.
 func TestP13WhatMayBeFreeIsNotRefusedForMoneyByItsHeaders(t *testing.T) {
-	l := New(Options{Rules: Rules{MaxConcurrent: 1}})
+	l := limiter(t, Options{Rules: Rules{MaxConcurrent: 1}})
 	p := limited(policy.Limits{RPM: 3, TokensPerHour: 10, SpendPerDay: 10})
 	spent := mustAdmit(t, l, morning, generation(p, 0, 0))
 	spent.Done(morning, 10, 10)
@@ -378,7 +399,7 @@ func TestP13WhatMayBeFreeIsNotRefusedForMoneyByItsHeaders(t *testing.T) {
 }
 
 func TestD84PrepaidPrincipalsHaveARateOfTheirOwn(t *testing.T) {
-	l := New(Options{Rules: Rules{PrepaidRPM: 2}})
+	l := limiter(t, Options{Rules: Rules{PrepaidRPM: 2}})
 	prepaid := policy.Principal{Account: "bob", Prepaid: true}
 	for range 10 {
 		mustAdmit(t, l, morning, generation(ada, 0, 0))
@@ -393,7 +414,7 @@ func TestD84PrepaidPrincipalsHaveARateOfTheirOwn(t *testing.T) {
 
 // TestTheStandingSaysWhatIsLeftOfTheRate, after the request that it was asked for, whether that was let pass or not.
 func TestTheStandingSaysWhatIsLeftOfTheRate(t *testing.T) {
-	l := New(Options{Rules: Rules{Default: policy.Limits{RPM: 3}}})
+	l := limiter(t, Options{Rules: Rules{Default: policy.Limits{RPM: 3}}})
 	want := func(s Standing, rpm, left int, reset time.Duration) {
 		t.Helper()
 		n, in := s.Requests(morning)
@@ -421,7 +442,7 @@ func TestTheStandingSaysWhatIsLeftOfTheRate(t *testing.T) {
 }
 
 func TestARefusedRequestCountsNowhere(t *testing.T) {
-	l := New(Options{})
+	l := limiter(t, Options{})
 	p := limited(policy.Limits{RPM: 2, SpendPerDay: 10})
 	for range 5 {
 		wantRefusal(t, l, morning, generation(p, 0, 11), fault.BudgetExceeded, 14*time.Hour+45*time.Minute)
@@ -431,7 +452,7 @@ func TestARefusedRequestCountsNowhere(t *testing.T) {
 }
 
 func TestStandingCountsNothing(t *testing.T) {
-	l := New(Options{})
+	l := limiter(t, Options{})
 	p := limited(policy.Limits{RPM: 1, TokensPerHour: 7})
 	for range 3 {
 		if s := l.Standing(morning, p, netip.Addr{}); s.RemainingTokens != 7 || s.TokensPerHour != 7 {
@@ -446,7 +467,7 @@ func TestStandingCountsNothing(t *testing.T) {
 
 func TestSpendBeforeTheRestartCounts(t *testing.T) {
 	reads := 0
-	l := New(Options{SpentSince: func(_ context.Context, a policy.Account, since time.Time) (policy.Micro, error) {
+	l := limiter(t, Options{SpentSince: func(_ context.Context, a policy.Account, since time.Time) (policy.Micro, error) {
 		reads++
 		if a != "ada" || !since.Equal(time.Date(2026, 3, 14, 0, 0, 0, 0, time.UTC)) {
 			return 0, fmt.Errorf("asked for %s since %v", a, since)
@@ -468,7 +489,7 @@ func TestSpendBeforeTheRestartCounts(t *testing.T) {
 
 func TestSpendOfOtherProcessesCountsWithinASecond(t *testing.T) {
 	stored, reads := policy.Micro(0), 0
-	l := New(Options{SpentSince: func(context.Context, policy.Account, time.Time) (policy.Micro, error) {
+	l := limiter(t, Options{SpentSince: func(context.Context, policy.Account, time.Time) (policy.Micro, error) {
 		reads++
 		return stored, nil
 	}})
@@ -505,7 +526,7 @@ func TestADayThatEndsDuringTheReadTakesNothingAlong(t *testing.T) {
 
 func TestWhetherAdmittingReads(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
-	l := New(Options{SpentSince: func(context.Context, policy.Account, time.Time) (policy.Micro, error) { return 0, nil }})
+	l := limiter(t, Options{SpentSince: func(context.Context, policy.Account, time.Time) (policy.Micro, error) { return 0, nil }})
 	ask := generation(limited(policy.Limits{SpendPerDay: 100}), 0, 1)
 	if !l.Immediate(now, generation(limited(policy.Limits{}), 0, 1)) {
 		t.Error("a key without a daily limit")
@@ -521,7 +542,7 @@ func TestWhetherAdmittingReads(t *testing.T) {
 
 func TestSpendThatCannotBeReadAdmitsNobody(t *testing.T) {
 	broken := errors.New("disk full")
-	l := New(Options{SpentSince: func(context.Context, policy.Account, time.Time) (policy.Micro, error) { return 0, broken }})
+	l := limiter(t, Options{SpentSince: func(context.Context, policy.Account, time.Time) (policy.Micro, error) { return 0, broken }})
 	ask := generation(limited(policy.Limits{SpendPerDay: 10}), 0, 1)
 	wantRefusal(t, l, morning, ask, fault.Unavailable, 0)
 	mustAdmit(t, l, morning, generation(ada, 0, 1)) // without a limit nothing is read
@@ -530,7 +551,7 @@ func TestSpendThatCannotBeReadAdmitsNobody(t *testing.T) {
 }
 
 func TestManyCallersAreBoundedAndTheBusyOnesKept(t *testing.T) {
-	l := New(Options{Callers: shards})
+	l := limiter(t, Options{Callers: shards})
 	p := limited(policy.Limits{SpendPerDay: 10})
 	mustAdmit(t, l, morning, generation(p, 0, 10))
 	for i := range 10_000 {
@@ -568,7 +589,7 @@ func BenchmarkAdmitDone(b *testing.B) {
 
 // TestWhatIsRefusedLaterIsGivenBackOnce: a request that its body turns down holds nothing any more, and its end gives nothing back.
 func TestWhatIsRefusedLaterIsGivenBackOnce(t *testing.T) {
-	l := New(Options{})
+	l := limiter(t, Options{})
 	p := limited(policy.Limits{TokensPerHour: 100, SpendPerDay: 10})
 	g := mustAdmit(t, l, morning, generation(p, 60, 6))
 	if err := l.Hold(t.Context(), morning, generation(p, 60, 11), &g); fault.From(err).Kind != fault.BudgetExceeded {
@@ -583,7 +604,7 @@ func TestWhatIsRefusedLaterIsGivenBackOnce(t *testing.T) {
 
 // TestWhatIsHeldNeverOverflows: sums of amounts that no limit holds refuse what a limit does, and do not wrap to less than nothing.
 func TestWhatIsHeldNeverOverflows(t *testing.T) {
-	l := New(Options{})
+	l := limiter(t, Options{})
 	for range 2 {
 		mustAdmit(t, l, morning, generation(ada, 1<<62, policy.MaxMicro))
 	}
@@ -593,7 +614,7 @@ func TestWhatIsHeldNeverOverflows(t *testing.T) {
 
 // TestWhatOthersSpentEndsWithItsDay, also for a request that comes before it is read anew.
 func TestWhatOthersSpentEndsWithItsDay(t *testing.T) {
-	l := New(Options{SpentSince: func(context.Context, policy.Account, time.Time) (policy.Micro, error) { return 10, nil }})
+	l := limiter(t, Options{SpentSince: func(context.Context, policy.Account, time.Time) (policy.Micro, error) { return 10, nil }})
 	ask := generation(limited(policy.Limits{SpendPerDay: 10}), 0, 1)
 	midnight := time.Date(2026, 3, 15, 0, 0, 0, 0, time.UTC)
 	wantRefusal(t, l, midnight.Add(-refreshTime/4), ask, fault.BudgetExceeded, refreshTime/4)
@@ -602,7 +623,7 @@ func TestWhatOthersSpentEndsWithItsDay(t *testing.T) {
 
 // TestAReadOutlivesTheRequestThatBeganIt: others wait for it.
 func TestAReadOutlivesTheRequestThatBeganIt(t *testing.T) {
-	l := New(Options{SpentSince: func(ctx context.Context, _ policy.Account, _ time.Time) (policy.Micro, error) { return 0, ctx.Err() }})
+	l := limiter(t, Options{SpentSince: func(ctx context.Context, _ policy.Account, _ time.Time) (policy.Micro, error) { return 0, ctx.Err() }})
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := l.Admit(gone, morning, generation(limited(policy.Limits{SpendPerDay: 10}), 0, 1)); err != nil {
@@ -612,7 +633,7 @@ func TestAReadOutlivesTheRequestThatBeganIt(t *testing.T) {
 
 // TestWhatIsAnsweredLaterCounts: against the hour and the day, without a place among the generations under way.
 func TestWhatIsAnsweredLaterCounts(t *testing.T) {
-	l := New(Options{Rules: Rules{Default: policy.Limits{TokensPerHour: 1000, SpendPerDay: policy.USD}, MaxConcurrent: 1}})
+	l := limiter(t, Options{Rules: Rules{Default: policy.Limits{TokensPerHour: 1000, SpendPerDay: policy.USD}, MaxConcurrent: 1}})
 	p := policy.Principal{Account: "a"}
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	if s := l.Count(now, &p, netip.Addr{}, 300, policy.USD/4); s.RemainingTokens != 700 {

@@ -10,52 +10,71 @@ import (
 
 const shards = 32
 
-// table maps clients to their usage. Beyond its size the least recently seen ones are dropped, except those with requests in flight.
-type table[K comparable] struct {
-	seed   maphash.Seed
-	shards [shards]shard[K]
+// counters are what is counted of one client.
+type counters interface {
+	busy() bool // it must not be dropped; called with the lock of its shard
 }
 
-type shard[K comparable] struct {
+// table maps clients to their counters. Beyond its size the least recently seen ones are dropped, except those that are busy.
+type table[K comparable, V counters] struct {
+	seed   maphash.Seed
+	empty  func(K) V
+	shards [shards]shard[K, V]
+}
+
+type shard[K comparable, V counters] struct {
 	mu    sync.Mutex
-	seen  *simplelru.LRU[K, *usage] // makes no room by itself
+	seen  *simplelru.LRU[K, V] // makes no room by itself
 	limit int
 }
 
-func newTable[K comparable](callers int) *table[K] {
-	t := &table[K]{seed: maphash.MakeSeed()}
+func newTable[K comparable, V counters](callers int, empty func(K) V) *table[K, V] {
+	t := &table[K, V]{seed: maphash.MakeSeed(), empty: empty}
 	for i := range t.shards {
-		t.shards[i].seen, _ = simplelru.NewLRU[K, *usage](math.MaxInt, nil) // fails for sizes below 1 only
+		t.shards[i].seen, _ = simplelru.NewLRU[K, V](math.MaxInt, nil) // fails for sizes below 1 only
 		t.shards[i].limit = max(callers/shards, 1)
 	}
 	return t
 }
 
-// lock returns the usage of a client and its lock, locked.
-func (t *table[K]) lock(k K) (*sync.Mutex, *usage) {
+// lock returns the counters of a client and the lock of their shard, locked.
+func (t *table[K, V]) lock(k K) (*sync.Mutex, V) {
 	s := &t.shards[maphash.Comparable(t.seed, k)%shards]
 	s.mu.Lock()
 	u, ok := s.seen.Get(k)
 	if !ok {
 		s.makeRoom()
-		u = &usage{}
+		u = t.empty(k)
 		s.seen.Add(k, u)
 	}
 	return &s.mu, u
 }
 
-// makeRoom drops an idle client if the shard is full. It checks only a few: if all have requests in flight, the shard grows.
-func (s *shard[K]) makeRoom() {
+// makeRoom drops an idle client if the shard is full. It checks only a few: if all are busy, the shard grows.
+func (s *shard[K, V]) makeRoom() {
 	const looks = 8
 	for range looks {
 		if s.seen.Len() < s.limit {
 			return
 		}
 		k, u, _ := s.seen.GetOldest()
-		if u.active == 0 {
+		if !u.busy() {
 			s.seen.Remove(k)
 			continue
 		}
 		s.seen.Get(k) // busy: counts as seen now
+	}
+}
+
+// each calls f with the counters of every client, under no lock.
+func (t *table[K, V]) each(f func(V)) {
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		all := s.seen.Values()
+		s.mu.Unlock()
+		for _, v := range all {
+			f(v)
+		}
 	}
 }

@@ -43,6 +43,9 @@ func (r *Rules) of(p *policy.Principal) limits {
 	return lim
 }
 
+// any reports whether there is a limit.
+func (l *limits) any() bool { return l.rpm != 0 || l.concurrent != 0 || l.tokens != 0 || l.spend != 0 }
+
 // rate is the number of requests of a class per minute.
 func (l *limits) rate(c Class) int {
 	if c == Lookup {
@@ -73,6 +76,11 @@ type usage struct {
 	heldTokens int64 // held by them
 	heldCharge int64
 }
+
+func newUsage[K comparable](K) *usage { return &usage{} }
+
+// busy reports whether generations are in flight.
+func (u *usage) busy() bool { return u.active > 0 }
 
 // maxLag is how far a request's time may be behind the latest one, because it read the clock before waiting for the lock or the store. Farther
 // behind means that the clock was set back.
@@ -121,6 +129,18 @@ func (u *usage) setOthers(known window, stored int64) {
 	}
 	u.others = max(stored-known.n, 0)
 	u.loaded = true
+}
+
+// admit counts a request or refuses it, and says how the client stands then.
+func (u *usage) admit(now time.Time, lim *limits, ask *Ask) (Standing, *fault.Fault) {
+	now = u.advance(now)
+	var f *fault.Fault
+	if ask.Class == Lookup {
+		f = u.lookup(now, lim)
+	} else {
+		f = u.generate(now, lim, ask.MayBeFree, clamp(ask.Tokens), clamp(ask.Charge))
+	}
+	return u.standing(now, lim, ask.Class), f
 }
 
 // lookup counts a lookup, or refuses it.

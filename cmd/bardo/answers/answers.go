@@ -3,15 +3,13 @@ package answers
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"fmt"
 	"log/slog"
 	"net/url"
-	"os"
 	"time"
 
 	"bardo.money/gateway/cmd/bardo/home"
+	"bardo.money/gateway/cmd/bardo/settings"
+	"bardo.money/gateway/extproc/api"
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/cache/disk"
 	"bardo.money/gateway/extproc/cache/redis"
@@ -82,7 +80,7 @@ func Open(ctx context.Context, cfg *config.Config, options Options) *Stores {
 
 // openShared opens the store that gateways share. With an error of the operator's, answers are in memory.
 func (s *Stores) openShared(ctx context.Context, cfg *config.Config, at *url.URL) {
-	own, err := redisTLS(cfg.Store.CacheCA)
+	own, err := settings.RedisTLS(cfg.Store.CacheCA)
 	if err != nil {
 		s.options.Log.Error("store.cache_ca: answers are kept in memory alone", "error", err)
 		return
@@ -101,34 +99,16 @@ func (s *Stores) openShared(ctx context.Context, cfg *config.Config, at *url.URL
 	s.options.Metrics.WatchShared(func() bool { return shared.Problem() == nil })
 }
 
-// redisTLS trusts the authorities of a file; "" is the system's.
-func redisTLS(file string) (*tls.Config, error) {
-	if file == "" {
-		return nil, nil //nolint:nilnil // the default
+// Checks are what /readyz?verbose shows of a store that gateways share. Requests are served without it.
+func (s *Stores) Checks() []api.ReadyDetail {
+	if s == nil || s.Shared == nil {
+		return nil
 	}
-	pem, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%s: no certificates", file)
-	}
-	return &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, nil
-}
-
-// IsShared reports whether other gateways have the answers, too.
-func (s *Stores) IsShared() bool { return s != nil && s.Shared != nil }
-
-// SharedProblem is why the store that gateways share is not used; "" if it is, or there is none.
-func (s *Stores) SharedProblem() string {
-	if !s.IsShared() {
-		return ""
-	}
+	c := api.ReadyDetail{Name: "shared cache", OK: true}
 	if err := s.Shared.Problem(); err != nil {
-		return "it does not answer, and requests go on without it: " + err.Error()
+		c.OK, c.Detail = false, "it does not answer, and requests go on without it: "+err.Error()
 	}
-	return ""
+	return []api.ReadyDetail{c}
 }
 
 // openFile opens the file of stored answers. Without it, they are in memory.

@@ -12,6 +12,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/answers"
 	"bardo.money/gateway/cmd/bardo/home"
 	"bardo.money/gateway/cmd/bardo/identities"
+	"bardo.money/gateway/cmd/bardo/limits"
 	"bardo.money/gateway/cmd/bardo/onchain"
 	"bardo.money/gateway/cmd/bardo/payments"
 	"bardo.money/gateway/cmd/bardo/settings"
@@ -32,7 +33,6 @@ import (
 	"bardo.money/gateway/policy/attestation"
 	"bardo.money/gateway/policy/catalog"
 	"bardo.money/gateway/policy/ledger"
-	"bardo.money/gateway/policy/quota"
 	"bardo.money/gateway/policy/session"
 	"bardo.money/gateway/xds"
 	"bardo.money/gateway/xds/feed"
@@ -106,7 +106,7 @@ type configuration struct {
 type dataPath struct {
 	books    *ledger.Ledger
 	store    string // its control.StoreID
-	limiter  *quota.Limiter
+	limiter  *limits.Limits
 	answers  *answers.Stores // served again
 	finished event.Feed[record.Finished]
 	lists    *settings.Lists  // providers' own lists of models

@@ -203,7 +203,7 @@ func (in *Inside) handler() http.Handler {
 	g, mux := in.g, http.NewServeMux()
 	mux.HandleFunc("GET /state", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, moduleState{
-			Version: cli.Version, Reason: g.ledgerProblem(), Live: g.gate.Live(), Shared: g.answers.IsShared(), SharedProblem: g.answers.SharedProblem(),
+			Version: cli.Version, Reason: g.ledgerProblem(), Live: g.gate.Live(), Shared: g.sharedStores(),
 		})
 	})
 	mux.HandleFunc("GET /providers", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, g.providerStates()) })

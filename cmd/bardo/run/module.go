@@ -21,6 +21,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/doctor"
 	"bardo.money/gateway/cmd/bardo/home"
 	"bardo.money/gateway/envoy"
+	"bardo.money/gateway/extproc/api"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/models"
 	"bardo.money/gateway/models/manifest"
@@ -151,8 +152,7 @@ type moduleState struct {
 	Reason  string `json:"reason"` // why the ledger cannot be written; "" if it can
 	Live    int64  `json:"live"`   // requests under way
 
-	Shared        bool   `json:"shared"`         // gateways share the stored answers
-	SharedProblem string `json:"shared_problem"` // why that store is not used; "" if it is
+	Shared []api.ReadyDetail `json:"shared"` // stores that gateways share
 }
 
 // errNoModule is that of a call that found no data path: Envoy is about to start, or has died.

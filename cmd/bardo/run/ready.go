@@ -58,22 +58,20 @@ func (g *gateway) dataProblem(ctx context.Context) string {
 	return s.Reason
 }
 
-// sharedChecks are about the store of answers that gateways share. Requests are served without it.
+// sharedChecks are about the stores that gateways share.
 func (g *gateway) sharedChecks() []api.ReadyDetail {
-	shared, why := g.answers.IsShared(), g.answers.SharedProblem()
-	if g.module {
-		ctx, cancel := context.WithTimeout(context.Background(), stateTime)
-		defer cancel()
-		s, err := g.inEnvoy.state(ctx)
-		if err != nil {
-			return nil // the ledger's check says so
-		}
-		shared, why = s.Shared, s.SharedProblem
+	if !g.module {
+		return g.sharedStores()
 	}
-	if !shared {
-		return nil
-	}
-	return []api.ReadyDetail{{Name: "shared cache", OK: why == "", Detail: why}}
+	ctx, cancel := context.WithTimeout(context.Background(), stateTime)
+	defer cancel()
+	s, _ := g.inEnvoy.state(ctx) // the ledger's check says if it fails
+	return s.Shared
+}
+
+// sharedStores are those of this process.
+func (d *dataPath) sharedStores() []api.ReadyDetail {
+	return append(d.answers.Checks(), d.limiter.Checks()...)
 }
 
 // ledgerProblem is why the ledger cannot be written; "" if it can, and on a control plane, which has none.

@@ -196,6 +196,7 @@ func (g *gateway) closeBy(over context.Context) {
 	stored := make(chan struct{})
 	guard.Go(func() {
 		defer close(stored)
+		g.limiter.Close(over)
 		g.answers.Close(over)
 	})
 	g.closeDeferred()

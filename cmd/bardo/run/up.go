@@ -23,6 +23,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/cmd/bardo/control"
 	"bardo.money/gateway/cmd/bardo/home"
+	"bardo.money/gateway/cmd/bardo/limits"
 	"bardo.money/gateway/cmd/bardo/onchain"
 	"bardo.money/gateway/cmd/bardo/payments"
 	"bardo.money/gateway/cmd/bardo/settings"
@@ -39,7 +40,6 @@ import (
 	"bardo.money/gateway/internal/telemetry"
 	"bardo.money/gateway/models/manifest"
 	"bardo.money/gateway/policy/ledger"
-	"bardo.money/gateway/policy/quota"
 	"bardo.money/gateway/xds"
 	"bardo.money/gateway/xds/health"
 	"bardo.money/gateway/xds/snapshot"
@@ -265,7 +265,9 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 	}
 	g.runtime = rt
 	g.metrics.SetModels(modelIDs(rt))
-	g.limiter = quota.New(quota.Options{Rules: settings.QuotaRules(cfg), SpentSince: g.books.SpentSince})
+	if g.limiter, err = limits.Open(ctx, limits.Options{Config: cfg, Secret: g.layersSecret(cfg), Spent: g.books.SpentSince, Metrics: g.metrics, Log: g.log}); err != nil {
+		return err
+	}
 	if g.payments, err = payments.Open(ctx, cfg, payments.Options{Home: g.home, Chain: g.parts.Chain, Ledger: g.books, Events: &g.events, Log: g.log}); err != nil {
 		return fmt.Errorf("billing.x402: %w", err)
 	}
@@ -273,7 +275,7 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 		return err
 	}
 	g.gate = extproc.New(rt, extproc.Deps{
-		Payments: g.payments.Taker(), Sessions: sessions, Memory: g.memory, Verifier: g.identities.Verifiers(withSessionKeys(g.parts.Verifiers(keys), sessions)), Limiter: g.limiter, Ledger: g.books, Answers: g.answers.Answers, Questions: g.answers.Questions, Health: healthView{g.tracker, g.link}, Metrics: g.metrics,
+		Payments: g.payments.Taker(), Sessions: sessions, Memory: g.memory, Verifier: g.identities.Verifiers(withSessionKeys(g.parts.Verifiers(keys), sessions)), Limiter: g.limiter.Limiter, Ledger: g.books, Answers: g.answers.Answers, Questions: g.answers.Questions, Health: healthView{g.tracker, g.link}, Metrics: g.metrics,
 		Attestations: keeper, Deferred: g.newDeferred(cfg, sessions), Governor: governor.New(governorSeed), Secret: g.layersSecret(cfg), Identities: g.identities.Links(),
 		Pages: g.dashboard(keys), Log: g.log, Egress: g.egress(), Listener: g.listener(), Draining: func() bool { return g.draining.Load() || !g.ready.Load() }, Checks: g.checks, Finished: &g.finished, Events: &g.events,
 	})

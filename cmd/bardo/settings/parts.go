@@ -1,6 +1,9 @@
 package settings
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
 	"os"
 	"runtime/debug"
 
@@ -42,7 +45,24 @@ func QuotaRules(cfg *config.Config) quota.Rules {
 		PrepaidRPM:    prepaid,
 		MaxConcurrent: cfg.Limits.MaxConcurrent,
 		BillOverage:   cfg.Limits.Overage == "bill",
+		Share:         cfg.Limits.Share(),
 	}
+}
+
+// RedisTLS trusts the authorities of a file; nil for "", which is the system's.
+func RedisTLS(file string) (*tls.Config, error) {
+	if file == "" {
+		return nil, nil //nolint:nilnil // the default
+	}
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%s: no certificates", file)
+	}
+	return &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, nil
 }
 
 // TuneGC trades memory for tail latency, within a bound, unless the operator has chosen. The bound has room for what the configuration lets

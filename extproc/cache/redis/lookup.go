@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"time"
 
 	redigo "github.com/gomodule/redigo/redis"
@@ -100,7 +100,7 @@ func (s *Store) readEntry(id string, body []byte) (*cache.Entry, error) {
 }
 
 // errShort is that of a value that is cut off.
-var errShort = fmt.Errorf("the value is too short")
+var errShort = errors.New("the value is too short")
 
 // question is what is stored of a question.
 type question struct {

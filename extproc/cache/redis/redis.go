@@ -16,9 +16,8 @@ import (
 	"embed"
 	"encoding/binary"
 	"encoding/hex"
-	"fmt"
+	"errors"
 	"log/slog"
-	"net"
 	"net/url"
 	"strconv"
 	"strings"
@@ -30,6 +29,7 @@ import (
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/cache/semantic"
 	"bardo.money/gateway/internal/guard"
+	"bardo.money/gateway/internal/redislink"
 	"bardo.money/gateway/policy"
 )
 
@@ -37,13 +37,8 @@ import (
 // answer saves some hundred milliseconds at least.
 const DefaultTimeout = 10 * time.Millisecond
 
-// Time limits of what is beside requests, and bounds of the connections.
-const (
-	dialTime = time.Second
-	workTime = 2 * time.Second // of one command of the writer's, of a listing, of a deletion
-	idleTime = 4 * time.Minute
-	maxConns = 64
-)
+// workTime is the time limit of one command of the writer's, of a listing, of a deletion.
+const workTime = 2 * time.Second
 
 // Lives of what is stored of a tenant beside its entries.
 const (
@@ -82,9 +77,8 @@ type Store struct {
 	mac    []byte
 	aead   cipher.AEAD
 
-	lookups *redigo.Pool
-	work    *redigo.Pool
-	circuit circuit
+	link *redislink.Link
+	work *redigo.Pool
 
 	questions *semantic.Index
 	queue     queue
@@ -110,31 +104,27 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		o.Looked = func(Outcome) {}
 	}
 	s := &Store{o: o, wake: make(chan struct{}, 1), closing: make(chan struct{})}
-	s.circuit.init()
 	if err := s.keys(); err != nil {
 		return nil, err
 	}
-	var err error
-	if s.lookups, err = s.pool(o.Timeout); err != nil {
-		return nil, err
-	}
-	if s.work, err = s.pool(workTime); err != nil {
-		return nil, err
-	}
 	s.queue.init()
-	if err := s.probe(ctx); err != nil {
-		s.circuit.slow = maxSlow
-		s.fail(fmt.Errorf("%w: %w", errFirst, err))
+	var err error
+	s.link, err = redislink.Open(ctx, redislink.Options{
+		URL: o.URL, TLS: o.TLS, Timeout: o.Timeout, Log: o.Log,
+		Away: "the shared store of answers is away: requests go on without it", Back: "the shared store of answers is back",
+	})
+	if err != nil {
+		return nil, err
 	}
-	return s, nil
+	s.work, err = s.link.Pool(workTime)
+	return s, err
 }
 
 // Start has the store write the questions of an index with their answers, and begins to write. It is called once, before the store is used.
 func (s *Store) Start(questions *semantic.Index) {
 	s.questions = questions
-	s.done.Add(2)
+	s.done.Add(1)
 	guard.Go(func() { defer s.done.Done(); s.write() })
-	guard.Go(func() { defer s.done.Done(); s.watch() })
 }
 
 // keys derives the keys.
@@ -191,58 +181,23 @@ func (s *Store) open(sealed []byte, use ...string) ([]byte, error) {
 	return s.aead.Open(nil, nil, sealed, []byte(strings.Join(use, "|")))
 }
 
-// pool makes the connections for commands of a time limit.
-func (s *Store) pool(limit time.Duration) (*redigo.Pool, error) {
-	network, address, options, err := s.target()
-	if err != nil {
-		return nil, err
-	}
-	options = append(options, redigo.DialReadTimeout(limit), redigo.DialWriteTimeout(limit), redigo.DialContextFunc(s.connect))
-	return &redigo.Pool{
-		DialContext: func(ctx context.Context) (redigo.Conn, error) {
-			return redigo.DialContext(ctx, network, address, options...)
-		},
-		MaxIdle: maxConns / 4, MaxActive: maxConns, IdleTimeout: idleTime, Wait: true, TestOnBorrow: s.circuit.borrow,
-	}, nil
-}
+// fail notes a failure.
+func (s *Store) fail(err error) { s.link.Failed(err) }
 
-// target reads the URL.
-func (s *Store) target() (network, address string, options []redigo.DialOption, err error) {
-	u := s.o.URL
-	if password, ok := u.User.Password(); ok {
-		options = append(options, redigo.DialUsername(u.User.Username()), redigo.DialPassword(password))
-	}
-	if u.Scheme == "unix" {
-		return "unix", u.Path, options, nil
-	}
-	if db := strings.Trim(u.Path, "/"); db != "" {
-		n, err := strconv.Atoi(db)
-		if err != nil {
-			return "", "", nil, fmt.Errorf("the number of the database: %w", err)
-		}
-		options = append(options, redigo.DialDatabase(n))
-	}
-	port := u.Port()
-	if port == "" {
-		port = "6379"
-	}
-	return "tcp", net.JoinHostPort(u.Hostname(), port), options, nil
-}
+// Problem is why lookups are skipped; nil while Redis answers.
+func (s *Store) Problem() error { return s.link.Problem() }
 
-// connect dials, and encrypts the connection of a rediss:// address.
-func (s *Store) connect(ctx context.Context, network, address string) (net.Conn, error) {
-	d := net.Dialer{Timeout: dialTime}
-	if s.o.URL.Scheme != "rediss" {
-		return d.DialContext(ctx, network, address)
+// lookup asks Redis something within the time limit of a lookup.
+func (s *Store) lookup(ctx context.Context, do func(redigo.Conn) (any, error)) (any, error) {
+	out, err := s.link.Ask(ctx, do)
+	switch {
+	case err == nil:
+	case errors.Is(err, redislink.ErrUnasked):
+		s.o.Looked(Unasked)
+	default:
+		s.o.Looked(Failed)
 	}
-	own := s.o.TLS.Clone()
-	if own == nil {
-		own = &tls.Config{MinVersion: tls.VersionTLS12}
-	}
-	if own.ServerName == "" {
-		own.ServerName = s.o.URL.Hostname()
-	}
-	return (&tls.Dialer{NetDialer: &d, Config: own}).DialContext(ctx, network, address)
+	return out, err
 }
 
 //go:embed lua
@@ -284,6 +239,6 @@ func (s *Store) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	_ = s.lookups.Close() // both never fail
-	return s.work.Close()
+	_ = s.work.Close() // both never fail
+	return s.link.Close()
 }

@@ -10,6 +10,7 @@ import (
 	redigo "github.com/gomodule/redigo/redis"
 
 	"bardo.money/gateway/extproc/cache"
+	"bardo.money/gateway/internal/redislink"
 	"bardo.money/gateway/policy"
 )
 
@@ -150,7 +151,7 @@ func (s *Store) Put(name policy.Account, e *cache.Entry, epoch int) {
 	if at, text, ok := s.questions.Question(name, e.Key); ok {
 		p.place, p.row = s.place(name, at), &question{e.Key, text, e.Expires}
 	}
-	if s.circuit.away() != nil || !s.queue.add(s.entry(name, e.Key), p) {
+	if s.link.Problem() != nil || !s.queue.add(s.entry(name, e.Key), p) {
 		s.o.Lost(1)
 		return
 	}
@@ -205,7 +206,7 @@ func (s *Store) drain() {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	for id, p := s.queue.next(); p != nil; id, p = s.queue.next() {
-		if err := s.circuit.away(); err != nil {
+		if err := s.link.Problem(); err != nil {
 			s.o.Lost(s.queue.clear())
 			break
 		}
@@ -218,7 +219,7 @@ func (s *Store) drain() {
 	s.queue.mu.Lock()
 	c, m, places := s.queue.takeSmall()
 	s.queue.mu.Unlock()
-	if s.circuit.away() == nil {
+	if s.link.Problem() == nil {
 		s.writeSmall(c, m, places)
 	}
 }
@@ -311,8 +312,8 @@ func (s *Store) conn(ctx context.Context) (redigo.Conn, error) {
 // run runs a script beside requests. A connection that broke while nobody used it is replaced by a new one.
 func (s *Store) run(ctx context.Context, what *redigo.Script, args ...any) (any, error) {
 	out, err := s.runOnce(ctx, what, args)
-	if err != nil && isBroken(err) {
-		s.circuit.broke(time.Now())
+	if err != nil && redislink.IsBroken(err) {
+		s.link.Broke()
 		out, err = s.runOnce(ctx, what, args)
 	}
 	return out, err

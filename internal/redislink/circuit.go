@@ -1,0 +1,152 @@
+package redislink
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	redigo "github.com/gomodule/redigo/redis"
+)
+
+// While Redis does not answer, no question waits for it: after one that failed to connect, or three in a row that were too slow, the others are not asked. In
+// the background Redis is then asked again, with doubling pauses, until it answers within their time limit.
+
+// Pauses between two attempts, and after how long without a failure they begin again with the shortest.
+const (
+	firstPause  = 100 * time.Millisecond
+	longPause   = 5 * time.Second
+	steadyAfter = 10 * time.Second
+)
+
+// maxSlow is how many questions in a row may be too slow.
+const maxSlow = 3
+
+// errFirst is that of a Redis that could not be reached at the start.
+var errFirst = errors.New("it could not be reached at the start")
+
+// circuit is what is known of Redis.
+type circuit struct {
+	mu     sync.Mutex
+	slow   int   // questions in a row
+	why    error // nil: it answers
+	pause  time.Duration
+	since  time.Time // when it answered again
+	broken time.Time // connections from before are not used
+	opened chan struct{}
+}
+
+func (c *circuit) init() { c.opened = make(chan struct{}, 1) }
+
+// away is why nothing is asked; nil if Redis answers.
+func (c *circuit) away() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.why
+}
+
+// answered notes a question that was answered.
+func (c *circuit) answered() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.slow = 0
+}
+
+// errOld is that of a connection that is not used.
+var errOld = errors.New("the connection is from before a failure")
+
+// borrow refuses connections that were last used before a failure.
+func (c *circuit) borrow(_ redigo.Conn, used time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if used.Before(c.broken) {
+		return errOld
+	}
+	return nil
+}
+
+// broke notes that a connection broke: others may be as old.
+func (c *circuit) broke(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.broken = now
+}
+
+// failed notes a failure, and reports whether nothing is asked from now on.
+func (c *circuit) failed(err error) (opens bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.slow++; c.why != nil || isTimeout(err) && c.slow < maxSlow {
+		return false
+	}
+	c.why, c.broken = err, time.Now()
+	select {
+	case c.opened <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// rest is the next pause.
+func (c *circuit) rest(now time.Time) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pause == 0 || !c.since.IsZero() && now.Sub(c.since) > steadyAfter {
+		c.pause = firstPause
+	} else {
+		c.pause = min(2*c.pause, longPause)
+	}
+	c.since = time.Time{}
+	return c.pause/2 + rand.N(c.pause) //nolint:gosec // so that gateways do not ask at once
+}
+
+// back ends an outage.
+func (c *circuit) back(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.why, c.slow, c.since = nil, 0, now
+}
+
+func isTimeout(err error) bool {
+	n, ok := errors.AsType[net.Error](err)
+	return ok && n.Timeout() || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+// watch asks Redis again after each outage, until the link is closed.
+func (l *Link) watch() {
+	for {
+		select {
+		case <-l.circuit.opened:
+		case <-l.closing:
+			return
+		}
+		if !l.awaitBack() {
+			return
+		}
+	}
+}
+
+// awaitBack returns when Redis answers; false if the link is closed before.
+func (l *Link) awaitBack() bool {
+	for {
+		select {
+		case <-time.After(l.circuit.rest(time.Now())):
+		case <-l.closing:
+			return false
+		}
+		if l.probe(context.Background()) == nil {
+			l.circuit.back(time.Now())
+			l.o.Log.Info(l.o.Back)
+			return true
+		}
+	}
+}
+
+// IsBroken reports whether an error is that of a connection, and not of what was asked or of its time.
+func IsBroken(err error) bool {
+	_, said := errors.AsType[redigo.Error](err)
+	return !said && !isTimeout(err)
+}

@@ -1,0 +1,447 @@
+package quota_test
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/redistest"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/quota"
+)
+
+var ada = policy.Principal{Account: "ada"}
+
+// gateways are limiters that count together.
+func gateways(t *testing.T, n int, o quota.Options, store func(i int) quota.Store) (all []*quota.Limiter) {
+	t.Helper()
+	for i := range n {
+		o.Store = store(i)
+		l := quota.New(o)
+		t.Cleanup(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			if err := l.Close(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+		all = append(all, l)
+	}
+	return all
+}
+
+// inRedis has gateways count in one Redis.
+func inRedis(t *testing.T, server *redistest.Server) func(int) quota.Store {
+	t.Helper()
+	return func(int) quota.Store { return open(t, server, []byte("secret"), patient) }
+}
+
+func ask(tokens int64) *quota.Ask { return &quota.Ask{Principal: ada, Tokens: tokens} }
+
+// passed is how many of n requests at each gateway, all at once, are let pass. Each must be let pass or refused by the fault.
+func passed(t *testing.T, all []*quota.Limiter, n int, now time.Time, a quota.Ask, kind fault.Kind) (grants []quota.Grant) {
+	t.Helper()
+	var mu sync.Mutex
+	var wait sync.WaitGroup
+	for _, l := range all {
+		for range n {
+			wait.Go(func() {
+				mine := a
+				g, err := l.Admit(context.Background(), now, &mine)
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case err == nil:
+					grants = append(grants, g)
+				case fault.From(err).Kind != kind:
+					t.Errorf("refused by %v, want %s", err, kind)
+				}
+			})
+		}
+	}
+	wait.Wait()
+	return grants
+}
+
+// TestGatewaysShareEachLimit: of requests that come to three gateways at once as many pass as one would let pass.
+func TestGatewaysShareEachLimit(t *testing.T) {
+	server := redistest.Start(t)
+	now := time.Now()
+	for _, c := range []struct {
+		name  string
+		rules quota.Rules
+		ask   quota.Ask
+		kind  fault.Kind
+		want  int
+	}{
+		{"rate", quota.Rules{Default: policy.Limits{RPM: 20}}, quota.Ask{Principal: policy.Principal{Account: "rate"}}, fault.RateLimited, 20},
+		{"rate of lookups", quota.Rules{Default: policy.Limits{RPM: 2}}, quota.Ask{Principal: policy.Principal{Account: "lookups"}, Class: quota.Lookup}, fault.RateLimited, 20},
+		{"rate of an address", quota.Rules{Default: policy.Limits{RPM: 20}}, quota.Ask{Client: netip.MustParseAddr("10.1.2.3")}, fault.RateLimited, 20},
+		{"concurrency", quota.Rules{MaxConcurrent: 7}, quota.Ask{Principal: policy.Principal{Account: "concurrency"}}, fault.RateLimited, 7},
+		{"tokens", quota.Rules{Default: policy.Limits{TokensPerHour: 1000}}, quota.Ask{Principal: policy.Principal{Account: "tokens"}, Tokens: 100}, fault.AllowanceExhausted, 10},
+		{"K-70 money", quota.Rules{Default: policy.Limits{SpendPerDay: policy.USD}}, quota.Ask{Principal: policy.Principal{Account: "money"}, Charge: policy.USD / 5}, fault.BudgetExceeded, 5},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			all := gateways(t, 3, quota.Options{Rules: c.rules}, inRedis(t, server))
+			if got := len(passed(t, all, 15, now, c.ask, c.kind)); got != c.want {
+				t.Errorf("%d passed, want %d", got, c.want)
+			}
+		})
+	}
+	dump := server.Dump(t)
+	if !strings.Contains(dump, "bardo:limits:") || strings.Contains(dump, "money") || strings.Contains(dump, "10.1.2.3") {
+		t.Errorf("Redis shows %s", dump)
+	}
+}
+
+// TestWhatEndsAtOneGatewayIsFreeAtAnother.
+func TestWhatEndsAtOneGatewayIsFreeAtAnother(t *testing.T) {
+	all := gateways(t, 2, quota.Options{Rules: quota.Rules{MaxConcurrent: 2, Default: policy.Limits{TokensPerHour: 1000}}}, inRedis(t, redistest.Start(t)))
+	now := time.Now()
+	first := passed(t, all[:1], 2, now, *ask(300), fault.RateLimited)
+	if len(first) != 2 {
+		t.Fatalf("%d passed", len(first))
+	}
+	if got := passed(t, all[1:], 1, now, *ask(1), fault.RateLimited); len(got) != 0 {
+		t.Error("a third passed at the other gateway")
+	}
+	first[0].Done(now, 600, 0)
+	var g quota.Grant
+	eventually(t, func() (err error) {
+		g, err = all[1].Admit(t.Context(), now, ask(1))
+		return err
+	})
+	if g.RemainingTokens != 400 {
+		t.Errorf("the other gateway knows of %d tokens that are left, want 400", g.RemainingTokens)
+	}
+	first[1].Done(now, 400, 0)
+	eventually(t, func() error {
+		_, err := all[1].Admit(t.Context(), now, ask(1))
+		if fault.From(err).Kind != fault.AllowanceExhausted {
+			return errors.New("the allowance is not used up")
+		}
+		return nil
+	})
+}
+
+// eventually waits until f returns no error.
+func eventually(t *testing.T, f func() error) {
+	t.Helper()
+	late := time.After(patient)
+	for {
+		err := f()
+		if err == nil {
+			return
+		}
+		select {
+		case <-late:
+			t.Fatal(err)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// TestWhileRedisIsAway: a gateway gives out its part of each limit, or refuses; and what it gave out counts once afterwards.
+func TestWhileRedisIsAway(t *testing.T) {
+	now := time.Now().Truncate(time.Hour).Add(10 * time.Minute)
+	t.Run("refuse", func(t *testing.T) {
+		server := redistest.Start(t)
+		all := gateways(t, 1, quota.Options{Rules: quota.Rules{Default: policy.Limits{RPM: 10}}}, inRedis(t, server))
+		server.Kill()
+		if got := passed(t, all, 3, now, *ask(0), fault.Unavailable); len(got) != 0 {
+			t.Errorf("%d passed", len(got))
+		}
+		free := *ask(0)
+		free.Principal.Limits.RPM = policy.Unlimited
+		if got := passed(t, all, 3, now, free, fault.Unavailable); len(got) != 3 {
+			t.Errorf("of callers without a limit %d of 3 passed", len(got))
+		}
+		server.Run(t)
+		eventually(t, func() error {
+			_, err := all[0].Admit(t.Context(), now, ask(0))
+			return err
+		})
+	})
+	for _, c := range []struct {
+		name  string
+		rules quota.Rules
+		ask   quota.Ask
+		kind  fault.Kind
+		want  int // at each of two gateways
+	}{
+		{"rate", quota.Rules{Default: policy.Limits{RPM: 11}}, quota.Ask{}, fault.RateLimited, 5},
+		{"lookups", quota.Rules{Default: policy.Limits{RPM: 2}}, quota.Ask{Class: quota.Lookup}, fault.RateLimited, 10},
+		{"concurrency", quota.Rules{MaxConcurrent: 5}, quota.Ask{}, fault.RateLimited, 2},
+		{"a part of nothing", quota.Rules{MaxConcurrent: 1}, quota.Ask{}, fault.RateLimited, 0},
+		{"tokens", quota.Rules{Default: policy.Limits{TokensPerHour: 1000}}, quota.Ask{Tokens: 100}, fault.AllowanceExhausted, 5},
+		{"money", quota.Rules{Default: policy.Limits{SpendPerDay: policy.USD}}, quota.Ask{Charge: policy.USD / 10}, fault.BudgetExceeded, 5},
+	} {
+		t.Run("share/"+c.name, func(t *testing.T) {
+			server := redistest.Start(t)
+			c.rules.Share, c.ask.Principal = 2, ada
+			all := gateways(t, 2, quota.Options{Rules: c.rules}, inRedis(t, server))
+			server.Kill()
+			for _, l := range all {
+				if got := len(passed(t, []*quota.Limiter{l}, 14, now, c.ask, c.kind)); got != c.want {
+					t.Errorf("%d passed, want %d", got, c.want)
+				}
+			}
+		})
+	}
+}
+
+// together waits until a gateway counts in its store again, and returns what is left of the tokens.
+func together(t *testing.T, l *quota.Limiter, by *atomic.Value, now time.Time) int64 {
+	t.Helper()
+	var left int64
+	eventually(t, func() error {
+		g, err := l.Admit(t.Context(), now, &quota.Ask{Principal: ada, Class: quota.Lookup})
+		left = g.RemainingTokens
+		if by.Load() != quota.Together {
+			return errors.New("the store is away")
+		}
+		return err
+	})
+	return left
+}
+
+// TestAfterAnOutageWhatWasUsedCountsOnce: also where Redis lost everything.
+func TestAfterAnOutageWhatWasUsedCountsOnce(t *testing.T) {
+	server := redistest.Start(t)
+	now := time.Now().Truncate(time.Hour).Add(10 * time.Minute)
+	var by atomic.Value
+	o := quota.Options{Rules: quota.Rules{Default: policy.Limits{TokensPerHour: 1000, RPM: 100}, MaxConcurrent: 20, Share: 2}, Decided: func(d quota.Decider) { by.Store(d) }}
+	all := gateways(t, 2, o, inRedis(t, server))
+	use := func(l *quota.Limiter, tokens int64) {
+		t.Helper()
+		g, err := l.Admit(t.Context(), now, ask(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.Done(now, tokens, 0)
+	}
+	use(all[0], 100)
+	use(all[1], 50)
+	eventually(t, func() error { // both know it
+		for _, l := range all {
+			if together(t, l, &by, now) != 850 {
+				return errors.New("not everything was stored")
+			}
+		}
+		return nil
+	})
+	server.Kill()
+	under, err := all[0].Admit(t.Context(), now, ask(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	use(all[0], 30)
+	use(all[1], 20)
+	server.Run(t) // empty
+	for _, l := range all {
+		together(t, l, &by, now)
+	}
+	under.Done(now, 200, 0)
+	eventually(t, func() error {
+		for _, l := range all {
+			if left := together(t, l, &by, now); left != 600 {
+				return errors.New("not 600 tokens are left")
+			}
+		}
+		return nil
+	})
+	// 100 a minute, of which 2 passed before the outage, 3 in it.
+	g, err := all[1].Admit(t.Context(), now, ask(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := g.Requests(now); left < 94-1 || left > 94+1 {
+		t.Errorf("%d requests of the minute are left, want 94", left)
+	}
+	if got := passed(t, all, 20, now, *ask(1), fault.RateLimited); len(got) != 19 {
+		t.Errorf("%d more generations pass at once, want 19: the one of the outage has ended", len(got))
+	}
+}
+
+// memory is a store in this process, whose answers may get lost.
+type memory struct {
+	mu     sync.Mutex
+	states map[string][]byte
+	lose   func() (stored bool, err error) // nil: nothing is lost
+}
+
+// Swap implements quota.Store.
+func (m *memory) Swap(_ context.Context, client string, have, next []byte) (now []byte, swapped bool, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.lose != nil {
+		stored, err := m.lose()
+		if err != nil && !stored {
+			return nil, false, err
+		}
+		if err != nil {
+			m.swap(client, have, next)
+			return nil, false, err
+		}
+	}
+	return m.states[client], m.swap(client, have, next), nil
+}
+
+func (m *memory) swap(client string, have, next []byte) bool {
+	if !slices.Equal(m.states[client], have) {
+		return false
+	}
+	m.states[client] = next
+	return true
+}
+
+// losing has the answers of the next n replacements get lost, after they were stored or before.
+func (m *memory) losing(n int, stored func(i int) bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i := 0
+	m.lose = func() (bool, error) {
+		if i == n {
+			return false, nil
+		}
+		i++
+		return stored(i - 1), errors.New("the answer got lost")
+	}
+}
+
+// TestAnAnswerThatIsLostCountsOnce: whether a replacement was stored is not known for a while.
+func TestAnAnswerThatIsLostCountsOnce(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		stored func(int) bool
+	}{
+		{"before", func(int) bool { return false }},
+		{"after", func(int) bool { return true }},
+		{"the first after", func(i int) bool { return i == 0 }},
+		{"the last after", func(i int) bool { return i == 4 }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &memory{states: map[string][]byte{}}
+				o := quota.Options{Rules: quota.Rules{Default: policy.Limits{TokensPerHour: 1000, RPM: 100}, MaxConcurrent: 3, Share: 1}}
+				all := gateways(t, 2, o, func(int) quota.Store { return m })
+				now := time.Now().Truncate(time.Hour).Add(time.Minute)
+				use := func(l *quota.Limiter) {
+					t.Helper()
+					g, err := l.Admit(t.Context(), now, ask(1))
+					if err != nil {
+						t.Fatal(err)
+					}
+					g.Done(now, 10, 0)
+					synctest.Wait()
+				}
+				use(all[0])
+				m.losing(5, c.stored)
+				use(all[0])
+				use(all[0])
+				use(all[0])
+				use(all[1])
+				use(all[0])
+				g, err := all[1].Admit(t.Context(), now, ask(1))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if g.RemainingTokens != 940 {
+					t.Errorf("%d tokens are left, want 940", g.RemainingTokens)
+				}
+				if left, _ := g.Requests(now); left != 93 {
+					t.Errorf("%d requests are left, want 93", left)
+				}
+				if got := passed(t, all, 4, now, *ask(1), fault.RateLimited); len(got) != 2 {
+					t.Errorf("%d more generations pass at once, want 2", len(got))
+				}
+			})
+		})
+	}
+}
+
+// severed is a way to a store that may be cut.
+type severed struct {
+	*memory
+	away *atomic.Bool
+}
+
+// Swap implements quota.Store.
+func (s severed) Swap(ctx context.Context, client string, have, next []byte) (now []byte, swapped bool, err error) {
+	if s.away.Load() {
+		return nil, false, quota.ErrAway
+	}
+	return s.memory.Swap(ctx, client, have, next)
+}
+
+// TestWhatAGatewayHeldEndsWithIt, after a while; and not before, however long a generation takes.
+func TestWhatAGatewayHeldEndsWithIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &memory{states: map[string][]byte{}}
+		var dead atomic.Bool
+		dying := severed{m, &dead}
+		o := quota.Options{Rules: quota.Rules{MaxConcurrent: 1}, Lifetime: 30 * time.Second}
+		all := gateways(t, 2, o, func(i int) quota.Store { return []quota.Store{dying, m}[i] })
+		g, err := all[0].Admit(t.Context(), time.Now(), ask(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		refused := func() bool {
+			other, err := all[1].Admit(t.Context(), time.Now(), ask(0))
+			other.Done(time.Now(), 0, 0)
+			synctest.Wait()
+			return err != nil
+		}
+		for range 20 {
+			<-time.After(17 * time.Second)
+			if !refused() {
+				t.Fatal("what a gateway holds has ended")
+			}
+		}
+		dead.Store(true)
+		<-time.After(31 * time.Second)
+		if refused() {
+			t.Error("what a gateway held that is gone is still held")
+		}
+		dead.Store(false)
+		<-time.After(31 * time.Second)
+		if !refused() {
+			t.Error("it was not gone, and what it holds is lost")
+		}
+		g.Done(time.Now(), 0, 0)
+		synctest.Wait()
+		if refused() {
+			t.Error("the generation has ended")
+		}
+	})
+}
+
+// TestASharedLimitAlwaysWaits.
+func TestASharedLimitAlwaysWaits(t *testing.T) {
+	m := &memory{states: map[string][]byte{}}
+	l := gateways(t, 1, quota.Options{Rules: quota.Rules{MaxConcurrent: 1}}, func(int) quota.Store { return m })[0]
+	if l.Immediate(time.Now(), ask(0)) {
+		t.Error("a caller with a limit is admitted without a look at the store")
+	}
+	l.SetRules(quota.Rules{})
+	if !l.Immediate(time.Now(), ask(0)) {
+		t.Error("a caller without a limit waits")
+	}
+}
+
+// TestACounterThatCannotBeReadIsWrittenAnew.
+func TestACounterThatCannotBeReadIsWrittenAnew(t *testing.T) {
+	m := &memory{states: map[string][]byte{"account:ada": []byte("{")}}
+	l := gateways(t, 1, quota.Options{Rules: quota.Rules{MaxConcurrent: 1}}, func(int) quota.Store { return m })[0]
+	if got := passed(t, []*quota.Limiter{l}, 3, time.Now(), *ask(0), fault.RateLimited); len(got) != 1 {
+		t.Errorf("%d passed, want 1", len(got))
+	}
+}

@@ -1,0 +1,96 @@
+package quota_test
+
+import (
+	"crypto/rand"
+	"log/slog"
+	"os"
+	"regexp"
+	"slices"
+	"testing"
+	"time"
+
+	"bardo.money/gateway/internal/redistest"
+	"bardo.money/gateway/policy/quota"
+	"bardo.money/gateway/policy/quota/redis"
+)
+
+// open opens a gateway's store on a server.
+func open(tb testing.TB, server *redistest.Server, secret []byte, timeout time.Duration) *redis.Store {
+	tb.Helper()
+	s, err := redis.Open(tb.Context(), redis.Options{URL: server.URL(), Secret: secret, Timeout: timeout, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return s
+}
+
+// patient is a time limit that a busy machine keeps.
+const patient = 30 * time.Second
+
+// TestTogether runs the tests of a limiter that counts alone with one that counts in Redis.
+func TestTogether(t *testing.T) {
+	server := redistest.Start(t)
+	quota.Stored = func(tb testing.TB) quota.Store {
+		tb.Helper()
+		return open(tb, server, []byte(rand.Text()), patient)
+	}
+	t.Cleanup(func() { quota.Stored = nil })
+	for name, test := range everyStore {
+		t.Run(name, test)
+	}
+}
+
+var everyStore = map[string]func(*testing.T){
+	"RateAllowsAFullMinuteAtOnceThenOneAtATime":              quota.TestRateAllowsAFullMinuteAtOnceThenOneAtATime,
+	"TheLastPlaceOfABurstIsGivenWhateverTheOrderOfItsClocks": quota.TestTheLastPlaceOfABurstIsGivenWhateverTheOrderOfItsClocks,
+	"AClockThatWasSetBackIsFollowed":                         quota.TestAClockThatWasSetBackIsFollowed,
+	"LookupsHaveTenTimesTheRateOfTheirOwn":                   quota.TestLookupsHaveTenTimesTheRateOfTheirOwn,
+	"LookupsDoNotCountAgainstTokensOrSpend":                  quota.TestLookupsDoNotCountAgainstTokensOrSpend,
+	"WhoseLimitHolds":                                        quota.TestWhoseLimitHolds,
+	"CallersAreToldApart":                                    quota.TestCallersAreToldApart,
+	"ConcurrencyIsHeldUntilDone":                             quota.TestConcurrencyIsHeldUntilDone,
+	"K70FiveConcurrentRequestsWithABudgetForOne":             quota.TestK70FiveConcurrentRequestsWithABudgetForOne,
+	"K70WhatWasNotSpentIsFreeAgain":                          quota.TestK70WhatWasNotSpentIsFreeAgain,
+	"K71NoStaleRefusal":                                      quota.TestK71NoStaleRefusal,
+	"K72TheRequestThatCrossesTheLineCompletes":               quota.TestK72TheRequestThatCrossesTheLineCompletes,
+	"K72RequestsUnderWayHoldTheirInput":                      quota.TestK72RequestsUnderWayHoldTheirInput,
+	"OverageIsServedWhereItIsBilled":                         quota.TestOverageIsServedWhereItIsBilled,
+	"WhatIsHeldLaterCountsOnce":                              quota.TestWhatIsHeldLaterCountsOnce,
+	"P13WhatMayBeFreeIsNotRefusedForMoneyByItsHeaders":       quota.TestP13WhatMayBeFreeIsNotRefusedForMoneyByItsHeaders,
+	"D84PrepaidPrincipalsHaveARateOfTheirOwn":                quota.TestD84PrepaidPrincipalsHaveARateOfTheirOwn,
+	"TheStandingSaysWhatIsLeftOfTheRate":                     quota.TestTheStandingSaysWhatIsLeftOfTheRate,
+	"ARefusedRequestCountsNowhere":                           quota.TestARefusedRequestCountsNowhere,
+	"StandingCountsNothing":                                  quota.TestStandingCountsNothing,
+	"SpendBeforeTheRestartCounts":                            quota.TestSpendBeforeTheRestartCounts,
+	"SpendOfOtherProcessesCountsWithinASecond":               quota.TestSpendOfOtherProcessesCountsWithinASecond,
+	"SpendThatCannotBeReadAdmitsNobody":                      quota.TestSpendThatCannotBeReadAdmitsNobody,
+	"WhatIsRefusedLaterIsGivenBackOnce":                      quota.TestWhatIsRefusedLaterIsGivenBackOnce,
+	"WhatIsHeldNeverOverflows":                               quota.TestWhatIsHeldNeverOverflows,
+	"WhatOthersSpentEndsWithItsDay":                          quota.TestWhatOthersSpentEndsWithItsDay,
+	"AReadOutlivesTheRequestThatBeganIt":                     quota.TestAReadOutlivesTheRequestThatBeganIt,
+	"WhatIsAnsweredLaterCounts":                              quota.TestWhatIsAnsweredLaterCounts,
+}
+
+// alone are tests of what only a limiter without a store does.
+var alone = []string{
+	"ManyCallersAreBoundedAndTheBusyOnesKept",    // it looks into the table
+	"WhetherAdmittingReads",                      // with a store admission always waits
+	"ADayThatEndsDuringTheReadTakesNothingAlong", // it has no limiter
+}
+
+func TestEveryTestRunsWithAStore(t *testing.T) {
+	source, err := os.ReadFile("quota_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`(?m)^func Test(\w+)\(`).FindAllStringSubmatch(string(source), -1) {
+		if everyStore[m[1]] == nil && !slices.Contains(alone, m[1]) {
+			t.Errorf("Test%s runs without a store alone", m[1])
+		}
+	}
+}
