@@ -16,10 +16,13 @@ TIMEOUT  ?= 20m
 # Most end-to-end tests wait for something: more of them at once than there are cores.
 PARALLEL ?= 8
 RACE     ?=
+# Flags by which gotestsum runs a failed end-to-end test again, such as --rerun-fails=1. Each failure is printed, whatever the second run says.
+RERUN    ?=
 # With data_path: module, make test runs these; make soak runs everything in both shapes.
 IN_MODULE = ^Test(E04ACollectorGetsBothAttemptsOfAFailover|R28DreamsAreAnsweredInBatchesAtHalfThePrice|R28ARestartInTheMiddleLosesNothing|FiveHundredStreams|AnEnvoyThatDiesIsReplaced|EnvoyDiesWithItsParent|AStartAndItsFiles|Drain|D3AReloadDoesNotWaitForAReaderOfEvents|ASingleProviderIsTriedTwice|K56TheCallersOwnMistakesAreNotRetried|PrepaidKeysPayInAdvance|D81MeteringHoldsWhateverHappens|D82ChargesThatWaitOutliveAKill|KilledUnderLoad|RequestsControlTheCache|K60TwoKeysNeverShare|AHitCostsNothing|AClientThatLeavesAStoredStream|AnUploadThatItsClientLeavesCountsAsLeft|AStrictSchemaIsTheClientsWord|K63HundredOfHundred|C2AWrongProviderKeyShowsBehindAFailover|OddClients|F02WhatIsFlaggedIsInTheHeaders|F03ACallThatARuleForbidsIsRemoved|K69InjectionsAreBlocked|K69WhatIsBlockedDoesNotReachAProvider|C09ToolsAreFoundInsideTheGateway|C10ALongConversationIsSummarisedByACheapModel|B08AHookLooksAtRequests|B08AHookLooksAtAnswers|C04AQuestionInOtherWordsIsAnsweredFromTheStore|C16ASessionLimitsWhatItsRequestsUseAndSpend|B15TheModelFetchesBackWhatWasLeftOut|SavingsCountWhatHappened|TheOutputOfADeferredAnswerCountsInTheHour|B07TheDashboardIsBehindEnvoy)$$
-# make lint vets.
-TESTSUM   = $(gotestsum) --format pkgname --format-hide-empty-pkg -- -vet=off
+# make lint vets: the tests need not.
+TESTSUM   = $(gotestsum) --format pkgname --format-hide-empty-pkg
+GOTEST    = -vet=off
 UNITS     = $$(go list ./... | grep -v /e2e)
 # The race detector is for code that shares memory between goroutines. Elsewhere it takes minutes for nothing: formats are cut at every byte, and
 # the program is started again and again.
@@ -28,6 +31,8 @@ SHARING   = $$(grep -rlE --include='*.go' --exclude='*_test.go' '"sync(/atomic)?
 
 # SQLite is C.
 export CGO_ENABLED := 1
+# What is built and what is tested is compiled once: the flags of both are the same.
+export GOFLAGS := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
 
 .PHONY: help run build clean
 help: ## list the targets
@@ -47,19 +52,19 @@ clean: ## remove what was built and installed here
 test: unit e2e module ## run every test
 
 unit: tools models redis postgres $(gotestsum) ## run the packages' own tests
-	$(TESTSUM) -timeout 10m $(RACE) $(SHARING)
-	$(TESTSUM) -timeout 10m $$(go list ./... | grep -v /e2e | grep -vxF "$$(go list $(SHARING))")
+	$(TESTSUM) -- $(GOTEST) -timeout 10m $(RACE) $(SHARING)
+	$(TESTSUM) -- $(GOTEST) -timeout 10m $$(go list ./... | grep -v /e2e | grep -vxF "$$(go list $(SHARING))")
 
 # The go command does not see that these depend on the program, so it must not answer from its cache. They wait more than they work, so two
 # packages run at once.
 e2e: export BARDO_BIN := $(BARDO)
 e2e: tools models redis postgres sdks browser otelcol build $(gotestsum) ## run the program with real clients and Envoy
-	$(TESTSUM) -timeout $(TIMEOUT) -count 1 -p 2 -parallel $(PARALLEL) ./e2e/...
+	$(TESTSUM) $(RERUN) --packages ./e2e/... -- $(GOTEST) -timeout $(TIMEOUT) -count 1 -p 2 -parallel $(PARALLEL)
 
 module: export BARDO_BIN := $(BARDO)
 module: export BARDO_DATA_PATH := module
 module: tools models redis otelcol build $(gotestsum) ## run some of the same with the data path in Envoy's process
-	$(TESTSUM) -timeout $(TIMEOUT) -count 1 -parallel $(PARALLEL) -run '$(IN_MODULE)' ./e2e
+	$(TESTSUM) $(RERUN) --packages ./e2e -- $(GOTEST) -timeout $(TIMEOUT) -count 1 -parallel $(PARALLEL) -run '$(IN_MODULE)'
 
 soak: export BARDO_SOAK := 1
 soak: postgres ## the same with long counts, and long fuzzing; takes hours
