@@ -21,6 +21,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/signer/core/apitypes"
 
+	"bardo.money/gateway/e2e/anvil"
 	"bardo.money/gateway/e2e/gateway"
 )
 
@@ -69,7 +70,7 @@ func (l *lab) delegate(t *testing.T, agent int64, by *ecdsa.PrivateKey, changes 
 	t.Helper()
 	now := time.Now().Unix()
 	d := map[string]any{
-		"agent_id": fmt.Sprint(agent), "delegate": addressOf(bob).Hex(), "issuer": addressOf(by).Hex(), "audience": "https://gw.example", "scope": "generate", "max_spend": "1000000",
+		"agent_id": fmt.Sprint(agent), "delegate": anvil.Address(bob).Hex(), "issuer": anvil.Address(by).Hex(), "audience": "https://gw.example", "scope": "generate", "max_spend": "1000000",
 		"valid_after": now - 1, "valid_before": now + 3600, "nonce": word(),
 	}
 	maps.Copy(d, changes)
@@ -115,7 +116,7 @@ func startDelegations(t *testing.T) (l *lab, agent int64) {
 	t.Helper()
 	l = start(t, "{spread_pct: 20}", ", delegations: true")
 	owner := l.CreateKey(t, "--name", "owner", "--balance-usd", "5")
-	agent = l.chain.register(t, addressOf(ada))
+	agent = l.chain.register(t, anvil.Address(ada))
 	l.link(t, owner.Key, agent, ada)
 	return l, agent
 }
@@ -145,7 +146,7 @@ func TestX06ADelegateOfAnAgentIsServed(t *testing.T) {
 		"another query":           {Path: chatPath + "?x=1", Body: body, Header: l.prove(t, d, http.MethodPost, chatPath, body, bob)},
 		"by somebody else":        {Path: chatPath, Body: body, Header: l.prove(t, d, http.MethodPost, chatPath, body, ada)},
 		"without a proof":         {Path: chatPath, Body: body, Header: headers[:1]},
-		"a delegation of bob's":   {Path: chatPath, Body: body, Header: l.prove(t, l.delegate(t, agent, bob, map[string]any{"issuer": addressOf(ada).Hex()}), http.MethodPost, chatPath, body, bob)},
+		"a delegation of bob's":   {Path: chatPath, Body: body, Header: l.prove(t, l.delegate(t, agent, bob, map[string]any{"issuer": anvil.Address(ada).Hex()}), http.MethodPost, chatPath, body, bob)},
 		"for another gateway":     {Path: chatPath, Body: body, Header: l.prove(t, l.delegate(t, agent, ada, map[string]any{"audience": "https://other.example"}), http.MethodPost, chatPath, body, bob)},
 		"a delegation that ended": {Path: chatPath, Body: body, Header: l.prove(t, l.delegate(t, agent, ada, map[string]any{"valid_after": 1000, "valid_before": 2000}), http.MethodPost, chatPath, body, bob)},
 	} {
@@ -180,7 +181,7 @@ func TestPitfall23ADelegationEndsWithItsBudgetItsModelsAndItsAgent(t *testing.T)
 	if got := l.askAs(t, d); got.Status != http.StatusOK {
 		t.Fatalf("%d %s", got.Status, got.Body)
 	}
-	l.chain.send(t, addressOf(ada), &l.chain.Identities, call(t, "transferFrom(address,address,uint256)", addressOf(ada), addressOf(reviewer), big.NewInt(agent)))
+	l.chain.Send(t, anvil.Address(ada), &l.chain.Identities, call(t, "transferFrom(address,address,uint256)", anvil.Address(ada), anvil.Address(reviewer), big.NewInt(agent)))
 	var got gateway.Answer
 	for until := time.Now().Add(30 * time.Second); time.Now().Before(until); {
 		if got = l.askAs(t, d); got.Status != http.StatusOK {
@@ -201,7 +202,7 @@ func TestPitfall19DelegationsOfContractWallets(t *testing.T) {
 	t.Parallel()
 	l := start(t, "{spread_pct: 20}", ", delegations: true")
 	owner := l.CreateKey(t, "--name", "owner")
-	good := l.chain.deploy(t, "SmartWallet", common.LeftPadBytes(addressOf(ada).Bytes(), 32)...)
+	good := l.chain.Deploy(t, "SmartWallet", common.LeftPadBytes(anvil.Address(ada).Bytes(), 32))
 	agent := l.chain.registerFor(t, good)
 	l.link(t, owner.Key, agent, ada)
 	if got := l.askAs(t, l.delegate(t, agent, ada, map[string]any{"issuer": good.Hex()})); got.Status != http.StatusOK {

@@ -15,6 +15,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/signer/core/apitypes"
 
+	"bardo.money/gateway/e2e/anvil"
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
 )
@@ -38,7 +39,7 @@ func start(t *testing.T, billing, more string) *lab {
 		Config: fmt.Sprintf(`limits: {rpm: 0}
 billing: %s
 auth: {erc8004: {network: base-sepolia, rpc: %q, identity_registry: %q, reputation_registry: %q, audience: "https://gw.example", reviewers: [%q], tags: [quality], refresh: 1s%s}}
-`, billing, l.chain.URL, l.chain.Identities.Hex(), l.chain.Reputation.Hex(), addressOf(reviewer).Hex(), more),
+`, billing, l.chain.URL, l.chain.Identities.Hex(), l.chain.Reputation.Hex(), anvil.Address(reviewer).Hex(), more),
 	})
 	return l
 }
@@ -131,7 +132,7 @@ func TestX05ReputationLowersTheSpread(t *testing.T) {
 	t.Parallel()
 	l := start(t, "{spread_pct: 20}", "")
 	owner := l.CreateKey(t, "--name", "owner", "--balance-usd", "5")
-	agent := l.chain.register(t, addressOf(ada))
+	agent := l.chain.register(t, anvil.Address(ada))
 	if agent != 0 {
 		t.Fatalf("the first agent is %d, and 0 is not none", agent)
 	}
@@ -142,9 +143,9 @@ func TestX05ReputationLowersTheSpread(t *testing.T) {
 	if s := l.spread(t, owner.Key); s != "20" {
 		t.Errorf("without feedback: %s", s)
 	}
-	l.chain.review(t, addressOf(reviewer), agent, 100, 50)
+	l.chain.review(t, anvil.Address(reviewer), agent, 100, 50)
 	l.becomes(t, owner.Key, "18")
-	l.chain.review(t, addressOf(reviewer), agent, 100, 150)
+	l.chain.review(t, anvil.Address(reviewer), agent, 100, 150)
 	l.becomes(t, owner.Key, "15")
 	if s := l.spread(t, l.Key); s != "20" {
 		t.Errorf("another key: %s", s)
@@ -177,25 +178,25 @@ func TestPitfall24ForgedReputation(t *testing.T) {
 	t.Parallel()
 	l := start(t, "{spread_pct: 20}", "")
 	owner := l.CreateKey(t, "--name", "owner", "--balance-usd", "5")
-	agent := l.chain.register(t, addressOf(ada))
+	agent := l.chain.register(t, anvil.Address(ada))
 	l.link(t, owner.Key, agent, ada)
 	for i := range 1000 { // fresh clients
 		who := common.BigToAddress(big.NewInt(int64(0x10000 + i)))
-		l.chain.do(t, nil, "anvil_impersonateAccount", who)
-		l.chain.do(t, nil, "anvil_setBalance", who, "0xde0b6b3a7640000")
+		l.chain.Do(t, nil, "anvil_impersonateAccount", who)
+		l.chain.Do(t, nil, "anvil_setBalance", who, "0xde0b6b3a7640000")
 	}
-	l.chain.do(t, nil, "evm_setAutomine", false)
+	l.chain.Do(t, nil, "evm_setAutomine", false)
 	data := call(t, "giveFeedback(uint256,int128,uint8,string,string,string,string,bytes32)", big.NewInt(agent), big.NewInt(100), uint8(0), "quality", "", "", "", [32]byte{})
 	for i := range 1000 {
 		who := common.BigToAddress(big.NewInt(int64(0x10000 + i)))
-		l.chain.do(t, new(common.Hash), "eth_sendTransaction", map[string]any{"from": who, "to": l.chain.Reputation, "data": hexutil.Bytes(data), "gas": hexutil.Uint64(300_000)})
+		l.chain.Do(t, new(common.Hash), "eth_sendTransaction", map[string]any{"from": who, "to": l.chain.Reputation, "data": hexutil.Bytes(data), "gas": hexutil.Uint64(300_000)})
 	}
-	l.chain.do(t, nil, "evm_setAutomine", true)
+	l.chain.Do(t, nil, "evm_setAutomine", true)
 	last := common.BigToAddress(big.NewInt(0x10000 + 999))
 	for l.chain.count(t, last, agent) == 0 {
-		l.chain.do(t, nil, "evm_mine")
+		l.chain.Do(t, nil, "evm_mine")
 	}
-	l.chain.review(t, addressOf(reviewer), agent, 1_000_000, 50) // a reviewer's, far beyond the scale: the marker that all of it was read
+	l.chain.review(t, anvil.Address(reviewer), agent, 1_000_000, 50) // a reviewer's, far beyond the scale: the marker that all of it was read
 	l.becomes(t, owner.Key, "18")
 	if s := l.spread(t, owner.Key); s != "18" {
 		t.Errorf("a thousand strangers and large values: %s", s)
@@ -207,14 +208,14 @@ func TestX05ATransferEndsTheLink(t *testing.T) {
 	t.Parallel()
 	l := start(t, "{spread_pct: 20}", "")
 	owner := l.CreateKey(t, "--name", "owner", "--balance-usd", "5")
-	agent := l.chain.register(t, addressOf(ada))
-	l.chain.review(t, addressOf(reviewer), agent, 100, 50)
+	agent := l.chain.register(t, anvil.Address(ada))
+	l.chain.review(t, anvil.Address(reviewer), agent, 100, 50)
 	l.link(t, owner.Key, agent, ada)
 	if s := l.spread(t, owner.Key); s != "18" {
 		t.Errorf("after the link: %s", s)
 	}
 	transfer := func(from, to *ecdsa.PrivateKey) {
-		l.chain.send(t, addressOf(from), &l.chain.Identities, call(t, "transferFrom(address,address,uint256)", addressOf(from), addressOf(to), big.NewInt(agent)))
+		l.chain.Send(t, anvil.Address(from), &l.chain.Identities, call(t, "transferFrom(address,address,uint256)", anvil.Address(from), anvil.Address(to), big.NewInt(agent)))
 	}
 	transfer(ada, bob)
 	l.becomes(t, owner.Key, "20")
@@ -233,16 +234,16 @@ func TestX05WithPlansReputationIsForGolems(t *testing.T) {
 	l := start(t, "{tiers: {free: {}, golem: {}}}", "")
 	for plan, want := range map[string]string{"free": "25", "golem": "8"} {
 		owner := l.CreateKey(t, "--name", plan, "--tier", plan, "--balance-usd", "5")
-		agent := l.chain.register(t, addressOf(ada))
-		l.chain.review(t, addressOf(reviewer), agent, 100, 1000)
+		agent := l.chain.register(t, anvil.Address(ada))
+		l.chain.review(t, anvil.Address(reviewer), agent, 100, 1000)
 		l.link(t, owner.Key, agent, ada)
 		if s := l.spread(t, owner.Key); s != want {
 			t.Errorf("%s: %s, want %s", plan, s, want)
 		}
 	}
 	owner := l.CreateKey(t, "--name", "verified", "--tier", "golem", "--balance-usd", "5")
-	agent := l.chain.register(t, addressOf(ada))
-	l.chain.review(t, addressOf(reviewer), agent, 100, 200)
+	agent := l.chain.register(t, anvil.Address(ada))
+	l.chain.review(t, anvil.Address(reviewer), agent, 100, 200)
 	l.link(t, owner.Key, agent, ada)
 	if s := l.spread(t, owner.Key); s != "10" {
 		t.Errorf("a reputation of 15 raises a plan of 10: %s", s)
@@ -254,16 +255,16 @@ func TestPitfall19ContractWalletsThatHoldAgents(t *testing.T) {
 	t.Parallel()
 	l := start(t, "{spread_pct: 20}", "")
 	owner := l.CreateKey(t, "--name", "owner")
-	good := l.chain.deploy(t, "SmartWallet", common.LeftPadBytes(addressOf(ada).Bytes(), 32)...)
+	good := l.chain.Deploy(t, "SmartWallet", common.LeftPadBytes(anvil.Address(ada).Bytes(), 32))
 	agent := l.chain.registerFor(t, good)
 	l.link(t, owner.Key, agent, ada)
-	l.chain.send(t, addressOf(ada), &good, call(t, "rotate(address)", addressOf(bob)))
+	l.chain.Send(t, anvil.Address(ada), &good, call(t, "rotate(address)", anvil.Address(bob)))
 	c := l.ask(t, owner.Key, agent)
 	if got := l.sendClaim(t, owner.Key, &c, c.sign(t, ada)); got.Status != http.StatusForbidden {
 		t.Errorf("the wallet's owner of yesterday: %d %s", got.Status, got.Body)
 	}
 	for mode, want := range map[byte]int{1: 200, 2: 403, 3: 403, 4: 403, 5: 403, 6: 403} {
-		evil := l.chain.deploy(t, "EvilWallet", common.LeftPadBytes([]byte{mode}, 32)...)
+		evil := l.chain.Deploy(t, "EvilWallet", common.LeftPadBytes([]byte{mode}, 32))
 		mine := l.chain.registerFor(t, evil)
 		c := l.ask(t, owner.Key, mine)
 		if got := l.sendClaim(t, owner.Key, &c, c.sign(t, bob)); got.Status != want {
@@ -285,7 +286,7 @@ func TestClaimsThatAreRefused(t *testing.T) {
 	l := start(t, "{spread_pct: 20}", "")
 	owner, other := l.CreateKey(t, "--name", "owner"), l.CreateKey(t, "--name", "other")
 	reader := l.CreateKey(t, "--name", "reader", "--read-only")
-	agent := l.chain.register(t, addressOf(ada))
+	agent := l.chain.register(t, anvil.Address(ada))
 	c := l.ask(t, owner.Key, agent)
 	signature := c.sign(t, ada)
 	for _, row := range []struct {
@@ -295,7 +296,7 @@ func TestClaimsThatAreRefused(t *testing.T) {
 		{"no agent", owner.Key, `{"agent_id":"99"}`, http.StatusNotFound},
 		{"no number", owner.Key, `{"agent_id":"-1"}`, http.StatusBadRequest},
 		{"an id beyond 2^256", owner.Key, `{"agent_id":"` + strings.Repeat("9", 78) + `"}`, http.StatusBadRequest},
-		{"a stranger as the holder", owner.Key, fmt.Sprintf(`{"agent_id":"0","holder":%q}`, strings.ToLower(addressOf(bob).Hex())), http.StatusForbidden},
+		{"a stranger as the holder", owner.Key, fmt.Sprintf(`{"agent_id":"0","holder":%q}`, strings.ToLower(anvil.Address(bob).Hex())), http.StatusForbidden},
 		{"a bad address", owner.Key, `{"agent_id":"0","holder":"0x12"}`, http.StatusBadRequest},
 		{"a bad signature", owner.Key, `{"agent_id":"0","signature":"0xzz"}`, http.StatusBadRequest},
 		{"a signature without a nonce", owner.Key, fmt.Sprintf(`{"agent_id":"0","holder":%q,"signature":"0x00"}`, c.Holder), http.StatusBadRequest},

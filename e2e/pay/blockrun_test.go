@@ -298,8 +298,8 @@ func TestPitfall13AProviderThatDoesNotAnswerIsNotPaidTwice(t *testing.T) {
 	if len(all) != 2 || all[0].State != "open" || all[1].State != "open" || g.Metrics(t).Sum("bardo_payments_at_risk_micro_usd") != 10_000 {
 		t.Errorf("%+v", all)
 	}
-	c.do(t, nil, "evm_increaseTime", 24*3600)
-	c.do(t, nil, "evm_mine")
+	c.Do(t, nil, "evm_increaseTime", 24*3600)
+	c.Do(t, nil, "evm_mine")
 	if err := g.Stop(); err != nil {
 		t.Fatal(err)
 	}

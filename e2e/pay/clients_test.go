@@ -60,7 +60,7 @@ func serve(t *testing.T, c *chain, more string) (*gateway.Gateway, *fake.Server)
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
 	p.Behave(fake.Behaviour{Usage: &fake.Usage{Input: 100, Output: 50}})
 	return gateway.Run(t, gateway.Options{
-		Config: c.config(more), DataPath: "extproc",
+		Config:    c.config(more),
 		Providers: []gateway.Provider{{ID: "own", Fake: p, Models: []gateway.Model{{ID: "m", Price: "{input: 10, output: 40}"}}}},
 	}), p
 }

@@ -1,15 +1,21 @@
 package pay
 
 import (
+	"errors"
+	"io/fs"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/internal/proctest"
+	"bardo.money/gateway/policy/ledger/postgres/postgrestest"
 )
 
 // TestD56TheRestOfAPaymentIsCredit: what a request did not cost lowers the price of the wallet's next ones.
@@ -45,24 +51,32 @@ func TestD56TheRestOfAPaymentIsCredit(t *testing.T) {
 	g.AssertSound(t)
 }
 
-// TestPitfall1TwoGatewaysOnOneStore: a payment that is sent to both at the same time is served by one.
+// TestPitfall1TwoGatewaysOnOneStore: a payment that is sent to both at the same time is served by one, whether they are on one machine or on two.
 func TestPitfall1TwoGatewaysOnOneStore(t *testing.T) {
 	t.Parallel()
+	for _, store := range []string{"SQLite", "PostgreSQL"} {
+		t.Run(store, func(t *testing.T) {
+			t.Parallel()
+			if store == "SQLite" {
+				sendToBoth(t, "sqlite://"+filepath.Join(t.TempDir(), "shared.db"))
+				return
+			}
+			sendToBoth(t, postgrestest.Start(t).Database(t))
+		})
+	}
+}
+
+// sendToBoth sends a payment 500 times to two gateways on one ledger, and once more after they were started again.
+func sendToBoth(t *testing.T, ledger string) {
+	t.Helper()
 	c := startChain(t)
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
 	p.Behave(fake.Behaviour{Usage: &fake.Usage{Input: 100, Output: 50}})
-	store := "store: {ledger: 'sqlite://" + filepath.Join(t.TempDir(), "shared.db") + "'}\n"
-	var gateways [2]*gateway.Gateway
-	for i := range gateways {
-		gateways[i] = gateway.Run(t, gateway.Options{
-			Config: c.config("") + store, DataPath: "extproc", NoKey: i > 0,
-			Providers: []gateway.Provider{{ID: "own", Fake: p, Models: []gateway.Model{{ID: "m", Price: "{input: 10, output: 40}"}}}},
-		})
-	}
+	gateways, options := pair(t, c, p, ledger)
 	pm := accept(t, ask(t, gateways[0], chatBody(false))).sign(t)
 	var served atomic.Int64
 	var all sync.WaitGroup
-	for i := range 40 {
+	for i := range 500 {
 		all.Go(func() {
 			switch got := pm.send(t, gateways[i%2], chatBody(false)); got.Status {
 			case http.StatusOK:
@@ -79,6 +93,52 @@ func TestPitfall1TwoGatewaysOnOneStore(t *testing.T) {
 		t.Errorf("%d served, %d calls", served.Load(), len(p.Generations()))
 	}
 	gateways[0].AssertSound(t)
+	for i := range gateways {
+		if gateways[i].Kill(); i == 0 {
+			continue
+		}
+		gateways[i] = gateway.Run(t, options[i])
+		if got := pm.send(t, gateways[i], chatBody(false)); got.Status != http.StatusConflict {
+			t.Errorf("after a restart: %d %s", got.Status, got.Body)
+		}
+	}
+	settle(t, c, 1)
+	gateways[1].AssertSound(t)
+}
+
+// pair is two gateways on one ledger, with the options to start each of them again. They have a state of their own each, and the same pepper.
+func pair(t *testing.T, c *chain, p *fake.Server, ledger string) (gateways [2]*gateway.Gateway, options [2]gateway.Options) {
+	t.Helper()
+	for i := range gateways {
+		options[i] = gateway.Options{
+			Config: c.config("") + "store: {ledger: '" + ledger + "'}\n", NoKey: i > 0, Home: proctest.Dir(t),
+			Providers: []gateway.Provider{{ID: "own", Fake: p, Models: []gateway.Model{{ID: "m", Price: "{input: 10, output: 40}"}}}},
+		}
+		if strings.HasPrefix(ledger, "postgres") {
+			options[i].DataPath = "extproc" // with the other one, a ledger is a file
+		}
+		if i > 0 {
+			copyPepper(t, gateways[0].Home, options[i].Home)
+		}
+		gateways[i] = gateway.Run(t, options[i])
+		options[i].NoKey = true
+	}
+	return gateways, options
+}
+
+// copyPepper makes what one gateway has signed another one's own. Where the ledger is a file, the pepper lies beside it.
+func copyPepper(t *testing.T, from, to string) {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(from, "pepper"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(to, "pepper"), b, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestX07PricesAreLimitedPerAddress, as is everything else of callers who are not known.
@@ -87,7 +147,7 @@ func TestX07PricesAreLimitedPerAddress(t *testing.T) {
 	c := startChain(t)
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
 	g := gateway.Run(t, gateway.Options{
-		Config: c.config("")[len("limits: {rpm: 0}\n"):], DataPath: "extproc",
+		Config:    c.config("")[len("limits: {rpm: 0}\n"):],
 		Providers: []gateway.Provider{{ID: "own", Fake: p, Models: []gateway.Model{{ID: "m", Price: "{input: 10, output: 40}"}}}},
 	})
 	seen := map[int]int{}

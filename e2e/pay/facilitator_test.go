@@ -43,7 +43,7 @@ func startFacilitator(t *testing.T, c *chain) string {
 	if !s.Scan() {
 		t.Fatal("the facilitator did not start")
 	}
-	go drain(out)
+	go func() { _, _ = io.Copy(io.Discard, out) }()
 	return s.Text()
 }
 
@@ -93,7 +93,7 @@ func serveBy(t *testing.T, c *chain, f *between, more string) (*gateway.Gateway,
 	own := fmt.Sprintf("settlement_key: '%s'", settlerKey)
 	config := strings.Replace(c.config(more), own, fmt.Sprintf("facilitator: '%s', facilitator_authorization: 'Bearer the-facilitators-key'", f.URL), 1)
 	return gateway.Run(t, gateway.Options{
-		Config: config, DataPath: "extproc",
+		Config:    config,
 		Providers: []gateway.Provider{{ID: "own", Fake: p, Models: []gateway.Model{{ID: "m", Price: "{input: 10, output: 40}"}}}},
 	}), p
 }

@@ -54,7 +54,7 @@ func TestPitfall30KilledAtEachState(t *testing.T) {
 			n.refused.Clear()
 			p.Behave(fake.Behaviour{Usage: &fake.Usage{Input: 100, Output: 50}})
 			again := gateway.Run(t, gateway.Options{
-				Config: n.through(c).config(", bump_after: 2s"), DataPath: "extproc", Home: g.Home, NoKey: true,
+				Config: n.through(c).config(", bump_after: 2s"), Home: g.Home, NoKey: true,
 				Providers: []gateway.Provider{{ID: "own", Fake: p, Models: []gateway.Model{{ID: "m", Price: "{input: 10, output: 40}"}}}},
 			})
 			settle(t, c, row.settled)

@@ -13,6 +13,7 @@ import (
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/policy/ledger/postgres/postgrestest"
 )
 
 // How often a gateway that takes payments is killed: in every run of the tests, and in a soak (make soak).
@@ -33,13 +34,35 @@ func TestPitfall30KilledAgainAndAgain(t *testing.T) {
 	for lane := range killLanes {
 		t.Run(fmt.Sprint(lane), func(t *testing.T) {
 			t.Parallel()
-			k := newKiller(t, uint64(lane))
-			for round := range kills / killLanes {
-				k.round(lane + round*killLanes)
-			}
-			k.finish()
+			killAgain(t, lane, kills, "", os.Getenv("BARDO_DATA_PATH"))
 		})
 	}
+}
+
+// TestPitfall30KilledAgainAndAgainInPostgreSQL does the same with the ledger and its payments in PostgreSQL.
+func TestPitfall30KilledAgainAndAgainInPostgreSQL(t *testing.T) {
+	t.Parallel()
+	kills := usualKills
+	if os.Getenv("BARDO_SOAK") != "" {
+		kills = soakKills
+	}
+	database := postgrestest.Start(t)
+	for lane := range killLanes {
+		t.Run(fmt.Sprint(lane), func(t *testing.T) {
+			t.Parallel()
+			killAgain(t, lane, kills, "store: {ledger: '"+database.Database(t)+"'}\n", "extproc")
+		})
+	}
+}
+
+// killAgain is a lane's part of all kills.
+func killAgain(t *testing.T, lane, kills int, store, shape string) {
+	t.Helper()
+	k := newKiller(t, uint64(lane), store, shape) //nolint:gosec // a few
+	for round := range kills / killLanes {
+		k.round(lane + round*killLanes)
+	}
+	k.finish()
 }
 
 // killer is a chain, a provider, and the gateway between them, which is killed and started again.
@@ -50,16 +73,23 @@ type killer struct {
 	n        *node
 	p        *fake.Server
 	g        *gateway.Gateway
+	options  gateway.Options
 	moved    int64 // that the payments so far come to
 	payments int
 }
 
-func newKiller(t *testing.T, seed uint64) *killer {
+func newKiller(t *testing.T, seed uint64, store, shape string) *killer {
 	t.Helper()
 	c := startChain(t).withUpTo(t)
 	n := startNode(t, c)
-	k := &killer{T: t, random: rand.New(rand.NewPCG(seed, 30)), c: c, n: n}
-	k.g, k.p = serve(t, n.through(c), ", bump_after: 2s")
+	k := &killer{T: t, random: rand.New(rand.NewPCG(seed, 30)), c: c, n: n, p: fake.Start(t, fake.Config{Dialect: fake.OpenAI})}
+	k.p.Behave(fake.Behaviour{Usage: &fake.Usage{Input: 100, Output: 50}})
+	k.options = gateway.Options{
+		Config: n.through(c).config(", bump_after: 2s") + store, DataPath: shape,
+		Providers: []gateway.Provider{{ID: "own", Fake: k.p, Models: []gateway.Model{{ID: "m", Price: "{input: 10, output: 40}"}}}},
+	}
+	k.g = gateway.Run(t, k.options)
+	k.options.Home, k.options.NoKey = k.g.Home, true
 	return k
 }
 
@@ -80,10 +110,7 @@ func (k *killer) round(number int) {
 	first := <-answered
 	k.n.refused.Clear()
 	k.p.Behave(fake.Behaviour{Usage: &fake.Usage{Input: 100, Output: 50}})
-	k.g = gateway.Run(k.T, gateway.Options{
-		Config: k.n.through(k.c).config(", bump_after: 2s"), DataPath: "extproc", Home: k.g.Home, NoKey: true,
-		Providers: []gateway.Provider{{ID: "own", Fake: k.p, Models: []gateway.Model{{ID: "m", Price: "{input: 10, output: 40}"}}}},
-	})
+	k.g = gateway.Run(k.T, k.options)
 	k.again(state, pm, first)
 	k.g.AssertSound(k.T)
 }

@@ -76,7 +76,7 @@ func TestPitfalls3To8WrongPayments(t *testing.T) {
 	c := startChain(t)
 	g, p := serve(t, c, "")
 	q := ask(t, g, chatBody(false))
-	other := c.deploy(t, "TestUSDC", nil)
+	other := c.Deploy(t, "TestUSDC")
 	cheap := ask(t, g, `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"Hello"}]}`)
 	for _, row := range []struct {
 		pitfall string
@@ -168,9 +168,9 @@ func TestPitfall10APayerWhoEmptiesTheWallet(t *testing.T) {
 		t.Fatal(err)
 	}
 	payer := addressOf(payerKey)
-	c.sendAs(t, payer, c.Token.Hex(), call("transfer(address,uint256)", []byte{0xdd}, big.NewInt(c.balance(t, payer)).Bytes()))
-	c.do(t, nil, "evm_increaseTime", 2000)
-	c.do(t, nil, "evm_mine")
+	c.Send(t, payer, &c.Token, call("transfer(address,uint256)", []byte{0xdd}, big.NewInt(c.balance(t, payer)).Bytes()))
+	c.Do(t, nil, "evm_increaseTime", 2000)
+	c.Do(t, nil, "evm_mine")
 	if got := <-answered; got.Status != http.StatusOK {
 		t.Fatalf("%d %s", got.Status, got.Body)
 	}
@@ -221,10 +221,10 @@ func TestPitfall19ContractWallets(t *testing.T) {
 	owner := addressOf(payerKey)
 	q := ask(t, g, chatBody(false))
 	fund := func(a common.Address) common.Address { c.mint(t, a, 1_000_000); return a }
-	good := fund(c.deploy(t, "SmartWallet", common.LeftPadBytes(owner[:], 32)))
+	good := fund(c.Deploy(t, "SmartWallet", common.LeftPadBytes(owner[:], 32)))
 	for mode := int64(2); mode <= 6; mode++ {
 		pm := accept(t, q)
-		pm.From = fund(c.deploy(t, "EvilWallet", word(uint64(mode))))
+		pm.From = fund(c.Deploy(t, "EvilWallet", word(uint64(mode))))
 		began := time.Now()
 		if got := reason(t, pm.sign(t).send(t, g, chatBody(false))); got != "invalid_exact_evm_payload_signature" || time.Since(began) > 10*time.Second {
 			t.Errorf("mode %d: %s after %s", mode, got, time.Since(began))
@@ -242,7 +242,7 @@ func TestPitfall19ContractWallets(t *testing.T) {
 	if left := c.balance(t, good); left != 1_000_000-pm.Value {
 		t.Errorf("the wallet has %d", left)
 	}
-	c.send(t, good.Hex(), call("rotate(address)", []byte{1})) // pitfall 20
+	c.Send(t, addressOf(settlerKey), &good, call("rotate(address)", []byte{1})) // pitfall 20
 	late := accept(t, q)
 	late.From = good
 	if got := reason(t, late.sign(t).send(t, g, chatBody(false))); got != "invalid_exact_evm_payload_signature" {
@@ -406,8 +406,8 @@ func TestPitfall16AReorganisedChain(t *testing.T) {
 		t.Fatalf("%d %s %v", got.Status, got.Body, got.Header)
 	}
 	settle(t, c, 1)
-	c.do(t, nil, "anvil_rollback", 1)
-	c.do(t, nil, "anvil_dropAllTransactions")
+	c.Do(t, nil, "anvil_rollback", 1)
+	c.Do(t, nil, "anvil_dropAllTransactions")
 	if c.transfers(t) != 0 {
 		t.Log("the transfer was mined again at once")
 	}

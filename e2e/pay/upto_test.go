@@ -27,8 +27,8 @@ func (c *chain) withUpTo(t testing.TB) *chain {
 	t.Helper()
 	for name, at := range map[string]string{"TestPermit2": permit2, "TestUpToProxy": upToProxy} {
 		var code hexutil.Bytes
-		c.do(t, &code, "eth_getCode", c.deploy(t, name, nil), "latest")
-		c.do(t, nil, "anvil_setCode", at, code)
+		c.Do(t, &code, "eth_getCode", c.Deploy(t, name), "latest")
+		c.Do(t, nil, "anvil_setCode", at, code)
 	}
 	c.approve(t, payerKey, 1_000_000_000)
 	return c
@@ -36,7 +36,7 @@ func (c *chain) withUpTo(t testing.TB) *chain {
 
 func (c *chain) approve(t testing.TB, key string, amount int64) {
 	t.Helper()
-	c.sendAs(t, addressOf(key), c.Token.Hex(), call("approve(address,uint256)", common.FromHex(permit2), big.NewInt(amount).Bytes()))
+	c.Send(t, addressOf(key), &c.Token, call("approve(address,uint256)", common.FromHex(permit2), big.NewInt(amount).Bytes()))
 }
 
 // TestX02ForeignClientsPayWhatItCost: each client signs a maximum, and pays what its request cost and the fee, for an answer that is streamed and one that is
@@ -94,7 +94,7 @@ func TestPitfalls3To9And18WrongPermits(t *testing.T) {
 	c := startChain(t).withUpTo(t)
 	g, p := serve(t, c, "")
 	q := ask(t, g, chatBody(false))
-	other := c.deploy(t, "TestUSDC", nil)
+	other := c.Deploy(t, "TestUSDC")
 	for _, row := range []struct {
 		pitfall string
 		change  func(p *payment) // before it is signed
@@ -159,7 +159,7 @@ func TestPitfall18NobodyElseCanSettleAPermit(t *testing.T) {
 		pm.Signature[:32], pm.Signature[32:64], append(pm.Signature[64:65:65], make([]byte, 31)...))
 	refused := func(from common.Address) string {
 		var out hexutil.Bytes
-		err := c.rpc.CallContext(t.Context(), &out, "eth_call", map[string]any{"from": from, "to": upToProxy, "data": hexutil.Bytes(data)}, "latest")
+		err := c.RPC.CallContext(t.Context(), &out, "eth_call", map[string]any{"from": from, "to": upToProxy, "data": hexutil.Bytes(data)}, "latest")
 		if err == nil {
 			return ""
 		}
@@ -189,12 +189,13 @@ func TestPitfall10And20APermitThatIsNotGoodAnyMore(t *testing.T) {
 			}
 			if way == "the nonce is burned" {
 				bit := new(big.Int).Lsh(big.NewInt(1), uint(pm.Nonce[31]))
-				c.sendAs(t, pm.From, permit2, call("invalidateUnorderedNonces(uint256,uint256)", append([]byte{0}, pm.Nonce[:31]...), bit.Bytes()))
+				at := common.HexToAddress(permit2)
+				c.Send(t, pm.From, &at, call("invalidateUnorderedNonces(uint256,uint256)", append([]byte{0}, pm.Nonce[:31]...), bit.Bytes()))
 			} else {
 				c.approve(t, payerKey, 0)
 			}
-			c.do(t, nil, "evm_increaseTime", 2000)
-			c.do(t, nil, "evm_mine")
+			c.Do(t, nil, "evm_increaseTime", 2000)
+			c.Do(t, nil, "evm_mine")
 			n.refused.Clear()
 			waitLog(t, g, "a payment could not be settled")
 			c.approve(t, payerKey, 1_000_000)

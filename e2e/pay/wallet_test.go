@@ -211,8 +211,8 @@ func TestPitfall13TheChainFreesARequest(t *testing.T) {
 		}
 	}
 	reconcile("open")
-	c.do(t, nil, "evm_increaseTime", 24*3600)
-	c.do(t, nil, "evm_mine")
+	c.Do(t, nil, "evm_increaseTime", 24*3600)
+	c.Do(t, nil, "evm_mine")
 	reconcile("unused")
 	if got := paid(t, g, home)[0]; string(got.Spent) != "0.000000" {
 		t.Errorf("it counts as spent: %+v", got)

@@ -16,7 +16,7 @@ func TestPitfall21ASignatureIsOfOneWallet(t *testing.T) {
 	owner := addressOf(payerKey)
 	var wallets [2]common.Address
 	for i := range wallets {
-		wallets[i] = c.deploy(t, "SmartWallet", common.LeftPadBytes(owner[:], 32))
+		wallets[i] = c.Deploy(t, "SmartWallet", common.LeftPadBytes(owner[:], 32))
 		c.mint(t, wallets[i], 1_000_000)
 	}
 	pm := accept(t, ask(t, g, chatBody(false)))
@@ -46,13 +46,13 @@ func TestPitfall22AccountsWithCode(t *testing.T) {
 	g, p := serve(t, c, "")
 	payer := addressOf(payerKey)
 	code := func(name string, args []byte) (b hexutil.Bytes) {
-		c.do(t, &b, "eth_getCode", c.deploy(t, name, args), "latest")
+		c.Do(t, &b, "eth_getCode", c.Deploy(t, name, args), "latest")
 		return b
 	}
 	slot := func(v []byte) {
-		c.do(t, nil, "anvil_setStorageAt", payer, common.Hash{}, common.BytesToHash(v))
+		c.Do(t, nil, "anvil_setStorageAt", payer, common.Hash{}, common.BytesToHash(v))
 	}
-	c.do(t, nil, "anvil_setCode", payer, code("EvilWallet", word(4)))
+	c.Do(t, nil, "anvil_setCode", payer, code("EvilWallet", word(4)))
 	slot(word(4)) // it reverts
 	if got := reason(t, accept(t, ask(t, g, chatBody(false))).sign(t).send(t, g, chatBody(false))); got != "invalid_transaction_state" {
 		t.Errorf("code that refuses: %s", got)
@@ -60,7 +60,7 @@ func TestPitfall22AccountsWithCode(t *testing.T) {
 	if n := len(p.Generations()); n != 0 {
 		t.Errorf("the provider was called %d times", n)
 	}
-	c.do(t, nil, "anvil_setCode", payer, code("SmartWallet", common.LeftPadBytes(payer[:], 32)))
+	c.Do(t, nil, "anvil_setCode", payer, code("SmartWallet", common.LeftPadBytes(payer[:], 32)))
 	slot(payer[:])
 	if got := accept(t, ask(t, g, chatBody(false))).sign(t).send(t, g, chatBody(false)); got.Status != http.StatusOK {
 		t.Errorf("code that agrees: %d %s", got.Status, got.Body)

@@ -77,10 +77,11 @@ var soundTree = map[string]string{
 	"policy/identity/identity.go":    `package identity; import (_ "bardo.money/gateway/policy/auth"; _ "bardo.money/gateway/policy/pay")`,
 	"policy/pay/evm/agents.go":       `package evm; import (_ "bardo.money/gateway/policy/identity"; _ "bardo.money/gateway/policy/pay/typed")`,
 	"policy/pay/typed/typed.go":      `package typed; import _ "bardo.money/gateway/policy/pay"`,
+	"policy/pay/remote/remote.go":    `package remote; import _ "bardo.money/gateway/policy/pay/typed"`,
 	"policy/pay/client/client.go":    `package client; import (_ "bardo.money/gateway/policy/pay/outgoing"; _ "bardo.money/gateway/policy/pay/typed")`,
 	"policy/quota/redis/redis.go":    `package redis; import _ "bardo.money/gateway/policy/quota"`,
 	"policy/privy/privy.go":          `package privy; import _ "bardo.money/gateway/policy/auth"`,
-	"policy/pay/book/book.go":        `package book; import _ "bardo.money/gateway/policy/pay"`,
+	"policy/pay/book/book.go":        `package book; import (_ "bardo.money/gateway/policy/pay"; _ "bardo.money/gateway/policy/ledger/lock"; _ "bardo.money/gateway/policy/ledger/store")`,
 	"policy/pay/reconcile/reconcile.go": `package reconcile; import (_ "bardo.money/gateway/policy/pay"; _ "bardo.money/gateway/policy/pay/book"
 			_ "bardo.money/gateway/policy/ledger")`,
 	"policy/pay/till/till.go": `package till; import (_ "bardo.money/gateway/policy/pay"; _ "bardo.money/gateway/policy/pay/book"
@@ -88,7 +89,7 @@ var soundTree = map[string]string{
 	"extproc/x402/x402.go": `package x402; import (_ "bardo.money/gateway/extproc/meter"; _ "bardo.money/gateway/policy/ledger"
 			_ "bardo.money/gateway/policy/pay"; _ "bardo.money/gateway/policy/pay/book"; _ "bardo.money/gateway/policy/pay/till")`,
 	"policy/catalog/catalog.go": `package catalog`,
-	"policy/admin/admin.go": `package admin; import (_ "bardo.money/gateway/policy/auth"; _ "bardo.money/gateway/policy/intent"
+	"policy/admin/admin.go": `package admin; import (_ "bardo.money/gateway/policy/auth"; _ "bardo.money/gateway/policy/intent"; _ "bardo.money/gateway/policy/ledger/usage"
 			_ "bardo.money/gateway/policy/ledger")`,
 	"policy/privacy/class.go":             `package privacy`,
 	"policy/intent/intent.go":             `package intent; import _ "bardo.money/gateway/policy/privacy"`,

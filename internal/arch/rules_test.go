@@ -13,7 +13,7 @@ var levels = []struct {
 		"extproc/reasoning", "extproc/toolcall", "extproc/structured", "extproc/cache", "extproc/cache/disk", "extproc/cache/redis", "extproc/cache/semantic", "extproc/cache/cachetest", "extproc/render", "extproc/keyring", "extproc/hint", "extproc/conversation",
 		"extproc/batch", "extproc/classifier", "extproc/deferred", "extproc/localembed", "extproc/memory", "extproc/meter", "extproc/pii", "extproc/stored", "extproc/stream", "extproc/upstream", "extproc/record",
 		"extproc/attestation", "extproc/cognition", "extproc/epoch", "extproc/injection", "extproc/savings", "extproc/governor", "extproc/x402",
-		"policy/*", "policy/catalog/catalogtest", "policy/ledger/audit", "policy/ledger/chargelog", "policy/ledger/keys", "policy/ledger/lock", "policy/ledger/store", "policy/ledger/usage", "policy/ledger/postgres", "policy/ledger/postgres/postgrestest", "policy/pay/book", "policy/pay/reconcile", "policy/pay/till", "policy/pay/evm", "policy/pay/typed", "policy/pay/outgoing", "policy/pay/client", "policy/pay/facilitator", "policy/quota/redis", "models", "models/*", "xds/state", "xds/peer", "xds/feed/feedpb", "envoy",
+		"policy/*", "policy/catalog/catalogtest", "policy/ledger/audit", "policy/ledger/chargelog", "policy/ledger/keys", "policy/ledger/lock", "policy/ledger/store", "policy/ledger/usage", "policy/ledger/postgres", "policy/ledger/postgres/postgrestest", "policy/pay/book", "policy/pay/reconcile", "policy/pay/till", "policy/pay/evm", "policy/pay/typed", "policy/pay/outgoing", "policy/pay/client", "policy/pay/facilitator", "policy/pay/remote", "policy/quota/redis", "models", "models/*", "xds/state", "xds/peer", "xds/feed/feedpb", "envoy",
 	}},
 	{2, "part", []string{
 		"extproc/api", "extproc/passthrough", "extproc/layers/*", "extproc/provider/*", "xds/snapshot", "xds/health",
@@ -53,15 +53,17 @@ var engines = map[string][]string{
 	"extproc/render":       {"extproc/reasoning"},                                                                   // what it shows is a chain
 	"extproc/meter":        {"extproc/reasoning", "policy/budget", "policy/ledger", "policy/quota", "policy/spend"}, // limits, budgets and charges of one request
 	"extproc/stream":       {"xds/state"},                                                                           // names of headers between the parts
-	"policy/admin":         {"policy/auth", "policy/intent", "policy/ledger"},                                       // what an operator does with keys and money
+	"policy/admin":         {"policy/auth", "policy/intent", "policy/ledger", "policy/ledger/usage"},                // what an operator does with keys and money
 	"policy/pay/...":       {"policy/pay"},
-	"policy/quota/redis":   {"policy/quota"},                     // it stores what that counts
-	"policy/pay/till":      {"policy/pay/book", "policy/ledger"}, // the states and the money of what it takes
+	"policy/quota/redis":   {"policy/quota"},                              // it stores what that counts
+	"policy/pay/book":      {"policy/ledger/lock", "policy/ledger/store"}, // in the database of the ledger, or in a file beside it
+	"policy/pay/till":      {"policy/pay/book", "policy/ledger"},          // the states and the money of what it takes
 	"policy/pay/reconcile": {"policy/pay/book", "policy/ledger"},
 	"extproc/x402":         {"extproc/meter", "policy/ledger", "policy/pay", "policy/pay/book", "policy/pay/till"}, // a payer of a bill
 	"policy/privy":         {"policy/auth"},
 	"policy/identity":      {"policy/auth", "policy/pay"},                         // delegates are callers; addresses and networks
 	"policy/pay/evm":       {"policy/identity", "policy/pay/typed"},               // it reads agents
+	"policy/pay/remote":    {"policy/pay/typed"},                                  // a signature is looked at in both processes
 	"policy/pay/client":    {"policy/pay/outgoing", "policy/pay/typed"},           // what it signs is stored first
 	"policy/resolve":       {"policy/catalog", "policy/budget", "policy/privacy"}, // what a wallet affords is one table
 	"policy/intent":        {"policy/privacy"},                                    // what a class of tasks asks of a provider
@@ -99,7 +101,7 @@ var outside = map[string][]string{
 	"github.com/envoyproxy/go-control-plane": {"extproc/stream/processor", "xds/...", "envoy"},
 	"github.com/yalue/onnxruntime_go":        {"models/onnx"},
 	"cel.dev/cel-go":                         {"internal/rule"},
-	"github.com/ethereum/go-ethereum":        {"policy/pay/evm"},
+	"github.com/ethereum/go-ethereum":        {"policy/pay/evm", "e2e/anvil"},
 	"github.com/jackc/pgx/v5":                {"policy/ledger/postgres"},
 	"go.opentelemetry.io":                    {"cmd/bardo/otlp", "e2e/otelcol"},
 }

@@ -1,10 +1,12 @@
-// Compiles contracts.sol to contracts.json: the bytecode of each contract. Run it where solc is installed: npm install solc@0.8.37, then
-// node build.mjs. The tests read contracts.json and need no compiler.
+// Compiles contracts.sol of a folder to contracts.json beside it: the bytecode of each contract. Run it where solc is installed: npm install
+// solc@0.8.37, then node build.mjs FOLDER, such as e2e/pay/contracts. The tests read contracts.json and need no compiler.
 import { readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
+import { resolve } from "node:path";
+import { pathToFileURL } from "node:url";
 
 const solc = createRequire(process.cwd() + "/")("solc");
-const here = new URL(".", import.meta.url);
+const here = pathToFileURL(resolve(process.argv[2]) + "/");
 const input = {
   language: "Solidity",
   sources: { "contracts.sol": { content: readFileSync(new URL("contracts.sol", here), "utf8") } },
