@@ -9,9 +9,9 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
+	"bardo.money/gateway/internal/attempts"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy/auth"
@@ -54,12 +54,12 @@ func (s *Server) logIn(w http.ResponseWriter, r *http.Request) {
 		form.Error = why
 		s.render(w, status, nil, "login", view{Title: "Log in", Data: form})
 	}
-	if wait := s.attempts.take(s.o.Now(), addressOf(r)); wait > 0 {
+	if wait := s.attempts.Take(s.o.Now(), attempts.Address(r)); wait > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
 		refuse(http.StatusTooManyRequests, "Too many attempts from your address: wait a little and try again.")
 		return
 	}
-	n, err := s.sessionFor(r.Context(), strings.TrimSpace(r.PostFormValue("secret")), addressOf(r))
+	n, err := s.sessionFor(r.Context(), strings.TrimSpace(r.PostFormValue("secret")), attempts.Address(r))
 	if err != nil {
 		f := fault.From(err)
 		if known, ok := errors.AsType[*fault.Fault](err); ok {
@@ -115,59 +115,4 @@ func (s *Server) logOut(w http.ResponseWriter, r *http.Request, v *viewer) error
 	setCookie(w, r, "")
 	http.Redirect(w, r, "/ui/login", http.StatusSeeOther)
 	return nil
-}
-
-// How many attempts to log in an address may make at once, and how long it waits for each further one.
-const (
-	attemptBurst = 10
-	attemptEvery = 6 * time.Second
-	maxAddresses = 4096
-)
-
-// limiter bounds attempts by address, IPv6 by /64. The zero value is ready to use. Safe for concurrent use.
-type limiter struct {
-	mu   sync.Mutex
-	free map[netip.Prefix]time.Time // when the address has all of its attempts again
-}
-
-// take counts an attempt. It returns how long to wait where there are none left.
-func (l *limiter) take(now time.Time, from netip.Addr) (wait time.Duration) {
-	bits := 32
-	if from.Is6() {
-		bits = 64
-	}
-	at, _ := from.Prefix(bits) // the zero prefix for an unknown address: all of them share it
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.free == nil {
-		l.free = map[netip.Prefix]time.Time{}
-	}
-	full := l.free[at]
-	if full.Before(now) {
-		full = now
-	}
-	if wait = full.Sub(now) - (attemptBurst-1)*attemptEvery; wait > 0 {
-		return wait
-	}
-	l.forget(now)
-	l.free[at] = full.Add(attemptEvery)
-	return 0
-}
-
-// forget drops addresses that have all of their attempts, and where that is not enough, any one.
-func (l *limiter) forget(now time.Time) {
-	if len(l.free) < maxAddresses {
-		return
-	}
-	for at, full := range l.free {
-		if full.Before(now) {
-			delete(l.free, at)
-		}
-	}
-	for at := range l.free {
-		if len(l.free) < maxAddresses {
-			return
-		}
-		delete(l.free, at)
-	}
 }

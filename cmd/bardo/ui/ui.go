@@ -15,6 +15,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/control"
 	"bardo.money/gateway/extproc/api"
 	"bardo.money/gateway/extproc/record"
+	"bardo.money/gateway/internal/attempts"
 	"bardo.money/gateway/internal/event"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
@@ -43,7 +44,7 @@ type Options struct {
 type Server struct {
 	o        Options
 	sessions sessions
-	attempts limiter // to log in
+	attempts attempts.Limiter // to log in
 	streams  streams
 	handler  http.Handler
 }

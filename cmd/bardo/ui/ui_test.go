@@ -25,6 +25,7 @@ import (
 	"bardo.money/gateway/extproc/cache/cachetest"
 	"bardo.money/gateway/extproc/cache/semantic"
 	"bardo.money/gateway/extproc/record"
+	"bardo.money/gateway/internal/attempts"
 	"bardo.money/gateway/internal/event"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/auth"
@@ -522,7 +523,7 @@ func TestB07WhoMayLogIn(t *testing.T) {
 		{"a key for another network", elsewhere, http.StatusForbidden},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			l.ui.attempts = limiter{}
+			l.ui.attempts = attempts.Limiter{}
 			b := l.browser()
 			got := b.post("/ui/login", url.Values{"secret": {row.secret}})
 			if got.status != row.status {
@@ -547,7 +548,7 @@ func TestB07WhoMayLogIn(t *testing.T) {
 func TestB07AttemptsToLogInAreLimited(t *testing.T) {
 	l := newLab(t)
 	refused := 0
-	for range attemptBurst + 5 {
+	for range attempts.Burst + 5 {
 		got := l.browser().post("/ui/login", url.Values{"secret": {"guess"}})
 		if got.status == http.StatusTooManyRequests {
 			refused++
@@ -562,33 +563,9 @@ func TestB07AttemptsToLogInAreLimited(t *testing.T) {
 	if got := l.browser().post("/ui/login", url.Values{"secret": {operatorToken}}); got.status != http.StatusTooManyRequests {
 		t.Errorf("the right one, too many: %d", got.status)
 	}
-	l.pass(attemptEvery)
+	l.pass(attempts.Every)
 	if got := l.browser().post("/ui/login", url.Values{"secret": {operatorToken}}); got.status != http.StatusSeeOther {
 		t.Errorf("later: %d", got.status)
-	}
-}
-
-func TestAddressesThatAreRememberedAreBounded(t *testing.T) {
-	var lim limiter
-	now := time.Now()
-	for i := range 3 * maxAddresses {
-		at := netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
-		if wait := lim.take(now, at); wait > 0 {
-			t.Fatalf("address %d waits %s", i, wait)
-		}
-		if len(lim.free) > maxAddresses {
-			t.Fatalf("%d addresses", len(lim.free))
-		}
-	}
-	if wait := lim.take(now, netip.Addr{}); wait > 0 {
-		t.Error("an unknown address waits")
-	}
-	near, same := netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::2")
-	for range attemptBurst {
-		lim.take(now, near)
-	}
-	if lim.take(now, same) == 0 {
-		t.Error("an address of the same network is another one")
 	}
 }
 

@@ -5,10 +5,10 @@ import (
 	"crypto/subtle"
 	"errors"
 	"net/http"
-	"net/netip"
 	"slices"
 	"time"
 
+	"bardo.money/gateway/internal/attempts"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/auth"
@@ -46,7 +46,7 @@ func (s *Server) viewer(r *http.Request) (*viewer, error) {
 		return nil, fault.New(fault.Unavailable, "The keys cannot be read at the moment.", err)
 	}
 	p := row.Principal()
-	if !ok || row.Hash != n.hash || !row.Usable(s.o.Now()) || auth.CheckUse(&p, auth.Request{Client: addressOf(r)}) != nil {
+	if !ok || row.Hash != n.hash || !row.Usable(s.o.Now()) || auth.CheckUse(&p, auth.Request{Client: attempts.Address(r)}) != nil {
 		s.sessions.end(token)
 		return nil, errLoggedOut
 	}
@@ -87,14 +87,6 @@ func (v *viewer) selected(key string) ([]policy.Account, error) {
 		return nil, fault.New(fault.NotFound, "There is no such key.", nil)
 	}
 	return []policy.Account{policy.Account(key)}, nil
-}
-
-// addressOf is the client's address; the zero one if it is not known.
-func addressOf(r *http.Request) netip.Addr {
-	if at, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
-		return at.Addr().Unmap()
-	}
-	return netip.Addr{}
 }
 
 // withToken refuses changes that do not come from a form of the session.
