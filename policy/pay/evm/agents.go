@@ -201,7 +201,7 @@ func opinion(b []byte, scale int64) (*big.Rat, error) {
 
 // Recover implements identity.Chain.
 func (*Agents) Recover(d pay.Word, signature []byte) (pay.Address, bool) {
-	return recovered(d, signature)
+	return typed.Recover(d, signature)
 }
 
 // Confirms implements identity.Chain.

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ethereum/go-ethereum/crypto"
+
 	"bardo.money/gateway/policy/pay"
 	"bardo.money/gateway/policy/pay/typed"
 )
@@ -114,6 +116,35 @@ func FuzzSigned(f *testing.F) {
 		}
 		if len(s) >= ecdsaSize {
 			_ = transferCall(&p.Authorization, s)
+		}
+	})
+}
+
+// FuzzRecover: whose signature it is, is what go-ethereum says, but for a signature with a high s, which is nobody's.
+func FuzzRecover(f *testing.F) {
+	p := vector()
+	f.Add([]byte("digest"), p.Signature)
+	f.Add([]byte{}, make([]byte, 65))
+	f.Fuzz(func(t *testing.T, text, signature []byte) {
+		d := typed.Keccak256(text)
+		who, ok := typed.Recover(d, signature)
+		if len(signature) != ecdsaSize {
+			if ok {
+				t.Errorf("%x is a signature", signature)
+			}
+			return
+		}
+		v, low := parity(signature), new(big.Int).SetBytes(signature[32:64])
+		valid := v < 2 && crypto.ValidateSignatureValues(v, new(big.Int).SetBytes(signature[:32]), low, true)
+		var want pay.Address
+		if valid {
+			key, err := crypto.SigToPub(d[:], append(append([]byte(nil), signature[:64]...), v))
+			if valid = err == nil; valid {
+				want = pay.Address(crypto.PubkeyToAddress(*key))
+			}
+		}
+		if ok != valid || who != want {
+			t.Errorf("%x by %x: %v %s, go-ethereum has %v %s", d, signature, ok, who, valid, want)
 		}
 	})
 }

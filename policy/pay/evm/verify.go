@@ -10,7 +10,6 @@ import (
 	"github.com/ethereum/go-ethereum"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
-	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/ethclient"
 	"github.com/ethereum/go-ethereum/rpc"
 
@@ -21,24 +20,8 @@ import (
 
 // Signed implements pay.Chain: only signatures with a low s count, so that there is one for each authorization.
 func (n *Node) Signed(p *pay.Payment) bool {
-	who, ok := recovered(n.digest(&p.Authorization), p.Signature)
+	who, ok := typed.Recover(n.digest(&p.Authorization), p.Signature)
 	return ok && who == p.From
-}
-
-// recovered is the account without code that signed a digest, with a low s.
-func recovered(d pay.Word, s []byte) (who pay.Address, ok bool) {
-	if len(s) != ecdsaSize {
-		return who, false
-	}
-	v := parity(s)
-	if v > 1 || !crypto.ValidateSignatureValues(v, new(big.Int).SetBytes(s[:32]), new(big.Int).SetBytes(s[32:64]), true) {
-		return who, false
-	}
-	key, err := crypto.SigToPub(d[:], append(append([]byte(nil), s[:64]...), v))
-	if err != nil {
-		return who, false
-	}
-	return pay.Address(crypto.PubkeyToAddress(*key)), true
 }
 
 // parity is a signature's v, which is written as 0 and 1 or as 27 and 28.

@@ -1,0 +1,57 @@
+package remote
+
+import (
+	"context"
+	"encoding/gob"
+	"errors"
+	"net/http"
+
+	"bardo.money/gateway/policy/pay"
+)
+
+// Handler serves a chain, and who settles there, unless that is nil, to clients. Whoever can connect can have transfers signed: its socket is for this user alone.
+func Handler(c pay.Chain, s pay.Settler) http.Handler {
+	mux, at := http.NewServeMux(), chain{c}
+	serve(mux, methodCheck, at.check)
+	serve(mux, methodVerify, at.verify)
+	serve(mux, methodHead, at.head)
+	serve(mux, methodSlot, at.slot)
+	serve(mux, methodPrepare, at.prepare)
+	serve(mux, methodSend, at.send)
+	serve(mux, methodReceipt, at.receipt)
+	serve(mux, methodUsed, at.used)
+	serve(mux, methodFind, at.find)
+	serve(mux, methodAffords, at.affords)
+	if s != nil {
+		by := settler{s}
+		serve(mux, methodMayCheck, by.check)
+		serve(mux, methodMayTake, by.verify)
+		serve(mux, methodSettle, by.settle)
+	}
+	return mux
+}
+
+// serve answers one method. It ends with its caller's connection.
+func serve[In, Out any](mux *http.ServeMux, method string, do func(context.Context, In) (Out, error)) {
+	mux.HandleFunc("POST /"+method, func(w http.ResponseWriter, r *http.Request) {
+		var in In
+		if err := gob.NewDecoder(http.MaxBytesReader(w, r.Body, maxMessage)).Decode(&in); err != nil {
+			http.Error(w, "the question cannot be read", http.StatusBadRequest)
+			return
+		}
+		var a answer[Out]
+		value, err := do(r.Context(), in)
+		if a.Value = value; err != nil {
+			a.say(err)
+		}
+		_ = gob.NewEncoder(w).Encode(&a) // the reader has gone if this fails
+	})
+}
+
+// say puts an error into an answer, with what callers decide by.
+func (a *answer[T]) say(err error) {
+	a.Error = err.Error()
+	a.Refusal, _ = errors.AsType[*pay.Refusal](err)
+	a.Revert, _ = errors.AsType[*pay.Revert](err)
+	a.Mismatch, _ = errors.AsType[*pay.Mismatch](err)
+}
