@@ -21,7 +21,11 @@ import (
 )
 
 // exportFlags are those of both exports.
-type exportFlags struct{ key, since, until, format string }
+type exportFlags struct {
+	period
+
+	format string
+}
 
 func exportCommand() *cobra.Command {
 	c := cli.Group("export", "Write all requests, or all bookings, of a period as CSV or JSON lines")
@@ -60,9 +64,7 @@ func exportJournalCommand() *cobra.Command {
 }
 
 func (f *exportFlags) register(c *cobra.Command) {
-	c.Flags().StringVar(&f.key, "key", "", "only what concerns this key, by its id")
-	c.Flags().StringVar(&f.since, "since", "", "the earliest: how long ago (2h), how many days ago, a UTC day or a time (RFC 3339)")
-	c.Flags().StringVar(&f.until, "until", "", "the latest, in the same forms; a day counts to its end")
+	f.period.register(c, "only what concerns this key, by its id")
 	c.Flags().StringVar(&f.format, "format", "csv", "csv, or json: an object on each line")
 	cli.Completes(c, "format", "csv", "json")
 	settings.Flag(c)
@@ -73,8 +75,7 @@ func (f *exportFlags) filter(c *cobra.Command, t tool) (ledger.RequestFilter, er
 	if f.format != "csv" && f.format != "json" {
 		return ledger.RequestFilter{}, fmt.Errorf("--format %q, expected csv or json", f.format)
 	}
-	both := requestFlags{key: f.key, since: f.since, until: f.until, limit: 1}
-	return both.filter(c, t, time.Now())
+	return f.period.filter(c, t, time.Now())
 }
 
 // exportedRequest is a request as it is exported.

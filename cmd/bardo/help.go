@@ -17,7 +17,7 @@ type purpose struct {
 var purposes = []purpose{
 	{"run", "Run the gateway", "bardo up --port 8081", []string{"up", "extproc", "xds", "bootstrap"}},
 	{"ask", "Models and routing", "bardo route --model auto --input-tokens 2000", []string{"models", "route", "plan", "replay"}},
-	{"money", "Keys and money", "bardo keys create --name alice --balance-usd 5", []string{"keys", "projects", "owners", "balance", "deposit", "usage", "export", "audit", "pay", "wallet"}},
+	{"money", "Keys and money", "bardo keys create --name alice --balance-usd 5", []string{"keys", "projects", "owners", "balance", "deposit", "usage", "export", "audit", "payments", "pay", "wallet"}},
 	{"look", "Inspect requests and providers", "bardo requests --status 5xx --since 2h", []string{"requests", "watch", "providers", "feedback", "governor", "attest"}},
 	{"operate", "Operate", "bardo doctor", []string{"doctor", "config", "version", "help", "completion"}},
 }
@@ -54,6 +54,7 @@ var examples = map[string]string{
 	"bardo export requests":   "bardo export requests --since 2026-11-01 --until 2026-11-30 > requests.csv\nbardo export requests --key k7Qm2xR9vB4c --format json --records",
 	"bardo export journal":    "bardo export journal --since 30 --format json > journal.jsonl",
 	"bardo audit":             "bardo audit --json",
+	"bardo payments":          "bardo payments\nbardo payments --state failed --json",
 	"bardo pay":               "bardo pay https://api.example/v1/answer --pay-to 0x00000000000000000000000000000000000000aa --max-usd 0.02 --key-file wallet.key",
 	"bardo pay list":          "bardo pay list --json",
 	"bardo pay reconcile":     "bardo pay reconcile --rpc https://node.example",

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,11 +11,10 @@ import (
 	"bardo.money/gateway/cmd/bardo/adminapi"
 	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/cmd/bardo/control"
+	"bardo.money/gateway/cmd/bardo/home"
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/policy/admin"
 	"bardo.money/gateway/policy/ledger"
-	"bardo.money/gateway/policy/pay/book"
-	"bardo.money/gateway/policy/pay/reconcile"
 )
 
 func balanceCommand() *cobra.Command {
@@ -100,15 +98,16 @@ func auditCommand() *cobra.Command {
 	}
 	asJSON := cli.JSONFlag(c)
 	settings.Flag(c)
-	c.RunE = withLedger(func(c *cobra.Command, t tool, _ []string) error {
-		r, err := t.books.Audit(c.Context())
+	c.RunE = withBooks(func(c *cobra.Command, api *http.Client, _ []string) error {
+		r, err := adminapi.Call[ledger.Report](c.Context(), api, http.MethodGet, "/audit", nil)
 		if err != nil {
 			return err
 		}
-		if err := t.reconcile(c.Context(), &r); err != nil {
+		h, err := home.Open()
+		if err != nil {
 			return err
 		}
-		s := control.AskLedger(c.Context(), t.home)
+		s := control.AskLedger(c.Context(), h)
 		r.AddInMemory(s.Waiting(), s.Unready)
 		show := printAudit
 		if *asJSON {
@@ -123,16 +122,6 @@ func auditCommand() *cobra.Command {
 		return nil
 	})
 	return c
-}
-
-// reconcile checks the payments of this machine, if there are any.
-func (t tool) reconcile(ctx context.Context, r *ledger.Report) (err error) {
-	b, ok, err := book.Inspect(book.File(t.file))
-	if err != nil || !ok {
-		return err
-	}
-	defer func() { err = errors.Join(err, b.Close()) }()
-	return reconcile.Run(ctx, b, t.books, r)
 }
 
 func printAudit(c *cobra.Command, r ledger.Report) error {

@@ -26,9 +26,9 @@ func init() { home.Connect = postgres.Connect }
 
 // tool is what a command on the ledger works with.
 type tool struct {
-	home  home.Dir
-	books *ledger.Ledger
-	file  string // of the ledger, or in whose folder the others are
+	home     home.Dir
+	books    *ledger.Ledger
+	payments book.Place
 }
 
 // withLedger runs a command on the configured ledger.
@@ -47,7 +47,7 @@ func withLedger(run func(c *cobra.Command, t tool, args []string) error) func(*c
 			return err
 		}
 		defer func() { err = errors.Join(err, books.Close()) }()
-		err = run(c, tool{home: h, books: books, file: cfg.Store.LedgerFile(string(h))}, args)
+		err = run(c, tool{home: h, books: books, payments: h.Payments(cfg)}, args)
 		if errors.Is(err, ledger.ErrUnknownKey) {
 			return fmt.Errorf("%w; `bardo keys list` shows those that there are", err)
 		}
@@ -79,8 +79,9 @@ func withBooks(run func(c *cobra.Command, api *http.Client, args []string) error
 		}
 		return withLedger(func(c *cobra.Command, t tool, args []string) error {
 			books := adminapi.BooksOf(t.home, t.books)
-			books.Payment = adminapi.PaymentsIn(book.File(t.file))
-			return inFlags(run(c, adminapi.Local(adminapi.Handler(adminapi.Options{Books: books})), args))
+			books.Payment = adminapi.PaymentsIn(t.payments)
+			local := adminapi.Options{Books: books, Payments: adminapi.PaymentsListed(t.payments), Audit: adminapi.AuditOf(t.books, t.payments)}
+			return inFlags(run(c, adminapi.Local(adminapi.Handler(local)), args))
 		})(c, args)
 	}
 }

@@ -2,15 +2,18 @@ package main
 
 import (
 	"fmt"
+	"net/http"
+	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"bardo.money/gateway/cmd/bardo/adminapi"
 	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/cmd/bardo/settings"
+	"bardo.money/gateway/policy/admin"
 	"bardo.money/gateway/policy/ledger"
 	"bardo.money/gateway/policy/ledger/usage"
 )
@@ -31,14 +34,14 @@ func usageCommand() *cobra.Command {
 	asCSV := c.Flags().Bool("csv", false, "print CSV")
 	c.MarkFlagsMutuallyExclusive("json", "csv", "format")
 	settings.Flag(c)
-	c.RunE = withLedger(func(c *cobra.Command, t tool, _ []string) error {
+	c.RunE = withBooks(func(c *cobra.Command, api *http.Client, _ []string) error {
 		switch {
 		case *asJSON:
 			f.format = "json"
 		case *asCSV:
 			f.format = "csv"
 		}
-		return t.usage(c, &f)
+		return printUsage(c, api, &f)
 	})
 	return c
 }
@@ -67,23 +70,8 @@ func (f *usageFlags) filter(c *cobra.Command, t tool, now time.Time) (out ledger
 	return out, err
 }
 
-// parseDay reads a day, or a number of days before now; "" is the zero time.
-func parseDay(flag, s string, now time.Time) (time.Time, error) {
-	if s == "" {
-		return time.Time{}, nil
-	}
-	if ago, err := strconv.ParseUint(s, 10, 16); err == nil {
-		return now.UTC().AddDate(0, 0, -int(ago)), nil
-	}
-	day, err := time.Parse(time.DateOnly, s)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("%s %q, expected a day such as 2006-01-02, or a number of days ago", flag, s)
-	}
-	return day, nil
-}
-
-// usage prints a report.
-func (t tool) usage(c *cobra.Command, f *usageFlags) error {
+// printUsage prints a report.
+func printUsage(c *cobra.Command, api *http.Client, f *usageFlags) error {
 	if !slices.Contains([]string{"table", "json", "csv"}, f.format) {
 		return fmt.Errorf("--format %q, expected table, json or csv", f.format)
 	}
@@ -91,24 +79,40 @@ func (t tool) usage(c *cobra.Command, f *usageFlags) error {
 	if err != nil {
 		return fmt.Errorf("--%w", err)
 	}
-	filter, err := f.filter(c, t, time.Now())
+	q, err := f.query(time.Now())
 	if err != nil {
 		return err
 	}
-	q := ledger.Query{Filter: filter, By: by}
-	if slices.Contains(by, ledger.ByLayer) {
-		sums, err := t.books.LayerSums(c.Context(), q)
-		if err != nil {
-			return err
+	q.Set("by", f.by)
+	t, err := adminapi.Call[admin.UsageTable](c.Context(), api, http.MethodGet, "/usage/table?"+q.Encode(), nil)
+	if err != nil {
+		return err
+	}
+	return showUsage(c, f.format, &ledger.Table{By: by, Columns: t.Columns, Rows: t.Rows}, t.Total)
+}
+
+// query is what the flags ask the admin API for.
+func (f *usageFlags) query(now time.Time) (url.Values, error) {
+	id, err := keyOrNone(f.key)
+	if err != nil {
+		return nil, err
+	}
+	q := url.Values{}
+	for name, value := range map[string]string{"key": string(id), "project": f.project, "golem": f.golem} {
+		if value != "" {
+			q.Set(name, value)
 		}
-		return showUsage(c, f.format, usage.LayerTableOf(by, sums), usage.TotalOfLayers(sums))
 	}
-	sums, err := t.books.Sums(c.Context(), q)
-	if err != nil {
-		return err
+	for name, text := range map[string]string{"since": f.since, "until": f.until} {
+		day, err := parseDay("--"+name, text, now)
+		if err != nil {
+			return nil, err
+		}
+		if !day.IsZero() {
+			q.Set(name, day.UTC().Format(time.DateOnly))
+		}
 	}
-	total, _ := usage.Total(sums)
-	return showUsage(c, f.format, usage.TableOf(by, sums), total)
+	return q, nil
 }
 
 // usageHeads are the columns of a table whose names there are shorter.

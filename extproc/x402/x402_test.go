@@ -58,7 +58,7 @@ func open(t *testing.T) *counter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := book.Open(t.Context(), filepath.Join(dir, "payments.db"), time.Now)
+	b, err := book.Open(t.Context(), book.InFile(filepath.Join(dir, "payments.db")), time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,6 +61,7 @@ type Metrics struct {
 	capped    *prometheus.CounterVec
 	rules     *prometheus.CounterVec
 	panics    prometheus.Counter
+	refused   prometheus.Counter
 	injected  *prometheus.CounterVec
 	opinions  *prometheus.CounterVec
 }
@@ -118,6 +119,7 @@ func New(b Build) *Metrics {
 	m.batches = m.histogram("bardo_ledger_commit_operations", "Operations in one commit of the ledger.", prometheus.ExponentialBuckets(1, 2, 10))
 	m.healthy = register(m, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "bardo_provider_healthy", Help: "1 while a provider is fit to be used, else 0."}, []string{"provider"}))
 	m.panics = register(m, prometheus.NewCounter(prometheus.CounterOpts{Name: "bardo_panics_total", Help: "Requests that ended in a fault of the program."}))
+	m.refused = register(m, prometheus.NewCounter(prometheus.CounterOpts{Name: "bardo_admin_refused_total", Help: "Requests to the admin API that came without its token."}))
 	m.capped = m.counters("bardo_usage_capped_total", "Calls whose provider reported more usage than a call can have.", "provider")
 	m.rules = m.counters("bardo_rule_decisions_total", "Decisions of the tool firewall and of guardrails, by rule or hook.", "by", "rule", "decision", "reason", "shadow")
 	m.local = newLocalModels(m)
@@ -220,6 +222,9 @@ var ruleReasons = map[string]bool{
 
 // Panicked counts a request that ended in a fault of the program.
 func (m *Metrics) Panicked() { m.panics.Inc() }
+
+// AdminRefused counts a request to the admin API that came without its token.
+func (m *Metrics) AdminRefused() { m.refused.Inc() }
 
 // ProviderHealth says whether a provider is fit to be used.
 func (m *Metrics) ProviderHealth(provider string, healthy bool) {

@@ -5,10 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger"
+	"bardo.money/gateway/policy/ledger/usage"
 )
 
 // Requests are past requests, the latest first. A filter's unknown key is a fault.
@@ -65,6 +67,33 @@ func RecordOf(r *ledger.Request) json.RawMessage {
 	return record
 }
 
+// Row is what a list shows of a request: its record, with what the record may lack, and what was charged, which is less than the cost where the balance was too low.
+func Row(r *ledger.Request) json.RawMessage {
+	record := RecordOf(r)
+	var has map[string]json.RawMessage
+	_ = json.Unmarshal(record, &has) // RecordOf makes an object
+	out := bytes.TrimSuffix(record, []byte{'}'})
+	for _, m := range []struct {
+		name  string
+		value any
+	}{
+		{"request_id", r.RequestID},
+		{"created_at", r.At.UTC()},
+		{"status", r.Status},
+		{"provider", r.Provider},
+		{"model", r.Model},
+		{"input_tokens", r.Tokens.Input},
+		{"output_tokens", r.Tokens.Output},
+		{"charged_usd", r.Charged},
+	} {
+		if _, ok := has[m.name]; !ok {
+			value, _ := json.Marshal(m.value) // nothing in it can fail
+			out = append(append(out, `,"`+m.name+`":`...), value...)
+		}
+	}
+	return append(out, '}')
+}
+
 // Usage is what was used and spent, summed by model, provider, subsystem or day.
 func (s *Service) Usage(ctx context.Context, f ledger.Filter, by ledger.By) ([]ledger.UsageRow, error) {
 	switch by {
@@ -95,4 +124,30 @@ func (s *Service) known(ctx context.Context, id policy.Account) error {
 	}
 	_, err := s.row(ctx, id)
 	return err
+}
+
+// UsageTable is a report of usage, or with a layer among its dimensions of what layers saved. Its numbers are decimal, and exact.
+type UsageTable struct {
+	By      []ledger.By `json:"by"`
+	Columns []string    `json:"columns"` // of the numbers, which follow the names
+	Rows    [][]string  `json:"rows"`    // names, and then numbers
+	Total   []string    `json:"total"`   // of the numbers
+}
+
+// Table sums usage by one to three dimensions.
+func (s *Service) Table(ctx context.Context, q ledger.Query) (UsageTable, error) {
+	if err := s.known(ctx, q.Account); err != nil {
+		return UsageTable{}, err
+	}
+	if slices.Contains(q.By, ledger.ByLayer) {
+		sums, err := s.Books.LayerSums(ctx, q)
+		return tableOf(usage.LayerTableOf(q.By, sums), usage.TotalOfLayers(sums)), faultOf(err)
+	}
+	sums, err := s.Books.Sums(ctx, q)
+	total, _ := usage.Total(sums)
+	return tableOf(usage.TableOf(q.By, sums), total), faultOf(err)
+}
+
+func tableOf(t *ledger.Table, total []string) UsageTable {
+	return UsageTable{t.By, t.Columns, t.Rows, total}
 }

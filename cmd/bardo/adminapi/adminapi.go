@@ -12,8 +12,11 @@ import (
 	"time"
 
 	"bardo.money/gateway/cmd/bardo/control"
+	"bardo.money/gateway/internal/attempts"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy/admin"
+	"bardo.money/gateway/policy/ledger"
+	"bardo.money/gateway/policy/pay/book"
 )
 
 // Prefix is what every path of the API begins with.
@@ -24,13 +27,16 @@ type Options struct {
 	Version string
 	Started time.Time
 
-	Token     func() string                                      // nil: whoever can connect may do everything, and sees what went wrong in full
-	Books     *admin.Service                                     // keys, money, past requests
-	Cache     *Cache                                             // stored answers
-	Providers func() []control.Provider                          // in the order of the configuration
-	Switch    func(ctx context.Context, name, verb string) error // enables or disables a provider
-	Data      http.Handler                                       // serves books and cache where they are in another process
-	Log       *slog.Logger                                       // has a line of each change; nil: nobody reads one
+	Token     func() string                                             // nil: whoever can connect may do everything, and sees what went wrong in full
+	Books     *admin.Service                                            // keys, money, past requests
+	Cache     *Cache                                                    // stored answers
+	Providers func() []control.Provider                                 // in the order of the configuration
+	Switch    func(ctx context.Context, name, verb string) error        // enables or disables a provider
+	Payments  func(context.Context, book.Filter) ([]book.Listed, error) // of wallets for single requests; nil with books: there are none
+	Audit     func(context.Context) (ledger.Report, error)              // checks the books and the payments; nil: they cannot be
+	Data      http.Handler                                              // serves books and cache where they are in another process
+	Refused   func()                                                    // is called for each request without the token; may be nil
+	Log       *slog.Logger                                              // has a line of each change; nil: nobody reads one
 }
 
 // How a change came.
@@ -45,7 +51,8 @@ const viaHeader = "Bardo-Admin-Via"
 // api is the handler of a process.
 type api struct {
 	Options
-	mux *http.ServeMux
+	mux    *http.ServeMux
+	failed attempts.Limiter // requests without the token
 }
 
 // part is what of a process an operation needs.
@@ -100,7 +107,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	if a.Token != nil {
 		r.Header.Del(viaHeader)
-		if err := authorize(r, a.Token()); err != nil {
+		if err := a.admit(r); err != nil {
 			h.Set("WWW-Authenticate", `Bearer realm="bardo admin"`)
 			a.fail(w, err)
 			return
@@ -113,6 +120,31 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a.mux.ServeHTTP(w, r)
+}
+
+// admit lets in who has the token. An address that had it wrong too often has to wait before it is asked again; commands of the gateway's own machine, which
+// need no token, do not.
+func (a *api) admit(r *http.Request) error {
+	now, from := time.Now(), attempts.Address(r)
+	wait := a.failed.Wait(now, from)
+	err := error(nil)
+	if wait == 0 {
+		err = authorize(r, a.Token())
+	}
+	switch {
+	case wait > 0:
+		f := fault.New(fault.RateLimited, "too many requests of this address came without the admin token: wait a little", nil)
+		f.RetryAfter, err = wait, f
+	case err != nil:
+		a.failed.Take(now, from)
+		a.Log.Warn("a request to the admin API without the token was refused", "address", from.String())
+	default:
+		return nil
+	}
+	if a.Refused != nil {
+		a.Refused()
+	}
+	return err
 }
 
 // dispatch serves the operation of a path that has the request's method.

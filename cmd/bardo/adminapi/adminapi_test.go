@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger"
+	"bardo.money/gateway/policy/pay/book"
 )
 
 const token = "bardo_admin_0123456789abcdefghijklmnopqrstuvwxyz"
@@ -33,6 +35,9 @@ type server struct {
 	log   *bytes.Buffer
 	spec  *spec
 	off   map[string]bool // providers that are switched off
+
+	payments book.Place
+	refused  atomic.Int64
 }
 
 func start(t *testing.T) *server {
@@ -48,10 +53,12 @@ func start(t *testing.T) *server {
 		}
 	})
 	s := &server{T: t, books: books, cache: cache.New(cache.Options{}), log: &bytes.Buffer{}, spec: readSpec(t), off: map[string]bool{}}
+	s.payments = book.InFile(filepath.Join(string(h), "payments.db"))
 	web := httptest.NewServer(adminapi.Handler(adminapi.Options{
 		Version: "test", Started: time.Now(), Token: func() string { return token }, Log: slog.New(slog.NewTextHandler(s.log, nil)),
 		Books: adminapi.BooksOf(h, books), Cache: adminapi.CacheOf(s.cache, books),
-		Providers: s.providers, Switch: s.turn,
+		Providers: s.providers, Switch: s.turn, Refused: func() { s.refused.Add(1) },
+		Payments: adminapi.PaymentsListed(s.payments), Audit: adminapi.AuditOf(books, s.payments),
 	}))
 	t.Cleanup(web.Close)
 	s.url = web.URL

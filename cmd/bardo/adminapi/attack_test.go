@@ -11,12 +11,13 @@ import (
 	"testing"
 
 	"bardo.money/gateway/cmd/bardo/adminapi"
+	"bardo.money/gateway/cmd/bardo/home"
+	"bardo.money/gateway/internal/attempts"
 	"bardo.money/gateway/policy"
 )
 
 // TestWithoutTheTokenNothingIsSaid, wherever else a token stands.
 func TestWithoutTheTokenNothingIsSaid(t *testing.T) {
-	s := start(t)
 	for _, headers := range [][]string{
 		{"Authorization: "},
 		{"Authorization: Bearer"},
@@ -29,13 +30,18 @@ func TestWithoutTheTokenNothingIsSaid(t *testing.T) {
 		{"Authorization: ", "Cookie: token=" + token},
 		{"Authorization: ", "Bardo-Admin-Via: socket"},
 	} {
+		s := start(t) // one for each, which fewer attempts come to than an address has
 		for _, path := range []string{"/keys", "/openapi.json", "/status", "/nothing", "/keys?token=" + token + "&access_token=" + token, "/../metrics"} {
 			a := s.send(http.MethodGet, adminapi.Prefix+path, "", headers...)
 			if a.status != http.StatusUnauthorized || !strings.Contains(a.body, `"invalid_admin_token"`) || a.header.Get("WWW-Authenticate") == "" || strings.Contains(a.body, token) {
 				t.Errorf("%q %s: %d %s", headers, path, a.status, a.body)
 			}
 		}
+		if strings.Contains(s.log.String(), token) {
+			t.Error("the log has the token")
+		}
 	}
+	s := start(t)
 	s.do(http.MethodGet, "/status", "", http.StatusOK, "Authorization: bearer "+token)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+adminapi.Prefix+"/status", http.NoBody)
 	if err != nil {
@@ -51,6 +57,31 @@ func TestWithoutTheTokenNothingIsSaid(t *testing.T) {
 	}
 	if strings.Contains(s.log.String(), token) {
 		t.Error("the log has the token")
+	}
+}
+
+// TestAnAddressThatHasTheTokenWrongHasToWait: each failure is counted and logged, with the address; after ten even the right token is not looked at, but for commands, which need
+// none.
+func TestAnAddressThatHasTheTokenWrongHasToWait(t *testing.T) {
+	s := start(t)
+	for i := range attempts.Burst {
+		if a := s.send(http.MethodGet, adminapi.Prefix+"/status", "", "Authorization: Bearer wrong"); a.status != http.StatusUnauthorized {
+			t.Fatalf("attempt %d: %d %s", i, a.status, a.body)
+		}
+	}
+	if n := strings.Count(s.log.String(), "without the token"); n != attempts.Burst || !strings.Contains(s.log.String(), "address=127.0.0.1") || s.refused.Load() != attempts.Burst {
+		t.Errorf("%d are logged, %d counted:\n%s", n, s.refused.Load(), s.log)
+	}
+	a := s.send(http.MethodGet, adminapi.Prefix+"/status", "")
+	if a.status != http.StatusTooManyRequests || a.header.Get("Retry-After") == "" || !strings.Contains(a.body, "rate_limit_exceeded") {
+		t.Errorf("the right token, too late: %d %s %v", a.status, a.body, a.header)
+	}
+	if n := s.refused.Load(); n != attempts.Burst+1 {
+		t.Errorf("%d are counted", n)
+	}
+	local := adminapi.Local(adminapi.Handler(adminapi.Options{Books: adminapi.BooksOf(home.Dir(t.TempDir()), s.books)}))
+	if _, err := adminapi.Call[map[string]any](t.Context(), local, http.MethodGet, "/status", nil); err != nil {
+		t.Errorf("a command: %v", err)
 	}
 }
 

@@ -3,6 +3,7 @@ package adminapi
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
 	"bardo.money/gateway/cmd/bardo/home"
 	"bardo.money/gateway/extproc/cache"
@@ -11,6 +12,7 @@ import (
 	"bardo.money/gateway/policy/auth"
 	"bardo.money/gateway/policy/ledger"
 	"bardo.money/gateway/policy/pay/book"
+	"bardo.money/gateway/policy/pay/reconcile"
 )
 
 // BooksOf is the service on a ledger.
@@ -43,11 +45,38 @@ func PaymentsOf(b *book.Book) func(context.Context, string) (json.RawMessage, bo
 	}
 }
 
-// PaymentsIn is PaymentsOf for the file of payments beside a ledger, which a gateway may have open.
-func PaymentsIn(file string) func(context.Context, string) (json.RawMessage, bool, error) {
+// PaymentsIn is PaymentsOf for a store of payments that gateways may have open.
+func PaymentsIn(at book.Place) func(context.Context, string) (json.RawMessage, bool, error) {
 	return func(ctx context.Context, request string) (json.RawMessage, bool, error) {
-		p, ok, err := book.Look(ctx, file, request)
+		p, ok, err := book.Look(ctx, at, request)
 		return viewOf(&p, ok, err)
+	}
+}
+
+// PaymentsListed lists the payments of a store, which gateways may have open.
+func PaymentsListed(at book.Place) func(context.Context, book.Filter) ([]book.Listed, error) {
+	return func(ctx context.Context, f book.Filter) (list []book.Listed, err error) {
+		b, ok, err := book.Inspect(ctx, at)
+		if err != nil || !ok {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, b.Close()) }()
+		return b.List(ctx, f)
+	}
+}
+
+// AuditOf checks a ledger, and the payments of a store against it.
+func AuditOf(books *ledger.Ledger, at book.Place) func(context.Context) (ledger.Report, error) {
+	return func(ctx context.Context) (r ledger.Report, err error) {
+		if r, err = books.Audit(ctx); err != nil {
+			return r, err
+		}
+		b, ok, err := book.Inspect(ctx, at)
+		if err != nil || !ok {
+			return r, err
+		}
+		defer func() { err = errors.Join(err, b.Close()) }()
+		return r, reconcile.Run(ctx, b, books, &r)
 	}
 }
 

@@ -27,6 +27,9 @@ func operations() []operation {
 		{get, "/keys/{id}/balance", "getBalance", ofBooks, (*api).getBalance},
 		{post, "/keys/{id}/deposits", "deposit", ofBooks, (*api).deposit},
 		{get, "/usage", "getUsage", ofBooks, (*api).getUsage},
+		{get, "/usage/table", "getUsageTable", ofBooks, (*api).getUsageTable},
+		{get, "/payments", "listPayments", ofBooks, (*api).listPayments},
+		{get, "/audit", "audit", ofBooks, (*api).audit},
 		{get, "/requests", "listRequests", ofBooks, (*api).listRequests},
 		{get, "/requests/{id}", "getRequest", ofBooks, (*api).getRequest},
 		{get, "/providers", "listProviders", ofProviders, (*api).listProviders},
@@ -273,7 +276,7 @@ func (a *api) listRequests(r *http.Request) (reply, error) {
 	}
 	records := make([]json.RawMessage, 0, limit)
 	for i := range found[:min(len(found), limit)] {
-		records = append(records, admin.RecordOf(&found[i]))
+		records = append(records, admin.Row(&found[i]))
 	}
 	return listed(records, len(found) > limit), nil
 }

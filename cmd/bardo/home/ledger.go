@@ -11,6 +11,7 @@ import (
 	"bardo.money/gateway/policy/auth"
 	"bardo.money/gateway/policy/ledger"
 	"bardo.money/gateway/policy/ledger/store"
+	"bardo.money/gateway/policy/pay/book"
 )
 
 // OpenLedger opens the ledger for a command, beside a gateway that may run on it.
@@ -32,6 +33,11 @@ func (h Dir) OpenLedgerWith(ctx context.Context, cfg *config.Config, o ledger.Op
 		return nil, cli.Advise(err, databaseAdvice(err))
 	}
 	return nil, cli.Advise(err, ledgerAdvice(err))
+}
+
+// Payments is where the payments of a ledger's wallets are.
+func (h Dir) Payments(cfg *config.Config) book.Place {
+	return book.Beside(cfg.Store.LedgerName(string(h)), cfg.Store.LedgerFile(string(h)), Connect)
 }
 
 // databaseAdvice says what to do about a ledger in PostgreSQL that does not open.

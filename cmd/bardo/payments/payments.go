@@ -68,7 +68,7 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (*Desk, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := book.Open(ctx, book.File(ledgerFile), time.Now)
+	b, err := book.Open(ctx, o.Home.Payments(cfg), time.Now)
 	if err != nil {
 		return nil, err
 	}

@@ -9,9 +9,11 @@ import (
 
 // adminAPI serves what this process has of the admin API. token nil is for sockets that only the gateway's user can open.
 func (g *gateway) adminAPI(token func() string) http.Handler {
-	o := adminapi.Options{Version: cli.Version, Started: g.started, Token: token, Log: g.log}
+	o := adminapi.Options{Version: cli.Version, Started: g.started, Token: token, Refused: g.metrics.AdminRefused, Log: g.log}
 	if g.books != nil {
+		at := g.home.Payments(g.cfg.Load())
 		o.Books, o.Cache = adminapi.BooksOf(g.home, g.books), adminapi.CacheOf(g.answers.Answers, g.books)
+		o.Payments, o.Audit = adminapi.PaymentsListed(at), adminapi.AuditOf(g.books, at)
 		if g.payments != nil {
 			o.Books.Payment = adminapi.PaymentsOf(g.payments.Book)
 		}

@@ -47,6 +47,13 @@ func Shown(store string) string {
 // now is the time by the database's clock, in microseconds since 1970.
 const now = `CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)`
 
+// Terms of PostgreSQL's SQL, in microseconds: the time by the database's clock since 1970; and for how long the row of a gateway, whose column at is its last
+// sign of life, has had none. While the database was down, none could give one.
+const (
+	NowPostgres  = now
+	IdlePostgres = `least(` + now + ` - at, ` + now + ` - CAST(extract(epoch FROM pg_postmaster_start_time()) * 1000000 AS BIGINT))`
+)
+
 var postgresDialect = &Dialect{
 	spell:     spellings.of,
 	values:    asPostgres,
@@ -73,7 +80,7 @@ var postgresDialect = &Dialect{
 		n, err := b.Exec(`UPDATE instance SET at = `+now+` WHERE id = ?`, b.Instance)
 		return n == 1, err
 	},
-	Idle: `least(` + now + ` - at, ` + now + ` - CAST(extract(epoch FROM pg_postmaster_start_time()) * 1000000 AS BIGINT))`, // while it was down, none could renew
+	Idle: IdlePostgres,
 
 	Day: `to_char(to_timestamp(day * 86400) AT TIME ZONE 'UTC', 'YYYY-MM-DD')`,
 	LookInto: `
@@ -174,7 +181,7 @@ func (b *Book) migrateDatabase(ctx context.Context) error {
 	return tx.Commit()
 }
 
-// versionOf is the schema's version, zero where there is none. The schema of the connection's search path is made if it is missing.
+// versionOf is the schema's version, zero where there is none.
 func versionOf(ctx context.Context, tx *sql.Tx) (have int, err error) {
 	const lock = 0x626172646f // an arbitrary number
 	if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock($1)`, lock); err != nil {
@@ -188,13 +195,23 @@ func versionOf(ctx context.Context, tx *sql.Tx) (have int, err error) {
 		err = tx.QueryRowContext(ctx, `SELECT version FROM ledger`).Scan(&have)
 		return have, err
 	}
+	return 0, MakeSchema(ctx, tx)
+}
+
+// MakeSchema makes the schema of the connection's search path, if it is missing.
+func MakeSchema(ctx context.Context, tx *sql.Tx) error {
 	var create sql.NullString
 	const missing = `SELECT CASE WHEN current_schema() IS NULL THEN format('CREATE SCHEMA %I', trim(split_part(current_setting('search_path'), ',', 1), ' "')) END`
 	if err := tx.QueryRowContext(ctx, missing).Scan(&create); err != nil || !create.Valid {
-		return 0, err
+		return err
 	}
-	_, err = tx.ExecContext(ctx, create.String)
-	return 0, err
+	_, err := tx.ExecContext(ctx, create.String)
+	return err
+}
+
+// ForPostgres is a query in SQLite's form, with its parameters, as PostgreSQL reads both. Queries are constants of the program: each is translated once.
+func ForPostgres(query string, args []any) (text string, values []any) {
+	return spellings.of(query), asPostgres(args)
 }
 
 // speller translates queries, each once. Queries are constants of this package, so they are few.

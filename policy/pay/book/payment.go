@@ -54,6 +54,7 @@ type Payment struct {
 	BlockHash  pay.Word
 	Reason     string
 	Attempts   int
+	At         time.Time // when it was first reserved
 	Changed    time.Time
 }
 
@@ -88,9 +89,18 @@ var (
 
 // Reserve makes a payment one request's, durably. The error is ErrInUse or ErrSpent where it is another's, then with that payment, or a *pay.Refusal.
 func (b *Book) Reserve(ctx context.Context, t *pay.Terms, p *pay.Payment, requestID string, fromBlock uint64, l Limits) (row Payment, err error) {
-	err = b.atomically(ctx, func(tx *sql.Tx) error {
+	if err := b.peers.present(ctx); err != nil {
+		return Payment{}, err
+	}
+	err = b.atomically(ctx, func(tx queries) error {
+		if err := b.peers.serialize(ctx, tx); err != nil {
+			return err
+		}
 		row, err = find(ctx, tx, t.Network.String(), t.Asset.Address.String(), p)
 		if err == nil {
+			if row.Service == Serving && row.Holder == b.holder && row.Request == requestID {
+				return nil // it was reserved before the connection was lost
+			}
 			if err := row.reusable(p); err != nil {
 				return err
 			}
@@ -120,11 +130,12 @@ func (p *Payment) reusable(q *pay.Payment) error {
 }
 
 // checkPayer refuses payers who owe, and who have too much on its way.
-func (b *Book) checkPayer(ctx context.Context, tx *sql.Tx, p *pay.Payment, l Limits) error {
+func (b *Book) checkPayer(ctx context.Context, tx queries, p *pay.Payment, l Limits) error {
 	var open policy.Micro
 	var failed int
-	err := tx.QueryRowContext(ctx, `SELECT
-	coalesce(sum(CASE service WHEN 'served' THEN captured ELSE amount END) FILTER (WHERE service <> 'released' AND settlement IN ('none', 'settling')), 0), count(*) FILTER (WHERE settlement = 'failed')
+	err := tx.row(ctx, `SELECT
+	CAST(coalesce(sum(CASE service WHEN 'served' THEN captured ELSE amount END) FILTER (WHERE service <> 'released' AND settlement IN ('none', 'settling')), 0) AS BIGINT),
+	count(*) FILTER (WHERE settlement = 'failed')
 FROM payment WHERE payer = ?`, p.From.String()).Scan(&open, &failed)
 	switch {
 	case err != nil:
@@ -139,14 +150,16 @@ FROM payment WHERE payer = ?`, p.From.String()).Scan(&open, &failed)
 
 // Unsettled is what payments of a payer were booked for that are in no block yet.
 func (b *Book) Unsettled(ctx context.Context, payer pay.Address) (sum policy.Micro, err error) {
-	err = b.db.QueryRowContext(ctx, `SELECT coalesce(sum(captured), 0) FROM payment WHERE payer = ? AND service = 'served' AND settlement IN ('none', 'settling')`, payer.String()).Scan(&sum)
+	err = again(ctx, func() error {
+		return b.row(ctx, `SELECT CAST(coalesce(sum(captured), 0) AS BIGINT) FROM payment WHERE payer = ? AND service = 'served' AND settlement IN ('none', 'settling')`, payer.String()).Scan(&sum)
+	})
 	return sum, err
 }
 
-func (b *Book) insert(ctx context.Context, tx *sql.Tx, t *pay.Terms, p *pay.Payment, requestID string, fromBlock uint64) (Payment, error) {
+func (b *Book) insert(ctx context.Context, tx queries, t *pay.Terms, p *pay.Payment, requestID string, fromBlock uint64) (Payment, error) {
 	now := b.now().UnixMicro()
 	fee := min(t.Fee, p.Value)
-	_, err := tx.ExecContext(ctx, `INSERT INTO payment (network, asset, payer, nonce, pay_to, amount, fee, valid_after, valid_before, signature, request, holder, service,
+	_, err := tx.exec(ctx, `INSERT INTO payment (network, asset, payer, nonce, pay_to, amount, fee, valid_after, valid_before, signature, request, holder, service,
 	settlement, from_block, at, changed, upto, facilitator) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, 'serving', 'none', ?13, ?14, ?14, ?15, ?16)
 ON CONFLICT (network, asset, payer, nonce) DO UPDATE SET request = ?11, holder = ?12, service = 'serving', signature = ?10, fee = ?7, from_block = ?13, changed = ?14`,
 		t.Network.String(), t.Asset.Address.String(), p.From.String(), p.Nonce.String(), p.To.String(), int64(p.Value), int64(fee), int64(p.ValidAfter), int64(p.ValidBefore), //nolint:gosec // bounded by pay.Parse
@@ -168,35 +181,55 @@ func facilitatorOf(p *pay.Payment) string {
 // MarkServed notes what a request cost, and what of its payment is moved, durably: from here on the payment is settled. The error is ErrLost if it is
 // another gateway's.
 func (b *Book) MarkServed(ctx context.Context, id int64, charge, captured policy.Micro) error {
-	return b.own(ctx, `UPDATE payment SET service = 'served', charge = ?3, captured = ?4, changed = ?5 WHERE id = ?1 AND holder = ?2 AND service = 'serving'`,
+	return b.own(ctx, `UPDATE payment SET service = 'served', charge = ?3, captured = ?4, changed = ?5 WHERE id = ?1 AND holder = ?2
+	AND (service = 'serving' OR service = 'served' AND booked = 0 AND charge = ?3 AND captured = ?4)`, // or it was noted before the connection was lost
 		id, b.holder, int64(charge), int64(captured), b.now().UnixMicro())
 }
 
 // Release lets a payment be used again: its request cost nothing. A payment that serves no request is left alone.
 func (b *Book) Release(ctx context.Context, id int64) error {
-	_, err := b.db.ExecContext(ctx, `UPDATE payment SET service = 'released', changed = ? WHERE id = ? AND holder = ? AND service = 'serving'`, b.now().UnixMicro(), id, b.holder)
-	return err
+	return b.set(ctx, `UPDATE payment SET service = 'released', changed = ? WHERE id = ? AND holder = ? AND service = 'serving'`, b.now().UnixMicro(), id, b.holder)
 }
 
 // MarkBooked notes that the ledger has a payment's credit and its request's charge.
 func (b *Book) MarkBooked(ctx context.Context, id int64) error {
-	_, err := b.db.ExecContext(ctx, `UPDATE payment SET booked = 1 WHERE id = ?`, id)
-	return err
+	return b.set(ctx, `UPDATE payment SET booked = 1 WHERE id = ?`, id)
 }
 
-// Adopt makes the payments of gateways that do not run any more this one's, and returns those whose requests have no end in this book or the ledger.
-func (b *Book) Adopt(ctx context.Context) (open []Payment, err error) {
-	rows, err := b.list(ctx, `service = 'serving' OR service = 'served' AND booked = 0`)
-	for _, p := range rows {
-		if p.Holder == b.holder && (p.Service == Serving || b.now().Sub(p.Changed) < bookTime) || p.Holder != b.holder && b.runs(p.Holder) {
+// Adopt returns the payments whose requests have no end in this book or the ledger: those that this gateway served, and with others those of gateways that do
+// not run any more, which are this one's from here on.
+func (b *Book) Adopt(ctx context.Context, others bool) (open []Payment, err error) {
+	rows, err := b.list(ctx, `(service = 'serving' OR service = 'served' AND booked = 0) AND (?1 = 1 OR holder = ?2)`, others, b.holder)
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	running, err := b.peers.running(ctx) // after the rows: whoever has one of them was there before
+	if err != nil {
+		return nil, err
+	}
+	for i := range rows {
+		p := &rows[i]
+		if p.Holder == b.holder {
+			if p.Service == Served && b.now().Sub(p.Changed) >= bookTime {
+				open = append(open, *p)
+			}
 			continue
 		}
-		if err := b.own(ctx, `UPDATE payment SET holder = ?2 WHERE id = ?1 AND holder = ?3`, p.ID, b.holder, p.Holder); err != nil {
-			return open, err
+		if is, err := running(p.Holder); is || err != nil {
+			if err != nil {
+				return open, err
+			}
+			continue
 		}
-		open = append(open, p)
+		switch err := b.own(ctx, `UPDATE payment SET holder = ?2 WHERE id = ?1 AND holder IN (?2, ?3) AND service = ?4`, p.ID, b.holder, p.Holder, string(p.Service)); {
+		case errors.Is(err, ErrLost): // its gateway runs after all, and changed it
+		case err != nil:
+			return open, err
+		default:
+			open = append(open, *p)
+		}
 	}
-	return open, err
+	return open, nil
 }
 
 // bookTime is how long a gateway may take to book a request that it served, before that is tried again.
@@ -204,33 +237,48 @@ const bookTime = 5 * time.Second
 
 // own changes a row that must be there.
 func (b *Book) own(ctx context.Context, query string, args ...any) error {
-	r, err := b.db.ExecContext(ctx, query, args...)
-	if err != nil {
+	return again(ctx, func() error {
+		n, err := b.exec(ctx, query, args...)
+		if err == nil && n == 0 {
+			err = ErrLost
+		}
 		return err
-	}
-	if n, err := r.RowsAffected(); err != nil || n == 0 {
-		return errors.Join(err, ErrLost)
-	}
-	return nil
+	})
+}
+
+// set changes a row, whether it is there or not.
+func (b *Book) set(ctx context.Context, query string, args ...any) error {
+	return again(ctx, func() error {
+		_, err := b.exec(ctx, query, args...)
+		return err
+	})
 }
 
 // ByID reads a payment.
 func (b *Book) ByID(ctx context.Context, id int64) (Payment, error) {
-	return scan(b.db.QueryRowContext(ctx, selectPayments+` WHERE id = ?`, id))
+	p, ok, err := b.one(ctx, `id = ?`, id)
+	if err == nil && !ok {
+		err = sql.ErrNoRows
+	}
+	return p, err
 }
 
 // Find reads a payment by what makes it unique; ok is false if it was never used here.
 func (b *Book) Find(ctx context.Context, t *pay.Terms, q *pay.Payment) (p Payment, ok bool, err error) {
-	p, err = find(ctx, b.db, t.Network.String(), t.Asset.Address.String(), q)
-	if errors.Is(err, sql.ErrNoRows) {
-		return Payment{}, false, nil
-	}
-	return p, err == nil, err
+	return b.one(ctx, sameNonce, t.Network.String(), t.Asset.Address.String(), q.From.String(), q.Nonce.String())
 }
 
 // ByRequest reads the payment of a request; ok is false if there is none.
 func (b *Book) ByRequest(ctx context.Context, requestID string) (p Payment, ok bool, err error) {
-	p, err = scan(b.db.QueryRowContext(ctx, selectPayments+` WHERE request = ? ORDER BY id DESC LIMIT 1`, requestID))
+	return b.one(ctx, `request = ? ORDER BY id DESC LIMIT 1`, requestID)
+}
+
+// one reads a payment; ok is false if there is none.
+func (b *Book) one(ctx context.Context, where string, args ...any) (p Payment, ok bool, err error) {
+	err = again(ctx, func() error {
+		p, err = scan(b.row(ctx, selectPayments+` WHERE `+where, args...))
+		return err
+	})
 	if errors.Is(err, sql.ErrNoRows) {
 		return Payment{}, false, nil
 	}
@@ -238,42 +286,54 @@ func (b *Book) ByRequest(ctx context.Context, requestID string) (p Payment, ok b
 }
 
 func (b *Book) list(ctx context.Context, where string, args ...any) (list []Payment, err error) {
-	rows, err := b.db.QueryContext(ctx, selectPayments+` WHERE `+where+` ORDER BY id`, args...)
+	err = again(ctx, func() error {
+		list = nil
+		rows, err := b.rows(ctx, selectPayments+` WHERE `+where+` ORDER BY id`, args...)
+		if err != nil {
+			return err
+		}
+		return each(rows, func(row scanner) error {
+			p, err := scan(row)
+			list = append(list, p)
+			return err
+		})
+	})
 	if err != nil {
 		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Err(), rows.Close()) }()
-	for rows.Next() {
-		p, err := scan(rows)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, p)
 	}
 	return list, nil
 }
 
-const selectPayments = `SELECT id, network, asset, payer, nonce, pay_to, amount, fee, valid_after, valid_before, signature, request, holder, service, settlement, charge, booked,
-	from_block, tx, block, block_hash, reason, attempts, changed, upto, facilitator, captured FROM payment`
-
-func find(ctx context.Context, tx querier, network, asset string, p *pay.Payment) (Payment, error) {
-	return scan(tx.QueryRowContext(ctx, selectPayments+` WHERE network = ? AND asset = ? AND payer = ? AND nonce = ?`, network, asset, p.From.String(), p.Nonce.String()))
+// each reads rows, and closes them.
+func each(rows *sql.Rows, one func(row scanner) error) error {
+	for rows.Next() {
+		if err := one(rows); err != nil {
+			return errors.Join(err, rows.Close())
+		}
+	}
+	return errors.Join(rows.Err(), rows.Close())
 }
 
-type querier interface {
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+const selectPayments = `SELECT id, network, asset, payer, nonce, pay_to, amount, fee, valid_after, valid_before, signature, request, holder, service, settlement, charge, booked,
+	from_block, tx, block, block_hash, reason, attempts, at, changed, upto, facilitator, captured FROM payment`
+
+// sameNonce is the condition of what makes a payment unique.
+const sameNonce = `network = ? AND asset = ? AND payer = ? AND nonce = ?`
+
+func find(ctx context.Context, tx queries, network, asset string, p *pay.Payment) (Payment, error) {
+	return scan(tx.row(ctx, selectPayments+` WHERE `+sameNonce, network, asset, p.From.String(), p.Nonce.String()))
 }
 
 type scanner interface{ Scan(into ...any) error }
 
 func scan(row scanner) (p Payment, err error) {
 	var payer, nonce, to, tx, blockHash, facilitator string
-	var changed int64
+	var at, changed int64
 	if err := row.Scan(&p.ID, &p.Network, &p.Asset, &payer, &nonce, &to, &p.Value, &p.Fee, &p.ValidAfter, &p.ValidBefore, &p.Signature, &p.Request, &p.Holder, &p.Service, &p.Settlement,
-		&p.Charge, &p.Booked, &p.FromBlock, &tx, &p.Block, &blockHash, &p.Reason, &p.Attempts, &changed, &p.UpTo, &facilitator, &p.Captured); err != nil {
+		&p.Charge, &p.Booked, &p.FromBlock, &tx, &p.Block, &blockHash, &p.Reason, &p.Attempts, &at, &changed, &p.UpTo, &facilitator, &p.Captured); err != nil {
 		return Payment{}, err
 	}
-	p.Changed = time.UnixMicro(changed)
+	p.At, p.Changed = time.UnixMicro(at), time.UnixMicro(changed)
 	var errs [6]error
 	p.From, errs[0] = pay.ParseAddress(payer)
 	p.To, errs[1] = pay.ParseAddress(to)

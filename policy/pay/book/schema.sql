@@ -34,6 +34,7 @@ CREATE TABLE payment (
 
 CREATE INDEX payment_request ON payment (request);
 CREATE INDEX payment_payer ON payment (payer, settlement);
+CREATE INDEX payment_open ON payment (holder) WHERE service = 'serving' OR service = 'served' AND booked = 0;
 CREATE INDEX payment_due ON payment (settlement, service) WHERE settlement IN ('none', 'settling', 'confirmed') OR lost = 0 AND settlement = 'failed';
 
 -- The transactions that were signed for a payment, written before they are sent. Those of one slot replace each other.

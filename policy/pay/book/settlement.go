@@ -2,8 +2,6 @@ package book
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"math/big"
 	"time"
@@ -27,38 +25,40 @@ func (b *Book) Unwritten(ctx context.Context) ([]Payment, error) {
 	return b.list(ctx, `settlement = 'failed' AND lost = 0`)
 }
 
+// What follows is of the gateway that settles (Claim). The error is ErrLost where another one does by now.
+
 // Signed stores a transaction before it is sent. The payment is settling from here on.
 func (b *Book) Signed(ctx context.Context, id int64, t *pay.Transaction) error {
 	now := b.now().UnixMicro()
-	return b.atomically(ctx, func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, `INSERT INTO sent (hash, payment, slot, raw, tip, cap, open, at) VALUES (?, ?, ?, ?, ?, ?, 1, ?) ON CONFLICT (hash) DO NOTHING`,
+	return b.settles(ctx, func(tx queries) error {
+		if _, err := tx.exec(ctx, `INSERT INTO sent (hash, payment, slot, raw, tip, cap, open, at) VALUES (?, ?, ?, ?, ?, ?, 1, ?) ON CONFLICT (hash) DO NOTHING`,
 			t.Hash.String(), id, int64(t.Slot), t.Raw, t.Fees.Tip.String(), t.Fees.Cap.String(), now); err != nil { //nolint:gosec // a count of transactions
 			return err
 		}
-		_, err := tx.ExecContext(ctx, `UPDATE payment SET settlement = 'settling', tx = ?, changed = ? WHERE id = ?`, t.Hash.String(), now, id)
+		_, err := tx.exec(ctx, `UPDATE payment SET settlement = 'settling', tx = ?, changed = ? WHERE id = ?`, t.Hash.String(), now, id)
 		return err
 	})
 }
 
 // Ordered notes that somebody else is told to make the transfer. The payment is settling from here on.
 func (b *Book) Ordered(ctx context.Context, id int64) error {
-	return b.set(ctx, `UPDATE payment SET settlement = 'settling', tx = '', changed = ?2 WHERE id = ?1`, id, b.now().UnixMicro())
+	return b.settle(ctx, `UPDATE payment SET settlement = 'settling', tx = '', changed = ?2 WHERE id = ?1`, id, b.now().UnixMicro())
 }
 
 // Found notes that a transaction of somebody else moved the money.
 func (b *Book) Found(ctx context.Context, id int64, hash pay.Word) error {
-	return b.set(ctx, `UPDATE payment SET settlement = 'settling', tx = ?2, changed = ?3 WHERE id = ?1`, id, hash.String(), b.now().UnixMicro())
+	return b.settle(ctx, `UPDATE payment SET settlement = 'settling', tx = ?2, changed = ?3 WHERE id = ?1`, id, hash.String(), b.now().UnixMicro())
 }
 
 // Confirmed notes the block that has a payment's transaction.
 func (b *Book) Confirmed(ctx context.Context, id int64, hash pay.Word, r pay.Receipt) error {
-	return b.set(ctx, `UPDATE payment SET settlement = 'confirmed', tx = ?2, block = ?3, block_hash = ?4, reason = '', changed = ?5 WHERE id = ?1`,
+	return b.settle(ctx, `UPDATE payment SET settlement = 'confirmed', tx = ?2, block = ?3, block_hash = ?4, reason = '', changed = ?5 WHERE id = ?1`,
 		id, hash.String(), int64(r.Block), r.BlockHash.String(), b.now().UnixMicro()) //nolint:gosec // a block's number
 }
 
 // Unconfirmed notes that the block of a payment's transaction is not in the chain any more.
 func (b *Book) Unconfirmed(ctx context.Context, id int64) error {
-	return b.set(ctx, `UPDATE payment SET settlement = 'settling', block = 0, block_hash = '', reason = 'the chain was reorganised', changed = ?2 WHERE id = ?1`, id, b.now().UnixMicro())
+	return b.settle(ctx, `UPDATE payment SET settlement = 'settling', block = 0, block_hash = '', reason = 'the chain was reorganised', changed = ?2 WHERE id = ?1`, id, b.now().UnixMicro())
 }
 
 // Finished notes that a payment's block is deep enough.
@@ -78,23 +78,36 @@ func (b *Book) MarkFailed(ctx context.Context, id int64, reason string) error {
 
 // MarkLost notes that the ledger has the loss of a failed payment.
 func (b *Book) MarkLost(ctx context.Context, id int64) error {
-	return b.set(ctx, `UPDATE payment SET lost = 1 WHERE id = ?`, id)
+	return b.settle(ctx, `UPDATE payment SET lost = 1 WHERE id = ?`, id)
 }
 
 // end changes a payment none of whose transactions is looked at any more.
 func (b *Book) end(ctx context.Context, id int64, query string, args ...any) error {
-	return b.atomically(ctx, func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, `UPDATE sent SET open = 0 WHERE payment = ?`, id); err != nil {
+	return b.settles(ctx, func(tx queries) error {
+		if _, err := tx.exec(ctx, `UPDATE sent SET open = 0 WHERE payment = ?`, id); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, query, append([]any{id}, args...)...)
+		_, err := tx.exec(ctx, query, append([]any{id}, args...)...)
 		return err
 	})
 }
 
-func (b *Book) set(ctx context.Context, query string, args ...any) error {
-	_, err := b.db.ExecContext(ctx, query, args...)
-	return err
+// settle changes a payment.
+func (b *Book) settle(ctx context.Context, query string, args ...any) error {
+	return b.settles(ctx, func(tx queries) error {
+		_, err := tx.exec(ctx, query, args...)
+		return err
+	})
+}
+
+// settles runs a transaction of the gateway that settles.
+func (b *Book) settles(ctx context.Context, do func(tx queries) error) error {
+	return b.atomically(ctx, func(tx queries) error {
+		if err := b.peers.fence(ctx, tx); err != nil {
+			return err
+		}
+		return do(tx)
+	})
 }
 
 // SentFor are the transactions of a payment that may still be mined, the newest first.
@@ -128,17 +141,20 @@ func (b *Book) FeesAt(ctx context.Context, slot uint64) (f pay.Fees, err error) 
 }
 
 func (b *Book) sent(ctx context.Context, where string, args ...any) (list []Sent, err error) {
-	rows, err := b.db.QueryContext(ctx, `SELECT hash, slot, raw, tip, cap, at FROM sent WHERE `+where, args...) //nolint:gosec // a condition of this file
+	err = again(ctx, func() error {
+		list = nil
+		rows, err := b.rows(ctx, `SELECT hash, slot, raw, tip, cap, at FROM sent WHERE `+where, args...)
+		if err != nil {
+			return err
+		}
+		return each(rows, func(row scanner) error {
+			s, err := scanSent(row)
+			list = append(list, s)
+			return err
+		})
+	})
 	if err != nil {
 		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Err(), rows.Close()) }()
-	for rows.Next() {
-		s, err := scanSent(rows)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, s)
 	}
 	return list, nil
 }

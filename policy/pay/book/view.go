@@ -1,15 +1,18 @@
 package book
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"io/fs"
 	"net/url"
 	"os"
-	"path/filepath"
+	"slices"
+	"time"
 
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/store"
 	"bardo.money/gateway/policy/pay"
 )
 
@@ -58,26 +61,78 @@ func (p *Payment) State() string {
 	return string(p.Settlement)
 }
 
-// File is the store of payments beside a ledger's file.
-func File(ledger string) string { return filepath.Join(filepath.Dir(ledger), "payments.db") }
-
 // Inspect opens a store without taking part in it; ok is false where there is none. It must be closed.
-func Inspect(path string) (b *Book, ok bool, err error) {
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+func Inspect(ctx context.Context, at Place) (b *Book, ok bool, err error) {
+	if at.File == "" {
+		return inspectDatabase(ctx, at)
+	}
+	if _, err := os.Stat(at.File); errors.Is(err, fs.ErrNotExist) {
 		return nil, false, nil
 	}
-	db, err := sql.Open("sqlite3", (&url.URL{Scheme: "file", Path: path, RawQuery: "mode=ro&_busy_timeout=5000"}).String())
-	return &Book{db: db}, err == nil, err
+	db, err := sql.Open("sqlite3", (&url.URL{Scheme: "file", Path: at.File, RawQuery: "mode=ro&_busy_timeout=5000"}).String())
+	return &Book{db: db, queries: queries{on: db}}, err == nil, err
+}
+
+func inspectDatabase(ctx context.Context, at Place) (b *Book, ok bool, err error) {
+	if at.Connect == nil {
+		return nil, false, store.ErrNoPostgres
+	}
+	db, err := at.Connect(ctx, at.URL, false)
+	if err != nil {
+		return nil, false, err
+	}
+	if ok, err = hasTables(ctx, db); err != nil || !ok {
+		return nil, false, errors.Join(err, db.Close())
+	}
+	return &Book{db: db, queries: queries{db, store.ForPostgres}}, true, nil
 }
 
 // Look reads the payment of a request from a store, without taking part in it; ok is false where there is none, or no store.
-func Look(ctx context.Context, path, requestID string) (p Payment, ok bool, err error) {
-	b, ok, err := Inspect(path)
+func Look(ctx context.Context, at Place, requestID string) (p Payment, ok bool, err error) {
+	b, ok, err := Inspect(ctx, at)
 	if err != nil || !ok {
 		return Payment{}, false, err
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
 	return b.ByRequest(ctx, requestID)
+}
+
+// Listed is a payment in a list of an operator's.
+type Listed struct {
+	ID      int64     `json:"id"`
+	Request string    `json:"request_id"`
+	At      time.Time `json:"created_at"`
+	Changed time.Time `json:"changed_at"`
+	View
+}
+
+// Filter selects payments. The zero value is all of them.
+type Filter struct {
+	Payer  *pay.Address
+	State  string // as View has it
+	Before int64  // only payments before this one; 0 is all
+	Limit  int    // at most so many; 0 is 100
+}
+
+// States are the words for how far a payment is.
+var States = []string{string(Serving), string(Released), string(Served), string(Settling), string(Confirmed), string(Final), string(Failed)}
+
+// List is payments, the latest first.
+func (b *Book) List(ctx context.Context, f Filter) ([]Listed, error) {
+	payer := ""
+	if f.Payer != nil {
+		payer = f.Payer.String()
+	}
+	const usual = 100
+	found, err := b.list(ctx, `id IN (SELECT id FROM payment WHERE (?1 = '' OR payer = ?1) AND (?2 = '' OR settlement = ?2 OR settlement = 'none' AND service = ?2)
+	AND (?3 = 0 OR id < ?3) ORDER BY id DESC LIMIT ?4)`, payer, f.State, f.Before, cmp.Or(f.Limit, usual))
+	slices.Reverse(found)
+	out := make([]Listed, len(found))
+	for i := range found {
+		p := &found[i]
+		out[i] = Listed{p.ID, p.Request, p.At.UTC(), p.Changed.UTC(), p.View()}
+	}
+	return out, err
 }
 
 // Page is the payments behind one, in the order of their ids.

@@ -59,9 +59,12 @@ func newShop(t *testing.T, store, dir string) *shop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := book.Open(t.Context(), filepath.Join(dir, "payments.db"), time.Now)
+	b, err := book.Open(t.Context(), book.Beside(store, filepath.Join(dir, "bardo.db"), postgres.Connect), time.Now)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if ok, err := b.Claim(t.Context()); !ok || err != nil {
+		t.Fatal(ok, err)
 	}
 	t.Cleanup(func() {
 		if err := errors.Join(b.Close(), l.Close()); err != nil {

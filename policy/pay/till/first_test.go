@@ -24,8 +24,10 @@ func (s *shop) run(t *testing.T) {
 
 // TestD56SettledBeforeServed: the transfer is in a block before the request is served, its cost is charged to the wallet's credit, and a request that costs
 // nothing leaves it there. A payment that is smaller than the threshold, or by scheme upto, is settled afterwards.
-func TestD56SettledBeforeServed(t *testing.T) {
-	s := open(t, t.TempDir())
+func TestD56SettledBeforeServed(t *testing.T) { inBoth(t, checkD56SettledBeforeServed) }
+
+func checkD56SettledBeforeServed(t *testing.T, s *shop) {
+	t.Helper()
 	s.SettleFirst = 11_000
 	s.run(t)
 	p := s.take(t, 1)
@@ -55,7 +57,11 @@ func TestD56SettledBeforeServed(t *testing.T) {
 
 // TestPitfall10APayerWhoFailedIsSettledFirst: after a loss nothing is served before its payment is in a block.
 func TestPitfall10APayerWhoFailedIsSettledFirst(t *testing.T) {
-	s := open(t, t.TempDir())
+	inBoth(t, checkPitfall10APayerWhoFailedIsSettledFirst)
+}
+
+func checkPitfall10APayerWhoFailedIsSettledFirst(t *testing.T, s *shop) {
+	t.Helper()
 	failed := s.take(t, 1)
 	s.serve(t, &failed, 4000)
 	s.chain.used[pay.Word{1}] = pay.Word{} // cancelled
@@ -78,8 +84,11 @@ func TestPitfall10APayerWhoFailedIsSettledFirst(t *testing.T) {
 
 // TestD56AnUnsettledPaymentIsNotServed, and is the wallet's credit when it arrives, also of a gateway that ended meanwhile.
 func TestD56AnUnsettledPaymentIsNotServed(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir)
+	inBoth(t, checkD56AnUnsettledPaymentIsNotServed)
+}
+
+func checkD56AnUnsettledPaymentIsNotServed(t *testing.T, s *shop) {
+	t.Helper()
 	s.SettleFirst = 1
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -87,10 +96,7 @@ func TestD56AnUnsettledPaymentIsNotServed(t *testing.T) {
 	if !errors.Is(err, ErrUnsettled) || got.Service != book.Served {
 		t.Fatalf("%+v, %v", got.Payment, err)
 	}
-	if err := s.Book.Close(); err != nil {
-		t.Fatal(err)
-	}
-	s.reopen(t, dir)
+	s.reopen(t)
 	for range 3 {
 		s.look(t, time.Second)
 	}

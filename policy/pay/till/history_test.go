@@ -10,6 +10,7 @@ import (
 
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger"
+	"bardo.money/gateway/policy/ledger/postgres/postgrestest"
 	"bardo.money/gateway/policy/pay"
 	"bardo.money/gateway/policy/pay/book"
 )
@@ -18,7 +19,6 @@ import (
 type history struct {
 	*shop
 	*testing.T
-	dir    string
 	random *rand.Rand
 	nonce  byte
 	open   []Taken                // whose requests are being served
@@ -28,7 +28,7 @@ type history struct {
 }
 
 // TestRandomHistoriesConserveMoney: payments are taken, served, released, sent, mined, taken out of the chain again and cancelled, at a node that fails at times,
-// by gateways that end at any moment. In the end each served payment has moved what its request cost, or is a loss; the books sum up, and no balance is
+// by gateways that end at any moment, in files and in PostgreSQL. In the end each served payment has moved what its request cost, or is a loss; the books sum up, and no balance is
 // below zero.
 func TestRandomHistoriesConserveMoney(t *testing.T) {
 	seeds, steps := 12, 60
@@ -37,8 +37,12 @@ func TestRandomHistoriesConserveMoney(t *testing.T) {
 	}
 	for seed := range uint64(seeds) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			h := &history{T: t, dir: t.TempDir(), random: rand.New(rand.NewPCG(seed, 56)), served: map[int64]policy.Micro{}, lost: map[pay.Address]bool{}}
-			h.shop = open(t, h.dir)
+			h := &history{T: t, random: rand.New(rand.NewPCG(seed, 56)), served: map[int64]policy.Micro{}, lost: map[pay.Address]bool{}}
+			url := ""
+			if seed%3 == 2 {
+				url = postgrestest.URL(t)
+			}
+			h.shop = open(t, t.TempDir(), url)
 			t.Cleanup(func() { _ = h.books.Close() })
 			for range steps {
 				h.step()
@@ -164,9 +168,8 @@ func (h *history) cancel() {
 // crash ends the gateway; the next one goes on.
 func (h *history) crash() {
 	h.Helper()
-	h.must(h.Book.Close())
 	h.open = nil
-	h.reopen(h.T, h.dir)
+	h.reopen(h.T)
 }
 
 // finish lets everything settle, and looks at the sums.

@@ -11,9 +11,10 @@ import (
 
 // TestPitfall30AChargeThatIsNotNotedYet: a gateway ends between the charge of a request and the note of it, and what is left of the payment would not pay for
 // a second one.
-func TestPitfall30AChargeThatIsNotNotedYet(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir)
+func TestPitfall30AChargeThatIsNotNotedYet(t *testing.T) { inBoth(t, checkAChargeThatIsNotNotedYet) }
+
+func checkAChargeThatIsNotNotedYet(t *testing.T, s *shop) {
+	t.Helper()
 	p := s.take(t, 1)
 	const cost = 6000
 	if err := s.Book.MarkServed(t.Context(), p.ID, cost, p.Value); err != nil {
@@ -29,10 +30,7 @@ func TestPitfall30AChargeThatIsNotNotedYet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Book.Close(); err != nil { // its holder is gone
-		t.Fatal(err)
-	}
-	s.reopen(t, dir)
+	s.reopen(t)
 	s.look(t, 0)
 	s.look(t, 10*time.Second)
 	got, err := s.Book.ByID(t.Context(), p.ID)

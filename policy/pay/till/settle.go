@@ -14,20 +14,10 @@ import (
 func (t *Till) Run(ctx context.Context) {
 	tick := time.NewTicker(t.Poll)
 	defer tick.Stop()
-	var release func() error
-	defer func() {
-		if release != nil {
-			_ = release() // its file is closed; nothing is written to it
-		}
-	}()
+	defer t.yield(ctx)
 	for {
-		if release == nil {
-			release, _ = t.Book.LockSettler()
-		}
-		if release != nil {
-			if err := t.pass(ctx); err != nil && ctx.Err() == nil {
-				t.Log.Warn("payments are not settled at the moment; they will be", "error", err)
-			}
+		if err := t.pass(ctx); err != nil && ctx.Err() == nil {
+			t.Log.Warn("payments are not settled at the moment; they will be", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -38,15 +28,34 @@ func (t *Till) Run(ctx context.Context) {
 	}
 }
 
+// yield lets another gateway settle.
+func (t *Till) yield(ctx context.Context) {
+	const patience = 5 * time.Second
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	if err := t.Book.Yield(ctx); err != nil {
+		t.Log.Warn("other gateways settle payments only after a while", "error", err)
+	}
+}
+
 // passTime bounds one look at all payments that are on their way.
 const passTime = time.Minute
 
-// pass goes one step on with every payment. What fails for one payment does not keep it from the others.
+// pass ends what this gateway has left open, and goes one step on with every payment, if this gateway settles. What fails for one payment does not keep it
+// from the others.
 func (t *Till) pass(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, passTime)
 	defer cancel()
-	err := errors.Join(t.adopt(ctx), t.writeLosses(ctx))
+	settles, err := t.Book.Claim(ctx)
+	if err != nil {
+		return err
+	}
+	err = t.adopt(ctx, settles)
 	_ = t.Chain.Check(ctx) // it asks until it has an answer, on which it depends whether upto is offered; whoever needs the chain has the error
+	if !settles {
+		return err
+	}
+	err = errors.Join(err, t.writeLosses(ctx))
 	due, e := t.Book.Due(ctx)
 	if err = errors.Join(err, e); len(due) == 0 || err != nil {
 		return err
@@ -94,9 +103,10 @@ func (t *Till) step(ctx context.Context, p *book.Payment, head pay.Block) error 
 	return nil
 }
 
-// adopt ends the requests of gateways that do not run any more: what was served is booked, and everything else costs nothing.
-func (t *Till) adopt(ctx context.Context) error {
-	left, err := t.Book.Adopt(ctx)
+// adopt books what this gateway has served. With others it ends the requests of gateways that do not run any more: what was served is booked, and everything
+// else costs nothing.
+func (t *Till) adopt(ctx context.Context, others bool) error {
+	left, err := t.Book.Adopt(ctx, others)
 	errs := []error{err}
 	for i := range left {
 		p := &left[i]

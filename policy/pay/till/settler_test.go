@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"bardo.money/gateway/policy/ledger/postgres/postgrestest"
 	"bardo.money/gateway/policy/pay"
 	"bardo.money/gateway/policy/pay/book"
 )
@@ -49,7 +50,7 @@ func (s *fakeSettler) Settle(_ context.Context, t *pay.Transfer) (pay.Word, erro
 // by is a shop whose payments a facilitator settles.
 func by(t *testing.T) (*shop, *fakeSettler) {
 	t.Helper()
-	s := open(t, t.TempDir())
+	s := open(t, t.TempDir(), "")
 	f := &fakeSettler{chain: s.chain, settles: true}
 	s.Settler = f
 	return s, f
@@ -133,14 +134,13 @@ func TestPitfall15AFacilitatorThatNeverAnswers(t *testing.T) {
 
 // TestAnOrderOutlivesTheGateway: it was stored before it was sent, and the next gateway asks the chain first.
 func TestAnOrderOutlivesTheGateway(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir)
+	s := open(t, t.TempDir(), postgrestest.URL(t))
 	f := &fakeSettler{chain: s.chain, settles: true, says: errUnknown}
 	s.Settler = f
 	p := s.take(t, 1)
 	s.serve(t, &p, 5000)
 	_ = s.pass(t.Context())
-	s.reopen(t, dir)
+	s.reopen(t)
 	s.Settler = f
 	s.look(t, time.Second)
 	s.look(t, time.Second)

@@ -1,10 +1,12 @@
 package till
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"math/big"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -12,9 +14,17 @@ import (
 
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger"
+	"bardo.money/gateway/policy/ledger/postgres"
+	"bardo.money/gateway/policy/ledger/postgres/postgrestest"
 	"bardo.money/gateway/policy/pay"
 	"bardo.money/gateway/policy/pay/book"
 )
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	postgrestest.StopShared()
+	os.Exit(code)
+}
 
 // fakeChain is a chain in memory: a block for every transaction that is mined.
 type fakeChain struct {
@@ -106,35 +116,51 @@ func (c *fakeChain) FindTransfer(_ context.Context, a *pay.Transfer, _ uint64) (
 // shop is a till with a ledger, a book and a chain of a test's own. Its clock moves when the test says so.
 type shop struct {
 	*Till
-	chain *fakeChain
-	books *ledger.Ledger
-	lost  []Loss
-	gas   []int64
-	at    time.Time
+	chain      *fakeChain
+	books      *ledger.Ledger
+	lost       []Loss
+	gas        []int64
+	at         time.Time
+	dir, store string
 }
 
-func open(t *testing.T, dir string) *shop {
+// inBoth runs a test with the ledger and its payments in files and in PostgreSQL.
+func inBoth(t *testing.T, test func(t *testing.T, s *shop)) {
 	t.Helper()
-	s := &shop{at: time.Unix(1_800_000_000, 0)}
+	for _, store := range []string{"SQLite", "PostgreSQL"} {
+		t.Run(store, func(t *testing.T) {
+			var url string
+			if store == "PostgreSQL" {
+				url = postgrestest.URL(t)
+			}
+			test(t, open(t, t.TempDir(), url))
+		})
+	}
+}
+
+// open opens a shop with its state in a directory and, unless that is "", in a PostgreSQL database.
+func open(t *testing.T, dir, url string) *shop {
+	t.Helper()
+	s := &shop{at: time.Unix(1_800_000_000, 0), dir: dir, store: cmp.Or(url, filepath.Join(dir, "bardo.db"))}
 	s.chain = &fakeChain{now: s.at, mined: map[pay.Word]pay.Receipt{}, by: map[pay.Word]pay.Address{}, used: map[pay.Word]pay.Word{}, sends: true}
-	s.reopen(t, dir)
+	s.reopen(t)
 	return s
 }
 
-// reopen goes on with what is in a directory, as a gateway that was started again. The one before it has ended without closing anything.
-func (s *shop) reopen(t *testing.T, dir string) {
+// reopen goes on with what there is, as a gateway that was started again. The one before it has ended.
+func (s *shop) reopen(t *testing.T) {
 	t.Helper()
 	clock := func() time.Time { return s.at }
 	if s.books != nil {
-		if err := s.books.Close(); err != nil {
+		if err := errors.Join(s.books.Close(), s.Book.Close()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var err error
-	if s.books, err = ledger.Open(t.Context(), filepath.Join(dir, "bardo.db"), ledger.Options{Gateway: true}); err != nil {
+	if s.books, err = ledger.Open(t.Context(), s.store, ledger.Options{Gateway: true, Dir: s.dir, Connect: postgres.Connect}); err != nil {
 		t.Fatal(err)
 	}
-	b, err := book.Open(t.Context(), filepath.Join(dir, "payments.db"), clock)
+	b, err := book.Open(t.Context(), s.place(), clock)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,6 +170,11 @@ func (s *shop) reopen(t *testing.T, dir string) {
 		Finality: 3, LowGas: func(left int64) { s.gas = append(s.gas, left) }, Lost: func(l Loss) { s.lost = append(s.lost, l) },
 	})
 	t.Cleanup(func() { _ = b.Close() })
+}
+
+// place is where the payments are.
+func (s *shop) place() book.Place {
+	return book.Beside(s.store, filepath.Join(s.dir, "bardo.db"), postgres.Connect)
 }
 
 // payment is one of a payer, by its nonce.
@@ -206,7 +237,11 @@ func (s *shop) credit(t *testing.T, want policy.Micro) {
 }
 
 func TestAPaymentIsServedSettledAndFinal(t *testing.T) {
-	s := open(t, t.TempDir())
+	inBoth(t, checkAPaymentIsServedSettledAndFinal)
+}
+
+func checkAPaymentIsServedSettledAndFinal(t *testing.T, s *shop) {
+	t.Helper()
 	p := s.take(t, 1)
 	s.serve(t, &p, 4000)
 	s.credit(t, 6000)
@@ -229,28 +264,32 @@ func TestAPaymentIsServedSettledAndFinal(t *testing.T) {
 // TestPitfall17WithUpToTheCostIsMoved: with the fee, and at most what was signed; nothing is left in the wallet's account.
 func TestPitfall17WithUpToTheCostIsMoved(t *testing.T) {
 	for _, row := range []struct{ cost, moved, credit policy.Micro }{{4000, 5000, 0}, {10_000, 11_000, 0}, {10_500, 11_000, 0}} {
-		s := open(t, t.TempDir())
-		q := s.payment(1)
-		q.UpTo, q.Facilitator = true, pay.Address{8}
-		p, err := s.Take(t.Context(), q, pay.Word{}, 11_000, requestOf(1))
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.serve(t, &p, row.cost)
-		s.credit(t, row.credit)
-		s.look(t, 0)
-		s.look(t, time.Second)
-		s.is(t, &p, book.Confirmed)
-		got, err := s.Book.ByID(t.Context(), p.ID)
-		if err != nil || s.chain.moved != row.moved || got.Captured != row.moved || got.Authorization != q.Authorization {
-			t.Errorf("%d cost: %d moved, %+v, %v", row.cost, s.chain.moved, got, err)
-		}
+		inBoth(t, func(t *testing.T, s *shop) {
+			t.Helper()
+			q := s.payment(1)
+			q.UpTo, q.Facilitator = true, pay.Address{8}
+			p, err := s.Take(t.Context(), q, pay.Word{}, 11_000, requestOf(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.serve(t, &p, row.cost)
+			s.credit(t, row.credit)
+			s.look(t, 0)
+			s.look(t, time.Second)
+			s.is(t, &p, book.Confirmed)
+			got, err := s.Book.ByID(t.Context(), p.ID)
+			if err != nil || s.chain.moved != row.moved || got.Captured != row.moved || got.Authorization != q.Authorization {
+				t.Errorf("%d cost: %d moved, %+v, %v", row.cost, s.chain.moved, got, err)
+			}
+		})
 	}
 }
 
 // TestPitfall2And9APaymentIsUsedOnce, whatever became of it; what was released can be used again.
-func TestPitfall2And9APaymentIsUsedOnce(t *testing.T) {
-	s := open(t, t.TempDir())
+func TestPitfall2And9APaymentIsUsedOnce(t *testing.T) { inBoth(t, checkPitfall2And9APaymentIsUsedOnce) }
+
+func checkPitfall2And9APaymentIsUsedOnce(t *testing.T, s *shop) {
+	t.Helper()
 	p := s.take(t, 1)
 	if _, err := s.Take(t.Context(), s.payment(1), pay.Word{}, 11_000, "req_x"); !errors.Is(err, book.ErrInUse) {
 		t.Errorf("while it serves: %v", err)
@@ -274,8 +313,10 @@ func TestPitfall2And9APaymentIsUsedOnce(t *testing.T) {
 }
 
 // TestPitfall10And11Exposure: a payer may have so much on its way, and none after a payment that failed.
-func TestPitfall10And11Exposure(t *testing.T) {
-	s := open(t, t.TempDir())
+func TestPitfall10And11Exposure(t *testing.T) { inBoth(t, checkPitfall10And11Exposure) }
+
+func checkPitfall10And11Exposure(t *testing.T, s *shop) {
+	t.Helper()
 	s.chain.revert = "transfer amount exceeds balance"
 	var first Taken
 	for n := byte(1); n <= 9; n++ {
@@ -306,7 +347,11 @@ func TestPitfall10And11Exposure(t *testing.T) {
 
 // TestPitfall10ACancelledAuthorization is a loss; TestPitfall10's transfer by a stranger is not: the money has arrived.
 func TestPitfall10ACancelledAuthorizationAndAStrangersTransfer(t *testing.T) {
-	s := open(t, t.TempDir())
+	inBoth(t, checkPitfall10ACancelledAuthorizationAndAStrangersTransfer)
+}
+
+func checkPitfall10ACancelledAuthorizationAndAStrangersTransfer(t *testing.T, s *shop) {
+	t.Helper()
 	cancelled, taken := s.take(t, 1), s.take(t, 2)
 	s.serve(t, &cancelled, 4000)
 	s.serve(t, &taken, 4000)
@@ -323,8 +368,10 @@ func TestPitfall10ACancelledAuthorizationAndAStrangersTransfer(t *testing.T) {
 }
 
 // TestPitfall15AnUnknownOutcome: nothing is signed again while the node does not answer, and the receipt counts when it comes.
-func TestPitfall15AnUnknownOutcome(t *testing.T) {
-	s := open(t, t.TempDir())
+func TestPitfall15AnUnknownOutcome(t *testing.T) { inBoth(t, checkPitfall15AnUnknownOutcome) }
+
+func checkPitfall15AnUnknownOutcome(t *testing.T, s *shop) {
+	t.Helper()
 	s.chain.sends = false
 	p := s.take(t, 1)
 	s.serve(t, &p, 4000)
@@ -343,8 +390,10 @@ func TestPitfall15AnUnknownOutcome(t *testing.T) {
 }
 
 // TestAStuckTransactionIsReplaced with higher fees in its own slot, and either of the two may be mined.
-func TestAStuckTransactionIsReplaced(t *testing.T) {
-	s := open(t, t.TempDir())
+func TestAStuckTransactionIsReplaced(t *testing.T) { inBoth(t, checkAStuckTransactionIsReplaced) }
+
+func checkAStuckTransactionIsReplaced(t *testing.T, s *shop) {
+	t.Helper()
 	s.chain.sends = false
 	p := s.take(t, 1)
 	s.serve(t, &p, 4000)
@@ -367,8 +416,10 @@ func TestAStuckTransactionIsReplaced(t *testing.T) {
 }
 
 // TestPitfall16AReorganisedChain: a confirmed transfer that is gone is sent again, and one in another block is confirmed there.
-func TestPitfall16AReorganisedChain(t *testing.T) {
-	s := open(t, t.TempDir())
+func TestPitfall16AReorganisedChain(t *testing.T) { inBoth(t, checkPitfall16AReorganisedChain) }
+
+func checkPitfall16AReorganisedChain(t *testing.T, s *shop) {
+	t.Helper()
 	p := s.take(t, 1)
 	s.serve(t, &p, 4000)
 	s.look(t, 0)
@@ -435,31 +486,31 @@ func TestPitfall30CrashPoints(t *testing.T) {
 		}, book.Served, book.Confirmed, 6000},
 	} {
 		t.Run(row.after, func(t *testing.T) {
-			dir := t.TempDir()
-			s := open(t, dir)
-			p := s.take(t, 1)
-			row.steps(t, s, &p)
-			if err := s.Book.Close(); err != nil { // its holder is gone
-				t.Fatal(err)
-			}
-			s.reopen(t, dir)
-			s.look(t, 0)
-			s.look(t, 10*time.Second)
-			s.look(t, time.Second)
-			got, err := s.Book.ByID(t.Context(), p.ID)
-			if err != nil || got.Service != row.service || got.Settlement != row.settlement {
-				t.Errorf("the payment is %s and %s, %v", got.Service, got.Settlement, err)
-			}
-			if s.credit(t, row.credit); len(s.chain.mined) > 1 || s.chain.prepared > 1 {
-				t.Errorf("%d transfers, %d transactions were signed", len(s.chain.mined), s.chain.prepared)
-			}
+			inBoth(t, func(t *testing.T, s *shop) {
+				t.Helper()
+				p := s.take(t, 1)
+				row.steps(t, s, &p)
+				s.reopen(t)
+				s.look(t, 0)
+				s.look(t, 10*time.Second)
+				s.look(t, time.Second)
+				got, err := s.Book.ByID(t.Context(), p.ID)
+				if err != nil || got.Service != row.service || got.Settlement != row.settlement {
+					t.Errorf("the payment is %s and %s, %v", got.Service, got.Settlement, err)
+				}
+				if s.credit(t, row.credit); len(s.chain.mined) > 1 || s.chain.prepared > 1 {
+					t.Errorf("%d transfers, %d transactions were signed", len(s.chain.mined), s.chain.prepared)
+				}
+			})
 		})
 	}
 }
 
 // TestRunSettles in the background, for one of two tills on a book.
-func TestRunSettles(t *testing.T) {
-	s := open(t, t.TempDir())
+func TestRunSettles(t *testing.T) { inBoth(t, checkRunSettles) }
+
+func checkRunSettles(t *testing.T, s *shop) {
+	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { s.Run(ctx) })
@@ -470,16 +521,19 @@ func TestRunSettles(t *testing.T) {
 	if got, err := s.Await(wait, p.ID); err != nil || got.Settlement != book.Confirmed {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if _, ok := s.Book.LockSettler(); ok {
-		t.Error("two settle at the same time")
+	other, err := book.Open(t.Context(), s.place(), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = other.Close() })
+	if ok, err := other.Claim(t.Context()); ok || err != nil {
+		t.Errorf("two settle at the same time: %v, %v", ok, err)
 	}
 	stop()
 	running.Wait()
-	release, ok := s.Book.LockSettler()
-	if !ok {
-		t.Fatal("the lock outlives its holder")
+	if ok, err := other.Claim(t.Context()); !ok || err != nil {
+		t.Fatalf("the settlements outlive who did them: %v, %v", ok, err)
 	}
-	_ = release()
 	if _, ok, err := s.Book.ByRequest(t.Context(), p.Request); !ok || err != nil {
 		t.Error("no payment of the request")
 	}

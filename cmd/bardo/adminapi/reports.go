@@ -1,0 +1,92 @@
+package adminapi
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger"
+	"bardo.money/gateway/policy/ledger/usage"
+	"bardo.money/gateway/policy/pay"
+	"bardo.money/gateway/policy/pay/book"
+)
+
+// getUsageTable sums usage by up to three dimensions.
+func (a *api) getUsageTable(r *http.Request) (reply, error) {
+	q, err := query(r, "by", "key", "project", "golem", "since", "until")
+	if err != nil {
+		return reply{}, err
+	}
+	by, err := usage.ParseBy(q.Get("by"))
+	if err != nil {
+		return reply{}, wrong("by", strings.TrimPrefix(err.Error(), "by"))
+	}
+	f := ledger.Filter{Account: policy.Account(q.Get("key")), Project: q.Get("project"), Golem: q.Get("golem")}
+	if f.Since, f.Until, err = span(q); err != nil {
+		return reply{}, err
+	}
+	t, err := a.Books.Table(r.Context(), ledger.Query{Filter: f, By: by})
+	return reply{body: t}, err
+}
+
+// listPayments lists what wallets paid for single requests.
+func (a *api) listPayments(r *http.Request) (reply, error) {
+	q, err := query(r, "payer", "state", "after", "limit")
+	if err != nil {
+		return reply{}, err
+	}
+	f, err := paymentFilter(q.Get("payer"), q.Get("state"), q.Get("after"))
+	if err != nil {
+		return reply{}, err
+	}
+	limit, err := number(q, "limit", usualPage, mostPage)
+	if err != nil {
+		return reply{}, err
+	}
+	if a.Payments == nil {
+		return listed[book.Listed](nil, false), nil
+	}
+	f.Limit = limit + 1 // one more tells whether others follow
+	found, err := a.Payments(r.Context(), f)
+	if err != nil {
+		return reply{}, fault.New(fault.Unavailable, "payments cannot be read at the moment", err)
+	}
+	return listed(found[:min(len(found), limit)], len(found) > limit), nil
+}
+
+func paymentFilter(payer, state, after string) (f book.Filter, err error) {
+	if payer != "" {
+		at, err := pay.ParseAddress(payer)
+		if err != nil {
+			return f, wrong("payer", ": expected 0x and 40 hexadecimal digits")
+		}
+		f.Payer = &at
+	}
+	if f.State = state; state != "" && !slices.Contains(book.States, state) {
+		return f, wrong("state", ": expected "+strings.Join(book.States, ", "))
+	}
+	if after != "" {
+		if f.Before, err = strconv.ParseInt(after, 10, 64); err != nil || f.Before < 1 {
+			return f, wrong("after", ": expected the id of a payment")
+		}
+	}
+	return f, nil
+}
+
+// audit checks the invariants of the ledger, and the payments against it.
+func (a *api) audit(r *http.Request) (reply, error) {
+	if _, err := query(r); err != nil {
+		return reply{}, err
+	}
+	if a.Audit == nil {
+		return reply{}, fault.New(fault.Unavailable, "the books cannot be checked here", nil)
+	}
+	report, err := a.Audit(r.Context())
+	if err != nil {
+		return reply{}, fault.New(fault.Unavailable, "the books cannot be read at the moment", err)
+	}
+	return reply{body: report}, nil
+}
