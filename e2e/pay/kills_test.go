@@ -119,6 +119,10 @@ func (k *killer) round(number int) {
 func (k *killer) payment() *payment {
 	k.Helper()
 	q := ask(k.T, k.g, chatBody(true))
+	for len(q.Accepts) < 2 { // a node that did not answer at the start is asked again, for what upto needs
+		pause(k.T, 100*time.Millisecond)
+		q = ask(k.T, k.g, chatBody(true))
+	}
 	if k.random.IntN(2) == 0 {
 		q.Accepts = q.Accepts[1:]
 		pm := accept(k.T, q).sign(k.T)
