@@ -47,7 +47,7 @@ func Start(t testing.TB, contracts string) *Chain {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := filepath.Glob(filepath.Join(root, ".tools/pay/node_modules/@foundry-rs/anvil-*/bin/anvil"))
+	found, err := filepath.Glob(filepath.Join(root, ".tools", "pay", "node_modules", "@foundry-rs", "anvil-*", "bin", "anvil"))
 	if err != nil || len(found) == 0 {
 		t.Fatal("there is no anvil: make sdks installs it")
 	}
@@ -144,7 +144,7 @@ func (c *Chain) Send(t testing.TB, from common.Address, to *common.Address, data
 func Key(digits string) *ecdsa.PrivateKey {
 	k, err := crypto.HexToECDSA(digits)
 	if err != nil {
-		panic(err) //nolint:forbidigo // a constant of a test
+		panic(err)
 	}
 	return k
 }

@@ -58,7 +58,7 @@ func TestPitfall30KilledAgainAndAgainInPostgreSQL(t *testing.T) {
 // killAgain is a lane's part of all kills.
 func killAgain(t *testing.T, lane, kills int, store, shape string) {
 	t.Helper()
-	k := newKiller(t, uint64(lane), store, shape) //nolint:gosec // a few
+	k := newKiller(t, uint64(lane), store, shape)
 	for round := range kills / killLanes {
 		k.round(lane + round*killLanes)
 	}

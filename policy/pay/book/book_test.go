@@ -62,6 +62,7 @@ var (
 // TestPitfall1AndTwoBooksOfOneStore: what one gateway has reserved, another neither reserves nor changes while the first one runs, and takes over afterwards.
 func TestPitfall1AndTwoBooksOfOneStore(t *testing.T) {
 	inBoth(t, func(t *testing.T, at Place) {
+		t.Helper()
 		a, b := open(t, at), open(t, elsewhere(t, at))
 		p, err := a.Reserve(t.Context(), terms, one, "req_1", 7, Limits{})
 		if err != nil || p.Service != Serving || p.FromBlock != 7 || p.Fee != 1000 {
@@ -116,6 +117,7 @@ func reuse(t *testing.T, b *Book, id int64) {
 // TestPitfall1ManyReserveAtTheSameTime: one of many gets a payment, and all together no more than a payer may have on its way.
 func TestPitfall1ManyReserveAtTheSameTime(t *testing.T) {
 	inBoth(t, func(t *testing.T, at Place) {
+		t.Helper()
 		books := []*Book{open(t, at), open(t, elsewhere(t, at))}
 		var same, exposed atomic.Int64
 		var all sync.WaitGroup
@@ -146,6 +148,7 @@ func TestPitfall1ManyReserveAtTheSameTime(t *testing.T) {
 // TestOneGatewaySettles, until it ends or lets another one.
 func TestOneGatewaySettles(t *testing.T) {
 	inBoth(t, func(t *testing.T, at Place) {
+		t.Helper()
 		a, b := open(t, at), open(t, elsewhere(t, at))
 		claims := func(of *Book, want bool) {
 			t.Helper()
@@ -171,6 +174,7 @@ func TestOneGatewaySettles(t *testing.T) {
 // TestAFileOfAGatewayThatWasKilledIsRemoved, and its payments are another's at once, also in a database: a lease is not waited for where it is known that its gateway has ended.
 func TestAFileOfAGatewayThatWasKilledIsRemoved(t *testing.T) {
 	inBoth(t, func(t *testing.T, at Place) {
+		t.Helper()
 		a := open(t, at)
 		if ok, err := a.Claim(t.Context()); !ok || err != nil {
 			t.Fatal(ok, err)
@@ -263,7 +267,7 @@ func TestALeaseThatIsOverIsFenced(t *testing.T) {
 	if got, err := b.ByID(t.Context(), p.ID); err != nil || got.Service != Serving || got.Settlement != None {
 		t.Errorf("%+v, %v", got, err)
 	}
-	l := a.peers.(*leases) //nolint:forcetypeassert,errcheck // as silence found
+	l := a.peers.(*leases) //nolint:forcetypeassert // as silence found
 	l.renewed.Store(nil)
 	other := *one
 	other.Nonce[0]++
@@ -320,6 +324,7 @@ func TestADatabaseThatEndsIsWaitedFor(t *testing.T) {
 
 func TestAStoreOfANewerVersionIsRefused(t *testing.T) {
 	inBoth(t, func(t *testing.T, at Place) {
+		t.Helper()
 		b := open(t, at)
 		change := "UPDATE payment_book SET version = 99"
 		if at.File != "" {
@@ -346,6 +351,7 @@ func TestAStoreOfANewerVersionIsRefused(t *testing.T) {
 // TestAStoreIsInspectedWithoutTakingPart: one that is not there is not made.
 func TestAStoreIsInspectedWithoutTakingPart(t *testing.T) {
 	inBoth(t, func(t *testing.T, at Place) {
+		t.Helper()
 		for range 2 {
 			if _, ok, err := Look(t.Context(), at, "req_1"); ok || err != nil {
 				t.Fatalf("a payment of no store: %v, %v", ok, err)
@@ -389,6 +395,7 @@ func TestAFileOfTheFirstVersionIsUpgraded(t *testing.T) {
 // TestPermitsAreStoredWhole, with their facilitator, and count with what is moved of them.
 func TestPermitsAreStoredWhole(t *testing.T) {
 	inBoth(t, func(t *testing.T, at Place) {
+		t.Helper()
 		b := open(t, at)
 		two := *one
 		two.UpTo, two.Facilitator = true, pay.Address{9}
