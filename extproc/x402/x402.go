@@ -161,7 +161,9 @@ type asker struct {
 var _ meter.PerRequest = (*asker)(nil)
 
 func (*asker) Admit(context.Context) error { return nil }
-func (*asker) Immediate() bool             { return true }
+
+// Immediate implements meter.Payer: the credit of a wallet is read.
+func (a *asker) Immediate() bool { return a.wallet == nil }
 
 func (a *asker) Reserve(ctx context.Context, _ string, most policy.Micro) (err error) {
 	var credit policy.Micro

@@ -304,7 +304,7 @@ type Billing struct {
 
 	Tiers map[string]Plan `key:"tiers" doc:"Plans of keys (free, pro, golem). Without it, every plan includes every provider, at the same spread."`
 
-	X402 *X402 `key:"x402" doc:"Payment for single requests by the x402 protocol: a request without a key is answered with its price, and one with a payment is served. Read at the start. Only with data_path: extproc."`
+	X402 *X402 `key:"x402" doc:"Payment for single requests by the x402 protocol: a request without a key is answered with its price, and one with a payment is served. Read at the start."`
 }
 
 // X402 says what payments are taken, and how they are settled.

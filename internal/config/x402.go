@@ -28,9 +28,6 @@ func (d *decoder) checkX402(cfg *Config) {
 	case !by && x.FacilitatorAuth.IsSet():
 		d.problem(key+"facilitator_authorization", "facilitator with it", "there is no facilitator to send it to")
 	}
-	if cfg.DataPath == DataPathModule {
-		d.problem("data_path", string(DataPathExtproc)+", with billing.x402", "payments are verified in the program bardo, and this puts requests into Envoy's process")
-	}
 }
 
 // checkWallet checks what payments to a provider need.

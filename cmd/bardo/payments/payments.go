@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"os"
 	"time"
 
@@ -20,13 +21,15 @@ import (
 	"bardo.money/gateway/policy/pay"
 	"bardo.money/gateway/policy/pay/book"
 	"bardo.money/gateway/policy/pay/facilitator"
+	"bardo.money/gateway/policy/pay/remote"
 	"bardo.money/gateway/policy/pay/till"
 )
 
 // Options are what payments are taken with.
 type Options struct {
 	Home   home.Dir
-	Chain  func(context.Context, pay.NodeOptions) (pay.Chain, error) // reaches the chain; nil: this process takes no payments
+	Chain  func(context.Context, pay.NodeOptions) (pay.Chain, error) // reaches the chain; nil: Socket does
+	Socket string                                                    // of the process that reaches the chain, which Serve is in
 	Ledger *ledger.Ledger
 	Events *event.Sink
 	Log    *slog.Logger
@@ -49,18 +52,12 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (*Desk, error) {
 	if x == nil {
 		return nil, nil //nolint:nilnil // none are taken
 	}
-	if o.Chain == nil {
-		return nil, errors.New("this process takes no payments: data_path: extproc does")
-	}
 	terms, err := onchain.Terms(cfg)
 	if err != nil {
 		return nil, err
 	}
-	chain, err := o.Chain(ctx, pay.NodeOptions{URL: x.RPC.Reveal(), Key: onchain.SettlementKey(x), Terms: terms})
+	chain, settler, err := o.reach(ctx, x, terms)
 	if err != nil {
-		return nil, err
-	}
-	if err := o.check(ctx, chain.Check); err != nil {
 		return nil, err
 	}
 	ledgerFile := cfg.Store.LedgerFile(string(o.Home))
@@ -73,13 +70,47 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (*Desk, error) {
 		return nil, err
 	}
 	to := o.till(x, terms, secret, chain, b)
-	if to.Settler, err = o.facilitator(ctx, x, terms); err != nil {
-		return nil, errors.Join(err, b.Close())
-	}
+	to.Settler = settler
 	t := till.New(to)
 	d := &Desk{Book: b, payments: x402.New(t, o.Ledger, x402.Options{SettleWait: x.SettleWait}), over: make(chan struct{}), log: o.Log}
 	d.start(t)
 	return d, nil
+}
+
+// reach makes the clients of the chain, and of who settles in place of an account of the gateway's own; nil where nobody does.
+func (o *Options) reach(ctx context.Context, x *config.X402, terms *pay.Terms) (chain pay.Chain, settler pay.Settler, err error) {
+	if o.Chain == nil {
+		c := remote.NewClient(o.Socket, terms)
+		if x.Facilitator != (config.URL{}) {
+			settler = c.Settler()
+		}
+		return c, settler, o.check(ctx, c.Check)
+	}
+	if chain, err = o.Chain(ctx, pay.NodeOptions{URL: x.RPC.Reveal(), Key: onchain.SettlementKey(x), Terms: terms}); err != nil {
+		return nil, nil, err
+	}
+	if err := o.check(ctx, chain.Check); err != nil {
+		return nil, nil, err
+	}
+	settler, err = o.facilitator(ctx, x, terms)
+	return chain, settler, err
+}
+
+// Serve reaches the chain for a data path in another process, which asks at the socket of Options; nil where no payments are taken.
+func Serve(ctx context.Context, cfg *config.Config, o Options) (http.Handler, error) {
+	x := cfg.Billing.X402
+	if x == nil {
+		return nil, nil //nolint:nilnil // none are taken
+	}
+	terms, err := onchain.Terms(cfg)
+	if err != nil {
+		return nil, err
+	}
+	chain, settler, err := o.reach(ctx, x, terms)
+	if err != nil {
+		return nil, err
+	}
+	return remote.Handler(chain, settler), nil
 }
 
 func (o *Options) till(x *config.X402, terms *pay.Terms, secret []byte, chain pay.Chain, b *book.Book) till.Options {

@@ -151,6 +151,8 @@ type connections struct {
 	secret  string // of the egress listener, where no control plane says it
 
 	adminToken string // of the admin API, where the configuration has none
+
+	chain http.Handler // is asked by a data path in the child's process; nil where no payments are taken
 }
 
 // shutdown is how far the gateway is from its start to its end.

@@ -117,7 +117,7 @@ func newInside(p Parts, h handover, dir string, calls http.RoundTripper) *gatewa
 		dataPath:      dataPath{listed: make(chan struct{}, 1), calls: calls},
 		localModels:   localModels{remote: remote.NewClient(in("models"), h.Models)},
 		connections: connections{
-			sockets: sockets{dir: dir, xds: in("xds"), egress: in("egress"), control: filepath.Join(dir, moduleSocket)},
+			sockets: sockets{dir: dir, xds: in("xds"), egress: in("egress"), chain: in("chain"), control: filepath.Join(dir, moduleSocket)},
 			split:   split{node: state.NodeID}, secret: h.Secret,
 		},
 	}

@@ -42,6 +42,9 @@ func (g *gateway) listen(ctx context.Context, group *errgroup.Group) (home.RunIn
 		if g.module && g.local != nil {
 			err = errors.Join(err, on(g.sockets.models, func(l net.Listener) error { return serveHTTP(ctx, l, remote.Handler(g.local)) }))
 		}
+		if g.chain != nil {
+			err = errors.Join(err, on(g.sockets.chain, func(l net.Listener) error { return serveHTTP(ctx, l, g.chain) }))
+		}
 		if err != nil {
 			return info, err
 		}

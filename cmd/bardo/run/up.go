@@ -183,6 +183,9 @@ func (g *gateway) open(ctx context.Context) (err error) {
 		if err := g.handOver(); err != nil {
 			return err
 		}
+		if g.chain, err = payments.Serve(ctx, cfg, payments.Options{Chain: g.parts.Chain, Log: g.log}); err != nil {
+			return fmt.Errorf("billing.x402: %w", err)
+		}
 	}
 	if g.data {
 		if err := g.openData(ctx, cfg); err != nil {
@@ -268,7 +271,7 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 	if g.limiter, err = limits.Open(ctx, limits.Options{Config: cfg, Secret: g.layersSecret(cfg), Spent: g.books.SpentSince, Metrics: g.metrics, Log: g.log}); err != nil {
 		return err
 	}
-	if g.payments, err = payments.Open(ctx, cfg, payments.Options{Home: g.home, Chain: g.parts.Chain, Ledger: g.books, Events: &g.events, Log: g.log}); err != nil {
+	if g.payments, err = payments.Open(ctx, cfg, payments.Options{Home: g.home, Chain: g.parts.Chain, Socket: g.sockets.chain, Ledger: g.books, Events: &g.events, Log: g.log}); err != nil {
 		return fmt.Errorf("billing.x402: %w", err)
 	}
 	if err := g.openIdentities(ctx, cfg, sessions); err != nil {
@@ -458,7 +461,7 @@ func (g *gateway) announce(ctx context.Context, info home.RunInfo, out io.Writer
 }
 
 // sockets are where this machine's parts meet.
-type sockets struct{ dir, extproc, xds, egress, demo, control, plane, models string }
+type sockets struct{ dir, extproc, xds, egress, demo, control, plane, models, chain string }
 
 // openSockets chooses the places of the sockets. With Envoy as a child they live in a directory of this run; the parts of a split
 // gateway find each other where the configuration says, and beside it.
@@ -469,7 +472,7 @@ func (g *gateway) openSockets(cfg *config.Config) (remove func(), err error) {
 			return nil, err
 		}
 		in := func(name string) string { return filepath.Join(dir, name+".sock") }
-		g.sockets = sockets{dir: dir, extproc: in("extproc"), xds: in("xds"), egress: in("egress"), demo: in("demo"), control: in("control"), models: in("models")}
+		g.sockets = sockets{dir: dir, extproc: in("extproc"), xds: in("xds"), egress: in("egress"), demo: in("demo"), control: in("control"), models: in("models"), chain: in("chain")}
 		g.secret = rand.Text()
 		return remove, nil
 	}
