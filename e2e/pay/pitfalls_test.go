@@ -346,9 +346,9 @@ func startNode(t *testing.T, c *chain) *node {
 
 // through is the chain as the gateway sees it.
 func (n *node) through(c *chain) *chain {
-	d := *c
-	d.URL = n.URL
-	return &d
+	seen := *c.Chain
+	seen.URL = n.URL
+	return &chain{Chain: &seen, Token: c.Token}
 }
 
 // TestPitfall15AnUnknownOutcomeIsNeverPaidTwice: the node does not say what became of the transfer. The client is told so, a repetition is not asked to pay
