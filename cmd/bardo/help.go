@@ -16,7 +16,7 @@ type purpose struct {
 // purposes are the groups, in their order. Each command is in one of them.
 var purposes = []purpose{
 	{"run", "Run the gateway", "bardo up --port 8081", []string{"up", "extproc", "xds", "bootstrap"}},
-	{"ask", "Models and routing", "bardo route --model auto --input-tokens 2000", []string{"models", "route", "plan", "replay"}},
+	{"ask", "Models and routing", "bardo route --model auto --input-tokens 2000", []string{"models", "route", "plan", "replay", "e2ee"}},
 	{"money", "Keys and money", "bardo keys create --name alice --balance-usd 5", []string{"keys", "projects", "owners", "balance", "deposit", "usage", "export", "audit", "payments", "pay", "wallet"}},
 	{"look", "Inspect requests and providers", "bardo requests --status 5xx --since 2h", []string{"requests", "watch", "providers", "feedback", "governor", "attest"}},
 	{"operate", "Operate", "bardo doctor", []string{"doctor", "config", "version", "help", "completion"}},
@@ -66,6 +66,9 @@ var examples = map[string]string{
 	"bardo plan":              "bardo plan --ticks 300 --mix volatile\nbardo plan --actual 7 --golem 0xAb:8453/7",
 	"bardo watch":             "bardo watch\nbardo watch --json",
 	"bardo doctor":            "bardo doctor -c bardo.yaml",
+	"bardo e2ee":              "bardo e2ee proxy --enclave-key CaSHXbj7ESsB9CsAlZoAGMAMKmJdVgzgckxBYp7mvBA=",
+	"bardo e2ee send":         "bardo e2ee send request.json --enclave-key CaSHXbj7ESsB9CsAlZoAGMAMKmJdVgzgckxBYp7mvBA=",
+	"bardo e2ee proxy":        "bardo e2ee proxy --listen 127.0.0.1:8090 --enclave-key CaSHXbj7ESsB9CsAlZoAGMAMKmJdVgzgckxBYp7mvBA=",
 	"bardo feedback":          "bardo feedback --key k7Qm2xR9vB4c",
 	"bardo attest":            "bardo attest verify\nbardo attest export > tokens.jsonl",
 	"bardo attest export":     "bardo attest export --from 100 > tokens.jsonl",

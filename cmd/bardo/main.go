@@ -19,6 +19,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/replay"
 	"bardo.money/gateway/cmd/bardo/route"
 	"bardo.money/gateway/cmd/bardo/run"
+	"bardo.money/gateway/cmd/bardo/sealed"
 	"bardo.money/gateway/cmd/bardo/watch"
 	"bardo.money/gateway/policy"
 )
@@ -57,7 +58,7 @@ func root() *cobra.Command {
 	p := parts.All()
 	p.Runtime, p.Chain, p.Agents, p.Exporter = loadRuntime, openChain, openAgents, otlp.Open
 	c.AddCommand(run.UpCommand(p), run.ExtprocCommand(p), run.XDSCommand(p), run.BootstrapCommand(), configCommand(), keysCommand(), groupsCommand(policy.OfProject, "Group keys into projects, with budgets"), groupsCommand(policy.OfOwner, "Owners of projects, with budgets"), balanceCommand(), depositCommand(),
-		usageCommand(), exportCommand(), paymentsCommand(), auditCommand(), walletCommand(), providersCommand(), governorCommand(), feedbackCommand(), route.Command(parts.Adapters()), planCommand(), replay.Command(parts.All), watch.Command(), doctor.Command(), versionCommand(), modelsCommand(), requestsCommand(), attestCommand(), payclient.Command())
+		usageCommand(), exportCommand(), paymentsCommand(), auditCommand(), walletCommand(), providersCommand(), governorCommand(), feedbackCommand(), route.Command(parts.Adapters()), planCommand(), replay.Command(parts.All), watch.Command(), doctor.Command(), versionCommand(), modelsCommand(), requestsCommand(), attestCommand(), payclient.Command(), sealed.Command())
 	arrangeHelp(c)
 	return c
 }

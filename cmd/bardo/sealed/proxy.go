@@ -1,0 +1,77 @@
+package sealed
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"bardo.money/gateway/policy/e2ee"
+)
+
+// Handler serves OpenAI's chat completions, each of which goes out sealed. The caller's Authorization and X-Bardo-* headers go to the gateway; nothing else
+// does. A caller that wants a stream gets it in one piece, once the whole answer has been opened.
+func (c *Client) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/chat/completions", c.serve)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		refuse(w, http.StatusNotFound, "not_found", "only POST /v1/chat/completions is encrypted; "+r.Method+" "+r.URL.Path+" is not served here")
+	})
+	return mux
+}
+
+func (c *Client) serve(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Origin") != "" { // a web page would use the caller's key
+		refuse(w, http.StatusForbidden, "origin_not_allowed", "web pages may not use this server")
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
+	if err != nil {
+		refuse(w, http.StatusRequestEntityTooLarge, "request_too_large", "the request is too large, or was cut off")
+		return
+	}
+	got, err := c.Send(r.Context(), body, passed(r.Header))
+	if err != nil {
+		status, code := http.StatusBadGateway, "gateway_unreachable"
+		if _, ok := errors.AsType[errRequest](err); ok {
+			status, code = http.StatusBadRequest, "invalid_request"
+		} else if _, ok := errors.AsType[e2ee.Reason](err); ok {
+			code = "e2ee_answer_refused"
+		}
+		refuse(w, status, code, err.Error())
+		return
+	}
+	if got.ID != "" {
+		w.Header().Set("X-Bardo-Request-Id", got.ID)
+	}
+	w.Header().Set("Content-Type", got.Type)
+	w.WriteHeader(got.Status)
+	_, _ = w.Write(got.Body) // the client has left
+}
+
+// passed are the headers of a caller that the gateway needs.
+func passed(h http.Header) http.Header {
+	out := http.Header{}
+	for name, values := range h {
+		if name == "Authorization" || strings.HasPrefix(name, "X-Bardo-") {
+			out[name] = values
+		}
+	}
+	return out
+}
+
+// refuse answers with an error in OpenAI's form.
+func refuse(w http.ResponseWriter, status int, code, message string) {
+	kind := "api_error"
+	if status/100 == 4 {
+		kind = "invalid_request_error"
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]string{"message": message, "type": kind, "code": code}}) // the client has left
+}
+
+// headerTime bounds how long a caller may take to send its headers.
+const headerTime = 10 * time.Second
