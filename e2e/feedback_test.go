@@ -1,9 +1,12 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -89,6 +92,11 @@ func TestFeedbackIsTheRequestsOwnCallers(t *testing.T) {
 	}
 	if p.Saw("after all") || strings.Contains(g.Log(), "too slow") {
 		t.Error("a reason went where it does not belong")
+	}
+	for _, name := range []string{"bardo.db", "bardo.db-wal"} { // its own log, and the store
+		if b, err := os.ReadFile(filepath.Join(g.Home, name)); err != nil || bytes.Contains(b, []byte("too slow")) || bytes.Contains(b, []byte("after\" all")) || bytes.Contains(b, []byte(`"after" all`)) {
+			t.Errorf("%s shows a reason: %v", name, err)
+		}
 	}
 	g.AssertSound(t)
 }

@@ -2,8 +2,12 @@ package ledger
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
+
+	"bardo.money/gateway/internal/polltest"
+	"bardo.money/gateway/internal/seal"
 )
 
 // TestTheLastFeedbackCounts, once per request, and what it replaces is returned.
@@ -66,5 +70,73 @@ func TestOldFeedbackIsPruned(t *testing.T) {
 	}
 	if _, ok, _ := l.FeedbackOn(t.Context(), "new"); !ok {
 		t.Error("the new one is not")
+	}
+}
+
+// withTexts opens a store whose texts are encrypted with a secret.
+func withTexts(t *testing.T, path, secret string, gateway bool) *Ledger {
+	t.Helper()
+	return openWith(t, path, Options{Gateway: gateway, IdleReturn: time.Hour, Texts: func() (seal.Sealer, error) { return seal.New("feedback", secret) }})
+}
+
+// storedReason is a reason as the store has it.
+func storedReason(t *testing.T, path, request string) (reason string) {
+	t.Helper()
+	db := raw(t, path)
+	defer func() { _ = db.Close() }()
+	if err := db.QueryRowContext(t.Context(), `SELECT reason FROM feedback WHERE request = '`+request+`'`).Scan(&reason); err != nil {
+		t.Fatal(err)
+	}
+	return reason
+}
+
+// TestReasonsAreStoredEncrypted: each bound to its request, and readable by its key alone.
+func TestReasonsAreStoredEncrypted(t *testing.T) {
+	path := storePath(t)
+	l := withTexts(t, path, "secret", true)
+	for request, reason := range map[string]string{"r1": "it missed the second position", "r2": "enc:is what it begins with", "r3": ""} {
+		if _, _, err := l.Rate(t.Context(), Feedback{RequestID: request, Account: "k", At: monday, Reason: reason}); err != nil {
+			t.Fatal(err)
+		}
+		stored := storedReason(t, path, request)
+		if strings.Contains(stored, "missed") || strings.Contains(stored, "begins") || (stored == "") != (reason == "") {
+			t.Errorf("%s is stored as %q", request, stored)
+		}
+		if f, ok, err := l.FeedbackOn(t.Context(), request); err != nil || !ok || f.Reason != reason {
+			t.Errorf("%s: %q %v %v, want %q", request, f.Reason, ok, err, reason)
+		}
+	}
+	if before, ok, err := l.Rate(t.Context(), Feedback{RequestID: "r1", Account: "k", At: monday, Reason: "other"}); err != nil || !ok || before.Reason != "it missed the second position" {
+		t.Errorf("before it was %+v %v %v", before, ok, err)
+	}
+	change(t, path, `UPDATE feedback SET reason = (SELECT reason FROM feedback WHERE request = 'r2') WHERE request = 'r1'`)
+	if f, ok, err := l.FeedbackOn(t.Context(), "r1"); err != nil || !ok || f.Reason != "" {
+		t.Errorf("another request's reason is %q %v %v", f.Reason, ok, err)
+	}
+	if f, ok, err := withTexts(t, path, "another", false).FeedbackOn(t.Context(), "r2"); err != nil || !ok || f.Reason != "" {
+		t.Errorf("with another key it is %q %v %v", f.Reason, ok, err)
+	}
+}
+
+// TestReasonsOfEarlierVersionsAreEncrypted by the first gateway that has a key; until then they are readable.
+func TestReasonsOfEarlierVersionsAreEncrypted(t *testing.T) {
+	path := storePath(t)
+	l := gateway(t, path)
+	for _, request := range []string{"r1", "r2"} {
+		if _, _, err := l.Rate(t.Context(), Feedback{RequestID: request, Account: "k", At: monday}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change(t, path, `UPDATE feedback SET reason = 'in clear' WHERE request = 'r1'`)
+	l.sealReasons() // without a key
+	if got := storedReason(t, path, "r1"); got != "in clear" {
+		t.Errorf("without a key it is stored as %q", got)
+	}
+	later := withTexts(t, path, "secret", true)
+	polltest.Until(t, "the reason is encrypted", func() bool { return !strings.Contains(storedReason(t, path, "r1"), "clear") })
+	for request, want := range map[string]string{"r1": "in clear", "r2": ""} {
+		if f, ok, err := later.FeedbackOn(t.Context(), request); err != nil || !ok || f.Reason != want {
+			t.Errorf("%s: %q %v %v", request, f.Reason, ok, err)
+		}
 	}
 }

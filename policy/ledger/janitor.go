@@ -18,6 +18,7 @@ func (l *Ledger) tidy() {
 	l.prune()
 	l.forgetSpending()
 	l.dropStale()
+	l.sealReasons()
 	for {
 		select {
 		case <-l.stop:
@@ -33,6 +34,7 @@ func (l *Ledger) tidy() {
 			l.prune()
 			l.forgetSpending()
 			l.dropStale()
+			l.sealReasons()
 		}
 	}
 }
@@ -121,16 +123,21 @@ func (l *Ledger) prune() {
 	l.removeOld("sums of refusals", func(b *book) (int64, error) { return usage.PruneRefusals(b.Book, limit) })
 }
 
-// removeOld removes rows in small steps, so that charges are not delayed.
+// removeOld removes rows in small steps.
 func (l *Ledger) removeOld(what string, remove func(*book) (int64, error)) {
-	removed := int64(usage.PruneLimit)
-	for removed == usage.PruneLimit && !l.stopping() && l.writer.backlog.storeFailure() == nil {
-		err := l.writer.do(func(b *book) (err error) { removed, err = remove(b); return err }, nil)
+	l.inSteps("removal of old "+what, remove)
+}
+
+// inSteps changes rows, up to usage.PruneLimit at a time, until there are none left, so that charges are not delayed. what is logged with an error.
+func (l *Ledger) inSteps(what string, change func(*book) (int64, error)) {
+	changed := int64(usage.PruneLimit)
+	for changed == usage.PruneLimit && !l.stopping() && l.writer.backlog.storeFailure() == nil {
+		err := l.writer.do(func(b *book) (err error) { changed, err = change(b); return err }, nil)
 		if isUnwritable(err) {
 			return
 		}
 		if err != nil {
-			l.o.Log.Error("ledger: old rows were not removed", "of", what, "error", err)
+			l.o.Log.Error("ledger: a step of its upkeep failed", "step", what, "error", err)
 			return
 		}
 	}

@@ -25,6 +25,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"bardo.money/gateway/internal/seal"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger/chargelog"
 	"bardo.money/gateway/policy/ledger/lock"
@@ -49,6 +50,7 @@ type Options struct {
 	Connect     store.Connect                            // opens connections to PostgreSQL; nil: there is none
 	Log         *slog.Logger                             // for background failures; nil means slog.Default
 	Now         func() time.Time                         // nil means time.Now
+	Texts       func() (seal.Sealer, error)              // what callers' texts are encrypted with, asked for each; nil: they are stored as they are
 
 	charges chargelog.Options // in tests: of the charge log
 }

@@ -97,6 +97,8 @@ var everyStore = map[string]func(*testing.T){
 	"AKilledGatewayLosesNothing":                          TestAKilledGatewayLosesNothing,
 	"TheLastFeedbackCounts":                               TestTheLastFeedbackCounts,
 	"OldFeedbackIsPruned":                                 TestOldFeedbackIsPruned,
+	"ReasonsAreStoredEncrypted":                           TestReasonsAreStoredEncrypted,
+	"ReasonsOfEarlierVersionsAreEncrypted":                TestReasonsOfEarlierVersionsAreEncrypted,
 	"D83RandomCrashesLoseNoMoreThanTheWindow":             TestD83RandomCrashesLoseNoMoreThanTheWindow,
 	"D83ACrashAtEveryStep":                                TestD83ACrashAtEveryStep,
 	"D83AFullDiskAtEveryStep":                             TestD83AFullDiskAtEveryStep,

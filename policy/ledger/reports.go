@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -209,38 +208,6 @@ func (l *Ledger) SpentByPart(ctx context.Context, acct policy.Account, agent str
 		return nil, fmt.Errorf("spent by agent %q of key %s: %w", agent, acct, err)
 	}
 	return out, nil
-}
-
-// Rate stores what a caller said of an answer, in place of what it said before, which it returns; ok is false if it said nothing before. It returns once
-// that is on disk. The request has to be the account's own, which the caller of Rate has checked.
-func (l *Ledger) Rate(ctx context.Context, f Feedback) (before Feedback, ok bool, err error) {
-	if err := ctx.Err(); err != nil {
-		return before, false, err
-	}
-	if f.Score < 0 || f.Score > PerfectScore {
-		return before, false, fmt.Errorf("feedback on request %s: a score of %d millionths", f.RequestID, f.Score)
-	}
-	if f.At.IsZero() {
-		f.At = l.o.Now()
-	}
-	err = l.writer.do(func(b *book) (err error) { before, ok, err = usage.Rate(b.Book, &f); return err }, nil)
-	if errors.Is(err, usage.ErrNotOwner) {
-		err = ErrReused
-	}
-	if err != nil {
-		return before, false, fmt.Errorf("feedback on request %s: %w", f.RequestID, err)
-	}
-	return before, ok, nil
-}
-
-// FeedbackOn is what the caller said of an answer; ok is false if it said nothing.
-func (l *Ledger) FeedbackOn(ctx context.Context, request string) (f Feedback, ok bool, err error) {
-	return usage.FeedbackOn(ctx, l.reads, request)
-}
-
-// FeedbackByTask sums feedback by task and regime, of one account or, for "", of all.
-func (l *Ledger) FeedbackByTask(ctx context.Context, account policy.Account) ([]FeedbackRow, error) {
-	return usage.FeedbackByTask(ctx, l.reads, account)
 }
 
 // Refuse counts a refusal. It is written within seconds; Request returns it for a while.

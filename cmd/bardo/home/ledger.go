@@ -8,6 +8,7 @@ import (
 
 	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/seal"
 	"bardo.money/gateway/policy/auth"
 	"bardo.money/gateway/policy/ledger"
 	"bardo.money/gateway/policy/ledger/store"
@@ -25,6 +26,7 @@ var Connect store.Connect
 // OpenLedgerWith opens the ledger. The error says what to do.
 func (h Dir) OpenLedgerWith(ctx context.Context, cfg *config.Config, o ledger.Options) (*ledger.Ledger, error) {
 	o.Dir, o.Connect = string(h), Connect
+	o.Texts = func() (seal.Sealer, error) { return h.ContentKeys(cfg).Sealer("feedback") }
 	books, err := ledger.Open(ctx, cfg.Store.LedgerName(string(h)), o)
 	if err == nil {
 		return books, nil

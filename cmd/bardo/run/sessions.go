@@ -5,12 +5,10 @@ import (
 	"errors"
 	"time"
 
-	"bardo.money/gateway/cmd/bardo/home"
 	"bardo.money/gateway/extproc/api"
 	"bardo.money/gateway/extproc/memory"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/fault"
-	"bardo.money/gateway/internal/seal"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/auth"
 	"bardo.money/gateway/policy/session"
@@ -24,7 +22,7 @@ func (g *gateway) openSessions(ctx context.Context, cfg *config.Config) (*sessio
 	if cfg.Sessions.Mode == "off" {
 		return nil, nil //nolint:nilnil // there are none
 	}
-	store, err := session.OpenSQLite(ctx, g.home.Path(sessionsFile), seal.Keys{Set: cfg.Store.CacheKey.Reveal(), Own: home.ContentSecret(cfg.Store.LedgerFile(string(g.home)))}, nil)
+	store, err := session.OpenSQLite(ctx, g.home.Path(sessionsFile), g.home.ContentKeys(cfg), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -16,8 +16,8 @@ type Feedback struct {
 	RequestID string
 	Account   policy.Account // of the request; "" for an anonymous one
 	At        time.Time
-	Score     int64 // in millionths, 0 to PerfectScore
-	Reason    string
+	Score     int64  // in millionths, 0 to PerfectScore
+	Reason    string // "" for none; in the store, see SealedReason
 	Task      string // what the request was for, and in which regime, as its record has it
 	Regime    string
 }
@@ -85,6 +85,26 @@ func scanFeedback(row store.Scanner) (f Feedback, err error) {
 	}
 	f.At = time.UnixMicro(at)
 	return f, nil
+}
+
+// SealedReason begins a reason that is encrypted, as all are that are written now.
+const SealedReason = "enc:"
+
+// SealReasons encrypts some of the reasons that an earlier version stored in clear, and returns how many.
+func SealReasons(b *store.Book, seal func(request, reason string) string) (int64, error) {
+	clear, err := store.ReadAll(context.Background(), b, func(s store.Scanner) (f Feedback, err error) {
+		err = s.Scan(&f.RequestID, &f.Reason)
+		return f, err
+	}, `SELECT request, reason FROM feedback WHERE reason <> '' AND substr(reason, 1, 4) <> ? LIMIT ?`, SealedReason, PruneLimit)
+	if err != nil {
+		return 0, fmt.Errorf("feedback: %w", err)
+	}
+	for i := range clear {
+		if _, err := b.Exec(`UPDATE feedback SET reason = ? WHERE request = ?`, seal(clear[i].RequestID, clear[i].Reason), clear[i].RequestID); err != nil {
+			return 0, err
+		}
+	}
+	return int64(len(clear)), nil
 }
 
 // PruneFeedback removes feedback from before a time.
