@@ -3,6 +3,8 @@ package pii
 import (
 	"context"
 	"hash/maphash"
+	"slices"
+	"sync/atomic"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 )
@@ -13,6 +15,7 @@ type Memo struct {
 	scanner *Scanner
 	seeds   [2]maphash.Seed
 	known   *lru.Cache[TextKey, []Span]
+	spans   atomic.Int64 // in known
 	clean   *lru.Cache[TextKey, struct{}]
 }
 
@@ -22,14 +25,19 @@ type TextKey struct {
 	n    int
 }
 
-// memoTexts is how many texts are remembered of which something is known, and how many that have nothing.
-const memoTexts = 1 << 14
+// memoTexts is how many texts are remembered of which something is known, and how many that have nothing; memoSpans bounds the values in them, whose places take 48 bytes
+// each.
+const (
+	memoTexts = 1 << 14
+	memoSpans = 1 << 18
+)
 
 // NewMemo remembers what a scanner finds.
 func NewMemo(s *Scanner) *Memo {
-	known, _ := lru.New[TextKey, []Span](memoTexts) // fails for a size below 1 only
-	clean, _ := lru.New[TextKey, struct{}](memoTexts)
-	return &Memo{scanner: s, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, known: known, clean: clean}
+	m := &Memo{scanner: s, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
+	m.known, _ = lru.NewWithEvict(memoTexts, func(_ TextKey, spans []Span) { m.spans.Add(-int64(len(spans))) }) // fails for a size below 1 only
+	m.clean, _ = lru.New[TextKey, struct{}](memoTexts)
+	return m
 }
 
 // KeyOf is the key of a text as it stands in a document. What is read differently has another kind.
@@ -68,7 +76,21 @@ func (m *Memo) Find(ctx context.Context, text string) ([]Span, error) {
 	}
 	spans, err := m.scanner.Find(ctx, text)
 	if err == nil {
-		m.known.Add(k, spans)
+		m.remember(k, spans)
 	}
 	return spans, err
+}
+
+// remember keeps the spans of a text, in place of the oldest ones.
+func (m *Memo) remember(k TextKey, spans []Span) {
+	spans = slices.Clip(spans)
+	if there, _ := m.known.ContainsOrAdd(k, spans); there {
+		return
+	}
+	m.spans.Add(int64(len(spans)))
+	for m.spans.Load() > memoSpans {
+		if _, _, ok := m.known.RemoveOldest(); !ok {
+			return
+		}
+	}
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sort"
 )
 
 // Type is what a value is: the name in its placeholder, in capitals.
@@ -114,13 +113,48 @@ func resolveGroup(group []Span) []Span {
 	if len(group) == 1 {
 		return group
 	}
-	slices.SortFunc(group, byRank)
-	var kept []Span // sorted by Start
+	first, end := group[0].Start, 0
 	for _, s := range group {
-		i := sort.Search(len(kept), func(i int) bool { return kept[i].End > s.Start })
-		if i == len(kept) || kept[i].Start >= s.End {
-			kept = slices.Insert(kept, i, s)
+		end = max(end, s.End)
+	}
+	taken := make(bitset, (end-first)/64+1)
+	slices.SortFunc(group, byRank)
+	kept := group[:0]
+	for _, s := range group {
+		if !taken.any(s.Start-first, s.End-first) {
+			taken.set(s.Start-first, s.End-first)
+			kept = append(kept, s)
 		}
 	}
+	slices.SortFunc(kept, func(a, b Span) int { return cmp.Compare(a.Start, b.Start) })
 	return kept
+}
+
+// bitset has a bit for each byte of a part of a text.
+type bitset []uint64
+
+// words calls do with each word that has bits of [from, to), and with a mask of these, until do says no.
+func (b bitset) words(from, to int, do func(word *uint64, mask uint64) bool) {
+	for from < to {
+		next := min(to, from&^63+64)
+		mask := ^uint64(0) << (from & 63)
+		if next&63 != 0 {
+			mask &= 1<<(next&63) - 1
+		}
+		if !do(&b[from/64], mask) {
+			return
+		}
+		from = next
+	}
+}
+
+// any reports whether a bit of [from, to) is set.
+func (b bitset) any(from, to int) (is bool) {
+	b.words(from, to, func(w *uint64, mask uint64) bool { is = *w&mask != 0; return !is })
+	return is
+}
+
+// set sets the bits of [from, to).
+func (b bitset) set(from, to int) {
+	b.words(from, to, func(w *uint64, mask uint64) bool { *w |= mask; return true })
 }

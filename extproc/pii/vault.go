@@ -52,11 +52,23 @@ type Vault struct {
 	adopted []string          // placeholders
 	sorted  bool              // of adopted
 	scratch []byte
+	work    int // bytes of texts that were compared with values
+	allowed int // so many may be
 }
+
+// How many bytes of texts are compared with values: in any case, and for each byte of a text. Texts that people and programs write need far less.
+const (
+	freeWork    = 1 << 24
+	workPerByte = 64
+)
+
+// Exhausted reports whether so much was compared that Mask has left out places where a value may stand: what it returned must not be used. It takes values that are made
+// for it.
+func (v *Vault) Exhausted() bool { return v.work > v.allowed }
 
 // NewVault returns an empty vault.
 func NewVault(k Key) *Vault {
-	return &Vault{mac: hmac.New(sha256.New, k[:]), holders: map[string]string{}, values: map[string]string{}, lengths: map[[4]byte][]int{}}
+	return &Vault{mac: hmac.New(sha256.New, k[:]), holders: map[string]string{}, values: map[string]string{}, lengths: map[[4]byte][]int{}, allowed: freeWork}
 }
 
 // Len is the number of values.
@@ -72,10 +84,9 @@ func (v *Vault) Holder(t Type, value string) string {
 	v.adopted, v.sorted = append(v.adopted, h), false
 	if len(value) >= 4 && t != lookalike {
 		first := [4]byte([]byte(value[:4]))
-		if n := v.lengths[first]; !slices.Contains(n, len(value)) {
-			n = append(n, len(value))
-			slices.SortFunc(n, func(a, b int) int { return b - a })
-			v.lengths[first] = n
+		n := v.lengths[first]
+		if at, ok := slices.BinarySearchFunc(n, len(value), func(a, b int) int { return b - a }); !ok {
+			v.lengths[first] = slices.Insert(n, at, len(value))
 		}
 		v.starts[value[0]] = true
 	}
@@ -108,6 +119,7 @@ func (v *Vault) Learn(text string, spans []Span) {
 // Mask replaces the values of a text, which are sorted and do not overlap, and all others that the vault knows, where they are not part of a longer word.
 func (v *Vault) Mask(text string, spans []Span) string {
 	out := v.scratch[:0]
+	v.allowed += workPerByte * len(text)
 	done := 0
 	for _, s := range spans {
 		out = v.maskKnown(out, text, done, s.Start)
@@ -155,9 +167,13 @@ func (v *Vault) known(text string, i, to int) int {
 	}
 	for _, n := range v.lengths[[4]byte([]byte(text[i:i+4]))] {
 		end := i + n
+		if v.work++; v.Exhausted() {
+			return 0
+		}
 		if end > to || end < len(text) && inWord(text[end-1], text[end]) {
 			continue
 		}
+		v.work += n
 		if _, ok := v.holders[text[i:end]]; ok {
 			return n
 		}

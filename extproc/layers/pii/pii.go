@@ -210,11 +210,19 @@ func (l Layer) look(ctx context.Context, s string, f *finding) error {
 // lookBehindNames adds what the JSON as a whole has, and its strings alone, from the n-th value on, do not tell.
 func (l Layer) lookBehindNames(ctx context.Context, s string, f *finding, n int) error {
 	spans, err := l.find(ctx, s, f)
+	if len(spans) == 0 {
+		return err
+	}
+	known := make(map[string]bool, len(f.values)-n)
+	for _, v := range f.values[n:] {
+		known[v.text] = true
+	}
 	for _, at := range spans {
 		text := s[at.Start:at.End]
-		if strings.ContainsAny(text, `"\`) || slices.ContainsFunc(f.values[n:], func(v value) bool { return v.text == text }) {
+		if known[text] || strings.ContainsAny(text, `"\`) {
 			continue
 		}
+		known[text] = true
 		f.add(at.Type, text)
 	}
 	return err
@@ -291,6 +299,9 @@ func (l Layer) mask(x *pipeline.Exchange, s *state) error {
 	}
 	if failed != nil {
 		return failed
+	}
+	if s.vault.Exhausted() {
+		return fault.Newf(fault.TooLarge, "the request has too many long values that begin alike (%s) to look for each of them in all of its texts: send it in parts", names(s.found.counts))
 	}
 	if err := x.Change(t); err != nil {
 		return err
