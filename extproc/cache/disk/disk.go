@@ -371,8 +371,8 @@ func (f *File) put(ctx context.Context, tx *sql.Tx, n id, c *change) error {
 	if r.Entry, err = c.entry.Encode(); err != nil {
 		return err
 	}
-	if p, text, ok := f.questions.Question(c.tenant, c.entry.Key); ok {
-		r.Place, r.Text = p[:], text
+	if p, q, ok := f.questions.Question(c.tenant, c.entry.Key); ok {
+		r.Place, r.Text = p[:], q.Text
 	}
 	var plain bytes.Buffer
 	if err := gob.NewEncoder(&plain).Encode(&r); err != nil {

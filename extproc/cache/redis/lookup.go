@@ -3,8 +3,10 @@ package redis
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"math"
 	"time"
 
 	redigo "github.com/gomodule/redigo/redis"
@@ -107,6 +109,38 @@ type question struct {
 	Key     cache.Key
 	Text    string
 	Expires time.Time
+	Vector  []byte `json:",omitempty"` // see packed; none until a gateway has compared the question
+	Tag     string `json:",omitempty"` // of the model that made the vector
+}
+
+func newQuestion(r *semantic.Row) *question {
+	return &question{r.Key, r.Text, r.Expires, packed(r.Vector), r.Tag}
+}
+
+// row is the question as gateways compare it.
+func (q *question) row() semantic.Row {
+	r := semantic.Row{Key: q.Key, Text: q.Text, Expires: q.Expires}
+	if q.Tag != "" && len(q.Vector) > 0 && len(q.Vector)%4 == 0 {
+		r.Vector, r.Tag = unpacked(q.Vector), q.Tag
+	}
+	return r
+}
+
+// packed are the bytes of a vector, four for each number, in little endian.
+func packed(v []float32) []byte {
+	b := make([]byte, 0, 4*len(v))
+	for _, x := range v {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
+	}
+	return b
+}
+
+func unpacked(b []byte) []float32 {
+	v := make([]float32, len(b)/4)
+	for i := range v {
+		v[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+	}
+	return v
 }
 
 // Rows implements semantic.Shared.
@@ -125,7 +159,7 @@ func (s *Store) Rows(ctx context.Context, name policy.Account, p semantic.Place)
 	}
 	for ; len(pairs) > 1; pairs = pairs[2:] {
 		if q, err := s.readQuestion(at, string(pairs[0]), pairs[1]); err == nil { // a broken one is none
-			rows = append(rows, semantic.Row{Key: q.Key, Text: q.Text, Expires: q.Expires})
+			rows = append(rows, q.row())
 		}
 	}
 	s.o.Looked(outcomeOf(len(rows) > 0))

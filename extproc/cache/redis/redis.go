@@ -224,6 +224,7 @@ var (
 	removeScript = script("remove")
 	flushScript  = script("flush")
 	banScript    = script("ban")
+	vectorScript = script("vector")
 )
 
 // ms is a time in milliseconds, at least one.

@@ -221,6 +221,95 @@ func TestK65AWrongQuestionIsComparedByNoGateway(t *testing.T) {
 	}
 }
 
+// embedder counts the texts that it makes vectors of.
+type embedder struct {
+	tag   string
+	texts []string
+}
+
+func (e *embedder) Embed(_ context.Context, text string) ([]float32, error) {
+	e.texts = append(e.texts, text)
+	return []float32{0.6, -0.8, float32(len(e.tag)) * 0}, nil
+}
+
+func (*embedder) Threshold() float64 { return 0.9 }
+func (e *embedder) Tag() string      { return e.tag }
+
+// TestC18GatewaysShareVectors: what one gateway has made of a question, no other one makes again, whether it knows the question already or not; vectors of another model are not
+// compared, and Redis shows nothing of them.
+func TestC18GatewaysShareVectors(t *testing.T) {
+	server := redistest.Start(t)
+	gs := [3]*gateway{open(t, redis.Options{URL: server.URL()}), open(t, redis.Options{URL: server.URL()}), open(t, redis.Options{URL: server.URL()})}
+	place := semantic.Place{7}
+	k := gs[0].Ticket("k", 1, cachetest.Everything)
+	k.Stored = func(e *cache.Entry) {
+		gs[0].Index.Add("k", place, &semantic.Row{Key: e.Key, Text: "what is stored", Expires: e.Expires})
+	}
+	k.Fresh(t.Context())
+	cachetest.Finish(k, "an answer", "m")
+	settled := func(g *gateway) {
+		t.Helper()
+		if _, err := g.Store.List(t.Context(), "k"); err != nil { // it waits for what is written
+			t.Fatal(err)
+		}
+	}
+	rank := func(g *gateway, e *embedder) []semantic.Match {
+		t.Helper()
+		rows, _, err := g.Index.Look(t.Context(), "k", place, time.Now())
+		if err != nil || len(rows) != 1 {
+			t.Fatal(len(rows), err)
+		}
+		found, err := g.Index.Rank(t.Context(), e, &semantic.Question{Tenant: "k", Text: "what is asked"}, rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	settled(gs[0])
+	if _, _, err := gs[1].Index.Look(t.Context(), "k", place, time.Now()); err != nil { // it knows the question before its vector
+		t.Fatal(err)
+	}
+	first := &embedder{tag: "one"}
+	rank(gs[0], first)
+	settled(gs[0])
+	if len(first.texts) != 2 {
+		t.Errorf("the first gateway makes vectors of %q", first.texts)
+	}
+	for i, g := range gs[1:] {
+		e := &embedder{tag: "one"}
+		if found := rank(g, e); len(e.texts) != 1 || len(found) != 1 || found[0].Similarity < 0.99 || found[0].Tag != "one" {
+			t.Errorf("gateway %d makes vectors of %q, and finds %+v", i+1, e.texts, found)
+		}
+	}
+	other := &embedder{tag: "another"}
+	if rank(gs[2], other); len(other.texts) != 2 {
+		t.Errorf("with another model vectors are made of %q", other.texts)
+	}
+	for _, secret := range []string{"stored", "asked", `"one"`, "Vector"} {
+		if strings.Contains(server.Dump(t), secret) {
+			t.Errorf("Redis holds %q", secret)
+		}
+	}
+	if n := gs[0].remove(t, "k"); n != 1 {
+		t.Errorf("%d entries are removed", n)
+	}
+	gs[1].Index.Embedded("k", cachetest.Key(1), []float32{1}, "one") // of a question that is gone
+	settled(gs[1])
+	if rows, _, err := open(t, redis.Options{URL: server.URL()}).Index.Look(t.Context(), "k", place, time.Now()); err != nil || len(rows) != 0 {
+		t.Errorf("what was removed is there again: %d, %v", len(rows), err)
+	}
+}
+
+// remove deletes all entries of a tenant.
+func (g *gateway) remove(t *testing.T, tenant policy.Account) int {
+	t.Helper()
+	n, err := g.Store.Remove(t.Context(), tenant, func(*cache.Entry) bool { return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
 // TestAnAgentsRegimeHoldsForAllGateways: answers of an agent from another regime are deleted for all.
 func TestAnAgentsRegimeHoldsForAllGateways(t *testing.T) {
 	server := redistest.Start(t)

@@ -10,6 +10,7 @@ import (
 	redigo "github.com/gomodule/redigo/redis"
 
 	"bardo.money/gateway/extproc/cache"
+	"bardo.money/gateway/extproc/cache/semantic"
 	"bardo.money/gateway/internal/redislink"
 	"bardo.money/gateway/policy"
 )
@@ -32,6 +33,14 @@ type queue struct {
 	counts  map[policy.Account]*counts
 	entered map[market]string // regimes
 	places  map[[16]byte]placed
+	vectors map[string]*vector // by name of the entry
+}
+
+// vector is a question that has been compared.
+type vector struct {
+	tenant policy.Account
+	place  string
+	row    *question
 }
 
 // put is an entry that is stored.
@@ -66,11 +75,19 @@ func (q *queue) init() {
 	q.takeSmall()
 }
 
+// small is what waits and is not an entry.
+type small struct {
+	counts  map[policy.Account]*counts
+	entered map[market]string
+	places  map[[16]byte]placed
+	vectors map[string]*vector
+}
+
 // takeSmall empties what is not an entry.
-func (q *queue) takeSmall() (c map[policy.Account]*counts, m map[market]string, p map[[16]byte]placed) {
-	c, m, p = q.counts, q.entered, q.places
-	q.counts, q.entered, q.places = map[policy.Account]*counts{}, map[market]string{}, map[[16]byte]placed{}
-	return c, m, p
+func (q *queue) takeSmall() small {
+	was := small{q.counts, q.entered, q.places, q.vectors}
+	q.counts, q.entered, q.places, q.vectors = map[policy.Account]*counts{}, map[market]string{}, map[[16]byte]placed{}, map[string]*vector{}
+	return was
 }
 
 // epoch is that of an entry that waits, or is being written; ok is false for any other.
@@ -148,8 +165,9 @@ func (s *Store) stir() {
 // Put implements cache.Shared.
 func (s *Store) Put(name policy.Account, e *cache.Entry, epoch int) {
 	p := &put{tenant: name, entry: e, epoch: epoch}
-	if at, text, ok := s.questions.Question(name, e.Key); ok {
-		p.place, p.row = s.place(name, at), &question{e.Key, text, e.Expires}
+	if at, r, ok := s.questions.Question(name, e.Key); ok {
+		r.Expires = e.Expires
+		p.place, p.row = s.place(name, at), newQuestion(&r)
 	}
 	if s.link.Problem() != nil || !s.queue.add(s.entry(name, e.Key), p) {
 		s.o.Lost(1)
@@ -217,27 +235,52 @@ func (s *Store) drain() {
 		s.queue.done(id, p)
 	}
 	s.queue.mu.Lock()
-	c, m, places := s.queue.takeSmall()
+	small := s.queue.takeSmall()
 	s.queue.mu.Unlock()
 	if s.link.Problem() == nil {
-		s.writeSmall(c, m, places)
+		s.writeSmall(&small)
 	}
 }
 
 // writeSmall writes what is not an entry.
-func (s *Store) writeSmall(c map[policy.Account]*counts, m map[market]string, places map[[16]byte]placed) {
-	for name, n := range c {
+func (s *Store) writeSmall(what *small) {
+	for name, n := range what.counts {
 		if !s.wrote(s.writeCounts(name, n)) {
 			return
 		}
 	}
-	for of, regime := range m {
+	for of, regime := range what.entered {
 		_, err := s.remove(context.Background(), of.tenant, func(e *cache.Entry) bool { return e.Market.Agent == of.agent && e.Market.Regime != regime })
 		if !s.wrote(err) {
 			return
 		}
 	}
-	s.wrote(s.writePlaces(places))
+	for id, v := range what.vectors {
+		if !s.wrote(s.writeVector(id, v)) {
+			return
+		}
+	}
+	s.wrote(s.writePlaces(what.places))
+}
+
+// Embedded implements semantic.Shared.
+func (s *Store) Embedded(name policy.Account, p semantic.Place, r *semantic.Row) {
+	s.queue.mu.Lock()
+	defer s.queue.mu.Unlock()
+	if len(s.queue.vectors) < maxWaiting {
+		s.queue.vectors[s.entry(name, r.Key)] = &vector{name, s.place(name, p), newQuestion(r)}
+	}
+	s.stir()
+}
+
+// writeVector writes a question with its vector.
+func (s *Store) writeVector(id string, v *vector) error {
+	row, err := s.writeQuestion(v.place, id, v.row)
+	if err != nil {
+		return err
+	}
+	_, err = s.run(context.Background(), vectorScript, s.prefix, s.tenant(v.tenant), id, v.place, row)
+	return err
 }
 
 // wrote reports whether there was no error, which it notes.

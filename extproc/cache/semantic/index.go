@@ -49,11 +49,13 @@ const (
 
 // Shared is where questions are that several gateways share: see cache.Shared.
 type Shared interface {
-	// Rows returns the rows of a place without their vectors, and the tenant's state. banned: nothing is compared there. The error is that the store did not
+	// Rows returns the rows of a place, with the vectors that gateways have made of them, and the tenant's state. banned: nothing is compared there. The error is that the store did not
 	// answer within its time limit.
 	Rows(ctx context.Context, name policy.Account, p Place) (rows []Row, banned bool, now cache.State, err error)
 	// Ban is that of Index.
 	Ban(ctx context.Context, name policy.Account, key cache.Key) error
+	// Embedded is told of the vector of a row. It must not block.
+	Embedded(name policy.Account, p Place, r *Row)
 }
 
 // Index holds the rows of all tenants. When it is full, the least recently used place of the tenant with the most rows is removed. The zero value
@@ -101,8 +103,10 @@ func (ix *Index) Look(ctx context.Context, name policy.Account, p Place, now tim
 		return nil, state, nil
 	}
 	for i := range rows {
-		if !ix.Has(name, rows[i].Key) {
-			ix.Add(name, p, &rows[i])
+		if r := &rows[i]; !ix.Has(name, r.Key) {
+			ix.Add(name, p, r)
+		} else if r.Vector != nil {
+			ix.adopt(name, r)
 		}
 	}
 	return ix.Find(name, p, now), state, nil // also those that this gateway has not shared yet
@@ -172,20 +176,37 @@ func (ix *Index) Add(name policy.Account, p Place, r *Row) {
 	}
 }
 
-// Embedded notes the vector of a row.
+// Embedded notes the vector of a row, for gateways that share questions, too.
 func (ix *Index) Embedded(name policy.Account, key cache.Key, vector []float32, tag string) {
+	if p, r, ok := ix.embedded(name, key, vector, tag); ok && ix.shared != nil {
+		ix.shared.Embedded(name, p, &r)
+	}
+}
+
+// adopt gives a row the vector that another gateway has made of it, unless it has one.
+func (ix *Index) adopt(name policy.Account, r *Row) {
+	if _, have, ok := ix.Question(name, r.Key); ok && have.Vector == nil {
+		ix.embedded(name, r.Key, r.Vector, r.Tag)
+	}
+}
+
+// embedded notes the vector of a row, and returns it; ok is false if it is not there any more.
+func (ix *Index) embedded(name policy.Account, key cache.Key, vector []float32, tag string) (p Place, r Row, ok bool) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
 	t, ok := ix.tenants[name]
 	if !ok {
-		return
+		return p, r, false
 	}
-	rows, _ := t.places.Peek(t.byKey[key])
+	p = t.byKey[key]
+	rows, _ := t.places.Peek(p)
 	for i := range rows {
 		if rows[i].Key == key {
 			rows[i].Vector, rows[i].Tag = vector, tag
+			return p, rows[i], true
 		}
 	}
+	return p, r, false
 }
 
 // Remove removes the row of a stored answer, if there is one.
@@ -228,20 +249,20 @@ func (ix *Index) ban(name policy.Account, p Place) {
 	}
 }
 
-// Question is the text and the place of a stored answer's row.
-func (ix *Index) Question(name policy.Account, key cache.Key) (p Place, text string, ok bool) {
+// Question is a stored answer's row, and its place.
+func (ix *Index) Question(name policy.Account, key cache.Key) (p Place, r Row, ok bool) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
 	t, ok := ix.tenants[name]
 	if !ok {
-		return p, "", false
+		return p, r, false
 	}
 	if p, ok = t.byKey[key]; !ok {
-		return p, "", false
+		return p, r, false
 	}
 	rows, _ := t.places.Peek(p)
 	i := slices.IndexFunc(rows, func(r Row) bool { return r.Key == key })
-	return p, rows[i].Text, true
+	return p, rows[i], true
 }
 
 // Has reports whether a stored answer has a row.
