@@ -206,3 +206,20 @@ func arrived(t *testing.T, p *fake.Server) <-chan struct{} {
 	}()
 	return c
 }
+
+// leaveWhen sends a request, and closes its connection once ready is true.
+func leaveWhen(t *testing.T, g *gateway.Gateway, c gateway.Call, ready func() bool) {
+	t.Helper()
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		if res, err := g.Open(ctx, c); err == nil {
+			_ = res.Body.Close()
+		}
+	}()
+	eventually(t, "what the client waits for", ready)
+	leave()
+	<-gone
+}

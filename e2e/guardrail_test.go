@@ -28,6 +28,14 @@ type hook struct {
 	token []string
 	says  func(question map[string]any) string
 	wait  time.Duration
+	gone  int // calls whose caller went away
+}
+
+// left is how many callers went away before they had an answer.
+func (h *hook) left() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.gone
 }
 
 // newHook is a hook that allows everything.
@@ -45,6 +53,9 @@ func newHook(t *testing.T) *hook {
 		select {
 		case <-time.After(wait):
 		case <-r.Context().Done():
+			h.mu.Lock()
+			h.gone++
+			h.mu.Unlock()
 		}
 		_, _ = io.WriteString(w, says(q))
 	}))

@@ -27,32 +27,26 @@ type deferredRunner struct{ *Gateway }
 var _ deferred.Runner = deferredRunner{}
 
 // newRun begins an exchange that serves a deferred request.
-func (g *Gateway) newRun(r *deferred.Request, run *deferred.Run) (*exchange, *later.Client) {
+func (g *Gateway) newRun(ctx context.Context, r *deferred.Request, run *deferred.Run) (*exchange, *later.Client) {
 	x := g.newExchangeAs(r.Head, r.ID)
-	l := later.NewRun(run, g.listener().Transport, x.Config.MaxAnswer, func() bool { return later.IsMasked(x.Log) })
+	l := later.NewRun(ctx, run, g.listener().Transport, x.Config.MaxAnswer, func() bool { return later.IsMasked(x.Log) })
 	x.later, x.report.Later, x.Deferred = l, l, true
 	x.calls.Client = &http.Client{Transport: l, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	x.calls.Listener = nil
-	x.review.Events, x.Repeated = g.Events.Hold(), true
+	x.review.Events, x.Repeated, x.Unread = g.Events.Hold(), true, run.Cancelled
 	return x, &later.Client{Body: r.Body}
 }
 
 // Answer implements deferred.Runner.
 func (g deferredRunner) Answer(ctx context.Context, r *deferred.Request, run *deferred.Run) deferred.Served {
-	x, d := g.newRun(r, run)
+	x, d := g.newRun(ctx, r, run)
 	err := x.serve(ctx, d, func() error {
 		if err := x.prepareRun(ctx, d, r); err != nil {
 			return err
 		}
 		return x.drive(ctx, d)
 	})
-	s := deferred.Served{Booked: x.later.Booked()}
-	if err != nil || d.Got == nil {
-		s.Again = !s.Booked
-	} else {
-		s.Reply = *d.Got
-		s.Again = !s.Booked && !run.Last && later.MayPass(d.Got.Status)
-	}
+	s := x.later.Served(err, d.Got)
 	if !s.Again {
 		x.report.Events().Release()
 	}
@@ -124,7 +118,7 @@ func (x *exchange) pinBatch() {
 
 // Plan implements deferred.Runner.
 func (g deferredRunner) Plan(ctx context.Context, r *deferred.Request) (p *deferred.Planned, err error) {
-	x, d := g.newRun(r, &deferred.Run{})
+	x, d := g.newRun(ctx, r, &deferred.Run{})
 	defer x.abandon()
 	err = x.guarded(func() error {
 		if err := x.prepareRun(ctx, d, r); err != nil {

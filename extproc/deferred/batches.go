@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strings"
 	"time"
 
 	"bardo.money/gateway/extproc/batch"
@@ -45,7 +46,7 @@ func scanBatch(row scanner) (b batchRow, err error) {
 	return b, err
 }
 
-// group adds a planned request to a batch of its kind, which is made if none is gathering.
+// group adds a planned request to a batch of its kind, which is made if none is gathering. The error is ErrCancelled for a request that was cancelled meanwhile.
 func (s *Store) group(ctx context.Context, r *Request, p *Planned) error {
 	return s.atomically(ctx, func(tx *sql.Tx) error {
 		now := s.now().UnixMicro()
@@ -67,11 +68,17 @@ AND (SELECT count(*) FROM item WHERE batch = id) < ? ORDER BY at DESC LIMIT 1`,
 		}{
 			{`UPDATE batch SET size = size + ? WHERE id = ?`, []any{len(p.Body), id}},
 			{`INSERT INTO item (request, batch, digest, masked, body) VALUES (?, ?, ?, ?, ?)`, []any{r.ID, id, p.Digest, p.Masked, s.seal.Seal("item "+r.ID, p.Body)}},
-			{`UPDATE request SET state = ?, batch = ? WHERE id = ?`, []any{grouped, id, r.ID}},
 		} {
 			if _, err := tx.ExecContext(ctx, c.query, c.args...); err != nil {
 				return err
 			}
+		}
+		done, err := tx.ExecContext(ctx, `UPDATE request SET state = ?, batch = ? WHERE id = ? AND cancelled = 0`, grouped, id, r.ID)
+		if err != nil {
+			return err
+		}
+		if n, err := done.RowsAffected(); err != nil || n == 0 {
+			return errors.Join(err, ErrCancelled)
 		}
 		return nil
 	})
@@ -88,6 +95,20 @@ func (s *Store) items(ctx context.Context, id string) ([]batch.Item, error) {
 		return it, err
 	}
 	return readAll(ctx, s, scan, `SELECT request, body FROM item WHERE batch = ? ORDER BY request`, id)
+}
+
+// handing writes down that a batch with so many requests is about to be handed in. ok is false, and nothing is written, if one of them was cancelled meanwhile.
+func (s *Store) handing(ctx context.Context, b *batchRow, requests int, due time.Time) (ok bool, err error) {
+	err = s.atomically(context.WithoutCancel(ctx), func(tx *sql.Tx) error {
+		var left int
+		if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM item WHERE batch = ?`, b.id).Scan(&left); err != nil || left != requests {
+			return err
+		}
+		ok = true
+		_, err := tx.ExecContext(ctx, `UPDATE batch SET state = ?, due = ?, input = ?, submitted = ? WHERE id = ?`, handing, due.UnixMicro(), b.input, b.submitted.UnixMicro(), b.id)
+		return err
+	})
+	return ok && err == nil, err
 }
 
 // setBatch writes down the next state of a batch.
@@ -136,8 +157,11 @@ func (w *worker) handIn(ctx context.Context, t *batch.Target, b *batchRow) error
 	if err != nil {
 		return err
 	}
-	if len(items) == 0 {
-		return w.remove(ctx, b)
+	switch {
+	case len(items) == 0: // all were cancelled
+		return w.abandon(ctx, b, w.Now())
+	case strings.HasPrefix(b.input, outdated):
+		return w.writeAnew(ctx, t, b)
 	}
 	if until := b.at.Add(w.o.Gather); len(items) < mostItems && w.Now().Before(until) && b.input == "" {
 		return w.st.setBatch(ctx, b, until)
@@ -148,18 +172,56 @@ func (w *worker) handIn(ctx context.Context, t *batch.Target, b *batchRow) error
 			return w.failed(ctx, b, err)
 		}
 		if b.input = o.Input; b.input == "" {
-			b.input = "-" // nothing is added any more
+			b.input = nothing // is added any more
 		}
 	}
-	b.state, b.submitted = handing, w.Now()
-	if err := w.st.setBatch(ctx, b, w.Now().Add(w.o.Poll)); err != nil {
+	b.submitted = w.Now()
+	ok, err := w.st.handing(ctx, b, len(items), w.Now().Add(w.o.Poll))
+	switch {
+	case err != nil:
 		return err
+	case !ok:
+		return w.writeAnew(ctx, t, b)
 	}
+	b.state = handing
 	made, err := t.Submit(ctx, o)
 	if err != nil {
 		return w.failed(ctx, b, err)
 	}
 	return w.runs(ctx, b, made.ID)
+}
+
+// How a batch's input may be written, besides as the id of an uploaded file.
+const (
+	nothing  = "-" // was uploaded, and nothing is added to the batch any more
+	outdated = "!" // before an id: a request of it was cancelled since
+)
+
+// uploaded is the id of the file that was uploaded for a batch; "" for none.
+func (b *batchRow) uploaded() string {
+	id := strings.TrimPrefix(b.input, outdated)
+	if id == nothing {
+		return ""
+	}
+	return id
+}
+
+// writeAnew has a batch handed in without requests that were cancelled since it was uploaded.
+func (w *worker) writeAnew(ctx context.Context, t *batch.Target, b *batchRow) error {
+	w.deleteUpload(ctx, t, b)
+	b.input = ""
+	return w.st.setBatch(ctx, b, w.Now())
+}
+
+// deleteUpload deletes the file of a batch that was not handed in: its provider would store it for weeks.
+func (w *worker) deleteUpload(ctx context.Context, t *batch.Target, b *batchRow) {
+	id := b.uploaded()
+	if id == "" {
+		return
+	}
+	if err := t.Forget(ctx, &batch.Remote{Files: []string{id}}); err != nil {
+		w.Log.Warn("what was uploaded for a batch was not deleted", "provider", string(b.provider), "batch", b.id, "error", err)
+	}
 }
 
 // runs notes that the provider has a batch.
@@ -286,6 +348,7 @@ const mostForget = 5
 // forget deletes what the provider stores of a batch that is over, and the batch.
 func (w *worker) forget(ctx context.Context, t *batch.Target, b *batchRow) error {
 	if b.remote == "" {
+		w.deleteUpload(ctx, t, b)
 		return w.remove(ctx, b)
 	}
 	r, err := t.Look(ctx, b.remote)
@@ -334,7 +397,7 @@ func (w *worker) leaveBatches(ctx context.Context) error {
 
 // leave has a request called directly. Its result, should there be one, is not used.
 func (w *worker) leave(ctx context.Context, r *Request) error {
-	if !w.claim(ctx, w.st, r) {
+	if _, ok := w.claim(ctx, w.st, r); !ok {
 		return nil
 	}
 	defer w.drop(r)

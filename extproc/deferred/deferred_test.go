@@ -42,6 +42,12 @@ type world struct {
 	standing map[string]policy.Micro
 	fails    bool // batches do
 	held     bool // batches do not end
+
+	at        map[int]func() // what happens before an effect, with the lock held
+	cancelled bool           // req_a was
+	before    int            // calls for it until then
+	free      bool           // and nothing was held for it any more
+	files     map[string]bool
 }
 
 type madeBatch struct {
@@ -61,13 +67,16 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	return &world{
 		t: t, path: filepath.Join(t.TempDir(), "deferred.db"), now: time.Unix(1_800_000_000, 0),
-		handed: map[string]int{}, calls: map[string]int{}, charged: map[string]int{}, standing: map[string]policy.Micro{},
+		handed: map[string]int{}, calls: map[string]int{}, charged: map[string]int{}, standing: map[string]policy.Micro{}, files: map[string]bool{},
 	}
 }
 
 // point is before an effect on the world: a gateway may die there.
 func (w *world) point() {
 	w.points++
+	if do := w.at[w.points]; do != nil {
+		do()
+	}
 	if w.crashAt > 0 && w.points >= w.crashAt {
 		w.die()
 		panic(errDead)
@@ -118,6 +127,9 @@ func (w *world) Answer(ctx context.Context, r *Request, run *Run) Served {
 		return Served{Again: true}
 	}
 	w.point()
+	if stopped := errors.Is(context.Cause(ctx), ErrCancelled); stopped && len(run.Calls) == 0 || run.Cancelled && len(run.Calls) == 0 {
+		return Served{Reply: stream.Reply{Status: 499}} // no call was made, and none is owed
+	}
 	if len(run.Calls) == 0 {
 		w.calls[r.ID]++
 		c := Call{Digest: []byte("call"), Status: 200, Body: []byte("answered")}
@@ -201,7 +213,9 @@ func (w *world) answer(call string, body []byte) (status int, answer string) {
 			id, _, _ := strings.Cut(part, `"`)
 			ids = append(ids, id)
 		}
-		return 200, fmt.Sprintf(`{"id":"file-%s"}`, strings.Join(ids, "+"))
+		id := "file-" + strings.Join(ids, "+")
+		w.files[id] = true
+		return 200, fmt.Sprintf(`{"id":%q}`, id)
 	case call == "POST /v1/batches":
 		b := &madeBatch{Status: "in_progress", Created: w.now.Unix()}
 		_ = json.Unmarshal(body, b)
@@ -215,7 +229,10 @@ func (w *world) answer(call string, body []byte) (status int, answer string) {
 		all := slices.Clone(w.batches)
 		slices.Reverse(all)
 		return 200, `{"data":` + marshal(all) + `}`
-	case strings.HasPrefix(call, "DELETE"), strings.HasSuffix(call, "/cancel"):
+	case strings.HasPrefix(call, "DELETE /v1/files/"):
+		delete(w.files, strings.TrimPrefix(call, "DELETE /v1/files/"))
+		return 200, `{}`
+	case strings.HasSuffix(call, "/cancel"):
 		return 200, `{}`
 	}
 	for _, b := range w.batches {

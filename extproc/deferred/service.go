@@ -22,7 +22,7 @@ type Runner interface {
 	// Plan finds out which call a request begins with. nil: it is to be made by itself, not in a batch. The error is that it will not be served at all, and
 	// Answer says why.
 	Plan(ctx context.Context, r *Request) (*Planned, error)
-	// Answer serves a request to its end, or until ctx is done.
+	// Answer serves a request to its end, or until ctx is done. Where the cause of that is ErrCancelled, the request is booked: what it has used is charged.
 	Answer(ctx context.Context, r *Request, run *Run) Served
 	// Expired is the answer to a request that was not answered in time.
 	Expired(r *Request) stream.Reply
@@ -51,6 +51,8 @@ type Run struct {
 	Calls []Call            // that are not made again
 	Keep  func(*Call) error // stores the answer of a call before it is used; safe for concurrent use
 	Last  bool              // there is no time for another run
+	// Cancelled: the request was cancelled. No provider is called any more; what was answered before is charged, and nobody gets it.
+	Cancelled bool
 }
 
 // Served is what came of a run.
@@ -106,12 +108,12 @@ type Service struct {
 	wake    chan struct{}
 
 	mu      sync.Mutex
-	running map[string]bool // requests that something is being done with
+	running map[string]context.CancelCauseFunc // of requests that something is being done with: it ends that
 }
 
 // NewService prepares a service.
 func NewService(s *Service, o Options) *Service {
-	s.wake, s.running = make(chan struct{}, 1), map[string]bool{}
+	s.wake, s.running = make(chan struct{}, 1), map[string]context.CancelCauseFunc{}
 	if s.Now == nil {
 		s.Now = time.Now
 	}
@@ -196,6 +198,9 @@ func (s *Service) tell(r *Request, state string, status int) {
 	s.Tell(r.Account, &Event{RequestID: r.ID, Subsystem: r.Subsystem, State: state, Status: status, Batch: r.state == fetched || state == "batched", ExpiresAt: r.Deadline.UTC()})
 }
 
+// ErrCancelled is the cause of the end of a context: the request was cancelled.
+var ErrCancelled = errors.New("the deferred request was cancelled")
+
 // Errors of Answer and Cancel.
 var (
 	// ErrUnknown says that the account has no such request.
@@ -262,8 +267,8 @@ func (s *Store) answer(ctx context.Context, id string, read bool) (*stream.Reply
 	return &a, err
 }
 
-// Cancel ends a request, or deletes its answer. Where a provider may be working on it already, it is charged for what that comes to, and nobody gets the
-// answer.
+// Cancel ends a request, or deletes its answer. A call under way ends, and what it has used is charged, as after a client's disconnect (D-81). A request in a batch that its
+// provider has is charged for what that comes to. Nobody gets the answer.
 func (s *Service) Cancel(ctx context.Context, account policy.Account, id string) error {
 	st := s.store.Load()
 	if st == nil {
@@ -281,9 +286,13 @@ func (s *Service) Cancel(ctx context.Context, account policy.Account, id string)
 	case r.state == over:
 		return st.erase(ctx, id)
 	}
-	ended, err := st.cancel(ctx, &r, !s.running[id])
+	stop := s.running[id]
+	ended, err := st.cancel(ctx, &r, stop == nil)
 	if err != nil {
 		return err
+	}
+	if stop != nil {
+		stop(ErrCancelled)
 	}
 	s.tell(&r, "cancelled", 0)
 	if ended {
@@ -301,6 +310,9 @@ func (s *Store) cancel(ctx context.Context, r *Request, may bool) (ended bool, e
 		}
 		if ended, err = cancellable(ctx, tx, r); err != nil || !ended || !may {
 			ended = false
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, `UPDATE batch SET input = ? || input WHERE id = ? AND input <> ''`, outdated, r.batch); err != nil {
 			return err
 		}
 		if _, err := tx.ExecContext(ctx, `UPDATE request SET state = ?, done = ?, size = 0, head = NULL, body = NULL WHERE id = ?`, gone, s.now().UnixMicro(), r.ID); err != nil {
@@ -332,25 +344,27 @@ func (s *Store) truncate(ctx context.Context) error {
 	return err
 }
 
-// claim takes a request, so that nothing else is done with it until it is dropped. ok is false if somebody has it, or its state has changed.
-func (s *Service) claim(ctx context.Context, st *Store, r *Request) bool {
+// claim takes a request, so that nothing else is done with it until it is dropped. own ends with ctx, or when the request is cancelled. ok is false if somebody has it, or
+// its state has changed.
+func (s *Service) claim(ctx context.Context, st *Store, r *Request) (own context.Context, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.running[r.ID] {
-		return false
+	if s.running[r.ID] != nil {
+		return nil, false
 	}
 	now, err := st.find(ctx, r.Account, r.ID)
 	if err != nil || now.state != r.state {
-		return false
+		return nil, false
 	}
 	*r = now
-	s.running[r.ID] = true
-	return true
+	own, s.running[r.ID] = context.WithCancelCause(ctx)
+	return own, true
 }
 
 func (s *Service) drop(r *Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.running[r.ID](nil)
 	delete(s.running, r.ID)
 }
 

@@ -253,7 +253,9 @@ func (s *Store) keepCall(ctx context.Context, request string, c *Call) error {
 	return err
 }
 
-const insertCall = `INSERT INTO call (request, digest, batch, model, masked, status, body) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`
+// insertCall stores nothing for a request that is over: a call may be answered while its request is cancelled.
+const insertCall = `INSERT INTO call (request, digest, batch, model, masked, status, body) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7
+WHERE EXISTS (SELECT 1 FROM request WHERE id = ?1 AND state NOT IN ('` + over + `', '` + gone + `')) ON CONFLICT DO NOTHING`
 
 func (s *Store) callRow(request string, c *Call) []any {
 	return []any{request, c.Digest, c.Batch, c.Model, c.Masked, c.Status, s.seal.Seal("call "+request, c.Body)}

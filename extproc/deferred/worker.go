@@ -155,9 +155,9 @@ func (s *Service) restore(ctx context.Context, st *Store, r *Request) {
 func (w *worker) expire(ctx context.Context) error {
 	late, err := w.st.late(ctx)
 	for i := range late {
-		if r := &late[i]; w.claim(ctx, w.st, r) {
-			a := w.Runner.Expired(r)
-			err = errors.Join(err, w.end(ctx, r, &Served{Reply: a}, "expired"))
+		r := &late[i]
+		if own, ok := w.claim(ctx, w.st, r); ok {
+			err = errors.Join(err, w.end(own, r, &Served{Reply: w.Runner.Expired(r)}, "expired"))
 			w.drop(r)
 		}
 	}
@@ -183,8 +183,9 @@ func (w *worker) end(ctx context.Context, r *Request, a *Served, state string) e
 func (w *worker) plan(ctx context.Context) error {
 	all, err := w.st.inState(ctx, queued, mostAtOnce)
 	for i := range all {
-		if r := &all[i]; ctx.Err() == nil && w.claim(ctx, w.st, r) {
-			err = errors.Join(err, w.planOne(ctx, r))
+		r := &all[i]
+		if own, ok := w.claim(ctx, w.st, r); ok {
+			err = errors.Join(err, w.planOne(own, r))
 			w.drop(r)
 		}
 	}
@@ -199,13 +200,18 @@ func (w *worker) planOne(ctx context.Context, r *Request) error {
 		return errors.Join(err, w.goDirect(ctx, r)) // which fails, and says why
 	}
 	p, err := w.Runner.Plan(ctx, r)
-	if err != nil || p == nil {
+	switch {
+	case errors.Is(context.Cause(ctx), ErrCancelled):
+		return w.goDirect(ctx, r) // where it ends
+	case err != nil || p == nil:
 		return w.goDirect(ctx, r) // which fails, and says why
-	}
-	if ctx.Err() != nil {
+	case ctx.Err() != nil:
 		return ctx.Err()
 	}
-	if err := w.st.group(ctx, r, p); err != nil {
+	switch err := w.st.group(ctx, r, p); {
+	case errors.Is(err, ErrCancelled) || errors.Is(context.Cause(ctx), ErrCancelled):
+		return w.goDirect(ctx, r)
+	case err != nil:
 		return err
 	}
 	w.tell(r, "batched", 0)
@@ -213,7 +219,7 @@ func (w *worker) planOne(ctx context.Context, r *Request) error {
 }
 
 func (w *worker) goDirect(ctx context.Context, r *Request) error {
-	return w.st.move(ctx, r, direct, w.Now(), 0)
+	return w.st.move(context.WithoutCancel(ctx), r, direct, w.Now(), 0)
 }
 
 // leaves is when a request stops waiting: for a batch, or for an idle gateway.
@@ -225,8 +231,9 @@ func (w *worker) leaves(r *Request) time.Time {
 func (w *worker) useResults(ctx context.Context) error {
 	all, err := w.st.inState(ctx, fetched, mostAtOnce)
 	for i := range all {
-		if r := &all[i]; ctx.Err() == nil && w.claim(ctx, w.st, r) {
-			err = errors.Join(err, w.answer(ctx, r))
+		r := &all[i]
+		if own, ok := w.claim(ctx, w.st, r); ok {
+			err = errors.Join(err, w.answer(own, r))
 			w.drop(r)
 		}
 	}
@@ -246,7 +253,8 @@ func (w *worker) callDirectly(ctx context.Context) error {
 		default:
 			return err
 		}
-		if !w.claim(ctx, w.st, r) {
+		own, ok := w.claim(ctx, w.st, r)
+		if !ok {
 			<-w.inFlight
 			continue
 		}
@@ -255,7 +263,7 @@ func (w *worker) callDirectly(ctx context.Context) error {
 			defer w.calls.Done()
 			defer func() { <-w.inFlight }()
 			defer w.drop(r)
-			if err := w.answer(ctx, r); err != nil && ctx.Err() == nil {
+			if err := w.answer(own, r); err != nil && ctx.Err() == nil {
 				w.Log.Error("a deferred request was not answered yet", "request", r.ID, "error", err)
 			}
 		})
@@ -283,11 +291,13 @@ func (w *worker) answer(ctx context.Context, r *Request) error {
 	defer cancel()
 	keep := func(c *Call) error { return w.st.keepCall(context.WithoutCancel(ctx), r.ID, c) }
 	again := w.Now().Add(pause(r.tries))
-	a := w.Runner.Answer(ctx, r, &Run{Calls: calls, Keep: keep, Last: !again.Before(r.Deadline)})
-	if ctx.Err() != nil && !a.Booked {
+	a := w.Runner.Answer(ctx, r, &Run{Calls: calls, Keep: keep, Last: r.Cancelled || !again.Before(r.Deadline), Cancelled: r.Cancelled})
+	switch {
+	case errors.Is(context.Cause(ctx), ErrCancelled): // it is booked
+		return w.end(ctx, r, &a, "cancelled")
+	case ctx.Err() != nil && !a.Booked:
 		return nil // the next round, or the next start, goes on
-	}
-	if a.Again {
+	case a.Again:
 		return w.st.move(context.WithoutCancel(ctx), r, r.state, again, r.tries+1)
 	}
 	state := "answered"

@@ -14,6 +14,7 @@ import (
 	"bardo.money/gateway/extproc/deferred"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/request"
+	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
@@ -28,6 +29,7 @@ type Run struct {
 	next   http.RoundTripper
 	most   int64            // bytes of an answer that is stored
 	masked func() bool      // see IsMasked
+	over   func() bool      // the request was cancelled since the run began
 	batch  *deferred.Call   // a result of a batch that answers the first attempt; nil for none
 	first  *attempt.Attempt // that it answers
 	booked bool             // by this run
@@ -37,10 +39,10 @@ type Run struct {
 	used bool       // the result was read
 }
 
-// NewRun is a run of a request. next makes the calls; an answer of more than most bytes is not stored; masked reports whether values of the request as it is
-// written now were masked.
-func NewRun(run *deferred.Run, next http.RoundTripper, most int64, masked func() bool) *Run {
-	l := &Run{run: run, next: next, most: most, masked: masked}
+// NewRun is a run of a request, until ctx ends. next makes the calls; an answer of more than most bytes is not stored; masked reports whether values of the request as
+// it is written now were masked.
+func NewRun(ctx context.Context, run *deferred.Run, next http.RoundTripper, most int64, masked func() bool) *Run {
+	l := &Run{run: run, next: next, most: most, masked: masked, over: func() bool { return errors.Is(context.Cause(ctx), deferred.ErrCancelled) }}
 	for i := range run.Calls {
 		if run.Calls[i].Batch {
 			l.batch = &run.Calls[i]
@@ -49,8 +51,19 @@ func NewRun(run *deferred.Run, next http.RoundTripper, most int64, masked func()
 	return l
 }
 
-// Booked reports whether the run booked the request.
-func (l *Run) Booked() bool { return l.booked }
+// Served is what came of the run: err is its error, and got what its client has got, nil for nothing.
+func (l *Run) Served(err error, got *stream.Reply) deferred.Served {
+	s := deferred.Served{Booked: l.booked}
+	switch {
+	case l.over(): // nobody gets anything, and it does not run again
+	case err != nil || got == nil:
+		s.Again = !s.Booked
+	default:
+		s.Reply = *got
+		s.Again = !s.Booked && !l.run.Last && mayPass(got.Status)
+	}
+	return s
+}
 
 // Calls is how many answers of providers the request has from before.
 func (l *Run) Calls() int { return len(l.run.Calls) }
@@ -69,8 +82,8 @@ func (l *Run) DropBatch() { l.batch = nil }
 // ModelName is a candidate as a batch names its model.
 func ModelName(to *policy.Resolution) string { return string(to.Provider) + "/" + string(to.Model) }
 
-// MayPass reports whether a later run may be answered, where this one was not.
-func MayPass(status int) bool {
+// mayPass reports whether a later run may be answered, where this one was not.
+func mayPass(status int) bool {
 	return status >= http.StatusInternalServerError || status == http.StatusTooManyRequests
 }
 
@@ -107,19 +120,20 @@ func (l *Run) Answers(t *attempt.Attempt) {
 	}
 }
 
-// Interrupted reports whether a run ended without an end of its request: the gateway stops, or the request's time is over. Nothing is settled then.
+// Interrupted reports whether a run ended without an end of its request: the gateway stops, or the request's time is over. Nothing is settled then. A request that was
+// cancelled is settled as one whose client has disconnected.
 func (l *Run) Interrupted(t *record.Trace) bool {
-	return l != nil && t.Settled == nil && t.Fault == nil
+	return l != nil && t.Settled == nil && t.Fault == nil && !l.over()
 }
 
 // RunsAgain reports whether a run failed for a reason that may pass, and owes nothing: it is not booked, because a request is booked once.
 func (l *Run) RunsAgain(t *record.Trace, calls int) bool {
-	return l != nil && !l.run.Last && t.Fault != nil && (calls == 0 && MayPass(t.Fault.HTTPStatus()) || l.Waits(t.Fault))
+	return l != nil && !l.run.Last && !l.over() && t.Fault != nil && (calls == 0 && mayPass(t.Fault.HTTPStatus()) || l.Waits(t.Fault))
 }
 
 // Waits reports whether a run ended because a guardrail gave no verdict on its answer. The answer is stored, and charged when it is given.
 func (l *Run) Waits(f *fault.Fault) bool {
-	return l != nil && !l.run.Last && f.Kind == fault.GuardrailDown
+	return l != nil && !l.run.Last && !l.over() && f.Kind == fault.GuardrailDown
 }
 
 // Note is told that the request was booked.
@@ -137,6 +151,9 @@ func CallDigest(cluster, path string, body []byte) []byte {
 	return h.Sum(nil)
 }
 
+// statusCancelled is what calls get that are not made, because the request was cancelled: a client's error, for which no provider is blamed and after which none is called.
+const statusCancelled = 499
+
 // RoundTrip implements http.RoundTripper: what was answered before is not asked again, and what is answered now is stored before it is used.
 func (l *Run) RoundTrip(req *http.Request) (*http.Response, error) {
 	body, err := bodyOf(req)
@@ -146,6 +163,9 @@ func (l *Run) RoundTrip(req *http.Request) (*http.Response, error) {
 	digest := CallDigest(req.Header.Get(state.HeaderCluster), req.URL.Path, body)
 	if c := l.stored(req.Context(), digest); c != nil {
 		return response(req, c), nil
+	}
+	if l.run.Cancelled {
+		return response(req, &deferred.Call{Status: statusCancelled, Body: []byte("{}")}), nil
 	}
 	resp, err := l.next.RoundTrip(req)
 	if err != nil || resp.StatusCode != http.StatusOK {

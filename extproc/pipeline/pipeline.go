@@ -44,6 +44,7 @@ type Exchange struct {
 
 	Repeated    bool // the layers ran for the same request before, and told of it: a deferred request that is answered
 	Deferred    bool // the answer is stored for later: layers run again for each step, and have to do the same
+	Unread      bool // nobody gets the answer: a deferred request that was cancelled when it had been answered
 	ProtectOnly bool // only layers that protect run: the user's own key pays, or the body is sent as it is
 	DirectKey   bool // the user's own key pays, so that layers protect without changing what is sent for it (D-39)
 	Files       int  // pictures and recordings of the request that are not in its document
@@ -122,6 +123,12 @@ type Selective interface {
 // error is skipped, and must not have changed the exchange; a layer may also finish its work.
 type Budgeted interface {
 	Budget() time.Duration
+}
+
+// Timed is implemented by layers that only compute. Expected is how long that may take. A run that takes longer is shown as late, and is used: what it changes must not depend on
+// the clock, or the provider's prompt cache would not know the conversation again.
+type Timed interface {
+	Expected(x *Exchange) time.Duration
 }
 
 // Waiting is implemented by layers whose Request may wait for something besides the processor: a local model, a file, another program. Waits must be
@@ -269,7 +276,7 @@ type Pipeline struct{ layers []Layer }
 // New returns a pipeline of layers in the order of execution.
 func New(layers ...Layer) *Pipeline { return &Pipeline{layers: layers} }
 
-// Request runs the layers until one answers or returns an error.
+// Request runs the layers until one answers or returns an error, or the client has disconnected.
 func (p *Pipeline) Request(ctx context.Context, x *Exchange) error {
 	for _, l := range p.layers {
 		if s, ok := l.(Selective); !runs(x, l) || ok && !s.Applies(x) {
@@ -287,6 +294,9 @@ func (p *Pipeline) Request(ctx context.Context, x *Exchange) error {
 		e.Began, e.Took, e.Budget, e.TimedOut = started, time.Since(started), budget, left
 		if e.Saved > 0 {
 			e.Removed = max(0, tokens-x.inputTokens())
+		}
+		if errors.Is(ctx.Err(), context.Canceled) { // also where the layer can do without what it waited for
+			return context.Cause(ctx)
 		}
 		if x.Answer != nil {
 			return nil
@@ -339,7 +349,10 @@ func (p *Pipeline) Waits(x *Exchange) bool {
 func runBudgeted(ctx context.Context, l Layer, x *Exchange) (budget time.Duration, left bool, err error) {
 	b, ok := l.(Budgeted)
 	if !ok {
-		return 0, false, l.Request(ctx, x)
+		if t, ok := l.(Timed); ok {
+			budget = t.Expected(x)
+		}
+		return budget, false, l.Request(ctx, x)
 	}
 	budget = b.Budget()
 	own, cancel := context.WithTimeout(ctx, budget)

@@ -280,3 +280,56 @@ func TestAnnouncedHeadersHaveTheirValueOfTheMoment(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// timed is a layer that only computes.
+type timed struct {
+	layer
+
+	expected time.Duration
+}
+
+func (l timed) Expected(*pipeline.Exchange) time.Duration { return l.expected }
+
+func (l timed) Request(ctx context.Context, x *pipeline.Exchange) error {
+	<-time.After(2 * time.Millisecond)
+	return l.layer.Request(ctx, x)
+}
+
+// TestR09ALayerThatComputesTooLongIsShown, and what it did is used.
+func TestR09ALayerThatComputesTooLongIsShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for expected, late := range map[time.Duration]bool{2 * time.Millisecond: false, time.Millisecond: true} {
+			var ran []string
+			x := &pipeline.Exchange{}
+			if err := pipeline.New(timed{layer{name: "a", ran: &ran}, expected}, layer{name: "b", ran: &ran}).Request(t.Context(), x); err != nil {
+				t.Fatal(err)
+			}
+			if e := x.Log[0]; e.Budget != expected || e.TimedOut || e.Late() != late || len(ran) != 2 {
+				t.Errorf("%v: ran %q: %+v", expected, ran, e)
+			}
+		}
+	})
+}
+
+// TestALayerAfterADisconnectIsNotRun: also where the one before it can do without what it waited for.
+func TestALayerAfterADisconnectIsNotRun(t *testing.T) {
+	ctx, leave := context.WithCancelCause(t.Context())
+	var ran []string
+	gone := errors.New("gone")
+	err := pipeline.New(leaving{layer{name: "a", ran: &ran}, func() { leave(gone) }}, layer{name: "b", ran: &ran}).Request(ctx, &pipeline.Exchange{})
+	if !errors.Is(err, gone) || len(ran) != 1 {
+		t.Errorf("%v, ran %q", err, ran)
+	}
+}
+
+// leaving is a layer during which the client disconnects.
+type leaving struct {
+	layer
+
+	leave func()
+}
+
+func (l leaving) Request(ctx context.Context, x *pipeline.Exchange) error {
+	l.leave()
+	return l.layer.Request(ctx, x)
+}

@@ -5,6 +5,7 @@ package guardrail
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -123,7 +124,7 @@ func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
 				return err
 			}
 		}
-		if h.Responses && x.Request.Op == chat.Generate {
+		if h.Responses && x.Request.Op == chat.Generate && !x.Unread {
 			after = append(after, h)
 		}
 	}
@@ -166,10 +167,11 @@ func (l Layer) ask(ctx context.Context, x *pipeline.Exchange, h *Hook, stage pol
 		return nil, fault.Newf(fault.GuardrailRefused, "the guardrail %q has to look at every request, and may not see private ones: its operator can set private: true, or on_error: allow", h.Name)
 	}
 	v, why := l.call(ctx, x, h, stage, texts)
-	if why != "" {
-		return nil, h.failed(x, stage, why)
-	}
 	switch {
+	case why != "" && stage == policy.StageRequest && errors.Is(ctx.Err(), context.Canceled): // the client has disconnected
+		return nil, context.Cause(ctx)
+	case why != "":
+		return nil, h.failed(x, stage, why)
 	case v.Action == actionRefuse:
 		h.tag(x, stage, policy.DecisionRefused, v.Reason)
 		if !h.Shadow {
