@@ -240,5 +240,8 @@ func noteOf(r *intent.Reading, why string) string {
 	if r.SureOfIntent() {
 		note += ";intent=" + r.Intent
 	}
+	if r.Unsafe {
+		note += ";unsafe"
+	}
 	return note
 }

@@ -81,6 +81,10 @@ func newClassified(ask *Query, t *intent.Task) *Classified {
 	}
 	r := *ask.Facts.Reading
 	r.DomainMargin, r.IntentMargin, r.Level = round4(r.DomainMargin), round4(r.IntentMargin), round4(r.Level)
+	if r.Injection != nil {
+		score := round4(*r.Injection)
+		r.Injection = &score
+	}
 	return &Classified{Reading: &r, Changed: t.Reconsidered}
 }
 

@@ -258,6 +258,9 @@ func (c *Classified) line() string {
 		return " (not sure)"
 	}
 	text := fmt.Sprintf("classifier: domain %s%s, intent %s%s, difficulty %.1f of 3", c.Domain, sure(c.SureOfDomain()), c.Intent, sure(c.SureOfIntent()), c.Level)
+	if c.Injection != nil {
+		text += fmt.Sprintf(", injection %.2f%s", *c.Injection, map[bool]string{true: " (unsafe)"}[c.Unsafe])
+	}
 	if c.Changed != "" {
 		text += "; it finds the task " + c.Changed
 	}

@@ -80,7 +80,7 @@ var engines = map[string][]string{
 	"models/remote":        {"models", "models/manifest"},
 	"extproc/localembed":   {"extproc/wire", "models"},
 	"extproc/memory":       {"policy/session"}, // it finds what sessions hold
-	"extproc/classifier":   {"models", "policy/classify", "policy/intent"},
+	"extproc/classifier":   {"extproc/injection", "models", "policy/classify", "policy/intent"},
 	"policy/classify":      {"policy/intent"}, // what it says is read there
 
 	"extproc/cache/semantic": {"extproc/cache"},                           // it finds what that stores

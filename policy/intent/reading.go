@@ -9,6 +9,9 @@ type Reading struct {
 	Intent       string  `json:"intent"`
 	IntentMargin float64 `json:"intent_margin"`
 	Level        float64 `json:"level"` // of difficulty: 0 trivial, 1 easy, 2 medium, 3 hard
+
+	Injection *float64 `json:"injection,omitempty"` // how probable it is that it holds instructions that it should not hold, 0 to 1; nil: that was not judged
+	Unsafe    bool     `json:"unsafe,omitempty"`    // that is at least the threshold of layer l8
 }
 
 // sureMargin is the margin from which on a name is probably right.
@@ -28,13 +31,14 @@ const (
 	surelyHard   = 2.6
 )
 
-// consider has a reading change the needed quality, where it is sure that the rules are wrong: what they find difficult is easy, or the other way round. What the request asks for openly counts more than any reading.
+// consider has a reading change the needed quality, where it is sure that the rules are wrong: what they find difficult is easy, or the other way round. What the request asks for
+// openly counts more than any reading. A prompt that seems to hold injected instructions is never given to a weaker model, which follows them sooner.
 func (t *Task) consider(r *Reading, f *Facts) {
 	if r == nil || f.Effort != policy.EffortUnsaid || f.Tools > 0 || f.Images || f.Schema {
 		return
 	}
 	switch {
-	case r.Level <= surelyEasy && t.Quality >= policy.QualityHigh:
+	case r.Level <= surelyEasy && !r.Unsafe && t.Quality >= policy.QualityHigh:
 		t.Quality, t.Reconsidered = t.Quality-1, "easier"
 	case r.Level >= surelyHard && t.Quality <= policy.QualityMedium:
 		t.Quality, t.Reconsidered = policy.QualityHigh, "more difficult"

@@ -35,6 +35,10 @@ func TestR11AReadingCorrectsTheRulesOnlyWhereItIsSure(t *testing.T) {
 		if b.Quality != row.want || (b.Task.Reconsidered != "") != (b.Quality != before) {
 			t.Errorf("%s: %s before, %s with it, %q", row.about, before, b.Quality, b.Task.Reconsidered)
 		}
+		row.f.Reading.Unsafe = true
+		if b := build(policy.Hints{}, row.f, ""); b.Quality != max(before, row.want) {
+			t.Errorf("%s, unsafe: %s before, %s with it", row.about, before, b.Quality)
+		}
 		if hinted := build(policy.Hints{Quality: policy.QualityMinimum}, row.f, ""); hinted.Quality != policy.QualityMinimum {
 			t.Errorf("%s: a hint gave way: %s", row.about, hinted.Quality)
 		}

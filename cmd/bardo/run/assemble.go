@@ -14,8 +14,8 @@ import (
 	"bardo.money/gateway/extproc/runtime"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/origin"
+	"bardo.money/gateway/models"
 	"bardo.money/gateway/policy"
-	"bardo.money/gateway/policy/classify"
 )
 
 // maxAnswer bounds a driven answer, which Envoy holds for a client that does not read.
@@ -111,11 +111,11 @@ func (m *localModels) classifier(cfg *config.Config) (*classifier.Classifier, er
 	if cfg.Routing.Classifier != "on" {
 		return nil, nil //nolint:nilnil // none is wanted
 	}
-	set, err := classify.Prototypes()
-	if err != nil {
-		return nil, err
+	used := m.usedModels()
+	if cfg.Models.Injection == models.Off {
+		return classifier.New(used.Embedder(), nil, cfg.Pipeline.Injection.Threshold)
 	}
-	return &classifier.Classifier{Embedder: m.usedModels().Embedder(), Set: set}, nil
+	return classifier.New(used.Embedder(), used.Classifier(), cfg.Pipeline.Injection.Threshold)
 }
 
 // services are what the layers of a configuration work with.
