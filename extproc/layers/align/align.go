@@ -5,6 +5,7 @@ package align
 import (
 	"context"
 	"strings"
+	"time"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/pipeline"
@@ -27,6 +28,7 @@ type Layer struct {
 var (
 	_ pipeline.Layer     = Layer{}
 	_ pipeline.Selective = Layer{}
+	_ pipeline.Timed     = Layer{}
 )
 
 // Name is "l1".
@@ -41,6 +43,12 @@ func (Layer) Profiles() []string { return profiles }
 func (Layer) Applies(x *pipeline.Exchange) bool {
 	return x.Request.Op == chat.Generate && len(x.Found) > 0 && (len(x.Request.Doc.Bytes) >= minBody || len(x.Request.Flags) > 0)
 }
+
+// expected is how long that may take.
+const expected = 10 * time.Millisecond
+
+// Expected implements pipeline.Timed.
+func (Layer) Expected(*pipeline.Exchange) time.Duration { return expected }
 
 // Request reorders what has no order, and plans the marks.
 func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {

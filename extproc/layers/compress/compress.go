@@ -11,6 +11,7 @@ package compress
 import (
 	"context"
 	"slices"
+	"time"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/pipeline"
@@ -43,6 +44,7 @@ type Layer struct {
 var (
 	_ pipeline.Layer     = Layer{}
 	_ pipeline.Selective = Layer{}
+	_ pipeline.Timed     = Layer{}
 	_ pipeline.Waiting   = Layer{}
 	_ pipeline.Caller    = Layer{}
 	_ pipeline.Stepped   = Layer{}
@@ -94,6 +96,17 @@ func (l Layer) keep() int {
 		return l.Keep
 	}
 	return keepTurns
+}
+
+// usualTime is how long that may take, without a summary.
+const usualTime = 100 * time.Millisecond
+
+// Expected implements pipeline.Timed. A summary has a limit of its own beside it.
+func (l Layer) Expected(*pipeline.Exchange) time.Duration {
+	if l.summarises() {
+		return usualTime + l.Summaries.timeout()
+	}
+	return usualTime
 }
 
 // Request shortens the history.

@@ -46,6 +46,14 @@ const (
 	leastGain  = 2       // turns must be so many times longer than what takes their place
 )
 
+// timeout is how long a call may take.
+func (s *Summaries) timeout() time.Duration {
+	if s.Timeout > 0 {
+		return s.Timeout
+	}
+	return defaultTimeout
+}
+
 // summarises reports whether the layer makes summaries at all.
 func (l Layer) summarises() bool {
 	return l.Memory != nil && (l.Summaries.Mode == SummaryOn || l.Summaries.Mode == SummaryShadow) && !l.without.has(stepSummary)
@@ -194,16 +202,12 @@ func (l Layer) call(p *plan, c cut, facts []string) *pipeline.SideCall {
 	if most <= 0 {
 		most = defaultMaxTokens
 	}
-	timeout := l.Summaries.Timeout
-	if timeout <= 0 {
-		timeout = defaultTimeout
-	}
 	must := ""
 	if len(facts) > 0 {
 		must = " These must be in it, character by character: " + strings.Join(facts, " | ")
 	}
 	return &pipeline.SideCall{
-		Layer: Name, System: fmt.Sprintf(instructions, most*3/5, must), Text: p.render(c), MaxTokens: most, Timeout: timeout,
+		Layer: Name, System: fmt.Sprintf(instructions, most*3/5, must), Text: p.render(c), MaxTokens: most, Timeout: l.Summaries.timeout(),
 		MaxCost: l.Summaries.MaxCost, Quality: policy.QualityLow,
 	}
 }

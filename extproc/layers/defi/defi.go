@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/pipeline"
@@ -33,6 +34,7 @@ type Layer struct {
 var (
 	_ pipeline.Layer     = Layer{}
 	_ pipeline.Selective = Layer{}
+	_ pipeline.Timed     = Layer{}
 )
 
 // Name is "defi".
@@ -47,6 +49,12 @@ func (Layer) Profiles() []string { return profiles }
 func (l Layer) Applies(x *pipeline.Exchange) bool {
 	return l.Facts != nil && x.Request.Op == chat.Generate && x.Request.Dialect != chat.Completions && x.Intent.PrivacyTier < policy.PrivacyTEE
 }
+
+// expected is how long a run may take.
+const expected = 10 * time.Millisecond
+
+// Expected implements pipeline.Timed.
+func (Layer) Expected(*pipeline.Exchange) time.Duration { return expected }
 
 // Request adds facts.
 func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {

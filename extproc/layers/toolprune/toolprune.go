@@ -6,6 +6,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/pipeline"
@@ -48,6 +49,7 @@ type Layer struct {
 var (
 	_ pipeline.Layer     = Layer{}
 	_ pipeline.Selective = Layer{}
+	_ pipeline.Timed     = Layer{}
 	_ pipeline.Caller    = Layer{}
 	_ pipeline.Waiting   = Layer{}
 )
@@ -106,6 +108,12 @@ func count(tools jsonx.Value) (n int) {
 	}
 	return n
 }
+
+// expected is how long that may take, where the local model ranks tools, too.
+const expected = 50 * time.Millisecond
+
+// Expected implements pipeline.Timed.
+func (Layer) Expected(*pipeline.Exchange) time.Duration { return expected }
 
 // Request removes the tools that are not chosen.
 func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
