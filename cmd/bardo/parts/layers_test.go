@@ -30,7 +30,7 @@ pipeline:
   semantic: shadow
   pii: {policy: mask}
   injection: {user: flag, policy: flag, on_error: allow}
-  tools: {mode: all, meta: "off"}
+  tools: {mode: on, meta: "off"}
   compression: {recall: on}
   firewall: {rules: [{id: quiet, deny: [shout]}]}
 `
