@@ -68,7 +68,7 @@ func TestR28ACancelEndsTheCallUnderWay(t *testing.T) {
 						}
 					}
 					paid := l.freed(t, key)
-					if least := map[fake.Dialect]int64{fake.OpenAI: 30, fake.Anthropic: 200}[a.dialect]; paid < least || paid > 5000 {
+					if paid < 30 || paid > 5000 { // some 400 tokens at 0.15 and 1 USD per million, and a fifth
 						t.Errorf("%s: %d were taken", a.dialect, paid)
 					}
 					for _, p := range called {

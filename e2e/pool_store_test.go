@@ -72,21 +72,20 @@ func TestC14ThePoolOnADiskOutlivesARestart(t *testing.T) {
 	for say, header := range kept {
 		must(g, "ann", poolQuestion(say), "miss", header...)
 	}
-	restart := func(config string) *gateway.Gateway {
+	restart := func(config string) {
 		t.Helper()
 		if err := g.Stop(); err != nil {
 			t.Fatal(err)
 		}
 		opt.Config = config
 		g = gateway.Run(t, opt)
-		return g
 	}
 	restart(config + poolOn)
 	for _, name := range []string{"cache.db", "cache.db-wal"} {
 		b, err := os.ReadFile(filepath.Join(opt.Home, name))
-		for _, clear := range []string{"Faust", "Oslo", "pool/free", "ada@"} {
-			if err == nil && bytes.Contains(b, []byte(clear)) {
-				t.Errorf("%s shows %q", name, clear)
+		for _, shown := range []string{"Faust", "Oslo", "pool/free", "ada@"} {
+			if err == nil && bytes.Contains(b, []byte(shown)) {
+				t.Errorf("%s shows %q", name, shown)
 			}
 		}
 	}

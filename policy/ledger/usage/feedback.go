@@ -92,19 +92,19 @@ const SealedReason = "enc:"
 
 // SealReasons encrypts some of the reasons that an earlier version stored in clear, and returns how many.
 func SealReasons(b *store.Book, seal func(request, reason string) string) (int64, error) {
-	clear, err := store.ReadAll(context.Background(), b, func(s store.Scanner) (f Feedback, err error) {
+	found, err := store.ReadAll(context.Background(), b, func(s store.Scanner) (f Feedback, err error) {
 		err = s.Scan(&f.RequestID, &f.Reason)
 		return f, err
 	}, `SELECT request, reason FROM feedback WHERE reason <> '' AND substr(reason, 1, 4) <> ? LIMIT ?`, SealedReason, PruneLimit)
 	if err != nil {
 		return 0, fmt.Errorf("feedback: %w", err)
 	}
-	for i := range clear {
-		if _, err := b.Exec(`UPDATE feedback SET reason = ? WHERE request = ?`, seal(clear[i].RequestID, clear[i].Reason), clear[i].RequestID); err != nil {
+	for i := range found {
+		if _, err := b.Exec(`UPDATE feedback SET reason = ? WHERE request = ?`, seal(found[i].RequestID, found[i].Reason), found[i].RequestID); err != nil {
 			return 0, err
 		}
 	}
-	return int64(len(clear)), nil
+	return int64(len(found)), nil
 }
 
 // PruneFeedback removes feedback from before a time.
