@@ -43,7 +43,7 @@ var soundTree = map[string]string{
 	"extproc/cache/semantic/index.go": `package semantic; import _ "bardo.money/gateway/extproc/cache"`,
 	"extproc/cache/disk/disk.go":      `package disk; import (_ "bardo.money/gateway/extproc/cache"; _ "bardo.money/gateway/extproc/cache/semantic")`,
 	"extproc/cache/redis/redis.go":    `package redis; import (_ "bardo.money/gateway/extproc/cache"; _ "bardo.money/gateway/extproc/cache/semantic")`,
-	"extproc/classifier/classifier.go": `package classifier; import (_ "bardo.money/gateway/models"; _ "bardo.money/gateway/policy/classify"
+	"extproc/classifier/classifier.go": `package classifier; import (_ "bardo.money/gateway/extproc/injection"; _ "bardo.money/gateway/models"; _ "bardo.money/gateway/policy/classify"
 			_ "bardo.money/gateway/policy/intent")`,
 	"extproc/cognition/record.go":      `package cognition; import _ "bardo.money/gateway/policy/attestation"`,
 	"extproc/attestation/proof.go":     `package attestation; import (_ "bardo.money/gateway/extproc/cognition"; _ "bardo.money/gateway/extproc/provider"; _ "bardo.money/gateway/policy/attestation"; _ "bardo.money/gateway/policy/e2ee")`,
