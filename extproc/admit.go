@@ -64,6 +64,7 @@ func (x *exchange) limit(ctx context.Context, e *endpoint.Endpoint) (err error) 
 		}
 	}
 	ask := quota.Ask{Client: x.Head.Peer, Class: x.counts(e), MayBeFree: e.Stored || x.MayBeFree()}
+	x.funds.MarkCritical(x.Head.Header.Get("x-bardo-subsystem"))
 	if err := x.bill.Admit(ctx, &ask); err != nil {
 		return err
 	}

@@ -34,6 +34,7 @@ func TestWhatARequestCountsAs(t *testing.T) {
 	} {
 		t.Run(strconv.Itoa(i)+row.path, func(t *testing.T) {
 			x := &exchange{View: request.View{Config: &runtime.Config{}}}
+			x.report.View, x.report.Bill, x.funds.Report = &x.View, &x.bill, &x.report
 			x.bill.Open(meter.New(quota.New(quota.Options{}), nil, nil), nil, "")
 			x.Head = stream.Head{Method: row.method, Path: row.path, Header: header.List{{Name: headerRoute, Value: row.route}}}
 			e, err := endpoint.Find(&x.Head)

@@ -85,7 +85,7 @@ func (x *exchange) reserveNow() bool {
 // payAndCall checks the limits, makes the reservation, and calls the candidates.
 func (x *exchange) payAndCall(ctx context.Context, d stream.Client) error {
 	if !x.IsTokenCount() {
-		if err := x.funds.Afford(ctx); err != nil {
+		if err := x.funds.Afford(ctx, x.inOrder); err != nil {
 			return err
 		}
 	}
@@ -165,5 +165,5 @@ func (x *exchange) becomeLeader(ctx context.Context) error {
 	if err := x.order(); err != nil {
 		return err
 	}
-	return x.funds.Reserve(ctx)
+	return x.funds.Afford(ctx, x.inOrder)
 }

@@ -45,6 +45,12 @@ func (t *Ticket) Join() (e *Entry, waits bool) {
 // Outcome delivers one value, if Join returned waits.
 func (t *Ticket) Outcome() <-chan Outcome { return t.outcome }
 
+// Abandon has the answer stored for nobody, because another model gives it than the request asks for. Of the requests that wait for it, one takes over.
+func (t *Ticket) Abandon() {
+	t.Release(nil)
+	t.Control.NoStore = true
+}
+
 // Release leaves the flight; it has no effect without one, or the second time. If the leader leaves without an answer, the request that
 // has waited longest becomes the leader. err is the failure of the leader's call, nil if its client disconnected.
 func (t *Ticket) Release(err error) {

@@ -24,6 +24,7 @@ import (
 // KeepToBudget finds what the request may spend, where its caller states a daily budget. Heartbeats of tier T2 are routed as T1 once their budget is
 // spent, unless the answer is free.
 func (f *Funds) KeepToBudget(ctx context.Context) error {
+	f.MarkCritical(f.Hints.Subsystem)
 	part := budget.PartOf(f.Hints.Subsystem)
 	if f.Hints.DailyBudget <= 0 || part == budget.None || f.Request.Op != chat.Generate {
 		return nil
@@ -144,14 +145,15 @@ func (f *Funds) WorstCost(candidates []policy.Resolution, side policy.Pico) poli
 		more = policy.AddTokens(more, roundTokens)
 	}
 	var cost policy.Pico
-	for again := range 1 + f.Review.MaxSchemaRetries(candidates) + f.Rounds() { // each retry and each round sends the answers before it as input
+	calls := 1 + f.Review.MaxSchemaRetries(candidates) + f.Rounds()
+	for again := range calls { // each retry and each round sends the answers before it as input
 		input := policy.AddTokens(f.Request.MaxInput+f.Review.SchemaTokens(candidates), policy.TimesTokens(more, int64(again)))
 		cost = cost.Plus(resolve.WorstCost(candidates, input, output, int64(f.Request.Choices)), f.SearchCost(candidates))
 	}
 	if wire.Compacts(&f.Request.Doc) {
 		cost = cost.Plus(cost)
 	}
-	return cost.Plus(f.Review.MaxSideCost(), f.Bill.SideCost(), side)
+	return cost.Plus(f.PaymentMargin(candidates, cost, int64(calls)), f.Review.MaxSideCost(), f.Bill.SideCost(), side)
 }
 
 // ToReserve is what is reserved for the request: its highest charge, or what was reserved with a side call, which is never less.
@@ -187,9 +189,9 @@ var moneyFaults = []fault.Kind{fault.InsufficientFunds, fault.PaymentRequired, f
 // roundTokens bounds what one round adds to the prompt besides the answer, in tokens.
 const roundTokens = pipeline.MaxRoundResults / 2
 
-// Afford checks the request's highest cost against the key's limits and reserves it. No limit of money, tokens or budgets applies to a user's own key
+// affordAsked checks the request's highest cost against the key's limits and reserves it. No limit of money, tokens or budgets applies to a user's own key
 // (P-13): where that is the first candidate's, the candidates that the caller cannot pay for here are left out.
-func (f *Funds) Afford(ctx context.Context) error {
+func (f *Funds) affordAsked(ctx context.Context) error {
 	if f.OwnKeysPay(f.Order) {
 		return f.HoldNothing(ctx)
 	}

@@ -85,6 +85,10 @@ func (f *Funds) HoldSession(ctx context.Context, most policy.Micro) error {
 		return nil
 	}
 	f.hold.Release()
+	if f.isExempt(f.Hints.Subsystem) {
+		f.hold = nil
+		return nil
+	}
 	hold, err := f.Sessions.Reserve(ctx, s, most)
 	f.hold = hold
 	return api.SessionFault(err)

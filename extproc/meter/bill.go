@@ -43,6 +43,7 @@ type Bill struct {
 	grant     quota.Grant
 	shared    spend.Hold
 	later     bool // the request was admitted, and its input counted, when it was accepted
+	exempt    bool // no budget holds the request; what it is charged counts
 	payer     Payer
 	search    searchHold
 	Allowance Allowance    // of its agent's budget for the day
@@ -74,10 +75,18 @@ func (b *Bill) Charge(p policy.Principal, payer Payer, spread int) {
 // Payer is who pays.
 func (b *Bill) Payer() Payer { return b.payer }
 
+// Critical has budgets of money not hold the request, if exempt, and else so much of its payer's balance stay for requests that are critical; 0 for nothing.
+func (b *Bill) Critical(exempt bool, kept policy.Micro) {
+	b.exempt = exempt
+	if p, ok := b.payer.(*prepaid); ok {
+		p.kept = kept
+	}
+}
+
 // Admit counts the request against its caller's limits, or refuses it with the fault of quota.Limiter. It is for before the request's
 // body is read: what the request uses and may cost is for Hold.
 func (b *Bill) Admit(ctx context.Context, ask *quota.Ask) (err error) {
-	ask.Principal = b.principal
+	ask.Principal, ask.Exempt = b.principal, b.exempt
 	if err := b.admitShared(ctx, ask); err != nil {
 		return err
 	}
@@ -87,7 +96,7 @@ func (b *Bill) Admit(ctx context.Context, ask *quota.Ask) (err error) {
 
 // Hold sets aside of the caller's limits what the request uses and may be charged, or refuses it likewise.
 func (b *Bill) Hold(ctx context.Context, ask *quota.Ask) error {
-	ask.Principal = b.principal
+	ask.Principal, ask.Exempt = b.principal, b.exempt
 	b.most = ask.Charge
 	if err := b.holdShared(ctx, ask.Charge); err != nil {
 		return err

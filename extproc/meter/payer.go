@@ -106,6 +106,7 @@ type prepaid struct {
 	reserved policy.Micro // as hold has it
 	balance  policy.Micro
 	known    bool
+	kept     policy.Micro // of the balance, for other requests than this one
 }
 
 func (p *prepaid) Admit(ctx context.Context) error { return unpaid(p.books.Solvent(ctx, p.account)) }
@@ -119,10 +120,48 @@ func (p *prepaid) Reserve(ctx context.Context, requestID string, most policy.Mic
 	p.dropHold()
 	p.hold, err = p.books.Reserve(ctx, p.account, requestID, most)
 	p.reserved = most
-	return unpaid(err)
+	if err != nil {
+		return unpaid(err)
+	}
+	return p.keep(ctx, most)
 }
 
+// keep gives a reservation back that takes of what is kept. It is made before the balance is read, so that requests at the same time see each other's.
+func (p *prepaid) keep(ctx context.Context, most policy.Micro) error {
+	if p.kept == 0 || most == 0 {
+		return nil
+	}
+	left, err := p.left(ctx)
+	if err == nil && left >= p.kept {
+		return nil
+	}
+	p.books.Release(p.hold)
+	p.hold = nil
+	if err != nil {
+		return err
+	}
+	return fault.New(fault.InsufficientFunds, fmt.Sprintf("this request may cost up to $%s and $%s is available: $%s of the balance is kept for risk, operator and death",
+		most, max(left.Plus(most)-p.kept, 0), p.kept), errKept)
+}
+
+// left is what is available of the balance, and never too much: what requests hold is read before the charges are, so that one that is charged in between counts
+// twice, rather than not at all.
+func (p *prepaid) left(ctx context.Context) (policy.Micro, error) {
+	before, err := p.books.Balance(ctx, p.account)
+	if err != nil {
+		return 0, err
+	}
+	b, err := p.books.Balance(ctx, p.account)
+	return b.Available + b.Held - before.Held, err
+}
+
+// errKept is the cause of a refusal for what is kept of a balance.
+var errKept = errors.New("a part of the balance is kept for critical requests")
+
 func (p *prepaid) ReserveNow(requestID string, most policy.Micro) (ok bool) {
+	if p.kept > 0 && most > 0 { // the balance has to be read
+		return false
+	}
 	h, ok := p.books.ReserveNow(p.account, requestID, most)
 	if ok {
 		p.dropHold()

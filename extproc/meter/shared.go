@@ -15,6 +15,10 @@ func (b *Bill) holdShared(ctx context.Context, most policy.Micro) error {
 	if len(b.principal.Budgets) == 0 {
 		return nil
 	}
+	if b.exempt {
+		b.shared.Done(time.Now(), 0)
+		return nil
+	}
 	return b.meter.Shared.Hold(ctx, time.Now(), b.principal.Budgets, most, &b.shared)
 }
 
@@ -30,7 +34,7 @@ func (b *Bill) admitShared(ctx context.Context, ask *quota.Ask) error {
 func (b *Bill) countShared(charged policy.Micro) {
 	switch {
 	case len(b.principal.Budgets) == 0:
-	case b.later:
+	case b.later, b.exempt:
 		b.meter.Shared.Count(time.Now(), b.principal.Budgets, charged)
 	default:
 		b.shared.Done(time.Now(), charged)

@@ -45,6 +45,9 @@ const EventCapped = "inference:usage_capped"
 // EventBudget is the event of a subsystem that has spent its budget.
 const EventBudget = "inference:budget_exhausted"
 
+// EventDowngrade is the event of a request that its budgets or its balance do not pay for, and of what became of it.
+const EventDowngrade = "inference:budget_decision"
+
 // EventDeferred is the prefix of the events of a deferred request: accepted, batched, answered, failed, expired, cancelled.
 const EventDeferred = "inference:deferred_"
 
@@ -160,6 +163,13 @@ type BudgetExhausted struct {
 	Budget    policy.Micro `json:"budget_usd"`
 	Spent     policy.Micro `json:"spent_usd"`
 	Held      policy.Micro `json:"held_usd"` // reserved by requests in flight
+}
+
+// Downgrade is the event of what a budget or an empty balance did to a request.
+type Downgrade struct {
+	RequestID string `json:"request_id"`
+	Subsystem string `json:"subsystem,omitempty"`
+	policy.BudgetDecision
 }
 
 // ProfileApplied is the event of what a profile set in a request.

@@ -11,51 +11,52 @@ import (
 
 // Request is GET /v1/requests/{id}: the record that the ledger stores. None of it is content.
 type Request struct {
-	RequestID        string             `json:"request_id"`
-	CreatedAt        time.Time          `json:"created_at"`
-	Status           string             `json:"status"`
-	Error            string             `json:"error,omitempty"`
-	HTTPStatus       int                `json:"http_status"`
-	Dialect          chat.Dialect       `json:"dialect"`
-	Stream           bool               `json:"stream"`
-	Path             string             `json:"path"`
-	RequestedModel   string             `json:"requested_model"`
-	Provider         policy.ProviderID  `json:"provider,omitempty"`
-	Model            policy.ModelID     `json:"model,omitempty"`
-	Subsystem        string             `json:"subsystem,omitempty"`
-	Task             string             `json:"task,omitempty"`   // the agent's tick type or subsystem, else the inferred task
-	Regime           string             `json:"regime,omitempty"` // as the agent says
-	Attempts         int                `json:"attempts"`
-	AttemptLog       []Attempt          `json:"attempt_log"`
-	Degraded         []string           `json:"degraded"`
-	InputTokens      int64              `json:"input_tokens"`
-	CachedTokens     int64              `json:"cached_tokens"`
-	CacheWriteTokens int64              `json:"cache_write_tokens"`
-	OutputTokens     int64              `json:"output_tokens"`
-	ReasoningTokens  int64              `json:"reasoning_tokens"`
-	UsageEstimated   bool               `json:"usage_estimated"`
-	PriceKnown       bool               `json:"price_known"`
-	ServiceTier      string             `json:"service_tier,omitempty"` // the tier that was billed; "" for the default one
-	ProviderCostUSD  policy.Pico        `json:"provider_cost_usd"`
-	CostUSD          policy.Micro       `json:"cost_usd"`
-	SpreadPct        int                `json:"spread_pct"`
-	Invoice          []Line             `json:"invoice,omitempty"`
-	Schema           string             `json:"schema,omitempty"` // how the schema was enforced, and the result
-	Verification     *Verification      `json:"verification,omitempty"`
-	Escalation       *Escalation        `json:"escalation,omitempty"`
-	Decisions        []policy.Tag       `json:"decisions,omitempty"`   // of the operator's rules
-	Policies         policy.Guards      `json:"policies,omitzero"`     // the key's own
-	Budget           *policy.OverBudget `json:"budget,omitempty"`      // that refused the request
-	Attestation      string             `json:"attestation,omitempty"` // the hash of the token of an attested answer
-	Cache            string             `json:"cache"`
-	CacheEntry       string             `json:"cache_entry,omitempty"` // of the stored answer that was served, or under which this one may be
-	Similarity       float64            `json:"similarity,omitempty"`  // of its question, if that is another one
-	SavingsUSD       policy.Micro       `json:"savings_usd"`           // by all layers together; below zero where they cost more than they saved
-	Savings          []policy.Saving    `json:"savings,omitempty"`     // by layer
-	Pipeline         string             `json:"pipeline,omitempty"`
-	SideCalls        []SideCall         `json:"side_calls,omitempty"` // billed calls that layers had made; usage and cost above include them
-	LatencyMS        int64              `json:"latency_ms"`
-	FirstTokenMS     int64              `json:"first_token_ms,omitempty"`
+	RequestID        string                 `json:"request_id"`
+	CreatedAt        time.Time              `json:"created_at"`
+	Status           string                 `json:"status"`
+	Error            string                 `json:"error,omitempty"`
+	HTTPStatus       int                    `json:"http_status"`
+	Dialect          chat.Dialect           `json:"dialect"`
+	Stream           bool                   `json:"stream"`
+	Path             string                 `json:"path"`
+	RequestedModel   string                 `json:"requested_model"`
+	Provider         policy.ProviderID      `json:"provider,omitempty"`
+	Model            policy.ModelID         `json:"model,omitempty"`
+	Subsystem        string                 `json:"subsystem,omitempty"`
+	Task             string                 `json:"task,omitempty"`   // the agent's tick type or subsystem, else the inferred task
+	Regime           string                 `json:"regime,omitempty"` // as the agent says
+	Attempts         int                    `json:"attempts"`
+	AttemptLog       []Attempt              `json:"attempt_log"`
+	Degraded         []string               `json:"degraded"`
+	InputTokens      int64                  `json:"input_tokens"`
+	CachedTokens     int64                  `json:"cached_tokens"`
+	CacheWriteTokens int64                  `json:"cache_write_tokens"`
+	OutputTokens     int64                  `json:"output_tokens"`
+	ReasoningTokens  int64                  `json:"reasoning_tokens"`
+	UsageEstimated   bool                   `json:"usage_estimated"`
+	PriceKnown       bool                   `json:"price_known"`
+	ServiceTier      string                 `json:"service_tier,omitempty"` // the tier that was billed; "" for the default one
+	ProviderCostUSD  policy.Pico            `json:"provider_cost_usd"`
+	CostUSD          policy.Micro           `json:"cost_usd"`
+	SpreadPct        int                    `json:"spread_pct"`
+	Invoice          []Line                 `json:"invoice,omitempty"`
+	Schema           string                 `json:"schema,omitempty"` // how the schema was enforced, and the result
+	Verification     *Verification          `json:"verification,omitempty"`
+	Escalation       *Escalation            `json:"escalation,omitempty"`
+	Decisions        []policy.Tag           `json:"decisions,omitempty"`       // of the operator's rules
+	Policies         policy.Guards          `json:"policies,omitzero"`         // the key's own
+	Budget           *policy.OverBudget     `json:"budget,omitempty"`          // that refused the request
+	BudgetDecision   *policy.BudgetDecision `json:"budget_decision,omitempty"` // what a budget or an empty balance did
+	Attestation      string                 `json:"attestation,omitempty"`     // the hash of the token of an attested answer
+	Cache            string                 `json:"cache"`
+	CacheEntry       string                 `json:"cache_entry,omitempty"` // of the stored answer that was served, or under which this one may be
+	Similarity       float64                `json:"similarity,omitempty"`  // of its question, if that is another one
+	SavingsUSD       policy.Micro           `json:"savings_usd"`           // by all layers together; below zero where they cost more than they saved
+	Savings          []policy.Saving        `json:"savings,omitempty"`     // by layer
+	Pipeline         string                 `json:"pipeline,omitempty"`
+	SideCalls        []SideCall             `json:"side_calls,omitempty"` // billed calls that layers had made; usage and cost above include them
+	LatencyMS        int64                  `json:"latency_ms"`
+	FirstTokenMS     int64                  `json:"first_token_ms,omitempty"`
 }
 
 // Line is a part of the provider cost. All lines together are it; with the spread it is the cost.
@@ -118,6 +119,7 @@ func (t *Trace) Fill(r *Request, began time.Time) {
 	r.HTTPStatus, _ = t.Verdict()
 	r.CreatedAt, r.LatencyMS, r.FirstTokenMS = began.UTC(), time.Since(began).Milliseconds(), t.FirstToken.Milliseconds()
 	r.Attempts, r.AttemptLog, r.Cache, r.Similarity = len(t.Attempts), t.Attempts, t.Cache.OrMiss(), t.Similarity
+	r.BudgetDecision = t.Budget
 	if t.Fault != nil {
 		r.Error = t.Fault.CodeString()
 		r.Budget, _ = errors.AsType[*policy.OverBudget](t.Fault)

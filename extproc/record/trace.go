@@ -39,9 +39,10 @@ type Trace struct {
 	Cache          CacheStatus
 	Similarity     float64 // of the question that CacheSemantic found
 
-	Fault    *fault.Fault // that the client got in place of an answer
-	Settled  *Settlement  // nil until the request is accounted for
-	Unbilled *End         // nil for what is accounted for, and until there is an answer
+	Budget   *policy.BudgetDecision // nil: the request fits into its budgets, and its balance pays for it
+	Fault    *fault.Fault           // that the client got in place of an answer
+	Settled  *Settlement            // nil until the request is accounted for
+	Unbilled *End                   // nil for what is accounted for, and until there is an answer
 }
 
 // Settlement is what a request cost in the end.

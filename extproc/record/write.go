@@ -34,6 +34,9 @@ func (r *Request) JSON() ([]byte, error) {
 	if r.Budget != nil {
 		w.rare("budget", r.Budget)
 	}
+	if r.BudgetDecision != nil {
+		w.rare("budget_decision", r.BudgetDecision)
+	}
 	w.text("attestation", r.Attestation, true)
 	w.text("cache", r.Cache, false)
 	w.text("cache_entry", r.CacheEntry, true)

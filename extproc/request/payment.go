@@ -28,6 +28,15 @@ const (
 	paymentFee    = 2000 // in units of a millionth USD
 )
 
+// PaymentMargin is what payments for so many calls of the candidates, whose highest cost together is given, may come to beyond it.
+func (v *View) PaymentMargin(candidates []policy.Resolution, cost policy.Pico, calls int64) policy.Pico {
+	if !v.PaysFor(candidates) {
+		return 0
+	}
+	const rounding = 1 // of each call's cost, to a unit
+	return (cost.Charge(0) / 100 * paymentMargin).Pico().Plus(policy.Micro(paymentFee + rounding).Pico().Times(calls))
+}
+
 // Payment is a candidate's call, if it may have to be paid for by itself: send sends it. payer is nil for any other.
 func (v *View) Payment(to *policy.Resolution, send func(name, value string) (*http.Response, error)) (payer runtime.Payer, c *runtime.PaidCall) {
 	if payer = v.payer(to); payer == nil {

@@ -51,6 +51,7 @@ type Config struct {
 	ReserveOutput int         // tokens reserved for a request that names no maximum
 	SpreadPct     map[policy.Tier]int
 	Free          map[policy.Tier]bool // the plans whose keys can reach a model that costs them nothing
+	Cheaper       policy.Cheaper       // what becomes of requests that their budgets or balances do not pay for
 	TakesKeys     bool                 // some provider accepts X-Bardo-Upstream-Key
 	DefaultSpread int
 	Plans         bool // the operator uses plans

@@ -302,6 +302,9 @@ type Billing struct {
 	Durability          string `key:"durability" default:"journal" oneof:"journal commit" doc:"When an answer's last byte goes out: when its charge is in the gateway's charge log, which is synced to the disk within 5 ms, or when it is on disk. A crash of the process loses no charge in either; a power failure loses at most the last 5 ms of journal (for requests without a key, which no account pays for, 250 ms)."`
 	ReserveOutputTokens int    `key:"reserve_output_tokens" default:"4096" min:"1" max:"10000000" doc:"Output tokens reserved when the caller sets no maximum."`
 
+	WhenEmpty       string       `key:"when_empty" default:"refuse" oneof:"refuse free" doc:"What happens to a request that its key's balance does not pay for: refuse answers 402; free has a free model serve it, if the key's plan, scope and privacy allow one."`
+	CriticalReserve policy.Micro `key:"critical_reserve_usd" default:"0" doc:"What is kept of each balance for requests of the subsystems risk, operator and death, in USD: others may not reserve it."`
+
 	Tiers map[string]Plan `key:"tiers" doc:"Plans of keys (free, pro, golem). Without it, every plan includes every provider, at the same spread."`
 
 	X402 *X402 `key:"x402" doc:"Payment for single requests by the x402 protocol: a request without a key is answered with its price, and one with a payment is served. Read at the start."`
@@ -338,12 +341,13 @@ type Plan struct {
 
 // Limits are the defaults of a key, and the bounds of requests' bodies.
 type Limits struct {
-	RPM           *int   `key:"rpm" min:"0" doc:"Generation requests per minute of every caller; 0 means no limit. Without it, 100 for prepaid keys, and no limit for others."`
-	TokensPerHour int64  `key:"tokens_per_hour" default:"0" min:"0" doc:"Tokens per hour; 0 means no limit."`
-	Overage       string `key:"overage" default:"deny" oneof:"deny bill" doc:"What happens beyond tokens_per_hour: deny refuses requests until the next hour; bill serves them, and their callers pay for them as for others."`
-	MaxConcurrent int    `key:"max_concurrent" default:"0" min:"0" doc:"Concurrent generation requests of one key, from their headers to the end of their answers; 0 means no limit."`
-	WhenAway      string `key:"when_away" default:"refuse" oneof:"refuse share" doc:"What happens while the Redis of store.limits is away: refuse answers callers that have a limit with 503; share lets each gateway give out its part of each limit: one in limits.gateways, rounded down, where a part of nothing refuses."`
-	Gateways      int    `key:"gateways" default:"0" min:"0" max:"10000" doc:"How many gateways share store.limits. Required for when_away: share."`
+	RPM           *int                `key:"rpm" min:"0" doc:"Generation requests per minute of every caller; 0 means no limit. Without it, 100 for prepaid keys, and no limit for others."`
+	TokensPerHour int64               `key:"tokens_per_hour" default:"0" min:"0" doc:"Tokens per hour; 0 means no limit."`
+	Overage       string              `key:"overage" default:"deny" oneof:"deny bill" doc:"What happens beyond tokens_per_hour: deny refuses requests until the next hour; bill serves them, and their callers pay for them as for others."`
+	MaxConcurrent int                 `key:"max_concurrent" default:"0" min:"0" doc:"Concurrent generation requests of one key, from their headers to the end of their answers; 0 means no limit."`
+	Ladder        map[string][]string `key:"ladder" doc:"Lists of models, best first, each under a name: a generation that does not fit into the budgets of its key, project, owner or session is served by the next model of its list that does. Never those of risk, operator and death."`
+	WhenAway      string              `key:"when_away" default:"refuse" oneof:"refuse share" doc:"What happens while the Redis of store.limits is away: refuse answers callers that have a limit with 503; share lets each gateway give out its part of each limit: one in limits.gateways, rounded down, where a part of nothing refuses."`
+	Gateways      int                 `key:"gateways" default:"0" min:"0" max:"10000" doc:"How many gateways share store.limits. Required for when_away: share."`
 
 	MaxBodyBytes         int64         `key:"max_body_bytes" default:"33554432" min:"1024" max:"1073741824" doc:"Largest request body."`
 	MaxInflightBodyBytes int64         `key:"max_inflight_body_bytes" default:"268435456" min:"65536" max:"1099511627776" doc:"Memory for all request bodies in flight, from their first byte to the end of their answers; beyond it, 503 overloaded. If smaller than max_body_bytes, it also limits each body."`

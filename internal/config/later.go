@@ -21,7 +21,6 @@ var laterKeys = []laterKey{
 	{"providers.venice.max_retries", "Retries of Venice's client; use routing.max_retries.", ""},
 	{"providers.venice.creditRatePerVvv", "Credit per staked VVV.", ""},
 	{"providers.venice.dailyUsdcRate", "Daily credit in USDC.", ""},
-	{"billing.critical_reserve_usd", "Part of a balance kept for critical subsystems.", ""},
 	{"store.vectors", "Store of embeddings.", ""},
 }
 

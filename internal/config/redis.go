@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
@@ -87,8 +88,26 @@ func (d *decoder) checkLimits(cfg *Config) {
 	default:
 		d.problem("store.limits", "memory or redis://host", "not a store of a known kind")
 	}
+	d.checkLadder(l.Ladder)
 	if l.WhenAway == "share" && l.Gateways < 2 {
 		d.problem("limits.gateways", "the number of gateways that share the limits, at least 2", "a gateway that counts alone must know of how many it is one")
+	}
+}
+
+// checkLadder refuses lists that do not say what follows a model.
+func (d *decoder) checkLadder(ladder map[string][]string) {
+	seen := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(ladder)) {
+		key := "limits.ladder." + name
+		if len(ladder[name]) < 2 {
+			d.problem(key, "at least two models, best first", "a list without a cheaper model")
+		}
+		for _, m := range ladder[name] {
+			if at, ok := seen[m]; ok {
+				d.problem(key, "each model once", "%q is in %s, too", m, at)
+			}
+			seen[m] = key
+		}
 	}
 }
 

@@ -130,6 +130,9 @@ func Subsystems() []string {
 	return out
 }
 
+// Critical reports whether a subsystem's requests are never made cheaper: risk, operator and death.
+func Critical(subsystem string) bool { return exempt(Root(subsystem)) }
+
 // exempt reports whether vitality does not affect an intent.
 func exempt(root string) bool { return root == "risk" || root == "death" || root == "operator" }
 

@@ -54,6 +54,7 @@ type Ask struct {
 	Client    netip.Addr // identifies clients without an account
 	Class     Class
 	MayBeFree bool         // it may turn out to be free: tokens and spend are only checked by Hold
+	Exempt    bool         // no limit of money refuses it; what it is charged counts
 	Tokens    int64        // input tokens; 0 before its body is read
 	Charge    policy.Micro // highest possible charge; 0 before its body is read
 }
@@ -90,7 +91,7 @@ func (l *Limiter) SetRules(r Rules) { l.rules.Store(&r) }
 // its caller stands and needs no Done. The fault is Unavailable when the account's earlier spend cannot be read. Any other
 // grant must be given back by Done.
 func (l *Limiter) Admit(ctx context.Context, now time.Time, ask *Ask) (Grant, error) {
-	lim := l.rules.Load().of(&ask.Principal)
+	lim := l.rules.Load().ofAsk(ask)
 	if l.shared != nil {
 		return l.admitShared(ctx, now, ask, &lim)
 	}
@@ -109,7 +110,7 @@ func (l *Limiter) Admit(ctx context.Context, now time.Time, ask *Ask) (Grant, er
 // Hold updates the tokens and charge that an admitted request's grant holds: ask is that of its admission, now with Tokens and Charge. Rate and
 // concurrency are not checked again. The error is as Admit's; the grant must be ended with Done in any case.
 func (l *Limiter) Hold(ctx context.Context, now time.Time, ask *Ask, g *Grant) error {
-	lim := l.rules.Load().of(&ask.Principal)
+	lim := l.rules.Load().ofAsk(ask)
 	if g.slot != nil {
 		return l.holdShared(ctx, now, ask, &lim, g)
 	}
@@ -251,7 +252,7 @@ func (l *Limiter) ready(ctx context.Context, now time.Time, ask *Ask, lim *limit
 
 // Immediate reports whether Admit and Hold wait for nothing: they need not read what other processes spent, or count with other gateways.
 func (l *Limiter) Immediate(now time.Time, ask *Ask) bool {
-	lim := l.rules.Load().of(&ask.Principal)
+	lim := l.rules.Load().ofAsk(ask)
 	if l.shared != nil {
 		return !lim.any()
 	}

@@ -43,6 +43,15 @@ func (r *Rules) of(p *policy.Principal) limits {
 	return lim
 }
 
+// ofAsk is the limits of one request.
+func (r *Rules) ofAsk(ask *Ask) limits {
+	lim := r.of(&ask.Principal)
+	if ask.Exempt {
+		lim.spend = 0
+	}
+	return lim
+}
+
 // any reports whether there is a limit.
 func (l *limits) any() bool { return l.rpm != 0 || l.concurrent != 0 || l.tokens != 0 || l.spend != 0 }
 

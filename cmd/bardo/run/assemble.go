@@ -78,7 +78,7 @@ func (g *gateway) assemble(cfg *config.Config) (*runtime.Config, error) {
 	rt.SetCognition(time.Duration(cfg.Telemetry.VeniceMockRateMS) * time.Millisecond)
 	rt.Resolver = settings.Resolver(g.parts.Adapters, catalog, cfg)
 	rt.Intents = settings.IntentRules(cfg)
-	rt.Free = freePlans(rt)
+	rt.Free, rt.Cheaper = freePlans(rt), settings.Cheaper(cfg)
 	rt.Wallet = wallet.Of(cfg)
 	if p := cfg.Providers.Venice; p != nil {
 		rt.Stake = p.DIEMDaily

@@ -49,6 +49,19 @@ func QuotaRules(cfg *config.Config) quota.Rules {
 	}
 }
 
+// Cheaper says what becomes of requests that their budgets or balances do not pay for.
+func Cheaper(cfg *config.Config) policy.Cheaper {
+	c := policy.Cheaper{Free: cfg.Billing.WhenEmpty == "free", Reserve: cfg.Billing.CriticalReserve}
+	for _, models := range cfg.Limits.Ladder {
+		ladder := make([]policy.ModelID, len(models))
+		for i, m := range models {
+			ladder[i] = policy.ModelID(m)
+		}
+		c.Ladders = append(c.Ladders, ladder)
+	}
+	return c
+}
+
 // RedisTLS trusts the authorities of a file; nil for "", which is the system's.
 func RedisTLS(file string) (*tls.Config, error) {
 	if file == "" {

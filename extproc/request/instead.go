@@ -1,0 +1,43 @@
+package request
+
+import (
+	"slices"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/hint"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/resolve"
+)
+
+// MayBeReplaced reports whether another model than the one that was asked for may serve the request: a generation that is not bound to a provider, and not sent
+// with the caller's own key.
+func (v *View) MayBeReplaced() bool {
+	return v.Request.Op == chat.Generate && !v.Verbatim() && v.AnyProvider() && !v.OwnKey.IsSet() && len(v.Found) > 0 && !v.CallerPays(v.Found[0].Provider)
+}
+
+// Instead are the candidates that may serve the request with another model, best first; with "" the gateway chooses the model. Everything that restricts the
+// request's own candidates restricts them: the plan and the scope of its key, its session, what it contains and needs, and how private it is.
+func (v *View) Instead(model policy.ModelID) []policy.Resolution {
+	f := hint.Facts(v.Request, int64(v.Request.MaxTokens))
+	f.Model, f.Provider = string(model), ""
+	built := v.Config.Needs(&v.Hints, &f, &v.Principal)
+	d := v.Config.Resolver.Decide(&built.Intent)
+	if d.Err != nil {
+		return nil
+	}
+	first := &v.Found[0]
+	return slices.DeleteFunc(d.Order, func(to policy.Resolution) bool {
+		p := v.Config.Providers[to.Provider]
+		return p.Free || v.CallerPays(to.Provider) || !v.MayCall(&to) || !v.HasPrices(&to) || resolve.Weaker(&v.Intent, first, &to) ||
+			v.Config.UnservedReason(v.Request, &to) != "" || v.Config.UnsupportedContent(v.Request, &to) != nil || v.lacksNeed(&to)
+	})
+}
+
+func (v *View) lacksNeed(to *policy.Resolution) bool {
+	for _, n := range v.Request.Needs {
+		if !v.meets(to, n.Feature) {
+			return true
+		}
+	}
+	return false
+}
