@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/api"
-	"bardo.money/gateway/extproc/cognition"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/runtime"
 	"bardo.money/gateway/extproc/stream"
@@ -17,7 +16,7 @@ import (
 const drainPoll = time.Second
 
 // streamEvents sends a stream of events, until its client disconnects, its time is over or the gateway stops.
-func (x *exchange) streamEvents(ctx context.Context, d stream.Client, r stream.Reply, f *cognition.Follower) error {
+func (x *exchange) streamEvents(ctx context.Context, d stream.Client, r stream.Reply, f api.Follower) error {
 	defer f.Close()
 	x.trace.Unbilled = &record.End{Status: r.Status, Outcome: record.OK}
 	if err := d.StreamHead(r.Status, r.Header); err != nil {

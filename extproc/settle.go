@@ -247,7 +247,7 @@ func (x *exchange) count() {
 	for i := range x.Log {
 		x.gw.Metrics.LayerDone(x.Log[i].Layer, x.Log[i].Took)
 	}
-	x.report.Decisions()
+	x.report.Over()
 	t.Count(x.gw.Metrics, &r)
 	x.governed()
 	if t.Cache == record.CacheMiss {

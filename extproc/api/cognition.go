@@ -166,10 +166,13 @@ func (s *Server) VeniceStreamToken(_ context.Context, c *Caller) (stream.Reply, 
 
 // VeniceStream is GET /venice/stream.
 func (s *Server) VeniceStream(_ context.Context, c *Caller) (r stream.Reply, err error) {
-	r = stream.Reply{Status: http.StatusOK, Header: header.List{{Name: "content-type", Value: "text/event-stream"}, {Name: "cache-control", Value: "no-store"}}}
+	r = eventStream()
 	if c.Head.Method == http.MethodHead {
 		return r, nil
 	}
-	c.Follow, err = s.Plane.Follow(c.Principal.Account, c.Head.Header.Get("last-event-id"), c.Cognition)
+	f, err := s.Plane.Follow(c.Principal.Account, c.Head.Header.Get("last-event-id"), c.Cognition)
+	if err == nil {
+		c.Follow = f
+	}
 	return r, err
 }

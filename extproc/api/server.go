@@ -32,7 +32,7 @@ type Caller struct {
 	Cognition cognition.Settings
 	Epochs    epoch.Rules
 
-	Follow *cognition.Follower // set by an endpoint whose answer is a stream of events
+	Follow Follower // set by an endpoint whose answer is a stream of events
 }
 
 // Server answers callers. Its methods that take a Caller are endpoints; their errors are faults. All fields but Checks, Later, Sessions, Memory, Identities, Rated and WrongHit are required. Safe for

@@ -85,6 +85,7 @@ var endpoints = append([]Endpoint{
 	{Method: http.MethodGet, Path: "/v1/cache", Class: Lookup, Local: (*api.Server).Cache},
 	{Method: http.MethodDelete, Path: "/v1/cache", Class: Lookup, Local: (*api.Server).ClearCache},
 	{Method: http.MethodDelete, Path: "/v1/cache/", Class: Lookup, Local: (*api.Server).ClearCache},
+	{Method: http.MethodGet, Path: "/v1/events", Class: Lookup, Local: (*api.Server).StreamEvents},
 	{Method: http.MethodGet, Path: "/venice/status", Class: Lookup, Local: (*api.Server).VeniceStatus},
 	{Method: http.MethodGet, Path: "/venice/telemetry", Class: Lookup, Local: (*api.Server).VeniceTelemetry},
 	{Method: http.MethodGet, Path: "/venice/attestations", Class: Lookup, Local: (*api.Server).VeniceAttestations},
@@ -233,7 +234,7 @@ func Methods(path string) string {
 // unserved are parts of the providers' APIs that clients may expect here and that this version lacks.
 var unserved = []string{
 	"/v1/images", "/v1/audio", "/v1/videos", "/v1/fine_tuning", "/v1/assistants", "/v1/threads", "/v1/vector_stores",
-	"/v1/realtime", "/v1/events", "/venice",
+	"/v1/realtime", "/venice",
 }
 
 func isUnserved(path string) bool {

@@ -93,6 +93,7 @@ func (a *Answer) note(ev *chat.Event) {
 	case chat.Extra:
 		a.names(ev)
 	}
+	a.Report.Tokens(ev)
 	if a.Gate == nil { // it counts by itself
 		a.Count.Note(ev)
 	}

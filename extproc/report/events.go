@@ -28,6 +28,7 @@ func (r *Report) Route() {
 		return
 	}
 	to := &r.Order[0]
+	r.start(to)
 	r.Events().Emit(record.EventResolved, r.Principal.Account, record.ProviderResolved{
 		RequestID: r.ID, Subsystem: r.Hints.Subsystem, Provider: to.Provider, Model: to.Model, Features: listed(to.Features), Degraded: listed(to.Degraded),
 	})
@@ -73,6 +74,7 @@ func (r *Report) Fallback(failed policy.Resolution, f *upstream.Failure) {
 	r.Events().Emit(record.EventFallback, r.Principal.Account, record.ProviderFallback{
 		RequestID: r.ID, Failed: failed.Provider, Fallback: r.Order[i+1].Provider, Reason: f.String(),
 	})
+	r.fellBack(failed.Provider, r.Order[i+1].Provider, f.String())
 }
 
 // Retained reports an answer that was discarded because its provider did not confirm that it retains nothing.
@@ -184,9 +186,10 @@ func applied(r *chat.Request, d *profile.Decision) record.ProfileApplied {
 	}
 }
 
-// Decisions reports what the rules decided, when the request is over. Of a deferred request, what they decided about the request itself was reported when it
+// Over reports that the request is over, and what the rules decided. Of a deferred request, what they decided about the request itself was reported when it
 // was accepted, unless it is refused now.
-func (r *Report) Decisions() {
+func (r *Report) Over() {
+	r.over()
 	for i := range r.Tags {
 		t := &r.Tags[i]
 		if r.Later != nil && (t.Stage == policy.StageTools || t.Stage == policy.StageRequest) && t.Decision != policy.DecisionRefused {

@@ -41,6 +41,7 @@ type Report struct {
 	Plane     *cognition.Bridge
 
 	profileTold bool // the event of the profile
+	told        inference
 }
 
 // Reading is how the request's client is shown reasoning.

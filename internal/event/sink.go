@@ -21,7 +21,7 @@ import (
 //
 //	{"time":"2026-08-05T12:00:00Z","event":"catalog:model_vanished","account":"key_1","data":{"provider":"openrouter"}}
 //
-// Emitting never blocks: events that cannot be written fast enough are dropped and counted. The zero value and nil discard events. Safe for
+// Emitting never blocks: events that cannot be written fast enough are dropped and counted. Follow reads them as they come, wherever they are written. The zero value and nil discard events. Safe for
 // concurrent use.
 type Sink struct {
 	Redact func(line []byte) []byte // removes secrets from a line; may be nil. Set before Redirect
@@ -29,6 +29,8 @@ type Sink struct {
 	out     atomic.Pointer[outlet]
 	changes sync.Mutex
 	dropped atomic.Uint64
+
+	journal journal // for readers of streams
 
 	to   *Sink      // not nil: where events go when they are released
 	held sync.Mutex // guards kept
@@ -84,6 +86,7 @@ func (s *Sink) Emit(name string, account policy.Account, fields any) {
 
 // write hands an event to the goroutine that writes.
 func (s *Sink) write(l line) {
+	s.journal.add(&l, s.Redact)
 	o := s.out.Load()
 	if o == nil {
 		return
@@ -95,12 +98,12 @@ func (s *Sink) write(l line) {
 	}
 }
 
-// On reports whether events are written, so that callers can avoid creating their data.
+// On reports whether events are written or read, so that callers can avoid creating their data.
 func (s *Sink) On() bool {
 	if s != nil && s.to != nil {
 		return s.to.On()
 	}
-	return s != nil && s.out.Load() != nil
+	return s != nil && (s.out.Load() != nil || s.journal.on.Load())
 }
 
 // Dropped is the number of events that were dropped since the start.

@@ -173,6 +173,9 @@ func mayUseStake(who *policy.Principal) bool { return !who.Prepaid || who.Tier =
 // tiers are the tiers of heartbeats by intent.
 var tiers = map[string]string{"heartbeat_t1": "T1", "heartbeat_t2": "T2"}
 
+// TierOf is the tier of a heartbeat, T1 or T2; "" for any other subsystem.
+func TierOf(subsystem string) string { return tiers[subsystem] }
+
 // choose puts the operator's model for a tier first. It is for heartbeats themselves, and for parts that nobody has described: those with
 // a name of their own that share the intent have needs of their own, and are not of a tier.
 func (b *Built) choose(rules *Rules) {

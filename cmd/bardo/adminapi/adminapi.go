@@ -13,6 +13,7 @@ import (
 
 	"bardo.money/gateway/cmd/bardo/control"
 	"bardo.money/gateway/internal/attempts"
+	"bardo.money/gateway/internal/event"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy/admin"
 	"bardo.money/gateway/policy/ledger"
@@ -34,6 +35,7 @@ type Options struct {
 	Switch    func(ctx context.Context, name, verb string) error        // enables or disables a provider
 	Payments  func(context.Context, book.Filter) ([]book.Listed, error) // of wallets for single requests; nil with books: there are none
 	Audit     func(context.Context) (ledger.Report, error)              // checks the books and the payments; nil: they cannot be
+	Events    *event.Sink                                               // of all requests
 	Data      http.Handler                                              // serves books and cache where they are in another process
 	Refused   func()                                                    // is called for each request without the token; may be nil
 	Log       *slog.Logger                                              // has a line of each change; nil: nobody reads one
@@ -63,6 +65,7 @@ const (
 	ofBooks
 	ofCache
 	ofProviders
+	ofEvents
 )
 
 // operation is one method of one path.
@@ -70,7 +73,7 @@ type operation struct {
 	method, path string // below Prefix
 	name         string // operationId
 	part         part
-	do           func(*api, *http.Request) (reply, error)
+	do           func(*api, *http.Request) (reply, error) // nil: the answer is a stream of events
 }
 
 // reply is what an operation answers.
@@ -169,9 +172,15 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request, op *operation) {
 			a.Data.ServeHTTP(w, r)
 			return
 		}
-		f := fault.New(fault.NotFound, "this process does not have that: ask the admin listener of a gateway or sidecar for keys and money, and that of the control plane for providers", nil)
+		f := fault.New(fault.NotFound, "this process does not have that: ask the admin listener of a gateway or sidecar for keys, money and events, and that of the control plane for providers", nil)
 		f.Status = http.StatusNotImplemented
 		a.fail(w, f)
+		return
+	}
+	if op.do == nil {
+		if err := a.stream(w, r); err != nil {
+			a.fail(w, err)
+		}
 		return
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // a writer without a connection needs none
@@ -200,6 +209,8 @@ func (a *api) has(p part) bool {
 		return a.Cache != nil
 	case ofProviders:
 		return a.Providers != nil
+	case ofEvents:
+		return a.Events != nil
 	case ofItself:
 	}
 	return true

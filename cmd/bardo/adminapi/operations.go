@@ -32,6 +32,7 @@ func operations() []operation {
 		{get, "/audit", "audit", ofBooks, (*api).audit},
 		{get, "/requests", "listRequests", ofBooks, (*api).listRequests},
 		{get, "/requests/{id}", "getRequest", ofBooks, (*api).getRequest},
+		{get, "/events", "streamEvents", ofEvents, nil},
 		{get, "/providers", "listProviders", ofProviders, (*api).listProviders},
 		{post, "/providers/{name}/{verb}", "switchProvider", ofProviders, (*api).switchProvider},
 		{get, "/cache", "getCache", ofCache, (*api).getCache},

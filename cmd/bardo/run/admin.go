@@ -11,6 +11,7 @@ import (
 func (g *gateway) adminAPI(token func() string) http.Handler {
 	o := adminapi.Options{Version: cli.Version, Started: g.started, Token: token, Refused: g.metrics.AdminRefused, Log: g.log}
 	if g.books != nil {
+		o.Events = &g.events
 		at := g.home.Payments(g.cfg.Load())
 		o.Books, o.Cache = adminapi.BooksOf(g.home, g.books), adminapi.CacheOf(g.answers.Answers, g.books)
 		o.Payments, o.Audit = adminapi.PaymentsListed(at), adminapi.AuditOf(g.books, at)

@@ -1,0 +1,65 @@
+package record
+
+import "bardo.money/gateway/policy"
+
+// The events of an inference, for those who show it as it goes on.
+const (
+	EventStart    = "inference.start"
+	EventToken    = "inference.token"
+	EventEnd      = "inference.end"
+	EventCacheHit = "inference.cache_hit"
+	EventFellBack = "inference.provider_fallback"
+)
+
+// Inference is what each of these events begins with.
+type Inference struct {
+	Timestamp int64  `json:"timestamp"` // Unix time in milliseconds
+	GolemID   string `json:"golem_id,omitempty"`
+	Sequence  int64  `json:"sequence"` // rises by one with each of these events of the request
+	Tick      int64  `json:"tick,omitempty"`
+	RequestID string `json:"request_id"`
+}
+
+// InferenceStart is the event of a request that is about to be sent to its first candidate.
+type InferenceStart struct {
+	Inference
+	Model     policy.ModelID    `json:"model"`
+	Provider  policy.ProviderID `json:"provider"`
+	Tier      string            `json:"tier,omitempty"` // of the heartbeat: T1 or T2
+	Subsystem string            `json:"subsystem"`
+}
+
+// InferenceToken is the event of output that came since the last one: how much, and nothing of it.
+type InferenceToken struct {
+	Inference
+	TokenCount  int64 `json:"token_count"`  // estimated from the text's bytes
+	IsReasoning bool  `json:"is_reasoning"` // it is thinking
+}
+
+// InferenceEnd is the event of a request that is over.
+type InferenceEnd struct {
+	Inference
+	Model        policy.ModelID    `json:"model"`
+	Provider     policy.ProviderID `json:"provider"`
+	InputTokens  int64             `json:"input_tokens"`
+	OutputTokens int64             `json:"output_tokens"`
+	Cost         policy.Micro      `json:"cost_usd"` // what the caller is charged
+	LatencyMS    int64             `json:"latency_ms"`
+	CacheHitRate float64           `json:"cache_hit_rate"` // part of the input that the provider read from its prompt cache, 0 to 1
+	Outcome      string            `json:"outcome"`
+}
+
+// InferenceCacheHit is the event of a stored answer.
+type InferenceCacheHit struct {
+	Inference
+	CacheType string       `json:"cache_type"` // hash, semantic, stale or coalesced
+	Savings   policy.Micro `json:"savings_usd"`
+}
+
+// InferenceFallback is the event of a failover to another provider.
+type InferenceFallback struct {
+	Inference
+	Failed   policy.ProviderID `json:"failed_provider"`
+	Fallback policy.ProviderID `json:"fallback_provider"`
+	Reason   string            `json:"reason"`
+}

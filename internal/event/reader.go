@@ -1,0 +1,118 @@
+package event
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"bardo.money/gateway/internal/sse"
+)
+
+// beatEvery is the time of silence after which a reader is sent a comment.
+const beatEvery = 15 * time.Second
+
+// Gap is the name of the frame that tells of events that a reader has missed. It has no id.
+const Gap = "bardo:gap"
+
+// gap is what a reader has missed.
+type gap struct {
+	Missed *int64 `json:"missed"` // null: it is not known how many
+	Reason string `json:"reason"` // slow: it read too slowly, or came back too late; unknown_id: the id that it named is not of this stream
+}
+
+// The reasons of a gap.
+const (
+	gapSlow    = "slow"
+	gapUnknown = "unknown_id"
+)
+
+// Reader is one reader of the events of a key, or of all. It keeps none itself: who reads slower than events are forgotten is told how many it has missed. Not safe for
+// concurrent use.
+type Reader struct {
+	journal *journal
+	ring    *ring
+	at      int64 // number of the next event to send
+	gap     string
+	wake    chan struct{}
+	beat    *time.Ticker
+}
+
+// resume is where a reader begins: after the event whose id is last. An id that is not of this ring begins with all that is kept.
+func (r *ring) resume(last string) (at int64, why string) {
+	if last == "" {
+		return r.next, ""
+	}
+	of, number, _ := strings.Cut(last, "-")
+	n, err := strconv.ParseInt(number, 10, 64)
+	if of != r.boot || err != nil || n < 0 || n >= r.next {
+		return r.first(), gapUnknown
+	}
+	return n + 1, ""
+}
+
+// Close ends it. It may be called once.
+func (f *Reader) Close() {
+	f.beat.Stop()
+	f.journal.mu.Lock()
+	defer f.journal.mu.Unlock()
+	delete(f.ring.readers, f)
+	f.ring.left = time.Now()
+	f.journal.readers--
+}
+
+// Next waits for the frames that are to be sent next: events, what was missed, or a comment that keeps the connection alive. It returns nothing when the time is over,
+// and the context's error.
+func (f *Reader) Next(ctx context.Context, within time.Duration) ([]byte, error) {
+	end := time.NewTimer(within)
+	defer end.Stop()
+	for {
+		if out := f.pending(); len(out) > 0 {
+			f.beat.Reset(beatEvery)
+			return out, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-end.C:
+			return nil, nil
+		case <-f.wake:
+		case <-f.beat.C:
+			return []byte(sse.Heartbeat), nil
+		}
+	}
+}
+
+// pending are the frames that were not sent yet.
+func (f *Reader) pending() (out []byte) {
+	f.journal.mu.Lock()
+	defer f.journal.mu.Unlock()
+	r, first := f.ring, f.ring.first()
+	switch {
+	case f.gap != "":
+		out, f.gap = appendGap(out, gap{Reason: f.gap}), ""
+	case f.at < first:
+		out = appendGap(out, gap{Missed: new(first - f.at), Reason: gapSlow})
+	}
+	f.at = max(f.at, first)
+	for i := f.at - first; i < int64(len(r.events)); i++ {
+		out = sse.AppendEvent(appendID(out, r.boot, first+i), r.events[i].name, r.events[i].data)
+	}
+	f.at = r.next
+	return out
+}
+
+func appendGap(b []byte, g gap) []byte {
+	data, err := json.Marshal(g)
+	if err != nil { // it always marshals
+		return b
+	}
+	return sse.AppendEvent(b, Gap, data)
+}
+
+// appendID appends the id of an event, by which the stream is resumed.
+func appendID(b []byte, boot string, number int64) []byte {
+	b = append(append(append(b, "id: "...), boot...), '-')
+	return append(strconv.AppendInt(b, number, 10), '\n')
+}
