@@ -84,8 +84,11 @@ func TestE03AKeySeesItsInferences(t *testing.T) {
 	next("inference.token", `"is_reasoning":true`)
 	next("inference.token", `"is_reasoning":false`, `"token_count":`)
 	next("inference.end", `"model":"m","provider":"second"`, `"outcome":"ok"`, `"latency_ms":`, `"cache_hit_rate":0`, `"output_tokens":`)
-	if got := g.Do(t, call); got.Status != http.StatusOK || got.Header.Get("X-Bardo-Cache") != "hash" {
-		t.Fatalf("%d %v", got.Status, got.Header)
+	again := ask{dialect: fake.OpenAI, model: "m", say: "PLANTED again", more: `"temperature":0`}.call()
+	for _, cache := range []string{"miss", "hash"} {
+		if got := g.Do(t, again); got.Status != http.StatusOK || got.Header.Get("X-Bardo-Cache") != cache {
+			t.Fatalf("%d %v", got.Status, got.Header)
+		}
 	}
 	next("inference.cache_hit", `"cache_type":"hash"`, `"savings_usd":`)
 	await(t, all, "inference.start", `"account":"`, `"golem-7"`)

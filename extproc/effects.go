@@ -7,6 +7,7 @@ import (
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/savings"
+	"bardo.money/gateway/internal/event"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger"
 )
@@ -120,7 +121,7 @@ func (x *exchange) governed() {
 }
 
 // eventGovernor is the event of a knob that was changed, or would be.
-const eventGovernor = "governor:changed"
+var eventGovernor = event.Declare[*governor.Change]("governor:changed", "The governor changed a setting of a layer, or would.")
 
 // rated tells the governor what a caller said of an answer.
 func (g *Gateway) rated(f, before *ledger.Feedback) {
@@ -136,5 +137,5 @@ func (g *Gateway) rated(f, before *ledger.Feedback) {
 func (g *Gateway) knobChanged(c *governor.Change) {
 	g.Metrics.KnobChanged(c.Knob, c.Applied)
 	g.Log.Info("the governor changes a setting of a layer", "task", c.Task, "knob", c.Knob, "from", c.From, "to", c.To, "applied", c.Applied)
-	g.Events.Emit(eventGovernor, "", c)
+	eventGovernor.Emit(g.Events, "", c)
 }

@@ -149,7 +149,7 @@ func (x *exchange) quarantine(to *policy.Resolution, f *upstream.Failure) {
 	}
 	x.gw.Log.Warn("a provider does not have a model that it lists", "provider", string(to.Provider), "model", string(to.Model), "upstream", to.Upstream,
 		"status", f.Status, "until", until)
-	x.gw.Events.Emit("catalog:model_quarantined", "", record.Quarantined{
+	record.EventQuarantined.Emit(x.gw.Events, "", record.Quarantined{
 		Provider: to.Provider, Model: to.Model, Upstream: to.Upstream, Status: f.Status, Until: until.UTC(),
 	})
 }

@@ -204,7 +204,5 @@ func (g *Gateway) spentByAgent(ctx context.Context, a budget.Agent, day time.Tim
 
 // tellDeferred emits what has happened to a deferred request.
 func (g *Gateway) tellDeferred(account policy.Account, e *deferred.Event) {
-	if g.Events.On() {
-		g.Events.Emit(record.EventDeferred+e.State, account, *e)
-	}
+	deferred.Events[e.State].Emit(g.Events, account, *e)
 }

@@ -36,7 +36,7 @@ func (s *Server) AdvanceEpoch(_ context.Context, c *Caller) (stream.Reply, error
 	}
 	e := epoch.Advanced{GolemID: golem, Epoch: s.Epochs.Advance(c.Principal.Account, golem, time.Now()), Reason: epoch.Asked}
 	if s.Events.On() {
-		s.Events.Emit(epoch.EventAdvanced, c.Principal.Account, e)
+		epoch.EventAdvanced.Emit(s.Events, c.Principal.Account, e)
 	}
 	return c.told(e)
 }

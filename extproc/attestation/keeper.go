@@ -15,11 +15,11 @@ import (
 )
 
 // The events of attestations.
-const (
-	EventVerified = "venice:tee_attestation"
-	EventRefused  = "venice:attestation_error"
-	EventVoid     = "venice:attestation_void"
-	EventSealed   = "venice:e2ee_error"
+var (
+	EventVerified = event.Declare[Event]("venice:tee_attestation", "A receipt of an enclave was verified.")
+	EventRefused  = event.Declare[Event]("venice:attestation_error", "An answer was discarded: it is not attested.")
+	EventVoid     = event.Declare[Event]("venice:attestation_void", "A receipt is void: the answer does not have its form.")
+	EventSealed   = event.Declare[Event]("venice:e2ee_error", "An answer was discarded: it cannot be decrypted.")
 )
 
 // Subject is whose answer a receipt is about.
@@ -117,12 +117,12 @@ func (s *Subject) event() Event {
 	return Event{RequestID: s.RequestID, Subsystem: s.Subsystem, TaskClass: s.TaskClass, Tick: s.Tick, Provider: s.Provider, Model: s.Model}
 }
 
-func (k *Keeper) emit(name string, s *Subject, e *Event) {
-	if name != EventSealed {
+func (k *Keeper) emit(kind event.Kind[Event], s *Subject, e *Event) {
+	if kind != EventSealed {
 		k.Plane.Attested(s.Account, cognition.Attestation{Tick: tickOf(s.Tick), Enclave: e.Enclave, Verified: e.Verified, Failure: e.Reason, LatencyMS: e.Age})
 	}
 	if k.Events.On() {
-		k.Events.Emit(name, s.Account, *e)
+		kind.Emit(k.Events, s.Account, *e)
 	}
 }
 

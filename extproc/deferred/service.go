@@ -13,6 +13,7 @@ import (
 
 	"bardo.money/gateway/extproc/batch"
 	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/internal/event"
 	"bardo.money/gateway/internal/seal"
 	"bardo.money/gateway/policy"
 )
@@ -90,6 +91,16 @@ type Event struct {
 	Status    int       `json:"status,omitempty"`
 	Batch     bool      `json:"batch,omitempty"`
 	ExpiresAt time.Time `json:"expires_at"`
+}
+
+// Events are the events of what has happened, by state.
+var Events = map[string]event.Kind[Event]{
+	"accepted":  event.Declare[Event]("inference:deferred_accepted", "A request is answered later."),
+	"batched":   event.Declare[Event]("inference:deferred_batched", "A deferred request was given to a provider in a batch."),
+	"answered":  event.Declare[Event]("inference:deferred_answered", "A deferred request has its answer."),
+	"failed":    event.Declare[Event]("inference:deferred_failed", "A deferred request has an error in place of an answer."),
+	"expired":   event.Declare[Event]("inference:deferred_expired", "A deferred request was not answered in time."),
+	"cancelled": event.Declare[Event]("inference:deferred_cancelled", "A deferred request was cancelled by its client."),
 }
 
 // Service keeps deferred requests and has them answered. Safe for concurrent use.

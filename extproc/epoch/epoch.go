@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"bardo.money/gateway/internal/event"
 	"bardo.money/gateway/policy"
 )
 
@@ -33,7 +34,7 @@ const (
 )
 
 // EventAdvanced is the event of an epoch that has begun.
-const EventAdvanced = "venice:epoch_advanced"
+var EventAdvanced = event.Declare[Advanced]("venice:epoch_advanced", "An agent's key of the prompt cache changed.")
 
 // Advanced is that event.
 type Advanced struct {

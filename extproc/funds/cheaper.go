@@ -99,7 +99,7 @@ func (f *Funds) decided(a policy.BudgetAction, asked, to policy.ModelID, why *fa
 	d := &policy.BudgetDecision{Action: a, Reason: why.Public, Asked: asked, Alternative: to, RetryAfter: int64(why.RetryAfter.Seconds())}
 	f.Trace.Budget = d
 	if f.Events().On() {
-		f.Events().Emit(record.EventDowngrade, f.Principal.Account, record.Downgrade{RequestID: f.ID, Subsystem: f.Hints.Subsystem, BudgetDecision: *d})
+		record.EventDowngrade.Emit(f.Events(), f.Principal.Account, record.Downgrade{RequestID: f.ID, Subsystem: f.Hints.Subsystem, BudgetDecision: *d})
 	}
 }
 

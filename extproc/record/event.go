@@ -3,6 +3,7 @@ package record
 import (
 	"time"
 
+	"bardo.money/gateway/internal/event"
 	"bardo.money/gateway/policy"
 )
 
@@ -10,49 +11,46 @@ import (
 // escalation are in extproc/review.
 
 // The events of routing.
-const (
-	EventResolved   = "provider:resolved"
-	EventNegotiated = "provider:feature_negotiated"
-	EventFallback   = "provider:fallback"
+var (
+	EventResolved   = event.Declare[ProviderResolved]("provider:resolved", "A request is routed: its first candidate.")
+	EventNegotiated = event.Declare[FeaturesNegotiated]("provider:feature_negotiated", "A request asked for features: which of them the first candidate has.")
+	EventFallback   = event.Declare[ProviderFallback]("provider:fallback", "A provider failed, and the next one is tried.")
 )
 
 // EventRetention is the event of an answer that was discarded because its provider did not confirm that it retains nothing.
-const EventRetention = "venice:retention_error"
+var EventRetention = event.Declare[RetentionError]("venice:retention_error", "The answer to a private request was discarded: its provider did not confirm that it retains nothing.")
 
 // EventRelaxed is the event of a request that needs an enclave and is served without one (D-12).
-const EventRelaxed = "venice:privacy_relaxed"
+var EventRelaxed = event.Declare[PrivacyRelaxed]("venice:privacy_relaxed", "A task that needs an enclave is served without one.")
 
 // The events of answers.
-const (
-	EventCacheStats = "inference:cache_stats"
-	EventReasoning  = "venice:reasoning_extracted"
-	EventSearched   = "inference:web_search_used"
-	EventVenice     = "venice:web_search"
+var (
+	EventCacheStats = event.Declare[CacheStats]("inference:cache_stats", "An answer read or wrote its provider's prompt cache.")
+	EventReasoning  = event.Declare[ReasoningExtracted]("venice:reasoning_extracted", "An answer of Venice has reasoning.")
+	EventSearched   = event.Declare[WebSearched]("inference:web_search_used", "A provider searched the web.")
+	EventVenice     = event.Declare[WebSearched]("venice:web_search", "Venice searched the web.")
 )
 
 // The events of profiles.
-const (
-	EventProfileApplied  = "inference:profile_applied"
-	EventProfileDegraded = "inference:profile_degraded"
+var (
+	EventProfileApplied  = event.Declare[ProfileApplied]("inference:profile_applied", "A profile set parameters of a request.")
+	EventProfileDegraded = event.Declare[ProfileDegraded]("inference:profile_degraded", "A provider has no parameter for a part of a profile.")
 )
 
 // EventCaptured tells that an answer was thought about: how much, and not what.
-const EventCaptured = "inference:reasoning_captured"
+var EventCaptured = event.Declare[ReasoningCaptured]("inference:reasoning_captured", "An answer showed reasoning, or its provider counted some.")
 
 // EventCapped is the event of a provider that reported more usage than a call can have.
-const EventCapped = "inference:usage_capped"
+var EventCapped = event.Declare[UsageCapped]("inference:usage_capped", "A provider reported more usage than a call can have.")
 
 // EventBudget is the event of a subsystem that has spent its budget.
-const EventBudget = "inference:budget_exhausted"
+var EventBudget = event.Declare[BudgetExhausted]("inference:budget_exhausted", "A subsystem has spent its budget.")
 
 // EventDowngrade is the event of a request that its budgets or its balance do not pay for, and of what became of it.
-const EventDowngrade = "inference:budget_decision"
-
-// EventDeferred is the prefix of the events of a deferred request: accepted, batched, answered, failed, expired, cancelled.
-const EventDeferred = "inference:deferred_"
+var EventDowngrade = event.Declare[Downgrade]("inference:budget_decision", "The budgets or the balance of a request do not pay for it: what became of it.")
 
 // EventDecision is the event of a decision by the operator's rules other than that something may pass.
-const EventDecision = "policy:decision"
+var EventDecision = event.Declare[DecisionMade]("policy:decision", "A rule of the operator did not simply let something pass.")
 
 // ProviderResolved is the event of a decision: the first candidate.
 type ProviderResolved struct {
@@ -194,6 +192,9 @@ type DecisionMade struct {
 	GolemID   string `json:"golem_id,omitempty"`
 	policy.Tag
 }
+
+// EventQuarantined tells of a model that is not asked for a while.
+var EventQuarantined = event.Declare[Quarantined]("catalog:model_quarantined", "A provider does not have a model that its list has.")
 
 // Quarantined is the event of a listed model that its provider does not have.
 type Quarantined struct {

@@ -1,14 +1,17 @@
 package record
 
-import "bardo.money/gateway/policy"
+import (
+	"bardo.money/gateway/internal/event"
+	"bardo.money/gateway/policy"
+)
 
 // The events of an inference, for those who show it as it goes on.
-const (
-	EventStart    = "inference.start"
-	EventToken    = "inference.token"
-	EventEnd      = "inference.end"
-	EventCacheHit = "inference.cache_hit"
-	EventFellBack = "inference.provider_fallback"
+var (
+	EventStart    = event.Declare[InferenceStart]("inference.start", "A request is about to be sent to its first candidate.")
+	EventToken    = event.Declare[InferenceToken]("inference.token", "Output came, at most four times a second; only while a stream is read.")
+	EventEnd      = event.Declare[InferenceEnd]("inference.end", "A request is over.")
+	EventCacheHit = event.Declare[InferenceCacheHit]("inference.cache_hit", "A stored answer was sent.")
+	EventFellBack = event.Declare[InferenceFallback]("inference.provider_fallback", "A provider failed, and the next one is tried.")
 )
 
 // Inference is what each of these events begins with.

@@ -80,6 +80,6 @@ func (r *Report) Epoch(c *epoch.Coordinator) {
 	key, number, why := c.Key(r.Config.Epochs, r.Principal.Account, &r.Hints, time.Now())
 	r.Hints.CacheKey = key
 	if why != epoch.Same && r.Events().On() {
-		r.Events().Emit(epoch.EventAdvanced, r.Principal.Account, epoch.Advanced{RequestID: r.ID, GolemID: r.Hints.GolemID, Epoch: number, Reason: why})
+		epoch.EventAdvanced.Emit(r.Events(), r.Principal.Account, epoch.Advanced{RequestID: r.ID, GolemID: r.Hints.GolemID, Epoch: number, Reason: why})
 	}
 }

@@ -29,7 +29,7 @@ func (r *Report) Route() {
 	}
 	to := &r.Order[0]
 	r.start(to)
-	r.Events().Emit(record.EventResolved, r.Principal.Account, record.ProviderResolved{
+	record.EventResolved.Emit(r.Events(), r.Principal.Account, record.ProviderResolved{
 		RequestID: r.ID, Subsystem: r.Hints.Subsystem, Provider: to.Provider, Model: to.Model, Features: listed(to.Features), Degraded: listed(to.Degraded),
 	})
 	r.relaxed(to)
@@ -46,7 +46,7 @@ func (r *Report) Route() {
 	if len(n.Available) < len(requested) {
 		n.Mode = "degraded"
 	}
-	r.Events().Emit(record.EventNegotiated, r.Principal.Account, n)
+	record.EventNegotiated.Emit(r.Events(), r.Principal.Account, n)
 }
 
 // relaxed reports a task that continues without the enclave that it needs.
@@ -54,7 +54,7 @@ func (r *Report) relaxed(to *policy.Resolution) {
 	if !slices.Contains(to.Degraded, resolve.PrivacyTier) {
 		return
 	}
-	r.Operators.Emit(record.EventRelaxed, r.Principal.Account, record.PrivacyRelaxed{
+	record.EventRelaxed.Emit(r.Operators, r.Principal.Account, record.PrivacyRelaxed{
 		RequestID: r.ID, Subsystem: r.Hints.Subsystem, TaskClass: r.Hints.TaskClass, Tier: r.Intent.PrivacyTier.String(), Provider: to.Provider, Model: to.Model,
 	})
 }
@@ -71,7 +71,7 @@ func (r *Report) Fallback(failed policy.Resolution, f *upstream.Failure) {
 	if !slices.Contains(failed.Degraded, resolve.PrivacyTier) {
 		r.relaxed(&r.Order[i+1])
 	}
-	r.Events().Emit(record.EventFallback, r.Principal.Account, record.ProviderFallback{
+	record.EventFallback.Emit(r.Events(), r.Principal.Account, record.ProviderFallback{
 		RequestID: r.ID, Failed: failed.Provider, Fallback: r.Order[i+1].Provider, Reason: f.String(),
 	})
 	r.fellBack(failed.Provider, r.Order[i+1].Provider, f.String())
@@ -85,7 +85,7 @@ func (r *Report) Retained(to *policy.Resolution, f *upstream.Failure) {
 	r.Logger.Warn("the answer to a private request was discarded: its provider did not confirm that it retains nothing", "request", r.ID,
 		"provider", string(to.Provider), "model", string(to.Model), "reason", f.Cause.Error())
 	if r.Operators.On() {
-		r.Operators.Emit(record.EventRetention, r.Principal.Account, record.RetentionError{
+		record.EventRetention.Emit(r.Operators, r.Principal.Account, record.RetentionError{
 			RequestID: r.ID, Subsystem: r.Hints.Subsystem, TaskClass: r.Hints.TaskClass, Provider: to.Provider, Model: to.Model,
 			Error: upstream.RetentionError, Reason: f.Cause.Error(),
 		})
@@ -109,7 +109,7 @@ func (r *Report) Answered(by *policy.Resolution, u *chat.Usage) {
 		return
 	}
 	if written := u.CacheWrite + u.CacheWrite1h; u.Cached+written > 0 {
-		r.Events().Emit(record.EventCacheStats, r.Principal.Account, record.CacheStats{
+		record.EventCacheStats.Emit(r.Events(), r.Principal.Account, record.CacheStats{
 			RequestID: r.ID, Provider: by.Provider, Model: by.Model, Written: written, Subsystem: r.Hints.Subsystem, Cached: u.Cached,
 			Total: u.TotalInput(), Savings: r.Bill.CacheSaved(),
 		})
@@ -117,13 +117,13 @@ func (r *Report) Answered(by *policy.Resolution, u *chat.Usage) {
 	venice := r.Config.Providers[by.Provider].Adapter.Name() == nameVenice
 	if u.Searches > 0 {
 		told := record.WebSearched{RequestID: r.ID, Subsystem: r.Hints.Subsystem, Provider: by.Provider, Searches: u.Searches}
-		r.Events().Emit(record.EventSearched, r.Principal.Account, told)
+		record.EventSearched.Emit(r.Events(), r.Principal.Account, told)
 		if venice {
-			r.Events().Emit(record.EventVenice, r.Principal.Account, told)
+			record.EventVenice.Emit(r.Events(), r.Principal.Account, told)
 		}
 	}
 	if u.Reasoning > 0 && venice {
-		r.Events().Emit(record.EventReasoning, r.Principal.Account, record.ReasoningExtracted{RequestID: r.ID, Subsystem: r.Hints.Subsystem, Tokens: u.Reasoning})
+		record.EventReasoning.Emit(r.Events(), r.Principal.Account, record.ReasoningExtracted{RequestID: r.ID, Subsystem: r.Hints.Subsystem, Tokens: u.Reasoning})
 	}
 }
 
@@ -132,7 +132,7 @@ func (r *Report) Reasoning(c *reasoning.Chain, surface render.Surface) {
 	if !r.Events().On() || c.Visibility == reasoning.None {
 		return
 	}
-	r.Events().Emit(record.EventCaptured, r.Principal.Account, record.ReasoningCaptured{
+	record.EventCaptured.Emit(r.Events(), r.Principal.Account, record.ReasoningCaptured{
 		RequestID: r.ID, Subsystem: r.Hints.Subsystem, Provider: c.Provider, Model: c.Model, Visibility: c.Visibility.String(), Tokens: c.Tokens,
 		Estimated: c.Estimated, Interleaved: c.Interleaved, Surface: surface.String(),
 	})
@@ -145,7 +145,7 @@ func (r *Report) Capped(to *policy.Resolution, u *chat.Usage) {
 	r.Logger.Warn("a provider reported more usage than a call can have; what is beyond is not charged", "request", r.ID, "provider", string(to.Provider),
 		"model", string(to.Model), "input_tokens", u.TotalInput(), "output_tokens", u.Output, "most", most)
 	if r.Events().On() {
-		r.Events().Emit(record.EventCapped, r.Principal.Account, record.UsageCapped{
+		record.EventCapped.Emit(r.Events(), r.Principal.Account, record.UsageCapped{
 			RequestID: r.ID, Provider: to.Provider, Model: to.Model, Input: u.TotalInput(), Output: u.Output, Cost: u.Cost, Most: most,
 		})
 	}
@@ -157,7 +157,7 @@ func (r *Report) Exhausted(d *budget.Decision, u budget.Use) {
 		return
 	}
 	b := &r.Bill.Allowance
-	r.Events().Emit(record.EventBudget, r.Principal.Account, record.BudgetExhausted{
+	record.EventBudget.Emit(r.Events(), r.Principal.Account, record.BudgetExhausted{
 		RequestID: r.ID, GolemID: r.Hints.GolemID, Subsystem: r.Hints.Subsystem, Part: b.Part.String(), Degraded: d.Degraded, Budget: b.Limits[b.Part],
 		Spent: u.Spent, Held: u.Held,
 	})
@@ -171,10 +171,10 @@ func (r *Report) Profile(lost []string) {
 	}
 	if !r.profileTold {
 		r.profileTold = true
-		r.Events().Emit(record.EventProfileApplied, r.Principal.Account, applied(r.Request, d))
+		record.EventProfileApplied.Emit(r.Events(), r.Principal.Account, applied(r.Request, d))
 	}
 	if len(lost) > 0 {
-		r.Events().Emit(record.EventProfileDegraded, r.Principal.Account, record.ProfileDegraded{Subsystem: d.Profile.Subsystem, Degraded: slices.Clone(lost)})
+		record.EventProfileDegraded.Emit(r.Events(), r.Principal.Account, record.ProfileDegraded{Subsystem: d.Profile.Subsystem, Degraded: slices.Clone(lost)})
 	}
 }
 
@@ -197,7 +197,7 @@ func (r *Report) Over() {
 		}
 		r.Metrics.RuleDecided(t.By, t.Rule, t.Decision, t.Reason, t.Shadow)
 		if t.Decision != policy.DecisionAllowed && r.Events().On() {
-			r.Events().Emit(record.EventDecision, r.Principal.Account, record.DecisionMade{RequestID: r.ID, Subsystem: r.Hints.Subsystem, GolemID: r.Hints.GolemID, Tag: *t})
+			record.EventDecision.Emit(r.Events(), r.Principal.Account, record.DecisionMade{RequestID: r.ID, Subsystem: r.Hints.Subsystem, GolemID: r.Hints.GolemID, Tag: *t})
 		}
 	}
 }

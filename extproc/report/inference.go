@@ -39,7 +39,7 @@ func (r *Report) inference() record.Inference {
 // start emits the event of a request that is about to be sent to its first candidate.
 func (r *Report) start(to *policy.Resolution) {
 	r.told.started = true
-	r.Events().Emit(record.EventStart, r.Principal.Account, record.InferenceStart{
+	record.EventStart.Emit(r.Events(), r.Principal.Account, record.InferenceStart{
 		Inference: r.inference(), Model: to.Model, Provider: to.Provider, Tier: intent.TierOf(r.Hints.Subsystem), Subsystem: r.Hints.Subsystem,
 	})
 }
@@ -66,13 +66,13 @@ func (r *Report) tokens() {
 	n := (t.output + bytesPerToken - 1) / bytesPerToken
 	t.output, t.told = 0, time.Now()
 	if n > 0 && r.Events().Reading(r.Principal.Account) {
-		r.Events().Emit(record.EventToken, r.Principal.Account, record.InferenceToken{Inference: r.inference(), TokenCount: n, IsReasoning: t.thinking})
+		record.EventToken.Emit(r.Events(), r.Principal.Account, record.InferenceToken{Inference: r.inference(), TokenCount: n, IsReasoning: t.thinking})
 	}
 }
 
 // fellBack emits the event of a failover.
 func (r *Report) fellBack(failed, to policy.ProviderID, reason string) {
-	r.Events().Emit(record.EventFellBack, r.Principal.Account, record.InferenceFallback{Inference: r.inference(), Failed: failed, Fallback: to, Reason: reason})
+	record.EventFellBack.Emit(r.Events(), r.Principal.Account, record.InferenceFallback{Inference: r.inference(), Failed: failed, Fallback: to, Reason: reason})
 }
 
 // over emits the events of a request that has ended: a stored answer's, or the end of one that had begun.
@@ -82,7 +82,7 @@ func (r *Report) over() {
 		return
 	}
 	if s.Stored {
-		r.Events().Emit(record.EventCacheHit, r.Principal.Account, record.InferenceCacheHit{Inference: r.inference(), CacheType: string(r.Trace.Cache), Savings: s.Saved})
+		record.EventCacheHit.Emit(r.Events(), r.Principal.Account, record.InferenceCacheHit{Inference: r.inference(), CacheType: string(r.Trace.Cache), Savings: s.Saved})
 		return
 	}
 	if !r.told.started && r.Later == nil { // that a deferred request began was told when it was accepted
@@ -96,5 +96,5 @@ func (r *Report) over() {
 	if e.InputTokens > 0 {
 		e.CacheHitRate = float64(s.Usage.Cached) / float64(e.InputTokens)
 	}
-	r.Events().Emit(record.EventEnd, r.Principal.Account, e)
+	record.EventEnd.Emit(r.Events(), r.Principal.Account, e)
 }

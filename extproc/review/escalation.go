@@ -9,6 +9,7 @@ import (
 	"bardo.money/gateway/extproc/request"
 	"bardo.money/gateway/extproc/structured"
 	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/internal/event"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/resolve"
 )
@@ -118,7 +119,7 @@ func (r *Review) EscalatedStatus() string {
 }
 
 // The event of an escalation.
-const eventEscalated = "inference:escalated"
+var eventEscalated = event.Declare[escalatedEvent]("inference:escalated", "A weaker model's answer was replaced by a better one's.")
 
 type escalatedEvent struct {
 	RequestID    string            `json:"request_id"`
@@ -137,7 +138,7 @@ func (r *Review) EmitEscalated(to *policy.Resolution) {
 		return
 	}
 	e := r.Escalation
-	r.Events.Emit(eventEscalated, r.Principal.Account, escalatedEvent{
+	eventEscalated.Emit(r.Events, r.Principal.Account, escalatedEvent{
 		r.ID, tier1, Tier2, string(e.Reason), to.Provider, to.Model, e.From.Provider, e.From.Model,
 	})
 }

@@ -5,6 +5,7 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/structured"
+	"bardo.money/gateway/internal/event"
 	"bardo.money/gateway/policy"
 )
 
@@ -78,9 +79,9 @@ func TextMessage(r chat.Role, text string) chat.Message {
 }
 
 // The events of schemas.
-const (
-	eventSchema         = "inference:schema_validated"
-	eventSchemaFallback = "inference:schema_fallback"
+var (
+	eventSchema         = event.Declare[schemaValidated]("inference:schema_validated", "An answer was checked against its schema.")
+	eventSchemaFallback = event.Declare[schemaFallback]("inference:schema_fallback", "The provider did not enforce a schema.")
 )
 
 // Reasons why a schema was not enforced by the provider or a tool.
@@ -109,7 +110,7 @@ func (r *Review) EmitSchema() {
 	if !r.Events.On() || !r.Result.checked {
 		return
 	}
-	r.Events.Emit(eventSchema, r.Principal.Account, r.schemaEvent())
+	eventSchema.Emit(r.Events, r.Principal.Account, r.schemaEvent())
 	if r.Result.mode == structured.Prompted {
 		r.EmitSchemaFallback(fallbackPrompted)
 	}
@@ -118,7 +119,7 @@ func (r *Review) EmitSchema() {
 // EmitSchemaFallback emits the event of an answer whose schema was not enforced; reason is one of the reasons above.
 func (r *Review) EmitSchemaFallback(reason string) {
 	if r.Events.On() {
-		r.Events.Emit(eventSchemaFallback, r.Principal.Account, schemaFallback{r.schemaEvent(), reason})
+		eventSchemaFallback.Emit(r.Events, r.Principal.Account, schemaFallback{r.schemaEvent(), reason})
 	}
 }
 

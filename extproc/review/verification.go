@@ -9,6 +9,7 @@ import (
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/runtime"
 	"bardo.money/gateway/extproc/structured"
+	"bardo.money/gateway/internal/event"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/intent"
@@ -179,7 +180,7 @@ func (r *Review) SchemaName() string {
 }
 
 // The event of a verification.
-const eventVerified = "inference:verified"
+var eventVerified = event.Declare[verifiedEvent]("inference:verified", "An answer was compared with a second model's, or could not be.")
 
 type verifiedEvent struct {
 	RequestID string            `json:"request_id"`
@@ -207,7 +208,7 @@ func (r *Review) EmitVerified(to *policy.Resolution) {
 	if o.By != nil {
 		e.By, e.ByModel = o.By.Provider, o.By.Model
 	}
-	r.Events.Emit(eventVerified, r.Principal.Account, e)
+	eventVerified.Emit(r.Events, r.Principal.Account, e)
 }
 
 // VerificationRecord is the verification in the request's record: names of fields, without their values. It is nil for a request that is not

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -247,4 +248,33 @@ func TestD62WhoeverReadsAndWrites(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+type embedded struct {
+	ID string `json:"id"`
+}
+
+type shown struct {
+	embedded
+	N     int             `json:"n,omitempty"`
+	Inner struct{ X int } `json:"inner"`
+	Gone  string          `json:"-"`
+}
+
+// TestD62KindsHaveTheFieldsOfTheirData, and an event of no kind is none.
+func TestD62KindsHaveTheFieldsOfTheirData(t *testing.T) {
+	k := event.Declare[*shown]("test:shown", "Always.")
+	i := slices.IndexFunc(event.Catalogue(), func(d event.Declared) bool { return d.Name == "test:shown" })
+	if d := event.Catalogue()[i]; d.When != "Always." || !slices.Equal(d.Fields, []string{"id", "n", "inner"}) {
+		t.Errorf("%+v", d)
+	}
+	var s event.Sink
+	r := follow(t, &s, "a", "")
+	defer r.Close()
+	event.Kind[int]{}.Emit(&s, "a", 1)
+	k.Emit(&s, "a", &shown{N: 2})
+	k.Emit(nil, "a", nil)
+	if got := sent(t, r); strings.Count(got, "event: ") != 1 || !strings.Contains(got, `"n":2`) {
+		t.Errorf("%q", got)
+	}
 }

@@ -70,10 +70,10 @@ func (s *Sink) hold(l line) {
 // backlog is the limit of events that are not written yet.
 const backlog = 1024
 
-// Emit writes an event with its name, the account of its request ("" for none) and its data, which is marshalled later by another goroutine and
+// emit writes an event with its name, the account of its request ("" for none) and its data, which is marshalled later by another goroutine and
 // must not be modified.
-func (s *Sink) Emit(name string, account policy.Account, fields any) {
-	if !s.On() {
+func (s *Sink) emit(name string, account policy.Account, fields any) {
+	if !s.On() || name == "" {
 		return
 	}
 	l := line{Time: time.Now().UTC(), Event: name, Account: account, Data: fields}

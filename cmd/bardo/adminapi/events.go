@@ -46,3 +46,6 @@ func (a *api) stream(w http.ResponseWriter, r *http.Request) error {
 	}
 	return nil
 }
+
+// eventKinds are the kinds of events that there are.
+func (*api) eventKinds(*http.Request) (reply, error) { return listed(event.Catalogue(), false), nil }

@@ -33,6 +33,7 @@ func operations() []operation {
 		{get, "/requests", "listRequests", ofBooks, (*api).listRequests},
 		{get, "/requests/{id}", "getRequest", ofBooks, (*api).getRequest},
 		{get, "/events", "streamEvents", ofEvents, nil},
+		{get, "/events/kinds", "listEventKinds", ofItself, (*api).eventKinds},
 		{get, "/providers", "listProviders", ofProviders, (*api).listProviders},
 		{post, "/providers/{name}/{verb}", "switchProvider", ofProviders, (*api).switchProvider},
 		{get, "/cache", "getCache", ofCache, (*api).getCache},

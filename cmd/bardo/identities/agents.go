@@ -75,6 +75,8 @@ func (r *reader) close() {
 	}
 }
 
+var eventUnlinked = event.Declare[ended]("identity:unlinked", "A link of an agent ended of its own accord.")
+
 // ended is the event of a link that ended of its own accord.
 type ended struct {
 	Subject identity.Subject `json:"subject"`
@@ -83,7 +85,7 @@ type ended struct {
 
 func tellEnded(events *event.Sink, log *slog.Logger, l identity.Link, why error) {
 	log.Info("a link of an agent has ended", "subject", l.Subject, "account", l.Account, "reason", why)
-	events.Emit("identity:unlinked", l.Account, ended{l.Subject, why.Error()})
+	eventUnlinked.Emit(events, l.Account, ended{l.Subject, why.Error()})
 }
 
 // checkChain refuses a node of another chain, and registries that do not belong together. A node that does not answer is asked again later.

@@ -117,10 +117,16 @@ func (o *Options) till(x *config.X402, terms *pay.Terms, secret []byte, chain pa
 	return till.Options{
 		Terms: terms, Seal: pay.NewSeal(secret, terms), Chain: chain, Book: b, Ledger: o.Ledger, Limits: book.Limits{Exposure: x.MaxExposure}, SettleFirst: x.SettleFirst, Log: o.Log, Now: time.Now,
 		Confirmations: uint64(x.Confirmations), Finality: uint64(x.Finality), Bump: x.Bump, FewTransfers: int64(x.FewTransfers), //nolint:gosec // positive by the schema
-		LowGas: func(left int64) { o.Events.Emit("payment:low_gas", "", lowGas{left}) },
-		Lost:   func(l till.Loss) { o.Events.Emit("payment:lost", l.Account, l) },
+		LowGas: func(left int64) { eventLowGas.Emit(o.Events, "", lowGas{left}) },
+		Lost:   func(l till.Loss) { eventLost.Emit(o.Events, l.Account, l) },
 	}
 }
+
+// The events of payments.
+var (
+	eventLowGas = event.Declare[lowGas]("payment:low_gas", "The settling account can pay for few transfers.")
+	eventLost   = event.Declare[till.Loss]("payment:lost", "A request was answered, and its payment was not settled.")
+)
 
 // lowGas is the event of a settling account that can pay for few transfers.
 type lowGas struct {

@@ -11,6 +11,7 @@ import (
 
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/event"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/catalog"
 )
@@ -96,9 +97,11 @@ func (g *gateway) lookAt(ctx context.Context, p *config.Provider, l look, every 
 	l.failed++
 	l.due = time.Now().Add(wait)
 	g.log.Warn("a provider's list of models was not read: the last one stays in force", "provider", string(p.ID), "error", err, "again_in", wait.String())
-	g.events.Emit("catalog:refresh_failed", "", refreshFailed{Provider: p.ID, Error: err.Error(), Failures: l.failed})
+	eventRefresh.Emit(&g.events, "", refreshFailed{Provider: p.ID, Error: err.Error(), Failures: l.failed})
 	return false, l
 }
+
+var eventRefresh = event.Declare[refreshFailed]("catalog:refresh_failed", "A provider's list of models was not read.")
 
 // refreshFailed is the event of a list that was not read.
 type refreshFailed struct {
@@ -163,8 +166,15 @@ func (r *reporting) tellChanges(before, after *catalog.Catalog) {
 		if c.Kind != catalog.Vanished {
 			e.New = new(c.New.List())
 		}
-		r.events.Emit("catalog:"+string(c.Kind), "", e)
+		changeEvents[c.Kind].Emit(&r.events, "", e)
 	}
+}
+
+// changeEvents are the events of changes of the catalog.
+var changeEvents = map[catalog.ChangeKind]event.Kind[modelChange]{
+	catalog.Appeared:     event.Declare[modelChange]("catalog:model_appeared", "A provider's list has a new model."),
+	catalog.Vanished:     event.Declare[modelChange]("catalog:model_vanished", "A model is not in its provider's list any more."),
+	catalog.PriceChanged: event.Declare[modelChange]("catalog:price_changed", "A provider's list has another price."),
 }
 
 // modelChange is the event of a model that was added or removed, or whose price changed.

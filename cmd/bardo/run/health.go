@@ -12,6 +12,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/control"
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/extproc"
+	"bardo.money/gateway/internal/event"
 	"bardo.money/gateway/internal/guard"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/xds/health"
@@ -120,7 +121,7 @@ func (g *gateway) logHealth(logged loggedStates, now time.Time, s health.Status)
 			fix = p.KeyAdvice()
 		}
 		log.Error("the provider refuses the gateway's credential", "reason", s.Reason, "fix", fix)
-		g.events.Emit("provider:credential_refused", "", providerTrouble{s.Provider, s.Reason})
+		eventCredential.Emit(&g.events, "", providerTrouble{s.Provider, s.Reason})
 	case s.State == health.Down:
 		log.Warn("the provider is out of favour", "reason", s.Reason)
 	case was.Out() && !s.State.Out() && s.State != health.Disabled:
@@ -128,6 +129,8 @@ func (g *gateway) logHealth(logged loggedStates, now time.Time, s health.Status)
 	}
 	logged[s.Provider] = last
 }
+
+var eventCredential = event.Declare[providerTrouble]("provider:credential_refused", "A provider refused the credential of a health check.")
 
 // providerTrouble is the event of a provider that does not work.
 type providerTrouble struct {

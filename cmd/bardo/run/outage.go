@@ -5,13 +5,14 @@ import (
 
 	"bardo.money/gateway/cmd/bardo/control"
 	"bardo.money/gateway/extproc/api"
+	"bardo.money/gateway/internal/event"
 	"bardo.money/gateway/policy/ledger"
 )
 
 // The events of a ledger that cannot be written.
-const (
-	eventUnwritable = "ledger:unwritable"
-	eventWritable   = "ledger:writable"
+var (
+	eventUnwritable = event.Declare[ledgerUnwritable]("ledger:unwritable", "The ledger cannot be written.")
+	eventWritable   = event.Declare[ledgerWritable]("ledger:writable", "The ledger can be written again.")
 )
 
 type ledgerUnwritable struct {
@@ -30,10 +31,10 @@ type ledgerWritable struct {
 func (r *reporting) tellOutage(o ledger.Outage) {
 	since := o.Err.Since.UTC()
 	if o.Ended {
-		r.events.Emit(eventWritable, "", ledgerWritable{o.Err.Reason, since, o.Lasted.Seconds(), o.Written})
+		eventWritable.Emit(&r.events, "", ledgerWritable{o.Err.Reason, since, o.Lasted.Seconds(), o.Written})
 		return
 	}
-	r.events.Emit(eventUnwritable, "", ledgerUnwritable{o.Err.Reason, since})
+	eventUnwritable.Emit(&r.events, "", ledgerUnwritable{o.Err.Reason, since})
 }
 
 func (d *dataPath) ledgerState() control.Ledger {

@@ -12,6 +12,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/event"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/credit"
 	"bardo.money/gateway/policy/ledger"
@@ -37,7 +38,7 @@ func (m *Monitor) check(ctx context.Context, b *config.Bankr) error {
 	}
 	now := time.Now()
 	c := &Check{At: now.UTC(), Credit: balance, Action: rules(b).Decide(now, balance, m.state.Bought), LedgerCost: spent}
-	m.o.Events.Emit("bankr:credit_check", "", creditCheck{balance, b.TopupThreshold, c.Action})
+	eventCheck.Emit(m.o.Events, "", creditCheck{balance, b.TopupThreshold, c.Action})
 	m.note(c)
 	if err := m.keep(); err != nil {
 		return err
@@ -52,6 +53,14 @@ func (m *Monitor) check(ctx context.Context, b *config.Bankr) error {
 	}
 	return nil
 }
+
+// The events of the account.
+var (
+	eventCheck       = event.Declare[creditCheck]("bankr:credit_check", "The credit at Bankr was read.")
+	eventTopup       = event.Declare[topup]("bankr:topup", "Credit was bought.")
+	eventTopupFailed = event.Declare[topupFailed]("bankr:topup_failed", "A purchase of credit was refused, or its outcome is not known.")
+	eventDiffers     = event.Declare[credit.Comparison]("bankr:usage_differs", "Bankr's report of usage differs from the ledger.")
+)
 
 // creditCheck is the event of a look at the credit.
 type creditCheck struct {
@@ -121,12 +130,12 @@ func (m *Monitor) buy(ctx context.Context, b *config.Bankr, c *Check) error {
 			outcome = "refused"
 		}
 		m.count(outcome)
-		m.o.Events.Emit("bankr:topup_failed", "", topupFailed{b.TopupAmount, b.TopupToken, outcome})
+		eventTopupFailed.Emit(m.o.Events, "", topupFailed{b.TopupAmount, b.TopupToken, outcome})
 		return errors.Join(fmt.Errorf("a purchase of credit for %s USD (%s): %w", b.TopupAmount, outcome, err), m.keep())
 	}
 	m.count("bought")
 	m.o.Log.Info("bought credit at Bankr", "amount_usd", b.TopupAmount.String(), "token", b.TopupToken)
-	m.o.Events.Emit("bankr:topup", "", topup{b.TopupAmount, b.TopupToken, c.Credit.Plus(b.TopupAmount)})
+	eventTopup.Emit(m.o.Events, "", topup{b.TopupAmount, b.TopupToken, c.Credit.Plus(b.TopupAmount)})
 	return nil
 }
 
@@ -201,7 +210,7 @@ func (m *Monitor) compare(ctx context.Context, b *config.Bankr) error {
 	m.state.Usage = &c
 	if c.Differs() && (before == nil || !before.Differs()) {
 		m.o.Log.Warn("Bankr's report of usage differs from the ledger", "cost_usd", c.Cost.String(), "their_cost_usd", c.Their.String())
-		m.o.Events.Emit("bankr:usage_differs", "", c)
+		eventDiffers.Emit(m.o.Events, "", c)
 	}
 	return m.keep()
 }

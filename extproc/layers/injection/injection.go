@@ -383,7 +383,7 @@ func (l Layer) count(o *outcome, sp *span, verdict string) {
 }
 
 // eventDetected is the event of a text that seems to hold instructions.
-const eventDetected = "inference:injection_detected"
+var eventDetected = event.Declare[detected]("inference:injection_detected", "A text has instructions to the model.")
 
 type detected struct {
 	RequestID string   `json:"request_id"`
@@ -403,7 +403,7 @@ func (l Layer) tell(o *outcome, sp *span, did Policy) {
 	if o.told && did != Block || !l.Events.On() {
 		return
 	}
-	l.Events.Emit(eventDetected, o.account, detected{
+	eventDetected.Emit(l.Events, o.account, detected{
 		o.request, sp.source.String(), verdicts[did], printed(score), append([]string{}, sp.finding.Kinds.Names()...), sp.finding.Encoded, sp.finding.Scored,
 	})
 }

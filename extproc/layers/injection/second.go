@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/injection"
+	"bardo.money/gateway/internal/event"
 )
 
 // A second model, too slow to be waited for, scores the texts that are in doubt (D-38). It changes no verdict: operators learn from it how good those are.
@@ -30,7 +31,7 @@ func (l Layer) haveDoubted(o *outcome, sp *span, text string) {
 }
 
 // eventSecond is the event of a second opinion.
-const eventSecond = "inference:injection_second_opinion"
+var eventSecond = event.Declare[secondOpinion]("inference:injection_second_opinion", "A second model scored a doubtful text.")
 
 type secondOpinion struct {
 	RequestID string `json:"request_id"`
@@ -57,6 +58,6 @@ func (l Layer) askSecond(o *outcome, sp span, text string) {
 		l.Meter.InjectionDoubted(sp.source.String(), opinion)
 	}
 	if err == nil && l.Events.On() {
-		l.Events.Emit(eventSecond, o.account, secondOpinion{o.request, sp.source.String(), printed(sp.finding.Score(sp.source)), printed(score), agrees})
+		eventSecond.Emit(l.Events, o.account, secondOpinion{o.request, sp.source.String(), printed(sp.finding.Score(sp.source)), printed(score), agrees})
 	}
 }

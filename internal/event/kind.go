@@ -1,0 +1,67 @@
+package event
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"bardo.money/gateway/policy"
+)
+
+// Kind is a kind of event, whose data is a T. Kinds are package variables, each made by Declare, so that Catalogue has all that a program can emit.
+type Kind[T any] struct{ name string }
+
+// Declared is a kind of event as documents show it.
+type Declared struct {
+	Name   string   `json:"name"`
+	When   string   `json:"when"`   // it is emitted
+	Fields []string `json:"fields"` // the members of its data, by their names in JSON
+}
+
+// declared are the kinds of this program.
+var declared struct {
+	sync.Mutex
+	list []Declared
+}
+
+// Declare names a kind of event, and says when it is emitted.
+func Declare[T any](name, when string) Kind[T] {
+	declared.Lock()
+	defer declared.Unlock()
+	declared.list = append(declared.list, Declared{name, when, fields(reflect.TypeFor[T]())})
+	return Kind[T]{name}
+}
+
+// Catalogue are the kinds of events that the program's packages declare, by name.
+func Catalogue() []Declared {
+	declared.Lock()
+	defer declared.Unlock()
+	all := slices.Clone(declared.list)
+	slices.SortFunc(all, func(a, b Declared) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// Emit emits an event of this kind about the request of an account ("" for none). The data is marshalled later by another goroutine, and must not be modified. s may
+// be nil.
+func (k Kind[T]) Emit(s *Sink, account policy.Account, data T) { s.emit(k.name, account, data) }
+
+// fields are the names in JSON of a struct's members, those of embedded structs among them.
+func fields(t reflect.Type) (names []string) {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return nil
+	}
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Anonymous && name == "":
+			names = append(names, fields(f.Type)...)
+		case name != "-" && f.IsExported():
+			names = append(names, name)
+		}
+	}
+	return names
+}
