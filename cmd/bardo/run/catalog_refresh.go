@@ -9,9 +9,9 @@ import (
 	"syscall"
 	"time"
 
+	"bardo.money/gateway/cmd/bardo/run/told"
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/internal/config"
-	"bardo.money/gateway/internal/event"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/catalog"
 )
@@ -97,17 +97,8 @@ func (g *gateway) lookAt(ctx context.Context, p *config.Provider, l look, every 
 	l.failed++
 	l.due = time.Now().Add(wait)
 	g.log.Warn("a provider's list of models was not read: the last one stays in force", "provider", string(p.ID), "error", err, "again_in", wait.String())
-	eventRefresh.Emit(&g.events, "", refreshFailed{Provider: p.ID, Error: err.Error(), Failures: l.failed})
+	told.RefreshFailed.Emit(&g.events, "", told.Unread{Provider: p.ID, Error: err.Error(), Failures: l.failed})
 	return false, l
-}
-
-var eventRefresh = event.Declare[refreshFailed]("catalog:refresh_failed", "A provider's list of models was not read.")
-
-// refreshFailed is the event of a list that was not read.
-type refreshFailed struct {
-	Provider policy.ProviderID `json:"provider"`
-	Error    string            `json:"error"`
-	Failures int               `json:"failures"` // in a row
 }
 
 // jittered is a time, give or take a tenth: gateways that started together do not stay in step.
@@ -151,36 +142,5 @@ func (g *gateway) relist(ctx context.Context) {
 		return
 	}
 	g.use(ctx, rt)
-	g.tellChanges(before, g.models)
-}
-
-// tellChanges logs what providers' lists have changed, and emits it.
-func (r *reporting) tellChanges(before, after *catalog.Catalog) {
-	for _, c := range catalog.Diff(before, after) {
-		r.log.Info("the catalog has changed", "what", string(c.Kind), "provider", string(c.Provider), "model", string(c.Model),
-			"input", policy.Micro(c.New.Input).String(), "output", policy.Micro(c.New.Output).String())
-		e := modelChange{Provider: c.Provider, Model: c.Model}
-		if c.Kind != catalog.Appeared {
-			e.Old = new(c.Old.List())
-		}
-		if c.Kind != catalog.Vanished {
-			e.New = new(c.New.List())
-		}
-		changeEvents[c.Kind].Emit(&r.events, "", e)
-	}
-}
-
-// changeEvents are the events of changes of the catalog.
-var changeEvents = map[catalog.ChangeKind]event.Kind[modelChange]{
-	catalog.Appeared:     event.Declare[modelChange]("catalog:model_appeared", "A provider's list has a new model."),
-	catalog.Vanished:     event.Declare[modelChange]("catalog:model_vanished", "A model is not in its provider's list any more."),
-	catalog.PriceChanged: event.Declare[modelChange]("catalog:price_changed", "A provider's list has another price."),
-}
-
-// modelChange is the event of a model that was added or removed, or whose price changed.
-type modelChange struct {
-	Provider policy.ProviderID `json:"provider"`
-	Model    policy.ModelID    `json:"model"`
-	Old      *policy.PriceList `json:"old_price,omitempty"`
-	New      *policy.PriceList `json:"new_price,omitempty"`
+	told.Changes(&g.events, g.log, before, g.models)
 }

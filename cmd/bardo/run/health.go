@@ -10,9 +10,9 @@ import (
 
 	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/cmd/bardo/control"
+	"bardo.money/gateway/cmd/bardo/run/told"
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/extproc"
-	"bardo.money/gateway/internal/event"
 	"bardo.money/gateway/internal/guard"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/xds/health"
@@ -121,21 +121,15 @@ func (g *gateway) logHealth(logged loggedStates, now time.Time, s health.Status)
 			fix = p.KeyAdvice()
 		}
 		log.Error("the provider refuses the gateway's credential", "reason", s.Reason, "fix", fix)
-		eventCredential.Emit(&g.events, "", providerTrouble{s.Provider, s.Reason})
+		told.CredentialRefused.Emit(&g.events, "", told.Trouble{Provider: s.Provider, Reason: s.Reason})
 	case s.State == health.Down:
 		log.Warn("the provider is out of favour", "reason", s.Reason)
+		told.ProviderDown.Emit(&g.events, "", told.Trouble{Provider: s.Provider, Reason: s.Reason})
 	case was.Out() && !s.State.Out() && s.State != health.Disabled:
 		log.Info("the provider works again")
+		told.ProviderUp.Emit(&g.events, "", told.Recovered{Provider: s.Provider})
 	}
 	logged[s.Provider] = last
-}
-
-var eventCredential = event.Declare[providerTrouble]("provider:credential_refused", "A provider refused the credential of a health check.")
-
-// providerTrouble is the event of a provider that does not work.
-type providerTrouble struct {
-	Provider policy.ProviderID `json:"provider"`
-	Reason   string            `json:"reason"`
 }
 
 // providerStates is what the providers command shows.

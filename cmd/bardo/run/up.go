@@ -26,6 +26,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/limits"
 	"bardo.money/gateway/cmd/bardo/onchain"
 	"bardo.money/gateway/cmd/bardo/payments"
+	"bardo.money/gateway/cmd/bardo/run/told"
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/cmd/bardo/wallet"
 	"bardo.money/gateway/envoy"
@@ -218,7 +219,7 @@ func isDurable(cfg *config.Config) bool { return cfg.Billing.Durability == "comm
 
 func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) {
 	if g.books, err = g.home.OpenLedgerWith(ctx, cfg, ledger.Options{
-		Gateway: true, Durable: isDurable(cfg), Log: g.log, Committed: g.metrics.LedgerCommitted, Outage: g.tellOutage,
+		Gateway: true, Durable: isDurable(cfg), Log: g.log, Committed: g.metrics.LedgerCommitted, Outage: func(o ledger.Outage) { told.Outage(&g.events, o) },
 	}); err != nil {
 		return err
 	}

@@ -1,0 +1,109 @@
+// Package told has the events of a running gateway that are about no request: of providers, their lists of models, payments, and the ledger.
+package told
+
+import (
+	"log/slog"
+	"time"
+
+	"bardo.money/gateway/internal/event"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/catalog"
+	"bardo.money/gateway/policy/ledger"
+	"bardo.money/gateway/policy/pay/till"
+)
+
+// The events of providers.
+var (
+	CredentialRefused = event.Declare[Trouble]("provider:credential_refused", "A provider refused the gateway's credential.")
+	ProviderDown      = event.Declare[Trouble]("provider:down", "A provider does not work, and is tried after the others.")
+	ProviderUp        = event.Declare[Recovered]("provider:up", "A provider works again.")
+	RefreshFailed     = event.Declare[Unread]("catalog:refresh_failed", "A provider's list of models was not read.")
+)
+
+// Trouble is the event of a provider that does not work.
+type Trouble struct {
+	Provider policy.ProviderID `json:"provider"`
+	Reason   string            `json:"reason"`
+}
+
+// Recovered is the event of a provider that works again.
+type Recovered struct {
+	Provider policy.ProviderID `json:"provider"`
+}
+
+// Unread is the event of a list that was not read.
+type Unread struct {
+	Provider policy.ProviderID `json:"provider"`
+	Error    string            `json:"error"`
+	Failures int               `json:"failures"` // in a row
+}
+
+// The events of payments.
+var (
+	LowGas      = event.Declare[Gas]("payment:low_gas", "The settling account can pay for few transfers.")
+	PaymentLost = event.Declare[till.Loss]("payment:lost", "A request was answered, and its payment was not settled.")
+)
+
+// Gas is the event of a settling account that can pay for few transfers.
+type Gas struct {
+	TransfersLeft int64 `json:"transfers_left"`
+}
+
+// The events of a ledger that cannot be written.
+var (
+	unwritable = event.Declare[outage]("ledger:unwritable", "The ledger cannot be written.")
+	writable   = event.Declare[outageOver]("ledger:writable", "The ledger can be written again.")
+)
+
+type outage struct {
+	Reason string    `json:"reason"`
+	Since  time.Time `json:"since"`
+}
+
+type outageOver struct {
+	Reason  string    `json:"reason"` // of what is over
+	Since   time.Time `json:"since"`
+	Seconds float64   `json:"seconds"`
+	Written int       `json:"written"` // changes that waited
+}
+
+// Outage reports that the ledger cannot be written, or can be again.
+func Outage(s *event.Sink, o ledger.Outage) {
+	since := o.Err.Since.UTC()
+	if o.Ended {
+		writable.Emit(s, "", outageOver{o.Err.Reason, since, o.Lasted.Seconds(), o.Written})
+		return
+	}
+	unwritable.Emit(s, "", outage{o.Err.Reason, since})
+}
+
+// changes are the events of changes of the catalog.
+var changes = map[catalog.ChangeKind]event.Kind[change]{
+	catalog.Appeared:     event.Declare[change]("catalog:model_appeared", "A provider's list has a new model."),
+	catalog.Vanished:     event.Declare[change]("catalog:model_vanished", "A model is not in its provider's list any more."),
+	catalog.PriceChanged: event.Declare[change]("catalog:price_changed", "A provider's list has another price."),
+}
+
+// change is the event of a model that was added or removed, or whose price changed.
+type change struct {
+	Provider policy.ProviderID `json:"provider"`
+	Model    policy.ModelID    `json:"model"`
+	Old      *policy.PriceList `json:"old_price,omitempty"`
+	New      *policy.PriceList `json:"new_price,omitempty"`
+}
+
+// Changes logs what providers' lists have changed, and emits it.
+func Changes(s *event.Sink, log *slog.Logger, before, after *catalog.Catalog) {
+	for _, c := range catalog.Diff(before, after) {
+		log.Info("the catalog has changed", "what", string(c.Kind), "provider", string(c.Provider), "model", string(c.Model),
+			"input", policy.Micro(c.New.Input).String(), "output", policy.Micro(c.New.Output).String())
+		e := change{Provider: c.Provider, Model: c.Model}
+		if c.Kind != catalog.Appeared {
+			e.Old = new(c.Old.List())
+		}
+		if c.Kind != catalog.Vanished {
+			e.New = new(c.New.List())
+		}
+		changes[c.Kind].Emit(s, "", e)
+	}
+}
