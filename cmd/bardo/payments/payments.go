@@ -12,6 +12,7 @@ import (
 
 	"bardo.money/gateway/cmd/bardo/home"
 	"bardo.money/gateway/cmd/bardo/onchain"
+	"bardo.money/gateway/cmd/bardo/run/told"
 	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/x402"
 	"bardo.money/gateway/internal/config"
@@ -117,20 +118,9 @@ func (o *Options) till(x *config.X402, terms *pay.Terms, secret []byte, chain pa
 	return till.Options{
 		Terms: terms, Seal: pay.NewSeal(secret, terms), Chain: chain, Book: b, Ledger: o.Ledger, Limits: book.Limits{Exposure: x.MaxExposure}, SettleFirst: x.SettleFirst, Log: o.Log, Now: time.Now,
 		Confirmations: uint64(x.Confirmations), Finality: uint64(x.Finality), Bump: x.Bump, FewTransfers: int64(x.FewTransfers), //nolint:gosec // positive by the schema
-		LowGas: func(left int64) { eventLowGas.Emit(o.Events, "", lowGas{left}) },
-		Lost:   func(l till.Loss) { eventLost.Emit(o.Events, l.Account, l) },
+		LowGas: func(left int64) { told.LowGas.Emit(o.Events, "", told.Gas{TransfersLeft: left}) },
+		Lost:   func(l till.Loss) { told.PaymentLost.Emit(o.Events, l.Account, l) },
 	}
-}
-
-// The events of payments.
-var (
-	eventLowGas = event.Declare[lowGas]("payment:low_gas", "The settling account can pay for few transfers.")
-	eventLost   = event.Declare[till.Loss]("payment:lost", "A request was answered, and its payment was not settled.")
-)
-
-// lowGas is the event of a settling account that can pay for few transfers.
-type lowGas struct {
-	TransfersLeft int64 `json:"transfers_left"`
 }
 
 // facilitator makes the client of who settles in place of an account of the gateway's own; nil where nobody does.
