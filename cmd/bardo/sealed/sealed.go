@@ -135,7 +135,7 @@ func (c *Client) sendWith(ctx context.Context, k *e2ee.Key, a *asked, body []byt
 	if err != nil {
 		return nil, nil, err
 	}
-	defer resp.Body.Close() //nolint:errcheck // it was read
+	defer resp.Body.Close()
 	b, err := io.ReadAll(io.LimitReader(resp.Body, e2ee.MaxAnswer+1))
 	switch {
 	case err != nil:
