@@ -124,5 +124,5 @@ func (r *Review) EmitSchemaFallback(reason string) {
 }
 
 func (r *Review) schemaEvent() schemaValidated {
-	return schemaValidated{r.ID, r.Hints.Subsystem, r.Schema.Name(), r.Result.mode.String(), r.Result.valid, r.Result.retries}
+	return schemaValidated{r.ID, r.Hints.Subsystem, r.SchemaName(), r.Result.mode.String(), r.Result.valid, r.Result.retries}
 }

@@ -276,7 +276,7 @@ func (r *Review) SchemaFault(j *Validation, retries int) *fault.Fault {
 	if r.Schema.Strict() {
 		kind = fault.StructuredOutput
 	}
-	f := fault.Newf(kind, "the answer does not follow the schema %s", cmp.Or(r.Schema.Name(), "that was asked for"))
+	f := fault.Newf(kind, "the answer does not follow the schema %s", cmp.Or(r.SchemaName(), "that was asked for"))
 	if r.Schema.IsAnyObject() {
 		f = fault.Newf(kind, "the answer is no JSON object, which was asked for")
 	}
