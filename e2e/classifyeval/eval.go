@@ -21,7 +21,7 @@ type Group struct {
 	Domain, Intent          int // right, of English ones
 	SureDomain, RightDomain int // sure, and right of these
 	SureIntent, RightIntent int
-	LevelError              float64 // mean distance of the difficulty, of English ones
+	LevelError              float64 // distances of the difficulty, of English ones
 	Rules, With             int     // prompts whose quality is that of their difficulty or one class beside it: by the rules, and with the classifier
 	Changed, Better, Worse  int     // prompts whose quality the classifier changes, towards their difficulty or away from it
 }
@@ -73,7 +73,6 @@ func measure(name string, set *classify.Set, rows []row, which func(*Prompt) boo
 			g.add(set, p)
 		}
 	}
-	g.LevelError /= float64(max(g.English, 1))
 	return g
 }
 
@@ -128,24 +127,35 @@ func (r *Report) Write(w io.Writer) error {
 	fmt.Fprintln(t, "PROMPTS\tN\tJUDGED\tDOMAIN\tSURE\tINTENT\tSURE\tLEVEL OFF BY\tQUALITY BY RULES\tWITH IT\tCHANGED\tBETTER\tWORSE")
 	for i := range r.Groups {
 		g := &r.Groups[i]
-		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s of %d\t%s\t%s of %d\t%.2f\t%s\t%s\t%d\t%d\t%d\n", g.Name, g.N, g.English, percent(g.Domain, g.English),
-			percent(g.RightDomain, g.SureDomain), g.SureDomain, percent(g.Intent, g.English), percent(g.RightIntent, g.SureIntent), g.SureIntent, g.LevelError,
+		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s of %d\t%s\t%s of %d\t%s\t%s\t%s\t%d\t%d\t%d\n", g.Name, g.N, g.English, percent(g.Domain, g.English),
+			percent(g.RightDomain, g.SureDomain), g.SureDomain, percent(g.Intent, g.English), percent(g.RightIntent, g.SureIntent), g.SureIntent, g.levelError(),
 			percent(g.Rules, g.N), percent(g.With, g.N), g.Changed, g.Better, g.Worse)
 	}
 	return t.Flush()
 }
 
+// fewest is the number of prompts below which a share of them says nothing.
+const fewest = 10
+
 // percent is a share, rounded down.
 func percent(n, of int) string {
-	if of == 0 {
+	if of < fewest {
 		return "-"
 	}
 	return fmt.Sprintf("%d %%", 100*n/of)
 }
 
+// levelError is the mean distance of the difficulty.
+func (g *Group) levelError() string {
+	if g.English < fewest {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", g.LevelError/float64(g.English))
+}
+
 // Row is the group's line in docs/routing.md.
 func (g *Group) Row() string {
-	return fmt.Sprintf("| %s | %d | %d | %s (%s of %d) | %s (%s of %d) | %.2f | %s, %s | %d, %d |", g.Name, g.N, g.English, percent(g.Domain, g.English),
-		percent(g.RightDomain, g.SureDomain), g.SureDomain, percent(g.Intent, g.English), percent(g.RightIntent, g.SureIntent), g.SureIntent, g.LevelError,
+	return fmt.Sprintf("| %s | %d | %d | %s (%s of %d) | %s (%s of %d) | %s | %s, %s | %d, %d |", g.Name, g.N, g.English, percent(g.Domain, g.English),
+		percent(g.RightDomain, g.SureDomain), g.SureDomain, percent(g.Intent, g.English), percent(g.RightIntent, g.SureIntent), g.SureIntent, g.levelError(),
 		percent(g.Rules, g.N), percent(g.With, g.N), g.Better, g.Worse)
 }

@@ -2,6 +2,7 @@ package toolprune
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/transcript"
 	"bardo.money/gateway/internal/clock"
+	"bardo.money/gateway/models"
 )
 
 // Embedder is a local model that turns texts into vectors of length 1. Safe for concurrent use.
@@ -45,9 +47,9 @@ func NewVectors() *Vectors {
 // ready reports whether the model may be asked.
 func (v *Vectors) ready() bool { return clock.Now().UnixNano() >= v.off.Load() }
 
-// failed lets the model rest, unless only the request's time was over.
-func (v *Vectors) failed(ctx context.Context) {
-	if ctx.Err() == nil {
+// failed lets the model rest, unless it is only slow or busy. The model's own clock may say that the time is over before the caller's does.
+func (v *Vectors) failed(err error) {
+	if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) && !errors.Is(err, models.ErrBusy) {
 		v.off.Store(clock.Now().Add(offFor).UnixNano())
 	}
 }
@@ -69,7 +71,7 @@ func (l Layer) byMeaning(ctx context.Context, x *pipeline.Exchange, t *transcrip
 	defer cancel()
 	asked, err := l.Embedder.Embed(ctx, tail(text, maxQuestion))
 	if err != nil {
-		l.Vectors.failed(ctx)
+		l.Vectors.failed(err)
 		return nil, false
 	}
 	scores := make([]float64, len(t.Tools))
@@ -77,7 +79,7 @@ func (l Layer) byMeaning(ctx context.Context, x *pipeline.Exchange, t *transcrip
 	for i := range t.Tools {
 		v, err := l.vector(ctx, x, meaningOf(&t.Tools[i]))
 		if err != nil {
-			l.Vectors.failed(ctx)
+			l.Vectors.failed(err)
 			return nil, false
 		}
 		order[i], scores[i] = i, dot(asked, v)

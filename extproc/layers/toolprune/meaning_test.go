@@ -75,6 +75,19 @@ func TestD36ToolsAreRankedByMeaning(t *testing.T) {
 	}
 }
 
+// TestD36AModelThatIsLateOrBusyIsAskedAgain: another process's clock may end a call before the request's time is over.
+func TestD36AModelThatIsLateOrBusyIsAskedAgain(t *testing.T) {
+	for _, err := range []error{context.DeadlineExceeded, models.ErrBusy} {
+		s := &sense{err: fmt.Errorf("a local model: %w", err)}
+		l := meaningful(s)
+		prunedFor(t, l, "Please swap 1 ETH")
+		s.err = nil
+		if x, _ := prunedFor(t, l, "Please swap 2 ETH"); x.Log[0].Note != "meaning" {
+			t.Errorf("after %v: log %+v", err, x.Log)
+		}
+	}
+}
+
 // TestD36WordsRankWithoutAModel, and nobody waits for one that is off, until it is tried again some seconds later.
 func TestD36WordsRankWithoutAModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
