@@ -52,7 +52,7 @@ clean: ## remove what was built and installed here
 test: unit e2e module ## run every test
 
 unit: tools models redis postgres $(gotestsum) ## run the packages' own tests
-	@failed=0; set -x; $(TESTSUM) -- $(GOTEST) -timeout 10m $(RACE) $(SHARING) || failed=1; \
+	@failed=0; $(TESTSUM) -- $(GOTEST) -timeout 10m $(RACE) $(SHARING) || failed=1; \
 	$(TESTSUM) -- $(GOTEST) -timeout 10m $$(go list ./... | grep -v /e2e | grep -vxF "$$(go list $(SHARING))") && exit $$failed
 
 # The go command does not see that these depend on the program, so it must not answer from its cache. They wait more than they work, so two
