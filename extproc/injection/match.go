@@ -34,10 +34,10 @@ func (u *unit) weight() float64 {
 func combined(weight, score float64, s Source) float64 { return 1 - (1-weight)*(1-trust[s]*score) }
 
 // match looks for the patterns in a unit, except those in skip, which have matched where nothing was encoded. It returns those that match.
-func (u *unit) match(about bool, skip map[*pattern]bool) (matched []*pattern) {
-	set := readable
+func (u *unit) match(about bool, skip map[*compiled]bool) (matched []*compiled) {
+	set := readable()
 	if u.compact {
-		set = compact
+		set = compact()
 	}
 	found := set.words.in(u.folded)
 	for i := range set.list {
@@ -89,7 +89,7 @@ func (u *unit) note(k Kinds, weight float64) {
 
 // in reports whether the pattern is in a text that has one of its words, and whether all of its matches are only mentioned there: in quotes, and the text is
 // about injections or tells what is said.
-func (p *pattern) in(text string, about bool) (ok, mentioned bool) {
+func (p *compiled) in(text string, about bool) (ok, mentioned bool) {
 	for at := 0; at < len(text); {
 		m := p.re.FindStringIndex(text[at:])
 		if m == nil {

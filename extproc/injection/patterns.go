@@ -3,6 +3,7 @@ package injection
 import (
 	"math/bits"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -37,8 +38,13 @@ type pattern struct {
 	kind   Kinds
 	weight float64 // the probability that a match is an injection
 	words  []string
-	re     *regexp.Regexp
+	source expr
 }
+
+// expr is the source of an expression.
+type expr string
+
+func (e expr) compiled() *regexp.Regexp { return regexp.MustCompile(norm.NFC.String(string(e))) }
 
 // Weights of patterns.
 const (
@@ -198,8 +204,8 @@ var languages = []language{
 }
 
 // patterns are all that are matched with readable texts.
-var patterns = func() []pattern {
-	out := english
+func patterns() []pattern {
+	out := slices.Clone(english)
 	for i := range languages {
 		l := &languages[i]
 		gap := `.{0,` + strconv.Itoa(l.near) + `}`
@@ -220,6 +226,4 @@ var patterns = func() []pattern {
 		out = append(out, pattern{Override, sure, words, expr(strings.Join(orders, "|"))})
 	}
 	return out
-}()
-
-func expr(s string) *regexp.Regexp { return regexp.MustCompile(norm.NFC.String(s)) }
+}

@@ -21,7 +21,7 @@ const (
 // units are the windows of a text, those of what was encoded in it, and its other forms, matched with the patterns. It ends early when ctx does.
 func (v *view) units(ctx context.Context) (all []unit) {
 	about := isAbout(v.folded)
-	plain := map[*pattern]bool{} // what matches the text itself: what is decoded may repeat it
+	plain := map[*compiled]bool{} // what matches the text itself: what is decoded may repeat it
 	for _, w := range cut(v.clean) {
 		u := unit{text: w, folded: v.folded}
 		if len(w) < len(v.clean) {

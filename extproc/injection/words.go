@@ -1,6 +1,10 @@
 package injection
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+	"sync"
+)
 
 // wordSet finds which of many words are in a text, in one pass over it. Each word belongs to owners, by their indexes.
 type wordSet struct {
@@ -96,24 +100,32 @@ var topicWords = newWordSet(topics)
 
 // patternSet is patterns with the words that a text must have to match one of them.
 type patternSet struct {
-	list  []pattern
+	list  []compiled
 	words *wordSet
 	needs [][]int // of each pattern, owners of words in addition to its own index
 }
 
+// The patterns, compiled when they are first needed: that takes about 30 ms.
 var (
-	readable = newPatternSet(patterns)
-	compact  = newPatternSet(compactPatterns)
+	readable = sync.OnceValue(func() *patternSet { return newPatternSet(patterns()) })
+	compact  = sync.OnceValue(func() *patternSet { return newPatternSet(compactPatterns) })
 )
 
+// compiled is a pattern that can be matched.
+type compiled struct {
+	pattern
+	re *regexp.Regexp
+}
+
 func newPatternSet(list []pattern) *patternSet {
-	s := &patternSet{list: list, needs: make([][]int, len(list))}
+	s := &patternSet{list: make([]compiled, len(list)), needs: make([][]int, len(list))}
 	words := make([][]string, 0, 4*len(list))
 	for i := range list {
+		s.list[i] = compiled{list[i], list[i].source.compiled()}
 		words = append(words, list[i].words)
 	}
 	for i := range list {
-		for _, set := range needsOf(list[i].re.String()) {
+		for _, set := range needsOf(s.list[i].re.String()) {
 			if len(words) < maxOwners { // without a set, more texts are matched than have to be
 				s.needs[i] = append(s.needs[i], len(words))
 				words = append(words, set)

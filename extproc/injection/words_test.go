@@ -48,7 +48,7 @@ func example(r *rand.Rand, re *syntax.Regexp, out []rune) []rune {
 func TestWhatAPatternMatchesHasItsWords(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2)) // the same texts each time
 	matched := 0
-	for _, set := range []*patternSet{readable, compact} {
+	for _, set := range []*patternSet{readable(), compact()} {
 		for i := range set.list {
 			p := &set.list[i]
 			tree, err := syntax.Parse(p.re.String(), syntax.Perl)
@@ -74,10 +74,10 @@ func TestWhatAPatternMatchesHasItsWords(t *testing.T) {
 
 func TestMostPatternsNeedMoreThanTheirWords(t *testing.T) {
 	n := 0
-	for _, needs := range readable.needs {
+	for _, needs := range readable().needs {
 		n += min(1, len(needs))
 	}
-	if all := len(readable.list); n*10 < all*9 {
+	if all := len(readable().list); n*10 < all*9 {
 		t.Errorf("%d of %d patterns need literals", n, all)
 	}
 }
@@ -126,7 +126,7 @@ func FuzzWhatIsSkippedHasNothing(f *testing.F) {
 		if !mayBeLeet(folded) && slices.ContainsFunc(strings.Fields(folded), func(w string) bool { return mixes(strings.Trim(w, `.,;:?!"'()`)) && strings.ContainsAny(w, "013457@$") }) {
 			t.Errorf("%q has digits for letters", folded)
 		}
-		for _, set := range []*patternSet{readable, compact} {
+		for _, set := range []*patternSet{readable(), compact()} {
 			found := set.words.in(folded)
 			for i := range set.list {
 				p := &set.list[i]

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"bardo.money/gateway/internal/kind"
@@ -74,7 +75,19 @@ type field struct {
 	min, max int64
 }
 
+// fieldsOf are the fields of a structure that have keys, in order. They are shared: not to be changed.
 func fieldsOf(t reflect.Type) []field {
+	known, ok := fieldsByType.Load(t)
+	if !ok {
+		known, _ = fieldsByType.LoadOrStore(t, readFields(t))
+	}
+	return known.([]field) //nolint:forcetypeassert // nothing else is stored
+}
+
+// fieldsByType are the fields of structures that were asked for: []field by reflect.Type.
+var fieldsByType sync.Map
+
+func readFields(t reflect.Type) []field {
 	var out []field
 	for i := range t.NumField() {
 		tag := t.Field(i).Tag
@@ -99,7 +112,7 @@ func fieldsOf(t reflect.Type) []field {
 
 // hostFields are the fields of a Host that the section of a kind has.
 func hostFields(k kind.Kind) []field {
-	return slices.DeleteFunc(fieldsOf(reflect.TypeFor[Host]()), func(f field) bool {
+	return slices.DeleteFunc(slices.Clone(fieldsOf(reflect.TypeFor[Host]())), func(f field) bool {
 		return f.name == "models" && k.Section != kind.HostSection || f.name == "api_version" && k.APIVersion == ""
 	})
 }
