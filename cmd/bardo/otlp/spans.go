@@ -9,6 +9,12 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
+	"bardo.money/gateway/extproc/layers/firewall"
+	"bardo.money/gateway/extproc/layers/guardrail"
+	"bardo.money/gateway/extproc/layers/hashcache"
+	"bardo.money/gateway/extproc/layers/injection"
+	"bardo.money/gateway/extproc/layers/pii"
+	"bardo.money/gateway/extproc/layers/semcache"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/policy"
 )
@@ -149,10 +155,10 @@ func kindOf(operation string) string {
 }
 
 // guards are the layers that protect: they may refuse a request.
-var guards = map[string]bool{"l7": true, "firewall": true, "guardrail": true, "injection": true}
+var guards = map[string]bool{pii.Name: true, firewall.Name: true, guardrail.Name: true, injection.Name: true}
 
 // caches are the layers that look for a stored answer.
-var caches = map[string]bool{"l2": true, "l3": true}
+var caches = map[string]bool{semcache.Name: true, hashcache.Name: true}
 
 // layer writes the span of one run of a layer.
 func (w *writer) layer(ctx context.Context, i int) {

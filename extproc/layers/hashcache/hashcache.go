@@ -28,6 +28,9 @@ const maxTemperature = 0.3
 
 const budget = 8 * time.Millisecond
 
+// Name is the layer's.
+const Name = "l3"
+
 // Layer is the hash cache over a store.
 type Layer struct {
 	Store *cache.Store
@@ -45,7 +48,7 @@ var (
 )
 
 // Name is the layer's name in X-Bardo-Pipeline.
-func (Layer) Name() string { return "l3" }
+func (Layer) Name() string { return Name }
 
 var profiles = []string{pipeline.ProfileMinimal, pipeline.ProfileFast, pipeline.ProfileStandard}
 

@@ -55,6 +55,9 @@ const maxTemperature = 0.7
 // DefaultTimeout is how long a question may be compared.
 const DefaultTimeout = 50 * time.Millisecond
 
+// Name is the layer's.
+const Name = "l2"
+
 // Layer is the semantic cache over a store.
 type Layer struct {
 	Mode      Mode
@@ -94,7 +97,7 @@ var (
 )
 
 // Name is the layer's name in X-Bardo-Pipeline.
-func (Layer) Name() string { return "l2" }
+func (Layer) Name() string { return Name }
 
 var profiles = []string{pipeline.ProfileStandard}
 
