@@ -85,7 +85,7 @@ func (g *Gateway) start(ctx context.Context, o Options) error {
 		return err
 	}
 	if !o.NoKey {
-		if err := g.createFirstKey(ctx); err != nil {
+		if err := g.createFirstKey(ctx, o); err != nil {
 			return err
 		}
 	}
@@ -123,12 +123,6 @@ func (g *Gateway) prepare(o Options) error {
 		"PATH=" + os.Getenv("PATH"), "HOME=" + g.Home, "BARDO_HOME=" + g.Home, "ENVOY_BIN=" + envoy, "TMPDIR=" + os.TempDir(),
 	}, o.Env...)
 	return os.WriteFile(g.File, []byte(o.yaml()), 0o600)
-}
-
-func (g *Gateway) createFirstKey(ctx context.Context) error {
-	k, err := g.MakeKey(ctx, "--name", "e2e")
-	g.Key = k.Key
-	return err
 }
 
 // MakeKey is CreateKey for a program that is not a test.

@@ -287,7 +287,7 @@ func (p *Pair) prepare(o Options) error {
 // startAll makes one key and starts everything, the control plane first.
 func (s *Split) startAll(t testing.TB) {
 	t.Helper()
-	if err := s.createFirstKey(t.Context()); err != nil {
+	if err := s.makeFirstKey(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.ControlPlane.Start(); err != nil {
