@@ -53,11 +53,7 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (*Desk, error) {
 	if x == nil {
 		return nil, nil //nolint:nilnil // none are taken
 	}
-	terms, err := onchain.Terms(cfg)
-	if err != nil {
-		return nil, err
-	}
-	chain, settler, err := o.reach(ctx, x, terms)
+	terms, chain, settler, err := o.reach(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -79,35 +75,34 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (*Desk, error) {
 }
 
 // reach makes the clients of the chain, and of who settles in place of an account of the gateway's own; nil where nobody does.
-func (o *Options) reach(ctx context.Context, x *config.X402, terms *pay.Terms) (chain pay.Chain, settler pay.Settler, err error) {
+func (o *Options) reach(ctx context.Context, cfg *config.Config) (terms *pay.Terms, chain pay.Chain, settler pay.Settler, err error) {
+	x := cfg.Billing.X402
+	if terms, err = onchain.Terms(cfg); err != nil {
+		return nil, nil, nil, err
+	}
 	if o.Chain == nil {
 		c := remote.NewClient(o.Socket, terms)
 		if x.Facilitator != (config.URL{}) {
 			settler = c.Settler()
 		}
-		return c, settler, o.check(ctx, c.Check)
+		return terms, c, settler, o.check(ctx, c.Check)
 	}
 	if chain, err = o.Chain(ctx, pay.NodeOptions{URL: x.RPC.Reveal(), Key: onchain.SettlementKey(x), Terms: terms}); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	if err := o.check(ctx, chain.Check); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	settler, err = o.facilitator(ctx, x, terms)
-	return chain, settler, err
+	return terms, chain, settler, err
 }
 
 // Serve reaches the chain for a data path in another process, which asks at the socket of Options; nil where no payments are taken.
 func Serve(ctx context.Context, cfg *config.Config, o Options) (http.Handler, error) {
-	x := cfg.Billing.X402
-	if x == nil {
+	if cfg.Billing.X402 == nil {
 		return nil, nil //nolint:nilnil // none are taken
 	}
-	terms, err := onchain.Terms(cfg)
-	if err != nil {
-		return nil, err
-	}
-	chain, settler, err := o.reach(ctx, x, terms)
+	_, chain, settler, err := o.reach(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
