@@ -73,6 +73,9 @@ var ErrOff = errors.New("the local model is off")
 // Off is the name for no model.
 const Off = "off"
 
+// stops is why a model of a closed Host is off.
+const stops = "the gateway stops"
+
 // Auto is the name for the usual model of a kind, if it is installed.
 const Auto = "auto"
 
@@ -88,7 +91,7 @@ type Options struct {
 	Meter    Meter
 }
 
-// Host has the models of a process. It reads a model when it is asked for it first. Safe for concurrent use.
+// Host has the models of a process. It reads a model when it is asked for it first; callers wait for that as long as their contexts let them. Safe for concurrent use.
 type Host struct {
 	o     Options
 	slots map[manifest.Kind]*slot
@@ -131,7 +134,7 @@ func (h *Host) About(kind manifest.Kind) About {
 // Load reads the models that are installed. Those that cannot be read are off; Status says why.
 func (h *Host) Load() {
 	for _, kind := range h.kinds() {
-		_, _ = h.slots[kind].ready() // Status has the error
+		_, _ = h.slots[kind].ready(context.Background()) // Status has the error
 	}
 }
 
@@ -204,13 +207,12 @@ type slot struct {
 	name  string // Auto, Off, or a model's
 	model *manifest.Model
 
-	loading sync.Mutex // held while the files are read
-	mu      sync.Mutex // guards what follows
-	state   State
-	why     string // of the state
-	tag     string
-	reader  *reader
-	sum     string // of the model's file; guarded by loading
+	mu     sync.Mutex    // guards what follows
+	loaded chan struct{} // nil until somebody needs the model; closed when it is read, or could not be
+	state  State
+	why    string // of the state
+	tag    string
+	reader *reader
 }
 
 // find chooses the model, and looks for its files.
@@ -282,55 +284,84 @@ func (s *slot) get() (r *reader, err error, ok bool) { //nolint:revive // the er
 	return nil, fmt.Errorf("%w: %s", ErrOff, s.why), s.state != StateInstalled
 }
 
-// ready is the model, read if it was not.
-func (s *slot) ready() (*reader, error) {
-	s.loading.Lock() // by one at a time; the others wait for it
-	defer s.loading.Unlock()
+// ready is the model, read if it was not. One goroutine reads it, which goes on when ctx ends.
+func (s *slot) ready(ctx context.Context) (*reader, error) {
 	if r, err, ok := s.get(); ok {
 		return r, err
 	}
-	r, version, err := s.read()
-	s.mu.Lock()
-	if err == nil {
-		s.state, s.reader, s.tag = StateReady, r, s.sum+" "+version
-		s.why += ", ONNX Runtime " + version
-	} else {
-		s.state, s.why = StateFailed, err.Error()
+	select {
+	case <-s.load():
+	case <-ctx.Done():
+		s.o.Meter.ModelRefused(s.model.Name, "deadline")
+		return nil, fmt.Errorf("model %s is being read: %w", s.model.Name, ctx.Err())
 	}
-	s.mu.Unlock()
-	if err != nil {
-		s.o.Log.Error("a local model is off: it cannot be used", "kind", string(s.kind), "model", s.model.Name, "error", err)
-	}
-	r, err, _ = s.get()
+	r, err, _ := s.get()
 	return r, err
 }
 
-// read checks the files, and makes a reader of them.
-func (s *slot) read() (r *reader, version string, err error) {
+// load begins to read the model, if nobody has. What it returns is closed when that is over.
+func (s *slot) load() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.loaded != nil {
+		return s.loaded
+	}
+	done := make(chan struct{})
+	s.loaded = done
+	if s.state != StateInstalled { // closed meanwhile
+		close(done)
+		return done
+	}
+	go func() { // close waits for it
+		defer close(done)
+		r, tag, version, err := s.read()
+		s.mu.Lock()
+		if err == nil {
+			s.state, s.reader, s.tag = StateReady, r, tag
+			s.why += ", ONNX Runtime " + version
+		} else {
+			s.state, s.why = StateFailed, err.Error()
+		}
+		s.mu.Unlock()
+		if err != nil {
+			s.o.Log.Error("a local model is off: it cannot be used", "kind", string(s.kind), "model", s.model.Name, "error", err)
+		}
+	}()
+	return done
+}
+
+// read checks the files, and makes a reader of them. The tag identifies the model and the runtime.
+func (s *slot) read() (r *reader, tag, version string, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
 	if s.o.Load == nil {
-		return nil, "", errors.New("this program runs no models")
+		return nil, "", "", errors.New("this program runs no models")
 	}
 	library, path, err := s.check()
 	if err != nil {
-		return nil, "", err
+		return nil, "", "", err
 	}
 	words, err := s.tokenizer()
 	if err != nil {
-		return nil, "", err
+		return nil, "", "", err
 	}
 	runtime, err := s.o.Load(library)
 	if err != nil {
-		return nil, "", err
+		return nil, "", "", err
 	}
-	if s.sum, err = s.o.Dirs.Sum(s.model.Files.Model); err != nil {
-		return nil, "", err
+	sum, err := s.o.Dirs.Sum(s.model.Files.Model)
+	if err != nil {
+		return nil, "", "", err
 	}
 	o := PoolOptions{Sessions: s.o.Threads, Meter: s.o.Meter}
 	pool, err := NewPool(s.model.Name, s.model.Dimensions, o, func() (Session, error) { return runtime.Open(path, s.model.Output) })
 	if err != nil {
-		return nil, "", err
+		return nil, "", "", err
 	}
-	return &reader{model: s.model, words: words, pool: pool}, runtime.Version, nil
+	return &reader{model: s.model, words: words, pool: pool}, sum + " " + runtime.Version, runtime.Version, nil
 }
 
 // check compares the files with their hashes. An operator's own runtime has none.
@@ -392,13 +423,21 @@ func (s *slot) tokenizer() (Tokenizer, error) {
 	return wordpiece.Read(b)
 }
 
-// close frees the model, and keeps it from being read again.
+// close frees the model, and keeps it from being read again. It waits for one that is being read.
 func (s *slot) close() error {
-	s.loading.Lock()
-	defer s.loading.Unlock()
+	s.mu.Lock()
+	loaded := s.loaded
+	if loaded == nil {
+		s.state, s.why = StateOff, stops
+	}
+	s.mu.Unlock()
+	if loaded == nil {
+		return nil
+	}
+	<-loaded
 	s.mu.Lock()
 	r := s.reader
-	s.reader, s.state, s.why = nil, StateOff, "the gateway stops"
+	s.reader, s.state, s.why = nil, StateOff, stops
 	s.mu.Unlock()
 	if r == nil {
 		return nil
@@ -467,7 +506,7 @@ func (e embedder) Embed(ctx context.Context, text string) ([]float32, error) {
 
 // Measure implements Measurer.
 func (e embedder) Measure(ctx context.Context, text string) (Vector, error) {
-	r, err := e.ready()
+	r, err := e.ready(ctx)
 	if err != nil {
 		return Vector{}, err
 	}
@@ -494,7 +533,7 @@ var _ Classifier = classifier{}
 
 // Score implements Classifier.
 func (c classifier) Score(ctx context.Context, text string) (float64, error) {
-	r, err := c.ready()
+	r, err := c.ready(ctx)
 	if err != nil {
 		return 0, err
 	}
