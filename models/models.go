@@ -11,6 +11,7 @@ import (
 	"os"
 	"sync"
 
+	"bardo.money/gateway/internal/guard"
 	"bardo.money/gateway/models/manifest"
 	"bardo.money/gateway/models/unigram"
 	"bardo.money/gateway/models/wordpiece"
@@ -312,31 +313,36 @@ func (s *slot) load() <-chan struct{} {
 		close(done)
 		return done
 	}
-	go func() { // close waits for it
+	guard.Go(func() { // close waits for it
 		defer close(done)
-		r, tag, version, err := s.read()
-		s.mu.Lock()
-		if err == nil {
-			s.state, s.reader, s.tag = StateReady, r, tag
-			s.why += ", ONNX Runtime " + version
-		} else {
-			s.state, s.why = StateFailed, err.Error()
-		}
-		s.mu.Unlock()
-		if err != nil {
-			s.o.Log.Error("a local model is off: it cannot be used", "kind", string(s.kind), "model", s.model.Name, "error", err)
-		}
-	}()
+		s.keep()
+	})
 	return done
+}
+
+// keep reads the model, and notes what came of it.
+func (s *slot) keep() {
+	var r *reader
+	var tag, version string
+	err := guard.Err(func() (err error) {
+		r, tag, version, err = s.read()
+		return err
+	})()
+	s.mu.Lock()
+	if err == nil {
+		s.state, s.reader, s.tag = StateReady, r, tag
+		s.why += ", ONNX Runtime " + version
+	} else {
+		s.state, s.why = StateFailed, err.Error()
+	}
+	s.mu.Unlock()
+	if err != nil {
+		s.o.Log.Error("a local model is off: it cannot be used", "kind", string(s.kind), "model", s.model.Name, "error", err)
+	}
 }
 
 // read checks the files, and makes a reader of them. The tag identifies the model and the runtime.
 func (s *slot) read() (r *reader, tag, version string, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v", p)
-		}
-	}()
 	if s.o.Load == nil {
 		return nil, "", "", errors.New("this program runs no models")
 	}

@@ -100,7 +100,7 @@ func newRig(t *testing.T, mode semcache.Mode) *rig {
 	if err := model.Check(); err != nil {
 		t.Fatal(err)
 	}
-	r.layer = semcache.Layer{Mode: mode, Store: store, Index: index, Model: model, TTL: time.Minute, Count: func(c semcache.Result) { r.counted = append(r.counted, c) }}
+	r.layer = semcache.Layer{Mode: mode, Store: store, Index: index, Model: model, TTL: time.Hour, Timeout: time.Minute, Count: func(c semcache.Result) { r.counted = append(r.counted, c) }}
 	return r
 }
 
