@@ -39,6 +39,7 @@ func (fixed) Run(rows int, _, _ []int64) ([]float32, error) {
 func (fixed) Close() error { return nil }
 
 func slowHost(t *testing.T) (*models.Host, *slow) {
+	t.Helper()
 	s := &slow{release: make(chan struct{})}
 	o := options(t)
 	o.Load = s.load

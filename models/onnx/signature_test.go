@@ -42,7 +42,7 @@ func TestFilesThatAreNoModel(t *testing.T) {
 	numbers := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 8)
 	numbers = protowire.AppendFixed64(protowire.AppendTag(numbers, 20, protowire.Fixed64Type), 1)
 	numbers = protowire.AppendFixed32(protowire.AppendTag(numbers, 21, protowire.Fixed32Type), 1)
-	whole := append(numbers, message(2, []byte("producer"), modelGraph, graph)...)
+	whole := slices.Concat(numbers, message(2, []byte("producer"), modelGraph, graph))
 	for _, row := range []struct {
 		about string
 		file  []byte
