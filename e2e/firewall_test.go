@@ -160,7 +160,7 @@ pipeline:
 		}
 		want := []policy.Tag{
 			{By: "firewall", Rule: "max-500", Stage: policy.StageCall, Tool: "transfer", Decision: "removed", Reason: "condition"},
-			{By: "firewall", Stage: policy.StageCall, Tool: "get_price", Decision: "allowed"},
+			{By: "firewall", Stage: policy.StageCall, Tool: "other", Decision: "allowed"},
 		}
 		if tags := decisionsOf(t, g, got); !slices.Equal(tags, want) {
 			t.Errorf("%s: the record has %+v", a, tags)

@@ -10,7 +10,7 @@ type Tag struct {
 	By       string   `json:"by"`             // ByFirewall, ByGuardrail or ByRetrieval
 	Rule     string   `json:"rule,omitempty"` // the rule's id, or the hook's name; "" where no rule objected
 	Stage    TagStage `json:"stage"`
-	Tool     string   `json:"tool,omitempty"` // as the request offers it; "other" for a name that it does not offer
+	Tool     string   `json:"tool,omitempty"` // as the rules or its provider name it; "other" for another name, which is the client's, and for one that the request does not offer
 	Decision string   `json:"decision"`       // allowed, removed, refused, flagged, replaced, skipped or failed
 	Reason   string   `json:"reason,omitempty"`
 	Shadow   bool     `json:"shadow,omitempty"` // nothing was done about it

@@ -143,7 +143,7 @@ func (c *call) ended(outcome string, status int, why *fault.Fault) {
 		LatencyMS: time.Since(c.Started).Milliseconds(),
 	}
 	if why != nil {
-		r.Error = why.CodeString()
+		r.Error = why.Recorded()
 	}
 	b, err := r.JSON()
 	if err == nil {

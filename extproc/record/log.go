@@ -25,7 +25,7 @@ func (t *Trace) Log(log *slog.Logger, id string, account policy.Account, r *tele
 		slog.Duration("took", r.Duration),
 	}
 	if t.Fault != nil {
-		attrs = append(attrs, slog.String("error", t.Fault.Error()))
+		attrs = append(attrs, slog.Any("error", t.Fault))
 	}
 	log.LogAttrs(ctx, level, "request", attrs...)
 }

@@ -121,7 +121,7 @@ func (t *Trace) Fill(r *Request, began time.Time) {
 	r.Attempts, r.AttemptLog, r.Cache, r.Similarity = len(t.Attempts), t.Attempts, t.Cache.OrMiss(), t.Similarity
 	r.BudgetDecision = t.Budget
 	if t.Fault != nil {
-		r.Error = t.Fault.CodeString()
+		r.Error = t.Fault.Recorded()
 		r.Budget, _ = errors.AsType[*policy.OverBudget](t.Fault)
 	}
 	if t.Settled != nil {

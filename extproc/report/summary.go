@@ -195,7 +195,7 @@ func (r *Report) EscalatedStatus() string {
 	return r.Review.EscalatedStatus()
 }
 
-// WithVerification puts the verification, with the values of both answers, into the JSON object that stands beside an answer.
+// WithVerification puts the verification, with the names and values of both answers, into the JSON object that stands beside an answer.
 func (r *Report) WithVerification(object []byte) []byte {
 	v := r.Review.VerificationRecord()
 	if v == nil || !r.FullChain || len(object) == 0 || object[len(object)-1] != '}' {
@@ -203,7 +203,7 @@ func (r *Report) WithVerification(object []byte) []byte {
 	}
 	for i := range r.Review.Verification.Compared.Fields {
 		f := &r.Review.Verification.Compared.Fields[i]
-		v.Fields[i].First, v.Fields[i].Second = json.RawMessage(f.First), json.RawMessage(f.Second)
+		v.Fields[i].Path, v.Fields[i].First, v.Fields[i].Second = f.Path, json.RawMessage(f.First), json.RawMessage(f.Second)
 	}
 	b, err := json.Marshal(v)
 	if err != nil {

@@ -1,6 +1,7 @@
 package review
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -211,7 +212,8 @@ func (r *Review) EmitVerified(to *policy.Resolution) {
 	eventVerified.Emit(r.Events, r.Principal.Account, e)
 }
 
-// VerificationRecord is the verification in the request's record: names of fields, without their values. It is nil for a request that is not
+// VerificationRecord is the verification in the request's record: the fields by the names that the gateway's own schemas have, "*" for any other, without their
+// values. It is nil for a request that is not
 // verified.
 func (r *Review) VerificationRecord() *record.Verification {
 	o := r.Verification
@@ -231,7 +233,7 @@ func (r *Review) VerificationRecord() *record.Verification {
 	}
 	for i := range o.Compared.Fields {
 		f := &o.Compared.Fields[i]
-		rec.Fields = append(rec.Fields, record.Field{Path: f.Path, Agree: f.Agree})
+		rec.Fields = append(rec.Fields, record.Field{Path: cmp.Or(f.Criterion, "*"), Agree: f.Agree})
 	}
 	return rec
 }

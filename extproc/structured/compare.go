@@ -17,6 +17,7 @@ type Comparison struct {
 // Field is one compared value of both answers. Free text is not compared.
 type Field struct {
 	Path          string    // such as layers.hard_shields.passed; [0] is an element of a list, [] all of them; "" is the whole answer
+	Criterion     string    // its path in a built-in schema's criteria, where * stands for any name; "" for what the answers alone name
 	First, Second jsonx.Raw // unchanged JSON, nil if absent
 	Agree         bool
 	Decides       bool // a difference here makes the decisions different
@@ -83,7 +84,7 @@ func compareDecisions(weights []criterion, a, b jsonx.Value) (c Comparison) {
 				continue
 			}
 			c.Fields = append(c.Fields, Field{
-				Path: p.path, First: p.a.Raw, Second: p.b.Raw, Agree: w.agree(p.a, p.b), Decides: w.stricterIs != 0 || !ordered,
+				Path: p.path, Criterion: w.path, First: p.a.Raw, Second: p.b.Raw, Agree: w.agree(p.a, p.b), Decides: w.stricterIs != 0 || !ordered,
 			})
 		}
 		if c.Stricter == Neither {

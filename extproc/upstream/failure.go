@@ -3,6 +3,7 @@
 package upstream
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -108,7 +109,7 @@ func (f *Failure) Result() policy.Result {
 		r.Outcome, r.Reason = policy.Unreachable, ConnectionReason(f.Cause)
 	case f.Kind != ByStatus:
 	case f.CredentialRefused():
-		r.Outcome, r.Reason = policy.Refused, f.Refusal()
+		r.Outcome, r.Reason = policy.Refused, f.refusal()
 	case f.Status == 429:
 		r.Outcome, r.RetryAfter = policy.RateLimited, f.RetryAfter
 	case f.Status == 402: // an empty account fails every request alike
@@ -160,7 +161,17 @@ func (f *Failure) CredentialRefused() bool {
 	return !strings.Contains(said, "moderation") && !strings.Contains(said, "flagged")
 }
 
-// Refusal says how the provider refused a credential: "401: " and its words.
+// refusal says how the provider refused a credential of a request, with the code that it documents: its sentence may quote the request.
+func (f *Failure) refusal() string {
+	if f.Err != nil {
+		if word := cmp.Or(fault.ProvidersWord(f.Err.Code), fault.ProvidersWord(f.Err.Type)); word != "" {
+			return fmt.Sprintf("%d: %s", f.Status, word)
+		}
+	}
+	return fmt.Sprintf("it answered %d to the gateway's credential", f.Status)
+}
+
+// Refusal says how the provider refused the credential of a call without content, as a probe: "401: " and its words.
 func (f *Failure) Refusal() string {
 	if words := f.words(); words != "" {
 		return fmt.Sprintf("%d: %s", f.Status, words)
@@ -456,7 +467,7 @@ func (f *Failure) Reason() string {
 	}
 	reason := "the provider answered " + strconv.Itoa(f.Status)
 	if f.Err != nil {
-		if word := wordOf(f.Err.Type); word != "" {
+		if word := fault.ProvidersWord(f.Err.Type); word != "" {
 			reason += " " + word
 		}
 	}

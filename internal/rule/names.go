@@ -2,19 +2,27 @@
 // nor requests, so that the configuration can be checked with what later judges calls.
 package rule
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Names are names in which * stands for any text, also for none. Case counts.
 type Names []string
 
 // Match reports whether one of them is a name.
 func (n Names) Match(name string) bool {
+	return slices.ContainsFunc(n, func(pattern string) bool { return match(pattern, name) })
+}
+
+// First is the first of them that a name matches; "" for none.
+func (n Names) First(name string) string {
 	for _, pattern := range n {
 		if match(pattern, name) {
-			return true
+			return pattern
 		}
 	}
-	return false
+	return ""
 }
 
 // match takes time in proportion to the product of both lengths at most: of the parts between stars, each is found at its first place.

@@ -234,12 +234,16 @@ func (s *state) what(c *call) string {
 
 // record tags the decision about a call.
 func (s *state) record(x *pipeline.Exchange, c *call, r *Rule, decision, reason string, shadow bool) {
-	t := policy.Tag{Stage: policy.StageCall, Tool: "other", Decision: decision, Reason: reason, Shadow: shadow}
+	t := policy.Tag{Stage: policy.StageCall, Tool: otherTool, Decision: decision, Reason: reason, Shadow: shadow}
 	if r != nil {
 		t.Rule = r.ID
 	}
 	if name := s.offeredAs(c); name != "" {
-		t.Tool = fault.Clip(name)
+		names := []string{name}
+		if c.own != nil {
+			names = append(names, c.own.names...)
+		}
+		t.Tool = s.recorded(names...)
 	}
 	tag(x, t)
 }

@@ -380,7 +380,7 @@ func TestFlagsAndShadowsChangeNothing(t *testing.T) {
 	t.Parallel()
 	strict := firewall.Rule{ID: "r", Deny: rule.Names{"transfer"}, Condition: condition(t, "false"), OnViolation: firewall.Refuse}
 	shadow, flag := strict, strict
-	shadow.Shadow, flag.OnViolation, flag.Deny = true, firewall.Flag, nil
+	shadow.Shadow, flag.OnViolation, flag.Deny, flag.Tools = true, firewall.Flag, nil, rule.Names{"transfer"}
 	for about, row := range map[string]struct {
 		layer  firewall.Layer
 		want   policy.Tag

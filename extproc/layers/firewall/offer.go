@@ -224,7 +224,7 @@ func (s *state) objected(x *pipeline.Exchange, r *Rule, tool, why string) bool {
 	}
 	shadow := s.shadow || r.Shadow
 	if len(x.Tags) < maxRemovedTags {
-		tag(x, policy.Tag{Rule: r.ID, Stage: policy.StageTools, Tool: fault.Clip(tool), Decision: policy.DecisionRemoved, Reason: why, Shadow: shadow})
+		tag(x, policy.Tag{Rule: r.ID, Stage: policy.StageTools, Tool: s.recorded(tool), Decision: policy.DecisionRemoved, Reason: why, Shadow: shadow})
 	}
 	return !shadow
 }
