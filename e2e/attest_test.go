@@ -31,10 +31,19 @@ const enclaveModel = "capabilities: [tools, tee_attested, structured_outputs]"
 // runAttestLab: rules are keys below inference; vault: a second provider has an enclave, for which the operator vouches; open: an ordinary provider has the model too.
 func runAttestLab(t *testing.T, rules string, vault, open bool) *attestLab {
 	t.Helper()
-	enclave := fake.NewEnclave("venice")
+	return runAttestLabOver(t, nil, rules, vault, open)
+}
+
+// runAttestLabOver is runAttestLab with a Venice over TLS, which Envoy speaks HTTP/2 with, where ca is not nil.
+func runAttestLabOver(t *testing.T, ca *fake.CA, rules string, vault, open bool) *attestLab {
+	t.Helper()
+	enclave, trust := fake.NewEnclave("venice"), ""
+	if ca != nil {
+		trust = fmt.Sprintf("\n  ca_file: %q", ca.File)
+	}
 	l := &attestLab{
 		enclave: enclave,
-		venice:  fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "venice", Vendor: fake.Venice, Enclave: enclave}),
+		venice:  fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "venice", Vendor: fake.Venice, Enclave: enclave, CA: ca}),
 		vault:   fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "vault"}),
 		open:    fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "open"}),
 		events:  filepath.Join(t.TempDir(), "events.jsonl"),
@@ -53,14 +62,14 @@ func runAttestLab(t *testing.T, rules string, vault, open bool) *attestLab {
 telemetry: {events: "file:%s"}
 inference: {%s}
 providers:
-  order: [venice%s%s]
+  order: [venice%s%s]%s
   venice:
     base_url: %q
     api_key: %s
     attestation_pubkey: %q
     attestation_measurements: [%q]
     models: [{id: sealed, price: {input: 1, output: 2}, %s}]%s
-`, l.events, rules, wordIf(vault, ", vault"), wordIf(open, ", open"), l.venice.URL, l.venice.Key, enclave.PublicKey(), enclave.Measurement, enclaveModel, custom)})
+`, l.events, rules, wordIf(vault, ", vault"), wordIf(open, ", open"), trust, l.venice.URL, l.venice.Key, enclave.PublicKey(), enclave.Measurement, enclaveModel, custom)})
 	return l
 }
 
@@ -179,11 +188,22 @@ func replaceMember(s, key, value string) string {
 	return string(b)
 }
 
-// TestP05AnAnswerThatIsNotAttestedIsDiscarded: every attack, as JSON and as a stream. The client gets 503 and no byte of the answer, pays nothing, nobody else
-// is asked, no valid token is kept, and the event names the reason.
+// TestP05AnAnswerThatIsNotAttestedIsDiscarded: every attack, as JSON and as a stream, over HTTP/1.1 and HTTP/2. The client gets 503 and no byte of the answer,
+// pays nothing, nobody else is asked, no valid token is kept, and the event names the reason.
 func TestP05AnAnswerThatIsNotAttestedIsDiscarded(t *testing.T) {
 	t.Parallel()
-	l := runAttestLab(t, "on_privacy_exhausted: fail", false, true)
+	t.Run("HTTP/1.1", func(t *testing.T) {
+		t.Parallel()
+		discardsAttacks(t, runAttestLab(t, "on_privacy_exhausted: fail", false, true), "HTTP/1.1")
+	})
+	t.Run("HTTP/2", func(t *testing.T) {
+		t.Parallel()
+		discardsAttacks(t, runAttestLabOver(t, fake.NewCA(t), "on_privacy_exhausted: fail", false, true), "HTTP/2.0")
+	})
+}
+
+func discardsAttacks(t *testing.T, l *attestLab, proto string) {
+	t.Helper()
 	key := l.CreateKey(t, "--name", "k", "--balance-usd", "1").Key
 	refused := func(about string, stream bool, why string) {
 		t.Helper()
@@ -197,6 +217,8 @@ func TestP05AnAnswerThatIsNotAttestedIsDiscarded(t *testing.T) {
 		}
 		if n := len(l.venice.Generations()); n != 1 {
 			t.Errorf("%s, stream %v: it was called %d times", about, stream, n)
+		} else if got := l.venice.Generations()[0].Proto; got != proto {
+			t.Errorf("%s, stream %v: it was called over %s", about, stream, got)
 		}
 		if got.Header.Get("X-Bardo-Attestation") != "" {
 			t.Errorf("%s, stream %v: the answer counts as attested", about, stream)

@@ -18,12 +18,12 @@ func (x *exchange) subject(to *policy.Resolution) *attestation.Subject {
 	}
 }
 
-// keepProof stores what proves an answer, before anything of it is sent.
-func (x *exchange) keepProof(ctx context.Context, a *reading.Answer) (err error) {
-	if a.Proof == nil {
+// keepProof stores what proves an answer, before anything of it is sent; p is nil for an answer that need not be attested.
+func (x *exchange) keepProof(ctx context.Context, by *policy.Resolution, p *attestation.Proof) (err error) {
+	if p == nil {
 		return nil
 	}
-	if x.report.Attestation, err = x.gw.Attestations.Keep(ctx, x.subject(&a.By), a.Proof); err != nil {
+	if x.report.Attestation, err = x.gw.Attestations.Keep(ctx, x.subject(by), p); err != nil {
 		return fault.New(fault.Internal, "the proof of this answer could not be stored, so that it is not sent", err)
 	}
 	return nil

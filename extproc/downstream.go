@@ -124,7 +124,7 @@ func (s *drivenStream) sendReady(a *reading.Answer) error {
 
 // send sends an answer that is complete.
 func (s *drivenStream) send(ctx context.Context, a *reading.Answer) error {
-	if err := s.x.keepProof(ctx, a); err != nil {
+	if err := s.x.keepProof(ctx, &a.By, a.Proof); err != nil {
 		return s.fail(fault.From(err))
 	}
 	if err := s.sendReady(a); err != nil {

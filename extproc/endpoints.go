@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/api"
+	"bardo.money/gateway/extproc/attestation"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/dryrun"
 	"bardo.money/gateway/extproc/hint"
@@ -160,7 +161,21 @@ func (s *modalitySink) Departs(*policy.Resolution) { s.x.trace.AttemptStarted = 
 
 // Unconfirmed implements modality.Sink.
 func (s *modalitySink) Unconfirmed(to *policy.Resolution, h header.List) *upstream.Failure {
-	return s.x.UnconfirmedModality(to, h)
+	return s.x.UnconfirmedModality(to, s.r.Op.Sealed(), h)
+}
+
+// Proof implements modality.Sink.
+func (s *modalitySink) Proof(to *policy.Resolution, model string) *attestation.Proof {
+	p, by := s.x.Attests(to)
+	if p == nil {
+		return nil
+	}
+	return attestation.New(p, by, model)
+}
+
+// Attested implements modality.Sink.
+func (s *modalitySink) Attested(ctx context.Context, to *policy.Resolution, p *attestation.Proof) error {
+	return s.x.keepProof(ctx, to, p)
 }
 
 // Failed implements modality.Sink.

@@ -185,10 +185,18 @@ func (s *sealer) finish(p *player) {
 		}
 		h.Set("Content-Type", "application/json")
 	}
-	h.Set("Content-Length", strconv.Itoa(len(out)))
+	var late []string
 	if s.status == http.StatusOK && p.attests() {
-		p.sign(out)
+		late = p.sign(out)
+	}
+	h.Del("Content-Length") // of what is inside
+	if late == nil {
+		h.Set("Content-Length", strconv.Itoa(len(out)))
 	}
 	s.ResponseWriter.WriteHeader(s.status)
 	_, _ = s.ResponseWriter.Write(out) // the caller may be away
+	if late != nil {
+		_ = http.NewResponseController(s.ResponseWriter).Flush() // or the answer gets a length, and no trailers
+		p.trail(late)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"bardo.money/gateway/extproc/chat"
@@ -32,6 +33,20 @@ func (t *Attempt) seal(call *provider.Call) (err error) {
 	model, _ := doc.Get("model").Str()
 	call.Body, t.Sealed, err = e2ee.Seal(keys[min(t.To.Without.SealKeys, len(keys)-1)], model, 0, call.Body)
 	return err
+}
+
+// inEnclave is a request that is going to be sealed, as one of the model in its candidate's attested enclave, where there is one.
+func (t *Attempt) inEnclave(req *chat.Request) *chat.Request {
+	if !slices.Contains(t.To.Features, policy.TEEAttested) || t.View.Seals(&t.To) == nil {
+		return req
+	}
+	in, p := *req, chat.Profile{NoGuidance: true}
+	if req.Profile != nil {
+		p = *req.Profile
+	}
+	p.Default.TEE = true
+	in.Profile = &p
+	return &in
 }
 
 // codeKeyUnknown is what an enclave says that does not have the key which a request was encrypted for.

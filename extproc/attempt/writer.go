@@ -118,7 +118,7 @@ func (t *Attempt) prepare(as chat.Dialect) (req *chat.Request, degraded []string
 		req = request.WithoutTier(req, member)
 		degraded = request.MergeDegraded(degraded, []string{member})
 	}
-	return req, degraded, nil
+	return t.inEnclave(req), degraded, nil
 }
 
 // addTrace has the call carry the request's trace context, unless nothing of the request may be kept, or its user pays the provider.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"bardo.money/gateway/extproc/attestation"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/provider"
@@ -87,6 +88,10 @@ type Sink interface {
 	Target(to *policy.Resolution) Target
 	// Departs is called before each attempt.
 	Departs(to *policy.Resolution)
+	// Proof is what has to prove the answer to a sealed call of a model, by the provider's name of it; nil if nothing has to.
+	Proof(to *policy.Resolution, model string) *attestation.Proof
+	// Attested stores the proof of an answer, once it was verified, and before anything of the answer is used.
+	Attested(ctx context.Context, to *policy.Resolution, p *attestation.Proof) error
 	// Unconfirmed is why a successful answer may not be passed on, by its headers; nil if it may.
 	Unconfirmed(to *policy.Resolution, h header.List) *upstream.Failure
 	// Failed is told of an attempt that failed, and of what is done then.
@@ -129,7 +134,7 @@ func (c *Call) exhausted(client context.Context, failures []*upstream.Failure) e
 
 // attempt calls one candidate. The answer is one that succeeded; its body is the caller's to close.
 func (c *Call) attempt(ctx context.Context, to *policy.Resolution) (*http.Response, *upstream.Failure, error) {
-	req, err := c.request(ctx, to)
+	req, proof, err := c.request(ctx, to)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -147,6 +152,9 @@ func (c *Call) attempt(ctx context.Context, to *policy.Resolution) (*http.Respon
 			upstream.CloseBody(resp)
 			return nil, f, nil
 		}
+		if proof != nil {
+			return c.proved(ctx, to, resp, proof)
+		}
 		return resp, nil, nil
 	}
 	defer upstream.CloseBody(resp)
@@ -159,8 +167,8 @@ func (c *Call) attempt(ctx context.Context, to *policy.Resolution) (*http.Respon
 // handed are the client's headers that the provider gets to see.
 var handed = []string{"accept", "user-agent", "idempotency-key"}
 
-// request is the call of a candidate, through Envoy's egress listener.
-func (c *Call) request(ctx context.Context, to *policy.Resolution) (*http.Request, error) {
+// request is the call of a candidate, through Envoy's egress listener, and what has to prove its answer.
+func (c *Call) request(ctx context.Context, to *policy.Resolution) (*http.Request, *attestation.Proof, error) {
 	at := c.Sink.Target(to)
 	name := to.Upstream
 	if name == "" {
@@ -168,9 +176,15 @@ func (c *Call) request(ctx context.Context, to *policy.Resolution) (*http.Reques
 	}
 	relay, _ := at.Adapter.(provider.Relay) // the candidates' adapters are: see Serves
 	call := relay.Relay(c.Op.Endpoint, name, at.Endpoint)
+	proof := (*attestation.Proof)(nil)
+	if c.Op.Sealed() {
+		if proof = c.Sink.Proof(to, name); proof != nil {
+			call.Header = append(call.Header, proof.Ask()...)
+		}
+	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://egress"+call.Path, bytes.NewReader(c.Body(name)))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	req.Host = at.Endpoint.Authority
 	for _, name := range handed {
@@ -185,7 +199,7 @@ func (c *Call) request(ctx context.Context, to *policy.Resolution) (*http.Reques
 	req.Header.Set("Accept-Encoding", "identity")
 	req.Header.Set(state.HeaderCluster, state.Cluster(at.Cluster))
 	req.Header.Set(state.HeaderExchange, c.EgressSecret+"."+c.ID)
-	return req, nil
+	return req, proof, nil
 }
 
 // answer passes on what a candidate answered: JSON and text as a whole, with its cost in the headers; sound and events as they come.

@@ -46,9 +46,9 @@ func (v *View) Unattested(to *policy.Resolution) bool {
 	return p == nil
 }
 
-// UnconfirmedModality is Unconfirmed for endpoints that are neither for conversations nor for embeddings. Their answers are not attested.
-func (v *View) UnconfirmedModality(to *policy.Resolution, h header.List) *upstream.Failure {
-	if p, _ := v.Attests(to); p != nil {
+// UnconfirmedModality is Unconfirmed for endpoints that are neither for conversations nor for embeddings. Their answers are not attested, but for sealed ones.
+func (v *View) UnconfirmedModality(to *policy.Resolution, sealed bool, h header.List) *upstream.Failure {
+	if p, _ := v.Attests(to); p != nil && !sealed {
 		return &upstream.Failure{Provider: to.Provider, Kind: upstream.Unattested, Cause: attestation.Endpoint}
 	}
 	return v.Unconfirmed(to.Provider, h)

@@ -13,6 +13,7 @@ import (
 // Providers are the places where models are served.
 type Providers struct {
 	Order      []policy.ProviderID `key:"order" doc:"Provider names and custom ids, most preferred first. Others follow in order of appearance."`
+	CAFile     string              `key:"ca_file" doc:"File on Envoy's machine with the authorities (PEM) that providers' certificates are judged by. Without it, the system's."`
 	BlockRun   *BlockRun           `key:"blockrun" doc:"BlockRun: models of many vendors through one API."`
 	OpenRouter *OpenRouter         `key:"openrouter" doc:"OpenRouter: models of many vendors, on the operator's key."`
 	Venice     *Venice             `key:"venice" doc:"Venice, a private provider: it does not retain requests."`

@@ -148,12 +148,16 @@ func checkRoots(cfg *config.Config) Finding {
 	if !slices.ContainsFunc(cfg.Enabled(), encrypted) {
 		return fine(check, "not needed: no provider is reached over https")
 	}
-	pem, err := os.ReadFile(state.DefaultCAPath)
+	path, advice := state.DefaultCAPath, "install the package ca-certificates again"
+	if own := cfg.Providers.CAFile; own != "" {
+		path, advice = own, "correct providers.ca_file"
+	}
+	pem, err := os.ReadFile(path)
 	if err != nil {
-		return broken(check, "install the package ca-certificates", "%v", err)
+		return broken(check, advice, "%v", err)
 	}
 	if !x509.NewCertPool().AppendCertsFromPEM(pem) {
-		return broken(check, "install the package ca-certificates again", "%s holds no certificate", state.DefaultCAPath)
+		return broken(check, advice, "%s holds no certificate", path)
 	}
-	return fine(check, "%s", state.DefaultCAPath)
+	return fine(check, "%s", path)
 }

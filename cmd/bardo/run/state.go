@@ -31,6 +31,7 @@ func (g *gateway) state() (state.State, error) {
 		CertPEM: g.offered.cert, KeyPEM: g.offered.key,
 		MaxBodyBytes: uint64(cfg.Limits.MaxBodyBytes), //nolint:gosec // validated as positive
 		CORSOrigins:  cfg.Listen.CORSOrigins,
+		CAPath:       cfg.Providers.CAFile,
 		AccessLog:    cfg.Telemetry.LogLevel == "debug",
 		Timeouts:     envoyTimeouts(cfg),
 	}

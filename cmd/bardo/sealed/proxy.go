@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/policy/e2ee"
+	"bardo.money/gateway/policy/privacy"
 )
 
 // Handler serves OpenAI's chat completions, each of which goes out sealed. The caller's Authorization and X-Bardo-* headers go to the gateway; nothing else
@@ -17,30 +18,33 @@ func (c *Client) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/chat/completions", c.serve)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, http.StatusNotFound, "not_found", "only POST /v1/chat/completions is encrypted; "+r.Method+" "+r.URL.Path+" is not served here")
+		refuse(w, http.StatusNotFound, "not_found", "only POST /v1/chat/completions is encrypted; "+r.Method+" "+r.URL.Path+" is not served here", nil)
 	})
 	return mux
 }
 
 func (c *Client) serve(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Origin") != "" { // a web page would use the caller's key
-		refuse(w, http.StatusForbidden, "origin_not_allowed", "web pages may not use this server")
+		refuse(w, http.StatusForbidden, "origin_not_allowed", "web pages may not use this server", nil)
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
 	if err != nil {
-		refuse(w, http.StatusRequestEntityTooLarge, "request_too_large", "the request is too large, or was cut off")
+		refuse(w, http.StatusRequestEntityTooLarge, "request_too_large", "the request is too large, or was cut off", nil)
 		return
 	}
 	got, err := c.Send(r.Context(), body, passed(r.Header))
 	if err != nil {
-		status, code := http.StatusBadGateway, "gateway_unreachable"
-		if _, ok := errors.AsType[errRequest](err); ok {
+		status, code, details := http.StatusBadGateway, "gateway_unreachable", map[string]any(nil)
+		if bad, ok := errors.AsType[errRequest](err); ok {
 			status, code = http.StatusBadRequest, "invalid_request"
+			if bad.constraint != privacy.Met {
+				details = map[string]any{"constraint": bad.constraint}
+			}
 		} else if _, ok := errors.AsType[e2ee.Reason](err); ok {
 			code = "e2ee_answer_refused"
 		}
-		refuse(w, status, code, err.Error())
+		refuse(w, status, code, err.Error(), details)
 		return
 	}
 	if got.ID != "" {
@@ -62,15 +66,19 @@ func passed(h http.Header) http.Header {
 	return out
 }
 
-// refuse answers with an error in OpenAI's form.
-func refuse(w http.ResponseWriter, status int, code, message string) {
+// refuse answers with an error in OpenAI's form, with details where there are any.
+func refuse(w http.ResponseWriter, status int, code, message string, details map[string]any) {
 	kind := "api_error"
 	if status/100 == 4 {
 		kind = "invalid_request_error"
 	}
+	fault := map[string]any{"message": message, "type": kind, "code": code}
+	if details != nil {
+		fault["details"] = details
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]string{"message": message, "type": kind, "code": code}}) // the client has left
+	_ = json.NewEncoder(w).Encode(map[string]any{"error": fault}) // the client has left
 }
 
 // headerTime bounds how long a caller may take to send its headers.

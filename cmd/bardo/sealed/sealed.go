@@ -6,7 +6,6 @@ package sealed
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -37,62 +36,6 @@ type Answer struct {
 	ID     string // of the request at the gateway
 }
 
-// asked is what of a request has to be known outside of it, and what may not be in it.
-type asked struct {
-	Model      string          `json:"model"`
-	MaxTokens  int64           `json:"max_tokens"`
-	MaxAnswer  int64           `json:"max_completion_tokens"`
-	Stream     bool            `json:"stream"`
-	Tools      json.RawMessage `json:"tools"`
-	Functions  json.RawMessage `json:"functions"`
-	Search     json.RawMessage `json:"web_search_options"`
-	Parameters struct {
-		Search string `json:"enable_web_search"`
-	} `json:"venice_parameters"`
-	Messages []struct {
-		Content json.RawMessage `json:"content"`
-	} `json:"messages"`
-}
-
-// errRequest is a request that is not sent; its text names what is wrong.
-type errRequest string
-
-// Error is the text.
-func (e errRequest) Error() string { return string(e) }
-
-// read checks a request before it is sealed: afterwards nobody but the enclave can.
-func read(body []byte) (a *asked, err error) {
-	if err := json.Unmarshal(body, &a); err != nil || a == nil {
-		return nil, errRequest("the request has to be a JSON object of a chat completion")
-	}
-	isSet := func(v json.RawMessage) bool {
-		s := string(bytes.TrimSpace(v))
-		return s != "" && s != "null" && s != "[]"
-	}
-	switch {
-	case a.Model == "":
-		return nil, errRequest(`"model" is missing: the provider's own name of the model`)
-	case isSet(a.Tools), isSet(a.Functions):
-		return nil, errRequest("an encrypted request has no tools: nobody outside of the enclave could call them")
-	case isSet(a.Search), a.Parameters.Search != "" && a.Parameters.Search != "off":
-		return nil, errRequest("an encrypted request has no web search: the search would leave the enclave")
-	}
-	for _, m := range a.Messages {
-		var parts []struct {
-			Type string `json:"type"`
-		}
-		if json.Unmarshal(m.Content, &parts) != nil {
-			continue // a text
-		}
-		for _, p := range parts {
-			if p.Type != "text" {
-				return nil, errRequest(fmt.Sprintf("an encrypted request has no files: a message has a part of type %q", p.Type))
-			}
-		}
-	}
-	return a, nil
-}
-
 // Send seals a request, sends it with the caller's headers, and opens its answer. An answer that is not for this request is an e2ee.Reason, and an enclave
 // that knows none of the keys, a gateway that does not answer, or a request that may not be sent is another error.
 func (c *Client) Send(ctx context.Context, body []byte, header http.Header) (*Answer, error) {
@@ -107,7 +50,7 @@ func (c *Client) Send(ctx context.Context, body []byte, header http.Header) (*An
 		}
 		if got.Status/100 == 2 {
 			got.Type = "application/json"
-			if a.Stream {
+			if a.stream {
 				got.Type = "text/event-stream"
 			}
 			got.Body, _, err = call.Open(got.Body)
@@ -120,8 +63,8 @@ func (c *Client) Send(ctx context.Context, body []byte, header http.Header) (*An
 	return nil, errors.New("there is no key of the enclave")
 }
 
-func (c *Client) sendWith(ctx context.Context, k *e2ee.Key, a *asked, body []byte, header http.Header) (*Answer, *e2ee.Call, error) {
-	sealed, call, err := e2ee.Seal(k, a.Model, max(a.MaxTokens, a.MaxAnswer), body)
+func (c *Client) sendWith(ctx context.Context, k *e2ee.Key, a asked, body []byte, header http.Header) (*Answer, *e2ee.Call, error) {
+	sealed, call, err := e2ee.Seal(k, a.model, a.maxTokens, body)
 	if err != nil {
 		return nil, nil, err
 	}
