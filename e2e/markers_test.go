@@ -135,7 +135,7 @@ func (s sink) around(word string) string {
 }
 
 // TestF05NothingOfWhatIsSaidIsWritten: of ordinary and private requests, answered, refused and failed, there is no word in logs, traces, metrics, events, records,
-// the ledger, caches or any other file of the gateway.
+// the audit log, the ledger, caches or any other file of the gateway.
 func TestF05NothingOfWhatIsSaidIsWritten(t *testing.T) {
 	t.Parallel()
 	otlp := &received{}
@@ -146,6 +146,7 @@ func TestF05NothingOfWhatIsSaidIsWritten(t *testing.T) {
 	dir := t.TempDir()
 	g := gateway.Run(t, gateway.Options{Config: quick + fmt.Sprintf(`
 telemetry: {log_level: debug, events: "file:%s", otlp: %s, otlp_interval: 1s}
+audit: {file: %q, sync: always}
 store: {cache: "sqlite://$BARDO_HOME/cache.db"}
 deferred: {key: "a key of thirty-two bytes, or so it is", gather: 100ms, poll: 100ms}
 pipeline:
@@ -164,7 +165,7 @@ providers:
   custom:
     - {id: p, private: true, endpoints: [%q], api_key: %s, responses: true, models: [{id: m}]}
     - {id: second, private: true, endpoints: [%q], api_key: %s, responses: true, models: [{id: m}, {id: other}]}
-`, filepath.Join(dir, "events.jsonl"), collector.URL, p.URL, p.Key, second.URL, second.Key)})
+`, filepath.Join(dir, "events.jsonl"), collector.URL, filepath.Join(dir, "audit.jsonl"), p.URL, p.Key, second.URL, second.Key)})
 	mine, all := readEvents(t, g, "", ""), readAllEvents(t, g)
 	sendMarked(t, g, p, second)
 	found := whileItRuns(t, g, mine, all, otlp)
@@ -187,7 +188,7 @@ providers:
 			t.Errorf("%s has %s: %q", s.name, word, s.around(word))
 		}
 	}
-	if with := filesWith(t, dir, `"request_id"`); len(with) != 1 {
+	if with := filesWith(t, dir, `"request_id"`); len(with) != 2 {
 		t.Errorf("only %q have events of requests", with)
 	}
 }

@@ -18,6 +18,9 @@ func TestTheDocumentShowsTheEvents(t *testing.T) {
 		if i > 0 && event.Catalogue()[i-1].Name == e.Name {
 			t.Errorf("%s is declared twice", e.Name)
 		}
+		if e.Audit {
+			e.When += " In the [audit log](#audit-log), too."
+		}
 		fmt.Fprintf(&table, "| `%s` | %s | `%s` |\n", e.Name, e.When, strings.Join(e.Fields, "`, `"))
 	}
 	page, err := os.ReadFile(document)

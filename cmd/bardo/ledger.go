@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"bardo.money/gateway/cmd/bardo/adminapi"
+	"bardo.money/gateway/cmd/bardo/auditlog"
 	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/cmd/bardo/control"
 	"bardo.money/gateway/cmd/bardo/home"
@@ -96,6 +97,7 @@ func auditCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "audit", Short: "Check the invariants of the ledger; exit status 1, with the offending rows, if one is violated", Args: cli.NoArgs,
 	}
+	c.AddCommand(auditlog.Command())
 	asJSON := cli.JSONFlag(c)
 	settings.Flag(c)
 	c.RunE = withBooks(func(c *cobra.Command, api *http.Client, _ []string) error {

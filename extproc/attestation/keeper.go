@@ -16,10 +16,10 @@ import (
 
 // The events of attestations.
 var (
-	EventVerified = event.Declare[Event]("venice:tee_attestation", "A receipt of an enclave was verified.")
-	EventRefused  = event.Declare[Event]("venice:attestation_error", "An answer was discarded: it is not attested.")
-	EventVoid     = event.Declare[Event]("venice:attestation_void", "A receipt is void: the answer does not have its form.")
-	EventSealed   = event.Declare[Event]("venice:e2ee_error", "An answer was discarded: it cannot be decrypted.")
+	EventVerified = event.Declare[Event]("venice:tee_attestation", "A receipt of an enclave was verified.").Audited()
+	EventRefused  = event.Declare[Event]("venice:attestation_error", "An answer was discarded: it is not attested.").Audited()
+	EventVoid     = event.Declare[Event]("venice:attestation_void", "A receipt is void: the answer does not have its form.").Audited()
+	EventSealed   = event.Declare[Event]("venice:e2ee_error", "An answer was discarded: it cannot be decrypted.").Audited()
 )
 
 // Subject is whose answer a receipt is about.

@@ -18,10 +18,10 @@ var (
 )
 
 // EventRetention is the event of an answer that was discarded because its provider did not confirm that it retains nothing.
-var EventRetention = event.Declare[RetentionError]("venice:retention_error", "The answer to a private request was discarded: its provider did not confirm that it retains nothing.")
+var EventRetention = event.Declare[RetentionError]("venice:retention_error", "The answer to a private request was discarded: its provider did not confirm that it retains nothing.").Audited()
 
 // EventRelaxed is the event of a request that needs an enclave and is served without one (D-12).
-var EventRelaxed = event.Declare[PrivacyRelaxed]("venice:privacy_relaxed", "A task that needs an enclave is served without one.")
+var EventRelaxed = event.Declare[PrivacyRelaxed]("venice:privacy_relaxed", "A task that needs an enclave is served without one.").Audited()
 
 // The events of answers.
 var (

@@ -190,6 +190,7 @@ func applied(r *chat.Request, d *profile.Decision) record.ProfileApplied {
 // was accepted, unless it is refused now.
 func (r *Report) Over() {
 	r.over()
+	r.decided()
 	for i := range r.Tags {
 		t := &r.Tags[i]
 		if r.Later != nil && (t.Stage == policy.StageTools || t.Stage == policy.StageRequest) && t.Decision != policy.DecisionRefused {

@@ -32,6 +32,7 @@ type Config struct {
 	Extproc   Extproc   `key:"extproc" doc:"The sidecar, when it is a process separate from the control plane."`
 	XDS       XDS       `key:"xds" doc:"The control plane, when it is a process separate from the sidecar."`
 	Telemetry Telemetry `key:"telemetry" doc:"Logs and events."`
+	Audit     Audit     `key:"audit" doc:"The audit log."`
 
 	kinds    kindsOf             // of the providers that can be configured
 	appeared []policy.ProviderID // providers in the order in which the file names them

@@ -278,3 +278,38 @@ func TestD62KindsHaveTheFieldsOfTheirData(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// recorder keeps what is recorded.
+type recorder struct{ names []string }
+
+func (r *recorder) Record(_ time.Time, name string, _ policy.Account, _ any) {
+	r.names = append(r.names, name)
+}
+
+// TestF04AuditedKindsAreRecorded, whether or not somebody reads events, and others are not.
+func TestF04AuditedKindsAreRecorded(t *testing.T) {
+	audited, other := event.Declare[int]("test:audited", "Always.").Audited(), event.Declare[int]("test:other", "Always.")
+	var s event.Sink
+	audited.Emit(&s, "a", 1)
+	if s.On() {
+		t.Error("events are made for nobody")
+	}
+	var r recorder
+	s.RecordIn(&r)
+	audited.Emit(&s, "a", 2)
+	other.Emit(&s, "a", 3)
+	audited.Emit(s.Hold(), "a", 4)
+	audited.Emit(nil, "a", 5)
+	if !s.On() {
+		t.Error("events for the audit log are not made")
+	}
+	s.RecordIn(nil)
+	audited.Emit(&s, "a", 6)
+	if !slices.Equal(r.names, []string{"test:audited", "test:audited"}) {
+		t.Errorf("%q", r.names)
+	}
+	i := slices.IndexFunc(event.Catalogue(), func(d event.Declared) bool { return d.Name == "test:audited" })
+	if !event.Catalogue()[i].Audit {
+		t.Error("the catalogue does not say so")
+	}
+}

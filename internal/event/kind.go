@@ -10,13 +10,17 @@ import (
 )
 
 // Kind is a kind of event, whose data is a T. Kinds are package variables, each made by Declare, so that Catalogue has all that a program can emit.
-type Kind[T any] struct{ name string }
+type Kind[T any] struct {
+	name    string
+	audited bool // the audit log has it, too
+}
 
 // Declared is a kind of event as documents show it.
 type Declared struct {
 	Name   string   `json:"name"`
 	When   string   `json:"when"`   // it is emitted
 	Fields []string `json:"fields"` // the members of its data, by their names in JSON
+	Audit  bool     `json:"audit"`  // the audit log has it
 }
 
 // declared are the kinds of this program.
@@ -29,8 +33,21 @@ var declared struct {
 func Declare[T any](name, when string) Kind[T] {
 	declared.Lock()
 	defer declared.Unlock()
-	declared.list = append(declared.list, Declared{name, when, fields(reflect.TypeFor[T]())})
-	return Kind[T]{name}
+	declared.list = append(declared.list, Declared{name, when, fields(reflect.TypeFor[T]()), false})
+	return Kind[T]{name: name}
+}
+
+// Audited is the kind as one that the audit log has, too, whether or not somebody reads events.
+func (k Kind[T]) Audited() Kind[T] {
+	declared.Lock()
+	defer declared.Unlock()
+	for i := range declared.list {
+		if declared.list[i].Name == k.name {
+			declared.list[i].Audit = true
+		}
+	}
+	k.audited = true
+	return k
 }
 
 // Catalogue are the kinds of events that the program's packages declare, by name.
@@ -44,7 +61,12 @@ func Catalogue() []Declared {
 
 // Emit emits an event of this kind about the request of an account ("" for none). The data is marshalled later by another goroutine, and must not be modified. s may
 // be nil.
-func (k Kind[T]) Emit(s *Sink, account policy.Account, data T) { s.emit(k.name, account, data) }
+func (k Kind[T]) Emit(s *Sink, account policy.Account, data T) {
+	if k.audited {
+		s.record(k.name, account, data)
+	}
+	s.emit(k.name, account, data)
+}
 
 // fields are the names in JSON of a struct's members, those of embedded structs among them.
 func fields(t reflect.Type) (names []string) {

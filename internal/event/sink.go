@@ -30,7 +30,8 @@ type Sink struct {
 	changes sync.Mutex
 	dropped atomic.Uint64
 
-	journal journal // for readers of streams
+	journal  journal // for readers of streams
+	recorder atomic.Pointer[Recorder]
 
 	to   *Sink      // not nil: where events go when they are released
 	held sync.Mutex // guards kept
@@ -98,12 +99,39 @@ func (s *Sink) write(l line) {
 	}
 }
 
-// On reports whether events are written or read, so that callers can avoid creating their data.
+// Recorder keeps events for good. Record must not block, and must not modify data.
+type Recorder interface {
+	Record(at time.Time, name string, account policy.Account, data any)
+}
+
+// RecordIn has the events of audited kinds kept in r, too; nil: nowhere.
+func (s *Sink) RecordIn(r Recorder) {
+	if r == nil {
+		s.recorder.Store(nil)
+		return
+	}
+	s.recorder.Store(&r)
+}
+
+// record keeps an event for good. What a sink holds back is recorded at once: it has happened.
+func (s *Sink) record(name string, account policy.Account, data any) {
+	if s != nil && s.to != nil {
+		s = s.to
+	}
+	if s == nil {
+		return
+	}
+	if r := s.recorder.Load(); r != nil {
+		(*r).Record(time.Now(), name, account, data)
+	}
+}
+
+// On reports whether events are written, recorded or read, so that callers can avoid creating their data.
 func (s *Sink) On() bool {
 	if s != nil && s.to != nil {
 		return s.to.On()
 	}
-	return s != nil && (s.out.Load() != nil || s.journal.on.Load())
+	return s != nil && (s.out.Load() != nil || s.journal.on.Load() || s.recorder.Load() != nil)
 }
 
 // Dropped is the number of events that were dropped since the start.

@@ -36,6 +36,7 @@ type Options struct {
 	Payments  func(context.Context, book.Filter) ([]book.Listed, error) // of wallets for single requests; nil with books: there are none
 	Audit     func(context.Context) (ledger.Report, error)              // checks the books and the payments; nil: they cannot be
 	Events    *event.Sink                                               // of all requests
+	Changes   *event.Sink                                               // is told of each change; may be nil
 	Data      http.Handler                                              // serves books and cache where they are in another process
 	Refused   func()                                                    // is called for each request without the token; may be nil
 	Log       *slog.Logger                                              // has a line of each change; nil: nobody reads one
@@ -216,7 +217,19 @@ func (a *api) has(p part) bool {
 	return true
 }
 
-// tell writes the audit line of a change, or of an attempt at one: who and what, without content.
+// changed is the event of a change.
+var changed = event.Declare[change]("admin:changed", "An operator made a change by the admin API or a command, or tried to.").Audited()
+
+// change is what of a change is told.
+type change struct {
+	Operation string `json:"operation"` // as in openapi.yaml
+	Via       string `json:"via"`       // http, or socket for a command on the gateway's machine
+	Target    string `json:"target,omitempty"`
+	Amount    string `json:"usd,omitempty"`
+	Refused   string `json:"error,omitempty"` // why nothing was changed
+}
+
+// tell writes the lines of a change, or of an attempt at one: who and what, without content.
 func (a *api) tell(r *http.Request, op *operation, out *reply, err error) {
 	via := viaSocket
 	if r.Header.Get(viaHeader) == viaHTTP {
@@ -224,11 +237,14 @@ func (a *api) tell(r *http.Request, op *operation, out *reply, err error) {
 	}
 	line := []any{"operation", op.name, "via", via}
 	if err != nil {
-		a.Log.Info("admin change refused", append(line, "code", fault.From(err).CodeString())...)
+		code := fault.From(err).CodeString()
+		changed.Emit(a.Changes, "", change{Operation: op.name, Via: via, Refused: code})
+		a.Log.Info("admin change refused", append(line, "code", code)...)
 		return
 	}
 	if line = append(line, "target", out.target); out.amount != "" {
 		line = append(line, "usd", out.amount)
 	}
+	changed.Emit(a.Changes, "", change{Operation: op.name, Via: via, Target: out.target, Amount: out.amount})
 	a.Log.Info("admin change", line...)
 }

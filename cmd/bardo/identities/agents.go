@@ -75,7 +75,7 @@ func (r *reader) close() {
 	}
 }
 
-var eventUnlinked = event.Declare[ended]("identity:unlinked", "A link of an agent ended of its own accord.")
+var eventUnlinked = event.Declare[ended]("identity:unlinked", "A link of an agent ended of its own accord.").Audited()
 
 // ended is the event of a link that ended of its own accord.
 type ended struct {

@@ -9,7 +9,7 @@ import (
 
 // adminAPI serves what this process has of the admin API. token nil is for sockets that only the gateway's user can open.
 func (g *gateway) adminAPI(token func() string) http.Handler {
-	o := adminapi.Options{Version: cli.Version, Started: g.started, Token: token, Refused: g.metrics.AdminRefused, Log: g.log}
+	o := adminapi.Options{Version: cli.Version, Started: g.started, Token: token, Refused: g.metrics.AdminRefused, Log: g.log, Changes: &g.events}
 	if g.books != nil {
 		o.Events = &g.events
 		at := g.home.Payments(g.cfg.Load())

@@ -15,6 +15,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/limits"
 	"bardo.money/gateway/cmd/bardo/onchain"
 	"bardo.money/gateway/cmd/bardo/payments"
+	"bardo.money/gateway/cmd/bardo/run/auditing"
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/cmd/bardo/wallet"
 	"bardo.money/gateway/envoy"
@@ -79,6 +80,7 @@ type reporting struct {
 	level   *slog.LevelVar
 	metrics *telemetry.Metrics
 	events  event.Sink
+	audit   auditing.Log
 }
 
 // localModels are those of this machine. A control plane that runs alone has none.

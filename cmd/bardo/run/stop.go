@@ -217,6 +217,7 @@ func (g *gateway) closeBy(over context.Context) {
 	}
 	<-stored
 	<-notified
+	g.audit.Close(&g.events, g.log)
 }
 
 // stopped is the end of a program that was asked to stop.

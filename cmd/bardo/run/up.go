@@ -26,6 +26,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/limits"
 	"bardo.money/gateway/cmd/bardo/onchain"
 	"bardo.money/gateway/cmd/bardo/payments"
+	"bardo.money/gateway/cmd/bardo/run/auditing"
 	"bardo.money/gateway/cmd/bardo/run/told"
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/cmd/bardo/wallet"
@@ -168,6 +169,9 @@ func (g *gateway) open(ctx context.Context) (err error) {
 	guard.Report(func(p *guard.Panic, stack string) {
 		g.log.Error("a task ended in a fault of the program", "error", p, "stack", stack)
 	})
+	if err := g.audit.Open(&cfg.Audit, string(g.home), map[bool]string{true: auditing.Data, false: auditing.Control}[g.data], cli.Version, &g.events, g.log); err != nil {
+		return err
+	}
 	g.tracker = health.NewTracker(health.Options{}, settings.ProviderIDs(cfg)...)
 	if !g.envoy && !g.inside {
 		if g.split, err = openSplit(cfg, g.log); err != nil {

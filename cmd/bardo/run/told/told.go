@@ -14,7 +14,7 @@ import (
 
 // The events of providers.
 var (
-	CredentialRefused = event.Declare[Trouble]("provider:credential_refused", "A provider refused the gateway's credential.")
+	CredentialRefused = event.Declare[Trouble]("provider:credential_refused", "A provider refused the gateway's credential.").Audited()
 	ProviderDown      = event.Declare[Trouble]("provider:down", "A provider does not work, and is tried after the others.")
 	ProviderUp        = event.Declare[Recovered]("provider:up", "A provider works again.")
 	RefreshFailed     = event.Declare[Unread]("catalog:refresh_failed", "A provider's list of models was not read.")
@@ -41,7 +41,7 @@ type Unread struct {
 // The events of payments.
 var (
 	LowGas      = event.Declare[Gas]("payment:low_gas", "The settling account can pay for few transfers.")
-	PaymentLost = event.Declare[till.Loss]("payment:lost", "A request was answered, and its payment was not settled.")
+	PaymentLost = event.Declare[till.Loss]("payment:lost", "A request was answered, and its payment was not settled.").Audited()
 )
 
 // Gas is the event of a settling account that can pay for few transfers.
@@ -51,8 +51,8 @@ type Gas struct {
 
 // The events of a ledger that cannot be written.
 var (
-	unwritable = event.Declare[outage]("ledger:unwritable", "The ledger cannot be written.")
-	writable   = event.Declare[outageOver]("ledger:writable", "The ledger can be written again.")
+	unwritable = event.Declare[outage]("ledger:unwritable", "The ledger cannot be written.").Audited()
+	writable   = event.Declare[outageOver]("ledger:writable", "The ledger can be written again.").Audited()
 )
 
 type outage struct {

@@ -1,0 +1,77 @@
+// Package auditing gives a running gateway its audit log, as the configuration wants it.
+package auditing
+
+import (
+	"log/slog"
+	"path/filepath"
+	"runtime/debug"
+
+	"bardo.money/gateway/internal/audit"
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/event"
+)
+
+// Log is the audit log of a process. The zero value has none.
+type Log struct{ log *audit.Log }
+
+// about is what the first line of each start tells.
+type about struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision,omitempty"`
+	Process  string `json:"process"`
+}
+
+// The processes of a gateway. Each has a log of its own.
+const (
+	Data    = "data"    // requests, keys and money
+	Control = "control" // providers, where another process has the rest
+)
+
+// Open opens the log that the configuration names, and has the events of the sink that are for it written there.
+func (l *Log) Open(c *config.Audit, home, process, version string, sink *event.Sink, log *slog.Logger) (err error) {
+	if c.File == "" {
+		return nil
+	}
+	o := audit.Options{
+		Path: Path(c.File, home), Sync: c.Sync, MaxBytes: c.MaxBytes, Keep: c.Keep, Redact: sink.Redact,
+		Failed: func(err error) { log.Error("the audit log was not written", "error", err) },
+	}
+	if process == Control {
+		o.Path += ".control"
+	}
+	a := about{Version: version, Process: process}
+	if b, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range b.Settings {
+			if s.Key == "vcs.revision" {
+				a.Revision = s.Value
+			}
+		}
+	}
+	if l.log, err = audit.Open(o, a); err != nil {
+		return err
+	}
+	sink.RecordIn(l.log)
+	return nil
+}
+
+// Path is the file that a configuration names.
+func Path(file, home string) string {
+	if filepath.IsAbs(file) {
+		return file
+	}
+	return filepath.Join(home, file)
+}
+
+// Close writes what waits, and says where the log ends.
+func (l *Log) Close(sink *event.Sink, log *slog.Logger) {
+	if l.log == nil {
+		return
+	}
+	sink.RecordIn(nil)
+	head, err := l.log.Close()
+	if err != nil {
+		log.Error("the audit log was not closed cleanly", "error", err)
+		return
+	}
+	log.Info("the audit log ends", "line", head.Seq, "hash", head.Hash)
+}
