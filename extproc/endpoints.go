@@ -44,6 +44,11 @@ func (x *exchange) modality(ctx context.Context, d stream.Client, op *modality.O
 	if err := x.funds.FindSession(ctx); err != nil {
 		return err
 	}
+	if r.Op.Sealed() {
+		if err := x.funds.MayBeSealed(); err != nil {
+			return err
+		}
+	}
 	if err := x.findModality(ctx, r); err != nil {
 		return err
 	}

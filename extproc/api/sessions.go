@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/auth"
+	"bardo.money/gateway/policy/intent"
 	"bardo.money/gateway/policy/session"
 )
 
@@ -110,7 +112,14 @@ func readSession(body []byte) (n *session.Session, above string, err error) {
 			n.Budget = &amount
 			return err == nil && amount >= 0
 		}},
-		{"models", func(v jsonx.Value) bool { return readModels(v, &n.Models) }},
+		{"models", func(v jsonx.Value) bool { return readNames(v, &n.Models) }},
+		{"subsystems", func(v jsonx.Value) bool {
+			return readNames(v, &n.Subsystems) && !slices.ContainsFunc(n.Subsystems, notSubsystem)
+		}},
+		{"tools", func(v jsonx.Value) bool {
+			n.Tools = []string{}
+			return readNames(v, &n.Tools) && !slices.ContainsFunc(n.Tools, func(s string) bool { return strings.Contains(s, "*") })
+		}},
 	} {
 		if v := doc.Get(f.name); !v.IsNull() && !f.read(v) {
 			return nil, "", wire.Invalid(f.name, "%s", sessionMembers[f.name])
@@ -123,6 +132,7 @@ func readSession(body []byte) (n *session.Session, above string, err error) {
 var sessionMembers = map[string]string{
 	"golem_id": "a text of at most 128 characters", "parent": "the id of a session", "expires_in": "a number of seconds, or a duration such as 24h, up to 30 days",
 	"budget_usd": "an amount of dollars with at most six decimals", "models": "a list of up to 100 ids of models",
+	"subsystems": "a list of subsystems, as in X-Bardo-Subsystem", "tools": "a list of up to 100 names of tools, without stars",
 }
 
 func readLife(v jsonx.Value, into *time.Time) bool {
@@ -137,7 +147,9 @@ func readLife(v jsonx.Value, into *time.Time) bool {
 	return ok && n < int64(session.MaxLife/time.Second)+1 && d > 0 && d <= session.MaxLife
 }
 
-func readModels(v jsonx.Value, into *[]string) bool {
+func notSubsystem(name string) bool { return !intent.Known(name) }
+
+func readNames(v jsonx.Value, into *[]string) bool {
 	const most = 100
 	if v.Kind() != jsonx.Array {
 		return false
@@ -170,14 +182,15 @@ func (s *Server) showSession(ctx context.Context, c *Caller, n *session.Session,
 	}
 	b = appendText(b, "parent", n.Parent)
 	b = appendText(b, "golem_id", n.Golem)
-	b = append(b, `,"models":[`...)
-	for i, m := range n.Models {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = jsonx.AppendString(b, m)
+	b = appendNames(append(b, `,"models":`...), n.Models)
+	b = appendNames(append(b, `,"subsystems":`...), n.Subsystems)
+	b = append(b, `,"tools":`...)
+	if n.Tools == nil {
+		b = append(b, "null"...)
+	} else {
+		b = appendNames(b, n.Tools)
 	}
-	b = append(b, `],"budget_usd":`...)
+	b = append(b, `,"budget_usd":`...)
 	if n.Budget == nil {
 		b = append(b, `null,"left_usd":null`...)
 	} else {
@@ -199,6 +212,17 @@ func (s *Server) showSession(ctx context.Context, c *Caller, n *session.Session,
 	r := c.Head.JSON(append(b, '}'))
 	r.Header = append(r.Header, header.Field{Name: "cache-control", Value: "no-store"})
 	return r, nil
+}
+
+func appendNames(b []byte, names []string) []byte {
+	b = append(b, '[')
+	for i, name := range names {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = jsonx.AppendString(b, name)
+	}
+	return append(b, ']')
 }
 
 // appendText appends a member that may be null.

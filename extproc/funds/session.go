@@ -40,7 +40,10 @@ func (f *Funds) FindSession(ctx context.Context) error {
 	if f.Later == nil && s.Over(time.Now()) {
 		return api.SessionFault(session.ErrOver)
 	}
-	f.session, f.OnlyModels = &s, s.Models
+	if !s.AllowsSubsystem(f.Hints.Subsystem) {
+		return fault.Newf(fault.KeyRestricted, "the session is for the subsystems %s: name one of them in X-Bardo-Subsystem", strings.Join(s.Subsystems, ", "))
+	}
+	f.session, f.OnlyModels, f.OnlyTools = &s, s.Models, s.Tools
 	if f.Hints.GolemID == "" {
 		f.Hints.GolemID = s.Golem
 	}
@@ -61,6 +64,14 @@ func (f *Funds) FilterBySession() error {
 		return fault.Newf(fault.KeyRestricted, "the session may use %s, and none of them serves this request", strings.Join(s.Models, ", "))
 	}
 	return nil
+}
+
+// MayBeSealed refuses a request that its client encrypted, where its session may use certain tools alone: nobody here could see which it has.
+func (f *Funds) MayBeSealed() error {
+	if f.OnlyTools == nil {
+		return nil
+	}
+	return fault.Newf(fault.KeyRestricted, "the session is for certain tools, and which ones an encrypted request has cannot be seen")
 }
 
 // MayUseLocal refuses a request for the local model whose key or session may use others alone. It costs nothing.

@@ -42,16 +42,17 @@ type Exchange struct {
 	Side       SideCaller   // nil: layers cannot make calls
 	Tags       []policy.Tag // decisions of the operator's rules, at most policy.MaxTags
 
-	Repeated    bool // the layers ran for the same request before, and told of it: a deferred request that is answered
-	Deferred    bool // the answer is stored for later: layers run again for each step, and have to do the same
-	Unread      bool // nobody gets the answer: a deferred request that was cancelled when it had been answered
-	ProtectOnly bool // only layers that protect run: the user's own key pays, or the body is sent as it is
-	DirectKey   bool // the user's own key pays, so that layers protect without changing what is sent for it (D-39)
-	Files       int  // pictures and recordings of the request that are not in its document
-	NoText      bool // the answer is sound or pictures
-	WholeAnswer bool // a layer needs the whole answer before the client gets any of it
-	Holding     bool // a layer keeps back events that it has seen
-	MayChange   bool // a layer may change the rest of an answer whose beginning the client has
+	Repeated    bool     // the layers ran for the same request before, and told of it: a deferred request that is answered
+	Deferred    bool     // the answer is stored for later: layers run again for each step, and have to do the same
+	Unread      bool     // nobody gets the answer: a deferred request that was cancelled when it had been answered
+	ProtectOnly bool     // only layers that protect run: the user's own key pays, or the body is sent as it is
+	DirectKey   bool     // the user's own key pays, so that layers protect without changing what is sent for it (D-39)
+	Files       int      // pictures and recordings of the request that are not in its document
+	NoText      bool     // the answer is sound or pictures
+	WholeAnswer bool     // a layer needs the whole answer before the client gets any of it
+	Holding     bool     // a layer keeps back events that it has seen
+	OnlyTools   []string // that the request's session may use; nil: any
+	MayChange   bool     // a layer may change the rest of an answer whose beginning the client has
 
 	NoRounds   bool // calls of layers' own tools cannot be answered: see MayCall
 	callers    []caller

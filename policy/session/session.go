@@ -33,15 +33,17 @@ func Is(id string) bool {
 
 // Session is a session.
 type Session struct {
-	ID      string
-	Account policy.Account
-	Parent  string // "" for none
-	Golem   string
-	Models  []string      // that its requests may use; none for any
-	Budget  *policy.Micro // nil: none of its own
-	At      time.Time
-	Expires time.Time
-	Closed  bool
+	ID         string
+	Account    policy.Account
+	Parent     string // "" for none
+	Golem      string
+	Models     []string      // that its requests may use; none for any
+	Subsystems []string      // the subsystems whose requests it serves; none for any
+	Tools      []string      // that its requests may offer and call; nil for any
+	Budget     *policy.Micro // nil: none of its own
+	At         time.Time
+	Expires    time.Time
+	Closed     bool
 
 	depth  int
 	secret []byte
@@ -55,6 +57,11 @@ func (s *Session) Over(now time.Time) bool { return s.Closed || !now.Before(s.Ex
 // Allows reports whether its requests may use a model.
 func (s *Session) Allows(m policy.ModelID) bool {
 	return len(s.Models) == 0 || slices.Contains(s.Models, string(m))
+}
+
+// AllowsSubsystem reports whether it serves the requests of a subsystem; "" is a request that names none.
+func (s *Session) AllowsSubsystem(name string) bool {
+	return len(s.Subsystems) == 0 || slices.Contains(s.Subsystems, name)
 }
 
 // Checkpoint is a stored state of an agent.
@@ -227,13 +234,8 @@ func (b *Book) share(ctx context.Context, s, parent *Session) error {
 	if s.Golem == "" {
 		s.Golem = parent.Golem
 	}
-	if len(s.Models) == 0 {
-		s.Models = parent.Models
-	}
-	for _, m := range s.Models {
-		if !parent.Allows(policy.ModelID(m)) {
-			return fmt.Errorf("%w: the model %q", ErrShare, m)
-		}
+	if err := s.narrow(parent); err != nil {
+		return err
 	}
 	if parent.Budget == nil {
 		return nil
@@ -244,6 +246,35 @@ func (b *Book) share(ctx context.Context, s, parent *Session) error {
 	}
 	if s.Budget == nil || *s.Budget > left {
 		return fmt.Errorf("%w: a share of its budget, of which %s USD are left, has to be named", ErrShare, left)
+	}
+	return nil
+}
+
+// narrow gives a sub-session what its parent may use, where it does not say, and refuses what its parent may not.
+func (s *Session) narrow(parent *Session) error {
+	if len(s.Models) == 0 {
+		s.Models = parent.Models
+	}
+	if len(s.Subsystems) == 0 {
+		s.Subsystems = parent.Subsystems
+	}
+	if s.Tools == nil {
+		s.Tools = parent.Tools
+	}
+	for _, m := range s.Models {
+		if !parent.Allows(policy.ModelID(m)) {
+			return fmt.Errorf("%w: the model %q", ErrShare, m)
+		}
+	}
+	for _, name := range s.Subsystems {
+		if !parent.AllowsSubsystem(name) {
+			return fmt.Errorf("%w: the subsystem %q", ErrShare, name)
+		}
+	}
+	for _, name := range s.Tools {
+		if parent.Tools != nil && !slices.Contains(parent.Tools, name) {
+			return fmt.Errorf("%w: the tool %q", ErrShare, name)
+		}
 	}
 	return nil
 }

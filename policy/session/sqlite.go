@@ -26,6 +26,8 @@ var (
 	schema2 string
 	//go:embed schema3.sql
 	schema3 string
+	//go:embed schema4.sql
+	schema4 string
 )
 
 // SQLite is a store in a file, which is created when the first session is. Safe for concurrent use by one process.
@@ -72,7 +74,7 @@ func (s *SQLite) use(ctx context.Context, create bool) (ok bool, err error) {
 	if err := sqlite.Touch(s.path); err != nil {
 		return false, err
 	}
-	if err := sqlite.Prepare(ctx, s.db, sqlite.Script(schema), sqlite.Script(schema2), s.toThree); err != nil {
+	if err := sqlite.Prepare(ctx, s.db, sqlite.Script(schema), sqlite.Script(schema2), s.toThree, sqlite.Script(schema4)); err != nil {
 		return false, fmt.Errorf("sessions: %s: %w", s.path, err)
 	}
 	s.used = true
@@ -147,7 +149,7 @@ func (s *SQLite) Create(ctx context.Context, n *Session) error {
 	case all >= mostKept:
 		return fmt.Errorf("%w: a key has at most %d sessions, with those that ended lately", ErrFull, mostKept)
 	}
-	models, err := json.Marshal(append([]string{}, n.Models...))
+	lists, err := listsOf(n)
 	if err != nil {
 		return err
 	}
@@ -158,9 +160,21 @@ func (s *SQLite) Create(ctx context.Context, n *Session) error {
 	if n.Budget != nil {
 		budget = int64(*n.Budget)
 	}
-	_, err = s.db.ExecContext(ctx, `INSERT INTO session (id, account, parent, depth, golem, models, budget, at, expires, secret) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		n.ID, n.Account, parent, n.depth, n.Golem, string(models), budget, n.At.UnixMicro(), n.Expires.UnixMicro(), n.secret)
+	_, err = s.db.ExecContext(ctx, `INSERT INTO session (id, account, parent, depth, golem, models, subsystems, tools, budget, at, expires, secret) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		n.ID, n.Account, parent, n.depth, n.Golem, lists[0], lists[1], lists[2], budget, n.At.UnixMicro(), n.Expires.UnixMicro(), n.secret)
 	return err
+}
+
+// listsOf are the lists of a session as they are stored: models, subsystems and tools.
+func listsOf(n *Session) (lists [3]string, err error) {
+	for i, list := range [...][]string{append([]string{}, n.Models...), append([]string{}, n.Subsystems...), n.Tools} {
+		b, err := json.Marshal(list)
+		if err != nil {
+			return lists, err
+		}
+		lists[i] = string(b)
+	}
+	return lists, nil
 }
 
 // ended is when a session has ended, or will.
@@ -188,24 +202,24 @@ func (s *SQLite) tidy(ctx context.Context, account policy.Account, now time.Time
 	return tx.Commit()
 }
 
-const selectSession = `SELECT id, account, coalesce(parent, ''), depth, golem, models, budget, at, expires, closed IS NOT NULL, secret, used,
+const selectSession = `SELECT id, account, coalesce(parent, ''), depth, golem, models, subsystems, tools, budget, at, expires, closed IS NOT NULL, secret, used,
 	(SELECT coalesce(sum(micro), 0) FROM kept WHERE session = session.id AND until > %d) FROM session `
 
 // selectOf is the beginning of a query for sessions.
 func (s *SQLite) selectOf() string { return fmt.Sprintf(selectSession, s.now().UnixMicro()) }
 
 func scanSession(row interface{ Scan(into ...any) error }) (n Session, err error) {
-	var models string
+	var models, subsystems, tools string
 	var budget sql.NullInt64
 	var at, expires int64
-	if err := row.Scan(&n.ID, &n.Account, &n.Parent, &n.depth, &n.Golem, &models, &budget, &at, &expires, &n.Closed, &n.secret, &n.used, &n.kept); err != nil {
+	if err := row.Scan(&n.ID, &n.Account, &n.Parent, &n.depth, &n.Golem, &models, &subsystems, &tools, &budget, &at, &expires, &n.Closed, &n.secret, &n.used, &n.kept); err != nil {
 		return n, err
 	}
 	if budget.Valid {
 		n.Budget = new(policy.Micro(budget.Int64))
 	}
 	n.At, n.Expires = time.UnixMicro(at), time.UnixMicro(expires)
-	return n, json.Unmarshal([]byte(models), &n.Models)
+	return n, errors.Join(json.Unmarshal([]byte(models), &n.Models), json.Unmarshal([]byte(subsystems), &n.Subsystems), json.Unmarshal([]byte(tools), &n.Tools))
 }
 
 // Find implements Store.

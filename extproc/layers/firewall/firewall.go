@@ -47,7 +47,12 @@ type Rule struct {
 
 	OnViolation Action
 	Shadow      bool // nothing is done, only recorded
+
+	always bool // not in shadow with its layer
 }
+
+// sessionRule is the id of the rule that a session makes for its own requests.
+const sessionRule = "session"
 
 // Layer holds requests to rules. The zero value has none. Safe for concurrent use.
 type Layer struct {
@@ -99,7 +104,7 @@ func (l Layer) Applies(x *pipeline.Exchange) bool {
 	if x.Request.Op != chat.Generate && x.Request.Op != chat.CountTokens {
 		return false
 	}
-	if l.Broken != nil {
+	if l.Broken != nil || x.OnlyTools != nil {
 		return true
 	}
 	return slices.ContainsFunc(l.Rules, func(r Rule) bool { return r.concerns(x) })
@@ -110,6 +115,9 @@ func (r *Rule) concerns(x *pipeline.Exchange) bool {
 		(len(r.Tiers) == 0 || slices.Contains(r.Tiers, string(x.Principal.Tier))) &&
 		(len(r.Subsystems) == 0 || r.Subsystems.Match(x.Hints.Subsystem) || r.Subsystems.Match(x.Intent.Subsystem))
 }
+
+// inShadow reports whether a rule is recorded, and nothing else.
+func (s *state) inShadow(r *Rule) bool { return r.Shadow || s.shadow && !r.always }
 
 // enforces reports whether a violation of the rule has a consequence for calls.
 func (r *Rule) enforces() bool { return !r.Shadow && r.OnViolation != Flag }
@@ -126,6 +134,9 @@ func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
 			s.rules = append(s.rules, r)
 		}
 	}
+	if x.OnlyTools != nil {
+		s.rules = append(s.rules, &Rule{ID: sessionRule, Allow: rule.Names(x.OnlyTools), always: true})
+	}
 	removed, err := s.offer(x)
 	if err != nil {
 		return err
@@ -137,7 +148,7 @@ func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
 	x.Log = append(x.Log, e)
 	s.request = x.Request
 	if x.Request.Op == chat.Generate {
-		s.judge.enforces = !l.Shadow && slices.ContainsFunc(s.rules, (*Rule).enforces)
+		s.judge.enforces = slices.ContainsFunc(s.rules, func(r *Rule) bool { return r.enforces() && !s.inShadow(r) })
 		x.MayChange = x.MayChange || s.judge.enforces
 		x.Watch(Name, l)
 	}

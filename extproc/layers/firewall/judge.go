@@ -67,7 +67,7 @@ func (s *state) decide(x *pipeline.Exchange, c *call) {
 		if why == "" {
 			continue
 		}
-		shadow := s.shadow || r.Shadow
+		shadow := s.inShadow(r)
 		noted = true
 		switch r.OnViolation {
 		case Flag:

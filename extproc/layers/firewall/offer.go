@@ -222,7 +222,7 @@ func (s *state) objected(x *pipeline.Exchange, r *Rule, tool, why string) bool {
 	if why == "" {
 		return false
 	}
-	shadow := s.shadow || r.Shadow
+	shadow := s.inShadow(r)
 	if len(x.Tags) < maxRemovedTags {
 		tag(x, policy.Tag{Rule: r.ID, Stage: policy.StageTools, Tool: s.recorded(tool), Decision: policy.DecisionRemoved, Reason: why, Shadow: shadow})
 	}
