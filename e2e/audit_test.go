@@ -2,11 +2,13 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"bardo.money/gateway/e2e/fake"
@@ -131,6 +133,41 @@ func TestF04DecisionsAreInTheAuditLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := again.Try(t, "audit", "log", "verify", path); got.Code != 1 || !strings.Contains(got.Stdout, "was changed") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestF04WhatAKilledGatewayLeavesIsSound: killed while lines are written, at whatever moment, it leaves a log that its next start goes on with, and that verifies.
+func TestF04WhatAKilledGatewayLeavesIsSound(t *testing.T) {
+	t.Parallel()
+	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	o := gateway.Options{Config: quick + "\naudit: {file: '" + path + "'}\n", Providers: []gateway.Provider{{ID: "p", Fake: p, Models: models("m", "")}}}
+	for round := range 3 {
+		g := gateway.Run(t, o)
+		before := len(auditLines(t, path))
+		ctx, cancel := context.WithCancel(t.Context())
+		var clients sync.WaitGroup
+		for range 4 {
+			clients.Go(func() {
+				for ctx.Err() == nil {
+					if resp, err := g.Open(ctx, gateway.Call{Path: "/v1/chat/completions", Key: "nonsense", Body: `{"model":"m"}`}); err == nil {
+						_ = resp.Body.Close()
+					}
+				}
+			})
+		}
+		eventually(t, "lines", func() bool { return len(auditLines(t, path)) > before+20*(round+1) })
+		g.Kill()
+		cancel()
+		clients.Wait()
+		o.Home, o.NoKey = g.Home, true
+		if got := g.Try(t, "audit", "log", "verify", path); got.Code != 0 {
+			t.Errorf("round %d: %+v", round, got)
+		}
+	}
+	g := gateway.Run(t, o)
+	if got := g.Try(t, "audit", "log", "verify", path); got.Code != 0 || !strings.HasPrefix(got.Stdout, "sound: ") {
 		t.Errorf("%+v", got)
 	}
 }

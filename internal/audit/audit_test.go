@@ -195,9 +195,11 @@ func TestF04ASecondWriterIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(o, nil); err == nil || !strings.Contains(err.Error(), "in use by another process") {
-		t.Errorf("a second writer: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		if _, err := Open(o, nil); err == nil || !strings.Contains(err.Error(), "in use by another process") {
+			t.Errorf("a second writer: %v", err)
+		}
+	})
 	if _, err := l.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,8 @@ const (
 	backlog   = 4096            // lines that wait to be written; further ones are lost, which the next line says
 	syncEvery = time.Second     // with Options.Sync interval
 	closeTime = 2 * time.Second // of writing what waits at the end
+	lockTime  = 5 * time.Second // of waiting for the process that has the log
+	lockPoll  = 50 * time.Millisecond
 )
 
 // When lines are put on the disk for good.
@@ -96,15 +98,21 @@ func Open(o Options, about any) (*Log, error) {
 	return l, nil
 }
 
-// lock takes the log for this process.
+// lock takes the log for this process. It waits a while for one that is ending: an Envoy whose gateway was killed, or that is being replaced.
 func (l *Log) lock() (err error) {
 	if l.held, err = os.OpenFile(l.o.Path+".lock", os.O_CREATE|os.O_RDWR, 0o600); err != nil {
 		return err
 	}
-	if err := syscall.Flock(int(l.held.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return errors.Join(fmt.Errorf("%s is in use by another process: %w", l.o.Path, err), l.held.Close())
+	again := time.NewTicker(lockPoll)
+	defer again.Stop()
+	for end := time.Now().Add(lockTime); ; <-again.C {
+		if err = syscall.Flock(int(l.held.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
+			return nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) || time.Now().After(end) {
+			return errors.Join(fmt.Errorf("%s is in use by another process: %w", l.o.Path, err), l.held.Close())
+		}
 	}
-	return nil
 }
 
 // Record appends a line. It never blocks: what the disk is too slow for is lost, and the log says how much. data is marshalled by another goroutine and must not be
