@@ -107,11 +107,20 @@ func TestR11AClassifierHasASay(t *testing.T) {
 func TestR11WithoutAModelTheRulesDecide(t *testing.T) {
 	t.Parallel()
 	g := classifying(t, "", t.TempDir(), "on")
-	got := g.Chat(t, autoChat(hardPlain))
-	if got.Status != http.StatusOK || got.Header.Get("X-Bardo-Model") != "small" || !strings.Contains(got.Header.Get("X-Bardo-Pipeline"), ";off") {
+	var got gateway.Answer
+	eventually(t, "an answer in time that the classifier is off", func() bool { // another process may say so, too late on a busy machine
+		got = g.Chat(t, autoChat(hardPlain))
+		return strings.Contains(got.Header.Get("X-Bardo-Pipeline"), ";off")
+	})
+	if got.Status != http.StatusOK || got.Header.Get("X-Bardo-Model") != "small" {
 		t.Errorf("%d %v", got.Status, got.Header)
 	}
-	if c := explainedAuto(t, g, hardPlain); c.Inferred.Quality != "low" || c.Inferred.Classifier == nil || c.Inferred.Classifier.Silent != "off" {
+	var c classified
+	eventually(t, "an explanation in time that the classifier is off", func() bool {
+		c = explainedAuto(t, g, hardPlain)
+		return c.Inferred.Classifier != nil && c.Inferred.Classifier.Silent == "off"
+	})
+	if c.Inferred.Quality != "low" {
 		t.Errorf("%+v", c.Inferred)
 	}
 	g = classifying(t, "", modeltest.Dir(t), "off")

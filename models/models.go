@@ -41,6 +41,20 @@ type Classifier interface {
 	Tag() string
 }
 
+// Recognizer finds names of people, places and the like in texts.
+type Recognizer interface {
+	// Entities are the names in a text, in their order. A long text is read in windows that overlap. Errors are those of Embed. Safe for concurrent use.
+	Entities(ctx context.Context, text string) ([]Entity, error)
+}
+
+// Entity is a name in a text, by byte offsets, End excluded.
+type Entity struct {
+	Start int     `json:"start"`
+	End   int     `json:"end"`
+	Label string  `json:"label"` // its type, as the model calls it: PER, LOC
+	Score float64 `json:"score"` // the least probability of its words
+}
+
 // Vector is a text's vector, and what was read of the text.
 type Vector struct {
 	Values []float32
@@ -86,7 +100,7 @@ type Options struct {
 	Dirs     manifest.Dirs                         // where the files are looked for
 	Library  string                                // path of ONNX Runtime; "": the manifest's, in Dirs
 	Load     func(library string) (Runtime, error) // nil: this program cannot run models
-	Choice   map[manifest.Kind]string              // name, Auto (or "") or Off, by kind
+	Choice   map[manifest.Kind]string              // name, Auto (or "") or Off, by kind; no names are looked for unless a model is chosen
 	Threads  int                                   // sessions of each model; zero means 1
 	Log      *slog.Logger
 	Meter    Meter
@@ -101,9 +115,13 @@ type Host struct {
 // NewHost looks for the files of the models; it does not read them. The error is about a name that there is not.
 func NewHost(o Options) (*Host, error) {
 	h := &Host{o: o, slots: make(map[manifest.Kind]*slot)}
-	for _, kind := range []manifest.Kind{manifest.Embedding, manifest.Injection} {
+	for _, kind := range []manifest.Kind{manifest.Embedding, manifest.Injection, manifest.Entities} {
 		s := &slot{o: &h.o, kind: kind, name: o.Choice[kind]}
-		if s.name == "" {
+		switch {
+		case s.name != "":
+		case kind == manifest.Entities:
+			s.name = Off
+		default:
 			s.name = Auto
 		}
 		if err := s.find(); err != nil {
@@ -123,6 +141,9 @@ func (h *Host) Classifier() Classifier { return classifier{h.slots[manifest.Inje
 // Measurer is the embedder as one that says what it read.
 func (h *Host) Measurer() Measurer { return embedder{h.slots[manifest.Embedding]} }
 
+// Recognizer is the model that finds names.
+func (h *Host) Recognizer() Recognizer { return recognizer{h.slots[manifest.Entities]} }
+
 // About is what is known of the model of a kind.
 func (h *Host) About(kind manifest.Kind) About {
 	s := h.slots[kind]
@@ -140,7 +161,11 @@ func (h *Host) Load() {
 }
 
 func (h *Host) kinds() []manifest.Kind {
-	return []manifest.Kind{manifest.Embedding, manifest.Injection}
+	kinds := []manifest.Kind{manifest.Embedding, manifest.Injection}
+	if h.slots[manifest.Entities].name != Off { // most gateways look for no names
+		kinds = append(kinds, manifest.Entities)
+	}
+	return kinds
 }
 
 // Status is how the models are, by kind.
@@ -465,7 +490,7 @@ func (s *slot) tagged() string {
 	return s.tag
 }
 
-// None is an embedder, a measurer and a classifier in a process that runs no models.
+// None is an embedder, a measurer, a classifier and a recognizer in a process that runs no models.
 var None none
 
 type none struct{}
@@ -474,6 +499,7 @@ var (
 	_ Embedder   = none{}
 	_ Measurer   = none{}
 	_ Classifier = none{}
+	_ Recognizer = none{}
 )
 
 // errNone is that of None.
@@ -487,6 +513,9 @@ func (none) Measure(context.Context, string) (Vector, error) { return Vector{}, 
 
 // Score implements Classifier.
 func (none) Score(context.Context, string) (float64, error) { return 0, errNone }
+
+// Entities implements Recognizer.
+func (none) Entities(context.Context, string) ([]Entity, error) { return nil, errNone }
 
 // Dims implements Embedder.
 func (none) Dims() int { return 0 }
@@ -551,3 +580,16 @@ func (c classifier) Threshold() float64 { return c.threshold() }
 
 // Tag implements Classifier.
 func (c classifier) Tag() string { return c.tagged() }
+
+type recognizer struct{ *slot }
+
+var _ Recognizer = recognizer{}
+
+// Entities implements Recognizer.
+func (r recognizer) Entities(ctx context.Context, text string) ([]Entity, error) {
+	reader, err := r.ready(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return reader.entities(ctx, text)
+}

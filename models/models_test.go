@@ -51,7 +51,7 @@ func start(tb testing.TB, o models.Options) *models.Host {
 }
 
 func choice(embedding, injection string) map[manifest.Kind]string {
-	return map[manifest.Kind]string{manifest.Embedding: embedding, manifest.Injection: injection}
+	return map[manifest.Kind]string{manifest.Embedding: embedding, manifest.Injection: injection, manifest.Entities: models.Off}
 }
 
 func cosine(a, b []float32) (sum float64) {
@@ -229,7 +229,7 @@ func TestEveryModelOfTheManifestIsExamined(t *testing.T) {
 	}
 	want := map[string]models.State{
 		"all-minilm-l6-v2": models.StateInstalled, "stackone-defender-v5": models.StateInstalled,
-		"nomic-embed-text-v1.5": models.StateAbsent, "deberta-v3-base-prompt-injection-v2": models.StateAbsent,
+		"nomic-embed-text-v1.5": models.StateAbsent, "deberta-v3-base-prompt-injection-v2": models.StateAbsent, "bert-base-ner-uncased": models.StateAbsent,
 	}
 	for _, s := range all {
 		if s.State != want[s.Name] || s.Brief() == "" {

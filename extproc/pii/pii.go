@@ -27,6 +27,13 @@ const (
 	IP         Type = "IP" // a public address
 )
 
+// The types of names, which a model finds.
+const (
+	Person       Type = "PERSON"
+	Place        Type = "PLACE"
+	Organization Type = "ORGANIZATION"
+)
+
 // lookalike is a text that could be taken for a placeholder. It is replaced, too, so that no placeholder in a masked text is the client's.
 const lookalike Type = "LITERAL"
 

@@ -88,6 +88,7 @@ type Models struct {
 	Embedding string `key:"embedding" default:"auto" doc:"The local model that turns texts into vectors, by its name in bardo models local; auto: the usual one, if it is installed; off: none."`
 	Injection string `key:"injection" default:"auto" doc:"The local model that finds instructions in texts; as embedding."`
 	Second    string `key:"second_opinion" default:"off" doc:"A further local model that finds instructions in texts, by its name in bardo models local: it scores what models.injection and patterns are in doubt about, beside requests, and changes no verdict. Only with data_path: extproc."`
+	Entities  string `key:"entities" default:"off" doc:"The local model that finds names of people and places in texts, for pipeline.pii, by its name in bardo models local; auto: the usual one, if it is installed; off: none."`
 	Dir       string `key:"dir" doc:"Directory of the local models' files, beside this file if its path is relative. Without it, models in $BARDO_HOME, then those that make models installs, then share/bardo/models beside the program's directory."`
 	Runtime   string `key:"runtime" doc:"ONNX Runtime library that runs the local models, beside this file if its path is relative. Without it, the one among the models' files."`
 	Threads   int    `key:"threads" default:"1" min:"1" max:"64" doc:"How many texts a local model works on at a time, with a thread and its own memory each."`
@@ -266,8 +267,16 @@ type PII struct {
 	Types        []string              `key:"types" oneof:"secret password iban card ssn email phone ip evm_address" doc:"What is looked for, besides patterns: secret, password, iban, card, ssn, email, phone, ip, evm_address. Without it, all but evm_address. Private keys and seed phrases are always looked for."`
 	PhoneRegions []string              `key:"phone_regions" doc:"Countries whose national phone numbers are known without a word such as phone before them, as ISO 3166 codes."`
 	Patterns     map[string]PIIPattern `key:"patterns" doc:"Further types of values, by name."`
+	Names        PIINames              `key:"names" doc:"Names in texts, which models.entities finds."`
 	RefuseUnread string                `key:"refuse_unread" default:"tokens" oneof:"tokens all none" doc:"Which requests are refused, where values are masked or refused, for parts that cannot be looked into: lists of tokens or vectors in the place of texts; pictures, sound and files, too; or none."`
 	Secret       Secret                `key:"secret" doc:"What placeholders are derived from. Gateways with the same one give the same value the same placeholder. Without it, the pepper of the ledger."`
+}
+
+// PIINames holds how names are looked for by a local model.
+type PIINames struct {
+	Types   []string      `key:"types" oneof:"person place organization" doc:"Which names are looked for: person, place, organization. Without it, person and place."`
+	Timeout time.Duration `key:"timeout" default:"2s" doc:"How long the model may take for all texts of a request that it does not know."`
+	OnError string        `key:"on_error" default:"refuse" oneof:"refuse allow" doc:"What happens to a request whose values are masked or refused if the model gives no answer in time: it is refused, or sent with its names."`
 }
 
 // PIIPattern is an operator's own type of value.

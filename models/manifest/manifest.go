@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -21,6 +22,7 @@ type Kind string
 const (
 	Embedding Kind = "embedding" // text to a vector of length 1
 	Injection Kind = "injection" // text to the probability that it holds instructions for a model
+	Entities  Kind = "entities"  // text to the names of people, places and the like in it
 )
 
 // Manifest is a list of models, and the runtime that runs them. Read-only.
@@ -57,6 +59,7 @@ type Model struct {
 	Head        string     `yaml:"head"`       // sigmoid: of the first output; softmax: of the second
 	Temperature float64    `yaml:"temperature"`
 	Degenerate  bool       `yaml:"degenerate"` // texts of almost one token score 0
+	Labels      []string   `yaml:"labels"`     // of entities: what each output of a token means, as O, B-TYPE or I-TYPE
 	Tokenizer   string     `yaml:"tokenizer"`  // wordpiece or unigram
 	Files       ModelFiles `yaml:"files"`
 }
@@ -149,22 +152,26 @@ func missing(what string, is bool) error {
 }
 
 func (x *Model) check() error {
-	embeds := x.Kind == Embedding
+	embeds, names := x.Kind == Embedding, x.Kind == Entities
 	return errors.Join(
 		missing("its name", !fileName.MatchString(x.Name)),
-		missing("its kind", !embeds && x.Kind != Injection),
+		missing("its kind", !embeds && !names && x.Kind != Injection),
 		missing("its licence", x.Licence == ""),
 		missing("the number of dimensions", x.Dimensions < 1),
 		missing("a threshold from 0 to 1", !(x.Threshold > 0 && x.Threshold <= 1)),
 		missing("its window", x.Window < 3 || x.Overlap < 0 || x.Overlap > (x.Window-2)/2),
 		missing("the name of its output", x.Output == ""),
 		missing("its pooling", x.Pooling != "" && x.Pooling != "mean"),
-		missing("its head", embeds != (x.Head == "") || !embeds && x.Head != "sigmoid" && x.Head != "softmax"),
-		missing("its temperature", !embeds && !(x.Temperature > 0) || x.Head == "softmax" && x.Dimensions < 2),
+		missing("its head", (embeds || names) != (x.Head == "") || x.Head != "" && x.Head != "sigmoid" && x.Head != "softmax"),
+		missing("its temperature", x.Head != "" && !(x.Temperature > 0) || x.Head == "softmax" && x.Dimensions < 2),
+		missing("its labels, one of each dimension", names != (len(x.Labels) > 0) || names && (len(x.Labels) != x.Dimensions || !slices.ContainsFunc(x.Labels, isLabel))),
 		missing("its tokenizer", x.Tokenizer != "wordpiece" && x.Tokenizer != "unigram"),
 		x.Files.Model.check(), x.Files.Tokenizer.check(),
 	)
 }
+
+// isLabel reports whether a label is that of a name.
+func isLabel(s string) bool { return strings.HasPrefix(s, "B-") || strings.HasPrefix(s, "I-") }
 
 func (f *File) check() error {
 	return errors.Join(

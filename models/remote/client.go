@@ -79,6 +79,11 @@ func (c *Client) Classifier() models.Classifier {
 	return &classifier{model{c: c, path: pathScore, About: c.About(manifest.Injection)}}
 }
 
+// Recognizer is the other process's recognizer.
+func (c *Client) Recognizer() models.Recognizer {
+	return &recognizer{model{c: c, path: pathNames, About: c.About(manifest.Entities)}}
+}
+
 // Status is how the models are. The error is that of a process that is away.
 func (c *Client) Status(ctx context.Context) (all []models.Status, err error) {
 	a, err := c.ask(ctx, http.MethodGet, pathStatus, "")
@@ -176,6 +181,27 @@ func (c *classifier) Score(ctx context.Context, text string) (float64, error) {
 		return 0, fmt.Errorf("the score of a local model has %d bytes, expected 8", len(a.body))
 	}
 	return math.Float64frombits(binary.LittleEndian.Uint64(a.body)), nil
+}
+
+type recognizer struct{ model }
+
+var _ models.Recognizer = (*recognizer)(nil)
+
+// Entities implements models.Recognizer.
+func (r *recognizer) Entities(ctx context.Context, text string) (all []models.Entity, err error) {
+	a, err := r.run(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(a.body, &all); err != nil {
+		return nil, fmt.Errorf("the names of a local model: %w", err)
+	}
+	for _, e := range all {
+		if e.Start < 0 || e.End <= e.Start || e.End > len(text) {
+			return nil, errors.New("the names of a local model are not in the text")
+		}
+	}
+	return all, nil
 }
 
 // answer is what a server sends.

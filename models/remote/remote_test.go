@@ -30,8 +30,13 @@ func installed(t *testing.T, choice map[manifest.Kind]string) *models.Host {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return hostOf(t, m, manifest.Dirs{modeltest.Dir(t)}, choice)
+}
+
+func hostOf(t *testing.T, m *manifest.Manifest, dirs manifest.Dirs, choice map[manifest.Kind]string) *models.Host {
+	t.Helper()
 	h, err := models.NewHost(models.Options{
-		Manifest: m, Dirs: manifest.Dirs{modeltest.Dir(t)}, Choice: choice, Log: slog.New(slog.DiscardHandler), Meter: telemetry.New(telemetry.Build{}),
+		Manifest: m, Dirs: dirs, Choice: choice, Log: slog.New(slog.DiscardHandler), Meter: telemetry.New(telemetry.Build{}),
 		Load: func(path string) (models.Runtime, error) {
 			version, err := onnx.Load(path)
 			return models.Runtime{Version: version, Open: func(path, output string) (models.Session, error) { return onnx.Open(path, output) }}, err
@@ -84,7 +89,7 @@ func client(t *testing.T, s *server, about map[manifest.Kind]models.About) *remo
 }
 
 func aboutAll(h *models.Host) map[manifest.Kind]models.About {
-	return map[manifest.Kind]models.About{manifest.Embedding: h.About(manifest.Embedding), manifest.Injection: h.About(manifest.Injection)}
+	return map[manifest.Kind]models.About{manifest.Embedding: h.About(manifest.Embedding), manifest.Injection: h.About(manifest.Injection), manifest.Entities: h.About(manifest.Entities)}
 }
 
 func TestARemoteModelAnswersAsTheLocalOne(t *testing.T) {
@@ -123,6 +128,46 @@ func TestARemoteModelAnswersAsTheLocalOne(t *testing.T) {
 	if err != nil || len(all) != 2 || all[0].State != models.StateReady || all[0].Name != "all-minilm-l6-v2" {
 		t.Errorf("status %+v, %v", all, err)
 	}
+}
+
+func TestF01ARemoteModelFindsNames(t *testing.T) {
+	m, err := manifest.BuiltIn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := hostOf(t, m, manifest.Dirs{modeltest.Namer(t), modeltest.Dir(t)}, map[manifest.Kind]string{manifest.Entities: models.Auto}) //nolint:exhaustive // the others are the usual ones
+	c := client(t, newServer(t, h), map[manifest.Kind]models.About{manifest.Entities: h.About(manifest.Entities)})                   //nolint:exhaustive // one model
+	for _, text := range []string{"", "Ada Lovelace lives in Paris.", strings.Repeat("Ada ", 3000)} {
+		want, err := h.Recognizer().Entities(t.Context(), text)
+		if err != nil || (len(want) > 0) != (text != "") {
+			t.Fatal(want, err)
+		}
+		if got, err := c.Recognizer().Entities(t.Context(), text); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%.20q: %+v, want %+v; %v", text, got, want, err)
+		}
+	}
+	off := client(t, newServer(t, h), nil)
+	if _, err := off.Recognizer().Entities(t.Context(), "Ada"); !errors.Is(err, models.ErrOff) {
+		t.Error(err)
+	}
+}
+
+// TestNamesOfAnotherTextAreRefused: what another process answers is checked.
+func TestNamesOfAnotherTextAreRefused(t *testing.T) {
+	h := answering{installed(t, nil)}
+	c := client(t, newServer(t, h), map[manifest.Kind]models.About{manifest.Entities: {Name: "names"}}) //nolint:exhaustive // one model
+	if all, err := c.Recognizer().Entities(t.Context(), "Ada"); err == nil {
+		t.Errorf("accepted: %+v", all)
+	}
+}
+
+// answering finds a name behind the end of each text.
+type answering struct{ *models.Host }
+
+func (a answering) Recognizer() models.Recognizer { return a }
+
+func (answering) Entities(context.Context, string) ([]models.Entity, error) {
+	return []models.Entity{{Start: 0, End: 4, Label: "PER", Score: 1}}, nil
 }
 
 func TestAModelThatIsOffSaysWhy(t *testing.T) {

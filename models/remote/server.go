@@ -18,6 +18,7 @@ import (
 const (
 	pathEmbed  = "/embed"  // a text to its vector: float32, little-endian
 	pathScore  = "/score"  // a text to its score: float64, little-endian
+	pathNames  = "/names"  // a text to the names in it, in JSON
 	pathStatus = "/status" // the models' states, in JSON
 )
 
@@ -41,6 +42,7 @@ type Host interface {
 	Embedder() models.Embedder
 	Measurer() models.Measurer
 	Classifier() models.Classifier
+	Recognizer() models.Recognizer
 	Status() []models.Status
 }
 
@@ -67,6 +69,13 @@ func Handler(h Host) http.Handler {
 		score, err := h.Classifier().Score(ctx, text)
 		out.Set(headerTag, h.Classifier().Tag())
 		return binary.LittleEndian.AppendUint64(nil, math.Float64bits(score)), err
+	}))
+	mux.HandleFunc("POST "+pathNames, serve(func(ctx context.Context, text string, _ http.Header) ([]byte, error) {
+		all, err := h.Recognizer().Entities(ctx, text)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(all)
 	}))
 	mux.HandleFunc("GET "+pathStatus, func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(h.Status()) // the reader has gone if this fails

@@ -23,7 +23,15 @@ func checkModels(h home.Dir, cfg *config.Config) (found []Finding) {
 	for _, kind := range []manifest.Kind{manifest.Embedding, manifest.Injection} {
 		found = append(found, checkModel(kind, o.Choice[kind], o.Manifest, all))
 	}
-	return append(found, checkInjection(cfg, found[len(found)-1]))
+	found = append(found, checkInjection(cfg, found[len(found)-1]))
+	if settings.FindsNames(cfg) {
+		choice := cfg.Models.Entities
+		if choice == models.Auto { // make models does not install it, and requests may be refused without it
+			choice = o.Manifest.Of(manifest.Entities)[0]
+		}
+		found = append(found, checkModel(manifest.Entities, choice, o.Manifest, all))
+	}
+	return found
 }
 
 // checkInjection says what detects injections; of is the finding about its model.

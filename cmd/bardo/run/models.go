@@ -29,7 +29,7 @@ func (g *gateway) openModels(cfg *config.Config) (err error) {
 			g.log.Warn("a local model is off", "kind", string(s.Kind), "model", s.Name, "why", s.Detail)
 		}
 	}
-	if cfg.Models.Load == "start" || settings.NeedsModel(&cfg.Pipeline.Injection) { // the first request would have to wait for longer than it may
+	if cfg.Models.Load == "start" || settings.NeedsModel(&cfg.Pipeline.Injection) || settings.FindsNames(cfg) { // the first request would have to wait for longer than it may
 		g.localLoaded.Go(g.local.Load)
 	}
 	return g.openSecond(cfg, o)
@@ -40,7 +40,7 @@ func (g *gateway) openSecond(cfg *config.Config, o models.Options) (err error) {
 	if cfg.Models.Second == models.Off || cfg.Models.Second == "" || !g.data {
 		return nil
 	}
-	o.Choice = map[manifest.Kind]string{manifest.Embedding: models.Off, manifest.Injection: cfg.Models.Second}
+	o.Choice = map[manifest.Kind]string{manifest.Embedding: models.Off, manifest.Injection: cfg.Models.Second, manifest.Entities: models.Off}
 	if g.second, err = models.NewHost(o); err != nil {
 		return fmt.Errorf("configuration: models.second_opinion: %w", err)
 	}
@@ -60,6 +60,7 @@ type modelHost interface {
 	Embedder() models.Embedder
 	Measurer() models.Measurer
 	Classifier() models.Classifier
+	Recognizer() models.Recognizer
 	About(kind manifest.Kind) models.About
 }
 
@@ -74,6 +75,9 @@ func (noModels) Measurer() models.Measurer { return models.None }
 
 // Classifier implements modelHost.
 func (noModels) Classifier() models.Classifier { return models.None }
+
+// Recognizer implements modelHost.
+func (noModels) Recognizer() models.Recognizer { return models.None }
 
 // About implements modelHost.
 func (noModels) About(manifest.Kind) models.About {
@@ -95,7 +99,7 @@ func (m *localModels) usedModels() modelHost {
 func (m *localModels) aboutModels() map[manifest.Kind]models.About {
 	out := make(map[manifest.Kind]models.About)
 	if m.local != nil {
-		for _, kind := range []manifest.Kind{manifest.Embedding, manifest.Injection} {
+		for _, kind := range []manifest.Kind{manifest.Embedding, manifest.Injection, manifest.Entities} {
 			out[kind] = m.local.About(kind)
 		}
 	}

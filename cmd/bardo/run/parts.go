@@ -59,6 +59,7 @@ type Services struct {
 	Secret     func() []byte     // the bytes that keys are derived from
 	Embedder   models.Embedder   // never nil: without a local model its errors wrap models.ErrOff
 	Classifier models.Classifier // as Embedder
+	Recognizer models.Recognizer // as Embedder
 	Second     models.Classifier // of second opinions about injections; nil for none
 	Facts      *defi.Facts       // the operator's, of the configuration
 	Metrics    *telemetry.Metrics

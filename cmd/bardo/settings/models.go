@@ -18,7 +18,7 @@ func LocalModels(cfg *config.Config, h home.Dir) (models.Options, error) {
 	}
 	return models.Options{
 		Manifest: m, Dirs: modelDirs(cfg, h), Library: cfg.Models.Runtime, Threads: cfg.Models.Threads,
-		Choice: map[manifest.Kind]string{manifest.Embedding: cfg.Models.Embedding, manifest.Injection: cfg.Models.Injection},
+		Choice: map[manifest.Kind]string{manifest.Embedding: cfg.Models.Embedding, manifest.Injection: cfg.Models.Injection, manifest.Entities: cfg.Models.Entities},
 	}, nil
 }
 

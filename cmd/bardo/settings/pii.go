@@ -6,8 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	personal "bardo.money/gateway/extproc/layers/pii"
 	"bardo.money/gateway/extproc/pii"
 	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/models"
 )
 
 // PersonalData is what looks for personal data and secrets. Patterns that cannot be used make it fail for every text, so that nothing is sent unmasked; the
@@ -35,6 +37,53 @@ func PersonalData(cfg *config.PII) *pii.Memo {
 		}
 	}
 	return pii.NewMemo(pii.NewScanner(detectors...))
+}
+
+// Names is what looks for names by a local model; the zero value if the configuration chooses none.
+func Names(cfg *config.Config, model models.Recognizer) personal.Names {
+	if !FindsNames(cfg) {
+		return personal.Names{}
+	}
+	in := &cfg.Pipeline.PII.Names
+	types := []pii.Type{pii.Person, pii.Place}
+	if len(in.Types) > 0 {
+		types = nil
+		for _, t := range in.Types {
+			types = append(types, pii.Type(strings.ToUpper(t)))
+		}
+	}
+	return personal.Names{Finder: pii.NewMemo(pii.NewScanner(named{model, types})), Timeout: in.Timeout, Allow: in.OnError == "allow"}
+}
+
+// FindsNames reports whether a configuration chooses a model for names.
+func FindsNames(cfg *config.Config) bool {
+	return cfg.Models.Entities != models.Off && cfg.Models.Entities != ""
+}
+
+// named is a detector of names of some types.
+type named struct {
+	model models.Recognizer
+	types []pii.Type
+}
+
+// labels are the types of a model's labels. Others are not personal data.
+var labels = map[string]pii.Type{"PER": pii.Person, "LOC": pii.Place, "ORG": pii.Organization}
+
+// leastName is the fewest bytes of a name: the vault finds shorter values only where they were found.
+const leastName = 4
+
+// Find implements pii.Detector.
+func (n named) Find(ctx context.Context, text string, out []pii.Span) ([]pii.Span, error) {
+	all, err := n.model.Entities(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range all {
+		if t := labels[e.Label]; slices.Contains(n.types, t) && e.End-e.Start >= leastName {
+			out = append(out, pii.Span{Start: e.Start, End: e.End, Type: t, Confidence: float32(e.Score)})
+		}
+	}
+	return out, nil
 }
 
 // broken is a detector that cannot be used.

@@ -47,6 +47,7 @@ type Layer struct {
 	Mode   Mode   // "" means Detect
 	Unread Refuse // "" means Tokens
 	Finder *pii.Memo
+	Names  Names
 	Secret func() []byte // what tenants' keys of placeholders are derived from
 }
 
@@ -56,6 +57,7 @@ var (
 	_ pipeline.Responder  = Layer{}
 	_ pipeline.Guarding   = Layer{}
 	_ pipeline.Protecting = Layer{}
+	_ pipeline.Waiting    = Layer{}
 )
 
 // Name is "l7".
@@ -74,6 +76,7 @@ type state struct {
 	vault   *pii.Vault
 	streams []*stream
 	custom  map[block]bool // tool calls whose arguments are no JSON
+	unnamed bool           // nothing is known of the names in its texts
 }
 
 var slot = pipeline.NewSlot[state]()
@@ -98,7 +101,7 @@ func (Layer) Protects() {}
 // Applies reports whether the request has anything that the layer looks for. A request to an enclave is not changed: the receipt of its answer covers it (D-30).
 func (l Layer) Applies(x *pipeline.Exchange) bool {
 	mode := l.mode(&x.Principal, x.Hints.SecurityClass)
-	if mode == Off || x.DirectKey || x.Intent.PrivacyTier >= policy.PrivacyTEE {
+	if !l.looks(x) {
 		return false
 	}
 	s := slot.Of(x)
@@ -106,7 +109,12 @@ func (l Layer) Applies(x *pipeline.Exchange) bool {
 	if mode != Detect && s.err == nil {
 		s.unread = unreadOf(x)
 	}
-	return s.err != nil || len(s.found.counts) > 0 || s.unread != unread{}
+	return s.err != nil || len(s.found.counts) > 0 || s.unread != unread{} || l.Names.Finder != nil
+}
+
+// looks reports whether anything is looked for in a request.
+func (l Layer) looks(x *pipeline.Exchange) bool {
+	return l.mode(&x.Principal, x.Hints.SecurityClass) != Off && !x.DirectKey && x.Intent.PrivacyTier < policy.PrivacyTEE
 }
 
 // manyTexts is how many texts a request has that are not remembered: a batch of embeddings must not displace what is known of conversations.
@@ -237,8 +245,8 @@ func place(t *transcript.Transcript, i int) string {
 	return fmt.Sprintf("turn %d, %s", at.Turn, at.Kind)
 }
 
-// Request refuses, masks or counts what Applies found.
-func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
+// Request refuses, masks or counts what Applies found, and names.
+func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
 	s := slot.Of(x)
 	if s.err != nil {
 		return s.err
@@ -251,6 +259,9 @@ func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
 		return err
 	}
 	mode := l.mode(&x.Principal, x.Hints.SecurityClass)
+	if err := l.addNames(ctx, x, s, mode); err != nil {
+		return err
+	}
 	if err := refuseFound(x, mode, s.found.counts); err != nil {
 		return err
 	}
@@ -336,6 +347,9 @@ func note(mode Mode, s *state) string {
 	}
 	if n := s.unread.parts(); n > 0 {
 		out = append(out, fmt.Sprintf("unread=%d", n))
+	}
+	if s.unnamed {
+		out = append(out, "unnamed")
 	}
 	return strings.Join(out, ";")
 }
