@@ -19,7 +19,7 @@ var purposes = []purpose{
 	{"ask", "Models and routing", "bardo route --model auto --input-tokens 2000", []string{"models", "route", "plan", "replay", "e2ee"}},
 	{"money", "Keys and money", "bardo keys create --name alice --balance-usd 5", []string{"keys", "projects", "owners", "balance", "deposit", "usage", "export", "audit", "payments", "pay", "wallet"}},
 	{"look", "Inspect requests and providers", "bardo requests --status 5xx --since 2h", []string{"requests", "watch", "providers", "feedback", "governor", "attest"}},
-	{"operate", "Operate", "bardo doctor", []string{"doctor", "config", "version", "help", "completion"}},
+	{"operate", "Operate", "bardo doctor", []string{"doctor", "config", "notify", "version", "help", "completion"}},
 }
 
 // examples are those of commands that do not bring their own, by the command's path.
@@ -28,6 +28,8 @@ var examples = map[string]string{
 	"bardo extproc":           "bardo extproc -c bardo.yaml",
 	"bardo xds":               "bardo xds -c bardo.yaml",
 	"bardo bootstrap":         "bardo bootstrap -c bardo.yaml > envoy.json",
+	"bardo notify":            "bardo notify test",
+	"bardo notify test":       "bardo notify test -c bardo.yaml",
 	"bardo config":            "bardo config check -c bardo.yaml\nbardo config reload",
 	"bardo config check":      "bardo config check -c bardo.yaml",
 	"bardo config print":      "bardo config print -c bardo.yaml",

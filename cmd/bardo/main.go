@@ -12,7 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"bardo.money/gateway/cmd/bardo/cli"
+	"bardo.money/gateway/cmd/bardo/clickhouse"
 	"bardo.money/gateway/cmd/bardo/doctor"
+	"bardo.money/gateway/cmd/bardo/notify"
 	"bardo.money/gateway/cmd/bardo/otlp"
 	"bardo.money/gateway/cmd/bardo/parts"
 	"bardo.money/gateway/cmd/bardo/payclient"
@@ -56,9 +58,9 @@ func root() *cobra.Command {
 	})
 	c.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp) // no argument is a file
 	p := parts.All()
-	p.Runtime, p.Chain, p.Agents, p.Exporter = loadRuntime, openChain, openAgents, otlp.Open
+	p.Runtime, p.Chain, p.Agents, p.Exporter, p.Notifier, p.Usage = loadRuntime, openChain, openAgents, otlp.Open, notify.Opener, clickhouse.Run
 	c.AddCommand(run.UpCommand(p), run.ExtprocCommand(p), run.XDSCommand(p), run.BootstrapCommand(), configCommand(), keysCommand(), groupsCommand(policy.OfProject, "Group keys into projects, with budgets"), groupsCommand(policy.OfOwner, "Owners of projects, with budgets"), balanceCommand(), depositCommand(),
-		usageCommand(), exportCommand(), paymentsCommand(), auditCommand(), walletCommand(), providersCommand(), governorCommand(), feedbackCommand(), route.Command(parts.Adapters()), planCommand(), replay.Command(parts.All), watch.Command(), doctor.Command(), versionCommand(), modelsCommand(), requestsCommand(), attestCommand(), payclient.Command(), sealed.Command())
+		usageCommand(), exportCommand(), paymentsCommand(), auditCommand(), walletCommand(), providersCommand(), governorCommand(), feedbackCommand(), route.Command(parts.Adapters()), planCommand(), replay.Command(parts.All), watch.Command(), doctor.Command(), versionCommand(), modelsCommand(), requestsCommand(), attestCommand(), payclient.Command(), sealed.Command(), notify.Command())
 	arrangeHelp(c)
 	return c
 }

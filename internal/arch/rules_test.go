@@ -113,6 +113,8 @@ var unreachable = map[string][]string{
 		"policy/ledger/postgres", // a driver has goroutines of its own, whose panics would end Envoy
 		"policy/pay/evm",
 		"cmd/bardo/otlp", // an exporter's goroutines and connections do not belong there
+		"cmd/bardo/notify",
+		"cmd/bardo/clickhouse",
 	},
 }
 

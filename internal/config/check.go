@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"bardo.money/gateway/internal/modelfile"
@@ -35,6 +36,8 @@ func (d *decoder) check(cfg *Config) {
 	d.checkStore(cfg)
 	d.checkEvents(cfg.Telemetry.Events)
 	d.checkOTLP(cfg)
+	d.checkClickHouse(&cfg.Telemetry)
+	d.checkNotifications(&cfg.Notifications)
 	d.checkTasks(cfg.Pipeline.Tools.Map)
 	d.checkPatterns(cfg.Pipeline.PII.Patterns)
 	d.checkFirewall(&cfg.Pipeline.Firewall)
@@ -392,6 +395,21 @@ func (d *decoder) checkOTLP(cfg *Config) {
 		d.checkName(fmt.Sprintf("telemetry.otlp_propagate[%d]", i), string(id), known)
 	}
 }
+
+// checkClickHouse refuses a table whose name would be more than a name.
+func (d *decoder) checkClickHouse(t *Telemetry) {
+	if !tableName.MatchString(t.ClickHouseTable) {
+		d.problem("telemetry.clickhouse_table", "a name, or database.name, of letters, digits and underscores", "%q is none", t.ClickHouseTable)
+	}
+	if t.ClickHouseInterval < 100*time.Millisecond {
+		d.problem("telemetry.clickhouse_interval", "at least 100ms", "%s", t.ClickHouseInterval)
+	}
+	if u := t.ClickHouse; t.ClickHousePassword.IsSet() && u.Host != "" && !u.TLS() && u.public() {
+		d.warn(d.place("telemetry.clickhouse"), "telemetry.clickhouse", "the password goes to %s without encryption", u.Host)
+	}
+}
+
+var tableName = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,63}\.)?[A-Za-z_][A-Za-z0-9_]{0,63}$`)
 
 // headerName is the name of a header as HTTP/2 and gRPC have it.
 var headerName = regexp.MustCompile(`^[A-Za-z0-9!#$%&'*+.^_` + "`" + `|~-]{1,128}$`)

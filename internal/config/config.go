@@ -34,6 +34,8 @@ type Config struct {
 	Telemetry Telemetry `key:"telemetry" doc:"Logs and events."`
 	Audit     Audit     `key:"audit" doc:"The audit log."`
 
+	Notifications Notifications `key:"notifications" doc:"What operators are told by Telegram, Discord or webhooks (bardo notify test sends one)."`
+
 	kinds    kindsOf             // of the providers that can be configured
 	appeared []policy.ProviderID // providers in the order in which the file names them
 }
@@ -471,6 +473,12 @@ type Telemetry struct {
 	OTLPInterval  Interval            `key:"otlp_interval" default:"30s" doc:"Time between two exports of the metrics; 0 or off: traces alone are sent, as to receivers that take no metrics."`
 	OTLPSamplePct int                 `key:"otlp_sample_pct" default:"100" min:"0" max:"100" doc:"Percentage of requests whose traces are sent, chosen by their trace ids."`
 	OTLPPropagate []policy.ProviderID `key:"otlp_propagate" doc:"Providers that are sent the trace context of requests (the header traceparent). Private requests, and those with a user's own provider key, never carry it."`
+
+	ClickHouse         URL           `key:"clickhouse" doc:"Address of the HTTP interface of a ClickHouse server, which gets a row for each request: who sent it, what it used and cost, without content. Where gateways share a ledger, one of them exports all. Without it, none do."`
+	ClickHouseUser     string        `key:"clickhouse_user" default:"default" doc:"Its user."`
+	ClickHousePassword Secret        `key:"clickhouse_password" doc:"The user's password."`
+	ClickHouseTable    string        `key:"clickhouse_table" default:"bardo_requests" doc:"The table, with its database where that is not the user's. It is made where it is not there."`
+	ClickHouseInterval time.Duration `key:"clickhouse_interval" default:"10s" doc:"Time between two exports, at least 100ms."`
 
 	VeniceMockRateMS int `key:"venice_mock_rate_ms" default:"1000" min:"10" max:"3600000" doc:"Milliseconds between two made-up records of /venice/telemetry and /venice/stream, while Venice is not configured."`
 }

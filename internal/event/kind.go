@@ -1,10 +1,12 @@
 package event
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"bardo.money/gateway/policy"
 )
@@ -14,6 +16,9 @@ type Kind[T any] struct {
 	name    string
 	audited bool // the audit log has it, too
 }
+
+// Name is what events of the kind are called.
+func (k Kind[T]) Name() string { return k.name }
 
 // Declared is a kind of event as documents show it.
 type Declared struct {
@@ -66,6 +71,41 @@ func (k Kind[T]) Emit(s *Sink, account policy.Account, data T) {
 		s.record(k.name, account, data)
 	}
 	s.emit(k.name, account, data)
+}
+
+// Watch has f called with each event of this kind that s gets, in the goroutine that emits it: f must not wait, nor modify the data. It costs events of other
+// kinds nothing. Watching does not end; s must not be one that holds events.
+func (k Kind[T]) Watch(s *Sink, f func(at time.Time, account policy.Account, data T)) {
+	s.changes.Lock()
+	defer s.changes.Unlock()
+	next := map[string]func(*line){}
+	if now := s.watched.Load(); now != nil {
+		maps.Copy(next, *now)
+	}
+	before := next[k.name]
+	next[k.name] = func(l *line) {
+		if before != nil {
+			before(l)
+		}
+		if data, ok := l.Data.(T); ok {
+			f(l.Time, l.Account, data)
+		}
+	}
+	s.watched.Store(&next)
+}
+
+// watcher is who watches a kind of event; nil for nobody.
+func (s *Sink) watcher(name string) func(*line) {
+	switch {
+	case s == nil:
+		return nil
+	case s.to != nil:
+		return s.to.watcher(name)
+	}
+	if w := s.watched.Load(); w != nil {
+		return (*w)[name]
+	}
+	return nil
 }
 
 // fields are the names in JSON of a struct's members, those of embedded structs among them.

@@ -33,6 +33,8 @@ type Sink struct {
 	journal  journal // for readers of streams
 	recorder atomic.Pointer[Recorder]
 
+	watched atomic.Pointer[map[string]func(*line)] // by the name of the kind
+
 	to   *Sink      // not nil: where events go when they are released
 	held sync.Mutex // guards kept
 	kept []line
@@ -74,7 +76,7 @@ const backlog = 1024
 // emit writes an event with its name, the account of its request ("" for none) and its data, which is marshalled later by another goroutine and
 // must not be modified.
 func (s *Sink) emit(name string, account policy.Account, fields any) {
-	if !s.On() || name == "" {
+	if name == "" || !s.On() && s.watcher(name) == nil {
 		return
 	}
 	l := line{Time: time.Now().UTC(), Event: name, Account: account, Data: fields}
@@ -87,6 +89,9 @@ func (s *Sink) emit(name string, account policy.Account, fields any) {
 
 // write hands an event to the goroutine that writes.
 func (s *Sink) write(l line) {
+	if w := s.watcher(l.Event); w != nil {
+		w(&l)
+	}
 	s.journal.add(&l, s.Redact)
 	o := s.out.Load()
 	if o == nil {

@@ -36,8 +36,12 @@ type Metrics struct {
 	saved  layerSavings
 	knobs  *prometheus.CounterVec
 
-	exporting sync.Once // makes exports
-	exports   *Exports
+	exporting     sync.Once // makes exports
+	notifying     sync.Once // makes notifications
+	notifications *Notifications
+	rowing        sync.Once // makes rows
+	rows          *Rows
+	exports       *Exports
 
 	semantic semanticCache
 	limits   limitCounts

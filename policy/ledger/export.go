@@ -7,6 +7,7 @@ import (
 
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger/store"
+	"bardo.money/gateway/policy/ledger/usage"
 )
 
 // EachRequest yields the requests of a filter's account and times, one at a time and from one snapshot, with those that are not in the store yet. It stops at the
@@ -55,4 +56,25 @@ func scanBooking(row store.Scanner) (p Booking, err error) {
 	err = row.Scan(&p.Journal, &at, &p.Kind, &p.Ref, &p.Account, &p.Amount)
 	p.At = time.UnixMicro(at)
 	return p, err
+}
+
+// Mark is a place in the order in which requests came into the store. The zero value is before all.
+type Mark = usage.Mark
+
+// LastMark is behind the last request. In PostgreSQL requests before it may come into the store after it, while the transactions that write them last.
+func (l *Ledger) LastMark(ctx context.Context) (Mark, error) {
+	m, err := usage.LastMark(ctx, l.reads)
+	if err != nil {
+		return m, fmt.Errorf("requests: %w", err)
+	}
+	return m, nil
+}
+
+// RequestsAfter are the requests in the store behind a mark and not behind another, in their order, at most so many, and the mark behind them. Where the request of
+// the mark is not in the store any more they begin with the first: none is left out, and some may be returned again.
+func (l *Ledger) RequestsAfter(ctx context.Context, m, last Mark, most int) (list []Request, next Mark, err error) {
+	if list, next, err = usage.After(ctx, l.reads, m, last, most); err != nil {
+		return nil, m, fmt.Errorf("requests: %w", err)
+	}
+	return list, next, nil
 }

@@ -131,6 +131,7 @@ var everyStore = map[string]func(*testing.T){
 	"TheLatestRefusalsCanBeLookedUp":                      TestTheLatestRefusalsCanBeLookedUp,
 	"RefusalsAreWrittenAtTheEndAndPrunedLater":            TestRefusalsAreWrittenAtTheEndAndPrunedLater,
 	"RequestsAreListedLatestFirst":                        TestRequestsAreListedLatestFirst,
+	"X10RequestsAreReadOnByTheirMarks":                    TestX10RequestsAreReadOnByTheirMarks,
 	"ReserveRefuses":                                      TestReserveRefuses,
 	"ReserveNow":                                          TestReserveNow,
 	"ReserveRefusesMoreThanThereIs":                       TestReserveRefusesMoreThanThereIs,

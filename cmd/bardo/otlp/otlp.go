@@ -96,8 +96,8 @@ type exporter struct {
 	metrics *metric.MeterProvider
 }
 
-// Request implements export.Exporter.
-func (e *exporter) Request(f *record.Finished) {
+// Take implements export.Exporter.
+func (e *exporter) Take(f *record.Finished) {
 	(&writer{tracer: e.tracer, redact: e.redact, f: f}).write()
 }
 

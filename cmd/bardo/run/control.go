@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/cmd/bardo/adminapi"
-	"bardo.money/gateway/cmd/bardo/run/export"
+	"bardo.money/gateway/cmd/bardo/run/relay"
 )
 
 // headerTime bounds how long a client of the admin interfaces may take to say what it wants.
@@ -79,7 +79,8 @@ func (g *gateway) handleData(mux *http.ServeMux) {
 	mux.HandleFunc("GET /route", g.serveRoute)
 	mux.HandleFunc("GET /ledger", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, g.ledgerState()) })
 	mux.HandleFunc("GET /watch", g.serveWatch)
-	mux.HandleFunc("GET /finished", export.Serve(&g.finished))
+	mux.HandleFunc("GET /finished", relay.Serve(&g.finished))
+	mux.HandleFunc("GET /alerts", relay.Serve(&g.alerts))
 	mux.HandleFunc("GET /governor", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, g.gate.Governor.State()) })
 }
 

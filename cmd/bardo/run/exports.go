@@ -1,27 +1,64 @@
 package run
 
 import (
+	"context"
 	"fmt"
 	"os"
 
+	"golang.org/x/sync/errgroup"
+
+	"bardo.money/gateway/cmd/bardo/alerts"
 	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/cmd/bardo/run/export"
+	"bardo.money/gateway/cmd/bardo/run/relay"
+	"bardo.money/gateway/cmd/bardo/settings"
+	"bardo.money/gateway/extproc/record"
+	"bardo.money/gateway/internal/guard"
 )
 
-// exports is what sends telemetry of this gateway to a receiver; nil where this process has none to send.
-func (g *gateway) exports() *export.Runner {
-	if g.parts.Exporter == nil || !g.data && !g.module {
-		return nil
+// send starts what sends telemetry of this gateway, and notifications of its operator, to their receivers. A process without a data path has none to send.
+func (g *gateway) send(ctx context.Context, group *errgroup.Group) {
+	if !g.data && !g.module {
+		return
 	}
+	if g.parts.Exporter != nil {
+		group.Go(guard.Again(ctx, func() error { return g.export(ctx) }))
+	}
+	if g.parts.Usage != nil {
+		o := &export.UsageOptions{Home: g.home, Config: g.cfg.Load, Redact: g.redact, Metrics: g.metrics, Log: g.log}
+		group.Go(guard.Again(ctx, func() error { return g.parts.Usage(ctx, o) }))
+	}
+	if g.parts.Notifier != nil {
+		group.Go(guard.Again(ctx, func() error { return g.notify(ctx) }))
+	}
+}
+
+func (g *gateway) export(ctx context.Context) error {
 	host, _ := os.Hostname() // "" is no reason to send nothing
 	o := export.Options{
-		Version: cli.Version, Instance: fmt.Sprintf("%s-%d", host, os.Getpid()), Log: g.log, Counts: g.metrics.Exports, Metrics: g.metrics.Gatherer(nil),
-		Redact: func(s string) string { return g.secrets.Load().String(s) },
+		Version: cli.Version, Instance: fmt.Sprintf("%s-%d", host, os.Getpid()), Log: g.log, Counts: g.metrics.Exports, Metrics: g.metrics.Gatherer(nil), Redact: g.redact,
 	}
-	r := &export.Runner{Open: g.parts.Exporter, Source: export.FromFeed(&g.finished), Config: g.cfg.Load}
+	source := relay.FromFeed(&g.finished)
 	if g.module {
-		r.Source, o.Metrics = export.FromStream(g.inEnvoy.finished), g.metrics.Gatherer(g.inEnvoy.scrape)
+		source, o.Metrics = relay.FromStream[record.Finished](g.inEnvoy.stream("/finished")), g.metrics.Gatherer(g.inEnvoy.scrape)
 	}
-	r.Options = o
-	return r
+	return export.Run(ctx, g.parts.Exporter, source, g.cfg.Load, &o)
 }
+
+func (g *gateway) notify(ctx context.Context) error {
+	source := relay.FromFeed(&g.alerts)
+	if g.module {
+		source = relay.FromStream[alerts.Alert](g.inEnvoy.stream("/alerts"))
+	}
+	r := relay.Runner[alerts.Alert]{Key: "notifications", Source: source, Config: g.cfg.Load, Lost: func(uint64) {}, Log: g.log}
+	r.Open = g.parts.Notifier(&alerts.Options{Gateway: settings.NodeName(g.cfg.Load()), Redact: g.redact, Metrics: g.metrics, Log: g.log})
+	return r.Run(ctx)
+}
+
+// watchSpending looks at what is spent until ctx is done.
+func (g *gateway) watchSpending(ctx context.Context) error {
+	s := alerts.Spending{Books: g.books, Config: g.cfg.Load, Served: g.gate.Served, Events: &g.events, Log: g.log}
+	return s.Run(ctx)
+}
+
+func (g *gateway) redact(s string) string { return g.secrets.Load().String(s) }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"bardo.money/gateway/cmd/bardo/alerts"
 	"bardo.money/gateway/cmd/bardo/answers"
 	"bardo.money/gateway/cmd/bardo/home"
 	"bardo.money/gateway/cmd/bardo/identities"
@@ -111,6 +112,7 @@ type dataPath struct {
 	limiter  *limits.Limits
 	answers  *answers.Stores // served again
 	finished event.Feed[record.Finished]
+	alerts   event.Feed[alerts.Alert]
 	lists    *settings.Lists  // providers' own lists of models
 	listed   chan struct{}    // lists have changed
 	models   *catalog.Catalog // of the last configuration; opening and reloading use it, one at a time

@@ -277,9 +277,9 @@ func (m *dataModule) scrape(ctx context.Context, accept string) (io.ReadCloser, 
 	return m.open(ctx, "/metrics", accept)
 }
 
-// finished is the stream of finished requests.
-func (m *dataModule) finished(ctx context.Context) (io.ReadCloser, error) {
-	return m.open(ctx, "/finished", "*/*")
+// stream opens one of the data path's streams.
+func (m *dataModule) stream(path string) func(context.Context) (io.ReadCloser, error) {
+	return func(ctx context.Context) (io.ReadCloser, error) { return m.open(ctx, path, "*/*") }
 }
 
 func (m *dataModule) open(ctx context.Context, path, accept string) (io.ReadCloser, error) {

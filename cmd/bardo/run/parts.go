@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"bardo.money/gateway/cmd/bardo/alerts"
 	"bardo.money/gateway/cmd/bardo/control"
 	"bardo.money/gateway/cmd/bardo/identities"
 	"bardo.money/gateway/cmd/bardo/run/export"
@@ -40,7 +41,9 @@ type Parts struct {
 
 	Agents identities.Opener // nil: this program reads no registries of agents
 
-	Exporter export.Opener // nil: this program exports no telemetry
+	Exporter export.Opener                                     // nil: this program exports no telemetry
+	Usage    func(context.Context, *export.UsageOptions) error // exports usage until it is to end; nil: this program does not
+	Notifier func(*alerts.Options) alerts.Opener               // nil: this program notifies nobody
 }
 
 // ModelRuntime loads the library that runs local models.

@@ -73,6 +73,7 @@ func (g *gateway) listen(ctx context.Context, group *errgroup.Group) (home.RunIn
 		group.Go(func() error { return g.watchLists(ctx) })
 		group.Go(func() error { g.wallet.Run(ctx); return nil })
 		group.Go(func() error { return g.runDeferred(ctx) })
+		group.Go(func() error { return g.watchSpending(ctx) })
 	}
 	if g.link != nil {
 		group.Go(func() error {
@@ -82,9 +83,7 @@ func (g *gateway) listen(ctx context.Context, group *errgroup.Group) (home.RunIn
 	}
 	group.Go(func() error { return g.watchHealth(ctx) })
 	group.Go(func() error { return g.watchConfig(ctx) })
-	if r := g.exports(); r != nil {
-		group.Go(func() error { return r.Run(ctx) })
-	}
+	g.send(ctx, group)
 	return info, nil
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"bardo.money/gateway/cmd/bardo/alerts"
 	"bardo.money/gateway/cmd/bardo/answers"
 	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/cmd/bardo/control"
@@ -222,6 +223,7 @@ func (g *gateway) open(ctx context.Context) (err error) {
 func isDurable(cfg *config.Config) bool { return cfg.Billing.Durability == "commit" }
 
 func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) {
+	alerts.Listen(&g.events, &g.alerts)
 	if g.books, err = g.home.OpenLedgerWith(ctx, cfg, ledger.Options{
 		Gateway: true, Durable: isDurable(cfg), Log: g.log, Committed: g.metrics.LedgerCommitted, Outage: func(o ledger.Outage) { told.Outage(&g.events, o) },
 	}); err != nil {

@@ -56,11 +56,13 @@ func (m *Monitor) check(ctx context.Context, b *config.Bankr) error {
 
 // The events of the account.
 var (
-	eventCheck       = event.Declare[creditCheck]("bankr:credit_check", "The credit at Bankr was read.")
-	eventTopup       = event.Declare[topup]("bankr:topup", "Credit was bought.")
-	eventTopupFailed = event.Declare[topupFailed]("bankr:topup_failed", "A purchase of credit was refused, or its outcome is not known.")
-	eventDiffers     = event.Declare[credit.Comparison]("bankr:usage_differs", "Bankr's report of usage differs from the ledger.")
+	eventCheck   = event.Declare[creditCheck]("bankr:credit_check", "The credit at Bankr was read.")
+	eventTopup   = event.Declare[topup]("bankr:topup", "Credit was bought.")
+	eventDiffers = event.Declare[credit.Comparison]("bankr:usage_differs", "Bankr's report of usage differs from the ledger.")
 )
+
+// EventTopupFailed is the event of a purchase of credit that failed.
+var EventTopupFailed = event.Declare[TopupFailed]("bankr:topup_failed", "A purchase of credit was refused, or its outcome is not known.")
 
 // creditCheck is the event of a look at the credit.
 type creditCheck struct {
@@ -130,7 +132,7 @@ func (m *Monitor) buy(ctx context.Context, b *config.Bankr, c *Check) error {
 			outcome = "refused"
 		}
 		m.count(outcome)
-		eventTopupFailed.Emit(m.o.Events, "", topupFailed{b.TopupAmount, b.TopupToken, outcome})
+		EventTopupFailed.Emit(m.o.Events, "", TopupFailed{b.TopupAmount, b.TopupToken, outcome})
 		return errors.Join(fmt.Errorf("a purchase of credit for %s USD (%s): %w", b.TopupAmount, outcome, err), m.keep())
 	}
 	m.count("bought")
@@ -146,8 +148,8 @@ type topup struct {
 	NewBalance policy.Micro `json:"new_balance"`
 }
 
-// topupFailed is the event of a purchase that was refused, or whose outcome is not known.
-type topupFailed struct {
+// TopupFailed is the event of a purchase that was refused, or whose outcome is not known.
+type TopupFailed struct {
 	Amount  policy.Micro `json:"amount"`
 	Token   string       `json:"token"`
 	Outcome string       `json:"outcome"` // refused or unknown

@@ -28,6 +28,47 @@ FROM request WHERE (?1 = '' OR account = ?1) AND at BETWEEN ?2 AND ?3 ORDER BY r
 	return nil
 }
 
+// Mark is a place in the order in which requests came into the store: behind one of them. The zero value is before all.
+type Mark struct {
+	Row int64  `json:"row"`
+	ID  string `json:"request_id"` // of the request, by which it is noticed that the store numbers anew
+}
+
+// LastMark is behind the last request. In PostgreSQL requests before it may come into the store after it, while the transactions that write them last.
+func LastMark(ctx context.Context, r store.Queryer) (Mark, error) {
+	return mark(ctx, r, `SELECT rowid, id FROM request ORDER BY rowid DESC LIMIT 1`)
+}
+
+// After are the requests behind a mark and not behind another, in their order, at most so many, and the mark behind them. Where the request of the mark is not in
+// the store any more, or has another number, they begin with the first: none is left out, and some may be returned again.
+func After(ctx context.Context, r store.Queryer, m, last Mark, most int) (list []Request, next Mark, err error) {
+	at, err := mark(ctx, r, `SELECT rowid, id FROM request WHERE rowid = ?`, m.Row)
+	if err != nil {
+		return nil, m, err
+	}
+	if at != m {
+		m = Mark{}
+	}
+	list, err = store.ReadAll(ctx, r, scanRequest, `SELECT `+store.RequestColumns+` FROM request WHERE rowid > ? AND rowid <= ? ORDER BY rowid LIMIT ?`, m.Row, last.Row, most)
+	if err != nil || len(list) == 0 {
+		return nil, m, err
+	}
+	next, err = mark(ctx, r, `SELECT rowid, id FROM request WHERE id = ?`, list[len(list)-1].RequestID)
+	return list, next, err
+}
+
+// mark reads a mark; the zero value if there is none.
+func mark(ctx context.Context, r store.Queryer, query string, args ...any) (Mark, error) {
+	found, err := store.ReadAll(ctx, r, func(row store.Scanner) (m Mark, err error) {
+		err = row.Scan(&m.Row, &m.ID)
+		return m, err
+	}, query, args...)
+	if err != nil || len(found) == 0 {
+		return Mark{}, err
+	}
+	return found[0], nil
+}
+
 // Micros are the first and last time of a filter, in microseconds since 1970.
 func (f *RequestFilter) Micros() (since, until int64) {
 	until = int64(1) << 62

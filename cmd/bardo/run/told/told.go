@@ -1,4 +1,4 @@
-// Package told has the events of a running gateway that are about no request: of providers, their lists of models, payments, and the ledger.
+// Package told has the events of a running gateway that are about no request: of providers, their lists of models, payments, spending, and the ledger.
 package told
 
 import (
@@ -51,30 +51,58 @@ type Gas struct {
 
 // The events of a ledger that cannot be written.
 var (
-	unwritable = event.Declare[outage]("ledger:unwritable", "The ledger cannot be written.").Audited()
-	writable   = event.Declare[outageOver]("ledger:writable", "The ledger can be written again.").Audited()
+	Unwritable = event.Declare[Broken]("ledger:unwritable", "The ledger cannot be written.").Audited()
+	Writable   = event.Declare[Mended]("ledger:writable", "The ledger can be written again.").Audited()
 )
 
-type outage struct {
+// Broken is the event of a ledger that cannot be written.
+type Broken struct {
 	Reason string    `json:"reason"`
 	Since  time.Time `json:"since"`
 }
 
-type outageOver struct {
+// Mended is the event of a ledger that can be written again.
+type Mended struct {
 	Reason  string    `json:"reason"` // of what is over
 	Since   time.Time `json:"since"`
 	Seconds float64   `json:"seconds"`
 	Written int       `json:"written"` // changes that waited
 }
 
+// The events of spending.
+var (
+	BudgetNear   = event.Declare[Budget]("budget:near_end", "A limit of a key, project or owner is nearly or wholly spent; looked at while notifications are sent.")
+	SpendUnusual = event.Declare[Spending]("spend:unusual", "A day's spending is far above that of the days before; looked at while notifications are sent.")
+)
+
+// Budget is the event of a limit that is nearly or wholly spent.
+type Budget struct {
+	Holder  policy.Holder `json:"holder"` // key, project or owner
+	ID      string        `json:"id"`
+	Name    string        `json:"name"`
+	Period  string        `json:"period"` // day or month, UTC
+	Limit   policy.Micro  `json:"limit_usd"`
+	Spent   policy.Micro  `json:"spent_usd"`
+	Percent int           `json:"percent"`
+}
+
+// Spending is the event of a day on which much more is spent than usual.
+type Spending struct {
+	Key   string       `json:"key,omitempty"` // "" for all keys together
+	Name  string       `json:"name,omitempty"`
+	Day   string       `json:"day"` // 2006-01-02, UTC
+	Spent policy.Micro `json:"spent_usd"`
+	Usual policy.Micro `json:"usual_usd"` // the median of the days before with spending
+}
+
 // Outage reports that the ledger cannot be written, or can be again.
 func Outage(s *event.Sink, o ledger.Outage) {
 	since := o.Err.Since.UTC()
 	if o.Ended {
-		writable.Emit(s, "", outageOver{o.Err.Reason, since, o.Lasted.Seconds(), o.Written})
+		Writable.Emit(s, "", Mended{o.Err.Reason, since, o.Lasted.Seconds(), o.Written})
 		return
 	}
-	unwritable.Emit(s, "", outage{o.Err.Reason, since})
+	Unwritable.Emit(s, "", Broken{o.Err.Reason, since})
 }
 
 // changes are the events of changes of the catalog.

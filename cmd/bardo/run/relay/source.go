@@ -1,4 +1,6 @@
-package export
+// Package relay passes what happens in a data path, here or in Envoy's process, to something that sends it elsewhere, which exists while the configuration
+// asks for it. It does not know what is sent, or how.
+package relay
 
 import (
 	"context"
@@ -7,12 +9,11 @@ import (
 	"net/http"
 	"time"
 
-	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/internal/event"
 )
 
 const (
-	// backlog is how many finished requests wait for an exporter; the oldest are dropped.
+	// backlog is how many things wait for a taker; the oldest are dropped.
 	backlog = 2048
 	// patience bounds how long a reader that does not read is waited for.
 	patience = 10 * time.Second
@@ -20,9 +21,12 @@ const (
 	retryTime = 100 * time.Millisecond
 )
 
+// Source gives things to take until ctx is done, and tells lost how many it had to drop.
+type Source[T any] func(ctx context.Context, take func(*T), lost func(n uint64))
+
 // FromFeed is the source of a data path in this process.
-func FromFeed(feed *event.Feed[record.Finished]) Source {
-	return func(ctx context.Context, take func(*record.Finished), lost func(uint64)) {
+func FromFeed[T any](feed *event.Feed[T]) Source[T] {
+	return func(ctx context.Context, take func(*T), lost func(uint64)) {
 		w := feed.Watch(backlog)
 		defer w.Close()
 		dropped := counter(w.Lost, lost)
@@ -55,13 +59,13 @@ func counter(now func() uint64, lost func(uint64)) func() {
 }
 
 // line is one line of the stream of a data path in Envoy's process.
-type line struct {
-	Finished *record.Finished `json:"finished"`
-	Lost     uint64           `json:"lost,omitempty"` // since the stream began
+type line[T any] struct {
+	Item *T     `json:"item"`
+	Lost uint64 `json:"lost,omitempty"` // since the stream began
 }
 
-// Serve streams the finished requests of a feed, a line of JSON each, until the reader goes away.
-func Serve(feed *event.Feed[record.Finished]) http.HandlerFunc {
+// Serve streams what a feed gets, a line of JSON each, until the reader goes away.
+func Serve[T any](feed *event.Feed[T]) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		watcher := feed.Watch(backlog)
 		defer watcher.Close()
@@ -73,7 +77,7 @@ func Serve(feed *event.Feed[record.Finished]) http.HandlerFunc {
 		for {
 			select {
 			case f := <-watcher.Events():
-				if conn.SetWriteDeadline(time.Now().Add(patience)) != nil || out.Encode(line{&f, watcher.Lost()}) != nil {
+				if conn.SetWriteDeadline(time.Now().Add(patience)) != nil || out.Encode(line[T]{&f, watcher.Lost()}) != nil {
 					return // the reader has gone
 				}
 				if len(watcher.Events()) == 0 && conn.Flush() != nil {
@@ -87,8 +91,8 @@ func Serve(feed *event.Feed[record.Finished]) http.HandlerFunc {
 }
 
 // FromStream is the source of a data path in Envoy's process. open opens its stream; it is called again when the stream ends, since Envoy may be started again.
-func FromStream(open func(ctx context.Context) (io.ReadCloser, error)) Source {
-	return func(ctx context.Context, take func(*record.Finished), lost func(uint64)) {
+func FromStream[T any](open func(ctx context.Context) (io.ReadCloser, error)) Source[T] {
+	return func(ctx context.Context, take func(*T), lost func(uint64)) {
 		for ctx.Err() == nil {
 			readStream(ctx, open, take, lost)
 			select {
@@ -99,22 +103,22 @@ func FromStream(open func(ctx context.Context) (io.ReadCloser, error)) Source {
 	}
 }
 
-func readStream(ctx context.Context, open func(context.Context) (io.ReadCloser, error), take func(*record.Finished), lost func(uint64)) {
+func readStream[T any](ctx context.Context, open func(context.Context) (io.ReadCloser, error), take func(*T), lost func(uint64)) {
 	body, err := open(ctx)
 	if err != nil {
 		return
 	}
 	defer func() { _ = body.Close() }() // it was read
-	var l line
+	var l line[T]
 	dropped := counter(func() uint64 { return l.Lost }, lost)
 	for in := json.NewDecoder(body); ; {
-		l = line{}
+		l = line[T]{}
 		if in.Decode(&l) != nil {
 			return
 		}
 		dropped()
-		if l.Finished != nil {
-			take(l.Finished)
+		if l.Item != nil {
+			take(l.Item)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package export
+package relay
 
 import (
 	"context"
@@ -17,7 +17,6 @@ import (
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/event"
 	"bardo.money/gateway/internal/polltest"
-	"bardo.money/gateway/internal/telemetry"
 )
 
 // collected is an exporter that keeps what it gets.
@@ -28,7 +27,7 @@ type collected struct {
 	closed bool
 }
 
-func (c *collected) Request(f *record.Finished) {
+func (c *collected) Take(f *record.Finished) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ids = append(c.ids, f.ID)
@@ -53,19 +52,23 @@ func receiver(host string) *config.Config {
 	return c
 }
 
-// TestAnExporterFollowsTheConfiguration: none without a receiver; another one for another receiver; what waits at the end is exported.
-func TestAnExporterFollowsTheConfiguration(t *testing.T) {
+// TestATakerFollowsTheConfiguration: none without a receiver; another one for another receiver; what waits at the end is exported.
+func TestATakerFollowsTheConfiguration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var feed event.Feed[record.Finished]
 		var now atomic.Pointer[config.Config]
 		var opened []*collected
-		r := Runner{Source: FromFeed(&feed), Config: now.Load, Options: Options{Log: slog.New(slog.DiscardHandler), Counts: telemetry.New(telemetry.Build{}).Exports}}
-		r.Open = func(_ context.Context, o *Options) (Exporter, error) {
-			if o.Telemetry.OTLP.Host == "wrong" {
+		r := Runner[record.Finished]{Source: FromFeed(&feed), Config: now.Load, Log: slog.New(slog.DiscardHandler), Lost: func(uint64) {}}
+		r.Open = func(_ context.Context, cfg *config.Config) (Taker[record.Finished], error) {
+			switch to := cfg.Telemetry.OTLP.Host; to {
+			case "":
+				return nil, nil //nolint:nilnil // nothing is wanted
+			case "wrong":
 				return nil, errors.New("no such receiver")
+			default:
+				opened = append(opened, &collected{to: to})
+				return opened[len(opened)-1], nil
 			}
-			opened = append(opened, &collected{to: o.Telemetry.OTLP.Host})
-			return opened[len(opened)-1], nil
 		}
 		now.Store(&config.Config{})
 		ctx, stop := context.WithCancel(t.Context())
@@ -93,7 +96,7 @@ func TestAnExporterFollowsTheConfiguration(t *testing.T) {
 			t.Errorf("%+v", opened)
 		}
 		if feed.Watched() {
-			t.Error("a stopped exporter watches")
+			t.Error("a stopped taker watches")
 		}
 	})
 }
@@ -123,7 +126,7 @@ func TestAStreamOfFinishedRequestsIsReadAgain(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		FromStream(open)(ctx, c.Request, func(uint64) {})
+		FromStream[record.Finished](open)(ctx, c.Take, func(uint64) {})
 	}()
 	for want := range 2 {
 		polltest.Until(t, "the stream", feed.Watched)

@@ -1,0 +1,122 @@
+// Package alerts makes, of the events of a running gateway, what an operator is told at once, and watches spending for that. It does not send anything:
+// package notify does, in the program bardo alone.
+package alerts
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"bardo.money/gateway/cmd/bardo/run/relay"
+	"bardo.money/gateway/cmd/bardo/run/told"
+	"bardo.money/gateway/cmd/bardo/wallet"
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/event"
+	"bardo.money/gateway/internal/telemetry"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/pay/till"
+)
+
+// Alert is something that an operator has to know. It is without content of requests.
+type Alert struct {
+	Time  time.Time `json:"time"`
+	Topic string    `json:"topic"` // as notifications.topics has it
+	Event string    `json:"event"` // the name of its kind
+	About string    `json:"about"` // what it is about: the same for what begins, what repeats it, and what ends it
+	Text  string    `json:"text"`
+	Lasts bool      `json:"lasts,omitempty"` // another alert will say that it is over
+	Over  bool      `json:"over,omitempty"`  // it is over
+	Data  any       `json:"data"`            // of the event
+}
+
+// Options are what a sender is made of.
+type Options struct {
+	Gateway string                // which gateway it is, for people
+	Redact  func(s string) string // removes secrets
+	Metrics *telemetry.Metrics
+	Log     *slog.Logger
+}
+
+// Opener makes a sender of one configuration; nil if that wants none. It calls nobody yet. What earlier senders of the same opener have said is remembered.
+type Opener func(ctx context.Context, cfg *config.Config) (relay.Taker[Alert], error)
+
+// Listen gives feed what the events of s say. It costs s's other events nothing.
+func Listen(s *event.Sink, feed *event.Feed[Alert]) {
+	provider := func(t told.Trouble) string { return "provider/" + string(t.Provider) }
+	on(s, feed, told.ProviderDown, "provider", func(a *Alert, t told.Trouble) {
+		a.About, a.Lasts = provider(t), true
+		a.Text = fmt.Sprintf("Provider %s is down: %s. It is tried after the others.", t.Provider, t.Reason)
+	})
+	on(s, feed, told.CredentialRefused, "provider", func(a *Alert, t told.Trouble) {
+		a.About, a.Lasts = provider(t), true
+		a.Text = fmt.Sprintf("Provider %s refuses the gateway's key: %s.", t.Provider, t.Reason)
+	})
+	on(s, feed, told.ProviderUp, "provider", func(a *Alert, r told.Recovered) {
+		a.About, a.Over = "provider/"+string(r.Provider), true
+		a.Text = fmt.Sprintf("Provider %s works again.", r.Provider)
+	})
+	on(s, feed, told.Unwritable, "ledger", func(a *Alert, b told.Broken) {
+		a.About, a.Lasts = "ledger", true
+		a.Text = fmt.Sprintf("The ledger cannot be written: %s. Requests that cost something are refused until it can.", b.Reason)
+	})
+	on(s, feed, told.Writable, "ledger", func(a *Alert, m told.Mended) {
+		a.About, a.Over = "ledger", true
+		a.Text = fmt.Sprintf("The ledger can be written again, after %.0f seconds.", m.Seconds)
+	})
+	listenMoney(s, feed)
+}
+
+// listenMoney is Listen for the events of budgets, spending and payments.
+func listenMoney(s *event.Sink, feed *event.Feed[Alert]) {
+	on(s, feed, told.BudgetNear, "budget", func(a *Alert, b told.Budget) {
+		a.About = fmt.Sprintf("budget/%s/%s/%s", b.Holder, b.ID, b.Period)
+		if b.Percent >= 100 {
+			a.About += "/spent"
+		}
+		a.Text = fmt.Sprintf("The %s %s has spent %d %% of its limit for the %s: %s of %s USD.", b.Holder, named(b.ID, b.Name), b.Percent, b.Period, usd(b.Spent), usd(b.Limit))
+	})
+	on(s, feed, told.SpendUnusual, "spend", func(a *Alert, p told.Spending) {
+		a.About = "spend/" + p.Key
+		who := "All keys together"
+		if p.Key != "" {
+			who = "The key " + named(p.Key, p.Name)
+		}
+		a.Text = fmt.Sprintf("%s spent %s USD today, and %s on a usual day.", who, usd(p.Spent), usd(p.Usual))
+	})
+	on(s, feed, told.LowGas, "payment", func(a *Alert, g told.Gas) {
+		a.About = "payment/gas"
+		a.Text = fmt.Sprintf("The account that settles payments can pay for %d more transfers.", g.TransfersLeft)
+	})
+	on(s, feed, told.PaymentLost, "payment", func(a *Alert, l till.Loss) {
+		a.About = "payment/lost"
+		a.Text = fmt.Sprintf("A request was answered and its payment not settled: %s USD are lost.", usd(l.Loss))
+	})
+	on(s, feed, wallet.EventTopupFailed, "payment", func(a *Alert, f wallet.TopupFailed) {
+		a.About = "payment/credit"
+		a.Text = fmt.Sprintf("A purchase of credit for %s USD at Bankr failed (%s).", usd(f.Amount), f.Outcome)
+	})
+}
+
+// on has an alert made of each event of a kind.
+func on[T any](s *event.Sink, feed *event.Feed[Alert], kind event.Kind[T], topic string, fill func(*Alert, T)) {
+	kind.Watch(s, func(at time.Time, _ policy.Account, data T) {
+		if !feed.Watched() {
+			return
+		}
+		a := Alert{Time: at, Topic: topic, Event: kind.Name(), Data: data}
+		fill(&a, data)
+		feed.Publish(a)
+	})
+}
+
+// named is an id with its name.
+func named(id, name string) string {
+	if name == "" || name == id {
+		return id
+	}
+	return fmt.Sprintf("%s (%s)", id, name)
+}
+
+// usd is an amount without trailing zeros.
+func usd(m policy.Micro) string { return m.Pico().String() }

@@ -1,0 +1,130 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"bardo.money/gateway/e2e/fake"
+	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/e2e/receiver"
+)
+
+// warehouse is a configuration that exports usage to a fake ClickHouse.
+func warehouse(c *receiver.ClickHouse) string {
+	return fmt.Sprintf("telemetry: {clickhouse: %q, clickhouse_user: bardo, clickhouse_password: %s, clickhouse_table: usage_of.bardo, clickhouse_interval: 100ms}\n", c.URL, receiver.ClickHousePassword)
+}
+
+// servedTo sends n requests with a key, all at once, and returns the ids of those that were answered.
+func servedTo(t *testing.T, g *gateway.Gateway, key string, n int) (ids []string) {
+	t.Helper()
+	for range n {
+		call := ask{dialect: fake.OpenAI, model: "m", say: "PLANTED question"}.call()
+		call.Key = key
+		got := g.Do(t, call)
+		if got.Status != http.StatusOK {
+			t.Fatalf("%d %s", got.Status, got.Body)
+		}
+		ids = append(ids, got.Header.Get("X-Request-Id"))
+	}
+	return ids
+}
+
+// inWarehouse waits until ClickHouse has just these requests, and returns their rows by id.
+func inWarehouse(t *testing.T, c *receiver.ClickHouse, ids []string) map[string]map[string]any {
+	t.Helper()
+	var byID map[string]map[string]any
+	eventually(t, fmt.Sprintf("%d rows", len(ids)), func() bool {
+		byID = map[string]map[string]any{}
+		rows, _ := c.Rows()
+		for _, r := range rows {
+			byID[r["request_id"].(string)] = r
+		}
+		return len(byID) >= len(ids)
+	})
+	if got := slices.Sorted(maps.Keys(byID)); !slices.Equal(got, slices.Sorted(slices.Values(ids))) {
+		t.Errorf("%v, want %v", got, ids)
+	}
+	return byID
+}
+
+// TestX10UsageIsExportedToClickHouse: a row for each request, whose sums are those of the ledger, without content; the table is made where it is not there.
+func TestX10UsageIsExportedToClickHouse(t *testing.T) {
+	t.Parallel()
+	c := receiver.StartClickHouse(t)
+	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
+	p.Behave(fake.Behaviour{Text: "PLANTED answer", Usage: &fake.Usage{Input: 1000, Output: 500}})
+	g := gateway.Run(t, gateway.Options{Config: quick + warehouse(c), Providers: []gateway.Provider{{ID: "first", Fake: p, Models: models("m", "")}}})
+	g.Bardo(t, "owners", "create", "acme")
+	g.Bardo(t, "projects", "create", "web", "--owner", "acme")
+	key := g.CreateKey(t, "--name", "alice", "--project", "web")
+	rows := inWarehouse(t, c, servedTo(t, g, key.Key, 3))
+	var cost float64
+	for id, r := range rows {
+		if r["key"] != key.ID || r["project"] != "web" || r["provider"] != "first" || r["model"] != "m" || fmt.Sprintf("%s %s", r["input_tokens"], r["output_tokens"]) != "1000 500" {
+			t.Errorf("%s: %v", id, r)
+		}
+		n, err := r["cost_usd"].(json.Number).Float64()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cost += n
+		if text := fmt.Sprint(r); strings.Contains(text, "PLANTED") {
+			t.Errorf("content: %s", text)
+		}
+	}
+	var usage []struct {
+		Cost float64 `json:"cost_usd"`
+	}
+	if err := json.Unmarshal([]byte(g.Bardo(t, "usage", "--by", "key", "--key", key.ID, "--json")), &usage); err != nil || len(usage) != 1 {
+		t.Fatalf("%v %v", err, usage)
+	}
+	if d := cost - usage[0].Cost; d > 1e-9 || d < -1e-9 || cost == 0 {
+		t.Errorf("ClickHouse has %v USD, the ledger %v", cost, usage[0].Cost)
+	}
+	if text := g.Log() + g.Bardo(t, "config", "print"); strings.Contains(text, "PLANTED") {
+		t.Errorf("a secret or content is shown: %s", text)
+	}
+}
+
+// TestX10NothingIsLostByAClickHouseThatFails, nor by a gateway that is killed: each request is a row once in the end, and no request waits for it.
+func TestX10NothingIsLostByAClickHouseThatFails(t *testing.T) {
+	t.Parallel()
+	c := receiver.StartClickHouse(t)
+	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
+	o := gateway.Options{Config: quick + warehouse(c), Providers: []gateway.Provider{{ID: "first", Fake: p, Models: models("m", "")}}, Home: t.TempDir()}
+	g := gateway.Run(t, o)
+	key := g.CreateKey(t, "--name", "alice")
+	ids := servedTo(t, g, key.Key, 2)
+	inWarehouse(t, c, ids)
+
+	c.Hold()
+	ids = append(ids, servedTo(t, g, key.Key, 20)...) // none waits
+	c.Fail(1, 1)                                      // once before rows are inserted, and once after it
+	c.Release()
+	inWarehouse(t, c, ids)
+	eventually(t, "the rows that were inserted and answered with an error come again", func() bool { _, n := c.Rows(); return n > len(ids) })
+
+	c.Hold()
+	ids = append(ids, servedTo(t, g, key.Key, 5)...)
+	g.Kill()
+	c.Release()
+	o.NoKey = true
+	g = gateway.Run(t, o)
+	ids = append(ids, servedTo(t, g, key.Key, 3)...)
+	inWarehouse(t, c, ids)
+	before, all := c.Rows()
+	if err := g.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	g = gateway.Run(t, o)
+	ids = append(ids, servedTo(t, g, key.Key, 1)...)
+	inWarehouse(t, c, ids)
+	if _, n := c.Rows(); n != all+1 {
+		t.Errorf("a gateway that is started again sends %d rows again, of %d", n-all-1, len(before))
+	}
+}

@@ -1,0 +1,23 @@
+package telemetry
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Rows count what is exported to ClickHouse. They exist only in a process that exports, as Exports do.
+type Rows struct{ sent *prometheus.CounterVec }
+
+// Rows are the counters of exported rows, made at the first call.
+func (m *Metrics) Rows() *Rows {
+	m.rowing.Do(func() {
+		m.rows = &Rows{m.counters("bardo_clickhouse_rows_total", "Requests whose usage was exported to ClickHouse, or could not be and will be tried again.", "result")}
+	})
+	return m.rows
+}
+
+// Count counts a batch.
+func (r *Rows) Count(rows int, err error) {
+	result := "sent"
+	if err != nil {
+		result = "failed"
+	}
+	r.sent.WithLabelValues(result).Add(float64(rows))
+}
