@@ -24,6 +24,8 @@ IN_MODULE = ^Test(F04DecisionsAreInTheAuditLog|F05NothingOfWhatIsSaidIsWritten|E
 TESTSUM   = $(gotestsum) --format pkgname --format-hide-empty-pkg
 GOTEST    = -vet=off
 UNITS     = $$(go list ./... | grep -v /e2e)
+# agent-host makes network namespaces, which not every machine lets it.
+END2END   = $$(go list ./e2e/... | grep -v /e2e/agenthost)
 # The race detector is for code that shares memory between goroutines. Elsewhere it takes minutes for nothing: formats are cut at every byte, and
 # the program is started again and again.
 SHARING   = $$(grep -rlE --include='*.go' --exclude='*_test.go' '"sync(/atomic)?"|golang-lru|^\s*go (func|[a-z])' extproc policy xds internal envoy | \
@@ -59,12 +61,17 @@ unit: tools models redis postgres $(gotestsum) ## run the packages' own tests
 # packages run at once.
 e2e: export BARDO_BIN := $(BARDO)
 e2e: tools models redis postgres sdks browser otelcol build $(gotestsum) ## run the program with real clients and Envoy
-	$(TESTSUM) $(RERUN) --packages ./e2e/... -- $(GOTEST) -timeout $(TIMEOUT) -count 1 -p 2 -parallel $(PARALLEL)
+	$(TESTSUM) $(RERUN) --packages "$(END2END)" -- $(GOTEST) -timeout $(TIMEOUT) -count 1 -p 2 -parallel $(PARALLEL)
 
 module: export BARDO_BIN := $(BARDO)
 module: export BARDO_DATA_PATH := module
 module: tools models redis otelcol build $(gotestsum) ## run some of the same with the data path in Envoy's process
 	$(TESTSUM) $(RERUN) --packages ./e2e -- $(GOTEST) -timeout $(TIMEOUT) -count 1 -parallel $(PARALLEL) -run '$(IN_MODULE)'
+
+.PHONY: agent-host
+agent-host: export BARDO_BIN := $(BARDO)
+agent-host: tools models build $(gotestsum) ## test docs/deploy/agent-host.nft in network namespaces; needs root and nf_tables
+	$(TESTSUM) -- $(GOTEST) -timeout $(TIMEOUT) -count 1 ./e2e/agenthost
 
 soak: export BARDO_SOAK := 1
 soak: postgres ## the same with long counts, and long fuzzing; takes hours
