@@ -344,11 +344,17 @@ func TestK34ClientsDisconnect(t *testing.T) { engines(t, testK34ClientsDisconnec
 func testK34ClientsDisconnect(t *testing.T, g *gateway) {
 	t.Helper()
 	for i, path := range []string{"/wait", "/wait?begin=1", "/forward?to=a&path=/silent", "/call?to=a&path=/silent", "/call?to=a&path=/endless"} {
-		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		if a := g.do(ctx, path, []byte("hello")); a.err == nil {
-			t.Errorf("%s: %d", path, a.status)
-		}
-		cancel()
+		ctx, cancel := context.WithCancel(t.Context())
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			if a := g.do(ctx, path, []byte("hello")); a.err == nil {
+				t.Errorf("%s: %d", path, a.status)
+			}
+		}()
+		polltest.Until(t, path+" has arrived", func() bool { return g.state().Open == 2 })
+		time.AfterFunc(200*time.Millisecond, cancel) // its call is under way by then, and if not, it has to end, too
+		<-over
 		polltest.Until(t, path, func() bool { s := g.state(); return s.Disconnected == i+1 && s.Open == 1 })
 	}
 }
