@@ -86,7 +86,7 @@ func TestF04DecisionsAreInTheAuditLog(t *testing.T) {
 	if got := say("", "PLANTED write to jo@example.com"); got.Status != http.StatusOK {
 		t.Fatalf("%d %s", got.Status, got.Body)
 	}
-	if l := hasLine(t, path, "request:decided", "email=1"); l.Account == "" || l.Data["status"] != 200.0 || l.Data["provider"] != "p" {
+	if l := hasLine(t, path, "request:decided", "email=1"); l.Account == "" || l.Data["status"] != 200.0 || l.Data["operation"] != "chat" || l.Data["provider"] != "p" {
 		t.Errorf("%+v", l)
 	}
 	if got := say("nonsense", "PLANTED"); got.Status != http.StatusUnauthorized {

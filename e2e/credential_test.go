@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -53,7 +54,7 @@ func showsRefusal(t *testing.T, g *gateway.Gateway, provider, words string) {
 	hides(t, "the log", g.Log(), wrongKey)
 }
 
-// TestC2AWrongProviderKeyShowsWithItsFirstRequest on every path, in the provider's words and without the key, and ends with a right key.
+// TestC2AWrongProviderKeyShowsWithItsFirstRequest on every path, by status and code and without the key and the provider's sentence, which may quote it, and ends with a right key.
 func TestC2AWrongProviderKeyShowsWithItsFirstRequest(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden} {
@@ -67,7 +68,7 @@ func TestC2AWrongProviderKeyShowsWithItsFirstRequest(t *testing.T) {
 					t.Fatalf("%d %s", got.Status, got.Body)
 				}
 			}
-			showsRefusal(t, g, "p", "is not known here")
+			showsRefusal(t, g, "p", strconv.Itoa(status)+": ")
 			if list := g.Do(t, gateway.Call{Path: "/v1/models"}).Body; strings.Contains(list, "credential") {
 				t.Errorf("clients are told: %s", list)
 			}

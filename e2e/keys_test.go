@@ -225,7 +225,8 @@ func TestCredentials(t *testing.T) {
 	g, p := one(t, quick)
 	good := g.Key
 	id, secret, sum := keyParts(t, good)
-	stranger, _ := one(t, quick)
+	elsewhere, _ := one(t, quick)
+	stranger := elsewhere.CreateKey(t, "--name", "stranger")
 	swapped := strings.Map(func(r rune) rune {
 		if r == rune(secret[0]) {
 			return rune(secret[1])

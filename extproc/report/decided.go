@@ -26,10 +26,12 @@ func (r *Report) decided() {
 		return
 	}
 	e := record.Decided{
-		RequestID: r.ID, Operation: string(r.Trace.Operation), Subsystem: r.Hints.Subsystem, GolemID: r.Hints.GolemID, Attestation: r.Attestation,
+		RequestID: r.ID, Operation: r.Trace.Operation.String(), Subsystem: r.Hints.Subsystem, GolemID: r.Hints.GolemID, Attestation: r.Attestation,
 		PrivacyTier: r.neededTier(), Decisions: r.Tags, Notes: r.notes(),
 	}
-	e.Status, e.Error = r.Trace.Verdict()
+	if e.Status, e.Error = r.Trace.Verdict(); e.Status == http.StatusAccepted { // for later: it is not over
+		return
+	}
 	if r.Hints.SecurityClass != policy.SecurityStandard {
 		e.Security = r.Hints.SecurityClass.String()
 	}
