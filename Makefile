@@ -12,7 +12,7 @@ BARDO    := $(CURDIR)/bin/bardo
 MODULE   := $(CURDIR)/bin/libbardo.so
 STAMP    := -trimpath -ldflags '-X bardo.money/gateway/cmd/bardo/cli.Version=$(VERSION)'
 FUZZTIME ?= 30s
-TIMEOUT  ?= 20m
+TIMEOUT  ?= 30m
 # Most end-to-end tests wait for something: more of them at once than there are cores.
 PARALLEL ?= 8
 RACE     ?=

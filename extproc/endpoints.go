@@ -276,7 +276,7 @@ func (g *Gateway) Explain(ask *dryrun.Query) dryrun.Result {
 	}
 	rt := g.runtime.Load()
 	if judges(rt, &ask.Hints, &ask.Facts) {
-		ask.Facts.Reading, ask.Unread = rt.Classifier.Judge(context.Background(), ask.Facts.Text)
+		ask.Facts.Reading, ask.Unread = rt.Classifier.Judge(context.Background(), ask.Principal.Account, ask.Facts.Text)
 	}
 	return dryrun.Run(rt, ask, plan, g.Health.State)
 }

@@ -220,7 +220,7 @@ func (x *exchange) classify(ctx context.Context) {
 		return
 	}
 	began := time.Now()
-	r, why := x.Config.Classifier.Judge(ctx, f.Text)
+	r, why := x.Config.Classifier.Judge(ctx, x.Principal.Account, f.Text)
 	x.reading = r
 	x.Log = append(x.Log, pipeline.Entry{Layer: classifier.Name, Began: began, Took: time.Since(began), Budget: classifier.Budget, TimedOut: why == "late", Note: noteOf(r, why)})
 }

@@ -4,27 +4,46 @@ package classifier
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"sync/atomic"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"bardo.money/gateway/extproc/injection"
+	"bardo.money/gateway/internal/guard"
 	"bardo.money/gateway/models"
+	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/classify"
 	"bardo.money/gateway/policy/intent"
 )
 
-// Budget is the time limit of a judgement.
+// Budget is how long a request waits for its judgement. One that takes longer is finished beside the request, and is there for the next request with the same
+// prompt: most requests of an agent repeat the user's turn.
 const Budget = 25 * time.Millisecond
+
+// Bounds of what is judged and kept.
+const (
+	limit   = 5 * time.Second // of one judgement, whoever waits for it
+	maxOpen = 64              // judgements at a time
+	maxKept = 4_096           // judgements that are kept, about 250 bytes each
+)
 
 // Name is what X-Bardo-Pipeline calls it.
 const Name = "classify"
 
-// Classifier judges prompts. Safe for concurrent use.
+// Classifier judges prompts. Make one with New. Safe for concurrent use.
 type Classifier struct {
-	Embedder models.Embedder
-	Set      *classify.Set
-	Safety   *injection.Detector // what layer l8 judges users' turns by; nil: it is not judged
+	embedder models.Embedder
+	set      *classify.Set
+	safety   *injection.Detector // what layer l8 judges users' turns by; nil: it is not judged
+	kept     *lru.Cache[key, *intent.Reading]
+	open     chan struct{} // one for each judgement that runs
 }
+
+// key is a prompt of an account, which sees no other's judgements, not even by how long its own take.
+type key [sha256.Size]byte
 
 // New makes a classifier of the gateway's models. injections is that of layer l8, nil for patterns alone; threshold is the layer's, 0 for the model's own.
 func New(embedder models.Embedder, injections models.Classifier, threshold float64) (*Classifier, error) {
@@ -37,44 +56,97 @@ func New(embedder models.Embedder, injections models.Classifier, threshold float
 		scores = injections
 	}
 	off := func(err error) bool { return errors.Is(err, models.ErrOff) }
-	return &Classifier{Embedder: embedder, Set: set, Safety: injection.NewDetector(scores, threshold, off)}, nil
+	return build(embedder, set, injection.NewDetector(scores, threshold, off)), nil
 }
 
-// Judge says what a prompt is, or why it does not say anything: foreign (not plainly English, as the model is), off, busy, late, another-model (the vectors
-// of the prototypes are not this model's) or failed.
-func (c *Classifier) Judge(ctx context.Context, prompt string) (r *intent.Reading, why string) {
+func build(embedder models.Embedder, set *classify.Set, safety *injection.Detector) *Classifier {
+	kept, _ := lru.New[key, *intent.Reading](maxKept) // fails for a size below 1 only
+	return &Classifier{embedder: embedder, set: set, safety: safety, kept: kept, open: make(chan struct{}, maxOpen)}
+}
+
+// Judge says what an account's prompt is, or why it does not say anything: foreign (not plainly English, as the model is), off, busy, late, another-model (the
+// vectors of the prototypes are not this model's) or failed. The reading is shared: it is not to be changed.
+func (c *Classifier) Judge(ctx context.Context, account policy.Account, prompt string) (r *intent.Reading, why string) {
 	text := classify.Text(prompt)
 	if !classify.English(text) {
 		return nil, "foreign"
 	}
+	k := key(sha256.Sum256([]byte(string(account) + "\x00" + prompt)))
+	if r, ok := c.kept.Get(k); ok {
+		return r, ""
+	}
+	select {
+	case c.open <- struct{}{}:
+	default:
+		return nil, "busy"
+	}
+	j := &judgement{done: make(chan struct{}), why: "failed"}
+	guard.Go(func() {
+		defer func() { <-c.open }()
+		defer close(j.done)
+		c.judge(j, k, text, prompt)
+	})
 	ctx, cancel := context.WithTimeout(ctx, Budget)
 	defer cancel()
-	v, err := c.Embedder.Embed(ctx, text)
-	if err != nil {
-		return nil, reason(err)
+	select {
+	case <-j.done:
+		return j.reading.Load(), j.why
+	case <-ctx.Done():
 	}
-	if c.Embedder.Tag() != c.Set.Tag {
-		return nil, "another-model"
+	if r := j.reading.Load(); r != nil {
+		return r, ""
 	}
-	said, ok := c.Set.Judge(v)
-	if !ok {
-		return nil, "another-model"
-	}
-	c.judgeSafety(ctx, prompt, &said)
-	return &said, ""
+	return nil, "late"
 }
 
-// judgeSafety notes how probable it is that a prompt holds instructions that it should not hold. Where there is no time for that, or no verdict, the reading has none.
-func (c *Classifier) judgeSafety(ctx context.Context, prompt string, r *intent.Reading) {
-	if c.Safety == nil {
+// judgement is one that runs. The reading is there before the judgement is over, without the verdict on injections.
+type judgement struct {
+	reading atomic.Pointer[intent.Reading]
+	done    chan struct{}
+	why     string // there is no reading; valid once it is done
+}
+
+// judge makes a judgement, and keeps it if it is whole.
+func (c *Classifier) judge(j *judgement, k key, text, prompt string) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	said, why := c.read(ctx, text)
+	if why != "" {
+		j.why = why
 		return
 	}
-	f, err := c.Safety.Learn(ctx, c.Safety.KeyOf([]byte(prompt)), prompt, injection.NewBudget())
+	j.reading.Store(&said)
+	j.why = ""
+	if c.safety == nil {
+		c.kept.Add(k, &said)
+		return
+	}
+	f, err := c.safety.Learn(ctx, c.safety.KeyOf([]byte(prompt)), prompt, injection.NewBudget())
 	if err != nil {
 		return
 	}
-	score := f.Score(injection.User)
-	r.Injection, r.Unsafe = &score, score >= c.Safety.Threshold()
+	whole, score := said, f.Score(injection.User)
+	whole.Injection, whole.Unsafe = &score, score >= c.safety.Threshold()
+	j.reading.Store(&whole)
+	if f.Scored { // else the model of l8 may be there for the next request
+		c.kept.Add(k, &whole)
+	}
+}
+
+// read is what the embedder's vector of a text says.
+func (c *Classifier) read(ctx context.Context, text string) (r intent.Reading, why string) {
+	v, err := c.embedder.Embed(ctx, text)
+	if err != nil {
+		return r, reason(err)
+	}
+	if c.embedder.Tag() != c.set.Tag {
+		return r, "another-model"
+	}
+	r, ok := c.set.Judge(v)
+	if !ok {
+		return r, "another-model"
+	}
+	return r, ""
 }
 
 func reason(err error) string {

@@ -2,13 +2,15 @@
 package polltest
 
 import (
+	"os"
+	"strings"
 	"testing"
 	"time"
 )
 
 // Patience is how long a test waits for what has to come. It bounds only how late a failure is noticed, so it is far more than a slow and
 // busy machine needs.
-const Patience = time.Minute
+const Patience = 2 * time.Minute
 
 // interval is how long lies between two looks at a condition.
 const interval = 10 * time.Millisecond
@@ -24,9 +26,19 @@ func Until(t testing.TB, what string, met func() bool) {
 		select {
 		case <-tick.C:
 		case <-over:
-			t.Fatalf("never came: %s", what)
+			t.Fatalf("never came: %s%s", what, pressure())
 		}
 	}
+}
+
+// pressure is what Linux tells of how long what runs here waited for processors, memory and disks (PSI), "" where it tells nothing.
+func pressure() (text string) {
+	for _, of := range []string{"loadavg", "pressure/cpu", "pressure/memory", "pressure/io"} {
+		if b, err := os.ReadFile("/proc/" + of); err == nil {
+			text += "\n" + of + ": " + strings.ReplaceAll(strings.TrimSpace(string(b)), "\n", "; ")
+		}
+	}
+	return text
 }
 
 // tries is how often Soon measures at most.

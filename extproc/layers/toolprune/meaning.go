@@ -13,6 +13,7 @@ import (
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/transcript"
 	"bardo.money/gateway/internal/clock"
+	"bardo.money/gateway/internal/guard"
 	"bardo.money/gateway/models"
 )
 
@@ -26,7 +27,9 @@ type Embedder interface {
 // Limits of ranking by meaning. A vector of 384 numbers takes 1.5 KiB.
 const (
 	maxVectors    = 4_096
-	meaningTime   = 60 * time.Millisecond // for one request; the vectors that it made are kept for the next one
+	meaningTime   = 60 * time.Millisecond // that a request waits
+	readingTime   = 5 * time.Second       // for the definitions of one request, which go on being read when it does not wait any longer
+	maxReading    = 4                     // requests whose definitions are read at a time
 	offFor        = 10 * time.Second      // after an error, words decide
 	maxDefinition = 600                   // bytes of a definition that its vector stands for
 	maxQuestion   = 1_000                 // bytes of the user's text, from its end
@@ -34,24 +37,30 @@ const (
 
 // Vectors are those of definitions of tools, in this process. Make one with NewVectors. Safe for concurrent use.
 type Vectors struct {
-	kept *lru.Cache[[16]byte, []float32]
-	off  atomic.Int64 // until when the model is not asked, in ns since 1970
+	kept    *lru.Cache[[16]byte, []float32]
+	off     atomic.Int64  // until when the model is not asked, in ns since 1970
+	reading chan struct{} // one for each request whose definitions are read
 }
 
 // NewVectors returns an empty memory.
 func NewVectors() *Vectors {
 	kept, _ := lru.New[[16]byte, []float32](maxVectors) // only fails for sizes below 1
-	return &Vectors{kept: kept}
+	return &Vectors{kept: kept, reading: make(chan struct{}, maxReading)}
 }
 
 // ready reports whether the model may be asked.
 func (v *Vectors) ready() bool { return clock.Now().UnixNano() >= v.off.Load() }
 
-// failed lets the model rest, unless it is only slow or busy. The model's own clock may say that the time is over before the caller's does.
+// failed lets the model rest, unless it is only slow or busy.
 func (v *Vectors) failed(err error) {
-	if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) && !errors.Is(err, models.ErrBusy) {
+	if !late(err) {
 		v.off.Store(clock.Now().Add(offFor).UnixNano())
 	}
+}
+
+// late reports whether a model is only slow or busy. Its own clock may say that the time is over before the caller's does.
+func late(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.Is(err, models.ErrBusy)
 }
 
 // ranksByMeaning reports whether the tools of a request may be ranked by a local model.
@@ -72,17 +81,18 @@ func (l Layer) byMeaning(ctx context.Context, x *pipeline.Exchange, t *transcrip
 	asked, err := l.Embedder.Embed(ctx, tail(text, maxQuestion))
 	if err != nil {
 		l.Vectors.failed(err)
+		if !late(err) {
+			return nil, false
+		}
+	}
+	vectors, ok := l.vectors(ctx, x, t) // for the next conversation, if there is no question
+	if err != nil || !ok {
 		return nil, false
 	}
 	scores := make([]float64, len(t.Tools))
 	order = make([]int, len(t.Tools))
 	for i := range t.Tools {
-		v, err := l.vector(ctx, x, meaningOf(&t.Tools[i]))
-		if err != nil {
-			l.Vectors.failed(err)
-			return nil, false
-		}
-		order[i], scores[i] = i, dot(asked, v)
+		order[i], scores[i] = i, dot(asked, vectors[i])
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
 		switch {
@@ -96,17 +106,70 @@ func (l Layer) byMeaning(ctx context.Context, x *pipeline.Exchange, t *transcrip
 	return order, true
 }
 
-// vector is that of a definition, which is made once for each account.
-func (l Layer) vector(ctx context.Context, x *pipeline.Exchange, text string) ([]float32, error) {
-	sum := l.Memory.sum(key{[]string{"vector", string(x.Principal.Account), l.Embedder.Tag(), text}})
-	if v, ok := l.Vectors.kept.Get(sum); ok {
-		return v, nil
+// vectors are those of the tools' definitions, which are made once for each account. Those that are missing are read in a goroutine of their own, so that they
+// are there for the next request if this one cannot wait: ok is false then.
+func (l Layer) vectors(ctx context.Context, x *pipeline.Exchange, t *transcript.Transcript) (all [][]float32, ok bool) {
+	all = make([][]float32, len(t.Tools))
+	var missing []definition
+	for i := range t.Tools {
+		d := definition{i: i, text: meaningOf(&t.Tools[i])}
+		d.sum = l.Memory.sum(key{[]string{"vector", string(x.Principal.Account), l.Embedder.Tag(), d.text}})
+		if all[i], ok = l.Vectors.kept.Get(d.sum); !ok {
+			missing = append(missing, d)
+		}
 	}
-	v, err := l.Embedder.Embed(ctx, text)
-	if err == nil {
-		l.Vectors.kept.Add(sum, v)
+	if len(missing) == 0 {
+		return all, true
 	}
-	return v, err
+	select {
+	case l.Vectors.reading <- struct{}{}:
+	default:
+		return nil, false
+	}
+	read := make(chan [][]float32, 1)
+	guard.Go(func() {
+		defer func() { <-l.Vectors.reading }()
+		defer close(read)
+		if made := l.read(missing); made != nil {
+			read <- made
+		}
+	})
+	select {
+	case made := <-read:
+		for i, v := range made {
+			all[missing[i].i] = v
+		}
+		return all, made != nil
+	case <-ctx.Done():
+		return nil, false
+	}
+}
+
+// definition is one of a tool of a request, whose vector is not known.
+type definition struct {
+	i    int // of the tool
+	text string
+	sum  [16]byte
+}
+
+// read makes vectors of definitions, and keeps them; nil if the model does not do so in time.
+func (l Layer) read(all []definition) [][]float32 {
+	ctx, cancel := context.WithTimeout(context.Background(), readingTime)
+	defer cancel()
+	made := make([][]float32, len(all))
+	for i := range all {
+		v, ok := l.Vectors.kept.Get(all[i].sum) // another request's were read meanwhile
+		if !ok {
+			var err error
+			if v, err = l.Embedder.Embed(ctx, all[i].text); err != nil {
+				l.Vectors.failed(err)
+				return nil
+			}
+			l.Vectors.kept.Add(all[i].sum, v)
+		}
+		made[i] = v
+	}
+	return made
 }
 
 // meaningOf is what a tool's vector stands for: the words of its name, and its description.

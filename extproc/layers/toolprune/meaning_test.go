@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,18 +18,38 @@ import (
 
 // sense is an embedder that knows two subjects by some words, and takes a time for each text.
 type sense struct {
+	mu    sync.Mutex // the layer goes on beside its request
 	calls int
 	takes time.Duration
 	err   error
 }
 
-func (s *sense) Embed(ctx context.Context, text string) ([]float32, error) {
+func (s *sense) asked() (time.Duration, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.calls++
-	if s.err != nil {
-		return nil, s.err
+	return s.takes, s.err
+}
+
+func (s *sense) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls
+}
+
+func (s *sense) set(takes time.Duration, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.takes, s.err = takes, err
+}
+
+func (s *sense) Embed(ctx context.Context, text string) ([]float32, error) {
+	takes, err := s.asked()
+	if err != nil {
+		return nil, err
 	}
 	select {
-	case <-time.After(s.takes):
+	case <-time.After(takes):
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -60,18 +81,18 @@ func TestD36ToolsAreRankedByMeaning(t *testing.T) {
 	s := &sense{}
 	l := meaningful(s)
 	x, got := prunedFor(t, l, "Will I need an umbrella?")
-	if !slices.Contains(got, "weather_forecast") || len(got) > 12 || x.Log[0].Note != "meaning" || s.calls != 31 {
-		t.Errorf("%v after %d calls, log %+v", got, s.calls, x.Log)
+	if !slices.Contains(got, "weather_forecast") || len(got) > 12 || x.Log[0].Note != "meaning" || s.count() != 31 {
+		t.Errorf("%v after %d calls, log %+v", got, s.count(), x.Log)
 	}
-	if _, again := prunedFor(t, l, "Will I need an umbrella?"); !slices.Equal(again, got) || s.calls != 31 {
-		t.Errorf("the conversation has %v after %d calls", again, s.calls)
+	if _, again := prunedFor(t, l, "Will I need an umbrella?"); !slices.Equal(again, got) || s.count() != 31 {
+		t.Errorf("the conversation has %v after %d calls", again, s.count())
 	}
-	if _, got = prunedFor(t, l, "Some other coins, please"); !slices.Contains(got, "swap_tokens") || s.calls != 32 {
-		t.Errorf("%v after %d calls", got, s.calls)
+	if _, got = prunedFor(t, l, "Some other coins, please"); !slices.Contains(got, "swap_tokens") || s.count() != 32 {
+		t.Errorf("%v after %d calls", got, s.count())
 	}
 	x = request(t, policy.Hints{TickType: "risk_check"}, map[string]any{"messages": []any{user("umbrella")}, "tools": defi()})
-	if got = prune(t, l, x); slices.Contains(got, "weather_forecast") || s.calls != 32 || l.Waits(x) {
-		t.Errorf("a tick with a map has %v after %d calls", got, s.calls)
+	if got = prune(t, l, x); slices.Contains(got, "weather_forecast") || s.count() != 32 || l.Waits(x) {
+		t.Errorf("a tick with a map has %v after %d calls", got, s.count())
 	}
 }
 
@@ -81,7 +102,7 @@ func TestD36AModelThatIsLateOrBusyIsAskedAgain(t *testing.T) {
 		s := &sense{err: fmt.Errorf("a local model: %w", err)}
 		l := meaningful(s)
 		prunedFor(t, l, "Please swap 1 ETH")
-		s.err = nil
+		s.set(0, nil)
 		if x, _ := prunedFor(t, l, "Please swap 2 ETH"); x.Log[0].Note != "meaning" {
 			t.Errorf("after %v: log %+v", err, x.Log)
 		}
@@ -94,15 +115,15 @@ func TestD36WordsRankWithoutAModel(t *testing.T) {
 		s := &sense{err: fmt.Errorf("not installed: %w", models.ErrOff)}
 		l := meaningful(s)
 		x, got := prunedFor(t, l, "Please swap 1 ETH")
-		if !slices.Contains(got, "swap_tokens") || x.Log[0].Note != "" || s.calls != 1 || l.Waits(request(t, policy.Hints{GolemID: "g"}, map[string]any{"messages": []any{user("hi")}, "tools": defi()})) {
-			t.Errorf("%v after %d calls", got, s.calls)
+		if !slices.Contains(got, "swap_tokens") || x.Log[0].Note != "" || s.count() != 1 || l.Waits(request(t, policy.Hints{GolemID: "g"}, map[string]any{"messages": []any{user("hi")}, "tools": defi()})) {
+			t.Errorf("%v after %d calls", got, s.count())
 		}
 		prunedFor(t, l, "Please swap 2 ETH")
-		if s.calls != 1 {
-			t.Errorf("%d calls of a model that is off", s.calls)
+		if s.count() != 1 {
+			t.Errorf("%d calls of a model that is off", s.count())
 		}
 		time.Sleep(15 * time.Second) //nolint:forbidigo // of the bubble
-		s.err = nil
+		s.set(0, nil)
 		if _, got = prunedFor(t, l, "Will I need an umbrella?"); !slices.Contains(got, "weather_forecast") {
 			t.Errorf("some seconds later: %v", got)
 		}
@@ -118,20 +139,42 @@ func TestD36WordsRankWithoutAModel(t *testing.T) {
 	})
 }
 
-// TestD36RankingHasATimeLimit: what is not read in time is read for the next conversations.
+// TestD36RankingHasATimeLimit: a request waits no longer, but its definitions are read to the end, for the next conversations.
 func TestD36RankingHasATimeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &sense{takes: 5 * time.Millisecond}
 		l := meaningful(s)
-		for n := 1; n <= 4; n++ {
+		for n := 1; n <= 3; n++ {
 			began := time.Now()
 			x, got := prunedFor(t, l, fmt.Sprintf("Will I need an umbrella in %d days?", n))
-			if took := time.Since(began); took > 100*time.Millisecond {
+			if took := time.Since(began); took > 60*time.Millisecond {
 				t.Errorf("conversation %d waits for %v", n, took)
 			}
-			if meant := x.Log[0].Note == "meaning"; meant != (n > 2) || meant != slices.Contains(got, "weather_forecast") {
+			if meant := x.Log[0].Note == "meaning"; meant != (n > 1) || meant != slices.Contains(got, "weather_forecast") {
 				t.Errorf("conversation %d: log %+v, %v", n, x.Log, got)
 			}
+			time.Sleep(200 * time.Millisecond) //nolint:forbidigo // of the bubble
+		}
+		if s.count() != 33 {
+			t.Errorf("%d calls for 30 definitions and 3 questions", s.count())
+		}
+	})
+}
+
+// TestD36DefinitionsAreReadOnASlowMachine: where no question is read in time, the definitions still are, a bounded time for each request.
+func TestD36DefinitionsAreReadOnASlowMachine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &sense{takes: 400 * time.Millisecond}
+		l := meaningful(s)
+		for n := range 3 {
+			if x, _ := prunedFor(t, l, fmt.Sprintf("Will I need an umbrella in %d days?", n)); x.Log[0].Note != "" {
+				t.Errorf("log %+v", x.Log)
+			}
+			time.Sleep(6 * time.Second) //nolint:forbidigo // of the bubble
+		}
+		s.set(time.Millisecond, nil)
+		if x, got := prunedFor(t, l, "Will I need an umbrella?"); x.Log[0].Note != "meaning" || !slices.Contains(got, "weather_forecast") {
+			t.Errorf("log %+v, %v", x.Log, got)
 		}
 	})
 }
