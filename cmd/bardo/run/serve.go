@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"runtime/debug"
@@ -148,11 +149,11 @@ func takenPorts(ctx context.Context, cfg *config.Config) (err error) {
 // idleTime is how long there must have been no request before memory goes back to the system.
 const idleTime = 10 * time.Second
 
-// rest gives memory back after a load, once: the collector keeps what it had for the next one, and on a small machine others need it.
+// rest gives memory back after the start and after a load, once: the collector keeps what it had for the next one, and on a small machine others need it.
 func (d *dataPath) rest(ctx context.Context) error {
 	tick := time.NewTicker(idleTime)
 	defer tick.Stop()
-	var seen, rested uint64
+	var seen, rested uint64 = 0, math.MaxUint64 // the start's is not given back yet
 	for {
 		select {
 		case <-ctx.Done():
