@@ -63,11 +63,11 @@ func (l *lab) load(ctx context.Context, c testCase, s subject, window time.Durat
 	m := summarize(workers)
 	m.Seconds = window.Seconds()
 	m.EnvoyCPU, m.GoCPU = after.envoy-before.envoy, after.program-before.program
-	if m.Requests == 0 {
-		if m.firstFail == nil {
-			return m, errShort
-		}
+	switch {
+	case m.Requests == 0 && m.firstFail != nil:
 		return m, fmt.Errorf("no request succeeded: %w", m.firstFail)
+	case m.Requests == 0, !c.paced && m.Requests < leastEnds*c.conns:
+		return m, errShort
 	}
 	return m, nil
 }
