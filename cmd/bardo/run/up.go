@@ -355,7 +355,7 @@ func (g *gateway) run(ctx context.Context, out io.Writer) error {
 }
 
 // startTime bounds how long Envoy may take to serve.
-const startTime = 30 * time.Second
+const startTime = time.Minute
 
 // await waits until Envoy serves the first configuration, and notes where.
 func (g *gateway) await(ctx context.Context, failed chan error, info *home.RunInfo) error {
