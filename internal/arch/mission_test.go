@@ -42,6 +42,26 @@ func TestTheMissionsListIsTrue(t *testing.T) {
 	}
 }
 
+// README.md says how much of the list is built. Whoever changes a row looks there, too, at what its table says of it.
+func TestTheReadmeCountsTheMissionsRows(t *testing.T) {
+	list, _ := pageAndTests(t, missionFile)
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	states, total := map[string]int{}, 0
+	for line := range strings.Lines(list) {
+		if m := missionRow.FindStringSubmatch(strings.TrimSuffix(line, "\n")); m != nil {
+			states[m[3]]++
+			total++
+		}
+	}
+	want := fmt.Sprintf("Of the %d planned features, %d are built, %d in part, and %d not", total, states["done"], states["part"], states["open"])
+	if !strings.Contains(strings.Join(strings.Fields(string(readme)), " "), want) {
+		t.Errorf("README.md does not say: %s", want)
+	}
+}
+
 // Each guard of the page on security names tests that `make test` runs.
 func TestTheGuardsOfThePageOnSecurityAreTested(t *testing.T) {
 	page, tests := pageAndTests(t, "docs/security.md")

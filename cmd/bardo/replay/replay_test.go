@@ -4,8 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -203,5 +206,45 @@ func TestReplaysDoNotHelpEachOther(t *testing.T) {
 	}
 	if costs[0] != costs[1] {
 		t.Errorf("the same trace costs %s, then %s", costs[0], costs[1])
+	}
+}
+
+// TestTheFiguresOfTheDocuments: docs/context.md and README.md state what `make replay` prints, within a point: what a layer does within its time differs with
+// the machine.
+func TestTheFiguresOfTheDocuments(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/context.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	readme, err := os.ReadFile("../../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	claim := regexp.MustCompile(`(\d+) % for an agent's day of 100 ticks, by (\d+) % for an agent with 150 tools, by (\d+) % for a coding session whose client sets its own marks, and by (\d+) % for a support chat`)
+	claimed := claim.FindStringSubmatch(strings.Join(strings.Fields(string(readme)), " "))
+	if claimed == nil {
+		t.Fatalf("README.md does not say %s", claim)
+	}
+	for i, name := range []string{"golem-day", "tools-150", "coding", "support"} {
+		o, trace := recorded(t, name)
+		if o.Prices, err = replay.CatalogPrices(o.Config); err != nil {
+			t.Fatal(err)
+		}
+		direct := replay.Direct(o, trace)
+		through, err := replay.Through(context.WithoutCancel(t.Context()), o, trace, replay.Without{})
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		saved := 100 * (1 - float64(through.Cost)/float64(direct.Cost))
+		row := regexp.MustCompile(`\| ` + name + ` \| (\d+) \| [\d.]+ \| [\d.]+ \| (\d+) % \|`).FindStringSubmatch(string(page))
+		if row == nil || row[1] != fmt.Sprint(len(trace)) {
+			t.Errorf("docs/context.md has no row of %s with %d requests: %q", name, len(trace), row)
+			continue
+		}
+		for document, said := range map[string]string{"docs/context.md": row[2], "README.md": claimed[i+1]} {
+			if n, err := strconv.Atoi(said); err != nil || math.Abs(float64(n)-saved) > 1.5 {
+				t.Errorf("%s says that %s %% of %s are saved, it is %.1f %%", document, said, name, saved)
+			}
+		}
 	}
 }
