@@ -36,15 +36,17 @@ export CGO_ENABLED := 1
 # What is built and what is tested is compiled once: the flags of both are the same.
 export GOFLAGS := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
 
-.PHONY: help run build clean
+.PHONY: help run build program clean
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12 | sort
 
-run: tools models build ## start everything on one machine; ARGS="-c bardo.yaml" adds flags
+run: tools models program ## start everything on one machine; ARGS="-c bardo.yaml" adds flags (data_path: module needs make build first)
 	@exec $(BARDO) up $(ARGS)
 
-build: ## compile bin/bardo, and bin/libbardo.so for data_path: module
+program: ## compile bin/bardo
 	go build $(STAMP) -o $(BARDO) ./cmd/bardo
+
+build: program ## compile bin/bardo, and bin/libbardo.so for data_path: module
 	go build $(STAMP) -buildmode=c-shared -o $(MODULE) ./cmd/bardo/libbardo
 
 clean: ## remove what was built and installed here
