@@ -121,7 +121,7 @@ func (x *exchange) admitted(ctx context.Context, d stream.Client, e endpoint.End
 
 // answerLocally answers a request to one of the gateway's own endpoints.
 func (x *exchange) answerLocally(ctx context.Context, d stream.Client, e *endpoint.Endpoint, bodyless bool) (err error) {
-	c := api.Caller{Principal: x.Principal, Head: &x.Head, Catalog: x.Config.Resolver, Local: x.Config.Embeddings.Local, Cognition: x.Config.Cognition, Epochs: x.Config.Epochs}
+	c := api.Caller{Principal: x.Principal, Head: &x.Head, Catalog: x.Config.Resolver, Local: x.Config.Embeddings.Local, Barred: x.Config.Intents.Barred[x.Principal.Tier], Cognition: x.Config.Cognition, Epochs: x.Config.Epochs}
 	if e.MaxBody > 0 {
 		if c.Body, err = x.readBodyUpTo(d, bodyless, e.MaxBody); err != nil {
 			return err

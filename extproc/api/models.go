@@ -8,7 +8,6 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/stream"
-	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/catalog"
 	"bardo.money/gateway/policy/resolve"
@@ -79,9 +78,9 @@ type modelPrice struct {
 	Updated *time.Time     `json:"updated,omitempty"` // when it was true
 }
 
-// Models is GET /v1/models, in the form of the client's dialect.
+// Models is GET /v1/models, in the form of the client's dialect: the models that its key may use.
 func (s *Server) Models(_ context.Context, c *Caller) (stream.Reply, error) {
-	offers := c.Catalog.Models()
+	offers := c.offers()
 	if c.Head.Dialect() == chat.Anthropic {
 		return s.claudeModels(c, offers)
 	}
@@ -92,8 +91,8 @@ func (s *Server) Models(_ context.Context, c *Caller) (stream.Reply, error) {
 	for i := range offers {
 		list.Data = append(list.Data, s.modelObject(&offers[i]))
 	}
-	if c.Local != nil {
-		list.Data = append(list.Data, localObject(c.Local))
+	if m := c.local(); m != nil {
+		list.Data = append(list.Data, localObject(m))
 	}
 	body, err := json.Marshal(list)
 	return c.Head.JSON(body), err
@@ -109,8 +108,8 @@ func (s *Server) claudeModels(c *Caller, offers []resolve.Offer) (stream.Reply, 
 	for i := range offers {
 		list.Data = append(list.Data, s.claudeModel(&offers[i]))
 	}
-	if c.Local != nil {
-		list.Data = append(list.Data, localClaudeModel(c.Local))
+	if m := c.local(); m != nil {
+		list.Data = append(list.Data, localClaudeModel(m))
 	}
 	if n := len(list.Data); n > 0 {
 		list.FirstID, list.LastID = &list.Data[0].ID, &list.Data[n-1].ID
@@ -121,7 +120,7 @@ func (s *Server) claudeModels(c *Caller, offers []resolve.Offer) (stream.Reply, 
 
 // Model is GET /v1/models/{id}.
 func (s *Server) Model(_ context.Context, c *Caller) (stream.Reply, error) {
-	if m := c.Local; m != nil && strings.EqualFold(c.Head.Arg("/v1/models/"), string(m.ID)) {
+	if m := c.local(); m != nil && strings.EqualFold(c.Head.Arg("/v1/models/"), string(m.ID)) {
 		return s.localModel(c)
 	}
 	o, err := c.model("/v1/models/")
@@ -135,19 +134,6 @@ func (s *Server) Model(_ context.Context, c *Caller) (stream.Reply, error) {
 		body, err = json.Marshal(s.modelObject(&o))
 	}
 	return c.Head.JSON(body), err
-}
-
-// model is the model that a path names behind root. The error is a fault.
-func (c *Caller) model(root string) (o resolve.Offer, err error) {
-	id := c.Head.Arg(root)
-	o, ok := c.Catalog.Model(id)
-	if ok {
-		return o, nil
-	}
-	if _, err = c.Catalog.Resolve(id, ""); err == nil {
-		err = fault.Newf(fault.ModelNotFound, "no provider lists the model %q", fault.Clip(id))
-	}
-	return o, err
 }
 
 func (s *Server) modelObject(o *resolve.Offer) modelObject {

@@ -28,7 +28,7 @@ func newGeminiModel(o *resolve.Offer) geminiModel {
 
 // GeminiModels is GET /v1beta/models, on one page.
 func (s *Server) GeminiModels(_ context.Context, c *Caller) (stream.Reply, error) {
-	offers := c.Catalog.Models()
+	offers := c.offers()
 	list := struct {
 		Models []geminiModel `json:"models"`
 	}{Models: make([]geminiModel, 0, len(offers))}

@@ -26,9 +26,10 @@ import (
 type Caller struct {
 	Principal policy.Principal // zero where the endpoint is open to all
 	Head      *stream.Head
-	Catalog   *resolve.Resolver // of the configuration that the request began with
-	Local     *localembed.Model // of the same; nil for none
-	Body      []byte            // of a request to an endpoint that takes one
+	Catalog   *resolve.Resolver   // of the configuration that the request began with
+	Local     *localembed.Model   // of the same; nil for none
+	Barred    []policy.ProviderID // that the caller's plan excludes
+	Body      []byte              // of a request to an endpoint that takes one
 	Cognition cognition.Settings
 	Epochs    epoch.Rules
 
