@@ -38,6 +38,7 @@ type Config struct {
 	Name     string   // prefix of its request ids; "": the dialect
 	Key      string   // the credential it accepts; "": "sk-fake-" and the name
 	Keys     []string // further ones
+	Admin    string   // Venice: the key that manages keys; "": it has no such API
 	Models   []string // models it has; nil: any
 	Vendor   Vendor   // whose API it is, where that differs from its dialect's; "": the dialect's own
 	NoLegacy bool     // OpenAI: it has no /completions
@@ -77,6 +78,7 @@ type Server struct {
 	batcher batcher
 	cache   promptCache
 	account account
+	issued  issued
 
 	mu      sync.Mutex
 	always  Behaviour
@@ -382,8 +384,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 
 // route returns the refusal, or the request, or the fixed body that this path answers with.
 func (s *Server) route(a api, r *Request) outcome {
+	if o, ok := s.routeKeys(r); ok {
+		return o
+	}
 	key := s.cfg.Key
-	if slices.Contains(s.cfg.Keys, r.Key()) {
+	if slices.Contains(s.cfg.Keys, r.Key()) || s.issued.takes(r.Key()) {
 		key = r.Key()
 	}
 	if e := a.authorize(r.Header, key); e != nil {

@@ -75,8 +75,11 @@ func (r *Report) KeyRefused(to *policy.Resolution, f *upstream.Failure) {
 	}
 }
 
-// Epoch sets the key of the agent's prompts in providers' caches, and tells of an epoch that begins.
+// Epoch sets the key of the agent's prompts in providers' caches, and tells of an epoch that begins, and of the phase that the request says.
 func (r *Report) Epoch(c *epoch.Coordinator) {
+	if tell := r.Config.Phase; tell != nil && r.Hints.Phase != policy.PhaseUnsaid {
+		tell(r.Principal.Account, r.Hints.Phase)
+	}
 	key, number, why := c.Key(r.Config.Epochs, r.Principal.Account, &r.Hints, time.Now())
 	r.Hints.CacheKey = key
 	if why != epoch.Same && r.Events().On() {

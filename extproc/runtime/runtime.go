@@ -67,6 +67,8 @@ type Config struct {
 	Governor      governor.Options       // of the settings of layers
 	Cognition     cognition.Settings     // of what is told of the private provider
 	Epochs        epoch.Rules            // of the keys of prompts in providers' caches
+
+	Phase func(policy.Account, policy.Phase) // is told the phase of life that a request says; nil: nobody is
 }
 
 // Embeddings is what makes embeddings where a request does not name a provider's model.

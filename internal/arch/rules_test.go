@@ -61,12 +61,13 @@ var engines = map[string][]string{
 	"policy/pay/reconcile": {"policy/pay/book", "policy/ledger"},
 	"extproc/x402":         {"extproc/meter", "policy/ledger", "policy/pay", "policy/pay/book", "policy/pay/till"}, // a payer of a bill
 	"policy/privy":         {"policy/auth"},
-	"policy/identity":      {"policy/auth", "policy/pay"},                         // delegates are callers; addresses and networks
-	"policy/pay/evm":       {"policy/identity", "policy/pay/typed"},               // it reads agents
-	"policy/pay/remote":    {"policy/pay/typed"},                                  // a signature is looked at in both processes
-	"policy/pay/client":    {"policy/pay/outgoing", "policy/pay/typed"},           // what it signs is stored first
-	"policy/resolve":       {"policy/catalog", "policy/budget", "policy/privacy"}, // what a wallet affords is one table
-	"policy/intent":        {"policy/privacy"},                                    // what a class of tasks asks of a provider
+	"policy/identity":      {"policy/auth", "policy/pay"},                           // delegates are callers; addresses and networks
+	"policy/pay/evm":       {"policy/identity", "policy/pay/typed", "policy/stake"}, // it reads agents and positions
+	"policy/stake":         {"policy/pay"},                                          // addresses and networks
+	"policy/pay/remote":    {"policy/pay/typed"},                                    // a signature is looked at in both processes
+	"policy/pay/client":    {"policy/pay/outgoing", "policy/pay/typed"},             // what it signs is stored first
+	"policy/resolve":       {"policy/catalog", "policy/budget", "policy/privacy"},   // what a wallet affords is one table
+	"policy/intent":        {"policy/privacy"},                                      // what a class of tasks asks of a provider
 	"policy/profile":       {"policy/intent"},
 	"policy/ledger":        {"policy/ledger/audit", "policy/ledger/keys", "policy/ledger/usage", "policy/ledger/chargelog", "policy/ledger/lock", "policy/ledger/store"}, // it applies what the log has to the store
 	"policy/ledger/keys":   {"policy/ledger/store"},

@@ -25,6 +25,7 @@ func (d *decoder) check(cfg *Config) {
 		d.problem("listen.tls.client_ca", "no such key", "this version asks no client for a certificate")
 	}
 	d.checkAttestation(cfg.Providers.Venice)
+	d.checkStaking(cfg)
 	d.checkBankr(cfg.Providers.Bankr)
 	d.checkSeals(cfg)
 	d.checkSplit(cfg)

@@ -141,7 +141,7 @@ func (d *decoder) enableSpecial(cfg *Config) {
 	if v := p.Venice; v != nil {
 		own := v.BaseURL == URL{}
 		v.BaseURL = v.BaseURL.or(d.baseURL(venice))
-		d.completeKey(&v.APIKey, v.APIKeys, own, venice)
+		d.completeKey(&v.APIKey, v.APIKeys, own && v.Staking == nil, venice)
 	}
 	if b := p.Bankr; b != nil {
 		own := b.Endpoint == URL{}

@@ -19,8 +19,6 @@ var laterKeys = []laterKey{
 	{"providers.venice.multimodal", "Embeddings, speech and images.", ""},
 	{"providers.venice.timeout_ms", "Timeout of Venice's client; use routing.timeouts.", ""},
 	{"providers.venice.max_retries", "Retries of Venice's client; use routing.max_retries.", ""},
-	{"providers.venice.creditRatePerVvv", "Credit per staked VVV.", ""},
-	{"providers.venice.dailyUsdcRate", "Daily credit in USDC.", ""},
 	{"store.vectors", "Store of embeddings.", ""},
 }
 

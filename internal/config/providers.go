@@ -83,6 +83,9 @@ type Venice struct {
 	E2EEKeys                []string          `key:"e2ee_keys" doc:"The public keys (X25519, in base64 or hexadecimal) of its enclave that requests of tier e2e are encrypted with: the first, and the next ones once the enclave says that it has not the first any more. Without keys, it has no end-to-end encryption."`
 	Credit                  *float64          `key:"credit" min:"0" doc:"API credits that the staked VVV has left, as the operator knows them. Below min_credit, inference.provider_mode both sends nothing to its enclaves: inference.on_privacy_exhausted says what happens then. Without it, credit is not limited."`
 	MinCredit               float64           `key:"min_credit" default:"100" min:"0" doc:"The credit below which its enclaves are not used."`
+	CreditRate              float64           `key:"creditRatePerVvv" min:"0" doc:"API credits per staked VVV and day. Needed with staking."`
+	USDRate                 float64           `key:"dailyUsdcRate" min:"0" doc:"USD that an API credit pays for. Needed with staking."`
+	Staking                 *Staking          `key:"staking" doc:"With this section, a position of staked VVV takes the place of api_key and credit: keys are made through Venice's key API, with a daily limit that follows the position and the agent's phase."`
 	Characters              map[string]string `key:"characters" doc:"The Venice character for each role."`
 	Cache                   *VeniceCache      `key:"cache" doc:"With this section, an agent's prompts have one key per epoch in providers' caches (prompt_cache_key), instead of one per subsystem."`
 	Models                  []Model           `key:"models" doc:"Its models. Without a list, its own model list, else those of the catalog that it is known to serve."`

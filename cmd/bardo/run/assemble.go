@@ -23,7 +23,8 @@ const maxAnswer = 32 << 20
 
 // assemble makes the data path's runtime of a configuration.
 func (g *gateway) assemble(cfg *config.Config) (*runtime.Config, error) {
-	cfg = g.wallet.Apply(cfg)
+	phase := g.stake.Listener(cfg)
+	cfg = g.stake.Apply(g.wallet.Apply(cfg))
 	catalog, err := settings.Models(cfg, g.lists)
 	if err != nil {
 		return nil, err
@@ -74,7 +75,7 @@ func (g *gateway) assemble(cfg *config.Config) (*runtime.Config, error) {
 	for _, c := range settings.HookClusters(cfg) {
 		rt.Hooks = append(rt.Hooks, c.ID)
 	}
-	rt.Epochs = settings.Epochs(cfg)
+	rt.Epochs, rt.Phase = settings.Epochs(cfg), phase
 	rt.SetCognition(time.Duration(cfg.Telemetry.VeniceMockRateMS) * time.Millisecond)
 	rt.Resolver = settings.Resolver(g.parts.Adapters, catalog, cfg)
 	rt.Intents = settings.IntentRules(cfg)

@@ -18,6 +18,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/payments"
 	"bardo.money/gateway/cmd/bardo/run/auditing"
 	"bardo.money/gateway/cmd/bardo/settings"
+	"bardo.money/gateway/cmd/bardo/staking"
 	"bardo.money/gateway/cmd/bardo/wallet"
 	"bardo.money/gateway/envoy"
 	"bardo.money/gateway/extproc"
@@ -124,6 +125,7 @@ type dataPath struct {
 	payments *payments.Desk    // nil: single requests cannot be paid for
 
 	wallet     *wallet.Monitor        // of the operator's account at Bankr
+	stake      *staking.Manager       // of the key at Venice that follows staked VVV
 	wallets    *onchain.Wallets       // that providers are paid from; nil: none
 	identities *identities.Identities // nil: none are linked to accounts
 	calls      http.RoundTripper      // of exchanges in Envoy's process; nil for the egress listener

@@ -27,6 +27,7 @@ import (
 	"bardo.money/gateway/models"
 	"bardo.money/gateway/policy/auth"
 	"bardo.money/gateway/policy/pay"
+	"bardo.money/gateway/policy/stake"
 )
 
 // Parts is what a gateway is made of. Package parts lists it.
@@ -40,6 +41,7 @@ type Parts struct {
 	Chain     ChainOpener  // nil: this program takes no payments
 
 	Agents identities.Opener // nil: this program reads no registries of agents
+	Stake  stake.Opener      // nil: this program reads no staked VVV
 
 	Exporter export.Opener                                     // nil: this program exports no telemetry
 	Usage    func(context.Context, *export.UsageOptions) error // exports usage until it is to end; nil: this program does not

@@ -73,6 +73,7 @@ func (g *gateway) listen(ctx context.Context, group *errgroup.Group) (home.RunIn
 		group.Go(func() error { return g.rest(ctx) })
 		group.Go(func() error { return g.watchLists(ctx) })
 		group.Go(func() error { g.wallet.Run(ctx); return nil })
+		group.Go(func() error { g.stake.Run(ctx); return nil })
 		group.Go(func() error { return g.runDeferred(ctx) })
 		group.Go(func() error { return g.watchSpending(ctx) })
 	}

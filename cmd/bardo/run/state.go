@@ -94,6 +94,16 @@ func clusterID(p config.Provider) policy.ProviderID {
 	return name + "." + policy.ProviderID(hex.EncodeToString(h.Sum(nil)[:4]))
 }
 
+// veniceCluster is Venice's name in Envoy's configuration; "" without it.
+func veniceCluster(cfg *config.Config) policy.ProviderID {
+	for _, p := range cfg.Enabled() {
+		if p.ID == config.KindVenice {
+			return clusterID(p)
+		}
+	}
+	return ""
+}
+
 // push gives Envoys, and sidecars that run apart, the present state. An unchanged one pushes nothing.
 func (g *gateway) push(ctx context.Context) error {
 	if !g.control {

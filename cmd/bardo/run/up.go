@@ -30,6 +30,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/run/auditing"
 	"bardo.money/gateway/cmd/bardo/run/told"
 	"bardo.money/gateway/cmd/bardo/settings"
+	"bardo.money/gateway/cmd/bardo/staking"
 	"bardo.money/gateway/cmd/bardo/wallet"
 	"bardo.money/gateway/envoy"
 	"bardo.money/gateway/extproc"
@@ -263,6 +264,9 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 	}); err != nil {
 		return err
 	}
+	g.stake = staking.New(staking.Options{
+		Home: g.home, Config: g.cfg.Load, Open: g.parts.Stake, Cluster: veniceCluster, Egress: cmp.Or(g.listener(), g.egress()), Secret: g.egressSecret, Events: &g.events, Changed: g.listed, Log: g.log,
+	})
 	if g.wallets, err = onchain.Open(ctx, g.home, cfg, g.log); err != nil {
 		return err
 	}

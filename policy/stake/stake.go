@@ -1,0 +1,106 @@
+// Package stake is about the credit at Venice that comes of staked VVV (P-11): what a position is worth in each phase of an agent's life, what that means for
+// the key that spends it, and the documents of Venice's key API. It asks neither a chain nor Venice.
+package stake
+
+import (
+	"context"
+	"math"
+	"math/big"
+
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/pay"
+)
+
+// Chain reads a position of staked VVV. Safe for concurrent use.
+type Chain interface {
+	// Check makes sure that the node is of the network, and has the contract. The error is a *pay.Mismatch if not.
+	Check(ctx context.Context) error
+	// Staked is what the wallet has staked, in 1e-18 VVV.
+	Staked(ctx context.Context) (*big.Int, error)
+}
+
+// NodeOptions say where a position is read.
+type NodeOptions struct {
+	URL      string // of a node's JSON-RPC interface
+	Network  pay.Network
+	Contract pay.Address // of staked VVV, whose balances are what is staked
+	Wallet   pay.Address
+}
+
+// Opener makes the client of a node. It does not ask the node anything yet.
+type Opener func(ctx context.Context, o NodeOptions) (Chain, error)
+
+// Rates say what a position is worth.
+type Rates struct {
+	Credit float64 // API credits per staked VVV and day
+	USD    float64 // that a credit pays for
+	Min    float64 // credits below which a position counts for nothing
+}
+
+// unit is one VVV in the contract's numbers.
+var unit = new(big.Float).SetInt64(1_000_000_000_000_000_000)
+
+// Credits are the API credits of a day that a position gives. staked is in 1e-18 VVV.
+func (r Rates) Credits(staked *big.Int) float64 {
+	vvv, _ := new(big.Float).Quo(new(big.Float).SetInt(staked), unit).Float64()
+	return vvv * r.Credit
+}
+
+// multipliers are the shares of its credit that an agent may spend, by its phase, in percent.
+var multipliers = [...]float64{
+	policy.PhaseUnsaid: 100, policy.PhaseThriving: 100, policy.PhaseStable: 100, policy.PhaseConservation: 50, policy.PhaseDeclining: 10, policy.PhaseTerminal: 0,
+}
+
+// maxLimit bounds the limit of a key, whatever a node says.
+const maxLimit = 1_000_000 * policy.USD
+
+// Limit is what a key may spend in a day of Venice's, in a phase: nothing where the credits are below the minimum.
+func (r Rates) Limit(credits float64, p policy.Phase) policy.Micro {
+	usd := credits * r.USD * multipliers[p] / 100
+	switch {
+	case credits < r.Min, !(usd > 0): // NaN, too
+		return 0
+	case usd >= float64(maxLimit/policy.USD):
+		return maxLimit
+	}
+	return policy.Micro(math.Floor(usd * float64(policy.USD)))
+}
+
+// Key is a key at Venice. The zero value is none.
+type Key struct {
+	ID    string
+	Limit policy.Micro // in a day
+	Phase policy.Phase // in which the limit was set
+}
+
+// Action is what has to happen to the key.
+type Action string
+
+// The actions.
+const (
+	Keep     Action = ""
+	Issue    Action = "issued"
+	Rotate   Action = "rotated"   // another key takes its place
+	Throttle Action = "throttled" // the same key, with a lower limit
+	Raise    Action = "raised"    // the same key, with a higher limit
+	Revoke   Action = "revoked"
+)
+
+// Decide says what has to happen to a key. At a boundary of phases the key is exchanged for another one, or throttled where the limit becomes lower.
+func Decide(k Key, limit policy.Micro, p policy.Phase) Action {
+	switch {
+	case k.ID == "" && limit > 0:
+		return Issue
+	case k.ID == "":
+		return Keep
+	case limit == 0:
+		return Revoke
+	case limit < k.Limit:
+		return Throttle
+	case p != k.Phase:
+		return Rotate
+	case limit > k.Limit:
+		return Raise
+	}
+	return Keep
+}
