@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -45,7 +46,8 @@ func TestR28ACancelEndsTheCallUnderWay(t *testing.T) {
 		for _, verified := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, verified %v", shape, verified), func(t *testing.T) {
 				t.Parallel()
-				l := dreams(t, byCalls)
+				log := filepath.Join(t.TempDir(), "audit.jsonl")
+				l := dreams(t, byCalls+"audit: {file: '"+log+"'}\n")
 				l.options.DataPath = shape
 				l.Gateway = gateway.Run(t, l.options)
 				for _, p := range l.vendors() {
@@ -66,6 +68,7 @@ func TestR28ACancelEndsTheCallUnderWay(t *testing.T) {
 						}
 					}
 					l.cancel(t, r, key)
+					hasLine(t, log, "inference:deferred_cancelled", r.ID)
 					for _, p := range called {
 						if _, err := p.WaitCancelled(soon(t), 1); err != nil {
 							t.Error(err)

@@ -338,7 +338,8 @@ func (l *dreamLab) wakeWithin(t *testing.T, r accepted, key string, d time.Durat
 // TestR28ARequestThatNobodyAnswersExpires with an error in its caller's format, and costs nothing.
 func TestR28ARequestThatNobodyAnswersExpires(t *testing.T) {
 	t.Parallel()
-	l := runDreams(t, quickBatches)
+	log := filepath.Join(t.TempDir(), "audit.jsonl")
+	l := runDreams(t, quickBatches+"audit: {file: '"+log+"'}\n")
 	key := l.CreateKey(t, "--name", "k", "--balance-usd", "5")
 	var rs []accepted
 	for _, a := range dreamAsks {
@@ -348,6 +349,7 @@ func TestR28ARequestThatNobodyAnswersExpires(t *testing.T) {
 	}
 	for i, a := range dreamAsks {
 		mustFail(t, a, l.wakeWithin(t, rs[i], key.Key, 3*time.Minute), http.StatusGatewayTimeout, "upstream_timeout")
+		hasLine(t, log, "inference:deferred_expired", rs[i].ID)
 	}
 	eventually(t, "the money is given back", func() bool { return fundsOf(t, l.Gateway, key.Key).Held == "0.000000" })
 	if left := balanceOf(t, l.Gateway, key.Key); left != 5_000_000 {

@@ -99,8 +99,8 @@ var Events = map[string]event.Kind[Event]{
 	"batched":   event.Declare[Event]("inference:deferred_batched", "A deferred request was given to a provider in a batch."),
 	"answered":  event.Declare[Event]("inference:deferred_answered", "A deferred request has its answer."),
 	"failed":    event.Declare[Event]("inference:deferred_failed", "A deferred request has an error in place of an answer."),
-	"expired":   event.Declare[Event]("inference:deferred_expired", "A deferred request was not answered in time."),
-	"cancelled": event.Declare[Event]("inference:deferred_cancelled", "A deferred request was cancelled by its client."),
+	"expired":   event.Declare[Event]("inference:deferred_expired", "A deferred request was not answered in time.").Audited(),
+	"cancelled": event.Declare[Event]("inference:deferred_cancelled", "A deferred request was cancelled by its client.").Audited(),
 }
 
 // Service keeps deferred requests and has them answered. Safe for concurrent use.
