@@ -107,6 +107,17 @@ func (b *Bill) Hold(ctx context.Context, ask *quota.Ask) error {
 // Standing is how the caller stands with its hourly allowance and its rate, as of the admission or the charge.
 func (b *Bill) Standing() quota.Standing { return b.grant.Standing }
 
+// LookUpStanding finds how a known caller stands with its hourly allowance, where the request was refused before its limits were checked.
+func (b *Bill) LookUpStanding(client netip.Addr) {
+	s := &b.grant.Standing
+	if s.TokensPerHour > 0 || s.RequestsPerMinute > 0 {
+		return
+	}
+	if now := b.meter.Limiter.Standing(time.Now(), b.principal, client); now.TokensPerHour > 0 {
+		s.TokensPerHour, s.RemainingTokens, s.Reset = now.TokensPerHour, now.RemainingTokens, now.Reset
+	}
+}
+
 // Reserve has the payer set aside the most that the request may cost, or refuses it with the payer's fault.
 func (b *Bill) Reserve(ctx context.Context, most policy.Micro) error {
 	b.most = most

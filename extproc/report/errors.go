@@ -16,6 +16,9 @@ import (
 
 // Error is a fault in the client's format.
 func (r *Report) Error(f *fault.Fault) stream.Reply {
+	if r.Principal.Account != "" || r.Principal.Anonymous {
+		r.Bill.LookUpStanding(r.Head.Peer)
+	}
 	h := append(r.IDHeaders(), header.Field{Name: "content-type", Value: header.JSON})
 	if f.RetryAfter > 0 {
 		h = append(h, header.Field{Name: "retry-after", Value: strconv.Itoa(int((f.RetryAfter + time.Second - 1) / time.Second))})

@@ -18,14 +18,15 @@ import (
 )
 
 // IDHeaders are the headers of every answer: the request's id, in each dialect's header, the caller's limits, and hints that were not understood.
-func (r *Report) IDHeaders() header.List { return r.appendIDHeaders(make(header.List, 0, 9)) }
+func (r *Report) IDHeaders() header.List { return r.appendIDHeaders(make(header.List, 0, 10)) }
 
 func (r *Report) appendIDHeaders(h header.List) header.List {
 	h = append(h, header.Field{Name: "x-request-id", Value: r.ID}, header.Field{Name: "request-id", Value: r.ID})
 	return r.WarningHeader(r.limitHeaders(h))
 }
 
-// limitHeaders are what is left of the limits that the request counts against, as OpenAI's x-ratelimit headers. A limit that is not set has none.
+// limitHeaders are what is left of the limits that the request counts against, as OpenAI's x-ratelimit headers, and of the hour's tokens also as
+// X-Remaining-Tokens. A limit that is not set has none.
 func (r *Report) limitHeaders(h header.List) header.List {
 	s := r.Bill.Standing()
 	if s.RequestsPerMinute == 0 && s.TokensPerHour == 0 {
@@ -45,6 +46,7 @@ func (r *Report) limitHeaders(h header.List) header.List {
 			header.Field{Name: "x-ratelimit-limit-tokens", Value: strconv.FormatInt(s.TokensPerHour, 10)},
 			header.Field{Name: "x-ratelimit-remaining-tokens", Value: strconv.FormatInt(s.RemainingTokens, 10)},
 			header.Field{Name: "x-ratelimit-reset-tokens", Value: resetIn(s.Reset.Sub(now))},
+			remainingTokens(s),
 		)
 	}
 	return h
@@ -78,9 +80,6 @@ func (r *Report) Answer(to policy.Resolution, attempts int) header.List {
 // Stream is the headers that begin an event stream.
 func (r *Report) Stream(to policy.Resolution, attempts int) header.List {
 	h := r.Answer(to, attempts)
-	if r.Bill.Standing().TokensPerHour > 0 {
-		h = append(h, remainingTokens(r.Bill.Standing()))
-	}
 	if r.CallerPays(to.Provider) && r.Stored == nil {
 		h = append(h, header.Field{Name: "x-bardo-cost", Value: passthrough.CostDirect})
 	}
@@ -102,9 +101,6 @@ func (s *Summary) Headers(h header.List) header.List {
 		h = append(h, header.Field{Name: "x-bardo-savings", Value: s.Saved.String()})
 	}
 	h = s.of.Bill.Payer().Headers(h)
-	if s.Standing.TokensPerHour > 0 {
-		h = append(h, remainingTokens(s.Standing))
-	}
 	h = s.of.budgetHeader(h)
 	if s.Usage.Reasoning > 0 {
 		h = append(h, header.Field{Name: "x-bardo-reasoning-tokens", Value: strconv.FormatInt(s.Usage.Reasoning, 10)})
@@ -126,7 +122,11 @@ func (s *Summary) Last(terminator []byte) []byte {
 
 // Trailers are headers and comment at the end of a driven stream, for clients that read trailers.
 func (s *Summary) Trailers() header.List {
-	return s.of.checkHeaders(s.of.SchemaHeader(s.Headers(nil), &s.By))
+	h := s.Headers(nil)
+	if s.Standing.TokensPerHour > 0 {
+		h = append(h, remainingTokens(s.Standing))
+	}
+	return s.of.checkHeaders(s.of.SchemaHeader(h, &s.By))
 }
 
 // comment is the JSON of a stream's last comment.
