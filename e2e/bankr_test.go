@@ -10,6 +10,7 @@ import (
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/internal/proctest"
 )
 
 // walletLab is a gateway whose account at Bankr is read every second.
@@ -175,6 +176,61 @@ func TestP12TheCreditBoundsWhatTheWalletServes(t *testing.T) {
 	if w := l.wallet(t); w.State != "sustainable" || w.Percent != 100 {
 		t.Errorf("%+v", w)
 	}
+}
+
+// TestB20AFreeModelServesWhenTheWalletIsEmpty: the subsystems that its earnings pay for, and what it alone serves; in each form, told in the record and as an event.
+func TestB20AFreeModelServesWhenTheWalletIsEmpty(t *testing.T) {
+	t.Parallel()
+	bankr, other := fake.Start(t, fake.Config{Vendor: fake.Bankr}), fake.Start(t, fake.Config{Dialect: fake.OpenAI})
+	bankr.Credit(0, false)
+	dir := proctest.Dir(t)
+	l := &laddered{p: other, dir: dir, Gateway: gateway.Run(t, gateway.Options{Config: quick + fmt.Sprintf(`
+telemetry: {events: "file:%s"}
+billing: {when_empty: free}
+providers:
+  bankr: {endpoint: %q, api_key: %s, credit_interval: 1s, models: [{id: gpt-5.2, price: {input: 1, output: 2}}]}
+  custom: [{id: own, endpoints: [%q], api_key: %s, models: [{id: deep, quality: maximum, price: {input: 1, output: 2}}, {id: nothing, price: {input: 0, output: 0}}]}]
+`, filepath.Join(dir, "events"), bankr.URL, bankr.Key, other.URL, other.Key)})}
+	metered, prepaid := l.CreateKey(t, "--name", "metered"), l.CreateKey(t, "--name", "prepaid", "--balance-usd", "5")
+	asked := func(form ask, model, key, subsystem string) gateway.Answer {
+		c := ofBig(form, model).call("X-Bardo-No-Cache: true")
+		if c.Key = key; subsystem != "" {
+			c.Header = append(c.Header, "X-Bardo-Subsystem: "+subsystem)
+		}
+		return l.Do(t, c)
+	}
+	eventually(t, "the credit is read", func() bool {
+		return asked(forms[0], "gpt-5.2", metered.Key, "").Header.Get("X-Bardo-Model") == "nothing"
+	})
+	for _, form := range forms {
+		for _, row := range []struct{ model, subsystem string }{{"auto", "social"}, {"gpt-5.2", "social"}, {"gpt-5.2", ""}} {
+			got := asked(form, row.model, metered.Key, row.subsystem)
+			if got.Status != http.StatusOK || got.Header.Get("X-Bardo-Model") != "nothing" || !strings.HasSuffix(got.Header.Get("X-Bardo-Degraded"), "free_model:"+row.model+"->nothing") || text(t, form, got) == "" {
+				t.Fatalf("%s of %q, %s: %d by %q, degraded %q: %s", row.model, row.subsystem, form.form(), got.Status, got.Header.Get("X-Bardo-Model"), got.Header.Get("X-Bardo-Degraded"), got.Body)
+			}
+			if d := l.decided(t, metered.Key, got).Decision; d.Action != "downgraded" || d.Asked != row.model || d.Alternative != "nothing" || !strings.Contains(d.Reason, "the credit at bankr is used up") {
+				t.Errorf("the record says %+v", d)
+			}
+		}
+	}
+	eventually(t, "the events", func() bool { return len(modelEvents(t, dir, "inference:budget_decision")) >= 3*len(forms) })
+	for _, row := range []struct{ model, key, subsystem, by string }{
+		{"auto", prepaid.Key, "social", ""},     // it pays by itself
+		{"auto", metered.Key, "risk", "deep"},   // what is critical keeps its model
+		{"deep", metered.Key, "social", "deep"}, // the wallet would not have paid for it
+		{"auto", metered.Key, "", ""},
+	} {
+		if got := asked(forms[0], row.model, row.key, row.subsystem); got.Status != http.StatusOK || row.by != "" && got.Header.Get("X-Bardo-Model") != row.by || strings.Contains(got.Header.Get("X-Bardo-Degraded"), "free_model") {
+			t.Errorf("%+v: %d by %q, degraded %q", row, got.Status, got.Header.Get("X-Bardo-Model"), got.Header.Get("X-Bardo-Degraded"))
+		}
+	}
+	if n := len(bankr.Generations()); n > 1 { // one may have come before the credit was read
+		t.Errorf("Bankr was asked %d times without credit", n)
+	}
+	bankr.Credit(100, false)
+	eventually(t, "credit", func() bool {
+		return asked(forms[0], "gpt-5.2", metered.Key, "social").Header.Get("X-Bardo-Provider") == "bankr"
+	})
 }
 
 // TestP12BudgetsFollowWhatTheWalletSpends: each band of the table in turn, as the ledger's cost of Bankr grows.

@@ -94,7 +94,7 @@ func (x *exchange) decide(ctx context.Context) error {
 	x.report.Task = cmp.Or(x.Hints.TickType, x.Hints.Subsystem, built.Task.Name)
 	x.turn = x.gw.turnOf(x.Request, &x.Hints, &x.Principal, &built)
 	built.Stay(x.gw.conversations.Find(&x.turn))
-	d := x.Config.Resolver.Decide(&built.Intent)
+	d := x.funds.Decide(&built.Intent)
 	if d.Err != nil {
 		return request.WithContentPath(x.Request, d.Err)
 	}

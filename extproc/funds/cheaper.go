@@ -25,6 +25,9 @@ const (
 // that of the model that was asked for.
 func (f *Funds) Afford(ctx context.Context, rank func([]policy.Resolution) []policy.Resolution) error {
 	why := f.affordAsked(ctx)
+	if why == nil && f.floor != nil {
+		f.downgrade(f.floor.asked, lostFree, f.floor.why)
+	}
 	if !isMoneyFault(why) {
 		return why
 	}

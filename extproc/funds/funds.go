@@ -24,4 +24,5 @@ type Funds struct {
 	sideHeld policy.Micro     // reserved with a call that a layer had made, for that and the request; 0 for none
 	session  *session.Session // nil: the request names none
 	hold     *session.Hold    // of the session's budget
+	floor    *floor           // why free models alone serve the request; nil: they need not
 }

@@ -117,7 +117,7 @@ const (
 	ForWallet                    // those of the subsystems that a wallet's earnings pay for
 )
 
-// Earnings are what a wallet that pays for inference has and had, in USDC base units.
+// Earnings are what a wallet that pays for inference has and had, in USDC base units. A balance below 0 says that its provider was asked, and nothing is left.
 type Earnings struct{ Balance, Revenue, Cost policy.Micro }
 
 // Provider is an enabled provider as the choice of one sees it.

@@ -13,6 +13,8 @@ type Decision struct {
 	Order   []policy.Resolution // the first is used, the others are fallbacks
 	Refused []Refusal           // providers that are not in the order, each with one reason; only from Explain
 	Err     error               // a fault if Order is empty
+
+	Unfunded policy.ProviderID // its wallet would pay for the request, and cannot afford any; "" for none
 }
 
 // Decide lists the candidates for an intent, best first, without regard to health. It is pure.
@@ -40,7 +42,7 @@ func (r *Resolver) decide(in *policy.Intent, aloud bool) Decision {
 	default:
 		d.byOrder()
 	}
-	out := Decision{Order: d.resolutions()}
+	out := Decision{Order: d.resolutions(), Unfunded: d.unfunded()}
 	if aloud {
 		out.Refused = d.refusals()
 	}

@@ -278,6 +278,33 @@ providers:
 	}
 }
 
+// B-20: who would pay and cannot is known, and only where a wallet would have paid.
+func TestAnEmptyWalletIsNamed(t *testing.T) {
+	for _, row := range []struct {
+		about, balance, model, subsystem string
+		unfunded                         policy.ProviderID
+	}{
+		{"its subsystem", "0", "", "social", "bankr"},
+		{"its subsystem, and a model of its own", "0", "m", "social", "bankr"},
+		{"its subsystem, and another's model", "0", "n", "social", ""},
+		{"another subsystem", "0", "", "curator", ""},
+		{"a model of its own that may be paid otherwise", "0", "m", "", ""},
+		{"there is enough", "1", "m", "social", ""},
+	} {
+		t.Run(row.about, func(t *testing.T) {
+			r := made(t, "  - {id: m, price: {input: 1, output: 1}}\n  - {id: n, price: {input: 1, output: 1}}", `
+providers:
+  bankr: {endpoint: https://b.test/v1, api_key: x, models: [{id: m}], lifetime_revenue_usd: 15, revenue_balance_usd: `+row.balance+`}
+  custom: [{id: own, endpoints: ["https://o.test/v1"], api_key: y, models: [{id: n}]}]
+`)
+			d := r.Decide(of(row.subsystem, func(in *policy.Intent) { in.Model = row.model }))
+			if d.Unfunded != row.unfunded {
+				t.Errorf("%q, candidates %s, %v", d.Unfunded, ways(d.Order), d.Err)
+			}
+		})
+	}
+}
+
 // Staked credit pays: the price is nothing, for this request.
 func TestStakedCreditPays(t *testing.T) {
 	f := readFixture(t, "full")

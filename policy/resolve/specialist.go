@@ -120,9 +120,32 @@ func placeBankr(s *providerOptions, n *need) (role, string) {
 		return aside, "it serves only the parts of an agent in providers.bankr.subsystems"
 	}
 	if ceiling(s.p.Earnings, n.critical()) < least {
-		return barred, "its wallet cannot afford any inference"
+		return barred, unaffordable
 	}
 	return specialist, "the wallet that earns pays for it"
+}
+
+// unaffordable is what is said of a provider whose wallet is empty.
+const unaffordable = "its wallet cannot afford any inference"
+
+// unfunded is the provider whose wallet would pay for the request and cannot afford any: it may not serve it, or it alone would, with nothing left; "" for none.
+func (d *ranking) unfunded() (id policy.ProviderID) {
+	if d.n.besides {
+		return ""
+	}
+	for i := range d.candidates {
+		if c := &d.candidates[i]; c.p.Traits.First == kind.ForWallet && c.why == unaffordable && len(c.options) > 0 {
+			return c.p.ID
+		}
+	}
+	for i := range d.picks {
+		p := d.picks[i].c.p
+		if p.Traits.First != kind.ForWallet || p.Earnings.Balance >= 0 {
+			return ""
+		}
+		id = p.ID
+	}
+	return id
 }
 
 // placeDirect: a user's own key serves what only the vendor's own API can do.
@@ -147,7 +170,7 @@ const (
 // not cut.
 func ceiling(e kind.Earnings, critical bool) policy.Micro {
 	pct := multiplier(e)
-	if pct == 0 {
+	if pct == 0 && e.Balance >= 0 {
 		return seed
 	}
 	if critical {

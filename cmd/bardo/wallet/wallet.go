@@ -111,6 +111,9 @@ func With(cfg *config.Config, c *Check) *config.Config {
 	}
 	out, own := *cfg, *b
 	own.RevenueBalance, own.LifetimeCost = c.Credit, b.LifetimeCost.Plus(c.LedgerCost)
+	if c.Credit <= 0 {
+		own.RevenueBalance = -1 // known to be used up, also where no balance was stated
+	}
 	out.Providers.Bankr = &own
 	return &out
 }

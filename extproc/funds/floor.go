@@ -1,0 +1,45 @@
+package funds
+
+import (
+	"strings"
+
+	"bardo.money/gateway/extproc/meter"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/intent"
+	"bardo.money/gateway/policy/resolve"
+)
+
+// floor is why a free model serves a request in the place of the one that a wallet's earnings would have paid for.
+type floor struct {
+	asked policy.ModelID
+	why   *fault.Fault
+}
+
+// Decide lists the candidates for the request's intent, best first. Where the wallet that would pay for the request is empty (B-20), and the operator wants it so,
+// they are the models that cost nothing, if there is one that may serve it. Who pays for the request from a balance or by itself keeps what its money buys.
+func (f *Funds) Decide(in *policy.Intent) resolve.Decision {
+	d := f.Config.Resolver.Decide(in)
+	if d.Unfunded == "" || !f.Config.Cheaper.Free || f.Principal.Prepaid || intent.Critical(f.Hints.Subsystem) {
+		return d
+	}
+	if _, pays := f.Bill.Payer().(meter.PerRequest); pays {
+		return d
+	}
+	free := f.FreeInstead(in, d.Order)
+	if len(free) == 0 {
+		return d
+	}
+	f.floor = &floor{named(in), fault.Newf(fault.InsufficientFunds, "the credit at %s is used up", d.Unfunded)}
+	d.Order, d.Err = free, nil
+	return d
+}
+
+// named is the model that an intent names, as it is told in a header's list.
+func named(in *policy.Intent) policy.ModelID {
+	unsafe := func(r rune) bool { return r <= ' ' || r == ',' || r > '~' }
+	if in.Model == "" || strings.ContainsFunc(in.Model, unsafe) {
+		return "auto"
+	}
+	return policy.ModelID(in.Model)
+}
