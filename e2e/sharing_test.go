@@ -37,12 +37,18 @@ func sharersOf(t *testing.T, store, more string, providers ...gateway.Provider) 
 // sharersFrom are sharers of a configuration without a store.
 func sharersFrom(t *testing.T, base, store string, providers ...gateway.Provider) (gs [2]*gateway.Gateway) {
 	t.Helper()
+	return sharersEach(t, base, [2]string{store, store}, providers...)
+}
+
+// sharersEach are sharers of which each has more of the store's configuration.
+func sharersEach(t *testing.T, base string, stores [2]string, providers ...gateway.Provider) (gs [2]*gateway.Gateway) {
+	t.Helper()
 	dir := proctest.Dir(t)
 	var wait sync.WaitGroup
 	for i := range gs {
 		wait.Go(func() {
 			g, err := gateway.Start(t.Context(), gateway.Options{
-				Config:    base + "store: {ledger: \"sqlite://" + filepath.Join(dir, "shared.db") + "\"" + store + "}\n",
+				Config:    base + "store: {ledger: \"sqlite://" + filepath.Join(dir, "shared.db") + "\"" + stores[i] + "}\n",
 				Providers: providers,
 			})
 			if err != nil {

@@ -413,6 +413,7 @@ type Store struct {
 	LimitsPassword Secret        `key:"limits_password" doc:"Password of the Redis of store.limits. Read at the start."`
 	LimitsCA       string        `key:"limits_ca" doc:"PEM file with the authorities that sign the certificate of a rediss:// server. Without it, those of the system. Read at the start."`
 	LimitsTimeout  time.Duration `key:"limits_timeout" default:"100ms" doc:"Time limit of one step in Redis; then the request is decided as limits.when_away says. Read at the start."`
+	LimitsLease    time.Duration `key:"limits_lease" default:"30s" doc:"How long what a gateway holds in Redis for requests under way counts after the gateway was last seen there. Read at the start."`
 }
 
 // Sessions says whether sessions are kept.

@@ -85,6 +85,9 @@ func (d *decoder) checkLimits(cfg *Config) {
 	case s.Limits == "memory":
 	case redisAddress(s.Limits):
 		d.checkRedis("store.limits", s.Limits, s.LimitsPassword, s.LimitsCA, s.LimitsTimeout)
+		if s.LimitsLease < time.Second || s.LimitsLease <= s.LimitsTimeout {
+			d.problem("store.limits_lease", "at least 1s, and longer than store.limits_timeout", "it has to be renewed before it ends")
+		}
 	default:
 		d.problem("store.limits", "memory or redis://host", "not a store of a known kind")
 	}

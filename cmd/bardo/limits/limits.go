@@ -46,6 +46,7 @@ func Open(ctx context.Context, o Options) (*Limits, error) {
 		if err != nil {
 			return nil, fmt.Errorf("store.limits: %w", err)
 		}
+		rules.Lifetime = o.Config.Store.LimitsLease
 		rules.Store, rules.Decided = l.store, func(by quota.Decider) { o.Metrics.LimitDecided(string(by)) }
 		o.Metrics.WatchLimits(func() bool { return l.store.Problem() == nil })
 	}
