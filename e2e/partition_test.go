@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -175,6 +176,52 @@ func (q *partition) known(up string, gateways ...int) {
 			q.gs[i].Do(q, gateway.Call{Path: "/v1/models", Key: q.key})
 			return strings.HasPrefix(limitsCheck(q.T, q.gs[i]), up)
 		})
+	}
+}
+
+// TestB05BudgetsAreCountedTogether: requests under way at two gateways at a time cannot spend more than their project may on a day, their owner or their key in a
+// month; and while Redis is away such keys are refused.
+func TestB05BudgetsAreCountedTogether(t *testing.T) {
+	t.Parallel()
+	server, p := redistest.Start(t), fake.Start(t, fake.Config{Dialect: fake.OpenAI})
+	p.Behave(fake.Behaviour{Usage: &fake.Usage{Input: 10, Output: 45}, HeaderDelay: 300 * time.Millisecond}) // 100 millionths
+	store := fmt.Sprintf(`, limits: "redis+unix://%s", limits_timeout: 1s`, server.Socket())
+	gs := sharersFrom(t, quick, store, gateway.Provider{ID: "own", Fake: p, Models: models("m", "")})
+	gs[0].Bardo(t, "owners", "create", "acme")
+	gs[0].Bardo(t, "owners", "create", "small", "--limit-usd-month", "0.001000")
+	gs[0].Bardo(t, "projects", "create", "daily", "--owner", "acme", "--limit-usd-day", "0.001000")
+	gs[0].Bardo(t, "projects", "create", "owned", "--owner", "small")
+	for name, flags := range map[string][]string{
+		"the day of a project": {"--project", "daily"}, "the month of an owner": {"--project", "owned"}, "the month of a key": {"--limit-usd-month", "0.001000"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := gs[0].CreateKey(t, append([]string{"--name", "k"}, flags...)...)
+			var served atomic.Int64
+			var all sync.WaitGroup
+			for _, g := range gs {
+				all.Go(func() { served.Add(int64(manyAtOnce(t, g, k.Key, 15))) })
+			}
+			all.Wait()
+			if n := served.Load(); n < 1 || n > 10 {
+				t.Errorf("%d requests of 100 were served from a budget of 1000", n)
+			}
+			for _, g := range gs {
+				eventually(t, "the budget is used up at each", func() bool { return g.Do(t, both[1].with(k.Key)).Status == http.StatusTooManyRequests })
+			}
+		})
+	}
+	k := gs[1].CreateKey(t, "--name", "away", "--limit-usd-month", "100")
+	if got := gs[1].Do(t, both[0].with(k.Key)); got.Status != http.StatusOK {
+		t.Errorf("%d %s", got.Status, got.Body)
+	}
+	server.Kill()
+	for range 3 {
+		if got := gs[1].Do(t, both[0].with(k.Key)); got.Status != http.StatusServiceUnavailable {
+			t.Errorf("without Redis: %d %s", got.Status, got.Body)
+		}
+	}
+	for _, g := range gs {
+		g.AssertSound(t)
 	}
 }
 

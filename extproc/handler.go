@@ -13,7 +13,6 @@ import (
 	"bardo.money/gateway/extproc/runtime"
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/policy/budget"
-	"bardo.money/gateway/policy/spend"
 )
 
 // New makes a gateway with the configuration rt.
@@ -25,7 +24,7 @@ func New(rt *runtime.Config, d Deps) *Gateway {
 	g.exchanges.init()
 	g.conversations = conversation.New()
 	g.meter = meter.New(d.Limiter, d.Ledger, budget.NewMeter(budget.Options{Spent: g.spentByAgent}))
-	g.meter.Shared = spend.New(d.Ledger.SpentOf)
+	g.meter.CountBudgets(d.Ledger.SpentOf)
 	g.api = api.Server{
 		Ledger: d.Ledger, Limiter: d.Limiter, Answers: d.Answers, Questions: d.Questions, State: g.state, Quarantine: &g.gone, Reasonings: &g.reasonings, Draining: g.Draining, Checks: d.Checks,
 		Rated: g.rated, WrongHit: g.Governor.Wrong, Plane: cognition.NewBridge(), Tokens: &cognition.Tokens{Secret: d.Secret}, Epochs: &g.epochs, Events: d.Events,

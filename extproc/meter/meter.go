@@ -35,6 +35,15 @@ func New(l *quota.Limiter, books Books, b *budget.Meter) *Meter {
 	return &Meter{Limiter: l, Books: books, Budgets: b, rates: rates, factors: factors}
 }
 
+// CountBudgets has the budgets of keys, projects and owners counted: with other gateways where their limits are, else with what spent says of these.
+func (m *Meter) CountBudgets(spent spend.Spent) {
+	if m.Limiter.Together() {
+		m.Shared = spend.NewTogether(m.Limiter)
+		return
+	}
+	m.Shared = spend.New(spent)
+}
+
 // mostRates bounds how many models' speeds, and corrections of estimates, are remembered.
 const mostRates = 4096
 

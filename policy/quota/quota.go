@@ -37,6 +37,9 @@ type Rules struct {
 // SpentSince reads the charges of an account since a time.
 type SpentSince func(ctx context.Context, account policy.Account, since time.Time) (policy.Micro, error)
 
+// BudgetSpent reads what a budget's holder was charged since the beginning of a UTC day, by all gateways.
+type BudgetSpent func(ctx context.Context, of policy.Budget, since time.Time) (policy.Micro, error)
+
 // Options of a limiter. The zero value works.
 type Options struct {
 	Rules      Rules
@@ -45,6 +48,7 @@ type Options struct {
 
 	Store    Store            // where gateways count together; nil: this process counts alone
 	Decided  func(by Decider) // with a Store: is told of each request that was checked; nil for nothing
+	Budgets  BudgetSpent      // with a Store: called at most once a second per budget; nil if no other gateway charges
 	Lifetime time.Duration    // with a Store: how long what a gateway holds counts after it was last seen; zero means 30 seconds
 }
 
@@ -64,6 +68,7 @@ type Ask struct {
 type Limiter struct {
 	rules     atomic.Pointer[Rules]
 	spent     SpentSince
+	budgets   BudgetSpent
 	reading   singleflight.Group
 	accounts  *table[policy.Account, *usage]
 	addresses *table[netip.Addr, *usage]
@@ -75,7 +80,7 @@ func New(o Options) *Limiter {
 	if o.Callers <= 0 {
 		o.Callers = 1 << 16
 	}
-	l := &Limiter{spent: o.SpentSince, accounts: newTable(o.Callers, newUsage[policy.Account]), addresses: newTable(o.Callers, newUsage[netip.Addr])}
+	l := &Limiter{spent: o.SpentSince, budgets: o.Budgets, accounts: newTable(o.Callers, newUsage[policy.Account]), addresses: newTable(o.Callers, newUsage[netip.Addr])}
 	l.SetRules(o.Rules)
 	if o.Store != nil {
 		l.shared = newShared(&o)

@@ -41,6 +41,7 @@ type shared struct {
 	decided   func(Decider)
 	accounts  *table[policy.Account, *slot]
 	addresses *table[netip.Addr, *slot]
+	budgets   *table[string, *slot] // by the name of the holder
 
 	running sync.WaitGroup
 	closing chan struct{}
@@ -57,6 +58,7 @@ func newShared(o *Options) *shared {
 	}
 	s.accounts = newTable(o.Callers, func(a policy.Account) *slot { return &slot{shared: s, name: "account:" + string(a)} })
 	s.addresses = newTable(o.Callers, func(a netip.Addr) *slot { return &slot{shared: s, name: "address:" + a.String()} })
+	s.budgets = newTable(o.Callers, func(name string) *slot { return &slot{shared: s, name: "budget:" + name} })
 	s.running.Add(1)
 	guard.Go(func() { defer s.running.Done(); s.renew() })
 	return s
@@ -98,6 +100,7 @@ func (s *shared) renew() {
 func (s *shared) each(f func(*slot)) {
 	s.accounts.each(f)
 	s.addresses.each(f)
+	s.budgets.each(f)
 }
 
 // Close stores what was counted, at most until ctx is done. It is for after the last request. Only a limiter with a Store needs it.
@@ -173,27 +176,44 @@ func (l *Limiter) visit(ctx context.Context, now time.Time, s *slot, ask *Ask, l
 	if ask.Class == Lookup || lim.spend == 0 || l.spent == nil {
 		return s.check(&check{now: now, lim: *lim, share: share, do: do})
 	}
-	var known window
+	return s.visit(&check{now: now, lim: *lim, share: share, do: do}, func() (sums, error) {
+		day, err := l.spentToday(ctx, ask.Principal.Account, now)
+		if err != nil {
+			return sums{}, fault.New(fault.Unavailable, "the spend of this key cannot be read at the moment", err)
+		}
+		return sums{day: day}, nil
+	})
+}
+
+// sums are what was charged in the current UTC day and month.
+type sums struct{ day, month policy.Micro }
+
+// visit makes a check with what was charged by others, which is read where that is old.
+func (s *slot) visit(c *check, read func() (sums, error)) error {
+	var day, month window
 	stale := false
-	err := s.check(&check{now: now, lim: *lim, share: share, do: func(now time.Time, u *usage, lim *limits) {
+	err := s.check(&check{now: c.now, lim: c.lim, share: c.share, do: func(now time.Time, u *usage, lim *limits) {
 		at := u.advance(now)
 		if stale = u.stale(at); !stale {
-			do(now, u, lim)
+			c.do(now, u, lim)
 			return
 		}
-		known, u.asked = u.spent, at
+		day, month, u.asked = u.spent, u.month, at
 	}})
 	if err != nil || !stale {
 		return err
 	}
-	stored, err := l.spentToday(ctx, ask.Principal.Account, now)
+	stored, err := read()
 	if err != nil {
-		return fault.New(fault.Unavailable, "the spend of this key cannot be read at the moment", err)
+		return err
 	}
-	return s.check(&check{now: now, lim: *lim, share: share, do: func(now time.Time, u *usage, lim *limits) {
+	return s.check(&check{now: c.now, lim: c.lim, share: c.share, do: func(now time.Time, u *usage, lim *limits) {
 		u.advance(now)
-		u.setOthers(known, int64(stored))
-		do(now, u, lim)
+		u.setOthers(day, int64(stored.day))
+		if month.at == u.month.at {
+			u.before = max(int64(stored.month)-month.n, 0)
+		}
+		c.do(now, u, lim)
 	}})
 }
 

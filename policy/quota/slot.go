@@ -36,10 +36,11 @@ type slot struct {
 // pending is what is added to the stored counters by the next replacement.
 type pending struct {
 	tokens, spent window
+	month         window
 	taken         [2]taken // requests that were let pass while the store was away
 }
 
-func (p *pending) empty() bool { return p.tokens.n == 0 && p.spent.n == 0 }
+func (p *pending) empty() bool { return p.tokens.n == 0 && p.spent.n == 0 && p.month.n == 0 }
 
 // attempt is one replacement.
 type attempt struct {
@@ -162,8 +163,7 @@ func (s *slot) total() (u usage, others hold) {
 	}
 	all := others.plus(s.own)
 	u.active, u.heldTokens, u.heldCharge = all.Active, all.Tokens, all.Charge
-	u.tokens.add(s.pending.tokens)
-	u.spent.add(s.pending.spent)
+	u.add(&s.pending)
 	return u, others
 }
 
@@ -209,6 +209,7 @@ func (s *slot) stored(u *usage, next []byte, a *attempt, batch []*check) {
 func (s *slot) subtract(p *pending) {
 	s.pending.tokens.less(p.tokens)
 	s.pending.spent.less(p.spent)
+	s.pending.month.less(p.month)
 	for c := range p.taken {
 		s.pending.taken[c].less(p.taken[c].left(s.pending.taken[c].at))
 	}
@@ -232,7 +233,7 @@ func (s *slot) read(raw []byte) {
 		}
 	}
 	s.unsure = nil
-	u.tokens, u.spent = newer(u.tokens, s.known.tokens), newer(u.spent, s.known.spent)
+	u.tokens, u.spent, u.month = newer(u.tokens, s.known.tokens), newer(u.spent, s.known.spent), newer(u.month, s.known.month)
 	s.known, s.holds = u, holds
 }
 
@@ -294,13 +295,12 @@ func (s *slot) aloneOne(c *check) {
 		return
 	}
 	u.active, u.heldTokens, u.heldCharge = s.own.Active, s.own.Tokens, s.own.Charge
-	u.tokens.add(s.pending.tokens)
-	u.spent.add(s.pending.spent)
+	u.add(&s.pending)
 	before := u.rates
 	c.run(&u, &lim)
 	*s.alone = u.rates
 	s.own = s.own.plus(c.held)
-	s.known.others, s.known.asked, s.known.loaded = u.others, u.asked, u.loaded
+	s.known.others, s.known.before, s.known.asked, s.known.loaded = u.others, u.before, u.asked, u.loaded
 	for class := range u.rates {
 		if rpm := c.lim.rate(Class(class)); rpm > 0 && u.rates[class].paid > before[class].paid {
 			s.pending.taken[class].add(now.UnixNano(), rpm)
@@ -322,7 +322,17 @@ func (l *limits) share(n int, u *usage) (part limits, ok bool) {
 	if used := u.spent.n + u.others; l.spend > used {
 		part.spend = used + max((l.spend-used)/int64(n), 1)
 	}
+	if used := u.month.n + u.before; l.month > used {
+		part.month = used + max((l.month-used)/int64(n), 1)
+	}
 	return part, true
+}
+
+// add counts what is not stored yet.
+func (u *usage) add(p *pending) {
+	u.tokens.add(p.tokens)
+	u.spent.add(p.spent)
+	u.month.add(p.month)
 }
 
 // reaches is the time at which a request counts, without a change.
@@ -371,6 +381,7 @@ func (s *slot) add(now time.Time, tokens, charged int64, soon bool) {
 	now = s.counts(now)
 	s.pending.tokens.add(window{now.Unix() / 3600, tokens})
 	s.pending.spent.add(window{now.Unix() / 86400, charged})
+	s.pending.month.add(window{monthOf(now), charged})
 	if soon {
 		s.dirty = true
 		s.start()

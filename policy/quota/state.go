@@ -13,6 +13,8 @@ type state struct {
 	Tokens [2]int64        `json:"tokens"` // the hour, and the tokens in it
 	Spent  [2]int64        `json:"spent"`  // the UTC day, and what was charged on it, in millionths of a dollar
 	Others int64           `json:"others"` // charged on that day by gateways that do not share
+	Month  [2]int64        `json:"month"`  // likewise the UTC month, and what was charged in it
+	Before int64           `json:"before"` // charged in that month by gateways that do not share
 	Asked  int64           `json:"asked"`  // when Others was read, in Unix nanoseconds; 0: never
 	Latest int64           `json:"latest"` // time of the latest request
 	Holds  map[string]hold `json:"holds"`  // by gateway
@@ -39,6 +41,7 @@ const keepHold = time.Hour
 func encodeState(u *usage, holds map[string]hold, now time.Time) []byte {
 	s := state{
 		Tokens: [2]int64{u.tokens.at, u.tokens.n}, Spent: [2]int64{u.spent.at, u.spent.n}, Others: u.others,
+		Month: [2]int64{u.month.at, u.month.n}, Before: u.before,
 		Holds: make(map[string]hold, len(holds)),
 	}
 	for c, b := range u.rates {
@@ -67,6 +70,7 @@ func decodeState(raw []byte) (u usage, holds map[string]hold, err error) {
 	}
 	u = usage{
 		tokens: window{s.Tokens[0], s.Tokens[1]}, spent: window{s.Spent[0], s.Spent[1]}, others: s.Others,
+		month: window{s.Month[0], s.Month[1]}, before: s.Before,
 		loaded: s.Asked != 0, asked: time.Unix(0, s.Asked),
 	}
 	if s.Latest != 0 {

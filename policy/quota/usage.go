@@ -22,6 +22,7 @@ type limits struct {
 	concurrent int
 	tokens     int64 // per hour
 	spend      int64 // in Micro, per UTC day
+	month      int64 // in Micro, per UTC month; of budgets alone
 	overage    bool
 }
 
@@ -53,7 +54,9 @@ func (r *Rules) ofAsk(ask *Ask) limits {
 }
 
 // any reports whether there is a limit.
-func (l *limits) any() bool { return l.rpm != 0 || l.concurrent != 0 || l.tokens != 0 || l.spend != 0 }
+func (l *limits) any() bool {
+	return l.rpm != 0 || l.concurrent != 0 || l.tokens != 0 || l.spend != 0 || l.month != 0
+}
 
 // rate is the number of requests of a class per minute.
 func (l *limits) rate(c Class) int {
@@ -76,6 +79,8 @@ type usage struct {
 	tokens window    // of the hour
 	spent  window    // of the UTC day, in this process
 	others int64     // spent by other processes on that day
+	month  window    // spent in the UTC month, where gateways count together
+	before int64     // spent by others in that month
 	asked  time.Time // when others was last read
 	loaded bool      // others was read at least once
 
@@ -122,6 +127,15 @@ func (u *usage) roll(now time.Time) {
 	if u.spent.roll(now.Unix() / 86400) {
 		u.others = 0
 	}
+	if u.month.roll(monthOf(now)) {
+		u.before = 0
+	}
+}
+
+// monthOf numbers the UTC months.
+func monthOf(now time.Time) int64 {
+	y, m, _ := now.UTC().Date()
+	return int64(y)*12 + int64(m)
 }
 
 // stale reports whether the spending of others must be read again.

@@ -19,6 +19,14 @@ const (
 
 func (p period) String() string { return [...]string{daily: "day", monthly: "month"}[p] }
 
+// periodOf is the period of a name.
+func periodOf(name string) period {
+	if name == monthly.String() {
+		return monthly
+	}
+	return daily
+}
+
 // window is what was spent in the current day or month.
 type window struct {
 	began  time.Time

@@ -1,10 +1,12 @@
 // Package spend holds requests to budgets that many of them share: a key's for the month, its project's and its owner's, for the day and the month (UTC). Each
 // request must fit into all of them with its highest possible cost, and holds that until it is charged, so that concurrent requests cannot overspend
-// together. It counts in memory, per process; what other processes spent is read from the ledger, up to a second old. It does not know HTTP, prices or the ledger.
+// together. It counts in memory, per process; what other processes spent is read from the ledger, up to a second old. Or gateways count together, in a store that
+// is behind Together. It does not know HTTP, prices or the ledger.
 package spend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -26,7 +28,21 @@ type Book struct {
 
 	mu    sync.Mutex
 	lines *simplelru.LRU[name, *line]
+
+	together Together // nil: this process counts
 }
+
+// Together is what counts budgets for several gateways. Safe for concurrent use.
+type Together interface {
+	// HoldBudget holds so much of a budget until done, which is called once, replaces it by what was charged. The error is a *policy.OverBudget whose time to come
+	// again is not set, or a fault of kind Unavailable.
+	HoldBudget(ctx context.Context, now time.Time, of *policy.Budget, most policy.Micro) (done func(now time.Time, charged policy.Micro), err error)
+	// CountBudget counts a charge of a request that holds nothing.
+	CountBudget(now time.Time, of *policy.Budget, charged policy.Micro)
+}
+
+// NewTogether returns a book that others count in, too.
+func NewTogether(t Together) *Book { return &Book{together: t} }
 
 // Lines bounds the budgets that are counted; beyond it, those that were not used longest and hold nothing are read from the ledger again.
 const Lines = 1 << 16
@@ -47,6 +63,7 @@ type name struct {
 type Hold struct {
 	lines  []*line
 	amount policy.Micro
+	ends   []func(time.Time, policy.Micro) // where gateways count together
 }
 
 // Hold holds so much of all budgets, in the place of what h held, or of none. The error is a fault of kind BudgetExceeded whose cause is a *policy.OverBudget, or
@@ -54,6 +71,9 @@ type Hold struct {
 func (b *Book) Hold(ctx context.Context, now time.Time, budgets []policy.Budget, most policy.Micro, h *Hold) error {
 	h.Done(now, 0)
 	most = clamp(most)
+	if b.together != nil {
+		return b.holdTogether(ctx, now, budgets, most, h)
+	}
 	for i := range budgets {
 		l := b.line(&budgets[i])
 		if err := b.refresh(ctx, now, &budgets[i], l); err != nil {
@@ -73,17 +93,42 @@ func (b *Book) Hold(ctx context.Context, now time.Time, budgets []policy.Budget,
 	return nil
 }
 
+func (b *Book) holdTogether(ctx context.Context, now time.Time, budgets []policy.Budget, most policy.Micro, h *Hold) error {
+	for i := range budgets {
+		done, err := b.together.HoldBudget(ctx, now, &budgets[i], most)
+		if err != nil {
+			h.Done(now, 0)
+		}
+		if o, ok := errors.AsType[*policy.OverBudget](err); ok {
+			o.Again = again(now, periodOf(o.Period), o.Left, most)
+			return refused(now, o)
+		}
+		if err != nil {
+			return err
+		}
+		h.ends = append(h.ends, done)
+	}
+	return nil
+}
+
 // Done replaces what is held by what was charged. Only the first call after Hold has an effect.
 func (h *Hold) Done(now time.Time, charged policy.Micro) {
 	for _, l := range h.lines {
 		l.done(now, h.amount, clamp(charged))
 	}
-	h.lines, h.amount = nil, 0
+	for _, end := range h.ends {
+		end(now, clamp(charged))
+	}
+	h.lines, h.ends, h.amount = nil, nil, 0
 }
 
 // Count counts a charge of a request that holds nothing any more: it was answered later.
 func (b *Book) Count(now time.Time, budgets []policy.Budget, charged policy.Micro) {
 	for i := range budgets {
+		if b.together != nil {
+			b.together.CountBudget(now, &budgets[i], clamp(charged))
+			continue
+		}
 		l := b.line(&budgets[i])
 		l.done(now, 0, clamp(charged))
 	}
@@ -91,6 +136,9 @@ func (b *Book) Count(now time.Time, budgets []policy.Budget, charged policy.Micr
 
 // Immediate reports whether Hold need not read what others spent.
 func (b *Book) Immediate(now time.Time, budgets []policy.Budget) bool {
+	if b.together != nil {
+		return len(budgets) == 0
+	}
 	for i := range budgets {
 		l := b.line(&budgets[i])
 		stale := l.stale(now)

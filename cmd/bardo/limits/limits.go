@@ -21,6 +21,7 @@ type Options struct {
 	Config  *config.Config
 	Secret  func() []byte // of all gateways that count together, where the configuration has no store.cache_key
 	Spent   quota.SpentSince
+	Budgets quota.BudgetSpent
 	Metrics *telemetry.Metrics
 	Log     *slog.Logger
 }
@@ -46,7 +47,7 @@ func Open(ctx context.Context, o Options) (*Limits, error) {
 		if err != nil {
 			return nil, fmt.Errorf("store.limits: %w", err)
 		}
-		rules.Lifetime = o.Config.Store.LimitsLease
+		rules.Budgets, rules.Lifetime = o.Budgets, o.Config.Store.LimitsLease
 		rules.Store, rules.Decided = l.store, func(by quota.Decider) { o.Metrics.LimitDecided(string(by)) }
 		o.Metrics.WatchLimits(func() bool { return l.store.Problem() == nil })
 	}

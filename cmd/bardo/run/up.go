@@ -279,7 +279,7 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 	}
 	g.runtime = rt
 	g.metrics.SetModels(modelIDs(rt))
-	if g.limiter, err = limits.Open(ctx, limits.Options{Config: cfg, Secret: g.layersSecret(cfg), Spent: g.books.SpentSince, Metrics: g.metrics, Log: g.log}); err != nil {
+	if g.limiter, err = limits.Open(ctx, limits.Options{Config: cfg, Secret: g.layersSecret(cfg), Spent: g.books.SpentSince, Budgets: g.books.SpentOf, Metrics: g.metrics, Log: g.log}); err != nil {
 		return err
 	}
 	if g.payments, err = payments.Open(ctx, cfg, payments.Options{Home: g.home, Chain: g.parts.Chain, Socket: g.sockets.chain, Ledger: g.books, Events: &g.events, Log: g.log}); err != nil {
