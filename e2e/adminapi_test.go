@@ -223,9 +223,27 @@ func TestTheCommandsAskTheGateway(t *testing.T) {
 	eventually(t, "the lines of changes", func() bool {
 		return strings.Contains(g.Log(), `"via":"socket"`) && strings.Contains(g.Log(), "createKey")
 	})
+	other := g.CreateKey(t, "--name", "b", "--balance-usd", "5")
+	if got := g.Do(t, ask{dialect: fake.OpenAI, model: "m"}.with(other.Key)); got.Status != http.StatusOK {
+		t.Fatalf("%d %s", got.Status, got.Body)
+	}
+	reports := [][]string{
+		{"export", "requests", "--key", other.ID}, {"export", "requests", "--format", "json", "--records"}, {"export", "journal", "--format", "json"}, {"feedback", "--json"},
+		{"plan", "--actual", "1", "--key", other.ID, "--json"}, {"wallet", "--json"},
+	}
+	var said []string
+	eventually(t, "the charge is booked", func() bool { return strings.Count(g.Bardo(t, reports[2]...), "charge") > 0 })
+	for _, r := range reports {
+		said = append(said, g.Bardo(t, r...))
+	}
 	before := len(strings.Split(g.Log(), "admin change"))
 	if err := g.Stop(); err != nil {
 		t.Fatal(err)
+	}
+	for i, r := range reports {
+		if got := g.Bardo(t, r...); got != said[i] || strings.TrimSpace(got) == "" {
+			t.Errorf("bardo %v says %s without a gateway, and with it %s", r, got, said[i])
+		}
 	}
 	g.Bardo(t, "deposit", k.ID, "--usd", "2", "--ref", "s")
 	g.Bardo(t, "owners", "create", "acme")

@@ -7,16 +7,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"bardo.money/gateway/cmd/bardo/adminapi"
 	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/cmd/bardo/settings"
-	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/admin"
-	"bardo.money/gateway/policy/ledger"
 	"bardo.money/gateway/policy/ledger/usage"
 )
 
@@ -42,11 +43,18 @@ func exportRequestsCommand() *cobra.Command {
 	}
 	f.register(c)
 	records := c.Flags().Bool("records", false, "with the full record of each request; as JSON alone")
-	c.RunE = withLedger(func(c *cobra.Command, t tool, _ []string) error {
+	c.RunE = withBooks(func(c *cobra.Command, api *http.Client, _ []string) error {
 		if *records && f.format != "json" {
 			return errors.New("--records: a record has no place in CSV, use --format json")
 		}
-		return t.exportRequests(c, &f, *records)
+		q, err := f.query()
+		if err != nil {
+			return err
+		}
+		if *records {
+			q.Set("records", "true")
+		}
+		return export(c, api, &f, "/export/requests?"+q.Encode(), exportedColumns, requestCells)
 	})
 	return c
 }
@@ -59,7 +67,13 @@ func exportJournalCommand() *cobra.Command {
 			"bookings; charges appear when they are applied, a tenth of a second after the answer.",
 	}
 	f.register(c)
-	c.RunE = withLedger(func(c *cobra.Command, t tool, _ []string) error { return t.exportJournal(c, &f) })
+	c.RunE = withBooks(func(c *cobra.Command, api *http.Client, _ []string) error {
+		q, err := f.query()
+		if err != nil {
+			return err
+		}
+		return export(c, api, &f, "/export/journal?"+q.Encode(), postingColumns, postingCells)
+	})
 	return c
 }
 
@@ -70,31 +84,12 @@ func (f *exportFlags) register(c *cobra.Command) {
 	settings.Flag(c)
 }
 
-// filter reads the flags.
-func (f *exportFlags) filter(c *cobra.Command, t tool) (ledger.RequestFilter, error) {
+// query reads the flags.
+func (f *exportFlags) query() (url.Values, error) {
 	if f.format != "csv" && f.format != "json" {
-		return ledger.RequestFilter{}, fmt.Errorf("--format %q, expected csv or json", f.format)
+		return nil, fmt.Errorf("--format %q, expected csv or json", f.format)
 	}
-	return f.period.filter(c, t, time.Now())
-}
-
-// exportedRequest is a request as it is exported.
-type exportedRequest struct {
-	ID        string            `json:"request_id"`
-	At        string            `json:"created_at"`
-	Key       policy.Account    `json:"key"`
-	Project   string            `json:"project"`
-	Golem     string            `json:"golem"`
-	Subsystem string            `json:"subsystem"`
-	Provider  policy.ProviderID `json:"provider"`
-	Model     policy.ModelID    `json:"model"`
-	Status    string            `json:"status"`
-	ledger.Tokens
-	Cost         policy.Micro    `json:"cost_usd"`    // what it costs
-	Charged      policy.Micro    `json:"charged_usd"` // what was paid; less where the balance was too low
-	ProviderCost policy.Pico     `json:"provider_cost_usd"`
-	Saved        policy.Micro    `json:"saved_usd"`
-	Record       json.RawMessage `json:"record,omitempty"`
+	return f.period.query(time.Now())
 }
 
 var exportedColumns = []string{
@@ -102,7 +97,7 @@ var exportedColumns = []string{
 	"input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens", "cost_usd", "charged_usd", "provider_cost_usd", "saved_usd",
 }
 
-func (r *exportedRequest) cells() []string {
+func requestCells(r *admin.ExportedRequest) []string {
 	cells := []string{
 		r.ID, r.At, string(r.Key), r.Project, usage.Inert(r.Golem), usage.Inert(r.Subsystem), usage.Inert(string(r.Provider)), usage.Inert(string(r.Model)), r.Status,
 	}
@@ -112,69 +107,17 @@ func (r *exportedRequest) cells() []string {
 	return append(cells, r.Cost.String(), r.Charged.String(), r.ProviderCost.String(), r.Saved.String())
 }
 
-func (t tool) exportRequests(c *cobra.Command, f *exportFlags, records bool) error {
-	filter, err := f.filter(c, t)
-	if err != nil {
-		return err
-	}
-	projects, err := t.projects(c)
-	if err != nil {
-		return err
-	}
-	out := newExporter(c.OutOrStdout(), f.format, exportedColumns)
-	err = t.books.EachRequest(c.Context(), filter, func(r *ledger.Request) error {
-		e := exportedRequest{
-			ID: r.RequestID, At: r.At.UTC().Format(time.RFC3339Nano), Key: r.Account, Project: projects[r.Account], Golem: r.Agent, Subsystem: r.Subsystem,
-			Provider: r.Provider, Model: r.Model, Status: r.Status, Tokens: r.Tokens, Cost: r.Amount, Charged: r.Charged, ProviderCost: r.ProviderCost,
-		}
-		for i := range r.Savings {
-			e.Saved = e.Saved.Plus(r.Savings[i].Amount)
-		}
-		if records {
-			e.Record = admin.RecordOf(r)
-		}
-		return out.write(&e, e.cells)
-	})
+// export writes what the admin API has, as it comes.
+func export[T any](c *cobra.Command, api *http.Client, f *exportFlags, path string, columns []string, cells func(*T) []string) error {
+	out := newExporter(c.OutOrStdout(), f.format, columns)
+	err := adminapi.EachLine(c.Context(), api, path, func(row *T) error { return out.write(row, func() []string { return cells(row) }) })
 	return errors.Join(err, out.flush())
-}
-
-// projects are those of all keys.
-func (t tool) projects(c *cobra.Command) (map[policy.Account]string, error) {
-	keys, err := t.books.Keys(c.Context())
-	of := make(map[policy.Account]string, len(keys))
-	for i := range keys {
-		of[keys[i].ID] = keys[i].Project
-	}
-	return of, err
-}
-
-// exportedPosting is a posting as it is exported.
-type exportedPosting struct {
-	Journal int64          `json:"journal"`
-	At      string         `json:"created_at"`
-	Kind    string         `json:"kind"`
-	Ref     string         `json:"ref"`
-	Account policy.Account `json:"account"`
-	Amount  policy.Micro   `json:"amount_usd"`
 }
 
 var postingColumns = []string{"journal", "created_at", "kind", "ref", "account", "amount_usd"}
 
-func (p *exportedPosting) cells() []string {
+func postingCells(p *admin.ExportedPosting) []string {
 	return []string{strconv.FormatInt(p.Journal, 10), p.At, p.Kind, usage.Inert(p.Ref), string(p.Account), p.Amount.String()}
-}
-
-func (t tool) exportJournal(c *cobra.Command, f *exportFlags) error {
-	filter, err := f.filter(c, t)
-	if err != nil {
-		return err
-	}
-	out := newExporter(c.OutOrStdout(), f.format, postingColumns)
-	err = t.books.EachBooking(c.Context(), filter, func(p *ledger.Booking) error {
-		e := exportedPosting{p.Journal, p.At.UTC().Format(time.RFC3339Nano), p.Kind, p.Ref, p.Account, p.Amount}
-		return out.write(&e, e.cells)
-	})
-	return errors.Join(err, out.flush())
 }
 
 // exporter writes rows as they come.

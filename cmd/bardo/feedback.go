@@ -2,10 +2,13 @@ package main
 
 import (
 	"fmt"
+	"net/http"
+	"net/url"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
+	"bardo.money/gateway/cmd/bardo/adminapi"
 	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/policy/ledger"
@@ -17,12 +20,12 @@ func feedbackCommand() *cobra.Command {
 	c.Flags().StringVar(&key, "key", "", "only of this key's requests, by its id")
 	asJSON := cli.JSONFlag(c)
 	settings.Flag(c)
-	c.RunE = withLedger(func(c *cobra.Command, t tool, _ []string) error {
-		account, err := t.account(c, key)
+	c.RunE = withBooks(func(c *cobra.Command, api *http.Client, _ []string) error {
+		id, err := keyOrNone(key)
 		if err != nil {
 			return err
 		}
-		rows, err := t.books.FeedbackByTask(c.Context(), account)
+		rows, err := adminapi.List[ledger.FeedbackRow](c.Context(), api, "/feedback?key="+url.QueryEscape(string(id)))
 		if err != nil {
 			return err
 		}

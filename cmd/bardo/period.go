@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"bardo.money/gateway/policy"
-	"bardo.money/gateway/policy/ledger"
 )
 
 // period are the flags that select a key's requests of a time.
@@ -29,15 +28,6 @@ func (p *period) span(now time.Time) (since, until time.Time, err error) {
 	}
 	until, err = parseMoment("--until", p.until, now, true)
 	return since, until, err
-}
-
-// filter is what the flags select in a ledger.
-func (p *period) filter(c *cobra.Command, t tool, now time.Time) (out ledger.RequestFilter, err error) {
-	if out.Since, out.Until, err = p.span(now); err != nil {
-		return out, err
-	}
-	out.Account, err = t.account(c, p.key)
-	return out, err
 }
 
 // query is what the flags ask the admin API for.
@@ -68,19 +58,6 @@ func keyOrNone(flag string) (policy.Account, error) {
 		return "", nil
 	}
 	return keyID(flag)
-}
-
-// account is the key of a --key flag; "" is none. One that does not exist is an error.
-func (t tool) account(c *cobra.Command, flag string) (policy.Account, error) {
-	id, err := keyOrNone(flag)
-	if id == "" || err != nil {
-		return "", err
-	}
-	_, ok, err := t.books.Key(c.Context(), id)
-	if err == nil && !ok {
-		err = fmt.Errorf("key %s: %w", id, ledger.ErrUnknownKey)
-	}
-	return id, err
 }
 
 // parseMoment reads a time: a duration before now, an RFC 3339 time, or what parseDay reads, which is the day's first moment, or its last where

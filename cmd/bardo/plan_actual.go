@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"bardo.money/gateway/cmd/bardo/adminapi"
 	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/intent"
@@ -88,7 +90,7 @@ func isDream(task string) bool { return intent.Root(task) == "dream" }
 
 // compare sums what the ledger has by subsystem, and puts it beside the plan. A subsystem without a plan has a row of its own, unless what it asks for is that of
 // one that has.
-func (p *costPlan) compare(sums []ledger.Sum, days int) *actualPlan {
+func (p *costPlan) compare(sums []ledger.UsageRow, days int) *actualPlan {
 	day := &p.Days[0]
 	if i := slices.IndexFunc(p.Days, func(d dayPlan) bool { return d.Mix == "normal" }); i >= 0 {
 		day = &p.Days[i]
@@ -132,13 +134,14 @@ func (f *actualFlags) addActual(c *cobra.Command, p *costPlan) error {
 	if f.days == 0 {
 		return nil
 	}
-	return withLedger(func(c *cobra.Command, t tool, _ []string) error {
+	return withBooks(func(c *cobra.Command, api *http.Client, _ []string) error {
 		of := usageFlags{key: f.key, project: f.project, golem: f.golem, since: strconv.Itoa(f.days), until: "1"}
-		filter, err := of.filter(c, t, time.Now())
+		q, err := of.query(time.Now())
 		if err != nil {
 			return err
 		}
-		sums, err := t.books.Sums(c.Context(), ledger.Query{Filter: filter, By: []ledger.By{ledger.BySubsystem}})
+		q.Set("by", string(ledger.BySubsystem))
+		sums, err := adminapi.List[ledger.UsageRow](c.Context(), api, "/usage?"+q.Encode())
 		if err == nil {
 			p.Actual = p.compare(sums, f.days)
 		}

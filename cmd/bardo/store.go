@@ -92,9 +92,12 @@ type heard struct {
 	lost, repeatable bool
 }
 
-// RoundTrip implements http.RoundTripper. It reads the whole answer.
+// RoundTrip implements http.RoundTripper. It reads the whole answer, unless that is lines.
 func (h *heard) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := h.next.RoundTrip(r)
+	if err == nil && resp.Header.Get("Content-Type") == adminapi.Lines { // it is printed as it comes
+		return resp, nil
+	}
 	var body []byte
 	if err == nil {
 		body, err = io.ReadAll(resp.Body)

@@ -58,18 +58,6 @@ func (f *usageFlags) register(c *cobra.Command) {
 	c.Flags().StringVar(&f.until, "until", "", "last UTC day, 2006-01-02, or how many days ago")
 }
 
-func (f *usageFlags) filter(c *cobra.Command, t tool, now time.Time) (out ledger.Filter, err error) {
-	out.Project, out.Golem = f.project, f.golem
-	if out.Since, err = parseDay("--since", f.since, now); err != nil {
-		return out, err
-	}
-	if out.Until, err = parseDay("--until", f.until, now); err != nil {
-		return out, err
-	}
-	out.Account, err = t.account(c, f.key)
-	return out, err
-}
-
 // printUsage prints a report.
 func printUsage(c *cobra.Command, api *http.Client, f *usageFlags) error {
 	if !slices.Contains([]string{"table", "json", "csv"}, f.format) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,14 +10,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bardo.money/gateway/cmd/bardo/adminapi"
 	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/cmd/bardo/home"
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/cmd/bardo/wallet"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/admin"
 	"bardo.money/gateway/policy/credit"
-	"bardo.money/gateway/policy/ledger"
 )
 
 // walletView is what `bardo wallet --json` prints.
@@ -81,22 +83,19 @@ func viewWallet(c *cobra.Command, h home.Dir, cfg *config.Config) (v walletView,
 	}
 	if p := cfg.Providers.Venice; p != nil && p.DIEMStaked {
 		v.DIEM = &diemView{Daily: p.DIEMDaily}
-		v.DIEM.Used, err = stakeUsed(c, h, cfg)
+		v.DIEM.Used, err = stakeUsed(c)
 	}
 	return v, err
 }
 
 // stakeUsed is what staked credit has paid today.
-func stakeUsed(c *cobra.Command, h home.Dir, cfg *config.Config) (policy.Micro, error) {
-	books, err := h.OpenLedger(c.Context(), cfg)
-	if err != nil {
-		return 0, err
-	}
-	parts, err := books.SpentByPart(c.Context(), "", "", time.Now())
-	if closed := books.Close(); err == nil {
-		err = closed
-	}
-	return parts[ledger.PartStake], err
+func stakeUsed(c *cobra.Command) (used policy.Micro, err error) {
+	err = withBooks(func(c *cobra.Command, api *http.Client, _ []string) error {
+		s, err := adminapi.Call[admin.Staked](c.Context(), api, http.MethodGet, "/usage/staked", nil)
+		used = s.Used
+		return err
+	})(c, nil)
+	return used, err
 }
 
 func (v *walletView) print(c *cobra.Command) error {

@@ -74,7 +74,8 @@ type operation struct {
 	method, path string // below Prefix
 	name         string // operationId
 	part         part
-	do           func(*api, *http.Request) (reply, error) // nil: the answer is a stream of events
+	do           func(*api, *http.Request) (reply, error)             // nil: the answer is a stream, of events without lines
+	lines        func(*api, *http.Request, func(row any) error) error // yields the lines of the answer
 }
 
 // reply is what an operation answers.
@@ -176,6 +177,10 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request, op *operation) {
 		f := fault.New(fault.NotFound, "this process does not have that: ask the admin listener of a gateway or sidecar for keys, money and events, and that of the control plane for providers", nil)
 		f.Status = http.StatusNotImplemented
 		a.fail(w, f)
+		return
+	}
+	if op.lines != nil {
+		a.sendLines(w, r, op)
 		return
 	}
 	if op.do == nil {

@@ -329,6 +329,10 @@ func TestRequestsAndUsageOverHTTP(t *testing.T) {
 	for _, by := range []string{"", "?by=model", "?by=provider", "?by=subsystem", "?by=day", "?by=key", "?by=project", "?by=golem", "?by=layer", "?key=" + id + "&since=2026-01-01"} {
 		s.do(http.MethodGet, "/usage"+by, "", http.StatusOK)
 	}
+	s.do(http.MethodGet, "/usage?by=subsystem&project=web&golem=g", "", http.StatusOK)
+	s.do(http.MethodGet, "/usage/staked", "", http.StatusOK)
+	s.do(http.MethodGet, "/feedback?key="+id, "", http.StatusOK)
+	s.refuses(http.MethodGet, "/feedback?key=nobody", "", http.StatusNotFound, "no such key")
 	s.refuses(http.MethodGet, "/usage?by=name", "", http.StatusBadRequest, "by")
 	s.refuses(http.MethodGet, "/usage?key=nobody", "", http.StatusNotFound, "no such key")
 }

@@ -16,34 +16,56 @@ func Local(h http.Handler) *http.Client { return &http.Client{Transport: local{h
 
 type local struct{ handler http.Handler }
 
-// RoundTrip serves the request at once.
+// RoundTrip serves the request. The answer comes as it is written: the handler ends before its reader closes the body, or because of that.
 func (l local) RoundTrip(r *http.Request) (*http.Response, error) {
-	answer := recorder{header: http.Header{}}
+	body, to := io.Pipe()
+	answer := &recorder{header: http.Header{}, body: to, begun: make(chan struct{})}
 	if r.Body == nil {
 		r.Body = http.NoBody
 	}
-	l.handler.ServeHTTP(&answer, r)
-	return &http.Response{
-		StatusCode: answer.status, Status: http.StatusText(answer.status), Header: answer.header,
-		Body: io.NopCloser(&answer.body), ContentLength: int64(answer.body.Len()), Request: r,
-	}, nil
+	go answer.serve(l.handler, r)
+	<-answer.begun
+	return &http.Response{StatusCode: answer.status, Status: http.StatusText(answer.status), Header: answer.header, Body: body, ContentLength: -1, Request: r}, nil
 }
 
-// recorder keeps an answer.
+// recorder passes an answer on.
 type recorder struct {
 	header http.Header
 	status int
-	body   bytes.Buffer
+	begun  chan struct{} // is closed once there are a status and headers
+	body   *io.PipeWriter
+}
+
+// serve runs the handler. One that breaks its answer off breaks it off for the reader.
+func (r *recorder) serve(h http.Handler, req *http.Request) {
+	cause := io.ErrUnexpectedEOF
+	defer func() {
+		if v := recover(); v != nil && v != http.ErrAbortHandler { //nolint:errorlint // it is this value
+			panic(v) //nolint:forbidigo // it is another's
+		}
+		r.WriteHeader(http.StatusOK)
+		_ = r.body.CloseWithError(cause) // it never fails
+	}()
+	h.ServeHTTP(r, req)
+	cause = nil
 }
 
 // Header implements http.ResponseWriter.
 func (r *recorder) Header() http.Header { return r.header }
 
 // WriteHeader implements http.ResponseWriter.
-func (r *recorder) WriteHeader(status int) { r.status = status }
+func (r *recorder) WriteHeader(status int) {
+	if r.status == 0 {
+		r.status = status
+		close(r.begun)
+	}
+}
 
 // Write implements http.ResponseWriter.
-func (r *recorder) Write(b []byte) (int, error) { return r.body.Write(b) }
+func (r *recorder) Write(b []byte) (int, error) {
+	r.WriteHeader(http.StatusOK)
+	return r.body.Write(b)
+}
 
 // Call asks the API for something; in is the body of the request, nil for none. A refusal is a fault.
 func Call[T any](ctx context.Context, c *http.Client, method, path string, in any) (out T, err error) {
@@ -86,6 +108,12 @@ func refusal(resp *http.Response, answer []byte) error {
 	f := fault.New(fault.Kind(p.Error.Code), p.Error.Message, nil)
 	f.Param = p.Error.Param
 	return f
+}
+
+// List reads a list that has one page.
+func List[T any](ctx context.Context, c *http.Client, path string) ([]T, error) {
+	page, err := Call[list[T]](ctx, c, http.MethodGet, path, nil)
+	return page.Data, err
 }
 
 // All reads a whole list, page by page; id names an item.

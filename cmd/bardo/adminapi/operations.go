@@ -16,32 +16,36 @@ import (
 func operations() []operation {
 	get, post, patch, remove := http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete
 	ops := []operation{
-		{get, "/openapi.json", "getDescription", ofItself, (*api).description},
-		{get, "/status", "getStatus", ofItself, (*api).status},
-		{get, "/keys", "listKeys", ofBooks, (*api).listKeys},
-		{post, "/keys", "createKey", ofBooks, (*api).createKey},
-		{get, "/keys/{id}", "getKey", ofBooks, (*api).getKey},
-		{patch, "/keys/{id}", "updateKey", ofBooks, (*api).updateKey},
-		{post, "/keys/{id}/rotate", "rotateKey", ofBooks, (*api).rotateKey},
-		{post, "/keys/{id}/revoke", "revokeKey", ofBooks, (*api).revokeKey},
-		{get, "/keys/{id}/balance", "getBalance", ofBooks, (*api).getBalance},
-		{post, "/keys/{id}/deposits", "deposit", ofBooks, (*api).deposit},
-		{get, "/usage", "getUsage", ofBooks, (*api).getUsage},
-		{get, "/usage/table", "getUsageTable", ofBooks, (*api).getUsageTable},
-		{get, "/payments", "listPayments", ofBooks, (*api).listPayments},
-		{get, "/audit", "audit", ofBooks, (*api).audit},
-		{get, "/requests", "listRequests", ofBooks, (*api).listRequests},
-		{get, "/requests/{id}", "getRequest", ofBooks, (*api).getRequest},
-		{get, "/events", "streamEvents", ofEvents, nil},
-		{get, "/events/kinds", "listEventKinds", ofItself, (*api).eventKinds},
-		{get, "/providers", "listProviders", ofProviders, (*api).listProviders},
-		{post, "/providers/{name}/{verb}", "switchProvider", ofProviders, (*api).switchProvider},
-		{get, "/cache", "getCache", ofCache, (*api).getCache},
-		{post, "/cache/flush", "flushCache", ofCache, (*api).flushAll},
-		{get, "/cache/{key}", "listCache", ofCache, (*api).listCache},
-		{remove, "/cache/{key}", "clearCache", ofCache, (*api).clearCache},
-		{remove, "/cache/{key}/{entry}", "removeCacheEntry", ofCache, (*api).clearCache},
-		{post, "/cache/{key}/flush", "flushCacheOfKey", ofCache, (*api).flushCache},
+		{get, "/openapi.json", "getDescription", ofItself, (*api).description, nil},
+		{get, "/status", "getStatus", ofItself, (*api).status, nil},
+		{get, "/keys", "listKeys", ofBooks, (*api).listKeys, nil},
+		{post, "/keys", "createKey", ofBooks, (*api).createKey, nil},
+		{get, "/keys/{id}", "getKey", ofBooks, (*api).getKey, nil},
+		{patch, "/keys/{id}", "updateKey", ofBooks, (*api).updateKey, nil},
+		{post, "/keys/{id}/rotate", "rotateKey", ofBooks, (*api).rotateKey, nil},
+		{post, "/keys/{id}/revoke", "revokeKey", ofBooks, (*api).revokeKey, nil},
+		{get, "/keys/{id}/balance", "getBalance", ofBooks, (*api).getBalance, nil},
+		{post, "/keys/{id}/deposits", "deposit", ofBooks, (*api).deposit, nil},
+		{get, "/usage", "getUsage", ofBooks, (*api).getUsage, nil},
+		{get, "/usage/table", "getUsageTable", ofBooks, (*api).getUsageTable, nil},
+		{get, "/usage/staked", "getStaked", ofBooks, (*api).getStaked, nil},
+		{get, "/feedback", "getFeedback", ofBooks, (*api).getFeedback, nil},
+		{get, "/export/requests", "exportRequests", ofBooks, nil, (*api).exportRequests},
+		{get, "/export/journal", "exportJournal", ofBooks, nil, (*api).exportJournal},
+		{get, "/payments", "listPayments", ofBooks, (*api).listPayments, nil},
+		{get, "/audit", "audit", ofBooks, (*api).audit, nil},
+		{get, "/requests", "listRequests", ofBooks, (*api).listRequests, nil},
+		{get, "/requests/{id}", "getRequest", ofBooks, (*api).getRequest, nil},
+		{get, "/events", "streamEvents", ofEvents, nil, nil},
+		{get, "/events/kinds", "listEventKinds", ofItself, (*api).eventKinds, nil},
+		{get, "/providers", "listProviders", ofProviders, (*api).listProviders, nil},
+		{post, "/providers/{name}/{verb}", "switchProvider", ofProviders, (*api).switchProvider, nil},
+		{get, "/cache", "getCache", ofCache, (*api).getCache, nil},
+		{post, "/cache/flush", "flushCache", ofCache, (*api).flushAll, nil},
+		{get, "/cache/{key}", "listCache", ofCache, (*api).listCache, nil},
+		{remove, "/cache/{key}", "clearCache", ofCache, (*api).clearCache, nil},
+		{remove, "/cache/{key}/{entry}", "removeCacheEntry", ofCache, (*api).clearCache, nil},
+		{post, "/cache/{key}/flush", "flushCacheOfKey", ofCache, (*api).flushCache, nil},
 	}
 	for _, g := range []struct {
 		kind policy.Holder
@@ -49,10 +53,10 @@ func operations() []operation {
 	}{{policy.OfProject, "Project"}, {policy.OfOwner, "Owner"}} {
 		at := "/" + string(g.kind) + "s"
 		ops = append(ops,
-			operation{get, at, "list" + g.name + "s", ofBooks, groups{g.kind}.list},
-			operation{post, at, "create" + g.name, ofBooks, groups{g.kind}.create},
-			operation{get, at + "/{id}", "get" + g.name, ofBooks, groups{g.kind}.get},
-			operation{patch, at + "/{id}", "update" + g.name, ofBooks, groups{g.kind}.update},
+			operation{get, at, "list" + g.name + "s", ofBooks, groups{g.kind}.list, nil},
+			operation{post, at, "create" + g.name, ofBooks, groups{g.kind}.create, nil},
+			operation{get, at + "/{id}", "get" + g.name, ofBooks, groups{g.kind}.get, nil},
+			operation{patch, at + "/{id}", "update" + g.name, ofBooks, groups{g.kind}.update, nil},
 		)
 	}
 	return ops
@@ -226,11 +230,11 @@ func (g groups) update(a *api, r *http.Request) (reply, error) {
 }
 
 func (a *api) getUsage(r *http.Request) (reply, error) {
-	q, err := query(r, "by", "key", "since", "until")
+	q, err := query(r, "by", "key", "project", "golem", "since", "until")
 	if err != nil {
 		return reply{}, err
 	}
-	f := ledger.Filter{Account: policy.Account(q.Get("key"))}
+	f := ledger.Filter{Account: policy.Account(q.Get("key")), Project: q.Get("project"), Golem: q.Get("golem")}
 	if f.Since, f.Until, err = span(q); err != nil {
 		return reply{}, err
 	}

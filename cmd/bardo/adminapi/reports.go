@@ -32,6 +32,25 @@ func (a *api) getUsageTable(r *http.Request) (reply, error) {
 	return reply{body: t}, err
 }
 
+// getStaked is what staked credit has paid today.
+func (a *api) getStaked(r *http.Request) (reply, error) {
+	if _, err := query(r); err != nil {
+		return reply{}, err
+	}
+	used, err := a.Books.Staked(r.Context())
+	return reply{body: used}, err
+}
+
+// getFeedback sums feedback by task and regime.
+func (a *api) getFeedback(r *http.Request) (reply, error) {
+	q, err := query(r, "key")
+	if err != nil {
+		return reply{}, err
+	}
+	rows, err := a.Books.Feedback(r.Context(), policy.Account(q.Get("key")))
+	return listed(rows, false), err
+}
+
 // listPayments lists what wallets paid for single requests.
 func (a *api) listPayments(r *http.Request) (reply, error) {
 	q, err := query(r, "payer", "state", "after", "limit")
