@@ -158,7 +158,7 @@ func balanceIs(t *testing.T, g *gateway.Gateway, key, want string) bool {
 // TestKilledUnderLoadInPostgres is TestKilledUnderLoad on a ledger in PostgreSQL.
 func TestKilledUnderLoadInPostgres(t *testing.T) {
 	t.Parallel()
-	rounds := 6
+	rounds := kills
 	if os.Getenv("BARDO_SOAK") != "" {
 		rounds = soakKills
 	}
