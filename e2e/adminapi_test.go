@@ -228,8 +228,12 @@ func TestTheCommandsAskTheGateway(t *testing.T) {
 		t.Fatalf("%d %s", got.Status, got.Body)
 	}
 	reports := [][]string{
-		{"export", "requests", "--key", other.ID}, {"export", "requests", "--format", "json", "--records"}, {"export", "journal", "--format", "json"}, {"feedback", "--json"},
-		{"plan", "--actual", "1", "--key", other.ID, "--json"}, {"wallet", "--json"},
+		{"export", "requests", "--key", other.ID},
+		{"export", "requests", "--format", "json", "--records"},
+		{"export", "journal", "--format", "json"},
+		{"feedback", "--json"},
+		{"plan", "--actual", "1", "--key", other.ID, "--json"},
+		{"wallet", "--json"},
 	}
 	var said []string
 	eventually(t, "the charge is booked", func() bool { return strings.Count(g.Bardo(t, reports[2]...), "charge") > 0 })
