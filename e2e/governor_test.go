@@ -28,7 +28,8 @@ type governorState struct {
 	Tasks []struct {
 		Task, Regime             string
 		Requests, Retries, Rated int
-		Overrides                int
+		Overrides, Recalls       int
+		Failures                 int     `json:"schema_failures"`
 		WrongHits                int     `json:"wrong_hits"`
 		Cached                   int     `json:"cached_tokens"`
 		Input                    int     `json:"input_tokens"`
@@ -38,6 +39,9 @@ type governorState struct {
 			Requests int
 			Tokens   int         `json:"saved_tokens"`
 			USD      json.Number `json:"saved_usd"`
+			Acted    int
+			Failures int `json:"schema_failures"`
+			Recalls  int
 		}
 	}
 }
@@ -179,6 +183,39 @@ func TestC12AWrongHitThatIsRemovedCounts(t *testing.T) {
 		t.Errorf("the rewards of %d hits and misses were %v in all and are %v, %d are wrong", trials, before, sum, wrong)
 	}
 	if out := g.Bardo(t, "governor"); !strings.Contains(out, "WRONG HITS") {
+		t.Errorf("bardo governor:\n%s", out)
+	}
+}
+
+// TestC12TheGovernorHearsOfRepairsAndRecalls: of an answer that had the wrong form and was made again, and of a result that the model had to fetch after it was left out.
+// The tools of both requests were left as they are.
+func TestC12TheGovernorHearsOfRepairsAndRecalls(t *testing.T) {
+	t.Parallel()
+	g, own, _ := metaLab(t, "pipeline: {governor: report}\n")
+	own.Queue(fake.Behaviour{Text: `{"b":1}`}, fake.Behaviour{Text: `{"a":1}`})
+	got := g.Chat(t, `{"model":"m","messages":[{"role":"user","content":"Which is it?"}],"response_format":{"type":"json_schema","json_schema":{"name":"n","strict":true,"schema":{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"],"additionalProperties":false}}}}`, "X-Bardo-Tick-Type: risk_check")
+	if got.Status != http.StatusOK || len(own.Generations()) != 2 {
+		t.Fatalf("%d after %d calls: %s", got.Status, len(own.Generations()), got.Body)
+	}
+	own.Queue(calling("", "bardo_recall", `{"id":"r1"}`), fake.Behaviour{Text: "It was 4711."})
+	c := ask{dialect: fake.OpenAI}.call("X-Bardo-Regime: bear")
+	c.Body = recallBody(fake.OpenAI, "m", false)
+	if got := g.Do(t, c); got.Status != http.StatusOK || !strings.Contains(got.Body, "4711") {
+		t.Fatalf("%d %s", got.Status, got.Body)
+	}
+	eventually(t, "the outcomes of both", func() bool { return len(governorOf(t, g).Tasks) == 2 })
+	for _, task := range governorOf(t, g).Tasks {
+		recalled := task.Regime == "bear"
+		if (task.Recalls == 1) != recalled || (task.Failures == 1) == recalled || task.Requests != 1 {
+			t.Errorf("%+v", task)
+		}
+		for _, l := range task.Layers {
+			if l.Layer == "l5" && recalled && (l.Acted != 1 || l.Recalls != 1 || l.Failures != 0) || l.Layer != "l5" && (l.Recalls != 0 || l.Failures != 0) {
+				t.Errorf("%+v", l)
+			}
+		}
+	}
+	if out := g.Bardo(t, "governor"); !strings.Contains(out, "Requests that a layer changed or answered:") {
 		t.Errorf("bardo governor:\n%s", out)
 	}
 }

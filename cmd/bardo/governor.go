@@ -69,8 +69,42 @@ func printGovernor(w io.Writer, s *governor.State) error {
 	for i := range s.Tasks {
 		rows[i] = taskCells(&s.Tasks[i])
 	}
-	return cli.PrintTable(w, []string{"TASK", "REGIME", "REQUESTS", "CACHE READS", "RETRIES", "WRONG FORM", "OVERRIDES", "RECALLS", "WRONG HITS", "RATED", "SCORE", "SAVED USD BY LAYER"}, rows)
+	if err := cli.PrintTable(w, []string{"TASK", "REGIME", "REQUESTS", "CACHE READS", "RETRIES", "WRONG FORM", "OVERRIDES", "RECALLS", "WRONG HITS", "RATED", "SCORE", "SAVED USD BY LAYER"}, rows); err != nil {
+		return err
+	}
+	return printLayers(w, s)
 }
+
+// printLayers shows how the requests went that each layer changed or answered.
+func printLayers(w io.Writer, s *governor.State) error {
+	var rows [][]string
+	for i := range s.Tasks {
+		t := &s.Tasks[i]
+		for k := range t.Layers {
+			if l := &t.Layers[k]; l.Acted > 0 {
+				rows = append(rows, append([]string{t.Task, t.Regime, l.Layer, count(l.Acted), count(l.Tokens)}, faringCells(&l.Faring)...))
+			}
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	if _, err := fmt.Fprintln(w, "\nRequests that a layer changed or answered:"); err != nil {
+		return err
+	}
+	return cli.PrintTable(w, []string{"TASK", "REGIME", "LAYER", "REQUESTS", "SAVED TOKENS", "RETRIES", "WRONG FORM", "OVERRIDES", "RECALLS", "RATED", "SCORE"}, rows)
+}
+
+// faringCells are retries, wrong forms, overrides, recalls, ratings and their mean.
+func faringCells(f *governor.Faring) []string {
+	score := ""
+	if f.Rated > 0 {
+		score = fmt.Sprintf("%.2f", f.Score)
+	}
+	return []string{count(f.Retries), count(f.SchemaFailures), count(f.Overrides), count(f.Recalls), count(f.Rated), score}
+}
+
+func count(n int64) string { return strconv.FormatInt(n, 10) }
 
 func knobCells(k *governor.KnobState) []string {
 	var tried []string
@@ -87,12 +121,9 @@ func knobCells(k *governor.KnobState) []string {
 }
 
 func taskCells(t *governor.TaskState) []string {
-	reads, score := "", ""
+	reads := ""
 	if t.Input > 0 {
 		reads = fmt.Sprintf("%.0f %%", 100*float64(t.Cached)/float64(t.Input))
-	}
-	if t.Rated > 0 {
-		score = fmt.Sprintf("%.2f", t.Score)
 	}
 	var saved []string
 	for _, l := range t.Layers {
@@ -100,9 +131,7 @@ func taskCells(t *governor.TaskState) []string {
 			saved = append(saved, l.Layer+" "+l.Saved.String())
 		}
 	}
-	count := func(n int64) string { return strconv.FormatInt(n, 10) }
-	return []string{
-		t.Task, t.Regime, count(t.Requests), reads, count(t.Retries), count(t.SchemaFailures), count(t.Overrides), count(t.Recalls), count(t.WrongHits), count(t.Rated), score,
-		strings.Join(saved, ", "),
-	}
+	went := faringCells(&t.Faring)
+	cells := append([]string{t.Task, t.Regime, count(t.Requests), reads}, went[:4]...)
+	return append(append(append(cells, count(t.WrongHits)), went[4:]...), strings.Join(saved, ", "))
 }

@@ -116,10 +116,11 @@ type talk struct {
 type rating struct {
 	task, regime string
 	tried        [knobs]int
-	size         int     // of the request
-	hit          float64 // what the semantic cache's answer was credited with
-	said         float64 // what its caller's words changed of that
-	wrong        bool    // its caller removed the answer as wrong
+	size         int      // of the request
+	hit          float64  // what the semantic cache's answer was credited with
+	said         float64  // what its caller's words changed of that
+	wrong        bool     // its caller removed the answer as wrong
+	layers       []string // that did something on it
 }
 
 // New makes a governor that is off. With the same seed and the same calls it does the same.

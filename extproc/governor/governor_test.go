@@ -368,3 +368,92 @@ func TestC12OtherConfiguredValuesBeginAnew(t *testing.T) {
 		}
 	}
 }
+
+// TestC12WhatGoesWrongCountsAgainstAValue: few tools save most, and are used, unless requests with few of them are sent again, get answers in the wrong form, or have
+// callers that switch layers off; and a history that has to be fetched again is shortened later.
+func TestC12WhatGoesWrongCountsAgainstAValue(t *testing.T) {
+	for name, wrong := range map[string]func(o *governor.Outcome){
+		"nothing":      func(*governor.Outcome) {},
+		"sent again":   func(o *governor.Outcome) { o.Retried = true },
+		"wrong form":   func(o *governor.Outcome) { o.SchemaFailure = true },
+		"switched off": func(o *governor.Outcome) { o.Overridden = true },
+	} {
+		w := newWorld(governor.Options{Mode: governor.On, Freeze: []string{"compression", "semantic"}})
+		for range 3_000 {
+			w.request(t, "t", 1000, func(k policy.Knobs, o *governor.Outcome) {
+				o.Layers = append(o.Layers, governor.LayerOutcome{Layer: "l4", Tokens: 100, Saved: map[int]policy.Micro{6: 500, 9: 400, 12: 100}[k.MaxTools]})
+				if k.MaxTools < 9 {
+					wrong(o)
+				}
+			})
+		}
+		want := 9
+		if name == "nothing" {
+			want = 6
+		}
+		if got := value(t, w.g, "t", "tools"); got.Value != want {
+			t.Errorf("%s: %+v, want %d", name, got, want)
+		}
+	}
+	for recalled, want := range map[int64]int{0: 16 << 10, 1: 32 << 10} {
+		w := newWorld(governor.Options{Mode: governor.On, Freeze: []string{"tools", "semantic"}})
+		for range 4_000 {
+			w.request(t, "t", 9<<10+w.rng.IntN(50<<10), func(k policy.Knobs, o *governor.Outcome) {
+				if o.Size < k.CompressFrom {
+					return
+				}
+				l := governor.LayerOutcome{Layer: "l5", Tokens: 100, Saved: 200}
+				if o.Size < 32<<10 {
+					l.Recalled = recalled
+				}
+				o.Layers = append(o.Layers, l)
+			})
+		}
+		if got := value(t, w.g, "t", "compression"); got.Value != want {
+			t.Errorf("%d recalled: %+v, want %d", recalled, got, want)
+		}
+	}
+}
+
+// TestC12OutcomesAreCountedByCategoryOfContext: of each layer, how the requests went that it changed or answered, by task and regime.
+func TestC12OutcomesAreCountedByCategoryOfContext(t *testing.T) {
+	w := newWorld(governor.Options{Mode: governor.Report})
+	tools, history := governor.LayerOutcome{Layer: "l4", Tokens: 50, Saved: 5}, governor.LayerOutcome{Layer: "l5", Tokens: 70, Recalled: 2}
+	idle := governor.LayerOutcome{Layer: "l5"}
+	for _, o := range []governor.Outcome{
+		{Regime: "bull", Layers: []governor.LayerOutcome{tools, history}, Retried: true},
+		{Regime: "bull", Layers: []governor.LayerOutcome{tools, idle}, SchemaFailure: true, Overridden: true},
+		{Regime: "bear", Layers: []governor.LayerOutcome{history}},
+	} {
+		w.request(t, "t", 20<<10, func(_ policy.Knobs, to *governor.Outcome) {
+			to.Regime, to.Layers, to.Retried, to.SchemaFailure, to.Overridden = o.Regime, o.Layers, o.Retried, o.SchemaFailure, o.Overridden
+		})
+	}
+	half := 0.5
+	w.g.Rate("r1", half, nil)
+	w.g.Rate("r1", 1, &half)
+	w.g.Rate("r2", 0.5, nil)
+	w.g.Rate("r3", 0, nil)
+	type row struct {
+		requests, acted, tokens, retries, failures, overrides, recalls, rated int64
+		score                                                                 float64
+	}
+	want := map[string]row{
+		"bull l4": {2, 2, 100, 1, 1, 1, 0, 2, 0.75},
+		"bull l5": {2, 1, 70, 1, 0, 0, 2, 1, 1},
+		"bear l5": {1, 1, 70, 0, 0, 0, 2, 1, 0},
+	}
+	for _, task := range w.g.State().Tasks {
+		for _, l := range task.Layers {
+			got := row{l.Requests, l.Acted, l.Tokens, l.Retries, l.SchemaFailures, l.Overrides, l.Recalls, l.Rated, l.Score}
+			if name := task.Regime + " " + l.Layer; got != want[name] {
+				t.Errorf("%s: %+v, want %+v", name, got, want[name])
+			} else {
+				delete(want, name)
+			}
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("nothing is known of %v", want)
+	}
+}

@@ -27,6 +27,19 @@ type LayerOutcome struct {
 	Recalled int64 // pieces that it had left out of earlier requests, and that had to be fetched again
 }
 
+// acted reports whether the layer changed or answered the request.
+func (l *LayerOutcome) acted() bool { return l.Tokens != 0 || l.Saved != 0 || l.Recalled > 0 }
+
+// acted are the layers that did something on the request.
+func (o *Outcome) acted() (names []string) {
+	for i := range o.Layers {
+		if o.Layers[i].acted() {
+			names = append(names, o.Layers[i].Layer)
+		}
+	}
+	return names
+}
+
 // task is what is known of a kind of task.
 type task struct {
 	best    [knobs]int   // the indexes of the values in use
@@ -126,7 +139,7 @@ func (g *Governor) observe(c *Choice, o *Outcome) (changes []Change) {
 	}
 	t := g.task(c.task)
 	t.count(o)
-	g.rated.Add(o.RequestID, rating{task: c.task, regime: o.Regime, tried: c.tried, size: o.Size, hit: o.hit()})
+	g.rated.Add(o.RequestID, rating{task: c.task, regime: o.Regime, tried: c.tried, size: o.Size, hit: o.hit(), layers: o.acted()})
 	for k := range knobs {
 		if c.tried[k] >= len(g.values[k]) || !g.credit(t, k, c.tried[k], o) {
 			continue
@@ -207,12 +220,15 @@ func (g *Governor) Rate(request string, score float64, before *float64) {
 	if !r.wrong {
 		g.resay(request, &r, score)
 	}
-	out := t.outcomes(r.regime)
-	out.Rated += n
 	if before != nil {
-		out.score += score - *before
-	} else {
-		out.score += score
+		score -= *before
+	}
+	out := t.outcomes(r.regime)
+	out.say(score, n)
+	for _, name := range r.layers {
+		if at := out.layer(name); at != nil {
+			at.say(score, n)
+		}
 	}
 }
 

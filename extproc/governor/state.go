@@ -10,27 +10,34 @@ import (
 
 // Outcomes are what became of the requests of a task in a regime.
 type Outcomes struct {
-	Requests       int64           `json:"requests"`
-	Input          int64           `json:"input_tokens"`
-	Cached         int64           `json:"cached_tokens"`
-	Retries        int64           `json:"retries"`
-	SchemaFailures int64           `json:"schema_failures"`
-	Overrides      int64           `json:"overrides"`
-	Recalls        int64           `json:"recalls"`
-	WrongHits      int64           `json:"wrong_hits"` // of the semantic cache, removed by callers
-	Rated          int64           `json:"rated"`
-	Score          float64         `json:"mean_score"` // of those that were rated
-	Layers         []LayerOutcomes `json:"layers"`
+	Requests int64 `json:"requests"`
+	Input    int64 `json:"input_tokens"`
+	Cached   int64 `json:"cached_tokens"`
+	Faring
+	WrongHits int64           `json:"wrong_hits"` // of the semantic cache, removed by callers
+	Layers    []LayerOutcomes `json:"layers"`
+}
+
+// Faring is how requests went: what had to be done again, and what callers said.
+type Faring struct {
+	Retries        int64   `json:"retries"`
+	SchemaFailures int64   `json:"schema_failures"`
+	Overrides      int64   `json:"overrides"`
+	Recalls        int64   `json:"recalls"`
+	Rated          int64   `json:"rated"`
+	Score          float64 `json:"mean_score"` // of those that were rated
 
 	score float64
 }
 
-// LayerOutcomes are what one layer did on them.
+// LayerOutcomes are what one layer, and so one category of context, did on them: tools (l4), history (l5), stored answers (l2, l3), what repeats (l1).
 type LayerOutcomes struct {
 	Layer    string       `json:"layer"`
 	Requests int64        `json:"requests"` // that it ran on
 	Tokens   int64        `json:"saved_tokens"`
 	Saved    policy.Micro `json:"saved_usd"`
+	Acted    int64        `json:"acted"` // requests that it changed or answered
+	Faring                // of these
 }
 
 // maxLayers bounds the layers that are counted.
@@ -53,13 +60,34 @@ func (t *task) count(o *Outcome) {
 	out := t.outcomes(o.Regime)
 	out.Requests++
 	out.Input, out.Cached = policy.AddTokens(out.Input, o.Input), policy.AddTokens(out.Cached, o.Cached)
-	out.Retries += one(o.Retried)
-	out.SchemaFailures += one(o.SchemaFailure)
-	out.Overrides += one(o.Overridden)
+	out.add(o)
 	for i := range o.Layers {
-		out.Recalls = policy.AddTokens(out.Recalls, o.Layers[i].Recalled)
-		out.countLayer(&o.Layers[i])
+		l := &o.Layers[i]
+		out.Recalls = policy.AddTokens(out.Recalls, l.Recalled)
+		if at := out.layer(l.Layer); at != nil {
+			at.count(l, o)
+		}
 	}
+}
+
+// add counts a request, without its recalls.
+func (f *Faring) add(o *Outcome) {
+	f.Retries += one(o.Retried)
+	f.SchemaFailures += one(o.SchemaFailure)
+	f.Overrides += one(o.Overridden)
+}
+
+// say counts a score of n requests more: 0 if it stands in place of an earlier one.
+func (f *Faring) say(score float64, n int64) {
+	f.Rated += n
+	f.score += score
+}
+
+func (f *Faring) mean() float64 {
+	if f.Rated == 0 {
+		return 0
+	}
+	return f.score / float64(f.Rated)
 }
 
 func one(b bool) int64 {
@@ -69,18 +97,28 @@ func one(b bool) int64 {
 	return 0
 }
 
-func (o *Outcomes) countLayer(l *LayerOutcome) {
-	i := slices.IndexFunc(o.Layers, func(at LayerOutcomes) bool { return at.Layer == l.Layer })
+// layer is what one layer did; nil for one too many.
+func (o *Outcomes) layer(name string) *LayerOutcomes {
+	i := slices.IndexFunc(o.Layers, func(at LayerOutcomes) bool { return at.Layer == name })
 	if i < 0 {
 		if len(o.Layers) >= maxLayers {
-			return
+			return nil
 		}
 		i = len(o.Layers)
-		o.Layers = append(o.Layers, LayerOutcomes{Layer: l.Layer})
+		o.Layers = append(o.Layers, LayerOutcomes{Layer: name})
 	}
-	at := &o.Layers[i]
+	return &o.Layers[i]
+}
+
+func (at *LayerOutcomes) count(l *LayerOutcome, o *Outcome) {
 	at.Requests++
 	at.Tokens, at.Saved = policy.AddTokens(at.Tokens, l.Tokens), at.Saved.Plus(l.Saved)
+	if !l.acted() {
+		return
+	}
+	at.Acted++
+	at.add(o)
+	at.Recalls = policy.AddTokens(at.Recalls, l.Recalled)
 }
 
 // State is what the governor knows and does.
@@ -153,10 +191,10 @@ func (g *Governor) knobState(name string, t *task, k Knob) KnobState {
 
 func (o *Outcomes) copied() Outcomes {
 	out := *o
-	out.Layers = slices.Clone(o.Layers)
-	slices.SortFunc(out.Layers, func(a, b LayerOutcomes) int { return cmp.Compare(a.Layer, b.Layer) })
-	if o.Rated > 0 {
-		out.Score = o.score / float64(o.Rated)
+	out.Score, out.Layers = out.mean(), slices.Clone(o.Layers)
+	for i := range out.Layers {
+		out.Layers[i].Score = out.Layers[i].mean()
 	}
+	slices.SortFunc(out.Layers, func(a, b LayerOutcomes) int { return cmp.Compare(a.Layer, b.Layer) })
 	return out
 }
