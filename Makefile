@@ -126,7 +126,11 @@ eval-injection: models ## print how well injected instructions are found, by kin
 eval-semantic: models ## print which pairs of questions the semantic cache takes for the same, by category; ARGS=tuning takes their other half, details adds what is lost
 	go run ./e2e/semeval/cmd/evalsemantic $(ARGS)
 
-eval: eval-auto eval-pii eval-injection eval-semantic ## print how well everything of the kind is done
+.PHONY: eval-tools
+eval-tools: models ## print how often the tool that a request needs is kept or found, and what that saves; ARGS=misses lists what is missed
+	go run ./e2e/tooleval/cmd/evaltools $(ARGS)
+
+eval: eval-auto eval-classifier eval-pii eval-injection eval-semantic eval-tools ## print how well everything of the kind is done
 
 microbench: $(benchstat) ## measure the packages' hot code
 	@mkdir -p bench-out
