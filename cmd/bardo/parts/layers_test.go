@@ -104,37 +104,98 @@ var large = map[string]func(size int) string{
 	"beginnings of tags and escapes": func(size int) string {
 		return message("user", strings.Repeat(`<EMAIL_ \u003c aWdub3Jl `, size/28))
 	},
+	"results of one call, each out of date": func(size int) string {
+		all := []string{message("user", "look")}
+		for n := range size / 700 {
+			one := called(n, strings.Repeat(fmt.Sprintf("the state is %d\n", n), 30))
+			all = append(all, strings.ReplaceAll(one, fmt.Sprintf(`\"n\":%d`, n), `\"n\":1`))
+		}
+		return strings.Join(append(all, message("user", "and now?")), ",")
+	},
+	"a system prompt of many lines": func(size int) string {
+		return message("system", strings.Repeat("You watch the parcels, and say where each of them is.\n", size/54)) + "," + message("user", "and now?")
+	},
+	"a system prompt of flagged blocks": func(size int) string {
+		var blocks []string
+		for n := range size / 80 {
+			blocks = append(blocks, fmt.Sprintf(`{"type":"text","text":"Block %d of the rules","bardo":%q}`, n, []string{"static", "volatile"}[n%2]))
+		}
+		return `{"role":"system","content":[` + strings.Join(blocks, ",") + `]},` + message("user", "and now?")
+	},
 }
 
-// allocated is how many bytes the layers take for a request.
-func allocated(t *testing.T, messages string) int64 {
+// candidates are who may serve a request: with a prompt cache and its prices, so that layers weigh what they change against it, and with a window that a long
+// request fills.
+func candidates(window int) []policy.Resolution {
+	prices := policy.Prices{Input: 3_000_000, CachedInput: 300_000, CacheWrite: 3_750_000, Output: 15_000_000}
+	one := policy.Resolution{Provider: "p", Model: "m", Prices: prices, MinCache: 1024, Context: window}
+	two := one
+	two.Provider = "q"
+	return []policy.Resolution{one, two}
+}
+
+// tooMany are the definitions of more tools than a request may send, of about size bytes.
+func tooMany(size int) string {
+	var all []string
+	for n := range size / 2100 {
+		all = append(all, fmt.Sprintf(`{"type":"function","function":{"name":"get_%d","description":%s,"parameters":{"type":"object"}}}`, n, quoted(strings.Repeat("Gets a parcel. ", 134))))
+	}
+	return strings.Join(all, ",")
+}
+
+// allocated is how many bytes the layers take for the next request of a conversation, or for its first one.
+func allocated(t *testing.T, messages, tools string, found []policy.Resolution, next bool) int64 {
 	t.Helper()
 	p := pipeline.New(everyLayerOf(t)...)
-	body := []byte(`{"model":"m","max_tokens":100,"messages":[` + messages + `]}`)
-	r, err := openai.Dialect{}.Decode(chat.Generate, header.List{}, "", body)
-	if err != nil {
-		t.Fatal(err)
+	pass := func(messages string) int64 {
+		body := []byte(`{"model":"m","max_tokens":100,"messages":[` + messages + `],"tools":[` + tools + `]}`)
+		r, err := openai.Dialect{}.Decode(chat.Generate, header.List{}, "", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := &pipeline.Exchange{ID: "req_x", Request: r, Principal: policy.Principal{Account: "a"}, Profile: pipeline.ProfileFull, Found: found}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if err := p.Request(t.Context(), x); err != nil {
+			t.Fatal(err)
+		}
+		runtime.ReadMemStats(&after)
+		return int64(after.TotalAlloc - before.TotalAlloc)
 	}
-	x := &pipeline.Exchange{ID: "req_x", Request: r, Principal: policy.Principal{Account: "a"}, Profile: pipeline.ProfileFull}
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	if err := p.Request(t.Context(), x); err != nil {
-		t.Fatal(err)
+	took := pass(messages)
+	if next {
+		took = pass(messages + "," + message("assistant", "It is on its way.") + "," + message("user", "and now?"))
 	}
-	runtime.ReadMemStats(&after)
-	return int64(after.TotalAlloc - before.TotalAlloc)
+	return took
 }
 
 // TestEightMegabytesPassEveryLayerInProportion: whatever is large in a request, four times as much takes about four times the memory, and a bounded number of bytes for each
-// byte of the request. It is not parallel: what is allocated is counted.
+// byte of the request: the first request of a conversation without candidates, and the next one with candidates whose prompt cache is weighed and whose window it
+// fills. It is not parallel: what is allocated is counted.
 func TestEightMegabytesPassEveryLayerInProportion(t *testing.T) {
+	const tool = `{"type":"function","function":{"name":"read","parameters":{"type":"object"}}}`
 	for about, of := range large {
-		small, big := of(2<<20), of(8<<20)
-		least, most := allocated(t, small), allocated(t, big)
-		t.Logf("%s: %.1f and %.1f bytes for each of %d and %d", about, float64(least)/float64(len(small)), float64(most)/float64(len(big)), len(small), len(big))
-		if most > 6*least+(64<<20) || most > 80*int64(len(big)) {
-			t.Errorf("%s: %d bytes take %d of memory, and %d take %d", about, len(small), least, len(big), most)
+		for _, found := range [][]policy.Resolution{nil, candidates(100_000)} {
+			mustStayInProportion(t, fmt.Sprintf("%s, %d candidates", about, len(found)), func(size int) (int64, int) {
+				messages := of(size)
+				return allocated(t, messages, tool, found, len(found) > 0), len(messages)
+			})
 		}
+	}
+	mustStayInProportion(t, "tools", func(size int) (int64, int) {
+		tools := tooMany(size)
+		return allocated(t, message("user", "where is it?"), tools, candidates(0), true), len(tools)
+	})
+}
+
+// mustStayInProportion compares what 2 and 8 MB take.
+func mustStayInProportion(t *testing.T, about string, take func(size int) (took int64, bytes int)) {
+	t.Helper()
+	least, small := take(2 << 20)
+	most, big := take(8 << 20)
+	t.Logf("%s: %.1f and %.1f bytes for each of %d and %d", about, float64(least)/float64(small), float64(most)/float64(big), small, big)
+	if most > 6*least+(64<<20) || most > 80*int64(big) {
+		t.Errorf("%s: %d bytes take %d of memory, and %d take %d", about, small, least, big, most)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -86,21 +87,21 @@ func (s *said) wordsOf(from, to int) map[string]bool {
 // since is the turn in which the user asked for something after a result, and the one when enough answers have followed; decided is negative while that is
 // not the case.
 func (s *said) since(turn int) (asked, decided int) {
-	for _, u := range s.users {
-		if u <= turn {
-			continue
-		}
-		answers := 0
-		for _, m := range s.models {
-			if m > u {
-				if answers++; answers == relevantTurns {
-					return u, m
-				}
-			}
-		}
-		return u, none
+	i := after(s.users, turn)
+	if i == len(s.users) {
+		return none, none
 	}
-	return none, none
+	asked = s.users[i]
+	if k := after(s.models, asked) + relevantTurns - 1; k < len(s.models) {
+		return asked, s.models[k]
+	}
+	return asked, none
+}
+
+// after is the index of the first of some turns, in their order, that comes after another one.
+func after(turns []int, turn int) int {
+	i, _ := slices.BinarySearch(turns, turn+1)
+	return i
 }
 
 // unrelated reports whether no word of a result was said or called from a turn to another.

@@ -24,7 +24,8 @@ const maxPlainTools = 100
 type meta struct {
 	find, show, run string // the names of the three tools
 	t               *transcript.Transcript
-	tools           []int // those that are found, by their index in t
+	tools           []int          // those that are found, by their index in t
+	byName          map[string]int // the first of them with a name
 }
 
 var metas = pipeline.NewSlot[*meta]()
@@ -40,7 +41,7 @@ func (l Layer) usesMeta(x *pipeline.Exchange, n int) bool {
 // replace puts the three tools in place of those that the conversation does not need to have. Up to a limit, which the three count against, tools stay in an
 // order.
 func (l Layer) replace(x *pipeline.Exchange, t *transcript.Transcript, lim limit, order []int) error {
-	m := &meta{t: t}
+	m := &meta{t: t, byName: make(map[string]int, len(t.Tools))}
 	keep := l.plain(x, t)
 	lim.tools -= metaTools
 	lim.tokens -= metaTokens
@@ -56,6 +57,9 @@ func (l Layer) replace(x *pipeline.Exchange, t *transcript.Transcript, lim limit
 	for i := range t.Tools {
 		if !keep[i] {
 			m.tools = append(m.tools, i)
+			if _, ok := m.byName[t.Tools[i].Name]; !ok {
+				m.byName[t.Tools[i].Name] = i
+			}
 			saved += tokens(&t.Tools[i])
 		}
 	}
@@ -170,10 +174,8 @@ func (m *meta) definitions() []chat.Tool {
 
 // index is where a tool that is found stands in the request; -1 for any other name.
 func (m *meta) index(name string) int {
-	for _, i := range m.tools {
-		if m.t.Tools[i].Name == name {
-			return i
-		}
+	if i, ok := m.byName[name]; ok {
+		return i
 	}
 	return -1
 }
@@ -346,7 +348,10 @@ func (m *meta) brief(i int) string {
 // ranked are the tools that have anything in common with a text, best first.
 func (m *meta) ranked(text string) []int {
 	order, scores := byWords(m.t, text)
-	return slices.DeleteFunc(order, func(i int) bool { return scores[i] <= 0 || !slices.Contains(m.tools, i) })
+	return slices.DeleteFunc(order, func(i int) bool {
+		_, found := slices.BinarySearch(m.tools, i)
+		return scores[i] <= 0 || !found
+	})
 }
 
 // clipped is the beginning of a text, up to so many bytes.
