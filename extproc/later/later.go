@@ -71,7 +71,7 @@ func Check(v *request.View, encrypts bool) error {
 		return fault.Newf(fault.InvalidRequest, "X-Bardo-Defer: an answer that comes later is not streamed: leave out stream")
 	case sub != "" && !intent.Offline(sub):
 		return fault.Newf(fault.InvalidRequest, "X-Bardo-Defer: the subsystem %s needs its answers now; dreams, and the other subsystems that work offline, may wait", fault.Clip(sub))
-	case v.Intent.PrivacyTier >= policy.PrivacyTEE:
+	case v.NeedsEnclave():
 		return fault.Newf(fault.InvalidRequest, "X-Bardo-Defer: requests to enclaves are not stored")
 	case secret && !encrypts:
 		return fault.Newf(fault.InvalidRequest, "X-Bardo-Defer: a %s request is stored only where the operator has it encrypted (deferred.key)", secrecy(v))

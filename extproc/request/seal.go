@@ -18,6 +18,5 @@ func (v *View) Seals(to *policy.Resolution) []*e2ee.Key {
 
 // wantsSeal reports whether the request has to be readable for the enclave alone, or should be.
 func (v *View) wantsSeal() bool {
-	in := &v.Intent
-	return in.PrivacyTier == policy.PrivacyEndToEnd || slices.Contains(in.Require, policy.EndToEndEncryption) || slices.Contains(in.Prefer, policy.EndToEndEncryption)
+	return v.NeedsSealed() || slices.Contains(v.Intent.Prefer, policy.EndToEndEncryption)
 }

@@ -153,7 +153,7 @@ func (l Layer) Waits(x *pipeline.Exchange) bool { return l.Memory.shared != nil 
 
 // Applies reports whether there is a choice: several providers, or several keys or endpoints at one.
 func (l Layer) Applies(x *pipeline.Exchange) bool {
-	if x.Request.Op != chat.Generate || len(x.Request.Doc.Bytes) < minPrefix || len(x.Found) == 0 {
+	if x.Request.Op != chat.Generate || len(x.Request.Doc.Bytes) < minPrefix || len(x.Found) == 0 || x.ForSealed() {
 		return false
 	}
 	return len(x.Found) > 1 || l.Spread(x.Found[0].Provider)

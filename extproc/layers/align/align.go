@@ -41,7 +41,7 @@ func (Layer) Profiles() []string { return profiles }
 
 // Applies reports whether a provider may cache anything of the request.
 func (Layer) Applies(x *pipeline.Exchange) bool {
-	return x.Request.Op == chat.Generate && len(x.Found) > 0 && (len(x.Request.Doc.Bytes) >= minBody || len(x.Request.Flags) > 0)
+	return x.Request.Op == chat.Generate && len(x.Found) > 0 && !x.ForSealed() && (len(x.Request.Doc.Bytes) >= minBody || len(x.Request.Flags) > 0)
 }
 
 // expected is how long that may take.

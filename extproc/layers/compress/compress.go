@@ -15,7 +15,6 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/pipeline"
-	"bardo.money/gateway/policy"
 )
 
 // Name is the layer's name in X-Bardo-Pipeline.
@@ -60,7 +59,7 @@ func (Layer) Profiles() []string { return profiles }
 
 // Applies reports whether the request may have a history that is worth shortening. What an enclave attests covers the request as it was sent (D-30).
 func (l Layer) Applies(x *pipeline.Exchange) bool {
-	return !l.Off && x.Request.Op == chat.Generate && len(x.Request.Doc.Bytes) >= bodyOf(x) && !sealed(x)
+	return !l.Off && x.Request.Op == chat.Generate && len(x.Request.Doc.Bytes) >= bodyOf(x) && !x.ForEnclave()
 }
 
 // bodyOf is how many bytes a request has at least whose history is shortened.
@@ -69,12 +68,6 @@ func bodyOf(x *pipeline.Exchange) int {
 		return max(k, leastBody)
 	}
 	return MinBody
-}
-
-// sealed reports whether the request is for an enclave.
-func sealed(x *pipeline.Exchange) bool {
-	in := &x.Intent
-	return in.PrivacyTier >= policy.PrivacyTEE || slices.Contains(in.Require, policy.TEEAttested) || slices.Contains(in.Require, policy.EndToEndEncryption)
 }
 
 // Waits implements pipeline.Waiting: a summary is a call of a model.

@@ -13,7 +13,6 @@ import (
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/transcript"
 	"bardo.money/gateway/internal/jsonx"
-	"bardo.money/gateway/policy"
 )
 
 // Name is the layer's name in X-Bardo-Pipeline.
@@ -47,7 +46,7 @@ func (Layer) Profiles() []string { return profiles }
 
 // Applies reports whether facts may be added. What an enclave gets, or what is encrypted end to end, is left as it is.
 func (l Layer) Applies(x *pipeline.Exchange) bool {
-	return l.Facts != nil && x.Request.Op == chat.Generate && x.Request.Dialect != chat.Completions && x.Intent.PrivacyTier < policy.PrivacyTEE
+	return l.Facts != nil && x.Request.Op == chat.Generate && x.Request.Dialect != chat.Completions && !x.ForEnclave()
 }
 
 // expected is how long a run may take.

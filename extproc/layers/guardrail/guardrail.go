@@ -99,7 +99,7 @@ func (h *Hook) concerns(x *pipeline.Exchange) bool {
 
 // mayAsk reports whether a hook may see a request: a private one, or one for an enclave, only a hook that is private itself (D-05).
 func (h *Hook) mayAsk(x *pipeline.Exchange) bool {
-	return h.Private || x.Intent.Security != policy.SecurityPrivate && x.Hints.SecurityClass != policy.SecurityPrivate && x.Intent.PrivacyTier < policy.PrivacyTEE
+	return h.Private || x.Intent.Security != policy.SecurityPrivate && x.Hints.SecurityClass != policy.SecurityPrivate && !x.ForEnclave()
 }
 
 // answer is what the layer holds of an exchange's answer.

@@ -79,7 +79,7 @@ func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
 	if x.Principal.Account == "" && x.Hints.SecurityClass != policy.SecurityStandard {
 		control.Off = true // clients without a key share one partition (D-05)
 	}
-	if x.Intent.PrivacyTier >= policy.PrivacyTEE {
+	if x.ForEnclave() {
 		control.Off = true // an attestation covers only a new answer of the enclave (D-30)
 	}
 	fit := control.Force || l.Mode == All || repeatable(x)

@@ -177,7 +177,7 @@ func (l Layer) Waits(x *pipeline.Exchange) bool {
 
 // judges reports whether requests of this kind are judged. What an enclave alone may read, the gateway cannot.
 func judges(x *pipeline.Exchange) bool {
-	return x.Request.Op == chat.Generate && x.Intent.PrivacyTier != policy.PrivacyEndToEnd
+	return x.Request.Op == chat.Generate && !x.NeedsSealed()
 }
 
 // none has nothing judged.

@@ -112,9 +112,9 @@ func (l Layer) Applies(x *pipeline.Exchange) bool {
 	return s.err != nil || len(s.found.counts) > 0 || s.unread != unread{} || l.Names.Finder != nil
 }
 
-// looks reports whether anything is looked for in a request.
+// looks reports whether anything is looked for in a request. One that may go elsewhere than to an enclave is masked.
 func (l Layer) looks(x *pipeline.Exchange) bool {
-	return l.mode(&x.Principal, x.Hints.SecurityClass) != Off && !x.DirectKey && x.Intent.PrivacyTier < policy.PrivacyTEE
+	return l.mode(&x.Principal, x.Hints.SecurityClass) != Off && !x.DirectKey && !x.StaysInEnclave()
 }
 
 // manyTexts is how many texts a request has that are not remembered: a batch of embeddings must not displace what is known of conversations.

@@ -103,7 +103,7 @@ func (l Layer) Profiles() []string { return l.In }
 // Applies reports whether a source may know something. What an enclave gets, or what is encrypted end to end, is left as it is. Deferred requests run several times,
 // and have to be the same each time.
 func (l Layer) Applies(x *pipeline.Exchange) bool {
-	if len(l.Sources) == 0 || x.Request.Op != chat.Generate || x.Request.Dialect == chat.Completions || x.Intent.PrivacyTier >= policy.PrivacyTEE || x.Deferred || x.Header.Has(deferHeader) {
+	if len(l.Sources) == 0 || x.Request.Op != chat.Generate || x.Request.Dialect == chat.Completions || x.ForEnclave() || x.Deferred || x.Header.Has(deferHeader) {
 		return false
 	}
 	return ofSubsystems(x, l.Subsystems) && slices.ContainsFunc(l.Sources, func(s Source) bool { return s.concerns(x) })
@@ -126,7 +126,7 @@ func (s *Source) concerns(x *pipeline.Exchange) bool {
 
 // maySee reports whether a source may see a request: a private one only those that are private themselves (D-05).
 func (s *Source) maySee(x *pipeline.Exchange) bool {
-	return s.Local || s.Private || x.Intent.Security != policy.SecurityPrivate && x.Hints.SecurityClass != policy.SecurityPrivate && x.Intent.PrivacyTier < policy.PrivacyTEE
+	return s.Local || s.Private || x.Intent.Security != policy.SecurityPrivate && x.Hints.SecurityClass != policy.SecurityPrivate && !x.ForEnclave()
 }
 
 // Request adds results.

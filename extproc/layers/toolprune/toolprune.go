@@ -12,7 +12,6 @@ import (
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/transcript"
 	"bardo.money/gateway/internal/jsonx"
-	"bardo.money/gateway/policy"
 )
 
 // Name is the layer's name in X-Bardo-Pipeline.
@@ -83,7 +82,7 @@ func (l Layer) limitOf(x *pipeline.Exchange, n int) (limit, bool) {
 
 // Applies reports whether the request has tools that may be left out.
 func (l Layer) Applies(x *pipeline.Exchange) bool {
-	if l.Mode == Off || x.Request.Op != chat.Generate || x.Intent.PrivacyTier == policy.PrivacyEndToEnd {
+	if l.Mode == Off || x.Request.Op != chat.Generate || x.ForSealed() {
 		return false
 	}
 	n := count(x.Request.Member("tools", "functions"))
