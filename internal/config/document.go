@@ -38,7 +38,7 @@ func keysTable(kinds kindsOf) string {
 
 func laterTable() string {
 	var b strings.Builder
-	b.WriteString("\n| key | what it will be |\n|---|---|\n")
+	b.WriteString("\n| key | what it is for, or what to use instead |\n|---|---|\n")
 	for _, l := range laterKeys {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", l.key, l.doc)
 	}

@@ -286,7 +286,7 @@ func TestSchema(t *testing.T) {
 		{Key: "limits.overage", Type: "deny or bill", Default: "deny", Doc: "What happens beyond tokens_per_hour: deny refuses requests until the next hour; bill serves them, and their callers pay for them as for others.", Built: true},
 		{Key: "providers.custom[].models[].price.input", Type: "USD per million tokens such as 0.25", Doc: "Input tokens.", Built: true},
 		{Key: "pipeline.hash", Type: "on, off or all", Default: "on", Doc: byKey["pipeline.hash"].Doc, Built: true},
-		{Key: "store.vectors", Type: "any", Doc: "Store of embeddings."},
+		{Key: "store.vectors", Type: "any", Doc: "A store of vectors, such as PostgreSQL; there is none. Vectors of cached questions are kept with their cache (store.cache)."},
 	} {
 		if got := byKey[want.Key]; got != want {
 			t.Errorf("got %+v, want %+v", got, want)
