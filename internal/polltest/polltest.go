@@ -12,19 +12,26 @@ import (
 // busy machine needs.
 const Patience = 2 * time.Minute
 
-// interval is how long lies between two looks at a condition.
-const interval = 10 * time.Millisecond
+// Between two looks at a condition lies this time, and rest times what a look takes, up to longest: one that runs a program would keep a processor busy that
+// others need.
+const (
+	interval = 10 * time.Millisecond
+	rest     = 4
+	longest  = time.Second
+)
 
 // Until looks at a condition again and again, in the test's own goroutine, until it is met. Once Patience is over the test fails, with
 // what never came. The condition has to be all that the test asserts next of what others do.
 func Until(t testing.TB, what string, met func() bool) {
 	t.Helper()
 	over := time.After(Patience)
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for !met() {
+	for {
+		began := time.Now()
+		if met() {
+			return
+		}
 		select {
-		case <-tick.C:
+		case <-time.After(min(max(interval, rest*time.Since(began)), longest)):
 		case <-over:
 			t.Fatalf("never came: %s%s", what, pressure())
 		}
