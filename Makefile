@@ -13,8 +13,8 @@ MODULE   := $(CURDIR)/bin/libbardo.so
 STAMP    := -trimpath -ldflags '-X bardo.money/gateway/cmd/bardo/cli.Version=$(VERSION)'
 FUZZTIME ?= 30s
 TIMEOUT  ?= 30m
-# End-to-end tests of one package at once; two packages run at once. More of them only make each other late: two cores are busy with these.
-PARALLEL ?= 4
+# End-to-end tests of one package at once; two packages run at once. Most of them wait for something; with many more, two cores make each other's tests late.
+PARALLEL ?= 6
 RACE     ?=
 # Flags by which gotestsum runs a failed end-to-end test again, such as --rerun-fails=1. Each failure is printed, whatever the second run says.
 RERUN    ?=
