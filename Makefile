@@ -24,8 +24,7 @@ IN_MODULE = ^Test(F04DecisionsAreInTheAuditLog|F05NothingOfWhatIsSaidIsWritten|E
 TESTSUM   = $(gotestsum) --format pkgname --format-hide-empty-pkg
 GOTEST    = -vet=off
 UNITS     = $$(go list ./... | grep -v /e2e)
-# agent-host makes network namespaces, which not every machine lets it.
-END2END   = $$(go list ./e2e/... | grep -v /e2e/agenthost)
+END2END   = $$(go list ./e2e/...)
 # The race detector is for code that shares memory between goroutines. Elsewhere it takes minutes for nothing: formats are cut at every byte, and
 # the program is started again and again.
 SHARING   = $$(grep -rlE --include='*.go' --exclude='*_test.go' '"sync(/atomic)?"|golang-lru|^\s*go (func|[a-z])' extproc policy xds internal envoy | \
