@@ -122,8 +122,8 @@ func (w *Way) measure(ctx context.Context, l toolprune.Layer, tools []Tool, want
 	return nil
 }
 
-// mostPasses is how often a request is made until all vectors of the definitions are there: each request makes some.
-const mostPasses = 50
+// mostPasses is how often a request is made until it is ranked in time, which takes long on a busy machine: each waits 60 ms at most.
+const mostPasses = 2_000
 
 // pass runs the layer on a request; where it ranks by meaning, until it does.
 func (w *Way) pass(ctx context.Context, l toolprune.Layer, tools []Tool, wanted *Tool) (*pipeline.Exchange, error) {
