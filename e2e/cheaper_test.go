@@ -215,11 +215,18 @@ func TestB20AFreeModelServesWhoHasNothingLeft(t *testing.T) {
 	}
 	eventually(t, "the events", func() bool { return len(modelEvents(t, l.dir, "inference:budget_decision")) == 2*len(forms) })
 
+	c := ofBig(forms[0], "big").call("X-Bardo-Route: explain")
+	if c.Key = k.Key; !strings.Contains(l.Do(t, c).Body, `"reason": "the balance is empty"`) {
+		t.Error("the explanation does not show the floor")
+	}
+	if c.Key = little.Key; strings.Contains(l.Do(t, c).Body, `"floor"`) {
+		t.Error("the explanation shows a floor to who has a balance")
+	}
 	bound := l.CreateKey(t, "--name", "bound", "--balance-usd", "0", "--model", "big")
 	if got := l.Do(t, ofBig(forms[0], "big").with(bound.Key)); got.Status != http.StatusPaymentRequired {
 		t.Errorf("a key that is bound to a model: %d by %s", got.Status, got.Header.Get("X-Bardo-Model"))
 	}
-	c := ofBig(forms[0], "big").call("X-Bardo-Subsystem: risk")
+	c = ofBig(forms[0], "big").call("X-Bardo-Subsystem: risk")
 	if c.Key = k.Key; l.Do(t, c).Status != http.StatusPaymentRequired {
 		t.Error("a risk assessment was made by another model")
 	}

@@ -282,13 +282,13 @@ func (g *Gateway) Explain(ask *dryrun.Query) dryrun.Result {
 }
 
 // explain answers with what would be done with the request. It counts as a lookup: no provider is called, and nothing is charged.
-func (x *exchange) explain(d stream.Client) error {
+func (x *exchange) explain(ctx context.Context, d stream.Client) error {
 	x.trace.Operation = telemetry.Explain
 	_, tier := x.RequestedTier()
 	x.Hints.CacheKey = x.gw.epochs.Peek(x.Principal.Account, x.Hints.GolemID)
 	e := x.gw.Explain(&dryrun.Query{
 		Hints: x.Hints, Facts: hint.Facts(x.Request, int64(x.Request.MaxTokens)), Principal: x.Principal, At: x.Started, ServiceTier: tier,
-		Request: x.Request,
+		Request: x.Request, Broke: x.funds.Broke(ctx), OwnKey: x.OwnKey,
 		Affinity: func(built *intent.Built) policy.Kept {
 			turn := x.gw.turnOf(x.Request, &x.Hints, &x.Principal, built)
 			return x.gw.conversations.Find(&turn)

@@ -108,10 +108,10 @@ func (x *exchange) admitted(ctx context.Context, d stream.Client, e endpoint.End
 		return err
 	}
 	if x.dry && x.localModel() == nil {
-		if x.mayClassify() {
-			return d.Leave(func() error { return x.explain(d) })
+		if x.mayClassify() || x.Principal.Prepaid { // the balance may have to be read from the ledger
+			return d.Leave(func() error { return x.explain(ctx, d) })
 		}
-		return x.explain(d)
+		return x.explain(ctx, d)
 	}
 	if x.Hints.DailyBudget > 0 || x.Hints.DIEMAvailable || x.MayNameStored() || x.funds.NamesSession() { // what was spent, and who owns what is named, is read from the ledger
 		return d.Leave(func() error { return x.routeAndCall(ctx, d) })

@@ -9,6 +9,7 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/hint"
+	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/request"
 	"bardo.money/gateway/extproc/runtime"
 	"bardo.money/gateway/extproc/wire"
@@ -31,6 +32,9 @@ type Query struct {
 
 	Affinity func(*intent.Built) policy.Kept // the model that served its conversation; may be nil
 
+	Broke  bool            // the caller's balance is empty
+	OwnKey provider.Secret // the caller's own for a provider; the zero value: none
+
 	Request *chat.Request // nil: only the facts are known
 }
 
@@ -45,6 +49,7 @@ type Result struct {
 	Why       []string         // changes of the intent, as text
 	Warning   string           // ignored hints, as in X-Bardo-Warning
 	Privacy   *request.Privacy // nil for a request without a privacy tier
+	Floor     *Floor           // why free models alone would serve it; nil: they need not
 	Error     string           // code and message of the fault, when no candidate can serve it
 	Inferred  *Inferred        // nil for a request with hints, or that names its model
 	Input     int64            // tokens of the cost estimates
@@ -136,6 +141,7 @@ func Run(rt *runtime.Config, ask *Query, plan func([]policy.ProviderID) []policy
 	}
 	e.setReasoning(rt.Profiles.Build(&ask.Hints, &built.Intent, ask.At), ask.Facts.Effort)
 	e.Privacy = request.PrivacyOf(rt, &ask.Hints)
+	e.applyFloor(rt, ask, &built, &d)
 	if ask.Request != nil {
 		d.Err = cmp.Or(request.WithContentPath(ask.Request, d.Err), e.checkPrivacy(rt, ask, &built, d.Order))
 		d.Order = e.filterByPrice(rt, ask.Request, e.filterByContent(rt, ask.Request, d.Order))

@@ -30,6 +30,7 @@ type explanationJSON struct {
 	Reasoning reasoningJSON     `json:"reasoning"`
 	Inferred  *Inferred         `json:"inferred,omitempty"`
 	Privacy   *request.Privacy  `json:"privacy,omitempty"`
+	Floor     *Floor            `json:"floor,omitempty"`
 	Warning   string            `json:"warning,omitempty"`
 	Error     string            `json:"error,omitempty"`
 }
@@ -100,7 +101,7 @@ func newProfileJSON(p *policy.Profile) profileJSON {
 func (e *Result) JSON() []byte {
 	out := explanationJSON{
 		Order: make([]candidateJSON, 0, len(e.Order)), Refused: make([]refusalJSON, 0, len(e.Refused)),
-		Profile: newProfileJSON(&e.Profile), Pipeline: e.Pipeline, Policies: e.Policies, Reasoning: newReasoningJSON(e.Reasoning), Inferred: e.Inferred, Privacy: e.Privacy, Warning: e.Warning, Error: e.Error,
+		Profile: newProfileJSON(&e.Profile), Pipeline: e.Pipeline, Policies: e.Policies, Reasoning: newReasoningJSON(e.Reasoning), Inferred: e.Inferred, Privacy: e.Privacy, Floor: e.Floor, Warning: e.Warning, Error: e.Error,
 	}
 	for i := range e.Order {
 		p := &e.Order[i]
@@ -133,6 +134,9 @@ func (e *Result) Text() string {
 	if len(rows) > 0 {
 		writeTable(&b, []string{"RANK", "PROVIDER", "MODEL", "UPSTREAM", "HEALTH", "COST USD", "PROVIDER USD", "LACKS", "WHY"}, rows)
 		fmt.Fprintf(&b, "\ncost of %d input and up to %d output tokens\n", e.Input, e.Output)
+	}
+	if f := e.Floor; f != nil {
+		fmt.Fprintf(&b, "free models alone, instead of %s: %s\n", printable(f.Asked), f.Reason)
 	}
 	b.WriteString(e.scored())
 	fmt.Fprintf(&b, "pipeline %s; reasoning %s; profile %s\n", e.Pipeline, e.reasoning(), e.profile())

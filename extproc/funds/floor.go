@@ -1,12 +1,15 @@
 package funds
 
 import (
+	"context"
+	"errors"
 	"strings"
 
 	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/intent"
+	"bardo.money/gateway/policy/ledger"
 	"bardo.money/gateway/policy/resolve"
 )
 
@@ -33,6 +36,11 @@ func (f *Funds) Decide(in *policy.Intent) resolve.Decision {
 	f.floor = &floor{named(in), fault.Newf(fault.InsufficientFunds, "the credit at %s is used up", d.Unfunded)}
 	d.Order, d.Err = free, nil
 	return d
+}
+
+// Broke reports whether the caller's balance pays for no request. A balance that cannot be read is none that is empty.
+func (f *Funds) Broke(ctx context.Context) bool {
+	return f.Principal.Prepaid && errors.As(f.Ledger.Solvent(ctx, f.Principal.Account), new(*ledger.InsufficientError))
 }
 
 // named is the model that an intent names, as it is told in a header's list.

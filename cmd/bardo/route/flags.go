@@ -11,7 +11,7 @@ import (
 
 // usualFlags are the flags that the help shows; --help-all shows the others too.
 var usualFlags = []string{
-	"model", "input-tokens", "max-tokens", "tools", "images", "schema", "effort", "tier", "json", "config", "help", "help-all",
+	"model", "input-tokens", "max-tokens", "tools", "images", "schema", "effort", "tier", "empty", "json", "config", "help", "help-all",
 	"subsystem", "vitality", "security-class", "require", "prefer", "quality", "cost-sensitivity", "max-latency-ms",
 }
 
@@ -30,6 +30,7 @@ func addRequestFlags(c *cobra.Command, ask *request) {
 	f.BoolVar(&ask.Schema, "schema", false, "the answer must follow a schema")
 	f.StringVar(&ask.Effort, "effort", "", "the reasoning effort (none, low, medium, high, max)")
 	cli.Completes(c, "effort", "none", "low", "medium", "high", "max")
+	f.BoolVar(&ask.Broke, "empty", false, "the key has a balance, which is empty")
 	f.StringVar(&ask.Tier, "tier", "", "the plan of the key (free, pro, golem)")
 	cli.Completes(c, "tier", "free", "pro", "golem")
 }

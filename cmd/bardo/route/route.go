@@ -16,6 +16,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/control"
 	"bardo.money/gateway/cmd/bardo/home"
 	"bardo.money/gateway/cmd/bardo/settings"
+	"bardo.money/gateway/cmd/bardo/wallet"
 	"bardo.money/gateway/extproc"
 	"bardo.money/gateway/extproc/dryrun"
 	"bardo.money/gateway/extproc/provider"
@@ -39,6 +40,7 @@ type request struct {
 	Effort                string
 	Prompt                string // the user's newest text
 	Tier                  string // the plan of the key
+	Broke                 bool   // the key has a balance, which is empty
 }
 
 // Command is `bardo route`. adapters are the kinds of providers that the program has.
@@ -81,6 +83,7 @@ func (a *request) dry() (*dryrun.Query, error) {
 		return nil, errors.New("--tier: expected free, pro or golem")
 	}
 	d.Principal.Tier = policy.Tier(a.Tier)
+	d.Broke, d.Principal.Prepaid = a.Broke, a.Broke
 	d.Facts = intent.Facts{
 		Model: a.Model, InputTokens: a.Input, OutputTokens: a.Output, MaxTokens: int(a.Output),
 		Images: a.Images, Audio: a.Audio, Video: a.Video, Documents: a.Documents, Schema: a.Schema, Effort: effort, Text: a.Prompt,
@@ -140,7 +143,7 @@ func (a *request) query() url.Values {
 		"effort": {a.Effort}, "tier": {a.Tier}, "prompt": {a.Prompt},
 	}
 	for name, set := range map[string]bool{
-		"tools": a.Tools, "images": a.Images, "audio": a.Audio, "video": a.Video, "documents": a.Documents, "schema": a.Schema,
+		"tools": a.Tools, "images": a.Images, "audio": a.Audio, "video": a.Video, "documents": a.Documents, "schema": a.Schema, "empty": a.Broke,
 	} {
 		if set {
 			q.Set(name, "true")
@@ -157,7 +160,7 @@ func parseQuery(q url.Values) (a request, err error) {
 	a = request{
 		Model: q.Get("model"), Prompt: q.Get("prompt"), Effort: q.Get("effort"), Tier: q.Get("tier"),
 		Tools: q.Has("tools"), Images: q.Has("images"), Schema: q.Has("schema"),
-		Audio: q.Has("audio"), Video: q.Has("video"), Documents: q.Has("documents"),
+		Audio: q.Has("audio"), Video: q.Has("video"), Documents: q.Has("documents"), Broke: q.Has("empty"),
 	}
 	if a.Input, err = strconv.ParseInt(q.Get("input"), 10, 64); err != nil {
 		return a, err
@@ -201,6 +204,7 @@ func explain(adapters []provider.Described, cfg *config.Config, lists *settings.
 	}
 	rt.DefaultSpread, rt.SpreadPct = cfg.Billing.Spreads()
 	rt.Plans = len(cfg.Billing.Tiers) > 0
+	rt.Cheaper, rt.Wallet = settings.Cheaper(cfg), wallet.Of(cfg)
 	e = dryrun.Run(&rt, dry, planOf(states), func(id policy.ProviderID) string { return stateOf(id, states).State })
 	addReasons(&e, states)
 	return e, nil

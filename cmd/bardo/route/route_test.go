@@ -1,6 +1,7 @@
 package route
 
 import (
+	"fmt"
 	"net/url"
 	"reflect"
 	"slices"
@@ -91,7 +92,7 @@ func TestADryRunFollowsHealth(t *testing.T) {
 
 func TestADryRunsRequestSurvivesTheSocket(t *testing.T) {
 	ask := request{
-		Model: "a/b c&d", Input: 7, Output: 9, Tools: true, Schema: true, Effort: "high", Tier: "pro",
+		Model: "a/b c&d", Input: 7, Output: 9, Tools: true, Schema: true, Effort: "high", Tier: "pro", Broke: true,
 		Hints: header.List{{Name: "x-bardo-subsystem", Value: "risk"}, {Name: "x-bardo-require", Value: "tools,vision"}, {Name: "x-bardo-require", Value: "citations"}},
 	}
 	q, err := url.ParseQuery(ask.query().Encode())
@@ -176,6 +177,54 @@ func TestD51ADryRunHasTheSpreadOfTheKeysPlan(t *testing.T) {
 			if want := policy.Pico(r.ProviderCost).Charge(pct); want == 0 || policy.Micro(r.Cost) != want {
 				t.Errorf("%q at %s: costs %d, want %d", tier, r.Provider, r.Cost, want)
 			}
+		}
+	}
+}
+
+// TestB20ADryRunShowsTheFloor: free models alone for a balance that is empty, where the operator wants it, and never for what is critical.
+func TestB20ADryRunShowsTheFloor(t *testing.T) {
+	const models = `
+providers:
+  custom: [{id: a, endpoints: [http://localhost:1/v1], models: [{id: m, price: {input: 1, output: 2}}, {id: nothing, price: {input: 0, output: 0}}]}]
+billing: {when_empty: %s}
+`
+	for _, row := range []struct {
+		when, model, subsystem string
+		broke                  bool
+		want                   string
+	}{
+		{"free", "m", "", true, "nothing, not m: the balance is empty"},
+		{"free", "", "", true, "nothing"}, // it is chosen anyway
+		{"free", "", "social", true, "nothing"},
+		{"free", "nothing", "", true, "nothing"},
+		{"free", "m", "risk", true, "m"},
+		{"free", "m", "", false, "m"},
+		{"refuse", "m", "", true, "m"},
+	} {
+		ask := request{Model: row.model, Input: 10, Broke: row.broke}
+		if row.subsystem != "" {
+			ask.Hints = header.List{{Name: "x-bardo-subsystem", Value: row.subsystem}}
+		}
+		dry, err := ask.dry()
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := explain(adapters, configOf(t, fmt.Sprintf(models, row.when)), nil, nil, dry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := e.Error
+		if len(e.Order) > 0 {
+			got = string(e.Order[0].Model)
+		}
+		if e.Floor != nil {
+			got += ", not " + e.Floor.Asked + ": " + e.Floor.Reason
+			if !strings.Contains(e.Text(), "free models alone, instead of "+e.Floor.Asked) || !strings.Contains(string(e.JSON()), `"floor"`) {
+				t.Errorf("%s", e.Text())
+			}
+		}
+		if got != row.want {
+			t.Errorf("%+v: %s", row, got)
 		}
 	}
 }
