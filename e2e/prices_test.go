@@ -24,8 +24,9 @@ type tieredBill struct {
 func TestTheTierOfServiceIsBilled(t *testing.T) {
 	t.Parallel()
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
-	g := gateway.Run(t, gateway.Options{Config: quick + "billing: {spread_pct: 0}\n", Providers: []gateway.Provider{{ID: "openai", Fake: p}}})
+	g := gateway.Run(t, gateway.Options{Config: quick + "billing: {spread_pct: 0}\n", Providers: []gateway.Provider{{ID: "openai", Fake: p}, nightly(t)}})
 	key := g.CreateKey(t, "--name", "k", "--balance-usd", "50").Key
+	checkNightly(t, g, key)
 	const usual, flex, priority = "0.00125", "0.000625", "0.00225"
 	for _, row := range []struct {
 		asked, answered string
@@ -203,4 +204,35 @@ func billOfLater(t *testing.T, g *gateway.Gateway, got gateway.Answer) (b tiered
 		return r.Status == http.StatusOK && json.Unmarshal([]byte(r.Body), &b) == nil
 	})
 	return b
+}
+
+// nightly is a provider with a model whose usual price never holds.
+func nightly(t *testing.T) gateway.Provider {
+	t.Helper()
+	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
+	p.Behave(fake.Behaviour{Usage: &fake.Usage{Input: 1000, Output: 500}})
+	return gateway.Provider{ID: "night", Fake: p, Models: []gateway.Model{{ID: "nightly", Price: `{input: 1, output: 2, hours: [{from: "00:00", to: "24:00", pct: 50}]}`}}}
+}
+
+// checkNightly checks that the price of the time of day is estimated and charged (B-17), and that the invoice names it.
+func checkNightly(t *testing.T, g *gateway.Gateway, key string) {
+	t.Helper()
+	got := g.Do(t, gateway.Call{Path: "/v1/chat/completions", Key: key, Body: `{"model":"nightly","messages":[{"role":"user","content":"hi"}]}`})
+	if got.Status != http.StatusOK {
+		t.Fatalf("%d %s", got.Status, got.Body)
+	}
+	var b struct {
+		Cost    json.Number `json:"cost_usd"`
+		Invoice []struct {
+			Price json.Number `json:"usd_per_million"`
+			Hours string      `json:"price_hours"`
+		} `json:"invoice"`
+	}
+	get(t, g, key, "/v1/requests/"+got.Header.Get("X-Request-Id"), &b)
+	if b.Cost != "0.001" && b.Cost != "0.001000" || len(b.Invoice) != 2 || b.Invoice[0].Price != "0.500000" || b.Invoice[1].Hours != "00:00-24:00 UTC" {
+		t.Errorf("billed %+v", b)
+	}
+	if out := g.Bardo(t, "route", "--model", "nightly", "--input-tokens", "1000000", "--max-tokens", "1000000"); !strings.Contains(out, "1.5") {
+		t.Errorf("the estimate is %s", out)
+	}
 }

@@ -29,6 +29,7 @@ type Prices struct {
 type PriceOrigin struct {
 	Source  string    // default, catalog, provider, operator or local
 	Updated time.Time // zero if nobody said
+	Hours   string    // the part of the day whose price it is: "16:30-00:30 UTC"; "" for the usual one
 }
 
 // UnitPrices are the prices of images, sound and spoken text. What is zero has no price of its own.

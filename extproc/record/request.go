@@ -70,6 +70,7 @@ type Line struct {
 	CostUSD  policy.Pico       `json:"cost_usd"`
 	Source   string            `json:"price_source,omitempty"`
 	Updated  time.Time         `json:"price_updated,omitzero"` // when the price was true
+	Hours    string            `json:"price_hours,omitempty"`  // the part of the day whose price it is
 }
 
 // Verification is the verification of a request by a second model.

@@ -221,4 +221,5 @@ func (w *writer) line(l *Line) {
 	if !l.Updated.IsZero() {
 		w.b = append(l.Updated.AppendFormat(append(w.name("price_updated"), '"'), time.RFC3339Nano), '"')
 	}
+	w.text("price_hours", l.Hours, true)
 }

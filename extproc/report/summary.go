@@ -145,7 +145,7 @@ func (r *Report) invoice() []record.Line {
 		l := &lines[i]
 		list[i] = record.Line{Provider: l.Call.To.Provider, Model: l.Call.To.Model, Layer: l.Call.Side, Kind: l.Kind, Count: l.Count, Price: policy.Micro(l.Price), CostUSD: l.Cost}
 		if o := l.Origin; o != nil {
-			list[i].Source, list[i].Updated = o.Source, o.Updated
+			list[i].Source, list[i].Updated, list[i].Hours = o.Source, o.Updated, o.Hours
 		}
 	}
 	return list

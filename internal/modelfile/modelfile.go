@@ -100,6 +100,7 @@ type Price struct {
 	PerSearch    *policy.Micro `key:"per_search" doc:"USD per web search of the provider."`
 
 	Above        []LongPrice          `key:"above" doc:"Prices of requests with longer prompts, for all of their tokens. An empty list: the usual prices."`
+	Hours        []HourPrice          `key:"hours" doc:"Prices by the time of the day at which a request arrives: those of the first part that has it, else the usual ones."`
 	ServiceTiers map[string]TierPrice `key:"service_tiers" doc:"Prices of requests in another service tier, by the provider's name of the tier: priority, flex."`
 
 	ImageInput   *policy.Price           `key:"image_input" doc:"Input tokens of images. Without it, as input."`

@@ -45,6 +45,7 @@ type Model struct {
 
 	PriceSource  Source
 	PriceUpdated time.Time // when the price was true; zero if nobody said
+	PriceUntil   time.Time // when it may be another, by the time of the day; zero: never
 }
 
 // Thinking is how a model is told how hard to think.
@@ -85,6 +86,7 @@ type Catalog struct {
 	vendors  []modelfile.Vendor
 	caches   map[policy.ProviderID]kind.PromptCache // by provider, which has the name of its kind
 	lists    map[policy.ProviderID]*listed
+	now      time.Time // of prices by the time of the day; zero: the usual prices
 }
 
 // New merges files of entries; of two entries for one model, the later one wins, field by field. The first file is what every

@@ -56,7 +56,8 @@ func mergePrice(base, over *modelfile.Price) *modelfile.Price {
 		CacheWrite1h: cmp.Or(over.CacheWrite1h, base.CacheWrite1h),
 		PerRequest:   cmp.Or(over.PerRequest, base.PerRequest),
 		PerSearch:    cmp.Or(over.PerSearch, base.PerSearch),
-		Above:        mergeAbove(base.Above, over.Above),
+		Above:        mergeList(base.Above, over.Above),
+		Hours:        mergeList(base.Hours, over.Hours),
 		ServiceTiers: mergeTiers(base.ServiceTiers, over.ServiceTiers),
 		ImageInput:   cmp.Or(over.ImageInput, base.ImageInput),
 		AudioInput:   cmp.Or(over.AudioInput, base.AudioInput),
@@ -72,8 +73,8 @@ func mergePrice(base, over *modelfile.Price) *modelfile.Price {
 	}
 }
 
-// mergeAbove is the later list, if there is one.
-func mergeAbove(base, over []modelfile.LongPrice) []modelfile.LongPrice {
+// mergeList is the later list, if there is one.
+func mergeList[T any](base, over []T) []T {
 	if over == nil {
 		return base
 	}
@@ -131,8 +132,8 @@ func (c *Catalog) finish(p policy.ProviderID, m modelfile.Model) Model {
 	family, vendor := c.belongs(&m)
 	cache := c.CacheTerms(p, family)
 	source, updated := pricing(m.Price)
-	list := prices(m.Price, cache)
-	list.Origin = &policy.PriceOrigin{Source: string(source), Updated: updated}
+	list, hours, until := c.pricesNow(m.Price, cache)
+	list.Origin = &policy.PriceOrigin{Source: string(source), Updated: updated, Hours: hours}
 	return Model{
 		ID:           policy.ModelID(m.ID),
 		Upstream:     cmp.Or(m.UpstreamID, m.ID),
@@ -159,7 +160,7 @@ func (c *Catalog) finish(p policy.ProviderID, m modelfile.Model) Model {
 		ToolFormat: toolFormat(m.ToolFormat),
 		LatencyP50: time.Duration(m.LatencyP50MS) * time.Millisecond,
 
-		PriceSource: source, PriceUpdated: updated,
+		PriceSource: source, PriceUpdated: updated, PriceUntil: until,
 	}
 }
 
@@ -178,14 +179,14 @@ func (c *Catalog) belongs(m *modelfile.Model) (family string, vendor policy.Prov
 	return family, vendor
 }
 
-// elsewhere is a model's price at a provider that is not its vendor: tiers of service, searches of the web, images and sound are the vendor's
+// elsewhere is a model's price at a provider that is not its vendor: tiers of service, searches of the web, hours, images and sound are the vendor's
 // own.
 func (c *Catalog) elsewhere(p policy.ProviderID, m *modelfile.Model) *modelfile.Price {
 	if _, vendor := c.belongs(m); m.Price == nil || vendor == p {
 		return m.Price
 	}
 	price := *m.Price
-	price.ServiceTiers, price.PerSearch = nil, nil
+	price.ServiceTiers, price.PerSearch, price.Hours = nil, nil, nil
 	price.ImageInput, price.AudioInput, price.Characters, price.PerHour, price.PerImage, price.Images, price.PerMegapixel = nil, nil, nil, nil, nil, nil, nil
 	return &price
 }

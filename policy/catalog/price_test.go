@@ -2,6 +2,7 @@ package catalog_test
 
 import (
 	"testing"
+	"time"
 
 	"bardo.money/gateway/internal/modelfile"
 	"bardo.money/gateway/policy"
@@ -113,5 +114,53 @@ func TestPricesOfOtherUnits(t *testing.T) {
 		if m.Prices.Known != row.known || (m.Prices.Units != nil) != (row.priced != nil) || row.priced != nil && !row.priced(m.Prices.Units) {
 			t.Errorf("%s at %s: %+v, %+v", row.id, row.at, m.Prices, m.Prices.Units)
 		}
+	}
+}
+
+// TestB17PricesByTheTimeOfDay: the part of the day replaces the usual prices of tokens, or scales them all; it is named, and so is its end.
+func TestB17PricesByTheTimeOfDay(t *testing.T) {
+	t.Parallel()
+	at := func(clock string) time.Time {
+		now, err := time.Parse("2006-01-02 15:04", "2026-11-28 "+clock) // a Saturday
+		if err != nil {
+			t.Fatal(err)
+		}
+		return now
+	}
+	c := catalog.New(catalogtest.Embedded(), parse(t, `
+models:
+  - {id: gpt-5-mini, price: {hours: [{from: "16:30", to: "00:30", pct: 50}]}}
+  - {id: mine, price: {input: 1, output: 2, cached_input: 0.5, above: [{tokens: 1000, input: 3, output: 4}], hours: [{from: "00:00", to: "06:00", days: [sun], input: 9, output: 9}, {from: "05:00", to: "07:00", input: 0.1, output: 0.2}]}}
+`))
+	for _, row := range []struct {
+		clock, model, tier string
+		input              int64
+		want, part         string
+		until              string // zero: never
+	}{
+		{"16:29", "gpt-5-mini", "", 1000, "0.00225", "", "16:30"},
+		{"16:30", "gpt-5-mini", "", 1000, "0.001125", "16:30-00:30 UTC", "00:30"},
+		{"16:30", "gpt-5-mini", "priority", 1000, "0.002025", "16:30-00:30 UTC", "00:30"},
+		{"04:00", "mine", "", 1000, "0.003", "", "05:00"},
+		{"05:00", "mine", "", 1000, "0.0003", "05:00-07:00 UTC", "06:00"},
+		{"05:00", "mine", "", 2000, "0.01", "05:00-07:00 UTC", "06:00"}, // the usual price of longer prompts
+		{"16:30", "gpt-5-nano", "", 1000, "0.00045", "", ""},
+	} {
+		m := c.AsOf(at(row.clock)).Unlisted("openai", row.model)
+		p, _ := m.Prices.InTier(row.tier)
+		until := ""
+		if !m.PriceUntil.IsZero() {
+			until = m.PriceUntil.Format("15:04")
+		}
+		if got := p.Cost(row.input, 0, 0, 0, 1000).String(); got != row.want || m.Prices.Origin.Hours != row.part || until != row.until {
+			t.Errorf("%s at %s: %s of %q until %q", row.model, row.clock, got, m.Prices.Origin.Hours, until)
+		}
+	}
+	usual := c.Unlisted("openai", "mine").Prices
+	if got := usual.Cost(0, 1000, 0, 0, 0).String(); got != "0.0005" {
+		t.Errorf("without a time: %s", got)
+	}
+	if got := c.AsOf(at("16:00")).PricesUntil().Format("15:04"); got != "16:30" {
+		t.Errorf("prices change at %s", got)
 	}
 }

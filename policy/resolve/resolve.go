@@ -5,6 +5,7 @@ package resolve
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/kind"
@@ -23,6 +24,7 @@ type Resolver struct {
 	seats     []providerOptions // of the providers, by the same position
 	rules     Rules
 	available map[policy.ProviderID]Available
+	until     time.Time
 }
 
 // listing is one id that clients may use, with all providers that list it, first choice first.
@@ -44,7 +46,7 @@ type entry struct {
 
 // New returns a resolver for the enabled providers, first choice first.
 func New(c *catalog.Catalog, providers []kind.Provider) *Resolver {
-	r := &Resolver{catalog: c, providers: slices.Clone(providers)}
+	r := &Resolver{catalog: c, providers: slices.Clone(providers), until: c.PricesUntil()}
 	r.seats = make([]providerOptions, len(r.providers))
 	for i := range r.providers {
 		p := &r.providers[i]
@@ -59,6 +61,9 @@ func New(c *catalog.Catalog, providers []kind.Provider) *Resolver {
 	}
 	return r
 }
+
+// PricesUntil is when prices may be others than the resolver's, by the time of the day; zero: never.
+func (r *Resolver) PricesUntil() time.Time { return r.until }
 
 // offered are the models that a provider serves.
 func offered(c *catalog.Catalog, p *kind.Provider) []modelfile.Model {
@@ -82,6 +87,9 @@ func offered(c *catalog.Catalog, p *kind.Provider) []modelfile.Model {
 
 func (r *Resolver) list(at int, m modelfile.Model) {
 	e := r.entry(at, r.catalog.At(r.providers[at].ID, m))
+	if u := e.model.PriceUntil; r.until.IsZero() || !u.IsZero() && u.Before(r.until) {
+		r.until = u
+	}
 	chosen := !e.model.NamedOnly || len(r.providers[at].Models) > 0 // the operator listed it explicitly
 	chosen = chosen && policy.Special(e.model.Capabilities) == ""
 	if r.listing(m.ID, false).add(e) && chosen {

@@ -21,6 +21,7 @@ const (
 	listTime   = time.Minute            // how long one look may take
 	listRetry  = 5 * time.Second        // after the first look that failed, and twice as long after each further one
 	listAbsent = 500 * time.Millisecond // after a look that did not get as far as Envoy
+	priceRetry = 5 * time.Second        // while due prices are not in force yet
 )
 
 // look is what is known of the looks at one provider's list.
@@ -30,7 +31,7 @@ type look struct {
 }
 
 // watchLists reads providers' lists of models again and again until ctx is done. The configuration says how often; a reloaded one is
-// noticed immediately.
+// noticed immediately. Prices by the time of the day are put in force when they change.
 func (g *gateway) watchLists(ctx context.Context) error {
 	looks := map[policy.ProviderID]look{}
 	wake := time.NewTimer(0)
@@ -43,7 +44,7 @@ func (g *gateway) watchLists(ctx context.Context) error {
 		case <-wake.C:
 		}
 		cfg := g.cfg.Load()
-		wake.Reset(g.lookAround(ctx, cfg, looks))
+		wake.Reset(min(g.lookAround(ctx, cfg, looks), g.priceChange(time.Now())))
 	}
 }
 
@@ -73,12 +74,24 @@ func (g *gateway) lookAround(ctx context.Context, cfg *config.Config, looks map[
 		next = min(next, max(time.Until(l.due), 0))
 	}
 	if changed {
-		select {
-		case g.listed <- struct{}{}:
-		default: // it is going to be read anyway
-		}
+		notify(g.listed)
 	}
 	return next
+}
+
+// priceChange puts the prices of another time of the day in force where that is due, and says when to look again.
+func (d *dataPath) priceChange(now time.Time) time.Duration {
+	d.using.Lock()
+	until := d.runtime.Resolver.PricesUntil()
+	d.using.Unlock()
+	switch {
+	case until.IsZero():
+		return idleLists
+	case now.Before(until):
+		return until.Sub(now)
+	}
+	notify(d.listed)
+	return priceRetry
 }
 
 // lookAt reads one provider's list. changed reports whether it differs from the last one.

@@ -3,6 +3,12 @@ package run
 import (
 	"testing"
 	"time"
+
+	"bardo.money/gateway/extproc/runtime"
+	"bardo.money/gateway/internal/modelfile"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/catalog"
+	"bardo.money/gateway/policy/resolve"
 )
 
 func TestJitterIsATenth(t *testing.T) {
@@ -13,5 +19,27 @@ func TestJitterIsATenth(t *testing.T) {
 	}
 	if d := jittered(1); d < 1 || d > 2 {
 		t.Error(d)
+	}
+}
+
+// TestB17PricesChangeWhenTheirTimeHasCome: not before, and again until they are in force.
+func TestB17PricesChangeWhenTheirTimeHasCome(t *testing.T) {
+	night := time.Date(2026, 11, 28, 16, 30, 0, 0, time.UTC)
+	dataPathAt := func(hours ...modelfile.HourPrice) *dataPath {
+		one := policy.Price(1)
+		models := catalog.New(modelfile.File{Models: []modelfile.Model{{ID: "m", Price: &modelfile.Price{Input: &one, Output: &one, Hours: hours}}}}).AsOf(night.Add(-90 * time.Second))
+		return &dataPath{listed: make(chan struct{}, 1), runtime: &runtime.Config{Resolver: resolve.New(models, nil)}}
+	}
+	if wait := dataPathAt().priceChange(night); wait != idleLists {
+		t.Errorf("without such prices: %s", wait)
+	}
+	d := dataPathAt(modelfile.HourPrice{From: "16:30", To: "24:00", Percent: 50})
+	if wait := d.priceChange(night.Add(-90 * time.Second)); wait != 90*time.Second || len(d.listed) != 0 {
+		t.Errorf("before: %s, %d", wait, len(d.listed))
+	}
+	for range 2 {
+		if wait := d.priceChange(night); wait != priceRetry || len(d.listed) != 1 {
+			t.Errorf("then: %s, %d", wait, len(d.listed))
+		}
 	}
 }

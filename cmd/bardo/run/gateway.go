@@ -115,7 +115,7 @@ type dataPath struct {
 	finished event.Feed[record.Finished]
 	alerts   event.Feed[alerts.Alert]
 	lists    *settings.Lists  // providers' own lists of models
-	listed   chan struct{}    // lists have changed
+	listed   chan struct{}    // lists have changed, or prices by the time of the day
 	models   *catalog.Catalog // of the last configuration; opening and reloading use it, one at a time
 	gate     *extproc.Gateway
 	sessions *session.SQLite   // nil: no sessions are kept

@@ -121,11 +121,14 @@ func (l *Lists) all(providers []config.Provider) map[policy.ProviderID]catalog.L
 	return out
 }
 
-// Models is the embedded catalog, providers' own lists over it, and the operator's file over both. lists may be nil.
+// Models is the embedded catalog, providers' own lists over it, and the operator's file over both, with the prices of this time of the day. lists may be nil.
 func Models(cfg *config.Config, lists *Lists) (*catalog.Catalog, error) {
 	c, err := Catalog(cfg)
-	if err != nil || lists == nil {
+	if err != nil {
 		return c, err
+	}
+	if c = c.AsOf(time.Now()); lists == nil {
+		return c, nil
 	}
 	return c.With(lists.all(cfg.Enabled())), nil
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"bardo.money/gateway/cmd/bardo/home"
@@ -76,4 +77,28 @@ func TestAKeptListThatCannotBeUsedIsNone(t *testing.T) {
 			t.Errorf("%s: %v, %s", about, ok, log)
 		}
 	}
+}
+
+// TestB17ModelsHaveThePricesOfTheirTime: whenever they are made, and with or without lists.
+func TestB17ModelsHaveThePricesOfTheirTime(t *testing.T) {
+	cfg, problems := config.Parse("c.yaml", []byte(`providers: {custom: [{id: p, endpoints: ["http://localhost:1/v1"], models: [{id: m, price: {input: 1, output: 2, hours: [{from: "16:30", to: "24:00", pct: 50}]}}]}]}`), func(string) (string, bool) { return "", false })
+	if config.Failed(problems) {
+		t.Fatal(problems)
+	}
+	synctest.Test(t, func(t *testing.T) { // begins at midnight UTC
+		for _, want := range []policy.Price{1_000_000, 500_000, 1_000_000} {
+			for _, lists := range []*Lists{nil, NewLists(home.Dir(t.TempDir()), slog.New(slog.DiscardHandler))} {
+				c, err := Models(cfg, lists)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r := Resolver(nil, c, cfg)
+				found, err := r.Resolve("m", "")
+				if err != nil || found[0].Prices.Input != want || r.PricesUntil().Before(time.Now()) || r.PricesUntil().After(time.Now().Add(17*time.Hour)) {
+					t.Errorf("%v, %v until %s", err, found, r.PricesUntil())
+				}
+			}
+			time.Sleep(16*time.Hour + 30*time.Minute) //nolint:forbidigo // synctest's
+		}
+	})
 }

@@ -1,0 +1,65 @@
+package catalog
+
+import (
+	"slices"
+	"time"
+
+	"bardo.money/gateway/internal/kind"
+	"bardo.money/gateway/internal/modelfile"
+	"bardo.money/gateway/policy"
+)
+
+// AsOf is the same catalog with the prices of a time of the day. Without it, prices are the usual ones.
+func (c *Catalog) AsOf(now time.Time) *Catalog {
+	out := *c
+	out.now, out.models = now, slices.Clone(c.models)
+	for i, e := range c.entries {
+		if e.Price != nil && len(e.Price.Hours) > 0 {
+			out.models[i] = out.finish("", out.like(e, e.ID, e.UpstreamID))
+		}
+	}
+	return &out
+}
+
+// PricesUntil is when prices of the catalog's own entries may be others; zero: never.
+func (c *Catalog) PricesUntil() (first time.Time) {
+	for i := range c.models {
+		first = earlier(first, c.models[i].PriceUntil)
+	}
+	return first
+}
+
+// earlier is the first of two times; a zero one is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// pricesNow completes a price as it is at the catalog's time: the part of the day that it is of, "" for the usual one, and until when it holds, zero for ever.
+func (c *Catalog) pricesNow(p *modelfile.Price, cache kind.CacheTerms) (list policy.Prices, part string, until time.Time) {
+	if p == nil || len(p.Hours) == 0 || c.now.IsZero() {
+		return prices(p, cache), "", until
+	}
+	h, until := p.At(c.now)
+	if h == nil {
+		return prices(p, cache), "", until
+	}
+	if list = prices(p.In(h), cache); h.Percent > 0 {
+		list = percentOfAll(&list, int64(h.Percent))
+	}
+	return list, h.Name(), until
+}
+
+// percentOfAll are so many percent of the prices of tokens, those of tiers too.
+func percentOfAll(p *policy.Prices, n int64) policy.Prices {
+	out := p.Percent(n)
+	for name, tier := range p.Tiers {
+		if out.Tiers == nil {
+			out.Tiers = make(map[string]policy.Prices, len(p.Tiers))
+		}
+		out.Tiers[name] = tier.Percent(n)
+	}
+	return out
+}
