@@ -1,10 +1,13 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,11 +15,12 @@ import (
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
 	"bardo.money/gateway/e2e/receiver"
+	"bardo.money/gateway/internal/event"
 )
 
 // warehouse is a configuration that exports usage to a fake ClickHouse.
 func warehouse(c *receiver.ClickHouse) string {
-	return fmt.Sprintf("telemetry: {clickhouse: %q, clickhouse_user: bardo, clickhouse_password: %s, clickhouse_table: usage_of.bardo, clickhouse_interval: 100ms}\n", c.URL, receiver.ClickHousePassword)
+	return fmt.Sprintf("telemetry: {clickhouse: %q, clickhouse_user: bardo, clickhouse_password: %s, clickhouse_table: usage_of.bardo, clickhouse_events_table: usage_of.events, clickhouse_interval: 100ms}\n", c.URL, receiver.ClickHousePassword)
 }
 
 // servedTo sends n requests with a key, all at once, and returns the ids of those that were answered.
@@ -52,7 +56,45 @@ func inWarehouse(t *testing.T, c *receiver.ClickHouse, ids []string) map[string]
 	return byID
 }
 
-// TestX10UsageIsExportedToClickHouse: a row for each request, whose sums are those of the ledger, without content; the table is made where it is not there.
+// routedInWarehouse waits until ClickHouse has the event of the routing of each of these requests, just once, and returns all events.
+func routedInWarehouse(t *testing.T, c *receiver.ClickHouse, ids []string) []map[string]any {
+	t.Helper()
+	var all []map[string]any
+	var routed []string
+	eventually(t, fmt.Sprintf("%d events", len(ids)), func() bool {
+		all, _ = c.Events()
+		routed = nil
+		for _, r := range all {
+			if r["event"] == "provider:resolved" {
+				routed = append(routed, r["request_id"].(string))
+			}
+		}
+		return len(routed) >= len(ids)
+	})
+	if slices.Sort(routed); !slices.Equal(routed, slices.Sorted(slices.Values(ids))) {
+		t.Errorf("events of %v, want %v", routed, ids)
+	}
+	return all
+}
+
+// spooledIn waits until the gateway of a state directory keeps an event of each of these requests on the disk.
+func spooledIn(t *testing.T, home string, ids []string) {
+	t.Helper()
+	eventually(t, "events on the disk", func() bool {
+		all, err := event.Segments(filepath.Join(home, "events"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text []byte
+		for _, s := range all {
+			b, _ := os.ReadFile(s.Path) // one that is exported is removed
+			text = append(text, b...)
+		}
+		return !slices.ContainsFunc(ids, func(id string) bool { return !bytes.Contains(text, []byte(id)) })
+	})
+}
+
+// TestX10UsageIsExportedToClickHouse: a row for each request, whose sums are those of the ledger, without content; so are events. The tables are made where they are not there.
 func TestX10UsageIsExportedToClickHouse(t *testing.T) {
 	t.Parallel()
 	c := receiver.StartClickHouse(t)
@@ -62,7 +104,13 @@ func TestX10UsageIsExportedToClickHouse(t *testing.T) {
 	g.Bardo(t, "owners", "create", "acme")
 	g.Bardo(t, "projects", "create", "web", "--owner", "acme")
 	key := g.CreateKey(t, "--name", "alice", "--project", "web")
-	rows := inWarehouse(t, c, servedTo(t, g, key.Key, 3))
+	ids := servedTo(t, g, key.Key, 3)
+	rows := inWarehouse(t, c, ids)
+	for _, r := range routedInWarehouse(t, c, ids) {
+		if r["request_id"] != "" && r["key"] != key.ID || !json.Valid([]byte(r["data"].(string))) || strings.Contains(fmt.Sprint(r), "PLANTED") {
+			t.Errorf("an event is %v", r)
+		}
+	}
 	var cost float64
 	for id, r := range rows {
 		if r["key"] != key.ID || r["project"] != "web" || r["provider"] != "first" || r["model"] != "m" || fmt.Sprintf("%s %s", r["input_tokens"], r["output_tokens"]) != "1000 500" {
@@ -91,7 +139,7 @@ func TestX10UsageIsExportedToClickHouse(t *testing.T) {
 	}
 }
 
-// TestX10NothingIsLostByAClickHouseThatFails, nor by a gateway that is killed: each request is a row once in the end, and no request waits for it.
+// TestX10NothingIsLostByAClickHouseThatFails, nor by a gateway that is killed: each request and each event is a row once in the end, and no request waits for it.
 func TestX10NothingIsLostByAClickHouseThatFails(t *testing.T) {
 	t.Parallel()
 	c := receiver.StartClickHouse(t)
@@ -101,6 +149,7 @@ func TestX10NothingIsLostByAClickHouseThatFails(t *testing.T) {
 	key := g.CreateKey(t, "--name", "alice")
 	ids := servedTo(t, g, key.Key, 2)
 	inWarehouse(t, c, ids)
+	routedInWarehouse(t, c, ids)
 
 	c.Hold()
 	ids = append(ids, servedTo(t, g, key.Key, 20)...) // none waits
@@ -108,15 +157,20 @@ func TestX10NothingIsLostByAClickHouseThatFails(t *testing.T) {
 	c.Release()
 	inWarehouse(t, c, ids)
 	eventually(t, "the rows that were inserted and answered with an error come again", func() bool { _, n := c.Rows(); return n > len(ids) })
+	eventually(t, "so do events", func() bool { rows, n := c.Events(); return n > len(rows) })
+	routedInWarehouse(t, c, ids)
 
 	c.Hold()
-	ids = append(ids, servedTo(t, g, key.Key, 5)...)
+	last := servedTo(t, g, key.Key, 5)
+	ids = append(ids, last...)
+	spooledIn(t, o.Home, last)
 	g.Kill()
 	c.Release()
 	o.NoKey = true
 	g = gateway.Run(t, o)
 	ids = append(ids, servedTo(t, g, key.Key, 3)...)
 	inWarehouse(t, c, ids)
+	routedInWarehouse(t, c, ids)
 	before, all := c.Rows()
 	if err := g.Stop(); err != nil {
 		t.Fatal(err)
@@ -124,6 +178,7 @@ func TestX10NothingIsLostByAClickHouseThatFails(t *testing.T) {
 	g = gateway.Run(t, o)
 	ids = append(ids, servedTo(t, g, key.Key, 1)...)
 	inWarehouse(t, c, ids)
+	routedInWarehouse(t, c, ids)
 	if _, n := c.Rows(); n != all+1 {
 		t.Errorf("a gateway that is started again sends %d rows again, of %d", n-all-1, len(before))
 	}

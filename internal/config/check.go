@@ -266,10 +266,31 @@ func (d *decoder) checkModels(key string, models []Model) {
 func (d *decoder) checkPrice(at string, p *modelfile.Price) {
 	d.checkHalves(at, p.Input, p.Output, true)
 	d.checkLong(at, p.Above)
+	d.checkHours(at, p.Hours)
 	for _, name := range slices.Sorted(maps.Keys(p.ServiceTiers)) {
 		t, tier := p.ServiceTiers[name], at+".service_tiers."+name
 		d.checkHalves(tier, t.Input, t.Output, false)
 		d.checkLong(tier, t.Above)
+	}
+}
+
+// checkHours refuses parts of the day without a beginning, an end or a price.
+func (d *decoder) checkHours(at string, hours []modelfile.HourPrice) {
+	for i := range hours {
+		h, one := &hours[i], fmt.Sprintf("%s.hours[%d]", at, i)
+		for _, c := range [...]struct{ key, text string }{{".from", h.From}, {".to", h.To}} {
+			if _, ok := modelfile.ParseClock(c.text); !ok {
+				d.problem(one+c.key, "a time of the day such as 16:30", "%q is none", c.text)
+			}
+		}
+		if h.From == h.To {
+			d.problem(one+".to", "another time than from (00:00 and 24:00 for the whole day)", "%q", h.To)
+		}
+		d.checkHalves(one, h.Input, h.Output, h.Percent > 0)
+		if h.Percent > 0 && (h.Input != nil || h.CachedInput != nil || h.CacheWrite != nil || h.CacheWrite1h != nil || h.Above != nil) {
+			d.problem(one+".pct", "either a percentage or prices", "both")
+		}
+		d.checkLong(one, h.Above)
 	}
 }
 
@@ -397,10 +418,15 @@ func (d *decoder) checkOTLP(cfg *Config) {
 	}
 }
 
-// checkClickHouse refuses a table whose name would be more than a name.
+// checkClickHouse refuses tables whose names would be more than names.
 func (d *decoder) checkClickHouse(t *Telemetry) {
-	if !tableName.MatchString(t.ClickHouseTable) {
-		d.problem("telemetry.clickhouse_table", "a name, or database.name, of letters, digits and underscores", "%q is none", t.ClickHouseTable)
+	for _, n := range [...]struct{ key, table string }{{"telemetry.clickhouse_table", t.ClickHouseTable}, {"telemetry.clickhouse_events_table", t.ClickHouseEventsTable}} {
+		if !tableName.MatchString(n.table) {
+			d.problem(n.key, "a name, or database.name, of letters, digits and underscores", "%q is none", n.table)
+		}
+	}
+	if t.ClickHouseTable == t.ClickHouseEventsTable {
+		d.problem("telemetry.clickhouse_events_table", "another table than telemetry.clickhouse_table", "%q", t.ClickHouseTable)
 	}
 	if t.ClickHouseInterval < 100*time.Millisecond {
 		d.problem("telemetry.clickhouse_interval", "at least 100ms", "%s", t.ClickHouseInterval)

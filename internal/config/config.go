@@ -261,6 +261,8 @@ type SemanticScope struct {
 type DeFi struct {
 	Facts     string `key:"facts" doc:"File with chains, tokens and protocols, YAML or JSON, which are added to requests that mention them; beside this file, if its path is relative. Without it, nothing is added."`
 	MaxTokens int    `key:"max_tokens" default:"300" min:"50" max:"4000" doc:"Maximum number of tokens that are added to a request, as estimated from their length."`
+
+	Plans []string `key:"plans" oneof:"free pro golem" doc:"Plans of keys whose requests get them. Without it, those of every key."`
 }
 
 // PII holds the settings of layer l7.
@@ -462,6 +464,11 @@ type PeerTLS struct {
 // Enabled tells whether TLS is configured.
 func (t PeerTLS) Enabled() bool { return t.Cert != "" }
 
+// ExportsEvents reports whether events are sent to ClickHouse.
+func (t *Telemetry) ExportsEvents() bool {
+	return t.ClickHouse.Host != "" && t.ClickHouseEventsTable != "off"
+}
+
 // Telemetry says what is logged.
 type Telemetry struct {
 	LogLevel  string `key:"log_level" default:"info" oneof:"debug info warn error" doc:"Minimum log level."`
@@ -475,11 +482,12 @@ type Telemetry struct {
 	OTLPSamplePct int                 `key:"otlp_sample_pct" default:"100" min:"0" max:"100" doc:"Percentage of requests whose traces are sent, chosen by their trace ids."`
 	OTLPPropagate []policy.ProviderID `key:"otlp_propagate" doc:"Providers that are sent the trace context of requests (the header traceparent). Private requests, and those with a user's own provider key, never carry it."`
 
-	ClickHouse         URL           `key:"clickhouse" doc:"Address of the HTTP interface of a ClickHouse server, which gets a row for each request: who sent it, what it used and cost, without content. Where gateways share a ledger, one of them exports all. Without it, none do."`
-	ClickHouseUser     string        `key:"clickhouse_user" default:"default" doc:"Its user."`
-	ClickHousePassword Secret        `key:"clickhouse_password" doc:"The user's password."`
-	ClickHouseTable    string        `key:"clickhouse_table" default:"bardo_requests" doc:"The table, with its database where that is not the user's. It is made where it is not there."`
-	ClickHouseInterval time.Duration `key:"clickhouse_interval" default:"10s" doc:"Time between two exports, at least 100ms."`
+	ClickHouse            URL           `key:"clickhouse" doc:"Address of the HTTP interface of a ClickHouse server, which gets a row for each request: who sent it, what it used and cost, without content. Where gateways share a ledger, one of them exports all. Without it, none do."`
+	ClickHouseUser        string        `key:"clickhouse_user" default:"default" doc:"Its user."`
+	ClickHousePassword    Secret        `key:"clickhouse_password" doc:"The user's password."`
+	ClickHouseTable       string        `key:"clickhouse_table" default:"bardo_requests" doc:"The table, with its database where that is not the user's. It is made where it is not there."`
+	ClickHouseEventsTable string        `key:"clickhouse_events_table" default:"bardo_events" doc:"The table of events, in the same way; off: events are not exported. Each gateway exports its own."`
+	ClickHouseInterval    time.Duration `key:"clickhouse_interval" default:"10s" doc:"Time between two exports, at least 100ms."`
 
 	VeniceMockRateMS int `key:"venice_mock_rate_ms" default:"1000" min:"10" max:"3600000" doc:"Milliseconds between two made-up records of /venice/telemetry and /venice/stream, while Venice is not configured."`
 }

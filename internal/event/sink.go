@@ -27,6 +27,7 @@ type Sink struct {
 	Redact func(line []byte) []byte // removes secrets from a line; may be nil. Set before Redirect
 
 	out     atomic.Pointer[outlet]
+	spool   atomic.Pointer[outlet]
 	changes sync.Mutex
 	dropped atomic.Uint64
 
@@ -93,14 +94,15 @@ func (s *Sink) write(l line) {
 		w(&l)
 	}
 	s.journal.add(&l, s.Redact)
-	o := s.out.Load()
-	if o == nil {
-		return
-	}
-	select {
-	case o.lines <- l:
-	default:
-		s.dropped.Add(1)
+	for _, o := range [...]*outlet{s.out.Load(), s.spool.Load()} {
+		if o == nil {
+			continue
+		}
+		select {
+		case o.lines <- l:
+		default:
+			s.dropped.Add(1)
+		}
 	}
 }
 
@@ -136,7 +138,7 @@ func (s *Sink) On() bool {
 	if s != nil && s.to != nil {
 		return s.to.On()
 	}
-	return s != nil && (s.out.Load() != nil || s.journal.on.Load() || s.recorder.Load() != nil)
+	return s != nil && (s.out.Load() != nil || s.spool.Load() != nil || s.journal.on.Load() || s.recorder.Load() != nil)
 }
 
 // Dropped is the number of events that were dropped since the start.
@@ -168,7 +170,7 @@ func (s *Sink) Redirect(to string, standard io.Writer) error {
 }
 
 // Close writes pending events and stops.
-func (s *Sink) Close() error { return s.Redirect("", nil) }
+func (s *Sink) Close() error { return errors.Join(s.Redirect("", nil), s.SpoolTo("", "")) }
 
 // end closes an outlet after its pending events are written, or after closeTime if it blocks (a pipe without a reader); the rest counts as
 // dropped.
@@ -206,14 +208,14 @@ type outlet struct {
 	stop    chan struct{}
 	stopped chan struct{}
 	w       io.Writer
-	file    io.Closer // nil for standard output
+	file    io.Closer // nil for what stays open
 	redact  func([]byte) []byte
 	err     error // the last one, once stopped
 }
 
 // open opens an outlet; nil for "".
 func open(to string, standard io.Writer, redact func([]byte) []byte) (*outlet, error) {
-	o := &outlet{to: to, redact: redact, lines: make(chan line, backlog), stop: make(chan struct{}), stopped: make(chan struct{}), w: standard}
+	var file io.Closer
 	switch path, isFile := strings.CutPrefix(to, "file:"); {
 	case to == "":
 		return nil, nil //nolint:nilnil // nowhere is a place
@@ -222,12 +224,18 @@ func open(to string, standard io.Writer, redact func([]byte) []byte) (*outlet, e
 		if err != nil {
 			return nil, fmt.Errorf("events: %w", err)
 		}
-		o.w, o.file = f, f
+		standard, file = f, f
 	case to != "stdout":
 		return nil, fmt.Errorf("events: %q is neither stdout nor file:/path", to)
 	}
+	return newOutlet(to, standard, file, redact), nil
+}
+
+// newOutlet starts an outlet that writes to w, which file closes at the end.
+func newOutlet(to string, w io.Writer, file io.Closer, redact func([]byte) []byte) *outlet {
+	o := &outlet{to: to, w: w, file: file, redact: redact, lines: make(chan line, backlog), stop: make(chan struct{}), stopped: make(chan struct{})}
 	guard.Go(o.run)
-	return o, nil
+	return o
 }
 
 // run writes lines until it is stopped, then the pending ones. It flushes when no more are pending.

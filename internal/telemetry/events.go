@@ -7,7 +7,7 @@ const taskPanics = "bardo_task_panics_total"
 // WatchEvents registers a function that every scrape calls for the number of dropped events. Call it once.
 func (m *Metrics) WatchEvents(dropped func() uint64) {
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: "bardo_events_dropped_total", Help: "Events that telemetry.events was too slow for.",
+		Name: "bardo_events_dropped_total", Help: "Events that telemetry.events was too slow for, or that were kept too long for ClickHouse.",
 	}, func() float64 { return float64(dropped()) }))
 }
 

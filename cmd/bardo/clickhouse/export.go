@@ -1,5 +1,5 @@
-// Package clickhouse exports usage, a row for each request, from the ledger to ClickHouse. It reads the ledger as a command does, beside the gateway, and keeps in a
-// file how far it has come: a server that is slow or away delays rows and nothing else. The program bardo alone contains it.
+// Package clickhouse exports usage, a row for each request, from the ledger to ClickHouse, and events from their spool. It reads the ledger as a command does, beside
+// the gateway, and keeps in files how far it has come: a server that is slow or away delays rows and nothing else. The program bardo alone contains it.
 package clickhouse
 
 import (
@@ -12,6 +12,9 @@ import (
 	"os"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
+	"bardo.money/gateway/cmd/bardo/home"
 	"bardo.money/gateway/cmd/bardo/run/export"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/telemetry"
@@ -50,15 +53,35 @@ type exporter struct {
 	seenAt time.Time
 }
 
-// Run exports what the configuration in force says until ctx is done.
+// Run exports what the configuration in force says until ctx is done: usage and events beside each other, so that neither waits for the other.
 func Run(ctx context.Context, o *export.UsageOptions) error {
+	counts := o.Metrics.Rows()
+	var both errgroup.Group
+	both.Go(func() error {
+		return repeat(ctx, o, "usage", func(cfg *config.Config) error {
+			e := &exporter{UsageOptions: o, cfg: cfg, server: newServer(&cfg.Telemetry, cfg.Telemetry.ClickHouseTable, schema), counts: counts}
+			return e.run(ctx)
+		})
+	})
+	both.Go(func() error {
+		return repeat(ctx, o, "events", func(cfg *config.Config) error {
+			if !cfg.Telemetry.ExportsEvents() {
+				return nil
+			}
+			e := &events{UsageOptions: o, cfg: cfg, server: newServer(&cfg.Telemetry, cfg.Telemetry.ClickHouseEventsTable, eventsSchema), counts: counts}
+			return e.run(ctx)
+		})
+	})
+	return both.Wait()
+}
+
+// repeat exports while there is a server, again after each change of the configuration and each failure, until ctx is done. what names it.
+func repeat(ctx context.Context, o *export.UsageOptions, what string, run func(*config.Config) error) error {
 	for failures := 0; ; {
-		cfg := o.Config()
 		wait := time.Second // to look at the configuration again
-		if cfg.Telemetry.ClickHouse.Host != "" {
-			e := &exporter{UsageOptions: o, cfg: cfg, server: newServer(&cfg.Telemetry), counts: o.Metrics.Rows()}
-			if err := e.run(ctx); err != nil && ctx.Err() == nil {
-				o.Log.Warn("usage was not exported to ClickHouse, and will be", "error", o.Redact(err.Error()))
+		if cfg := o.Config(); cfg.Telemetry.ClickHouse.Host != "" {
+			if err := run(cfg); err != nil && ctx.Err() == nil {
+				o.Log.Warn(what+" were not exported to ClickHouse, and will be", "error", o.Redact(err.Error()))
 				failures++
 				wait = min(time.Second<<min(failures, 10), longestWait)
 			} else {
@@ -82,10 +105,15 @@ func (e *exporter) run(ctx context.Context) (err error) {
 	if err := e.resume(); err != nil {
 		return err
 	}
-	tick := time.NewTicker(e.cfg.Telemetry.ClickHouseInterval)
+	return stepping(ctx, e.UsageOptions, e.cfg, e.step)
+}
+
+// stepping takes steps, at once while there may be more to send and else at each interval, until there is another configuration, an error, or ctx is done.
+func stepping(ctx context.Context, o *export.UsageOptions, cfg *config.Config, step func(context.Context) (more bool, err error)) error {
+	tick := time.NewTicker(cfg.Telemetry.ClickHouseInterval)
 	defer tick.Stop()
-	for e.Config() == e.cfg {
-		more, err := e.step(ctx)
+	for o.Config() == cfg {
+		more, err := step(ctx)
 		if err != nil {
 			return err
 		}
@@ -104,15 +132,23 @@ func (e *exporter) run(ctx context.Context) (err error) {
 // resume reads how far the export to this table has come.
 func (e *exporter) resume() error {
 	to := e.server.at.String() + " " + e.server.table
-	b, err := os.ReadFile(e.Home.Path(stateFile))
-	if err == nil {
-		err = json.Unmarshal(b, &e.state)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s: %w", stateFile, err)
+	if err := readState(e.Home, stateFile, &e.state); err != nil {
+		return err
 	}
 	if e.state.To != to {
 		e.state = state{To: to}
+	}
+	return nil
+}
+
+// readState reads what was kept in a file, which may not be there.
+func readState(h home.Dir, file string, into any) error {
+	b, err := os.ReadFile(h.Path(file))
+	if err == nil {
+		err = json.Unmarshal(b, into)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s: %w", file, err)
 	}
 	return nil
 }

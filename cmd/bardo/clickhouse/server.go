@@ -18,14 +18,20 @@ import (
 	"bardo.money/gateway/internal/config"
 )
 
-//go:embed schema.sql
-var schema string
+// The tables of usage and of events.
+var (
+	//go:embed schema.sql
+	schema string
+	//go:embed events.sql
+	eventsSchema string
+)
 
 // server is ClickHouse's HTTP interface (https://clickhouse.com/docs/interfaces/http).
 type server struct {
 	at             config.URL
 	user, password string
 	table          string
+	schema         string // makes the table
 	client         *http.Client
 }
 
@@ -34,9 +40,10 @@ const (
 	maxAnswer = 64 << 10 // bytes
 )
 
-func newServer(t *config.Telemetry) *server {
+// newServer is a server with one of its tables, which the schema makes.
+func newServer(t *config.Telemetry, table, schema string) *server {
 	return &server{
-		at: t.ClickHouse, user: t.ClickHouseUser, password: t.ClickHousePassword.Reveal(), table: t.ClickHouseTable,
+		at: t.ClickHouse, user: t.ClickHouseUser, password: t.ClickHousePassword.Reveal(), table: table, schema: schema,
 		client: &http.Client{Timeout: callTime, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	}
 }
@@ -68,7 +75,7 @@ func (s *server) insert(ctx context.Context, rows []byte, token string) error {
 	if e, ok := errors.AsType[*exception](err); !ok || e.code != unknownTable {
 		return err
 	}
-	if err := s.call(ctx, strings.ReplaceAll(schema, "{table}", s.table), nil, nil); err != nil {
+	if err := s.call(ctx, strings.ReplaceAll(s.schema, "{table}", s.table), nil, nil); err != nil {
 		return fmt.Errorf("the table %s is not there, and cannot be made: %w", s.table, err)
 	}
 	return s.call(ctx, query, settings, rows)

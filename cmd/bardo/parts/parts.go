@@ -134,7 +134,7 @@ func Layers() run.Layers {
 				Off: cfg.Pipeline.Compression.Mode == "off", Recall: cfg.Pipeline.Compression.Recall == "on", Memory: histories, Keep: cfg.Pipeline.Compression.KeepTurns,
 				Summaries: settings.Summaries(&cfg.Pipeline.Compression),
 			},
-			defi.Layer{Facts: s.Facts, MaxTokens: cfg.Pipeline.DeFi.MaxTokens},
+			defi.Layer{Facts: s.Facts, MaxTokens: cfg.Pipeline.DeFi.MaxTokens, Plans: settings.DeFiPlans(cfg)},
 			align.Layer{Memory: prompts, NoMarks: !cfg.Inference.Caching.AutoCacheControl},
 			affinity.Layer{Memory: warm, Spread: settings.Spread(cfg)},
 		}

@@ -117,7 +117,7 @@ func (g *gateway) exchangeOffer(ctx context.Context, change func(offered) offere
 // enforce puts a configuration that Envoy has in force in this process. rt is nil where there is no data path; before is the catalog until now.
 func (g *gateway) enforce(ctx context.Context, cfg *config.Config, rt *runtime.Config, before *catalog.Catalog) {
 	if rt != nil {
-		if err := g.events.Redirect(cfg.Telemetry.Events, g.out); err != nil {
+		if err := g.directEvents(cfg); err != nil {
 			g.log.Error("events go where they went", "error", err)
 		}
 		g.limiter.SetRules(settings.QuotaRules(cfg))

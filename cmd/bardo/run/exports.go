@@ -13,6 +13,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/run/relay"
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/extproc/record"
+	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/guard"
 )
 
@@ -31,6 +32,18 @@ func (g *gateway) send(ctx context.Context, group *errgroup.Group) {
 	if g.parts.Notifier != nil {
 		group.Go(guard.Again(ctx, func() error { return g.notify(ctx) }))
 	}
+}
+
+// directEvents has events written where the configuration wants them.
+func (g *gateway) directEvents(cfg *config.Config) error {
+	if err := g.events.Redirect(cfg.Telemetry.Events, g.out); err != nil {
+		return fmt.Errorf("telemetry.events: %w", err)
+	}
+	writer := "data"
+	if g.inside {
+		writer = "envoy"
+	}
+	return export.KeepEvents(&g.events, g.home, &cfg.Telemetry, writer)
 }
 
 func (g *gateway) export(ctx context.Context) error {

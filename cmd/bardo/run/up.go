@@ -242,8 +242,8 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 	if err != nil {
 		return err
 	}
-	if err := g.events.Redirect(cfg.Telemetry.Events, g.out); err != nil {
-		return fmt.Errorf("telemetry.events: %w", err)
+	if err := g.directEvents(cfg); err != nil {
+		return err
 	}
 	g.metrics.WatchEvents(g.events.Dropped)
 	g.lists = settings.NewLists(g.home, g.log)

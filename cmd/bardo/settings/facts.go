@@ -6,6 +6,7 @@ import (
 
 	"bardo.money/gateway/extproc/layers/defi"
 	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/policy"
 )
 
 // Facts are the operator's facts of tokens and protocols; nil if there are none.
@@ -23,4 +24,12 @@ func Facts(cfg *config.Config) (*defi.Facts, error) {
 		return nil, fmt.Errorf("pipeline.defi.facts: %s: %w", path, err)
 	}
 	return f, nil
+}
+
+// DeFiPlans are the plans whose requests get facts; none: every key's do.
+func DeFiPlans(cfg *config.Config) (plans []policy.Tier) {
+	for _, p := range cfg.Pipeline.DeFi.Plans {
+		plans = append(plans, policy.Tier(p))
+	}
+	return plans
 }

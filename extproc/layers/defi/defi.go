@@ -6,6 +6,7 @@ package defi
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/transcript"
 	"bardo.money/gateway/internal/jsonx"
+	"bardo.money/gateway/policy"
 )
 
 // Name is the layer's name in X-Bardo-Pipeline.
@@ -26,8 +28,9 @@ const (
 
 // Layer adds facts. Safe for concurrent use.
 type Layer struct {
-	Facts     *Facts // nil: the layer is off
-	MaxTokens int    // of what is added to a request
+	Facts     *Facts        // nil: the layer is off
+	MaxTokens int           // of what is added to a request
+	Plans     []policy.Tier // of keys whose requests get facts; none: every key's do
 }
 
 var (
@@ -46,7 +49,7 @@ func (Layer) Profiles() []string { return profiles }
 
 // Applies reports whether facts may be added. What an enclave gets, or what is encrypted end to end, is left as it is.
 func (l Layer) Applies(x *pipeline.Exchange) bool {
-	return l.Facts != nil && x.Request.Op == chat.Generate && x.Request.Dialect != chat.Completions && !x.ForEnclave()
+	return l.Facts != nil && (len(l.Plans) == 0 || slices.Contains(l.Plans, x.Principal.Tier)) && x.Request.Op == chat.Generate && x.Request.Dialect != chat.Completions && !x.ForEnclave()
 }
 
 // expected is how long a run may take.

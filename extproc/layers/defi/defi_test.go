@@ -185,6 +185,17 @@ func TestR11FactsAreBoundedAndForbidden(t *testing.T) {
 	}
 }
 
+// TestX11FactsAreForTheirPlans: of keys, where the operator names some; else for all.
+func TestX11FactsAreForTheirPlans(t *testing.T) {
+	for _, tier := range []policy.Tier{"", policy.TierFree, policy.TierPro, policy.TierGolem} {
+		x := exchange(t, openai.Dialect{}, user("WETH"))
+		x.Principal.Tier = tier
+		if !(defi.Layer{Facts: facts(t)}).Applies(x) || (defi.Layer{Facts: facts(t), Plans: []policy.Tier{policy.TierGolem}}).Applies(x) != (tier == policy.TierGolem) {
+			t.Errorf("plan %q", tier)
+		}
+	}
+}
+
 func TestR11ABadFileIsAnErrorThatSaysWhere(t *testing.T) {
 	const token = `{symbol: A, chain: 1, address: "0x4200000000000000000000000000000000000006", decimals: 18`
 	for text, want := range map[string]string{

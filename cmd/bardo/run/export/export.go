@@ -12,6 +12,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/run/relay"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/event"
 	"bardo.money/gateway/internal/telemetry"
 )
 
@@ -35,6 +36,18 @@ type Options struct {
 	Metrics   prometheus.Gatherer   // the gateway's, those of Envoy's process included
 	Counts    func() *telemetry.Exports
 	Log       *slog.Logger
+}
+
+// Spool is the directory of the state that keeps events until they are exported with usage.
+const Spool = "events"
+
+// KeepEvents has a sink keep its events for their export, if the configuration wants that. writer names the process.
+func KeepEvents(s *event.Sink, h home.Dir, t *config.Telemetry, writer string) error {
+	dir := ""
+	if t.ExportsEvents() {
+		dir = h.Path(Spool)
+	}
+	return s.SpoolTo(dir, writer)
 }
 
 // UsageOptions are what usage is exported with.

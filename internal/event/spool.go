@@ -1,0 +1,184 @@
+package event
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+)
+
+// Bounds of a spool: of a file, and how many there are of one writer.
+const (
+	segmentBytes = 8 << 20
+	maxSegments  = 32
+)
+
+// SpoolTo has all events kept in files of a directory, too, until a reader of Segments has taken them elsewhere; with "" they are no longer. writer names the process:
+// each of a directory has another name. What is written survives the process, not a power cut. Of what nobody reads, the oldest files are dropped and counted.
+func (s *Sink) SpoolTo(dir, writer string) error {
+	s.changes.Lock()
+	defer s.changes.Unlock()
+	old := s.spool.Load()
+	if old != nil && old.to == dir {
+		return nil
+	}
+	next, err := s.openSpool(dir, writer)
+	if err != nil {
+		return err
+	}
+	s.spool.Store(next)
+	if old == nil {
+		return nil
+	}
+	return s.end(old)
+}
+
+// openSpool opens an outlet to a new segment; nil for "".
+func (s *Sink) openSpool(dir, writer string) (*outlet, error) {
+	if dir == "" {
+		return nil, nil //nolint:nilnil // nowhere is a place
+	}
+	w := &spool{dir: dir, writer: writer, most: segmentBytes, dropped: &s.dropped}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("events: %w", err)
+	}
+	if err := w.next(); err != nil {
+		return nil, fmt.Errorf("events: %w", err)
+	}
+	return newOutlet(dir, w, w, s.Redact), nil
+}
+
+// spool writes lines to segments. It has one user at a time.
+type spool struct {
+	dir, writer string
+	most        int64 // bytes of a segment, and a line more
+	dropped     *atomic.Uint64
+
+	f    *os.File
+	size int64
+}
+
+// Write implements io.Writer. A new segment begins behind whole lines alone.
+func (s *spool) Write(b []byte) (int, error) {
+	if s.f == nil {
+		if err := s.next(); err != nil {
+			return 0, err
+		}
+	}
+	n, err := s.f.Write(b)
+	if err != nil { // half a line may be there: nothing comes behind it
+		return n, errors.Join(err, s.Close())
+	}
+	if s.size += int64(n); s.size < s.most || !bytes.HasSuffix(b, []byte("\n")) {
+		return n, nil
+	}
+	return n, s.Close()
+}
+
+// Close ends the segment.
+func (s *spool) Close() error {
+	if s.f == nil {
+		return nil
+	}
+	err := s.f.Close()
+	s.f, s.size = nil, 0
+	return err
+}
+
+// next begins a segment, and drops the oldest where there are too many.
+func (s *spool) next() error {
+	all, err := Segments(s.dir)
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(g Segment) bool { return g.Writer != s.writer })
+	number := int64(1)
+	if n := len(all); n > 0 {
+		number = all[n-1].number + 1
+	}
+	for len(all) >= maxSegments {
+		s.drop(all[0].Path)
+		all = all[1:]
+	}
+	name := fmt.Sprintf("%s-%d-%s%s", s.writer, number, rand.Text(), segmentSuffix)
+	s.f, err = os.OpenFile(filepath.Join(s.dir, name), os.O_CREATE|os.O_EXCL|os.O_APPEND|os.O_WRONLY, 0o600)
+	return err
+}
+
+func (s *spool) drop(path string) {
+	b, err := os.ReadFile(path)
+	if err != nil || os.Remove(path) != nil {
+		return // its reader was quicker
+	}
+	s.dropped.Add(uint64(bytes.Count(b, []byte("\n")))) //nolint:gosec // a count
+}
+
+const segmentSuffix = ".jsonl"
+
+// Segment is a file of a spool: lines as a Sink writes them.
+type Segment struct {
+	Path   string
+	Writer string
+	ID     string // no other segment of any gateway has it
+	Closed bool   // nothing is appended to it any more
+
+	number int64
+}
+
+// Segments are the files of a spool, those of each writer from the oldest to the newest. There are none where the directory is not there.
+func Segments(dir string) ([]Segment, error) {
+	paths, err := filepath.Glob(filepath.Join(dir, "*"+segmentSuffix))
+	if err != nil {
+		return nil, err
+	}
+	var all []Segment
+	for _, p := range paths {
+		parts := strings.Split(strings.TrimSuffix(filepath.Base(p), segmentSuffix), "-")
+		if len(parts) != 3 {
+			continue
+		}
+		if n, err := strconv.ParseInt(parts[1], 10, 64); err == nil {
+			all = append(all, Segment{Path: p, Writer: parts[0], ID: parts[2], number: n})
+		}
+	}
+	slices.SortFunc(all, func(a, b Segment) int {
+		return cmp.Or(strings.Compare(a.Writer, b.Writer), cmp.Compare(a.number, b.number))
+	})
+	for i := range all {
+		all[i].Closed = i+1 < len(all) && all[i+1].Writer == all[i].Writer
+	}
+	return all, nil
+}
+
+// Lines are the whole lines of a segment from a place on, as many as fit into so many bytes but one at least, and the place behind them. A last line without an end was
+// not written whole.
+func (g *Segment) Lines(from int64, most int) (lines [][]byte, next int64, err error) {
+	f, err := os.Open(g.Path)
+	if err != nil {
+		return nil, from, err
+	}
+	defer func() { _ = f.Close() }() // it was read
+	b, err := io.ReadAll(io.NewSectionReader(f, from, int64(most)))
+	if err == nil && len(b) == most && bytes.IndexByte(b, '\n') < 0 { // a line longer than that
+		b, err = io.ReadAll(io.NewSectionReader(f, from, math.MaxInt64-from))
+	}
+	if err != nil {
+		return nil, from, err
+	}
+	for next = from; ; {
+		i := bytes.IndexByte(b, '\n')
+		if i < 0 || len(lines) > 0 && next-from+int64(i) >= int64(most) {
+			return lines, next, nil
+		}
+		lines, b, next = append(lines, b[:i]), b[i+1:], next+int64(i)+1
+	}
+}
