@@ -20,7 +20,8 @@ func (x *exchange) identifyPayer(e *endpoint.Endpoint) (ok bool, err error) {
 		return false, nil
 	}
 	if e.Paid && x.mayAskPrice() {
-		x.Principal = policy.Principal{Anonymous: true}
+		x.Principal = policy.Principal{Anonymous: true, Prepaid: true} // its address has the rate of a key
+		x.bill.Charge(x.Principal, x.gw.meter.PayerOf(&x.Principal), 0)
 		return true, nil
 	}
 	if !payable(e) {
@@ -59,6 +60,7 @@ func (x *exchange) payFirst(ctx context.Context) error {
 		return err
 	}
 	x.Principal.Account, x.Principal.Name = p.Account(), string(p.Account())
+	x.Principal.ReputationSpread = x.gw.Identities.Spread(p.Account())
 	x.bill.Charge(x.Principal, p, x.Config.Spread(&x.Principal))
 	return nil
 }

@@ -52,6 +52,18 @@ func Start(t testing.TB, contracts string) *Chain {
 		t.Fatal("there is no anvil: make sdks installs it")
 	}
 	c := &Chain{}
+	c.Load(t, contracts)
+	c.run(t, found[0])
+	if c.RPC, err = rpc.DialContext(t.Context(), c.URL); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.RPC.Close)
+	return c
+}
+
+// Load adds the contracts of a file to those that can be deployed.
+func (c *Chain) Load(t testing.TB, contracts string) {
+	t.Helper()
 	file, err := os.ReadFile(contracts)
 	if err == nil {
 		err = json.Unmarshal(file, &c.code)
@@ -59,12 +71,6 @@ func Start(t testing.TB, contracts string) *Chain {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.run(t, found[0])
-	if c.RPC, err = rpc.DialContext(t.Context(), c.URL); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.RPC.Close)
-	return c
 }
 
 // run starts the program, and waits until it says where it listens.

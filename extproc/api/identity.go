@@ -119,11 +119,14 @@ func (i *Identities) show(l *identity.Link) linkReply {
 	return r
 }
 
+// errNoLinks is the answer of a gateway without identities.
+var errNoLinks = fault.Newf(fault.NotFound, "this gateway links no identities (auth.privy, auth.erc8004)")
+
 // mayLink refuses callers who have no account to link something to.
 func (s *Server) mayLink(c *Caller) error {
 	switch {
 	case s.Identities == nil:
-		return fault.Newf(fault.NotFound, "this gateway links no identities (auth.privy, auth.erc8004)")
+		return errNoLinks
 	case c.Principal.Account == "":
 		return fault.Newf(fault.InvalidAPIKey, "identities are linked to the account of an API key: send one")
 	}
@@ -141,17 +144,24 @@ func (s *Server) mayChangeLinks(c *Caller) error {
 	return auth.MayGenerate(c.Principal)
 }
 
-// LinkIdentity is POST /v1/identity/link: {"privy_token": "…"}, or {"agent_id": "…"} for what an agent's holder has to sign, and the same with the signature.
+// LinkIdentity is POST /v1/identity/link: {"privy_token": "…"}, or {"agent_id": "…"} for what an agent's holder has to sign, and the same with the signature. With
+// {"wallet": true} the agent is linked to its holder's own wallet, which needs no key.
 func (s *Server) LinkIdentity(ctx context.Context, c *Caller) (stream.Reply, error) {
-	if err := s.mayChangeLinks(c); err != nil {
-		return stream.Reply{}, err
+	if s.Identities == nil {
+		return stream.Reply{}, errNoLinks
 	}
 	doc, err := jsonx.Unique.Scan(c.Body)
 	if err != nil {
 		return stream.Reply{}, wire.NotJSON(err)
 	}
+	if own, _ := doc.Get("wallet").Bool(); own && has(&doc, "agent_id") {
+		return s.linkAgent(ctx, c, &doc, "")
+	}
+	if err := s.mayChangeLinks(c); err != nil {
+		return stream.Reply{}, err
+	}
 	if has(&doc, "agent_id") {
-		return s.linkAgent(ctx, c, &doc)
+		return s.linkAgent(ctx, c, &doc, c.Principal.Account)
 	}
 	token, ok := doc.Get("privy_token").Str()
 	switch {
@@ -185,8 +195,8 @@ type claimReply struct {
 	TypedData json.RawMessage `json:"typed_data"`
 }
 
-// linkAgent answers what has to be signed, or links the agent if it is.
-func (s *Server) linkAgent(ctx context.Context, c *Caller, doc *jsonx.Doc) (stream.Reply, error) {
+// linkAgent answers what has to be signed, or links the agent to an account if it is; to its holder's own for "".
+func (s *Server) linkAgent(ctx context.Context, c *Caller, doc *jsonx.Doc, account policy.Account) (stream.Reply, error) {
 	agents := s.Identities.Agents
 	if agents == nil {
 		return stream.Reply{}, wire.Invalid("agent_id", "%s", "this gateway knows no registry of agents (auth.erc8004)")
@@ -195,9 +205,8 @@ func (s *Server) linkAgent(ctx context.Context, c *Caller, doc *jsonx.Doc) (stre
 	if err != nil {
 		return stream.Reply{}, err
 	}
-	claim.Account = string(c.Principal.Account)
 	if signature == nil {
-		made, err := agents.NewClaim(ctx, claim.Agent, claim.Holder, c.Principal.Account)
+		made, err := agents.NewClaim(ctx, claim.Agent, claim.Holder, account)
 		if err != nil {
 			return stream.Reply{}, identityFault(err)
 		}
@@ -206,6 +215,9 @@ func (s *Server) linkAgent(ctx context.Context, c *Caller, doc *jsonx.Doc) (stre
 			return stream.Reply{}, err
 		}
 		return notStored(c, claimReply{"identity.claim", identity.AgentIDText(made.Agent), made.Holder.String(), made.Nonce.String(), made.Expires, data})
+	}
+	if claim.Account = string(account); account == "" {
+		claim.Account = string(pay.Account(claim.Holder))
 	}
 	standing, err := agents.Link(ctx, claim, signature)
 	if err != nil {

@@ -42,7 +42,7 @@ type Endpoint struct {
 	Local    func(*api.Server, context.Context, *api.Caller) (stream.Reply, error)
 	MaxBody  int64                          // > 0: the local handler takes a body of at most so many bytes
 	Stored   bool                           // about a resource that a provider stores: a user's own key answers
-	Paid     bool                           // about a request that may have been paid for by itself: who paid has no key
+	Paid     bool                           // for those, too, who pay for single requests and have no key
 	Compact  bool                           // of a session: its transcript is summarised
 	Page     bool                           // of the dashboard, for people
 	Modality *modality.Operation            // neither a conversation nor embeddings: the request goes unchanged
@@ -80,7 +80,7 @@ var endpoints = append([]Endpoint{
 	{Method: http.MethodPut, Path: "/v1/sessions/", Class: Lookup, Local: (*api.Server).Session, MaxBody: session.MaxState},
 	{Method: http.MethodDelete, Path: "/v1/sessions/", Class: Lookup, Local: (*api.Server).Session},
 	{Method: http.MethodGet, Path: "/v1/identity", Class: Lookup, Local: (*api.Server).Identity},
-	{Method: http.MethodPost, Path: "/v1/identity/link", Class: Lookup, Local: (*api.Server).LinkIdentity, MaxBody: api.MaxLinkBody},
+	{Method: http.MethodPost, Path: "/v1/identity/link", Class: Lookup, Local: (*api.Server).LinkIdentity, MaxBody: api.MaxLinkBody, Paid: true},
 	{Method: http.MethodDelete, Path: "/v1/identity/link", Class: Lookup, Local: (*api.Server).UnlinkIdentity},
 	{Method: http.MethodGet, Path: "/v1/cache", Class: Lookup, Local: (*api.Server).Cache},
 	{Method: http.MethodDelete, Path: "/v1/cache", Class: Lookup, Local: (*api.Server).ClearCache},

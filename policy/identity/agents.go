@@ -92,7 +92,8 @@ func NewAgents(b *Book, o AgentOptions) *Agents {
 // Realm is where the agents are registered.
 func (a *Agents) Realm() *Realm { return &a.o.Realm }
 
-// NewClaim is a claim for an account, to be signed by the holder: the agent's owner, if it is zero. The error is ErrNoAgent, ErrHolder, ErrBusy or the node's.
+// NewClaim is a claim for an account, to be signed by the holder: the agent's owner, if it is zero. Without an account, it is for the holder's own, as a wallet that pays
+// for single requests: its signature proves control of both. The error is ErrNoAgent, ErrHolder, ErrBusy or the node's.
 func (a *Agents) NewClaim(ctx context.Context, id pay.Word, holder pay.Address, account policy.Account) (*LinkClaim, error) {
 	done, err := a.enter(ctx)
 	if err != nil {
@@ -110,6 +111,9 @@ func (a *Agents) NewClaim(ctx context.Context, id pay.Word, holder pay.Address, 
 	}
 	if !agent.SpokenForBy(holder) {
 		return nil, ErrHolder
+	}
+	if account == "" {
+		account = pay.Account(holder)
 	}
 	c := &LinkClaim{Agent: id, Holder: holder, Account: string(account), Expires: a.o.Now().Add(claimTime).Unix()}
 	_, _ = rand.Read(c.Nonce[:]) // never fails (crypto/rand)
