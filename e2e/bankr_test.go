@@ -214,6 +214,9 @@ providers:
 		}
 	}
 	eventually(t, "the events", func() bool { return len(modelEvents(t, dir, "inference:budget_decision")) >= 3*len(forms) })
+	if out := l.Bardo(t, "route", "--model", "gpt-5.2", "--subsystem", "social"); !strings.Contains(out, "free models alone, instead of gpt-5.2: the credit at bankr is used up") {
+		t.Errorf("the dry run says %s", out)
+	}
 	for _, row := range []struct{ model, key, subsystem, by string }{
 		{"auto", prepaid.Key, "social", ""},     // it pays by itself
 		{"auto", metered.Key, "risk", "deep"},   // what is critical keeps its model
@@ -257,6 +260,16 @@ func TestP12BudgetsFollowWhatTheWalletSpends(t *testing.T) {
 			}
 		}
 		eventually(t, row.state, func() bool { return dream() == row.budget && l.wallet(t).State == row.state })
+	}
+	got := l.Do(t, ask{dialect: fake.OpenAI, model: "deep"}.call("X-Bardo-Subsystem: curator", "X-Bardo-Verify: true"))
+	var r struct {
+		Verification struct{ Result, Reason string }
+	}
+	if get(t, l.Gateway, l.Key, "/v1/requests/"+got.Header.Get("X-Request-Id"), &r); r.Verification.Result != "skipped" || r.Verification.Reason != "wallet" {
+		t.Errorf("%d, verification %+v", got.Status, r.Verification)
+	}
+	if out := l.Bardo(t, "route", "--subsystem", "curator"); !strings.Contains(out, "the wallet is contracting: quality low") {
+		t.Errorf("the dry run says %s", out)
 	}
 }
 

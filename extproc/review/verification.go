@@ -45,6 +45,7 @@ const (
 const (
 	skippedNoCandidate   = "no_second_model"
 	skippedNotVerifiable = "not_verifiable" // see verifiable
+	skippedWallet        = "wallet"         // the wallet that pays for agents' inference cannot afford it (P-12)
 	SkippedFailed        = "failed"
 	SkippedSameFamily    = "same_family" // after failures, the candidate that answered is of the verifier's family
 	SkippedNoAnswer      = "no_answer"   // a model called a tool of the client's, or refused
@@ -70,6 +71,8 @@ func (r *Review) PlanVerification() {
 		return
 	case !r.verifiable():
 		o.Skip(skippedNotVerifiable)
+	case !isRisk && r.Hints.Subsystem != "" && !intent.Critical(r.Hints.Subsystem) && r.Config.Wallet.Band().Unverified:
+		o.Skip(skippedWallet)
 	case len(seconds) == 0:
 		o.Skip(skippedNoCandidate)
 	default:

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/budget"
 	"bardo.money/gateway/policy/intent"
 	"bardo.money/gateway/policy/privacy"
 	"bardo.money/gateway/policy/profile"
@@ -19,5 +20,30 @@ func (rt *Config) Needs(h *policy.Hints, f *intent.Facts, who *policy.Principal)
 	if row != nil && row.Locked || h.Subsystem != "" && built.Effort == policy.EffortUnsaid {
 		built.Effort = profile.EffortFor(h, built.Security)
 	}
+	rt.sustain(&built, h)
 	return built
+}
+
+// sustain has the wallet that pays for agents' inference act on the models of their requests (P-12): one that earns well has better ones, one that does not has
+// cheaper ones. What the request itself says of quality or cost stays, and critical subsystems are exempt.
+func (rt *Config) sustain(b *intent.Built, h *policy.Hints) {
+	band := rt.Wallet.Band()
+	if h.Subsystem == "" || intent.Critical(h.Subsystem) || band.Models == (budget.Models{}) {
+		return
+	}
+	if h.Quality == policy.QualityUnsaid && b.Quality != policy.QualityUnsaid {
+		b.Quality = stepped(b.Quality, band.Classes)
+	}
+	if h.CostSensitivity == nil {
+		b.CostSensitivity = min(b.CostSensitivity+band.Cost, 1)
+	}
+	b.Why = append(b.Why, "the wallet is "+band.State+": quality "+b.Quality.String())
+}
+
+// stepped is a class so many classes above another, or below it.
+func stepped(q policy.Quality, classes int) policy.Quality {
+	if classes < 0 {
+		return q.Downgrade()
+	}
+	return min(q+policy.Quality(classes), policy.QualityMaximum) //nolint:gosec // a few
 }
