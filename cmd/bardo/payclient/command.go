@@ -34,7 +34,7 @@ func Command() *cobra.Command {
 	}
 	o.flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error { return o.run(c, args[0]) }
-	c.AddCommand(listCommand(), reconcileCommand())
+	c.AddCommand(proxyCommand(), listCommand(), reconcileCommand())
 	return c
 }
 

@@ -33,14 +33,20 @@ type options struct {
 
 func (o *options) flags(c *cobra.Command) {
 	f := c.Flags()
+	f.StringVarP(&o.method, "request", "X", "", "the method (GET, or POST with --data)")
+	f.StringArrayVarP(&o.headers, "header", "H", nil, "a header of the request, as \"Name: value\"; may be repeated")
+	f.StringVarP(&o.data, "data", "d", "", "the body of the request; @FILE reads it from a file, @- from the standard input")
+	o.walletFlags(c)
+}
+
+// walletFlags are those that say what is paid from which wallet.
+func (o *options) walletFlags(c *cobra.Command) {
+	f := c.Flags()
 	f.StringVar(&o.keyFile, "key-file", "", "a file of mode 0600 with the wallet's private key (else $BARDO_PAY_KEY)")
 	f.StringSliceVar(&o.payees, "pay-to", nil, "an address that may be paid; may be repeated")
 	f.StringVar(&o.most, "max-usd", "0.10", "the most that the request may cost")
 	f.StringVar(&o.daily, "max-usd-day", "1", "the most that may be paid in 24 hours, payments without a known outcome included")
 	f.StringSliceVar(&o.schemes, "scheme", []string{string(pay.SchemeExact)}, "a scheme that is allowed: exact or upto; may be repeated, the first that is offered is taken")
-	f.StringVarP(&o.method, "request", "X", "", "the method (GET, or POST with --data)")
-	f.StringArrayVarP(&o.headers, "header", "H", nil, "a header of the request, as \"Name: value\"; may be repeated")
-	f.StringVarP(&o.data, "data", "d", "", "the body of the request; @FILE reads it from a file, @- from the standard input")
 	f.DurationVar(&o.timeout, "timeout", 20*time.Minute, "how long an answer is awaited")
 	o.chainFlags(c)
 	cli.Completes(c, "scheme", string(pay.SchemeExact), string(pay.SchemeUpTo))

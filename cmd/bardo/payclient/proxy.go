@@ -1,0 +1,216 @@
+package payclient
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"bardo.money/gateway/cmd/bardo/cli"
+	"bardo.money/gateway/policy/pay/client"
+)
+
+// proxyCommand is `bardo pay proxy`.
+func proxyCommand() *cobra.Command {
+	o := &options{}
+	c := &cobra.Command{
+		Use: "proxy URL [-- COMMAND [ARGUMENT …]]", Short: "Pay for the requests of another program", Args: proxyArgs,
+		Long: "Listen on this machine, pass requests on to URL, and pay for those that the server wants to be paid for. --max-usd bounds each one.\n\n" +
+			"With a command, it is run with OPENAI_BASE_URL, ANTHROPIC_BASE_URL and the keys that their clients want in its environment, and the proxy ends with it. Without\n" +
+			"one, the addresses are printed. They have a secret part: who knows it spends from the wallet. Credentials of requests are not passed on.",
+	}
+	o.walletFlags(c)
+	listen := c.Flags().String("listen", "127.0.0.1:0", "the address to listen on, of this machine alone; port 0 takes any")
+	c.RunE = func(c *cobra.Command, args []string) error { return o.proxy(c, *listen, args[0], args[1:]) }
+	return c
+}
+
+func proxyArgs(c *cobra.Command, args []string) error {
+	if n := c.ArgsLenAtDash(); len(args) == 0 || n == 0 || n < 0 && len(args) > 1 || n > 1 {
+		return fmt.Errorf("%s takes one URL, and a command behind --", c.CommandPath())
+	}
+	return nil
+}
+
+// proxy serves until the command ends, or until it is told to stop.
+func (o *options) proxy(c *cobra.Command, listen, address string, command []string) (err error) {
+	target, err := targetOf(address)
+	if err != nil {
+		return err
+	}
+	w, err := o.wallet()
+	if err != nil {
+		return err
+	}
+	if w.Book, err = openBook(c.Context()); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.Book.Close()) }()
+	host, _, err := net.SplitHostPort(listen)
+	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
+		return fmt.Errorf("--listen %q: expected an address of this machine alone, such as 127.0.0.1:8402", listen)
+	}
+	l, err := (&net.ListenConfig{}).Listen(c.Context(), "tcp", listen)
+	if err != nil {
+		return err
+	}
+	p := &proxy{o: o, wallet: w, target: target, token: rand.Text(), said: c.ErrOrStderr()}
+	s := &http.Server{Handler: p, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0)}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }() // proxy waits for it
+	base := "http://" + l.Addr().String() + "/" + p.token
+	if len(command) > 0 {
+		err = runCommand(c, base, command)
+	} else {
+		_, err = fmt.Fprintf(c.OutOrStdout(), "OPENAI_BASE_URL=%s/v1\nANTHROPIC_BASE_URL=%s\n", base, base)
+		if err == nil {
+			<-c.Context().Done()
+		}
+	}
+	closing, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), time.Second)
+	defer cancel()
+	if s.Shutdown(closing) != nil {
+		_ = s.Close() // what is under way is cut: its payments are in the book
+	}
+	if e := <-served; err == nil && !errors.Is(e, http.ErrServerClosed) {
+		err = e
+	}
+	return err
+}
+
+func targetOf(address string) (*url.URL, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, fmt.Errorf("%q is not the address of a server of http or https", cli.Printable(address))
+	}
+	u.Path = strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/v1")
+	return u, nil
+}
+
+// placeholder is the key that clients send where they want one. It is no credential.
+const placeholder = "x402"
+
+// runCommand runs a program whose requests go to the proxy. It does not get the wallet's key.
+func runCommand(c *cobra.Command, base string, command []string) error {
+	cmd := exec.CommandContext(c.Context(), command[0], command[1:]...) //nolint:gosec // it is what the user asks for
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()
+	own := []string{"BARDO_PAY_KEY=", "OPENAI_BASE_URL=", "OPENAI_API_KEY=", "ANTHROPIC_BASE_URL=", "ANTHROPIC_API_KEY=", "ANTHROPIC_AUTH_TOKEN="}
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return slices.ContainsFunc(own, func(name string) bool { return strings.HasPrefix(v, name) })
+	})
+	cmd.Env = append(cmd.Env, "OPENAI_BASE_URL="+base+"/v1", "ANTHROPIC_BASE_URL="+base, "OPENAI_API_KEY="+placeholder, "ANTHROPIC_API_KEY="+placeholder)
+	err := cmd.Run()
+	if e, ok := errors.AsType[*exec.ExitError](err); ok && e.ExitCode() > 0 {
+		return cli.Exit(e.ExitCode())
+	}
+	return err
+}
+
+// proxy passes requests on, and pays for them.
+type proxy struct {
+	o      *options
+	wallet *client.Wallet
+	target *url.URL
+	token  string // that the paths of requests begin with
+	said   io.Writer
+}
+
+// maxProxied bounds the body of a request, in bytes.
+const maxProxied = 64 << 20
+
+// ServeHTTP implements http.Handler.
+func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	token, path, _ := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/")
+	if subtle.ConstantTimeCompare([]byte(token), []byte(p.token)) != 1 {
+		refuse(w, http.StatusNotFound, errors.New("this address has to begin with the secret part that `bardo pay proxy` has given"))
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxProxied))
+	if err != nil {
+		refuse(w, http.StatusRequestEntityTooLarge, err)
+		return
+	}
+	to, err := p.target.Parse(p.target.EscapedPath() + "/" + path)
+	if err != nil || to.Host != p.target.Host {
+		refuse(w, http.StatusBadRequest, errors.New("the path cannot be passed on"))
+		return
+	}
+	to.RawQuery = r.URL.RawQuery
+	resp, err := p.send(r.Context(), &call{method: r.Method, url: to, header: passedOn(r.Header, requestOnly), body: body})
+	if err != nil {
+		refuse(w, http.StatusBadGateway, err)
+		return
+	}
+	defer func() { _ = resp.Body.Close() }() // it was read, or the client has gone
+	maps.Copy(w.Header(), passedOn(resp.Header, nil))
+	w.WriteHeader(resp.StatusCode)
+	stream(w, resp.Body)
+}
+
+// send sends a request, pays for it, and says what was paid.
+func (p *proxy) send(ctx context.Context, c *call) (*http.Response, error) {
+	if err := p.o.clear(ctx, p.wallet, c); err != nil {
+		return nil, err
+	}
+	resp, paid, err := p.wallet.Do(ctx, &client.Request{Name: c.name()}, c.sender(ctx, p.o.timeout))
+	if paid != nil && err == nil {
+		_, _ = fmt.Fprintln(p.said, said(paid)) // nowhere to report a broken terminal to
+	}
+	return resp, err
+}
+
+// Headers that are of one connection, and those of a request that are not for the server: credentials, of which a payment takes the place.
+var (
+	hopByHop    = []string{"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length"}
+	requestOnly = []string{"Authorization", "X-Api-Key", "X-Goog-Api-Key", "Cookie", "Accept-Encoding", "Payment-Signature", "X-Payment"}
+)
+
+// passedOn are the headers of a message that go on, without those named.
+func passedOn(h http.Header, less []string) http.Header {
+	out := h.Clone()
+	for _, name := range slices.Concat(hopByHop, less) {
+		out.Del(name)
+	}
+	return out
+}
+
+// stream copies an answer as it comes.
+func stream(w http.ResponseWriter, from io.Reader) {
+	out, buffer := http.NewResponseController(w), make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buffer)
+		if n > 0 {
+			if _, e := w.Write(buffer[:n]); e != nil || out.Flush() != nil {
+				return
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			panic(http.ErrAbortHandler) //nolint:forbidigo // so net/http breaks the client's answer off, too
+		}
+	}
+}
+
+// refuse answers with an error, in the form that clients of both formats show.
+func refuse(w http.ResponseWriter, status int, err error) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]any{"type": "error", "error": map[string]string{"type": "payment_proxy", "message": err.Error()}}) // the client may have gone
+}
