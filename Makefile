@@ -96,6 +96,7 @@ bench: tools models build ## measure the gateway against plain Envoy; ARGS=-quic
 	go run ./e2e/bench -models $(CURDIR)/.tools/models
 	go test -run '^$$' -bench 'Layers|Aims' ./cmd/bardo/run
 	go test -run '^$$' -bench KeyCheck ./policy/auth
+	go test -run '^$$' -bench 'Pairs$$|Applied' ./policy/ledger
 	go test -run '^$$' -bench Route500 -benchmem ./extproc
 	go test -run '^$$' -bench 'Answer|TextWithTags' -benchmem -cpu 1 ./extproc/reasoning
 
