@@ -142,8 +142,31 @@ func TestP05ASealedAnswerIsAttested(t *testing.T) {
 		if n := len(l.in.Opened()); n != 3 || l.venice.Saw("PLANTED") || l.venice.Saw("price") {
 			t.Errorf("the enclave opened %d requests, and its host saw %+v", n, l.venice.Generations())
 		}
+		l.voidsErrors(t)
 		l.nothingLeft(t)
 	})
+}
+
+// voidsErrors: what an enclave signs under status 200, and is an error in its body, is no attested answer. Its token is void, whoever encrypts.
+func (l *sealedAttestLab) voidsErrors(t *testing.T) {
+	t.Helper()
+	last := verified(t, l.attestLab, 0)
+	l.venice.Behave(fake.Behaviour{JSON: `{"price":"` + sealedReply + `"}`, Sealed: func([]byte) []byte {
+		return []byte(`{"error":{"message":"PLANTED overload","type":"server_error"}}`)
+	}})
+	for _, way := range waysToSeal() {
+		got, opened := way.send(t, l, "")
+		if got.Status/100 == 2 || got.Header.Get("X-Bardo-Attestation") != "" || strings.Contains(opened, "REPLY") {
+			t.Errorf("an error, %s: %d %v %s", way.about, got.Status, got.Header, got.Body)
+		}
+		id := got.Header.Get("X-Request-Id")
+		eventually(t, "the event of "+id, func() bool { return l.saw(id, `"event":"venice:attestation_void"`, `"reason":"parse"`) })
+		r := verified(t, l.attestLab, 0)
+		if r.Valid != last.Valid || r.Void <= last.Void {
+			t.Errorf("an error, %s: %+v after %+v", way.about, r, last)
+		}
+		last = r
+	}
 }
 
 // TestP05ASealedAnswerThatIsNotAttestedIsDiscarded: every attack on receipts, whoever encrypts, over HTTP/1.1 and HTTP/2, a contradicting trailer included.

@@ -6,7 +6,6 @@ import (
 	"bardo.money/gateway/extproc/attestation"
 	"bardo.money/gateway/extproc/reading"
 	"bardo.money/gateway/extproc/upstream"
-	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
 	reasons "bardo.money/gateway/policy/attestation"
 )
@@ -20,29 +19,20 @@ func (x *exchange) subject(to *policy.Resolution) *attestation.Subject {
 
 // keepProof stores what proves an answer, before anything of it is sent; p is nil for an answer that need not be attested.
 func (x *exchange) keepProof(ctx context.Context, by *policy.Resolution, p *attestation.Proof) (err error) {
-	if p == nil {
-		return nil
+	if p != nil {
+		x.report.Attestation, err = x.gw.Attestations.Keep(ctx, x.subject(by), p)
 	}
-	if x.report.Attestation, err = x.gw.Attestations.Keep(ctx, x.subject(by), p); err != nil {
-		return fault.New(fault.Internal, "the proof of this answer could not be stored, so that it is not sent", err)
-	}
-	return nil
+	return err
 }
 
 // voidProof notes that an attested answer cannot be used: its receipt counts for nothing.
 func (x *exchange) voidProof(ctx context.Context, a *reading.Answer, why reasons.Reason) {
-	if a.Proof != nil {
-		x.gw.Attestations.Void(ctx, x.subject(&a.By), a.Proof, why)
-		a.Proof = nil
-	}
+	x.gw.Attestations.Void(ctx, x.subject(&a.By), a.Proof, why)
+	a.Proof = nil
 }
 
-// tellUnattested reports an answer that was discarded because it is not attested.
+// tellUnattested reports an answer that was discarded because it is not attested, or cannot be decrypted.
 func (x *exchange) tellUnattested(to *policy.Resolution, f *upstream.Failure) {
-	if f.Kind == upstream.Unattested {
-		x.gw.Attestations.Refuse(x.subject(to), upstream.AttestationError, f.Cause)
-	}
-	if f.Kind == upstream.Unsealed {
-		x.gw.Attestations.NotOpened(x.subject(to), upstream.EncryptionError, f.Cause)
-	}
+	x.gw.Attestations.Refuse(x.subject(to), upstream.AttestationError, f.Cause)
+	x.gw.Attestations.NotOpened(x.subject(to), upstream.EncryptionError, f.Cause)
 }

@@ -16,6 +16,7 @@ import (
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/sse"
 	"bardo.money/gateway/policy"
+	reasons "bardo.money/gateway/policy/attestation"
 )
 
 // drivenStream is the client's side of a driven stream, over all attempts.
@@ -201,6 +202,9 @@ func (s *drivenStream) listen(ctx context.Context, t *attempt.Attempt, pass func
 	f, err = x.calls.Do(x.later.With(ctx, t), t, open, attempt.Wait{Heartbeat: s.beat.C, OnHeartbeat: func() error { return s.heartbeat(t.To) }})
 	if attempt.IsPanic(err) {
 		err = x.broken(err)
+	}
+	if f != nil { // whatever its enclave signed, it is no answer
+		x.gw.Attestations.Void(ctx, x.subject(&t.To), t.Proof, reasons.Unreadable)
 	}
 	return a, f, err
 }

@@ -21,6 +21,7 @@ import (
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/telemetry"
 	"bardo.money/gateway/policy"
+	reasons "bardo.money/gateway/policy/attestation"
 	"bardo.money/gateway/policy/intent"
 )
 
@@ -181,6 +182,11 @@ func (s *modalitySink) Proof(to *policy.Resolution, model string) *attestation.P
 // Attested implements modality.Sink.
 func (s *modalitySink) Attested(ctx context.Context, to *policy.Resolution, p *attestation.Proof) error {
 	return s.x.keepProof(ctx, to, p)
+}
+
+// Void implements modality.Sink.
+func (s *modalitySink) Void(ctx context.Context, to *policy.Resolution, p *attestation.Proof) {
+	s.x.gw.Attestations.Void(ctx, s.x.subject(to), p, reasons.Unreadable)
 }
 
 // Failed implements modality.Sink.

@@ -9,6 +9,7 @@ import (
 
 	"bardo.money/gateway/extproc/cognition"
 	"bardo.money/gateway/internal/event"
+	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/attestation"
 	"bardo.money/gateway/policy/e2ee"
@@ -56,11 +57,11 @@ type Keeper struct {
 	Log    *slog.Logger
 }
 
-// Keep stores the token of a verified answer before it is released, and returns its hash.
+// Keep stores the token of a verified answer before it is released, and returns its hash. The error is a fault.
 func (k *Keeper) Keep(ctx context.Context, s *Subject, p *Proof) (token string, err error) {
 	t, err := k.add(ctx, s, p, "")
 	if err != nil {
-		return "", err
+		return "", fault.New(fault.Internal, "the proof of this answer could not be stored, so that it is not sent", err)
 	}
 	e := s.event()
 	e.Verified, e.Enclave, e.Hash, e.Age = true, t.Measurement, t.TokenHash, p.At.Sub(time.UnixMilli(p.Receipt.Timestamp)).Milliseconds()
@@ -68,8 +69,11 @@ func (k *Keeper) Keep(ctx context.Context, s *Subject, p *Proof) (token string, 
 	return t.TokenHash, nil
 }
 
-// Void stores that a verified receipt counts for nothing: its answer cannot be used.
+// Void stores that a verified receipt counts for nothing: its answer cannot be used. Where none was verified, it does nothing; p may be nil.
 func (k *Keeper) Void(ctx context.Context, s *Subject, p *Proof, why attestation.Reason) {
+	if p == nil || p.Receipt == nil {
+		return
+	}
 	t, err := k.add(ctx, s, p, why)
 	if err != nil {
 		k.Log.Error("a void attestation was not stored", "request", s.RequestID, "error", err)

@@ -14,18 +14,31 @@ import (
 )
 
 // proved reads an answer that has to be attested to its end, verifies its receipt, and stores the proof. Its body is then read again from memory. Nothing of
-// an answer whose receipt is not valid is used: the attempt has failed.
+// an answer whose receipt is not valid is used: the attempt has failed. What states an error is no answer, and its proof is void.
 func (c *Call) proved(ctx context.Context, to *policy.Resolution, resp *http.Response, p *attestation.Proof) (*http.Response, *upstream.Failure, error) {
 	body, f := c.verified(ctx, to, resp, p)
 	if f != nil {
 		return nil, f, nil
 	}
-	if err := c.Sink.Attested(ctx, to, p); err != nil {
+	if c.states(to, resp, body) {
+		c.Sink.Void(ctx, to, p)
+	} else if err := c.Sink.Attested(ctx, to, p); err != nil {
 		return nil, nil, err
 	}
 	whole := *resp
 	whole.Body = io.NopCloser(bytes.NewReader(body))
 	return &whole, nil, nil
+}
+
+// states reports whether a body, as JSON or as events, states an error.
+func (c *Call) states(to *policy.Resolution, resp *http.Response, body []byte) bool {
+	if statedError(body) != nil {
+		return true
+	}
+	w := c.watch(to, resp.Header.Get("Content-Type"))
+	w.take(body)
+	w.end()
+	return w.failed
 }
 
 // verified reads a body and verifies its receipt. The answer is closed.

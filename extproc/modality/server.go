@@ -92,6 +92,8 @@ type Sink interface {
 	Proof(to *policy.Resolution, model string) *attestation.Proof
 	// Attested stores the proof of an answer, once it was verified, and before anything of the answer is used.
 	Attested(ctx context.Context, to *policy.Resolution, p *attestation.Proof) error
+	// Void notes that what was proved is no answer: it states an error, and its receipt counts for nothing.
+	Void(ctx context.Context, to *policy.Resolution, p *attestation.Proof)
 	// Unconfirmed is why a successful answer may not be passed on, by its headers; nil if it may.
 	Unconfirmed(to *policy.Resolution, h header.List) *upstream.Failure
 	// Failed is told of an attempt that failed, and of what is done then.
