@@ -83,7 +83,7 @@ var terminals = []terminal{
 		home: func(t *testing.T, home string, g *gateway.Gateway) []string {
 			t.Helper()
 			put(t, home, ".gemini/settings.json", documented(t, `"selectedType"`))
-			return []string{"GEMINI_API_KEY=" + g.Key, "GOOGLE_GEMINI_BASE_URL=" + g.URL}
+			return []string{"GEMINI_API_KEY=" + g.Key, "GOOGLE_GEMINI_BASE_URL=" + g.URL, "GEMINI_CLI_NO_RELAUNCH=true"} // it would start itself again for more memory
 		},
 		read: readGeminiCLI,
 		shell: func(command string) fake.ToolCall {

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 
@@ -75,7 +76,7 @@ const (
 	maxPIIPattern  = 1024
 )
 
-var piiName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,23}$`)
+var piiName = pattern(`^[a-z][a-z0-9_]{0,23}$`)
 
 // checkPatterns tries the patterns of personal data on their examples.
 func (d *decoder) checkPatterns(patterns map[string]PIIPattern) {
@@ -86,7 +87,7 @@ func (d *decoder) checkPatterns(patterns map[string]PIIPattern) {
 		p, key := patterns[name], "pipeline.pii.patterns."+name
 		re, err := regexp.Compile(p.Regexp)
 		switch {
-		case !piiName.MatchString(name) || slices.Contains(piiTypes, name):
+		case !piiName().MatchString(name) || slices.Contains(piiTypes, name):
 			d.problem(key, "a new name of lower-case letters, digits and underscores, at most 24", "%q cannot name a type", name)
 		case p.Regexp == "" || len(p.Regexp) > maxPIIPattern:
 			d.problem(key+".regexp", fmt.Sprintf("1 to %d bytes", maxPIIPattern), "%d bytes", len(p.Regexp))
@@ -152,7 +153,7 @@ func (d *decoder) checkListeners(cfg *Config) {
 }
 
 // originForm is an origin as browsers write it: a scheme, a host, and a port other than the scheme's own.
-var originForm = regexp.MustCompile(`^[a-z][a-z0-9+.-]*://[^/?#@*\s,]+$`)
+var originForm = pattern(`^[a-z][a-z0-9+.-]*://[^/?#@*\s,]+$`)
 
 func (d *decoder) checkOrigins(cfg *Config) {
 	for i, o := range cfg.Listen.CORSOrigins {
@@ -160,7 +161,7 @@ func (d *decoder) checkOrigins(cfg *Config) {
 		switch {
 		case o == "*" && cfg.Auth.Anonymous:
 			d.problem(key, "the origins one by one, or auth.anonymous: false", "every web page could spend the operator's money")
-		case o != "*" && !originForm.MatchString(o):
+		case o != "*" && !originForm().MatchString(o):
 			d.problem(key, "an origin such as https://app.example or http://localhost:3000, or *", "%q is no origin: it has a scheme and a host, and no path", o)
 		}
 	}
@@ -176,7 +177,7 @@ func (d *decoder) checkTLS(key string, t TLS) {
 }
 
 // idPattern is what a custom id may be: it stands in URLs, headers and before the slash of provider/model.
-var idPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+var idPattern = pattern(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 func (d *decoder) checkHosts(cfg *Config) {
 	for _, k := range d.kinds.hosts() {
@@ -193,7 +194,7 @@ func (d *decoder) checkCustoms(cfg *Config) {
 		switch {
 		case c.ID == "":
 			d.problem(key+".id", "a name", "missing")
-		case !idPattern.MatchString(string(c.ID)):
+		case !idPattern().MatchString(string(c.ID)):
 			d.problem(key+".id", "letters, digits, dots, dashes and underscores", "%q cannot be an id", c.ID)
 		case slices.Contains(d.kinds.reserved(), c.ID):
 			d.problem(key+".id", "another name", "%q is the name of a built-in provider", c.ID)
@@ -406,7 +407,7 @@ func (d *decoder) checkEvents(to string) {
 func (d *decoder) checkOTLP(cfg *Config) {
 	t, known := &cfg.Telemetry, cfg.names()
 	for _, name := range slices.Sorted(maps.Keys(t.OTLPHeaders)) {
-		if v := t.OTLPHeaders[name].Reveal(); !headerName.MatchString(name) || strings.ContainsFunc(v, unicode.IsControl) {
+		if v := t.OTLPHeaders[name].Reveal(); !headerName().MatchString(name) || strings.ContainsFunc(v, unicode.IsControl) {
 			d.problem("telemetry.otlp_headers."+name, "the name of a header, and a value on one line", "it cannot be sent")
 		}
 	}
@@ -421,7 +422,7 @@ func (d *decoder) checkOTLP(cfg *Config) {
 // checkClickHouse refuses tables whose names would be more than names.
 func (d *decoder) checkClickHouse(t *Telemetry) {
 	for _, n := range [...]struct{ key, table string }{{"telemetry.clickhouse_table", t.ClickHouseTable}, {"telemetry.clickhouse_events_table", t.ClickHouseEventsTable}} {
-		if !tableName.MatchString(n.table) {
+		if !tableName().MatchString(n.table) {
 			d.problem(n.key, "a name, or database.name, of letters, digits and underscores", "%q is none", n.table)
 		}
 	}
@@ -436,10 +437,10 @@ func (d *decoder) checkClickHouse(t *Telemetry) {
 	}
 }
 
-var tableName = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,63}\.)?[A-Za-z_][A-Za-z0-9_]{0,63}$`)
+var tableName = pattern(`^([A-Za-z_][A-Za-z0-9_]{0,63}\.)?[A-Za-z_][A-Za-z0-9_]{0,63}$`)
 
 // headerName is the name of a header as HTTP/2 and gRPC have it.
-var headerName = regexp.MustCompile(`^[A-Za-z0-9!#$%&'*+.^_` + "`" + `|~-]{1,128}$`)
+var headerName = pattern(`^[A-Za-z0-9!#$%&'*+.^_` + "`" + `|~-]{1,128}$`)
 
 // checkStore refuses a ledger that cannot be kept: money in another place than the operator named is worse than no start.
 func (d *decoder) checkStore(cfg *Config) {
@@ -486,4 +487,9 @@ func (s Store) LedgerFile(home string) string {
 		return filepath.Join(home, "ledger")
 	}
 	return s.LedgerName(home)
+}
+
+// pattern compiles a regular expression when it is used for the first time: most commands of the program check no configuration.
+func pattern(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }

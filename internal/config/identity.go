@@ -53,7 +53,7 @@ func (d *decoder) checkERC8004(cfg *Config, e *ERC8004) {
 	const key, form = "auth.erc8004.", "0x and 40 hexadecimal digits"
 	for i, a := range append([]string{e.Identities, e.Reputation}, e.Reviewers...) {
 		name := [...]string{"identity_registry", "reputation_registry", "reviewers"}[min(i, 2)]
-		if (a != "" || i > 1) && !addressForm.MatchString(a) {
+		if (a != "" || i > 1) && !addressForm().MatchString(a) {
 			d.problem(key+name, form, "%q is not an address", a)
 		}
 	}

@@ -47,10 +47,10 @@ func (n *Notifications) Wants(topic string) bool {
 }
 
 var (
-	telegramToken = regexp.MustCompile(`^[0-9]{1,20}:[A-Za-z0-9_-]{1,128}$`)
-	telegramChat  = regexp.MustCompile(`^(-?[0-9]{1,20}|@[A-Za-z0-9_]{1,64})$`)
-	discordPath   = regexp.MustCompile(`^/api(/v[0-9]{1,2})?/webhooks/[0-9]{1,20}/[A-Za-z0-9_-]{1,256}$`)
-	signingKey    = regexp.MustCompile(`^(whsec_)?[A-Za-z0-9+/]{32,128}={0,2}$`)
+	telegramToken = pattern(`^[0-9]{1,20}:[A-Za-z0-9_-]{1,128}$`)
+	telegramChat  = pattern(`^(-?[0-9]{1,20}|@[A-Za-z0-9_]{1,64})$`)
+	discordPath   = pattern(`^/api(/v[0-9]{1,2})?/webhooks/[0-9]{1,20}/[A-Za-z0-9_-]{1,256}$`)
+	signingKey    = pattern(`^(whsec_)?[A-Za-z0-9+/]{32,128}={0,2}$`)
 )
 
 // checkNotifications refuses receivers that cannot be reached, and those that would be told without encryption. No problem shows a secret.
@@ -61,7 +61,7 @@ func (d *decoder) checkNotifications(n *Notifications) {
 		d.problem(at+"telegram_token", "the bot's number, a colon, and its key", "not a token of a bot")
 	case n.TelegramToken.IsSet() && n.TelegramChat == "":
 		d.problem(at+"telegram_chat", "a chat, where there is a telegram_token", "missing")
-	case n.TelegramChat != "" && !telegramChat.MatchString(n.TelegramChat):
+	case n.TelegramChat != "" && !telegramChat().MatchString(n.TelegramChat):
 		d.problem(at+"telegram_chat", "a number, or @ and a name", "%q is no chat", n.TelegramChat)
 	}
 	if n.TelegramToken.IsSet() && !n.TelegramAPI.TLS() && !n.Private {
@@ -69,7 +69,7 @@ func (d *decoder) checkNotifications(n *Notifications) {
 	}
 	if n.DiscordWebhook.IsSet() {
 		u := d.checkReceiver(at+"discord_webhook", n.DiscordWebhook, n.Private)
-		if u != nil && !discordPath.MatchString(u.Path) {
+		if u != nil && !discordPath().MatchString(u.Path) {
 			d.problem(at+"discord_webhook", "https://discord.com/api/webhooks/ID/TOKEN", "not the address of a Discord webhook")
 		}
 	}
@@ -86,8 +86,8 @@ func (d *decoder) checkNotifications(n *Notifications) {
 }
 
 // isForm reports whether a secret that is set has a form. What Print writes in its place is taken, as for other secrets.
-func isForm(s Secret, form *regexp.Regexp) bool {
-	return !s.IsSet() || isMask(s) || form.MatchString(s.Reveal())
+func isForm(s Secret, form func() *regexp.Regexp) bool {
+	return !s.IsSet() || isMask(s) || form().MatchString(s.Reveal())
 }
 
 func isMask(s Secret) bool { return s.Reveal() == s.String() }

@@ -3,7 +3,6 @@ package config
 import (
 	"maps"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -41,7 +40,7 @@ func redisURL(address string, password Secret) *url.URL {
 }
 
 // database is the path of a redis:// address.
-var database = regexp.MustCompile(`^/?\d{0,4}$`)
+var database = pattern(`^/?\d{0,4}$`)
 
 // checkRedis checks the address of a Redis. A password in it would be shown with it. key is that of the address: those of its password, its authorities and
 // its time limit begin with it.
@@ -71,7 +70,7 @@ func (d *decoder) checkRedisAddress(key, address string, secret Secret) {
 		if u.Host != "" || u.Path == "" {
 			d.problem(key, "redis+unix:///path", "the path of the socket is not there")
 		}
-	case u.Hostname() == "" || !database.MatchString(u.Path):
+	case u.Hostname() == "" || !database().MatchString(u.Path):
 		d.problem(key, "redis://user@host:port/database", "not an address of Redis")
 	case u.Scheme == "redis" && secret.IsSet() && (URL{Host: u.Host}).public():
 		d.warn(d.place(key), key, "the password goes to %s without encryption", u.Host)

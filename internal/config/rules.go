@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"regexp"
 	"time"
 
 	"bardo.money/gateway/internal/rule"
@@ -57,7 +56,7 @@ const (
 	maxHookTimeout = 10 * time.Second
 )
 
-var ruleName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,47}$`)
+var ruleName = pattern(`^[A-Za-z0-9][A-Za-z0-9_-]{0,47}$`)
 
 const ruleNameForm = "letters, digits, dashes and underscores, at most 48"
 
@@ -91,7 +90,7 @@ func (d *decoder) checkFirewall(f *Firewall) {
 
 func (d *decoder) checkRuleName(key, name string, seen map[string]bool) {
 	switch {
-	case !ruleName.MatchString(name):
+	case !ruleName().MatchString(name):
 		d.problem(key, ruleNameForm, "%q cannot be a name", name)
 	case seen[name]:
 		d.problem(key, "another name", "%q is given twice", name)

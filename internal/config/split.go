@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
-	"regexp"
 )
 
 // Loopback tells whether only this machine can connect: a Unix socket, a loopback address, or nowhere at all.
@@ -35,10 +34,10 @@ func (x XDS) At() Socket { return cmp.Or(x.Address, x.Listen.Reachable()) }
 func (x XDS) ServerName() string { return cmp.Or(x.Name, x.At().Host()) }
 
 // nodePattern is what a node's name may be: it is a DNS name in certificates.
-var nodePattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,61}[A-Za-z0-9])?$`)
+var nodePattern = pattern(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,61}[A-Za-z0-9])?$`)
 
 // ValidNode tells whether a name can be a node's.
-func ValidNode(name string) bool { return nodePattern.MatchString(name) }
+func ValidNode(name string) bool { return nodePattern().MatchString(name) }
 
 // checkSplit refuses what would let other machines read, or change, what the parts of a split gateway tell each other.
 func (d *decoder) checkSplit(cfg *Config) {

@@ -32,7 +32,7 @@ func (d *decoder) checkStaking(cfg *Config) {
 	const key = "providers.venice.staking."
 	s := v.Staking
 	for name, a := range map[string]string{"contract": s.Contract, "wallet": s.Wallet} {
-		if !addressForm.MatchString(a) {
+		if !addressForm().MatchString(a) {
 			d.problem(key+name, "0x and 40 hexadecimal digits", "%q is not an address", a)
 		}
 	}

@@ -1,8 +1,6 @@
 package config
 
-import "regexp"
-
-var addressForm = regexp.MustCompile(`^0x[0-9a-fA-F]{40}$`)
+var addressForm = pattern(`^0x[0-9a-fA-F]{40}$`)
 
 // checkX402 checks what payments for single requests need.
 func (d *decoder) checkX402(cfg *Config) {
@@ -11,10 +9,10 @@ func (d *decoder) checkX402(cfg *Config) {
 		return
 	}
 	const key, form = "billing.x402.", "0x and 40 hexadecimal digits"
-	if !addressForm.MatchString(x.PayTo) {
+	if !addressForm().MatchString(x.PayTo) {
 		d.problem(key+"pay_to", form, "%q is not an address", x.PayTo)
 	}
-	if x.Asset != "" && !addressForm.MatchString(x.Asset) {
+	if x.Asset != "" && !addressForm().MatchString(x.Asset) {
 		d.problem(key+"asset", form, "%q is not an address", x.Asset)
 	}
 	if !x.RPC.IsSet() {
@@ -42,11 +40,11 @@ func (d *decoder) checkWallet(cfg *Config) {
 		return
 	}
 	for _, to := range b.Payment.PayTo {
-		if !addressForm.MatchString(to) {
+		if !addressForm().MatchString(to) {
 			d.problem(key+"pay_to", form, "%q is not an address", to)
 		}
 	}
-	if a := b.Payment.Asset; a != "" && !addressForm.MatchString(a) {
+	if a := b.Payment.Asset; a != "" && !addressForm().MatchString(a) {
 		d.problem(key+"asset", form, "%q is not an address", a)
 	}
 	if cfg.DataPath == DataPathModule {

@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"golang.org/x/crypto/bcrypt"
-
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
@@ -88,7 +86,6 @@ type bench struct {
 func newBench(tb testing.TB, p policy.Principal) *bench {
 	tb.Helper()
 	pepper, key := newPepper(tb), newKey(tb)
-	pepper.cost = bcrypt.MinCost
 	hash, err := pepper.Hash(key)
 	if err != nil {
 		tb.Fatal(err)

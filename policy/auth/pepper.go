@@ -20,6 +20,10 @@ const (
 	bcryptLen = 60 // of every bcrypt hash in its text form
 	markBytes = 3  // of the MAC stand after the bcrypt hash: see Hash
 
+	// bcryptCost is the lowest that there is, about a millisecond. A higher one slows down whoever guesses passwords; here it would have to be
+	// 256 random bits. Hashes of any other cost are read as well.
+	bcryptCost = bcrypt.MinCost
+
 	markSeparator = "$"
 )
 
@@ -30,7 +34,6 @@ type mac [sha256.Size]byte
 // Safe for concurrent use.
 type Pepper struct {
 	macs sync.Pool
-	cost int // of bcrypt
 }
 
 // NewPepper makes the content of a pepper file from a source of random bytes (crypto/rand.Reader).
@@ -52,7 +55,7 @@ func ParsePepper(file []byte) (*Pepper, error) {
 	if _, err := hex.Decode(key, text); err != nil {
 		return nil, errors.New("pepper: a character is not hexadecimal")
 	}
-	p := &Pepper{cost: bcrypt.DefaultCost}
+	p := &Pepper{}
 	p.macs.New = func() any { return &macState{hash: hmac.New(sha256.New, key)} }
 	return p, nil
 }
@@ -88,7 +91,7 @@ func (p *Pepper) mac(k Key) mac {
 // can neither burn the processor nor lock out the key's owner. They leave 232 of the MAC's 256 bits unknown.
 func (p *Pepper) Hash(k Key) (string, error) {
 	m := p.mac(k)
-	b, err := bcrypt.GenerateFromPassword(m.password(), p.cost)
+	b, err := bcrypt.GenerateFromPassword(m.password(), bcryptCost)
 	if err != nil {
 		return "", fmt.Errorf("hash API key: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"bardo.money/gateway/policy"
@@ -36,8 +37,10 @@ type framed struct {
 	Now    time.Time
 }
 
-// pages are the templates by name, each within the layout.
-var pages = parsePages("login", "overview", "live", "requests", "request", "providers", "cache", "keys", "privacy", "error")
+// pages are the templates by name, each within the layout. They are parsed for the first page, not by each command of the program.
+var pages = sync.OnceValue(func() map[string]*template.Template {
+	return parsePages("login", "overview", "live", "requests", "request", "providers", "cache", "keys", "privacy", "error")
+})
 
 func parsePages(names ...string) map[string]*template.Template {
 	layout := template.Must(template.New("layout").Funcs(functions).ParseFS(files, "templates/layout.html", "templates/parts.html"))
@@ -51,7 +54,7 @@ func parsePages(names ...string) map[string]*template.Template {
 // render writes a page. A page that cannot be made is an error of the program: nothing of it is sent.
 func (s *Server) render(w http.ResponseWriter, status int, v *viewer, name string, d view) {
 	var b bytes.Buffer
-	if err := pages[name].ExecuteTemplate(&b, "layout", framed{view: d, Page: name, Viewer: v, Now: s.o.Now().UTC()}); err != nil {
+	if err := pages()[name].ExecuteTemplate(&b, "layout", framed{view: d, Page: name, Viewer: v, Now: s.o.Now().UTC()}); err != nil {
 		s.o.Log.Error("a page of the dashboard cannot be made", "page", name, "error", err)
 		http.Error(w, "The page cannot be shown.", http.StatusInternalServerError)
 		return

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // canonical makes a form of words: it takes away what does not matter, and replaces frames of questions by signs in capitals.
@@ -25,7 +26,7 @@ func canonical(words []word) string {
 	line := " " + strings.Join(strings.Fields(dates(b.String())), " ") + " "
 	opener := opener(line)
 	line = topic(line)
-	for _, f := range frames {
+	for _, f := range frames() {
 		line = f.pattern.ReplaceAllString(line, f.with)
 	}
 	tokens := reduce(strings.Fields(line), quoted)
@@ -189,104 +190,109 @@ func framesOf(rows ...string) (out []frame) {
 	return out
 }
 
-// frames are ways to ask the same. They apply one after another, to words between single spaces; \x01 and \x02 stand for quoted texts.
-var frames = framesOf(
-	`^ (?:and|but|so) `, ` `,
-	// how to
-	`^ (?:explain|describe|show|teach|tell)(?: to)?(?: me)? how (?:i can|i could|you can|you could|one can|to|do i|do you) `, ` HOWTO `,
-	`^ how (?:can|do|could|would) (?:i|you|we|one) `, ` HOWTO `,
-	`^ how to `, ` HOWTO `,
-	`^ (?:what is|what are) the (?:steps|way|ways) (?:to|for) `, ` HOWTO `,
-	`^ (?:instructions|steps) (?:to|for) `, ` HOWTO `,
-	`^ in what way (does|do|did|can|is|are) `, ` how $1 `,
-	`^ (?:in )?what year (did|was|were) `, ` when $1 `,
-	`^ (when|where|how|why|what) (?:is|are|am) (.+?) going to `, ` $1 will $2 `,
-	`^ (what|who) (the |a |an |my |your )(.+?) (?:is|are) $`, ` $1 is $2$3 `,
-	// reasons
-	`^ how come `, ` WHY `,
-	`^ what is the reason (?:that |why )?`, ` WHY `,
-	`^ (?:explain|describe)(?: to me)? why `, ` WHY `,
-	`^ why (?:do |does )?`, ` WHY `,
-	// workings
-	`^ (?:explain|describe)(?: to me| me)? how (.+?) works? `, ` WORKINGS $1 `,
-	`^ how (?:does|do) (.+?) work `, ` WORKINGS $1 `,
-	// meanings
-	`^ what (?:does|do) (.+?) stand for $`, ` $1 ABBREVIATES `,
-	`^ what is (.+?) short for $`, ` $1 ABBREVIATES `,
-	`^ what (?:does|do) (?:the word )?(\S+(?: \S+)?) mean $`, ` MEANING $1 `,
-	`^ (?:what is )?the (?:meaning|definition) of (?:the word )?`, ` MEANING `,
-	`^ (?:meaning|definition) of `, ` MEANING `,
-	`^ define `, ` MEANING `,
-	// what it is
-	`^ (?:explain|describe)(?: to me| me)? what (?:a |an |the )?(.+?) (?:is|are|means?) $`, ` ABOUT $1 `,
-	`^ (?:explain|describe)(?: to me| me)? `, ` ABOUT `,
-	`^ tell me (?:more )?about `, ` ABOUT `,
-	// lists
-	`^ (?:give|show|write)(?: me)? (?:a |the )?list of (?:all )?(?:the )?`, ` LIST `,
-	`^ list (?:all )?(?:of )?(?:the )?`, ` LIST `,
-	`^ (?:give|provide)(?: me| us)? (?:a |an |the )?(?:brief )?(?:summary|overview) (?:of|on) `, ` SUMMARY `,
-	`^ (?:summarize|summarise|sum up) `, ` SUMMARY `,
-	`^ (?:write|compose|create|generate|draft|make|come up with)(?: me| us)? (a |an |the |\d+ )?((?:short |long |funny )?(?:poem|haiku|story|song|limerick|slogan|joke|essay|email|letter|tweet|tagline)s?) `, ` write $1$2 `,
-	`^ (?:give|name|suggest|provide)(?: me| us)? `, ` NAME `,
-	// differences
-	`^ (?:what is |what are )?(?:the )?differences? between (.+?) and (.+) $`, ` DIFFERENCE $1 and $2 `,
-	`^ how (?:do|does) (.+?) (?:and|from) (.+?) differ $`, ` DIFFERENCE $1 and $2 `,
-	`^ how (?:does|do) (.+?) differ from (.+) $`, ` DIFFERENCE $1 and $2 `,
-	`^ how (?:is|are) (.+?) different from (.+) $`, ` DIFFERENCE $1 and $2 `,
-	// translations
-	`^ translate (\x01\x02*\x01) (?:to|into) (\S+) $`, ` TRANSLATION $1 $2 `,
-	`^ HOWTO say (\x01\x02*\x01) in (\S+) $`, ` TRANSLATION $1 $2 `,
-	`^ what is (\x01\x02*\x01) in (\S+) $`, ` TRANSLATION $1 $2 `,
-	// attributes
-	`^ how much (?:does|do) (.+?) cost $`, ` what is the price of $1 `,
-	`^ what (?:does|do) (.+?) cost $`, ` what is the price of $1 `,
-	`^ what is the cost of `, ` what is the price of `,
-	`^ how many people live in (.+) $`, ` what is the population of $1 `,
-	`^ how old (?:is|are) (.+) $`, ` what is the age of $1 `,
-	`^ how (?:tall|high) (?:is|are) (.+) $`, ` what is the height of $1 `,
-	`^ how much (?:does|do) (.+?) weigh $`, ` what is the weight of $1 `,
-	`^ (?:at )?what temperature (?:does|do) (.+?) boil(?: at)? $`, ` what is the boiling point of $1 `,
-	`^ who (?:wrote|authored) (.+) $`, ` who is the author of $1 `,
-	`^ who (?:is|was) the (author|inventor|founder|painter|discoverer|composer) of (.+) $`, ` who is the $1 of $2 `,
-	`^ who invented (.+) $`, ` who is the inventor of $1 `,
-	`^ who founded (.+) $`, ` who is the founder of $1 `,
-	`^ who painted (.+) $`, ` who is the painter of $1 `,
-	`^ who discovered (.+) $`, ` who is the discoverer of $1 `,
-	`^ who directed (.+) $`, ` who is the director of $1 `,
-	`^ when was (.+?) born $`, ` what is the birthdate of $1 `,
-	`^ what is (.+?) 's (?:birthday|date of birth|birth date|birthdate) $`, ` what is the birthdate of $1 `,
-	`^ where (is|are) (.+?) (?:located|situated) $`, ` where $1 $2 `,
-	`^ what time is it(?: now)? in `, ` what is the time in `,
-	`^ what is the current time in `, ` what is the time in `,
-	`^ what currency is used in (.+) $`, ` what is the currency of $1 `,
-	`^ (?:what|which) (.+?) (?:is|are) the (\S+est) $`, ` $2 $1 `,
-	`^ what (?:language|languages) (?:is|are) spoken in (.+) $`, ` what language do people speak in $1 `,
-	`^ how many (.+?) (?:does|do) (.+?) have $`, ` how many $1 in $2 `,
-	`^ how many (.+?) (?:are|is) (?:there )?in (.+) $`, ` how many $1 in $2 `,
-	`^ what is the number of (.+?) in (.+) $`, ` how many $1 in $2 `,
-	// phrases
-	` pros and cons `, ` advantages and disadvantages `,
-	` get in touch with `, ` contact `,
-	` turn on `, ` enable `,
-	` turn off `, ` disable `,
-	` log in `, ` login `,
-	` sign in `, ` login `,
-	` set up `, ` setup `,
-	` (?:calculate|compute) (\S+) percent of `, ` $1 percent of `,
-	` what is (\d\S*) `, ` $1 `,
-	` am i able to `, ` can i `,
-	` (?:is|are|am) going to `, ` will `,
-	` (?:is|are) there `, ` `,
-	`^ HOWTO (.*?)(?: my| our) `, ` HOWTO $1 `,
-	` (?:united states of america|united states|the us|the \^\^us|the \^\^usa|\^united \^states) `, ` usa `,
-	` (?:united kingdom|\^united \^kingdom|the \^\^uk) `, ` uk `,
-	` an? number of `, ` number of `,
-	`^ what (?:is|are) (?:the )?`, ` `,
-	`^ who (?:is|are) the `, ` who `,
-)
+// frames are ways to ask the same. They apply one after another, to words between single spaces; \x01 and \x02 stand for quoted texts. They are
+// compiled for the first question: not every command of the program has one.
+var frames = sync.OnceValue(func() []frame {
+	return framesOf(
+		`^ (?:and|but|so) `, ` `,
+		// how to
+		`^ (?:explain|describe|show|teach|tell)(?: to)?(?: me)? how (?:i can|i could|you can|you could|one can|to|do i|do you) `, ` HOWTO `,
+		`^ how (?:can|do|could|would) (?:i|you|we|one) `, ` HOWTO `,
+		`^ how to `, ` HOWTO `,
+		`^ (?:what is|what are) the (?:steps|way|ways) (?:to|for) `, ` HOWTO `,
+		`^ (?:instructions|steps) (?:to|for) `, ` HOWTO `,
+		`^ in what way (does|do|did|can|is|are) `, ` how $1 `,
+		`^ (?:in )?what year (did|was|were) `, ` when $1 `,
+		`^ (when|where|how|why|what) (?:is|are|am) (.+?) going to `, ` $1 will $2 `,
+		`^ (what|who) (the |a |an |my |your )(.+?) (?:is|are) $`, ` $1 is $2$3 `,
+		// reasons
+		`^ how come `, ` WHY `,
+		`^ what is the reason (?:that |why )?`, ` WHY `,
+		`^ (?:explain|describe)(?: to me)? why `, ` WHY `,
+		`^ why (?:do |does )?`, ` WHY `,
+		// workings
+		`^ (?:explain|describe)(?: to me| me)? how (.+?) works? `, ` WORKINGS $1 `,
+		`^ how (?:does|do) (.+?) work `, ` WORKINGS $1 `,
+		// meanings
+		`^ what (?:does|do) (.+?) stand for $`, ` $1 ABBREVIATES `,
+		`^ what is (.+?) short for $`, ` $1 ABBREVIATES `,
+		`^ what (?:does|do) (?:the word )?(\S+(?: \S+)?) mean $`, ` MEANING $1 `,
+		`^ (?:what is )?the (?:meaning|definition) of (?:the word )?`, ` MEANING `,
+		`^ (?:meaning|definition) of `, ` MEANING `,
+		`^ define `, ` MEANING `,
+		// what it is
+		`^ (?:explain|describe)(?: to me| me)? what (?:a |an |the )?(.+?) (?:is|are|means?) $`, ` ABOUT $1 `,
+		`^ (?:explain|describe)(?: to me| me)? `, ` ABOUT `,
+		`^ tell me (?:more )?about `, ` ABOUT `,
+		// lists
+		`^ (?:give|show|write)(?: me)? (?:a |the )?list of (?:all )?(?:the )?`, ` LIST `,
+		`^ list (?:all )?(?:of )?(?:the )?`, ` LIST `,
+		`^ (?:give|provide)(?: me| us)? (?:a |an |the )?(?:brief )?(?:summary|overview) (?:of|on) `, ` SUMMARY `,
+		`^ (?:summarize|summarise|sum up) `, ` SUMMARY `,
+		`^ (?:write|compose|create|generate|draft|make|come up with)(?: me| us)? (a |an |the |\d+ )?((?:short |long |funny )?(?:poem|haiku|story|song|limerick|slogan|joke|essay|email|letter|tweet|tagline)s?) `, ` write $1$2 `,
+		`^ (?:give|name|suggest|provide)(?: me| us)? `, ` NAME `,
+		// differences
+		`^ (?:what is |what are )?(?:the )?differences? between (.+?) and (.+) $`, ` DIFFERENCE $1 and $2 `,
+		`^ how (?:do|does) (.+?) (?:and|from) (.+?) differ $`, ` DIFFERENCE $1 and $2 `,
+		`^ how (?:does|do) (.+?) differ from (.+) $`, ` DIFFERENCE $1 and $2 `,
+		`^ how (?:is|are) (.+?) different from (.+) $`, ` DIFFERENCE $1 and $2 `,
+		// translations
+		`^ translate (\x01\x02*\x01) (?:to|into) (\S+) $`, ` TRANSLATION $1 $2 `,
+		`^ HOWTO say (\x01\x02*\x01) in (\S+) $`, ` TRANSLATION $1 $2 `,
+		`^ what is (\x01\x02*\x01) in (\S+) $`, ` TRANSLATION $1 $2 `,
+		// attributes
+		`^ how much (?:does|do) (.+?) cost $`, ` what is the price of $1 `,
+		`^ what (?:does|do) (.+?) cost $`, ` what is the price of $1 `,
+		`^ what is the cost of `, ` what is the price of `,
+		`^ how many people live in (.+) $`, ` what is the population of $1 `,
+		`^ how old (?:is|are) (.+) $`, ` what is the age of $1 `,
+		`^ how (?:tall|high) (?:is|are) (.+) $`, ` what is the height of $1 `,
+		`^ how much (?:does|do) (.+?) weigh $`, ` what is the weight of $1 `,
+		`^ (?:at )?what temperature (?:does|do) (.+?) boil(?: at)? $`, ` what is the boiling point of $1 `,
+		`^ who (?:wrote|authored) (.+) $`, ` who is the author of $1 `,
+		`^ who (?:is|was) the (author|inventor|founder|painter|discoverer|composer) of (.+) $`, ` who is the $1 of $2 `,
+		`^ who invented (.+) $`, ` who is the inventor of $1 `,
+		`^ who founded (.+) $`, ` who is the founder of $1 `,
+		`^ who painted (.+) $`, ` who is the painter of $1 `,
+		`^ who discovered (.+) $`, ` who is the discoverer of $1 `,
+		`^ who directed (.+) $`, ` who is the director of $1 `,
+		`^ when was (.+?) born $`, ` what is the birthdate of $1 `,
+		`^ what is (.+?) 's (?:birthday|date of birth|birth date|birthdate) $`, ` what is the birthdate of $1 `,
+		`^ where (is|are) (.+?) (?:located|situated) $`, ` where $1 $2 `,
+		`^ what time is it(?: now)? in `, ` what is the time in `,
+		`^ what is the current time in `, ` what is the time in `,
+		`^ what currency is used in (.+) $`, ` what is the currency of $1 `,
+		`^ (?:what|which) (.+?) (?:is|are) the (\S+est) $`, ` $2 $1 `,
+		`^ what (?:language|languages) (?:is|are) spoken in (.+) $`, ` what language do people speak in $1 `,
+		`^ how many (.+?) (?:does|do) (.+?) have $`, ` how many $1 in $2 `,
+		`^ how many (.+?) (?:are|is) (?:there )?in (.+) $`, ` how many $1 in $2 `,
+		`^ what is the number of (.+?) in (.+) $`, ` how many $1 in $2 `,
+		// phrases
+		` pros and cons `, ` advantages and disadvantages `,
+		` get in touch with `, ` contact `,
+		` turn on `, ` enable `,
+		` turn off `, ` disable `,
+		` log in `, ` login `,
+		` sign in `, ` login `,
+		` set up `, ` setup `,
+		` (?:calculate|compute) (\S+) percent of `, ` $1 percent of `,
+		` what is (\d\S*) `, ` $1 `,
+		` am i able to `, ` can i `,
+		` (?:is|are|am) going to `, ` will `,
+		` (?:is|are) there `, ` `,
+		`^ HOWTO (.*?)(?: my| our) `, ` HOWTO $1 `,
+		` (?:united states of america|united states|the us|the \^\^us|the \^\^usa|\^united \^states) `, ` usa `,
+		` (?:united kingdom|\^united \^kingdom|the \^\^uk) `, ` uk `,
+		` an? number of `, ` number of `,
+		`^ what (?:is|are) (?:the )?`, ` `,
+		`^ who (?:is|are) the `, ` who `,
+	)
+})
 
 // ofAttribute turns "the height of X" into "X height".
-var ofAttribute = regexp.MustCompile(` (?:the )?((?:current |average |total |maximum |minimum |boiling |melting |freezing |market |release |health |time )?[a-z]+) of (?:the |a |an )?([^ ]+(?: [^ ]+)*?) (in|on|at|from|for|with|and|or|by|than|to|is|are|was|were|if|when|$)`)
+var ofAttribute = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(` (?:the )?((?:current |average |total |maximum |minimum |boiling |melting |freezing |market |release |health |time )?[a-z]+) of (?:the |a |an )?([^ ]+(?: [^ ]+)*?) (in|on|at|from|for|with|and|or|by|than|to|is|are|was|were|if|when|$)`)
+})
 
 // reduce makes the words of a form: without articles and auxiliaries, with one word for synonyms, and with attributes where "of" would put them.
 func reduce(tokens []string, quoted map[string]string) (out []string) {
@@ -341,8 +347,8 @@ func common(t string) string {
 
 // attributesBehind writes an attribute behind what has it.
 func attributesBehind(line string) string {
-	return ofAttribute.ReplaceAllStringFunc(line, func(m string) string {
-		p := ofAttribute.FindStringSubmatch(m)
+	return ofAttribute().ReplaceAllStringFunc(line, func(m string) string {
+		p := ofAttribute().FindStringSubmatch(m)
 		words := strings.Fields(p[1])
 		last := singular(words[len(words)-1])
 		if !attributes[last] && last != "point" && last != "factor" && last != "complexity" {

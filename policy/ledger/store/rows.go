@@ -4,12 +4,13 @@ import (
 	"context"
 	"strconv"
 	"strings"
+	"sync"
 )
 
-// Bulk is a statement for many rows at once, in a prepared form for each of rowCounts.
+// Bulk is a statement for many rows at once, in a prepared form for each of rowCounts, which is written when it is first needed.
 type Bulk struct {
 	Width   int // parameters of a row
-	queries [len(rowCounts)]string
+	queries [len(rowCounts)]func() string
 }
 
 // rowCounts are the numbers of rows of the prepared statements. The last one is 1.
@@ -22,11 +23,13 @@ func NewBulk(before, row, after string) *Bulk {
 		t.Width++
 	}
 	for i, n := range rowCounts {
-		rows := make([]string, n)
-		for k := range rows {
-			rows[k] = numbered(row, t.Width, k*t.Width)
-		}
-		t.queries[i] = before + strings.Join(rows, ", ") + after
+		t.queries[i] = sync.OnceValue(func() string {
+			rows := make([]string, n)
+			for k := range rows {
+				rows[k] = numbered(row, t.Width, k*t.Width)
+			}
+			return before + strings.Join(rows, ", ") + after
+		})
 	}
 	return t
 }
@@ -43,7 +46,7 @@ func numbered(row string, width, others int) string {
 func (t *Bulk) each(values []any, run func(query string, values []any) error) error {
 	for i, n := range rowCounts {
 		for size := n * t.Width; len(values) >= size; values = values[size:] {
-			if err := run(t.queries[i], values[:size]); err != nil {
+			if err := run(t.queries[i](), values[:size]); err != nil {
 				return err
 			}
 		}
