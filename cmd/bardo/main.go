@@ -14,6 +14,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/cmd/bardo/clickhouse"
 	"bardo.money/gateway/cmd/bardo/doctor"
+	_ "bardo.money/gateway/cmd/bardo/early" // before the packages whose tables take memory
 	"bardo.money/gateway/cmd/bardo/notify"
 	"bardo.money/gateway/cmd/bardo/otlp"
 	"bardo.money/gateway/cmd/bardo/parts"
