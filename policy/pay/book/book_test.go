@@ -114,6 +114,26 @@ func reuse(t *testing.T, b *Book, id int64) {
 	}
 }
 
+// TestPitfall2AServedPaymentIsReservedNoMore: by no gateway, also of one that looked before it was served.
+func TestPitfall2AServedPaymentIsReservedNoMore(t *testing.T) {
+	inBoth(t, func(t *testing.T, at Place) {
+		t.Helper()
+		a, b := open(t, at), open(t, elsewhere(t, at))
+		p, err := a.Reserve(t.Context(), terms, one, "req_1", 1, Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.MarkServed(t.Context(), p.ID, 1, 1); err != nil {
+			t.Fatal(err)
+		}
+		for _, book := range []*Book{a, b} {
+			if got, err := book.Reserve(t.Context(), terms, one, "req_2", 1, Limits{}); !errors.Is(err, ErrSpent) || got.Request != "req_1" {
+				t.Errorf("%+v, %v", got, err)
+			}
+		}
+	})
+}
+
 // TestPitfall1ManyReserveAtTheSameTime: one of many gets a payment, and all together no more than a payer may have on its way.
 func TestPitfall1ManyReserveAtTheSameTime(t *testing.T) {
 	inBoth(t, func(t *testing.T, at Place) {
