@@ -19,7 +19,7 @@ type Notifications struct {
 	DiscordWebhook Secret    `key:"discord_webhook" doc:"URL of a webhook of a Discord channel, https://discord.com/api/webhooks/…. Who has it can write to the channel, so it is shown nowhere."`
 	Webhooks       []Webhook `key:"webhooks" doc:"Further receivers, at most 8, which get each notification as JSON by POST."`
 
-	Topics []string `key:"topics" oneof:"provider budget spend ledger payment" doc:"What is told: a provider that is down or back, or refuses the gateway's key; a budget that is nearly or wholly spent; spending far above that of the days before; a ledger that cannot be written, or can be again; payments that were lost, low gas, and purchases of credit that failed. Without it, all."`
+	Topics []string `key:"topics" oneof:"provider budget spend ledger payment usage" doc:"What is told: a provider that is down or back, or refuses the gateway's key; a budget that is nearly or wholly spent; spending far above that of the days before; a ledger that cannot be written, or can be again; payments that were lost, low gas, and purchases of credit that failed; each day's usage by key. Without it, all but usage."`
 
 	Private  bool          `key:"private_addresses" doc:"Receivers may have private, loopback and link-local addresses, and be reached without TLS. Without it, such addresses are refused when the connection is made, whatever the name says."`
 	DownFor  Interval      `key:"down_for" default:"1m" doc:"How long a provider must be down before that is told; 0 or off: not at all long. Where it is back sooner, nothing is told."`
@@ -43,7 +43,7 @@ func (n *Notifications) Enabled() bool {
 
 // Wants reports whether a topic is told.
 func (n *Notifications) Wants(topic string) bool {
-	return len(n.Topics) == 0 || slices.Contains(n.Topics, topic)
+	return len(n.Topics) == 0 && topic != "usage" || slices.Contains(n.Topics, topic)
 }
 
 var (

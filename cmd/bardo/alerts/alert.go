@@ -84,6 +84,10 @@ func listenMoney(s *event.Sink, feed *event.Feed[Alert]) {
 		}
 		a.Text = fmt.Sprintf("%s spent %s USD today, and %s on a usual day.", who, usd(p.Spent), usd(p.Usual))
 	})
+	on(s, feed, told.UsageOfDay, "usage", func(a *Alert, u told.DayUsage) {
+		a.About = "usage/" + u.Day
+		a.Text = fmt.Sprintf("On %s: %d requests of %d keys for %s USD.", u.Day, u.Requests, len(u.Keys)+u.Others, usd(u.Cost))
+	})
 	on(s, feed, told.LowGas, "payment", func(a *Alert, g told.Gas) {
 		a.About = "payment/gas"
 		a.Text = fmt.Sprintf("The account that settles payments can pay for %d more transfers.", g.TransfersLeft)

@@ -37,6 +37,7 @@ func TestEventsBecomeAlerts(t *testing.T) {
 	told.BudgetNear.Emit(&s, "k", told.Budget{Holder: policy.OfKey, ID: "k", Name: "alice", Period: "day", Limit: policy.USD, Spent: policy.USD * 9 / 10, Percent: 90})
 	told.BudgetNear.Emit(&s, "k", told.Budget{Holder: policy.OfKey, ID: "k", Period: "day", Limit: policy.USD, Spent: policy.USD, Percent: 100})
 	told.SpendUnusual.Emit(&s, "", told.Spending{Spent: 9 * policy.USD, Usual: policy.USD})
+	told.UsageOfDay.Emit(&s, "", told.DayUsage{Day: "2026-11-27", Requests: 3, Cost: policy.USD, Keys: []told.KeyUsage{{Key: "k"}}, Others: 2})
 	told.LowGas.Emit(&s, "", told.Gas{TransfersLeft: 3})
 	told.PaymentLost.Emit(&s, "w", till.Loss{Payer: "0xpayer", Loss: policy.USD})
 	wallet.EventTopupFailed.Emit(&s, "", wallet.TopupFailed{Amount: policy.USD, Outcome: "refused"})
@@ -49,6 +50,7 @@ func TestEventsBecomeAlerts(t *testing.T) {
 		"budget budget/key/k/day: The key k (alice) has spent 90 % of its limit for the day: 0.9 of 1 USD.",
 		"budget budget/key/k/day/spent: The key k has spent 100 % of its limit for the day: 1 of 1 USD.",
 		"spend spend/: All keys together spent 9 USD today, and 1 on a usual day.",
+		"usage usage/2026-11-27: On 2026-11-27: 3 requests of 3 keys for 1 USD.",
 		"payment payment/gas: The account that settles payments can pay for 3 more transfers.",
 		"payment payment/lost: A request was answered and its payment not settled: 1 USD are lost.",
 		"payment payment/credit: A purchase of credit for 1 USD at Bankr failed (refused).",
@@ -247,4 +249,32 @@ func (c *counting) Groups(context.Context, policy.Holder) ([]ledger.Group, error
 
 func (c *counting) Usage(context.Context, ledger.Filter, ledger.By) ([]ledger.UsageRow, error) {
 	return nil, nil
+}
+
+// TestB16TheUsageOfADayIsTold once, when the day is over and what was under way then is charged; by key, and where it is asked for alone.
+func TestB16TheUsageOfADayIsTold(t *testing.T) {
+	w := watch(t)
+	w.now = time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
+	w.expect("nothing was used", "")
+	w.spend("alice", 3*policy.USD)
+	w.spend("alice", policy.USD)
+	w.spend("", policy.USD/2)
+	w.now = time.Date(2026, 11, 28, 0, 14, 59, 0, time.UTC)
+	w.cfg.Notifications.Topics = []string{"usage"}
+	w.expect("too early", "")
+	w.now = w.now.Add(time.Second)
+	w.cfg.Notifications.Topics = nil
+	w.expect("not asked for", "")
+	w.cfg.Notifications.Topics = []string{"usage"}
+	if err := w.watch.Look(t.Context(), w.now); err != nil {
+		t.Fatal(err)
+	}
+	a := <-w.seen.Events()
+	u, ok := a.Data.(told.DayUsage)
+	if !ok || a.Topic != "usage" || a.About != "usage/2026-11-27" || u.Requests != 3 || u.Cost != 4*policy.USD+policy.USD/2 || len(u.Keys) != 2 || u.Keys[0].Key != "alice" || u.Keys[0].Cost != 4*policy.USD || u.Keys[1].Key != "" {
+		t.Errorf("%+v", a)
+	}
+	w.expect("once", "")
+	w.now = w.now.AddDate(0, 0, 1)
+	w.expect("a day without usage", "")
 }

@@ -21,7 +21,7 @@ type Books interface {
 	Usage(ctx context.Context, f ledger.Filter, by ledger.By) ([]ledger.UsageRow, error)
 }
 
-// Spending watches what keys, projects and owners spend, and emits told.BudgetNear and told.SpendUnusual: each once in its day or month, and again after a
+// Spending watches what keys, projects and owners spend, and emits told.BudgetNear, told.SpendUnusual and told.UsageOfDay: each once in its day or month, and again after a
 // restart. It reads the ledger beside requests.
 type Spending struct {
 	Books  Books
@@ -30,8 +30,9 @@ type Spending struct {
 	Events *event.Sink
 	Log    *slog.Logger
 
-	said  map[string]said
-	usual map[string]usual
+	said     map[string]said
+	usual    map[string]usual
+	reported time.Time // the day on which the usage of the day before was emitted
 }
 
 // said is what was emitted of a limit: since the beginning of which period, and that it was spent.
@@ -91,6 +92,11 @@ func (s *Spending) Look(ctx context.Context, now time.Time) error {
 	n := &s.Config().Notifications
 	if n.Wants("budget") {
 		if err := s.budgets(ctx, now, keys, n.NearPct); err != nil {
+			return err
+		}
+	}
+	if n.Wants("usage") {
+		if err := s.lastDay(ctx, now, keys); err != nil {
 			return err
 		}
 	}

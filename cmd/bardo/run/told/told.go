@@ -75,6 +75,30 @@ var (
 	SpendUnusual = event.Declare[Spending]("spend:unusual", "A day's spending is far above that of the days before; looked at while notifications are sent.")
 )
 
+// UsageOfDay is the event of a day that is over.
+var UsageOfDay = event.Declare[DayUsage]("usage:day", "A day (UTC) is over: what was used, by key; looked at while notifications of the topic usage are sent.")
+
+// DayUsage is the usage of a day.
+type DayUsage struct {
+	Day          string       `json:"day"` // 2006-01-02, UTC
+	Requests     int64        `json:"requests"`
+	Cost         policy.Micro `json:"cost_usd"`
+	ProviderCost policy.Pico  `json:"provider_cost_usd"`
+	Keys         []KeyUsage   `json:"keys"`   // the most expensive first
+	Others       int          `json:"others"` // keys that are not named
+}
+
+// KeyUsage is what a key used on a day. Its members have the names that they have in reports.
+type KeyUsage struct {
+	Key      string `json:"key"` // "" for requests without one
+	Name     string `json:"name,omitempty"`
+	Requests int64  `json:"requests"`
+	ledger.Tokens
+	Cost         policy.Micro `json:"cost_usd"`
+	ProviderCost policy.Pico  `json:"provider_cost_usd"`
+	Saved        policy.Micro `json:"saved_usd"`
+}
+
 // Budget is the event of a limit that is nearly or wholly spent.
 type Budget struct {
 	Holder  policy.Holder `json:"holder"` // key, project or owner
