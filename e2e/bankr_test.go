@@ -202,6 +202,7 @@ providers:
 	eventually(t, "the credit is read", func() bool {
 		return asked(forms[0], "gpt-5.2", metered.Key, "").Header.Get("X-Bardo-Model") == "nothing"
 	})
+	before := len(bankr.Generations()) // some may have come before the credit was read
 	for _, form := range forms {
 		for _, row := range []struct{ model, subsystem string }{{"auto", "social"}, {"gpt-5.2", "social"}, {"gpt-5.2", ""}} {
 			got := asked(form, row.model, metered.Key, row.subsystem)
@@ -227,7 +228,7 @@ providers:
 			t.Errorf("%+v: %d by %q, degraded %q", row, got.Status, got.Header.Get("X-Bardo-Model"), got.Header.Get("X-Bardo-Degraded"))
 		}
 	}
-	if n := len(bankr.Generations()); n > 1 { // one may have come before the credit was read
+	if n := len(bankr.Generations()) - before; n > 0 {
 		t.Errorf("Bankr was asked %d times without credit", n)
 	}
 	bankr.Credit(100, false)

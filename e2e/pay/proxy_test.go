@@ -21,7 +21,7 @@ func TestX02BardoPayIsAProxyForOtherPrograms(t *testing.T) {
 	home := t.TempDir()
 	flags := append(c.chainFlags(), "--pay-to", payTo)
 	run := append([]string{"proxy", g.URL + "/v1"}, flags...)
-	script := `test -z "$BARDO_PAY_KEY" && curl -sS -D- "$OPENAI_BASE_URL/chat/completions" -H "Authorization: Bearer $OPENAI_API_KEY" -d '` + chatBody(true) + `'; exit 7`
+	script := `test -z "$BARDO_PAY_KEY" && curl -sS -D- "$OPENAI_BASE_URL/chat/completions" -H "Authorization: Bearer sk-of-another-server" -H "X-Api-Key: $OPENAI_API_KEY" -d '` + chatBody(true) + `'; exit 7`
 	r := command(t, g, home, append(run, "--", "sh", "-c", script)...)
 	if r.Code != 7 || !strings.Contains(r.Stdout, "text/event-stream") || !strings.Contains(r.Stdout, "[DONE]") || !strings.Contains(r.Stderr, "paid: $0.0") {
 		t.Fatalf("%+v\n%s", r, g.Log())

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
 	"time"
 
 	"bardo.money/gateway/cmd/bardo/run/export"
@@ -50,6 +52,9 @@ func (e *events) step(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	maps.DeleteFunc(e.sent, func(id string, _ int64) bool { // of segments that their writer has dropped
+		return !slices.ContainsFunc(all, func(g event.Segment) bool { return g.ID == id })
+	})
 	for i := range all {
 		rest, err := e.send(ctx, &all[i])
 		if more = more || rest; err != nil {
@@ -64,7 +69,6 @@ func (e *events) send(ctx context.Context, g *event.Segment) (more bool, err err
 	from := e.sent[g.ID]
 	lines, next, err := g.Lines(from, eventBytes)
 	if errors.Is(err, fs.ErrNotExist) { // its writer has dropped it
-		delete(e.sent, g.ID)
 		return false, nil
 	}
 	if err != nil {
