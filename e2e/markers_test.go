@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
+	promptlog "bardo.money/gateway/internal/prompts"
 )
 
 // planted words of TestF05NothingOfWhatIsSaidIsWritten: zqplanted and the place. In the requests and answers below they are written <place>.
@@ -144,8 +146,8 @@ func TestF05NothingOfWhatIsSaidIsWritten(t *testing.T) {
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
 	second := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
 	dir := t.TempDir()
-	g := gateway.Run(t, gateway.Options{Config: quick + fmt.Sprintf(`
-telemetry: {log_level: debug, events: "file:%s", otlp: %s, otlp_interval: 1s}
+	o := gateway.Options{Config: quick + fmt.Sprintf(`
+telemetry: {log_level: debug, events: "file:%s", otlp: %s, otlp_interval: 1s, prompts: {file: prompts.db, encryption_key: "a key of thirty-two bytes, or so it is"}}
 audit: {file: %q, sync: always}
 store: {cache: "sqlite://$BARDO_HOME/cache.db"}
 deferred: {key: "a key of thirty-two bytes, or so it is", gather: 100ms, poll: 100ms}
@@ -165,9 +167,12 @@ providers:
   custom:
     - {id: p, private: true, endpoints: [%q], api_key: %s, responses: true, models: [{id: m}]}
     - {id: second, private: true, endpoints: [%q], api_key: %s, responses: true, models: [{id: m}, {id: other}]}
-`, filepath.Join(dir, "events.jsonl"), collector.URL, filepath.Join(dir, "audit.jsonl"), p.URL, p.Key, second.URL, second.Key)})
+`, filepath.Join(dir, "events.jsonl"), collector.URL, filepath.Join(dir, "audit.jsonl"), p.URL, p.Key, second.URL, second.Key)}
+	g := gateway.Run(t, o)
+	logPromptsOf(t, g, o)
 	mine, all := readEvents(t, g, "", ""), readAllEvents(t, g)
-	sendMarked(t, g, p, second)
+	byClass := sendMarked(t, g, p, second)
+	assertPromptLog(t, g, byClass)
 	found := whileItRuns(t, g, mine, all, otlp)
 	if err := g.Stop(); err != nil {
 		t.Fatal(err)
@@ -193,9 +198,10 @@ providers:
 	}
 }
 
-// sendMarked sends all requests, with all answers, as ordinary, confidential and private ones.
-func sendMarked(t *testing.T, g *gateway.Gateway, first, second *fake.Server) {
+// sendMarked sends all requests, with all answers, as ordinary, confidential and private ones, and returns the class of each by its id.
+func sendMarked(t *testing.T, g *gateway.Gateway, first, second *fake.Server) map[string]string {
 	t.Helper()
+	byClass := map[string]string{}
 	statuses, said, compared := map[int]int{}, 0, 0
 	for _, security := range []string{"", "confidential", "private"} {
 		for _, b := range markedAnswers {
@@ -207,6 +213,10 @@ func sendMarked(t *testing.T, g *gateway.Gateway, first, second *fake.Server) {
 			for _, c := range marked(security) {
 				got := g.Do(t, c)
 				statuses[got.Status]++
+				byClass[got.Header.Get("X-Request-Id")] = security
+				if on := got.Header.Get("X-Bardo-Prompt-Log"); on != "" && security != "" {
+					t.Errorf("a request that is %s is kept", security)
+				}
 				if got.Status == http.StatusOK && plantedWord.MatchString(got.Body) {
 					said++
 				}
@@ -218,6 +228,61 @@ func sendMarked(t *testing.T, g *gateway.Gateway, first, second *fake.Server) {
 	}
 	if said < 50 || compared == 0 || statuses[http.StatusAccepted] == 0 || statuses[http.StatusBadRequest] == 0 || statuses[http.StatusForbidden] == 0 || !first.Saw(plant("<prompt>")) || !second.Saw(plant("<prompt>")) {
 		t.Fatalf("the test tests too little: %v, %d answers have a planted word, %d were compared with another one", statuses, said, compared)
+	}
+	return byClass
+}
+
+// logPromptsOf has the prompts of the gateway's key logged, by a reload.
+func logPromptsOf(t *testing.T, g *gateway.Gateway, o gateway.Options) {
+	t.Helper()
+	if got := g.Do(t, ask{dialect: fake.OpenAI, model: "m", say: "before"}.call()); got.Header.Get("X-Bardo-Prompt-Log") != "" {
+		t.Error("prompts are logged for nobody's key")
+	}
+	var keys []struct{ ID string }
+	if err := json.Unmarshal([]byte(g.Bardo(t, "keys", "list", "--json")), &keys); err != nil || len(keys) != 1 {
+		t.Fatalf("%v: %+v", err, keys)
+	}
+	o.Config = strings.Replace(o.Config, "prompts: {", "prompts: {keys: ["+keys[0].ID+"], ", 1)
+	g.Configure(t, o)
+	if err := g.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the new configuration", func() bool {
+		return g.Do(t, ask{dialect: fake.OpenAI, model: "m", say: "write to alice@example.org"}.call()).Header.Get("X-Bardo-Prompt-Log") == "on"
+	})
+}
+
+// assertPromptLog: `bardo prompts` shows what ordinary requests said, masked, and nothing of others; the file is read with all other files.
+func assertPromptLog(t *testing.T, g *gateway.Gateway, byClass map[string]string) {
+	t.Helper()
+	text, ordinary := "", 0
+	eventually(t, "the prompt log", func() bool {
+		text, ordinary = g.Bardo(t, "prompts"), 0
+		for line := range strings.Lines(text) {
+			var e promptlog.Entry
+			if err := json.Unmarshal([]byte(line), &e); err != nil {
+				t.Fatalf("%v: %s", err, line)
+			}
+			class, sent := byClass[e.RequestID]
+			if class != "" {
+				t.Errorf("a request that is %s was logged: %s", class, line)
+			}
+			if sent && strings.Contains(line, plant("<prompt>")) && strings.Contains(line, `"answer":[{`) {
+				ordinary++
+			}
+		}
+		return ordinary >= 20
+	})
+	if !strings.Contains(text, "write to <EMAIL_") || strings.Contains(text, "@example.") {
+		t.Errorf("it is not masked: %.2000s", text)
+	}
+	for _, word := range []string{"<thought>", "<answer>", "<system>"} {
+		if !strings.Contains(text, plant(word)) {
+			t.Errorf("it lacks %s", plant(word))
+		}
+	}
+	if n := g.Metrics(t).Sum("bardo_prompt_log_total", `result="written"`); int(n) < ordinary {
+		t.Errorf("%v were counted", n)
 	}
 }
 

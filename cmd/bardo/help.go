@@ -18,7 +18,7 @@ var purposes = []purpose{
 	{"run", "Run the gateway", "bardo up --port 8081", []string{"up", "extproc", "xds", "bootstrap"}},
 	{"ask", "Models and routing", "bardo route --model auto --input-tokens 2000", []string{"models", "route", "plan", "replay", "e2ee"}},
 	{"money", "Keys and money", "bardo keys create --name alice --balance-usd 5", []string{"keys", "projects", "owners", "balance", "deposit", "usage", "export", "audit", "payments", "pay", "wallet"}},
-	{"look", "Inspect requests and providers", "bardo requests --status 5xx --since 2h", []string{"requests", "watch", "providers", "feedback", "governor", "attest"}},
+	{"look", "Inspect requests and providers", "bardo requests --status 5xx --since 2h", []string{"requests", "watch", "providers", "feedback", "governor", "attest", "prompts"}},
 	{"operate", "Operate", "bardo doctor", []string{"doctor", "config", "notify", "version", "help", "completion"}},
 }
 
@@ -76,6 +76,7 @@ var examples = map[string]string{
 	"bardo e2ee proxy":        "bardo e2ee proxy --listen 127.0.0.1:8090 --enclave-key CaSHXbj7ESsB9CsAlZoAGMAMKmJdVgzgckxBYp7mvBA=",
 	"bardo feedback":          "bardo feedback --key k7Qm2xR9vB4c",
 	"bardo attest":            "bardo attest verify\nbardo attest export > tokens.jsonl",
+	"bardo prompts":           "bardo prompts --since 24h\nbardo prompts --key k7Qm2xR9vB4c",
 	"bardo attest export":     "bardo attest export --from 100 > tokens.jsonl",
 	"bardo attest verify":     "bardo attest verify\nbardo attest verify tokens.jsonl --pubkey KEY --measurement MEASUREMENT",
 	"bardo governor":          "bardo governor\nbardo governor --json",

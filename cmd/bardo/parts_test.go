@@ -35,7 +35,7 @@ func TestD30EachLayerRunsInItsProfiles(t *testing.T) {
 	table := map[string][]string{
 		"l1": {"fast", "standard"}, "l2": {"standard"}, "l3": {"minimal", "fast", "standard"}, "l4": {"standard"}, "l5": {"standard"},
 		"l6": {"fast", "standard"}, "l7": {"minimal", "fast", "standard"}, "defi": {"standard"}, "l8": {"minimal", "fast", "standard"}, // flags are for fewer: TestD30WhoseRequestsAreJudged
-		"firewall": {"minimal", "fast", "standard"}, "guardrail": {"minimal", "fast", "standard"}, "retrieval": {"standard"},
+		"firewall": {"minimal", "fast", "standard"}, "guardrail": {"minimal", "fast", "standard"}, "retrieval": {"standard"}, "promptlog": {"minimal", "fast", "standard"},
 	}
 	for _, l := range parts.Layers()(&config.Config{}, &run.Services{Embedder: models.None, Classifier: models.None}) {
 		want, ok := table[l.Name()]

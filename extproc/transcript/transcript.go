@@ -156,7 +156,7 @@ func (t *Transcript) Edit(i int, edit func(s string) (string, bool)) {
 	if at.Value.Kind() == jsonx.String {
 		in := edit
 		if at.JSON {
-			in = func(s string) (string, bool) { return editInner(s, edit) }
+			in = func(s string) (string, bool) { return EditInner(s, edit) }
 		}
 		if again, changed := in(t.String(i)); changed {
 			t.Set(i, again)
@@ -185,8 +185,8 @@ func textOf(v jsonx.Value) (string, bool) {
 	return v.Str()
 }
 
-// editInner edits the strings of JSON in a string.
-func editInner(text string, edit func(s string) (string, bool)) (string, bool) {
+// EditInner passes the strings of JSON in a text to edit, as Edit does; a text that is no JSON is passed as it is.
+func EditInner(text string, edit func(s string) (string, bool)) (string, bool) {
 	v, err := jsonx.Parse([]byte(text))
 	if err != nil {
 		return edit(text)

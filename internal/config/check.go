@@ -39,6 +39,7 @@ func (d *decoder) check(cfg *Config) {
 	d.checkEvents(cfg.Telemetry.Events)
 	d.checkOTLP(cfg)
 	d.checkClickHouse(&cfg.Telemetry)
+	d.checkPrompts(cfg)
 	d.checkNotifications(&cfg.Notifications)
 	d.checkTasks(cfg.Pipeline.Tools.Map)
 	d.checkPatterns(cfg.Pipeline.PII.Patterns)
@@ -406,11 +407,7 @@ func (d *decoder) checkEvents(to string) {
 // checkOTLP refuses headers that no request can carry, and providers that there are not.
 func (d *decoder) checkOTLP(cfg *Config) {
 	t, known := &cfg.Telemetry, cfg.names()
-	for _, name := range slices.Sorted(maps.Keys(t.OTLPHeaders)) {
-		if v := t.OTLPHeaders[name].Reveal(); !headerName().MatchString(name) || strings.ContainsFunc(v, unicode.IsControl) {
-			d.problem("telemetry.otlp_headers."+name, "the name of a header, and a value on one line", "it cannot be sent")
-		}
-	}
+	d.checkHeaders("telemetry.otlp_headers.", t.OTLPHeaders)
 	if u := t.OTLP; len(t.OTLPHeaders) > 0 && u.Host != "" && !u.TLS() && u.public() {
 		d.warn(d.place("telemetry.otlp"), "telemetry.otlp", "the headers go to %s without encryption", u.Host)
 	}
@@ -419,7 +416,16 @@ func (d *decoder) checkOTLP(cfg *Config) {
 	}
 }
 
-// checkClickHouse refuses tables whose names would be more than names.
+// checkHeaders refuses headers that no request can carry. at is their key, with its dot.
+func (d *decoder) checkHeaders(at string, headers map[string]Secret) {
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		if v := headers[name].Reveal(); !headerName().MatchString(name) || strings.ContainsFunc(v, unicode.IsControl) {
+			d.problem(at+name, "the name of a header, and a value on one line", "it cannot be sent")
+		}
+	}
+}
+
+// checkClickHouse refuses a table whose name would be more than a name.
 func (d *decoder) checkClickHouse(t *Telemetry) {
 	for _, n := range [...]struct{ key, table string }{{"telemetry.clickhouse_table", t.ClickHouseTable}, {"telemetry.clickhouse_events_table", t.ClickHouseEventsTable}} {
 		if !tableName().MatchString(n.table) {

@@ -489,5 +489,7 @@ type Telemetry struct {
 	ClickHouseEventsTable string        `key:"clickhouse_events_table" default:"bardo_events" doc:"The table of events, in the same way; off: events are not exported. Each gateway exports its own."`
 	ClickHouseInterval    time.Duration `key:"clickhouse_interval" default:"10s" doc:"Time between two exports, at least 100ms."`
 
+	Prompts Prompts `key:"prompts" doc:"Whose requests and answers are kept, where and for how long: for nobody, unless keys are named."`
+
 	VeniceMockRateMS int `key:"venice_mock_rate_ms" default:"1000" min:"10" max:"3600000" doc:"Milliseconds between two made-up records of /venice/telemetry and /venice/stream, while Venice is not configured."`
 }

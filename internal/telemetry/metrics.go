@@ -68,6 +68,7 @@ type Metrics struct {
 	refused   prometheus.Counter
 	injected  *prometheus.CounterVec
 	opinions  *prometheus.CounterVec
+	prompts   *prometheus.CounterVec
 }
 
 // client are the histograms of the semantic conventions.
@@ -133,6 +134,7 @@ func New(b Build) *Metrics {
 	m.saved = newLayerSavings(m)
 	m.knobs = m.counters("bardo_governor_changes_total", "Settings of layers that the governor changed, or would change if it were on.", "knob", "applied")
 	m.opinions = m.counters("bardo_injection_second_opinions_total", "Doubtful texts that a second model scored: agrees, disagrees or unscored.", "source", "opinion")
+	m.prompts = m.counters("bardo_prompt_log_total", "Requests whose prompts and answers were to be logged: written, or dropped and why.", "result")
 	cache := m.counters("bardo_cache_requests_total", "Requests by what the cache knew.", "result")
 	for i, name := range cacheNames {
 		m.cache[i] = cache.WithLabelValues(name)

@@ -15,6 +15,7 @@ import (
 	"bardo.money/gateway/extproc/layers/hashcache"
 	"bardo.money/gateway/extproc/layers/injection"
 	"bardo.money/gateway/extproc/layers/pii"
+	"bardo.money/gateway/extproc/layers/promptlog"
 	"bardo.money/gateway/extproc/layers/retrieval"
 	"bardo.money/gateway/extproc/layers/semcache"
 	"bardo.money/gateway/extproc/layers/toolprune"
@@ -115,7 +116,9 @@ func Layers() run.Layers {
 		personal.Names = settings.Names(cfg, s.Recognizer)
 		found := settings.Retrieval(&cfg.Pipeline.Retrieval, s.Memory, retrieval.Client{HTTP: s.Egress, Secret: s.EgressSecret})
 		found.Guard, found.Personal = personal, personal.Finder
+		kept := promptlog.Layer{Keys: settings.PromptKeys(&cfg.Telemetry.Prompts), Log: s.Prompts, Mask: personal}
 		return []pipeline.Layer{
+			kept,
 			firewall.New(settings.FirewallRules(&cfg.Pipeline.Firewall)).InShadow(cfg.Pipeline.Firewall.Shadow),
 			found,
 			injectionLayer(cfg, s, texts),

@@ -128,7 +128,7 @@ func (g *gateway) services(cfg *config.Config) (*Services, error) {
 	m := g.usedModels()
 	s := &Services{
 		Answers: g.answers.Answers, Questions: g.answers.Questions, Meaning: g.answers.Meaning,
-		Secret: g.layersSecret(cfg), Embedder: m.Embedder(), Classifier: m.Classifier(), Recognizer: m.Recognizer(), Facts: facts, Metrics: g.metrics, Events: &g.events, Second: g.secondOpinion(), Log: g.log,
+		Secret: g.layersSecret(cfg), Embedder: m.Embedder(), Classifier: m.Classifier(), Recognizer: m.Recognizer(), Facts: facts, Metrics: g.metrics, Events: &g.events, Second: g.secondOpinion(), Log: g.log, Prompts: g.prompts,
 		Memory: g.memory, Egress: cmp.Or(g.listener(), g.egress()), EgressSecret: g.egressSecret,
 	}
 	if shared := g.answers.Shared; shared != nil { // not an interface that holds nil

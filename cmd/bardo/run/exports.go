@@ -9,12 +9,14 @@ import (
 
 	"bardo.money/gateway/cmd/bardo/alerts"
 	"bardo.money/gateway/cmd/bardo/cli"
+	"bardo.money/gateway/cmd/bardo/promptlog"
 	"bardo.money/gateway/cmd/bardo/run/export"
 	"bardo.money/gateway/cmd/bardo/run/relay"
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/guard"
+	"bardo.money/gateway/internal/prompts"
 )
 
 // send starts what sends telemetry of this gateway, and notifications of its operator, to their receivers. A process without a data path has none to send.
@@ -66,6 +68,15 @@ func (g *gateway) notify(ctx context.Context) error {
 	r := relay.Runner[alerts.Alert]{Key: "notifications", Source: source, Config: g.cfg.Load, Lost: func(uint64) {}, Log: g.log}
 	r.Open = g.parts.Notifier(&alerts.Options{Gateway: settings.NodeName(g.cfg.Load()), Redact: g.redact, Metrics: g.metrics, Log: g.log})
 	return r.Run(ctx)
+}
+
+// logPrompts writes what the prompt log gets until ctx is done.
+func (g *gateway) logPrompts(ctx context.Context) error {
+	open := func(ctx context.Context, cfg *config.Config) ([]prompts.Sink, error) {
+		return promptlog.Open(ctx, cfg, string(g.home))
+	}
+	g.prompts.Run(ctx, prompts.Options{Config: g.cfg.Load, Open: open, Redact: g.redact, Logger: g.log})
+	return nil
 }
 
 // watchSpending looks at what is spent until ctx is done.

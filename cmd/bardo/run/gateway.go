@@ -29,6 +29,7 @@ import (
 	"bardo.money/gateway/extproc/runtime"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/event"
+	"bardo.money/gateway/internal/prompts"
 	"bardo.money/gateway/internal/secret"
 	"bardo.money/gateway/internal/telemetry"
 	"bardo.money/gateway/models"
@@ -83,6 +84,7 @@ type reporting struct {
 	metrics *telemetry.Metrics
 	events  event.Sink
 	audit   auditing.Log
+	prompts *prompts.Log
 }
 
 // localModels are those of this machine. A control plane that runs alone has none.

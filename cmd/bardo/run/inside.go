@@ -144,6 +144,7 @@ func (in *Inside) serve() error {
 	in.servers.Go(guard.Again(ctx, func() error { g.wallet.Run(ctx); return nil }))
 	in.servers.Go(guard.Again(ctx, func() error { return g.runDeferred(ctx) }))
 	in.servers.Go(guard.Again(ctx, func() error { return g.watchSpending(ctx) }))
+	in.servers.Go(guard.Again(ctx, func() error { return g.logPrompts(ctx) }))
 	in.servers.Go(guard.Again(ctx, func() error { g.link.Run(ctx); return nil }))
 	in.servers.Go(guard.Again(ctx, func() error { return g.watchHealth(ctx) }))
 	g.ready.Store(true)

@@ -23,6 +23,7 @@ import (
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/event"
+	"bardo.money/gateway/internal/prompts"
 	"bardo.money/gateway/internal/telemetry"
 	"bardo.money/gateway/models"
 	"bardo.money/gateway/policy/auth"
@@ -70,6 +71,7 @@ type Services struct {
 	Metrics    *telemetry.Metrics
 	Events     *event.Sink
 	Log        *slog.Logger
+	Prompts    *prompts.Log // nil: nothing is kept
 
 	Questions *semantic.Index // of the stored answers
 	Meaning   *semantic.Model // compares questions; nil: nothing does

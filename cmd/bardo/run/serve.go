@@ -17,6 +17,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/extproc/provider/demo"
 	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/guard"
 	"bardo.money/gateway/models/remote"
 	"bardo.money/gateway/xds"
 )
@@ -76,6 +77,7 @@ func (g *gateway) listen(ctx context.Context, group *errgroup.Group) (home.RunIn
 		group.Go(func() error { g.stake.Run(ctx); return nil })
 		group.Go(func() error { return g.runDeferred(ctx) })
 		group.Go(func() error { return g.watchSpending(ctx) })
+		group.Go(guard.Again(ctx, func() error { return g.logPrompts(ctx) }))
 	}
 	if g.link != nil {
 		group.Go(func() error {

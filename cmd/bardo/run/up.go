@@ -40,6 +40,7 @@ import (
 	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/guard"
+	"bardo.money/gateway/internal/prompts"
 	"bardo.money/gateway/internal/secret"
 	"bardo.money/gateway/internal/telemetry"
 	"bardo.money/gateway/models/manifest"
@@ -168,6 +169,7 @@ func (g *gateway) open(ctx context.Context) (err error) {
 	cfg := g.cfg.Load()
 	g.metrics = telemetry.New(telemetry.Build{Version: cli.Version})
 	g.metrics.WatchTasks(guard.Count)
+	g.prompts = prompts.New(g.metrics.PromptsLogged)
 	guard.Report(func(p *guard.Panic, stack string) {
 		g.log.Error("a task ended in a fault of the program", "error", p, "stack", stack)
 	})

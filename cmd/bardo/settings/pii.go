@@ -10,6 +10,7 @@ import (
 	"bardo.money/gateway/extproc/pii"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/models"
+	"bardo.money/gateway/policy"
 )
 
 // PersonalData is what looks for personal data and secrets. Patterns that cannot be used make it fail for every text, so that nothing is sent unmasked; the
@@ -91,3 +92,12 @@ type broken struct{ err error }
 
 // Find implements pii.Detector.
 func (b broken) Find(context.Context, string, []pii.Span) ([]pii.Span, error) { return nil, b.err }
+
+// PromptKeys are the keys whose requests are kept.
+func PromptKeys(cfg *config.Prompts) map[policy.Account]bool {
+	out := make(map[policy.Account]bool, len(cfg.Keys))
+	for _, id := range cfg.Keys {
+		out[policy.Account(id)] = true
+	}
+	return out
+}

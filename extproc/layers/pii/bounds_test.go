@@ -62,15 +62,20 @@ func TestF01EightMegabytesAreMaskedInProportion(t *testing.T) {
 
 // TestF01WhatCannotBeMaskedInProportionIsNotSent: values and texts that are made to be compared with each other without end.
 func TestF01WhatCannotBeMaskedInProportionIsNotSent(t *testing.T) {
-	var b strings.Builder
-	for n := range 1500 {
-		b.WriteString("sk-proj-9fKq2LmX7vTb4RzW8nYc" + strings.Repeat("4zQ", n) + " ")
-	}
-	b.WriteString(strings.Repeat("sk-proj-9f! ", 400_000))
-	x := exchange(t, result(b.String()))
+	x := exchange(t, result(manyAlike()))
 	before := x.Request
 	f := fault.From(run(t, newLayer(layer.Mask), x))
 	if f.Kind != fault.TooLarge || !strings.Contains(f.Error(), "secret") || x.Request != before {
 		t.Errorf("%v", f)
 	}
+}
+
+// manyAlike is a text with long values that begin alike, and many beginnings of them.
+func manyAlike() string {
+	var b strings.Builder
+	for n := range 1500 {
+		b.WriteString("sk-proj-9fKq2LmX7vTb4RzW8nYc" + strings.Repeat("4zQ", n) + " ")
+	}
+	b.WriteString(strings.Repeat("sk-proj-9f! ", 400_000))
+	return b.String()
 }

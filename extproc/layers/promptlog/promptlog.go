@@ -1,0 +1,140 @@
+// Package promptlog is the layer that keeps what was said, for the keys that an operator names: what the client sent, and what it got. It changes nothing, and
+// keeps nothing of requests that are confidential, private, or for an enclave. Masking and writing are package prompts' work, beside requests.
+package promptlog
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/pipeline"
+	"bardo.money/gateway/extproc/transcript"
+	"bardo.money/gateway/internal/prompts"
+	"bardo.money/gateway/policy"
+)
+
+// Name is the layer's name in X-Bardo-Pipeline.
+const Name = "promptlog"
+
+// Header is on answers that are kept.
+const Header = "x-bardo-prompt-log"
+
+// Layer keeps requests and answers. Safe for concurrent use.
+type Layer struct {
+	Keys map[policy.Account]bool // whose
+	Log  *prompts.Log
+	Mask prompts.Masker
+}
+
+var (
+	_ pipeline.Layer     = Layer{}
+	_ pipeline.Selective = Layer{}
+	_ pipeline.Responder = Layer{}
+)
+
+// Name is "promptlog".
+func (Layer) Name() string { return Name }
+
+var profiles = []string{pipeline.ProfileMinimal, pipeline.ProfileFast, pipeline.ProfileStandard}
+
+// Profiles are all: whose requests are kept does not depend on a profile.
+func (Layer) Profiles() []string { return profiles }
+
+// Applies reports whether the request may be kept, and is to be.
+func (l Layer) Applies(x *pipeline.Exchange) bool {
+	return l.Keys[x.Principal.Account] && x.Request.Op == chat.Generate && !x.DirectKey && !forbidden(x)
+}
+
+// forbidden reports whether nothing may be kept of a request, whatever the operator wants: it is confidential, private, or for an enclave, by what it asks for; or
+// it prefers a provider that keeps nothing.
+func forbidden(x *pipeline.Exchange) bool {
+	return x.KeepsNothing() || x.ForEnclave() || slices.ContainsFunc(x.Intent.Prefer, policy.Feature.KeepsPrivate)
+}
+
+// The most that is kept of a request, and of an answer, in bytes. Longer texts are left out as a whole: a value that is cut in two could not be masked.
+const (
+	maxRequest = 512 << 10
+	maxAnswer  = 256 << 10
+)
+
+// state is what the layer has of an exchange.
+type state struct {
+	request []prompts.Text
+	media   int
+	answer  answer
+}
+
+var slot = pipeline.NewSlot[state]()
+
+// Request keeps the texts of a request, and watches its answer.
+func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
+	t, err := x.Transcript()
+	if err != nil {
+		return err
+	}
+	s := slot.Of(x)
+	s.request, s.media = textsOf(t), t.Media
+	x.Watch(Name, l)
+	x.Announce(Header, func() string { return "on" })
+	return nil
+}
+
+// textsOf are the texts of a conversation, the newest of them first to be kept.
+func textsOf(t *transcript.Transcript) []prompts.Text {
+	var out []prompts.Text
+	left := maxRequest
+	for i := len(t.Texts) - 1; i >= 0; i-- {
+		at := &t.Texts[i]
+		if at.Kind == transcript.Definition || at.Kind == transcript.Other {
+			continue
+		}
+		text := prompts.Text{Turn: at.Turn, Kind: at.Kind.String()}
+		if at.Kind == transcript.Arguments {
+			text.Tool = toolOf(t, at)
+		}
+		if n := len(at.Value.Raw); n > left {
+			text.Omitted = n
+		} else {
+			text.Text = t.String(i)
+			left -= n
+		}
+		out = append(out, text)
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// toolOf is the name of the tool that a call's arguments are for.
+func toolOf(t *transcript.Transcript, at *transcript.Text) string {
+	if at.Turn < 0 {
+		return ""
+	}
+	for _, c := range t.Turns[at.Turn].Calls {
+		if c.ID == at.Call || c.Name == at.Call {
+			return c.Name
+		}
+	}
+	return ""
+}
+
+// Response keeps what the client gets.
+func (l Layer) Response(_ context.Context, x *pipeline.Exchange, ev *chat.Event, out []chat.Event) ([]chat.Event, error) {
+	s := slot.Of(x)
+	s.answer.take(ev)
+	if ev.Kind == chat.End && !x.Unread && !forbidden(x) {
+		l.Log.Add(l.entry(x, s))
+	}
+	return append(out, *ev), nil
+}
+
+func (l Layer) entry(x *pipeline.Exchange, s *state) *prompts.Entry {
+	e := &prompts.Entry{
+		At: time.Now(), RequestID: x.ID, Account: x.Principal.Account, Subsystem: x.Hints.Subsystem, Media: s.media,
+		Request: s.request, Answer: s.answer.texts(), Stop: s.answer.stop, Mask: l.Mask,
+	}
+	if x.Served != nil {
+		e.Provider, e.Model = x.Served.By.Provider, x.Served.By.Model
+	}
+	return e
+}

@@ -1,0 +1,181 @@
+package prompts
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/guard"
+)
+
+// Sink is where entries go that are masked. It is used by one goroutine.
+type Sink interface {
+	Write(ctx context.Context, batch []*Entry) error
+	// Tidy removes what is older than it may be at a time.
+	Tidy(ctx context.Context, now time.Time) error
+	Close() error
+}
+
+// Options are what a log is written with.
+type Options struct {
+	Config func() *config.Config                                         // the one in force
+	Open   func(ctx context.Context, cfg *config.Config) ([]Sink, error) // none where nothing is wanted
+	Redact func(string) string                                           // removes the gateway's own credentials
+	Logger *slog.Logger                                                  // gets no content
+}
+
+const (
+	// tidyTime is the time between two looks for what is too old.
+	tidyTime = time.Minute
+	// maskTime bounds the masking of one entry.
+	maskTime = 10 * time.Second
+	// closeTime bounds how long is written what waits at the end.
+	closeTime = 5 * time.Second
+)
+
+// writer is one run of a log.
+type writer struct {
+	*Log
+	Options
+
+	cfg     *config.Config // that sinks are of
+	sinks   []Sink
+	failing bool // the last batch, or the opening of the sinks
+}
+
+// Run writes entries to where the configuration says until ctx is done, and then what waits. One goroutine at a time may run it.
+func (l *Log) Run(ctx context.Context, o Options) {
+	w := &writer{Log: l, Options: o}
+	defer w.close()
+	working, end := context.WithCancel(context.WithoutCancel(ctx)) // what is being written when ctx is done is not lost
+	defer end()
+	defer context.AfterFunc(ctx, guard.Func(func() {
+		select {
+		case <-time.After(closeTime):
+			end()
+		case <-working.Done():
+		}
+	}))()
+	tick := time.NewTicker(tidyTime)
+	defer tick.Stop()
+	w.tidy(working)
+	for {
+		select {
+		case <-l.wake:
+			w.drain(working)
+		case <-tick.C:
+			w.tidy(working)
+		case <-ctx.Done():
+			w.drain(working)
+			return
+		}
+	}
+}
+
+// follow opens the sinks of another configuration.
+func (w *writer) follow(ctx context.Context) {
+	cfg := w.Config()
+	if cfg == w.cfg {
+		return
+	}
+	w.close()
+	sinks, err := w.Open(ctx, cfg)
+	w.sinks = sinks
+	w.tell(err)
+	if err == nil {
+		w.cfg = cfg // else it is tried again with the next entries
+	}
+}
+
+func (w *writer) close() {
+	for _, s := range w.sinks {
+		if err := s.Close(); err != nil {
+			w.Logger.Warn("the prompt log was not closed cleanly", "error", err)
+		}
+	}
+	w.sinks, w.cfg = nil, nil
+}
+
+// tell notes an error in the gateway's log when it is the first of several, and its end.
+func (w *writer) tell(err error) {
+	if failing := err != nil; failing != w.failing {
+		w.failing = failing
+		if failing {
+			w.Logger.Error("prompts are not logged", "error", err)
+			return
+		}
+		w.Logger.Info("prompts are logged again")
+	}
+}
+
+func (w *writer) tidy(ctx context.Context) {
+	w.follow(ctx)
+	for _, s := range w.sinks {
+		if err := s.Tidy(ctx, time.Now()); err != nil {
+			w.tell(err)
+		}
+	}
+}
+
+// drain writes what waits.
+func (w *writer) drain(ctx context.Context) {
+	for {
+		batch, bytes := w.take()
+		if len(batch) == 0 {
+			return
+		}
+		w.batch(ctx, batch, bytes)
+	}
+}
+
+// batch masks entries and writes them.
+func (w *writer) batch(ctx context.Context, batch []*Entry, bytes int) {
+	defer w.release(bytes)
+	w.follow(ctx)
+	kept := batch[:0]
+	for _, e := range batch {
+		if err := w.mask(ctx, e); err != nil {
+			w.count(Unmasked, 1)
+			continue
+		}
+		kept = append(kept, e)
+	}
+	if len(kept) == 0 {
+		return
+	}
+	if len(w.sinks) == 0 { // nothing can be opened, or the configuration wants nothing any more
+		w.count(Failed, len(kept))
+		return
+	}
+	var failed error
+	for _, s := range w.sinks {
+		if err := s.Write(ctx, kept); err != nil {
+			failed = err
+		}
+	}
+	w.tell(failed)
+	if failed != nil {
+		w.count(Failed, len(kept))
+		return
+	}
+	w.count(Written, len(kept))
+}
+
+// mask masks the texts of an entry, and the gateway's credentials in them.
+func (w *writer) mask(ctx context.Context, e *Entry) error {
+	ctx, cancel := context.WithTimeout(ctx, maskTime)
+	defer cancel()
+	at := e.texts()
+	texts := make([]string, len(at))
+	for i, s := range at {
+		texts[i] = *s
+	}
+	if err := e.Mask.Redact(ctx, e.Account, texts); err != nil {
+		return err
+	}
+	for i, s := range at {
+		*s = w.Redact(texts[i])
+	}
+	return nil
+}
