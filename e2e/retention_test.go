@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -180,14 +181,20 @@ func TestP07WhatConfirmsItsRetentionPasses(t *testing.T) {
 	}
 }
 
-// TestP07OtherEndpointsCheckRetentionToo: embeddings and images.
+// TestP07OtherEndpointsCheckRetentionToo: embeddings and images; and agents have them of Venice when their owner wants it (P-17).
 func TestP07OtherEndpointsCheckRetentionToo(t *testing.T) {
 	t.Parallel()
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "venice", Vendor: fake.Venice})
-	g := gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{{ID: "venice", Fake: p, Models: []gateway.Model{
-		{ID: "vectors", Price: "{input: 1, output: 0}", More: "capabilities: [embeddings]"},
-		{ID: "painter", Price: "{per_image: 0.01}", More: "capabilities: [image_generation]"},
-	}}}})
+	g := gateway.Run(t, gateway.Options{Config: quick + fmt.Sprintf(`
+providers:
+  venice:
+    base_url: %q
+    api_key: %s
+    multimodal: {embeddings: false, image_generation: true}
+    models:
+      - {id: vectors, price: {input: 1, output: 0}, capabilities: [embeddings]}
+      - {id: painter, price: {per_image: 0.01}, capabilities: [image_generation]}
+`, p.URL, p.Key)})
 	calls := map[string]gateway.Call{
 		"embeddings": embeds(`{"model":"vectors","input":["a"]}`),
 		"images":     {Path: "/v1/images/generations", Body: `{"model":"painter","prompt":"a cat"}`, Header: []string{"content-type: application/json"}},
@@ -202,6 +209,43 @@ func TestP07OtherEndpointsCheckRetentionToo(t *testing.T) {
 		p.BehaveOn("/images/generations", fake.Behaviour{Header: []string{"-X-Venice-Retention-Policy"}})
 		if got := g.Do(t, c); got.Status != http.StatusServiceUnavailable || !strings.Contains(got.Body, "no_private_provider") {
 			t.Errorf("%s: %d %s", name, got.Status, got.Body)
+		}
+	}
+	p.Behave(fake.Behaviour{})
+	p.BehaveOn("/images/generations", fake.Behaviour{})
+	assertOccasions(t, g, p, calls)
+}
+
+// posts is how many requests a provider got, besides those for its list of models.
+func posts(p *fake.Server) (n int) {
+	for _, r := range p.Requests() {
+		if r.Method == http.MethodPost {
+			n++
+		}
+	}
+	return n
+}
+
+// assertOccasions: without its occasion, an agent's request reaches nobody.
+func assertOccasions(t *testing.T, g *gateway.Gateway, p *fake.Server, calls map[string]gateway.Call) {
+	t.Helper()
+	for _, row := range []struct {
+		call   string
+		header []string
+		why    string // "": it is served
+	}{
+		{"embeddings", nil, "multimodal.embeddings"},
+		{"images", nil, "last dream cycle"},
+		{"images", []string{"X-Bardo-Phase: terminal"}, "last dream cycle"},
+		{"images", []string{"X-Bardo-Phase: declining", "X-Bardo-Dream-Cycle-Id: d"}, "last dream cycle"},
+		{"images", []string{"X-Bardo-Phase: terminal", "X-Bardo-Dream-Cycle-Id: d"}, ""},
+	} {
+		before, c := posts(p), calls[row.call]
+		c.Header = append(append(slices.Clip(c.Header), "X-Bardo-Golem-Id: g"), row.header...)
+		got := g.Do(t, c)
+		if served := posts(p) - before; row.why == "" && (got.Status != http.StatusOK || served != 1) ||
+			row.why != "" && (got.Status != http.StatusBadRequest || !strings.Contains(got.Body, row.why) || served != 0) {
+			t.Errorf("%s with %q: %d calls, %d %s", row.call, row.header, served, got.Status, got.Body)
 		}
 	}
 }

@@ -15,9 +15,12 @@ func serves(v *request.View, op *Operation, to *policy.Resolution) (endpoint, mo
 	return target.Serves(op), p.Direct || to.Undescribed || slices.Contains(to.Features, op.Feature)
 }
 
-// FilterByModel leaves out the candidates whose provider lacks the endpoint, or whose model is known to be for something else. The error is a
-// fault that says which.
+// FilterByModel leaves out the candidates that are not for this occasion, whose provider lacks the endpoint, or whose model is known to be for something else. The
+// error is a fault that says which.
 func FilterByModel(v *request.View, r *Request) error {
+	if err := v.FilterByOccasion(r.Op.Feature); err != nil {
+		return err
+	}
 	f := fault.Newf(fault.InvalidRequest, "no provider of the model %q serves %s", fault.Clip(v.Request.Model), r.Op.Path())
 	f.Param = "model"
 	v.Found = slices.DeleteFunc(v.Found, func(to policy.Resolution) bool {

@@ -99,6 +99,11 @@ func (v *View) FilterByOperation() error {
 	if v.Request.Op == chat.Embed && intent.Auto(v.Request.Model) {
 		return UnservedFault(v.Request)
 	}
+	if v.Request.Op == chat.Embed {
+		if err := v.FilterByOccasion(policy.Embeddings); err != nil {
+			return err
+		}
+	}
 	var special policy.Feature
 	v.Found = slices.DeleteFunc(v.Found, func(to policy.Resolution) bool {
 		special = policy.Special(to.Features)

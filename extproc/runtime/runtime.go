@@ -23,6 +23,7 @@ import (
 	"bardo.money/gateway/policy/budget"
 	"bardo.money/gateway/policy/e2ee"
 	"bardo.money/gateway/policy/intent"
+	"bardo.money/gateway/policy/occasion"
 	"bardo.money/gateway/policy/profile"
 	"bardo.money/gateway/policy/resolve"
 )
@@ -103,6 +104,8 @@ type Provider struct {
 	Payer Payer
 	// Seals are the keys of the provider's enclave that requests are encrypted with, the first one first; nil: it has none.
 	Seals []*e2ee.Key
+	// Occasions are those on which agents have more than text of the provider; nil: any.
+	Occasions *occasion.Rules
 	// Traced: requests carry their trace context there, if they are not private.
 	Traced bool
 }

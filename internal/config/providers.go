@@ -88,7 +88,15 @@ type Venice struct {
 	Staking                 *Staking          `key:"staking" doc:"With this section, a position of staked VVV takes the place of api_key and credit: keys are made through Venice's key API, with a daily limit that follows the position and the agent's phase."`
 	Characters              map[string]string `key:"characters" doc:"The Venice character for each role."`
 	Cache                   *VeniceCache      `key:"cache" doc:"With this section, an agent's prompts have one key per epoch in providers' caches (prompt_cache_key), instead of one per subsystem."`
+	Multimodal              *Multimodal       `key:"multimodal" doc:"With this section, agents have embeddings, speech and images of it on these occasions alone. Without it, always."`
 	Models                  []Model           `key:"models" doc:"Its models. Without a list, its own model list, else those of the catalog that it is known to serve."`
+}
+
+// Multimodal says on which occasions agents have more than text of Venice.
+type Multimodal struct {
+	Embeddings bool `key:"embeddings" default:"true" doc:"Agents have embeddings, to compare what they know with others."`
+	Alerts     bool `key:"tts_alerts" default:"true" doc:"Agents have alerts spoken, in the phases conservation, declining and terminal."`
+	Artifacts  bool `key:"image_generation" default:"false" doc:"Agents have images made, in the dreams of the phase terminal: what is left of them."`
 }
 
 // VeniceCache is when an epoch of the keys of prompts ends.

@@ -11,6 +11,7 @@ import (
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/models"
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/occasion"
 )
 
 // PersonalData is what looks for personal data and secrets. Patterns that cannot be used make it fail for every text, so that nothing is sent unmasked; the
@@ -92,6 +93,14 @@ type broken struct{ err error }
 
 // Find implements pii.Detector.
 func (b broken) Find(context.Context, string, []pii.Span) ([]pii.Span, error) { return nil, b.err }
+
+// Occasions are those on which agents have more than text of a kind of provider; nil for any.
+func Occasions(cfg *config.Config, kind string) *occasion.Rules {
+	if v := cfg.Providers.Venice; kind == config.KindVenice && v != nil && v.Multimodal != nil {
+		return &occasion.Rules{Embeddings: v.Multimodal.Embeddings, Alerts: v.Multimodal.Alerts, Artifacts: v.Multimodal.Artifacts}
+	}
+	return nil
+}
 
 // PromptKeys are the keys whose requests are kept.
 func PromptKeys(cfg *config.Prompts) map[policy.Account]bool {
