@@ -151,7 +151,7 @@ func TestF05WhatIsLoggedIsMasked(t *testing.T) {
 	r := run(t)
 	r.Add(entry("bad", masker{errors.New("no model")}))
 	r.Add(entry("good", masker{}))
-	polltest.Until(t, "the entry", func() bool { return r.counts.of(prompts.Written) == 1 })
+	polltest.Until(t, "the entry", func() bool { return r.counts.of(prompts.Written) > 0 })
 	r.stop()
 	if r.sink.ids() != "good" || r.counts.of(prompts.Unmasked) != 1 || !r.sink.closed {
 		t.Fatalf("%q, %v", r.sink.ids(), r.counts.n)
