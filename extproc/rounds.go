@@ -15,9 +15,9 @@ import (
 // Rounds: the model is called again with the results of calls that the gateway answers itself (package rounds).
 
 // nextRound bills a complete answer whose calls are answered inside the gateway, and puts both into the request. The error is a fault.
-func (s *drivenStream) nextRound(a *reading.Answer) error {
+func (s *drivenStream) nextRound(ctx context.Context, a *reading.Answer) error {
 	x := s.x
-	next, err := x.continued(a)
+	next, err := x.continued(ctx, a)
 	if err != nil {
 		return fmt.Errorf("answering calls of the gateway's own tools: %w", err)
 	}
@@ -63,7 +63,7 @@ func contentOf(a *reading.Answer) (out []chat.Event) {
 
 // continued is the request with an answer and the results of its calls behind the messages, in the client's own format: what any candidate is called
 // with next, as if the client had sent it.
-func (x *exchange) continued(a *reading.Answer) (*chat.Request, error) {
+func (x *exchange) continued(ctx context.Context, a *reading.Answer) (*chat.Request, error) {
 	enc := x.Dialect.NewEncoder(wire.Options{Same: a.Dialect == x.Request.Dialect, RequestID: x.ID, Created: x.Started.Unix(), Request: x.Request})
 	var body []byte
 	for i := range a.Gate.Whole {
@@ -72,7 +72,7 @@ func (x *exchange) continued(a *reading.Answer) (*chat.Request, error) {
 	a.Gate.Whole = nil
 	calls := a.Gate.Calls
 	results := make([]wire.CallResult, len(calls))
-	for i, res := range x.RoundResults(calls) {
+	for i, res := range x.RoundResults(ctx, calls) {
 		if !res.IsError {
 			x.gw.Metrics.LayerCalled(res.Layer)
 		}
@@ -90,7 +90,7 @@ func (s *drivenStream) rounds(ctx context.Context, call func() *attempt.Attempt)
 		if a, f, err = s.listen(ctx, call(), s.deliver); f != nil || err != nil || !a.AsksAgain() {
 			return a, f, err
 		}
-		if err := s.nextRound(a); err != nil {
+		if err := s.nextRound(ctx, a); err != nil {
 			return a, &upstream.Failure{Provider: a.By.Provider, Kind: upstream.NotEncoded, Cause: err}, nil //nolint:nilerr // the failure has it
 		}
 	}

@@ -55,13 +55,17 @@ type Way struct {
 	Missed []string
 }
 
-// ways are those that are measured: the tools that are kept by words or, with an embedder, by meaning, and those that the model finds by a search.
+// ways are those that are measured: the tools that are kept, and those that the model finds by a search, each by words and, with an embedder, by meaning.
 func ways(e toolprune.Embedder) []Way {
 	out := []Way{{Name: "kept, by words", Meta: toolprune.Off}}
 	if e != nil {
 		out = append(out, Way{Name: "kept, by meaning", Meta: toolprune.Off})
 	}
-	return append(out, Way{Name: "found by a search", Meta: toolprune.On, Search: true})
+	out = append(out, Way{Name: "found by a search", Meta: toolprune.On, Search: true})
+	if e != nil {
+		out = append(out, Way{Name: "found by a search, by meaning", Meta: toolprune.On, Search: true})
+	}
+	return out
 }
 
 // Measure has a request made for each tool, with the definitions of all. A nil embedder leaves out what needs one.
@@ -110,9 +114,11 @@ func (w *Way) measure(ctx context.Context, l toolprune.Layer, tools []Tool, want
 		ok = ok || sent.Tools[i].Name == wanted.Name
 	}
 	if w.Search {
-		args, _ := json.Marshal(map[string]string{"query": wanted.Query}) // it can be
-		found := x.RoundResults([]chat.ToolCall{{ID: "c", Name: "search_tools", Args: string(args)}})
-		ok = strings.Contains(found[0].Text, fmt.Sprintf(`"name":%q`, wanted.Name))
+		found, err := search(ctx, x, l.Embedder != nil, wanted.Query)
+		if err != nil {
+			return err
+		}
+		ok = strings.Contains(found, fmt.Sprintf(`"name":%q`, wanted.Name))
 	}
 	if !ok {
 		w.Missed = append(w.Missed, wanted.Name+": "+wanted.Request)
@@ -120,6 +126,18 @@ func (w *Way) measure(ctx context.Context, l toolprune.Layer, tools []Tool, want
 	}
 	w.Kept++
 	return nil
+}
+
+// search is what a search finds; by meaning once the model has done so in time.
+func search(ctx context.Context, x *pipeline.Exchange, byMeaning bool, query string) (string, error) {
+	args, _ := json.Marshal(map[string]string{"query": query}) // it can be
+	for range mostPasses {
+		found := x.RoundResults(ctx, []chat.ToolCall{{ID: "c", Name: "search_tools", Args: string(args)}})
+		if !byMeaning || strings.Contains(x.Log[0].Note, "meaning=") {
+			return found[0].Text, nil
+		}
+	}
+	return "", fmt.Errorf("the model did not find the tools in time")
 }
 
 // mostPasses is how often a request is made until it is ranked in time, which takes long on a busy machine: each waits 60 ms at most.
@@ -137,7 +155,7 @@ func (w *Way) pass(ctx context.Context, l toolprune.Layer, tools []Tool, wanted 
 		if err := pipeline.New(l).Request(ctx, x); err != nil {
 			return nil, err
 		}
-		if l.Embedder == nil || x.Log[0].Note == "meaning" {
+		if l.Embedder == nil || w.Search || x.Log[0].Note == "meaning" {
 			return x, nil
 		}
 	}

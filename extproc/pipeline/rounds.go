@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"context"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,8 +20,9 @@ type Caller interface {
 	// Translate returns the call that the client gets in place of a call of one of the layer's tools; ok is false for a call that is answered inside
 	// the gateway. The arguments are as the model wrote them: they may be no JSON.
 	Translate(x *Exchange, c *chat.ToolCall) (own chat.ToolCall, ok bool)
-	// Answer is the result of a call that is answered inside the gateway, of at most so many bytes. It must not block.
-	Answer(x *Exchange, c *chat.ToolCall, most int) Result
+	// Answer is the result of a call that is answered inside the gateway, of at most so many bytes. The client waits for it: it may ask a local model for some
+	// milliseconds, and nothing else outside of the process, and returns when ctx ends.
+	Answer(ctx context.Context, x *Exchange, c *chat.ToolCall, most int) Result
 }
 
 // Result is what the model gets for a call.
@@ -79,7 +81,7 @@ func (x *Exchange) TranslateCall(c *chat.ToolCall) (own chat.ToolCall, ok bool) 
 }
 
 // RoundResults are the results of the calls of one round, in their order.
-func (x *Exchange) RoundResults(calls []chat.ToolCall) []Result {
+func (x *Exchange) RoundResults(ctx context.Context, calls []chat.ToolCall) []Result {
 	out := make([]Result, len(calls))
 	left := MaxRoundResults
 	for i := range calls {
@@ -88,7 +90,7 @@ func (x *Exchange) RoundResults(calls []chat.ToolCall) []Result {
 		if l == nil || left < MaxRoundResults/16 {
 			continue
 		}
-		out[i] = l.Answer(x, &calls[i], left)
+		out[i] = l.Answer(ctx, x, &calls[i], left)
 		out[i].Layer = l.layer
 		left -= len(out[i].Text)
 		x.NoteOf(l.layer, "answered", 1)

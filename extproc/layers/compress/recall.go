@@ -1,6 +1,7 @@
 package compress
 
 import (
+	"context"
 	"slices"
 	"strconv"
 	"strings"
@@ -63,7 +64,7 @@ func (Layer) Translate(*pipeline.Exchange, *chat.ToolCall) (own chat.ToolCall, o
 }
 
 // Answer implements pipeline.Caller: it shows a result, or the next part of a long one.
-func (Layer) Answer(x *pipeline.Exchange, c *chat.ToolCall, most int) pipeline.Result {
+func (Layer) Answer(_ context.Context, x *pipeline.Exchange, c *chat.ToolCall, most int) pipeline.Result {
 	r := recalls.Of(x)
 	v, err := jsonx.Parse([]byte(c.Args))
 	if err != nil {

@@ -1,6 +1,7 @@
 package compress_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -41,7 +42,7 @@ func outdated(n int) []call {
 }
 
 func recall(x *pipeline.Exchange, args string) pipeline.Result {
-	return x.RoundResults([]chat.ToolCall{{ID: "c", Name: "bardo_recall", Args: args}})[0]
+	return x.RoundResults(context.Background(), []chat.ToolCall{{ID: "c", Name: "bardo_recall", Args: args}})[0]
 }
 
 // TestB15WhatIsLeftOutIsFetchedBack, part by part where it is long; and it is counted.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +28,7 @@ type Embedder interface {
 // Limits of ranking by meaning. A vector of 384 numbers takes 1.5 KiB.
 const (
 	maxVectors    = 4_096
+	maxMeant      = maxVectors / 4        // tools of a request, or words decide
 	meaningTime   = 60 * time.Millisecond // that a request waits
 	readingTime   = 5 * time.Second       // for the definitions of one request, which go on being read when it does not wait any longer
 	maxReading    = 4                     // requests whose definitions are read at a time
@@ -37,15 +39,17 @@ const (
 
 // Vectors are those of definitions of tools, in this process. Make one with NewVectors. Safe for concurrent use.
 type Vectors struct {
-	kept    *lru.Cache[[16]byte, []float32]
-	off     atomic.Int64  // until when the model is not asked, in ns since 1970
-	reading chan struct{} // one for each request whose definitions are read
+	kept *lru.Cache[[16]byte, []float32]
+	off  atomic.Int64 // until when the model is not asked, in ns since 1970
+
+	mu      sync.Mutex
+	reading map[[16]byte]chan struct{} // by a list of definitions that are read; closed when they were
 }
 
 // NewVectors returns an empty memory.
 func NewVectors() *Vectors {
 	kept, _ := lru.New[[16]byte, []float32](maxVectors) // only fails for sizes below 1
-	return &Vectors{kept: kept, reading: make(chan struct{}, maxReading)}
+	return &Vectors{kept: kept, reading: map[[16]byte]chan struct{}{}}
 }
 
 // ready reports whether the model may be asked.
@@ -63,17 +67,20 @@ func late(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.Is(err, models.ErrBusy)
 }
 
+// hasModel reports whether a local model may be asked.
+func (l Layer) hasModel() bool { return l.Embedder != nil && l.Vectors.ready() }
+
 // ranksByMeaning reports whether the tools of a request may be ranked by a local model.
 func (l Layer) ranksByMeaning(x *pipeline.Exchange) bool {
-	return l.Embedder != nil && l.Vectors.ready() && len(l.tasks()[x.Hints.TickType]) == 0
+	return l.hasModel() && len(l.tasks()[x.Hints.TickType]) == 0
 }
 
 // Waits implements pipeline.Waiting: the model is waited for.
 func (l Layer) Waits(x *pipeline.Exchange) bool { return l.ranksByMeaning(x) && l.Applies(x) }
 
-// byMeaning orders tools by the similarity of their definitions to a text; ok is false where the model is off, or has not seen all definitions in time.
-func (l Layer) byMeaning(ctx context.Context, x *pipeline.Exchange, t *transcript.Transcript, text string) (order []int, ok bool) {
-	if !l.ranksByMeaning(x) || strings.TrimSpace(text) == "" {
+// nearest orders tools by the similarity of their definitions to a text; ok is false where the model is off, or has not seen all definitions in time.
+func (l Layer) nearest(ctx context.Context, x *pipeline.Exchange, t *transcript.Transcript, text string) (order []int, ok bool) {
+	if !l.hasModel() || len(t.Tools) > maxMeant || strings.TrimSpace(text) == "" {
 		return nil, false
 	}
 	ctx, cancel := context.WithTimeout(ctx, meaningTime)
@@ -109,67 +116,95 @@ func (l Layer) byMeaning(ctx context.Context, x *pipeline.Exchange, t *transcrip
 // vectors are those of the tools' definitions, which are made once for each account. Those that are missing are read in a goroutine of their own, so that they
 // are there for the next request if this one cannot wait: ok is false then.
 func (l Layer) vectors(ctx context.Context, x *pipeline.Exchange, t *transcript.Transcript) (all [][]float32, ok bool) {
-	all = make([][]float32, len(t.Tools))
-	var missing []definition
-	for i := range t.Tools {
-		d := definition{i: i, text: meaningOf(&t.Tools[i])}
-		d.sum = l.Memory.sum(key{[]string{"vector", string(x.Principal.Account), l.Embedder.Tag(), d.text}})
-		if all[i], ok = l.Vectors.kept.Get(d.sum); !ok {
-			missing = append(missing, d)
-		}
-	}
+	all, missing := l.known(x, t)
 	if len(missing) == 0 {
 		return all, true
 	}
-	select {
-	case l.Vectors.reading <- struct{}{}:
-	default:
+	read := l.readBeside(missing)
+	if read == nil {
 		return nil, false
 	}
-	read := make(chan [][]float32, 1)
-	guard.Go(func() {
-		defer func() { <-l.Vectors.reading }()
-		defer close(read)
-		if made := l.read(missing); made != nil {
-			read <- made
-		}
-	})
 	select {
-	case made := <-read:
-		for i, v := range made {
-			all[missing[i].i] = v
-		}
-		return all, made != nil
+	case <-read:
+		all, missing = l.known(x, t)
+		return all, len(missing) == 0
 	case <-ctx.Done():
 		return nil, false
 	}
 }
 
+// prepare has the definitions of a request read beside its call, so that they are known when the model searches for a tool.
+func (l Layer) prepare(x *pipeline.Exchange, t *transcript.Transcript) {
+	if !l.hasModel() || len(t.Tools) > maxMeant {
+		return
+	}
+	if _, missing := l.known(x, t); len(missing) > 0 {
+		l.readBeside(missing)
+	}
+}
+
+// known are the vectors of the tools' definitions, nil for those that are missing.
+func (l Layer) known(x *pipeline.Exchange, t *transcript.Transcript) (all [][]float32, missing []definition) {
+	all = make([][]float32, len(t.Tools))
+	for i := range t.Tools {
+		d := definition{text: meaningOf(&t.Tools[i])}
+		d.sum = l.Memory.sum(key{[]string{"vector", string(x.Principal.Account), l.Embedder.Tag(), d.text}})
+		if v, ok := l.Vectors.kept.Get(d.sum); ok {
+			all[i] = v
+		} else {
+			missing = append(missing, d)
+		}
+	}
+	return all, missing
+}
+
+// readBeside reads definitions in a goroutine, or waits for the one that reads them; nil if too many are read already. What it returns is closed when it ends.
+func (l Layer) readBeside(missing []definition) <-chan struct{} {
+	last := missing[len(missing)-1].sum // definitions are read in their order: whoever lacks the same last one waits for the same
+	v := l.Vectors
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if read, ok := v.reading[last]; ok {
+		return read
+	}
+	if len(v.reading) >= maxReading {
+		return nil
+	}
+	read := make(chan struct{})
+	v.reading[last] = read
+	guard.Go(func() {
+		defer func() {
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			delete(v.reading, last)
+			close(read)
+		}()
+		l.read(missing)
+	})
+	return read
+}
+
 // definition is one of a tool of a request, whose vector is not known.
 type definition struct {
-	i    int // of the tool
 	text string
 	sum  [16]byte
 }
 
-// read makes vectors of definitions, and keeps them; nil if the model does not do so in time.
-func (l Layer) read(all []definition) [][]float32 {
+// read makes vectors of definitions and keeps them, as far as the model does so in time.
+func (l Layer) read(all []definition) {
 	ctx, cancel := context.WithTimeout(context.Background(), readingTime)
 	defer cancel()
-	made := make([][]float32, len(all))
 	for i := range all {
-		v, ok := l.Vectors.kept.Get(all[i].sum) // another request's were read meanwhile
-		if !ok {
-			var err error
-			if v, err = l.Embedder.Embed(ctx, all[i].text); err != nil {
-				l.Vectors.failed(err)
-				return nil
-			}
-			l.Vectors.kept.Add(all[i].sum, v)
+		if l.Vectors.kept.Contains(all[i].sum) { // another request's were read meanwhile
+			continue
 		}
-		made[i] = v
+		v, err := l.Embedder.Embed(ctx, all[i].text)
+		if err != nil {
+			l.Vectors.failed(err)
+			return
+		}
+		l.Vectors.kept.Add(all[i].sum, v)
 	}
-	return made
 }
 
 // meaningOf is what a tool's vector stands for: the words of its name, and its description.

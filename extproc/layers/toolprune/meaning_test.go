@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/layers/toolprune"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/models"
@@ -175,6 +176,80 @@ func TestD36DefinitionsAreReadOnASlowMachine(t *testing.T) {
 		s.set(time.Millisecond, nil)
 		if x, got := prunedFor(t, l, "Will I need an umbrella?"); x.Log[0].Note != "meaning" || !slices.Contains(got, "weather_forecast") {
 			t.Errorf("log %+v, %v", x.Log, got)
+		}
+	})
+}
+
+// searched is what the model gets for a search.
+func searched(t *testing.T, x *pipeline.Exchange, query string) string {
+	t.Helper()
+	res := x.RoundResults(t.Context(), []chat.ToolCall{{ID: "c", Name: "search_tools", Args: fmt.Sprintf(`{"query":%q}`, query)}})[0]
+	if res.IsError {
+		t.Error(res.Text)
+	}
+	return res.Text
+}
+
+// many are 120 tools, one of which tells the weather and one of which books a flight.
+func many() []map[string]any {
+	return append(catalog(119), tool("weather_forecast", "Rain and sunshine of the next days."))
+}
+
+// TestD36ASearchFindsToolsByMeaning that share no word with it, beside those that do; each with its parameters.
+func TestD36ASearchFindsToolsByMeaning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := meaningful(&sense{})
+		x, got := asked(t, l, []any{user("hi")}, many())
+		if !slices.Equal(got, three) {
+			t.Fatal(got)
+		}
+		synctest.Wait()
+		if text := searched(t, x, "umbrella needed? or a flight"); strings.Index(text, `{"name":"weather_forecast"`) != 0 || !strings.Contains(text, `{"name":"book_flight","description":"Books a seat on an airplane.","parameters"`) {
+			t.Errorf("found is %.600s", text)
+		}
+		if note := x.Log[0].Note; note != "meta;meaning=1;answered=1" {
+			t.Errorf("the log says %q", note)
+		}
+		if text := searched(t, x, "  "); !strings.HasPrefix(text, "No tool fits") {
+			t.Errorf("without words it finds %.300s", text)
+		}
+	})
+}
+
+// TestD36ASearchWaitsForAModelAsLongAsARequest: definitions are read beside the call from the request on, so that they are known when the model searches. Until then, and
+// where the model is off or there are too many tools, words decide.
+func TestD36ASearchWaitsForAModelAsLongAsARequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &sense{takes: 5 * time.Millisecond}
+		l := meaningful(s)
+		x, _ := asked(t, l, []any{user("hi")}, many())
+		began := time.Now()
+		if text := searched(t, x, "umbrella"); strings.Contains(text, `{"name":"weather_forecast"`) || time.Since(began) > 60*time.Millisecond {
+			t.Errorf("after %v: %.300s", time.Since(began), text)
+		}
+		time.Sleep(time.Second) //nolint:forbidigo // of the bubble
+		if text := searched(t, x, "umbrella"); !strings.HasPrefix(text, `{"name":"weather_forecast"`) {
+			t.Errorf("a second later: %.300s", text)
+		}
+		if s.count() != 122 {
+			t.Errorf("%d calls for 120 definitions and 2 searches", s.count())
+		}
+		s.set(0, models.ErrOff)
+		if text := searched(t, x, "book a flight"); !strings.HasPrefix(text, `{"name":"book_flight"`) {
+			t.Errorf("without the model: %.300s", text)
+		}
+		n := s.count()
+		x, _ = asked(t, l, []any{user("hi")}, append(many(), tool("swap", "")))
+		searched(t, x, "umbrella")
+		if s.count() != n {
+			t.Error("a model that is off is asked")
+		}
+		s.set(0, nil)
+		l = meaningful(s)
+		x, _ = asked(t, l, []any{user("hi")}, append(catalog(1100), many()...))
+		synctest.Wait()
+		if searched(t, x, "umbrella"); s.count() != n {
+			t.Errorf("%d definitions are read for a request with 1,220", s.count()-n)
 		}
 	})
 }

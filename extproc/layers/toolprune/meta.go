@@ -1,6 +1,7 @@
 package toolprune
 
 import (
+	"context"
 	"regexp"
 	"slices"
 	"strconv"
@@ -75,6 +76,7 @@ func (l Layer) replace(x *pipeline.Exchange, t *transcript.Transcript, lim limit
 	t.WrapCalls(m.run, func(tool string) bool { return m.index(tool) >= 0 })
 	*metas.Of(x) = m
 	x.AnswerCalls(Name, l, pipeline.MaxRounds, m.find, m.show, m.run)
+	l.prepare(x, t)
 	return change(x, t, pipeline.Entry{Layer: Name, Saved: int64(saved), Note: "meta"}, l.Memory.changes(x, t, keep))
 }
 
@@ -234,7 +236,7 @@ func (m *meta) issues(tool int, args jsonx.Raw) []string {
 }
 
 // Answer implements pipeline.Caller.
-func (l Layer) Answer(x *pipeline.Exchange, c *chat.ToolCall, most int) pipeline.Result {
+func (l Layer) Answer(ctx context.Context, x *pipeline.Exchange, c *chat.ToolCall, most int) pipeline.Result {
 	m := *metas.Of(x)
 	v, err := jsonx.Parse([]byte(c.Args))
 	if err != nil || v.Kind() != jsonx.Object {
@@ -243,7 +245,7 @@ func (l Layer) Answer(x *pipeline.Exchange, c *chat.ToolCall, most int) pipeline
 	switch c.Name {
 	case m.find:
 		query, _ := v.Get("query").Str()
-		return pipeline.Result{Text: m.search(query, most)}
+		return pipeline.Result{Text: m.listed(l.found(ctx, x, m, query), most)}
 	case m.show:
 		name, _ := v.Get("name").Str()
 		if i := m.index(name); i >= 0 {
@@ -294,9 +296,37 @@ const (
 	maxListedLen = 120
 )
 
-// search describes the tools that have most in common with a query.
-func (m *meta) search(query string, most int) string {
-	found := m.ranked(query)
+// found are the tools that fit a query, best first: those of the nearest meaning and those with most words in common in turn, where the local model knows them all in
+// time; else the latter.
+func (l Layer) found(ctx context.Context, x *pipeline.Exchange, m *meta, query string) []int {
+	words := m.ranked(query)
+	near, ok := l.nearest(ctx, x, m.t, query)
+	if !ok {
+		return words
+	}
+	x.NoteOf(Name, "meaning", 1)
+	var out []int
+	for n := range near {
+		for _, list := range [...][]int{near, words} {
+			if n < len(list) && !slices.Contains(out, list[n]) && m.has(list[n]) {
+				out = append(out, list[n])
+			}
+		}
+		if len(out) >= maxListed {
+			break
+		}
+	}
+	return out
+}
+
+// has reports whether a tool is one of those that are found.
+func (m *meta) has(tool int) bool {
+	_, found := slices.BinarySearch(m.tools, tool)
+	return found
+}
+
+// listed describes the tools that a search found.
+func (m *meta) listed(found []int, most int) string {
 	if len(found) == 0 {
 		return m.list(most)
 	}
@@ -348,10 +378,7 @@ func (m *meta) brief(i int) string {
 // ranked are the tools that have anything in common with a text, best first.
 func (m *meta) ranked(text string) []int {
 	order, scores := byWords(m.t, text)
-	return slices.DeleteFunc(order, func(i int) bool {
-		_, found := slices.BinarySearch(m.tools, i)
-		return scores[i] <= 0 || !found
-	})
+	return slices.DeleteFunc(order, func(i int) bool { return scores[i] <= 0 || !m.has(i) })
 }
 
 // clipped is the beginning of a text, up to so many bytes.

@@ -214,7 +214,7 @@ func TestCallsOfMetaTools(t *testing.T) {
 		if ok {
 			continue
 		}
-		res := x.RoundResults([]chat.ToolCall{c})[0]
+		res := x.RoundResults(t.Context(), []chat.ToolCall{c})[0]
 		for _, want := range row.says {
 			if !strings.Contains(res.Text, want) {
 				t.Errorf("%s%s: %s, without %s", row.tool, row.args, res.Text, want)
@@ -252,7 +252,7 @@ func FuzzCallsOfMetaTools(f *testing.F) {
 			}
 			return
 		}
-		if res := x.RoundResults([]chat.ToolCall{c})[0]; res.Text == "" || len(res.Text) > pipeline.MaxRoundResults {
+		if res := x.RoundResults(t.Context(), []chat.ToolCall{c})[0]; res.Text == "" || len(res.Text) > pipeline.MaxRoundResults {
 			t.Errorf("%q is answered by %d bytes", args, len(res.Text))
 		}
 	})

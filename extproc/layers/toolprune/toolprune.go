@@ -41,7 +41,7 @@ type Layer struct {
 	Tasks  TaskMap  // nil means DefaultTasks
 	Memory *Choices // shared across changes of the configuration
 
-	Embedder Embedder // ranks tools by their meaning; nil: words do
+	Embedder Embedder // ranks tools by their meaning, for a request and for searches; nil: words do
 	Vectors  *Vectors // as Memory; only used with an embedder
 }
 
@@ -214,8 +214,10 @@ func (l Layer) rank(ctx context.Context, x *pipeline.Exchange, t *transcript.Tra
 		return order, ""
 	}
 	text := lastUserText(t)
-	if order, ok := l.byMeaning(ctx, x, t, text); ok {
-		return order, "meaning"
+	if l.ranksByMeaning(x) {
+		if order, ok := l.nearest(ctx, x, t, text); ok {
+			return order, "meaning"
+		}
 	}
 	return bySimilarity(t, text), ""
 }
