@@ -246,4 +246,9 @@ func TestP04TheDefaultTierIsInForce(t *testing.T) {
 	if !strings.Contains(dry.Body, `"default": true`) || !strings.Contains(dry.Body, `"violated": "structured_output_required"`) {
 		t.Errorf("explained: %s", dry.Body)
 	}
+	private.Forget()
+	key := strings.Replace(tierBody(false, asSchema), "What now?", "private key: 4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318", 1) // D-37: not even to an enclave
+	if got := g.Chat(t, key, "X-Bardo-Security-Class: private"); got.Status != http.StatusBadRequest || !strings.Contains(got.Body, `"secret_in_prompt"`) || len(private.Generations()) != 0 {
+		t.Errorf("a private key: %d %s after %d calls", got.Status, got.Body, len(private.Generations()))
+	}
 }

@@ -22,7 +22,9 @@ type Names struct {
 const usualNames = 2 * time.Second
 
 // Waits reports whether names are looked for in a request.
-func (l Layer) Waits(x *pipeline.Exchange) bool { return l.Names.Finder != nil && l.looks(x) }
+func (l Layer) Waits(x *pipeline.Exchange) bool {
+	return l.Names.Finder != nil && l.extent(x) == everything
+}
 
 // addNames adds the names in what people and tools wrote to what was found. They are masked wherever they stand, since the vault knows their values.
 func (l Layer) addNames(ctx context.Context, x *pipeline.Exchange, s *state, mode Mode) error {

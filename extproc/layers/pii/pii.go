@@ -98,23 +98,44 @@ func (l Layer) Guard(p *policy.Principal, class policy.SecurityClass) (name, doe
 // Protects implements pipeline.Protecting: embeddings, legacy completions and the like leave the gateway as well.
 func (Layer) Protects() {}
 
-// Applies reports whether the request has anything that the layer looks for. A request to an enclave is not changed: the receipt of its answer covers it (D-30).
+// Applies reports whether the request has anything that the layer looks for.
 func (l Layer) Applies(x *pipeline.Exchange) bool {
-	mode := l.mode(&x.Principal, x.Hints.SecurityClass)
-	if !l.looks(x) {
+	of := l.extent(x)
+	if of == nothing {
 		return false
 	}
 	s := slot.Of(x)
 	s.found, s.err = l.search(context.Background(), x)
-	if mode != Detect && s.err == nil {
+	if s.err != nil || of == forbidden {
+		return s.err != nil || s.found.where != ""
+	}
+	if l.mode(&x.Principal, x.Hints.SecurityClass) != Detect {
 		s.unread = unreadOf(x)
 	}
-	return s.err != nil || len(s.found.counts) > 0 || s.unread != unread{} || l.Names.Finder != nil
+	return len(s.found.counts) > 0 || s.unread != unread{} || l.Names.Finder != nil
 }
 
-// looks reports whether anything is looked for in a request. One that may go elsewhere than to an enclave is masked.
-func (l Layer) looks(x *pipeline.Exchange) bool {
-	return l.mode(&x.Principal, x.Hints.SecurityClass) != Off && !x.DirectKey && !x.StaysInEnclave()
+// extent is what a request is looked into for.
+type extent uint8
+
+const (
+	nothing    extent = iota
+	forbidden         // private keys and seed phrases, which are refused; nothing else happens
+	everything        // as the mode says
+)
+
+// extent is what a request is looked into for. One that goes to an enclave and nowhere else is not changed, since the receipt of its answer covers it (D-30); a refusal
+// changes nothing (D-37). One that leaves encrypted end to end is not looked into.
+func (l Layer) extent(x *pipeline.Exchange) extent {
+	switch {
+	case l.mode(&x.Principal, x.Hints.SecurityClass) == Off || x.DirectKey:
+		return nothing
+	case !x.StaysInEnclave():
+		return everything
+	case x.NeedsSealed():
+		return nothing
+	}
+	return forbidden
 }
 
 // manyTexts is how many texts a request has that are not remembered: a batch of embeddings must not displace what is known of conversations.

@@ -110,6 +110,31 @@ func TestD30RequestsToAnEnclaveAreNotMasked(t *testing.T) {
 	}
 }
 
+// TestD37APrivateKeyIsRefusedForAnEnclaveToo: a refusal changes nothing that a receipt covers. What is encrypted end to end is not looked into, and no values are counted.
+func TestD37APrivateKeyIsRefusedForAnEnclaveToo(t *testing.T) {
+	const key = "4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
+	enclave := policy.Resolution{Provider: "p", Features: []policy.Feature{policy.TEEAttested, policy.EndToEndEncryption}}
+	for _, row := range []struct {
+		mode    layer.Mode
+		in      policy.Intent
+		refused bool
+	}{
+		{"", policy.Intent{PrivacyTier: policy.PrivacyTEE}, true},
+		{layer.Mask, policy.Intent{PrivacyTier: policy.PrivacyTEE}, true},
+		{layer.Block, policy.Intent{Require: []policy.Feature{policy.TEEAttested}}, true},
+		{layer.Off, policy.Intent{PrivacyTier: policy.PrivacyTEE}, false},
+		{layer.Mask, policy.Intent{PrivacyTier: policy.PrivacyEndToEnd}, false},
+		{layer.Block, policy.Intent{Require: []policy.Feature{policy.EndToEndEncryption}}, false},
+	} {
+		x := exchange(t, mail+`,{"role":"user","content":"private key: `+key+`"}`)
+		x.Intent, x.Found = row.in, []policy.Resolution{enclave}
+		err := run(t, newLayer(row.mode), x)
+		if f := fault.From(err); (err != nil) != row.refused || row.refused && (f.Kind != fault.SecretInPrompt || strings.Contains(f.Error(), key)) || len(x.Log) != 0 {
+			t.Errorf("%+v: %v, %+v", row, err, x.Log)
+		}
+	}
+}
+
 // TestD37APrivateKeyIsRefusedByItsName: in the arguments of a tool call only the name of a member tells what the number is.
 func TestD37APrivateKeyIsRefusedByItsName(t *testing.T) {
 	const key = "4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
