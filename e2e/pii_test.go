@@ -15,6 +15,7 @@ import (
 // maskedValues are what a user says here that must not leave the gateway.
 var maskedValues = []string{
 	"jane.doe@mail.example.co.uk", "+49 30 901820", "4111 1111 1111 1111", "DE89 3704 0044 0532 0130 00", "536-90-4399", "203.0.113.7", "john@example.com", "Zx8Kq2mN5vB7cL1pR4tY6uW9", "EMP-004711",
+	"12 N Main St, Springfield, IL 62704",
 }
 
 var placeholder = regexp.MustCompile(`<[A-Z][A-Z0-9_]*_[0-9A-Z]{8}>`)
@@ -24,7 +25,7 @@ var piiBodies = map[fake.Dialect]string{ //nolint:exhaustive // Gemini names its
 	fake.OpenAI: `{"model":%[1]q,"stream":%[2]v,"user":"john@example.com","messages":[
 		{"role":"system","content":"The owner is jane.doe@mail.example.co.uk."},
 		{"role":"user","content":[{"type":"text","text":"Call +49 30 901820 from 203.0.113.7"}]},
-		{"role":"assistant","content":"I call EMP-004711.","tool_calls":[{"id":"c1","type":"function","function":{"name":"pay","arguments":"{\"card\":\"4111 1111 1111 1111\",\"iban\":\"DE89 3704 0044 0532 0130 00\"}"}}]},
+		{"role":"assistant","content":"I call EMP-004711 at 12 N Main St, Springfield, IL 62704.","tool_calls":[{"id":"c1","type":"function","function":{"name":"pay","arguments":"{\"card\":\"4111 1111 1111 1111\",\"iban\":\"DE89 3704 0044 0532 0130 00\"}"}}]},
 		{"role":"tool","tool_call_id":"c1","content":"paid for SSN 536-90-4399"},
 		{"role":"user","content":"my key is sk-ant-Zx8Kq2mN5vB7cL1pR4tY6uW9, write again"}],
 		"tools":[{"type":"function","function":{"name":"pay","description":"asks john@example.com","parameters":{"type":"object"}}}]}`,
@@ -32,7 +33,7 @@ var piiBodies = map[fake.Dialect]string{ //nolint:exhaustive // Gemini names its
 		"system":[{"type":"text","text":"The owner is jane.doe@mail.example.co.uk."}],
 		"messages":[
 		{"role":"user","content":[{"type":"text","text":"Call +49 30 901820 from 203.0.113.7"},{"type":"document","title":"EMP-004711","source":{"type":"text","media_type":"text/plain","data":"owner: john@example.com"}}]},
-		{"role":"assistant","content":[{"type":"text","text":"I call EMP-004711."},{"type":"tool_use","id":"c1","name":"pay","input":{"card":"4111 1111 1111 1111","iban":["DE89 3704 0044 0532 0130 00"]}}]},
+		{"role":"assistant","content":[{"type":"text","text":"I call EMP-004711 at 12 N Main St, Springfield, IL 62704."},{"type":"tool_use","id":"c1","name":"pay","input":{"card":"4111 1111 1111 1111","iban":["DE89 3704 0044 0532 0130 00"]}}]},
 		{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":"paid for SSN 536-90-4399"},{"type":"text","text":"my key is sk-ant-Zx8Kq2mN5vB7cL1pR4tY6uW9, write again"}]}],
 		"tools":[{"name":"pay","description":"asks john@example.com","input_schema":{"type":"object"}}]}`,
 }

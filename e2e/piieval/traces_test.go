@@ -31,6 +31,7 @@ var injected = []struct{ text, value string }{
 	{"Tel. 0171 2345678", "0171 2345678"},
 	{"glpat-Zx8Kq2mN5vB7cL1pR4tY", "glpat-Zx8Kq2mN5vB7cL1pR4tY"},
 	{"https://bob:s3cr3t-pw@x.example/", "s3cr3t-pw"},
+	{"123 N Main St, Springfield, IL 62704", "123 N Main St"},
 }
 
 // TestNoMaskedValueOfTheTracesIsLeft: a value is put into every text of every recorded request. None is left in what the provider would get.

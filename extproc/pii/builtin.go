@@ -84,6 +84,8 @@ func bitOf(t Type) wanted {
 		return 1 << 9
 	case IP:
 		return 1 << 10
+	case Postal:
+		return 1 << 11
 	default:
 		return 0
 	}
@@ -151,6 +153,9 @@ func (s *scan) word(i int) int {
 		return end
 	}
 	if classes[s.text[i]]&digit != 0 {
+		if to := s.postal(i, end); to > end {
+			return to
+		}
 		if to := s.number(i, end, has); to > end {
 			return to
 		}

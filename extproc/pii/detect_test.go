@@ -70,6 +70,20 @@ func TestEachDetectorKnowsItsValuesAndTheirLookAlikes(t *testing.T) {
 		// Addresses on chains.
 		{"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed 0xfb6916095ca1df60bb79ce92ce3ea74c37c5d359", "EVM_ADDRESS 0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed|EVM_ADDRESS 0xfb6916095ca1df60bb79ce92ce3ea74c37c5d359"},
 		{"0x5AAeb6053F3E94C9b9A09f33669435E7Ef1BeAed, 0xfb6916095ca1df60bb79ce92ce3ea74c37c5d35, 0x" + hexKey, ""},
+		// Postal addresses.
+		{"Ship it to 123 N Main St, Apt 4B, Springfield, IL 62704-1234.", "POSTAL_ADDRESS 123 N Main St, Apt 4B, Springfield, IL 62704-1234"},
+		{"742 Evergreen Ter Springfield Oregon 97477; 1230 Avenue of the Americas, New York, NY 10020", "POSTAL_ADDRESS 742 Evergreen Ter Springfield Oregon 97477|POSTAL_ADDRESS 1230 Avenue of the Americas, New York, NY 10020"},
+		{"Jane Doe\n55 W 42nd Street #7\nNew York, NY 10036\nUSA", "POSTAL_ADDRESS 55 W 42nd Street #7\nNew York, NY 10036"},
+		{"221B Baker Street, London NW1 6XE, and 12-14 St. John's Road, Stoke-on-Trent, Staffordshire, ST4 2AB", "POSTAL_ADDRESS 221B Baker Street, London NW1 6XE|POSTAL_ADDRESS 12-14 St. John's Road, Stoke-on-Trent, Staffordshire, ST4 2AB"},
+		{"290 Bremner Blvd, Toronto, ON M5V 3L9 or 12 Smith Street, Richmond VIC 3121", "POSTAL_ADDRESS 290 Bremner Blvd, Toronto, ON M5V 3L9|POSTAL_ADDRESS 12 Smith Street, Richmond VIC 3121"},
+		{"P.O. Box 1234, Austin, TX 78701; Postfach 1234, 10115 Berlin", "POSTAL_ADDRESS P.O. Box 1234, Austin, TX 78701|POSTAL_ADDRESS Postfach 1234, 10115 Berlin"},
+		{"12 bis rue de l'Abbé-Grégoire, 75006 Paris. 5, Avenue Foch\nF-75116 Paris", "POSTAL_ADDRESS 12 bis rue de l'Abbé-Grégoire, 75006 Paris|POSTAL_ADDRESS 5, Avenue Foch\nF-75116 Paris"},
+		{"Hauptstraße 5a, 10115 Berlin und Berliner Str. 12-14\nD-80331 München", "POSTAL_ADDRESS Hauptstraße 5a, 10115 Berlin|POSTAL_ADDRESS Berliner Str. 12-14\nD-80331 München"},
+		{"Calle de Alcalá, 45, 28014 Madrid; Via Roma 10, 00184 Roma; Keizersgracht 123, 1015 CJ Amsterdam; Rue de la Loi 16, 1000 Bruxelles", "POSTAL_ADDRESS Calle de Alcalá, 45, 28014 Madrid|POSTAL_ADDRESS Via Roma 10, 00184 Roma|POSTAL_ADDRESS Keizersgracht 123, 1015 CJ Amsterdam|POSTAL_ADDRESS Rue de la Loi 16, 1000 Bruxelles"},
+		{"123 Main Street, 10 Downing Street, Hauptstraße 5, 12 rue de la Paix, PO Box 7; Springfield, IL 62704, 10115 Berlin, SW1A 2AA", ""},
+		{"In 2019 Wall Street, NY traders; Engineering 2024, 2025 Roadmap; Verkäufer 5, 12345 Euro; Am Tag 5, 10000 Euro; Version 12, 2019 Update; 5 Oxford Road, 12345 Items", ""},
+		{"$12 Main Street, Springfield, IL 62704.55; v1.2 Main St, Springfield, IL 62704; 1234567 Main St, Springfield, IL 62704; 12 people walk the road, back home, or 12345", ""},
+		{"5 court cases, TX 73301; 12 Way, OK 12345; 7 Star Drive, 64 GB; 12 Main St,, Springfield, IL 62704; 12 Main St\n\nSpringfield, IL 62704", ""},
 		// Private keys.
 		{"my private key is " + hexKey, "PRIVATE_KEY " + hexKey},
 		{"PRIVATE_KEY=" + hexKey2 + " pk=" + hexKey + `; {"secret": "` + hexKey + `"}`, "PRIVATE_KEY " + hexKey2 + "|PRIVATE_KEY " + hexKey + "|PRIVATE_KEY " + hexKey},

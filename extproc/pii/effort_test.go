@@ -27,3 +27,19 @@ func TestBeginningsOfSecretsTakeTimeInProportionToTheText(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatMightBeAddressesTakesTimeInProportionToTheText: numbers and words of which each could begin or go on with an address.
+func TestWhatMightBeAddressesTakesTimeInProportionToTheText(t *testing.T) {
+	t.Parallel()
+	bytes := racetest.Less(1 << 20)
+	for _, part := range []string{"1 A St ", "1 A St, ", "1 A St\n", "12 rue ", "1, 10115 Ab ", "Str. 1, 1011 Ab ", "1 漢", "1 " + strings.Repeat("É", 5000), "PO Box 1, ", "1 St IL 1", "1 A St, Apt 1, "} {
+		text := strings.Repeat(part, bytes/len(part)) + " 12 Main St, Springfield, IL 62704"
+		began := time.Now()
+		if got := found(t, all, text); len(got) == 0 || !strings.Contains(got[len(got)-1], "12 Main St, Springfield, IL 62704") {
+			t.Errorf("%.20q: %d found", part, len(got))
+		}
+		if took := time.Since(began); took > 20*time.Second { // it is a fraction of one
+			t.Errorf("%.20q: %v", part, took)
+		}
+	}
+}
