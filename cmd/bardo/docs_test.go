@@ -56,6 +56,7 @@ var exampleVariables = []string{"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "DEEPSEEK
 var exampleSecrets = map[string]string{
 	"TELEGRAM_TOKEN":  "123456789:AAExampleExampleExampleExampleExamp",
 	"DISCORD_WEBHOOK": "https://discord.example/api/webhooks/1/example",
+	"PROMPTS_KEY":     "an-example-of-32-characters-or-more",
 	"ALERTS_KEY":      "whsec_ZXhhbXBsZWV4YW1wbGVleGFtcGxlZXhhbXBsZQ==",
 }
 
@@ -234,6 +235,9 @@ func checkMention(args []string) error {
 	for _, arg := range args {
 		name, isFlag := strings.CutPrefix(arg, "--")
 		name, _, _ = strings.Cut(name, "=")
+		if arg == "--" { // what follows is another program's
+			break
+		}
 		if isFlag && c.Flag(name) == nil {
 			return fmt.Errorf("%s has no flag %s", c.CommandPath(), arg)
 		}

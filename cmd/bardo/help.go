@@ -61,6 +61,7 @@ var examples = map[string]string{
 	"bardo audit log verify":  "bardo audit log verify --head 1042:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
 	"bardo audit log export":  "bardo audit log export > audit.jsonl",
 	"bardo pay":               "bardo pay https://api.example/v1/answer --pay-to 0x00000000000000000000000000000000000000aa --max-usd 0.02 --key-file wallet.key",
+	"bardo pay proxy":         "bardo pay proxy https://api.example --pay-to 0x00000000000000000000000000000000000000aa --max-usd 0.05 --key-file wallet.key -- claude",
 	"bardo pay list":          "bardo pay list --json",
 	"bardo pay reconcile":     "bardo pay reconcile --rpc https://node.example",
 	"bardo wallet":            "bardo wallet\nbardo wallet --json",

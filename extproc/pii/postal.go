@@ -1,6 +1,7 @@
 package pii
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -259,6 +260,9 @@ func (s *scan) state(i int) int {
 // isState reports whether text[from:to], which state has read, is of the United States.
 func (s *scan) isState(from, to int) bool { return to-from > 3 || s.among(from, to, states) }
 
+// outwards are the shapes of the first half of a British postcode.
+var outwards = []string{"A9", "A99", "A9A", "AA9", "AA99", "AA9A"}
+
 // commonwealthCode reads a postcode of the United Kingdom (SW1A 2AA) or of Canada (M5V 2T6), in capitals.
 func (s *scan) commonwealthCode(i int) int {
 	first := i
@@ -279,7 +283,7 @@ func (s *scan) commonwealthCode(i int) int {
 		if strings.IndexByte("ABCEGHJKLMNPRSTVXY", outward[0]) >= 0 {
 			return end
 		}
-	case inward == "9AA" && strings.Contains(" A9 A99 A9A AA9 AA99 AA9A ", " "+o+" "):
+	case inward == "9AA" && slices.Contains(outwards, o):
 		if strings.IndexByte("QVX", outward[0]) < 0 {
 			return end
 		}
@@ -334,7 +338,7 @@ func (s *scan) french(at int) int {
 // town reads what follows a street of Europe: a comma or a line break, a postcode and the name of the town.
 func (s *scan) town(at int) int {
 	from := s.gap(at)
-	if strings.IndexAny(s.text[at:from], ",\n") < 0 {
+	if !strings.ContainsAny(s.text[at:from], ",\n") {
 		return 0
 	}
 	if end := s.landEnd(from); s.among(from, end, lands) {
