@@ -22,7 +22,7 @@ func (finder) Translate(_ *pipeline.Exchange, c *chat.ToolCall) (own chat.ToolCa
 	return chat.ToolCall{ID: c.ID, Name: "real", Args: c.Args}, c.Name == "run"
 }
 
-func (finder) Answer(*pipeline.Exchange, *chat.ToolCall, int) pipeline.Result {
+func (finder) Answer(context.Context, *pipeline.Exchange, *chat.ToolCall, int) pipeline.Result {
 	return pipeline.Result{Text: "found"}
 }
 
