@@ -34,6 +34,7 @@ type client struct {
 	forwarded    bool       // Envoy carries the request
 	planned      int        // how many attempts Envoy may make
 	requestEnded bool
+	endPassed    bool             // the request's last piece was passed on
 	taking       bool             // the hook is called for what waits in Envoy
 	calls        map[uint64]*call // in flight
 	starting     *call            // its hooks may run before its number is known
@@ -441,8 +442,12 @@ func (d *client) next(timeout time.Duration) (e event, err error) {
 	return e, err
 }
 
-// take reads what of the request waits in Envoy.
+// take reads what of the request waits in Envoy. The hook of a later piece may have taken it meanwhile: a second end of the request would come while
+// its answer is waited for.
 func (d *client) take(int) {
+	if d.endPassed {
+		return
+	}
 	d.taking = true
 	d.f.take()
 	d.taking = false

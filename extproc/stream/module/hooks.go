@@ -153,6 +153,7 @@ func goRequestBody(c *C.dm_stream, p *C.dm_buf, n C.size_t, end C.bool) (r C.int
 	case bool(end):
 		in = inRequestEnd
 	}
+	d.endPassed = d.requestEnded
 	d.push(in, event{kind: requestBody, body: b, end: d.requestEnded})
 	if d.continued {
 		return C.CONTINUE
