@@ -44,6 +44,7 @@ func TestHoldsAreCountedAndReported(t *testing.T) {
 					w.visit(d)
 				}
 				time.Sleep(2 * watchIdle) //nolint:forbidigo // the time of a bubble
+				synctest.Wait()
 				if n := w.holds.Load(); n != int64(row.holds) || len(w.reports) != row.reports {
 					t.Errorf("%d holds, %d reports, want %d, %d", n, len(w.reports), row.holds, row.reports)
 				}
@@ -63,6 +64,7 @@ func TestAReportSaysHowManyHoldsWereNotReported(t *testing.T) {
 		time.Sleep(reportInterval) //nolint:forbidigo // the time of a bubble
 		w.visit(20 * time.Millisecond)
 		time.Sleep(2 * watchIdle) //nolint:forbidigo // the time of a bubble
+		synctest.Wait()
 		if len(w.reports) != 2 || w.reports[1].others != 1 || w.reports[1].worker != 1 || w.reports[1].lasted < maxHold {
 			t.Errorf("reports %+v", w.reports)
 		}
