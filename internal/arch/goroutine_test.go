@@ -24,7 +24,7 @@ var goroutines = map[string]struct {
 	"extproc/attempt/reader.go":       {1, "recovers"},
 	"extproc/attempt/do.go":           {4, "recover; one cancels a context"},
 	"extproc/stream/module/engine.go": {1, "client.serve recovers"},
-	"extproc/stream/module/client.go": {1, "a timer, which closes a channel and has the worker look"},
+	"extproc/stream/module/timer.go":  {1, "a timer, which closes a channel and has the worker look"},
 	"extproc/stream/module/watch.go":  {2, "recovers"},
 	"extproc/structured/checker.go":   {1, "recovers"},
 	"policy/ledger/ledger.go":         {2, "no barrier: a ledger that panicked must not go on"},
