@@ -10,9 +10,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"bardo.money/gateway/envoy"
+	"bardo.money/gateway/policy"
 	"bardo.money/gateway/xds/state"
 )
 
@@ -61,7 +63,11 @@ func specimens() []*specimen {
 
 // anatomy measures all specimens round by round and writes the table.
 func (l *lab) anatomy(ctx context.Context, rounds int, window time.Duration, w io.Writer) error {
-	server, err := l.startEmpty()
+	p, err := l.parts(ctx)
+	if err != nil {
+		return err
+	}
+	server, err := l.startEmpty(p.burstCluster())
 	if err != nil {
 		return err
 	}
@@ -208,6 +214,17 @@ func (p *parts) route() object {
 	return r
 }
 
+// burstCluster is the cluster of the provider that answers immediately: its name begins with the provider's.
+func (p *parts) burstCluster() string {
+	for _, c := range p.clusters {
+		name, _ := at(c, "name").(string)
+		if provider, _, _ := strings.Cut(name, "."); provider == burstProvider && state.ProviderOf(name) == policy.ProviderID(name) {
+			return name
+		}
+	}
+	return ""
+}
+
 // serveFrom leads the ext_proc filters to another server.
 func (p *parts) serveFrom(socket string) {
 	for _, c := range p.clusters {
@@ -252,7 +269,7 @@ func withoutForwarding(p *parts) {
 
 func withoutOrder(p *parts) {
 	delete(p.route(), "inline_cluster_specifier_plugin")
-	p.route()["cluster"] = state.Cluster(burstProvider)
+	p.route()["cluster"] = p.burstCluster()
 }
 
 func withoutRoute(member string) func(*parts) {
@@ -281,13 +298,13 @@ type emptyServer struct {
 }
 
 // startEmpty runs this program again as the empty server.
-func (l *lab) startEmpty() (emptyServer, error) {
+func (l *lab) startEmpty(cluster string) (emptyServer, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return emptyServer{}, err
 	}
 	socket := filepath.Join(l.dir, "empty.sock")
-	c := exec.Command(self, "-serve-empty", socket) //nolint:noctx // ended by tearDown
+	c := exec.Command(self, "-serve-empty", socket, "-cluster", cluster) //nolint:noctx // ended by tearDown
 	c.Stderr = os.Stderr
 	if err := l.start(c); err != nil {
 		return emptyServer{}, err

@@ -3,52 +3,55 @@ package main
 import (
 	"context"
 	"net"
-	"net/http"
 	"strconv"
 	"time"
 
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/stream/processor"
 	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/policy"
 	"bardo.money/gateway/xds/state"
 )
 
-// serveEmpty serves Envoy's ext_proc filter with nothing behind it, until ctx is done.
-func serveEmpty(ctx context.Context, socket string) error {
+// serveEmpty serves Envoy's ext_proc filter with nothing behind it, until ctx is done. Requests go to the cluster.
+func serveEmpty(ctx context.Context, socket, cluster string) error {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "unix", socket)
 	if err != nil {
 		return err
 	}
-	return processor.Serve(ctx, empty{}, l)
+	return processor.Serve(ctx, empty{clusters: []string{cluster, state.RetryCluster(policy.ProviderID(cluster))}}, l)
 }
 
 // empty hands every body back as it came, with about as many changes of headers as the gateway makes.
-type empty struct{}
+type empty struct{ clusters []string }
 
 var _ stream.Handler = empty{}
 
 // Serve implements stream.Handler.
-func (empty) Serve(_ context.Context, c stream.Client, h stream.Head, _ bool) error {
+func (e empty) Serve(_ context.Context, c stream.Client, h stream.Head, _ bool) error {
 	var body collected
 	if err := c.RequestBody(&body); err != nil {
 		return err
 	}
-	cluster := state.Cluster(burstProvider)
 	err := c.Forward(stream.Forward{
 		Set: emptyRequest(h.Path, len(body.b)), Remove: []string{"x-forwarded-for", "x-request-id"}, Body: body.b,
-		Exchange: "req_0123456789abcdefghjkmnpq", Clusters: []string{cluster, state.RetryCluster(burstProvider)},
+		Exchange: "req_0123456789abcdefghjkmnpq", Clusters: e.clusters,
 	})
 	if err != nil {
 		return err
 	}
 	var answer []byte
+	var status int
 	for {
 		p, err := c.Next()
 		if err != nil {
 			return err
 		}
+		if p.Head != nil {
+			status = p.Head.Status
+		}
 		if answer = append(answer, p.Body...); p.End {
-			return c.Answer(stream.Reply{Status: http.StatusOK, Header: emptyAnswer(len(answer)), Body: answer}, []string{"date", "x-envoy-attempt-count"})
+			return c.Answer(stream.Reply{Status: status, Header: emptyAnswer(len(answer)), Body: answer}, []string{"date", "x-envoy-attempt-count"})
 		}
 	}
 }

@@ -42,6 +42,7 @@ type options struct {
 	models     string
 	config     string
 	serveEmpty string
+	cluster    string
 }
 
 func flags() options {
@@ -59,6 +60,7 @@ func flags() options {
 	flag.StringVar(&o.models, "models", "", "measure streams and memory while the local models of this directory are busy, beside a gateway without models, instead of the matrix")
 	flag.StringVar(&o.config, "config", "", "more of the gateways' configuration, as YAML at the top level, e.g. 'pipeline: {pii: {policy: \"off\"}}'")
 	flag.StringVar(&o.serveEmpty, "serve-empty", "", "for -anatomy: serve ext_proc on this socket, with nothing behind it")
+	flag.StringVar(&o.cluster, "cluster", "", "for -serve-empty: where its requests go")
 	flag.Parse()
 	if o.window == 0 {
 		o.window = 400 * time.Millisecond
@@ -75,7 +77,7 @@ func flags() options {
 func run(ctx context.Context) error {
 	o := flags()
 	if o.serveEmpty != "" {
-		return serveEmpty(ctx, o.serveEmpty)
+		return serveEmpty(ctx, o.serveEmpty, o.cluster)
 	}
 	only, err := regexp.Compile(o.only)
 	if err != nil {
