@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"maps"
 	"net/netip"
@@ -247,6 +248,52 @@ func TestPitfall25TokensThatAreWrongInOneThing(t *testing.T) {
 	if p, ok, err := b.Verify(t.Context(), bearer(good)); !ok || err != nil || p.Account != "acct" {
 		t.Errorf("the good token after all these: %+v, %v, %v", p, ok, err)
 	}
+}
+
+// TestPitfall25OnlyES256IsVerified: tokens of no algorithm, and of HMAC with the public key in any form as the secret, are refused before a key is looked up. A parser
+// that took them would refuse them too: the key is one of ECDSA, whatever the token says.
+func TestPitfall25OnlyES256IsVerified(t *testing.T) {
+	b := newBench(t)
+	for name, text := range b.confused(t) {
+		_, err := b.Subject(t.Context(), text)
+		if kindOf(err) != fault.InvalidAPIKey || !strings.Contains(err.Error(), "not by ES256") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if n := b.fetches.Load(); n != 0 {
+		t.Errorf("the keys were fetched %d times", n)
+	}
+	b.parser = jwt.NewParser(jwt.WithTimeFunc(b.now)) // takes every algorithm
+	for name, text := range b.confused(t) {
+		if subject, err := b.Subject(t.Context(), text); kindOf(err) != fault.InvalidAPIKey || subject != "" {
+			t.Errorf("%s, by a parser that takes it: %s, %v", name, subject, err)
+		}
+	}
+	if subject, err := b.Subject(t.Context(), b.good(t)); subject != person || err != nil {
+		t.Errorf("the good token: %s, %v", subject, err)
+	}
+}
+
+// confused are tokens of other algorithms, for the same content as the good one.
+func (b *bench) confused(t *testing.T) map[string]string {
+	t.Helper()
+	point, err := b.key.PublicKey.Bytes()
+	der, errDER := x509.MarshalPKIXPublicKey(&b.key.PublicKey)
+	if err := errors.Join(err, errDER); err != nil {
+		t.Fatal(err)
+	}
+	set := published(b.set)
+	one, _ := strings.CutPrefix(string(set), `{"keys":[`)
+	tokens := map[string]string{"none": sign(t, jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, nil, b.claims(nil))}
+	for form, secret := range map[string][]byte{
+		"DER": der, "PEM": pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), "a point": point, "coordinates": point[1:], "x": point[1:33],
+		"the key set": set, "its key": []byte(strings.TrimSuffix(one, "]}")), "x in base64": []byte(base64.RawURLEncoding.EncodeToString(point[1:33])), "nothing": {},
+	} {
+		for _, m := range []jwt.SigningMethod{jwt.SigningMethodHS256, jwt.SigningMethodHS384, jwt.SigningMethodHS512} {
+			tokens[m.Alg()+" with "+form] = sign(t, m, secret, nil, b.claims(nil))
+		}
+	}
+	return tokens
 }
 
 func TestOtherCredentialsAreLeftToOthers(t *testing.T) {
