@@ -296,7 +296,7 @@ func (x *exchange) explain(ctx context.Context, d stream.Client) error {
 		Hints: x.Hints, Facts: hint.Facts(x.Request, int64(x.Request.MaxTokens)), Principal: x.Principal, At: x.Started, ServiceTier: tier,
 		Request: x.Request, Broke: x.funds.Broke(ctx), OwnKey: x.OwnKey,
 		Affinity: func(built *intent.Built) policy.Kept {
-			turn := x.gw.turnOf(x.Request, &x.Hints, &x.Principal, built)
+			turn := x.gw.turnOf(x.Request, &x.Hints, x.Principal.Account, built)
 			return x.gw.conversations.Find(&turn)
 		},
 	})

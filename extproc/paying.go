@@ -2,7 +2,6 @@ package extproc
 
 import (
 	"context"
-	"crypto/sha256"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/endpoint"
@@ -71,24 +70,22 @@ func (x *exchange) paysFirst() bool {
 	return ok
 }
 
+// conversant is whose conversations the request's may be one of. Who pays for single requests is known too late: the price is that of the model, and the same for
+// who asks for it and who pays it.
+func (x *exchange) conversant() policy.Account {
+	if x.paysFirst() {
+		return ""
+	}
+	return x.Principal.Account
+}
+
 // paidFor is a request as its payer sees it.
 type paidFor struct{ x *exchange }
 
 var _ meter.Subject = paidFor{}
 
-// Digest implements meter.Subject: the path, the query and the body.
-func (p paidFor) Digest() (d [32]byte) {
-	h := sha256.New()
-	for _, s := range [...]string{p.x.Head.Path, p.x.Head.Query} {
-		h.Write([]byte(s))
-		h.Write([]byte{0})
-	}
-	if r := p.x.Request; r != nil {
-		h.Write(r.Doc.Bytes)
-	}
-	h.Sum(d[:0])
-	return d
-}
+// Digest implements meter.Subject.
+func (p paidFor) Digest() [32]byte { return p.x.View.Digest() }
 
 // Estimate implements meter.Subject.
 func (p paidFor) Estimate() (e meter.Estimate) {

@@ -92,7 +92,7 @@ func (x *exchange) decide(ctx context.Context) error {
 	x.report.Epoch(&x.gw.epochs)
 	built := x.Config.Needs(&x.Hints, &f, &x.Principal)
 	x.report.Task = cmp.Or(x.Hints.TickType, x.Hints.Subsystem, built.Task.Name)
-	x.turn = x.gw.turnOf(x.Request, &x.Hints, &x.Principal, &built)
+	x.turn = x.gw.turnOf(x.Request, &x.Hints, x.conversant(), &built)
 	built.Stay(x.gw.conversations.Find(&x.turn))
 	d := x.funds.Decide(&built.Intent)
 	if d.Err != nil {
@@ -176,7 +176,7 @@ func (x *exchange) inOrder(found []policy.Resolution) []policy.Resolution {
 }
 
 // turnOf identifies a turn of a conversation whose model the gateway chooses; the zero value for any other request.
-func (g *Gateway) turnOf(r *chat.Request, h *policy.Hints, who *policy.Principal, built *intent.Built) (t conversation.Turn) {
+func (g *Gateway) turnOf(r *chat.Request, h *policy.Hints, who policy.Account, built *intent.Built) (t conversation.Turn) {
 	if built.Task.Name == "" || built.Hinted() || r == nil {
 		return t
 	}
@@ -184,7 +184,7 @@ func (g *Gateway) turnOf(r *chat.Request, h *policy.Hints, who *policy.Principal
 	if err != nil {
 		return t
 	}
-	return g.conversations.Turn(who.Account, r.Model, h.SessionID, c)
+	return g.conversations.Turn(who, r.Model, h.SessionID, c)
 }
 
 // mayCall reports whether the calls of layers' own tools can be answered: the answer is one, of one model, and no provider stores it.

@@ -195,7 +195,7 @@ func TestPitfall10APayerWhoEmptiesTheWallet(t *testing.T) {
 	g.AssertSound(t)
 }
 
-// TestPitfalls12And17WhatCostsNothingIsNotSettled: a provider that fails, and an answer from the cache, leave the payment to its payer, who can send it again.
+// TestPitfalls12And17WhatCostsNothingIsNotSettled: a provider that fails, and one that ends its stream at once, leave the payment to its payer, who can send it again.
 func TestPitfalls12And17WhatCostsNothingIsNotSettled(t *testing.T) {
 	t.Parallel()
 	c := startChain(t)
@@ -204,6 +204,10 @@ func TestPitfalls12And17WhatCostsNothingIsNotSettled(t *testing.T) {
 	p.Behave(fake.Behaviour{Status: http.StatusBadRequest})
 	if got := pm.send(t, g, chatBody(false)); got.Status != http.StatusBadRequest {
 		t.Fatalf("%d %s", got.Status, got.Body)
+	}
+	p.Behave(fake.Behaviour{Raw: &fake.Raw{Status: http.StatusOK, Header: []string{"Content-Type: text/event-stream"}}})
+	if got := pm.send(t, g, chatBody(true)); got.Status == http.StatusOK {
+		t.Fatalf("a stream of nothing: %d %s", got.Status, got.Body)
 	}
 	settle(t, c, 0)
 	p.Behave(fake.Behaviour{Usage: &fake.Usage{Input: 100, Output: 50}})
@@ -413,4 +417,30 @@ func TestPitfall16AReorganisedChain(t *testing.T) {
 	}
 	settle(t, c, 1)
 	waitSettled(t, g, pm, chatBody(false))
+}
+
+// TestPitfall7APriceWithAKeyOfTheCallersOwn: with a provider's key of the caller's own, a request costs the fee alone. That price is not taken for the same
+// request on the operator's account.
+func TestPitfall7APriceWithAKeyOfTheCallersOwn(t *testing.T) {
+	t.Parallel()
+	c := startChain(t)
+	p := fake.Start(t, fake.Config{Vendor: fake.OpenRouter, Key: "sk-or-own"})
+	g := gateway.Run(t, gateway.Options{
+		Config:    c.config(""),
+		Providers: []gateway.Provider{{ID: "openrouter", Fake: p, Models: []gateway.Model{{ID: "m", Upstream: "acme/m", Price: "{input: 10, output: 40}"}}, More: "byok: true"}},
+	})
+	const own = "X-Bardo-Upstream-Key: sk-or-own"
+	cheap := ask(t, g, chatBody(false), own)
+	if least, most := accept(t, cheap).Value, accept(t, ask(t, g, chatBody(false))).Value; least >= most {
+		t.Fatalf("a key of one's own makes it %d, from %d", least, most)
+	}
+	if got := reason(t, accept(t, cheap).sign(t).send(t, g, chatBody(false))); got != "invalid_payment_requirements" {
+		t.Errorf("without the key: %s", got)
+	}
+	if n := len(p.Generations()); n != 0 {
+		t.Errorf("the provider was called %d times", n)
+	}
+	if got := accept(t, cheap).sign(t).send(t, g, chatBody(false), own); got.Status != http.StatusOK {
+		t.Errorf("with it: %d %s", got.Status, got.Body)
+	}
 }
