@@ -35,7 +35,6 @@ func start(t *testing.T, billing, more string) *lab {
 	l := &lab{chain: startChain(t)}
 	l.Gateway = gateway.Run(t, gateway.Options{
 		Providers: []gateway.Provider{{ID: "openai", Fake: fake.Start(t, fake.Config{Dialect: fake.OpenAI, Key: "sk-agents"})}},
-		DataPath:  "extproc", // as with payments: the chain is read in the program bardo
 		Config: fmt.Sprintf(`limits: {rpm: 0}
 billing: %s
 auth: {erc8004: {network: base-sepolia, rpc: %q, identity_registry: %q, reputation_registry: %q, audience: "https://gw.example", reviewers: [%q], tags: [quality], refresh: 1s%s}}

@@ -74,7 +74,7 @@ func TestX05AWalletHasTheSpreadOfItsAgent(t *testing.T) {
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
 	p.Behave(fake.Behaviour{Usage: &fake.Usage{Input: 100, Output: 50}})
 	g := gateway.Run(t, gateway.Options{
-		DataPath: "extproc", Config: c.config("}, spread_pct: 20, tiers: {") + config,
+		Config:    c.config("}, spread_pct: 20, tiers: {") + config,
 		Providers: []gateway.Provider{{ID: "own", Fake: p, Models: []gateway.Model{{ID: "m", Price: "{input: 10, output: 40}"}}}},
 	})
 	spread := func() string {

@@ -180,8 +180,7 @@ func payingGateway(t *testing.T, c *chain) (*gateway.Gateway, gateway.Options, *
 	}
 	model := []gateway.Model{{ID: "m", Upstream: "acme/m", Price: "{input: 10, output: 40}"}}
 	o := gateway.Options{
-		Config:   "routing: {strategy: ordered, ping_interval: 1h}\nbilling: {spread_pct: 20}\n",
-		DataPath: "extproc",
+		Config: "routing: {strategy: ordered, ping_interval: 1h}\nbilling: {spread_pct: 20}\n",
 		Providers: []gateway.Provider{
 			{ID: "blockrun", BaseURL: s.URL + at.Path, Models: model, More: fmt.Sprintf("wallet_key: %q, payment: {pay_to: [%q], network: base-sepolia, asset: %q, rpc: %q}", payerKey, payTo, c.Token.Hex(), c.URL)},
 			{ID: "own", Fake: other, Models: []gateway.Model{{ID: "m", Price: "{input: 10, output: 40}"}}},

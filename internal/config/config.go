@@ -79,7 +79,7 @@ type Auth struct {
 
 	Privy *Privy `key:"privy" doc:"An app at Privy: its users may send their access tokens in place of a key, once they are linked to an account. Read at the start."`
 
-	ERC8004 *ERC8004 `key:"erc8004" doc:"Registries of agents (ERC-8004): agents that are linked to an account lower its spread by their reputation. Read at the start. Only with data_path: extproc."`
+	ERC8004 *ERC8004 `key:"erc8004" doc:"Registries of agents (ERC-8004): agents that are linked to an account lower its spread by their reputation. Read at the start."`
 }
 
 // Models names the operator's additions to the model catalog, and the models that run on this machine.

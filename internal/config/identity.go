@@ -78,9 +78,6 @@ func (d *decoder) checkERC8004(cfg *Config, e *ERC8004) {
 	if e.Delegation && cfg.Sessions.Mode == "off" {
 		d.problem(key+"delegations", "false, with sessions.mode: off", "what delegates may spend is the budget of a session")
 	}
-	if cfg.DataPath == DataPathModule {
-		d.problem("data_path", string(DataPathExtproc)+", with auth.erc8004", "the chain is read in the program bardo, and this puts requests into Envoy's process")
-	}
 }
 
 func (d *decoder) checkPrivy(p *Privy) {

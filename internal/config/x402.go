@@ -47,7 +47,4 @@ func (d *decoder) checkWallet(cfg *Config) {
 	if a := b.Payment.Asset; a != "" && !addressForm().MatchString(a) {
 		d.problem(key+"asset", form, "%q is not an address", a)
 	}
-	if cfg.DataPath == DataPathModule {
-		d.problem("data_path", string(DataPathExtproc)+", with providers.blockrun.wallet_key", "payments are signed in the program bardo, and this puts requests into Envoy's process")
-	}
 }

@@ -12,6 +12,7 @@ import (
 	"bardo.money/gateway/internal/guard"
 	"bardo.money/gateway/policy/identity"
 	"bardo.money/gateway/policy/pay"
+	"bardo.money/gateway/policy/pay/remote"
 	"bardo.money/gateway/policy/session"
 )
 
@@ -30,18 +31,12 @@ func (i *Identities) addAgents(ctx context.Context, o *Options, cfg *config.Conf
 	if e == nil {
 		return nil
 	}
-	if o.Chain == nil {
-		return errors.New("this process reads no chain: data_path: extproc does")
-	}
 	node, err := nodeOptions(cfg)
 	if err != nil {
 		return err
 	}
-	chain, err := o.Chain(ctx, node)
+	chain, err := o.reach(ctx, node)
 	if err != nil {
-		return err
-	}
-	if err := checkChain(ctx, chain, o.Log); err != nil {
 		return err
 	}
 	a := identity.NewAgents(i.API.Book, identity.AgentOptions{
@@ -55,6 +50,31 @@ func (i *Identities) addAgents(ctx context.Context, o *Options, cfg *config.Conf
 	}
 	i.reader = startReader(a)
 	return nil
+}
+
+// reach makes the client of the registries, here or by the process that reads the chain.
+func (o *Options) reach(ctx context.Context, node identity.NodeOptions) (chain identity.Chain, err error) {
+	if o.Chain == nil {
+		chain = remote.NewAgents(o.Socket)
+	} else if chain, err = o.Chain(ctx, node); err != nil {
+		return nil, err
+	}
+	return chain, checkChain(ctx, chain, o.Log)
+}
+
+// Registries reads the registries of agents for a data path in another process; nil where the configuration has none.
+func Registries(ctx context.Context, cfg *config.Config, open Opener, log *slog.Logger) (identity.Chain, error) {
+	if cfg.Auth.ERC8004 == nil {
+		return nil, nil //nolint:nilnil // there are none
+	}
+	node, err := nodeOptions(cfg)
+	if err == nil {
+		var chain identity.Chain
+		if chain, err = (&Options{Chain: open, Log: log}).reach(ctx, node); err == nil {
+			return chain, nil
+		}
+	}
+	return nil, fmt.Errorf("auth.erc8004: %w", err)
 }
 
 // startReader has linked agents read until the reader is closed.

@@ -26,7 +26,7 @@ import (
 // file is the store of links, beside the ledger: gateways that share the one share the other.
 const file = "identities.db"
 
-// Options are what identities are made of. All but Chain and Sessions are required.
+// Options are what identities are made of. All but Chain and Sessions are required; Socket is without Chain.
 type Options struct {
 	Config func() *config.Config // the one in force
 	Ledger *ledger.Ledger
@@ -35,7 +35,8 @@ type Options struct {
 	Secret func() string
 	Events *event.Sink
 	Log    *slog.Logger
-	Chain  Opener // nil: this process reads no chain
+	Chain  Opener // reads the chain; nil: Socket does
+	Socket string // of the process that reads the chain
 
 	Sessions *session.Book // that hold what delegates may spend; nil: there are none
 }

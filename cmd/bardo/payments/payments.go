@@ -5,12 +5,14 @@ package payments
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
 	"time"
 
 	"bardo.money/gateway/cmd/bardo/home"
+	"bardo.money/gateway/cmd/bardo/identities"
 	"bardo.money/gateway/cmd/bardo/onchain"
 	"bardo.money/gateway/cmd/bardo/run/told"
 	"bardo.money/gateway/extproc/meter"
@@ -31,6 +33,7 @@ type Options struct {
 	Home   home.Dir
 	Chain  func(context.Context, pay.NodeOptions) (pay.Chain, error) // reaches the chain; nil: Socket does
 	Socket string                                                    // of the process that reaches the chain, which Serve is in
+	Agents identities.Opener                                         // reaches the registries of agents, for Serve
 	Ledger *ledger.Ledger
 	Events *event.Sink
 	Log    *slog.Logger
@@ -97,16 +100,23 @@ func (o *Options) reach(ctx context.Context, cfg *config.Config) (terms *pay.Ter
 	return terms, chain, settler, err
 }
 
-// Serve reaches the chain for a data path in another process, which asks at the socket of Options; nil where no payments are taken.
+// Serve reaches the chains of payments and agents for a data path in another process, which asks at the socket of Options; nil where it needs none.
 func Serve(ctx context.Context, cfg *config.Config, o Options) (http.Handler, error) {
-	if cfg.Billing.X402 == nil {
-		return nil, nil //nolint:nilnil // none are taken
-	}
-	_, chain, settler, err := o.reach(ctx, cfg)
+	agents, err := identities.Registries(ctx, cfg, o.Agents, o.Log)
 	if err != nil {
 		return nil, err
 	}
-	return remote.Handler(chain, settler), nil
+	var chain pay.Chain
+	var settler pay.Settler
+	if cfg.Billing.X402 != nil {
+		if _, chain, settler, err = o.reach(ctx, cfg); err != nil {
+			return nil, fmt.Errorf("billing.x402: %w", err)
+		}
+	}
+	if chain == nil && agents == nil {
+		return nil, nil //nolint:nilnil // it needs none
+	}
+	return remote.Handler(chain, settler, agents), nil
 }
 
 func (o *Options) till(x *config.X402, terms *pay.Terms, secret []byte, chain pay.Chain, b *book.Book) till.Options {

@@ -192,8 +192,8 @@ func (g *gateway) open(ctx context.Context) (err error) {
 		if err := g.handOver(); err != nil {
 			return err
 		}
-		if g.chain, err = payments.Serve(ctx, cfg, payments.Options{Chain: g.parts.Chain, Log: g.log}); err != nil {
-			return fmt.Errorf("billing.x402: %w", err)
+		if g.chain, err = payments.Serve(ctx, cfg, payments.Options{Chain: g.parts.Chain, Agents: g.parts.Agents, Log: g.log}); err != nil {
+			return err
 		}
 	}
 	if g.data {

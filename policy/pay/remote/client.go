@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"bardo.money/gateway/policy/identity"
 	"bardo.money/gateway/policy/pay"
 	"bardo.money/gateway/policy/pay/typed"
 )
@@ -19,9 +20,13 @@ import (
 // callTime is the time of a question whose caller has no deadline. A server asks its node within less.
 const callTime = 30 * time.Second
 
-// Client is a chain by another process. It connects when it is asked, again after each loss. Safe for concurrent use.
+// caller asks another process. It connects when it is asked, again after each loss. Safe for concurrent use.
+type caller struct{ http http.Client }
+
+// Client is a chain by another process. Safe for concurrent use.
 type Client struct {
-	http  http.Client
+	caller
+
 	terms *pay.Terms
 	upTo  atomic.Pointer[upTo] // as the server last said
 }
@@ -31,21 +36,25 @@ var _ pay.Chain = (*Client)(nil)
 // NewClient is the client of a socket. It does not connect yet.
 func NewClient(socket string, terms *pay.Terms) *Client {
 	c := &Client{terms: terms}
+	c.connectTo(socket)
+	return c
+}
+
+func (c *caller) connectTo(socket string) {
 	c.http.Transport = &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 		},
 		MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute, DisableCompression: true,
 	}
-	return c
 }
 
 // Close drops idle connections.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
+func (c *caller) Close() { c.http.CloseIdleConnections() }
 
 // Check implements pay.Chain.
 func (c *Client) Check(ctx context.Context) error {
-	u, err := ask[nothing, upTo](ctx, c, methodCheck, nothing{})
+	u, err := ask[nothing, upTo](ctx, &c.caller, methodCheck, nothing{})
 	if err == nil {
 		c.upTo.Store(&u)
 	}
@@ -68,23 +77,23 @@ func (c *Client) Signed(p *pay.Payment) bool {
 
 // Verify implements pay.Chain.
 func (c *Client) Verify(ctx context.Context, p *pay.Payment) error {
-	_, err := ask[pay.Payment, nothing](ctx, c, methodVerify, *p)
+	_, err := ask[pay.Payment, nothing](ctx, &c.caller, methodVerify, *p)
 	return err
 }
 
 // Head implements pay.Chain.
 func (c *Client) Head(ctx context.Context) (pay.Block, error) {
-	return ask[nothing, pay.Block](ctx, c, methodHead, nothing{})
+	return ask[nothing, pay.Block](ctx, &c.caller, methodHead, nothing{})
 }
 
 // Slot implements pay.Chain.
 func (c *Client) Slot(ctx context.Context) (uint64, error) {
-	return ask[nothing, uint64](ctx, c, methodSlot, nothing{})
+	return ask[nothing, uint64](ctx, &c.caller, methodSlot, nothing{})
 }
 
 // Prepare implements pay.Chain.
 func (c *Client) Prepare(ctx context.Context, t *pay.Transfer, slot uint64, least pay.Fees) (*pay.Transaction, error) {
-	tx, err := ask[transaction, pay.Transaction](ctx, c, methodPrepare, transaction{*t, slot, least})
+	tx, err := ask[transaction, pay.Transaction](ctx, &c.caller, methodPrepare, transaction{*t, slot, least})
 	if err != nil {
 		return nil, err
 	}
@@ -93,30 +102,30 @@ func (c *Client) Prepare(ctx context.Context, t *pay.Transfer, slot uint64, leas
 
 // Send implements pay.Chain.
 func (c *Client) Send(ctx context.Context, raw []byte) error {
-	_, err := ask[[]byte, nothing](ctx, c, methodSend, raw)
+	_, err := ask[[]byte, nothing](ctx, &c.caller, methodSend, raw)
 	return err
 }
 
 // Receipt implements pay.Chain.
 func (c *Client) Receipt(ctx context.Context, hash pay.Word, t *pay.Transfer) (r pay.Receipt, ok bool, err error) {
-	f, err := ask[outcome, found[pay.Receipt]](ctx, c, methodReceipt, outcome{hash, *t})
+	f, err := ask[outcome, found[pay.Receipt]](ctx, &c.caller, methodReceipt, outcome{hash, *t})
 	return f.Value, f.OK, err
 }
 
 // Used implements pay.Chain.
 func (c *Client) Used(ctx context.Context, a *pay.Authorization) (bool, error) {
-	return ask[pay.Authorization, bool](ctx, c, methodUsed, *a)
+	return ask[pay.Authorization, bool](ctx, &c.caller, methodUsed, *a)
 }
 
 // FindTransfer implements pay.Chain.
 func (c *Client) FindTransfer(ctx context.Context, t *pay.Transfer, from uint64) (hash pay.Word, ok bool, err error) {
-	f, err := ask[search, found[pay.Word]](ctx, c, methodFind, search{*t, from})
+	f, err := ask[search, found[pay.Word]](ctx, &c.caller, methodFind, search{*t, from})
 	return f.Value, f.OK, err
 }
 
 // Affords implements pay.Chain.
 func (c *Client) Affords(ctx context.Context) (int64, error) {
-	return ask[nothing, int64](ctx, c, methodAffords, nothing{})
+	return ask[nothing, int64](ctx, &c.caller, methodAffords, nothing{})
 }
 
 // Settler is who settles in place of an account of the chain's client.
@@ -127,26 +136,26 @@ type settles struct{ *Client }
 
 // Check implements pay.Settler.
 func (s settles) Check(ctx context.Context) error {
-	_, err := ask[nothing, nothing](ctx, s.Client, methodMayCheck, nothing{})
+	_, err := ask[nothing, nothing](ctx, &s.caller, methodMayCheck, nothing{})
 	return err
 }
 
 // Verify implements pay.Settler.
 func (s settles) Verify(ctx context.Context, p *pay.Payment) error {
-	_, err := ask[pay.Payment, nothing](ctx, s.Client, methodMayTake, *p)
+	_, err := ask[pay.Payment, nothing](ctx, &s.caller, methodMayTake, *p)
 	return err
 }
 
 // Settle implements pay.Settler.
 func (s settles) Settle(ctx context.Context, t *pay.Transfer) (pay.Word, error) {
-	return ask[pay.Transfer, pay.Word](ctx, s.Client, methodSettle, *t)
+	return ask[pay.Transfer, pay.Word](ctx, &s.caller, methodSettle, *t)
 }
 
 // errAway is that of a question that finds no server. It has no outcome.
 var errAway = errors.New("the process that asks the chain does not answer")
 
 // ask puts one question. The value is the server's, also beside an error.
-func ask[In, Out any](ctx context.Context, c *Client, method string, in In) (out Out, err error) {
+func ask[In, Out any](ctx context.Context, c *caller, method string, in In) (out Out, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	var body bytes.Buffer
@@ -179,6 +188,8 @@ func (a *answer[T]) err() error {
 		return a.Revert
 	case a.Mismatch != nil:
 		return a.Mismatch
+	case a.NoAgent:
+		return identity.ErrNoAgent
 	case a.Error != "":
 		return errors.New(a.Error)
 	}

@@ -76,24 +76,31 @@ var terms = &pay.Terms{Network: pay.Network{ID: 84532, Name: "base-sepolia"}, As
 // start serves a node at a socket until stop is called.
 func start(t *testing.T, n *node) (c *Client, stop func()) {
 	t.Helper()
+	socket, stop := listen(t, Handler(n, n, nil))
+	c = NewClient(socket, terms)
+	t.Cleanup(c.Close)
+	return c, stop
+}
+
+// listen serves at a socket until stop is called.
+func listen(t *testing.T, h http.Handler) (socket string, stop func()) {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "chain") // the path of a socket is short
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	socket := filepath.Join(dir, "c.sock")
+	socket = filepath.Join(dir, "c.sock")
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := &http.Server{Handler: Handler(n, n), ReadHeaderTimeout: time.Minute}
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}
 	var running sync.WaitGroup
 	running.Go(func() { _ = srv.Serve(l) })
 	stop = sync.OnceFunc(func() { _ = srv.Close(); running.Wait() })
 	t.Cleanup(stop)
-	c = NewClient(socket, terms)
-	t.Cleanup(c.Close)
-	return c, stop
+	return socket, stop
 }
 
 func payment() *pay.Payment {

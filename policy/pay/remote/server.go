@@ -6,12 +6,34 @@ import (
 	"errors"
 	"net/http"
 
+	"bardo.money/gateway/policy/identity"
 	"bardo.money/gateway/policy/pay"
 )
 
-// Handler serves a chain, and who settles there, unless that is nil, to clients. Whoever can connect can have transfers signed: its socket is for this user alone.
-func Handler(c pay.Chain, s pay.Settler) http.Handler {
-	mux, at := http.NewServeMux(), chain{c}
+// Handler serves a chain, who settles there, and registries of agents to clients, those that are not nil. Whoever can connect can have transfers signed: its socket is for
+// this user alone.
+func Handler(c pay.Chain, s pay.Settler, a identity.Chain) http.Handler {
+	mux := http.NewServeMux()
+	if c != nil {
+		serveChain(mux, chain{c})
+	}
+	if s != nil {
+		by := settler{s}
+		serve(mux, methodMayCheck, by.check)
+		serve(mux, methodMayTake, by.verify)
+		serve(mux, methodSettle, by.settle)
+	}
+	if a != nil {
+		of := registries{a}
+		serve(mux, methodAgentsCheck, of.check)
+		serve(mux, methodAgent, of.agent)
+		serve(mux, methodScore, of.score)
+		serve(mux, methodConfirms, of.confirms)
+	}
+	return mux
+}
+
+func serveChain(mux *http.ServeMux, at chain) {
 	serve(mux, methodCheck, at.check)
 	serve(mux, methodVerify, at.verify)
 	serve(mux, methodHead, at.head)
@@ -22,13 +44,6 @@ func Handler(c pay.Chain, s pay.Settler) http.Handler {
 	serve(mux, methodUsed, at.used)
 	serve(mux, methodFind, at.find)
 	serve(mux, methodAffords, at.affords)
-	if s != nil {
-		by := settler{s}
-		serve(mux, methodMayCheck, by.check)
-		serve(mux, methodMayTake, by.verify)
-		serve(mux, methodSettle, by.settle)
-	}
-	return mux
 }
 
 // serve answers one method. It ends with its caller's connection.
@@ -54,4 +69,5 @@ func (a *answer[T]) say(err error) {
 	a.Refusal, _ = errors.AsType[*pay.Refusal](err)
 	a.Revert, _ = errors.AsType[*pay.Revert](err)
 	a.Mismatch, _ = errors.AsType[*pay.Mismatch](err)
+	a.NoAgent = errors.Is(err, identity.ErrNoAgent)
 }
