@@ -85,7 +85,7 @@ type paidFor struct{ x *exchange }
 var _ meter.Subject = paidFor{}
 
 // Digest implements meter.Subject.
-func (p paidFor) Digest() [32]byte { return p.x.View.Digest() }
+func (p paidFor) Digest() [32]byte { return p.x.Digest() }
 
 // Estimate implements meter.Subject.
 func (p paidFor) Estimate() (e meter.Estimate) {
