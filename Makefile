@@ -150,7 +150,7 @@ screenshots: export BARDO_BIN := $(BARDO)
 screenshots: export BARDO_SHOTS := $(CURDIR)/docs/images
 screenshots: tools browser build ## write the pictures of docs/dashboard.md
 	go test ./e2e/ui -count 1 -run '^TestB07PeopleFindTheirWay$$'
-	@cd docs/images && for shot in overview live request providers keys; do mv $$shot.png ui-$$shot.png; done && rm -f cache.png requests.png privacy.png login.png overview-dark.png phone.png
+	@cd docs/images && for shot in overview live request providers keys playground; do mv $$shot.png ui-$$shot.png; done && rm -f cache.png requests.png privacy.png login.png overview-dark.png phone.png
 
 .PHONY: check lint fmt tidy arch deadcode vuln
 check: tidy arch lint deadcode ## run every check that is not a test

@@ -125,6 +125,41 @@ async function live(page) {
   await page.getByRole("button", { name: "Resume" }).waitFor();
 }
 
+// play tries a request in the playground: what it cost is shown, and explained on its own page; one that hangs is shown as far as it came, and stopped; one with a
+// wrong key says why it failed.
+async function play(page) {
+  const ask = async (key, model) => {
+    await page.getByRole("link", { name: "Playground", exact: true }).click();
+    await page.getByLabel("API key").fill(key);
+    await page.getByLabel("Model").fill(model);
+    await page.getByLabel("Subsystem").selectOption("operator");
+    await page.getByLabel("Message").fill(tasks.Marker);
+    await page.getByRole("button", { name: "Send" }).click();
+  };
+  const state = page.getByRole("status");
+  const answer = page.getByRole("region", { name: "Answer" });
+  await ask("bardo_sk_none", tasks.Fast);
+  await state.filter({ hasText: "Failed" }).waitFor();
+  out.Refused = await text(page.getByRole("alert"));
+  await ask(tasks.Key, tasks.Slow);
+  await answer.filter({ hasText: "tok1" }).waitFor();
+  out.Streams = await text(state);
+  await page.getByRole("button", { name: "Stop" }).click();
+  await state.filter({ hasText: "Stopped" }).waitFor();
+  await ask(tasks.Key, tasks.Fast);
+  await state.filter({ hasText: "Answered" }).waitFor();
+  await page.locator(`#try-models option[value=${tasks.Slow}]`).waitFor({ state: "attached" });
+  out.Models = await page.locator("#try-models option").evaluateAll((all) => all.map((o) => o.value).join(" "));
+  out.Answer = await text(answer);
+  out.Facts = await text(page.locator("#try-facts"));
+  await page.getByLabel("Message").fill("What is a monad?");
+  await shot(page, "playground");
+  await accessible(page, "playground");
+  await page.getByRole("link", { name: "Why it cost this" }).click();
+  await page.getByRole("heading", { name: "Why it cost this" }).waitFor();
+  out.Tried = await text(page.locator("main"));
+}
+
 // others are the pages that no task above looks at, and all of them in the dark and on a phone.
 async function others(page, browser) {
   for (const [name, path] of [["overview", "/ui"], ["requests", "/ui/requests"], ["privacy", "/ui/privacy"], ["no page", "/ui/none"]]) {
@@ -138,12 +173,12 @@ async function others(page, browser) {
   await shot(dark, "login");
   await logIn(dark, tasks.Token);
   await shot(dark, "overview-dark");
-  const pages = ["/ui", "/ui/live", "/ui/requests", "/ui/requests/" + tasks.Hit, "/ui/providers", "/ui/cache", "/ui/keys", "/ui/privacy"];
+  const pages = ["/ui", "/ui/playground", "/ui/live", "/ui/requests", "/ui/requests/" + tasks.Hit, "/ui/providers", "/ui/cache", "/ui/keys", "/ui/privacy"];
   await dark.setViewportSize({ width: 390, height: 844 });
   for (const path of pages) {
     await dark.goto(tasks.Base + path);
     await fits(dark, path + " on a phone");
-    if (["/ui/requests/" + tasks.Hit, "/ui/keys"].includes(path)) await accessible(dark, path + " on a dark phone");
+    if (["/ui/requests/" + tasks.Hit, "/ui/keys", "/ui/playground"].includes(path)) await accessible(dark, path + " on a dark phone");
   }
   await dark.goto(`${tasks.Base}/ui/requests/${tasks.Hit}`);
   await shot(dark, "phone");
@@ -163,7 +198,7 @@ async function hostile(page) {
     const page = await open(browser);
     page.setDefaultTimeout(20_000);
     await logIn(page, tasks.Token);
-    for (const task of [why, wrong, down, keys, live, others, hostile]) {
+    for (const task of [why, wrong, down, keys, live, play, others, hostile]) {
       await task(page, browser).catch((e) => out.Problems.push(`${task.name}: ${e.message} at ${page.url()}`));
     }
   } finally {

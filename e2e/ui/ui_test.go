@@ -30,7 +30,7 @@ const hostile = `<script>alert(1)</script><img src=x onerror=alert(2)>`
 // tasks are what the driver needs to know.
 type tasks struct {
 	Base, Token, Key, Marker, Shots string
-	Dear, Fast                      string // models
+	Dear, Fast, Slow                string // models
 	Hit, Hostile                    string // requests
 	Down, Other                     string // providers
 }
@@ -40,6 +40,8 @@ type result struct {
 	Problems, Violations, Foreign []string
 
 	Why, Attempts, Removed, Down, Disabled, Secret, New, Revoked, Ended, Live, Hostile string
+
+	Refused, Streams, Models, Answer, Facts, Tried string // in the playground
 }
 
 // office is a gateway with some traffic.
@@ -60,12 +62,14 @@ func open(t *testing.T) *office {
 	fails.Behave(fake.Behaviour{Status: http.StatusServiceUnavailable})
 	works.BehaveFor("large", fake.Behaviour{Usage: &fake.Usage{Input: 120_000, Output: 4_000}})
 	works.BehaveFor("small", fake.Behaviour{Text: "All quiet.", Usage: &fake.Usage{Input: 900, Output: 120}})
+	works.BehaveFor("slow", fake.Behaviour{Tokens: 9, Break: fake.Break{Kind: fake.Hang, At: fake.AfterTokens, Tokens: 2}})
+	slow := gateway.Model{ID: "slow", Price: "{input: 1, output: 1}"}
 	large, small := gateway.Model{ID: "large", Price: "{input: 3, output: 15}"}, gateway.Model{ID: "small", Price: "{input: 0.4, output: 1.6}"}
 	o := &office{Gateway: gateway.Run(t, gateway.Options{
 		Config: "limits: {rpm: 0}\nrouting: {ping_interval: 1h}\n",
 		Providers: []gateway.Provider{
 			{ID: "shaky", Fake: fails, Models: []gateway.Model{large}},
-			{ID: "steady", Fake: works, Models: []gateway.Model{large, small}},
+			{ID: "steady", Fake: works, Models: []gateway.Model{large, small, slow}},
 			{ID: "spare", Fake: works, Models: []gateway.Model{small}},
 		},
 	})}
@@ -74,7 +78,7 @@ func open(t *testing.T) *office {
 		t.Fatal(err)
 	}
 	o.tasks = tasks{
-		Base: o.URL, Token: strings.TrimSpace(string(token)), Key: o.Key, Marker: marker, Shots: os.Getenv("BARDO_SHOTS"), Dear: "large", Fast: "small", Down: "shaky", Other: "spare",
+		Base: o.URL, Token: strings.TrimSpace(string(token)), Key: o.Key, Marker: marker, Shots: os.Getenv("BARDO_SHOTS"), Dear: "large", Fast: "small", Slow: "slow", Down: "shaky", Other: "spare",
 	}
 	for range 6 { // as many failures in a row as put a provider out of favour, and one that goes round it
 		o.served(t, ask("large", ""))
@@ -133,7 +137,7 @@ func drive(t *testing.T, o *office) (r result) {
 }
 
 // TestB07PeopleFindTheirWay does the main tasks in a browser: find out why a request cost what it cost, remove a wrong cached answer, see which provider is
-// down, make and revoke a key, watch requests. All pages pass the checks of accessibility, in light and dark and on a phone, run without an error of script or
+// down, make and revoke a key, watch requests, try some. All pages pass the checks of accessibility, in light and dark and on a phone, run without an error of script or
 // policy, and load nothing from elsewhere.
 func TestB07PeopleFindTheirWay(t *testing.T) {
 	t.Parallel()
@@ -158,6 +162,12 @@ func TestB07PeopleFindTheirWay(t *testing.T) {
 		{"the revoked key", r.Revoked, []string{"was revoked"}},
 		{"where its session ended", r.Ended, []string{"/ui/login"}},
 		{"the live request", r.Live, []string{"200", "small", "steady", "900 / 120"}},
+		{"a request that was refused", r.Refused, []string{"401", "key"}},
+		{"an answer that has not ended", r.Streams, []string{"Answering"}},
+		{"the models to try", r.Models, []string{"auto", "large", "small", "slow"}},
+		{"the answer of one that was tried", r.Answer, []string{"All quiet."}},
+		{"what it cost", r.Facts, []string{"$0.000663", "small", "steady", "900 / 120", "miss"}},
+		{"its own page", r.Tried, []string{"small at steady", "operator", "Charged", "$0.000663"}},
 		{"the hostile name", r.Hostile, []string{hostile, "model_not_found"}},
 	} {
 		for _, w := range row.want {

@@ -39,7 +39,7 @@ type framed struct {
 
 // pages are the templates by name, each within the layout. They are parsed for the first page, not by each command of the program.
 var pages = sync.OnceValue(func() map[string]*template.Template {
-	return parsePages("login", "overview", "live", "requests", "request", "providers", "cache", "keys", "privacy", "error")
+	return parsePages("login", "overview", "live", "requests", "request", "providers", "cache", "keys", "privacy", "playground", "error")
 })
 
 func parsePages(names ...string) map[string]*template.Template {
@@ -183,7 +183,7 @@ type assetList struct {
 	content map[string][]byte // by the name in the address
 }
 
-var assets = readAssets("app.css", "app.js", "icon.svg")
+var assets = readAssets("app.css", "app.js", "playground.js", "icon.svg")
 
 func readAssets(names ...string) assetList {
 	l := assetList{named: map[string]string{}, content: map[string][]byte{}}

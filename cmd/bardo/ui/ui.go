@@ -81,6 +81,7 @@ func (s *Server) routes() http.Handler {
 		"GET /ui/cache":         s.caches,
 		"GET /ui/keys":          s.keys,
 		"GET /ui/privacy":       s.privacy,
+		"GET /ui/playground":    s.playground,
 	} {
 		mux.Handle(pattern, s.withViewer(page))
 	}

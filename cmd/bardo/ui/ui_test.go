@@ -249,7 +249,7 @@ func (b browser) change(path string, form url.Values) answer {
 
 // everyPage are all pages, with one request of the given id.
 func everyPage(id string) []string {
-	return []string{"/ui", "/ui?days=90", "/ui/live", "/ui/requests", "/ui/requests/" + id, "/ui/providers", "/ui/cache", "/ui/keys", "/ui/keys?all", "/ui/privacy"}
+	return []string{"/ui", "/ui?days=90", "/ui/live", "/ui/requests", "/ui/requests/" + id, "/ui/providers", "/ui/cache", "/ui/keys", "/ui/keys?all", "/ui/privacy", "/ui/playground"}
 }
 
 // TestB07AKeySeesItsOwnAlone: what belongs to another key is on no page, under no address that names it, and in no stream; the project's other keys are.
@@ -432,6 +432,34 @@ func TestB07EveryAnswerForbidsWhatPagesDoNotNeed(t *testing.T) {
 				t.Errorf("%s: %d", m[1], file.status)
 			}
 		}
+	}
+}
+
+// TestB07ThePlaygroundHasNoForm: no field has a name, so that neither a key nor a prompt gets into an address or reaches the dashboard, with script or without;
+// and its script is a file that the policy lets run.
+func TestB07ThePlaygroundHasNoForm(t *testing.T) {
+	l := newLab(t)
+	_, secret := l.key(ledger.KeyRow{Name: "alice", Tier: policy.TierPro}, 0)
+	for who, secret := range map[string]string{"a key": secret, "the operator": operatorToken} {
+		b := l.loggedIn(secret)
+		got := b.get("/ui/playground")
+		_, page, _ := strings.Cut(got.body, "<main")
+		if got.status != http.StatusOK || !strings.Contains(page, "<option>risk</option>") {
+			t.Errorf("%s: %d %s", who, got.status, page)
+		}
+		if found := regexp.MustCompile(`\s(?:name|action|formaction|method)=`).FindString(page); found != "" {
+			t.Errorf("%s: a field has%s", who, found)
+		}
+		m := regexp.MustCompile(`<script type="module" src="([^"]+)"></script>`).FindStringSubmatch(page)
+		if m == nil {
+			t.Fatalf("%s: no script in %s", who, page)
+		}
+		if file := b.get(m[1]); file.status != http.StatusOK || !strings.HasPrefix(file.header.Get("Content-Type"), "text/javascript") {
+			t.Errorf("%s: %d %v", m[1], file.status, file.header)
+		}
+	}
+	if got := l.browser().get("/ui/playground"); got.status != http.StatusSeeOther {
+		t.Errorf("without a session: %d", got.status)
 	}
 }
 
