@@ -20,9 +20,16 @@ func (x *exchange) subject(to *policy.Resolution) *attestation.Subject {
 // keepProof stores what proves an answer, before anything of it is sent; p is nil for an answer that need not be attested.
 func (x *exchange) keepProof(ctx context.Context, by *policy.Resolution, p *attestation.Proof) (err error) {
 	if p != nil {
-		x.report.Attestation, err = x.gw.Attestations.Keep(ctx, x.subject(by), p)
+		x.kept, err = x.gw.Attestations.Keep(ctx, x.subject(by), p)
+		x.report.Attestation = x.kept.Token
 	}
 	return err
+}
+
+// unsent voids the stored proof of an answer, if there is one: the client gets an error in its place, or not all of it.
+func (x *exchange) unsent() {
+	x.kept.Void(context.Background(), reasons.Unsent)
+	x.report.Attestation = ""
 }
 
 // voidProof notes that an attested answer cannot be used: its receipt counts for nothing.

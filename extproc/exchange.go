@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/attempt"
+	"bardo.money/gateway/extproc/attestation"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/conversation"
 	"bardo.money/gateway/extproc/cors"
@@ -58,6 +59,7 @@ type exchange struct {
 	lastRound        *reading.Answer   // the latest one whose calls were answered inside the gateway; nil for none
 	failedValidation *failedValidation // the last invalid answer; nil for none
 	upstream         *fault.Fault      // why no candidate answered; coalesced requests get it, too
+	kept             attestation.Kept  // the proof of the answer that is being sent
 }
 
 // wishes are what a client says of the answer in headers of its own.

@@ -55,6 +55,7 @@ func (x *exchange) refused(f *fault.Fault) {
 		f.Status = 0 // only Anthropic's clients know this status
 	}
 	x.trace.Fault = f
+	x.unsent()
 	x.end()
 	x.bill.Release()
 }

@@ -48,6 +48,7 @@ func (x *exchange) settle(ctx context.Context, a *reading.Answer, outcome string
 		x.served(a, outcome)
 	}
 	if err := x.book(ctx, s, &total); err != nil {
+		x.unsent()
 		return nil, err
 	}
 	if a == nil {

@@ -19,7 +19,7 @@ import (
 var (
 	EventVerified = event.Declare[Event]("venice:tee_attestation", "A receipt of an enclave was verified.").Audited()
 	EventRefused  = event.Declare[Event]("venice:attestation_error", "An answer was discarded: it is not attested.").Audited()
-	EventVoid     = event.Declare[Event]("venice:attestation_void", "A receipt is void: the answer does not have its form.").Audited()
+	EventVoid     = event.Declare[Event]("venice:attestation_void", "A receipt is void: its answer was not used.").Audited()
 	EventSealed   = event.Declare[Event]("venice:e2ee_error", "An answer was discarded: it cannot be decrypted.").Audited()
 )
 
@@ -57,16 +57,33 @@ type Keeper struct {
 	Log    *slog.Logger
 }
 
-// Keep stores the token of a verified answer before it is released, and returns its hash. The error is a fault.
-func (k *Keeper) Keep(ctx context.Context, s *Subject, p *Proof) (token string, err error) {
+// Kept is a token that was stored. The zero value is none. Not safe for concurrent use.
+type Kept struct {
+	Token string // its hash
+
+	by    *Keeper
+	of    *Subject
+	proof *Proof
+}
+
+// Void stores that the token counts for nothing, once: its answer is not sent after all.
+func (t *Kept) Void(ctx context.Context, why attestation.Reason) {
+	if t.by != nil {
+		t.by.Void(ctx, t.of, t.proof, why)
+	}
+	*t = Kept{}
+}
+
+// Keep stores the token of a verified answer before it is released. The error is a fault.
+func (k *Keeper) Keep(ctx context.Context, s *Subject, p *Proof) (Kept, error) {
 	t, err := k.add(ctx, s, p, "")
 	if err != nil {
-		return "", fault.New(fault.Internal, "the proof of this answer could not be stored, so that it is not sent", err)
+		return Kept{}, fault.New(fault.Internal, "the proof of this answer could not be stored, so that it is not sent", err)
 	}
 	e := s.event()
 	e.Verified, e.Enclave, e.Hash, e.Age = true, t.Measurement, t.TokenHash, p.At.Sub(time.UnixMilli(p.Receipt.Timestamp)).Milliseconds()
 	k.emit(EventVerified, s, &e)
-	return t.TokenHash, nil
+	return Kept{Token: t.TokenHash, by: k, of: s, proof: p}, nil
 }
 
 // Void stores that a verified receipt counts for nothing: its answer cannot be used. Where none was verified, it does nothing; p may be nil.

@@ -108,9 +108,19 @@ func TestP05AKeeperKeepsWhatWasVerified(t *testing.T) {
 	if err := p.Verify(nil, time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	hash, err := k.Keep(t.Context(), s, p)
+	kept, err := k.Keep(t.Context(), s, p)
+	hash := kept.Token
 	if err != nil || len(hash) != 64 {
 		t.Fatalf("%q, %v", hash, err)
+	}
+	if list, err := book.Latest(t.Context(), 9); err != nil || !list[0].Holds(p.policy) {
+		t.Errorf("it does not hold: %v", err)
+	}
+	for range 2 { // once
+		kept.Void(t.Context(), attestation.Unsent)
+	}
+	if list, err := book.Latest(t.Context(), 9); err != nil || len(list) != 2 || list[0].Holds(p.policy) || list[1].Holds(p.policy) {
+		t.Errorf("%d tokens, which hold although they are void: %v", len(list), err)
 	}
 	k.Void(t.Context(), s, p, attestation.BadSchema)
 	k.Refuse(s, "E", attestation.Stale)
@@ -119,7 +129,7 @@ func TestP05AKeeperKeepsWhatWasVerified(t *testing.T) {
 	if err := book.Export(t.Context(), 1, &out); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"tick":7`, `"golem_id":"g"`, `"void":"schema"`, `"hash":"` + hash, `"prev":"` + hash, `"provider":"venice"`, `"model":"m-tee"`} {
+	for _, want := range []string{`"tick":7`, `"golem_id":"g"`, `"void":"unsent"`, `"void":"schema"`, `"hash":"` + hash, `"prev":"` + hash, `"provider":"venice"`, `"model":"m-tee"`} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("it lacks %s: %s", want, out.String())
 		}

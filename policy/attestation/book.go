@@ -115,7 +115,7 @@ func (b *Book) Export(ctx context.Context, from int64, to io.Writer) (err error)
 	return rows.Err()
 }
 
-// Latest are the last tokens, newest first, at most so many. Without a file there are none.
+// Latest are the last tokens, newest first, at most so many. Those that a later one voids do not hold. Without a file there are none.
 func (b *Book) Latest(ctx context.Context, most int) (list []Token, err error) {
 	if _, err := os.Stat(b.path); errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -125,6 +125,7 @@ func (b *Book) Latest(ctx context.Context, most int) (list []Token, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
+	void := map[string]bool{}
 	for rows.Next() {
 		var line []byte
 		if err := rows.Scan(&line); err != nil {
@@ -134,6 +135,8 @@ func (b *Book) Latest(ctx context.Context, most int) (list []Token, err error) {
 		if err != nil {
 			return nil, err
 		}
+		t.revoked = void[t.answer()]
+		void[t.answer()] = t.revoked || t.Void != ""
 		list = append(list, *t)
 	}
 	return list, rows.Err()

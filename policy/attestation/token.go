@@ -25,11 +25,16 @@ type Token struct {
 	Measurement string `json:"measurement"` // of the enclave
 	Nonce       string `json:"nonce"`       // that was sent
 	Hash        string `json:"response_hash"`
-	Void        string `json:"void"`    // why the receipt counts for nothing, "schema" or "parse"; "" for a valid one
+	Void        string `json:"void"`    // why the receipt counts for nothing, a Reason; "" for a valid one, unless a later token is void for the same answer
 	Receipt     string `json:"receipt"` // as it came
 	Prev        string `json:"prev"`    // TokenHash of the token before; "" for the first
 	TokenHash   string `json:"hash"`    // of all the other members
+
+	revoked bool // a later token is void for the same answer
 }
+
+// answer tells which answer a token is about. A nonce is of one call.
+func (t *Token) answer() string { return t.RequestID + "\n" + t.Nonce }
 
 // tokenForm begins what is hashed of a token: no hash of another form is one of a token.
 const tokenForm = "bardo-attestation-token/1\n"
@@ -68,9 +73,10 @@ func (t *Token) check(p *Policy) error {
 	return p.Verify(r, &Expected{Nonce: t.Nonce, Model: t.Model, ResponseHash: t.Hash, At: time.UnixMilli(t.At)})
 }
 
-// Holds reports whether a token, by itself, is what was written, and its receipt is verified by a policy and not void. Nothing holds without a policy.
+// Holds reports whether a token, by itself, is what was written, and its receipt is verified by a policy and not void, also by no later token that was read
+// with it (Book.Latest). Nothing holds without a policy.
 func (t *Token) Holds(p *Policy) bool {
-	return p != nil && t.Void == "" && t.hash() == t.TokenHash && t.check(p) == nil
+	return p != nil && t.Void == "" && !t.revoked && t.hash() == t.TokenHash && t.check(p) == nil
 }
 
 // Report is the result of a check of tokens.
@@ -83,6 +89,8 @@ type Report struct {
 	wrong  bool     // the token that is being checked
 	Faulty int      `json:"faulty"` // with which anything is wrong
 	Faults []string `json:"faults"` // what is wrong, of the first of them
+
+	standing map[string]bool // answers whose tokens are valid so far
 }
 
 // maxFaults bounds the faults that a report lists.
@@ -99,9 +107,9 @@ func (r *Report) fault(seq int64, format string, args ...any) {
 const maxLine = 64 << 10
 
 // Check reads tokens, a JSON object per line in the order of their numbers, and verifies each receipt and the chain. A selection may begin anywhere in the
-// chain. The error is of reading alone.
+// chain. A void token also voids an earlier one of the same answer. The error is of reading alone.
 func Check(p *Policy, in io.Reader) (*Report, error) {
-	report := &Report{Faults: []string{}}
+	report := &Report{Faults: []string{}, standing: map[string]bool{}}
 	lines := bufio.NewScanner(in)
 	lines.Buffer(make([]byte, 0, 4<<10), maxLine)
 	var last *Token
@@ -152,12 +160,23 @@ func (r *Report) add(p *Policy, t, last *Token) {
 	if err := t.check(p); err != nil {
 		r.fault(t.Seq, "%v", err)
 	}
-	switch r.Head = t.TokenHash; {
+	r.Head = t.TokenHash
+	r.count(t)
+}
+
+// count adds a token to the sums.
+func (r *Report) count(t *Token) {
+	switch at := t.answer(); {
 	case r.wrong:
 		r.Faulty++
-	case t.Void != "":
-		r.Void++
-	default:
+	case t.Void == "":
 		r.Valid++
+		r.standing[at] = true
+	case r.standing[at]:
+		r.Valid--
+		r.Void += 2
+		delete(r.standing, at)
+	default:
+		r.Void++
 	}
 }

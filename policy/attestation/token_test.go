@@ -79,6 +79,45 @@ func TestP05TokensAreAChain(t *testing.T) {
 	}
 }
 
+// TestP05ALaterTokenVoidsAnEarlierOne of the same answer, and of no other.
+func TestP05ALaterTokenVoidsAnEarlierOne(t *testing.T) {
+	t.Parallel()
+	b, err := OpenBook(filepath.Join(t.TempDir(), "tokens.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = b.Close() }()
+	again := testToken(1)
+	again.Void = string(Unsent)
+	for _, k := range []*Token{testToken(1), testToken(2), again} {
+		if err := b.Add(t.Context(), k); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out bytes.Buffer
+	if err := b.Export(t.Context(), 1, &out); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(out.String(), "\n")
+	r, err := Check(testPolicy(t), &out)
+	if err != nil || r.Tokens != 3 || r.Valid != 1 || r.Void != 2 || len(r.Faults) != 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	list, err := b.Latest(t.Context(), 9)
+	if err != nil || len(list) != 3 {
+		t.Fatalf("%d, %v", len(list), err)
+	}
+	for i, want := range []bool{false, true, false} {
+		if got := list[i].Holds(testPolicy(t)); got != want {
+			t.Errorf("token %d holds: %v", list[i].Seq, got)
+		}
+	}
+	forged := lines[0] + lines[1] + strings.Replace(lines[2], `"void":"unsent"`, `"void":""`, 1)
+	if r, err := Check(testPolicy(t), strings.NewReader(forged)); err != nil || len(r.Faults) == 0 {
+		t.Errorf("a void token that was changed: %+v, %v", r, err)
+	}
+}
+
 // Whatever is changed, removed, inserted or put in another order shows, but for the end of the chain: that is what its head is for.
 func TestP05EachChangeOfAChainShows(t *testing.T) {
 	t.Parallel()

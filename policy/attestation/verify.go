@@ -36,6 +36,7 @@ const (
 	Endpoint    Reason = "endpoint"    // the answers of this endpoint are not attested
 	Unreadable  Reason = "parse"       // of a receipt that is void: the answer cannot be read
 	BadSchema   Reason = "schema"      // of a receipt that is void: the answer does not follow its schema
+	Unsent      Reason = "unsent"      // of a receipt that is void: an error was sent in the place of the answer, as where it could not be charged for
 )
 
 // about says what each reason means, for logs and messages.
@@ -44,7 +45,7 @@ var about = map[Reason]string{
 	Debug: "the enclave runs in debug mode", Stale: "the receipt is older than 30 s", Future: "the receipt is from the future", Signature: "the receipt is not signed by a known key",
 	Nonce: "the receipt is of another request", Model: "the receipt is of another model", Measurement: "the enclave is not one of those that are trusted",
 	Hash: "the receipt is of another answer", Encoded: "the answer is compressed", Truncated: "the answer has no end", Endpoint: "answers of this endpoint are not attested",
-	Unreadable: "the answer cannot be read", BadSchema: "the answer does not follow its schema",
+	Unreadable: "the answer cannot be read", BadSchema: "the answer does not follow its schema", Unsent: "an error was sent in the place of the answer",
 }
 
 // Error is the reason. It quotes nothing of a receipt.
