@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -170,6 +171,7 @@ providers:
 `, filepath.Join(dir, "events.jsonl"), collector.URL, filepath.Join(dir, "audit.jsonl"), p.URL, p.Key, second.URL, second.Key)}
 	g := gateway.Run(t, o)
 	logPromptsOf(t, g, o)
+	assertWhatBrokeOffIsLogged(t, g, p)
 	mine, all := readEvents(t, g, "", ""), readAllEvents(t, g)
 	byClass := sendMarked(t, g, p, second)
 	assertPromptLog(t, g, byClass)
@@ -284,6 +286,44 @@ func assertPromptLog(t *testing.T, g *gateway.Gateway, byClass map[string]string
 	if n := g.Metrics(t).Sum("bardo_prompt_log_total", `result="written"`); int(n) < ordinary {
 		t.Errorf("%v were counted", n)
 	}
+}
+
+// assertWhatBrokeOffIsLogged: of an answer whose provider broke off, and of one whose client disconnected, `bardo prompts` has the whole sentences, and why there
+// are no more.
+func assertWhatBrokeOffIsLogged(t *testing.T, g *gateway.Gateway, p *fake.Server) {
+	t.Helper()
+	const said = "This was complete.\nThis was not at all com"
+	begins := fake.Behaviour{Text: said, Break: fake.Break{Kind: fake.Reset, At: fake.AfterTokens, Tokens: 5}}
+	p.Behave(begins)
+	c := ask{dialect: fake.OpenAI, model: "m", say: "what broke off?", stream: true}.call()
+	want := map[string]string{g.Do(t, c).Header.Get("X-Request-Id"): "cut"}
+	begins.Break.Kind = fake.Hang
+	p.Behave(begins)
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	res, err := g.Open(ctx, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	for r := gateway.NewReader(res.Body); ; {
+		e, err := r.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(e.Data, "complete") {
+			break
+		}
+	}
+	leave()
+	want[res.Header.Get("X-Request-Id")] = "cancelled"
+	for id, outcome := range want {
+		eventually(t, "the answer that is "+outcome, func() bool {
+			text := g.Bardo(t, "prompts", "--request", id)
+			return strings.Contains(text, `"outcome":"`+outcome+`"`) && strings.Contains(text, "This was complete.") && !strings.Contains(text, "not at all")
+		})
+	}
+	p.Behave(fake.Behaviour{})
 }
 
 // whileItRuns is what is read of the gateway while it runs: both streams of events, the admin API, the key's own records, metrics.

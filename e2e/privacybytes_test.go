@@ -181,11 +181,17 @@ func (l *mixedLab) checkProviders(t *testing.T) {
 func (l *mixedLab) checkWritten(t *testing.T) {
 	t.Helper()
 	const metrics = "/metrics"
-	resp := l.Do(t, gateway.Call{Path: "/v1/usage"})
-	for what, text := range map[string]string{metrics: fmt.Sprint(l.Metrics(t)), "/v1/usage": resp.Body} {
+	told := map[string]string{metrics: fmt.Sprint(l.Metrics(t))}
+	for _, path := range []string{"/v1/usage", "/v1/requests?limit=100", "/venice/status", "/venice/telemetry?limit=500", "/venice/attestations?limit=500"} {
+		told[path] = l.Do(t, gateway.Call{Path: path}).Body
+	}
+	for what, text := range told {
 		if strings.Contains(text, "PLANTED") {
 			t.Errorf("%s has content", what)
 		}
+	}
+	if records := told["/venice/telemetry?limit=500"]; !strings.Contains(records, `"privacy_tier":"private"`) {
+		t.Errorf("there is no telemetry of private requests: %.300s", records)
 	}
 	files := 0
 	look := func(path string, d fs.DirEntry, err error) error {

@@ -249,6 +249,7 @@ func (x *exchange) count() {
 		x.gw.Metrics.LayerDone(x.Log[i].Layer, x.Log[i].Took)
 	}
 	x.report.Over()
+	x.Ended(t.Ending())
 	t.Count(x.gw.Metrics, &r)
 	x.governed()
 	if t.Cache == record.CacheMiss {

@@ -66,6 +66,17 @@ func (t *Trace) finish(f *Finished, r *telemetry.Request, began time.Time) {
 	}
 }
 
+// Ending is how the request ended: its outcome, the code of the error that its client got, and who answered or was called last.
+func (t *Trace) Ending() (outcome, code string, by policy.Resolution) {
+	if t.Fault != nil {
+		code = string(t.Fault.Kind)
+	}
+	if t.Settled != nil {
+		by = t.Settled.By
+	}
+	return t.outcome(), code, by
+}
+
 // outcome is how the request ended, as those who watch are told.
 func (t *Trace) outcome() string {
 	switch {

@@ -13,14 +13,16 @@ import (
 
 // Entry is a request and its answer.
 type Entry struct {
-	At        time.Time         `json:"at"` // when the answer was complete
+	At        time.Time         `json:"at"` // when the answer was complete, or the request over
 	RequestID string            `json:"request_id"`
 	Account   policy.Account    `json:"account"`
 	Subsystem string            `json:"subsystem,omitempty"`
 	Provider  policy.ProviderID `json:"provider,omitempty"`
 	Model     policy.ModelID    `json:"model,omitempty"`
-	Stop      string            `json:"stop,omitempty"`  // why the model stopped
-	Media     int               `json:"media,omitempty"` // pictures, sound and files of the request, which are not kept
+	Stop      string            `json:"stop,omitempty"`    // why the model stopped
+	Outcome   string            `json:"outcome,omitempty"` // why the answer has no end: cut (its provider), cancelled or left (its client); "" for a complete one
+	Error     string            `json:"error,omitempty"`   // code of the error that the client got in the place of the end
+	Media     int               `json:"media,omitempty"`   // pictures, sound and files of the request, which are not kept
 	Request   []Text            `json:"request"`
 	Answer    []Text            `json:"answer"`
 
@@ -33,7 +35,7 @@ type Text struct {
 	Kind    string `json:"kind"` // system, user, assistant, thinking, arguments, result, document, refusal
 	Tool    string `json:"tool,omitempty"`
 	Text    string `json:"text,omitempty"`
-	Omitted int    `json:"omitted,omitempty"` // bytes of a text that is too long to be kept: a part of it could not be masked
+	Omitted int    `json:"omitted,omitempty"` // bytes that are not kept, of a text that is too long or broke off: a part of a value could not be masked
 }
 
 // Masker replaces personal data and secrets in texts that belong together, in place. The error is that nothing is known of some of them: none may be kept

@@ -3,6 +3,8 @@ package promptlog
 import (
 	"bytes"
 	"slices"
+	"unicode"
+	"unicode/utf8"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/internal/prompts"
@@ -64,6 +66,41 @@ func (a *answer) add(b *block, piece []byte) {
 	}
 	a.left -= len(piece)
 	b.text.Write(piece)
+}
+
+// breakOff leaves out what may be half a value, which could not be masked: of each choice's last text, what stands behind its last whole sentence or line.
+func (a *answer) breakOff() {
+	last := map[int]*block{}
+	for _, b := range a.blocks {
+		last[b.choice] = b
+	}
+	for _, b := range last {
+		whole := wholeSentences(b.text.Bytes())
+		b.omitted += b.text.Len() - whole
+		b.text.Truncate(whole)
+	}
+}
+
+// wholeSentences is how long the lines and sentences of a text are that have an end. A full stop behind a short word may be that of an abbreviation within an
+// address or a name ("St.", "Dr."), and ends nothing.
+func wholeSentences(text []byte) int {
+	for at := len(text) - 1; at > 0; at-- {
+		switch {
+		case text[at] == '\n':
+			return at + 1
+		case text[at] == ' ' && bytes.IndexByte([]byte(".!?"), text[at-1]) >= 0 && lastWord(text[:at-1]) >= shortestLast:
+			return at + 1
+		}
+	}
+	return 0
+}
+
+// shortestLast is how many letters the last word of a sentence has at least.
+const shortestLast = 5
+
+// lastWord is how many letters a text ends with.
+func lastWord(text []byte) int {
+	return utf8.RuneCount(text[len(bytes.TrimRightFunc(text, unicode.IsLetter)):])
 }
 
 // texts are those of the answer in their order.

@@ -9,6 +9,7 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/pipeline"
+	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/transcript"
 	"bardo.money/gateway/internal/prompts"
 	"bardo.money/gateway/policy"
@@ -31,6 +32,7 @@ var (
 	_ pipeline.Layer     = Layer{}
 	_ pipeline.Selective = Layer{}
 	_ pipeline.Responder = Layer{}
+	_ pipeline.Ender     = Layer{}
 )
 
 // Name is "promptlog".
@@ -63,6 +65,7 @@ type state struct {
 	request []prompts.Text
 	media   int
 	answer  answer
+	over    bool // the answer had its end
 }
 
 var slot = pipeline.NewSlot[state]()
@@ -122,10 +125,28 @@ func toolOf(t *transcript.Transcript, at *transcript.Text) string {
 func (l Layer) Response(_ context.Context, x *pipeline.Exchange, ev *chat.Event, out []chat.Event) ([]chat.Event, error) {
 	s := slot.Of(x)
 	s.answer.take(ev)
-	if ev.Kind == chat.End && !x.Unread && !forbidden(x) {
-		l.Log.Add(l.entry(x, s))
+	if ev.Kind == chat.End {
+		s.over = true
+		if !x.Unread && !forbidden(x) {
+			l.Log.Add(l.entry(x, s))
+		}
 	}
 	return append(out, *ev), nil
+}
+
+// brokenOff are the outcomes of requests whose answers have no end: their providers broke off, or their clients disconnected.
+var brokenOff = []string{record.Cut, record.Cancelled, record.Disconnected}
+
+// Ended keeps an answer without an end as far as it came, and why there was no more of it.
+func (l Layer) Ended(x *pipeline.Exchange, outcome, code string, by policy.Resolution) {
+	s := slot.Of(x)
+	if s.over || x.Unread || forbidden(x) || !slices.Contains(brokenOff, outcome) {
+		return
+	}
+	s.answer.breakOff()
+	e := l.entry(x, s)
+	e.Outcome, e.Error, e.Provider, e.Model = outcome, code, by.Provider, by.Model
+	l.Log.Add(e)
 }
 
 func (l Layer) entry(x *pipeline.Exchange, s *state) *prompts.Entry {

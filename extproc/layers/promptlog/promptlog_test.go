@@ -14,6 +14,7 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/layers/promptlog"
 	"bardo.money/gateway/extproc/pipeline"
+	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/header"
@@ -184,16 +185,88 @@ func TestF05WhatIsNeverLogged(t *testing.T) {
 	}
 }
 
-// TestF05AnAnswerWithoutEndIsNotLogged, nor one that nobody got.
-func TestF05AnAnswerWithoutEndIsNotLogged(t *testing.T) {
+// TestF05AnAnswerThatNobodyGotIsNotLogged: of a deferred request that was cancelled.
+func TestF05AnAnswerThatNobodyGotIsNotLogged(t *testing.T) {
 	t.Parallel()
 	l, x := newLayer(), exchange(t, question)
 	ask(t, l, x)
 	answer(t, x, chat.Event{Kind: chat.Start}, text("yes"))
 	x.Unread = true
 	answer(t, x, chat.Event{Kind: chat.End})
+	x.Ended(record.Cancelled, "", policy.Resolution{})
 	if n := len(written(t, l)); n != 0 {
 		t.Errorf("%d entries", n)
+	}
+}
+
+// TestF05AnAnswerThatBrokeOffIsLogged with what came of it and why there was no more, without what may be half a value; and neither what is private, nor what
+// ended in another way, nor a complete answer twice.
+func TestF05AnAnswerThatBrokeOffIsLogged(t *testing.T) {
+	t.Parallel()
+	by := policy.Resolution{Provider: "p", Model: "m"}
+	for about, row := range map[string]struct {
+		outcome, code string
+		change        func(x *pipeline.Exchange)
+		end           bool
+		want          int
+	}{
+		"a provider that broke off":           {record.Cut, "upstream_error", nil, false, 1},
+		"a client that disconnected":          {record.Cancelled, "", nil, false, 1},
+		"a client that disconnected early on": {record.Disconnected, "", nil, false, 1},
+		"an error alone":                      {record.Failed, "upstream_error", nil, false, 0},
+		"a refused answer":                    {record.Refused, "policy", nil, false, 0},
+		"an answer without its form":          {record.Invalid, "schema", nil, false, 0},
+		"a private one":                       {record.Cut, "", func(x *pipeline.Exchange) { x.Intent.PrivacyTier = policy.PrivacyNoLog }, false, 0},
+		"a complete one":                      {record.Cancelled, "", nil, true, 1},
+	} {
+		l, x := newLayer(), exchange(t, question)
+		ask(t, l, x)
+		answer(t, x, chat.Event{Kind: chat.Start}, text("To alice@example.org.\nShe lives in 12 Main St. and her card number is known. It is 4111 1111 1"))
+		answer(t, x, chat.Event{Kind: chat.ToolStart, Choice: 1, Tool: chat.ToolCall{Name: "send"}}, chat.Event{Kind: chat.ToolArgs, Choice: 1, Text: []byte(`{"to":"bob@exam`)})
+		if row.change != nil {
+			row.change(x)
+		}
+		if row.end {
+			answer(t, x, chat.Event{Kind: chat.End})
+		}
+		x.Ended(row.outcome, row.code, by)
+		all := written(t, l)
+		if len(all) != row.want {
+			t.Errorf("%s: %d entries", about, len(all))
+		}
+		if len(all) == 0 || row.end {
+			continue
+		}
+		e := all[0]
+		if e.Outcome != row.outcome || e.Error != row.code || e.Provider != "p" || e.Model != "m" || e.RequestID != "req_1" {
+			t.Errorf("%s: %+v", about, e)
+		}
+		const kept, left = "To <EMAIL>.\nShe lives in 12 Main St. and her card number is known. ", "It is 4111 1111 1"
+		if len(e.Answer) != 2 || e.Answer[0].Text != kept || e.Answer[0].Omitted != len(left) || e.Answer[1].Text != "" || e.Answer[1].Tool != "send" || e.Answer[1].Omitted == 0 {
+			t.Errorf("%s: %+v", about, e.Answer)
+		}
+	}
+}
+
+// TestF05HalfAnAddressIsLeftOut: a short word before a full stop may be an abbreviation within a value.
+func TestF05HalfAnAddressIsLeftOut(t *testing.T) {
+	t.Parallel()
+	for said, want := range map[string]string{
+		"She lives in 12 Main St. Spring": "",
+		"Ask Dr. Ali":                     "",
+		"She wrote. He lives at 5":        "She wrote. ",
+		"one\ntwo":                        "one\n",
+		"Er wohnt in Größe! Da":           "Er wohnt in Größe! ",
+		"":                                "",
+	} {
+		l, x := newLayer(), exchange(t, question)
+		ask(t, l, x)
+		answer(t, x, chat.Event{Kind: chat.Start}, text(said))
+		x.Ended(record.Cut, "", policy.Resolution{})
+		all := written(t, l)
+		if len(all) != 1 || len(all[0].Answer) != 1 || all[0].Answer[0].Text != want || all[0].Answer[0].Omitted != len(said)-len(want) {
+			t.Errorf("%q: %+v", said, all[0].Answer)
+		}
 	}
 }
 
