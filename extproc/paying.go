@@ -23,7 +23,7 @@ func (x *exchange) identifyPayer(e *endpoint.Endpoint) (ok bool, err error) {
 		x.bill.Charge(x.Principal, x.gw.meter.PayerOf(&x.Principal), 0)
 		return true, nil
 	}
-	if !payable(e) {
+	if !payable(e) || x.Head.Header.Get(headerRoute) != "" { // an explanation needs a key, and takes no payment
 		return false, nil
 	}
 	who, payer, ok, err := x.gw.Payments.Payer(x.Head.Header, paidFor{x})

@@ -57,3 +57,16 @@ func TestX05ALinkWithoutAKeyIsLimitedPerAddress(t *testing.T) {
 		t.Errorf("a key's request is its address's: %v, %v", counted, err)
 	}
 }
+
+// TestAnExplanationIsNotPaidFor: it needs a key, and what looks like a payment is not read.
+func TestAnExplanationIsNotPaidFor(t *testing.T) {
+	x := &exchange{View: request.View{Config: &runtime.Config{}}, gw: &Gateway{Deps: Deps{Payments: payments{}}}} // which panic when they are asked
+	x.Head = stream.Head{Method: http.MethodPost, Path: "/v1/chat/completions", Header: header.List{{Name: headerRoute, Value: "explain"}, {Name: "x-payment", Value: "e30="}}}
+	e, err := endpoint.Find(&x.Head)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := x.identifyPayer(&e); ok || err != nil {
+		t.Errorf("%v, %v", ok, err)
+	}
+}

@@ -281,6 +281,9 @@ func TestPitfall27And28HeadersStayWhereTheyBelong(t *testing.T) {
 		}
 	}
 	settle(t, c, 1)
+	if got := accept(t, q).sign(t).send(t, g, chatBody(false), "X-Bardo-Route: explain"); got.Status != http.StatusUnauthorized {
+		t.Errorf("a payment in the place of a key: %d %s", got.Status, got.Body)
+	}
 	wrong := accept(t, q).sign(t)
 	wrong.twin()
 	if got := reason(t, wrong.send(t, g, chatBody(false), key)); got != "invalid_exact_evm_payload_signature" {

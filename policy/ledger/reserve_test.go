@@ -132,6 +132,42 @@ func TestK70FiveRequestsAndMoneyForOne(t *testing.T) {
 	}
 }
 
+// TestK70ThreeHundredOfAThousand come at once for a key that has money for 300. Where each costs what it reserves, exactly 300 are served; where they cost less, never more than
+// the balance covers.
+func TestK70ThreeHundredOfAThousand(t *testing.T) {
+	const most, balance = 1000, 300 * 1000
+	for name, cost := range map[string]policy.Micro{"all of the reserve": most, "less": 400} {
+		t.Run(name, func(t *testing.T) {
+			l := gateway(t, storePath(t))
+			withKey(t, l, "k", balance)
+			var served atomic.Int64
+			var all sync.WaitGroup
+			for i := range 1000 {
+				all.Go(func() {
+					h, err := l.Reserve(t.Context(), "k", fmt.Sprint(i), most)
+					if _, short := errors.AsType[*InsufficientError](err); short {
+						return
+					}
+					if err == nil {
+						_, err = l.Capture(t.Context(), h, Charge{Amount: cost})
+					}
+					if err != nil {
+						t.Error(err)
+					}
+					served.Add(1)
+				})
+			}
+			all.Wait()
+			n := policy.Micro(served.Load())
+			if n < 300 || n*cost > balance || cost == most && n != 300 {
+				t.Errorf("%d were served, at %d", n, cost)
+			}
+			wantBalance(t, l, "k", Balance{Prepaid: true, Amount: balance - n*cost, Available: balance - n*cost})
+			wantClean(t, l)
+		})
+	}
+}
+
 func TestAllSmallReservesThatFitAreGranted(t *testing.T) {
 	l := gateway(t, storePath(t))
 	const n = 400
