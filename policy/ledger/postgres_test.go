@@ -137,6 +137,7 @@ var everyStore = map[string]func(*testing.T){
 	"ReserveRefusesMoreThanThereIs":                       TestReserveRefusesMoreThanThereIs,
 	"ReserveUsesTheCredit":                                TestReserveUsesTheCredit,
 	"K70FiveRequestsAndMoneyForOne":                       TestK70FiveRequestsAndMoneyForOne,
+	"K70ThreeHundredOfAThousand":                          TestK70ThreeHundredOfAThousand,
 	"AllSmallReservesThatFitAreGranted":                   TestAllSmallReservesThatFitAreGranted,
 	"K71ADepositOfAnotherProcessCountsAtOnce":             TestK71ADepositOfAnotherProcessCountsAtOnce,
 	"K71ARefusedKeyIsServedAgainAfterARelease":            TestK71ARefusedKeyIsServedAgainAfterARelease,

@@ -87,7 +87,7 @@ func TestPitfall9OneNonceInTwoForms(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	for _, text := range []string{"", "-1", "1_0", "0x", "0xg", "+5", "1.5", "1" + strings.Repeat("0", 78), "0x1" + strings.Repeat("0", 64), strings.Repeat("9", 1000)} {
+	for _, text := range []string{"", "-1", "1_0", "0x", "0xg", "+5", "1.5", "1" + strings.Repeat("0", 78), "0x1" + strings.Repeat("0", 64), "0x" + strings.Repeat("0", 100) + "1", strings.Repeat("9", 1000)} {
 		var r *Refusal
 		if _, err := terms.Parse(upTo(func(_, permit map[string]any) { permit["nonce"] = text }), 2); err == nil || errors.As(err, &r) {
 			t.Errorf("%.20q: %v", text, err)
@@ -250,6 +250,19 @@ func TestPitfall6And7QuotesHoldForTheirRequest(t *testing.T) {
 		if got, ok := seal.Open(string(changed)); ok && got != q {
 			t.Errorf("a changed quote was taken: %+v", got)
 		}
+	}
+}
+
+// TestPitfall22AWalletThatIsNotDeployedIsRefusedByItsName, whatever else its payment says.
+func TestPitfall22AWalletThatIsNotDeployedIsRefusedByItsName(t *testing.T) {
+	p := &Payment{Authorization: Authorization{To: terms.PayTo, Value: 5000, ValidBefore: 1 << 39}, Signature: append(make([]byte, 65), undeployed[:]...)}
+	var r *Refusal
+	if err := terms.Check(p, now); !errors.As(err, &r) || r.Reason != ReasonUndeployed {
+		t.Errorf("%v", err)
+	}
+	p.Signature = append(p.Signature, 1) // the mark stands at the end
+	if err := terms.Check(p, now); err != nil {
+		t.Errorf("a signature with the mark inside: %v", err)
 	}
 }
 

@@ -132,6 +132,21 @@ func TestPitfall15AFacilitatorThatNeverAnswers(t *testing.T) {
 	s.is(t, &p, book.Failed)
 }
 
+// TestPitfall15ATransferWhoseAnswerWasLostIsFoundAfterItsTime: it was made, and is no loss.
+func TestPitfall15ATransferWhoseAnswerWasLostIsFoundAfterItsTime(t *testing.T) {
+	s, f := by(t)
+	f.says = errUnknown
+	p := s.take(t, 1)
+	s.serve(t, &p, 5000)
+	_ = s.pass(t.Context())
+	s.look(t, time.Hour)
+	s.look(t, time.Second)
+	s.is(t, &p, book.Confirmed)
+	if len(s.lost) != 0 || f.orders != 1 {
+		t.Errorf("%d losses, %d orders", len(s.lost), f.orders)
+	}
+}
+
 // TestAnOrderOutlivesTheGateway: it was stored before it was sent, and the next gateway asks the chain first.
 func TestAnOrderOutlivesTheGateway(t *testing.T) {
 	s := open(t, t.TempDir(), postgrestest.URL(t))
