@@ -61,7 +61,6 @@ func (l *lab) stake(t *testing.T, method string, vvv int64) {
 // options are those of a gateway: 2 credits per VVV, and 0.05 USD per credit. interval is how often the position is read.
 func (l *lab) options(interval, phaseFrom string) gateway.Options {
 	return gateway.Options{
-		DataPath: "extproc", // the chain is read in the program bardo
 		Config: fmt.Sprintf(`limits: {rpm: 0}
 routing: {ping_interval: 1h}
 telemetry: {events: "file:%s"}

@@ -78,7 +78,7 @@ var soundTree = map[string]string{
 	"policy/pay/evm/agents.go":       `package evm; import (_ "bardo.money/gateway/policy/identity"; _ "bardo.money/gateway/policy/pay/typed"; _ "bardo.money/gateway/policy/stake")`,
 	"policy/stake/stake.go":          `package stake; import _ "bardo.money/gateway/policy/pay"`,
 	"policy/pay/typed/typed.go":      `package typed; import _ "bardo.money/gateway/policy/pay"`,
-	"policy/pay/remote/remote.go":    `package remote; import (_ "bardo.money/gateway/policy/identity"; _ "bardo.money/gateway/policy/pay/typed")`,
+	"policy/pay/remote/remote.go":    `package remote; import (_ "bardo.money/gateway/policy/identity"; _ "bardo.money/gateway/policy/pay/typed"; _ "bardo.money/gateway/policy/stake")`,
 	"policy/pay/client/client.go":    `package client; import (_ "bardo.money/gateway/policy/pay/outgoing"; _ "bardo.money/gateway/policy/pay/typed")`,
 	"policy/quota/redis/redis.go":    `package redis; import _ "bardo.money/gateway/policy/quota"`,
 	"policy/privy/privy.go":          `package privy; import _ "bardo.money/gateway/policy/auth"`,

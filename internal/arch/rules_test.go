@@ -64,7 +64,7 @@ var engines = map[string][]string{
 	"policy/identity":      {"policy/auth", "policy/pay"},                           // delegates are callers; addresses and networks
 	"policy/pay/evm":       {"policy/identity", "policy/pay/typed", "policy/stake"}, // it reads agents and positions
 	"policy/stake":         {"policy/pay"},                                          // addresses and networks
-	"policy/pay/remote":    {"policy/identity", "policy/pay/typed"},                 // agents and signatures are looked at in both processes
+	"policy/pay/remote":    {"policy/identity", "policy/pay/typed", "policy/stake"}, // agents, signatures and positions are looked at in both processes
 	"policy/pay/client":    {"policy/pay/outgoing", "policy/pay/typed"},             // what it signs is stored first
 	"policy/resolve":       {"policy/catalog", "policy/budget", "policy/privacy"},   // what a wallet affords is one table
 	"policy/intent":        {"policy/privacy"},                                      // what a class of tasks asks of a provider

@@ -51,9 +51,6 @@ func (d *decoder) checkStaking(cfg *Config) {
 	if s.Interval < time.Second || s.Interval > day {
 		d.problem(key+"interval", "from 1s to 24h", "%s", s.Interval)
 	}
-	if cfg.DataPath == DataPathModule {
-		d.problem("data_path", string(DataPathExtproc)+", with providers.venice.staking", "the chain is read in the program bardo, and this puts requests into Envoy's process")
-	}
 }
 
 const day = 24 * time.Hour

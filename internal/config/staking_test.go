@@ -8,7 +8,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-const goodStaking = `data_path: extproc
+const goodStaking = `data_path: module
 providers: {venice: {creditRatePerVvv: 2, dailyUsdcRate: 0.05, staking: {rpc: "https://node.example/secret", wallet: "0x71c7656ec7ab88b098defb751b7401b5f6d8976f", admin_key: k, phase: declining}}}
 `
 
@@ -26,7 +26,6 @@ func TestStakingNeedsWhatItWorksWith(t *testing.T) {
 		{"71c7656e", "", "providers.venice.staking.wallet"},
 		{"phase: declining", "contract: x", "providers.venice.staking.contract"},
 		{"phase: declining", "interval: 10ms", "providers.venice.staking.interval"},
-		{"data_path: extproc", "data_path: module", "data_path"},
 	} {
 		_, problems := config.Parse("test.yaml", []byte(strings.Replace(goodStaking, row.from, row.to, 1)), variables(), kinds...)
 		if len(problems) != 1 || problems[0].Key != row.key || strings.Contains(problems[0].String(), "secret") {

@@ -26,6 +26,7 @@ import (
 	"bardo.money/gateway/policy/pay/facilitator"
 	"bardo.money/gateway/policy/pay/remote"
 	"bardo.money/gateway/policy/pay/till"
+	"bardo.money/gateway/policy/stake"
 )
 
 // Options are what payments are taken with.
@@ -34,6 +35,7 @@ type Options struct {
 	Chain  func(context.Context, pay.NodeOptions) (pay.Chain, error) // reaches the chain; nil: Socket does
 	Socket string                                                    // of the process that reaches the chain, which Serve is in
 	Agents identities.Opener                                         // reaches the registries of agents, for Serve
+	Stake  stake.Opener                                              // reads positions of staked VVV, for Serve
 	Ledger *ledger.Ledger
 	Events *event.Sink
 	Log    *slog.Logger
@@ -100,7 +102,7 @@ func (o *Options) reach(ctx context.Context, cfg *config.Config) (terms *pay.Ter
 	return terms, chain, settler, err
 }
 
-// Serve reaches the chains of payments and agents for a data path in another process, which asks at the socket of Options; nil where it needs none.
+// Serve reaches the chains of payments, agents and staked VVV for a data path in another process, which asks at the socket of Options; nil where it needs none.
 func Serve(ctx context.Context, cfg *config.Config, o Options) (http.Handler, error) {
 	agents, err := identities.Registries(ctx, cfg, o.Agents, o.Log)
 	if err != nil {
@@ -113,10 +115,14 @@ func Serve(ctx context.Context, cfg *config.Config, o Options) (http.Handler, er
 			return nil, fmt.Errorf("billing.x402: %w", err)
 		}
 	}
-	if chain == nil && agents == nil {
+	var positions stake.Opener // a reload may begin to want one, where there are Venice's keys
+	if cfg.Providers.Venice != nil {
+		positions = o.Stake
+	}
+	if chain == nil && agents == nil && positions == nil {
 		return nil, nil //nolint:nilnil // it needs none
 	}
-	return remote.Handler(chain, settler, agents), nil
+	return remote.Handler(chain, settler, agents, positions), nil
 }
 
 func (o *Options) till(x *config.X402, terms *pay.Terms, secret []byte, chain pay.Chain, b *book.Book) till.Options {

@@ -7,7 +7,9 @@ import (
 
 	"bardo.money/gateway/cmd/bardo/identities"
 	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/policy/pay/remote"
 	"bardo.money/gateway/policy/session"
+	"bardo.money/gateway/policy/stake"
 )
 
 // openIdentities opens what links identities from outside to accounts.
@@ -17,6 +19,14 @@ func (g *gateway) openIdentities(ctx context.Context, cfg *config.Config, sessio
 		Events: &g.events, Log: g.log, Chain: g.parts.Agents, Socket: g.sockets.chain, Sessions: sessions,
 	})
 	return err
+}
+
+// openStake makes clients of nodes of positions, by the process that reads the chain where this one does not.
+func (g *gateway) openStake() stake.Opener {
+	if g.parts.Stake == nil {
+		return remote.OpenStake(g.sockets.chain)
+	}
+	return g.parts.Stake
 }
 
 func (g *gateway) closeIdentities() {

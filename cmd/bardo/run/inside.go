@@ -142,6 +142,7 @@ func (in *Inside) serve() error {
 	in.servers.Go(guard.Again(ctx, func() error { return g.watchLists(ctx) }))
 	in.servers.Go(guard.Again(ctx, func() error { return g.putListsInForce(ctx) }))
 	in.servers.Go(guard.Again(ctx, func() error { g.wallet.Run(ctx); return nil }))
+	in.servers.Go(guard.Again(ctx, func() error { g.stake.Run(ctx); return nil }))
 	in.servers.Go(guard.Again(ctx, func() error { return g.runDeferred(ctx) }))
 	in.servers.Go(guard.Again(ctx, func() error { return g.watchSpending(ctx) }))
 	in.servers.Go(guard.Again(ctx, func() error { return g.logPrompts(ctx) }))

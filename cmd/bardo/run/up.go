@@ -192,7 +192,7 @@ func (g *gateway) open(ctx context.Context) (err error) {
 		if err := g.handOver(); err != nil {
 			return err
 		}
-		if g.chain, err = payments.Serve(ctx, cfg, payments.Options{Chain: g.parts.Chain, Agents: g.parts.Agents, Log: g.log}); err != nil {
+		if g.chain, err = payments.Serve(ctx, cfg, payments.Options{Chain: g.parts.Chain, Agents: g.parts.Agents, Stake: g.parts.Stake, Log: g.log}); err != nil {
 			return err
 		}
 	}
@@ -267,7 +267,7 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 		return err
 	}
 	g.stake = staking.New(staking.Options{
-		Home: g.home, Config: g.cfg.Load, Open: g.parts.Stake, Cluster: veniceCluster, Egress: cmp.Or(g.listener(), g.egress()), Secret: g.egressSecret, Events: &g.events, Changed: g.listed, Log: g.log,
+		Home: g.home, Config: g.cfg.Load, Open: g.openStake(), Cluster: veniceCluster, Egress: cmp.Or(g.listener(), g.egress()), Secret: g.egressSecret, Events: &g.events, Changed: g.listed, Log: g.log,
 	})
 	if g.wallets, err = onchain.Open(ctx, g.home, cfg, g.log); err != nil {
 		return err

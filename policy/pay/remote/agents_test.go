@@ -38,7 +38,7 @@ func (r *registry) Confirms(_ context.Context, wallet pay.Address, digest pay.Wo
 // TestD89WhatIsAskedOfAgentsIsWhatTheRegistriesAreAsked, and what decides comes through: an agent that there is not, and registries that are others.
 func TestD89WhatIsAskedOfAgentsIsWhatTheRegistriesAreAsked(t *testing.T) {
 	r := &registry{}
-	socket, stop := listen(t, Handler(nil, nil, r))
+	socket, stop := listen(t, Handler(nil, nil, r, nil))
 	a := NewAgents(socket)
 	t.Cleanup(a.Close)
 	id, mine := pay.Word{31: 0}, signed{pay.Address{3}, pay.Word{4}, []byte{5}}

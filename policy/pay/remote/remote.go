@@ -1,4 +1,4 @@
-// Package remote asks a chain, who settles there, and registries of agents, through another process of this machine, over a Unix socket: for a data path in Envoy's process, which
+// Package remote asks a chain, who settles there, registries of agents and positions of staked VVV, through another process of this machine, over a Unix socket: for a data path in Envoy's process, which
 // has no client of a chain's node. What the client asks has the same outcome as if it asked the node, refusals included; a process that is away is a node
 // that does not answer. It knows neither the node nor HTTP requests of clients.
 package remote

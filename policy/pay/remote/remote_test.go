@@ -76,7 +76,7 @@ var terms = &pay.Terms{Network: pay.Network{ID: 84532, Name: "base-sepolia"}, As
 // start serves a node at a socket until stop is called.
 func start(t *testing.T, n *node) (c *Client, stop func()) {
 	t.Helper()
-	socket, stop := listen(t, Handler(n, n, nil))
+	socket, stop := listen(t, Handler(n, n, nil, nil))
 	c = NewClient(socket, terms)
 	t.Cleanup(c.Close)
 	return c, stop

@@ -8,11 +8,12 @@ import (
 
 	"bardo.money/gateway/policy/identity"
 	"bardo.money/gateway/policy/pay"
+	"bardo.money/gateway/policy/stake"
 )
 
-// Handler serves a chain, who settles there, and registries of agents to clients, those that are not nil. Whoever can connect can have transfers signed: its socket is for
-// this user alone.
-func Handler(c pay.Chain, s pay.Settler, a identity.Chain) http.Handler {
+// Handler serves a chain, who settles there, registries of agents, and nodes of positions to clients, those that are not nil. Whoever can connect can have transfers signed: its
+// socket is for this user alone.
+func Handler(c pay.Chain, s pay.Settler, a identity.Chain, p stake.Opener) http.Handler {
 	mux := http.NewServeMux()
 	if c != nil {
 		serveChain(mux, chain{c})
@@ -29,6 +30,11 @@ func Handler(c pay.Chain, s pay.Settler, a identity.Chain) http.Handler {
 		serve(mux, methodAgent, of.agent)
 		serve(mux, methodScore, of.score)
 		serve(mux, methodConfirms, of.confirms)
+	}
+	if p != nil {
+		of := &positions{open: p}
+		serve(mux, methodStakeCheck, of.check)
+		serve(mux, methodStaked, of.staked)
 	}
 	return mux
 }
