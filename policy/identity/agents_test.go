@@ -227,7 +227,8 @@ func TestClaimsThatAreWrongInOneThing(t *testing.T) {
 	}
 }
 
-func TestAClaimIsUsedOnce(t *testing.T) {
+// TestPitfall23AClaimIsUsedOnce: its nonce is spent with its link.
+func TestPitfall23AClaimIsUsedOnce(t *testing.T) {
 	l := newLab(t)
 	c := l.claim(t, 0, owner, "a")
 	s := sign(owner, c.Digest(&realm))
