@@ -32,15 +32,17 @@ func (t *Till) reserve(ctx context.Context, p *pay.Payment, requestID string, bl
 	return row, t.SettleFirst > 0 && p.Value >= t.SettleFirst && !p.UpTo, err
 }
 
-// settleFirst has a payment settled, and sets what the request may cost aside of what it brought.
-func (t *Till) settleFirst(ctx context.Context, row book.Payment, price policy.Micro) (Taken, error) {
-	if err := t.Book.MarkServed(context.WithoutCancel(ctx), row.ID, 0, row.Value); err != nil {
-		return Taken{Payment: row}, err
+// settleFirst has a payment settled, and sets what the request may cost aside of what it brought and of the credit that makes up for what it lacks, which stays aside
+// meanwhile.
+func (t *Till) settleFirst(ctx context.Context, p Taken, price policy.Micro) (Taken, error) {
+	defer t.Ledger.Release(p.hold)
+	if err := t.Book.MarkServed(context.WithoutCancel(ctx), p.ID, 0, p.Value); err != nil {
+		return Taken{Payment: p.Payment}, err
 	}
 	t.kick()
 	wait, cancel := context.WithTimeout(ctx, t.patience)
 	defer cancel()
-	row, err := t.Await(wait, row.ID)
+	row, err := t.Await(wait, p.ID)
 	switch {
 	case err != nil:
 		return Taken{Payment: row}, err
@@ -52,8 +54,12 @@ func (t *Till) settleFirst(ctx context.Context, row book.Payment, price policy.M
 	if err := t.credit(ctx, &row); err != nil {
 		return Taken{Payment: row}, err
 	}
-	hold, err := t.Ledger.Reserve(ctx, pay.Account(row.From), row.Request, min(price, row.Value)-row.Fee)
-	return Taken{Payment: row, hold: hold, first: true}, err
+	t.Ledger.Release(p.hold)
+	hold, err := t.Ledger.Reserve(ctx, pay.Account(row.From), row.Request, min(price, row.Value.Plus(p.Credit))-row.Fee)
+	if _, short := errors.AsType[*ledger.InsufficientError](err); short { // another request took the credit just now
+		err = ErrUnsettled
+	}
+	return Taken{Payment: row, Credit: p.Credit, hold: hold, first: true}, err
 }
 
 // credit adds what a payment brings to its payer's account, without a charge. It may be repeated.

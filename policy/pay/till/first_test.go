@@ -82,6 +82,42 @@ func checkPitfall10APayerWhoFailedIsSettledFirst(t *testing.T, s *shop) {
 	s.credit(t, before.Amount+6000)
 }
 
+// TestPitfall10CreditIsSetAsideOnceForWhatIsSettledFirst: what makes up for two payments at the same time is there for one of them.
+func TestPitfall10CreditIsSetAsideOnceForWhatIsSettledFirst(t *testing.T) {
+	inBoth(t, checkPitfall10CreditIsSetAsideOnceForWhatIsSettledFirst)
+}
+
+func checkPitfall10CreditIsSetAsideOnceForWhatIsSettledFirst(t *testing.T, s *shop) {
+	t.Helper()
+	s.SettleFirst = 1
+	s.run(t)
+	if err := s.books.CreditWallet(t.Context(), pay.Account(pay.Address{3}), 6000, 0, "earlier"); err != nil {
+		t.Fatal(err)
+	}
+	small := func(nonce byte) *pay.Payment {
+		p := s.payment(nonce)
+		p.Value = 5000
+		return p
+	}
+	p, err := s.Take(t.Context(), small(1), pay.Word{}, 11_000, requestOf(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.is(t, &p, book.Confirmed)
+	var r *pay.Refusal
+	if _, err := s.Take(t.Context(), small(2), pay.Word{}, 11_000, requestOf(2)); !errors.As(err, &r) || r.Reason != pay.ReasonValue {
+		t.Errorf("the same credit again: %v", err)
+	}
+	if p.Credit != 6000 {
+		t.Errorf("%s of the credit are set aside", p.Credit)
+	}
+	s.serve(t, &p, 10_000)
+	s.credit(t, 0)
+	if b, err := s.books.Balance(t.Context(), pay.Account(pay.Address{3})); err != nil || b.Held != 0 {
+		t.Errorf("%+v, %v", b, err)
+	}
+}
+
 // TestD56AnUnsettledPaymentIsNotServed, and is the wallet's credit when it arrives, also of a gateway that ended meanwhile.
 func TestD56AnUnsettledPaymentIsNotServed(t *testing.T) {
 	inBoth(t, checkD56AnUnsettledPaymentIsNotServed)

@@ -144,8 +144,7 @@ func (t *Till) Take(ctx context.Context, p *pay.Payment, digest pay.Word, price 
 		return Taken{Payment: row}, err
 	}
 	if first {
-		t.Ledger.Release(hold)
-		return t.settleFirst(ctx, row, price)
+		return t.settleFirst(ctx, Taken{Payment: row, Credit: short, hold: hold}, price)
 	}
 	return Taken{Payment: row, Credit: short, hold: hold}, nil
 }
