@@ -259,7 +259,7 @@ var ruleCases = []struct {
 	{
 		"an engine knows gRPC",
 		map[string]string{"extproc/wire/wire.go": `package wire; import _ "google.golang.org/grpc/codes"`},
-		[]string{"extproc/wire/wire.go: package extproc/wire imports google.golang.org/grpc/codes: only extproc/stream/processor, xds/..., envoy may"},
+		[]string{"extproc/wire/wire.go: package extproc/wire imports google.golang.org/grpc/codes: only extproc/stream/processor, extproc/stream/duplex, xds/..., envoy may"},
 	},
 	{
 		"an engine's test knows gRPC",

@@ -39,7 +39,7 @@ var goroutines = map[string]struct {
 }
 
 // apartFromEnvoy are files of linked packages that only the program bardo runs.
-var apartFromEnvoy = []string{"extproc/stream/processor/...", "cmd/bardo/run/plane.go", "cmd/bardo/run/serve.go", "cmd/bardo/run/up.go"}
+var apartFromEnvoy = []string{"extproc/stream/processor/...", "extproc/stream/duplex/...", "cmd/bardo/run/plane.go", "cmd/bardo/run/serve.go", "cmd/bardo/run/up.go"}
 
 func TestEveryGoroutineInEnvoyIsListed(t *testing.T) {
 	started, err := starts(os.DirFS("../.."), module)

@@ -17,7 +17,7 @@ var levels = []struct {
 	}},
 	{2, "part", []string{
 		"extproc/api", "extproc/passthrough", "extproc/layers/*", "extproc/provider/*", "xds/snapshot", "xds/health",
-		"extproc/cors", "extproc/upload", "extproc/replay", "extproc/site",
+		"extproc/cors", "extproc/upload", "extproc/replay", "extproc/site", "extproc/stream/duplex",
 	}},
 	{3, "step", []string{"extproc/modality", "extproc/review", "extproc/runtime", "extproc/request", "extproc/dryrun", "extproc/attempt", "extproc/probe", "extproc/endpoint", "extproc/side", "extproc/rounds", "extproc/later", "extproc/report", "extproc/reading", "extproc/funds"}},
 	{4, "server", []string{"extproc", "extproc/stream/*", "xds", "xds/feed"}},
@@ -98,7 +98,7 @@ var engines = map[string][]string{
 
 // outside lists the modules that only some packages may import, besides tests.
 var outside = map[string][]string{
-	"google.golang.org/grpc":                 {"extproc/stream/processor", "xds/...", "envoy"},
+	"google.golang.org/grpc":                 {"extproc/stream/processor", "extproc/stream/duplex", "xds/...", "envoy"},
 	"github.com/envoyproxy/go-control-plane": {"extproc/stream/processor", "xds/...", "envoy"},
 	"github.com/yalue/onnxruntime_go":        {"models/onnx"},
 	"cel.dev/cel-go":                         {"internal/rule"},

@@ -1,7 +1,6 @@
 package processor
 
 import (
-	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"bardo.money/gateway/internal/header"
@@ -19,7 +18,6 @@ type message struct {
 	body       []byte
 	attributes []byte // an encoded Struct: the attributes of the filter
 	metadata   []byte // an encoded Struct: the gateway's namespace
-	buffer     mem.Buffer
 }
 
 // kind is the content of a message: its field in ProcessingRequest.
@@ -87,20 +85,11 @@ const (
 // filterName is the name under which Envoy sends a filter's attributes.
 const filterName = "envoy.filters.http.ext_proc"
 
-// free releases the message's buffer.
-func (m *message) free() {
-	if m.buffer != nil {
-		m.buffer.Free()
-	}
+// read parses the message in b, to which m refers afterwards.
+func (m *message) read(b []byte) error {
 	*m = message{}
-}
-
-// read parses the message in b and takes ownership of b.
-func (m *message) read(b mem.Buffer) error {
-	m.free()
-	m.buffer = b
 	var metadata []byte
-	f := fields{rest: b.ReadOnlyData()}
+	f := fields{rest: b}
 	for f.next() {
 		switch f.tag {
 		case tagMetadata:

@@ -13,69 +13,59 @@ import (
 	"strconv"
 
 	ep "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/extproc/stream/duplex"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/xds/state"
 )
 
+// maxMessage is the most bytes of a message of Envoy's.
+const maxMessage = 64 << 20
+
 // Serve serves Envoy's ext_proc filters on l with h until ctx is done, then closes l and all open streams and returns nil.
 func Serve(ctx context.Context, h stream.Handler, l net.Listener) error {
-	c, err := newCodec()
-	if err != nil {
-		return err
-	}
-	s := grpc.NewServer(
-		grpc.ForceServerCodecV2(c),
-		grpc.MaxRecvMsgSize(64<<20),
-		grpc.MaxConcurrentStreams(1<<20),
-		// A stream occupies a worker for its whole lifetime, so their number is that of concurrent requests, not of cores. Reusing a
-		// worker's grown stack saves 8 % of a request's time.
-		grpc.NumStreamWorkers(64),
-		grpc.InitialWindowSize(1<<20),
-		grpc.InitialConnWindowSize(8<<20),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{PermitWithoutStream: true}),
-	)
-	ep.RegisterExternalProcessorServer(s, &service{handler: h})
-	stop := context.AfterFunc(ctx, s.Stop)
-	defer stop()
-	if err := s.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
-		return err
-	}
-	return nil
+	s := &service{handler: h}
+	server := duplex.Server{Path: ep.ExternalProcessor_Process_FullMethodName, Serve: s.process, MaxMessage: maxMessage}
+	return server.Listen(ctx, l)
 }
 
-type service struct {
-	ep.UnimplementedExternalProcessorServer
-	handler stream.Handler
-}
+type service struct{ handler stream.Handler }
 
-// Process serves one stream: a client's request, or the request headers of one attempt. An unrecovered panic ends only this stream, and Envoy
-// answers the client.
-func (s *service) Process(envoy ep.ExternalProcessor_ProcessServer) (err error) {
+// process serves one stream: a client's request, or the request headers of one attempt.
+func (s *service) process(envoy *duplex.Stream) error {
 	s.handler.Opened()
-	defer s.handler.Closed()
+	return s.step(envoy, func() error {
+		switch mode := envoy.Metadata(state.InitialMode); mode {
+		case state.ModeRouter:
+			return s.client(envoy)
+		case state.ModeAttempt:
+			return envoy.Leave(func() error { return s.attempt(envoy) })
+		default:
+			return &duplex.Status{Code: codes.InvalidArgument, Message: fmt.Sprintf("stream metadata %s must be %s or %s", state.InitialMode, state.ModeRouter, state.ModeAttempt)}
+		}
+	})
+}
+
+// step runs f, which serves a stream or the rest of one. An unrecovered panic ends only this stream, and Envoy answers the client.
+func (s *service) step(envoy *duplex.Stream, f func() error) (err error) {
+	leaves := false
 	defer func() {
 		if r := recover(); r != nil {
 			s.handler.Panicked(r)
-			err = status.Error(codes.Internal, "the gateway failed to handle this stream")
+			err = &duplex.Status{Code: codes.Internal, Message: "the gateway failed to handle this stream"}
+		}
+		if !leaves {
+			s.handler.Closed()
 		}
 	}()
-	md, _ := metadata.FromIncomingContext(envoy.Context())
-	mode := md.Get(state.InitialMode)
-	switch {
-	case len(mode) == 1 && mode[0] == state.ModeRouter:
-		err = s.client(envoy)
-	case len(mode) == 1 && mode[0] == state.ModeAttempt:
-		err = s.attempt(envoy)
-	default:
-		return status.Errorf(codes.InvalidArgument, "stream metadata %s must be %s or %s", state.InitialMode, state.ModeRouter, state.ModeAttempt)
+	err = f()
+	if l, ok := errors.AsType[*stream.Leaving](err); ok {
+		leaves = true
+		return &stream.Leaving{Rest: func() error { return s.step(envoy, l.Rest) }}
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, stream.ErrDisconnected) || envoy.Context().Err() != nil {
 		err = nil // the client disconnected, or the attempt ended
@@ -83,31 +73,39 @@ func (s *service) Process(envoy ep.ExternalProcessor_ProcessServer) (err error) 
 	return err
 }
 
+// longRequest is how many bytes of JSON occupy a thread for milliseconds: too long for the one that reads Envoy's connection.
+const longRequest = 256 << 10
+
 // client serves the router-level filter.
-func (s *service) client(envoy ep.ExternalProcessor_ProcessServer) error {
+func (s *service) client(envoy *duplex.Stream) error {
 	d := &client{envoy: envoy}
-	defer d.in.free()
 	if err := d.receive(); err != nil {
 		return err
 	}
 	if d.in.kind != kindRequestHeaders {
 		return d.passThrough()
 	}
-	return s.handler.Serve(envoy.Context(), d, stream.NewHead(d.in.headers, d.in.headers.Get(state.HeaderPeer)), d.in.end)
+	serve := func() error {
+		return s.handler.Serve(envoy.Context(), d, stream.NewHead(d.in.headers, d.in.headers.Get(state.HeaderPeer)), d.in.end)
+	}
+	if n, err := strconv.ParseInt(d.in.headers.Get("content-length"), 10, 64); d.in.end || err == nil && n <= longRequest {
+		return serve()
+	}
+	return d.Leave(serve)
 }
 
 // attempt serves the filter of a provider's retry cluster: it encodes the attempt's request from the exchange.
-func (s *service) attempt(envoy ep.ExternalProcessor_ProcessServer) error {
-	var in message
-	defer in.free()
-	if err := envoy.RecvMsg(&in); err != nil {
+func (s *service) attempt(envoy *duplex.Stream) error {
+	d := client{envoy: envoy}
+	if err := d.receive(); err != nil {
 		return err
 	}
+	in := &d.in
 	n, _ := strconv.Atoi(in.headers.Get("x-envoy-attempt-count"))
 	r, err := s.handler.Attempt(&stream.Attempt{Exchange: in.metadataValue(state.KeyExchange), Cluster: in.attribute(attrCluster), Number: n, Header: in.headers})
 	if err != nil {
 		// Envoy never retries after a failed upstream filter: the client gets the gateway's local 503.
-		return status.Error(codes.FailedPrecondition, err.Error())
+		return &duplex.Status{Code: codes.FailedPrecondition, Message: err.Error()}
 	}
 	resp := requestHeaders(&ep.CommonResponse{
 		Status:         ep.CommonResponse_CONTINUE_AND_REPLACE,
@@ -115,10 +113,10 @@ func (s *service) attempt(envoy ep.ExternalProcessor_ProcessServer) error {
 		BodyMutation:   &ep.BodyMutation{Mutation: &ep.BodyMutation_Body{Body: r.Body}},
 	})
 	resp.DynamicMetadata = lengthMetadata(strconv.Itoa(len(r.Body)))
-	if err := envoy.Send(resp); err != nil {
+	if err := d.sendMessage(resp); err != nil {
 		return err
 	}
-	return envoy.RecvMsg(&in) // the stream ends with its attempt
+	return d.receive() // the stream ends with its attempt
 }
 
 // The attributes that Envoy sends.
@@ -127,11 +125,18 @@ const (
 	attrDetails = "response.code_details"
 )
 
+// connection is a stream of messages with Envoy: a *duplex.Stream.
+type connection interface {
+	Receive() ([]byte, error)
+	Send(size int, fill func([]byte) []byte) error
+	SendNow(size int, fill func([]byte) []byte) error
+	Leave(f func() error) error
+}
+
 // client is the client over one ext_proc stream in FULL_DUPLEX_STREAMED mode.
 type client struct {
-	envoy ep.ExternalProcessor_ProcessServer
+	envoy connection
 	in    message // the last received message
-	out   response
 
 	// trailers are the names of the trailers of the provider's answer; nil if there are none. They end the body instead of its last piece, so Envoy
 	// waits for a response to them. They are removed, as the provider's headers are.
@@ -141,15 +146,34 @@ type client struct {
 var _ stream.Client = (*client)(nil)
 
 // send sends a message. r can be reused afterwards.
-func (c *client) send(r response) error {
-	c.out = r
-	return c.envoy.SendMsg(&c.out)
+func (c *client) send(r response) error { return gone(c.envoy.Send(r.size(), r.appendTo)) }
+
+// sendMessage sends one that is not frequent.
+func (c *client) sendMessage(m proto.Message) error { return c.generated(m, c.envoy.Send) }
+
+func (*client) generated(m proto.Message, send func(int, func([]byte) []byte) error) error {
+	b, err := proto.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return gone(send(len(b), func(to []byte) []byte { return append(to, b...) }))
 }
 
 // receive waits for the next message. After a client disconnects, the stream ends before its context does.
 func (c *client) receive() error {
-	err := c.envoy.RecvMsg(&c.in)
+	b, err := c.envoy.Receive()
 	if errors.Is(err, io.EOF) {
+		return stream.ErrDisconnected
+	}
+	if err != nil {
+		return gone(err)
+	}
+	return c.in.read(b)
+}
+
+// gone is the error of a stream that Envoy ended.
+func gone(err error) error {
+	if errors.Is(err, duplex.ErrGone) {
 		return stream.ErrDisconnected
 	}
 	return err
@@ -165,7 +189,7 @@ func (c *client) passThrough() error {
 		case kindResponseBody:
 			err = c.chunks(inResponseBody, c.in.body, c.in.end)
 		case kindResponseTrailers:
-			err = c.envoy.Send(responseTrailers(nil))
+			err = c.sendMessage(responseTrailers(nil))
 		case kindRequestHeaders, kindRequestBody, kindRequestTrailers:
 			err = fmt.Errorf("%s in an answer to an unseen request", c.in.kind)
 		}
@@ -211,8 +235,8 @@ func (c *client) RequestBody(u stream.RequestBody) error {
 	}
 }
 
-// Reply implements stream.Client.
-func (c *client) Reply(r stream.Reply) error { return c.envoy.Send(immediate(r)) }
+// Reply implements stream.Client. It may run beside a receive.
+func (c *client) Reply(r stream.Reply) error { return c.generated(immediate(r), c.envoy.SendNow) }
 
 // Forward implements stream.Client.
 func (c *client) Forward(f stream.Forward) error {
@@ -297,11 +321,11 @@ func (c *client) Answer(r stream.Reply, remove []string) error {
 	if err := c.chunks(inResponseBody, r.Body, c.trailers == nil); err != nil || c.trailers == nil {
 		return err
 	}
-	return c.envoy.Send(responseTrailers(c.trailers))
+	return c.sendMessage(responseTrailers(c.trailers))
 }
 
-// Leave implements stream.Client: each stream has a goroutine, which may wait.
-func (c *client) Leave(f func() error) error { return f() }
+// Leave implements stream.Client.
+func (c *client) Leave(f func() error) error { return c.envoy.Leave(f) }
 
 // StreamHead implements stream.Client.
 func (c *client) StreamHead(code int, h header.List) error {

@@ -1,0 +1,453 @@
+package duplex
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/http2"
+	"google.golang.org/grpc/codes"
+
+	"bardo.money/gateway/extproc/stream"
+)
+
+// Stream is one call of the method. Its methods are for the coroutine or goroutine that serves it, if they do not say otherwise.
+type Stream struct {
+	c        *conn
+	id       uint32
+	path     string
+	metadata [][2]string
+	ctx      context.Context
+	cancel   context.CancelFunc
+	step     func() error // what serves it
+	co       *coroutine   // nil in a goroutine
+
+	// Of the goroutine that reads.
+	headerBytes int
+	trailers    *Stream // these headers end that stream
+	partial     []byte  // of a message, with its prefix
+	large       bool    // its message: the window is too small for it
+	unread      int     // bytes that the client may not send again yet
+
+	message []byte // what Receive returned last
+
+	// Under the connection's lock.
+	queue      []received
+	queued     int    // bytes in it
+	free       []byte // a buffer for the next message
+	halfClosed bool   // no message follows
+	gone       bool
+	window     int
+	pending    []byte // messages that the windows have no room for
+	sent       int    // of pending
+	waiting    bool   // in the connection's blocked
+	begun      bool   // headers were sent
+	last       []byte // the frame that ends the stream, behind pending
+	note       chan struct{}
+}
+
+// received is a whole message.
+type received struct {
+	b    []byte
+	owed int // bytes that the client may send again when the message is read
+}
+
+func newStream(c *conn, id uint32) *Stream {
+	s := &Stream{c: c, id: id, note: make(chan struct{}, 1)}
+	s.step = func() error { return c.server.Serve(s) }
+	return s
+}
+
+// Context ends when the client is gone, and when the stream has ended.
+func (s *Stream) Context() context.Context { return s.ctx }
+
+// Metadata is the first value of a header of the call, or "".
+func (s *Stream) Metadata(name string) string {
+	for _, f := range s.metadata {
+		if f[0] == name {
+			return f[1]
+		}
+	}
+	return ""
+}
+
+// Leave runs f, which may wait for other things than messages, and returns its error. In a coroutine it returns a *stream.Leaving instead, which
+// Server.Serve has to return.
+func (s *Stream) Leave(f func() error) error {
+	if s.co == nil {
+		return f()
+	}
+	return &stream.Leaving{Rest: f}
+}
+
+// Receive waits for the next message, which is valid until the next call. After the client's last one it returns io.EOF.
+func (s *Stream) Receive() ([]byte, error) {
+	for {
+		s.c.mu.Lock()
+		switch {
+		case len(s.queue) > 0:
+			if cap(s.message) > cap(s.free) && cap(s.message) <= keptMessage {
+				s.free = s.message
+			}
+			s.message = s.queue[0].b
+			owed := s.queue[0].owed
+			s.queue[0] = received{}
+			s.queue = s.queue[1:]
+			s.queued -= len(s.message)
+			s.giveBack(owed)
+			s.c.mu.Unlock()
+			return s.message, nil
+		case s.gone:
+			s.c.mu.Unlock()
+			return nil, ErrGone
+		case s.halfClosed:
+			s.c.mu.Unlock()
+			return nil, io.EOF
+		}
+		s.c.mu.Unlock()
+		s.wait()
+	}
+}
+
+// keptMessage is the largest buffer that is used for later messages of a stream.
+const keptMessage = 128 << 10
+
+// giveBack lets the client send n bytes more, with some others at once. Under the lock.
+func (s *Stream) giveBack(n int) {
+	if s.unread += n; s.unread < streamWindow/2 || s.halfClosed || s.gone {
+		return
+	}
+	_ = s.c.frames.WriteWindowUpdate(s.id, uint32(s.unread)) //nolint:gosec // at most the window
+	s.unread = 0
+	if s.co == nil {
+		defer s.flushLater()
+	}
+}
+
+// flushLater writes what waits, from a goroutine that is not the connection's. The lock is held, and free for a moment.
+func (s *Stream) flushLater() {
+	s.c.mu.Unlock()
+	s.c.flush()
+	s.c.mu.Lock()
+}
+
+// wait waits until something has happened to the stream.
+func (s *Stream) wait() {
+	if s.co != nil {
+		s.co.yield(struct{}{})
+		return
+	}
+	<-s.note
+}
+
+// notify lets the stream go on. By the goroutine that reads.
+func (s *Stream) notify() {
+	if s.co != nil {
+		s.c.run(s)
+		return
+	}
+	select {
+	case s.note <- struct{}{}:
+	default:
+	}
+}
+
+// disconnect is the end of the client's interest. By the goroutine that reads.
+func (s *Stream) disconnect() {
+	s.c.mu.Lock()
+	s.gone = true
+	s.pending, s.sent, s.last = nil, 0, nil
+	delete(s.c.streams, s.id)
+	s.c.mu.Unlock()
+	if s.cancel != nil {
+		s.cancel()
+	}
+	s.notify()
+}
+
+func (s *Stream) closeHalf() {
+	s.c.mu.Lock()
+	s.halfClosed = true
+	s.c.mu.Unlock()
+	s.notify()
+}
+
+// The prefix of a message: whether it is compressed, and its length.
+const prefixSize = 5
+
+// add takes bytes of messages that came. size is that of the frame, with padding.
+func (s *Stream) add(b []byte, size int, end bool) error {
+	now, whole := size-len(b), false
+	for len(b) > 0 {
+		n := s.missing(b)
+		if len(s.partial) == 0 && n >= prefixSize && n <= len(b) { // often: one message is one frame
+			if err := s.check(b); err != nil {
+				return err
+			}
+			s.push(b[prefixSize:n], n)
+			b, whole = b[n:], true
+			continue
+		}
+		n = min(n, len(b))
+		s.partial, b = append(s.partial, b[:n]...), b[n:]
+		if len(s.partial) < prefixSize {
+			continue
+		}
+		if err := s.check(s.partial); err != nil {
+			return err
+		}
+		if messageSize(s.partial) > streamWindow/4 {
+			now += n
+			if !s.large { // all that came of it
+				now += len(s.partial) - n
+			}
+			s.large = true
+		}
+		if len(s.partial) == prefixSize+messageSize(s.partial) {
+			s.pushPartial()
+			whole = true
+		}
+	}
+	return s.added(now, whole, end)
+}
+
+// missing is how many bytes of the current message, or of its prefix, are to come. b begins with them.
+func (s *Stream) missing(b []byte) int {
+	switch {
+	case len(s.partial) >= prefixSize:
+		return prefixSize + messageSize(s.partial) - len(s.partial)
+	case len(s.partial) == 0 && len(b) >= prefixSize:
+		return prefixSize + messageSize(b)
+	}
+	return prefixSize - len(s.partial)
+}
+
+func (s *Stream) pushPartial() {
+	owed := len(s.partial)
+	if s.large {
+		owed = 0
+	}
+	s.push(s.partial[prefixSize:], owed)
+	s.partial, s.large = s.partial[:0], false
+	if cap(s.partial) > keptMessage {
+		s.partial = nil
+	}
+}
+
+// added ends the reading of a frame, of which the client may send now bytes again at once.
+func (s *Stream) added(now int, whole, end bool) error {
+	s.c.mu.Lock()
+	if end {
+		s.halfClosed = true
+	}
+	if now > 0 {
+		s.giveBack(now)
+	}
+	tooMuch := s.queued > streamWindow+s.c.server.MaxMessage
+	s.c.mu.Unlock()
+	if tooMuch {
+		return &Status{codes.ResourceExhausted, "more came than the window allows"}
+	}
+	if whole || end {
+		s.notify()
+	}
+	return nil
+}
+
+func messageSize(b []byte) int { return int(binary.BigEndian.Uint32(b[1:prefixSize])) }
+
+func (s *Stream) check(b []byte) error {
+	switch {
+	case b[0] != 0:
+		return &Status{codes.Unimplemented, "compressed messages are not supported"}
+	case messageSize(b) > s.c.server.MaxMessage:
+		return &Status{codes.ResourceExhausted, fmt.Sprintf("a message of %d bytes, at most %d are allowed", messageSize(b), s.c.server.MaxMessage)}
+	}
+	return nil
+}
+
+// push copies a whole message into the queue. owed bytes are given back when it is read.
+func (s *Stream) push(b []byte, owed int) {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	if s.gone {
+		return
+	}
+	own := s.free[:0]
+	own, s.free = append(own, b...), nil
+	s.queue = append(s.queue, received{own, owed})
+	s.queued += len(own)
+}
+
+// Send sends a message of size bytes, which fill appends. It waits while the client takes no more, and does not keep what it sends.
+func (s *Stream) Send(size int, fill func([]byte) []byte) error {
+	for {
+		s.c.mu.Lock()
+		if s.gone || len(s.pending) == 0 {
+			break
+		}
+		s.c.mu.Unlock()
+		s.wait()
+	}
+	err := s.put(size, fill)
+	s.c.mu.Unlock()
+	if err == nil && s.co == nil {
+		s.c.flush()
+	}
+	return err
+}
+
+// SendNow is Send for any goroutine, while no other sends. It does not wait.
+func (s *Stream) SendNow(size int, fill func([]byte) []byte) error {
+	s.c.mu.Lock()
+	err := s.put(size, fill)
+	s.c.mu.Unlock()
+	s.c.flush()
+	return err
+}
+
+// responseHeaders is ":status: 200" and "content-type: application/grpc", without HPACK's dynamic table: RFC 7541, appendix A and section 6.2.2.
+const responseHeaders = "\x88\x0f\x10\x10application/grpc"
+
+// put writes a message, or keeps what the windows have no room for. Under the lock.
+func (s *Stream) put(size int, fill func([]byte) []byte) error {
+	c := s.c
+	if s.gone {
+		return ErrGone
+	}
+	if !s.begun {
+		s.begun = true
+		c.out = appendFrame(c.out, len(responseHeaders), http2.FrameHeaders, http2.FlagHeadersEndHeaders, s.id)
+		c.out = append(c.out, responseHeaders...)
+	}
+	n := prefixSize + size
+	if len(s.pending) == 0 && n <= min(s.window, c.window, c.maxFrame) {
+		s.window, c.window = s.window-n, c.window-n
+		c.out = appendFrame(c.out, n, http2.FrameData, 0, s.id)
+		c.out = fill(appendPrefix(c.out, size))
+		return nil
+	}
+	s.pending = fill(appendPrefix(s.pending, size))
+	s.drain()
+	return nil
+}
+
+// drain writes of what waits as much as the windows allow, and the end of the stream behind it. Under the lock.
+func (s *Stream) drain() {
+	c := s.c
+	for s.sent < len(s.pending) {
+		n := min(len(s.pending)-s.sent, s.window, c.window, c.maxFrame)
+		if n <= 0 {
+			if c.window <= 0 && !s.waiting {
+				s.waiting = true
+				c.blocked = append(c.blocked, s)
+			}
+			return
+		}
+		c.out = appendFrame(c.out, n, http2.FrameData, 0, s.id)
+		c.out = append(c.out, s.pending[s.sent:s.sent+n]...)
+		s.window, c.window, s.sent = s.window-n, c.window-n, s.sent+n
+	}
+	s.pending, s.sent = s.pending[:0], 0
+	if cap(s.pending) > keptMessage {
+		s.pending = nil
+	}
+	if s.last != nil {
+		c.out = append(c.out, s.last...)
+		s.last = nil
+		delete(c.streams, s.id)
+	}
+}
+
+func appendFrame(b []byte, n int, t http2.FrameType, flags http2.Flags, id uint32) []byte {
+	b = append(b, byte(n>>16), byte(n>>8), byte(n), byte(t), byte(flags)) //nolint:gosec // a length below the largest frame's
+	return binary.BigEndian.AppendUint32(b, id)
+}
+
+func appendPrefix(b []byte, size int) []byte {
+	return binary.BigEndian.AppendUint32(append(b, 0), uint32(size)) //nolint:gosec // the length of a message
+}
+
+// finish ends the stream with a status.
+func (s *Stream) finish(err error) {
+	c := s.c
+	c.mu.Lock()
+	if !s.gone {
+		s.gone = true
+		s.last = s.appendLast(nil, statusOf(err))
+		s.drain() // the connection keeps the stream until its end is sent
+	}
+	c.mu.Unlock()
+	s.cancel()
+	if s.co == nil {
+		c.flush()
+	}
+}
+
+func statusOf(err error) *Status {
+	if err == nil {
+		return &Status{}
+	}
+	if s, ok := errors.AsType[*Status](err); ok {
+		return s
+	}
+	return &Status{codes.Unknown, err.Error()}
+}
+
+// appendLast appends the trailers, and a reset if the client might still send: RFC 9113, section 8.1.
+func (s *Stream) appendLast(b []byte, st *Status) []byte {
+	var block []byte
+	if !s.begun {
+		block = append(block, responseHeaders...)
+	}
+	block = appendField(block, "grpc-status", strconv.Itoa(int(st.Code)))
+	if st.Message != "" {
+		block = appendField(block, "grpc-message", percentEncode(st.Message))
+	}
+	b = appendFrame(b, len(block), http2.FrameHeaders, http2.FlagHeadersEndHeaders|http2.FlagHeadersEndStream, s.id)
+	b = append(b, block...)
+	if !s.halfClosed {
+		b = appendFrame(b, 4, http2.FrameRSTStream, 0, s.id)
+		b = binary.BigEndian.AppendUint32(b, uint32(http2.ErrCodeNo))
+	}
+	return b
+}
+
+// maxStatus is the most bytes of a status message.
+const maxStatus = 1024
+
+// appendField appends a header outside HPACK's tables: RFC 7541, section 6.2.2.
+func appendField(b []byte, name, value string) []byte {
+	b = appendLiteral(append(b, 0), name)
+	return appendLiteral(b, value)
+}
+
+// appendLiteral appends a string without Huffman coding: RFC 7541, sections 5.1 and 5.2.
+func appendLiteral(b []byte, s string) []byte {
+	n := len(s)
+	if n < 127 {
+		return append(append(b, byte(n)), s...)
+	}
+	b = append(b, 127)
+	for n -= 127; n >= 128; n >>= 7 {
+		b = append(b, byte(n)|128)
+	}
+	return append(append(b, byte(n)), s...)
+}
+
+// percentEncode is gRPC's encoding of grpc-message.
+func percentEncode(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s) && b.Len() < maxStatus; i++ {
+		if c := s[i]; c < ' ' || c > '~' || c == '%' {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
