@@ -56,7 +56,7 @@ const (
 )
 
 func newConn(s *Server, nc net.Conn) *conn {
-	c := &conn{server: s, nc: blocking(nc), streams: map[uint32]*Stream{}, window: 65535, initial: 65535, maxFrame: 16384}
+	c := &conn{server: s, nc: nc, streams: map[uint32]*Stream{}, window: 65535, initial: 65535, maxFrame: 16384}
 	c.frames = http2.NewFramer(frameWriter{c}, bufio.NewReaderSize(source{c}, readBuffer))
 	c.frames.SetReuseFrames()
 	c.frames.SetMaxReadFrameSize(16384)
@@ -126,9 +126,6 @@ func (c *conn) flushLarge() {
 
 // serve reads until the connection ends, and returns when all its streams have ended.
 func (c *conn) serve() {
-	if s, ok := c.nc.(*socket); ok {
-		defer s.release()
-	}
 	defer c.left.Wait()
 	defer c.end()
 	if !c.preface() {
@@ -162,10 +159,13 @@ func (c *conn) preface() bool {
 		)
 		return f.WriteWindowUpdate(0, connWindow-65535)
 	})
-	_ = c.nc.SetReadDeadline(time.Now().Add(prefaceTimeout)) // sockets of files have none
-	_, err := io.ReadFull(source{c}, b)
-	_ = c.nc.SetReadDeadline(time.Time{})
-	return err == nil && string(b) == http2.ClientPreface
+	if c.nc.SetReadDeadline(time.Now().Add(prefaceTimeout)) != nil {
+		return false
+	}
+	if _, err := io.ReadFull(source{c}, b); err != nil {
+		return false
+	}
+	return c.nc.SetReadDeadline(time.Time{}) == nil && string(b) == http2.ClientPreface
 }
 
 // end ends all streams.

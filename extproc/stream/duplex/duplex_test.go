@@ -51,7 +51,7 @@ func (raw) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
-// networks are the kinds of sockets: one that is read by the runtime's poller, and one that is not.
+// networks are the kinds of sockets: Envoy on this machine is on one of a file, others are on the network.
 var networks = []string{"tcp", "unix"}
 
 // serve serves f, and returns a client's connection.
