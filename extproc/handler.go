@@ -60,7 +60,7 @@ func (g *Gateway) Use(rt *runtime.Config) {
 	g.runtime.Store(rt)
 }
 
-// Leaves implements module.Leaver: whatever may wait for others than the client goes through Client.Leave.
+// Leaves implements module.Leaver: Serve keeps to what stream.Handler says of threads.
 func (*Gateway) Leaves() bool { return true }
 
 // Serve implements stream.Handler.

@@ -105,7 +105,8 @@ func (*Leaving) Error() string { return "the request goes on elsewhere" }
 // Handler serves requests. Safe for concurrent use.
 type Handler interface {
 	// Serve handles one request completely. bodyless is true if the request has no body. After an error Envoy ends the request: the client has
-	// no answer, or part of one.
+	// no answer, or part of one. It may run on a thread that serves many requests: whatever may wait for anything but c goes through c.Leave, whose
+	// error it returns.
 	Serve(ctx context.Context, c Client, h Head, bodyless bool) error
 	// Attempt encodes the request of one of Envoy's retries. An error ends the client's request.
 	Attempt(a *Attempt) (AttemptRequest, error)
