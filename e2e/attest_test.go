@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"crypto/ed25519"
+	"database/sql"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -68,6 +69,7 @@ providers:
     api_key: %s
     attestation_pubkey: %q
     attestation_measurements: [%q]
+    characters: {risk-assessor: sober-analyst}
     models: [{id: sealed, price: {input: 1, output: 2}, %s}]%s
 `, l.events, rules, wordIf(vault, ", vault"), wordIf(open, ", open"), trust, l.venice.URL, l.venice.Key, enclave.PublicKey(), enclave.Measurement, enclaveModel, custom)})
 	return l
@@ -364,15 +366,19 @@ func TestP05TheNextCandidateAnswers(t *testing.T) {
 	}
 }
 
-// TestP05AnAnswerWithoutItsSchemaVoidsItsReceipt: the client gets the error of the schema, and the token says that it counts for nothing.
+// TestP05AnAnswerWithoutItsSchemaVoidsItsReceipt: the client gets the error of the schema, and the token says that it counts for nothing. A character is asked for,
+// and does not stand above the schema.
 func TestP05AnAnswerWithoutItsSchemaVoidsItsReceipt(t *testing.T) {
 	t.Parallel()
 	l := runAttestLab(t, "", false, false)
 	l.venice.Behave(fake.Behaviour{Text: "I would rather not say."})
 	for i, stream := range []bool{false, true} {
 		c := trade(stream)
-		c.Body = strings.Replace(c.Body, asSchema, `"bardo":{"profile":{"response_schema":"CognitionPlan"}}`, 1)
+		c.Body = strings.Replace(c.Body, asSchema, `"bardo":{"role":"risk-assessor","profile":{"response_schema":"CognitionPlan"}}`, 1)
 		got := l.Do(t, c)
+		if asked := string(lastOf(t, l.venice).Body); !strings.Contains(asked, `"character_slug":"sober-analyst"`) || !strings.Contains(asked, `"json_schema"`) {
+			t.Errorf("stream %v: it was asked %s", stream, asked)
+		}
 		id := got.Header.Get("X-Request-Id")
 		if got.Status == http.StatusOK || got.Header.Get("X-Bardo-Attestation") != "" || !strings.Contains(got.Body, "VeniceStructuredOutputError") {
 			t.Errorf("stream %v: %d %v %s", stream, got.Status, got.Header, got.Body)
@@ -384,6 +390,64 @@ func TestP05AnAnswerWithoutItsSchemaVoidsItsReceipt(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
+}
+
+// TestP05AnAnswerThatCannotBeChargedForVoidsItsReceipt: the provider reports more than was reserved, and the ledger does not take the charge. The client gets an
+// error that names no token, the one that was stored counts for nothing, and the key has its money. Once charges are taken again, answers have valid tokens.
+func TestP05AnAnswerThatCannotBeChargedForVoidsItsReceipt(t *testing.T) {
+	t.Parallel()
+	l := runAttestLab(t, "", false, false)
+	const balance = 1_000_000 // millionths; a quarter is set aside for requests under way
+	key := l.CreateKey(t, "--name", "k", "--balance-usd", "1").Key
+	l.venice.Behave(fake.Behaviour{JSON: bid, Usage: &fake.Usage{Input: 400_000, Output: 1}})
+	end := refuseCharges(t, l.Gateway)
+	for i, stream := range []bool{false, true} {
+		c := trade(stream)
+		c.Key = key
+		got := l.Do(t, c)
+		id := got.Header.Get("X-Request-Id")
+		if !stream && (got.Status != http.StatusInternalServerError || got.Header.Get("X-Bardo-Attestation") != "") {
+			t.Errorf("stream %v: %d %v %s", stream, got.Status, got.Header, got.Body)
+		}
+		if !strings.Contains(got.Body, `"error":`) || strings.Contains(got.Body, `"attestation":`) || strings.Contains(got.Body, "[DONE]") {
+			t.Errorf("stream %v: %s", stream, got.Body)
+		}
+		eventually(t, "the event", func() bool {
+			return l.saw(id, `"event":"venice:attestation_void"`, `"reason":"unsent"`, `"verified":false`)
+		})
+		if r := verified(t, l, 0); r.Void != 2*(i+1) || r.Valid != 0 {
+			t.Errorf("stream %v: %+v", stream, r)
+		}
+	}
+	if left := balanceOf(t, l.Gateway, key); left != balance {
+		t.Errorf("%d are left, want all of %d", left, balance)
+	}
+	end()
+	c := trade(false)
+	c.Key = key
+	got := l.Do(t, c)
+	if r := verified(t, l, 0); got.Status != http.StatusOK || r.Valid != 1 {
+		t.Errorf("once it is charged for: %d %s, %+v", got.Status, got.Body, r)
+	}
+	l.AssertSound(t)
+}
+
+// refuseCharges makes the ledger's store refuse to set money of a key aside, as a fault of a single change and not of the store, until it is ended.
+func refuseCharges(t *testing.T, g *gateway.Gateway) (end func()) {
+	t.Helper()
+	db, err := sql.Open("sqlite3", "file:"+filepath.Join(g.Home, "bardo.db")+"?_busy_timeout=5000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	exec := func(statement string) {
+		t.Helper()
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec(`CREATE TRIGGER refuse BEFORE UPDATE OF held ON balance WHEN NEW.held > 250000 BEGIN SELECT RAISE(ABORT, 'refused'); END`)
+	return func() { exec(`DROP TRIGGER refuse`) }
 }
 
 // TestP05NothingGoesOutBeforeTheReceipt: a slow stream whose receipt is bad ends in an error; its client has seen heartbeats alone.

@@ -45,7 +45,7 @@ var (
 	searchMembers = []string{"web_search_options", "search_options", "search_parameters", "enable_search", "search_domain_filter", "search_recency_filter", "return_citations", "return_images"}
 	fileMembers   = []string{"audio", "modalities", "file_ids", "attachments", "files", "images"}
 
-	allowedOfVenice = []string{"include_venice_system_prompt", "strip_thinking_response", "disable_thinking", "character_slug"}
+	allowedOfVenice = []string{"include_venice_system_prompt", "no_system_prompt", "strip_thinking_response", "disable_thinking", "character_slug"}
 	searchOfVenice  = []string{
 		"enable_web_search", "enable_web_scraping", "enable_web_citations", "enable_x_search", "include_search_results_in_stream", "return_search_results_as_documents",
 	}

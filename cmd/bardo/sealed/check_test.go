@@ -32,6 +32,7 @@ func TestP06WhatStaysInsideOfAnEnclaveIsSent(t *testing.T) {
 		with(`"venice_parameters":null`),
 		with(`"venice_parameters":{"enable_web_search":"off","enable_web_scraping":false,"enable_web_citations":null,"strip_thinking_response":true}`),
 		with(`"venice_parameters":{"enable_web_search":false}`),
+		with(`"venice_parameters":{"include_venice_system_prompt":false,"no_system_prompt":true,"character_slug":"sober-analyst"}`),
 		saying(`[{"role":"system","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},{"role":"assistant","content":null,"tool_calls":[]},{"role":"user","content":"c","name":"n"}]`),
 	} {
 		a, err := read([]byte(body))

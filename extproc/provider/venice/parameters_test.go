@@ -19,6 +19,7 @@ func TestAClientsOwnParametersAreKept(t *testing.T) {
 		{"nothing", ``, `{` + usual + `}`},
 		{"a search", `"venice_parameters":{"enable_web_search":"auto", "enable_web_citations":true},`, `{"include_venice_system_prompt":false,"enable_web_search":"auto","enable_web_citations":true}`},
 		{"one that the gateway does not know", `"venice_parameters":{"min_temp":0.1},`, `{` + usual + `,"min_temp":0.1}`},
+		{"nothing in front of its own instructions", `"venice_parameters":{"no_system_prompt":true},`, `{` + usual + `,"no_system_prompt":true}`},
 		{"no object", `"venice_parameters":7,`, `{` + usual + `}`},
 		{"nothing in it", `"venice_parameters":{},`, `{` + usual + `}`},
 	} {

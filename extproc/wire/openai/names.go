@@ -26,7 +26,7 @@ var Names = func() *jsonx.Form {
 		"is_error", "voice", "search_context_size", "user_location", "approximate", "city", "country", "region", "timezone", "order",
 		"allow_fallbacks", "require_parameters", "data_collection", "zdr", "only", "ignore", "quantizations", "sort", "max_price", "completion",
 		"request", "image", "engine", "max_results", "search_prompt", "pdf", "annotations", "url_citation", "title", "start_index", "end_index",
-		"include_venice_system_prompt", "enable_web_search", "enable_web_scraping", "enable_x_search", "enable_web_citations", "character_slug",
+		"include_venice_system_prompt", "no_system_prompt", "enable_web_search", "enable_web_scraping", "enable_x_search", "enable_web_citations", "character_slug",
 		"strip_thinking_response", "disable_thinking", wire.HintKey)
 	f.Add(wire.Schema, "parameters", "schema", "guided_json")
 	f.Add(nil, "metadata", "logit_bias", "arguments", "input")
