@@ -125,14 +125,14 @@ async function live(page) {
   await page.getByRole("button", { name: "Resume" }).waitFor();
 }
 
-// play tries a request in the playground: what it cost is shown, and explained on its own page; one that hangs is shown as far as it came, and stopped; one with a
-// wrong key says why it failed.
+// play tries a request in the playground: what it cost is shown, and explained on its own page; one that hangs is shown as far as it came, and stopped; one of a
+// subsystem with a schema says why nothing of it is shown yet; one with a wrong key says why it failed.
 async function play(page) {
-  const ask = async (key, model) => {
+  const ask = async (key, model, subsystem = "operator") => {
     await page.getByRole("link", { name: "Playground", exact: true }).click();
     await page.getByLabel("API key").fill(key);
     await page.getByLabel("Model").fill(model);
-    await page.getByLabel("Subsystem").selectOption("operator");
+    await page.getByLabel("Subsystem").selectOption(subsystem);
     await page.getByLabel("Message").fill(tasks.Marker);
     await page.getByRole("button", { name: "Send" }).click();
   };
@@ -146,6 +146,11 @@ async function play(page) {
   out.Streams = await text(state);
   await page.getByRole("button", { name: "Stop" }).click();
   await state.filter({ hasText: "Stopped" }).waitFor();
+  await ask(tasks.Key, tasks.Slow, "heartbeat_t1");
+  out.Held = await text(page.locator("#try-held").filter({ visible: true }));
+  await page.getByRole("button", { name: "Stop" }).click();
+  await state.filter({ hasText: "Stopped" }).waitFor();
+  await page.locator("#try-held").waitFor({ state: "hidden" });
   await ask(tasks.Key, tasks.Fast);
   await state.filter({ hasText: "Answered" }).waitFor();
   await page.locator(`#try-models option[value=${tasks.Slow}]`).waitFor({ state: "attached" });

@@ -41,7 +41,7 @@ type result struct {
 
 	Why, Attempts, Removed, Down, Disabled, Secret, New, Revoked, Ended, Live, Hostile string
 
-	Refused, Streams, Models, Answer, Facts, Tried string // in the playground
+	Refused, Streams, Held, Models, Answer, Facts, Tried string // in the playground
 }
 
 // office is a gateway with some traffic.
@@ -164,6 +164,7 @@ func TestB07PeopleFindTheirWay(t *testing.T) {
 		{"the live request", r.Live, []string{"200", "small", "steady", "900 / 120"}},
 		{"a request that was refused", r.Refused, []string{"401", "key"}},
 		{"an answer that has not ended", r.Streams, []string{"Answering"}},
+		{"an answer that is held", r.Held, []string{"HeartbeatDecision", "before the whole is valid"}},
 		{"the models to try", r.Models, []string{"auto", "large", "small", "slow"}},
 		{"the answer of one that was tried", r.Answer, []string{"All quiet."}},
 		{"what it cost", r.Facts, []string{"$0.000663", "small", "steady", "900 / 120", "miss"}},

@@ -82,6 +82,8 @@ func (s *Server) routes() http.Handler {
 		"GET /ui/keys":          s.keys,
 		"GET /ui/privacy":       s.privacy,
 		"GET /ui/playground":    s.playground,
+
+		"GET /ui/playground/records/{id}": s.readable,
 	} {
 		mux.Handle(pattern, s.withViewer(page))
 	}

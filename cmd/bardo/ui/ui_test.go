@@ -444,7 +444,7 @@ func TestB07ThePlaygroundHasNoForm(t *testing.T) {
 		b := l.loggedIn(secret)
 		got := b.get("/ui/playground")
 		_, page, _ := strings.Cut(got.body, "<main")
-		if got.status != http.StatusOK || !strings.Contains(page, "<option>risk</option>") {
+		if got.status != http.StatusOK || !strings.Contains(page, `<option data-schema="RiskAssessment">risk</option>`) || !strings.Contains(page, `<option>operator</option>`) {
 			t.Errorf("%s: %d %s", who, got.status, page)
 		}
 		if found := regexp.MustCompile(`\s(?:name|action|formaction|method)=`).FindString(page); found != "" {
@@ -459,6 +459,34 @@ func TestB07ThePlaygroundHasNoForm(t *testing.T) {
 		}
 	}
 	if got := l.browser().get("/ui/playground"); got.status != http.StatusSeeOther {
+		t.Errorf("without a session: %d", got.status)
+	}
+}
+
+// TestB07ThePlaygroundLinksToWhatItsViewerSees: to nothing of another project, and to nothing that does not exist.
+func TestB07ThePlaygroundLinksToWhatItsViewerSees(t *testing.T) {
+	l := newLab(t)
+	alice, own := l.key(ledger.KeyRow{Name: "alice", Tier: policy.TierPro}, 0)
+	_, others := l.key(ledger.KeyRow{Name: "bob", Tier: policy.TierPro}, 0)
+	l.request("req_1", alice, func(*record.Request) {})
+	for _, row := range []struct {
+		who, secret, id string
+		want            int
+	}{
+		{"its key", own, "req_1", http.StatusOK},
+		{"the operator", operatorToken, "req_1", http.StatusOK},
+		{"another key", others, "req_1", http.StatusNoContent},
+		{"a request that there is not", own, "req_2", http.StatusNoContent},
+	} {
+		b := l.loggedIn(row.secret)
+		if got := b.get("/ui/playground/records/" + row.id); got.status != row.want || got.body != "" {
+			t.Errorf("%s: %d %q, want %d", row.who, got.status, got.body, row.want)
+		}
+		if page := b.get("/ui/requests/" + row.id); (page.status == http.StatusOK) != (row.want == http.StatusOK) {
+			t.Errorf("%s: the page is %d", row.who, page.status)
+		}
+	}
+	if got := l.browser().get("/ui/playground/records/req_1"); got.status != http.StatusSeeOther {
 		t.Errorf("without a session: %d", got.status)
 	}
 }

@@ -4,6 +4,7 @@ const at = (id) => document.getElementById("try-" + id);
 const form = document.getElementById("try");
 const facts = ["cost", "model", "provider", "tokens", "cache", "attempts"];
 let running = null; // aborts the request under way
+let latest = 0; // counts requests
 
 function say(text, className = "") {
   at("state").textContent = text;
@@ -19,11 +20,30 @@ function headers() {
 
 const usd = (n) => "$" + n.toFixed(6).replace(/0{1,4}$/, "");
 
-// record links to what the gateway keeps of a request.
-function record(id) {
-  if (!id) return;
-  at("record").href = "/ui/requests/" + encodeURIComponent(id);
-  at("record").hidden = false;
+const pause = (ms) => new Promise((done) => setTimeout(done, ms));
+
+// record links to the page of a request, once there is one that the viewer may see. It is written when the answer has ended, or a little later.
+async function record(id, run) {
+  const name = encodeURIComponent(id);
+  for (let ms = 50; ms < 5000; ms *= 2) {
+    const answer = await fetch("/ui/playground/records/" + name, { redirect: "manual", cache: "no-store" }).catch(() => null);
+    if (run !== latest) return;
+    if (answer?.status === 200) {
+      at("record").href = "/ui/requests/" + name;
+      at("record").hidden = false;
+    }
+    if (answer?.status !== 204) return;
+    await pause(ms);
+  }
+  if (run === latest) at("elsewhere").hidden = false;
+}
+
+// hold says why nothing of an answer is shown yet: the gateway checks the whole of it against the schema of the subsystem.
+function hold() {
+  const schema = at("subsystem").selectedOptions[0].dataset.schema;
+  if (!schema) return;
+  at("held").textContent = `Answers of this subsystem follow the schema ${schema}. The gateway shows nothing of one before the whole is valid.`;
+  at("held").hidden = false;
 }
 
 // settle shows what the gateway says of a request when its answer has ended.
@@ -48,7 +68,10 @@ function take(line) {
       at("reasoning").append(thought);
     }
     const said = delta?.content ?? delta?.refusal;
-    if (said) at("answer").append(said);
+    if (said) {
+      at("held").hidden = true;
+      at("answer").append(said);
+    }
     if (delta?.tool_calls) for (const c of delta.tool_calls) at("answer").append(c.function?.name ?? "", c.function?.arguments ?? "");
   }
 }
@@ -85,30 +108,34 @@ async function problem(answer) {
   }
 }
 
-async function ask(signal) {
+// ask sends the request. noted is told its id.
+async function ask(signal, noted) {
   const h = { ...headers(), "content-type": "application/json" };
   if (at("subsystem").value) h["x-bardo-subsystem"] = at("subsystem").value;
   const answer = await fetch("/v1/chat/completions", { method: "POST", headers: h, body: request(), signal, credentials: "omit", cache: "no-store" });
-  record(answer.headers.get("x-request-id"));
+  noted(answer.headers.get("x-request-id"));
   if (!answer.ok) throw new Error(`${answer.status}: ${await problem(answer)}`);
   for await (const line of lines(answer.body)) take(line.replace(/\r$/, ""));
 }
 
 function clear() {
   for (const id of ["answer", "reasoning", "error"]) at(id).textContent = "";
-  for (const id of ["error", "thoughts", "facts", "record"]) at(id).hidden = true;
+  for (const id of ["error", "thoughts", "facts", "record", "elsewhere", "held"]) at(id).hidden = true;
   at("result").hidden = false;
 }
 
 async function send() {
   const began = performance.now();
+  const run = ++latest;
+  let id = "";
   running = new AbortController();
   clear();
+  hold();
   say("Answering…", "on");
   at("send").disabled = true;
   at("stop").hidden = false;
   try {
-    await ask(running.signal);
+    await ask(running.signal, (of) => (id = of));
     say(`Answered in ${((performance.now() - began) / 1000).toFixed(1)} s`);
   } catch (e) {
     const stopped = running.signal.aborted;
@@ -117,8 +144,10 @@ async function send() {
     at("error").hidden = stopped;
   }
   running = null;
+  at("held").hidden = true;
   at("send").disabled = false;
   at("stop").hidden = true;
+  if (id) record(id, run);
 }
 
 // models offers those that the key may use; nothing where it may not list them.
