@@ -22,7 +22,13 @@ import (
 // machines are gateways with a state of their own each, as on several machines, that share a ledger in PostgreSQL. Only the pepper is the same.
 func machines(t *testing.T, url string, o gateway.Options) (gs [2]*gateway.Gateway) {
 	t.Helper()
-	o.Config = cmp.Or(o.Config, quick) + storeAt(url)
+	return machinesWith(t, storeAt(url), o)
+}
+
+// machinesWith are machines with what they share.
+func machinesWith(t *testing.T, store string, o gateway.Options) (gs [2]*gateway.Gateway) {
+	t.Helper()
+	o.Config = cmp.Or(o.Config, quick) + store
 	o.DataPath = "extproc"
 	for i := range gs {
 		o.Home = proctest.Dir(t)
@@ -245,5 +251,30 @@ func TestWithTheDataPathInEnvoyALedgerInPostgresIsRefused(t *testing.T) {
 	})
 	if err == nil || !strings.Contains(err.Error(), "with data_path: module the ledger is a file") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestC18TwoGatewaysShareVectors: in the database of the ledger. What one gateway's model has made of the definitions of tools the other one's does not make again.
+func TestC18TwoGatewaysShareVectors(t *testing.T) {
+	t.Parallel()
+	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
+	url := postgrestest.Start(t).Database(t)
+	gs := machinesWith(t, "store: {ledger: \""+url+"\", vectors: \""+url+"\", vectors_timeout: 1s}\n", gateway.Options{
+		Config: withModels(t), Providers: []gateway.Provider{{ID: "p", Fake: p, Models: models("m", "")}},
+	})
+	rankedByMeaning(t, gs[0], p)
+	db, err := postgres.Connect(t.Context(), url, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	eventually(t, "46 vectors", func() bool {
+		var n int
+		return db.QueryRowContext(t.Context(), `SELECT count(*) FROM vectors`).Scan(&n) == nil && n == 46
+	})
+	const lookups = "bardo_kept_vectors_lookups_total"
+	rankedByMeaning(t, gs[1], p)
+	if m := gs[1].Metrics(t); m.Sum(lookups, `result="found"`) < 46 || m.Sum(lookups, `result="absent"`) != 0 {
+		t.Errorf("the second gateway finds %v vectors, and misses %v", m.Sum(lookups, `result="found"`), m.Sum(lookups, `result="absent"`))
 	}
 }

@@ -78,9 +78,8 @@ func TestC08TicksOfSeveralKindsReadOnePrompt(t *testing.T) {
 	}
 }
 
-// TestD36ALocalModelRanksTools by their meaning, in both shapes of the data path: the tool that stays shares no word with the user's text.
-func TestD36ALocalModelRanksTools(t *testing.T) {
-	t.Parallel()
+// toolsOfSubjects are 46 tools, of which one is about subscriptions. It returns how a request lists them.
+func toolsOfSubjects() string {
 	names := map[string]string{"cancel_subscription": "Ends a recurring payment plan of a customer."}
 	for _, n := range []string{"moon", "tide", "wind", "stone", "river", "cloud", "forest", "sand", "island"} {
 		for _, verb := range []string{"paint", "measure", "photograph", "describe", "map"} {
@@ -92,23 +91,35 @@ func TestD36ALocalModelRanksTools(t *testing.T) {
 		tools = append(tools, fmt.Sprintf(`{"type":"function","function":{"name":%q,"description":%q,"parameters":{"type":"object"}}}`, name, about))
 	}
 	slices.Sort(tools)
+	return strings.Join(tools, ",")
+}
+
+// rankedByMeaning asks until tools are ranked by meaning, and checks what the provider gets.
+func rankedByMeaning(t *testing.T, g *gateway.Gateway, p *fake.Server) {
+	t.Helper()
+	n, tools := 0, toolsOfSubjects()
+	eventually(t, "a ranking by meaning", func() bool { // each conversation has time for some definitions
+		n++
+		got := g.Chat(t, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"%d. I no longer want to be billed every month, stop it."}],"tools":[%s]}`, n, tools), "X-Bardo-Golem-Id: g")
+		if got.Status != http.StatusOK {
+			t.Fatal(got.Body)
+		}
+		return strings.Contains(got.Header.Get("X-Bardo-Pipeline"), ";meaning")
+	})
+	if sent := toolsIn(t, string(lastOf(t, p).Body)); !slices.Contains(sent, "cancel_subscription") || len(sent) > 12 {
+		t.Errorf("the provider gets %v", sent)
+	}
+}
+
+// TestD36ALocalModelRanksTools by their meaning, in both shapes of the data path: the tool that stays shares no word with the user's text.
+func TestD36ALocalModelRanksTools(t *testing.T) {
+	t.Parallel()
 	for _, shape := range dataPaths {
 		t.Run(shape, func(t *testing.T) {
 			t.Parallel()
 			p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
 			g := gateway.Run(t, gateway.Options{DataPath: shape, Config: withModels(t), Providers: []gateway.Provider{{ID: "p", Fake: p, Models: models("m", "")}}})
-			n := 0
-			eventually(t, "a ranking by meaning", func() bool { // each conversation has time for some definitions
-				n++
-				got := g.Chat(t, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"%d. I no longer want to be billed every month, stop it."}],"tools":[%s]}`, n, strings.Join(tools, ",")), "X-Bardo-Golem-Id: g")
-				if got.Status != http.StatusOK {
-					t.Fatal(got.Body)
-				}
-				return strings.Contains(got.Header.Get("X-Bardo-Pipeline"), ";meaning")
-			})
-			if sent := toolsIn(t, string(lastOf(t, p).Body)); !slices.Contains(sent, "cancel_subscription") || len(sent) > 12 {
-				t.Errorf("the provider gets %v", sent)
-			}
+			rankedByMeaning(t, g, p)
 		})
 	}
 }

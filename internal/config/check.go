@@ -451,8 +451,20 @@ var headerName = pattern(`^[A-Za-z0-9!#$%&'*+.^_` + "`" + `|~-]{1,128}$`)
 // checkStore refuses a ledger that cannot be kept: money in another place than the operator named is worse than no start.
 func (d *decoder) checkStore(cfg *Config) {
 	d.checkCache(cfg.Store)
+	d.checkVectors(cfg)
 	if cfg.Store.Ledger.Postgres() && cfg.DataPath == DataPathModule {
 		d.problem("store.ledger", "sqlite://path", "with data_path: module the ledger is a file; data_path: extproc can keep it in PostgreSQL")
+	}
+}
+
+// checkVectors refuses a store of vectors that cannot be used as configured.
+func (d *decoder) checkVectors(cfg *Config) {
+	s := &cfg.Store
+	if s.Vectors.Postgres() && cfg.DataPath == DataPathModule {
+		d.problem("store.vectors", "memory", "with data_path: module vectors are kept in memory; data_path: extproc can keep them in PostgreSQL")
+	}
+	if s.VectorsTimeout <= 0 || s.VectorsTimeout > time.Second {
+		d.problem("store.vectors_timeout", "more than 0, at most 1s", "not a time limit of a lookup")
 	}
 }
 

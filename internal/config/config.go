@@ -411,6 +411,9 @@ type Store struct {
 	CacheCA       string        `key:"cache_ca" doc:"PEM file with the authorities that sign the certificate of a rediss:// server. Without it, those of the system. Read at the start."`
 	CacheTimeout  time.Duration `key:"cache_timeout" default:"10ms" doc:"Time limit of a lookup in Redis; then the request goes on without it. Read at the start."`
 
+	Vectors        Vectors       `key:"vectors" default:"memory" doc:"Where the vectors that the local model makes of tools' definitions and of stored questions are kept: memory, or a PostgreSQL database that gateways share, such as postgres://bardo:${PASSWORD}@host/bardo, which may be that of store.ledger. Encrypted there with store.cache_key. Needs data_path: extproc. Read at the start."`
+	VectorsTimeout time.Duration `key:"vectors_timeout" default:"10ms" doc:"Time limit of a lookup of vectors in PostgreSQL; then the model makes them. Read at the start."`
+
 	Limits         string        `key:"limits" default:"memory" doc:"Where the requests, tokens and concurrent requests of callers are counted: memory, where each gateway counts alone; or redis://user@host:port/database, rediss:// with TLS, or redis+unix:///path, where gateways count together. Read at the start."`
 	LimitsPassword Secret        `key:"limits_password" doc:"Password of the Redis of store.limits. Read at the start."`
 	LimitsCA       string        `key:"limits_ca" doc:"PEM file with the authorities that sign the certificate of a rediss:// server. Without it, those of the system. Read at the start."`

@@ -189,7 +189,7 @@ func (d *decoder) scalar(key string, n *node, v reflect.Value, f field) {
 		return
 	}
 	secret := v.Type() == reflect.TypeFor[Secret]()
-	mayHide := secret || v.Type() == reflect.TypeFor[Database]() // its URL may have a password
+	mayHide := secret || v.Type() == reflect.TypeFor[Database]() || v.Type() == reflect.TypeFor[Vectors]() // their URLs may have passwords
 	text, err := expand(n.text, secret, d.env)
 	if err != nil {
 		d.fail(n.at, key, "the variable to be set", "%s", err)
@@ -215,6 +215,8 @@ func set(v reflect.Value, text string, f field) error {
 		*p, err = parseAddr(text)
 	case *Database:
 		*p, err = parseDatabase(text)
+	case *Vectors:
+		*p, err = parseVectors(text)
 	case *Socket:
 		*p, err = parseSocket(text)
 	case *URL:

@@ -213,7 +213,7 @@ func TestWarnings(t *testing.T) {
 		{"a key over the internet in clear text", "providers: {openai: {api_key: k, base_url: http://api.example/v1}}", "test.yaml:1: providers.openai.base_url: warning: the key goes to api.example without encryption"},
 		{"the same for a custom provider", "providers: {custom: [{id: a, api_key: k, endpoints: [http://8.8.8.8/v1]}]}", "test.yaml:1: providers.custom[0].endpoints[0]: warning: the key goes to 8.8.8.8 without encryption"},
 		{"not within the operator's network", "providers: {custom: [{id: a, api_key: k, endpoints: [http://10.0.0.1/v1]}, {id: b, api_key: k, endpoints: [http://vllm:8000/v1]}]}", ""},
-		{"a key that is not built", "store: {vectors: memory}", "test.yaml:1: store.vectors: warning: accepted, but this version does not act on it"},
+		{"a key that is not built", "providers: {venice: {api_key: k, max_retries: 1}}", "test.yaml:1: providers.venice.max_retries: warning: accepted, but this version does not act on it"},
 	} {
 		t.Run(row.about, func(t *testing.T) {
 			cfg, problems := config.Parse("test.yaml", []byte(row.file), variables(), kinds...)
@@ -286,7 +286,8 @@ func TestSchema(t *testing.T) {
 		{Key: "limits.overage", Type: "deny or bill", Default: "deny", Doc: "What happens beyond tokens_per_hour: deny refuses requests until the next hour; bill serves them, and their callers pay for them as for others.", Built: true},
 		{Key: "providers.custom[].models[].price.input", Type: "USD per million tokens such as 0.25", Doc: "Input tokens.", Built: true},
 		{Key: "pipeline.hash", Type: "on, off or all", Default: "on", Doc: byKey["pipeline.hash"].Doc, Built: true},
-		{Key: "store.vectors", Type: "any", Doc: "A store of vectors, such as PostgreSQL; there is none. Vectors of cached questions are kept with their cache (store.cache)."},
+		{Key: "store.vectors", Type: "memory or postgres://user@host/database", Default: "memory", Doc: byKey["store.vectors"].Doc, Built: true},
+		{Key: "providers.venice.max_retries", Type: "any", Doc: "Retries of Venice's client; use routing.max_retries."},
 	} {
 		if got := byKey[want.Key]; got != want {
 			t.Errorf("got %+v, want %+v", got, want)

@@ -18,7 +18,6 @@ var laterKeys = []laterKey{
 	{"providers.venice.mock_rate_ms", "Interval of synthetic telemetry; there is none where Venice is configured: use telemetry.venice_mock_rate_ms.", ""},
 	{"providers.venice.timeout_ms", "Timeout of Venice's client; use routing.timeouts.", ""},
 	{"providers.venice.max_retries", "Retries of Venice's client; use routing.max_retries.", ""},
-	{"store.vectors", "A store of vectors, such as PostgreSQL; there is none. Vectors of cached questions are kept with their cache (store.cache).", ""},
 }
 
 func findLater(key string) *laterKey {

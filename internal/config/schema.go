@@ -145,6 +145,8 @@ func (f field) expected(t reflect.Type) string {
 		return "host:port or off"
 	case reflect.TypeFor[Database]():
 		return "sqlite://path or postgres://user@host/database"
+	case reflect.TypeFor[Vectors]():
+		return "memory or postgres://user@host/database"
 	case reflect.TypeFor[Socket]():
 		return "unix:///path or host:port"
 	case reflect.TypeFor[URL]():

@@ -129,6 +129,26 @@ func (d Database) password() Secret {
 	return secret.New(u.Query().Get("password"))
 }
 
+// Vectors is where vectors are kept: "memory" or the URL of a PostgreSQL database. It prints without its password.
+type Vectors string
+
+// Postgres reports whether they are in a PostgreSQL database.
+func (v Vectors) Postgres() bool { return Database(v).Postgres() }
+
+// String is the place without its password.
+func (v Vectors) String() string { return Database(v).String() }
+
+func parseVectors(s string) (Vectors, error) {
+	if s == "memory" {
+		return Vectors(s), nil
+	}
+	d, err := parseDatabase(s)
+	if err == nil && !d.Postgres() {
+		return "", errors.New("not a database that gateways share")
+	}
+	return Vectors(d), err
+}
+
 func parseDatabase(s string) (Database, error) {
 	d := Database(s)
 	if path, ok := strings.CutPrefix(s, "sqlite://"); ok && path != "" {

@@ -7,6 +7,7 @@ type semanticCache struct {
 	questions *prometheus.CounterVec
 	lost      prometheus.Counter // stored answers
 	shared    *prometheus.CounterVec
+	vectors   *prometheus.CounterVec
 }
 
 func newSemanticCache(m *Metrics) semanticCache {
@@ -14,6 +15,7 @@ func newSemanticCache(m *Metrics) semanticCache {
 		questions: m.counters("bardo_semantic_cache_questions_total", "Questions that the semantic cache looked for, by what came of it.", "result"),
 		lost:      register(m, prometheus.NewCounter(prometheus.CounterOpts{Name: "bardo_cache_unwritten_total", Help: "Stored answers that were not written to the disk, or to Redis."})),
 		shared:    m.counters("bardo_shared_cache_lookups_total", "Lookups in the store that gateways share, by what came of them.", "result"),
+		vectors:   m.counters("bardo_kept_vectors_lookups_total", "Vectors that were looked up in the database of store.vectors, by what came of it.", "result"),
 	}
 }
 
@@ -25,6 +27,11 @@ func (m *Metrics) AnswersUnwritten(n int) { m.semantic.lost.Add(float64(n)) }
 
 // SharedLookup counts a lookup in the store that gateways share. The result is one of a closed set.
 func (m *Metrics) SharedLookup(result string) { m.semantic.shared.WithLabelValues(result).Inc() }
+
+// VectorsLookedUp counts vectors that were looked up in the store of vectors. The result is one of a closed set.
+func (m *Metrics) VectorsLookedUp(result string, n int) {
+	m.semantic.vectors.WithLabelValues(result).Add(float64(n))
+}
 
 // WatchShared has whether the store that gateways share answers, read at every scrape.
 func (m *Metrics) WatchShared(read func() bool) {

@@ -1,4 +1,4 @@
-// Package answers opens the stores of answers that the running gateway serves again, and closes them: in memory, in a file, or shared through Redis.
+// Package answers opens the stores of answers that the running gateway serves again, and closes them: in memory, in a file, or shared through Redis; and that of vectors.
 package answers
 
 import (
@@ -17,6 +17,7 @@ import (
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/telemetry"
 	"bardo.money/gateway/models"
+	"bardo.money/gateway/models/vectors"
 	"bardo.money/gateway/policy"
 )
 
@@ -35,6 +36,7 @@ type Stores struct {
 	Questions *semantic.Index
 	Meaning   *semantic.Model // nil: this process has no model
 	Shared    *redis.Store    // nil: no other gateway has them
+	Vectors   *vectors.Store  // nil: they are in memory
 
 	onDisk  *disk.File // nil: answers are in no file
 	options Options
@@ -70,6 +72,7 @@ func Open(ctx context.Context, cfg *config.Config, options Options) *Stores {
 	s.options.Metrics.WatchCache(s.Answers.Size)
 	s.options.Metrics.WatchQuestions(s.Questions.Size)
 	if e := options.Embedder; e.Dims() > 0 {
+		s.openVectors(ctx, cfg)
 		s.Meaning = &semantic.Model{Embedder: e, Log: s.options.Log}
 	}
 	if s.Meaning == nil && cfg.Pipeline.Semantic != "off" {
@@ -99,16 +102,45 @@ func (s *Stores) openShared(ctx context.Context, cfg *config.Config, at *url.URL
 	s.options.Metrics.WatchShared(func() bool { return shared.Problem() == nil })
 }
 
-// Checks are what /readyz?verbose shows of a store that gateways share. Requests are served without it.
-func (s *Stores) Checks() []api.ReadyDetail {
-	if s == nil || s.Shared == nil {
+// openVectors opens the store of vectors, if there is one. The database is connected to in the background.
+func (s *Stores) openVectors(ctx context.Context, cfg *config.Config) {
+	if !cfg.Store.Vectors.Postgres() {
+		return
+	}
+	db, err := home.Connect(ctx, string(cfg.Store.Vectors), false)
+	if err == nil {
+		s.Vectors, err = vectors.Open(vectors.Options{
+			DB: db, Secret: s.options.Secret, Timeout: cfg.Store.VectorsTimeout, Log: s.options.Log,
+			Looked: func(result vectors.Outcome, texts int) { s.options.Metrics.VectorsLookedUp(string(result), texts) },
+		})
+	}
+	if err != nil {
+		s.options.Log.Error("store.vectors: vectors are kept in memory alone", "error", err)
+		return
+	}
+	s.Questions.Keep(s.Vectors)
+}
+
+// Checks are what /readyz?verbose shows of stores that gateways share. Requests are served without them.
+func (s *Stores) Checks() (checks []api.ReadyDetail) {
+	if s == nil {
 		return nil
 	}
-	c := api.ReadyDetail{Name: "shared cache", OK: true}
-	if err := s.Shared.Problem(); err != nil {
-		c.OK, c.Detail = false, "it does not answer, and requests go on without it: "+err.Error()
+	if s.Shared != nil {
+		checks = append(checks, check("shared cache", s.Shared.Problem()))
 	}
-	return []api.ReadyDetail{c}
+	if s.Vectors != nil {
+		checks = append(checks, check("store of vectors", s.Vectors.Problem()))
+	}
+	return checks
+}
+
+func check(name string, problem error) api.ReadyDetail {
+	c := api.ReadyDetail{Name: name, OK: problem == nil}
+	if problem != nil {
+		c.Detail = "it does not answer, and requests go on without it: " + problem.Error()
+	}
+	return c
 }
 
 // openFile opens the file of stored answers. Without it, they are in memory.
@@ -153,5 +185,11 @@ func (s *Stores) Close(over context.Context) {
 	}
 	if err != nil {
 		s.options.Log.Warn("stored answers were not written in time", "error", err)
+	}
+	if s.Vectors == nil {
+		return
+	}
+	if err := s.Vectors.Close(ctx); err != nil {
+		s.options.Log.Warn("vectors were not written in time", "error", err)
 	}
 }

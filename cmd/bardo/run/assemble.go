@@ -131,7 +131,10 @@ func (g *gateway) services(cfg *config.Config) (*Services, error) {
 		Secret: g.layersSecret(cfg), Embedder: m.Embedder(), Classifier: m.Classifier(), Recognizer: m.Recognizer(), Facts: facts, Metrics: g.metrics, Events: &g.events, Second: g.secondOpinion(), Log: g.log, Prompts: g.prompts,
 		Memory: g.memory, Egress: cmp.Or(g.listener(), g.egress()), EgressSecret: g.egressSecret,
 	}
-	if shared := g.answers.Shared; shared != nil { // not an interface that holds nil
+	if kept := g.answers.Vectors; kept != nil { // not an interface that holds nil
+		s.Vectors = kept
+	}
+	if shared := g.answers.Shared; shared != nil {
 		s.Conversations = shared
 	}
 	return s, nil

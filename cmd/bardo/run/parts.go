@@ -17,6 +17,7 @@ import (
 	"bardo.money/gateway/extproc/dryrun"
 	"bardo.money/gateway/extproc/layers/affinity"
 	"bardo.money/gateway/extproc/layers/defi"
+	"bardo.money/gateway/extproc/layers/toolprune"
 	"bardo.money/gateway/extproc/memory"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/provider"
@@ -74,6 +75,7 @@ type Services struct {
 	Prompts    *prompts.Log // nil: nothing is kept
 
 	Questions *semantic.Index // of the stored answers
+	Vectors   toolprune.Kept  // nil: vectors are kept in memory
 	Meaning   *semantic.Model // compares questions; nil: nothing does
 
 	Memory        *memory.Memory  // of agents' sessions; nil: there are none

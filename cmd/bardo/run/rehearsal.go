@@ -41,7 +41,7 @@ func Rehearse(ctx context.Context, cfg *config.Config, parts Parts, dir string, 
 	g := r.g
 	own := *cfg
 	own.Pipeline.Guardrails, own.Pipeline.Retrieval.Hooks = nil, nil // no service of the operator's is called
-	own.Auth.Anonymous, own.Store.Ledger, own.Store.Cache, own.Telemetry.Events = true, "sqlite://$BARDO_HOME/bardo.db", "memory", ""
+	own.Auth.Anonymous, own.Store.Ledger, own.Store.Cache, own.Store.Vectors, own.Telemetry.Events = true, "sqlite://$BARDO_HOME/bardo.db", "memory", "memory", ""
 	own.Telemetry.ClickHouse = config.URL{}
 	g.cfg.Store(&own)
 	g.log = slog.New(slog.DiscardHandler)

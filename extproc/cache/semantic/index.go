@@ -58,11 +58,20 @@ type Shared interface {
 	Embedded(name policy.Account, p Place, r *Row)
 }
 
+// Kept is a store of vectors that outlives the process, or that gateways share.
+type Kept interface {
+	// Known returns the vectors that a model has made of texts, nil for those that are not known. It does not wait for long.
+	Known(ctx context.Context, tag string, texts []string) [][]float32
+	// Made is told of a vector. It must not block.
+	Made(tag, text string, vector []float32)
+}
+
 // Index holds the rows of all tenants. When it is full, the least recently used place of the tenant with the most rows is removed. The zero value
 // is not usable: see New. Safe for concurrent use.
 type Index struct {
 	max    int
 	shared Shared
+	kept   Kept
 
 	mu      sync.Mutex
 	rows    int
@@ -88,6 +97,9 @@ func New(rows int) *Index {
 
 // Share has the index look for the rows of other gateways. It is called before the index is used.
 func (ix *Index) Share(s Shared) { ix.shared = s }
+
+// Keep has the index look for vectors of rows, and keep those that are made. It is called before the index is used.
+func (ix *Index) Keep(k Kept) { ix.kept = k }
 
 // Look is Find with the rows of other gateways, and the state that gateways share of the tenant. The error is that of Shared.Rows.
 func (ix *Index) Look(ctx context.Context, name policy.Account, p Place, now time.Time) ([]Row, cache.State, error) {

@@ -182,6 +182,42 @@ func TestRowsAreRankedBySimilarity(t *testing.T) {
 	}
 }
 
+// kept is a store of vectors.
+type kept map[string][]float32
+
+func (k kept) Known(_ context.Context, tag string, texts []string) [][]float32 {
+	out := make([][]float32, len(texts))
+	for i, text := range texts {
+		out[i] = k[tag+" "+text]
+	}
+	return out
+}
+
+func (k kept) Made(tag, text string, vector []float32) { k[tag+" "+text] = vector }
+
+// TestC18VectorsOfQuestionsAreKept: after a restart, or at another gateway, a stored question needs no model; what is asked is not kept.
+func TestC18VectorsOfQuestionsAreKept(t *testing.T) {
+	store := kept{}
+	for i, want := range []string{"asked,question 1", "asked"} {
+		e := &embedder{tag: "m1", vector: func(text string) []float32 {
+			return map[string][]float32{"question 1": angle(0.5), "asked": angle(1)}[text]
+		}}
+		ix := semantic.New(0)
+		ix.Keep(store)
+		ix.Add("a", place(0), row(1))
+		got, err := ix.Rank(t.Context(), e, &semantic.Question{Tenant: "a", Text: "asked"}, ix.Find("a", place(0), start))
+		if said := strings.Join(e.texts, ","); err != nil || len(got) != 1 || math.Abs(got[0].Similarity-0.5) > 1e-6 || said != want || len(store) != 1 {
+			t.Errorf("gateway %d: %+v, %v; vectors are made of %s, and %d are kept", i, got, err, said, len(store))
+		}
+		e.tag = "m2"
+		if i == 1 {
+			if _, err := ix.Rank(t.Context(), e, &semantic.Question{Tenant: "a", Text: "asked"}, ix.Find("a", place(0), start)); err != nil || len(e.texts) != 3 {
+				t.Errorf("%v; vectors of another model are compared: %v", err, e.texts)
+			}
+		}
+	}
+}
+
 func TestCosine(t *testing.T) {
 	for _, row := range []struct {
 		a, b []float32

@@ -155,7 +155,7 @@ func (ix *Index) Rank(ctx context.Context, e Embedder, q *Question, rows []Row) 
 			return nil, err
 		}
 		if r.Vector == nil || r.Tag != q.Tag {
-			v, err := e.Embed(ctx, Plain(r.Text))
+			v, err := ix.vector(ctx, e, q.Tag, Plain(r.Text))
 			if err != nil {
 				return nil, err
 			}
@@ -174,6 +174,21 @@ func (ix *Index) Rank(ctx context.Context, e Embedder, q *Question, rows []Row) 
 		return 0
 	})
 	return out, nil
+}
+
+// vector is that of a stored question, which is made once for all that keep vectors together.
+func (ix *Index) vector(ctx context.Context, e Embedder, tag, text string) ([]float32, error) {
+	if ix.kept == nil {
+		return e.Embed(ctx, text)
+	}
+	if v := ix.kept.Known(ctx, tag, []string{text})[0]; v != nil {
+		return v, nil
+	}
+	v, err := e.Embed(ctx, text)
+	if err == nil {
+		ix.kept.Made(tag, text, v)
+	}
+	return v, err
 }
 
 func (q *Question) embed(ctx context.Context, e Embedder) (err error) {

@@ -25,6 +25,14 @@ type Embedder interface {
 	Tag() string
 }
 
+// Kept is a store of vectors that outlives the process, or that gateways share.
+type Kept interface {
+	// Known returns the vectors that a model has made of texts, nil for those that are not known. It does not wait for long.
+	Known(ctx context.Context, tag string, texts []string) [][]float32
+	// Made is told of a vector. It must not block.
+	Made(tag, text string, vector []float32)
+}
+
 // Limits of ranking by meaning. A vector of 384 numbers takes 1.5 KiB.
 const (
 	maxVectors    = 4_096
@@ -120,7 +128,7 @@ func (l Layer) vectors(ctx context.Context, x *pipeline.Exchange, t *transcript.
 	if len(missing) == 0 {
 		return all, true
 	}
-	read := l.readBeside(missing)
+	read := l.readBeside(x, missing)
 	if read == nil {
 		return nil, false
 	}
@@ -139,7 +147,7 @@ func (l Layer) prepare(x *pipeline.Exchange, t *transcript.Transcript) {
 		return
 	}
 	if _, missing := l.known(x, t); len(missing) > 0 {
-		l.readBeside(missing)
+		l.readBeside(x, missing)
 	}
 }
 
@@ -159,7 +167,7 @@ func (l Layer) known(x *pipeline.Exchange, t *transcript.Transcript) (all [][]fl
 }
 
 // readBeside reads definitions in a goroutine, or waits for the one that reads them; nil if too many are read already. What it returns is closed when it ends.
-func (l Layer) readBeside(missing []definition) <-chan struct{} {
+func (l Layer) readBeside(x *pipeline.Exchange, missing []definition) <-chan struct{} {
 	last := missing[len(missing)-1].sum // definitions are read in their order: whoever lacks the same last one waits for the same
 	v := l.Vectors
 	v.mu.Lock()
@@ -170,6 +178,10 @@ func (l Layer) readBeside(missing []definition) <-chan struct{} {
 	if len(v.reading) >= maxReading {
 		return nil
 	}
+	kept := l.Kept
+	if x.KeepsNothing() {
+		kept = nil
+	}
 	read := make(chan struct{})
 	v.reading[last] = read
 	guard.Go(func() {
@@ -179,7 +191,7 @@ func (l Layer) readBeside(missing []definition) <-chan struct{} {
 			delete(v.reading, last)
 			close(read)
 		}()
-		l.read(missing)
+		l.read(kept, missing)
 	})
 	return read
 }
@@ -190,10 +202,13 @@ type definition struct {
 	sum  [16]byte
 }
 
-// read makes vectors of definitions and keeps them, as far as the model does so in time.
-func (l Layer) read(all []definition) {
+// read makes vectors of definitions and keeps them, as far as the model does so in time. Those that the store has need no model; kept is nil for none.
+func (l Layer) read(kept Kept, all []definition) {
 	ctx, cancel := context.WithTimeout(context.Background(), readingTime)
 	defer cancel()
+	if kept != nil {
+		all = l.recall(ctx, kept, all)
+	}
 	for i := range all {
 		if l.Vectors.kept.Contains(all[i].sum) { // another request's were read meanwhile
 			continue
@@ -204,7 +219,26 @@ func (l Layer) read(all []definition) {
 			return
 		}
 		l.Vectors.kept.Add(all[i].sum, v)
+		if kept != nil {
+			kept.Made(l.Embedder.Tag(), all[i].text, v)
+		}
 	}
+}
+
+// recall takes vectors of definitions from the store, and returns the definitions whose vectors it does not have.
+func (l Layer) recall(ctx context.Context, kept Kept, all []definition) (missing []definition) {
+	texts := make([]string, len(all))
+	for i := range all {
+		texts[i] = all[i].text
+	}
+	for i, v := range kept.Known(ctx, l.Embedder.Tag(), texts) {
+		if v == nil {
+			missing = append(missing, all[i])
+		} else {
+			l.Vectors.kept.Add(all[i].sum, v)
+		}
+	}
+	return missing
 }
 
 // meaningOf is what a tool's vector stands for: the words of its name, and its description.

@@ -97,6 +97,64 @@ func TestD36ToolsAreRankedByMeaning(t *testing.T) {
 	}
 }
 
+// kept is a store of vectors.
+type kept struct {
+	mu   sync.Mutex
+	have map[string][]float32
+}
+
+func (k *kept) Known(_ context.Context, tag string, texts []string) [][]float32 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	out := make([][]float32, len(texts))
+	for i, text := range texts {
+		out[i] = k.have[tag+" "+text]
+	}
+	return out
+}
+
+func (k *kept) Made(tag, text string, vector []float32) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.have[tag+" "+text] = vector
+}
+
+func (k *kept) size() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.have)
+}
+
+// TestC18GatewaysShareTheVectorsOfTools: what one gateway has read needs no model at the next one; definitions of private requests are neither kept nor looked up.
+func TestC18GatewaysShareTheVectorsOfTools(t *testing.T) {
+	store := &kept{have: map[string][]float32{}}
+	gatewayWith := func(s *sense) toolprune.Layer {
+		l := meaningful(s)
+		l.Kept = store
+		return l
+	}
+	private := func(l toolprune.Layer) *pipeline.Exchange {
+		x := request(t, policy.Hints{GolemID: "g", SecurityClass: policy.SecurityPrivate}, map[string]any{"messages": []any{user("Will I need an umbrella?")}, "tools": defi()})
+		prune(t, l, x)
+		return x
+	}
+	if x := private(gatewayWith(&sense{})); x.Log[0].Note != "meaning" || store.size() != 0 {
+		t.Errorf("of a private request %d definitions are kept, log %+v", store.size(), x.Log)
+	}
+	first, second, third := &sense{}, &sense{}, &sense{}
+	_, want := prunedFor(t, gatewayWith(first), "Will I need an umbrella?")
+	if first.count() != 31 || store.size() != 30 {
+		t.Errorf("the first gateway makes %d vectors, and keeps %d", first.count(), store.size())
+	}
+	x, got := prunedFor(t, gatewayWith(second), "Will I need an umbrella?")
+	if second.count() != 1 || x.Log[0].Note != "meaning" || !slices.Equal(got, want) {
+		t.Errorf("the second gateway makes %d vectors, and has %v, log %+v", second.count(), got, x.Log)
+	}
+	if private(gatewayWith(third)); third.count() != 31 {
+		t.Errorf("for a private request %d vectors are made", third.count())
+	}
+}
+
 // TestD36AModelThatIsLateOrBusyIsAskedAgain: another process's clock may end a call before the request's time is over.
 func TestD36AModelThatIsLateOrBusyIsAskedAgain(t *testing.T) {
 	for _, err := range []error{context.DeadlineExceeded, models.ErrBusy} {

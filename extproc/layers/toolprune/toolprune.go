@@ -43,6 +43,7 @@ type Layer struct {
 
 	Embedder Embedder // ranks tools by their meaning, for a request and for searches; nil: words do
 	Vectors  *Vectors // as Memory; only used with an embedder
+	Kept     Kept     // nil: vectors are kept in Vectors alone
 }
 
 var (
