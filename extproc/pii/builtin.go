@@ -40,7 +40,7 @@ var classes = func() (t [256]uint8) {
 			t[c] = underscore
 		}
 	}
-	for _, c := range "@+(-:" {
+	for _, c := range []byte("@+(-:" + "\xe3\xe5\xe7\xe9") { // the latter begin characters of Japanese addresses
 		t[c] = start
 	}
 	return t
@@ -136,6 +136,12 @@ func (s *scan) mark(i int) int {
 		}
 	case ':':
 		s.url(i)
+	case 0xe3, 0xe5, 0xe7, 0xe9:
+		if mark := s.text[i:min(i+3, len(s.text))]; mark == "県" || mark == "都" || mark == "府" || mark == "道" || mark == "〒" {
+			if end := s.japanese(i); end > 0 {
+				return end
+			}
+		}
 	}
 	return i + 1
 }

@@ -84,6 +84,20 @@ func TestEachDetectorKnowsItsValuesAndTheirLookAlikes(t *testing.T) {
 		{"In 2019 Wall Street, NY traders; Engineering 2024, 2025 Roadmap; Verkäufer 5, 12345 Euro; Am Tag 5, 10000 Euro; Version 12, 2019 Update; 5 Oxford Road, 12345 Items", ""},
 		{"$12 Main Street, Springfield, IL 62704.55; v1.2 Main St, Springfield, IL 62704; 1234567 Main St, Springfield, IL 62704; 12 people walk the road, back home, or 12345", ""},
 		{"5 court cases, TX 73301; 12 Way, OK 12345; 7 Star Drive, 64 GB; 12 Main St,, Springfield, IL 62704; 12 Main St\n\nSpringfield, IL 62704", ""},
+		// In small letters.
+		{"12 maple street, dayton, oh 45402; 9 n 5th ave apt 4b, new york ny 10001-2203, 3 oak dr #5\nsalem, or 97301", "POSTAL_ADDRESS 12 maple street, dayton, oh 45402|POSTAL_ADDRESS 9 n 5th ave apt 4b, new york ny 10001-2203|POSTAL_ADDRESS 3 oak dr #5\nsalem, or 97301"},
+		{"14 acacia road, norwich nr2 4pq. 290 queen st, toronto, on m5v 2a1 or 5 elm road, austin, texas 78741", "POSTAL_ADDRESS 14 acacia road, norwich nr2 4pq|POSTAL_ADDRESS 290 queen st, toronto, on m5v 2a1|POSTAL_ADDRESS 5 elm road, austin, texas 78741"},
+		{"in der lindenstraße 17, 50968 köln. goethestrasse 3b\n60313 frankfurt", "POSTAL_ADDRESS lindenstraße 17, 50968 köln|POSTAL_ADDRESS goethestrasse 3b\n60313 frankfurt"},
+		{"12 maple street dayton oh 45402; 12 maple street, dayton or 45402; 12 street, dayton, oh 45402; 12 maple street, dayton, xx 45402; 12 maple street, dayton, oh 454021", ""},
+		{"12 steps down the road, left, ok 45402; 12 maple street, in the city, oh 45402; 12 maple street, a b c d, oh 45402; 12 maple street, norwich nr2 4pqx", ""},
+		{"lindenstraße 17 50968 köln; lindenstraße 17, 5096 köln; str. 17, 50968 köln; lindenstraße 17, 12000 einwohner; spielplatz 3, 12000 kinder", ""},
+		// Japanese.
+		{"住所は東京都千代田区丸の内1-9-1です。〒460-0008 愛知県名古屋市中区栄３−５−１２", "POSTAL_ADDRESS 東京都千代田区丸の内1-9-1|POSTAL_ADDRESS 〒460-0008 愛知県名古屋市中区栄３−５−１２"},
+		{"大阪府大阪市北区梅田三丁目1番3号、604-8571\n京都府京都市中京区寺町通488番地 〒100-0005千代田区一番町5-1", "POSTAL_ADDRESS 大阪府大阪市北区梅田三丁目1番3号|POSTAL_ADDRESS 604-8571\n京都府京都市中京区寺町通488番地|POSTAL_ADDRESS 〒100-0005千代田区一番町5-1"},
+		{"東京都港区で1-9-1、大阪府大阪市の人口は275万人、東京都港区3-4人、東京都の1-9-1、東京都港区の1-9-1、東京都港区芝12345-1、東京都港区芝1-9.5、東京都港区芝1-9a、港区芝1-9-1", ""},
+		{"〒100-0005、〒1000005 港区芝1-9-1、〒100-00055 港区芝1-9-1、県都府道〒", ""},
+		{"携帯は090-8123-4567、番号は03-3581-4321です, mobile 080-3456-7891", "PHONE 090-8123-4567|PHONE 03-3581-4321|PHONE 080-3456-7891"},
+		{"room 03-3581-4321, 番号は090-12345678-1、番号は0335814321、型番は03-12-34", ""},
 		// Private keys.
 		{"my private key is " + hexKey, "PRIVATE_KEY " + hexKey},
 		{"PRIVATE_KEY=" + hexKey2 + " pk=" + hexKey + `; {"secret": "` + hexKey + `"}`, "PRIVATE_KEY " + hexKey2 + "|PRIVATE_KEY " + hexKey + "|PRIVATE_KEY " + hexKey},

@@ -1,7 +1,10 @@
 package pii
 
 import (
+	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/nyaruka/phonenumbers"
 )
@@ -128,25 +131,46 @@ func (s *scan) dials(i, end int, number []byte, label *labelState) float32 {
 	if (shown[0] == '(' || shown[0] == '0' || labelled) && s.isOfRegion(number) {
 		return 0.9
 	}
+	if shown[0] == '0' && s.isJapanese(i, end) && isOf("JP", number) {
+		return 0.9
+	}
 	if labelled && len(number) <= 13 {
 		return 0.5
 	}
 	return 0
 }
 
-// isOfRegion reports whether digits are a valid number of one of the regions, as it is dialled there.
-func (s *scan) isOfRegion(number []byte) bool {
-	for _, region := range s.Regions {
-		valid, known := isDialled(region, number)
-		if !known {
-			n, err := phonenumbers.Parse(string(number), region)
-			valid = err == nil && phonenumbers.IsValidNumberForRegion(n, region)
-		}
-		if valid {
+// isJapanese reports whether the digits of text[i:end], which have hyphens, are a number of a Japanese mobile phone in its groups, or stand behind Japanese text.
+func (s *scan) isJapanese(i, end int) bool {
+	shown := s.text[i:end]
+	if s.at(end) == '-' && s.is(end+1, word) {
+		return false
+	}
+	if len(shown) == len("090-1234-5678") && shown[3] == '-' && shown[8] == '-' {
+		if area := shown[:3]; area == "070" || area == "080" || area == "090" {
 			return true
 		}
 	}
-	return false
+	if !strings.Contains(shown, "-") {
+		return false
+	}
+	before, _ := utf8.DecodeLastRuneInString(strings.TrimRight(s.text[max(0, i-12):i], " :：（(\u3000"))
+	return unicode.In(before, unicode.Hiragana, unicode.Katakana, unicode.Han)
+}
+
+// isOfRegion reports whether digits are a valid number of one of the regions, as it is dialled there.
+func (s *scan) isOfRegion(number []byte) bool {
+	return slices.ContainsFunc(s.Regions, func(region string) bool { return isOf(region, number) })
+}
+
+// isOf reports whether digits are a valid number of a region, as it is dialled there.
+func isOf(region string, number []byte) bool {
+	valid, known := isDialled(region, number)
+	if !known {
+		n, err := phonenumbers.Parse(string(number), region)
+		valid = err == nil && phonenumbers.IsValidNumberForRegion(n, region)
+	}
+	return valid
 }
 
 // isInternational reports whether digits are a valid number behind their country code.

@@ -41,6 +41,9 @@ func (s *scan) postal(i, end int) int {
 	if to := s.french(end); to > 0 {
 		return s.addPostal(i, to)
 	}
+	if to := s.small(end); to > 0 {
+		return s.addPostal(i, to)
+	}
 	box, to := s.boxBefore(i), s.town(end)
 	if to == 0 && box >= 0 {
 		to = s.placed(end)
@@ -49,7 +52,9 @@ func (s *scan) postal(i, end int) int {
 		box = s.streetBefore(i)
 	}
 	if to == 0 || box < 0 {
-		return 0
+		if box, to = s.smallGerman(i, end); to == 0 {
+			return 0
+		}
 	}
 	return s.addPostal(box, to)
 }

@@ -16,6 +16,14 @@ var (
 	streetWords = setOf(`street st avenue ave av boulevard blvd road rd lane ln drive dr court ct place pl square sq terrace ter terr trail trl parkway pkwy circle cir way
 		highway hwy alley aly close crescent cres grove gardens gdns mews row walk hill quay rise wharf plaza plz loop path pike broadway turnpike crossing xing ridge green
 		parade pde esplanade expressway freeway route`)
+	// smallStreets end it where it is in small letters; plainWords are in no address that is, and wordStates are codes of states that are words, too.
+	smallStreets = setOf("street st avenue ave boulevard blvd road rd lane ln drive dr court ct place pl parkway pkwy highway hwy crescent terrace circle cir")
+	plainWords   = setOf(`the a an to of in on at for and or is are was were be by per as from down up off along with than that this my your his her its our their it i we you they not no
+		miles mile km kilometers kilometres meters metres feet yards blocks minutes hours days weeks months years people percent steps times more less about only then`)
+	wordStates = setOf("in or me hi ok oh la de al id co pa ma")
+	// countedWords follow numbers, which are no postcodes then.
+	countedWords = setOf("euro eur einwohner einwohnern besucher besuchern autos fahrzeuge personen menschen stück meter kunden teilnehmer mal jahre")
+
 	ordinals   = setOf("st nd rd th")
 	smallWords = setOf("of the and on upon in at de del della di da do dos das la le les los las du des von van der den dem am an zu zum zur y e")
 	unitWords  = setOf("apt apartment suite ste unit flat floor fl room rm bldg building lot level no")
