@@ -12,6 +12,7 @@ import (
 	"bardo.money/gateway/extproc/passthrough"
 	"bardo.money/gateway/extproc/runtime"
 	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/extproc/stream/coroutine"
 	"bardo.money/gateway/policy/budget"
 )
 
@@ -60,9 +61,6 @@ func (g *Gateway) Use(rt *runtime.Config) {
 	g.runtime.Store(rt)
 }
 
-// Leaves implements module.Leaver: Serve keeps to what stream.Handler says of threads.
-func (*Gateway) Leaves() bool { return true }
-
 // Serve implements stream.Handler.
 func (g *Gateway) Serve(ctx context.Context, d stream.Client, hd stream.Head, bodyless bool) error {
 	x := g.newExchange(hd)
@@ -80,6 +78,14 @@ func (g *Gateway) Closed() { g.Metrics.StreamClosed() }
 
 // Panicked implements stream.Handler.
 func (g *Gateway) Panicked(value any) { _ = g.panicked("", value) }
+
+// Held implements stream.Handler.
+func (g *Gateway) Held(h coroutine.Hold) {
+	g.Metrics.Held()
+	if h.Stacks != "" {
+		g.Log.Warn("one request occupies a thread that serves many: they wait", "thread", h.Thread, "since", h.Lasted, "stacks", h.Stacks)
+	}
+}
 
 // options answers OPTIONS.
 func (x *exchange) options() (stream.Reply, error) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/extproc/stream/coroutine"
 	"bardo.money/gateway/extproc/stream/processor"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
@@ -101,6 +102,9 @@ func (empty) Closed() {}
 
 // Panicked implements stream.Handler.
 func (empty) Panicked(value any) { panic(value) }
+
+// Held implements stream.Handler.
+func (empty) Held(coroutine.Hold) {}
 
 // collected is a request's body.
 type collected struct{ b []byte }

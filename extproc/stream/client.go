@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	"bardo.money/gateway/extproc/stream/coroutine"
 	"bardo.money/gateway/internal/header"
 )
 
@@ -115,6 +116,8 @@ type Handler interface {
 	Closed()
 	// Panicked reports a panic in Serve or Attempt that they did not recover.
 	Panicked(value any)
+	// Held reports that Serve occupied a thread that serves many requests.
+	Held(h coroutine.Hold)
 }
 
 // Attempt is a retry by Envoy of a forwarded request. The first attempt has the request of Forward.

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"bardo.money/gateway/extproc/chat"
@@ -22,6 +23,15 @@ type Head struct {
 	Header header.List // without pseudo-headers and without the gateway's internal ones
 	Forged []string    // names of internal headers that the client sent, which are dropped
 	Peer   netip.Addr  // the client's address; invalid if unknown
+}
+
+// longRequest is how many bytes of JSON occupy a thread for milliseconds.
+const longRequest = 256 << 10
+
+// IsShort reports whether a thread that serves many requests may read this one. bodyless is as in Handler.Serve.
+func (hd *Head) IsShort(bodyless bool) bool {
+	n, err := strconv.ParseInt(hd.Header.Get("content-length"), 10, 64)
+	return bodyless || err == nil && n <= longRequest
 }
 
 // internalPrefix is the prefix of headers between the gateway's own parts. They are removed from clients' requests and never sent to providers.

@@ -132,7 +132,7 @@ var soundTree = map[string]string{
 	"extproc/modality/candidates.go":     `package modality; import _ "bardo.money/gateway/extproc/request"`,
 	"extproc/attempt/attempt.go":         `package attempt; import (_ "bardo.money/gateway/extproc/runtime"; _ "bardo.money/gateway/extproc/request")`,
 	"extproc/gateway.go":                 `package extproc; import (_ "bardo.money/gateway/extproc/chat"; _ "bardo.money/gateway/extproc/stream")`,
-	"extproc/stream/head.go":             `package stream; import _ "bardo.money/gateway/xds/state"`,
+	"extproc/stream/head.go":             `package stream; import (_ "bardo.money/gateway/extproc/stream/coroutine"; _ "bardo.money/gateway/xds/state")`,
 	"extproc/stream/processor/server.go": `package processor; import (_ "bardo.money/gateway/extproc/stream"; _ "google.golang.org/grpc")`,
 	"models/vocab/vocab.go":              `package vocab`,
 	"models/wordpiece/wordpiece.go":      `package wordpiece; import _ "bardo.money/gateway/models/vocab"`,

@@ -20,22 +20,22 @@ var goroutines = map[string]struct {
 	n   int
 	why string
 }{
-	"extproc/sidecall.go":             {1, "recovers"},
-	"extproc/attempt/reader.go":       {1, "recovers"},
-	"extproc/attempt/do.go":           {4, "recover; one cancels a context"},
-	"extproc/stream/module/engine.go": {1, "client.serve recovers"},
-	"extproc/stream/module/timer.go":  {1, "a timer, which closes a channel and has the worker look"},
-	"extproc/stream/module/watch.go":  {2, "recovers"},
-	"extproc/structured/checker.go":   {1, "recovers"},
-	"policy/ledger/ledger.go":         {2, "no barrier: a ledger that panicked must not go on"},
-	"policy/ledger/writer.go":         {1, "no barrier: a ledger that panicked must not go on"},
-	"policy/ledger/chargelog/log.go":  {1, "no barrier: a ledger that panicked must not go on"},
-	"internal/guard/guard.go":         {1, "recovers"},
-	"xds/feed/server.go":              {1, "of the control plane, which is a process of its own"},
-	"cmd/bardo/run/control.go":        {1, "closes a server"},
-	"models/pool.go":                  {1, "in the program bardo alone"},
-	"cmd/bardo/run/models.go":         {1, "in the program bardo alone"},
-	"cmd/bardo/run/stop.go":           {2, "of the program bardo alone: signals, and the time that is left"},
+	"extproc/sidecall.go":                   {1, "recovers"},
+	"extproc/attempt/reader.go":             {1, "recovers"},
+	"extproc/attempt/do.go":                 {4, "recover; one cancels a context"},
+	"extproc/stream/module/timer.go":        {1, "a timer, which closes a channel and has the worker look"},
+	"extproc/stream/coroutine/coroutine.go": {1, "client.Serve recovers"},
+	"extproc/stream/coroutine/watch.go":     {2, "recovers"},
+	"extproc/structured/checker.go":         {1, "recovers"},
+	"policy/ledger/ledger.go":               {2, "no barrier: a ledger that panicked must not go on"},
+	"policy/ledger/writer.go":               {1, "no barrier: a ledger that panicked must not go on"},
+	"policy/ledger/chargelog/log.go":        {1, "no barrier: a ledger that panicked must not go on"},
+	"internal/guard/guard.go":               {1, "recovers"},
+	"xds/feed/server.go":                    {1, "of the control plane, which is a process of its own"},
+	"cmd/bardo/run/control.go":              {1, "closes a server"},
+	"models/pool.go":                        {1, "in the program bardo alone"},
+	"cmd/bardo/run/models.go":               {1, "in the program bardo alone"},
+	"cmd/bardo/run/stop.go":                 {2, "of the program bardo alone: signals, and the time that is left"},
 }
 
 // apartFromEnvoy are files of linked packages that only the program bardo runs.

@@ -11,7 +11,7 @@ var levels = []struct {
 	{1, "engine", []string{
 		"extproc/pipeline", "extproc/provider", "extproc/provider/providertest", "extproc/transcript", "extproc/wire/...",
 		"extproc/reasoning", "extproc/toolcall", "extproc/structured", "extproc/cache", "extproc/cache/disk", "extproc/cache/redis", "extproc/cache/semantic", "extproc/cache/cachetest", "extproc/render", "extproc/keyring", "extproc/hint", "extproc/conversation",
-		"extproc/batch", "extproc/classifier", "extproc/deferred", "extproc/localembed", "extproc/memory", "extproc/meter", "extproc/pii", "extproc/stored", "extproc/stream", "extproc/upstream", "extproc/record",
+		"extproc/batch", "extproc/classifier", "extproc/deferred", "extproc/localembed", "extproc/memory", "extproc/meter", "extproc/pii", "extproc/stored", "extproc/stream", "extproc/stream/coroutine", "extproc/upstream", "extproc/record",
 		"extproc/attestation", "extproc/cognition", "extproc/epoch", "extproc/injection", "extproc/savings", "extproc/governor", "extproc/x402",
 		"policy/*", "policy/catalog/catalogtest", "policy/ledger/audit", "policy/ledger/chargelog", "policy/ledger/keys", "policy/ledger/lock", "policy/ledger/store", "policy/ledger/usage", "policy/ledger/postgres", "policy/ledger/postgres/postgrestest", "policy/pay/book", "policy/pay/reconcile", "policy/pay/till", "policy/pay/evm", "policy/pay/typed", "policy/pay/outgoing", "policy/pay/client", "policy/pay/facilitator", "policy/pay/remote", "policy/quota/redis", "models", "models/*", "xds/state", "xds/peer", "xds/feed/feedpb", "envoy",
 	}},
@@ -52,7 +52,7 @@ var engines = map[string][]string{
 	"extproc/deferred":     {"extproc/batch", "extproc/stream"},                                                     // it stores heads and answers
 	"extproc/render":       {"extproc/reasoning"},                                                                   // what it shows is a chain
 	"extproc/meter":        {"extproc/reasoning", "policy/budget", "policy/ledger", "policy/quota", "policy/spend"}, // limits, budgets and charges of one request
-	"extproc/stream":       {"xds/state"},                                                                           // names of headers between the parts
+	"extproc/stream":       {"extproc/stream/coroutine", "xds/state"},                                               // what a handler is told of a thread; names of headers between the parts
 	"policy/admin":         {"policy/auth", "policy/intent", "policy/ledger", "policy/ledger/usage"},                // what an operator does with keys and money
 	"policy/pay/...":       {"policy/pay"},
 	"policy/quota/redis":   {"policy/quota"},                              // it stores what that counts

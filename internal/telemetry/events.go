@@ -18,13 +18,6 @@ func (m *Metrics) WatchTasks(panics func() int64) {
 	}, func() float64 { return float64(panics()) }))
 }
 
-// WatchWorkers registers a function that every scrape calls for how often Envoy's worker threads were held. Call it once.
-func (m *Metrics) WatchWorkers(holds func() int64) {
-	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: "bardo_worker_holds_total", Help: "Times that the data path held one of Envoy's worker threads for longer than 5 ms.",
-	}, func() float64 { return float64(holds()) }))
-}
-
 // WatchBodies registers a function that every scrape calls for the memory of requests' bodies. Call it once.
 func (m *Metrics) WatchBodies(bytes func() int64) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{

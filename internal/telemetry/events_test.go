@@ -19,10 +19,10 @@ func TestLostEventsAreCounted(t *testing.T) {
 func TestTheProcessIsWatched(t *testing.T) {
 	m := New(Build{Version: "v"})
 	m.WatchTasks(func() int64 { return 3 })
-	m.WatchWorkers(func() int64 { return 5 })
+	m.Held()
 	w := httptest.NewRecorder()
 	m.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil))
-	if got := w.Body.String(); !strings.Contains(got, "bardo_task_panics_total 3\n") || !strings.Contains(got, "bardo_worker_holds_total 5\n") {
+	if got := w.Body.String(); !strings.Contains(got, "bardo_task_panics_total 3\n") || !strings.Contains(got, "bardo_worker_holds_total 1\n") {
 		t.Error(got)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 func init() {
 	module.Register(func(dir string) (module.App, error) {
-		return run.StartInside(parts.All(), dir, run.Host{Calls: module.Transport(), Cut: module.Cut, Holds: module.Holds})
+		return run.StartInside(parts.All(), dir, run.Host{Calls: module.Transport(), Cut: module.Cut})
 	})
 }
 

@@ -52,7 +52,6 @@ const (
 type Host struct {
 	Calls http.RoundTripper // of exchanges, through Envoy's clusters
 	Cut   func()            // ends every request under way
-	Holds func() int64      // how often its worker threads were held
 }
 
 // StartInside starts the data path in Envoy's process. dir is the run directory.
@@ -89,7 +88,6 @@ func StartInside(p Parts, dir string, host Host) (*Inside, error) {
 		in.Shutdown()
 		return nil, err
 	}
-	g.metrics.WatchWorkers(host.Holds)
 	return in, nil
 }
 

@@ -30,7 +30,7 @@ func init() {
 				p.Adapters[i] = adapter{own}
 			}
 		}
-		return run.StartInside(p, dir, run.Host{Calls: module.Transport(), Cut: module.Cut, Holds: module.Holds})
+		return run.StartInside(p, dir, run.Host{Calls: module.Transport(), Cut: module.Cut})
 	})
 }
 

@@ -13,6 +13,8 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc/codes"
+
+	"bardo.money/gateway/extproc/stream/coroutine"
 )
 
 // conn is one connection. Its goroutine reads frames and runs coroutines.
@@ -25,7 +27,8 @@ type conn struct {
 	headers  *hpack.Decoder
 	opening  *Stream // whose headers are being read
 	last     uint32  // the highest stream of the client's
-	idle     []*coroutine
+	pool     coroutine.Pool
+	thread   *coroutine.Thread
 	received int // bytes that the client has not got back in the connection's window
 
 	left sync.WaitGroup // streams in goroutines of their own
@@ -56,7 +59,7 @@ const (
 )
 
 func newConn(s *Server, nc net.Conn) *conn {
-	c := &conn{server: s, nc: nc, streams: map[uint32]*Stream{}, window: 65535, initial: 65535, maxFrame: 16384}
+	c := &conn{server: s, nc: nc, thread: s.Watchdog.Watch("Envoy's connection"), streams: map[uint32]*Stream{}, window: 65535, initial: 65535, maxFrame: 16384}
 	c.frames = http2.NewFramer(frameWriter{c}, bufio.NewReaderSize(source{c}, readBuffer))
 	c.frames.SetReuseFrames()
 	c.frames.SetMaxReadFrameSize(16384)
@@ -181,9 +184,8 @@ func (c *conn) end() {
 	for _, s := range all {
 		s.disconnect()
 	}
-	for _, co := range c.idle {
-		co.stop()
-	}
+	c.pool.Close()
+	c.thread.Forget()
 }
 
 func (c *conn) goAway(err error) {

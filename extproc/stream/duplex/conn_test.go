@@ -25,7 +25,7 @@ func dial(t *testing.T, f func(*Stream) error, settings ...http2.Setting) *peer 
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		newConn(&Server{Path: method, Serve: f, MaxMessage: 1 << 20}, there).serve()
+		newConn(&Server{Path: method, Serve: f, MaxMessage: 1 << 20, Watchdog: unwatched()}, there).serve()
 	}()
 	t.Cleanup(func() {
 		_ = here.Close()
@@ -230,7 +230,7 @@ func FuzzFrames(f *testing.F) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			newConn(&Server{Path: method, Serve: echo, MaxMessage: 1 << 16}, there).serve()
+			newConn(&Server{Path: method, Serve: echo, MaxMessage: 1 << 16, Watchdog: unwatched()}, there).serve()
 		}()
 		go func() { _, _ = io.Copy(io.Discard, here) }()
 		if _, err := here.Write(append([]byte(http2.ClientPreface), frames...)); err != nil && !errors.Is(err, io.ErrClosedPipe) {

@@ -15,6 +15,8 @@ import (
 	"sync"
 
 	"google.golang.org/grpc/codes"
+
+	"bardo.money/gateway/extproc/stream/coroutine"
 )
 
 // Server serves one method.
@@ -26,6 +28,8 @@ type Server struct {
 	Serve func(*Stream) error
 	// MaxMessage is the most bytes of a received message.
 	MaxMessage int
+	// Watchdog watches the goroutines that read connections.
+	Watchdog *coroutine.Watchdog
 }
 
 // Limits of a connection: bytes that a client may send before they are read.

@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"bardo.money/gateway/extproc/stream/coroutine"
 	"bardo.money/gateway/internal/fault"
 )
 
@@ -57,6 +58,16 @@ var networks = []string{"tcp", "unix"}
 // serve serves f, and returns a client's connection.
 func serve(t *testing.T, network string, f func(*Stream) error, opts ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
+	return serveWatched(t, network, f, unwatched(), opts...)
+}
+
+// unwatched is a watchdog of which nobody hears.
+func unwatched() *coroutine.Watchdog {
+	return coroutine.NewWatchdog(func(coroutine.Hold) {}, func(any, []byte) {})
+}
+
+func serveWatched(t *testing.T, network string, f func(*Stream) error, w *coroutine.Watchdog, opts ...grpc.DialOption) *grpc.ClientConn {
+	t.Helper()
 	address := "127.0.0.1:0"
 	if network == "unix" {
 		address = filepath.Join(t.TempDir(), "s")
@@ -68,7 +79,7 @@ func serve(t *testing.T, network string, f func(*Stream) error, opts ...grpc.Dia
 	ctx, stop := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	go func() {
-		served <- (&Server{Path: method, Serve: f, MaxMessage: 8 << 20}).Listen(ctx, l)
+		served <- (&Server{Path: method, Serve: f, MaxMessage: 8 << 20, Watchdog: w}).Listen(ctx, l)
 	}()
 	target := "passthrough:" + l.Addr().String()
 	if network == "unix" {
@@ -309,6 +320,22 @@ func TestWhatIsNotServedIsRefused(t *testing.T) {
 }
 
 // A stream that waits elsewhere, in its goroutine, holds up no other of its connection.
+func TestAStreamThatOccupiesItsConnectionIsReported(t *testing.T) {
+	held := make(chan coroutine.Hold, 1)
+	w := coroutine.NewWatchdog(func(h coroutine.Hold) { held <- h }, func(any, []byte) {})
+	var seen coroutine.Hold
+	cc := serveWatched(t, "unix", func(*Stream) error {
+		seen = <-held // without Leave
+		return nil
+	}, w)
+	if err := call(t.Context(), t, cc).RecvMsg(new([]byte)); !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	if !strings.Contains(seen.Stacks, "TestAStreamThatOccupiesItsConnectionIsReported") {
+		t.Errorf("reported %+v", seen)
+	}
+}
+
 func TestAStreamThatLeftHoldsUpNoOther(t *testing.T) {
 	free := make(chan struct{})
 	cc := serve(t, "unix", func(s *Stream) error {

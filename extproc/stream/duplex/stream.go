@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/extproc/stream/coroutine"
 )
 
 // Stream is one call of the method. Its methods are for the coroutine or goroutine that serves it, if they do not say otherwise.
@@ -23,8 +24,8 @@ type Stream struct {
 	metadata [][2]string
 	ctx      context.Context
 	cancel   context.CancelFunc
-	step     func() error // what serves it
-	co       *coroutine   // nil in a goroutine
+	step     func() error         // what serves it
+	co       *coroutine.Coroutine // nil in a goroutine
 
 	// Of the goroutine that reads.
 	headerBytes int
@@ -138,7 +139,7 @@ func (s *Stream) flushLater() {
 // wait waits until something has happened to the stream.
 func (s *Stream) wait() {
 	if s.co != nil {
-		s.co.yield(struct{}{})
+		s.co.Wait()
 		return
 	}
 	<-s.note

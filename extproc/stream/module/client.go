@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/extproc/stream/coroutine"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/xds/state"
@@ -28,11 +29,11 @@ type client struct {
 	// Of the worker's thread.
 	f            handle // not valid once gone
 	w            *worker
-	co           *coroutine // nil while a goroutine serves the request
-	in           hook       // the hook under way
-	continued    bool       // the hook under way may continue
-	forwarded    bool       // Envoy carries the request
-	planned      int        // how many attempts Envoy may make
+	co           *coroutine.Coroutine // nil while a goroutine serves the request
+	in           hook                 // the hook under way
+	continued    bool                 // the hook under way may continue
+	forwarded    bool                 // Envoy carries the request
+	planned      int                  // how many attempts Envoy may make
 	requestEnded bool
 	endPassed    bool             // the request's last piece was passed on
 	taking       bool             // the hook is called for what waits in Envoy
@@ -114,24 +115,15 @@ func newClient(f handle, w *worker, hd stream.Head, bodyless bool) *client {
 // begin starts to serve the request.
 func (d *client) begin() {
 	process.app.Opened()
-	if process.coroutines && d.isShort() {
+	if d.head.IsShort(d.bodyless) {
 		d.w.begin(d)
 		return
 	}
-	dispatch(d)
+	coroutine.Dispatch(d)
 }
 
-// longRequest is how many bytes of JSON occupy a thread for milliseconds: too long for a worker's.
-const longRequest = 256 << 10
-
-// isShort reports whether a worker may read the request itself.
-func (d *client) isShort() bool {
-	n, err := strconv.ParseInt(d.head.Header.Get("content-length"), 10, 64)
-	return d.bodyless || err == nil && n <= longRequest
-}
-
-// serve runs the request, and ends it if the handler did not. It returns true if the rest is for a goroutine.
-func (d *client) serve() (leaves bool) {
+// Serve implements coroutine.Task. It ends the request if the handler did not.
+func (d *client) Serve() (leaves bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			logf(levelError, "a panic: %v\n%s", v, debug.Stack())
@@ -383,7 +375,7 @@ func (d *client) await(timeout time.Duration, ready func() bool) error {
 		}
 		t.start(timeout, d)
 		if d.co != nil {
-			d.co.yield(struct{}{})
+			d.co.Wait()
 			continue
 		}
 		select {

@@ -1,78 +1,21 @@
 package module
 
-import "iter"
+import (
+	"bardo.money/gateway/extproc/stream/coroutine"
+)
 
 // Two engines run requests. A goroutine may wait anywhere, but each operation is a hop to the worker's thread, and each event one from there. A coroutine
 // runs on that thread itself: what it waits for of Envoy resumes it, without a hop. It must not wait for anything else; what may do so leaves it
-// (stream.Client.Leave) and goes on in a goroutine.
-
-// dispatch serves the request in a goroutine: one that has served others, whose stack has grown, which saves a part of a request's time.
-func dispatch(d *client) {
-	select {
-	case idle <- d:
-	default:
-		go serveAll(d)
-	}
-}
-
-var (
-	idle      = make(chan *client)
-	idleSlots = make(chan struct{}, maxIdle)
-)
-
-// maxIdle is how many goroutines wait for requests, and coroutines of one worker.
-const maxIdle = 64
-
-func serveAll(d *client) {
-	for {
-		d.serve()
-		select {
-		case idleSlots <- struct{}{}:
-			d = <-idle
-			<-idleSlots
-		default:
-			return
-		}
-	}
-}
-
-// coroutine runs one request after the other on its worker's thread. Go resumes it only there, and only at the depth of calls between C and Go at which
-// it was made: that of the outermost hook.
-type coroutine struct {
-	d     *client // nil: idle
-	left  bool    // the rest of d is for a goroutine
-	next  func() (struct{}, bool)
-	stop  func()
-	yield func(struct{}) bool
-}
-
-func newCoroutine() *coroutine {
-	co := &coroutine{}
-	co.next, co.stop = iter.Pull(func(yield func(struct{}) bool) {
-		co.yield = yield
-		for {
-			co.left = co.d.serve()
-			co.d = nil
-			if !yield(struct{}{}) {
-				return
-			}
-		}
-	})
-	return co
-}
+// (stream.Client.Leave) and goes on in a goroutine. Go resumes it only at the depth of calls between C and Go at which it was made: that of the outermost
+// hook.
 
 // begin serves the request in a coroutine, from the hook of its head.
 func (w *worker) begin(d *client) {
 	if w.depth > 1 {
-		dispatch(d)
+		coroutine.Dispatch(d)
 		return
 	}
-	if n := len(w.idle); n > 0 {
-		d.co, w.idle = w.idle[n-1], w.idle[:n-1]
-	} else {
-		d.co = newCoroutine()
-	}
-	d.co.d = d
+	d.co = w.pool.Take(d)
 	w.run(d)
 }
 
@@ -88,16 +31,23 @@ func (w *worker) resume(d *client) {
 
 func (w *worker) enter() {
 	if w.depth++; w.depth == 1 {
-		w.visits.Add(1)
-		watching.arm()
+		w.watched().Enter()
 	}
 }
 
 func (w *worker) exit() {
 	w.runLater()
 	if w.depth--; w.depth == 0 {
-		w.visits.Add(1)
+		w.thread.Exit()
 	}
+}
+
+// watched is the worker's thread, for the watchdog.
+func (w *worker) watched() *coroutine.Thread {
+	if w.thread == nil {
+		w.thread = process.watchdog.Watch("a worker of Envoy's")
+	}
+	return w.thread
 }
 
 // runLater runs, in the outermost hook, the coroutines that could not be resumed within it.
@@ -112,18 +62,12 @@ func (w *worker) runLater() {
 }
 
 func (w *worker) run(d *client) {
-	co := d.co
-	co.next()
-	if co.d != nil {
+	state := w.pool.Run(d.co)
+	if state == coroutine.Waits {
 		return
 	}
 	d.co = nil
-	if co.left {
-		dispatch(d)
+	if state == coroutine.Leaves {
+		coroutine.Dispatch(d)
 	}
-	if len(w.idle) < maxIdle {
-		w.idle = append(w.idle, co)
-		return
-	}
-	co.stop()
 }

@@ -390,7 +390,7 @@ func TestAHeldWorkerIsReported(t *testing.T) {
 	})
 	polltest.Until(t, "a report", func() bool {
 		log := g.log.String()
-		return strings.Contains(log, "is held by one hook") && strings.Contains(log, "main.slow+")
+		return strings.Contains(log, "is held:") && strings.Contains(log, "main.slow+")
 	})
 }
 

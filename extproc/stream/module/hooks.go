@@ -8,9 +8,9 @@ import (
 	"net/http"
 	"runtime/debug"
 	"sync"
-	"sync/atomic"
 
 	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/extproc/stream/coroutine"
 	"bardo.money/gateway/xds/state"
 )
 
@@ -22,9 +22,9 @@ type worker struct {
 
 	depth int       // of hooks: one that comes within an operation of another is deeper
 	later []*client // to be resumed by the outermost hook
-	idle  []*coroutine
+	pool  coroutine.Pool
 
-	visits atomic.Uint64 // starts and ends of outermost hooks: odd while one runs
+	thread *coroutine.Thread // while an outermost hook runs, it is busy; nil before the first
 }
 
 // filter is one of the two, or neither where a slot is free.

@@ -8,7 +8,7 @@
 //   - the upstream HTTP filter "attempt" of a cluster, whose streams are one attempt each: it writes the request of retries (stream.Handler.Attempt),
 //     holds answers that are no streams until they are whole, and notes how attempts failed.
 //
-// Each request is served by a goroutine, or, as far as nothing has to wait, by a coroutine on the thread of Envoy's worker (see Leaver). Envoy's hooks run
+// As far as nothing has to wait, a request is served by a coroutine on the thread of Envoy's worker, then by a goroutine. Envoy's hooks run
 // on that thread, where nothing may wait: they copy what came and return. What a goroutine does to the request is run there as soon as Envoy's scheduler
 // calls back. A panic ends one request: every hook, and every goroutine of a request, recovers.
 //
@@ -26,6 +26,7 @@ import (
 	"sync"
 
 	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/extproc/stream/coroutine"
 )
 
 // App is what the module serves with. Safe for concurrent use.
@@ -37,19 +38,13 @@ type App interface {
 	Shutdown()
 }
 
-// Leaver is implemented by an App whose Serve waits only for its client, and passes everything else that may wait to Client.Leave. Its requests are served
-// on the worker's thread until they leave it: there is no hop between threads on their way.
-type Leaver interface {
-	Leaves() bool
-}
-
 // process is the one module of this process.
 var process struct {
 	mu    sync.Mutex
 	start func(conf string) (App, error)
 	app   App // set before the first filter is made
 
-	coroutines bool
+	watchdog *coroutine.Watchdog // of the workers' threads
 }
 
 // Register sets the function that makes the App. It is called once, on Envoy's main thread, with the configuration of the bootstrap extension. Call
@@ -85,8 +80,7 @@ func begin(conf string, concurrency int) (err error) {
 		return err
 	}
 	process.app = app
-	l, ok := app.(Leaver)
-	process.coroutines = ok && l.Leaves()
+	process.watchdog = coroutine.NewWatchdog(app.Held, func(v any, stack []byte) { logf(levelError, "a panic: %v\n%s", v, stack) })
 	return nil
 }
 

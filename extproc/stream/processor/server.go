@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/extproc/stream/coroutine"
 	"bardo.money/gateway/extproc/stream/duplex"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
@@ -29,7 +30,10 @@ const maxMessage = 64 << 20
 // Serve serves Envoy's ext_proc filters on l with h until ctx is done, then closes l and all open streams and returns nil.
 func Serve(ctx context.Context, h stream.Handler, l net.Listener) error {
 	s := &service{handler: h}
-	server := duplex.Server{Path: ep.ExternalProcessor_Process_FullMethodName, Serve: s.process, MaxMessage: maxMessage}
+	server := duplex.Server{
+		Path: ep.ExternalProcessor_Process_FullMethodName, Serve: s.process, MaxMessage: maxMessage,
+		Watchdog: coroutine.NewWatchdog(h.Held, func(value any, _ []byte) { h.Panicked(value) }),
+	}
 	return server.Listen(ctx, l)
 }
 
@@ -73,9 +77,6 @@ func (s *service) step(envoy *duplex.Stream, f func() error) (err error) {
 	return err
 }
 
-// longRequest is how many bytes of JSON occupy a thread for milliseconds: too long for the one that reads Envoy's connection.
-const longRequest = 256 << 10
-
 // client serves the router-level filter.
 func (s *service) client(envoy *duplex.Stream) error {
 	d := &client{envoy: envoy}
@@ -85,10 +86,9 @@ func (s *service) client(envoy *duplex.Stream) error {
 	if d.in.kind != kindRequestHeaders {
 		return d.passThrough()
 	}
-	serve := func() error {
-		return s.handler.Serve(envoy.Context(), d, stream.NewHead(d.in.headers, d.in.headers.Get(state.HeaderPeer)), d.in.end)
-	}
-	if n, err := strconv.ParseInt(d.in.headers.Get("content-length"), 10, 64); d.in.end || err == nil && n <= longRequest {
+	hd, bodyless := stream.NewHead(d.in.headers, d.in.headers.Get(state.HeaderPeer)), d.in.end
+	serve := func() error { return s.handler.Serve(envoy.Context(), d, hd, bodyless) }
+	if hd.IsShort(bodyless) {
 		return serve()
 	}
 	return d.Leave(serve)

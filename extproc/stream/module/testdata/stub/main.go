@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/extproc/stream/coroutine"
 	"bardo.money/gateway/extproc/stream/module"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/xds/state"
@@ -32,15 +33,16 @@ func init() {
 			return (*app)(nil), errors.New("told to fail") // a nil pointer, as the gateway returns it
 		}
 		marks, engine, _ := strings.Cut(conf, " ")
-		return &app{marks: marks, leaves: engine == "coroutines"}, nil
+		return &app{marks: marks, leaves: engine == "goroutines"}, nil
 	})
 }
 
 // app counts what happens, and serves.
 type app struct {
 	marks                           string // directory of files that tell the test of the process's end
-	leaves                          bool
+	leaves                          bool   // every request, at once
 	opened, closed, panics, disconn atomic.Int64
+	holds                           atomic.Int64
 	bodies                          sync.Map // of retries, by exchange
 	next                            atomic.Int64
 }
@@ -48,9 +50,14 @@ type app struct {
 func (a *app) Opened()      { a.opened.Add(1) }
 func (a *app) Closed()      { a.closed.Add(1) }
 func (a *app) Panicked(any) { a.panics.Add(1) }
-func (a *app) Leaves() bool { return a.leaves }
 func (a *app) Drain()       { a.mark("drain") }
 func (a *app) Shutdown()    { a.mark("shutdown") }
+
+func (a *app) Held(h coroutine.Hold) {
+	a.holds.Add(1)
+	fmt.Fprintln(os.Stderr, h.Thread, "is held:", h.Stacks)
+}
+
 func (a *app) mark(name string) {
 	_ = os.WriteFile(a.marks+"/"+name, nil, 0o600)
 }
@@ -67,6 +74,13 @@ type request struct {
 
 // Serve implements stream.Handler.
 func (a *app) Serve(ctx context.Context, c stream.Client, hd stream.Head, bodyless bool) error {
+	if a.leaves {
+		return c.Leave(func() error { return a.serve(ctx, c, hd, bodyless) })
+	}
+	return a.serve(ctx, c, hd, bodyless)
+}
+
+func (a *app) serve(ctx context.Context, c stream.Client, hd stream.Head, bodyless bool) error {
 	r := &request{app: a, Client: c, head: hd, query: map[string]string{}}
 	for _, pair := range strings.Split(hd.Query, "&") {
 		k, v, _ := strings.Cut(pair, "=")
@@ -146,7 +160,7 @@ func denies(_ context.Context, r *request) error {
 }
 
 func stateOf(_ context.Context, r *request) error {
-	body := fmt.Sprintf(`{"open":%d,"panics":%d,"disconnected":%d,"goroutines":%d,"holds":%d}`, r.opened.Load()-r.closed.Load(), r.panics.Load(), r.disconn.Load(), runtime.NumGoroutine(), module.Holds())
+	body := fmt.Sprintf(`{"open":%d,"panics":%d,"disconnected":%d,"goroutines":%d,"holds":%d}`, r.opened.Load()-r.closed.Load(), r.panics.Load(), r.disconn.Load(), runtime.NumGoroutine(), r.holds.Load())
 	return r.Reply(stream.Reply{Status: 200, Body: []byte(body)})
 }
 
