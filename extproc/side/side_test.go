@@ -35,8 +35,8 @@ func low(id string, usd float64, more ...func(*modelfile.Model)) modelfile.Model
 	return m
 }
 
-// view is a request for a model at a gateway with five providers: two ordinary ones, a private one, one that takes keys that requests bring, and a
-// configured key of the user's own.
+// view is a request for a model at a gateway with two ordinary providers, a private one, two that take keys that requests bring, and two
+// configured keys of the user's own, of which one has no layers.
 func view(t *testing.T, found ...policy.Resolution) *request.View {
 	t.Helper()
 	thinks := func(m *modelfile.Model) { m.Thinking = &modelfile.Thinking{Control: "always"} }
@@ -45,6 +45,8 @@ func view(t *testing.T, found ...policy.Resolution) *request.View {
 		{ID: "cheap", Models: []modelfile.Model{low("tiny", 1), low("pondering", 0.5, thinks)}},
 		{ID: "quiet", Private: true, Models: []modelfile.Model{low("calm", 2), low("hush", 1.5)}},
 		{ID: "byok", Models: []modelfile.Model{low("brought", 1), low("bought", 0.5)}},
+		{ID: "byok2", Models: []modelfile.Model{low("borrowed", 0.4)}},
+		{ID: "bare", Direct: true, Models: []modelfile.Model{low("mine", 1), low("mined", 0.5)}},
 		{ID: "direct", Direct: true, ContextEngineering: true, Models: []modelfile.Model{low("own", 1), low("owned", 0.5)}},
 	}
 	rt := &runtime.Config{
@@ -52,7 +54,7 @@ func view(t *testing.T, found ...policy.Resolution) *request.View {
 		Dialects: map[chat.Dialect]wire.Dialect{chat.OpenAI: openai.Dialect{}}, //nolint:exhaustive // side calls are written in this one
 		Providers: map[policy.ProviderID]runtime.Provider{
 			"expensive": {Adapter: custom.Adapter{}}, "cheap": {Adapter: custom.Adapter{}}, "quiet": {Adapter: custom.Adapter{}},
-			"byok": {Adapter: custom.Adapter{}, BYOK: true}, "direct": {Adapter: custom.Adapter{}, Direct: true, Engineered: true},
+			"byok": {Adapter: custom.Adapter{}, BYOK: true}, "byok2": {Adapter: custom.Adapter{}, BYOK: true}, "bare": {Adapter: custom.Adapter{}, Direct: true}, "direct": {Adapter: custom.Adapter{}, Direct: true, Engineered: true},
 		},
 	}
 	v := &request.View{Config: rt}
@@ -89,6 +91,8 @@ func TestD05WhoMayServeASideCall(t *testing.T) {
 		{"a private request of the cheapest private model", []policy.Resolution{at("quiet", "hush")}, func(v *request.View) { v.Intent.Security = policy.SecurityPrivate }, ""},
 		{"a private request whose candidates are not", []policy.Resolution{at("expensive", "big")}, func(v *request.View) { v.Intent.Security = policy.SecurityPrivate }, ""},
 		{"a key that the request brings", []policy.Resolution{at("byok", "brought")}, own, "byok/bought"},
+		{"a key that the request brings is not used where its first candidate needs none", []policy.Resolution{at("expensive", "big")}, own, ""},
+		{"a provider without layers", []policy.Resolution{at("bare", "mine")}, nil, ""},
 		{"a request of the operator's account has no brought key", []policy.Resolution{at("expensive", "small")}, nil, "cheap/tiny quiet/hush quiet/calm"},
 		{"a configured key of the user's", []policy.Resolution{at("direct", "own")}, nil, "direct/owned"},
 		{"a caller without a key", []policy.Resolution{at("expensive", "big")}, func(v *request.View) { v.Principal.Anonymous = true }, ""},
@@ -135,6 +139,25 @@ func TestASideCallIsARequestOfItsOwn(t *testing.T) {
 	one := side.For(got, &to)
 	if one.Request.Model != "tiny" || got.Request.Model == "tiny" || len(one.Found) != 1 {
 		t.Errorf("%q, %q", one.Request.Model, got.Request.Model)
+	}
+}
+
+// TestD05ASideCallIsHeldToWhatTheRequestAsksFor: whatever keeps the request private is part of the call's own view, by which its provider is chosen, told and checked.
+func TestD05ASideCallIsHeldToWhatTheRequestAsksFor(t *testing.T) {
+	v := view(t, at("quiet", "calm"))
+	v.Hints.SecurityClass, v.Hints.PrivacyTier, v.Hints.TaskClass = policy.SecurityPrivate, policy.PrivacyTEE, "x"
+	v.Intent.Security, v.Intent.PrivacyTier = policy.SecurityConfidential, policy.PrivacyEndToEnd
+	v.Intent.Require, v.Intent.Prefer = []policy.Feature{policy.NoLog}, []policy.Feature{policy.Privacy}
+	got, err := side.View(v, &pipeline.SideCall{System: "s", Text: "t", MaxTokens: 70})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, in := &got.Hints, &got.Intent
+	if h.SecurityClass != policy.SecurityPrivate || h.PrivacyTier != policy.PrivacyTEE || h.TaskClass != "x" {
+		t.Errorf("the hints are %+v", h)
+	}
+	if in.Security != policy.SecurityConfidential || in.PrivacyTier != policy.PrivacyEndToEnd || !slices.Equal(in.Require, v.Intent.Require) || !slices.Equal(in.Prefer, v.Intent.Prefer) {
+		t.Errorf("the intent is %+v", in)
 	}
 }
 

@@ -200,3 +200,26 @@ func weakened(in *policy.Intent, first, to *policy.Resolution) string {
 	}
 	return ""
 }
+
+// TestD05WhatMakesAPrivateProviderBeKept: each mark of a request alone; a request without one may go on to any provider.
+func TestD05WhatMakesAPrivateProviderBeKept(t *testing.T) {
+	private, open := policy.Resolution{Private: true}, policy.Resolution{}
+	for _, row := range []struct {
+		in   policy.Intent
+		want bool
+	}{
+		{policy.Intent{}, false},
+		{policy.Intent{Security: policy.SecurityConfidential}, true},
+		{policy.Intent{Security: policy.SecurityPrivate}, true},
+		{policy.Intent{PrivacyTier: policy.PrivacyTEE}, true},
+		{policy.Intent{Require: []policy.Feature{policy.NoLog}}, true},
+		{policy.Intent{Prefer: []policy.Feature{policy.Privacy}}, true},
+	} {
+		if got := resolve.Weaker(&row.in, &private, &open); got != row.want {
+			t.Errorf("%+v: %v", row.in, got)
+		}
+		if resolve.Weaker(&row.in, &open, &private) {
+			t.Errorf("%+v: a private provider is weaker", row.in)
+		}
+	}
+}

@@ -155,6 +155,11 @@ func TestWhoseRequestsAHookSees(t *testing.T) {
 		}
 	}
 	x := exchange(t)
+	x.Intent.Security = policy.SecurityPrivate
+	if (&Hook{}).mayAsk(x) || !(&Hook{Private: true}).mayAsk(x) {
+		t.Error("a hook that is not private sees a request that is private by its intent, or one that is does not")
+	}
+	x = exchange(t)
 	x.Intent.PrivacyTier = policy.PrivacyTEE
 	if h := (Hook{}); h.mayAsk(x) {
 		t.Error("a hook sees a request for an enclave")

@@ -287,6 +287,11 @@ func TestC17WhoseRequestsGetResults(t *testing.T) {
 			t.Errorf("%s: %+v", name, x.Tags)
 		}
 	}
+	x := exchange(t, openai.Dialect{}, plain)
+	x.Intent.PrivacyTier = policy.PrivacyTEE
+	if (&Source{}).maySee(x) || !(&Source{Private: true}).maySee(x) {
+		t.Error("a source that is not private sees a request for an enclave, or one that is does not")
+	}
 	if (Layer{}).Applies(exchange(t, openai.Dialect{}, plain)) {
 		t.Error("a layer without sources applies")
 	}
