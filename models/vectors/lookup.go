@@ -14,7 +14,7 @@ var (
 )
 
 // Known returns the vectors that a model has made of texts, nil for those that are not known. It takes at most the time limit of a lookup, and no time
-// while the database is away.
+// while the database is away. More than maxTexts texts at once are not looked up.
 func (s *Store) Known(ctx context.Context, tag string, texts []string) [][]float32 {
 	out := make([][]float32, len(texts))
 	if tag == "" || len(texts) == 0 || len(texts) > maxTexts {
