@@ -16,11 +16,12 @@ import (
 	"bardo.money/gateway/e2e/gateway"
 	"bardo.money/gateway/e2e/receiver"
 	"bardo.money/gateway/internal/event"
+	"bardo.money/gateway/internal/s3test"
 )
 
-// warehouse is a configuration that exports usage to a fake ClickHouse.
-func warehouse(c *receiver.ClickHouse) string {
-	return fmt.Sprintf("telemetry: {clickhouse: %q, clickhouse_user: bardo, clickhouse_password: %s, clickhouse_table: usage_of.bardo, clickhouse_events_table: usage_of.events, clickhouse_interval: 100ms}\n", c.URL, receiver.ClickHousePassword)
+// warehouse is a configuration that exports usage to a fake ClickHouse, with more of its section.
+func warehouse(c *receiver.ClickHouse, more ...string) string {
+	return fmt.Sprintf("telemetry: {clickhouse: %q, clickhouse_user: bardo, clickhouse_password: %s, clickhouse_table: usage_of.bardo, clickhouse_events_table: usage_of.events, clickhouse_interval: 100ms%s}\n", c.URL, receiver.ClickHousePassword, strings.Join(more, ""))
 }
 
 // servedTo sends n requests with a key, all at once, and returns the ids of those that were answered.
@@ -95,12 +96,14 @@ func spooledIn(t *testing.T, home string, ids []string) {
 }
 
 // TestX10UsageIsExportedToClickHouse: a row for each request, whose sums are those of the ledger, without content; so are events. The tables are made where they are not there.
+// An object store gets the days that are over, with signatures that it verifies (B-16).
 func TestX10UsageIsExportedToClickHouse(t *testing.T) {
 	t.Parallel()
-	c := receiver.StartClickHouse(t)
+	c, s3 := receiver.StartClickHouse(t), s3test.Start(t)
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
 	p.Behave(fake.Behaviour{Text: "PLANTED answer", Usage: &fake.Usage{Input: 1000, Output: 500}})
-	g := gateway.Run(t, gateway.Options{Config: quick + warehouse(c), Providers: []gateway.Provider{{ID: "first", Fake: p, Models: models("m", "")}}})
+	objects := fmt.Sprintf(", object_store: {endpoint: %q, region: %s, bucket: %s, access_key: %s, secret_key: %q}", s3.URL, s3test.Region, s3test.Bucket, s3test.Access, s3test.Secret)
+	g := gateway.Run(t, gateway.Options{Config: quick + warehouse(c, objects), Providers: []gateway.Provider{{ID: "first", Fake: p, Models: models("m", "")}}})
 	g.Bardo(t, "owners", "create", "acme")
 	g.Bardo(t, "projects", "create", "web", "--owner", "acme")
 	key := g.CreateKey(t, "--name", "alice", "--project", "web")
@@ -133,6 +136,10 @@ func TestX10UsageIsExportedToClickHouse(t *testing.T) {
 	}
 	if d := cost - usage[0].Cost; d > 1e-9 || d < -1e-9 || cost == 0 {
 		t.Errorf("ClickHouse has %v USD, the ledger %v", cost, usage[0].Cost)
+	}
+	eventually(t, "a week in the object store", func() bool { names, _ := s3.Objects(); return len(names) == 7 })
+	if names, _ := s3.Objects(); !strings.HasPrefix(names[6], "bardo/usage/20") || !strings.HasPrefix(s3.Object(names[6]), "project,key,model,requests,") {
+		t.Errorf("%s: %s", names[6], s3.Object(names[6]))
 	}
 	if text := g.Log() + g.Bardo(t, "config", "print"); strings.Contains(text, "PLANTED") {
 		t.Errorf("a secret or content is shown: %s", text)

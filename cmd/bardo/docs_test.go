@@ -50,7 +50,7 @@ func TestEveryErrorIsDocumented(t *testing.T) {
 }
 
 // exampleVariables are those that the examples name.
-var exampleVariables = []string{"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "DEEPSEEK_API_KEY", "VLLM_API_KEY", "BANKR_API_KEY", "LEDGER_PASSWORD", "LANGFUSE_AUTH", "CLICKHOUSE_PASSWORD"}
+var exampleVariables = []string{"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "DEEPSEEK_API_KEY", "VLLM_API_KEY", "BANKR_API_KEY", "LEDGER_PASSWORD", "LANGFUSE_AUTH", "CLICKHOUSE_PASSWORD", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}
 
 // exampleSecrets are variables of examples whose values have a form.
 var exampleSecrets = map[string]string{

@@ -10,12 +10,14 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/cmd/bardo/clickhouse"
 	"bardo.money/gateway/cmd/bardo/doctor"
 	_ "bardo.money/gateway/cmd/bardo/early" // before the packages whose tables take memory
 	"bardo.money/gateway/cmd/bardo/notify"
+	"bardo.money/gateway/cmd/bardo/objectstore"
 	"bardo.money/gateway/cmd/bardo/otlp"
 	"bardo.money/gateway/cmd/bardo/parts"
 	"bardo.money/gateway/cmd/bardo/payclient"
@@ -23,6 +25,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/replay"
 	"bardo.money/gateway/cmd/bardo/route"
 	"bardo.money/gateway/cmd/bardo/run"
+	exporters "bardo.money/gateway/cmd/bardo/run/export"
 	"bardo.money/gateway/cmd/bardo/sealed"
 	"bardo.money/gateway/cmd/bardo/watch"
 	"bardo.money/gateway/policy"
@@ -60,9 +63,17 @@ func root() *cobra.Command {
 	})
 	c.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp) // no argument is a file
 	p := parts.All()
-	p.Runtime, p.Chain, p.Agents, p.Stake, p.Exporter, p.Notifier, p.Usage = loadRuntime, openChain, openAgents, openStake, otlp.Open, notify.Opener, clickhouse.Run
+	p.Runtime, p.Chain, p.Agents, p.Stake, p.Exporter, p.Notifier, p.Usage = loadRuntime, openChain, openAgents, openStake, otlp.Open, notify.Opener, exportUsage
 	c.AddCommand(run.UpCommand(p), run.ExtprocCommand(p), run.XDSCommand(p), run.BootstrapCommand(), configCommand(), keysCommand(), groupsCommand(policy.OfProject, "Group keys into projects, with budgets"), groupsCommand(policy.OfOwner, "Owners of projects, with budgets"), balanceCommand(), depositCommand(),
 		usageCommand(), exportCommand(), paymentsCommand(), auditCommand(), walletCommand(), providersCommand(), governorCommand(), feedbackCommand(), route.Command(parts.Adapters()), planCommand(), replay.Command(parts.All), watch.Command(), doctor.Command(), versionCommand(), modelsCommand(), requestsCommand(), attestCommand(), payclient.Command(), sealed.Command(), notify.Command(), promptlog.Command())
 	arrangeHelp(c)
 	return c
+}
+
+// exportUsage exports usage to what the configuration in force names, beside each other, until ctx is done.
+func exportUsage(ctx context.Context, o *exporters.UsageOptions) error {
+	var both errgroup.Group
+	both.Go(func() error { return clickhouse.Run(ctx, o) })
+	both.Go(func() error { return objectstore.Run(ctx, o) })
+	return both.Wait()
 }

@@ -116,6 +116,7 @@ var unreachable = map[string][]string{
 		"cmd/bardo/otlp", // an exporter's goroutines and connections do not belong there
 		"cmd/bardo/notify",
 		"cmd/bardo/clickhouse",
+		"cmd/bardo/objectstore",
 	},
 }
 

@@ -39,6 +39,7 @@ func (d *decoder) check(cfg *Config) {
 	d.checkEvents(cfg.Telemetry.Events)
 	d.checkOTLP(cfg)
 	d.checkClickHouse(&cfg.Telemetry)
+	d.checkObjectStore(&cfg.Telemetry.ObjectStore)
 	d.checkPrompts(cfg)
 	d.checkNotifications(&cfg.Notifications)
 	d.checkTasks(cfg.Pipeline.Tools.Map)
@@ -442,6 +443,47 @@ func (d *decoder) checkClickHouse(t *Telemetry) {
 		d.warn(d.place("telemetry.clickhouse"), "telemetry.clickhouse", "the password goes to %s without encryption", u.Host)
 	}
 }
+
+// checkObjectStore refuses a store that cannot be asked, and names that would have to be escaped in its addresses.
+func (d *decoder) checkObjectStore(s *ObjectStore) {
+	const at = "telemetry.object_store."
+	if s.Endpoint.Host == "" {
+		return
+	}
+	for _, n := range [...]struct {
+		key, value string
+		form       *regexp.Regexp
+		expected   string
+	}{
+		{"bucket", s.Bucket, bucketName(), "a name of 3 to 63 letters in lower case, digits, dots and hyphens"},
+		{"prefix", s.Prefix, objectPrefix(), "folders of letters, digits, dots, hyphens and underscores, none of which begins with a dot"},
+		{"region", s.Region, regionName(), "letters, digits and hyphens"},
+	} {
+		if !n.form.MatchString(n.value) {
+			d.problem(at+n.key, n.expected, "%q is none", n.value)
+		}
+	}
+	for _, k := range [...]struct {
+		key    string
+		secret Secret
+	}{{"access_key", s.AccessKey}, {"secret_key", s.SecretKey}} {
+		if !k.secret.IsSet() {
+			d.problem(at+k.key, "one, since there is an endpoint", "there is none")
+		}
+	}
+	if s.Endpoint.Path != "" {
+		d.problem(at+"endpoint", "an address without a path: the bucket is put behind it", "%q", s.Endpoint.Path)
+	}
+	if !s.Endpoint.TLS() && s.Endpoint.public() {
+		d.warn(d.place(at+"endpoint"), at+"endpoint", "usage goes to %s without encryption", s.Endpoint.Host)
+	}
+}
+
+var (
+	bucketName   = pattern(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
+	objectPrefix = pattern(`^([A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}/?){0,4}$`)
+	regionName   = pattern(`^[A-Za-z0-9-]{1,64}$`)
+)
 
 var tableName = pattern(`^([A-Za-z_][A-Za-z0-9_]{0,63}\.)?[A-Za-z_][A-Za-z0-9_]{0,63}$`)
 

@@ -472,6 +472,16 @@ func (t *Telemetry) ExportsEvents() bool {
 	return t.ClickHouse.Host != "" && t.ClickHouseEventsTable != "off"
 }
 
+// ObjectStore is where usage is exported to.
+type ObjectStore struct {
+	Endpoint  URL    `key:"endpoint" doc:"Its address, such as https://s3.eu-central-1.amazonaws.com. Without it, nothing is exported."`
+	Region    string `key:"region" default:"us-east-1" doc:"Its region, which is in the signature of each request; stores without regions take any."`
+	Bucket    string `key:"bucket" doc:"The bucket. It has to be there. Required with an endpoint."`
+	Prefix    string `key:"prefix" default:"bardo/" doc:"What the names of objects begin with; usage/2026-11-27.csv follows."`
+	AccessKey Secret `key:"access_key" doc:"The id of the access key, which may put objects with this prefix. Required with an endpoint."`
+	SecretKey Secret `key:"secret_key" doc:"The secret of the access key. Required with an endpoint."`
+}
+
 // Telemetry says what is logged.
 type Telemetry struct {
 	LogLevel  string `key:"log_level" default:"info" oneof:"debug info warn error" doc:"Minimum log level."`
@@ -491,6 +501,8 @@ type Telemetry struct {
 	ClickHouseTable       string        `key:"clickhouse_table" default:"bardo_requests" doc:"The table, with its database where that is not the user's. It is made where it is not there."`
 	ClickHouseEventsTable string        `key:"clickhouse_events_table" default:"bardo_events" doc:"The table of events, in the same way; off: events are not exported. Each gateway exports its own."`
 	ClickHouseInterval    time.Duration `key:"clickhouse_interval" default:"10s" doc:"Time between two exports, at least 100ms."`
+
+	ObjectStore ObjectStore `key:"object_store" doc:"An S3-compatible object store, which gets the usage of each UTC day as CSV, 15 minutes after its end. Where gateways share a ledger, one of them exports all."`
 
 	Prompts Prompts `key:"prompts" doc:"Whose requests and answers are kept, where and for how long: for nobody, unless keys are named."`
 
