@@ -192,7 +192,10 @@ func (p *player) next() *discoveryv3.DiscoveryResponse {
 // leave ends the stream.
 func (p *player) leave() {
 	p.t.Helper()
-	if err := p.stream.CloseSend(); err != nil {
+	p.mu.Lock()
+	err := p.stream.CloseSend()
+	p.mu.Unlock()
+	if err != nil {
 		p.t.Fatal(err)
 	}
 }
