@@ -174,7 +174,9 @@ func TestEveryPassedThroughAnswerIsCountedAsWhatItWas(t *testing.T) {
 		t.Run(row.about, func(t *testing.T) { row.check(t, g, w) })
 	}
 	t.Run("a refusal", func(t *testing.T) {
-		file := keptAnswer(t, g.Do(t, gateway.Call{Path: "/v1/files", Body: body, Header: []string{kind}}), "direct/openai")
+		uploaded := g.Do(t, gateway.Call{Path: "/v1/files", Body: body, Header: []string{kind}})
+		file := keptAnswer(t, uploaded, "direct/openai")
+		loggedAs(t, g, uploaded.Header.Get("X-Request-Id")) // and counted
 		row := counted{"", gateway.Call{Path: "/v1/files/" + file.ID + "/nothing", Body: "{}"}, 404, "passthrough", true}
 		row.check(t, g, w)
 		if n := g.Metrics(t).Sum("bardo_requests_total", `status="404"`, `code="not_found"`); n != 1 {

@@ -176,7 +176,7 @@ providers:
 		at.Behave(fake.Behaviour{})
 		at.Forget()
 		g.Do(t, gateway.Call{Path: row.path, Body: row.body})
-		sent := at.Requests()
+		sent := at.Generations()
 		h := placeholder.FindString(strings.NewReplacer(`\u003c`, "<", `\u003e`, ">").Replace(string(sent[len(sent)-1].Body)))
 		at.Behave(fake.Behaviour{Text: "Sent to " + h + " now", Piece: 3, ToolCalls: []fake.ToolCall{{Name: "pay", Args: `{"a":"` + h + `"}`, Pieces: 9}}})
 		got := g.Do(t, gateway.Call{Path: row.path, Body: row.body})
