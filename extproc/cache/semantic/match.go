@@ -144,23 +144,29 @@ type Question struct {
 // Rank returns the rows with their similarity to a question, most similar first. What has no vector of the model yet gets one: the error is that of the
 // embedder.
 func (ix *Index) Rank(ctx context.Context, e Embedder, q *Question, rows []Row) ([]Match, error) {
-	out := make([]Match, 0, len(rows))
-	for i := range rows {
-		r := &rows[i]
-		if r.Text == q.Text {
-			out = append(out, Match{*r, 1})
-			continue
-		}
+	others := func(r Row) bool { return r.Text != q.Text }
+	if slices.ContainsFunc(rows, others) {
 		if err := q.embed(ctx, e); err != nil {
 			return nil, err
 		}
-		if r.Vector == nil || r.Tag != q.Tag {
-			v, err := ix.vector(ctx, e, q.Tag, Plain(r.Text))
+		ix.recall(ctx, q, rows)
+	}
+	out := make([]Match, 0, len(rows))
+	for i := range rows {
+		r := &rows[i]
+		if !others(*r) {
+			out = append(out, Match{*r, 1})
+			continue
+		}
+		if q.lacks(r) {
+			v, err := e.Embed(ctx, Plain(r.Text))
 			if err != nil {
 				return nil, err
 			}
-			r.Vector, r.Tag = v, q.Tag
-			ix.Embedded(q.Tenant, r.Key, v, q.Tag)
+			ix.give(q, r, v)
+			if ix.kept != nil {
+				ix.kept.Made(q.Tag, Plain(r.Text), v)
+			}
 		}
 		out = append(out, Match{*r, Cosine(q.Vector, r.Vector)})
 	}
@@ -176,19 +182,36 @@ func (ix *Index) Rank(ctx context.Context, e Embedder, q *Question, rows []Row) 
 	return out, nil
 }
 
-// vector is that of a stored question, which is made once for all that keep vectors together.
-func (ix *Index) vector(ctx context.Context, e Embedder, tag, text string) ([]float32, error) {
+// recall gives rows the vectors that are kept: those are made once for all gateways that keep them together.
+func (ix *Index) recall(ctx context.Context, q *Question, rows []Row) {
 	if ix.kept == nil {
-		return e.Embed(ctx, text)
+		return
 	}
-	if v := ix.kept.Known(ctx, tag, []string{text})[0]; v != nil {
-		return v, nil
+	var missing []*Row
+	var texts []string
+	for i := range rows {
+		if r := &rows[i]; q.lacks(r) {
+			missing, texts = append(missing, r), append(texts, Plain(r.Text))
+		}
 	}
-	v, err := e.Embed(ctx, text)
-	if err == nil {
-		ix.kept.Made(tag, text, v)
+	if len(missing) == 0 {
+		return
 	}
-	return v, err
+	for i, v := range ix.kept.Known(ctx, q.Tag, texts) {
+		if v != nil {
+			ix.give(q, missing[i], v)
+		}
+	}
+}
+
+// lacks reports whether a row has to get a vector to be compared with the question.
+func (q *Question) lacks(r *Row) bool {
+	return r.Text != q.Text && (r.Vector == nil || r.Tag != q.Tag)
+}
+
+func (ix *Index) give(q *Question, r *Row, v []float32) {
+	r.Vector, r.Tag = v, q.Tag
+	ix.Embedded(q.Tenant, r.Key, v, q.Tag)
 }
 
 func (q *Question) embed(ctx context.Context, e Embedder) (err error) {
