@@ -46,30 +46,30 @@ type Metrics struct {
 	semantic semanticCache
 	limits   limitCounts
 
-	requests    *prometheus.CounterVec
-	byStatus    handles[status, prometheus.Counter]
-	series      handles[served, *series]
-	attempts    *prometheus.CounterVec
-	failovers   *prometheus.CounterVec
-	calls       handles[call, ended]
-	overhead    prometheus.Histogram
-	layers      *prometheus.HistogramVec
-	byLayer     handles[string, prometheus.Observer]
-	asked       *prometheus.CounterVec
-	cache       [len(cacheNames)]prometheus.Counter
-	exchanges   prometheus.Gauge
-	streams     prometheus.Gauge
-	commits     prometheus.Histogram
-	batches     prometheus.Histogram
-	healthy     *prometheus.GaugeVec
-	capped      *prometheus.CounterVec
-	rules       *prometheus.CounterVec
-	panics      prometheus.Counter
-	heldThreads prometheus.Counter
-	refused     prometheus.Counter
-	injected    *prometheus.CounterVec
-	opinions    *prometheus.CounterVec
-	prompts     *prometheus.CounterVec
+	requests  *prometheus.CounterVec
+	byStatus  handles[status, prometheus.Counter]
+	series    handles[served, *series]
+	attempts  *prometheus.CounterVec
+	failovers *prometheus.CounterVec
+	calls     handles[call, ended]
+	overhead  prometheus.Histogram
+	layers    *prometheus.HistogramVec
+	byLayer   handles[string, prometheus.Observer]
+	asked     *prometheus.CounterVec
+	cache     [len(cacheNames)]prometheus.Counter
+	exchanges prometheus.Gauge
+	streams   prometheus.Gauge
+	commits   prometheus.Histogram
+	batches   prometheus.Histogram
+	healthy   *prometheus.GaugeVec
+	capped    *prometheus.CounterVec
+	rules     *prometheus.CounterVec
+	panics    prometheus.Counter
+	held      prometheus.Counter
+	refused   prometheus.Counter
+	injected  *prometheus.CounterVec
+	opinions  *prometheus.CounterVec
+	prompts   *prometheus.CounterVec
 }
 
 // client are the histograms of the semantic conventions.
@@ -125,7 +125,7 @@ func New(b Build) *Metrics {
 	m.batches = m.histogram("bardo_ledger_commit_operations", "Operations in one commit of the ledger.", prometheus.ExponentialBuckets(1, 2, 10))
 	m.healthy = register(m, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "bardo_provider_healthy", Help: "1 while a provider is fit to be used, else 0."}, []string{"provider"}))
 	m.panics = register(m, prometheus.NewCounter(prometheus.CounterOpts{Name: "bardo_panics_total", Help: "Requests that ended in a fault of the program."}))
-	m.heldThreads = register(m, prometheus.NewCounter(prometheus.CounterOpts{Name: "bardo_worker_holds_total", Help: "Times that one request held a thread which serves one of Envoy's workers for longer than 10 ms."}))
+	m.held = register(m, prometheus.NewCounter(prometheus.CounterOpts{Name: "bardo_worker_holds_total", Help: "Times that one request held a thread which serves one of Envoy's workers for longer than 10 ms."}))
 	m.refused = register(m, prometheus.NewCounter(prometheus.CounterOpts{Name: "bardo_admin_refused_total", Help: "Requests to the admin API that came without its token."}))
 	m.capped = m.counters("bardo_usage_capped_total", "Calls whose provider reported more usage than a call can have.", "provider")
 	m.rules = m.counters("bardo_rule_decisions_total", "Decisions of the tool firewall and of guardrails, by rule or hook.", "by", "rule", "decision", "reason", "shadow")
@@ -232,7 +232,7 @@ var ruleReasons = map[string]bool{
 func (m *Metrics) Panicked() { m.panics.Inc() }
 
 // Held counts a request that held a thread which serves many.
-func (m *Metrics) Held() { m.heldThreads.Inc() }
+func (m *Metrics) Held() { m.held.Inc() }
 
 // AdminRefused counts a request to the admin API that came without its token.
 func (m *Metrics) AdminRefused() { m.refused.Inc() }

@@ -2,12 +2,13 @@ package coroutine
 
 import (
 	"bytes"
-	"runtime/debug"
 	"runtime/pprof"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"bardo.money/gateway/internal/guard"
 )
 
 const (
@@ -33,9 +34,8 @@ type Hold struct {
 
 // Watchdog looks at threads as long as there is traffic. Safe for concurrent use.
 type Watchdog struct {
-	report   func(Hold)
-	panicked func(value any, stack []byte)
-	armed    atomic.Bool
+	report func(Hold)
+	armed  atomic.Bool
 
 	mu       sync.Mutex
 	threads  map[*Thread]sight
@@ -57,9 +57,9 @@ type Thread struct {
 	visits atomic.Uint64 // of Enter and Exit: odd between them
 }
 
-// NewWatchdog reports each hold once, from goroutines of its own, which may run beside each other. panicked is told of a panic in it; the watchdog goes on.
-func NewWatchdog(report func(Hold), panicked func(value any, stack []byte)) *Watchdog {
-	return &Watchdog{report: report, panicked: panicked, threads: map[*Thread]sight{}}
+// NewWatchdog reports each hold once, from goroutines of its own, which may run beside each other. It goes on after a panic in report.
+func NewWatchdog(report func(Hold)) *Watchdog {
+	return &Watchdog{report: report, threads: map[*Thread]sight{}}
 }
 
 // Watch adds a thread.
@@ -82,20 +82,17 @@ func (t *Thread) Forget() {
 func (t *Thread) Enter() {
 	t.visits.Add(1)
 	if d := t.dog; !d.armed.Load() && d.armed.CompareAndSwap(false, true) {
-		time.AfterFunc(lookInterval, d.look)
+		d.lookLater()
 	}
 }
 
 // Exit is its end.
 func (t *Thread) Exit() { t.visits.Add(1) }
 
+func (d *Watchdog) lookLater() { time.AfterFunc(lookInterval, guard.Func(d.look)) }
+
 // look looks at every thread, and looks again as long as they are busy.
 func (d *Watchdog) look() {
-	defer func() {
-		if v := recover(); v != nil {
-			d.panicked(v, debug.Stack())
-		}
-	}()
 	held, withStacks := d.lookAtAll()
 	if withStacks {
 		held[0].Stacks = threadStacks()
@@ -123,7 +120,7 @@ func (d *Watchdog) lookAtAll() (held []Hold, withStacks bool) {
 		d.reported = now
 	}
 	if now.Sub(d.active) < watchIdle || !d.rests() {
-		time.AfterFunc(lookInterval, d.look)
+		d.lookLater()
 	}
 	return held, withStacks
 }

@@ -3,10 +3,11 @@ package coroutine
 import (
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"bardo.money/gateway/internal/guard"
 )
 
 // watched is a watchdog over two threads whose reports are kept.
@@ -23,7 +24,7 @@ func newWatched() *watched {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.reports = append(w.reports, h)
-	}, func(v any, _ []byte) { panic(v) })
+	})
 	w.idle, w.busy = w.Watch("idle"), w.Watch("busy")
 	return w
 }
@@ -106,13 +107,13 @@ func TestAThreadThatIsForgottenIsNotReported(t *testing.T) {
 
 func TestTheWatchdogOutlivesAPanicOfItsReport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var panics atomic.Int64
-		d := NewWatchdog(func(Hold) { panic("in a report") }, func(any, []byte) { panics.Add(1) })
+		before := guard.Count()
+		d := NewWatchdog(func(Hold) { panic("in a report") })
 		w := watched{Watchdog: d, busy: d.Watch("busy")}
 		w.visit(40 * time.Millisecond)
 		w.visit(40 * time.Millisecond)
 		rest()
-		if n := panics.Load(); n != 2 {
+		if n := guard.Count() - before; n != 2 {
 			t.Errorf("%d panics, want 2", n)
 		}
 	})

@@ -59,7 +59,7 @@ const (
 )
 
 func newConn(s *Server, nc net.Conn) *conn {
-	c := &conn{server: s, nc: nc, thread: s.Watchdog.Watch("Envoy's connection"), streams: map[uint32]*Stream{}, window: 65535, initial: 65535, maxFrame: 16384}
+	c := &conn{server: s, nc: nc, streams: map[uint32]*Stream{}, window: 65535, initial: 65535, maxFrame: 16384}
 	c.frames = http2.NewFramer(frameWriter{c}, bufio.NewReaderSize(source{c}, readBuffer))
 	c.frames.SetReuseFrames()
 	c.frames.SetMaxReadFrameSize(16384)
@@ -130,6 +130,8 @@ func (c *conn) flushLarge() {
 // serve reads until the connection ends, and returns when all its streams have ended.
 func (c *conn) serve() {
 	defer c.left.Wait()
+	c.thread = c.server.Watchdog.Watch("Envoy's connection")
+	defer c.thread.Forget()
 	defer c.end()
 	if !c.preface() {
 		return
@@ -185,7 +187,6 @@ func (c *conn) end() {
 		s.disconnect()
 	}
 	c.pool.Close()
-	c.thread.Forget()
 }
 
 func (c *conn) goAway(err error) {

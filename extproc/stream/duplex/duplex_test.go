@@ -63,7 +63,7 @@ func serve(t *testing.T, network string, f func(*Stream) error, opts ...grpc.Dia
 
 // unwatched is a watchdog of which nobody hears.
 func unwatched() *coroutine.Watchdog {
-	return coroutine.NewWatchdog(func(coroutine.Hold) {}, func(any, []byte) {})
+	return coroutine.NewWatchdog(func(coroutine.Hold) {})
 }
 
 func serveWatched(t *testing.T, network string, f func(*Stream) error, w *coroutine.Watchdog, opts ...grpc.DialOption) *grpc.ClientConn {
@@ -322,7 +322,7 @@ func TestWhatIsNotServedIsRefused(t *testing.T) {
 // A stream that waits elsewhere, in its goroutine, holds up no other of its connection.
 func TestAStreamThatOccupiesItsConnectionIsReported(t *testing.T) {
 	held := make(chan coroutine.Hold, 1)
-	w := coroutine.NewWatchdog(func(h coroutine.Hold) { held <- h }, func(any, []byte) {})
+	w := coroutine.NewWatchdog(func(h coroutine.Hold) { held <- h })
 	var seen coroutine.Hold
 	cc := serveWatched(t, "unix", func(*Stream) error {
 		seen = <-held // without Leave

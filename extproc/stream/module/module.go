@@ -80,7 +80,7 @@ func begin(conf string, concurrency int) (err error) {
 		return err
 	}
 	process.app = app
-	process.watchdog = coroutine.NewWatchdog(app.Held, func(v any, stack []byte) { logf(levelError, "a panic: %v\n%s", v, stack) })
+	process.watchdog = coroutine.NewWatchdog(app.Held)
 	return nil
 }
 

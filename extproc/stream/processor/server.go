@@ -32,7 +32,7 @@ func Serve(ctx context.Context, h stream.Handler, l net.Listener) error {
 	s := &service{handler: h}
 	server := duplex.Server{
 		Path: ep.ExternalProcessor_Process_FullMethodName, Serve: s.process, MaxMessage: maxMessage,
-		Watchdog: coroutine.NewWatchdog(h.Held, func(value any, _ []byte) { h.Panicked(value) }),
+		Watchdog: coroutine.NewWatchdog(h.Held),
 	}
 	return server.Listen(ctx, l)
 }
