@@ -1,14 +1,9 @@
 """What the Python drivers share: README.md tells the protocol that they speak with the Go test."""
 
 import base64
-import functools
 import json
 import os
-import ssl
 import sys
-
-# Each case makes a client of its own, and each client would read the roots of TLS again, for 50 ms, though the gateway's URL is http.
-ssl.create_default_context = functools.cache(ssl.create_default_context)
 
 URL, KEY, PREFIX = (os.environ[name] for name in ("BARDO_URL", "BARDO_KEY", "BARDO_PREFIX"))
 DIRECT = "BARDO_DIRECT" in os.environ  # the URL is the provider's own

@@ -118,8 +118,12 @@ func runDriver(t *testing.T, argv []string, env ...string) (stdout, stderr strin
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), driverWithin)
 	defer cancel()
+	env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "LANG=C.UTF-8"}, env...)
+	if len(argv) > 1 && strings.HasSuffix(argv[1], ".py") {
+		return pythons.run(ctx, t, argv, env)
+	}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "LANG=C.UTF-8"}, env...)
+	cmd.Env = env
 	var out, errs strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err = cmd.Run()

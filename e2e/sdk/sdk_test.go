@@ -8,4 +8,8 @@ import (
 	"bardo.money/gateway/e2e/gateway"
 )
 
-func TestMain(m *testing.M) { os.Exit(gateway.Main(m)) }
+func TestMain(m *testing.M) {
+	code := gateway.Main(m)
+	pythons.stop()
+	os.Exit(code)
+}
