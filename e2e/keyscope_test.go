@@ -229,6 +229,28 @@ func TestX08AMonthOfAKey(t *testing.T) {
 		}
 		g.Bardo(t, "keys", "update", k.ID, "--limit-usd-month", "1")
 		eventually(t, "the raised limit", func() bool { return g.Do(t, both[0].with(k.Key)).Status == http.StatusOK })
+
+		p.Behave(fake.Behaviour{Usage: &fake.Usage{Input: 10, Output: 1_000_000}})
+		g.Bardo(t, "keys", "update", k.ID, "--limit-usd-month", "0.002")
+		eventually(t, "nothing is left", func() bool { // a request is refused by its headers then
+			return strings.Contains(g.Do(t, both[1].with(k.Key)).Body, "0.002000 USD, is used up")
+		})
+		for _, a := range both {
+			got := g.Do(t, a.with(k.Key))
+			mustFail(t, a, got, http.StatusTooManyRequests, "budget_exceeded")
+			var r struct {
+				Error    string
+				Budget   struct{ Holder, ID, Action string }
+				Decision struct {
+					Action string
+					After  int64 `json:"retry_after_s"`
+				} `json:"budget_decision"`
+			}
+			get(t, g, k.Key, "/v1/requests/"+got.Header.Get("X-Request-Id"), &r)
+			if b, d := r.Budget, r.Decision; r.Error != "budget_exceeded" || b.Holder != "key" || b.ID != k.ID || b.Action != "refused" || d.Action != "blocked" || d.After < 1 {
+				t.Errorf("record %+v", r)
+			}
+		}
 		g.AssertSound(t)
 	})
 }

@@ -66,12 +66,12 @@ func (x *exchange) limit(ctx context.Context, e *endpoint.Endpoint) (err error) 
 	ask := quota.Ask{Client: x.Head.Peer, Class: x.counts(e), MayBeFree: e.Stored || x.MayBeFree()}
 	x.funds.MarkCritical(x.Head.Header.Get("x-bardo-subsystem"))
 	if err := x.bill.Admit(ctx, &ask); err != nil {
-		return err
+		return x.funds.Blocked(err)
 	}
 	if ask.Class == quota.Lookup || ask.MayBeFree || !x.Principal.Prepaid {
 		return nil
 	}
-	return x.bill.Payer().Admit(ctx)
+	return x.funds.Blocked(x.bill.Payer().Admit(ctx))
 }
 
 // counts is the request's class for rate limits: explained requests, and those that generate nothing, are lookups.

@@ -365,7 +365,7 @@ func (x *exchange) refuse() {
 	s.By = x.billed(nil)
 	r := ledger.Refusal{RequestID: x.ID, Account: x.Principal.Account, At: x.Started}
 	r.Status, r.Reason = x.trace.Verdict()
-	if x.Request != nil {
+	if x.Request != nil || x.Principal.Account != "" || x.Principal.Anonymous { // whoever has no valid credential can look nothing up
 		r.Record = s.Record(x.pathName())
 	}
 	x.gw.Ledger.Refuse(r)

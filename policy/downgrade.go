@@ -13,7 +13,7 @@ const (
 type BudgetDecision struct {
 	Action      BudgetAction `json:"action"`
 	Reason      string       `json:"reason"`                      // the refusal that the model that was asked for got, or would have got
-	Asked       ModelID      `json:"asked_model"`                 // the first candidate
+	Asked       ModelID      `json:"asked_model,omitempty"`       // the first candidate; "" where the request's body was not read
 	Alternative ModelID      `json:"alternative_model,omitempty"` // that serves it
 	RetryAfter  int64        `json:"retry_after_s,omitempty"`     // when the model that was asked for may be asked again, in seconds; 0: not known
 }

@@ -97,6 +97,14 @@ func (f *Funds) downgrade(asked policy.ModelID, word string, why *fault.Fault) {
 	f.decided(policy.Downgraded, asked, to, why)
 }
 
+// Blocked notes, of a request whose body was not read, that it is refused for lack of money, and returns err. The model that it asks for is not known.
+func (f *Funds) Blocked(err error) error {
+	if isMoneyFault(err) {
+		f.decided(policy.Blocked, "", "", fault.From(err))
+	}
+	return err
+}
+
 // decided notes a decision, and emits its event.
 func (f *Funds) decided(a policy.BudgetAction, asked, to policy.ModelID, why *fault.Fault) {
 	d := &policy.BudgetDecision{Action: a, Reason: why.Public, Asked: asked, Alternative: to, RetryAfter: int64(why.RetryAfter.Seconds())}

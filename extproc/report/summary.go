@@ -38,16 +38,20 @@ func (s *Summary) tier() string {
 	return s.of.Terms(&s.By).BilledTier(&s.By, &s.Usage)
 }
 
-// Record is the request's full routing and cost record, without content. path is how it was served: native, driven or cache.
+// Record is the request's full routing and cost record, without content. path is how it was served: native, driven or cache. Of a request that was refused
+// before its body was read it has what the headers say.
 func (s *Summary) Record(path string) []byte {
 	r := s.of
 	out := record.Request{
-		RequestID: r.ID, Dialect: r.Request.Dialect, Stream: r.Request.Stream, Path: path, RequestedModel: r.RequestedModel(), Subsystem: r.Hints.Subsystem,
+		RequestID: r.ID, Dialect: r.Head.Dialect(), Path: path, Subsystem: r.Hints.Subsystem,
 		Task: r.Task, Regime: r.Hints.Regime,
 		Degraded: r.Degraded(s.By), ServiceTier: s.tier(), SpreadPct: r.SpreadAt(s.By.Provider),
 		Schema: r.SchemaStatus(&s.By), Verification: r.Review.VerificationRecord(), Escalation: r.Review.EscalationRecord(), Pipeline: r.pipelineLog(),
 		CacheEntry: r.cacheEntry(), Attestation: r.Attestation, SideCalls: r.sideRecord(), Invoice: r.invoice(),
 		Decisions: r.Tags, Policies: r.Principal.Guards,
+	}
+	if r.Request != nil {
+		out.Dialect, out.Stream, out.RequestedModel = r.Request.Dialect, r.Request.Stream, r.RequestedModel()
 	}
 	r.Trace.Fill(&out, r.Started)
 	b, err := out.JSON()

@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -21,9 +22,9 @@ type Refusal struct {
 
 // Limits of refusals in memory.
 const (
-	refusalCounts = 4096 // counters that are not written yet
-	refusalRing   = 1024 // latest refusals, for Request
-	refusalRecord = 4096 // bytes of one record
+	refusalCounts  = 4096 // counters that are not written yet
+	latestRefusals = 1024 // refusals with a record, for Request
+	refusalRecord  = 4096 // bytes of one record
 )
 
 // otherRefusals is the reason of refusals beyond the limit of counters.
@@ -41,14 +42,14 @@ type refusalKey struct {
 type Refusals struct {
 	mu     sync.Mutex
 	counts Counts
-	ring   []Refusal
-	next   int // next index in ring
+	latest []*Refusal // oldest first
+	of     map[policy.Account]int
 }
 
 // Count counts a refusal. It is found for a while by its request.
 func (s *Refusals) Count(r Refusal) {
 	s.add(refusalKey{r.Account, r.At.Unix() / 60, r.Reason, r.Status}, 1)
-	s.addRecent(r)
+	s.addLatest(&r)
 }
 
 // add counts refusals. Beyond the limit of counters, they are counted as otherRefusals.
@@ -64,27 +65,42 @@ func (s *Refusals) add(k refusalKey, n int64) {
 	s.counts[k] += n
 }
 
-// addRecent stores a refusal in place of the oldest one.
-func (s *Refusals) addRecent(r Refusal) {
+// addLatest stores a refusal, if there is no room in place of an older one.
+func (s *Refusals) addLatest(r *Refusal) {
 	if r.Record == nil || len(r.Record) > refusalRecord {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.ring) < refusalRing {
-		s.ring = append(s.ring, r)
-		return
+	if s.of == nil {
+		s.of = map[policy.Account]int{}
 	}
-	s.ring[s.next] = r
-	s.next = (s.next + 1) % refusalRing
+	if len(s.latest) >= latestRefusals {
+		s.drop(r.Account)
+	}
+	s.latest = append(s.latest, r)
+	s.of[r.Account]++
+}
+
+// drop removes the oldest refusal; the account's own one if it has its share, so that who is refused thousands of times a second leaves those of others there.
+func (s *Refusals) drop(account policy.Account) {
+	i := 0
+	if s.of[account]*len(s.of) >= latestRefusals {
+		i = slices.IndexFunc(s.latest, func(r *Refusal) bool { return r.Account == account })
+	}
+	of := s.latest[i].Account
+	if s.of[of]--; s.of[of] == 0 {
+		delete(s.of, of)
+	}
+	s.latest = slices.Delete(s.latest, i, i+1)
 }
 
 // Find finds one of the latest refusals of any account.
 func (s *Refusals) Find(id string) (Request, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := range s.ring {
-		if r := &s.ring[i]; r.RequestID == id {
+	for _, r := range s.latest {
+		if r.RequestID == id {
 			return Request{Charge: chargelog.Charge{RequestID: id, Account: r.Account, Status: r.Reason, Record: r.Record, At: r.At}}, true
 		}
 	}

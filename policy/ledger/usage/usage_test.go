@@ -24,6 +24,44 @@ func TestSumsOfRefusalsAreBounded(t *testing.T) {
 	}
 }
 
+// TestTheLatestRefusalsAreShared: whoever is refused again and again takes the places of others down to its share alone, and all of them where nobody else was refused.
+func TestTheLatestRefusalsAreShared(t *testing.T) {
+	var s Refusals
+	refuse := func(account string, from, n int) {
+		for i := range n {
+			s.Count(Refusal{RequestID: fmt.Sprint(account, from+i), Account: policy.Account(account), Record: []byte("{}")})
+		}
+	}
+	found := func(account string, n int) (sum int) {
+		for i := range n {
+			if _, ok := s.Find(fmt.Sprint(account, i)); ok {
+				sum++
+			}
+		}
+		return sum
+	}
+	many := 3 * latestRefusals
+	refuse("a", 0, many)
+	if n := found("a", many); n != latestRefusals {
+		t.Errorf("%d of the only one's", n)
+	}
+	refuse("b", 0, 100)
+	refuse("a", many, many)
+	if a, b := found("a", 2*many), found("b", 100); a != latestRefusals-100 || b != 100 {
+		t.Errorf("%d of who is refused again and again, %d of the other", a, b)
+	}
+	refuse("b", 100, many)
+	if a, b := found("a", 2*many), found("b", 100+many); a != latestRefusals/2 || b != latestRefusals/2 {
+		t.Errorf("%d and %d of two that are refused again and again", a, b)
+	}
+	for i := range 3 * latestRefusals {
+		refuse(fmt.Sprint("c", i, "-"), 0, 1)
+	}
+	if len(s.latest) != latestRefusals || len(s.of) != latestRefusals {
+		t.Errorf("%d of %d accounts", len(s.latest), len(s.of))
+	}
+}
+
 // TestSavingsAreReadAsTheyWereWritten.
 func TestSavingsAreReadAsTheyWereWritten(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
