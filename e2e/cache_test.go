@@ -182,7 +182,7 @@ func unsplit(body string) string {
 	return body + b.String()
 }
 
-// checkHit: a stored answer says that it is one, what it saved and how old it is, and was nobody's attempt.
+// checkHit: a stored answer says that it is one, what it saved and how old it is, and was nobody's attempt. A lookup that takes long on a busy machine is marked late, and used.
 func checkHit(t *testing.T, got gateway.Answer, stream bool) {
 	t.Helper()
 	if got.Header.Get("X-Bardo-Attempts") != "0" || got.Header.Get("X-Bardo-Provider") == "" || got.Header.Get("X-Bardo-Model") == "" {
@@ -191,7 +191,7 @@ func checkHit(t *testing.T, got gateway.Answer, stream bool) {
 	if age, err := strconv.Atoi(got.Header.Get("Age")); err != nil || age > 60 {
 		t.Errorf("age %q", got.Header.Get("Age"))
 	}
-	if !regexp.MustCompile(`^l3;dur=\d+\.\d\d$`).MatchString(got.Header.Get("X-Bardo-Pipeline")) {
+	if !regexp.MustCompile(`^l3;dur=\d+\.\d\d(;late)?$`).MatchString(got.Header.Get("X-Bardo-Pipeline")) {
 		t.Errorf("pipeline %q", got.Header.Get("X-Bardo-Pipeline"))
 	}
 	if !stream && (got.Header.Get("X-Bardo-Cost") != "0.000000" || got.Header.Get("X-Bardo-Savings") == "" || got.Header.Get("X-Bardo-Savings") == "0.000000") {

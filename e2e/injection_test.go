@@ -54,7 +54,8 @@ func brought(d fake.Dialect, stream bool, text string, header ...string) gateway
 	return gateway.Call{Path: path, Body: strings.Replace(body, "TEXT", escaped, 1), Header: header}
 }
 
-// judging is a gateway with the real classifier in memory, and settings of pipeline.injection.
+// judging is a gateway with the real classifier in memory, and settings of pipeline.injection. A test that expects the verdict of the first request has a
+// timeout that a busy machine does not reach.
 func judging(t *testing.T, injection string) (*gateway.Gateway, *fake.Server) {
 	t.Helper()
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Key: "sk-o"})
@@ -129,7 +130,7 @@ func TestF02AVerdictIsWaitedForByNobody(t *testing.T) {
 // client's format. A user's turn is only flagged.
 func TestK69InjectionsAreBlocked(t *testing.T) {
 	t.Parallel()
-	g, p := judging(t, "policy: block")
+	g, p := judging(t, "policy: block, timeout: 30s")
 	for _, d := range clientsOfTools {
 		for _, stream := range []bool{false, true} {
 			for _, text := range []string{overrides, doubted, "id=" + encodes} {
@@ -172,7 +173,7 @@ func TestK69InjectionsAreBlocked(t *testing.T) {
 // TestF02QuarantinedTextsAreReplaced: in every format, each time the client sends them.
 func TestF02QuarantinedTextsAreReplaced(t *testing.T) {
 	t.Parallel()
-	g, p := judging(t, "policy: quarantine")
+	g, p := judging(t, "policy: quarantine, timeout: 30s")
 	for _, d := range clientsOfTools {
 		p.Forget()
 		for range 2 {
@@ -196,7 +197,7 @@ func TestF02QuarantinedTextsAreReplaced(t *testing.T) {
 // TestD38OnlyNewTextsAreScored: a verdict is remembered, and another request with the same text runs no model.
 func TestD38OnlyNewTextsAreScored(t *testing.T) {
 	t.Parallel()
-	g, _ := judging(t, "policy: block")
+	g, _ := judging(t, "policy: block, timeout: 30s")
 	scored := func() float64 {
 		return g.Metrics(t).Sum("bardo_local_model_texts_total", `model="stackone-defender-v5"`)
 	}
