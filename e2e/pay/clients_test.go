@@ -45,7 +45,7 @@ func pay(t *testing.T, c *chain, client, url, body string) (r result) {
 	if rest, ok := strings.CutPrefix(client, "python"); ok {
 		cmd = exec.CommandContext(t.Context(), dir+"/pay-py/bin/python", "driver.py", strings.TrimPrefix(rest, "-"))
 	}
-	cmd.Env = append(os.Environ(), "NODE_PATH="+dir+"/pay/node_modules", "URL="+url, "KEY=0x"+payerKey, "CHAIN="+c.URL, "BODY="+body)
+	cmd.Env = append(os.Environ(), "NODE_PATH="+dir+"/pay/node_modules", "NODE_COMPILE_CACHE="+dir+"/pay/compiled", "URL="+url, "KEY=0x"+payerKey, "CHAIN="+c.URL, "BODY="+body)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if jsonErr := json.Unmarshal(out, &r); err != nil || jsonErr != nil {

@@ -64,6 +64,12 @@ func node(script string) func(*testing.T) []string {
 	}
 }
 
+// compiled makes Node keep the code that it compiled for its next start, beside its packages.
+func compiled(t *testing.T) string {
+	t.Helper()
+	return "NODE_COMPILE_CACHE=" + filepath.Join(filepath.Dir(tool(t, "SDK_NODE_MODULES", ".tools/npm/node_modules")), "compiled")
+}
+
 // program runs what was built of the Go modules.
 func program(name string) func(*testing.T) []string {
 	return func(t *testing.T) []string {

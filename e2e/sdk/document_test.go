@@ -16,6 +16,10 @@ import (
 
 var update = flag.Bool("update", false, "write the tables of docs/clients.md anew")
 
+// whole reports whether the agents in a terminal play everything over every format, which make soak has them do. Otherwise they play everything
+// once, and over every format once: an agent's start alone takes seconds of CPU time. A run that writes the tables is whole.
+func whole() bool { return *update || os.Getenv("BARDO_SOAK") != "" }
+
 // document guards docs/clients.md, which several tests write.
 var document sync.Mutex
 

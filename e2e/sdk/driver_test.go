@@ -124,6 +124,9 @@ func runDriver(t *testing.T, argv []string, env ...string) (stdout, stderr strin
 	}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env = env
+	if len(argv) > 1 {
+		cmd.Env = append(cmd.Env, compiled(t))
+	}
 	var out, errs strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err = cmd.Run()
