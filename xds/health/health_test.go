@@ -389,6 +389,39 @@ func TestWatchPushesWhatMattersOnce(t *testing.T) {
 	})
 }
 
+func TestWatchMergesChangesAfterAPush(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := tracker()
+		<-tr.changed // of Track
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var pushes atomic.Int32
+		takes := 10 * time.Millisecond
+		go tr.Watch(ctx, func() { pushes.Add(1); <-time.After(takes) })
+		many := func(what string, want int32) {
+			t.Helper()
+			for i := range 30 { // one each millisecond
+				tr.SetDisabled("a", i%2 == 0)
+				<-time.After(time.Millisecond)
+			}
+			<-time.After(time.Second)
+			if got := pushes.Swap(0); got != want {
+				t.Errorf("%s: %d pushes, want %d", what, got, want)
+			}
+		}
+		many("30 changes while a push and its rest take 30 ms", 2) // the first, and all others
+		takes = 10 * time.Second
+		tr.SetDisabled("b", true)
+		<-time.After(takes + longestRest/2)
+		tr.SetDisabled("b", false)
+		<-time.After(longestRest)
+		if got := pushes.Load(); got != 2 {
+			t.Errorf("a change waited more than %s after a push: %d pushes", longestRest, got)
+		}
+		<-time.After(takes) // for the last one to end
+	})
+}
+
 func TestTheProberPingsAllInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := tracker()

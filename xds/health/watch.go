@@ -12,7 +12,8 @@ import (
 )
 
 // Watch calls push when the order may have changed: after results, pings and switches, and at the end of cooldowns. Changes while push runs are
-// merged into one call. It blocks until ctx is done; one Watch per tracker.
+// merged into one call, and so are those of a while after it, twice as long as it took and at most longestRest: many providers change at once when a
+// gateway starts. It blocks until ctx is done; one Watch per tracker.
 func (t *Tracker) Watch(ctx context.Context, push func()) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -24,9 +25,19 @@ func (t *Tracker) Watch(ctx context.Context, push func()) {
 		case <-t.changed:
 		case <-timer.C:
 		}
+		began := time.Now()
 		push()
+		timer.Reset(min(2*time.Since(began), longestRest))
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
 	}
 }
+
+// longestRest is how long a change waits at most after a push.
+const longestRest = 250 * time.Millisecond
 
 // nextChange is the time until the order changes without new results.
 func (t *Tracker) nextChange(now time.Time) time.Duration {
