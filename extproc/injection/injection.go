@@ -94,7 +94,7 @@ func NewDetector(c Classifier, threshold float64, off func(error) bool) *Detecto
 	if threshold <= 0 {
 		threshold = DefaultThreshold
 	}
-	readable()                                         // is compiled now, not by the first request
+	readable()                                         // is made now, not by the first request
 	windows, _ := lru.New[memoKey, float64](memoTexts) // fails for a size below 1 only
 	return &Detector{classifier: c, off: off, threshold: threshold, memo: newMemo(), windows: windows, long: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
 }

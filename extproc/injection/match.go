@@ -91,7 +91,7 @@ func (u *unit) note(k Kinds, weight float64) {
 // about injections or tells what is said.
 func (p *compiled) in(text string, about bool) (ok, mentioned bool) {
 	for at := 0; at < len(text); {
-		m := p.re.FindStringIndex(text[at:])
+		m := p.re().FindStringIndex(text[at:])
 		if m == nil {
 			break
 		}

@@ -14,7 +14,7 @@ const minLiteral = startBytes
 // needsOf are sets of literals, of each of which every match of an expression contains one.
 func needsOf(expression string) [][]string {
 	tree, err := syntax.Parse(expression, syntax.Perl)
-	if err != nil { // it was compiled before
+	if err != nil { // the tests compile it
 		return nil
 	}
 	needs := needsOfTree(tree)

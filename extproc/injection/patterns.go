@@ -44,7 +44,9 @@ type pattern struct {
 // expr is the source of an expression.
 type expr string
 
-func (e expr) compiled() *regexp.Regexp { return regexp.MustCompile(norm.NFC.String(string(e))) }
+func (e expr) text() string { return norm.NFC.String(string(e)) }
+
+func (e expr) compiled() *regexp.Regexp { return regexp.MustCompile(e.text()) }
 
 // Weights of patterns.
 const (
