@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"bardo.money/gateway/e2e/fake"
@@ -33,7 +34,6 @@ import (
 	"bardo.money/gateway/internal/secret"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/catalog"
-	"bardo.money/gateway/policy/catalog/catalogtest"
 	"bardo.money/gateway/policy/schema"
 )
 
@@ -79,8 +79,11 @@ var lists = map[policy.ProviderID]catalog.List{"venice": {Format: catalog.FormVe
 	{ID: "qwen3-235b-a22b-instruct", Capabilities: []policy.Feature{policy.Tools, policy.StructuredOutputs}},
 }}}
 
+// listed is the embedded catalog with lists.
+var listed = sync.OnceValue(func() *catalog.Catalog { return embedded().With(lists) })
+
 func (s *seat) resolution() policy.Resolution {
-	m := catalog.New(catalogtest.Embedded()).With(lists).At(s.provider, config.Model{ID: s.model, UpstreamID: s.upstream})
+	m := listed().At(s.provider, config.Model{ID: s.model, UpstreamID: s.upstream})
 	return policy.Resolution{
 		Provider: s.provider, Model: m.ID, Upstream: m.Upstream, MaxOutput: m.MaxOutput, Context: m.Context, Family: m.Family,
 		Reasoning: m.Reasoning, Efforts: m.Thinking.Efforts, Control: m.Thinking.Control, FixedSampling: m.FixedSampling,

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/http"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -90,10 +91,13 @@ func TestEveryPartIsTakenByEveryProvider(t *testing.T) {
 	}
 }
 
+// embedded is the catalog that every gateway has.
+var embedded = sync.OnceValue(func() *catalog.Catalog { return catalog.New(catalogtest.Embedded()) })
+
 // resolution is a model as the catalog knows it.
 func resolution(t *testing.T, at, id, upstream string) policy.Resolution {
 	t.Helper()
-	m := catalog.New(catalogtest.Embedded()).At(policy.ProviderID(at), config.Model{ID: id})
+	m := embedded().At(policy.ProviderID(at), config.Model{ID: id})
 	if m.Family == "" {
 		t.Fatalf("the catalog does not know %s", id)
 	}
