@@ -26,7 +26,7 @@ func onBothStores(t *testing.T, test func(t *testing.T, g *gateway.Gateway, p *f
 			o := gateway.Options{Config: quick, Providers: []gateway.Provider{{ID: "own", Fake: p, Models: append(models("m", ""), models("claude-x", "")...)}}}
 			if store == "postgres" {
 				o.DataPath = "extproc" // with the other one, a ledger is a file
-				o.Config += "store: {ledger: \"" + postgrestest.Start(t).Database(t) + "\"}\n"
+				o.Config += "store: {ledger: \"" + postgrestest.URL(t) + "\"}\n"
 			}
 			test(t, gateway.Run(t, o), p)
 		})

@@ -25,7 +25,7 @@ import (
 
 // How often the gateway is killed: in every run of the tests, and in a soak (make soak).
 const (
-	kills     = 20
+	kills     = 10
 	soakKills = 200
 )
 

@@ -262,7 +262,7 @@ func TestK36MemoryReturnsAfterTenThousandStreams(t *testing.T) {
 // TestK36MemoryAfterManyStreams: thousands of short requests of every kind leave the memory as a few hundred left it.
 func TestK36MemoryAfterManyStreams(t *testing.T) {
 	t.Parallel()
-	rounds := 6
+	rounds := 3
 	if os.Getenv("BARDO_SOAK") != "" {
 		rounds = 20
 	}

@@ -15,9 +15,14 @@ import (
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
 	"bardo.money/gateway/internal/polltest"
+	"bardo.money/gateway/policy/ledger/postgres/postgrestest"
 )
 
-func TestMain(m *testing.M) { os.Exit(gateway.Main(m)) }
+func TestMain(m *testing.M) {
+	code := gateway.Main(m)
+	postgrestest.StopShared()
+	os.Exit(code)
+}
 
 // quick is the configuration of most tests: no rate limit, and time-outs that nothing reaches, however slow the machine.
 const quick = `

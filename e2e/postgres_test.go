@@ -59,7 +59,7 @@ func TestGatewaysOfSeveralMachinesShareALedger(t *testing.T) {
 	withinOneDay(t)
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
 	p.Behave(fake.Behaviour{Usage: &fake.Usage{Input: 10, Output: 20}})
-	gs := machines(t, postgrestest.Start(t).Database(t), gateway.Options{Providers: []gateway.Provider{{ID: "own", Fake: p, Models: models("m", "")}}})
+	gs := machines(t, postgrestest.URL(t), gateway.Options{Providers: []gateway.Provider{{ID: "own", Fake: p, Models: models("m", "")}}})
 	shareALedger(t, gs, p)
 	t.Run("a revocation takes less than a second", func(t *testing.T) { revokeWithinASecond(t, gs) })
 	t.Run("the commands", func(t *testing.T) { commandsOnPostgres(t, gs) })
@@ -123,7 +123,7 @@ func TestK70ThreeHundredOfAThousandOnSeveralMachines(t *testing.T) {
 	const requests, paid = 1000, 300
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
 	p.Behave(fake.Behaviour{Usage: &fake.Usage{Input: 10, Output: 20}})
-	gs := machines(t, postgrestest.Start(t).Database(t), gateway.Options{Providers: []gateway.Provider{
+	gs := machines(t, postgrestest.URL(t), gateway.Options{Providers: []gateway.Provider{
 		{ID: "own", Fake: p, Models: []gateway.Model{{ID: "m", Price: "{input: 0, output: 1000}"}}}, // of which 20 tokens are reserved and used
 	}})
 	a := ask{dialect: fake.OpenAI, model: "m", more: `"max_tokens":20`}
@@ -169,7 +169,7 @@ func TestKilledUnderLoadInPostgres(t *testing.T) {
 		rounds = soakKills
 	}
 	s := newSoak(t)
-	s.database = postgrestest.Start(t).Database(t)
+	s.database = postgrestest.URL(t)
 	s.options.Config += storeAt(s.database)
 	s.options.DataPath = "extproc"
 	killAgainAndAgain(t, s, rounds)
@@ -232,7 +232,7 @@ func TestPostgresKilledUnderLoad(t *testing.T) {
 func TestASecondMachineWithoutThePepperSaysSo(t *testing.T) {
 	t.Parallel()
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
-	url := postgrestest.Start(t).Database(t)
+	url := postgrestest.URL(t)
 	o := gateway.Options{Config: quick + storeAt(url), DataPath: "extproc", Providers: []gateway.Provider{{ID: "own", Fake: p, Models: models("m", "")}}}
 	gateway.Run(t, o)
 	_, err := gateway.Start(t.Context(), o)
@@ -258,7 +258,7 @@ func TestWithTheDataPathInEnvoyALedgerInPostgresIsRefused(t *testing.T) {
 func TestC18TwoGatewaysShareVectors(t *testing.T) {
 	t.Parallel()
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
-	url := postgrestest.Start(t).Database(t)
+	url := postgrestest.URL(t)
 	gs := machinesWith(t, "store: {ledger: \""+url+"\", vectors: \""+url+"\", vectors_timeout: 1s}\n", gateway.Options{
 		Config: withModels(t), Providers: []gateway.Provider{{ID: "p", Fake: p, Models: models("m", "")}},
 	})

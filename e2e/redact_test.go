@@ -111,8 +111,12 @@ func TestNoErrorOfAProviderShowsAConfiguredSecret(t *testing.T) {
 	l := newRedactLab(t)
 	for _, d := range formats {
 		for _, key := range []string{l.providers[d].Key, othersKey} {
+			statuses := []int{400, 401, 404, 422, 500}
+			if key == othersKey && os.Getenv("BARDO_SOAK") == "" { // where it is hidden does not depend on whose it is
+				statuses = []int{400, 500}
+			}
 			for form, body := range quotingErrors(key) {
-				for _, status := range []int{400, 401, 404, 422, 500} {
+				for _, status := range statuses {
 					t.Run(fmt.Sprintf("%s/%s/%d/%.7s", d, form, status, key), func(t *testing.T) {
 						raw := fake.Raw{Status: status, Header: []string{"content-type: application/json", "x-said: " + key}, Body: body}
 						for _, stream := range []bool{false, true} {

@@ -238,18 +238,19 @@ func prepaid(t testing.TB, g *gateway.Gateway) gateway.NewKey {
 func TestO04ARetryIsToldWhatIsWrongAndPaidFor(t *testing.T) {
 	t.Parallel()
 	g, fakes := shaped(t, "")
+	k := prepaid(t, g)
+	left := balanceOf(t, g, k.Key)
 	for name, p := range fakes {
 		for i, shape := range shapes {
 			for _, client := range shapers {
 				for _, stream := range []bool{false, true} {
 					// one after the other: the fake's answers are queued
 					t.Run(fmt.Sprintf("%s/%s/%s/stream=%v", name, shape.mode, client, stream), func(t *testing.T) {
-						k := prepaid(t, g)
 						model := name + "-" + shape.mode
 						p.QueueFor(model,
 							fake.Behaviour{Flaw: fake.WrongRange, Usage: &fake.Usage{Input: 100, Output: 30}},
 							fake.Behaviour{Usage: &fake.Usage{Input: 200, Output: 40}})
-						c := client.call(model, stream, "hi", "", observer)
+						c := client.call(model, stream, t.Name(), "", observer) // another text each time: the key's own answers are stored
 						c.Key = k.Key
 						got := g.Do(t, c)
 						var f struct{ Novelty float64 }
@@ -270,8 +271,9 @@ func TestO04ARetryIsToldWhatIsWrongAndPaidFor(t *testing.T) {
 							len(r.AttemptLog) != 2 || r.AttemptLog[0].Outcome != "schema" || r.AttemptLog[1].Outcome != "ok" {
 							t.Errorf("the record is %+v, want a charge of %d", r, cost)
 						}
-						if left := balanceOf(t, g, k.Key); left != 10_000_000-cost {
-							t.Errorf("%d is left of the balance, want %d less", left, cost)
+						before := left
+						if left = balanceOf(t, g, k.Key); left != before-cost {
+							t.Errorf("%d is left of a balance of %d, want %d less", left, before, cost)
 						}
 						if !strings.Contains(got.Body, "300") {
 							t.Errorf("the client does not read what it pays for: %s", got.Body)

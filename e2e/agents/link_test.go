@@ -231,13 +231,19 @@ func TestX05ATransferEndsTheLink(t *testing.T) {
 func TestX05WithPlansReputationIsForGolems(t *testing.T) {
 	t.Parallel()
 	l := start(t, "{tiers: {free: {}, golem: {}}}", "")
-	for plan, want := range map[string]string{"free": "25", "golem": "8"} {
-		owner := l.CreateKey(t, "--name", plan, "--tier", plan, "--balance-usd", "5")
+	for _, row := range []struct {
+		plan, want string
+		reviews    int
+	}{
+		{"free", "25", 200}, // for which another key pays less
+		{"golem", "8", 1000},
+	} {
+		owner := l.CreateKey(t, "--name", row.plan, "--tier", row.plan, "--balance-usd", "5")
 		agent := l.chain.register(t, anvil.Address(ada))
-		l.chain.review(t, anvil.Address(reviewer), agent, 100, 1000)
+		l.chain.review(t, anvil.Address(reviewer), agent, 100, row.reviews)
 		l.link(t, owner.Key, agent, ada)
-		if s := l.spread(t, owner.Key); s != want {
-			t.Errorf("%s: %s, want %s", plan, s, want)
+		if s := l.spread(t, owner.Key); s != row.want {
+			t.Errorf("%s: %s, want %s", row.plan, s, row.want)
 		}
 	}
 	owner := l.CreateKey(t, "--name", "verified", "--tier", "golem", "--balance-usd", "5")

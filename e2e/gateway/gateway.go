@@ -269,7 +269,7 @@ func (g *Gateway) Log() string { return g.output.String() }
 // run executes another bardo command on the same state.
 func (g *Gateway) run(ctx context.Context, args ...string) (stdout, stderr string, code int) {
 	cmd := exec.CommandContext(ctx, g.bin, args...)
-	cmd.Dir, cmd.Env = g.Home, g.env
+	cmd.Dir, cmd.Env = g.Home, append([]string{"GOGC=400"}, g.env...) // a command is short: collections would be a sixth of what it takes
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {

@@ -61,7 +61,7 @@ func TestPitfall1TwoGatewaysOnOneStore(t *testing.T) {
 				sendToBoth(t, "sqlite://"+filepath.Join(t.TempDir(), "shared.db"))
 				return
 			}
-			sendToBoth(t, postgrestest.Start(t).Database(t))
+			sendToBoth(t, postgrestest.URL(t))
 		})
 	}
 }

@@ -6,6 +6,11 @@ import (
 	"testing"
 
 	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/policy/ledger/postgres/postgrestest"
 )
 
-func TestMain(m *testing.M) { os.Exit(gateway.Main(m)) }
+func TestMain(m *testing.M) {
+	code := gateway.Main(m)
+	postgrestest.StopShared()
+	os.Exit(code)
+}
