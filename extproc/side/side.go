@@ -20,11 +20,11 @@ const tier = "T1"
 //
 //   - the resolver holds the call to the request's security class, privacy tier, plan, required features and named provider, and to the models of its session;
 //   - a request that is confidential or private, or that wants privacy, is shown to the providers of its own candidates alone;
-//   - a user's own key is used only where it is the one that the request's first candidate uses, and then no other;
+//   - a user's own key is used only where it is the one that the request's first candidate uses, and then no other; one that gets requests unchanged is not called;
 //   - no model is called that is not cheaper than the request's first candidate, or that cannot answer without thinking first: the time would be over
 //     before the answer.
 func Candidates(v *request.View, c *pipeline.SideCall) []policy.Resolution {
-	if len(v.Found) == 0 || v.SkipsLayers() {
+	if len(v.Found) == 0 {
 		return nil
 	}
 	first, tokens := &v.Found[0], maxInput(c)

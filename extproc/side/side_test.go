@@ -40,14 +40,15 @@ func low(id string, usd float64, more ...func(*modelfile.Model)) modelfile.Model
 func view(t *testing.T, found ...policy.Resolution) *request.View {
 	t.Helper()
 	thinks := func(m *modelfile.Model) { m.Thinking = &modelfile.Thinking{Control: "always"} }
+	told := func(m *modelfile.Model) { m.Thinking = &modelfile.Thinking{Control: "effort", Default: "always"} }
 	kinds := []kind.Provider{
 		{ID: "expensive", Models: []modelfile.Model{low("big", 9), low("small", 3)}},
-		{ID: "cheap", Models: []modelfile.Model{low("tiny", 1), low("pondering", 0.5, thinks)}},
+		{ID: "cheap", Models: []modelfile.Model{low("tiny", 1), low("pondering", 0.5, thinks), low("musing", 0.6, told)}},
 		{ID: "quiet", Private: true, Models: []modelfile.Model{low("calm", 2), low("hush", 1.5)}},
 		{ID: "byok", Models: []modelfile.Model{low("brought", 1), low("bought", 0.5)}},
 		{ID: "byok2", Models: []modelfile.Model{low("borrowed", 0.4)}},
 		{ID: "bare", Direct: true, Models: []modelfile.Model{low("mine", 1), low("mined", 0.5)}},
-		{ID: "direct", Direct: true, ContextEngineering: true, Models: []modelfile.Model{low("own", 1), low("owned", 0.5)}},
+		{ID: "direct", Direct: true, ContextEngineering: true, Models: []modelfile.Model{low("own", 4), low("owned", 0.5)}},
 	}
 	rt := &runtime.Config{
 		Resolver: resolve.New(catalog.New(modelfile.File{}), kinds), Keyless: runtime.KeylessDemo,
@@ -83,7 +84,7 @@ func TestD05WhoMayServeASideCall(t *testing.T) {
 		with  func(*request.View)
 		want  string
 	}{
-		{"any request: the cheapest first, without the one that always thinks", []policy.Resolution{at("expensive", "big")}, nil, "cheap/tiny quiet/hush quiet/calm expensive/small"},
+		{"any request: the cheapest first, without those that always think", []policy.Resolution{at("expensive", "big")}, nil, "cheap/tiny quiet/hush quiet/calm expensive/small"},
 		{"a named provider", []policy.Resolution{at("expensive", "big")}, func(v *request.View) { v.Intent.Provider = "expensive" }, "expensive/small"},
 		{"a confidential request", []policy.Resolution{at("expensive", "big")}, func(v *request.View) { v.Intent.Security = policy.SecurityConfidential }, "expensive/small"},
 		{"one that wants privacy", []policy.Resolution{at("expensive", "big")}, func(v *request.View) { v.Intent.Prefer = []policy.Feature{policy.Privacy} }, "expensive/small"},
@@ -93,8 +94,9 @@ func TestD05WhoMayServeASideCall(t *testing.T) {
 		{"a key that the request brings", []policy.Resolution{at("byok", "brought")}, own, "byok/bought"},
 		{"a key that the request brings is not used where its first candidate needs none", []policy.Resolution{at("expensive", "big")}, own, ""},
 		{"a provider without layers", []policy.Resolution{at("bare", "mine")}, nil, ""},
+		{"a provider without layers, by name", []policy.Resolution{at("bare", "mine")}, func(v *request.View) { v.Intent.Provider = "bare" }, ""},
 		{"a request of the operator's account has no brought key", []policy.Resolution{at("expensive", "small")}, nil, "cheap/tiny quiet/hush quiet/calm"},
-		{"a configured key of the user's", []policy.Resolution{at("direct", "own")}, nil, "direct/owned"},
+		{"a configured key of the user's, which operators' models are not called beside", []policy.Resolution{at("direct", "own")}, nil, "direct/owned"},
 		{"a caller without a key", []policy.Resolution{at("expensive", "big")}, func(v *request.View) { v.Principal.Anonymous = true }, ""},
 		{"a plan", []policy.Resolution{at("expensive", "big")}, func(v *request.View) { v.Intent.Barred = []policy.ProviderID{"cheap", "quiet"} }, "expensive/small"},
 		{"nothing found", nil, nil, ""},
