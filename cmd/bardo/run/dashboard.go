@@ -19,6 +19,7 @@ func (g *gateway) dashboard(keys auth.Verifier) http.Handler {
 	o := ui.Options{
 		Books: g.books, Keys: keys, CreateKey: adminapi.KeyMaker(g.home, g.books), Local: func() *api.Server { return g.gate.Local() }, Finished: &g.finished, Providers: g.providerStates,
 		Switch: g.switchProvider, Load: func() (int64, uint64) { return g.gate.Live(), g.gate.Served() }, Log: g.log, Operator: ui.IsToken(g.operatorToken), Draining: g.draining.Load,
+		Checked: func() bool { s := &g.cfg.Load().Inference.StructuredOutputs; return s.Enabled && s.Validation },
 	}
 	if g.inside {
 		o.Switch = ui.SwitchAt(filepath.Join(g.sockets.dir, "control.sock"))

@@ -15,13 +15,13 @@ type playgroundData struct{ Subsystems []subsystem }
 // subsystem is one whose parameters a request may have.
 type subsystem struct {
 	Name   string
-	Schema string // that its answers follow; "" for text
+	Schema string // that its answers are checked against; "" for none
 }
 
-func subsystems() (all []subsystem) {
+func subsystems(checked bool) (all []subsystem) {
 	for _, name := range intent.Subsystems() {
 		s := subsystem{Name: name}
-		if row := profile.RowOf(name); row != nil {
+		if row := profile.RowOf(name); checked && row != nil {
 			s.Schema = row.Profile.SchemaName
 		}
 		all = append(all, s)
@@ -30,7 +30,7 @@ func subsystems() (all []subsystem) {
 }
 
 func (s *Server) playground(w http.ResponseWriter, _ *http.Request, v *viewer) error {
-	s.render(w, http.StatusOK, v, "playground", view{Title: "Playground", Data: playgroundData{subsystems()}})
+	s.render(w, http.StatusOK, v, "playground", view{Title: "Playground", Data: playgroundData{subsystems(s.o.Checked())}})
 	return nil
 }
 

@@ -33,6 +33,7 @@ type Options struct {
 	Providers func() []control.Provider
 	Switch    func(ctx context.Context, provider, verb string) error // "enable" or "disable"
 	Load      func() (live int64, served uint64)
+	Checked   func() bool // reports whether answers of subsystems are checked against their schemas
 	Log       *slog.Logger
 
 	Operator func(token string) bool // reports whether a token is the operator's; nil: there is none

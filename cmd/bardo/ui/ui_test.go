@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,6 +48,8 @@ type lab struct {
 	feed    event.Feed[record.Finished]
 	pepper  *auth.Pepper
 	now     time.Time
+
+	unchecked atomic.Bool // answers are not checked against schemas
 
 	mu        sync.Mutex
 	providers []control.Provider
@@ -89,7 +92,7 @@ func newLab(t *testing.T) *lab {
 	l.ui = New(Options{
 		Books: l.books, Keys: keys, CreateKey: l.createKey, Local: func() *api.Server { return local }, Finished: &l.feed,
 		Providers: l.listProviders, Switch: l.switchProvider, Load: func() (int64, uint64) { return 3, 100 }, Log: slog.New(slog.DiscardHandler),
-		Operator: IsToken(func() string { return operatorToken }), Now: func() time.Time { l.mu.Lock(); defer l.mu.Unlock(); return l.now },
+		Operator: IsToken(func() string { return operatorToken }), Checked: func() bool { return !l.unchecked.Load() }, Now: func() time.Time { l.mu.Lock(); defer l.mu.Unlock(); return l.now },
 	})
 	l.server = httptest.NewServer(l.ui)
 	t.Cleanup(l.server.Close)
@@ -460,6 +463,10 @@ func TestB07ThePlaygroundHasNoForm(t *testing.T) {
 	}
 	if got := l.browser().get("/ui/playground"); got.status != http.StatusSeeOther {
 		t.Errorf("without a session: %d", got.status)
+	}
+	l.unchecked.Store(true)
+	if got := l.loggedIn(secret).get("/ui/playground"); strings.Contains(got.body, "data-schema") || !strings.Contains(got.body, `<option>risk</option>`) {
+		t.Errorf("it names schemas that nothing is checked against: %s", got.body)
 	}
 }
 
