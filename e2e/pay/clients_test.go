@@ -34,8 +34,16 @@ type result struct {
 	}
 }
 
-// pay has a foreign client pay for a request.
-func pay(t *testing.T, c *chain, client, url, body string) (r result) {
+// payer is a driver with a foreign client, which pays for one request after another, each with a client of its own: a start takes seconds of CPU
+// time. Not safe for concurrent use.
+type payer struct {
+	name string
+	in   *json.Encoder
+	out  *json.Decoder
+}
+
+// startPayer starts a driver, which ends with the test.
+func startPayer(t *testing.T, c *chain, client string) *payer {
 	t.Helper()
 	dir, err := filepath.Abs(tools)
 	if err != nil {
@@ -45,11 +53,31 @@ func pay(t *testing.T, c *chain, client, url, body string) (r result) {
 	if rest, ok := strings.CutPrefix(client, "python"); ok {
 		cmd = exec.CommandContext(t.Context(), dir+"/pay-py/bin/python", "driver.py", strings.TrimPrefix(rest, "-"))
 	}
-	cmd.Env = append(os.Environ(), "NODE_PATH="+dir+"/pay/node_modules", "NODE_COMPILE_CACHE="+dir+"/pay/compiled", "URL="+url, "KEY=0x"+payerKey, "CHAIN="+c.URL, "BODY="+body)
+	cmd.Env = append(os.Environ(), "NODE_PATH="+dir+"/pay/node_modules", "NODE_COMPILE_CACHE="+dir+"/pay/compiled", "KEY=0x"+payerKey, "CHAIN="+c.URL)
 	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	if jsonErr := json.Unmarshal(out, &r); err != nil || jsonErr != nil {
-		t.Fatalf("%s: %v, %v: %s", client, err, jsonErr, out)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = in.Close(); _ = cmd.Wait() }) // it may have been killed
+	return &payer{client, json.NewEncoder(in), json.NewDecoder(out)}
+}
+
+// pay has it pay for a request.
+func (p *payer) pay(t *testing.T, url, body string) (r result) {
+	t.Helper()
+	if err := p.in.Encode(map[string]string{"url": url, "body": body}); err != nil {
+		t.Fatalf("%s: %v", p.name, err)
+	}
+	if err := p.out.Decode(&r); err != nil || r.Error != "" {
+		t.Fatalf("%s: %v %s", p.name, err, r.Error)
 	}
 	return r
 }
@@ -81,10 +109,11 @@ func TestX02ForeignClientsPay(t *testing.T) {
 	wallet := "wallet_" + strings.ToLower(addressOf(payerKey).Hex()[2:])
 	var charged, fees, calls int64
 	for _, client := range []string{"fetch", "python", "old"} {
+		by := startPayer(t, c, client)
 		for _, stream := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/stream=%v", client, stream), func(t *testing.T) {
 				before := c.received(t)
-				r := pay(t, c, client, g.URL+"/v1/chat/completions", chatBody(stream))
+				r := by.pay(t, g.URL+"/v1/chat/completions", chatBody(stream))
 				if r.Status != http.StatusOK || client != "python" && (len(r.Seen) != 2 || r.Seen[0].Status != http.StatusPaymentRequired) {
 					t.Fatalf("%+v\n%s", r, g.Log())
 				}

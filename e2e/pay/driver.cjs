@@ -1,9 +1,10 @@
-// Pays for one request with a foreign client and prints what came: node driver.cjs CLIENT, with URL, KEY, CHAIN (an RPC address) and BODY in the
-// environment. CLIENT is fetch or upto (@x402/fetch, version 2 of the protocol, by that scheme) or old (x402-fetch, version 1). Every request and its status is printed as well.
+// Pays for each request that a line of the standard input has as JSON, by url and body, with a foreign client, and prints what came in a line: node
+// driver.cjs CLIENT, with KEY and CHAIN (an RPC address) in the environment. CLIENT is fetch or upto (@x402/fetch, version 2 of the protocol, by that scheme) or old (x402-fetch, version 1). Every request and its status is printed as well.
+const { createInterface } = require("node:readline");
 const { privateKeyToAccount } = require("viem/accounts");
 
 const account = privateKeyToAccount(process.env.KEY);
-const seen = [];
+let seen = [];
 const spy = async (input, init) => {
   const request = new Request(input, init);
   const sent = request.headers.get("payment-signature") ?? request.headers.get("x-payment");
@@ -24,13 +25,18 @@ function payer() {
   });
 }
 
-(async () => {
-  const response = await payer()(process.env.URL, { method: "POST", headers: { "content-type": "application/json" }, body: process.env.BODY });
+async function pay({ url, body }) {
+  seen = [];
+  const response = await payer()(url, { method: "POST", headers: { "content-type": "application/json" }, body });
   const result = response.headers.get("payment-response");
   console.log(JSON.stringify({
     status: response.status, text: await response.text(), seen, request: response.headers.get("x-request-id"),
     settlement: result && JSON.parse(atob(result)), old: response.headers.get("x-payment-response"),
   }));
+}
+
+(async () => {
+  for await (const line of createInterface({ input: process.stdin })) await pay(JSON.parse(line));
 })().catch((e) => {
   console.log(JSON.stringify({ error: String(e), seen }));
   process.exit(1);

@@ -111,7 +111,7 @@ func TestX02AFacilitatorSettles(t *testing.T) {
 	}
 	for i, client := range []string{"fetch", "old", "python"} {
 		before := c.received(t)
-		r := pay(t, c, client, g.URL+"/v1/chat/completions", chatBody(false))
+		r := startPayer(t, c, client).pay(t, g.URL+"/v1/chat/completions", chatBody(false))
 		if r.Status != http.StatusOK || r.Settlement == nil && client != "old" || client == "fetch" && (!r.Settlement.Success || len(r.Settlement.Transaction) != 66) {
 			t.Fatalf("%s: %+v\n%s", client, r, g.Log())
 		}

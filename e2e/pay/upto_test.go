@@ -47,10 +47,11 @@ func TestX02ForeignClientsPayWhatItCost(t *testing.T) {
 	g, p := serve(t, c, "")
 	wallet := "wallet_" + strings.ToLower(addressOf(payerKey).Hex()[2:])
 	for i, client := range []string{"upto", "python-upto"} {
+		by := startPayer(t, c, client)
 		for j, stream := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/stream=%v", client, stream), func(t *testing.T) {
 				before, had := c.received(t), c.balance(t, addressOf(payerKey))
-				r := pay(t, c, client, g.URL+"/v1/chat/completions", chatBody(stream))
+				r := by.pay(t, g.URL+"/v1/chat/completions", chatBody(stream))
 				if r.Status != http.StatusOK {
 					t.Fatalf("%+v\n%s", r, g.Log())
 				}
