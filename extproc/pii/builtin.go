@@ -108,7 +108,7 @@ func (d Detectors) Find(_ context.Context, text string, out []Span) ([]Span, err
 		}
 	}
 	s.phrase.finish(&s)
-	return s.out, nil
+	return d.wide(text, s.masks, s.out), nil
 }
 
 // wants reports whether a type is looked for.

@@ -1,0 +1,94 @@
+package pii
+
+import "strings"
+
+// Phone numbers and cards in digits of full width, as East Asian keyboards write them (０９０－１２３４－５６７８), are found in a copy of the text in which those digits, and the
+// marks and spaces of full width, are ASCII.
+
+// wide appends such values of a text, and may append again what is known.
+func (d Detectors) wide(text string, masks wanted, out []Span) []Span {
+	if masks &= bitOf(Card) | bitOf(Phone); masks == 0 || !hasWide(text) {
+		return out
+	}
+	s := scan{Detectors: d, text: narrow(text), masks: masks}
+	s.numbers()
+	at, narrowed := 0, 0 // of one place, in both texts
+	place := func(to int) int {
+		for ; narrowed < to; narrowed++ {
+			_, n := narrowAt(text, at)
+			at += n
+		}
+		return at
+	}
+	for _, v := range s.out {
+		v.Start, v.End = place(v.Start), place(v.End)
+		out = append(out, v)
+	}
+	return out
+}
+
+// numbers looks for values that begin with a digit, a plus or a bracket, and nothing else.
+func (s *scan) numbers() {
+	for i := 0; i < len(s.text); {
+		c, end := s.text[i], i+1
+		switch {
+		case classes[c]&word != 0:
+			has := classes[c]
+			for ; s.is(end, word); end++ {
+				has |= classes[s.text[end]]
+			}
+			if classes[c]&digit != 0 {
+				end = max(end, s.number(i, end, has))
+			}
+		case c == '+', c == '(':
+			end = max(end, s.phone(i))
+		}
+		i = end
+	}
+}
+
+// hasWide reports whether a text has a digit of full width.
+func hasWide(text string) bool {
+	for {
+		i := strings.Index(text, "\xef\xbc")
+		if i < 0 {
+			return false
+		}
+		if isWideDigit(text[i:]) {
+			return true
+		}
+		text = text[i+2:]
+	}
+}
+
+// isWideDigit reports whether a text begins with a digit of full width.
+func isWideDigit(text string) bool {
+	return len(text) > 2 && text[:2] == "\xef\xbc" && text[2] >= 0x90 && text[2] <= 0x99
+}
+
+func narrow(text string) string {
+	b := make([]byte, 0, len(text))
+	for i := 0; i < len(text); {
+		c, n := narrowAt(text, i)
+		b = append(b, c)
+		i += n
+	}
+	return string(b)
+}
+
+// narrowAt is the byte in ASCII for the n bytes at i, or the byte there.
+func narrowAt(text string, i int) (c byte, n int) {
+	const size = 3
+	if text[i] < 0xe2 || i+size > len(text) {
+		return text[i], 1
+	}
+	switch mark := text[i : i+size]; {
+	case mark[:2] == "\xef\xbc" && mark[2] >= 0x81 && mark[2] <= 0x9f: // ！ to ？, with the digits
+		return mark[2] - 0x81 + '!', size
+	case mark == "\u3000":
+		return ' ', size
+	case (mark == "‐" || mark == "−" || mark == "ー") && i >= size && isWideDigit(text[i-size:]) && isWideDigit(text[i+size:]):
+		return '-', size
+	}
+	return text[i], 1
+}
