@@ -121,17 +121,10 @@ func (s *scan) stateName(i int) int {
 	return 0
 }
 
-// smallGerman reads a street that is one word with an ending such as -straße before the house number at i, which ends at end, and the town behind it. It returns where
+// smallGerman reads the name of a street before the house number at i, which ends at end, and the town behind it. It returns where
 // the address begins and ends; to is 0 for none.
 func (s *scan) smallGerman(i, end int) (from, to int) {
-	if s.at(i-1) != ' ' {
-		return 0, 0
-	}
-	from = i - 1
-	for from > 0 && i-from < maxNameWord && strings.IndexByte(" \t\r\n,;:(\"", s.text[from-1]) < 0 {
-		from--
-	}
-	if street := strings.ToLower(s.text[from : i-1]); !strings.HasSuffix(street, "straße") && !strings.HasSuffix(street, "strasse") && (!strings.HasSuffix(street, "str.") || len(street) < 6) {
+	if from = s.smallStreet(i); from < 0 {
 		return 0, 0
 	}
 	at := s.gap(end)
@@ -139,7 +132,7 @@ func (s *scan) smallGerman(i, end int) (from, to int) {
 		return 0, 0
 	}
 	code := s.group(at)
-	if code-at != 5 || s.at(code) != ' ' {
+	if code-at != 5 || s.at(code) != ' ' || strings.HasSuffix(s.text[at:code], "000") { // a count
 		return 0, 0
 	}
 	to = s.letters(code + 1)
@@ -150,4 +143,33 @@ func (s *scan) smallGerman(i, end int) (from, to int) {
 		to--
 	}
 	return from, to
+}
+
+// smallStreet is where the name of a German street that ends with a space before i begins; -1 for none: lindenstraße, or a word such as allee behind the name of a
+// town in -er, or behind an adjective that streets have.
+func (s *scan) smallStreet(i int) int {
+	if s.at(i-1) != ' ' {
+		return -1
+	}
+	from := s.wordBefore(i - 1)
+	if s.among(from, i-1, smallWays) && s.at(from-1) == ' ' {
+		first := s.wordBefore(from - 1)
+		name := strings.ToLower(s.text[first : from-1])
+		if streetAdjectives[name] || len(name) > len("dieser") && strings.HasSuffix(name, "er") && !wordsInER[name] {
+			return first
+		}
+	}
+	if street := strings.ToLower(s.text[from : i-1]); !strings.HasSuffix(street, "straße") && !strings.HasSuffix(street, "strasse") && (!strings.HasSuffix(street, "str.") || len(street) < 6) {
+		return -1
+	}
+	return from
+}
+
+// wordBefore is where the word that ends at i begins.
+func (s *scan) wordBefore(i int) int {
+	from := i
+	for from > 0 && i-from < maxNameWord && strings.IndexByte(" \t\r\n,;:(\"", s.text[from-1]) < 0 {
+		from--
+	}
+	return from
 }

@@ -22,7 +22,13 @@ var (
 		miles mile km kilometers kilometres meters metres feet yards blocks minutes hours days weeks months years people percent steps times more less about only then`)
 	wordStates = setOf("in or me hi ok oh la de al id co pa ma")
 	// countedWords follow numbers, which are no postcodes then.
-	countedWords = setOf("euro eur einwohner einwohnern besucher besuchern autos fahrzeuge personen menschen stück meter kunden teilnehmer mal jahre")
+	countedWords = setOf("euro eur einwohner einwohnern besucher besuchern autos fahrzeuge personen menschen stück meter kunden teilnehmer mal jahre schritte punkte stimmen leute")
+
+	// smallWays end the name of a German street as a word of its own, where it is in small letters. Before them stands one of streetAdjectives, or the name of a town
+	// in -er; wordsInER are none.
+	smallWays        = setOf("straße strasse str weg platz allee gasse ring damm ufer chaussee markt")
+	streetAdjectives = setOf("alte neue lange kurze hohe breite große grosse kleine obere untere krumme alter neuer langer kurzer hoher breiter großer grosser kleiner oberer unterer")
+	wordsInER        = setOf("welcher unserer anderer mancher solcher letzter zweiter dritter schöner hinunter herunter nächster ehemaliger gesamter beliebter bekannter")
 
 	ordinals   = setOf("st nd rd th")
 	smallWords = setOf("of the and on upon in at de del della di da do dos das la le les los las du des von van der den dem am an zu zum zur y e")

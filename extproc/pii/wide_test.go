@@ -22,7 +22,9 @@ func TestNumbersInDigitsOfFullWidth(t *testing.T) {
 		{"注文番号は０９０－１２３４５６７８－１です", nil},
 		{"第１－２－３章、２０２４年１０月、価格は１，２００円", nil},
 		{"コーヒー１２３４、Ａ４用紙", nil},
-		{"\xef\xbc", nil}, {"１\xef\xbc", nil}, {"\xef", nil},
+		{"\xef\xbc", nil},
+		{"１\xef\xbc", nil},
+		{"\xef", nil},
 	} {
 		spans, err := NewScanner(Detectors{Types: Builtin}).Find(t.Context(), row.text)
 		if err != nil {
