@@ -56,7 +56,7 @@ ifeq ($(REDIS_BIN),$(TOOLS)/redis/redis-server)
 endif
 
 # The clients that e2e/sdk and e2e/pay run against the gateway, and the chain that e2e/pay runs (anvil, in its npm package). The Go SDKs take minutes to compile with optimizations, and half of it without.
-SDK_GO = go -C e2e/sdk/go build -gcflags='github.com/openai/...=-N -l' -gcflags='github.com/anthropics/...=-N -l'
+SDK_GO = go -C e2e/sdk/go build -gcflags='github.com/openai/...=-N -l -dwarf=false' -gcflags='github.com/anthropics/...=-N -l -dwarf=false'
 
 .PHONY: sdks
 sdks: ## install the clients that the end-to-end tests run
