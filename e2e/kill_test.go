@@ -25,7 +25,7 @@ import (
 
 // How often the gateway is killed: in every run of the tests, and in a soak (make soak).
 const (
-	kills     = 10
+	kills     = 20
 	soakKills = 200
 )
 

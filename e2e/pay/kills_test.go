@@ -18,7 +18,7 @@ import (
 
 // How often a gateway that takes payments is killed: in every run of the tests, and in a soak (make soak).
 const (
-	usualKills = 10
+	usualKills = 20
 	soakKills  = 200
 	killLanes  = 2
 )

@@ -49,16 +49,19 @@ func openWith(t testing.TB, path string, o Options) *Ledger {
 }
 
 // often is how often a test does what is random: a short form, or the long one of make soak. In PostgreSQL, where everything takes longer, the short form
-// is half as long.
+// is half as long, and so it is with -short, which the race detector is given.
 func often(t testing.TB, short, soak int) int {
 	t.Helper()
 	switch {
 	case os.Getenv("BARDO_SOAK") != "":
 		return soak
 	case inPostgres(t):
-		return max(1, short/2)
+		short /= 2
 	}
-	return short
+	if testing.Short() {
+		short /= 2
+	}
+	return max(1, short)
 }
 
 // stride is how many steps are left out between two of which each is tried: none in make soak, and in PostgreSQL four times as many.

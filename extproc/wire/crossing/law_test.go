@@ -2,6 +2,7 @@ package crossing_test
 
 import (
 	"bytes"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -48,12 +49,15 @@ func (s *sample) asked(want form) *chat.Request {
 // targets are the form in which the provider's own bytes pass, and one in which all is written anew.
 func (s *sample) targets() []form { return []form{s.from, s.to} }
 
-// cuts are the places at which an answer is cut: after every byte of a stream, and here and there in a JSON body, which
-// is only gathered until it is whole.
+// cuts are the places at which an answer is cut: after every byte of a stream (outside a soak, of a long one in some five hundred places, or
+// the time is the square of its length), and here and there in a JSON body, which is only gathered until it is whole.
 func (s *sample) cuts(yield func(int) bool) {
 	step := 1
-	if !s.from.stream {
+	switch {
+	case !s.from.stream:
 		step = 17
+	case os.Getenv("BARDO_SOAK") == "":
+		step = max(1, len(s.body)/500)
 	}
 	for cut := 0; cut < len(s.body) && yield(cut); cut += step {
 	}
