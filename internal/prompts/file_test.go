@@ -35,7 +35,7 @@ func openFile(t *testing.T, o prompts.FileOptions) *prompts.File {
 }
 
 func said(id string, at time.Time, text string) *prompts.Entry {
-	return &prompts.Entry{At: at, RequestID: id, Account: "k1", Request: []prompts.Text{{Kind: "user", Text: text}}, Answer: []prompts.Text{{Kind: "assistant", Text: "yes"}}}
+	return &prompts.Entry{At: at, RequestID: id, Account: "key-of-prompts", Request: []prompts.Text{{Kind: "user", Text: text}}, Answer: []prompts.Text{{Kind: "assistant", Text: "yes"}}}
 }
 
 func write(t *testing.T, f *prompts.File, all ...*prompts.Entry) {
@@ -90,7 +90,7 @@ func TestF05TheFileOfPromptsIsEncrypted(t *testing.T) {
 	}
 	for _, name := range files {
 		b, err := os.ReadFile(name)
-		if err != nil || strings.Contains(string(b), "planted") || strings.Contains(string(b), "k1") {
+		if err != nil || strings.Contains(string(b), "planted") || strings.Contains(string(b), "key-of-prompts") {
 			t.Errorf("%s: %v", name, err)
 		}
 		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
