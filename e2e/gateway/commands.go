@@ -64,7 +64,8 @@ func (g *Gateway) CreateKey(t testing.TB, args ...string) NewKey {
 
 // Audit is what `bardo audit --json` found.
 type Audit struct {
-	OK bool `json:"ok"`
+	OK       bool `json:"ok"`
+	Requests int  `json:"requests"` // that are in the ledger
 }
 
 // AssertSound proves the ledger: every journal sums to zero, no hold is left without its request.
