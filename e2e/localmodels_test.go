@@ -213,7 +213,7 @@ func TestManyEmbeddingsDoNotDelayStreams(t *testing.T) {
 	t.Parallel()
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
 	g := gateway.Run(t, gateway.Options{Config: withModels(t), Providers: []gateway.Provider{{ID: "p", Fake: p, Models: []gateway.Model{{ID: "m"}}}}})
-	batch := `{"model":"` + localModel + `","input":["` + strings.Repeat(`some words to embed","`, 200) + `x"]}`
+	batch := `{"model":"` + localModel + `","input":["` + strings.Repeat(`some words to embed","`, 60) + `x"]}`
 	done := make(chan int, 12)
 	for range cap(done) {
 		go func() { done <- g.Do(t, embeds(batch)).Status }()
