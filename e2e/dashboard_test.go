@@ -41,10 +41,11 @@ func loggedIn(t *testing.T, g *gateway.Gateway, secret string) string {
 func TestB07TheDashboardIsBehindEnvoy(t *testing.T) {
 	t.Parallel()
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
-	g := gateway.Run(t, gateway.Options{
+	o := gateway.Options{
 		Config:    strings.TrimPrefix(quick, "\n") + "listen: {http: 127.0.0.1:0, https: 127.0.0.1:0, admin: 127.0.0.1:0, cors_origins: [\"https://app.example\"]}\n",
 		Providers: []gateway.Provider{{ID: "one", Fake: p, Models: models("m", "")}, {ID: "two", Fake: p, Models: models("m", "")}},
-	})
+	}
+	g := gateway.Run(t, o)
 	mine, other := g.CreateKey(t, "--name", "mine"), g.CreateKey(t, "--name", "other")
 	page := func(cookie, path string, header ...string) gateway.Answer {
 		return g.Do(t, gateway.Call{Path: path, NoKey: true, Header: append([]string{cookie}, header...)})
@@ -105,6 +106,19 @@ func TestB07TheDashboardIsBehindEnvoy(t *testing.T) {
 	})
 	if switched.Status != http.StatusSeeOther || !strings.Contains(g.Bardo(t, "providers"), "disabled") {
 		t.Errorf("switch a provider: %d %s", switched.Status, switched.Body)
+	}
+	// The playground names the schema of a subsystem's answers while they are checked against it.
+	plain := o.Config
+	for _, row := range []struct {
+		setting string
+		named   bool
+	}{{"enabled: true", true}, {"enabled: false", false}, {"validation: true", true}, {"validation: false", false}} {
+		o.Config = plain + "inference: {structured_outputs: {" + row.setting + "}}\n"
+		g.Configure(t, o)
+		eventually(t, "the playground with "+row.setting, func() bool {
+			got := page(key, "/ui/playground")
+			return got.Status == http.StatusOK && strings.Contains(got.Body, `data-schema="RiskAssessment"`) == row.named
+		})
 	}
 	large := g.Do(t, gateway.Call{Method: http.MethodPost, Path: "/ui/login", NoKey: true, Body: "secret=" + strings.Repeat("x", 70<<10)})
 	if large.Status != http.StatusRequestEntityTooLarge {
