@@ -138,6 +138,12 @@ func printAudit(c *cobra.Command, r ledger.Report) error {
 			fmt.Fprintf(&b, "        %s\n", cli.Printable(row))
 		}
 	}
+	if r.Again != nil {
+		fmt.Fprintln(&b, r.Again)
+		for _, what := range r.Again.For {
+			fmt.Fprintf(&b, "        %s\n", cli.Printable(what))
+		}
+	}
 	fmt.Fprintf(&b, "%d accounts, %d journals, %d requests\n", r.Accounts, r.Journals, r.Requests)
 	_, err := fmt.Fprint(c.OutOrStdout(), b.String())
 	return err

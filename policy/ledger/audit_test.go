@@ -5,8 +5,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"bardo.money/gateway/internal/polltest"
 	"bardo.money/gateway/policy/ledger/audit"
+	"bardo.money/gateway/policy/ledger/chargelog"
 )
 
 var auditCases = []struct {
@@ -135,5 +138,57 @@ func TestAnAuditLeavesARunningGatewaysBlocksAlone(t *testing.T) {
 	wantClean(t, l)
 	if r := capture(t, l, h, 5*usd); r.Charged != 5*usd {
 		t.Errorf("%+v", r)
+	}
+}
+
+// TestAnAuditLooksAgainAtWhatLogsSay: logs and store are read one after the other, so that what is wrong between them is looked at again; what stays is
+// offending. What is only wrong by then is not of the audit's moment.
+func TestAnAuditLooksAgainAtWhatLogsSay(t *testing.T) {
+	for _, c := range []struct {
+		check, offending, wrong, right string
+		applied                        bool
+	}{
+		{
+			"every charge log agrees with the ledger", "the ledger 1.000001 USD",
+			`UPDATE request SET amount = amount + 1 WHERE id = 'r'`, `UPDATE request SET amount = amount - 1 WHERE id = 'r'`, true,
+		},
+		{
+			"what charge logs take is in the blocks of their gateways", `takes 1.000000 USD of key "k", the block has 0.000001 USD`,
+			`UPDATE block SET micro = 1`, `UPDATE block SET micro = 2000000`, false,
+		},
+	} {
+		t.Run(c.check, func(t *testing.T) {
+			path := storePath(t)
+			l := openWith(t, path, Options{Gateway: true, IdleReturn: time.Hour, Flush: time.Hour})
+			withKey(t, l, "k", 5*usd)
+			capture(t, l, reserve(t, l, "k", "other", usd), 0)
+			flush(t, l)
+			capture(t, l, reserve(t, l, "k", "r", usd), usd)
+			if c.applied {
+				flush(t, l)
+			}
+			look := func(patience time.Duration, between string) (audit.Report, audit.Check) {
+				change(t, path, c.wrong)
+				r, err := audit.Run(t.Context(), l.reads, l.path, patience, func() chargelog.Waiting {
+					if between != "" {
+						change(t, path, between, `UPDATE request SET amount = amount + 5 WHERE id = 'other'`)
+					}
+					return chargelog.Waiting{}
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return r, r.Checks[slices.IndexFunc(r.Checks, func(k audit.Check) bool { return k.Name == c.check })]
+			}
+			r, check := look(polltest.Patience, c.right)
+			if !check.OK || r.Again == nil || r.Again.Found != 1 || r.Again.Unexplained != 0 || !strings.Contains(r.Again.For[0], c.offending) {
+				t.Errorf("it was right again: %+v %+v", check, r.Again)
+			}
+			r, check = look(50*time.Millisecond, "")
+			if check.OK || r.OK || !strings.Contains(strings.Join(check.Offending, "\n"), c.offending) || r.Again == nil || r.Again.Unexplained == 0 {
+				t.Errorf("it stays wrong: %+v %+v", check, r.Again)
+			}
+			change(t, path, c.right, `UPDATE request SET amount = 0 WHERE id = 'other'`)
+		})
 	}
 }

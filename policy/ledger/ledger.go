@@ -45,6 +45,7 @@ type Options struct {
 	Poll        time.Duration                            // interval of checking for other processes' changes of keys; zero means 250 ms
 	Committed   func(took time.Duration, operations int) // called after every commit; may be nil
 	Outage      func(Outage)                             // called when Writable begins to fail, and when that ends; may be nil
+	Patience    time.Duration                            // how long an audit waits for what gateways may be about to write; zero means 10 seconds, negative not at all
 	Lease       time.Duration                            // in PostgreSQL: how long a gateway of another machine is running without a sign of it; zero means 5 minutes
 	Dir         string                                   // in PostgreSQL: where charge logs and locks lie
 	Connect     store.Connect                            // opens connections to PostgreSQL; nil: there is none
@@ -123,6 +124,7 @@ func (o Options) withDefaults() Options {
 	o.IdleReturn = positive(o.IdleReturn, time.Second)
 	o.Flush = positive(o.Flush, 100*time.Millisecond)
 	o.Poll = positive(o.Poll, 250*time.Millisecond)
+	o.Patience = positive(o.Patience, 10*time.Second)
 	o.Lease = positive(o.Lease, 5*time.Minute)
 	if o.Outage == nil {
 		o.Outage = func(Outage) {}

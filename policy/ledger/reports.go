@@ -42,6 +42,8 @@ type (
 	Refusal = usage.Refusal
 	// Report is the result of an audit.
 	Report = audit.Report
+	// Finding is something that an audit cannot explain yet.
+	Finding = audit.Finding
 	// Unwritten are charges that are not in the store yet.
 	Unwritten = chargelog.Unwritten
 	// Waiting is a number of charges and their sum.
@@ -238,7 +240,7 @@ func (l *Ledger) writeRefusals() {
 }
 
 // Audit checks the invariants on one snapshot of the store, while gateways may continue to write. It first returns the blocks of dead
-// gateways. The error means that the audit failed to run; violations are in the report.
+// gateways. What it cannot explain between charge logs and store it looks at again, for at most Options.Patience. The error means that the audit failed to run; violations are in the report.
 func (l *Ledger) Audit(ctx context.Context) (Report, error) {
 	r, err := l.audit(ctx)
 	if err != nil {
@@ -251,5 +253,5 @@ func (l *Ledger) audit(ctx context.Context) (r Report, err error) {
 	if _, err := l.recoverDead(l.write); err != nil && !isUnwritable(err) {
 		return Report{}, err
 	}
-	return audit.Run(ctx, l.reads, l.path, func() chargelog.Waiting { return l.Unwritten().InMemory })
+	return audit.Run(ctx, l.reads, l.path, l.o.Patience, func() chargelog.Waiting { return l.Unwritten().InMemory })
 }

@@ -34,6 +34,7 @@ type Options struct {
 	Providers func() []control.Provider                                 // in the order of the configuration
 	Switch    func(ctx context.Context, name, verb string) error        // enables or disables a provider
 	Payments  func(context.Context, book.Filter) ([]book.Listed, error) // of wallets for single requests; nil with books: there are none
+	BodyTime  time.Duration                                             // in which the body of a request arrives; zero means 10 s
 	Audit     func(context.Context) (ledger.Report, error)              // checks the books and the payments; nil: they cannot be
 	Events    *event.Sink                                               // of all requests
 	Changes   *event.Sink                                               // is told of each change; may be nil
@@ -189,8 +190,7 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request, op *operation) {
 		}
 		return
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // a writer without a connection needs none
-	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	r.Body = http.MaxBytesReader(w, a.soon(w, r.Body), maxBody)
 	out, err := op.do(a, r)
 	if op.method != http.MethodGet {
 		a.tell(r, op, &out, err)

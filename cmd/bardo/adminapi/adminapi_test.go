@@ -43,7 +43,7 @@ type server struct {
 func start(t *testing.T) *server {
 	t.Helper()
 	h := home.Dir(t.TempDir())
-	books, err := ledger.Open(t.Context(), filepath.Join(string(h), "bardo.db"), ledger.Options{Gateway: true})
+	books, err := ledger.Open(t.Context(), filepath.Join(string(h), "bardo.db"), ledger.Options{Gateway: true, Patience: 100 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -335,4 +335,55 @@ func TestRequestsAndUsageOverHTTP(t *testing.T) {
 	s.refuses(http.MethodGet, "/feedback?key=nobody", "", http.StatusNotFound, "no such key")
 	s.refuses(http.MethodGet, "/usage?by=name", "", http.StatusBadRequest, "by")
 	s.refuses(http.MethodGet, "/usage?key=nobody", "", http.StatusNotFound, "no such key")
+}
+
+// TestOnlyTheBodyHasToArriveInTime: what takes longer than a body may is finished, whether the request has a body or not, and a body that does not come is refused.
+func TestOnlyTheBodyHasToArriveInTime(t *testing.T) {
+	books, err := ledger.Open(t.Context(), filepath.Join(t.TempDir(), "bardo.db"), ledger.Options{Gateway: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = books.Close() })
+	const bodyTime = 200 * time.Millisecond
+	web := httptest.NewServer(adminapi.Handler(adminapi.Options{
+		Token: func() string { return token }, Log: slog.New(slog.DiscardHandler), BodyTime: bodyTime, Books: adminapi.BooksOf(home.Dir(t.TempDir()), books),
+		Audit: func(ctx context.Context) (ledger.Report, error) {
+			select {
+			case <-ctx.Done():
+				return ledger.Report{}, ctx.Err()
+			case <-time.After(3 * bodyTime):
+				return ledger.Report{OK: true}, nil
+			}
+		},
+	}))
+	t.Cleanup(web.Close)
+	for _, body := range []string{"", "{}"} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, web.URL+adminapi.Prefix+"/audit", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+token)
+		got, err := web.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _ = got.Body.Close(); got.StatusCode != http.StatusOK {
+			t.Errorf("a slow audit, with body %q: %s", body, got.Status)
+		}
+	}
+	slow, w := io.Pipe()
+	defer w.Close() //nolint:errcheck // a pipe
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, web.URL+adminapi.Prefix+"/keys", slow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	r.Header.Set("Content-Type", "application/json")
+	got, err := web.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _ = got.Body.Close(); got.StatusCode != http.StatusRequestTimeout {
+		t.Errorf("a body that does not arrive: %s", got.Status)
+	}
 }

@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -22,6 +23,31 @@ const (
 	maxBody  = 64 << 10 // bytes of a request
 	bodyTime = 10 * time.Second
 )
+
+// soon is a body that has to arrive in time. The time is that of the body alone: where it ends later, the request is taken for one whose caller has gone.
+func (a *api) soon(w http.ResponseWriter, body io.ReadCloser) io.ReadCloser {
+	if body == nil || body == http.NoBody {
+		return body
+	}
+	c := http.NewResponseController(w)
+	_ = c.SetReadDeadline(time.Now().Add(cmp.Or(a.BodyTime, bodyTime))) // a writer without a connection needs none
+	return &arriving{body, c}
+}
+
+type arriving struct {
+	io.ReadCloser
+
+	c *http.ResponseController
+}
+
+// Read implements io.Reader.
+func (b *arriving) Read(p []byte) (n int, err error) {
+	n, err = b.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) {
+		_ = b.c.SetReadDeadline(time.Time{})
+	}
+	return n, err //nolint:wrapcheck // io.EOF is compared by readers
+}
 
 // Problem is the body of each error.
 type Problem struct {

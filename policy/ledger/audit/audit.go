@@ -10,6 +10,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger/chargelog"
@@ -26,6 +27,9 @@ type Report struct {
 
 	// Unwritten is charges that are not applied yet, in the charge logs or in this program's memory. Those in a log are safe.
 	Unwritten chargelog.Unwritten `json:"unwritten"`
+
+	Again *Again        `json:"looked_again,omitempty"` // nil: all was explained at once
+	Left  time.Duration `json:"-"`                      // how long the audit may wait yet
 }
 
 // Check is one invariant, and the rows that violate it.
@@ -34,6 +38,9 @@ type Check struct {
 	OK        bool     `json:"ok"`
 	Offending []string `json:"offending,omitempty"` // at most 100
 }
+
+// most is how many rows of a check are named.
+const most = 100
 
 // audits are the invariants of every store.
 var audits = []store.Invariant{
@@ -91,32 +98,49 @@ GROUP BY idem HAVING count(*) > 1 LIMIT 100`},
 }
 
 // Run checks the invariants on one snapshot of the store, while gateways may continue to write. The error means that the audit failed to run; violations
-// are in the report. path is what the names of the files beside the store begin with, and memory the charges of this process that no log has.
-func Run(ctx context.Context, reads *store.Readers, path string, memory func() chargelog.Waiting) (r Report, err error) {
-	logs, err := readLogs(path) // first: what is applied afterwards is in the snapshot
+// are in the report. path is what the names of the files beside the store begin with, and memory the charges of this process that no log has. Logs and
+// store are read one after the other, so what is wrong between them is looked at again for as long as patience allows.
+func Run(ctx context.Context, reads *store.Readers, path string, patience time.Duration, memory func() chargelog.Waiting) (r Report, err error) {
+	r.Left = patience
+	found, err := r.first(ctx, reads, path, memory)
 	if err != nil {
 		return Report{}, err
 	}
-	tx, err := reads.Start(ctx)
+	left, err := r.Settle(ctx, found, func(ctx context.Context, _ []Finding) ([]Finding, error) { return compareLogs(ctx, reads, path) })
 	if err != nil {
 		return Report{}, err
+	}
+	r.AddFindings(checkLogs, left)
+	r.AddFindings(checkBlocks, left)
+	return r, nil
+}
+
+// first checks everything, and returns what is to be looked at again.
+func (r *Report) first(ctx context.Context, reads *store.Readers, path string, memory func() chargelog.Waiting) (found []Finding, err error) {
+	logs, err := readLogs(path) // first: what is applied afterwards is in the snapshot
+	if err != nil {
+		return nil, err
+	}
+	tx, err := reads.Start(ctx)
+	if err != nil {
+		return nil, err
 	}
 	defer tx.Close()
 	err = tx.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM account), (SELECT count(*) FROM journal), (SELECT count(*) FROM request)`).
 		Scan(&r.Accounts, &r.Journals, &r.Requests)
 	if err != nil {
-		return Report{}, err
+		return nil, err
 	}
 	r.OK = true
 	for _, a := range slices.Concat(audits, reads.Audits) {
 		offending, err := store.ReadAll(ctx, tx, store.Text, a.Query)
 		if err != nil {
-			return Report{}, fmt.Errorf("%s: %w", a.Name, err)
+			return nil, fmt.Errorf("%s: %w", a.Name, err)
 		}
 		r.Checks = append(r.Checks, Check{Name: a.Name, OK: len(offending) == 0, Offending: offending})
 		r.OK = r.OK && len(offending) == 0
 	}
-	return r, r.addLogs(ctx, tx, logs, path, memory())
+	return r.addLogs(ctx, tx, logs, path, memory())
 }
 
 // The invariants of charges that are not in the store.
@@ -143,36 +167,55 @@ func readLogs(path string) (logs []logAudit, err error) {
 }
 
 // addLogs adds what the charge logs say, and what is in none of them.
-func (r *Report) addLogs(ctx context.Context, tx *store.Snapshot, logs []logAudit, path string, memory chargelog.Waiting) error {
-	written, agree, blocks := Check{Name: checkWritten}, Check{Name: checkLogs}, Check{Name: checkBlocks}
+func (r *Report) addLogs(ctx context.Context, tx *store.Snapshot, logs []logAudit, path string, memory chargelog.Waiting) ([]Finding, error) {
+	written := Check{Name: checkWritten}
 	if memory.Charges > 0 {
 		r.Unwritten.InMemory = memory
 		written.offend("this gateway has %d charges of %s USD in memory alone", memory.Charges, memory.Amount)
 	}
+	found, err := compareAll(ctx, tx, logs)
+	if err != nil {
+		return nil, err
+	}
 	for i := range logs {
-		a := &logs[i]
-		a.Snapshot = tx
-		if err := a.run(ctx); err != nil {
-			return fmt.Errorf("charge log %s: %w", a.name, err)
-		}
-		r.Unwritten.Charges += a.unapplied.Charges
-		r.Unwritten.Amount += a.unapplied.Amount
-		agree.Offending, blocks.Offending = append(agree.Offending, a.disagree...), append(blocks.Offending, a.beyond...)
+		r.Unwritten.Charges += logs[i].unapplied.Charges
+		r.Unwritten.Amount += logs[i].unapplied.Amount
 	}
 	refused, err := chargelog.Refused(path)
 	for _, name := range refused {
 		written.offend("the store refused the charges in %s", name)
 	}
-	for _, c := range []Check{written, agree, blocks} {
-		c.OK = len(c.Offending) == 0
-		r.OK = r.OK && c.OK
-		r.Checks = append(r.Checks, c)
+	r.Add(written.Name, written.Offending)
+	return found, err
+}
+
+// compareLogs compares the charge logs beside the store with it.
+func compareLogs(ctx context.Context, reads *store.Readers, path string) ([]Finding, error) {
+	logs, err := readLogs(path)
+	if err != nil {
+		return nil, err
 	}
-	return err
+	tx, err := reads.Start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer tx.Close()
+	return compareAll(ctx, tx, logs)
+}
+
+func compareAll(ctx context.Context, tx *store.Snapshot, logs []logAudit) (found []Finding, err error) {
+	for i := range logs {
+		a := &logs[i]
+		a.Snapshot = tx
+		if err := a.run(ctx); err != nil {
+			return nil, fmt.Errorf("charge log %s: %w", a.name, err)
+		}
+		found = append(found, a.found...)
+	}
+	return found, nil
 }
 
 func (c *Check) offend(format string, args ...any) {
-	const most = 100
 	if len(c.Offending) < most {
 		c.Offending = append(c.Offending, fmt.Sprintf(format, args...))
 	}
@@ -186,8 +229,11 @@ type logAudit struct {
 	instance  int64
 	name      string
 	unapplied chargelog.Unwritten
-	disagree  []string
-	beyond    []string // what it takes beyond its gateway's blocks
+	found     []Finding
+}
+
+func (a *logAudit) find(check, subject, format string, args ...any) {
+	a.found = append(a.found, Finding{check, subject, fmt.Sprintf(format, args...)})
 }
 
 func (a *logAudit) run(ctx context.Context) error {
@@ -230,7 +276,7 @@ func (a *logAudit) compare(ctx context.Context, e *chargelog.Located) (stored bo
 		return false, err
 	}
 	if account != c.Account || amount != c.Amount {
-		a.disagree = append(a.disagree, fmt.Sprintf("request %s: %s has %s USD of key %q, the ledger %s USD of key %q", c.RequestID, a.name, c.Amount, c.Account, amount, account))
+		a.find(checkLogs, c.RequestID, "request %s: %s has %s USD of key %q, the ledger %s USD of key %q", c.RequestID, a.name, c.Amount, c.Account, amount, account)
 	}
 	return true, nil
 }
@@ -238,7 +284,7 @@ func (a *logAudit) compare(ctx context.Context, e *chargelog.Located) (stored bo
 func (a *logAudit) isJournaled(ctx context.Context, request string) (is bool, err error) {
 	err = a.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM journal WHERE idem = 'request:' || ?)`, request).Scan(&is)
 	if err == nil && !is {
-		a.disagree = append(a.disagree, fmt.Sprintf("request %s: %s says that it is in the ledger, and it is not", request, a.name))
+		a.find(checkLogs, request, "request %s: %s says that it is in the ledger, and it is not", request, a.name)
 	}
 	return true, err
 }
@@ -252,7 +298,7 @@ func (a *logAudit) compareBlock(ctx context.Context, account policy.Account, tak
 		return nil
 	}
 	if err == nil && takes > block {
-		a.beyond = append(a.beyond, fmt.Sprintf("%s takes %s USD of key %q, the block has %s USD", a.name, takes, account, block))
+		a.find(checkBlocks, fmt.Sprint(a.instance, " ", account), "%s takes %s USD of key %q, the block has %s USD", a.name, takes, account, block)
 	}
 	return err
 }

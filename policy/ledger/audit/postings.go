@@ -47,7 +47,6 @@ func scanPosting(row store.Scanner) (p Posting, err error) {
 
 // Add adds a check to a report.
 func (r *Report) Add(name string, offending []string) {
-	const most = 100
 	r.Checks = append(r.Checks, Check{Name: name, OK: len(offending) == 0, Offending: offending[:min(len(offending), most)]})
 	r.OK = r.OK && len(offending) == 0
 }

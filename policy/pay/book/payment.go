@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"bardo.money/gateway/policy"
@@ -266,6 +267,16 @@ func (b *Book) ByID(ctx context.Context, id int64) (Payment, error) {
 // Find reads a payment by what makes it unique; ok is false if it was never used here.
 func (b *Book) Find(ctx context.Context, t *pay.Terms, q *pay.Payment) (p Payment, ok bool, err error) {
 	return b.one(ctx, sameNonce, t.Network.String(), t.Asset.Address.String(), q.From.String(), q.Nonce.String())
+}
+
+// ByReference reads the payment with a reference; ok is false if there is none.
+func (b *Book) ByReference(ctx context.Context, reference string) (p Payment, ok bool, err error) {
+	parts := strings.Split(strings.TrimPrefix(reference, ReferencePrefix), ":")
+	n := len(parts) - 3 // where the network ends, which may be of several parts
+	if n < 1 {
+		return Payment{}, false, nil
+	}
+	return b.one(ctx, sameNonce, strings.Join(parts[:n], ":"), parts[n], parts[n+1], parts[n+2])
 }
 
 // ByRequest reads the payment of a request; ok is false if there is none.

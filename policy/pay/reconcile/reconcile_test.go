@@ -55,7 +55,7 @@ func onBoth(t *testing.T, test func(t *testing.T, s *shop)) {
 
 func newShop(t *testing.T, store, dir string) *shop {
 	t.Helper()
-	l, err := ledger.Open(t.Context(), store, ledger.Options{Gateway: true, Retention: -1, IdleReturn: time.Hour, Dir: dir, Connect: postgres.Connect})
+	l, err := ledger.Open(t.Context(), store, ledger.Options{Gateway: true, Retention: -1, IdleReturn: time.Hour, Patience: -1, Dir: dir, Connect: postgres.Connect})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,6 +140,11 @@ func (s *shop) audit() map[string][]string {
 	r, err := s.l.Audit(s.Context())
 	s.must(err)
 	s.must(Run(s.Context(), s.book, s.l, &r))
+	return s.offending(&r)
+}
+
+func (s *shop) offending(r *ledger.Report) map[string][]string {
+	s.Helper()
 	found := map[string][]string{}
 	for _, c := range r.Checks {
 		if !c.OK {
@@ -216,6 +221,104 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestWhatIsOnItsWayIsLookedAtAgain: a step that lies between the two stores when an audit looks, or whose charge is in another machine's log, is explained by
+// what follows. What does not follow is offending, and nothing else is, however much the gateways go on.
+func TestWhatIsOnItsWayIsLookedAtAgain(t *testing.T) {
+	for _, c := range []struct {
+		sentence, check, offending string
+		do, then                   []func(s *shop, p *sale)
+	}{
+		{
+			"a charge in the log of another machine", Charged, "which the ledger has not charged",
+			[]func(*shop, *sale){(*shop).served, (*shop).credited, (*shop).booked},
+			[]func(*shop, *sale){(*shop).charged},
+		},
+		{
+			"a credit that the ledger shows later than the payment", Credited, "which the ledger does not have",
+			[]func(*shop, *sale){(*shop).served, (*shop).booked},
+			[]func(*shop, *sale){(*shop).credited, (*shop).charged},
+		},
+		{
+			"a request that is served between two reads", Credited, "is serving, and the ledger has 0.005000 USD of it",
+			[]func(*shop, *sale){(*shop).credited},
+			[]func(*shop, *sale){(*shop).served, (*shop).charged, (*shop).booked},
+		},
+		{
+			"a loss that is found between two reads", Taken, "is none, and 0.005000 USD of it were taken back",
+			[]func(*shop, *sale){(*shop).whole, (*shop).takenBack},
+			[]func(*shop, *sale){(*shop).failed, (*shop).lost},
+		},
+		{
+			"a loss that is noted between two reads", Taken, "its 0.005000 USD are not taken back",
+			[]func(*shop, *sale){(*shop).whole, (*shop).failed, (*shop).lost},
+			[]func(*shop, *sale){(*shop).takenBack},
+		},
+	} {
+		t.Run(c.sentence, func(t *testing.T) {
+			onBoth(t, func(t *testing.T, s *shop) {
+				t.Helper()
+				p, stays := s.sell(1, 3000, 5000), s.sell(2, 3000, 5000)
+				for _, do := range c.do {
+					do(s, p)
+				}
+				r := s.lookTwice(time.Minute, func() {
+					for _, then := range c.then {
+						then(s, p)
+					}
+					s.credited(stays) // wrong only since the first look
+				})
+				if found := s.offending(r); len(found) > 0 {
+					t.Errorf("%v", found)
+				}
+				if r.Again == nil || r.Again.Unexplained != 0 || r.Again.Found == 0 || !strings.Contains(r.Again.For[0], c.offending) {
+					t.Errorf("%+v", r.Again)
+				}
+				s.must(s.book.Release(t.Context(), stays.ID))
+			})
+		})
+		t.Run(c.sentence+" and stays there", func(t *testing.T) {
+			onBoth(t, func(t *testing.T, s *shop) {
+				t.Helper()
+				p := s.sell(1, 3000, 5000)
+				for _, do := range c.do {
+					do(s, p)
+				}
+				r := s.lookTwice(100*time.Millisecond, func() {})
+				if found := s.offending(r)[c.check]; len(found) != 1 || !strings.Contains(found[0], c.offending) {
+					t.Errorf("%v", found)
+				}
+				if r.Again == nil || r.Again.Unexplained == 0 || r.Again.Seconds < 0.1 || r.Again.Seconds > 30 {
+					t.Errorf("%+v", r.Again)
+				}
+			})
+		})
+	}
+}
+
+// TestACreditBeforeItsPaymentIsLookedAtAgain: the rows of payments may be seen in another order than that of their numbers.
+func TestACreditBeforeItsPaymentIsLookedAtAgain(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *shop) {
+		t.Helper()
+		p := &sale{Payment: book.Payment{Network: terms.Network.String(), Asset: terms.Asset.Address.String()}, account: pay.Account(pay.Address{1}), charge: 3000, captured: 5000}
+		p.From, p.Nonce = pay.Address{1}, pay.Word{1} // as those of the first sale will be
+		s.credited(p)
+		r := s.lookTwice(time.Minute, func() { s.whole(s.sell(1, 3000, 5000)) })
+		if found := s.offending(r); len(found) > 0 || r.Again == nil || r.Again.Unexplained != 0 || !strings.Contains(r.Again.For[0], "there is no such payment") {
+			t.Errorf("%v %+v", found, r.Again)
+		}
+	})
+}
+
+// lookTwice is an audit with something that happens after its first look, and a time to look again.
+func (s *shop) lookTwice(patience time.Duration, between func()) *ledger.Report {
+	s.Helper()
+	r, err := s.l.Audit(s.Context())
+	s.must(err)
+	r.Left = patience
+	s.must(run(s.Context(), s.book, s.l, &r, between))
+	return &r
 }
 
 // whole takes every step of a sale.
