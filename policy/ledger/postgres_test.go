@@ -80,6 +80,7 @@ var everyStore = map[string]func(*testing.T){
 	"WhatAProviderAnsweredIsSummed":                       TestWhatAProviderAnsweredIsSummed,
 	"AWalletsPaymentIsCreditedOnceAndTakenBackOnce":       TestAWalletsPaymentIsCreditedOnceAndTakenBackOnce,
 	"WhatABlockHasIsKeptWhileTheStoreIsAway":              TestWhatABlockHasIsKeptWhileTheStoreIsAway,
+	"AnAuditLooksAgainAtWhatLogsSay":                      TestAnAuditLooksAgainAtWhatLogsSay,
 	"AuditFindsWhatIsWrong":                               TestAuditFindsWhatIsWrong,
 	"AuditIsReadableByPrograms":                           TestAuditIsReadableByPrograms,
 	"AnAuditLeavesARunningGatewaysBlocksAlone":            TestAnAuditLeavesARunningGatewaysBlocksAlone,
