@@ -372,7 +372,7 @@ func TestOnlyTheBodyHasToArriveInTime(t *testing.T) {
 		}
 	}
 	slow, w := io.Pipe()
-	defer w.Close() //nolint:errcheck // a pipe
+	defer w.Close()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, web.URL+adminapi.Prefix+"/keys", slow)
 	if err != nil {
 		t.Fatal(err)
