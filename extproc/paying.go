@@ -32,7 +32,7 @@ func (x *exchange) identifyPayer(e *endpoint.Endpoint) (ok bool, err error) {
 		who, payer, err = x.gw.Payments.Asker(x.Head.Header, paidFor{x})
 	}
 	if ok && err == nil {
-		x.Principal = who
+		x.Principal, x.PaysItself = who, true
 		x.bill.Charge(who, payer, x.Config.Spread(&who))
 	}
 	return ok, err

@@ -30,8 +30,15 @@ func (v *View) ParseOwnKey() error {
 }
 
 // FilterByPayer removes the candidates that do not accept the request's own key, or that need one where it has none, and sets the prices of
-// those that the caller pays directly to zero. The error, if none is left, is a fault.
+// those that the caller pays directly to zero. Users' own keys are not for strangers, whatever they pay here: it would reach nobody whose key it is. The error,
+// if none is left, is a fault.
 func (v *View) FilterByPayer() error {
+	if v.PaysItself {
+		v.Found = slices.DeleteFunc(v.Found, func(to policy.Resolution) bool { return v.Config.Providers[to.Provider].Direct })
+		if len(v.Found) == 0 {
+			return fault.Newf(fault.KeyRestricted, "this model is served with keys of users of this gateway alone, which a payment is not for: use an API key")
+		}
+	}
 	v.Found = slices.DeleteFunc(v.Found, func(to policy.Resolution) bool {
 		p := v.Config.Providers[to.Provider]
 		return v.OwnKey.IsSet() && !p.BYOK || !v.OwnKey.IsSet() && p.BYOK && !p.Endpoint.Key.IsSet()
@@ -80,7 +87,7 @@ func (v *View) MayCallProvider(id policy.ProviderID) bool {
 	switch {
 	case v.OwnKey.IsSet() && !p.BYOK, !v.OwnKey.IsSet() && p.BYOK && !p.Endpoint.Key.IsSet():
 		return false
-	case p.Direct && !p.Engineered: // it gets requests unchanged
+	case p.Direct && (!p.Engineered || v.PaysItself): // it gets requests unchanged, and those of its users
 		return false
 	}
 	return p.Free || !v.Principal.Anonymous || v.Config.Keyless == runtime.KeylessAnyone

@@ -64,7 +64,7 @@ func (v *View) takesAddresses(to policy.Resolution) bool {
 // who is asked in another format, which has no word for it.
 func (v *View) filterByReference(r *stored.Ref, known map[string]ledger.Kept) error {
 	k, made := known[r.ID]
-	mine := made && k.Account == v.Principal.Account
+	mine := made && k.Account == v.Principal.Account && v.isKnown()
 	elsewhere := func(to policy.Resolution) bool { return !mine || to.Provider != k.Provider }
 	switch r.Kind {
 	case stored.Copy:
@@ -93,6 +93,10 @@ func (v *View) filterByReference(r *stored.Ref, known map[string]ledger.Kept) er
 	}
 	return passthrough.NotOwned(r)
 }
+
+// isKnown reports whether it is known whose the request is, or that it is nobody's. A payer is known once it has paid: before, it has the account of callers
+// without a key, and is none of them.
+func (v *View) isKnown() bool { return !v.PaysItself || v.Principal.Account != "" }
 
 // FilterByNeeds leaves out the candidates that lack what the request cannot do without.
 func (v *View) FilterByNeeds() error {

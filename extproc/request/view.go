@@ -32,6 +32,7 @@ type View struct {
 	ClientModel     string            // the model as the client wrote it
 	OnlyModels      []string          // that the request's session may use; none for any
 	OwnKey          provider.Secret   // X-Bardo-Upstream-Key: the user's own provider key
+	PaysItself      bool              // no key is charged, but a payment, or the request is told its price: it is nobody's who is known here
 	NamesStored     bool              // the request names a resource that one provider stores (a file, a response)
 	NoSearch        bool              // the web search budget is spent
 	ProfileDecision *profile.Decision // parameters from the subsystem's profile and the hints; nil: none
