@@ -181,6 +181,11 @@ func TestPitfall29WhatCannotBeRead(t *testing.T) {
 	if _, err := terms.Parse(base64.StdEncoding.EncodeToString(append(long, strings.Repeat(" ", maxHeader)...)), 1); !errors.Is(err, errLong) {
 		t.Errorf("a message that is too long: %v", err)
 	}
+	for _, n := range []int{64, 65, maxSignature, maxSignature + 1} {
+		if _, err := parseSignature("0x" + strings.Repeat("ab", n)); (err == nil) != (n >= 65 && n <= maxSignature) {
+			t.Errorf("a signature of %d bytes: %v", n, err)
+		}
+	}
 	for _, s := range []string{"", "%", strings.Repeat("A", maxHeader+1), "bnVsbA==", "e30=", base64.StdEncoding.EncodeToString([]byte(`{"x402Version":1,"scheme":"exact","network":"base-sepolia","payload":{"signature":"0x00","authorization":{}}}`))} {
 		if _, err := terms.Parse(s, 1); err == nil {
 			t.Errorf("%.20q was read", s)

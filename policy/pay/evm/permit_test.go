@@ -1,10 +1,17 @@
 package evm
 
 import (
+	"bytes"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"bardo.money/gateway/policy/pay"
 	"bardo.money/gateway/policy/pay/typed"
@@ -94,6 +101,47 @@ func TestPitfall18APermitForAnotherFacilitatorIsRefused(t *testing.T) {
 	}
 }
 
+// TestPitfall19ACallOfAStrangersContractHasItsGas: a node may run what has no bound for as long as it likes.
+func TestPitfall19ACallOfAStrangersContractHasItsGas(t *testing.T) {
+	var calls []map[string]string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var m struct {
+			ID     json.RawMessage
+			Method string
+			Params []json.RawMessage
+		}
+		if err := json.NewDecoder(r.Body).Decode(&m); err != nil {
+			t.Error(err)
+		}
+		if m.Method == "eth_call" {
+			var c map[string]string
+			if err := json.Unmarshal(m.Params[0], &c); err != nil {
+				t.Error(err)
+			}
+			calls = append(calls, c)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":`+string(m.ID)+`,"result":"0x01"}`)
+	}))
+	t.Cleanup(s.Close)
+	n, err := Open(t.Context(), pay.NodeOptions{URL: s.URL, Key: key, Terms: terms})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.rpc.Close)
+	p := vector()
+	p.From[0]++ // another account than the one that signed, with code
+	if err := n.askWallet(t.Context(), p); err == nil {
+		t.Error("it is confirmed")
+	}
+	if len(calls) != 1 || calls[0]["to"] != p.From.String() || calls[0]["gas"] != "0x30d40" {
+		t.Errorf("%v", calls)
+	}
+	if c, ok := n.call(n.token, nil, nil).Args[0].(map[string]any); !ok || c["gas"] != hexutil.Uint64(transferGas) {
+		t.Errorf("a tried transfer: %v", c)
+	}
+}
+
 // TestPermitsNonces are bits of words, and what a payer has is compared with the whole value.
 func TestPermitsNonces(t *testing.T) {
 	a := &pay.Authorization{UpTo: true, From: pay.Address{9}, Nonce: must(pay.ParseWord("0x" + strings.Repeat("ab", 31) + "03"))}
@@ -118,6 +166,13 @@ func TestPermitsNonces(t *testing.T) {
 		if errors.As(err, &r); err == nil && row.want != "" || err != nil && r.Reason != row.want {
 			t.Errorf("%+v: %v", row, err)
 		}
+	}
+	var r *pay.Refusal
+	if err := checkFunds(p, bytes.Repeat([]byte{0xff}, 32), typed.Number(99999), typed.Number(99999)); !errors.As(err, &r) {
+		t.Errorf("a permit that was used: %v", err)
+	}
+	if err := checkFunds(vector(), typed.Number(1), typed.Number(99999), nil); !errors.As(err, &r) || r.Reason != pay.ReasonNonceUsed {
+		t.Errorf("an authorization that was used: %v", err)
 	}
 }
 
