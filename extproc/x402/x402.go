@@ -139,6 +139,7 @@ func (c *Counter) challenge(s meter.Subject, most, credit policy.Micro, why *pay
 	}
 	public := "this request must be paid for first"
 	o.Facilitator, o.UpTo = c.till.Chain.UpTo()
+	o.UpTo = o.UpTo && !c.till.SettlesFirst(q.Amount)
 	if why != nil {
 		o.Reason, public = why.Reason, "the payment is not taken: "+why.Detail
 	}

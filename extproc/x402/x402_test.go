@@ -158,6 +158,24 @@ func TestAnAllowanceThatIsMissingIs412(t *testing.T) {
 	}
 }
 
+// TestPitfall10UpToIsNoWayAroundSettlingFirst: it is offered for smaller prices alone.
+func TestPitfall10UpToIsNoWayAroundSettlingFirst(t *testing.T) {
+	c := open(t)
+	c.chain.upTo, c.till.SettleFirst = true, 10_000
+	for schemes, price := range map[int]policy.Micro{2: 8999, 1: 9000} { // and a fee of 1000
+		_, a, err := c.Asker(nil, subject{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ch, _ := errors.AsType[*meter.Challenge](a.Reserve(t.Context(), "r", price))
+		var v2 struct{ Accepts []pay.Requirement }
+		text, _ := base64.StdEncoding.DecodeString(ch.Header.Get(headerRequired))
+		if json.Unmarshal(text, &v2) != nil || len(v2.Accepts) != schemes || v2.Accepts[schemes-1].Scheme != pay.SchemeExact {
+			t.Errorf("%s: %s", price, text)
+		}
+	}
+}
+
 func TestAPaymentIsTakenChargedAndAnswered(t *testing.T) {
 	c := open(t)
 	who, p := c.payer(t, c.paid("1", "10000"), false)

@@ -142,6 +142,17 @@ func TestPitfall19ACallOfAStrangersContractHasItsGas(t *testing.T) {
 	}
 }
 
+// TestPitfall19ANodesAnswerIsBounded: a contract decides how long an answer is.
+func TestPitfall19ANodesAnswerIsBounded(t *testing.T) {
+	for size, fails := range map[int]bool{maxAnswer - 1000: false, maxAnswer + 1000: true} {
+		n := open(t, map[string]string{"eth_getCode": `"0x` + strings.Repeat("00", size/2) + `"`})
+		code, err := n.eth.CodeAt(t.Context(), n.token, nil)
+		if (err != nil) != fails || !fails && len(code) != size/2 {
+			t.Errorf("%d bytes: %d, %v", size, len(code), err)
+		}
+	}
+}
+
 // TestPermitsNonces are bits of words, and what a payer has is compared with the whole value.
 func TestPermitsNonces(t *testing.T) {
 	a := &pay.Authorization{UpTo: true, From: pay.Address{9}, Nonce: must(pay.ParseWord("0x" + strings.Repeat("ab", 31) + "03"))}

@@ -29,7 +29,12 @@ func (t *Till) reserve(ctx context.Context, p *pay.Payment, requestID string, bl
 		row, err = t.Book.Reserve(ctx, t.Terms, p, requestID, block, l)
 		return row, true, err
 	}
-	return row, t.SettleFirst > 0 && p.Value >= t.SettleFirst && !p.UpTo, err
+	return row, t.SettlesFirst(p.Value) && !p.UpTo, err
+}
+
+// SettlesFirst reports whether payments of an amount are settled before their requests are served. Scheme upto cannot be, and is not taken for them.
+func (t *Till) SettlesFirst(amount policy.Micro) bool {
+	return t.SettleFirst > 0 && amount >= t.SettleFirst
 }
 
 // settleFirst has a payment settled, and sets what the request may cost aside of what it brought and of the credit that makes up for what it lacks, which stays aside

@@ -23,7 +23,8 @@ func (s *shop) run(t *testing.T) {
 }
 
 // TestD56SettledBeforeServed: the transfer is in a block before the request is served, its cost is charged to the wallet's credit, and a request that costs
-// nothing leaves it there. A payment that is smaller than the threshold, or by scheme upto, is settled afterwards.
+// nothing leaves it there. A payment that is smaller than the threshold is settled afterwards, and one by scheme upto that is not is refused: it would be
+// the way around.
 func TestD56SettledBeforeServed(t *testing.T) { inBoth(t, checkD56SettledBeforeServed) }
 
 func checkD56SettledBeforeServed(t *testing.T, s *shop) {
@@ -43,10 +44,16 @@ func checkD56SettledBeforeServed(t *testing.T, s *shop) {
 	if _, err := s.Take(t.Context(), s.payment(2), pay.Word{}, 11_000, "req_x"); !errors.Is(err, book.ErrSpent) {
 		t.Errorf("a payment that is the wallet's credit: %v", err)
 	}
+	var r *pay.Refusal
+	large := s.payment(3)
+	large.UpTo = true
+	if got, err := s.Take(t.Context(), large, pay.Word{}, 10_000, "req_z"); !errors.As(err, &r) || r.Reason != pay.ReasonScheme || got.ID != 0 {
+		t.Errorf("a large one by scheme upto: %+v, %v", got.Payment, err)
+	}
 	for _, upTo := range []bool{true, false} {
 		later := s.payment(3)
-		if later.UpTo = upTo; !upTo {
-			later.Value, later.Nonce = 10_999, pay.Word{4}
+		if later.Value, later.UpTo = 10_999, upTo; !upTo {
+			later.Nonce = pay.Word{4}
 		}
 		got, err := s.Take(t.Context(), later, pay.Word{}, 10_000, "req_y"+string('a'+rune(later.Nonce[0])))
 		if err != nil || got.Service != book.Serving || got.Settlement != book.None {

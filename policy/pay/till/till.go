@@ -48,7 +48,7 @@ type Options struct {
 	Now    func() time.Time
 
 	Settler       pay.Settler   // makes the transfers; nil: the chain's settling account does
-	SettleFirst   policy.Micro  // payments of scheme exact that are at least so large are settled before their requests are served; zero means none
+	SettleFirst   policy.Micro  // payments that are at least so large are settled before their requests are served, and taken by scheme exact alone; zero means none
 	Confirmations uint64        // blocks after which a transfer counts, its own included; zero means 1
 	Finality      uint64        // blocks after which a transfer is not looked at again; zero means 64
 	Poll          time.Duration // between looks at the chain; zero means 1 second
@@ -118,6 +118,9 @@ func (t *Till) Take(ctx context.Context, p *pay.Payment, digest pay.Word, price 
 	short, why := t.Terms.CheckAmount(t.Seal, p, digest, price, t.Now())
 	if why != nil && p.Value < t.Terms.Least {
 		return Taken{}, why
+	}
+	if p.UpTo && t.SettlesFirst(p.Value) {
+		return Taken{}, p.Refuse(pay.ReasonScheme, "payments of %s USD and more are settled before their requests are served, which scheme upto cannot be: pay by scheme exact", t.SettleFirst)
 	}
 	if err := t.Chain.Verify(ctx, p); err != nil {
 		return t.refused(ctx, p, err)
