@@ -153,3 +153,49 @@ func checkD56AnUnsettledPaymentIsNotServed(t *testing.T, s *shop) {
 		t.Errorf("the request was charged before: %+v, %v", r, err)
 	}
 }
+
+// TestPitfall10CreditIsOfMoneyThatArrived: what a payment brought that is in no block yet pays for nothing else, nor does anything of a wallet one of whose
+// payments failed.
+func TestPitfall10CreditIsOfMoneyThatArrived(t *testing.T) {
+	inBoth(t, checkPitfall10CreditIsOfMoneyThatArrived)
+}
+
+func checkPitfall10CreditIsOfMoneyThatArrived(t *testing.T, s *shop) {
+	t.Helper()
+	has := func(want policy.Micro) {
+		t.Helper()
+		if got, err := s.Credit(t.Context(), pay.Address{3}); err != nil || got != want {
+			t.Errorf("the credit is %s, want %s, %v", got, want, err)
+		}
+		short := s.payment(9)
+		short.Value = 5000
+		p, err := s.Take(t.Context(), short, pay.Word{}, 11_000, requestOf(9))
+		if r, refused := errors.AsType[*pay.Refusal](err); want >= 6000 && err != nil || want < 6000 && (!refused || r.Reason == "") {
+			t.Errorf("a payment that lacks 0.006: %v", err)
+		}
+		if err == nil {
+			if err := s.Release(t.Context(), &p); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	has(0)
+	p := s.take(t, 1)
+	s.serve(t, &p, 4000)
+	s.credit(t, 6000)
+	has(0)
+	s.look(t, time.Second)
+	s.look(t, time.Second)
+	s.is(t, &p, book.Confirmed)
+	has(6000)
+	failed := s.take(t, 2)
+	s.serve(t, &failed, 4000)
+	s.chain.used[pay.Word{2}] = pay.Word{} // cancelled
+	s.look(t, time.Second)
+	s.look(t, 4*time.Second)
+	s.is(t, &failed, book.Failed)
+	if b, err := s.books.Balance(t.Context(), pay.Account(failed.From)); err != nil || b.Amount < 1000 {
+		t.Fatalf("%+v, %v", b, err)
+	}
+	has(0)
+}
