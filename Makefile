@@ -115,7 +115,7 @@ replay: build ## replay the recorded conversations of e2e/traces through the lay
 	bin/bardo replay -c e2e/traces/replay.yaml e2e/traces/*.jsonl $(ARGS)
 
 .PHONY: eval-pii
-eval-pii: ## print how well personal data and secrets are found, by type; ARGS=misses lists what is missed
+eval-pii: ## print how well personal data and secrets are found, by type; ARGS=tuning takes the other half of the texts, ARGS=misses lists what is missed
 	go run ./e2e/piieval/cmd/evalpii $(ARGS)
 
 .PHONY: eval eval-injection

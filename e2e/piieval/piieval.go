@@ -1,5 +1,5 @@
 // Package piieval measures how well personal data and secrets are found: labelled texts go through the built-in detectors, and each type's recall and precision
-// is counted.
+// is counted. Detectors are changed with the tuning half of the texts in view; the figures of docs/pii.md are of the test half.
 package piieval
 
 import (
@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 
 	"bardo.money/gateway/extproc/pii"
 )
@@ -22,15 +23,29 @@ type Text struct {
 	Language string
 	Text     string
 	Values   []pii.Span // sorted
+	Test     bool       // of the half that nothing is tuned with
 }
 
-// Texts reads the labelled set.
+// Half returns the texts for the test, or for tuning.
+func Half(texts []Text, test bool) (half []Text) {
+	for i := range texts {
+		if texts[i].Test == test {
+			half = append(half, texts[i])
+		}
+	}
+	return half
+}
+
+// Texts reads the labelled set. Of the templates of each type, in the order of the file, every other one is for the test: texts that differ in their values alone are in
+// the same half.
 func Texts() ([]Text, error) {
 	all, err := files.ReadFile("testdata/texts.txt")
 	if err != nil {
 		return nil, err
 	}
 	var out []Text
+	tests := map[string]bool{} // by template
+	last := map[string]bool{}  // of the templates of a type, whether the last one is for the test
 	for line := range strings.Lines(strings.ReplaceAll(string(all), "¦", "")) {
 		line = strings.TrimSuffix(line, "\n")
 		if line == "" || line[0] == '#' {
@@ -40,9 +55,34 @@ func Texts() ([]Text, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%.60s: %w", line, err)
 		}
+		name, first := t.template()
+		test, known := tests[name]
+		if !known {
+			test = !last[string(first)]
+			tests[name], last[string(first)] = test, test
+		}
+		t.Test = test
 		out = append(out, t)
 	}
 	return out, nil
+}
+
+// template is what texts have in common that differ in values, numbers, hashes, case or punctuation alone: their words, and the types of values in their places. first is
+// the type of the first value; "" for a text without values.
+func (t *Text) template() (name string, first pii.Type) {
+	var plain strings.Builder
+	done := 0
+	for _, v := range t.Values {
+		if first == "" {
+			first = v.Type
+		}
+		plain.WriteString(t.Text[done:v.Start] + " " + string(v.Type) + " ")
+		done = v.End
+	}
+	plain.WriteString(t.Text[done:])
+	words := strings.FieldsFunc(strings.ToLower(plain.String()), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	words = slices.DeleteFunc(words, func(w string) bool { return strings.ContainsFunc(w, unicode.IsDigit) })
+	return strings.Join(words, ""), first
 }
 
 func parse(line string) (t Text, err error) {

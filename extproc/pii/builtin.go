@@ -97,8 +97,14 @@ func (d Detectors) Find(_ context.Context, text string, out []Span) ([]Span, err
 	for _, t := range d.Types {
 		s.masks |= bitOf(t)
 	}
-	for i := 0; i < len(text); {
-		switch c := classes[text[i]]; {
+	s.run()
+	return d.wide(text, s.masks, s.out), nil
+}
+
+// run reads the text.
+func (s *scan) run() {
+	for i := 0; i < len(s.text); {
+		switch c := classes[s.text[i]]; {
 		case c&word != 0:
 			i = s.word(i)
 		case c == start:
@@ -107,8 +113,7 @@ func (d Detectors) Find(_ context.Context, text string, out []Span) ([]Span, err
 			i++
 		}
 	}
-	s.phrase.finish(&s)
-	return d.wide(text, s.masks, s.out), nil
+	s.phrase.finish(s)
 }
 
 // wants reports whether a type is looked for.

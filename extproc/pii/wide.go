@@ -11,7 +11,7 @@ func (d Detectors) wide(text string, masks wanted, out []Span) []Span {
 		return out
 	}
 	s := scan{Detectors: d, text: narrow(text), masks: masks}
-	s.numbers()
+	s.run()
 	at, narrowed := 0, 0 // of one place, in both texts
 	place := func(to int) int {
 		for ; narrowed < to; narrowed++ {
@@ -25,26 +25,6 @@ func (d Detectors) wide(text string, masks wanted, out []Span) []Span {
 		out = append(out, v)
 	}
 	return out
-}
-
-// numbers looks for values that begin with a digit, a plus or a bracket, and nothing else.
-func (s *scan) numbers() {
-	for i := 0; i < len(s.text); {
-		c, end := s.text[i], i+1
-		switch {
-		case classes[c]&word != 0:
-			has := classes[c]
-			for ; s.is(end, word); end++ {
-				has |= classes[s.text[end]]
-			}
-			if classes[c]&digit != 0 {
-				end = max(end, s.number(i, end, has))
-			}
-		case c == '+', c == '(':
-			end = max(end, s.phone(i))
-		}
-		i = end
-	}
 }
 
 // hasWide reports whether a text has a digit of full width.

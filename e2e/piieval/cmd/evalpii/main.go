@@ -1,4 +1,5 @@
-// Command evalpii prints recall and precision of the detectors of personal data, by type; with the argument misses, also every miss.
+// Command evalpii prints recall and precision of the detectors of personal data, by type, on the test half of the labelled texts; with the
+// argument tuning, on the other half; with misses, also every miss.
 package main
 
 import (
@@ -22,7 +23,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r, err := piieval.Measure(ctx, texts)
+	r, err := piieval.Measure(ctx, piieval.Half(texts, !slices.Contains(os.Args[1:], "tuning")))
 	if err != nil {
 		return err
 	}
