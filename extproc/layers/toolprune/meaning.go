@@ -16,6 +16,7 @@ import (
 	"bardo.money/gateway/internal/clock"
 	"bardo.money/gateway/internal/guard"
 	"bardo.money/gateway/models"
+	"bardo.money/gateway/policy"
 )
 
 // Embedder is a local model that turns texts into vectors of length 1. Safe for concurrent use.
@@ -155,8 +156,7 @@ func (l Layer) prepare(x *pipeline.Exchange, t *transcript.Transcript) {
 func (l Layer) known(x *pipeline.Exchange, t *transcript.Transcript) (all [][]float32, missing []definition) {
 	all = make([][]float32, len(t.Tools))
 	for i := range t.Tools {
-		d := definition{text: meaningOf(&t.Tools[i])}
-		d.sum = l.Memory.sum(key{[]string{"vector", string(x.Principal.Account), l.Embedder.Tag(), d.text}})
+		d := l.definition(x.Principal.Account, meaningOf(&t.Tools[i]))
 		if v, ok := l.Vectors.kept.Get(d.sum); ok {
 			all[i] = v
 		} else {
@@ -198,14 +198,28 @@ func (l Layer) readBeside(x *pipeline.Exchange, missing []definition) <-chan str
 
 // definition is one of a tool of a request, whose vector is not known.
 type definition struct {
-	text string
-	sum  [16]byte
+	account policy.Account
+	text    string
+	sum     [16]byte // of account, model and text
+}
+
+func (l Layer) definition(account policy.Account, text string) definition {
+	return definition{account, text, l.Memory.sum(key{[]string{"vector", string(account), l.Embedder.Tag(), text}})}
 }
 
 // read makes vectors of definitions and keeps them, as far as the model does so in time. Those that the store has need no model; kept is nil for none.
 func (l Layer) read(kept Kept, all []definition) {
 	ctx, cancel := context.WithTimeout(context.Background(), readingTime)
 	defer cancel()
+	if l.Embedder.Tag() == "" { // a first call loads the model; until then the store cannot be asked for its vectors, and sums are those of no model
+		if _, err := l.Embedder.Embed(ctx, all[0].text); err != nil {
+			l.Vectors.failed(err)
+			return
+		}
+		for i := range all {
+			all[i] = l.definition(all[i].account, all[i].text)
+		}
+	}
 	if kept != nil {
 		all = l.recall(ctx, kept, all)
 	}

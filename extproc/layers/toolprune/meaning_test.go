@@ -23,6 +23,8 @@ type sense struct {
 	calls int
 	takes time.Duration
 	err   error
+	lazy  bool // its tag is known once it has read a text
+	read  bool
 }
 
 func (s *sense) asked() (time.Duration, error) {
@@ -54,6 +56,9 @@ func (s *sense) Embed(ctx context.Context, text string) ([]float32, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+	s.mu.Lock()
+	s.read = true
+	s.mu.Unlock()
 	v := []float32{0, 0, 0.1}
 	for i, words := range [][]string{{"swap", "exchange", "coins"}, {"weather", "umbrella", "rain"}} {
 		for _, w := range words {
@@ -65,7 +70,14 @@ func (s *sense) Embed(ctx context.Context, text string) ([]float32, error) {
 	return v, nil
 }
 
-func (*sense) Tag() string { return "sense" }
+func (s *sense) Tag() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lazy && !s.read {
+		return ""
+	}
+	return "sense"
+}
 
 func meaningful(s *sense) toolprune.Layer {
 	return toolprune.Layer{Memory: toolprune.NewChoices(), Embedder: s, Vectors: toolprune.NewVectors()}
@@ -153,6 +165,31 @@ func TestC18GatewaysShareTheVectorsOfTools(t *testing.T) {
 	if private(gatewayWith(third)); third.count() != 31 {
 		t.Errorf("for a private request %d vectors are made", third.count())
 	}
+}
+
+// TestC18AModelThatIsLoadedByARequestUsesTheStore: where the question is late because the model is being read, the definitions are not made again, then or later.
+func TestC18AModelThatIsLoadedByARequestUsesTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &kept{have: map[string][]float32{}}
+		gatewayWith := func(s *sense) toolprune.Layer {
+			l := meaningful(s)
+			l.Kept = store
+			return l
+		}
+		prunedFor(t, gatewayWith(&sense{}), "Will I need an umbrella?")
+		s := &sense{lazy: true, takes: 100 * time.Millisecond}
+		l := gatewayWith(s)
+		prunedFor(t, l, "Will I need an umbrella?")
+		time.Sleep(3 * time.Second)                       //nolint:forbidigo // of the bubble
+		if n := s.count(); n != 2 || store.size() != 30 { // the question, and one definition
+			t.Errorf("%d texts are read, and the store has %d", n, store.size())
+		}
+		s.set(0, nil)
+		time.Sleep(time.Minute) //nolint:forbidigo // of the bubble
+		if x, _ := prunedFor(t, l, "Is rain likely?"); x.Log[0].Note != "meaning" || s.count() != 3 {
+			t.Errorf("%d texts are read, log %+v", s.count(), x.Log)
+		}
+	})
 }
 
 // TestD36AModelThatIsLateOrBusyIsAskedAgain: another process's clock may end a call before the request's time is over.
