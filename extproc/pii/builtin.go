@@ -98,7 +98,7 @@ func (d Detectors) Find(_ context.Context, text string, out []Span) ([]Span, err
 		s.masks |= bitOf(t)
 	}
 	s.run()
-	return d.wide(text, s.masks, s.out), nil
+	return d.split(text, s.masks, d.wide(text, s.masks, s.out)), nil
 }
 
 // run reads the text.

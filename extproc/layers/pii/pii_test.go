@@ -3,6 +3,7 @@ package pii_test
 import (
 	"context"
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -253,5 +254,58 @@ func TestK66AnswersAreRestoredBlockByBlock(t *testing.T) {
 	want := "to |a@b.com |" + h[:4] + "|a |a@b.com|<|{\"a\":\"|a@b.com\"}|a@b.com\\|a@b.com|{\"q\":\"a@b.com\"}|a@b.com"
 	if all := strings.Join(got, "|"); all != want {
 		t.Errorf("the answer is\n%s\nwant\n%s", all, want)
+	}
+}
+
+// TestD37ACardInSeveralMembersIsMaskedAndRestored: in arguments and results of tools, and back in arguments that are cut anywhere.
+func TestD37ACardInSeveralMembersIsMaskedAndRestored(t *testing.T) {
+	const card = `{"card1":"4539","card2":"1488","card3":"0343","card4":"6467"}`
+	quoted := strings.ReplaceAll(card, `"`, `\"`)
+	x := exchange(t, `{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"pay","arguments":"`+quoted+`"}}]},{"role":"tool","tool_call_id":"c","content":"`+quoted+`"}`)
+	if err := run(t, newLayer(layer.Mask), x); err != nil {
+		t.Fatal(err)
+	}
+	sent := string(x.Request.Doc.Bytes)
+	holders := regexp.MustCompile(`<CARD_\w+>`).FindAllString(sent, -1)
+	if len(holders) != 8 || x.Log[0].Note != "masked;card=8" {
+		t.Fatalf("%s; %+v", sent, x.Log)
+	}
+	for _, part := range []string{"4539", "1488", "0343", "6467"} {
+		if strings.Contains(sent, part) {
+			t.Errorf("%s is sent: %s", part, sent)
+		}
+	}
+	args := card
+	for i, part := range []string{"4539", "1488", "0343", "6467"} {
+		args = strings.Replace(args, part, holders[i], 1)
+	}
+	for cut := range len(args) {
+		var got []byte
+		for _, ev := range []chat.Event{
+			{Kind: chat.Start},
+			{Kind: chat.ToolStart},
+			{Kind: chat.ToolArgs, Text: []byte(args[:cut])},
+			{Kind: chat.ToolArgs, Text: []byte(args[cut:])},
+			{Kind: chat.End},
+		} {
+			out, err := x.Response(t.Context(), &ev)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range out {
+				got = append(got, out[i].Text...)
+			}
+		}
+		if string(got) != card {
+			t.Fatalf("cut at %d, the arguments are %s", cut, got)
+		}
+	}
+}
+
+// TestD37ANumberWhoseCountryCodeIsAnotherMemberIsMasked: the name of its member says what it is.
+func TestD37ANumberWhoseCountryCodeIsAnotherMemberIsMasked(t *testing.T) {
+	x := exchange(t, `{"role":"tool","tool_call_id":"c","content":"{\"country_code\":\"+49\",\"phone\":\"30 901820\"}"}`)
+	if err := run(t, newLayer(layer.Mask), x); err != nil || strings.Contains(string(x.Request.Doc.Bytes), "901820") {
+		t.Errorf("%v, %s", err, x.Request.Doc.Bytes)
 	}
 }
