@@ -46,6 +46,9 @@ func TestB07TheDashboardIsBehindEnvoy(t *testing.T) {
 		Providers: []gateway.Provider{{ID: "one", Fake: p, Models: models("m", "")}, {ID: "two", Fake: p, Models: models("m", "")}},
 	}
 	g := gateway.Run(t, o)
+	if !strings.Contains(g.Log(), "  dashboard  "+g.URL+"/ui\n") {
+		t.Errorf("the greeting does not say where it is: %s", g.Log())
+	}
 	mine, other := g.CreateKey(t, "--name", "mine"), g.CreateKey(t, "--name", "other")
 	page := func(cookie, path string, header ...string) gateway.Answer {
 		return g.Do(t, gateway.Call{Path: path, NoKey: true, Header: append([]string{cookie}, header...)})

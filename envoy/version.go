@@ -2,6 +2,7 @@ package envoy
 
 import (
 	_ "embed"
+	"strconv"
 	"strings"
 )
 
@@ -16,4 +17,24 @@ func PinnedVersion() string {
 		}
 	}
 	return ""
+}
+
+// IsOld reports whether a version is older than the patch releases of the pinned one, which know all that the gateway configures.
+func IsOld(version string) bool {
+	major, rest, _ := strings.Cut(version, ".")
+	pinnedMajor, pinnedRest, _ := strings.Cut(PinnedVersion(), ".")
+	if major != pinnedMajor {
+		return number(major) < number(pinnedMajor)
+	}
+	return number(rest) < number(pinnedRest)
+}
+
+// number is the one that a text begins with up to a dot; -1 without one.
+func number(text string) int {
+	digits, _, _ := strings.Cut(text, ".")
+	n, err := strconv.Atoi(digits)
+	if err != nil {
+		return -1
+	}
+	return n
 }

@@ -101,7 +101,7 @@ func stakeUsed(c *cobra.Command) (used policy.Micro, err error) {
 func (v *walletView) print(c *cobra.Command) error {
 	var b strings.Builder
 	if v.Check == nil {
-		b.WriteString("the credit at Bankr was not read yet: set providers.bankr.credit_interval\n")
+		b.WriteString("no credit at Bankr was read: it is, with providers.bankr and its credit_interval, while the gateway runs\n")
 	} else {
 		fmt.Fprintf(&b, "credit         %s, read %s: %s\n", cli.Dollars(v.Check.Credit), v.Check.At.Format(time.RFC3339), v.Check.Action)
 	}

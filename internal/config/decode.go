@@ -195,6 +195,10 @@ func (d *decoder) scalar(key string, n *node, v reflect.Value, f field) {
 		d.fail(n.at, key, "the variable to be set", "%s", err)
 		return
 	}
+	if name := bareVariable(n.text); secret && name != "" {
+		d.fail(n.at, key, "${"+name+"}", "the variable %s without braces", name)
+		return
+	}
 	if err := set(v, text, f); err != nil {
 		// The text as it stands in the file: what variables hold may be secret.
 		shown := strconv.Quote(n.text) + ": "

@@ -93,6 +93,20 @@ func (d *decoder) enable(cfg *Config) {
 		if !h.APIKey.IsSet() && len(h.APIKeys) == 0 && atOwn && !k.Keyless {
 			d.problem("providers."+k.Name+".api_key", "a key, or the variable "+k.Variables[0], "no key")
 		}
+		if atOwn {
+			d.refuseGatewayKey(k, h.APIKey, h.APIKeys)
+		}
+	}
+}
+
+// refuseGatewayKey refuses keys that a gateway has issued to its clients: at its own address, a provider would be sent what it must not know.
+// Who starts a gateway where clients have their variables gives it such a key.
+func (d *decoder) refuseGatewayKey(k kind.Kind, key Secret, more []Secret) {
+	for _, s := range append([]Secret{key}, more...) {
+		if text := s.Reveal(); strings.HasPrefix(text, "bardo_sk_") || strings.HasPrefix(text, "bardo_pk_") {
+			d.problem("providers."+k.Name+".api_key", "the provider's key, here or in the variable "+k.Variables[0], "an API key of a gateway, for its clients")
+			return
+		}
 	}
 }
 
@@ -176,6 +190,9 @@ func (d *decoder) completeKey(key *Secret, more []Secret, own bool, k kind.Kind)
 	if !key.IsSet() && len(more) == 0 && own {
 		d.problem("providers."+k.Name+".api_key", "a key, or the variable "+strings.Join(k.Variables, " or "), "no key")
 	}
+	if own {
+		d.refuseGatewayKey(k, *key, more)
+	}
 }
 
 // completeDirect fills in where users' own keys are good.
@@ -249,4 +266,13 @@ func variable(name string, env func(string) (string, bool)) (string, error) {
 		return v, nil
 	}
 	return "", fmt.Errorf("the variable %s is not set", name)
+}
+
+// bareVariable is the name of a variable that a text is meant to be replaced by, written as in a shell: $NAME; "" for any other text.
+func bareVariable(text string) string {
+	name, ok := strings.CutPrefix(text, "$")
+	if !ok || strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") != "" {
+		return ""
+	}
+	return name
 }

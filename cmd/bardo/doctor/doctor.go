@@ -16,6 +16,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/control"
 	"bardo.money/gateway/cmd/bardo/home"
 	"bardo.money/gateway/cmd/bardo/settings"
+	"bardo.money/gateway/envoy"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/secret"
 )
@@ -105,6 +106,7 @@ func examineWith(ctx context.Context, h home.Dir, cfg *config.Config, found []Fi
 	running, _ := h.Answering(ctx)
 	found = append(found, Ports(ctx, running, cfg)...)
 	found = append(found, checkCertificate(cfg, now), checkCatalog(cfg))
+	found = append(found, checkFiles(h, cfg)...)
 	found = append(found, checkPeers(cfg, now)...)
 	found = append(found, checkProviders(ctx, h, cfg)...)
 	if cfg.DataPath == config.DataPathModule {
@@ -145,6 +147,17 @@ func checkEnvoy(ctx context.Context) Finding {
 	version, ok := envoyVersion(string(out))
 	if !ok {
 		return broken(check, "install Envoy again with `make tools`, or set ENVOY_BIN to one", "%s is no Envoy: it does not say its version", path)
+	}
+	return judgeEnvoy(path, version)
+}
+
+func judgeEnvoy(path, version string) Finding {
+	const check = "envoy"
+	switch pinned := envoy.PinnedVersion(); {
+	case envoy.IsOld(version):
+		return broken(check, "use Envoy "+pinned+", which `make tools` installs", "%s, version %s, is older than %s, with which the gateway is tested", path, version, pinned)
+	case !envoy.TakesModule(version):
+		return fine(check, "%s, version %s; the gateway is tested with %s", path, version, pinned)
 	}
 	return fine(check, "%s, version %s", path, version)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/cmd/bardo/home"
+	"bardo.money/gateway/envoy"
 	"bardo.money/gateway/internal/config"
 )
 
@@ -103,5 +104,49 @@ func TestEnvoyVersion(t *testing.T) {
 		if got, ok := envoyVersion(out); got != want || ok != (want != "") {
 			t.Errorf("%q is %q, %v, want %q", out, got, ok, want)
 		}
+	}
+}
+
+// TestAnOldEnvoyIsReported: it does not know what the gateway configures, and ends at the start without a reason that one understands.
+func TestAnOldEnvoyIsReported(t *testing.T) {
+	pinned := envoy.PinnedVersion()
+	for version, want := range map[string]Finding{
+		pinned:    fine("envoy", "/opt/envoy, version %s", pinned),
+		"1.999.0": fine("envoy", "/opt/envoy, version 1.999.0; the gateway is tested with %s", pinned),
+		"2.0.0":   fine("envoy", "/opt/envoy, version 2.0.0; the gateway is tested with %s", pinned),
+		"1.14.1":  broken("envoy", "use Envoy "+pinned+", which `make tools` installs", "/opt/envoy, version 1.14.1, is older than %s, with which the gateway is tested", pinned),
+		"0.999.0": broken("envoy", "use Envoy "+pinned+", which `make tools` installs", "/opt/envoy, version 0.999.0, is older than %s, with which the gateway is tested", pinned),
+		"odd":     broken("envoy", "use Envoy "+pinned+", which `make tools` installs", "/opt/envoy, version odd, is older than %s, with which the gateway is tested", pinned),
+	} {
+		if got := judgeEnvoy("/opt/envoy", version); got != want {
+			t.Errorf("%s: %+v, want %+v", version, got, want)
+		}
+	}
+}
+
+// TestFilesThatCannotBeWrittenAreReported, and none is made by looking.
+func TestFilesThatCannotBeWrittenAreReported(t *testing.T) {
+	dir := t.TempDir()
+	cfg := &config.Config{}
+	if found := checkFiles(home.Dir(dir), cfg); len(found) != 0 {
+		t.Errorf("without files: %+v", found)
+	}
+	cfg.Telemetry.Events, cfg.Audit.File = "file:"+filepath.Join(dir, "none", "events"), "none/audit"
+	for _, f := range checkFiles(home.Dir(dir), cfg) {
+		if f.OK || f.Detail == "" || !strings.Contains(f.Fix, f.Check) {
+			t.Errorf("%+v", f)
+		}
+	}
+	cfg.Telemetry.Events, cfg.Audit.File = "file:"+filepath.Join(dir, "events"), "audit"
+	found := checkFiles(home.Dir(dir), cfg)
+	if len(found) != 2 || !found[0].OK || !found[1].OK || found[0].Detail != filepath.Join(dir, "audit") {
+		t.Errorf("%+v", found)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
+		t.Errorf("%v are left, %v", entries, err)
+	}
+	cfg.Audit.File = dir
+	if f := checkFiles(home.Dir(dir), cfg)[0]; f.OK {
+		t.Errorf("a directory: %+v", f)
 	}
 }

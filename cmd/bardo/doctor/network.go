@@ -85,7 +85,7 @@ func checkCertificate(cfg *config.Config, now time.Time) Finding {
 	}
 	pair, err := tls.LoadX509KeyPair(cfg.Listen.TLS.Cert, cfg.Listen.TLS.Key)
 	if err != nil {
-		return broken(check, "name PEM files of a certificate and its key", "%v", err)
+		return broken(check, "name PEM files of a certificate and its key", "%s and %s: %v", cfg.Listen.TLS.Cert, cfg.Listen.TLS.Key, err)
 	}
 	if err := home.UsableKey(pair.Leaf); err != nil {
 		return broken(check, "issue the certificate for another key", "%s: %v", cfg.Listen.TLS.Cert, err)

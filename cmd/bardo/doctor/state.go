@@ -5,10 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
 
 	"bardo.money/gateway/cmd/bardo/control"
 	"bardo.money/gateway/cmd/bardo/home"
+	"bardo.money/gateway/cmd/bardo/run/auditing"
 	"bardo.money/gateway/internal/config"
 )
 
@@ -29,6 +35,43 @@ func checkHome(h home.Dir) Finding {
 		return broken(check, "look at the file system", "%v", err)
 	}
 	return fine(check, "%s", h)
+}
+
+// checkFiles looks at the files that the gateway opens at its start, and does not start without.
+func checkFiles(h home.Dir, cfg *config.Config) (found []Finding) {
+	files := map[string]string{}
+	if path, ok := strings.CutPrefix(cfg.Telemetry.Events, "file:"); ok {
+		files["telemetry.events"] = path
+	}
+	if cfg.Audit.File != "" {
+		files["audit.file"] = auditing.Path(cfg.Audit.File, string(h))
+	}
+	for _, check := range slices.Sorted(maps.Keys(files)) {
+		if err := canAppend(files[check]); err != nil {
+			found = append(found, broken(check, "make its directory, give this user the file, or correct "+check, "%v", err))
+			continue
+		}
+		found = append(found, fine(check, "%s", files[check]))
+	}
+	return found
+}
+
+// canAppend reports why a file cannot be written to; one that is not there is not made.
+func canAppend(path string) error {
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY|syscall.O_NONBLOCK, 0) // a pipe may have no reader
+	switch {
+	case errors.Is(err, syscall.ENXIO):
+		return nil
+	case err == nil:
+		return f.Close()
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	probe, err := os.CreateTemp(filepath.Dir(path), ".doctor-*")
+	if err != nil {
+		return err
+	}
+	return errors.Join(probe.Close(), os.Remove(probe.Name()))
 }
 
 // checkPepper wants the secret that the hashes of keys depend on, wherever there are keys.

@@ -36,7 +36,7 @@ func (h Dir) Certificate(cfg *config.Config) (cert, key []byte, err error) {
 		err = UsableKey(pair.Leaf)
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("listen.tls: %w", err)
+		return nil, nil, fmt.Errorf("listen.tls: %s and %s: %w", cfg.Listen.TLS.Cert, cfg.Listen.TLS.Key, err)
 	}
 	return cert, key, nil
 }

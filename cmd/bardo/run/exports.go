@@ -39,7 +39,7 @@ func (g *gateway) send(ctx context.Context, group *errgroup.Group) {
 // directEvents has events written where the configuration wants them.
 func (g *gateway) directEvents(cfg *config.Config) error {
 	if err := g.events.Redirect(cfg.Telemetry.Events, g.out); err != nil {
-		return fmt.Errorf("telemetry.events: %w", err)
+		return cli.Advise(err, "make its directory, or correct telemetry.events")
 	}
 	writer := "data"
 	if g.inside {

@@ -37,6 +37,9 @@ func (g *gateway) greeting(ctx context.Context, info home.RunInfo) (string, erro
 	if info.Admin != "" {
 		fmt.Fprintf(&b, "  admin      http://%s/metrics\n", info.Admin)
 	}
+	if base := clientURL(cfg, info); base != "" && cfg.Listen.UI != "off" {
+		fmt.Fprintf(&b, "  dashboard  %s/ui\n", base)
+	}
 	fmt.Fprintf(&b, "  config     %s\n", cmp.Or(g.configPath, "built in: there is no file"))
 	names := make([]string, 0, 4)
 	for _, p := range cfg.Enabled() {

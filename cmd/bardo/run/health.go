@@ -123,7 +123,7 @@ func (g *gateway) logHealth(logged loggedStates, now time.Time, s health.Status)
 		log.Error("the provider refuses the gateway's credential", "reason", s.Reason, "fix", fix)
 		told.CredentialRefused.Emit(&g.events, "", told.Trouble{Provider: s.Provider, Reason: s.Reason})
 	case s.State == health.Down:
-		log.Warn("the provider is out of favour", "reason", s.Reason)
+		log.Warn("the provider is down, and is tried after the others", "reason", s.Reason)
 		told.ProviderDown.Emit(&g.events, "", told.Trouble{Provider: s.Provider, Reason: s.Reason})
 	case was.Out() && !s.State.Out() && s.State != health.Disabled:
 		log.Info("the provider works again")

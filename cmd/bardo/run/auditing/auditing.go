@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 
+	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/internal/audit"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/event"
@@ -48,7 +49,7 @@ func (l *Log) Open(c *config.Audit, home, process, version string, sink *event.S
 		}
 	}
 	if l.log, err = audit.Open(o, a); err != nil {
-		return err
+		return cli.Advise(err, "make its directory, or correct audit.file")
 	}
 	sink.RecordIn(l.log)
 	return nil
