@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -268,11 +269,13 @@ func variable(name string, env func(string) (string, bool)) (string, error) {
 	return "", fmt.Errorf("the variable %s is not set", name)
 }
 
+// aVariable is how a shell writes a variable.
+var aVariable = regexp.MustCompile(`^\$[A-Z_][A-Z_0-9]*$`)
+
 // bareVariable is the name of a variable that a text is meant to be replaced by, written as in a shell: $NAME; "" for any other text.
 func bareVariable(text string) string {
-	name, ok := strings.CutPrefix(text, "$")
-	if !ok || strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") != "" {
+	if !aVariable.MatchString(text) {
 		return ""
 	}
-	return name
+	return text[1:]
 }
