@@ -94,7 +94,7 @@ func KeysInUse(ctx context.Context, books *ledger.Ledger) (n int, err error) {
 // LostPepper is the error of a ledger with keys whose pepper is missing.
 func LostPepper(path string, keys int) error {
 	return cli.Advise(
-		fmt.Errorf("%s is missing, and the %d keys of the ledger were made with it", path, keys),
-		"restore the file from a backup; without it, revoke these keys and make new ones",
+		fmt.Errorf("%s is missing, and the keys of the ledger (%d) were made with it", path, keys),
+		"copy it from another gateway of this ledger, or restore it from a backup; without it, revoke these keys and make new ones",
 	)
 }
