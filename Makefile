@@ -10,7 +10,9 @@ include Tools.mk
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 BARDO    := $(CURDIR)/bin/bardo
 MODULE   := $(CURDIR)/bin/libbardo.so
-STAMP    := -trimpath -ldflags '-X bardo.money/gateway/cmd/bardo/cli.Version=$(VERSION)'
+STAMP    := -X bardo.money/gateway/cmd/bardo/cli.Version=$(VERSION)
+# More flags of the linker, for bin/bardo alone.
+PROGRAM_LDFLAGS ?=
 FUZZTIME ?= 30s
 TIMEOUT  ?= 30m
 # End-to-end tests of one package at once; two packages run at once. Most of them wait for something; with many more, two cores make each other's tests late.
@@ -43,10 +45,10 @@ run: tools models program ## start everything on one machine; ARGS="-c bardo.yam
 	@exec $(BARDO) up $(ARGS)
 
 program: ## compile bin/bardo
-	go build $(STAMP) -o $(BARDO) ./cmd/bardo
+	go build -trimpath -ldflags '$(strip $(STAMP) $(PROGRAM_LDFLAGS))' -o $(BARDO) ./cmd/bardo
 
 build: program ## compile bin/bardo, and bin/libbardo.so for data_path: module
-	go build $(STAMP) -buildmode=c-shared -o $(MODULE) ./cmd/bardo/libbardo
+	go build -trimpath -ldflags '$(STAMP)' -buildmode=c-shared -o $(MODULE) ./cmd/bardo/libbardo
 
 clean: ## remove what was built and installed here
 	rm -rf bin .tools bench-out
