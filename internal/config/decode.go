@@ -192,7 +192,11 @@ func (d *decoder) scalar(key string, n *node, v reflect.Value, f field) {
 	mayHide := secret || v.Type() == reflect.TypeFor[Database]() || v.Type() == reflect.TypeFor[Vectors]() // their URLs may have passwords
 	text, err := expand(n.text, secret, d.env)
 	if err != nil {
-		d.fail(n.at, key, "the variable to be set", "%s", err)
+		expected := "it in the environment of this command"
+		if errors.Is(err, errUnclosed) {
+			expected = "${NAME}"
+		}
+		d.fail(n.at, key, expected, "%s", err)
 		return
 	}
 	if name := bareVariable(n.text); secret && name != "" {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"reflect"
 	"regexp"
@@ -229,6 +230,8 @@ func (d *decoder) firstOf(variables ...string) Secret {
 	return Secret{}
 }
 
+var errUnclosed = errors.New("${ without }")
+
 // expand replaces ${VAR} by the variable's value, and, for secrets, env:VAR as a whole. "$${" is a literal "${".
 func expand(text string, secret bool, env func(string) (string, bool)) (string, error) {
 	if name, ok := strings.CutPrefix(text, "env:"); ok && secret {
@@ -251,7 +254,7 @@ func expand(text string, secret bool, env func(string) (string, bool)) (string, 
 		}
 		name, rest, closed := strings.Cut(after, "}")
 		if !closed {
-			return "", fmt.Errorf("${ without }")
+			return "", errUnclosed
 		}
 		value, err := variable(name, env)
 		if err != nil {
