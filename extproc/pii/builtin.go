@@ -54,6 +54,7 @@ type scan struct {
 	phrase phrase
 	masks  wanted
 	looked int // bytes of what might be secrets: see longest
+	quoted int // words in quotes that may be groups of a card's number: see split
 }
 
 // wanted is a set of the built-in types.
@@ -98,7 +99,11 @@ func (d Detectors) Find(_ context.Context, text string, out []Span) ([]Span, err
 		s.masks |= bitOf(t)
 	}
 	s.run()
-	return d.split(text, s.masks, d.wide(text, s.masks, s.out)), nil
+	out = d.wide(text, s.masks, s.out)
+	if s.quoted >= fewestGroups {
+		out = d.split(text, s.masks, out)
+	}
+	return out, nil
 }
 
 // run reads the text.
@@ -164,6 +169,9 @@ func (s *scan) word(i int) int {
 		return end
 	}
 	if classes[s.text[i]]&digit != 0 {
+		if n := end - i; n >= 4 && n <= 6 && s.at(i-1) == '"' && s.at(end) == '"' {
+			s.quoted++
+		}
 		if to := s.postal(i, end); to > end {
 			return to
 		}

@@ -7,6 +7,9 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
+// fewestGroups is how many groups a card's number has at least.
+const fewestGroups = 3
+
 // split appends the groups of card numbers that a JSON text has in strings of their own, beside each other in an object or an array: {"card1": "4111", "card2": "1111", …}. A name
 // there or around them says that they are a card's, since one of ten lists of such groups passes the check digit.
 func (d Detectors) split(text string, masks wanted, out []Span) []Span {
