@@ -16,6 +16,7 @@ import (
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/internal/polltest"
 	paid402 "bardo.money/gateway/policy/pay"
 	"bardo.money/gateway/policy/pay/evm"
 )
@@ -304,11 +305,8 @@ func TestPitfall13AProviderThatDoesNotAnswerIsNotPaidTwice(t *testing.T) {
 	}
 	o.Home, o.NoKey = g.Home, true
 	gateway.Run(t, o)
-	for range 400 {
-		if all = outgoings(t, g); all[0].State == "unused" && all[1].State == "unused" {
-			return
-		}
-		pause(t, 50*time.Millisecond)
-	}
-	t.Errorf("after the chain was asked: %+v", all)
+	polltest.Until(t, "that the chain has said of both that they are unused", func() bool {
+		all = outgoings(t, g)
+		return all[0].State == "unused" && all[1].State == "unused"
+	})
 }

@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/internal/polltest"
 )
 
 // result is what a driver prints.
@@ -141,16 +141,13 @@ func TestX02ForeignClientsPay(t *testing.T) {
 }
 
 // waitReceived waits until the operator has more than before.
-func waitReceived(t *testing.T, c *chain, before int64) int64 {
+func waitReceived(t *testing.T, c *chain, before int64) (got int64) {
 	t.Helper()
-	for range 400 {
-		if got := c.received(t); got > before {
-			return got
-		}
-		pause(t, 50*time.Millisecond)
-	}
-	t.Fatal("nothing arrived on the chain")
-	return 0
+	polltest.Until(t, "money on the chain", func() bool {
+		got = c.received(t)
+		return got > before
+	})
+	return got
 }
 
 // creditOf is a wallet's balance in the ledger, in millionths.

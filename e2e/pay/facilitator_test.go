@@ -15,10 +15,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/internal/polltest"
 )
 
 // startFacilitator runs a facilitator that nobody here wrote, and returns its address.
@@ -143,12 +143,7 @@ func TestK84AFacilitatorThatSettlesAndFails(t *testing.T) {
 		if got := pm.send(t, g, chatBody(true)); got.Status != http.StatusOK {
 			t.Fatalf("%d %s", got.Status, got.Body)
 		}
-		for range 400 {
-			if f.settles.Load() > before {
-				break
-			}
-			pause(t, 50*time.Millisecond)
-		}
+		polltest.Until(t, "the facilitator's call", func() bool { return f.settles.Load() > before })
 		if got := pm.send(t, g, chatBody(true)); got.Status != http.StatusConflict || !strings.Contains(got.Body, "payment_replayed") {
 			t.Errorf("the same payment: %d %s", got.Status, got.Body)
 		}

@@ -17,18 +17,14 @@ import (
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/internal/polltest"
 )
 
 // settle waits until so many transfers have arrived, and makes sure that no more do.
 func settle(t *testing.T, c *chain, n int) {
 	t.Helper()
-	for range 600 {
-		if c.transfers(t) >= n {
-			break
-		}
-		pause(t, 50*time.Millisecond)
-	}
-	pause(t, time.Second)
+	polltest.Until(t, "the transfers", func() bool { return c.transfers(t) >= n })
+	pause(t, time.Second) // more would arrive by then
 	if got := c.transfers(t); got != n {
 		t.Fatalf("%d transfers arrived, want %d", got, n)
 	}
@@ -394,13 +390,7 @@ func settlementOf(t *testing.T, a gateway.Answer) (s struct {
 // waitSettled sends a payment that was used until the gateway says that it has arrived.
 func waitSettled(t *testing.T, g *gateway.Gateway, pm *payment, body string) {
 	t.Helper()
-	for range 200 {
-		if s := settlementOf(t, pm.send(t, g, body)); s.Success {
-			return
-		}
-		pause(t, 100*time.Millisecond)
-	}
-	t.Fatal("the payment is not said to have arrived")
+	polltest.Until(t, "that the payment has arrived", func() bool { return settlementOf(t, pm.send(t, g, body)).Success })
 }
 
 // TestPitfall16AReorganisedChain takes a confirmed transfer away: it is sent again.

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
@@ -88,11 +87,6 @@ func TestAPayerIsNotACallerWithoutAKey(t *testing.T) {
 		}
 		calls++
 	}
-	for range 100 {
-		if c.transfers(t) >= 2 {
-			break
-		}
-		pause(t, 50*time.Millisecond)
-	}
+	settle(t, c, 2)
 	g.AssertSound(t)
 }

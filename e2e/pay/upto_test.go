@@ -14,6 +14,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/internal/polltest"
 )
 
 // The contracts of scheme upto, where every chain has them.
@@ -214,13 +215,7 @@ func TestPitfall10And20APermitThatIsNotGoodAnyMore(t *testing.T) {
 // waitLog waits until the gateway has logged something.
 func waitLog(t *testing.T, g *gateway.Gateway, text string) {
 	t.Helper()
-	for range 300 {
-		if strings.Contains(g.Log(), text) {
-			return
-		}
-		pause(t, 100*time.Millisecond)
-	}
-	t.Fatalf("it was never logged: %s", text)
+	polltest.Until(t, text+", in the log", func() bool { return strings.Contains(g.Log(), text) })
 }
 
 // TestD54WithoutItsContractsUpToIsNotOffered, and is refused.

@@ -344,7 +344,7 @@ func TestOnlyTheBodyHasToArriveInTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = books.Close() })
-	const bodyTime = 200 * time.Millisecond
+	const bodyTime = 500 * time.Millisecond
 	web := httptest.NewServer(adminapi.Handler(adminapi.Options{
 		Token: func() string { return token }, Log: slog.New(slog.DiscardHandler), BodyTime: bodyTime, Books: adminapi.BooksOf(home.Dir(t.TempDir()), books),
 		Audit: func(ctx context.Context) (ledger.Report, error) {
