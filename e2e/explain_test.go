@@ -116,7 +116,16 @@ func TestD12WhatMustStayPrivateIsServedByThoseThatRetainNothingOrByNobody(t *tes
 		}
 	}
 	named := ask{dialect: fake.OpenAI, model: "good"}
-	mustFail(t, named, g.Do(t, named.call("X-Bardo-Security-Class: private")), http.StatusServiceUnavailable, "no_private_provider")
+	refused := g.Do(t, named.call("X-Bardo-Security-Class: private"))
+	mustFail(t, named, refused, http.StatusServiceUnavailable, "no_private_provider")
+	var record struct {
+		SecurityClass string `json:"security_class"`
+		ErrorMessage  string `json:"error_message"`
+	}
+	get(t, g, g.Key, "/v1/requests/"+refused.Header.Get("X-Request-Id"), &record)
+	if why := "ordinary: the request is private, and it may retain what it gets"; record.SecurityClass != "private" || !strings.Contains(record.ErrorMessage, why) || !strings.Contains(refused.Body, why) {
+		t.Errorf("the record says %+v, the client was told %s", record, refused.Body)
+	}
 	private.Behave(fake.Behaviour{Status: http.StatusServiceUnavailable})
 	down := ask{dialect: fake.OpenAI, model: "auto"}
 	if got := g.Do(t, down.call("X-Bardo-Security-Class: private", "X-Bardo-Subsystem: risk")); got.Status < 500 {

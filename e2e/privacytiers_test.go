@@ -73,6 +73,7 @@ func TestP04ARequestThatBreaksAConstraintOfItsTierIsRefusedByName(t *testing.T) 
 		{"the tier private does not search", tierBody(false), []string{"X-Bardo-Privacy-Tier: private", "X-Bardo-Web-Search: true"}, "web_search_allowed", "web_search"},
 		{"nothing asks for a tier", tierBody(true, aTool), []string{"X-Bardo-Web-Search: true"}, "", ""},
 		{"a testament in an enclave is free text", tierBody(false), []string{"X-Bardo-Task-Class: testament", "X-Bardo-Tee: true"}, "", ""},
+		{"the schema of the subsystem will do", tierBody(false), []string{"X-Bardo-Task-Class: trade", "X-Bardo-Subsystem: curator"}, "", ""},
 	} {
 		private.Forget()
 		open.Forget()
@@ -100,6 +101,9 @@ func TestP04ARequestThatBreaksAConstraintOfItsTierIsRefusedByName(t *testing.T) 
 		}
 		if said.Privacy == nil || said.Privacy.Violated != row.constraint || !strings.Contains(said.Error, row.constraint) {
 			t.Errorf("%s: explained: %s", row.about, dry.Body)
+		}
+		if text := g.Chat(t, row.body, append(row.header, "X-Bardo-Route: explain", "Accept: text/plain")...); !strings.HasSuffix(text.Body, "\nerror: "+said.Error+"\n") {
+			t.Errorf("%s: explained as text: %s", row.about, text.Body)
 		}
 		if n := len(private.Generations()) + len(open.Generations()); n != 0 {
 			t.Errorf("%s: %d providers were called", row.about, n)
@@ -198,7 +202,7 @@ func TestTheRouteCommandShowsTheConstraintsOfATier(t *testing.T) {
 	o, _, _, _ := tierLab(t, "", "")
 	g := gateway.Run(t, o)
 	for _, row := range [][]string{
-		{"privacy: tier tee of task class trade; tools allowed; web search not allowed; uploads not allowed; the answer needs a schema", "--task-class", "trade"},
+		{"privacy: tier tee of task class trade; tools allowed; web search not allowed; uploads not allowed; the answer needs a schema", "--task-class", "trade", "--schema"},
 		{"privacy: tier private of task class incident; no constraint in force", "--task-class", "incident"},
 	} {
 		if out := g.Bardo(t, append([]string{"route"}, row[1:]...)...); !strings.Contains(out, row[0]) {

@@ -304,6 +304,9 @@ func (x *exchange) explain(ctx context.Context, d stream.Client) error {
 	if strings.HasPrefix(x.Head.Header.Get("accept"), "text/plain") {
 		r.Header[len(r.Header)-1].Value = "text/plain; charset=utf-8"
 		r.Body = []byte(e.Text())
+		if e.Error != "" {
+			r.Body = append(r.Body, "\nerror: "+e.Error+"\n"...)
+		}
 	}
 	return x.reply(d, r)
 }

@@ -16,6 +16,7 @@ import (
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/intent"
+	"bardo.money/gateway/policy/privacy"
 	"bardo.money/gateway/policy/profile"
 	"bardo.money/gateway/policy/resolve"
 )
@@ -145,6 +146,8 @@ func Run(rt *runtime.Config, ask *Query, plan func([]policy.ProviderID) []policy
 	if ask.Request != nil {
 		d.Err = cmp.Or(request.WithContentPath(ask.Request, d.Err), e.checkPrivacy(rt, ask, &built, d.Order))
 		d.Order = e.filterByPrice(rt, ask.Request, e.filterByContent(rt, ask.Request, d.Order))
+	} else {
+		d.Err = cmp.Or(d.Err, e.Privacy.CheckContent(e.contentOf(rt, ask, &built)))
 	}
 	if d.Err != nil {
 		e.Error = publicError(d.Err)
@@ -165,8 +168,22 @@ func Run(rt *runtime.Config, ask *Query, plan func([]policy.ProviderID) []policy
 
 // checkPrivacy is the fault of a request that does not meet the constraints of its privacy tier.
 func (e *Result) checkPrivacy(rt *runtime.Config, ask *Query, built *intent.Built, found []policy.Resolution) error {
-	own := len(e.Profile.Schema) > 0 && rt.Structured.Enabled && built.PrivacyTier != policy.PrivacyEndToEnd && !wire.FormatOf(ask.Request).JSON
+	own := e.ownSchema(rt, built) && !wire.FormatOf(ask.Request).JSON
 	return e.Privacy.Check(rt, ask.Request, found, request.HintsSearch(&ask.Hints), own || built.Schema)
+}
+
+// contentOf is what is known of a request of which there are only facts, as far as constraints concern it.
+func (e *Result) contentOf(rt *runtime.Config, ask *Query, built *intent.Built) privacy.Content {
+	f := &ask.Facts
+	return privacy.Content{
+		Tools: f.Tools > 0, Uploads: f.Images || f.Audio || f.Video || f.Documents, WebSearch: request.HintsSearch(&ask.Hints),
+		Schema: built.Schema || e.ownSchema(rt, built),
+	}
+}
+
+// ownSchema reports whether the answer follows the schema of the subsystem's profile.
+func (e *Result) ownSchema(rt *runtime.Config, built *intent.Built) bool {
+	return (len(e.Profile.Schema) > 0 || e.Profile.SchemaName != "") && rt.Structured.Enabled && built.PrivacyTier != policy.PrivacyEndToEnd
 }
 
 // setReasoning sets the parameters and the reasoning of the answer: of the profile, if there is one. The effort of the client's own parameters

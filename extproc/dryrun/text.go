@@ -179,6 +179,9 @@ func (e *Result) privacy() string {
 	if p.Schema {
 		line += "; the answer needs a schema"
 	}
+	if p.Violated != "" {
+		line += "; the request breaks " + string(p.Violated)
+	}
 	return line + "\n"
 }
 

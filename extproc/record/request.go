@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
 )
 
@@ -15,6 +16,7 @@ type Request struct {
 	CreatedAt        time.Time              `json:"created_at"`
 	Status           string                 `json:"status"`
 	Error            string                 `json:"error,omitempty"`
+	ErrorMessage     string                 `json:"error_message,omitempty"` // only of errors of routing, which name providers and models alone
 	HTTPStatus       int                    `json:"http_status"`
 	Dialect          chat.Dialect           `json:"dialect"`
 	Stream           bool                   `json:"stream"`
@@ -25,6 +27,8 @@ type Request struct {
 	Subsystem        string                 `json:"subsystem,omitempty"`
 	Task             string                 `json:"task,omitempty"`   // the agent's tick type or subsystem, else the inferred task
 	Regime           string                 `json:"regime,omitempty"` // as the agent says
+	SecurityClass    string                 `json:"security_class,omitempty"`
+	PrivacyTier      string                 `json:"privacy_tier,omitempty"` // that the request needed
 	Attempts         int                    `json:"attempts"`
 	AttemptLog       []Attempt              `json:"attempt_log"`
 	Degraded         []string               `json:"degraded"`
@@ -123,6 +127,9 @@ func (t *Trace) Fill(r *Request, began time.Time) {
 	r.BudgetDecision = t.Budget
 	if t.Fault != nil {
 		r.Error = t.Fault.Recorded()
+		if k := t.Fault.Kind; (k == fault.NoProvider || k == fault.NoPrivateProvider) && !t.Fault.Quiet {
+			r.ErrorMessage = t.Fault.Public
+		}
 		r.Budget, _ = errors.AsType[*policy.OverBudget](t.Fault)
 	}
 	if t.Settled != nil {

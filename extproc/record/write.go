@@ -101,6 +101,7 @@ func (w *writer) request(r *Request) {
 	w.b = append(r.CreatedAt.AppendFormat(append(w.name("created_at"), '"'), time.RFC3339Nano), '"')
 	w.text("status", r.Status, false)
 	w.text("error", r.Error, true)
+	w.text("error_message", r.ErrorMessage, true)
 	w.number("http_status", int64(r.HTTPStatus), false)
 	w.text("dialect", string(r.Dialect), false)
 	w.flag("stream", r.Stream)
@@ -111,6 +112,8 @@ func (w *writer) request(r *Request) {
 	w.text("subsystem", r.Subsystem, true)
 	w.text("task", r.Task, true)
 	w.text("regime", r.Regime, true)
+	w.text("security_class", r.SecurityClass, true)
+	w.text("privacy_tier", r.PrivacyTier, true)
 	w.number("attempts", int64(r.Attempts), false)
 }
 

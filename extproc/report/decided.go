@@ -27,13 +27,10 @@ func (r *Report) decided() {
 	}
 	e := record.Decided{
 		RequestID: r.ID, Operation: r.Trace.Operation.String(), Subsystem: r.Hints.Subsystem, GolemID: r.Hints.GolemID, Attestation: r.Attestation,
-		PrivacyTier: r.neededTier(), Decisions: r.Tags, Notes: r.notes(),
+		PrivacyTier: r.neededTier(), Security: r.securityClass(), Decisions: r.Tags, Notes: r.notes(),
 	}
 	if e.Status, e.Error = r.Trace.Verdict(); e.Status == http.StatusAccepted { // for later: it is not over
 		return
-	}
-	if r.Hints.SecurityClass != policy.SecurityStandard {
-		e.Security = r.Hints.SecurityClass.String()
 	}
 	if !slices.Contains(refusals, fault.Kind(e.Error)) && e.PrivacyTier == "" && e.Security == "" && e.Attestation == "" && len(e.Notes) == 0 && !slices.ContainsFunc(e.Decisions, objects) {
 		return
@@ -49,6 +46,14 @@ func (r *Report) decided() {
 
 // objects reports whether a decision is another one than that something may pass.
 func objects(t policy.Tag) bool { return t.Decision != policy.DecisionAllowed }
+
+// securityClass is the class that the request says; "" for the usual one.
+func (r *Report) securityClass() string {
+	if r.Hints.SecurityClass == policy.SecurityStandard {
+		return ""
+	}
+	return r.Hints.SecurityClass.String()
+}
 
 // neededTier is the tier of privacy that the request needed; "" for none.
 func (r *Report) neededTier() string { return max(r.Hints.PrivacyTier, r.Intent.PrivacyTier).String() }

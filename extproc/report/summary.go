@@ -44,7 +44,7 @@ func (s *Summary) Record(path string) []byte {
 	r := s.of
 	out := record.Request{
 		RequestID: r.ID, Dialect: r.Head.Dialect(), Path: path, Subsystem: r.Hints.Subsystem,
-		Task: r.Task, Regime: r.Hints.Regime,
+		Task: r.Task, Regime: r.Hints.Regime, SecurityClass: r.securityClass(), PrivacyTier: r.neededTier(),
 		Degraded: r.Degraded(s.By), ServiceTier: s.tier(), SpreadPct: r.SpreadAt(s.By.Provider),
 		Schema: r.SchemaStatus(&s.By), Verification: r.Review.VerificationRecord(), Escalation: r.Review.EscalationRecord(), Pipeline: r.pipelineLog(),
 		CacheEntry: r.cacheEntry(), Attestation: r.Attestation, SideCalls: r.sideRecord(), Invoice: r.invoice(),

@@ -54,6 +54,14 @@ func (p *Privacy) Check(rt *runtime.Config, r *chat.Request, candidates []policy
 		return err
 	}
 	have.WebSearch, have.Schema = have.WebSearch || search, schema
+	return p.CheckContent(have)
+}
+
+// CheckContent is Check of a request of which only this is known.
+func (p *Privacy) CheckContent(have privacy.Content) error {
+	if p == nil || p.InForce == "" {
+		return nil
+	}
 	if p.Violated = p.constraints.Violated(have); p.Violated == privacy.Met {
 		return nil
 	}

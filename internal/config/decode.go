@@ -317,7 +317,7 @@ func parseFeature(s string) (policy.Feature, error) {
 	if like := near.Names(s, known, 1); len(like) > 0 {
 		return "", errors.New("unknown, the nearest is " + like[0])
 	}
-	return "", errors.New("unknown")
+	return "", errors.New("unknown, there are " + strings.Join(known, ", "))
 }
 
 func parseBool(s string) (bool, error) {

@@ -182,7 +182,7 @@ type Custom struct {
 	Endpoints    []URL             `key:"endpoints" doc:"Base URLs up to and including the version, of equal servers."`
 	APIKey       Secret            `key:"api_key" doc:"Its key, if it requires one."`
 	APIKeys      []Secret          `key:"api_keys" doc:"Further equivalent keys."`
-	Private      bool              `key:"private" default:"false" doc:"Prompts sent here are not disclosed to third parties."`
+	Private      bool              `key:"private" default:"false" doc:"It retains no prompts and discloses none: private requests may be sent here, and requests that ask for privacy are sent here first."`
 	Betas        []string          `key:"betas" doc:"Flags of anthropic-beta headers that are forwarded, if its format is anthropic. Without the key, all of them; with an empty list, none."`
 	CacheControl bool              `key:"cache_control" doc:"Its format is openai and it supports Anthropic's cache_control on content parts, tools and tool calls."`
 	Responses    bool              `key:"responses" default:"false" doc:"Its format is openai and it also supports OpenAI's Responses API, which is used for clients of that API, including stored responses."`

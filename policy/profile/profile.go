@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/near"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/intent"
 )
@@ -37,7 +39,7 @@ func New(s Settings) (p *Profiles, warnings []string) {
 	for _, name := range slices.Sorted(maps.Keys(s.Overrides)) {
 		switch row := RowOf(name); {
 		case row == nil:
-			warnings = append(warnings, fmt.Sprintf("inference.profiles.%s: no subsystem has this name; it is ignored", name))
+			warnings = append(warnings, fmt.Sprintf("inference.profiles.%s: no subsystem with a profile has this name%s; it is ignored", name, similar(name)))
 		case row.Locked:
 			warnings = append(warnings, fmt.Sprintf("inference.profiles.%s: this profile is locked; what is said about it is ignored", name))
 		default:
@@ -46,6 +48,14 @@ func New(s Settings) (p *Profiles, warnings []string) {
 		delete(s.Overrides, name)
 	}
 	return &Profiles{Settings: s}, warnings
+}
+
+// similar names the subsystem with a profile that a misspelled name resembles; where there is none, all of them.
+func similar(name string) string {
+	if like := near.Names(name, Names(), 1); len(like) > 0 {
+		return ", the nearest is " + like[0]
+	}
+	return ": there are " + strings.Join(Names(), ", ")
 }
 
 // Decision is the profile of one request, with explanations.

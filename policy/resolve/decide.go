@@ -165,7 +165,7 @@ func (d *ranking) keepNamed() error {
 
 // admitSpecialists lets specialists for other tasks serve if there is no other provider.
 func (d *ranking) admitSpecialists() {
-	if slices.ContainsFunc(d.candidates, func(c candidate) bool { return c.role == generalist }) {
+	if slices.ContainsFunc(d.candidates, func(c candidate) bool { return c.servesAnything() }) {
 		return
 	}
 	for i := range d.candidates {
@@ -285,20 +285,32 @@ func (d *ranking) resolutions() []policy.Resolution {
 func (d *ranking) fault() error {
 	switch {
 	case d.n.zero:
-		return fault.Newf(fault.T0HasNoModel, "%s runs on rules: no model without a price can serve it", rulesOnly)
+		return fault.Newf(fault.T0HasNoModel, "%s is served only by a model that costs nothing, and there is none: decide it by rules, or list a model with prices of 0", rulesOnly)
 	case d.n.private || d.n.sealed:
-		return fault.Newf(fault.NoPrivateProvider, "no provider keeps this request as private as it has to be")
+		return d.withRefusals(fault.Newf(fault.NoPrivateProvider, "no provider keeps this request as private as it has to be%s", d.privateRemedy()))
 	case d.allBarred():
 		return fault.Newf(fault.KeyRestricted, "the plan of this key includes no provider that could serve this request")
 	}
 	if u := d.unsupportedContent(); u != nil {
 		return fault.New(fault.InvalidRequest, u.Error(), u)
 	}
-	f := fault.Newf(fault.NoProvider, "no provider can serve this request")
+	return d.withRefusals(fault.Newf(fault.NoProvider, "no provider can serve this request"))
+}
+
+// withRefusals adds to a fault why each provider does not serve the request.
+func (d *ranking) withRefusals(f *fault.Fault) *fault.Fault {
 	for _, no := range d.refusals() {
 		f.Public += "; " + string(no.Provider) + ": " + no.Reason
 	}
 	return f
+}
+
+// privateRemedy is what an operator can do where no provider is private at all; "" where one is.
+func (d *ranking) privateRemedy() string {
+	if slices.ContainsFunc(d.candidates, func(c candidate) bool { return c.p.Private }) {
+		return ""
+	}
+	return ": the operator can configure Venice, or a custom provider with private: true"
 }
 
 // UnsupportedContentError is the cause of a fault because no available model supports some content of the request.

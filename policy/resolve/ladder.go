@@ -34,4 +34,4 @@ func ladderOf(in *policy.Intent) (ladder []modelTier, own bool) {
 }
 
 // anything is the tier of any model.
-var anything = modelTier{why: "the first provider that has what is asked for"}
+var anything = modelTier{why: "the first provider that has what is required"}

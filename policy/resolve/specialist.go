@@ -32,6 +32,11 @@ type candidate struct {
 	picked  bool        // it stands in the order
 }
 
+// servesAnything reports whether the provider takes any request: that it comes first for this one makes it no specialist for others.
+func (c *candidate) servesAnything() bool {
+	return c.role == generalist || c.role == specialist && c.p.Traits.First == kind.ForNone && !c.direct()
+}
+
 // chair is what a provider is to a request.
 func (r *Resolver) chair(s *providerOptions, n *need) candidate {
 	c := candidate{providerOptions: s, options: s.options, diem: n.DIEM && s.p.DIEM}
@@ -65,8 +70,19 @@ func (r *Resolver) place(s *providerOptions, n *need) (role, string) {
 		return placeBankr(s, n)
 	case s.direct():
 		return placeDirect(s, n)
+	case s.p.Private && r.rules.privacyFirst(n):
+		return specialist, privacyAsked
 	}
 	return generalist, ""
+}
+
+// privacyAsked is why a provider that retains nothing comes first.
+const privacyAsked = "privacy is asked for, and it retains nothing"
+
+// privacyFirst reports whether providers that retain nothing come first: privacy is required or preferred, and the operator's mode does not say that agents' tasks go
+// elsewhere.
+func (r Rules) privacyFirst(n *need) bool {
+	return (n.require|n.prefer)&hasPrivate != 0 && r.Mode != ModeBoth && (r.Mode != ModeBardo || n.Subsystem == "")
 }
 
 func (n *need) dreams() bool { return n.Subsystem == "dream" }
@@ -92,8 +108,8 @@ func (r *Resolver) placeVenice(s *providerOptions, n *need) (role, string) {
 		return specialist, "staked credit pays"
 	case n.enclave != 0:
 		return specialist, "the task wants an enclave"
-	case (n.require|n.prefer)&(hasPrivacy|hasNoLog) != 0 && r.rules.Mode != ModeBoth:
-		return specialist, "privacy is asked for, and it retains nothing"
+	case r.rules.privacyFirst(n):
+		return specialist, privacyAsked
 	}
 	return aside, "it serves what wants privacy, and all while staked credit pays"
 }

@@ -201,6 +201,7 @@ func explain(adapters []provider.Described, cfg *config.Config, lists *settings.
 	rt := runtime.Config{
 		Resolver: settings.Resolver(adapters, models, cfg), Intents: settings.IntentRules(cfg), Profiles: profiles,
 		ReserveOutput: cfg.Billing.ReserveOutputTokens,
+		Structured:    settings.StructuredOutputs(cfg), VerifyRisk: runtime.VerifyRisk(cfg.Inference.Verification.Risk),
 	}
 	rt.DefaultSpread, rt.SpreadPct = cfg.Billing.Spreads()
 	rt.Plans = len(cfg.Billing.Tiers) > 0

@@ -228,3 +228,43 @@ billing: {when_empty: %s}
 		}
 	}
 }
+
+// TestP04ADryRunChecksWhatTiersAllow: with a gateway and without one, a request that would be refused for its content is.
+func TestP04ADryRunChecksWhatTiersAllow(t *testing.T) {
+	for _, row := range []struct {
+		about   string
+		ask     request
+		config  string
+		refused string
+	}{
+		{"no schema", request{}, "", "structured_output_required"},
+		{"a schema", request{Schema: true}, "", ""},
+		{"images", request{Schema: true, Images: true}, "", "file_upload_allowed"},
+		{"tools", request{Schema: true, Tools: true}, "", ""},
+		{"a search", request{Schema: true, Hints: header.List{{Name: "x-bardo-web-search", Value: "true"}}}, "", "web_search_allowed"},
+		{"the subsystem's schema", request{Hints: header.List{{Name: "x-bardo-subsystem", Value: "curator"}}}, "", ""},
+		{"the subsystem's schema, switched off", request{Hints: header.List{{Name: "x-bardo-subsystem", Value: "curator"}}}, "inference: {structured_outputs: {enabled: false}}\n", "structured_output_required"},
+		{"no tier in force", request{}, "inference: {provider_mode: bardo}\n", ""},
+	} {
+		t.Run(row.about, func(t *testing.T) {
+			row.ask.Model, row.ask.Hints = "m", append(row.ask.Hints, header.Field{Name: "x-bardo-task-class", Value: "trade"})
+			dry, err := row.ask.dry()
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, err := explain(adapters, configOf(t, threeServers+row.config), nil, nil, dry)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if row.refused == "" {
+				if e.Error != "" || len(e.Order) == 0 {
+					t.Errorf("refused: %s", e.Error)
+				}
+				return
+			}
+			if !strings.HasPrefix(e.Error, "invalid_request: privacy tier tee (task class trade): "+row.refused) || len(e.Order) > 0 || !strings.Contains(e.Text(), "; the request breaks "+row.refused) {
+				t.Errorf("%q for\n%s", e.Error, e.Text())
+			}
+		})
+	}
+}
