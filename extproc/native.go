@@ -12,8 +12,8 @@ import (
 	"bardo.money/gateway/extproc/reading"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/stream"
-	"bardo.money/gateway/extproc/upload"
 	"bardo.money/gateway/extproc/upstream"
+	"bardo.money/gateway/internal/buffers"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
@@ -43,8 +43,8 @@ func (x *exchange) forwardViaEnvoy(ctx context.Context, d stream.Client) error {
 
 // sendFirst gives the first attempt to Envoy. Its body is released when Forward returns: later attempts are written anew.
 func (x *exchange) sendFirst(d stream.Client) error {
-	buf := upload.GetBuffer(x.body.Len() + encodedMore)
-	defer upload.PutBuffer(buf)
+	buf := buffers.Get(x.body.Len() + encodedMore)
+	defer buffers.Put(buf)
 	call, plan, err := x.firstCall((*buf)[:0], attempt.NewPlan(&x.View))
 	if err != nil {
 		return err

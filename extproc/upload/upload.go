@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/internal/buffers"
 	"bardo.money/gateway/internal/fault"
 )
 
@@ -146,23 +147,23 @@ func (b *Body) room(need int) int {
 	most := int(b.Limits.max())
 	if b.announced >= need {
 		most = min(most, b.announced)
-		return min(most, 1<<log2(maxAhead*need))
+		return min(most, 1<<buffers.Log2(maxAhead*need))
 	}
-	return min(most, 1<<log2(2*need))
+	return min(most, 1<<buffers.Log2(2*need))
 }
 
 // grow makes room for need bytes and for more to come: for a quarter more at least, so that what is copied stays in proportion.
 func (b *Body) grow(need int) error {
-	buf := GetBuffer(b.room(need))
+	buf := buffers.Get(b.room(need))
 	if !b.claim(buf) {
-		PutBuffer(buf)
-		if buf = newBuffer(need + need/4); !b.claim(buf) {
+		buffers.Put(buf)
+		if buf = buffers.New(need + need/4); !b.claim(buf) {
 			return overloaded()
 		}
 	}
 	if b.buf != nil {
 		*buf = append(*buf, *b.buf...)
-		PutBuffer(b.buf)
+		buffers.Put(b.buf)
 	}
 	b.buf = buf
 	return nil
@@ -183,7 +184,7 @@ func (b *Body) Release() {
 	if b.buf == nil {
 		return
 	}
-	PutBuffer(b.buf)
+	buffers.Put(b.buf)
 	b.Memory.release(b.held)
 	b.buf, b.held = nil, 0
 }

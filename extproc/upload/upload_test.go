@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"bardo.money/gateway/internal/buffers"
 	"bardo.money/gateway/internal/fault"
 )
 
@@ -38,7 +39,7 @@ func TestABodyIsWholeHoweverItIsCut(t *testing.T) {
 				t.Errorf("%d bytes that announce %s are not what came", size, name)
 			}
 			held := u.Memory.Held()
-			if held != int64(cap(*u.buf)) || held > max(minPooled, maxAhead*2*int64(size)) {
+			if held != int64(cap(*u.buf)) || held > int64(max(cap(*buffers.Get(1)), maxAhead*2*size)) {
 				t.Errorf("%d bytes that announce %s hold %d of a buffer of %d", size, name, held, cap(*u.buf))
 			}
 			if u.Release(); u.Memory.Held() != 0 {
@@ -108,22 +109,6 @@ func TestBodiesNeverTakeMoreThanTheirBound(t *testing.T) {
 	all.Wait()
 	if held := m.held.Load(); held != 0 {
 		t.Errorf("%d are left", held)
-	}
-}
-
-// TestABufferHasTheRoomThatWasAskedFor, whichever buffers were kept before.
-func TestABufferHasTheRoomThatWasAskedFor(t *testing.T) {
-	r := rand.New(rand.NewPCG(3, 4))
-	for range 300 {
-		n := 1 << r.IntN(23)
-		n += r.IntN(n)
-		b := GetBuffer(n)
-		if cap(*b) < n || len(*b) != 0 {
-			t.Fatalf("a buffer of %d for %d bytes", cap(*b), n)
-		}
-		PutBuffer(b)
-		odd := newBuffer(1 + r.IntN(2<<20))
-		PutBuffer(odd)
 	}
 }
 

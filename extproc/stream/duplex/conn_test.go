@@ -2,9 +2,11 @@ package duplex
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"io"
 	"net"
+	"runtime"
 	"testing"
 	"time"
 
@@ -239,4 +241,43 @@ func FuzzFrames(f *testing.F) {
 		_ = here.Close()
 		<-done
 	})
+}
+
+// TestLongMessagesLieInBuffersOfEarlierOnes, of other streams, too.
+func TestLongMessagesLieInBuffersOfEarlierOnes(t *testing.T) {
+	const size, frame, messages = 700_000, 16 << 10, 60
+	c := newConn(&Server{Path: method, MaxMessage: 1 << 20}, nil)
+	c.ended = true // it writes nothing
+	sent := binary.BigEndian.AppendUint32([]byte{0}, size)
+	sent = append(sent, bytes.Repeat([]byte("x"), size)...)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for id := range messages {
+		s := newStream(c, uint32(id))
+		for rest := sent; len(rest) > 0; rest = rest[min(frame, len(rest)):] {
+			if err := s.add(rest[:min(frame, len(rest))], min(frame, len(rest)), false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if b, err := s.Receive(); err != nil || !bytes.Equal(b, sent[prefixSize:]) {
+			t.Fatalf("message %d: %d bytes, %v", id, len(b), err)
+		}
+		s.release()
+	}
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > messages*size { // the race detector's pool drops a quarter
+		t.Errorf("%d messages of %d bytes took %d bytes of new memory", messages, size, took)
+	}
+}
+
+// TestAnAnnouncedMessageTakesLittleUntilItComes: at most what the window lets through.
+func TestAnAnnouncedMessageTakesLittleUntilItComes(t *testing.T) {
+	c := newConn(&Server{Path: method, MaxMessage: 64 << 20}, nil)
+	s := newStream(c, 1)
+	if err := s.add(append(binary.BigEndian.AppendUint32([]byte{0}, 60<<20), 'x'), prefixSize+1, false); err != nil {
+		t.Fatal(err)
+	}
+	if cap(s.partial) > streamWindow {
+		t.Errorf("%d bytes are held for one that came", cap(s.partial))
+	}
 }

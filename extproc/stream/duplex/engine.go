@@ -38,6 +38,9 @@ func (s *Stream) Serve() (leaves bool) {
 		s.step = l.Rest
 		return true
 	}
+	s.c.mu.Lock()
+	s.release()
+	s.c.mu.Unlock()
 	s.finish(err)
 	return false
 }

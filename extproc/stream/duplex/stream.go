@@ -14,6 +14,7 @@ import (
 
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/stream/coroutine"
+	"bardo.money/gateway/internal/buffers"
 )
 
 // Stream is one call of the method. Its methods are for the coroutine or goroutine that serves it, if they do not say otherwise.
@@ -31,10 +32,11 @@ type Stream struct {
 	headerBytes int
 	trailers    *Stream // these headers end that stream
 	partial     []byte  // of a message, with its prefix
+	pooled      *[]byte // the buffer that partial lies in, if its message is a long one
 	large       bool    // its message: the window is too small for it
 	unread      int     // bytes that the client may not send again yet
 
-	message []byte // what Receive returned last
+	message received // what Receive returned last
 
 	// Under the connection's lock.
 	queue      []received
@@ -53,8 +55,9 @@ type Stream struct {
 
 // received is a whole message.
 type received struct {
-	b    []byte
-	owed int // bytes that the client may send again when the message is read
+	b      []byte
+	pooled *[]byte // the buffer that it lies in, if it is a long one
+	owed   int     // bytes that the client may send again when the message is read
 }
 
 func newStream(c *conn, id uint32) *Stream {
@@ -91,17 +94,14 @@ func (s *Stream) Receive() ([]byte, error) {
 		s.c.mu.Lock()
 		switch {
 		case len(s.queue) > 0:
-			if cap(s.message) > cap(s.free) && cap(s.message) <= keptMessage {
-				s.free = s.message
-			}
-			s.message = s.queue[0].b
-			owed := s.queue[0].owed
+			s.release()
+			s.message = s.queue[0]
 			s.queue[0] = received{}
 			s.queue = s.queue[1:]
-			s.queued -= len(s.message)
-			s.giveBack(owed)
+			s.queued -= len(s.message.b)
+			s.giveBack(s.message.owed)
 			s.c.mu.Unlock()
-			return s.message, nil
+			return s.message.b, nil
 		case s.gone:
 			s.c.mu.Unlock()
 			return nil, ErrGone
@@ -114,8 +114,19 @@ func (s *Stream) Receive() ([]byte, error) {
 	}
 }
 
-// keptMessage is the largest buffer that is used for later messages of a stream.
-const keptMessage = 128 << 10
+// release keeps the buffer of the message that Receive returned last: a long one's for any stream, another's for this one. Under the lock, by what
+// serves the stream.
+func (s *Stream) release() {
+	if s.message.pooled != nil {
+		buffers.Put(s.message.pooled)
+	} else if cap(s.message.b) > cap(s.free) {
+		s.free = s.message.b
+	}
+	s.message = received{}
+}
+
+// longMessage is how many bytes, with its prefix, a message has at least that lies in a buffer of all streams: what does not fit into a frame of Envoy's.
+const longMessage = 16 << 10
 
 // giveBack lets the client send n bytes more, with some others at once. Under the lock.
 func (s *Stream) giveBack(n int) {
@@ -194,7 +205,8 @@ func (s *Stream) add(b []byte, size int, end bool) error {
 			continue
 		}
 		n = min(n, len(b))
-		s.partial, b = append(s.partial, b[:n]...), b[n:]
+		s.keep(b[:n])
+		b = b[n:]
 		if len(s.partial) < prefixSize {
 			continue
 		}
@@ -227,16 +239,40 @@ func (s *Stream) missing(b []byte) int {
 	return prefixSize - len(s.partial)
 }
 
+// keep appends to the message that is not whole yet. A long one gets room for all of it, or for what the window lets through, and twice as much when
+// that is full: what a client announces and does not send takes little.
+func (s *Stream) keep(b []byte) {
+	need, all := len(s.partial)+len(b), 0
+	if len(s.partial) >= prefixSize {
+		all = prefixSize + messageSize(s.partial)
+	} else if len(s.partial) == 0 && len(b) >= prefixSize {
+		all = prefixSize + messageSize(b)
+	}
+	if all > longMessage && (s.pooled == nil || need > cap(s.partial)) {
+		room := min(all, max(2*need, streamWindow))
+		buf := buffers.Get(1 << buffers.Log2(2*room-1)) // the next power of two: others have a use for it
+		s.partial = append(*buf, s.partial...)
+		if s.pooled != nil {
+			buffers.Put(s.pooled)
+		}
+		s.pooled = buf
+	}
+	s.partial = append(s.partial, b...)
+}
+
 func (s *Stream) pushPartial() {
 	owed := len(s.partial)
 	if s.large {
 		owed = 0
 	}
-	s.push(s.partial[prefixSize:], owed)
-	s.partial, s.large = s.partial[:0], false
-	if cap(s.partial) > keptMessage {
-		s.partial = nil
+	if s.pooled == nil {
+		s.push(s.partial[prefixSize:], owed)
+		s.partial = s.partial[:0]
+	} else {
+		s.pushPooled(received{s.partial[prefixSize:], s.pooled, owed})
+		s.partial, s.pooled = nil, nil
 	}
+	s.large = false
 }
 
 // added ends the reading of a frame, of which the client may send now bytes again at once.
@@ -280,8 +316,20 @@ func (s *Stream) push(b []byte, owed int) {
 	}
 	own := s.free[:0]
 	own, s.free = append(own, b...), nil
-	s.queue = append(s.queue, received{own, owed})
+	s.queue = append(s.queue, received{b: own, owed: owed})
 	s.queued += len(own)
+}
+
+// pushPooled puts a whole message in a pooled buffer into the queue.
+func (s *Stream) pushPooled(r received) {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	if s.gone {
+		buffers.Put(r.pooled)
+		return
+	}
+	s.queue = append(s.queue, r)
+	s.queued += len(r.b)
 }
 
 // Send sends a message of size bytes, which fill appends. It waits while the client takes no more, and does not keep what it sends.
@@ -337,6 +385,9 @@ func (s *Stream) put(size int, fill func([]byte) []byte) error {
 	return nil
 }
 
+// keptPending is the largest buffer that is used for what waits later.
+const keptPending = 128 << 10
+
 // drain writes of what waits as much as the windows allow, and the end of the stream behind it. Under the lock.
 func (s *Stream) drain() {
 	c := s.c
@@ -354,7 +405,7 @@ func (s *Stream) drain() {
 		s.window, c.window, s.sent = s.window-n, c.window-n, s.sent+n
 	}
 	s.pending, s.sent = s.pending[:0], 0
-	if cap(s.pending) > keptMessage {
+	if cap(s.pending) > keptPending {
 		s.pending = nil
 	}
 	if s.last != nil {
