@@ -221,6 +221,14 @@ func wave(t testing.TB, g *gateway.Gateway, n int, name, want string) {
 	wait.Wait()
 }
 
+// TestAnIdleGatewayTakesLessThan80MB without local models, with the pages of the program's file that it has mapped.
+func TestAnIdleGatewayTakesLessThan80MB(t *testing.T) {
+	t.Parallel()
+	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
+	g := gateway.Run(t, gateway.Options{Config: "models: {embedding: \"off\", injection: \"off\"}\n", Providers: []gateway.Provider{{ID: "p", Fake: p, Models: models("m", "")}}})
+	polltest.Until(t, "80 MB", func() bool { return process(g.PID()).memory(t) < 80e6 })
+}
+
 // TestK36MemoryReturnsAfterTenThousandStreams: what both processes take returns to what it was before them, and nothing of a stream
 // stays on the program's own heap. It runs 1,600 of them, all 10,000 with BARDO_SOAK=1.
 func TestK36MemoryReturnsAfterTenThousandStreams(t *testing.T) {

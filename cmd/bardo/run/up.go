@@ -436,6 +436,9 @@ func (g *gateway) follow(ctx context.Context, info home.RunInfo) {
 	}
 }
 
+// startSettles is how long after its start the program still does what only a start does.
+const startSettles = 500 * time.Millisecond
+
 // announce prints the addresses for users and scripts, serves until the program is stopped, and drains.
 func (g *gateway) announce(ctx context.Context, info home.RunInfo, out io.Writer, failed chan error) error {
 	greeting, err := g.greeting(ctx, info)
@@ -455,6 +458,8 @@ func (g *gateway) announce(ctx context.Context, info home.RunInfo, out io.Writer
 		return err
 	}
 	defer withdraw()
+	drop := time.AfterFunc(startSettles, dropStartPages)
+	defer drop.Stop()
 	if g.envoy {
 		following, stop := context.WithCancel(ctx)
 		var done sync.WaitGroup
