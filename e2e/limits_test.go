@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"net/http"
+	"regexp"
 	"strconv"
 	"sync"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/policy"
 )
 
 // atOnce sends the same call n times at the same time and returns the answers.
@@ -111,6 +113,14 @@ func TestK71NoStaleRefusal(t *testing.T) {
 		got := g.Do(t, a.with(k.Key))
 		mustFail(t, a, got, http.StatusTooManyRequests, "budget_exceeded")
 		retryAfter(t, got, 24*60*60)
+		var record struct{ Budget policy.OverBudget }
+		get(t, g, k.Key, "/v1/requests/"+got.Header.Get("X-Request-Id"), &record)
+		if b := record.Budget; b.Holder != policy.OfKey || b.ID != k.ID || b.Period != "day" || b.Limit != 100 || b.Left != 100 || b.Most <= 100 || b.Action != "refused" || !b.Again.After(time.Now()) {
+			t.Errorf("the record has the budget %+v", b)
+		}
+		eventually(t, "usage by key, with its name", func() bool {
+			return regexp.MustCompile(`(?m)^` + k.ID + ` +raised +1 `).MatchString(g.Bardo(t, "usage", "--by", "key"))
+		})
 		g.Bardo(t, "keys", "update", k.ID, "--limit-usd-day", "1")
 		eventually(t, "the raised limit", func() bool { return g.Do(t, a.with(k.Key)).Status == http.StatusOK })
 		g.Bardo(t, "keys", "update", k.ID, "--limit-usd-day", "0.0001")

@@ -29,7 +29,7 @@ var examples = map[string]string{
 	"bardo xds":               "bardo xds -c bardo.yaml",
 	"bardo bootstrap":         "bardo bootstrap -c bardo.yaml > envoy.json",
 	"bardo notify":            "bardo notify test",
-	"bardo notify test":       "bardo notify test -c bardo.yaml",
+	"bardo notify test":       "bardo notify test\nbardo notify test -c bardo.yaml",
 	"bardo config":            "bardo config check -c bardo.yaml\nbardo config reload",
 	"bardo config check":      "bardo config check -c bardo.yaml",
 	"bardo config print":      "bardo config print -c bardo.yaml",

@@ -14,12 +14,13 @@ import (
 	"bardo.money/gateway/cmd/bardo/control"
 	"bardo.money/gateway/cmd/bardo/home"
 	"bardo.money/gateway/cmd/bardo/settings"
+	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/admin"
 	"bardo.money/gateway/policy/ledger"
 )
 
 func balanceCommand() *cobra.Command {
-	c := &cobra.Command{Use: "balance ID", Short: "Show a key's balance", Args: cli.OneArg("the key's id")}
+	c := &cobra.Command{Use: "balance ID", Short: "Show a key's balance, and what it has spent of its limits", Args: cli.OneArg("the key's id")}
 	asJSON := cli.JSONFlag(c)
 	settings.Flag(c)
 	c.RunE = withBooks(func(c *cobra.Command, api *http.Client, args []string) error {
@@ -40,16 +41,27 @@ func balanceCommand() *cobra.Command {
 }
 
 func printBalance(c *cobra.Command, b *admin.Balance) error {
-	if b.Balance == nil {
-		_, err := fmt.Fprintf(c.OutOrStdout(), "key %s is metered: it has no balance\n", b.ID)
-		return err
+	text := fmt.Sprintf("key %s is metered: it has no balance\n", b.ID)
+	if b.Balance != nil {
+		text = fmt.Sprintf("balance    %s\nheld       %s\navailable  %s\n", cli.Dollars(*b.Balance), cli.Dollars(*b.Held), cli.Dollars(*b.Available))
 	}
-	text := fmt.Sprintf("balance    %s\nheld       %s\navailable  %s\n", cli.Dollars(*b.Balance), cli.Dollars(*b.Held), cli.Dollars(*b.Available))
+	text += fmt.Sprintf("today      %s\nmonth      %s\n", spentText(b.Day, b.SpendDay), spentText(b.Month, b.SpendMonth))
+	if b.Project != "" {
+		text += "project    " + cli.Printable(b.Project) + ", whose budgets count, too: `bardo projects list`\n"
+	}
 	if b.Blocked {
 		text += "blocked until a deposit: an answer cost more than there was\n"
 	}
 	_, err := fmt.Fprint(c.OutOrStdout(), text)
 	return err
+}
+
+// spentText is what was spent of a limit; nil is none.
+func spentText(spent policy.Micro, limit *policy.Micro) string {
+	if limit == nil {
+		return cli.Dollars(spent) + " spent"
+	}
+	return cli.Dollars(spent) + " spent of " + cli.Dollars(*limit)
 }
 
 func depositCommand() *cobra.Command {

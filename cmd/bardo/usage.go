@@ -76,7 +76,26 @@ func printUsage(c *cobra.Command, api *http.Client, f *usageFlags) error {
 	if err != nil {
 		return err
 	}
-	return showUsage(c, f.format, &ledger.Table{By: by, Columns: t.Columns, Rows: t.Rows}, t.Total)
+	var names map[string]string
+	if f.format == "table" && slices.Contains(by, ledger.ByKey) {
+		if names, err = keyNames(c, api); err != nil {
+			return err
+		}
+	}
+	return showUsage(c, f.format, &ledger.Table{By: by, Columns: t.Columns, Rows: t.Rows}, t.Total, names)
+}
+
+// keyNames are the names of all keys, by id.
+func keyNames(c *cobra.Command, api *http.Client) (map[string]string, error) {
+	keys, err := adminapi.All(c.Context(), api, "/keys", func(k *admin.Key) string { return string(k.ID) })
+	if err != nil {
+		return nil, err
+	}
+	names := make(map[string]string, len(keys))
+	for i := range keys {
+		names[string(keys[i].ID)] = keys[i].Name
+	}
+	return names, nil
 }
 
 // query is what the flags ask the admin API for.
@@ -109,8 +128,8 @@ var usageHeads = map[string]string{
 	"provider_cost_usd": "PROVIDER USD",
 }
 
-// showUsage prints a report in a format, and below a table the total of its numbers.
-func showUsage(c *cobra.Command, format string, t *ledger.Table, total []string) error {
+// showUsage prints a report in a format, and below a table the total of its numbers. In a table, ids of keys stand before their names.
+func showUsage(c *cobra.Command, format string, t *ledger.Table, total []string, names map[string]string) error {
 	switch format {
 	case "json":
 		return cli.PrintJSON(c, t)
@@ -133,6 +152,12 @@ func showUsage(c *cobra.Command, format string, t *ledger.Table, total []string)
 	cells := append(slices.Clone(t.Rows), append(last, total...))
 	if len(t.Columns) > layerColumns {
 		heads, cells = withoutEmpty(heads, cells)
+	}
+	if at := slices.Index(t.By, ledger.ByKey); at >= 0 {
+		heads = slices.Insert(heads, at+1, "NAME")
+		for i := range cells {
+			cells[i] = slices.Insert(slices.Clone(cells[i]), at+1, names[cells[i][at]])
+		}
 	}
 	return cli.PrintTable(c.OutOrStdout(), heads, cells)
 }

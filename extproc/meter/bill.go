@@ -2,6 +2,7 @@ package meter
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"time"
 
@@ -91,6 +92,14 @@ func (b *Bill) Admit(ctx context.Context, ask *quota.Ask) (err error) {
 		return err
 	}
 	b.grant, err = b.meter.Limiter.Admit(ctx, time.Now(), ask)
+	return b.named(err)
+}
+
+// named puts the key's id into the error of its own daily limit, where limits are without one.
+func (b *Bill) named(err error) error {
+	if over, ok := errors.AsType[*policy.OverBudget](err); ok && over.ID == "" {
+		over.ID = string(b.principal.Account)
+	}
 	return err
 }
 
@@ -101,7 +110,7 @@ func (b *Bill) Hold(ctx context.Context, ask *quota.Ask) error {
 	if err := b.holdShared(ctx, ask.Charge); err != nil {
 		return err
 	}
-	return b.meter.Limiter.Hold(ctx, time.Now(), ask, &b.grant)
+	return b.named(b.meter.Limiter.Hold(ctx, time.Now(), ask, &b.grant))
 }
 
 // Standing is how the caller stands with its hourly allowance and its rate, as of the admission or the charge.

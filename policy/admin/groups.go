@@ -130,9 +130,7 @@ func (s *Service) spent(ctx context.Context, g *ledger.Group) (Group, error) {
 	out := Group{
 		ID: g.ID, Name: g.Name, Owner: g.Owner, Created: g.CreatedAt.UTC(), SpendDay: limitOrNull(g.SpendDay), SpendMonth: limitOrNull(g.SpendMonth),
 	}
-	at, of := now(), policy.Budget{Holder: g.Kind, ID: g.ID}
-	var day, month error
-	out.Day, day = s.Books.SpentOf(ctx, of, at)
-	out.Month, month = s.Books.SpentOf(ctx, of, time.Date(at.Year(), at.Month(), 1, 0, 0, 0, 0, time.UTC))
-	return out, faultOf(errors.Join(day, month))
+	var err error
+	out.Day, out.Month, err = s.spentOf(ctx, policy.Budget{Holder: g.Kind, ID: g.ID})
+	return out, err
 }

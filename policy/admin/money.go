@@ -2,34 +2,53 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"strings"
+	"time"
 	"unicode"
 
+	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
 )
 
-// Balance is a key's money. The amounts of a metered key are null.
+// Balance is a key's money: its balance, whose amounts are null for a metered key, and what it has spent of its own limits.
 type Balance struct {
-	ID        policy.Account `json:"id"`
-	Balance   *policy.Micro  `json:"balance_usd"`
-	Held      *policy.Micro  `json:"held_usd"`
-	Available *policy.Micro  `json:"available_usd"`
-	Blocked   bool           `json:"blocked"` // until a deposit, because an answer cost more than there was
+	ID         policy.Account `json:"id"`
+	Balance    *policy.Micro  `json:"balance_usd"`
+	Held       *policy.Micro  `json:"held_usd"`
+	Available  *policy.Micro  `json:"available_usd"`
+	Blocked    bool           `json:"blocked"` // until a deposit, because an answer cost more than there was
+	Day        policy.Micro   `json:"spent_usd_day"`
+	Month      policy.Micro   `json:"spent_usd_month"`
+	SpendDay   *policy.Micro  `json:"limit_usd_day"` // null: no limit
+	SpendMonth *policy.Micro  `json:"limit_usd_month"`
+	Project    string         `json:"project,omitempty"` // whose budgets count, too
 }
 
 // Balance is the balance of a key.
 func (s *Service) Balance(ctx context.Context, id policy.Account) (Balance, error) {
-	if _, err := s.row(ctx, id); err != nil {
+	row, err := s.row(ctx, id)
+	if err != nil {
 		return Balance{}, err
 	}
 	b, err := s.Books.Balance(ctx, id)
 	if err != nil {
 		return Balance{}, faultOf(err)
 	}
-	if !b.Prepaid {
-		return Balance{ID: id}, nil
+	out := Balance{ID: id, SpendDay: limitOrNull(row.SpendDay), SpendMonth: limitOrNull(row.SpendMonth), Project: row.Project}
+	if out.Day, out.Month, err = s.spentOf(ctx, policy.Budget{Holder: policy.OfKey, ID: string(id)}); err != nil || !b.Prepaid {
+		return out, err
 	}
-	return Balance{ID: id, Balance: &b.Amount, Held: &b.Held, Available: &b.Available, Blocked: b.Blocked}, nil
+	out.Balance, out.Held, out.Available, out.Blocked = &b.Amount, &b.Held, &b.Available, b.Blocked
+	return out, nil
+}
+
+// spentOf is what the holder of a budget was charged in this day and month.
+func (s *Service) spentOf(ctx context.Context, of policy.Budget) (day, month policy.Micro, err error) {
+	at := now()
+	day, ofDay := s.Books.SpentOf(ctx, of, at)
+	month, ofMonth := s.Books.SpentOf(ctx, of, time.Date(at.Year(), at.Month(), 1, 0, 0, 0, 0, time.UTC))
+	return day, month, faultOf(errors.Join(ofDay, ofMonth))
 }
 
 // Deposit is money for a prepaid key. A reference counts once per key.
@@ -64,12 +83,16 @@ func (s *Service) Deposit(ctx context.Context, id policy.Account, d *Deposit) (R
 	if err != nil {
 		return Receipt{}, err
 	}
-	if _, err := s.row(ctx, id); err != nil {
+	row, err := s.row(ctx, id)
+	if err != nil {
 		return Receipt{}, err
 	}
 	before, err := s.Books.Deposited(ctx, id, ref)
 	if err != nil {
 		return Receipt{}, faultOf(err)
+	}
+	if before == 0 && !row.RevokedAt.IsZero() {
+		return Receipt{}, fault.Newf(fault.Conflict, "deposit to key %s: the key was revoked, which is for good: nothing could spend it", id)
 	}
 	balance, err := s.Books.Deposit(ctx, id, amount, ref)
 	if err != nil {

@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"fmt"
 	"math"
 	"time"
 
@@ -237,7 +238,7 @@ func (u *usage) allowance(now time.Time, lim *limits) *fault.Fault {
 	return refuse(fault.AllowanceExhausted, nextHour(now).Sub(now), "the allowance of %d tokens per hour is used up", lim.tokens)
 }
 
-// spend refuses a request that could cross the daily limit, with the highest charges of requests in flight.
+// spend refuses a request that could cross the daily limit, with the highest charges of requests in flight. The cause is a *policy.OverBudget without an id.
 func (u *usage) spend(now time.Time, lim *limits, charge int64) *fault.Fault {
 	if lim.spend == 0 {
 		return nil
@@ -246,15 +247,21 @@ func (u *usage) spend(now time.Time, lim *limits, charge int64) *fault.Fault {
 	if charge <= left-u.heldCharge && left > 0 {
 		return nil
 	}
-	if charge <= left && left > 0 {
-		return refuse(fault.BudgetExceeded, retrySoon, "the requests under way hold what is left of the daily limit of %s USD", policy.Micro(lim.spend))
+	over := &policy.OverBudget{
+		Holder: policy.OfKey, Period: "day", Limit: policy.Micro(lim.spend), Left: policy.Micro(left), Most: policy.Micro(charge), Action: "refused",
+		Again: now.UTC().Truncate(day).Add(day),
 	}
-	tomorrow := now.UTC().Truncate(day).Add(day)
-	if left == 0 {
-		return refuse(fault.BudgetExceeded, tomorrow.Sub(now), "the daily limit of %s USD is used up: wait for the next UTC day", policy.Micro(lim.spend))
+	words := fmt.Sprintf("this request may cost %s USD, but %s of the daily limit of %s USD are left: lower max_tokens, or wait for the next UTC day", over.Most, over.Left, over.Limit)
+	switch {
+	case charge <= left && left > 0:
+		over.Again = now.UTC().Add(retrySoon)
+		words = fmt.Sprintf("the requests under way hold what is left of the daily limit of %s USD", over.Limit)
+	case left == 0:
+		words = fmt.Sprintf("the daily limit of %s USD is used up: wait for the next UTC day", over.Limit)
 	}
-	return refuse(fault.BudgetExceeded, tomorrow.Sub(now), "this request may cost %s USD, but %s of the daily limit of %s USD are left: lower max_tokens, or wait for the next UTC day",
-		policy.Micro(charge), policy.Micro(left), policy.Micro(lim.spend))
+	f := fault.New(fault.BudgetExceeded, words, over)
+	f.RetryAfter = over.Again.Sub(now)
+	return f
 }
 
 func (u *usage) standing(now time.Time, lim *limits, c Class) (s Standing) {

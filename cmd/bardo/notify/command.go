@@ -29,7 +29,7 @@ func Command() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		cfg, _, err := settings.Starting(c, h)
+		cfg, _, err := settings.ForCommand(c, h)
 		if err != nil {
 			return err
 		}
