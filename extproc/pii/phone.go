@@ -1,12 +1,11 @@
 package pii
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/nyaruka/phonenumbers"
 )
 
 // phoneLabels are words before a phone number, in lower case as far as they are ASCII.
@@ -164,13 +163,13 @@ func (s *scan) isOfRegion(number []byte) bool {
 }
 
 // isOf reports whether digits are a valid number of a region, as it is dialled there.
-func isOf(region string, number []byte) bool {
-	valid, known := isDialled(region, number)
-	if !known {
-		n, err := phonenumbers.Parse(string(number), region)
-		valid = err == nil && phonenumbers.IsValidNumberForRegion(n, region)
+func isOf(name string, number []byte) bool {
+	r := regionOf(name)
+	if r == nil {
+		return false
 	}
-	return valid
+	valid, known := r.dialled(number)
+	return valid || !known && r.parses(bytes.Clone(number)) // a pattern makes what it reads escape
 }
 
 // isInternational reports whether digits are a valid number behind their country code.
@@ -181,43 +180,14 @@ func isInternational(number []byte) bool {
 	code := 0
 	for n := 1; n <= 3; n++ {
 		code = code*10 + int(number[n-1]-'0')
-		if phonenumbers.GetRegionCodeForCountryCode(code) == phonenumbers.UNKNOWN_REGION {
+		p := planOf(code)
+		if len(p.regions) == 0 {
 			continue
 		}
 		rest := number[n:]
-		return isNational(code, rest) || rest[0] == '0' && isNational(code, rest[1:]) // +49 (0)30 …
+		return p.valid(rest) || rest[0] == '0' && p.valid(rest[1:]) // +49 (0)30 …
 	}
 	return false
-}
-
-// isNational reports whether digits are a valid number of a country.
-func isNational(code int, number []byte) bool {
-	if len(number) == 0 {
-		return false
-	}
-	if p := planOf(code); !p.unknown {
-		return p.valid(number)
-	}
-	return phonenumbers.IsValidNumber(numberOf(code, number))
-}
-
-// numberOf is a number as the library has it: digits that begin with zeros are a number and their count.
-func numberOf(code int, digits []byte) *phonenumbers.PhoneNumber {
-	number, zeros := uint64(0), 0
-	for i, c := range digits {
-		if number == 0 && c == '0' && i == zeros {
-			zeros++
-		}
-		number = number*10 + uint64(c-'0')
-	}
-	n := &phonenumbers.PhoneNumber{CountryCode: new(int32(code)), NationalNumber: &number} //nolint:gosec // at most three digits
-	if zeros > 0 {
-		n.ItalianLeadingZero = new(true)
-		if zeros > 1 {
-			n.NumberOfLeadingZeros = new(int32(zeros))
-		}
-	}
-	return n
 }
 
 // isNorthAmerican reports whether digits are a valid number of the North American plan, written in its groups: (415) 555-0132, 1-415-555-0132.
@@ -240,7 +210,7 @@ func isNorthAmerican(shown string, number []byte) bool {
 	if n > 0 {
 		sizes = sizes*10 + n
 	}
-	return sizes == 334 && isNational(1, number)
+	return sizes == 334 && planOf(1).valid(number)
 }
 
 func isDigitAt(s string, i int) bool { return s[i] >= '0' && s[i] <= '9' }

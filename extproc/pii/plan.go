@@ -2,18 +2,63 @@ package pii
 
 import (
 	"bytes"
+	_ "embed" // plans.txt
 	"encoding/binary"
 	"regexp/syntax"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
-
-	"github.com/nyaruka/phonenumbers"
 )
 
-// Numbering plans. What numbers of a country are valid is the library's metadata: patterns of digits. They are compiled into tables that are walked a digit at a
-// time, since the library's own check takes many microseconds, and a text may be made of what looks like phone numbers.
+// Numbering plans. What numbers of a country are valid is the metadata of Google's libphonenumber: patterns of digits. Those of a country are compiled into tables that are
+// walked a digit at a time when a number of it is first read. The library of which the tests take the metadata, and with which they compare, reads all of it when the program
+// starts, and takes many microseconds for a number; a text may be made of what looks like phone numbers.
+
+// plansText has a line for each region: country code, name, what is dialled before a country code, what is dialled before a number, what that becomes, leading digits, all numbers,
+// the lengths of numbers that are dialled only there, and kinds of numbers, of which each is one. Between them are semicolons. Regions of a code are in the library's order.
+//
+//go:embed plans.txt
+var plansText string
+
+// Fields of a line.
+const (
+	fieldCode = iota
+	fieldName
+	fieldAbroad
+	fieldTrunk
+	fieldBecomes
+	fieldLeading
+	fieldGeneral
+	fieldLocal
+	fieldKinds
+)
+
+// plansIndex is where to find a country's lines, and the country code of a region.
+var plansIndex = sync.OnceValue(func() *planIndex {
+	x := &planIndex{codes: map[string]int{}}
+	for line := range strings.Lines(plansText) {
+		f := strings.Split(line, ";")
+		code, err := strconv.Atoi(f[fieldCode])
+		if err != nil || code <= 0 || code >= len(plans) {
+			continue // the test of plans.txt finds none
+		}
+		x.lines[code] = append(x.lines[code], line)
+		if f[fieldName] != world {
+			x.codes[f[fieldName]] = code
+		}
+	}
+	return x
+})
+
+type planIndex struct {
+	lines [1000][]string // by country code
+	codes map[string]int // by region
+}
+
+// world is the name of a region that is no country's.
+const world = "001"
 
 // table is a pattern of digits as an automaton. State 0 is its beginning.
 type table struct {
@@ -24,9 +69,11 @@ type table struct {
 
 // match reports whether digits follow the pattern as a whole.
 func (t *table) match(digits []byte) bool {
-	if t.lengths != 0 && t.lengths>>min(len(digits), 63)&1 == 0 {
-		return false
-	}
+	return (t.lengths == 0 || t.lengths>>min(len(digits), 63)&1 == 1) && t.follows(digits)
+}
+
+// follows is match, whatever the length.
+func (t *table) follows(digits []byte) bool {
 	at := int16(0)
 	for _, c := range digits {
 		if at = t.next[at][c-'0']; at < 0 {
@@ -52,13 +99,16 @@ func (t *table) begins(digits []byte) bool {
 
 // region is the numbering plan of a country or territory.
 type region struct {
+	code     int // of its country
 	name     string
+	parsing  *parsing
 	rewrites bool    // what is dialled there may become other digits
 	abroad   table   // what is dialled before a country code
 	trunk    table   // what is dialled before a number of the region
 	prefix   string  // the same, where it is always the same digits
 	leading  *table  // of its numbers among those of its country code; nil if that is not said
 	general  table   // all numbers
+	local    uint64  // lengths, as bits, of numbers that are dialled only in a part of the region
 	kinds    []table // of which a number is one
 }
 
@@ -68,8 +118,7 @@ func (r *region) valid(digits []byte) bool {
 
 // plan is what numbers behind a country code are valid.
 type plan struct {
-	regions []region // in the library's order
-	unknown bool     // a pattern has something else than digits: the library decides
+	regions []region // in the library's order; none: there is no such code
 }
 
 // plans are by country code, made when a number of one is read.
@@ -101,21 +150,21 @@ func (p *plan) valid(digits []byte) bool {
 	return false
 }
 
-// isDialled reports whether digits are a valid number of a region as it is dialled there. known is false where the library has to decide: it strips what is dialled
-// before a number by rules, of which the common ones are here.
-func isDialled(name string, digits []byte) (valid, known bool) {
-	code := phonenumbers.GetCountryCodeForRegion(name)
-	if code <= 0 || code >= len(plans) {
-		return false, false
+// regionOf is the numbering plan of a region; nil if there is none of that name.
+func regionOf(name string) *region {
+	code := plansIndex().codes[name]
+	if code == 0 {
+		return nil
 	}
-	p := planOf(code)
-	i := slices.IndexFunc(p.regions, func(r region) bool { return r.name == name })
-	if p.unknown || i < 0 {
-		return false, false
-	}
-	r := &p.regions[i]
+	regions := planOf(code).regions
+	return &regions[slices.IndexFunc(regions, func(r region) bool { return r.name == name })]
+}
+
+// dialled reports whether digits are a valid number of the region as it is dialled there. known is false where they have to be parsed: what is dialled before a
+// number is stripped by rules, of which the common ones are here.
+func (r *region) dialled(digits []byte) (valid, known bool) {
 	switch {
-	case r.rewrites, r.abroad.begins(digits), bytes.HasPrefix(digits, strconv.AppendInt(nil, int64(code), 10)):
+	case r.rewrites, r.abroad.begins(digits), bytes.HasPrefix(digits, strconv.AppendInt(nil, int64(r.code), 10)):
 		return false, false
 	case !r.trunk.begins(digits):
 		return r.valid(digits), true
@@ -131,58 +180,34 @@ func isDialled(name string, digits []byte) (valid, known bool) {
 }
 
 func newPlan(code int) *plan {
-	all, err := phonenumbers.MetadataCollection()
-	if err != nil {
-		return &plan{unknown: true}
-	}
 	p := &plan{}
-	for _, name := range phonenumbers.GetRegionCodesForCountryCode(code) {
-		i := slices.IndexFunc(all.GetMetadata(), func(m *phonenumbers.PhoneMetadata) bool { return m.GetId() == name && int(m.GetCountryCode()) == code })
-		if i < 0 {
-			return &plan{unknown: true}
-		}
-		r, ok := newRegion(all.GetMetadata()[i])
-		if !ok {
-			return &plan{unknown: true}
-		}
-		p.regions = append(p.regions, r)
+	for _, line := range plansIndex().lines[code] {
+		p.regions = append(p.regions, newRegion(code, line))
 	}
 	return p
 }
 
-func newRegion(m *phonenumbers.PhoneMetadata) (r region, ok bool) {
-	r.name, r.prefix = m.GetId(), m.GetNationalPrefixForParsing()
+// newRegion reads a line of plans.txt. A test reads all of them: of what is not understood, no number is valid.
+func newRegion(code int, line string) region {
+	f := strings.Split(strings.TrimSuffix(line, "\n"), ";")
+	r := region{code: code, name: f[fieldName], prefix: f[fieldTrunk], local: lengthsOf(f[fieldLocal])}
+	r.parsing = &parsing{abroad: f[fieldAbroad], trunk: f[fieldTrunk], becomes: f[fieldBecomes]}
 	var plain [2]bool
-	r.abroad, plain[0] = prefixTable(m.GetInternationalPrefix())
-	r.trunk, plain[1] = prefixTable(r.prefix)
-	r.rewrites = m.GetNationalPrefixTransformRule() != "" || plain != [2]bool{true, true}
+	r.abroad, plain[0] = prefixTable(f[fieldAbroad])
+	r.trunk, plain[1] = prefixTable(f[fieldTrunk])
+	r.rewrites = f[fieldBecomes] != "" || plain != [2]bool{true, true}
 	if strings.Trim(r.prefix, "0123456789") != "" {
 		r.prefix = ""
 	}
-	if begin := m.GetLeadingDigits(); begin != "" {
-		t, ok := newTable(begin)
-		if !ok {
-			return r, false
-		}
+	if begin := f[fieldLeading]; begin != "" {
+		t, _ := newTable(begin)
 		r.leading = &t
 	}
-	if r.general, ok = tableOf(m.GetGeneralDesc()); !ok {
-		return r, false
+	r.general = tableOf(f[fieldGeneral])
+	for _, kind := range f[fieldKinds:] {
+		r.kinds = append(r.kinds, tableOf(kind))
 	}
-	kinds := []*phonenumbers.PhoneNumberDesc{
-		m.GetPremiumRate(), m.GetTollFree(), m.GetSharedCost(), m.GetVoip(), m.GetPersonalNumber(), m.GetPager(), m.GetUan(), m.GetVoicemail(), m.GetFixedLine(),
-	}
-	if !m.GetSameMobileAndFixedLinePattern() {
-		kinds = append(kinds, m.GetMobile())
-	}
-	for _, d := range kinds {
-		t, ok := tableOf(d)
-		if !ok {
-			return r, false
-		}
-		r.kinds = append(r.kinds, t)
-	}
-	return r, true
+	return r
 }
 
 // prefixTable compiles a pattern of what begins a number. An empty one begins none.
@@ -193,13 +218,22 @@ func prefixTable(pattern string) (table, bool) {
 	return newTable(pattern)
 }
 
-// tableOf compiles a description of numbers.
-func tableOf(d *phonenumbers.PhoneNumberDesc) (table, bool) {
-	t, ok := newTable(d.GetNationalNumberPattern())
-	for _, n := range d.GetPossibleLength() {
-		t.lengths |= 1 << uint(max(n, 0)) // -1 says that there is none
+// tableOf compiles a description of numbers: lengths and a pattern.
+func tableOf(description string) table {
+	lengths, pattern, _ := strings.Cut(description, " ")
+	t, _ := newTable(pattern)
+	t.lengths = lengthsOf(lengths)
+	return t
+}
+
+// lengthsOf reads lengths as bits: 7,8,10.
+func lengthsOf(text string) (bits uint64) {
+	for n := range strings.SplitSeq(text, ",") {
+		if n, err := strconv.Atoi(n); err == nil {
+			bits |= 1 << min(n, 63)
+		}
 	}
-	return t, ok
+	return bits
 }
 
 // maxStates bounds a table. Those of the metadata have less than a tenth of them.
