@@ -127,7 +127,7 @@ func (w *writer) document(doc *jsonx.Doc) {
 	members := make([]member, 0, len(doc.Members))
 	for i := range doc.Members {
 		if m := &doc.Members[i]; !ignoredMembers[m.Key] && m.Kind != jsonx.Null {
-			members = append(members, member{key: m.Key, value: jsonx.Value{Raw: doc.Bytes[m.Start:m.End]}})
+			members = append(members, member{key: m.Key, value: doc.Value(i)})
 		}
 	}
 	w.members(members, 1)

@@ -38,7 +38,7 @@ func covered(r *chat.Request, doc *jsonx.Doc) bool {
 		if m.Kind == jsonx.Null {
 			continue
 		}
-		if s, ok := top.members[m.Key]; !ok || !s.covers(jsonx.Value{Raw: doc.Bytes[m.Start:m.End]}) {
+		if s, ok := top.members[m.Key]; !ok || !s.covers(doc.Value(i)) {
 			return false
 		}
 	}

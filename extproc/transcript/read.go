@@ -18,8 +18,7 @@ func (t *Transcript) read(d chat.Dialect) {
 		}
 	}
 	for i := range t.doc.Members { // their places are known
-		m := &t.doc.Members[i]
-		t.top(d, m.Key, jsonx.Value{Raw: t.doc.Bytes[m.Start:m.End], At: m.Start})
+		t.top(d, t.doc.Members[i].Key, t.doc.Value(i))
 	}
 }
 

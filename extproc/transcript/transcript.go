@@ -108,9 +108,14 @@ func Of(r *chat.Request) (*Transcript, error) {
 		}
 		t.doc = doc
 	}
+	n := len(t.doc.Bytes) / typicalTurn
+	t.Turns, t.Texts = make([]Turn, 0, n), make([]Text, 0, n)
 	t.read(r.Dialect)
 	return t, nil
 }
+
+// typicalTurn is how many bytes a turn of a long conversation often has.
+const typicalTurn = 2 << 10
 
 // Is reports whether the transcript is that of a request, unchanged since.
 func (t *Transcript) Is(r *chat.Request) bool { return t.req == r && !t.changed }
@@ -193,7 +198,7 @@ func EditInner(text string, edit func(s string) (string, bool)) (string, bool) {
 	}
 	var out []byte
 	end := 0
-	for s := range (jsonx.Value{Raw: v.Raw, At: v.At}).Scalars {
+	for s := range v.Scalars {
 		was, ok := textOf(s)
 		if !ok {
 			continue

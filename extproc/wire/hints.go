@@ -26,7 +26,7 @@ func RemoveHints(r *chat.Request) error {
 	h := flagReader{r: r, opening: true}
 	for i := range r.Doc.Members { // in document order, which is the cheapest for Edits
 		m := &r.Doc.Members[i]
-		v := jsonx.Value{Raw: r.Doc.Bytes[m.Start:m.End], At: m.Start}
+		v := r.Doc.Value(i)
 		switch m.Key {
 		case "tools":
 			for _, e := range v.Each {

@@ -80,7 +80,7 @@ func (m *inputBound) conversation(doc *jsonx.Doc) {
 	for i := range doc.Members {
 		switch at := &doc.Members[i]; at.Key {
 		case "messages", "input", "contents", "system", "systemInstruction", "system_instruction":
-			m.value(jsonx.Value{Raw: jsonx.Raw(doc.Bytes[at.Start:at.End])}, 0)
+			m.value(doc.Value(i), 0)
 		}
 	}
 }

@@ -14,8 +14,7 @@ import (
 func TopMembers(d *jsonx.Doc) iter.Seq2[string, jsonx.Value] {
 	return func(yield func(string, jsonx.Value) bool) {
 		for i := range d.Members {
-			m := &d.Members[i]
-			if !yield(m.Key, jsonx.Value{Raw: d.Bytes[m.Start:m.End], At: m.Start}) {
+			if !yield(d.Members[i].Key, d.Value(i)) {
 				return
 			}
 		}

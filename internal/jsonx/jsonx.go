@@ -48,11 +48,14 @@ func kindOf(c byte) Kind {
 	return Invalid
 }
 
-// Doc is a validated JSON object with the places of its top-level members. It aliases the scanned bytes.
+// Doc is a validated JSON object with the places of its top-level members. It aliases the scanned bytes. Neither
+// they nor Bytes may change.
 type Doc struct {
 	Bytes   []byte
 	Members []Member
 	Stats   Stats
+
+	place *place // of its Values
 }
 
 // Member is one top-level member. Offsets are into Doc.Bytes; End is excluded.
@@ -90,8 +93,13 @@ func (d *Doc) Get(key string) Value {
 	if i < 0 {
 		return Value{}
 	}
-	m := d.Members[i]
-	return Value{Raw: Raw(d.Bytes[m.Start:m.End]), At: m.Start}
+	return d.Value(i)
+}
+
+// Value is that of a top-level member, by its index.
+func (d *Doc) Value(i int) Value {
+	m := &d.Members[i]
+	return Value{Raw(d.Bytes[m.Start:m.End]), m.Start, d.place}
 }
 
 // MayHold reports whether one of some words may be a name or a string value in the document: false is certain. It does not read the text.
@@ -111,7 +119,7 @@ func (d *Doc) MayContain(text string) bool {
 // Root is the object itself.
 func (d *Doc) Root() Value {
 	start := skipSpace(d.Bytes, 0)
-	return Value{Raw: Raw(bytes.TrimRight(d.Bytes[start:], " \t\r\n")), At: start}
+	return Value{Raw(bytes.TrimRight(d.Bytes[start:], " \t\r\n")), start, d.place}
 }
 
 // SyntaxError is where and why a text is not the JSON that was asked for.

@@ -5,12 +5,13 @@ package jsonx
 // many values is read as if by Parse. Its Values are valid until its next call. The zero value is ready. Not safe for concurrent use.
 type Parser struct {
 	places []place // of a text's values, in the order in which they begin
+	long   []span  // of a document's Values instead: see docPlace
 }
 
 // place is where a value is, and the key before it.
 type place struct {
 	parser      *Parser // whose places these are
-	index       int32   // among them
+	index       int32   // among them, or shared
 	next        int32   // index of the place behind all that is inside of this one
 	key, keyEnd int32   // inside the quotes; keyEnd is 0 for a key with escapes
 	start, end  int32
@@ -96,6 +97,9 @@ func (s *scanner) finish(n, end int) {
 func (p *place) value(text Raw, from int32) Value {
 	return Value{Raw: text[p.start-from : p.end-from], At: int(p.start), place: p}
 }
+
+// isOwn reports whether it is one Value's place, with those of what is inside behind it.
+func (p *place) isOwn() bool { return p != nil && p.index != shared }
 
 // members is Value.Members of the object here, of which raw is the text.
 func (p *place) members(raw Raw, yield func(key []byte, m Value) bool) {

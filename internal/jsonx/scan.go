@@ -25,11 +25,12 @@ func (f *Form) Scan(b []byte) (Doc, error) {
 	if b[i] != '{' {
 		return Doc{}, syntaxError(b, i, "expected a JSON object")
 	}
+	s.noteLong()
 	members, end := s.members(i, f)
 	if end < 0 || !s.ends(end) {
 		return Doc{}, s.error()
 	}
-	return Doc{Bytes: b, Members: members, Stats: s.stats}, nil
+	return Doc{b, members, s.stats, s.docPlace()}, nil
 }
 
 // Valid reports, as a *SyntaxError or nil, whether b is exactly one JSON value.
@@ -59,6 +60,7 @@ type scanner struct {
 	words   bool    // whether stats.Keys and stats.Values are wanted
 	places  []place // of values, as far as there is room
 	noted   int     // how many there are, with or without room
+	long    []span  // long strings; nil if they are not noted
 	escapes int     // in strings so far
 	names   names
 	at      int
@@ -183,6 +185,7 @@ func (s *scanner) value(i, depth int, f *Form) int {
 		end := s.string(i)
 		if end >= 0 {
 			s.count(s.b[i+1 : end-1])
+			s.note(i, end)
 		}
 		return end
 	case '{':

@@ -14,17 +14,17 @@ func (v Value) Strings(yield func(s Value, isName bool) bool) {
 
 // Scalars yields the strings and the numbers in v, as Strings does.
 func (v Value) Scalars(yield func(s Value, isName bool) bool) {
-	b := v.Raw
+	b, c := v.Raw, v.cursor()
 	for i := 0; i < len(b); {
 		next := bytes.IndexAny(b[i:], `"-0123456789`)
 		if next < 0 {
 			return
 		}
 		i += next
-		end := max(skipValue(b, i), i+1)
+		end := max(c.skipValue(b, i), i+1)
 		after := skipSpace(b, end)
 		isName := b[i] == '"' && after < len(b) && b[after] == ':'
-		if !yield(Value{Raw: b[i:end], At: v.At + i}, isName) {
+		if !yield(v.part(i, end), isName) {
 			return
 		}
 		i = end

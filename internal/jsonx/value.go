@@ -12,7 +12,7 @@ type Value struct {
 	Raw Raw
 	At  int // where Raw starts in the text that Parse or Scan was given
 
-	place *place // of a Value that a Parser gave, whose Raw is not to be replaced; nil for any other
+	place *place // of a Value that a Parser or a Scan gave, whose Raw is not to be replaced; nil for any other
 }
 
 // Exists reports whether there is a value (null is one).
@@ -148,14 +148,14 @@ func (v Value) Each(yield func(i int, e Value) bool) {
 	if v.Kind() != Array {
 		return
 	}
-	if v.place != nil {
+	if v.place.isOwn() {
 		v.place.elements(v.Raw, yield)
 		return
 	}
-	b := v.Raw
+	b, c := v.Raw, v.cursor()
 	for n, i := 0, skipSpace(b, 1); i < len(b) && b[i] != ']'; n++ {
-		end := skipValue(b, i)
-		if end == i || !yield(n, Value{Raw: b[i:end], At: v.At + i}) {
+		end := c.skipValue(b, i)
+		if end == i || !yield(n, v.part(i, end)) {
 			return
 		}
 		if i = skipSpace(b, end); i >= len(b) || b[i] != ',' {
@@ -171,19 +171,19 @@ func (v Value) Members(yield func(key []byte, m Value) bool) {
 	if v.Kind() != Object {
 		return
 	}
-	if v.place != nil {
+	if v.place.isOwn() {
 		v.place.members(v.Raw, yield)
 		return
 	}
-	b := v.Raw
+	b, c := v.Raw, v.cursor()
 	for i := skipSpace(b, 1); i < len(b) && b[i] == '"'; {
 		key, keyEnd, ok := readKey(b, i)
 		if i = skipSpace(b, keyEnd); !ok || i >= len(b) || b[i] != ':' {
 			return
 		}
 		i = skipSpace(b, i+1)
-		end := skipValue(b, i)
-		if end == i || !yield(key, Value{Raw: b[i:end], At: v.At + i}) {
+		end := c.skipValue(b, i)
+		if end == i || !yield(key, v.part(i, end)) {
 			return
 		}
 		if i = skipSpace(b, end); i >= len(b) || b[i] != ',' {
@@ -202,45 +202,3 @@ func readKey(b []byte, i int) (key []byte, end int, ok bool) {
 	key, ok = Value{Raw: b[i:end]}.Text(nil)
 	return key, end, ok
 }
-
-// skipValue returns where the value at i ends, by its brackets and quotes alone; i itself when no value starts there.
-func skipValue(b []byte, i int) int {
-	if i >= len(b) {
-		return i
-	}
-	switch b[i] {
-	case '"':
-		return skipString(b, i)
-	case '{', '[':
-		return skipNested(b, i)
-	}
-	for i < len(b) && !endsScalar[b[i]] {
-		i++
-	}
-	return i
-}
-
-func skipNested(b []byte, i int) int {
-	for depth := 0; i < len(b); {
-		switch b[i] {
-		case '"':
-			i = skipString(b, i)
-			continue
-		case '{', '[':
-			depth++
-		case '}', ']':
-			if depth--; depth == 0 {
-				return i + 1
-			}
-		}
-		i++
-	}
-	return len(b)
-}
-
-var endsScalar = func() (t [256]bool) {
-	for _, c := range []byte(" \t\r\n,:]}") {
-		t[c] = true
-	}
-	return t
-}()

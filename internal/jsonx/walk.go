@@ -19,15 +19,16 @@ type Visitor interface {
 // methods do.
 func (v Value) Walk(to Visitor) {
 	if v.Exists() {
-		w := walker{b: v.Raw, at: v.At, to: to}
+		w := walker{in: v, b: v.Raw, ends: v.cursor(), to: to}
 		w.value(Step{}, 0, 0)
 	}
 }
 
 type walker struct {
-	b  []byte
-	at int // where b begins in the text that Parse or Scan was given
-	to Visitor
+	in   Value
+	b    []byte // its text
+	ends cursor
+	to   Visitor
 }
 
 // value visits the value at i and returns where it ends; i itself when no value starts there.
@@ -37,16 +38,16 @@ func (w *walker) value(at Step, i, depth int) int {
 		kind = kindOf(w.b[i])
 	}
 	if kind != Object && kind != Array {
-		end := skipValue(w.b, i)
+		end := w.ends.skipValue(w.b, i)
 		if end > i {
-			w.to.Scalar(at, Value{Raw: w.b[i:end], At: w.at + i})
+			w.to.Scalar(at, w.in.part(i, end))
 		}
 		return end
 	}
 	first := skipSpace(w.b, i+1)
 	empty := first < len(w.b) && (w.b[first] == '}' || w.b[first] == ']')
 	if depth >= MaxDepth || !w.to.Enter(at, kind, empty) {
-		return skipNested(w.b, i)
+		return w.ends.skipNested(w.b, i)
 	}
 	if kind == Object {
 		i = w.members(i, depth+1)

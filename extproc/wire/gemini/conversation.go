@@ -21,7 +21,7 @@ var words = map[string]string{
 // contents, parts, tools and configurations, by their keys.
 func readConversation(r *chat.Request) (*chat.Conversation, error) {
 	c := &chat.Conversation{Words: words}
-	members := jsonx.Value{Raw: r.Doc.Bytes}
+	members := r.Doc.Root()
 	if whole := get(members, "generateContentRequest"); whole.Kind() == jsonx.Object { // a form of requests for a count of tokens
 		members = whole
 	}

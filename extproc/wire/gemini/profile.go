@@ -70,7 +70,7 @@ func configure(e *jsonx.Edits, d *jsonx.Doc, set []member) {
 		e.Set(d, key, append(append([]byte{'{'}, joined(set)...), '}'))
 		return
 	}
-	config := jsonx.Value{Raw: d.Bytes[d.Members[at].Start:d.Members[at].End], At: d.Members[at].Start}
+	config := d.Value(at)
 	var added []member
 	for _, m := range set {
 		if was := get(config, m.key); was.Exists() {
