@@ -13,6 +13,7 @@ import (
 
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/stream/coroutine"
+	"bardo.money/gateway/internal/buffers"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/xds/state"
@@ -63,10 +64,30 @@ var _ stream.Client = (*client)(nil)
 
 // event is what came from Envoy.
 type event struct {
-	kind eventKind
-	end  bool
-	body []byte
-	head *stream.AnswerHead
+	kind   eventKind
+	end    bool
+	body   []byte
+	pooled *[]byte // the buffer that a large piece of a request's body lies in
+	head   *stream.AnswerHead
+}
+
+// newBodyEvent is a piece of a request's body, with room for n bytes.
+func newBodyEvent(n int) event {
+	if n < largePiece {
+		return event{kind: requestBody, body: make([]byte, 0, n)}
+	}
+	b := buffers.Get(n)
+	return event{kind: requestBody, body: *b, pooled: b}
+}
+
+// largePiece is how many bytes a piece has at least that lies in a buffer of all requests.
+const largePiece = 16 << 10
+
+// release gives the buffer back, if there is one: nobody reads the body any more.
+func (e *event) release() {
+	if e.pooled != nil {
+		buffers.Put(e.pooled)
+	}
 }
 
 type eventKind uint8
@@ -432,7 +453,9 @@ func (d *client) RequestBody(u stream.RequestBody) error {
 		}
 		switch e.kind {
 		case requestBody:
-			if err := u.Add(e.body); err != nil || e.end {
+			err := u.Add(e.body)
+			e.release()
+			if err != nil || e.end {
 				return err
 			}
 		case requestTrailers:

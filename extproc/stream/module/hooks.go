@@ -144,7 +144,8 @@ func goRequestBody(c *C.dm_stream, p *C.dm_buf, n C.size_t, end C.bool) (r C.int
 		return C.STOP_AND_WATERMARK
 	}
 	all := pieces(p, n)
-	b := appendPieces(make([]byte, 0, sizeOf(all)), all, maxInt)
+	e := newBodyEvent(sizeOf(all))
+	e.body = appendPieces(e.body, all, maxInt)
 	C.dm_drain(c, C.RECEIVED_REQUEST)
 	in := inRequest
 	switch {
@@ -154,7 +155,8 @@ func goRequestBody(c *C.dm_stream, p *C.dm_buf, n C.size_t, end C.bool) (r C.int
 		in = inRequestEnd
 	}
 	d.endPassed = d.requestEnded
-	d.push(in, event{kind: requestBody, body: b, end: d.requestEnded})
+	e.end = d.requestEnded
+	d.push(in, e)
 	if d.continued {
 		return C.CONTINUE
 	}
