@@ -92,8 +92,11 @@ var roles = map[string]chat.Role{
 
 // role is that of a message; an unknown one is the user.
 func (o object) role() chat.Role {
-	name, _ := o.get("role").Str()
-	if role, ok := roles[strings.ToLower(name)]; ok {
+	name, _ := o.get("role").Text(nil)
+	if role, ok := roles[string(name)]; ok { // often
+		return role
+	}
+	if role, ok := roles[strings.ToLower(string(name))]; ok {
 		return role
 	}
 	return chat.RoleUser

@@ -45,11 +45,12 @@ type Stream struct {
 	halfClosed bool   // no message follows
 	gone       bool
 	window     int
-	pending    []byte // messages that the windows have no room for
-	sent       int    // of pending
-	waiting    bool   // in the connection's blocked
-	begun      bool   // headers were sent
-	last       []byte // the frame that ends the stream, behind pending
+	pending    []byte  // messages that the windows have no room for, or that need several frames
+	pooledOut  *[]byte // the buffer that pending lies in, if it was long from the beginning
+	sent       int     // of pending
+	waiting    bool    // in the connection's blocked
+	begun      bool    // headers were sent
+	last       []byte  // the frame that ends the stream, behind pending
 	note       chan struct{}
 }
 
@@ -172,7 +173,8 @@ func (s *Stream) notify() {
 func (s *Stream) disconnect() {
 	s.c.mu.Lock()
 	s.gone = true
-	s.pending, s.sent, s.last = nil, 0, nil
+	s.sentAll()
+	s.last = nil
 	delete(s.c.streams, s.id)
 	s.c.mu.Unlock()
 	if s.cancel != nil {
@@ -380,6 +382,10 @@ func (s *Stream) put(size int, fill func([]byte) []byte) error {
 		c.out = fill(appendPrefix(c.out, size))
 		return nil
 	}
+	if len(s.pending) == 0 && n > longMessage {
+		s.pooledOut = buffers.Get(n)
+		s.pending = *s.pooledOut
+	}
 	s.pending = fill(appendPrefix(s.pending, size))
 	s.drain()
 	return nil
@@ -387,6 +393,18 @@ func (s *Stream) put(size int, fill func([]byte) []byte) error {
 
 // keptPending is the largest buffer that is used for what waits later.
 const keptPending = 128 << 10
+
+// sentAll empties pending. Under the lock.
+func (s *Stream) sentAll() {
+	switch {
+	case s.pooledOut != nil:
+		buffers.Put(s.pooledOut)
+		s.pending, s.pooledOut = nil, nil
+	case cap(s.pending) > keptPending:
+		s.pending = nil
+	}
+	s.pending, s.sent = s.pending[:0], 0
+}
 
 // drain writes of what waits as much as the windows allow, and the end of the stream behind it. Under the lock.
 func (s *Stream) drain() {
@@ -404,10 +422,7 @@ func (s *Stream) drain() {
 		c.out = append(c.out, s.pending[s.sent:s.sent+n]...)
 		s.window, c.window, s.sent = s.window-n, c.window-n, s.sent+n
 	}
-	s.pending, s.sent = s.pending[:0], 0
-	if cap(s.pending) > keptPending {
-		s.pending = nil
-	}
+	s.sentAll()
 	if s.last != nil {
 		c.out = append(c.out, s.last...)
 		s.last = nil
