@@ -4,8 +4,10 @@ package catalog
 
 import (
 	_ "embed"
+	"encoding/json"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"bardo.money/gateway/internal/kind"
@@ -14,7 +16,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-//go:embed models.yaml
+//go:embed models.json
 var embedded []byte
 
 // Model is everything known about a model. A zero limit is unknown.
@@ -134,8 +136,12 @@ func stamped(p *modelfile.Price, operator bool, asOf string) *modelfile.Price {
 	return &out
 }
 
-// EmbeddedFile is the name and the text of the file of models that every gateway knows, as config.ParseModels reads it.
-func EmbeddedFile() (name string, text []byte) { return "models.yaml", embedded }
+// Embedded is the file of models that every gateway knows: models.yaml, in a form that takes a fifth of the time to read when a program starts. A test writes models.json, and
+// compares both.
+var Embedded = sync.OnceValue(func() (file modelfile.File) {
+	_ = json.Unmarshal(embedded, &file) // the test has read it
+	return file
+})
 
 // add merges an entry into the one it names, or makes a new one; a dated snapshot begins as a copy of its model.
 func (c *Catalog) add(m modelfile.Model) {

@@ -3,7 +3,6 @@ package settings
 import (
 	"fmt"
 	"os"
-	"sync"
 
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/modelfile"
@@ -12,7 +11,7 @@ import (
 
 // Catalog is the embedded catalog, with the operator's file over it.
 func Catalog(cfg *config.Config) (*catalog.Catalog, error) {
-	files := []modelfile.File{embeddedModels()}
+	files := []modelfile.File{catalog.Embedded()}
 	if path := cfg.Models.Catalog; path != "" {
 		b, err := os.ReadFile(path)
 		if err != nil {
@@ -26,9 +25,3 @@ func Catalog(cfg *config.Config) (*catalog.Catalog, error) {
 	}
 	return catalog.New(files...).WithKinds(Kinds...), nil
 }
-
-// embeddedModels is the file of models that every gateway knows. A test of the catalog shows that it is read without problems.
-var embeddedModels = sync.OnceValue(func() modelfile.File {
-	file, _ := config.ParseModels(catalog.EmbeddedFile())
-	return file
-})
