@@ -49,8 +49,11 @@ func printBalance(c *cobra.Command, b *admin.Balance) error {
 	if b.Project != "" {
 		text += "project    " + cli.Printable(b.Project) + ", whose budgets count, too: `bardo projects list`\n"
 	}
-	if b.Blocked {
-		text += "blocked until a deposit: an answer cost more than there was\n"
+	switch {
+	case b.Owed != nil && *b.Owed > 0:
+		text += fmt.Sprintf("owed       %s\nblocked until that is paid: a payment never arrived, and what comes in is taken first\n", cli.Dollars(*b.Owed))
+	case b.Blocked:
+		text += "blocked until a deposit: an answer cost more than there was, or a payment never arrived\n"
 	}
 	_, err := fmt.Fprint(c.OutOrStdout(), text)
 	return err

@@ -153,16 +153,36 @@ func waitReceived(t *testing.T, c *chain, before int64) (got int64) {
 // creditOf is a wallet's balance in the ledger, in millionths.
 func creditOf(t *testing.T, g *gateway.Gateway, wallet string) int64 {
 	t.Helper()
-	var whole, part int64
+	has, _ := moneyOf(t, g, wallet)
+	return has
+}
+
+// wantOwed waits until a wallet owes an amount.
+func wantOwed(t *testing.T, g *gateway.Gateway, wallet string, want int64) {
+	t.Helper()
+	polltest.Until(t, fmt.Sprintf("%s owes %d", wallet, want), func() bool {
+		_, owed := moneyOf(t, g, wallet)
+		return owed == want
+	})
+}
+
+// moneyOf is a wallet's balance in the ledger, and what it owes, in millionths.
+func moneyOf(t *testing.T, g *gateway.Gateway, wallet string) (has, owed int64) {
+	t.Helper()
 	out := g.Bardo(t, "balance", wallet, "--json")
 	var b struct {
 		Balance json.Number `json:"balance_usd"`
+		Owed    json.Number `json:"owed_usd"`
 	}
 	if err := json.Unmarshal([]byte(out), &b); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if _, err := fmt.Sscanf(string(b.Balance), "%d.%06d", &whole, &part); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	millionths := func(n json.Number) int64 {
+		var whole, part int64
+		if _, err := fmt.Sscanf(string(n), "%d.%06d", &whole, &part); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return whole*1_000_000 + part
 	}
-	return whole*1_000_000 + part
+	return millionths(b.Balance), millionths(b.Owed)
 }

@@ -149,7 +149,7 @@ func TestPitfall9NoncesBelongToTheirPayers(t *testing.T) {
 	settle(t, c, 2)
 }
 
-// TestPitfall10APayerWhoEmptiesTheWallet during the answer is a loss that is booked. Its next payment is settled before the
+// TestPitfall10APayerWhoEmptiesTheWallet during the answer is a loss that is booked, and owed. Its next payment pays for that, too, and is settled before the
 // request is served.
 func TestPitfall10APayerWhoEmptiesTheWallet(t *testing.T) {
 	t.Parallel()
@@ -178,16 +178,27 @@ func TestPitfall10APayerWhoEmptiesTheWallet(t *testing.T) {
 		pause(t, 200*time.Millisecond)
 	}
 	c.mint(t, payer, 1_000_000)
-	next := accept(t, q)
+	const owed = usualCost + 1000
+	wantOwed(t, g, wallet, owed)
+	short := accept(t, q)
+	short.ValidBefore += 2000
+	if got := short.sign(t).send(t, g, chatBody(false)); reason(t, got) != "invalid_exact_evm_payload_authorization_value_mismatch" || !strings.Contains(got.Body, `"owed":0.004000`) {
+		t.Errorf("the price without what is owed: %d %s", got.Status, got.Body)
+	}
+	next := accept(t, ask(t, g, chatBody(false), "X-Bardo-Wallet: "+payer.Hex()))
+	if next.Value != short.Value+owed {
+		t.Errorf("a price of %d, want %d and %d", next.Value, short.Value, owed)
+	}
 	next.ValidBefore += 2000
 	p.Behave(fake.Behaviour{Status: http.StatusBadRequest})
 	if got := next.sign(t).send(t, g, chatBody(false)); got.Status != http.StatusBadRequest {
 		t.Errorf("%d %s", got.Status, got.Body)
 	}
 	settle(t, c, 1) // before it was known what the request costs
-	if has := creditOf(t, g, wallet); has != next.Value-1000 {
+	if has := creditOf(t, g, wallet); has != next.Value-1000-owed {
 		t.Errorf("the wallet has a credit of %d", has)
 	}
+	wantOwed(t, g, wallet, 0)
 	g.AssertSound(t)
 }
 

@@ -124,7 +124,8 @@ func (c *Counter) Asker(h header.List, s meter.Subject) (policy.Principal, meter
 	return wallet(""), a, nil
 }
 
-// challenge refuses a request with its price, less a credit. The quote that is signed is the whole price: a credit belongs to its wallet.
+// challenge refuses a request with its price, less a credit, which is below zero for a wallet that owes. The quote that is signed is the whole price: a credit
+// belongs to its wallet.
 func (c *Counter) challenge(s meter.Subject, most, credit policy.Micro, why *pay.Refusal) error {
 	t, e := c.till.Terms, s.Estimate()
 	q := pay.Quote{Amount: t.Price(most), Digest: s.Digest(), Expires: c.till.Now().Add(t.QuoteTTL)}
@@ -135,11 +136,11 @@ func (c *Counter) challenge(s meter.Subject, most, credit policy.Micro, why *pay
 		Quote: q, Signed: signed,
 		Resource:  pay.Resource{URL: e.URL, Description: "inference by " + string(e.Model), MimeType: header.JSON},
 		Inference: pay.Inference{EstimatedInputTokens: e.InputTokens, EstimatedOutputTokens: e.OutputTokens, RoutedFrom: e.Model, CacheEligible: e.CacheEligible, Optimizations: append([]string{}, e.Optimizations...)},
-		Price:     pay.PriceQuote{InputTokens: e.InputTokens, OutputTokens: e.OutputTokens, ProviderCost: e.ProviderCost, Margin: most - e.ProviderCost.Charge(0), SettlementFee: whole - most, Credit: whole - q.Amount, Total: q.Amount},
+		Price:     pay.PriceQuote{InputTokens: e.InputTokens, OutputTokens: e.OutputTokens, ProviderCost: e.ProviderCost, Margin: most - e.ProviderCost.Charge(0), SettlementFee: whole - most, Credit: max(whole-q.Amount, 0), Owed: max(q.Amount-whole, 0), Total: q.Amount},
 	}
 	public := "this request must be paid for first"
 	o.Facilitator, o.UpTo = c.till.Chain.UpTo()
-	o.UpTo = o.UpTo && !c.till.SettlesFirst(q.Amount)
+	o.UpTo = o.UpTo && !c.till.SettlesFirst(q.Amount) && credit >= 0
 	if why != nil {
 		o.Reason, public = why.Reason, "the payment is not taken: "+why.Detail
 	}
@@ -222,7 +223,7 @@ func (p *payer) Reserve(ctx context.Context, requestID string, most policy.Micro
 	defer done()
 	row, err := p.c.till.Take(ctx, p.payment, p.subject.Digest(), p.c.till.Terms.Price(most), requestID)
 	if err != nil {
-		return p.refuse(err, &row.Payment, most)
+		return p.refuse(ctx, err, &row.Payment, most)
 	}
 	p.row, p.state = row, row.Payment
 	p.c.payers.Add(p.payment.From, struct{}{})
@@ -247,9 +248,9 @@ func (c *Counter) enter(ctx context.Context) (done func(), err error) {
 }
 
 // refuse is the answer to a payment that cannot be taken. One that was used, or of which it is not known, is never answered with a price.
-func (p *payer) refuse(err error, known *book.Payment, most policy.Micro) error {
+func (p *payer) refuse(ctx context.Context, err error, known *book.Payment, most policy.Micro) error {
 	if r, ok := errors.AsType[*pay.Refusal](err); ok {
-		return p.refuseBy(r, most)
+		return p.refuseBy(ctx, r, most)
 	}
 	switch {
 	case errors.Is(err, book.ErrInUse), errors.Is(err, book.ErrSpent):
@@ -257,8 +258,8 @@ func (p *payer) refuse(err error, known *book.Payment, most policy.Micro) error 
 		return fault.New(fault.PaymentReplayed, err.Error()+": a payment pays for one request", &meter.Challenge{Header: p.Headers(nil)})
 	case errors.Is(err, till.ErrUnsettled):
 		p.state = *known
-		f := fault.New(fault.Unavailable, "the payment is being settled, and the request was not served: do not pay again. When the payment has arrived, it is the credit of the wallet, "+
-			"which a request with X-Bardo-Wallet is told of", &meter.Challenge{Header: p.Headers(nil)})
+		f := fault.New(fault.Unavailable, "the payment is being settled, and the request was not served: do not pay again. When the payment has arrived, it is the credit of the wallet, less what that "+
+			"owed for earlier payments, which a request with X-Bardo-Wallet is told of", &meter.Challenge{Header: p.Headers(nil)})
 		f.Final = true
 		return f
 	case errors.Is(err, context.Canceled):
@@ -269,7 +270,7 @@ func (p *payer) refuse(err error, known *book.Payment, most policy.Micro) error 
 	return f
 }
 
-func (p *payer) refuseBy(r *pay.Refusal, most policy.Micro) error {
+func (p *payer) refuseBy(ctx context.Context, r *pay.Refusal, most policy.Micro) error {
 	switch r.Reason {
 	case pay.ReasonExposure:
 		f := fault.New(fault.RateLimited, r.Detail, r)
@@ -278,7 +279,11 @@ func (p *payer) refuseBy(r *pay.Refusal, most policy.Micro) error {
 	case pay.ReasonBlocked:
 		return fault.New(fault.PaymentRequired, r.Detail, r)
 	}
-	return p.c.challenge(p.subject, most, 0, r)
+	owed, err := p.c.till.Owed(ctx, p.payment)
+	if err != nil {
+		return p.refuse(ctx, err, nil, most)
+	}
+	return p.c.challenge(p.subject, most, -owed, r)
 }
 
 // ReserveNow implements meter.Payer.
@@ -325,9 +330,9 @@ func (p *payer) release() error {
 func (p *payer) Balance() (left policy.Micro, known bool) { return p.balance, p.known }
 func (*payer) ReadBalance(context.Context) error          { return nil }
 
-// Limit implements meter.Payer: a request costs at most what was paid, and what is set aside of the payer's credit.
+// Limit implements meter.Payer: a request costs at most what was paid, less what the payer owed, and what is set aside of the payer's credit.
 func (p *payer) Limit() (most policy.Micro, ok bool) {
-	return max(p.payment.Value+p.row.Credit-p.c.till.Terms.Fee, 0), true
+	return max(p.payment.Value+p.row.Credit-p.row.Owed-p.c.till.Terms.Fee, 0), true
 }
 
 // Headers implements meter.Payer.

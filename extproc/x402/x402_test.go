@@ -335,6 +335,65 @@ func TestAWalletsCreditLowersItsPrice(t *testing.T) {
 	}
 }
 
+// TestWhatAWalletOwesRaisesItsPrice: it is told, paid by scheme exact alone, and no part of what the request may cost.
+func TestWhatAWalletOwesRaisesItsPrice(t *testing.T) {
+	c := open(t)
+	c.chain.upTo = true
+	account := pay.Account(pay.Address{3})
+	if err := c.books.CreditWallet(t.Context(), account, 6000, 6000, "lost"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.books.TakeBack(t.Context(), account, 6000, "lost"); err != nil {
+		t.Fatal(err)
+	}
+	want := func(err error, price string) {
+		t.Helper()
+		ch, ok := errors.AsType[*meter.Challenge](err)
+		var b struct {
+			Accepts []struct{ Scheme string }
+			Price   map[string]json.Number
+		}
+		if !ok || json.Unmarshal(ch.Body, &b) != nil {
+			t.Fatalf("no price: %v", err)
+		}
+		if got := b.Price["total_charged"].String() + " " + b.Price["credit"].String() + " " + b.Price["owed"].String(); got != price {
+			t.Errorf("a price of %s, want %s", got, price)
+		}
+		if required := required(t, ch); strings.Contains(required, `"upto"`) != strings.HasSuffix(price, " ") {
+			t.Errorf("for %s: %s", price, required)
+		}
+	}
+	ask := func(wallet pay.Address) error {
+		t.Helper()
+		_, a, err := c.Asker(header.List{{Name: headerWallet, Value: wallet.String()}}, subject{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a.Reserve(t.Context(), "r", 9000)
+	}
+	want(ask(pay.Address{3}), "0.016000 0.000000 0.006000")
+	want(ask(pay.Address{4}), "0.010000 0.000000 ")
+	_, p := c.payer(t, c.paid("7", "15999"), true)
+	want(p.Reserve(t.Context(), "r1", 9000), "0.016000 0.000000 0.006000")
+	_, p = c.payer(t, c.paid("8", "17000"), true)
+	if err := p.Reserve(t.Context(), "r2", 9000); err != nil {
+		t.Fatal(err)
+	}
+	if most, _ := p.Limit(); most != 10_000 {
+		t.Errorf("it may cost %s", most)
+	}
+}
+
+// required is what a challenge says in its header.
+func required(t *testing.T, c *meter.Challenge) string {
+	t.Helper()
+	text, err := base64.StdEncoding.DecodeString(c.Header.Get(headerRequired))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
 // TestCreditThatIsNotNeededIsGivenBack.
 func TestCreditThatIsNotNeededIsGivenBack(t *testing.T) {
 	c := open(t)

@@ -17,7 +17,8 @@ type Balance struct {
 	Balance    *policy.Micro  `json:"balance_usd"`
 	Held       *policy.Micro  `json:"held_usd"`
 	Available  *policy.Micro  `json:"available_usd"`
-	Blocked    bool           `json:"blocked"` // until a deposit, because an answer cost more than there was
+	Blocked    bool           `json:"blocked"`  // until a deposit, because an answer cost more than there was, or a payment never arrived
+	Owed       *policy.Micro  `json:"owed_usd"` // for payments that never arrived: taken of what comes in next
 	Day        policy.Micro   `json:"spent_usd_day"`
 	Month      policy.Micro   `json:"spent_usd_month"`
 	SpendDay   *policy.Micro  `json:"limit_usd_day"` // null: no limit
@@ -39,7 +40,7 @@ func (s *Service) Balance(ctx context.Context, id policy.Account) (Balance, erro
 	if out.Day, out.Month, err = s.spentOf(ctx, policy.Budget{Holder: policy.OfKey, ID: string(id)}); err != nil || !b.Prepaid {
 		return out, err
 	}
-	out.Balance, out.Held, out.Available, out.Blocked = &b.Amount, &b.Held, &b.Available, b.Blocked
+	out.Balance, out.Held, out.Available, out.Blocked, out.Owed = &b.Amount, &b.Held, &b.Available, b.Blocked, &b.Owed
 	return out, nil
 }
 

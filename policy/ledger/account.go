@@ -58,7 +58,8 @@ type Hold struct {
 	account *account
 	request string
 
-	captures sync.Mutex // one capture at a time
+	captures sync.Mutex   // one capture at a time
+	standing policy.Micro // what stands in the store for the request, beside the amount; it does not change
 
 	// Guarded by account.mu.
 	receipt   *Receipt // of the capture
@@ -174,7 +175,8 @@ func (h *Hold) pay(c *Charge, open bool) *payment {
 	a := h.account
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	p := &payment{hold: h, entry: &chargelog.Entry{Charge: c, Prepaid: true, Paid: min(c.Amount, h.amount), Open: open}, epoch: h.epoch}
+	standing := min(c.Amount, h.standing)
+	p := &payment{hold: h, entry: &chargelog.Entry{Charge: c, Prepaid: true, Standing: standing, Paid: min(c.Amount-standing, h.amount), Open: open}, epoch: h.epoch}
 	h.amount -= p.entry.Paid
 	a.held -= p.entry.Paid
 	charged := p.entry.Expected()

@@ -49,6 +49,22 @@ var auditCases = []struct {
 		"no balance is below its credit", "account k has a balance of -3, holds 0, and has a credit of 2",
 	},
 	{
+		"a loss that was forgotten", `INSERT INTO journal (id, idem, kind, at, ref) VALUES (3, 'lost:k:x', 'deposit', 0, 'x'); INSERT INTO entry (journal, account, amount) VALUES (3, 1, 9), (3, 3, -9)`,
+		"what payments that never arrived have cost is owed until it is recovered", "account k owes 0 and was forgiven 0: payments that never arrived cost 9, of which 0 were recovered",
+	},
+	{
+		"what was never recovered", `INSERT INTO journal (id, idem, kind, at, ref) VALUES (3, 'recovered:k:3', 'deposit', 0, 'x'); INSERT INTO entry (journal, account, amount) VALUES (3, 4, -9), (3, 3, 9)`,
+		"what payments that never arrived have cost is owed until it is recovered", "cost 0, of which 9 were recovered",
+	},
+	{
+		"who owes and is not blocked", `UPDATE balance SET owed = 9, micro = 0`,
+		"who owes is blocked, and has nothing that could be taken", "account k owes 9, has 0 and holds 0, and its mark as blocked is 0",
+	},
+	{
+		"who owes and has something", `UPDATE balance SET owed = 9, blocked = 1`,
+		"who owes is blocked, and has nothing that could be taken", "account k owes 9, has 4000000 and holds 0, and its mark as blocked is 1",
+	},
+	{
 		"a request that says something else", `UPDATE request SET charged = 1`,
 		"every charge is what its request paid", "request r paid 1 of 1000000, its journal says 1000000 of 1000000",
 	},

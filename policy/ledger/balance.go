@@ -20,6 +20,7 @@ type Balance struct {
 	Credit    policy.Micro
 	Blocked   bool // until a deposit, because an answer cost more than the balance
 	Available policy.Micro
+	Owed      policy.Micro // of payments that never arrived: taken of what comes in next
 }
 
 // Balance reads a key's balance, less the charges that are not in the store yet. The error is ErrUnknownKey or the store's.
@@ -51,7 +52,7 @@ func (l *Ledger) balance(ctx context.Context, acct policy.Account) (Balance, err
 	}
 	return Balance{
 		Prepaid: true, Amount: row.micro, Held: row.held, Credit: row.credit, Blocked: row.blocked,
-		Available: row.available(),
+		Available: row.available(), Owed: row.owed,
 	}, nil
 }
 
@@ -120,8 +121,7 @@ func (b *book) deposit(acct policy.Account, amount policy.Micro, ref string, at 
 	if _, err := b.addJournal("deposit", idem, ref, at, []entry{{row.account, amount}, {accountDeposits, -amount}}); err != nil {
 		return 0, err
 	}
-	_, err = b.Exec(`UPDATE balance SET micro = micro + ?, blocked = 0 WHERE account = ?`, amount, row.account)
-	return row.micro + amount, err
+	return b.credit(row.account, amount, 0)
 }
 
 // deposited reports whether a deposit was made before. The error is ErrReused if its amount was different.
@@ -146,18 +146,19 @@ type balance struct {
 	held    policy.Micro
 	credit  policy.Micro
 	blocked bool
+	owed    policy.Micro
 	shortAt int64 // when a gateway last asked others to return unused money; zero if not recently
 }
 
 // available is the money that no block holds, including credit.
 func (b balance) available() policy.Micro { return b.micro - b.held + b.credit }
 
-const selectBalance = `SELECT a.id, k.prepaid, coalesce(b.micro, 0), coalesce(b.held, 0), coalesce(b.credit, 0), coalesce(b.blocked, 0), coalesce(b.short_at, 0)
+const selectBalance = `SELECT a.id, k.prepaid, coalesce(b.micro, 0), coalesce(b.held, 0), coalesce(b.credit, 0), coalesce(b.blocked, 0), coalesce(b.owed, 0), coalesce(b.short_at, 0)
 FROM "key" k JOIN account a ON a.name = k.id LEFT JOIN balance b ON b.account = a.id WHERE k.id = ?`
 
 // scanBalance reads a row of selectBalance. The error is ErrUnknownKey if there is none.
 func scanBalance(row store.Scanner) (b balance, err error) {
-	err = row.Scan(&b.account, &b.prepaid, &b.micro, &b.held, &b.credit, &b.blocked, &b.shortAt)
+	err = row.Scan(&b.account, &b.prepaid, &b.micro, &b.held, &b.credit, &b.blocked, &b.owed, &b.shortAt)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = ErrUnknownKey
 	}
@@ -182,9 +183,9 @@ func (b balance) less(acct policy.Account, entries []*chargelog.Entry) balance {
 		if !e.Prepaid || !e.IsOf(acct) {
 			continue
 		}
-		paid := max(0, min(e.Expected(), e.Paid+b.available()))
+		paid := max(0, min(e.Expected(), e.Paid+e.Standing+b.available()))
 		b.micro -= paid
-		b.held -= min(e.Paid, paid)
+		b.held -= min(e.Paid+e.Standing, paid)
 		b.blocked = b.blocked || paid < e.Charge.Amount
 	}
 	return b

@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"time"
+
 	"bardo.money/gateway/policy/ledger/store"
 	"bardo.money/gateway/policy/ledger/usage"
 )
@@ -11,9 +13,12 @@ type book struct {
 
 	tally *usage.Tally
 	batch batch
+	now   func() time.Time
 }
 
-func newBook(b *store.Book) *book { return &book{Book: b, tally: usage.NewTally()} }
+func newBook(b *store.Book, now func() time.Time) *book {
+	return &book{Book: b, tally: usage.NewTally(), now: now}
+}
 
 // atomically runs one change in a transaction of its own.
 func (b *book) atomically(change func(*book) error) error {

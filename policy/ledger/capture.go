@@ -93,7 +93,7 @@ func (l *Ledger) chargedBefore(h *Hold) (Receipt, bool) {
 
 // cover adds to a hold what a charge is above it, as far as there is money. open tells that nobody could say how much there is.
 func (l *Ledger) cover(ctx context.Context, h *Hold, amount policy.Micro) (open bool, err error) {
-	more := amount - h.Amount()
+	more := amount - h.Amount() - h.standing
 	if more <= 0 {
 		return false, nil
 	}
@@ -197,12 +197,17 @@ func (b *book) capture(e *chargelog.Entry, f from) (Receipt, error) {
 }
 
 // pay takes a charge out of a balance and returns the remaining balance. It comes out of the gateway's block; or, if others considered the gateway
-// dead and returned its block, out of what no block holds. From there comes the rest of an open entry, too.
+// dead and returned its block, out of what no block holds. From there comes the rest of an open entry, and what stands for the request, too.
 func (b *book) pay(e *chargelog.Entry, f from) (paid, left policy.Micro, err error) {
 	amount, held := e.Expected(), e.Paid
 	if amount == 0 {
 		left, err = b.micro(f.account)
 		return 0, left, err
+	}
+	if e.Standing > 0 {
+		if err := b.freeStanding(e.Charge.RequestID, f.account); err != nil {
+			return 0, 0, err
+		}
 	}
 	n, err := b.Exec(`UPDATE block SET micro = micro - ?1 WHERE account = ?2 AND instance = ?3 AND micro >= ?1`, held, f.account, f.instance)
 	if err != nil {
@@ -220,6 +225,20 @@ func (b *book) pay(e *chargelog.Entry, f from) (paid, left policy.Micro, err err
 	}
 	err = b.Row(`UPDATE balance SET micro = micro - ?, held = held - ? WHERE account = ? RETURNING micro`, amount, held, f.account).Scan(&left)
 	return amount, left, err
+}
+
+// freeStanding ends the standing hold of a request that is being charged, which comes before what its account owes.
+func (b *book) freeStanding(request string, account int64) error {
+	var amount policy.Micro
+	err := b.Row(`DELETE FROM standing WHERE request = ? AND account = ? RETURNING micro`, request, account).Scan(&amount)
+	if errors.Is(err, sql.ErrNoRows) { // an operator has released it
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = b.Exec(`UPDATE balance SET held = held - ? WHERE account = ?`, amount, account)
+	return err
 }
 
 // micro is the balance of an account.

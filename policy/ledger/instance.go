@@ -131,10 +131,10 @@ func (b *book) returnBlocks(instance int64) error {
 		return err
 	}
 	for _, k := range blocks {
-		if _, err := b.Exec(`UPDATE balance SET held = held - ? WHERE account = ?`, k.amount, k.account); err != nil {
+		if _, err := b.Exec(`DELETE FROM block WHERE account = ? AND instance = ?`, k.account, instance); err != nil {
 			return err
 		}
-		if _, err := b.Exec(`DELETE FROM block WHERE account = ? AND instance = ?`, k.account, instance); err != nil {
+		if err := b.unhold(k.account, k.amount); err != nil {
 			return err
 		}
 	}

@@ -193,7 +193,7 @@ func (l *Ledger) openStore(ctx context.Context, name string) (*book, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.writer = newWriter(newBook(b), l.o)
+	l.writer = newWriter(newBook(b, l.o.Now), l.o)
 	return l.writer.book, nil
 }
 
@@ -210,7 +210,7 @@ func (l *Ledger) openDatabase(ctx context.Context, url string) (*book, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.writer = newWriter(newBook(b), l.o)
+	l.writer = newWriter(newBook(b, l.o.Now), l.o)
 	l.lease.Length = l.o.Lease
 	b.Place.Lease = &l.lease
 	return l.writer.book, l.lockOpening(ctx, b.Path)

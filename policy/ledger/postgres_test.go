@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"bardo.money/gateway/policy/ledger/postgres"
 	"bardo.money/gateway/policy/ledger/store"
@@ -61,7 +62,7 @@ func bookAt(t testing.TB, name string) *book {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newBook(b)
+	return newBook(b, time.Now)
 }
 
 // TestPostgres runs the tests of every store on PostgreSQL.
@@ -79,6 +80,13 @@ var everyStore = map[string]func(*testing.T){
 	"SumsOfBeforeAgentsWereKept":                          TestSumsOfBeforeAgentsWereKept,
 	"WhatAProviderAnsweredIsSummed":                       TestWhatAProviderAnsweredIsSummed,
 	"AWalletsPaymentIsCreditedOnceAndTakenBackOnce":       TestAWalletsPaymentIsCreditedOnceAndTakenBackOnce,
+	"WhatAWalletOwesIsTakenOfWhatComesIn":                 TestWhatAWalletOwesIsTakenOfWhatComesIn,
+	"WhatADeadGatewayHeldPaysWhatItsWalletOwes":           TestWhatADeadGatewayHeldPaysWhatItsWalletOwes,
+	"WhatAServedRequestCostsIsSetAside":                   TestWhatAServedRequestCostsIsSetAside,
+	"AChargeLogHasWhatStandsForItsRequest":                TestAChargeLogHasWhatStandsForItsRequest,
+	"CreditsAtTheSameTimePayALossOnce":                    TestCreditsAtTheSameTimePayALossOnce,
+	"WhatAWalletHasAndOwesIsWhatItPaidLessWhatItUsed":     TestWhatAWalletHasAndOwesIsWhatItPaidLessWhatItUsed,
+	"LossesOfBefore":                                      TestLossesOfBefore,
 	"WhatABlockHasIsKeptWhileTheStoreIsAway":              TestWhatABlockHasIsKeptWhileTheStoreIsAway,
 	"AnAuditLooksAgainAtWhatLogsSay":                      TestAnAuditLooksAgainAtWhatLogsSay,
 	"AuditFindsWhatIsWrong":                               TestAuditFindsWhatIsWrong,

@@ -360,7 +360,7 @@ func TestExportsAreOfAPeriod(t *testing.T) {
 // TestSumsOfBeforeAgentsWereKept: a store of version 9 has the same sums afterwards.
 func TestSumsOfBeforeAgentsWereKept(t *testing.T) {
 	path := storePath(t)
-	change(t, path, append(stepsTo9(t, path),
+	change(t, path, append(stepsTo(t, path, 9),
 		`INSERT INTO usage (account, day, model, provider, subsystem, requests, input, cached, cache_write, output, reasoning, charged, provider_cost, refused, saved)
 	VALUES ('k', 3, 'm', 'p', 's', 5, 1, 2, 3, 4, 1, 600, 7, 2, 80)`,
 		`INSERT INTO saving (account, day, layer, requests, tokens, saved) VALUES ('k', 3, 'l4', 3, 9, 80)`,
@@ -383,17 +383,17 @@ func TestSumsOfBeforeAgentsWereKept(t *testing.T) {
 	}
 }
 
-// stepsTo9 are statements that make an empty store one of version 9.
-func stepsTo9(t *testing.T, path string) (steps []string) {
+// stepsTo are statements that make an empty store one of an earlier version.
+func stepsTo(t *testing.T, path string, version int) (steps []string) {
 	t.Helper()
 	folder, first := "store/schema/", 1
 	if store.IsPostgres(path) {
 		folder, first = "store/schema/postgres/", 8
 		steps = append(steps, `DO $$ BEGIN EXECUTE format('CREATE SCHEMA %I', trim(split_part(current_setting('search_path'), ',', 1), ' "')); END $$`)
 	} else {
-		steps = append(steps, `PRAGMA journal_mode = WAL`, `PRAGMA user_version = 9`)
+		steps = append(steps, `PRAGMA journal_mode = WAL`, fmt.Sprint(`PRAGMA user_version = `, version))
 	}
-	for v := first; v <= 9; v++ {
+	for v := first; v <= version; v++ {
 		text, err := os.ReadFile(fmt.Sprint(folder, v, ".sql"))
 		if err != nil {
 			t.Fatal(err)
@@ -401,7 +401,7 @@ func stepsTo9(t *testing.T, path string) (steps []string) {
 		steps = append(steps, string(text))
 	}
 	if store.IsPostgres(path) {
-		steps = append(steps, `UPDATE ledger SET version = 9`)
+		steps = append(steps, fmt.Sprint(`UPDATE ledger SET version = `, version))
 	}
 	return steps
 }

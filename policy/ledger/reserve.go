@@ -281,6 +281,5 @@ func (b *book) returnFree(account int64, amount policy.Micro) error {
 	if _, err := b.Exec(`DELETE FROM block WHERE account = ? AND instance = ? AND micro = 0`, account, b.Instance); err != nil {
 		return err
 	}
-	_, err = b.Exec(`UPDATE balance SET held = held - ? WHERE account = ?`, amount, account)
-	return err
+	return b.unhold(account, amount)
 }

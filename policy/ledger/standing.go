@@ -135,8 +135,7 @@ func (l *Ledger) ReleaseStanding(ctx context.Context, requestID string) error {
 		if err != nil || amount == 0 {
 			return err
 		}
-		_, err = b.Exec(`UPDATE balance SET held = held - ? WHERE account = ?`, amount, account)
-		return err
+		return b.unhold(account, amount)
 	})
 	if err != nil {
 		return fmt.Errorf("release what stands for request %s: %w", requestID, err)
@@ -153,7 +152,7 @@ func (l *Ledger) dropStale() {
 		return
 	}
 	before := l.o.Now().Add(-longestStanding).UnixMicro()
-	stale, err := store.ReadAll(context.Background(), l.reads, store.Text, `SELECT request FROM standing WHERE at < ?`, before)
+	stale, err := store.ReadAll(context.Background(), l.reads, store.Text, `SELECT request FROM standing WHERE at < ? AND owner <> ?`, before, ownerPayments)
 	for _, request := range stale {
 		if err == nil {
 			err = l.ReleaseStanding(context.Background(), request)

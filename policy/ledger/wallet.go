@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 
@@ -11,15 +12,75 @@ import (
 // Accounts of wallets that pay for single requests. A wallet's account is a prepaid key whose hash matches no secret: what its payments bring beyond
 // their requests' costs is its balance.
 
-// CreditWallet adds what a payment brought to a wallet's account, which it creates if there is none. fee of it goes to the operator. A reference is applied
-// once per account, as with Deposit.
+// CreditWallet adds what a payment brought to a wallet's account, which it creates if there is none. fee of it goes to the operator, and what the wallet owes
+// for payments that never arrived is taken. A reference is applied once per account, as with Deposit.
 func (l *Ledger) CreditWallet(ctx context.Context, acct policy.Account, amount, fee policy.Micro, ref string) error {
+	return l.creditWallet(ctx, acct, &walletCredit{amount: amount, fee: fee, ref: ref})
+}
+
+// CreditServed is CreditWallet for a payment whose request was served and is charged next. What that costs is set aside in the same transaction, as far as the
+// payment and the hold h pay for it, until the request is charged, by whichever gateway: nothing else of the wallet is paid, or taken back, with it. The hold is
+// to be captured; it is h unless that is nil.
+func (l *Ledger) CreditServed(ctx context.Context, acct policy.Account, amount, fee policy.Micro, ref string, c *Charge, h *Hold) (*Hold, error) {
+	own := h == nil
+	if own {
+		h = &Hold{account: l.account(acct), request: c.RequestID}
+		h.account.mu.Lock()
+		h.account.openHolds++
+		h.account.mu.Unlock()
+	}
+	h.captures.Lock()
+	defer h.captures.Unlock()
+	h.beginCapture(l.o.Now())
+	w := &walletCredit{amount: amount, fee: fee, ref: ref, request: c.RequestID, cost: c.Amount, own: min(h.Amount(), c.Amount)}
+	err := l.creditWallet(ctx, acct, w)
+	h.stands(w, err)
+	if err != nil {
+		if own {
+			l.Release(h)
+		}
+		return nil, err
+	}
+	return h, nil
+}
+
+// stands is told what of a hold stands in the store from now on.
+func (h *Hold) stands(w *walletCredit, err error) {
+	a := h.account
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	h.capturing--
+	if err == nil {
+		a.held -= w.moved
+		h.amount -= w.moved
+		h.standing = w.standing
+	}
+	h.freeIfReleased()
+}
+
+// walletCredit is what a payment brings, and what of it is set aside for its request.
+type walletCredit struct {
+	amount, fee policy.Micro
+	ref         string
+
+	request string       // "": nothing is set aside
+	cost    policy.Micro // of the request
+	own     policy.Micro // what a hold in this gateway's block pays of it
+
+	moved    policy.Micro // of the hold, out of the block
+	standing policy.Micro // what is set aside
+}
+
+// ownerPayments owns what is set aside for requests that payments were taken for. It is released by the charge alone.
+const ownerPayments = "payments"
+
+func (l *Ledger) creditWallet(ctx context.Context, acct policy.Account, w *walletCredit) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	var stored policy.Micro
 	err := l.writer.do(func(b *book) (err error) {
-		stored, err = b.creditWallet(acct, amount, fee, ref, l)
+		stored, err = b.creditWallet(acct, w)
 		return err
 	}, func(err error) {
 		if a := l.inMemory(acct); a != nil && err == nil {
@@ -32,10 +93,11 @@ func (l *Ledger) CreditWallet(ctx context.Context, acct policy.Account, amount, 
 	return nil
 }
 
-func (b *book) creditWallet(acct policy.Account, amount, fee policy.Micro, ref string, l *Ledger) (policy.Micro, error) {
+func (b *book) creditWallet(acct policy.Account, w *walletCredit) (policy.Micro, error) {
+	w.moved, w.standing = 0, 0 // it may be applied again
 	row, err := b.prepaidBalance(acct)
 	if errors.Is(err, ErrUnknownKey) {
-		k := KeyRow{ID: acct, Name: string(acct), Prepaid: true, CreatedAt: l.o.Now()}
+		k := KeyRow{ID: acct, Name: string(acct), Prepaid: true, CreatedAt: b.now()}
 		if err := b.createKey(k, 0); err != nil {
 			return 0, err
 		}
@@ -44,34 +106,67 @@ func (b *book) creditWallet(acct policy.Account, amount, fee policy.Micro, ref s
 	if err != nil {
 		return 0, err
 	}
-	if amount <= 0 || amount > maxAmount || fee < 0 || fee > amount {
-		return 0, fmt.Errorf("%w: %s USD, fee %s USD", ErrAmount, amount, fee)
+	if w.amount <= 0 || w.amount > maxAmount || w.fee < 0 || w.fee > w.amount {
+		return 0, fmt.Errorf("%w: %s USD, fee %s USD", ErrAmount, w.amount, w.fee)
 	}
-	idem, net := DepositKey(acct, ref), amount-fee
-	_, err = b.addJournal("deposit", idem, ref, l.o.Now(), []entry{{row.account, net}, {accountRevenue, fee}, {accountDeposits, -amount}})
+	net := w.amount - w.fee
+	_, err = b.addJournal("deposit", DepositKey(acct, w.ref), w.ref, b.now(), []entry{{row.account, net}, {accountRevenue, w.fee}, {accountDeposits, -w.amount}})
 	if errors.Is(err, ErrReused) {
-		return row.micro, nil
+		w.standing, err = b.standing(w.request, row.account)
+		return row.micro, err
 	}
 	if err != nil {
 		return 0, err
 	}
-	_, err = b.Exec(`UPDATE balance SET micro = micro + ?, blocked = 0 WHERE account = ?`, net, row.account)
-	return row.micro + net, err
+	brought, err := b.setAside(row.account, net, w)
+	if err != nil {
+		return 0, err
+	}
+	return b.credit(row.account, net, brought)
+}
+
+// setAside makes a standing hold of what a request costs: of the gateway's block, what is held there for it, and the rest of what its payment brings.
+func (b *book) setAside(account int64, net policy.Micro, w *walletCredit) (brought policy.Micro, err error) {
+	if w.own > 0 {
+		n, err := b.Exec(`UPDATE block SET micro = micro - ?1 WHERE account = ?2 AND instance = ?3 AND micro >= ?1`, w.own, account, b.Instance)
+		if err != nil {
+			return 0, err
+		}
+		if n == 1 { // else others took this gateway for dead and returned it
+			w.moved = w.own
+		}
+	}
+	brought = min(w.cost-w.moved, net)
+	if w.standing = w.moved + brought; w.standing == 0 {
+		return 0, nil
+	}
+	_, err = b.Exec(`INSERT INTO standing (request, account, owner, micro, at) VALUES (?, ?, ?, ?, ?)`, w.request, account, ownerPayments, w.standing, b.now().UnixMicro())
+	return brought, err
+}
+
+// standing is what stands for a request of an account.
+func (b *book) standing(request string, account int64) (amount policy.Micro, err error) {
+	err = b.Row(`SELECT micro FROM standing WHERE request = ? AND account = ? AND owner = ?`, request, account, ownerPayments).Scan(&amount)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return amount, err
 }
 
 // TakeBack takes the credit of a payment that never arrived out of a wallet's account, as far as it is there. The rest, and the fee, is a loss of the
-// operator, and the account is blocked then. A reference is applied once per account.
+// operator, which the wallet owes, and the account is blocked then. A reference is applied once per account.
 func (l *Ledger) TakeBack(ctx context.Context, acct policy.Account, amount policy.Micro, ref string) (loss policy.Micro, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
 	var stored policy.Micro
 	err = l.writer.do(func(b *book) (err error) {
-		stored, loss, err = b.takeBack(acct, amount, ref, l)
+		stored, loss, err = b.takeBack(acct, amount, ref)
 		return err
 	}, func(err error) {
 		if a := l.inMemory(acct); a != nil && err == nil {
 			a.setStored(stored)
+			a.suspend()
 		}
 	})
 	if err != nil {
@@ -80,20 +175,20 @@ func (l *Ledger) TakeBack(ctx context.Context, acct policy.Account, amount polic
 	return loss, nil
 }
 
-func (b *book) takeBack(acct policy.Account, amount policy.Micro, ref string, l *Ledger) (stored, loss policy.Micro, err error) {
+func (b *book) takeBack(acct policy.Account, amount policy.Micro, ref string) (stored, loss policy.Micro, err error) {
 	row, err := b.prepaidBalance(acct)
 	if err != nil {
 		return 0, 0, err
 	}
 	taken := max(0, min(amount, row.micro-row.held))
 	loss = amount - taken
-	_, err = b.addJournal("deposit", LossKey(acct, ref), ref, l.o.Now(), []entry{{row.account, -taken}, {accountLoss, -loss}, {accountDeposits, amount}})
+	_, err = b.addJournal("deposit", LossKey(acct, ref), ref, b.now(), []entry{{row.account, -taken}, {accountLoss, -loss}, {accountDeposits, amount}})
 	if errors.Is(err, ErrReused) {
 		return row.micro, 0, nil
 	}
 	if err != nil {
 		return 0, 0, err
 	}
-	_, err = b.Exec(`UPDATE balance SET micro = micro - ?, blocked = 1 WHERE account = ?`, taken, row.account)
+	_, err = b.Exec(`UPDATE balance SET micro = micro - ?, owed = owed + ?, blocked = 1 WHERE account = ?`, taken, loss, row.account)
 	return row.micro - taken, loss, err
 }

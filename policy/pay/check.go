@@ -39,14 +39,17 @@ var undeployed = Word{
 	0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92,
 }
 
-// CheckAmount compares what a payment brings with the price of the request as it is now. More than the price is taken: the rest is the payer's credit.
-// An earlier and lower quote for the same request holds for its time. short is what is missing, which the payer's credit may cover; the refusal is for who
-// has none.
-func (t *Terms) CheckAmount(s Seal, p *Payment, digest Word, price policy.Micro, now time.Time) (short policy.Micro, why *Refusal) {
-	if p.Value >= price {
+// CheckAmount compares what a payment brings with the price of the request as it is now, and with what its payer owes, which is taken of it first. More is taken:
+// the rest is the payer's credit. An earlier and lower quote for the same request holds for its time. short is what is missing, which the payer's credit may
+// cover; the refusal is for who has none.
+func (t *Terms) CheckAmount(s Seal, p *Payment, digest Word, price, owed policy.Micro, now time.Time) (short policy.Micro, why *Refusal) {
+	if p.Value >= price.Plus(owed) {
 		return 0, nil
 	}
 	why = p.Refuse(ReasonValue, "the authorization is for %s USD, and the request costs %s", p.Value, price)
+	if owed > 0 {
+		why = p.Refuse(ReasonValue, "the authorization is for %s USD, and the request costs %s; this wallet also owes %s for payments that never arrived", p.Value, price, owed)
+	}
 	if q, ok := s.Open(p.Quote); ok {
 		switch {
 		case q.Digest != digest:
@@ -57,7 +60,7 @@ func (t *Terms) CheckAmount(s Seal, p *Payment, digest Word, price policy.Micro,
 			price = min(price, q.Amount)
 		}
 	}
-	if short = price - p.Value; short <= 0 {
+	if short = price.Plus(owed) - p.Value; short <= 0 {
 		return 0, nil
 	}
 	return short, why

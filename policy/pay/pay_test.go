@@ -207,7 +207,7 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("read %+v", p)
 		}
 		_ = terms.Check(p, now)
-		_, _ = terms.CheckAmount(seal, p, Word{}, 1, now)
+		_, _ = terms.CheckAmount(seal, p, Word{}, 1, 0, now)
 	})
 }
 
@@ -232,18 +232,22 @@ func TestPitfall6And7QuotesHoldForTheirRequest(t *testing.T) {
 		price  policy.Micro
 		at     time.Time
 		want   string
+		owed   policy.Micro
 	}{
-		{"the price of today", Payment{}, Word{9}, 5000, now, ""},
-		{"more than the price", Payment{}, Word{9}, 4000, now, ""},
-		{"less, without a quote", Payment{}, Word{9}, 6000, now, ReasonValue},
-		{"less, with a quote", Payment{Quote: seal.Sign(q)}, Word{9}, 6000, now, ""},
-		{"another request", Payment{Quote: seal.Sign(q)}, Word{8}, 6000, now, ReasonTerms},
-		{"too late", Payment{Quote: seal.Sign(q)}, Word{9}, 6000, now.Add(time.Hour), ReasonTerms},
-		{"a quote of another gateway", Payment{Quote: other.Sign(q)}, Word{9}, 6000, now, ReasonValue},
-		{"a quote of more", Payment{Quote: seal.Sign(Quote{Amount: 5500, Digest: Word{9}, Expires: q.Expires})}, Word{9}, 6000, now, ReasonValue},
+		{"the price of today", Payment{}, Word{9}, 5000, now, "", 0},
+		{"more than the price", Payment{}, Word{9}, 4000, now, "", 0},
+		{"less, without a quote", Payment{}, Word{9}, 6000, now, ReasonValue, 0},
+		{"less, with a quote", Payment{Quote: seal.Sign(q)}, Word{9}, 6000, now, "", 0},
+		{"another request", Payment{Quote: seal.Sign(q)}, Word{8}, 6000, now, ReasonTerms, 0},
+		{"too late", Payment{Quote: seal.Sign(q)}, Word{9}, 6000, now.Add(time.Hour), ReasonTerms, 0},
+		{"a quote of another gateway", Payment{Quote: other.Sign(q)}, Word{9}, 6000, now, ReasonValue, 0},
+		{"a quote of more", Payment{Quote: seal.Sign(Quote{Amount: 5500, Digest: Word{9}, Expires: q.Expires})}, Word{9}, 6000, now, ReasonValue, 0},
+		{"the price and what is owed", Payment{}, Word{9}, 4000, now, "", 1000},
+		{"less than both", Payment{}, Word{9}, 4000, now, ReasonValue, 1001},
+		{"less, with a quote that has nothing of what is owed", Payment{Quote: seal.Sign(q)}, Word{9}, 6000, now, ReasonValue, 1},
 	} {
 		row.p.Value = 5000
-		short, why := terms.CheckAmount(seal, &row.p, row.digest, row.price, row.at)
+		short, why := terms.CheckAmount(seal, &row.p, row.digest, row.price, row.owed, row.at)
 		if got := why; (got == nil) != (row.want == "") || got != nil && got.Reason != row.want || (short > 0) != (got != nil) {
 			t.Errorf("%s: %d short, %v", row.about, short, why)
 		}

@@ -69,7 +69,8 @@ type PriceQuote struct {
 	CompressionDiscount policy.Micro `json:"compression_discount"`
 	Margin              policy.Micro `json:"margin"`
 	SettlementFee       policy.Micro `json:"settlement_fee"`
-	Credit              policy.Micro `json:"credit"` // of the wallet that will pay
+	Credit              policy.Micro `json:"credit"`         // of the wallet that will pay
+	Owed                policy.Micro `json:"owed,omitempty"` // by this wallet, for payments that never arrived
 	Total               policy.Micro `json:"total_charged"`
 }
 

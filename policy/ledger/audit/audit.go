@@ -68,6 +68,22 @@ SELECT format('account %s has a balance of %s, holds %s, and has a credit of %s'
 FROM balance b JOIN account a ON a.id = b.account
 WHERE b.micro < -b.credit OR b.held < 0 OR b.micro - b.held < -b.credit LIMIT 100`},
 
+	{Name: "what payments that never arrived have cost is owed until it is recovered", Query: `
+SELECT format('account %s owes %s and was forgiven %s: payments that never arrived cost %s, of which %s were recovered', a.name, b.owed, b.forgiven, coalesce(l.micro, 0), coalesce(r.micro, 0))
+FROM balance b JOIN account a ON a.id = b.account
+LEFT JOIN (SELECT substr(j.idem, 6, length(j.idem) - length(j.ref) - 6) AS name, -sum(e.amount) AS micro
+	FROM journal j JOIN entry e ON e.journal = j.id AND e.account = 3 WHERE substr(j.idem, 1, 5) = 'lost:'
+	GROUP BY substr(j.idem, 6, length(j.idem) - length(j.ref) - 6)) l ON l.name = a.name
+LEFT JOIN (SELECT e.account, -sum(e.amount) AS micro
+	FROM journal j JOIN entry e ON e.journal = j.id AND e.account > 3 WHERE substr(j.idem, 1, 10) = 'recovered:'
+	GROUP BY e.account) r ON r.account = b.account
+WHERE b.owed + b.forgiven <> coalesce(l.micro, 0) - coalesce(r.micro, 0) LIMIT 100`},
+
+	{Name: "who owes is blocked, and has nothing that could be taken", Query: `
+SELECT format('account %s owes %s, has %s and holds %s, and its mark as blocked is %s', a.name, b.owed, b.micro, b.held, b.blocked)
+FROM balance b JOIN account a ON a.id = b.account
+WHERE b.owed > 0 AND (b.blocked = 0 OR b.micro > b.held) LIMIT 100`},
+
 	{Name: "every charge is what its request paid", Query: `
 SELECT format('request %s paid %s of %s, its journal says %s of %s', r.id, r.charged, r.amount, coalesce(-e.amount, 0), coalesce(v.amount, 0))
 FROM request r JOIN account a ON a.name = r.account

@@ -56,15 +56,18 @@ type Entry struct {
 	Charge  *Charge
 	Prepaid bool         // the charge is taken from a balance
 	Paid    policy.Micro // the part of it that the gateway's block pays
-	Open    bool         // the rest is taken from what the balance has when the entry is applied; else it is a loss
-	Kept    []Kept
-	KeptAt  int64 // in microseconds since 1970
+
+	Standing policy.Micro // the part that a standing hold of the request pays, which ends
+
+	Open   bool // the rest is taken from what the balance has when the entry is applied; else it is a loss
+	Kept   []Kept
+	KeptAt int64 // in microseconds since 1970
 }
 
 // Expected is what an entry most likely takes from its account, or counts as spent of a metered one.
 func (e *Entry) Expected() policy.Micro {
 	if e.Prepaid && !e.Open {
-		return e.Paid
+		return e.Paid + e.Standing
 	}
 	return e.Charge.Amount
 }
@@ -81,6 +84,7 @@ const (
 	isOpen
 	hasKept
 	hasSavings
+	isStanding
 )
 
 // errEncoding says that an entry with a valid checksum cannot be read: a newer version wrote it.
@@ -91,6 +95,9 @@ func (e *Entry) encode(b []byte) []byte {
 	b = append(b, e.flags())
 	if e.Charge != nil {
 		b = appendInts(b, int64(e.Paid))
+		if e.Standing != 0 {
+			b = appendInts(b, int64(e.Standing))
+		}
 		b = e.Charge.encode(b)
 	}
 	if e.flags()&hasSavings != 0 {
@@ -115,6 +122,9 @@ func (e *Entry) flags() (f byte) {
 	}
 	if e.Open {
 		f |= isOpen
+	}
+	if e.Charge != nil && e.Standing != 0 {
+		f |= isStanding
 	}
 	if len(e.Kept) > 0 {
 		f |= hasKept
@@ -160,12 +170,15 @@ func appendInts(b []byte, all ...int64) []byte {
 func decode(b []byte) (*Entry, error) {
 	r := reader{b: b}
 	flags := r.take(1)
-	if len(flags) == 0 || flags[0]&^(hasCharge|isPrepaid|isOpen|hasKept|hasSavings) != 0 {
+	if len(flags) == 0 || flags[0]&^(hasCharge|isPrepaid|isOpen|hasKept|hasSavings|isStanding) != 0 {
 		return nil, errEncoding
 	}
 	e := &Entry{Prepaid: flags[0]&isPrepaid != 0, Open: flags[0]&isOpen != 0}
 	if flags[0]&hasCharge != 0 {
 		e.Paid = policy.Micro(r.int())
+		if flags[0]&isStanding != 0 {
+			e.Standing = policy.Micro(r.int())
+		}
 		e.Charge = r.charge()
 	}
 	if flags[0]&hasSavings != 0 {

@@ -36,6 +36,7 @@ func TestEntriesAreReadAsTheyWereWritten(t *testing.T) {
 	for name, e := range map[string]*Entry{
 		"a charge":         sample("r"),
 		"nothing known":    {Charge: &Charge{At: time.UnixMicro(0)}},
+		"standing":         {Charge: &Charge{RequestID: "r", At: monday}, Prepaid: true, Paid: 5, Standing: 70_000},
 		"from the balance": {Charge: &Charge{RequestID: "r", At: monday}, Prepaid: true, Open: true},
 		"resources":        {Kept: []Kept{{"file-1", "k", "p"}, {"batch", "", ""}}, KeptAt: 12},
 		"an early time":    {Charge: &Charge{At: time.UnixMicro(-5)}},

@@ -60,11 +60,11 @@ func (t *Till) settleFirst(ctx context.Context, p Taken, price policy.Micro) (Ta
 		return Taken{Payment: row}, err
 	}
 	t.Ledger.Release(p.hold)
-	hold, err := t.Ledger.Reserve(ctx, pay.Account(row.From), row.Request, min(price, row.Value.Plus(p.Credit))-row.Fee)
+	hold, err := t.Ledger.Reserve(ctx, pay.Account(row.From), row.Request, min(price, row.Value.Plus(p.Credit)-p.Owed)-row.Fee)
 	if _, short := errors.AsType[*ledger.InsufficientError](err); short { // another request took the credit just now
 		err = ErrUnsettled
 	}
-	return Taken{Payment: row, Credit: p.Credit, hold: hold, first: true}, err
+	return Taken{Payment: row, Credit: p.Credit, Owed: p.Owed, hold: hold, first: true}, err
 }
 
 // credit adds what a payment brings to its payer's account, without a charge. It may be repeated.

@@ -3,10 +3,13 @@ package till
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"bardo.money/gateway/internal/polltest"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger"
 	"bardo.money/gateway/policy/pay"
@@ -62,7 +65,7 @@ func checkD56SettledBeforeServed(t *testing.T, s *shop) {
 	}
 }
 
-// TestPitfall10APayerWhoFailedIsSettledFirst: after a loss nothing is served before its payment is in a block.
+// TestPitfall10APayerWhoFailedIsSettledFirst: after a loss nothing is served before its payment is in a block, and the payment pays for the loss, too.
 func TestPitfall10APayerWhoFailedIsSettledFirst(t *testing.T) {
 	inBoth(t, checkPitfall10APayerWhoFailedIsSettledFirst)
 }
@@ -78,15 +81,36 @@ func checkPitfall10APayerWhoFailedIsSettledFirst(t *testing.T, s *shop) {
 	if len(s.lost) != 1 {
 		t.Fatalf("lost %+v", s.lost)
 	}
-	before, err := s.books.Balance(t.Context(), pay.Account(pay.Address{3}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	const owed = 5000 // what the request cost, and the fee
+	wantOwed(t, s, owed)
 	s.run(t)
-	p := s.take(t, 2)
+	var r *pay.Refusal
+	if _, err := s.Take(t.Context(), s.payment(2), pay.Word{}, 11_000, requestOf(2)); !errors.As(err, &r) || r.Reason != pay.ReasonValue || !strings.Contains(r.Detail, "owes 0.005000 for") {
+		t.Errorf("a payment of the price alone: %v", err)
+	}
+	if has, err := s.Credit(t.Context(), pay.Address{3}); has != -owed || err != nil {
+		t.Errorf("the credit is %s, %v", has, err)
+	}
+	larger := s.payment(3)
+	larger.Value += owed
+	larger.Quote = s.Seal.Sign(pay.Quote{Amount: 11_000, Expires: s.at.Add(time.Minute)}) // lower than the price by now
+	p, err := s.Take(t.Context(), larger, pay.Word{}, 12_000, requestOf(3))
+	if err != nil || p.Owed != owed {
+		t.Fatalf("%+v, %v", p, err)
+	}
 	s.is(t, &p, book.Confirmed)
+	wantOwed(t, s, 0)
 	s.serve(t, &p, 4000)
-	s.credit(t, before.Amount+6000)
+	s.credit(t, 6000)
+}
+
+// wantOwed waits until a payer owes an amount: gateways give back what they hold within a second.
+func wantOwed(t *testing.T, s *shop, want policy.Micro) {
+	t.Helper()
+	polltest.Until(t, fmt.Sprintf("the payer owes %s", want), func() bool {
+		b, err := s.books.Balance(t.Context(), pay.Account(pay.Address{3}))
+		return err == nil && b.Owed == want && (b.Blocked || want == 0)
+	})
 }
 
 // TestPitfall10CreditIsSetAsideOnceForWhatIsSettledFirst: what makes up for two payments at the same time is there for one of them.
@@ -194,7 +218,8 @@ func checkPitfall10CreditIsOfMoneyThatArrived(t *testing.T, s *shop) {
 	s.look(t, time.Second)
 	s.look(t, 4*time.Second)
 	s.is(t, &failed, book.Failed)
-	if b, err := s.books.Balance(t.Context(), pay.Account(failed.From)); err != nil || b.Amount < 1000 {
+	wantOwed(t, s, 0) // once the gateway gives back what it holds
+	if b, err := s.books.Balance(t.Context(), pay.Account(failed.From)); err != nil || b.Amount != 1000 || !b.Blocked {
 		t.Fatalf("%+v, %v", b, err)
 	}
 	has(0)

@@ -22,6 +22,8 @@ import (
 type Ledger interface {
 	// CreditWallet adds a payment to a wallet's account, once per reference.
 	CreditWallet(ctx context.Context, acct policy.Account, amount, fee policy.Micro, ref string) error
+	// CreditServed is CreditWallet for a payment whose request is charged next: what that costs is set aside, in the hold that it returns, which is h unless that is nil.
+	CreditServed(ctx context.Context, acct policy.Account, amount, fee policy.Micro, ref string, c *ledger.Charge, h *ledger.Hold) (*ledger.Hold, error)
 	// TakeBack takes a payment that never arrived out of a wallet's account, once per reference, and returns what the account does not have.
 	TakeBack(ctx context.Context, acct policy.Account, amount policy.Micro, ref string) (loss policy.Micro, err error)
 	// Reserve sets an amount of an account's money aside.
@@ -105,6 +107,7 @@ type Taken struct {
 	book.Payment
 
 	Credit policy.Micro
+	Owed   policy.Micro // what its payer owed for payments that never arrived: it is taken of the payment first
 	hold   *ledger.Hold
 	first  bool // it is settled, and the request is charged to the payer's account
 }
@@ -115,7 +118,11 @@ func (t *Till) Take(ctx context.Context, p *pay.Payment, digest pay.Word, price 
 	if known, err := t.known(ctx, p); err != nil {
 		return Taken{Payment: known}, err
 	}
-	short, why := t.Terms.CheckAmount(t.Seal, p, digest, price, t.Now())
+	owed, err := t.Owed(ctx, p)
+	if err != nil {
+		return Taken{}, err
+	}
+	short, why := t.Terms.CheckAmount(t.Seal, p, digest, price, owed, t.Now())
 	if why != nil && p.Value < t.Terms.Least {
 		return Taken{}, why
 	}
@@ -146,10 +153,29 @@ func (t *Till) Take(ctx context.Context, p *pay.Payment, digest pay.Word, price 
 		t.Ledger.Release(hold)
 		return Taken{Payment: row}, err
 	}
+	taken := Taken{Payment: row, Credit: short, Owed: owed, hold: hold}
 	if first {
-		return t.settleFirst(ctx, Taken{Payment: row, Credit: short, hold: hold}, price)
+		return t.settleFirst(ctx, taken, price)
 	}
-	return Taken{Payment: row, Credit: short, hold: hold}, nil
+	return taken, nil
+}
+
+// Owed is what the payer of a payment owes for payments that never arrived. Payments by scheme upto cannot pay for that, and are not taken of such payers.
+func (t *Till) Owed(ctx context.Context, p *pay.Payment) (policy.Micro, error) {
+	if p.UpTo {
+		return 0, nil
+	}
+	b, err := t.balance(ctx, p.From)
+	return b.Owed, err
+}
+
+// balance is what a payer has, nothing where there is no account.
+func (t *Till) balance(ctx context.Context, payer pay.Address) (ledger.Balance, error) {
+	b, err := t.Ledger.Balance(ctx, pay.Account(payer))
+	if errors.Is(err, ledger.ErrUnknownKey) {
+		return ledger.Balance{}, nil
+	}
+	return b, err
 }
 
 // holdCredit sets aside what a payment lacks. why is the refusal of a payer whose credit does not cover it.
@@ -171,14 +197,11 @@ func (t *Till) holdCredit(ctx context.Context, p *pay.Payment, requestID string,
 	return h, err
 }
 
-// Credit is what a payer may spend of the account, which payments that are not in a block yet are no part of.
+// Credit is what a payer may spend of the account, which payments that are not in a block yet are no part of. Below zero it is what the payer owes.
 func (t *Till) Credit(ctx context.Context, payer pay.Address) (policy.Micro, error) {
-	b, err := t.Ledger.Balance(ctx, pay.Account(payer))
-	if errors.Is(err, ledger.ErrUnknownKey) {
-		return 0, nil
-	}
+	b, err := t.balance(ctx, payer)
 	if err != nil || b.Blocked {
-		return 0, err
+		return -b.Owed, err
 	}
 	open, err := t.Book.Unsettled(ctx, payer)
 	return max(b.Available-open, 0), err
@@ -244,30 +267,21 @@ func (t *Till) captured(p *Taken, cost policy.Micro) policy.Micro {
 // It may be repeated.
 func (t *Till) bookCharge(ctx context.Context, p *book.Payment, h *ledger.Hold, c ledger.Charge) (r ledger.Receipt, err error) {
 	account := pay.Account(p.From)
-	if err := t.Ledger.CreditWallet(ctx, account, p.Captured, p.Fee, p.Reference()); err != nil {
-		return ledger.Receipt{}, err
-	}
 	if h == nil {
-		if done, err := t.Ledger.Charged(ctx, account, p.Request); err != nil || done { // what is left of the payment may be less than a second charge
-			return ledger.Receipt{}, errors.Join(err, t.bookedIf(ctx, p, done))
-		}
-		if h, err = t.Ledger.Reserve(ctx, account, p.Request, min(c.Amount, p.Captured-p.Fee)); err != nil {
+		if done, err := t.Ledger.Charged(ctx, account, p.Request); err != nil {
 			return ledger.Receipt{}, err
+		} else if done { // what is left of the payment may be less than a second charge
+			return ledger.Receipt{}, t.credit(ctx, p)
 		}
+	}
+	if h, err = t.Ledger.CreditServed(ctx, account, p.Captured, p.Fee, p.Reference(), &c, h); err != nil {
+		return ledger.Receipt{}, err
 	}
 	r, err = t.Ledger.Capture(ctx, h, c)
 	if err != nil {
 		return ledger.Receipt{}, err
 	}
 	return r, t.Book.MarkBooked(ctx, p.ID)
-}
-
-// bookedIf notes that a payment is booked, if it is.
-func (t *Till) bookedIf(ctx context.Context, p *book.Payment, is bool) error {
-	if !is {
-		return nil
-	}
-	return t.Book.MarkBooked(ctx, p.ID)
 }
 
 // Release gives a payment back whose request cost nothing: nothing goes to the chain, and the payer may use it again.
