@@ -175,11 +175,6 @@ func (s *Setup) Resolver() (*resolve.Resolver, error) {
 	if config.Failed(problems) {
 		return nil, fmt.Errorf("%s: %v", s.Name, problems)
 	}
-	name, text := catalog.EmbeddedFile()
-	models, problems := config.ParseModels(name, text)
-	if config.Failed(problems) {
-		return nil, fmt.Errorf("%s: %v", name, problems)
-	}
 	var enabled []kind.Provider
 	for _, p := range cfg.Enabled() {
 		for _, a := range adapters {
@@ -189,7 +184,7 @@ func (s *Setup) Resolver() (*resolve.Resolver, error) {
 		}
 		enabled = append(enabled, p.Provider)
 	}
-	return resolve.New(catalog.New(models).WithKinds(kinds...), enabled), nil
+	return resolve.New(catalog.New(catalog.Embedded()).WithKinds(kinds...), enabled), nil
 }
 
 // Outcome is what was chosen for a prompt.
