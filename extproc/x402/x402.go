@@ -279,7 +279,7 @@ func (p *payer) refuseBy(ctx context.Context, r *pay.Refusal, most policy.Micro)
 	case pay.ReasonBlocked:
 		return fault.New(fault.PaymentRequired, r.Detail, r)
 	}
-	owed, err := p.c.till.Owed(ctx, p.payment)
+	owed, err := p.c.till.Owed(ctx, p.payment.From)
 	if err != nil {
 		return p.refuse(ctx, err, nil, most)
 	}

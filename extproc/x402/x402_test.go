@@ -375,6 +375,11 @@ func TestWhatAWalletOwesRaisesItsPrice(t *testing.T) {
 	want(ask(pay.Address{4}), "0.010000 0.000000 ")
 	_, p := c.payer(t, c.paid("7", "15999"), true)
 	want(p.Reserve(t.Context(), "r1", 9000), "0.016000 0.000000 0.006000")
+	_, p = c.payer(t, c.paid("7", "9000"), true)
+	if byPermit, ok := p.(*payer); ok {
+		byPermit.payment.UpTo = true
+	}
+	want(p.Reserve(t.Context(), "r1", 9000), "0.016000 0.000000 0.006000")
 	_, p = c.payer(t, c.paid("8", "17000"), true)
 	if err := p.Reserve(t.Context(), "r2", 9000); err != nil {
 		t.Fatal(err)

@@ -1,8 +1,10 @@
 package ledger
 
 import (
+	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"strconv"
 
 	"bardo.money/gateway/policy"
@@ -11,6 +13,15 @@ import (
 // A payment that never arrived is taken back, as far as its wallet has it and no gateway holds it. The rest is owed: it is taken as soon as it is there,
 // in the transaction in which a gateway returns a part of its block or something is credited, and the account is blocked until then. So while an account
 // owes, it has nothing that is not held.
+
+// Owed is what an account owes for payments that never arrived, nothing where there is no such account.
+func (l *Ledger) Owed(ctx context.Context, acct policy.Account) (owed policy.Micro, err error) {
+	err = l.reads.QueryRowContext(ctx, `SELECT b.owed FROM account a JOIN balance b ON b.account = a.id WHERE a.name = ?`, acct).Scan(&owed)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return 0, fmt.Errorf("owed by %s: %w", acct, err)
+	}
+	return owed, nil
+}
 
 // credit adds to a balance, a part of it held, takes what the account owes, and unblocks it if that is all.
 func (b *book) credit(account int64, amount, held policy.Micro) (left policy.Micro, err error) {

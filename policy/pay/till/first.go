@@ -20,11 +20,14 @@ var ErrUnsettled = errors.New("the payment is being settled, and its request was
 // firstTime is how long a request waits for its payment.
 const firstTime = 30 * time.Second
 
-// reserve makes a payment the request's; first tells that it has to be settled before that is served.
-func (t *Till) reserve(ctx context.Context, p *pay.Payment, requestID string, block uint64) (row book.Payment, first bool, err error) {
-	row, err = t.Book.Reserve(ctx, t.Terms, p, requestID, block, t.Limits)
+// reserve makes a payment the request's; first tells that it has to be settled before that is served. What its payer owes may be on its way beyond the limit.
+func (t *Till) reserve(ctx context.Context, p *pay.Payment, requestID string, block uint64, owed policy.Micro) (row book.Payment, first bool, err error) {
+	l := t.Limits
+	if l.Exposure > 0 {
+		l.Exposure = l.Exposure.Plus(owed)
+	}
+	row, err = t.Book.Reserve(ctx, t.Terms, p, requestID, block, l)
 	if r, ok := errors.AsType[*pay.Refusal](err); ok && r.Reason == pay.ReasonBlocked && !p.UpTo {
-		l := t.Limits
 		l.Failed = true
 		row, err = t.Book.Reserve(ctx, t.Terms, p, requestID, block, l)
 		return row, true, err

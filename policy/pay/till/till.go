@@ -32,6 +32,8 @@ type Ledger interface {
 	Release(h *ledger.Hold)
 	// Balance is what an account has. The error is ledger.ErrUnknownKey where there is no such account.
 	Balance(ctx context.Context, account policy.Account) (ledger.Balance, error)
+	// Owed is what an account owes for payments that never arrived.
+	Owed(ctx context.Context, account policy.Account) (policy.Micro, error)
 	// Charged reports whether a request was charged to an account.
 	Charged(ctx context.Context, account policy.Account, requestID string) (bool, error)
 	// Capture charges a reservation, which ends, and returns when that is durable. A request is charged once.
@@ -118,9 +120,12 @@ func (t *Till) Take(ctx context.Context, p *pay.Payment, digest pay.Word, price 
 	if known, err := t.known(ctx, p); err != nil {
 		return Taken{Payment: known}, err
 	}
-	owed, err := t.Owed(ctx, p)
-	if err != nil {
-		return Taken{}, err
+	var owed policy.Micro // by scheme upto it cannot be paid
+	if !p.UpTo {
+		var err error
+		if owed, err = t.Owed(ctx, p.From); err != nil {
+			return Taken{}, err
+		}
 	}
 	short, why := t.Terms.CheckAmount(t.Seal, p, digest, price, owed, t.Now())
 	if why != nil && p.Value < t.Terms.Least {
@@ -148,7 +153,7 @@ func (t *Till) Take(ctx context.Context, p *pay.Payment, digest pay.Word, price 
 	if err != nil {
 		return Taken{}, err
 	}
-	row, first, err := t.reserve(ctx, p, requestID, head.Number)
+	row, first, err := t.reserve(ctx, p, requestID, head.Number, owed)
 	if err != nil {
 		t.Ledger.Release(hold)
 		return Taken{Payment: row}, err
@@ -160,22 +165,9 @@ func (t *Till) Take(ctx context.Context, p *pay.Payment, digest pay.Word, price 
 	return taken, nil
 }
 
-// Owed is what the payer of a payment owes for payments that never arrived. Payments by scheme upto cannot pay for that, and are not taken of such payers.
-func (t *Till) Owed(ctx context.Context, p *pay.Payment) (policy.Micro, error) {
-	if p.UpTo {
-		return 0, nil
-	}
-	b, err := t.balance(ctx, p.From)
-	return b.Owed, err
-}
-
-// balance is what a payer has, nothing where there is no account.
-func (t *Till) balance(ctx context.Context, payer pay.Address) (ledger.Balance, error) {
-	b, err := t.Ledger.Balance(ctx, pay.Account(payer))
-	if errors.Is(err, ledger.ErrUnknownKey) {
-		return ledger.Balance{}, nil
-	}
-	return b, err
+// Owed is what a payer owes for payments that never arrived.
+func (t *Till) Owed(ctx context.Context, payer pay.Address) (policy.Micro, error) {
+	return t.Ledger.Owed(ctx, pay.Account(payer))
 }
 
 // holdCredit sets aside what a payment lacks. why is the refusal of a payer whose credit does not cover it.
@@ -199,7 +191,10 @@ func (t *Till) holdCredit(ctx context.Context, p *pay.Payment, requestID string,
 
 // Credit is what a payer may spend of the account, which payments that are not in a block yet are no part of. Below zero it is what the payer owes.
 func (t *Till) Credit(ctx context.Context, payer pay.Address) (policy.Micro, error) {
-	b, err := t.balance(ctx, payer)
+	b, err := t.Ledger.Balance(ctx, pay.Account(payer))
+	if errors.Is(err, ledger.ErrUnknownKey) {
+		return 0, nil
+	}
 	if err != nil || b.Blocked {
 		return -b.Owed, err
 	}
