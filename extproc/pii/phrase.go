@@ -3,10 +3,9 @@ package pii
 import (
 	"cmp"
 	"crypto/sha256"
+	_ "embed" // phrase.txt
 	"slices"
 	"strings"
-
-	"github.com/tyler-smith/go-bip39/wordlists"
 )
 
 const (
@@ -15,18 +14,24 @@ const (
 	maxRun      = 256 // words that follow each other; more are a list of words
 )
 
+// phraseText is the English list of BIP-39, a word on each line. A test compares it with a library's, which has lists of nine other languages, and takes them apart when a program
+// starts.
+//
+//go:embed phrase.txt
+var phraseText string
+
 // phraseWords are the words of BIP-39 with their numbers.
 var phraseWords = func() map[string]uint16 {
-	m := make(map[string]uint16, len(wordlists.English))
-	for i, w := range wordlists.English {
-		m[w] = uint16(i)
+	m := make(map[string]uint16, 1<<bitsPerWord)
+	for w := range strings.SplitSeq(strings.TrimSuffix(phraseText, "\n"), "\n") {
+		m[w] = uint16(len(m))
 	}
 	return m
 }()
 
 // phraseStarts are the first three letters of phraseWords, in lower case, as bits.
 var phraseStarts = func() (bits [1 << 15 / 64]uint64) {
-	for _, w := range wordlists.English {
+	for w := range phraseWords {
 		n := startOf(w)
 		bits[n/64] |= 1 << (n % 64)
 	}

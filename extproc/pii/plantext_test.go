@@ -10,9 +10,18 @@ import (
 	"testing"
 
 	"github.com/nyaruka/phonenumbers"
+	"github.com/tyler-smith/go-bip39/wordlists"
 )
 
 var update = flag.Bool("update", false, "write plans.txt anew, of the library's metadata")
+
+func TestPhraseTextIsTheLibrarys(t *testing.T) {
+	t.Parallel()
+	want := strings.Join(wordlists.English, "\n") + "\n"
+	if phraseText != want || len(phraseWords) != len(wordlists.English) || phraseWords["zoo"] != 2047 {
+		t.Error("phrase.txt is not the library's list")
+	}
+}
 
 // TestPlansTextIsTheLibrarys: run it with -update after an update of the library.
 func TestPlansTextIsTheLibrarys(t *testing.T) {
