@@ -6,6 +6,8 @@ package objectstore
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -36,6 +38,8 @@ const (
 type state struct {
 	To  string `json:"to"`  // endpoint, bucket and prefix
 	Day string `json:"day"` // the last one that the store has
+	// Sums are the SHA-256 hashes of the objects of the last days, by day: one whose usage has changed since is stored again.
+	Sums map[string]string `json:"sums,omitempty"`
 }
 
 // Run exports what the configuration in force says until ctx is done.
@@ -69,8 +73,8 @@ func sleep(ctx context.Context, d time.Duration, changed func() bool) bool {
 	return ctx.Err() == nil
 }
 
-// Export stores the days that are over at a time, and that the store has not. A day is stored again where it is not sure that the store has it: its object replaces
-// itself.
+// Export stores the days that are over at a time, and that the store has not, and with them those of the last days to which something was charged since. A day is
+// stored again where it is not sure that the store has it: its object replaces itself.
 func Export(ctx context.Context, o *export.UsageOptions, cfg *config.Config, now time.Time) (err error) {
 	c := &cfg.Telemetry.ObjectStore
 	if c.Endpoint.Host == "" {
@@ -87,6 +91,7 @@ func Export(ctx context.Context, o *export.UsageOptions, cfg *config.Config, now
 	if len(days) == 0 {
 		return nil
 	}
+	days = append(s.again(days[0]), days...)
 	books, err := o.Home.OpenLedger(ctx, cfg)
 	if err != nil {
 		return err
@@ -94,18 +99,46 @@ func Export(ctx context.Context, o *export.UsageOptions, cfg *config.Config, now
 	defer func() { err = errors.Join(err, books.Close()) }()
 	store := newBucket(c)
 	for _, day := range days {
-		text, err := report(ctx, books, day)
-		if err != nil {
-			return err
-		}
-		s.Day = day.Format(time.DateOnly)
-		if err := store.put(ctx, "usage/"+s.Day+".csv", text, now); err != nil {
-			return fmt.Errorf("usage of %s: %w", s.Day, err)
+		if err := s.store(ctx, books, store, day, now); err != nil {
+			return fmt.Errorf("usage of %s: %w", day.Format(time.DateOnly), err)
 		}
 		if err := o.Home.Keep(stateFile, s); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// again are the days that the store has of the last few before one.
+func (s *state) again(before time.Time) (days []time.Time) {
+	for day := before.AddDate(0, 0, -firstDays); day.Before(before); day = day.AddDate(0, 0, 1) {
+		if s.Sums[day.Format(time.DateOnly)] != "" {
+			days = append(days, day)
+		}
+	}
+	return days
+}
+
+// store stores the usage of a day, unless the store has it.
+func (s *state) store(ctx context.Context, books *ledger.Ledger, b *bucket, day, now time.Time) error {
+	text, err := report(ctx, books, day)
+	if err != nil {
+		return err
+	}
+	hash := sha256.Sum256(text)
+	name, sum := day.Format(time.DateOnly), hex.EncodeToString(hash[:])
+	if s.Sums[name] == sum {
+		return nil
+	}
+	if err := b.put(ctx, "usage/"+name+".csv", text, now); err != nil {
+		return err
+	}
+	if s.Sums == nil {
+		s.Sums = map[string]string{}
+	}
+	s.Sums[name] = sum
+	delete(s.Sums, day.AddDate(0, 0, -firstDays-1).Format(time.DateOnly))
+	s.Day = max(s.Day, name)
 	return nil
 }
 

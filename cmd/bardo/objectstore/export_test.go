@@ -2,6 +2,7 @@ package objectstore_test
 
 import (
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -129,6 +130,43 @@ func TestB16TheUsageOfEachDayIsInTheObjectStore(t *testing.T) {
 	l.exports(at(30, 2, 0))
 	if names, puts := l.Objects(); puts != 18 || names[0] != prefix+"usage/2026-11-19.csv" || names[len(names)-1] != "usage/2026-11-29.csv" {
 		t.Errorf("with another prefix: %v by %d puts", names, puts)
+	}
+}
+
+// TestB16WhatIsChargedToADayLaterIsInItsObject, when the next day is exported: for a week, and each day whose usage did not change is put once.
+func TestB16WhatIsChargedToADayLaterIsInItsObject(t *testing.T) {
+	l := newLab(t)
+	l.cfg.Telemetry.ObjectStore.Prefix = ""
+	l.spend(at(20, 9, 0), "alice", policy.USD)
+	l.exports(at(21, 1, 0))
+	_, first := l.Objects()
+	l.spend(at(20, 23, 59), "alice", 2*policy.USD)
+	l.exports(at(21, 2, 0)) // no day has ended since
+	if _, puts := l.Objects(); puts != first {
+		t.Errorf("%d puts before the next day, want %d", puts, first)
+	}
+	l.Refuse(1)
+	if err := l.export(at(22, 1, 0)); err == nil || !strings.Contains(err.Error(), "usage of 2026-11-20") {
+		t.Errorf("refused: %v", err)
+	}
+	for day := 22; day < 30; day++ {
+		l.exports(at(day, 2, 0))
+	}
+	if _, puts := l.Objects(); puts != first+1+8 {
+		t.Errorf("%d puts, want the late day again and eight days", puts-first)
+	}
+	if got := l.Object("usage/2026-11-20.csv"); !strings.Contains(got, ",alice,m,2,14,0,0,0,0,3.000000,") {
+		t.Errorf("the late day:\n%s", got)
+	}
+	l.spend(at(20, 12, 0), "bob", policy.USD) // more than a week late
+	l.spend(at(23, 12, 0), "bob", policy.USD) // a week late
+	l.exports(at(30, 2, 0))
+	if a, b := l.Object("usage/2026-11-20.csv"), l.Object("usage/2026-11-23.csv"); strings.Contains(a, "bob") || !strings.Contains(b, "bob") {
+		t.Errorf("after a week:\n%s\n%s", a, b)
+	}
+	b, err := os.ReadFile(filepath.Join(string(l.home), "objectstore.json"))
+	if n := strings.Count(string(b), `"2026-`); err != nil || n > 10 {
+		t.Errorf("%d days are kept, %v: %s", n, err, b)
 	}
 }
 
