@@ -246,3 +246,30 @@ func TestAnEnvoyThatRefusesDoesNotHoldUpTheOthers(t *testing.T) {
 
 // callTime bounds a call to an Envoy that may not listen.
 const callTime = 5 * time.Second
+
+// TestAReloadNamesWhatWaitsForTheNextStart: in what the commands print and in the log, until the value is the earlier one again.
+func TestAReloadNamesWhatWaitsForTheNextStart(t *testing.T) {
+	t.Parallel()
+	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
+	configured := func(more string) gateway.Options {
+		return gateway.Options{Config: quick + more, Providers: []gateway.Provider{{ID: "p", Fake: p, Models: models("m", "")}}}
+	}
+	g := gateway.Run(t, configured(""))
+	g.Configure(t, configured("sessions: {mode: \"off\"}\nbilling: {spread_pct: 7}\n"))
+	const waits = "at the next start: sessions.mode; until then the values before are in force"
+	for _, args := range [][]string{{"config", "reload"}, {"config", "status"}} {
+		if r := g.Try(t, args...); r.Code != 0 || !strings.Contains(r.Stdout, waits) || strings.Contains(r.Stdout, "billing") {
+			t.Errorf("%v: exit %d: %s%s", args, r.Code, r.Stdout, r.Stderr)
+		}
+	}
+	if out := g.Try(t, "doctor").Stdout; !strings.Contains(out, "the gateway that runs takes sessions.mode at its next start") {
+		t.Errorf("doctor: %s", out)
+	}
+	if log := g.Log(); !strings.Contains(log, "takes effect at the next start") || !strings.Contains(log, "sessions.mode") {
+		t.Errorf("the log: %s", log)
+	}
+	g.Configure(t, configured("billing: {spread_pct: 7}\n"))
+	if r := g.Try(t, "config", "reload"); r.Code != 0 || strings.Contains(r.Stdout, "next start") {
+		t.Errorf("config reload: exit %d: %s%s", r.Code, r.Stdout, r.Stderr)
+	}
+}

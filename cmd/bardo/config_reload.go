@@ -102,6 +102,9 @@ func statusText(part string, s control.ConfigStatus) string {
 		}
 		fmt.Fprintf(&b, "  version %s was not put in force at %s: %s%s\n", f.Version, f.At.UTC().Format(time.RFC3339), cli.Printable(f.Reason), again)
 	}
+	if len(s.AtStart) > 0 {
+		fmt.Fprintf(&b, "  at the next start: %s; until then the values before are in force\n", strings.Join(s.AtStart, ", "))
+	}
 	if len(s.Waiting) > 0 {
 		fmt.Fprintf(&b, "  requests are served by the one before until Envoy has the providers %s\n", cli.List(s.Waiting))
 	}

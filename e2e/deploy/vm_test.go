@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"os"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -243,6 +244,17 @@ func installPrograms(t testing.TB, vm *machine) {
 	vm.run(t, script, variables)
 	if digest(t, vm.root+"/usr/local/bin/envoy") != digest(t, envoy) {
 		t.Error("another Envoy was installed")
+	}
+	module := filepath.Join(t.TempDir(), "libbardo.so")
+	if err := os.WriteFile(module, []byte("a module"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if exists(vm.root + "/usr/local/bin/libbardo.so") {
+		t.Error("a module that nobody named was installed")
+	}
+	vm.run(t, script, append(variables, "BARDO_MODULE_URL="+module, "BARDO_MODULE_SHA256="+digest(t, module)))
+	if digest(t, vm.root+"/usr/local/bin/libbardo.so") != digest(t, module) {
+		t.Error("another module was installed")
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 // Config is the effective configuration: the file, the environment and the defaults, validated. It is never changed
 // after Parse returned it, so it may be shared.
 type Config struct {
-	DataPath  DataPath  `key:"data_path" default:"extproc" oneof:"extproc module" doc:"Where requests are processed by bardo up: extproc, in this program, which Envoy calls by ext_proc; or module, inside Envoy's process, where libbardo.so runs as a dynamic module."`
+	DataPath  DataPath  `key:"data_path" default:"extproc" oneof:"extproc module" start:"true" doc:"Where requests are processed by bardo up: extproc, in this program, which Envoy calls by ext_proc; or module, inside Envoy's process, where libbardo.so runs as a dynamic module. Read at the start."`
 	Listen    Listen    `key:"listen" doc:"Addresses that clients and operators connect to."`
 	Auth      Auth      `key:"auth" doc:"Who may call."`
 	Providers Providers `key:"providers" doc:"Where models are served. If none is configured, the built-in demo provider answers."`
@@ -29,8 +29,8 @@ type Config struct {
 	Store     Store     `key:"store" doc:"Where state lives."`
 	Sessions  Sessions  `key:"sessions" doc:"Agents' sessions (POST /v1/sessions)."`
 	Deferred  Deferred  `key:"deferred" doc:"Requests that are answered later (X-Bardo-Defer)."`
-	Extproc   Extproc   `key:"extproc" doc:"The sidecar, when it is a process separate from the control plane."`
-	XDS       XDS       `key:"xds" doc:"The control plane, when it is a process separate from the sidecar."`
+	Extproc   Extproc   `key:"extproc" start:"true" doc:"The sidecar, when it is a process separate from the control plane. Read at the start."`
+	XDS       XDS       `key:"xds" start:"true" doc:"The control plane, when it is a process separate from the sidecar. Read at the start."`
 	Telemetry Telemetry `key:"telemetry" doc:"Logs and events."`
 	Audit     Audit     `key:"audit" doc:"The audit log."`
 
@@ -53,15 +53,15 @@ const (
 type Listen struct {
 	HTTP       Addr   `key:"http" default:"127.0.0.1:8080" doc:"Clients, in clear text. Port 0 picks a free one; off closes it."`
 	HTTPS      Addr   `key:"https" default:"127.0.0.1:8443" doc:"Clients, with TLS terminated by Envoy."`
-	Admin      Addr   `key:"admin" default:"127.0.0.1:9090" doc:"Metrics, health and profiles of the Go program, and the admin API."`
-	EnvoyAdmin Addr   `key:"envoy_admin" default:"off" doc:"Envoy's own admin interface."`
+	Admin      Addr   `key:"admin" default:"127.0.0.1:9090" start:"true" doc:"Metrics, health and profiles of the Go program, and the admin API. Read at the start."`
+	EnvoyAdmin Addr   `key:"envoy_admin" default:"off" start:"true" doc:"Envoy's own admin interface. Read at the start."`
 	AdminToken Secret `key:"admin_token" doc:"What requests to the admin API must carry, of at least 32 characters. Without it, one is made at the first start, in the file admin-token of the state directory."`
 	PublicURL  URL    `key:"public_url" doc:"The address that clients use, if it differs from the http address."`
 	TLS        TLS    `key:"tls" doc:"The certificate of the https address; without one, a development certificate is generated."`
 
 	CORSOrigins []string `key:"cors_origins" doc:"Origins of web pages that may use the gateway from a browser, as https://app.example or http://localhost:3000. They need a key, except where auth.anonymous or the demo admits programs on this machine without one. * is every origin, for requests with a key only; it is refused together with auth.anonymous."`
 
-	UI string `key:"ui" default:"on" oneof:"on off" doc:"Whether the dashboard is served at /ui. A change takes effect at the next start."`
+	UI string `key:"ui" default:"on" oneof:"on off" start:"true" doc:"Whether the dashboard is served at /ui. A change takes effect at the next start."`
 
 	Drain time.Duration `key:"drain" default:"30s" doc:"How long requests in flight may take to finish after SIGTERM. The whole stop takes at most 10 s more."`
 }
@@ -77,9 +77,9 @@ type TLS struct {
 type Auth struct {
 	Anonymous bool `key:"anonymous" default:"false" doc:"Programs on this machine need no key; web pages of other origins, and names other than localhost, loopback addresses and the host of public_url, do. Refused unless every listener is on loopback."`
 
-	Privy *Privy `key:"privy" doc:"An app at Privy: its users may send their access tokens in place of a key, once they are linked to an account. Read at the start."`
+	Privy *Privy `key:"privy" start:"true" doc:"An app at Privy: its users may send their access tokens in place of a key, once they are linked to an account. Read at the start."`
 
-	ERC8004 *ERC8004 `key:"erc8004" doc:"Registries of agents (ERC-8004): agents that are linked to an account lower its spread by their reputation. Read at the start."`
+	ERC8004 *ERC8004 `key:"erc8004" start:"true" doc:"Registries of agents (ERC-8004): agents that are linked to an account lower its spread by their reputation. Read at the start."`
 }
 
 // Models names the operator's additions to the model catalog, and the models that run on this machine.
@@ -87,14 +87,14 @@ type Models struct {
 	Catalog string   `key:"catalog" doc:"File with additions and overrides to the model catalog; beside this file, if its path is relative."`
 	Refresh Interval `key:"refresh" default:"1h" doc:"Interval between reads of providers' model lists; 0 or off: never."`
 
-	Embedding string `key:"embedding" default:"auto" doc:"The local model that turns texts into vectors, by its name in bardo models local; auto: the usual one, if it is installed; off: none."`
-	Injection string `key:"injection" default:"auto" doc:"The local model that finds instructions in texts; as embedding."`
-	Second    string `key:"second_opinion" default:"off" doc:"A further local model that finds instructions in texts, by its name in bardo models local: it scores what models.injection and patterns are in doubt about, beside requests, and changes no verdict. Only with data_path: extproc."`
-	Entities  string `key:"entities" default:"off" doc:"The local model that finds names of people and places in texts, for pipeline.pii, by its name in bardo models local; auto: the usual one, if it is installed; off: none."`
-	Dir       string `key:"dir" doc:"Directory of the local models' files, beside this file if its path is relative. Without it, models in $BARDO_HOME, then those that make models installs, then share/bardo/models beside the program's directory."`
-	Runtime   string `key:"runtime" doc:"ONNX Runtime library that runs the local models, beside this file if its path is relative. Without it, the one among the models' files."`
-	Threads   int    `key:"threads" default:"1" min:"1" max:"64" doc:"How many texts a local model works on at a time, with a thread and its own memory each."`
-	Load      string `key:"load" default:"first_use" oneof:"first_use start" doc:"When local models are read: when one is needed first, or at the start."`
+	Embedding string `key:"embedding" default:"auto" start:"true" doc:"The local model that turns texts into vectors, by its name in bardo models local; auto: the usual one, if it is installed; off: none. Read at the start."`
+	Injection string `key:"injection" default:"auto" start:"true" doc:"The local model that finds instructions in texts; as embedding. Read at the start."`
+	Second    string `key:"second_opinion" default:"off" start:"true" doc:"A further local model that finds instructions in texts, by its name in bardo models local: it scores what models.injection and patterns are in doubt about, beside requests, and changes no verdict. Only with data_path: extproc. Read at the start."`
+	Entities  string `key:"entities" default:"off" start:"true" doc:"The local model that finds names of people and places in texts, for pipeline.pii, by its name in bardo models local; auto: the usual one, if it is installed; off: none. Read at the start."`
+	Dir       string `key:"dir" start:"true" doc:"Directory of the local models' files, beside this file if its path is relative. Without it, models in $BARDO_HOME, then those that make models installs, then share/bardo/models beside the program's directory. Read at the start."`
+	Runtime   string `key:"runtime" start:"true" doc:"ONNX Runtime library that runs the local models, beside this file if its path is relative. Without it, the one among the models' files. Read at the start."`
+	Threads   int    `key:"threads" default:"1" min:"1" max:"64" start:"true" doc:"How many texts a local model works on at a time, with a thread and its own memory each. Read at the start."`
+	Load      string `key:"load" default:"first_use" oneof:"first_use start" start:"true" doc:"When local models are read: when one is needed first, or at the start. Read at the start."`
 }
 
 // Routing holds the rules of choice and failover.
@@ -102,7 +102,7 @@ type Routing struct {
 	Strategy     string        `key:"strategy" default:"auto" oneof:"auto ordered score" doc:"How candidates are ordered."`
 	MaxRetries   int           `key:"max_retries" default:"3" min:"0" max:"10" doc:"Maximum number of extra attempts of one request, all providers together."`
 	Classifier   string        `key:"classifier" default:"off" oneof:"off on" doc:"Whether a classifier on this machine judges English prompts for model auto, and corrects the needed quality where it is sure; it needs the model of models.embedding."`
-	PingInterval time.Duration `key:"ping_interval" default:"30s" doc:"Time between two health probes of a provider."`
+	PingInterval time.Duration `key:"ping_interval" default:"30s" start:"true" doc:"Time between two health probes of a provider. Read at the start."`
 	Timeouts     Timeouts      `key:"timeouts" doc:"How long each step of an attempt may take."`
 }
 
@@ -321,7 +321,7 @@ type Billing struct {
 
 	Tiers map[string]Plan `key:"tiers" doc:"Plans of keys (free, pro, golem). Without it, every plan includes every provider, at the same spread."`
 
-	X402 *X402 `key:"x402" doc:"Payment for single requests by the x402 protocol: a request without a key is answered with its price, and one with a payment is served. Read at the start."`
+	X402 *X402 `key:"x402" start:"true" doc:"Payment for single requests by the x402 protocol: a request without a key is answered with its price, and one with a payment is served. Read at the start."`
 }
 
 // X402 says what payments are taken, and how they are settled.
@@ -403,33 +403,33 @@ func (b *Billing) Spreads() (usual int, plans map[policy.Tier]int) {
 
 // Store says where state lives.
 type Store struct {
-	Ledger   Database `key:"ledger" default:"sqlite://$BARDO_HOME/bardo.db" doc:"The ledger's database: a file of this machine, or a PostgreSQL database that gateways of several machines share, such as postgres://bardo:${PASSWORD}@host/bardo. Read at the start."`
-	Cache    string   `key:"cache" default:"memory" doc:"Where stored answers live: memory; sqlite://$BARDO_HOME/cache.db, where they outlive a restart; or redis://user@host:port/database, rediss:// with TLS, or redis+unix:///path, where gateways share them, and where conversations were served. Encrypted, but in memory. Read at the start."`
-	CacheKey Secret   `key:"cache_key" doc:"What stored answers, and what agents store in their sessions, are encrypted with on disk, and stored answers in Redis; any text, best 32 random bytes. Without it, keys are derived from the pepper of the ledger, which lies beside it on the disk. Gateways that share a Redis need the same. After a change, stored answers are discarded, and agents' data that were encrypted with another one cannot be read; what was encrypted without one stays readable. Read at the start."`
+	Ledger   Database `key:"ledger" default:"sqlite://$BARDO_HOME/bardo.db" start:"true" doc:"The ledger's database: a file of this machine, or a PostgreSQL database that gateways of several machines share, such as postgres://bardo:${PASSWORD}@host/bardo. Read at the start."`
+	Cache    string   `key:"cache" default:"memory" start:"true" doc:"Where stored answers live: memory; sqlite://$BARDO_HOME/cache.db, where they outlive a restart; or redis://user@host:port/database, rediss:// with TLS, or redis+unix:///path, where gateways share them, and where conversations were served. Encrypted, but in memory. Read at the start."`
+	CacheKey Secret   `key:"cache_key" start:"true" doc:"What stored answers, and what agents store in their sessions, are encrypted with on disk, and stored answers in Redis; any text, best 32 random bytes. Without it, keys are derived from the pepper of the ledger, which lies beside it on the disk. Gateways that share a Redis need the same. After a change, stored answers are discarded, and agents' data that were encrypted with another one cannot be read; what was encrypted without one stays readable. Read at the start."`
 
-	CachePassword Secret        `key:"cache_password" doc:"Password of the Redis of store.cache. Read at the start."`
-	CacheCA       string        `key:"cache_ca" doc:"PEM file with the authorities that sign the certificate of a rediss:// server. Without it, those of the system. Read at the start."`
-	CacheTimeout  time.Duration `key:"cache_timeout" default:"10ms" doc:"Time limit of a lookup in Redis; then the request goes on without it. Read at the start."`
+	CachePassword Secret        `key:"cache_password" start:"true" doc:"Password of the Redis of store.cache. Read at the start."`
+	CacheCA       string        `key:"cache_ca" start:"true" doc:"PEM file with the authorities that sign the certificate of a rediss:// server. Without it, those of the system. Read at the start."`
+	CacheTimeout  time.Duration `key:"cache_timeout" default:"10ms" start:"true" doc:"Time limit of a lookup in Redis; then the request goes on without it. Read at the start."`
 
-	Vectors        Vectors       `key:"vectors" default:"memory" doc:"Where the vectors that the local model makes of tools' definitions and of stored questions are kept: memory, or a PostgreSQL database that gateways share, such as postgres://bardo:${PASSWORD}@host/bardo, which may be that of store.ledger. Encrypted there with store.cache_key. Needs data_path: extproc. Read at the start."`
-	VectorsTimeout time.Duration `key:"vectors_timeout" default:"10ms" doc:"Time limit of a lookup of vectors in PostgreSQL; then the model makes them. Read at the start."`
+	Vectors        Vectors       `key:"vectors" default:"memory" start:"true" doc:"Where the vectors that the local model makes of tools' definitions and of stored questions are kept: memory, or a PostgreSQL database that gateways share, such as postgres://bardo:${PASSWORD}@host/bardo, which may be that of store.ledger. Encrypted there with store.cache_key. Needs data_path: extproc. Read at the start."`
+	VectorsTimeout time.Duration `key:"vectors_timeout" default:"10ms" start:"true" doc:"Time limit of a lookup of vectors in PostgreSQL; then the model makes them. Read at the start."`
 
-	Limits         string        `key:"limits" default:"memory" doc:"Where the requests, tokens and concurrent requests of callers are counted: memory, where each gateway counts alone; or redis://user@host:port/database, rediss:// with TLS, or redis+unix:///path, where gateways count together. Read at the start."`
-	LimitsPassword Secret        `key:"limits_password" doc:"Password of the Redis of store.limits. Read at the start."`
-	LimitsCA       string        `key:"limits_ca" doc:"PEM file with the authorities that sign the certificate of a rediss:// server. Without it, those of the system. Read at the start."`
-	LimitsTimeout  time.Duration `key:"limits_timeout" default:"100ms" doc:"Time limit of one step in Redis; then the request is decided as limits.when_away says. Read at the start."`
-	LimitsLease    time.Duration `key:"limits_lease" default:"30s" doc:"How long what a gateway holds in Redis for requests under way counts after the gateway was last seen there. Read at the start."`
+	Limits         string        `key:"limits" default:"memory" start:"true" doc:"Where the requests, tokens and concurrent requests of callers are counted: memory, where each gateway counts alone; or redis://user@host:port/database, rediss:// with TLS, or redis+unix:///path, where gateways count together. Read at the start."`
+	LimitsPassword Secret        `key:"limits_password" start:"true" doc:"Password of the Redis of store.limits. Read at the start."`
+	LimitsCA       string        `key:"limits_ca" start:"true" doc:"PEM file with the authorities that sign the certificate of a rediss:// server. Without it, those of the system. Read at the start."`
+	LimitsTimeout  time.Duration `key:"limits_timeout" default:"100ms" start:"true" doc:"Time limit of one step in Redis; then the request is decided as limits.when_away says. Read at the start."`
+	LimitsLease    time.Duration `key:"limits_lease" default:"30s" start:"true" doc:"How long what a gateway holds in Redis for requests under way counts after the gateway was last seen there. Read at the start."`
 }
 
 // Sessions says whether sessions are kept.
 type Sessions struct {
-	Mode string `key:"mode" default:"on" oneof:"on off" doc:"Whether sessions can be made; off refuses them, and the keys of earlier ones. A change takes effect at the next start."`
+	Mode string `key:"mode" default:"on" oneof:"on off" start:"true" doc:"Whether sessions can be made; off refuses them, and the keys of earlier ones. A change takes effect at the next start."`
 }
 
 // Deferred says how requests are kept and answered that may wait.
 type Deferred struct {
 	Mode          string        `key:"mode" default:"on" oneof:"on off" doc:"Whether requests may be deferred; off refuses them."`
-	Key           Secret        `key:"key" doc:"What stored requests and answers are encrypted with; any text, best 32 random bytes. Without it a key is derived from the pepper of the ledger, which lies on the same disk, and confidential and private requests cannot be deferred. A change takes effect at the next start, and loses what is stored; setting it for the first time does not."`
+	Key           Secret        `key:"key" start:"true" doc:"What stored requests and answers are encrypted with; any text, best 32 random bytes. Without it a key is derived from the pepper of the ledger, which lies on the same disk, and confidential and private requests cannot be deferred. A change takes effect at the next start, and loses what is stored; setting it for the first time does not."`
 	Batches       bool          `key:"batches" default:"true" doc:"Whether deferred requests are sent by the batch APIs of OpenAI and Anthropic, at the price of a batch, where the operator's own key serves them."`
 	Gather        time.Duration `key:"gather" default:"1m" doc:"How long requests are collected for one batch."`
 	Poll          time.Duration `key:"poll" default:"1m" doc:"Time between two looks at a batch."`

@@ -41,7 +41,7 @@ type BlockRun struct {
 	APIKeys  []Secret `key:"api_keys" doc:"Further account keys."`
 	Models   []Model  `key:"models" doc:"Its models. Without a list, its own model list, else every model of the catalog."`
 
-	WalletKey  Secret       `key:"wallet_key" doc:"Private key, as 64 hexadecimal digits, of the wallet that pays for single calls (x402, scheme exact), where the provider asks for it. Read at the start."`
+	WalletKey  Secret       `key:"wallet_key" start:"true" doc:"Private key, as 64 hexadecimal digits, of the wallet that pays for single calls (x402, scheme exact), where the provider asks for it. Read at the start."`
 	MaxRequest policy.Micro `key:"max_usd_per_request" default:"0.5" doc:"With wallet_key: the most that one call may cost, in USD. It is bounded as well by what the call can cost at the catalog's prices, a quarter and $0.002 more."`
 	Payment    Payment      `key:"payment" doc:"With wallet_key: what is paid for."`
 }

@@ -73,6 +73,7 @@ type field struct {
 	doc      string
 	oneOf    []string
 	min, max int64
+	start    bool // a change takes effect at the next start
 }
 
 // fieldsOf are the fields of a structure that have keys, in order. They are shared: not to be changed.
@@ -95,7 +96,7 @@ func readFields(t reflect.Type) []field {
 		if !ok {
 			continue
 		}
-		f := field{index: i, name: name, def: tag.Get("default"), doc: tag.Get("doc"), min: math.MinInt64, max: math.MaxInt64}
+		f := field{index: i, name: name, def: tag.Get("default"), doc: tag.Get("doc"), min: math.MinInt64, max: math.MaxInt64, start: tag.Get("start") == "true"}
 		if s, ok := tag.Lookup("oneof"); ok {
 			f.oneOf = strings.Fields(s)
 		}

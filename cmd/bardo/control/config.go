@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"bardo.money/gateway/cmd/bardo/cli"
@@ -49,6 +50,26 @@ func RefusedByEnvoy(ctx context.Context, h home.Dir, path string) string {
 	return ""
 }
 
+// WaitingForStart are the keys of a file whose values a running gateway takes at its next start alone; none if none runs with this file.
+func WaitingForStart(ctx context.Context, h home.Dir, path string) (keys []string) {
+	parts, err := Parts(ctx, h)
+	if err != nil {
+		return nil
+	}
+	for _, p := range parts {
+		var s ConfigStatus
+		if p.Config != path || DoAt(ctx, h, p.RunInfo, http.MethodGet, "/config", &s) != nil {
+			continue
+		}
+		for _, key := range s.AtStart {
+			if !slices.Contains(keys, key) {
+				keys = append(keys, key)
+			}
+		}
+	}
+	return keys
+}
+
 // ConfigStatus says which configuration is in force, and why the last file that was read is not.
 type ConfigStatus struct {
 	File     string         `json:"file"`    // "" is the built-in one
@@ -56,6 +77,8 @@ type ConfigStatus struct {
 	Since    time.Time      `json:"since"`
 	Failure  *ConfigFailure `json:"failure,omitempty"`
 	Refusals []xds.Refusal  `json:"refused_by,omitempty"` // Envoys that keep the configuration before
+
+	AtStart []string `json:"at_next_start,omitempty"` // keys whose values in the file are not those in force until the next start
 
 	// Waiting are providers that the Envoy of this sidecar does not have yet: until then requests are served by the configuration before.
 	Waiting []policy.ProviderID `json:"waiting_for,omitempty"`

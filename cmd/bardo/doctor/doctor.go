@@ -185,6 +185,9 @@ func checkConfig(c *cobra.Command, h home.Dir) (*config.Config, Finding) {
 	if why := control.RefusedByEnvoy(c.Context(), h, path); why != "" {
 		return cfg, broken(check, "remove the cause; `bardo config reload` tries again", "%s has no mistakes, but in the running gateway %s", cmp.Or(path, "the built-in one"), why)
 	}
+	if keys := control.WaitingForStart(c.Context(), h, path); len(keys) > 0 {
+		return cfg, fine(check, "%s; the gateway that runs takes %s at its next start", path, strings.Join(keys, ", "))
+	}
 	return cfg, fine(check, "%s", cmp.Or(path, "built in: there is no file"))
 }
 

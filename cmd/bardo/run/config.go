@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/cmd/bardo/control"
+	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/policy"
 )
 
@@ -118,5 +119,14 @@ func (g *gateway) configStatus() control.ConfigStatus {
 	if g.control {
 		s.Refusals = g.server.Refusals()
 	}
+	s.AtStart = g.atStart()
 	return s
+}
+
+// atStart are the keys of the configuration in force whose values take effect at the next start.
+func (g *gateway) atStart() []string {
+	if g.startedWith == nil {
+		return nil
+	}
+	return config.AtStart(g.startedWith, g.cfg.Load())
 }

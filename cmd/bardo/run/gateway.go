@@ -102,6 +102,7 @@ type configuration struct {
 	cfg         atomic.Pointer[config.Config]
 	configPath  string
 	startedFrom os.FileInfo                  // of the configuration file; nil if there is none
+	startedWith *config.Config               // nil: that is not known
 	readFile    func(string) ([]byte, error) // reads it
 	reloads     chan reloadRequest
 	conf        configState

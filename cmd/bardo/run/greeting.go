@@ -41,6 +41,9 @@ func (g *gateway) greeting(ctx context.Context, info home.RunInfo) (string, erro
 		fmt.Fprintf(&b, "  dashboard  %s/ui\n", base)
 	}
 	fmt.Fprintf(&b, "  config     %s\n", cmp.Or(g.configPath, "built in: there is no file"))
+	if g.module {
+		b.WriteString("  data path  in Envoy's process (data_path: module)\n")
+	}
 	names := make([]string, 0, 4)
 	for _, p := range cfg.Enabled() {
 		names = append(names, string(p.ID))

@@ -85,6 +85,9 @@ func (g *gateway) reload(ctx context.Context, problems io.Writer) (os.FileInfo, 
 	case err == nil:
 		g.conf.reloaded(settings.Digest(f.Data), time.Now())
 		log.Info("configuration reloaded")
+		if keys := g.atStart(); len(keys) > 0 {
+			log.Warn("a part of the configuration takes effect at the next start", "keys", keys)
+		}
 	case errors.As(err, new(refusedElsewhere)):
 		g.conf.reloaded(settings.Digest(f.Data), time.Now())
 		log.Error("the configuration is in force, but some Envoys refused it and keep the one before", "error", err)

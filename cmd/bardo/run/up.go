@@ -124,6 +124,7 @@ func up(ctx context.Context, p Parts, h home.Dir, cfg *config.Config, file setti
 		shutdown:      shutdown{stopping: make(chan struct{})},
 	}
 	g.cfg.Store(cfg)
+	g.startedWith = cfg
 	g.offered.cfg = cfg
 	g.conf.now = control.ConfigStatus{File: file.Path, Version: settings.Digest(file.Data), Since: g.started}
 	settings.TuneGC(cfg)
