@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/control"
 	"bardo.money/gateway/cmd/bardo/home"
 	"bardo.money/gateway/cmd/bardo/settings"
+	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy/ledger"
 	"bardo.money/gateway/policy/ledger/postgres"
@@ -67,6 +70,9 @@ func withBooks(run func(c *cobra.Command, api *http.Client, args []string) error
 		if err != nil {
 			return err
 		}
+		if err := hasLedger(c.Context(), h, cfg); err != nil {
+			return err
+		}
 		if api := gatewayOn(c.Context(), h, cfg.Store.LedgerName(string(h))); api != nil {
 			answers := &heard{next: api.Transport}
 			api.Transport = answers
@@ -84,6 +90,23 @@ func withBooks(run func(c *cobra.Command, api *http.Client, args []string) error
 			return inFlags(run(c, adminapi.Local(adminapi.Handler(local)), args))
 		})(c, args)
 	}
+}
+
+// hasLedger is an error beside a control plane that runs alone: it has no ledger, and a new one would be nobody's.
+func hasLedger(ctx context.Context, h home.Dir, cfg *config.Config) error {
+	if cfg.Store.Ledger.Postgres() {
+		return nil
+	}
+	if _, err := os.Stat(cfg.Store.LedgerName(string(h))); !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if _, gateway := h.Answering(ctx); gateway {
+		return nil
+	}
+	if _, plane := h.AnsweringAs(ctx, home.PlaneFile); plane {
+		return fmt.Errorf("there is no ledger on %s, only a control plane: ask beside a sidecar", h)
+	}
+	return nil
 }
 
 // heard notes a request without a whole answer. It is of one command, which sends one request at a time.

@@ -108,6 +108,7 @@ func examineWith(ctx context.Context, h home.Dir, cfg *config.Config, found []Fi
 	found = append(found, checkCertificate(cfg, now), checkCatalog(cfg))
 	found = append(found, checkFiles(h, cfg)...)
 	found = append(found, checkPeers(cfg, now)...)
+	found = append(found, checkPlane(ctx, cfg)...)
 	found = append(found, checkProviders(ctx, h, cfg)...)
 	if cfg.DataPath == config.DataPathModule {
 		found = append(found, Module(ctx))

@@ -2,7 +2,9 @@ package doctor
 
 import (
 	"context"
+	"crypto/tls"
 	"log/slog"
+	"net"
 	"time"
 
 	"bardo.money/gateway/cmd/bardo/home"
@@ -52,6 +54,54 @@ func checkPeers(cfg *config.Config, now time.Time) []Finding {
 		found = append(found, checkPeer("extproc.tls", cfg.Extproc.TLS, node, now))
 	}
 	return found
+}
+
+// planePatience is how long the control plane may take to take a connection.
+const planePatience = 5 * time.Second
+
+// checkPlane connects to the control plane of a pair as its sidecar does. Of a gateway that is not split there is nothing to look at.
+func checkPlane(ctx context.Context, cfg *config.Config) []Finding {
+	if cfg.XDS.Address == "" && cfg.Extproc.Listen == "" {
+		return nil
+	}
+	const check = "control plane"
+	at := cfg.XDS.At()
+	ctx, cancel := context.WithTimeout(ctx, planePatience)
+	defer cancel()
+	if err := reachPlane(ctx, cfg, at); err != nil {
+		return []Finding{broken(check, "start it (`bardo xds`), or look at xds.address, xds.tls and the network", "%s: %v; meanwhile a pair goes on with its last order of providers, and new configurations wait", at, err)}
+	}
+	return []Finding{fine(check, "%s", at)}
+}
+
+func reachPlane(ctx context.Context, cfg *config.Config, at config.Socket) error {
+	network, address := "tcp", string(at)
+	if path, unix := at.Unix(); unix {
+		network, address = "unix", path
+	}
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	if !settings.XDSSecured(cfg) {
+		return nil
+	}
+	id, err := mtls.Load(mtls.Files(cfg.XDS.TLS), slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	c := tls.Client(conn, id.Client(cfg.XDS.ServerName()))
+	if err := c.HandshakeContext(ctx); err != nil {
+		return err
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		if err := c.SetReadDeadline(deadline); err != nil {
+			return err
+		}
+	}
+	_, err = c.Read(make([]byte, 1)) // whether it takes this side's certificate is known when it sends something
+	return err
 }
 
 // checkPeer looks at one certificate, and at the name in it unless that is not known.

@@ -56,13 +56,20 @@ func Parse(path string, data []byte, w io.Writer) (*config.Config, error) {
 	return cfg, nil
 }
 
-// ForCommand loads the configuration of a command with -c. Without it, that is the one of the gateway that runs.
+// ForCommand loads the configuration of a command with -c. Without it, that is the one of the gateway that runs, or of the control plane that runs alone.
 func ForCommand(c *cobra.Command, h home.Dir) (*config.Config, string, error) {
-	if r, ok := h.Answering(c.Context()); ok && !c.Flags().Changed("config") {
-		cfg, err := Load(r.Config, c.ErrOrStderr())
-		return cfg, r.Config, err
+	if c.Flags().Changed("config") {
+		return ForStart(c, h)
 	}
-	return ForStart(c, h)
+	r, ok := h.Answering(c.Context())
+	if !ok {
+		r, ok = h.AnsweringAs(c.Context(), home.PlaneFile)
+	}
+	if !ok {
+		return ForStart(c, h)
+	}
+	cfg, err := Load(r.Config, c.ErrOrStderr())
+	return cfg, r.Config, err
 }
 
 // ForStart loads the configuration of a command that starts something: another gateway's is not its own.
