@@ -137,9 +137,10 @@ func TestP06TheCommandEncryptsOneRequest(t *testing.T) {
 	if err := os.WriteFile(file, []byte(auction(false).Body), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	key := l.Key
 	send := func(args ...string) (r gateway.Result) {
 		cmd := l.Command(t, append([]string{"e2ee", "send", file, "--url", l.URL}, args...)...)
-		cmd.Env = append(cmd.Env, "BARDO_API_KEY="+l.Key)
+		cmd.Env = append(cmd.Env, "BARDO_API_KEY="+key)
 		var out, errs bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &errs
 		if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
@@ -158,6 +159,10 @@ func TestP06TheCommandEncryptsOneRequest(t *testing.T) {
 	}
 	if r := send("--enclave-key", fake.VaultKey("other")); r.Code != 1 || strings.Contains(r.Stdout, sealedReply) || !strings.Contains(r.Stdout, "e2ee_key_unknown") {
 		t.Errorf("with another enclave's key: %+v", r)
+	}
+	key = ""
+	if r := send("--enclave-key", fake.VaultKey("a")); r.Code != 1 || !strings.Contains(r.Stderr, "the gateway answered 401: set BARDO_API_KEY") {
+		t.Errorf("without a key of the gateway: %+v", r)
 	}
 	if n := len(l.vault.Opened()); n != 1 || l.provider.Saw("PLANTED") || l.open.Saw("PLANTED") {
 		t.Errorf("the enclave opened %d requests, or somebody could read one", n)

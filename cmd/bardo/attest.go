@@ -39,14 +39,27 @@ func exportTokens(c *cobra.Command, from int64, to io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(book.Export(c.Context(), from, to), book.Close())
+	var written countingWriter
+	err = errors.Join(book.Export(c.Context(), from, io.MultiWriter(to, &written)), book.Close())
+	if err == nil && written == 0 {
+		_, _ = fmt.Fprintf(c.ErrOrStderr(), "there is no token from number %d on: answers of providers with an attestation_pubkey have one\n", from) // nowhere to report a broken terminal to
+	}
+	return err
+}
+
+// countingWriter counts bytes.
+type countingWriter int
+
+func (w *countingWriter) Write(b []byte) (int, error) {
+	*w += countingWriter(len(b))
+	return len(b), nil
 }
 
 func attestVerifyCommand() *cobra.Command {
 	var keys, measurements []string
 	var head string
 	c := &cobra.Command{
-		Use: "verify [FILE]", Short: "Verify the tokens of attested answers, without the gateway", Args: cobra.MaximumNArgs(1),
+		Use: "verify [FILE]", Short: "Verify the tokens of attested answers, without the gateway", Args: cli.AtMostOneArg("a file of tokens, or - for the standard input"),
 		Long: "Verify the tokens of attested answers, without the gateway: that each receipt is signed, of a trusted enclave, and about what its token says, and that no token\n" +
 			"was changed, removed or inserted. FILE is an export (- for the standard input); without it, the tokens of this gateway are read. Without --pubkey, the keys\n" +
 			"and measurements are those of the configuration. What was cut off at the end shows by --head, the hash of the last token that is known.",

@@ -39,6 +39,9 @@ func TestEachCommandHasExamplesThatItTakes(t *testing.T) {
 				t.Errorf("%s has no example", sub.CommandPath())
 			}
 			for line := range strings.Lines(sub.Example) {
+				if !strings.HasPrefix(line, "  bardo ") {
+					t.Errorf("%s: the example %q is not indented as those of other commands", sub.CommandPath(), line)
+				}
 				checkExample(t, sub.CommandPath(), line)
 			}
 			visit(sub)
@@ -86,4 +89,23 @@ func TestRareFlagsOfRouteAreShownOnRequest(t *testing.T) {
 	if err := checkBardo([]string{"route", "--dali-step", "3"}); err != nil {
 		t.Errorf("a flag that is not shown: %v", err)
 	}
+}
+
+// TestEachCommandSaysWhichArgumentsItTakes: what cobra says of their number does not name the command.
+func TestEachCommandSaysWhichArgumentsItTakes(t *testing.T) {
+	var visit func(c *cobra.Command)
+	visit = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			visit(sub)
+			if !sub.Runnable() || sub.Args == nil {
+				continue
+			}
+			for _, args := range [][]string{nil, {"a", "b", "c"}} {
+				if err := sub.Args(sub, args); err != nil && !strings.HasPrefix(err.Error(), sub.CommandPath()+" ") {
+					t.Errorf("%s with %d arguments: %v", sub.CommandPath(), len(args), err)
+				}
+			}
+		}
+	}
+	visit(root())
 }

@@ -45,7 +45,7 @@ func pathOf(c *cobra.Command, args []string) (string, error) {
 func verifyCommand() *cobra.Command {
 	var heads []string
 	c := &cobra.Command{
-		Use: "verify [FILE]", Short: "Verify the audit log; exit status 1, with what is wrong, if it was changed", Args: cobra.MaximumNArgs(1),
+		Use: "verify [FILE]", Short: "Verify the audit log; exit status 1, with what is wrong, if it was changed", Args: cli.AtMostOneArg("the newest file of a log"),
 		Long: "Verify the audit log: that no line was changed, removed, added or cut off. FILE is its newest file; without it, the log of the configuration is read. Who can write\n" +
 			"to the folder can make the whole log anew: --head, the number and hash of a line that was noted elsewhere, finds that, too.",
 	}
@@ -97,7 +97,7 @@ func show(c *cobra.Command, r *audit.Report, asJSON bool) error {
 }
 
 func exportCommand() *cobra.Command {
-	c := &cobra.Command{Use: "export [FILE]", Short: "Print all lines of the audit log, the oldest first", Args: cobra.MaximumNArgs(1)}
+	c := &cobra.Command{Use: "export [FILE]", Short: "Print all lines of the audit log, the oldest first", Args: cli.AtMostOneArg("the newest file of a log")}
 	settings.Flag(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		path, err := pathOf(c, args)

@@ -30,6 +30,26 @@ func NoArgs(c *cobra.Command, args []string) error {
 	return fmt.Errorf("%s has no command %q, expected %s", c.CommandPath(), args[0], strings.Join(names, ", "))
 }
 
+// SomeArgs wants at least one argument.
+func SomeArgs(what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return fmt.Errorf("%s takes %s, and was given none; --help shows an example", c.CommandPath(), what)
+		}
+		return nil
+	}
+}
+
+// AtMostOneArg wants one argument or none.
+func AtMostOneArg(what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return fmt.Errorf("%s takes at most one argument, %s, and was given %d; --help lists its flags", c.CommandPath(), what, len(args))
+		}
+		return nil
+	}
+}
+
 // OneArg wants one argument.
 func OneArg(what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {

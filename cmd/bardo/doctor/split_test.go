@@ -69,7 +69,7 @@ func TestTheDoctorConnectsToTheControlPlane(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := tls.Listen("tcp", "127.0.0.1:0", plane.Server(nil)) //nolint:noctx // it ends with the test
+	l, err := tls.Listen("tcp", "127.0.0.1:0", plane.Server(nil))
 	if err != nil {
 		t.Fatal(err)
 	}

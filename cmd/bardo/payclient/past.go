@@ -70,7 +70,7 @@ func printAll(c *cobra.Command, all []outgoing.Authorization, asJSON bool) error
 	if asJSON {
 		return cli.PrintJSON(c, views)
 	}
-	return cli.PrintTable(c.OutOrStdout(), []string{"at", "state", "amount", "paid to", "network", "transaction", "reason"}, rows)
+	return cli.PrintTable(c.OutOrStdout(), []string{"AT", "STATE", "AMOUNT", "PAID TO", "NETWORK", "TRANSACTION", "REASON"}, rows)
 }
 
 func reconcileCommand() *cobra.Command {

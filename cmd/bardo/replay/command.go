@@ -23,10 +23,10 @@ import (
 // Command is `bardo replay`. parts makes the parts of a gateway that remembers nothing yet.
 func Command(parts func() run.Parts) *cobra.Command {
 	c := &cobra.Command{
-		Use: "replay FILE...", Short: "Replay recorded conversations through the layers, and show what they save", Args: cobra.MinimumNArgs(1),
+		Use: "replay FILE...", Short: "Replay recorded conversations through the layers, and show what they save", Args: cli.SomeArgs("files of recorded conversations"),
 		Long: "Replay recorded conversations through the layers of the configuration, and compare their cost with that of the same requests sent to the provider\n" +
 			"directly. Nothing is sent anywhere: the providers are simulated, with their prices and their prompt caches. docs/context.md describes the files.",
-		Example: "bardo replay day.jsonl -c bardo.yaml\nbardo replay traces/*.jsonl --json",
+		Example: "  bardo replay day.jsonl -c bardo.yaml\n  bardo replay traces/*.jsonl --json",
 	}
 	asJSON := c.Flags().Bool("json", false, "print JSON")
 	settings.Flag(c)

@@ -78,7 +78,11 @@ func sendCommand() *cobra.Command {
 			return err
 		}
 		if got.Status/100 != 2 {
-			_, _ = fmt.Fprintf(c.ErrOrStderr(), "bardo: the gateway answered %d\n", got.Status) // nowhere to report a broken terminal to
+			hint := ""
+			if got.Status == http.StatusUnauthorized && header.Get("Authorization") == "" {
+				hint = ": set BARDO_API_KEY to a key of the gateway"
+			}
+			_, _ = fmt.Fprintf(c.ErrOrStderr(), "bardo: the gateway answered %d%s\n", got.Status, hint) // nowhere to report a broken terminal to
 			return cli.Exit(1)
 		}
 		return nil
