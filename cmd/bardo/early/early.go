@@ -1,6 +1,6 @@
 // Package early lets the heap grow while the program's packages are initialised, which takes a fifth less of a command's time. Packages that do not
 // depend on each other are initialised in the order of their import paths (the Go specification, "Package initialization"): this one comes before
-// those whose tables it is about. A gateway sets its own value when it has read its configuration.
+// those whose tables it is about. A gateway sets its own value when its start is over.
 package early
 
 import (

@@ -127,7 +127,6 @@ func up(ctx context.Context, p Parts, h home.Dir, cfg *config.Config, file setti
 	g.startedWith = cfg
 	g.offered.cfg = cfg
 	g.conf.now = control.ConfigStatus{File: file.Path, Version: settings.Digest(file.Data), Since: g.started}
-	settings.TuneGC(cfg)
 	g.learnSecrets(cfg)
 	g.events.Redact = func(line []byte) []byte { return g.secrets.Load().Bytes(line) }
 	if g.log, g.level, err = telemetry.NewLogger(secret.Writer(errOut, g.secrets.Load), cfg.Telemetry.LogLevel, logsText(cfg, errOut)); err != nil {
@@ -437,7 +436,7 @@ func (g *gateway) follow(ctx context.Context, info home.RunInfo) {
 	}
 }
 
-// startSettles is how long after its start the program still does what only a start does.
+// startSettles is how long after its start the program still does what only a start does. Until then nothing is collected: see package early.
 const startSettles = 500 * time.Millisecond
 
 // announce prints the addresses for users and scripts, serves until the program is stopped, and drains.
@@ -459,8 +458,11 @@ func (g *gateway) announce(ctx context.Context, info home.RunInfo, out io.Writer
 		return err
 	}
 	defer withdraw()
-	drop := time.AfterFunc(startSettles, dropStartPages)
-	defer drop.Stop()
+	settled := time.AfterFunc(startSettles, func() {
+		settings.TuneGC(g.cfg.Load())
+		dropStartPages()
+	})
+	defer settled.Stop()
 	if g.envoy {
 		following, stop := context.WithCancel(ctx)
 		var done sync.WaitGroup
