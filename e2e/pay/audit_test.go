@@ -6,10 +6,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/internal/polltest"
 	"bardo.money/gateway/policy/ledger"
 	"bardo.money/gateway/policy/ledger/postgres"
 	"bardo.money/gateway/policy/ledger/postgres/postgrestest"
@@ -53,7 +53,7 @@ func TestAnAuditWaitsForWhatIsOnItsWay(t *testing.T) {
 		if got := pm.send(t, gateways[i%2], chatBody(false)); got.Status != http.StatusOK {
 			t.Errorf("%d %s", got.Status, got.Body)
 		}
-		pause(t, time.Second)
+		waitForAudit(t, url)
 		free()
 	}
 	close(stop)
@@ -72,6 +72,43 @@ func TestAnAuditWaitsForWhatIsOnItsWay(t *testing.T) {
 	if out := gateways[0].Bardo(t, "audit"); strings.Contains(out, "waited") || !strings.Contains(out, "ok    every paid request is charged once") {
 		t.Error(out)
 	}
+}
+
+// waitForAudit waits until an audit has looked at a payment again twice: its connection has then read the failed payments last, at one time after another, as
+// no other connection does. What a request writes is written by now, but for its charge, so that is what the audit waits for.
+func waitForAudit(t *testing.T, url string) {
+	t.Helper()
+	db, err := postgres.Connect(t.Context(), url, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	last, looks := map[int64]int64{}, map[int64]int{}
+	polltest.Until(t, "an audit looks again", func() bool {
+		rows, err := db.QueryContext(t.Context(), `SELECT pid, CAST(extract(epoch FROM query_start) * 1000000 AS BIGINT) FROM pg_stat_activity
+WHERE datname = current_database() AND state = 'idle' AND query LIKE '%FROM payment WHERE settlement = ''failed'' AND lost = 0%'`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer rows.Close()
+		most := 0
+		for rows.Next() {
+			var pid, at int64
+			if err := rows.Scan(&pid, &at); err != nil {
+				t.Fatal(err)
+			}
+			if last[pid] != at {
+				last[pid] = at
+				looks[pid]++
+			}
+			most = max(most, looks[pid])
+		}
+		return rows.Err() == nil && most > 2
+	})
 }
 
 func auditOf(t *testing.T, g *gateway.Gateway) (r ledger.Report) {
