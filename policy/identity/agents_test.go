@@ -150,6 +150,28 @@ func TestAnOwnerOrAWalletLinksItsAgent(t *testing.T) {
 	}
 }
 
+// TestWhoSpeaksForAnAgent: its owner and its wallet, and nobody where there is none. Others get no claim to sign.
+func TestWhoSpeaksForAnAgent(t *testing.T) {
+	for _, c := range []struct {
+		agent identity.Agent
+		who   pay.Address
+		want  bool
+	}{
+		{identity.Agent{Owner: owner, Wallet: wallet}, owner, true},
+		{identity.Agent{Owner: owner, Wallet: wallet}, wallet, true},
+		{identity.Agent{Owner: owner, Wallet: wallet}, stranger, false},
+		{identity.Agent{Owner: owner}, pay.Address{}, false},
+		{identity.Agent{}, pay.Address{}, false},
+	} {
+		if got := c.agent.SpokenForBy(c.who); got != c.want {
+			t.Errorf("%s for %+v: %v", c.who, c.agent, got)
+		}
+	}
+	if c, err := newLab(t).NewClaim(t.Context(), id(0), stranger, "a"); !errors.Is(err, identity.ErrHolder) {
+		t.Errorf("a claim for a stranger: %+v, %v", c, err)
+	}
+}
+
 // Each claim below is wrong in one thing, and links nothing.
 func TestClaimsThatAreWrongInOneThing(t *testing.T) {
 	l := newLab(t)

@@ -149,6 +149,26 @@ func FuzzRecover(f *testing.F) {
 	})
 }
 
+// TestPitfall19AnAccountWithoutCodeConfirmsNothing, whatever a node says of a call of it; nor does a contract that says more than one word.
+func TestPitfall19AnAccountWithoutCodeConfirmsNothing(t *testing.T) {
+	word := yes.String()
+	for _, row := range []struct {
+		code, says string
+		want       bool
+	}{{"0x", word, false}, {"0xfe", word, true}, {"0xfe", word + strings.Repeat("0", 64), false}, {"0xfe", word[:64], false}, {"0xfe", "0x", false}} {
+		code, want := row.code+" says "+row.says, row.want
+		n, p := open(t, map[string]string{"eth_getCode": `"` + row.code + `"`, "eth_call": `"` + row.says + `"`}), vector()
+		p.Signature[5]++
+		err := n.askWallet(t.Context(), p)
+		if r, ok := errors.AsType[*pay.Refusal](err); (err == nil) != want || !want && (!ok || r.Reason != pay.ReasonSignature) {
+			t.Errorf("code %s: %v", code, err)
+		}
+		if is, err := confirms(t.Context(), n.eth, p.From, pay.Word{}, nil); is != want || err != nil {
+			t.Errorf("code %s: confirmed %v, %v", code, is, err)
+		}
+	}
+}
+
 // TestPitfall4And5TheNodeAndTheTokenAreThoseOfTheTerms.
 func TestPitfall4And5TheNodeAndTheTokenAreThoseOfTheTerms(t *testing.T) {
 	domain := typed.Domain(terms.Asset, terms.Network.ID)
