@@ -118,6 +118,18 @@ func TestK71NoStaleRefusal(t *testing.T) {
 		if b := record.Budget; b.Holder != policy.OfKey || b.ID != k.ID || b.Period != "day" || b.Limit != 100 || b.Left != 100 || b.Most <= 100 || b.Action != "refused" || !b.Again.After(time.Now()) {
 			t.Errorf("the record has the budget %+v", b)
 		}
+		var balance struct {
+			Limits []struct {
+				Period   string
+				Limit    policy.Micro `json:"limit_usd"`
+				Spent    policy.Micro `json:"spent_usd"`
+				ResetsAt time.Time    `json:"resets_at"`
+			}
+		}
+		get(t, g, k.Key, "/v1/balance", &balance)
+		if l := balance.Limits; len(l) != 1 || l[0].Period != "day" || l[0].Limit != 100 || l[0].Spent != 0 || !l[0].ResetsAt.After(time.Now()) {
+			t.Errorf("GET /v1/balance has the limits %+v", l)
+		}
 		eventually(t, "usage by key, with its name", func() bool {
 			return regexp.MustCompile(`(?m)^` + k.ID + ` +raised +1 `).MatchString(g.Bardo(t, "usage", "--by", "key"))
 		})
@@ -127,6 +139,12 @@ func TestK71NoStaleRefusal(t *testing.T) {
 		eventually(t, "the lowered limit", func() bool { return g.Do(t, a.with(k.Key)).Status == http.StatusTooManyRequests })
 		g.Bardo(t, "keys", "update", k.ID, "--limit-usd-day", "0")
 		eventually(t, "the lifted limit", func() bool { return g.Do(t, a.with(k.Key)).Status == http.StatusOK })
+		g.Bardo(t, "keys", "update", k.ID, "--limit-usd-month", "5")
+		eventually(t, "the limit for the month", func() bool {
+			get(t, g, k.Key, "/v1/balance", &balance)
+			l := balance.Limits
+			return len(l) == 1 && l[0].Period == "month" && l[0].Limit == 5_000_000 && l[0].Spent > 0
+		})
 	})
 	t.Run("filled up", func(t *testing.T) {
 		k := g.CreateKey(t, "--name", "empty", "--balance-usd", "0")

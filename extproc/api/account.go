@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strconv"
 	"time"
@@ -24,13 +25,54 @@ func (s *Server) Balance(ctx context.Context, c *Caller) (stream.Reply, error) {
 	if err != nil {
 		return stream.Reply{}, err
 	}
+	limits, err := s.limitsOf(ctx, &c.Principal, time.Now())
+	if err != nil {
+		return stream.Reply{}, err
+	}
 	st := s.Limiter.Standing(time.Now(), c.Principal, c.Head.Peer)
 	body := jsonx.AppendString([]byte(`{"account":`), string(c.Principal.Account))
 	body = jsonx.AppendString(append(body, `,"tier":`...), string(c.Principal.Tier))
 	body = append(append(body, `,"balance_usd":`...), jsonx.OrNull(c.Principal.Prepaid, b.Amount.String())...)
 	body = append(append(body, `,"held_usd":`...), b.Held.String()...)
 	body = append(append(body, `,"remaining_tokens":`...), jsonx.OrNull(st.TokensPerHour > 0, strconv.FormatInt(st.RemainingTokens, 10))...)
+	if len(limits) > 0 {
+		list, err := json.Marshal(limits)
+		if err != nil {
+			return stream.Reply{}, err
+		}
+		body = append(append(body, `,"limits":`...), list...)
+	}
 	return c.Head.JSON(append(body, '}')), nil
+}
+
+// spendLimit is a key's own limit for a day or a month, with what was spent of it. What requests in flight hold is not in it.
+type spendLimit struct {
+	Period string       `json:"period"`
+	Limit  policy.Micro `json:"limit_usd"`
+	Spent  policy.Micro `json:"spent_usd"`
+	Resets time.Time    `json:"resets_at"`
+}
+
+// limitsOf are the limits of the key itself. What its project and its owner may spend, and have spent, is other keys' business, too.
+func (s *Server) limitsOf(ctx context.Context, p *policy.Principal, now time.Time) (list []spendLimit, err error) {
+	now = now.UTC()
+	day, month := now.Truncate(24*time.Hour), time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
+	add := func(period string, limit policy.Micro, since, resets time.Time) {
+		if limit <= 0 || err != nil {
+			return
+		}
+		l := spendLimit{Period: period, Limit: limit, Resets: resets}
+		l.Spent, err = s.Ledger.SpentSince(ctx, p.Account, since)
+		list = append(list, l)
+	}
+	add("day", p.Limits.SpendPerDay, day, day.AddDate(0, 0, 1))
+	for _, b := range p.Budgets {
+		if b.Holder == policy.OfKey {
+			add("day", b.PerDay, day, day.AddDate(0, 0, 1))
+			add("month", b.PerMonth, month, month.AddDate(0, 1, 0))
+		}
+	}
+	return list, err
 }
 
 // What this gateway answered is found immediately. A request that another gateway on the same ledger answered, and whose key has no
