@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -28,6 +29,23 @@ func TestEveryAdapterConforms(t *testing.T) {
 		all = append(all, a)
 	}
 	providertest.Run(t, all...)
+}
+
+// TestEveryAdapterHasGoldenRequests, in its package, which its own test compares; the demo provider answers without a request.
+func TestEveryAdapterHasGoldenRequests(t *testing.T) {
+	for _, a := range parts.Adapters() {
+		name := a.Name()
+		if name == "demo" {
+			continue
+		}
+		found, err := filepath.Glob("../../extproc/provider/*/testdata/" + name + "*.golden")
+		if own, err := filepath.Glob("../../extproc/provider/" + name + "/testdata/*.golden"); err == nil {
+			found = append(found, own...)
+		}
+		if err != nil || len(found) == 0 {
+			t.Errorf("no golden requests of %s, %v: its package's test needs its name", name, err)
+		}
+	}
 }
 
 // TestD30EachLayerRunsInItsProfiles: each layer declares the profiles of the table, so that requests of these profiles run it.

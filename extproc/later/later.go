@@ -13,11 +13,13 @@ import (
 	"bardo.money/gateway/extproc/deferred"
 	"bardo.money/gateway/extproc/endpoint"
 	"bardo.money/gateway/extproc/pipeline"
+	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/request"
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/identity"
 	"bardo.money/gateway/policy/intent"
 )
 
@@ -92,22 +94,34 @@ func IsSecret(v *request.View) bool {
 	return v.KeepsNothing()
 }
 
-// notStoredHeaders are headers of the client that are not stored: credentials, and what holds for the first answer alone.
-var notStoredHeaders = []string{
-	"authorization", "x-api-key", "api-key", "x-goog-api-key", "proxy-authorization", "cookie", "x-bardo-upstream-key", headerDefer, "te", "expect", "origin",
+// storedHeaders are the client's headers that a run reads, besides hints. No other is stored: it may be a credential, of a proxy's or of a client's own.
+var storedHeaders = map[string]bool{
+	"accept": true, "accept-language": true, "anthropic-beta": true, "anthropic-version": true, "content-length": true, "content-type": true,
+	record.TraceParent: true, "user-agent": true, "x-forwarded-proto": true, "x-request-id": true,
+}
+
+// own is how the gateway's own headers begin.
+const own = "x-bardo-"
+
+// notStored are those of the gateway's own that are not stored: credentials, and what holds for the first answer alone.
+var notStored = map[string]bool{"x-bardo-upstream-key": true, identity.HeaderDelegation: true, identity.HeaderProof: true, headerDefer: true}
+
+// isStored reports whether a header of the client is stored. Those of HTTP/2 are the request itself.
+func isStored(name string) bool {
+	return storedHeaders[name] || strings.HasPrefix(name, ":") || strings.HasPrefix(name, own) && !notStored[name]
 }
 
 // StoredHead is a request's head without credentials, and with the session that a credential may have named. Nor is the cache used: a run may read the answer of
 // a batch that was paid for.
 func StoredHead(hd stream.Head, session string) stream.Head {
 	hd.Header = slices.DeleteFunc(slices.Clone(hd.Header), func(f header.Field) bool {
-		return slices.Contains(notStoredHeaders, f.Name) || session != "" && f.Name == headerSession
+		return !isStored(f.Name) || session != "" && f.Name == headerSession
 	})
 	if session != "" {
 		hd.Header = append(hd.Header, header.Field{Name: headerSession, Value: session})
 	}
 	hd.Header = append(hd.Header, header.Field{Name: "x-bardo-cache", Value: "off"})
-	hd.Forged = nil
+	hd.Query, hd.Forged = "", nil
 	return hd
 }
 
