@@ -124,7 +124,7 @@ func (g *gateway) enforce(ctx context.Context, cfg *config.Config, rt *runtime.C
 		g.books.SetDurable(isDurable(cfg))
 		g.useDeferred(cfg)
 		g.answers.Answers.Limit(cfg.Inference.Caching.MaxBytes)
-		settings.TuneGC(cfg)
+		settings.TuneGC(cfg, g.inside)
 	}
 	old := g.cfg.Swap(cfg)
 	_ = g.level.UnmarshalText([]byte(cfg.Telemetry.LogLevel)) // validated

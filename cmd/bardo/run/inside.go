@@ -77,7 +77,7 @@ func StartInside(p Parts, dir string, host Host) (*Inside, error) {
 	}
 	g.cfg.Store(cfg)
 	g.conf.now = control.ConfigStatus{File: h.ConfigPath, Version: settings.Digest(data), Since: time.Now()}
-	settings.TuneGC(cfg)
+	settings.TuneGC(cfg, true)
 	g.learnSecrets(cfg)
 	g.events.Redact = func(line []byte) []byte { return g.secrets.Load().Bytes(line) }
 	if g.log, g.level, err = telemetry.NewLogger(secret.Writer(errOut, g.secrets.Load), cfg.Telemetry.LogLevel, h.LogText); err != nil {

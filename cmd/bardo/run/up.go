@@ -459,7 +459,7 @@ func (g *gateway) announce(ctx context.Context, info home.RunInfo, out io.Writer
 	}
 	defer withdraw()
 	settled := time.AfterFunc(startSettles, func() {
-		settings.TuneGC(g.cfg.Load())
+		settings.TuneGC(g.cfg.Load(), false)
 		dropStartPages()
 	})
 	defer settled.Stop()

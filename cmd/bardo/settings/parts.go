@@ -79,9 +79,14 @@ func RedisTLS(file string) (*tls.Config, error) {
 }
 
 // TuneGC trades memory for tail latency, within a bound, unless the operator has chosen. The bound has room for what the configuration lets
-// requests' bodies and stored answers take: below that, the collector would run all the time.
-func TuneGC(cfg *config.Config) {
-	const percent, besides, least = 400, 64 << 20, 192 << 20
+// requests' bodies and stored answers take: below that, the collector would run all the time. In Envoy's process the heap may grow further: there the
+// collector takes time from Envoy's own threads.
+func TuneGC(cfg *config.Config, inEnvoy bool) {
+	const besides, least = 64 << 20, 192 << 20
+	percent := 250
+	if inEnvoy {
+		percent = 400
+	}
 	limit := max(least, besides+cfg.Limits.MaxInflightBodyBytes+cfg.Inference.Caching.MaxBytes)
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(percent)
