@@ -9,8 +9,6 @@ import (
 	"runtime"
 
 	lru "github.com/hashicorp/golang-lru/v2"
-
-	"bardo.money/gateway/internal/guard"
 )
 
 // Source is where a text of a request comes from.
@@ -96,7 +94,7 @@ func NewDetector(c Classifier, threshold float64, off func(error) bool) *Detecto
 	if threshold <= 0 {
 		threshold = DefaultThreshold
 	}
-	guard.Go(func() { readable() })                    // is made now, not by the first request, which waits for it
+	readable()                                         // is made now: the first request would have its verdict too late
 	windows, _ := lru.New[memoKey, float64](memoTexts) // fails for a size below 1 only
 	return &Detector{classifier: c, off: off, threshold: threshold, memo: newMemo(), windows: windows, long: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
 }
