@@ -436,7 +436,7 @@ func (g *gateway) follow(ctx context.Context, info home.RunInfo) {
 	}
 }
 
-// startSettles is how long after its start the program still does what only a start does. Until then nothing is collected: see package early.
+// startSettles is how long after its start the program still does what only a start does. Until then the heap grows as far as package early lets it.
 const startSettles = 500 * time.Millisecond
 
 // announce prints the addresses for users and scripts, serves until the program is stopped, and drains.
