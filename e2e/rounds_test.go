@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -148,6 +149,9 @@ func TestC09ToolsAreFoundInsideTheGateway(t *testing.T) {
 	g.AssertSound(t)
 }
 
+// searchAnswered is the note of a search that the gateway answered. Whether it ranked tools by meaning depends on the local model's having been quick enough.
+var searchAnswered = regexp.MustCompile(`meta;(meaning=1;)?answered=1`)
+
 // mustShowOneAnswer checks what the client gets of two rounds.
 func mustShowOneAnswer(t *testing.T, form string, stream bool, got gateway.Answer) {
 	t.Helper()
@@ -157,7 +161,7 @@ func mustShowOneAnswer(t *testing.T, form string, stream bool, got gateway.Answe
 	if strings.Contains(got.Body, "search_tools") || strings.Contains(got.Body, "execute_tool") {
 		t.Errorf("the client sees the gateway's tools: %s", got.Body)
 	}
-	if !stream && (got.Header.Get("X-Bardo-Attempts") != "2" || !strings.Contains(got.Header.Get("X-Bardo-Pipeline"), "meta;answered=1")) {
+	if !stream && (got.Header.Get("X-Bardo-Attempts") != "2" || !searchAnswered.MatchString(got.Header.Get("X-Bardo-Pipeline"))) {
 		t.Errorf("%v", got.Header)
 	}
 	switch form {

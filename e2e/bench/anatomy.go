@@ -10,22 +10,25 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
 	"bardo.money/gateway/envoy"
+	"bardo.money/gateway/internal/proctest"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/xds/state"
 )
 
 // The anatomy is where a request's time goes: Envoys with the gateway's own configuration, each without one part of it, side by side. All but the
-// last of them are served by an ext_proc server that only hands bodies back (empty.go): what the gateway's Go program costs is a row of its own.
+// first are served by a data path that only hands bodies back (package empty): what the gateway's own costs is a row of its own. Each shape has a table.
 
 // specimen is one Envoy of the anatomy.
 type specimen struct {
 	name    string
+	shape   *installed     // the gateway whose configuration it has
 	without []func(*parts) // what is taken out of the gateway's configuration
-	gateway bool           // it is served by the gateway's Go program
+	gateway bool           // it is served by the gateway's own data path
 	way     subject
 }
 
@@ -35,43 +38,62 @@ type parts struct {
 	clusters                    []any
 }
 
-// specimens are the rows of the anatomy.
-func specimens() []*specimen {
+// specimens are the rows of a shape's table.
+func specimens(of *installed) []*specimen {
 	one := func(name string, f func(*parts)) *specimen {
-		return &specimen{name: "without " + name, without: []func(*parts){f}}
+		return &specimen{name: "without " + name, shape: of, without: []func(*parts){f}}
 	}
-	out := []*specimen{
-		{name: "the gateway", gateway: true},
-		{name: "the same Envoy, an empty server"},
-		one("the script on answers", withoutFilter("envoy.filters.http.lua")),
+	out := []*specimen{{name: "the gateway", shape: of, gateway: true}, {name: "the same Envoy, an empty data path", shape: of}}
+	if of.inEnvoy {
+		out = append(out, one("the module's filter of attempts", withoutFilter(filterModule)))
+	} else {
+		out = append(out,
+			one("the script on answers", withoutFilter("envoy.filters.http.lua")),
+			one("attributes", withoutAttributes),
+			one("metadata of the request in messages", withoutForwarding),
+		)
+	}
+	out = append(out,
 		one("the removal of internal headers", withoutFilter("envoy.filters.http.header_mutation")),
-		one("attributes", withoutAttributes),
-		one("metadata of the request in messages", withoutForwarding),
 		one("the order of clusters", withoutOrder),
 		one("retries", withoutRoute("retry_policy")),
 		one("the hash policy", withoutRoute("hash_policy")),
 		one("counts of attempts", withoutCounts),
 		one("replies of Envoy's own", withoutManager("local_reply_config")),
 		one("statistics by status", withoutStatusStatistics),
-	}
-	all := &specimen{name: "without all of these"}
+	)
+	all := &specimen{name: "without all of these", shape: of}
 	for _, s := range out[2:] {
 		all.without = append(all.without, s.without...)
 	}
 	return append(out, all)
 }
 
-// anatomy measures all specimens round by round and writes the table.
-func (l *lab) anatomy(ctx context.Context, rounds int, window time.Duration, w io.Writer) error {
-	p, err := l.parts(ctx)
+const filterModule = "envoy.filters.http.dynamic_modules"
+
+// anatomy measures the specimens of each shape round by round and writes the tables.
+func (l *lab) anatomy(ctx context.Context, rounds int, window time.Duration, only *regexp.Regexp, w io.Writer) error {
+	for _, g := range l.gateways {
+		if !only.MatchString(g.name) {
+			continue
+		}
+		if err := l.anatomyOf(ctx, g, rounds, window, w); err != nil {
+			return fmt.Errorf("%s: %w", g.name, err)
+		}
+	}
+	return nil
+}
+
+func (l *lab) anatomyOf(ctx context.Context, g *installed, rounds int, window time.Duration, w io.Writer) error {
+	p, err := l.parts(ctx, g)
 	if err != nil {
 		return err
 	}
-	server, err := l.startEmpty(p.burstCluster())
+	server, err := l.startEmpty(ctx, g, p.burstCluster())
 	if err != nil {
 		return err
 	}
-	all := specimens()
+	all := specimens(g)
 	for i, s := range all {
 		if err := l.startSpecimen(ctx, s, i, server); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
@@ -88,9 +110,9 @@ func (l *lab) anatomy(ctx context.Context, rounds int, window time.Duration, w i
 				return err
 			}
 		}
-		fmt.Fprintf(os.Stderr, "round %d of %d\n", round+1, rounds)
+		fmt.Fprintf(os.Stderr, "%s: round %d of %d\n", g.name, round+1, rounds)
 	}
-	return anatomyTable(w, cases, ways, measured)
+	return anatomyTable(w, g.name, cases, ways, measured)
 }
 
 // ways are the specimens, with the direct way and plain Envoy before them.
@@ -102,9 +124,9 @@ func (l *lab) ways(c testCase, all []*specimen) []subject {
 	return out
 }
 
-func anatomyTable(w io.Writer, cases []testCase, ways []subject, measured *series) error {
+func anatomyTable(w io.Writer, shape string, cases []testCase, ways []subject, measured *series) error {
 	var b bytes.Buffer
-	heading(&b, "Where the time goes", "Envoy's configuration", "added p50 µs, 1 connection", "CPU µs, 64 connections: Envoy", "Go", "together, × plain")
+	heading(&b, "Where the time goes: "+shape, "Envoy's configuration", "added p50 µs, 1 connection", "CPU µs, 64 connections: Envoy", "Go", "together, × plain")
 	for _, s := range ways[1:] {
 		one := summarizeRounds(cases[0], s.name, measured.rounds[cases[0].name()])
 		many := summarizeRounds(cases[1], s.name, measured.rounds[cases[1].name()])
@@ -114,36 +136,43 @@ func anatomyTable(w io.Writer, cases []testCase, ways []subject, measured *serie
 	return err
 }
 
-// startSpecimen starts one Envoy.
+// startSpecimen starts one Envoy. That of a gateway in its Envoy's process is the gateway's own: its library needs the program that started it.
 func (l *lab) startSpecimen(ctx context.Context, s *specimen, n int, empty emptyServer) error {
-	p, err := l.parts(ctx)
+	if s.gateway && s.shape.inEnvoy {
+		s.way = s.shape.subject(way{shape: s.shape.name}, modelOne, testCase{size: 1_000})
+		s.way.name = s.name
+		return nil
+	}
+	p, err := l.parts(ctx, s.shape)
 	if err != nil {
 		return err
 	}
-	program := l.gateways[0].program
+	var environment []string
+	served := []process{s.shape.program}
 	if !s.gateway {
-		p.serveFrom(empty.socket)
-		program = empty.process
+		p.serveFrom(empty)
+		served, environment = empty.processes, empty.environment
 	}
 	for _, take := range s.without {
 		take(p)
 	}
-	admin := filepath.Join(l.dir, fmt.Sprintf("admin%d.sock", n))
+	name := fmt.Sprintf("%s%d", s.shape.name, n)
+	admin := filepath.Join(l.dir, name+".sock")
 	config, err := p.static(admin)
 	if err != nil {
 		return err
 	}
-	started, addr, err := l.startEnvoy(ctx, fmt.Sprintf("specimen%d", n), admin, config)
+	started, addr, err := l.startEnvoy(ctx, name, admin, config, environment...)
 	if err != nil {
 		return err
 	}
-	s.way = subject{s.name, addr, request("/v1/chat/completions", modelOne, "", testCase{size: 1_000}), []process{started, program}, nil}
+	s.way = subject{s.name, addr, request("/v1/chat/completions", modelOne, "", testCase{size: 1_000}), append([]process{started}, served...), nil}
 	return nil
 }
 
-// parts reads the gateway's own configuration.
-func (l *lab) parts(ctx context.Context) (*parts, error) {
-	raw, err := l.gatewayDump(ctx)
+// parts reads a gateway's own configuration.
+func (l *lab) parts(ctx context.Context, g *installed) (*parts, error) {
+	raw, err := l.gatewayDump(ctx, g)
 	if err != nil {
 		return nil, err
 	}
@@ -225,13 +254,16 @@ func (p *parts) burstCluster() string {
 	return ""
 }
 
-// serveFrom leads the ext_proc filters to another server.
-func (p *parts) serveFrom(socket string) {
+// serveFrom leads the ext_proc filters to another server, or tells another library where its requests go.
+func (p *parts) serveFrom(empty emptyServer) {
 	for _, c := range p.clusters {
 		if at(c, "name") == state.ClusterExtProc {
 			endpoint, _ := at(c, "load_assignment", "endpoints", 0, "lb_endpoints", 0, "endpoint").(object)
-			endpoint["address"] = object{"pipe": object{"path": socket}}
+			endpoint["address"] = object{"pipe": object{"path": empty.socket}}
 		}
+	}
+	if config, ok := at(p.bootstrap, "bootstrap_extensions", 0, "typed_config", "extension_config").(object); ok {
+		config["value"] = empty.cluster
 	}
 }
 
@@ -291,14 +323,19 @@ func withoutStatusStatistics(p *parts) {
 	router["dynamic_stats"] = false
 }
 
-// emptyServer is the process of the ext_proc server that only hands bodies back.
+// emptyServer is a data path that only hands bodies back: a process that serves ext_proc, or a library for Envoy's.
 type emptyServer struct {
-	process
-	socket string
+	cluster     string
+	socket      string
+	processes   []process
+	environment []string
 }
 
-// startEmpty runs this program again as the empty server.
-func (l *lab) startEmpty(cluster string) (emptyServer, error) {
+// startEmpty runs this program again as the empty server, or builds the empty library.
+func (l *lab) startEmpty(ctx context.Context, g *installed, cluster string) (emptyServer, error) {
+	if g.inEnvoy {
+		return l.buildEmpty(ctx, cluster)
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return emptyServer{}, err
@@ -309,14 +346,28 @@ func (l *lab) startEmpty(cluster string) (emptyServer, error) {
 	if err := l.start(c); err != nil {
 		return emptyServer{}, err
 	}
-	return emptyServer{process{pid: c.Process.Pid}, socket}, nil
+	return emptyServer{socket: socket, cluster: cluster, processes: []process{{pid: c.Process.Pid}}}, nil
+}
+
+func (l *lab) buildEmpty(ctx context.Context, cluster string) (emptyServer, error) {
+	root, err := proctest.Root()
+	if err != nil {
+		return emptyServer{}, err
+	}
+	dir := filepath.Join(l.dir, "emptymodule")
+	c := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildmode=c-shared", "-o", filepath.Join(dir, envoy.ModuleFile), "./e2e/bench/emptymodule")
+	c.Dir = root
+	if out, err := c.CombinedOutput(); err != nil {
+		return emptyServer{}, fmt.Errorf("building the empty library: %w\n%s", err, out)
+	}
+	return emptyServer{cluster: cluster, environment: []string{envoy.ModuleVariable + "=" + dir}}, nil
 }
 
 // startWithin bounds how long an Envoy may take.
 const startWithin = 30 * time.Second
 
 // startEnvoy starts an Envoy with the gateway's arguments and another configuration, and returns the address of its client listener.
-func (l *lab) startEnvoy(ctx context.Context, name, admin string, config []byte) (_ process, addr string, err error) {
+func (l *lab) startEnvoy(ctx context.Context, name, admin string, config []byte, environment ...string) (_ process, addr string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
 	file := filepath.Join(l.dir, name+".json")
@@ -329,6 +380,7 @@ func (l *lab) startEnvoy(ctx context.Context, name, admin string, config []byte)
 	}
 	program, args := l.cores.command(l.envoyBin, args)
 	c := exec.Command(program, args...) //nolint:noctx // ended by tearDown
+	c.Env = append(os.Environ(), environment...)
 	said, err := os.Create(filepath.Join(l.dir, name+".log"))
 	if err != nil {
 		return process{}, "", err

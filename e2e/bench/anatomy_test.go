@@ -43,7 +43,7 @@ func TestASpecimenLacksOnePart(t *testing.T) {
 		{"no counts", withoutCounts, manager + "route_config virtual_hosts 0 include_request_attempt_count", nil},
 		{"no replies", withoutManager("local_reply_config"), manager + "local_reply_config", nil},
 		{"no statistics", withoutStatusStatistics, manager + "http_filters 1 typed_config dynamic_stats", false},
-		{"another server", func(p *parts) { p.serveFrom("/run/new") }, "static_resources clusters 0 load_assignment endpoints 0 lb_endpoints 0 endpoint address pipe path", "/run/new"},
+		{"another server", func(p *parts) { p.serveFrom(emptyServer{socket: "/run/new"}) }, "static_resources clusters 0 load_assignment endpoints 0 lb_endpoints 0 endpoint address pipe path", "/run/new"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p, err := readParts([]byte(anatomyDump))

@@ -188,7 +188,7 @@ func envoyOf(pid int) (process, error) {
 const burstProvider = "burst"
 
 func (l *lab) startPlain(ctx context.Context, _ string) error {
-	dump, err := l.gatewayDump(ctx)
+	dump, err := l.gatewayDump(ctx, l.gateways[0])
 	if err != nil {
 		return err
 	}
@@ -201,9 +201,9 @@ func (l *lab) startPlain(ctx context.Context, _ string) error {
 	return err
 }
 
-// gatewayDump is the configuration that the first gateway's Envoy has now.
-func (l *lab) gatewayDump(ctx context.Context) ([]byte, error) {
-	b, err := os.ReadFile(filepath.Join(l.gateways[0].gateway.Home, "run.json"))
+// gatewayDump is the configuration that a gateway's Envoy has now.
+func (l *lab) gatewayDump(ctx context.Context, g *installed) ([]byte, error) {
+	b, err := os.ReadFile(filepath.Join(g.gateway.Home, "run.json"))
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,8 @@ import (
 	"regexp"
 	"syscall"
 	"time"
+
+	"bardo.money/gateway/e2e/bench/empty"
 )
 
 func main() {
@@ -77,7 +79,7 @@ func flags() options {
 func run(ctx context.Context) error {
 	o := flags()
 	if o.serveEmpty != "" {
-		return serveEmpty(ctx, o.serveEmpty, o.cluster)
+		return empty.Serve(ctx, o.serveEmpty, o.cluster)
 	}
 	only, err := regexp.Compile(o.only)
 	if err != nil {
@@ -102,7 +104,7 @@ func run(ctx context.Context) error {
 		return l.profile(ctx, cases, o.profileDir)
 	}
 	if o.anatomy {
-		return l.anatomy(ctx, o.rounds, o.window, os.Stdout)
+		return l.anatomy(ctx, o.rounds, o.window, only, os.Stdout)
 	}
 	if o.models != "" {
 		return l.models(ctx, os.Stdout)

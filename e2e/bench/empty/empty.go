@@ -1,4 +1,6 @@
-package main
+// Package empty is a data path with nothing in it: it hands every body back as it came, with about as many changes of headers as the gateway makes.
+// Behind Envoy it shows what Envoy and the connection to it cost alone.
+package empty
 
 import (
 	"context"
@@ -14,28 +16,33 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// serveEmpty serves Envoy's ext_proc filter with nothing behind it, until ctx is done. Requests go to the cluster.
-func serveEmpty(ctx context.Context, socket, cluster string) error {
+// Serve serves Envoy's ext_proc filter on a Unix socket, until ctx is done. Requests go to the cluster.
+func Serve(ctx context.Context, socket, cluster string) error {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "unix", socket)
 	if err != nil {
 		return err
 	}
-	return processor.Serve(ctx, empty{clusters: []string{cluster, state.RetryCluster(policy.ProviderID(cluster))}}, l)
+	return processor.Serve(ctx, New(cluster), l)
 }
 
-// empty hands every body back as it came, with about as many changes of headers as the gateway makes.
-type empty struct{ clusters []string }
+// Handler is the data path. Safe for concurrent use.
+type Handler struct{ clusters []string }
 
-var _ stream.Handler = empty{}
+// New makes a Handler whose requests go to the cluster.
+func New(cluster string) *Handler {
+	return &Handler{clusters: []string{cluster, state.RetryCluster(policy.ProviderID(cluster))}}
+}
+
+var _ stream.Handler = (*Handler)(nil)
 
 // Serve implements stream.Handler.
-func (e empty) Serve(_ context.Context, c stream.Client, h stream.Head, _ bool) error {
+func (e *Handler) Serve(_ context.Context, c stream.Client, h stream.Head, _ bool) error {
 	var body collected
 	if err := c.RequestBody(&body); err != nil {
 		return err
 	}
 	err := c.Forward(stream.Forward{
-		Set: emptyRequest(h.Path, len(body.b)), Remove: []string{"x-forwarded-for", "x-request-id"}, Body: body.b,
+		Set: requestHeader(h.Path, len(body.b)), Remove: []string{"x-forwarded-for", "x-request-id"}, Body: body.b,
 		Exchange: "req_0123456789abcdefghjkmnpq", Clusters: e.clusters,
 	})
 	if err != nil {
@@ -52,12 +59,12 @@ func (e empty) Serve(_ context.Context, c stream.Client, h stream.Head, _ bool) 
 			status = p.Head.Status
 		}
 		if answer = append(answer, p.Body...); p.End {
-			return c.Answer(stream.Reply{Status: status, Header: emptyAnswer(len(answer)), Body: answer}, []string{"date", "x-envoy-attempt-count"})
+			return c.Answer(stream.Reply{Status: status, Header: answerHeader(len(answer)), Body: answer}, []string{"date", "x-envoy-attempt-count"})
 		}
 	}
 }
 
-func emptyRequest(path string, length int) header.List {
+func requestHeader(path string, length int) header.List {
 	return header.List{
 		{Name: ":method", Value: "POST"},
 		{Name: ":path", Value: path},
@@ -74,12 +81,12 @@ func emptyRequest(path string, length int) header.List {
 	}
 }
 
-func emptyAnswer(length int) header.List {
+func answerHeader(length int) header.List {
 	return header.List{
 		{Name: "x-request-id", Value: "req_0123456789abcdefghjkmnpq"},
 		{Name: "request-id", Value: "req_0123456789abcdefghjkmnpq"},
-		{Name: "x-bardo-provider", Value: "burst"},
-		{Name: "x-bardo-model", Value: modelOne},
+		{Name: "x-bardo-provider", Value: "provider"},
+		{Name: "x-bardo-model", Value: "model"},
 		{Name: "x-bardo-attempts", Value: "1"},
 		{Name: "x-bardo-spread", Value: "0"},
 		{Name: "x-bardo-cache", Value: "miss"},
@@ -90,21 +97,21 @@ func emptyAnswer(length int) header.List {
 }
 
 // Attempt implements stream.Handler: the provider does not fail.
-func (empty) Attempt(*stream.Attempt) (stream.AttemptRequest, error) {
+func (*Handler) Attempt(*stream.Attempt) (stream.AttemptRequest, error) {
 	return stream.AttemptRequest{}, nil
 }
 
 // Opened implements stream.Handler.
-func (empty) Opened() {}
+func (*Handler) Opened() {}
 
 // Closed implements stream.Handler.
-func (empty) Closed() {}
+func (*Handler) Closed() {}
 
 // Panicked implements stream.Handler.
-func (empty) Panicked(value any) { panic(value) }
+func (*Handler) Panicked(value any) { panic(value) }
 
 // Held implements stream.Handler.
-func (empty) Held(coroutine.Hold) {}
+func (*Handler) Held(coroutine.Hold) {}
 
 // collected is a request's body.
 type collected struct{ b []byte }
