@@ -238,7 +238,7 @@ func get(ctx context.Context, c *http.Client, url string) (_ []byte, err error) 
 func (l *lab) memory(when string) memory {
 	m := memory{When: when, PlainEnvoyMB: residentMB(l.plainEnvoy.pid)}
 	for _, g := range l.gateways {
-		m.Gateways = append(m.Gateways, gatewayMemory{g.name, residentMB(g.envoy.pid), residentMB(g.program.pid)})
+		m.Gateways = append(m.Gateways, gatewayMemory{g.name, residentMB(g.envoy.pid), megabytesOf(g.program.pid)})
 	}
 	return m
 }

@@ -68,11 +68,11 @@ func (r *report) memoryTable(b *bytes.Buffer) {
 	for _, s := range shapes {
 		columns = append(columns, s.name+": Envoy", "Go")
 	}
-	heading(b, "Resident memory, MB", columns...)
+	heading(b, "Resident memory, MB (in parentheses without pages of files)", columns...)
 	for _, m := range r.Memory {
 		cells := []string{m.When, fmt.Sprintf("%.0f", m.PlainEnvoyMB)}
 		for _, g := range m.Gateways {
-			cells = append(cells, fmt.Sprintf("%.0f", g.EnvoyMB), fmt.Sprintf("%.0f", g.GoMB))
+			cells = append(cells, fmt.Sprintf("%.0f", g.EnvoyMB), g.GoMB.String())
 		}
 		row(b, cells...)
 	}

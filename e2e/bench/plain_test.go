@@ -81,7 +81,7 @@ func TestAConfigurationWithoutAListenerIsAnError(t *testing.T) {
 
 func TestTheUseOfTheMachineIsRead(t *testing.T) {
 	pid := os.Getpid()
-	if mb := residentMB(pid); mb < 1 || mb > 10_000 {
+	if mb := megabytesOf(pid); mb.Own < 1 || mb.All <= mb.Own || mb.All > 10_000 {
 		t.Errorf("%v MB", mb)
 	}
 	before, err := usage([]process{{pid: pid}})

@@ -86,17 +86,28 @@ func child(pid int) (int, error) {
 	return 0, fmt.Errorf("process %d has no child", pid)
 }
 
-// residentMB is a process's memory in MB of 10^6 bytes.
-func residentMB(pid int) float64 {
+// megabytes is a process's memory in MB of 10^6 bytes: all of it, and without the pages of files, such as its program's, which the kernel maps together with
+// those around them and takes back when it needs them.
+type megabytes struct{ All, Own float64 }
+
+// String is the memory as a cell of a table.
+func (m megabytes) String() string { return fmt.Sprintf("%.0f (%.0f)", m.All, m.Own) }
+
+func megabytesOf(pid int) megabytes {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
-		return 0
+		return megabytes{}
 	}
-	_, rest, _ := strings.Cut(string(b), "VmRSS:")
-	kib, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
-	n, _ := strconv.ParseFloat(kib, 64)
-	return n * 1024 / 1e6
+	read := func(name string) float64 {
+		_, rest, _ := strings.Cut(string(b), name+":")
+		kib, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
+		n, _ := strconv.ParseFloat(kib, 64)
+		return n * 1024 / 1e6
+	}
+	return megabytes{All: read("VmRSS"), Own: read("RssAnon")}
 }
+
+func residentMB(pid int) float64 { return megabytesOf(pid).All }
 
 // machine is where a run took place.
 type machine struct {

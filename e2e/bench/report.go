@@ -27,8 +27,9 @@ type memory struct {
 }
 
 type gatewayMemory struct {
-	Shape         string
-	EnvoyMB, GoMB float64
+	Shape   string
+	EnvoyMB float64
+	GoMB    megabytes
 }
 
 // result is one subject in one case: medians of the rounds, and processor time over all of them.

@@ -86,7 +86,7 @@ func TestAimsAreMetOrNot(t *testing.T) {
 func TestTheTablesAreMarkdown(t *testing.T) {
 	r := report{
 		Results: []result{{Case: "json/1kB/c1", Subject: direct, Conns: 1}, {Case: "paced/1kB/c100", Subject: keyedTo, Conns: 100}},
-		Memory:  []memory{{When: "idle", Gateways: []gatewayMemory{{"gateway", 0, 41.4}, {"module", 12, 9}}}},
+		Memory:  []memory{{When: "idle", Gateways: []gatewayMemory{{"gateway", 0, megabytes{41.4, 20.1}}, {"module", 12, megabytes{9, 3}}}}},
 		Idle:    []idleMemory{{Way: keyed, Streams: 2000, EnvoyKB: 30.2, ProgramKB: 21}},
 	}
 	var b strings.Builder
@@ -105,7 +105,7 @@ func TestTheTablesAreMarkdown(t *testing.T) {
 			columns = n
 		}
 	}
-	for _, want := range []string{"| 1kB, 1 concurrent | direct |", "| 1kB, 100 concurrent | gateway, backed, key |", "| idle | 0 | 0 | 41 | 12 | 9 |", "| gateway, key | 30 | 21 | 0 |"} {
+	for _, want := range []string{"| 1kB, 1 concurrent | direct |", "| 1kB, 100 concurrent | gateway, backed, key |", "| idle | 0 | 0 | 41 (20) | 12 | 9 (3) |", "| gateway, key | 30 | 21 | 0 |"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}
