@@ -176,7 +176,7 @@ const usualHeaders = 14
 // removed: header changes of one attempt outlive it in Envoy.
 func (c Call) Headers(h header.List) (set header.List, remove []string) {
 	set = make(header.List, 0, len(c.Header)+usualHeaders)
-	remove = make([]string, 0, len(h)+len(provider.CredentialHeaders))
+	remove = make([]string, 0, len(h)+len(provider.RemovedHeaders))
 	set = append(set,
 		header.Field{Name: ":method", Value: "POST"},
 		header.Field{Name: ":path", Value: c.Path},
@@ -192,7 +192,7 @@ func (c Call) Headers(h header.List) (set header.List, remove []string) {
 			remove = append(remove, f.Name)
 		}
 	}
-	for _, name := range provider.CredentialHeaders {
+	for _, name := range provider.RemovedHeaders {
 		if !set.Has(name) && !h.Has(name) {
 			remove = append(remove, name)
 		}

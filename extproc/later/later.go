@@ -19,7 +19,6 @@ import (
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
-	"bardo.money/gateway/policy/identity"
 	"bardo.money/gateway/policy/intent"
 )
 
@@ -103,12 +102,10 @@ var storedHeaders = map[string]bool{
 // own is how the gateway's own headers begin.
 const own = "x-bardo-"
 
-// notStored are those of the gateway's own that are not stored: credentials, and what holds for the first answer alone.
-var notStored = map[string]bool{"x-bardo-upstream-key": true, identity.HeaderDelegation: true, identity.HeaderProof: true, headerDefer: true}
-
-// isStored reports whether a header of the client is stored. Those of HTTP/2 are the request itself.
+// isStored reports whether a header of the client is stored. Those of HTTP/2 are the request itself. Of the gateway's own, credentials are not, nor
+// what holds for the first answer alone.
 func isStored(name string) bool {
-	return storedHeaders[name] || strings.HasPrefix(name, ":") || strings.HasPrefix(name, own) && !notStored[name]
+	return storedHeaders[name] || strings.HasPrefix(name, ":") || strings.HasPrefix(name, own) && !header.IsCredential(name) && name != headerDefer
 }
 
 // StoredHead is a request's head without credentials, and with the session that a credential may have named. Nor is the cache used: a run may read the answer of

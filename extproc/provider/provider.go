@@ -3,6 +3,8 @@
 package provider
 
 import (
+	"slices"
+
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/kind"
@@ -105,8 +107,8 @@ type Decoder interface {
 	Decode(chunk []byte, end bool) []chat.Event
 }
 
-// CredentialHeaders are removed from every attempt before the adapter's own are set.
-var CredentialHeaders = []string{
-	"authorization", "x-api-key", "api-key", "x-goog-api-key", "anthropic-version", "anthropic-beta",
-	"openai-organization", "openai-project", "proxy-authorization", "cookie",
-}
+// RemovedHeaders are removed from every attempt before the adapter's own are set, also where Envoy does not show them: keys, and what belongs to the
+// account of another attempt. All other headers of the client that an attempt does not keep are removed by their names.
+var RemovedHeaders = slices.Concat(header.ProviderKeys(), []string{
+	"anthropic-version", "anthropic-beta", "openai-organization", "openai-project", "proxy-authorization", "cookie",
+})

@@ -6,20 +6,18 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/runtime"
 	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/secret"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/auth"
 )
-
-// headerUpstreamKey has a user's own key for a provider that accepts such keys.
-const headerUpstreamKey = "x-bardo-upstream-key"
 
 // maxKeyLength is the longest accepted own key, in bytes.
 const maxKeyLength = 1024
 
 // ParseOwnKey reads X-Bardo-Upstream-Key.
 func (v *View) ParseOwnKey() error {
-	key := v.Head.Header.Get(headerUpstreamKey)
+	key := v.Head.Header.Get(header.UpstreamKey)
 	if len(key) > maxKeyLength {
 		return fault.Newf(fault.InvalidRequest, "X-Bardo-Upstream-Key: longer than %d characters", maxKeyLength)
 	}
@@ -112,7 +110,7 @@ func (v *View) SkipsLayers() bool {
 
 // MayBeFree reports whether the request may cost the caller nothing here, as far as its headers tell.
 func (v *View) MayBeFree() bool {
-	return v.Config.Free[v.Principal.Tier] || v.Config.TakesKeys && v.Head.Header.Get(headerUpstreamKey) != ""
+	return v.Config.Free[v.Principal.Tier] || v.Config.TakesKeys && v.Head.Header.Get(header.UpstreamKey) != ""
 }
 
 // CheckKeyless returns a fault for a caller without an API key, unless all candidates are the demo provider or authentication is off.

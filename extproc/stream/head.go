@@ -61,11 +61,11 @@ func NewHead(all header.List, peer string) Head {
 			kept = append(kept, f)
 		}
 	}
-	if key != "" && !kept.Has(googleKey) {
-		kept = append(kept, header.Field{Name: googleKey, Value: key})
+	if key != "" && !kept.Has(header.GoogleKey) {
+		kept = append(kept, header.Field{Name: header.GoogleKey, Value: key})
 	}
 	hd.Header = kept
-	if hd.Header.Has(googleKey) && isModels(hd.Path) { // Google's clients may use the v1 of its API
+	if hd.Header.Has(header.GoogleKey) && isModels(hd.Path) { // Google's clients may use the v1 of its API
 		hd.Path = "/v1beta" + strings.TrimPrefix(hd.Path, "/v1")
 	}
 	hd.Peer = addressOf(peer)
@@ -80,9 +80,6 @@ func addressOf(peer string) netip.Addr {
 	at, _ := netip.ParseAddrPort(peer) // zero on error
 	return at.Addr().Unmap()
 }
-
-// googleKey is the header with the key of Google's clients.
-const googleKey = "x-goog-api-key"
 
 // removeKey removes the key parameter of Google's clients from the query, so that it is not logged or forwarded, and returns the key.
 func (hd *Head) removeKey() (key string) {

@@ -25,8 +25,8 @@ import (
 // The protocol's headers. Those without a version are version 2's.
 const (
 	headerRequired  = "payment-required"
-	headerPayment   = "payment-signature"
-	headerPayment1  = "x-payment"
+	headerPayment   = header.Payment
+	headerPayment1  = header.Payment1
 	headerResponse  = "payment-response"
 	headerResponse1 = "x-payment-response"
 )

@@ -63,8 +63,8 @@ func (c Chain) Immediate(r Request) bool {
 
 // Missing is the fault of a request to which no scheme applied. Its message differs for a credential of an unknown kind and for none.
 func Missing(h header.List) *fault.Fault {
-	for i := range credentialHeaders {
-		if h.Get(credentialHeaders[i]) != "" {
+	for _, name := range header.GatewayKeys() {
+		if h.Get(name) != "" {
 			return fault.New(fault.InvalidAPIKey, "this is not a key of this gateway: its keys begin with "+keyPrefix, nil)
 		}
 	}
@@ -85,11 +85,11 @@ func IsKey(h header.List) bool {
 
 // Sent reports whether a request carries a credential of any kind.
 func Sent(h header.List) bool {
-	if h.Has(delegationHeader) {
+	if h.Has(header.Delegation) {
 		return true
 	}
-	for i := range credentialHeaders {
-		if s := bearer(h.Get(credentialHeaders[i])); s != "" && s != payless {
+	for _, name := range header.GatewayKeys() {
+		if s := bearer(h.Get(name)); s != "" && s != payless {
 			return true
 		}
 	}
@@ -104,16 +104,10 @@ func MayGenerate(p policy.Principal) error {
 	return nil
 }
 
-// delegationHeader is that of requests whose sender has no key of this gateway, but a delegation.
-const delegationHeader = "x-bardo-delegation"
-
-// credentialHeaders are the headers with keys, in order of precedence.
-var credentialHeaders = [...]string{"x-api-key", "x-goog-api-key", "authorization"}
-
 // Credential returns the first credential that starts with prefix, without "Bearer".
 func Credential(h header.List, prefix string) (string, bool) {
-	for i := range credentialHeaders {
-		s := bearer(h.Get(credentialHeaders[i]))
+	for _, name := range header.GatewayKeys() {
+		s := bearer(h.Get(name))
 		if strings.HasPrefix(s, prefix) {
 			return s, true
 		}

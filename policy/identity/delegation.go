@@ -11,14 +11,15 @@ import (
 	"strings"
 	"time"
 
+	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/pay"
 )
 
 // The headers of a request that an agent's delegate sends: base64 of JSON, in either alphabet, with or without padding.
 const (
-	HeaderDelegation = "x-bardo-delegation"
-	HeaderProof      = "x-bardo-proof"
+	HeaderDelegation = header.Delegation
+	HeaderProof      = header.Proof
 )
 
 const (

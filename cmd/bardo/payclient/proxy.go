@@ -22,6 +22,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"bardo.money/gateway/cmd/bardo/cli"
+	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy/pay/client"
 )
 
@@ -151,13 +152,13 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	to.RawQuery = r.URL.RawQuery
-	resp, err := p.send(r.Context(), &call{method: r.Method, url: to, header: passedOn(r.Header, requestOnly), body: body})
+	resp, err := p.send(r.Context(), &call{method: r.Method, url: to, header: requestHeaders(r.Header), body: body})
 	if err != nil {
 		refuse(w, http.StatusBadGateway, err)
 		return
 	}
 	defer func() { _ = resp.Body.Close() }() // it was read, or the client has gone
-	maps.Copy(w.Header(), passedOn(resp.Header, nil))
+	maps.Copy(w.Header(), passedOn(resp.Header))
 	w.WriteHeader(resp.StatusCode)
 	stream(w, resp.Body)
 }
@@ -174,18 +175,26 @@ func (p *proxy) send(ctx context.Context, c *call) (*http.Response, error) {
 	return resp, err
 }
 
-// Headers that are of one connection, and those of a request that are not for the server: credentials, of which a payment takes the place.
-var (
-	hopByHop    = []string{"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length"}
-	requestOnly = []string{"Authorization", "X-Api-Key", "X-Goog-Api-Key", "Cookie", "Accept-Encoding", "Payment-Signature", "X-Payment"}
-)
+// hopByHop are the headers of one connection.
+var hopByHop = []string{"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length"}
 
-// passedOn are the headers of a message that go on, without those named.
-func passedOn(h http.Header, less []string) http.Header {
+// passedOn are the headers of a message that go on.
+func passedOn(h http.Header) http.Header {
 	out := h.Clone()
-	for _, name := range slices.Concat(hopByHop, less) {
+	for _, name := range hopByHop {
 		out.Del(name)
 	}
+	return out
+}
+
+// requestHeaders are the headers of a program that the server gets: no credentials, of which a payment takes the place. The key for a provider goes on
+// all the same: its name says that it is for a gateway, which takes it beside a payment.
+func requestHeaders(h http.Header) http.Header {
+	out := passedOn(h)
+	maps.DeleteFunc(out, func(name string, _ []string) bool {
+		name = strings.ToLower(name)
+		return name == "accept-encoding" || header.IsCredential(name) && name != header.UpstreamKey
+	})
 	return out
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/jsonx"
 )
 
@@ -72,9 +73,6 @@ func (p *pairing) checkRepeats(t *testing.T, stream bool, want []byte) {
 	}
 }
 
-// credentials are the headers that may hold a key.
-var credentials = []string{"authorization", "x-api-key", "api-key", "x-goog-api-key"}
-
 // testCredentials: the key is in one header, or in none for a provider that needs no key; without a key there is no such header.
 func (p *pairing) testCredentials(t *testing.T) {
 	count := func(at provider.Endpoint) (keyed int) {
@@ -83,7 +81,7 @@ func (p *pairing) testCredentials(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, f := range call.Header {
-			isCredential := slices.Contains(credentials, f.Name)
+			isCredential := slices.Contains(header.ProviderKeys(), f.Name)
 			if strings.Contains(f.Value, sampleKey) != isCredential {
 				t.Errorf("the header %s is %q", f.Name, f.Value)
 			}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/pay"
 )
@@ -15,8 +16,8 @@ import (
 // Headers of the protocol. Those with 1 are version 1's.
 const (
 	headerRequired  = "Payment-Required"
-	headerPayment   = "Payment-Signature"
-	headerPayment1  = "X-Payment"
+	headerPayment   = header.Payment
+	headerPayment1  = header.Payment1
 	headerResponse  = "Payment-Response"
 	headerResponse1 = "X-Payment-Response"
 )
