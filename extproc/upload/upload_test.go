@@ -21,7 +21,7 @@ func newBody(announced int, most int64) *Body {
 // TestABodyIsWholeHoweverItIsCut, whatever length was announced, and all of its memory is counted and given back.
 func TestABodyIsWholeHoweverItIsCut(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	for _, size := range []int{1, 300, 65535, 65536, 65537, 131072, 131073, 262145, 1<<20 - 1, 1 << 20, 1<<20 + 1, 5<<20 + 7} {
+	for _, size := range []int{1, 300, 1500, 65535, 65536, 65537, 131072, 131073, 262145, 1<<20 - 1, 1 << 20, 1<<20 + 1, 5<<20 + 7} {
 		body := make([]byte, size)
 		for i := range body {
 			body[i] = byte(i * 7 >> 3)
@@ -41,6 +41,9 @@ func TestABodyIsWholeHoweverItIsCut(t *testing.T) {
 			held := u.Memory.Held()
 			if held != int64(cap(*u.buf)) || held > int64(max(cap(*buffers.Get(1)), maxAhead*2*size)) {
 				t.Errorf("%d bytes that announce %s hold %d of a buffer of %d", size, name, held, cap(*u.buf))
+			}
+			if name == "its length" && held > int64(max(1<<10, 2*size)) {
+				t.Errorf("a body of %d bytes holds %d for as long as its answer streams", size, held)
 			}
 			if u.Release(); u.Memory.Held() != 0 {
 				t.Errorf("%d bytes are still held", u.Memory.Held())

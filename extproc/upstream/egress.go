@@ -23,7 +23,7 @@ func NewEgressClient(socket string) *http.Client {
 			MaxIdleConns:        1024,
 			MaxIdleConnsPerHost: 1024, // all providers share one host here
 			IdleConnTimeout:     60 * time.Second,
-			ReadBufferSize:      16 << 10,
+			ReadBufferSize:      4 << 10,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}

@@ -6,11 +6,11 @@ import (
 	"sync"
 )
 
-// The sizes of buffers that are kept for later requests.
+// The sizes of buffers that are kept for later requests. The smallest is that of a short request, which is held as long as its answer streams.
 const (
-	minPooled   = 64 << 10
+	minPooled   = 1 << 10
 	maxPooled   = 32 << 20
-	pooledSizes = 10 // powers of two
+	pooledSizes = 16 // powers of two
 	rounded     = 1 << 20
 )
 

@@ -9,7 +9,7 @@ import (
 func TestABufferHasTheRoomThatWasAskedFor(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 300 {
-		n := 1 << r.IntN(23)
+		n := 1 << r.IntN(26)
 		n += r.IntN(n)
 		b := Get(n)
 		if cap(*b) < n || len(*b) != 0 {

@@ -19,18 +19,13 @@ func dropStartPages() {
 		return
 	}
 	for _, m := range cleanMappings(string(maps), program) {
-		if !m.code {
-			m.split()
-		}
+		m.split()
 		_ = m.advise(syscall.MADV_DONTNEED)
 	}
 }
 
 // mapping is a range of addresses, of whole pages.
-type mapping struct {
-	start, end uint64
-	code       bool
-}
+type mapping struct{ start, end uint64 }
 
 // cleanMappings are those of a file that are not written to and of which every page is as it is in the file. A page that was changed is not: where the
 // program has relocated addresses, they would be lost.
@@ -42,7 +37,6 @@ func cleanMappings(smaps, file string) (clean []mapping) {
 			m = mapping{}
 			if permissions, name, _ := strings.Cut(rest, " "); strings.HasSuffix(name, " "+file) && strings.HasSuffix(permissions, "p") && !strings.Contains(permissions, "w") {
 				m = at
-				m.code = strings.Contains(permissions, "x")
 			}
 			continue
 		}
@@ -71,8 +65,8 @@ const (
 )
 
 // split makes the kernel manage a mapping as pieces, which differ in whether a core dump has them (it has no pages of files in any case). Since Linux 6.18
-// a page that is used is mapped with its whole folio of the page cache, 2 MB of a file that was just written, but not beyond its piece: of tables,
-// of which a little is used everywhere, all were mapped. Code stays whole: huge pages make it faster.
+// a page that is used is mapped with its whole folio of the page cache, 2 MB of a file that was just written, but not beyond its piece: of code and of tables
+// a little is used everywhere, so that all were mapped.
 func (m mapping) split() {
 	for at := (m.start + piece - 1) &^ (piece - 1); at+piece <= m.end; at += 2 * piece {
 		if (mapping{start: at, end: at + piece}).advise(dontDump) != nil {
