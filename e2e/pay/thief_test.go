@@ -41,6 +41,15 @@ func newThief(t *testing.T, c *chain, n *node, key string) *thief {
 	return &thief{T: t, c: c, n: n, key: key, Wallet: "wallet_" + strings.ToLower(addressOf(key).Hex()[2:])}
 }
 
+// startPlace starts what a thief needs: a chain, a node whose answers can be refused, and a provider whose answers cost usualCost.
+func startPlace(t *testing.T) (*chain, *node, *fake.Server) {
+	t.Helper()
+	c := startChain(t)
+	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
+	p.Behave(fake.Behaviour{Usage: &fake.Usage{Input: 100, Output: 50}})
+	return c, startNode(t, c), p
+}
+
 // price is a payment of the price that a gateway tells this wallet.
 func (w *thief) price(g *gateway.Gateway) *payment {
 	w.Helper()
@@ -82,10 +91,7 @@ func TestPitfall10AThiefPaysForWhatNeverArrived(t *testing.T) {
 	for _, store := range []string{"SQLite", "PostgreSQL"} {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
-			c := startChain(t)
-			n := startNode(t, c)
-			p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
-			p.Behave(fake.Behaviour{Usage: &fake.Usage{Input: 100, Output: 50}})
+			c, n, p := startPlace(t)
 			ledger := "sqlite://" + filepath.Join(t.TempDir(), "shared.db")
 			if store == "PostgreSQL" {
 				ledger = postgrestest.URL(t)
@@ -167,10 +173,7 @@ func TestPitfall30KilledWhileALossIsTaken(t *testing.T) {
 	for lane, store := range []string{"SQLite", "PostgreSQL"} {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
-			c := startChain(t)
-			n := startNode(t, c)
-			p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
-			p.Behave(fake.Behaviour{Usage: &fake.Usage{Input: 100, Output: 50}})
+			c, n, p := startPlace(t)
 			o := gateway.Options{
 				Config: n.through(c).config(", bump_after: 2s"), Providers: []gateway.Provider{{ID: "own", Fake: p, Models: []gateway.Model{{ID: "m", Price: "{input: 10, output: 40}"}}}},
 			}
