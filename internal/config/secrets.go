@@ -4,7 +4,7 @@ import "reflect"
 
 // Secrets are all credentials of the configuration, wherever they stand in it, those of the environment included. Some may not be set.
 func (c *Config) Secrets() []Secret {
-	out := []Secret{c.Store.Ledger.password(), Database(c.Store.Vectors).password()}
+	out := append(c.Store.Ledger.passwords(), Database(c.Store.Vectors).passwords()...)
 	gather(reflect.ValueOf(c), &out)
 	return out
 }

@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"bardo.money/gateway/internal/config"
@@ -28,5 +29,27 @@ providers:
 	slices.Sort(got)
 	if want := []string{"eight", "five", "four", "nine", "one", "seven", "six", "ten", "three", "two"}; !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
+	}
+}
+
+// TestNoPasswordOfADatabaseIsShown, wherever its URL has it, and all are known as credentials.
+func TestNoPasswordOfADatabaseIsShown(t *testing.T) {
+	t.Parallel()
+	d := config.Database("postgres://user:first-secret@db.example/bardo?password=second-secret&sslpassword=third-secret&sslmode=require")
+	if got := d.String(); strings.Contains(got, "secret") || !strings.Contains(got, "sslmode=require") {
+		t.Errorf("it prints as %s", got)
+	}
+	for name, cfg := range map[string]*config.Config{
+		"the ledger": {Store: config.Store{Ledger: d}}, "vectors": {Store: config.Store{Vectors: config.Vectors(d)}},
+	} {
+		var got []string
+		for _, s := range cfg.Secrets() {
+			if s.IsSet() {
+				got = append(got, s.Reveal())
+			}
+		}
+		if want := []string{"first-secret", "second-secret", "third-secret"}; !slices.Equal(got, want) {
+			t.Errorf("%s: got %q", name, got)
+		}
 	}
 }

@@ -110,23 +110,34 @@ func (d Database) String() string {
 	if err != nil {
 		return "postgres://"
 	}
-	if q := u.Query(); q.Has("password") {
-		q.Set("password", "xxxxx")
-		u.RawQuery = q.Encode()
+	q := u.Query()
+	for _, name := range databasePasswords {
+		if q.Has(name) {
+			q.Set(name, "xxxxx")
+			u.RawQuery = q.Encode()
+		}
 	}
 	return u.Redacted()
 }
 
-// password is that of a PostgreSQL database, if its URL has one.
-func (d Database) password() Secret {
+// databasePasswords are the parameters of a PostgreSQL database's URL with passwords: the user's, and that of the client's private key.
+var databasePasswords = []string{"password", "sslpassword"}
+
+// passwords are those of a PostgreSQL database's URL.
+func (d Database) passwords() (all []Secret) {
 	u, err := url.Parse(string(d))
 	if err != nil || !d.Postgres() {
-		return Secret{}
+		return nil
 	}
 	if p, ok := u.User.Password(); ok {
-		return secret.New(p)
+		all = append(all, secret.New(p))
 	}
-	return secret.New(u.Query().Get("password"))
+	for _, name := range databasePasswords {
+		for _, p := range u.Query()[name] {
+			all = append(all, secret.New(p))
+		}
+	}
+	return all
 }
 
 // Vectors is where vectors are kept: "memory" or the URL of a PostgreSQL database. It prints without its password.

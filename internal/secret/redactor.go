@@ -22,12 +22,21 @@ const shortest = 8
 // leastPart is the shortest prefix of a credential, in bytes, that is removed at the end of a text: the text may have been truncated there.
 const leastPart = 6
 
-// NewRedactor makes a redactor of credentials. Unset and repeated ones are ignored.
+// NewRedactor makes a redactor of credentials, and of the secrets within them (partsOf). Unset and repeated ones are ignored.
 func NewRedactor(credentials ...Text) *Redactor {
 	r := &Redactor{}
+	add := func(s string) {
+		if !slices.Contains(r.secrets, s) {
+			r.secrets = append(r.secrets, s)
+		}
+	}
 	for _, c := range credentials {
-		if c.IsSet() && !slices.Contains(r.secrets, c.Reveal()) {
-			r.secrets = append(r.secrets, c.Reveal())
+		if !c.IsSet() {
+			continue
+		}
+		add(c.Reveal())
+		for _, part := range partsOf(c.Reveal()) {
+			add(part)
 		}
 	}
 	for _, s := range r.secrets {

@@ -32,7 +32,7 @@ func IsPostgres(store string) bool {
 	return strings.HasPrefix(store, "postgres://") || strings.HasPrefix(store, "postgresql://")
 }
 
-// Shown is the name of a store without its password.
+// Shown is the name of a store without its passwords, one of which may be among the parameters.
 func Shown(store string) string {
 	if !IsPostgres(store) {
 		return store
@@ -41,6 +41,7 @@ func Shown(store string) string {
 	if err != nil {
 		return "in PostgreSQL"
 	}
+	u.RawQuery = ""
 	return u.Redacted()
 }
 

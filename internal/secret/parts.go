@@ -1,0 +1,46 @@
+package secret
+
+import (
+	"net/url"
+	"strings"
+)
+
+// A credential may hold the secret among other text, and a server that refuses it says the secret alone: "cannot POST /v3/KEY" for the address
+// https://node.example/v3/KEY, or "unknown token" for "Bearer TOKEN".
+
+// leastSegment is the shortest segment of an address's path, in bytes, that may be a secret. It has a digit, too: "rpc", "webhooks" and the names of networks
+// are to be read.
+const leastSegment = 16
+
+// partsOf are the secrets that a credential is made of, apart from itself.
+func partsOf(credential string) (parts []string) {
+	if u, err := url.Parse(credential); err == nil && u.Host != "" {
+		return partsOfURL(u)
+	}
+	if scheme, value, ok := strings.Cut(credential, " "); ok && scheme != "" {
+		if value = strings.TrimSpace(value); len(value) >= shortest && !strings.Contains(value, " ") {
+			parts = append(parts, value)
+		}
+	}
+	return parts
+}
+
+// partsOfURL are the password, the long segments of the path, and the values of the query.
+func partsOfURL(u *url.URL) (parts []string) {
+	if password, ok := u.User.Password(); ok && len(password) >= shortest {
+		parts = append(parts, password)
+	}
+	for segment := range strings.SplitSeq(u.Path, "/") {
+		if len(segment) >= leastSegment && strings.ContainsAny(segment, "0123456789") {
+			parts = append(parts, segment)
+		}
+	}
+	for _, values := range u.Query() {
+		for _, v := range values {
+			if len(v) >= shortest {
+				parts = append(parts, v)
+			}
+		}
+	}
+	return parts
+}
