@@ -206,11 +206,17 @@ func (d *decoder) scalar(key string, n *node, v reflect.Value, f field) {
 	if err := set(v, text, f); err != nil {
 		// The text as it stands in the file: what variables hold may be secret.
 		shown := strconv.Quote(n.text) + ": "
-		if mayHide || errors.Is(err, errCredentials) {
+		if mayHide || hasCredentials(n.text) {
 			shown = ""
 		}
 		d.fail(n.at, key, f.expected(v.Type()), "%s%s", shown, err)
 	}
+}
+
+// hasCredentials reports whether a text that was refused may be an address with a password, or with a key in its query. It need not be a valid one.
+func hasCredentials(text string) bool {
+	_, rest, ok := strings.Cut(text, "//")
+	return ok && strings.ContainsAny(rest, "@?#")
 }
 
 // set parses text into a scalar field by its type and its bounds.

@@ -232,7 +232,7 @@ func parseURL(s string) (URL, error) {
 	}
 	switch {
 	case u.User != nil:
-		return URL{}, errCredentials
+		return URL{}, errors.New("credentials inside a URL")
 	case u.Scheme != "http" && u.Scheme != "https":
 		return URL{}, errors.New("not an http or https URL")
 	case u.Hostname() == "" || u.Opaque != "":
@@ -288,8 +288,6 @@ func isHost(host string) bool {
 	}
 	return true
 }
-
-var errCredentials = errors.New("credentials inside a URL")
 
 func loopback(host string) bool {
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
