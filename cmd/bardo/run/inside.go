@@ -21,6 +21,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/cmd/bardo/control"
 	"bardo.money/gateway/cmd/bardo/settings"
+	"bardo.money/gateway/envoy"
 	"bardo.money/gateway/extproc"
 	"bardo.money/gateway/internal/guard"
 	"bardo.money/gateway/internal/secret"
@@ -146,7 +147,18 @@ func (in *Inside) serve() error {
 	in.servers.Go(guard.Again(ctx, func() error { return g.logPrompts(ctx) }))
 	in.servers.Go(guard.Again(ctx, func() error { g.link.Run(ctx); return nil }))
 	in.servers.Go(guard.Again(ctx, func() error { return g.watchHealth(ctx) }))
+	in.servers.Go(guard.Again(ctx, func() error { return dropLibraryPages(ctx) }))
 	g.ready.Store(true)
+	return nil
+}
+
+// dropLibraryPages does once what dropStartPages does for the program beside Envoy.
+func dropLibraryPages(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+	case <-time.After(startSettles):
+		dropStartPages(filepath.Join(os.Getenv(envoy.ModuleVariable), envoy.ModuleFile))
+	}
 	return nil
 }
 

@@ -2,23 +2,28 @@ package run
 
 import (
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 )
 
-// dropStartPages unmaps the pages of the program's file that the start has used: most of its code and of its tables is used once. They stay in the page
-// cache, and what is used again is mapped again.
-func dropStartPages() {
-	program, err := os.Readlink("/proc/self/exe")
-	if err != nil {
-		return
+// programFile is the file of this program.
+const programFile = "/proc/self/exe"
+
+// dropStartPages unmaps the pages of a file with code, this program's or a library's, that the start has used: most of its code and of its tables is used
+// once. They stay in the page cache, and what is used again is mapped again.
+func dropStartPages(file string) {
+	if at, err := filepath.EvalSymlinks(file); err == nil {
+		file = at
+	} else if at, err := os.Readlink(file); err == nil { // a program whose file was replaced
+		file = at
 	}
 	maps, err := os.ReadFile("/proc/self/smaps")
 	if err != nil {
 		return
 	}
-	for _, m := range cleanMappings(string(maps), program) {
+	for _, m := range cleanMappings(string(maps), file) {
 		m.split()
 		_ = m.advise(syscall.MADV_DONTNEED)
 	}

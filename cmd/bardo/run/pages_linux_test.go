@@ -48,7 +48,7 @@ func TestAProgramRunsOnWithoutThePagesOfItsStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		dropStartPages()
+		dropStartPages(programFile)
 		smaps, err := os.ReadFile("/proc/self/smaps")
 		if err != nil {
 			t.Fatal(err)

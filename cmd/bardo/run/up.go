@@ -460,7 +460,7 @@ func (g *gateway) announce(ctx context.Context, info home.RunInfo, out io.Writer
 	defer withdraw()
 	settled := time.AfterFunc(startSettles, func() {
 		settings.TuneGC(g.cfg.Load(), false)
-		dropStartPages()
+		dropStartPages(programFile)
 	})
 	defer settled.Stop()
 	if g.envoy {
