@@ -70,7 +70,9 @@ func callPath(req *chat.Request, at provider.Endpoint, same bool) string {
 		p += "/count_tokens"
 	}
 	if same && req.Query != "" {
-		p += "?" + req.Query
+		if query := header.QueryWithoutCredentials(req.Query); query != "" {
+			p += "?" + query
+		}
 	}
 	return p
 }
