@@ -487,3 +487,16 @@ func TestIDsPassWithAKeyThatTheRequestBrings(t *testing.T) {
 	}
 	mustFail(t, ask{dialect: fake.OpenAI}, g.Do(t, gateway.Call{Path: "/v1/files", Header: c.Header}), http.StatusBadRequest, "invalid_request")
 }
+
+// TestAKeyInAQueryIsNotPassedOn: it is the gateway's, or another provider's.
+func TestAKeyInAQueryIsNotPassedOn(t *testing.T) {
+	t.Parallel()
+	l := runStoredLab(t)
+	l.forget()
+	if got := l.Do(t, gateway.Call{Method: http.MethodGet, Path: "/v1/responses/" + l.response + "?key=sk-in-a-query&include=usage&API_KEY=x"}); got.Status != http.StatusOK {
+		t.Fatalf("%d %s", got.Status, got.Body)
+	}
+	if all := l.openai.Requests(); len(all) != 1 || all[0].RawQuery != "include=usage" {
+		t.Errorf("the provider reads %+v", all)
+	}
+}

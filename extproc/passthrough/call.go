@@ -55,7 +55,7 @@ func (c *call) request(ctx context.Context) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	req.URL.RawQuery = c.Head.Query
+	req.URL.RawQuery = header.QueryWithoutCredentials(c.Head.Query)
 	req.Host = c.p.Endpoint.Authority
 	for _, f := range c.credentials() {
 		req.Header.Set(f.Name, f.Value)

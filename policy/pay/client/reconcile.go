@@ -103,7 +103,9 @@ func (n *Node) ask(ctx context.Context, into any, method string, params ...any) 
 		return errors.New("the node's address is not valid")
 	}
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := n.HTTP.Do(req)
+	here := *n.HTTP
+	here.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // the next server would read the address in Referer
+	resp, err := here.Do(req)
 	if err != nil {
 		return errors.New("the node cannot be reached")
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
-	"net/http"
 	"sync/atomic"
 
 	"github.com/ethereum/go-ethereum"
@@ -45,9 +44,9 @@ var (
 
 // OpenAgents makes the client of a node. It does not ask the node anything yet.
 func OpenAgents(ctx context.Context, o identity.NodeOptions) (*Agents, error) {
-	c, err := rpc.DialOptions(ctx, o.URL, rpc.WithHTTPClient(&http.Client{Transport: bounded{http.DefaultTransport}, Timeout: callTime}))
+	c, err := dial(ctx, o.URL)
 	if err != nil {
-		return nil, errors.New("the node's address is not valid") // an address may contain a key
+		return nil, err
 	}
 	return &Agents{o: o, rpc: c, eth: ethclient.NewClient(c)}, nil
 }

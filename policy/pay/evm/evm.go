@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
-	"net/http"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -58,9 +57,9 @@ func Open(ctx context.Context, o pay.NodeOptions) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := rpc.DialOptions(ctx, o.URL, rpc.WithHTTPClient(&http.Client{Transport: bounded{http.DefaultTransport}, Timeout: callTime}))
+	c, err := dial(ctx, o.URL)
 	if err != nil {
-		return nil, errors.New("the node's address is not valid") // an address may contain a key
+		return nil, err
 	}
 	return &Node{
 		rpc: c, eth: ethclient.NewClient(c), key: key, from: from, chain: new(big.Int).SetUint64(o.Terms.Network.ID),

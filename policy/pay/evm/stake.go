@@ -2,16 +2,13 @@ package evm
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/big"
-	"net/http"
 	"sync/atomic"
 
 	"github.com/ethereum/go-ethereum"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/ethclient"
-	"github.com/ethereum/go-ethereum/rpc"
 
 	"bardo.money/gateway/policy/pay"
 	"bardo.money/gateway/policy/stake"
@@ -28,9 +25,9 @@ var _ stake.Chain = (*Stake)(nil)
 
 // OpenStake makes the client of a node. It does not ask the node anything yet.
 func OpenStake(ctx context.Context, o stake.NodeOptions) (*Stake, error) {
-	c, err := rpc.DialOptions(ctx, o.URL, rpc.WithHTTPClient(&http.Client{Transport: bounded{http.DefaultTransport}, Timeout: callTime}))
+	c, err := dial(ctx, o.URL)
 	if err != nil {
-		return nil, errors.New("the node's address is not valid") // an address may contain a key
+		return nil, err
 	}
 	return &Stake{o: o, eth: ethclient.NewClient(c)}, nil
 }

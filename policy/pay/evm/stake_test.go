@@ -41,6 +41,24 @@ func TestAPositionIsRead(t *testing.T) {
 	}
 }
 
+// TestANodesRedirectIsNotFollowed: the server that it leads to would read the node's address, which may contain a key, in Referer.
+func TestANodesRedirectIsNotFollowed(t *testing.T) {
+	t.Parallel()
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("another server is asked, and reads %q", r.Referer())
+	}))
+	t.Cleanup(other.Close)
+	s := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
+	t.Cleanup(s.Close)
+	n, err := OpenStake(t.Context(), stake.NodeOptions{URL: s.URL + "/secret-of-the-node", Network: pay.Network{ID: 84532}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Check(t.Context()); err == nil {
+		t.Error("a redirect is taken for an answer")
+	}
+}
+
 func TestANodeThatHasNoPosition(t *testing.T) {
 	t.Parallel()
 	for name, answers := range map[string]registry{

@@ -154,6 +154,19 @@ func (n *Node) call(to common.Address, data []byte, out *hexutil.Bytes) rpc.Batc
 	}, "latest"}}
 }
 
+// dial makes the client of a node. It does not ask the node anything yet, and follows no redirect: the address may contain a key, which the next server would
+// read in Referer.
+func dial(ctx context.Context, url string) (*rpc.Client, error) {
+	c, err := rpc.DialOptions(ctx, url, rpc.WithHTTPClient(&http.Client{
+		Transport: bounded{http.DefaultTransport}, Timeout: callTime,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}))
+	if err != nil {
+		return nil, errors.New("the node's address is not valid")
+	}
+	return c, nil
+}
+
 // bounded limits what a node may answer.
 type bounded struct{ http.RoundTripper }
 
