@@ -23,7 +23,7 @@ func NewEgressClient(socket string) *http.Client {
 			MaxIdleConns:        1024,
 			MaxIdleConnsPerHost: 1024, // all providers share one host here
 			IdleConnTimeout:     60 * time.Second,
-			ReadBufferSize:      4 << 10,
+			ReadBufferSize:      16 << 10, // net/http refuses trailers that do not fit into it, and an enclave's receipt may come in one
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
