@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -56,18 +57,29 @@ func keysCreateCommand() *cobra.Command {
 		if *asJSON {
 			return cli.PrintJSON(c, k)
 		}
-		return printCreated(c, &k)
+		return printCreated(c, &n, &k)
 	})
 	return c
 }
 
-func printCreated(c *cobra.Command, k *admin.Created) error {
+// printCreated shows a new key with its secret, and the limits that it was given.
+func printCreated(c *cobra.Command, n *admin.NewKey, k *admin.Created) error {
 	balance := "metered"
 	if k.Balance != nil {
 		balance = cli.Dollars(*k.Balance)
 	}
-	_, err := fmt.Fprintf(c.OutOrStdout(), "id       %s\nname     %s\ntier     %s\nbalance  %s\nkey      %s\n\nThe key is shown this once: keep it now.\n",
-		k.ID, k.Name, k.Tier, balance, k.Key)
+	lines := [][2]string{{"id", string(k.ID)}, {"name", k.Name}, {"tier", string(k.Tier)}, {"balance", balance}}
+	lines = append(append(lines, limitsOf(n.Limits())...), [2]string{"key", k.Key})
+	w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+	for _, l := range lines {
+		if _, err := fmt.Fprintf(w, "%s\t%s\n", l[0], l[1]); err != nil {
+			return err
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprint(c.OutOrStdout(), "\nThe key is shown this once: keep it now.\n")
 	return err
 }
 

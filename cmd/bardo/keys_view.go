@@ -29,7 +29,24 @@ func printKeys(c *cobra.Command, keys []admin.Key) error {
 	for i, k := range keys {
 		rows[i] = keyCells(&k)
 	}
-	return cli.PrintTable(c.OutOrStdout(), []string{"ID", "NAME", "TIER", "BALANCE", "LIMIT/DAY", "RPM", "FROM", "POLICIES", "STATE", "CREATED", "FOR"}, rows)
+	return cli.PrintTable(c.OutOrStdout(), keyHeads, rows)
+}
+
+// keyHeads are the names of keyCells.
+var keyHeads = []string{"ID", "NAME", "TIER", "BALANCE", "LIMIT/DAY", "RPM", "FROM", "POLICIES", "STATE", "CREATED", "FOR"}
+
+// limitsOf are the names and values of what a key is limited to, as printKeys shows them; without those that are as for any key.
+func limitsOf(k *admin.Key) (lines [][2]string) {
+	row, usual := keyCells(k), keyCells(&admin.Key{})
+	for i, head := range keyHeads {
+		switch head {
+		case "LIMIT/DAY", "RPM", "FROM", "POLICIES", "STATE", "FOR":
+			if row[i] != usual[i] {
+				lines = append(lines, [2]string{strings.ToLower(head), row[i]})
+			}
+		}
+	}
+	return lines
 }
 
 func keyCells(k *admin.Key) []string {

@@ -73,6 +73,13 @@ type NewKey struct {
 	Publishable Field[bool]         `json:"publishable,omitzero"`
 }
 
+// Limits is the key as it will be, without its id and its balance. Of members that are not valid it has nothing.
+func (n *NewKey) Limits() *Key {
+	row, _, _ := n.row() // the error is that of creating it
+	k := keyOf(&row)
+	return &k
+}
+
 // Created is a new key with its secret, which nothing keeps.
 type Created struct {
 	ID      policy.Account `json:"id"`
