@@ -28,6 +28,9 @@ type Row struct {
 // takesOld reports whether the secret that was replaced still counts.
 func (r *Row) takesOld(now time.Time) bool { return r.OldHash != "" && now.Before(r.OldUntil) }
 
+// ended reports whether the secret that was replaced does not count any more.
+func (r *Row) ended(now time.Time) bool { return r.OldHash != "" && !now.Before(r.OldUntil) }
+
 // Store holds the keys. Safe for concurrent use.
 type Store interface {
 	// Key returns a key's row by its id; ok is false if there is none.
@@ -151,7 +154,9 @@ func (a *APIKeys) Immediate(r Request) bool {
 		return false
 	}
 	if !known.row.takesOld(time.Now()) {
-		return true
+		if m := a.pepper.mac(key); !m.mayMatch(known.row.OldHash) {
+			return true
+		}
 	}
 	old, ok := a.proofs.Peek(slot{key.id, true})
 	return ok && old.generation == known.generation
@@ -165,10 +170,13 @@ func (a *APIKeys) prove(ctx context.Context, key Key) (*proof, error) {
 	if current && known.is(&m) {
 		return known, nil
 	}
-	if current && !known.row.takesOld(now) {
+	if current && !known.row.takesOld(now) && !m.mayMatch(known.row.OldHash) {
 		return nil, errInvalid(nil)
 	}
 	old, ok := a.proofs.Get(slot{key.id, true})
+	if ok && old.generation == generation && old.row.ended(now) && old.is(&m) {
+		return nil, errReplaced(&old.row)
+	}
 	if ok && old.generation == generation && old.row.takesOld(now) && old.is(&m) {
 		return old, nil
 	}
@@ -214,8 +222,11 @@ func (a *APIKeys) proveFromStore(ctx context.Context, c claim) (*proof, error) {
 	}
 	old := false
 	err = a.check(ctx, c, row.Hash)
-	if isInvalid(err) && row.takesOld(time.Now()) {
+	if isInvalid(err) && row.OldHash != "" { // also after its end: who has it is told that it was replaced
 		old, err = true, a.check(ctx, c, row.OldHash)
+		if err != nil && row.ended(time.Now()) {
+			err = errInvalid(err) // also where bcrypt is busy: it is refused in any case
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -225,6 +236,9 @@ func (a *APIKeys) proveFromStore(ctx context.Context, c claim) (*proof, error) {
 		p.hash = row.OldHash
 	}
 	a.proofs.Add(slot{c.id, old}, p)
+	if old && row.ended(time.Now()) {
+		return nil, errReplaced(&row)
+	}
 	return p, nil
 }
 
@@ -279,4 +293,12 @@ var (
 
 func errInvalid(cause error) *fault.Fault {
 	return fault.New(fault.InvalidAPIKey, "the API key is not valid", cause)
+}
+
+// errReplaced is for who sent the whole secret that was replaced: nobody else learns that there is another one.
+func errReplaced(r *Row) *fault.Fault {
+	if r.Revoked {
+		return errInvalid(nil)
+	}
+	return fault.New(fault.InvalidAPIKey, "the API key is not valid: its secret was replaced by a rotation, and has not counted since "+r.OldUntil.UTC().Format(time.RFC3339), nil)
 }

@@ -2,6 +2,7 @@ package auth
 
 import (
 	"crypto/rand"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,6 +96,60 @@ func TestASecondRotationEndsTheFirstSecret(t *testing.T) {
 		t.Fatal("another key")
 	}
 	b.mustVerify(t)
+}
+
+// TestWhoHasAReplacedSecretIsToldSo, after one run of bcrypt, and nobody else: neither with another secret, nor with one that was replaced before it.
+func TestWhoHasAReplacedSecretIsToldSo(t *testing.T) {
+	const plain, told = "the API key is not valid", "the API key is not valid: its secret was replaced by a rotation, and has not counted since 2000-01-01T01:00:00Z"
+	for name, seen := range map[string]bool{"the new secret was used": true, "the key was not used": false} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, policy.Principal{Name: "ada"})
+			synctest.Test(t, func(t *testing.T) { // its clock starts in 2000
+				b.keys = freshKeys(t, b)
+				first, _ := b.rotate(t, time.Now())
+				old, fresh := b.rotate(t, time.Now().Add(time.Hour))
+				time.Sleep(2 * time.Hour) //nolint:forbidigo // the bubble's clock
+				if seen {
+					b.mustVerify(t)
+				}
+				says := func(k Key, want string) {
+					t.Helper()
+					_, ok, err := b.verify(with(k))
+					f, is := errors.AsType[*fault.Fault](err)
+					if ok || !is || f.Kind != fault.InvalidAPIKey || f.Public != want {
+						t.Errorf("%v, %v, want %q", ok, err, want)
+					}
+				}
+				if seen && b.keys.Immediate(Request{Header: with(old)}) {
+					t.Error("a replaced secret that was not sent yet does not wait")
+				}
+				if seen && !b.keys.Immediate(Request{Header: with(sibling(t, fresh))}) {
+					t.Error("another secret waits")
+				}
+				release := b.dear()
+				says(sibling(t, fresh), plain)
+				says(first, plain)
+				release()
+				says(old, told)
+				b.mustVerify(t)
+				release = b.dear()
+				reads := b.store.reads.Load()
+				says(old, told)
+				says(sibling(t, fresh), plain)
+				says(first, plain)
+				if n := b.store.reads.Load() - reads; n != 0 {
+					t.Errorf("%d reads of the store", n)
+				}
+				if !b.keys.Immediate(Request{Header: with(old)}) {
+					t.Error("a replaced secret that is known waits")
+				}
+				b.mustVerify(t)
+				release()
+				b.store.change(b.key.ID(), func(r *Row) { r.Revoked = true })
+				says(old, plain)
+			})
+		})
+	}
 }
 
 func TestWhatAKeyIsFor(t *testing.T) {
