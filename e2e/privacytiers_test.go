@@ -99,6 +99,13 @@ func TestP04ARequestThatBreaksAConstraintOfItsTierIsRefusedByName(t *testing.T) 
 		if got.Status != http.StatusBadRequest || e.Error.Code != "invalid_request" || e.Error.Details.Constraint != row.constraint || e.Error.Param != row.param || !strings.Contains(e.Error.Message, row.constraint) {
 			t.Errorf("%s: %d %s", row.about, got.Status, got.Body)
 		}
+		var record struct {
+			ErrorMessage string `json:"error_message"`
+		}
+		get(t, g, g.Key, "/v1/requests/"+got.Header.Get("X-Request-Id"), &record)
+		if record.ErrorMessage != e.Error.Message {
+			t.Errorf("%s: the record says %q, the client was told %q", row.about, record.ErrorMessage, e.Error.Message)
+		}
 		if said.Privacy == nil || said.Privacy.Violated != row.constraint || !strings.Contains(said.Error, row.constraint) {
 			t.Errorf("%s: explained: %s", row.about, dry.Body)
 		}

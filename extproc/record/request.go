@@ -16,7 +16,7 @@ type Request struct {
 	CreatedAt        time.Time              `json:"created_at"`
 	Status           string                 `json:"status"`
 	Error            string                 `json:"error,omitempty"`
-	ErrorMessage     string                 `json:"error_message,omitempty"` // only of errors of routing, which name providers and models alone
+	ErrorMessage     string                 `json:"error_message,omitempty"` // only of errors that have nothing of the request: of routing, of privacy tiers, of plans
 	HTTPStatus       int                    `json:"http_status"`
 	Dialect          chat.Dialect           `json:"dialect"`
 	Stream           bool                   `json:"stream"`
@@ -127,7 +127,7 @@ func (t *Trace) Fill(r *Request, began time.Time) {
 	r.BudgetDecision = t.Budget
 	if t.Fault != nil {
 		r.Error = t.Fault.Recorded()
-		if k := t.Fault.Kind; (k == fault.NoProvider || k == fault.NoPrivateProvider) && !t.Fault.Quiet {
+		if k := t.Fault.Kind; (t.Fault.Plain || k == fault.NoProvider || k == fault.NoPrivateProvider) && !t.Fault.Quiet {
 			r.ErrorMessage = t.Fault.Public
 		}
 		r.Budget, _ = errors.AsType[*policy.OverBudget](t.Fault)

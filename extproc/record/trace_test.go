@@ -59,6 +59,28 @@ func TestARecordHasEachAttemptWithWhyItEndedAndWhatWasDoneThen(t *testing.T) {
 	}
 }
 
+// TestARecordHasTheSentenceOfAFaultThatHasNothingOfTheRequest, and of no other one.
+func TestARecordHasTheSentenceOfAFaultThatHasNothingOfTheRequest(t *testing.T) {
+	const why = "why"
+	for _, row := range []struct {
+		about string
+		fault fault.Fault
+		want  string
+	}{
+		{"of routing", fault.Fault{Kind: fault.NoProvider, Public: why}, why},
+		{"of a constraint", fault.Fault{Kind: fault.InvalidRequest, Public: why, Plain: true}, why},
+		{"about the request's content", fault.Fault{Kind: fault.InvalidRequest, Public: why}, ""},
+		{"that may quote", fault.Fault{Kind: fault.InvalidRequest, Public: why, Plain: true, Quiet: true}, ""},
+	} {
+		var r Request
+		trace := Trace{Fault: &row.fault}
+		trace.Fill(&r, time.Now())
+		if r.Error != string(row.fault.Kind) || r.ErrorMessage != row.want {
+			t.Errorf("a fault %s: the record has %q %q, want %q", row.about, r.Error, r.ErrorMessage, row.want)
+		}
+	}
+}
+
 // TestATimelineSaysWhenEachAttemptWas: one that was over before it is noted ends when it did, and the next one begins then.
 func TestATimelineSaysWhenEachAttemptWas(t *testing.T) {
 	began := time.Now().Add(-time.Minute)

@@ -115,7 +115,7 @@ func (p *Privacy) fault() error {
 		of += " (providers.venice.default_privacy_tier)"
 	}
 	f := fault.Newf(fault.InvalidRequest, "%s: %s: %s", of, p.Violated, p.Violated.Says())
-	f.Param = p.Violated.Member()
+	f.Param, f.Plain = p.Violated.Member(), true
 	details, err := json.Marshal(map[string]string{"constraint": string(p.Violated), "privacy_tier": p.InForce, "task_class": p.TaskClass})
 	if err == nil { // strings always marshal
 		f.Details = string(details)

@@ -120,6 +120,7 @@ type Fault struct {
 	Final      bool          // a retry will not help, although it usually does for the kind
 	Details    string        // JSON object with further data for the client; "" for none. May have content, so it is never logged
 	Quiet      bool          // Public may quote content or names that a model chose: logs have the kind alone
+	Plain      bool          // Public has nothing of the request, only words and names of the gateway's own: the request's record has it
 	cause      error
 }
 

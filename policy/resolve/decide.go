@@ -289,7 +289,9 @@ func (d *ranking) fault() error {
 	case d.n.private || d.n.sealed:
 		return d.withRefusals(fault.Newf(fault.NoPrivateProvider, "no provider keeps this request as private as it has to be%s", d.privateRemedy()))
 	case d.allBarred():
-		return fault.Newf(fault.KeyRestricted, "the plan of this key includes no provider that could serve this request")
+		f := fault.Newf(fault.KeyRestricted, "the plan of this key includes no provider that could serve this request")
+		f.Plain = true
+		return f
 	}
 	if u := d.unsupportedContent(); u != nil {
 		return fault.New(fault.InvalidRequest, u.Error(), u)
