@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"runtime"
 	"strings"
 	"testing"
@@ -37,15 +38,41 @@ pipeline:
 
 func everyLayerOf(t *testing.T) []pipeline.Layer {
 	t.Helper()
-	cfg, problems := config.Parse("test.yaml", []byte(everyLayer), func(string) (string, bool) { return "", false }, parts.Kinds()...)
+	return layersOf(t, configOf(t, everyLayer))
+}
+
+func configOf(t *testing.T, text string) *config.Config {
+	t.Helper()
+	cfg, problems := config.Parse("test.yaml", []byte(text), func(string) (string, bool) { return "", false }, parts.Kinds()...)
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
+	return cfg
+}
+
+func layersOf(t *testing.T, cfg *config.Config) []pipeline.Layer {
+	t.Helper()
 	s := &run.Services{
 		Answers: cache.New(cache.Options{}), Questions: semantic.New(0), Secret: func() []byte { return []byte("s") }, Embedder: models.None, Classifier: models.None,
 		Metrics: telemetry.New(telemetry.Build{}), Events: &event.Sink{}, Log: slog.New(slog.DiscardHandler),
 	}
 	return parts.Layers()(cfg, s)
+}
+
+// TestADryRunWithoutAGatewayHasThePoliciesOfTheGateway: of every layer that has one, of configurations, keys and classes.
+func TestADryRunWithoutAGatewayHasThePoliciesOfTheGateway(t *testing.T) {
+	for _, text := range []string{everyLayer, "", "pipeline: {pii: {policy: block}, injection: {policy: block, user: flag, documents: quarantine, on_error: allow}}"} {
+		cfg := configOf(t, text)
+		for _, own := range []policy.Guards{{}, {PII: "off", Injection: "block"}} {
+			for _, class := range []policy.SecurityClass{policy.SecurityStandard, policy.SecurityConfidential} {
+				who := policy.Principal{Guards: own}
+				got, want := parts.Guards(cfg).Guards(&who, class), pipeline.New(layersOf(t, cfg)...).Guards(&who, class)
+				if len(want) == 0 || !maps.Equal(got, want) {
+					t.Errorf("%s, a key with %+v, class %v: %v, and the gateway's are %v", text, own, class, got, want)
+				}
+			}
+		}
+	}
 }
 
 // quoted is a text in JSON.

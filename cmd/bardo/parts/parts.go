@@ -144,6 +144,12 @@ func Layers() run.Layers {
 	}
 }
 
+// Guards are the layers that do something by policy, for explanations without a gateway: none of them is given what it needs for requests.
+func Guards(cfg *config.Config) *pipeline.Pipeline {
+	in := &cfg.Pipeline.Injection
+	return pipeline.New(injection.Layer{Policies: settings.Injections(in), User: injection.Policy(in.User)}, pii.Layer{Mode: pii.Mode(cfg.Pipeline.PII.Policy)})
+}
+
 // injectionLayer is layer l8. With models.injection off it uses patterns alone.
 func injectionLayer(cfg *config.Config, s *run.Services, m *injection.Memory) injection.Layer {
 	c, scores := s.Classifier, cfg.Models.Injection != models.Off

@@ -19,6 +19,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/wallet"
 	"bardo.money/gateway/extproc"
 	"bardo.money/gateway/extproc/dryrun"
+	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/runtime"
 	"bardo.money/gateway/internal/config"
@@ -43,8 +44,11 @@ type request struct {
 	Broke                 bool   // the key has a balance, which is empty
 }
 
+// Guards are the layers of a configuration's pipeline that do something by policy, as far as an explanation needs them.
+type Guards func(*config.Config) *pipeline.Pipeline
+
 // Command is `bardo route`. adapters are the kinds of providers that the program has.
-func Command(adapters []provider.Described) *cobra.Command {
+func Command(adapters []provider.Described, guards Guards) *cobra.Command {
 	c := &cobra.Command{
 		Use: "route", Short: "Show which providers would serve a request, in which order, and why the others would not", Args: cli.NoArgs,
 		Long: "Show which providers would serve a request, in which order, and why the others would not. Nothing is sent to any provider.\n" +
@@ -63,7 +67,7 @@ func Command(adapters []provider.Described) *cobra.Command {
 		if err != nil {
 			return asFlag(err)
 		}
-		return show(c, adapters, ask, dry, *asJSON)
+		return show(c, adapters, guards, ask, dry, *asJSON)
 	}
 	hideRareFlags(c)
 	return c
@@ -95,12 +99,12 @@ func (a *request) dry() (*dryrun.Query, error) {
 }
 
 // show prints the outcome of the dry run. The error is the one that a client would get.
-func show(c *cobra.Command, adapters []provider.Described, ask request, dry *dryrun.Query, asJSON bool) error {
+func show(c *cobra.Command, adapters []provider.Described, guards Guards, ask request, dry *dryrun.Query, asJSON bool) error {
 	h, err := home.Open()
 	if err != nil {
 		return err
 	}
-	e, err := dryRun(c, h, adapters, ask, dry)
+	e, err := dryRun(c, h, adapters, guards, ask, dry)
 	if err != nil {
 		return err
 	}
@@ -119,7 +123,7 @@ func show(c *cobra.Command, adapters []provider.Described, ask request, dry *dry
 
 // dryRun is the answer of the running gateway. Without one, or when a configuration is named, it is computed from that configuration, with
 // the health that a running gateway knows of the same providers.
-func dryRun(c *cobra.Command, h home.Dir, adapters []provider.Described, ask request, dry *dryrun.Query) (e dryrun.Result, err error) {
+func dryRun(c *cobra.Command, h home.Dir, adapters []provider.Described, guards Guards, ask request, dry *dryrun.Query) (e dryrun.Result, err error) {
 	_, runs := h.Answering(c.Context())
 	if runs && !c.Flags().Changed("config") {
 		return e, control.Do(c.Context(), h, http.MethodGet, "/route?"+ask.query().Encode(), &e)
@@ -134,7 +138,7 @@ func dryRun(c *cobra.Command, h home.Dir, adapters []provider.Described, ask req
 			return e, err
 		}
 	}
-	return explain(adapters, cfg, settings.NewLists(h, slog.New(slog.DiscardHandler)), states, dry)
+	return explain(adapters, guards(cfg), cfg, settings.NewLists(h, slog.New(slog.DiscardHandler)), states, dry)
 }
 
 func (a *request) query() url.Values {
@@ -192,7 +196,7 @@ func Explain(q url.Values, gate *extproc.Gateway, states []control.Provider) (e 
 }
 
 // explain is the dry run without a gateway: a configuration, what is known about its providers' health, and a request.
-func explain(adapters []provider.Described, cfg *config.Config, lists *settings.Lists, states []control.Provider, dry *dryrun.Query) (e dryrun.Result, err error) {
+func explain(adapters []provider.Described, guards *pipeline.Pipeline, cfg *config.Config, lists *settings.Lists, states []control.Provider, dry *dryrun.Query) (e dryrun.Result, err error) {
 	models, err := settings.Models(cfg, lists)
 	if err != nil {
 		return e, err
@@ -200,8 +204,8 @@ func explain(adapters []provider.Described, cfg *config.Config, lists *settings.
 	profiles, _ := profile.New(settings.ProfileSettings(cfg))
 	rt := runtime.Config{
 		Resolver: settings.Resolver(adapters, models, cfg), Intents: settings.IntentRules(cfg), Profiles: profiles,
-		ReserveOutput: cfg.Billing.ReserveOutputTokens,
-		Structured:    settings.StructuredOutputs(cfg), VerifyRisk: runtime.VerifyRisk(cfg.Inference.Verification.Risk),
+		Pipeline: guards, ReserveOutput: cfg.Billing.ReserveOutputTokens,
+		Structured: settings.StructuredOutputs(cfg), VerifyRisk: runtime.VerifyRisk(cfg.Inference.Verification.Risk),
 	}
 	rt.DefaultSpread, rt.SpreadPct = cfg.Billing.Spreads()
 	rt.Plans = len(cfg.Billing.Tiers) > 0

@@ -10,6 +10,7 @@ import (
 
 	"bardo.money/gateway/cmd/bardo/control"
 	"bardo.money/gateway/extproc/hint"
+	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/provider/custom"
 	"bardo.money/gateway/internal/config"
@@ -66,7 +67,7 @@ func TestADryRunFollowsHealth(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			e, err := explain(adapters, configOf(t, threeServers), nil, row.states, dry)
+			e, err := explain(adapters, nil, configOf(t, threeServers), nil, row.states, dry)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -115,7 +116,7 @@ func TestADryRunsRequestSurvivesTheSocket(t *testing.T) {
 
 // Each hint has a flag, and each flag is a hint.
 func TestD03EachHintHasAFlag(t *testing.T) {
-	c := Command(adapters)
+	c := Command(adapters, func(*config.Config) *pipeline.Pipeline { return nil })
 	for _, key := range hint.Keys() {
 		if name := strings.ReplaceAll(key, "_", "-"); c.Flags().Lookup(name) == nil {
 			t.Errorf("no flag for %s", key)
@@ -131,7 +132,7 @@ func TestADryRunWithoutGatewayKnowsItsProfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := explain(adapters, configOf(t, threeServers), nil, nil, dry)
+	e, err := explain(adapters, nil, configOf(t, threeServers), nil, nil, dry)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +148,7 @@ func TestR10ThePlanOfAKeyKeepsProvidersOut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := explain(adapters, cfg, nil, nil, dry)
+		e, err := explain(adapters, nil, cfg, nil, nil, dry)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +170,7 @@ func TestD51ADryRunHasTheSpreadOfTheKeysPlan(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := explain(adapters, cfg, nil, nil, dry)
+		e, err := explain(adapters, nil, cfg, nil, nil, dry)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -209,7 +210,7 @@ billing: {when_empty: %s}
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := explain(adapters, configOf(t, fmt.Sprintf(models, row.when)), nil, nil, dry)
+		e, err := explain(adapters, nil, configOf(t, fmt.Sprintf(models, row.when)), nil, nil, dry)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -252,7 +253,7 @@ func TestP04ADryRunChecksWhatTiersAllow(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			e, err := explain(adapters, configOf(t, threeServers+row.config), nil, nil, dry)
+			e, err := explain(adapters, nil, configOf(t, threeServers+row.config), nil, nil, dry)
 			if err != nil {
 				t.Fatal(err)
 			}
