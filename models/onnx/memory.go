@@ -1,6 +1,8 @@
 package onnx
 
 /*
+// As in extproc/stream/module.
+#cgo CFLAGS: -I${SRCDIR}
 #include <stdlib.h>
 #ifdef __GLIBC__
 #include <malloc.h>

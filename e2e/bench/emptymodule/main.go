@@ -2,8 +2,6 @@
 // its requests go to.
 package main
 
-import "C"
-
 import (
 	"runtime"
 	"runtime/debug"

@@ -2,6 +2,9 @@ package module
 
 /*
 #cgo CFLAGS: -O2 -Wall
+// What cgo generates names its source by its place, also with -trimpath. A flag with the place in it keeps Go's cache from handing it to another checkout,
+// where linters look for that source.
+#cgo CFLAGS: -I${SRCDIR}
 #include "abi.h"
 #cgo noescape dm_log
 #cgo nocallback dm_log

@@ -1,8 +1,6 @@
 // Command stub is a library for Envoy with a handler that does what a request's path says.
 package main
 
-import "C"
-
 import (
 	"bytes"
 	"context"
