@@ -16,6 +16,7 @@ import (
 	"bardo.money/gateway/internal/origin"
 	"bardo.money/gateway/models"
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/catalog"
 )
 
 // maxAnswer bounds a driven answer, which Envoy holds for a client that does not read.
@@ -25,7 +26,7 @@ const maxAnswer = 32 << 20
 func (g *gateway) assemble(cfg *config.Config) (*runtime.Config, error) {
 	phase := g.stake.Listener(cfg)
 	cfg = g.stake.Apply(g.wallet.Apply(cfg))
-	catalog, err := settings.Models(cfg, g.lists)
+	priced, err := settings.Models(cfg, g.lists)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +44,9 @@ func (g *gateway) assemble(cfg *config.Config) (*runtime.Config, error) {
 			Idle: cfg.Routing.Timeouts.Idle, Total: cfg.Routing.Timeouts.Total, Heartbeat: cfg.Routing.Timeouts.Heartbeat,
 			UploadIdle: cfg.Limits.BodyIdle, UploadTotal: cfg.Limits.BodyTotal,
 		},
-		Keyless: keyless(cfg), Known: origin.Rule{Hosts: []string{origin.Hostname(cfg.Listen.PublicURL.Host)}, Pages: cfg.Listen.CORSOrigins}, Origins: cfg.Listen.CORSOrigins, MaxRetries: cfg.Routing.MaxRetries, MaxBody: cfg.Limits.MaxBodyBytes, MaxBodies: cfg.Limits.MaxInflightBodyBytes, MaxAnswer: maxAnswer,
+		Keyless: keyless(cfg), Known: origin.Rule{Hosts: []string{origin.Hostname(cfg.Listen.PublicURL.Host)}, Pages: cfg.Listen.CORSOrigins},
+		Origins: cfg.Listen.CORSOrigins, MaxRetries: cfg.Routing.MaxRetries, MaxBody: cfg.Limits.MaxBodyBytes, MaxBodies: cfg.Limits.MaxInflightBodyBytes,
+		MaxAnswer:     maxAnswer,
 		ReserveOutput: cfg.Billing.ReserveOutputTokens, EgressSecret: g.egressSecret(),
 		Secrets:    g.learnSecrets(cfg),
 		Structured: settings.StructuredOutputs(cfg), VerifyRisk: runtime.VerifyRisk(cfg.Inference.Verification.Risk),
@@ -57,35 +60,45 @@ func (g *gateway) assemble(cfg *config.Config) (*runtime.Config, error) {
 	if rt.Classifier, err = g.classifier(cfg); err != nil {
 		return nil, err
 	}
-	for _, p := range cfg.Enabled() {
-		a, ok := settings.Adapter(g.parts.Adapters, p.Kind)
-		if !ok {
-			return nil, fmt.Errorf("provider %s: no adapter for kind %q", p.ID, p.Kind)
-		}
-		rt.TakesKeys = rt.TakesKeys || p.BYOK
-		rt.Providers[p.ID] = runtime.Provider{
-			Adapter: a, Endpoint: settings.Endpoint(p), Keys: p.Keys, Ring: attempt.NewRing(p.Keys), Cluster: clusterID(p), Spread: len(p.Endpoints) > 1, Free: p.Free, Direct: p.Direct, Engineered: p.ContextEngineering, BYOK: p.BYOK, CountsTokens: p.CountsTokens, Occasions: settings.Occasions(cfg, p.Kind), Traced: slices.Contains(cfg.Telemetry.OTLPPropagate, p.ID),
-			Reasoning: a.Kind().Reasoning, Payer: g.wallets.Payer(p.ID),
-		}
-		if err := attested(rt, &p); err != nil {
-			return nil, err
-		}
-		rt.Providers[p.ID] = withBatches(rt.Providers[p.ID], a.Kind().Batches, catalog.BatchPct(policy.ProviderID(p.Kind)))
+	if err := g.assembleProviders(cfg, priced, rt); err != nil {
+		return nil, err
 	}
 	for _, c := range settings.HookClusters(cfg) {
 		rt.Hooks = append(rt.Hooks, c.ID)
 	}
 	rt.Epochs, rt.Phase = settings.Epochs(cfg), phase
 	rt.SetCognition(time.Duration(cfg.Telemetry.VeniceMockRateMS) * time.Millisecond)
-	rt.Resolver = settings.Resolver(g.parts.Adapters, catalog, cfg)
+	rt.Resolver = settings.Resolver(g.parts.Adapters, priced, cfg)
 	rt.Intents = settings.IntentRules(cfg)
 	rt.Free, rt.Cheaper = freePlans(rt), settings.Cheaper(cfg)
 	rt.Wallet = wallet.Of(cfg)
 	if p := cfg.Providers.Venice; p != nil {
 		rt.Stake = p.DIEMDaily
 	}
-	g.models = catalog
+	g.models = priced
 	return rt, nil
+}
+
+// assembleProviders adds the providers to the runtime.
+func (g *gateway) assembleProviders(cfg *config.Config, priced *catalog.Catalog, rt *runtime.Config) error {
+	for _, p := range cfg.Enabled() {
+		a, ok := settings.Adapter(g.parts.Adapters, p.Kind)
+		if !ok {
+			return fmt.Errorf("provider %s: no adapter for kind %q", p.ID, p.Kind)
+		}
+		rt.TakesKeys = rt.TakesKeys || p.BYOK
+		rt.Providers[p.ID] = runtime.Provider{
+			Adapter: a, Endpoint: settings.Endpoint(p), Keys: p.Keys, Ring: attempt.NewRing(p.Keys), Cluster: clusterID(p), Spread: len(p.Endpoints) > 1,
+			Free: p.Free, Direct: p.Direct, Engineered: p.ContextEngineering, BYOK: p.BYOK, CountsTokens: p.CountsTokens,
+			Occasions: settings.Occasions(cfg, p.Kind), Traced: slices.Contains(cfg.Telemetry.OTLPPropagate, p.ID),
+			Reasoning: a.Kind().Reasoning, Payer: g.wallets.Payer(p.ID),
+		}
+		if err := attested(rt, &p); err != nil {
+			return err
+		}
+		rt.Providers[p.ID] = withBatches(rt.Providers[p.ID], a.Kind().Batches, priced.BatchPct(policy.ProviderID(p.Kind)))
+	}
+	return nil
 }
 
 // embeddings is what makes embeddings where no provider's model is named.

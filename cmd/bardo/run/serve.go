@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"net/http"
 	"os"
 	"runtime/debug"
 	"time"
@@ -25,29 +26,8 @@ import (
 // listen starts every server of this process's roles in group, Envoy last.
 func (g *gateway) listen(ctx context.Context, group *errgroup.Group) (home.RunInfo, error) {
 	info := home.RunInfo{PID: os.Getpid(), Config: g.configPath, Control: g.sockets.control}
-	on := func(address string, serve func(net.Listener) error) error {
-		l, err := xds.Listen(ctx, address)
-		if err != nil {
-			return err
-		}
-		group.Go(func() error { return serve(l) })
-		return nil
-	}
 	if g.data || g.module {
-		if err := g.listenAdmin(ctx, group, "listen.admin", settings.Address(g.cfg.Load().Listen.Admin), &info); err != nil {
-			return info, err
-		}
-		err := errors.Join(
-			on(g.sockets.control, func(l net.Listener) error { return serveHTTP(ctx, l, g.controlHandler()) }),
-			on(g.sockets.demo, func(l net.Listener) error { return serveHTTP(ctx, l, demo.NewServer()) }),
-		)
-		if g.module && g.local != nil {
-			err = errors.Join(err, on(g.sockets.models, func(l net.Listener) error { return serveHTTP(ctx, l, remote.Handler(g.local)) }))
-		}
-		if g.chain != nil {
-			err = errors.Join(err, on(g.sockets.chain, func(l net.Listener) error { return serveHTTP(ctx, l, g.chain) }))
-		}
-		if err != nil {
+		if err := g.listenData(ctx, group, &info); err != nil {
 			return info, err
 		}
 	}
@@ -60,7 +40,7 @@ func (g *gateway) listen(ctx context.Context, group *errgroup.Group) (home.RunIn
 		}
 	}
 	if g.envoy {
-		if err := on(g.sockets.xds, func(l net.Listener) error { return g.serveChild(ctx, l) }); err != nil {
+		if err := listenOn(ctx, group, g.sockets.xds, func(l net.Listener) error { return g.serveChild(ctx, l) }); err != nil {
 			return info, err
 		}
 	}
@@ -71,13 +51,7 @@ func (g *gateway) listen(ctx context.Context, group *errgroup.Group) (home.RunIn
 		group.Go(func() error { return g.child.Run(ctx) })
 	}
 	if g.data {
-		group.Go(func() error { return g.rest(ctx) })
-		group.Go(func() error { return g.watchLists(ctx) })
-		group.Go(func() error { g.wallet.Run(ctx); return nil })
-		group.Go(func() error { g.stake.Run(ctx); return nil })
-		group.Go(func() error { return g.runDeferred(ctx) })
-		group.Go(func() error { return g.watchSpending(ctx) })
-		group.Go(guard.Again(ctx, func() error { return g.logPrompts(ctx) }))
+		g.runData(ctx, group)
 	}
 	if g.link != nil {
 		group.Go(func() error {
@@ -89,6 +63,45 @@ func (g *gateway) listen(ctx context.Context, group *errgroup.Group) (home.RunIn
 	group.Go(func() error { return g.watchConfig(ctx) })
 	g.send(ctx, group)
 	return info, nil
+}
+
+// listenOn serves an address in group.
+func listenOn(ctx context.Context, group *errgroup.Group, address string, serve func(net.Listener) error) error {
+	l, err := xds.Listen(ctx, address)
+	if err != nil {
+		return err
+	}
+	group.Go(func() error { return serve(l) })
+	return nil
+}
+
+// listenData starts the servers beside the data path: the admin listener, and the sockets of commands, the demo provider, models and chains.
+func (g *gateway) listenData(ctx context.Context, group *errgroup.Group, info *home.RunInfo) error {
+	if err := g.listenAdmin(ctx, group, "listen.admin", settings.Address(g.cfg.Load().Listen.Admin), info); err != nil {
+		return err
+	}
+	on := func(address string, h http.Handler) error {
+		return listenOn(ctx, group, address, func(l net.Listener) error { return serveHTTP(ctx, l, h) })
+	}
+	err := errors.Join(on(g.sockets.control, g.controlHandler()), on(g.sockets.demo, demo.NewServer()))
+	if g.module && g.local != nil {
+		err = errors.Join(err, on(g.sockets.models, remote.Handler(g.local)))
+	}
+	if g.chain != nil {
+		err = errors.Join(err, on(g.sockets.chain, g.chain))
+	}
+	return err
+}
+
+// runData starts in group what the data path does besides requests.
+func (g *gateway) runData(ctx context.Context, group *errgroup.Group) {
+	group.Go(func() error { return g.rest(ctx) })
+	group.Go(func() error { return g.watchLists(ctx) })
+	group.Go(func() error { g.wallet.Run(ctx); return nil })
+	group.Go(func() error { g.stake.Run(ctx); return nil })
+	group.Go(func() error { return g.runDeferred(ctx) })
+	group.Go(func() error { return g.watchSpending(ctx) })
+	group.Go(guard.Again(ctx, func() error { return g.logPrompts(ctx) }))
 }
 
 // serveChild serves the Envoy of this process, and the data path in it.

@@ -225,21 +225,12 @@ func (g *gateway) open(ctx context.Context) (err error) {
 // isDurable reports whether charges wait for the disk before the last byte of their answers.
 func isDurable(cfg *config.Config) bool { return cfg.Billing.Durability == "commit" }
 
+// openData opens what requests need: stores, what they are paid from, models, and the data path itself.
 func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) {
 	alerts.Listen(&g.events, &g.alerts)
-	if g.books, err = g.home.OpenLedgerWith(ctx, cfg, ledger.Options{
-		Gateway: true, Durable: isDurable(cfg), Log: g.log, Committed: g.metrics.LedgerCommitted, Outage: func(o ledger.Outage) { told.Outage(&g.events, o) },
-	}); err != nil {
+	if err := g.openLedger(ctx, cfg); err != nil {
 		return err
 	}
-	g.store = control.StoreID(cfg.Store.LedgerName(string(g.home)))
-	g.metrics.WatchLedger(func() (writable bool, unwritten int) {
-		return g.books.Writable() == nil, g.books.Unwritten().Charges
-	})
-	g.metrics.WatchHolds(func() (int, int64) {
-		open, held := g.books.Holds()
-		return open, int64(held)
-	})
 	keys, err := g.keys(ctx)
 	if err != nil {
 		return err
@@ -260,20 +251,8 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 	if err != nil {
 		return err
 	}
-	if g.wallet, err = wallet.Open(wallet.Options{
-		Home: g.home, Config: g.cfg.Load, Ledger: g.books, Egress: cmp.Or(g.listener(), g.egress()), Secret: g.egressSecret,
-		Prober: func() *probe.Client { return g.gate.Prober() }, Events: &g.events, Metrics: g.metrics, Changed: g.listed, Log: g.log,
-	}); err != nil {
+	if err := g.openWallets(ctx, cfg); err != nil {
 		return err
-	}
-	g.stake = staking.New(staking.Options{
-		Home: g.home, Config: g.cfg.Load, Open: g.openStake(), Cluster: veniceCluster, Egress: cmp.Or(g.listener(), g.egress()), Secret: g.egressSecret, Events: &g.events, Changed: g.listed, Log: g.log,
-	})
-	if g.wallets, err = onchain.Open(ctx, g.home, cfg, g.log); err != nil {
-		return err
-	}
-	if g.wallets != nil {
-		g.metrics.WatchPayments(g.wallets.AtRisk)
 	}
 	rt, err := g.assemble(cfg)
 	if err != nil {
@@ -291,12 +270,52 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 		return err
 	}
 	g.gate = extproc.New(rt, extproc.Deps{
-		Payments: g.payments.Taker(), Sessions: sessions, Memory: g.memory, Verifier: g.identities.Verifiers(withSessionKeys(g.parts.Verifiers(keys), sessions)), Limiter: g.limiter.Limiter, Ledger: g.books, Answers: g.answers.Answers, Questions: g.answers.Questions, Health: healthView{g.tracker, g.link}, Metrics: g.metrics,
-		Attestations: keeper, Deferred: g.newDeferred(cfg, sessions), Governor: governor.New(governorSeed), Secret: g.layersSecret(cfg), Identities: g.identities.Links(),
-		Pages: g.dashboard(keys), Log: g.log, Egress: g.egress(), Listener: g.listener(), Draining: func() bool { return g.draining.Load() || !g.ready.Load() }, Checks: g.checks, Finished: &g.finished, Events: &g.events,
+		Payments: g.payments.Taker(), Sessions: sessions, Memory: g.memory, Verifier: g.identities.Verifiers(withSessionKeys(g.parts.Verifiers(keys), sessions)),
+		Limiter: g.limiter.Limiter, Ledger: g.books, Answers: g.answers.Answers, Questions: g.answers.Questions, Health: healthView{g.tracker, g.link},
+		Metrics: g.metrics, Attestations: keeper, Deferred: g.newDeferred(cfg, sessions), Governor: governor.New(governorSeed), Secret: g.layersSecret(cfg),
+		Identities: g.identities.Links(), Pages: g.dashboard(keys), Log: g.log, Egress: g.egress(), Listener: g.listener(),
+		Draining: func() bool { return g.draining.Load() || !g.ready.Load() }, Checks: g.checks, Finished: &g.finished, Events: &g.events,
 	})
 	g.metrics.WatchBodies(g.gate.BodyBytes)
 	return g.openDeferred(ctx)
+}
+
+// openWallets opens what the gateway itself pays from, and what it stakes.
+func (g *gateway) openWallets(ctx context.Context, cfg *config.Config) (err error) {
+	if g.wallet, err = wallet.Open(wallet.Options{
+		Home: g.home, Config: g.cfg.Load, Ledger: g.books, Egress: cmp.Or(g.listener(), g.egress()), Secret: g.egressSecret,
+		Prober: func() *probe.Client { return g.gate.Prober() }, Events: &g.events, Metrics: g.metrics, Changed: g.listed, Log: g.log,
+	}); err != nil {
+		return err
+	}
+	g.stake = staking.New(staking.Options{
+		Home: g.home, Config: g.cfg.Load, Open: g.openStake(), Cluster: veniceCluster, Egress: cmp.Or(g.listener(), g.egress()), Secret: g.egressSecret, Events: &g.events, Changed: g.listed, Log: g.log,
+	})
+	if g.wallets, err = onchain.Open(ctx, g.home, cfg, g.log); err != nil {
+		return err
+	}
+	if g.wallets != nil {
+		g.metrics.WatchPayments(g.wallets.AtRisk)
+	}
+	return nil
+}
+
+// openLedger opens the ledger, and shows its state in the metrics.
+func (g *gateway) openLedger(ctx context.Context, cfg *config.Config) (err error) {
+	if g.books, err = g.home.OpenLedgerWith(ctx, cfg, ledger.Options{
+		Gateway: true, Durable: isDurable(cfg), Log: g.log, Committed: g.metrics.LedgerCommitted, Outage: func(o ledger.Outage) { told.Outage(&g.events, o) },
+	}); err != nil {
+		return err
+	}
+	g.store = control.StoreID(cfg.Store.LedgerName(string(g.home)))
+	g.metrics.WatchLedger(func() (writable bool, unwritten int) {
+		return g.books.Writable() == nil, g.books.Unwritten().Charges
+	})
+	g.metrics.WatchHolds(func() (int, int64) {
+		open, held := g.books.Holds()
+		return open, int64(held)
+	})
+	return nil
 }
 
 // governorSeed makes what the governor tries follow from the requests alone.
