@@ -34,6 +34,8 @@ type client struct {
 	in           hook                 // the hook under way
 	continued    bool                 // the hook under way may continue
 	forwarded    bool                 // Envoy carries the request
+	unbegun      bool                 // it waits in the batch
+	deferred     bool                 // it is in the batch
 	planned      int                  // how many attempts Envoy may make
 	requestEnded bool
 	endPassed    bool             // the request's last piece was passed on
@@ -136,12 +138,15 @@ func newClient(f handle, w *worker, hd stream.Head, bodyless bool) *client {
 // begin starts to serve the request.
 func (d *client) begin() {
 	process.app.Opened()
-	if d.head.IsShort(d.bodyless) {
+	if d.isShort() {
 		d.w.begin(d)
 		return
 	}
 	coroutine.Dispatch(d)
 }
+
+// isShort reports whether a coroutine may serve the request.
+func (d *client) isShort() bool { return d.head.IsShort(d.bodyless) }
 
 // Serve implements coroutine.Task. It ends the request if the handler did not.
 func (d *client) Serve() (leaves bool) {
@@ -222,7 +227,13 @@ func (d *client) push(in hook, e event) {
 	d.queued += len(e.body)
 	d.mu.Unlock()
 	d.continued = false
-	d.within(in, d.notify)
+	switch {
+	case d.deferred:
+	case d.co != nil && d.w.isBusy():
+		d.w.defers(d)
+	default:
+		d.within(in, d.notify)
+	}
 }
 
 // within runs f, and the coroutines that its operations woke, as in a hook of this filter.
@@ -286,6 +297,9 @@ func (d *client) watermark(change int) {
 // do runs p on the worker's thread. With borrows it returns only when p ran, or never will. A coroutine is on that thread: it runs p itself, within a
 // hook only if that one is in fits.
 func (d *client) do(p posted, borrows bool, fits ...hook) error {
+	if d.co != nil && !d.gone && d.w.batch.takes(d, p, borrows) {
+		return nil
+	}
 	if d.co != nil && !d.gone && (d.in == inNone || slices.Contains(fits, d.in)) {
 		d.runNow(p)
 		return nil
@@ -342,7 +356,7 @@ func (d *client) post(p posted) bool {
 	d.ahead += p.size
 	if !d.due {
 		d.due = true
-		d.scheduler.commit()
+		d.scheduler.commit(eventPosted)
 	}
 	return true
 }

@@ -55,6 +55,7 @@ type gateway struct {
 	log   *proctest.Output
 	admin envoy.Admin
 	ended chan error
+	held  int // requests that keep the workers busy, which are not in its state
 }
 
 type cluster struct {
@@ -68,6 +69,19 @@ func engines(t *testing.T, test func(t *testing.T, g *gateway)) {
 	for _, engine := range []string{"goroutines", "coroutines"} {
 		t.Run(engine, func(t *testing.T) { test(t, start(t, engine).ready()) })
 	}
+	t.Run("coroutines of busy workers", func(t *testing.T) { test(t, start(t, "coroutines").ready().busy()) })
+}
+
+// busy leaves requests open, so many that each worker has several: it runs the others in batches.
+func (g *gateway) busy() *gateway {
+	g.t.Helper()
+	const many = 48
+	for range many {
+		go g.do(g.t.Context(), "/wait", []byte("hello"))
+	}
+	polltest.Until(g.t, "the requests that stay open", func() bool { return g.state().Open == many+1 })
+	g.held = many
+	return g
 }
 
 // start runs an Envoy whose clusters a, b and their retry clusters lead to provider, and "dead" nowhere.
@@ -219,6 +233,8 @@ func (g *gateway) state() (s state) {
 	if err := json.Unmarshal([]byte(a.body), &s); err != nil {
 		g.t.Fatalf("%v, %v: %s", a.err, err, g.log)
 	}
+	s.Open -= g.held
+	s.Goroutines -= g.held
 	return s
 }
 
@@ -357,6 +373,32 @@ func testK34ClientsDisconnect(t *testing.T, g *gateway) {
 		<-over
 		polltest.Until(t, path, func() bool { s := g.state(); return s.Disconnected == i+1 && s.Open == 1 })
 	}
+}
+
+// TestClientsThatLeaveAtOnce: whenever they do, all others are answered.
+func TestClientsThatLeaveAtOnce(t *testing.T) { engines(t, testClientsThatLeaveAtOnce) }
+
+func testClientsThatLeaveAtOnce(t *testing.T, g *gateway) {
+	t.Helper()
+	var all sync.WaitGroup
+	for i := range 40 {
+		all.Go(func() {
+			for n := range 15 {
+				body := []byte(fmt.Sprint(i, "-", n))
+				if i%2 == 0 {
+					if a := g.do(t.Context(), "/forward?to=a", body); a.err != nil || !strings.Contains(a.body, "1:"+string(body)) {
+						t.Errorf("%s: %d, %v: %s", body, a.status, a.err, a.body)
+					}
+					continue
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(n)*200*time.Microsecond)
+				g.do(ctx, "/forward?to=a", body)
+				cancel()
+			}
+		})
+	}
+	all.Wait()
+	g.quiet()
 }
 
 func TestManyStreamsAtOnce(t *testing.T) { engines(t, testManyStreamsAtOnce) }

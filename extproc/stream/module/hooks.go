@@ -23,6 +23,8 @@ type worker struct {
 	depth int       // of hooks: one that comes within an operation of another is deeper
 	later []*client // to be resumed by the outermost hook
 	pool  coroutine.Pool
+	batch batch
+	open  int // clients among filters
 
 	thread *coroutine.Thread // while an outermost hook runs, it is busy; nil before the first
 }
@@ -41,6 +43,9 @@ func workerOf(c *C.dm_stream) *worker { return &workers[c.worker%maxWorkers] }
 func (w *worker) add(c *C.dm_stream, f filter) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if f.client != nil {
+		w.open++
+	}
 	if n := len(w.free); n > 0 {
 		c.slot = w.free[n-1]
 		w.free = w.free[:n-1]
@@ -57,6 +62,9 @@ func (w *worker) add(c *C.dm_stream, f filter) {
 func (w *worker) remove(c *C.dm_stream) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.filters[c.slot].client != nil {
+		w.open--
+	}
 	w.filters[c.slot] = filter{}
 	w.free = append(w.free, c.slot)
 	c.slot = 0
@@ -132,6 +140,11 @@ func goRequest(c *C.dm_stream, h *C.dm_header, n C.size_t, end C.bool, peer C.dm
 	defer enter(c).exit(&r)
 	d := newClient(handle{c}, workerOf(c), stream.NewHead(headers(h, n), text(peer)), bool(end))
 	workerOf(c).add(c, filter{client: d})
+	if d.isShort() && workerOf(c).isBusy() {
+		d.unbegun = true
+		workerOf(c).defers(d)
+		return C.STOP
+	}
 	d.within(inRequest, d.begin)
 	return C.STOP
 }
@@ -218,9 +231,13 @@ func goAnswerTrailers(c *C.dm_stream) (r C.int) {
 }
 
 //export goScheduled
-func goScheduled(c *C.dm_stream, _ C.uint64_t) {
+func goScheduled(c *C.dm_stream, event C.uint64_t) {
 	var r C.int
 	defer enter(c).exit(&r)
+	if event == eventBatch {
+		workerOf(c).runBatch()
+		return
+	}
 	clientOf(c).runPosted()
 }
 
@@ -241,6 +258,7 @@ func goGone(c *C.dm_stream) {
 	workerOf(c).remove(c)
 	if f.client != nil {
 		f.client.leave()
+		workerOf(c).batch.left(f.client)
 	}
 }
 

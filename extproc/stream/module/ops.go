@@ -114,6 +114,12 @@ type scheduler struct{ p unsafe.Pointer }
 
 func (h handle) newScheduler() scheduler { return scheduler{C.dm_scheduler(h.c)} }
 
-func (s scheduler) commit() { C.dm_commit(s.p, 0) }
+func (s scheduler) commit(event C.uint64_t) { C.dm_commit(s.p, event) }
+
+// What a scheduled event is for.
+const (
+	eventPosted = iota
+	eventBatch
+)
 
 func (s scheduler) delete() { C.dm_unschedule(s.p) }
