@@ -63,7 +63,12 @@ typedef struct {
   uint32_t slot;  // 0: Go does not know it
   uint8_t kind;
   uint8_t local;  // the module answers: the hooks of its own answer have nothing to do
+  uint8_t first;  // of an attempt: the first one, which Go does not know unless it fails
+  uint8_t waits;  // an answer's head, until something of its body is there
 } dm_stream;
+
+// How the names of clusters end whose requests Go writes.
+#define RETRY_SUFFIX "~retry"
 
 // Headers come from Go packed, since cgo forbids arrays of pointers of Go's: the count as a uint32, then of each header the lengths of name and value as
 // uint32 (REMOVE: the header is removed) and their bytes.

@@ -11,40 +11,31 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// attempt is the filter of one attempt of a forwarded request, on the worker's thread.
+// attempt is the filter of one attempt of a forwarded request, on the worker's thread: of one that Go writes, or of a first one whose answer may be a
+// failure.
 type attempt struct {
 	exchange, cluster string
 	number            int
-	written           bool // body replaces the request's
 	body              []byte
 	holds             bool   // the answer waits until it is whole
 	retryAfter        string // of the answer
 }
 
-// newAttempt returns nil for requests that no exchange forwarded: the gateway made them itself.
-func newAttempt(cluster, exchange string) *attempt {
-	a := &attempt{exchange: exchange, cluster: cluster}
-	if exchange == "" && !a.retries() {
-		return nil
-	}
+// newAttempt has the attempt's request headers.
+func newAttempt(f handle, h header.List) *attempt {
+	a := &attempt{exchange: f.noted(state.KeyExchange), cluster: f.cluster()}
+	a.number, _ = strconv.Atoi(h.Get("x-envoy-attempt-count"))
+	a.number = max(a.number, 1)
 	return a
 }
 
-// retries reports whether the cluster is one whose requests the gateway writes.
-func (a *attempt) retries() bool { return string(state.ProviderOf(a.cluster)) != a.cluster }
-
 // write writes the request of a retry.
 func (a *attempt) write(f handle, h header.List) error {
-	a.number, _ = strconv.Atoi(h.Get("x-envoy-attempt-count"))
-	a.number = max(a.number, 1)
-	if !a.retries() {
-		return nil
-	}
 	r, err := writeAttempt(&stream.Attempt{Exchange: a.exchange, Cluster: a.cluster, Number: a.number, Header: h})
 	if err != nil {
 		return err
 	}
-	a.written, a.body = true, r.Body
+	a.body = r.Body
 	f.writeAttempt(&r)
 	return nil
 }

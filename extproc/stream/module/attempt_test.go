@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"bardo.money/gateway/xds/state"
 )
 
 // judged is the status of a text that comes as one piece.
@@ -76,5 +78,11 @@ func TestTheScriptKnowsTheSameStatuses(t *testing.T) {
 	}
 	if !maps.Equal(statuses, want) {
 		t.Errorf("%v, the script has %v", statuses, want)
+	}
+}
+
+func TestRetryClustersAreKnownByTheirNames(t *testing.T) {
+	if got := state.RetryCluster("p"); got != "p"+retrySuffix {
+		t.Errorf("%s does not end with %s", got, retrySuffix)
 	}
 }

@@ -189,10 +189,13 @@ func provide(w http.ResponseWriter, r *http.Request) {
 }
 
 func endless(w http.ResponseWriter, r *http.Request) {
+	tick := time.NewTicker(time.Millisecond) // not faster than a client reads: what waits for it is bounded
+	defer tick.Stop()
 	for r.Context().Err() == nil {
 		if _, err := w.Write(make([]byte, 16<<10)); err != nil {
 			return
 		}
+		<-tick.C
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/stream/coroutine"
-	"bardo.money/gateway/xds/state"
 )
 
 // worker holds the filters of one of Envoy's worker threads. Only that thread changes it, under the lock: Cut reads it from another one.
@@ -300,10 +299,7 @@ const maxInt = int(^uint(0) >> 1)
 func goAttempt(c *C.dm_stream, h *C.dm_header, n C.size_t) (r C.int) {
 	defer enter(c).exit(&r)
 	f := handle{c}
-	a := newAttempt(f.cluster(), f.noted(state.KeyExchange))
-	if a == nil {
-		return C.CONTINUE
-	}
+	a := newAttempt(f, headers(h, n))
 	workerOf(c).add(c, filter{attempt: a})
 	if a.write(f, headers(h, n)) != nil { // Envoy does not retry then: the client's request ends
 		f.reply(http.StatusServiceUnavailable, pack(nil, nil), nil, detailsError)
@@ -312,14 +308,20 @@ func goAttempt(c *C.dm_stream, h *C.dm_header, n C.size_t) (r C.int) {
 	return C.CONTINUE
 }
 
+// goFirstAttempt brings an attempt that was not Go's to write, before what is to be looked at of its answer.
+//
+//export goFirstAttempt
+func goFirstAttempt(c *C.dm_stream, h *C.dm_header, n C.size_t) {
+	var r C.int
+	defer enter(c).exit(&r)
+	workerOf(c).add(c, filter{attempt: newAttempt(handle{c}, headers(h, n))})
+}
+
 //export goAttemptBody
 func goAttemptBody(c *C.dm_stream, end C.bool) (r C.int) {
 	defer enter(c).exit(&r)
 	a := attemptOf(c)
-	switch {
-	case !a.written:
-		return C.CONTINUE
-	case !bool(end):
+	if !bool(end) {
 		C.dm_drain(c, C.RECEIVED_REQUEST)
 		return C.STOP_NO_BUFFER
 	}

@@ -40,6 +40,9 @@ import (
 	"bardo.money/gateway/extproc/stream"
 )
 
+// retrySuffix is how shim.c knows clusters whose requests Go writes.
+const retrySuffix = C.RETRY_SUFFIX
+
 // Levels of Envoy's log.
 const (
 	levelWarn  = 3

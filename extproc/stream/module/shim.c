@@ -1,4 +1,5 @@
 // shim.c: Envoy's hooks, which collect what Go needs for one crossing, and the operations of Go's.
+#define _GNU_SOURCE  // memmem
 #include "abi.h"
 
 #include <stdio.h>
@@ -127,7 +128,81 @@ static int body(dm_stream *s, int received, bool end) {
   return r;
 }
 
-int ON(http_filter_request_headers)(void *f, dm_stream *s, bool end) { (void)f; return head(s, REQUEST_HEADERS, end); }
+// ---- First attempts. Almost every answer to one is good: Go need not see it.
+
+static bool ends_with(dm_buf b, const char *end) {
+  size_t n = strlen(end);
+  return b.length >= n && memcmp(b.ptr + b.length - n, end, n) == 0;
+}
+static bool contains(const char *p, size_t n, const char *part) { return memmem(p, n, part, strlen(part)) != NULL; }
+
+static int attempt(dm_stream *s, bool end) {
+  if (ends_with(dm_cluster(s), RETRY_SUFFIX)) return head(s, REQUEST_HEADERS, end);
+  s->first = dm_noted(s, text("exchange")).length > 0;
+  return CONTINUE;
+}
+
+// tell makes the attempt known to Go.
+static void tell(dm_stream *s) {
+  s->first = 0;
+  dm_header few[FEW_HEADERS];
+  size_t n = CB(http_get_headers_size)(s->filter, REQUEST_HEADERS);
+  dm_header *h = list(few, FEW_HEADERS, n, sizeof *h);
+  if (n) CB(http_get_headers)(s->filter, REQUEST_HEADERS, h);
+  goFirstAttempt(s, h, n);
+  list_free(few, h);
+}
+
+// first_head tells Go of an answer that is a failure, passes a stream on, and keeps others until they are whole.
+static int first_head(dm_stream *s, bool end) {
+  dm_header few[FEW_HEADERS];
+  size_t n = CB(http_get_headers_size)(s->filter, RESPONSE_HEADERS);
+  dm_header *h = list(few, FEW_HEADERS, n, sizeof *h);
+  if (n) CB(http_get_headers)(s->filter, RESPONSE_HEADERS, h);
+  bool good = false, streams = false;
+  for (size_t i = 0; i < n; i++) {
+    if (h[i].name_length == 7 && memcmp(h[i].name, ":status", 7) == 0) good = h[i].value_length > 0 && h[i].value[0] == '2';
+    if (h[i].name_length == 12 && memcmp(h[i].name, "content-type", 12) == 0) streams = contains(h[i].value, h[i].value_length, "text/event-stream");
+  }
+  list_free(few, h);
+  if (good && streams) return CONTINUE;
+  if (good && !end) {
+    s->waits = 1;
+    return STOP;
+  }
+  tell(s);
+  return head(s, RESPONSE_HEADERS, end);
+}
+
+static bool blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
+// begins_well reports whether a body begins as no error does, see errorShape in attempt.go: with an object whose first member is neither "error" nor "type"
+// nor "object". Where the first piece does not tell, Go does.
+static bool begins_well(void *f) {
+  dm_buf few[FEW_CHUNKS];
+  int from = BUFFERED_RESPONSE;
+  size_t n = CB(http_get_body_chunks_size)(f, from);
+  if (n == 0) n = CB(http_get_body_chunks_size)(f, from = RECEIVED_RESPONSE);
+  if (n == 0 || n > FEW_CHUNKS) return false;
+  CB(http_get_body_chunks)(f, from, few);
+  const char *at = few[0].ptr, *end = at + few[0].length;
+  while (at < end && blank(*at)) at++;
+  if (at == end || *at++ != '{') return false;
+  while (at < end && blank(*at)) at++;
+  if (end - at < 2 || *at != '"') return false;
+  return at[1] != 'e' && at[1] != 't' && at[1] != 'o' && at[1] != '\\';
+}
+
+// first_whole lets an answer go on that is whole.
+static int first_whole(dm_stream *s) {
+  s->waits = 0;
+  if (begins_well(s->filter)) return CONTINUE;
+  tell(s);
+  head(s, RESPONSE_HEADERS, false);
+  return body(s, RECEIVED_RESPONSE, true);
+}
+
+int ON(http_filter_request_headers)(void *f, dm_stream *s, bool end) { (void)f; return s->kind == KIND_ATTEMPT ? attempt(s, end) : head(s, REQUEST_HEADERS, end); }
 int ON(http_filter_request_body)(void *f, dm_stream *s, bool end) {
   if (!s->slot) return CONTINUE;
   if (s->kind == KIND_ATTEMPT) return goAttemptBody(s, end);
@@ -138,9 +213,14 @@ int ON(http_filter_request_body)(void *f, dm_stream *s, bool end) {
 int ON(http_filter_request_trailers)(void *f, dm_stream *s) { (void)f; return s->kind == KIND_CLIENT && s->slot ? goRequestTrailers(s) : CONTINUE; }
 
 static bool skips(dm_stream *s) { return s->local || !s->slot; }
-int ON(http_filter_response_headers)(void *f, dm_stream *s, bool end) { (void)f; return skips(s) ? CONTINUE : head(s, RESPONSE_HEADERS, end); }
+int ON(http_filter_response_headers)(void *f, dm_stream *s, bool end) {
+  (void)f;
+  if (s->first) return first_head(s, end);
+  return skips(s) ? CONTINUE : head(s, RESPONSE_HEADERS, end);
+}
 int ON(http_filter_response_body)(void *f, dm_stream *s, bool end) {
   (void)f;
+  if (s->first) return !s->waits ? CONTINUE : end ? first_whole(s) : STOP;
   if (skips(s)) return CONTINUE;
   if (s->kind == KIND_ATTEMPT && !goAttemptHolds(s)) return CONTINUE;
   if (s->kind == KIND_ATTEMPT && !end) return STOP;
@@ -148,6 +228,7 @@ int ON(http_filter_response_body)(void *f, dm_stream *s, bool end) {
 }
 int ON(http_filter_response_trailers)(void *f, dm_stream *s) {
   (void)f;
+  if (s->first) return s->waits ? first_whole(s) : CONTINUE;
   if (skips(s)) return CONTINUE;
   if (s->kind == KIND_CLIENT) return head(s, RESPONSE_TRAILERS, true);
   return goAttemptHolds(s) ? body(s, RECEIVED_RESPONSE, true) : CONTINUE;
