@@ -107,7 +107,7 @@ func (w *worker) goOn() {
 	defer func() { b.running = false }()
 	for n := 0; n < batchSize && len(b.ready) > 0; n++ {
 		d := b.ready[0]
-		b.ready = b.ready[1:]
+		b.ready[0], b.ready = nil, b.ready[1:]
 		d.deferred = false
 		if d.unbegun {
 			d.unbegun = false
