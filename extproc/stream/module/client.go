@@ -13,7 +13,6 @@ import (
 
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/stream/coroutine"
-	"bardo.money/gateway/internal/buffers"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/xds/state"
@@ -63,48 +62,6 @@ type client struct {
 }
 
 var _ stream.Client = (*client)(nil)
-
-// event is what came from Envoy.
-type event struct {
-	kind   eventKind
-	end    bool
-	body   []byte
-	pooled *[]byte // the buffer that a large piece of a request's body lies in
-	head   *stream.AnswerHead
-}
-
-// newBodyEvent is a piece of a request's body, with room for n bytes.
-func newBodyEvent(n int) event {
-	if n < largePiece {
-		return event{kind: requestBody, body: make([]byte, 0, n)}
-	}
-	b := buffers.Get(n)
-	return event{kind: requestBody, body: *b, pooled: b}
-}
-
-// largePiece is how many bytes a piece has at least that lies in a buffer of all requests.
-const largePiece = 16 << 10
-
-// release gives the buffer back, if there is one: nobody reads the body any more.
-func (e *event) release() {
-	if e.pooled != nil {
-		buffers.Put(e.pooled)
-	}
-}
-
-type eventKind uint8
-
-const (
-	requestBody eventKind = iota
-	requestTrailers
-	answerHead
-	answerBody
-)
-
-// String is the name in errors.
-func (k eventKind) String() string {
-	return [...]string{"a request body", "request trailers", "response headers", "a response body"}[k]
-}
 
 // hook is a hook of a client's filter, by what an operation may do in it.
 type hook uint8
@@ -297,12 +254,14 @@ func (d *client) watermark(change int) {
 // do runs p on the worker's thread. With borrows it returns only when p ran, or never will. A coroutine is on that thread: it runs p itself, within a
 // hook only if that one is in fits.
 func (d *client) do(p posted, borrows bool, fits ...hook) error {
-	if d.co != nil && !d.gone && d.w.batch.takes(d, p, borrows) {
-		return nil
-	}
-	if d.co != nil && !d.gone && (d.in == inNone || slices.Contains(fits, d.in)) {
-		d.runNow(p)
-		return nil
+	if d.co != nil && !d.gone {
+		switch {
+		case d.w.batch.takes(d, p, borrows):
+			return nil
+		case d.in == inNone || slices.Contains(fits, d.in):
+			d.runNow(p)
+			return nil
+		}
 	}
 	if borrows {
 		p.done = make(chan struct{})

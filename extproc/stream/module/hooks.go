@@ -299,9 +299,10 @@ const maxInt = int(^uint(0) >> 1)
 func goAttempt(c *C.dm_stream, h *C.dm_header, n C.size_t) (r C.int) {
 	defer enter(c).exit(&r)
 	f := handle{c}
-	a := newAttempt(f, headers(h, n))
+	head := headers(h, n)
+	a := newAttempt(f, head)
 	workerOf(c).add(c, filter{attempt: a})
-	if a.write(f, headers(h, n)) != nil { // Envoy does not retry then: the client's request ends
+	if a.write(f, head) != nil { // Envoy does not retry then: the client's request ends
 		f.reply(http.StatusServiceUnavailable, pack(nil, nil), nil, detailsError)
 		return C.STOP
 	}
