@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -89,5 +90,27 @@ func TestTheRecordSaysWhyEachAttemptEnded(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestTheRecordOfARefusedConnection: of the attempts that Envoy makes by itself it says of the last one alone why no answer came.
+func TestTheRecordOfARefusedConnection(t *testing.T) {
+	t.Parallel()
+	only := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "only"})
+	g := gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{{ID: "only", Fake: only, Models: models("m", "m")}}})
+	only.Stop() // not before: one that never listened is known to be down
+	for stream, want := range map[bool][]string{false: {"no_answer: no answer came", "connect: no connection: connection refused"}, true: {"connect: no connection", "connect: no connection"}} {
+		log := attemptLog(t, g, g.Do(t, ask{dialect: fake.OpenAI, model: "m", stream: stream}.call()))
+		var have []string
+		for _, a := range log {
+			have = append(have, a.Outcome+": "+a.Reason)
+		}
+		if !slices.EqualFunc(have, want, strings.HasPrefix) {
+			t.Errorf("stream %v: attempts %q, want %q", stream, have, want)
+		}
+		saysWhy(t, log)
+	}
+	if m := g.Metrics(t); m.Sum("bardo_attempts_total", `outcome="reset"`) != 0 || m.Sum("bardo_attempts_total", `outcome="no_answer"`) != 1 {
+		t.Errorf("%v were counted as reset, %v as without an answer", m.Sum("bardo_attempts_total", `outcome="reset"`), m.Sum("bardo_attempts_total", `outcome="no_answer"`))
 	}
 }

@@ -1,7 +1,6 @@
 package attempt
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -86,13 +85,13 @@ func (p Plan) Again(n int) upstream.Decision {
 	return upstream.Decision{Move: upstream.Advance, Why: "another candidate may do better"}
 }
 
-// Earlier is why attempt n (from 1), before the answering one, failed: noted is what Envoy kept of its answer. An attempt of which nothing is noted had no
-// answer, or an incomplete one.
+// Earlier is why attempt n (from 1), before the last one, failed: noted is what Envoy kept of its answer. Of an attempt without an answer Envoy keeps
+// nothing: there may have been no connection, or a broken one, or silence.
 func (p Plan) Earlier(n int, noted string) *upstream.Failure {
 	by := p.At(n).Provider
 	parts := strings.Split(noted, ";")
 	if len(parts) != 3 {
-		return &upstream.Failure{Provider: by, Kind: upstream.Reset, Cause: errors.New("no answer, or half of one")}
+		return &upstream.Failure{Provider: by, Kind: upstream.NoAnswer}
 	}
 	code, _ := strconv.Atoi(parts[1])
 	return &upstream.Failure{Provider: by, Kind: upstream.ByStatus, Status: code, RetryAfter: upstream.RetryAfter(parts[2])}

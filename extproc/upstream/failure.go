@@ -44,6 +44,7 @@ const (
 	Unsealed                 // the answer of an enclave cannot be decrypted; cause is an e2ee.Reason
 	Unattested               // the answer of an enclave is not proved to be its own; cause is an attestation.Reason
 	Unpaid                   // the call's price was not accepted, or what became of its payment is not known; cause says which
+	NoAnswer                 // an attempt that Envoy made by itself, and not the last: no answer came, and Envoy does not say why
 	Retained                 // the answer does not confirm that nothing of a private request is retained; cause says what is missing, in our words
 )
 
@@ -60,6 +61,8 @@ func (f *Failure) String() string {
 		return "schema"
 	case NotEncoded:
 		return "encode"
+	case NoAnswer:
+		return "no_answer"
 	case Unpaid:
 		return "payment"
 	case Retained:
@@ -188,6 +191,8 @@ func (f *Failure) Measure() telemetry.Outcome {
 		return telemetry.Reset
 	case TimedOut:
 		return telemetry.TimedOut
+	case NoAnswer:
+		return telemetry.NoAnswer
 	case NotEncoded, WrongForm:
 		return telemetry.Rejected
 	case Retained, Unattested, Unsealed, Unpaid:
@@ -368,6 +373,8 @@ func (f *Failure) public() string {
 	switch {
 	case f.Kind == NoConnection:
 		return fmt.Sprintf("provider %s could not be reached", f.Provider)
+	case f.Kind == NoAnswer:
+		return fmt.Sprintf("no answer came from provider %s", f.Provider)
 	case f.Kind == Unpaid:
 		return fmt.Sprintf("the call of provider %s could not be paid for", f.Provider)
 	case f.Kind == Reset:
@@ -446,6 +453,8 @@ func (f *Failure) Reason() string {
 			return f.Cause.Error()
 		}
 		return "the connection broke, or the answer had no end"
+	case NoAnswer:
+		return "no answer came"
 	case TimedOut:
 		if f.Cause == nil {
 			return "no answer in time"

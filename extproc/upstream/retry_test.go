@@ -64,6 +64,7 @@ func TestReasonsHaveNoWordsOfTheProvider(t *testing.T) {
 		"no answer in time":                                          {Kind: TimedOut},
 		"silence":                                                    {Kind: TimedOut, Cause: errors.New("silence")},
 		"the connection broke, or the answer had no end":             {Kind: Reset, Cause: errors.New("secret words")},
+		"no answer came":                                             {Kind: NoAnswer},
 		"the answer is larger than the gateway holds for one client": {Kind: Reset, Cause: ErrTooLong},
 		"the provider did not confirm that it retains nothing: a header is missing": {Kind: Retained, Cause: errors.New("a header is missing")},
 		"the answer does not follow its schema":                                     {Kind: WrongForm},

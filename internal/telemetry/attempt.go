@@ -16,6 +16,7 @@ const (
 	Refused                    // no connection
 	Reset                      // the connection broke before content
 	TimedOut                   // no answer, or no first token, in time
+	NoAnswer                   // no answer; why is not known
 	RateLimited                // status 429
 	Rejected                   // another 4xx status
 	Failed                     // a 5xx status
@@ -25,7 +26,7 @@ const (
 )
 
 var outcomeNames = [outcomes]string{
-	Served: "served", Canceled: "canceled", Refused: "refused", Reset: "reset", TimedOut: "timed_out",
+	Served: "served", Canceled: "canceled", Refused: "refused", Reset: "reset", TimedOut: "timed_out", NoAnswer: "no_answer",
 	RateLimited: "rate_limited", Rejected: "rejected", Failed: "failed", ErrorEvent: "error_event", Truncated: "truncated",
 }
 
