@@ -50,6 +50,12 @@ func (c *collected) Write(_ context.Context, batch []*prompts.Entry) error {
 	return c.err
 }
 
+func (c *collected) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.err = err
+}
+
 func (c *collected) Tidy(context.Context, time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -36,11 +36,11 @@ type events struct {
 	sent   map[string]int64 // bytes of each segment that the server has, by the segment's id
 }
 
-// run exports until there is another configuration, an error, or ctx is done.
-func (e *events) run(ctx context.Context) error {
+// run exports until there is another configuration, an error, or ctx is done. It has worked where a step had no error.
+func (e *events) run(ctx context.Context) (worked bool, err error) {
 	e.sent = map[string]int64{}
 	if err := readState(e.Home, eventsFile, &e.sent); err != nil {
-		return err
+		return false, err
 	}
 	return stepping(ctx, e.UsageOptions, e.cfg, e.step)
 }

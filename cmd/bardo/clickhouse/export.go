@@ -58,15 +58,15 @@ func Run(ctx context.Context, o *export.UsageOptions) error {
 	counts := o.Metrics.Rows()
 	var both errgroup.Group
 	both.Go(func() error {
-		return repeat(ctx, o, "usage", func(cfg *config.Config) error {
+		return repeat(ctx, o, "usage was", func(cfg *config.Config) (bool, error) {
 			e := &exporter{UsageOptions: o, cfg: cfg, server: newServer(&cfg.Telemetry, cfg.Telemetry.ClickHouseTable, schema), counts: counts}
 			return e.run(ctx)
 		})
 	})
 	both.Go(func() error {
-		return repeat(ctx, o, "events", func(cfg *config.Config) error {
+		return repeat(ctx, o, "events were", func(cfg *config.Config) (bool, error) {
 			if !cfg.Telemetry.ExportsEvents() {
-				return nil
+				return true, nil
 			}
 			e := &events{UsageOptions: o, cfg: cfg, server: newServer(&cfg.Telemetry, cfg.Telemetry.ClickHouseEventsTable, eventsSchema), counts: counts}
 			return e.run(ctx)
@@ -75,58 +75,61 @@ func Run(ctx context.Context, o *export.UsageOptions) error {
 	return both.Wait()
 }
 
-// repeat exports while there is a server, again after each change of the configuration and each failure, until ctx is done. what names it.
-func repeat(ctx context.Context, o *export.UsageOptions, what string, run func(*config.Config) error) error {
+// repeat exports while there is a server, again after each change of the configuration and each failure, until ctx is done. what begins the line of the log. run says
+// whether something went well before its error: then that is the first failure in a row.
+func repeat(ctx context.Context, o *export.UsageOptions, what string, run func(*config.Config) (worked bool, err error)) error {
 	for failures := 0; ; {
-		wait := time.Second // to look at the configuration again
-		if cfg := o.Config(); cfg.Telemetry.ClickHouse.Host != "" {
-			if err := run(cfg); err != nil && ctx.Err() == nil {
-				o.Log.Warn(what+" were not exported to ClickHouse, and will be", "error", o.Redact(err.Error()))
-				failures++
-				wait = min(time.Second<<min(failures, 10), longestWait)
-			} else {
+		cfg, wait := o.Config(), time.Second
+		if cfg.Telemetry.ClickHouse.Host != "" {
+			worked, err := run(cfg)
+			if worked || err == nil {
 				failures = 0
 			}
+			if err != nil && ctx.Err() == nil {
+				o.Log.Warn(what+" not exported to ClickHouse, and will be", "error", o.Redact(err.Error()))
+				failures++
+				wait = min(time.Second<<min(failures, 10), longestWait)
+			}
 		}
-		select {
-		case <-ctx.Done():
+		if !o.Pause(ctx, wait, cfg) {
 			return nil
-		case <-time.After(wait):
 		}
 	}
 }
 
-// run exports until there is another configuration, an error, or ctx is done.
-func (e *exporter) run(ctx context.Context) (err error) {
+// run exports until there is another configuration, an error, or ctx is done. It has worked where a step had no error.
+func (e *exporter) run(ctx context.Context) (worked bool, err error) {
 	if e.books, err = e.Home.OpenLedger(ctx, e.cfg); err != nil {
-		return err
+		return false, err
 	}
 	defer func() { err = errors.Join(err, e.books.Close()) }()
 	if err := e.resume(); err != nil {
-		return err
+		return false, err
 	}
 	return stepping(ctx, e.UsageOptions, e.cfg, e.step)
 }
 
-// stepping takes steps, at once while there may be more to send and else at each interval, until there is another configuration, an error, or ctx is done.
-func stepping(ctx context.Context, o *export.UsageOptions, cfg *config.Config, step func(context.Context) (more bool, err error)) error {
+// stepping takes steps, at once while there may be more to send and else at each interval, until there is another configuration, an error, or ctx is done. It has worked
+// where a step had no error.
+func stepping(ctx context.Context, o *export.UsageOptions, cfg *config.Config, step func(context.Context) (more bool, err error)) (worked bool, err error) {
 	tick := time.NewTicker(cfg.Telemetry.ClickHouseInterval)
 	defer tick.Stop()
 	for o.Config() == cfg {
 		more, err := step(ctx)
 		if err != nil {
-			return err
+			return worked, err
 		}
+		worked = true
 		if more {
 			continue
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return worked, nil
 		case <-tick.C:
 		}
 	}
-	return nil
+	return worked, nil
 }
 
 // resume reads how far the export to this table has come.

@@ -55,22 +55,10 @@ func Run(ctx context.Context, o *export.UsageOptions) error {
 		default:
 			failures = 0
 		}
-		if !sleep(ctx, wait, func() bool { return o.Config() != cfg }) {
+		if !o.Pause(ctx, wait, cfg) {
 			return nil
 		}
 	}
-}
-
-// sleep waits for a time, or until something changed, which it looks for each second. It is false where ctx is done.
-func sleep(ctx context.Context, d time.Duration, changed func() bool) bool {
-	for end := time.Now().Add(d); time.Now().Before(end) && !changed(); {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-time.After(min(time.Second, d)):
-		}
-	}
-	return ctx.Err() == nil
 }
 
 // Export stores the days that are over at a time, and that the store has not, and with them those of the last days to which something was charged since. A day is

@@ -2,6 +2,7 @@ package promptlog
 
 import (
 	"bytes"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,7 +31,7 @@ func TestF05WhereThePromptLogIsKept(t *testing.T) {
 	} {
 		cfg := &config.Config{}
 		cfg.Telemetry.Prompts = row.p
-		sinks, err := Open(t.Context(), cfg, home)
+		sinks, err := Open(t.Context(), cfg, &Options{Home: home, Count: func(string, int) {}, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil || len(sinks) != row.want {
 			t.Errorf("%s: %d, %v", about, len(sinks), err)
 		}

@@ -4,26 +4,37 @@ package promptlog
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"path/filepath"
 
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/prompts"
 )
 
-// Open opens where prompts are kept: a file, a receiver, both, or nothing. home is the state directory.
-func Open(ctx context.Context, cfg *config.Config, home string) (sinks []prompts.Sink, err error) {
+// Options are what places of prompts are opened with.
+type Options struct {
+	Home   string                     // the state directory
+	Count  func(result string, n int) // is told of what is in the file, and was not sent
+	Logger *slog.Logger               // gets no content
+}
+
+// Open opens where prompts are kept: a file, a receiver, both, or nothing. A receiver that is slow does not delay the file.
+func Open(ctx context.Context, cfg *config.Config, o *Options) (sinks []prompts.Sink, err error) {
 	p := &cfg.Telemetry.Prompts
 	if p.File != "" {
-		f, err := prompts.OpenFile(ctx, prompts.FileOptions{Path: pathOf(p.File, home), Secret: p.Secret.Reveal(), MaxAge: p.MaxAge, MaxBytes: p.MaxBytes})
+		f, err := prompts.OpenFile(ctx, prompts.FileOptions{Path: pathOf(p.File, o.Home), Secret: p.Secret.Reveal(), MaxAge: p.MaxAge, MaxBytes: p.MaxBytes})
 		if err != nil {
 			return nil, err
 		}
 		sinks = append(sinks, f)
 	}
-	if p.OTLP.Host != "" && len(p.Keys) > 0 {
-		sinks = append(sinks, newReceiver(p))
+	if p.OTLP.Host == "" || len(p.Keys) == 0 {
+		return sinks, nil
 	}
-	return sinks, nil
+	if len(sinks) == 0 {
+		return []prompts.Sink{newReceiver(p)}, nil
+	}
+	return append(sinks, prompts.Apart(newReceiver(p), o.Count, o.Logger)), nil
 }
 
 func pathOf(file, home string) string {

@@ -72,8 +72,9 @@ func (g *gateway) notify(ctx context.Context) error {
 
 // logPrompts writes what the prompt log gets until ctx is done.
 func (g *gateway) logPrompts(ctx context.Context) error {
+	places := promptlog.Options{Home: string(g.home), Count: g.metrics.PromptsLogged, Logger: g.log}
 	open := func(ctx context.Context, cfg *config.Config) ([]prompts.Sink, error) {
-		return promptlog.Open(ctx, cfg, string(g.home))
+		return promptlog.Open(ctx, cfg, &places)
 	}
 	g.prompts.Run(ctx, prompts.Options{Config: g.cfg.Load, Open: open, Redact: g.redact, Logger: g.log})
 	return nil

@@ -5,6 +5,7 @@ package export
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -57,6 +58,18 @@ type UsageOptions struct {
 	Redact  func(s string) string // removes secrets
 	Metrics *telemetry.Metrics
 	Log     *slog.Logger
+}
+
+// Pause waits for a time, or until another configuration than cfg is in force, which it looks for each second. It is false where ctx is done.
+func (o *UsageOptions) Pause(ctx context.Context, d time.Duration, cfg *config.Config) bool {
+	for end := time.Now().Add(d); time.Now().Before(end) && o.Config() == cfg; {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(min(time.Second, d)):
+		}
+	}
+	return ctx.Err() == nil
 }
 
 // Run exports what the configuration in force says until ctx is done, and nothing without a receiver. o is without Telemetry.
