@@ -65,6 +65,19 @@ var auditCases = []struct {
 		"who owes is blocked, and has nothing that could be taken", "account k owes 9, has 4000000 and holds 0, and its mark as blocked is 1",
 	},
 	{
+		"a debt that was forgiven by hand", `UPDATE balance SET forgiven = 9`,
+		"every loss is forgiven once, and for no more than it was", "account k was forgiven 9, and its losses 0",
+	},
+	{
+		"more than was lost is forgiven", `INSERT INTO journal (id, idem, kind, at, ref) VALUES (3, 'lost:k:x', 'deposit', 0, 'x'); INSERT INTO entry (journal, account, amount) VALUES (3, 1, 9), (3, 3, -9);
+INSERT INTO forgiven (account, journal, micro, at, via, reason) VALUES (4, 3, 10, 0, '', ''); UPDATE balance SET forgiven = 10`,
+		"every loss is forgiven once, and for no more than it was", "account k was forgiven 10 of journal 3 (lost:k:x), which is a loss of 9",
+	},
+	{
+		"what is forgiven is no loss", `INSERT INTO forgiven (account, journal, micro, at, via, reason) VALUES (4, 2, 0, 0, '', '')`,
+		"every loss is forgiven once, and for no more than it was", "account k was forgiven 0 of journal 2 (request:r), which is a loss of 0",
+	},
+	{
 		"a request that says something else", `UPDATE request SET charged = 1`,
 		"every charge is what its request paid", "request r paid 1 of 1000000, its journal says 1000000 of 1000000",
 	},

@@ -260,7 +260,7 @@ func TestWhatAWalletHasAndOwesIsWhatItPaidLessWhatItUsed(t *testing.T) {
 func (p *walletTrial) one() {
 	i := p.random.IntN(2)
 	l := p.gateways[i]
-	switch n := p.random.IntN(20); {
+	switch n := p.random.IntN(22); {
 	case n < 5:
 		p.serve(i)
 	case n < 7:
@@ -296,8 +296,31 @@ func (p *walletTrial) one() {
 		if _, err := p.cli.Deposit(p.Context(), wallet, 500, fmt.Sprint("d", p.step)); err == nil {
 			p.net += 500
 		}
+	case n < 21 && len(p.paid) > 0:
+		p.forgive(l)
 	default:
 		p.die(i)
+	}
+}
+
+// forgive forgives a payment that may have been lost, or all that were, at one of the gateways or beside them.
+func (p *walletTrial) forgive(l *Ledger) {
+	if p.random.IntN(2) == 0 {
+		l = p.cli
+	}
+	var refs []string
+	if p.random.IntN(4) > 0 {
+		refs = []string{fmt.Sprint(p.random.IntN(len(p.paid)))}
+	}
+	for again := range 2 {
+		f, err := l.Forgive(p.Context(), wallet, refs, "socket", "why")
+		if errors.Is(err, ErrNoLoss) {
+			return
+		}
+		if err != nil || f.Again && f.Amount != 0 || again == 1 && !f.Again {
+			p.Fatalf("step %d: %+v, %v", p.step, f, err)
+		}
+		p.net += f.Amount
 	}
 }
 

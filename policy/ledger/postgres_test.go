@@ -73,6 +73,11 @@ func TestPostgres(t *testing.T) {
 }
 
 var everyStore = map[string]func(*testing.T){
+	"ALossIsForgivenOnce":                                 TestALossIsForgivenOnce,
+	"OnlyWhatIsOwedIsForgiven":                            TestOnlyWhatIsOwedIsForgiven,
+	"WhatIsNoLossIsNotForgiven":                           TestWhatIsNoLossIsNotForgiven,
+	"ForgivingBesidePayments":                             TestForgivingBesidePayments,
+	"WhatVersion11ForgaveIsForgiven":                      TestWhatVersion11ForgaveIsForgiven,
 	"ReportsSumWhatTheLedgerCharged":                      TestReportsSumWhatTheLedgerCharged,
 	"ReportsOfSome":                                       TestReportsOfSome,
 	"ReportsThatAreRefused":                               TestReportsThatAreRefused,

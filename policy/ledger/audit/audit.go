@@ -28,8 +28,16 @@ type Report struct {
 	// Unwritten is charges that are not applied yet, in the charge logs or in this program's memory. Those in a log are safe.
 	Unwritten chargelog.Unwritten `json:"unwritten"`
 
+	Forgiven Forgiven `json:"forgiven"`
+
 	Again *Again        `json:"looked_again,omitempty"` // nil: all was explained at once
 	Left  time.Duration `json:"-"`                      // how long the audit may wait yet
+}
+
+// Forgiven is the losses that operators have forgiven.
+type Forgiven struct {
+	Losses int64        `json:"losses"`
+	Amount policy.Micro `json:"usd"`
 }
 
 // Check is one invariant, and the rows that violate it.
@@ -83,6 +91,15 @@ WHERE b.owed + b.forgiven <> coalesce(l.micro, 0) - coalesce(r.micro, 0) LIMIT 1
 SELECT format('account %s owes %s, has %s and holds %s, and its mark as blocked is %s', a.name, b.owed, b.micro, b.held, b.blocked)
 FROM balance b JOIN account a ON a.id = b.account
 WHERE b.owed > 0 AND (b.blocked = 0 OR b.micro > b.held) LIMIT 100`},
+
+	{Name: "every loss is forgiven once, and for no more than it was", Query: `
+SELECT format('account %s was forgiven %s, and its losses %s', a.name, b.forgiven, coalesce(f.micro, 0))
+FROM balance b JOIN account a ON a.id = b.account LEFT JOIN (SELECT account, sum(micro) AS micro FROM forgiven GROUP BY account) f ON f.account = b.account
+WHERE b.forgiven <> coalesce(f.micro, 0)
+UNION ALL
+SELECT format('account %s was forgiven %s of journal %s (%s), which is a loss of %s', a.name, f.micro, j.id, j.idem, coalesce(-e.amount, 0))
+FROM forgiven f JOIN account a ON a.id = f.account JOIN journal j ON j.id = f.journal LEFT JOIN entry e ON e.journal = j.id AND e.account = 3
+WHERE f.micro > coalesce(-e.amount, 0) OR j.idem <> 'lost:' || a.name || ':' || j.ref LIMIT 100`},
 
 	{Name: "every charge is what its request paid", Query: `
 SELECT format('request %s paid %s of %s, its journal says %s of %s', r.id, r.charged, r.amount, coalesce(-e.amount, 0), coalesce(v.amount, 0))
@@ -142,8 +159,9 @@ func (r *Report) first(ctx context.Context, reads *store.Readers, path string, m
 		return nil, err
 	}
 	defer tx.Close()
-	err = tx.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM account), (SELECT count(*) FROM journal), (SELECT count(*) FROM request)`).
-		Scan(&r.Accounts, &r.Journals, &r.Requests)
+	err = tx.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM account), (SELECT count(*) FROM journal), (SELECT count(*) FROM request),
+	(SELECT count(*) FROM forgiven WHERE journal IS NOT NULL), (SELECT CAST(coalesce(sum(micro), 0) AS BIGINT) FROM forgiven WHERE journal IS NOT NULL)`).
+		Scan(&r.Accounts, &r.Journals, &r.Requests, &r.Forgiven.Losses, &r.Forgiven.Amount)
 	if err != nil {
 		return nil, err
 	}

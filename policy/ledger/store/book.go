@@ -23,7 +23,7 @@ import (
 var schema embed.FS
 
 // SchemaVersion is the version of the store that this program reads and writes. Older stores are brought forward, newer ones refused.
-const SchemaVersion = 11
+const SchemaVersion = 12
 
 // ErrNewer says that a newer program wrote the store.
 var ErrNewer = errors.New("the store was written by a newer version of this program")

@@ -100,6 +100,7 @@ var postgresDialect = &Dialect{
 			orphans("block", "account", "balance", "account"), orphans("block", "instance", "instance", "id"),
 			orphans("entry", "journal", "journal", "id"), orphans("entry", "account", "account", "id"),
 			orphans("request", "journal", "journal", "id"), orphans("standing", "account", "balance", "account"),
+			orphans("forgiven", "account", "balance", "account"), orphans("forgiven", "journal", "journal", "id"),
 		}, " UNION ALL ") + ` LIMIT 100`},
 		{"the database is intact", `
 SELECT format('%s pages of the database failed their checksum', checksum_failures) FROM pg_stat_database

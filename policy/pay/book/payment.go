@@ -75,7 +75,7 @@ func (p *Payment) Transfer() *pay.Transfer {
 // Limits are how much of a payer's money may be on its way.
 type Limits struct {
 	Exposure policy.Micro // of payments that are not confirmed; 0 means no limit
-	Failed   bool         // payers may have failed payments: theirs are settled first
+	Failed   bool         // payers may have failed payments: theirs are settled first, unless those were forgiven
 }
 
 // Errors of Reserve, besides a *pay.Refusal.
@@ -147,6 +147,11 @@ FROM payment WHERE payer = ?`, p.From.String()).Scan(&open, &failed)
 		return &pay.Refusal{Reason: pay.ReasonExposure, Detail: fmt.Sprintf("payments of this wallet over %s USD are not settled yet, and at most %s may be: wait for them", open, l.Exposure)}
 	}
 	return nil
+}
+
+// Failed are the payments of a payer that could not be settled after their requests were served.
+func (b *Book) Failed(ctx context.Context, payer pay.Address) ([]Payment, error) {
+	return b.list(ctx, `payer = ? AND settlement = 'failed'`, payer.String())
 }
 
 // Unsettled is what payments of a payer were booked for that are in no block yet.

@@ -11,8 +11,8 @@ import (
 	"bardo.money/gateway/policy/pay/book"
 )
 
-// Settlement before service: the payment becomes the wallet's credit, and the request is charged to that. It is for payers one of whose payments failed, and for
-// large payments. Only scheme exact can be settled before the cost is known.
+// Settlement before service: the payment becomes the wallet's credit, and the request is charged to that. It is for payers one of whose payments failed, unless that
+// was forgiven, and for large payments. Only scheme exact can be settled before the cost is known.
 
 // ErrUnsettled says that a payment that is settled first is not in a block yet. It is on its way, and what it brings is its wallet's credit.
 var ErrUnsettled = errors.New("the payment is being settled, and its request was not served")
@@ -26,13 +26,35 @@ func (t *Till) reserve(ctx context.Context, p *pay.Payment, requestID string, bl
 	if l.Exposure > 0 {
 		l.Exposure = l.Exposure.Plus(owed)
 	}
+	first = t.SettlesFirst(p.Value) && !p.UpTo
 	row, err = t.Book.Reserve(ctx, t.Terms, p, requestID, block, l)
-	if r, ok := errors.AsType[*pay.Refusal](err); ok && r.Reason == pay.ReasonBlocked && !p.UpTo {
-		l.Failed = true
-		row, err = t.Book.Reserve(ctx, t.Terms, p, requestID, block, l)
-		return row, true, err
+	if r, ok := errors.AsType[*pay.Refusal](err); !ok || r.Reason != pay.ReasonBlocked {
+		return row, first, err
 	}
-	return row, t.SettlesFirst(p.Value) && !p.UpTo, err
+	pardoned, e := t.pardoned(ctx, p.From)
+	if e != nil {
+		return row, first, e
+	}
+	if p.UpTo && !pardoned {
+		return row, first, err
+	}
+	l.Failed = true
+	row, err = t.Book.Reserve(ctx, t.Terms, p, requestID, block, l)
+	return row, first || !pardoned, err
+}
+
+// pardoned reports whether all of a payer's failed payments were forgiven.
+func (t *Till) pardoned(ctx context.Context, payer pay.Address) (bool, error) {
+	failed, err := t.Book.Failed(ctx, payer)
+	if err != nil {
+		return false, err
+	}
+	keys := make([]string, len(failed))
+	for i := range failed {
+		keys[i] = ledger.LossKey(pay.Account(payer), failed[i].Reference())
+	}
+	pardons, err := t.Ledger.Pardons(ctx, keys)
+	return len(pardons) == len(keys), err
 }
 
 // SettlesFirst reports whether payments of an amount are settled before their requests are served. Scheme upto cannot be, and is not taken for them.

@@ -12,6 +12,7 @@ import (
 	"bardo.money/gateway/internal/polltest"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger"
+	"bardo.money/gateway/policy/ledger/postgres"
 	"bardo.money/gateway/policy/pay"
 	"bardo.money/gateway/policy/pay/book"
 )
@@ -103,6 +104,68 @@ func checkPitfall10APayerWhoFailedIsSettledFirst(t *testing.T, s *shop) {
 	wantOwed(t, s, 0)
 	s.serve(t, &p, 4000)
 	s.credit(t, 6000)
+}
+
+// TestAForgivenPayerIsTrustedAgain: while a loss is not forgiven, payments are settled first, and those of scheme upto refused. When all are, by another process,
+// both are served as those of other payers, until the next loss.
+func TestAForgivenPayerIsTrustedAgain(t *testing.T) { inBoth(t, checkAForgivenPayerIsTrustedAgain) }
+
+func checkAForgivenPayerIsTrustedAgain(t *testing.T, s *shop) {
+	t.Helper()
+	lose := func(p Taken) {
+		t.Helper()
+		s.serve(t, &p, 4000)
+		s.chain.used[p.Nonce] = pay.Word{} // cancelled
+		s.look(t, time.Second)
+	}
+	lose(s.take(t, 1))
+	upTo := s.payment(9)
+	upTo.UpTo, upTo.Facilitator = true, pay.Address{8}
+	blocked := func() {
+		t.Helper()
+		var r *pay.Refusal
+		if _, err := s.Take(t.Context(), upTo, pay.Word{}, 11_000, requestOf(9)); !errors.As(err, &r) || r.Reason != pay.ReasonBlocked {
+			t.Errorf("scheme upto: %v", err)
+		}
+	}
+	forgive := func() {
+		t.Helper()
+		other, err := ledger.Open(t.Context(), s.store, ledger.Options{Dir: s.dir, Connect: postgres.Connect})
+		if err == nil {
+			_, err = other.Forgive(t.Context(), pay.Account(pay.Address{3}), nil, "socket", "why")
+			err = errors.Join(err, other.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	blocked() // the ledger does not have the loss yet
+	s.look(t, 4*time.Second)
+	wantOwed(t, s, 5000)
+	blocked()
+	forgive()
+	wantOwed(t, s, 0)
+	for i, p := range []*pay.Payment{upTo, s.payment(2)} {
+		taken, err := s.Take(t.Context(), p, pay.Word{}, 11_000, requestOf(9-byte(7*i)))
+		if err != nil || taken.Owed != 0 || taken.first || taken.Service != book.Serving || taken.Settlement != book.None {
+			t.Fatalf("%+v, %v", taken, err)
+		}
+		if upTo.Nonce = (pay.Word{10}); i == 1 {
+			lose(taken)
+			continue
+		}
+		if err := s.Release(t.Context(), &taken); err != nil {
+			t.Error(err)
+		}
+	}
+	s.look(t, 4*time.Second)
+	blocked()
+	forgive()
+	taken, err := s.Take(t.Context(), upTo, pay.Word{}, 11_000, requestOf(9))
+	if err != nil || taken.first {
+		t.Errorf("%+v, %v", taken, err)
+	}
+	s.credit(t, 0)
 }
 
 // wantOwed waits until a payer owes an amount: gateways give back what they hold within a second.

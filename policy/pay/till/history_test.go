@@ -3,6 +3,7 @@ package till
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"testing"
@@ -24,12 +25,13 @@ type history struct {
 	open   []Taken                // whose requests are being served
 	served map[int64]policy.Micro // what each served request cost, by payment
 	lost   map[pay.Address]bool   // payers who cancelled
-	top    uint64                 // the highest block so far
+	waived map[pay.Address]policy.Micro
+	top    uint64 // the highest block so far
 }
 
 // TestRandomHistoriesConserveMoney: payments are taken, served, released, sent, mined, taken out of the chain again and cancelled, at a node that fails at times,
 // by gateways that end at any moment, in files and in PostgreSQL. In the end each served payment has moved what its request cost, or is a loss; the books sum up, no balance is
-// below zero, and each payer has what is left of all payments together, or owes it.
+// below zero, and each payer has what is left of all payments together and of what was forgiven, or owes it.
 func TestRandomHistoriesConserveMoney(t *testing.T) {
 	seeds, steps := 12, 60
 	if os.Getenv("BARDO_SOAK") != "" {
@@ -37,7 +39,7 @@ func TestRandomHistoriesConserveMoney(t *testing.T) {
 	}
 	for seed := range uint64(seeds) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			h := &history{T: t, random: rand.New(rand.NewPCG(seed, 56)), served: map[int64]policy.Micro{}, lost: map[pay.Address]bool{}}
+			h := &history{T: t, random: rand.New(rand.NewPCG(seed, 56)), served: map[int64]policy.Micro{}, lost: map[pay.Address]bool{}, waived: map[pay.Address]policy.Micro{}}
 			url := ""
 			if seed%3 == 2 {
 				url = postgrestest.URL(t)
@@ -55,7 +57,7 @@ func TestRandomHistoriesConserveMoney(t *testing.T) {
 func (h *history) step() {
 	h.Helper()
 	h.top = max(h.top, h.chain.height)
-	switch h.random.IntN(12) {
+	switch h.random.IntN(13) {
 	case 0, 1, 2:
 		h.takeOne()
 	case 3, 4:
@@ -68,6 +70,8 @@ func (h *history) step() {
 		h.reorg(1 + h.random.IntN(2))
 	case 10:
 		h.chain.down, h.chain.sends = h.random.IntN(3) == 0, h.random.IntN(4) > 0
+	case 12:
+		h.forgive()
 	case 11:
 		if h.random.IntN(3) == 0 {
 			h.cancel()
@@ -177,6 +181,18 @@ func (h *history) cancel() {
 	}
 }
 
+// forgive forgives what a payer has lost so far, if anything.
+func (h *history) forgive() {
+	h.Helper()
+	payer := pay.Address{byte(1 + h.random.IntN(4))}
+	f, err := h.books.Forgive(h.Context(), pay.Account(payer), nil, "socket", "why")
+	if errors.Is(err, ledger.ErrNoLoss) || errors.Is(err, ledger.ErrUnknownKey) {
+		return
+	}
+	h.must(err)
+	h.waived[payer] += f.Amount
+}
+
 // crash ends the gateway; the next one goes on.
 func (h *history) crash() {
 	h.Helper()
@@ -192,7 +208,7 @@ func (h *history) finish() {
 	for range 30 {
 		h.look(h.T, 6*time.Second)
 	}
-	balances := map[pay.Address]policy.Micro{}
+	balances := maps.Clone(h.waived)
 	for id, cost := range h.served {
 		p, err := h.Book.ByID(h.Context(), id)
 		h.must(err)

@@ -34,6 +34,8 @@ type Ledger interface {
 	Balance(ctx context.Context, account policy.Account) (ledger.Balance, error)
 	// Owed is what an account owes for payments that never arrived.
 	Owed(ctx context.Context, account policy.Account) (policy.Micro, error)
+	// Pardons are how losses were forgiven, by their keys (ledger.LossKey), of those that were.
+	Pardons(ctx context.Context, keys []string) (map[string]ledger.Pardon, error)
 	// Charged reports whether a request was charged to an account.
 	Charged(ctx context.Context, account policy.Account, requestID string) (bool, error)
 	// Capture charges a reservation, which ends, and returns when that is durable. A request is charged once.
