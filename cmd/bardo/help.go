@@ -57,6 +57,7 @@ var examples = map[string]string{
 	"bardo export journal":    "bardo export journal --since 30 --format json > journal.jsonl",
 	"bardo audit":             "bardo audit --json",
 	"bardo payments":          "bardo payments\nbardo payments --state failed --json",
+	"bardo payments forgive":  "bardo payments forgive req_2f6c1d0a9b8e7f6a5b4c3d2e --reason 'our node was away'\nbardo payments forgive --payer 0x00000000000000000000000000000000000000aa --reason 'paid by invoice 1042'",
 	"bardo audit log":         "bardo audit log verify",
 	"bardo audit log verify":  "bardo audit log verify --head 1042:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
 	"bardo audit log export":  "bardo audit log export > audit.jsonl",

@@ -51,7 +51,7 @@ func printBalance(c *cobra.Command, b *admin.Balance) error {
 	}
 	switch {
 	case b.Owed != nil && *b.Owed > 0:
-		text += fmt.Sprintf("owed       %s\nblocked until that is paid: a payment never arrived, and what comes in is taken first\n", cli.Dollars(*b.Owed))
+		text += fmt.Sprintf("owed       %s\nblocked until that is paid, or forgiven (`bardo payments forgive`): a payment never arrived, and what comes in is taken first\n", cli.Dollars(*b.Owed))
 	case b.Blocked:
 		text += "blocked until a deposit: an answer cost more than there was, or a payment never arrived\n"
 	}
@@ -158,6 +158,9 @@ func printAudit(c *cobra.Command, r ledger.Report) error {
 		for _, what := range r.Again.For {
 			fmt.Fprintf(&b, "        %s\n", cli.Printable(what))
 		}
+	}
+	if r.Forgiven.Losses > 0 {
+		fmt.Fprintf(&b, "%d losses forgiven, of which %s was owed\n", r.Forgiven.Losses, cli.Dollars(r.Forgiven.Amount))
 	}
 	fmt.Fprintf(&b, "%d accounts, %d journals, %d requests\n", r.Accounts, r.Journals, r.Requests)
 	_, err := fmt.Fprint(c.OutOrStdout(), b.String())

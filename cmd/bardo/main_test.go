@@ -36,7 +36,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"let": let, "sql": damage, "occupy": occupy, "freeport": freePort, "sqlfile": damageByFile, "until": until,
+			"let": let, "sql": damage, "occupy": occupy, "freeport": freePort, "sqlfile": damageByFile, "until": until, "lose": lose,
 		},
 	})
 }

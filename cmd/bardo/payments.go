@@ -13,6 +13,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/adminapi"
 	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/cmd/bardo/settings"
+	"bardo.money/gateway/policy/admin"
 	"bardo.money/gateway/policy/pay/book"
 )
 
@@ -31,6 +32,7 @@ func paymentsCommand() *cobra.Command {
 	c.Flags().StringVar(&state, "state", "", "only payments that are so far: "+strings.Join(book.States, ", "))
 	cli.Completes(c, "state", book.States...)
 	c.Flags().IntVar(&limit, "limit", 50, "list at most so many")
+	c.AddCommand(forgiveCommand())
 	asJSON := cli.JSONFlag(c)
 	settings.Flag(c)
 	c.RunE = withBooks(func(c *cobra.Command, api *http.Client, _ []string) error {
@@ -57,16 +59,76 @@ func paymentsCommand() *cobra.Command {
 
 // paymentPage is a page of the admin API's list of payments.
 type paymentPage struct {
-	Data []book.Listed `json:"data"`
+	Data []adminapi.Payment `json:"data"`
 }
 
-func printPayments(c *cobra.Command, list []book.Listed) error {
+func printPayments(c *cobra.Command, list []adminapi.Payment) error {
 	rows := make([][]string, len(list))
 	for i := range list {
 		p := &list[i]
+		state := p.State
+		if p.Forgiven != nil {
+			state += ", forgiven"
+		}
 		rows[i] = []string{
-			p.At.UTC().Format(time.RFC3339), p.Request, p.Payer, p.State, string(p.Scheme), cli.Dollars(p.Authorized), cli.Dollars(p.Amount), cli.Dollars(p.Fee), p.Transaction, p.Reason,
+			p.At.UTC().Format(time.RFC3339), p.Request, p.Payer, state, string(p.Scheme), cli.Dollars(p.Authorized), cli.Dollars(p.Amount), cli.Dollars(p.Fee), p.Transaction, p.Reason,
 		}
 	}
 	return cli.PrintTable(c.OutOrStdout(), []string{"TIME", "REQUEST", "PAYER", "STATE", "SCHEME", "SIGNED", "MOVED", "FEE", "TRANSACTION", "REASON"}, rows)
+}
+
+func forgiveCommand() *cobra.Command {
+	var payer, reason string
+	c := &cobra.Command{
+		Use: "forgive [REQUEST] --reason TEXT", Short: "Forgive what a wallet owes for payments that never arrived", Args: cli.AtMostOneArg("the id of a request"),
+		Long: "Forgive what a wallet owes for payments that never arrived: for one, by the id of its request, or with --payer for all so far. The wallet's next request is served\n" +
+			"as that of another, if it owes nothing else. What was recovered stays so. Repeating it changes nothing. `bardo payments --state failed` lists losses.",
+	}
+	c.Flags().StringVar(&payer, "payer", "", "all losses of this wallet, by its address")
+	c.Flags().StringVar(&reason, "reason", "", "why, for the books and the audit log")
+	asJSON := cli.JSONFlag(c)
+	settings.Flag(c)
+	_ = c.MarkFlagRequired("reason") // fails only for a flag that is not there
+	c.RunE = withBooks(func(c *cobra.Command, api *http.Client, args []string) error {
+		f := admin.Forgiveness{Reason: admin.Set(reason)}
+		if (len(args) == 1) == c.Flags().Changed("payer") {
+			return fmt.Errorf("%s takes the id of a request, or --payer, and not both; `bardo payments --state failed` lists losses", c.CommandPath())
+		}
+		if len(args) == 1 {
+			f.Request = admin.Set(args[0])
+		} else {
+			f.Payer = admin.Set(payer)
+		}
+		done, err := adminapi.Call[admin.Forgiven](c.Context(), api, http.MethodPost, "/payments/forgive", &f)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return cli.PrintJSON(c, done)
+		}
+		return printForgiven(c, &done)
+	})
+	return c
+}
+
+func printForgiven(c *cobra.Command, f *admin.Forgiven) error {
+	var b strings.Builder
+	for i := range f.Losses {
+		l := &f.Losses[i]
+		fmt.Fprintf(&b, "request %s  cost %s, forgiven %s (%s: %s)\n", cli.Printable(l.Request), cli.Dollars(l.Cost), cli.Dollars(l.Pardon.Amount), l.Pardon.At.UTC().Format(time.RFC3339), cli.Printable(l.Pardon.Reason))
+	}
+	if f.Repeated {
+		fmt.Fprintln(&b, "nothing changed: all of that was forgiven before")
+	} else {
+		fmt.Fprintf(&b, "forgiven  %s of wallet %s\n", cli.Dollars(f.Amount), f.Payer)
+	}
+	fmt.Fprintf(&b, "owed      %s\n", cli.Dollars(f.Owed))
+	for i := range f.Rest {
+		fmt.Fprintf(&b, "          %s of it for request %s\n", cli.Dollars(f.Rest[i].Owed), cli.Printable(f.Rest[i].Request))
+	}
+	for _, request := range f.Unbooked {
+		fmt.Fprintf(&b, "not forgiven: request %s, whose loss is not booked yet; a running gateway does that within seconds\n", cli.Printable(request))
+	}
+	_, err := fmt.Fprint(c.OutOrStdout(), b.String())
+	return err
 }

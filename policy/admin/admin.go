@@ -21,6 +21,9 @@ type Service struct {
 	Books   *ledger.Ledger
 	Pepper  func(context.Context) (*auth.Pepper, error)                  // what secrets of keys are hashed with
 	Payment func(context.Context, string) (json.RawMessage, bool, error) // how the payment for a request stands; nil: there are no payments
+
+	// Wallet finds the failed payment of a request, or, with "", all of a wallet, by its address. Its error is a fault. nil: there are no payments.
+	Wallet func(ctx context.Context, request, payer string) (Wallet, error)
 }
 
 // invalid is the fault of a member; the sentence goes on behind its name.

@@ -71,11 +71,11 @@ var auditCases = []struct {
 	{
 		"more than was lost is forgiven", `INSERT INTO journal (id, idem, kind, at, ref) VALUES (3, 'lost:k:x', 'deposit', 0, 'x'); INSERT INTO entry (journal, account, amount) VALUES (3, 1, 9), (3, 3, -9);
 INSERT INTO forgiven (account, journal, micro, at, via, reason) VALUES (4, 3, 10, 0, '', ''); UPDATE balance SET forgiven = 10`,
-		"every loss is forgiven once, and for no more than it was", "account k was forgiven 10 of journal 3 (lost:k:x), which is a loss of 9",
+		"every loss is forgiven once, and for no more than it was", "account k was forgiven 10 of journal 3 (lost:k:x), which took back 9",
 	},
 	{
 		"what is forgiven is no loss", `INSERT INTO forgiven (account, journal, micro, at, via, reason) VALUES (4, 2, 0, 0, '', '')`,
-		"every loss is forgiven once, and for no more than it was", "account k was forgiven 0 of journal 2 (request:r), which is a loss of 0",
+		"every loss is forgiven once, and for no more than it was", "account k was forgiven 0 of journal 2 (request:r), which took back 0",
 	},
 	{
 		"a request that says something else", `UPDATE request SET charged = 1`,

@@ -29,11 +29,20 @@ type Pardon struct {
 // Loss is a payment that never arrived, as it was taken back.
 type Loss struct {
 	Ref    string       // of the payment
-	Amount policy.Micro // what its wallet did not have
-	Owed   policy.Micro // of it. What was recovered is of the oldest losses first
+	Cost   policy.Micro // of its request, with the fee: at most the payment
+	Owed   policy.Micro // of it
 	Pardon *Pardon      // nil: it was not forgiven
 
 	journal int64
+	amount  policy.Micro // of the payment
+}
+
+// Forgiveness says which losses of a wallet are forgiven, and why.
+type Forgiveness struct {
+	Refs     []string          // of their payments; nil: of all that there are by now
+	Requests map[string]string // of all payments of the wallet that failed, by reference: what they cost is what is owed for them
+	Via      string
+	Reason   string
 }
 
 // Forgiven is what of a wallet's losses was forgiven.
@@ -45,15 +54,14 @@ type Forgiven struct {
 	Rest   []Loss       // for these
 }
 
-// Forgive forgives losses of a wallet, by the references of their payments, or all that it has by now if refs is nil. What of them is owed is owed no more, and a
-// wallet that owes nothing is unblocked, at each gateway with its next request. A loss that was forgiven before stays as it is. The error is ErrUnknownKey,
-// ErrNoLoss, with nothing changed, ErrClosed, or the store's.
-func (l *Ledger) Forgive(ctx context.Context, acct policy.Account, refs []string, via, reason string) (f Forgiven, err error) {
+// Forgive forgives losses of a wallet. What of them is owed is owed no more, and a wallet that owes nothing is unblocked, at each gateway with its next request. A
+// loss that was forgiven before stays as it is. The error is ErrUnknownKey, ErrNoLoss, with nothing changed, ErrClosed, or the store's.
+func (l *Ledger) Forgive(ctx context.Context, acct policy.Account, which Forgiveness) (f Forgiven, err error) {
 	if err := ctx.Err(); err != nil {
 		return Forgiven{}, err
 	}
 	err = l.writer.do(func(b *book) (err error) {
-		f, err = b.forgive(acct, refs, &Pardon{At: b.now(), Via: via, Reason: reason})
+		f, err = b.forgive(acct, &which)
 		return err
 	}, nil)
 	if err != nil {
@@ -79,16 +87,17 @@ func (l *Ledger) Pardons(ctx context.Context, keys []string) (map[string]Pardon,
 	return found, nil
 }
 
-func (b *book) forgive(acct policy.Account, refs []string, p *Pardon) (f Forgiven, err error) {
+func (b *book) forgive(acct policy.Account, which *Forgiveness) (f Forgiven, err error) {
 	row, err := b.prepaidBalance(acct)
 	if err != nil {
 		return Forgiven{}, err
 	}
-	all, err := b.losses(acct, row.owed)
+	all, err := b.losses(acct, which.Requests)
 	if err != nil {
 		return Forgiven{}, err
 	}
-	if f.Losses, err = pick(all, refs); err != nil {
+	attribute(all, row.owed)
+	if f.Losses, err = pick(all, which.Refs); err != nil {
 		return Forgiven{}, err
 	}
 	f.Again, f.Owed = true, row.owed
@@ -97,8 +106,7 @@ func (b *book) forgive(acct policy.Account, refs []string, p *Pardon) (f Forgive
 		if one.Pardon != nil {
 			continue
 		}
-		pardon := *p
-		pardon.Amount = one.Owed
+		pardon := Pardon{one.Owed, b.now().UTC(), which.Via, which.Reason}
 		if _, err := b.Exec(`INSERT INTO forgiven (account, journal, micro, at, via, reason) VALUES (?, ?, ?, ?, ?, ?)`,
 			row.account, one.journal, pardon.Amount, pardon.At.UnixMicro(), pardon.Via, pardon.Reason); err != nil {
 			return Forgiven{}, err
@@ -136,45 +144,47 @@ func pick(all []Loss, refs []string) (picked []Loss, err error) {
 	return picked, nil
 }
 
-// losses are those of a wallet that owes an amount, the oldest first.
-func (b *book) losses(acct policy.Account, owed policy.Micro) ([]Loss, error) {
+// losses are those of a wallet, the oldest first.
+func (b *book) losses(acct policy.Account, requests map[string]string) ([]Loss, error) {
 	first := LossKey(acct, "")
 	behind := strings.TrimSuffix(first, ":") + ";" // the next character
-	all, err := store.ReadAll(context.Background(), b, scanLoss, `SELECT j.id, j.ref, coalesce(-e.amount, 0), coalesce(f.micro, -1), coalesce(f.at, 0), coalesce(f.via, ''), coalesce(f.reason, '')
-FROM journal j LEFT JOIN entry e ON e.journal = j.id AND e.account = 3 LEFT JOIN forgiven f ON f.journal = j.id
+	all, err := store.ReadAll(context.Background(), b, scanLoss, `SELECT j.id, j.ref, coalesce(e.amount, 0), coalesce(f.micro, -1), coalesce(f.at, 0), coalesce(f.via, ''), coalesce(f.reason, '')
+FROM journal j LEFT JOIN entry e ON e.journal = j.id AND e.account = 1 LEFT JOIN forgiven f ON f.journal = j.id
 WHERE j.idem > ?1 AND j.idem < ?2 ORDER BY j.id`, first, behind)
-	attribute(all, owed)
+	for i := range all {
+		one := &all[i]
+		one.Cost = one.amount
+		if request, ok := requests[one.Ref]; ok && err == nil {
+			err = b.Row(`SELECT CAST(coalesce(sum(e.amount), 0) AS BIGINT) FROM journal j JOIN entry e ON e.journal = j.id AND e.account = 2 WHERE j.idem = ?1 OR j.idem = ?2`,
+				DepositKey(acct, one.Ref), ChargeKey(request)).Scan(&one.Cost)
+			one.Cost = min(one.Cost, one.amount)
+		}
+	}
 	return all, err
 }
 
 func scanLoss(row store.Scanner) (one Loss, err error) {
 	var p Pardon
 	var at int64
-	if err = row.Scan(&one.journal, &one.Ref, &one.Amount, &p.Amount, &at, &p.Via, &p.Reason); err == nil && p.Amount >= 0 {
+	if err = row.Scan(&one.journal, &one.Ref, &one.amount, &p.Amount, &at, &p.Via, &p.Reason); err == nil && p.Amount >= 0 {
 		p.At = time.UnixMicro(at).UTC()
 		one.Pardon = &p
 	}
 	return one, err
 }
 
-// attribute says what is owed of each loss, in all what their wallet owes. What is neither owed nor forgiven was recovered, of the oldest losses first, so a loss
-// that was forgiven has nothing left that could be owed again.
+// attribute says for which losses a wallet owes what it owes: for those that were not forgiven, the latest first, for each what it cost, since what was recovered,
+// or was there when they were taken back, has paid the earlier ones. What is more than that is what other requests cost that were paid with the credit of these
+// payments: the latest first, up to what each would have brought. So a loss that was forgiven is never owed again, and who is forgiven all owes nothing.
 func attribute(all []Loss, owed policy.Micro) {
-	recovered := -owed
-	for i := range all {
-		recovered += all[i].open()
+	for _, most := range []func(*Loss) policy.Micro{func(l *Loss) policy.Micro { return l.Cost }, func(l *Loss) policy.Micro { return l.amount }} {
+		for i := range slices.Backward(all) {
+			one := &all[i]
+			if one.Pardon == nil {
+				part := max(0, min(owed, most(one)-one.Owed))
+				one.Owed += part
+				owed -= part
+			}
+		}
 	}
-	for i := range all {
-		part := max(0, min(recovered, all[i].open()))
-		recovered -= part
-		all[i].Owed = all[i].open() - part
-	}
-}
-
-// open is what of a loss was not forgiven.
-func (l *Loss) open() policy.Micro {
-	if l.Pardon == nil {
-		return l.Amount
-	}
-	return l.Amount - l.Pardon.Amount
 }

@@ -12,7 +12,7 @@ import (
 
 func forgiven(t testing.TB, l *Ledger, refs ...string) Forgiven {
 	t.Helper()
-	f, err := l.Forgive(t.Context(), wallet, refs, "socket", "our node was away")
+	f, err := l.Forgive(t.Context(), wallet, Forgiveness{Refs: refs, Via: "socket", Reason: "our node was away"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestOnlyWhatIsOwedIsForgiven(t *testing.T) {
 	wantWallet(t, l, 0, 5600, true)
 	credited(t, l, 4800, 0, "q")
 	wantWallet(t, l, 0, 800, true)
-	if f := forgiven(t, l, "a"); f.Amount != 100 || f.Owed != 700 || f.Losses[0].Amount != 5000 || len(f.Rest) != 1 || f.Rest[0].Owed != 700 {
+	if f := forgiven(t, l, "a"); f.Amount != 100 || f.Owed != 700 || f.Losses[0].Cost != 5000 || len(f.Rest) != 1 || f.Rest[0].Owed != 700 {
 		t.Errorf("%+v", f)
 	}
 	wantClean(t, l)
@@ -112,20 +112,56 @@ func TestOnlyWhatIsOwedIsForgiven(t *testing.T) {
 	wantClean(t, l)
 }
 
+// TestALossIsWhatItsRequestCost: payments that fail together leave credit, which is taken back with the first of them; each is owed, and forgiven, with what its request
+// cost and the fee. What their credit paid besides is owed for the latest.
+func TestALossIsWhatItsRequestCost(t *testing.T) {
+	l := gateway(t, storePath(t))
+	requests := map[string]string{}
+	for i := range 3 {
+		c := Charge{RequestID: fmt.Sprint("r", i), Account: wallet, Amount: 3000}
+		ref := fmt.Sprint("p", i)
+		h, err := l.CreditServed(t.Context(), wallet, 9500, 1000, ref, &c, nil)
+		if err == nil {
+			_, err = l.Capture(t.Context(), h, c)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		requests[ref] = c.RequestID
+	}
+	if r := capture(t, l, reserve(t, l, wallet, "other", 500), 500); r.Charged != 500 {
+		t.Fatalf("%+v", r)
+	}
+	flush(t, l)
+	giveBack(t, l)
+	for i := range 3 {
+		takenBack(t, l, 9500, fmt.Sprint("p", i))
+	}
+	wantWallet(t, l, 0, 12_500, true)
+	for i, want := range []policy.Micro{4000, 4000, 4500} {
+		f, err := l.Forgive(t.Context(), wallet, Forgiveness{Refs: []string{fmt.Sprint("p", i)}, Requests: requests})
+		if err != nil || f.Amount != want || f.Losses[0].Cost != 4000 || len(f.Rest) != 2-i {
+			t.Errorf("%+v, %v, want %s", f, err, want)
+		}
+	}
+	wantWallet(t, l, 0, 0, false)
+	wantClean(t, l)
+}
+
 // TestWhatIsNoLossIsNotForgiven, nor are those that are named beside it.
 func TestWhatIsNoLossIsNotForgiven(t *testing.T) {
 	l := gateway(t, storePath(t))
-	if _, err := l.Forgive(t.Context(), wallet, nil, "", ""); !errors.Is(err, ErrUnknownKey) {
+	if _, err := l.Forgive(t.Context(), wallet, Forgiveness{}); !errors.Is(err, ErrUnknownKey) {
 		t.Errorf("an unknown wallet: %v", err)
 	}
 	lose(t, l, "a", 5000)
 	withKey(t, l, "wallet_11", usd)
 	for _, refs := range [][]string{{"b"}, {"a", "b"}, {""}, {}} {
-		if _, err := l.Forgive(t.Context(), wallet, refs, "", ""); !errors.Is(err, ErrNoLoss) {
+		if _, err := l.Forgive(t.Context(), wallet, Forgiveness{Refs: refs}); !errors.Is(err, ErrNoLoss) {
 			t.Errorf("%q: %v", refs, err)
 		}
 	}
-	if _, err := l.Forgive(t.Context(), "wallet_11", nil, "", ""); !errors.Is(err, ErrNoLoss) {
+	if _, err := l.Forgive(t.Context(), "wallet_11", Forgiveness{}); !errors.Is(err, ErrNoLoss) {
 		t.Errorf("another wallet: %v", err)
 	}
 	wantWallet(t, l, 0, 5000, true)
@@ -153,7 +189,7 @@ func TestForgivingBesidePayments(t *testing.T) {
 	for i := range losses {
 		for _, g := range gateways {
 			all.Go(func() {
-				f, err := g.Forgive(t.Context(), wallet, []string{fmt.Sprint("lost", i)}, "http", "paid by invoice")
+				f, err := g.Forgive(t.Context(), wallet, Forgiveness{Refs: []string{fmt.Sprint("lost", i)}, Via: "http", Reason: "paid by invoice"})
 				if err != nil {
 					t.Error(err)
 				}

@@ -225,6 +225,7 @@ type walletTrial struct {
 	cli      *Ledger
 	net      policy.Micro   // of all that came in and was not taken back, what was not charged
 	paid     []policy.Micro // payments that may be taken back, by their number
+	requests map[string]string
 	open     [2][]*Hold
 	step     int
 }
@@ -234,7 +235,7 @@ func TestWhatAWalletHasAndOwesIsWhatItPaidLessWhatItUsed(t *testing.T) {
 	for seed := range uint64(often(t, 4, 60)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			p := &walletTrial{T: t, random: rand.New(rand.NewPCG(seed, 11)), path: storePath(t)}
+			p := &walletTrial{T: t, random: rand.New(rand.NewPCG(seed, 11)), path: storePath(t), requests: map[string]string{}}
 			p.cli = tool(t, p.path)
 			for i := range p.gateways {
 				p.gateways[i] = sharing(t, p.path)
@@ -313,7 +314,7 @@ func (p *walletTrial) forgive(l *Ledger) {
 		refs = []string{fmt.Sprint(p.random.IntN(len(p.paid)))}
 	}
 	for again := range 2 {
-		f, err := l.Forgive(p.Context(), wallet, refs, "socket", "why")
+		f, err := l.Forgive(p.Context(), wallet, Forgiveness{Refs: refs, Requests: p.requests, Via: "socket", Reason: "why"})
 		if errors.Is(err, ErrNoLoss) {
 			return
 		}
@@ -321,6 +322,9 @@ func (p *walletTrial) forgive(l *Ledger) {
 			p.Fatalf("step %d: %+v, %v", p.step, f, err)
 		}
 		p.net += f.Amount
+		if refs == nil && f.Owed != 0 {
+			p.Fatalf("step %d: all is forgiven, and %s are owed", p.step, f.Owed)
+		}
 	}
 }
 
@@ -375,6 +379,9 @@ func (p *walletTrial) serve(i int) {
 	}
 	p.net += amount - 1000 - cost
 	p.paid = append(p.paid, amount)
+	if p.random.IntN(4) > 0 {
+		p.requests[ref] = c.RequestID
+	}
 }
 
 func (p *walletTrial) compare(l *Ledger) {

@@ -75,6 +75,7 @@ func TestPostgres(t *testing.T) {
 var everyStore = map[string]func(*testing.T){
 	"ALossIsForgivenOnce":                                 TestALossIsForgivenOnce,
 	"OnlyWhatIsOwedIsForgiven":                            TestOnlyWhatIsOwedIsForgiven,
+	"ALossIsWhatItsRequestCost":                           TestALossIsWhatItsRequestCost,
 	"WhatIsNoLossIsNotForgiven":                           TestWhatIsNoLossIsNotForgiven,
 	"ForgivingBesidePayments":                             TestForgivingBesidePayments,
 	"WhatVersion11ForgaveIsForgiven":                      TestWhatVersion11ForgaveIsForgiven,

@@ -85,6 +85,7 @@ type reply struct {
 	body   any
 	target string // of a change
 	amount string
+	reason string
 }
 
 // Handler serves the API.
@@ -231,15 +232,21 @@ type change struct {
 	Via       string `json:"via"`       // http, or socket for a command on the gateway's machine
 	Target    string `json:"target,omitempty"`
 	Amount    string `json:"usd,omitempty"`
-	Refused   string `json:"error,omitempty"` // why nothing was changed
+	Reason    string `json:"reason,omitempty"` // of what is forgiven
+	Refused   string `json:"error,omitempty"`  // why nothing was changed
+}
+
+// viaOf is how a request came.
+func viaOf(r *http.Request) string {
+	if r.Header.Get(viaHeader) == viaHTTP {
+		return viaHTTP
+	}
+	return viaSocket
 }
 
 // tell writes the lines of a change, or of an attempt at one: who and what, without content.
 func (a *api) tell(r *http.Request, op *operation, out *reply, err error) {
-	via := viaSocket
-	if r.Header.Get(viaHeader) == viaHTTP {
-		via = viaHTTP
-	}
+	via := viaOf(r)
 	line := []any{"operation", op.name, "via", via}
 	if err != nil {
 		code := fault.From(err).CodeString()
@@ -250,6 +257,6 @@ func (a *api) tell(r *http.Request, op *operation, out *reply, err error) {
 	if line = append(line, "target", out.target); out.amount != "" {
 		line = append(line, "usd", out.amount)
 	}
-	changed.Emit(a.Changes, "", change{Operation: op.name, Via: via, Target: out.target, Amount: out.amount})
+	changed.Emit(a.Changes, "", change{Operation: op.name, Via: via, Target: out.target, Amount: out.amount, Reason: out.reason})
 	a.Log.Info("admin change", line...)
 }

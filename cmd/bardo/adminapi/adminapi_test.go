@@ -54,9 +54,11 @@ func start(t *testing.T) *server {
 	})
 	s := &server{T: t, books: books, cache: cache.New(cache.Options{}), log: &bytes.Buffer{}, spec: readSpec(t), off: map[string]bool{}}
 	s.payments = book.InFile(filepath.Join(string(h), "payments.db"))
+	service := adminapi.BooksOf(h, books)
+	service.Wallet = adminapi.WalletIn(s.payments)
 	web := httptest.NewServer(adminapi.Handler(adminapi.Options{
 		Version: "test", Started: time.Now(), Token: func() string { return token }, Log: slog.New(slog.NewTextHandler(s.log, nil)),
-		Books: adminapi.BooksOf(h, books), Cache: adminapi.CacheOf(s.cache, books),
+		Books: service, Cache: adminapi.CacheOf(s.cache, books),
 		Providers: s.providers, Switch: s.turn, Refused: func() { s.refused.Add(1) },
 		Payments: adminapi.PaymentsListed(s.payments), Audit: adminapi.AuditOf(books, s.payments),
 	}))

@@ -33,6 +33,7 @@ func operations() []operation {
 		{get, "/export/requests", "exportRequests", ofBooks, nil, (*api).exportRequests},
 		{get, "/export/journal", "exportJournal", ofBooks, nil, (*api).exportJournal},
 		{get, "/payments", "listPayments", ofBooks, (*api).listPayments, nil},
+		{post, "/payments/forgive", "forgiveLosses", ofBooks, (*api).forgive, nil},
 		{get, "/audit", "audit", ofBooks, (*api).audit, nil},
 		{get, "/requests", "listRequests", ofBooks, (*api).listRequests, nil},
 		{get, "/requests/{id}", "getRequest", ofBooks, (*api).getRequest, nil},

@@ -66,14 +66,15 @@ func (a *api) listPayments(r *http.Request) (reply, error) {
 		return reply{}, err
 	}
 	if a.Payments == nil {
-		return listed[book.Listed](nil, false), nil
+		return listed[Payment](nil, false), nil
 	}
 	f.Limit = limit + 1 // one more tells whether others follow
 	found, err := a.Payments(r.Context(), f)
 	if err != nil {
 		return reply{}, fault.New(fault.Unavailable, "payments cannot be read at the moment", err)
 	}
-	return listed(found[:min(len(found), limit)], len(found) > limit), nil
+	shown, err := a.withPardons(r.Context(), found[:min(len(found), limit)])
+	return listed(shown, len(found) > limit), err
 }
 
 func paymentFilter(payer, state, after string) (f book.Filter, err error) {

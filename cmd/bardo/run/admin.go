@@ -14,6 +14,7 @@ func (g *gateway) adminAPI(token func() string) http.Handler {
 		o.Events = &g.events
 		at := g.home.Payments(g.cfg.Load())
 		o.Books, o.Cache = adminapi.BooksOf(g.home, g.books), adminapi.CacheOf(g.answers.Answers, g.books)
+		o.Books.Wallet = adminapi.WalletIn(at)
 		o.Payments, o.Audit = adminapi.PaymentsListed(at), adminapi.AuditOf(g.books, at)
 		if g.payments != nil {
 			o.Books.Payment = adminapi.PaymentsOf(g.payments.Book)

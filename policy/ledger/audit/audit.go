@@ -97,9 +97,9 @@ SELECT format('account %s was forgiven %s, and its losses %s', a.name, b.forgive
 FROM balance b JOIN account a ON a.id = b.account LEFT JOIN (SELECT account, sum(micro) AS micro FROM forgiven GROUP BY account) f ON f.account = b.account
 WHERE b.forgiven <> coalesce(f.micro, 0)
 UNION ALL
-SELECT format('account %s was forgiven %s of journal %s (%s), which is a loss of %s', a.name, f.micro, j.id, j.idem, coalesce(-e.amount, 0))
-FROM forgiven f JOIN account a ON a.id = f.account JOIN journal j ON j.id = f.journal LEFT JOIN entry e ON e.journal = j.id AND e.account = 3
-WHERE f.micro > coalesce(-e.amount, 0) OR j.idem <> 'lost:' || a.name || ':' || j.ref LIMIT 100`},
+SELECT format('account %s was forgiven %s of journal %s (%s), which took back %s', a.name, f.micro, j.id, j.idem, coalesce(e.amount, 0))
+FROM forgiven f JOIN account a ON a.id = f.account JOIN journal j ON j.id = f.journal LEFT JOIN entry e ON e.journal = j.id AND e.account = 1
+WHERE f.micro > coalesce(e.amount, 0) OR j.idem <> 'lost:' || a.name || ':' || j.ref LIMIT 100`},
 
 	{Name: "every charge is what its request paid", Query: `
 SELECT format('request %s paid %s of %s, its journal says %s of %s', r.id, r.charged, r.amount, coalesce(-e.amount, 0), coalesce(v.amount, 0))

@@ -104,6 +104,9 @@ type Listed struct {
 	At      time.Time `json:"created_at"`
 	Changed time.Time `json:"changed_at"`
 	View
+
+	Account   policy.Account `json:"-"` // of the payer
+	Reference string         `json:"-"` // in the ledger
 }
 
 // Filter selects payments. The zero value is all of them.
@@ -130,7 +133,7 @@ func (b *Book) List(ctx context.Context, f Filter) ([]Listed, error) {
 	out := make([]Listed, len(found))
 	for i := range found {
 		p := &found[i]
-		out[i] = Listed{p.ID, p.Request, p.At.UTC(), p.Changed.UTC(), p.View()}
+		out[i] = Listed{p.ID, p.Request, p.At.UTC(), p.Changed.UTC(), p.View(), pay.Account(p.From), p.Reference()}
 	}
 	return out, err
 }

@@ -132,7 +132,7 @@ func checkAForgivenPayerIsTrustedAgain(t *testing.T, s *shop) {
 		t.Helper()
 		other, err := ledger.Open(t.Context(), s.store, ledger.Options{Dir: s.dir, Connect: postgres.Connect})
 		if err == nil {
-			_, err = other.Forgive(t.Context(), pay.Account(pay.Address{3}), nil, "socket", "why")
+			_, err = other.Forgive(t.Context(), pay.Account(pay.Address{3}), ledger.Forgiveness{Via: "socket", Reason: "why"})
 			err = errors.Join(err, other.Close())
 		}
 		if err != nil {

@@ -185,7 +185,7 @@ func (h *history) cancel() {
 func (h *history) forgive() {
 	h.Helper()
 	payer := pay.Address{byte(1 + h.random.IntN(4))}
-	f, err := h.books.Forgive(h.Context(), pay.Account(payer), nil, "socket", "why")
+	f, err := h.books.Forgive(h.Context(), pay.Account(payer), ledger.Forgiveness{Via: "socket", Reason: "why"})
 	if errors.Is(err, ledger.ErrNoLoss) || errors.Is(err, ledger.ErrUnknownKey) {
 		return
 	}

@@ -1,0 +1,115 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"unicode"
+
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger"
+)
+
+// Forgiveness names losses that are to be forgiven: that of one request, or all of a wallet.
+type Forgiveness struct {
+	Request Field[string] `json:"request_id,omitzero"`
+	Payer   Field[string] `json:"payer,omitzero"` // a wallet's address
+	Reason  Field[string] `json:"reason,omitzero"`
+}
+
+// Wallet is a wallet some of whose payments failed.
+type Wallet struct {
+	Address string
+	Account policy.Account
+	Failed  []Failed // the oldest first
+}
+
+// Failed is a payment that never arrived.
+type Failed struct{ Request, Ref string }
+
+// Forgiven is what was forgiven, and what its wallet still owes.
+type Forgiven struct {
+	Payer    string       `json:"payer"`
+	Amount   policy.Micro `json:"forgiven_usd"` // by this change
+	Repeated bool         `json:"repeated"`     // all was forgiven before, and nothing changed
+	Losses   []Loss       `json:"losses"`
+	Owed     policy.Micro `json:"owed_usd"`        // by the wallet
+	Rest     []Loss       `json:"rest,omitempty"`  // for these
+	Unbooked []string     `json:"later,omitempty"` // requests whose payments failed and whose losses are not booked yet
+}
+
+// Loss is a payment that never arrived, as it was booked.
+type Loss struct {
+	Request string         `json:"request_id"`
+	Cost    policy.Micro   `json:"cost_usd"` // of the request, with the fee
+	Owed    policy.Micro   `json:"owed_usd"` // of it
+	Pardon  *ledger.Pardon `json:"forgiven,omitempty"`
+}
+
+const maxReason = 500 // bytes
+
+// Forgive forgives losses. Repeating it changes nothing: the first reason stays. A payment that did not fail is a Conflict, as is one whose loss is not booked yet.
+func (s *Service) Forgive(ctx context.Context, f *Forgiveness, via string) (Forgiven, error) {
+	reason := f.Reason.Value
+	switch {
+	case f.Request.Given == f.Payer.Given:
+		return Forgiven{}, invalid("request_id", ": give it, or payer, and not both")
+	case f.Request.Given && (f.Request.Value == "" || !isPlain(f.Request.Value)):
+		return Forgiven{}, invalid("request_id", " is the id of no request")
+	case strings.TrimSpace(reason) == "":
+		return Forgiven{}, invalid("reason", " is empty: say why, for whoever looks at the books later")
+	case len(reason) > maxReason || strings.ContainsFunc(reason, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return Forgiven{}, invalid("reason", " is longer than %d bytes, or holds a character that cannot be printed", maxReason)
+	case s.Wallet == nil:
+		return Forgiven{}, fault.New(fault.NotFound, "no payments are taken here", nil)
+	}
+	w, err := s.Wallet(ctx, f.Request.Value, f.Payer.Value)
+	if err != nil {
+		return Forgiven{}, err
+	}
+	which := ledger.Forgiveness{Requests: map[string]string{}, Via: via, Reason: reason}
+	for _, p := range w.Failed {
+		which.Requests[p.Ref] = p.Request
+	}
+	if f.Request.Given {
+		which.Refs = []string{w.Failed[0].Ref}
+	}
+	done, err := s.Books.Forgive(ctx, w.Account, which)
+	if errors.Is(err, ledger.ErrNoLoss) || errors.Is(err, ledger.ErrUnknownKey) {
+		if len(w.Failed) == 0 {
+			return Forgiven{}, fault.New(fault.NotFound, "there is no loss of wallet "+w.Address, err)
+		}
+		return Forgiven{}, fault.New(fault.Conflict, "the payment of request "+w.Failed[0].Request+" failed, and its loss is not booked yet: a running gateway does that within seconds", err)
+	}
+	if err != nil {
+		return Forgiven{}, faultOf(err)
+	}
+	return w.forgiven(&done, f.Payer.Given), nil
+}
+
+// forgiven is what was done, in the words of requests. all says that it was all of the wallet.
+func (w *Wallet) forgiven(done *ledger.Forgiven, all bool) Forgiven {
+	requests := map[string]string{}
+	for _, p := range w.Failed {
+		requests[p.Ref] = p.Request
+	}
+	named := func(losses []ledger.Loss) (out []Loss) {
+		for _, l := range losses {
+			request, ok := requests[l.Ref]
+			if !ok {
+				request = l.Ref
+			}
+			out = append(out, Loss{request, l.Cost, l.Owed, l.Pardon})
+			delete(requests, l.Ref)
+		}
+		return out
+	}
+	f := Forgiven{Payer: w.Address, Amount: done.Amount, Repeated: done.Again, Losses: named(done.Losses), Owed: done.Owed, Rest: named(done.Rest)}
+	for _, p := range w.Failed {
+		if _, left := requests[p.Ref]; left && all {
+			f.Unbooked = append(f.Unbooked, p.Request)
+		}
+	}
+	return f
+}
