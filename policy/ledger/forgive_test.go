@@ -3,6 +3,7 @@ package ledger
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -35,6 +36,7 @@ func TestALossIsForgivenOnce(t *testing.T) {
 	l, other := sharing(t, path), sharing(t, path)
 	lose(t, l, "a", 5000)
 	wantWallet(t, l, 0, 5000, true)
+	books := bookings(t, l)
 	for again := range 2 {
 		f := forgiven(t, tool(t, path), "a")
 		if f.Again != (again == 1) || f.Amount != policy.Micro(5000*(1-again)) || f.Owed != 0 || len(f.Losses) != 1 {
@@ -47,6 +49,9 @@ func TestALossIsForgivenOnce(t *testing.T) {
 	}
 	for _, g := range []*Ledger{l, other} {
 		wantWallet(t, g, 0, 0, false)
+	}
+	if now := bookings(t, l); !slices.Equal(now, books) {
+		t.Errorf("money was moved: %v, before %v", now, books)
 	}
 	for range 2 {
 		takenBack(t, other, 5000, "a")
@@ -67,6 +72,15 @@ func TestALossIsForgivenOnce(t *testing.T) {
 	if r, err := l.Audit(t.Context()); err != nil || r.Forgiven.Losses != 1 || r.Forgiven.Amount != 5000 {
 		t.Errorf("%+v, %v", r.Forgiven, err)
 	}
+}
+
+// bookings is all that was ever moved.
+func bookings(t testing.TB, l *Ledger) (all []Booking) {
+	t.Helper()
+	if err := l.EachBooking(t.Context(), RequestFilter{}, func(b *Booking) error { all = append(all, *b); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return all
 }
 
 // TestOnlyWhatIsOwedIsForgiven: what was recovered is of the oldest losses, and stays recovered, and other losses stay owed.
