@@ -63,9 +63,10 @@ var soundTree = map[string]string{
 	"extproc/batch/batch.go":      `package batch; import (_ "bardo.money/gateway/extproc/upstream"; _ "bardo.money/gateway/xds/state")`,
 	"extproc/deferred/store.go":   `package deferred; import (_ "bardo.money/gateway/extproc/batch"; _ "bardo.money/gateway/extproc/stream")`,
 	"policy/ledger/ledger.go": `package ledger; import (_ "bardo.money/gateway/policy/ledger/audit"; _ "bardo.money/gateway/policy/ledger/chargelog"; _ "bardo.money/gateway/policy/ledger/keys"
-			_ "bardo.money/gateway/policy/ledger/lock"; _ "bardo.money/gateway/policy/ledger/store"; _ "bardo.money/gateway/policy/ledger/usage")`,
+			_ "bardo.money/gateway/policy/ledger/lock"; _ "bardo.money/gateway/policy/ledger/losses"; _ "bardo.money/gateway/policy/ledger/store"; _ "bardo.money/gateway/policy/ledger/usage")`,
 	"policy/ledger/lock/lock.go":     `package lock`,
 	"policy/ledger/keys/keys.go":     `package keys; import _ "bardo.money/gateway/policy/ledger/store"`,
+	"policy/ledger/losses/losses.go": `package losses; import _ "bardo.money/gateway/policy/ledger/store"`,
 	"policy/ledger/store/book.go":    `package store; import _ "bardo.money/gateway/policy/ledger/lock"`,
 	"policy/ledger/usage/view.go":    `package usage; import (_ "bardo.money/gateway/policy/ledger/chargelog"; _ "bardo.money/gateway/policy/ledger/store")`,
 	"policy/ledger/audit/audit.go":   `package audit; import (_ "bardo.money/gateway/policy/ledger/chargelog"; _ "bardo.money/gateway/policy/ledger/store")`,

@@ -2,7 +2,7 @@
 // API keys. Everything is in one store (package store), which gateways and command-line tools open concurrently. The package does not know prices, HTTP, or
 // how a key is verified.
 //
-// What it is made of, from below: store is the database, lock says who runs, keys has the rows of keys, chargelog keeps charges that the store does not have yet, usage has the sums and
+// What it is made of, from below: store is the database, lock says who runs, keys has the rows of keys, losses what wallets owe and were forgiven, chargelog keeps charges that the store does not have yet, usage has the sums and
 // rows of requests, and audit checks the books. Here is what moves money: accounts, blocks, holds, charges, deposits, the writer that commits them, and
 // what happens when the store fails or a gateway dies.
 //
