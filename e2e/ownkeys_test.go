@@ -364,3 +364,36 @@ func TestAFileIsNamedFreelyWithAKeyOfTheRequestsOwn(t *testing.T) {
 		t.Errorf("%d %s", got.Status, got.Body)
 	}
 }
+
+// TestF05WhatIsSaidWithAKeyOfTheRequestsOwnIsNotLogged: its user pays the provider, and the operator reads nothing of it.
+func TestF05WhatIsSaidWithAKeyOfTheRequestsOwnIsNotLogged(t *testing.T) {
+	t.Parallel()
+	const own = "sk-or-the-users-own"
+	p := fake.Start(t, fake.Config{Vendor: fake.OpenRouter, Keys: []string{own}})
+	o := gateway.Options{
+		Config: quick + fmt.Sprintf("providers:\n  openrouter: {api_key: %s, endpoint: %q, byok: true, models: [{id: m, upstream_id: maker/m, price: {input: 1, output: 2}}]}\n", p.Key, p.URL) + "telemetry: {prompts: {file: prompts.db, encryption_key: \"a key of thirty-two bytes, or so it is\"}}\n",
+	}
+	g := gateway.Run(t, o)
+	logPromptsOf(t, g, o)
+	for _, stream := range []bool{false, true} {
+		for _, row := range []struct{ say, header, logged string }{
+			{"said with the operators key", "", "on"},
+			{"said with an own key", "X-Bardo-Upstream-Key: " + own, ""},
+			{"said at the end", "", "on"},
+		} {
+			a := ask{dialect: fake.OpenAI, model: "m", stream: stream, say: row.say}
+			c := a.call()
+			if row.header != "" {
+				c = a.call(row.header)
+			}
+			if got := g.Do(t, c); got.Status != http.StatusOK || got.Header.Get("X-Bardo-Prompt-Log") != row.logged {
+				t.Errorf("%s, stream %v: %d, logged %q: %s", row.say, stream, got.Status, got.Header.Get("X-Bardo-Prompt-Log"), got.Body)
+			}
+		}
+	}
+	var kept string
+	eventually(t, "the prompt log", func() bool { kept = g.Bardo(t, "prompts"); return strings.Count(kept, "said at the end") >= 2 })
+	if !strings.Contains(kept, "said with the operators key") || strings.Contains(kept, "own key") {
+		t.Errorf("it has %s", kept)
+	}
+}

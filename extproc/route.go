@@ -37,6 +37,7 @@ func (x *exchange) candidates(ctx context.Context) error {
 		return err
 	}
 	x.DirectKey = x.SkipsLayers()
+	x.CallersKey = slices.ContainsFunc(x.Found, func(to policy.Resolution) bool { return x.CallerPays(to.Provider) })
 	x.ProtectOnly = x.DirectKey || x.Verbatim()
 	return nil
 }

@@ -47,6 +47,7 @@ type Exchange struct {
 	Unread      bool     // nobody gets the answer: a deferred request that was cancelled when it had been answered
 	ProtectOnly bool     // only layers that protect run: the user's own key pays, or the body is sent as it is
 	DirectKey   bool     // the user's own key pays, so that layers protect without changing what is sent for it (D-39)
+	CallersKey  bool     // a candidate takes a key of the caller's own: a configured one (providers.direct), or one that the request brings
 	Files       int      // pictures and recordings of the request that are not in its document
 	NoText      bool     // the answer is sound or pictures
 	WholeAnswer bool     // a layer needs the whole answer before the client gets any of it

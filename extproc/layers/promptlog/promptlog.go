@@ -45,13 +45,13 @@ func (Layer) Profiles() []string { return profiles }
 
 // Applies reports whether the request may be kept, and is to be.
 func (l Layer) Applies(x *pipeline.Exchange) bool {
-	return l.Keys[x.Principal.Account] && x.Request.Op == chat.Generate && !x.DirectKey && !forbidden(x)
+	return l.Keys[x.Principal.Account] && x.Request.Op == chat.Generate && !forbidden(x)
 }
 
-// forbidden reports whether nothing may be kept of a request, whatever the operator wants: it is confidential, private, or for an enclave, by what it asks for; or
-// it prefers a provider that keeps nothing.
+// forbidden reports whether nothing may be kept of a request, whatever the operator wants: it is confidential, private, or for an enclave, by what it asks for; it
+// prefers a provider that keeps nothing; or a key of the caller's own may pay for it.
 func forbidden(x *pipeline.Exchange) bool {
-	return x.KeepsNothing() || x.ForEnclave() || slices.ContainsFunc(x.Intent.Prefer, policy.Feature.KeepsPrivate)
+	return x.CallersKey || x.KeepsNothing() || x.ForEnclave() || slices.ContainsFunc(x.Intent.Prefer, policy.Feature.KeepsPrivate)
 }
 
 // The most that is kept of a request, and of an answer, in bytes. Longer texts are left out as a whole: a value that is cut in two could not be masked.

@@ -156,10 +156,11 @@ func TestF05WhatIsNeverLogged(t *testing.T) {
 		"encryption is preferred": {func(x *pipeline.Exchange) {
 			x.Intent.Prefer, x.Found = []policy.Feature{policy.EndToEndEncryption}, tee
 		}, false},
-		"no log is preferred":     {func(x *pipeline.Exchange) { x.Intent.Prefer = []policy.Feature{policy.NoLog} }, false},
-		"tee_mode":                {func(x *pipeline.Exchange) { x.Request.Profile, x.Found = mode, tee }, false},
-		"the user's own key pays": {func(x *pipeline.Exchange) { x.DirectKey, x.ProtectOnly = true, true }, false},
-		"no generation":           {func(x *pipeline.Exchange) { x.Request.Op = chat.CountTokens }, false},
+		"no log is preferred":             {func(x *pipeline.Exchange) { x.Intent.Prefer = []policy.Feature{policy.NoLog} }, false},
+		"tee_mode":                        {func(x *pipeline.Exchange) { x.Request.Profile, x.Found = mode, tee }, false},
+		"the user's own key pays":         {func(x *pipeline.Exchange) { x.CallersKey, x.DirectKey, x.ProtectOnly = true, true, true }, false},
+		"a key of the request's own pays": {func(x *pipeline.Exchange) { x.CallersKey = true }, false},
+		"no generation":                   {func(x *pipeline.Exchange) { x.Request.Op = chat.CountTokens }, false},
 	} {
 		for _, late := range []bool{false, true} {
 			l, x := newLayer(), exchange(t, question)
@@ -172,7 +173,7 @@ func TestF05WhatIsNeverLogged(t *testing.T) {
 			}
 			if late {
 				switch about {
-				case "another key", "no key", "the user's own key pays", "no generation":
+				case "another key", "no key", "no generation":
 					continue // none of these changes
 				}
 				row.change(x)
