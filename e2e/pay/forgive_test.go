@@ -5,11 +5,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"bardo.money/gateway/e2e/gateway"
 	"bardo.money/gateway/internal/polltest"
+	"bardo.money/gateway/policy/ledger"
 	"bardo.money/gateway/policy/ledger/postgres/postgrestest"
 )
 
@@ -57,11 +60,11 @@ func TestPitfall10AForgivenWalletIsServed(t *testing.T) {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
 			c, n, p := startPlace(t)
-			ledger := "sqlite://" + filepath.Join(t.TempDir(), "shared.db")
+			place := "sqlite://" + filepath.Join(t.TempDir(), "shared.db")
 			if store == "PostgreSQL" {
-				ledger = postgrestest.URL(t)
+				place = postgrestest.URL(t)
 			}
-			gateways, _ := pair(t, n.through(c), p, ledger)
+			gateways, _ := pair(t, n.through(c), p, place)
 			w := newThief(t, c, n, payerKey)
 			w.steal(2, gateways[:]...)
 			wantOwed(t, gateways[0], w.Wallet, 2*lostEach)
@@ -142,5 +145,56 @@ func TestPitfall10ALossIsForgivenWhileNoGatewayRuns(t *testing.T) {
 	g.AssertSound(t)
 	if out := g.Bardo(t, "audit"); !strings.Contains(out, "2 losses forgiven, of which $0.008000 was owed") {
 		t.Error(out)
+	}
+}
+
+// TestPitfall10ForgivenWhileAPaymentPaysForIt: losses are forgiven at two gateways, one by one and all together, while a payment pays for them at one. What is owed is
+// forgiven or taken, once in all, and what is not taken of the payment is the wallet's credit.
+func TestPitfall10ForgivenWhileAPaymentPaysForIt(t *testing.T) {
+	t.Parallel()
+	for _, store := range []string{"SQLite", "PostgreSQL"} {
+		t.Run(store, func(t *testing.T) {
+			t.Parallel()
+			c, n, p := startPlace(t)
+			place := "sqlite://" + filepath.Join(t.TempDir(), "shared.db")
+			if store == "PostgreSQL" {
+				place = postgrestest.URL(t)
+			}
+			gateways, _ := pair(t, n.through(c), p, place)
+			w := newThief(t, c, n, payerKey)
+			w.steal(3, gateways[:]...)
+			wantOwed(t, gateways[0], w.Wallet, 3*lostEach)
+			c.mint(t, addressOf(w.key), 1_000_000)
+			lost := losses(t, gateways[0])
+			pm := w.price(gateways[0])
+			var all sync.WaitGroup
+			all.Go(func() {
+				if got := pm.send(t, gateways[0], chatBody(true)); got.Status != http.StatusOK {
+					t.Errorf("%d %s", got.Status, got.Body)
+				}
+			})
+			for i, g := range gateways {
+				all.Go(func() {
+					for _, request := range lost[:2] {
+						wantForgiven(t, g, []string{request}, request, "--reason", "why")
+					}
+					wantForgiven(t, g, lost, "--payer", addressOf(w.key).Hex(), "--reason", "why "+strconv.Itoa(i))
+				})
+			}
+			all.Wait()
+			settle(t, c, 1)
+			var a ledger.Report
+			if out := gateways[1].Bardo(t, "audit", "--json"); json.Unmarshal([]byte(out), &a) != nil || !a.OK || a.Forgiven.Losses != 3 || a.Forgiven.Amount > 3*lostEach {
+				t.Errorf("%s", out)
+			}
+			want := pm.Value - lostEach - (3*lostEach - int64(a.Forgiven.Amount))
+			polltest.Until(t, "the wallet has the rest of its payment", func() bool {
+				has, owed := moneyOf(t, gateways[1], w.Wallet)
+				return has == want && owed == 0
+			})
+			for _, g := range gateways {
+				g.AssertSound(t)
+			}
+		})
 	}
 }

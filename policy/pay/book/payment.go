@@ -1,10 +1,12 @@
 package book
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -149,15 +151,16 @@ FROM payment WHERE payer = ?`, p.From.String()).Scan(&open, &failed)
 	return nil
 }
 
-// Failed are the payments of a payer that could not be settled after their requests were served.
-func (b *Book) Failed(ctx context.Context, payer pay.Address) ([]Payment, error) {
-	return b.list(ctx, `payer = ? AND settlement = 'failed'`, payer.String())
+// Failed are the payments of a payer that could not be settled after their requests were served, or the latest few of them; most 0 is all.
+func (b *Book) Failed(ctx context.Context, payer pay.Address, most int) ([]Payment, error) {
+	return b.list(ctx, `id IN (SELECT id FROM payment WHERE payer = ? AND settlement = 'failed' ORDER BY id DESC LIMIT ?)`, payer.String(), cmp.Or(most, math.MaxInt))
 }
 
-// Unsettled is what payments of a payer were booked for that are in no block yet.
+// Unsettled is what payments of a payer were booked for that are in no block yet, or never will be, as long as the ledger has not taken that back.
 func (b *Book) Unsettled(ctx context.Context, payer pay.Address) (sum policy.Micro, err error) {
 	err = again(ctx, func() error {
-		return b.row(ctx, `SELECT CAST(coalesce(sum(captured), 0) AS BIGINT) FROM payment WHERE payer = ? AND service = 'served' AND settlement IN ('none', 'settling')`, payer.String()).Scan(&sum)
+		return b.row(ctx, `SELECT CAST(coalesce(sum(captured), 0) AS BIGINT) FROM payment WHERE payer = ? AND service = 'served'
+	AND (settlement IN ('none', 'settling') OR settlement = 'failed' AND lost = 0)`, payer.String()).Scan(&sum)
 	})
 	return sum, err
 }

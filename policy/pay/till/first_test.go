@@ -160,6 +160,29 @@ func checkAForgivenPayerIsTrustedAgain(t *testing.T, s *shop) {
 	}
 	s.look(t, 4*time.Second)
 	blocked()
+	failed, err := s.Book.Failed(t.Context(), pay.Address{3}, 0)
+	if err != nil || len(failed) != 2 {
+		t.Fatalf("%+v, %v", failed, err)
+	}
+	lose(func() Taken { // a third one, which alone is forgiven
+		p := s.payment(4)
+		p.Value += 5000 // what is owed
+		s.Limits.Failed = true
+		taken, err := s.Take(t.Context(), p, pay.Word{}, 11_000, requestOf(4))
+		s.Limits.Failed = false
+		if err != nil {
+			t.Fatal(err)
+		}
+		return taken
+	}())
+	s.look(t, 4*time.Second)
+	if failed, err = s.Book.Failed(t.Context(), pay.Address{3}, 1); err != nil || len(failed) != 1 || failed[0].Nonce != (pay.Word{4}) {
+		t.Fatalf("%+v, %v", failed, err)
+	}
+	if _, err := s.books.Forgive(t.Context(), pay.Account(pay.Address{3}), ledger.Forgiveness{Refs: []string{failed[0].Reference()}}); err != nil {
+		t.Fatal(err)
+	}
+	blocked()
 	forgive()
 	taken, err := s.Take(t.Context(), upTo, pay.Word{}, 11_000, requestOf(9))
 	if err != nil || taken.first {
@@ -278,10 +301,12 @@ func checkPitfall10CreditIsOfMoneyThatArrived(t *testing.T, s *shop) {
 	has(6000)
 	failed := s.take(t, 2)
 	s.serve(t, &failed, 4000)
+	has(1000)
 	s.chain.used[pay.Word{2}] = pay.Word{} // cancelled
 	s.look(t, time.Second)
-	s.look(t, 4*time.Second)
 	s.is(t, &failed, book.Failed)
+	has(1000) // before the ledger takes it back
+	s.look(t, 4*time.Second)
 	wantOwed(t, s, 0) // once the gateway gives back what it holds
 	if b, err := s.books.Balance(t.Context(), pay.Account(failed.From)); err != nil || b.Amount != 1000 || !b.Blocked {
 		t.Fatalf("%+v, %v", b, err)
