@@ -263,3 +263,36 @@ func TestP04TheDefaultTierIsInForce(t *testing.T) {
 		t.Errorf("a private key: %d %s after %d calls", got.Status, got.Body, len(private.Generations()))
 	}
 }
+
+// TestF05ATaskWhoseClassIsPrivateIsNotLogged where the operator's mode puts the tier of its class in force, and is where it does not.
+func TestF05ATaskWhoseClassIsPrivateIsNotLogged(t *testing.T) {
+	t.Parallel()
+	for mode, logged := range map[string]string{"venice": "", "both": "on"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			p := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "private"})
+			o := gateway.Options{
+				Config:    quick + "inference: {provider_mode: " + mode + "}\ntelemetry: {prompts: {file: prompts.db, encryption_key: \"a key of thirty-two bytes, or so it is\"}}\n",
+				Providers: []gateway.Provider{{ID: "own", Fake: p, Models: models("m", ""), More: "private: true"}},
+			}
+			g := gateway.Run(t, o)
+			logPromptsOf(t, g, o)
+			for _, class := range []string{"heartbeat", "incident", "judge"} {
+				for _, stream := range []bool{false, true} {
+					a := ask{dialect: fake.OpenAI, model: "m", stream: stream, say: "a task of a class"}
+					if got := g.Do(t, a.call("X-Bardo-Task-Class: "+class)); got.Status != http.StatusOK || got.Header.Get("X-Bardo-Prompt-Log") != logged {
+						t.Errorf("%s, stream %v: %d, logged %q, want %q: %s", class, stream, got.Status, got.Header.Get("X-Bardo-Prompt-Log"), logged, got.Body)
+					}
+				}
+			}
+			if got := g.Do(t, ask{dialect: fake.OpenAI, model: "m", say: "said at the end"}.call()); got.Header.Get("X-Bardo-Prompt-Log") != "on" {
+				t.Errorf("no task: %v", got.Header)
+			}
+			var kept string
+			eventually(t, "the prompt log", func() bool { kept = g.Bardo(t, "prompts"); return strings.Contains(kept, "said at the end") })
+			if has := strings.Contains(kept, "a task of a class"); has != (logged == "on") {
+				t.Errorf("it has the tasks: %v", has)
+			}
+		})
+	}
+}

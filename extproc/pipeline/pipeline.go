@@ -27,6 +27,7 @@ type Exchange struct {
 	Whole      *chat.Request            // before a layer shortened its history; nil: none did
 	Profile    string                   // pipeline profile, which selects the layers that run; "" runs all
 	Intent     policy.Intent            // what the request needs of a model
+	InForce    policy.PrivacyTier       // whose constraints the request has to meet, by its task's class and the operator's mode too
 	Found      []policy.Resolution      // candidates, best first, before health is considered
 	Affinity   Affinity                 // where the prompt cache is warm for this conversation
 	Order      []policy.Resolution      // candidates in failover order, after health
