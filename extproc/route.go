@@ -20,7 +20,6 @@ import (
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/intent"
-	"bardo.money/gateway/policy/privacy"
 )
 
 // candidates finds the candidates of a request.
@@ -38,7 +37,6 @@ func (x *exchange) candidates(ctx context.Context) error {
 		return err
 	}
 	x.DirectKey = x.SkipsLayers()
-	x.InForce = privacy.InForce(&x.Hints, x.Config.Resolver.PrivatePlane())
 	x.CallersKey = slices.ContainsFunc(x.Found, func(to policy.Resolution) bool { return x.CallerPays(to.Provider) })
 	x.ProtectOnly = x.DirectKey || x.Verbatim()
 	return nil

@@ -27,7 +27,6 @@ type Exchange struct {
 	Whole      *chat.Request            // before a layer shortened its history; nil: none did
 	Profile    string                   // pipeline profile, which selects the layers that run; "" runs all
 	Intent     policy.Intent            // what the request needs of a model
-	InForce    policy.PrivacyTier       // whose constraints the request has to meet, by its task's class and the operator's mode too
 	Found      []policy.Resolution      // candidates, best first, before health is considered
 	Affinity   Affinity                 // where the prompt cache is warm for this conversation
 	Order      []policy.Resolution      // candidates in failover order, after health
@@ -201,17 +200,26 @@ func (x *Exchange) Announced(h header.List) header.List {
 	return h
 }
 
-// KeepsNothing reports whether nothing of the request may be written to a disk: it is confidential or private, or its provider must not log it.
+// KeepsNothing reports whether nothing of the request may be written to a disk: it is confidential or private, or its provider must not log it. The tier of its
+// task's class counts where the operator's mode puts it in force: the intent has it then.
 func (x *Exchange) KeepsNothing() bool {
 	return x.Hints.SecurityClass != policy.SecurityStandard || x.Intent.IsPrivate()
+}
+
+// MayShare reports whether what is learnt of the request may be kept in memory for others with the same account. Callers without a key are one account (D-05).
+func (x *Exchange) MayShare() bool { return x.Principal.Account != "" || !x.KeepsNothing() }
+
+// KeepsToPrivate reports whether no service besides providers may see the request, unless the operator says that it keeps nothing: the request is private, has a privacy
+// tier, or is for an enclave (D-05).
+func (x *Exchange) KeepsToPrivate() bool {
+	return x.Intent.Security == policy.SecurityPrivate || x.Hints.SecurityClass == policy.SecurityPrivate || x.Intent.PrivacyTier != policy.PrivacyUnsaid || x.ForEnclave()
 }
 
 // CacheTenant is whose stored answers the request may be answered with, and adds to: those of its account, or with pooled those that keys of the free plan share
 // (D-31). Nothing goes there of an agent, of a request that is confidential or private, and of one in which personal data was found.
 func (x *Exchange) CacheTenant(pooled bool) policy.Account {
 	p := &x.Principal
-	if !pooled || p.Tier != policy.TierFree || p.Account == "" || p.Anonymous || x.Hints.GolemID != "" || x.Hints.Subsystem != "" || x.KeepsNothing() ||
-		x.Intent.Security != policy.SecurityStandard || x.Intent.PrivacyTier != policy.PrivacyUnsaid || slices.ContainsFunc(x.Log, isPersonal) {
+	if !pooled || p.Tier != policy.TierFree || p.Account == "" || p.Anonymous || x.Hints.GolemID != "" || x.Hints.Subsystem != "" || x.KeepsNothing() || slices.ContainsFunc(x.Log, isPersonal) {
 		return p.Account // "" is the tenant of clients without a key
 	}
 	return policy.FreePool

@@ -10,11 +10,14 @@ import (
 
 // Needs derives a request's intent from its hints, its facts and its caller. The subsystem's profile sets the effort where the request does
 // not, and always if it is locked. A request for the private plane whose tier nothing says gets the operator's default: it becomes one of its hints.
+// Which tiers of classes the intent has is said by the operator's mode, as the resolver knows it.
 func (rt *Config) Needs(h *policy.Hints, f *intent.Facts, who *policy.Principal) intent.Built {
-	built := intent.Build(h, f, who, &rt.Intents)
-	if t := rt.Intents.DefaultTier; t != policy.PrivacyUnsaid && privacy.TakesDefault(h, &built.Intent, rt.Resolver.PrivatePlane()) {
+	rules := rt.Intents
+	rules.Plane = rt.Resolver.PrivatePlane()
+	built := intent.Build(h, f, who, &rules)
+	if t := rt.Intents.DefaultTier; t != policy.PrivacyUnsaid && privacy.TakesDefault(h, &built.Intent, rules.Plane) {
 		h.PrivacyTier, h.TierByDefault = t, true
-		built = intent.Build(h, f, who, &rt.Intents)
+		built = intent.Build(h, f, who, &rules)
 	}
 	row := profile.RowOf(h.Subsystem)
 	if row != nil && row.Locked || h.Subsystem != "" && built.Effort == policy.EffortUnsaid {

@@ -1,6 +1,7 @@
 package runtime_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,8 +10,29 @@ import (
 	"bardo.money/gateway/policy/budget"
 	"bardo.money/gateway/policy/catalog"
 	"bardo.money/gateway/policy/intent"
+	"bardo.money/gateway/policy/privacy"
 	"bardo.money/gateway/policy/resolve"
 )
+
+// TestP09ATierThatIsInForceIsTheIntents: whoever asks whether a request is private asks its intent, so that has the tier of every class whose constraints hold in the operator's
+// mode. A class whose tier is private is private where all tasks go to the private plane alone.
+func TestP09ATierThatIsInForceIsTheIntents(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []resolve.Mode{resolve.ModeUnsaid, resolve.ModeVenice, resolve.ModeBoth, resolve.ModeBardo} {
+		r := resolve.New(catalog.New(), nil).Under(resolve.Rules{Mode: mode})
+		rt := runtime.Config{Resolver: r}
+		for _, class := range privacy.Classes() {
+			h := policy.Hints{TaskClass: class}
+			got := rt.Needs(&h, &intent.Facts{Model: "auto"}, &policy.Principal{})
+			if want := privacy.InForce(&h, r.PrivatePlane()); want != policy.PrivacyUnsaid && got.PrivacyTier != want {
+				t.Errorf("%s, %s: the intent's tier is %q, in force is %q", mode, class, got.PrivacyTier, want)
+			}
+			if private := mode == resolve.ModeVenice || privacy.TierOf(class) >= policy.PrivacyTEE; got.IsPrivate() != private || slices.Contains(got.Prefer, policy.Privacy) != private {
+				t.Errorf("%s, %s: private %v, prefers %v", mode, class, got.IsPrivate(), got.Prefer)
+			}
+		}
+	}
+}
 
 // TestP12AWalletsStateChoosesModels: each band of the table, for agents' requests alone, and never for what is critical or said by the request itself.
 func TestP12AWalletsStateChoosesModels(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/privacy"
 )
 
 // Facts are the properties of a request's content, without hints.
@@ -36,6 +37,7 @@ type Rules struct {
 	Pipeline string // default pipeline profile; "" means standard
 
 	DefaultTier policy.PrivacyTier // of requests that ask for privacy and have no tier; unsaid: none
+	Plane       privacy.Plane      // which classes of tasks have their tier because they go to the private plane
 }
 
 // Built is an intent, and the changes to it that the client did not request.
@@ -118,7 +120,7 @@ func Build(h *policy.Hints, f *Facts, who *policy.Principal, rules *Rules) Built
 	applyFacts(in, f, auto)
 	applyHints(in, h)
 	in.DIEM = h.DIEMAvailable && mayUseStake(who)
-	applyPrivacy(in, h)
+	applyPrivacy(in, h, rules.Plane)
 	applyVitality(in, h, &b.Why)
 	barProviders(in, who.Tier, rules.Barred[who.Tier], &b.Why)
 	if auto {

@@ -9,6 +9,7 @@ import (
 
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/intent"
+	"bardo.money/gateway/policy/privacy"
 )
 
 func build(h policy.Hints, f intent.Facts, t policy.Tier) intent.Built {
@@ -123,6 +124,16 @@ func TestD28ATaskIsAsPrivateAsItsClassAndNeverLess(t *testing.T) {
 				t.Errorf("got %s, requires %v, prefers %v", b.PrivacyTier, b.Require, b.Prefer)
 			}
 		})
+	}
+}
+
+// TestP09AHeartbeatAsksForNoLogWhereAllTasksGoToThePrivatePlane, as a caller's hint does.
+func TestP09AHeartbeatAsksForNoLogWhereAllTasksGoToThePrivatePlane(t *testing.T) {
+	for plane, want := range map[privacy.Plane]policy.PrivacyTier{privacy.Sensitive: policy.PrivacyUnsaid, privacy.All: policy.PrivacyNoLog, privacy.None: policy.PrivacyUnsaid} {
+		b := intent.Build(&policy.Hints{TaskClass: "heartbeat"}, &intent.Facts{Model: "m"}, &policy.Principal{}, &intent.Rules{Plane: plane})
+		if b.PrivacyTier != want || slices.Contains(b.Prefer, policy.Privacy) != (want != policy.PrivacyUnsaid) {
+			t.Errorf("plane %d: tier %q, prefers %v", plane, b.PrivacyTier, b.Prefer)
+		}
 	}
 }
 

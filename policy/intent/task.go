@@ -7,18 +7,14 @@ import (
 	"bardo.money/gateway/policy/privacy"
 )
 
-// applyPrivacy puts into the intent what its privacy tier asks of a provider. A kind of task that is content with no log asks for nothing: it
-// may go to any provider (P-04), while a caller that says so prefers one without. An enclave is a preference, since D-12 lets
+// applyPrivacy puts into the intent the privacy tier that the request asks for, and what that asks of a provider. An enclave is a preference, since D-12 lets
 // work go on without it; what was sealed end to end is a requirement.
-func applyPrivacy(in *policy.Intent, h *policy.Hints) {
-	t := privacy.Tier(h)
+func applyPrivacy(in *policy.Intent, h *policy.Hints, to privacy.Plane) {
+	t := privacy.Wanted(h, to)
 	switch t {
 	case policy.PrivacyUnsaid:
 		return
 	case policy.PrivacyNoLog:
-		if h.PrivacyTier != t {
-			return
-		}
 		addFeature(&in.Prefer, policy.Privacy)
 	case policy.PrivacyTEE:
 		addFeature(&in.Prefer, policy.TEEAttested)

@@ -89,12 +89,20 @@ const (
 	None                   // none: no tier is in force
 )
 
-// InForce is the tier whose constraints a request has to meet. A class whose tier is private may go to any provider unless the private plane
-// receives all classes, so that only a hint puts that tier in force.
-func InForce(h *policy.Hints, to Plane) policy.PrivacyTier {
+// Wanted is the tier that a request asks for. A class whose tier is private asks for nothing unless the private plane receives all classes: it may go to any
+// provider (P-04), and only a hint asks for that tier then. It is what an intent holds, which all who ask whether a request is private look at.
+func Wanted(h *policy.Hints, to Plane) policy.PrivacyTier {
 	t := Tier(h)
-	if to == None || to == Sensitive && t == policy.PrivacyNoLog && h.PrivacyTier != t {
+	if t == policy.PrivacyNoLog && h.PrivacyTier != t && to != All {
 		return policy.PrivacyUnsaid
 	}
 	return t
+}
+
+// InForce is the tier whose constraints a request has to meet: the one that it asks for, unless no tier is in force.
+func InForce(h *policy.Hints, to Plane) policy.PrivacyTier {
+	if to == None {
+		return policy.PrivacyUnsaid
+	}
+	return Wanted(h, to)
 }

@@ -70,6 +70,24 @@ func TestP09TheModeSaysWhichTiersAreInForce(t *testing.T) {
 	}
 }
 
+// TestP09AClassWhoseTierIsPrivateAsksForItWhereAllTasksGoToThePrivatePlane, and nowhere else; what is in force is always asked for.
+func TestP09AClassWhoseTierIsPrivateAsksForItWhereAllTasksGoToThePrivatePlane(t *testing.T) {
+	for _, class := range append(Classes(), "") {
+		for hint := policy.PrivacyUnsaid; hint <= policy.PrivacyEndToEnd; hint++ {
+			h := policy.Hints{TaskClass: class, PrivacyTier: hint}
+			for _, plane := range []Plane{Sensitive, All, None} {
+				want := max(TierOf(class), hint)
+				if want == policy.PrivacyNoLog && hint == policy.PrivacyUnsaid && plane != All {
+					want = policy.PrivacyUnsaid
+				}
+				if got := Wanted(&h, plane); got != want || InForce(&h, plane) > got {
+					t.Errorf("%s, hint %q, plane %d: %q, want %q; in force %q", class, hint, plane, got, want, InForce(&h, plane))
+				}
+			}
+		}
+	}
+}
+
 // The four tiers against every combination of content, by the rules written out once more.
 func TestP04ConstraintsOfEachTier(t *testing.T) {
 	for tier := policy.PrivacyUnsaid; tier <= policy.PrivacyEndToEnd; tier++ {

@@ -62,7 +62,7 @@ func (l Layer) summarises() bool {
 // mayAsk reports whether the request may be summarised by a model: not where the client's provider stores the conversation, nor for a caller without
 // a key whose request is secret, since such callers share one memory.
 func mayAsk(x *pipeline.Exchange) bool {
-	if x.Principal.Account == "" && x.Hints.SecurityClass != policy.SecurityStandard {
+	if !x.MayShare() {
 		return false
 	}
 	for _, m := range [...]string{"previous_response_id", "conversation", "cachedContent", "cached_content"} {

@@ -407,6 +407,7 @@ func TestK73WhatMustStayIsNotSummarised(t *testing.T) {
 		{"an image", func(c *conversation) { c.turns = slices.Insert(c.turns, 3, image) }, nil, []string{"Question 0.", "See picture.", "data:image/png"}, 1},
 		{"a system message", func(c *conversation) { c.turns = slices.Insert(c.turns, 4, system) }, nil, []string{"Question 0.", "Be brief"}, 1},
 		{"an image near the end", func(c *conversation) { c.turns = slices.Insert(c.turns, len(c.turns)-8, image) }, nil, []string{"Question 0.", "See picture."}, 0},
+		{"what nobody may keep, of nobody", nil, func(x *pipeline.Exchange) { x.Intent.PrivacyTier = policy.PrivacyNoLog }, []string{"Question 0."}, 0},
 		{"secrets of nobody", nil, func(x *pipeline.Exchange) { x.Hints.SecurityClass = policy.SecurityConfidential }, []string{"Question 0."}, 0},
 	} {
 		l, side, c := summarising(compress.SummaryOn), &summariser{says: "Short."}, &conversation{dialect: chat.OpenAI}

@@ -97,9 +97,9 @@ func (h *Hook) concerns(x *pipeline.Exchange) bool {
 		(len(h.Keys) == 0 || h.Keys.Match(string(x.Principal.Account)) || x.Principal.Name != "" && h.Keys.Match(x.Principal.Name))
 }
 
-// mayAsk reports whether a hook may see a request: a private one, or one for an enclave, only a hook that is private itself (D-05).
+// mayAsk reports whether a hook may see a request: one that is private, has a privacy tier or is for an enclave, only a hook that is private itself (D-05).
 func (h *Hook) mayAsk(x *pipeline.Exchange) bool {
-	return h.Private || x.Intent.Security != policy.SecurityPrivate && x.Hints.SecurityClass != policy.SecurityPrivate && !x.ForEnclave()
+	return h.Private || !x.KeepsToPrivate()
 }
 
 // answer is what the layer holds of an exchange's answer.

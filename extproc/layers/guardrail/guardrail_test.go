@@ -159,10 +159,12 @@ func TestWhoseRequestsAHookSees(t *testing.T) {
 	if (&Hook{}).mayAsk(x) || !(&Hook{Private: true}).mayAsk(x) {
 		t.Error("a hook that is not private sees a request that is private by its intent, or one that is does not")
 	}
-	x = exchange(t)
-	x.Intent.PrivacyTier = policy.PrivacyTEE
-	if h := (Hook{}); h.mayAsk(x) {
-		t.Error("a hook sees a request for an enclave")
+	for _, tier := range []policy.PrivacyTier{policy.PrivacyNoLog, policy.PrivacyTEE, policy.PrivacyEndToEnd} {
+		x = exchange(t)
+		x.Intent.PrivacyTier = tier
+		if (&Hook{}).mayAsk(x) || !(&Hook{Private: true}).mayAsk(x) {
+			t.Errorf("a hook that is not private sees a request of tier %s, or one that is does not", tier)
+		}
 	}
 	if (Layer{Hooks: []Hook{{Requests: true}}}).Applies(x) {
 		t.Error("a hook without a way to it applies")

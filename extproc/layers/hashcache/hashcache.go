@@ -10,7 +10,6 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/internal/jsonx"
-	"bardo.money/gateway/policy"
 )
 
 // Mode is which requests are cacheable besides those with X-Bardo-Cache: force.
@@ -76,7 +75,7 @@ func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
 		return err
 	}
 	control.NoLookup = control.NoLookup || x.Hints.NoCache
-	if x.Principal.Account == "" && x.Hints.SecurityClass != policy.SecurityStandard {
+	if !x.MayShare() {
 		control.Off = true // clients without a key share one partition (D-05)
 	}
 	if x.ForEnclave() {

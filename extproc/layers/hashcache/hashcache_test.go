@@ -200,6 +200,13 @@ func TestD05ClientsWithoutAKeyShareNothingConfidential(t *testing.T) {
 			}
 		}
 	}
+	for _, account := range []policy.Account{"", "a"} { // a tier: the memory of its own key alone (D-30)
+		x := exchange(t, chat.Generate, `"temperature":0,`)
+		x.Principal.Account, x.Intent.PrivacyTier = account, policy.PrivacyNoLog
+		if err := p.Request(t.Context(), x); err != nil || (x.Cache != nil) != (account != "") || x.Cache != nil && !x.Cache.Private {
+			t.Errorf("the tier private of %q: %+v, %v", account, x.Cache, err)
+		}
+	}
 }
 
 // TestUncacheableRequestsAllocateNothing: a request that is not fit for the cache allocates nothing for it, on its way in or out.

@@ -51,7 +51,7 @@ func (l Layer) Applies(x *pipeline.Exchange) bool {
 // forbidden reports whether nothing may be kept of a request, whatever the operator wants: it is confidential, private, or for an enclave, by what it asks for; it
 // prefers a provider that keeps nothing; or a key of the caller's own may pay for it.
 func forbidden(x *pipeline.Exchange) bool {
-	return x.CallersKey || x.InForce != policy.PrivacyUnsaid || x.KeepsNothing() || x.ForEnclave() || slices.ContainsFunc(x.Intent.Prefer, policy.Feature.KeepsPrivate)
+	return x.CallersKey || x.KeepsNothing() || x.ForEnclave() || slices.ContainsFunc(x.Intent.Prefer, policy.Feature.KeepsPrivate)
 }
 
 // The most that is kept of a request, and of an answer, in bytes. Longer texts are left out as a whole: a value that is cut in two could not be masked.

@@ -147,7 +147,6 @@ func TestF05WhatIsNeverLogged(t *testing.T) {
 		"private":                   {func(x *pipeline.Exchange) { x.Hints.SecurityClass = policy.SecurityPrivate }, false},
 		"confidential by its needs": {func(x *pipeline.Exchange) { x.Intent.Security = policy.SecurityConfidential }, false},
 		"the tier private":          {func(x *pipeline.Exchange) { x.Intent.PrivacyTier = policy.PrivacyNoLog }, false},
-		"a class's tier in force":   {func(x *pipeline.Exchange) { x.InForce = policy.PrivacyNoLog }, false},
 		"the tier tee":              {func(x *pipeline.Exchange) { x.Intent.PrivacyTier = policy.PrivacyTEE }, false},
 		"the tier e2e":              {func(x *pipeline.Exchange) { x.Intent.PrivacyTier = policy.PrivacyEndToEnd }, false},
 		"no log is required":        {func(x *pipeline.Exchange) { x.Intent.Require = []policy.Feature{policy.NoLog} }, false},

@@ -124,9 +124,9 @@ func (s *Source) concerns(x *pipeline.Exchange) bool {
 		(len(s.Keys) == 0 || s.Keys.Match(string(x.Principal.Account)) || x.Principal.Name != "" && s.Keys.Match(x.Principal.Name))
 }
 
-// maySee reports whether a source may see a request: a private one only those that are private themselves (D-05).
+// maySee reports whether a source may see a request: one that is private or has a privacy tier only those that are private themselves (D-05).
 func (s *Source) maySee(x *pipeline.Exchange) bool {
-	return s.Local || s.Private || x.Intent.Security != policy.SecurityPrivate && x.Hints.SecurityClass != policy.SecurityPrivate && !x.ForEnclave()
+	return s.Local || s.Private || !x.KeepsToPrivate()
 }
 
 // Request adds results.

@@ -266,6 +266,7 @@ func TestC17WhoseRequestsGetResults(t *testing.T) {
 		"a session":                      {l: func(_ *Layer, s *Source) { s.OfSessions = true }, x: func(x *pipeline.Exchange) { x.Hints.SessionID = session }, want: true},
 		"private":                        {x: func(x *pipeline.Exchange) { x.Hints.SecurityClass = policy.SecurityPrivate }},
 		"private by its intent":          {x: func(x *pipeline.Exchange) { x.Intent.Security = policy.SecurityPrivate }},
+		"private by its tier":            {x: func(x *pipeline.Exchange) { x.Intent.PrivacyTier = policy.PrivacyNoLog }},
 		"private, to a private source":   {l: func(_ *Layer, s *Source) { s.Private = true }, x: func(x *pipeline.Exchange) { x.Hints.SecurityClass = policy.SecurityPrivate }, want: true},
 		"private, to the gateway itself": {l: func(_ *Layer, s *Source) { s.Local = true }, x: func(x *pipeline.Exchange) { x.Hints.SecurityClass = policy.SecurityPrivate }, want: true},
 	} {

@@ -114,7 +114,7 @@ func (l Layer) Waits(x *pipeline.Exchange) bool { return l.Applies(x) }
 func (l Layer) Applies(x *pipeline.Exchange) bool {
 	r := x.Request
 	return (l.Mode == On || l.Mode == Shadow) && l.Model != nil && r.Op == chat.Generate && r.Choices <= 1 && !r.Thinking && !r.Retrieved && !x.Hints.NoCache &&
-		x.Hints.SecurityClass == policy.SecurityStandard && x.Intent.Security == policy.SecurityStandard && !x.ForEnclave() &&
+		x.Hints.SecurityClass == policy.SecurityStandard && x.Intent.Security == policy.SecurityStandard && x.MayShare() && !x.ForEnclave() &&
 		cool(r) && l.Only.has(x)
 }
 

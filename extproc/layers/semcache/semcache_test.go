@@ -210,6 +210,8 @@ func TestD31WhoIsEligible(t *testing.T) {
 		"confidential":        {question{set: hint(func(h *policy.Hints) { h.SecurityClass = policy.SecurityConfidential })}, false, false},
 		"private":             {question{set: func(x *pipeline.Exchange) { x.Intent.Security = policy.SecurityPrivate }}, false, false},
 		"results are added":   {question{set: func(x *pipeline.Exchange) { x.Request.Retrieved = true }}, false, false},
+		"the tier private":    {question{set: func(x *pipeline.Exchange) { x.Intent.PrivacyTier = policy.PrivacyNoLog }}, true, true},
+		"of nobody's key":     {question{set: func(x *pipeline.Exchange) { x.Intent.PrivacyTier, x.Principal.Account = policy.PrivacyNoLog, "" }}, false, false},
 		"in an enclave":       {question{set: func(x *pipeline.Exchange) { x.Intent.PrivacyTier = policy.PrivacyTEE }}, false, false},
 		"end to end":          {question{set: func(x *pipeline.Exchange) { x.Intent.PrivacyTier = policy.PrivacyEndToEnd }}, false, false},
 		"a long question":     {question{more: "", say: "[" + `{"role":"user","content":"` + strings.Repeat("long words ", 40) + `PRICE"}]`}, false, false},
