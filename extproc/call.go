@@ -97,10 +97,25 @@ func (x *exchange) payAndCall(ctx context.Context, d stream.Client) error {
 
 // call calls the candidates, on the driven or the native path.
 func (x *exchange) call(ctx context.Context, d stream.Client) error {
-	if x.driven() {
-		return d.Leave(func() error { return x.drive(ctx, d) })
+	switch {
+	case !x.driven():
+		return x.forwardViaEnvoy(ctx, d)
+	case d.Caller() != nil && x.streamsOnThread():
+		return x.drive(ctx, d)
 	}
-	return x.forwardViaEnvoy(ctx, d)
+	return d.Leave(func() error { return x.drive(ctx, d) })
+}
+
+// streamsOnThread reports whether the first candidate can be called by a stream.Caller: its answer is passed on as it comes, and nothing else is waited
+// for.
+func (x *exchange) streamsOnThread() bool {
+	switch {
+	case !x.Request.Stream || x.WholeAnswer || x.later != nil || x.Rounds() > 0:
+		return false
+	case x.review.Schema != nil || x.review.MayReplaceAnswer() || x.review.Verifies():
+		return false
+	}
+	return x.calls.RunsOnThread(&x.View, &x.Order[0])
 }
 
 // countsUpstream reports whether the first candidate counts tokens itself.
@@ -116,7 +131,7 @@ func (x *exchange) follow(ctx context.Context, d stream.Client) error {
 	defer late.Stop()
 	s := x.newDriven(d)
 	defer s.beat.Stop()
-	beat := s.beat.C
+	beat := s.beat.C()
 	if !x.Request.Stream { // nothing may come before a JSON body
 		beat = nil
 	}

@@ -23,7 +23,8 @@ import (
 type drivenStream struct {
 	x        *exchange
 	client   stream.Client
-	beat     *time.Timer
+	beat     *attempt.Beat
+	until    time.Time // the total timeout of the request's calls
 	begun    bool // the status was sent
 	content  bool // a part of the answer was sent
 	sending  bool // a part of this attempt's answer was sent; an earlier round's may have been
@@ -32,7 +33,7 @@ type drivenStream struct {
 }
 
 func (x *exchange) newDriven(d stream.Client) *drivenStream {
-	return &drivenStream{x: x, client: d, beat: time.NewTimer(x.Config.Timeouts.Heartbeat)}
+	return &drivenStream{x: x, client: d, beat: attempt.NewBeat(x.Config.Timeouts.Heartbeat)}
 }
 
 // sideCall is the call of a second model for verification, beside those of the request's order.
@@ -70,7 +71,7 @@ func (s *drivenStream) flush(a *reading.Answer) error {
 		return nil
 	}
 	s.sent += int64(len(out))
-	s.beat.Reset(s.x.Config.Timeouts.Heartbeat)
+	s.beat.Sent()
 	return s.client.StreamBody(out, false)
 }
 
@@ -83,7 +84,7 @@ func (s *drivenStream) sendProgress(a *reading.Answer) error {
 	if len(signs) == 0 || !s.begun {
 		return nil
 	}
-	s.beat.Reset(s.x.Config.Timeouts.Heartbeat)
+	s.beat.Sent()
 	return s.client.StreamBody(signs, false)
 }
 
@@ -100,7 +101,7 @@ func (x *exchange) heartbeat() string {
 
 // heartbeat sends a comment at an event boundary, after the stream's head if that was not sent yet.
 func (s *drivenStream) heartbeat(to policy.Resolution) error {
-	s.beat.Reset(s.x.Config.Timeouts.Heartbeat)
+	s.beat.Sent()
 	if !s.x.Request.Stream { // nothing may come before a JSON body
 		return nil
 	}
@@ -151,6 +152,13 @@ func (s *drivenStream) deliver(ctx context.Context, a *reading.Answer) (done boo
 
 // finish settles a complete answer and sends its end.
 func (s *drivenStream) finish(ctx context.Context, a *reading.Answer) error {
+	if s.client.Caller() != nil && s.x.settlesSlowly(a) {
+		return s.client.Leave(func() error { return s.end(ctx, a) })
+	}
+	return s.end(ctx, a)
+}
+
+func (s *drivenStream) end(ctx context.Context, a *reading.Answer) error {
 	sum, err := s.x.settle(ctx, a, record.OK)
 	if err != nil {
 		return s.fail(fault.From(err))
@@ -199,7 +207,8 @@ func (s *drivenStream) listen(ctx context.Context, t *attempt.Attempt, pass func
 		}
 		return &listener{b, s, pass}
 	}
-	f, err = x.calls.Do(x.later.With(ctx, t), t, open, attempt.Wait{Heartbeat: s.beat.C, OnHeartbeat: func() error { return s.heartbeat(t.To) }})
+	wait := attempt.Wait{Beat: s.beat, OnHeartbeat: func() error { return s.heartbeat(t.To) }, Caller: s.client.Caller(), Until: s.until}
+	f, err = x.calls.Do(x.later.With(ctx, t), t, open, wait)
 	if attempt.IsPanic(err) {
 		err = x.broken(err)
 	}

@@ -2,6 +2,7 @@ package extproc
 
 import (
 	"context"
+	"time"
 
 	"bardo.money/gateway/extproc/attempt"
 	"bardo.money/gateway/extproc/reading"
@@ -19,46 +20,66 @@ import (
 
 // drive serves a request from x.Order.
 func (x *exchange) drive(ctx context.Context, d stream.Client) error {
-	s := x.newDriven(d)
-	defer s.beat.Stop()
-	return s.run(ctx)
+	return x.newDriven(d).run(ctx)
 }
 
-// run calls the candidates until one answers.
+// run calls the candidates until one answers. On a thread it calls the first one there; what comes after a failure may wait.
 func (s *drivenStream) run(ctx context.Context) error {
-	x, client := s.x, ctx
-	ctx, cancel := context.WithTimeoutCause(ctx, x.TotalTime(), upstream.ErrTotalTimeout)
-	defer cancel()
+	x := s.x
 	x.trace.Departs(x.Arrived, x.Waited)
+	s.until = time.Now().Add(x.TotalTime())
+	seq := &upstream.Sequence{Candidates: x.Order, MaxRetries: x.Config.MaxRetries}
+	if s.client.Caller() == nil {
+		return s.callAll(ctx, seq, nil)
+	}
+	f, err := s.attempt(ctx, x.Order[0])
+	if err != nil || f == nil {
+		return err
+	}
+	return s.client.Leave(func() error { return s.callAll(ctx, seq, f) })
+}
+
+// callAll calls the candidates, the first one only if it has not failed.
+func (s *drivenStream) callAll(client context.Context, seq *upstream.Sequence, failed *upstream.Failure) error {
+	ctx, cancel := context.WithDeadlineCause(client, s.until, upstream.ErrTotalTimeout)
+	defer cancel()
+	defer s.beat.Stop()
 	s.startVerifier(ctx)
 	defer s.endVerifier()
-	seq := upstream.Sequence{Candidates: x.Order, MaxRetries: x.Config.MaxRetries}
 	for to := seq.Candidate(); to != nil; to = seq.Candidate() {
-		f, err := s.attempt(ctx, *to)
-		if err != nil || f == nil {
-			return err
+		f := failed
+		if failed = nil; f == nil {
+			var err error
+			if f, err = s.attempt(ctx, *to); err != nil || f == nil {
+				return err
+			}
 		}
 		if r := reading.RefusalOf(f); r != nil {
-			return s.refuseAnswer(ctx, x.current, r)
+			return s.refuseAnswer(ctx, s.x.current, r)
 		}
-		if f.Kind == upstream.WrongForm { // not a failed attempt: the model is told what is wrong with its answer
-			continue
+		if f.Kind != upstream.WrongForm { // else the model is told what is wrong with its answer: not a failed attempt
+			s.failed(ctx, seq, *to, f)
 		}
-		if s.sending { // the client has a part of it, which is billed
-			x.interrupt(x.current)
-		}
-		x.failed(*to, f)
-		if !s.sending {
-			x.current = x.lastRound
-		}
-		again, state := *to, upstream.State{Failure: f, Sent: s.sending, Over: ctx.Err() != nil}
-		if !state.Sent && !state.Over {
-			again, state.Amendable = x.amend(*to, f)
-			state.FreshKey = x.calls.HasFreshKey(f)
-		}
-		x.decided(seq.Failed(state, again))
 	}
 	return s.giveUp(client, seq.Failures)
+}
+
+// failed notes a failed attempt, and decides what is called next.
+func (s *drivenStream) failed(ctx context.Context, seq *upstream.Sequence, to policy.Resolution, f *upstream.Failure) {
+	x := s.x
+	if s.sending { // the client has a part of it, which is billed
+		x.interrupt(x.current)
+	}
+	x.failed(to, f)
+	if !s.sending {
+		x.current = x.lastRound
+	}
+	again, state := to, upstream.State{Failure: f, Sent: s.sending, Over: ctx.Err() != nil}
+	if !state.Sent && !state.Over {
+		again, state.Amendable = x.amend(to, f)
+		state.FreshKey = x.calls.HasFreshKey(f)
+	}
+	x.decided(seq.Failed(state, again))
 }
 
 // attempt calls one candidate. It returns nil, nil when the answer is complete; a failure when another candidate may be called, or the stream

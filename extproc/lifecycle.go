@@ -51,6 +51,14 @@ func (x *exchange) serve(ctx context.Context, d stream.Client, run func() error)
 	if l, ok := errors.AsType[*stream.Leaving](err); ok {
 		return &stream.Leaving{Rest: func() error { return x.serve(ctx, d, l.Rest) }}
 	}
+	if x.current != nil && x.trace.Settled == nil { // what the client has of the answer is charged, which may wait
+		return d.Leave(func() error { return x.over(ctx, d, err) })
+	}
+	return x.over(ctx, d, err)
+}
+
+// over answers a request that ended in an error, and closes the exchange.
+func (x *exchange) over(ctx context.Context, d stream.Client, err error) error {
 	defer x.closeGuarded()
 	if late, ok := errors.AsType[upload.AnsweredError](err); ok {
 		x.refused(late.Fault)

@@ -151,7 +151,7 @@ func (n *nativeAnswer) take(ctx context.Context, p stream.Piece) (done bool, err
 	case !n.a.Ended:
 		return false, nil
 	}
-	if n.x.stores(n.a) || !n.x.bill.Reserved(n.a.RequestTotal().Charged) { // an owner is written down, or more money is looked for
+	if n.x.settlesSlowly(n.a) {
 		return true, n.client.Leave(func() error { return n.whole(ctx) })
 	}
 	return true, n.whole(ctx)

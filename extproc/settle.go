@@ -83,6 +83,11 @@ func (x *exchange) stores(a *reading.Answer) bool {
 	return !x.OwnKey.IsSet() && (len(a.StoredIDs) > 0 || x.StoredAt(&a.By) && a.ID != "")
 }
 
+// settlesSlowly reports whether settle has to wait for the ledger: an owner is written down, or more money is looked for.
+func (x *exchange) settlesSlowly(a *reading.Answer) bool {
+	return x.stores(a) || !x.bill.Reserved(a.RequestTotal().Charged)
+}
+
 // billLastCall bills the call that the request ends with.
 func (x *exchange) billLastCall(a *reading.Answer, outcome string) {
 	switch {

@@ -123,7 +123,7 @@ func (s *drivenStream) waitFor(ctx context.Context, o *sideCall) error {
 		select {
 		case <-o.done:
 			return nil
-		case <-s.beat.C:
+		case <-s.beat.C():
 			if err := s.heartbeat(s.x.Order[0]); err != nil {
 				return err
 			}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/request"
+	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
@@ -32,10 +34,13 @@ type Sink interface {
 	LacksUsage() bool
 }
 
-// Wait is what Do does while it waits for the provider. The zero value: nothing.
+// Wait is how Do waits for the provider. The zero value: in any way, and without heartbeats.
 type Wait struct {
-	Heartbeat   <-chan time.Time
+	Beat        *Beat
 	OnHeartbeat func() error // an error ends the request: its client has disconnected
+	// Caller makes the call, where RunsOnThread says that it may; nil: Do waits as it likes.
+	Caller stream.Caller
+	Until  time.Time // the total timeout of calls by a Caller
 }
 
 // Causes of an attempt's end, beside upstream.ErrTotalTimeout.
@@ -55,9 +60,12 @@ const maxUsageLag = 2 * time.Second
 // over: ctx has ended by something else than upstream.ErrTotalTimeout, the sink said so, or there was a panic (PanicError). With neither, the answer is
 // complete.
 func (w *Writer) Do(ctx context.Context, t *Attempt, open func(status int, h header.List) Sink, wait Wait) (*upstream.Failure, error) {
+	if wait.Caller != nil {
+		return w.doOnThread(ctx, t, open, wait)
+	}
 	own, cancel := context.WithCancelCause(context.WithoutCancel(ctx)) // it may outlive its client: see lastUsage
 	defer cancel(nil)
-	c := &call{w: w, t: t, wait: wait, client: ctx, ctx: own}
+	c := &call{w: w, t: t, wait: wait, client: ctx, ctx: own, beats: wait.Beat.C()}
 	c.limit = time.AfterFunc(t.View.AttemptTimeout(t.To), func() { cancel(ErrFirstToken) })
 	defer c.limit.Stop()
 	resp, f, err := c.head() //nolint:bodyclose // read closes it, or refusal
@@ -87,7 +95,9 @@ type call struct {
 	t           *Attempt
 	wait        Wait
 	client, ctx context.Context // the request's, and the attempt's
-	limit       *time.Timer     // for the first content, then for silence
+	beats       <-chan time.Time
+	limit       *time.Timer // for the first content, then for silence
+	limitAt     time.Time   // the same on a thread
 	trailers    func() header.List
 }
 
@@ -114,7 +124,7 @@ func (c *call) head() (*http.Response, *upstream.Failure, error) {
 				return nil, f, err
 			}
 			return nil, c.failure(upstream.Reset, h.err), nil
-		case <-c.wait.Heartbeat:
+		case <-c.beats:
 			if err := c.wait.OnHeartbeat(); err != nil {
 				go c.w.discard(heads)
 				return nil, nil, err
@@ -156,10 +166,17 @@ func (c *call) read(body io.ReadCloser, sink Sink) (*upstream.Failure, error) {
 	for {
 		select {
 		case p := <-r.chunks:
-			if done, f, err := c.chunk(r, p, sink); done || f != nil || err != nil {
+			done, f, err := c.chunk(p, sink)
+			switch {
+			case done && c.t.Proof != nil:
+				return c.attested(r, p.end)
+			case done && !p.end:
+				r.finish()
+			}
+			if done || f != nil || err != nil {
 				return f, err
 			}
-		case <-c.wait.Heartbeat:
+		case <-c.beats:
 			if err := c.wait.OnHeartbeat(); err != nil {
 				return nil, err
 			}
@@ -173,7 +190,7 @@ func (c *call) read(body io.ReadCloser, sink Sink) (*upstream.Failure, error) {
 }
 
 // chunk feeds one chunk of a body to the sink.
-func (c *call) chunk(r *reader, p chunk, sink Sink) (done bool, f *upstream.Failure, err error) {
+func (c *call) chunk(p chunk, sink Sink) (done bool, f *upstream.Failure, err error) {
 	switch {
 	case IsPanic(p.err):
 		return false, nil, p.err
@@ -186,15 +203,9 @@ func (c *call) chunk(r *reader, p chunk, sink Sink) (done bool, f *upstream.Fail
 	}
 	sink.Feed(c.client, p.b, p.end)
 	if sink.HasContent() && c.t.View.Request.Stream {
-		c.limit.Reset(c.t.View.Config.Timeouts.Idle) // from here on its expiry is a silence in the middle
+		c.restartLimit(c.t.View.Config.Timeouts.Idle) // from here on its expiry is a silence in the middle
 	}
 	if done, err = sink.Pass(c.client); done || err != nil {
-		if done && c.t.Proof != nil {
-			return c.attested(r, p.end)
-		}
-		if done && !p.end {
-			r.finish()
-		}
 		return done, nil, err
 	}
 	if f := sink.Failure(); f != nil {
@@ -207,6 +218,14 @@ func (c *call) chunk(r *reader, p chunk, sink Sink) (done bool, f *upstream.Fail
 		return false, c.failure(upstream.Reset, io.ErrUnexpectedEOF), nil
 	}
 	return false, nil, nil
+}
+
+func (c *call) restartLimit(d time.Duration) {
+	if c.limit == nil {
+		c.limitAt = time.Now().Add(d)
+		return
+	}
+	c.limit.Reset(d)
 }
 
 // awaitUsage reads on after a client disconnect, if the answer has ended and only its usage is missing: hidden reasoning is billed by it, and
@@ -274,13 +293,17 @@ func (w *Writer) request(ctx context.Context, t *Attempt) (*http.Request, error)
 	return req, nil
 }
 
-// clientFor is the client of an attempt. A call through Envoy's clusters ends with its client's connection, and knows no affinity: what may have to be read
+// needsListener reports whether an attempt is made through the listener where Envoy's clusters can be called, too. A call through Envoy's clusters ends with its client's connection, and knows no affinity: what may have to be read
 // on for its usage (see awaitUsage), conversations that stay at one of several endpoints, and answers that may end in trailers take the way through the listener. Answers that are not
 // streamed have their usage in them.
+func (w *Writer) needsListener(v *request.View, to *policy.Resolution) bool {
+	spread := v.Config.Providers[to.Provider].Spread && v.Affinity.Hash != 0
+	proof, _ := v.Attests(to)
+	return proof != nil || spread || v.Request.Stream && v.Terms(to).Thinks
+}
+
 func (w *Writer) clientFor(t *Attempt) *http.Client {
-	v := t.View
-	spread := v.Config.Providers[t.To.Provider].Spread && v.Affinity.Hash != 0
-	if w.Listener != nil && (t.Proof != nil || spread || v.Request.Stream && v.Terms(&t.To).Thinks) {
+	if w.Listener != nil && w.needsListener(t.View, &t.To) {
 		return w.Listener
 	}
 	return w.Client

@@ -42,16 +42,16 @@ func (c *call) readAttested(resp *http.Response, h header.List, open func(int, h
 }
 
 // attested reads an answer's body to its end, behind the answer itself, and verifies its receipt.
-func (c *call) attested(r *reader, ended bool) (done bool, f *upstream.Failure, err error) {
+func (c *call) attested(r *reader, ended bool) (*upstream.Failure, error) {
 	if !ended {
 		if f, err := c.drain(r); f != nil || err != nil {
-			return false, f, err
+			return f, err
 		}
 	}
 	if err := c.t.Proof.Verify(c.trailers(), time.Now()); err != nil {
-		return false, c.failure(upstream.Unattested, err), nil
+		return c.failure(upstream.Unattested, err), nil
 	}
-	return true, nil, nil
+	return nil, nil
 }
 
 // maxRest is how much of a body may follow behind the end of the answer in it, in bytes.
@@ -73,7 +73,7 @@ func (c *call) drain(r *reader) (*upstream.Failure, error) {
 				return nil, nil
 			}
 			rest += len(p.b)
-		case <-c.wait.Heartbeat:
+		case <-c.beats:
 			if err := c.wait.OnHeartbeat(); err != nil {
 				return nil, err
 			}

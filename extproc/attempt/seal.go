@@ -135,7 +135,7 @@ func (c *call) whole(resp *http.Response) ([]byte, *upstream.Failure, error) {
 			case p.end:
 				return body, nil, nil
 			}
-		case <-c.wait.Heartbeat:
+		case <-c.beats:
 			if err := c.wait.OnHeartbeat(); err != nil {
 				return nil, nil, err
 			}

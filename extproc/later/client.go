@@ -49,3 +49,6 @@ func (*Client) StreamTrailers(header.List) error { return errNobody }
 
 // Leave implements stream.Client.
 func (*Client) Leave(f func() error) error { return f() }
+
+// Caller implements stream.Client.
+func (*Client) Caller() stream.Caller { return nil }

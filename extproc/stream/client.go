@@ -95,6 +95,8 @@ type Client interface {
 	// Leave runs f, which ends the request and may wait for other things than the client, and returns its error. A client whose thread must not wait runs
 	// it later: it returns a *Leaving, which Serve has to return.
 	Leave(f func() error) error
+	// Caller calls clusters without leaving the thread; nil for a request that has left it, or has a goroutine of its own.
+	Caller() Caller
 }
 
 // Leaving is returned by Serve for a request that is not over: the engine calls Rest on another thread, and its error counts.

@@ -41,6 +41,7 @@ type client struct {
 	taking       bool             // the hook is called for what waits in Envoy
 	calls        map[uint64]*call // in flight
 	starting     *call            // its hooks may run before its number is known
+	alarm        alarm
 
 	// Of the goroutine or coroutine.
 	step  func() error // what it runs
@@ -190,6 +191,14 @@ func (d *client) push(in hook, e event) {
 		d.w.defers(d)
 	default:
 		d.within(in, d.notify)
+	}
+}
+
+// came lets a coroutine go on, to which something of a call has come, at the end of the iteration. Not before: what it does then may end the stream that
+// brought it.
+func (d *client) came() {
+	if d.co != nil && !d.deferred {
+		d.w.defers(d)
 	}
 }
 

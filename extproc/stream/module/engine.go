@@ -67,6 +67,7 @@ func (w *worker) run(d *client) {
 		return
 	}
 	d.co = nil
+	d.alarm.stop()
 	if state == coroutine.Leaves {
 		coroutine.Dispatch(d)
 	}

@@ -328,6 +328,14 @@ func rows(large []byte) []row {
 		{name: "a call whose provider takes Envoy's word", path: "/call?to=a&path=/claims", body: []byte("hello"), status: 200, want: provided("/claims", "own", "", "", "hello"), headers: map[string]string{"x-failure": ""}},
 		{name: "a call that breaks off", path: "/call?to=a&path=/cut", status: 200, want: "data: begun\n\n", broken: true},
 		{name: "a call that is cancelled", path: "/call?to=a&path=/silent&cancel=1", status: 502, want: `Post "http://egress/provider/silent": context deadline exceeded`},
+
+		{name: "a local call", path: "/local?to=a", body: []byte("hello"), status: 200, want: provided("", "own", "", "", "hello"), headers: map[string]string{"x-failure": "", "x-provider": "yes"}},
+		{name: "a local call with 8 MiB", path: "/local?to=a", body: large, status: 200, want: provided("", "own", "", "", echoed)},
+		{name: "a local call that is refused", path: "/local?to=a&path=/503", body: []byte("hello"), status: 503, want: provided("/503", "own", "", "", "hello"), headers: map[string]string{"x-failure": ""}},
+		{name: "a local call of a cluster without a provider", path: "/local?to=dead", status: 503, headers: map[string]string{"x-failure": "upstream_reset_before_response_started{remote_connection_failure}"}},
+		{name: "a local call of an unknown cluster", path: "/local?to=unknown", status: 503, headers: map[string]string{"x-failure": "cluster_not_found"}},
+		{name: "a local call whose provider takes Envoy's word", path: "/local?to=a&path=/claims", body: []byte("hello"), status: 200, want: provided("/claims", "own", "", "", "hello"), headers: map[string]string{"x-failure": ""}},
+		{name: "a local call that breaks off", path: "/local?to=a&path=/cut", status: 200, want: "data: begun\n\n", broken: true},
 	}
 }
 
@@ -362,7 +370,7 @@ func TestK34ClientsDisconnect(t *testing.T) { engines(t, testK34ClientsDisconnec
 
 func testK34ClientsDisconnect(t *testing.T, g *gateway) {
 	t.Helper()
-	for i, path := range []string{"/wait", "/wait?begin=1", "/forward?to=a&path=/silent", "/call?to=a&path=/silent", "/call?to=a&path=/endless"} {
+	for i, path := range []string{"/wait", "/wait?begin=1", "/forward?to=a&path=/silent", "/call?to=a&path=/silent", "/call?to=a&path=/endless", "/local?to=a&path=/silent", "/local?to=a&path=/endless"} {
 		ctx, cancel := context.WithCancel(t.Context())
 		over := make(chan struct{})
 		go func() {
@@ -413,7 +421,7 @@ func testManyStreamsAtOnce(t *testing.T, g *gateway) {
 		all.Go(func() {
 			path, want := "/stream?n=20&size=5000", strings.Repeat("s", 100_000)
 			if i%2 == 1 {
-				path, want = "/call?to=a", provided("", "own", "", "", "hello")
+				path, want = []string{"/call?to=a", "/local?to=a"}[i/2%2], provided("", "own", "", "", "hello")
 			}
 			if a := g.do(t.Context(), path, []byte("hello")); a.err != nil || a.body != want {
 				t.Errorf("%s: %d, %v, %d bytes", path, a.status, a.err, len(a.body))

@@ -131,6 +131,7 @@ func (d *client) call(id uint64) *call {
 // call is one request of a Transport, and the body of its answer. The hooks write it, one goroutine reads it.
 type call struct {
 	client *client
+	local  bool // a coroutine reads it
 	ctx    context.Context
 	id     uint64 // of the worker's thread
 	rest   []byte // of the reader: what Read did not return yet
@@ -191,6 +192,9 @@ const grace = 3 * time.Second
 
 // abandonLater ends a call that Envoy has reset because its client disconnected. For any goroutine.
 func (k *call) abandonLater() {
+	if k.local { // a coroutine learns of the disconnect at once
+		return
+	}
 	time.AfterFunc(grace, guard.Func(func() {
 		k.mu.Lock()
 		if !k.end && k.err == nil {
@@ -202,6 +206,10 @@ func (k *call) abandonLater() {
 }
 
 func (k *call) nudge() {
+	if k.local {
+		k.client.came()
+		return
+	}
 	select {
 	case k.note <- struct{}{}:
 	default:
@@ -327,15 +335,21 @@ func (k *call) fill() error {
 	defer k.mu.Unlock()
 	switch {
 	case len(k.chunks) > 0:
-		k.rest = k.chunks[0]
-		k.chunks[0] = nil
-		k.chunks = k.chunks[1:]
-		k.size -= len(k.rest)
+		k.rest = k.first()
 		return nil
 	case k.err != nil:
 		return k.err
 	}
 	return io.EOF
+}
+
+// first takes the first piece that waits.
+func (k *call) first() []byte {
+	b := k.chunks[0]
+	k.chunks[0] = nil
+	k.chunks = k.chunks[1:]
+	k.size -= len(b)
+	return b
 }
 
 // Close implements io.Closer.

@@ -327,6 +327,9 @@ func (c *client) Answer(r stream.Reply, remove []string) error {
 // Leave implements stream.Client.
 func (c *client) Leave(f func() error) error { return c.envoy.Leave(f) }
 
+// Caller implements stream.Client: calls go through the egress listener.
+func (*client) Caller() stream.Caller { return nil }
+
 // StreamHead implements stream.Client.
 func (c *client) StreamHead(code int, h header.List) error {
 	h = append(header.List{{Name: ":status", Value: strconv.Itoa(code)}}, h...)

@@ -110,7 +110,7 @@ func (r *request) run(ctx context.Context) error {
 func (r *request) served() served {
 	return map[string]served{
 		"/echo": echo, "/state": stateOf, "/forward": forward, "/stream": streamed, "/panic": panics, "/goroutine": panicsBeside, "/error": fails, "/nothing": nothing,
-		"/truncate": truncates, "/call": calls, "/wait": waits, "/deny": denies, "/slow": slow,
+		"/truncate": truncates, "/call": calls, "/local": callsLocally, "/wait": waits, "/deny": denies, "/slow": slow,
 	}[r.head.Path]
 }
 
@@ -311,6 +311,57 @@ func (r *request) copyBody(body io.Reader) error {
 			return nil
 		case err != nil:
 			return fmt.Errorf("%w: %w", stream.ErrTruncated, err)
+		}
+	}
+}
+
+// callsLocally is the same without leaving the worker's thread, if the request runs on it.
+func callsLocally(ctx context.Context, r *request) error {
+	c := r.Caller()
+	if c == nil {
+		return calls(ctx, r)
+	}
+	var until time.Time
+	if r.query["cancel"] != "" {
+		until = time.Now().Add(100 * time.Millisecond)
+	}
+	k := c.Call(r.query["to"], header.List{
+		{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: "http"}, {Name: ":path", Value: "/provider" + r.query["path"]}, {Name: ":authority", Value: "provider.test"},
+		{Name: "content-length", Value: strconv.Itoa(len(r.body))}, {Name: "x-attempt", Value: "own"},
+	}, r.body)
+	defer k.Close()
+	h, err := k.Head()
+	for ; h == nil && err == nil; h, err = k.Head() {
+		switch err := c.Wait(until); {
+		case err != nil:
+			return err
+		case !until.IsZero() && !time.Now().Before(until):
+			return r.Reply(stream.Reply{Status: 502, Body: []byte("nothing came in time")})
+		}
+	}
+	if err != nil {
+		return r.Reply(stream.Reply{Status: 502, Body: []byte(err.Error())})
+	}
+	if err := r.StreamHead(h.Status, header.List{{Name: "x-failure", Value: h.Failure}, {Name: "x-provider", Value: h.Header.Get("x-provider")}}); err != nil {
+		return err
+	}
+	return r.pass(c, k)
+}
+
+// pass streams what comes of a call.
+func (r *request) pass(c stream.Caller, k stream.Call) error {
+	for {
+		b, end, ok, err := k.Next()
+		switch {
+		case err != nil:
+			return fmt.Errorf("%w: %w", stream.ErrTruncated, err)
+		case ok:
+			err = r.StreamBody(b, end)
+		default:
+			err = c.Wait(time.Time{})
+		}
+		if err != nil || end {
+			return err
 		}
 	}
 }

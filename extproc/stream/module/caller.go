@@ -1,0 +1,127 @@
+package module
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/xds/state"
+)
+
+// A coroutine makes calls itself: Envoy starts them where it runs, and what comes of them resumes it, with all that has come in the same iteration of the
+// worker's event loop. There is no goroutine in between.
+
+// Caller implements stream.Client.
+func (d *client) Caller() stream.Caller {
+	if d.co == nil {
+		return nil
+	}
+	return d
+}
+
+// Call implements stream.Caller.
+func (d *client) Call(cluster string, h header.List, body []byte) stream.Call {
+	k := &call{client: d, local: true}
+	set := pack(h, nil)
+	if d.do(posted{run: func(int) { d.start(k, cluster, set, body) }}, false, inRequest, inRequestEnd) != nil {
+		k.fail(stream.ErrDisconnected)
+	}
+	return (*localCall)(k)
+}
+
+// Wait implements stream.Caller.
+func (d *client) Wait(until time.Time) error {
+	if d.gone {
+		return stream.ErrDisconnected
+	}
+	d.alarm.set(until, d)
+	d.co.Wait()
+	if d.gone {
+		return stream.ErrDisconnected
+	}
+	return nil
+}
+
+// alarm resumes a coroutine at a time. It is of the worker's thread. One that is set for later than before stays as it is: it comes too early, and is set
+// again, so that a stream does not move it with every piece.
+type alarm struct {
+	t  *time.Timer
+	at time.Time // zero: it is not set
+}
+
+func (a *alarm) set(at time.Time, d *client) {
+	if at.IsZero() || !a.at.IsZero() && !a.at.After(at) {
+		return
+	}
+	a.at = at
+	if a.t != nil {
+		a.t.Reset(time.Until(at))
+		return
+	}
+	a.t = time.AfterFunc(time.Until(at), func() {
+		d.post(posted{run: func(int) { a.at = time.Time{} }})
+	})
+}
+
+func (a *alarm) stop() {
+	if a.t != nil {
+		a.t.Stop()
+	}
+}
+
+// localCall is a call whose answer a coroutine reads.
+type localCall call
+
+// Head implements stream.Call.
+func (k *localCall) Head() (*stream.CallHead, error) {
+	if k.head == nil {
+		return nil, k.err
+	}
+	h := &stream.CallHead{Header: make(header.List, 0, len(k.head))}
+	own := true
+	for _, f := range k.head {
+		switch f.Name {
+		case ":status":
+			h.Status, _ = strconv.Atoi(f.Value)
+		case serviceTime:
+			own = false
+		case state.HeaderFailure: // a provider's is not Envoy's word
+		default:
+			h.Header = append(h.Header, f)
+		}
+	}
+	switch {
+	case !own:
+		return h, nil
+	case k.end: // its body says why
+		h.Failure = (*call)(k).why()
+		return h, nil
+	}
+	return nil, k.err
+}
+
+// Next implements stream.Call.
+func (k *localCall) Next() (piece []byte, end, ok bool, err error) {
+	if len(k.chunks) > 0 {
+		piece = (*call)(k).first()
+		return piece, k.end && len(k.chunks) == 0, true, nil
+	}
+	switch {
+	case k.err != nil:
+		return nil, false, false, k.err
+	case k.end:
+		return nil, true, true, nil
+	}
+	return nil, false, false, nil
+}
+
+// Close implements stream.Call.
+func (k *localCall) Close() {
+	if k.end || k.err != nil {
+		return
+	}
+	k.err = context.Canceled
+	_ = k.client.do(posted{run: (*call)(k).reset}, false)
+}
