@@ -43,6 +43,8 @@ type lone struct {
 	got stream.Reply
 }
 
+func (*lone) Caller() stream.Caller { return nil }
+
 func (l *lone) Reply(r stream.Reply) error {
 	l.got = r
 	return nil

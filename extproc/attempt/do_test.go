@@ -39,36 +39,48 @@ func TestAnAttemptGoesThroughTheEgressListener(t *testing.T) {
 	}
 }
 
-func TestARefusalIsAFailureWithTheProvidersError(t *testing.T) {
+func TestARefusalIsAFailureWithTheProvidersError(t *testing.T) { bothWays(t, testARefusalIsAFailureWithTheProvidersError) }
+
+func testARefusalIsAFailureWithTheProvidersError(t *testing.T, do doing) {
+	t.Helper()
 	s := &sink{}
-	r := do(t.Context(), t, replies(http.StatusTooManyRequests, "slow down"), s)
+	r := do(t.Context(), t, replies(http.StatusTooManyRequests, "slow down"), s, attempt.Wait{})
 	if r.err != nil || r.f == nil || r.f.Kind != upstream.ByStatus || r.f.Status != http.StatusTooManyRequests || r.f.Err.Message != "slow down" {
 		t.Errorf("%+v, %v", r.f, r.err)
 	}
 }
 
-func TestALongRefusalIsReadInPart(t *testing.T) {
+func TestALongRefusalIsReadInPart(t *testing.T) { bothWays(t, testALongRefusalIsReadInPart) }
+
+func testALongRefusalIsReadInPart(t *testing.T, do doing) {
+	t.Helper()
 	s := &sink{}
-	do(t.Context(), t, replies(http.StatusBadRequest, strings.Repeat("x", attempt.MaxErrorBody+1)), s)
+	do(t.Context(), t, replies(http.StatusBadRequest, strings.Repeat("x", attempt.MaxErrorBody+1)), s, attempt.Wait{})
 	if s.body.Len() != attempt.MaxErrorBody {
 		t.Errorf("%d bytes were read", s.body.Len())
 	}
 }
 
-func TestAnAnswerOfEnvoysOwnIsNoRefusalOfTheProvider(t *testing.T) {
+func TestAnAnswerOfEnvoysOwnIsNoRefusalOfTheProvider(t *testing.T) { bothWays(t, testAnAnswerOfEnvoysOwnIsNoRefusalOfTheProvider) }
+
+func testAnAnswerOfEnvoysOwnIsNoRefusalOfTheProvider(t *testing.T, do doing) {
+	t.Helper()
 	s := &sink{}
 	r := do(t.Context(), t, func(*http.Request) (*http.Response, error) {
 		return &http.Response{
 			StatusCode: http.StatusServiceUnavailable, Body: http.NoBody,
 			Header: http.Header{http.CanonicalHeaderKey(state.HeaderFailure): {"upstream_reset_before_response_started{connection_failure}"}},
 		}, nil
-	}, s)
+	}, s, attempt.Wait{})
 	if r.err != nil || r.f == nil || r.f.Kind != upstream.NoConnection || s.status != 0 {
 		t.Errorf("%+v, %v; the sink has status %d", r.f, r.err, s.status)
 	}
 }
 
-func TestTimeLimitsOfAStream(t *testing.T) {
+func TestTimeLimitsOfAStream(t *testing.T) { bothWays(t, testTimeLimitsOfAStream) }
+
+func testTimeLimitsOfAStream(t *testing.T, do doing) {
+	t.Helper()
 	for _, row := range []struct {
 		name     string
 		upstream transport
@@ -86,7 +98,7 @@ func TestTimeLimitsOfAStream(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				if r := do(t.Context(), t, row.upstream, &sink{}); !r.isTimeout(row.cause) || r.took != row.took {
+				if r := do(t.Context(), t, row.upstream, &sink{}, attempt.Wait{}); !r.isTimeout(row.cause) || r.took != row.took {
 					t.Errorf("%+v, %v after %v, want %v after %v", r.f, r.err, r.took, row.cause, row.took)
 				}
 			})
@@ -94,13 +106,16 @@ func TestTimeLimitsOfAStream(t *testing.T) {
 	}
 }
 
-func TestTheTotalTimeLimitIsAFailure(t *testing.T) {
+func TestTheTotalTimeLimitIsAFailure(t *testing.T) { bothWays(t, testTheTotalTimeLimitIsAFailure) }
+
+func testTheTotalTimeLimitIsAFailure(t *testing.T, do doing) {
+	t.Helper()
 	for name, f := range map[string]transport{"no response headers": silent, "a stream": streams(sends(piece{0, "content"}))} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Second, upstream.ErrTotalTimeout)
 				defer cancel()
-				if r := do(ctx, t, f, &sink{}); !r.isTimeout(upstream.ErrTotalTimeout) || r.took != 5*time.Second {
+				if r := do(ctx, t, f, &sink{}, attempt.Wait{}); !r.isTimeout(upstream.ErrTotalTimeout) || r.took != 5*time.Second {
 					t.Errorf("%+v, %v after %v", r.f, r.err, r.took)
 				}
 			})
@@ -108,31 +123,19 @@ func TestTheTotalTimeLimitIsAFailure(t *testing.T) {
 	}
 }
 
-// The usage comes last. It is read for a client that disconnected, as the answer is billed by it, but not waited for without limit.
-func TestAClientDisconnectEndsTheAttempt(t *testing.T) {
-	const disconnect = 3 * time.Second
-	for _, row := range []struct {
-		name     string
-		upstream transport
-		took     time.Duration
-		body     string
-	}{
-		{"before the response headers", silent, disconnect, ""},
-		{"in the middle of the answer", streams(sends(piece{0, "content"}, piece{disconnect + time.Second, "more"})), disconnect, "content"},
-		{
-			"before the usage", streams(sends(piece{0, "content stop"}, piece{disconnect + time.Second, " usage"})),
-			disconnect + time.Second, "content stop usage",
-		},
-		{"before a usage that never comes", streams(sends(piece{0, "content stop"})), disconnect + 2*time.Second, "content stop"},
+const disconnect = 3 * time.Second
+
+func TestAClientDisconnectEndsTheAttempt(t *testing.T) { bothWays(t, testAClientDisconnectEndsTheAttempt) }
+
+func testAClientDisconnectEndsTheAttempt(t *testing.T, do doing) {
+	t.Helper()
+	for name, f := range map[string]transport{
+		"before the response headers": silent, "in the middle of the answer": streams(sends(piece{0, "content"}, piece{disconnect + time.Second, "more"})),
 	} {
-		t.Run(row.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithCancelCause(t.Context())
-				defer cancel(nil)
-				time.AfterFunc(disconnect, func() { cancel(errDisconnected) })
 				s := &sink{}
-				r := do(ctx, t, row.upstream, s)
-				if r.f != nil || !errors.Is(r.err, errDisconnected) || r.took != row.took || s.body.String() != row.body {
+				if r := disconnects(t, do, f, s); !r.isDisconnect(disconnect) || strings.Contains(s.body.String(), "more") {
 					t.Errorf("%+v, %v after %v, with %q", r.f, r.err, r.took, s.body.String())
 				}
 			})
@@ -140,7 +143,54 @@ func TestAClientDisconnectEndsTheAttempt(t *testing.T) {
 	}
 }
 
-func TestABodyThatEndsEarlyIsAFailure(t *testing.T) {
+// disconnects makes an attempt whose client disconnects.
+func disconnects(t *testing.T, do doing, f transport, s *sink) result {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	time.AfterFunc(disconnect, func() { cancel(errDisconnected) })
+	return do(ctx, t, f, s, attempt.Wait{})
+}
+
+// The usage comes last. It is read for a client that disconnected, as the answer is billed by it, but not waited for without limit.
+func TestTheUsageIsAwaitedAfterADisconnect(t *testing.T) {
+	for _, row := range []struct {
+		name     string
+		upstream transport
+		took     time.Duration
+		body     string
+	}{
+		{"one that comes", streams(sends(piece{0, "content stop"}, piece{disconnect + time.Second, " usage"})), disconnect + time.Second, "content stop usage"},
+		{"one that never comes", streams(sends(piece{0, "content stop"})), disconnect + 2*time.Second, "content stop"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &sink{}
+				if r := disconnects(t, doWith, row.upstream, s); !r.isDisconnect(row.took) || s.body.String() != row.body {
+					t.Errorf("%+v, %v after %v, with %q", r.f, r.err, r.took, s.body.String())
+				}
+			})
+		})
+	}
+}
+
+// On a thread the call ends with its client. What had come by then is read.
+func TestTheUsageThatHasComeIsReadAfterADisconnect(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	d, s := &leaver{cancel: func() { cancel(errDisconnected) }}, &sink{}
+	w, _ := newWriter(nil)
+	if f, err := w.Do(ctx, newAttempt(t), s.open, attempt.Wait{Caller: d}); f != nil || !errors.Is(err, errDisconnected) || s.body.String() != "content stop usage" {
+		t.Errorf("%+v, %v, with %q", f, err, s.body.String())
+	}
+	if !d.closed {
+		t.Error("the call was not closed")
+	}
+}
+
+func TestABodyThatEndsEarlyIsAFailure(t *testing.T) { bothWays(t, testABodyThatEndsEarlyIsAFailure) }
+
+func testABodyThatEndsEarlyIsAFailure(t *testing.T, do doing) {
+	t.Helper()
 	for _, row := range []struct {
 		name  string
 		f     transport
@@ -151,25 +201,31 @@ func TestABodyThatEndsEarlyIsAFailure(t *testing.T) {
 		{"before its head", func(*http.Request) (*http.Response, error) { return nil, errBroken }, errBroken},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			if r := do(t.Context(), t, row.f, &sink{}); r.err != nil || r.f == nil || r.f.Kind != upstream.Reset || !errors.Is(r.f.Cause, row.cause) {
+			if r := do(t.Context(), t, row.f, &sink{}, attempt.Wait{}); r.err != nil || r.f == nil || r.f.Kind != upstream.Reset || !errors.Is(r.f.Cause, row.cause) {
 				t.Errorf("%+v, %v", r.f, r.err)
 			}
 		})
 	}
 }
 
-func TestTheSinkEndsAnAttempt(t *testing.T) {
+func TestTheSinkEndsAnAttempt(t *testing.T) { bothWays(t, testTheSinkEndsAnAttempt) }
+
+func testTheSinkEndsAnAttempt(t *testing.T, do doing) {
+	t.Helper()
 	refused := &upstream.Failure{Provider: "p", Kind: upstream.ByStatus}
-	if r := do(t.Context(), t, replies(http.StatusOK, "content"), &sink{failure: refused}); r.f != refused || r.err != nil {
+	if r := do(t.Context(), t, replies(http.StatusOK, "content"), &sink{failure: refused}, attempt.Wait{}); r.f != refused || r.err != nil {
 		t.Errorf("a failure of the answer: %+v, %v", r.f, r.err)
 	}
-	if r := do(t.Context(), t, replies(http.StatusOK, "content"), &sink{passErr: errDisconnected}); r.f != nil || !errors.Is(r.err, errDisconnected) {
+	if r := do(t.Context(), t, replies(http.StatusOK, "content"), &sink{passErr: errDisconnected}, attempt.Wait{}); r.f != nil || !errors.Is(r.err, errDisconnected) {
 		t.Errorf("an error of the client's stream: %+v, %v", r.f, r.err)
 	}
 }
 
 // A connection whose body is not read to its end cannot be used again.
-func TestTheEndOfACompleteAnswersBodyIsAwaited(t *testing.T) {
+func TestTheEndOfACompleteAnswersBodyIsAwaited(t *testing.T) { bothWays(t, testTheEndOfACompleteAnswersBodyIsAwaited) }
+
+func testTheEndOfACompleteAnswersBodyIsAwaited(t *testing.T, do doing) {
+	t.Helper()
 	for _, row := range []struct {
 		name string
 		ends time.Duration
@@ -183,7 +239,7 @@ func TestTheEndOfACompleteAnswersBodyIsAwaited(t *testing.T) {
 				r := do(t.Context(), t, streams(func(ctx context.Context, w *io.PipeWriter) {
 					sends(piece{0, "content done"}, piece{row.ends, ""})(ctx, w)
 					_ = w.Close()
-				}), &sink{})
+				}), &sink{}, attempt.Wait{})
 				if r.f != nil || r.err != nil || r.took != row.took {
 					t.Errorf("%+v, %v after %v", r.f, r.err, r.took)
 				}
@@ -215,21 +271,24 @@ func TestAPanicOfTheTransportIsAnErrorOfTheRequest(t *testing.T) {
 	}
 }
 
-func TestHeartbeatsWhileAnAttemptIsSilent(t *testing.T) {
+func TestHeartbeatsWhileAnAttemptIsSilent(t *testing.T) { bothWays(t, testHeartbeatsWhileAnAttemptIsSilent) }
+
+func testHeartbeatsWhileAnAttemptIsSilent(t *testing.T, do doing) {
+	t.Helper()
 	for name, f := range map[string]transport{"no response headers": silent, "no body": streams(sends())} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				beat, beats := time.NewTicker(3*time.Second), 0
+				beat, beats := attempt.NewBeat(3*time.Second), 0
 				defer beat.Stop()
-				w, _ := newWriter(f)
-				_, err := w.Do(t.Context(), newAttempt(t), (&sink{}).open, attempt.Wait{Heartbeat: beat.C, OnHeartbeat: func() error {
+				r := do(t.Context(), t, f, &sink{}, attempt.Wait{Beat: beat, OnHeartbeat: func() error {
+					beat.Sent()
 					if beats++; beats == 3 {
 						return errDisconnected
 					}
 					return nil
 				}})
-				if beats != 3 || !errors.Is(err, errDisconnected) {
-					t.Errorf("%d heartbeats, %v", beats, err)
+				if beats != 3 || !errors.Is(r.err, errDisconnected) || r.took != 9*time.Second {
+					t.Errorf("%d heartbeats, %v after %v", beats, r.err, r.took)
 				}
 			})
 		})

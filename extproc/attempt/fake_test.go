@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,11 +17,13 @@ import (
 	"bardo.money/gateway/extproc/provider/custom"
 	"bardo.money/gateway/extproc/request"
 	"bardo.money/gateway/extproc/runtime"
+	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/secret"
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/xds/state"
 )
 
 // The time limits of the attempts in these tests.
@@ -150,11 +153,176 @@ func (r result) isTimeout(cause error) bool {
 	return r.err == nil && r.f != nil && r.f.Kind == upstream.TimedOut && errors.Is(r.f.Cause, cause)
 }
 
-// do makes an attempt.
-func do(ctx context.Context, t *testing.T, f transport, s *sink) result {
+// isDisconnect reports whether the client's disconnect ended the attempt, at that time.
+func (r result) isDisconnect(took time.Duration) bool {
+	return r.f == nil && errors.Is(r.err, errDisconnected) && r.took == took
+}
+
+// doing makes an attempt.
+type doing func(ctx context.Context, t *testing.T, f transport, s *sink, w attempt.Wait) result
+
+// bothWays runs a test with attempts that wait in goroutines, and with those that run on a thread of many requests.
+func bothWays(t *testing.T, test func(t *testing.T, do doing)) {
+	t.Helper()
+	t.Run("goroutines", func(t *testing.T) { test(t, doWith) })
+	t.Run("on a thread", func(t *testing.T) {
+		test(t, func(ctx context.Context, t *testing.T, f transport, s *sink, w attempt.Wait) result {
+			w.Caller = &thread{ctx: ctx, transport: f, came: make(chan struct{}, 1)}
+			if at, ok := ctx.Deadline(); ok { // a thread has no timers for contexts
+				w.Until = at
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithCancel(context.WithoutCancel(ctx))
+				defer cancel()
+			}
+			return doWith(ctx, t, f, s, w)
+		})
+	})
+}
+
+func doWith(ctx context.Context, t *testing.T, f transport, s *sink, wait attempt.Wait) result {
 	t.Helper()
 	w, _ := newWriter(f)
 	began := time.Now()
-	failure, err := w.Do(ctx, newAttempt(t), s.open, attempt.Wait{})
+	failure, err := w.Do(ctx, newAttempt(t), s.open, wait)
 	return result{failure, err, time.Since(began)}
+}
+
+// do makes an attempt.
+func do(ctx context.Context, t *testing.T, f transport, s *sink) result {
+	t.Helper()
+	return doWith(ctx, t, f, s, attempt.Wait{})
+}
+
+// thread is a stream.Caller over a transport.
+type thread struct {
+	ctx       context.Context
+	transport transport
+	came      chan struct{}
+}
+
+// Call implements stream.Caller.
+func (d *thread) Call(cluster string, h header.List, body []byte) stream.Call {
+	ctx, cancel := context.WithCancel(d.ctx)
+	r, err := http.NewRequestWithContext(ctx, h.Get(":method"), "http://"+h.Get(":authority")+h.Get(":path"), bytes.NewReader(body))
+	if err != nil {
+		panic(err)
+	}
+	for _, f := range h {
+		if f.Name[0] != ':' {
+			r.Header.Set(f.Name, f.Value)
+		}
+	}
+	r.Header.Set(state.HeaderCluster, cluster)
+	k := &threadCall{came: d.came, cancel: cancel}
+	go k.run(func() (*http.Response, error) { return d.transport(r) })
+	return k
+}
+
+// Wait implements stream.Caller.
+func (d *thread) Wait(until time.Time) error {
+	late := time.NewTimer(time.Until(until))
+	defer late.Stop()
+	select {
+	case <-d.came:
+		return nil
+	case <-late.C:
+		return nil
+	case <-d.ctx.Done():
+		return stream.ErrDisconnected
+	}
+}
+
+// threadCall is a call of a thread.
+type threadCall struct {
+	came   chan struct{}
+	cancel context.CancelFunc
+
+	mu     sync.Mutex
+	head   *stream.CallHead
+	pieces [][]byte
+	end    bool
+	err    error
+	closed bool
+}
+
+func (k *threadCall) change(f func()) {
+	k.mu.Lock()
+	f()
+	k.mu.Unlock()
+	select {
+	case k.came <- struct{}{}:
+	default:
+	}
+}
+
+func (k *threadCall) run(send func() (*http.Response, error)) {
+	resp, err := send()
+	if err != nil {
+		k.change(func() { k.err = err })
+		return
+	}
+	defer resp.Body.Close()
+	h := &stream.CallHead{Status: resp.StatusCode, Header: upstream.HeaderList(resp.Header), Failure: resp.Header.Get(state.HeaderFailure)}
+	k.change(func() { k.head = h })
+	for err == nil {
+		b := make([]byte, 4<<10)
+		var n int
+		n, err = resp.Body.Read(b)
+		k.change(func() {
+			if n > 0 {
+				k.pieces = append(k.pieces, b[:n])
+			}
+			k.end = errors.Is(err, io.EOF)
+			if err != nil && !k.end {
+				k.err = err
+			}
+		})
+	}
+}
+
+// Head implements stream.Call.
+func (k *threadCall) Head() (*stream.CallHead, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.head != nil {
+		return k.head, nil
+	}
+	return nil, k.err
+}
+
+// Next implements stream.Call.
+func (k *threadCall) Next() (piece []byte, end, ok bool, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.pieces) > 0 {
+		piece, k.pieces = k.pieces[0], k.pieces[1:]
+		return piece, k.end && len(k.pieces) == 0, true, nil
+	}
+	return nil, k.end, k.end, k.err
+}
+
+// Close implements stream.Call.
+func (k *threadCall) Close() {
+	k.closed = true
+	k.cancel()
+}
+
+// leaver is a client that disconnects when the usage comes.
+type leaver struct {
+	threadCall
+	cancel func()
+}
+
+// Call implements stream.Caller.
+func (d *leaver) Call(string, header.List, []byte) stream.Call {
+	d.head, d.pieces, d.came = &stream.CallHead{Status: http.StatusOK}, [][]byte{[]byte("content stop")}, make(chan struct{}, 1)
+	d.threadCall.cancel = func() {}
+	return d
+}
+
+// Wait implements stream.Caller.
+func (d *leaver) Wait(time.Time) error {
+	d.change(func() { d.pieces = append(d.pieces, []byte(" usage")) })
+	d.cancel()
+	return stream.ErrDisconnected
 }

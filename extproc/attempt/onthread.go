@@ -74,11 +74,12 @@ func (c *call) pause(hasContent bool) (*upstream.Failure, error) {
 	if beat != nil && beat.due.Before(until) {
 		until = beat.due
 	}
-	if err := c.wait.Caller.Wait(until); err != nil {
-		return nil, err
-	}
-	if c.client.Err() != nil {
+	err := c.wait.Caller.Wait(until)
+	switch {
+	case c.client.Err() != nil:
 		return c.interrupted(c.client, hasContent)
+	case err != nil:
+		return nil, err
 	}
 	now := time.Now()
 	switch {

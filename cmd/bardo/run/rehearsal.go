@@ -120,6 +120,9 @@ func (c *rehearsedClient) Reply(r stream.Reply) error {
 	return nil
 }
 
+// Caller implements stream.Client.
+func (*rehearsedClient) Caller() stream.Caller { return nil }
+
 // StreamHead implements stream.Client.
 func (c *rehearsedClient) StreamHead(status int, h header.List) error {
 	c.reply = stream.Reply{Status: status, Header: append(header.List(nil), h...)}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/internal/guard"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/xds/state"
 )
@@ -60,9 +61,9 @@ func (a *alarm) set(at time.Time, d *client) {
 		a.t.Reset(time.Until(at))
 		return
 	}
-	a.t = time.AfterFunc(time.Until(at), func() {
+	a.t = time.AfterFunc(time.Until(at), guard.Func(func() {
 		d.post(posted{run: func(int) { a.at = time.Time{} }})
-	})
+	}))
 }
 
 func (a *alarm) stop() {
