@@ -122,7 +122,7 @@ func TestC09ToolsAreFoundInsideTheGateway(t *testing.T) {
 							t.Errorf("the provider gets %s", names)
 						}
 					}
-					if second := string(sent[1].Body); !strings.Contains(second, "book_flight_7") || !strings.Contains(second, "Let me look.") || strings.Contains(second, "unrelated_tool_1") {
+					if second := string(sent[1].Body); !strings.Contains(second, "book_flight_7") || !strings.Contains(second, "Let me look.") || strings.Count(second, "unrelated_tool_") > 5 {
 						t.Errorf("the second call is %s", second)
 					}
 					if took := before - balanceOf(t, g, key); took != 2_880 { // with 20 % on it

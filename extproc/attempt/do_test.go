@@ -39,7 +39,9 @@ func TestAnAttemptGoesThroughTheEgressListener(t *testing.T) {
 	}
 }
 
-func TestARefusalIsAFailureWithTheProvidersError(t *testing.T) { bothWays(t, testARefusalIsAFailureWithTheProvidersError) }
+func TestARefusalIsAFailureWithTheProvidersError(t *testing.T) {
+	bothWays(t, testARefusalIsAFailureWithTheProvidersError)
+}
 
 func testARefusalIsAFailureWithTheProvidersError(t *testing.T, do doing) {
 	t.Helper()
@@ -61,7 +63,9 @@ func testALongRefusalIsReadInPart(t *testing.T, do doing) {
 	}
 }
 
-func TestAnAnswerOfEnvoysOwnIsNoRefusalOfTheProvider(t *testing.T) { bothWays(t, testAnAnswerOfEnvoysOwnIsNoRefusalOfTheProvider) }
+func TestAnAnswerOfEnvoysOwnIsNoRefusalOfTheProvider(t *testing.T) {
+	bothWays(t, testAnAnswerOfEnvoysOwnIsNoRefusalOfTheProvider)
+}
 
 func testAnAnswerOfEnvoysOwnIsNoRefusalOfTheProvider(t *testing.T, do doing) {
 	t.Helper()
@@ -125,7 +129,9 @@ func testTheTotalTimeLimitIsAFailure(t *testing.T, do doing) {
 
 const disconnect = 3 * time.Second
 
-func TestAClientDisconnectEndsTheAttempt(t *testing.T) { bothWays(t, testAClientDisconnectEndsTheAttempt) }
+func TestAClientDisconnectEndsTheAttempt(t *testing.T) {
+	bothWays(t, testAClientDisconnectEndsTheAttempt)
+}
 
 func testAClientDisconnectEndsTheAttempt(t *testing.T, do doing) {
 	t.Helper()
@@ -222,7 +228,9 @@ func testTheSinkEndsAnAttempt(t *testing.T, do doing) {
 }
 
 // A connection whose body is not read to its end cannot be used again.
-func TestTheEndOfACompleteAnswersBodyIsAwaited(t *testing.T) { bothWays(t, testTheEndOfACompleteAnswersBodyIsAwaited) }
+func TestTheEndOfACompleteAnswersBodyIsAwaited(t *testing.T) {
+	bothWays(t, testTheEndOfACompleteAnswersBodyIsAwaited)
+}
 
 func testTheEndOfACompleteAnswersBodyIsAwaited(t *testing.T, do doing) {
 	t.Helper()
@@ -271,7 +279,9 @@ func TestAPanicOfTheTransportIsAnErrorOfTheRequest(t *testing.T) {
 	}
 }
 
-func TestHeartbeatsWhileAnAttemptIsSilent(t *testing.T) { bothWays(t, testHeartbeatsWhileAnAttemptIsSilent) }
+func TestHeartbeatsWhileAnAttemptIsSilent(t *testing.T) {
+	bothWays(t, testHeartbeatsWhileAnAttemptIsSilent)
+}
 
 func testHeartbeatsWhileAnAttemptIsSilent(t *testing.T, do doing) {
 	t.Helper()
