@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"bardo.money/gateway/internal/timerslack"
 )
 
 // Command says how an Envoy is run. Zero fields mean what stands beside them.
@@ -166,7 +168,7 @@ func (p *Process) once(ctx context.Context) error {
 	}
 	c.WaitDelay = time.Second
 	c.SysProcAttr = ownGroup()
-	if err := c.Start(); err != nil {
+	if err := timerslack.Start(c.Start); err != nil {
 		return errors.Join(errNotStarted, err)
 	}
 	p.pid.Store(int64(c.Process.Pid))

@@ -23,6 +23,7 @@ import (
 
 	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/internal/timerslack"
 	"bardo.money/gateway/policy/pay/client"
 )
 
@@ -115,7 +116,10 @@ func runCommand(c *cobra.Command, base string, command []string) error {
 		return slices.ContainsFunc(own, func(name string) bool { return strings.HasPrefix(v, name) })
 	})
 	cmd.Env = append(cmd.Env, "OPENAI_BASE_URL="+base+"/v1", "ANTHROPIC_BASE_URL="+base, "OPENAI_API_KEY="+placeholder, "ANTHROPIC_API_KEY="+placeholder)
-	err := cmd.Run()
+	if err := timerslack.Start(cmd.Start); err != nil {
+		return err
+	}
+	err := cmd.Wait()
 	if e, ok := errors.AsType[*exec.ExitError](err); ok && e.ExitCode() > 0 {
 		return cli.Exit(e.ExitCode())
 	}

@@ -11,6 +11,7 @@ import (
 
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/stream/coroutine"
+	"bardo.money/gateway/internal/timerslack"
 )
 
 // worker holds the filters of one of Envoy's worker threads. Only that thread changes it, under the lock: Cut reads it from another one.
@@ -101,6 +102,7 @@ func (v visit) exit(r *C.int) {
 
 //export goStart
 func goStart(conf C.dm_buf, concurrency C.uint32_t) C.bool {
+	timerslack.Restore() // it is Envoy's main thread, which makes the workers
 	err := begin(text(conf), int(concurrency))
 	if err != nil {
 		logf(levelError, "the gateway does not start: %v", err)

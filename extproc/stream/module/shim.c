@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 
 #include "_cgo_export.h"
 
@@ -16,19 +15,6 @@ static dm_buf text(const char *s) { return (dm_buf){s, strlen(s)}; }
 
 // ---- The process.
 
-// Go's runtime looks after its threads every 20 microseconds as long as one calls C and comes back, which Envoy's workers always do: that alone took a
-// third of the time of slow streams. The kernel may wake threads of Go's later by their timer slack, which they inherit from the thread that loads the
-// library, before Go begins.
-enum { TIMER_SLACK_NS = 1000 * 1000 };
-static long slack;
-__attribute__((constructor(101))) static void slacken(void) {
-  slack = prctl(PR_GET_TIMERSLACK);
-  prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS);
-}
-static void tighten(void) {
-  if (slack > 0) prctl(PR_SET_TIMERSLACK, slack);
-}
-
 // Envoy shows its version nowhere to modules; what counts is that it has every function that is called.
 static const char *lacking(void) {
 #define DM_CHECK(result, name, arguments) if (CB(name) == NULL) return #name;
@@ -37,7 +23,6 @@ static const char *lacking(void) {
 }
 
 const char *ON(program_init)(void) {
-  tighten();
   const char *name = lacking();
   if (name == NULL) return ABI_VERSION;
   fprintf(stderr, "bardo: this Envoy does not offer %s of the dynamic module ABI " ABI_VERSION ": run the module with Envoy 1.40, or use data_path: extproc\n", name);

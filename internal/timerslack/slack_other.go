@@ -1,0 +1,7 @@
+//go:build !linux
+
+package timerslack
+
+func usual() {}
+
+func late() {}
