@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// maxHold is how long a thread may be occupied by what one event brought.
-	maxHold = 10 * time.Millisecond
+	// MaxHold is how long a thread may be occupied by what one event brought.
+	MaxHold = 10 * time.Millisecond
 	// lookInterval is the time between two looks. A hold that is shorter than both together may be missed.
 	lookInterval = 5 * time.Millisecond
 	// watchIdle is how long no thread is busy until the watchdog stops.
@@ -32,15 +32,44 @@ type Hold struct {
 	Stacks string
 }
 
+// Reports passes holds on, with stacks no more than once in 10 s. Safe for concurrent use.
+type Reports struct {
+	report func(Hold)
+
+	mu     sync.Mutex
+	stacks time.Time // when stacks were reported last
+}
+
+// NewReports is Reports to a function, which may be called by several goroutines at once.
+func NewReports(report func(Hold)) *Reports { return &Reports{report: report} }
+
+// Held reports a hold.
+func (r *Reports) Held(thread string, lasted time.Duration) {
+	h := Hold{Thread: thread, Lasted: lasted}
+	if r.takesStacks(time.Now()) {
+		h.Stacks = threadStacks()
+	}
+	r.report(h)
+}
+
+func (r *Reports) takesStacks(now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.stacks.IsZero() && now.Sub(r.stacks) < reportInterval {
+		return false
+	}
+	r.stacks = now
+	return true
+}
+
 // Watchdog looks at threads as long as there is traffic. Safe for concurrent use.
 type Watchdog struct {
-	report func(Hold)
-	armed  atomic.Bool
+	reports *Reports
+	armed   atomic.Bool
 
-	mu       sync.Mutex
-	threads  map[*Thread]sight
-	active   time.Time // when a thread was seen busy last
-	reported time.Time // when stacks were reported last
+	mu      sync.Mutex
+	threads map[*Thread]sight
+	active  time.Time // when a thread was seen busy last
 }
 
 // sight is what the last look saw of a thread.
@@ -59,7 +88,7 @@ type Thread struct {
 
 // NewWatchdog reports each hold once, from goroutines of its own, which may run beside each other. It goes on after a panic in report.
 func NewWatchdog(report func(Hold)) *Watchdog {
-	return &Watchdog{report: report, threads: map[*Thread]sight{}}
+	return &Watchdog{reports: NewReports(report), threads: map[*Thread]sight{}}
 }
 
 // Watch adds a thread.
@@ -93,36 +122,28 @@ func (d *Watchdog) lookLater() { time.AfterFunc(lookInterval, guard.Func(d.look)
 
 // look looks at every thread, and looks again as long as they are busy.
 func (d *Watchdog) look() {
-	held, withStacks := d.lookAtAll()
-	if withStacks {
-		held[0].Stacks = threadStacks()
-	}
-	for _, h := range held {
-		d.report(h)
+	for _, h := range d.lookAtAll() {
+		d.reports.Held(h.Thread, h.Lasted)
 	}
 }
 
-// lookAtAll is the holds that are new, and whether they are to be reported with stacks. It decides about the next look.
-func (d *Watchdog) lookAtAll() (held []Hold, withStacks bool) {
+// lookAtAll is the holds that are new. It decides about the next look.
+func (d *Watchdog) lookAtAll() (held []Hold) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
 	for t, s := range d.threads {
 		s = d.see(t.visits.Load(), s, now)
-		if lasted := now.Sub(s.since); s.visits%2 == 1 && lasted >= maxHold && !s.counted {
+		if lasted := now.Sub(s.since); s.visits%2 == 1 && lasted >= MaxHold && !s.counted {
 			s.counted = true
 			held = append(held, Hold{Thread: t.name, Lasted: lasted})
 		}
 		d.threads[t] = s
 	}
-	withStacks = len(held) > 0 && (d.reported.IsZero() || now.Sub(d.reported) >= reportInterval)
-	if withStacks {
-		d.reported = now
-	}
 	if now.Sub(d.active) < watchIdle || !d.rests() {
 		d.lookLater()
 	}
-	return held, withStacks
+	return held
 }
 
 // see compares a thread with what was seen of it.

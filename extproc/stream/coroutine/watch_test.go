@@ -86,7 +86,7 @@ func TestStacksAreNotReportedAllTheTime(t *testing.T) {
 			t.Fatalf("reports %+v", w.reports)
 		}
 		for i, r := range w.reports {
-			if r.Thread != "busy" || r.Lasted < maxHold || strings.Contains(r.Stacks, "visit") != (i != 1) {
+			if r.Thread != "busy" || r.Lasted < MaxHold || strings.Contains(r.Stacks, "visit") != (i != 1) {
 				t.Errorf("report %d: %+v", i, r)
 			}
 		}

@@ -67,6 +67,18 @@ typedef struct {
   uint8_t waits;  // an answer's head, until something of its body is there
 } dm_stream;
 
+// The watchdog of the workers: dm_visits counts the hooks that a worker entered and left, so that the number is odd within one, and Go changes it. While
+// dm_watching is 0, who enters one calls dm_watch_again.
+enum { MAX_WORKERS = 256 };
+typedef struct {
+  uint64_t n;
+  uint64_t unused[7];  // the rest of a cache line: each is changed by another thread
+} dm_visit;
+extern dm_visit dm_visits[MAX_WORKERS];
+extern uint32_t dm_watching;
+bool dm_watch(int workers, uint64_t hold_ns);
+void dm_watch_again(void);
+
 // How the names of clusters end whose requests Go writes.
 #define RETRY_SUFFIX "~retry"
 

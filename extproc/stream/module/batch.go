@@ -115,7 +115,7 @@ func (w *worker) goOn() {
 		} else {
 			d.notify()
 		}
-		w.thread.Exit() // to the watchdog, each request is a visit of its own
-		w.thread.Enter()
+		w.visits.exit() // to the watchdog, each request is a visit of its own
+		w.visits.enter()
 	}
 }

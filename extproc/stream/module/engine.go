@@ -31,23 +31,15 @@ func (w *worker) resume(d *client) {
 
 func (w *worker) enter() {
 	if w.depth++; w.depth == 1 {
-		w.watched().Enter()
+		w.visits.enter()
 	}
 }
 
 func (w *worker) exit() {
 	w.runLater()
 	if w.depth--; w.depth == 0 {
-		w.thread.Exit()
+		w.visits.exit()
 	}
-}
-
-// watched is the worker's thread, for the watchdog.
-func (w *worker) watched() *coroutine.Thread {
-	if w.thread == nil {
-		w.thread = process.watchdog.Watch("a worker of Envoy's")
-	}
-	return w.thread
 }
 
 // runLater runs, in the outermost hook, the coroutines that could not be resumed within it.

@@ -26,7 +26,7 @@ type worker struct {
 	batch batch
 	open  int // clients among filters
 
-	thread *coroutine.Thread // while an outermost hook runs, it is busy; nil before the first
+	visits *visits // of outermost hooks
 }
 
 // filter is one of the two, or neither where a slot is free.
@@ -36,6 +36,12 @@ type filter struct {
 }
 
 var workers [maxWorkers]worker
+
+func init() {
+	for i := range workers {
+		workers[i].visits = (*visits)(&C.dm_visits[i])
+	}
+}
 
 // workerOf is the worker whose thread a filter's hook runs on.
 func workerOf(c *C.dm_stream) *worker { return &workers[c.worker%maxWorkers] }

@@ -19,6 +19,9 @@
 // another version of the library needs another Envoy.
 package module
 
+// #include "abi.h"
+import "C"
+
 import (
 	"errors"
 	"fmt"
@@ -44,7 +47,7 @@ var process struct {
 	start func(conf string) (App, error)
 	app   App // set before the first filter is made
 
-	watchdog *coroutine.Watchdog // of the workers' threads
+	holds *coroutine.Reports // of the workers' threads
 }
 
 // Register sets the function that makes the App. It is called once, on Envoy's main thread, with the configuration of the bootstrap extension. Call
@@ -56,7 +59,7 @@ func Register(start func(conf string) (App, error)) {
 }
 
 // maxWorkers is the most worker threads that an Envoy may have: its --concurrency.
-const maxWorkers = 256
+const maxWorkers = C.MAX_WORKERS
 
 // begin makes the App.
 func begin(conf string, concurrency int) (err error) {
@@ -80,8 +83,8 @@ func begin(conf string, concurrency int) (err error) {
 		return err
 	}
 	process.app = app
-	process.watchdog = coroutine.NewWatchdog(app.Held)
-	return nil
+	process.holds = coroutine.NewReports(app.Held)
+	return watch(concurrency)
 }
 
 // started reports whether there is an App.

@@ -30,6 +30,8 @@ package module
 #cgo nocallback dm_scheduler
 #cgo nocallback dm_commit
 #cgo nocallback dm_unschedule
+#cgo nocallback dm_watch
+#cgo nocallback dm_watch_again
 */
 import "C"
 
