@@ -63,27 +63,41 @@ func (w *Writer) Do(ctx context.Context, t *Attempt, open func(status int, h hea
 	if wait.Caller != nil {
 		return w.doOnThread(ctx, t, open, wait)
 	}
-	own, cancel := context.WithCancelCause(context.WithoutCancel(ctx)) // it may outlive its client: see lastUsage
+	own, cancel := context.WithCancelCause(context.WithoutCancel(ctx)) // it may outlive its client: see awaitUsage
 	defer cancel(nil)
-	c := &call{w: w, t: t, wait: wait, client: ctx, ctx: own, beats: wait.Beat.C()}
+	c := &call{w: w, t: t, wait: wait, client: ctx, ctx: own, cancel: cancel, beats: wait.Beat.C()}
 	c.limit = time.AfterFunc(t.View.AttemptTimeout(t.To), func() { cancel(ErrFirstToken) })
 	defer c.limit.Stop()
+	c.stop = make(chan struct{})
+	go c.run()
+	defer close(c.stop)
+	defer c.ends()
+	return c.do(open)
+}
+
+// do makes the attempt. A panic is an error of the request.
+func (c *call) do(open func(int, header.List) Sink) (f *upstream.Failure, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			f, err = nil, PanicError{c.w.Owner.Panicked(r)}
+		}
+	}()
 	resp, f, err := c.head() //nolint:bodyclose // read closes it, or refusal
 	switch {
 	case f != nil || err != nil:
 		return f, err
 	case resp.StatusCode/100 != 2:
-		return c.refusal(resp, open), nil
+		return c.refusal(resp, open)
 	}
 	h := upstream.HeaderList(resp.Header)
-	if f := t.View.Unconfirmed(t.To.Provider, h); f != nil {
+	if f := c.t.View.Unconfirmed(c.t.To.Provider, h); f != nil {
 		upstream.CloseBody(resp)
 		return f, nil
 	}
-	if t.Sealed != nil {
+	if c.t.Sealed != nil {
 		return c.readSealed(resp, h, open)
 	}
-	if t.Proof == nil {
+	if c.t.Proof == nil {
 		return c.read(resp.Body, open(resp.StatusCode, h))
 	}
 	return c.readAttested(resp, h, open)
@@ -95,10 +109,15 @@ type call struct {
 	t           *Attempt
 	wait        Wait
 	client, ctx context.Context // the request's, and the attempt's
+	cancel      context.CancelCauseFunc
 	beats       <-chan time.Time
 	limit       *time.Timer // for the first content, then for silence
 	limitAt     time.Time   // the same on a thread
 	trailers    func() header.List
+
+	watch
+	buf    []byte
+	filled bool // by the last chunk
 }
 
 // head sends the attempt and waits for the head of its answer.
@@ -107,97 +126,80 @@ func (c *call) head() (*http.Response, *upstream.Failure, error) {
 	if err != nil {
 		return nil, c.failure(upstream.NotEncoded, err), nil
 	}
-	heads := c.w.send(c.sender(req))
-	for {
-		select {
-		case h := <-heads:
-			c.t.Paid = h.paid
-			switch {
-			case h.err == nil:
-				return h.resp, nil, nil
-			case IsPanic(h.err):
-				return nil, nil, h.err
-			case isUnpaid(h.err):
-				return nil, c.failure(upstream.Unpaid, h.err), nil
-			case c.ctx.Err() != nil:
-				f, err := c.interrupted(c.ctx, false)
-				return nil, f, err
-			}
-			return nil, c.failure(upstream.Reset, h.err), nil
-		case <-c.beats:
-			if err := c.wait.OnHeartbeat(); err != nil {
-				go c.w.discard(heads)
-				return nil, nil, err
-			}
-		case <-c.client.Done():
-			go c.w.discard(heads)
-			f, err := c.interrupted(c.client, false)
-			return nil, f, err
-		}
+	h := c.sender(req)()
+	c.t.Paid = h.paid
+	switch {
+	case h.err == nil:
+		return h.resp, nil, nil
+	case isUnpaid(h.err):
+		return nil, c.failure(upstream.Unpaid, h.err), nil
+	case c.ctx.Err() != nil:
+		f, err := c.interrupted(c.ctx, false)
+		return nil, f, err
 	}
+	return nil, c.failure(upstream.Reset, h.err), nil
 }
 
 // refusal reads why an attempt was refused before its answer began.
-func (c *call) refusal(resp *http.Response, open func(int, header.List) Sink) *upstream.Failure {
+func (c *call) refusal(resp *http.Response, open func(int, header.List) Sink) (*upstream.Failure, error) {
 	defer upstream.CloseBody(resp)
 	if why := resp.Header.Get(state.HeaderFailure); why != "" {
-		return upstream.Local(c.t.To.Provider, resp.StatusCode, why)
+		return upstream.Local(c.t.To.Provider, resp.StatusCode, why), nil
 	}
 	var body []byte
 	if resp.StatusCode >= http.StatusOK { // no body belongs to a lower one
 		var err error
 		if body, err = io.ReadAll(io.LimitReader(resp.Body, MaxErrorBody)); err != nil {
 			if c.ctx.Err() != nil {
-				f, _ := c.interrupted(c.ctx, false)
-				return f
+				return c.interrupted(c.ctx, false)
 			}
-			return c.failure(upstream.Reset, err)
+			return c.failure(upstream.Reset, err), nil
 		}
 	}
 	sink := open(resp.StatusCode, upstream.HeaderList(resp.Header))
 	sink.Feed(c.client, body, true)
-	return upstream.Stated(c.t.To.Provider, sink.Refusal(resp.StatusCode))
+	return upstream.Stated(c.t.To.Provider, sink.Refusal(resp.StatusCode)), nil
 }
 
 // read feeds a body to the sink until the answer is complete.
 func (c *call) read(body io.ReadCloser, sink Sink) (*upstream.Failure, error) {
-	r := newReader(body, c.w.Owner.Panicked)
-	defer r.close()
+	defer func() { _ = body.Close() }() // nothing is lost: the answer is complete, or given up
+	c.begins(sink)
 	for {
-		select {
-		case p := <-r.chunks:
-			done, f, err := c.chunk(p, sink)
-			switch {
-			case done && c.t.Proof != nil:
-				return c.attested(r, p.end)
-			case done && !p.end:
-				r.finish()
-			}
-			if done || f != nil || err != nil {
-				return f, err
-			}
-		case <-c.beats:
-			if err := c.wait.OnHeartbeat(); err != nil {
-				return nil, err
-			}
-		case <-c.ctx.Done():
-			return c.interrupted(c.ctx, sink.HasContent())
-		case <-c.client.Done():
-			c.awaitUsage(r, sink)
-			return c.interrupted(c.client, sink.HasContent())
+		p := c.next(body)
+		done, f, err := c.take(p, sink)
+		switch {
+		case done && c.t.Proof != nil:
+			return c.attested(body, p.end)
+		case done && !p.end:
+			c.finish(body)
+		}
+		if done || f != nil || err != nil {
+			return f, err
 		}
 	}
 }
 
+// take feeds one chunk of a body to the sink, while nothing else happens to the answer.
+func (c *call) take(p chunk, sink Sink) (done bool, f *upstream.Failure, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.ctx.Err() != nil:
+		f, err = c.interrupted(c.ctx, sink.HasContent())
+		return false, f, err
+	case !c.left:
+		return c.chunk(p, sink)
+	}
+	if sink.Feed(c.ctx, p.b, p.end); !p.end && sink.LacksUsage() {
+		return false, nil, nil
+	}
+	f, err = c.interrupted(c.client, sink.HasContent())
+	return false, f, err
+}
+
 // chunk feeds one chunk of a body to the sink.
 func (c *call) chunk(p chunk, sink Sink) (done bool, f *upstream.Failure, err error) {
-	switch {
-	case IsPanic(p.err):
-		return false, nil, p.err
-	case p.err != nil && c.ctx.Err() != nil:
-		f, err := c.interrupted(c.ctx, sink.HasContent())
-		return false, f, err
-	}
 	if c.t.Proof != nil {
 		c.t.Proof.Write(p.b)
 	}
@@ -226,24 +228,6 @@ func (c *call) restartLimit(d time.Duration) {
 		return
 	}
 	c.limit.Reset(d)
-}
-
-// awaitUsage reads on after a client disconnect, if the answer has ended and only its usage is missing: hidden reasoning is billed by it, and
-// it comes last.
-func (c *call) awaitUsage(r *reader, sink Sink) {
-	late := time.NewTimer(maxUsageLag)
-	defer late.Stop()
-	for sink.LacksUsage() {
-		select {
-		case p := <-r.chunks:
-			sink.Feed(c.ctx, p.b, p.end)
-			if p.end {
-				return
-			}
-		case <-late.C:
-			return
-		}
-	}
 }
 
 // interrupted maps the cause of a context's end: a timeout of the gateway is a failure, a client disconnect an error.
@@ -314,29 +298,4 @@ type head struct {
 	resp *http.Response
 	paid policy.Micro // for it
 	err  error
-}
-
-// send sends a request in its own goroutine, so that the caller can also wait for heartbeats and disconnects. The channel is buffered: the
-// goroutine ends if nobody receives.
-func (w *Writer) send(do func() head) <-chan head {
-	heads := make(chan head, 1)
-	go func() {
-		defer func() {
-			if r := recover(); r != nil {
-				heads <- head{err: PanicError{w.Owner.Panicked(r)}}
-			}
-		}()
-		heads <- do()
-	}()
-	return heads
-}
-
-// discard closes the body of an answer that arrives after its attempt ended.
-func (w *Writer) discard(heads <-chan head) {
-	defer func() {
-		if r := recover(); r != nil {
-			_ = w.Owner.Panicked(r)
-		}
-	}()
-	upstream.CloseBody((<-heads).resp)
 }

@@ -151,6 +151,9 @@ func (c *call) readOnThread(k stream.Call, sink Sink) (*upstream.Failure, error)
 			}
 			continue
 		}
+		if p.err != nil && c.client.Err() != nil {
+			return c.interrupted(c.client, sink.HasContent())
+		}
 		done, f, err := c.chunk(p, sink)
 		if done && err == nil && !p.end {
 			c.readEnd(k)

@@ -1,8 +1,8 @@
 package attempt
 
 import (
-	"context"
 	"errors"
+	"io"
 	"net/http"
 	"time"
 
@@ -42,9 +42,9 @@ func (c *call) readAttested(resp *http.Response, h header.List, open func(int, h
 }
 
 // attested reads an answer's body to its end, behind the answer itself, and verifies its receipt.
-func (c *call) attested(r *reader, ended bool) (*upstream.Failure, error) {
+func (c *call) attested(body io.Reader, ended bool) (*upstream.Failure, error) {
 	if !ended {
-		if f, err := c.drain(r); f != nil || err != nil {
+		if f, err := c.drain(body); f != nil || err != nil {
 			return f, err
 		}
 	}
@@ -58,30 +58,20 @@ func (c *call) attested(r *reader, ended bool) (*upstream.Failure, error) {
 const maxRest = 1 << 20
 
 // drain hashes the rest of a body.
-func (c *call) drain(r *reader) (*upstream.Failure, error) {
+func (c *call) drain(body io.Reader) (*upstream.Failure, error) {
 	for rest := 0; rest <= maxRest; {
-		select {
-		case p := <-r.chunks:
-			switch {
-			case IsPanic(p.err):
-				return nil, p.err
-			case p.err != nil:
-				return c.failure(upstream.Unattested, reasons.Truncated), nil //nolint:nilerr // the reason is what is told
-			}
-			c.t.Proof.Write(p.b)
-			if p.end {
-				return nil, nil
-			}
-			rest += len(p.b)
-		case <-c.beats:
-			if err := c.wait.OnHeartbeat(); err != nil {
-				return nil, err
-			}
-		case <-c.ctx.Done():
+		p := c.next(body)
+		switch {
+		case p.err != nil && c.ctx.Err() != nil:
 			return c.interrupted(c.ctx, true)
-		case <-c.client.Done():
-			return nil, context.Cause(c.client)
+		case p.err != nil:
+			return c.failure(upstream.Unattested, reasons.Truncated), nil //nolint:nilerr // the reason is what is told
 		}
+		c.t.Proof.Write(p.b)
+		if p.end {
+			return nil, nil
+		}
+		rest += len(p.b)
 	}
 	return c.failure(upstream.Unattested, reasons.TooLarge), nil
 }

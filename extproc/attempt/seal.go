@@ -1,7 +1,6 @@
 package attempt
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -114,36 +113,25 @@ func (c *call) give(sink Sink, body []byte) (*upstream.Failure, error) {
 
 // whole reads a body to its end.
 func (c *call) whole(resp *http.Response) ([]byte, *upstream.Failure, error) {
-	r := newReader(resp.Body, c.w.Owner.Panicked)
-	defer r.close()
+	defer upstream.CloseBody(resp)
 	most := min(c.t.View.Config.MaxAnswer, e2ee.MaxAnswer)
 	for body := []byte(nil); ; {
-		select {
-		case p := <-r.chunks:
-			if IsPanic(p.err) {
-				return nil, nil, p.err
-			}
-			if c.t.Proof != nil {
-				c.t.Proof.Write(p.b)
-			}
-			body = append(body, p.b...)
-			switch {
-			case p.err != nil:
-				return nil, c.failure(upstream.Unsealed, e2ee.NotWhole), nil
-			case int64(len(body)) > most:
-				return nil, c.failure(upstream.Unsealed, e2ee.NotBounded), nil
-			case p.end:
-				return body, nil, nil
-			}
-		case <-c.beats:
-			if err := c.wait.OnHeartbeat(); err != nil {
-				return nil, nil, err
-			}
-		case <-c.ctx.Done():
+		p := c.next(resp.Body)
+		if p.err != nil && c.ctx.Err() != nil {
 			f, err := c.interrupted(c.ctx, false)
 			return nil, f, err
-		case <-c.client.Done():
-			return nil, nil, context.Cause(c.client)
+		}
+		if c.t.Proof != nil {
+			c.t.Proof.Write(p.b)
+		}
+		body = append(body, p.b...)
+		switch {
+		case p.err != nil:
+			return nil, c.failure(upstream.Unsealed, e2ee.NotWhole), nil
+		case int64(len(body)) > most:
+			return nil, c.failure(upstream.Unsealed, e2ee.NotBounded), nil
+		case p.end:
+			return body, nil, nil
 		}
 	}
 }

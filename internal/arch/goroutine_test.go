@@ -21,8 +21,8 @@ var goroutines = map[string]struct {
 	why string
 }{
 	"extproc/sidecall.go":                   {1, "recovers"},
-	"extproc/attempt/reader.go":             {1, "recovers"},
-	"extproc/attempt/do.go":                 {4, "recover; one cancels a context"},
+	"extproc/attempt/watch.go":              {1, "cancels a context"},
+	"extproc/attempt/do.go":                 {2, "one recovers; one cancels a context"},
 	"extproc/stream/module/timer.go":        {1, "a timer, which closes a channel and has the worker look"},
 	"extproc/stream/coroutine/coroutine.go": {1, "client.Serve recovers"},
 	"extproc/structured/checker.go":         {1, "recovers"},
