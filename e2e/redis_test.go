@@ -27,9 +27,16 @@ func keyed(t *testing.T, g *gateway.Gateway, a ask, key string, header ...string
 }
 
 // shared waits until a gateway has the answer of another one.
-func shared(t *testing.T, g *gateway.Gateway, a ask, key, want string) {
+func shared(t *testing.T, g *gateway.Gateway, a ask, key, want string) (missed int) {
 	t.Helper()
-	eventually(t, "the other gateway's answer", func() bool { return keyed(t, g, a, key, "x-bardo-cache: no-store") == want })
+	eventually(t, "the other gateway's answer", func() bool {
+		if keyed(t, g, a, key, "x-bardo-cache: no-store") == want {
+			return true
+		}
+		missed++
+		return false
+	})
+	return missed
 }
 
 // deleteCached deletes entries of a key, and returns how many there were.
@@ -56,14 +63,14 @@ func TestC18TwoGatewaysShareAnswers(t *testing.T) {
 		if k := keyed(t, gs[i], a, one); k != "miss" {
 			t.Errorf("%s: the first gateway says %q", a.form(), k)
 		}
+		missed := 0
 		for _, again := range forms {
-			again := again.about("m", a.say)
-			shared(t, gs[1-i], again, one, "hash")
+			missed += shared(t, gs[1-i], again.about("m", a.say), one, "hash")
 		}
 		if k := keyed(t, gs[1-i], a, two); k != "miss" {
 			t.Errorf("K-60 %s: another key gets %q", a.form(), k)
 		}
-		if n := len(p.Generations()); n != 2 {
+		if n := len(p.Generations()) - missed; n != 2 {
 			t.Errorf("%s: the provider was asked %d times, want once for each key", a.form(), n)
 		}
 	}

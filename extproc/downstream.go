@@ -25,9 +25,9 @@ type drivenStream struct {
 	client   stream.Client
 	beat     *attempt.Beat
 	until    time.Time // the total timeout of the request's calls
-	begun    bool // the status was sent
-	content  bool // a part of the answer was sent
-	sending  bool // a part of this attempt's answer was sent; an earlier round's may have been
+	begun    bool      // the status was sent
+	content  bool      // a part of the answer was sent
+	sending  bool      // a part of this attempt's answer was sent; an earlier round's may have been
 	sent     int64
 	verifier *sideCall // nil for none
 }

@@ -167,6 +167,7 @@ func bothWays(t *testing.T, test func(t *testing.T, do doing)) {
 	t.Run("goroutines", func(t *testing.T) { test(t, doWith) })
 	t.Run("on a thread", func(t *testing.T) {
 		test(t, func(ctx context.Context, t *testing.T, f transport, s *sink, w attempt.Wait) result {
+			t.Helper()
 			w.Caller = &thread{ctx: ctx, transport: f, came: make(chan struct{}, 1)}
 			if at, ok := ctx.Deadline(); ok { // a thread has no timers for contexts
 				w.Until = at
@@ -185,12 +186,6 @@ func doWith(ctx context.Context, t *testing.T, f transport, s *sink, wait attemp
 	began := time.Now()
 	failure, err := w.Do(ctx, newAttempt(t), s.open, wait)
 	return result{failure, err, time.Since(began)}
-}
-
-// do makes an attempt.
-func do(ctx context.Context, t *testing.T, f transport, s *sink) result {
-	t.Helper()
-	return doWith(ctx, t, f, s, attempt.Wait{})
 }
 
 // thread is a stream.Caller over a transport.

@@ -39,7 +39,7 @@ var workers [maxWorkers]worker
 
 func init() {
 	for i := range workers {
-		workers[i].visits = (*visits)(&C.dm_visits[i])
+		workers[i].visits = (*visits)(&C.dm_visits[i]) //nolint:gocritic // cgo's own code
 	}
 }
 
