@@ -38,6 +38,7 @@ func (d *client) Wait(until time.Time) error {
 		return stream.ErrDisconnected
 	}
 	d.alarm.set(until, d)
+	d.taken = 0
 	d.co.Wait()
 	if d.gone {
 		return stream.ErrDisconnected
@@ -103,10 +104,18 @@ func (k *localCall) Head() (*stream.CallHead, error) {
 	return nil, k.err
 }
 
+// maxTaken is how many bytes of calls a coroutine takes in a row: the worker's other requests wait meanwhile.
+const maxTaken = 64 << 10
+
 // Next implements stream.Call.
 func (k *localCall) Next() (piece []byte, end, ok bool, err error) {
+	if len(k.chunks) > 0 && k.client.taken >= maxTaken {
+		k.client.came() // the rest comes in its turn
+		return nil, false, false, nil
+	}
 	if len(k.chunks) > 0 {
 		piece = (*call)(k).first()
+		k.client.taken += len(piece)
 		return piece, k.end && len(k.chunks) == 0, true, nil
 	}
 	switch {

@@ -42,6 +42,7 @@ type client struct {
 	calls        map[uint64]*call // in flight
 	starting     *call            // its hooks may run before its number is known
 	alarm        alarm
+	taken        int // bytes of calls, since the coroutine was resumed
 
 	// Of the goroutine or coroutine.
 	step  func() error // what it runs

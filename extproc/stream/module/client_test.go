@@ -10,3 +10,20 @@ func TestARequestEndsOnce(t *testing.T) {
 		t.Errorf("%d pieces came behind the request's end", len(d.events))
 	}
 }
+
+func TestACoroutineTakesALongAnswerInTurns(t *testing.T) {
+	d := &client{}
+	k := (*localCall)(&call{client: d, end: true, chunks: [][]byte{make([]byte, maxTaken-1), {1}, {2}}})
+	for range 2 {
+		if _, end, ok, err := k.Next(); end || !ok || err != nil {
+			t.Fatal(end, ok, err)
+		}
+	}
+	if _, _, ok, _ := k.Next(); ok {
+		t.Error("more is taken before the others had their turn")
+	}
+	d.taken = 0
+	if b, end, ok, err := k.Next(); len(b) != 1 || !end || !ok || err != nil {
+		t.Error(b, end, ok, err)
+	}
+}
