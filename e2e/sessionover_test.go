@@ -89,14 +89,14 @@ providers:
 	}
 	exits["a coalesced answer"] = exit{call: named(leader)}
 	exits["a deferred request"] = exit{call: later}
-	calls := len(o.Generations()) + len(own.Requests())
+	calls := len(o.Generations()) + len(own.Calls())
 	for about, e := range exits {
 		if got := g.Do(t, e.call); got.Status != http.StatusForbidden || e.call.Path != "/v1/messages/count_tokens" && e.call.Path != "/v1/messages" && errorCode(t, got) != "key_restricted" {
 			t.Errorf("%s, after the end: %d %s", about, got.Status, got.Body)
 		}
 	}
 	wg.Wait()
-	if n := len(o.Generations()) + len(own.Requests()); n != calls {
+	if n := len(o.Generations()) + len(own.Calls()); n != calls {
 		t.Errorf("%d calls of a session that is over reached a provider", n-calls)
 	}
 	g.AssertSound(t)

@@ -496,7 +496,7 @@ func TestAKeyInAQueryIsNotPassedOn(t *testing.T) {
 	if got := l.Do(t, gateway.Call{Method: http.MethodGet, Path: "/v1/responses/" + l.response + "?key=sk-in-a-query&include=usage&API_KEY=x"}); got.Status != http.StatusOK {
 		t.Fatalf("%d %s", got.Status, got.Body)
 	}
-	if all := l.openai.Requests(); len(all) != 1 || all[0].RawQuery != "include=usage" {
+	if all := l.openai.Calls(); len(all) != 1 || all[0].RawQuery != "include=usage" {
 		t.Errorf("the provider reads %+v", all)
 	}
 }

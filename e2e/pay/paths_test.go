@@ -92,7 +92,7 @@ func TestWhatNeedsAKeyTakesNoPayment(t *testing.T) {
 			t.Errorf("%s: %d %s", header, got.Status, got.Body)
 		}
 	}
-	if n := len(p.Requests()); n != 0 {
+	if n := len(p.Calls()); n != 0 {
 		t.Errorf("the provider was called %d times", n)
 	}
 	if got := pm.send(t, g, chatBody(false)); got.Status != http.StatusOK {
