@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 
 	"bardo.money/gateway/internal/timerslack"
@@ -56,4 +57,25 @@ func slackOf(t *testing.T, thread string) string {
 		t.Fatal(err)
 	}
 	return strings.TrimSpace(string(b))
+}
+
+func TestAThreadIsGivenTheUsualSlack(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Log("other systems have no timer slack")
+		return
+	}
+	err := timerslack.Start(func() error { // which locks the thread, and makes it late again at the end
+		if err := timerslack.Start(func() error { return nil }); err != nil {
+			return err
+		}
+		before := slackOf(t, fmt.Sprint(syscall.Gettid()))
+		timerslack.Restore()
+		if after := slackOf(t, fmt.Sprint(syscall.Gettid())); before != "1000000" || after != "50000" {
+			t.Errorf("the slack is %s ns, then %s", before, after)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
 }
