@@ -126,18 +126,18 @@ func (c *call) head() (*http.Response, *upstream.Failure, error) {
 	if err != nil {
 		return nil, c.failure(upstream.NotEncoded, err), nil
 	}
-	h := c.sender(req)()
-	c.t.Paid = h.paid
+	resp, paid, err := c.send(req)
+	c.t.Paid = paid
 	switch {
-	case h.err == nil:
-		return h.resp, nil, nil
-	case isUnpaid(h.err):
-		return nil, c.failure(upstream.Unpaid, h.err), nil
+	case err == nil:
+		return resp, nil, nil
+	case isUnpaid(err):
+		return nil, c.failure(upstream.Unpaid, err), nil
 	case c.ctx.Err() != nil:
 		f, err := c.interrupted(c.ctx, false)
 		return nil, f, err
 	}
-	return nil, c.failure(upstream.Reset, h.err), nil
+	return nil, c.failure(upstream.Reset, err), nil
 }
 
 // refusal reads why an attempt was refused before its answer began.
@@ -286,16 +286,10 @@ func (w *Writer) needsListener(v *request.View, to *policy.Resolution) bool {
 	return proof != nil || spread || v.Request.Stream && v.Terms(to).Thinks
 }
 
+// clientFor is the client of an attempt.
 func (w *Writer) clientFor(t *Attempt) *http.Client {
 	if w.Listener != nil && w.needsListener(t.View, &t.To) {
 		return w.Listener
 	}
 	return w.Client
-}
-
-// head is the response headers of a request, or its error.
-type head struct {
-	resp *http.Response
-	paid policy.Micro // for it
-	err  error
 }

@@ -5,22 +5,18 @@ import (
 	"net/http"
 
 	"bardo.money/gateway/extproc/runtime"
+	"bardo.money/gateway/policy"
 )
 
-// sender sends a call: once, or a second time with its payment, where its provider is paid for single calls.
-func (c *call) sender(req *http.Request) func() head {
+// send sends a call: once, or a second time with its payment, where its provider is paid for single calls. It returns what was paid for it.
+func (c *call) send(req *http.Request) (resp *http.Response, paid policy.Micro, err error) {
 	client := c.w.clientFor(c.t)
-	payer, paid := c.t.View.Payment(&c.t.To, func(name, value string) (*http.Response, error) { return sendWith(client, req, name, value) })
+	payer, call := c.t.View.Payment(&c.t.To, func(name, value string) (*http.Response, error) { return sendWith(client, req, name, value) })
 	if payer == nil {
-		return func() head {
-			resp, err := client.Do(req) //nolint:bodyclose // closed by who reads it
-			return head{resp: resp, err: err}
-		}
+		resp, err = client.Do(req)
+		return resp, 0, err
 	}
-	return func() head {
-		resp, amount, err := payer.Pay(req.Context(), paid) //nolint:bodyclose // as above
-		return head{resp, amount, err}
-	}
+	return payer.Pay(req.Context(), call)
 }
 
 // sendWith sends a copy of a call, with one header more unless name is "".
