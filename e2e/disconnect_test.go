@@ -142,6 +142,22 @@ func disconnectLater(t *testing.T, g *gateway.Gateway, c gateway.Call, p *fake.S
 	<-ended
 }
 
+// TestD81WhatWasReportedBeforeTheFirstContentIsCharged, also of a model whose answer is held back until it is known how it begins.
+func TestD81WhatWasReportedBeforeTheFirstContentIsCharged(t *testing.T) {
+	t.Parallel()
+	p := fake.Start(t, fake.Config{Dialect: fake.Anthropic})
+	p.Behave(fake.Behaviour{Usage: &fake.Usage{Input: 1000, CacheWrite5m: 2000, Output: 7}, Tokens: 3, Break: fake.Break{Kind: fake.Hang, At: fake.AfterTokens}})
+	g := gateway.Run(t, gateway.Options{Config: free, Providers: []gateway.Provider{
+		{ID: "p", Fake: p, Format: "anthropic", Models: []gateway.Model{{ID: "m", Price: "{input: 1, cache_write: 2, output: 10}"}}},
+	}})
+	key := g.CreateKey(t, "--name", "k", "--balance-usd", "10").Key
+	disconnectLater(t, g, ask{dialect: fake.Anthropic, model: "m", stream: true}.with(key), p, 1200*time.Millisecond)
+	if paid := paidAtLast(t, g, key); paid < 5000 || paid > 5100 {
+		t.Errorf("%d were taken, want the input that the provider reported", paid)
+	}
+	g.AssertSound(t)
+}
+
 // TestD81AnEstimateIsAtMostWhatWasReserved: a short limit of tokens bounds what hidden reasoning can cost.
 func TestD81AnEstimateIsAtMostWhatWasReserved(t *testing.T) {
 	t.Parallel()

@@ -208,7 +208,7 @@ func (b *Bill) interrupted(r Request, to *policy.Resolution, c *Count, since tim
 	if c == nil {
 		c = &Count{}
 	}
-	u := c.Total(r.InputTokens())
+	u := c.interrupted(r.InputTokens())
 	if u.Final || u.Reasoning > 0 || !r.Terms(to).Thinks {
 		return u
 	}

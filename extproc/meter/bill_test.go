@@ -180,6 +180,9 @@ func TestD81InterruptedCalls(t *testing.T) {
 		{"some output", false, &Count{output: 40}, chat.Usage{Input: 30, Output: 10, Estimated: true}},
 		{"some output, which shows its reasoning", true, &Count{output: 40, thoughts: 20}, chat.Usage{Input: 30, Output: 10, Reasoning: 5, Estimated: true, ReasoningEstimated: true}},
 		{"all was reported", true, &Count{Reported: chat.Usage{Input: 50, Output: 9, Final: true}}, chat.Usage{Input: 50, Output: 9, Final: true}},
+		{"a report before the end", false, &Count{Reported: chat.Usage{Input: 50, Output: 2, Final: true}, output: 40, reported: 8}, chat.Usage{Input: 50, Output: 10, Estimated: true}},
+		{"a report behind what came", false, &Count{Reported: chat.Usage{Input: 50, Output: 2, Final: true}, output: 40, reported: 40}, chat.Usage{Input: 50, Output: 2, Final: true}},
+		{"a report that is held back", false, &Count{heard: chat.Usage{Input: 20, Cached: 40, Output: 1}}, chat.Usage{Input: 20, Cached: 40, Output: 1}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -192,6 +195,25 @@ func TestD81InterruptedCalls(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestAReportIsOfWhatCameBeforeIt.
+func TestAReportIsOfWhatCameBeforeIt(t *testing.T) {
+	var c Count
+	word := chat.Event{Kind: chat.Text, Text: []byte("eight by")}
+	last := chat.Event{Kind: chat.UsageInfo, Usage: chat.Usage{Input: 9, Output: 1, Final: true}}
+	c.Note(&word)
+	c.Note(&last)
+	if u := c.interrupted(5); u.Output != 1 || !u.Final {
+		t.Errorf("%+v, want what was reported", u)
+	}
+	c.Note(&word)
+	if u := c.interrupted(5); u.Output != 4 || u.Final || !u.Estimated {
+		t.Errorf("%+v, want what was seen", u)
+	}
+	if u := c.Total(5); u.Output != 1 || !u.Final {
+		t.Errorf("%+v of a complete answer, want what was reported", u)
 	}
 }
 

@@ -18,15 +18,21 @@ type Count struct {
 	Stop     chat.StopReason // why the answer ended; "" while it goes on
 	First    time.Time       // of its first content; zero before that
 
-	output   int64 // bytes of text, thoughts and arguments
-	thoughts int64 // bytes of thoughts alone
+	heard    chat.Usage // what was reported, where the answer is held back as far as that
+	output   int64      // bytes of text, thoughts and arguments
+	thoughts int64      // bytes of thoughts alone
+	reported int64      // of the output, what came before the last report
 }
+
+// Hear notes a report as the provider sent it. It counts where Note gets none, as the beginning of the answer is held back.
+func (c *Count) Hear(u chat.Usage) { c.heard.Merge(u) }
 
 // Note adds an event of the answer.
 func (c *Count) Note(ev *chat.Event) {
 	switch ev.Kind {
 	case chat.UsageInfo:
 		c.Reported.Merge(ev.Usage)
+		c.reported = c.output
 	case chat.Stop:
 		c.Stop = ev.Reason
 	case chat.Thought:
@@ -55,6 +61,9 @@ func (c *Count) Complete() bool { return c.Reported.Final && c.Reported.TotalInp
 func (c *Count) Total(input int64) chat.Usage {
 	u := c.Reported
 	if u.TotalInput() == 0 {
+		u.Merge(c.heard)
+	}
+	if u.TotalInput() == 0 {
 		u.Input, u.Estimated = input, true
 	}
 	if !u.Final || u.Output == 0 { // a report of no output is none, where there was some
@@ -66,6 +75,16 @@ func (c *Count) Total(input int64) chat.Usage {
 		u.Reasoning, u.ReasoningEstimated = reasoning.Estimate(c.thoughts, u.Output), true
 	}
 	return u
+}
+
+// interrupted is Total of an answer that ends here. What came behind a report that was to be the last one is not in it.
+func (c *Count) interrupted(input int64) chat.Usage {
+	if c.output > c.reported {
+		early := *c
+		early.Reported.Final, early.heard.Final = false, false
+		return early.Total(input)
+	}
+	return c.Total(input)
 }
 
 // Sum is what two calls used together. What either only estimated is estimated.

@@ -106,6 +106,9 @@ func (a *Answer) Feed(ctx context.Context, chunk []byte, end bool) {
 // read passes an event through the stages. What they hold back counts as content: the provider does answer.
 func (a *Answer) read(ctx context.Context, ev *chat.Event) {
 	a.Content = a.Content || ev.Kind.IsContent()
+	if ev.Kind == chat.UsageInfo {
+		a.Count.Hear(ev.Usage)
+	}
 	a.Report.Redact(ev)
 	a.stage(ctx, ev, 0)
 }
