@@ -2,6 +2,9 @@ package e2e
 
 import (
 	"context"
+	"fmt"
+	"io"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -238,4 +241,52 @@ func leaveWhen(t *testing.T, g *gateway.Gateway, c gateway.Call, ready func() bo
 	eventually(t, "what the client waits for", ready)
 	leave()
 	<-gone
+}
+
+// TestK34WhoLeavesWithTheLastByteOfItsRequestIsNoFailureOfTheProvider: else anybody with a key could have providers taken for down. The end of the
+// connection comes together with that byte while the gateway serves other requests.
+func TestK34WhoLeavesWithTheLastByteOfItsRequestIsNoFailureOfTheProvider(t *testing.T) {
+	t.Parallel()
+	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
+	p.Behave(fake.Behaviour{Tokens: 100_000, Gap: 2 * time.Millisecond})
+	g := gateway.Run(t, gateway.Options{Config: free, Providers: []gateway.Provider{{ID: "p", Fake: p, Models: models("m", "")}}})
+	const others, leavers = 16, 60
+	for range others {
+		c, last := unfinishedRequest(t, g)
+		_, _ = io.WriteString(c, last) // the provider sees whether it came
+		go func() { _, _ = io.Copy(io.Discard, c) }()
+	}
+	if _, err := p.WaitGenerations(soon(t), others); err != nil {
+		t.Fatal(err)
+	}
+	for range leavers {
+		c, last := unfinishedRequest(t, g)
+		eventually(t, "that the gateway has the request but for its last byte", func() bool { return g.Metrics(t).Sum("bardo_active_exchanges") > others })
+		_, _ = io.WriteString(c, last)
+		_ = c.Close()
+		eventually(t, "the end of the request", func() bool { return g.Metrics(t).Sum("bardo_active_exchanges") == others })
+	}
+	m := g.Metrics(t)
+	if failed, healthy := m.Sum("bardo_attempts_total"), m.Sum("bardo_provider_healthy", `provider="p"`); failed > 0 || healthy != 1 {
+		t.Errorf("%v failed attempts, healthy: %v", failed, healthy)
+	}
+	if n := m.Sum("bardo_requests_total", `code="client_closed"`); n != leavers {
+		t.Errorf("%v of %d requests ended with their clients: %v", n, leavers, m)
+	}
+}
+
+// unfinishedRequest is a connection with a streaming request but for its last byte. It ends with the test.
+func unfinishedRequest(t *testing.T, g *gateway.Gateway) (c net.Conn, last string) {
+	t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(g.URL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	body := ask{dialect: fake.OpenAI, model: "m", stream: true}.body()
+	head := "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\nAuthorization: Bearer " + g.Key
+	if _, err := fmt.Fprintf(c, "%s\r\nContent-Length: %d\r\n\r\n%s", head, len(body), body[:len(body)-1]); err != nil {
+		t.Fatal(err)
+	}
+	return c, body[len(body)-1:]
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/attempt"
+	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/xds/state"
@@ -190,6 +191,30 @@ func TestTheUsageThatHasComeIsReadAfterADisconnect(t *testing.T) {
 	}
 	if !d.closed {
 		t.Error("the call was not closed")
+	}
+}
+
+// A client's calls end with it. That is not a failure of the provider, whose other clients would be told that it is down.
+func TestACallThatEndedWithItsClientIsNoFailure(t *testing.T) {
+	for name, heads := range map[string][]*stream.CallHead{
+		"before the response headers": nil,
+		"in a refusal":                {{Status: http.StatusTooManyRequests}},
+		"in an answer":                {{Status: http.StatusOK}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			cancel(errDisconnected)
+			w, _ := newWriter(nil)
+			f, err := w.Do(ctx, newAttempt(t), (&sink{}).open, attempt.Wait{Caller: &lost{heads: heads}})
+			if f != nil || !errors.Is(err, errDisconnected) {
+				t.Errorf("%+v, %v", f, err)
+			}
+			w, _ = newWriter(nil)
+			f, err = w.Do(t.Context(), newAttempt(t), (&sink{}).open, attempt.Wait{Caller: &lost{heads: heads}})
+			if f == nil || f.Kind != upstream.Reset || err != nil {
+				t.Errorf("while the client is there: %+v, %v", f, err)
+			}
+		})
 	}
 }
 

@@ -321,3 +321,21 @@ func (d *leaver) Wait(time.Time) error {
 	d.cancel()
 	return stream.ErrDisconnected
 }
+
+// lost is the caller of a client that has disconnected: its calls fail.
+type lost struct {
+	threadCall
+	heads []*stream.CallHead // of its call; none: it fails before
+}
+
+// Call implements stream.Caller.
+func (d *lost) Call(string, header.List, []byte) stream.Call {
+	for _, h := range d.heads {
+		d.head = h
+	}
+	d.err, d.cancel = stream.ErrDisconnected, func() {}
+	return d
+}
+
+// Wait implements stream.Caller.
+func (d *lost) Wait(time.Time) error { return stream.ErrDisconnected }

@@ -101,7 +101,8 @@ func (c *call) awaitHead(k stream.Call) (*stream.CallHead, *upstream.Failure, er
 		h, err := k.Head()
 		switch {
 		case err != nil:
-			return nil, c.failure(upstream.Reset, err), nil
+			f, err := c.broken(err, false)
+			return nil, f, err
 		case h != nil:
 			return h, nil, nil
 		}
@@ -111,6 +112,14 @@ func (c *call) awaitHead(k stream.Call) (*stream.CallHead, *upstream.Failure, er
 	}
 }
 
+// broken is the end of a call that an error ended: a failure of its provider, unless the client has disconnected, with whom its calls end.
+func (c *call) broken(why error, hasContent bool) (*upstream.Failure, error) {
+	if c.client.Err() != nil {
+		return c.interrupted(c.client, hasContent)
+	}
+	return c.failure(upstream.Reset, why), nil
+}
+
 // awaitRefusal is refusal for a call of a Caller.
 func (c *call) awaitRefusal(k stream.Call, h *stream.CallHead, open func(int, header.List) Sink) (*upstream.Failure, error) {
 	var body []byte
@@ -118,7 +127,7 @@ func (c *call) awaitRefusal(k stream.Call, h *stream.CallHead, open func(int, he
 		piece, last, ok, err := k.Next()
 		switch {
 		case err != nil:
-			return c.failure(upstream.Reset, err), nil
+			return c.broken(err, false)
 		case ok:
 			body, end = append(body, piece...), last
 			continue
@@ -152,7 +161,7 @@ func (c *call) readOnThread(k stream.Call, sink Sink) (*upstream.Failure, error)
 			continue
 		}
 		if p.err != nil && c.client.Err() != nil {
-			return c.interrupted(c.client, sink.HasContent())
+			return c.broken(p.err, sink.HasContent())
 		}
 		done, f, err := c.chunk(p, sink)
 		if done && err == nil && !p.end {

@@ -196,9 +196,9 @@ func (d *client) push(in hook, e event) {
 }
 
 // came lets a coroutine go on, to which something of a call has come, at the end of the iteration. Not before: what it does then may end the stream that
-// brought it.
+// brought it. A client that has disconnected has no scheduler any more, and waits for nothing.
 func (d *client) came() {
-	if d.co != nil && !d.deferred {
+	if d.co != nil && !d.deferred && !d.gone {
 		d.w.defers(d)
 	}
 }

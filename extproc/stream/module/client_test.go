@@ -1,6 +1,10 @@
 package module
 
-import "testing"
+import (
+	"testing"
+
+	"bardo.money/gateway/extproc/stream/coroutine"
+)
 
 // TestARequestEndsOnce: a client has no Envoy here, so that taking from it ends the test program.
 func TestARequestEndsOnce(t *testing.T) {
@@ -8,6 +12,16 @@ func TestARequestEndsOnce(t *testing.T) {
 	d.take(0)
 	if len(d.events) > 0 {
 		t.Errorf("%d pieces came behind the request's end", len(d.events))
+	}
+}
+
+// TestNothingWakesARequestWhoseClientHasLeft: Envoy has deleted its scheduler.
+func TestNothingWakesARequestWhoseClientHasLeft(t *testing.T) {
+	w := &worker{}
+	d := &client{w: w, co: &coroutine.Coroutine{}, gone: true}
+	d.Call("cluster", nil, nil)
+	if d.deferred || len(w.batch.ready) > 0 || w.batch.owner != nil {
+		t.Error("it waits for its turn")
 	}
 }
 
