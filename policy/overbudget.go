@@ -26,5 +26,5 @@ func (r *OverBudget) Error() string {
 	case r.Most <= r.Left:
 		return of + ": requests under way hold what is left of it"
 	}
-	return fmt.Sprintf("this request may cost %s USD, and %s USD are left of %s: lower max_tokens, or wait until %s", r.Most, r.Left, of, r.Again.Format(time.RFC3339))
+	return fmt.Sprintf("this request may cost %s USD, and %s USD are left of %s: set a lower max_tokens, or wait until %s", r.Most, r.Left, of, r.Again.Format(time.RFC3339))
 }

@@ -91,7 +91,7 @@ func withConfig(run func(c *cobra.Command, h home.Dir, cfg *config.Config, path 
 		if err != nil {
 			return err
 		}
-		cfg, path, err := settings.ForCommand(c, h)
+		cfg, path, err := settings.ForCheck(c, h)
 		if err != nil {
 			return err
 		}

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"bardo.money/gateway/cmd/bardo/cli"
 )
 
 // purpose is a group of commands in `bardo help`, with one example.
@@ -24,6 +26,7 @@ var purposes = []purpose{
 
 // examples are those of commands that do not bring their own, by the command's path.
 var examples = map[string]string{
+	"bardo help":              "bardo help keys create",
 	"bardo up":                "bardo up\nbardo up -c bardo.yaml --port 8081",
 	"bardo extproc":           "bardo extproc -c bardo.yaml",
 	"bardo xds":               "bardo xds -c bardo.yaml",
@@ -97,6 +100,14 @@ func arrangeHelp(root *cobra.Command) {
 		c.GroupID = purposeOf(c.Name())
 	}
 	addExamples(root)
+	help, _, _ := root.Find([]string{"help"})
+	help.Args = func(_ *cobra.Command, args []string) error { // cobra's own prints the root's help for what is no command, and succeeds
+		found, rest, err := root.Find(args)
+		if err != nil || len(rest) == 0 {
+			return err
+		}
+		return cli.NoArgs(found, rest)
+	}
 }
 
 // purposeOf is the id of a command's group.

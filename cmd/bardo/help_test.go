@@ -97,7 +97,7 @@ func TestEachCommandSaysWhichArgumentsItTakes(t *testing.T) {
 	visit = func(c *cobra.Command) {
 		for _, sub := range c.Commands() {
 			visit(sub)
-			if !sub.Runnable() || sub.Args == nil {
+			if !sub.Runnable() || sub.Args == nil || sub.Name() == "help" { // the argument of help is a command
 				continue
 			}
 			for _, args := range [][]string{nil, {"a", "b", "c"}} {

@@ -66,7 +66,9 @@ func root() *cobra.Command {
 	p.Runtime, p.Chain, p.Agents, p.Stake, p.Exporter, p.Notifier, p.Usage = loadRuntime, openChain, openAgents, openStake, otlp.Open, notify.Opener, exportUsage
 	c.AddCommand(run.UpCommand(p), run.ExtprocCommand(p), run.XDSCommand(p), run.BootstrapCommand(), configCommand(), keysCommand(), groupsCommand(policy.OfProject, "Group keys into projects, with budgets"), groupsCommand(policy.OfOwner, "Owners of projects, with budgets"), balanceCommand(), depositCommand(),
 		usageCommand(), exportCommand(), paymentsCommand(), auditCommand(), walletCommand(), providersCommand(), governorCommand(), feedbackCommand(), route.Command(parts.Adapters(), parts.Guards), planCommand(), replay.Command(parts.All), watch.Command(), doctor.Command(), versionCommand(), modelsCommand(), requestsCommand(), attestCommand(), payclient.Command(), sealed.Command(), notify.Command(), promptlog.Command())
+	c.InitDefaultHelpCmd()
 	arrangeHelp(c)
+	cli.NameMissingFlags(c)
 	return c
 }
 

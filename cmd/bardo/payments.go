@@ -29,7 +29,7 @@ func paymentsCommand() *cobra.Command {
 			"`bardo pay list` lists what this machine's wallet paid to others.",
 	}
 	c.Flags().StringVar(&payer, "payer", "", "only payments of this wallet, by its address")
-	c.Flags().StringVar(&state, "state", "", "only payments that are so far: "+strings.Join(book.States, ", "))
+	c.Flags().StringVar(&state, "state", "", "only payments in this state: "+strings.Join(book.States, ", "))
 	cli.Completes(c, "state", book.States...)
 	c.Flags().IntVar(&limit, "limit", 50, "list at most so many")
 	c.AddCommand(forgiveCommand())

@@ -225,7 +225,7 @@ func unpaid(err error) error {
 		return nil
 	}
 	if errors.Is(err, ledger.ErrAmount) {
-		return fault.New(fault.InsufficientFunds, "this request may cost more than any balance holds: lower max_tokens or n", err)
+		return fault.New(fault.InsufficientFunds, "this request may cost more than any balance holds: set a lower max_tokens or n", err)
 	}
 	var short *ledger.InsufficientError
 	if !errors.As(err, &short) {
@@ -237,6 +237,6 @@ func unpaid(err error) error {
 	if short.Needed == 0 {
 		return fault.New(fault.InsufficientFunds, "nothing is left of this key's balance: deposit", err)
 	}
-	return fault.New(fault.InsufficientFunds, fmt.Sprintf("this request may cost up to $%s and $%s is available: deposit, or lower max_tokens",
+	return fault.New(fault.InsufficientFunds, fmt.Sprintf("this request may cost up to $%s and $%s is available: deposit, or set a lower max_tokens",
 		short.Needed, max(short.Available, 0)), err)
 }

@@ -223,7 +223,11 @@ func (u *usage) rate(now time.Time, c Class, rpm int) *fault.Fault {
 	}
 	next, wait := u.rates[c].take(now.UnixNano(), rpm)
 	if wait > 0 {
-		return refuse(fault.RateLimited, time.Duration(wait), "the limit of %d requests per minute is reached", rpm)
+		per := "requests"
+		if rpm == 1 {
+			per = "request"
+		}
+		return refuse(fault.RateLimited, time.Duration(wait), "the limit of %d %s per minute is reached: send it again in %d s", rpm, per, (time.Duration(wait)+time.Second-1)/time.Second)
 	}
 	u.rates[c] = next
 	return nil
@@ -251,7 +255,7 @@ func (u *usage) spend(now time.Time, lim *limits, charge int64) *fault.Fault {
 		Holder: policy.OfKey, Period: "day", Limit: policy.Micro(lim.spend), Left: policy.Micro(left), Most: policy.Micro(charge), Action: "refused",
 		Again: now.UTC().Truncate(day).Add(day),
 	}
-	words := fmt.Sprintf("this request may cost %s USD, but %s of the daily limit of %s USD are left: lower max_tokens, or wait for the next UTC day", over.Most, over.Left, over.Limit)
+	words := fmt.Sprintf("this request may cost %s USD, but %s of the daily limit of %s USD are left: set a lower max_tokens, or wait for the next UTC day", over.Most, over.Left, over.Limit)
 	switch {
 	case charge <= left && left > 0:
 		over.Again = now.UTC().Add(retrySoon)

@@ -7,7 +7,39 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
+
+// NameMissingFlags has a command and those below it name the flags that they require and were not given, before they look at their arguments: cobra's own
+// error does not say where to look.
+func NameMissingFlags(c *cobra.Command) {
+	if args := c.Args; c.Runnable() {
+		c.Args = func(c *cobra.Command, given []string) error {
+			if args != nil {
+				if err := args(c, given); err != nil {
+					return err
+				}
+			}
+			return missingFlags(c)
+		}
+	}
+	for _, sub := range c.Commands() {
+		NameMissingFlags(sub)
+	}
+}
+
+func missingFlags(c *cobra.Command) error {
+	var missing []string
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if len(f.Annotations[cobra.BashCompOneRequiredFlag]) > 0 && !f.Changed {
+			missing = append(missing, "--"+f.Name)
+		}
+	})
+	if len(missing) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s needs %s; --help shows an example", c.CommandPath(), strings.Join(missing, " and "))
+}
 
 // NoArgs wants no argument. One that a group of commands is given is meant as one of them.
 func NoArgs(c *cobra.Command, args []string) error {

@@ -175,7 +175,7 @@ func envoyVersion(out string) (version string, ok bool) {
 
 func checkConfig(c *cobra.Command, h home.Dir) (*config.Config, Finding) {
 	const check = "configuration"
-	cfg, path, err := settings.ForCommand(c, h)
+	cfg, path, err := settings.ForCheck(c, h)
 	var printed cli.Exit
 	switch {
 	case errors.As(err, &printed):

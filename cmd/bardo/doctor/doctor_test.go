@@ -32,7 +32,11 @@ func TestAPortOfTheRunningGatewayIsNoConflict(t *testing.T) {
 		{"the gateway runs there", home.RunInfo{PID: 1, HTTP: taken}, true, "used by the gateway that runs"},
 		{"the gateway runs beside an Envoy of its own", home.RunInfo{PID: 1}, true, "used by the gateway that runs"},
 		{"the gateway runs elsewhere", home.RunInfo{PID: 1, HTTP: "127.0.0.1:1"}, false, "in use by another program"},
+		{"the gateway runs on the port of --port", home.RunInfo{PID: 1, HTTP: "127.0.0.1:1"}, true, "is free; the gateway that runs uses 127.0.0.1:1"},
 	} {
+		if c.ok && c.running.HTTP == "127.0.0.1:1" {
+			_ = l.Close()
+		}
 		found := Ports(t.Context(), c.running, cfg)
 		if len(found) != 1 || found[0].OK != c.ok || !strings.Contains(found[0].Detail, c.detail) {
 			t.Errorf("%s: %+v, want %s", c.sentence, found, c.detail)

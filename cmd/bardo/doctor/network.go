@@ -41,8 +41,7 @@ func Ports(ctx context.Context, r home.RunInfo, cfg *config.Config) []Finding {
 		if p.at == "" {
 			continue
 		}
-		ours := r.PID != 0 && samePort(cmp.Or(p.known, p.at), p.at)
-		found = append(found, checkPort(ctx, p.key, p.at, ours))
+		found = append(found, checkPort(ctx, p.key, p.at, r.PID != 0 && samePort(cmp.Or(p.known, p.at), p.at), p.known))
 	}
 	return found
 }
@@ -53,21 +52,29 @@ func samePort(a, b string) bool {
 	return errA == nil && errB == nil && pa == pb
 }
 
-func checkPort(ctx context.Context, key, at string, ours bool) Finding {
+// checkPort tries an address. ours: the running gateway listens there. used is where it listens; "" if it does not, or that is not known.
+func checkPort(ctx context.Context, key, at string, ours bool, used string) Finding {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", at)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE) && ours:
 		return fine(key, "%s, used by the gateway that runs", at)
 	case errors.Is(err, syscall.EADDRINUSE):
-		return broken(key, "stop that program, or set "+key+" to another port in the configuration", "%s is in use by another program", at)
+		advice := "stop that program, or set " + key + " to another port in the configuration"
+		if key == "listen.http" {
+			advice += ", or start with --port"
+		}
+		return broken(key, advice, "%s is in use by another program", at)
 	case errors.Is(err, syscall.EACCES):
 		return broken(key, "set "+key+" to a port above 1023, or allow this program to use lower ones", "%s is not allowed to this user", at)
 	case err != nil:
 		return broken(key, "set "+key+" to an address of this machine", "%v", err)
 	}
 	_ = l.Close()
-	if strings.HasSuffix(at, ":0") {
+	switch {
+	case strings.HasSuffix(at, ":0"):
 		return fine(key, "%s, any free port", at)
+	case used != "":
+		return fine(key, "%s is free; the gateway that runs uses %s", at, used)
 	}
 	return fine(key, "%s is free", at)
 }

@@ -30,10 +30,10 @@ func checkPlanePorts(ctx context.Context, h home.Dir, cfg *config.Config) []Find
 	r, running := h.AnsweringAs(ctx, home.PlaneFile)
 	var found []Finding
 	if _, unix := cfg.XDS.Listen.Unix(); !unix {
-		found = append(found, checkPort(ctx, "xds.listen", string(cfg.XDS.Listen), running && samePort(r.XDS, string(cfg.XDS.Listen))))
+		found = append(found, checkPort(ctx, "xds.listen", string(cfg.XDS.Listen), running && samePort(r.XDS, string(cfg.XDS.Listen)), ""))
 	}
 	if at := settings.Address(cfg.XDS.Admin); at != "" {
-		found = append(found, checkPort(ctx, "xds.admin", at, running && samePort(r.Admin, at)))
+		found = append(found, checkPort(ctx, "xds.admin", at, running && samePort(r.Admin, at), ""))
 	}
 	return found
 }

@@ -3,6 +3,7 @@ package route
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -81,10 +82,16 @@ func (a *request) dry() (*dryrun.Query, error) {
 	}
 	effort, ok := policy.ParseEffort(a.Effort)
 	if !ok && a.Effort != "" {
-		return nil, errors.New("--effort: expected none, low, medium, high or max")
+		return nil, fmt.Errorf("--effort: expected none, low, medium, high or max, not %q", a.Effort)
 	}
 	if tiers := []string{"", string(policy.TierFree), string(policy.TierPro), string(policy.TierGolem)}; !slices.Contains(tiers, a.Tier) {
-		return nil, errors.New("--tier: expected free, pro or golem")
+		return nil, fmt.Errorf("--tier: expected free, pro or golem, not %q", a.Tier)
+	}
+	if a.Input < 0 {
+		return nil, fmt.Errorf("--input-tokens: expected a number of at least 0, not %d", a.Input)
+	}
+	if a.Output < 0 {
+		return nil, fmt.Errorf("--max-tokens: expected a number of at least 0, not %d", a.Output)
 	}
 	d.Principal.Tier = policy.Tier(a.Tier)
 	d.Broke, d.Principal.Prepaid = a.Broke, a.Broke

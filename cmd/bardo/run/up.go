@@ -53,7 +53,10 @@ import (
 
 // UpCommand is `bardo up`.
 func UpCommand(p Parts) *cobra.Command {
-	return roleCommand(p, "up", "Run the whole gateway on this machine", roles{data: true, control: true, envoy: true})
+	c := roleCommand(p, "up", "Run the whole gateway on this machine", roles{data: true, control: true, envoy: true})
+	c.Long = "Run the whole gateway on this machine, until SIGINT or SIGTERM. Without a configuration file, the variables of providers' API keys, such as OPENAI_API_KEY,\n" +
+		"say which providers there are; without any, a demo provider answers. Keys, balances and records are kept in $BARDO_HOME (default ~/.bardo)."
+	return c
 }
 
 // ExtprocCommand is `bardo extproc`.

@@ -34,20 +34,25 @@ func find(h home.Dir) string {
 	return ""
 }
 
-// Load reads and validates a configuration; "" is the built-in one. Problems are printed to w, warnings included. A
-// configuration with errors is refused with exit status 2.
-func Load(path string, w io.Writer) (*config.Config, error) {
-	data, err := Read(path)
-	if err != nil {
-		return nil, err
-	}
-	return Parse(path, data, w)
+// Parse reads and validates a configuration; that of the path "" is the built-in one. Problems are printed to w, warnings included. A configuration with
+// errors is refused with exit status 2.
+func Parse(path string, data []byte, w io.Writer) (*config.Config, error) {
+	return parse(path, data, w, true)
 }
 
-// Parse does what Load does, with what was read.
-func Parse(path string, data []byte, w io.Writer) (*config.Config, error) {
-	cfg, problems := config.Parse(cmp.Or(path, "bardo.yaml"), data, os.LookupEnv, Kinds...)
+// noFile is the name that config.Parse gets where there is no file: it reads YAML or TOML by the name.
+const noFile = "bardo.yaml"
+
+// parse is Parse, without warnings if they are not wanted.
+func parse(path string, data []byte, w io.Writer, warnings bool) (*config.Config, error) {
+	cfg, problems := config.Parse(cmp.Or(path, noFile), data, os.LookupEnv, Kinds...)
 	for _, p := range problems {
+		if p.Warning && !warnings {
+			continue
+		}
+		if path == "" && p.File == noFile {
+			p.File, p.Line = "built-in configuration", 0
+		}
 		_, _ = fmt.Fprintln(w, p) // nowhere to report a broken terminal to
 	}
 	if config.Failed(problems) {
@@ -56,8 +61,18 @@ func Parse(path string, data []byte, w io.Writer) (*config.Config, error) {
 	return cfg, nil
 }
 
-// ForCommand loads the configuration of a command with -c. Without it, that is the one of the gateway that runs, or of the control plane that runs alone.
+// ForCommand loads the configuration of a command with -c. Without it, that is the one of the gateway that runs, or of the control plane that runs alone,
+// and warnings about it are not printed: the start and `bardo config check` print them.
 func ForCommand(c *cobra.Command, h home.Dir) (*config.Config, string, error) {
+	return ofCommand(c, h, c.Flags().Changed("config"))
+}
+
+// ForCheck is ForCommand for a command that checks the configuration: warnings are printed, too.
+func ForCheck(c *cobra.Command, h home.Dir) (*config.Config, string, error) {
+	return ofCommand(c, h, true)
+}
+
+func ofCommand(c *cobra.Command, h home.Dir, warnings bool) (*config.Config, string, error) {
 	if c.Flags().Changed("config") {
 		return ForStart(c, h)
 	}
@@ -66,9 +81,14 @@ func ForCommand(c *cobra.Command, h home.Dir) (*config.Config, string, error) {
 		r, ok = h.AnsweringAs(c.Context(), home.PlaneFile)
 	}
 	if !ok {
-		return ForStart(c, h)
+		cfg, f, err := starting(c, h, warnings)
+		return cfg, f.Path, err
 	}
-	cfg, err := Load(r.Config, c.ErrOrStderr())
+	data, err := Read(r.Config)
+	if err != nil {
+		return nil, r.Config, err
+	}
+	cfg, err := parse(r.Config, data, c.ErrOrStderr(), warnings)
 	return cfg, r.Config, err
 }
 
@@ -80,6 +100,10 @@ func ForStart(c *cobra.Command, h home.Dir) (*config.Config, string, error) {
 
 // Starting is ForStart, with the file as it was read: a change after that is noticed.
 func Starting(c *cobra.Command, h home.Dir) (*config.Config, File, error) {
+	return starting(c, h, true)
+}
+
+func starting(c *cobra.Command, h home.Dir, warnings bool) (*config.Config, File, error) {
 	path, err := configHere(c, h)
 	if err != nil {
 		return nil, File{}, err
@@ -88,7 +112,7 @@ func Starting(c *cobra.Command, h home.Dir) (*config.Config, File, error) {
 	if err != nil {
 		return nil, f, err
 	}
-	cfg, err := Parse(path, f.Data, c.ErrOrStderr())
+	cfg, err := parse(path, f.Data, c.ErrOrStderr(), warnings)
 	return cfg, f, err
 }
 
