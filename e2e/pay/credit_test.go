@@ -54,16 +54,20 @@ func TestD56TheRestOfAPaymentIsCredit(t *testing.T) {
 // TestPitfall1TwoGatewaysOnOneStore: a payment that is sent to both at the same time is served by one, whether they are on one machine or on two.
 func TestPitfall1TwoGatewaysOnOneStore(t *testing.T) {
 	t.Parallel()
-	for _, store := range []string{"SQLite", "PostgreSQL"} {
-		t.Run(store, func(t *testing.T) {
-			t.Parallel()
-			if store == "SQLite" {
-				sendToBoth(t, "sqlite://"+filepath.Join(t.TempDir(), "shared.db"))
-				return
-			}
-			sendToBoth(t, postgrestest.URL(t))
-		})
-	}
+	onBothStores(t, sendToBoth)
+}
+
+// onBothStores runs a test with the address of a ledger in a file of SQLite, and with that of one in PostgreSQL.
+func onBothStores(t *testing.T, test func(t *testing.T, ledger string)) {
+	t.Helper()
+	t.Run("SQLite", func(t *testing.T) {
+		t.Parallel()
+		test(t, "sqlite://"+filepath.Join(t.TempDir(), "shared.db"))
+	})
+	t.Run("PostgreSQL", func(t *testing.T) {
+		t.Parallel()
+		test(t, postgrestest.URL(t))
+	})
 }
 
 // sendToBoth sends a payment 500 times to two gateways on one ledger, and once more after they were started again.

@@ -13,7 +13,6 @@ import (
 	"bardo.money/gateway/e2e/gateway"
 	"bardo.money/gateway/internal/polltest"
 	"bardo.money/gateway/policy/ledger"
-	"bardo.money/gateway/policy/ledger/postgres/postgrestest"
 )
 
 // usualPrice is a payment of the price that a gateway tells everybody.
@@ -56,54 +55,42 @@ func wantForgiven(t *testing.T, g *gateway.Gateway, texts []string, args ...stri
 // the next request at each is served at the price of others, before its payment is settled, and nothing is collected later.
 func TestPitfall10AForgivenWalletIsServed(t *testing.T) {
 	t.Parallel()
-	for _, store := range []string{"SQLite", "PostgreSQL"} {
-		t.Run(store, func(t *testing.T) {
-			t.Parallel()
-			c, n, p := startPlace(t)
-			place := "sqlite://" + filepath.Join(t.TempDir(), "shared.db")
-			if store == "PostgreSQL" {
-				place = postgrestest.URL(t)
-			}
-			gateways, _ := pair(t, n.through(c), p, place)
-			w := newThief(t, c, n, payerKey)
-			w.steal(2, gateways[:]...)
-			wantOwed(t, gateways[0], w.Wallet, 2*lostEach)
-			c.mint(t, addressOf(w.key), 1_000_000)
-			refused := func(owed string) {
-				t.Helper()
-				for _, g := range gateways {
-					if got := w.usualPrice(g).send(t, g, chatBody(true)); got.Status != http.StatusPaymentRequired || !strings.Contains(got.Body, `"owed":`+owed) {
-						t.Errorf("a wallet that owes: %d %s", got.Status, got.Body)
-					}
+	onBothStores(t, func(t *testing.T, store string) {
+		gateways, w := startRobbed(t, store, 2)
+		refused := func(owed string) {
+			t.Helper()
+			for _, g := range gateways {
+				if got := w.usualPrice(g).send(t, g, chatBody(true)); got.Status != http.StatusPaymentRequired || !strings.Contains(got.Body, `"owed":`+owed) {
+					t.Errorf("a wallet that owes: %d %s", got.Status, got.Body)
 				}
 			}
-			refused("0.008000")
-			address := addressOf(w.key).Hex()
-			wantForgiven(t, gateways[1], []string{"forgiven  $0.004000", "owed      $0.004000"}, losses(t, gateways[0])[0], "--reason", "our node was away")
-			refused("0.004000")
-			wantForgiven(t, gateways[0], []string{"forgiven  $0.004000", "our node was away", "paid by invoice", "owed      $0.000000"}, "--payer", address, "--reason", "paid by invoice")
-			n.refused.Store("eth_estimateGas", true) // nothing is settled yet
-			var paid int64
-			for _, g := range gateways {
-				pm := w.usualPrice(g)
-				paid += pm.Value
-				if got := pm.send(t, g, chatBody(true)); got.Status != http.StatusOK {
-					t.Errorf("a wallet that was forgiven: %d %s", got.Status, got.Body)
-				}
+		}
+		refused("0.008000")
+		address := addressOf(w.key).Hex()
+		wantForgiven(t, gateways[1], []string{"forgiven  $0.004000", "owed      $0.004000"}, losses(t, gateways[0])[0], "--reason", "our node was away")
+		refused("0.004000")
+		wantForgiven(t, gateways[0], []string{"forgiven  $0.004000", "our node was away", "paid by invoice", "owed      $0.000000"}, "--payer", address, "--reason", "paid by invoice")
+		w.n.refused.Store("eth_estimateGas", true) // nothing is settled yet
+		var paid int64
+		for _, g := range gateways {
+			pm := w.usualPrice(g)
+			paid += pm.Value
+			if got := pm.send(t, g, chatBody(true)); got.Status != http.StatusOK {
+				t.Errorf("a wallet that was forgiven: %d %s", got.Status, got.Body)
 			}
-			n.refused.Clear()
-			settle(t, c, 2)
-			polltest.Until(t, "the wallet has what it paid less what it used", func() bool {
-				has, owed := moneyOf(t, gateways[1], w.Wallet)
-				return has == paid-2*lostEach && owed == 0
-			})
-			for _, g := range gateways {
-				g.AssertSound(t)
-				g.Kill()
-			}
-			wantForgiven(t, gateways[0], []string{"nothing changed", "owed      $0.000000"}, "--payer", address, "--reason", "again")
+		}
+		w.n.refused.Clear()
+		settle(t, w.c, 2)
+		polltest.Until(t, "the wallet has what it paid less what it used", func() bool {
+			has, owed := moneyOf(t, gateways[1], w.Wallet)
+			return has == paid-2*lostEach && owed == 0
 		})
-	}
+		for _, g := range gateways {
+			g.AssertSound(t)
+			g.Kill()
+		}
+		wantForgiven(t, gateways[0], []string{"nothing changed", "owed      $0.000000"}, "--payer", address, "--reason", "again")
+	})
 }
 
 // TestPitfall10ALossIsForgivenWhileNoGatewayRuns, and the next start serves the wallet. What is forgiven at a gateway is in its audit log, with the reason.
@@ -152,49 +139,37 @@ func TestPitfall10ALossIsForgivenWhileNoGatewayRuns(t *testing.T) {
 // forgiven or taken, once in all, and what is not taken of the payment is the wallet's credit.
 func TestPitfall10ForgivenWhileAPaymentPaysForIt(t *testing.T) {
 	t.Parallel()
-	for _, store := range []string{"SQLite", "PostgreSQL"} {
-		t.Run(store, func(t *testing.T) {
-			t.Parallel()
-			c, n, p := startPlace(t)
-			place := "sqlite://" + filepath.Join(t.TempDir(), "shared.db")
-			if store == "PostgreSQL" {
-				place = postgrestest.URL(t)
-			}
-			gateways, _ := pair(t, n.through(c), p, place)
-			w := newThief(t, c, n, payerKey)
-			w.steal(3, gateways[:]...)
-			wantOwed(t, gateways[0], w.Wallet, 3*lostEach)
-			c.mint(t, addressOf(w.key), 1_000_000)
-			lost := losses(t, gateways[0])
-			pm := w.price(gateways[0])
-			var all sync.WaitGroup
-			all.Go(func() {
-				if got := pm.send(t, gateways[0], chatBody(true)); got.Status != http.StatusOK {
-					t.Errorf("%d %s", got.Status, got.Body)
-				}
-			})
-			for i, g := range gateways {
-				all.Go(func() {
-					for _, request := range lost[:2] {
-						wantForgiven(t, g, []string{request}, request, "--reason", "why")
-					}
-					wantForgiven(t, g, lost, "--payer", addressOf(w.key).Hex(), "--reason", "why "+strconv.Itoa(i))
-				})
-			}
-			all.Wait()
-			settle(t, c, 1)
-			var a ledger.Report
-			if out := gateways[1].Bardo(t, "audit", "--json"); json.Unmarshal([]byte(out), &a) != nil || !a.OK || a.Forgiven.Losses != 3 || a.Forgiven.Amount > 3*lostEach {
-				t.Errorf("%s", out)
-			}
-			want := pm.Value - lostEach - (3*lostEach - int64(a.Forgiven.Amount))
-			polltest.Until(t, "the wallet has the rest of its payment", func() bool {
-				has, owed := moneyOf(t, gateways[1], w.Wallet)
-				return has == want && owed == 0
-			})
-			for _, g := range gateways {
-				g.AssertSound(t)
+	onBothStores(t, func(t *testing.T, store string) {
+		gateways, w := startRobbed(t, store, 3)
+		lost := losses(t, gateways[0])
+		pm := w.price(gateways[0])
+		var all sync.WaitGroup
+		all.Go(func() {
+			if got := pm.send(t, gateways[0], chatBody(true)); got.Status != http.StatusOK {
+				t.Errorf("%d %s", got.Status, got.Body)
 			}
 		})
-	}
+		for i, g := range gateways {
+			all.Go(func() {
+				for _, request := range lost[:2] {
+					wantForgiven(t, g, []string{request}, request, "--reason", "why")
+				}
+				wantForgiven(t, g, lost, "--payer", addressOf(w.key).Hex(), "--reason", "why "+strconv.Itoa(i))
+			})
+		}
+		all.Wait()
+		settle(t, w.c, 1)
+		var a ledger.Report
+		if out := gateways[1].Bardo(t, "audit", "--json"); json.Unmarshal([]byte(out), &a) != nil || !a.OK || a.Forgiven.Losses != 3 || a.Forgiven.Amount > 3*lostEach {
+			t.Errorf("%s", out)
+		}
+		want := pm.Value - lostEach - (3*lostEach - int64(a.Forgiven.Amount))
+		polltest.Until(t, "the wallet has the rest of its payment", func() bool {
+			has, owed := moneyOf(t, gateways[1], w.Wallet)
+			return has == want && owed == 0
+		})
+		for _, g := range gateways {
+			g.AssertSound(t)
+		}
+	})
 }

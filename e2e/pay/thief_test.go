@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -50,6 +49,18 @@ func startPlace(t *testing.T) (*chain, *node, *fake.Server) {
 	return c, startNode(t, c), p
 }
 
+// startRobbed starts two gateways on one ledger, and a thief who owes them for some payments, and has money again.
+func startRobbed(t *testing.T, ledger string, payments int) ([2]*gateway.Gateway, *thief) {
+	t.Helper()
+	c, n, p := startPlace(t)
+	gateways, _ := pair(t, n.through(c), p, ledger)
+	w := newThief(t, c, n, payerKey)
+	w.steal(payments, gateways[:]...)
+	wantOwed(t, gateways[0], w.Wallet, int64(payments)*lostEach)
+	c.mint(t, addressOf(w.key), 1_000_000)
+	return gateways, w
+}
+
 // price is a payment of the price that a gateway tells this wallet.
 func (w *thief) price(g *gateway.Gateway) *payment {
 	w.Helper()
@@ -88,44 +99,32 @@ func (w *thief) steal(count int, gateways ...*gateway.Gateway) {
 // TestPitfall10AThiefPaysForWhatNeverArrived once, with two payments at the same time at two gateways on one store.
 func TestPitfall10AThiefPaysForWhatNeverArrived(t *testing.T) {
 	t.Parallel()
-	for _, store := range []string{"SQLite", "PostgreSQL"} {
-		t.Run(store, func(t *testing.T) {
-			t.Parallel()
-			c, n, p := startPlace(t)
-			ledger := "sqlite://" + filepath.Join(t.TempDir(), "shared.db")
-			if store == "PostgreSQL" {
-				ledger = postgrestest.URL(t)
-			}
-			gateways, _ := pair(t, n.through(c), p, ledger)
-			w := newThief(t, c, n, payerKey)
-			w.steal(3, gateways[:]...)
-			wantOwed(t, gateways[0], w.Wallet, 3*lostEach)
-			c.mint(t, addressOf(w.key), 1_000_000)
-			var both sync.WaitGroup
-			var paid int64
-			for _, g := range gateways {
-				pm := w.price(g)
-				paid += pm.Value
-				both.Go(func() {
-					if got := pm.send(t, g, chatBody(true)); got.Status != http.StatusOK {
-						t.Errorf("%d %s", got.Status, got.Body)
-					}
-				})
-			}
-			both.Wait()
-			settle(t, c, 2)
-			if got := c.received(t); got != paid {
-				t.Errorf("%d arrived, want %d", got, paid)
-			}
-			polltest.Until(t, "the loss is taken once", func() bool {
-				has, owed := moneyOf(t, gateways[1], w.Wallet)
-				return has == paid-5*lostEach && owed == 0
+	onBothStores(t, func(t *testing.T, store string) {
+		gateways, w := startRobbed(t, store, 3)
+		var both sync.WaitGroup
+		var paid int64
+		for _, g := range gateways {
+			pm := w.price(g)
+			paid += pm.Value
+			both.Go(func() {
+				if got := pm.send(t, g, chatBody(true)); got.Status != http.StatusOK {
+					t.Errorf("%d %s", got.Status, got.Body)
+				}
 			})
-			for _, g := range gateways {
-				g.AssertSound(t)
-			}
+		}
+		both.Wait()
+		settle(t, w.c, 2)
+		if got := w.c.received(t); got != paid {
+			t.Errorf("%d arrived, want %d", got, paid)
+		}
+		polltest.Until(t, "the loss is taken once", func() bool {
+			has, owed := moneyOf(t, gateways[1], w.Wallet)
+			return has == paid-5*lostEach && owed == 0
 		})
-	}
+		for _, g := range gateways {
+			g.AssertSound(t)
+		}
+	})
 }
 
 // TestPitfall16AReorganisedPaymentForALoss: the payment that paid for what never arrived is taken out of the chain, and never arrives either. Its wallet owes both.

@@ -147,18 +147,8 @@ func (in *Inside) serve() error {
 	in.servers.Go(guard.Again(ctx, func() error { return g.logPrompts(ctx) }))
 	in.servers.Go(guard.Again(ctx, func() error { g.link.Run(ctx); return nil }))
 	in.servers.Go(guard.Again(ctx, func() error { return g.watchHealth(ctx) }))
-	in.servers.Go(guard.Again(ctx, func() error { return dropLibraryPages(ctx) }))
+	whenStarted(ctx, func() { dropStartPages(filepath.Join(os.Getenv(envoy.ModuleVariable), envoy.ModuleFile)) })
 	g.ready.Store(true)
-	return nil
-}
-
-// dropLibraryPages does once what dropStartPages does for the program beside Envoy.
-func dropLibraryPages(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-	case <-time.After(startSettles):
-		dropStartPages(filepath.Join(os.Getenv(envoy.ModuleVariable), envoy.ModuleFile))
-	}
 	return nil
 }
 

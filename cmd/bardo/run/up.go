@@ -461,6 +461,12 @@ func (g *gateway) follow(ctx context.Context, info home.RunInfo) {
 // startSettles is how long after its start the program still does what only a start does. Until then the heap grows as far as package early lets it.
 const startSettles = 500 * time.Millisecond
 
+// whenStarted does once what is due when the start is over, unless ctx is done before.
+func whenStarted(ctx context.Context, due func()) {
+	t := time.AfterFunc(startSettles, guard.Func(due))
+	context.AfterFunc(ctx, func() { t.Stop() })
+}
+
 // announce prints the addresses for users and scripts, serves until the program is stopped, and drains.
 func (g *gateway) announce(ctx context.Context, info home.RunInfo, out io.Writer, failed chan error) error {
 	greeting, err := g.greeting(ctx, info)
@@ -480,11 +486,10 @@ func (g *gateway) announce(ctx context.Context, info home.RunInfo, out io.Writer
 		return err
 	}
 	defer withdraw()
-	settled := time.AfterFunc(startSettles, func() {
+	whenStarted(ctx, func() {
 		settings.TuneGC(g.cfg.Load(), false)
 		dropStartPages(programFile)
 	})
-	defer settled.Stop()
 	if g.envoy {
 		following, stop := context.WithCancel(ctx)
 		var done sync.WaitGroup
