@@ -153,6 +153,20 @@ func TestC2AFlaggedPromptIsNoWrongKey(t *testing.T) {
 	}
 }
 
+// TestANameWithoutAnAddressIsSaid, not that a connection was refused: Envoy connects to a port where nobody listens instead.
+func TestANameWithoutAnAddressIsSaid(t *testing.T) {
+	t.Parallel()
+	g := gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{{ID: "lost", BaseURL: "http://nosuch.invalid/v1", Models: models("m", "")}}})
+	eventually(t, "a ping of a name without an address", func() bool { return standings(t, g)["lost"].State == "down" })
+	const want = "no connection: its name has no address"
+	if why := standings(t, g)["lost"].Reason; why != want {
+		t.Errorf("it is down for the reason %q, want %q", why, want)
+	}
+	if d, _ := diagnose(t, g, "lost"); !strings.Contains(d.Detail, want) {
+		t.Errorf("bardo doctor says %q, want %q", d.Detail, want)
+	}
+}
+
 // TestC2ADeadPortIsDownAfterItsFirstConnects of pings, and of requests.
 func TestC2ADeadPortIsDownAfterItsFirstConnects(t *testing.T) {
 	t.Parallel()

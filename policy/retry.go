@@ -14,6 +14,12 @@ func Retriable(status int) bool {
 	return status >= 500 || misplaced(status)
 }
 
+// Where Envoy connects in place of a name that has no address: nothing listens there.
+const (
+	NoAddressHost = "127.0.0.1"
+	NoAddressPort = 2
+)
+
 // misplaced reports whether a status is neither an answer nor an error.
 func misplaced(status int) bool {
 	return status >= 100 && status < 200 || status >= 300 && status < 400

@@ -134,10 +134,16 @@ var unmetWords = []struct{ envoy, plain string }{
 	{"connection_timeout", "no answer in time"},
 }
 
+// triedNothing is the end of what Envoy says of a connection in place of a name that has no address.
+var triedNothing = fmt.Sprintf(" %s:%d", policy.NoAddressHost, policy.NoAddressPort)
+
 // ConnectionReason says why there was no connection, from what Envoy says of it.
 func ConnectionReason(cause error) string {
 	if cause == nil {
 		return ""
+	}
+	if strings.HasSuffix(cause.Error(), triedNothing) {
+		return "no connection: its name has no address"
 	}
 	for _, w := range unmetWords {
 		if strings.Contains(cause.Error(), w.envoy) {
@@ -233,7 +239,7 @@ func (f *Failure) CutFault() *fault.Fault {
 	return fault.New(fault.Upstream, fmt.Sprintf("provider %s broke off its answer", f.Provider), f.Cause)
 }
 
-// Local reads why Envoy answered in a provider's place, from its response code details.
+// Local reads why Envoy answered in a provider's place, from its response code details, with or without the address that it tried (state.HeaderFailure).
 func Local(p policy.ProviderID, status int, details string) *Failure {
 	f := &Failure{Provider: p, Kind: Reset, Cause: fmt.Errorf("envoy answered %d: %s", status, details)}
 	switch {

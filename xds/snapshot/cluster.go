@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"bardo.money/gateway/envoy"
+	"bardo.money/gateway/policy"
 	"bardo.money/gateway/xds/state"
 )
 
@@ -117,7 +118,7 @@ func (b *builder) resolver() *corev3.TypedExtensionConfig {
 func unresolved() *endpointv3.LocalityLbEndpoints {
 	return &endpointv3.LocalityLbEndpoints{
 		Priority:    1,
-		LbEndpoints: []*endpointv3.LbEndpoint{envoy.Endpoint(socket("127.0.0.1", 1))},
+		LbEndpoints: []*endpointv3.LbEndpoint{envoy.Endpoint(socket(policy.NoAddressHost, policy.NoAddressPort))},
 	}
 }
 

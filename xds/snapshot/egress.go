@@ -17,7 +17,7 @@ func (b *builder) egressReplies() *hcmv3.LocalReplyConfig {
 		}},
 		HeadersToAdd: []*corev3.HeaderValueOption{{
 			AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
-			Header:       &corev3.HeaderValue{Key: state.HeaderFailure, Value: "%RESPONSE_CODE_DETAILS%"},
+			Header:       &corev3.HeaderValue{Key: state.HeaderFailure, Value: "%RESPONSE_CODE_DETAILS% %UPSTREAM_HOST%"},
 		}},
 	}}}
 }

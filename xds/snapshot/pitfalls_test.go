@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"bardo.money/gateway/envoy"
+	"bardo.money/gateway/policy"
 	"bardo.money/gateway/xds/state"
 )
 
@@ -108,7 +109,7 @@ func TestPitfall09HostsOfAProviderAreOneGroup(t *testing.T) {
 			}
 			for _, e := range locality.GetLbEndpoints() {
 				others++
-				if a := e.GetEndpoint().GetAddress().GetSocketAddress(); a.GetAddress() != "127.0.0.1" || a.GetPortValue() != 1 {
+				if a := e.GetEndpoint().GetAddress().GetSocketAddress(); a.GetAddress() != "127.0.0.1" || a.GetPortValue() != policy.NoAddressPort {
 					t.Errorf("%s: %v gets what the first group does not take", name, a)
 				}
 			}

@@ -17,7 +17,8 @@ const (
 	// HeaderAffinity chooses among a provider's equal endpoints: requests with the same value go to the same one, while it is not
 	// overloaded.
 	HeaderAffinity = "x-bardo-internal-affinity"
-	// HeaderFailure says, in an answer of the egress listener that Envoy made by itself, why: its response code details.
+	// HeaderFailure says, in an answer of the egress listener that Envoy made by itself, why: its response code details, and after a space the address
+	// that it tried, "-" for none.
 	HeaderFailure = "x-bardo-internal-failure"
 
 	// PathJSON is the route of requests that are answered in one piece: an answer that breaks off is tried elsewhere.

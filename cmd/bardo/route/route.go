@@ -248,11 +248,23 @@ func stateOf(id policy.ProviderID, states []control.Provider) control.Provider {
 	return states[i]
 }
 
-// addReasons adds to each candidate why its provider is in its state.
+// addReasons adds to each candidate the state of its provider as `bardo providers` shows it, why it is in it, and whether it stands before others that
+// work because a request has to find out if it works again.
 func addReasons(e *dryrun.Result, states []control.Provider) {
-	for i := range e.Order {
-		if s := stateOf(e.Order[i].Provider, states); s.Reason != "" {
-			e.Order[i].Why += "; " + s.Reason
+	works := false // one behind
+	for i := len(e.Order) - 1; i >= 0; i-- {
+		c := &e.Order[i]
+		s := stateOf(c.Provider, states)
+		if s.Reason != "" {
+			c.Why += "; " + s.Reason
+		}
+		if !health.State(s.State).Out() {
+			works = true
+			continue
+		}
+		c.State = s.State
+		if works {
+			c.Why += "; it is tried again"
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"bardo.money/gateway/cmd/bardo/control"
+	"bardo.money/gateway/extproc/dryrun"
 	"bardo.money/gateway/extproc/hint"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/provider"
@@ -267,5 +268,21 @@ func TestP04ADryRunChecksWhatTiersAllow(t *testing.T) {
 				t.Errorf("%q for\n%s", e.Error, e.Text())
 			}
 		})
+	}
+}
+
+// TestAProviderThatIsTriedAgainSaysSo: it stands before others that work, and its state is the word of `bardo providers`.
+func TestAProviderThatIsTriedAgainSaysSo(t *testing.T) {
+	states := []control.Provider{
+		{Provider: "a", State: "credential_refused", Reason: "401: no", Order: 3}, {Provider: "b", State: "healthy", Order: 1}, {Provider: "c", State: "down", Reason: "no connection", Order: 2},
+	}
+	e := dryrun.Result{Order: []dryrun.Candidate{{Provider: "a", State: "down", Why: "why"}, {Provider: "b", State: "healthy", Why: "why"}, {Provider: "c", State: "down", Why: "why"}}}
+	addReasons(&e, states)
+	for i, want := range []dryrun.Candidate{
+		{Provider: "a", State: "credential_refused", Why: "why; 401: no; it is tried again"}, {Provider: "b", State: "healthy", Why: "why"}, {Provider: "c", State: "down", Why: "why; no connection"},
+	} {
+		if !reflect.DeepEqual(e.Order[i], want) {
+			t.Errorf("%+v, want %+v", e.Order[i], want)
+		}
 	}
 }

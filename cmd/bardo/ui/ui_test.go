@@ -379,6 +379,19 @@ func TestB07OnlyTheOperatorChangesTheGateway(t *testing.T) {
 }
 
 // TestB07WhatClientsChooseIsText: names of models, keys, providers, subsystems and all else that comes from outside are text on every page, not markup.
+// TestB07AFailedRequestWasAnsweredByNobody: its page names the provider that was called last.
+func TestB07AFailedRequestWasAnsweredByNobody(t *testing.T) {
+	l := newLab(t)
+	l.request("req_ok", "", func(*record.Request) {})
+	l.request("req_failed", "", func(r *record.Request) { r.Status, r.HTTPStatus = record.Failed, http.StatusBadGateway })
+	b := l.loggedIn(operatorToken)
+	for id, want := range map[string]string{"req_ok": "<h2>Answered by</h2>", "req_failed": "<h2>Called last</h2>"} {
+		if got := b.get("/ui/requests/" + id); !strings.Contains(got.body, want) {
+			t.Errorf("%s: %d, no %s", id, got.status, want)
+		}
+	}
+}
+
 func TestB07WhatClientsChooseIsText(t *testing.T) {
 	l := newLab(t)
 	id, secret := l.key(ledger.KeyRow{Name: hostile, Tier: policy.TierPro}, 0)

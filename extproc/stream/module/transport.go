@@ -308,7 +308,7 @@ func (k *call) why() string {
 	body, _ := io.ReadAll(k)
 	_, reason, ok := strings.Cut(string(body), "reset reason: ")
 	if ok {
-		reason, _, _ = strings.Cut(reason, ",")
+		reason = strings.Replace(reason, ", transport failure reason: ", "|", 1)
 		return "upstream_reset_before_response_started{" + strings.ReplaceAll(reason, " ", "_") + "}"
 	}
 	return strings.ReplaceAll(string(body), " ", "_")
