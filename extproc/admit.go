@@ -51,7 +51,7 @@ func (x *exchange) authenticate(ctx context.Context) (policy.Principal, error) {
 }
 
 // limit checks what the caller's key may do, its rate, its concurrent requests, and limits that are exhausted already. What depends on the request's
-// body is checked by allot.
+// body is checked by funds.Allot.
 func (x *exchange) limit(ctx context.Context, e *endpoint.Endpoint) (err error) {
 	if e.Class == endpoint.Generate {
 		if err := auth.MayGenerate(x.Principal); err != nil {

@@ -104,7 +104,7 @@ func (x *exchange) encodeBeside(to *policy.Resolution) (call attempt.Call, err e
 // amend says how a candidate is called again without what it refused. ok is false when its adapter knows no way, or the request has no attempt
 // left. Call it after the failure was noted.
 func (x *exchange) amend(to policy.Resolution, f *upstream.Failure) (again policy.Resolution, ok bool) {
-	if x.spent() {
+	if x.hadAllAttempts() {
 		return to, false
 	}
 	if again, ok := attempt.NextKey(to, len(x.Seals(&to)), f); ok {
@@ -119,5 +119,5 @@ func (x *exchange) amend(to policy.Resolution, f *upstream.Failure) (again polic
 	return attempt.Amend(&x.View, to, f)
 }
 
-// spent reports whether the request had all its attempts.
-func (x *exchange) spent() bool { return x.trace.Tried() > x.Config.MaxRetries }
+// hadAllAttempts reports whether the request may have no further attempt.
+func (x *exchange) hadAllAttempts() bool { return x.trace.Tried() > x.Config.MaxRetries }

@@ -60,7 +60,7 @@ func (x *exchange) prepareAndCall(ctx context.Context, d stream.Client) error {
 	case x.Answer != nil:
 		return d.Leave(func() error { return x.replay(ctx, d, x.Answer, x.foundBy()) })
 	case x.trace.Cache == record.CacheCoalesced:
-		return d.Leave(func() error { return x.follow(ctx, d) })
+		return d.Leave(func() error { return x.waitForLeader(ctx, d) })
 	}
 	if !x.reserveNow() {
 		return d.Leave(func() error { return x.payAndCall(ctx, d) })
@@ -124,9 +124,9 @@ func (x *exchange) countsUpstream() bool {
 	return p.CountsTokens && p.Adapter.Dialect(x.Order[0], p.Endpoint, x.Request.Dialect) == x.Request.Dialect
 }
 
-// follow serves a coalesced request: it waits for the answer of another request's call. A stream that waits long gets heartbeats, which commit it
+// waitForLeader serves a coalesced request: it waits for the answer of another request's call. A stream that waits long gets heartbeats, which commit it
 // to the driven path.
-func (x *exchange) follow(ctx context.Context, d stream.Client) error {
+func (x *exchange) waitForLeader(ctx context.Context, d stream.Client) error {
 	late := time.NewTimer(x.Config.Timeouts.Total)
 	defer late.Stop()
 	s := x.newDriven(d)

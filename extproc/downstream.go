@@ -193,9 +193,9 @@ func (s *drivenStream) fail(f *fault.Fault) error {
 	return s.client.StreamBody(enc.Error(nil, f), true)
 }
 
-// listen makes an attempt, with heartbeats for the client meanwhile. pass is called after each piece of the answer, and says when it is all
+// callWith makes an attempt, with heartbeats for the client meanwhile. pass is called after each piece of the answer, and says when it is all
 // there. The answer is complete where there is neither a failure nor an error; the error is that the client has disconnected.
-func (s *drivenStream) listen(ctx context.Context, t *attempt.Attempt, pass func(context.Context, *reading.Answer) (bool, error)) (a *reading.Answer, f *upstream.Failure, err error) {
+func (s *drivenStream) callWith(ctx context.Context, t *attempt.Attempt, pass func(context.Context, *reading.Answer) (bool, error)) (a *reading.Answer, f *upstream.Failure, err error) {
 	x, began := s.x, time.Now()
 	x.bill.Begin(t.To, began)
 	open := func(status int, h header.List) attempt.Sink {
@@ -205,7 +205,7 @@ func (s *drivenStream) listen(ctx context.Context, t *attempt.Attempt, pass func
 			b.Began = began
 			a, x.current = b, b
 		}
-		return &listener{b, s, pass}
+		return &clientSink{b, s, pass}
 	}
 	wait := attempt.Wait{Beat: s.beat, OnHeartbeat: func() error { return s.heartbeat(t.To) }, Caller: s.client.Caller(), Until: s.until}
 	f, err = x.calls.Do(x.later.With(ctx, t), t, open, wait)
@@ -218,8 +218,8 @@ func (s *drivenStream) listen(ctx context.Context, t *attempt.Attempt, pass func
 	return a, f, err
 }
 
-// listener is an answer of which a client gets each piece.
-type listener struct {
+// clientSink is an answer of which a client gets each piece.
+type clientSink struct {
 	*reading.Answer
 
 	s    *drivenStream
@@ -227,14 +227,14 @@ type listener struct {
 }
 
 // Pass implements attempt.Sink.
-func (l *listener) Pass(ctx context.Context) (done bool, err error) { return l.pass(ctx, l.Answer) }
+func (c *clientSink) Pass(ctx context.Context) (done bool, err error) { return c.pass(ctx, c.Answer) }
 
 // Failure implements attempt.Sink: Envoy would hold a longer answer for a client that does not read.
-func (l *listener) Failure() *upstream.Failure {
-	if f := l.Fails(); f != nil {
+func (c *clientSink) Failure() *upstream.Failure {
+	if f := c.Fails(); f != nil {
 		return f
 	}
-	return l.TooLong(l.s.sent + int64(len(l.Out)) + l.HeldBytes)
+	return c.TooLong(c.s.sent + int64(len(c.Out)) + c.HeldBytes)
 }
 
 // refuseAnswer ends a request whose answer a layer refused.

@@ -13,7 +13,8 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// The driven path: the gateway answers its client itself and calls the candidates one after the other through Envoy's egress listener.
+// The driven path: the gateway answers its client itself and calls the candidates one after the other, through Envoy's egress listener, or for a request that is
+// still on a worker's thread through its stream.Caller.
 // Nothing is sent before the first content: the client does not notice a provider that fails before it, and a stream that fails after it
 // ends in an error event. An answer that is not streamed, or held back, is sent when it is complete: until then, any failure leaves room for
 // another candidate.

@@ -111,6 +111,9 @@ func sameErrors(a, b chat.Dialect) bool {
 	return family(a) == family(b)
 }
 
+// A panic ends one request and nothing else: its client gets a 500, or a broken stream. Every goroutine that works for a request recovers: a panic
+// that is not recovered would end the program.
+
 // panicked notes a panic; the error is what the client is told.
 func (x *exchange) panicked(r any) error { return x.gw.panicked(x.ID, r) }
 
@@ -171,7 +174,8 @@ func (x *exchange) demoteQuarantined(order []policy.Resolution) []policy.Resolut
 	return order
 }
 
-// byHealth sorts candidates that are called beside the request's order by health, and leaves out those that an operator disabled.
+// byHealth sorts candidates that are called beside the request's order by health, and leaves out those that an operator disabled. As with inOrder, the
+// request may become a provider's trial.
 func (x *exchange) byHealth(list []policy.Resolution) []policy.Resolution {
 	if len(list) == 0 {
 		return nil

@@ -71,11 +71,11 @@ func (s *drivenStream) reconsider(ctx context.Context, a *reading.Answer, j *rev
 // sideAnswer gets one more answer of a candidate, by the request as v has it, and validates it. The client does not see it; its call is billed,
 // as is the one that is held at the time. The client gets heartbeats meanwhile. correction is put behind the messages. The validation is nil
 // where the answer has no schema. The error is that the client has disconnected.
-func (s *drivenStream) sideAnswer(ctx context.Context, v *request.View, to *policy.Resolution, say []chat.Message) (*reading.Answer, *review.Validation, *upstream.Failure, error) {
+func (s *drivenStream) sideAnswer(ctx context.Context, v *request.View, to *policy.Resolution, correction []chat.Message) (*reading.Answer, *review.Validation, *upstream.Failure, error) {
 	x, held := s.x, s.x.current
 	x.charge(held)
 	defer func() { x.current = held }()
-	a, f, err := s.listen(ctx, x.newAttempt(v, to, say), func(_ context.Context, a *reading.Answer) (bool, error) { return a.Ended, nil })
+	a, f, err := s.callWith(ctx, x.newAttempt(v, to, correction), func(_ context.Context, a *reading.Answer) (bool, error) { return a.Ended, nil })
 	if err != nil { // the client disconnected in the middle of it
 		x.interrupt(x.current)
 	}
@@ -248,11 +248,11 @@ func (s *drivenStream) callTier2(ctx context.Context, a *reading.Answer) (*readi
 // the client has disconnected.
 func (s *drivenStream) runTier2(ctx context.Context, v *request.View) (*reading.Answer, *review.Validation, error) {
 	x := s.x
-	var say []chat.Message
+	var correction []chat.Message
 	reasked := 0
 	seq := upstream.Sequence{Candidates: x.byHealth(x.review.Escalation.Candidates), MaxRetries: x.Config.MaxRetries, Once: true}
 	for to := seq.Candidate(); to != nil; to = seq.Candidate() {
-		b, j, f, err := s.sideAnswer(ctx, v, to, say)
+		b, j, f, err := s.sideAnswer(ctx, v, to, correction)
 		switch {
 		case err != nil:
 			return nil, nil, err
@@ -262,14 +262,14 @@ func (s *drivenStream) runTier2(ctx context.Context, v *request.View) (*reading.
 			d := seq.Failed(upstream.State{Failure: f, Amendable: ok}, again)
 			x.decided(d)
 			if d.Move == upstream.Advance {
-				say = nil
+				correction = nil
 			}
 		case j != nil && x.review.Accepts(j):
 			return b, j, nil
 		case j != nil && reasked < x.review.SchemaRetries() && !j.Declined:
 			reasked++
 			seq.Calls++
-			say = append(say, review.TextMessage(chat.RoleAssistant, string(j.Raw)), review.TextMessage(chat.RoleUser, x.review.Schema.RetryPrompt(j.Choices[j.Wrong])))
+			correction = append(correction, review.TextMessage(chat.RoleAssistant, string(j.Raw)), review.TextMessage(chat.RoleUser, x.review.Schema.RetryPrompt(j.Choices[j.Wrong])))
 		default:
 			return nil, nil, nil
 		}

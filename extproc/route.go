@@ -168,7 +168,8 @@ func (x *exchange) order() error {
 }
 
 // inOrder sorts the candidates by health and leaves out those that an operator disabled. Among equally healthy ones, the provider whose prompt cache
-// has the conversation comes first, if it serves the first candidate's model.
+// has the conversation comes first, if it serves the first candidate's model. The request may become the trial of a provider that is down, which then keeps
+// its place; letGo ends that.
 func (x *exchange) inOrder(found []policy.Resolution) []policy.Resolution {
 	found = x.WarmFirst(found)
 	order, done := x.gw.Health.Plan(request.ProvidersOf(found))

@@ -140,9 +140,6 @@ func (x *exchange) answerLocally(ctx context.Context, d stream.Client, e *endpoi
 	return x.reply(d, r)
 }
 
-// A panic ends one request and nothing else: its client gets a 500, or a broken stream. Every goroutine that works for a request recovers: a panic
-// that is not recovered would end the program.
-
 // compact answers POST /v1/sessions/{id}/compact: the request becomes one for a summary of its messages, by the subsystem session_compact, and takes the way of any other.
 func (x *exchange) compact(ctx context.Context, d stream.Client, bodyless bool) error {
 	body, err := x.readBody(d, bodyless)

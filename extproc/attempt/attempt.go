@@ -1,5 +1,5 @@
 // Package attempt is one call of one candidate for a request: its body is written from the request (never from an earlier attempt's), it
-// takes a key of the provider, it is sent through Envoy's egress listener, and its answer is read piece by piece.
+// takes a key of the provider, it is sent through Envoy's egress listener, or by a stream.Caller, and its answer is read piece by piece.
 package attempt
 
 import (

@@ -2,7 +2,8 @@ package attempt
 
 import "time"
 
-// Beat says when a client is to get a heartbeat: a period after the last thing that it got. A nil Beat is never due. Not safe for concurrent use.
+// Beat says when a client is to get a heartbeat: a period after the last thing that it got. C of a nil Beat never receives; Sent and Stop take none. Not safe
+// for concurrent use.
 type Beat struct {
 	period time.Duration
 	due    time.Time
@@ -12,7 +13,7 @@ type Beat struct {
 // NewBeat is a Beat whose first period begins now.
 func NewBeat(period time.Duration) *Beat { return &Beat{period: period, due: time.Now().Add(period)} }
 
-// Sent begins a period.
+// Sent begins a new period: the client got something.
 func (b *Beat) Sent() {
 	if b.timer != nil {
 		b.timer.Reset(b.period)
@@ -32,7 +33,7 @@ func (b *Beat) C() <-chan time.Time {
 	return b.timer.C
 }
 
-// Stop ends it.
+// Stop releases the timer of C.
 func (b *Beat) Stop() {
 	if b.timer != nil {
 		b.timer.Stop()

@@ -55,10 +55,10 @@ const MaxErrorBody = 1 << 20
 // maxUsageLag is how long the usage of an answer is awaited after its client has disconnected (D-81).
 const maxUsageLag = 2 * time.Second
 
-// Do makes an attempt through Envoy's egress listener and feeds its answer to the sink that open makes of the answer's head. It is the only
+// Do makes an attempt through Envoy's egress listener, or by wait.Caller, and feeds its answer to the sink that open makes of the answer's head. It is the only
 // function that calls a candidate and reads what it answers. A failure means that another attempt may be made; an error that the request is
-// over: ctx has ended by something else than upstream.ErrTotalTimeout, the sink said so, or there was a panic (PanicError). With neither, the answer is
-// complete.
+// over: ctx has ended by something else than upstream.ErrTotalTimeout, the sink said so, or there was a panic (PanicError; one in a call by wait.Caller goes
+// on to who called Do). With neither, the answer is complete.
 func (w *Writer) Do(ctx context.Context, t *Attempt, open func(status int, h header.List) Sink, wait Wait) (*upstream.Failure, error) {
 	if wait.Caller != nil {
 		return w.doOnThread(ctx, t, open, wait)
@@ -277,9 +277,11 @@ func (w *Writer) request(ctx context.Context, t *Attempt) (*http.Request, error)
 	return req, nil
 }
 
-// needsListener reports whether an attempt is made through the listener where Envoy's clusters can be called, too. A call through Envoy's clusters ends with its client's connection, and knows no affinity: what may have to be read
-// on for its usage (see awaitUsage), conversations that stay at one of several endpoints, and answers that may end in trailers take the way through the listener. Answers that are not
-// streamed have their usage in them.
+// needsListener reports whether an attempt has to go through the egress listener although Envoy's clusters can be called from the thread. A call of a cluster
+// ends with its client's connection, has no affinity to an endpoint, and gets no trailers. So the listener is needed
+//   - for streams of models that think: after a client disconnect they are read on for their usage (see awaitUsage);
+//   - for conversations that stay at one of several endpoints;
+//   - for answers that are attested, which may end in trailers.
 func (w *Writer) needsListener(v *request.View, to *policy.Resolution) bool {
 	spread := v.Config.Providers[to.Provider].Spread && v.Affinity.Hash != 0
 	proof, _ := v.Attests(to)

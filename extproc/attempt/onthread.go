@@ -22,7 +22,8 @@ func (w *Writer) RunsOnThread(v *request.View, to *policy.Resolution) bool {
 // errNotOnThread is the failure of an attempt that was made on a thread although it must not be.
 var errNotOnThread = errors.New("the attempt needs more than a call on the thread")
 
-// doOnThread is Do by a Caller. What it does is what the goroutines of call do, except that it waits in one place.
+// doOnThread is Do by a Caller. It does what the goroutines of call do, but waits in pause alone, and recovers no panic: its caller does, in the same
+// goroutine.
 func (w *Writer) doOnThread(ctx context.Context, t *Attempt, open func(int, header.List) Sink, wait Wait) (*upstream.Failure, error) {
 	c := &call{w: w, t: t, wait: wait, client: ctx, ctx: ctx}
 	c.restartLimit(t.View.AttemptTimeout(t.To))

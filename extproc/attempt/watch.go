@@ -20,7 +20,7 @@ type watch struct {
 	stop chan struct{}
 }
 
-// run waits until the attempt is over.
+// run sends heartbeats and sees a client disconnect, until the attempt is over.
 func (c *call) run() {
 	defer func() {
 		if r := recover(); r != nil {
@@ -45,6 +45,7 @@ func (c *call) run() {
 	}
 }
 
+// beat sends a heartbeat, unless the attempt is over.
 func (c *call) beat() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,14 +74,14 @@ func (c *call) awaitUsage() {
 	}
 }
 
-// begins is the begin of the answer.
+// begins lets run see the answer: whether it lacks only its usage.
 func (c *call) begins(sink Sink) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sink = sink
 }
 
-// ends is the end of the attempt, or of what the watch has to do with it.
+// ends has run do nothing more for the answer: it is complete, or given up.
 func (c *call) ends() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

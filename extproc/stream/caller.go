@@ -17,7 +17,7 @@ type Caller interface {
 
 // Call is one request of a Caller. Its methods do not wait.
 type Call interface {
-	// Head is the head of the answer; nil if it has not come yet.
+	// Head is the head of the answer; nil if it has not come yet. After an error, none comes.
 	Head() (*CallHead, error)
 	// Next is the next piece of the answer's body, which is valid until the next call; ok is false if none has come yet. With end it is the last one.
 	// After an error nothing follows.

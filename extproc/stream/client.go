@@ -1,5 +1,6 @@
-// Package stream is the interface between an exchange and its downstream connection: Client is the connection, Handler serves it. It does not
-// know gRPC or Envoy's interfaces; package processor implements it over Envoy's external processing filter.
+// Package stream is the interface between an exchange and its downstream connection: Client is the connection, Handler serves it, and Caller calls Envoy's
+// clusters for a request that stays on its thread. It does not know gRPC or Envoy's interfaces: package processor implements it over Envoy's external
+// processing filter, package module inside Envoy's process.
 package stream
 
 import (
