@@ -219,6 +219,7 @@ func TestK34ManyClientsLeave(t *testing.T) {
 		t.Errorf("something is left: before %s, after %s", before, after)
 	}
 	q.checkProviders()
+	q.checkFailures()
 	q.checkCharges()
 	q.g.AssertSound(t)
 }
@@ -262,6 +263,16 @@ func (q *disconnectors) checkProviders() {
 	}
 	if early == 0 || inside == 0 || complete == 0 {
 		q.Error("clients did not leave at every stage")
+	}
+}
+
+// checkFailures wants none: the providers do what they should, and a client that leaves must not make it look otherwise.
+func (q *disconnectors) checkFailures() {
+	q.Helper()
+	for name, n := range q.g.Metrics(q) {
+		if strings.HasPrefix(name, "bardo_attempts_total{") && !strings.Contains(name, `outcome="served"`) && n > 0 || strings.HasPrefix(name, "bardo_provider_healthy{") && n != 1 {
+			q.Errorf("%s is %v", name, n)
+		}
 	}
 }
 
