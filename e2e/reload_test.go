@@ -145,6 +145,28 @@ func checkBadFile(t *testing.T, o gateway.Options, g *gateway.Gateway, load *cro
 	load.more(t, 40)
 }
 
+// TestStreamsGoOnWhereProvidersAreReachedOtherwise: Envoy replaces clusters then, and what a module reads ends with its cluster.
+func TestStreamsGoOnWhereProvidersAreReachedOtherwise(t *testing.T) {
+	t.Parallel()
+	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
+	p.Behave(fake.Behaviour{Tokens: 30, Gap: 100 * time.Millisecond})
+	o := gateway.Options{Config: quick, Providers: []gateway.Provider{{ID: "p", Fake: p, Models: models("m", "")}}}
+	g := gateway.Run(t, o)
+	s := begin(t, g, ask{dialect: fake.OpenAI, model: "m", stream: true})
+	o.Config = strings.Replace(quick, "connect: 20s", "connect: 21s", 1)
+	reload(t, g, o)
+	if p.Generations()[0].Cancelled {
+		t.Error("the provider's answer was ended")
+	}
+	again := begin(t, g, ask{dialect: fake.OpenAI, model: "m", stream: true})
+	for name, s := range map[string]*running{"before": s, "after": again} {
+		if got := s.finish(t); got != words(30) {
+			t.Errorf("the stream from %s the reload says %q", name, got)
+		}
+	}
+	g.AssertSound(t)
+}
+
 // TestAChangedFileIsNoticed: no signal is needed.
 func TestAChangedFileIsNoticed(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -48,7 +49,7 @@ func (b *builder) provider(p state.Provider, name string, filters []*hcmv3.HttpF
 	first := p.Endpoints[0]
 	c := &clusterv3.Cluster{
 		Name:                          name,
-		ConnectTimeout:                durationpb.New(b.Timeouts.Connect),
+		ConnectTimeout:                durationpb.New(cmp.Or(p.Connect, b.Timeouts.Connect)),
 		LbPolicy:                      clusterv3.Cluster_LEAST_REQUEST,
 		CircuitBreakers:               envoy.Breakers(),
 		PerConnectionBufferLimitBytes: wrapperspb.UInt32(connectionBuffer),
@@ -60,7 +61,7 @@ func (b *builder) provider(p state.Provider, name string, filters []*hcmv3.HttpF
 		hashByAffinity(c)
 	}
 	if first.Scheme == state.HTTPS {
-		c.TransportSocket = envoy.TLSSocket(&b.Packer, providerTLS(first.Host, b.CAPath))
+		c.TransportSocket = envoy.TLSSocket(&b.Packer, providerTLS(first.Host, cmp.Or(p.CAPath, b.CAPath)))
 	}
 	if first.Scheme != state.Unix {
 		c.UpstreamConnectionOptions = &clusterv3.UpstreamConnectionOptions{TcpKeepalive: &corev3.TcpKeepalive{

@@ -45,6 +45,11 @@ type Provider struct {
 	Endpoints []Endpoint
 	Demo      bool // the sidecar's own: its endpoint is local to each node, see State.At
 	Disabled  bool // keeps its clusters, so that requests under way finish, but has no place in the order
+
+	// Zero means the state's. Envoy replaces a cluster that changes, and with it the calls of a module that are under way: a provider that is reached
+	// otherwise must get another ID.
+	Connect time.Duration // as in Timeouts
+	CAPath  string        // as in State
 }
 
 // ClientIdle is the default of Timeouts.Client.

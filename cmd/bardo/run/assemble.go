@@ -88,7 +88,7 @@ func (g *gateway) assembleProviders(cfg *config.Config, priced *catalog.Catalog,
 		}
 		rt.TakesKeys = rt.TakesKeys || p.BYOK
 		rt.Providers[p.ID] = runtime.Provider{
-			Adapter: a, Endpoint: settings.Endpoint(p), Keys: p.Keys, Ring: attempt.NewRing(p.Keys), Cluster: clusterID(p), Spread: len(p.Endpoints) > 1,
+			Adapter: a, Endpoint: settings.Endpoint(p), Keys: p.Keys, Ring: attempt.NewRing(p.Keys), Cluster: settings.ClusterID(cfg, p), Spread: len(p.Endpoints) > 1,
 			Free: p.Free, Direct: p.Direct, Engineered: p.ContextEngineering, BYOK: p.BYOK, CountsTokens: p.CountsTokens,
 			Occasions: settings.Occasions(cfg, p.Kind), Traced: slices.Contains(cfg.Telemetry.OTLPPropagate, p.ID),
 			Reasoning: a.Kind().Reasoning, Payer: g.wallets.Payer(p.ID),

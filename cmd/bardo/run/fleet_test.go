@@ -11,6 +11,14 @@ import (
 
 // A provider that left stays known for a while, however often the configuration is read meanwhile, and comes back as what it was.
 func TestWhoLeavesStaysKnownForAWhile(t *testing.T) {
+	for _, total := range []time.Duration{time.Minute, 3 * leaveTime} {
+		t.Run(total.String(), func(t *testing.T) { testWhoLeaves(t, total, max(total, leaveTime)) })
+	}
+}
+
+// testWhoLeaves has requests take as long as total at most, and wants clusters to stay for a time.
+func testWhoLeaves(t *testing.T, total, stays time.Duration) {
+	t.Helper()
 	var f fleet
 	start := time.Now()
 	for _, step := range []struct {
@@ -23,15 +31,15 @@ func TestWhoLeavesStaysKnownForAWhile(t *testing.T) {
 		{2 * time.Second, []policy.ProviderID{"b"}, []string{"b", "a leaves"}},
 		{3 * time.Second, []policy.ProviderID{"c"}, []string{"c", "a leaves", "b leaves"}},
 		{4 * time.Second, []policy.ProviderID{"c", "a"}, []string{"c", "a", "b leaves"}},
-		{leaveTime, []policy.ProviderID{"c", "a"}, []string{"c", "a", "b leaves"}},
-		{leaveTime + 3*time.Second, []policy.ProviderID{"c", "a"}, []string{"c", "a"}},
+		{stays, []policy.ProviderID{"c", "a"}, []string{"c", "a", "b leaves"}},
+		{stays + 3*time.Second, []policy.ProviderID{"c", "a"}, []string{"c", "a"}},
 	} {
 		var now []state.Provider
 		for _, id := range step.now {
 			now = append(now, state.Provider{ID: id})
 		}
 		var got []string
-		for _, p := range f.set(now, start.Add(step.after)) {
+		for _, p := range f.set(now, start.Add(step.after), total) {
 			name := string(p.ID)
 			if p.Disabled {
 				name += " leaves"

@@ -20,6 +20,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/control"
 	"bardo.money/gateway/cmd/bardo/doctor"
 	"bardo.money/gateway/cmd/bardo/home"
+	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/envoy"
 	"bardo.money/gateway/extproc/api"
 	"bardo.money/gateway/internal/config"
@@ -312,7 +313,7 @@ func (m *dataModule) proxy() *httputil.ReverseProxy {
 func otherwiseConfigured(before, after *config.Config) (ids []policy.ProviderID) {
 	for _, now := range after.Enabled() {
 		old, ok := before.Provider(now.ID)
-		if ok && (clusterID(old) != clusterID(now) || !slices.Equal(old.Keys, now.Keys)) {
+		if ok && (settings.Place(old) != settings.Place(now) || !slices.Equal(old.Keys, now.Keys)) {
 			ids = append(ids, now.ID)
 		}
 	}

@@ -2,12 +2,8 @@ package run
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"bardo.money/gateway/cmd/bardo/settings"
@@ -37,11 +33,13 @@ func (g *gateway) state() (state.State, error) {
 	}
 	enabled := cfg.Enabled()
 	for _, id := range g.tracker.Order(time.Now(), settings.ProviderIDs(cfg)) {
-		st.Order = append(st.Order, clusterID(enabled[slices.IndexFunc(enabled, func(p config.Provider) bool { return p.ID == id })]))
+		st.Order = append(st.Order, settings.ClusterID(cfg, enabled[slices.IndexFunc(enabled, func(p config.Provider) bool { return p.ID == id })]))
 	}
 	for _, p := range enabled {
-		sp := state.Provider{ID: clusterID(p), Disabled: g.tracker.Disabled(p.ID)}
-		sp.Demo = p.Kind == config.KindDemo
+		sp := state.Provider{ID: settings.ClusterID(cfg, p), Disabled: g.tracker.Disabled(p.ID)}
+		if sp.Demo = p.Kind == config.KindDemo; !sp.Demo {
+			sp.Connect, sp.CAPath = cfg.Routing.Timeouts.Connect, cfg.Providers.CAFile
+		}
 		for _, u := range p.Endpoints {
 			e, err := state.ParseEndpoint(u.String())
 			if err != nil {
@@ -58,7 +56,7 @@ func (g *gateway) state() (state.State, error) {
 		}
 		st.Providers = append(st.Providers, state.Provider{ID: c.ID, Disabled: true, Endpoints: []state.Endpoint{e}}) // no request is routed there
 	}
-	st.Providers = g.offered.fleet.set(st.Providers, time.Now())
+	st.Providers = g.offered.fleet.set(st.Providers, time.Now(), cfg.Routing.Timeouts.Total)
 	if g.envoy {
 		st = st.At(g.localNodeOfChild(settings.Address(cfg.Listen.HTTP), settings.Address(cfg.Listen.HTTPS)), g.secret)
 		st.Module = g.module
@@ -77,28 +75,11 @@ func envoyTimeouts(cfg *config.Config) state.Timeouts {
 	return t
 }
 
-// clusterID is a provider's name in Envoy's configuration. It changes when the provider moves: a request that was written for the old
-// place, with the old credential, must not reach the new one.
-func clusterID(p config.Provider) policy.ProviderID {
-	name := policy.ProviderID(strings.ReplaceAll(string(p.ID), "/", "."))
-	if len(p.Endpoints) == 0 {
-		return name
-	}
-	h := sha256.New()
-	if string(name) != string(p.ID) { // a server of the operator's may have that very name
-		_, _ = io.WriteString(h, string(p.ID)+"\n")
-	}
-	for _, u := range p.Endpoints {
-		_, _ = io.WriteString(h, u.Scheme+"://"+u.Host+"\n") // a hash takes everything
-	}
-	return name + "." + policy.ProviderID(hex.EncodeToString(h.Sum(nil)[:4]))
-}
-
 // veniceCluster is Venice's name in Envoy's configuration; "" without it.
 func veniceCluster(cfg *config.Config) policy.ProviderID {
 	for _, p := range cfg.Enabled() {
 		if p.ID == config.KindVenice {
-			return clusterID(p)
+			return settings.ClusterID(cfg, p)
 		}
 	}
 	return ""
