@@ -187,7 +187,7 @@ func (x *exchange) identify(ctx context.Context) error {
 	}
 	p.ReputationSpread = x.gw.Identities.Spread(p.Account)
 	x.Principal = p
-	x.bill.Charge(p, x.gw.meter.PayerOf(&p), x.Config.Spread(&p))
+	x.bill.PaidBy(p, x.gw.meter.PayerOf(&p), x.Config.Spread(&p))
 	return nil
 }
 

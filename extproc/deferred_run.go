@@ -97,7 +97,7 @@ func (x *exchange) identifyLater(ctx context.Context, r *deferred.Request) error
 	}
 	x.Principal = row.Principal()
 	x.Principal.ReputationSpread = x.gw.Identities.Spread(x.Principal.Account)
-	x.bill.ChargeLater(x.Principal, x.Config.Spread(&x.Principal))
+	x.bill.PaidLater(x.Principal, x.Config.Spread(&x.Principal))
 	return nil
 }
 

@@ -20,7 +20,7 @@ func (x *exchange) identifyPayer(e *endpoint.Endpoint) (ok bool, err error) {
 	}
 	if e.Paid && x.mayAskPrice() {
 		x.Principal = policy.Principal{Anonymous: true, Prepaid: true} // its address has the rate of a key
-		x.bill.Charge(x.Principal, x.gw.meter.PayerOf(&x.Principal), 0)
+		x.bill.PaidBy(x.Principal, x.gw.meter.PayerOf(&x.Principal), 0)
 		return true, nil
 	}
 	if !payable(e) || x.Head.Header.Get(headerRoute) != "" { // an explanation needs a key, and takes no payment
@@ -33,7 +33,7 @@ func (x *exchange) identifyPayer(e *endpoint.Endpoint) (ok bool, err error) {
 	}
 	if ok && err == nil {
 		x.Principal, x.PaysItself = who, true
-		x.bill.Charge(who, payer, x.Config.Spread(&who))
+		x.bill.PaidBy(who, payer, x.Config.Spread(&who))
 	}
 	return ok, err
 }
@@ -60,7 +60,7 @@ func (x *exchange) payFirst(ctx context.Context) error {
 	}
 	x.Principal.Account, x.Principal.Name = p.Account(), string(p.Account())
 	x.Principal.ReputationSpread = x.gw.Identities.Spread(p.Account())
-	x.bill.Charge(x.Principal, p, x.Config.Spread(&x.Principal))
+	x.bill.PaidBy(x.Principal, p, x.Config.Spread(&x.Principal))
 	return nil
 }
 

@@ -68,8 +68,8 @@ func (b *Bill) Open(m *Meter, r Request, requestID string) {
 	b.payer = m.PayerOf(&b.principal)
 }
 
-// Charge says who pays for a principal's request, and with how many percent on the providers' cost.
-func (b *Bill) Charge(p policy.Principal, payer Payer, spread int) {
+// PaidBy sets who pays for a principal's request, and the spread, in percent of the providers' cost. Nothing is charged or reserved by it.
+func (b *Bill) PaidBy(p policy.Principal, payer Payer, spread int) {
 	b.principal, b.payer, b.spread = p, payer, spread
 }
 

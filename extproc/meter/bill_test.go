@@ -83,7 +83,7 @@ func open(t *testing.T, r *request, spread int) (*Bill, *books) {
 	b := &Bill{}
 	b.Open(New(quota.New(quota.Options{}), p, budget.NewMeter(budget.Options{})), r, "req_1")
 	who := policy.Principal{Account: "ada", Prepaid: true}
-	b.Charge(who, b.meter.PayerOf(&who), spread)
+	b.PaidBy(who, b.meter.PayerOf(&who), spread)
 	if err := b.Admit(t.Context(), &quota.Ask{}); err != nil {
 		t.Fatal(err)
 	}

@@ -238,4 +238,4 @@ func TestWhatACallCosts(t *testing.T) {
 }
 
 // charge has a principal pay for a bill.
-func charge(b *Bill, p policy.Principal, spread int) { b.Charge(p, b.meter.PayerOf(&p), spread) }
+func charge(b *Bill, p policy.Principal, spread int) { b.PaidBy(p, b.meter.PayerOf(&p), spread) }

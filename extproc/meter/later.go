@@ -49,15 +49,15 @@ func (b *Bill) Stand(ctx context.Context, owner string, input int64) error {
 	return nil
 }
 
-// ChargeLater is Charge for the run that answers a deferred request. What the request used counts against its caller's allowance beyond the input that counted
+// PaidLater is PaidBy for the run that answers a deferred request. What the request used counts against its caller's allowance beyond the input that counted
 // when it was accepted.
-func (b *Bill) ChargeLater(p policy.Principal, spread int) {
+func (b *Bill) PaidLater(p policy.Principal, spread int) {
 	b.later = true
 	var payer Payer = postpaid{b.meter}
 	if p.Prepaid {
 		payer = &standing{prepaid{books: b.meter.Books, account: p.Account}}
 	}
-	b.Charge(p, payer, spread)
+	b.PaidBy(p, payer, spread)
 }
 
 // standing is the balance of a key with what stands for a request.

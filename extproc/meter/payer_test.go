@@ -55,7 +55,7 @@ func (p *perRequest) Release() { p.released++ }
 func paidBy(p Payer, b *books) *Bill {
 	bill := &Bill{}
 	bill.Open(New(quota.New(quota.Options{}), b, budget.NewMeter(budget.Options{})), &request{most: 1_000_000}, "req_1")
-	bill.Charge(policy.Principal{Account: "ada"}, p, 0)
+	bill.PaidBy(policy.Principal{Account: "ada"}, p, 0)
 	return bill
 }
 

@@ -2,8 +2,8 @@
 // API keys. Everything is in one store (package store), which gateways and command-line tools open concurrently. The package does not know prices, HTTP, or
 // how a key is verified.
 //
-// What it is made of, from below: store is the database, lock says who runs, keys has the rows of keys, losses what wallets owe and were forgiven, chargelog keeps charges that the store does not have yet, usage has the sums and
-// rows of requests, and audit checks the books. Here is what moves money: accounts, blocks, holds, charges, deposits, the writer that commits them, and
+// What it is made of, from below: store is the database, lock says who runs, keys has the rows of keys, losses what wallets owe and were forgiven, chargelog
+// keeps charges that the store does not have yet, usage has the sums and rows of requests, and audit checks the books. Here is what moves money: accounts, blocks, holds, charges, deposits, the writer that commits them, and
 // what happens when the store fails or a gateway dies.
 //
 // A key's balance is durable. A part of it, the block, is durably marked as held by a gateway. A request's reservation is taken out of the block
@@ -11,9 +11,10 @@
 // Capture returns, and is applied to the store a little later, with others. What a crashed gateway has charged is applied, and what it held is
 // returned to the balances, at the next Open, or within a second if another gateway runs. Reads include charges that are not applied yet.
 //
-// Several gateways on one machine may share a store. Each is an instance with its own blocks, and is running as long as it has the lock on a file
-// beside the store. A gateway that is short of a key's money asks the others to return what they do not use. Network file systems lack the locks
-// and shared memory that this needs.
+// Several gateways may share a store: in a file those of one machine, in PostgreSQL those of several. Each is an instance with its own blocks. On one machine
+// it is running as long as it has the lock on a file beside the store (network file systems lack the locks and shared memory that this needs); in PostgreSQL it
+// also renews a lease (Options.Lease), after whose end others return its blocks. A gateway that is short of a key's money asks the others to return what they
+// do not use.
 package ledger
 
 import (
@@ -103,7 +104,7 @@ type Ledger struct {
 	closed  func() error
 }
 
-// Open opens the store at path, creates it if it does not exist, and migrates it from an older version. It returns the blocks of dead gateways to
+// Open opens the store at path, a file or the URL of a PostgreSQL database, creates it if it does not exist, and migrates it from an older version. It returns the blocks of dead gateways to
 // the balances. The error may be ErrNewerStore or ErrInUse.
 func Open(ctx context.Context, path string, o Options) (*Ledger, error) {
 	o = o.withDefaults()
