@@ -202,7 +202,7 @@ func TestEmbeddingsThatNobodyMakes(t *testing.T) {
 		status                 int
 	}{
 		{"/v1/embeddings", `{"model":"text-embedding-9","input":"x"}`, "model_not_found", "text-embedding-9", 404},
-		{"/v1/embeddings", `{"model":"gpt-4o","input":"x"}`, "invalid_request", "makes no embeddings", 400},
+		{"/v1/embeddings", `{"model":"gpt-4o","input":"x"}`, "invalid_request", "makes no embeddings: GET /v1/models shows which have the capability embeddings", 400},
 		{"/v1/embeddings", `{"model":"claude-sonnet-4-5","input":"x"}`, "invalid_request", "makes no embeddings", 400},
 		{"/v1/embeddings", `{"model":"vec","input":"x"}`, "invalid_request", "makes no embeddings", 400},
 		{"/v1/embeddings", `{"model":"auto","input":"x"}`, "invalid_request", "a model that the request names", 400},

@@ -199,7 +199,7 @@ func TestModelsOfModalities(t *testing.T) {
 		{"no model", modalityCall(t, "/v1/audio/speech", `{"input":"x","voice":"alloy"}`), "model is missing", ""},
 		{"a model for conversations", modalityCall(t, "/v1/audio/speech", `{"model":"gpt-4o","input":"x","voice":"alloy"}`), "is none that speaks texts", ""},
 		{"a model for something else", modalityCall(t, "/v1/images/generations", `{"model":"whisper-1","prompt":"x"}`), "is none that makes images", ""},
-		{"an endpoint that its provider lacks", modalityCall(t, "/v1/images/edits", "", "model=flux.1-schnell", "image@", "prompt=x"), "serves /v1/images/edits", ""},
+		{"an endpoint that its provider lacks", modalityCall(t, "/v1/images/edits", "", "model=flux.1-schnell", "image@", "prompt=x"), "serves /v1/images/edits: GET /v1/models shows which models have the capability image_generation", ""},
 		{"no such model", modalityCall(t, "/v1/audio/speech", `{"model":"nobody/x","input":"x","voice":"alloy"}`), "does not exist", ""},
 		{"nobody lists one", modalityCall(t, "/v1/rerank", `{"model":"auto","query":"x","documents":["a"]}`), "no model that ranks documents is listed", ""},
 		{"a conversation with it", gateway.Call{Path: "/v1/chat/completions", Body: `{"model":"whisper-1","messages":[{"role":"user","content":"hi"}]}`}, "use /v1/audio/transcriptions", ""},

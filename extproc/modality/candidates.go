@@ -21,7 +21,7 @@ func FilterByModel(v *request.View, r *Request) error {
 	if err := v.FilterByOccasion(r.Op.Feature); err != nil {
 		return err
 	}
-	f := fault.Newf(fault.InvalidRequest, "no provider of the model %q serves %s", fault.Clip(v.Request.Model), r.Op.Path())
+	f := fault.Newf(fault.InvalidRequest, "no provider of the model %q serves %s: GET /v1/models shows which models have the capability %s", fault.Clip(v.Request.Model), r.Op.Path(), r.Op.Feature)
 	f.Param = "model"
 	v.Found = slices.DeleteFunc(v.Found, func(to policy.Resolution) bool {
 		endpoint, model := serves(v, r.Op, &to)

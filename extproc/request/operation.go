@@ -59,7 +59,7 @@ func UnservedFault(req *chat.Request) *fault.Fault {
 	}
 	f := fault.Newf(fault.InvalidRequest, "the model %q makes embeddings, which are asked for at /v1/embeddings", fault.Clip(req.Model))
 	if req.Op == chat.Embed {
-		f.Public = fmt.Sprintf("the model %q makes no embeddings", fault.Clip(req.Model))
+		f.Public = fmt.Sprintf("the model %q makes no embeddings: GET /v1/models shows which have the capability %s", fault.Clip(req.Model), policy.Embeddings)
 		if intent.Auto(req.Model) {
 			f.Public = "embeddings are made by a model that the request names: those of two models cannot be compared"
 		}

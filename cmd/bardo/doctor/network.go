@@ -23,8 +23,8 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// Ports tries each address that the gateway would listen on. One that the running gateway has is in good hands; r is
-// zero where none runs.
+// Ports tries each address that the gateway would listen on. One that the running gateway listens on is fine; r is zero where
+// none runs.
 func Ports(ctx context.Context, r home.RunInfo, cfg *config.Config) []Finding {
 	ports := []struct {
 		key   string
