@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os/exec"
 	"strings"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"bardo.money/gateway/envoy"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/secret"
+	"bardo.money/gateway/policy"
 )
 
 // Finding is one line of the doctor: what was looked at, how it is, and what to do about it.
@@ -114,6 +116,7 @@ func examineWith(ctx context.Context, h home.Dir, cfg *config.Config, found []Fi
 		found = append(found, Module(ctx))
 	}
 	found = append(found, checkModels(h, cfg)...)
+	found = append(found, checkPrices(h, cfg)...)
 	return append(found, checkRoots(cfg))
 }
 
@@ -197,4 +200,26 @@ func checkCatalog(cfg *config.Config) Finding {
 		return broken("models", "correct the file that models.catalog names", "%v", err)
 	}
 	return fine("models", "the catalog is readable")
+}
+
+// checkPrices names the models of the configuration whose price nobody says: they are charged at an assumed one.
+func checkPrices(h home.Dir, cfg *config.Config) []Finding {
+	models, err := settings.Models(cfg, settings.NewLists(h, slog.New(slog.DiscardHandler)))
+	if err != nil {
+		return nil // checkCatalog says why
+	}
+	var unknown []string
+	var assumed policy.PriceList
+	for _, p := range cfg.Enabled() {
+		for _, m := range p.Models {
+			if at := models.At(p.ID, m); !at.Prices.Known {
+				unknown, assumed = append(unknown, m.ID+" at "+string(p.ID)), at.Prices.List()
+			}
+		}
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	return []Finding{fine("prices", "not known, and assumed to be %s USD per million input tokens and %s per million output tokens: %s; set the price of these models in the configuration",
+		assumed.Input, assumed.Output, strings.Join(unknown, ", "))}
 }
