@@ -209,9 +209,12 @@ func meant(path string) string {
 		}
 	}
 	if like := near.Names(path, paths, 1); len(like) > 0 {
+		if strings.HasPrefix(like[0], "/v1") && strings.HasSuffix(like[0], "/") { // what it is of comes behind it
+			like[0] += "{id}"
+		}
 		return "; did you mean " + like[0] + "?"
 	}
-	return "; a generation goes to /v1/chat/completions, /v1/completions, /v1/responses or /v1/messages"
+	return "; a generation goes to /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages or /v1beta/models/{model}:generateContent"
 }
 
 // Methods lists the methods of a path, as an Allow header does; "" for a path that there is not.

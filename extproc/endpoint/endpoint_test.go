@@ -10,13 +10,14 @@ import (
 )
 
 func TestWhatIsServedNowhereIsToldWhatIs(t *testing.T) {
-	const others = "; a generation goes to /v1/chat/completions, /v1/completions, /v1/responses or /v1/messages"
+	const others = "; a generation goes to /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages or /v1beta/models/{model}:generateContent"
 	for _, tt := range []struct {
 		sentence, method, path string
 		kind                   fault.Kind
 		want                   string
 	}{
 		{"a slip of the pen", http.MethodPost, "/v1/chat/completion", fault.NotFound, "there is no endpoint POST /v1/chat/completion; did you mean /v1/chat/completions?"},
+		{"an endpoint without its id", http.MethodGet, "/v1/requests", fault.NotFound, "there is no endpoint GET /v1/requests; did you mean /v1/requests/{id}?"},
 		{"the old endpoint of Anthropic's", http.MethodPost, "/v1/complete", fault.NotFound, "there is no endpoint POST /v1/complete; did you mean /v1/completions?"},
 		{"something else", http.MethodGet, "/favicon.ico", fault.NotFound, "there is no endpoint GET /favicon.ico" + others},
 		{"what this version lacks", http.MethodPost, "/v1/realtime", fault.NotFound, "this version of the gateway does not serve /v1/realtime: use /v1/chat/completions, /v1/responses or /v1/messages"},

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/goldentest"
 )
 
 var update = flag.Bool("update", false, "write the expected files anew")
@@ -29,18 +30,7 @@ var usual = variables("OPENAI_API_KEY=sk-secret-1", "VLLM_KEY=sk-secret-2", "OPE
 
 func golden(t *testing.T, path, got string) {
 	t.Helper()
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s:\n--- got\n%s--- want\n%s", path, got, want)
-	}
+	goldentest.Compare(t, path, got, *update)
 }
 
 func files(t *testing.T, pattern string) []string {

@@ -3,7 +3,6 @@ package profile_test
 import (
 	"encoding/json"
 	"flag"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/goldentest"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/intent"
 	"bardo.money/gateway/policy/profile"
@@ -82,18 +82,7 @@ func shown(d *profile.Decision) map[string]any {
 
 func golden(t *testing.T, file, got string) {
 	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
+	goldentest.Compare(t, file, got, *update)
 }
 
 func TestD04PartsWithoutARowUseTheirClosest(t *testing.T) {

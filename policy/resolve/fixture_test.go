@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/goldentest"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/catalog"
 	"bardo.money/gateway/policy/catalog/catalogtest"
@@ -100,18 +101,7 @@ func (f fixture) table(subsystems []string) string {
 
 func golden(t *testing.T, path, got string) {
 	t.Helper()
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s:\n--- got\n%s--- want\n%s", path, got, want)
-	}
+	goldentest.Compare(t, path, got, *update)
 }
 
 // written are the first choices of the expected tables (D-13), in their order.

@@ -3,7 +3,6 @@ package watch
 import (
 	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"bardo.money/gateway/cmd/bardo/control"
+	"bardo.money/gateway/internal/goldentest"
 )
 
 var Update = flag.Bool("update", false, "write the golden files anew")
@@ -96,21 +96,7 @@ func TestTheScreenAtEverySize(t *testing.T) {
 
 func golden(t *testing.T, file, got string) {
 	t.Helper()
-	if *Update {
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
+	goldentest.Compare(t, file, got, *Update)
 }
 
 // Colours change no width, and whatever a client chose as a model's name reaches no terminal as a command.

@@ -24,6 +24,7 @@ import (
 	"bardo.money/gateway/extproc/cache/redis"
 	"bardo.money/gateway/extproc/cache/semantic"
 	"bardo.money/gateway/internal/mtlstest"
+	"bardo.money/gateway/internal/polltest"
 	"bardo.money/gateway/internal/proctest"
 	"bardo.money/gateway/internal/redistest"
 	"bardo.money/gateway/policy"
@@ -86,12 +87,7 @@ func (g *gateway) count(r redis.Outcome) int64 {
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for late := time.Now().Add(10 * time.Second); !ok(); {
-		if time.Now().After(late) {
-			t.Fatalf("%s: it does not come", what)
-		}
-		<-time.After(time.Millisecond)
-	}
+	polltest.Until(t, what, ok)
 }
 
 func TestTheStoreDoesWhatAStoreMust(t *testing.T) {
