@@ -46,8 +46,8 @@ func TestB07TheDashboardIsBehindEnvoy(t *testing.T) {
 		Providers: []gateway.Provider{{ID: "one", Fake: p, Models: models("m", "")}, {ID: "two", Fake: p, Models: models("m", "")}},
 	}
 	g := gateway.Run(t, o)
-	if !strings.Contains(g.Log(), "  dashboard  "+g.URL+"/ui\n") {
-		t.Errorf("the greeting does not say where it is: %s", g.Log())
+	if !strings.Contains(g.Log(), "  dashboard  "+g.URL+"/ui\n") || !strings.Contains(g.Log(), "the operator's token in "+g.Home+"/admin-token\n") {
+		t.Errorf("the greeting does not say where it is, and how to log in: %s", g.Log())
 	}
 	mine, other := g.CreateKey(t, "--name", "mine"), g.CreateKey(t, "--name", "other")
 	page := func(cookie, path string, header ...string) gateway.Answer {

@@ -149,9 +149,12 @@ func (h Dir) SharedSecret() (string, error) {
 // adminTokenFile is where the admin API's token lies.
 const adminTokenFile = "admin-token"
 
+// AdminTokenPath is the file that AdminToken reads.
+func (h Dir) AdminTokenPath() string { return h.Path(adminTokenFile) }
+
 // AdminToken is what requests to the admin API must carry. It is made on first use, in a file that only the gateway's user may read.
 func (h Dir) AdminToken() (string, error) {
-	path := h.Path(adminTokenFile)
+	path := h.AdminTokenPath()
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		b, err = createOnce(path, []byte("bardo_admin_"+rand.Text()+rand.Text()+"\n"))

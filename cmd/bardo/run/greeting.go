@@ -38,7 +38,7 @@ func (g *gateway) greeting(ctx context.Context, info home.RunInfo) (string, erro
 		fmt.Fprintf(&b, "  admin      http://%s/metrics\n", info.Admin)
 	}
 	if base := clientURL(cfg, info); base != "" && cfg.Listen.UI != "off" {
-		fmt.Fprintf(&b, "  dashboard  %s/ui\n", base)
+		fmt.Fprintf(&b, "  dashboard  %s/ui\n             log in with an API key, or with the operator's token in %s\n", base, tokenPlace(cfg, g.home))
 	}
 	fmt.Fprintf(&b, "  config     %s\n", cmp.Or(g.configPath, "built in: there is no file"))
 	if g.module {
@@ -64,6 +64,14 @@ func (g *gateway) greeting(ctx context.Context, info home.RunInfo) (string, erro
 		fmt.Fprintf(&b, "\n  export OPENAI_BASE_URL=%s/v1 ANTHROPIC_BASE_URL=%[1]s\n", base)
 	}
 	return b.String(), nil
+}
+
+// tokenPlace is where the operator's token is.
+func tokenPlace(cfg *config.Config, h home.Dir) string {
+	if cfg.Listen.AdminToken.IsSet() {
+		return "listen.admin_token"
+	}
+	return h.AdminTokenPath()
 }
 
 // clientURL is what clients have for a base URL; "" where they have none on this machine.
