@@ -278,7 +278,7 @@ func TestK34WhoLeavesWithTheLastByteOfItsRequestIsNoFailureOfTheProvider(t *test
 // unfinishedRequest is a connection with a streaming request but for its last byte. It ends with the test.
 func unfinishedRequest(t *testing.T, g *gateway.Gateway) (c net.Conn, last string) {
 	t.Helper()
-	c, err := net.Dial("tcp", strings.TrimPrefix(g.URL, "http://"))
+	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(g.URL, "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
