@@ -55,7 +55,7 @@ func wantForgiven(t *testing.T, g *gateway.Gateway, texts []string, args ...stri
 // the next request at each is served at the price of others, before its payment is settled, and nothing is collected later.
 func TestPitfall10AForgivenWalletIsServed(t *testing.T) {
 	t.Parallel()
-	onBothStores(t, func(t *testing.T, store string) {
+	onBothStores(t, func(t *testing.T, store string) { //nolint:thelper // it is the test
 		gateways, w := startRobbed(t, store, 2)
 		refused := func(owed string) {
 			t.Helper()
@@ -139,7 +139,7 @@ func TestPitfall10ALossIsForgivenWhileNoGatewayRuns(t *testing.T) {
 // forgiven or taken, once in all, and what is not taken of the payment is the wallet's credit.
 func TestPitfall10ForgivenWhileAPaymentPaysForIt(t *testing.T) {
 	t.Parallel()
-	onBothStores(t, func(t *testing.T, store string) {
+	onBothStores(t, func(t *testing.T, store string) { //nolint:thelper // it is the test
 		gateways, w := startRobbed(t, store, 3)
 		lost := losses(t, gateways[0])
 		pm := w.price(gateways[0])

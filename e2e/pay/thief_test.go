@@ -99,7 +99,7 @@ func (w *thief) steal(count int, gateways ...*gateway.Gateway) {
 // TestPitfall10AThiefPaysForWhatNeverArrived once, with two payments at the same time at two gateways on one store.
 func TestPitfall10AThiefPaysForWhatNeverArrived(t *testing.T) {
 	t.Parallel()
-	onBothStores(t, func(t *testing.T, store string) {
+	onBothStores(t, func(t *testing.T, store string) { //nolint:thelper // it is the test
 		gateways, w := startRobbed(t, store, 3)
 		var both sync.WaitGroup
 		var paid int64
