@@ -195,7 +195,7 @@ func (d *decoder) checkCustoms(cfg *Config) {
 		key := fmt.Sprintf("providers.custom[%d]", i)
 		switch {
 		case c.ID == "":
-			d.problem(key+".id", "a name", "missing")
+			d.problem(key+".id", "a name", missing)
 		case !idPattern().MatchString(string(c.ID)):
 			d.problem(key+".id", "letters, digits, dots, dashes and underscores", "%q cannot be an id", c.ID)
 		case slices.Contains(d.kinds.reserved(), c.ID):
@@ -233,7 +233,7 @@ func (d *decoder) checkFormat(key, format string) {
 // checkEndpoints wants equal servers: a retry on another endpoint changes nothing but the host.
 func (d *decoder) checkEndpoints(key string, urls []URL) {
 	if len(urls) == 0 {
-		d.problem(key, "at least one URL", "missing")
+		d.problem(key, "at least one URL", missing)
 		return
 	}
 	for i, u := range urls {
@@ -251,7 +251,7 @@ func (d *decoder) checkModels(key string, models []Model) {
 		for _, id := range append([]string{m.ID}, m.Aliases...) {
 			switch {
 			case id == "":
-				d.problem(at+".id", "the id that clients use", "missing")
+				d.problem(at+".id", "the id that clients use", missing)
 			case strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r == 0x7f }):
 				d.problem(at+".id", "an id without spaces", "%q cannot be an id", id)
 			case seen[id]:

@@ -24,7 +24,14 @@ type decoder struct {
 	where    map[string]pos // where each given key stands
 	kinds    kindsOf        // that can be configured
 	problems []Problem
+	meant    []string // keys that are there under a wrong name
 }
+
+// What is said of a key that has to be there.
+const (
+	missing = "missing"
+	noKey   = "no key"
+)
 
 func (d *decoder) fail(at pos, key, expected, format string, args ...any) {
 	d.problems = append(d.problems, at.problem(key, expected, format, args...))
@@ -91,11 +98,16 @@ func (d *decoder) names(v reflect.Value, fields []field) []string {
 }
 
 func (d *decoder) unknown(key string, e entry, known []string) {
-	if like := near.Names(e.name, known, 1); len(like) > 0 {
+	parent := strings.TrimSuffix(strings.TrimSuffix(key, e.name), ".")
+	like := near.Names(e.name, known, 1)
+	if other := synonyms[e.name]; len(like) == 0 && slices.Contains(known, other) {
+		like = []string{other}
+	}
+	if len(like) > 0 {
 		d.fail(e.at, key, like[0], "unknown key")
+		d.meant = append(d.meant, join(parent, like[0]))
 		return
 	}
-	parent := strings.TrimSuffix(strings.TrimSuffix(key, e.name), ".")
 	if deeper := keyBelow(d.kinds, parent, e.name); deeper != "" {
 		d.fail(e.at, key, deeper+": indent it further", "unknown key here")
 		return
@@ -108,6 +120,9 @@ func (d *decoder) unknown(key string, e entry, known []string) {
 	}
 	d.fail(e.at, key, "one of "+strings.Join(known, ", "), "unknown key")
 }
+
+// synonyms are names that keys have in other tables.
+var synonyms = map[string]string{"base_url": "endpoints", "endpoints": "base_url", "endpoint": "base_url"}
 
 // keyBelow is the first key of the schema below a table that has this name; "" if there is none. Who writes it in the table itself has most often
 // indented it too little.

@@ -87,13 +87,13 @@ func (d *decoder) enable(cfg *Config) {
 		atOwn := h.BaseURL == URL{} || h.BaseURL == own
 		h.BaseURL = h.BaseURL.or(own)
 		if h.BaseURL == (URL{}) {
-			d.problem("providers."+k.Name+".base_url", "where its models are served, or the variable "+k.URLVariable, "missing")
+			d.problem("providers."+k.Name+".base_url", "where its models are served, or the variable "+k.URLVariable, missing)
 		}
 		if !h.APIKey.IsSet() && len(h.APIKeys) == 0 {
 			h.APIKey = key
 		}
 		if !h.APIKey.IsSet() && len(h.APIKeys) == 0 && atOwn && !k.Keyless {
-			d.problem("providers."+k.Name+".api_key", "a key, or the variable "+k.Variables[0], "no key")
+			d.problem("providers."+k.Name+".api_key", "a key, or the variable "+k.Variables[0], noKey)
 		}
 		if atOwn {
 			d.refuseGatewayKey(k, h.APIKey, h.APIKeys)
@@ -190,7 +190,7 @@ func (d *decoder) completeKey(key *Secret, more []Secret, own bool, k kind.Kind)
 		*key = d.firstOf(k.Variables...)
 	}
 	if !key.IsSet() && len(more) == 0 && own {
-		d.problem("providers."+k.Name+".api_key", "a key, or the variable "+strings.Join(k.Variables, " or "), "no key")
+		d.problem("providers."+k.Name+".api_key", "a key, or the variable "+strings.Join(k.Variables, " or "), noKey)
 	}
 	if own {
 		d.refuseGatewayKey(k, *key, more)
@@ -205,17 +205,17 @@ func (d *decoder) completeDirect(direct *Direct) {
 	for i := range direct.Keys {
 		k, at := &direct.Keys[i], fmt.Sprintf("providers.direct.keys[%d]", i)
 		if k.Provider == "" {
-			d.problem(at+".provider", strings.Join(d.kinds.vendors(), ", ")+" or local", "missing")
+			d.problem(at+".provider", strings.Join(d.kinds.vendors(), ", ")+" or local", missing)
 			continue
 		}
 		if of := d.kinds.find(k.Provider); of.Section == kind.VendorSection {
 			own := k.BaseURL == URL{}
 			k.BaseURL = k.BaseURL.or(d.baseURL(of))
 			if !k.APIKey.IsSet() && own {
-				d.problem(at+".api_key", "the user's key", "missing")
+				d.problem(at+".api_key", "the user's key", missing)
 			}
 		} else if k.BaseURL == (URL{}) {
-			d.problem(at+".base_url", "where the models are served", "missing")
+			d.problem(at+".base_url", "where the models are served", missing)
 		}
 	}
 }

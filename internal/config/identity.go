@@ -86,7 +86,7 @@ func (d *decoder) checkPrivy(p *Privy) {
 		d.problem("auth.privy.app_id", "the id of an app at Privy", "%q", p.AppID)
 	}
 	if p.Issuer == "" {
-		d.problem("auth.privy.issuer", "the issuer that tokens name, such as privy.io", "missing")
+		d.problem("auth.privy.issuer", "the issuer that tokens name, such as privy.io", missing)
 	}
 	if p.Refresh < time.Minute || p.Refresh > 24*time.Hour {
 		d.problem("auth.privy.refresh", "from 1m to 24h", "%s", p.Refresh)

@@ -60,7 +60,7 @@ func (d *decoder) checkNotifications(n *Notifications) {
 	case !isForm(n.TelegramToken, telegramToken):
 		d.problem(at+"telegram_token", "the bot's number, a colon, and its key", "not a token of a bot")
 	case n.TelegramToken.IsSet() && n.TelegramChat == "":
-		d.problem(at+"telegram_chat", "a chat, where there is a telegram_token", "missing")
+		d.problem(at+"telegram_chat", "a chat, where there is a telegram_token", missing)
 	case n.TelegramChat != "" && !telegramChat().MatchString(n.TelegramChat):
 		d.problem(at+"telegram_chat", "a number, or @ and a name", "%q is no chat", n.TelegramChat)
 	}

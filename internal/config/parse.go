@@ -139,8 +139,11 @@ func appearance(root *node, cfg *Config) []policy.ProviderID {
 	return out
 }
 
-// sorted is every problem in the order of the file, those of the environment first.
+// sorted is every problem in the order of the file, those of the environment first. A key that is there under a wrong name is not missing.
 func (d *decoder) sorted() []Problem {
+	d.problems = slices.DeleteFunc(d.problems, func(p Problem) bool {
+		return (p.Message == missing || p.Message == noKey) && slices.Contains(d.meant, p.Key)
+	})
 	slices.SortStableFunc(d.problems, func(a, b Problem) int { return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col)) })
 	return d.problems
 }

@@ -55,7 +55,7 @@ func (d *decoder) checkRetrieval(r *Retrieval) {
 // checkHook checks how a hook is reached.
 func (d *decoder) checkHook(key string, url URL, timeout time.Duration, token Secret, example string) {
 	if url == (URL{}) {
-		d.problem(key+".url", "where the hook is, such as "+example, "missing")
+		d.problem(key+".url", "where the hook is, such as "+example, missing)
 	}
 	if timeout <= 0 || timeout > maxHookTimeout {
 		d.problem(key+".timeout", "more than 0 and at most 10s", "%s", timeout)

@@ -108,7 +108,7 @@ func (d *decoder) checkGuardrails(hooks []Guardrail) {
 		d.checkRuleName(key+".name", h.Name, seen)
 		d.checkHook(key, h.URL, h.Timeout, h.Token, "http://127.0.0.1:9400/check")
 		if len(h.When) == 0 {
-			d.problem(key+".when", "request, response, or both", "missing")
+			d.problem(key+".when", "request, response, or both", missing)
 		}
 	}
 }
