@@ -64,6 +64,43 @@ func testALongRefusalIsReadInPart(t *testing.T, do doing) {
 	}
 }
 
+// A provider that goes on refusing is not waited for, nor is the body of a status that has none.
+func TestAnEndlessRefusalIsReadInPart(t *testing.T) { bothWays(t, testAnEndlessRefusalIsReadInPart) }
+
+func testAnEndlessRefusalIsReadInPart(t *testing.T, do doing) {
+	t.Helper()
+	for status, body := range map[int]string{http.StatusBadRequest: strings.Repeat("x", attempt.MaxErrorBody+1), http.StatusSwitchingProtocols: ""} {
+		synctest.Test(t, func(t *testing.T) {
+			endless := streams(sends(piece{0, body}))
+			r := do(t.Context(), t, func(r *http.Request) (*http.Response, error) {
+				resp, err := endless(r)
+				resp.StatusCode = status
+				return resp, err
+			}, &sink{}, attempt.Wait{})
+			if r.err != nil || r.f == nil || r.f.Kind != upstream.ByStatus || r.f.Status != status || r.took > 0 {
+				t.Errorf("%d: %+v, %v after %v", status, r.f, r.err, r.took)
+			}
+		})
+	}
+}
+
+// An attempt that must not be made on a thread is not made there: nothing is sent.
+func TestWhatNeedsTheListenerIsNotCalledOnAThread(t *testing.T) {
+	at := newAttempt(t)
+	p := at.View.Config.Providers["p"]
+	p.Spread, at.View.Affinity.Hash = true, 1
+	at.View.Config.Providers["p"] = p
+	d := &thread{ctx: t.Context(), came: make(chan struct{}, 1), transport: func(*http.Request) (*http.Response, error) {
+		t.Error("it was called")
+		return nil, errBroken
+	}}
+	w, _ := newWriter(nil)
+	f, err := w.Do(t.Context(), at, (&sink{}).open, attempt.Wait{Caller: d})
+	if f == nil || f.Kind != upstream.NotEncoded || err != nil {
+		t.Errorf("%+v, %v", f, err)
+	}
+}
+
 func TestAnAnswerOfEnvoysOwnIsNoRefusalOfTheProvider(t *testing.T) {
 	bothWays(t, testAnAnswerOfEnvoysOwnIsNoRefusalOfTheProvider)
 }

@@ -101,6 +101,9 @@ func TestAReservationThatNeedNotWait(t *testing.T) {
 	if p.waits = false; !b.Immediate(&quota.Ask{}) || !b.Reserved(0) || b.Reserved(1) {
 		t.Error("a bill that has nothing reserved")
 	}
+	if b.Critical(false, 5); b.ReserveNow(1) || !b.ReserveNow(0) {
+		t.Error("what is kept of a balance is not looked at")
+	}
 }
 
 func TestAPayerStopsAGenerationAtARunningCost(t *testing.T) {

@@ -105,11 +105,19 @@ func TestConcurrentCapturesOfARequestChargeItOnce(t *testing.T) {
 
 func TestARequestIDBelongsToOneKey(t *testing.T) {
 	path := storePath(t)
-	l := gateway(t, path)
+	l, f := breakable(t, path)
 	withKey(t, l, "a", usd)
 	withKey(t, l, "b", usd)
 	capture(t, l, reserve(t, l, "a", "r", 1), 1)
 	capture(t, l, reserve(t, l, "b", "r", 1), 1)
+	one, other := reserve(t, l, "a", "s", 2), reserve(t, l, "b", "s", 3)
+	f.set(errFull) // and while the first charge waits for the store
+	capture(t, l, one, 2)
+	if r := capture(t, l, other, 3); r.Repeated || r.Charged != 3 {
+		t.Errorf("%+v: it got the receipt of another key", r)
+	}
+	f.set(nil)
+	wantWritten(t, l)
 	wantBlockMatchesMemory(t, l, "b")
 	wantBalance(t, l, "b", Balance{Prepaid: true, Amount: usd, Available: usd})
 	b, err := os.ReadFile(chargelog.PrefixOf(l.Path(), l.instance.Load()) + chargelog.RefusedSuffix)

@@ -237,6 +237,9 @@ func TestD82ALogThatFailsClosesTheLedger(t *testing.T) {
 			if _, err := l.Reserve(t.Context(), "k", "next", 1); !isUnwritable(err) {
 				t.Errorf("reserve: %v", err)
 			}
+			if _, ok := l.ReserveNow("k", "next", 1); ok {
+				t.Error("a request is served although its charge cannot be written")
+			}
 			if u := l.Unwritten(); u.Charges != 1 || (u.InMemory.Charges == 1) != (faults.write != nil) {
 				t.Errorf("%s wait", u)
 			}

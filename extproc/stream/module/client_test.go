@@ -1,10 +1,17 @@
 package module
 
 import (
+	"slices"
 	"testing"
+	"testing/synctest"
 
+	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/stream/coroutine"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/xds/state"
 )
+
+// The clients here have no Envoy: an operation that they must not do ends the test program.
 
 // TestARequestEndsOnce: a client has no Envoy here, so that taking from it ends the test program.
 func TestARequestEndsOnce(t *testing.T) {
@@ -39,5 +46,108 @@ func TestACoroutineTakesALongAnswerInTurns(t *testing.T) {
 	d.taken = 0
 	if b, end, ok, err := k.Next(); len(b) != 1 || !end || !ok || err != nil {
 		t.Error(b, end, ok, err)
+	}
+}
+
+func TestAnAnswerThatNobodyReadsIsBounded(t *testing.T) {
+	k := &call{client: &client{}, local: true}
+	if !k.add(make([]byte, MaxBuffered), false) || k.ended() {
+		t.Fatal("too little may wait")
+	}
+	if k.add([]byte{1}, false) || !k.ended() {
+		t.Error("more than that waits")
+	}
+}
+
+func TestARequestThatIsReadSlowlyWaitsInEnvoy(t *testing.T) {
+	d := &client{queued: maxQueued - 1}
+	if !d.receives(false) || d.held {
+		t.Error("a piece waits although there is room")
+	}
+	if d.queued = maxQueued; d.receives(false) || !d.held || d.receives(false) {
+		t.Error("a piece is taken although there is no room")
+	}
+}
+
+// TestACallEndsNoOtherCall that has its number: Envoy may give it again.
+func TestACallEndsNoOtherCall(t *testing.T) {
+	d := &client{}
+	other := &call{client: d, id: 7}
+	d.calls = map[uint64]*call{7: other}
+	k := &call{client: d, id: 7}
+	k.reset(outsideHooks)
+	if d.calls[7] != other {
+		t.Error("it ended another call")
+	}
+	k.err = stream.ErrDisconnected
+	d.start(k, "cluster", nil, nil)
+	if len(d.calls) != 1 || d.starting != nil {
+		t.Error("a call that is over was started")
+	}
+}
+
+// TestWhoLeavesIsDroppedFromTheBatch with what it was about to do.
+func TestWhoLeavesIsDroppedFromTheBatch(t *testing.T) {
+	w := &worker{}
+	left, other := &client{w: w, deferred: true, gone: true}, &client{w: w, deferred: true}
+	ran := false
+	w.batch = batch{ready: []*client{left, other}, owner: other, kept: []kept{{left, posted{run: func(int) { ran = true }}}}}
+	w.batch.left(left)
+	if !slices.Equal(w.batch.ready, []*client{other}) || left.deferred {
+		t.Errorf("%d wait for their turn", len(w.batch.ready))
+	}
+	if w.batch.flush(); ran || len(w.batch.kept) > 0 {
+		t.Error("something was done to a stream that is gone")
+	}
+}
+
+// TestNothingIsDoneToAStreamThatIsGone, and who waits for it learns that.
+func TestNothingIsDoneToAStreamThatIsGone(t *testing.T) {
+	d, ran := &client{note: make(chan struct{}, 1)}, false
+	waits := make(chan struct{})
+	d.posted = []posted{{run: func(int) { d.gone = true }}, {run: func(int) { ran = true }, done: waits}}
+	d.runPosted()
+	if ran || !isClosed(waits) {
+		t.Error("it was done, or somebody waits for it")
+	}
+	if d.post(posted{run: func(int) {}}) {
+		t.Error("more was taken")
+	}
+}
+
+// TestAnAnswerWaitsForAClientThatReadsSlowly, once so much of it is unread as Envoy may hold.
+func TestAnAnswerWaitsForAClientThatReadsSlowly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &client{note: make(chan struct{}, 1), above: 1, unread: maxUnread - 1, due: true}
+		if err := d.StreamBody([]byte{1}, false); err != nil {
+			t.Fatal(err)
+		}
+		done := false
+		go func() {
+			if err := d.StreamBody([]byte{2}, false); err != nil {
+				t.Error(err)
+			}
+			done = true
+		}()
+		if synctest.Wait(); done {
+			t.Error("it did not wait")
+		}
+		d.watermark(-1)
+		if synctest.Wait(); !done || len(d.posted) != 2 {
+			t.Errorf("it still waits, %d pieces were sent", len(d.posted))
+		}
+	})
+}
+
+// TestAProviderDoesNotSpeakForEnvoy: only Envoy says why it could not be reached.
+func TestAProviderDoesNotSpeakForEnvoy(t *testing.T) {
+	answer := header.List{{Name: ":status", Value: "503"}, {Name: state.HeaderFailure, Value: "connection_failure"}}
+	k := (*localCall)(&call{client: &client{}, head: append(answer, header.Field{Name: serviceTime, Value: "3"})})
+	if h, err := k.Head(); err != nil || h == nil || h.Status != 503 || h.Failure != "" || len(h.Header) > 0 {
+		t.Errorf("%+v, %v", h, err)
+	}
+	k = (*localCall)(&call{client: &client{}, head: answer, end: true, chunks: [][]byte{[]byte("no healthy upstream")}})
+	if h, err := k.Head(); err != nil || h == nil || h.Failure != "no_healthy_upstream" {
+		t.Errorf("%+v, %v of Envoy's own answer", h, err)
 	}
 }
