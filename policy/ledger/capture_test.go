@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger/chargelog"
@@ -188,6 +189,37 @@ func TestCaptureAfterReleaseStillCharges(t *testing.T) {
 	}
 	wantBalance(t, l, "k", Balance{Prepaid: true, Amount: 3 * usd, Available: 3 * usd})
 	wantBlockMatchesMemory(t, l, "k")
+}
+
+// TestAReleaseDuringACaptureFreesNothing that the charge is about to take.
+func TestAReleaseDuringACaptureFreesNothing(t *testing.T) {
+	l := gateway(t, storePath(t))
+	withKey(t, l, "k", 5*usd)
+	h := reserve(t, l, "k", "r", usd)
+	h.beginCapture(time.Now())
+	if l.Release(h); h.Amount() != usd {
+		t.Errorf("%s is left to the charge", h.Amount())
+	}
+	if h.abandonCapture(); h.Amount() != 0 {
+		t.Errorf("%s is held for ever", h.Amount())
+	}
+	wantBlockMatchesMemory(t, l, "k")
+}
+
+// TestWhatALostBlockHadIsNotFree: others have given it back.
+func TestWhatALostBlockHadIsNotFree(t *testing.T) {
+	l := gateway(t, storePath(t))
+	withKey(t, l, "k", 5*usd)
+	released, charged := reserve(t, l, "k", "r", usd), reserve(t, l, "k", "s", usd)
+	charged.beginCapture(time.Now())
+	p := charged.pay(&Charge{Amount: usd}, false)
+	a := l.account("k")
+	a.dropFree()
+	l.Release(released)
+	p.end(ErrReused)
+	if a.hasFree() {
+		t.Error("money is reserved that another gateway may have given out")
+	}
 }
 
 func TestChargesOutOfRangeAreRefused(t *testing.T) {

@@ -107,6 +107,8 @@ var everyStore = map[string]func(*testing.T){
 	"ALossBlocksTheKeyUntilADeposit":                      TestALossBlocksTheKeyUntilADeposit,
 	"K34ACallerWhoHangsUpStillPays":                       TestK34ACallerWhoHangsUpStillPays,
 	"CaptureAfterReleaseStillCharges":                     TestCaptureAfterReleaseStillCharges,
+	"AReleaseDuringACaptureFreesNothing":                  TestAReleaseDuringACaptureFreesNothing,
+	"WhatALostBlockHadIsNotFree":                          TestWhatALostBlockHadIsNotFree,
 	"ChargesOutOfRangeAreRefused":                         TestChargesOutOfRangeAreRefused,
 	"ManyKeysAtOnce":                                      TestManyKeysAtOnce,
 	"AKilledGatewayLosesNothing":                          TestAKilledGatewayLosesNothing,
