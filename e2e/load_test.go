@@ -75,7 +75,7 @@ func settled(t testing.TB, g *gateway.Gateway) footprint {
 
 // serving reports whether any of these goroutines serves a request or reads an answer.
 func serving(stacks string) bool {
-	for _, frame := range []string{"extproc.(*Gateway).Serve", "processor.(*service).", "module.(*client).serve", "attempt.(*reader).", "attempt.(*Writer)."} {
+	for _, frame := range []string{"extproc.(*Gateway).Serve", "processor.(*service).", "module.(*client).Serve", "attempt.(*call).", "attempt.(*Writer)."} {
 		if strings.Contains(stacks, frame) {
 			return true
 		}
