@@ -34,21 +34,31 @@ func Billed(report jsonx.Value, path ...string) (n int64) {
 
 // Discount is the smallest of the numbers that a report has at a path of members, for tokens that are cheaper than the rest; 0 if there is
 // none.
-func Discount(report jsonx.Value, path ...string) (n int64) {
-	found := false
+func Discount(report jsonx.Value, path ...string) int64 {
+	var least Least
 	for key, m := range report.Members {
-		if string(key) != path[0] {
-			continue
-		}
-		one := Count(m)
-		if len(path) > 1 {
-			one = Discount(m, path[1:]...)
-		}
-		if !found || one < n {
-			n, found = one, true
+		switch {
+		case string(key) != path[0]:
+		case len(path) > 1:
+			least.Add(Discount(m, path[1:]...))
+		default:
+			least.Add(Count(m))
 		}
 	}
-	return n
+	return least.N
+}
+
+// Least is the smallest of the numbers that were added; 0 if there is none.
+type Least struct {
+	N   int64
+	any bool
+}
+
+// Add adds a number.
+func (l *Least) Add(n int64) {
+	if !l.any || n < l.N {
+		l.N, l.any = n, true
+	}
 }
 
 // LargerReport returns the larger of two usage reports for one answer, by the sum of their numbers; the other one if one is not an object.

@@ -148,7 +148,7 @@ func (r *Reader) JSON() (jsonx.Value, *chat.ProviderError) {
 	if r.overflow {
 		return jsonx.Value{}, invalid("too_large", "the provider's answer is too large")
 	}
-	v, err := jsonx.Parse(r.Body)
+	v, err := r.parser.Parse(r.Body)
 	if err != nil {
 		return jsonx.Value{}, invalid("invalid_response", "the provider's answer is not valid JSON")
 	}

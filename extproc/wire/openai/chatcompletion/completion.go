@@ -37,13 +37,14 @@ func (d *Decoder) completion(v jsonx.Value) {
 
 // usage emits a usage object: its numbers, and the provider's own text.
 func (d *Decoder) usage(v jsonx.Value, final bool) {
-	u := ReadUsage(v)
+	r := read(v)
+	u := r.usage()
 	u.Final = final
 	if d.searched {
 		u.Searches = max(u.Searches, 1)
 	}
 	d.Emit(chat.Event{Kind: chat.UsageInfo, Usage: u, Text: v.Raw})
-	if !d.sent.usageDetails && hasBreakdown(v) {
+	if !d.sent.usageDetails && r.breakdown > 0 {
 		d.sent.usageDetails = true
 		d.Emit(chat.Event{Kind: chat.Extra, ID: usageDetails})
 	}

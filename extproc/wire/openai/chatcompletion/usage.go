@@ -8,15 +8,89 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// hasBreakdown reports whether a usage object counts tokens that the other dialects do not count separately.
-func hasBreakdown(v jsonx.Value) bool {
-	in, out := v.Get(promptDetails), v.Get("completion_tokens_details")
-	return wire.Count(in.Get("audio_tokens"))+wire.Count(out.Get("audio_tokens"))+
-		wire.Count(out.Get("accepted_prediction_tokens"))+wire.Count(out.Get("rejected_prediction_tokens")) > 0
+// report is what a usage object says, read in one pass. Of duplicate members the one that costs more counts, see wire.Billed and wire.Discount.
+type report struct {
+	prompt, output, total, reasoning int64
+	searches, routerSearches         int64 // as Perplexity counts them, and OpenRouter
+	cached                           struct{ openAI, deepSeek, moonshot wire.Least }
+	written                          struct{ openRouter, liteLLM, anthropic int64 }
+	breakdown                        int64 // tokens that the other dialects do not count separately
 }
 
-// promptDetails is the member of a usage object with the parts of the prompt's tokens.
-const promptDetails = "prompt_tokens_details"
+func read(v jsonx.Value) (r report) {
+	for key, m := range v.Members {
+		switch string(key) {
+		case "prompt_tokens":
+			r.prompt = max(r.prompt, wire.Count(m))
+		case "completion_tokens":
+			r.output = max(r.output, wire.Count(m))
+		case "total_tokens":
+			r.total = max(r.total, wire.Count(m))
+		case "prompt_tokens_details":
+			r.promptDetails(m)
+		case "completion_tokens_details":
+			r.outputDetails(m)
+		case "prompt_cache_hit_tokens":
+			r.cached.deepSeek.Add(wire.Count(m))
+		case "cached_tokens":
+			r.cached.moonshot.Add(wire.Count(m))
+		case "cache_creation_input_tokens":
+			r.written.anthropic = max(r.written.anthropic, wire.Count(m))
+		case "num_search_queries":
+			r.searches = max(r.searches, wire.Count(m))
+		case "server_tool_use":
+			r.routerSearches = max(r.routerSearches, wire.Billed(m, "web_search_requests"))
+		}
+	}
+	return r
+}
+
+func (r *report) promptDetails(v jsonx.Value) {
+	var cached wire.Least
+	for key, m := range v.Members {
+		switch string(key) {
+		case "cached_tokens":
+			cached.Add(wire.Count(m))
+		case "cache_write_tokens":
+			r.written.openRouter = max(r.written.openRouter, wire.Count(m))
+		case "cache_creation_tokens": // LiteLLM also writes Anthropic's own member
+			r.written.liteLLM = max(r.written.liteLLM, wire.Count(m))
+		case "audio_tokens":
+			r.breakdown = max(r.breakdown, wire.Count(m))
+		}
+	}
+	r.cached.openAI.Add(cached.N)
+}
+
+func (r *report) outputDetails(v jsonx.Value) {
+	for key, m := range v.Members {
+		switch string(key) {
+		case "reasoning_tokens":
+			r.reasoning = max(r.reasoning, wire.Count(m))
+		case "audio_tokens", "accepted_prediction_tokens", "rejected_prediction_tokens":
+			r.breakdown = max(r.breakdown, wire.Count(m))
+		}
+	}
+}
+
+// usage is the report as the gateway counts.
+func (r *report) usage() chat.Usage {
+	cached := min(r.prompt, cmp.Or(r.cached.openAI.N, r.cached.deepSeek.N, r.cached.moonshot.N))
+	written := min(r.prompt-cached, cmp.Or(r.written.openRouter, r.written.liteLLM, r.written.anthropic))
+	u := chat.Usage{
+		Input:      r.prompt - cached - written,
+		Cached:     cached,
+		CacheWrite: written,
+		Output:     r.output,
+		Reasoning:  r.reasoning,
+		Searches:   cmp.Or(r.searches, r.routerSearches),
+	}
+	// xAI does not count reasoning in completion_tokens; its total shows it.
+	if u.Reasoning > 0 && r.total == r.prompt+u.Output+u.Reasoning {
+		u.Output += u.Reasoning
+	}
+	return u
+}
 
 // TotalTokens is the total of a usage object.
 func TotalTokens(v jsonx.Value) int64 { return wire.Billed(v, "total_tokens") }
@@ -24,31 +98,6 @@ func TotalTokens(v jsonx.Value) int64 { return wire.Billed(v, "total_tokens") }
 // ReadUsage reads the usage object of an answer in any of OpenAI's formats that count prompt and completion tokens. Providers omit members,
 // set them to null, or write floats.
 func ReadUsage(v jsonx.Value) chat.Usage {
-	prompt := wire.Billed(v, "prompt_tokens")
-	cached := min(prompt, cmp.Or(
-		wire.Discount(v, promptDetails, "cached_tokens"),
-		wire.Discount(v, "prompt_cache_hit_tokens"), // DeepSeek
-		wire.Discount(v, "cached_tokens"),           // Moonshot
-	))
-	written := min(prompt-cached, cmp.Or(
-		wire.Billed(v, promptDetails, "cache_write_tokens"),    // OpenRouter
-		wire.Billed(v, promptDetails, "cache_creation_tokens"), // LiteLLM, which also writes Anthropic's own member
-		wire.Billed(v, "cache_creation_input_tokens"),
-	))
-	u := chat.Usage{
-		Input:      prompt - cached - written,
-		Cached:     cached,
-		CacheWrite: written,
-		Output:     wire.Billed(v, "completion_tokens"),
-		Reasoning:  wire.Billed(v, "completion_tokens_details", "reasoning_tokens"),
-		Searches: cmp.Or(
-			wire.Billed(v, "num_search_queries"),                     // Perplexity
-			wire.Billed(v, "server_tool_use", "web_search_requests"), // OpenRouter
-		),
-	}
-	// xAI does not count reasoning in completion_tokens; its total shows it.
-	if u.Reasoning > 0 && wire.Billed(v, "total_tokens") == prompt+u.Output+u.Reasoning {
-		u.Output += u.Reasoning
-	}
-	return u
+	r := read(v)
+	return r.usage()
 }
