@@ -131,16 +131,25 @@ func foldPath(p string) string {
 	for strings.HasPrefix(p, "/v1/v1beta/") || strings.HasPrefix(p, "/v1beta/v1beta/") || strings.HasPrefix(p, "/v1beta/v1/") {
 		p = p[strings.Index(p[1:], "/")+1:]
 	}
-	for _, bare := range bareRoots {
-		if p == bare || strings.HasPrefix(p, bare+"/") {
-			p = "/v1" + p
-			break
-		}
+	if isBare(p) {
+		p = "/v1" + p
 	}
 	if rest, ok := strings.CutPrefix(p, "/v1/models/"); ok && hasVerb(rest) {
 		return "/v1beta/models/" + rest
 	}
 	return p
+}
+
+func isBare(p string) bool {
+	if strings.HasPrefix(p, "/v1") {
+		return false
+	}
+	for _, bare := range bareRoots {
+		if rest, ok := strings.CutPrefix(p, bare); ok && (rest == "" || rest[0] == '/') {
+			return true
+		}
+	}
+	return false
 }
 
 // bareRoots are the paths that SDKs request with a base URL without /v1.
