@@ -98,9 +98,15 @@ func (m *Memory) Find(t *Turn) policy.Kept {
 		return policy.Kept{}
 	}
 	for _, mark := range append(t.earlier[:], t.session) {
+		if mark == 0 {
+			continue
+		}
 		p, ok := m.entries.Get(mark)
+		if !ok {
+			continue
+		}
 		switch age := clock.Since(p.at); {
-		case mark == 0 || !ok || age > lifetime:
+		case age > lifetime:
 			continue
 		case age > cacheLifetime:
 			p.where.Tokens = 0

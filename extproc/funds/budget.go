@@ -218,10 +218,11 @@ func (f *Funds) Reserve(ctx context.Context) error {
 	if err := f.spend(ctx); err != nil {
 		return err
 	}
-	if err := f.HoldSession(ctx, f.ToReserve()); err != nil {
+	most := f.ToReserve()
+	if err := f.HoldSession(ctx, most); err != nil {
 		return err
 	}
-	if err := f.Bill.Reserve(ctx, f.ToReserve()); err != nil {
+	if err := f.Bill.Reserve(ctx, most); err != nil {
 		return err
 	}
 	f.LimitOutput()

@@ -58,5 +58,5 @@ func (v *View) mayReason(to *policy.Resolution) bool {
 	case v.Request == nil:
 		return false
 	}
-	return !v.Request.ThinkingOff() && (v.Request.Thinking || to.Thinks == policy.ThinksUnlessTold)
+	return (v.Request.Thinking || to.Thinks == policy.ThinksUnlessTold) && !v.Request.ThinkingOff()
 }

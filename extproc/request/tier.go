@@ -48,8 +48,11 @@ func WithoutTier(req *chat.Request, member string) *chat.Request {
 // TierAt is the service tier of requests to a candidate; "" for the default. Only candidates of the client's own format can be sent another.
 func (v *View) TierAt(to *policy.Resolution) string {
 	_, tier := v.RequestedTier()
+	if tier == "" {
+		return ""
+	}
 	p, ok := v.Config.Providers[to.Provider]
-	if tier == "" || !ok || v.RemovesTier(to) != "" || p.Adapter.Dialect(*to, p.Endpoint, v.Request.Dialect) != v.Request.Dialect {
+	if !ok || v.RemovesTier(to) != "" || p.Adapter.Dialect(*to, p.Endpoint, v.Request.Dialect) != v.Request.Dialect {
 		return ""
 	}
 	return tier
