@@ -120,7 +120,7 @@ func (x *exchange) streamsOnThread() bool {
 
 // countsUpstream reports whether the first candidate counts tokens itself.
 func (x *exchange) countsUpstream() bool {
-	p := x.Config.Providers[x.Order[0].Provider]
+	p := x.Config.Provider(x.Order[0].Provider)
 	return p.CountsTokens && p.Adapter.Dialect(x.Order[0], p.Endpoint, x.Request.Dialect) == x.Request.Dialect
 }
 

@@ -109,7 +109,7 @@ func (x *exchange) pinBatch() {
 	}
 	is := func(to policy.Resolution) bool { return later.ModelName(&to) == model }
 	i := slices.IndexFunc(x.Found, is)
-	if i < 0 || x.Config.Providers[x.Found[i].Provider].Batches == "" {
+	if i < 0 || x.Config.Provider(x.Found[i].Provider).Batches == "" {
 		x.later.DropBatch()
 		return
 	}
@@ -147,7 +147,7 @@ func (x *exchange) planBatch() (*deferred.Planned, error) {
 	usual := x.worstPico(&x.Order[0])
 	for i := range x.Order {
 		to := &x.Order[i]
-		p := x.Config.Providers[to.Provider]
+		p := x.Config.Provider(to.Provider)
 		if p.Batches == "" || x.CallerPays(to.Provider) || !to.Prices.Known || to.Staked != nil {
 			continue
 		}
@@ -179,7 +179,7 @@ func (x *exchange) writePlanned(to *policy.Resolution, at *provider.Endpoint) (*
 	if key == "" {
 		key = keyring.Fingerprint(at.Key.Reveal())
 	}
-	cluster := state.Cluster(x.Config.Providers[to.Provider].Cluster)
+	cluster := state.Cluster(x.Config.Provider(to.Provider).Cluster)
 	return &deferred.Planned{
 		Provider: to.Provider, Key: string(key), Path: path, Model: later.ModelName(to), Beta: call.Header.Get("anthropic-beta"),
 		Digest: later.CallDigest(cluster, call.Path, call.Body), Masked: later.IsMasked(x.Log), Body: bytes.Clone(call.Body),
@@ -199,7 +199,7 @@ func (g deferredRunner) Expired(r *deferred.Request) stream.Reply {
 // Target implements deferred.Runner.
 func (g deferredRunner) Target(id policy.ProviderID, key string) (t batch.Target, ok bool) {
 	rt := g.runtime.Load()
-	p := rt.Providers[id]
+	p := rt.Provider(id)
 	if p.Batches == "" {
 		return t, false
 	}

@@ -158,7 +158,7 @@ var _ modality.Sink = (*modalitySink)(nil)
 
 // Target implements modality.Sink.
 func (s *modalitySink) Target(to *policy.Resolution) modality.Target {
-	p := s.x.Config.Providers[to.Provider]
+	p := s.x.Config.Provider(to.Provider)
 	return modality.Target{Adapter: p.Adapter, Endpoint: s.x.calls.Endpoint(&s.x.View, to.Provider), Cluster: p.Cluster}
 }
 

@@ -53,7 +53,7 @@ func New(rt *runtime.Config, d Deps) *Gateway {
 // Use replaces the configuration. Exchanges in flight keep theirs.
 func (g *Gateway) Use(rt *runtime.Config) {
 	for id, p := range g.runtime.Load().Providers {
-		rt.Providers[id].Ring.Inherit(p.Ring)
+		rt.Provider(id).Ring.Inherit(p.Ring)
 	}
 	if g.Governor != nil {
 		g.Governor.Configure(rt.Governor)

@@ -20,7 +20,7 @@ func Amend(v *request.View, to policy.Resolution, f *upstream.Failure) (again po
 	if again, ok := withoutParams(v, to, f); ok {
 		return again, true
 	}
-	p := v.Config.Providers[to.Provider]
+	p := v.Config.Provider(to.Provider)
 	a, ok := p.Adapter.(provider.Amender)
 	if !ok {
 		return to, false

@@ -21,7 +21,7 @@ func (w *Writer) Decoder(t *Attempt, status int, h header.List) (provider.Decode
 	if t.Sent != nil {
 		req = t.Sent
 	}
-	p := v.Config.Providers[t.To.Provider]
+	p := v.Config.Provider(t.To.Provider)
 	if in, err := req.In(v.DialectAt(&t.To)); err == nil { // its request could be written
 		req = in
 	}

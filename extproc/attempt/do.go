@@ -267,8 +267,8 @@ func (w *Writer) request(ctx context.Context, t *Attempt) (*http.Request, error)
 	}
 	v := t.View
 	req.Header.Set("User-Agent", v.Head.Header.Get("user-agent"))
-	req.Header.Set(state.HeaderCluster, state.Cluster(v.Config.Providers[t.To.Provider].Cluster))
-	if v.Config.Providers[t.To.Provider].Spread {
+	req.Header.Set(state.HeaderCluster, state.Cluster(v.Config.Provider(t.To.Provider).Cluster))
+	if v.Config.Provider(t.To.Provider).Spread {
 		for _, f := range v.AffinityHeader() {
 			req.Header.Set(f.Name, f.Value)
 		}
@@ -283,7 +283,7 @@ func (w *Writer) request(ctx context.Context, t *Attempt) (*http.Request, error)
 //   - for conversations that stay at one of several endpoints;
 //   - for answers that are attested, which may end in trailers.
 func (w *Writer) needsListener(v *request.View, to *policy.Resolution) bool {
-	spread := v.Config.Providers[to.Provider].Spread && v.Affinity.Hash != 0
+	spread := v.Config.Provider(to.Provider).Spread && v.Affinity.Hash != 0
 	proof, _ := v.Attests(to)
 	return proof != nil || spread || v.Request.Stream && v.Terms(to).Thinks
 }

@@ -401,7 +401,7 @@ func TestWhatNeedsTheListenerGoesThere(t *testing.T) {
 			if took[row.listener] != 1 || took[!row.listener] != 0 {
 				t.Errorf("by way of the listener: %v", took)
 			}
-			if several := a.View.Config.Providers["p"].Spread && a.View.Affinity.Hash != 0; several != (affinity != "") {
+			if several := a.View.Config.Provider("p").Spread && a.View.Affinity.Hash != 0; several != (affinity != "") {
 				t.Errorf("the affinity is %q", affinity)
 			}
 		})
@@ -410,7 +410,5 @@ func TestWhatNeedsTheListenerGoesThere(t *testing.T) {
 
 // spread gives an attempt's provider several endpoints.
 func spread(a *attempt.Attempt) {
-	p := a.View.Config.Providers["p"]
-	p.Spread = true
-	a.View.Config.Providers["p"] = p
+	a.View.Config.Providers["p"].Spread = true
 }

@@ -44,7 +44,7 @@ func newAttempt(t *testing.T, keys ...string) *attempt.Attempt {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := runtime.Provider{
+	p := &runtime.Provider{
 		Adapter: custom.Adapter{}, Cluster: "cluster",
 		Endpoint: provider.Endpoint{Provider: "p", Authority: "provider.test", BasePath: "/v1", Dialect: chat.OpenAI},
 	}
@@ -53,7 +53,7 @@ func newAttempt(t *testing.T, keys ...string) *attempt.Attempt {
 	}
 	p.Ring = attempt.NewRing(p.Keys)
 	v := &request.View{Config: &runtime.Config{
-		Providers: map[policy.ProviderID]runtime.Provider{"p": p},
+		Providers: map[policy.ProviderID]*runtime.Provider{"p": p},
 		Timeouts:  runtime.Timeouts{FirstToken: firstToken, Idle: idle, Total: time.Minute},
 	}}
 	v.ID, v.Request = "req_1", req

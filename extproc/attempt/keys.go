@@ -65,8 +65,8 @@ func (w *Writer) endpointFor(v *request.View, id policy.ProviderID, p *runtime.P
 func (w *Writer) Endpoint(v *request.View, id policy.ProviderID) provider.Endpoint {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	p := v.Config.Providers[id]
-	at, _ := w.endpointFor(v, id, &p)
+	p := v.Config.Provider(id)
+	at, _ := w.endpointFor(v, id, p)
 	return at
 }
 

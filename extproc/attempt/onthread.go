@@ -62,7 +62,7 @@ func (c *call) start() (stream.Call, error) {
 	if agent := v.Head.Header.Get("user-agent"); agent != "" {
 		h = append(h, header.Field{Name: "user-agent", Value: agent})
 	}
-	return c.wait.Caller.Call(state.Cluster(v.Config.Providers[c.t.To.Provider].Cluster), h, call.Body), nil
+	return c.wait.Caller.Call(state.Cluster(v.Config.Provider(c.t.To.Provider).Cluster), h, call.Body), nil
 }
 
 // pause waits until something may have come. A failure or an error ends the attempt.

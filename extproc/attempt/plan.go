@@ -20,7 +20,7 @@ type Plan []policy.Resolution
 func NewPlan(v *request.View) Plan {
 	plan := v.Order
 	if len(plan) == 1 {
-		plan = slices.Repeat(plan, max(2, v.Config.Providers[plan[0].Provider].Ring.Len()))
+		plan = slices.Repeat(plan, max(2, v.Config.Provider(plan[0].Provider).Ring.Len()))
 	}
 	if most := 1 + v.Config.MaxRetries; len(plan) > most {
 		plan = plan[:most]
@@ -45,16 +45,16 @@ func (p Plan) Clusters(v *request.View) []string {
 			out[i] = out[i-1]
 			continue
 		}
-		out[i] = state.RetryCluster(v.Config.Providers[p[i].Provider].Cluster)
+		out[i] = state.RetryCluster(v.Config.Provider(p[i].Provider).Cluster)
 	}
-	out[0] = state.Cluster(v.Config.Providers[p[0].Provider].Cluster)
+	out[0] = state.Cluster(v.Config.Provider(p[0].Provider).Cluster)
 	return out
 }
 
 // Headers append the headers that choose Envoy's route, the number of its retries and their time-outs.
 func (p Plan) Headers(h header.List, v *request.View) header.List {
 	path := state.PathJSON
-	if len(v.Order) == 1 && v.Config.Providers[v.Order[0].Provider].Ring.Len() == 0 {
+	if len(v.Order) == 1 && v.Config.Provider(v.Order[0].Provider).Ring.Len() == 0 {
 		path = state.PathAlone
 	}
 	try := v.Config.Timeouts.ForAnswer(v.Request, v.OutputTokens(p[0]))
@@ -70,7 +70,7 @@ func (p Plan) Headers(h header.List, v *request.View) header.List {
 // Check is the error of attempt n (from 1) at another cluster than was planned; nil for the planned one. The request must not be sent there
 // with the planned provider's key, nor its answer read by that provider's rules.
 func (p Plan) Check(v *request.View, cluster string, n int) error {
-	at := v.Config.Providers[p.At(n).Provider].Cluster
+	at := v.Config.Provider(p.At(n).Provider).Cluster
 	if at == state.ProviderOf(cluster) {
 		return nil
 	}

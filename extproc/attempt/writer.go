@@ -61,7 +61,7 @@ func (w *Writer) Write(buf []byte, t *Attempt) (Call, error) {
 	if err != nil {
 		return Call{}, err
 	}
-	at, took := w.endpointFor(v, to.Provider, &p)
+	at, took := w.endpointFor(v, to.Provider, p)
 	call, err := p.Adapter.Encode(buf, req, to, at)
 	if err != nil {
 		if took {

@@ -43,7 +43,7 @@ func TestEachAttemptOfARequestTakesAnotherKey(t *testing.T) {
 	if first != "Bearer one" || second != "Bearer two" {
 		t.Errorf("%q, then %q", first, second)
 	}
-	if w.LastKey("p").ID() != at.View.Config.Providers["p"].Ring.ID(1) || w.LastKey("other").ID() != "" {
+	if w.LastKey("p").ID() != at.View.Config.Provider("p").Ring.ID(1) || w.LastKey("other").ID() != "" {
 		t.Error("the last key is not the second one")
 	}
 }
@@ -87,7 +87,7 @@ func TestAnAnswerReleasesTheKeys(t *testing.T) {
 	}
 	answered := under[1]
 	answered.Answered()
-	if id := answered.LastKey("p").ID(); id != at.View.Config.Providers["p"].Ring.ID(1) {
+	if id := answered.LastKey("p").ID(); id != at.View.Config.Provider("p").Ring.ID(1) {
 		t.Errorf("the key of the answer is %q", id)
 	}
 	take("two") // it has one request less
@@ -98,7 +98,7 @@ func TestAnAnswerReleasesTheKeys(t *testing.T) {
 // The second attempt does not take the first one's key, though that has fewer requests in flight.
 func TestARequestTakesEachKeyOnce(t *testing.T) {
 	at := newAttempt(t, "one", "two")
-	ring := at.View.Config.Providers["p"].Ring
+	ring := at.View.Config.Provider("p").Ring
 	w, _ := newWriter(nil)
 	first := authorization(t, w, at)
 	for range 3 {
@@ -115,7 +115,7 @@ func TestWhichKeysAreFresh(t *testing.T) {
 	at := newAttempt(t, "one", "two")
 	w, _ := newWriter(nil)
 	authorization(t, w, at)
-	at.View.Config.Providers["p"].Ring.Cooldown(1, time.Now(), time.Minute)
+	at.View.Config.Provider("p").Ring.Cooldown(1, time.Now(), time.Minute)
 	if w.RestKey(refused) || w.HasFreshKey(refused) {
 		t.Error("a key in cooldown is fresh")
 	}
@@ -139,9 +139,7 @@ func (encodesNothing) Encode([]byte, *chat.Request, policy.Resolution, provider.
 
 func TestAnAttemptThatCannotBeWrittenTakesNoKey(t *testing.T) {
 	at := newAttempt(t, "one", "two")
-	p := at.View.Config.Providers["p"]
-	p.Adapter = encodesNothing{}
-	at.View.Config.Providers["p"] = p
+	at.View.Config.Providers["p"].Adapter = encodesNothing{}
 	w, _ := newWriter(nil)
 	if _, err := w.Write(nil, at); !errors.Is(err, errNotEncoded) {
 		t.Fatal(err)
@@ -166,7 +164,7 @@ func TestARefusedKeyRests(t *testing.T) {
 		t.Run(http.StatusText(row.status), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				at := newAttempt(t, "one", "two")
-				ring := at.View.Config.Providers["p"].Ring
+				ring := at.View.Config.Provider("p").Ring
 				w, _ := newWriter(nil)
 				authorization(t, w, at)
 				f := &upstream.Failure{Provider: "p", Kind: upstream.ByStatus, Status: row.status, RetryAfter: 30 * time.Second}
@@ -185,7 +183,7 @@ func TestARefusedKeyRests(t *testing.T) {
 // Failures are noted in the order of the attempts: each lets the key of its own attempt rest.
 func TestEachFailureRestsTheKeyOfItsAttempt(t *testing.T) {
 	at := newAttempt(t, "one", "two")
-	ring := at.View.Config.Providers["p"].Ring
+	ring := at.View.Config.Provider("p").Ring
 	w, _ := newWriter(nil)
 	f := &upstream.Failure{Provider: "p", Kind: upstream.ByStatus, Status: http.StatusUnauthorized}
 	authorization(t, w, at)
@@ -204,7 +202,7 @@ func TestAFailureWithoutARequestRestsNoKey(t *testing.T) {
 	if w.RestKey(notEncoded) || !w.RestKey(refused) {
 		t.Error("the failure of an attempt that was not written took the place of the one that was")
 	}
-	if got := at.View.Config.Providers["p"].Ring.Available(time.Now()); got != 1 {
+	if got := at.View.Config.Provider("p").Ring.Available(time.Now()); got != 1 {
 		t.Errorf("%d keys are available", got)
 	}
 }

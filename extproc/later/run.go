@@ -93,7 +93,7 @@ func (l *Run) Claim(v *request.View, t *attempt.Attempt) {
 		return
 	}
 	l.first = t
-	t.To.Prices = t.To.Prices.Percent(int64(v.Config.Providers[t.To.Provider].BatchPct))
+	t.To.Prices = t.To.Prices.Percent(int64(v.Config.Provider(t.To.Provider).BatchPct))
 }
 
 // firstKey is the key of a context's value: the call is the attempt that the result of a batch answers.

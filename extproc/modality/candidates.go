@@ -10,7 +10,7 @@ import (
 
 // serves reports whether a candidate's provider has the endpoint, and its model is not known to be for something else.
 func serves(v *request.View, op *Operation, to *policy.Resolution) (endpoint, model bool) {
-	p := v.Config.Providers[to.Provider]
+	p := v.Config.Provider(to.Provider)
 	target := Target{Adapter: p.Adapter, Endpoint: p.Endpoint}
 	return target.Serves(op), p.Direct || to.Undescribed || slices.Contains(to.Features, op.Feature)
 }

@@ -72,7 +72,7 @@ func (e *CredentialRefused) Error() string { return e.Reason }
 const maxAnswer = 1 << 20
 
 // probe asks a provider with one of its keys.
-func (c *Client) probe(ctx context.Context, p runtime.Provider, at provider.Endpoint) error {
+func (c *Client) probe(ctx context.Context, p *runtime.Provider, at provider.Endpoint) error {
 	resp, err := c.ping(ctx, p, at, "") //nolint:bodyclose // CloseBody does it
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func unanswered(f *upstream.Failure) error {
 }
 
 // pingError is what a provider says in its answer to a ping, if that is an error.
-func pingError(p runtime.Provider, at provider.Endpoint, resp *http.Response, body []byte) *chat.ProviderError {
+func pingError(p *runtime.Provider, at provider.Endpoint, resp *http.Response, body []byte) *chat.ProviderError {
 	e := &chat.ProviderError{Status: resp.StatusCode}
 	if resp.StatusCode < http.StatusBadRequest {
 		return e
@@ -125,12 +125,12 @@ func pingError(p runtime.Provider, at provider.Endpoint, resp *http.Response, bo
 
 // ping sends a provider the cheapest request that it answers. etag names the answer that is known already, "" if none is. The caller
 // closes the answer's body.
-func (c *Client) ping(ctx context.Context, p runtime.Provider, at provider.Endpoint, etag string) (*http.Response, error) {
+func (c *Client) ping(ctx context.Context, p *runtime.Provider, at provider.Endpoint, etag string) (*http.Response, error) {
 	return c.get(ctx, p, at, p.Adapter.Ping(at), etag)
 }
 
 // get sends a provider a call without a body, as ping.
-func (c *Client) get(ctx context.Context, p runtime.Provider, at provider.Endpoint, call *provider.Call, etag string) (*http.Response, error) {
+func (c *Client) get(ctx context.Context, p *runtime.Provider, at provider.Endpoint, call *provider.Call, etag string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://egress"+call.Path, http.NoBody)
 	if err != nil {
 		return nil, err

@@ -26,12 +26,12 @@ func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // client calls one provider, "p", with these keys.
 func client(a answers, keys ...string) *probe.Client {
-	p := runtime.Provider{Adapter: openai.Adapter{}, Cluster: "p", Endpoint: provider.Endpoint{Provider: "p", Authority: "p.example"}}
+	p := &runtime.Provider{Adapter: openai.Adapter{}, Cluster: "p", Endpoint: provider.Endpoint{Provider: "p", Authority: "p.example"}}
 	for _, k := range keys {
 		p.Keys = append(p.Keys, secret.New(k))
 	}
 	p.Endpoint.Key = p.Keys[0]
-	return &probe.Client{Config: &runtime.Config{Providers: map[policy.ProviderID]runtime.Provider{"p": p}}, Egress: &http.Client{Transport: a}}
+	return &probe.Client{Config: &runtime.Config{Providers: map[policy.ProviderID]*runtime.Provider{"p": p}}, Egress: &http.Client{Transport: a}}
 }
 
 func TestAProbeTriesEachKey(t *testing.T) {

@@ -15,7 +15,7 @@ func newPresenter(r *report.Report, to *policy.Resolution, dialect chat.Dialect)
 	if r.Request.Op != chat.Generate || r.Verbatim() || v == (render.View{}) && !r.Events().On() {
 		return nil
 	}
-	recorder := reasoning.NewRecorder(reasoning.Of(r.Config.Providers[to.Provider].Reasoning, to, dialect), to)
+	recorder := reasoning.NewRecorder(reasoning.Of(r.Config.Provider(to.Provider).Reasoning, to, dialect), to)
 	return render.NewPresenter(v, recorder, r.Request.Stream && wire.TakesComments(r.Dialect))
 }
 

@@ -21,7 +21,7 @@ import (
 // New prepares to read a provider's answer to an attempt for the request's client.
 func New(r *report.Report, s *rounds.State, t *attempt.Attempt, status int, h header.List) *Answer {
 	to := t.To
-	p := r.Config.Providers[to.Provider]
+	p := r.Config.Provider(to.Provider)
 	dialect := p.Adapter.Dialect(to, p.Endpoint, r.Request.Dialect)
 	dec, stages := r.Calls.Decoder(t, status, h)
 	a := &Answer{

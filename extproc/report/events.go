@@ -114,7 +114,7 @@ func (r *Report) Answered(by *policy.Resolution, u *chat.Usage) {
 			Total: u.TotalInput(), Savings: r.Bill.CacheSaved(),
 		})
 	}
-	venice := r.Config.Providers[by.Provider].Adapter.Name() == nameVenice
+	venice := r.Config.Provider(by.Provider).Adapter.Name() == nameVenice
 	if u.Searches > 0 {
 		told := record.WebSearched{RequestID: r.ID, Subsystem: r.Hints.Subsystem, Provider: by.Provider, Searches: u.Searches}
 		record.EventSearched.Emit(r.Events(), r.Principal.Account, told)

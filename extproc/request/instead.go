@@ -53,7 +53,7 @@ func (v *View) replacing(f intent.Facts, model policy.ModelID, in *policy.Intent
 		return nil
 	}
 	return slices.DeleteFunc(d.Order, func(to policy.Resolution) bool {
-		p := v.Config.Providers[to.Provider]
+		p := v.Config.Provider(to.Provider)
 		return p.Free || v.CallerPays(to.Provider) || !v.MayCall(&to) || first != nil && resolve.Weaker(in, first, &to) || v.Request != nil && !v.canServe(&to)
 	})
 }

@@ -12,7 +12,7 @@ import (
 func (v *View) FilterByOccasion(f policy.Feature) error {
 	withheld := ""
 	v.Found = slices.DeleteFunc(v.Found, func(to policy.Resolution) bool {
-		why := v.Config.Providers[to.Provider].Occasions.Withholds(f, &v.Hints)
+		why := v.Config.Provider(to.Provider).Occasions.Withholds(f, &v.Hints)
 		if why != "" {
 			withheld = string(to.Provider) + ": " + why
 		}

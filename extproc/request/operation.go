@@ -126,7 +126,7 @@ func (v *View) useChatTurn() {
 
 // DialectAt is the format of requests to a candidate.
 func (v *View) DialectAt(to *policy.Resolution) chat.Dialect {
-	p := v.Config.Providers[to.Provider]
+	p := v.Config.Provider(to.Provider)
 	return p.Adapter.Dialect(*to, p.Endpoint, v.Request.Dialect)
 }
 
@@ -150,7 +150,7 @@ func (v *View) InStoredConversation() bool {
 
 // StoredAt reports whether a candidate's provider stores the request and its answer for later requests to continue from.
 func (v *View) StoredAt(to *policy.Resolution) bool {
-	p := v.Config.Providers[to.Provider]
+	p := v.Config.Provider(to.Provider)
 	if v.Request.Dialect != chat.Responses || !p.Endpoint.Responses || p.Adapter.Dialect(*to, p.Endpoint, chat.Responses) != chat.Responses {
 		return false
 	}

@@ -32,13 +32,13 @@ func (v *View) ParseOwnKey() error {
 // if none is left, is a fault.
 func (v *View) FilterByPayer() error {
 	if v.PaysItself {
-		v.Found = slices.DeleteFunc(v.Found, func(to policy.Resolution) bool { return v.Config.Providers[to.Provider].Direct })
+		v.Found = slices.DeleteFunc(v.Found, func(to policy.Resolution) bool { return v.Config.Provider(to.Provider).Direct })
 		if len(v.Found) == 0 {
 			return fault.Newf(fault.KeyRestricted, "this model is served with keys of users of this gateway alone, which a payment is not for: use an API key")
 		}
 	}
 	v.Found = slices.DeleteFunc(v.Found, func(to policy.Resolution) bool {
-		p := v.Config.Providers[to.Provider]
+		p := v.Config.Provider(to.Provider)
 		return v.OwnKey.IsSet() && !p.BYOK || !v.OwnKey.IsSet() && p.BYOK && !p.Endpoint.Key.IsSet()
 	})
 	if len(v.Found) == 0 {
@@ -57,7 +57,7 @@ func (v *View) FilterByPayer() error {
 
 // CallerPays reports whether the caller pays the provider directly: with a configured direct key, or the request's own.
 func (v *View) CallerPays(id policy.ProviderID) bool {
-	p := v.Config.Providers[id]
+	p := v.Config.Provider(id)
 	return p.Direct || p.BYOK && v.OwnKey.IsSet()
 }
 
@@ -72,7 +72,7 @@ func (v *View) SpreadAt(id policy.ProviderID) int {
 // CachesByMarks reports whether a candidate's prompt cache keeps what a request marks, and nothing else. In OpenAI's format it is known by the premium on what
 // is written; other models there cache by themselves, and ignore marks.
 func (v *View) CachesByMarks(to *policy.Resolution) bool {
-	p := v.Config.Providers[to.Provider]
+	p := v.Config.Provider(to.Provider)
 	if p.Adapter.Dialect(*to, p.Endpoint, v.Request.Dialect) == chat.Anthropic {
 		return true
 	}
@@ -81,7 +81,7 @@ func (v *View) CachesByMarks(to *policy.Resolution) bool {
 
 // MayCallProvider reports whether a provider may be called beside the request's own candidates, by the credentials that it requires.
 func (v *View) MayCallProvider(id policy.ProviderID) bool {
-	p := v.Config.Providers[id]
+	p := v.Config.Provider(id)
 	switch {
 	case v.OwnKey.IsSet() && !p.BYOK, !v.OwnKey.IsSet() && p.BYOK && !p.Endpoint.Key.IsSet():
 		return false
@@ -104,7 +104,7 @@ func (v *View) MayUse(m policy.ModelID) bool {
 
 // SkipsLayers reports whether the first candidate uses a direct key without `engineered`: then no layer, schema or verification applies.
 func (v *View) SkipsLayers() bool {
-	p := v.Config.Providers[v.Found[0].Provider]
+	p := v.Config.Provider(v.Found[0].Provider)
 	return p.Direct && !p.Engineered
 }
 
@@ -119,7 +119,7 @@ func (v *View) CheckKeyless() error {
 		return nil
 	}
 	for _, to := range v.Found {
-		if !v.Config.Providers[to.Provider].Free {
+		if !v.Config.Provider(to.Provider).Free {
 			return auth.Missing(v.Head.Header)
 		}
 	}

@@ -19,7 +19,7 @@ func (v *View) payer(to *policy.Resolution) runtime.Payer {
 	if v.CallerPays(to.Provider) {
 		return nil
 	}
-	return v.Config.Providers[to.Provider].Payer
+	return v.Config.Provider(to.Provider).Payer
 }
 
 // What a payment may exceed the catalog's prices by: providers that are paid per call count tokens otherwise, and have a fee.

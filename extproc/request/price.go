@@ -44,7 +44,7 @@ func (v *View) RemovesSearch(req *chat.Request, to *policy.Resolution) bool {
 	if v.NoSearch && WantsSearch(req) && !v.CallerPays(to.Provider) {
 		return true
 	}
-	return WantsSearch(req) && !v.CallerPays(to.Provider) && !v.Config.Providers[to.Provider].Free && !runtime.IsPriced(&provider.Extra{By: provider.PerSearch}, to)
+	return WantsSearch(req) && !v.CallerPays(to.Provider) && !v.Config.Provider(to.Provider).Free && !runtime.IsPriced(&provider.Extra{By: provider.PerSearch}, to)
 }
 
 // FilterBySearchPrice removes the candidates that can search the web but have no price for it, if the profile wants a search and another

@@ -11,7 +11,7 @@ import (
 
 // reasoningDialect is the format in which a candidate returns its reasoning.
 func (v *View) reasoningDialect(to *policy.Resolution) reasoning.Dialect {
-	p := v.Config.Providers[to.Provider]
+	p := v.Config.Provider(to.Provider)
 	return reasoning.Of(p.Reasoning, to, p.Adapter.Dialect(*to, p.Endpoint, v.Request.Dialect))
 }
 

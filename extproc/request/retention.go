@@ -24,7 +24,7 @@ func (v *View) WantsPrivacy() bool {
 // Unconfirmed is why the successful answer of a candidate may not be passed on: the request wants privacy, and the provider's headers do not
 // confirm that nothing is retained (P-07). It is nil for any other answer. Call it before anything of the answer goes out.
 func (v *View) Unconfirmed(to policy.ProviderID, h header.List) *upstream.Failure {
-	r, ok := v.Config.Providers[to].Adapter.(provider.Retention)
+	r, ok := v.Config.Provider(to).Adapter.(provider.Retention)
 	if !ok || !v.WantsPrivacy() {
 		return nil
 	}
@@ -42,7 +42,7 @@ func (v *View) AwaitsConfirmation(order []policy.Resolution) bool {
 		return v.awaitsProof(order)
 	}
 	return slices.ContainsFunc(order, func(to policy.Resolution) bool {
-		_, ok := v.Config.Providers[to.Provider].Adapter.(provider.Retention)
+		_, ok := v.Config.Provider(to.Provider).Adapter.(provider.Retention)
 		return ok || v.Seals(&to) != nil
 	})
 }

@@ -13,7 +13,7 @@ func (v *View) Seals(to *policy.Resolution) []*e2ee.Key {
 	if !slices.Contains(to.Features, policy.EndToEndEncryption) || !v.wantsSeal() {
 		return nil
 	}
-	return v.Config.Providers[to.Provider].Seals
+	return v.Config.Provider(to.Provider).Seals
 }
 
 // wantsSeal reports whether the request has to be readable for the enclave alone, or should be.

@@ -110,7 +110,7 @@ func (v *View) FilterByNeeds() error {
 }
 
 func (v *View) meets(r *policy.Resolution, f policy.Feature) bool {
-	if f == policy.ResponsesAPI && v.Config.Providers[r.Provider].Endpoint.Responses {
+	if f == policy.ResponsesAPI && v.Config.Provider(r.Provider).Endpoint.Responses {
 		return true
 	}
 	return slices.Contains(r.Features, f)

@@ -167,8 +167,8 @@ func (r *Review) PlanFor(v *request.View, to *policy.Resolution) *structured.Pla
 		}
 	}
 	var plan *structured.Plan
-	if p := r.Config.Providers[to.Provider]; !p.Direct || p.Engineered {
-		plan = r.Schema.Plan(r.target(v, to, &p))
+	if p := r.Config.Provider(to.Provider); !p.Direct || p.Engineered {
+		plan = r.Schema.Plan(r.target(v, to, p))
 	}
 	r.plans = append(r.plans, schemaPlan{request: v.Request, provider: to.Provider, model: to.Model, plan: plan})
 	return plan
@@ -196,11 +196,11 @@ func (r *Review) LowerEnforcement(to policy.Resolution, f *upstream.Failure) boo
 	if !slices.ContainsFunc(schemaErrorTerms, func(w string) bool { return strings.Contains(text, w) }) {
 		return false
 	}
-	p, at := &r.plans[i], r.Config.Providers[to.Provider]
+	p, at := &r.plans[i], r.Config.Provider(to.Provider)
 	if p.plan.Mode == structured.Prompted {
 		return false
 	}
-	target := r.target(r.View, &to, &at)
+	target := r.target(r.View, &to, at)
 	if r.Schema.IsAnyObject() && strings.Contains(text, missingJSONWord) {
 		if again := p.plan.WithGuide(target); again != nil && !target.SameDialect { // a client of the same format gets the error
 			p.plan = again
@@ -226,8 +226,8 @@ func (r *Review) EndTrial(to *policy.Resolution) {
 	if i < 0 || !r.plans[i].plan.Trial {
 		return
 	}
-	p, at := &r.plans[i], r.Config.Providers[to.Provider]
-	target := r.target(r.View, to, &at)
+	p, at := &r.plans[i], r.Config.Provider(to.Provider)
+	target := r.target(r.View, to, at)
 	target.Enforces, target.SupportUnknown = false, false
 	p.plan, p.lowered = r.Schema.Plan(target), true
 }

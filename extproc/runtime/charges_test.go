@@ -41,7 +41,7 @@ func TestD87WhatCostsExtraNeedsAPrice(t *testing.T) {
 // Where nobody is left that is asked in the client's own format, a candidate of another format is not asked either: it would serve the request
 // without the part that has no price.
 func TestD87APartWithoutAPriceIsNotDroppedByAnotherFormat(t *testing.T) {
-	rt := runtime.Config{Providers: map[policy.ProviderID]runtime.Provider{
+	rt := runtime.Config{Providers: map[policy.ProviderID]*runtime.Provider{
 		"same": {Adapter: custom.Adapter{}}, "other": {Adapter: anthropic.Adapter{}}, "own": {Adapter: custom.Adapter{}, Direct: true},
 	}}
 	req, err := openai.Dialect{}.Decode(chat.Generate, nil, "", []byte(`{"model":"m","background":true,"messages":[{"role":"user","content":"hi"}]}`))
@@ -62,7 +62,7 @@ func TestD87APartWithoutAPriceIsNotDroppedByAnotherFormat(t *testing.T) {
 		for _, id := range row.found {
 			found = append(found, policy.Resolution{Provider: id, Model: "m", Upstream: "m"})
 		}
-		left, refused := rt.Priced(req, found, func(id policy.ProviderID) bool { return rt.Providers[id].Direct })
+		left, refused := rt.Priced(req, found, func(id policy.ProviderID) bool { return rt.Provider(id).Direct })
 		if len(left) != row.left || len(refused) != row.refused {
 			t.Errorf("%s: %d are left and %d parts refused, want %d and %d", row.about, len(left), len(refused), row.left, row.refused)
 		}

@@ -31,7 +31,7 @@ import (
 // Config is the configuration as requests use it. It is immutable and replaced as a whole; a request keeps the one that was in force when it
 // arrived.
 type Config struct {
-	Providers map[policy.ProviderID]Provider
+	Providers map[policy.ProviderID]*Provider
 	Resolver  *resolve.Resolver
 	Intents   intent.Rules
 	Pipeline  *pipeline.Pipeline
@@ -71,6 +71,16 @@ type Config struct {
 
 	Phase func(policy.Account, policy.Phase) // is told the phase of life that a request says; nil: nobody is
 }
+
+// Provider is a configured provider, or an empty one that none of its kind is.
+func (rt *Config) Provider(id policy.ProviderID) *Provider {
+	if p := rt.Providers[id]; p != nil {
+		return p
+	}
+	return &unknown
+}
+
+var unknown Provider
 
 // Embeddings is what makes embeddings where a request does not name a provider's model.
 type Embeddings struct {

@@ -35,7 +35,7 @@ func (g *gateway) assemble(cfg *config.Config) (*runtime.Config, error) {
 		return nil, err
 	}
 	rt := &runtime.Config{
-		Providers: map[policy.ProviderID]runtime.Provider{},
+		Providers: map[policy.ProviderID]*runtime.Provider{},
 		Pipeline:  pipeline.New(g.parts.Layers(cfg, services)...),
 		Dialects:  g.parts.Dialects,
 		Profiles:  g.profiles(cfg),
@@ -87,16 +87,17 @@ func (g *gateway) assembleProviders(cfg *config.Config, priced *catalog.Catalog,
 			return fmt.Errorf("provider %s: no adapter for kind %q", p.ID, p.Kind)
 		}
 		rt.TakesKeys = rt.TakesKeys || p.BYOK
-		rt.Providers[p.ID] = runtime.Provider{
+		one := &runtime.Provider{
 			Adapter: a, Endpoint: settings.Endpoint(p), Keys: p.Keys, Ring: attempt.NewRing(p.Keys), Cluster: settings.ClusterID(cfg, p), Spread: len(p.Endpoints) > 1,
 			Free: p.Free, Direct: p.Direct, Engineered: p.ContextEngineering, BYOK: p.BYOK, CountsTokens: p.CountsTokens,
 			Occasions: settings.Occasions(cfg, p.Kind), Traced: slices.Contains(cfg.Telemetry.OTLPPropagate, p.ID),
 			Reasoning: a.Kind().Reasoning, Payer: g.wallets.Payer(p.ID),
 		}
-		if err := attested(rt, &p); err != nil {
+		if err := attested(one, &p); err != nil {
 			return err
 		}
-		rt.Providers[p.ID] = withBatches(rt.Providers[p.ID], a.Kind().Batches, priced.BatchPct(policy.ProviderID(p.Kind)))
+		setBatches(one, a.Kind().Batches, priced.BatchPct(policy.ProviderID(p.Kind)))
+		rt.Providers[p.ID] = one
 	}
 	return nil
 }
@@ -112,12 +113,11 @@ func (g *gateway) embeddings(cfg *config.Config) (e runtime.Embeddings) {
 	return e
 }
 
-// withBatches is a provider with its batch API, if the operator pays there and the catalog knows what it costs.
-func withBatches(p runtime.Provider, form string, pct int) runtime.Provider {
+// setBatches sets a provider's batch API, if the operator pays there and the catalog knows what it costs.
+func setBatches(p *runtime.Provider, form string, pct int) {
 	if form != "" && pct > 0 && !p.Direct {
 		p.Batches, p.BatchPct = form, pct
 	}
-	return p
 }
 
 // classifier judges prompts; nil if the configuration wants none.

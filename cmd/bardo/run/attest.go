@@ -29,8 +29,7 @@ func (g *gateway) closeAttestations() {
 }
 
 // attested sets which receipts of a provider are trusted, and the keys of its enclave.
-func attested(rt *runtime.Config, p *config.Provider) (err error) {
-	one := rt.Providers[p.ID]
+func attested(one *runtime.Provider, p *config.Provider) (err error) {
 	if one.Seals, err = e2ee.ParseKeys(p.E2EEKeys); err != nil {
 		return fmt.Errorf("provider %s: e2ee_keys: %w", p.ID, err)
 	}
@@ -39,6 +38,5 @@ func attested(rt *runtime.Config, p *config.Provider) (err error) {
 			return fmt.Errorf("provider %s: attestation: %w", p.ID, err)
 		}
 	}
-	rt.Providers[p.ID] = one
 	return nil
 }
