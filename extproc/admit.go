@@ -24,7 +24,7 @@ import (
 
 // authRequest is the request as verifiers see it.
 func (x *exchange) authRequest() auth.Request {
-	r := auth.Request{Header: x.Head.Header, Client: x.Head.Peer, Method: x.Head.Method, Path: x.Head.Path}
+	r := auth.Request{Header: x.Head.Header, Client: x.Head.Peer, Method: x.Head.Method, Path: x.Head.Path, Read: &x.keyRead}
 	if x.Head.Query != "" && x.Head.Header.Has(identity.HeaderDelegation) { // for the others it is not put together
 		r.Path += "?" + x.Head.Query
 	}

@@ -28,6 +28,7 @@ import (
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/auth"
 	"bardo.money/gateway/policy/intent"
 )
 
@@ -42,6 +43,7 @@ type exchange struct {
 
 	wishes
 	body         upload.Body
+	keyRead      auth.Reading
 	calls        attempt.Writer // writes and makes the attempts
 	endProbation func()         // frees the trial of a provider in trouble; nil for none
 	bill         meter.Bill     // limits, reservation, calls and charge

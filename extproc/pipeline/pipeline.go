@@ -282,17 +282,40 @@ func (x *Exchange) Untag(by string) {
 func (x *Exchange) Watched() bool { return len(x.watchers) > 0 }
 
 // Pipeline is a list of layers. The zero value has none. Safe for concurrent use.
-type Pipeline struct{ layers []Layer }
+type Pipeline struct{ layers []stage }
+
+// stage is a layer, and what it implements besides; nil where it does not.
+type stage struct {
+	Layer
+	profiles  []string
+	protects  bool
+	selective Selective
+	waiting   Waiting
+	finisher  Finisher
+}
 
 // New returns a pipeline of layers in the order of execution.
-func New(layers ...Layer) *Pipeline { return &Pipeline{layers: layers} }
+func New(layers ...Layer) *Pipeline {
+	p := &Pipeline{}
+	for _, l := range layers {
+		s := stage{Layer: l, profiles: l.Profiles()}
+		_, s.protects = l.(Protecting)
+		s.selective, _ = l.(Selective)
+		s.waiting, _ = l.(Waiting)
+		s.finisher, _ = l.(Finisher)
+		p.layers = append(p.layers, s)
+	}
+	return p
+}
 
 // Request runs the layers until one answers or returns an error, or the client has disconnected.
 func (p *Pipeline) Request(ctx context.Context, x *Exchange) error {
-	for _, l := range p.layers {
-		if s, ok := l.(Selective); !runs(x, l) || ok && !s.Applies(x) {
+	for i := range p.layers {
+		s := &p.layers[i]
+		if !s.runs(x) || s.selective != nil && !s.selective.Applies(x) {
 			continue
 		}
+		l := s.Layer
 		started, entries, tokens := time.Now(), len(x.Log), x.inputTokens()
 		budget, left, err := runBudgeted(ctx, l, x)
 		if err != nil {
@@ -340,7 +363,7 @@ func (p *Pipeline) Guards(who *policy.Principal, class policy.SecurityClass) map
 	}
 	out := make(map[string]string)
 	for _, l := range p.layers {
-		if g, ok := l.(Guarding); ok {
+		if g, ok := l.Layer.(Guarding); ok {
 			name, does := g.Guard(who, class)
 			out[name] = does
 		}
@@ -350,10 +373,12 @@ func (p *Pipeline) Guards(who *policy.Principal, class policy.SecurityClass) map
 
 // Waits reports whether a layer that runs for an exchange may wait.
 func (p *Pipeline) Waits(x *Exchange) bool {
-	return slices.ContainsFunc(p.layers, func(l Layer) bool {
-		w, ok := l.(Waiting)
-		return ok && runs(x, l) && w.Waits(x)
-	})
+	for i := range p.layers {
+		if s := &p.layers[i]; s.waiting != nil && s.runs(x) && s.waiting.Waits(x) {
+			return true
+		}
+	}
+	return false
 }
 
 // runBudgeted runs a layer within its budget, if it has one. left is true if it exceeded the budget and is skipped.
@@ -377,10 +402,13 @@ func runBudgeted(ctx context.Context, l Layer, x *Exchange) (budget time.Duratio
 
 // Finish calls Finish of the layers that ran for an exchange.
 func (p *Pipeline) Finish(x *Exchange, by policy.ProviderID, key keyring.ID) {
-	for _, l := range p.layers {
-		f, ok := l.(Finisher)
-		if ok && slices.ContainsFunc(x.Log, func(e Entry) bool { return e.Layer == l.Name() && !e.TimedOut }) {
-			f.Finish(x, by, key)
+	if len(x.Log) == 0 {
+		return
+	}
+	for i := range p.layers {
+		s := &p.layers[i]
+		if s.finisher != nil && slices.ContainsFunc(x.Log, func(e Entry) bool { return e.Layer == s.Name() && !e.TimedOut }) {
+			s.finisher.Finish(x, by, key)
 		}
 	}
 }

@@ -12,24 +12,22 @@ const (
 
 // runs reports whether an exchange's profile runs a layer. An unknown profile, as the empty one, runs all, so that a typo does not disable a protective
 // layer.
-func runs(x *Exchange, l Layer) bool {
-	if x.ProtectOnly {
-		if _, ok := l.(Protecting); !ok {
-			return false
-		}
+func (s *stage) runs(x *Exchange) bool {
+	if x.ProtectOnly && !s.protects {
+		return false
 	}
 	switch x.Profile {
 	case ProfileMinimal, ProfileFast, ProfileStandard:
-		return slices.Contains(l.Profiles(), x.Profile)
+		return slices.Contains(s.profiles, x.Profile)
 	}
 	return true
 }
 
 // Planned names the layers that an exchange's profile runs.
 func (p *Pipeline) Planned(x *Exchange) (names []string) {
-	for _, l := range p.layers {
-		if runs(x, l) {
-			names = append(names, l.Name())
+	for i := range p.layers {
+		if s := &p.layers[i]; s.runs(x) {
+			names = append(names, s.Name())
 		}
 	}
 	return names

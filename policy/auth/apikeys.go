@@ -119,11 +119,11 @@ func (a *APIKeys) Verify(ctx context.Context, r Request) (p policy.Principal, ok
 	if !ok {
 		return policy.Principal{}, false, nil
 	}
-	key, err := Parse(text)
+	key, err := r.Read.parse(text)
 	if err != nil {
 		return policy.Principal{}, false, fault.New(fault.InvalidAPIKey, err.Error(), nil)
 	}
-	proof, err := a.prove(ctx, key)
+	proof, err := a.prove(ctx, key, r.Read)
 	if err != nil {
 		return policy.Principal{}, false, err
 	}
@@ -145,7 +145,7 @@ func (a *APIKeys) Immediate(r Request) bool {
 	if !ok {
 		return true
 	}
-	key, err := Parse(text)
+	key, err := r.Read.parse(text)
 	if err != nil {
 		return true
 	}
@@ -154,7 +154,7 @@ func (a *APIKeys) Immediate(r Request) bool {
 		return false
 	}
 	if !known.row.takesOld(time.Now()) {
-		if m := a.pepper.mac(key); !m.mayMatch(known.row.OldHash) {
+		if m := r.Read.macOf(key, a.pepper); !m.mayMatch(known.row.OldHash) {
 			return true
 		}
 	}
@@ -163,8 +163,8 @@ func (a *APIKeys) Immediate(r Request) bool {
 }
 
 // prove returns the cached proof of a key if it is of the store's current generation.
-func (a *APIKeys) prove(ctx context.Context, key Key) (*proof, error) {
-	m, generation, now := a.pepper.mac(key), a.store.Generation(), time.Now()
+func (a *APIKeys) prove(ctx context.Context, key Key, read *Reading) (*proof, error) {
+	m, generation, now := read.macOf(key, a.pepper), a.store.Generation(), time.Now()
 	known, ok := a.proofs.Get(slot{id: key.id})
 	current := ok && known.generation == generation
 	if current && known.is(&m) {

@@ -19,6 +19,42 @@ type Request struct {
 	Client netip.Addr // the client's address; the zero value is outside every network
 
 	Method, Path string // for proofs that are about them, and for nothing else; the path is normalised, and has the query
+
+	Read *Reading // nil: each look at the request reads its key
+}
+
+// Reading is what was read of a request's key, for a second look at the request. The zero value is ready, for one request. Not safe for concurrent use.
+type Reading struct {
+	key    Key
+	err    error
+	mac    mac
+	parsed bool
+	hashed bool
+}
+
+// parse is Parse, once for a request. text is the request's key.
+func (r *Reading) parse(text string) (Key, error) {
+	if r == nil {
+		return Parse(text)
+	}
+	if !r.parsed || r.key.text != text {
+		*r = Reading{parsed: true}
+		if r.key, r.err = Parse(text); r.err != nil {
+			r.key.text = text
+		}
+	}
+	return r.key, r.err
+}
+
+// macOf is the MAC of the key's secret, once for a request.
+func (r *Reading) macOf(k Key, p *Pepper) mac {
+	if r == nil || r.key != k {
+		return p.mac(k)
+	}
+	if !r.hashed {
+		r.mac, r.hashed = p.mac(k), true
+	}
+	return r.mac
 }
 
 // Verifier is one authentication scheme.
