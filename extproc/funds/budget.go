@@ -145,10 +145,11 @@ func (f *Funds) WorstCost(candidates []policy.Resolution, side policy.Pico) poli
 		more = policy.AddTokens(more, roundTokens)
 	}
 	var cost policy.Pico
+	searches := f.SearchCost(candidates)
 	calls := 1 + f.Review.MaxSchemaRetries(candidates) + f.Rounds()
 	for again := range calls { // each retry and each round sends the answers before it as input
 		input := policy.AddTokens(f.Request.MaxInput+f.Review.SchemaTokens(candidates), policy.TimesTokens(more, int64(again)))
-		cost = cost.Plus(resolve.WorstCost(candidates, input, output, int64(f.Request.Choices)), f.SearchCost(candidates))
+		cost = cost.Plus(resolve.WorstCost(candidates, input, output, int64(f.Request.Choices)), searches)
 	}
 	if wire.Compacts(&f.Request.Doc) {
 		cost = cost.Plus(cost)
@@ -195,9 +196,10 @@ func (f *Funds) affordAsked(ctx context.Context) error {
 	if f.OwnKeysPay(f.Order) {
 		return f.HoldNothing(ctx)
 	}
-	err := f.Allot(ctx, f.SafeTokens(f.Order), f.ToReserve())
+	most := f.ToReserve()
+	err := f.Allot(ctx, f.SafeTokens(f.Order), most)
 	if err == nil {
-		err = f.Reserve(ctx)
+		err = f.reserve(ctx, most)
 	}
 	if !isMoneyFault(err) || !f.CallerPays(f.Order[0].Provider) {
 		return err
@@ -211,14 +213,20 @@ func (f *Funds) affordAsked(ctx context.Context) error {
 }
 
 // Reserve reserves the highest possible charge of the agent's budget and of the key's balance, if it has one.
-func (f *Funds) Reserve(ctx context.Context) error {
+func (f *Funds) Reserve(ctx context.Context) error { return f.reserve(ctx, f.ToReserve()) }
+
+// reserve is Reserve where the highest charge of all candidates is known.
+func (f *Funds) reserve(ctx context.Context, most policy.Micro) error {
+	all := len(f.Order)
 	if err := f.Ledger.Writable(); err != nil && !f.onlyFree() {
 		return err
 	}
 	if err := f.spend(ctx); err != nil {
 		return err
 	}
-	most := f.ToReserve()
+	if len(f.Order) != all { // some cannot be paid
+		most = f.ToReserve()
+	}
 	if err := f.HoldSession(ctx, most); err != nil {
 		return err
 	}
