@@ -179,6 +179,9 @@ func provide(w http.ResponseWriter, r *http.Request) {
 	case strings.HasSuffix(r.URL.Path, "/silent"):
 		<-r.Context().Done()
 		return
+	case strings.HasSuffix(r.URL.Path, "/headers"):
+		fmt.Fprint(w, r.Header["X-Pair"], r.Header["X-Once"], r.Header["X-Kept"], r.Header["X-Secret"])
+		return
 	case strings.HasSuffix(r.URL.Path, "/endless"):
 		endless(w, r)
 		return
@@ -216,7 +219,7 @@ func (g *gateway) do(ctx context.Context, path string, body []byte, headers ...s
 		return answer{err: err}
 	}
 	for i := 0; i < len(headers); i += 2 {
-		req.Header.Set(headers[i], headers[i+1])
+		req.Header.Add(headers[i], headers[i+1])
 	}
 	resp, err := client.Do(req)
 	if err != nil {
@@ -351,6 +354,22 @@ func testManyHeadersAreRead(t *testing.T, g *gateway) {
 		a := g.do(t.Context(), "/echo", nil, h...)
 		if got, _ := strconv.Atoi(a.header.Get("x-headers")); a.status != 201 || got < n {
 			t.Errorf("%d: %d headers of %d arrived", a.status, got, n)
+		}
+	}
+}
+
+func TestChangesOfHeadersAreThoseThatDiffer(t *testing.T) { engines(t, testChangesOfHeadersAreThoseThatDiffer) }
+
+func testChangesOfHeadersAreThoseThatDiffer(t *testing.T, g *gateway) {
+	t.Helper()
+	for _, sent := range [][]string{
+		{"x-pair", "second", "x-once", "1"},
+		{"x-pair", "first", "x-once", "1", "x-once", "1"},
+		{"x-once", "2", "x-secret", "s", "x-secret", "s"},
+	} {
+		a := g.do(t.Context(), "/forward?to=a&path=/headers", nil, append(sent, "x-kept", "k", "x-kept", "k")...)
+		if want := "A:[second] [1] [k k] []"; a.body != want {
+			t.Errorf("with %q the provider got %s, want %s", sent, a.body, want)
 		}
 	}
 }

@@ -288,13 +288,48 @@ static void unpack(dm_buf p, dm_header *h, size_t n) {
     list_free(few_, h); \
   } while (0)
 
+// is_so reports whether the stream's headers already are as a change wants them: to compare them all costs less than one change.
+static bool is_so(const dm_header *change, const dm_header *now, size_t n) {
+  size_t found = 0;
+  bool same = true;
+  for (size_t i = 0; i < n; i++) {
+    if (now[i].name_length != change->name_length || memcmp(now[i].name, change->name, change->name_length) != 0) continue;
+    found++;
+    same = same && change->value != NULL && now[i].value_length == change->value_length && memcmp(now[i].value, change->value, change->value_length) == 0;
+  }
+  return change->value == NULL ? found == 0 : found == 1 && same;
+}
+
+// sets_name reports whether one of n changes is to a header of the same name.
+static bool sets_name(const dm_header *change, const dm_header *h, size_t n) {
+  for (size_t i = 0; i < n; i++)
+    if (h[i].name_length == change->name_length && memcmp(h[i].name, change->name, change->name_length) == 0) return true;
+  return false;
+}
+
 static void set(void *f, int type, dm_buf packed) {
-  WITH_HEADERS(packed, for (size_t i = 0; i < n; i++) CB(http_set_header)(f, type, (dm_buf){h[i].name, h[i].name_length}, (dm_buf){h[i].value, h[i].value_length}));
+  dm_header few[FEW_HEADERS];
+  size_t had = CB(http_get_headers_size)(f, type);
+  dm_header *now = list(few, FEW_HEADERS, had, sizeof *now);
+  if (had) CB(http_get_headers)(f, type, now);
+  WITH_HEADERS(packed, {
+    size_t left = 0;
+    for (size_t i = 0; i < n; i++)  // before any change: what now points to ends with the header
+      if (!is_so(&h[i], now, had) || sets_name(&h[i], h, left)) h[left++] = h[i];
+    for (size_t i = 0; i < left; i++) CB(http_set_header)(f, type, (dm_buf){h[i].name, h[i].name_length}, (dm_buf){h[i].value, h[i].value_length});
+  });
+  list_free(few, now);
 }
 static void content_length(void *f, int type, size_t n) {
   char b[24];
   snprintf(b, sizeof b, "%zu", n);
   CB(http_set_header)(f, type, text("content-length"), text(b));
+}
+static bool sets_length(dm_buf packed) {
+  const dm_header length = {"content-length", 14, NULL, 0};
+  bool found;
+  WITH_HEADERS(packed, found = sets_name(&length, h, n));
+  return found;
 }
 // replace puts a body in the place of what was received and held. Within the hook of a body it takes that one's place.
 static void replace(void *f, int received, dm_buf data, int at) {
@@ -310,7 +345,7 @@ void dm_log(int level, dm_buf message) { if (CB(log)) CB(log)(level, message); }
 void dm_forward(dm_stream *s, dm_buf headers, dm_buf data, dm_buf order, dm_buf exchange, int at) {
   void *f = s->filter;
   set(f, REQUEST_HEADERS, headers);
-  content_length(f, REQUEST_HEADERS, data.length);
+  if (!sets_length(headers)) content_length(f, REQUEST_HEADERS, data.length);
   CB(http_set_dynamic_metadata_struct)(f, text("bardo.order"), order);
   CB(http_set_dynamic_metadata_string)(f, text("bardo"), text("exchange"), exchange);
   replace(f, RECEIVED_REQUEST, data, at);

@@ -218,8 +218,9 @@ func forward(_ context.Context, r *request) error {
 		Set: header.List{
 			{Name: state.HeaderPath, Value: state.PathJSON}, {Name: "x-attempt", Value: "1"}, {Name: "x-envoy-max-retries", Value: strconv.Itoa(len(clusters) - 1)},
 			{Name: ":path", Value: "/provider" + r.query["path"]}, {Name: "content-type", Value: "application/json"},
+			{Name: "x-pair", Value: "first"}, {Name: "x-pair", Value: "second"}, {Name: "x-once", Value: "1"},
 		},
-		Remove: []string{"x-secret"}, Body: body, Clusters: clusters, Exchange: id,
+		Remove: []string{"x-secret", "x-absent"}, Body: body, Clusters: clusters, Exchange: id,
 	})
 	if err != nil {
 		return err
