@@ -50,7 +50,7 @@ func (x *exchange) encode(buf []byte, to *policy.Resolution) (attempt.Call, erro
 // error; the error is that the client has disconnected.
 func (x *exchange) fetch(ctx context.Context, to *policy.Resolution) (a *reading.Answer, f *upstream.Failure, err error) {
 	t, began := x.nextAttempt(to), time.Now()
-	x.bill.Begin(t.To, began)
+	x.bill.Begin(&t.To, began)
 	open := func(status int, h header.List) attempt.Sink {
 		b := reading.New(&x.report, &x.rounds, t, status, h)
 		if status/100 == 2 {

@@ -197,7 +197,7 @@ func (s *drivenStream) fail(f *fault.Fault) error {
 // there. The answer is complete where there is neither a failure nor an error; the error is that the client has disconnected.
 func (s *drivenStream) callWith(ctx context.Context, t *attempt.Attempt, pass func(context.Context, *reading.Answer) (bool, error)) (a *reading.Answer, f *upstream.Failure, err error) {
 	x, began := s.x, time.Now()
-	x.bill.Begin(t.To, began)
+	x.bill.Begin(&t.To, began)
 	open := func(status int, h header.List) attempt.Sink {
 		b := reading.New(&x.report, &x.rounds, t, status, h)
 		if status/100 == 2 {

@@ -54,7 +54,7 @@ func (x *exchange) sendFirst(d stream.Client) error {
 	x.gw.exchanges.add(x) // from here on the streams of retries may look it up
 	x.trace.Departs(x.Arrived, x.Waited)
 	set, remove := call.Headers(x.Head.Header)
-	x.bill.Begin(plan[0], x.trace.AttemptStarted)
+	x.bill.Begin(&plan[0], x.trace.AttemptStarted)
 	return d.Forward(stream.Forward{
 		Set: plan.Headers(set, &x.View), Remove: append(remove, x.Head.Forged...), Body: call.Body, Exchange: x.ID, Clusters: plan.Clusters(&x.View),
 	})
@@ -117,7 +117,8 @@ func (x *exchange) noteUnderWay(n int) {
 	if n == 0 {
 		n = r.number
 	}
-	x.bill.Begin(x.native.plan.At(n), r.at)
+	to := x.native.plan.At(n)
+	x.bill.Begin(&to, r.at)
 }
 
 // nativeAnswer reads the answer that Envoy forwards, and writes it in the client's format.

@@ -34,7 +34,8 @@ func (x *exchange) run(ctx context.Context, d stream.Client, bodyless bool) erro
 	}
 	x.trace.Operation = e.Operation()
 	if !x.staysOnThread(&e) {
-		return d.Leave(func() error { return x.answer(ctx, d, e, bodyless) })
+		own := e // e itself stays on the stack
+		return d.Leave(func() error { return x.answer(ctx, d, own, bodyless) })
 	}
 	return x.answer(ctx, d, e, bodyless)
 }
@@ -52,7 +53,8 @@ func (x *exchange) answer(ctx context.Context, d stream.Client, e endpoint.Endpo
 		}
 	}
 	if !x.bill.Immediate(&quota.Ask{Client: x.Head.Peer, Class: quota.Generation}) {
-		return d.Leave(func() error { return x.admit(ctx, d, e, bodyless) })
+		own := e
+		return d.Leave(func() error { return x.admit(ctx, d, own, bodyless) })
 	}
 	return x.admit(ctx, d, e, bodyless)
 }

@@ -164,8 +164,8 @@ func (b *Bill) Exceeds(to *policy.Resolution, usage func() chat.Usage) bool {
 	return b.With(to, &u).Charged > most
 }
 
-// Begin notes that a call went out: from here on the request owes at least its input, unless the call fails.
-func (b *Bill) Begin(to policy.Resolution, at time.Time) { b.open = inFlight{to: &to, since: at} }
+// Begin notes that a call went out: from here on the request owes at least its input, unless the call fails. The resolution is kept, and not to be changed.
+func (b *Bill) Begin(to *policy.Resolution, at time.Time) { b.open = inFlight{to: to, since: at} }
 
 // Over notes that the call under way is over: it was put on the bill, or it failed, and nobody pays for it.
 func (b *Bill) Over() { b.open = inFlight{} }

@@ -187,7 +187,7 @@ func TestD81InterruptedCalls(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b, _ := open(t, &request{input: 30, most: 1000, terms: Terms{Thinks: row.thinks}}, 0)
-				b.Begin(small, time.Now())
+				b.Begin(&small, time.Now())
 				<-time.After(2 * time.Second) // at 50 tokens per second
 				to, since := b.InFlight()
 				if got := b.Interrupted(to, row.count, since); got != row.want {

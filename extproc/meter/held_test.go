@@ -139,7 +139,7 @@ func TestD81WhatIsOnlyEstimatedOfReasoningIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, _ := open(t, &request{input: 30, most: 1000, terms: Terms{Thinks: true}}, 0)
 		b.most = 100
-		b.Begin(to, time.Now())
+		b.Begin(&to, time.Now())
 		<-time.After(2 * time.Second) // at 50 tokens per second
 		open, since := b.InFlight()
 		u := b.Interrupted(open, &Count{Reported: chat.Usage{Input: 50}}, since)

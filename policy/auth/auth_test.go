@@ -257,3 +257,21 @@ func TestMissingSaysWhatWasSent(t *testing.T) {
 		t.Errorf("%v and %v", none, foreign)
 	}
 }
+
+func TestAReadingIsOfOneKey(t *testing.T) {
+	b := newBench(t, policy.Principal{Name: "ada"})
+	b.mustVerify(t)
+	read := &Reading{}
+	for _, tt := range []struct {
+		key  string
+		want bool
+	}{{b.key.Reveal(), true}, {keyPrefix + "x", false}, {b.key.Reveal(), true}, {sibling(t, b.key).Reveal(), false}, {b.key.Reveal(), true}} {
+		r := Request{Header: header.List{{Name: "x-api-key", Value: tt.key}}, Read: read}
+		if !b.keys.Immediate(r) {
+			t.Errorf("%s waits", Mask(tt.key))
+		}
+		if _, ok, err := b.keys.Verify(t.Context(), r); ok != tt.want || (err == nil) != tt.want {
+			t.Errorf("%s: %v, %v", Mask(tt.key), ok, err)
+		}
+	}
+}
