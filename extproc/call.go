@@ -51,9 +51,11 @@ func (x *exchange) decideAndCall(ctx context.Context, d stream.Client) error {
 
 // prepareAndCall runs the layers, and has the request served.
 func (x *exchange) prepareAndCall(ctx context.Context, d stream.Client) error {
+	d.Turn()
 	if err := x.prepare(ctx); err != nil {
 		return err
 	}
+	d.Turn()
 	switch {
 	case x.IsTokenCount() && !x.countsUpstream():
 		return d.Leave(func() error { return x.countTokens(d) })
@@ -97,6 +99,7 @@ func (x *exchange) payAndCall(ctx context.Context, d stream.Client) error {
 
 // call calls the candidates, on the driven or the native path.
 func (x *exchange) call(ctx context.Context, d stream.Client) error {
+	d.Turn()
 	switch {
 	case !x.driven():
 		return x.forwardViaEnvoy(ctx, d)

@@ -259,10 +259,12 @@ func (n *nativeAnswer) refuse(f *fault.Fault) error {
 
 // whole settles a complete answer and sends it.
 func (n *nativeAnswer) whole(ctx context.Context) error {
+	n.client.Turn()
 	sum, err := n.x.settle(ctx, n.a, record.OK)
 	if err != nil {
 		return n.refuse(fault.From(err))
 	}
+	n.client.Turn()
 	body := n.a.End
 	set := append(sum.Headers(n.x.answerHeaders(n.to)), header.Field{Name: "content-type", Value: header.JSON}, header.Field{Name: "content-length", Value: strconv.Itoa(len(body))})
 	return n.client.Answer(stream.Reply{Status: http.StatusOK, Header: set, Body: body}, otherHeaders(n.head.Header, set))

@@ -45,6 +45,8 @@ type lone struct {
 
 func (*lone) Caller() stream.Caller { return nil }
 
+func (*lone) Turn() {}
+
 func (l *lone) Reply(r stream.Reply) error {
 	l.got = r
 	return nil

@@ -109,6 +109,7 @@ func (x *exchange) admitted(ctx context.Context, d stream.Client, e endpoint.End
 	if err := x.read(d, e, bodyless); err != nil {
 		return err
 	}
+	d.Turn()
 	if x.dry && x.localModel() == nil {
 		if x.mayClassify() || x.Principal.Prepaid { // the balance may have to be read from the ledger
 			return d.Leave(func() error { return x.explain(ctx, d) })

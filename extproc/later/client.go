@@ -52,3 +52,6 @@ func (*Client) Leave(f func() error) error { return f() }
 
 // Caller implements stream.Client.
 func (*Client) Caller() stream.Caller { return nil }
+
+// Turn implements stream.Client.
+func (*Client) Turn() {}

@@ -96,6 +96,9 @@ type Client interface {
 	// Leave runs f, which ends the request and may wait for other things than the client, and returns its error. A client whose thread must not wait runs
 	// it later: it returns a *Leaving, which Serve has to return.
 	Leave(f func() error) error
+	// Turn lets the other requests that run on the same thread at this moment come as far as this one, so that the processor runs the same code for one
+	// after the other. It returns at once where there are none. Nothing that others wait for may be held meanwhile.
+	Turn()
 	// Caller calls clusters without leaving the thread; nil for a request that has left it, or has a goroutine of its own.
 	Caller() Caller
 }

@@ -123,6 +123,9 @@ func (c *rehearsedClient) Reply(r stream.Reply) error {
 // Caller implements stream.Client.
 func (*rehearsedClient) Caller() stream.Caller { return nil }
 
+// Turn implements stream.Client.
+func (*rehearsedClient) Turn() {}
+
 // StreamHead implements stream.Client.
 func (c *rehearsedClient) StreamHead(status int, h header.List) error {
 	c.reply = stream.Reply{Status: status, Header: append(header.List(nil), h...)}

@@ -73,6 +73,9 @@ func (l *loopback) Answer(r stream.Reply, _ []string) error {
 	return nil
 }
 
+// Turn implements stream.Client.
+func (*loopback) Turn() {}
+
 // Leave implements stream.Client.
 func (l *loopback) Leave(work func() error) error { return work() }
 

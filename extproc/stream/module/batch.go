@@ -22,6 +22,8 @@ type batch struct {
 	ready   []*client
 	owner   *client // whose scheduler calls back; nil: none does
 	running bool    // requests run, and their operations are kept
+	several bool    // more than one of them
+	turns   []*client
 	kept    []kept
 }
 
@@ -100,10 +102,10 @@ func (w *worker) runBatch() {
 	b.flush()
 }
 
-// goOn lets requests of the batch begin or go on.
+// goOn lets requests of the batch begin or go on: all of them to the place where the first one lets the others have their turn, then all to the next one.
 func (w *worker) goOn() {
 	b := &w.batch
-	b.running = true
+	b.running, b.several = true, len(b.ready) > 1
 	defer func() { b.running = false }()
 	for n := 0; n < batchSize && len(b.ready) > 0; n++ {
 		d := b.ready[0]
@@ -115,7 +117,37 @@ func (w *worker) goOn() {
 		} else {
 			d.notify()
 		}
-		w.visits.exit() // to the watchdog, each request is a visit of its own
-		w.visits.enter()
+		w.visited()
 	}
+	for len(b.turns) > 0 {
+		all := b.turns
+		b.turns = nil
+		for _, d := range all {
+			if d.waitsForTurn {
+				d.waitsForTurn = false
+				d.notify()
+				w.visited()
+			}
+		}
+	}
+}
+
+// visited ends a visit, to the watchdog: each step of a request is one of its own.
+func (w *worker) visited() {
+	w.visits.exit()
+	w.visits.enter()
+}
+
+// Turn implements stream.Client.
+func (d *client) Turn() {
+	b := &d.w.batch
+	if d.co == nil || !b.running || !b.several {
+		return
+	}
+	d.waitsForTurn = true
+	b.turns = append(b.turns, d)
+	for d.waitsForTurn && !d.gone {
+		d.co.Wait()
+	}
+	d.waitsForTurn = false
 }

@@ -35,6 +35,7 @@ type client struct {
 	forwarded    bool                 // Envoy carries the request
 	unbegun      bool                 // it waits in the batch
 	deferred     bool                 // it is in the batch
+	waitsForTurn bool
 	planned      int                  // how many attempts Envoy may make
 	requestEnded bool
 	endPassed    bool             // the request's last piece was passed on

@@ -327,6 +327,9 @@ func (c *client) Answer(r stream.Reply, remove []string) error {
 // Leave implements stream.Client.
 func (c *client) Leave(f func() error) error { return c.envoy.Leave(f) }
 
+// Turn implements stream.Client.
+func (*client) Turn() {}
+
 // Caller implements stream.Client: calls go through the egress listener.
 func (*client) Caller() stream.Caller { return nil }
 
