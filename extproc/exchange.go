@@ -23,6 +23,7 @@ import (
 	"bardo.money/gateway/extproc/review"
 	"bardo.money/gateway/extproc/rounds"
 	"bardo.money/gateway/extproc/savings"
+	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/upload"
 	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/fault"
@@ -37,6 +38,7 @@ import (
 type exchange struct {
 	request.View
 	gw     *Gateway
+	client stream.Client // set while it is served
 	trace  record.Trace  // what happened to the request
 	report report.Report // what is told of it
 	funds  funds.Funds   // what it may spend

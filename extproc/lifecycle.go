@@ -47,6 +47,7 @@ func (x *exchange) reports(g *Gateway) {
 
 // serve runs the request, or its rest, to its end.
 func (x *exchange) serve(ctx context.Context, d stream.Client, run func() error) error {
+	x.client = d
 	err := x.guarded(run)
 	if l, ok := errors.AsType[*stream.Leaving](err); ok {
 		return &stream.Leaving{Rest: func() error { return x.serve(ctx, d, l.Rest) }}
@@ -55,6 +56,13 @@ func (x *exchange) serve(ctx context.Context, d stream.Client, run func() error)
 		return d.Leave(func() error { return x.over(ctx, d, err) })
 	}
 	return x.over(ctx, d, err)
+}
+
+// turn is Turn of the client, where one is served.
+func (x *exchange) turn() {
+	if x.client != nil {
+		x.client.Turn()
+	}
 }
 
 // over answers a request that ended in an error, and closes the exchange.

@@ -141,6 +141,7 @@ func (n *nativeAnswer) take(ctx context.Context, p stream.Piece) (done bool, err
 	if n.head == nil {
 		return false, errors.New("a body came before its head")
 	}
+	n.client.Turn()
 	n.a.Feed(ctx, p.Body, p.End)
 	switch {
 	case n.head.Status/100 != 2:

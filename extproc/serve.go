@@ -106,6 +106,7 @@ func (x *exchange) admitted(ctx context.Context, d stream.Client, e endpoint.End
 	if e.Compact {
 		return x.compact(ctx, d, bodyless)
 	}
+	d.Turn()
 	if err := x.read(d, e, bodyless); err != nil {
 		return err
 	}
