@@ -58,8 +58,8 @@ func (x *exchange) serve(ctx context.Context, d stream.Client, run func() error)
 	return x.over(ctx, d, err)
 }
 
-// turn is Turn of the client, where one is served.
-func (x *exchange) turn() {
+// takeTurn is Turn of the client, where one is served.
+func (x *exchange) takeTurn() {
 	if x.client != nil {
 		x.client.Turn()
 	}

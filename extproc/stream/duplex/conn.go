@@ -28,6 +28,9 @@ type conn struct {
 	opening  *Stream // whose headers are being read
 	last     uint32  // the highest stream of the client's
 	pool     coroutine.Pool
+	ready    []*Stream // for which something has come
+	turns    []*Stream // that let others have their turn
+	several  bool      // more than one goes on
 	thread   *coroutine.Thread
 	received int // bytes that the client has not got back in the connection's window
 
@@ -68,11 +71,12 @@ func newConn(s *Server, nc net.Conn) *conn {
 	return c
 }
 
-// source reads from the socket. What was to be written goes out first: nothing waits while the goroutine does.
+// source reads from the socket. The streams go on first, and what they write goes out: nothing waits while the goroutine does.
 type source struct{ c *conn }
 
 // Read implements io.Reader.
 func (s source) Read(b []byte) (int, error) {
+	s.c.goOn()
 	s.c.flush()
 	return s.c.nc.Read(b)
 }
@@ -186,6 +190,7 @@ func (c *conn) end() {
 	for _, s := range all {
 		s.disconnect()
 	}
+	c.goOn()
 	c.pool.Close()
 }
 

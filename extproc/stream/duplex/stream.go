@@ -34,9 +34,11 @@ type Stream struct {
 	partial     []byte  // of a message, with its prefix
 	pooled      *[]byte // the buffer that partial lies in, if its message is a long one
 	large       bool    // its message: the window is too small for it
+	deferred    bool    // it is in the connection's ready
 	unread      int     // bytes that the client may not send again yet
 
-	message received // what Receive returned last
+	waitsForTurn bool     // it is in the connection's turns
+	message      received // what Receive returned last
 
 	// Under the connection's lock.
 	queue      []received
@@ -160,7 +162,7 @@ func (s *Stream) wait() {
 // notify lets the stream go on. By the goroutine that reads.
 func (s *Stream) notify() {
 	if s.co != nil {
-		s.c.run(s)
+		s.c.defers(s)
 		return
 	}
 	select {

@@ -36,7 +36,7 @@ type client struct {
 	unbegun      bool                 // it waits in the batch
 	deferred     bool                 // it is in the batch
 	waitsForTurn bool
-	planned      int                  // how many attempts Envoy may make
+	planned      int // how many attempts Envoy may make
 	requestEnded bool
 	endPassed    bool             // the request's last piece was passed on
 	taking       bool             // the hook is called for what waits in Envoy

@@ -358,7 +358,9 @@ func testManyHeadersAreRead(t *testing.T, g *gateway) {
 	}
 }
 
-func TestChangesOfHeadersAreThoseThatDiffer(t *testing.T) { engines(t, testChangesOfHeadersAreThoseThatDiffer) }
+func TestChangesOfHeadersAreThoseThatDiffer(t *testing.T) {
+	engines(t, testChangesOfHeadersAreThoseThatDiffer)
+}
 
 func testChangesOfHeadersAreThoseThatDiffer(t *testing.T, g *gateway) {
 	t.Helper()

@@ -131,6 +131,7 @@ type connection interface {
 	Send(size int, fill func([]byte) []byte) error
 	SendNow(size int, fill func([]byte) []byte) error
 	Leave(f func() error) error
+	Turn()
 }
 
 // client is the client over one ext_proc stream in FULL_DUPLEX_STREAMED mode.
@@ -328,7 +329,7 @@ func (c *client) Answer(r stream.Reply, remove []string) error {
 func (c *client) Leave(f func() error) error { return c.envoy.Leave(f) }
 
 // Turn implements stream.Client.
-func (*client) Turn() {}
+func (c *client) Turn() { c.envoy.Turn() }
 
 // Caller implements stream.Client: calls go through the egress listener.
 func (*client) Caller() stream.Caller { return nil }
