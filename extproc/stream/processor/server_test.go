@@ -42,6 +42,8 @@ func (e *envoy) Send(size int, fill func([]byte) []byte) error {
 
 func (e *envoy) SendNow(size int, fill func([]byte) []byte) error { return e.Send(size, fill) }
 
+func (*envoy) Turn() {}
+
 func (*envoy) Leave(f func() error) error { return f() }
 
 // TestK51LargeBodiesAreSentInPieces: Envoy takes at most 64 KiB of a streamed body in one message.
