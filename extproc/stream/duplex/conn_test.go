@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -134,6 +136,33 @@ func TestTheEndComesLast(t *testing.T) {
 	}
 	if f, ok := p.frame(t).(*http2.RSTStreamFrame); !ok || f.ErrCode != http2.ErrCodeNo {
 		t.Fatalf("%v: the client's half is open", f)
+	}
+}
+
+// TestStreamsTakeTurns: what comes at once goes on together, step by step, and one that is reset meanwhile holds up no other.
+func TestStreamsTakeTurns(t *testing.T) {
+	var steps []string
+	p := dial(t, func(s *Stream) error {
+		for n := range 3 {
+			steps = append(steps, fmt.Sprint(s.id, ".", n))
+			s.Turn()
+		}
+		return nil
+	})
+	var b bytes.Buffer
+	w := http2.NewFramer(&b, nil)
+	for _, id := range []uint32{1, 3, 5} {
+		_ = w.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block(), EndHeaders: true, EndStream: true}) // a buffer takes all
+	}
+	_ = w.WriteRSTStream(3, http2.ErrCodeCancel)
+	go func() { _, _ = p.nc.Write(b.Bytes()) }()
+	for ended := 0; ended < 2; {
+		if h, ok := p.frame(t).(*http2.MetaHeadersFrame); ok && h.StreamEnded() {
+			ended++
+		}
+	}
+	if got, want := strings.Join(steps, " "), "1.0 3.0 5.0 1.1 3.1 5.1 1.2 3.2 5.2"; got != want {
+		t.Errorf("the steps were %s, want %s", got, want)
 	}
 }
 

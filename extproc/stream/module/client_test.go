@@ -1,7 +1,9 @@
 package module
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -99,6 +101,45 @@ func TestWhoLeavesIsDroppedFromTheBatch(t *testing.T) {
 	if w.batch.flush(); ran || len(w.batch.kept) > 0 {
 		t.Error("something was done to a stream that is gone")
 	}
+}
+
+// served is an App of which nothing but the end of requests is heard.
+type served struct{ App }
+
+func (served) Closed() {}
+
+// TestRequestsOfABatchTakeTurns: all come to the same step before any goes further, and one whose client leaves meanwhile goes on.
+func TestRequestsOfABatchTakeTurns(t *testing.T) {
+	process.app = served{}
+	defer func() { process.app = nil }()
+	w := &worker{visits: &visits{}, depth: 1}
+	var steps []string
+	begin := func(name string, does func(*client)) *client {
+		d := &client{w: w, sent: true, cancel: func() {}, deferred: true}
+		d.step = func() error {
+			for n := range 3 {
+				steps = append(steps, fmt.Sprint(name, n))
+				does(d)
+				d.Turn()
+			}
+			return nil
+		}
+		d.co = w.pool.Take(d)
+		return d
+	}
+	stays := func(*client) {}
+	w.batch.ready = []*client{begin("a", stays), begin("b", func(d *client) { d.gone = true }), begin("c", stays)}
+	w.goOn()
+	if got, want := strings.Join(steps, " "), "a0 b0 b1 b2 c0 a1 c1 a2 c2"; got != want {
+		t.Errorf("the steps were %s, want %s", got, want)
+	}
+	steps = nil
+	w.batch.ready = []*client{begin("d", stays)}
+	w.goOn()
+	if got := strings.Join(steps, " "); got != "d0 d1 d2" || len(w.batch.turns) > 0 {
+		t.Errorf("alone the steps were %s", got)
+	}
+	w.pool.Close()
 }
 
 // TestNothingIsDoneToAStreamThatIsGone, and who waits for it learns that.
