@@ -20,10 +20,10 @@ const batchSize = 16
 // batch is what waits for the end of the iteration. It is of the worker's thread.
 type batch struct {
 	ready   []*client
-	owner   *client // whose scheduler calls back; nil: none does
-	running bool    // requests run, and their operations are kept
-	several bool    // more than one of them
-	turns   []*client
+	owner   *client   // whose scheduler calls back; nil: none does
+	running bool      // requests run, and their operations are kept
+	several bool      // more than one of them
+	turns   []*client // those that let others have their turn
 	kept    []kept
 }
 

@@ -35,8 +35,8 @@ type client struct {
 	forwarded    bool                 // Envoy carries the request
 	unbegun      bool                 // it waits in the batch
 	deferred     bool                 // it is in the batch
-	waitsForTurn bool
-	planned      int // how many attempts Envoy may make
+	waitsForTurn bool                 // it lets others of its batch have their turn
+	planned      int                  // how many attempts Envoy may make
 	requestEnded bool
 	endPassed    bool             // the request's last piece was passed on
 	taking       bool             // the hook is called for what waits in Envoy
