@@ -256,8 +256,8 @@ func (x *exchange) passthrough(ctx context.Context, d stream.Client, bodyless bo
 
 // userProvider is a provider whose requests are paid with users' own keys.
 func (x *exchange) userProvider(id policy.ProviderID) (passthrough.Provider, bool) {
-	p, ok := x.Config.Providers[id]
-	return passthrough.Provider{Adapter: p.Adapter, Endpoint: p.Endpoint, Cluster: p.Cluster}, ok && p.Direct
+	p := x.Config.Provider(id)
+	return passthrough.Provider{Adapter: p.Adapter, Endpoint: p.Endpoint, Cluster: p.Cluster}, p.Direct
 }
 
 // passthroughSink notes on an exchange what happened to its passthrough request.
