@@ -10,9 +10,9 @@ import (
 // Streams do not go on where something has come for them, but together, before the next read from the socket: each step of a request is the same code
 // for one after the other, which the processor still has in its caches.
 
-// start serves a stream in a coroutine.
+// start serves a stream in a coroutine, which it gets when it is its turn: with many streams at once a few coroutines are enough.
 func (c *conn) start(s *Stream) {
-	s.co = c.pool.Take(s)
+	s.unbegun = true
 	c.defers(s)
 }
 
@@ -36,6 +36,9 @@ func (c *conn) goOn() {
 			s := c.ready[0]
 			c.ready[0], c.ready = nil, c.ready[1:]
 			s.deferred = false
+			if s.unbegun {
+				s.unbegun, s.co = false, c.pool.Take(s)
+			}
 			if s.co != nil {
 				c.run(s)
 			}

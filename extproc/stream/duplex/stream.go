@@ -34,6 +34,7 @@ type Stream struct {
 	partial     []byte  // of a message, with its prefix
 	pooled      *[]byte // the buffer that partial lies in, if its message is a long one
 	large       bool    // its message: the window is too small for it
+	unbegun     bool    // it has no coroutine yet
 	deferred    bool    // it is in the connection's ready
 	unread      int     // bytes that the client may not send again yet
 
@@ -161,7 +162,7 @@ func (s *Stream) wait() {
 
 // notify lets the stream go on. By the goroutine that reads.
 func (s *Stream) notify() {
-	if s.co != nil {
+	if s.co != nil || s.unbegun {
 		s.c.defers(s)
 		return
 	}
