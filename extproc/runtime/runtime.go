@@ -72,7 +72,7 @@ type Config struct {
 	Phase func(policy.Account, policy.Phase) // is told the phase of life that a request says; nil: nobody is
 }
 
-// Provider is a configured provider, or an empty one that none of its kind is.
+// Provider is a configured provider; an empty one, which is not to be changed, where there is none of that id. Where that is to be told apart, ask the map.
 func (rt *Config) Provider(id policy.ProviderID) *Provider {
 	if p := rt.Providers[id]; p != nil {
 		return p

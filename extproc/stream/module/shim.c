@@ -288,8 +288,8 @@ static void unpack(dm_buf p, dm_header *h, size_t n) {
     list_free(few_, h); \
   } while (0)
 
-// is_so reports whether the stream's headers already are as a change wants them: to compare them all costs less than one change.
-static bool is_so(const dm_header *change, const dm_header *now, size_t n) {
+// is_already reports whether the stream's headers already are as a change wants them: to compare them all costs less than one change.
+static bool is_already(const dm_header *change, const dm_header *now, size_t n) {
   size_t found = 0;
   bool same = true;
   for (size_t i = 0; i < n; i++) {
@@ -315,7 +315,7 @@ static void set(void *f, int type, dm_buf packed) {
   WITH_HEADERS(packed, {
     size_t left = 0;
     for (size_t i = 0; i < n; i++)  // before any change: what now points to ends with the header
-      if (!is_so(&h[i], now, had) || sets_name(&h[i], h, left)) h[left++] = h[i];
+      if (!is_already(&h[i], now, had) || sets_name(&h[i], h, left)) h[left++] = h[i];
     for (size_t i = 0; i < left; i++) CB(http_set_header)(f, type, (dm_buf){h[i].name, h[i].name_length}, (dm_buf){h[i].value, h[i].value_length});
   });
   list_free(few, now);
