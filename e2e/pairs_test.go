@@ -82,6 +82,14 @@ func TestPairsOfOneControlPlane(t *testing.T) {
 		mustServeEveryWay(t, p)
 	}
 
+	if err := s.LocatePlane(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// A success that is reported late, among the failures to come, would end their row.
+	eventually(t, "the report of each pair's successes", func() bool {
+		return s.Plane.Metrics(t).Sum("bardo_xds_results_total") >= float64(len(s.Pairs)*(len(providers)+len(everyWay()))) // a ping of each provider, a result of each request
+	})
+
 	t.Run("D-16: a failure that one pair sees moves the order of the other", func(t *testing.T) {
 		providers[0].Behave(fake.Behaviour{Status: 503})
 		for range 6 {
