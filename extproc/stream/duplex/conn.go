@@ -28,9 +28,7 @@ type conn struct {
 	opening  *Stream // whose headers are being read
 	last     uint32  // the highest stream of the client's
 	pool     coroutine.Pool
-	ready    []*Stream // for which something has come
-	turns    []*Stream // that let others have their turn
-	several  bool      // more than one goes on
+	batch    coroutine.Batch[*member]
 	thread   *coroutine.Thread
 	received int // bytes that the client has not got back in the connection's window
 
@@ -306,7 +304,7 @@ func (c *conn) begin(s *Stream) error {
 		s.finish(&Status{codes.Unimplemented, "there is no method " + s.path})
 		return nil
 	}
-	c.start(s)
+	c.batch.Begin((*member)(s))
 	return nil
 }
 

@@ -34,12 +34,10 @@ type Stream struct {
 	partial     []byte  // of a message, with its prefix
 	pooled      *[]byte // the buffer that partial lies in, if its message is a long one
 	large       bool    // its message: the window is too small for it
-	unbegun     bool    // it has no coroutine yet
-	deferred    bool    // it is in the connection's ready
 	unread      int     // bytes that the client may not send again yet
 
-	waitsForTurn bool     // it is in the connection's turns
-	message      received // what Receive returned last
+	place   coroutine.Place // in the connection's batch
+	message received        // what Receive returned last
 
 	// Under the connection's lock.
 	queue      []received
@@ -162,8 +160,8 @@ func (s *Stream) wait() {
 
 // notify lets the stream go on. By the goroutine that reads.
 func (s *Stream) notify() {
-	if s.co != nil || s.unbegun {
-		s.c.defers(s)
+	if s.co != nil || s.place.Ready() {
+		s.c.batch.Add((*member)(s))
 		return
 	}
 	select {

@@ -30,12 +30,10 @@ type client struct {
 	f            handle // not valid once gone
 	w            *worker
 	co           *coroutine.Coroutine // nil while a goroutine serves the request
+	place        coroutine.Place      // in the worker's batch
 	in           hook                 // the hook under way
 	continued    bool                 // the hook under way may continue
 	forwarded    bool                 // Envoy carries the request
-	unbegun      bool                 // it waits in the batch
-	deferred     bool                 // it is in the batch
-	waitsForTurn bool                 // it lets others of its batch have their turn
 	planned      int                  // how many attempts Envoy may make
 	requestEnded bool
 	endPassed    bool             // the request's last piece was passed on
@@ -188,9 +186,9 @@ func (d *client) push(in hook, e event) {
 	d.mu.Unlock()
 	d.continued = false
 	switch {
-	case d.deferred:
+	case d.place.Ready():
 	case d.co != nil && d.w.isBusy():
-		d.w.defers(d)
+		d.w.batch.defers(d)
 	default:
 		d.within(in, d.notify)
 	}
@@ -199,8 +197,8 @@ func (d *client) push(in hook, e event) {
 // came lets a coroutine go on, to which something of a call has come, at the end of the iteration. Not before: what it does then may end the stream that
 // brought it. A client that has disconnected has no scheduler any more, and waits for nothing.
 func (d *client) came() {
-	if d.co != nil && !d.deferred && !d.gone {
-		d.w.defers(d)
+	if d.co != nil && !d.gone {
+		d.w.batch.defers(d)
 	}
 }
 
@@ -225,7 +223,7 @@ func (d *client) notify() {
 	}
 }
 
-// leave is the end of Envoy's stream; d.f is not valid when it returns.
+// leave is the end of Envoy's stream; d.f is not valid when it returns. A request that did not begin yet does now: it is recorded, too.
 func (d *client) leave() {
 	d.mu.Lock()
 	d.gone = true
@@ -240,6 +238,11 @@ func (d *client) leave() {
 		k.abandonLater()
 	}
 	d.cancel()
+	if d.w.batch.left(d) {
+		process.app.Opened()
+		coroutine.Dispatch(d)
+		return
+	}
 	d.notify()
 }
 

@@ -2,7 +2,6 @@ package module
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -29,7 +28,7 @@ func TestNothingWakesARequestWhoseClientHasLeft(t *testing.T) {
 	w := &worker{}
 	d := &client{w: w, co: &coroutine.Coroutine{}, gone: true}
 	d.Call("cluster", nil, nil)
-	if d.deferred || len(w.batch.ready) > 0 || w.batch.owner != nil {
+	if d.place.Ready() || w.batch.owner != nil {
 		t.Error("it waits for its turn")
 	}
 }
@@ -91,12 +90,14 @@ func TestACallEndsNoOtherCall(t *testing.T) {
 // TestWhoLeavesIsDroppedFromTheBatch with what it was about to do.
 func TestWhoLeavesIsDroppedFromTheBatch(t *testing.T) {
 	w := &worker{}
-	left, other := &client{w: w, deferred: true, gone: true}, &client{w: w, deferred: true}
+	left, other := &client{w: w, gone: true}, &client{w: w}
 	ran := false
-	w.batch = batch{ready: []*client{left, other}, owner: other, kept: []kept{{left, posted{run: func(int) { ran = true }}}}}
+	w.batch = batch{owner: other, kept: []kept{{left, posted{run: func(int) { ran = true }}}}}
+	w.batch.defers(left)
+	w.batch.defers(other)
 	w.batch.left(left)
-	if !slices.Equal(w.batch.ready, []*client{other}) || left.deferred {
-		t.Errorf("%d wait for their turn", len(w.batch.ready))
+	if next, ok := w.batch.Next(); !ok || next != other || left.place.Ready() {
+		t.Error("it waits for its turn")
 	}
 	if w.batch.flush(); ran || len(w.batch.kept) > 0 {
 		t.Error("something was done to a stream that is gone")
@@ -114,8 +115,8 @@ func TestRequestsOfABatchTakeTurns(t *testing.T) {
 	defer func() { process.app = nil }()
 	w := &worker{visits: &visits{}, depth: 1}
 	var steps []string
-	begin := func(name string, does func(*client)) *client {
-		d := &client{w: w, sent: true, cancel: func() {}, deferred: true}
+	begin := func(name string, does func(*client)) {
+		d := &client{w: w, sent: true, cancel: func() {}}
 		d.step = func() error {
 			for n := range 3 {
 				steps = append(steps, fmt.Sprint(name, n))
@@ -125,18 +126,20 @@ func TestRequestsOfABatchTakeTurns(t *testing.T) {
 			return nil
 		}
 		d.co = w.pool.Take(d)
-		return d
+		w.batch.Add(d)
 	}
 	stays := func(*client) {}
-	w.batch.ready = []*client{begin("a", stays), begin("b", func(d *client) { d.gone = true }), begin("c", stays)}
-	w.goOn()
+	begin("a", stays)
+	begin("b", func(d *client) { d.gone = true })
+	begin("c", stays)
+	w.batch.goOn()
 	if got, want := strings.Join(steps, " "), "a0 b0 b1 b2 c0 a1 c1 a2 c2"; got != want {
 		t.Errorf("the steps were %s, want %s", got, want)
 	}
 	steps = nil
-	w.batch.ready = []*client{begin("d", stays)}
-	w.goOn()
-	if got := strings.Join(steps, " "); got != "d0 d1 d2" || len(w.batch.turns) > 0 {
+	begin("d", stays)
+	w.batch.goOn()
+	if got := strings.Join(steps, " "); got != "d0 d1 d2" || w.batch.keeps {
 		t.Errorf("alone the steps were %s", got)
 	}
 	w.pool.Close()

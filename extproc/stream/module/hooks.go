@@ -148,8 +148,7 @@ func goRequest(c *C.dm_stream, h *C.dm_header, n C.size_t, end C.bool, peer C.dm
 	d := newClient(handle{c}, workerOf(c), stream.NewHead(headers(h, n), text(peer)), bool(end))
 	workerOf(c).add(c, filter{client: d})
 	if d.isShort() && workerOf(c).isBusy() {
-		d.unbegun = true
-		workerOf(c).defers(d)
+		workerOf(c).batch.begins(d)
 		return C.STOP
 	}
 	d.within(inRequest, d.begin)
@@ -242,7 +241,7 @@ func goScheduled(c *C.dm_stream, event C.uint64_t) {
 	var r C.int
 	defer enter(c).exit(&r)
 	if event == eventBatch {
-		workerOf(c).runBatch()
+		workerOf(c).batch.run()
 		return
 	}
 	clientOf(c).runPosted()
@@ -265,7 +264,6 @@ func goGone(c *C.dm_stream) {
 	workerOf(c).remove(c)
 	if f.client != nil {
 		f.client.leave()
-		workerOf(c).batch.left(f.client)
 	}
 }
 
