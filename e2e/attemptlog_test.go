@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/internal/polltest"
 )
 
 // loggedAttempt is an attempt in a request's record.
@@ -38,6 +40,27 @@ func saysWhy(t testing.TB, log []loggedAttempt) {
 	}
 }
 
+// calledLast fails unless the record and the log of a request name who was called last, and how often somebody was.
+func calledLast(t testing.TB, g *gateway.Gateway, got gateway.Answer, log []loggedAttempt) {
+	t.Helper()
+	type named struct {
+		Request, Provider, Model string
+		Attempts                 int
+	}
+	id, last := got.Header.Get("X-Request-Id"), log[len(log)-1].Provider
+	var r named
+	get(t, g, g.Key, "/v1/requests/"+id, &r)
+	if r.Provider != last || r.Model != "m" || r.Attempts != len(log) {
+		t.Errorf("the record names %+v, and %s was called last, in attempt %d", r, last, len(log))
+	}
+	polltest.Until(t, "the line of the request", func() bool { return strings.Contains(g.Log(), `"msg":"request","request":"`+id) })
+	_, text, _ := strings.Cut(g.Log(), `"msg":"request","request":"`+id)
+	line, _, _ := strings.Cut(text, "\n")
+	if want := fmt.Sprintf(`"provider":"%s","model":"m","attempts":%d,`, last, len(log)); !strings.Contains(line, want) {
+		t.Errorf("the log has %s, want %s", line, want)
+	}
+}
+
 // TestTheRecordSaysWhyEachAttemptEnded, and why the next one was made or was not.
 func TestTheRecordSaysWhyEachAttemptEnded(t *testing.T) {
 	t.Parallel()
@@ -65,7 +88,7 @@ func TestTheRecordSaysWhyEachAttemptEnded(t *testing.T) {
 				first, second := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "first"}), fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "second"})
 				first.Behave(row.first)
 				second.Behave(row.second)
-				o := gateway.Options{Config: quick, Providers: []gateway.Provider{
+				o := gateway.Options{Config: loudly, Providers: []gateway.Provider{
 					{ID: "first", Fake: first, Models: models("m", "m")}, {ID: "second", Fake: second, Models: models("m", "m")},
 				}}
 				if row.alone {
@@ -82,6 +105,7 @@ func TestTheRecordSaysWhyEachAttemptEnded(t *testing.T) {
 					t.Fatalf("status %d, attempts %q, want %q", got.Status, have, row.want)
 				}
 				saysWhy(t, log)
+				calledLast(t, g, got, log)
 				if last := log[len(log)-1]; !strings.Contains(last.NextReason, row.why) {
 					t.Errorf("it says %q, want %q", last.NextReason, row.why)
 				}

@@ -121,7 +121,8 @@ func (x *exchange) interrupt(a *reading.Answer) {
 	}
 }
 
-// billed is the candidate that the request's record names: the one that answered, else the last that was called, else the first of the order.
+// billed is the candidate that the request's record names: the one that answered, else the last whose answer is billed, else the one that was tried
+// last, else the first of the order.
 func (x *exchange) billed(a *reading.Answer) policy.Resolution {
 	switch {
 	case a != nil:
@@ -129,9 +130,23 @@ func (x *exchange) billed(a *reading.Answer) policy.Resolution {
 	case x.bill.Answers() > 0:
 		return x.lastBilled()
 	case len(x.Order) > 0:
-		return x.Order[0]
+		return x.triedLast()
 	}
 	return policy.Resolution{}
+}
+
+// triedLast is the candidate of the last attempt, the first of the order before there is one.
+func (x *exchange) triedLast() policy.Resolution {
+	last := x.trace.Last()
+	if last == nil {
+		return x.Order[0]
+	}
+	for i := range x.Order {
+		if x.Order[i].Provider == last.Provider && x.Order[i].Model == last.Model {
+			return x.Order[i]
+		}
+	}
+	return policy.Resolution{Provider: last.Provider, Model: last.Model}
 }
 
 // lastBilled is the candidate whose call came last on the bill, side calls left out.

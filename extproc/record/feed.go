@@ -19,8 +19,8 @@ type Finished struct {
 	Subsystem      string            `json:"subsystem,omitempty"`
 	Stream         bool              `json:"stream"`
 	RequestedModel string            `json:"requested_model"`
-	Model          policy.ModelID    `json:"model"` // "" without an answer
-	Provider       policy.ProviderID `json:"provider"`
+	Model          policy.ModelID    `json:"model"`    // "" without an answer
+	Provider       policy.ProviderID `json:"provider"` // who answered, else whose attempt came last
 	Attempts       []Attempt         `json:"attempt_log"`
 	Status         int               `json:"status"`          // HTTP
 	Code           string            `json:"error,omitempty"` // kind of the client's error
@@ -58,9 +58,11 @@ func (t *Trace) finish(f *Finished, r *telemetry.Request, began time.Time) {
 	f.CacheWriteTokens, f.ReasoningTokens, f.Similarity = r.Tokens.CacheWrite, r.Tokens.Reasoning, t.Similarity
 	f.finish(t, began, r.Duration)
 	f.Cost, f.LatencyMS, f.FirstTokenMS = policy.Micro(r.Charged), r.Duration.Milliseconds(), r.FirstToken.Milliseconds()
-	if f.Provider = policy.ProviderID(r.Provider); f.Provider != "" {
+	if r.Provider != "" {
 		f.Model = policy.ModelID(r.Model)
 	}
+	provider, _ := t.LastCalled(r)
+	f.Provider = policy.ProviderID(provider)
 	if t.Settled != nil {
 		f.Savings = t.Settled.Saved
 	}

@@ -19,9 +19,10 @@ func (t *Trace) Log(log *slog.Logger, id string, account policy.Account, r *tele
 	if !log.Enabled(ctx, level) {
 		return
 	}
+	provider, model := t.LastCalled(r)
 	attrs := []slog.Attr{
 		slog.String("request", id), slog.String("account", string(account)), slog.Int("status", r.Status),
-		slog.String("operation", r.Operation.String()), slog.String("provider", r.Provider), slog.String("model", r.Model), slog.Int("attempts", len(t.Attempts)),
+		slog.String("operation", r.Operation.String()), slog.String("provider", provider), slog.String("model", model), slog.Int("attempts", len(t.Attempts)),
 		slog.Duration("took", r.Duration),
 	}
 	if t.Fault != nil {

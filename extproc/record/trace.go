@@ -90,6 +90,25 @@ func (t *Trace) Tried() (n int) {
 	return n
 }
 
+// Last is the last attempt of the request itself that is over; nil for none.
+func (t *Trace) Last() *Attempt {
+	for i := len(t.Attempts) - 1; i >= 0; i-- {
+		if t.Attempts[i].Side == "" {
+			return &t.Attempts[i]
+		}
+	}
+	return nil
+}
+
+// LastCalled is who served the request, as its metrics have it, else whose attempt came last; "" where nobody was called. The metrics do not
+// count a failed request for any provider; their attempts have them.
+func (t *Trace) LastCalled(r *telemetry.Request) (provider, model string) {
+	if a := t.Last(); a != nil && r.Provider == "" {
+		return string(a.Provider), string(a.Model)
+	}
+	return r.Provider, r.Model
+}
+
 // Aside marks the last attempt as one of a call that a layer had made.
 func (t *Trace) Aside(layer string) { t.Attempts[len(t.Attempts)-1].Side = layer }
 

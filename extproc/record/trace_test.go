@@ -59,6 +59,28 @@ func TestARecordHasEachAttemptWithWhyItEndedAndWhatWasDoneThen(t *testing.T) {
 	}
 }
 
+// TestARequestThatNobodyAnsweredIsOfItsLastAttempt for those who watch and in the log; calls that layers had made are not its own.
+func TestARequestThatNobodyAnsweredIsOfItsLastAttempt(t *testing.T) {
+	for _, row := range []struct {
+		about string
+		trace Trace
+		r     telemetry.Request
+		want  string
+	}{
+		{"two were called", Trace{Attempts: []Attempt{{Provider: "a", Model: "m"}, {Provider: "b", Model: "n"}, {Provider: "c", Side: "l5"}}}, telemetry.Request{Model: "asked"}, "b n"},
+		{"the one that answered", Trace{Attempts: []Attempt{{Provider: "a", Model: "m"}}}, telemetry.Request{Provider: "p", Model: "m"}, "p m"},
+		{"nobody", Trace{}, telemetry.Request{Model: "asked"}, " asked"},
+		{"nobody but for a layer", Trace{Attempts: []Attempt{{Provider: "c", Side: "l5"}}}, telemetry.Request{Model: "asked"}, " asked"},
+	} {
+		var f Finished
+		row.trace.finish(&f, &row.r, time.Now())
+		provider, model := row.trace.LastCalled(&row.r)
+		if provider+" "+model != row.want || string(f.Provider) != provider || f.Model != "" && row.r.Provider == "" {
+			t.Errorf("%s: %q %q, who watches sees %q %q", row.about, provider, model, f.Provider, f.Model)
+		}
+	}
+}
+
 // TestARecordHasTheSentenceOfAFaultThatHasNothingOfTheRequest, and of no other one.
 func TestARecordHasTheSentenceOfAFaultThatHasNothingOfTheRequest(t *testing.T) {
 	const why = "why"
