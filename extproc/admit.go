@@ -116,8 +116,8 @@ func (x *exchange) explains() (bool, error) {
 }
 
 // readBody reads the body of a request that needs one. The error is a fault.
-func (x *exchange) readBody(d stream.Client, bodyless bool) ([]byte, error) {
-	body, err := x.readBodyUpTo(d, bodyless, x.Config.MaxBody)
+func (x *exchange) readBody(bodyless bool) ([]byte, error) {
+	body, err := x.readBodyUpTo(bodyless, x.Config.MaxBody)
 	if err == nil {
 		x.gw.served.Add(1)
 	}
@@ -125,19 +125,19 @@ func (x *exchange) readBody(d stream.Client, bodyless bool) ([]byte, error) {
 }
 
 // readBodyUpTo is readBody for a body of at most so many bytes.
-func (x *exchange) readBodyUpTo(d stream.Client, bodyless bool, most int64) ([]byte, error) {
+func (x *exchange) readBodyUpTo(bodyless bool, most int64) ([]byte, error) {
 	if bodyless {
 		return nil, fault.Newf(fault.InvalidRequest, "the request has no body")
 	}
 	if enc := x.Head.Header.Get("content-encoding"); enc != "" && enc != "identity" {
 		return nil, fault.Newf(fault.UnsupportedMedia, "content-encoding %q is not supported: send the body uncompressed", enc)
 	}
-	return x.receive(d, most)
+	return x.receive(most)
 }
 
 // read reads the request's body and decodes it in one pass.
-func (x *exchange) read(d stream.Client, e endpoint.Endpoint, bodyless bool) error {
-	body, err := x.readBody(d, bodyless)
+func (x *exchange) read(e endpoint.Endpoint, bodyless bool) error {
+	body, err := x.readBody(bodyless)
 	if err != nil {
 		return err
 	}
@@ -157,13 +157,13 @@ func (x *exchange) read(d stream.Client, e endpoint.Endpoint, bodyless bool) err
 }
 
 // receive reads the request's body of at most so many bytes, which stays valid until the exchange is closed.
-func (x *exchange) receive(d stream.Client, most int64) ([]byte, error) {
+func (x *exchange) receive(most int64) ([]byte, error) {
 	t := &x.Config.Timeouts
 	x.body = upload.Body{
 		Memory: &x.gw.bodies, TimeoutReply: x.uploadTimeout,
 		Limits: upload.Limits{Body: min(most, x.Config.MaxBody), Bodies: x.Config.MaxBodies, Idle: t.UploadIdle, Total: t.UploadTotal},
 	}
-	body, err := x.body.Receive(d, &x.Head)
+	body, err := x.body.Receive(x.client, &x.Head)
 	if err != nil {
 		return nil, err
 	}

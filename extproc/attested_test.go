@@ -88,7 +88,7 @@ func TestP05AnErrorInThePlaceOfAnAttestedAnswerVoidsItsToken(t *testing.T) {
 		t.Cleanup(func() { _ = book.Close() })
 		l := newPanicLab(custom.Adapter{}, nil)
 		l.Attestations = &attestation.Keeper{Book: book, Events: new(event.Sink), Plane: l.api.Plane, Log: slog.New(slog.DiscardHandler)}
-		x := l.exchange(t)
+		x, _ := l.exchange(t)
 		x.bill.PaidBy(policy.Principal{Account: "k"}, purse{x.bill.Payer(), row.err}, 0)
 		if err := x.keepProof(t.Context(), &x.Order[0], proven(t)); err != nil || x.report.Attestation == "" {
 			t.Fatalf("%s: %v, the token %q", about, err, x.report.Attestation)

@@ -6,68 +6,67 @@ import (
 
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/record"
-	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/fault"
 )
 
 // routeAndCall decides who serves the request, and has it served.
-func (x *exchange) routeAndCall(ctx context.Context, d stream.Client) error {
+func (x *exchange) routeAndCall(ctx context.Context) error {
 	if m := x.localModel(); m != nil {
-		return d.Leave(func() error {
+		return x.client.Leave(func() error {
 			if err := x.funds.MayUseLocal(ctx); err != nil {
 				return err
 			}
-			return x.embed(ctx, d, m)
+			return x.embed(ctx, m)
 		})
 	}
 	if x.mayClassify() {
-		return d.Leave(func() error {
+		return x.client.Leave(func() error {
 			x.classify(ctx)
-			return x.decideAndCall(ctx, d)
+			return x.decideAndCall(ctx)
 		})
 	}
-	return x.decideAndCall(ctx, d)
+	return x.decideAndCall(ctx)
 }
 
 // decideAndCall finds the candidates, and has the request served.
-func (x *exchange) decideAndCall(ctx context.Context, d stream.Client) error {
+func (x *exchange) decideAndCall(ctx context.Context) error {
 	if err := x.candidates(ctx); err != nil {
 		return err
 	}
 	if x.paysFirst() {
-		return d.Leave(func() error {
+		return x.client.Leave(func() error {
 			if err := x.payFirst(ctx); err != nil {
 				return err
 			}
-			return x.prepareAndCall(ctx, d)
+			return x.prepareAndCall(ctx)
 		})
 	}
 	if x.layersWait() {
-		return d.Leave(func() error { return x.prepareAndCall(ctx, d) })
+		return x.client.Leave(func() error { return x.prepareAndCall(ctx) })
 	}
-	return x.prepareAndCall(ctx, d)
+	return x.prepareAndCall(ctx)
 }
 
 // prepareAndCall runs the layers, and has the request served.
-func (x *exchange) prepareAndCall(ctx context.Context, d stream.Client) error {
-	d.Turn()
+func (x *exchange) prepareAndCall(ctx context.Context) error {
+	x.client.Turn()
 	if err := x.prepare(ctx); err != nil {
 		return err
 	}
-	d.Turn()
+	x.client.Turn()
 	switch {
 	case x.IsTokenCount() && !x.countsUpstream():
-		return d.Leave(func() error { return x.countTokens(d) })
+		return x.client.Leave(x.countTokens)
 	case x.Answer != nil:
-		return d.Leave(func() error { return x.replay(ctx, d, x.Answer, x.foundBy()) })
+		return x.client.Leave(func() error { return x.replay(ctx, x.Answer, x.foundBy()) })
 	case x.trace.Cache == record.CacheCoalesced:
-		return d.Leave(func() error { return x.waitForLeader(ctx, d) })
+		return x.client.Leave(func() error { return x.waitForLeader(ctx) })
 	}
 	if !x.reserveNow() {
-		return d.Leave(func() error { return x.payAndCall(ctx, d) })
+		return x.client.Leave(func() error { return x.payAndCall(ctx) })
 	}
-	return x.payAndCall(ctx, d)
+	return x.payAndCall(ctx)
 }
 
 // reserveNow reserves what the request may cost, if that needs no waiting.
@@ -85,28 +84,28 @@ func (x *exchange) reserveNow() bool {
 }
 
 // payAndCall checks the limits, makes the reservation, and calls the candidates.
-func (x *exchange) payAndCall(ctx context.Context, d stream.Client) error {
+func (x *exchange) payAndCall(ctx context.Context) error {
 	if !x.IsTokenCount() {
 		if err := x.funds.Afford(ctx, x.inOrder); err != nil {
 			return err
 		}
 	}
 	if x.deferral.by > 0 {
-		return d.Leave(func() error { return x.putOff(ctx, d) })
+		return x.client.Leave(func() error { return x.putOff(ctx) })
 	}
-	return x.call(ctx, d)
+	return x.call(ctx)
 }
 
 // call calls the candidates, on the driven or the native path.
-func (x *exchange) call(ctx context.Context, d stream.Client) error {
-	d.Turn()
+func (x *exchange) call(ctx context.Context) error {
+	x.client.Turn()
 	switch {
 	case !x.driven():
-		return x.forwardViaEnvoy(ctx, d)
-	case d.Caller() != nil && x.streamsOnThread():
-		return x.drive(ctx, d)
+		return x.forwardViaEnvoy(ctx)
+	case x.client.Caller() != nil && x.streamsOnThread():
+		return x.drive(ctx)
 	}
-	return d.Leave(func() error { return x.drive(ctx, d) })
+	return x.client.Leave(func() error { return x.drive(ctx) })
 }
 
 // streamsOnThread reports whether the first candidate can be called by a stream.Caller: its answer is passed on as it comes, and nothing else is waited
@@ -129,10 +128,10 @@ func (x *exchange) countsUpstream() bool {
 
 // waitForLeader serves a coalesced request: it waits for the answer of another request's call. A stream that waits long gets heartbeats, which commit it
 // to the driven path.
-func (x *exchange) waitForLeader(ctx context.Context, d stream.Client) error {
+func (x *exchange) waitForLeader(ctx context.Context) error {
 	late := time.NewTimer(x.Config.Timeouts.Total)
 	defer late.Stop()
-	s := x.newDriven(d)
+	s := x.newDriven()
 	defer s.beat.Stop()
 	beat := s.beat.C()
 	if !x.Request.Stream { // nothing may come before a JSON body
@@ -175,7 +174,7 @@ func (s *drivenStream) afterWait(ctx context.Context, t cache.Outcome) error {
 	if s.begun || x.driven() {
 		return s.run(ctx)
 	}
-	return x.forwardViaEnvoy(ctx, s.client)
+	return x.forwardViaEnvoy(ctx)
 }
 
 // becomeLeader prepares a request that waited for a call of its own.

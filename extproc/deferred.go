@@ -27,7 +27,7 @@ func (x *exchange) parseDefer() (err error) {
 }
 
 // putOff stores the request, and answers that it is going to be answered.
-func (x *exchange) putOff(ctx context.Context, d stream.Client) error {
+func (x *exchange) putOff(ctx context.Context) error {
 	s := x.gw.Deferred
 	if err := later.Check(&x.View, s.Encrypts()); err != nil {
 		return err
@@ -52,7 +52,7 @@ func (x *exchange) putOff(ctx context.Context, d stream.Client) error {
 		return errors.Join(later.NotStored(err), x.funds.FreeSession(ctx), x.gw.Ledger.ReleaseStanding(context.WithoutCancel(ctx), x.ID))
 	}
 	h := append(x.report.IDHeaders(), header.Field{Name: "content-type", Value: header.JSON}, header.Field{Name: "cache-control", Value: "no-store"})
-	return x.reply(d, stream.Reply{Status: http.StatusAccepted, Header: h, Body: api.DeferredBody(r.Dialect, r.ID, "deferred", r.Deadline)})
+	return x.reply(stream.Reply{Status: http.StatusAccepted, Header: h, Body: api.DeferredBody(r.Dialect, r.ID, "deferred", r.Deadline)})
 }
 
 // afterDeadline is how long after its time a request may still be booked, at most.

@@ -28,23 +28,24 @@ var _ deferred.Runner = deferredRunner{}
 
 // newRun begins an exchange that serves a deferred request.
 func (g *Gateway) newRun(ctx context.Context, r *deferred.Request, run *deferred.Run) (*exchange, *later.Client) {
-	x := g.newExchangeAs(r.Head, r.ID)
+	d := &later.Client{Body: r.Body}
+	x := g.newExchangeAs(d, r.Head, r.ID)
 	l := later.NewRun(ctx, run, g.listener().Transport, x.Config.MaxAnswer, func() bool { return later.IsMasked(x.Log) })
 	x.later, x.report.Later, x.Deferred = l, l, true
 	x.calls.Client = &http.Client{Transport: l, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	x.calls.Listener = nil
 	x.review.Events, x.Repeated, x.Unread = g.Events.Hold(), true, run.Cancelled
-	return x, &later.Client{Body: r.Body}
+	return x, d
 }
 
 // Answer implements deferred.Runner.
 func (g deferredRunner) Answer(ctx context.Context, r *deferred.Request, run *deferred.Run) deferred.Served {
 	x, d := g.newRun(ctx, r, run)
-	err := x.serve(ctx, d, func() error {
-		if err := x.prepareRun(ctx, d, r); err != nil {
+	err := x.serve(ctx, func() error {
+		if err := x.prepareRun(ctx, r); err != nil {
 			return err
 		}
-		return x.drive(ctx, d)
+		return x.drive(ctx)
 	})
 	s := x.later.Served(err, d.Got)
 	if !s.Again {
@@ -54,7 +55,7 @@ func (g deferredRunner) Answer(ctx context.Context, r *deferred.Request, run *de
 }
 
 // prepareRun does what is done with any request before its call, but for what was done when it was accepted: its limits and its reservation.
-func (x *exchange) prepareRun(ctx context.Context, d *later.Client, r *deferred.Request) error {
+func (x *exchange) prepareRun(ctx context.Context, r *deferred.Request) error {
 	e, err := endpoint.Find(&x.Head)
 	if err != nil {
 		return err
@@ -66,7 +67,7 @@ func (x *exchange) prepareRun(ctx context.Context, d *later.Client, r *deferred.
 	if err := x.parseHeaders(); err != nil {
 		return err
 	}
-	if err := x.read(d, e, false); err != nil {
+	if err := x.read(e, false); err != nil {
 		return err
 	}
 	if err := x.candidates(ctx); err != nil {
@@ -118,10 +119,10 @@ func (x *exchange) pinBatch() {
 
 // Plan implements deferred.Runner.
 func (g deferredRunner) Plan(ctx context.Context, r *deferred.Request) (p *deferred.Planned, err error) {
-	x, d := g.newRun(ctx, r, &deferred.Run{})
+	x, _ := g.newRun(ctx, r, &deferred.Run{})
 	defer x.abandon()
 	err = x.guarded(func() error {
-		if err := x.prepareRun(ctx, d, r); err != nil {
+		if err := x.prepareRun(ctx, r); err != nil {
 			return err
 		}
 		p, err = x.planBatch()

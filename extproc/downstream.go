@@ -22,7 +22,6 @@ import (
 // drivenStream is the client's side of a driven stream, over all attempts.
 type drivenStream struct {
 	x        *exchange
-	client   stream.Client
 	beat     *attempt.Beat
 	until    time.Time // the total timeout of the request's calls
 	begun    bool      // the status was sent
@@ -32,8 +31,8 @@ type drivenStream struct {
 	verifier *sideCall // nil for none
 }
 
-func (x *exchange) newDriven(d stream.Client) *drivenStream {
-	return &drivenStream{x: x, client: d, beat: attempt.NewBeat(x.Config.Timeouts.Heartbeat)}
+func (x *exchange) newDriven() *drivenStream {
+	return &drivenStream{x: x, beat: attempt.NewBeat(x.Config.Timeouts.Heartbeat)}
 }
 
 // sideCall is the call of a second model for verification, beside those of the request's order.
@@ -61,7 +60,7 @@ func (s *drivenStream) start(to policy.Resolution) error {
 		return nil
 	}
 	s.begun, s.x.streams = true, true
-	return s.client.StreamHead(http.StatusOK, s.x.report.Stream(to, s.x.attemptNumber()))
+	return s.x.client.StreamHead(http.StatusOK, s.x.report.Stream(to, s.x.attemptNumber()))
 }
 
 // flush sends what is encoded of an answer.
@@ -72,7 +71,7 @@ func (s *drivenStream) flush(a *reading.Answer) error {
 	}
 	s.sent += int64(len(out))
 	s.beat.Sent()
-	return s.client.StreamBody(out, false)
+	return s.x.client.StreamBody(out, false)
 }
 
 // sendProgress shows a terminal that a model whose answer is held back is thinking. It does not begin a stream: the first heartbeat does.
@@ -85,7 +84,7 @@ func (s *drivenStream) sendProgress(a *reading.Answer) error {
 		return nil
 	}
 	s.beat.Sent()
-	return s.client.StreamBody(signs, false)
+	return s.x.client.StreamBody(signs, false)
 }
 
 // heartbeat is what keeps a silent stream of this client alive.
@@ -108,7 +107,7 @@ func (s *drivenStream) heartbeat(to policy.Resolution) error {
 	if err := s.start(to); err != nil {
 		return err
 	}
-	return s.client.StreamBody([]byte(s.x.heartbeat()), false)
+	return s.x.client.StreamBody([]byte(s.x.heartbeat()), false)
 }
 
 // sendReady sends what is encoded of an answer, the stream's head first.
@@ -152,8 +151,8 @@ func (s *drivenStream) deliver(ctx context.Context, a *reading.Answer) (done boo
 
 // finish settles a complete answer and sends its end.
 func (s *drivenStream) finish(ctx context.Context, a *reading.Answer) error {
-	if s.client.Caller() != nil && s.x.settlesSlowly(a) {
-		return s.client.Leave(func() error { return s.end(ctx, a) })
+	if s.x.client.Caller() != nil && s.x.settlesSlowly(a) {
+		return s.x.client.Leave(func() error { return s.end(ctx, a) })
 	}
 	return s.end(ctx, a)
 }
@@ -166,16 +165,16 @@ func (s *drivenStream) end(ctx context.Context, a *reading.Answer) error {
 	if !s.x.Request.Stream {
 		h := sum.Headers(s.x.answerHeaders(a.By))
 		h = append(h, header.Field{Name: "content-type", Value: header.JSON})
-		return s.client.Reply(stream.Reply{Status: http.StatusOK, Header: h, Body: a.End})
+		return s.x.client.Reply(stream.Reply{Status: http.StatusOK, Header: h, Body: a.End})
 	}
 	last := sum.Last(a.End)
 	if !s.x.wantsTrailers {
-		return s.client.StreamBody(last, true)
+		return s.x.client.StreamBody(last, true)
 	}
-	if err := s.client.StreamBody(last, false); err != nil {
+	if err := s.x.client.StreamBody(last, false); err != nil {
 		return err
 	}
-	return s.client.StreamTrailers(sum.Trailers())
+	return s.x.client.StreamTrailers(sum.Trailers())
 }
 
 // fail ends the request with an error: as JSON while nothing was sent, else as an event in the client's format.
@@ -187,10 +186,10 @@ func (s *drivenStream) fail(f *fault.Fault) error {
 		if sum != nil {
 			r.Header = sum.Headers(r.Header)
 		}
-		return s.client.Reply(r)
+		return s.x.client.Reply(r)
 	}
 	enc := s.x.errorEncoder()
-	return s.client.StreamBody(enc.Error(nil, f), true)
+	return s.x.client.StreamBody(enc.Error(nil, f), true)
 }
 
 // callWith makes an attempt, with heartbeats for the client meanwhile. pass is called after each piece of the answer, and says when it is all
@@ -207,7 +206,7 @@ func (s *drivenStream) callWith(ctx context.Context, t *attempt.Attempt, pass fu
 		}
 		return &clientSink{b, s, pass}
 	}
-	wait := attempt.Wait{Beat: s.beat, OnHeartbeat: func() error { return s.heartbeat(t.To) }, Caller: s.client.Caller(), Until: s.until}
+	wait := attempt.Wait{Beat: s.beat, OnHeartbeat: func() error { return s.heartbeat(t.To) }, Caller: s.x.client.Caller(), Until: s.until}
 	f, err = x.calls.Do(x.later.With(ctx, t), t, open, wait)
 	if attempt.IsPanic(err) {
 		err = x.broken(err)
@@ -253,5 +252,5 @@ func (s *drivenStream) refuseAnswer(ctx context.Context, a *reading.Answer, f *f
 	x.refused(f)
 	r := x.report.Error(f)
 	r.Header = sum.Headers(r.Header)
-	return s.client.Reply(r)
+	return s.x.client.Reply(r)
 }

@@ -7,7 +7,6 @@ import (
 	"bardo.money/gateway/extproc/attempt"
 	"bardo.money/gateway/extproc/reading"
 	"bardo.money/gateway/extproc/record"
-	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
@@ -20,8 +19,8 @@ import (
 // another candidate.
 
 // drive serves a request from x.Order.
-func (x *exchange) drive(ctx context.Context, d stream.Client) error {
-	return x.newDriven(d).run(ctx)
+func (x *exchange) drive(ctx context.Context) error {
+	return x.newDriven().run(ctx)
 }
 
 // run calls the candidates until one answers. On a thread it calls the first one there; what comes after a failure may wait.
@@ -30,14 +29,14 @@ func (s *drivenStream) run(ctx context.Context) error {
 	x.trace.Departs(x.Arrived, x.Waited)
 	s.until = time.Now().Add(x.TotalTime())
 	seq := &upstream.Sequence{Candidates: x.Order, MaxRetries: x.Config.MaxRetries}
-	if s.client.Caller() == nil {
+	if s.x.client.Caller() == nil {
 		return s.callAll(ctx, seq, nil)
 	}
 	f, err := s.attempt(ctx, x.Order[0])
 	if err != nil || f == nil {
 		return err
 	}
-	return s.client.Leave(func() error { return s.callAll(ctx, seq, f) })
+	return s.x.client.Leave(func() error { return s.callAll(ctx, seq, f) })
 }
 
 // callAll calls the candidates, the first one only if it has not failed.

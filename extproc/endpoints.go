@@ -26,11 +26,11 @@ import (
 )
 
 // modality serves a request to one of the endpoints that are neither for conversations nor for embeddings.
-func (x *exchange) modality(ctx context.Context, d stream.Client, op *modality.Operation, bodyless bool) error {
+func (x *exchange) modality(ctx context.Context, op *modality.Operation, bodyless bool) error {
 	if x.dry {
 		return fault.Newf(fault.InvalidRequest, "X-Bardo-Route: %s cannot be explained", op.Path())
 	}
-	body, err := x.readBody(d, bodyless)
+	body, err := x.readBody(bodyless)
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (x *exchange) modality(ctx context.Context, d stream.Client, op *modality.O
 		MaxAnswer: x.Config.MaxAnswer, MaxRetries: x.Config.MaxRetries, Redactor: x.Redactor(), NewRestorer: x.NewRestorer, Sink: &modalitySink{x, r},
 	}
 	x.trace.Departs(x.Arrived, x.Waited)
-	return call.Do(ctx, d)
+	return call.Do(ctx, x.client)
 }
 
 // findModality finds the candidates, best first.
@@ -242,16 +242,16 @@ func (s *modalitySink) cost(to *policy.Resolution, u *modality.Used) (policy.Pic
 }
 
 // passthrough serves a request about a resource that a provider stores.
-func (x *exchange) passthrough(ctx context.Context, d stream.Client, bodyless bool) error {
+func (x *exchange) passthrough(ctx context.Context, bodyless bool) error {
 	r := passthrough.Request{
 		ID: x.ID, Head: &x.Head, Account: x.Principal.Account, Started: x.Started, OwnKey: x.OwnKey.IsSet(), Direct: x.userProvider,
 		Timeout: x.Config.Timeouts.Total, MaxAnswer: x.Config.MaxAnswer, EgressSecret: x.Config.EgressSecret,
 		Header: x.report.IDHeaders(), Redactor: x.Redactor(), Sink: (*passthroughSink)(x),
 	}
 	if !bodyless {
-		r.Body = func() ([]byte, error) { return x.receive(d, x.Config.MaxBody) }
+		r.Body = func() ([]byte, error) { return x.receive(x.Config.MaxBody) }
 	}
-	return x.gw.resources.Serve(ctx, d, &r)
+	return x.gw.resources.Serve(ctx, x.client, &r)
 }
 
 // userProvider is a provider whose requests are paid with users' own keys.
@@ -288,7 +288,7 @@ func (g *Gateway) Explain(ask *dryrun.Query) dryrun.Result {
 }
 
 // explain answers with what would be done with the request. It counts as a lookup: no provider is called, and nothing is charged.
-func (x *exchange) explain(ctx context.Context, d stream.Client) error {
+func (x *exchange) explain(ctx context.Context) error {
 	x.trace.Operation = telemetry.Explain
 	_, tier := x.RequestedTier()
 	x.Hints.CacheKey = x.gw.epochs.Peek(x.Principal.Account, x.Hints.GolemID)
@@ -308,7 +308,7 @@ func (x *exchange) explain(ctx context.Context, d stream.Client) error {
 			r.Body = append(r.Body, "\nerror: "+e.Error+"\n"...)
 		}
 	}
-	return x.reply(d, r)
+	return x.reply(r)
 }
 
 // localModel is the model of this machine that serves the request; nil if a provider does. A request for embeddings that leaves the model to the
@@ -328,7 +328,7 @@ func (x *exchange) localModel() *localembed.Model {
 }
 
 // embed answers a request for embeddings by the local model. Nothing leaves this machine for it, so that it takes private requests, too.
-func (x *exchange) embed(ctx context.Context, d stream.Client, m *localembed.Model) error {
+func (x *exchange) embed(ctx context.Context, m *localembed.Model) error {
 	if x.dry {
 		return fault.Newf(fault.InvalidRequest, "X-Bardo-Route: %s runs in the gateway: it has no route to explain", m.ID)
 	}
@@ -360,12 +360,12 @@ func (x *exchange) embed(ctx context.Context, d stream.Client, m *localembed.Mod
 	}
 	reply := x.Head.JSON(a.Body)
 	reply.Header = append(append(reply.Header, x.answerHeaders(to)...), sum.Headers(nil)...)
-	return d.Reply(reply)
+	return x.client.Reply(reply)
 }
 
 // countTokens answers a token count that no provider makes.
-func (x *exchange) countTokens(d stream.Client) error {
+func (x *exchange) countTokens() error {
 	r := api.CountTokens(x.Request, x.Order[0].Model, &x.Head, x.gw.meter.Corrected(x.Order[0].Model, x.Request.InputTokens))
 	r.Header = append(r.Header, x.report.IDHeaders()...)
-	return x.reply(d, r)
+	return x.reply(r)
 }

@@ -38,7 +38,7 @@ import (
 type exchange struct {
 	request.View
 	gw     *Gateway
-	client stream.Client // set while it is served
+	client stream.Client // of a deferred request's run: nobody
 	trace  record.Trace  // what happened to the request
 	report report.Report // what is told of it
 	funds  funds.Funds   // what it may spend

@@ -84,9 +84,9 @@ func (x *exchange) errorEncoder() wire.Encoder {
 }
 
 // reply answers a request that no provider serves.
-func (x *exchange) reply(d stream.Client, r stream.Reply) error {
+func (x *exchange) reply(r stream.Reply) error {
 	x.trace.Unbilled = &record.End{Status: r.Status, Outcome: record.OK}
-	return d.Reply(r)
+	return x.client.Reply(r)
 }
 
 // exhausted is the fault of a request that no candidate answered.

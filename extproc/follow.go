@@ -16,22 +16,22 @@ import (
 const drainPoll = time.Second
 
 // streamEvents sends a stream of events, until its client disconnects, its time is over or the gateway stops.
-func (x *exchange) streamEvents(ctx context.Context, d stream.Client, r stream.Reply, f api.Follower) error {
+func (x *exchange) streamEvents(ctx context.Context, r stream.Reply, f api.Follower) error {
 	defer f.Close()
 	x.trace.Unbilled = &record.End{Status: r.Status, Outcome: record.OK}
-	if err := d.StreamHead(r.Status, r.Header); err != nil {
+	if err := x.client.StreamHead(r.Status, r.Header); err != nil {
 		return err
 	}
 	for end := time.Now().Add(api.StreamLife); time.Now().Before(end) && !x.gw.Draining(); {
 		b, err := f.Next(ctx, drainPoll)
 		if err == nil && len(b) > 0 {
-			err = d.StreamBody(b, false)
+			err = x.client.StreamBody(b, false)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	return d.StreamBody(nil, true)
+	return x.client.StreamBody(nil, true)
 }
 
 // byStreamToken finds the caller who names itself by a token in the address; ok is false where there is none.

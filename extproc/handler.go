@@ -63,11 +63,11 @@ func (g *Gateway) Use(rt *runtime.Config) {
 
 // Serve implements stream.Handler.
 func (g *Gateway) Serve(ctx context.Context, d stream.Client, hd stream.Head, bodyless bool) error {
-	x := g.newExchange(hd)
+	x := g.newExchange(d, hd)
 	if p := x.cors(); p.Allows() {
-		d = cors.Client{Client: d, Policy: p}
+		x.client = cors.Client{Client: d, Policy: p}
 	}
-	return x.serve(ctx, d, func() error { return x.run(ctx, d, bodyless) })
+	return x.serve(ctx, func() error { return x.run(ctx, bodyless) })
 }
 
 // Opened implements stream.Handler.

@@ -15,13 +15,15 @@ import (
 	"bardo.money/gateway/internal/telemetry"
 )
 
-func (g *Gateway) newExchange(hd stream.Head) *exchange { return g.newExchangeAs(hd, "") }
+func (g *Gateway) newExchange(d stream.Client, hd stream.Head) *exchange {
+	return g.newExchangeAs(d, hd, "")
+}
 
 // newExchangeAs is a new exchange with an id that its request has already; "" for none.
-func (g *Gateway) newExchangeAs(hd stream.Head, id string) *exchange {
+func (g *Gateway) newExchangeAs(d stream.Client, hd stream.Head, id string) *exchange {
 	rt := g.runtime.Load()
 	x := &exchange{
-		View: request.View{Config: rt, Head: hd, Dialect: rt.Dialects[hd.Dialect()], Started: time.Now()}, gw: g, trace: record.Trace{Operation: telemetry.Unrouted},
+		View: request.View{Config: rt, Head: hd, Dialect: rt.Dialects[hd.Dialect()], Started: time.Now()}, gw: g, client: d, trace: record.Trace{Operation: telemetry.Unrouted},
 	}
 	if x.ID, x.Header = id, hd.Header; id == "" {
 		x.ID = newID(x.Started)
@@ -46,27 +48,19 @@ func (x *exchange) reports(g *Gateway) {
 }
 
 // serve runs the request, or its rest, to its end.
-func (x *exchange) serve(ctx context.Context, d stream.Client, run func() error) error {
-	x.client = d
+func (x *exchange) serve(ctx context.Context, run func() error) error {
 	err := x.guarded(run)
 	if l, ok := errors.AsType[*stream.Leaving](err); ok {
-		return &stream.Leaving{Rest: func() error { return x.serve(ctx, d, l.Rest) }}
+		return &stream.Leaving{Rest: func() error { return x.serve(ctx, l.Rest) }}
 	}
 	if x.current != nil && x.trace.Settled == nil { // what the client has of the answer is charged, which may wait
-		return d.Leave(func() error { return x.over(ctx, d, err) })
+		return x.client.Leave(func() error { return x.over(ctx, err) })
 	}
-	return x.over(ctx, d, err)
-}
-
-// takeTurn is Turn of the client, where one is served.
-func (x *exchange) takeTurn() {
-	if x.client != nil {
-		x.client.Turn()
-	}
+	return x.over(ctx, err)
 }
 
 // over answers a request that ended in an error, and closes the exchange.
-func (x *exchange) over(ctx context.Context, d stream.Client, err error) error {
+func (x *exchange) over(ctx context.Context, err error) error {
 	defer x.closeGuarded()
 	if late, ok := errors.AsType[upload.AnsweredError](err); ok {
 		x.refused(late.Fault)
@@ -80,7 +74,7 @@ func (x *exchange) over(ctx context.Context, d stream.Client, err error) error {
 		f = fault.From(err)
 	}
 	x.refused(f)
-	return d.Reply(x.report.Error(f))
+	return x.client.Reply(x.report.Error(f))
 }
 
 // close releases what the exchange still holds and writes its record.

@@ -23,14 +23,14 @@ import (
 // and reads, meters and writes the answer; the streams of Envoy's retries write the later attempts, from the exchange.
 
 // forwardViaEnvoy serves a request on the native path.
-func (x *exchange) forwardViaEnvoy(ctx context.Context, d stream.Client) error {
+func (x *exchange) forwardViaEnvoy(ctx context.Context) error {
 	defer x.gw.exchanges.remove(x)
-	if err := x.sendFirst(d); err != nil {
+	if err := x.sendFirst(); err != nil {
 		return err
 	}
-	n := &nativeAnswer{x: x, client: d}
+	n := &nativeAnswer{x: x}
 	for {
-		p, err := d.Next()
+		p, err := x.client.Next()
 		if err != nil {
 			n.noteInterrupted()
 			return err
@@ -42,7 +42,7 @@ func (x *exchange) forwardViaEnvoy(ctx context.Context, d stream.Client) error {
 }
 
 // sendFirst gives the first attempt to Envoy. Its body is released when Forward returns: later attempts are written anew.
-func (x *exchange) sendFirst(d stream.Client) error {
+func (x *exchange) sendFirst() error {
 	buf := buffers.Get(x.body.Len() + encodedMore)
 	defer buffers.Put(buf)
 	call, plan, err := x.firstCall((*buf)[:0], attempt.NewPlan(&x.View))
@@ -55,7 +55,7 @@ func (x *exchange) sendFirst(d stream.Client) error {
 	x.trace.Departs(x.Arrived, x.Waited)
 	set, remove := call.Headers(x.Head.Header)
 	x.bill.Begin(&plan[0], x.trace.AttemptStarted)
-	return d.Forward(stream.Forward{
+	return x.client.Forward(stream.Forward{
 		Set: plan.Headers(set, &x.View), Remove: append(remove, x.Head.Forged...), Body: call.Body, Exchange: x.ID, Clusters: plan.Clusters(&x.View),
 	})
 }
@@ -123,12 +123,11 @@ func (x *exchange) noteUnderWay(n int) {
 
 // nativeAnswer reads the answer that Envoy forwards, and writes it in the client's format.
 type nativeAnswer struct {
-	x      *exchange
-	client stream.Client
-	head   *stream.AnswerHead
-	to     policy.Resolution
-	a      *reading.Answer
-	size   int
+	x    *exchange
+	head *stream.AnswerHead
+	to   policy.Resolution
+	a    *reading.Answer
+	size int
 }
 
 // take handles one piece; done is true once the client has the whole answer.
@@ -141,20 +140,20 @@ func (n *nativeAnswer) take(ctx context.Context, p stream.Piece) (done bool, err
 	if n.head == nil {
 		return false, errors.New("a body came before its head")
 	}
-	n.client.Turn()
+	n.x.client.Turn()
 	n.a.Feed(ctx, p.Body, p.End)
 	switch {
 	case n.head.Status/100 != 2:
 		return n.errorBody(ctx, p)
 	case n.a.RefusedBy() != nil:
-		return true, n.client.Leave(func() error { return n.refuseAnswer(ctx, n.a, n.a.RefusedBy()) })
+		return true, n.x.client.Leave(func() error { return n.refuseAnswer(ctx, n.a, n.a.RefusedBy()) })
 	case n.a.Failed != nil || n.a.Broken != nil:
 		return true, n.fail(ctx)
 	case !n.a.Ended:
 		return false, nil
 	}
 	if n.x.settlesSlowly(n.a) {
-		return true, n.client.Leave(func() error { return n.whole(ctx) })
+		return true, n.x.client.Leave(func() error { return n.whole(ctx) })
 	}
 	return true, n.whole(ctx)
 }
@@ -223,7 +222,7 @@ func (n *nativeAnswer) errorBody(ctx context.Context, p stream.Piece) (done bool
 	d := upstream.Next(&state)
 	n.x.decided(d)
 	if d.Move == upstream.Amend {
-		return true, n.client.Leave(func() error { return n.callAmended(ctx, again) })
+		return true, n.x.client.Leave(func() error { return n.callAmended(ctx, again) })
 	}
 	return true, n.giveUp(ctx, append(n.x.native.earlierFailures, f))
 }
@@ -249,26 +248,26 @@ func (n *nativeAnswer) giveUp(ctx context.Context, fs []*upstream.Failure) error
 	if err != nil {
 		return n.refuse(fault.From(err))
 	}
-	return n.client.Reply(r)
+	return n.x.client.Reply(r)
 }
 
 // refuse answers with an error. Nothing was sent before.
 func (n *nativeAnswer) refuse(f *fault.Fault) error {
 	n.x.refused(f)
-	return n.client.Reply(n.x.report.Error(f))
+	return n.x.client.Reply(n.x.report.Error(f))
 }
 
 // whole settles a complete answer and sends it.
 func (n *nativeAnswer) whole(ctx context.Context) error {
-	n.client.Turn()
+	n.x.client.Turn()
 	sum, err := n.x.settle(ctx, n.a, record.OK)
 	if err != nil {
 		return n.refuse(fault.From(err))
 	}
-	n.client.Turn()
+	n.x.client.Turn()
 	body := n.a.End
 	set := append(sum.Headers(n.x.answerHeaders(n.to)), header.Field{Name: "content-type", Value: header.JSON}, header.Field{Name: "content-length", Value: strconv.Itoa(len(body))})
-	return n.client.Answer(stream.Reply{Status: http.StatusOK, Header: set, Body: body}, otherHeaders(n.head.Header, set))
+	return n.x.client.Answer(stream.Reply{Status: http.StatusOK, Header: set, Body: body}, otherHeaders(n.head.Header, set))
 }
 
 // otherHeaders lists the provider's headers that are removed from the answer: all but those that are set anew.
@@ -322,5 +321,5 @@ func (n *nativeAnswer) refuseAnswer(ctx context.Context, a *reading.Answer, f *f
 	x.refused(f)
 	r := x.report.Error(f)
 	r.Header = sum.Headers(r.Header)
-	return n.client.Reply(r)
+	return n.x.client.Reply(r)
 }

@@ -25,24 +25,25 @@ func (well) Plan(ids []policy.ProviderID) ([]policy.ProviderID, func()) {
 }
 
 // planned is an exchange on the native path with two attempts, at the clusters a and b.
-func planned(t *testing.T) *exchange {
+func planned(t *testing.T) (*exchange, *lone) {
 	t.Helper()
 	rt := &runtime.Config{
 		Dialects:  map[chat.Dialect]wire.Dialect{chat.OpenAI: openai.Dialect{}}, //nolint:exhaustive // one client
 		Providers: map[policy.ProviderID]*runtime.Provider{"first": {Cluster: "a"}, "second": {Cluster: "b"}},
 	}
 	g := New(rt, Deps{Metrics: telemetry.New(telemetry.Build{}), Log: slog.New(slog.DiscardHandler), Limiter: quota.New(quota.Options{}), Health: well{}})
-	x := g.newExchange(stream.Head{})
+	d := &lone{}
+	x := g.newExchange(d, stream.Head{})
 	t.Cleanup(x.closeGuarded)
 	x.Request = &chat.Request{}
 	x.native.plan = []policy.Resolution{{Provider: "first"}, {Provider: "second"}}
 	g.exchanges.add(x)
-	return x
+	return x, d
 }
 
 // TestD70NoRequestIsWrittenForAnotherClusterThanPlanned: it would go there with a key of another provider.
 func TestD70NoRequestIsWrittenForAnotherClusterThanPlanned(t *testing.T) {
-	x := planned(t)
+	x, _ := planned(t)
 	for _, cluster := range []string{"a", "a~retry", "c", ""} {
 		if call, err := x.gw.Attempt(&stream.Attempt{Exchange: x.ID, Cluster: cluster, Number: 2}); err == nil || x.native.unwritten.Load() != nil {
 			t.Errorf("%q: written was %+v, %v", cluster, call, err)
@@ -53,8 +54,8 @@ func TestD70NoRequestIsWrittenForAnotherClusterThanPlanned(t *testing.T) {
 // TestD70NoAnswerOfAnotherClusterThanPlannedIsRead: by the rules and at the prices of a provider that did not give it.
 func TestD70NoAnswerOfAnotherClusterThanPlannedIsRead(t *testing.T) {
 	for _, cluster := range []string{"a", "c", ""} {
-		x, d := planned(t), &lone{}
-		n := &nativeAnswer{x: x, client: d}
+		x, d := planned(t)
+		n := &nativeAnswer{x: x}
 		done, err := n.begin(t.Context(), &stream.AnswerHead{Status: http.StatusOK, Cluster: cluster, Details: "via_upstream", Attempts: 2})
 		if err != nil || !done || d.got.Status != http.StatusInternalServerError || x.current != nil || len(x.bill.Calls()) != 0 {
 			t.Errorf("%q: %v, %v, the client got %d %s", cluster, done, err, d.got.Status, d.got.Body)

@@ -8,7 +8,6 @@ import (
 	"bardo.money/gateway/extproc/cors"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/site"
-	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/internal/fault"
 )
 
@@ -16,16 +15,17 @@ import (
 const maxForm = 64 << 10
 
 // page answers a request for a page of the dashboard, which finds out itself who asks. Pages of other origins never read one.
-func (x *exchange) page(ctx context.Context, d stream.Client, bodyless bool) (err error) {
+func (x *exchange) page(ctx context.Context, bodyless bool) (err error) {
 	if x.gw.Pages == nil {
 		return fault.New(fault.NotFound, "this gateway has no dashboard (listen.ui: off)", nil)
 	}
+	d := x.client
 	if other, ok := d.(cors.Client); ok {
 		d = other.Client
 	}
 	var body []byte
 	if x.Head.Method == http.MethodPost && !bodyless {
-		if body, err = x.readBodyUpTo(d, bodyless, maxForm); err != nil {
+		if body, err = x.readBodyUpTo(bodyless, maxForm); err != nil {
 			return err
 		}
 	}

@@ -124,10 +124,11 @@ func newPanicLab(a provider.Adapter, egress http.RoundTripper) *panicLab {
 }
 
 // exchange is a streamed request that the provider is to serve, once its order is known.
-func (l *panicLab) exchange(t *testing.T) *exchange {
+func (l *panicLab) exchange(t *testing.T) (*exchange, *lone) {
 	t.Helper()
 	hd := stream.NewHead(header.List{{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/v1/chat/completions"}}, "127.0.0.1:1")
-	x := l.newExchange(hd)
+	d := &lone{}
+	x := l.newExchange(d, hd)
 	var err error
 	x.Request, err = openai.Dialect{}.Decode(chat.Generate, nil, "", []byte(`{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`))
 	if err != nil {
@@ -135,7 +136,7 @@ func (l *panicLab) exchange(t *testing.T) *exchange {
 	}
 	x.Order = []policy.Resolution{{Provider: "p", Model: "m"}, {Provider: "p", Model: "m"}}
 	x.Found, x.native.plan = x.Order, x.Order
-	return x
+	return x, d
 }
 
 // ended checks that one exchange ended in a fault of the program, was counted, and that the log does not quote it.
@@ -160,9 +161,9 @@ func (l *panicLab) ended(t *testing.T, d *lone, times int) {
 // known of the exchange, the stream's server is told of the panic.
 func TestAPanicOfAnAttemptEndsItsExchangeAlone(t *testing.T) {
 	l := newPanicLab(broken{}, nil)
-	x := l.exchange(t)
+	x, d := l.exchange(t)
 	l.exchanges.add(x)
-	lost := l.exchange(t)
+	lost, _ := l.exchange(t)
 	lost.native.plan = nil // planning its attempt is out of range
 	l.exchanges.add(lost)
 	for _, id := range []string{x.ID, "req_nobodys"} {
@@ -175,8 +176,7 @@ func TestAPanicOfAnAttemptEndsItsExchangeAlone(t *testing.T) {
 		_, _ = l.Attempt(&stream.Attempt{Exchange: lost.ID, Cluster: state.RetryCluster("p"), Number: 2})
 		t.Error("an attempt without a plan is written")
 	}()
-	d := &lone{}
-	n := &nativeAnswer{x: x, client: d}
+	n := &nativeAnswer{x: x}
 	if done, err := n.begin(t.Context(), &stream.AnswerHead{Status: http.StatusServiceUnavailable, Details: "ext_proc_error_grpc_error_9"}); !done || err != nil {
 		t.Errorf("%v, %v", done, err)
 	}
@@ -210,9 +210,9 @@ func TestAPanicBesideAnExchangeEndsItAlone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			calls = 0
-			l, d := newPanicLab(custom.Adapter{}, answer), &lone{}
-			x := l.exchange(t)
-			err := x.drive(t.Context(), d)
+			l := newPanicLab(custom.Adapter{}, answer)
+			x, d := l.exchange(t)
+			err := x.drive(t.Context())
 			if f, ok := errors.AsType[*fault.Fault](err); !ok || !attempt.IsPanic(err) || calls != 1 {
 				t.Fatalf("%v after %d calls", err, calls)
 			} else if err := d.Reply(x.report.Error(f)); err != nil { // as serve does

@@ -143,7 +143,7 @@ func (s *drivenStream) refuseInvalid(ctx context.Context, a *reading.Answer, j *
 	x.refused(f)
 	r := x.report.Error(f)
 	r.Header = sum.Headers(x.report.SchemaHeader(r.Header, &a.By))
-	return s.client.Reply(r)
+	return s.x.client.Reply(r)
 }
 
 // verify compares a good answer with that of a second model of another family, called at the same time, and returns the stricter one; nil when

@@ -8,7 +8,6 @@ import (
 	"bardo.money/gateway/extproc/api"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/endpoint"
-	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/telemetry"
@@ -19,14 +18,14 @@ import (
 
 // run serves the request: it finds its endpoint, admits the caller, reads and decodes the body, routes, and answers. An error that is a fault has
 // not been sent to the client yet.
-func (x *exchange) run(ctx context.Context, d stream.Client, bodyless bool) error {
+func (x *exchange) run(ctx context.Context, bodyless bool) error {
 	if x.Head.Method == http.MethodOptions {
 		x.trace.Operation = telemetry.Lookup
 		r, err := x.options()
 		if err != nil {
 			return err
 		}
-		return x.reply(d, r)
+		return x.reply(r)
 	}
 	e, err := endpoint.Find(&x.Head)
 	if err != nil {
@@ -35,15 +34,15 @@ func (x *exchange) run(ctx context.Context, d stream.Client, bodyless bool) erro
 	x.trace.Operation = e.Operation()
 	if !x.staysOnThread(&e) {
 		own := e // e itself stays on the stack
-		return d.Leave(func() error { return x.answer(ctx, d, own, bodyless) })
+		return x.client.Leave(func() error { return x.answer(ctx, own, bodyless) })
 	}
-	return x.answer(ctx, d, e, bodyless)
+	return x.answer(ctx, e, bodyless)
 }
 
 // answer authenticates the caller and answers it.
-func (x *exchange) answer(ctx context.Context, d stream.Client, e endpoint.Endpoint, bodyless bool) error {
+func (x *exchange) answer(ctx context.Context, e endpoint.Endpoint, bodyless bool) error {
 	if e.Class == endpoint.Open {
-		return x.admitted(ctx, d, e, bodyless)
+		return x.admitted(ctx, e, bodyless)
 	}
 	if ok, err := x.identifyPayer(&e); err != nil {
 		return err
@@ -54,21 +53,21 @@ func (x *exchange) answer(ctx context.Context, d stream.Client, e endpoint.Endpo
 	}
 	if !x.bill.Immediate(&quota.Ask{Client: x.Head.Peer, Class: quota.Generation}) {
 		own := e
-		return d.Leave(func() error { return x.admit(ctx, d, own, bodyless) })
+		return x.client.Leave(func() error { return x.admit(ctx, own, bodyless) })
 	}
-	return x.admit(ctx, d, e, bodyless)
+	return x.admit(ctx, e, bodyless)
 }
 
 // admit checks the caller's limits and answers it. It runs before the body is read: a refused request uses no memory for it.
-func (x *exchange) admit(ctx context.Context, d stream.Client, e endpoint.Endpoint, bodyless bool) error {
+func (x *exchange) admit(ctx context.Context, e endpoint.Endpoint, bodyless bool) error {
 	if err := x.limit(ctx, &e); err != nil {
 		return err
 	}
-	return x.admitted(ctx, d, e, bodyless)
+	return x.admitted(ctx, e, bodyless)
 }
 
 // admitted answers a caller who may be served.
-func (x *exchange) admitted(ctx context.Context, d stream.Client, e endpoint.Endpoint, bodyless bool) error {
+func (x *exchange) admitted(ctx context.Context, e endpoint.Endpoint, bodyless bool) error {
 	if bodyless {
 		if err := identity.BodyFault(&x.Principal, nil); err != nil {
 			return err
@@ -78,10 +77,10 @@ func (x *exchange) admitted(ctx context.Context, d stream.Client, e endpoint.End
 		return err
 	}
 	if e.Page {
-		return x.page(ctx, d, bodyless)
+		return x.page(ctx, bodyless)
 	}
 	if e.Local != nil {
-		return x.answerLocally(ctx, d, &e, bodyless)
+		return x.answerLocally(ctx, &e, bodyless)
 	}
 	if err := x.parseHeaders(); err != nil {
 		return err
@@ -90,44 +89,44 @@ func (x *exchange) admitted(ctx context.Context, d stream.Client, e endpoint.End
 		return err
 	}
 	if e.Stored && x.funds.NamesSession() {
-		return d.Leave(func() error {
+		return x.client.Leave(func() error {
 			if err := x.funds.FindSession(ctx); err != nil {
 				return err
 			}
-			return x.passthrough(ctx, d, bodyless)
+			return x.passthrough(ctx, bodyless)
 		})
 	}
 	if e.Stored {
-		return x.passthrough(ctx, d, bodyless)
+		return x.passthrough(ctx, bodyless)
 	}
 	if e.Modality != nil {
-		return x.modality(ctx, d, e.Modality, bodyless)
+		return x.modality(ctx, e.Modality, bodyless)
 	}
 	if e.Compact {
-		return x.compact(ctx, d, bodyless)
+		return x.compact(ctx, bodyless)
 	}
-	d.Turn()
-	if err := x.read(d, e, bodyless); err != nil {
+	x.client.Turn()
+	if err := x.read(e, bodyless); err != nil {
 		return err
 	}
-	d.Turn()
+	x.client.Turn()
 	if x.dry && x.localModel() == nil {
 		if x.mayClassify() || x.Principal.Prepaid { // the balance may have to be read from the ledger
-			return d.Leave(func() error { return x.explain(ctx, d) })
+			return x.client.Leave(func() error { return x.explain(ctx) })
 		}
-		return x.explain(ctx, d)
+		return x.explain(ctx)
 	}
 	if x.Hints.DailyBudget > 0 || x.Hints.DIEMAvailable || x.MayNameStored() || x.funds.NamesSession() { // what was spent, and who owns what is named, is read from the ledger
-		return d.Leave(func() error { return x.routeAndCall(ctx, d) })
+		return x.client.Leave(func() error { return x.routeAndCall(ctx) })
 	}
-	return x.routeAndCall(ctx, d)
+	return x.routeAndCall(ctx)
 }
 
 // answerLocally answers a request to one of the gateway's own endpoints.
-func (x *exchange) answerLocally(ctx context.Context, d stream.Client, e *endpoint.Endpoint, bodyless bool) (err error) {
+func (x *exchange) answerLocally(ctx context.Context, e *endpoint.Endpoint, bodyless bool) (err error) {
 	c := api.Caller{Principal: x.Principal, Head: &x.Head, Catalog: x.Config.Resolver, Local: x.Config.Embeddings.Local, Barred: x.Config.Intents.Barred[x.Principal.Tier], Cognition: x.Config.Cognition, Epochs: x.Config.Epochs}
 	if e.MaxBody > 0 {
-		if c.Body, err = x.readBodyUpTo(d, bodyless, e.MaxBody); err != nil {
+		if c.Body, err = x.readBodyUpTo(bodyless, e.MaxBody); err != nil {
 			return err
 		}
 	}
@@ -139,14 +138,14 @@ func (x *exchange) answerLocally(ctx context.Context, d stream.Client, e *endpoi
 		r.Header = append(r.Header, x.report.IDHeaders()...)
 	}
 	if c.Follow != nil {
-		return x.streamEvents(ctx, d, r, c.Follow)
+		return x.streamEvents(ctx, r, c.Follow)
 	}
-	return x.reply(d, r)
+	return x.reply(r)
 }
 
 // compact answers POST /v1/sessions/{id}/compact: the request becomes one for a summary of its messages, by the subsystem session_compact, and takes the way of any other.
-func (x *exchange) compact(ctx context.Context, d stream.Client, bodyless bool) error {
-	body, err := x.readBody(d, bodyless)
+func (x *exchange) compact(ctx context.Context, bodyless bool) error {
+	body, err := x.readBody(bodyless)
 	if err != nil {
 		return err
 	}
@@ -165,5 +164,5 @@ func (x *exchange) compact(ctx context.Context, d stream.Client, bodyless bool) 
 	if x.Request, err = x.Dialect.Decode(chat.Generate, header.List{{Name: "content-type", Value: header.JSON}}, "", body); err != nil {
 		return err
 	}
-	return d.Leave(func() error { return x.routeAndCall(ctx, d) })
+	return x.client.Leave(func() error { return x.routeAndCall(ctx) })
 }

@@ -47,7 +47,7 @@ func (x *exchange) settle(ctx context.Context, a *reading.Answer, outcome string
 	if outcome == record.OK || outcome == record.Invalid || outcome == record.Refused || outcome == record.Cancelled && a != nil && a.Content {
 		x.served(a, outcome)
 	}
-	x.takeTurn()
+	x.client.Turn()
 	if err := x.book(ctx, s, &total); err != nil {
 		x.unsent()
 		return nil, err

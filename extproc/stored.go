@@ -98,8 +98,8 @@ func (x *exchange) leaveCoalesced() {
 }
 
 // replay answers with a stored answer.
-func (x *exchange) replay(ctx context.Context, d stream.Client, e *cache.Entry, k record.CacheStatus) error {
-	s := x.newDriven(d)
+func (x *exchange) replay(ctx context.Context, e *cache.Entry, k record.CacheStatus) error {
+	s := x.newDriven()
 	defer s.beat.Stop()
 	return s.replay(ctx, e, k)
 }
@@ -114,7 +114,7 @@ func (s *drivenStream) replay(ctx context.Context, e *cache.Entry, k record.Cach
 	if err != nil {
 		return s.fail(fault.From(err))
 	}
-	return s.client.Reply(r)
+	return s.x.client.Reply(r)
 }
 
 // play streams the stored answer.
