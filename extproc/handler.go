@@ -52,7 +52,7 @@ func New(rt *runtime.Config, d Deps) *Gateway {
 
 // Use replaces the configuration. Exchanges in flight keep theirs.
 func (g *Gateway) Use(rt *runtime.Config) {
-	for id, p := range g.runtime.Load().Providers {
+	for id, p := range g.runtime.Load().Providers.All() {
 		rt.Provider(id).Ring.Inherit(p.Ring)
 	}
 	if g.Governor != nil {

@@ -29,7 +29,7 @@ func planned(t *testing.T) (*exchange, *lone) {
 	t.Helper()
 	rt := &runtime.Config{
 		Dialects:  map[chat.Dialect]wire.Dialect{chat.OpenAI: openai.Dialect{}}, //nolint:exhaustive // one client
-		Providers: map[policy.ProviderID]*runtime.Provider{"first": {Cluster: "a"}, "second": {Cluster: "b"}},
+		Providers: runtime.ProvidersOf(map[policy.ProviderID]*runtime.Provider{"first": {Cluster: "a"}, "second": {Cluster: "b"}}),
 	}
 	g := New(rt, Deps{Metrics: telemetry.New(telemetry.Build{}), Log: slog.New(slog.DiscardHandler), Limiter: quota.New(quota.Options{}), Health: well{}})
 	d := &lone{}

@@ -112,7 +112,7 @@ func newPanicLab(a provider.Adapter, egress http.RoundTripper) *panicLab {
 	l := &panicLab{}
 	l.Gateway = New(&runtime.Config{
 		Dialects:  map[chat.Dialect]wire.Dialect{chat.OpenAI: openai.Dialect{}}, //nolint:exhaustive // one client
-		Providers: map[policy.ProviderID]*runtime.Provider{"p": {Adapter: a, Cluster: "p"}},
+		Providers: runtime.ProvidersOf(map[policy.ProviderID]*runtime.Provider{"p": {Adapter: a, Cluster: "p"}}),
 		Pipeline:  pipeline.New(),
 		Timeouts:  runtime.Timeouts{FirstToken: time.Hour, Idle: time.Hour, Total: time.Hour, Heartbeat: time.Hour},
 		MaxAnswer: 1 << 20,

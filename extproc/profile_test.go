@@ -39,7 +39,7 @@ func TestTimeOutsKnowThatAProfileHasAModelThink(t *testing.T) {
 
 // TestD50TheWorstCaseKnowsOfThinkingThatAProfileAsksFor: only where thinking has a budget that the answer's limit is raised by.
 func TestD50TheWorstCaseKnowsOfThinkingThatAProfileAsksFor(t *testing.T) {
-	rt := &runtime.Config{Providers: map[policy.ProviderID]*runtime.Provider{"a": {Adapter: anthropicprovider.Adapter{}}, "o": {Adapter: openaiprovider.Adapter{}}}}
+	rt := &runtime.Config{Providers: runtime.ProvidersOf(map[policy.ProviderID]*runtime.Provider{"a": {Adapter: anthropicprovider.Adapter{}}, "o": {Adapter: openaiprovider.Adapter{}}})}
 	hard := &chat.Profile{Default: chat.Params{Effort: "high"}}
 	for _, row := range []struct {
 		more       string

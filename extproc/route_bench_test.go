@@ -58,13 +58,15 @@ providers:
 		enabled = append(enabled, p.Provider)
 	}
 	rt := &runtime.Config{
-		Providers: map[policy.ProviderID]*runtime.Provider{}, Resolver: resolve.New(catalog.New(file), enabled),
+		Resolver:   resolve.New(catalog.New(file), enabled),
 		Dialects:   map[chat.Dialect]wire.Dialect{chat.OpenAI: openai.Dialect{}}, //nolint:exhaustive // the only one asked in
 		Structured: runtime.Structured{Enabled: true, Validate: true, Retries: 1},
 	}
+	all := map[policy.ProviderID]*runtime.Provider{}
 	for _, p := range cfg.Enabled() {
-		rt.Providers[p.ID] = &runtime.Provider{Adapter: custom.Adapter{}}
+		all[p.ID] = &runtime.Provider{Adapter: custom.Adapter{}}
 	}
+	rt.Providers = runtime.ProvidersOf(all)
 	return rt
 }
 

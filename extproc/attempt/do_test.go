@@ -87,9 +87,7 @@ func testAnEndlessRefusalIsReadInPart(t *testing.T, do doing) {
 // An attempt that must not be made on a thread is not made there: nothing is sent.
 func TestWhatNeedsTheListenerIsNotCalledOnAThread(t *testing.T) {
 	at := newAttempt(t)
-	p := at.View.Config.Providers["p"]
-	p.Spread, at.View.Affinity.Hash = true, 1
-	at.View.Config.Providers["p"] = p
+	at.View.Config.Provider("p").Spread, at.View.Affinity.Hash = true, 1
 	d := &thread{ctx: t.Context(), came: make(chan struct{}, 1), transport: func(*http.Request) (*http.Response, error) {
 		t.Error("it was called")
 		return nil, errBroken
@@ -410,5 +408,5 @@ func TestWhatNeedsTheListenerGoesThere(t *testing.T) {
 
 // spread gives an attempt's provider several endpoints.
 func spread(a *attempt.Attempt) {
-	a.View.Config.Providers["p"].Spread = true
+	a.View.Config.Provider("p").Spread = true
 }

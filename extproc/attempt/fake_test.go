@@ -53,7 +53,7 @@ func newAttempt(t *testing.T, keys ...string) *attempt.Attempt {
 	}
 	p.Ring = attempt.NewRing(p.Keys)
 	v := &request.View{Config: &runtime.Config{
-		Providers: map[policy.ProviderID]*runtime.Provider{"p": p},
+		Providers: runtime.ProvidersOf(map[policy.ProviderID]*runtime.Provider{"p": p}),
 		Timeouts:  runtime.Timeouts{FirstToken: firstToken, Idle: idle, Total: time.Minute},
 	}}
 	v.ID, v.Request = "req_1", req

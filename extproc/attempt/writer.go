@@ -48,7 +48,7 @@ type Call struct {
 // Write writes an attempt's request into buf, which may grow.
 func (w *Writer) Write(buf []byte, t *Attempt) (Call, error) {
 	v, to := t.View, t.To
-	p, ok := v.Config.Providers[to.Provider]
+	p, ok := v.Config.Find(to.Provider)
 	if !ok {
 		return Call{}, fmt.Errorf("provider %s is not configured", to.Provider)
 	}

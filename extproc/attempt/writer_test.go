@@ -139,7 +139,7 @@ func (encodesNothing) Encode([]byte, *chat.Request, policy.Resolution, provider.
 
 func TestAnAttemptThatCannotBeWrittenTakesNoKey(t *testing.T) {
 	at := newAttempt(t, "one", "two")
-	at.View.Config.Providers["p"].Adapter = encodesNothing{}
+	at.View.Config.Provider("p").Adapter = encodesNothing{}
 	w, _ := newWriter(nil)
 	if _, err := w.Write(nil, at); !errors.Is(err, errNotEncoded) {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 // Document asks a provider for a document of the operator's account, the same way as Probe. path is below its base URL; a document longer than most is an
 // error. Where Envoy is not there yet, or does not know the provider, the error is an ErrNotAsked.
 func (c *Client) Document(ctx context.Context, id policy.ProviderID, path string, most int64) ([]byte, error) {
-	p, ok := c.Config.Providers[id]
+	p, ok := c.Config.Find(id)
 	if !ok {
 		return nil, fmt.Errorf("%w: provider %s is not configured", ErrNotAsked, id)
 	}

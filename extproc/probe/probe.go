@@ -27,7 +27,7 @@ type Client struct {
 // until one is taken. Any answer below 500 is a sign of life, but 401 and 403: those are a CredentialRefused. Without a connection the error
 // is an *Unreachable, where Envoy does not know the provider yet an ErrNotAsked.
 func (c *Client) Probe(ctx context.Context, id policy.ProviderID) error {
-	p, ok := c.Config.Providers[id]
+	p, ok := c.Config.Find(id)
 	if !ok {
 		return fmt.Errorf("%w: provider %s is not configured", ErrNotAsked, id)
 	}
@@ -160,7 +160,7 @@ const maxModelList = 16 << 20
 
 // ListModels asks a provider for its list of models, the same way as Probe. etag names the list that is known already, "" if none is.
 func (c *Client) ListModels(ctx context.Context, id policy.ProviderID, etag string) (ModelList, error) {
-	p, ok := c.Config.Providers[id]
+	p, ok := c.Config.Find(id)
 	if !ok {
 		return ModelList{}, fmt.Errorf("provider %s is not configured", id)
 	}

@@ -31,7 +31,7 @@ func client(a answers, keys ...string) *probe.Client {
 		p.Keys = append(p.Keys, secret.New(k))
 	}
 	p.Endpoint.Key = p.Keys[0]
-	return &probe.Client{Config: &runtime.Config{Providers: map[policy.ProviderID]*runtime.Provider{"p": p}}, Egress: &http.Client{Transport: a}}
+	return &probe.Client{Config: &runtime.Config{Providers: runtime.ProvidersOf(map[policy.ProviderID]*runtime.Provider{"p": p})}, Egress: &http.Client{Transport: a}}
 }
 
 func TestAProbeTriesEachKey(t *testing.T) {

@@ -18,8 +18,7 @@ import (
 
 // isVenice reports whether a provider is the private one.
 func (r *Report) isVenice(id policy.ProviderID) bool {
-	p, ok := r.Config.Providers[id]
-	return ok && p.Adapter.Name() == cognition.Kind
+	return r.Config.Provider(id).Adapter.Name() == cognition.Kind
 }
 
 // Cognition tells of a call of the private provider that was answered. seen is what the answer's head says.

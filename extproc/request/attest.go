@@ -26,8 +26,8 @@ func (v *View) WantsEnclave(to *policy.Resolution) bool {
 
 // Attests is the policy by which the answer of a candidate has to be attested (P-05), and the adapter that asks for it; nil if it need not be.
 func (v *View) Attests(to *policy.Resolution) (*attestation.Policy, provider.Attesting) {
-	p, ok := v.Config.Providers[to.Provider]
-	if !ok || p.Attestation == nil || !v.WantsEnclave(to) {
+	p := v.Config.Provider(to.Provider)
+	if p.Attestation == nil || !v.WantsEnclave(to) {
 		return nil, nil
 	}
 	by, ok := p.Adapter.(provider.Attesting)

@@ -9,7 +9,7 @@ import (
 
 // Who has no key gets the demo alone, unless the operator admits everybody.
 func TestWithoutAKeyOnlyTheDemoServes(t *testing.T) {
-	rt := runtime.Config{Keyless: runtime.KeylessDemo, Providers: map[policy.ProviderID]*runtime.Provider{"demo": {Free: true}, "paid": {}}}
+	rt := runtime.Config{Keyless: runtime.KeylessDemo, Providers: runtime.ProvidersOf(map[policy.ProviderID]*runtime.Provider{"demo": {Free: true}, "paid": {}})}
 	open := rt
 	open.Keyless = runtime.KeylessAnyone
 	demo, paid := policy.Resolution{Provider: "demo"}, policy.Resolution{Provider: "paid"}

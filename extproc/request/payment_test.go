@@ -21,7 +21,7 @@ func (payer) Pay(context.Context, *runtime.PaidCall) (*http.Response, policy.Mic
 
 // TestWhatAPaymentMayExceedItsEstimateByIsReserved, for each call, whatever the price; and for nothing that is not paid per call.
 func TestWhatAPaymentMayExceedItsEstimateByIsReserved(t *testing.T) {
-	rt := runtime.Config{Providers: map[policy.ProviderID]*runtime.Provider{"paid": {Adapter: anthropic.Adapter{}, Payer: payer{}}, "billed": {Adapter: anthropic.Adapter{}}}}
+	rt := runtime.Config{Providers: runtime.ProvidersOf(map[policy.ProviderID]*runtime.Provider{"paid": {Adapter: anthropic.Adapter{}, Payer: payer{}}, "billed": {Adapter: anthropic.Adapter{}}})}
 	for _, price := range []policy.Price{1, 99, 1_000_000, 15_000_000} {
 		for _, calls := range []int64{1, 3} {
 			v := View{Config: &rt}

@@ -55,8 +55,8 @@ func (v *View) ThinkingTokens(candidates []policy.Resolution) int {
 	}
 	for i := range candidates {
 		to := &candidates[i]
-		at, ok := v.Config.Providers[to.Provider]
-		if ok && !to.AdaptiveThinking && to.Reasoning != "none" && at.Adapter.Dialect(*to, at.Endpoint, v.Request.Dialect) == chat.Anthropic {
+		at := v.Config.Provider(to.Provider)
+		if !to.AdaptiveThinking && to.Reasoning != "none" && at.Adapter.Dialect(*to, at.Endpoint, v.Request.Dialect) == chat.Anthropic {
 			return budget
 		}
 	}

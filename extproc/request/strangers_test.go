@@ -11,7 +11,7 @@ import (
 
 // Users' own keys serve nobody who pays by a payment, neither as a candidate nor beside it.
 func TestAPaymentReachesNoKeyOfAUser(t *testing.T) {
-	rt := runtime.Config{Providers: map[policy.ProviderID]*runtime.Provider{"direct": {Direct: true, Engineered: true}, "own": {}}}
+	rt := runtime.Config{Providers: runtime.ProvidersOf(map[policy.ProviderID]*runtime.Provider{"direct": {Direct: true, Engineered: true}, "own": {}})}
 	for _, pays := range []bool{false, true} {
 		v := View{Config: &rt, PaysItself: pays}
 		v.Found = []policy.Resolution{{Provider: "direct"}, {Provider: "own"}}

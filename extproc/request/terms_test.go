@@ -11,7 +11,7 @@ import (
 
 // D-87: the most tokens that a call can have taken bounds what is charged for it.
 func TestD87TheMostTokensOfACall(t *testing.T) {
-	rt := runtime.Config{Providers: map[policy.ProviderID]*runtime.Provider{"p": {Adapter: anthropic.Adapter{}}}}
+	rt := runtime.Config{Providers: runtime.ProvidersOf(map[policy.ProviderID]*runtime.Provider{"p": {Adapter: anthropic.Adapter{}}})}
 	thinking := &chat.Profile{Default: chat.Params{Effort: "high"}}
 	to := policy.Resolution{Provider: "p", Context: 10_000, MaxOutput: 1_000}
 	unknown := policy.Resolution{Provider: "p"}

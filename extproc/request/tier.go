@@ -51,8 +51,8 @@ func (v *View) TierAt(to *policy.Resolution) string {
 	if tier == "" {
 		return ""
 	}
-	p, ok := v.Config.Providers[to.Provider]
-	if !ok || v.RemovesTier(to) != "" || p.Adapter.Dialect(*to, p.Endpoint, v.Request.Dialect) != v.Request.Dialect {
+	p := v.Config.Provider(to.Provider)
+	if v.RemovesTier(to) != "" || p.Adapter.Dialect(*to, p.Endpoint, v.Request.Dialect) != v.Request.Dialect {
 		return ""
 	}
 	return tier

@@ -11,8 +11,8 @@ import (
 
 // Extras lists the parts of a request that cost more than their tokens at a candidate. A candidate of another format is not sent them: none.
 func (rt *Config) Extras(req *chat.Request, to *policy.Resolution) []provider.Extra {
-	p, ok := rt.Providers[to.Provider]
-	if !ok || p.Free || req.Op == chat.CountTokens {
+	p := rt.Provider(to.Provider)
+	if p.Free || req.Op == chat.CountTokens {
 		return nil
 	}
 	charging, ok := p.Adapter.(provider.Charging)
@@ -25,8 +25,8 @@ func (rt *Config) Extras(req *chat.Request, to *policy.Resolution) []provider.Ex
 
 // speaksClientDialect reports whether requests to a candidate have the client's format.
 func (rt *Config) speaksClientDialect(req *chat.Request, to *policy.Resolution) bool {
-	p, ok := rt.Providers[to.Provider]
-	return ok && p.Adapter.Dialect(*to, p.Endpoint, req.Dialect) == req.Dialect
+	p := rt.Provider(to.Provider)
+	return p.Adapter.Dialect(*to, p.Endpoint, req.Dialect) == req.Dialect
 }
 
 // Unpriced is the first of a request's extras that has no price at a candidate; nil: none.

@@ -41,9 +41,9 @@ func TestD87WhatCostsExtraNeedsAPrice(t *testing.T) {
 // Where nobody is left that is asked in the client's own format, a candidate of another format is not asked either: it would serve the request
 // without the part that has no price.
 func TestD87APartWithoutAPriceIsNotDroppedByAnotherFormat(t *testing.T) {
-	rt := runtime.Config{Providers: map[policy.ProviderID]*runtime.Provider{
+	rt := runtime.Config{Providers: runtime.ProvidersOf(map[policy.ProviderID]*runtime.Provider{
 		"same": {Adapter: custom.Adapter{}}, "other": {Adapter: anthropic.Adapter{}}, "own": {Adapter: custom.Adapter{}, Direct: true},
-	}}
+	})}
 	req, err := openai.Dialect{}.Decode(chat.Generate, nil, "", []byte(`{"model":"m","background":true,"messages":[{"role":"user","content":"hi"}]}`))
 	if err != nil {
 		t.Fatal(err)

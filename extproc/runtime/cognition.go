@@ -10,7 +10,7 @@ import (
 // SetCognition sets what is told of the private provider, once the providers are known. Without one, figures are made up, one each rate.
 func (rt *Config) SetCognition(rate time.Duration) {
 	s := cognition.Settings{Mock: true, MockRate: rate, Attested: map[string]*attestation.Policy{}}
-	for id, p := range rt.Providers {
+	for id, p := range rt.Providers.All() {
 		if p.Adapter.Name() == cognition.Kind {
 			s.Mock = false
 		}

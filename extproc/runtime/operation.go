@@ -10,7 +10,7 @@ import (
 // UnservedReason is why a candidate does not serve the request's endpoint: its model has another purpose, or its provider lacks the endpoint;
 // "" if it does. It is shown by X-Bardo-Route: explain.
 func (rt *Config) UnservedReason(req *chat.Request, to *policy.Resolution) string {
-	p, ok := rt.Providers[to.Provider]
+	p, ok := rt.Find(to.Provider)
 	switch {
 	case !ok:
 	case req.Op == chat.Embed && p.Adapter.Dialect(*to, p.Endpoint, req.Dialect) != req.Dialect:

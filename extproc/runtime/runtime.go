@@ -10,20 +10,14 @@ import (
 	"bardo.money/gateway/extproc/cognition"
 	"bardo.money/gateway/extproc/epoch"
 	"bardo.money/gateway/extproc/governor"
-	"bardo.money/gateway/extproc/keyring"
 	"bardo.money/gateway/extproc/localembed"
 	"bardo.money/gateway/extproc/pipeline"
-	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/wire"
-	"bardo.money/gateway/internal/kind"
 	"bardo.money/gateway/internal/origin"
 	"bardo.money/gateway/internal/secret"
 	"bardo.money/gateway/policy"
-	"bardo.money/gateway/policy/attestation"
 	"bardo.money/gateway/policy/budget"
-	"bardo.money/gateway/policy/e2ee"
 	"bardo.money/gateway/policy/intent"
-	"bardo.money/gateway/policy/occasion"
 	"bardo.money/gateway/policy/profile"
 	"bardo.money/gateway/policy/resolve"
 )
@@ -31,7 +25,7 @@ import (
 // Config is the configuration as requests use it. It is immutable and replaced as a whole; a request keeps the one that was in force when it
 // arrived.
 type Config struct {
-	Providers map[policy.ProviderID]*Provider
+	Providers Providers
 	Resolver  *resolve.Resolver
 	Intents   intent.Rules
 	Pipeline  *pipeline.Pipeline
@@ -72,52 +66,10 @@ type Config struct {
 	Phase func(policy.Account, policy.Phase) // is told the phase of life that a request says; nil: nobody is
 }
 
-// Provider is a configured provider; an empty one, which is not to be changed, where there is none of that id. Where that is to be told apart, ask the map.
-func (rt *Config) Provider(id policy.ProviderID) *Provider {
-	if p := rt.Providers[id]; p != nil {
-		return p
-	}
-	return &unknown
-}
-
-var unknown Provider
-
 // Embeddings is what makes embeddings where a request does not name a provider's model.
 type Embeddings struct {
 	Local  *localembed.Model // serves its own name, and those that name none; nil: there is none
 	Remote string            // "provider/model" for requests that name none; "": they are refused
-}
-
-// Provider is a configured provider: its adapter, endpoint, keys and who pays.
-type Provider struct {
-	Adapter  provider.Adapter
-	Endpoint provider.Endpoint
-	Keys     []provider.Secret // all of its keys, the endpoint's first
-	Ring     *keyring.Ring     // of several keys; nil for one
-	Cluster  policy.ProviderID // its name in the control plane's state
-	Spread   bool              // it has several equal endpoints, among which Envoy chooses
-	Free     bool              // the demo provider: callers without a key may use it
-	Direct   bool              // a configured key of the user's own: not billed, and layers are skipped unless Engineered
-	BYOK     bool              // accepts X-Bardo-Upstream-Key
-	// Engineered: the layers run on requests of a direct key, too.
-	Engineered bool
-	// CountsTokens: the provider's API has a token counting endpoint.
-	CountsTokens bool
-	// Reasoning is how the provider's kind returns reasoning.
-	Reasoning kind.Reasoning
-	// Batches is the form of the provider's batch API, and BatchPct what tokens cost there, in percent of their price; "" for none.
-	Batches  string
-	BatchPct int
-	// Attestation is which receipts of the provider's enclaves are trusted; nil: their answers are not attested.
-	Attestation *attestation.Policy
-	// Payer pays for single calls; nil: they are not paid for one by one.
-	Payer Payer
-	// Seals are the keys of the provider's enclave that requests are encrypted with, the first one first; nil: it has none.
-	Seals []*e2ee.Key
-	// Occasions are those on which agents have more than text of the provider; nil: any.
-	Occasions *occasion.Rules
-	// Traced: requests carry their trace context there, if they are not private.
-	Traced bool
 }
 
 // Keyless is who may send requests without an API key.

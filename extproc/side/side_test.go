@@ -53,10 +53,10 @@ func view(t *testing.T, found ...policy.Resolution) *request.View {
 	rt := &runtime.Config{
 		Resolver: resolve.New(catalog.New(modelfile.File{}), kinds), Keyless: runtime.KeylessDemo,
 		Dialects: map[chat.Dialect]wire.Dialect{chat.OpenAI: openai.Dialect{}}, //nolint:exhaustive // side calls are written in this one
-		Providers: map[policy.ProviderID]*runtime.Provider{
+		Providers: runtime.ProvidersOf(map[policy.ProviderID]*runtime.Provider{
 			"expensive": {Adapter: custom.Adapter{}}, "cheap": {Adapter: custom.Adapter{}}, "quiet": {Adapter: custom.Adapter{}},
 			"byok": {Adapter: custom.Adapter{}, BYOK: true}, "byok2": {Adapter: custom.Adapter{}, BYOK: true}, "bare": {Adapter: custom.Adapter{}, Direct: true}, "direct": {Adapter: custom.Adapter{}, Direct: true, Engineered: true},
-		},
+		}),
 	}
 	v := &request.View{Config: rt}
 	v.Found, v.Intent.Model = found, string(found[0].Model)
@@ -167,7 +167,7 @@ func TestD05ASideCallIsHeldToWhatTheRequestAsksFor(t *testing.T) {
 func read(t *testing.T, adapter provider.Adapter, dialect chat.Dialect, status, n int, body string) *side.Answer {
 	t.Helper()
 	v := view(t, at("expensive", "big"))
-	v.Config.Providers["expensive"] = &runtime.Provider{Adapter: adapter, Endpoint: provider.Endpoint{Provider: "expensive", Dialect: dialect}}
+	*v.Config.Provider("expensive") = runtime.Provider{Adapter: adapter, Endpoint: provider.Endpoint{Provider: "expensive", Dialect: dialect}}
 	sv, err := side.View(v, &pipeline.SideCall{System: "s", Text: "t", MaxTokens: 50})
 	if err != nil {
 		t.Fatal(err)

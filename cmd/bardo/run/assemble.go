@@ -35,10 +35,9 @@ func (g *gateway) assemble(cfg *config.Config) (*runtime.Config, error) {
 		return nil, err
 	}
 	rt := &runtime.Config{
-		Providers: map[policy.ProviderID]*runtime.Provider{},
-		Pipeline:  pipeline.New(g.parts.Layers(cfg, services)...),
-		Dialects:  g.parts.Dialects,
-		Profiles:  g.profiles(cfg),
+		Pipeline: pipeline.New(g.parts.Layers(cfg, services)...),
+		Dialects: g.parts.Dialects,
+		Profiles: g.profiles(cfg),
 		Timeouts: runtime.Timeouts{
 			FirstToken: cfg.Routing.Timeouts.FirstToken, FirstTokenReasoning: cfg.Routing.Timeouts.FirstTokenReasoning,
 			Idle: cfg.Routing.Timeouts.Idle, Total: cfg.Routing.Timeouts.Total, Heartbeat: cfg.Routing.Timeouts.Heartbeat,
@@ -81,6 +80,7 @@ func (g *gateway) assemble(cfg *config.Config) (*runtime.Config, error) {
 
 // assembleProviders adds the providers to the runtime.
 func (g *gateway) assembleProviders(cfg *config.Config, priced *catalog.Catalog, rt *runtime.Config) error {
+	all := map[policy.ProviderID]*runtime.Provider{}
 	for _, p := range cfg.Enabled() {
 		a, ok := settings.Adapter(g.parts.Adapters, p.Kind)
 		if !ok {
@@ -97,8 +97,9 @@ func (g *gateway) assembleProviders(cfg *config.Config, priced *catalog.Catalog,
 			return err
 		}
 		setBatches(one, a.Kind().Batches, priced.BatchPct(policy.ProviderID(p.Kind)))
-		rt.Providers[p.ID] = one
+		all[p.ID] = one
 	}
+	rt.Providers = runtime.ProvidersOf(all)
 	return nil
 }
 

@@ -203,8 +203,8 @@ func (g *gateway) install(rt *runtime.Config) {
 
 // otherwiseReached are the providers whose address or keys a new runtime changes: what is known of their health is of no use any more.
 func otherwiseReached(before, after *runtime.Config) (ids []policy.ProviderID) {
-	for id, now := range after.Providers {
-		old, ok := before.Providers[id]
+	for id, now := range after.Providers.All() {
+		old, ok := before.Find(id)
 		if ok && (old.Cluster != now.Cluster || old.Endpoint.Authority != now.Endpoint.Authority || old.Endpoint.BasePath != now.Endpoint.BasePath ||
 			!slices.Equal(old.Keys, now.Keys)) {
 			ids = append(ids, id)
@@ -220,7 +220,7 @@ const patience = 5 * time.Second
 // without them requests would fail that the runtime before can serve. A later configuration takes its place.
 func (g *gateway) useWhenReachable(ctx context.Context, rt *runtime.Config) {
 	var clusters []policy.ProviderID
-	for _, p := range rt.Providers {
+	for _, p := range rt.Providers.All() {
 		clusters = append(clusters, p.Cluster)
 	}
 	clusters = append(clusters, rt.Hooks...)
