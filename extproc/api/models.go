@@ -22,15 +22,6 @@ type modelObject struct {
 	modelFacts
 }
 
-// claudeModel is the same in Anthropic's form.
-type claudeModel struct {
-	Type        string    `json:"type"`
-	ID          string    `json:"id"`
-	DisplayName string    `json:"display_name"`
-	CreatedAt   time.Time `json:"created_at"`
-	modelFacts
-}
-
 // modelFacts is what the gateway knows of a model: as its first provider offers it, and what differs at each.
 type modelFacts struct {
 	Providers    []policy.ProviderID `json:"providers"`
@@ -93,26 +84,6 @@ func (s *Server) Models(_ context.Context, c *Caller) (stream.Reply, error) {
 	}
 	if m := c.local(); m != nil {
 		list.Data = append(list.Data, localObject(m))
-	}
-	body, err := json.Marshal(list)
-	return c.Head.JSON(body), err
-}
-
-func (s *Server) claudeModels(c *Caller, offers []resolve.Offer) (stream.Reply, error) {
-	list := struct {
-		Data    []claudeModel `json:"data"`
-		FirstID *string       `json:"first_id"`
-		HasMore bool          `json:"has_more"`
-		LastID  *string       `json:"last_id"`
-	}{Data: make([]claudeModel, 0, len(offers))}
-	for i := range offers {
-		list.Data = append(list.Data, s.claudeModel(&offers[i]))
-	}
-	if m := c.local(); m != nil {
-		list.Data = append(list.Data, localClaudeModel(m))
-	}
-	if n := len(list.Data); n > 0 {
-		list.FirstID, list.LastID = &list.Data[0].ID, &list.Data[n-1].ID
 	}
 	body, err := json.Marshal(list)
 	return c.Head.JSON(body), err
@@ -182,8 +153,4 @@ func ownedBy(o *resolve.Offer) string {
 		return string(o.Vendor)
 	}
 	return string(o.Providers[0])
-}
-
-func (s *Server) claudeModel(o *resolve.Offer) claudeModel {
-	return claudeModel{Type: "model", ID: string(o.ID), DisplayName: string(o.ID), CreatedAt: time.Unix(0, 0).UTC(), modelFacts: s.facts(o)}
 }

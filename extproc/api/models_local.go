@@ -2,7 +2,6 @@ package api
 
 import (
 	"encoding/json"
-	"time"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/localembed"
@@ -36,8 +35,4 @@ func (*Server) localModel(c *Caller) (stream.Reply, error) {
 
 func localObject(m *localembed.Model) modelObject {
 	return modelObject{ID: string(m.ID), Object: "model", OwnedBy: string(localembed.Provider), modelFacts: localFacts(m)}
-}
-
-func localClaudeModel(m *localembed.Model) claudeModel {
-	return claudeModel{Type: "model", ID: string(m.ID), DisplayName: string(m.ID), CreatedAt: time.Unix(0, 0).UTC(), modelFacts: localFacts(m)}
 }

@@ -31,7 +31,7 @@ func (c *Caller) ofPlan(o *resolve.Offer) (of resolve.Offer, ok bool) {
 	of.Offers = []catalog.Model{}
 	for i, p := range o.Providers {
 		if !in.Bars(p) {
-			of.Providers, of.Offers = append(of.Providers, p), append(of.Offers, o.Offers[i])
+			of.Providers, of.Offers, of.Abilities = append(of.Providers, p), append(of.Offers, o.Offers[i]), append(of.Abilities, o.Abilities[i])
 		}
 	}
 	if len(of.Providers) == 0 {

@@ -13,6 +13,14 @@ type Offer struct {
 	catalog.Model                     // as its first provider offers it
 	Providers     []policy.ProviderID // who serves it, first choice first
 	Offers        []catalog.Model     // as each of them offers it
+	Abilities     []Ability           // what the model can do at each of them
+}
+
+// Ability is what a model can do at a provider.
+type Ability struct {
+	Features  []policy.Feature // those of the model and of the provider; shared, and not changed
+	Documents bool             // it reads documents such as PDF
+	Vendor    bool             // the provider is the vendor of the models that it serves, or a user's own key there
 }
 
 // Models is the merged listing of what the enabled providers list, by id. The caller owns it.
@@ -44,6 +52,7 @@ func (l *listing) offer() Offer {
 	for _, e := range l.entries {
 		o.Providers = append(o.Providers, e.resolution.Provider)
 		o.Offers = append(o.Offers, e.model)
+		o.Abilities = append(o.Abilities, Ability{e.resolution.Features, e.model.Capabilities != nil && e.option.has.has(mayRead), e.vendor})
 	}
 	return o
 }
