@@ -18,37 +18,17 @@ func Count(v jsonx.Value) int64 {
 	return int64(min(f, limit))
 }
 
-// Billed is the largest of the numbers that a report has at a path of members; 0 if there is none.
-func Billed(report jsonx.Value, path ...string) (n int64) {
+// Billed is the largest of the numbers that a report has under a name; 0 if there is none.
+func Billed(report jsonx.Value, name string) (n int64) {
 	for key, m := range report.Members {
-		switch {
-		case string(key) != path[0]:
-		case len(path) > 1:
-			n = max(n, Billed(m, path[1:]...))
-		default:
+		if string(key) == name {
 			n = max(n, Count(m))
 		}
 	}
 	return n
 }
 
-// Discount is the smallest of the numbers that a report has at a path of members, for tokens that are cheaper than the rest; 0 if there is
-// none.
-func Discount(report jsonx.Value, path ...string) int64 {
-	var least Least
-	for key, m := range report.Members {
-		switch {
-		case string(key) != path[0]:
-		case len(path) > 1:
-			least.Add(Discount(m, path[1:]...))
-		default:
-			least.Add(Count(m))
-		}
-	}
-	return least.N
-}
-
-// Least is the smallest of the numbers that were added; 0 if there is none.
+// Least is the smallest of the numbers that were added, for tokens that are cheaper than the rest; 0 if there is none.
 type Least struct {
 	N   int64
 	any bool
@@ -63,16 +43,31 @@ func (l *Least) Add(n int64) {
 
 // LargerReport returns the larger of two usage reports for one answer, by the sum of their numbers; the other one if one is not an object.
 func LargerReport(a, b jsonx.Value) jsonx.Value {
-	if a.Kind() != jsonx.Object || b.Kind() == jsonx.Object && sum(b) > sum(a) {
+	if a.Kind() != jsonx.Object || b.Kind() == jsonx.Object && sizeOf(b).sum > sizeOf(a).sum {
 		return b
 	}
 	return a
 }
 
-// sum adds the numbers of a report's own members.
-func sum(report jsonx.Value) (n int64) {
+// Size is how large a report is, where it is read in one pass: the sum of its numbers. The zero value is that of no report.
+type Size struct {
+	object bool
+	sum    int64
+}
+
+// NewSize is the size of a report before its numbers are added.
+func NewSize(report jsonx.Value) Size { return Size{object: report.Kind() == jsonx.Object} }
+
+// Add adds the number of a member.
+func (s *Size) Add(n int64) { s.sum += min(n, 1<<40) } // so that the sum cannot overflow
+
+// Exceeds reports whether LargerReport would take the report of this size, which comes after one of the other.
+func (s *Size) Exceeds(other *Size) bool { return !other.object || s.object && s.sum > other.sum }
+
+func sizeOf(report jsonx.Value) Size {
+	s := NewSize(report)
 	for _, m := range report.Members {
-		n += min(Count(m), 1<<40) // so that the sum cannot overflow
+		s.Add(Count(m))
 	}
-	return n
+	return s
 }

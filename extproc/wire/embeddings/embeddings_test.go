@@ -64,7 +64,11 @@ func TestAnAnswerWithoutDataIsAnError(t *testing.T) {
 
 // TestTheProvidersLastUsageCounts, where that says the total alone as well.
 func TestTheProvidersLastUsageCounts(t *testing.T) {
-	for usage, want := range map[string]int64{`{"prompt_tokens":7,"total_tokens":7}`: 7, `{"total_tokens":9}`: 9, `{"prompt_tokens":0,"total_tokens":4}`: 4} {
+	for usage, want := range map[string]int64{
+		`{"prompt_tokens":7,"total_tokens":7}`: 7, `{"total_tokens":9}`: 9, `{"prompt_tokens":0,"total_tokens":4}`: 4, `{"prompt_tokens":3,"total_tokens":9}`: 3,
+		`{"total_tokens":3,"total_tokens":9,"total_tokens":4}`: 9, `{"prompt_tokens":null,"total_tokens":9}`: 9, `{}`: 0, `{"total_tokens":null}`: 0,
+		`{"total_tokens":"9"}`: 0, `{"total_tokens":-9}`: 0, `{"total_tokens":9.5}`: 9, `{"prompt_tokens":"7","total_tokens":1e300}`: 1 << 53,
+	} {
 		d := embeddings.NewDecoder(&chat.Request{Dialect: chat.Embeddings}, http.StatusOK, nil)
 		var got chat.Usage
 		for _, ev := range d.Decode([]byte(`{"data":[],"usage":`+usage+`}`), true) {

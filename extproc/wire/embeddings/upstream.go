@@ -82,10 +82,7 @@ func (d *Decoder) events(model, usage jsonx.Value) {
 	name, _ := model.Str()
 	d.Emit(chat.Event{Kind: chat.Start, Model: name})
 	if usage.Kind() == jsonx.Object {
-		u := chatcompletion.ReadUsage(usage)
-		if u.TotalInput() == 0 { // some report the total only
-			u.Input = chatcompletion.TotalTokens(usage)
-		}
+		u := chatcompletion.ReadInputUsage(usage)
 		u.Final = true
 		d.Emit(chat.Event{Kind: chat.UsageInfo, Usage: u, Text: usage.Raw})
 	}

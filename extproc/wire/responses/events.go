@@ -184,7 +184,8 @@ func (d *Decoder) usage(r jsonx.Value) {
 		}
 	}
 	if v.Kind() == jsonx.Object {
-		u := readUsage(v)
+		said := readReport(v)
+		u := said.usage()
 		u.Final, u.Searches = true, searches(r.Get("output"))
 		d.Emit(chat.Event{Kind: chat.UsageInfo, Usage: u, Text: v.Raw})
 	}
@@ -198,16 +199,6 @@ func searches(output jsonx.Value) (n int64) {
 		}
 	}
 	return n
-}
-
-func readUsage(v jsonx.Value) chat.Usage {
-	input := wire.Billed(v, "input_tokens")
-	cached := min(input, wire.Discount(v, "input_tokens_details", "cached_tokens"))
-	written := min(input-cached, wire.Billed(v, "input_tokens_details", "cache_write_tokens"))
-	return chat.Usage{
-		Input: input - cached - written, Cached: cached, CacheWrite: written, Output: wire.Billed(v, "output_tokens"),
-		Reasoning: wire.Billed(v, "output_tokens_details", "reasoning_tokens"),
-	}
 }
 
 // family is a kind of events with text.

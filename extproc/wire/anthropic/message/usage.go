@@ -16,43 +16,53 @@ func (a *answer) report(v jsonx.Value, final bool) {
 	if v.Kind() != jsonx.Object {
 		return
 	}
-	c, tier, tools := counts(v)
+	c := counts(v)
 	c.add(c.iterations)
-	u := chat.Usage{Input: c.input, Cached: c.cached, Output: c.output, Reasoning: c.thinking, Final: final && c.output > 0}
-	u.Searches = wire.Billed(tools, "web_search_requests")
-	u.CacheWrite1h = c.written1h
+	u := chat.Usage{Input: c.input, Cached: c.cached, Output: c.output, Reasoning: c.thinking, Searches: c.tools.searches, Final: final && c.output > 0}
+	u.CacheWrite1h = c.split.written1h
 	if u.CacheWrite1h == 0 {
 		u.CacheWrite1h = a.usage.CacheWrite1h // a later report may have the total only
 	}
-	u.CacheWrite = max(c.written-u.CacheWrite1h, c.written5m)
+	u.CacheWrite = max(c.written-u.CacheWrite1h, c.split.written5m)
 	if u.Reasoning == 0 && u.Final {
 		u.Reasoning = min(int64(a.thought+bytesPerThinkingToken-1)/bytesPerThinkingToken, u.Output)
 		u.ReasoningEstimated = u.Reasoning > 0
 	}
 	a.usage.Merge(u)
 	a.add(chat.Event{Kind: chat.UsageInfo, Usage: a.usage, Text: v.Raw})
-	if !a.tier && tier.Kind() == jsonx.String {
+	if !a.tier && c.tier.Kind() == jsonx.String {
 		a.tier = true
-		a.add(chat.Event{Kind: chat.Extra, ID: chat.ServiceTier, Text: tier.Raw})
+		a.add(chat.Event{Kind: chat.Extra, ID: chat.ServiceTier, Text: c.tier.Raw})
 	}
-	for _, n := range tools.Members {
-		if !a.toolsEmitted && wire.Count(n) > 0 {
-			a.toolsEmitted = true
-			a.add(chat.Event{Kind: chat.Extra, ID: serverToolUse})
-		}
+	if !a.toolsEmitted && c.tools.used {
+		a.toolsEmitted = true
+		a.add(chat.Event{Kind: chat.Extra, ID: serverToolUse})
 	}
 }
 
-// counted are the numbers of a usage object.
+// counted is what a usage object says, read in one pass. Of duplicate members the one that costs more counts.
 type counted struct {
 	input, cached, written, output, thinking int64
-	written5m, written1h                     int64 // of what was written, by lifetime: five minutes and one hour
-	iterations                               jsonx.Value
+	split                                    lifetimes // of what was written
+	tools                                    toolUse
+	iterations, tier                         jsonx.Value
+}
+
+// lifetimes are the tokens that were written for five minutes and for one hour.
+type lifetimes struct {
+	size                 wire.Size
+	written5m, written1h int64
+}
+
+// toolUse is how often the provider's own tools were used.
+type toolUse struct {
+	size     wire.Size
+	searches int64
+	used     bool // any of them
 }
 
 // counts reads a usage object, without its iterations.
-func counts(v jsonx.Value) (c counted, tier, tools jsonx.Value) {
-	var split jsonx.Value
+func counts(v jsonx.Value) (c counted) {
 	for key, m := range v.Members {
 		switch string(key) {
 		case "input_tokens":
@@ -62,7 +72,9 @@ func counts(v jsonx.Value) (c counted, tier, tools jsonx.Value) {
 		case "cache_creation_input_tokens":
 			c.written = max(c.written, wire.Count(m))
 		case "cache_creation":
-			split = wire.LargerReport(split, m)
+			if s := readLifetimes(m); s.size.Exceeds(&c.split.size) {
+				c.split = s
+			}
 		case "output_tokens":
 			c.output = max(c.output, wire.Count(m))
 		case "output_tokens_details":
@@ -70,30 +82,58 @@ func counts(v jsonx.Value) (c counted, tier, tools jsonx.Value) {
 		case "iterations":
 			c.iterations = m
 		case chat.ServiceTier:
-			tier = m
+			c.tier = m
 		case serverToolUse:
-			tools = wire.LargerReport(tools, m)
+			if t := readToolUse(m); t.size.Exceeds(&c.tools.size) {
+				c.tools = t
+			}
 		}
 	}
-	c.written1h = wire.Billed(split, "ephemeral_1h_input_tokens")
-	c.written5m = wire.Billed(split, "ephemeral_5m_input_tokens")
-	return c, tier, tools
+	return c
+}
+
+func readLifetimes(v jsonx.Value) lifetimes {
+	s := lifetimes{size: wire.NewSize(v)}
+	for key, m := range v.Members {
+		n := wire.Count(m)
+		s.size.Add(n)
+		switch string(key) {
+		case "ephemeral_5m_input_tokens":
+			s.written5m = max(s.written5m, n)
+		case "ephemeral_1h_input_tokens":
+			s.written1h = max(s.written1h, n)
+		}
+	}
+	return s
+}
+
+func readToolUse(v jsonx.Value) toolUse {
+	t := toolUse{size: wire.NewSize(v)}
+	for key, m := range v.Members {
+		n := wire.Count(m)
+		t.size.Add(n)
+		t.used = t.used || n > 0
+		if string(key) == "web_search_requests" {
+			t.searches = max(t.searches, n)
+		}
+	}
+	return t
 }
 
 // add adds the model calls of one answer. The totals beside their list omit those that summarised the conversation, which are billed as well.
 func (c *counted) add(iterations jsonx.Value) {
 	var all counted
 	for _, v := range iterations.Each {
-		one, _, _ := counts(v)
+		one := counts(v)
 		all.input = policy.AddTokens(all.input, one.input)
 		all.cached = policy.AddTokens(all.cached, one.cached)
 		all.written = policy.AddTokens(all.written, one.written)
-		all.written5m = policy.AddTokens(all.written5m, one.written5m)
-		all.written1h = policy.AddTokens(all.written1h, one.written1h)
+		all.split.written5m = policy.AddTokens(all.split.written5m, one.split.written5m)
+		all.split.written1h = policy.AddTokens(all.split.written1h, one.split.written1h)
 		all.output = policy.AddTokens(all.output, one.output)
 		all.thinking = policy.AddTokens(all.thinking, one.thinking)
 	}
 	c.input, c.cached, c.written = max(c.input, all.input), max(c.cached, all.cached), max(c.written, all.written)
-	c.written5m, c.written1h = max(c.written5m, all.written5m), max(c.written1h, all.written1h)
+	c.split.written5m, c.split.written1h = max(c.split.written5m, all.split.written5m), max(c.split.written1h, all.split.written1h)
 	c.output, c.thinking = max(c.output, all.output), max(c.thinking, all.thinking)
 }

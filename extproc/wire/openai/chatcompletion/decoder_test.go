@@ -256,6 +256,9 @@ func TestUsageIsReadFromWhatProvidersWrite(t *testing.T) {
 		{`{"prompt_tokens":10,"prompt_tokens_details":{"cached_tokens":99}}`, "0+10+0 0/0"},
 		{`{"prompt_tokens":100,"prompt_cache_hit_tokens":64,"completion_tokens":1}`, "36+64+0 1/0"},
 		{`{"prompt_tokens":100,"prompt_tokens_details":{"cached_tokens":10,"cache_write_tokens":50}}`, "40+10+50 0/0"},
+		{`{"prompt_tokens":100,"prompt_tokens":7,"prompt_tokens_details":{"cached_tokens":60,"cached_tokens":50},"completion_tokens":1,"completion_tokens":2}`, "50+50+0 2/0"},
+		{`{"prompt_tokens":100,"prompt_tokens_details":{"cached_tokens":60},"prompt_tokens_details":{"cache_write_tokens":5}}`, "95+0+5 0/0"},
+		{`{"prompt_tokens":9223372036854775807,"completion_tokens":1e300}`, "9007199254740992+0+0 9007199254740992/0"},
 		{`{"prompt_tokens":10,"completion_tokens":5,"total_tokens":35,"completion_tokens_details":{"reasoning_tokens":20}}`, "10+0+0 25/20"},
 		{`{"prompt_tokens":10,"completion_tokens":25,"total_tokens":35,"completion_tokens_details":{"reasoning_tokens":20}}`, "10+0+0 25/20"},
 	}

@@ -8,7 +8,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// report is what a usage object says, read in one pass. Of duplicate members the one that costs more counts, see wire.Billed and wire.Discount.
+// report is what a usage object says, read in one pass. Of duplicate members the one that costs more counts, see wire.Billed and wire.Least.
 type report struct {
 	prompt, output, total, reasoning int64
 	searches, routerSearches         int64 // as Perplexity counts them, and OpenRouter
@@ -92,12 +92,19 @@ func (r *report) usage() chat.Usage {
 	return u
 }
 
-// TotalTokens is the total of a usage object.
-func TotalTokens(v jsonx.Value) int64 { return wire.Billed(v, "total_tokens") }
-
 // ReadUsage reads the usage object of an answer in any of OpenAI's formats that count prompt and completion tokens. Providers omit members,
 // set them to null, or write floats.
 func ReadUsage(v jsonx.Value) chat.Usage {
 	r := read(v)
 	return r.usage()
+}
+
+// ReadInputUsage is ReadUsage for an answer without output, of which some providers report the total only.
+func ReadInputUsage(v jsonx.Value) chat.Usage {
+	r := read(v)
+	u := r.usage()
+	if u.TotalInput() == 0 {
+		u.Input = r.total
+	}
+	return u
 }

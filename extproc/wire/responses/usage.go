@@ -1,0 +1,49 @@
+package responses
+
+import (
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// report is what a usage object says, read in one pass. Of duplicate members the one that costs more counts, see wire.Billed and wire.Least.
+type report struct {
+	input, written, output, reasoning int64
+	cached                            wire.Least
+}
+
+func readReport(v jsonx.Value) (r report) {
+	for key, m := range v.Members {
+		switch string(key) {
+		case "input_tokens":
+			r.input = max(r.input, wire.Count(m))
+		case "input_tokens_details":
+			r.inputDetails(m)
+		case "output_tokens":
+			r.output = max(r.output, wire.Count(m))
+		case "output_tokens_details":
+			r.reasoning = max(r.reasoning, wire.Billed(m, "reasoning_tokens"))
+		}
+	}
+	return r
+}
+
+func (r *report) inputDetails(v jsonx.Value) {
+	var cached wire.Least
+	for key, m := range v.Members {
+		switch string(key) {
+		case "cached_tokens":
+			cached.Add(wire.Count(m))
+		case "cache_write_tokens":
+			r.written = max(r.written, wire.Count(m))
+		}
+	}
+	r.cached.Add(cached.N)
+}
+
+// usage is the report as the gateway counts.
+func (r *report) usage() chat.Usage {
+	cached := min(r.input, r.cached.N)
+	written := min(r.input-cached, r.written)
+	return chat.Usage{Input: r.input - cached - written, Cached: cached, CacheWrite: written, Output: r.output, Reasoning: r.reasoning}
+}
