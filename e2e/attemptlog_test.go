@@ -53,8 +53,8 @@ func calledLast(t testing.TB, g *gateway.Gateway, got gateway.Answer, log []logg
 	if r.Provider != last || r.Model != "m" || r.Attempts != len(log) {
 		t.Errorf("the record names %+v, and %s was called last, in attempt %d", r, last, len(log))
 	}
-	polltest.Until(t, "the line of the request", func() bool { return strings.Contains(g.Log(), `"msg":"request","request":"`+id) })
-	_, text, _ := strings.Cut(g.Log(), `"msg":"request","request":"`+id)
+	polltest.Until(t, "the line of the request", func() bool { return strings.Contains(g.Log(), `"request":"`+id) })
+	_, text, _ := strings.Cut(g.Log(), `"request":"`+id)
 	line, _, _ := strings.Cut(text, "\n")
 	if want := fmt.Sprintf(`"provider":"%s","model":"m","attempts":%d,`, last, len(log)); !strings.Contains(line, want) {
 		t.Errorf("the log has %s, want %s", line, want)

@@ -14,9 +14,10 @@ func TestConfigNamesProvidersInOrder(t *testing.T) {
 			{ID: "a", BaseURL: "http://127.0.0.1:1/v1", Key: "ka", Models: []Model{{ID: "m", Upstream: "up", Price: "{input: 1, output: 2}"}, {ID: "n"}}},
 			{ID: "anthropic", BaseURL: "http://127.0.0.1:2/v1", Key: "kb"},
 		},
-		Config: "routing: {max_retries: 1}\n",
+		Config: "routing: {max_retries: 1}\n", DataPath: "module",
 	}.yaml()
 	want := `listen: {http: 127.0.0.1:0, https: 127.0.0.1:0, admin: 127.0.0.1:0}
+data_path: module
 providers:
   anthropic: {api_key: "kb", base_url: "http://127.0.0.1:2/v1"}
   order: [a, anthropic]
