@@ -12,8 +12,8 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/conversation"
 	"bardo.money/gateway/extproc/cors"
+	"bardo.money/gateway/extproc/effects"
 	"bardo.money/gateway/extproc/funds"
-	"bardo.money/gateway/extproc/governor"
 	"bardo.money/gateway/extproc/later"
 	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/reading"
@@ -22,7 +22,6 @@ import (
 	"bardo.money/gateway/extproc/request"
 	"bardo.money/gateway/extproc/review"
 	"bardo.money/gateway/extproc/rounds"
-	"bardo.money/gateway/extproc/savings"
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/upload"
 	"bardo.money/gateway/extproc/upstream"
@@ -53,10 +52,10 @@ type exchange struct {
 	later        *later.Run // of an exchange that answers a deferred request; nil for any other
 
 	findings
-	effects
-	native nativeState
-	review review.Review
-	rounds rounds.State // of a request whose model may call tools of layers
+	effects effects.Effects // of the layers
+	native  nativeState
+	review  review.Review
+	rounds  rounds.State // of a request whose model may call tools of layers
 
 	streams          bool              // the client has got the head of a stream
 	current          *reading.Answer   // the last one that began; nil for none
@@ -77,14 +76,6 @@ type wishes struct {
 type findings struct {
 	reading *intent.Reading   // of the classifier; nil for none
 	turn    conversation.Turn // of a conversation whose model the gateway chooses
-}
-
-// effects are what the layers did for the request.
-type effects struct {
-	saved       []savings.Saved // what the layers saved on the calls so far
-	roundOutput int64           // tokens of the answer of the last round
-	choice      governor.Choice // of the governor
-	requestSize int             // bytes of the request before the layers changed it; for the governor
 }
 
 // newID makes a request id that nobody can guess: 40 bits of the time, in units of 16 ms, and 80 random ones. Ids of the same time are side by side

@@ -23,6 +23,7 @@ import (
 	"bardo.money/gateway/extproc/cache/semantic"
 	"bardo.money/gateway/extproc/conversation"
 	"bardo.money/gateway/extproc/deferred"
+	"bardo.money/gateway/extproc/effects"
 	"bardo.money/gateway/extproc/epoch"
 	"bardo.money/gateway/extproc/governor"
 	"bardo.money/gateway/extproc/memory"
@@ -200,6 +201,13 @@ func (g *Gateway) panicked(request string, r any) error {
 // spentByAgent reads what an agent's subsystems were charged on a day.
 func (g *Gateway) spentByAgent(ctx context.Context, a budget.Agent, day time.Time) (map[string]policy.Micro, error) {
 	return g.Ledger.SpentByPart(ctx, a.Account, a.ID, day)
+}
+
+// knobChanged tells operators of a knob that was changed, or would be.
+func (g *Gateway) knobChanged(c *governor.Change) {
+	g.Metrics.KnobChanged(c.Knob, c.Applied)
+	g.Log.Info("the governor changes a setting of a layer", "task", c.Task, "knob", c.Knob, "from", c.From, "to", c.To, "applied", c.Applied)
+	effects.EventGovernor.Emit(g.Events, "", c)
 }
 
 // tellDeferred emits what has happened to a deferred request.

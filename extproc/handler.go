@@ -7,6 +7,7 @@ import (
 	"bardo.money/gateway/extproc/cognition"
 	"bardo.money/gateway/extproc/conversation"
 	"bardo.money/gateway/extproc/cors"
+	"bardo.money/gateway/extproc/effects"
 	"bardo.money/gateway/extproc/endpoint"
 	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/passthrough"
@@ -14,6 +15,7 @@ import (
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/stream/coroutine"
 	"bardo.money/gateway/policy/budget"
+	"bardo.money/gateway/policy/ledger"
 )
 
 // New makes a gateway with the configuration rt.
@@ -28,7 +30,7 @@ func New(rt *runtime.Config, d Deps) *Gateway {
 	g.meter.CountBudgets(d.Ledger.SpentOf)
 	g.api = api.Server{
 		Ledger: d.Ledger, Limiter: d.Limiter, Answers: d.Answers, Questions: d.Questions, State: g.state, Quarantine: &g.gone, Reasonings: &g.reasonings, Draining: g.Draining, Checks: d.Checks,
-		Rated: g.rated, WrongHit: g.Governor.Wrong, Plane: cognition.NewBridge(), Tokens: &cognition.Tokens{Secret: d.Secret}, Epochs: &g.epochs, Events: d.Events,
+		Rated: func(f, before *ledger.Feedback) { effects.Rated(g.Governor, f, before) }, WrongHit: g.Governor.Wrong, Plane: cognition.NewBridge(), Tokens: &cognition.Tokens{Secret: d.Secret}, Epochs: &g.epochs, Events: d.Events,
 	}
 	if k := d.Attestations; k != nil {
 		g.api.Attestations, k.Plane = k.Book, g.api.Plane

@@ -44,6 +44,7 @@ func (x *exchange) reports(g *Gateway) {
 	x.report = report.Report{
 		View: &x.View, Trace: &x.trace, Bill: &x.bill, Review: &x.review, Calls: &x.calls, Logger: g.Log, Metrics: g.Metrics, Operators: g.Events, Plane: g.api.Plane,
 	}
+	x.effects.Report = &x.report
 	x.funds = funds.Funds{Report: &x.report, Meter: g.meter, Ledger: g.Ledger, Searches: &g.searches, Sessions: g.Sessions}
 }
 

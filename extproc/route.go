@@ -74,7 +74,7 @@ func (x *exchange) runLayers(ctx context.Context) error {
 	x.Market = x.gw.Answers.Enter(x.Principal.Account, x.Hints.GolemID, x.Hints.Regime)
 	x.NoRounds = x.ProtectOnly || !x.mayCall()
 	if !x.ProtectOnly {
-		x.govern()
+		x.effects.Govern(x.gw.Governor)
 	}
 	if err := x.Config.Pipeline.Request(ctx, &x.Exchange); err != nil {
 		return err

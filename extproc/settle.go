@@ -42,7 +42,7 @@ func (x *exchange) settle(ctx context.Context, a *reading.Answer, outcome string
 	total := x.bill.Total()
 	s.Usage, s.Cost, s.Charged, s.By = total.Usage, total.Cost, total.Charged, x.billed(a)
 	if outcome == record.OK {
-		s.Savings, s.Saved = x.allSaved(&s.By)
+		s.Savings, s.Saved = x.effects.Saved(&s.By)
 	}
 	if outcome == record.OK || outcome == record.Invalid || outcome == record.Refused || outcome == record.Cancelled && a != nil && a.Content {
 		x.served(a, outcome)
@@ -272,7 +272,7 @@ func (x *exchange) count() {
 	x.report.Over()
 	x.Ended(t.Ending())
 	t.Count(x.gw.Metrics, &r)
-	x.governed()
+	x.effects.Observed(x.gw.Governor, x.failedValidation != nil)
 	if t.Cache == record.CacheMiss {
 		x.Cache.Miss()
 	}
@@ -329,7 +329,7 @@ func (x *exchange) billAnswer(a *reading.Answer, u chat.Usage) {
 	if x.bill.Add(&a.By, u) {
 		x.report.Capped(&a.By, &u)
 	}
-	x.noteSaved(&a.By, &u)
+	x.effects.Called(&a.By, &u, &x.rounds)
 }
 
 // notifyLayers tells the layers which provider answered, whether the client gets the answer or not: its prompt cache has the conversation now. Only
@@ -397,7 +397,7 @@ func (x *exchange) settleStored(ctx context.Context, outcome string) (*report.Su
 	e := x.report.Stored
 	s := x.newSummary(outcome)
 	s.By, s.Usage = e.By, e.Usage // its original usage is shown, and not charged
-	s.Savings, s.Saved = x.savedByCache()
+	s.Savings, s.Saved = x.effects.SavedByCache()
 	x.Cache.Hit(e, s.Saved)
 	total := x.bill.Total()
 	if err := x.book(ctx, s, &total); err != nil {
