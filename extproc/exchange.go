@@ -1,10 +1,6 @@
 package extproc
 
 import (
-	"crypto/rand"
-	"encoding/base32"
-	"encoding/binary"
-	"sync/atomic"
 	"time"
 
 	"bardo.money/gateway/extproc/attempt"
@@ -24,7 +20,6 @@ import (
 	"bardo.money/gateway/extproc/rounds"
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/upload"
-	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
@@ -52,8 +47,8 @@ type exchange struct {
 	later        *later.Run // of an exchange that answers a deferred request; nil for any other
 
 	findings
-	effects effects.Effects // of the layers
-	native  nativeState
+	effects effects.Effects   // of the layers
+	native  attempt.Forwarded // of a request on the native path
 	review  review.Review
 	rounds  rounds.State // of a request whose model may call tools of layers
 
@@ -77,19 +72,6 @@ type findings struct {
 	reading *intent.Reading   // of the classifier; nil for none
 	turn    conversation.Turn // of a conversation whose model the gateway chooses
 }
-
-// newID makes a request id that nobody can guess: 40 bits of the time, in units of 16 ms, and 80 random ones. Ids of the same time are side by side
-// in the ledger's indexes, so that a commit of many requests changes few pages.
-func newID(now time.Time) string {
-	const timeBytes = 5
-	var b [15]byte
-	binary.BigEndian.PutUint64(b[:], uint64(now.UnixMicro())>>14<<(64-8*timeBytes))
-	_, _ = rand.Read(b[timeBytes:]) // never fails (crypto/rand)
-	var id [len("req_") + len(b)*8/5]byte
-	return string(idEncoding.AppendEncode(append(id[:0], "req_"...), b[:]))
-}
-
-var idEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
 
 // driven reports whether the request takes the driven path: streams need heartbeats, an error event, and failover until their first content;
 // answers with a schema may need a validation retry, those with calls of layers' tools another round, and a layer may have to see the whole
@@ -134,37 +116,6 @@ type failedValidation struct {
 // at reports whether it is an answer of a candidate.
 func (r *failedValidation) at(to *policy.Resolution) bool {
 	return r.a.By.Provider == to.Provider && r.a.By.Model == to.Model
-}
-
-// nativeState is the plan of Envoy's attempts, and what is known of them. The streams of retries write unwritten and retried.
-type nativeState struct {
-	plan            attempt.Plan
-	unwritten       atomic.Pointer[unwrittenAttempt]
-	retried         atomic.Pointer[retriedAttempt] // the last one that Envoy began by itself
-	earlierFailures []*upstream.Failure            // before the attempt that answered
-}
-
-// unwrittenAttempt is an attempt whose request could not be written. Envoy ends the exchange with it.
-type unwrittenAttempt struct {
-	number int
-	why    error
-}
-
-// retriedAttempt is an attempt that Envoy began after another one failed.
-type retriedAttempt struct {
-	number int
-	at     time.Time
-	before *retriedAttempt
-}
-
-// retriedAt is when Envoy began an attempt by itself; zero if that is not known.
-func (s *nativeState) retriedAt(number int) time.Time {
-	for r := s.retried.Load(); r != nil; r = r.before {
-		if r.number == number {
-			return r.at
-		}
-	}
-	return time.Time{}
 }
 
 // attemptNumber counts the attempts up to the one that answers.

@@ -13,7 +13,6 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -36,6 +35,7 @@ import (
 	"bardo.money/gateway/extproc/upload"
 	"bardo.money/gateway/internal/event"
 	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/live"
 	"bardo.money/gateway/internal/telemetry"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/auth"
@@ -92,7 +92,7 @@ type Deps struct {
 type Gateway struct {
 	Deps
 	runtime       atomic.Pointer[runtime.Config]
-	exchanges     registry
+	exchanges     live.Set[exchange] // those that the streams of later attempts look up
 	gone          catalog.Quarantine
 	meter         *meter.Meter
 	searches      budget.Cycles
@@ -143,47 +143,6 @@ func (g *Gateway) Idle(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// registry finds live exchanges by id, for the streams of their later attempts.
-type registry struct {
-	shards [16]struct {
-		sync.RWMutex
-		m map[string]*exchange
-	}
-}
-
-func (r *registry) init() {
-	for i := range r.shards {
-		r.shards[i].m = map[string]*exchange{}
-	}
-}
-
-func (r *registry) shard(id string) int { return int(id[len(id)-1]) % len(r.shards) }
-
-func (r *registry) add(x *exchange) {
-	s := &r.shards[r.shard(x.ID)]
-	s.Lock()
-	s.m[x.ID] = x
-	s.Unlock()
-}
-
-func (r *registry) remove(x *exchange) {
-	s := &r.shards[r.shard(x.ID)]
-	s.Lock()
-	delete(s.m, x.ID)
-	s.Unlock()
-}
-
-// get returns nil for an id that is not live.
-func (r *registry) get(id string) *exchange {
-	if id == "" {
-		return nil
-	}
-	s := &r.shards[r.shard(id)]
-	s.RLock()
-	defer s.RUnlock()
-	return s.m[id]
 }
 
 // panicked logs and counts a panic that a request (its id; "" if unknown) ended in; the error is what the client is told. The stack holds no content of

@@ -24,7 +24,6 @@ func New(rt *runtime.Config, d Deps) *Gateway {
 	if g.Draining == nil {
 		g.Draining = func() bool { return false }
 	}
-	g.exchanges.init()
 	g.conversations = conversation.New()
 	g.meter = meter.New(d.Limiter, d.Ledger, budget.NewMeter(budget.Options{Spent: g.spentByAgent}))
 	g.meter.CountBudgets(d.Ledger.SpentOf)

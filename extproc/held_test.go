@@ -265,7 +265,7 @@ func TestTheClientReadsTheUsageOfAllCalls(t *testing.T) {
 		{Kind: chat.UsageInfo, Usage: chat.Usage{Input: 5, Output: 1}, Text: []byte(`{"own":1}`)},
 		{Kind: chat.UsageInfo, Usage: chat.Usage{Output: 7, Final: true}, Text: []byte(`{"own":2}`)},
 	}
-	setTotalUsage(events, meter.Sum(chat.Usage{Input: 5, Output: 7, Reasoning: 2}, chat.Usage{Input: 10, Cached: 4, Output: 3, Estimated: true}))
+	review.SetTotalUsage(events, meter.Sum(chat.Usage{Input: 5, Output: 7, Reasoning: 2}, chat.Usage{Input: 10, Cached: 4, Output: 3, Estimated: true}))
 	if got, want := spell(events), "used=15/1 used=15/10 "; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

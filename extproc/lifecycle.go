@@ -26,7 +26,7 @@ func (g *Gateway) newExchangeAs(d stream.Client, hd stream.Head, id string) *exc
 		View: request.View{Config: rt, Head: hd, Dialect: rt.Dialects[hd.Dialect()], Started: time.Now()}, gw: g, client: d, trace: record.Trace{Operation: telemetry.Unrouted},
 	}
 	if x.ID, x.Header = id, hd.Header; id == "" {
-		x.ID = newID(x.Started)
+		x.ID = request.NewID(x.Started)
 	}
 	x.review.View, x.review.Events = &x.View, g.Events
 	x.calls.Client, x.calls.Listener, x.calls.Owner = g.Egress, g.Listener, (*callOwner)(x)

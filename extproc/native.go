@@ -24,7 +24,7 @@ import (
 
 // forwardViaEnvoy serves a request on the native path.
 func (x *exchange) forwardViaEnvoy(ctx context.Context) error {
-	defer x.gw.exchanges.remove(x)
+	defer x.gw.exchanges.Remove(x.ID)
 	if err := x.sendFirst(); err != nil {
 		return err
 	}
@@ -50,8 +50,8 @@ func (x *exchange) sendFirst() error {
 		return err
 	}
 	*buf = call.Body // it may have grown
-	x.native.plan = plan
-	x.gw.exchanges.add(x) // from here on the streams of retries may look it up
+	x.native.Plan = plan
+	x.gw.exchanges.Add(x.ID, x) // from here on the streams of retries may look it up
 	x.trace.Departs(x.Arrived, x.Waited)
 	set, remove := call.Headers(x.Head.Header)
 	x.bill.Begin(&plan[0], x.trace.AttemptStarted)
@@ -80,20 +80,20 @@ func (x *exchange) firstCall(buf []byte, plan attempt.Plan) (attempt.Call, attem
 
 // Attempt implements stream.Handler: it writes an attempt at a retry cluster.
 func (g *Gateway) Attempt(a *stream.Attempt) (stream.AttemptRequest, error) {
-	x := g.exchanges.get(a.Exchange)
+	x := g.exchanges.Get(a.Exchange)
 	if x == nil {
 		return stream.AttemptRequest{}, fmt.Errorf("no exchange %q", a.Exchange)
 	}
-	if err := x.native.plan.Check(&x.View, a.Cluster, a.Number); err != nil {
+	if err := x.native.Check(&x.View, a.Cluster, a.Number); err != nil {
 		return stream.AttemptRequest{}, err
 	}
-	to := x.native.plan.At(a.Number)
+	to := x.native.At(a.Number)
 	call, err := x.encodeBeside(&to)
 	if err != nil {
-		x.native.unwritten.Store(&unwrittenAttempt{a.Number, err})
+		x.native.Lacks(&attempt.Unwritten{Number: a.Number, Why: err})
 		return stream.AttemptRequest{}, err
 	}
-	x.native.retried.Store(&retriedAttempt{number: a.Number, at: time.Now(), before: x.native.retried.Load()})
+	x.native.Retried(a.Number)
 	set, remove := call.Headers(a.Header)
 	return stream.AttemptRequest{Set: set, Remove: remove, Body: call.Body}, nil
 }
@@ -110,15 +110,15 @@ func (n *nativeAnswer) noteInterrupted() {
 
 // noteUnderWay notes on the bill which of Envoy's attempts is in flight: attempt n (from 1), or the latest for 0.
 func (x *exchange) noteUnderWay(n int) {
-	r := x.native.retried.Load()
-	if r == nil || n == 1 {
+	latest, at := x.native.Latest()
+	if at.IsZero() || n == 1 {
 		return
 	}
 	if n == 0 {
-		n = r.number
+		n = latest
 	}
-	to := x.native.plan.At(n)
-	x.bill.Begin(&to, r.at)
+	to := x.native.At(n)
+	x.bill.Begin(&to, at)
 }
 
 // nativeAnswer reads the answer that Envoy forwards, and writes it in the client's format.
@@ -128,6 +128,8 @@ type nativeAnswer struct {
 	to   policy.Resolution
 	a    *reading.Answer
 	size int
+
+	earlier []*upstream.Failure // of the attempts before
 }
 
 // take handles one piece; done is true once the client has the whole answer.
@@ -160,33 +162,33 @@ func (n *nativeAnswer) take(ctx context.Context, p stream.Piece) (done bool, err
 
 // begin reads the answer's head: which attempt answered, and why those before it failed.
 func (n *nativeAnswer) begin(ctx context.Context, h *stream.AnswerHead) (done bool, err error) {
-	unwritten := n.x.native.unwritten.Load()
+	unwritten := n.x.native.Unwritten()
 	if unwritten != nil {
-		h.Attempts = unwritten.number
+		h.Attempts = unwritten.Number
 	}
-	n.head, n.to = h, n.x.native.plan.At(h.Attempts)
+	n.head, n.to = h, n.x.native.At(h.Attempts)
 	var fs []*upstream.Failure
 	for i := 1; i < h.Attempts; i++ {
-		to := n.x.native.plan.At(i)
-		f := n.x.native.plan.Earlier(i, h.Outcome(i))
-		n.x.trace.AttemptEnded = n.x.native.retriedAt(i + 1)
+		to := n.x.native.At(i)
+		f := n.x.native.Earlier(i, h.Outcome(i))
+		n.x.trace.AttemptEnded = n.x.native.Began(i + 1)
 		n.x.failed(to, f)
-		n.x.decided(n.x.native.plan.Again(i))
+		n.x.decided(n.x.native.Again(i))
 		fs = append(fs, f)
 	}
-	if unwritten != nil && attempt.IsPanic(unwritten.why) {
-		return true, n.refuse(fault.From(unwritten.why))
+	if unwritten != nil && attempt.IsPanic(unwritten.Why) {
+		return true, n.refuse(fault.From(unwritten.Why))
 	}
 	if h.Details != "" && h.Details != "via_upstream" {
 		f := upstream.Local(n.to.Provider, h.Status, h.Details)
 		if unwritten != nil {
-			f = &upstream.Failure{Provider: n.to.Provider, Kind: upstream.NotEncoded, Cause: unwritten.why}
+			f = &upstream.Failure{Provider: n.to.Provider, Kind: upstream.NotEncoded, Cause: unwritten.Why}
 		}
 		n.x.failed(n.to, f)
 		n.x.decided(upstream.Decision{Why: "Envoy had no attempt left that may do better"})
 		return true, n.giveUp(ctx, append(fs, f))
 	}
-	if err := n.x.native.plan.Check(&n.x.View, h.Cluster, h.Attempts); err != nil {
+	if err := n.x.native.Check(&n.x.View, h.Cluster, h.Attempts); err != nil {
 		f := &upstream.Failure{Provider: n.to.Provider, Kind: upstream.NotEncoded, Cause: err}
 		n.x.failed(n.to, f)
 		n.x.decided(upstream.Decision{Why: "Envoy called another provider than was planned"})
@@ -199,7 +201,7 @@ func (n *nativeAnswer) begin(ctx context.Context, h *stream.AnswerHead) (done bo
 		n.x.current = n.a
 		return false, nil
 	}
-	n.x.native.earlierFailures = fs
+	n.earlier = fs
 	if h.Status < http.StatusOK { // no body belongs to it
 		return n.errorBody(ctx, stream.Piece{End: true})
 	}
@@ -215,7 +217,7 @@ func (n *nativeAnswer) errorBody(ctx context.Context, p stream.Piece) (done bool
 	f := upstream.Stated(n.to.Provider, n.a.Refusal(n.head.Status))
 	n.x.failed(n.to, f)
 	state := upstream.State{
-		Failure: f, Failures: n.head.Attempts, MaxRetries: n.x.Config.MaxRetries, Candidates: len(n.x.native.plan), Left: len(n.x.native.plan.After(n.head.Attempts, n.to.Provider)), Once: true,
+		Failure: f, Failures: n.head.Attempts, MaxRetries: n.x.Config.MaxRetries, Candidates: len(n.x.native.Plan), Left: len(n.x.native.After(n.head.Attempts, n.to.Provider)), Once: true,
 	}
 	again, ok := n.x.amend(n.to, f)
 	state.Amendable = ok && p.End
@@ -224,7 +226,7 @@ func (n *nativeAnswer) errorBody(ctx context.Context, p stream.Piece) (done bool
 	if d.Move == upstream.Amend {
 		return true, n.x.client.Leave(func() error { return n.callAmended(ctx, again) })
 	}
-	return true, n.giveUp(ctx, append(n.x.native.earlierFailures, f))
+	return true, n.giveUp(ctx, append(n.earlier, f))
 }
 
 // fail ends an answer that its provider broke off or turned into an error.
@@ -289,7 +291,7 @@ func (n *nativeAnswer) callAmended(client context.Context, to policy.Resolution)
 	ctx, cancel := context.WithTimeoutCause(client, left, upstream.ErrTotalTimeout)
 	defer cancel()
 	seq := upstream.Sequence{
-		Candidates: append([]policy.Resolution{to}, x.native.plan.After(n.head.Attempts, to.Provider)...), Failures: x.native.earlierFailures,
+		Candidates: append([]policy.Resolution{to}, x.native.After(n.head.Attempts, to.Provider)...), Failures: n.earlier,
 		Calls: x.trace.Tried(), MaxRetries: x.Config.MaxRetries, Once: true,
 	}
 	for next := seq.Candidate(); next != nil; next = seq.Candidate() {

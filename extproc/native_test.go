@@ -36,8 +36,8 @@ func planned(t *testing.T) (*exchange, *lone) {
 	x := g.newExchange(d, stream.Head{})
 	t.Cleanup(x.closeGuarded)
 	x.Request = &chat.Request{}
-	x.native.plan = []policy.Resolution{{Provider: "first"}, {Provider: "second"}}
-	g.exchanges.add(x)
+	x.native.Plan = []policy.Resolution{{Provider: "first"}, {Provider: "second"}}
+	g.exchanges.Add(x.ID, x)
 	return x, d
 }
 
@@ -45,7 +45,7 @@ func planned(t *testing.T) (*exchange, *lone) {
 func TestD70NoRequestIsWrittenForAnotherClusterThanPlanned(t *testing.T) {
 	x, _ := planned(t)
 	for _, cluster := range []string{"a", "a~retry", "c", ""} {
-		if call, err := x.gw.Attempt(&stream.Attempt{Exchange: x.ID, Cluster: cluster, Number: 2}); err == nil || x.native.unwritten.Load() != nil {
+		if call, err := x.gw.Attempt(&stream.Attempt{Exchange: x.ID, Cluster: cluster, Number: 2}); err == nil || x.native.Unwritten() != nil {
 			t.Errorf("%q: written was %+v, %v", cluster, call, err)
 		}
 	}

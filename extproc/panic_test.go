@@ -135,7 +135,7 @@ func (l *panicLab) exchange(t *testing.T) (*exchange, *lone) {
 		t.Fatal(err)
 	}
 	x.Order = []policy.Resolution{{Provider: "p", Model: "m"}, {Provider: "p", Model: "m"}}
-	x.Found, x.native.plan = x.Order, x.Order
+	x.Found, x.native.Plan = x.Order, x.Order
 	return x, d
 }
 
@@ -162,10 +162,10 @@ func (l *panicLab) ended(t *testing.T, d *lone, times int) {
 func TestAPanicOfAnAttemptEndsItsExchangeAlone(t *testing.T) {
 	l := newPanicLab(broken{}, nil)
 	x, d := l.exchange(t)
-	l.exchanges.add(x)
+	l.exchanges.Add(x.ID, x)
 	lost, _ := l.exchange(t)
-	lost.native.plan = nil // planning its attempt is out of range
-	l.exchanges.add(lost)
+	lost.native.Plan = nil // planning its attempt is out of range
+	l.exchanges.Add(lost.ID, lost)
 	for _, id := range []string{x.ID, "req_nobodys"} {
 		if r, err := l.Attempt(&stream.Attempt{Exchange: id, Cluster: state.RetryCluster("p"), Number: 2}); err == nil {
 			t.Errorf("%s: written is %+v", id, r)

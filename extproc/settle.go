@@ -14,7 +14,6 @@ import (
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/report"
 	"bardo.money/gateway/extproc/upstream"
-	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/telemetry"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/budget"
@@ -29,8 +28,9 @@ func (x *exchange) settle(ctx context.Context, a *reading.Answer, outcome string
 		return x.report.Summary(x.trace.Settled), nil
 	}
 	x.calls.Answered()
+	var by *policy.Resolution
 	if a != nil {
-		x.report.DegradedAnswer = a.Encoder.Degraded()
+		by, x.report.DegradedAnswer = &a.By, a.Encoder.Degraded()
 	}
 	if x.report.Stored != nil {
 		return x.settleStored(ctx, outcome)
@@ -40,7 +40,7 @@ func (x *exchange) settle(ctx context.Context, a *reading.Answer, outcome string
 		x.billLastCall(a, outcome)
 	}
 	total := x.bill.Total()
-	s.Usage, s.Cost, s.Charged, s.By = total.Usage, total.Cost, total.Charged, x.billed(a)
+	s.Usage, s.Cost, s.Charged, s.By = total.Usage, total.Cost, total.Charged, x.report.By(by)
 	if outcome == record.OK {
 		s.Savings, s.Saved = x.effects.Saved(&s.By)
 	}
@@ -119,44 +119,6 @@ func (x *exchange) interrupt(a *reading.Answer) {
 	if x.bill.Add(to, u) {
 		x.report.Capped(to, &u)
 	}
-}
-
-// billed is the candidate that the request's record names: the one that answered, else the last whose answer is billed, else the one that was tried
-// last, else the first of the order.
-func (x *exchange) billed(a *reading.Answer) policy.Resolution {
-	switch {
-	case a != nil:
-		return a.By
-	case x.bill.Answers() > 0:
-		return x.lastBilled()
-	case len(x.Order) > 0:
-		return x.triedLast()
-	}
-	return policy.Resolution{}
-}
-
-// triedLast is the candidate of the last attempt, the first of the order before there is one.
-func (x *exchange) triedLast() policy.Resolution {
-	last := x.trace.Last()
-	if last == nil {
-		return x.Order[0]
-	}
-	for i := range x.Order {
-		if x.Order[i].Provider == last.Provider && x.Order[i].Model == last.Model {
-			return x.Order[i]
-		}
-	}
-	return policy.Resolution{Provider: last.Provider, Model: last.Model}
-}
-
-// lastBilled is the candidate whose call came last on the bill, side calls left out.
-func (x *exchange) lastBilled() (to policy.Resolution) {
-	for _, c := range x.bill.Calls() {
-		if c.Side == "" {
-			to = c.To
-		}
-	}
-	return to
 }
 
 // decided notes the decision after the last attempt.
@@ -276,31 +238,9 @@ func (x *exchange) count() {
 	if t.Cache == record.CacheMiss {
 		x.Cache.Miss()
 	}
-	t.Publish(x.gw.Finished, &r, x.Started, x.finished)
+	t.Publish(x.gw.Finished, &r, x.Started, x.report.Finished)
 	t.Log(x.gw.Log, x.ID, x.Principal.Account, &r)
 	x.gw.Metrics.ExchangeEnded()
-}
-
-// finished is the request as the feed of finished requests shows it.
-func (x *exchange) finished() record.Finished {
-	f := record.Finished{ID: x.ID, Account: x.Principal.Account, Dialect: x.Head.Dialect(), Subsystem: x.Hints.Subsystem}
-	f.Parent, f.Layers = record.ValidTraceParent(x.Header.Get(record.TraceParent)), x.layerRuns()
-	if x.Request != nil {
-		f.Dialect, f.Stream, f.RequestedModel = x.Request.Dialect, x.Request.Stream, fault.Clip(x.RequestedModel())
-	}
-	return f
-}
-
-// layerRuns are the runs of the layers. A note that is not known yet is left out, and so is content: no note has any.
-func (x *exchange) layerRuns() []record.LayerRun {
-	runs := make([]record.LayerRun, len(x.Log))
-	for i := range x.Log {
-		e := &x.Log[i]
-		runs[i] = record.LayerRun{
-			Layer: e.Layer, Note: e.Note, TimedOut: e.TimedOut, Saved: e.Saved, Interval: record.Interval{From: e.Began.Sub(x.Started), Took: e.Took},
-		}
-	}
-	return runs
 }
 
 // attemptWord is the outcome, in the request's record, of a billed call whose answer the client did not get.
@@ -349,24 +289,6 @@ func (x *exchange) stay(by *policy.Resolution) {
 	x.gw.conversations.Keep(&x.turn, policy.Kept{Provider: by.Provider, Model: by.Model, Quality: x.Intent.Quality, Tokens: x.Request.InputTokens})
 }
 
-// setTotalUsage sets the usage in an answer's events to that of all calls: the client sees what it pays for. The provider's own bytes, which report
-// the last call alone, are dropped.
-func setTotalUsage(events []chat.Event, all chat.Usage) {
-	last := -1
-	for i := range events {
-		if events[i].Kind != chat.UsageInfo {
-			continue
-		}
-		u := &events[i].Usage
-		u.Input, u.Cached, u.CacheWrite, u.CacheWrite1h = all.Input, all.Cached, all.CacheWrite, all.CacheWrite1h
-		events[i].Text, last = nil, i
-	}
-	if last >= 0 {
-		all.Final = true
-		events[last].Usage = all
-	}
-}
-
 // Requests that end before a provider is called have no row in the ledger: a client that ignores refusals sends thousands a second. They
 // are counted by key, minute and reason, and the latest can be looked up.
 
@@ -383,7 +305,7 @@ func (x *exchange) refuse() {
 		return
 	}
 	s := x.newSummary(x.unfinished())
-	s.By = x.billed(nil)
+	s.By = x.report.By(nil)
 	r := ledger.Refusal{RequestID: x.ID, Account: x.Principal.Account, At: x.Started}
 	r.Status, r.Reason = x.trace.Verdict()
 	if x.Request != nil || x.Principal.Account != "" || x.Principal.Anonymous { // whoever has no valid credential can look nothing up

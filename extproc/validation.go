@@ -49,7 +49,7 @@ func (x *exchange) visibleEvents(a *reading.Answer, j *review.Validation) []chat
 // reportTotalUsage puts the usage of all calls of the request into an answer's events.
 func (x *exchange) reportTotalUsage(a *reading.Answer, events []chat.Event) {
 	if x.bill.Answers() > 0 {
-		setTotalUsage(events, a.AnswersTotal().Usage)
+		review.SetTotalUsage(events, a.AnswersTotal().Usage)
 	}
 }
 

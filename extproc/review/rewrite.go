@@ -13,6 +13,24 @@ func DropRaw(events []chat.Event) {
 	}
 }
 
+// SetTotalUsage sets the usage in an answer's events to that of all calls: the client sees what it pays for. The provider's own bytes, which report
+// the last call alone, are dropped.
+func SetTotalUsage(events []chat.Event, all chat.Usage) {
+	last := -1
+	for i := range events {
+		if events[i].Kind != chat.UsageInfo {
+			continue
+		}
+		u := &events[i].Usage
+		u.Input, u.Cached, u.CacheWrite, u.CacheWrite1h = all.Input, all.Cached, all.CacheWrite, all.CacheWrite1h
+		events[i].Text, last = nil, i
+	}
+	if last >= 0 {
+		all.Final = true
+		events[last].Usage = all
+	}
+}
+
 // Rewrite replaces the text of each choice with the JSON that was found in it.
 func (j *Validation) Rewrite(held []chat.Event, said []choiceText) []chat.Event {
 	w := rewriter{texts: make([]rewrittenText, len(said)), out: make([]chat.Event, 0, len(held)+1)}
