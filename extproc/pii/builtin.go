@@ -2,6 +2,7 @@ package pii
 
 import (
 	"context"
+	"strings"
 )
 
 // Detectors is the built-in detector. It reads a text once and looks closer only where a byte or a word begins a candidate. The zero value finds nothing.
@@ -40,7 +41,7 @@ var classes = func() (t [256]uint8) {
 			t[c] = underscore
 		}
 	}
-	for _, c := range []byte("@+(-:" + "\xe3\xe5\xe7\xe9") { // the latter begin characters of Japanese addresses
+	for _, c := range []byte("@+(-:" + "\xe3\xe5\xe6\xe7\xe9") { // the latter begin characters of Japanese addresses and names
 		t[c] = start
 	}
 	return t
@@ -53,8 +54,9 @@ type scan struct {
 	out    []Span
 	phrase phrase
 	masks  wanted
-	looked int // bytes of what might be secrets: see longest
-	quoted int // words in quotes that may be groups of a card's number: see split
+	looked int  // bytes of what might be secrets: see longest
+	groups int  // strings and numbers of JSON that may be groups of a card's number: see split
+	named  bool // a name of a member says that it is a part of a name: see members
 }
 
 // wanted is a set of the built-in types.
@@ -87,6 +89,8 @@ func bitOf(t Type) wanted {
 		return 1 << 10
 	case Postal:
 		return 1 << 11
+	case Name:
+		return 1 << 12
 	default:
 		return 0
 	}
@@ -100,8 +104,11 @@ func (d Detectors) Find(_ context.Context, text string, out []Span) ([]Span, err
 	}
 	s.run()
 	out = d.wide(text, s.masks, s.out)
-	if s.quoted >= fewestGroups {
+	if s.groups >= fewestGroups {
 		out = d.split(text, s.masks, out)
+	}
+	if s.named {
+		out = d.members(text, s.masks, out)
 	}
 	return out, nil
 }
@@ -146,11 +153,19 @@ func (s *scan) mark(i int) int {
 		}
 	case ':':
 		s.url(i)
-	case 0xe3, 0xe5, 0xe7, 0xe9:
-		if mark := s.text[i:min(i+3, len(s.text))]; mark == "県" || mark == "都" || mark == "府" || mark == "道" || mark == "〒" {
+	case 0xe3, 0xe5, 0xe6, 0xe7, 0xe9:
+		switch s.text[i:min(i+3, len(s.text))] {
+		case "県", "都", "府", "道", "〒":
 			if end := s.japanese(i); end > 0 {
 				return end
 			}
+		case "様", "さ", "氏":
+			s.honoured(i)
+		case "名":
+			s.labelledName(i)
+			s.named = s.named || s.at(i+3) == '"'
+		case "姓":
+			s.named = s.named || s.at(i+3) == '"'
 		}
 	}
 	return i + 1
@@ -165,12 +180,13 @@ func (s *scan) word(i int) int {
 	}
 	s.phrase.word(s, i, end, has)
 	if has&digit == 0 {
+		s.named = s.named || i > 0 && s.isNameKey(i, end)
 		s.secret(i, end)
 		return end
 	}
 	if classes[s.text[i]]&digit != 0 {
-		if n := end - i; n >= 4 && n <= 6 && s.at(i-1) == '"' && s.at(end) == '"' {
-			s.quoted++
+		if n := end - i; n >= 3 && n <= 6 && s.isJSON(i, end) {
+			s.groups++
 		}
 		if to := s.postal(i, end); to > end {
 			return to
@@ -183,6 +199,17 @@ func (s *scan) word(i int) int {
 	s.key(i, end, has)
 	s.iban(i, end)
 	return end
+}
+
+// isJSON reports whether text[i:end] stands in quotes, or as a number of JSON does.
+func (s *scan) isJSON(i, end int) bool {
+	switch s.at(end) {
+	case '"':
+		return s.at(i-1) == '"'
+	case ',', ']', '}', ' ', '\n', '\r', '\t':
+		return strings.IndexByte(",:[ \n\t", s.at(i-1)) >= 0
+	}
+	return false
 }
 
 // at is the byte at i, and 0 outside of the text.

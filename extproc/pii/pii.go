@@ -26,6 +26,7 @@ const (
 	EVMAddress Type = "EVM_ADDRESS"
 	IP         Type = "IP"             // a public address
 	Postal     Type = "POSTAL_ADDRESS" // a street or a box with its place
+	Name       Type = "PERSON_NAME"    // of a person: in members of JSON, and in Japanese behind a label or before an honorific
 )
 
 // The types of names, which a model finds.
@@ -39,10 +40,10 @@ const (
 const lookalike Type = "LITERAL"
 
 // Builtin are the built-in types, by falling priority: of two values that overlap, the one of the earlier type counts.
-var Builtin = []Type{PrivateKey, SeedPhrase, Secret, Password, IBAN, Card, SSN, Email, Phone, EVMAddress, IP, Postal}
+var Builtin = []Type{PrivateKey, SeedPhrase, Secret, Password, IBAN, Card, SSN, Email, Phone, EVMAddress, IP, Postal, Name}
 
 // Default are the types that are masked unless the tenant says otherwise: an agent needs addresses on a chain as they are.
-var Default = []Type{PrivateKey, SeedPhrase, Secret, Password, IBAN, Card, SSN, Email, Phone, IP, Postal}
+var Default = []Type{PrivateKey, SeedPhrase, Secret, Password, IBAN, Card, SSN, Email, Phone, IP, Postal, Name}
 
 // Forbidden reports whether values of the type must not leave the gateway, not even as placeholders.
 func (t Type) Forbidden() bool { return t == PrivateKey || t == SeedPhrase }

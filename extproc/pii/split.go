@@ -10,7 +10,7 @@ import (
 // fewestGroups is how many groups a card's number has at least.
 const fewestGroups = 3
 
-// split appends the groups of card numbers that a JSON text has in strings of their own, beside each other in an object or an array: {"card1": "4111", "card2": "1111", …}. A name
+// split appends the groups of card numbers that a JSON text has in strings or numbers of their own, beside each other in an object or an array: {"card1": "4111", "card2": "1111", …}. A name
 // there or around them says that they are a card's, since one of ten lists of such groups passes the check digit.
 func (d Detectors) split(text string, masks wanted, out []Span) []Span {
 	if masks&bitOf(Card) == 0 || !strings.HasPrefix(text, "{") && !strings.HasPrefix(text, "[") {
@@ -31,6 +31,8 @@ type cardGroups struct {
 	around []bool   // whether the names of the objects and arrays around a value are of cards
 	last   []string // the strings before, as far as they may be groups of a card's number
 	spans  []Span   // of last
+
+	numbers numberGroups
 }
 
 var _ jsonx.Visitor = (*cardGroups)(nil)
@@ -38,6 +40,7 @@ var _ jsonx.Visitor = (*cardGroups)(nil)
 // Enter implements jsonx.Visitor. What is inside of a card's object is a card's, too.
 func (g *cardGroups) Enter(at jsonx.Step, _ jsonx.Kind, _ bool) bool {
 	g.reset()
+	g.numbers.enter(at.Key)
 	g.around = append(g.around, isOfCard(at.Key) || g.inCard())
 	return true
 }
@@ -45,11 +48,13 @@ func (g *cardGroups) Enter(at jsonx.Step, _ jsonx.Kind, _ bool) bool {
 // Leave implements jsonx.Visitor.
 func (g *cardGroups) Leave() {
 	g.reset()
+	g.out = g.numbers.leave(g.out)
 	g.around = g.around[:len(g.around)-1]
 }
 
 // Scalar implements jsonx.Visitor.
 func (g *cardGroups) Scalar(at jsonx.Step, v jsonx.Value) {
+	g.out = g.numbers.scalar(at, v, g.out)
 	if !g.inCard() && !isOfCard(at.Key) || !isGroup(v.Raw) {
 		g.reset()
 		return

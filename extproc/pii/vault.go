@@ -8,6 +8,8 @@ import (
 	"hash"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // A placeholder is <TYPE_SUFFIX>. The suffix is a keyed hash of type and value: the same value has the same placeholder in all turns of a tenant's
@@ -49,6 +51,7 @@ type Vault struct {
 	values  map[string]string // by placeholder
 	lengths map[[4]byte][]int // of values, by their first bytes
 	starts  [256]bool         // first bytes of values
+	shy     map[string]bool   // values that are replaced only where a string is the value and nothing else
 	adopted []string          // placeholders
 	sorted  bool              // of adopted
 	scratch []byte
@@ -68,7 +71,7 @@ func (v *Vault) Exhausted() bool { return v.work > v.allowed }
 
 // NewVault returns an empty vault.
 func NewVault(k Key) *Vault {
-	return &Vault{mac: hmac.New(sha256.New, k[:]), holders: map[string]string{}, values: map[string]string{}, lengths: map[[4]byte][]int{}, allowed: freeWork}
+	return &Vault{mac: hmac.New(sha256.New, k[:]), holders: map[string]string{}, values: map[string]string{}, lengths: map[[4]byte][]int{}, shy: map[string]bool{}, allowed: freeWork}
 }
 
 // Len is the number of values.
@@ -82,6 +85,9 @@ func (v *Vault) Holder(t Type, value string) string {
 	h := v.draw(t, value)
 	v.holders[value], v.values[h] = h, value
 	v.adopted, v.sorted = append(v.adopted, h), false
+	if t == Name && isCommonWord(value) {
+		v.shy[value] = true
+	}
 	if len(value) >= 4 && t != lookalike {
 		first := [4]byte([]byte(value[:4]))
 		n := v.lengths[first]
@@ -91,6 +97,12 @@ func (v *Vault) Holder(t Type, value string) string {
 		v.starts[value[0]] = true
 	}
 	return h
+}
+
+// isCommonWord reports whether a name may be another word elsewhere, such as Will and Mark: one word of a script with capitals.
+func isCommonWord(name string) bool {
+	first, _ := utf8.DecodeRuneInString(name)
+	return unicode.IsUpper(first) && !strings.ContainsAny(name, " -")
 }
 
 // draw derives a placeholder that no other value has.
@@ -116,8 +128,12 @@ func (v *Vault) Learn(text string, spans []Span) {
 	}
 }
 
-// Mask replaces the values of a text, which are sorted and do not overlap, and all others that the vault knows, where they are not part of a longer word.
+// Mask replaces the values of a text, which are sorted and do not overlap, and all others that the vault knows, where they are not part of a longer word: names of
+// one word only where they are a string, or the text.
 func (v *Vault) Mask(text string, spans []Span) string {
+	if h, ok := v.holders[text]; ok {
+		return h
+	}
 	out := v.scratch[:0]
 	v.allowed += workPerByte * len(text)
 	done := 0
@@ -174,7 +190,7 @@ func (v *Vault) known(text string, i, to int) int {
 			continue
 		}
 		v.work += n
-		if _, ok := v.holders[text[i:end]]; ok {
+		if _, ok := v.holders[text[i:end]]; ok && (!v.shy[text[i:end]] || i > 0 && text[i-1] == '"' && end < len(text) && text[end] == '"') {
 			return n
 		}
 	}

@@ -3,6 +3,8 @@
 package transcript
 
 import (
+	"slices"
+
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/jsonx"
@@ -156,12 +158,15 @@ func (t *Transcript) Replace(v jsonx.Value, raw jsonx.Raw) {
 // Edit passes the strings of the text at an index to edit, which returns what they become and whether they change: the text itself, or the strings inside
 // of an object, an array, or a string that holds JSON, names of members included. Long numbers there are passed, too, and become strings where they change: a
 // number may be a card's.
-func (t *Transcript) Edit(i int, edit func(s string) (string, bool)) {
+func (t *Transcript) Edit(i int, edit func(s string) (string, bool)) { t.EditFrom(i, LongNumber, edit) }
+
+// EditFrom is Edit, and passes whole numbers of so many digits or more, too.
+func (t *Transcript) EditFrom(i, digits int, edit func(s string) (string, bool)) {
 	at := &t.Texts[i]
 	if at.Value.Kind() == jsonx.String {
 		in := edit
 		if at.JSON {
-			in = func(s string) (string, bool) { return EditInner(s, edit) }
+			in = func(s string) (string, bool) { return EditInner(s, digits, edit) }
 		}
 		if again, changed := in(t.String(i)); changed {
 			t.Set(i, again)
@@ -169,7 +174,7 @@ func (t *Transcript) Edit(i int, edit func(s string) (string, bool)) {
 		return
 	}
 	for v := range at.Value.Scalars {
-		s, ok := textOf(v)
+		s, ok := textOf(v, digits)
 		if !ok {
 			continue
 		}
@@ -179,19 +184,21 @@ func (t *Transcript) Edit(i int, edit func(s string) (string, bool)) {
 	}
 }
 
-// longNumber is how many digits a number must have to be looked at.
-const longNumber = 9
+// LongNumber is how many digits a number must have to be looked at.
+const LongNumber = 9
 
-// textOf is a string, or a long number.
-func textOf(v jsonx.Value) (string, bool) {
-	if v.Kind() == jsonx.Number {
-		return string(v.Raw), len(v.Raw) >= longNumber
+// textOf is a string, a long number, or a whole number of so many digits or more.
+func textOf(v jsonx.Value, digits int) (string, bool) {
+	if v.Kind() != jsonx.Number {
+		return v.Str()
 	}
-	return v.Str()
+	whole := !slices.ContainsFunc(v.Raw, func(c byte) bool { return c < '0' || c > '9' })
+	return string(v.Raw), len(v.Raw) >= LongNumber || whole && len(v.Raw) >= digits
 }
 
-// EditInner passes the strings of JSON in a text to edit, as Edit does; a text that is no JSON is passed as it is.
-func EditInner(text string, edit func(s string) (string, bool)) (string, bool) {
+// EditInner passes the strings of JSON in a text to edit, and whole numbers of so many digits or more, as EditFrom does; a text that is no JSON is passed as
+// it is.
+func EditInner(text string, digits int, edit func(s string) (string, bool)) (string, bool) {
 	v, err := jsonx.Parse([]byte(text))
 	if err != nil {
 		return edit(text)
@@ -199,7 +206,7 @@ func EditInner(text string, edit func(s string) (string, bool)) (string, bool) {
 	var out []byte
 	end := 0
 	for s := range v.Scalars {
-		was, ok := textOf(s)
+		was, ok := textOf(s, digits)
 		if !ok {
 			continue
 		}

@@ -104,7 +104,7 @@ func (d *decoder) checkPatterns(patterns map[string]PIIPattern) {
 }
 
 // piiTypes are the names of types that are built in.
-var piiTypes = []string{"private_key", "seed_phrase", "secret", "password", "iban", "card", "ssn", "email", "phone", "ip", "evm_address", "postal_address", "literal"}
+var piiTypes = []string{"private_key", "seed_phrase", "secret", "password", "iban", "card", "ssn", "email", "phone", "ip", "evm_address", "postal_address", "person_name", "literal"}
 
 func (d *decoder) tryPattern(key string, re *regexp.Regexp, p *PIIPattern) {
 	for i, e := range p.Examples {

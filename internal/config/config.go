@@ -268,7 +268,7 @@ type DeFi struct {
 // PII holds the settings of layer l7.
 type PII struct {
 	Policy       string                `key:"policy" default:"detect" oneof:"off detect mask block" doc:"What happens to personal data and secrets in requests: nothing; they are counted, by type; they are replaced by placeholders and restored in the answer; or the request is refused. Private keys and seed phrases are refused unless the policy is off. Confidential requests are masked at least."`
-	Types        []string              `key:"types" oneof:"secret password iban card ssn email phone ip postal_address evm_address" doc:"What is looked for, besides patterns: secret, password, iban, card, ssn, email, phone, ip, postal_address, evm_address. Without it, all but evm_address. Private keys and seed phrases are always looked for."`
+	Types        []string              `key:"types" oneof:"secret password iban card ssn email phone ip postal_address person_name evm_address" doc:"What is looked for, besides patterns: secret, password, iban, card, ssn, email, phone, ip, postal_address, person_name, evm_address. Without it, all but evm_address. Private keys and seed phrases are always looked for."`
 	PhoneRegions []string              `key:"phone_regions" doc:"Countries whose national phone numbers are known without a word such as phone before them, as ISO 3166 codes."`
 	Patterns     map[string]PIIPattern `key:"patterns" doc:"Further types of values, by name."`
 	Names        PIINames              `key:"names" doc:"Names in texts, which models.entities finds."`

@@ -145,9 +145,14 @@ const manyTexts = 2048
 type finding struct {
 	many   bool // it has too many texts to be remembered
 	counts map[pii.Type]int
-	values []value // in the request's order
-	where  string  // of the first value that must not leave the gateway
+	values []value  // in the request's order
+	where  string   // of the first value that must not leave the gateway
+	full   []string // names that were found in parts, put together
+	digits int      // of the shortest value that is a number of JSON; 0 for none
 }
+
+// shortest is how many digits a number of JSON has at least that may be a value.
+func (f *finding) shortest() int { return cmp.Or(f.digits, transcript.LongNumber) }
 
 func (f *finding) add(t pii.Type, text string) {
 	if f.counts == nil {
@@ -233,6 +238,7 @@ func (l Layer) look(ctx context.Context, s string, f *finding) error {
 	for _, at := range spans {
 		f.add(at.Type, s[at.Start:at.End])
 	}
+	f.full = append(f.full, pii.FullNames(s, spans)...)
 	return err
 }
 
@@ -248,13 +254,23 @@ func (l Layer) lookBehindNames(ctx context.Context, s string, f *finding, n int)
 	}
 	for _, at := range spans {
 		text := s[at.Start:at.End]
+		if isShortNumber(s, at) {
+			f.digits = min(f.shortest(), len(text))
+		}
 		if known[text] || strings.ContainsAny(text, `"\`) {
 			continue
 		}
 		known[text] = true
 		f.add(at.Type, text)
 	}
+	f.full = append(f.full, pii.FullNames(s, spans)...)
 	return err
+}
+
+// isShortNumber reports whether a span of JSON is a number that is not looked at by itself.
+func isShortNumber(s string, at pii.Span) bool {
+	quoted := at.Start > 0 && s[at.Start-1] == '"'
+	return !quoted && at.End-at.Start < transcript.LongNumber && !strings.ContainsFunc(s[at.Start:at.End], func(r rune) bool { return r < '0' || r > '9' })
 }
 
 // place says where a text is, for the client.
@@ -318,9 +334,12 @@ func (l Layer) mask(x *pipeline.Exchange, s *state) error {
 	for _, v := range s.found.values {
 		s.vault.Holder(v.t, v.text)
 	}
+	for _, name := range s.found.full {
+		s.vault.Holder(pii.Name, name)
+	}
 	var failed error
 	for i := range t.Texts {
-		t.Edit(i, func(text string) (string, bool) {
+		t.EditFrom(i, s.found.shortest(), func(text string) (string, bool) {
 			spans, err := l.find(context.Background(), text, &s.found)
 			if err != nil {
 				failed = err

@@ -302,6 +302,47 @@ func TestD37ACardInSeveralMembersIsMaskedAndRestored(t *testing.T) {
 	}
 }
 
+// TestD37ACardInNumbersIsMasked: numbers of JSON become strings, wherever they stand, and other numbers stay.
+func TestD37ACardInNumbersIsMasked(t *testing.T) {
+	const card = `{\"card\":[4539,1488,343,6467],\"year\":2031,\"n\":[4539,45390,4539.5]}`
+	x := exchange(t, `{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"pay","arguments":"`+card+`"}}]},{"role":"tool","tool_call_id":"c","content":"paid 1488 with 4539, code \"343\""}`)
+	if err := run(t, newLayer(layer.Mask), x); err != nil {
+		t.Fatal(err)
+	}
+	sent := regexp.MustCompile(`<CARD_\w+>`).ReplaceAllString(string(x.Request.Doc.Bytes), "#")
+	for _, want := range []string{`{\"card\":[\"#\",\"#\",343,\"#\"],\"year\":2031,\"n\":[\"#\",45390,4539.5]}`, `paid # with #, code \"343\"`} {
+		if !strings.Contains(sent, want) {
+			t.Errorf("%s lacks %s", sent, want)
+		}
+	}
+}
+
+// TestD37ANameInTwoMembersIsMasked: there, as a string by itself, and both parts together; a part is another word elsewhere.
+func TestD37ANameInTwoMembersIsMasked(t *testing.T) {
+	x := exchange(t, `{"role":"user","content":"Will you mark the order of Will Marks? Marks, I said."},`+
+		`{"role":"tool","tool_call_id":"c","content":"{\"first_name\":\"Will\",\"last_name\":\"Marks\",\"alias\":\"Will\",\"note\":\"Will pays\",\"by\":\"Marks Will\"}"},`+
+		`{"role":"user","content":"長谷川美咲の注文"},{"role":"tool","tool_call_id":"d","content":"{\"姓\":\"長谷川\",\"名\":\"美咲\"}"}`)
+	if err := run(t, newLayer(layer.Mask), x); err != nil {
+		t.Fatal(err)
+	}
+	sent := regexp.MustCompile(`<PERSON_NAME_\w+>`).ReplaceAllString(string(x.Request.Doc.Bytes), "#")
+	for _, want := range []string{
+		`Will you mark the order of #? Marks, I said.`, `{\"first_name\":\"#\",\"last_name\":\"#\",\"alias\":\"#\",\"note\":\"Will pays\",\"by\":\"#\"}`, `"#の注文"`, `{\"姓\":\"#\",\"名\":\"#\"}`,
+	} {
+		if !strings.Contains(sent, want) {
+			t.Errorf("%s lacks %s", sent, want)
+		}
+	}
+	if x.Log[0].Note != "masked;person_name=4" {
+		t.Errorf("%+v", x.Log)
+	}
+	ev := chat.Event{Kind: chat.Text, Text: regexp.MustCompile(`<PERSON_NAME_\w+>`).Find(x.Request.Doc.Bytes)}
+	out, err := x.Response(t.Context(), &ev)
+	if err != nil || len(out) != 1 || string(out[0].Text) != "Will Marks" {
+		t.Errorf("%v, %+v", err, out)
+	}
+}
+
 // TestD37ANumberWhoseCountryCodeIsAnotherMemberIsMasked: the name of its member says what it is.
 func TestD37ANumberWhoseCountryCodeIsAnotherMemberIsMasked(t *testing.T) {
 	x := exchange(t, `{"role":"tool","tool_call_id":"c","content":"{\"country_code\":\"+49\",\"phone\":\"30 901820\"}"}`)

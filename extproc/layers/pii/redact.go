@@ -17,16 +17,16 @@ var errMany = errors.New("the texts have too many long values that begin alike")
 // Redact masks texts that belong together and are kept instead of sent, in place: whatever the layer's mode, with its placeholders for the account, names included
 // where a model finds them. An error means that nothing may be kept of them.
 func (l Layer) Redact(ctx context.Context, account policy.Account, texts []string) error {
-	r := redaction{Layer: l, ctx: ctx, vault: pii.NewVault(pii.TenantKey(l.Secret(), string(account)))}
+	r := redaction{Layer: l, ctx: ctx, vault: pii.NewVault(pii.TenantKey(l.Secret(), string(account))), digits: transcript.LongNumber}
 	for _, text := range texts {
-		transcript.EditInner(text, func(s string) (string, bool) {
-			r.vault.Learn(s, r.find(s))
+		transcript.EditInner(text, transcript.LongNumber, func(s string) (string, bool) {
+			r.learn(s, r.find(s))
 			return "", false
 		})
 		r.learnBehindNames(text)
 	}
 	for i, text := range texts {
-		texts[i], _ = transcript.EditInner(text, func(s string) (string, bool) {
+		texts[i], _ = transcript.EditInner(text, r.digits, func(s string) (string, bool) {
 			masked := r.vault.Mask(s, r.find(s))
 			return masked, masked != s
 		})
@@ -44,6 +44,8 @@ type redaction struct {
 	ctx   context.Context
 	vault *pii.Vault
 	err   error // the first one
+
+	digits int // of the shortest number of JSON that may be a value
 }
 
 // find is what stands in a text, by patterns and by a model for names.
@@ -69,5 +71,18 @@ func (r *redaction) learnBehindNames(text string) {
 	if err != nil {
 		return // find has said so
 	}
-	r.vault.Learn(text, slices.DeleteFunc(spans, func(s pii.Span) bool { return strings.ContainsAny(text[s.Start:s.End], `"\`) }))
+	for _, at := range spans {
+		if isShortNumber(text, at) {
+			r.digits = min(r.digits, at.End-at.Start)
+		}
+	}
+	r.learn(text, slices.DeleteFunc(spans, func(s pii.Span) bool { return strings.ContainsAny(text[s.Start:s.End], `"\`) }))
+}
+
+// learn learns the values of a text, and names that it has in parts.
+func (r *redaction) learn(text string, spans []pii.Span) {
+	r.vault.Learn(text, spans)
+	for _, name := range pii.FullNames(text, spans) {
+		r.vault.Holder(pii.Name, name)
+	}
 }
