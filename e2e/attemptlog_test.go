@@ -65,6 +65,7 @@ func calledLast(t testing.TB, g *gateway.Gateway, got gateway.Answer, log []logg
 func TestTheRecordSaysWhyEachAttemptEnded(t *testing.T) {
 	t.Parallel()
 	const prompt = "the launch code is 8261"
+	busy := &fake.Raw{Status: http.StatusOK, Header: []string{"content-type: application/json"}, Body: "busy, please wait"}
 	for name, row := range map[string]struct {
 		first, second fake.Behaviour
 		alone         bool
@@ -79,8 +80,10 @@ func TestTheRecordSaysWhyEachAttemptEnded(t *testing.T) {
 			first: fake.Behaviour{Status: 503}, second: fake.Behaviour{Status: 500}, want: []string{"first status_503 next_candidate", "second status_500 stop"},
 			why: "no other candidate",
 		},
-		"the only one's limit": {first: fake.Behaviour{Status: 429}, alone: true, want: []string{"first status_429 stop"}, why: "no other candidate"},
-		"the only one again":   {first: fake.Behaviour{Status: 503}, alone: true, want: []string{"first status_503 repeat", "first status_503 stop"}, why: "no other candidate"},
+		"what is no answer, then another candidate": {first: fake.Behaviour{Raw: busy}, want: []string{"first status_502 next_candidate", "second ok "}},
+		"what is no answer, by the only one":        {first: fake.Behaviour{Raw: busy}, alone: true, want: []string{"first status_502 repeat", "first status_502 stop"}, why: "no other candidate"},
+		"the only one's limit":                      {first: fake.Behaviour{Status: 429}, alone: true, want: []string{"first status_429 stop"}, why: "no other candidate"},
+		"the only one again":                        {first: fake.Behaviour{Status: 503}, alone: true, want: []string{"first status_503 repeat", "first status_503 stop"}, why: "no other candidate"},
 	} {
 		for _, stream := range []bool{false, true} {
 			t.Run(name+map[bool]string{false: "", true: ", streamed"}[stream], func(t *testing.T) {

@@ -228,6 +228,7 @@ func (o outcome) differences(p outcome) (all []string) {
 // fault is what nobody should see, whatever providers and clients do; "" for nothing of that kind.
 func (o outcome) fault(c *randomRequest) string {
 	ends := map[string]string{"/v1/chat/completions": "[DONE]", "/v1/messages": "message_stop"}[c.call.Path]
+	streams := strings.HasPrefix(o.Header["Content-Type"], "text/event-stream")
 	switch {
 	case o.Status == http.StatusInternalServerError:
 		return "an internal error"
@@ -238,7 +239,7 @@ func (o outcome) fault(c *randomRequest) string {
 		if json.Unmarshal([]byte(o.Body), &e) != nil || len(e.Error) < 3 {
 			return "an error without its form"
 		}
-	case o.Status == http.StatusOK && c.ask.stream && c.call.Method == "" && !strings.Contains(o.Body, ends) && !strings.Contains(o.Body, `"error"`):
+	case streams && !strings.Contains(o.Body, ends) && !strings.Contains(o.Body, `"error"`):
 		return "a stream without its end"
 	}
 	return ""

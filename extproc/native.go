@@ -149,8 +149,8 @@ func (n *nativeAnswer) take(ctx context.Context, p stream.Piece) (done bool, err
 		return n.errorBody(ctx, p)
 	case n.a.RefusedBy() != nil:
 		return true, n.x.client.Leave(func() error { return n.refuseAnswer(ctx, n.a, n.a.RefusedBy()) })
-	case n.a.Failed != nil || n.a.Broken != nil:
-		return true, n.fail(ctx)
+	case n.a.Fails() != nil:
+		return n.fail(ctx, p)
 	case !n.a.Ended:
 		return false, nil
 	}
@@ -194,6 +194,7 @@ func (n *nativeAnswer) begin(ctx context.Context, h *stream.AnswerHead) (done bo
 		n.x.decided(upstream.Decision{Why: "Envoy called another provider than was planned"})
 		return true, n.giveUp(ctx, []*upstream.Failure{f})
 	}
+	n.earlier = fs
 	n.x.noteUnderWay(h.Attempts)
 	n.a = reading.New(&n.x.report, &n.x.rounds, n.x.nextAttempt(&n.to), h.Status, h.Header)
 	_, n.a.Began = n.x.bill.InFlight()
@@ -201,7 +202,6 @@ func (n *nativeAnswer) begin(ctx context.Context, h *stream.AnswerHead) (done bo
 		n.x.current = n.a
 		return false, nil
 	}
-	n.earlier = fs
 	if h.Status < http.StatusOK { // no body belongs to it
 		return n.errorBody(ctx, stream.Piece{End: true})
 	}
@@ -210,34 +210,63 @@ func (n *nativeAnswer) begin(ctx context.Context, h *stream.AnswerHead) (done bo
 
 // errorBody waits for the end of a refused attempt's body, then calls again without what was refused, or answers with an error.
 func (n *nativeAnswer) errorBody(ctx context.Context, p stream.Piece) (done bool, err error) {
-	n.size += len(p.Body)
-	if !p.End && n.size < attempt.MaxErrorBody {
+	if !n.hasCome(p) {
 		return false, nil
 	}
 	f := upstream.Stated(n.to.Provider, n.a.Refusal(n.head.Status))
 	n.x.failed(n.to, f)
-	state := upstream.State{
-		Failure: f, Failures: n.head.Attempts, MaxRetries: n.x.Config.MaxRetries, Candidates: len(n.x.native.Plan), Left: len(n.x.native.After(n.head.Attempts, n.to.Provider)), Once: true,
+	if !p.End {
+		return true, n.stop(ctx, f)
 	}
 	again, ok := n.x.amend(n.to, f)
-	state.Amendable = ok && p.End
-	d := upstream.Next(&state)
-	n.x.decided(d)
-	if d.Move == upstream.Amend {
-		return true, n.x.client.Leave(func() error { return n.callAmended(ctx, again) })
-	}
-	return true, n.giveUp(ctx, append(n.earlier, f))
+	return true, n.goOn(ctx, upstream.State{Failure: f, Candidates: len(n.x.native.Plan), Amendable: ok, Once: true}, again)
 }
 
-// fail ends an answer that its provider broke off or turned into an error.
-func (n *nativeAnswer) fail(ctx context.Context) error {
-	f := &upstream.Failure{Provider: n.to.Provider, Kind: upstream.NotEncoded, Cause: n.a.Broken}
-	if n.a.Failed != nil {
-		f = upstream.Stated(n.to.Provider, n.a.Failed)
+// fail waits for the end of an answer that is an error after all, or that cannot be read, then calls what Envoy would have called next: nothing of it was
+// sent.
+func (n *nativeAnswer) fail(ctx context.Context, p stream.Piece) (done bool, err error) {
+	if !n.hasCome(p) {
+		return false, nil
 	}
+	f := n.a.Fails()
 	n.x.failed(n.to, f)
-	n.x.decided(upstream.Decision{Why: "the answer had begun, and Envoy does not repeat such a call"})
-	return n.giveUp(ctx, []*upstream.Failure{f})
+	n.x.current = nil
+	if !p.End {
+		return true, n.stop(ctx, f)
+	}
+	return true, n.goOn(ctx, upstream.State{Failure: f, Candidates: len(n.x.Order), Once: len(n.x.Order) > 1}, n.to)
+}
+
+// hasCome counts a piece of a body that is of no use, and reports whether it was the last one that is waited for.
+func (n *nativeAnswer) hasCome(p stream.Piece) bool {
+	n.size += len(p.Body)
+	return p.End || n.size >= attempt.MaxErrorBody
+}
+
+// stop ends a request whose attempt failed with an answer that goes on.
+func (n *nativeAnswer) stop(ctx context.Context, f *upstream.Failure) error {
+	n.x.decided(upstream.Decision{Why: "the provider's answer is too long to wait for its end"})
+	return n.giveUp(ctx, append(n.earlier, f))
+}
+
+// goOn decides what follows an attempt whose answer Envoy has passed on, and does it. again is the candidate without what it refused.
+func (n *nativeAnswer) goOn(ctx context.Context, s upstream.State, again policy.Resolution) error {
+	after := n.x.native.After(n.head.Attempts, n.to.Provider)
+	s.Failures, s.MaxRetries, s.Left = n.head.Attempts, n.x.Config.MaxRetries, len(after)
+	d := upstream.Next(&s)
+	n.x.decided(d)
+	fs := n.earlier
+	switch d.Move {
+	case upstream.Amend:
+		after = append([]policy.Resolution{again}, after...)
+	case upstream.Repeat:
+		after, fs = []policy.Resolution{again}, append(fs, s.Failure)
+	case upstream.Advance:
+		fs = append(fs, s.Failure)
+	default:
+		return n.giveUp(ctx, append(fs, s.Failure))
+	}
+	return n.x.client.Leave(func() error { return n.callRest(ctx, after, fs) })
 }
 
 // giveUp answers a request whose candidates all failed: with a stale stored answer, or an error. Nothing was sent before.
@@ -283,17 +312,14 @@ func otherHeaders(h, set header.List) []string {
 	return out
 }
 
-// callAmended calls a candidate again without what it refused, then those after it. Envoy does not retry a refusal, so the gateway makes these calls
-// through the egress listener, as on the driven path.
-func (n *nativeAnswer) callAmended(client context.Context, to policy.Resolution) error {
+// callRest calls candidates one after the other, after an answer that Envoy does not retry: a refusal, or what came with 200 and is no answer. The gateway
+// makes these calls through the egress listener, as on the driven path. before are the failures so far.
+func (n *nativeAnswer) callRest(client context.Context, rest []policy.Resolution, before []*upstream.Failure) error {
 	x := n.x
 	left := max(x.TotalTime()-time.Since(x.Arrived), time.Second)
 	ctx, cancel := context.WithTimeoutCause(client, left, upstream.ErrTotalTimeout)
 	defer cancel()
-	seq := upstream.Sequence{
-		Candidates: append([]policy.Resolution{to}, x.native.After(n.head.Attempts, to.Provider)...), Failures: n.earlier,
-		Calls: x.trace.Tried(), MaxRetries: x.Config.MaxRetries, Once: true,
-	}
+	seq := upstream.Sequence{Candidates: rest, Failures: before, Calls: x.trace.Tried(), MaxRetries: x.Config.MaxRetries, Once: true}
 	for next := seq.Candidate(); next != nil; next = seq.Candidate() {
 		a, f, err := x.fetch(ctx, next)
 		if err != nil {
