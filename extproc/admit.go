@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"context"
 	"net/http"
-	"strings"
 	"time"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/dryrun"
 	"bardo.money/gateway/extproc/endpoint"
 	"bardo.money/gateway/extproc/hint"
 	"bardo.money/gateway/extproc/replay"
@@ -59,7 +59,7 @@ func (x *exchange) limit(ctx context.Context, e *endpoint.Endpoint) (err error) 
 		}
 	}
 	if e.Local == nil && !e.Stored {
-		if x.dry, err = x.explains(); err != nil {
+		if x.dry, err = dryrun.Asked(x.Head.Header); err != nil {
 			return err
 		}
 	}
@@ -98,21 +98,6 @@ func (x *exchange) parseHeaders() (err error) {
 	}
 	x.HeaderHints, err = hint.FromHeaders(x.Head.Header, &x.Hints)
 	return err
-}
-
-// headerRoute requests an explanation instead of an answer.
-const headerRoute = "x-bardo-route"
-
-// explains reports whether the request is to be explained only.
-func (x *exchange) explains() (bool, error) {
-	switch said := x.Head.Header.Get(headerRoute); {
-	case said == "":
-		return false, nil
-	case strings.EqualFold(said, "explain"):
-		return true, nil
-	default:
-		return false, fault.Newf(fault.InvalidRequest, "X-Bardo-Route: expected explain, not %q", fault.Clip(said))
-	}
 }
 
 // readBody reads the body of a request that needs one. The error is a fault.

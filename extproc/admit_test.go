@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"testing"
 
+	"bardo.money/gateway/extproc/dryrun"
 	"bardo.money/gateway/extproc/endpoint"
 	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/request"
@@ -36,7 +37,7 @@ func TestWhatARequestCountsAs(t *testing.T) {
 			x := &exchange{View: request.View{Config: &runtime.Config{}}}
 			x.report.View, x.report.Bill, x.funds.Report = &x.View, &x.bill, &x.report
 			x.bill.Open(meter.New(quota.New(quota.Options{}), nil, nil), nil, "")
-			x.Head = stream.Head{Method: row.method, Path: row.path, Header: header.List{{Name: headerRoute, Value: row.route}}}
+			x.Head = stream.Head{Method: row.method, Path: row.path, Header: header.List{{Name: dryrun.Header, Value: row.route}}}
 			e, err := endpoint.Find(&x.Head)
 			if err != nil {
 				t.Fatal(err)

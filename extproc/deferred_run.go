@@ -1,24 +1,17 @@
 package extproc
 
 import (
-	"bytes"
 	"context"
 	"net/http"
-	"slices"
-	"strings"
 
 	"bardo.money/gateway/extproc/batch"
 	"bardo.money/gateway/extproc/deferred"
 	"bardo.money/gateway/extproc/endpoint"
-	"bardo.money/gateway/extproc/keyring"
 	"bardo.money/gateway/extproc/later"
-	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/request"
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
-	"bardo.money/gateway/policy/resolve"
-	"bardo.money/gateway/xds/state"
 )
 
 // deferredRunner serves deferred requests.
@@ -76,7 +69,7 @@ func (x *exchange) prepareRun(ctx context.Context, r *deferred.Request) error {
 	if err := x.prepare(ctx); err != nil {
 		return err
 	}
-	x.pinBatch()
+	x.later.PinBatch(&x.View)
 	if x.funds.OwnKeysPay(x.Order) {
 		return x.bill.Reserve(ctx, 0)
 	}
@@ -102,21 +95,6 @@ func (x *exchange) identifyLater(ctx context.Context, r *deferred.Request) error
 	return nil
 }
 
-// pinBatch calls the candidate first whose answer is here already. It may not be one any more.
-func (x *exchange) pinBatch() {
-	model := x.later.Batched()
-	if model == "" {
-		return
-	}
-	is := func(to policy.Resolution) bool { return later.ModelName(&to) == model }
-	i := slices.IndexFunc(x.Found, is)
-	if i < 0 || x.Config.Provider(x.Found[i].Provider).Batches == "" {
-		x.later.DropBatch()
-		return
-	}
-	x.Order = append([]policy.Resolution{x.Found[i]}, slices.DeleteFunc(slices.Clone(x.Order), is)...)
-}
-
 // Plan implements deferred.Runner.
 func (g deferredRunner) Plan(ctx context.Context, r *deferred.Request) (p *deferred.Planned, err error) {
 	x, _ := g.newRun(ctx, r, &deferred.Run{})
@@ -139,52 +117,20 @@ func (x *exchange) abandon() {
 	x.letGo()
 }
 
-// planBatch writes the request's call as part of a batch: of the first candidate that has a batch API where it costs no more than the first candidate does
-// otherwise. nil: there is none, or the request is none that can be answered so.
+// planBatch writes the request's call as part of a batch. nil: there is none, or the request is none that can be answered so.
 func (x *exchange) planBatch() (*deferred.Planned, error) {
-	if _, tier := x.RequestedTier(); tier != "" || x.review.MayReplaceAnswer() || x.Rounds() > 0 || x.NamesStored || len(x.Order) == 0 {
+	if x.review.MayReplaceAnswer() {
 		return nil, nil //nolint:nilnil // nothing is a plan
 	}
-	usual := x.worstPico(&x.Order[0])
-	for i := range x.Order {
-		to := &x.Order[i]
-		p := x.Config.Provider(to.Provider)
-		if p.Batches == "" || x.CallerPays(to.Provider) || !to.Prices.Known || to.Staked != nil {
-			continue
-		}
-		cheaper := *to
-		if cheaper.Prices = to.Prices.Percent(int64(p.BatchPct)); x.worstPico(&cheaper) > usual {
-			continue
-		}
-		return x.writePlanned(to, &p.Endpoint)
+	to := later.BatchCandidate(&x.View)
+	if to == nil {
+		return nil, nil //nolint:nilnil // nothing is a plan
 	}
-	return nil, nil //nolint:nilnil // nothing is a plan
-}
-
-// worstPico is the highest cost of the request at a candidate.
-func (x *exchange) worstPico(to *policy.Resolution) policy.Pico {
-	return resolve.WorstCost([]policy.Resolution{*to}, x.Request.MaxInput, int64(x.MaxTokens()), int64(x.Request.Choices))
-}
-
-// writePlanned writes the call of a candidate.
-func (x *exchange) writePlanned(to *policy.Resolution, at *provider.Endpoint) (*deferred.Planned, error) {
 	call, err := x.encode(nil, to)
 	if err != nil {
 		return nil, err
 	}
-	path, ok := strings.CutPrefix(call.Path, at.BasePath)
-	if !ok || strings.Contains(path, "?") {
-		return nil, nil //nolint:nilnil // nothing is a plan
-	}
-	key := x.calls.LastKey(to.Provider).ID()
-	if key == "" {
-		key = keyring.Fingerprint(at.Key.Reveal())
-	}
-	cluster := state.Cluster(x.Config.Provider(to.Provider).Cluster)
-	return &deferred.Planned{
-		Provider: to.Provider, Key: string(key), Path: path, Model: later.ModelName(to), Beta: call.Header.Get("anthropic-beta"),
-		Digest: later.CallDigest(cluster, call.Path, call.Body), Masked: later.IsMasked(x.Log), Body: bytes.Clone(call.Body),
-	}, nil
+	return later.Planned(&x.View, to, &call, x.calls.LastKey(to.Provider).ID()), nil
 }
 
 // Expired implements deferred.Runner.
@@ -199,23 +145,9 @@ func (g deferredRunner) Expired(r *deferred.Request) stream.Reply {
 
 // Target implements deferred.Runner.
 func (g deferredRunner) Target(id policy.ProviderID, key string) (t batch.Target, ok bool) {
-	rt := g.runtime.Load()
-	p := rt.Provider(id)
-	if p.Batches == "" {
-		return t, false
-	}
-	for _, k := range append([]provider.Secret{p.Endpoint.Key}, p.Keys...) {
-		if string(keyring.Fingerprint(k.Reveal())) != key {
-			continue
-		}
-		at := p.Endpoint
-		at.Key = k
-		return batch.Target{
-			Form: p.Batches, Provider: id, Authority: at.Authority, BasePath: at.BasePath, Header: p.Adapter.Ping(at).Header, Cluster: p.Cluster,
-			Exchange: rt.EgressSecret + ".deferred", Client: g.listener(),
-		}, true
-	}
-	return t, false
+	t, ok = later.Target(g.runtime.Load(), id, key)
+	t.Client = g.listener()
+	return t, ok
 }
 
 // Idle implements deferred.Runner.

@@ -281,7 +281,7 @@ func (g *Gateway) Explain(ask *dryrun.Query) dryrun.Result {
 		return order
 	}
 	rt := g.runtime.Load()
-	if judges(rt, &ask.Hints, &ask.Facts) {
+	if rt.Classifier.Judges(&ask.Hints, &ask.Facts) {
 		ask.Facts.Reading, ask.Unread = rt.Classifier.Judge(context.Background(), ask.Principal.Account, ask.Facts.Text)
 	}
 	return dryrun.Run(rt, ask, plan, g.Health.State)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/dryrun"
 	"bardo.money/gateway/extproc/endpoint"
 	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/runtime"
@@ -23,7 +24,7 @@ func (x *exchange) identifyPayer(e *endpoint.Endpoint) (ok bool, err error) {
 		x.bill.PaidBy(x.Principal, x.gw.meter.PayerOf(&x.Principal), 0)
 		return true, nil
 	}
-	if !payable(e) || x.Head.Header.Get(headerRoute) != "" { // an explanation needs a key, and takes no payment
+	if !payable(e) || x.Head.Header.Get(dryrun.Header) != "" { // an explanation needs a key, and takes no payment
 		return false, nil
 	}
 	who, payer, ok, err := x.gw.Payments.Payer(x.Head.Header, paidFor{x})
@@ -46,7 +47,7 @@ func payable(e *endpoint.Endpoint) bool {
 // mayAskPrice reports whether the caller has no credentials and needs some. What explains a route needs a key.
 func (x *exchange) mayAskPrice() bool {
 	keyless := x.Config.Keyless != runtime.KeylessNobody && x.Head.Peer.IsLoopback()
-	return !keyless && !auth.Sent(x.Head.Header) && x.Head.Header.Get(headerRoute) == ""
+	return !keyless && !auth.Sent(x.Head.Header) && x.Head.Header.Get(dryrun.Header) == ""
 }
 
 // payFirst has a request that is paid for by itself paid, or refuses it with its price, before anything is done for it.

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"bardo.money/gateway/extproc/dryrun"
 	"bardo.money/gateway/extproc/endpoint"
 	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/request"
@@ -61,7 +62,7 @@ func TestX05ALinkWithoutAKeyIsLimitedPerAddress(t *testing.T) {
 // TestAnExplanationIsNotPaidFor: it needs a key, and what looks like a payment is not read.
 func TestAnExplanationIsNotPaidFor(t *testing.T) {
 	x := &exchange{View: request.View{Config: &runtime.Config{}}, gw: &Gateway{Deps: Deps{Payments: payments{}}}} // which panic when they are asked
-	x.Head = stream.Head{Method: http.MethodPost, Path: "/v1/chat/completions", Header: header.List{{Name: headerRoute, Value: "explain"}, {Name: "x-payment", Value: "e30="}}}
+	x.Head = stream.Head{Method: http.MethodPost, Path: "/v1/chat/completions", Header: header.List{{Name: dryrun.Header, Value: "explain"}, {Name: "x-payment", Value: "e30="}}}
 	e, err := endpoint.Find(&x.Head)
 	if err != nil {
 		t.Fatal(err)

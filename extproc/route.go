@@ -3,7 +3,6 @@ package extproc
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/request"
-	"bardo.money/gateway/extproc/runtime"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
@@ -205,45 +203,19 @@ func (x *exchange) mayCall() bool {
 	return true
 }
 
-// judges reports whether the classifier has a say in a request: its model is the gateway's choice, and nothing else says what it needs.
-func judges(rt *runtime.Config, h *policy.Hints, f *intent.Facts) bool {
-	return rt.Classifier != nil && intent.Auto(f.Model) && h.Subsystem == "" && h.Quality == policy.QualityUnsaid && f.Text != ""
-}
-
 // mayClassify reports whether the classifier may have a say, as far as is known without the request's text.
 func (x *exchange) mayClassify() bool {
-	return x.Config.Classifier != nil && x.Request.Op == chat.Generate && intent.Auto(x.Request.Model) && x.Hints.Subsystem == "" && x.Hints.Quality == policy.QualityUnsaid
+	return x.Request.Op == chat.Generate && x.Config.Classifier.MayJudge(&x.Hints, x.Request.Model)
 }
 
 // classify has the classifier judge the request.
 func (x *exchange) classify(ctx context.Context) {
 	f := hint.Facts(x.Request, int64(x.Request.MaxTokens))
-	if !judges(x.Config, &x.Hints, &f) {
+	if !x.Config.Classifier.Judges(&x.Hints, &f) {
 		return
 	}
 	began := time.Now()
 	r, why := x.Config.Classifier.Judge(ctx, x.Principal.Account, f.Text)
 	x.reading = r
-	x.Log = append(x.Log, pipeline.Entry{Layer: classifier.Name, Began: began, Took: time.Since(began), Budget: classifier.Budget, TimedOut: why == "late", Note: noteOf(r, why)})
-}
-
-// noteOf is what X-Bardo-Pipeline says of a judgement.
-func noteOf(r *intent.Reading, why string) string {
-	if r == nil {
-		if why == "late" {
-			return "" // as of any step that exceeded its limit
-		}
-		return why
-	}
-	note := fmt.Sprintf("level=%.1f", r.Level)
-	if r.SureOfDomain() {
-		note += ";domain=" + r.Domain
-	}
-	if r.SureOfIntent() {
-		note += ";intent=" + r.Intent
-	}
-	if r.Unsafe {
-		note += ";unsafe"
-	}
-	return note
+	x.Log = append(x.Log, pipeline.Entry{Layer: classifier.Name, Began: began, Took: time.Since(began), Budget: classifier.Budget, TimedOut: why == "late", Note: classifier.Note(r, why)})
 }

@@ -18,7 +18,6 @@ import (
 	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
-	"bardo.money/gateway/policy"
 	"bardo.money/gateway/xds/state"
 )
 
@@ -68,20 +67,6 @@ func (l *Run) Served(err error, got *stream.Reply) deferred.Served {
 // Calls is how many answers of providers the request has from before.
 func (l *Run) Calls() int { return len(l.run.Calls) }
 
-// Batched is the provider and model that answered in a batch; "" for none.
-func (l *Run) Batched() string {
-	if l.batch == nil {
-		return ""
-	}
-	return l.batch.Model
-}
-
-// DropBatch makes the request anew: the model that answered it in a batch may not be called for it any more.
-func (l *Run) DropBatch() { l.batch = nil }
-
-// ModelName is a candidate as a batch names its model.
-func ModelName(to *policy.Resolution) string { return string(to.Provider) + "/" + string(to.Model) }
-
 // mayPass reports whether a later run may be answered, where this one was not.
 func mayPass(status int) bool {
 	return status >= http.StatusInternalServerError || status == http.StatusTooManyRequests
@@ -89,7 +74,7 @@ func mayPass(status int) bool {
 
 // Claim has an attempt answered by the result of a batch, at a batch's price, if it is the first of that model.
 func (l *Run) Claim(v *request.View, t *attempt.Attempt) {
-	if l == nil || l.batch == nil || l.first != nil || ModelName(&t.To) != l.batch.Model {
+	if l == nil || l.batch == nil || l.first != nil || modelName(&t.To) != l.batch.Model {
 		return
 	}
 	l.first = t
@@ -143,8 +128,8 @@ func (l *Run) Note() {
 	}
 }
 
-// CallDigest identifies a call of a provider.
-func CallDigest(cluster, path string, body []byte) []byte {
+// callDigest identifies a call of a provider.
+func callDigest(cluster, path string, body []byte) []byte {
 	h := sha256.New()
 	_, _ = fmt.Fprintf(h, "%s\n%s\n", cluster, path) // never fails (hash.Hash)
 	h.Write(body)
@@ -160,7 +145,7 @@ func (l *Run) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	digest := CallDigest(req.Header.Get(state.HeaderCluster), req.URL.Path, body)
+	digest := callDigest(req.Header.Get(state.HeaderCluster), req.URL.Path, body)
 	if c := l.stored(req.Context(), digest); c != nil {
 		return response(req, c), nil
 	}

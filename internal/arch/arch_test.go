@@ -121,7 +121,7 @@ var soundTree = map[string]string{
 	"extproc/dryrun/dryrun.go":   `package dryrun; import (_ "bardo.money/gateway/extproc/runtime"; _ "bardo.money/gateway/extproc/request")`,
 	"extproc/review/review.go":   `package review; import (_ "bardo.money/gateway/extproc/runtime"; _ "bardo.money/gateway/extproc/request")`,
 	"extproc/rounds/gate.go":     `package rounds; import _ "bardo.money/gateway/extproc/request"`,
-	"extproc/later/run.go":       `package later; import (_ "bardo.money/gateway/extproc/attempt"; _ "bardo.money/gateway/extproc/request"; _ "bardo.money/gateway/extproc/endpoint")`,
+	"extproc/later/run.go":       `package later; import (_ "bardo.money/gateway/extproc/runtime"; _ "bardo.money/gateway/extproc/attempt"; _ "bardo.money/gateway/extproc/request"; _ "bardo.money/gateway/extproc/endpoint")`,
 	"extproc/report/report.go": `package report; import (_ "bardo.money/gateway/extproc/attempt"; _ "bardo.money/gateway/extproc/request"; _ "bardo.money/gateway/extproc/review"
 			_ "bardo.money/gateway/extproc/later"; _ "bardo.money/gateway/extproc/endpoint")`,
 	"extproc/reading/reading.go": `package reading; import (_ "bardo.money/gateway/extproc/attempt"; _ "bardo.money/gateway/extproc/request"; _ "bardo.money/gateway/extproc/review"

@@ -41,7 +41,7 @@ var engines = map[string][]string{
 	"extproc/review":       {"extproc/runtime", "extproc/request"},
 	"extproc/side":         {"extproc/request", "extproc/attempt"},
 	"extproc/rounds":       {"extproc/request"},
-	"extproc/later":        {"extproc/request", "extproc/attempt", "extproc/endpoint"},
+	"extproc/later":        {"extproc/runtime", "extproc/request", "extproc/attempt", "extproc/endpoint"},
 	"extproc/report":       {"extproc/request", "extproc/attempt", "extproc/review", "extproc/later", "extproc/endpoint"}, // what these found out
 	"extproc/reading":      {"extproc/request", "extproc/attempt", "extproc/review", "extproc/rounds", "extproc/report"},
 	"extproc/funds":        {"extproc/request", "extproc/review", "extproc/report", "extproc/side", "extproc/endpoint"},

@@ -1,0 +1,23 @@
+package dryrun
+
+import (
+	"strings"
+
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/header"
+)
+
+// Header requests an explanation instead of an answer.
+const Header = "x-bardo-route"
+
+// Asked reports whether a request is to be explained only. The error is a fault.
+func Asked(h header.List) (bool, error) {
+	switch said := h.Get(Header); {
+	case said == "":
+		return false, nil
+	case strings.EqualFold(said, "explain"):
+		return true, nil
+	default:
+		return false, fault.Newf(fault.InvalidRequest, "X-Bardo-Route: expected explain, not %q", fault.Clip(said))
+	}
+}
