@@ -182,18 +182,29 @@ type watcher struct {
 // laterHeader is a header of the answer whose value is known later than the request is sent.
 type laterHeader struct {
 	name  string
-	value func() string
+	value func(answered bool) string
 }
 
 // Announce adds a header to the answer, or to the error. value is called when the headers are sent, and must not wait; "" leaves the header out.
 func (x *Exchange) Announce(name string, value func() string) {
+	x.later = append(x.later, laterHeader{name, func(bool) string { return value() }})
+}
+
+// AnnounceAnswer is Announce, and tells value whether the headers are those of an answer, or of an error in its place. It may be called again, with an error after an answer
+// that was not sent.
+func (x *Exchange) AnnounceAnswer(name string, value func(answered bool) string) {
 	x.later = append(x.later, laterHeader{name, value})
 }
 
-// Announced appends the headers that layers have announced, with their values as they are now.
-func (x *Exchange) Announced(h header.List) header.List {
+// Announced appends the headers that layers have announced to those of an answer, with their values as they are now.
+func (x *Exchange) Announced(h header.List) header.List { return x.announced(h, true) }
+
+// AnnouncedError is Announced for an error in the place of an answer.
+func (x *Exchange) AnnouncedError(h header.List) header.List { return x.announced(h, false) }
+
+func (x *Exchange) announced(h header.List, answered bool) header.List {
 	for _, l := range x.later {
-		if v := l.value(); v != "" {
+		if v := l.value(answered); v != "" {
 			h = append(h, header.Field{Name: l.name, Value: v})
 		}
 	}

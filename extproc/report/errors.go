@@ -32,7 +32,7 @@ func (r *Report) Error(f *fault.Fault) stream.Reply {
 	if n := len(r.Trace.Attempts); n > 0 {
 		h = append(h, header.Field{Name: "x-bardo-attempts", Value: strconv.Itoa(n)})
 	}
-	h = r.ruleHeaders(r.Announced(r.refusalHeaders(h, f)))
+	h = r.ruleHeaders(r.AnnouncedError(r.refusalHeaders(h, f)))
 	body := r.Dialect.Error(f, r.ID)
 	if c, ok := errors.AsType[*meter.Challenge](f); ok {
 		if h = append(h, c.Header...); c.Body != nil {

@@ -20,7 +20,7 @@ type Entry struct {
 	Provider  policy.ProviderID `json:"provider,omitempty"`
 	Model     policy.ModelID    `json:"model,omitempty"`
 	Stop      string            `json:"stop,omitempty"`    // why the model stopped
-	Outcome   string            `json:"outcome,omitempty"` // why the answer has no end: cut (its provider), cancelled or left (its client); "" for a complete one
+	Outcome   string            `json:"outcome,omitempty"` // why the answer has no end: cut (its provider), cancelled or left (its client), else how a request failed whose stream had begun; "" for a complete one
 	Error     string            `json:"error,omitempty"`   // code of the error that the client got in the place of the end
 	Media     int               `json:"media,omitempty"`   // pictures, sound and files of the request, which are not kept
 	Request   []Text            `json:"request"`

@@ -66,6 +66,7 @@ type state struct {
 	media   int
 	answer  answer
 	over    bool // the answer had its end
+	said    bool // its headers say that it is kept
 }
 
 var slot = pipeline.NewSlot[state]()
@@ -79,8 +80,16 @@ func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
 	s := slot.Of(x)
 	s.request, s.media = textsOf(t), t.Media
 	x.Watch(Name, l)
-	x.Announce(Header, func() string { return "on" })
+	x.AnnounceAnswer(Header, s.announce)
 	return nil
+}
+
+// announce is the header of an answer. An error in its place is not kept, and does not say so.
+func (s *state) announce(answered bool) string {
+	if s.said = answered; s.said {
+		return "on"
+	}
+	return ""
 }
 
 // textsOf are the texts of a conversation, the newest of them first to be kept.
@@ -121,38 +130,41 @@ func toolOf(t *transcript.Transcript, at *transcript.Text) string {
 	return ""
 }
 
-// Response keeps what the client gets.
-func (l Layer) Response(_ context.Context, x *pipeline.Exchange, ev *chat.Event, out []chat.Event) ([]chat.Event, error) {
+// Response takes what the client gets.
+func (Layer) Response(_ context.Context, x *pipeline.Exchange, ev *chat.Event, out []chat.Event) ([]chat.Event, error) {
 	s := slot.Of(x)
 	s.answer.take(ev)
-	if ev.Kind == chat.End {
-		s.over = true
-		if !x.Unread && !forbidden(x) {
-			l.Log.Add(l.entry(x, s))
-		}
-	}
+	s.over = ev.Kind == chat.End || s.over && ev.Kind != chat.Start
 	return append(out, *ev), nil
 }
 
-// brokenOff are the outcomes of requests whose answers have no end: their providers broke off, or their clients disconnected.
-var brokenOff = []string{record.Cut, record.Cancelled, record.Disconnected}
-
-// Ended keeps an answer without an end as far as it came, and why there was no more of it.
+// Ended keeps an answer whose headers say so, or whose client disconnected before it had them. One without its end is kept as far as it came, with why there was no more of
+// it; of a stream that had begun and got an error in place of an answer, the request and the error.
 func (l Layer) Ended(x *pipeline.Exchange, outcome, code string, by policy.Resolution) {
 	s := slot.Of(x)
-	if s.over || x.Unread || forbidden(x) || !slices.Contains(brokenOff, outcome) {
+	left := outcome == record.Cancelled || outcome == record.Disconnected
+	if x.Unread || forbidden(x) || !s.said && !left {
 		return
 	}
+	if s.over {
+		e := l.entry(x, s, by)
+		e.Error = code
+		l.Log.Add(e)
+		return
+	}
+	if !left && outcome != record.Cut {
+		s.answer = answer{}
+	}
 	s.answer.breakOff()
-	e := l.entry(x, s)
+	e := l.entry(x, s, by)
 	e.Outcome, e.Error, e.Provider, e.Model = outcome, code, by.Provider, by.Model
 	l.Log.Add(e)
 }
 
-func (l Layer) entry(x *pipeline.Exchange, s *state) *prompts.Entry {
+func (l Layer) entry(x *pipeline.Exchange, s *state, by policy.Resolution) *prompts.Entry {
 	e := &prompts.Entry{
 		At: time.Now(), RequestID: x.ID, Account: x.Principal.Account, Subsystem: x.Hints.Subsystem, Media: s.media,
-		Request: s.request, Answer: s.answer.texts(), Stop: s.answer.stop, Mask: l.Mask,
+		Request: s.request, Answer: s.answer.texts(), Stop: s.answer.stop, Mask: l.Mask, Provider: by.Provider, Model: by.Model,
 	}
 	if x.Served != nil {
 		e.Provider, e.Model = x.Served.By.Provider, x.Served.By.Model

@@ -107,6 +107,10 @@ func TestF05APromptIsLoggedMasked(t *testing.T) {
 	x.Served = &cache.Served{By: policy.Resolution{Provider: "p", Model: "m"}}
 	answer(t, x, chat.Event{Kind: chat.Start}, text("I wrote to ali"), text("ce@example.org"), chat.Event{Kind: chat.ToolStart, Index: 1, Tool: chat.ToolCall{Name: "send"}},
 		chat.Event{Kind: chat.ToolArgs, Index: 1, Text: []byte(`{"to":`)}, chat.Event{Kind: chat.ToolArgs, Index: 1, Text: []byte(`"bob@example.org"}`)}, chat.Event{Kind: chat.Stop, Reason: chat.StopTool}, chat.Event{Kind: chat.End})
+	if h := x.Announced(nil).Get(promptlog.Header); h != "on" {
+		t.Errorf("the answer says %q", h)
+	}
+	x.Ended(record.OK, "", policy.Resolution{})
 	all := written(t, l)
 	if len(all) != 1 {
 		t.Fatalf("%d entries", len(all))
@@ -123,9 +127,6 @@ func TestF05APromptIsLoggedMasked(t *testing.T) {
 	}
 	if e.RequestID != "req_1" || e.Account != "k1" || e.Provider != "p" || e.Model != "m" || e.Stop != "tool" || time.Since(e.At) > time.Hour {
 		t.Errorf("%+v", e)
-	}
-	if h := x.Announced(nil).Get(promptlog.Header); h != "on" {
-		t.Errorf("the answer says %q", h)
 	}
 }
 
@@ -179,6 +180,7 @@ func TestF05WhatIsNeverLogged(t *testing.T) {
 				row.change(x)
 			}
 			answer(t, x, chat.Event{Kind: chat.Start}, text("yes"), chat.Event{Kind: chat.End})
+			x.Ended(record.OK, "", policy.Resolution{})
 			if got := len(written(t, l)) == 1; got != row.want {
 				t.Errorf("%s, late %v: logged %v", about, late, got)
 			}
@@ -192,6 +194,7 @@ func TestF05AnAnswerThatNobodyGotIsNotLogged(t *testing.T) {
 	l, x := newLayer(), exchange(t, question)
 	ask(t, l, x)
 	answer(t, x, chat.Event{Kind: chat.Start}, text("yes"))
+	x.Announced(nil)
 	x.Unread = true
 	answer(t, x, chat.Event{Kind: chat.End})
 	x.Ended(record.Cancelled, "", policy.Resolution{})
@@ -205,20 +208,27 @@ func TestF05AnAnswerThatNobodyGotIsNotLogged(t *testing.T) {
 func TestF05AnAnswerThatBrokeOffIsLogged(t *testing.T) {
 	t.Parallel()
 	by := policy.Resolution{Provider: "p", Model: "m"}
+	private := func(x *pipeline.Exchange) { x.Intent.PrivacyTier = policy.PrivacyNoLog }
 	for about, row := range map[string]struct {
 		outcome, code string
 		change        func(x *pipeline.Exchange)
+		said          string // the headers that went out: of an answer, of an error, of an error in place of an answer; "" for none
 		end           bool
-		want          int
+		want          string // what is kept: all, request, or ""
 	}{
-		"a provider that broke off":           {record.Cut, "upstream_error", nil, false, 1},
-		"a client that disconnected":          {record.Cancelled, "", nil, false, 1},
-		"a client that disconnected early on": {record.Disconnected, "", nil, false, 1},
-		"an error alone":                      {record.Failed, "upstream_error", nil, false, 0},
-		"a refused answer":                    {record.Refused, "policy", nil, false, 0},
-		"an answer without its form":          {record.Invalid, "schema", nil, false, 0},
-		"a private one":                       {record.Cut, "", func(x *pipeline.Exchange) { x.Intent.PrivacyTier = policy.PrivacyNoLog }, false, 0},
-		"a complete one":                      {record.Cancelled, "", nil, true, 1},
+		"a provider that broke off":              {record.Cut, "upstream_error", nil, "answer", false, "all"},
+		"a client that disconnected":             {record.Cancelled, "", nil, "answer", false, "all"},
+		"a client that disconnected early on":    {record.Disconnected, "", nil, "", false, "all"},
+		"an error alone":                         {record.Failed, "upstream_error", nil, "error", false, ""},
+		"an error alone, of half an answer":      {record.Cut, "upstream_error", nil, "error", false, ""},
+		"an error in a stream that had begun":    {record.Failed, "upstream_error", nil, "answer", false, "request"},
+		"a refused answer":                       {record.Refused, "policy", nil, "error", false, ""},
+		"an answer without its form":             {record.Invalid, "schema", nil, "error", false, ""},
+		"one without its form in a stream":       {record.Invalid, "schema", nil, "answer", false, "request"},
+		"a private one":                          {record.Cut, "", private, "answer", false, ""},
+		"a complete one, whose client has left":  {record.Cancelled, "", nil, "answer", true, "all"},
+		"an error in place of a complete one":    {record.Failed, "internal", nil, "both", true, ""},
+		"an error behind the end of a whole one": {record.OK, "internal", nil, "answer", true, "all"},
 	} {
 		l, x := newLayer(), exchange(t, question)
 		ask(t, l, x)
@@ -230,10 +240,17 @@ func TestF05AnAnswerThatBrokeOffIsLogged(t *testing.T) {
 		if row.end {
 			answer(t, x, chat.Event{Kind: chat.End})
 		}
+		on := ""
+		if row.said == "answer" || row.said == "both" {
+			on = x.Announced(nil).Get(promptlog.Header)
+		}
+		if row.said == "error" || row.said == "both" {
+			on = x.AnnouncedError(nil).Get(promptlog.Header)
+		}
 		x.Ended(row.outcome, row.code, by)
 		all := written(t, l)
-		if len(all) != row.want {
-			t.Errorf("%s: %d entries", about, len(all))
+		if (len(all) == 1) != (row.want != "") || row.said != "" && row.change == nil && (on == "on") != (len(all) == 1) {
+			t.Errorf("%s: %d entries, and the headers say %q", about, len(all), on)
 		}
 		if len(all) == 0 || row.end {
 			continue
@@ -241,6 +258,12 @@ func TestF05AnAnswerThatBrokeOffIsLogged(t *testing.T) {
 		e := all[0]
 		if e.Outcome != row.outcome || e.Error != row.code || e.Provider != "p" || e.Model != "m" || e.RequestID != "req_1" {
 			t.Errorf("%s: %+v", about, e)
+		}
+		if row.want == "request" {
+			if len(e.Answer) > 0 || len(e.Request) != 1 {
+				t.Errorf("%s: %+v", about, e)
+			}
+			continue
 		}
 		const kept, left = "To <EMAIL>.\nShe lives in 12 Main St. and her card number is known. ", "It is 4111 1111 1"
 		if len(e.Answer) != 2 || e.Answer[0].Text != kept || e.Answer[0].Omitted != len(left) || e.Answer[1].Text != "" || e.Answer[1].Tool != "send" || e.Answer[1].Omitted == 0 {
@@ -263,6 +286,7 @@ func TestF05HalfAnAddressIsLeftOut(t *testing.T) {
 		l, x := newLayer(), exchange(t, question)
 		ask(t, l, x)
 		answer(t, x, chat.Event{Kind: chat.Start}, text(said))
+		x.Announced(nil)
 		x.Ended(record.Cut, "", policy.Resolution{})
 		all := written(t, l)
 		if len(all) != 1 || len(all[0].Answer) != 1 || all[0].Answer[0].Text != want || all[0].Answer[0].Omitted != len(said)-len(want) {
@@ -279,6 +303,8 @@ func TestF05LongTextsAreLeftOutWhole(t *testing.T) {
 	l, x := newLayer(), exchange(t, `{"role":"user","content":"`+half+`"},{"role":"user","content":"`+half+`"},{"role":"user","content":"now"}`)
 	ask(t, l, x)
 	answer(t, x, chat.Event{Kind: chat.Start}, text(half[:200<<10]), text(half), chat.Event{Kind: chat.Text, Index: 1, Text: []byte("short")}, text(long), chat.Event{Kind: chat.End})
+	x.Announced(nil)
+	x.Ended(record.OK, "", policy.Resolution{})
 	e := written(t, l)[0]
 	if len(e.Request) != 3 || e.Request[0].Omitted != len(half)+2 || e.Request[0].Text != "" || e.Request[1].Text != half || e.Request[2].Text != "now" {
 		t.Errorf("%d texts, %d of the first left out", len(e.Request), e.Request[0].Omitted)
