@@ -45,9 +45,9 @@ func (l *layerCalls) Ask(ctx context.Context, c *pipeline.SideCall) (a pipeline.
 		return a, &pipeline.NoSideAnswer{Why: pipeline.SideNoProvider}
 	}
 	list := side.Candidates(&x.View, c)
-	order, done := x.gw.Health.Plan(request.ProvidersOf(list))
+	list, done := x.ranking.Aside(list)
 	defer done()
-	if list = x.demoteQuarantined(request.ByHealth(list, order)); len(list) == 0 {
+	if len(list) == 0 {
 		return a, &pipeline.NoSideAnswer{Why: pipeline.SideNoProvider}
 	}
 	v, err := side.View(&x.View, c)
@@ -162,7 +162,7 @@ func (s *sideCalling) failed(to *policy.Resolution, f *upstream.Failure) {
 	if attempt.ConcernsOwnKey(&x.View, f) {
 		return
 	}
-	x.quarantine(to, f)
+	x.ranking.Missing(to, f)
 	r := f.Result()
 	if s.calls.RestKey(f) || errors.Is(f.Cause, upstream.ErrTotalTimeout) {
 		r.Outcome = policy.Ignored

@@ -86,7 +86,7 @@ func (x *exchange) reserveNow() bool {
 // payAndCall checks the limits, makes the reservation, and calls the candidates.
 func (x *exchange) payAndCall(ctx context.Context) error {
 	if !x.IsTokenCount() {
-		if err := x.funds.Afford(ctx, x.inOrder); err != nil {
+		if err := x.funds.Afford(ctx, x.ranking.Rank); err != nil {
 			return err
 		}
 	}
@@ -179,8 +179,8 @@ func (s *drivenStream) afterWait(ctx context.Context, t cache.Outcome) error {
 
 // becomeLeader prepares a request that waited for a call of its own.
 func (x *exchange) becomeLeader(ctx context.Context) error {
-	if err := x.order(); err != nil {
+	if err := x.ranking.Arrange(); err != nil {
 		return err
 	}
-	return x.funds.Afford(ctx, x.inOrder)
+	return x.funds.Afford(ctx, x.ranking.Rank)
 }

@@ -95,7 +95,7 @@ func (x *exchange) findModality(ctx context.Context, r *modality.Request) error 
 			return err
 		}
 	}
-	return x.order()
+	return x.ranking.Arrange()
 }
 
 // protectModality runs the layers that protect, on the texts of the request.

@@ -12,6 +12,7 @@ import (
 	"bardo.money/gateway/extproc/funds"
 	"bardo.money/gateway/extproc/later"
 	"bardo.money/gateway/extproc/meter"
+	"bardo.money/gateway/extproc/ranking"
 	"bardo.money/gateway/extproc/reading"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/report"
@@ -38,13 +39,13 @@ type exchange struct {
 	funds  funds.Funds   // what it may spend
 
 	wishes
-	body         upload.Body
-	keyRead      auth.Reading
-	calls        attempt.Writer // writes and makes the attempts
-	endProbation func()         // frees the trial of a provider in trouble; nil for none
-	bill         meter.Bill     // limits, reservation, calls and charge
-	deferral     deferral
-	later        *later.Run // of an exchange that answers a deferred request; nil for any other
+	body     upload.Body
+	keyRead  auth.Reading
+	calls    attempt.Writer // writes and makes the attempts
+	bill     meter.Bill     // limits, reservation, calls and charge
+	deferral deferral
+	ranking  ranking.Ranking // of its candidates
+	later    *later.Run      // of an exchange that answers a deferred request; nil for any other
 
 	findings
 	effects effects.Effects   // of the layers

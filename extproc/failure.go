@@ -5,15 +5,12 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
-	"time"
 
 	"bardo.money/gateway/extproc/attempt"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/reading"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/report"
-	"bardo.money/gateway/extproc/request"
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/extproc/wire"
@@ -34,7 +31,7 @@ func (x *exchange) noteFailure(to policy.Resolution, f *upstream.Failure) {
 	if attempt.ConcernsOwnKey(&x.View, f) {
 		return
 	}
-	x.quarantine(&to, f)
+	x.ranking.Missing(&to, f)
 	x.report.Retained(&to, f)
 	x.report.KeyRefused(&to, f)
 	x.tellUnattested(&to, f)
@@ -140,53 +137,6 @@ func (x *exchange) recoverPanic() {
 	if r := recover(); r != nil {
 		_ = x.panicked(r)
 	}
-}
-
-// quarantine has a listed model called last for a while, after a failure that says it is missing.
-func (x *exchange) quarantine(to *policy.Resolution, f *upstream.Failure) {
-	if x.IsTokenCount() || !f.ModelMissing(to) || x.DialectAt(to) == chat.Completions || !x.InCatalog(to) {
-		return
-	}
-	until, ok := x.gw.gone.Hold(time.Now(), to.Provider, to.Upstream)
-	if !ok {
-		return
-	}
-	x.gw.Log.Warn("a provider does not have a model that it lists", "provider", string(to.Provider), "model", string(to.Model), "upstream", to.Upstream,
-		"status", f.Status, "until", until)
-	record.EventQuarantined.Emit(x.gw.Events, "", record.Quarantined{
-		Provider: to.Provider, Model: to.Model, Upstream: to.Upstream, Status: f.Status, Until: until.UTC(),
-	})
-}
-
-// demoteQuarantined moves quarantined models behind the others.
-func (x *exchange) demoteQuarantined(order []policy.Resolution) []policy.Resolution {
-	if x.gw.gone.Empty() || len(order) < 2 {
-		return order
-	}
-	now := time.Now()
-	held := func(to *policy.Resolution) int {
-		if x.gw.gone.Until(now, to.Provider, to.Upstream).IsZero() {
-			return 0
-		}
-		return 1
-	}
-	slices.SortStableFunc(order, func(a, b policy.Resolution) int { return cmp.Compare(held(&a), held(&b)) })
-	return order
-}
-
-// byHealth sorts candidates that are called beside the request's order by health, and leaves out those that an operator disabled. As with inOrder, the
-// request may become a provider's trial.
-func (x *exchange) byHealth(list []policy.Resolution) []policy.Resolution {
-	if len(list) == 0 {
-		return nil
-	}
-	order, done := x.gw.Health.Plan(request.ProvidersOf(list))
-	if earlier := x.endProbation; earlier != nil {
-		x.endProbation = func() { earlier(); done() }
-	} else {
-		x.endProbation = done
-	}
-	return x.demoteQuarantined(request.ByHealth(list, order))
 }
 
 // settleRefusal bills a refused answer: the model did its work.

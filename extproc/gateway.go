@@ -29,6 +29,7 @@ import (
 	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/passthrough"
 	"bardo.money/gateway/extproc/probe"
+	"bardo.money/gateway/extproc/ranking"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/runtime"
 	"bardo.money/gateway/extproc/stream"
@@ -50,9 +51,7 @@ import (
 type Health interface {
 	// Report notes one attempt's outcome.
 	Report(r policy.Result)
-	// Plan orders one request's candidates, healthy ones first, disabled ones left out. An unhealthy provider that is due for a trial keeps its place for
-	// this request; done ends the trial and must be called when the request has ended.
-	Plan(candidates []policy.ProviderID) (order []policy.ProviderID, done func())
+	ranking.Health
 	// State is a provider's health for display: healthy, degraded, down, disabled or unknown.
 	State(p policy.ProviderID) string
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/funds"
+	"bardo.money/gateway/extproc/ranking"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/report"
 	"bardo.money/gateway/extproc/request"
@@ -45,6 +46,7 @@ func (x *exchange) reports(g *Gateway) {
 		View: &x.View, Trace: &x.trace, Bill: &x.bill, Review: &x.review, Calls: &x.calls, Logger: g.Log, Metrics: g.Metrics, Operators: g.Events, Plane: g.api.Plane,
 	}
 	x.effects.Report = &x.report
+	x.ranking = ranking.Ranking{Report: &x.report, Health: g.Health, Gone: &g.gone}
 	x.funds = funds.Funds{Report: &x.report, Meter: g.meter, Ledger: g.Ledger, Searches: &g.searches, Sessions: g.Sessions}
 }
 
@@ -88,9 +90,7 @@ func (x *exchange) close() {
 func (x *exchange) letGo() {
 	x.funds.LetSessionGo()
 	x.leaveCoalesced()
-	if x.endProbation != nil {
-		x.endProbation()
-	}
+	x.ranking.End()
 	x.gw.live.Add(-1)
 	x.calls.Close() // the stream of a late retry may still be writing from the body
 	x.body.Release()

@@ -15,7 +15,6 @@ import (
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/request"
 	"bardo.money/gateway/extproc/wire"
-	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/intent"
 )
@@ -58,10 +57,10 @@ func (x *exchange) prepare(ctx context.Context) error {
 	case x.trace.Cache == record.CacheCoalesced:
 		return x.funds.Allot(ctx, x.funds.SafeTokens(x.Found), x.funds.Worst(x.Found))
 	}
-	if err := x.order(); err != nil {
+	if err := x.ranking.Arrange(); err != nil {
 		return err
 	}
-	x.review.ChooseVerifier(x.byHealth)
+	x.review.ChooseVerifier(x.ranking.Beside)
 	x.report.Route()
 	return nil
 }
@@ -155,24 +154,6 @@ func (x *exchange) instead() (list []policy.Resolution) {
 		list = append(list, x.review.Escalation.Candidates...)
 	}
 	return list
-}
-
-// order puts the candidates in the order in which they are called.
-func (x *exchange) order() error {
-	if x.Order = x.demoteQuarantined(x.inOrder(x.Found)); len(x.Order) == 0 {
-		return fault.Newf(fault.NoProvider, "every provider of this model is disabled")
-	}
-	return nil
-}
-
-// inOrder sorts the candidates by health and leaves out those that an operator disabled. Among equally healthy ones, the provider whose prompt cache
-// has the conversation comes first, if it serves the first candidate's model. The request may become the trial of a provider that is down, which then keeps
-// its place; letGo ends that.
-func (x *exchange) inOrder(found []policy.Resolution) []policy.Resolution {
-	found = x.WarmFirst(found)
-	order, done := x.gw.Health.Plan(request.ProvidersOf(found))
-	x.endProbation = done
-	return request.ByHealth(found, order)
 }
 
 // turnOf identifies a turn of a conversation whose model the gateway chooses; the zero value for any other request.

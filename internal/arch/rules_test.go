@@ -19,7 +19,7 @@ var levels = []struct {
 		"extproc/api", "extproc/passthrough", "extproc/layers/*", "extproc/provider/*", "xds/snapshot", "xds/health",
 		"extproc/cors", "extproc/upload", "extproc/replay", "extproc/site", "extproc/stream/duplex",
 	}},
-	{3, "step", []string{"extproc/modality", "extproc/review", "extproc/runtime", "extproc/request", "extproc/dryrun", "extproc/attempt", "extproc/probe", "extproc/endpoint", "extproc/side", "extproc/rounds", "extproc/later", "extproc/report", "extproc/reading", "extproc/funds", "extproc/effects"}},
+	{3, "step", []string{"extproc/modality", "extproc/review", "extproc/runtime", "extproc/request", "extproc/dryrun", "extproc/attempt", "extproc/probe", "extproc/endpoint", "extproc/side", "extproc/rounds", "extproc/later", "extproc/report", "extproc/reading", "extproc/funds", "extproc/effects", "extproc/ranking"}},
 	{4, "server", []string{"extproc", "extproc/stream/*", "xds", "xds/feed"}},
 	{5, "program", []string{"cmd/...", "e2e/..."}},
 }
@@ -46,6 +46,7 @@ var engines = map[string][]string{
 	"extproc/reading":      {"extproc/request", "extproc/attempt", "extproc/review", "extproc/rounds", "extproc/report"},
 	"extproc/funds":        {"extproc/request", "extproc/review", "extproc/report", "extproc/side", "extproc/endpoint"},
 	"extproc/effects":      {"extproc/report", "extproc/rounds"}, // what the layers saved is read off the bill
+	"extproc/ranking":      {"extproc/request", "extproc/report"},
 	"extproc/modality":     {"extproc/request"},
 	"extproc/endpoint":     {"extproc/modality"}, // its operations have endpoints
 	"extproc/dryrun":       {"extproc/runtime", "extproc/request"},

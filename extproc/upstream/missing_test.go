@@ -1,4 +1,4 @@
-package extproc
+package upstream_test
 
 import (
 	"testing"
