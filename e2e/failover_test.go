@@ -56,6 +56,7 @@ var failures = []struct {
 	}}, streamOnly: true},
 	{name: "an empty body", b: fake.Behaviour{Raw: &fake.Raw{Status: 200, Header: []string{"content-type: application/json"}}}},
 	{name: "a web page as the body of a 200", b: fake.Behaviour{Raw: &fake.Raw{Status: 200, Header: []string{"content-type: text/html"}, Body: "<html>Sorry</html>"}}, wholeOnly: true},
+	{name: "an answer without a body", b: fake.Behaviour{Raw: &fake.Raw{Status: 204, Header: []string{"content-type: text/event-stream"}}}},
 	{name: "half of an answer with its length", b: fake.Behaviour{Raw: &fake.Raw{Status: 200, Header: []string{"content-type: application/json"}, Body: `{"choices":[{"index":0,`}}, wholeOnly: true},
 	{name: "text in the place of JSON", b: fake.Behaviour{Raw: &fake.Raw{Status: 200, Header: []string{"content-type: text/plain"}, Body: "busy, please wait"}}, wholeOnly: true},
 	{name: "JSON that is no answer", b: fake.Behaviour{Raw: &fake.Raw{Status: 200, Header: []string{"content-type: application/json"}, Body: `["busy"]`}}, wholeOnly: true},

@@ -139,6 +139,8 @@ type client struct {
 	envoy connection
 	in    message // the last received message
 
+	bodyless bool // the provider's answer has no body: its head was the end
+
 	// trailers are the names of the trailers of the provider's answer; nil if there are none. They end the body instead of its last piece, so Envoy
 	// waits for a response to them. They are removed, as the provider's headers are.
 	trailers []string
@@ -267,6 +269,7 @@ func (c *client) Next() (stream.Piece, error) {
 		}
 		switch c.in.kind {
 		case kindResponseHeaders:
+			c.bodyless = c.in.end
 			return stream.Piece{Head: newAnswerHead(&c.in), End: c.in.end}, nil
 		case kindResponseBody:
 			return stream.Piece{Body: bytes.Clone(c.in.body), End: c.in.end}, nil
@@ -315,6 +318,9 @@ func attemptOutcomes(m *message, n int) []string {
 
 // Answer implements stream.Client.
 func (c *client) Answer(r stream.Reply, remove []string) error {
+	if c.bodyless { // Envoy takes no body behind a head that was the end
+		return c.Reply(r)
+	}
 	set := append(header.List{{Name: ":status", Value: strconv.Itoa(r.Status)}}, r.Header...)
 	if err := c.send(response{envelope: inResponseHeaders, what: headerChanges, set: set, remove: remove}); err != nil {
 		return err
