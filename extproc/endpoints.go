@@ -14,6 +14,7 @@ import (
 	"bardo.money/gateway/extproc/localembed"
 	"bardo.money/gateway/extproc/modality"
 	"bardo.money/gateway/extproc/passthrough"
+	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/upstream"
@@ -53,16 +54,13 @@ func (x *exchange) modality(ctx context.Context, op *modality.Operation, bodyles
 	if err := x.findModality(ctx, r); err != nil {
 		return err
 	}
-	if r, err = x.protectModality(ctx, r); err != nil {
+	if r, err = modality.Protect(ctx, &x.View, r); err != nil {
 		return err
 	}
 	if err := x.payModality(ctx, r); err != nil {
 		return err
 	}
-	call := modality.Call{
-		Request: r, ID: x.ID, Head: &x.Head, Order: x.Order, Egress: x.gw.listener(), EgressSecret: x.Config.EgressSecret, Timeout: x.Config.Timeouts.Total,
-		MaxAnswer: x.Config.MaxAnswer, MaxRetries: x.Config.MaxRetries, Redactor: x.Redactor(), NewRestorer: x.NewRestorer, Sink: &modalitySink{x, r},
-	}
+	call := modality.Call{Request: r, View: &x.View, Egress: x.gw.listener(), Sink: &modalitySink{x, r}}
 	x.trace.Departs(x.Arrived, x.Waited)
 	return call.Do(ctx, x.client)
 }
@@ -98,42 +96,14 @@ func (x *exchange) findModality(ctx context.Context, r *modality.Request) error 
 	return x.ranking.Arrange()
 }
 
-// protectModality runs the layers that protect, on the texts of the request.
-func (x *exchange) protectModality(ctx context.Context, r *modality.Request) (*modality.Request, error) {
-	if r.Op.Sealed() {
-		return r, nil
-	}
-	texts, err := r.Texts()
-	if err != nil {
-		return nil, err
-	}
-	whole, asked := x.Request, *x.Request
-	asked.Doc = texts
-	x.Request, x.Files, x.NoText = &asked, r.Files(), r.Op.Feature == policy.Speech || r.Op.Feature == policy.ImageGeneration
-	x.Profile, x.DirectKey, x.ProtectOnly = intent.Pipeline(&x.Intent, x.Hints.Pipeline, x.Config.Intents.Pipeline), x.SkipsLayers(), true
-	err = x.Config.Pipeline.Request(ctx, &x.Exchange)
-	changed := x.Request
-	x.Request = whole
-	if err != nil || changed == &asked {
-		return r, err
-	}
-	return r.WithTexts(&texts, &changed.Doc)
-}
-
 // payModality checks the request against its key's limits, and reserves its highest possible cost.
 func (x *exchange) payModality(ctx context.Context, r *modality.Request) error {
 	if x.funds.OwnKeysPay(x.Order) {
 		return x.funds.HoldNothing(ctx)
 	}
-	var most policy.Pico
-	var tokens int64
-	for i := range x.Order {
-		cost, err := modality.MaxCost(&x.View, r, &x.Order[i])
-		if err != nil {
-			return err
-		}
-		u := r.Most(&x.Order[i])
-		most, tokens = max(most, cost), max(tokens, u.Text)
+	most, tokens, err := modality.Most(&x.View, r)
+	if err != nil {
+		return err
 	}
 	charge := most.Charge(x.Config.Spread(&x.Principal))
 	if err := x.funds.Allot(ctx, tokens, charge); err != nil {
@@ -156,28 +126,13 @@ type modalitySink struct {
 
 var _ modality.Sink = (*modalitySink)(nil)
 
-// Target implements modality.Sink.
-func (s *modalitySink) Target(to *policy.Resolution) modality.Target {
-	p := s.x.Config.Provider(to.Provider)
-	return modality.Target{Adapter: p.Adapter, Endpoint: s.x.calls.Endpoint(&s.x.View, to.Provider), Cluster: p.Cluster}
+// Endpoint implements modality.Sink.
+func (s *modalitySink) Endpoint(id policy.ProviderID) provider.Endpoint {
+	return s.x.calls.Endpoint(&s.x.View, id)
 }
 
 // Departs implements modality.Sink.
 func (s *modalitySink) Departs(*policy.Resolution) { s.x.trace.AttemptStarted = time.Now() }
-
-// Unconfirmed implements modality.Sink.
-func (s *modalitySink) Unconfirmed(to *policy.Resolution, h header.List) *upstream.Failure {
-	return s.x.UnconfirmedModality(to, s.r.Op.Sealed(), h)
-}
-
-// Proof implements modality.Sink.
-func (s *modalitySink) Proof(to *policy.Resolution, model string) *attestation.Proof {
-	p, by := s.x.Attests(to)
-	if p == nil {
-		return nil
-	}
-	return attestation.New(p, by, model)
-}
 
 // Attested implements modality.Sink.
 func (s *modalitySink) Attested(ctx context.Context, to *policy.Resolution, p *attestation.Proof) error {
@@ -210,7 +165,7 @@ func (s *modalitySink) Headers(to *policy.Resolution) header.List {
 // Settle implements modality.Sink.
 func (s *modalitySink) Settle(ctx context.Context, to *policy.Resolution, u *modality.Used, outcome string) (header.List, error) {
 	x := s.x
-	cost, err := s.cost(to, u)
+	cost, err := modality.CostOf(&x.View, s.r, to, u)
 	if err != nil {
 		return nil, err
 	}
@@ -226,19 +181,6 @@ func (s *modalitySink) Settle(ctx context.Context, to *policy.Resolution, u *mod
 		return nil, err
 	}
 	return sum.Headers(nil), nil
-}
-
-// cost is what an answer costs: never more than was reserved for it, whatever its provider reports.
-func (s *modalitySink) cost(to *policy.Resolution, u *modality.Used) (policy.Pico, error) {
-	if s.x.CallerPays(to.Provider) {
-		return 0, nil
-	}
-	most, err := modality.MaxCost(&s.x.View, s.r, to)
-	if err != nil {
-		return 0, err
-	}
-	cost, err := s.r.Cost(to, u)
-	return min(cost, most), err
 }
 
 // passthrough serves a request about a resource that a provider stores.

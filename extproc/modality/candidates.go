@@ -1,18 +1,30 @@
 package modality
 
 import (
+	"context"
 	"slices"
 
+	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/request"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/intent"
 )
 
 // serves reports whether a candidate's provider has the endpoint, and its model is not known to be for something else.
 func serves(v *request.View, op *Operation, to *policy.Resolution) (endpoint, model bool) {
 	p := v.Config.Provider(to.Provider)
-	target := Target{Adapter: p.Adapter, Endpoint: p.Endpoint}
-	return target.Serves(op), p.Direct || to.Undescribed || slices.Contains(to.Features, op.Feature)
+	return relays(p.Adapter, p.Endpoint, op), p.Direct || to.Undescribed || slices.Contains(to.Features, op.Feature)
+}
+
+// relays reports whether a provider has an operation's endpoint.
+func relays(a provider.Adapter, at provider.Endpoint, op *Operation) bool {
+	described, ok := a.(provider.Described)
+	if !ok || !slices.Contains(described.Kind().Endpoints, op.Endpoint) {
+		return false
+	}
+	relay, ok := a.(provider.Relay)
+	return ok && relay.Relay(op.Endpoint, "", at) != nil
 }
 
 // FilterByModel leaves out the candidates that are not for this occasion, whose provider lacks the endpoint, or whose model is known to be for something else. The
@@ -59,6 +71,54 @@ func MaxCost(v *request.View, r *Request, to *policy.Resolution) (policy.Pico, e
 	}
 	most := r.Most(to)
 	return r.Cost(to, &most)
+}
+
+// Most is the most that a request can cost at any of its candidates, without the spread, and the most tokens that it can have. The error is a fault.
+func Most(v *request.View, r *Request) (cost policy.Pico, tokens int64, err error) {
+	for i := range v.Order {
+		most, err := MaxCost(v, r, &v.Order[i])
+		if err != nil {
+			return 0, 0, err
+		}
+		u := r.Most(&v.Order[i])
+		cost, tokens = max(cost, most), max(tokens, u.Text)
+	}
+	return cost, tokens, nil
+}
+
+// CostOf is what an answer of a candidate costs, without the spread: never more than was reserved for it, whatever its provider reports.
+func CostOf(v *request.View, r *Request, to *policy.Resolution, u *Used) (policy.Pico, error) {
+	if v.CallerPays(to.Provider) {
+		return 0, nil
+	}
+	most, err := MaxCost(v, r, to)
+	if err != nil {
+		return 0, err
+	}
+	cost, err := r.Cost(to, u)
+	return min(cost, most), err
+}
+
+// Protect runs the layers that protect, on the texts of a request, and returns it with the texts that they leave. v.Request stays as it is.
+func Protect(ctx context.Context, v *request.View, r *Request) (*Request, error) {
+	if r.Op.Sealed() {
+		return r, nil
+	}
+	texts, err := r.Texts()
+	if err != nil {
+		return nil, err
+	}
+	whole, asked := v.Request, *v.Request
+	asked.Doc = texts
+	v.Request, v.Files, v.NoText = &asked, r.Files(), r.Op.Feature == policy.Speech || r.Op.Feature == policy.ImageGeneration
+	v.Profile, v.DirectKey, v.ProtectOnly = intent.Pipeline(&v.Intent, v.Hints.Pipeline, v.Config.Intents.Pipeline), v.SkipsLayers(), true
+	err = v.Config.Pipeline.Request(ctx, &v.Exchange)
+	changed := v.Request
+	v.Request = whole
+	if err != nil || changed == &asked {
+		return r, err
+	}
+	return r.WithTexts(&texts, &changed.Doc)
 }
 
 // Cheapest is the listed model for which the request costs least; "" if there is none.

@@ -50,13 +50,13 @@ func (c *Call) verified(ctx context.Context, to *policy.Resolution, resp *http.R
 	if err := p.Head(upstream.HeaderList(resp.Header)); err != nil {
 		return nil, failure(upstream.Unattested, err)
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, c.MaxAnswer+1))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, c.View.Config.MaxAnswer+1))
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, failure(upstream.TimedOut, context.Cause(ctx))
 	case err != nil:
 		return nil, failure(upstream.Unattested, reasons.Truncated)
-	case int64(len(body)) > c.MaxAnswer:
+	case int64(len(body)) > c.View.Config.MaxAnswer:
 		return nil, failure(upstream.Reset, upstream.ErrTooLong)
 	}
 	p.Write(body)

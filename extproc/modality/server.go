@@ -6,15 +6,14 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
-	"time"
 
 	"bardo.money/gateway/extproc/attestation"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/record"
+	"bardo.money/gateway/extproc/request"
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/extproc/wire/errbody"
@@ -29,17 +28,11 @@ import (
 type Call struct {
 	*Request
 
-	ID           string
-	Head         *stream.Head
-	Order        []policy.Resolution // candidates, first choice first
-	Egress       *http.Client        // see upstream.NewEgressClient
-	EgressSecret string
-	Timeout      time.Duration // of the whole request
-	MaxAnswer    int64         // bytes
-	MaxRetries   int           // attempts beyond the first
-	Redactor     *secret.Redactor
-	NewRestorer  func(inJSON bool) pipeline.Restorer // puts back into the answer what a layer has taken out of the request; nil: nothing
-	Sink         Sink
+	View   *request.View // with its candidates in order
+	Egress *http.Client  // see upstream.NewEgressClient
+	Sink   Sink
+
+	redactor *secret.Redactor
 }
 
 // passing is an answer on its way to the client.
@@ -47,10 +40,10 @@ type passing struct{ restorer pipeline.Restorer }
 
 // passed begins the way of an answer of a content type.
 func (c *Call) passed(kind string) passing {
-	if c.NewRestorer == nil {
+	if c.View.NewRestorer == nil {
 		return passing{}
 	}
-	return passing{c.NewRestorer(strings.HasPrefix(kind, header.JSON) || strings.HasPrefix(kind, header.EventStream))}
+	return passing{c.View.NewRestorer(strings.HasPrefix(kind, header.JSON) || strings.HasPrefix(kind, header.EventStream))}
 }
 
 // piece is what the client gets for a piece of the answer.
@@ -65,37 +58,16 @@ func (p passing) piece(b []byte, last bool) []byte {
 	return out
 }
 
-// Target is where an attempt goes.
-type Target struct {
-	Adapter  provider.Adapter
-	Endpoint provider.Endpoint
-	Cluster  policy.ProviderID // its name in the control plane's state
-}
-
-// Serves reports whether a provider has an operation's endpoint.
-func (t *Target) Serves(op *Operation) bool {
-	described, ok := t.Adapter.(provider.Described)
-	if !ok || !slices.Contains(described.Kind().Endpoints, op.Endpoint) {
-		return false
-	}
-	relay, ok := t.Adapter.(provider.Relay)
-	return ok && relay.Relay(op.Endpoint, "", t.Endpoint) != nil
-}
-
 // Sink is told what happens to a call, and keeps its bill.
 type Sink interface {
-	// Target is where a candidate is called. It takes a key of the provider's.
-	Target(to *policy.Resolution) Target
+	// Endpoint is where a provider is called, with the key that it takes.
+	Endpoint(id policy.ProviderID) provider.Endpoint
 	// Departs is called before each attempt.
 	Departs(to *policy.Resolution)
-	// Proof is what has to prove the answer to a sealed call of a model, by the provider's name of it; nil if nothing has to.
-	Proof(to *policy.Resolution, model string) *attestation.Proof
 	// Attested stores the proof of an answer, once it was verified, and before anything of the answer is used.
 	Attested(ctx context.Context, to *policy.Resolution, p *attestation.Proof) error
 	// Void notes that what was proved is no answer: it states an error, and its receipt counts for nothing.
 	Void(ctx context.Context, to *policy.Resolution, p *attestation.Proof)
-	// Unconfirmed is why a successful answer may not be passed on, by its headers; nil if it may.
-	Unconfirmed(to *policy.Resolution, h header.List) *upstream.Failure
 	// Failed is told of an attempt that failed, and of what is done then.
 	Failed(to *policy.Resolution, f *upstream.Failure, next upstream.Decision)
 	// Settle charges for an answer, or for what there is of it, and returns the headers that say what it cost. It is called once.
@@ -109,9 +81,10 @@ type Sink interface {
 // Do calls the candidates until one answers. An error that is a fault has not been answered yet. A call goes on when its client disconnects:
 // the provider bills it anyway.
 func (c *Call) Do(client context.Context, d stream.Client) error {
-	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(client), c.Timeout, upstream.ErrTotalTimeout)
+	c.redactor = c.View.Redactor()
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(client), c.View.Config.Timeouts.Total, upstream.ErrTotalTimeout)
 	defer cancel()
-	seq := upstream.Sequence{Candidates: c.Order, MaxRetries: c.MaxRetries}
+	seq := upstream.Sequence{Candidates: c.View.Order, MaxRetries: c.View.Config.MaxRetries}
 	for to := seq.Candidate(); to != nil; to = seq.Candidate() {
 		c.Sink.Departs(to)
 		resp, f, err := c.attempt(ctx, to) //nolint:bodyclose // answer does it
@@ -150,7 +123,7 @@ func (c *Call) attempt(ctx context.Context, to *policy.Resolution) (*http.Respon
 		defer upstream.CloseBody(resp)
 		return nil, upstream.Local(to.Provider, resp.StatusCode, resp.Header.Get(state.HeaderFailure)), nil
 	case resp.StatusCode/100 == 2:
-		if f := c.Sink.Unconfirmed(to, upstream.HeaderList(resp.Header)); f != nil {
+		if f := c.View.UnconfirmedModality(to, c.Op.Sealed(), upstream.HeaderList(resp.Header)); f != nil {
 			upstream.CloseBody(resp)
 			return nil, f, nil
 		}
@@ -161,7 +134,7 @@ func (c *Call) attempt(ctx context.Context, to *policy.Resolution) (*http.Respon
 	}
 	defer upstream.CloseBody(resp)
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, errbody.MaxBody)) // what there is of it
-	e := errbody.Parse(resp.StatusCode, upstream.HeaderList(resp.Header), c.Redactor.Bytes(body))
+	e := errbody.Parse(resp.StatusCode, upstream.HeaderList(resp.Header), c.redactor.Bytes(body))
 	e.Dialect = chat.OpenAI
 	return nil, upstream.Stated(to.Provider, e), nil
 }
@@ -171,16 +144,18 @@ var handed = []string{"accept", "user-agent", "idempotency-key"}
 
 // request is the call of a candidate, through Envoy's egress listener, and what has to prove its answer.
 func (c *Call) request(ctx context.Context, to *policy.Resolution) (*http.Request, *attestation.Proof, error) {
-	at := c.Sink.Target(to)
+	at := c.Sink.Endpoint(to.Provider)
+	p := c.View.Config.Provider(to.Provider)
 	name := to.Upstream
 	if name == "" {
 		name = string(to.Model)
 	}
-	relay, _ := at.Adapter.(provider.Relay) // the candidates' adapters are: see Serves
-	call := relay.Relay(c.Op.Endpoint, name, at.Endpoint)
+	relay, _ := p.Adapter.(provider.Relay) // the candidates' adapters are: see serves
+	call := relay.Relay(c.Op.Endpoint, name, at)
 	proof := (*attestation.Proof)(nil)
 	if c.Op.Sealed() {
-		if proof = c.Sink.Proof(to, name); proof != nil {
+		if trusted, by := c.View.Attests(to); trusted != nil {
+			proof = attestation.New(trusted, by, name)
 			call.Header = append(call.Header, proof.Ask()...)
 		}
 	}
@@ -188,9 +163,9 @@ func (c *Call) request(ctx context.Context, to *policy.Resolution) (*http.Reques
 	if err != nil {
 		return nil, nil, err
 	}
-	req.Host = at.Endpoint.Authority
+	req.Host = at.Authority
 	for _, name := range handed {
-		if v := c.Head.Header.Get(name); v != "" {
+		if v := c.View.Head.Header.Get(name); v != "" {
 			req.Header.Set(name, v)
 		}
 	}
@@ -199,8 +174,8 @@ func (c *Call) request(ctx context.Context, to *policy.Resolution) (*http.Reques
 	}
 	req.Header.Set("Content-Type", c.ContentType)
 	req.Header.Set("Accept-Encoding", "identity")
-	req.Header.Set(state.HeaderCluster, state.Cluster(at.Cluster))
-	req.Header.Set(state.HeaderExchange, c.EgressSecret+"."+c.ID)
+	req.Header.Set(state.HeaderCluster, state.Cluster(p.Cluster))
+	req.Header.Set(state.HeaderExchange, c.View.Config.EgressSecret+"."+c.View.ID)
 	return req, proof, nil
 }
 
@@ -211,8 +186,8 @@ func (c *Call) answer(client, ctx context.Context, d stream.Client, to *policy.R
 	if strings.HasPrefix(kind, header.EventStream) || c.Op.Feature == policy.Speech && !strings.HasPrefix(kind, header.JSON) {
 		return c.stream(client, ctx, d, to, resp)
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, c.MaxAnswer+1))
-	if err == nil && int64(len(body)) > c.MaxAnswer {
+	body, err := io.ReadAll(io.LimitReader(resp.Body, c.View.Config.MaxAnswer+1))
+	if err == nil && int64(len(body)) > c.View.Config.MaxAnswer {
 		err = upstream.ErrTooLong
 	}
 	if err != nil {
@@ -281,7 +256,7 @@ func (c *Call) headers(to *policy.Resolution, resp *http.Response) header.List {
 	h := c.Sink.Headers(to)
 	for _, name := range []string{"content-type", "content-disposition"} {
 		if v := resp.Header.Get(name); v != "" {
-			h = append(h, header.Field{Name: name, Value: c.Redactor.String(v)})
+			h = append(h, header.Field{Name: name, Value: c.redactor.String(v)})
 		}
 	}
 	return h
@@ -296,7 +271,7 @@ func (c *Call) stream(client, ctx context.Context, d stream.Client, to *policy.R
 	for {
 		n, err := resp.Body.Read(buf)
 		w.take(buf[:n])
-		if w.length > c.MaxAnswer {
+		if w.length > c.View.Config.MaxAnswer {
 			err = upstream.ErrTooLong
 		}
 		if err != nil {
