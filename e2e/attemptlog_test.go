@@ -126,7 +126,7 @@ func TestTheRecordOfARefusedConnection(t *testing.T) {
 	only := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "only"})
 	g := gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{{ID: "only", Fake: only, Models: models("m", "m")}}})
 	only.Stop() // not before: one that never listened is known to be down
-	for stream, want := range map[bool][]string{false: {"no_answer: no answer came", "connect: no connection: connection refused"}, true: {"connect: no connection", "connect: no connection"}} {
+	for stream, want := range map[bool][]string{false: {"no_answer: no answer came", "connect: no connection: connection refused"}, true: {"connect: no connection: connection refused", "connect: no connection: connection refused"}} {
 		log := attemptLog(t, g, g.Do(t, ask{dialect: fake.OpenAI, model: "m", stream: stream}.call()))
 		var have []string
 		for _, a := range log {
@@ -139,5 +139,38 @@ func TestTheRecordOfARefusedConnection(t *testing.T) {
 	}
 	if m := g.Metrics(t); m.Sum("bardo_attempts_total", `outcome="reset"`) != 0 || m.Sum("bardo_attempts_total", `outcome="no_answer"`) != 1 {
 		t.Errorf("%v were counted as reset, %v as without an answer", m.Sum("bardo_attempts_total", `outcome="reset"`), m.Sum("bardo_attempts_total", `outcome="no_answer"`))
+	}
+}
+
+// TestARefusedStreamFailsOver in every format, and says why: with data_path: module, too.
+func TestARefusedStreamFailsOver(t *testing.T) {
+	t.Parallel()
+	for _, d := range []fake.Dialect{fake.OpenAI, fake.Anthropic, fake.Gemini} {
+		t.Run(string(d), func(t *testing.T) {
+			t.Parallel()
+			first, second := fake.Start(t, fake.Config{Dialect: d, Name: "first"}), fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "second"})
+			g := gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{
+				{ID: "first", Fake: first, Format: string(d), Models: append(models("m", "m"), models("alone", "alone")...)}, {ID: "second", Fake: second, Models: models("m", "m")},
+			}})
+			first.Stop()
+			const refused = "first connect no connection: connection refused"
+			for _, row := range []struct {
+				model  string
+				status int
+				want   []string
+			}{{"m", http.StatusOK, []string{refused, refused, "second ok "}}, {"alone", http.StatusBadGateway, []string{refused, refused}}} {
+				got := g.Do(t, ask{dialect: d, model: row.model, stream: true}.call())
+				var have []string
+				for _, a := range attemptLog(t, g, got) {
+					have = append(have, a.Provider+" "+a.Outcome+" "+a.Reason)
+				}
+				if got.Status != row.status || !slices.Equal(have, row.want) {
+					t.Errorf("%s: %d, attempts %q, want %q: %s", row.model, got.Status, have, row.want, got.Body)
+				}
+			}
+			if m := g.Metrics(t); m.Sum("bardo_attempts_total", `outcome="refused"`, `provider="first"`) != 4 || m.Sum("bardo_attempts_total", `outcome="reset"`) != 0 {
+				t.Errorf("%v were counted as refused", m.Sum("bardo_attempts_total", `outcome="refused"`, `provider="first"`))
+			}
+		})
 	}
 }

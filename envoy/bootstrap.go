@@ -16,6 +16,7 @@ import (
 	connectionsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/resource_monitors/downstream_connections/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"bardo.money/gateway/xds/state"
 )
@@ -64,6 +65,7 @@ func Bootstrap(o Options) ([]byte, error) {
 	}
 	if o.Module != "" {
 		b.BootstrapExtensions = []*corev3.TypedExtensionConfig{process(&p, o.Module)}
+		b.LayeredRuntime = saysWhy()
 	}
 	if o.AdminTCP != "" {
 		if err := publishAdmin(&p, b, admin, o.AdminTCP); err != nil {
@@ -74,6 +76,15 @@ func Bootstrap(o Options) ([]byte, error) {
 		return nil, fmt.Errorf("bootstrap: %w", err)
 	}
 	return JSON(b)
+}
+
+// saysWhy has the body of Envoy's own answers say why a connection failed: the module's calls have nothing else that does. Clients never see these bodies.
+func saysWhy() *bootstrapv3.LayeredRuntime {
+	const hides = "envoy.reloadable_features.hide_transport_failure_reason_in_response_body"
+	return &bootstrapv3.LayeredRuntime{Layers: []*bootstrapv3.RuntimeLayer{{
+		Name:           "bardo",
+		LayerSpecifier: &bootstrapv3.RuntimeLayer_StaticLayer{StaticLayer: &structpb.Struct{Fields: map[string]*structpb.Value{hides: structpb.NewBoolValue(false)}}},
+	}}}
 }
 
 // dynamicResources ask for state-of-the-world ADS: its incremental form stalls for 15 s when a cluster changes.

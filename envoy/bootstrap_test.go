@@ -44,6 +44,19 @@ func TestBootstrap(t *testing.T) {
 	}
 }
 
+// TestOnlyTheModuleIsToldWhyAConnectionFailed in the body of Envoy's answers, which it alone reads.
+func TestOnlyTheModuleIsToldWhyAConnectionFailed(t *testing.T) {
+	if l := read(t, options).GetLayeredRuntime(); l != nil {
+		t.Errorf("%v", l)
+	}
+	o := options
+	o.Module = "{}"
+	layers := read(t, o).GetLayeredRuntime().GetLayers()
+	if len(layers) != 1 || layers[0].GetStaticLayer().GetFields()["envoy.reloadable_features.hide_transport_failure_reason_in_response_body"].GetBoolValue() {
+		t.Errorf("%v", layers)
+	}
+}
+
 func TestTheBootstrapIsTheSameEachTime(t *testing.T) {
 	first, err := Bootstrap(options)
 	if err != nil {

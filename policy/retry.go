@@ -20,6 +20,9 @@ const (
 	NoAddressPort = 2
 )
 
+// RefusedOrNoAddress stands in the reason of a failure for a refused connection of which it is not known whether the name of its host has an address.
+const RefusedOrNoAddress = "Connection_refused_or_no_address"
+
 // misplaced reports whether a status is neither an answer nor an error.
 func misplaced(status int) bool {
 	return status >= 100 && status < 200 || status >= 300 && status < 400

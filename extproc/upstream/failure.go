@@ -124,6 +124,7 @@ func (f *Failure) Result() policy.Result {
 
 // unmetWords are what Envoy says of a connection that was not made, and what that means.
 var unmetWords = []struct{ envoy, plain string }{
+	{policy.RefusedOrNoAddress, "connection refused, or its name has no address"},
 	{"Connection_refused", "connection refused"},
 	{"WRONG_VERSION_NUMBER", "what listens there does not speak TLS"},
 	{"CERTIFICATE_VERIFY_FAILED", "its certificate is not trusted"},

@@ -185,10 +185,11 @@ func TestWhyThereWasNoConnectionIsSaid(t *testing.T) {
 		"upstream_reset_before_response_started{remote_connection_failure|TLS_error:|268435703:SSL_routines:OPENSSL_internal:WRONG_VERSION_NUMBER}":      "no connection: what listens there does not speak TLS",
 		"upstream_reset_before_response_started{remote_connection_failure|TLS_error:|268435581:SSL_routines:OPENSSL_internal:CERTIFICATE_VERIFY_FAILED}": "no connection: its certificate is not trusted",
 		"no_healthy_upstream": "no connection: its name has no address",
-		"upstream_reset_before_response_started{remote_connection_failure|delayed_connect_error:_Connection_refused} 127.0.0.1:2":  "no connection: its name has no address",
-		"upstream_reset_before_response_started{remote_connection_failure|delayed_connect_error:_Connection_refused} 127.0.0.1:22": "no connection: connection refused",
-		"upstream_reset_before_response_started{connection_timeout}":                                                               "no connection: no answer in time",
-		"upstream_reset_before_response_started{remote_connection_failure}":                                                        "no connection",
+		"upstream_reset_before_response_started{remote_connection_failure|delayed_connect_error:_Connection_refused} 127.0.0.1:2":   "no connection: its name has no address",
+		"upstream_reset_before_response_started{remote_connection_failure|delayed_connect_error:_Connection_refused} 127.0.0.1:22":  "no connection: connection refused",
+		"upstream_reset_before_response_started{remote_connection_failure|delayed_connect_error:_Connection_refused_or_no_address}": "no connection: connection refused, or its name has no address",
+		"upstream_reset_before_response_started{connection_timeout}":                                                                "no connection: no answer in time",
+		"upstream_reset_before_response_started{remote_connection_failure}":                                                         "no connection",
 	} {
 		if r := Local("p", 503, envoy).Result(); r.Outcome != policy.Unreachable || r.Reason != want {
 			t.Errorf("%s: %+v, want %q", envoy, r, want)

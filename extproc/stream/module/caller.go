@@ -24,7 +24,7 @@ func (d *client) Caller() stream.Caller {
 
 // Call implements stream.Caller.
 func (d *client) Call(cluster string, h header.List, body []byte) stream.Call {
-	k := &call{client: d, local: true}
+	k := &call{client: d, local: true, named: isNamed(h)}
 	set := pack(h, nil)
 	if d.do(posted{run: func(int) { d.start(k, cluster, set, body) }}, false, inRequest, inRequestEnd) != nil {
 		k.fail(stream.ErrDisconnected)

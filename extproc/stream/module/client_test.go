@@ -194,4 +194,22 @@ func TestAProviderDoesNotSpeakForEnvoy(t *testing.T) {
 	if h, err := k.Head(); err != nil || h == nil || h.Failure != "no_healthy_upstream" {
 		t.Errorf("%+v, %v of Envoy's own answer", h, err)
 	}
+	for named, want := range map[bool]string{
+		false: "upstream_reset_before_response_started{remote_connection_failure|delayed_connect_error:_Connection_refused}",
+		true:  "upstream_reset_before_response_started{remote_connection_failure|delayed_connect_error:_Connection_refused_or_no_address}",
+	} {
+		said := "upstream connect error or disconnect/reset before headers. reset reason: remote connection failure, transport failure reason: delayed connect error: Connection refused"
+		k = (*localCall)(&call{client: &client{}, head: answer, end: true, chunks: [][]byte{[]byte(said)}, named: named})
+		if h, err := k.Head(); err != nil || h == nil || h.Failure != want {
+			t.Errorf("%+v, %v, want %s", h, err, want)
+		}
+	}
+}
+
+func TestAHostIsANameOrAnAddress(t *testing.T) {
+	for host, want := range map[string]bool{"api.openai.com": true, "localhost:8000": true, "127.0.0.1:1": false, "10.0.0.1": false, "[::1]:80": false, "[fe80::1]": false} {
+		if got := isNamed(header.List{{Name: ":authority", Value: host}}); got != want {
+			t.Errorf("%s is a name: %v", host, got)
+		}
+	}
 }

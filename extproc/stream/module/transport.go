@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,6 +16,7 @@ import (
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/internal/guard"
 	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/policy"
 	"bardo.money/gateway/xds/state"
 )
 
@@ -40,8 +43,9 @@ func (transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &call{client: d, note: make(chan struct{}, 1), ctx: req.Context()}
-	cluster, set := req.Header.Get(state.HeaderCluster), pack(callHeaders(req, len(body)), nil)
+	h := callHeaders(req, len(body))
+	k := &call{client: d, note: make(chan struct{}, 1), ctx: req.Context(), named: isNamed(h)}
+	cluster, set := req.Header.Get(state.HeaderCluster), pack(h, nil)
 	if !d.post(posted{run: func(int) { d.start(k, cluster, set, body) }}) {
 		k.abandonLater()
 	}
@@ -132,6 +136,7 @@ func (d *client) call(id uint64) *call {
 type call struct {
 	client *client
 	local  bool // a coroutine reads it
+	named  bool // the provider's host is a name, not an address
 	ctx    context.Context
 	id     uint64 // of the worker's thread
 	rest   []byte // of the reader: what Read did not return yet
@@ -303,12 +308,26 @@ func (k *call) response(req *http.Request) *http.Response {
 	return r
 }
 
-// why is the reason of an answer of Envoy's own, as its response code details would name it. Its body comes with its head.
+// isNamed reports whether the host that a call is sent to is a name.
+func isNamed(h header.List) bool {
+	host := h.Get(":authority")
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err != nil
+}
+
+// why is the reason of an answer of Envoy's own, as its response code details would name it. Its body comes with its head, and has the reason of the transport, since the
+// bootstrap says so. It does not say where Envoy connected: in place of a name that has no address, to a port that refuses.
 func (k *call) why() string {
 	body, _ := io.ReadAll(k)
 	_, reason, ok := strings.Cut(string(body), "reset reason: ")
 	if ok {
 		reason = strings.Replace(reason, ", transport failure reason: ", "|", 1)
+		if k.named {
+			reason = strings.Replace(reason, "Connection refused", policy.RefusedOrNoAddress, 1)
+		}
 		return "upstream_reset_before_response_started{" + strings.ReplaceAll(reason, " ", "_") + "}"
 	}
 	return strings.ReplaceAll(string(body), " ", "_")
