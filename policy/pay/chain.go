@@ -32,6 +32,8 @@ type Chain interface {
 	Used(ctx context.Context, a *Authorization) (bool, error)
 	// FindTransfer finds the transaction that used the authorization, whoever sent it, in blocks from a number on; ok is false if none did.
 	FindTransfer(ctx context.Context, t *Transfer, from uint64) (hash Word, ok bool, err error)
+	// Mark is the mark that a transaction has; zero for none.
+	Mark(ctx context.Context, hash Word) (Mark, error)
 	// Affords is how many transfers the settling account can pay for.
 	Affords(ctx context.Context) (int64, error)
 }

@@ -46,6 +46,7 @@ type Transfer struct {
 
 	Amount    policy.Micro // that is moved: the value, or with UpTo at most that
 	Signature []byte
+	Mark      Mark // of the store whose gateways make it; zero: the transaction says nothing
 }
 
 // Payment is what a client sends with its request.

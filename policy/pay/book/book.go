@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/policy/ledger/store"
+	"bardo.money/gateway/policy/pay"
 )
 
 // Place is where a store of payments is: a file of this machine, or a PostgreSQL database.
@@ -48,6 +49,7 @@ type Book struct {
 	db     *sql.DB
 	holder string // this gateway's name in the store
 	peers  peers  // nil: this one only reads
+	mark   pay.Mark
 	now    func() time.Time
 }
 
@@ -82,6 +84,9 @@ func Open(ctx context.Context, at Place, now func() time.Time) (b *Book, err err
 	}
 	return b, nil
 }
+
+// Mark is what the transactions of this store's gateways have, and those of others have not.
+func (b *Book) Mark() pay.Mark { return b.mark }
 
 // Close ends this gateway's part in the store.
 func (b *Book) Close() error {

@@ -6,6 +6,8 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"path/filepath"
 	"sync/atomic"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"bardo.money/gateway/internal/guard"
 	"bardo.money/gateway/policy/ledger/lock"
 	"bardo.money/gateway/policy/ledger/store"
+	"bardo.money/gateway/policy/pay"
 )
 
 // In PostgreSQL gateways of several machines share a store, and cannot see each other's locks on files. Each has a lease: a row that it renews. One whose
@@ -99,7 +102,30 @@ func (b *Book) prepareDatabase(ctx context.Context) error {
 	if version > postgresVersion {
 		return newer(version)
 	}
+	if err := b.readDatabaseMark(ctx, tx); err != nil {
+		return err
+	}
 	return tx.Commit()
+}
+
+// readDatabaseMark reads the number of the store, and gives it one if it has none.
+func (b *Book) readDatabaseMark(ctx context.Context, tx *sql.Tx) error {
+	var has bool
+	if err := tx.QueryRowContext(ctx, `SELECT count(*) > 0 FROM pg_attribute WHERE attrelid = 'payment_book'::regclass AND attname = 'mark'`).Scan(&has); err != nil {
+		return err
+	}
+	if !has {
+		if _, err := tx.ExecContext(ctx, `ALTER TABLE payment_book ADD COLUMN mark BIGINT NOT NULL DEFAULT 0`); err != nil {
+			return err
+		}
+	}
+	if _, err := tx.ExecContext(ctx, `UPDATE payment_book SET mark = $1 WHERE mark = 0`, rand.Int64N(math.MaxInt64-1)+1); err != nil { //nolint:gosec // it is to differ from others, and is no secret
+		return err
+	}
+	var id uint64
+	err := tx.QueryRowContext(ctx, `SELECT mark FROM payment_book`).Scan(&id)
+	b.mark = pay.NewMark(id)
+	return err
 }
 
 // hasTables reports whether a database has payments.

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
+	"math/rand/v2"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -15,6 +17,7 @@ import (
 	_ "github.com/mattn/go-sqlite3" // the "sqlite3" driver
 
 	"bardo.money/gateway/policy/ledger/lock"
+	"bardo.money/gateway/policy/pay"
 )
 
 //go:embed schema.sql
@@ -54,6 +57,9 @@ func (b *Book) openFile(ctx context.Context, path string) (err error) {
 	if err := b.prepareFile(ctx); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
+	if err := b.readFileMark(ctx); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
 	if _, err := sweep(path); err != nil {
 		return err
 	}
@@ -86,6 +92,24 @@ func (b *Book) prepareFile(ctx context.Context) error {
 		}
 		_, err := tx.exec(ctx, fmt.Sprintf("%s;\nPRAGMA user_version = %d", change, schemaVersion))
 		return err
+	})
+}
+
+// readFileMark reads the number of the file, and gives it one if it has none.
+func (b *Book) readFileMark(ctx context.Context) error {
+	return b.atomically(ctx, func(tx queries) error {
+		var id int32
+		if err := tx.row(ctx, "PRAGMA application_id").Scan(&id); err != nil {
+			return err
+		}
+		if id == 0 {
+			id = int32(rand.N(math.MaxInt32-1)) + 1 //nolint:gosec // it is to differ from others, and is no secret
+			if _, err := tx.exec(ctx, fmt.Sprintf("PRAGMA application_id = %d", id)); err != nil {
+				return err
+			}
+		}
+		b.mark = pay.NewMark(uint64(id)) //nolint:gosec // it is above zero
+		return nil
 	})
 }
 

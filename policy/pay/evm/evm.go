@@ -156,6 +156,9 @@ func (n *Node) Prepare(ctx context.Context, t *pay.Transfer, slot uint64, least 
 		return nil, err
 	}
 	to, data := n.use(t)
+	if t.Mark != (pay.Mark{}) {
+		data = append(data, t.Mark[:]...)
+	}
 	gas, err := n.eth.EstimateGas(ctx, ethereum.CallMsg{From: n.from, To: &to, Data: data})
 	if err != nil {
 		return nil, revertOf(err)
@@ -290,6 +293,15 @@ func (n *Node) FindTransfer(ctx context.Context, t *pay.Transfer, from uint64) (
 		}
 	}
 	return pay.Word{}, false, nil
+}
+
+// Mark implements pay.Chain.
+func (n *Node) Mark(ctx context.Context, hash pay.Word) (pay.Mark, error) {
+	tx, _, err := n.eth.TransactionByHash(ctx, common.Hash(hash))
+	if err != nil {
+		return pay.Mark{}, scrub(err)
+	}
+	return pay.ParseMark(tx.Data()), nil
 }
 
 // traces are the topics of the token's event that the use of an authorization leaves. A permit leaves none of its own, but the transfer.

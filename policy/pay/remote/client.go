@@ -117,6 +117,11 @@ func (c *Client) Used(ctx context.Context, a *pay.Authorization) (bool, error) {
 	return ask[pay.Authorization, bool](ctx, &c.caller, methodUsed, *a)
 }
 
+// Mark implements pay.Chain.
+func (c *Client) Mark(ctx context.Context, hash pay.Word) (pay.Mark, error) {
+	return ask[pay.Word, pay.Mark](ctx, &c.caller, methodMark, hash)
+}
+
 // FindTransfer implements pay.Chain.
 func (c *Client) FindTransfer(ctx context.Context, t *pay.Transfer, from uint64) (hash pay.Word, ok bool, err error) {
 	f, err := ask[search, found[pay.Word]](ctx, &c.caller, methodFind, search{*t, from})

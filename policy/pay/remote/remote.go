@@ -20,6 +20,7 @@ const (
 	methodReceipt  = "receipt"
 	methodUsed     = "used"
 	methodFind     = "find"
+	methodMark     = "mark"
 	methodAffords  = "affords"
 	methodMayCheck = "settler/check"
 	methodMayTake  = "settler/verify"
@@ -113,6 +114,8 @@ func (c chain) find(ctx context.Context, s search) (f found[pay.Word], err error
 	f.Value, f.OK, err = c.FindTransfer(ctx, &s.Transfer, s.From)
 	return f, err
 }
+
+func (c chain) mark(ctx context.Context, hash pay.Word) (pay.Mark, error) { return c.Mark(ctx, hash) }
 
 func (c chain) affords(ctx context.Context, _ nothing) (int64, error) { return c.Affords(ctx) }
 

@@ -64,6 +64,11 @@ func (n *node) FindTransfer(_ context.Context, t *pay.Transfer, from uint64) (pa
 	n.asked = search{*t, from}
 	return pay.Word{7}, true, n.err
 }
+
+func (n *node) Mark(_ context.Context, hash pay.Word) (pay.Mark, error) {
+	n.asked = hash
+	return pay.NewMark(3), n.err
+}
 func (n *node) Affords(context.Context) (int64, error) { return 11, n.err }
 
 func (n *node) Settle(_ context.Context, t *pay.Transfer) (pay.Word, error) {
@@ -112,7 +117,7 @@ func payment() *pay.Payment {
 // calls are all questions to a chain, and who settles, with what the node has to be asked; a method of both is once there.
 func calls(ctx context.Context, c *Client) map[string]func() (got, asked any, err error) {
 	p := payment()
-	move := &pay.Transfer{Authorization: p.Authorization, Amount: 5, Signature: p.Signature}
+	move := &pay.Transfer{Authorization: p.Authorization, Amount: 5, Signature: p.Signature, Mark: pay.NewMark(4)}
 	least := pay.Fees{Tip: big.NewInt(1), Cap: big.NewInt(1 << 62)}
 	return map[string]func() (got, asked any, err error){
 		"Verify": func() (got, asked any, err error) { return nil, *p, c.Verify(ctx, p) },
@@ -139,6 +144,7 @@ func calls(ctx context.Context, c *Client) map[string]func() (got, asked any, er
 			r, ok, err := c.FindTransfer(ctx, move, 8)
 			return found[pay.Word]{r, ok}, search{*move, 8}, err
 		},
+		"Mark":           func() (got, asked any, err error) { got, err = c.Mark(ctx, pay.Word{3}); return got, pay.Word{3}, err },
 		"Settler.Verify": func() (got, asked any, err error) { return nil, *p, c.Settler().Verify(ctx, p) },
 		"Settle":         func() (got, asked any, err error) { got, err = c.Settler().Settle(ctx, move); return got, *move, err },
 	}
@@ -148,6 +154,7 @@ var wants = map[string]any{
 	"Head": pay.Block{Number: 7, Time: time.Unix(1_800_000_000, 0).UTC()}, "Slot": uint64(9), "Used": true, "Affords": int64(11),
 	"Prepare":      pay.Transaction{Hash: pay.Word{1}, Slot: 3, Raw: []byte{2}, Fees: pay.Fees{Tip: big.NewInt(3), Cap: big.NewInt(4)}},
 	"Receipt":      found[pay.Receipt]{pay.Receipt{Block: 5, BlockHash: pay.Word{6}, Succeeded: true, Paid: true}, true},
+	"Mark":         pay.NewMark(3),
 	"FindTransfer": found[pay.Word]{pay.Word{7}, true}, "Settle": pay.Word{12},
 }
 

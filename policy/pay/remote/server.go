@@ -49,6 +49,7 @@ func serveChain(mux *http.ServeMux, at chain) {
 	serve(mux, methodReceipt, at.receipt)
 	serve(mux, methodUsed, at.used)
 	serve(mux, methodFind, at.find)
+	serve(mux, methodMark, at.mark)
 	serve(mux, methodAffords, at.affords)
 }
 

@@ -174,7 +174,9 @@ func (t *Till) prepare(ctx context.Context, p *book.Payment, slot uint64) (*pay.
 	if err != nil {
 		return nil, err
 	}
-	return t.Chain.Prepare(ctx, p.Transfer(), slot, before.Raised())
+	to := p.Transfer()
+	to.Mark = t.Book.Mark()
+	return t.Chain.Prepare(ctx, to, slot, before.Raised())
 }
 
 func (t *Till) send(ctx context.Context, p *book.Payment, tx *pay.Transaction) error {
@@ -208,6 +210,13 @@ func (t *Till) used(ctx context.Context, p *book.Payment) (over bool, err error)
 		return true, err
 	case !ok:
 		return true, t.fail(ctx, p, "the payer cancelled the authorization")
+	}
+	mark, err := t.Chain.Mark(ctx, hash)
+	if err != nil {
+		return true, err
+	}
+	if mark != (pay.Mark{}) && mark != t.Book.Mark() {
+		return true, t.fail(ctx, p, "it paid for a request at another gateway, which has no store in common with this one")
 	}
 	return true, t.Book.Found(ctx, p.ID, hash)
 }

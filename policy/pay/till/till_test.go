@@ -8,6 +8,7 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -40,6 +41,7 @@ type fakeChain struct {
 	prepared int
 	moved    policy.Micro // of what was signed
 	fees     []int64
+	marks    map[pay.Word]pay.Mark // of transactions
 }
 
 var errDown = errors.New("down")
@@ -111,6 +113,10 @@ func (c *fakeChain) Used(_ context.Context, a *pay.Authorization) (bool, error) 
 func (c *fakeChain) FindTransfer(_ context.Context, a *pay.Transfer, _ uint64) (pay.Word, bool, error) {
 	hash := c.used[a.Nonce]
 	return hash, hash != (pay.Word{}), nil
+}
+
+func (c *fakeChain) Mark(_ context.Context, hash pay.Word) (pay.Mark, error) {
+	return c.marks[hash], nil
 }
 
 // shop is a till with a ledger, a book and a chain of a test's own. Its clock moves when the test says so.
@@ -552,5 +558,31 @@ func checkRunSettles(t *testing.T, s *shop) {
 	}
 	if _, ok, err := s.Book.ByRequest(t.Context(), p.Request); !ok || err != nil {
 		t.Error("no payment of the request")
+	}
+}
+
+// TestPitfall1APaymentThatAnotherStoresGatewaySettled is a loss here: its wallet owes it, and is settled first from then on. What a stranger, or a gateway of the same store, has sent counts.
+func TestPitfall1APaymentThatAnotherStoresGatewaySettled(t *testing.T) {
+	inBoth(t, checkPitfall1APaymentThatAnotherStoresGatewaySettled)
+}
+
+func checkPitfall1APaymentThatAnotherStoresGatewaySettled(t *testing.T, s *shop) {
+	t.Helper()
+	foreign, own := s.take(t, 1), s.take(t, 2)
+	s.serve(t, &foreign, 4000)
+	s.serve(t, &own, 4000)
+	s.chain.marks = map[pay.Word]pay.Mark{{98}: pay.NewMark(1), {99}: s.Book.Mark()}
+	s.chain.mine(pay.Word{98}, pay.Word{1})
+	s.chain.mine(pay.Word{99}, pay.Word{2})
+	s.look(t, time.Second)
+	s.look(t, time.Second)
+	s.is(t, &foreign, book.Failed)
+	s.is(t, &own, book.Confirmed)
+	s.look(t, 4*time.Second)
+	if len(s.lost) != 1 || !strings.Contains(s.lost[0].Reason, "another gateway") {
+		t.Errorf("losses %+v", s.lost)
+	}
+	if s.reopen(t); s.Book.Mark() != s.chain.marks[pay.Word{99}] || s.Book.Mark() == (pay.Mark{}) {
+		t.Error("the store has another mark after a restart")
 	}
 }
