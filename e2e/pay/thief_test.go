@@ -64,7 +64,9 @@ func startRobbed(t *testing.T, ledger string, payments int) ([2]*gateway.Gateway
 // price is a payment of the price that a gateway tells this wallet.
 func (w *thief) price(g *gateway.Gateway) *payment {
 	w.Helper()
-	pm := accept(w.T, ask(w.T, g, chatBody(true), "X-Bardo-Wallet: "+addressOf(w.key).Hex()))
+	q := ask(w.T, g, chatBody(true), "X-Bardo-Wallet: "+addressOf(w.key).Hex())
+	q.Accepts = q.Accepts[len(q.Accepts)-1:] // scheme exact
+	pm := accept(w.T, q)
 	pm.Key, pm.From = w.key, addressOf(w.key)
 	pm.ValidBefore += w.later
 	return pm.sign(w.T)

@@ -3,6 +3,7 @@
 package x402
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -272,9 +273,9 @@ func (p *payer) refuse(ctx context.Context, err error, known *book.Payment, most
 
 func (p *payer) refuseBy(ctx context.Context, r *pay.Refusal, most policy.Micro) error {
 	switch r.Reason {
-	case pay.ReasonExposure:
+	case pay.ReasonExposure, pay.ReasonLosses:
 		f := fault.New(fault.RateLimited, r.Detail, r)
-		f.RetryAfter = 5 * time.Second
+		f.RetryAfter = cmp.Or(r.RetryAfter, 5*time.Second)
 		return f
 	case pay.ReasonBlocked:
 		return fault.New(fault.PaymentRequired, r.Detail, r)

@@ -340,6 +340,7 @@ type X402 struct {
 	QuoteTTL        time.Duration `key:"quote_ttl" default:"5m" doc:"How long a price holds for the request that it was made for."`
 	MaxExposure     policy.Micro  `key:"max_exposure_usd" default:"5" doc:"The most that payments of one wallet may be worth that are not in a block yet, in USD; 0 means no limit."`
 	SettleFirst     policy.Micro  `key:"settle_first_usd" default:"0" doc:"Payments of at least so much, in USD, are settled before their requests are served, and taken by scheme exact alone; 0 means none. Those of wallets one of whose payments failed always are."`
+	MaxLosses       policy.Micro  `key:"max_losses_usd_hour" default:"5" doc:"What requests may have cost, in USD within an hour, whose payments did not arrive or cannot be sent at present: from there on all payments are settled before their requests are served, and taken by scheme exact alone, until it is less. 0 means no limit."`
 	SettleWait      time.Duration `key:"settle_wait" default:"5s" doc:"How long an answer that is not streamed waits for its payment's transfer, so that its PAYMENT-RESPONSE names the transaction."`
 	Confirmations   int           `key:"confirmations" default:"1" min:"1" max:"1000" doc:"Blocks after which a transfer counts, its own included."`
 	Finality        int           `key:"finality_blocks" default:"64" min:"1" max:"100000" doc:"Blocks until which it is checked that a transfer's block is still in the chain."`

@@ -31,3 +31,19 @@ func (m *Metrics) WatchPayments(atRisk func() int64) {
 		Name: "bardo_payments_at_risk_micro_usd", Help: "Payments to providers of which it is not known whether they were taken.",
 	}, func() float64 { return float64(atRisk()) }))
 }
+
+// WatchLosses registers a function that every scrape calls for what requests of the last hour have cost whose payments did not arrive, in millionths of a USD, and for whether
+// payments are settled first for that. Call it once.
+func (m *Metrics) WatchLosses(losses func() (lost int64, bound bool)) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "bardo_payment_losses_micro_usd", Help: "What requests of the last hour have cost whose payments did not arrive.",
+	}, func() float64 { lost, _ := losses(); return float64(lost) }))
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "bardo_payment_losses_bound", Help: "1 while payments are settled before their requests are served, since too many did not arrive.",
+	}, func() float64 {
+		if _, bound := losses(); bound {
+			return 1
+		}
+		return 0
+	}))
+}

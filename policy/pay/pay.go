@@ -52,6 +52,8 @@ const walletPrefix = "wallet_"
 type Refusal struct {
 	Reason string // the protocol's code
 	Detail string // a sentence for the client
+
+	RetryAfter time.Duration // when the same payment may be taken; zero: it is not said
 }
 
 func (r *Refusal) Error() string { return r.Detail + " (" + r.Reason + ")" }
@@ -85,6 +87,7 @@ const (
 	ReasonPending     = "settlement_pending"
 	ReasonBlocked     = "payer_blocked"
 	ReasonExposure    = "payer_exposure"
+	ReasonLosses      = "operator_losses"
 	ReasonAllowance   = "permit2_allowance_required"
 	ReasonSpender     = "invalid_permit2_spender"
 	ReasonFacilitator = "upto_facilitator_mismatch"

@@ -46,6 +46,7 @@ type Desk struct {
 	Book *book.Book
 
 	payments meter.Payments
+	till     *till.Till
 	stop     context.CancelFunc
 	over     chan struct{}
 	log      *slog.Logger
@@ -74,7 +75,7 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (*Desk, error) {
 	to := o.till(x, terms, secret, chain, b)
 	to.Settler = settler
 	t := till.New(to)
-	d := &Desk{Book: b, payments: x402.New(t, o.Ledger, x402.Options{SettleWait: x.SettleWait}), over: make(chan struct{}), log: o.Log}
+	d := &Desk{Book: b, till: t, payments: x402.New(t, o.Ledger, x402.Options{SettleWait: x.SettleWait}), over: make(chan struct{}), log: o.Log}
 	d.start(t)
 	return d, nil
 }
@@ -127,7 +128,7 @@ func Serve(ctx context.Context, cfg *config.Config, o Options) (http.Handler, er
 
 func (o *Options) till(x *config.X402, terms *pay.Terms, secret []byte, chain pay.Chain, b *book.Book) till.Options {
 	return till.Options{
-		Terms: terms, Seal: pay.NewSeal(secret, terms), Chain: chain, Book: b, Ledger: o.Ledger, Limits: book.Limits{Exposure: x.MaxExposure}, SettleFirst: x.SettleFirst, Log: o.Log, Now: time.Now,
+		Terms: terms, Seal: pay.NewSeal(secret, terms), Chain: chain, Book: b, Ledger: o.Ledger, Limits: book.Limits{Exposure: x.MaxExposure}, SettleFirst: x.SettleFirst, MostLosses: x.MaxLosses, Log: o.Log, Now: time.Now,
 		Confirmations: uint64(x.Confirmations), Finality: uint64(x.Finality), Bump: x.Bump, FewTransfers: int64(x.FewTransfers), //nolint:gosec // positive by the schema
 		LowGas: func(left int64) { told.LowGas.Emit(o.Events, "", told.Gas{TransfersLeft: left}) },
 		Lost:   func(l till.Loss) { told.PaymentLost.Emit(o.Events, l.Account, l) },
@@ -166,6 +167,12 @@ func (d *Desk) start(t *till.Till) {
 		defer close(d.over)
 		_ = guard.Again(ctx, func() error { t.Run(ctx); return nil })()
 	})
+}
+
+// Losses are what requests of the last hour have cost whose payments did not arrive, in millionths of a USD, and whether payments are settled first for that.
+func (d *Desk) Losses() (lost int64, bound bool) {
+	cost, until := d.till.Losses()
+	return int64(cost), !until.IsZero()
 }
 
 // Taker is what requests pay with; nil where no payments are taken.

@@ -269,6 +269,9 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 	if g.payments, err = payments.Open(ctx, cfg, payments.Options{Home: g.home, Chain: g.parts.Chain, Socket: g.sockets.chain, Ledger: g.books, Events: &g.events, Log: g.log}); err != nil {
 		return fmt.Errorf("billing.x402: %w", err)
 	}
+	if g.payments != nil {
+		g.metrics.WatchLosses(g.payments.Losses)
+	}
 	if err := g.openIdentities(ctx, cfg, sessions); err != nil {
 		return err
 	}

@@ -64,7 +64,11 @@ func (t *Till) pardoned(ctx context.Context, payer pay.Address) (bool, error) {
 
 // SettlesFirst reports whether payments of an amount are settled before their requests are served. Scheme upto cannot be, and is not taken for them.
 func (t *Till) SettlesFirst(amount policy.Micro) bool {
-	return t.SettleFirst > 0 && amount >= t.SettleFirst
+	if t.SettleFirst > 0 && amount >= t.SettleFirst {
+		return true
+	}
+	_, until := t.Losses()
+	return !until.IsZero()
 }
 
 // settleFirst has a payment settled, and sets what the request may cost aside of what it brought and of the credit that makes up for what it lacks, which stays aside

@@ -313,3 +313,58 @@ func checkPitfall10CreditIsOfMoneyThatArrived(t *testing.T, s *shop) {
 	}
 	has(0)
 }
+
+// TestPitfall10LossesOfAllWalletsAreBounded: many wallets that owe nothing yet cannot take more than the bound. Then payments are settled first, and by scheme upto refused until
+// the losses are an hour old.
+func TestPitfall10LossesOfAllWalletsAreBounded(t *testing.T) {
+	inBoth(t, checkPitfall10LossesOfAllWalletsAreBounded)
+}
+
+func checkPitfall10LossesOfAllWalletsAreBounded(t *testing.T, s *shop) {
+	t.Helper()
+	s.MostLosses = 8000
+	from := func(wallet, nonce byte) *pay.Payment {
+		p := s.payment(nonce)
+		p.From = pay.Address{wallet}
+		return p
+	}
+	s.chain.revert = "the wallet is empty"
+	for wallet := byte(1); wallet <= 2; wallet++ {
+		if cost, until := s.Losses(); !until.IsZero() || s.SettlesFirst(1) {
+			t.Fatalf("payments are settled first before wallet %d: %s", wallet, cost)
+		}
+		taken, err := s.Take(t.Context(), from(wallet, wallet), pay.Word{}, 11_000, requestOf(wallet))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.serve(t, &taken, 4000)
+		s.look(t, time.Second) // the transfer cannot be sent
+		s.look(t, time.Second)
+	}
+	cost, until := s.Losses()
+	if cost != 8000 || until.IsZero() || !s.SettlesFirst(1) {
+		t.Fatalf("%s were lost, until %s", cost, until)
+	}
+	p := from(3, 3)
+	p.UpTo, p.Facilitator = true, pay.Address{8}
+	_, err := s.Take(t.Context(), p, pay.Word{}, 11_000, requestOf(3))
+	if r, ok := errors.AsType[*pay.Refusal](err); !ok || r.Reason != pay.ReasonLosses || r.RetryAfter <= 0 || r.RetryAfter > lossTime+time.Second {
+		t.Errorf("scheme upto: %v", err)
+	}
+	s.chain.revert, s.chain.sends = "", true
+	s.run(t)
+	taken, err := s.Take(t.Context(), from(4, 4), pay.Word{}, 11_000, requestOf(4))
+	if err != nil || !taken.first {
+		t.Errorf("a new wallet is not settled first: %+v, %v", taken, err)
+	}
+}
+
+func TestTheBoundOfLossesEnds(t *testing.T) {
+	at := func(minute int) time.Time { return time.Unix(0, 0).Add(time.Duration(minute) * time.Minute) }
+	list := []book.Loss{{Cost: 3, At: at(0)}, {Cost: 4, At: at(10)}, {Cost: 5, At: at(20)}}
+	for most, want := range map[int64]time.Time{13: {}, 12: at(60), 10: at(60), 9: at(70), 5: at(80), 1: at(80), 0: {}} {
+		if l := boundOf(list, policy.Micro(most)); l.cost != 12 || !l.until.Equal(want) {
+			t.Errorf("at most %d: %+v, want %v", most, l, want)
+		}
+	}
+}

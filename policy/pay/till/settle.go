@@ -50,6 +50,9 @@ func (t *Till) pass(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := t.watchLosses(ctx); err != nil {
+		return err
+	}
 	err = t.adopt(ctx, settles)
 	_ = t.Chain.Check(ctx) // it asks until it has an answer, on which it depends whether upto is offered; whoever needs the chain has the error
 	if !settles {

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"bardo.money/gateway/policy"
@@ -55,6 +56,7 @@ type Options struct {
 
 	Settler       pay.Settler   // makes the transfers; nil: the chain's settling account does
 	SettleFirst   policy.Micro  // payments that are at least so large are settled before their requests are served, and taken by scheme exact alone; zero means none
+	MostLosses    policy.Micro  // what requests may cost within an hour whose payments do not arrive, before all payments are settled first; zero means any
 	Confirmations uint64        // blocks after which a transfer counts, its own included; zero means 1
 	Finality      uint64        // blocks after which a transfer is not looked at again; zero means 64
 	Poll          time.Duration // between looks at the chain; zero means 1 second
@@ -82,6 +84,7 @@ type Till struct {
 	resent    map[int64]time.Time
 	asked     time.Time
 	patience  time.Duration // of requests whose payments are settled first
+	lost      atomic.Pointer[losses]
 }
 
 // New makes a till. Run has to run for payments to be settled.
@@ -134,7 +137,7 @@ func (t *Till) Take(ctx context.Context, p *pay.Payment, digest pay.Word, price 
 		return Taken{}, why
 	}
 	if p.UpTo && t.SettlesFirst(p.Value) {
-		return Taken{}, p.Refuse(pay.ReasonScheme, "payments of %s USD and more are settled before their requests are served, which scheme upto cannot be: pay by scheme exact", t.SettleFirst)
+		return Taken{}, t.refuseUpTo(p)
 	}
 	if err := t.Chain.Verify(ctx, p); err != nil {
 		return t.refused(ctx, p, err)
