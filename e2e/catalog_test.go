@@ -63,8 +63,7 @@ type shownModel struct {
 		Dialect, Control string
 		Efforts          []string
 	}
-	Capabilities []string
-	Offers       []struct {
+	Offers []struct {
 		Provider, Upstream string
 		Price              shownPrice
 		Quarantined        string `json:"quarantined_until"`
