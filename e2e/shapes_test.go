@@ -26,7 +26,8 @@ type randomRequest struct {
 	dialect   [2]fake.Dialect
 	alone     bool // the second provider does not have the model
 	call      gateway.Call
-	times     int // the second time, it may come from a cache
+	times     int             // the second time, it may come from a cache
+	providers [2]*fake.Server // of the gateway that was started last
 }
 
 // String is enough of it to repeat it by hand.
@@ -256,18 +257,23 @@ func merged[V any](a, b map[string]V) map[string]V {
 // see the same, and none of what nobody should see. BARDO_SOAK=1 makes it longer; BARDO_SEED is the one seed to repeat.
 func TestBothShapesOfTheDataPathAgree(t *testing.T) {
 	t.Parallel()
+	for _, seed := range randomSeeds(60) {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { compareShapes(t, rand.New(rand.NewPCG(seed, 0))) })
+	}
+}
+
+// randomSeeds are the seeds of a random test: 1, more in a soak, or BARDO_SEED alone.
+func randomSeeds(more int) []uint64 {
+	if one, err := strconv.ParseUint(os.Getenv("BARDO_SEED"), 10, 64); err == nil {
+		return []uint64{one}
+	}
 	seeds := []uint64{1}
 	if os.Getenv("BARDO_SOAK") != "" {
-		for range 60 {
+		for range more {
 			seeds = append(seeds, rand.Uint64())
 		}
 	}
-	if one, err := strconv.ParseUint(os.Getenv("BARDO_SEED"), 10, 64); err == nil {
-		seeds = []uint64{one}
-	}
-	for _, seed := range seeds {
-		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { compareShapes(t, rand.New(rand.NewPCG(seed, 0))) })
-	}
+	return seeds
 }
 
 func compareShapes(t *testing.T, r *rand.Rand) {
@@ -310,6 +316,7 @@ func gatewayOfShape(t *testing.T, shape, config string, requests []*randomReques
 		for k, d := range c.dialect {
 			p := fake.Start(t, fake.Config{Dialect: d, Name: fmt.Sprintf("p%d-%d", i, k)})
 			p.Behave(c.behaviour[k])
+			c.providers[k] = p
 			model := c.ask.model
 			if k == 1 && c.alone {
 				model = "other-" + model

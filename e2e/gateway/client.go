@@ -50,14 +50,18 @@ func newClient() *http.Client {
 
 // Open sends a call and returns the answer as it arrives. The caller closes its body.
 func (g *Gateway) Open(ctx context.Context, c Call) (*http.Response, error) {
-	req, err := g.request(ctx, c)
+	req, err := g.Request(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	return g.client.Do(req)
+	return g.Send(req)
 }
 
-func (g *Gateway) request(ctx context.Context, c Call) (*http.Request, error) {
+// Send sends a request that Request made, as Open does.
+func (g *Gateway) Send(req *http.Request) (*http.Response, error) { return g.client.Do(req) }
+
+// Request is a call as it is sent.
+func (g *Gateway) Request(ctx context.Context, c Call) (*http.Request, error) {
 	method, url := c.Method, g.URL
 	if method == "" {
 		method = http.MethodGet
