@@ -44,8 +44,11 @@ func (f *Field[T]) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, &f.Value)
 }
 
-// Decode reads a JSON object into a struct: no member twice, none that the struct lacks, names in their own case. No bytes are an empty object. The error is a
-// fault that names the member.
+// nullable marks a field as a member that may be null.
+func (f *Field[T]) nullable() {}
+
+// Decode reads a JSON object into a struct: no member twice, none that the struct lacks, names in their own case, null for a Field alone. No bytes are an empty
+// object. The error is a fault that names the member.
 func Decode(body []byte, into any) error {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil
@@ -63,6 +66,9 @@ func Decode(body []byte, into any) error {
 		to, ok := fields[name]
 		if !ok {
 			return invalid(fault.Clip(name), " is not a member of this request")
+		}
+		if _, ok := to.Addr().Interface().(interface{ nullable() }); !ok && m.Kind() == jsonx.Null {
+			return invalid(name, ": null, expected %s", typeName(to.Type()))
 		}
 		if err := json.Unmarshal(m.Raw, to.Addr().Interface()); err != nil {
 			return memberFault(name, err)

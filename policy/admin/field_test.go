@@ -28,6 +28,15 @@ func TestAFieldIsAbsentNullOrAValue(t *testing.T) {
 	}
 }
 
+func TestNullIsForFieldsThatItLifts(t *testing.T) {
+	var plain struct {
+		Dry bool `json:"dry_run"`
+	}
+	if err := Decode([]byte(`{"dry_run": null}`), &plain); err == nil || !strings.Contains(err.Error(), "dry_run: null") {
+		t.Errorf("a null for a plain member: %v", err)
+	}
+}
+
 // FuzzDecode: nothing breaks it, and what it takes is written and read again as the same.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{`{"name":"a","rpm":5,"ip":["10.0.0.0/8"],"policies":{"pii":null},"expires_at":"2999-01-01T00:00:00Z"}`, `{"name":`, `{"balance_usd":1e9}`, `[]`, `{"a":{"a":{}}}`} {

@@ -98,8 +98,7 @@ func DrawKey(pepper *auth.Pepper, row ledger.KeyRow) (complete ledger.KeyRow, se
 func drawKey(pepper *auth.Pepper, row ledger.KeyRow, once string) (complete ledger.KeyRow, secret string, err error) {
 	key, err := auth.NewKey(rand.Reader)
 	if once != "" {
-		digest := sha256.Sum256([]byte("bardo key " + once))
-		key, err = auth.NewKey(repeated(digest))
+		key, err = keyOfWord(once)
 	}
 	if err == nil && (row.Publishable || once != "") {
 		key, err = auth.NewSecret(rand.Reader, key.ID(), row.Publishable)
@@ -112,14 +111,25 @@ func drawKey(pepper *auth.Pepper, row ledger.KeyRow, once string) (complete ledg
 	return row, key.Reveal(), err
 }
 
-// repeated yields bytes that follow from a seed, without an end.
-type repeated [sha256.Size]byte
+// keyOfWord is a key whose id follows from a word. So does its secret, which is not for use.
+func keyOfWord(word string) (auth.Key, error) {
+	return auth.NewKey(&derived{block: sha256.Sum256([]byte("bardo key " + word))})
+}
+
+// derived yields bytes that follow from a seed, without an end: the seed itself, its hash, the hash of that, and so on.
+type derived struct {
+	block [sha256.Size]byte
+	at    int // how much of the block was read
+}
 
 // Read fills b.
-func (r repeated) Read(b []byte) (int, error) {
-	for i := 0; i < len(b); i += len(r) {
-		r = sha256.Sum256(r[:])
-		copy(b[i:], r[:])
+func (d *derived) Read(b []byte) (int, error) {
+	for i := range b {
+		if d.at == len(d.block) {
+			d.block, d.at = sha256.Sum256(d.block[:]), 0
+		}
+		b[i] = d.block[d.at]
+		d.at++
 	}
 	return len(b), nil
 }
