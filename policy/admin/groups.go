@@ -77,6 +77,9 @@ func (s *Service) UpdateGroup(ctx context.Context, kind policy.Holder, id string
 	if _, err := s.Group(ctx, kind, id); err != nil {
 		return Group{}, err
 	}
+	if *f == (GroupFields{}) {
+		return Group{}, nothingToChange()
+	}
 	if err := s.Books.UpdateGroup(ctx, kind, id, f.apply); err != nil {
 		return Group{}, faultOf(ofOwner(err))
 	}

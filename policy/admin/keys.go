@@ -221,13 +221,18 @@ func (s *Service) shown(ctx context.Context, k *ledger.KeyRow) (Key, error) {
 	return out, nil
 }
 
+// nothingToChange is the fault of a change without a member.
+func nothingToChange() error {
+	return fault.New(fault.InvalidRequest, "nothing to change: give at least one member", nil)
+}
+
 // UpdateKey changes a key, and returns it.
 func (s *Service) UpdateKey(ctx context.Context, id policy.Account, f *KeyFields) (Key, error) {
 	if _, err := s.row(ctx, id); err != nil {
 		return Key{}, err
 	}
 	if f.Empty() {
-		return Key{}, fault.New(fault.InvalidRequest, "nothing to change: give at least one member", nil)
+		return Key{}, nothingToChange()
 	}
 	err := s.Books.UpdateKey(ctx, id, func(k *ledger.KeyRow) error {
 		if k.Revoked() {

@@ -221,6 +221,13 @@ func TestBodiesAreReadStrictly(t *testing.T) {
 	}
 	id, _ := s.created(`{"name":"a"}`)
 	s.refuses(http.MethodPatch, "/keys/"+id, `{}`, http.StatusBadRequest, "nothing to change")
+	s.do(http.MethodPost, "/owners", `{"id":"acme"}`, http.StatusCreated)
+	s.refuses(http.MethodPatch, "/owners/acme", "", http.StatusBadRequest, "nothing to change")
+	s.refuses(http.MethodPost, "/cache/flush", `{"dry_run":null}`, http.StatusBadRequest, "dry_run: null")
+	for _, path := range []string{"/usage?by=", "/payments?state=", "/export/requests?records="} {
+		s.refuses(http.MethodGet, path, "", http.StatusBadRequest, "is empty")
+	}
+	s.refuses(http.MethodDelete, "/cache/"+id+"?dry_run=", "", http.StatusBadRequest, "is empty")
 	s.refuses(http.MethodPatch, "/keys/"+id, `{"balance_usd":5}`, http.StatusBadRequest, "balance_usd is not a member")
 	s.refuses(http.MethodPost, "/keys/"+id+"/rotate", `{"overlap_seconds":-1}`, http.StatusBadRequest, "overlap_seconds")
 	s.refuses(http.MethodPost, "/keys/"+id+"/rotate", `{"overlap_seconds":9223372036854775807}`, http.StatusBadRequest, "overlap_seconds")

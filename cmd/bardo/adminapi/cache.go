@@ -9,7 +9,6 @@ import (
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
-	"bardo.money/gateway/policy/admin"
 )
 
 // Cache is the stored answers of a gateway, and who may have some.
@@ -195,7 +194,7 @@ func (a *api) clearCache(r *http.Request) (reply, error) {
 
 // flush is the body of both flushes.
 type flush struct {
-	DryRun admin.Field[bool] `json:"dry_run,omitzero"`
+	DryRun bool `json:"dry_run"`
 }
 
 func (a *api) flushCache(r *http.Request) (reply, error) {
@@ -207,8 +206,8 @@ func (a *api) flushCache(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	out := cleared{DryRun: f.DryRun.Value}
-	out.Epoch, out.Deleted, err = a.flushed(r.Context(), t, f.DryRun.Value)
+	out := cleared{DryRun: f.DryRun}
+	out.Epoch, out.Deleted, err = a.flushed(r.Context(), t, f.DryRun)
 	return reply{body: out, target: tenantName(t)}, err
 }
 
@@ -231,9 +230,9 @@ func (a *api) flushAll(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	out := cleared{DryRun: f.DryRun.Value}
+	out := cleared{DryRun: f.DryRun}
 	for _, t := range all {
-		_, n, err := a.flushed(r.Context(), t, f.DryRun.Value)
+		_, n, err := a.flushed(r.Context(), t, f.DryRun)
 		if err != nil {
 			return reply{}, err
 		}

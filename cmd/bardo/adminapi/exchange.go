@@ -96,6 +96,9 @@ func read(r *http.Request, into any) error {
 	return admin.Decode(body, into)
 }
 
+// choices are the parameters that are one of some words.
+var choices = []string{"by", "state", "dry_run", "records"}
+
 // query reads the parameters behind the path: those of a list, each once.
 func query(r *http.Request, known ...string) (url.Values, error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
@@ -111,6 +114,9 @@ func query(r *http.Request, known ...string) (url.Values, error) {
 		}
 		if !utf8.ValidString(values[0]) || strings.ContainsFunc(values[0], unicode.IsControl) {
 			return nil, wrong(name, " holds bytes that are no text")
+		}
+		if values[0] == "" && slices.Contains(choices, name) {
+			return nil, wrong(name, " is empty: leave it out for the usual one")
 		}
 	}
 	return q, nil
