@@ -67,7 +67,7 @@ func Decode(body []byte, into any) error {
 		if !ok {
 			return invalid(fault.Clip(name), " is not a member of this request")
 		}
-		if _, ok := to.Addr().Interface().(interface{ nullable() }); !ok && m.Kind() == jsonx.Null {
+		if _, ok := reflect.TypeAssert[interface{ nullable() }](to.Addr()); !ok && m.Kind() == jsonx.Null {
 			return invalid(name, ": null, expected %s", typeName(to.Type()))
 		}
 		if err := json.Unmarshal(m.Raw, to.Addr().Interface()); err != nil {
