@@ -230,6 +230,11 @@ func leaveAtRandom(t *testing.T, shape string, r *rand.Rand) {
 			c.call.Key = q.key.Key
 		}
 	}
+	eventually(t, "a first look at each provider, over a connection that is kept", func() bool {
+		return !slices.ContainsFunc(q.leavers, func(c *leaver) bool {
+			return len(c.providers[0].Requests()) == 0 || len(c.providers[1].Requests()) == 0
+		})
+	})
 	q.round()
 	before := settled(t, q.g)
 	for _, c := range q.leavers {
@@ -244,9 +249,19 @@ func leaveAtRandom(t *testing.T, shape string, r *rand.Rand) {
 	}
 	q.checkHealth()
 	q.g.AssertSound(t)
-	if log := q.g.Log(); strings.Contains(log, "panic") || strings.Contains(log, `"level":"ERROR"`) {
-		t.Error("the log has errors")
+	if lines := errorsIn(q.g.Log(), "the provider refuses the gateway's credential"); len(lines) > 0 { // as some do
+		t.Errorf("the log has %s", lines)
 	}
+}
+
+// errorsIn are the lines of a log about errors, all but those with an expected text.
+func errorsIn(log, expected string) (lines []string) {
+	for line := range strings.Lines(log) {
+		if strings.Contains(line, "panic") || strings.Contains(line, `"level":"ERROR"`) && !strings.Contains(line, expected) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
 }
 
 // round has all clients send their requests, some at a time, and leave.
