@@ -144,7 +144,7 @@ func readLife(v jsonx.Value, into *time.Time) bool {
 		ok = err == nil
 	}
 	*into = time.Now().Add(d)
-	return ok && n < int64(session.MaxLife/time.Second)+1 && d > 0 && d <= session.MaxLife
+	return ok && n >= 0 && n < int64(session.MaxLife/time.Second)+1 && d > 0 && d <= session.MaxLife // a number far below 0 overflows into a short time
 }
 
 func notSubsystem(name string) bool { return !intent.Known(name) }
