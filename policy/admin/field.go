@@ -44,8 +44,8 @@ func (f *Field[T]) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, &f.Value)
 }
 
-// nullable marks a field as a member that may be null.
-func (f *Field[T]) nullable() {}
+// Nullable marks a field as a member that may be null, for Decode.
+func (f *Field[T]) Nullable() {}
 
 // Decode reads a JSON object into a struct: no member twice, none that the struct lacks, names in their own case, null for a Field alone. No bytes are an empty
 // object. The error is a fault that names the member.
@@ -67,7 +67,7 @@ func Decode(body []byte, into any) error {
 		if !ok {
 			return invalid(fault.Clip(name), " is not a member of this request")
 		}
-		if _, ok := reflect.TypeAssert[interface{ nullable() }](to.Addr()); !ok && m.Kind() == jsonx.Null {
+		if _, ok := reflect.TypeAssert[interface{ Nullable() }](to.Addr()); !ok && m.Kind() == jsonx.Null {
 			return invalid(name, ": null, expected %s", typeName(to.Type()))
 		}
 		if err := json.Unmarshal(m.Raw, to.Addr().Interface()); err != nil {
