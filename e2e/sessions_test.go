@@ -241,7 +241,7 @@ func TestC16AnAgentStoresItsState(t *testing.T) {
 			mustFail(t, a, l.Do(t, gateway.Call{Path: path, Key: key}), http.StatusNotFound, "not_found")
 		}
 	}
-	for _, body := range []string{`{"budget_usd":-1}`, `{"budget_usd":"x"}`, `{"models":"m"}`, `{"expires_in":"9000h"}`, `{"parent":7}`, `{"models":[1]}`, `[`, `{"parent":"ses_x"}`} {
+	for _, body := range []string{`{"budget_usd":-1}`, `{"budget_usd":"x"}`, `{"models":"m"}`, `{"expires_in":"9000h"}`, `{"parent":7}`, `{"models":[1]}`, `{"budget":1}`, `{"budget_USD":1}`, `[`, `{"parent":"ses_x"}`} {
 		if got := l.Do(t, gateway.Call{Path: "/v1/sessions", Key: l.owner.Key, Body: body}); got.Status != http.StatusBadRequest && got.Status != http.StatusNotFound {
 			t.Errorf("%s: %d %s", body, got.Status, got.Body)
 		}

@@ -99,6 +99,11 @@ func readSession(body []byte) (n *session.Session, above string, err error) {
 	if err != nil {
 		return nil, "", wire.NotJSON(err)
 	}
+	for _, m := range doc.Members {
+		if _, ok := sessionMembers[m.Key]; !ok { // one that is misspelt would leave the session without the bound that it was meant to have
+			return nil, "", wire.Invalid(fault.Clip(m.Key), "a session has no such member")
+		}
+	}
 	n = &session.Session{Expires: time.Now().Add(usualLife)}
 	for _, f := range []struct {
 		name string
