@@ -210,7 +210,7 @@ func (n *nativeAnswer) begin(ctx context.Context, h *stream.AnswerHead) (done bo
 
 // errorBody waits for the end of a refused attempt's body, then calls again without what was refused, or answers with an error.
 func (n *nativeAnswer) errorBody(ctx context.Context, p stream.Piece) (done bool, err error) {
-	if !n.hasCome(p) {
+	if !n.bodyIsOver(p) {
 		return false, nil
 	}
 	f := upstream.Stated(n.to.Provider, n.a.Refusal(n.head.Status))
@@ -225,7 +225,7 @@ func (n *nativeAnswer) errorBody(ctx context.Context, p stream.Piece) (done bool
 // fail waits for the end of an answer that is an error after all, or that cannot be read, then calls what Envoy would have called next: nothing of it was
 // sent.
 func (n *nativeAnswer) fail(ctx context.Context, p stream.Piece) (done bool, err error) {
-	if !n.hasCome(p) {
+	if !n.bodyIsOver(p) {
 		return false, nil
 	}
 	f := n.a.Fails()
@@ -237,8 +237,8 @@ func (n *nativeAnswer) fail(ctx context.Context, p stream.Piece) (done bool, err
 	return true, n.goOn(ctx, upstream.State{Failure: f, Candidates: len(n.x.Order), Once: len(n.x.Order) > 1}, n.to)
 }
 
-// hasCome counts a piece of a body that is of no use, and reports whether it was the last one that is waited for.
-func (n *nativeAnswer) hasCome(p stream.Piece) bool {
+// bodyIsOver counts a piece of a body that is of no use, and reports whether no more of it is waited for.
+func (n *nativeAnswer) bodyIsOver(p stream.Piece) bool {
 	n.size += len(p.Body)
 	return p.End || n.size >= attempt.MaxErrorBody
 }
