@@ -121,7 +121,10 @@ func TestP10WhatTheEnclaveDidIsShown(t *testing.T) {
 	if a, b := see(t, l.Gateway, "/venice/telemetry", other), see(t, l.Gateway, "/venice/attestations", other); len(a.Data)+len(b.Data) != 0 {
 		t.Errorf("another key sees %+v %+v", a, b)
 	}
-	for _, path := range []string{"/venice/telemetry?limit=0", "/venice/attestations?limit=501", "/venice/telemetry?limit=x"} {
+	for _, path := range []string{
+		"/venice/telemetry?limit=0", "/venice/attestations?limit=501", "/venice/telemetry?limit=x", "/venice/telemetry?limit=1&limit=2", "/venice/attestations?Limit=1", "/venice/attestations?limit=",
+		"/venice/status?limit=1", "/venice/stream?last-event-id=1",
+	} {
 		if got := l.Do(t, gateway.Call{Path: path}); got.Status != http.StatusBadRequest {
 			t.Errorf("%s: %d %s", path, got.Status, got.Body)
 		}
@@ -241,7 +244,7 @@ providers: {venice: {base_url: %q, api_key: %s%s, models: [{id: m, quality: high
 		all := string(b)
 		return err == nil && strings.Count(all, `"venice:epoch_advanced"`) == 4 && strings.Contains(all, `"dream_cycle_start"`) && strings.Contains(all, `"phase_transition"`) && strings.Contains(all, `"reason":"request"`)
 	})
-	for _, bad := range []string{`{}`, `{"golem_id":7}`, `nonsense`} {
+	for _, bad := range []string{`{}`, `{"golem_id":7}`, `nonsense`, `{"golem_id":"g1","golem":"g2"}`} {
 		if got := g.Do(t, gateway.Call{Path: "/venice/cache/advance", Body: bad, Header: []string{"content-type: application/json"}}); got.Status != http.StatusBadRequest {
 			t.Errorf("%s: %d %s", bad, got.Status, got.Body)
 		}

@@ -302,7 +302,7 @@ func TestC17TheEndpointsOfASessionsMemory(t *testing.T) {
 		t.Errorf("%+v", list)
 	}
 	for body, status := range map[string]int{
-		`{}`: 400, `{"text":""}`: 400, `{"text":7}`: 400, `[`: 400, `{"text":"x","text":"y"}`: 400, `{"text":"x","title":"a\nb"}`: 400, `{"text":"x","expires_in":"-1h"}`: 400,
+		`{}`: 400, `{"text":""}`: 400, `{"text":7}`: 400, `[`: 400, `{"text":"x","text":"y"}`: 400, `{"text":"x","title":"a\nb"}`: 400, `{"text":"x","expires_in":"-1h"}`: 400, `{"text":"x","expires":"1h"}`: 400, `{"text":"x","Title":"a"}`: 400,
 		`{"text":"x","source":"` + strings.Repeat("s", 513) + `"}`: 400, `{"text":"` + strings.Repeat("x", 33<<10) + `"}`: 400,
 	} {
 		l.put(t, s, "bad", body, status)

@@ -267,8 +267,9 @@ func TestC16ATranscriptIsCompactedByAnOrdinaryRequest(t *testing.T) {
 		t.Errorf("%+v", now)
 	}
 	a := ask{dialect: fake.OpenAI}
-	c.Body = `{"messages":"x"}`
-	mustFail(t, a, l.Do(t, c), http.StatusBadRequest, "invalid_request")
+	for _, c.Body = range []string{`{"messages":"x"}`, `{"messages":[],"model":7}`, `{"messages":[],"stream":true}`, `{"messages":[],"Messages":[]}`} {
+		mustFail(t, a, l.Do(t, c), http.StatusBadRequest, "invalid_request")
+	}
 	c.Path = "/v1/sessions/ses_0/compact"
 	c.Body = `{"messages":[]}`
 	mustFail(t, a, l.Do(t, c), http.StatusNotFound, "not_found")

@@ -92,7 +92,7 @@ func TestUsage(t *testing.T) {
 	for by, rows := range want {
 		checkUsageOverHTTP(t, g, k.Key, by, day, rows)
 	}
-	for _, q := range []string{"by=price", "since=yesterday", "until=1", "by=%zz"} {
+	for _, q := range []string{"by=price", "since=yesterday", "until=1", "by=%zz", "BY=model", "from=2026-11-21", "by=model&by=day", "golem=", "key=" + k.ID} {
 		if got := g.Do(t, gateway.Call{Path: "/v1/usage?" + q, Key: k.Key}); got.Status != http.StatusBadRequest {
 			t.Errorf("GET /v1/usage?%s: %d %s", q, got.Status, got.Body)
 		}

@@ -307,6 +307,9 @@ func TestClaimsThatAreRefused(t *testing.T) {
 		{"a signature without a nonce", owner.Key, fmt.Sprintf(`{"agent_id":"0","holder":%q,"signature":"0x00"}`, c.Holder), http.StatusBadRequest},
 		{"not JSON", owner.Key, `{`, http.StatusBadRequest},
 		{"a member twice", owner.Key, `{"agent_id":"0","agent_id":"1"}`, http.StatusBadRequest},
+		{"a member that there is not", owner.Key, `{"agent_id":"0","owner":"0x12"}`, http.StatusBadRequest},
+		{"an agent and a user", owner.Key, `{"agent_id":"0","privy_token":"x"}`, http.StatusBadRequest},
+		{"a wallet that is neither", owner.Key, `{"agent_id":"0","wallet":"yes"}`, http.StatusBadRequest},
 		{"a key that may only read", reader.Key, `{"agent_id":"0"}`, http.StatusForbidden},
 		{"no key", "bardo_sk_x", `{"agent_id":"0"}`, http.StatusUnauthorized},
 	} {

@@ -36,6 +36,9 @@ const (
 
 // VeniceStatus is GET /venice/status.
 func (s *Server) VeniceStatus(_ context.Context, c *Caller) (stream.Reply, error) {
+	if _, err := c.query(); err != nil {
+		return stream.Reply{}, err
+	}
 	out := s.Plane.Status(c.Principal.Account)
 	if c.Cognition.Mock {
 		out = c.Cognition.MockStatus()
@@ -75,9 +78,9 @@ func (s *Server) VeniceTelemetry(_ context.Context, c *Caller) (stream.Reply, er
 
 // limit is ?limit=, a number from 1 to cognition.MaxRecords.
 func (c *Caller) limit(usual int) (int, error) {
-	q, err := url.ParseQuery(c.Head.Query)
+	q, err := c.query("limit")
 	if err != nil {
-		return 0, fault.New(fault.InvalidRequest, "the query cannot be read", err)
+		return 0, err
 	}
 	n, err := strconv.Atoi(cmp.Or(q.Get("limit"), strconv.Itoa(usual)))
 	if err != nil || n < 1 || n > cognition.MaxRecords {
@@ -137,18 +140,24 @@ func (s *Server) tokensOf(ctx context.Context, c *Caller, limit int) ([]cognitio
 	return list, nil
 }
 
+// streamToken is the parameter of the stream's token.
+const streamToken = "token"
+
 // StreamToken is the token in the query of an address; "" if there is none.
 func StreamToken(query string) string {
 	q, err := url.ParseQuery(query)
 	if err != nil {
 		return ""
 	}
-	return q.Get("token")
+	return q.Get(streamToken)
 }
 
 // VeniceStreamToken is POST /venice/stream-token: it exchanges a key for a token that is valid for a few minutes. On the gateway's machine, where no key is needed,
 // the token does not expire, and shows what is told of callers without a key.
 func (s *Server) VeniceStreamToken(_ context.Context, c *Caller) (stream.Reply, error) {
+	if _, err := c.query(); err != nil {
+		return stream.Reply{}, err
+	}
 	t := cognition.Token{Account: c.Principal.Account, Expires: time.Now().Add(cognition.TokenLife).Unix()}
 	if c.Principal.Anonymous {
 		t = cognition.Token{Local: true}
@@ -166,6 +175,9 @@ func (s *Server) VeniceStreamToken(_ context.Context, c *Caller) (stream.Reply, 
 
 // VeniceStream is GET /venice/stream.
 func (s *Server) VeniceStream(_ context.Context, c *Caller) (r stream.Reply, err error) {
+	if _, err := c.query(streamToken); err != nil {
+		return r, err
+	}
 	r = eventStream()
 	if c.Head.Method == http.MethodHead {
 		return r, nil

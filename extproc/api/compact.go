@@ -11,12 +11,18 @@ func Compaction(body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, wire.NotJSON(err)
 	}
+	if err := onlyMembers(&doc, "messages", "model", "max_tokens"); err != nil {
+		return nil, err
+	}
 	messages := doc.Get("messages")
 	if messages.Kind() != jsonx.Array {
 		return nil, wire.Invalid("messages", "%s", "a list of messages is required")
 	}
 	model, ok := doc.Get("model").Str()
-	if !ok || model == "" {
+	switch {
+	case !ok && !doc.Get("model").IsNull():
+		return nil, wire.Invalid("model", "%s", "the name of a model is expected")
+	case model == "":
 		model = "auto"
 	}
 	b := jsonx.AppendString([]byte(`{"model":`), model)

@@ -23,12 +23,18 @@ func (s *Server) AdvanceEpoch(_ context.Context, c *Caller) (stream.Reply, error
 	if err := auth.MayGenerate(c.Principal); err != nil { // a key that may only read
 		return stream.Reply{}, err
 	}
+	if _, err := c.query(); err != nil {
+		return stream.Reply{}, err
+	}
 	if !c.Epochs.On {
 		return stream.Reply{}, fault.Newf(fault.NotFound, "this gateway coordinates no keys of prompts (providers.venice.cache)")
 	}
 	doc, err := jsonx.Unique.Scan(c.Body)
 	if err != nil {
 		return stream.Reply{}, wire.NotJSON(err)
+	}
+	if err := onlyMembers(&doc, "golem_id"); err != nil {
+		return stream.Reply{}, err
 	}
 	golem, ok := doc.Get("golem_id").Str()
 	if !ok || golem == "" || len(golem) > maxGolem {

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"net/url"
 	"strings"
 	"time"
 
@@ -154,11 +153,15 @@ func (s *Server) LinkIdentity(ctx context.Context, c *Caller) (stream.Reply, err
 	if err != nil {
 		return stream.Reply{}, wire.NotJSON(err)
 	}
-	if own, _ := doc.Get("wallet").Bool(); own && has(&doc, "agent_id") {
+	own, malformed := readLinkForm(&doc)
+	if own {
 		return s.linkAgent(ctx, c, &doc, "")
 	}
 	if err := s.mayChangeLinks(c); err != nil {
 		return stream.Reply{}, err
+	}
+	if malformed != nil {
+		return stream.Reply{}, malformed
 	}
 	if has(&doc, "agent_id") {
 		return s.linkAgent(ctx, c, &doc, c.Principal.Account)
@@ -171,6 +174,23 @@ func (s *Server) LinkIdentity(ctx context.Context, c *Caller) (stream.Reply, err
 		return stream.Reply{}, wire.Invalid("privy_token", "%s", "this gateway does not know Privy (auth.privy)")
 	}
 	return s.linkUser(ctx, c, token)
+}
+
+// readLinkForm checks which members the body of a link has: those of a user, or those of an agent. own reports whether the agent is to be linked to its holder's
+// own wallet.
+func readLinkForm(doc *jsonx.Doc) (own bool, err error) {
+	if !has(doc, "agent_id") {
+		return false, onlyMembers(doc, "privy_token", "agent_id")
+	}
+	// What was answered to the first step may come back as it was, with the signature.
+	if err := onlyMembers(doc, "agent_id", "wallet", "holder", "nonce", "expires", "signature", "object", "typed_data"); err != nil {
+		return false, err
+	}
+	own, ok := doc.Get("wallet").Bool()
+	if !ok && has(doc, "wallet") {
+		return false, wire.Invalid("wallet", "%s", "true or false is expected")
+	}
+	return own, nil
 }
 
 func (s *Server) linkUser(ctx context.Context, c *Caller, token string) (stream.Reply, error) {
@@ -272,9 +292,9 @@ func (s *Server) UnlinkIdentity(ctx context.Context, c *Caller) (stream.Reply, e
 	if err := s.mayChangeLinks(c); err != nil {
 		return stream.Reply{}, err
 	}
-	q, err := url.ParseQuery(c.Head.Query)
+	q, err := c.query("subject")
 	if err != nil {
-		return stream.Reply{}, fault.New(fault.InvalidRequest, "the query string cannot be read", err)
+		return stream.Reply{}, err
 	}
 	subject := identity.Subject(q.Get("subject"))
 	if err := s.Identities.Book.Unlink(ctx, c.Principal.Account, subject); err != nil {

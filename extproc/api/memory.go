@@ -72,6 +72,9 @@ func readDocument(body []byte, d *session.Document, life *time.Duration) error {
 	if err != nil {
 		return wire.NotJSON(err)
 	}
+	if err := onlyMembers(&doc, "text", "title", "source", "expires_in"); err != nil { // expires would let a document last longer than was meant
+		return err
+	}
 	read := map[string]func(v jsonx.Value) bool{
 		"text": func(v jsonx.Value) (ok bool) {
 			d.Text, ok = v.Str()

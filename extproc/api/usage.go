@@ -66,9 +66,9 @@ func (s *Server) usageTable(ctx context.Context, q *ledger.Query) (*ledger.Table
 }
 
 func usageQueryOf(c *Caller) (q usageQuery, err error) {
-	v, err := url.ParseQuery(c.Head.Query)
+	v, err := c.query("by", "since", "until", "golem", "offset", "limit", "format")
 	if err != nil {
-		return q, fault.New(fault.InvalidRequest, "the query string cannot be read", err)
+		return q, err
 	}
 	q.Account, q.Golem, q.Most = c.Principal.Account, v.Get("golem"), usageMost
 	by := v.Get("by")
