@@ -33,7 +33,7 @@ func (x *exchange) authRequest() auth.Request {
 
 // authenticate finds the caller. A credential that is present is checked, even where none is required.
 func (x *exchange) authenticate(ctx context.Context) (policy.Principal, error) {
-	if p, ok, err := x.byStreamToken(); err != nil || ok {
+	if p, ok, err := x.byStreamToken(ctx); err != nil || ok {
 		return p, err
 	}
 	p, ok, err := x.gw.Verifier.Verify(ctx, x.authRequest())

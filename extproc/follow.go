@@ -2,6 +2,7 @@ package extproc
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -9,10 +10,13 @@ import (
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/runtime"
 	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/auth"
 )
 
-// drainPoll is how often a stream of events looks whether the gateway stops.
+// drainPoll is how often a stream of events looks whether the gateway stops, and whether its caller's credential still counts.
 const drainPoll = time.Second
 
 // streamEvents sends a stream of events, until its client disconnects, its time is over or the gateway stops.
@@ -22,7 +26,14 @@ func (x *exchange) streamEvents(ctx context.Context, r stream.Reply, f api.Follo
 	if err := x.client.StreamHead(r.Status, r.Header); err != nil {
 		return err
 	}
-	for end := time.Now().Add(api.StreamLife); time.Now().Before(end) && !x.gw.Draining(); {
+	checked := time.Now()
+	for end := checked.Add(api.StreamLife); time.Now().Before(end) && !x.gw.Draining(); {
+		if time.Since(checked) >= drainPoll {
+			if x.mayNotFollow(ctx) {
+				break
+			}
+			checked = time.Now()
+		}
 		b, err := f.Next(ctx, drainPoll)
 		if err == nil && len(b) > 0 {
 			err = x.client.StreamBody(b, false)
@@ -35,7 +46,7 @@ func (x *exchange) streamEvents(ctx context.Context, r stream.Reply, f api.Follo
 }
 
 // byStreamToken finds the caller who names itself by a token in the address; ok is false where there is none.
-func (x *exchange) byStreamToken() (p policy.Principal, ok bool, err error) {
+func (x *exchange) byStreamToken(ctx context.Context) (p policy.Principal, ok bool, err error) {
 	if x.Head.Path != api.StreamPath {
 		return p, false, nil
 	}
@@ -44,7 +55,46 @@ func (x *exchange) byStreamToken() (p policy.Principal, ok bool, err error) {
 		return p, false, nil
 	}
 	t, err := x.gw.api.Tokens.Check(token, x.Head.Peer.IsLoopback(), time.Now())
+	switch {
+	case err != nil:
+	case t.Local && x.Config.Keyless == runtime.KeylessNobody:
+		err = fault.Newf(fault.InvalidAPIKey, "a development token is valid while no API key is needed")
+	case !t.Local:
+		err = x.keyRefused(ctx, t.Account)
+	}
+	x.byToken = err == nil
 	return policy.Principal{Account: t.Account, Anonymous: t.Account == ""}, err == nil, err
+}
+
+// keyRefused is why an account's key would be refused by itself now; nil where it would not, and for an account without a key, such as a wallet's.
+func (x *exchange) keyRefused(ctx context.Context, a policy.Account) error {
+	row, ok, err := x.gw.Ledger.Key(ctx, a)
+	switch {
+	case err != nil:
+		return fault.New(fault.Unavailable, "API keys cannot be verified at the moment", err)
+	case !ok:
+		return nil
+	case row.Revoked():
+		return fault.Newf(fault.InvalidAPIKey, "the API key that this token was issued for was revoked")
+	}
+	p := row.Principal()
+	return auth.CheckUse(&p, auth.Request{Header: x.Head.Header, Client: x.Head.Peer})
+}
+
+// mayNotFollow reports whether who reads a stream of events may not any more: its credential was revoked or replaced, or has expired. What cannot be told at the moment
+// is as it was.
+func (x *exchange) mayNotFollow(ctx context.Context) bool {
+	var err error
+	switch {
+	case x.Principal.Account == "":
+		return false
+	case x.byToken, x.Head.Header.Has(header.Delegation): // the proof of a delegate counts once
+		err = x.keyRefused(ctx, x.Principal.Account)
+	default:
+		_, _, err = x.gw.Verifier.Verify(ctx, x.authRequest())
+	}
+	f, ok := errors.AsType[*fault.Fault](err)
+	return ok && (f.Kind == fault.InvalidAPIKey || f.Kind == fault.KeyRestricted)
 }
 
 // takesAnyToken reports whether a credential that is not valid is let pass: one for a development token, on this machine, where none is needed at all.

@@ -171,6 +171,9 @@ func (a *api) dispatch(w http.ResponseWriter, r *http.Request, ops []operation) 
 
 // serve runs one operation.
 func (a *api) serve(w http.ResponseWriter, r *http.Request, op *operation) {
+	if a.Token != nil && op.do == nil {
+		w = whileHeld(w, a.Token)
+	}
 	if !a.has(op.part) {
 		if a.Data != nil && op.part != ofProviders {
 			a.Data.ServeHTTP(w, r)

@@ -3,6 +3,7 @@ package adminapi
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
 	"net/http"
 	"strings"
 
@@ -23,3 +24,29 @@ func authorize(r *http.Request, token string) error {
 	f.Code = "invalid_admin_token"
 	return f
 }
+
+// held is the answer to somebody who had the token when it began. Nothing is written once another one is in force, in this process or in one that serves for it.
+type held struct {
+	http.ResponseWriter
+
+	token string
+	now   func() string
+}
+
+// whileHeld bounds an answer that lasts: a stream, or an export.
+func whileHeld(w http.ResponseWriter, now func() string) *held {
+	return &held{ResponseWriter: w, token: now(), now: now}
+}
+
+var errChanged = errors.New("the admin token was changed")
+
+// Write implements http.ResponseWriter.
+func (h *held) Write(b []byte) (int, error) {
+	if h.now() != h.token {
+		return 0, errChanged
+	}
+	return h.ResponseWriter.Write(b)
+}
+
+// Unwrap is for http.ResponseController.
+func (h *held) Unwrap() http.ResponseWriter { return h.ResponseWriter }

@@ -190,7 +190,7 @@ func (s *Server) liveEvents(w http.ResponseWriter, r *http.Request, v *viewer) e
 				alive = out.send("request", liveRowOf(&f, names))
 			}
 		case <-tick.C:
-			alive = s.beat(ctx, r, &out, watcher.Lost())
+			v, names, alive = s.beat(ctx, r, &out, watcher.Lost())
 		case <-ctx.Done():
 			return nil
 		}
@@ -198,18 +198,21 @@ func (s *Server) liveEvents(w http.ResponseWriter, r *http.Request, v *viewer) e
 	return nil
 }
 
-// beat sends the numbers of the moment, and ends the stream of a viewer who may see nothing more, or of a gateway that stops.
-func (s *Server) beat(ctx context.Context, r *http.Request, out *eventWriter, lost uint64) (alive bool) {
+// beat sends the numbers of the moment. It returns what the viewer may see now, and ends the stream of one who may see nothing more, or of a gateway that stops.
+func (s *Server) beat(ctx context.Context, r *http.Request, out *eventWriter, lost uint64) (v *viewer, names map[policy.Account]string, alive bool) {
 	v, err := s.viewer(r)
 	if err != nil || s.o.Draining() {
-		return false
+		return nil, nil, false
+	}
+	if names, err = s.keyNames(ctx, v); err != nil {
+		return v, nil, out.send("away", struct{}{}) // the books do not answer; the stream goes on
 	}
 	now, err := s.stats(ctx, v)
 	if err != nil {
-		return out.send("away", struct{}{}) // the books do not answer; the stream goes on
+		return v, names, out.send("away", struct{}{})
 	}
 	now.Lost = lost
-	return out.send("stats", now)
+	return v, names, out.send("stats", now)
 }
 
 // eventWriter writes server-sent events.

@@ -87,7 +87,7 @@ var errPublic = fault.New(fault.KeyRestricted, "this key is publishable or bound
 // sessionFor is the session that a secret opens.
 func (s *Server) sessionFor(ctx context.Context, secret string, client netip.Addr) (session, error) {
 	if s.o.Operator != nil && s.o.Operator(secret) {
-		return session{operator: true}, nil
+		return session{operator: true, token: secret}, nil
 	}
 	h := header.List{{Name: "x-api-key", Value: secret}}
 	if !auth.IsKey(h) {

@@ -24,6 +24,7 @@ const cookieName = "bardo_ui"
 // session is one log-in.
 type session struct {
 	operator bool
+	token    string         // of the operator, that logged in: another one in force ends the session
 	key      policy.Account // that logged in
 	hash     string         // of the key's secret then: another secret ends the session
 	csrf     string

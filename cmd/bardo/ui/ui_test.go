@@ -50,6 +50,7 @@ type lab struct {
 	now     time.Time
 
 	unchecked atomic.Bool // answers are not checked against schemas
+	newToken  atomic.Bool // the operator's token is operatorToken and a "2"
 
 	mu        sync.Mutex
 	providers []control.Provider
@@ -92,11 +93,19 @@ func newLab(t *testing.T) *lab {
 	l.ui = New(Options{
 		Books: l.books, Keys: keys, CreateKey: l.createKey, Local: func() *api.Server { return local }, Finished: &l.feed,
 		Providers: l.listProviders, Switch: l.switchProvider, Load: func() (int64, uint64) { return 3, 100 }, Log: slog.New(slog.DiscardHandler),
-		Operator: IsToken(func() string { return operatorToken }), Checked: func() bool { return !l.unchecked.Load() }, Now: func() time.Time { l.mu.Lock(); defer l.mu.Unlock(); return l.now },
+		Operator: IsToken(l.tokenNow), Checked: func() bool { return !l.unchecked.Load() }, Now: func() time.Time { l.mu.Lock(); defer l.mu.Unlock(); return l.now },
 	})
 	l.server = httptest.NewServer(l.ui)
 	t.Cleanup(l.server.Close)
 	return l
+}
+
+// tokenNow is the operator's.
+func (l *lab) tokenNow() string {
+	if l.newToken.Load() {
+		return operatorToken + "2"
+	}
+	return operatorToken
 }
 
 func (l *lab) pass(d time.Duration) {
@@ -557,6 +566,11 @@ func TestB07ASessionEnds(t *testing.T) {
 	}
 	out("logged out", b)
 	out("logged out, with the old cookie", stolen)
+	b = l.loggedIn(operatorToken)
+	l.newToken.Store(true)
+	out("another token of the operator's", b)
+	l.newToken.Store(false)
+	out("the earlier token again", b)
 	b = l.loggedIn(operatorToken)
 	l.pass(sessionIdle)
 	out("idle", b)

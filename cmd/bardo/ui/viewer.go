@@ -30,7 +30,7 @@ type viewer struct {
 }
 
 // viewer finds out who sends a request. A key's row is read each time, so that what was revoked, has expired, has got another secret or is used from
-// elsewhere sees nothing more.
+// elsewhere sees nothing more; and so does who has logged in with a token that is not the operator's any more.
 func (s *Server) viewer(r *http.Request) (*viewer, error) {
 	token := tokenOf(r)
 	n, ok := s.sessions.find(s.o.Now(), token)
@@ -38,8 +38,12 @@ func (s *Server) viewer(r *http.Request) (*viewer, error) {
 		return nil, errLoggedOut
 	}
 	v := &viewer{Operator: n.operator, Name: "operator", CSRF: n.csrf, Key: n.key, token: token}
-	if n.operator {
+	switch {
+	case n.operator && s.o.Operator(n.token):
 		return v, nil
+	case n.operator:
+		s.sessions.end(token)
+		return nil, errLoggedOut
 	}
 	row, ok, err := s.o.Books.Key(r.Context(), n.key)
 	if err != nil {
