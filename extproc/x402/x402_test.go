@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -73,7 +74,7 @@ func open(t *testing.T) *counter {
 func (c *counter) paid(nonce string, amount string) header.List {
 	text, _ := json.Marshal(map[string]any{"x402Version": 1, "scheme": "exact", "network": "base-sepolia", "payload": map[string]any{
 		"signature": "0x" + strings.Repeat("ab", 65), "authorization": map[string]any{
-			"from": pay.Address{3}.String(), "to": pay.Address{}.String(), "value": amount, "validAfter": "0", "validBefore": "9000000000", "nonce": "0x" + strings.Repeat(nonce, 64),
+			"from": pay.Address{3}.String(), "to": pay.Address{}.String(), "value": amount, "validAfter": "0", "validBefore": strconv.FormatInt(time.Now().Unix()+600, 10), "nonce": "0x" + strings.Repeat(nonce, 64),
 		},
 	}})
 	return header.List{{Name: "x-payment", Value: base64.StdEncoding.EncodeToString(text)}}

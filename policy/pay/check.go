@@ -33,6 +33,17 @@ func (t *Terms) CheckWindow(a *Authorization, now time.Time) error {
 	return nil
 }
 
+// clockError is how much longer an authorization may be valid than clients are told to sign: their clocks may be wrong.
+const clockError = time.Hour
+
+// CheckEnd refuses an authorization that is valid for much longer than clients are told to sign. A transfer that fails is tried until its authorization ends, and is not known to be lost before.
+func (t *Terms) CheckEnd(a *Authorization, now time.Time) error {
+	if left := time.Unix(int64(a.ValidBefore), 0).Sub(now); left > t.MaxTimeout()+clockError { //nolint:gosec // at most mostTime
+		return refuse(ReasonTerms, "the authorization is valid for much longer than maxTimeoutSeconds, %d: sign one of that", int64(t.MaxTimeout().Seconds()))
+	}
+	return nil
+}
+
 // undeployed ends the signatures of wallets that do not exist yet.
 var undeployed = Word{
 	0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92,

@@ -171,7 +171,7 @@ func (c *check) credit(p *book.Payment, account policy.Account, credit ledger.Po
 	switch {
 	case !credited && p.Booked:
 		c.find(Credited, p.Reference(), "payment %d of %s brought %s USD, which the ledger does not have", p.ID, account, p.Captured)
-	case credited && (credit.Deposits != p.Captured || credit.Revenue != p.Fee || credit.Account != account):
+	case credited && (credit.Deposits != p.Captured || credit.Revenue != p.Fee || !isOf(&credit, account)):
 		c.find(Credited, p.Reference(), "payment %d of %s brought %s USD with a fee of %s, the ledger has %s with %s for %q", p.ID, account, p.Captured, p.Fee, credit.Deposits, credit.Revenue, credit.Account)
 	}
 }
@@ -181,9 +181,14 @@ func (c *check) charge(p *book.Payment, account policy.Account, charge ledger.Po
 	switch {
 	case charge.Key == "" && p.Booked && p.Charge > 0:
 		c.find(Charged, p.Reference(), "request %s of payment %d cost %s USD, which the ledger has not charged", p.Request, p.ID, p.Charge)
-	case charge.Key != "" && (p.Charge > 0 && charge.Revenue != p.Charge || charge.Account != account): // or the cost was not known when it was served
+	case charge.Key != "" && (p.Charge > 0 && charge.Revenue != p.Charge || !isOf(&charge, account)): // or the cost was not known when it was served
 		c.find(Charged, p.Reference(), "request %s of payment %d cost %s USD of %s, the ledger charged %s of %q", p.Request, p.ID, p.Charge, account, charge.Revenue, charge.Account)
 	}
+}
+
+// isOf reports whether a journal is of an account. One that left it as it was, as a payment of the fee alone does, has no line of it.
+func isOf(d *ledger.Posting, account policy.Account) bool {
+	return d.Account == account || d.Account == ""
 }
 
 // loss compares what never arrived with what was taken back.
@@ -224,11 +229,12 @@ func (c *check) backed(ctx context.Context, d *ledger.Posting) error {
 	if c.known[d.Key] {
 		return nil
 	}
-	p, ok, err := c.book.ByReference(ctx, strings.TrimPrefix(d.Key, ledger.DepositKey(d.Account, "")))
+	_, reference, _ := strings.Cut(d.Key, ":"+book.ReferencePrefix)
+	p, ok, err := c.book.ByReference(ctx, book.ReferencePrefix+reference)
 	if err != nil {
 		return err
 	}
-	if ok && d.Account == pay.Account(p.From) {
+	if ok && d.Key == ledger.DepositKey(pay.Account(p.From), p.Reference()) {
 		return c.these(ctx, []book.Payment{p})
 	}
 	c.strange[d.Key] = *d

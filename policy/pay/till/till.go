@@ -151,7 +151,7 @@ func (t *Till) Take(ctx context.Context, p *pay.Payment, digest pay.Word, price 
 	if err != nil {
 		return Taken{}, err
 	}
-	if err := t.Terms.CheckWindow(&p.Authorization, latest(t.Now(), head.Time)); err != nil {
+	if err := t.checkTimes(&p.Authorization, latest(t.Now(), head.Time)); err != nil {
 		return Taken{}, err
 	}
 	hold, err := t.holdCredit(ctx, p, requestID, short, why)
@@ -168,6 +168,14 @@ func (t *Till) Take(ctx context.Context, p *pay.Payment, digest pay.Word, price 
 		return t.settleFirst(ctx, taken, price)
 	}
 	return taken, nil
+}
+
+// checkTimes refuses an authorization that ends too early to be settled, or too late for its loss to be known.
+func (t *Till) checkTimes(a *pay.Authorization, now time.Time) error {
+	if err := t.Terms.CheckWindow(a, now); err != nil {
+		return err
+	}
+	return t.Terms.CheckEnd(a, now)
 }
 
 // Owed is what a payer owes for payments that never arrived.

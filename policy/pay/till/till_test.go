@@ -318,22 +318,6 @@ func checkPitfall2And9APaymentIsUsedOnce(t *testing.T, s *shop) {
 	}
 }
 
-// TestPitfall8TheChainsClockCounts where it is ahead: what the own clock takes for long enough may have expired when it is settled.
-func TestPitfall8TheChainsClockCounts(t *testing.T) {
-	s := open(t, t.TempDir(), "")
-	s.chain.now = s.at.Add(9 * time.Minute) // of ten that the payment is valid
-	var r *pay.Refusal
-	if _, err := s.Take(t.Context(), s.payment(1), pay.Word{}, 11_000, requestOf(1)); !errors.As(err, &r) || r.Reason != pay.ReasonValidBefore {
-		t.Errorf("a chain that is ahead: %v", err)
-	}
-	s.chain.now = s.at.Add(-time.Hour)
-	late := s.payment(2)
-	late.ValidBefore = uint64(s.at.Unix() + 60)
-	if _, err := s.Take(t.Context(), late, pay.Word{}, 11_000, requestOf(2)); !errors.As(err, &r) || r.Reason != pay.ReasonValidBefore {
-		t.Errorf("a chain that is behind: %v", err)
-	}
-}
-
 // TestPitfall10And11Exposure: a payer may have so much on its way, and none after a payment that failed.
 func TestPitfall10And11Exposure(t *testing.T) { inBoth(t, checkPitfall10And11Exposure) }
 
