@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -35,6 +36,7 @@ type toll struct {
 	payTo    string
 	asset    string
 	drop     bool // the answer to a payment
+	none     bool // a payment is answered with something that is no answer
 	status   int  // instead of an answer to a payment; 0 for none
 	unpaid   int
 	payments []*paid402.Payment
@@ -105,6 +107,11 @@ func (s *toll) answer(w http.ResponseWriter, r *http.Request, p *paid402.Payment
 	}
 	if s.status != 0 {
 		w.WriteHeader(s.status)
+		return
+	}
+	if s.none {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"id":"half`)
 		return
 	}
 	hash := s.settle(p)
@@ -309,4 +316,23 @@ func TestPitfall13AProviderThatDoesNotAnswerIsNotPaidTwice(t *testing.T) {
 		all = outgoings(t, g)
 		return all[0].State == "unused" && all[1].State == "unused"
 	})
+}
+
+// TestPitfall13AnAnswerThatIsNoneIsNotPaidTwice: the provider takes the payment, and answers with something that is no answer. The request is not paid for again, though it could be tried there once more,
+// and its caller pays nothing.
+func TestPitfall13AnAnswerThatIsNoneIsNotPaidTwice(t *testing.T) {
+	t.Parallel()
+	c := startChain(t)
+	g, _, s, other := payingGateway(t, c)
+	s.change(func(s *toll) { s.none = true })
+	other.Behave(fake.Behaviour{Status: http.StatusServiceUnavailable})
+	for i := range 2 {
+		if got := g.Chat(t, chatBody(i == 1)); got.Status < http.StatusBadGateway {
+			t.Errorf("%d %s", got.Status, got.Body)
+		}
+		if _, payments := s.seen(); payments != i+1 {
+			t.Errorf("%d payments for %d requests", payments, i+1)
+		}
+	}
+	g.AssertSound(t)
 }

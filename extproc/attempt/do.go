@@ -11,6 +11,7 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/request"
+	"bardo.money/gateway/extproc/runtime"
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/header"
@@ -72,7 +73,9 @@ func (w *Writer) Do(ctx context.Context, t *Attempt, open func(status int, h hea
 	go c.run()
 	defer close(c.stop)
 	defer c.ends()
-	return c.do(open)
+	f, err := c.do(open)
+	c.noteUnserved(f)
+	return f, err
 }
 
 // do makes the attempt. A panic is an error of the request.
@@ -114,6 +117,7 @@ type call struct {
 	limit       *time.Timer // for the first content, then for silence
 	limitAt     time.Time   // the same on a thread
 	trailers    func() header.List
+	payer       runtime.Payer // that was asked to pay for it; nil: none was
 
 	watch
 	buf    []byte

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"bardo.money/gateway/extproc/runtime"
+	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/policy"
 )
 
@@ -16,7 +17,15 @@ func (c *call) send(req *http.Request) (resp *http.Response, paid policy.Micro, 
 		resp, err = client.Do(req)
 		return resp, 0, err
 	}
+	c.payer = payer
 	return payer.Pay(req.Context(), call)
+}
+
+// noteUnserved tells who has paid for the call that it has failed all the same.
+func (c *call) noteUnserved(f *upstream.Failure) {
+	if f != nil && c.payer != nil && c.t.Paid > 0 {
+		c.payer.Unserved(c.t.View.ID)
+	}
 }
 
 // sendWith sends a copy of a call, with one header more unless name is "".

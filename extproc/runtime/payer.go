@@ -12,6 +12,8 @@ type Payer interface {
 	// Pay sends a call, and pays for it if the provider wants that. paid is what was signed for it, which the call has cost whatever comes of it. An *UnpaidError says that
 	// it is not sent, or that a payment left and nothing came back; other errors are those of c.Send.
 	Pay(ctx context.Context, c *PaidCall) (resp *http.Response, paid policy.Micro, err error)
+	// Unserved is told of an exchange's call that was paid for, and whose answer is none: nothing more is paid for that exchange.
+	Unserved(exchange string)
 }
 
 // PaidCall is a call that may have to be paid for.

@@ -19,7 +19,7 @@ type payer struct {
 	wallet   *client.Wallet
 	provider policy.ProviderID
 	log      *slog.Logger
-	doubted  *lru.Cache[string, struct{}] // exchanges that have a payment without an answer: they are not paid for again
+	doubted  *lru.Cache[string, struct{}] // exchanges that have a payment without an answer, or whose answer is none: they are not paid for again
 }
 
 // mostDoubts is how many exchanges are remembered. One lives for minutes.
@@ -52,6 +52,9 @@ func (p *payer) note(c *runtime.PaidCall, paid *client.Payment) {
 		p.doubted.Add(c.Exchange, struct{}{})
 	}
 }
+
+// Unserved implements runtime.Payer.
+func (p *payer) Unserved(exchange string) { p.doubted.Add(exchange, struct{}{}) }
 
 // isRefusal reports whether nothing was signed because of the rules, or of what is in the book.
 func isRefusal(err error) bool {

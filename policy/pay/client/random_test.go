@@ -1,0 +1,312 @@
+package client_test
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/pay"
+	"bardo.money/gateway/policy/pay/client"
+	"bardo.money/gateway/policy/pay/outgoing"
+	"bardo.money/gateway/policy/pay/typed"
+)
+
+// rogue is a server that wants anything, takes what it gets, and answers anything; and the chain, which it tells the truth of.
+type rogue struct {
+	*httptest.Server
+	t *testing.T
+	p *payer
+
+	mu     sync.Mutex
+	random *rand.Rand
+	signed map[pay.Word]*bill
+}
+
+// bill is an authorization that the server was sent.
+type bill struct {
+	pay.Authorization
+
+	name  string
+	at    time.Time
+	taken bool // on the chain
+	freed bool // the chain was asked, and it was not taken
+}
+
+func oneOf[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
+
+const (
+	mostEach  = policy.Micro(2000)
+	mostInDay = policy.Micro(30_000)
+)
+
+// TestPitfall13And14ARogueServer names random prices, right ones among them, and answers anything to payments, in both versions of the protocol. Whatever it does, nothing is signed that the rules
+// do not allow, or that is not in the book before it is sent; of one request, one authorization at most is in doubt; and a day's cap holds. BARDO_SOAK=1 makes it longer; BARDO_SEED is
+// the one seed to repeat.
+func TestPitfall13And14ARogueServer(t *testing.T) {
+	seeds := []uint64{1}
+	if one, err := strconv.ParseUint(os.Getenv("BARDO_SEED"), 10, 64); err == nil {
+		seeds = []uint64{one}
+	} else if os.Getenv("BARDO_SOAK") != "" {
+		for range 50 {
+			seeds = append(seeds, rand.Uint64())
+		}
+	}
+	for _, seed := range seeds {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			r := startRogue(t, rand.New(rand.NewPCG(seed, 14)))
+			for round := range 500 {
+				r.round(round)
+			}
+			if len(r.signed) < 20 {
+				t.Errorf("only %d payments were signed", len(r.signed))
+			}
+		})
+	}
+}
+
+func startRogue(t *testing.T, random *rand.Rand) *rogue {
+	t.Helper()
+	r := &rogue{t: t, p: newPayer(t), random: random, signed: map[pay.Word]*bill{}}
+	r.p.Rules.Schemes = []pay.Scheme{pay.SchemeExact, pay.SchemeUpTo}
+	r.p.Rules.MostDaily = mostInDay
+	r.p.Quotes = client.NewQuotes()
+	r.Server = httptest.NewServer(r)
+	t.Cleanup(r.Close)
+	return r
+}
+
+// round sends a request, or some at the same time, now and then after a restart, a while, or a look at the chain.
+func (r *rogue) round(number int) {
+	times, name := 1, fmt.Sprint("request ", r.random.IntN(number/4+2))
+	switch r.random.IntN(20) {
+	case 0:
+		times = 3
+	case 1:
+		r.p.restart(r.t)
+	case 2:
+		r.p.now = r.p.now.Add(time.Duration(r.random.IntN(int(10 * time.Hour))))
+	case 3:
+		if _, err := client.Reconcile(r.t.Context(), r.p.Book, []*client.Node{{URL: r.URL + "/node", Network: known.Network, HTTP: &http.Client{Timeout: 10 * time.Second}}}); err != nil {
+			r.t.Error(err)
+		}
+		r.resolve()
+	}
+	like, once := oneOf(r.random, "", "", "model"), r.random.IntN(4) == 0
+	size, most := policy.Micro(90+r.random.IntN(20)), oneOf[policy.Micro](r.random, 0, 0, 1000)
+	var all sync.WaitGroup
+	for range times {
+		all.Go(func() { r.ask(&client.Request{Name: name, Once: once, Most: most, Like: like, Size: size}) })
+	}
+	all.Wait()
+}
+
+// ask sends one request, and looks at what its wallet says.
+func (r *rogue) ask(q *client.Request) {
+	one := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, paid, err := r.p.Do(r.t.Context(), q, func(header, value string) (*http.Response, error) {
+		req, err := http.NewRequestWithContext(r.t.Context(), http.MethodGet, r.URL+"/", http.NoBody)
+		if err != nil {
+			return nil, err
+		}
+		req.Header.Set("X-Name", q.Name)
+		req.Header.Set("X-Most", strconv.FormatInt(int64(q.Most), 10))
+		if header != "" {
+			req.Header.Set(header, value)
+		}
+		return one.Do(req)
+	})
+	if resp != nil {
+		_, _ = io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+	}
+	if err != nil && (err.Error() == "" || len(err.Error()) > 20_000 || strings.ContainsFunc(err.Error(), func(c rune) bool { return c < ' ' && c != '\n' }) || strings.Contains(err.Error(), walletKey[:20])) {
+		r.t.Errorf("an error that nobody can read: %.300q", err)
+	}
+	if _, ok := errors.AsType[*client.UnknownError](err); ok && paid == nil {
+		r.t.Errorf("a payment left, and is not told: %v", err)
+	}
+}
+
+// resolve notes what the chain was asked for.
+func (r *rogue) resolve() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all, err := r.p.Book.Recent(r.t.Context(), 1000)
+	if err != nil {
+		r.t.Error(err)
+	}
+	for i := range all {
+		a := &all[i]
+		b := r.signed[a.Nonce]
+		if b == nil { // it never arrived here: there is none like that
+			r.t.Errorf("an authorization that was not sent: %+v", a)
+			continue
+		}
+		b.freed = b.freed || a.State == outgoing.Unused
+		if a.State == outgoing.Unused && b.taken || a.State == outgoing.Used && !b.taken {
+			r.t.Errorf("%+v is taken: %v", a, b.taken)
+		}
+	}
+}
+
+// ServeHTTP implements http.Handler.
+func (r *rogue) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if req.URL.Path == "/node" {
+		r.tell(w, req)
+		return
+	}
+	text := req.Header.Get("Payment-Signature") + req.Header.Get("X-Payment")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if text == "" {
+		if r.random.IntN(10) == 0 {
+			r.answer(w)
+			return
+		}
+		r.challenge(w)
+		return
+	}
+	r.take(req, text)
+	r.answer(w)
+}
+
+// tell is the node of the chain.
+func (r *rogue) tell(w http.ResponseWriter, req *http.Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var m struct {
+		Method string
+		Params []json.RawMessage
+	}
+	_ = json.NewDecoder(req.Body).Decode(&m)
+	result := map[string]string{"eth_chainId": `"` + sepolia + `"`, "eth_getBlockByNumber": fmt.Sprintf(`{"number":"0x7","timestamp":"0x%x"}`, r.p.now.Unix())}[m.Method]
+	if m.Method == "eth_call" {
+		var c struct{ Data string }
+		_ = json.Unmarshal(m.Params[0], &c)
+		data, err := hex.DecodeString(strings.TrimPrefix(c.Data, "0x"))
+		if err != nil || len(data) != 4+64 {
+			r.t.Errorf("%v: %s", err, c.Data)
+			return
+		}
+		result = `"` + r.state(data[36:]) + `"`
+	}
+	_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,"result":%s}`, result)
+}
+
+// state is the chain's word for a nonce, or for the 256 that a permit's is one of.
+func (r *rogue) state(of []byte) string {
+	word := make([]byte, 32)
+	for nonce, b := range r.signed {
+		switch {
+		case !b.taken:
+		case b.UpTo && slices.Equal(of[1:], nonce[:31]):
+			word[31-nonce[31]/8] |= 1 << (nonce[31] % 8)
+		case !b.UpTo && slices.Equal(of, nonce[:]):
+			word[31] = 1
+		}
+	}
+	return "0x" + hex.EncodeToString(word)
+}
+
+// take reads a payment, compares it with the rules, and takes its money or does not.
+func (r *rogue) take(req *http.Request, text string) {
+	a, err := r.read(text)
+	if err != nil {
+		r.t.Errorf("a payment that cannot be read: %v %s", err, text)
+		return
+	}
+	name := req.Header.Get("X-Name")
+	if b := r.signed[a.Nonce]; b != nil {
+		if b.Authorization != a || b.name != name {
+			r.t.Errorf("a nonce for two: %+v, %+v of %s", b, a, name)
+		}
+		return
+	}
+	most, now := mostEach, r.p.now
+	if m, _ := strconv.Atoi(req.Header.Get("X-Most")); m > 0 {
+		most = policy.Micro(m)
+	}
+	switch {
+	case a.To != payee || a.From != r.p.Key.Address():
+		r.t.Errorf("%s is paid by %s", a.To, a.From)
+	case a.Value <= 0 || a.Value > most:
+		r.t.Errorf("%s is paid, and at most %s may be", a.Value, most)
+	case a.ValidAfter != 0 || a.ValidBefore > uint64(now.Add(time.Hour).Unix()) || a.ValidBefore <= uint64(now.Unix()):
+		r.t.Errorf("valid until %d, and it is %d", a.ValidBefore, now.Unix())
+	}
+	all, err := r.p.Book.Recent(req.Context(), 1000)
+	if err != nil || !slices.ContainsFunc(all, func(o outgoing.Authorization) bool {
+		return o.Nonce == a.Nonce && o.Value == a.Value && o.State == outgoing.Open
+	}) {
+		r.t.Errorf("sent, and not in the book: %+v, %v", a, err)
+	}
+	spent := a.Value
+	for _, b := range r.signed {
+		if !b.freed && b.at.After(now.Add(-24*time.Hour)) {
+			spent += b.Value
+		}
+	}
+	if spent > mostInDay {
+		r.t.Errorf("%s are signed in a day, and at most %s may be", spent, mostInDay)
+	}
+	open := func(o outgoing.Authorization) bool {
+		return o.Request == name && o.State == outgoing.Open && o.Nonce != a.Nonce
+	}
+	if slices.ContainsFunc(all, open) {
+		r.t.Errorf("%s has two payments in doubt", name)
+	}
+	r.signed[a.Nonce] = &bill{Authorization: a, name: name, at: now, taken: r.random.IntN(2) == 0}
+}
+
+// read reads a payment, and makes sure that its signature is for the token and the chain of the rules.
+func (r *rogue) read(text string) (a pay.Authorization, err error) {
+	var m struct {
+		Payload struct {
+			Signature     string
+			Authorization struct{ From, To, Value, ValidAfter, ValidBefore, Nonce string }
+			Permit        struct {
+				From, Nonce, Deadline string
+				Permitted             struct{ Amount string }
+				Witness               struct{ To, Facilitator, ValidAfter string }
+			} `json:"permit2Authorization"`
+		}
+	}
+	b, err := base64.StdEncoding.DecodeString(text)
+	if err != nil || json.Unmarshal(b, &m) != nil {
+		return a, fmt.Errorf("not base64 of JSON: %w", err)
+	}
+	from, to, value, after, before := m.Payload.Authorization.From, m.Payload.Authorization.To, m.Payload.Authorization.Value, m.Payload.Authorization.ValidAfter, m.Payload.Authorization.ValidBefore
+	if p := &m.Payload.Permit; p.From != "" {
+		a.UpTo = true
+		from, to, value, after, before = p.From, p.Witness.To, p.Permitted.Amount, p.Witness.ValidAfter, p.Deadline
+		a.Facilitator, _ = pay.ParseAddress(p.Witness.Facilitator)
+		a.Nonce = numberOf(p.Nonce)
+	} else if a.Nonce, err = pay.ParseWord(m.Payload.Authorization.Nonce); err != nil {
+		return a, err
+	}
+	a.From, _ = pay.ParseAddress(from)
+	a.To, _ = pay.ParseAddress(to)
+	n, err := strconv.ParseInt(value, 10, 64)
+	a.Value = policy.Micro(n)
+	a.ValidAfter, _ = strconv.ParseUint(after, 10, 64)
+	a.ValidBefore, _ = strconv.ParseUint(before, 10, 64)
+	signature, _ := hex.DecodeString(strings.TrimPrefix(m.Payload.Signature, "0x"))
+	if who, ok := typed.Recover(typed.Digest(known.USDC, known.Network.ID, &a), signature); !ok || who != r.p.Key.Address() {
+		return a, fmt.Errorf("the signature is of %s, %v", who, ok)
+	}
+	return a, err
+}
