@@ -19,6 +19,8 @@ func (payer) Pay(context.Context, *runtime.PaidCall) (*http.Response, policy.Mic
 	return nil, 0, nil
 }
 
+func (payer) Unserved(string) {}
+
 // TestWhatAPaymentMayExceedItsEstimateByIsReserved, for each call, whatever the price; and for nothing that is not paid per call.
 func TestWhatAPaymentMayExceedItsEstimateByIsReserved(t *testing.T) {
 	rt := runtime.Config{Providers: runtime.ProvidersOf(map[policy.ProviderID]*runtime.Provider{"paid": {Adapter: anthropic.Adapter{}, Payer: payer{}}, "billed": {Adapter: anthropic.Adapter{}}})}
