@@ -22,6 +22,11 @@ RACE     ?=
 RERUN    ?=
 # With data_path: module, make test runs these; make soak runs everything in both shapes.
 IN_MODULE = ^Test(F04DecisionsAreInTheAuditLog|F05NothingOfWhatIsSaidIsWritten|E03AKeySeesItsInferences|E03WhoMayReadEvents|OperatorsAreToldOfSpending|F04WhatAKilledGatewayLeavesIsSound|E04ACollectorGetsBothAttemptsOfAFailover|R28DreamsAreAnsweredInBatchesAtHalfThePrice|R28ARestartInTheMiddleLosesNothing|FiveHundredStreams|AnEnvoyThatDiesIsReplaced|EnvoyDiesWithItsParent|AStartAndItsFiles|Drain|D3AReloadDoesNotWaitForAReaderOfEvents|ASingleProviderIsTriedTwice|K56TheCallersOwnMistakesAreNotRetried|ARefusedStreamFailsOver|TheRecordOfARefusedConnection|PrepaidKeysPayInAdvance|D81MeteringHoldsWhateverHappens|D82ChargesThatWaitOutliveAKill|KilledUnderLoad|RequestsControlTheCache|K60TwoKeysNeverShare|AHitCostsNothing|AClientThatLeavesAStoredStream|AnUploadThatItsClientLeavesCountsAsLeft|AStrictSchemaIsTheClientsWord|K63HundredOfHundred|C2AWrongProviderKeyShowsBehindAFailover|OddClients|F02WhatIsFlaggedIsInTheHeaders|F03ACallThatARuleForbidsIsRemoved|K69InjectionsAreBlocked|K69WhatIsBlockedDoesNotReachAProvider|C09ToolsAreFoundInsideTheGateway|C10ALongConversationIsSummarisedByACheapModel|B08AHookLooksAtRequests|B08AHookLooksAtAnswers|C04AQuestionInOtherWordsIsAnsweredFromTheStore|C16ASessionLimitsWhatItsRequestsUseAndSpend|B15TheModelFetchesBackWhatWasLeftOut|SavingsCountWhatHappened|TheOutputOfADeferredAnswerCountsInTheHour|B07TheDashboardIsBehindEnvoy|X04TheGatewayPaysItsProviderPerCall|X05ReputationLowersTheSpread|X05AWalletHasTheSpreadOfItsAgent|X06ADelegateOfAnAgentIsServed|Pitfall27And28HeadersStayWhereTheyBelong|P11WithTooLittleCreditVeniceIsNotUsed|P06TheProvidersLegCarriesCiphertextAlone|P06AnAnswerThatIsNotForThisRequestIsRefused|P05ASealedAnswerThatIsNotAttestedIsDiscarded|P05AnAttestedAnswerHasAToken|P05AnAnswerThatCannotBeChargedForVoidsItsReceipt|P06BothLegsCarryCiphertextIfTheClientEncrypts|P05TheNextCandidateAnswers|P07TheNextPrivateProviderAnswers|E02ASessionUsesItsToolsAlone)$$
+# A program with the race detector runs these in make test, and everything in make soak.
+IN_RACE  ?= ^Test(R29|R28|K63|C09|B15|D60ReloadUnderLoad|RandomOperationsWhileRequestsRun|K24|RequestsControlTheCache)
+# These measure memory, of which the race detector takes several times as much.
+NO_RACE   = ^Test(AnIdleGatewayTakesLessThan80MB|K34RandomRequestsWhoseClientsLeave)$$
+RACED    := $(CURDIR)/bin/race
 # make lint vets: the tests need not.
 TESTSUM   = $(gotestsum) --format pkgname --format-hide-empty-pkg
 GOTEST    = -vet=off
@@ -53,8 +58,8 @@ build: program ## compile bin/bardo, and bin/libbardo.so for data_path: module
 clean: ## remove what was built and installed here
 	rm -rf bin .tools bench-out
 
-.PHONY: test unit e2e module soak race fuzz bench microbench golden
-test: unit e2e module ## run every test
+.PHONY: test unit e2e module raced soak race fuzz bench microbench golden
+test: unit e2e module raced ## run every test
 
 unit: tools models redis postgres $(gotestsum) ## run the packages' own tests
 	@failed=0; $(TESTSUM) -- $(GOTEST) -timeout 10m $(RACE) $(SHARING) || failed=1; \
@@ -71,6 +76,16 @@ module: export BARDO_DATA_PATH := module
 module: tools models redis sdks otelcol build $(gotestsum) ## run some of the same with the data path in Envoy's process
 	$(TESTSUM) $(RERUN) --packages "./e2e ./e2e/agents ./e2e/pay ./e2e/staking" -- $(GOTEST) -timeout $(TIMEOUT) -count 1 -p 1 -parallel $(PARALLEL) -run '$(IN_MODULE)'
 
+# The module has no race detector: Envoy's memory is where the detector's would have to be.
+raced: export BARDO_BIN := $(RACED)/bardo
+raced: export BARDO_MODULE := $(MODULE)
+raced: export GORACE := log_path=$(RACED)/report exitcode=0
+raced: tools models redis build $(gotestsum) ## run some of the same with the race detector in the program
+	go build -race -buildmode=exe -trimpath -ldflags '$(STAMP)' -o $(RACED)/bardo ./cmd/bardo
+	@rm -f $(RACED)/report.*
+	$(TESTSUM) $(RERUN) --packages ./e2e -- $(GOTEST) -timeout $(TIMEOUT) -count 1 -parallel $(PARALLEL) -run '$(IN_RACE)' -skip '$(NO_RACE)'
+	@! grep -h . $(RACED)/report.* 2>/dev/null
+
 .PHONY: agent-host
 agent-host: export BARDO_BIN := $(BARDO)
 agent-host: tools models build $(gotestsum) ## test docs/deploy/agent-host.nft in network namespaces; needs root and nf_tables
@@ -80,11 +95,13 @@ soak: export BARDO_SOAK := 1
 soak: postgres ## the same with long counts, and long fuzzing; takes hours
 	@$(MAKE) e2e TIMEOUT=120m
 	@BARDO_DATA_PATH=module $(MAKE) e2e TIMEOUT=120m
+	@$(MAKE) raced IN_RACE=. TIMEOUT=120m
 	go test -count 1 -timeout 120m ./policy/ledger/...
 	@$(MAKE) fuzz FUZZTIME=10m
 
-race: ## run the packages' own tests with the race detector
+race: ## run the packages' own tests, and the program in all of e2e, with the race detector
 	@$(MAKE) unit RACE=-race
+	@$(MAKE) raced IN_RACE=.
 
 fuzz: ## fuzz every target for FUZZTIME
 	@grep -ro --include='*_test.go' --exclude-dir='.*' '^func Fuzz[A-Za-z0-9_]*' * | while IFS=: read -r file name; do \

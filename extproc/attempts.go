@@ -67,8 +67,8 @@ func (x *exchange) fetch(ctx context.Context, to *policy.Resolution) (a *reading
 func (x *exchange) gather(ctx context.Context, t *attempt.Attempt) (a *reading.Answer, f *upstream.Failure, err error) {
 	open := func(status int, h header.List) attempt.Sink {
 		b := reading.New(&x.report, &x.rounds, t, status, h)
+		b.Holds, b.Parallel = true, true // a refusal, too: layers see one answer at a time
 		if status/100 == 2 {
-			b.Holds, b.Parallel = true, true
 			a = b
 		}
 		return collector{b}

@@ -100,7 +100,7 @@ var usual = Options{
 // rounds has a gateway work for a while, a minute between two rounds.
 func (w *world) rounds(ctx context.Context, s *Service, n int) {
 	w.t.Helper()
-	k := &worker{Service: s}
+	k := &worker{Service: s, life: &life{}}
 	for range n {
 		if ctx.Err() != nil {
 			return

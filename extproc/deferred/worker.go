@@ -29,8 +29,8 @@ const (
 
 // Run works on requests until ctx is done. What it has begun then is begun again by the next Run.
 func (s *Service) Run(ctx context.Context) error {
-	w := &worker{Service: s}
-	defer w.calls.Wait()
+	var l life
+	defer l.calls.Wait()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	tick := time.NewTimer(0)
@@ -46,25 +46,32 @@ func (s *Service) Run(ctx context.Context) error {
 		switch st := s.store.Load(); {
 		case st == nil:
 		case !s.Runner.Draining():
-			w.st, w.o = st, s.options.Load()
+			w := &worker{Service: s, life: &l, st: st, o: s.options.Load()}
 			w.round(ctx)
+			l.begun = true
 			next = max(min(w.o.Poll/4, longestTick), shortestTick)
-		case w.st != nil: // it has been ready before
+		case l.begun:
 			stop() // what is under way is done again after the next start
 		}
 		tick.Reset(next)
 	}
 }
 
-// worker is one Run.
-type worker struct {
-	*Service
-
-	st         *Store
-	o          *Options
+// life is what lasts from one round of a Run to the next.
+type life struct {
+	begun      bool
 	calls      sync.WaitGroup
 	inFlight   chan struct{}
 	reconciled time.Time
+}
+
+// worker is one round of a Run, and the calls that the round begins, which go on beside later rounds. Its store and options do not change.
+type worker struct {
+	*Service
+	*life
+
+	st *Store
+	o  *Options
 }
 
 // round does all that is due.

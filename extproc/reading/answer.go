@@ -93,7 +93,9 @@ func (a *Answer) note(ev *chat.Event) {
 	case chat.Extra:
 		a.names(ev)
 	}
-	a.Report.Tokens(ev)
+	if !a.Parallel { // the events of a request count what its own calls bring
+		a.Report.Tokens(ev)
+	}
 	if a.Gate == nil { // it counts by itself
 		a.Count.Note(ev)
 	}
