@@ -78,11 +78,10 @@ module: tools models redis sdks otelcol build $(gotestsum) ## run some of the sa
 
 # The module has no race detector: Envoy's memory is where the detector's would have to be.
 raced: export BARDO_BIN := $(RACED)/bardo
-raced: export BARDO_MODULE := $(MODULE)
 raced: export GORACE := log_path=$(RACED)/report exitcode=0
 raced: tools models redis build $(gotestsum) ## run some of the same with the race detector in the program
 	go build -race -buildmode=exe -trimpath -ldflags '$(STAMP)' -o $(RACED)/bardo ./cmd/bardo
-	@rm -f $(RACED)/report.*
+	@ln -sf $(MODULE) $(RACED)/libbardo.so; rm -f $(RACED)/report.*
 	$(TESTSUM) $(RERUN) --packages ./e2e -- $(GOTEST) -timeout $(TIMEOUT) -count 1 -parallel $(PARALLEL) -run '$(IN_RACE)' -skip '$(NO_RACE)'
 	@! grep -h . $(RACED)/report.* 2>/dev/null
 
