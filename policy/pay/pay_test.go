@@ -275,6 +275,20 @@ func TestPitfall22AWalletThatIsNotDeployedIsRefusedByItsName(t *testing.T) {
 	}
 }
 
+// TestAPaymentOfNothingIsRefused, also where nothing is what a request costs.
+func TestAPaymentOfNothingIsRefused(t *testing.T) {
+	for _, row := range []struct {
+		value policy.Micro
+		want  string
+	}{{1, ""}, {0, ReasonValue}, {-1, ReasonValue}} {
+		p := &Payment{Authorization: Authorization{To: terms.PayTo, Value: row.value, ValidBefore: 1 << 39}, Signature: make([]byte, 65)}
+		var r *Refusal
+		if err := terms.Check(p, now); (err == nil) != (row.want == "") || errors.As(err, &r) && r.Reason != row.want {
+			t.Errorf("%s: %v", row.value, err)
+		}
+	}
+}
+
 // TestPitfall8Windows: an authorization must hold until its request was served and settled.
 func TestPitfall8Windows(t *testing.T) {
 	for _, row := range []struct {

@@ -170,7 +170,7 @@ func (b *Book) insert(ctx context.Context, tx queries, t *pay.Terms, p *pay.Paym
 	fee := min(t.Fee, p.Value)
 	_, err := tx.exec(ctx, `INSERT INTO payment (network, asset, payer, nonce, pay_to, amount, fee, valid_after, valid_before, signature, request, holder, service,
 	settlement, from_block, at, changed, upto, facilitator) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, 'serving', 'none', ?13, ?14, ?14, ?15, ?16)
-ON CONFLICT (network, asset, payer, nonce) DO UPDATE SET request = ?11, holder = ?12, service = 'serving', signature = ?10, fee = ?7, from_block = ?13, changed = ?14`,
+ON CONFLICT (network, asset, payer, nonce) DO UPDATE SET request = ?11, holder = ?12, service = 'serving', signature = ?10, fee = ?7, changed = ?14`, // its money may have moved since the first block
 		t.Network.String(), t.Asset.Address.String(), p.From.String(), p.Nonce.String(), p.To.String(), int64(p.Value), int64(fee), int64(p.ValidAfter), int64(p.ValidBefore), //nolint:gosec // bounded by pay.Parse
 		p.Signature, requestID, b.holder, int64(fromBlock), now, p.UpTo, facilitatorOf(p)) //nolint:gosec // a block's number
 	if err != nil {

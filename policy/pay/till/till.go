@@ -139,13 +139,9 @@ func (t *Till) Take(ctx context.Context, p *pay.Payment, digest pay.Word, price 
 	if p.UpTo && t.SettlesFirst(p.Value) {
 		return Taken{}, t.refuseUpTo(p)
 	}
-	if err := t.Chain.Verify(ctx, p); err != nil {
+	arrived, err := t.verify(ctx, p)
+	if err != nil {
 		return t.refused(ctx, p, err)
-	}
-	if t.Settler != nil {
-		if err := t.Settler.Verify(ctx, p); err != nil {
-			return t.refused(ctx, p, err)
-		}
 	}
 	head, err := t.Chain.Head(ctx)
 	if err != nil {
@@ -164,7 +160,7 @@ func (t *Till) Take(ctx context.Context, p *pay.Payment, digest pay.Word, price 
 		return Taken{Payment: row}, err
 	}
 	taken := Taken{Payment: row, Credit: short, Owed: owed, hold: hold}
-	if first {
+	if first || arrived {
 		return t.settleFirst(ctx, taken, price)
 	}
 	return taken, nil
@@ -227,6 +223,17 @@ func (t *Till) known(ctx context.Context, p *pay.Payment) (book.Payment, error) 
 		return known, book.ErrSpent
 	}
 	return book.Payment{}, nil
+}
+
+// verify asks the chain, and the settler, whether a payment is good. arrived: its money is here already.
+func (t *Till) verify(ctx context.Context, p *pay.Payment) (arrived bool, err error) {
+	if err := t.Chain.Verify(ctx, p); err != nil {
+		return t.arrived(ctx, p, err)
+	}
+	if t.Settler == nil {
+		return false, nil
+	}
+	return false, t.Settler.Verify(ctx, p)
 }
 
 // refused is the error of a payment that the chain refuses. Another request may have used it in the meantime.

@@ -110,9 +110,9 @@ func (c *fakeChain) Used(_ context.Context, a *pay.Authorization) (bool, error) 
 	return ok, nil
 }
 
-func (c *fakeChain) FindTransfer(_ context.Context, a *pay.Transfer, _ uint64) (pay.Word, bool, error) {
+func (c *fakeChain) FindTransfer(_ context.Context, a *pay.Transfer, from uint64) (pay.Word, bool, error) {
 	hash := c.used[a.Nonce]
-	return hash, hash != (pay.Word{}), nil
+	return hash, hash != (pay.Word{}) && c.mined[hash].Block >= from, nil
 }
 
 func (c *fakeChain) Mark(_ context.Context, hash pay.Word) (pay.Mark, error) {
