@@ -323,6 +323,7 @@ func TestP10ATokenIsForATimeAndAnAccount(t *testing.T) {
 		{"of another gateway", text, other, false, 0, false},
 		{"changed", "A" + text[1:], tokens, false, 0, false},
 		{"without its signature", strings.SplitAfter(text, ".")[0], tokens, false, 0, false},
+		{"in another spelling", text[:len(text)-5] + "\n" + text[len(text)-5:], tokens, false, 0, false},
 		{"empty", "", tokens, true, 0, false},
 		{"a development token", local, tokens, true, 1000 * time.Hour, true},
 		{"a development token from elsewhere", local, tokens, false, 0, false},

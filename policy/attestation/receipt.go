@@ -63,6 +63,9 @@ func Parse(header string) (*Receipt, error) {
 		return nil, TooLarge
 	}
 	text, err := base64.StdEncoding.Strict().DecodeString(header)
+	if strings.ContainsAny(header, "\r\n") { // which the standard library passes over
+		return nil, Malformed
+	}
 	if err != nil || bytes.ContainsAny(text, "\\") { // no value needs an escape, and each has one spelling
 		return nil, Malformed
 	}

@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"bardo.money/gateway/internal/jsonx"
 )
 
 // Token is the proof that is kept of one attested answer. It has no content. Its members are those of its JSON form, a line of an export.
@@ -128,12 +130,15 @@ func Check(p *Policy, in io.Reader) (*Report, error) {
 	return report, lines.Err()
 }
 
+// lineForm are the members of a line. One that is there twice would say one thing to this reader and another to the next.
+var lineForm = jsonx.NewForm("seq", "at", "request_id", "golem_id", "tick", "task_class", "provider", "model", "measurement", "nonce", "response_hash", "void", "receipt", "prev", "hash")
+
 // readToken reads a line. It has the members of a token and no others.
 func readToken(line []byte) (*Token, error) {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
 	t := new(Token)
-	if err := d.Decode(t); err != nil || d.More() {
+	if _, err := lineForm.Scan(line); err != nil || d.Decode(t) != nil {
 		return nil, errors.New("not a token")
 	}
 	return t, nil

@@ -17,6 +17,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strings"
+
+	"bardo.money/gateway/internal/jsonx"
 )
 
 // Version is that of the format.
@@ -184,18 +187,44 @@ func (c *Call) Open(answer []byte) (body []byte, u Usage, err error) {
 	return body, a.Usage, nil
 }
 
-// readAnswer reads a sealed answer of exactly the form.
+// answerForm are the members of a sealed answer, each of which is there once.
+var answerForm = jsonx.NewForm("e2ee", "v", "nonce", "ciphertext", "usage", "prompt_tokens", "completion_tokens")
+
+// readAnswer reads a sealed answer of exactly the form, with nothing before, behind or beside it. Its bytes have one spelling.
 func readAnswer(b []byte) (*Answer, error) {
+	if _, err := answerForm.Scan(b); err != nil {
+		return nil, NotSealed
+	}
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
-	var a Answer
-	if err := d.Decode(&a); err != nil || d.More() || a.Sealed.Version != Version || len(a.Sealed.Nonce) != keyLen || len(a.Sealed.Ciphertext) == 0 {
+	var r struct {
+		Sealed struct {
+			Version    int    `json:"v"`
+			Nonce      string `json:"nonce"`
+			Ciphertext string `json:"ciphertext"`
+		} `json:"e2ee"`
+		Usage Usage `json:"usage"`
+	}
+	if err := d.Decode(&r); err != nil || r.Sealed.Version != Version || r.Usage.Input < 0 || r.Usage.Output < 0 {
 		return nil, NotSealed
 	}
-	if a.Usage.Input < 0 || a.Usage.Output < 0 {
+	nonce, err := decode(r.Sealed.Nonce)
+	if err != nil || len(nonce) != keyLen {
 		return nil, NotSealed
 	}
-	return &a, nil
+	text, err := decode(r.Sealed.Ciphertext)
+	if err != nil || len(text) == 0 {
+		return nil, NotSealed
+	}
+	return &Answer{Sealed: SealedAnswer{Version: Version, Nonce: nonce, Ciphertext: text}, Usage: r.Usage}, nil
+}
+
+// decode reads bytes in base64, without line breaks, which the standard library would pass over.
+func decode(s string) ([]byte, error) {
+	if strings.ContainsAny(s, "\r\n") {
+		return nil, NotSealed
+	}
+	return base64.StdEncoding.Strict().DecodeString(s)
 }
 
 // answerKey derives the key of an answer from the request's secret: RFC 9458, section 4.4.

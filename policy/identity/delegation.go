@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/internal/jsonx"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/pay"
 )
@@ -79,7 +80,7 @@ func decode(text string, into any) error {
 	}
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil || d.More() {
+	if _, err := jsonx.Unique.Scan(b); err != nil || d.Decode(into) != nil { // the first, since the decoder reads no further than the end of what it wants
 		return errors.New("it is not JSON with the expected members")
 	}
 	return nil
