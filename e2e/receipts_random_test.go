@@ -214,13 +214,11 @@ func TestP06NoSealedAnswerThatWasTamperedWithIsOpened(t *testing.T) {
 				}
 				call, c.Path, c.Body = own, "/v1/e2ee/chat/completions", string(body)
 			}
-			got, ok := l.Do(t, c), false
-			switch {
-			case call != nil:
+			got := l.Do(t, c)
+			ok := got.Status == http.StatusOK && strings.Contains(got.Body, "PLANTED")
+			if call != nil {
 				opened, _, err := call.Open([]byte(got.Body))
 				ok = err == nil && bytes.Contains(opened, []byte("PLANTED"))
-			default:
-				ok = got.Status == http.StatusOK && strings.Contains(got.Body, "PLANTED")
 			}
 			if ok && same {
 				taken++

@@ -107,7 +107,7 @@ func (a *tampered) write(w http.ResponseWriter, status int) {
 		rest = rest[n:]
 	}
 	if a.cut {
-		panic(http.ErrAbortHandler) //nolint:forbidigo // so net/http breaks an answer off
+		panic(http.ErrAbortHandler) // so net/http breaks an answer off
 	}
 	for name, values := range a.trailer {
 		h[http.TrailerPrefix+name] = values

@@ -1,6 +1,9 @@
 package fake
 
 import (
+	"bytes"
+	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -23,6 +26,9 @@ type Behaviour struct {
 	// What it says to who asks for a schema, in whichever way, where Text, Tokens and ToolCalls say nothing.
 	JSON string // "": made up from the schema, valid
 	Flaw Flaw   // what is wrong with it
+
+	// Echo, where it is not nil, has it say the last match in the request's body, and a word of this one answer, in the place of Text and JSON.
+	Echo *regexp.Regexp
 
 	// Answered, where it is not nil, is what it does once the last message brings a tool's result.
 	Answered *Behaviour
@@ -198,3 +204,17 @@ func cut(text string, n int) []string {
 
 // pieces cuts a thought into words.
 func (t *Thought) pieces() []string { return strings.SplitAfter(t.Text, " ") }
+
+// echo sets what it says to a request with a body, as the n-th of a server.
+func (b *Behaviour) echo(server string, n int64, body []byte) {
+	if b.Echo == nil {
+		return
+	}
+	said := fmt.Sprintf("ANSWER-%s-%d-END ", server, n)
+	if all := b.Echo.FindAll(body, -1); len(all) > 0 {
+		said += string(all[len(all)-1])
+	}
+	if b.Text, b.JSON = said, ""; bytes.Contains(body, []byte(`"json_schema"`)) {
+		b.Text, b.JSON = "", `{"price":"`+said+`"}`
+	}
+}

@@ -377,6 +377,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 			defer out.finish(p)
 		}
 	}
+	b.echo(s.cfg.Name, p.n, inside.Body)
 	if p.play(s.route(p.api, inside)); p.err != nil && !errors.Is(p.err, errBroken) {
 		p.broken(p.err)
 	}

@@ -59,11 +59,11 @@ func TestP06AnAnswerIsOpenedAsItWasSealedOrNotAtAll(t *testing.T) {
 // TestP06AMemberIsThereOnce: an answer that says something twice, or in another case, is none, whichever of the two is right.
 func TestP06AMemberIsThereOnce(t *testing.T) {
 	t.Parallel()
-	sealed, call, err := Seal(pinned(t, "a"), "m", 0, []byte("body"))
+	sealed, call, err := Seal(pinned(t, "b"), "m", 0, []byte("body"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, good, err := answered(t, "a", sealed, Usage{1, 2})
+	_, good, err := answered(t, "b", sealed, Usage{1, 2})
 	if err != nil {
 		t.Fatal(err)
 	}
