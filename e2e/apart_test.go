@@ -45,9 +45,9 @@ type apart struct {
 	plan    string
 	session sessionReply
 
-	mu     sync.Mutex
-	told   bytes.Buffer
-	ids    []string // of its requests
+	mu   sync.Mutex
+	told bytes.Buffer
+	ids  []string // of its requests
 }
 
 // byteSink is a receiver of telemetry that keeps all it gets.
@@ -152,8 +152,8 @@ func runApartLab(t *testing.T, shape string) *apartLab {
 
 func (l *apartLab) config(t *testing.T) string {
 	t.Helper()
-	model := func(price int, quality, family, more string) string {
-		return fmt.Sprintf("{id: shared, quality: %s, family: %s, price: {input: %d, output: %d}, reasoning: none, capabilities: [tools, structured_outputs, cross_verify%s]}", quality, family, price, 2*price, more)
+	model := func(price int, family, more string) string {
+		return fmt.Sprintf("{id: shared, quality: high, family: %s, price: {input: %d, output: %d}, reasoning: none, capabilities: [tools, structured_outputs, cross_verify%s]}", family, price, 2*price, more)
 	}
 	mini := "{id: mini, quality: low, family: mini, price: {input: 0.1, output: 0.1}, reasoning: none, capabilities: [tools, structured_outputs, cross_verify]}"
 	custom := func(name, more, models string) string {
@@ -184,8 +184,8 @@ providers:
   venice: {base_url: %q, api_key: %s, models: [%s]}
   custom:
 %s%s%s%s`, filepath.Join(l.files, "events.jsonl"), l.receiver.URL, filepath.Join(l.files, "audit.jsonl"), modeltest.Dir(t), l.hooks["guard"].URL, l.hooks["own-guard"].URL, l.hooks["search"].URL, l.hooks["own-search"].URL,
-		l.fakes["venice"].URL, l.fakes["venice"].Key, model(3, "high", "three", ", tee_attested"), custom("open", "", model(1, "high", "one", "")), custom("rival", ", format: anthropic", model(2, "high", "two", "")),
-		custom("quiet", ", private: true", model(4, "high", "four", "")), custom("vault", ", private: true, e2ee_keys: ["+fake.VaultKey("a")+"]", model(5, "high", "five", ", tee_attested, e2ee")))
+		l.fakes["venice"].URL, l.fakes["venice"].Key, model(3, "three", ", tee_attested"), custom("open", "", model(1, "one", "")), custom("rival", ", format: anthropic", model(2, "two", "")),
+		custom("quiet", ", private: true", model(4, "four", "")), custom("vault", ", private: true, e2ee_keys: ["+fake.VaultKey("a")+"]", model(5, "five", ", tee_attested, e2ee")))
 }
 
 // follow reads all streams of an account until the context ends.

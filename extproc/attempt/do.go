@@ -175,6 +175,8 @@ func (c *call) read(body io.ReadCloser, sink Sink) (*upstream.Failure, error) {
 		switch {
 		case done && c.t.Proof != nil:
 			return c.attested(body, p.end)
+		case f != nil && err == nil && c.t.Proof != nil:
+			return c.failedAttested(body, p.end, f)
 		case done && !p.end:
 			c.finish(body)
 		}

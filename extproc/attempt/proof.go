@@ -54,6 +54,18 @@ func (c *call) attested(body io.Reader, ended bool) (*upstream.Failure, error) {
 	return nil, nil
 }
 
+// failedAttested is the failure of an answer that has to be attested, and was none by what its body says (ended, where all of it was read): an error, or nothing that can be
+// read. That is a failure of the provider's only if its enclave has said so.
+func (c *call) failedAttested(body io.Reader, ended bool, f *upstream.Failure) (*upstream.Failure, error) {
+	if f.Kind == upstream.Reset || f.Kind == upstream.TimedOut { // it has no end
+		return f, nil
+	}
+	if why, err := c.attested(body, ended); why != nil || err != nil {
+		return why, err
+	}
+	return f, nil
+}
+
 // maxRest is how much of a body may follow behind the end of the answer in it, in bytes.
 const maxRest = 1 << 20
 
