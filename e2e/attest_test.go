@@ -245,6 +245,11 @@ func discardsAttacks(t *testing.T, l *attestLab, proto string) {
 	}
 	l.venice.Behave(fake.Behaviour{JSON: bid, Encoding: "gzip"})
 	refused("a compressed body", false, "encoding")
+	for _, body := range []string{"{", "", `{"error":{"message":"PLANTED"}}`, "PLANTED", bid + bid} { // that is no answer, and nobody has signed
+		kept := []string{"content-type: application/json", "X-Venice-Privacy-Level: tee", "X-Venice-Retention-Policy: none"}
+		l.venice.Behave(fake.Behaviour{Raw: &fake.Raw{Status: http.StatusOK, Header: kept, Body: body}})
+		refused(fmt.Sprintf("a body of %q", body), false, "missing")
+	}
 	for about, b := range map[string]fake.Break{
 		"a stream without its end":    {Kind: fake.Stop, At: fake.AfterTokens, Tokens: 1},
 		"a stream that is closed":     {Kind: fake.Close, At: fake.AfterTokens, Tokens: 1},

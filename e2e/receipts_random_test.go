@@ -68,9 +68,9 @@ providers:
 var longBid = `{"price":"` + strings.Repeat("PLANTED", 12) + `"}`
 
 // inShapes runs a random test in both shapes, for each seed.
-func inShapes(t *testing.T, more int, run func(t *testing.T, shape string, r *rand.Rand)) {
+func inShapes(t *testing.T, run func(t *testing.T, shape string, r *rand.Rand)) {
 	t.Helper()
-	for _, seed := range randomSeeds(more) {
+	for _, seed := range randomSeeds(20) {
 		for _, shape := range []string{"extproc", "module"} {
 			t.Run(fmt.Sprintf("%s/seed=%d", shape, seed), func(t *testing.T) {
 				t.Parallel()
@@ -104,7 +104,7 @@ func (l *tamperLab) told(t *testing.T, event, id string) string {
 // for this call, with the promise, is refused with its error and event, and no byte of it reaches the client or anything that the gateway keeps.
 func TestP05NoAnswerThatWasTamperedWithIsUsed(t *testing.T) {
 	t.Parallel()
-	inShapes(t, 20, func(t *testing.T, shape string, r *rand.Rand) {
+	inShapes(t, func(t *testing.T, shape string, r *rand.Rand) {
 		t.Helper()
 		l := runTamperLab(t, shape)
 		earlier, taken, refused := "", 0, map[string]int{}
@@ -192,7 +192,7 @@ func TestP06NoSealedAnswerThatWasTamperedWithIsOpened(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inShapes(t, 20, func(t *testing.T, shape string, r *rand.Rand) {
+	inShapes(t, func(t *testing.T, shape string, r *rand.Rand) {
 		t.Helper()
 		l := runTamperLab(t, shape)
 		readable := strings.Replace(auction(false).Body, `"sealed"`, `"hidden"`, 1)
@@ -309,7 +309,7 @@ func TestP06ASealedRequestThatWasTamperedWithIsNotOpened(t *testing.T) {
 		}
 		keys[name] = k
 	}
-	inShapes(t, 20, func(t *testing.T, shape string, r *rand.Rand) {
+	inShapes(t, func(t *testing.T, shape string, r *rand.Rand) {
 		t.Helper()
 		l := runTamperLab(t, shape)
 		readable := strings.Replace(auction(false).Body, `"sealed"`, `"hidden"`, 1)

@@ -50,7 +50,7 @@ func TestP05AReceiptThatWasChangedIsNotTrusted(t *testing.T) {
 	for i := range 40_000 {
 		value := changed(r, header, []string{"A", "=", " ", "\n", "\r", "-", "_", "/", ",", header})
 		if i%2 == 0 {
-			value = base64.StdEncoding.EncodeToString([]byte(changed(r, text, []string{" ", "0", "1", "a", `"`, "{", "}", ",", `\`, "\x00", "\t", "null", `"nonce":"",`, `"debug_mode":true,`, text})))
+			value = base64.StdEncoding.EncodeToString([]byte(changed(r, text, []string{" ", "0", "1", "a", `"`, "{", "}", ",", `\`, "\x00", "\t", "null", `"nonce":"",`, `"debug_mode":true,`, `"extra":1,`, text})))
 		}
 		got, err := Parse(value)
 		if err != nil || p.Verify(got, expected()) != nil {
@@ -63,6 +63,81 @@ func TestP05AReceiptThatWasChangedIsNotTrusted(t *testing.T) {
 	}
 	if trusted == 0 {
 		t.Error("white space alone is a change: nothing was tried")
+	}
+}
+
+// TestP05AReceiptHasOneSpelling: bits behind the last byte of its base64, line breaks, members that nobody knows, and what is too long for a header.
+func TestP05AReceiptHasOneSpelling(t *testing.T) {
+	t.Parallel()
+	loose := 0
+	for _, model := range []string{"m-tee", "m-tee2", "m-tee22"} { // one of three has no padding
+		r := testReceipt()
+		r.Model = model
+		r.Sign(enclaveKey)
+		good := r.Header()
+		if _, err := Parse(good); err != nil {
+			t.Fatal(err)
+		}
+		text, _ := base64.StdEncoding.DecodeString(good) // it is base64
+		bad := map[string]Reason{
+			good[:40] + "\n" + good[40:]: Malformed, good + strings.Repeat(" ", MaxReceipt): TooLarge,
+			base64.StdEncoding.EncodeToString([]byte(strings.Replace(string(text), "{", `{"extra":1,`, 1))): Malformed,
+		}
+		if end := strings.TrimRight(good, "="); end != good {
+			loose++
+			bad[end[:len(end)-1]+string(end[len(end)-1]+1)+good[len(end):]] = Malformed
+		}
+		for value, want := range bad {
+			if _, err := Parse(value); err != want { //nolint:errorlint // it is the reason itself
+				t.Errorf("%s: %v, want %v", value, err, want)
+			}
+		}
+	}
+	if loose == 0 {
+		t.Error("no receipt has padding: nothing was tried")
+	}
+}
+
+// TestP05ATokenThatIsWrittenAnewShows: whoever changes a token and its hash breaks the next one, and what the receipt says cannot be changed at all.
+func TestP05ATokenThatIsWrittenAnewShows(t *testing.T) {
+	t.Parallel()
+	_, text := filled(t, 5)
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	proved := map[string]func(*Token){
+		"measurement": func(k *Token) { k.Measurement = strings.Repeat("12", 48) },
+		"nonce":       func(k *Token) { k.Nonce = strings.Repeat("34", 32) },
+		"model":       func(k *Token) { k.Model = "m" },
+		"hash":        func(k *Token) { k.Hash = strings.Repeat("56", 32) },
+		"time":        func(k *Token) { k.At += 2 * MaxSkew.Milliseconds() },
+		"receipt":     func(k *Token) { k.Receipt = k.Receipt[:len(k.Receipt)-4] },
+	}
+	said := map[string]func(*Token){
+		"request": func(k *Token) { k.RequestID = "req_9" }, "agent": func(k *Token) { k.GolemID = "h" }, "tick": func(k *Token) { k.Tick++ }, "class": func(k *Token) { k.TaskClass = "plan" },
+		"provider": func(k *Token) { k.Provider = "p" }, "void": func(k *Token) { k.Void = "parse" },
+	}
+	check := func(about string, at int, change func(*Token)) {
+		t.Helper()
+		var k Token
+		if err := json.Unmarshal([]byte(lines[at]), &k); err != nil {
+			t.Fatal(err)
+		}
+		change(&k)
+		k.TokenHash = k.hash()
+		b, err := json.Marshal(&k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := append(append(append([]string(nil), lines[:at]...), string(b)), lines[at+1:]...)
+		if got, err := Check(testPolicy(t), strings.NewReader(strings.Join(now, "\n"))); err != nil || len(got.Faults) == 0 {
+			t.Errorf("%s of token %d: %+v, %v", about, at+1, got, err)
+		}
+	}
+	for about, change := range proved {
+		check(about, 0, change)
+		check(about, len(lines)-1, change)
+	}
+	for about, change := range said {
+		check(about, 1, change)
 	}
 }
 
