@@ -245,13 +245,26 @@ func TestWhereAHistoryChanges(t *testing.T) {
 	}
 }
 
-// TestARequestThatWasTooShortBeforeIsWrittenAgain: what this layer would have changed in it at once, it had.
-func TestARequestThatWasTooShortBeforeIsWrittenAgain(t *testing.T) {
-	a := call{"Read", `{"path":"a"}`, strings.Repeat("alpha ", 600)}
-	b := call{"Read", `{"path":"b"}`, long("beta")}
-	e := changeOf(t, []call{a, a, b}, 0)
-	if e.Removed <= 0 || e.Change.New != 0 || e.Change.Again <= 0 {
+// TestWhatWasSentAsItIsStays: the requests before were too short for this layer, so a prompt had the result that is repeated, and the provider's cache has it.
+func TestWhatWasSentAsItIsStays(t *testing.T) {
+	short := strings.Repeat("alpha ", 600)
+	a, json := call{"Read", `{"path":"a"}`, short}, call{"List", `{}`, "{ \"a\":   \"" + short + "\" }"}
+	b := call{"Read", `{"path":"b"}`, strings.Repeat("beta ", 1800)}
+	if e := changeOf(t, []call{a, a, json, b}, 0); e.Removed != 0 || e.Change.New != 0 || e.Change.Again != 0 {
 		t.Errorf("%+v", e)
+	}
+	if e := changeOf(t, []call{b, b, a, a}, 0); e.Change.New <= 0 || e.Change.New >= e.Saved || e.Change.Again != 0 {
+		t.Errorf("behind a long one: %+v", e)
+	}
+	calls, again := []call{a, a, a, a, b}, 0
+	for i := range 30 {
+		if e := changeOf(t, calls, 0); e.Change.Again > 0 {
+			again++
+		}
+		calls = append(calls, call{"Think", fmt.Sprint(i), fmt.Sprint("short ", i)})
+	}
+	if e := changeOf(t, calls, 0); again != 1 || e.Removed <= 0 {
+		t.Errorf("the prompt was written again %d times: %+v", again, e)
 	}
 }
 

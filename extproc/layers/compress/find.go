@@ -72,9 +72,9 @@ type result struct {
 }
 
 // find returns the changes of a conversation, those of one text in the order of their turns. What they are depends on the turns up to their own alone, so
-// that later turns of the conversation find the same ones.
-func find(t *transcript.Transcript, without steps, recall bool) (out []change) {
-	f := finder{without: without, recall: recall, runs: map[string][]*result{}}
+// that later turns of the conversation find the same ones. A request of fewer than least bytes was sent as it is.
+func find(t *transcript.Transcript, without steps, recall bool, least int) (out []change) {
+	f := finder{without: without, recall: recall, whole: sentWhole(t, least), runs: map[string][]*result{}}
 	results := resultsOf(t)
 	if len(results) == 0 {
 		return nil
@@ -100,8 +100,9 @@ func find(t *transcript.Transcript, without steps, recall bool) (out []change) {
 type finder struct {
 	without steps
 	recall  bool                 // what is lost can be fetched back
+	whole   int                  // the last turn of requests that were sent as they are; none for none
 	runs    map[string][]*result // by what was called: the last equal results in a row
-	whole   []*result            // the latest results that are no repetitions
+	latest  []*result            // the latest results that are no repetitions
 	work    int                  // bytes compared so far, see near
 }
 
@@ -111,7 +112,7 @@ func (f *finder) add(r *result) {
 	run := f.runs[r.made]
 	if len(run) > 0 && run[0].value == r.value && !run[0].leftOut(r.turn) && !f.without.has(stepDedup) {
 		run[0].needed = true
-		r.changes.add(change{from: atOnce, becomes: fmt.Sprintf("[The same as the result of %s above.]", nameOf(run[0])), step: stepDedup, refers: run[0].turn})
+		r.changes.add(change{from: f.soonest(r), becomes: fmt.Sprintf("[The same as the result of %s above.]", nameOf(run[0])), step: stepDedup, refers: run[0].turn})
 		f.runs[r.made] = append(run, r)
 		return
 	}
@@ -153,8 +154,42 @@ func (r *result) outdate() {
 	}
 }
 
-// lossless takes off what has no meaning, as soon as the result appears.
+// soonest is the turn of a change of a result that has no meaning to wait: at once, unless a prompt had the result before.
+func (f *finder) soonest(r *result) int {
+	if r.turn <= f.whole {
+		return r.turn
+	}
+	return atOnce
+}
+
+// sentWhole is the last turn of the conversation's requests that had fewer than least bytes; none for none.
+func sentWhole(t *transcript.Transcript, least int) int {
+	whole, size, last := none, len(t.Doc().Bytes), len(t.Turns)-1
+	for k := range t.Turns {
+		if !isPrompt(t, k) {
+			size -= t.Size(k)
+		}
+	}
+	for k := range last {
+		if !isPrompt(t, k) {
+			size += t.Size(k)
+		}
+		if t.Turns[k].Role == chat.RoleAssistant || t.Turns[k+1].Role != chat.RoleAssistant {
+			continue // no request ended here
+		}
+		if size >= least {
+			break
+		}
+		whole = k
+	}
+	return whole
+}
+
+// lossless takes off what has no meaning, as soon as the result appears: not of one that a prompt had before.
 func (f *finder) lossless(r *result) {
+	if r.turn <= f.whole {
+		return
+	}
 	if again := compacted(r); again != "" && !f.without.has(stepJSON) {
 		r.sent = again
 		r.changes.add(change{from: atOnce, becomes: again, step: stepJSON, refers: none})

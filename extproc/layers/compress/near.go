@@ -32,7 +32,7 @@ func (f *finder) near(r *result) {
 		return
 	}
 	var has lineSet
-	for _, old := range f.whole {
+	for _, old := range f.latest {
 		free := old.target == nil || old.target.made == r.made
 		if !free || old.made == r.made || old.pins > 0 || old.gone || old.leftOut(r.turn) {
 			continue
@@ -50,8 +50,8 @@ func (f *finder) near(r *result) {
 	if n < nearLines {
 		return
 	}
-	if f.whole = append(f.whole, r); len(f.whole) > nearBack {
-		f.whole = f.whole[1:]
+	if f.latest = append(f.latest, r); len(f.latest) > nearBack {
+		f.latest = f.latest[1:]
 	}
 }
 

@@ -35,7 +35,7 @@ type plan struct {
 // newPlan reads what is known of a conversation.
 func (l Layer) newPlan(x *pipeline.Exchange, t *transcript.Transcript) *plan {
 	p := &plan{x: x, t: t, keep: l.keep(), prices: pricesOf(x), recall: l.Recall && mayRecall(x, t), answers: answersUpTo(t)}
-	p.list = find(t, l.without, p.recall)
+	p.list = find(t, l.without, p.recall, bodyOf(x))
 	if l.Memory == nil || len(p.list) == 0 && !l.summarises() {
 		return p
 	}
@@ -67,7 +67,7 @@ func (p *plan) find() {
 		p.extend(last)
 		return
 	}
-	for k := range p.t.Turns {
+	for k := sentWhole(p.t, bodyOf(p.x)) + 1; k <= last; k++ {
 		if p.t.Turns[k].Role == chat.RoleAssistant || k < last && p.t.Turns[k+1].Role != chat.RoleAssistant {
 			continue // no request ended here
 		}
@@ -221,9 +221,6 @@ func (p *plan) report(saved [stepCount]int, notes []string) pipeline.Entry {
 // change says where in the prompt the changes stand, and which the request before did not have.
 func (p *plan) change() (out pipeline.Change) {
 	t, end, before := p.t, lastPrompt(p.t), p.prior
-	if p.unchangedBefore(bodyOf(p.x)) {
-		before = atOnce
-	}
 	first, changed, fresh := len(t.Turns), len(t.Turns), 0
 	offered, offers := false, false // the tool that is added, before and now
 	for i := range p.list {
@@ -256,11 +253,6 @@ func (p *plan) change() (out pipeline.Change) {
 		out.Again = tokens(max(0, p.size(changed, end, p.horizon)))
 	}
 	return out
-}
-
-// unchangedBefore reports whether the request before was too short for this layer: whatever changes now, it had.
-func (p *plan) unchangedBefore(least int) bool {
-	return len(p.t.Doc().Bytes)-sizeOf(p.t, lastPrompt(p.t), len(p.t.Turns)) < least
 }
 
 // lastPrompt is the number of turns of the request before: those up to the model's last answer.
