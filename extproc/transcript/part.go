@@ -135,6 +135,11 @@ func (r *reader) member(kind Kind, key string, m jsonx.Value) {
 		r.value(kind, m)
 	case "thinking", "reasoning", "reasoning_content", "reasoning_details", "summary":
 		r.value(Thinking, m)
+	case "encrypted_content":
+		if text, ok := m.Str(); ok && unsealed(text).Text != "" { // of a provider that signs its thinking, in its words
+			r.text(Thinking, m)
+			r.t.Texts[len(r.t.Texts)-1].Seal = true
+		}
 	case "arguments", "args", "input":
 		r.arguments(m)
 	case "tool_calls":
@@ -165,7 +170,7 @@ func (r *reader) member(kind Kind, key string, m jsonx.Value) {
 // structure are members of parts that are no text: ids, names and types, and what providers sign or encrypt.
 var structure = map[string]bool{
 	"type": true, "role": true, "id": true, "name": true, "call_id": true, "tool_use_id": true, "tool_call_id": true, "tool_name": true, "status": true,
-	"signature": true, "thoughtSignature": true, "thought_signature": true, "encrypted_content": true, "format": true, "thought": true, "is_error": true,
+	"signature": true, "thoughtSignature": true, "thought_signature": true, "format": true, "thought": true, "is_error": true,
 	"index": true, "caller": true, "phase": true,
 }
 

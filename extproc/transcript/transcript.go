@@ -38,6 +38,7 @@ type Text struct {
 	Value jsonx.Value // a string; of Arguments and Results also an object or array, whose strings are the text
 	JSON  bool        // the string holds JSON, as arguments do in OpenAI's formats
 	Call  string      // of Arguments and Results: the id of the call; where the format has none, its tool
+	Seal  bool        // of Thinking: the string is what the gateway sealed; the text is what is in it
 	Own   bool        // of Results: of a tool that the provider defines and the client runs, whose form only the provider knows
 }
 
@@ -133,12 +134,24 @@ func (t *Transcript) String(i int) string {
 	if t.strs[i] == "" {
 		v := t.Texts[i].Value
 		s, ok := v.Str()
-		if !ok {
+		switch {
+		case !ok:
 			s = string(v.Raw)
+		case t.Texts[i].Seal:
+			s = unsealed(s).Text
 		}
 		t.strs[i] = s
 	}
 	return t.strs[i]
+}
+
+// unsealed is the thinking that the gateway has sealed; of anything else, a part without a text.
+func unsealed(text string) chat.Part {
+	p, ours, err := wire.Unseal(text, "")
+	if !ours || err != nil {
+		return chat.Part{}
+	}
+	return p
 }
 
 // Size is the length of a turn in the document, in bytes.
@@ -146,6 +159,12 @@ func (t *Transcript) Size(turn int) int { return len(t.Turns[turn].Value.Raw) }
 
 // Set replaces the text at an index, which must be a string.
 func (t *Transcript) Set(i int, text string) {
+	if t.Texts[i].Seal {
+		was, _ := t.Texts[i].Value.Str()
+		p := unsealed(was)
+		p.Text = text
+		text = string(wire.Seal(&p))
+	}
 	t.Replace(t.Texts[i].Value, jsonx.AppendString(nil, text))
 }
 

@@ -197,6 +197,8 @@ func (l Layer) search(ctx context.Context, x *pipeline.Exchange) (f finding, err
 // kindOf tells apart texts that are searched in different ways.
 func kindOf(at *transcript.Text) uint8 {
 	switch {
+	case at.Seal:
+		return 3
 	case at.JSON:
 		return 2
 	case isWhole(at):

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/jsonx"
 )
 
@@ -266,9 +267,9 @@ func (it *item) sealUp() {
 		switch p := &it.parts[i]; {
 		case it.seal != nil:
 		case len(p.data) > 0:
-			it.seal = seal(&chat.Part{Kind: chat.PartRedacted, Data: string(p.data)})
+			it.seal = wire.Seal(&chat.Part{Kind: chat.PartRedacted, Data: string(p.data)})
 		case len(p.sign) > 0:
-			it.seal = seal(&chat.Part{Kind: chat.PartThinking, Text: string(p.text), Signature: string(p.sign)})
+			it.seal = wire.Seal(&chat.Part{Kind: chat.PartThinking, Text: string(p.text), Signature: string(p.sign)})
 		}
 	}
 }

@@ -124,7 +124,7 @@ func (d *Decoder) reasoning(it *outputItem, v jsonx.Value) {
 
 // openSeal returns what a gateway sealed; nil if the content is another provider's.
 func openSeal(sealed string) (*chat.Part, error) {
-	p, ours, err := unseal(sealed, encryptedContent)
+	p, ours, err := wire.Unseal(sealed, encryptedContent)
 	if !ours {
 		return nil, nil
 	}

@@ -118,12 +118,12 @@ var reasoningTypes = jsonx.WordsOf("reasoning")
 
 // mayHaveReasoning reports whether a document may have reasoning items that the gateway made.
 func mayHaveReasoning(d *jsonx.Doc) bool {
-	return d.MayHoldValue(&reasoningTypes) && (d.MayContain(ownReasoning) || d.MayContain(sealPrefix))
+	return d.MayHoldValue(&reasoningTypes) && (d.MayContain(ownReasoning) || d.MayContain(wire.SealPrefix))
 }
 
 // madeHere reports whether the gateway made a reasoning item.
 func madeHere(item jsonx.Value) bool {
 	id, _ := item.Get("id").Str()
 	sealed, _ := item.Get("encrypted_content").Str()
-	return strings.HasPrefix(id, ownReasoning) || strings.HasPrefix(sealed, sealPrefix)
+	return strings.HasPrefix(id, ownReasoning) || strings.HasPrefix(sealed, wire.SealPrefix)
 }
