@@ -33,6 +33,9 @@ type Behaviour struct {
 	// Answered, where it is not nil, is what it does once the last message brings a tool's result.
 	Answered *Behaviour
 
+	// From, where it is not nil, says by the request, which the provider takes, what it does instead of all else here.
+	From func(*Request) Behaviour
+
 	// When it says it.
 	HeaderDelay time.Duration // before the status line
 	FirstToken  time.Duration // between the headers (and the preamble) and the first content

@@ -42,6 +42,10 @@ type player struct {
 }
 
 func (p *player) play(o outcome) {
+	if o.asked != nil && p.b.From != nil {
+		b := p.b.From(p.rec)
+		p.b = &b
+	}
 	if o.asked != nil {
 		p.b = p.b.formed(o.asked)
 	}
