@@ -2,10 +2,13 @@ package pay
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"bardo.money/gateway/internal/polltest"
 )
 
 // TestPitfall21ASignatureIsOfOneWallet: two wallets of one owner. What was signed for one does not pay from the other.
@@ -66,4 +69,34 @@ func TestPitfall22AccountsWithCode(t *testing.T) {
 		t.Errorf("code that agrees: %d %s", got.Status, got.Body)
 	}
 	settle(t, c, 1)
+}
+
+// burner is the code of a contract wallet that says yes to everything, after it has used 2.6 million units of gas.
+const burner = "0x620186a05b6001900380600457631626ba7e60e01b60005260206000f3"
+
+// TestPitfall19ASettlementHasItsGas: a wallet's contract needs little when its payment is verified, and much when it is settled. That is not paid for: the payment is a loss, which its wallet owes.
+func TestPitfall19ASettlementHasItsGas(t *testing.T) {
+	t.Parallel()
+	c := startChain(t).withUpTo(t)
+	n := startNode(t, c)
+	g, _ := serve(t, n.through(c), "")
+	owner := addressOf(payerKey)
+	wallet := c.Deploy(t, "SmartWallet", common.LeftPadBytes(owner[:], 32))
+	c.mint(t, wallet, 1_000_000)
+	n.refused.Store("eth_estimateGas", true) // nothing is settled yet
+	q := ask(t, g, chatBody(true))
+	q.Accepts = q.Accepts[1:]
+	pm := accept(t, q)
+	pm.From = wallet
+	if got := pm.sign(t).send(t, g, chatBody(true)); got.Status != http.StatusOK {
+		t.Fatalf("%d %s", got.Status, got.Body)
+	}
+	c.Do(t, nil, "anvil_setCode", wallet, burner)
+	n.refused.Clear()
+	polltest.Until(t, "an attempt to settle it", func() bool { return strings.Contains(g.Bardo(t, "payments", "--json"), "failed_attempts") })
+	c.Do(t, nil, "evm_increaseTime", 2000)
+	c.Do(t, nil, "evm_mine")
+	wantOwed(t, g, "wallet_"+strings.ToLower(wallet.Hex()[2:]), usualCost+1000)
+	settle(t, c, 0)
+	g.AssertSound(t)
 }

@@ -435,3 +435,41 @@ func TestAPaymentThatIsSettledFirstAndIsOnItsWay(t *testing.T) {
 		t.Error("a payment of a request without one")
 	}
 }
+
+// TestAWalletIsKnownByItsSignature: who only names a wallet that has paid is not taken for it.
+func TestAWalletIsKnownByItsSignature(t *testing.T) {
+	c := open(t)
+	_, p := c.payer(t, c.paid("1", "10000"), true)
+	if err := p.Reserve(t.Context(), "r1", 9000); err != nil {
+		t.Fatal(err)
+	}
+	if who, _ := c.payer(t, c.paid("2", "10000"), true); who.Account != pay.Account(pay.Address{3}) {
+		t.Errorf("a wallet that has paid: %q", who.Account)
+	}
+	c.chain.strange = true
+	if who, _ := c.payer(t, c.paid("2", "10000"), true); who.Account != "" {
+		t.Errorf("who has not signed is %q", who.Account)
+	}
+}
+
+// TestACreditLowersNoPriceBelowTheLeast that is taken.
+func TestACreditLowersNoPriceBelowTheLeast(t *testing.T) {
+	c := open(t)
+	c.till.Terms.Least = 2000
+	if err := c.books.CreditWallet(t.Context(), pay.Account(pay.Address{3}), 60_000, 0, "earlier"); err != nil {
+		t.Fatal(err)
+	}
+	_, a, err := c.Asker(header.List{{Name: headerWallet, Value: pay.Address{3}.String()}}, subject{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ch, ok := errors.AsType[*meter.Challenge](a.Reserve(t.Context(), "r", 9000))
+	var b struct{ Price map[string]json.Number }
+	if !ok || json.Unmarshal(ch.Body, &b) != nil || b.Price["total_charged"] != "0.002000" || b.Price["credit"] != "0.008000" {
+		t.Errorf("the price is %v", b.Price)
+	}
+	_, p := c.payer(t, c.paid("7", "2000"), true)
+	if err := p.Reserve(t.Context(), "r1", 9000); err != nil {
+		t.Error(err)
+	}
+}

@@ -444,3 +444,24 @@ func TestPermitsAreStoredWhole(t *testing.T) {
 		}
 	})
 }
+
+// TestAServedPaymentIsNotReleased, whatever is told later: it would pay for another request.
+func TestAServedPaymentIsNotReleased(t *testing.T) {
+	inBoth(t, func(t *testing.T, at Place) {
+		t.Helper()
+		b := open(t, at)
+		p, err := b.Reserve(t.Context(), terms, one, "req_1", 7, Limits{})
+		if err == nil {
+			err = b.MarkServed(t.Context(), p.ID, 1000, 5000)
+		}
+		if err == nil {
+			err = b.Release(t.Context(), p.ID)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Reserve(t.Context(), terms, one, "req_2", 8, Limits{}); !errors.Is(err, ErrSpent) {
+			t.Errorf("it pays again: %v", err)
+		}
+	})
+}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -159,7 +160,7 @@ func (n *Node) Prepare(ctx context.Context, t *pay.Transfer, slot uint64, least 
 	if t.Mark != (pay.Mark{}) {
 		data = append(data, t.Mark[:]...)
 	}
-	gas, err := n.eth.EstimateGas(ctx, ethereum.CallMsg{From: n.from, To: &to, Data: data})
+	gas, err := n.eth.EstimateGas(ctx, ethereum.CallMsg{From: n.from, To: &to, Data: data, Gas: transferGas}) // the payer's contract may take as much as it likes
 	if err != nil {
 		return nil, revertOf(err)
 	}
@@ -354,11 +355,14 @@ func revertOf(err error) error {
 		return scrub(err)
 	}
 	text := answered.Error()
-	if !strings.Contains(strings.ToLower(text), "revert") && !strings.Contains(strings.ToLower(text), "out of gas") {
+	if !slices.ContainsFunc(reverts, func(word string) bool { return strings.Contains(strings.ToLower(text), word) }) {
 		return scrub(err)
 	}
 	return &pay.Revert{Reason: clip(text)}
 }
+
+// reverts are the words of nodes for a transaction that would fail.
+var reverts = []string{"revert", "out of gas", "gas required exceeds"}
 
 // clip bounds a text of a contract.
 func clip(s string) string {

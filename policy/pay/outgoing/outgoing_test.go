@@ -217,3 +217,20 @@ func TestWhatIsNoPaymentIsNotStored(t *testing.T) {
 	}
 	mustAdd(t, b, signed("r", 5, 1), 0)
 }
+
+// TestAnAnswerChangesNothingThatTheChainHasSaid: it may come late.
+func TestAnAnswerChangesNothingThatTheChainHasSaid(t *testing.T) {
+	b, _ := newBook(t)
+	for nonce, used := range []bool{true, false} {
+		a := signed(fmt.Sprint("req_", nonce), 100, byte(nonce))
+		mustAdd(t, b, a, 0)
+		if err := errors.Join(b.Resolve(t.Context(), a.ID, used), b.Answer(t.Context(), a.ID, "0x1"), b.Fail(t.Context(), a.ID, "no answer")); err != nil {
+			t.Fatal(err)
+		}
+		want := map[bool]State{true: Used, false: Unused}[used]
+		if got, err := b.Find(t.Context(), a.ID); err != nil || got.State != want || got.Tx != "" || got.Reason != "" {
+			t.Errorf("used %v: %+v, %v", used, got, err)
+		}
+	}
+	wantSpent(t, b, 100)
+}

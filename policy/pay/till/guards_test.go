@@ -25,7 +25,9 @@ func checkPitfall16ATransactionThatMovedNothing(t *testing.T, s *shop) {
 	s.look(t, time.Second)
 	s.is(t, &p, book.None)
 	s.chain.sends = true
-	s.look(t, 20*time.Second)
+	s.look(t, 59*time.Second)
+	s.is(t, &p, book.None)
+	s.look(t, 2*time.Second)
 	s.look(t, time.Second)
 	s.is(t, &p, book.Confirmed)
 	if s.chain.prepared != 2 {
@@ -57,5 +59,28 @@ func checkARefusedPaymentHoldsNoCredit(t *testing.T, s *shop) {
 	}
 	if has, err := s.Credit(t.Context(), pay.Address{3}); has != 6000 || err != nil {
 		t.Errorf("the credit is %s, %v", has, err)
+	}
+}
+
+// TestPitfall19TransactionsThatFailInBlocksAreFew: a payer's contract takes a payment when it is tried, and never in a block. Each of its transactions costs gas.
+func TestPitfall19TransactionsThatFailInBlocksAreFew(t *testing.T) {
+	inBoth(t, checkPitfall19TransactionsThatFailInBlocks)
+}
+
+func checkPitfall19TransactionsThatFailInBlocks(t *testing.T, s *shop) {
+	t.Helper()
+	s.chain.fails = true
+	p := s.take(t, 1)
+	s.serve(t, &p, 4000)
+	for range 130 { // its ten minutes, and more
+		s.look(t, 5*time.Second)
+	}
+	s.is(t, &p, book.Failed)
+	if s.chain.prepared < 4 || s.chain.prepared > 5 { // after 0, 1, 3 and 7 minutes, and at the end, when a token would refuse it
+		t.Errorf("%d transactions were sent", s.chain.prepared)
+	}
+	s.look(t, 4*time.Second)
+	if len(s.lost) != 1 {
+		t.Errorf("lost %+v", s.lost)
 	}
 }

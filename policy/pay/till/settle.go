@@ -132,7 +132,7 @@ const statusRecovered = "recovered"
 
 // begin signs and sends the transfer of a payment. What was signed is stored first, so that it is known again whatever happens.
 func (t *Till) begin(ctx context.Context, p *book.Payment, head pay.Block) error {
-	if t.Now().Before(p.Changed.Add(backoff(p.Attempts))) {
+	if pause := max(backoff(p.Attempts), wasteTime(t.wasted[p.ID])); t.Now().Before(p.Changed.Add(pause)) && !expired(p, head) {
 		return nil
 	}
 	slot, err := t.freeSlot(ctx)
@@ -156,6 +156,15 @@ func backoff(attempts int) time.Duration {
 		return 0
 	}
 	return min(first<<min(attempts, 8), most)
+}
+
+// wasteTime is how long a transfer is not tried again of which some transactions were mined and moved nothing: each has cost gas, and a payer's contract may have it fail in blocks alone.
+func wasteTime(transactions int) time.Duration {
+	const most = 6 // an hour
+	if transactions == 0 {
+		return 0
+	}
+	return time.Minute << min(transactions-1, most)
 }
 
 // freeSlot is the lowest number of a transaction that is neither mined nor on its way.
@@ -262,8 +271,10 @@ func (t *Till) mined(ctx context.Context, p *book.Payment, hash pay.Word, r pay.
 	}
 	delete(t.resent, p.ID)
 	if r.Paid {
+		delete(t.wasted, p.ID)
 		return t.Book.Confirmed(ctx, p.ID, hash, r)
 	}
+	t.wasted[p.ID]++
 	return t.reverted(ctx, p, head, &pay.Revert{Reason: "the transaction was mined and moved nothing"})
 }
 
@@ -329,6 +340,7 @@ func (t *Till) recheck(ctx context.Context, p *book.Payment, head pay.Block) err
 
 // fail gives a payment up: its request was served, and its money cannot arrive any more.
 func (t *Till) fail(ctx context.Context, p *book.Payment, reason string) error {
+	delete(t.wasted, p.ID)
 	return t.Book.MarkFailed(ctx, p.ID, reason)
 }
 

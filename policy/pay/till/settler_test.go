@@ -22,6 +22,7 @@ type fakeSettler struct {
 	says    error // instead of the transaction
 	mute    bool  // the transaction is not named
 	refuses bool  // /verify
+	during  func()
 }
 
 func (s *fakeSettler) Check(context.Context) error { return nil }
@@ -36,7 +37,9 @@ func (s *fakeSettler) Verify(_ context.Context, p *pay.Payment) error {
 func (s *fakeSettler) Settle(_ context.Context, t *pay.Transfer) (pay.Word, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.orders++
+	if s.orders++; s.during != nil {
+		s.during()
+	}
 	hash := pay.Word{0xf0, t.Nonce[0]}
 	if s.settles {
 		s.chain.mine(hash, t.Nonce)
@@ -175,4 +178,16 @@ func TestWhatAFacilitatorDoesNotTakeIsNotServed(t *testing.T) {
 	}
 	f.refuses = false
 	s.take(t, 1)
+}
+
+// TestAnOrderIsStoredBeforeItIsSent: whatever ends then, it is known that there is one.
+func TestAnOrderIsStoredBeforeItIsSent(t *testing.T) {
+	s, f := by(t)
+	p := s.take(t, 1)
+	s.serve(t, &p, 4000)
+	f.during = func() { s.is(t, &p, book.Settling) }
+	s.look(t, time.Second)
+	if f.orders != 1 {
+		t.Errorf("%d orders", f.orders)
+	}
 }

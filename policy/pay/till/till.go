@@ -82,6 +82,7 @@ type Till struct {
 	kicked    chan struct{}
 	rechecked time.Time // of the loop
 	resent    map[int64]time.Time
+	wasted    map[int64]int // transactions of payments that were mined and moved nothing, since the start
 	asked     time.Time
 	patience  time.Duration // of requests whose payments are settled first
 	lost      atomic.Pointer[losses]
@@ -98,7 +99,7 @@ func New(o Options) *Till {
 	if o.Lost == nil {
 		o.Lost = func(Loss) {}
 	}
-	return &Till{Options: o, kicked: make(chan struct{}, 1), resent: map[int64]time.Time{}, patience: firstTime}
+	return &Till{Options: o, kicked: make(chan struct{}, 1), resent: map[int64]time.Time{}, wasted: map[int64]int{}, patience: firstTime}
 }
 
 func or[T comparable](v, unset T) T {

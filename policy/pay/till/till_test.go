@@ -37,6 +37,7 @@ type fakeChain struct {
 	used     map[pay.Word]pay.Word    // by nonce of the authorization: the transaction; zero for cancelled
 	revert   string
 	sends    bool // what is sent is mined
+	fails    bool // what is sent is mined, and moves nothing
 	down     bool
 	prepared int
 	moved    policy.Micro // of what was signed
@@ -83,8 +84,13 @@ func (c *fakeChain) Prepare(_ context.Context, a *pay.Transfer, slot uint64, lea
 }
 
 func (c *fakeChain) Send(_ context.Context, raw []byte) error {
-	if c.sends {
-		c.mine(pay.Word{raw[0], raw[1]}, pay.Word{raw[1]})
+	switch hash := (pay.Word{raw[0], raw[1]}); {
+	case c.fails:
+		c.height++
+		c.slot++
+		c.mined[hash] = pay.Receipt{Block: c.height, BlockHash: pay.Word{byte(c.height)}}
+	case c.sends:
+		c.mine(hash, pay.Word{raw[1]})
 	}
 	return nil
 }

@@ -1,0 +1,69 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/pay"
+	"bardo.money/gateway/policy/pay/client"
+	"bardo.money/gateway/policy/pay/outgoing"
+)
+
+// like sends a request that is like others, of a size.
+func (p *payer) like(ctx context.Context, name, url string, size policy.Micro, once bool) error {
+	resp, _, err := p.Do(ctx, &client.Request{Name: name, Like: "a model", Size: size, Once: once}, func(header, value string) (*http.Response, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+		if err != nil {
+			return nil, err
+		}
+		if header != "" {
+			req.Header.Set(header, value)
+		}
+		return (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	})
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}
+
+// TestAKnownPriceIsForLikeRequests: a larger one is asked for, which it would not pay for, and so is one of less than four fifths, which it would pay too much for.
+func TestAKnownPriceIsForLikeRequests(t *testing.T) {
+	p, s := newPayer(t), serve(t, &server{})
+	p.Quotes = client.NewQuotes()
+	for i, row := range []struct {
+		size   policy.Micro
+		unpaid int // prices that were asked for by then
+	}{{1000, 1}, {1000, 1}, {800, 1}, {799, 2}, {799, 2}, {800, 3}, {1000, 4}} {
+		if err := p.like(t.Context(), string(rune('a'+i)), s.URL, row.size, true); err != nil {
+			t.Fatal(err)
+		}
+		if s.unpaid != row.unpaid {
+			t.Errorf("size %s: %d prices were asked for, want %d", row.size, s.unpaid, row.unpaid)
+		}
+	}
+}
+
+// TestPitfall13WhatIsSentOnceIsNotSentAgain with an authorization that is in doubt.
+func TestPitfall13WhatIsSentOnceIsNotSentAgain(t *testing.T) {
+	p, s := newPayer(t), serve(t, &server{then: func(w http.ResponseWriter, _ *pay.Payment) { w.WriteHeader(http.StatusBadGateway) }})
+	if err := p.like(t.Context(), "a", s.URL, 0, true); err != nil {
+		t.Fatal(err)
+	}
+	err := p.like(t.Context(), "a", s.URL, 0, true)
+	if _, ok := errors.AsType[*outgoing.DoubtError](err); !ok {
+		t.Errorf("%v", err)
+	}
+	if authorizations, times := s.seen(); authorizations != 1 || times != 1 {
+		t.Errorf("%d authorizations were sent %d times", authorizations, times)
+	}
+	if err := p.like(t.Context(), "a", s.URL, 0, false); err != nil {
+		t.Errorf("what may be sent again: %v", err)
+	}
+	if authorizations, times := s.seen(); authorizations != 1 || times != 2 {
+		t.Errorf("%d authorizations were sent %d times", authorizations, times)
+	}
+}
