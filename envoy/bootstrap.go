@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -38,9 +39,7 @@ const (
 
 // Bootstrap is the configuration file of an Envoy, as JSON. It holds no secret but a client key that is given by its content.
 func Bootstrap(o Options) ([]byte, error) {
-	if o.MaxConnections == 0 {
-		o.MaxConnections = 50_000
-	}
+	o.MaxConnections = cmp.Or(o.MaxConnections, mostConnections)
 	admin, err := state.ParseAddress(o.AdminSocket)
 	if err != nil || admin.Pipe == "" {
 		return nil, errors.Join(fmt.Errorf("admin socket %q, expected an absolute path", o.AdminSocket), err)

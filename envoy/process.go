@@ -44,6 +44,7 @@ type Process struct {
 // NewProcess writes the bootstrap file. Nothing runs until Run.
 func NewProcess(c Command) (*Process, error) {
 	c.Bootstrap.AdminSocket = cmp.Or(c.Bootstrap.AdminSocket, filepath.Join(c.Dir, "envoy.sock"))
+	c.Bootstrap.MaxConnections = cmp.Or(c.Bootstrap.MaxConnections, Connections())
 	c.Concurrency = cmp.Or(c.Concurrency, runtime.NumCPU())
 	c.LogLevel = cmp.Or(c.LogLevel, "warning")
 	c.DrainTime = cmp.Or(c.DrainTime, 30*time.Second)

@@ -81,7 +81,7 @@ func Command() *cobra.Command {
 // examine looks at everything. Without a valid configuration, what depends on one is left out.
 func examine(c *cobra.Command, h home.Dir) []Finding {
 	ctx := c.Context()
-	found := []Finding{checkEnvoy(ctx), checkHome(h)}
+	found := []Finding{checkEnvoy(ctx), checkHome(h), checkDescriptors(envoy.Connections())}
 	cfg, f := checkConfig(c, h)
 	found = append(found, f)
 	if cfg == nil {

@@ -37,6 +37,15 @@ func checkHome(h home.Dir) Finding {
 	return fine(check, "%s", h)
 }
 
+// checkDescriptors says how many connections of clients there may be at once.
+func checkDescriptors(connections int64) Finding {
+	const check, few = "open files", 1000
+	if connections < few {
+		return broken(check, "raise the limit (ulimit -Hn, LimitNOFILE, or --ulimit nofile of a container)", "they allow %d connections of clients at once", connections)
+	}
+	return fine(check, "they allow %d connections of clients at once", connections)
+}
+
 // checkFiles looks at the files that the gateway opens at its start, and does not start without.
 func checkFiles(h home.Dir, cfg *config.Config) (found []Finding) {
 	files := map[string]string{}
