@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -114,7 +115,7 @@ func (w *operation) step() {
 	w.Helper()
 	anyOf := func() *operatedKey { return pick(w.r, w.keys...) }
 	limit := func() string { return pick(w.r, "null", "0.000001", "0.01", "1000") }
-	switch w.r.IntN(12) {
+	switch w.r.IntN(13) {
 	case 0, 1:
 		w.createKey()
 	case 2, 3:
@@ -137,8 +138,21 @@ func (w *operation) step() {
 		w.do(http.MethodPatch, "/keys/"+anyOf().id, `{"project":null}`, nil)
 	case 9:
 		w.do(http.MethodPost, "/providers/p1/"+pick(w.r, "enable", "disable"), "", nil)
+	case 10:
+		w.pause(pick(w.r, process(w.g.PID()), envoyOf(w.T, w.g)))
 	default:
 		w.reload()
+	}
+}
+
+// pause stops a process for a while, as a busy machine does.
+func (w *operation) pause(p process) {
+	w.Helper()
+	for _, s := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGCONT} {
+		if err := syscall.Kill(int(p), s); err != nil {
+			w.Fatal(err)
+		}
+		<-time.After(time.Duration(w.r.IntN(700)) * time.Millisecond)
 	}
 }
 
