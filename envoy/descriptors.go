@@ -23,5 +23,5 @@ func connections(descriptors uint64) int64 {
 	if descriptors >= ownDescriptors+mostConnections*perConnection {
 		return mostConnections
 	}
-	return max(int64(descriptors)-ownDescriptors, perConnection) / perConnection //nolint:gosec // it is small
+	return max(int64(descriptors)-ownDescriptors, perConnection) / perConnection
 }
