@@ -1,10 +1,13 @@
 package till
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
 
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger"
 	"bardo.money/gateway/policy/pay"
 	"bardo.money/gateway/policy/pay/book"
 )
@@ -83,4 +86,55 @@ func checkPitfall19TransactionsThatFailInBlocks(t *testing.T, s *shop) {
 	if len(s.lost) != 1 {
 		t.Errorf("lost %+v", s.lost)
 	}
+}
+
+// rush is a ledger in which another request of a payer reserves first.
+type rush struct {
+	Ledger
+	first func()
+}
+
+func (r *rush) Reserve(ctx context.Context, account policy.Account, requestID string, amount policy.Micro) (*ledger.Hold, error) {
+	r.first()
+	return r.Ledger.Reserve(ctx, account, requestID, amount)
+}
+
+// TestPitfall10TwoRequestsDoNotSpendOneCredit at the same time: the second would be paid for with what is in no block yet, and may never be.
+func TestPitfall10TwoRequestsDoNotSpendOneCredit(t *testing.T) {
+	inBoth(t, checkPitfall10TwoRequestsDoNotSpendOneCredit)
+}
+
+func checkPitfall10TwoRequestsDoNotSpendOneCredit(t *testing.T, s *shop) {
+	t.Helper()
+	p := s.take(t, 1)
+	s.serve(t, &p, 4000)
+	s.look(t, time.Second)
+	s.look(t, time.Second)
+	s.is(t, &p, book.Confirmed)
+	s.chain.sends = false
+	q := s.take(t, 2)
+	s.serve(t, &q, 1000)
+	if has, err := s.Credit(t.Context(), pay.Address{3}); has != 4000 || err != nil { // of 15,000, of which 11,000 may never arrive
+		t.Errorf("the credit is %s, %v", has, err)
+	}
+	short := func(nonce byte) *pay.Payment {
+		p := s.payment(nonce)
+		p.Value = 7000
+		return p
+	}
+	var other Taken
+	var failed error
+	s.Ledger = &rush{s.books, func() {
+		s.Ledger = s.books
+		other, failed = s.Take(t.Context(), short(3), pay.Word{}, 11_000, requestOf(3))
+	}}
+	var r *pay.Refusal
+	if got, err := s.Take(t.Context(), short(4), pay.Word{}, 11_000, requestOf(4)); !errors.As(err, &r) || r.Reason != pay.ReasonValue {
+		t.Errorf("the second: %+v, %v", got.Payment, err)
+	}
+	if failed != nil || other.Credit != 4000 {
+		t.Errorf("the first: %+v, %v", other, failed)
+	}
+	s.serve(t, &other, 10_000)
+	s.credit(t, 11_000) // most of which is in no block yet
 }

@@ -7,6 +7,7 @@
 package till
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -196,7 +197,14 @@ func (t *Till) holdCredit(ctx context.Context, p *pay.Payment, requestID string,
 	if _, ok := errors.AsType[*ledger.InsufficientError](err); ok { // another request was faster
 		return nil, why
 	}
-	return h, err
+	if err != nil {
+		return nil, err
+	}
+	if left, err := t.spendable(ctx, p.From); err != nil || left < 0 { // others were, and this one has of what is in no block yet
+		t.Ledger.Release(h)
+		return nil, cmp.Or(err, error(why))
+	}
+	return h, nil
 }
 
 // Credit is what a payer may spend of the account, which payments that are not in a block yet are no part of. Below zero it is what the payer owes.
@@ -208,8 +216,18 @@ func (t *Till) Credit(ctx context.Context, payer pay.Address) (policy.Micro, err
 	if err != nil || b.Blocked {
 		return -b.Owed, err
 	}
+	left, err := t.spendable(ctx, payer)
+	return max(left, 0), err
+}
+
+// spendable is what a payer's account has that is not set aside, less the payments that are in no block yet. Below zero, some of those is set aside.
+func (t *Till) spendable(ctx context.Context, payer pay.Address) (policy.Micro, error) {
+	b, err := t.Ledger.Balance(ctx, pay.Account(payer))
+	if err != nil {
+		return 0, err
+	}
 	open, err := t.Book.Unsettled(ctx, payer)
-	return max(b.Available-open, 0), err
+	return b.Available - open, err
 }
 
 // known refuses a payment that this till has used, without asking the chain: its payer must not be told to pay again.
