@@ -9,6 +9,20 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
+// failureCode is why a response failed: in the words of OpenAI's ResponseErrorCode, which is an enumeration there, or in the provider's own. The event "error"
+// before has the gateway's.
+func failureCode(f *fault.Fault) string {
+	switch {
+	case f.Code != "":
+		return f.Code
+	case f.Kind == fault.RateLimited:
+		return "rate_limit_exceeded"
+	case f.HTTPStatus()/100 == 4:
+		return "invalid_prompt"
+	}
+	return "server_error"
+}
+
 // appendResponse appends the whole response in its current state. f is why it failed; nil if it did not.
 func (e *encoder) appendResponse(dst []byte, status string, f *fault.Fault) []byte {
 	if e.id == "" {
@@ -18,7 +32,7 @@ func (e *encoder) appendResponse(dst []byte, status string, f *fault.Fault) []by
 	dst = strconv.AppendInt(append(dst, `,"object":"response","created_at":`...), e.opts.Created, 10)
 	dst = append(append(append(dst, `,"status":"`...), status...), `","background":false,"error":`...)
 	if f != nil {
-		dst = jsonx.AppendString(append(dst, `{"code":`...), f.CodeString())
+		dst = jsonx.AppendString(append(dst, `{"code":`...), failureCode(f))
 		dst = append(jsonx.AppendString(append(dst, `,"message":`...), f.Public), '}')
 	} else {
 		dst = append(dst, "null"...)

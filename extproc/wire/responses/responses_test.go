@@ -233,8 +233,18 @@ func TestAFailedStreamHasAnErrorAndAFailedResponse(t *testing.T) {
 	if raised.Type != "error" || raised.Code != "upstream_error" || raised.Message != "it broke" || raised.Error.Type != "api_error" || raised.Param != "p" {
 		t.Errorf("%+v", raised)
 	}
-	if r := emitted.Response; emitted.Type != "response.failed" || r.Status != "failed" || r.Error.Message != "it broke" || len(r.Output) != 1 || r.Output[0].Status != "incomplete" {
+	if r := emitted.Response; emitted.Type != "response.failed" || r.Status != "failed" || r.Error.Code != "server_error" || r.Error.Message != "it broke" || len(r.Output) != 1 || r.Output[0].Status != "incomplete" {
 		t.Errorf("%+v", emitted)
+	}
+}
+
+func TestAFailedResponseSaysWhyInOpenAIsWords(t *testing.T) {
+	for want, f := range map[string]*fault.Fault{
+		"server_error": {Kind: fault.Overloaded}, "rate_limit_exceeded": {Kind: fault.RateLimited}, "invalid_prompt": {Kind: fault.GuardrailRefused}, "context_length_exceeded": {Kind: fault.Upstream, Code: "context_length_exceeded"},
+	} {
+		if got := failureCode(f); got != want {
+			t.Errorf("%s: %s, want %s", f.Kind, got, want)
+		}
 	}
 }
 
