@@ -65,8 +65,12 @@ func (p *printer) value(v reflect.Value, indent string) {
 	}
 	switch {
 	case isTable(v.Type()):
-		p.WriteString("\n")
-		p.table(v, indent+"  ")
+		inner := printer{kinds: p.kinds}
+		if inner.table(v, indent+"  "); inner.Len() == 0 {
+			p.WriteString(" {}\n")
+			return
+		}
+		p.WriteString("\n" + inner.String())
 	case v.Kind() == reflect.Map && v.Len() == 0:
 		p.WriteString(" {}\n")
 	case v.Kind() == reflect.Map:
