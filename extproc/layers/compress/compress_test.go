@@ -268,6 +268,33 @@ func TestWhatWasSentAsItIsStays(t *testing.T) {
 	}
 }
 
+// TestWhatWasSentAsItIsDecidesNothing: a change that would have paid before the layer began was not made, and is weighed by what the request is now.
+func TestWhatWasSentAsItIsDecidesNothing(t *testing.T) {
+	calls := []call{{"Read", `{"path":"a"}`, strings.Repeat("old ", 2900)}, {"Read", `{"path":"a"}`, strings.Repeat("new ", 100)}}
+	for i := range 14 {
+		calls = append(calls, call{"Think", fmt.Sprint(i), fmt.Sprint("short ", i)})
+	}
+	if e := changeOf(t, calls, 4<<10); e.Removed <= 0 {
+		t.Fatalf("it does not pay where the layer has run before: %+v", e)
+	}
+	if e := changeOf(t, append(calls, call{"Read", `{"path":"b"}`, strings.Repeat("large ", 4000)}), 0); e.Removed != 0 || e.Change.Again != 0 {
+		t.Errorf("it is changed when a large result comes: %+v", e)
+	}
+}
+
+// TestAChangeThatSavesNothingIsNotMade: what stands in the place of a repetition is shorter than the note that it is out of date.
+func TestAChangeThatSavesNothingIsNotMade(t *testing.T) {
+	a := call{"Read", `{"path":"a"}`, long("old")}
+	calls := []call{a, a, {"Read", `{"path":"a"}`, long("new")}}
+	for i := range 6 {
+		calls = append(calls, call{"Think", fmt.Sprint(i), fmt.Sprint("short ", i)})
+	}
+	const repeated = "[The same as the result of call call_0 above.]"
+	if got := results(first(run(t, talk(calls), false))); !strings.HasPrefix(got[0], "[Out of date") || got[1] != repeated {
+		t.Errorf("results are %.200q", got)
+	}
+}
+
 // TestTheGovernorSaysFromHowManyBytesOn, within limits.
 func TestTheGovernorSaysFromHowManyBytesOn(t *testing.T) {
 	a := call{"Read", `{"path":"a"}`, strings.Repeat("alpha ", 600)} // 3,600 bytes

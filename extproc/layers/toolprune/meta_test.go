@@ -66,6 +66,18 @@ func TestD36WhoGetsMetaTools(t *testing.T) {
 }
 
 // TestC09DefinitionsFallBy975Percent on each request of the trace with 150 tools, in the course of its conversations.
+// TestD36MetaToolsMustSaveSomething: where nearly all tools stay, three more would make the request longer.
+func TestD36MetaToolsMustSaveSomething(t *testing.T) {
+	tools := catalog(60)
+	for i := range tools[2:] {
+		tools[2+i]["cache_control"] = map[string]any{"type": "ephemeral"}
+	}
+	x, got := asked(t, toolprune.Layer{Meta: toolprune.On}, []any{user("Fly me to Oslo")}, tools)
+	if len(got) != len(tools) || len(x.Log) > 0 && x.Log[0].Saved != 0 {
+		t.Errorf("%d of %d tools are sent: %+v", len(got), len(tools), x.Log)
+	}
+}
+
 func TestC09DefinitionsFallBy975Percent(t *testing.T) {
 	l := toolprune.Layer{Memory: toolprune.NewChoices()}
 	requests := 0
