@@ -199,6 +199,16 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 			s.charged(p)
 			s.booked(p)
 		}},
+		{"a request that is charged to another account", Charged, `the ledger charged 0.003000 of "other"`, func(s *shop, p *sale) {
+			s.served(p)
+			s.credited(p)
+			s.must(s.l.CreateKey(s.Context(), ledger.KeyRow{ID: "other", Prepaid: true}, 10_000))
+			h, err := s.l.Reserve(s.Context(), "other", p.Request, 3000)
+			s.must(err)
+			_, err = s.l.Capture(s.Context(), h, ledger.Charge{RequestID: p.Request, Account: "other", Amount: 3000})
+			s.must(err)
+			s.booked(p)
+		}},
 		{"money that never arrived", Taken, "its 0.005000 USD are not taken back", func(s *shop, p *sale) {
 			s.whole(p)
 			s.failed(p)

@@ -243,10 +243,8 @@ func TestD56AnUnsettledPaymentIsNotServed(t *testing.T) {
 
 func checkD56AnUnsettledPaymentIsNotServed(t *testing.T, s *shop) {
 	t.Helper()
-	s.SettleFirst = 1
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	got, err := s.Take(ctx, s.payment(1), pay.Word{}, 11_000, "req_1")
+	s.SettleFirst, s.patience = 1, 50*time.Millisecond
+	got, err := s.Take(t.Context(), s.payment(1), pay.Word{}, 11_000, "req_1")
 	if !errors.Is(err, ErrUnsettled) || got.Service != book.Served {
 		t.Fatalf("%+v, %v", got.Payment, err)
 	}
