@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -87,6 +88,9 @@ func (l *apartLab) randomCall(r *rand.Rand, a *apart, kind *sealedKind, n int) (
 	case r.IntN(2) == 0 && q.dialect == fake.OpenAI: // old turns are summarised
 		c.Body = history{model: q.model, secret: own, turns: 12, stream: q.stream, more: `,"max_tokens":90`}.body(q.say)
 	}
+	if r.IntN(5) == 0 {
+		c.Body = named(r, c.Body, own)
+	}
 	c.Header = append(slices.Clone(c.Header), "X-Bardo-Golem-Id: golem-of-"+a.Name)
 	if h := pick(r, "", "X-Bardo-Cache: no-store", "X-Bardo-Pipeline: full", "X-Bardo-Pipeline: full", "X-Bardo-Surface: discord", "X-Bardo-Escalate: auto"); h != "" {
 		c.Header = append(c.Header, h)
@@ -98,6 +102,30 @@ func (l *apartLab) randomCall(r *rand.Rand, a *apart, kind *sealedKind, n int) (
 		c.Key = a.session.Key
 	}
 	return c, own
+}
+
+// named is a request in which what was planted is a name: of a tool, a schema, a member, a resource, or where nobody expects a text, so that an error may quote it.
+func named(r *rand.Rand, body, own string) string {
+	tool := fmt.Sprintf(`{"type":"function","function":{"name":%q,"description":%q,"parameters":{"type":"object","properties":{%q:{"type":"string"}},"required":[%q]}}}`, own, own, own, own)
+	schema := func(s string) string {
+		return fmt.Sprintf(`"response_format":{"type":"json_schema","json_schema":{"name":%q,"strict":true,"schema":%s}}`, own, s)
+	}
+	more := pick(r,
+		`"tools":[`+tool+`]`, `"tools":[`+tool+`,`+tool+`]`, `"tools":[`+tool+`],"tool_choice":{"type":"function","function":{"name":"`+own+`x"}}`,
+		schema(fmt.Sprintf(`{"type":"object","properties":{%q:{"type":"string"}},"required":[%q],"additionalProperties":false}`, own, own)), schema(fmt.Sprintf(`{"type":%q}`, own)),
+		schema(fmt.Sprintf(`{"$ref":"#/$defs/%s"}`, own)), schema(fmt.Sprintf(`{"type":"object","properties":{"a":{"pattern":"(%s"}}}`, own)),
+		fmt.Sprintf(`"metadata":{"user_id":%q,%q:"x"}`, own, own), fmt.Sprintf(`"user":%q`, own), fmt.Sprintf(`"stop":[%q]`, own), fmt.Sprintf(`%q:1,%q:2`, own, own), fmt.Sprintf(`%q:{"a":[]}`, own),
+		fmt.Sprintf(`"temperature":%q`, own), fmt.Sprintf(`"top_p":[%q]`, own), fmt.Sprintf(`"reasoning_effort":%q`, own), fmt.Sprintf(`"service_tier":%q`, own), fmt.Sprintf(`"prompt_cache_key":%q`, own),
+		fmt.Sprintf(`"bardo":{%q:1}`, own), fmt.Sprintf(`"bardo":{"task_class":%q}`, own), fmt.Sprintf(`"venice_parameters":{"character_slug":%q}`, own), `"x":`+own, fmt.Sprintf(`"stream_options":{%q:true}`, own),
+		fmt.Sprintf(`"previous_response_id":%q`, own), fmt.Sprintf(`"modalities":[%q]`, own), fmt.Sprintf(`"audio":{"voice":%q}`, own), fmt.Sprintf(`"web_search_options":{%q:1}`, own), fmt.Sprintf(`"models":[%q]`, own),
+	)
+	odd := pick(r, fmt.Sprintf(`{"role":%q,"content":"x"},`, own), fmt.Sprintf(`{"role":"user","content":[{"type":%q}]},`, own), fmt.Sprintf(`{"role":"user","content":[{"type":"file","file":{"file_id":%q}}]},`, own),
+		fmt.Sprintf(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://%s.example/a.png"}}]},`, own), fmt.Sprintf(`{"role":"tool","tool_call_id":%q,"content":"x"},`, own),
+		fmt.Sprintf(`{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":%q,"arguments":"{%s"}}]},`, own, own))
+	if r.IntN(3) == 0 {
+		return strings.Replace(body, `"messages":[`, `"messages":[`+odd, 1)
+	}
+	return strings.Replace(body, "{", "{"+more+",", 1)
 }
 
 // hear looks at what an answer says, and notes who got it.
@@ -234,14 +262,10 @@ func (l *apartLab) assertTold(t *testing.T) {
 		maps.Copy(told, filesBelow(t, dir))
 	}
 	for what, b := range told {
-		if m := ofAccount.Find(b); m != nil {
-			t.Errorf("%s has %s", what, m)
-		}
-		if m := anyMail.Find(b); m != nil {
-			t.Errorf("%s has %s", what, m)
-		}
-		if m := ofAnswer.Find(b); m != nil {
-			t.Errorf("%s has %s", what, m)
+		for _, secret := range []*regexp.Regexp{ofAccount, anyMail, ofAnswer} {
+			if at := secret.FindIndex(b); at != nil {
+				t.Errorf("%s has %s: …%q…", what, b[at[0]:at[1]], b[max(0, at[0]-300):min(len(b), at[1]+100)])
+			}
 		}
 		owner, _, isOf := strings.Cut(what, " ")
 		for _, other := range l.accounts {

@@ -12,6 +12,7 @@ import (
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/request"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
 )
@@ -27,7 +28,8 @@ type Writer struct {
 	mu       sync.Mutex // also guards the parsing of the conversation, which happens at most once
 	closed   bool       // the request's body has gone back to its pool
 	degraded map[policy.ProviderID][]string
-	keys     []TakenKey // of providers that have several
+	told     map[policy.ProviderID][]string // the same, for others than the client
+	keys     []TakenKey                     // of providers that have several
 }
 
 // Owner is the exchange that the attempts belong to. Its methods are called from several goroutines.
@@ -86,8 +88,9 @@ func (w *Writer) Write(buf []byte, t *Attempt) (Call, error) {
 		return Call{}, err
 	}
 	call.Degraded = t.withoutNote(request.MergeDegraded(call.Degraded, degraded))
-	w.noteDegraded(to.Provider, call.Degraded)
-	w.Owner.Written(call.Degraded)
+	told := wire.Told(call.Degraded, strangeOf(req), strangeOf(t.Sent), strangeOf(v.Request))
+	w.noteDegraded(to.Provider, call.Degraded, told)
+	w.Owner.Written(told)
 	return Call{call, p.Endpoint.Authority}, nil
 }
 
@@ -131,15 +134,30 @@ func (t *Attempt) addTrace(call *provider.Call) {
 	call.Header = append(call.Header, header.Field{Name: record.TraceParent, Value: c.Header()})
 }
 
-// noteDegraded stores an attempt's degraded names, for X-Bardo-Degraded.
-func (w *Writer) noteDegraded(p policy.ProviderID, degraded []string) {
+// strangeOf are the names of a request's members that nobody documents, as far as it was parsed.
+func strangeOf(req *chat.Request) []string {
+	if req == nil || req.Conv == nil {
+		return nil
+	}
+	return req.Conv.Strange
+}
+
+// noteDegraded stores an attempt's degraded names: for X-Bardo-Degraded, and as others than the client may see them.
+func (w *Writer) noteDegraded(p policy.ProviderID, degraded, told []string) {
 	if len(degraded) == 0 {
 		return
 	}
 	if w.degraded == nil {
-		w.degraded = map[policy.ProviderID][]string{}
+		w.degraded, w.told = map[policy.ProviderID][]string{}, map[policy.ProviderID][]string{}
 	}
-	w.degraded[p] = degraded
+	w.degraded[p], w.told[p] = degraded, told
+}
+
+// Told is Degraded for others than the client: what the client has named itself has no name in it.
+func (w *Writer) Told(p policy.ProviderID) []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.told[p]
 }
 
 // Degraded is what of the request a provider's format had no place for, in the last attempt at it.

@@ -177,6 +177,7 @@ func TestHeadersAndQueryChangeTheKey(t *testing.T) {
 // unkeyed are the fields of a conversation that do not make another question.
 var unkeyed = map[string]string{
 	"Conversation.Unmapped": "a request that has any is keyed by its own JSON",
+	"Conversation.Strange":  "they are among the unmapped",
 	"Conversation.Words":    "for messages to the caller",
 	"Message.At":            "for messages to the caller",
 	"Part.At":               "for messages to the caller",

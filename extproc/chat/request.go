@@ -125,6 +125,7 @@ type Conversation struct {
 	ParallelTools *bool // nil: the provider's default
 	Params        Params
 	Unmapped      []string // names of members that the canonical form does not have, to be listed as degraded
+	Strange       []string // those of them that the client's format does not document: the client has chosen them, so that they are content
 
 	// Words are the client's names of members that differ from Anthropic's names; see Word. Read-only.
 	Words map[string]string

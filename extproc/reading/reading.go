@@ -204,7 +204,7 @@ func (a *Answer) Show(ctx context.Context, ev *chat.Event) {
 func (a *Answer) served() *cache.Served {
 	t := a.AnswersTotal()
 	return &cache.Served{
-		By: a.By, Dialect: a.Dialect, Usage: t.Usage, Cost: t.Cost, Degraded: a.Report.Calls.Degraded(a.By.Provider), Schema: a.Report.SchemaStatus(&a.By),
+		By: a.By, Dialect: a.Dialect, Usage: t.Usage, Cost: t.Cost, Degraded: a.Report.Calls.Told(a.By.Provider), Schema: a.Report.SchemaStatus(&a.By),
 		Verified: a.Report.VerifiedStatus(), Escalated: a.Report.EscalatedStatus(),
 	}
 }

@@ -2,6 +2,7 @@ package report
 
 import (
 	"slices"
+	"strconv"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/reasoning"
@@ -178,9 +179,17 @@ func (r *Report) Profile(lost []string) {
 	}
 }
 
+// number is a text that is one, as a request's parameter should be; "" for any other, which would be what the client says.
+func number(s string) string {
+	if _, err := strconv.ParseFloat(s, 64); err != nil {
+		return ""
+	}
+	return s
+}
+
 func applied(r *chat.Request, d *profile.Decision) record.ProfileApplied {
 	return record.ProfileApplied{
-		Subsystem: d.Profile.Subsystem, Temperature: r.Temperature(), ReasoningEffort: d.Applied.Effort.String(),
+		Subsystem: d.Profile.Subsystem, Temperature: number(r.Temperature()), ReasoningEffort: d.Applied.Effort.String(),
 		Structured: d.Applied.SchemaName != "" || len(d.Applied.Schema) > 0,
 		Cached:     d.Applied.PromptCacheKey != "" || d.Applied.CacheControl != nil && *d.Applied.CacheControl,
 	}

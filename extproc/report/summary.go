@@ -45,7 +45,7 @@ func (s *Summary) Record(path string) []byte {
 	out := record.Request{
 		RequestID: r.ID, Dialect: r.Head.Dialect(), Path: path, Subsystem: r.Hints.Subsystem,
 		Task: r.Task, Regime: r.Hints.Regime, SecurityClass: r.securityClass(), PrivacyTier: r.neededTier(),
-		Degraded: r.Degraded(s.By), ServiceTier: s.tier(), SpreadPct: r.SpreadAt(s.By.Provider),
+		Degraded: r.degraded(s.By, r.Calls.Told), ServiceTier: s.tier(), SpreadPct: r.SpreadAt(s.By.Provider),
 		Schema: r.SchemaStatus(&s.By), Verification: r.Review.VerificationRecord(), Escalation: r.Review.EscalationRecord(), Pipeline: r.pipelineLog(),
 		CacheEntry: r.cacheEntry(), Attestation: r.Attestation, SideCalls: r.sideRecord(), Invoice: r.invoice(),
 		Decisions: r.Tags, Policies: r.Principal.Guards,
@@ -61,9 +61,12 @@ func (s *Summary) Record(path string) []byte {
 	return b
 }
 
-// Degraded lists what the request did not get from its provider and, once the answer is complete, what of it the client's format could not express.
-// Each is named once.
-func (r *Report) Degraded(to policy.Resolution) []string {
+// Degraded lists what the request did not get from its provider and, once the answer is complete, what of it the client's format could not express, in the client's
+// own words. Each is named once.
+func (r *Report) Degraded(to policy.Resolution) []string { return r.degraded(to, r.Calls.Degraded) }
+
+// degraded is Degraded with what calls says of the attempt at a provider.
+func (r *Report) degraded(to policy.Resolution, calls func(policy.ProviderID) []string) []string {
 	var out wire.DegradedNames
 	lose := func(names []string) {
 		for _, n := range names {
@@ -80,7 +83,7 @@ func (r *Report) Degraded(to policy.Resolution) []string {
 	if r.Stored != nil {
 		lose(r.Stored.Degraded)
 	} else {
-		lose(r.Calls.Degraded(to.Provider))
+		lose(calls(to.Provider))
 	}
 	lose(r.DegradedAnswer)
 	if o := r.Review.Verification; o != nil && o.Requested && o.SkipReason != "" {

@@ -12,6 +12,29 @@ func Unmap(c *chat.Conversation, name string) {
 	c.Unmapped = AppendDegraded(c.Unmapped, name)
 }
 
+// StrangeMember is what records and events call a member that no format documents. Its name is the client's own, and content.
+const StrangeMember = "unknown_member"
+
+// NoteStrange notes which of a conversation's unmapped members its format does not document. words are what else stands among them.
+func NoteStrange(c *chat.Conversation, documented *jsonx.Form, words ...string) {
+	for _, name := range c.Unmapped {
+		if name != MoreDegraded && !documented.Knows(name) && !slices.Contains(words, name) {
+			c.Strange = append(c.Strange, name)
+		}
+	}
+}
+
+// Told are degraded names as others than their client may see them.
+func Told(names []string, strange ...[]string) (out []string) {
+	for _, name := range names {
+		if slices.ContainsFunc(strange, func(s []string) bool { return slices.Contains(s, name) }) {
+			name = StrangeMember
+		}
+		out = AppendDegraded(out, name)
+	}
+	return out
+}
+
 // UnmapUnknown unmaps the members of an object that its reader does not know, by their keys. Empty and false ones are skipped: SDKs fill them
 // in.
 func UnmapUnknown(c *chat.Conversation, object jsonx.Value, known ...string) {

@@ -29,3 +29,19 @@ func TestUnknownMembersAreNamedOnceUnlessEmpty(t *testing.T) {
 		}
 	}
 }
+
+// TestToldNamesAreDocumented: what a client has made up is one word for others, once, whatever it is called.
+func TestToldNamesAreDocumented(t *testing.T) {
+	c := &chat.Conversation{}
+	for _, name := range []string{"logprobs", "my secret", "mine", "search_result"} {
+		wire.Unmap(c, name)
+	}
+	wire.NoteStrange(c, jsonx.NewForm("logprobs"), "search_result")
+	if want := []string{"my secret", "mine"}; !slices.Equal(c.Strange, want) {
+		t.Errorf("strange are %q, want %q", c.Strange, want)
+	}
+	got := wire.Told([]string{"logprobs", "my secret", "privacy", "mine", "search_result"}, nil, c.Strange)
+	if want := []string{"logprobs", wire.StrangeMember, "privacy", "search_result"}; !slices.Equal(got, want) {
+		t.Errorf("told are %q, want %q", got, want)
+	}
+}

@@ -35,6 +35,7 @@ func readConversation(r *chat.Request) (*chat.Conversation, error) {
 		}
 	}
 	c.Messages = joinModelTurns(c.Messages)
+	wire.NoteStrange(c, Names)
 	return c, nil
 }
 
