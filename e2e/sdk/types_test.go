@@ -28,7 +28,7 @@ var translated = map[string]fake.Behaviour{
 	"text": {}, "nothing": {Text: " "}, "tool": {ToolCalls: []fake.ToolCall{aCall}}, "three tools": {Text: "I look.", ToolCalls: []fake.ToolCall{aCall, aCall, {Name: "look"}}},
 	"thoughts": {Thoughts: []fake.Thought{{Text: "so"}}, Text: "it is"}, "thoughts and a tool": {Thoughts: []fake.Thought{{Text: "so"}}, ToolCalls: []fake.ToolCall{aCall}},
 	"thoughts between": {Thoughts: []fake.Thought{{Text: "so"}}, Text: "it is", Between: []fake.Thought{{Text: "or not"}}, ToolCalls: []fake.ToolCall{aCall}},
-	"usage": {Usage: &fake.Usage{Input: 100, Cached: 40, Output: 20, Reasoning: 5}}, "no usage": {Usage: &fake.Usage{Missing: true}},
+	"usage":            {Usage: &fake.Usage{Input: 100, Cached: 40, Output: 20, Reasoning: 5}}, "no usage": {Usage: &fake.Usage{Missing: true}},
 	"length": {Stop: "length"}, "max_tokens": {Stop: "max_tokens"}, "MAX_TOKENS": {Stop: "MAX_TOKENS"}, "content_filter": {Stop: "content_filter"}, "SAFETY": {Stop: "SAFETY"}, "refusal": {Stop: "refusal"},
 	"pause_turn": {Stop: "pause_turn"}, "stop_sequence": {Stop: "stop_sequence"}, "odd": {Stop: "odd"},
 	"error in the middle": {Tokens: 5, Break: fake.Break{Kind: fake.ErrorEvent, At: fake.AfterTokens, Tokens: 2}}, "reset": {Tokens: 5, Break: fake.Break{Kind: fake.Reset, At: fake.AfterTokens, Tokens: 2}},
@@ -77,7 +77,7 @@ func typedCall(client, model string, stream bool, n int) gateway.Call {
 func TestAnswersFitTheTypesOfTheSDKs(t *testing.T) {
 	t.Parallel()
 	o := gateway.Options{Config: settings}
-	providers := map[fake.Dialect]*fake.Server{}
+	providers := make(map[fake.Dialect]*fake.Server, 3)
 	for _, d := range []fake.Dialect{fake.OpenAI, fake.Anthropic, fake.Gemini} {
 		p := fake.Start(t, fake.Config{Dialect: d, Name: "of-" + string(d)})
 		providers[d] = p
