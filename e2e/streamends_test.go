@@ -104,3 +104,18 @@ func assertBound(t *testing.T, g *gateway.Gateway, key string) {
 		t.Errorf("from elsewhere: %d %s", status, body)
 	}
 }
+
+// TestADevelopmentTokenEndsWithItsReason: it is taken while requests without a key are, and not once they need one.
+func TestADevelopmentTokenEndsWithItsReason(t *testing.T) {
+	t.Parallel()
+	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
+	o := gateway.Options{Config: quick + "\nauth: {anonymous: true}\n", Providers: []gateway.Provider{{ID: "p", Fake: p, Models: models("m", "")}}}
+	g := gateway.Run(t, o)
+	stream := gateway.Call{Method: http.MethodHead, Path: "/venice/stream?token=" + streamToken(t, g, "anything"), NoKey: true}
+	if got := g.Do(t, stream); got.Status != http.StatusOK {
+		t.Fatalf("%d", got.Status)
+	}
+	o.Config = quick
+	reload(t, g, o)
+	eventually(t, "the token counts for nothing", func() bool { return g.Do(t, stream).Status == http.StatusUnauthorized })
+}

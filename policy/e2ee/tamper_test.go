@@ -78,3 +78,21 @@ func TestP06AMemberIsThereOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestP06AnAnswerTakesNoLessThanNothing: whoever bills it reads what it took before it was opened.
+func TestP06AnAnswerTakesNoLessThanNothing(t *testing.T) {
+	t.Parallel()
+	sealed, call, err := Seal(pinned(t, "a"), "m", 0, []byte("body"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, u := range []Usage{{-1, 2}, {1, -2}} {
+		_, answer, err := answered(t, "a", sealed, u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := call.Open(answer); err != NotSealed { //nolint:errorlint // it is the reason itself
+			t.Errorf("%+v: %v", u, err)
+		}
+	}
+}
