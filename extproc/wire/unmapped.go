@@ -30,7 +30,9 @@ func Told(names []string, strange ...[]string) (out []string) {
 		if slices.ContainsFunc(strange, func(s []string) bool { return slices.Contains(s, name) }) {
 			name = StrangeMember
 		}
-		out = AppendDegraded(out, name)
+		if !slices.Contains(out, name) {
+			out = append(out, name)
+		}
 	}
 	return out
 }
