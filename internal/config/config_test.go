@@ -99,6 +99,18 @@ func TestGoodFiles(t *testing.T) {
 	}
 }
 
+// TestASectionWithoutValuesIsPrinted as one: it may mean something that it is there.
+func TestASectionWithoutValuesIsPrinted(t *testing.T) {
+	cfg, problems := config.Parse("a.yaml", []byte("providers: {direct: {}, custom: [{id: a, endpoints: [http://h/v1]}]}"), variables(), kinds...)
+	if cfg == nil || cfg.Providers.Direct == nil {
+		t.Fatal(lines(problems))
+	}
+	again, problems := config.Parse("b.yaml", config.Print(cfg), variables(), kinds...)
+	if again == nil || again.Providers.Direct == nil {
+		t.Errorf("%s\n%s", lines(problems), config.Print(cfg))
+	}
+}
+
 // TestTheLayoutOfGoodFilesIsGood: what explains why a file cannot be read finds nothing in files that can be.
 func TestTheLayoutOfGoodFilesIsGood(t *testing.T) {
 	examples, err := filepath.Glob("../../docs/examples/*.yaml")

@@ -477,6 +477,32 @@ func TestK73K74SummariesKeepConversationsWhole(t *testing.T) {
 	}
 }
 
+// TestASummaryIsOfOneConversation: of one account with one model, and of one system prompt, wherever that stands.
+func TestASummaryIsOfOneConversation(t *testing.T) {
+	l, side, c := summarising(compress.SummaryOn), &summariser{says: "The user asked this and that."}, &conversation{dialect: chat.Anthropic}
+	for i := range 14 {
+		c.ask(i, i%3)
+	}
+	calls := 0
+	for _, row := range []struct {
+		about, system string
+		with          func(*pipeline.Exchange)
+		fresh         bool
+	}{
+		{"the first", "You help.", nil, true},
+		{"the same", "You help.", nil, false},
+		{"another account", "You help.", func(x *pipeline.Exchange) { x.Principal.Account = "other" }, true},
+		{"another model", "You help.", func(x *pipeline.Exchange) { x.Found[0].Model = "n" }, true},
+		{"another system prompt", "You advise.", nil, true},
+	} {
+		send(t, l, side, chat.Anthropic, strings.Replace(c.body("What now?"), "You help.", row.system, 1), row.with)
+		if made := len(side.calls) > calls; made != row.fresh {
+			t.Errorf("%s: a summary is made: %v", row.about, made)
+		}
+		calls = len(side.calls)
+	}
+}
+
 // TestASummaryGoesOnFromTheOneBefore: when the conversation is long again, the new one is made of the old one and of what came after it.
 func TestASummaryGoesOnFromTheOneBefore(t *testing.T) {
 	l, side, c := summarising(compress.SummaryOn), &summariser{says: "First record."}, &conversation{dialect: chat.OpenAI}

@@ -257,6 +257,33 @@ func TestK66AnswersAreRestoredBlockByBlock(t *testing.T) {
 	}
 }
 
+// TestK66WhatIsHeldBackKeepsItsPlace: before a signature, which is of all thinking before it, and before a call, where the text's block has no end.
+func TestK66WhatIsHeldBackKeepsItsPlace(t *testing.T) {
+	for next, first := range map[chat.EventKind]chat.EventKind{chat.Signature: chat.Thought, chat.Redacted: chat.Thought, chat.ToolStart: chat.Text, chat.Stop: chat.Text} {
+		x := exchange(t, mail)
+		if err := run(t, newLayer(layer.Mask), x); err != nil {
+			t.Fatal(err)
+		}
+		index := 0
+		if next == chat.ToolStart {
+			index = 1
+		}
+		var got []chat.EventKind
+		for _, ev := range []chat.Event{{Kind: chat.Start}, {Kind: first, Text: []byte("<")}, {Kind: next, Index: index, Text: []byte("s")}, {Kind: chat.End}} {
+			out, err := x.Response(t.Context(), &ev)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range out {
+				got = append(got, out[i].Kind)
+			}
+		}
+		if want := []chat.EventKind{chat.Start, first, next, chat.End}; !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	}
+}
+
 // TestD37ACardInSeveralMembersIsMaskedAndRestored: in arguments and results of tools, and back in arguments that are cut anywhere.
 func TestD37ACardInSeveralMembersIsMaskedAndRestored(t *testing.T) {
 	const card = `{"card1":"4539","card2":"1488","card3":"0343","card4":"6467"}`
