@@ -148,18 +148,19 @@ func (p *dialogPlan) toolCalls(offered []seenTool, serial int, texts func() stri
 		return calls
 	}
 	for _, n := range p.calls {
+		among := offered
 		if finds {
 			t := p.tools[n%len(p.tools)]
 			if at(t.name) < 0 {
 				add("execute_tool", object{"name": t.name, "arguments": exampleOf(t.schema, t.schema, texts)})
 				continue
 			}
-			offered = []seenTool{{name: t.name, schema: t.schema}}
+			among = []seenTool{{name: t.name, schema: t.schema}}
 		}
-		if len(p.tools) == 0 || len(offered) == 0 {
+		if len(p.tools) == 0 || len(among) == 0 {
 			break
 		}
-		if t := offered[n%len(offered)]; own(t.name) >= 0 {
+		if t := among[n%len(among)]; own(t.name) >= 0 {
 			add(t.name, exampleOf(t.schema, t.schema, texts))
 		}
 	}

@@ -259,7 +259,8 @@ func TestK66AnswersAreRestoredBlockByBlock(t *testing.T) {
 
 // TestK66WhatIsHeldBackKeepsItsPlace: before a signature, which is of all thinking before it, and before a call, where the text's block has no end.
 func TestK66WhatIsHeldBackKeepsItsPlace(t *testing.T) {
-	for next, first := range map[chat.EventKind]chat.EventKind{chat.Signature: chat.Thought, chat.Redacted: chat.Thought, chat.ToolStart: chat.Text, chat.Stop: chat.Text} {
+	for _, kinds := range [][2]chat.EventKind{{chat.Thought, chat.Signature}, {chat.Thought, chat.Redacted}, {chat.Text, chat.ToolStart}, {chat.Text, chat.Stop}} {
+		first, next := kinds[0], kinds[1]
 		x := exchange(t, mail)
 		if err := run(t, newLayer(layer.Mask), x); err != nil {
 			t.Fatal(err)
