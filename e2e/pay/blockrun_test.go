@@ -200,7 +200,7 @@ func payingGateway(t *testing.T, c *chain) (*gateway.Gateway, gateway.Options, *
 // outgoings are the gateway's payments, newest first.
 func outgoings(t *testing.T, g *gateway.Gateway) (all []struct{ State, Purpose, Transaction, Reason string }) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(g.Bardo(t, "pay", "list", "--json")), &all); err != nil {
+	if err := json.Unmarshal([]byte(g.Bardo(t, "pay", "list", "--json", "--limit", "100")), &all); err != nil {
 		t.Fatal(err)
 	}
 	return all

@@ -138,3 +138,29 @@ func checkPitfall10TwoRequestsDoNotSpendOneCredit(t *testing.T, s *shop) {
 	s.serve(t, &other, 10_000)
 	s.credit(t, 11_000) // most of which is in no block yet
 }
+
+// TestANodeThatIsBehindIsNotTakenForACancellation: one says that the payment is used, and another knows no transfer yet. It is found later, and what is never found was cancelled.
+func TestANodeThatIsBehindIsNotTakenForACancellation(t *testing.T) {
+	inBoth(t, checkANodeThatIsBehind)
+}
+
+func checkANodeThatIsBehind(t *testing.T, s *shop) {
+	t.Helper()
+	s.lag = lagTime
+	s.chain.sends = false
+	p, q := s.take(t, 1), s.take(t, 2)
+	s.serve(t, &p, 4000)
+	s.serve(t, &q, 4000)
+	s.chain.used[pay.Word{1}], s.chain.used[pay.Word{2}] = pay.Word{}, pay.Word{}
+	for range 3 {
+		s.look(t, 5*time.Second)
+		s.is(t, &p, book.None)
+	}
+	delete(s.chain.used, pay.Word{1})
+	s.chain.mine(pay.Word{99}, pay.Word{1})
+	for range 4 {
+		s.look(t, 16*time.Second)
+	}
+	s.is(t, &p, book.Confirmed)
+	s.is(t, &q, book.Failed)
+}

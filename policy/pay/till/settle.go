@@ -221,8 +221,9 @@ func (t *Till) used(ctx context.Context, p *book.Payment) (over bool, err error)
 	case err != nil:
 		return true, err
 	case !ok:
-		return true, t.fail(ctx, p, "the payer cancelled the authorization")
+		return true, t.notFound(ctx, p)
 	}
+	t.isAbsent(p.ID, false)
 	mark, err := t.Chain.Mark(ctx, hash)
 	if err != nil {
 		return true, err
@@ -231,6 +232,35 @@ func (t *Till) used(ctx context.Context, p *book.Payment) (over bool, err error)
 		return true, t.fail(ctx, p, "it paid for a request at another gateway, which has no store in common with this one")
 	}
 	return true, t.Book.Found(ctx, p.ID, hash)
+}
+
+// lagTime is how long a used authorization's transfer may not be found before that is taken for a cancellation: an address of nodes may ask one for the state, and another, which is some blocks behind,
+// for the transfer.
+const lagTime = 20 * time.Second
+
+// notFound decides what becomes of a payment that is used, and whose transfer is not found.
+func (t *Till) notFound(ctx context.Context, p *book.Payment) error {
+	if t.Now().Sub(t.isAbsent(p.ID, true)) < t.lag {
+		return t.Book.Refused(ctx, p.ID, "the authorization was used or cancelled, and no transfer is found yet")
+	}
+	t.isAbsent(p.ID, false)
+	return t.fail(ctx, p, "the payer cancelled the authorization")
+}
+
+// isAbsent notes whether a payment's transfer is absent, and returns since when it is.
+func (t *Till) isAbsent(id int64, is bool) (since time.Time) {
+	t.absences.Lock()
+	defer t.absences.Unlock()
+	if !is {
+		delete(t.absent, id)
+		return since
+	}
+	since, ok := t.absent[id]
+	if !ok {
+		since = t.Now()
+		t.absent[id] = since
+	}
+	return since
 }
 
 func expired(p *book.Payment, head pay.Block) bool {

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -86,6 +87,9 @@ type Till struct {
 	wasted    map[int64]int // transactions of payments that were mined and moved nothing, since the start
 	asked     time.Time
 	patience  time.Duration // of requests whose payments are settled first
+	lag       time.Duration // of a node behind another one, at most
+	absences  sync.Mutex
+	absent    map[int64]time.Time // payments that are used, and whose transfers are not found: since when
 	lost      atomic.Pointer[losses]
 }
 
@@ -100,7 +104,7 @@ func New(o Options) *Till {
 	if o.Lost == nil {
 		o.Lost = func(Loss) {}
 	}
-	return &Till{Options: o, kicked: make(chan struct{}, 1), resent: map[int64]time.Time{}, wasted: map[int64]int{}, patience: firstTime}
+	return &Till{Options: o, kicked: make(chan struct{}, 1), resent: map[int64]time.Time{}, wasted: map[int64]int{}, absent: map[int64]time.Time{}, patience: firstTime, lag: lagTime}
 }
 
 func or[T comparable](v, unset T) T {

@@ -181,6 +181,7 @@ func (s *shop) reopen(t *testing.T) {
 		Terms: terms, Seal: pay.NewSeal([]byte("s"), terms), Chain: s.chain, Book: b, Ledger: s.books, Limits: book.Limits{Exposure: 100_000}, Log: slog.New(slog.DiscardHandler), Now: clock,
 		Finality: 3, LowGas: func(left int64) { s.gas = append(s.gas, left) }, Lost: func(l Loss) { s.lost = append(s.lost, l) },
 	})
+	s.lag = 0
 	t.Cleanup(func() { _ = b.Close() })
 }
 
