@@ -102,3 +102,23 @@ func TestD34PricesDecideWhenAHistoryIsShortened(t *testing.T) {
 		t.Error("a request that hardly fits into the model's window is not shortened")
 	}
 }
+
+// TestASummaryIsForgottenAfterTwoHours in which it was not used.
+func TestASummaryIsForgottenAfterTwoHours(t *testing.T) {
+	now := time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
+	clock.Replace(func() time.Time { return now })
+	t.Cleanup(func() { clock.Replace(nil) })
+	l, side, c := summarising(compress.SummaryOn), &summariser{says: "The user asked this and that."}, &conversation{dialect: chat.OpenAI}
+	for i := range 14 {
+		c.ask(i, i%3)
+	}
+	for i, row := range []struct {
+		pause time.Duration
+		calls int
+	}{{0, 1}, {119 * time.Minute, 1}, {119 * time.Minute, 1}, {121 * time.Minute, 2}} {
+		now = now.Add(row.pause)
+		if send(t, l, side, chat.OpenAI, c.body("What now?"), nil); len(side.calls) != row.calls {
+			t.Errorf("request %d, after %v: %d calls, want %d", i, row.pause, len(side.calls), row.calls)
+		}
+	}
+}
