@@ -132,7 +132,7 @@ const statusRecovered = "recovered"
 
 // begin signs and sends the transfer of a payment. What was signed is stored first, so that it is known again whatever happens.
 func (t *Till) begin(ctx context.Context, p *book.Payment, head pay.Block) error {
-	if pause := max(backoff(p.Attempts), wasteTime(t.wasted[p.ID])); t.Now().Before(p.Changed.Add(pause)) && !expired(p, head) {
+	if pause := max(backoff(p.Attempts), wasteTime(t.wasted.of(p.ID))); t.Now().Before(p.Changed.Add(pause)) && !expired(p, head) {
 		return nil
 	}
 	slot, err := t.freeSlot(ctx)
@@ -223,7 +223,7 @@ func (t *Till) used(ctx context.Context, p *book.Payment) (over bool, err error)
 	case !ok:
 		return true, t.notFound(ctx, p)
 	}
-	t.isAbsent(p.ID, false)
+	t.absent.forget(p.ID)
 	mark, err := t.Chain.Mark(ctx, hash)
 	if err != nil {
 		return true, err
@@ -240,27 +240,11 @@ const lagTime = 20 * time.Second
 
 // notFound decides what becomes of a payment that is used, and whose transfer is not found.
 func (t *Till) notFound(ctx context.Context, p *book.Payment) error {
-	if t.Now().Sub(t.isAbsent(p.ID, true)) < t.lag {
+	if t.Now().Sub(t.absent.since(p.ID, t.Now())) < t.lag {
 		return t.Book.Refused(ctx, p.ID, "the authorization was used or cancelled, and no transfer is found yet")
 	}
-	t.isAbsent(p.ID, false)
+	t.absent.forget(p.ID)
 	return t.fail(ctx, p, "the payer cancelled the authorization")
-}
-
-// isAbsent notes whether a payment's transfer is absent, and returns since when it is.
-func (t *Till) isAbsent(id int64, is bool) (since time.Time) {
-	t.absences.Lock()
-	defer t.absences.Unlock()
-	if !is {
-		delete(t.absent, id)
-		return since
-	}
-	since, ok := t.absent[id]
-	if !ok {
-		since = t.Now()
-		t.absent[id] = since
-	}
-	return since
 }
 
 func expired(p *book.Payment, head pay.Block) bool {
@@ -301,10 +285,10 @@ func (t *Till) mined(ctx context.Context, p *book.Payment, hash pay.Word, r pay.
 	}
 	delete(t.resent, p.ID)
 	if r.Paid {
-		delete(t.wasted, p.ID)
+		t.wasted.forget(p.ID)
 		return t.Book.Confirmed(ctx, p.ID, hash, r)
 	}
-	t.wasted[p.ID]++
+	t.wasted.add(p.ID)
 	return t.reverted(ctx, p, head, &pay.Revert{Reason: "the transaction was mined and moved nothing"})
 }
 
@@ -370,7 +354,7 @@ func (t *Till) recheck(ctx context.Context, p *book.Payment, head pay.Block) err
 
 // fail gives a payment up: its request was served, and its money cannot arrive any more.
 func (t *Till) fail(ctx context.Context, p *book.Payment, reason string) error {
-	delete(t.wasted, p.ID)
+	t.wasted.forget(p.ID)
 	return t.Book.MarkFailed(ctx, p.ID, reason)
 }
 

@@ -191,3 +191,25 @@ func TestAnOrderIsStoredBeforeItIsSent(t *testing.T) {
 		t.Errorf("%d orders", f.orders)
 	}
 }
+
+// TestManyPaymentsAreGivenUpAtOnce: they are handed over at the same time, and share nothing but the book (the race detector sees the rest).
+func TestManyPaymentsAreGivenUpAtOnce(t *testing.T) {
+	s, f := by(t)
+	f.settles, f.says = false, errUnknown
+	taken := make([]Taken, orders/2) // more than that of one wallet may not be unsettled
+	for i := range taken {
+		taken[i] = s.take(t, byte(i+1))
+		s.serve(t, &taken[i], 5000)
+		if i%2 == 0 {
+			s.chain.used[taken[i].Payment.Nonce] = pay.Word{} // its payer cancelled it
+		}
+	}
+	for range 3 {
+		s.at = s.at.Add(time.Hour)
+		s.chain.now = s.at
+		_ = s.pass(t.Context())
+	}
+	for i := range taken {
+		s.is(t, &taken[i], book.Failed)
+	}
+}

@@ -11,7 +11,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -84,12 +83,11 @@ type Till struct {
 	kicked    chan struct{}
 	rechecked time.Time // of the loop
 	resent    map[int64]time.Time
-	wasted    map[int64]int // transactions of payments that were mined and moved nothing, since the start
+	wasted    counts // transactions of payments that were mined and moved nothing, since the start
 	asked     time.Time
 	patience  time.Duration // of requests whose payments are settled first
 	lag       time.Duration // of a node behind another one, at most
-	absences  sync.Mutex
-	absent    map[int64]time.Time // payments that are used, and whose transfers are not found: since when
+	absent    times         // payments that are used, and whose transfers are not found: since when
 	lost      atomic.Pointer[losses]
 }
 
@@ -104,7 +102,7 @@ func New(o Options) *Till {
 	if o.Lost == nil {
 		o.Lost = func(Loss) {}
 	}
-	return &Till{Options: o, kicked: make(chan struct{}, 1), resent: map[int64]time.Time{}, wasted: map[int64]int{}, absent: map[int64]time.Time{}, patience: firstTime, lag: lagTime}
+	return &Till{Options: o, kicked: make(chan struct{}, 1), resent: map[int64]time.Time{}, patience: firstTime, lag: lagTime}
 }
 
 func or[T comparable](v, unset T) T {
