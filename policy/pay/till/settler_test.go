@@ -201,7 +201,7 @@ func TestManyPaymentsAreGivenUpAtOnce(t *testing.T) {
 		taken[i] = s.take(t, byte(i+1))
 		s.serve(t, &taken[i], 5000)
 		if i%2 == 0 {
-			s.chain.used[taken[i].Payment.Nonce] = pay.Word{} // its payer cancelled it
+			s.chain.used[taken[i].Nonce] = pay.Word{} // its payer cancelled it
 		}
 	}
 	for range 3 {
