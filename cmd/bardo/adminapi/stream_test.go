@@ -2,6 +2,7 @@ package adminapi_test
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +12,7 @@ import (
 
 	"bardo.money/gateway/cmd/bardo/adminapi"
 	"bardo.money/gateway/internal/event"
+	"bardo.money/gateway/internal/polltest"
 )
 
 // streamed is a kind of event of the tests.
@@ -27,7 +29,9 @@ func TestAStreamEndsWithItsToken(t *testing.T) {
 		return token
 	}}))
 	defer web.Close()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, web.URL+"/admin/v1/events", http.NoBody)
+	ctx, cancel := context.WithTimeout(t.Context(), polltest.Patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, web.URL+"/admin/v1/events", http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
