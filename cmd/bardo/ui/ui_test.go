@@ -567,6 +567,12 @@ func TestB07ASessionEnds(t *testing.T) {
 	out("logged out", b)
 	out("logged out, with the old cookie", stolen)
 	b = l.loggedIn(operatorToken)
+	stolen.Jar.SetCookies(at, b.Jar.Cookies(at))
+	if got := b.post("/ui/login", url.Values{"secret": {operatorToken}}); got.status != http.StatusSeeOther {
+		t.Errorf("log in anew: %d", got.status)
+	}
+	out("logged in anew, with the old cookie", stolen)
+	b = l.loggedIn(operatorToken)
 	l.newToken.Store(true)
 	out("another token of the operator's", b)
 	l.newToken.Store(false)
