@@ -100,7 +100,7 @@ soak: postgres ## the same with long counts, and long fuzzing; takes hours
 
 race: ## run the packages' own tests, and the program in all of e2e, with the race detector
 	@$(MAKE) unit RACE=-race
-	@$(MAKE) raced IN_RACE=.
+	@$(MAKE) raced IN_RACE=. TIMEOUT=90m
 
 fuzz: ## fuzz every target for FUZZTIME
 	@grep -ro --include='*_test.go' --exclude-dir='.*' '^func Fuzz[A-Za-z0-9_]*' * | while IFS=: read -r file name; do \
