@@ -238,6 +238,7 @@ func TestP04RequestsOfManyAccountsAndTiersKeepApart(t *testing.T) {
 						t.Errorf("no %s request was served: nothing was shown", kind.name)
 					}
 				}
+				l.recall(t)
 				l.assertCalls(t)
 				l.assertHeard(t)
 				l.assertTold(t)

@@ -58,6 +58,24 @@ func (l *apartLab) misbehave(r *rand.Rand) {
 	l.fakes[names[r.IntN(len(names))]].Behave(b)
 }
 
+// recall has a model fetch back what was left out of one more request of each account: by chance alone, none may have.
+func (l *apartLab) recall(t *testing.T) {
+	t.Helper()
+	for _, f := range l.fakes {
+		f.Behave(fake.Behaviour{ToolCalls: []fake.ToolCall{{Name: "bardo_recall", Args: `{"id":"r1"}`}}, Answered: &fake.Behaviour{Echo: ofAccount}})
+	}
+	kind := &apartKinds[0]
+	for _, a := range l.accounts {
+		own := fmt.Sprintf("MK%s-%s-recalled-KM", a.Name, kind.name)
+		body := strings.ReplaceAll(recallBody(fake.OpenAI, "shared", false), "4711", own)
+		got := l.Do(t, gateway.Call{
+			Path: "/v1/chat/completions", Key: a.Key, Header: []string{"X-Bardo-Pipeline: full", "X-Bardo-Cache: no-store"},
+			Body: strings.Replace(body, `],"tools":`, fmt.Sprintf(`,{"role":"user","content":"What was %s?"}],"tools":`, own), 1),
+		})
+		l.hear(t, a, kind, own, got)
+	}
+}
+
 // questions are asked by everybody, in several words: nothing in them tells who asks.
 var questions = []string{
 	"What is the capital of France?", "What's the capital of France?", "Which city is the capital of France?", "What is the speed of light?", "What's the speed of light?", "How fast is light?",
