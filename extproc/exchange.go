@@ -41,7 +41,6 @@ type exchange struct {
 	wishes
 	body     upload.Body
 	keyRead  auth.Reading
-	byToken  bool           // the caller names itself by a token of the stream
 	calls    attempt.Writer // writes and makes the attempts
 	bill     meter.Bill     // limits, reservation, calls and charge
 	deferral deferral

@@ -45,12 +45,17 @@ func (x *exchange) streamEvents(ctx context.Context, r stream.Reply, f api.Follo
 	return x.client.StreamBody(nil, true)
 }
 
+// streamToken is the token of the stream in the address, by which its caller names itself; "" for none.
+func (x *exchange) streamToken() string {
+	if x.Head.Path != api.StreamPath {
+		return ""
+	}
+	return api.StreamToken(x.Head.Query)
+}
+
 // byStreamToken finds the caller who names itself by a token in the address; ok is false where there is none.
 func (x *exchange) byStreamToken(ctx context.Context) (p policy.Principal, ok bool, err error) {
-	if x.Head.Path != api.StreamPath {
-		return p, false, nil
-	}
-	token := api.StreamToken(x.Head.Query)
+	token := x.streamToken()
 	if token == "" {
 		return p, false, nil
 	}
@@ -62,7 +67,6 @@ func (x *exchange) byStreamToken(ctx context.Context) (p policy.Principal, ok bo
 	case !t.Local:
 		err = x.keyRefused(ctx, t.Account)
 	}
-	x.byToken = err == nil
 	return policy.Principal{Account: t.Account, Anonymous: t.Account == ""}, err == nil, err
 }
 
@@ -88,7 +92,7 @@ func (x *exchange) mayNotFollow(ctx context.Context) bool {
 	switch {
 	case x.Principal.Account == "":
 		return false
-	case x.byToken, x.Head.Header.Has(header.Delegation): // the proof of a delegate counts once
+	case x.streamToken() != "", x.Head.Header.Has(header.Delegation): // the proof of a delegate counts once
 		err = x.keyRefused(ctx, x.Principal.Account)
 	default:
 		_, _, err = x.gw.Verifier.Verify(ctx, x.authRequest())
