@@ -20,6 +20,7 @@ import (
 	"bardo.money/gateway/e2e/gateway"
 	"bardo.money/gateway/internal/modeltest"
 	"bardo.money/gateway/internal/proctest"
+	"bardo.money/gateway/internal/seedtest"
 )
 
 // apartLab is a gateway with everything that may look at requests, keep or share something of them, or call somebody beside them; with providers inside and outside of
@@ -217,7 +218,7 @@ func (l *apartLab) follow(ctx context.Context, t *testing.T, a *apart) {
 // that the gateway writes or tells.
 func TestP04RequestsOfManyAccountsAndTiersKeepApart(t *testing.T) {
 	t.Parallel()
-	for _, seed := range randomSeeds(20) {
+	for _, seed := range seedtest.Seeds(20) {
 		for _, shape := range []string{"extproc", "module"} {
 			t.Run(fmt.Sprintf("%s/seed=%d", shape, seed), func(t *testing.T) {
 				t.Parallel()

@@ -12,6 +12,7 @@ import (
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/internal/seedtest"
 )
 
 // dialog is a random conversation, which is held through both shapes of the data path.
@@ -172,7 +173,7 @@ func (p *dialogPlan) toolCalls(offered []seenTool, serial int, texts func() stri
 // BARDO_SOAK=1 makes it longer; BARDO_SEED is the one seed to repeat.
 func TestRandomConversationsThroughTheLayers(t *testing.T) {
 	t.Parallel()
-	for _, seed := range randomSeeds(60) {
+	for _, seed := range seedtest.Seeds(60) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 5))
 			p := newDialogPair(t, r)

@@ -227,12 +227,10 @@ func TestCredentials(t *testing.T) {
 	id, secret, sum := keyParts(t, good)
 	elsewhere, _ := one(t, quick)
 	stranger := elsewhere.CreateKey(t, "--name", "stranger")
-	swapped := strings.Map(func(r rune) rune {
-		if r == rune(secret[0]) {
-			return rune(secret[1])
-		}
-		return r
-	}, secret)
+	other := "a"
+	if secret[0] == 'a' {
+		other = "b"
+	}
 	for _, r := range []credentialCase{
 		{"Bearer", []string{"authorization: Bearer " + good}, true},
 		{"bearer in lower case", []string{"authorization: bearer " + good}, true},
@@ -250,7 +248,7 @@ func TestCredentials(t *testing.T) {
 		{"in the query", nil, false},
 		{"cut short", []string{"x-api-key: " + good[:len(good)-1]}, false},
 		{"without its sum", []string{"x-api-key: bardo_sk_" + id + "_" + secret}, false},
-		{"another secret", []string{"x-api-key: bardo_sk_" + id + "_" + swapped + "_" + sum}, false},
+		{"another secret", []string{"x-api-key: bardo_sk_" + id + "_" + other + secret[1:] + "_" + sum}, false},
 		{"very long", []string{"x-api-key: bardo_sk_" + strings.Repeat("a", 4000)}, false},
 	} {
 		t.Run(r.name, func(t *testing.T) { checkCredential(t, r, good, p, g, secret) })

@@ -21,6 +21,7 @@ import (
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/internal/seedtest"
 )
 
 // leaver is a client with a random request that closes its connection or resets its stream at a random moment.
@@ -208,7 +209,7 @@ type leftRecord struct {
 // one seed to repeat.
 func TestK34RandomRequestsWhoseClientsLeave(t *testing.T) {
 	t.Parallel()
-	for _, seed := range randomSeeds(30) {
+	for _, seed := range seedtest.Seeds(30) {
 		for _, shape := range []string{"extproc", "module"} {
 			t.Run(fmt.Sprintf("seed=%d/%s", seed, shape), func(t *testing.T) { leaveAtRandom(t, shape, rand.New(rand.NewPCG(seed, 1))) })
 		}

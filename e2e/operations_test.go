@@ -15,6 +15,7 @@ import (
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/internal/seedtest"
 )
 
 // operatedKey is a prepaid key that an operator changes while requests use it.
@@ -44,7 +45,7 @@ type operation struct {
 // secret. BARDO_SOAK=1 makes it longer; BARDO_SEED is the one seed to repeat.
 func TestRandomOperationsWhileRequestsRun(t *testing.T) {
 	t.Parallel()
-	for _, seed := range randomSeeds(20) {
+	for _, seed := range seedtest.Seeds(20) {
 		for _, shape := range []string{"extproc", "module"} {
 			t.Run(fmt.Sprintf("seed=%d/%s", seed, shape), func(t *testing.T) { operateAtRandom(t, shape, rand.New(rand.NewPCG(seed, 2))) })
 		}

@@ -15,6 +15,7 @@ import (
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/internal/seedtest"
 	"bardo.money/gateway/policy/e2ee"
 )
 
@@ -70,7 +71,7 @@ var longBid = `{"price":"` + strings.Repeat("PLANTED", 12) + `"}`
 // inShapes runs a random test in both shapes, for each seed.
 func inShapes(t *testing.T, run func(t *testing.T, shape string, r *rand.Rand)) {
 	t.Helper()
-	for _, seed := range randomSeeds(20) {
+	for _, seed := range seedtest.Seeds(20) {
 		for _, shape := range []string{"extproc", "module"} {
 			t.Run(fmt.Sprintf("%s/seed=%d", shape, seed), func(t *testing.T) {
 				t.Parallel()

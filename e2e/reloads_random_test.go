@@ -13,6 +13,7 @@ import (
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/internal/seedtest"
 )
 
 // wrongFiles are what makes a file one that is refused.
@@ -42,7 +43,7 @@ var whereItIs = regexp.MustCompile(`config\.yaml:\d+: `)
 // and the one before stays in force. BARDO_SOAK=1 makes it longer; BARDO_SEED is the one seed to repeat.
 func TestRandomReloadsWhileRequestsRun(t *testing.T) {
 	t.Parallel()
-	for _, seed := range randomSeeds(10) {
+	for _, seed := range seedtest.Seeds(10) {
 		for _, shape := range []string{"extproc", "module"} {
 			t.Run(fmt.Sprintf("seed=%d/%s", seed, shape), func(t *testing.T) { reloadAtRandom(t, shape, rand.New(rand.NewPCG(seed, 8))) })
 		}

@@ -6,16 +6,15 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"reflect"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/internal/seedtest"
 )
 
 // randomRequest is a request of a random form to a random pair of providers.
@@ -257,23 +256,9 @@ func merged[V any](a, b map[string]V) map[string]V {
 // see the same, and none of what nobody should see. BARDO_SOAK=1 makes it longer; BARDO_SEED is the one seed to repeat.
 func TestBothShapesOfTheDataPathAgree(t *testing.T) {
 	t.Parallel()
-	for _, seed := range randomSeeds(60) {
+	for _, seed := range seedtest.Seeds(60) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { compareShapes(t, rand.New(rand.NewPCG(seed, 0))) })
 	}
-}
-
-// randomSeeds are the seeds of a random test: 1, more in a soak, or BARDO_SEED alone.
-func randomSeeds(more int) []uint64 {
-	if one, err := strconv.ParseUint(os.Getenv("BARDO_SEED"), 10, 64); err == nil {
-		return []uint64{one}
-	}
-	seeds := []uint64{1}
-	if os.Getenv("BARDO_SOAK") != "" {
-		for range more {
-			seeds = append(seeds, rand.Uint64())
-		}
-	}
-	return seeds
 }
 
 func compareShapes(t *testing.T, r *rand.Rand) {

@@ -19,6 +19,7 @@ import (
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
 	"bardo.money/gateway/internal/proctest"
+	"bardo.money/gateway/internal/seedtest"
 )
 
 // account is one of the callers in a lab of thieves, with what it has there that nobody else may see. Whatever it says or names has its mark.
@@ -168,7 +169,7 @@ const callWithin = 30 * time.Second
 // record or event has anything of another account, none is an internal error, and what carries no good credential gets nothing at all.
 func TestThievesSeeNothingOfOthers(t *testing.T) {
 	t.Parallel()
-	for _, seed := range randomSeeds(20) {
+	for _, seed := range seedtest.Seeds(20) {
 		for _, shape := range []string{"extproc", "module"} {
 			t.Run(fmt.Sprintf("%s/seed=%d", shape, seed), func(t *testing.T) {
 				t.Parallel()

@@ -10,10 +10,8 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -26,6 +24,7 @@ import (
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
 	"bardo.money/gateway/internal/proctest"
+	"bardo.money/gateway/internal/seedtest"
 	"bardo.money/gateway/policy/ledger/postgres/postgrestest"
 )
 
@@ -37,7 +36,7 @@ func TestRandomPaymentsConserveMoney(t *testing.T) {
 	for i, l := range lanes {
 		t.Run(l.name, func(t *testing.T) {
 			t.Parallel()
-			for _, seed := range randomSeeds(30) {
+			for _, seed := range seedtest.Seeds(30) {
 				t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { haggle(t, l, rand.New(rand.NewPCG(seed, uint64(i)))) })
 			}
 		})
@@ -60,20 +59,6 @@ var lanes = []lane{
 	{name: "a moody node", deals: 24, node: true},
 	{name: "a moody facilitator", deals: 24, facilitator: true},
 	{name: "PostgreSQL", deals: 24, config: ", settle_first_usd: 0.02", postgres: true},
-}
-
-// randomSeeds are the seeds of a random test: 1, more in a soak, or BARDO_SEED alone.
-func randomSeeds(more int) []uint64 {
-	if one, err := strconv.ParseUint(os.Getenv("BARDO_SEED"), 10, 64); err == nil {
-		return []uint64{one}
-	}
-	seeds := []uint64{1}
-	if os.Getenv("BARDO_SOAK") != "" {
-		for range more {
-			seeds = append(seeds, rand.Uint64())
-		}
-	}
-	return seeds
 }
 
 // market is two gateways, and the purses that pay them.

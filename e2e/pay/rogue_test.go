@@ -16,6 +16,7 @@ import (
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/internal/seedtest"
 	paid402 "bardo.money/gateway/policy/pay"
 )
 
@@ -157,7 +158,7 @@ func (h *highwayman) signed() (count int, sum int64) {
 // request that was not answered, and not more than a day's cap; callers are served by another provider, and charged what was paid. BARDO_SOAK=1 makes it longer; BARDO_SEED is the one seed to repeat.
 func TestPitfall13And14ARogueProviderIsNotPaidMore(t *testing.T) {
 	t.Parallel()
-	for _, seed := range randomSeeds(20) {
+	for _, seed := range seedtest.Seeds(20) {
 		for i, shape := range []string{"extproc", "module"} {
 			t.Run(fmt.Sprintf("%s/seed=%d", shape, seed), func(t *testing.T) {
 				t.Parallel()

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 	"testing"
 
 	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/seedtest"
 )
 
 // tree is a configuration before it is written in a format: tables by name, lists, and values as they are written.
@@ -241,24 +241,10 @@ var mutations = []func(r *rand.Rand, b []byte) []byte{
 	},
 }
 
-// generatedSeeds are the seeds: 1, more in a soak, or BARDO_SEED alone.
-func generatedSeeds() []uint64 {
-	if one, err := strconv.ParseUint(os.Getenv("BARDO_SEED"), 10, 64); err == nil {
-		return []uint64{one}
-	}
-	seeds := []uint64{1}
-	if os.Getenv("BARDO_SOAK") != "" {
-		for range 100 {
-			seeds = append(seeds, rand.Uint64())
-		}
-	}
-	return seeds
-}
-
 // TestGeneratedConfigurations: of random values of the schema's keys, as they are and with something wrong, each file is a configuration or a list of problems,
 // which say where. What is printed of a configuration is read again as the same, and has no secret. BARDO_SOAK=1 makes it longer; BARDO_SEED is the one seed to repeat.
 func TestGeneratedConfigurations(t *testing.T) {
-	for _, seed := range generatedSeeds() {
+	for _, seed := range seedtest.Seeds(100) {
 		g := newGenerator(rand.New(rand.NewPCG(seed, 6)))
 		good := 0
 		for i := range 400 {

@@ -4,13 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
 
+	"bardo.money/gateway/internal/seedtest"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger"
 	"bardo.money/gateway/policy/ledger/postgres"
@@ -35,15 +34,7 @@ const crowded = 3 // keys, and as many wallets
 // TestManyAtTheSameTimeConserveMoney: deposits whose references are repeated, with the same amount or another one, payments of wallets that arrive and do not, reservations and charges, by two gateways on
 // one store. In the end each account has what came in less what was charged, and nothing is held. BARDO_SOAK=1 makes it longer; BARDO_SEED is the one seed to repeat.
 func TestManyAtTheSameTimeConserveMoney(t *testing.T) {
-	seeds := []uint64{1}
-	if one, err := strconv.ParseUint(os.Getenv("BARDO_SEED"), 10, 64); err == nil {
-		seeds = []uint64{one}
-	} else if os.Getenv("BARDO_SOAK") != "" {
-		for range 20 {
-			seeds = append(seeds, rand.Uint64())
-		}
-	}
-	for _, seed := range seeds {
+	for _, seed := range seedtest.Seeds(20) {
 		for _, store := range []string{"SQLite", "PostgreSQL"} {
 			t.Run(fmt.Sprintf("%s/seed=%d", store, seed), func(t *testing.T) {
 				c := gather(t, store)

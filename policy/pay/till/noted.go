@@ -1,58 +1,32 @@
 package till
 
-import (
-	"sync"
-	"time"
-)
+import "sync"
 
-// counts are numbers of payments by their ids, for several goroutines: a facilitator is handed many payments at once.
-type counts struct {
+// noted is what is known of payments, by their ids, for several goroutines: a facilitator is handed many payments at once.
+type noted[T any] struct {
 	mu   sync.Mutex
-	byID map[int64]int
+	byID map[int64]T
 }
 
-func (c *counts) of(id int64) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.byID[id]
+func (n *noted[T]) of(id int64) T {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.byID[id]
 }
 
-func (c *counts) add(id int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.byID == nil {
-		c.byID = map[int64]int{}
+// change replaces what is noted of a payment, its zero value if nothing is, and gives what is noted then.
+func (n *noted[T]) change(id int64, by func(T) T) T {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.byID == nil {
+		n.byID = map[int64]T{}
 	}
-	c.byID[id]++
+	n.byID[id] = by(n.byID[id])
+	return n.byID[id]
 }
 
-func (c *counts) forget(id int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.byID, id)
-}
-
-// times are moments of payments by their ids, for several goroutines.
-type times struct {
-	mu   sync.Mutex
-	byID map[int64]time.Time
-}
-
-// since is the moment that is noted for a payment: now, if none is.
-func (t *times) since(id int64, now time.Time) time.Time {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.byID == nil {
-		t.byID = map[int64]time.Time{}
-	}
-	if _, ok := t.byID[id]; !ok {
-		t.byID[id] = now
-	}
-	return t.byID[id]
-}
-
-func (t *times) forget(id int64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.byID, id)
+func (n *noted[T]) forget(id int64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.byID, id)
 }

@@ -240,7 +240,14 @@ const lagTime = 20 * time.Second
 
 // notFound decides what becomes of a payment that is used, and whose transfer is not found.
 func (t *Till) notFound(ctx context.Context, p *book.Payment) error {
-	if t.Now().Sub(t.absent.since(p.ID, t.Now())) < t.lag {
+	now := t.Now()
+	since := t.absent.change(p.ID, func(since time.Time) time.Time {
+		if since.IsZero() {
+			return now
+		}
+		return since
+	})
+	if now.Sub(since) < t.lag {
 		return t.Book.Refused(ctx, p.ID, "the authorization was used or cancelled, and no transfer is found yet")
 	}
 	t.absent.forget(p.ID)
@@ -288,7 +295,7 @@ func (t *Till) mined(ctx context.Context, p *book.Payment, hash pay.Word, r pay.
 		t.wasted.forget(p.ID)
 		return t.Book.Confirmed(ctx, p.ID, hash, r)
 	}
-	t.wasted.add(p.ID)
+	t.wasted.change(p.ID, func(n int) int { return n + 1 })
 	return t.reverted(ctx, p, head, &pay.Revert{Reason: "the transaction was mined and moved nothing"})
 }
 

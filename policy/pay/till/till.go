@@ -83,11 +83,11 @@ type Till struct {
 	kicked    chan struct{}
 	rechecked time.Time // of the loop
 	resent    map[int64]time.Time
-	wasted    counts // transactions of payments that were mined and moved nothing, since the start
+	wasted    noted[int] // transactions of payments that were mined and moved nothing, since the start
 	asked     time.Time
-	patience  time.Duration // of requests whose payments are settled first
-	lag       time.Duration // of a node behind another one, at most
-	absent    times         // payments that are used, and whose transfers are not found: since when
+	patience  time.Duration    // of requests whose payments are settled first
+	lag       time.Duration    // of a node behind another one, at most
+	absent    noted[time.Time] // payments that are used, and whose transfers are not found: since when
 	lost      atomic.Pointer[losses]
 }
 
