@@ -10,7 +10,7 @@ type Quality uint8
 
 // The classes, in order.
 const (
-	QualityUnsaid Quality = iota
+	QualityUnset Quality = iota
 	QualityMinimum
 	QualityLow
 	QualityMedium
@@ -39,7 +39,7 @@ type Effort uint8
 
 // The efforts, in order.
 const (
-	EffortUnsaid Effort = iota
+	EffortUnset Effort = iota
 	EffortNone
 	EffortLow
 	EffortMedium
@@ -88,7 +88,7 @@ type PrivacyTier uint8
 
 // The tiers, in order of strength.
 const (
-	PrivacyUnsaid   PrivacyTier = iota
+	PrivacyUnset    PrivacyTier = iota
 	PrivacyNoLog                // nothing is retained
 	PrivacyTEE                  // inference runs in an attested enclave
 	PrivacyEndToEnd             // the host sees ciphertext only
@@ -109,7 +109,7 @@ type Phase uint8
 
 // The phases, from the healthiest.
 const (
-	PhaseUnsaid Phase = iota
+	PhaseUnset Phase = iota
 	PhaseThriving
 	PhaseStable
 	PhaseConservation
@@ -208,5 +208,5 @@ func (in *Intent) Bars(p ProviderID) bool {
 // IsPrivate reports whether nobody may keep what the request says: it is confidential or private, or its provider must not log it or must keep it private, by its
 // tier of privacy or by a feature that it requires.
 func (in *Intent) IsPrivate() bool {
-	return in.Security != SecurityStandard || in.PrivacyTier != PrivacyUnsaid || slices.ContainsFunc(in.Require, Feature.KeepsPrivate)
+	return in.Security != SecurityStandard || in.PrivacyTier != PrivacyUnset || slices.ContainsFunc(in.Require, Feature.KeepsPrivate)
 }

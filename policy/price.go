@@ -157,8 +157,8 @@ func (p *Prices) At(prompt int64) Above {
 	}
 }
 
-// Dearest are the highest prices that an input token and an output token can have with a prompt of up to a length.
-func (p *Prices) Dearest(prompt int64) (input, output Price) {
+// MostExpensive are the highest prices that an input token and an output token can have with a prompt of up to a length.
+func (p *Prices) MostExpensive(prompt int64) (input, output Price) {
 	input, output = max(p.Input, p.CachedInput, p.CacheWrite, p.CacheWrite1h), p.Output
 	for i := range p.Above {
 		if a := &p.Above[i]; prompt > a.Tokens {

@@ -41,13 +41,13 @@ func TestThePromptsLengthDecidesThePriceOfAll(t *testing.T) {
 	}
 }
 
-func TestTheDearestPriceOfAPrompt(t *testing.T) {
+func TestTheMostExpensivePriceOfAPrompt(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		prompt        int64
 		input, output policy.Price
 	}{{200, 6, 15}, {201, 12, 20}, {1001, 60, 150}} {
-		if in, out := long.Dearest(row.prompt); in != row.input || out != row.output {
+		if in, out := long.MostExpensive(row.prompt); in != row.input || out != row.output {
 			t.Errorf("%d tokens: %d and %d", row.prompt, in, out)
 		}
 	}

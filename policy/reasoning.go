@@ -24,7 +24,7 @@ type ThinkingDefault string
 
 // The defaults.
 const (
-	ThinksWhenTold   ThinkingDefault = ""       // it does not think, or is not known to
-	ThinksUnlessTold ThinkingDefault = "on"     // it thinks until it is told not to
-	ThinksAlways     ThinkingDefault = "always" // it thinks, whatever it is told; how hard can be said
+	ThinksOnRequest ThinkingDefault = ""       // it does not think, or is not known to
+	ThinksByDefault ThinkingDefault = "on"     // it thinks until it is told not to
+	ThinksAlways    ThinkingDefault = "always" // it thinks, whatever it is told; how hard can be said
 )

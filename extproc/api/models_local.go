@@ -18,7 +18,7 @@ func localFacts(m *localembed.Model) modelFacts {
 	price := modelPrice{PriceList: free.List(), Known: true, Source: catalog.SourceLocal}
 	return modelFacts{
 		Providers: []policy.ProviderID{localembed.Provider}, Health: map[string]string{string(localembed.Provider): "healthy"}, Context: m.About.Window,
-		Dimensions: m.About.Dimensions, Price: price, Capabilities: []policy.Feature{policy.Embeddings, policy.Privacy}, Quality: policy.QualityUnsaid.String(),
+		Dimensions: m.About.Dimensions, Price: price, Capabilities: []policy.Feature{policy.Embeddings, policy.Privacy}, Quality: policy.QualityUnset.String(),
 		Offers: []modelOffer{{Provider: localembed.Provider, Upstream: m.About.Name, Health: "healthy", Context: m.About.Window, Price: price}},
 	}
 }

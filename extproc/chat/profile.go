@@ -59,7 +59,7 @@ func (p *Profile) Guides(own *Params) bool {
 
 // setsReasoning reports whether any reasoning parameter is set.
 func (p *Params) setsReasoning() bool {
-	return p.Effort != "" || p.ThinkingBudget > 0 || p.Thinking != ThinkingUnsaid
+	return p.Effort != "" || p.ThinkingBudget > 0 || p.Thinking != ThinkingUnset
 }
 
 func (p *Params) sameReasoning(q *Params) bool {

@@ -176,7 +176,7 @@ type ThinkingMode uint8
 
 // The modes.
 const (
-	ThinkingUnsaid   ThinkingMode = iota
+	ThinkingUnset    ThinkingMode = iota
 	ThinkingAdaptive              // the model decides how much
 	ThinkingOff
 )

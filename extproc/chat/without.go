@@ -82,7 +82,7 @@ func (p *Profile) Without(names []string) *Profile {
 			params.WebSearch = nil
 		}
 		if slices.Contains(names, "effort") {
-			params.Effort, params.ThinkingBudget, params.Thinking = "", 0, ThinkingUnsaid
+			params.Effort, params.ThinkingBudget, params.Thinking = "", 0, ThinkingUnset
 		}
 	}
 	return &out

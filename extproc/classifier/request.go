@@ -10,7 +10,7 @@ import (
 // MayJudge reports whether the classifier may have a say in a request, as far as is known without its text: its model is the gateway's choice, and nothing
 // else says what it needs. A nil one has none.
 func (c *Classifier) MayJudge(h *policy.Hints, model string) bool {
-	return c != nil && intent.Auto(model) && h.Subsystem == "" && h.Quality == policy.QualityUnsaid
+	return c != nil && intent.Auto(model) && h.Subsystem == "" && h.Quality == policy.QualityUnset
 }
 
 // Judges reports whether the classifier has a say in a request. A nil one has none.

@@ -21,7 +21,7 @@ func TestTheClassifierJudgesWhatNobodyElseDoes(t *testing.T) {
 		{"no classifier", nil, policy.Hints{}, intent.Facts{Model: "auto", Text: "hi"}, false},
 		{"a model", c, policy.Hints{}, intent.Facts{Model: "m", Text: "hi"}, false},
 		{"a subsystem", c, policy.Hints{Subsystem: "risk"}, intent.Facts{Model: "auto", Text: "hi"}, false},
-		{"a quality", c, policy.Hints{Quality: policy.QualityUnsaid + 1}, intent.Facts{Model: "auto", Text: "hi"}, false},
+		{"a quality", c, policy.Hints{Quality: policy.QualityUnset + 1}, intent.Facts{Model: "auto", Text: "hi"}, false},
 		{"no text", c, policy.Hints{}, intent.Facts{Model: "auto"}, false},
 	} {
 		if got := row.c.Judges(&row.hints, &row.facts); got != row.want {

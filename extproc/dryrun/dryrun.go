@@ -192,7 +192,7 @@ func (e *Result) setReasoning(d *profile.Decision, effort policy.Effort) {
 	if d != nil {
 		e.Profile, e.Reasoning = d.Applied, d.Reasoning
 	}
-	if effort == policy.EffortUnsaid || d != nil && d.Locked {
+	if effort == policy.EffortUnset || d != nil && d.Locked {
 		return
 	}
 	e.Reasoning.Depth = effort

@@ -93,7 +93,7 @@ func (s *state) ended(r Rules, h *policy.Hints, now time.Time, known bool) Reaso
 		return Forgotten
 	case r.Dreams && h.DreamCycleID != "" && h.DreamCycleID != s.cycle:
 		return DreamStart
-	case r.Phases && h.Phase != policy.PhaseUnsaid && s.phase != policy.PhaseUnsaid && h.Phase != s.phase:
+	case r.Phases && h.Phase != policy.PhaseUnset && s.phase != policy.PhaseUnset && h.Phase != s.phase:
 		return PhaseTransition
 	}
 	return Same
@@ -104,7 +104,7 @@ func (s *state) note(h *policy.Hints, now time.Time) {
 	if h.DreamCycleID != "" {
 		s.cycle = h.DreamCycleID
 	}
-	if h.Phase != policy.PhaseUnsaid {
+	if h.Phase != policy.PhaseUnset {
 		s.phase = h.Phase
 	}
 }

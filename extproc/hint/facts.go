@@ -51,7 +51,7 @@ func effort(r *chat.Request) policy.Effort {
 	case r.Thinking:
 		return policy.EffortMedium
 	}
-	return policy.EffortUnsaid
+	return policy.EffortUnset
 }
 
 // hasTools is 1 if the request has tools. Their number is only counted when the conversation is parsed.

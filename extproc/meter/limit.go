@@ -33,6 +33,6 @@ const mostSearches = 1000
 // mostCost is the most that a provider can ask for a call by its prices, its searches of the web included.
 func (t Terms) mostCost(to *policy.Resolution, u *chat.Usage, tokens int64) policy.Pico {
 	p := t.Prices(to, u)
-	in, out := p.Dearest(tokens)
+	in, out := p.MostExpensive(tokens)
 	return max(in, out).Cost(tokens).Plus(p.PerRequest, p.PerSearch.Times(mostSearches))
 }

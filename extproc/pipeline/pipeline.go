@@ -223,7 +223,7 @@ func (x *Exchange) MayShare() bool { return x.Principal.Account != "" || !x.Keep
 // KeepsToPrivate reports whether no service besides providers may see the request, unless the operator says that it keeps nothing: the request is private, has a privacy
 // tier, or is for an enclave (D-05).
 func (x *Exchange) KeepsToPrivate() bool {
-	return x.Intent.Security == policy.SecurityPrivate || x.Hints.SecurityClass == policy.SecurityPrivate || x.Intent.PrivacyTier != policy.PrivacyUnsaid || x.ForEnclave()
+	return x.Intent.Security == policy.SecurityPrivate || x.Hints.SecurityClass == policy.SecurityPrivate || x.Intent.PrivacyTier != policy.PrivacyUnset || x.ForEnclave()
 }
 
 // CacheTenant is whose stored answers the request may be answered with, and adds to: those of its account, or with pooled those that keys of the free plan share

@@ -76,7 +76,7 @@ func (r *Report) KeyRefused(to *policy.Resolution, f *upstream.Failure) {
 
 // Epoch sets the key of the agent's prompts in providers' caches, and tells of an epoch that begins, and of the phase that the request says.
 func (r *Report) Epoch(c *epoch.Coordinator) {
-	if tell := r.Config.Phase; tell != nil && r.Hints.Phase != policy.PhaseUnsaid {
+	if tell := r.Config.Phase; tell != nil && r.Hints.Phase != policy.PhaseUnset {
 		tell(r.Principal.Account, r.Hints.Phase)
 	}
 	key, number, why := c.Key(r.Config.Epochs, r.Principal.Account, &r.Hints, time.Now())

@@ -89,7 +89,7 @@ func (v *View) SearchCost(candidates []policy.Resolution) (cost policy.Pico) {
 	for i := range candidates {
 		to := &candidates[i]
 		if n := v.MaxSearches(to); n > 0 {
-			in, _ := to.Prices.Dearest(policy.TimesTokens(searchTokens, n))
+			in, _ := to.Prices.MostExpensive(policy.TimesTokens(searchTokens, n))
 			cost = max(cost, to.Prices.PerSearch.Times(n).Plus(in.Cost(policy.TimesTokens(searchTokens, n))))
 		}
 	}

@@ -32,7 +32,7 @@ type Privacy struct {
 // PrivacyOf is the privacy of a request with these hints; nil for one without a tier.
 func PrivacyOf(rt *runtime.Config, h *policy.Hints) *Privacy {
 	asked := privacy.Tier(h)
-	if asked == policy.PrivacyUnsaid {
+	if asked == policy.PrivacyUnset {
 		return nil
 	}
 	t := privacy.InForce(h, rt.Resolver.PrivatePlane())

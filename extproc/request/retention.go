@@ -16,8 +16,8 @@ import (
 // preferred. A confidential request alone does not: any provider may serve it (D-05).
 func (v *View) WantsPrivacy() bool {
 	in := &v.Intent
-	return in.Security == policy.SecurityPrivate || v.Hints.SecurityClass == policy.SecurityPrivate || in.PrivacyTier != policy.PrivacyUnsaid ||
-		v.Hints.PrivacyTier != policy.PrivacyUnsaid || privacy.IsClass(v.Hints.TaskClass) ||
+	return in.Security == policy.SecurityPrivate || v.Hints.SecurityClass == policy.SecurityPrivate || in.PrivacyTier != policy.PrivacyUnset ||
+		v.Hints.PrivacyTier != policy.PrivacyUnset || privacy.IsClass(v.Hints.TaskClass) ||
 		slices.ContainsFunc(in.Require, policy.Feature.KeepsPrivate) || slices.ContainsFunc(in.Prefer, policy.Feature.KeepsPrivate)
 }
 

@@ -58,5 +58,5 @@ func (v *View) mayReason(to *policy.Resolution) bool {
 	case v.Request == nil:
 		return false
 	}
-	return (v.Request.Thinking || to.Thinks == policy.ThinksUnlessTold) && !v.Request.ThinkingOff()
+	return (v.Request.Thinking || to.Thinks == policy.ThinksByDefault) && !v.Request.ThinkingOff()
 }

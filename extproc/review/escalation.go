@@ -42,11 +42,11 @@ func (r *Review) PlanEscalation() {
 		return
 	}
 	h := r.Hints
-	h.Subsystem, h.Quality = Tier2, policy.QualityUnsaid // the hint is for the first tier
+	h.Subsystem, h.Quality = Tier2, policy.QualityUnset // the hint is for the first tier
 	f := hint.Facts(r.Request, int64(r.Request.MaxTokens))
 	f.Model, f.Provider = "", ""
 	if !r.Request.HasThinking() { // the effort is that of the profile of tier T1
-		f.Effort = policy.EffortUnsaid
+		f.Effort = policy.EffortUnset
 	}
 	built := r.Config.Needs(&h, &f, &r.Principal)
 	if built.Quality <= r.Intent.Quality {

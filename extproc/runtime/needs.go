@@ -15,12 +15,12 @@ func (rt *Config) Needs(h *policy.Hints, f *intent.Facts, who *policy.Principal)
 	rules := rt.Intents
 	rules.Plane = rt.Resolver.PrivatePlane()
 	built := intent.Build(h, f, who, &rules)
-	if t := rt.Intents.DefaultTier; t != policy.PrivacyUnsaid && privacy.TakesDefault(h, &built.Intent, rules.Plane) {
+	if t := rt.Intents.DefaultTier; t != policy.PrivacyUnset && privacy.TakesDefault(h, &built.Intent, rules.Plane) {
 		h.PrivacyTier, h.TierByDefault = t, true
 		built = intent.Build(h, f, who, &rules)
 	}
 	row := profile.RowOf(h.Subsystem)
-	if row != nil && row.Locked || h.Subsystem != "" && built.Effort == policy.EffortUnsaid {
+	if row != nil && row.Locked || h.Subsystem != "" && built.Effort == policy.EffortUnset {
 		built.Effort = profile.EffortFor(h, built.Security)
 	}
 	rt.sustain(&built, h)
@@ -34,7 +34,7 @@ func (rt *Config) sustain(b *intent.Built, h *policy.Hints) {
 	if h.Subsystem == "" || intent.Critical(h.Subsystem) || band.Models == (budget.Models{}) {
 		return
 	}
-	if h.Quality == policy.QualityUnsaid && b.Quality != policy.QualityUnsaid {
+	if h.Quality == policy.QualityUnset && b.Quality != policy.QualityUnset {
 		b.Quality = stepped(b.Quality, band.Classes)
 	}
 	if h.CostSensitivity == nil {

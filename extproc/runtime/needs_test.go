@@ -18,13 +18,13 @@ import (
 // mode. A class whose tier is private is private where all tasks go to the private plane alone.
 func TestP09ATierThatIsInForceIsTheIntents(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []resolve.Mode{resolve.ModeUnsaid, resolve.ModeVenice, resolve.ModeBoth, resolve.ModeBardo} {
+	for _, mode := range []resolve.Mode{resolve.ModeUnset, resolve.ModeVenice, resolve.ModeBoth, resolve.ModeBardo} {
 		r := resolve.New(catalog.New(), nil).Under(resolve.Rules{Mode: mode})
 		rt := runtime.Config{Resolver: r}
 		for _, class := range privacy.Classes() {
 			h := policy.Hints{TaskClass: class}
 			got := rt.Needs(&h, &intent.Facts{Model: "auto"}, &policy.Principal{})
-			if want := privacy.InForce(&h, r.PrivatePlane()); want != policy.PrivacyUnsaid && got.PrivacyTier != want {
+			if want := privacy.InForce(&h, r.PrivatePlane()); want != policy.PrivacyUnset && got.PrivacyTier != want {
 				t.Errorf("%s, %s: the intent's tier is %q, in force is %q", mode, class, got.PrivacyTier, want)
 			}
 			if private := mode == resolve.ModeVenice || privacy.TierOf(class) >= policy.PrivacyTEE; got.IsPrivate() != private || slices.Contains(got.Prefer, policy.Privacy) != private {

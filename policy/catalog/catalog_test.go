@@ -44,7 +44,7 @@ func TestEmbeddedFile(t *testing.T) {
 			t.Errorf("%s has an unlikely price: %+v", e.ID, m.Prices)
 		case m.Vendor == "" && !slices.Contains(open, m.Family):
 			t.Errorf("%s has no vendor", e.ID)
-		case m.Quality == policy.QualityUnsaid:
+		case m.Quality == policy.QualityUnset:
 			t.Errorf("%s has no class of quality", e.ID)
 		case m.Thinking.Control == policy.ControlUsual:
 			t.Errorf("nothing says how %s is told to think", e.ID)

@@ -91,8 +91,8 @@ func TestQualityIsSaidOrComesOfStrengths(t *testing.T) {
 		want      policy.Quality
 	}{
 		{"said", "low", &modelfile.Strengths{Reasoning: number(1)}, policy.QualityLow},
-		{"nothing is known", "", nil, policy.QualityUnsaid},
-		{"no strength is known", "", &modelfile.Strengths{}, policy.QualityUnsaid},
+		{"nothing is known", "", nil, policy.QualityUnset},
+		{"no strength is known", "", &modelfile.Strengths{}, policy.QualityUnset},
 		{"0.24", "", &modelfile.Strengths{Reasoning: number(0.24)}, policy.QualityMinimum},
 		{"0.25", "", &modelfile.Strengths{CodeGeneration: number(0.25)}, policy.QualityLow},
 		{"0.45", "", &modelfile.Strengths{ToolCallAccuracy: number(0.45)}, policy.QualityMedium},

@@ -25,7 +25,7 @@ func quality(m *modelfile.Model) policy.Quality {
 	}
 	mean, ok := mean(m.Strengths)
 	if !ok {
-		return policy.QualityUnsaid
+		return policy.QualityUnset
 	}
 	for _, c := range classes {
 		if mean < c.below {

@@ -147,7 +147,7 @@ func applyHints(in *policy.Intent, h *policy.Hints) {
 	for _, f := range h.Prefer {
 		addFeature(&in.Prefer, f)
 	}
-	if h.Quality != policy.QualityUnsaid {
+	if h.Quality != policy.QualityUnset {
 		in.Quality = h.Quality
 	}
 	if h.CostSensitivity != nil {
@@ -161,7 +161,7 @@ func applyHints(in *policy.Intent, h *policy.Hints) {
 	}
 	if p := h.Profile; p != nil {
 		in.Schema = in.Schema || len(p.Schema) > 0
-		if in.Effort == policy.EffortUnsaid {
+		if in.Effort == policy.EffortUnset {
 			in.Effort = p.Effort
 		}
 	}

@@ -30,7 +30,7 @@ var profiles = []string{
 func TestEveryProfileHasAnIntent(t *testing.T) {
 	for _, name := range profiles {
 		b := build(policy.Hints{Subsystem: name}, intent.Facts{Model: "auto"}, policy.TierGolem)
-		if !intent.Known(name) || b.Asked != name || !slices.Contains(intent.Names(), b.Subsystem) || b.Quality == policy.QualityUnsaid || !b.Hinted() {
+		if !intent.Known(name) || b.Asked != name || !slices.Contains(intent.Names(), b.Subsystem) || b.Quality == policy.QualityUnset || !b.Hinted() {
 			t.Errorf("%s: %+v", name, b.Intent)
 		}
 	}
@@ -109,8 +109,8 @@ func TestD28ATaskIsAsPrivateAsItsClassAndNeverLess(t *testing.T) {
 		require []policy.Feature
 		prefer  []policy.Feature
 	}{
-		{"nothing", policy.Hints{}, policy.PrivacyUnsaid, nil, nil},
-		{"a heartbeat may go anywhere", policy.Hints{TaskClass: "heartbeat"}, policy.PrivacyUnsaid, nil, nil},
+		{"nothing", policy.Hints{}, policy.PrivacyUnset, nil, nil},
+		{"a heartbeat may go anywhere", policy.Hints{TaskClass: "heartbeat"}, policy.PrivacyUnset, nil, nil},
 		{"one that says so prefers no log", policy.Hints{PrivacyTier: policy.PrivacyNoLog}, policy.PrivacyNoLog, nil, []policy.Feature{policy.Privacy}},
 		{"a trade wants an enclave", policy.Hints{TaskClass: "trade"}, policy.PrivacyTEE, nil, []policy.Feature{policy.TEEAttested, policy.Privacy}},
 		{"a hint does not lower it", policy.Hints{TaskClass: "trade", PrivacyTier: policy.PrivacyNoLog, TEE: new(false)}, policy.PrivacyTEE, nil, []policy.Feature{policy.TEEAttested, policy.Privacy}},
@@ -129,9 +129,9 @@ func TestD28ATaskIsAsPrivateAsItsClassAndNeverLess(t *testing.T) {
 
 // TestP09AHeartbeatAsksForNoLogWhereAllTasksGoToThePrivatePlane, as a caller's hint does.
 func TestP09AHeartbeatAsksForNoLogWhereAllTasksGoToThePrivatePlane(t *testing.T) {
-	for plane, want := range map[privacy.Plane]policy.PrivacyTier{privacy.Sensitive: policy.PrivacyUnsaid, privacy.All: policy.PrivacyNoLog, privacy.None: policy.PrivacyUnsaid} {
+	for plane, want := range map[privacy.Plane]policy.PrivacyTier{privacy.Sensitive: policy.PrivacyUnset, privacy.All: policy.PrivacyNoLog, privacy.None: policy.PrivacyUnset} {
 		b := intent.Build(&policy.Hints{TaskClass: "heartbeat"}, &intent.Facts{Model: "m"}, &policy.Principal{}, &intent.Rules{Plane: plane})
-		if b.PrivacyTier != want || slices.Contains(b.Prefer, policy.Privacy) != (want != policy.PrivacyUnsaid) {
+		if b.PrivacyTier != want || slices.Contains(b.Prefer, policy.Privacy) != (want != policy.PrivacyUnset) {
 			t.Errorf("plane %d: tier %q, prefers %v", plane, b.PrivacyTier, b.Prefer)
 		}
 	}
@@ -274,7 +274,7 @@ func TestATaskIsInferredOnlyWhereNothingIsSaid(t *testing.T) {
 		t.Errorf("got %+v", b)
 	}
 	code.Model = "gpt-5"
-	if b := build(policy.Hints{}, code, ""); b.Task.Name != "" || b.Quality != policy.QualityUnsaid {
+	if b := build(policy.Hints{}, code, ""); b.Task.Name != "" || b.Quality != policy.QualityUnset {
 		t.Errorf("got %+v", b)
 	}
 }

@@ -9,7 +9,7 @@ var phases = [...]struct {
 	vitality float64
 	most     policy.Quality
 }{
-	policy.PhaseUnsaid:       {},
+	policy.PhaseUnset:        {},
 	policy.PhaseThriving:     {1, policy.QualityMaximum},
 	policy.PhaseStable:       {0.75, policy.QualityMaximum},
 	policy.PhaseConservation: {0.5, policy.QualityHigh},
@@ -22,7 +22,7 @@ func VitalityOf(h *policy.Hints) (vitality float64, ok bool) {
 	if h.Vitality != nil {
 		return *h.Vitality, true
 	}
-	return phases[h.Phase].vitality, h.Phase != policy.PhaseUnsaid
+	return phases[h.Phase].vitality, h.Phase != policy.PhaseUnset
 }
 
 // applyVitality makes the intent cheaper as life runs out, and holds it to what the agent's phase may still have.
@@ -37,7 +37,7 @@ func applyVitality(in *policy.Intent, h *policy.Hints, why *[]string) {
 			*why = append(*why, "mortality: quality "+in.Quality.String())
 		}
 	}
-	if most := phases[h.Phase].most; most != policy.QualityUnsaid && in.Quality > most {
+	if most := phases[h.Phase].most; most != policy.QualityUnset && in.Quality > most {
 		in.Quality = most
 		*why = append(*why, "phase "+h.Phase.String()+": quality "+in.Quality.String())
 	}

@@ -34,7 +34,7 @@ const (
 // consider has a reading change the needed quality, where it is sure that the rules are wrong: what they find difficult is easy, or the other way round. What the request asks for
 // openly counts more than any reading. A prompt that seems to hold injected instructions is never given to a weaker model, which follows them sooner.
 func (t *Task) consider(r *Reading, f *Facts) {
-	if r == nil || f.Effort != policy.EffortUnsaid || f.Tools > 0 || f.Images || f.Schema {
+	if r == nil || f.Effort != policy.EffortUnset || f.Tools > 0 || f.Images || f.Schema {
 		return
 	}
 	switch {

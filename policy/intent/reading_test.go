@@ -43,7 +43,7 @@ func TestR11AReadingCorrectsTheRulesOnlyWhereItIsSure(t *testing.T) {
 			t.Errorf("%s: a hint gave way: %s", row.about, hinted.Quality)
 		}
 		row.f.Model = "m"
-		if named := build(policy.Hints{}, row.f, ""); named.Task.Reconsidered != "" || named.Quality != policy.QualityUnsaid {
+		if named := build(policy.Hints{}, row.f, ""); named.Task.Reconsidered != "" || named.Quality != policy.QualityUnset {
 			t.Errorf("%s: a named model: %+v", row.about, named.Task)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 func applyPrivacy(in *policy.Intent, h *policy.Hints, to privacy.Plane) {
 	t := privacy.Wanted(h, to)
 	switch t {
-	case policy.PrivacyUnsaid:
+	case policy.PrivacyUnset:
 		return
 	case policy.PrivacyNoLog:
 		addFeature(&in.Prefer, policy.Privacy)

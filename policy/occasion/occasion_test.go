@@ -19,10 +19,10 @@ func TestP17WhenAgentsHaveWhatOfThePrivateProvider(t *testing.T) {
 		dream string
 		want  string
 	}{
-		{nil, policy.ImageGeneration, policy.PhaseUnsaid, "", ""},
-		{all, policy.Embeddings, policy.PhaseUnsaid, "", ""},
+		{nil, policy.ImageGeneration, policy.PhaseUnset, "", ""},
+		{all, policy.Embeddings, policy.PhaseUnset, "", ""},
 		{&occasion.Rules{}, policy.Embeddings, policy.PhaseTerminal, "d", "multimodal.embeddings"},
-		{all, policy.Speech, policy.PhaseUnsaid, "", "alerts"},
+		{all, policy.Speech, policy.PhaseUnset, "", "alerts"},
 		{all, policy.Speech, policy.PhaseStable, "", "alerts"},
 		{all, policy.Speech, policy.PhaseConservation, "", ""},
 		{all, policy.Speech, policy.PhaseDeclining, "", ""},
@@ -32,7 +32,7 @@ func TestP17WhenAgentsHaveWhatOfThePrivateProvider(t *testing.T) {
 		{all, policy.ImageGeneration, policy.PhaseTerminal, "", "last dream"},
 		{all, policy.ImageGeneration, policy.PhaseDeclining, "d", "last dream"},
 		{&occasion.Rules{}, policy.ImageGeneration, policy.PhaseTerminal, "d", "multimodal.image_generation"},
-		{&occasion.Rules{}, policy.Transcription, policy.PhaseUnsaid, "", ""},
+		{&occasion.Rules{}, policy.Transcription, policy.PhaseUnset, "", ""},
 	} {
 		h := &policy.Hints{GolemID: "g", Phase: row.phase, DreamCycleID: row.dream}
 		if got := row.rules.Withholds(row.f, h); (got == "") != (row.want == "") || !strings.Contains(got, row.want) {

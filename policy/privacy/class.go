@@ -43,7 +43,7 @@ func Classes() []string {
 }
 
 // IsClass reports whether a name is one of Classes.
-func IsClass(name string) bool { return TierOf(name) != policy.PrivacyUnsaid }
+func IsClass(name string) bool { return TierOf(name) != policy.PrivacyUnset }
 
 // TierOf is how private a class is at least; unsaid for any other name.
 func TierOf(class string) policy.PrivacyTier {
@@ -52,7 +52,7 @@ func TierOf(class string) policy.PrivacyTier {
 			return classes[i].tier
 		}
 	}
-	return policy.PrivacyUnsaid
+	return policy.PrivacyUnset
 }
 
 // ClassOf is the class of a request: as its hint says, else as its subsystem implies; "" if nothing does.
@@ -94,7 +94,7 @@ const (
 func Wanted(h *policy.Hints, to Plane) policy.PrivacyTier {
 	t := Tier(h)
 	if t == policy.PrivacyNoLog && h.PrivacyTier != t && to != All {
-		return policy.PrivacyUnsaid
+		return policy.PrivacyUnset
 	}
 	return t
 }
@@ -102,7 +102,7 @@ func Wanted(h *policy.Hints, to Plane) policy.PrivacyTier {
 // InForce is the tier whose constraints a request has to meet: the one that it asks for, unless no tier is in force.
 func InForce(h *policy.Hints, to Plane) policy.PrivacyTier {
 	if to == None {
-		return policy.PrivacyUnsaid
+		return policy.PrivacyUnset
 	}
 	return Wanted(h, to)
 }

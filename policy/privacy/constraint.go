@@ -15,7 +15,7 @@ var free = Constraints{Tools: true, WebSearch: true, Uploads: true}
 
 // constraints are those of each tier. At the highest, the provider cannot read what it would have to dispatch.
 var constraints = map[policy.PrivacyTier]Constraints{
-	policy.PrivacyUnsaid:   free,
+	policy.PrivacyUnset:    free,
 	policy.PrivacyNoLog:    {Tools: true, Uploads: true},
 	policy.PrivacyTEE:      {Tools: true, Schema: true},
 	policy.PrivacyEndToEnd: {Schema: true},

@@ -12,7 +12,7 @@ const intentOfDreams = "dream"
 // TakesDefault reports whether the operator's default tier applies to a request (providers.venice.default_privacy_tier): it is one for the private plane,
 // and neither its class nor a hint says its tier.
 func TakesDefault(h *policy.Hints, in *policy.Intent, to Plane) bool {
-	if to == None || Tier(h) != policy.PrivacyUnsaid || in.Subsystem == intentOfDreams {
+	if to == None || Tier(h) != policy.PrivacyUnset || in.Subsystem == intentOfDreams {
 		return false
 	}
 	return to == All && h.Subsystem != "" || in.Security == policy.SecurityPrivate || wants(in.Require) || wants(in.Prefer)

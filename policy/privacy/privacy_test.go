@@ -20,7 +20,7 @@ func TestP04EachClassHasItsTier(t *testing.T) {
 			t.Errorf("%s is %s, want %s", class, got, tier)
 		}
 	}
-	if TierOf("") != policy.PrivacyUnsaid || IsClass("tradein") {
+	if TierOf("") != policy.PrivacyUnset || IsClass("tradein") {
 		t.Error("a name that is no class has a tier")
 	}
 }
@@ -33,7 +33,7 @@ func TestD28HintsRaiseTheTierOfAClassAndNeverLowerIt(t *testing.T) {
 		h     policy.Hints
 		want  policy.PrivacyTier
 	}{
-		{"nothing", policy.Hints{}, policy.PrivacyUnsaid},
+		{"nothing", policy.Hints{}, policy.PrivacyUnset},
 		{"a class", policy.Hints{TaskClass: "incident"}, policy.PrivacyNoLog},
 		{"raised by the tier", policy.Hints{TaskClass: "incident", PrivacyTier: policy.PrivacyTEE}, policy.PrivacyTEE},
 		{"raised by the flag", policy.Hints{TaskClass: "incident", TEE: yes}, policy.PrivacyTEE},
@@ -73,12 +73,12 @@ func TestP09TheModeSaysWhichTiersAreInForce(t *testing.T) {
 // TestP09AClassWhoseTierIsPrivateAsksForItWhereAllTasksGoToThePrivatePlane, and nowhere else; what is in force is always asked for.
 func TestP09AClassWhoseTierIsPrivateAsksForItWhereAllTasksGoToThePrivatePlane(t *testing.T) {
 	for _, class := range append(Classes(), "") {
-		for hint := policy.PrivacyUnsaid; hint <= policy.PrivacyEndToEnd; hint++ {
+		for hint := policy.PrivacyUnset; hint <= policy.PrivacyEndToEnd; hint++ {
 			h := policy.Hints{TaskClass: class, PrivacyTier: hint}
 			for _, plane := range []Plane{Sensitive, All, None} {
 				want := max(TierOf(class), hint)
-				if want == policy.PrivacyNoLog && hint == policy.PrivacyUnsaid && plane != All {
-					want = policy.PrivacyUnsaid
+				if want == policy.PrivacyNoLog && hint == policy.PrivacyUnset && plane != All {
+					want = policy.PrivacyUnset
 				}
 				if got := Wanted(&h, plane); got != want || InForce(&h, plane) > got {
 					t.Errorf("%s, hint %q, plane %d: %q, want %q; in force %q", class, hint, plane, got, want, InForce(&h, plane))
@@ -90,14 +90,14 @@ func TestP09AClassWhoseTierIsPrivateAsksForItWhereAllTasksGoToThePrivatePlane(t 
 
 // The four tiers against every combination of content, by the rules written out once more.
 func TestP04ConstraintsOfEachTier(t *testing.T) {
-	for tier := policy.PrivacyUnsaid; tier <= policy.PrivacyEndToEnd; tier++ {
+	for tier := policy.PrivacyUnset; tier <= policy.PrivacyEndToEnd; tier++ {
 		for bits := range 16 {
 			have := Content{Tools: bits&1 != 0, WebSearch: bits&2 != 0, Uploads: bits&4 != 0, Schema: bits&8 != 0}
 			want := Met
 			switch {
 			case have.Tools && tier == policy.PrivacyEndToEnd:
 				want = ToolCallingAllowed
-			case have.WebSearch && tier != policy.PrivacyUnsaid:
+			case have.WebSearch && tier != policy.PrivacyUnset:
 				want = WebSearchAllowed
 			case have.Uploads && tier >= policy.PrivacyTEE:
 				want = FileUploadAllowed

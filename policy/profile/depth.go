@@ -48,7 +48,7 @@ func EffortFor(h *policy.Hints, security policy.SecurityClass) policy.Effort {
 	if row := RowOf(h.Subsystem); row != nil {
 		return row.Profile.Effort
 	}
-	if h.Quality != policy.QualityUnsaid {
+	if h.Quality != policy.QualityUnset {
 		return EffortOf(h.Quality)
 	}
 	return ReasoningOf(h.Subsystem, security).Depth

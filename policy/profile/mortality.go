@@ -28,7 +28,7 @@ func MortalTemperature(temperature, vitality float64) float64 {
 // MortalEffort is how hard a model thinks as life runs out.
 func MortalEffort(e policy.Effort, vitality float64) policy.Effort {
 	switch p := pressure(vitality); {
-	case e == policy.EffortUnsaid:
+	case e == policy.EffortUnset:
 		return e
 	case p > silencePressure:
 		return policy.EffortNone

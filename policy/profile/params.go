@@ -43,7 +43,7 @@ var fields = []struct {
 		},
 	},
 	{
-		"reasoning_effort", func(p *policy.Profile) bool { return p.Effort != policy.EffortUnsaid },
+		"reasoning_effort", func(p *policy.Profile) bool { return p.Effort != policy.EffortUnset },
 		func(out, from *policy.Profile) { out.Effort = cmp.Or(out.Effort, from.Effort) },
 	},
 	{

@@ -79,11 +79,11 @@ func (p *Profiles) Build(h *policy.Hints, in *policy.Intent, now time.Time) *Dec
 		security = max(security, in.Security)
 	}
 	selected := ReasoningOf(h.Subsystem, security)
-	if row == nil && selected.Depth == policy.EffortUnsaid && !hasEffect(h, in) {
+	if row == nil && selected.Depth == policy.EffortUnset && !hasEffect(h, in) {
 		return nil
 	}
 	d := &Decision{Profile: &chat.Profile{Subsystem: h.Subsystem, Role: h.Role}}
-	d.Profile.NoGuidance = h.Subsystem == "" && (h.Profile == nil || h.Profile.Effort == policy.EffortUnsaid)
+	d.Profile.NoGuidance = h.Subsystem == "" && (h.Profile == nil || h.Profile.Effort == policy.EffortUnset)
 	d.addPreferences(h, in)
 	if row != nil {
 		d.Row, d.Locked = row.Name, row.Locked
@@ -106,7 +106,7 @@ func (p *Profiles) Build(h *policy.Hints, in *policy.Intent, now time.Time) *Dec
 
 // hasEffect reports whether hints or intent need a profile without a subsystem's row.
 func hasEffect(h *policy.Hints, in *policy.Intent) bool {
-	return h.Profile != nil || h.WebSearch != nil || h.TEE != nil || h.Role != "" || h.Quality != policy.QualityUnsaid ||
+	return h.Profile != nil || h.WebSearch != nil || h.TEE != nil || h.Role != "" || h.Quality != policy.QualityUnset ||
 		h.SecurityClass != policy.SecurityStandard || h.CostSensitivity != nil || h.MaxLatency > 0 ||
 		in != nil && (in.Security != policy.SecurityStandard || in.PrivacyTier == policy.PrivacyTEE)
 }
@@ -228,8 +228,8 @@ func searches(s policy.Scenario, now time.Time) bool {
 // EffortOf is how hard a model of a class that was asked for thinks, where nothing else says it (D-27).
 func EffortOf(q policy.Quality) policy.Effort {
 	switch q {
-	case policy.QualityUnsaid:
-		return policy.EffortUnsaid
+	case policy.QualityUnset:
+		return policy.EffortUnset
 	case policy.QualityMinimum, policy.QualityLow:
 		return policy.EffortLow
 	case policy.QualityMedium:

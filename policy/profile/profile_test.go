@@ -256,7 +256,7 @@ func TestMarksForCachesCanBeTurnedOff(t *testing.T) {
 func TestAClassWhoseTierIsAnEnclaveRunsInOne(t *testing.T) {
 	for _, subsystem := range []string{"", "heartbeat_t2", "risk"} {
 		h := policy.Hints{Subsystem: subsystem, TaskClass: "trade"}
-		for tier, want := range map[policy.PrivacyTier]bool{policy.PrivacyUnsaid: false, policy.PrivacyNoLog: false, policy.PrivacyTEE: true, policy.PrivacyEndToEnd: false} {
+		for tier, want := range map[policy.PrivacyTier]bool{policy.PrivacyUnset: false, policy.PrivacyNoLog: false, policy.PrivacyTEE: true, policy.PrivacyEndToEnd: false} {
 			d := (&profile.Profiles{}).Build(&h, &policy.Intent{Subsystem: subsystem, PrivacyTier: tier}, time.Time{})
 			if got := d != nil && d.Profile.Default.TEE; got != want {
 				t.Errorf("%q at tier %q: %v", subsystem, tier, got)

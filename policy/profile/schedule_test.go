@@ -121,7 +121,7 @@ func TestD21MortalityNeverRaisesATemperature(t *testing.T) {
 		for range 500 {
 			h := anyHints(r, name)
 			was := *h
-			was.Vitality, was.Phase = nil, policy.PhaseUnsaid
+			was.Vitality, was.Phase = nil, policy.PhaseUnset
 			if before, after := temperatureOf(t, &was), temperatureOf(t, h); after > before {
 				t.Fatalf("%s: %v raised %v to %v", name, *h.Vitality, before, after)
 			}

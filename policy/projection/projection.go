@@ -82,7 +82,7 @@ func Premium(t policy.PrivacyTier) int64 {
 		return PremiumTEE
 	case policy.PrivacyEndToEnd:
 		return PremiumEndToEnd
-	case policy.PrivacyUnsaid, policy.PrivacyNoLog:
+	case policy.PrivacyUnset, policy.PrivacyNoLog:
 	}
 	return 0
 }
@@ -126,7 +126,7 @@ type TaskCost struct {
 func Month(ticks int64, ordinary, private *policy.Resolution) (tasks []TaskCost, elsewhere, onPrivate policy.Pico) {
 	for _, t := range Tasks {
 		to := ordinary
-		if t.Tier != policy.PrivacyUnsaid {
+		if t.Tier != policy.PrivacyUnset {
 			to = private
 		}
 		if t.Ticks {

@@ -14,7 +14,7 @@ func TestD22AModelThatNoListNamesYetIsToldByItsFamily(t *testing.T) {
 		adaptive, fixed bool
 		thinks          policy.ThinkingDefault
 	}{
-		"claude-opus-5-5": {true, true, policy.ThinksAlways}, "claude-haiku-5-5": {true, true, policy.ThinksUnlessTold},
+		"claude-opus-5-5": {true, true, policy.ThinksAlways}, "claude-haiku-5-5": {true, true, policy.ThinksByDefault},
 		"claude-opus-4-6": {adaptive: true}, "claude-haiku-4-5": {},
 	} {
 		order, err := r.Resolve(model, "")

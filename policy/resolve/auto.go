@@ -177,8 +177,8 @@ type thinks uint8
 
 const (
 	thinksNever thinks = iota
-	thinksIfTold
-	thinksUnlessTold
+	thinksOnRequest
+	thinksByDefault
 	thinksAlways
 )
 
@@ -233,10 +233,10 @@ func (n *need) wouldThink(t thinks) bool {
 	switch t {
 	case thinksAlways:
 		return true
-	case thinksUnlessTold:
+	case thinksByDefault:
 		return n.Effort != policy.EffortNone
-	case thinksIfTold:
-		return n.Effort > policy.EffortNone || n.Effort == policy.EffortUnsaid && n.Quality >= policy.QualityHigh
+	case thinksOnRequest:
+		return n.Effort > policy.EffortNone || n.Effort == policy.EffortUnset && n.Quality >= policy.QualityHigh
 	case thinksNever:
 	}
 	return false
@@ -244,7 +244,7 @@ func (n *need) wouldThink(t thinks) bool {
 
 // thinking is the usual number of reasoning tokens, by the quality class that the request needs.
 var thinking = [...]int64{
-	policy.QualityUnsaid: 500, policy.QualityMinimum: 50, policy.QualityLow: 100, policy.QualityMedium: 400, policy.QualityHigh: 1200,
+	policy.QualityUnset: 500, policy.QualityMinimum: 50, policy.QualityLow: 100, policy.QualityMedium: 400, policy.QualityHigh: 1200,
 	policy.QualityMaximum: 4000,
 }
 
@@ -257,10 +257,10 @@ func thinksOf(to *policy.Resolution) thinks {
 		return thinksAlways
 	case byWord && !slices.Contains(to.Efforts, "none") && !slices.Contains(to.Efforts, "minimal"):
 		return thinksAlways
-	case to.Thinks == policy.ThinksUnlessTold || byWord && !slices.Contains(to.Efforts, "none"):
-		return thinksUnlessTold
+	case to.Thinks == policy.ThinksByDefault || byWord && !slices.Contains(to.Efforts, "none"):
+		return thinksByDefault
 	}
-	return thinksIfTold
+	return thinksOnRequest
 }
 
 // room is which models do not fit a request with a small max_tokens.
@@ -277,7 +277,7 @@ func (n *need) roomOf() room {
 	switch {
 	case !n.isAuto() || n.OutputTokens <= 0 || n.OutputTokens >= thinkingRoom:
 		return roomForAll
-	case n.Effort == policy.EffortUnsaid:
+	case n.Effort == policy.EffortUnset:
 		return noneForThoughts
 	}
 	return noneForThinkers
@@ -285,7 +285,7 @@ func (n *need) roomOf() room {
 
 // tooLittle reports whether a model would use up max_tokens with reasoning.
 func (r room) tooLittle(t thinks) bool {
-	return r >= noneForThinkers && t == thinksAlways || r == noneForThoughts && t == thinksUnlessTold
+	return r >= noneForThinkers && t == thinksAlways || r == noneForThoughts && t == thinksByDefault
 }
 
 // byVersion compares normalised model names part by part, with numbers by value: 3-1-pro is newer than 3-pro.

@@ -19,6 +19,6 @@ func worstAt(r *policy.Resolution, input, output, choices int64) policy.Pico {
 	if r.Context > 0 { // a longer prompt is refused
 		input = min(input, int64(r.Context))
 	}
-	in, out := r.Prices.Dearest(input)
+	in, out := r.Prices.MostExpensive(input)
 	return r.Prices.PerRequest.Plus(in.Cost(input), out.Cost(output).Times(max(choices, 1)))
 }

@@ -188,7 +188,7 @@ func (d *ranking) gift(pass fit) (g coverage) {
 		g.wanted, g.floor = g.wanted|d.n.require, d.n.Quality
 	}
 	parts := g.wanted.count()
-	if g.floor > policy.QualityUnsaid {
+	if g.floor > policy.QualityUnset {
 		parts++
 	}
 	g.each = 1 / float64(max(parts, 1))
@@ -197,7 +197,7 @@ func (d *ranking) gift(pass fit) (g coverage) {
 
 func (g *coverage) of(o *option) float64 {
 	given := float64((g.wanted & o.has).count())
-	if g.floor > policy.QualityUnsaid {
+	if g.floor > policy.QualityUnset {
 		given += min(float64(o.quality)/float64(g.floor), 1)
 	}
 	return given * g.each

@@ -26,11 +26,11 @@ func TestACustomPrivateProviderServesWhatAsksForPrivacy(t *testing.T) {
 		change func(*policy.Intent)
 		want   string
 	}{
-		{"nothing is asked", resolve.ModeUnsaid, func(*policy.Intent) {}, "open/plain; vault/tooled"},
-		{"privacy is preferred", resolve.ModeUnsaid, func(in *policy.Intent) { in.Prefer = []policy.Feature{policy.Privacy} }, "vault/tooled; open/plain lacks privacy"},
-		{"privacy is required", resolve.ModeUnsaid, func(in *policy.Intent) { in.Require = []policy.Feature{policy.Privacy} }, "vault/tooled; open/plain lacks privacy"},
-		{"no log is preferred", resolve.ModeUnsaid, func(in *policy.Intent) { in.Prefer = []policy.Feature{policy.NoLog} }, "vault/tooled; open/plain lacks no_log"},
-		{"it has to be private", resolve.ModeUnsaid, func(in *policy.Intent) { in.Security = policy.SecurityPrivate }, "vault/tooled"},
+		{"nothing is asked", resolve.ModeUnset, func(*policy.Intent) {}, "open/plain; vault/tooled"},
+		{"privacy is preferred", resolve.ModeUnset, func(in *policy.Intent) { in.Prefer = []policy.Feature{policy.Privacy} }, "vault/tooled; open/plain lacks privacy"},
+		{"privacy is required", resolve.ModeUnset, func(in *policy.Intent) { in.Require = []policy.Feature{policy.Privacy} }, "vault/tooled; open/plain lacks privacy"},
+		{"no log is preferred", resolve.ModeUnset, func(in *policy.Intent) { in.Prefer = []policy.Feature{policy.NoLog} }, "vault/tooled; open/plain lacks no_log"},
+		{"it has to be private", resolve.ModeUnset, func(in *policy.Intent) { in.Security = policy.SecurityPrivate }, "vault/tooled"},
 		{"what only prefers it goes elsewhere in both", resolve.ModeBoth, func(in *policy.Intent) { in.Prefer = []policy.Feature{policy.Privacy} }, "open/plain lacks privacy; vault/tooled"},
 		{"and an agent's with bardo", resolve.ModeBardo, func(in *policy.Intent) { in.Prefer = []policy.Feature{policy.Privacy} }, "open/plain lacks privacy; vault/tooled"},
 		{

@@ -55,7 +55,7 @@ func all(t testing.TB) []*resolve.Resolver {
 	t.Helper()
 	var out []*resolve.Resolver
 	for _, name := range []string{"typical", "minimal", "full", "ladders"} {
-		for _, mode := range []resolve.Mode{resolve.ModeUnsaid, resolve.ModeVenice, resolve.ModeBardo, resolve.ModeBoth} {
+		for _, mode := range []resolve.Mode{resolve.ModeUnset, resolve.ModeVenice, resolve.ModeBardo, resolve.ModeBoth} {
 			for _, s := range []resolve.Strategy{resolve.Auto, resolve.Ordered, resolve.Scored} {
 				out = append(out, readFixture(t, name).Under(resolve.Rules{Strategy: s, Mode: mode}))
 			}

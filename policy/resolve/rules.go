@@ -21,7 +21,7 @@ func (r *Resolver) PrivatePlane() privacy.Plane {
 		return privacy.All
 	case ModeBardo:
 		return privacy.None
-	case ModeUnsaid, ModeBoth:
+	case ModeUnset, ModeBoth:
 	}
 	return privacy.Sensitive
 }
@@ -41,7 +41,7 @@ type Mode string
 
 // The modes.
 const (
-	ModeUnsaid Mode = ""       // tasks that need privacy, and all while staked credit pays
+	ModeUnset  Mode = ""       // tasks that need privacy, and all while staked credit pays
 	ModeVenice Mode = "venice" // all
 	ModeBardo  Mode = "bardo"  // none, except those that must stay private
 	ModeBoth   Mode = "both"   // those that need an enclave

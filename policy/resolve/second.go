@@ -40,7 +40,7 @@ func oneIf(is bool) int {
 // Weaker tells whether a way to serve a request keeps it less private than first does, or lacks something required that first has.
 func Weaker(in *policy.Intent, first, to *policy.Resolution) bool {
 	wanted, has := setOf(in.Require...), setOf(to.Features...)
-	private := in.Security != policy.SecurityStandard || in.PrivacyTier != policy.PrivacyUnsaid ||
+	private := in.Security != policy.SecurityStandard || in.PrivacyTier != policy.PrivacyUnset ||
 		(wanted|setOf(in.Prefer...))&hasPrivate != 0
 	if private && first.Private && !to.Private {
 		return true
@@ -73,7 +73,7 @@ func (r *Resolver) qualityOf(first *policy.Resolution) policy.Quality {
 	if e := r.offerOf(first); e != nil {
 		return e.option.quality
 	}
-	return policy.QualityUnsaid
+	return policy.QualityUnset
 }
 
 // offerOf is the listing behind a way to serve a request, nil for a model that its provider does not list.

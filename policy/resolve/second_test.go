@@ -189,7 +189,7 @@ func weakened(in *policy.Intent, first, to *policy.Resolution) string {
 			return "it lacks " + string(f)
 		}
 	}
-	private := slices.Contains(slices.Concat(in.Require, in.Prefer), policy.Privacy) || in.PrivacyTier != policy.PrivacyUnsaid
+	private := slices.Contains(slices.Concat(in.Require, in.Prefer), policy.Privacy) || in.PrivacyTier != policy.PrivacyUnset
 	switch {
 	case (in.Security == policy.SecurityPrivate || private && first.Private) && !to.Private:
 		return "it is not private"

@@ -54,7 +54,7 @@ func (r *Resolver) sideNeed(in *policy.Intent, s *SideNeeds) policy.Intent {
 	if out.Provider == "" {
 		out.Provider, _, _ = r.pinned(in.Model, "")
 	}
-	out.Quality, out.MaxLatency, out.CostSensitivity, out.Effort = s.Quality, 0, 1, policy.EffortUnsaid
+	out.Quality, out.MaxLatency, out.CostSensitivity, out.Effort = s.Quality, 0, 1, policy.EffortUnset
 	out.Schema, out.Tools, out.Images, out.Audio, out.Video, out.Documents = false, false, false, false, false, false
 	out.InputTokens, out.OutputTokens, out.Expected = s.Input, s.Output, s.Output
 	return out

@@ -48,7 +48,7 @@ func (r Rates) Credits(staked *big.Int) float64 {
 
 // multipliers are the shares of its credit that an agent may spend, by its phase, in percent.
 var multipliers = [...]float64{
-	policy.PhaseUnsaid: 100, policy.PhaseThriving: 100, policy.PhaseStable: 100, policy.PhaseConservation: 50, policy.PhaseDeclining: 10, policy.PhaseTerminal: 0,
+	policy.PhaseUnset: 100, policy.PhaseThriving: 100, policy.PhaseStable: 100, policy.PhaseConservation: 50, policy.PhaseDeclining: 10, policy.PhaseTerminal: 0,
 }
 
 // maxLimit bounds the limit of a key, whatever a node says.

@@ -24,7 +24,7 @@ func TestP11TheLimitFollowsTheStakeAndThePhase(t *testing.T) {
 		phase  policy.Phase
 		want   policy.Micro
 	}{
-		{"100", policy.PhaseUnsaid, 10 * policy.USD},
+		{"100", policy.PhaseUnset, 10 * policy.USD},
 		{"100", policy.PhaseThriving, 10 * policy.USD},
 		{"100", policy.PhaseStable, 10 * policy.USD},
 		{"100", policy.PhaseConservation, 5 * policy.USD},

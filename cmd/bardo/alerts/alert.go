@@ -8,8 +8,8 @@ import (
 	"log/slog"
 	"time"
 
+	"bardo.money/gateway/cmd/bardo/run/notice"
 	"bardo.money/gateway/cmd/bardo/run/relay"
-	"bardo.money/gateway/cmd/bardo/run/told"
 	"bardo.money/gateway/cmd/bardo/wallet"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/event"
@@ -43,24 +43,24 @@ type Opener func(ctx context.Context, cfg *config.Config) (relay.Taker[Alert], e
 
 // Listen gives feed what the events of s say. It costs s's other events nothing.
 func Listen(s *event.Sink, feed *event.Feed[Alert]) {
-	provider := func(t told.Trouble) string { return "provider/" + string(t.Provider) }
-	on(s, feed, told.ProviderDown, "provider", func(a *Alert, t told.Trouble) {
+	provider := func(t notice.Trouble) string { return "provider/" + string(t.Provider) }
+	on(s, feed, notice.ProviderDown, "provider", func(a *Alert, t notice.Trouble) {
 		a.About, a.Lasts = provider(t), true
 		a.Text = fmt.Sprintf("Provider %s is down: %s. It is tried after the others.", t.Provider, t.Reason)
 	})
-	on(s, feed, told.CredentialRefused, "provider", func(a *Alert, t told.Trouble) {
+	on(s, feed, notice.CredentialRefused, "provider", func(a *Alert, t notice.Trouble) {
 		a.About, a.Lasts = provider(t), true
 		a.Text = fmt.Sprintf("Provider %s refuses the gateway's key: %s.", t.Provider, t.Reason)
 	})
-	on(s, feed, told.ProviderUp, "provider", func(a *Alert, r told.Recovered) {
+	on(s, feed, notice.ProviderUp, "provider", func(a *Alert, r notice.Recovered) {
 		a.About, a.Over = "provider/"+string(r.Provider), true
 		a.Text = fmt.Sprintf("Provider %s works again.", r.Provider)
 	})
-	on(s, feed, told.Unwritable, "ledger", func(a *Alert, b told.Broken) {
+	on(s, feed, notice.Unwritable, "ledger", func(a *Alert, b notice.Broken) {
 		a.About, a.Lasts = "ledger", true
 		a.Text = fmt.Sprintf("The ledger cannot be written: %s. Requests that cost something are refused until it can.", b.Reason)
 	})
-	on(s, feed, told.Writable, "ledger", func(a *Alert, m told.Mended) {
+	on(s, feed, notice.Writable, "ledger", func(a *Alert, m notice.Mended) {
 		a.About, a.Over = "ledger", true
 		a.Text = fmt.Sprintf("The ledger can be written again, after %.0f seconds.", m.Seconds)
 	})
@@ -69,14 +69,14 @@ func Listen(s *event.Sink, feed *event.Feed[Alert]) {
 
 // listenMoney is Listen for the events of budgets, spending and payments.
 func listenMoney(s *event.Sink, feed *event.Feed[Alert]) {
-	on(s, feed, told.BudgetNear, "budget", func(a *Alert, b told.Budget) {
+	on(s, feed, notice.BudgetNear, "budget", func(a *Alert, b notice.Budget) {
 		a.About = fmt.Sprintf("budget/%s/%s/%s", b.Holder, b.ID, b.Period)
 		if b.Percent >= 100 {
 			a.About += "/spent"
 		}
 		a.Text = fmt.Sprintf("The %s %s has spent %d %% of its limit for the %s: %s of %s USD.", b.Holder, named(b.ID, b.Name), b.Percent, b.Period, usd(b.Spent), usd(b.Limit))
 	})
-	on(s, feed, told.SpendUnusual, "spend", func(a *Alert, p told.Spending) {
+	on(s, feed, notice.SpendUnusual, "spend", func(a *Alert, p notice.Spending) {
 		a.About = "spend/" + p.Key
 		who := "All keys together"
 		if p.Key != "" {
@@ -84,15 +84,15 @@ func listenMoney(s *event.Sink, feed *event.Feed[Alert]) {
 		}
 		a.Text = fmt.Sprintf("%s spent %s USD today, and %s on a usual day.", who, usd(p.Spent), usd(p.Usual))
 	})
-	on(s, feed, told.UsageOfDay, "usage", func(a *Alert, u told.DayUsage) {
+	on(s, feed, notice.UsageOfDay, "usage", func(a *Alert, u notice.DayUsage) {
 		a.About = "usage/" + u.Day
 		a.Text = fmt.Sprintf("On %s: %d requests of %d keys for %s USD.", u.Day, u.Requests, len(u.Keys)+u.Others, usd(u.Cost))
 	})
-	on(s, feed, told.LowGas, "payment", func(a *Alert, g told.Gas) {
+	on(s, feed, notice.LowGas, "payment", func(a *Alert, g notice.Gas) {
 		a.About = "payment/gas"
 		a.Text = fmt.Sprintf("The account that settles payments can pay for %d more transfers.", g.TransfersLeft)
 	})
-	on(s, feed, told.PaymentLost, "payment", func(a *Alert, l till.Loss) {
+	on(s, feed, notice.PaymentLost, "payment", func(a *Alert, l till.Loss) {
 		a.About = "payment/lost"
 		a.Text = fmt.Sprintf("A request was answered and its payment not settled: %s USD are lost.", usd(l.Loss))
 	})

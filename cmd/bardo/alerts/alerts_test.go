@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/cmd/bardo/alerts"
-	"bardo.money/gateway/cmd/bardo/run/told"
+	"bardo.money/gateway/cmd/bardo/run/notice"
 	"bardo.money/gateway/cmd/bardo/wallet"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/event"
@@ -26,20 +26,20 @@ func TestEventsBecomeAlerts(t *testing.T) {
 	var s event.Sink
 	var feed event.Feed[alerts.Alert]
 	alerts.Listen(&s, &feed)
-	told.ProviderDown.Emit(&s, "", told.Trouble{Provider: "early"}) // nobody watches
+	notice.ProviderDown.Emit(&s, "", notice.Trouble{Provider: "early"}) // nobody watches
 	w := feed.Watch(16)
 	defer w.Close()
-	told.ProviderDown.Emit(&s, "", told.Trouble{Provider: "p", Reason: "no answer"})
-	told.CredentialRefused.Emit(&s, "", told.Trouble{Provider: "p", Reason: "status 401"})
-	told.ProviderUp.Emit(&s, "", told.Recovered{Provider: "p"})
-	told.Outage(&s, ledger.Outage{Err: &ledger.UnwritableError{Reason: "the disk is full"}})
-	told.Outage(&s, ledger.Outage{Err: &ledger.UnwritableError{Reason: "the disk is full"}, Ended: true, Lasted: 90 * time.Second})
-	told.BudgetNear.Emit(&s, "k", told.Budget{Holder: policy.OfKey, ID: "k", Name: "alice", Period: "day", Limit: policy.USD, Spent: policy.USD * 9 / 10, Percent: 90})
-	told.BudgetNear.Emit(&s, "k", told.Budget{Holder: policy.OfKey, ID: "k", Period: "day", Limit: policy.USD, Spent: policy.USD, Percent: 100})
-	told.SpendUnusual.Emit(&s, "", told.Spending{Spent: 9 * policy.USD, Usual: policy.USD})
-	told.UsageOfDay.Emit(&s, "", told.DayUsage{Day: "2026-11-27", Requests: 3, Cost: policy.USD, Keys: []told.KeyUsage{{Key: "k"}}, Others: 2})
-	told.LowGas.Emit(&s, "", told.Gas{TransfersLeft: 3})
-	told.PaymentLost.Emit(&s, "w", till.Loss{Payer: "0xpayer", Loss: policy.USD})
+	notice.ProviderDown.Emit(&s, "", notice.Trouble{Provider: "p", Reason: "no answer"})
+	notice.CredentialRefused.Emit(&s, "", notice.Trouble{Provider: "p", Reason: "status 401"})
+	notice.ProviderUp.Emit(&s, "", notice.Recovered{Provider: "p"})
+	notice.Outage(&s, ledger.Outage{Err: &ledger.UnwritableError{Reason: "the disk is full"}})
+	notice.Outage(&s, ledger.Outage{Err: &ledger.UnwritableError{Reason: "the disk is full"}, Ended: true, Lasted: 90 * time.Second})
+	notice.BudgetNear.Emit(&s, "k", notice.Budget{Holder: policy.OfKey, ID: "k", Name: "alice", Period: "day", Limit: policy.USD, Spent: policy.USD * 9 / 10, Percent: 90})
+	notice.BudgetNear.Emit(&s, "k", notice.Budget{Holder: policy.OfKey, ID: "k", Period: "day", Limit: policy.USD, Spent: policy.USD, Percent: 100})
+	notice.SpendUnusual.Emit(&s, "", notice.Spending{Spent: 9 * policy.USD, Usual: policy.USD})
+	notice.UsageOfDay.Emit(&s, "", notice.DayUsage{Day: "2026-11-27", Requests: 3, Cost: policy.USD, Keys: []notice.KeyUsage{{Key: "k"}}, Others: 2})
+	notice.LowGas.Emit(&s, "", notice.Gas{TransfersLeft: 3})
+	notice.PaymentLost.Emit(&s, "w", till.Loss{Payer: "0xpayer", Loss: policy.USD})
 	wallet.EventTopupFailed.Emit(&s, "", wallet.TopupFailed{Amount: policy.USD, Outcome: "refused"})
 	for _, want := range []string{
 		"provider provider/p lasts: Provider p is down: no answer. It is tried after the others.",
@@ -270,7 +270,7 @@ func TestB16TheUsageOfADayIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := <-w.seen.Events()
-	u, ok := a.Data.(told.DayUsage)
+	u, ok := a.Data.(notice.DayUsage)
 	if !ok || a.Topic != "usage" || a.About != "usage/2026-11-27" || u.Requests != 3 || u.Cost != 4*policy.USD+policy.USD/2 || len(u.Keys) != 2 || u.Keys[0].Key != "alice" || u.Keys[0].Cost != 4*policy.USD || u.Keys[1].Key != "" {
 		t.Errorf("%+v", a)
 	}

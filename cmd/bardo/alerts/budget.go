@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"bardo.money/gateway/cmd/bardo/run/told"
+	"bardo.money/gateway/cmd/bardo/run/notice"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger"
 	"bardo.money/gateway/policy/ledger/usage"
@@ -40,12 +40,12 @@ func (s *Spending) budgets(ctx context.Context, now time.Time, keys []ledger.Key
 		for i := range keys {
 			k := &keys[i]
 			if !k.Revoked() {
-				s.budget(&p, told.Budget{Holder: policy.OfKey, ID: string(k.ID), Name: k.Name, Limit: of(k.SpendDay, k.SpendMonth)}, nearPct)
+				s.budget(&p, notice.Budget{Holder: policy.OfKey, ID: string(k.ID), Name: k.Name, Limit: of(k.SpendDay, k.SpendMonth)}, nearPct)
 			}
 		}
 		for _, groups := range [][]ledger.Group{projects, owners} {
 			for _, g := range groups {
-				s.budget(&p, told.Budget{Holder: g.Kind, ID: g.ID, Name: g.Name, Limit: of(g.SpendDay, g.SpendMonth)}, nearPct)
+				s.budget(&p, notice.Budget{Holder: g.Kind, ID: g.ID, Name: g.Name, Limit: of(g.SpendDay, g.SpendMonth)}, nearPct)
 			}
 		}
 	}
@@ -80,7 +80,7 @@ func (s *Spending) spentBy(ctx context.Context, since time.Time, by ledger.By) (
 }
 
 // budget emits that a limit is nearly spent, and that it is spent, once each in its period.
-func (s *Spending) budget(p *sums, b told.Budget, nearPct int) {
+func (s *Spending) budget(p *sums, b notice.Budget, nearPct int) {
 	if b.Limit <= 0 {
 		return
 	}
@@ -95,5 +95,5 @@ func (s *Spending) budget(p *sums, b told.Budget, nearPct int) {
 	if b.Holder == policy.OfKey {
 		account = policy.Account(b.ID)
 	}
-	told.BudgetNear.Emit(s.Events, account, b)
+	notice.BudgetNear.Emit(s.Events, account, b)
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"bardo.money/gateway/cmd/bardo/run/told"
+	"bardo.money/gateway/cmd/bardo/run/notice"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/event"
 	"bardo.money/gateway/policy"
@@ -21,7 +21,7 @@ type Books interface {
 	Usage(ctx context.Context, f ledger.Filter, by ledger.By) ([]ledger.UsageRow, error)
 }
 
-// Spending watches what keys, projects and owners spend, and emits told.BudgetNear, told.SpendUnusual and told.UsageOfDay: each once in its day or month, and again after a
+// Spending watches what keys, projects and owners spend, and emits notice.BudgetNear, notice.SpendUnusual and notice.UsageOfDay: each once in its day or month, and again after a
 // restart. It reads the ledger beside requests.
 type Spending struct {
 	Books  Books
@@ -144,7 +144,7 @@ func (s *Spending) day(ctx context.Context, now time.Time, key policy.Account, k
 		return nil
 	}
 	s.said[about] = said{began: today}
-	told.SpendUnusual.Emit(s.Events, key, told.Spending{Key: string(key), Name: nameOf(keys, key), Day: today.Format(time.DateOnly), Spent: spent, Usual: u.amount})
+	notice.SpendUnusual.Emit(s.Events, key, notice.Spending{Key: string(key), Name: nameOf(keys, key), Day: today.Format(time.DateOnly), Spent: spent, Usual: u.amount})
 	return nil
 }
 

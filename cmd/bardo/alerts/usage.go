@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"bardo.money/gateway/cmd/bardo/run/told"
+	"bardo.money/gateway/cmd/bardo/run/notice"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger"
 	"bardo.money/gateway/policy/ledger/usage"
@@ -32,7 +32,7 @@ func (s *Spending) lastDay(ctx context.Context, now time.Time, keys []ledger.Key
 	if len(rows) == 0 {
 		return nil
 	}
-	all := told.DayUsage{Day: day.Format(time.DateOnly), Keys: []told.KeyUsage{}}
+	all := notice.DayUsage{Day: day.Format(time.DateOnly), Keys: []notice.KeyUsage{}}
 	for i := range rows {
 		r := &rows[i]
 		all.Requests, all.Cost, all.ProviderCost = all.Requests+r.Requests, all.Cost.Plus(r.Cost), all.ProviderCost.Plus(r.ProviderCost)
@@ -40,9 +40,9 @@ func (s *Spending) lastDay(ctx context.Context, now time.Time, keys []ledger.Key
 			all.Others++
 			continue
 		}
-		k := told.KeyUsage{Key: r.Name, Name: nameOf(keys, policy.Account(r.Name)), Requests: r.Requests, Tokens: r.Tokens, Cost: r.Cost, ProviderCost: r.ProviderCost, Saved: r.Saved}
+		k := notice.KeyUsage{Key: r.Name, Name: nameOf(keys, policy.Account(r.Name)), Requests: r.Requests, Tokens: r.Tokens, Cost: r.Cost, ProviderCost: r.ProviderCost, Saved: r.Saved}
 		all.Keys = append(all.Keys, k)
 	}
-	told.UsageOfDay.Emit(s.Events, "", all)
+	notice.UsageOfDay.Emit(s.Events, "", all)
 	return nil
 }

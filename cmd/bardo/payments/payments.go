@@ -14,7 +14,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/home"
 	"bardo.money/gateway/cmd/bardo/identities"
 	"bardo.money/gateway/cmd/bardo/onchain"
-	"bardo.money/gateway/cmd/bardo/run/told"
+	"bardo.money/gateway/cmd/bardo/run/notice"
 	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/x402"
 	"bardo.money/gateway/internal/config"
@@ -130,8 +130,8 @@ func (o *Options) till(x *config.X402, terms *pay.Terms, secret []byte, chain pa
 	return till.Options{
 		Terms: terms, Seal: pay.NewSeal(secret, terms), Chain: chain, Book: b, Ledger: o.Ledger, Limits: book.Limits{Exposure: x.MaxExposure}, SettleFirst: x.SettleFirst, MostLosses: x.MaxLosses, Log: o.Log, Now: time.Now,
 		Confirmations: uint64(x.Confirmations), Finality: uint64(x.Finality), Bump: x.Bump, FewTransfers: int64(x.FewTransfers), //nolint:gosec // positive by the schema
-		LowGas: func(left int64) { told.LowGas.Emit(o.Events, "", told.Gas{TransfersLeft: left}) },
-		Lost:   func(l till.Loss) { told.PaymentLost.Emit(o.Events, l.Account, l) },
+		LowGas: func(left int64) { notice.LowGas.Emit(o.Events, "", notice.Gas{TransfersLeft: left}) },
+		Lost:   func(l till.Loss) { notice.PaymentLost.Emit(o.Events, l.Account, l) },
 	}
 }
 

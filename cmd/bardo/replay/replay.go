@@ -100,7 +100,7 @@ func Through(ctx context.Context, o Options, trace []Request, without Without) (
 	parts.Layers = func(cfg *config.Config, s *run.Services) []pipeline.Layer {
 		return without.from(layers(cfg, s))
 	}
-	g, err := run.Rehearse(ctx, o.Config, parts, dir, func(c run.UpstreamCall) []byte { return p.call(c.Path, c.Body) })
+	g, err := run.OpenOffline(ctx, o.Config, parts, dir, func(c run.UpstreamCall) []byte { return p.call(c.Path, c.Body) })
 	if err != nil {
 		return out, err
 	}
@@ -121,7 +121,7 @@ func Through(ctx context.Context, o Options, trace []Request, without Without) (
 }
 
 // add serves one request and notes what its layers did.
-func (out *Result) add(ctx context.Context, g *run.Rehearsal, r Request) error {
+func (out *Result) add(ctx context.Context, g *run.Offline, r Request) error {
 	reply, err := g.Serve(ctx, headersOf(r), r.Body)
 	if err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 
 	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/cmd/bardo/control"
-	"bardo.money/gateway/cmd/bardo/run/told"
+	"bardo.money/gateway/cmd/bardo/run/notice"
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/extproc/runtime"
 	"bardo.money/gateway/internal/config"
@@ -145,7 +145,7 @@ func (g *gateway) enforce(ctx context.Context, cfg *config.Config, rt *runtime.C
 		return
 	}
 	g.use(ctx, rt)
-	told.Changes(&g.events, g.log, before, g.models)
+	notice.Changes(&g.events, g.log, before, g.models)
 	notify(g.configured)
 }
 

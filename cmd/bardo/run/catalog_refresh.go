@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"bardo.money/gateway/cmd/bardo/run/told"
+	"bardo.money/gateway/cmd/bardo/run/notice"
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/policy"
@@ -110,7 +110,7 @@ func (g *gateway) lookAt(ctx context.Context, p *config.Provider, l look, every 
 	l.failed++
 	l.due = time.Now().Add(wait)
 	g.log.Warn("a provider's list of models was not read: the last one stays in force", "provider", string(p.ID), "error", err, "again_in", wait.String())
-	told.RefreshFailed.Emit(&g.events, "", told.Unread{Provider: p.ID, Error: err.Error(), Failures: l.failed})
+	notice.RefreshFailed.Emit(&g.events, "", notice.Unread{Provider: p.ID, Error: err.Error(), Failures: l.failed})
 	return false, l
 }
 
@@ -155,5 +155,5 @@ func (g *gateway) relist(ctx context.Context) {
 		return
 	}
 	g.use(ctx, rt)
-	told.Changes(&g.events, g.log, before, g.models)
+	notice.Changes(&g.events, g.log, before, g.models)
 }

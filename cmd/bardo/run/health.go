@@ -10,7 +10,7 @@ import (
 
 	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/cmd/bardo/control"
-	"bardo.money/gateway/cmd/bardo/run/told"
+	"bardo.money/gateway/cmd/bardo/run/notice"
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/extproc"
 	"bardo.money/gateway/internal/guard"
@@ -121,13 +121,13 @@ func (g *gateway) logHealth(logged loggedStates, now time.Time, s health.Status)
 			fix = p.KeyAdvice()
 		}
 		log.Error("the provider refuses the gateway's credential", "reason", s.Reason, "fix", fix)
-		told.CredentialRefused.Emit(&g.events, "", told.Trouble{Provider: s.Provider, Reason: s.Reason})
+		notice.CredentialRefused.Emit(&g.events, "", notice.Trouble{Provider: s.Provider, Reason: s.Reason})
 	case s.State == health.Down:
 		log.Warn("the provider is down, and is tried after the others", "reason", s.Reason)
-		told.ProviderDown.Emit(&g.events, "", told.Trouble{Provider: s.Provider, Reason: s.Reason})
+		notice.ProviderDown.Emit(&g.events, "", notice.Trouble{Provider: s.Provider, Reason: s.Reason})
 	case was.Out() && !s.State.Out() && s.State != health.Disabled:
 		log.Info("the provider works again")
-		told.ProviderUp.Emit(&g.events, "", told.Recovered{Provider: s.Provider})
+		notice.ProviderUp.Emit(&g.events, "", notice.Recovered{Provider: s.Provider})
 	}
 	logged[s.Provider] = last
 }

@@ -28,7 +28,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/onchain"
 	"bardo.money/gateway/cmd/bardo/payments"
 	"bardo.money/gateway/cmd/bardo/run/auditing"
-	"bardo.money/gateway/cmd/bardo/run/told"
+	"bardo.money/gateway/cmd/bardo/run/notice"
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/cmd/bardo/staking"
 	"bardo.money/gateway/cmd/bardo/wallet"
@@ -309,7 +309,7 @@ func (g *gateway) openWallets(ctx context.Context, cfg *config.Config) (err erro
 // openLedger opens the ledger, and shows its state in the metrics.
 func (g *gateway) openLedger(ctx context.Context, cfg *config.Config) (err error) {
 	if g.books, err = g.home.OpenLedgerWith(ctx, cfg, ledger.Options{
-		Gateway: true, Durable: isDurable(cfg), Log: g.log, Committed: g.metrics.LedgerCommitted, Outage: func(o ledger.Outage) { told.Outage(&g.events, o) },
+		Gateway: true, Durable: isDurable(cfg), Log: g.log, Committed: g.metrics.LedgerCommitted, Outage: func(o ledger.Outage) { notice.Outage(&g.events, o) },
 	}); err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func IntentRules(cfg *config.Config) intent.Rules {
 func defaultTier(cfg *config.Config) policy.PrivacyTier {
 	v := cfg.Providers.Venice
 	if v == nil {
-		return policy.PrivacyUnsaid
+		return policy.PrivacyUnset
 	}
 	t, _ := policy.ParsePrivacyTier(v.DefaultPrivacyTier) // checked by its schema
 	return t

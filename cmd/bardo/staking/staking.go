@@ -141,7 +141,7 @@ func (m *Manager) Listener(cfg *config.Config) func(policy.Account, policy.Phase
 
 // phase is the agent's.
 func (m *Manager) phase(s *config.Staking) policy.Phase {
-	if p := policy.Phase(m.said.Load()); s.PhaseFrom != "" && p != policy.PhaseUnsaid { //nolint:gosec // it holds nothing else
+	if p := policy.Phase(m.said.Load()); s.PhaseFrom != "" && p != policy.PhaseUnset { //nolint:gosec // it holds nothing else
 		return p
 	}
 	return s.InitialPhase()

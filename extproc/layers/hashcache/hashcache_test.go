@@ -180,7 +180,7 @@ func TestAnAnswerIsStoredAndFound(t *testing.T) {
 
 func TestD30AttestedAnswersAreNeitherStoredNorServed(t *testing.T) {
 	p := pipeline.New(hashcache.Layer{Store: cache.New(cache.Options{}), TTL: time.Minute})
-	for _, tier := range []policy.PrivacyTier{policy.PrivacyUnsaid, policy.PrivacyNoLog, policy.PrivacyTEE, policy.PrivacyEndToEnd} {
+	for _, tier := range []policy.PrivacyTier{policy.PrivacyUnset, policy.PrivacyNoLog, policy.PrivacyTEE, policy.PrivacyEndToEnd} {
 		x := exchange(t, chat.Generate, `"temperature":0,`)
 		x.Principal.Account, x.Intent.PrivacyTier = "a", tier
 		if err := p.Request(t.Context(), x); err != nil || (x.Cache != nil) != (tier < policy.PrivacyTEE) {

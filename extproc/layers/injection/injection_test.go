@@ -369,7 +369,7 @@ func TestD30WhoseRequestsAreJudged(t *testing.T) {
 			}
 		}
 	}
-	for tier, want := range map[policy.PrivacyTier]bool{policy.PrivacyUnsaid: true, policy.PrivacyNoLog: true, policy.PrivacyTEE: true, policy.PrivacyEndToEnd: false} {
+	for tier, want := range map[policy.PrivacyTier]bool{policy.PrivacyUnset: true, policy.PrivacyNoLog: true, policy.PrivacyTEE: true, policy.PrivacyEndToEnd: false} {
 		l, _ := newLayer(blockAll, nil)
 		x := said(t, bad)
 		x.Intent.PrivacyTier = tier

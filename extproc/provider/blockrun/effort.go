@@ -66,7 +66,7 @@ func effortFor(req *chat.Request, to policy.Resolution) string {
 }
 
 func setsThinking(p *chat.Params) bool {
-	return p.Effort != "" || p.ThinkingBudget > 0 || p.Thinking != chat.ThinkingUnsaid
+	return p.Effort != "" || p.ThinkingBudget > 0 || p.Thinking != chat.ThinkingUnset
 }
 
 // examining are the subsystems that examine how the model reached its answer.

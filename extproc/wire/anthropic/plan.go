@@ -184,7 +184,7 @@ func (p *plan) disableThinking() {
 		} else {
 			p.degrade("thinking")
 		}
-	case p.opts.Adaptive && p.opts.Thinks == policy.ThinksUnlessTold:
+	case p.opts.Adaptive && p.opts.Thinks == policy.ThinksByDefault:
 		p.off = true
 	}
 }

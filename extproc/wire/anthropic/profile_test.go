@@ -25,7 +25,7 @@ func think(effort string) chat.Params { return chat.Params{Effort: effort} }
 var (
 	big      = anthropic.RequestOptions{MaxOutput: 64000}
 	adaptive = anthropic.RequestOptions{MaxOutput: 128000, Adaptive: true}
-	thinker  = anthropic.RequestOptions{MaxOutput: 128000, Adaptive: true, Thinks: policy.ThinksUnlessTold, Efforts: []string{"low", "medium", "high", "xhigh", "max"}}
+	thinker  = anthropic.RequestOptions{MaxOutput: 128000, Adaptive: true, Thinks: policy.ThinksByDefault, Efforts: []string{"low", "medium", "high", "xhigh", "max"}}
 	always   = anthropic.RequestOptions{MaxOutput: 128000, Adaptive: true, Thinks: policy.ThinksAlways}
 )
 

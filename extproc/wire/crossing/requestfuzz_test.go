@@ -148,7 +148,7 @@ func (a *memberCheck) isDefault(key string) bool {
 		return a.hasNoTools(key)
 	case "reasoning", "reasoning_effort", "thinking":
 		off := p.Effort == "" || p.Effort == "none"
-		return off && p.ThinkingBudget == 0 || a.has("reasoning_effort") && a.has("reasoning") || p.Thinking != chat.ThinkingUnsaid
+		return off && p.ThinkingBudget == 0 || a.has("reasoning_effort") && a.has("reasoning") || p.Thinking != chat.ThinkingUnset
 	case "output_config":
 		return p.Effort == "" && p.Schema == nil
 	case "response_format":

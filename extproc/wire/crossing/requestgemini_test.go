@@ -132,7 +132,7 @@ func (a *memberCheck) isGeminiDefault(key string, v jsonx.Value) bool {
 	case "generationConfig", "generation_config":
 		return true // its members are looked at
 	case "thinkingConfig", "thinking_config":
-		return p.Effort == "" && p.ThinkingBudget == 0 || p.Thinking != chat.ThinkingUnsaid
+		return p.Effort == "" && p.ThinkingBudget == 0 || p.Thinking != chat.ThinkingUnset
 	case "responseMimeType", "response_mime_type":
 		return v.Equal("text/plain") || p.Schema != nil
 	case "responseModalities", "response_modalities":

@@ -153,7 +153,7 @@ func gist(t *testing.T, r *chat.Request) string {
 	plain.Words, plain.Unmapped = nil, nil
 	plain.Params.SchemaName = ""
 	if c.Params.Effort != "" {
-		plain.Params.Thinking = chat.ThinkingUnsaid
+		plain.Params.Thinking = chat.ThinkingUnset
 	}
 	if p := c.ParallelTools; p != nil && *p {
 		plain.ParallelTools = nil

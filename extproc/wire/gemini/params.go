@@ -222,7 +222,7 @@ func readThinkingConfig(c *chat.Conversation, v jsonx.Value) {
 		return
 	}
 	p.Visible = &on
-	if on && p.Effort == "" && p.ThinkingBudget == 0 && p.Thinking == chat.ThinkingUnsaid {
+	if on && p.Effort == "" && p.ThinkingBudget == 0 && p.Thinking == chat.ThinkingUnset {
 		p.Thinking = chat.ThinkingAdaptive
 	}
 }

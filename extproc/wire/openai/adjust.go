@@ -240,7 +240,7 @@ func readNative(p *chat.Params, key string, v jsonx.Value) {
 	}
 	on, ok := v.Bool()
 	switch {
-	case p.Thinking != chat.ThinkingUnsaid, key != keyLevel && !ok:
+	case p.Thinking != chat.ThinkingUnset, key != keyLevel && !ok:
 	case key == keyLevel, on:
 		p.Thinking = chat.ThinkingAdaptive
 	default:

@@ -1,5 +1,5 @@
-// Package told has the events of a running gateway that are about no request: of providers, their lists of models, payments, spending, and the ledger.
-package told
+// Package notice has the events of a running gateway that are about no request: of providers, their lists of models, payments, spending, and the ledger.
+package notice
 
 import (
 	"log/slog"

@@ -17,7 +17,7 @@ import (
 	"bardo.money/gateway/xds/health"
 )
 
-// UpstreamCall is a call of a provider in a rehearsal.
+// UpstreamCall is a call of a provider by an Offline.
 type UpstreamCall struct {
 	Cluster string
 	Path    string
@@ -25,19 +25,19 @@ type UpstreamCall struct {
 	Body    []byte
 }
 
-// Upstream answers the calls of a rehearsal in place of the providers, with 200 and JSON in the format of the call's path. Safe for concurrent use.
+// Upstream answers the calls of an Offline in place of the providers, with 200 and JSON in the format of the call's path. Safe for concurrent use.
 type Upstream func(c UpstreamCall) []byte
 
-// Rehearsal is a data path without Envoy, in this process: its calls of providers go to a function, and its state is in a directory of its own. Safe for
+// Offline is a data path without Envoy, in this process: its calls of providers go to a function, and its state is in a directory of its own. Safe for
 // concurrent use.
-type Rehearsal struct {
+type Offline struct {
 	g        *gateway
 	upstream Upstream
 }
 
-// Rehearse opens a data path over a directory. Nothing of the configuration listens, and no provider is called.
-func Rehearse(ctx context.Context, cfg *config.Config, parts Parts, dir string, upstream Upstream) (*Rehearsal, error) {
-	r := &Rehearsal{upstream: upstream, g: &gateway{start: start{home: home.Dir(dir), out: io.Discard, parts: parts}}}
+// OpenOffline opens a data path over a directory. Nothing of the configuration listens, and no provider is called.
+func OpenOffline(ctx context.Context, cfg *config.Config, parts Parts, dir string, upstream Upstream) (*Offline, error) {
+	r := &Offline{upstream: upstream, g: &gateway{start: start{home: home.Dir(dir), out: io.Discard, parts: parts}}}
 	g := r.g
 	own := *cfg
 	own.Pipeline.Guardrails, own.Pipeline.Retrieval.Hooks = nil, nil // no service of the operator's is called
@@ -56,18 +56,18 @@ func Rehearse(ctx context.Context, cfg *config.Config, parts Parts, dir string, 
 	return r, nil
 }
 
-// Close releases what the rehearsal holds.
-func (r *Rehearsal) Close() error { return r.g.books.Close() }
+// Close releases what the data path holds.
+func (r *Offline) Close() error { return r.g.books.Close() }
 
 // Serve serves one request. The headers have the pseudo-headers, as Envoy passes them.
-func (r *Rehearsal) Serve(ctx context.Context, h header.List, body []byte) (stream.Reply, error) {
-	c := &rehearsedClient{upstream: r.upstream, body: body}
+func (r *Offline) Serve(ctx context.Context, h header.List, body []byte) (stream.Reply, error) {
+	c := &offlineClient{upstream: r.upstream, body: body}
 	err := r.g.gate.Serve(ctx, c, stream.NewHead(h, "127.0.0.1:1"), false)
 	return c.reply, err
 }
 
 // RoundTrip answers a call that the gateway makes itself.
-func (r *Rehearsal) RoundTrip(req *http.Request) (*http.Response, error) {
+func (r *Offline) RoundTrip(req *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(req.Body)
 	if err != nil {
 		return nil, err
@@ -79,8 +79,8 @@ func (r *Rehearsal) RoundTrip(req *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// rehearsedClient is the client of one request, and its Envoy.
-type rehearsedClient struct {
+// offlineClient is the client of one request, and its Envoy.
+type offlineClient struct {
 	upstream Upstream
 	body     []byte
 	call     UpstreamCall
@@ -88,22 +88,22 @@ type rehearsedClient struct {
 	reply    stream.Reply
 }
 
-var _ stream.Client = (*rehearsedClient)(nil)
+var _ stream.Client = (*offlineClient)(nil)
 
 // RequestBody implements stream.Client.
-func (c *rehearsedClient) RequestBody(u stream.RequestBody) error {
+func (c *offlineClient) RequestBody(u stream.RequestBody) error {
 	u.Wait()
 	return u.Add(c.body)
 }
 
 // Forward implements stream.Client.
-func (c *rehearsedClient) Forward(f stream.Forward) error {
+func (c *offlineClient) Forward(f stream.Forward) error {
 	c.call = UpstreamCall{Cluster: f.Clusters[0], Path: f.Set.Get(":path"), Header: f.Set, Body: bytes.Clone(f.Body)}
 	return nil
 }
 
 // Next implements stream.Client.
-func (c *rehearsedClient) Next() (stream.Piece, error) {
+func (c *offlineClient) Next() (stream.Piece, error) {
 	if c.read++; c.read == 1 {
 		h := header.List{{Name: ":status", Value: "200"}, {Name: "content-type", Value: header.JSON}}
 		return stream.Piece{Head: &stream.AnswerHead{Status: http.StatusOK, Header: h, Cluster: c.call.Cluster, Details: "via_upstream", Attempts: 1}}, nil
@@ -112,34 +112,34 @@ func (c *rehearsedClient) Next() (stream.Piece, error) {
 }
 
 // Answer implements stream.Client.
-func (c *rehearsedClient) Answer(r stream.Reply, _ []string) error { return c.Reply(r) }
+func (c *offlineClient) Answer(r stream.Reply, _ []string) error { return c.Reply(r) }
 
 // Reply implements stream.Client.
-func (c *rehearsedClient) Reply(r stream.Reply) error {
+func (c *offlineClient) Reply(r stream.Reply) error {
 	c.reply = stream.Reply{Status: r.Status, Header: append(header.List(nil), r.Header...), Body: bytes.Clone(r.Body)}
 	return nil
 }
 
 // Caller implements stream.Client.
-func (*rehearsedClient) Caller() stream.Caller { return nil }
+func (*offlineClient) Caller() stream.Caller { return nil }
 
 // Turn implements stream.Client.
-func (*rehearsedClient) Turn() {}
+func (*offlineClient) Turn() {}
 
 // StreamHead implements stream.Client.
-func (c *rehearsedClient) StreamHead(status int, h header.List) error {
+func (c *offlineClient) StreamHead(status int, h header.List) error {
 	c.reply = stream.Reply{Status: status, Header: append(header.List(nil), h...)}
 	return nil
 }
 
 // StreamBody implements stream.Client.
-func (c *rehearsedClient) StreamBody(b []byte, _ bool) error {
+func (c *offlineClient) StreamBody(b []byte, _ bool) error {
 	c.reply.Body = append(c.reply.Body, b...)
 	return nil
 }
 
 // StreamTrailers implements stream.Client.
-func (*rehearsedClient) StreamTrailers(header.List) error { return nil }
+func (*offlineClient) StreamTrailers(header.List) error { return nil }
 
 // Leave implements stream.Client.
-func (*rehearsedClient) Leave(f func() error) error { return f() }
+func (*offlineClient) Leave(f func() error) error { return f() }
