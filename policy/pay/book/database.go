@@ -102,16 +102,38 @@ func (b *Book) prepareDatabase(ctx context.Context) error {
 	if version > postgresVersion {
 		return newer(version)
 	}
+	if err := addLooks(ctx, tx); err != nil {
+		return err
+	}
 	if err := b.readDatabaseMark(ctx, tx); err != nil {
 		return err
 	}
 	return tx.Commit()
 }
 
+// hasColumn reports whether a table has a column.
+func hasColumn(ctx context.Context, tx *sql.Tx, table, column string) (has bool, err error) {
+	err = tx.QueryRowContext(ctx, `SELECT count(*) > 0 FROM pg_attribute WHERE attrelid = $1::regclass AND attname = $2`, table, column).Scan(&has)
+	return has, err
+}
+
+// addLooks adds the column look_at to tables of before there was one. Gateways of earlier versions leave it alone.
+func addLooks(ctx context.Context, tx *sql.Tx) error {
+	has, err := hasColumn(ctx, tx, "payment", "look_at")
+	if err != nil || has {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, `ALTER TABLE payment ADD COLUMN look_at BIGINT NOT NULL DEFAULT 0`); err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `CREATE INDEX payment_look ON payment (look_at) WHERE look_at > 0`)
+	return err
+}
+
 // readDatabaseMark reads the number of the store, and gives it one if it has none.
 func (b *Book) readDatabaseMark(ctx context.Context, tx *sql.Tx) error {
-	var has bool
-	if err := tx.QueryRowContext(ctx, `SELECT count(*) > 0 FROM pg_attribute WHERE attrelid = 'payment_book'::regclass AND attname = 'mark'`).Scan(&has); err != nil {
+	has, err := hasColumn(ctx, tx, "payment_book", "mark")
+	if err != nil {
 		return err
 	}
 	if !has {
@@ -123,7 +145,7 @@ func (b *Book) readDatabaseMark(ctx context.Context, tx *sql.Tx) error {
 		return err
 	}
 	var id uint64
-	err := tx.QueryRowContext(ctx, `SELECT mark FROM payment_book`).Scan(&id)
+	err = tx.QueryRowContext(ctx, `SELECT mark FROM payment_book`).Scan(&id)
 	b.mark = pay.NewMark(id)
 	return err
 }

@@ -23,7 +23,7 @@ import (
 //go:embed schema.sql
 var schema string
 
-const schemaVersion = 3
+const schemaVersion = 4
 
 // upgrades lead a file from a version to the next one.
 var upgrades = map[int]string{
@@ -34,6 +34,9 @@ ALTER TABLE payment ADD COLUMN captured INTEGER NOT NULL DEFAULT 0 CHECK (captur
 UPDATE payment SET captured = amount WHERE service = 'served';`,
 	2: `
 CREATE INDEX IF NOT EXISTS payment_open ON payment (holder) WHERE service = 'serving' OR service = 'served' AND booked = 0;`,
+	3: `
+ALTER TABLE payment ADD COLUMN look_at INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX payment_look ON payment (look_at) WHERE look_at > 0;`,
 }
 
 // openFile opens a file, and makes it if it is missing.

@@ -170,7 +170,7 @@ func (b *Book) insert(ctx context.Context, tx queries, t *pay.Terms, p *pay.Paym
 	fee := min(t.Fee, p.Value)
 	_, err := tx.exec(ctx, `INSERT INTO payment (network, asset, payer, nonce, pay_to, amount, fee, valid_after, valid_before, signature, request, holder, service,
 	settlement, from_block, at, changed, upto, facilitator) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, 'serving', 'none', ?13, ?14, ?14, ?15, ?16)
-ON CONFLICT (network, asset, payer, nonce) DO UPDATE SET request = ?11, holder = ?12, service = 'serving', signature = ?10, fee = ?7, changed = ?14`, // its money may have moved since the first block
+ON CONFLICT (network, asset, payer, nonce) DO UPDATE SET request = ?11, holder = ?12, service = 'serving', signature = ?10, fee = ?7, changed = ?14, look_at = 0`, // its money may have moved since the first block
 		t.Network.String(), t.Asset.Address.String(), p.From.String(), p.Nonce.String(), p.To.String(), int64(p.Value), int64(fee), int64(p.ValidAfter), int64(p.ValidBefore), //nolint:gosec // bounded by pay.Parse
 		p.Signature, requestID, b.holder, int64(fromBlock), now, p.UpTo, facilitatorOf(p)) //nolint:gosec // a block's number
 	if err != nil {
@@ -197,7 +197,9 @@ func (b *Book) MarkServed(ctx context.Context, id int64, charge, captured policy
 
 // Release lets a payment be used again: its request cost nothing. A payment that serves no request is left alone.
 func (b *Book) Release(ctx context.Context, id int64) error {
-	return b.set(ctx, `UPDATE payment SET service = 'released', changed = ? WHERE id = ? AND holder = ? AND service = 'serving'`, b.now().UnixMicro(), id, b.holder)
+	now := b.now()
+	return b.set(ctx, `UPDATE payment SET service = 'released', changed = ?1, look_at = CASE upto WHEN 0 THEN CAST(?2 AS BIGINT) ELSE 0 END WHERE id = ?3 AND holder = ?4 AND service = 'serving'`,
+		now.UnixMicro(), now.Add(againTime).UnixMicro(), id, b.holder)
 }
 
 // MarkBooked notes that the ledger has a payment's credit and its request's charge.

@@ -45,6 +45,7 @@ CREATE TABLE payment (
 	block_hash   TEXT NOT NULL DEFAULT '',
 	reason       TEXT NOT NULL DEFAULT '',     -- why the last attempt to settle failed
 	attempts     INTEGER NOT NULL DEFAULT 0,   -- to settle, that failed
+	look_at      BIGINT NOT NULL DEFAULT 0,    -- when the chain is asked next whether a released payment was moved all the same; 0: it is not
 	at           BIGINT NOT NULL,
 	changed      BIGINT NOT NULL,
 	UNIQUE (network, asset, payer, nonce)
@@ -53,6 +54,7 @@ CREATE TABLE payment (
 CREATE INDEX payment_request ON payment (request);
 CREATE INDEX payment_payer ON payment (payer, settlement);
 CREATE INDEX payment_open ON payment (holder) WHERE service = 'serving' OR service = 'served' AND booked = 0;
+CREATE INDEX payment_look ON payment (look_at) WHERE look_at > 0;
 CREATE INDEX payment_due ON payment (id) WHERE settlement IN ('settling', 'confirmed') OR settlement = 'none' AND service = 'served';
 CREATE INDEX payment_unwritten ON payment (id) WHERE settlement = 'failed' AND lost = 0;
 

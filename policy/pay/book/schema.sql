@@ -27,6 +27,7 @@ CREATE TABLE payment (
 	block_hash   TEXT NOT NULL DEFAULT '',
 	reason       TEXT NOT NULL DEFAULT '',     -- why the last attempt to settle failed
 	attempts     INTEGER NOT NULL DEFAULT 0,   -- to settle, that failed
+	look_at      INTEGER NOT NULL DEFAULT 0,   -- when the chain is asked next whether a released payment was moved all the same; 0: it is not
 	at           INTEGER NOT NULL,
 	changed      INTEGER NOT NULL,
 	UNIQUE (network, asset, payer, nonce)
@@ -35,6 +36,7 @@ CREATE TABLE payment (
 CREATE INDEX payment_request ON payment (request);
 CREATE INDEX payment_payer ON payment (payer, settlement);
 CREATE INDEX payment_open ON payment (holder) WHERE service = 'serving' OR service = 'served' AND booked = 0;
+CREATE INDEX payment_look ON payment (look_at) WHERE look_at > 0;
 CREATE INDEX payment_due ON payment (settlement, service) WHERE settlement IN ('none', 'settling', 'confirmed') OR lost = 0 AND settlement = 'failed';
 
 -- The transactions that were signed for a payment, written before they are sent. Those of one slot replace each other.

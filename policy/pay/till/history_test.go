@@ -1,6 +1,7 @@
 package till
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -20,17 +21,20 @@ import (
 type history struct {
 	*shop
 	*testing.T
-	random *rand.Rand
-	nonce  byte
-	open   []Taken                // whose requests are being served
-	served map[int64]policy.Micro // what each served request cost, by payment
-	lost   map[pay.Address]bool   // payers who cancelled
-	waived map[pay.Address]policy.Micro
-	top    uint64 // the highest block so far
+	settler *moody // nil: the gateway's own account settles
+	random  *rand.Rand
+	nonce   byte
+	open    []Taken                // whose requests are being served
+	served  map[int64]policy.Micro // what each served request cost, by payment
+	lost    map[pay.Address]bool   // payers who cancelled
+	waived  map[pay.Address]policy.Micro
+	top     uint64         // the highest block so far
+	free    []*pay.Payment // that were released
+	taken   []*pay.Payment // of those, what strangers moved
 }
 
-// TestRandomHistoriesConserveMoney: payments are taken, served, released, sent, mined, taken out of the chain again and cancelled, at a node that fails at times,
-// by gateways that end at any moment, in files and in PostgreSQL. In the end each served payment has moved what its request cost, or is a loss; the books sum up, no balance is
+// TestRandomHistoriesConserveMoney: payments are taken, served, released, sent, mined, taken out of the chain again and cancelled, and moved by strangers after they were released, and by a facilitator that refuses
+// them, at a node that fails at times, by gateways that end at any moment, in files and in PostgreSQL. In the end each served payment has moved what its request cost, or is a loss; the books sum up, no balance is
 // below zero, and each payer has what is left of all payments together and of what was forgiven, or owes it.
 func TestRandomHistoriesConserveMoney(t *testing.T) {
 	seeds, steps := 12, 60
@@ -45,7 +49,10 @@ func TestRandomHistoriesConserveMoney(t *testing.T) {
 				url = postgrestest.URL(t)
 			}
 			h.shop = open(t, t.TempDir(), url)
-			t.Cleanup(func() { _ = h.books.Close() })
+			if seed%4 == 1 {
+				h.settler = &moody{fakeSettler: fakeSettler{chain: h.chain}, random: rand.New(rand.NewPCG(seed, 57))}
+				h.Settler = h.settler
+			}
 			for range steps {
 				h.step()
 			}
@@ -57,15 +64,19 @@ func TestRandomHistoriesConserveMoney(t *testing.T) {
 func (h *history) step() {
 	h.Helper()
 	h.top = max(h.top, h.chain.height)
-	switch h.random.IntN(13) {
+	switch h.random.IntN(15) {
 	case 0, 1, 2:
 		h.takeOne()
+	case 13:
+		h.steal()
+	case 14:
+		h.resend()
 	case 3, 4:
 		h.end(func(p *Taken) { h.bill(p) })
 	case 5:
-		h.end(func(p *Taken) { h.must(h.Release(h.Context(), p)) })
+		h.end(func(p *Taken) { h.release(p) })
 	case 6, 7, 8:
-		h.look(h.T, time.Duration(h.random.IntN(4))*time.Second)
+		h.settleAll(time.Duration(h.random.IntN(4)) * time.Second)
 	case 9:
 		h.reorg(1 + h.random.IntN(2))
 	case 10:
@@ -97,7 +108,7 @@ func (h *history) takeOne() {
 	h.nonce++
 	p := h.payment(h.nonce)
 	p.From = pay.Address{byte(1 + h.random.IntN(4))}
-	if p.UpTo = h.random.IntN(2) == 0; p.UpTo {
+	if p.UpTo = h.random.IntN(2) == 0 && h.settler == nil; p.UpTo {
 		p.Facilitator = pay.Address{8}
 	}
 	owes, err := h.Owed(h.Context(), p.From)
@@ -117,12 +128,51 @@ func (h *history) takeOne() {
 	if owes > 0 && !pays {
 		h.Errorf("a payment of %s was taken of a payer who owes %s", p.Value, owes)
 	}
+	if h.settler != nil && err != nil && taken.ID == 0 { // the facilitator does not take it, and may move it
+		h.free = append(h.free, p)
+		return
+	}
 	if errors.Is(err, ErrUnsettled) { // of a payer whose payment failed: the payment is the wallet's credit
 		h.served[taken.ID] = 0
 		return
 	}
 	h.must(err)
 	h.open = append(h.open, taken)
+}
+
+// release ends a request that costs nothing.
+func (h *history) release(p *Taken) {
+	h.Helper()
+	h.must(h.Release(h.Context(), p))
+	if !p.UpTo {
+		h.free = append(h.free, &pay.Payment{Version: 2, Signature: p.Signature, Authorization: p.Authorization})
+	}
+}
+
+// steal has a stranger move a payment that was released.
+func (h *history) steal() {
+	if len(h.free) == 0 {
+		return
+	}
+	p := h.free[h.random.IntN(len(h.free))]
+	hash := pay.Word{0xf2, p.Nonce[0]}
+	h.chain.by[hash] = p.From
+	h.chain.mine(hash, p.Nonce)
+	h.taken = append(h.taken, p)
+}
+
+// resend sends a payment again that was released. What it is not taken for, for whatever reason, is told by the end.
+func (h *history) resend() {
+	h.Helper()
+	if len(h.free) == 0 || h.chain.down {
+		return
+	}
+	p := h.free[h.random.IntN(len(h.free))]
+	h.patience = time.Millisecond
+	taken, err := h.Take(h.Context(), p, pay.Word{}, 11_000, fmt.Sprintf("req_%03d_again", p.Nonce[0]))
+	if err == nil {
+		h.release(&taken)
+	}
 }
 
 // end ends the request of a payment.
@@ -196,8 +246,16 @@ func (h *history) forgive() {
 // crash ends the gateway; the next one goes on.
 func (h *history) crash() {
 	h.Helper()
+	for i := range h.open {
+		if p := &h.open[i]; !p.UpTo {
+			h.free = append(h.free, &pay.Payment{Version: 2, Signature: p.Signature, Authorization: p.Authorization})
+		}
+	}
 	h.open = nil
 	h.reopen(h.T)
+	if h.settler != nil {
+		h.Settler = h.settler
+	}
 }
 
 // finish lets everything settle, and looks at the sums.
@@ -205,9 +263,23 @@ func (h *history) finish() {
 	h.Helper()
 	h.crash()
 	h.chain.down, h.chain.sends = false, true
-	for range 30 {
-		h.look(h.T, 6*time.Second)
+	if h.settler != nil {
+		h.settler.mu.Lock()
+		h.settler.honest = true
+		h.settler.mu.Unlock()
 	}
+	for _, p := range h.taken {
+		if _, ok := h.chain.used[p.Nonce]; !ok && h.chain.by[pay.Word{0xf2, p.Nonce[0]}] == p.From { // a reorganisation took it out
+			h.chain.mine(pay.Word{0xf2, p.Nonce[0]}, p.Nonce)
+		}
+	}
+	for range 30 {
+		h.settleAll(6 * time.Second)
+	}
+	for range 5 { // and the end of those that were released
+		h.settleAll(3 * time.Minute)
+	}
+	h.findMoved()
 	balances := maps.Clone(h.waived)
 	for id, cost := range h.served {
 		p, err := h.Book.ByID(h.Context(), id)
@@ -229,6 +301,22 @@ func (h *history) finish() {
 	}
 }
 
+// findMoved makes sure that no money of a released payment is here that no book has.
+func (h *history) findMoved() {
+	h.Helper()
+	for _, p := range h.free {
+		row, ok, err := h.Book.Find(h.Context(), h.Terms, p)
+		h.must(err)
+		hash, used := h.chain.used[p.Nonce]
+		if moved := used && hash != (pay.Word{}); moved && (!ok || row.Service != book.Served) {
+			h.Errorf("%s has moved, and the payment is %s of %s", hash, row.Service, row.Request)
+		}
+		if _, known := h.served[row.ID]; row.Service == book.Served && !known {
+			h.served[row.ID] = 0
+		}
+	}
+}
+
 // checkServed makes sure that a served payment was moved once, or cannot be moved.
 func (h *history) checkServed(p *book.Payment, cost policy.Micro) {
 	h.Helper()
@@ -244,4 +332,57 @@ func (h *history) checkServed(p *book.Payment, cost policy.Micro) {
 	case p.UpTo && p.Captured != cost+p.Fee || !p.UpTo && p.Captured != p.Value:
 		h.Errorf("%s: %s moved for %s", p.Request, p.Captured, cost)
 	}
+}
+
+// settleAll has the till look, with a facilitator that may not answer.
+func (h *history) settleAll(later time.Duration) {
+	h.Helper()
+	h.at = h.at.Add(later)
+	h.chain.now = h.at
+	if err := h.pass(h.Context()); err != nil && h.settler == nil && !h.chain.down {
+		h.Fatal(err)
+	}
+}
+
+// moody is a facilitator that moves what it likes, and says what it likes.
+type moody struct {
+	fakeSettler
+
+	random *rand.Rand
+	honest bool // from here on
+}
+
+// Verify implements pay.Settler.
+func (m *moody) Verify(_ context.Context, p *pay.Payment) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.random.IntN(4) == 0 {
+		m.grab(p)
+	}
+	switch m.random.IntN(5) {
+	case 0:
+		return p.Refuse(pay.ReasonTransfer, "not today")
+	case 1:
+		return errUnknown
+	}
+	return nil
+}
+
+// Settle implements pay.Settler.
+func (m *moody) Settle(_ context.Context, t *pay.Transfer) (pay.Word, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	hash := pay.Word{0xf0, t.Nonce[0]}
+	if m.honest || m.random.IntN(3) > 0 {
+		m.chain.mine(hash, t.Nonce)
+	}
+	switch m.random.IntN(5) {
+	case 0:
+		return pay.Word{}, errUnknown
+	case 1:
+		return pay.Word{}, &pay.Refusal{Reason: "not_today"}
+	case 2:
+		return pay.Word{0xee, t.Nonce[0]}, nil // a transaction that is none
+	}
+	return hash, nil
 }

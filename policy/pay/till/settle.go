@@ -53,16 +53,21 @@ func (t *Till) pass(ctx context.Context) error {
 	if err := t.watchLosses(ctx); err != nil {
 		return err
 	}
-	err = t.adopt(ctx, settles)
+	errs := []error{t.adopt(ctx, settles)}
 	_ = t.Chain.Check(ctx) // it asks until it has an answer, on which it depends whether upto is offered; whoever needs the chain has the error
 	if !settles {
-		return err
+		return errors.Join(errs...)
 	}
-	err = errors.Join(err, t.writeLosses(ctx))
-	due, e := t.Book.Due(ctx)
-	if err = errors.Join(err, e); len(due) == 0 || err != nil {
-		return err
+	errs = append(errs, t.writeLosses(ctx), t.lookFor(ctx))
+	due, err := t.Book.Due(ctx)
+	if len(due) == 0 || err != nil {
+		return errors.Join(append(errs, err)...)
 	}
+	return errors.Join(append(errs, t.settle(ctx, due))...)
+}
+
+// settle goes one step on with payments whose money is on its way, or to be sent.
+func (t *Till) settle(ctx context.Context, due []book.Payment) error {
 	head, err := t.Chain.Head(ctx)
 	if err != nil {
 		return err
@@ -132,7 +137,11 @@ const statusRecovered = "recovered"
 
 // begin signs and sends the transfer of a payment. What was signed is stored first, so that it is known again whatever happens.
 func (t *Till) begin(ctx context.Context, p *book.Payment, head pay.Block) error {
-	if pause := max(backoff(p.Attempts), wasteTime(t.wasted.of(p.ID))); t.Now().Before(p.Changed.Add(pause)) && !expired(p, head) {
+	if expired(p, head) {
+		_, err := t.late(ctx, p, head)
+		return err
+	}
+	if pause := max(backoff(p.Attempts), wasteTime(t.wasted.of(p.ID))); t.Now().Before(p.Changed.Add(pause)) {
 		return nil
 	}
 	slot, err := t.freeSlot(ctx)
@@ -201,13 +210,26 @@ func (t *Till) send(ctx context.Context, p *book.Payment, tx *pay.Transaction) e
 
 // reverted decides what becomes of a payment whose transfer would fail: somebody has sent it, or it is too late, or it is tried again.
 func (t *Till) reverted(ctx context.Context, p *book.Payment, head pay.Block, r *pay.Revert) error {
-	if over, err := t.used(ctx, p); over || err != nil {
+	if over, err := t.late(ctx, p, head); over || err != nil {
 		return err
 	}
-	if expired(p, head) {
-		return t.fail(ctx, p, "the authorization has expired: "+r.Reason)
-	}
 	return t.Book.Refused(ctx, p.ID, r.Reason)
+}
+
+// late looks what became of a payment whose transfer is not known to be in a block; over tells that nothing more can be done for it: it was used, or has expired. That it was not used is believed when no node shows
+// an earlier time than its end.
+func (t *Till) late(ctx context.Context, p *book.Payment, head pay.Block) (over bool, err error) {
+	switch over, err := t.used(ctx, p); {
+	case over || err != nil:
+		return over, err
+	case t.over(p, head):
+		reason := "the authorization has expired"
+		if p.Reason != "" {
+			reason += ": " + p.Reason
+		}
+		return true, t.fail(ctx, p, reason)
+	}
+	return expired(p, head), nil
 }
 
 // used looks whether the authorization was used already, by whatever transaction, or cancelled; over tells that it was.
@@ -216,7 +238,7 @@ func (t *Till) used(ctx context.Context, p *book.Payment) (over bool, err error)
 	if !is || err != nil {
 		return false, err
 	}
-	hash, ok, err := t.Chain.FindTransfer(ctx, p.Transfer(), p.FromBlock)
+	hash, ok, err := t.find(ctx, p)
 	switch {
 	case err != nil:
 		return true, err
@@ -234,8 +256,13 @@ func (t *Till) used(ctx context.Context, p *book.Payment) (over bool, err error)
 	return true, t.Book.Found(ctx, p.ID, hash)
 }
 
-// lagTime is how long a used authorization's transfer may not be found before that is taken for a cancellation: an address of nodes may ask one for the state, and another, which is some blocks behind,
-// for the transfer.
+// find finds the transfer of a payment, whoever sent it. Where the chain was reorganised, its block may be lower than the one that was the newest when the payment was verified.
+func (t *Till) find(ctx context.Context, p *book.Payment) (hash pay.Word, ok bool, err error) {
+	return t.Chain.FindTransfer(ctx, p.Transfer(), p.FromBlock-min(p.FromBlock, t.Finality))
+}
+
+// lagTime is how far a node may be behind: an address of nodes may ask one for the newest block, or the state, and another, which is some blocks behind, for the transfer. A used authorization's transfer is not found for so
+// long before that is taken for a cancellation, and an authorization has ended for so long before that is taken for its end.
 const lagTime = 20 * time.Second
 
 // notFound decides what becomes of a payment that is used, and whose transfer is not found.
@@ -254,8 +281,15 @@ func (t *Till) notFound(ctx context.Context, p *book.Payment) error {
 	return t.fail(ctx, p, "the payer cancelled the authorization")
 }
 
+// expired reports whether no new block can have a payment's transfer.
 func expired(p *book.Payment, head pay.Block) bool {
 	return head.Time.Unix() >= int64(p.ValidBefore) //nolint:gosec // a time
+}
+
+// over reports whether a node that is behind has all the blocks that can have a payment's transfer.
+func (t *Till) over(p *book.Payment, head pay.Block) bool {
+	head.Time = head.Time.Add(-t.lag)
+	return expired(p, head)
 }
 
 // follow looks for the receipt of a payment's transactions.
@@ -309,11 +343,8 @@ func (t *Till) unmined(ctx context.Context, p *book.Payment, sent []book.Sent, h
 		return err
 	}
 	if len(sent) == 0 || sent[0].Slot < slot || expired(p, head) { // nothing of it can be mined any more
-		if over, err := t.used(ctx, p); over || err != nil {
+		if over, err := t.late(ctx, p, head); over || err != nil {
 			return err
-		}
-		if expired(p, head) {
-			return t.fail(ctx, p, "the authorization has expired")
 		}
 		return t.Book.Refused(ctx, p.ID, "its transaction was replaced")
 	}

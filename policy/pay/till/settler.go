@@ -38,11 +38,8 @@ func (t *Till) hand(ctx context.Context, p *book.Payment, head pay.Block) error 
 	if t.Now().Before(p.Changed.Add(backoff(p.Attempts))) {
 		return nil
 	}
-	if over, err := t.used(ctx, p); over || err != nil {
+	if over, err := t.late(ctx, p, head); over || err != nil {
 		return err
-	}
-	if expired(p, head) {
-		return t.fail(ctx, p, "the authorization has expired")
 	}
 	if err := t.Book.Ordered(ctx, p.ID); err != nil {
 		return err
@@ -59,11 +56,8 @@ func (t *Till) hand(ctx context.Context, p *book.Payment, head pay.Block) error 
 
 // ordered decides what becomes of a payment that was handed over and is in no block.
 func (t *Till) ordered(ctx context.Context, p *book.Payment, head pay.Block) error {
-	if over, err := t.used(ctx, p); over || err != nil {
+	if over, err := t.late(ctx, p, head); over || err != nil {
 		return err
-	}
-	if expired(p, head) {
-		return t.fail(ctx, p, "the authorization has expired")
 	}
 	if t.Now().Sub(p.Changed) < t.Bump {
 		return nil

@@ -22,16 +22,28 @@ type fakeSettler struct {
 	says    error // instead of the transaction
 	mute    bool  // the transaction is not named
 	refuses bool  // /verify
+	vouches error // to /verify, instead of yes
+	grabs   bool  // the transfer is made at /verify
 	during  func()
 }
 
 func (s *fakeSettler) Check(context.Context) error { return nil }
 
 func (s *fakeSettler) Verify(_ context.Context, p *pay.Payment) error {
+	if s.grabs {
+		s.grab(p)
+	}
 	if s.refuses {
 		return p.Refuse(pay.ReasonTransfer, "no")
 	}
-	return nil
+	return s.vouches
+}
+
+// grab makes the transfer of a payment that it was only asked about.
+func (s *fakeSettler) grab(p *pay.Payment) {
+	hash := pay.Word{0xf1, p.Nonce[0]}
+	s.chain.by[hash] = p.From
+	s.chain.mine(hash, p.Nonce)
 }
 
 func (s *fakeSettler) Settle(_ context.Context, t *pay.Transfer) (pay.Word, error) {

@@ -163,6 +163,12 @@ func (t *Till) Take(ctx context.Context, p *pay.Payment, digest pay.Word, price 
 		t.Ledger.Release(hold)
 		return Taken{Payment: row}, err
 	}
+	if !arrived {
+		if arrived, err = t.askSettler(ctx, p, &row); err != nil {
+			t.Ledger.Release(hold)
+			return Taken{}, err
+		}
+	}
 	taken := Taken{Payment: row, Credit: short, Owed: owed, hold: hold}
 	if first || arrived {
 		return t.settleFirst(ctx, taken, price)
@@ -246,15 +252,12 @@ func (t *Till) known(ctx context.Context, p *pay.Payment) (book.Payment, error) 
 	return book.Payment{}, nil
 }
 
-// verify asks the chain, and the settler, whether a payment is good. arrived: its money is here already.
+// verify asks the chain whether a payment is good. arrived: its money is here already.
 func (t *Till) verify(ctx context.Context, p *pay.Payment) (arrived bool, err error) {
 	if err := t.Chain.Verify(ctx, p); err != nil {
 		return t.arrived(ctx, p, err)
 	}
-	if t.Settler == nil {
-		return false, nil
-	}
-	return false, t.Settler.Verify(ctx, p)
+	return false, nil
 }
 
 // refused is the error of a payment that the chain refuses. Another request may have used it in the meantime.

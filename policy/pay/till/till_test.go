@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/big"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,104 +24,6 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	postgrestest.StopShared()
 	os.Exit(code)
-}
-
-// fakeChain is a chain in memory: a block for every transaction that is mined.
-type fakeChain struct {
-	now      time.Time
-	height   uint64
-	slot     uint64
-	mined    map[pay.Word]pay.Receipt
-	by       map[pay.Word]pay.Address // whose authorization a transaction uses
-	used     map[pay.Word]pay.Word    // by nonce of the authorization: the transaction; zero for cancelled
-	revert   string
-	sends    bool // what is sent is mined
-	fails    bool // what is sent is mined, and moves nothing
-	down     bool
-	prepared int
-	moved    policy.Micro // of what was signed
-	fees     []int64
-	marks    map[pay.Word]pay.Mark // of transactions
-}
-
-var errDown = errors.New("down")
-
-func (c *fakeChain) Check(context.Context) error            { return nil }
-func (c *fakeChain) UpTo() (pay.Address, bool)              { return pay.Address{8}, true }
-func (c *fakeChain) Signed(*pay.Payment) bool               { return true }
-func (c *fakeChain) Affords(context.Context) (int64, error) { return 7, nil }
-
-// Verify refuses what was used, as a token does.
-func (c *fakeChain) Verify(_ context.Context, p *pay.Payment) error {
-	if by, ok := c.used[p.Nonce]; ok && c.by[by] == p.From {
-		return p.Refuse(pay.ReasonNonceUsed, "used")
-	}
-	return nil
-}
-
-func (c *fakeChain) Head(context.Context) (pay.Block, error) {
-	if c.down {
-		return pay.Block{}, errDown
-	}
-	return pay.Block{Number: c.height, Time: c.now}, nil
-}
-func (c *fakeChain) Slot(context.Context) (uint64, error) { return c.slot, nil }
-
-func (c *fakeChain) Prepare(_ context.Context, a *pay.Transfer, slot uint64, least pay.Fees) (*pay.Transaction, error) {
-	if _, ok := c.used[a.Nonce]; ok || c.revert != "" {
-		return nil, &pay.Revert{Reason: c.revert}
-	}
-	c.prepared++
-	c.by[pay.Word{byte(c.prepared), a.Nonce[0]}] = a.From
-	c.moved += a.Amount
-	fee := big.NewInt(100)
-	if least.Cap != nil && least.Cap.Cmp(fee) > 0 {
-		fee = least.Cap
-	}
-	c.fees = append(c.fees, fee.Int64())
-	return &pay.Transaction{Hash: pay.Word{byte(c.prepared), a.Nonce[0]}, Slot: slot, Raw: []byte{byte(c.prepared), a.Nonce[0]}, Fees: pay.Fees{Tip: fee, Cap: fee}}, nil
-}
-
-func (c *fakeChain) Send(_ context.Context, raw []byte) error {
-	switch hash := (pay.Word{raw[0], raw[1]}); {
-	case c.fails:
-		c.height++
-		c.slot++
-		c.mined[hash] = pay.Receipt{Block: c.height, BlockHash: pay.Word{byte(c.height)}}
-	case c.sends:
-		c.mine(hash, pay.Word{raw[1]})
-	}
-	return nil
-}
-
-// mine puts a transaction into a block that uses an authorization.
-func (c *fakeChain) mine(hash, nonce pay.Word) {
-	if _, ok := c.used[nonce]; ok {
-		return
-	}
-	c.height++
-	c.slot++
-	c.used[nonce] = hash
-	c.mined[hash] = pay.Receipt{Block: c.height, BlockHash: pay.Word{byte(c.height)}, Succeeded: true, Paid: true}
-}
-
-func (c *fakeChain) Receipt(_ context.Context, hash pay.Word, _ *pay.Transfer) (pay.Receipt, bool, error) {
-	r, ok := c.mined[hash]
-	return r, ok, nil
-}
-
-func (c *fakeChain) Used(_ context.Context, a *pay.Authorization) (bool, error) {
-	_, ok := c.used[a.Nonce]
-	return ok, nil
-}
-
-func (c *fakeChain) FindTransfer(_ context.Context, a *pay.Transfer, from uint64) (pay.Word, bool, error) {
-	hash := c.used[a.Nonce]
-	return hash, hash != (pay.Word{}) && c.mined[hash].Block >= from, nil
-}
-
-func (c *fakeChain) Mark(_ context.Context, hash pay.Word) (pay.Mark, error) {
-	return c.marks[hash], nil
 }
 
 // shop is a till with a ledger, a book and a chain of a test's own. Its clock moves when the test says so.
@@ -156,6 +57,7 @@ func open(t *testing.T, dir, url string) *shop {
 	s := &shop{at: time.Unix(1_800_000_000, 0), dir: dir, store: cmp.Or(url, filepath.Join(dir, "bardo.db"))}
 	s.chain = &fakeChain{now: s.at, mined: map[pay.Word]pay.Receipt{}, by: map[pay.Word]pay.Address{}, used: map[pay.Word]pay.Word{}, sends: true}
 	s.reopen(t)
+	t.Cleanup(func() { _ = s.books.Close() })
 	return s
 }
 
