@@ -1,5 +1,5 @@
-// Package adminapi is the HTTP admin API: what an operator does with a running gateway from elsewhere than its command line. openapi.yaml describes it.
-// It knows HTTP, tokens and JSON; what is done with the books is in policy/admin.
+// Package adminapi is the HTTP admin API, by which operators manage a running gateway remotely. openapi.yaml describes it. It handles HTTP, tokens and JSON;
+// policy/admin operates on the ledger.
 package adminapi
 
 import (
@@ -20,50 +20,50 @@ import (
 	"bardo.money/gateway/policy/pay/book"
 )
 
-// Prefix is what every path of the API begins with.
+// Prefix is the prefix of all paths of the API.
 const Prefix = "/admin/v1"
 
-// Options say what a process has. What is nil it has not.
+// Options are what a process provides. What is nil it does not provide.
 type Options struct {
 	Version string
 	Started time.Time
 
-	Token     func() string                                             // nil: whoever can connect may do everything, and sees what went wrong in full
+	Token     func() string                                             // nil: no token is required, and internal errors include their cause
 	Books     *admin.Service                                            // keys, money, past requests
 	Cache     *Cache                                                    // stored answers
 	Providers func() []control.Provider                                 // in the order of the configuration
 	Switch    func(ctx context.Context, name, verb string) error        // enables or disables a provider
-	Payments  func(context.Context, book.Filter) ([]book.Listed, error) // of wallets for single requests; nil with books: there are none
-	BodyTime  time.Duration                                             // in which the body of a request arrives; zero means 10 s
-	Audit     func(context.Context) (ledger.Report, error)              // checks the books and the payments; nil: they cannot be
+	Payments  func(context.Context, book.Filter) ([]book.Listed, error) // for single requests, by wallets; nil with Books: there are none
+	BodyTime  time.Duration                                             // bounds the arrival of a request's body; zero means 10 s
+	Audit     func(context.Context) (ledger.Report, error)              // checks the ledger and the payments; nil: not possible here
 	Events    *event.Sink                                               // of all requests
-	Changes   *event.Sink                                               // is told of each change; may be nil
-	Data      http.Handler                                              // serves books and cache where they are in another process
-	Refused   func()                                                    // is called for each request without the token; may be nil
-	Log       *slog.Logger                                              // has a line of each change; nil: nobody reads one
+	Changes   *event.Sink                                               // receives an event for each change; may be nil
+	Data      http.Handler                                              // serves Books and Cache from another process
+	Refused   func()                                                    // called for each request without the token; may be nil
+	Log       *slog.Logger                                              // gets a line for each change; may be nil
 }
 
-// How a change came.
+// How a change was requested.
 const (
-	viaHTTP   = "http"   // with the token
-	viaSocket = "socket" // of a command, on the gateway's machine
+	viaHTTP   = "http"   // with the admin token
+	viaSocket = "socket" // by a command on the gateway's machine
 )
 
-// viaHeader tells the process that has the books how a change came. What a client says is removed.
+// viaHeader passes on how a change was requested to the process that has the ledger. It is removed from clients' requests.
 const viaHeader = "Bardo-Admin-Via"
 
-// api is the handler of a process.
+// api is the API's handler in one process.
 type api struct {
 	Options
 	mux    *http.ServeMux
 	failed attempts.Limiter // requests without the token
 }
 
-// part is what of a process an operation needs.
+// part is what an operation needs from a process.
 type part uint8
 
 const (
-	ofItself part = iota
+	ofProcess part = iota
 	ofBooks
 	ofCache
 	ofProviders
@@ -75,13 +75,13 @@ type operation struct {
 	method, path string // below Prefix
 	name         string // operationId
 	part         part
-	do           func(*api, *http.Request) (reply, error)             // nil: the answer is a stream, of events without lines
+	do           func(*api, *http.Request) (reply, error)             // nil: the answer is a stream of lines, or of events if lines is nil too
 	lines        func(*api, *http.Request, func(row any) error) error // yields the lines of the answer
 }
 
-// reply is what an operation answers.
+// reply is the result of an operation.
 type reply struct {
-	status int // 0: 200
+	status int // 0 means 200
 	body   any
 	target string // of a change
 	amount string
@@ -107,31 +107,31 @@ func Handler(o Options) http.Handler {
 	return a
 }
 
-// ServeHTTP lets in who has the token.
+// ServeHTTP authenticates the request and dispatches it.
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	if a.Token != nil {
 		r.Header.Del(viaHeader)
-		if err := a.admit(r); err != nil {
+		if err := a.authenticate(r); err != nil {
 			h.Set("WWW-Authenticate", `Bearer realm="bardo admin"`)
 			a.fail(w, err)
 			return
 		}
-		r.Header.Del("Authorization") // nobody behind needs it
+		r.Header.Del("Authorization") // not needed further on
 		r.Header.Set(viaHeader, viaHTTP)
 	}
-	if p := r.URL.Path; path.Clean(p) != p { // no redirect: it would turn a POST into a GET
+	if p := r.URL.Path; path.Clean(p) != p { // no redirect, which would turn a POST into a GET
 		a.fail(w, fault.New(fault.NotFound, "there is no such path", nil))
 		return
 	}
 	a.mux.ServeHTTP(w, r)
 }
 
-// admit lets in who has the token. An address that had it wrong too often has to wait before it is asked again; commands of the gateway's own machine, which
-// need no token, do not.
-func (a *api) admit(r *http.Request) error {
+// authenticate checks the token. An address with too many failed attempts has to wait. Commands on the gateway's machine, which need no token, are not
+// affected.
+func (a *api) authenticate(r *http.Request) error {
 	now, from := time.Now(), attempts.Address(r)
 	wait := a.failed.Wait(now, from)
 	err := error(nil)
@@ -154,7 +154,7 @@ func (a *api) admit(r *http.Request) error {
 	return err
 }
 
-// dispatch serves the operation of a path that has the request's method.
+// dispatch serves the path's operation for the request's method.
 func (a *api) dispatch(w http.ResponseWriter, r *http.Request, ops []operation) {
 	i := slices.IndexFunc(ops, func(op operation) bool { return op.method == r.Method })
 	if i < 0 {
@@ -172,7 +172,7 @@ func (a *api) dispatch(w http.ResponseWriter, r *http.Request, ops []operation) 
 // serve runs one operation.
 func (a *api) serve(w http.ResponseWriter, r *http.Request, op *operation) {
 	if a.Token != nil && op.do == nil {
-		w = whileHeld(w, a.Token)
+		w = untilTokenChanges(w, a.Token)
 	}
 	if !a.has(op.part) {
 		if a.Data != nil && op.part != ofProviders {
@@ -194,10 +194,10 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request, op *operation) {
 		}
 		return
 	}
-	r.Body = http.MaxBytesReader(w, a.soon(w, r.Body), maxBody)
+	r.Body = http.MaxBytesReader(w, a.withBodyDeadline(w, r.Body), maxBody)
 	out, err := op.do(a, r)
 	if op.method != http.MethodGet {
-		a.tell(r, op, &out, err)
+		a.reportChange(r, op, &out, err)
 	}
 	if err != nil {
 		a.fail(w, err)
@@ -210,7 +210,7 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request, op *operation) {
 	write(w, status, out.body)
 }
 
-// has reports whether this process has what an operation needs.
+// has reports whether this process provides what an operation needs.
 func (a *api) has(p part) bool {
 	switch p {
 	case ofBooks:
@@ -221,7 +221,7 @@ func (a *api) has(p part) bool {
 		return a.Providers != nil
 	case ofEvents:
 		return a.Events != nil
-	case ofItself:
+	case ofProcess:
 	}
 	return true
 }
@@ -229,17 +229,17 @@ func (a *api) has(p part) bool {
 // changed is the event of a change.
 var changed = event.Declare[change]("admin:changed", "An operator made a change by the admin API or a command, or tried to.").Audited()
 
-// change is what of a change is told.
+// change is the body of the event of a change.
 type change struct {
 	Operation string `json:"operation"` // as in openapi.yaml
 	Via       string `json:"via"`       // http, or socket for a command on the gateway's machine
 	Target    string `json:"target,omitempty"`
 	Amount    string `json:"usd,omitempty"`
-	Reason    string `json:"reason,omitempty"` // of what is forgiven
-	Refused   string `json:"error,omitempty"`  // why nothing was changed
+	Reason    string `json:"reason,omitempty"` // of a forgiven loss
+	Refused   string `json:"error,omitempty"`  // the error code, if nothing was changed
 }
 
-// viaOf is how a request came.
+// viaOf returns how a change was requested.
 func viaOf(r *http.Request) string {
 	if r.Header.Get(viaHeader) == viaHTTP {
 		return viaHTTP
@@ -247,8 +247,8 @@ func viaOf(r *http.Request) string {
 	return viaSocket
 }
 
-// tell writes the lines of a change, or of an attempt at one: who and what, without content.
-func (a *api) tell(r *http.Request, op *operation, out *reply, err error) {
+// reportChange logs and emits a change, or a refused one: the operation and its target, without content.
+func (a *api) reportChange(r *http.Request, op *operation, out *reply, err error) {
 	via := viaOf(r)
 	line := []any{"operation", op.name, "via", via}
 	if err != nil {

@@ -26,7 +26,7 @@ import (
 
 const token = "bardo_admin_0123456789abcdefghijklmnopqrstuvwxyz"
 
-// server is an admin API on books and a cache of its own. Every answer is compared with the description.
+// server is an admin API with its own ledger and cache. Every answer is validated against the description.
 type server struct {
 	*testing.T
 	url   string
@@ -34,7 +34,7 @@ type server struct {
 	cache *cache.Store
 	log   *bytes.Buffer
 	spec  *spec
-	off   map[string]bool // providers that are switched off
+	off   map[string]bool // disabled providers
 
 	payments book.Place
 	refused  atomic.Int64
@@ -83,14 +83,14 @@ func (s *server) turn(_ context.Context, name, verb string) error {
 	return nil
 }
 
-// answer is what came back.
+// answer is a response that has been read.
 type answer struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// send sends a request with the token, unless headers say otherwise.
+// send sends a request, with the token unless headers override it.
 func (s *server) send(method, path, body string, headers ...string) answer {
 	s.Helper()
 	req, err := http.NewRequestWithContext(s.Context(), method, s.url+path, strings.NewReader(body))
@@ -120,7 +120,7 @@ func (s *server) send(method, path, body string, headers ...string) answer {
 	return answer{resp.StatusCode, resp.Header, string(b)}
 }
 
-// do sends a request of the API, wants a status, compares request and answer with the description, and returns the answer's members.
+// do sends a request, requires a status, validates request and answer against the description, and returns the answer's members.
 func (s *server) do(method, path, body string, want int, headers ...string) map[string]any {
 	s.Helper()
 	a := s.send(method, adminapi.Prefix+path, body, headers...)
@@ -135,7 +135,7 @@ func (s *server) do(method, path, body string, want int, headers ...string) map[
 	return out
 }
 
-// refuses wants a status, and a sentence with some words.
+// refuses requires a status, and a message that contains words.
 func (s *server) refuses(method, path, body string, status int, words string, headers ...string) {
 	s.Helper()
 	out := s.do(method, path, body, status, headers...)
@@ -145,7 +145,7 @@ func (s *server) refuses(method, path, body string, status int, words string, he
 	}
 }
 
-// created is the id and the secret of a new key.
+// created creates a key, and returns its id and secret.
 func (s *server) created(body string, headers ...string) (id, secret string) {
 	s.Helper()
 	out := s.do(http.MethodPost, "/keys", body, http.StatusCreated, headers...)
@@ -250,7 +250,7 @@ func TestADepositIsNeverDoubled(t *testing.T) {
 	}
 }
 
-// TestARepeatedCreationMakesOneKey: money of an opening balance would be doubled by a second one.
+// TestARepeatedCreationMakesOneKey: a second key would double an opening balance.
 func TestARepeatedCreationMakesOneKey(t *testing.T) {
 	s := start(t)
 	id, _ := s.created(`{"name":"a","balance_usd":7}`, "Idempotency-Key: order-17")
@@ -339,7 +339,8 @@ func TestRequestsAndUsageOverHTTP(t *testing.T) {
 	s.refuses(http.MethodGet, "/usage?key=nobody", "", http.StatusNotFound, "no such key")
 }
 
-// TestOnlyTheBodyHasToArriveInTime: what takes longer than a body may is finished, whether the request has a body or not, and a body that does not come is refused.
+// TestOnlyTheBodyHasToArriveInTime: an operation may last longer than the body's deadline, with or without a body; a body that does not arrive in time is
+// refused.
 func TestOnlyTheBodyHasToArriveInTime(t *testing.T) {
 	books, err := ledger.Open(t.Context(), filepath.Join(t.TempDir(), "bardo.db"), ledger.Options{Gateway: true})
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// TestWithoutTheTokenNothingIsSaid, wherever else a token stands.
-func TestWithoutTheTokenNothingIsSaid(t *testing.T) {
+// TestWithoutTheTokenNothingIsAnswered, wherever else in the request the token is.
+func TestWithoutTheTokenNothingIsAnswered(t *testing.T) {
 	for _, headers := range [][]string{
 		{"Authorization: "},
 		{"Authorization: Bearer"},
@@ -30,7 +30,7 @@ func TestWithoutTheTokenNothingIsSaid(t *testing.T) {
 		{"Authorization: ", "Cookie: token=" + token},
 		{"Authorization: ", "Bardo-Admin-Via: socket"},
 	} {
-		s := start(t) // one for each, which fewer attempts come to than an address has
+		s := start(t) // a server for each, so that attempts are not rate-limited
 		for _, path := range []string{"/keys", "/openapi.json", "/status", "/nothing", "/keys?token=" + token + "&access_token=" + token, "/../metrics"} {
 			a := s.send(http.MethodGet, adminapi.Prefix+path, "", headers...)
 			if a.status != http.StatusUnauthorized || !strings.Contains(a.body, `"invalid_admin_token"`) || a.header.Get("WWW-Authenticate") == "" || strings.Contains(a.body, token) {
@@ -47,7 +47,7 @@ func TestWithoutTheTokenNothingIsSaid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Header["Authorization"] = []string{"Bearer " + token, "Bearer " + token} // a proxy may have read the other one
+	req.Header["Authorization"] = []string{"Bearer " + token, "Bearer " + token} // a proxy may use the other one
 	resp, err := http.DefaultTransport.RoundTrip(req)
 	if err != nil {
 		t.Fatal(err)
@@ -60,8 +60,8 @@ func TestWithoutTheTokenNothingIsSaid(t *testing.T) {
 	}
 }
 
-// TestAnAddressThatHasTheTokenWrongHasToWait: each failure is counted and logged, with the address; after ten even the right token is not looked at, but for commands, which need
-// none.
+// TestAnAddressThatHasTheTokenWrongHasToWait: each failure is counted and logged with the address; after ten even the right token is refused. Commands, which
+// need no token, are not affected.
 func TestAnAddressThatHasTheTokenWrongHasToWait(t *testing.T) {
 	s := start(t)
 	for i := range attempts.Burst {
@@ -132,7 +132,7 @@ func TestOtherMethodsAreRefused(t *testing.T) {
 	}
 }
 
-// endless is a body without an end.
+// endless is a body that never ends.
 type endless struct{ sent int }
 
 func (e *endless) Read(b []byte) (int, error) {
@@ -153,7 +153,7 @@ func TestBodiesAreBounded(t *testing.T) {
 	}
 	req.Header.Set("Authorization", "Bearer "+token)
 	req.Header.Set("Content-Type", "application/json")
-	if resp, err := http.DefaultTransport.RoundTrip(req); err == nil { // the server may cut the connection first
+	if resp, err := http.DefaultTransport.RoundTrip(req); err == nil { // the server may close the connection first
 		if _ = resp.Body.Close(); resp.StatusCode != http.StatusRequestEntityTooLarge {
 			t.Errorf("an endless body: %s", resp.Status)
 		}
@@ -167,7 +167,7 @@ func TestBodiesAreBounded(t *testing.T) {
 	s.created(`{"name":"a"}`, "Content-Type: application/json; charset=utf-8")
 }
 
-// TestBodiesAreReadStrictly, as D-85 has it for requests of clients.
+// TestBodiesAreReadStrictly: as D-85 requires for clients' requests.
 func TestBodiesAreReadStrictly(t *testing.T) {
 	s := start(t)
 	for body, words := range map[string]string{
@@ -234,7 +234,7 @@ func TestBodiesAreReadStrictly(t *testing.T) {
 	s.refuses(http.MethodPost, "/keys/"+id+"/revoke", `{"x":1}`, http.StatusBadRequest, "x is not a member")
 }
 
-// TestAmountsCannotBeBent: none that is negative, too large, too fine or no number moves money, and a balance does not overflow.
+// TestAmountsCannotBeBent: negative, too large, too precise and non-numeric amounts move no money, and a balance does not overflow.
 func TestAmountsCannotBeBent(t *testing.T) {
 	s := start(t)
 	id, _ := s.created(`{"name":"a","balance_usd":1}`)
@@ -261,7 +261,7 @@ func TestAmountsCannotBeBent(t *testing.T) {
 		t.Errorf("%v", b)
 	}
 	var all sync.WaitGroup
-	for i := range 999 { // at once, so that they are committed together
+	for i := range 999 { // concurrently, so that they are committed together
 		all.Go(func() {
 			if _, err := s.books.Deposit(t.Context(), policy.Account(id), 1_000_000_000*policy.USD, fmt.Sprintf("r%d", i)); err != nil {
 				t.Error(err)
@@ -275,7 +275,7 @@ func TestAmountsCannotBeBent(t *testing.T) {
 	}
 }
 
-// TestEachChangeHasALine with the operation, what was changed and how it came, and no content.
+// TestEachChangeHasALine with the operation, its target and how it was requested, and no content.
 func TestEachChangeHasALine(t *testing.T) {
 	s := start(t)
 	id, secret := s.created(`{"name":"very private","balance_usd":1}`, "Bardo-Admin-Via: socket")
@@ -298,7 +298,7 @@ func TestEachChangeHasALine(t *testing.T) {
 	}
 }
 
-// TestAnInternalErrorShowsNoCause to those who come with the token: it may name files.
+// TestAnInternalErrorShowsNoCause if a token is required: the cause may name files.
 func TestAnInternalErrorShowsNoCause(t *testing.T) {
 	s := start(t)
 	id, _ := s.created(`{"name":"a"}`)
@@ -313,8 +313,7 @@ func TestAnInternalErrorShowsNoCause(t *testing.T) {
 	}
 }
 
-// TestAPartThatIsElsewhereSaysSo.
-func TestAPartThatIsElsewhereSaysSo(t *testing.T) {
+func TestAPartOfAnotherProcessIsNotImplementedHere(t *testing.T) {
 	s := start(t)
 	s.do(http.MethodGet, "/cache", "", http.StatusOK)
 	c := adminapi.Local(adminapi.Handler(adminapi.Options{Providers: s.providers, Switch: s.turn}))

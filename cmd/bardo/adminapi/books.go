@@ -15,12 +15,12 @@ import (
 	"bardo.money/gateway/policy/pay/reconcile"
 )
 
-// BooksOf is the service on a ledger.
+// BooksOf returns the admin service of a ledger.
 func BooksOf(h home.Dir, books *ledger.Ledger) *admin.Service {
 	return &admin.Service{Books: books, Pepper: func(ctx context.Context) (*auth.Pepper, error) { return home.PepperOf(ctx, h, books) }}
 }
 
-// KeyMaker makes keys of rows that lack an id and a hash.
+// KeyMaker returns a function that creates a key from a row without id and hash.
 func KeyMaker(h home.Dir, books *ledger.Ledger) func(context.Context, ledger.KeyRow, policy.Micro) (id, secret string, err error) {
 	return func(ctx context.Context, row ledger.KeyRow, opening policy.Micro) (id, secret string, err error) {
 		pepper, err := home.PepperOf(ctx, h, books)
@@ -37,7 +37,7 @@ func KeyMaker(h home.Dir, books *ledger.Ledger) func(context.Context, ledger.Key
 	}
 }
 
-// PaymentsOf finds the payments for requests.
+// PaymentsOf returns a lookup of the payment for a request.
 func PaymentsOf(b *book.Book) func(context.Context, string) (json.RawMessage, bool, error) {
 	return func(ctx context.Context, request string) (json.RawMessage, bool, error) {
 		p, ok, err := b.ByRequest(ctx, request)
@@ -45,7 +45,7 @@ func PaymentsOf(b *book.Book) func(context.Context, string) (json.RawMessage, bo
 	}
 }
 
-// PaymentsIn is PaymentsOf for a store of payments that gateways may have open.
+// PaymentsIn is PaymentsOf for a store that running gateways may have open.
 func PaymentsIn(at book.Place) func(context.Context, string) (json.RawMessage, bool, error) {
 	return func(ctx context.Context, request string) (json.RawMessage, bool, error) {
 		p, ok, err := book.Look(ctx, at, request)
@@ -53,7 +53,7 @@ func PaymentsIn(at book.Place) func(context.Context, string) (json.RawMessage, b
 	}
 }
 
-// PaymentsListed lists the payments of a store, which gateways may have open.
+// PaymentsListed returns a function that lists the payments of a store, which running gateways may have open.
 func PaymentsListed(at book.Place) func(context.Context, book.Filter) ([]book.Listed, error) {
 	return func(ctx context.Context, f book.Filter) (list []book.Listed, err error) {
 		b, ok, err := book.Inspect(ctx, at)
@@ -65,7 +65,7 @@ func PaymentsListed(at book.Place) func(context.Context, book.Filter) ([]book.Li
 	}
 }
 
-// AuditOf checks a ledger, and the payments of a store against it.
+// AuditOf returns a function that checks a ledger, and the payments of a store against it.
 func AuditOf(books *ledger.Ledger, at book.Place) func(context.Context) (ledger.Report, error) {
 	return func(ctx context.Context) (r ledger.Report, err error) {
 		if r, err = books.Audit(ctx); err != nil {
@@ -88,7 +88,7 @@ func viewOf(p *book.Payment, ok bool, err error) (json.RawMessage, bool, error) 
 	return b, true, err
 }
 
-// CacheOf is the cache of a gateway that keeps these books.
+// CacheOf returns the cache of a gateway on a ledger.
 func CacheOf(answers *cache.Store, books *ledger.Ledger) *Cache {
 	return &Cache{Answers: answers, Keys: func(ctx context.Context) ([]policy.Account, error) {
 		rows, err := books.Keys(ctx)

@@ -11,19 +11,19 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Cache is the stored answers of a gateway, and who may have some.
+// Cache is a gateway's stored answers, and the keys that may have some.
 type Cache struct {
 	Answers *cache.Store
 	Keys    func(context.Context) ([]policy.Account, error)
 }
 
-// The names of those who have stored answers and no key.
+// The names of tenants of the cache that are not keys.
 const (
 	anonymous = "anonymous"
-	freePool  = "free-pool" // keys of the free plan share it
+	freePool  = "free-pool" // shared by all keys of the free plan
 )
 
-// tenant is whom a name of the API means.
+// tenant returns the tenant that a name of the API stands for.
 func tenant(name string) policy.Account {
 	switch name {
 	case anonymous:
@@ -34,7 +34,7 @@ func tenant(name string) policy.Account {
 	return policy.Account(name)
 }
 
-// tenantName is the other way.
+// tenantName is the inverse of tenant.
 func tenantName(t policy.Account) string {
 	switch t {
 	case "":
@@ -45,17 +45,17 @@ func tenantName(t policy.Account) string {
 	return string(t)
 }
 
-// cacheBody is GET /cache.
+// cacheBody is the answer of GET /cache.
 type cacheBody struct {
 	Entries int64        `json:"entries"` // in this gateway's memory
 	Bytes   int64        `json:"bytes"`
-	Data    []cacheShare `json:"data"` // of those who have any
+	Data    []cacheShare `json:"data"` // tenants with entries or counters
 }
 
-// cacheShare is what the cache has of one key.
+// cacheShare is one tenant's share of the cache.
 type cacheShare struct {
-	Key     string       `json:"key"`   // its id, anonymous or free-pool
-	Epoch   int          `json:"epoch"` // counts the flushes, from 1
+	Key     string       `json:"key"`   // a key's id, anonymous or free-pool
+	Epoch   int          `json:"epoch"` // counts flushes, from 1
 	Entries int          `json:"entries"`
 	Bytes   int64        `json:"bytes"`
 	Hits    int64        `json:"hits"`
@@ -63,7 +63,7 @@ type cacheShare struct {
 	Saved   policy.Micro `json:"saved_usd"`
 }
 
-// cacheListing is GET /cache/{key}: the entries without their content.
+// cacheListing is the answer of GET /cache/{key}: entries without their content.
 type cacheListing struct {
 	cacheShare
 
@@ -80,22 +80,22 @@ type cacheEntry struct {
 	Hits     int64             `json:"hits"`
 }
 
-// cleared is what was deleted, or would be.
-type cleared struct {
+// deletion is the number of entries deleted, or, in a dry run, that would be.
+type deletion struct {
 	Deleted int  `json:"deleted"`
 	DryRun  bool `json:"dry_run"`
-	Epoch   int  `json:"epoch,omitempty"` // of one key, that has begun
+	Epoch   int  `json:"epoch,omitempty"` // the new epoch, of a single key
 }
 
-// awayFault is the fault of a store that does not answer.
-func awayFault(err error) error {
+// unavailable is the fault of a store that does not answer.
+func unavailable(err error) error {
 	if err == nil {
 		return nil
 	}
 	return fault.New(fault.Unavailable, "the store of answers that the gateways share does not answer: try again", err)
 }
 
-// tenants are all who may have stored answers.
+// tenants returns all possible tenants.
 func (c *Cache) tenants(ctx context.Context) ([]policy.Account, error) {
 	keys, err := c.Keys(ctx)
 	if err != nil {
@@ -123,7 +123,7 @@ func (a *api) getCache(r *http.Request) (reply, error) {
 	for _, t := range all {
 		l, err := a.Cache.Answers.List(r.Context(), t)
 		if err != nil {
-			return reply{}, awayFault(err)
+			return reply{}, unavailable(err)
 		}
 		if l.Count > 0 || l.Epoch > 1 || l.Hits+l.Misses > 0 {
 			body.Data = append(body.Data, share(t, &l))
@@ -142,7 +142,7 @@ func (a *api) listCache(r *http.Request) (reply, error) {
 	}
 	l, err := a.Cache.Answers.List(r.Context(), t)
 	if err != nil {
-		return reply{}, awayFault(err)
+		return reply{}, unavailable(err)
 	}
 	body := cacheListing{cacheShare: share(t, &l), Data: make([]cacheEntry, len(l.Entries))}
 	for i, e := range l.Entries {
@@ -151,7 +151,7 @@ func (a *api) listCache(r *http.Request) (reply, error) {
 	return reply{body: body}, nil
 }
 
-// tenantOf is whom the path means. One that there is not is a fault: a slip must not look like an empty cache.
+// tenantOf returns the path's tenant. An unknown one is a fault: a typing error must not look like an empty cache.
 func (a *api) tenantOf(r *http.Request) (policy.Account, error) {
 	t := tenant(r.PathValue("key"))
 	all, err := a.Cache.tenants(r.Context())
@@ -161,14 +161,14 @@ func (a *api) tenantOf(r *http.Request) (policy.Account, error) {
 	return t, err
 }
 
-// clearCache deletes all entries of a key, those of a model, or the one that the path names.
+// clearCache deletes a tenant's entries: all, those of a model, or the one in the path.
 func (a *api) clearCache(r *http.Request) (reply, error) {
 	q, err := query(r, "model", "dry_run")
 	if err != nil {
 		return reply{}, err
 	}
-	out := cleared{}
-	if out.DryRun, err = flag(q, "dry_run"); err != nil {
+	out := deletion{}
+	if out.DryRun, err = boolParam(q, "dry_run"); err != nil {
 		return reply{}, err
 	}
 	t, err := a.tenantOf(r)
@@ -176,15 +176,15 @@ func (a *api) clearCache(r *http.Request) (reply, error) {
 		return reply{}, err
 	}
 	entry, model := r.PathValue("entry"), policy.ModelID(q.Get("model"))
-	which := func(e *cache.Entry) bool {
+	matches := func(e *cache.Entry) bool {
 		return (entry == "" || e.Key.ID() == entry) && (model == "" || e.By.Model == model)
 	}
 	do := a.Cache.Answers.Remove
 	if out.DryRun {
 		do = a.Cache.Answers.Matching
 	}
-	if out.Deleted, err = do(r.Context(), t, which); err != nil {
-		return reply{}, awayFault(err)
+	if out.Deleted, err = do(r.Context(), t, matches); err != nil {
+		return reply{}, unavailable(err)
 	}
 	if entry != "" && out.Deleted == 0 {
 		return reply{}, fault.New(fault.NotFound, "there is no such entry", nil)
@@ -192,47 +192,47 @@ func (a *api) clearCache(r *http.Request) (reply, error) {
 	return reply{body: out, target: tenantName(t)}, nil
 }
 
-// flush is the body of both flushes.
+// flush is the body of both flush operations.
 type flush struct {
 	DryRun bool `json:"dry_run"`
 }
 
 func (a *api) flushCache(r *http.Request) (reply, error) {
 	var f flush
-	if err := read(r, &f); err != nil {
+	if err := readBody(r, &f); err != nil {
 		return reply{}, err
 	}
 	t, err := a.tenantOf(r)
 	if err != nil {
 		return reply{}, err
 	}
-	out := cleared{DryRun: f.DryRun}
-	out.Epoch, out.Deleted, err = a.flushed(r.Context(), t, f.DryRun)
+	out := deletion{DryRun: f.DryRun}
+	out.Epoch, out.Deleted, err = a.flushTenant(r.Context(), t, f.DryRun)
 	return reply{body: out, target: tenantName(t)}, err
 }
 
-// flushed begins a new epoch of one tenant, or counts what that would delete.
-func (a *api) flushed(ctx context.Context, t policy.Account, dry bool) (epoch, deleted int, err error) {
+// flushTenant begins a tenant's new epoch, or, in a dry run, counts what that would delete.
+func (a *api) flushTenant(ctx context.Context, t policy.Account, dry bool) (epoch, deleted int, err error) {
 	if dry {
 		deleted, err = a.Cache.Answers.Matching(ctx, t, func(*cache.Entry) bool { return true })
-		return 0, deleted, awayFault(err)
+		return 0, deleted, unavailable(err)
 	}
 	epoch, deleted, err = a.Cache.Answers.Flush(ctx, t)
-	return epoch, deleted, awayFault(err)
+	return epoch, deleted, unavailable(err)
 }
 
 func (a *api) flushAll(r *http.Request) (reply, error) {
 	var f flush
-	if err := read(r, &f); err != nil {
+	if err := readBody(r, &f); err != nil {
 		return reply{}, err
 	}
 	all, err := a.Cache.tenants(r.Context())
 	if err != nil {
 		return reply{}, err
 	}
-	out := cleared{DryRun: f.DryRun}
+	out := deletion{DryRun: f.DryRun}
 	for _, t := range all {
-		_, n, err := a.flushed(r.Context(), t, f.DryRun)
+		_, n, err := a.flushTenant(r.Context(), t, f.DryRun)
 		if err != nil {
 			return reply{}, err
 		}

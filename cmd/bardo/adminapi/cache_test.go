@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// stored puts an answer of a model into a key's cache.
+// stored stores an answer of a model in a key's cache.
 func (s *server) stored(of policy.Account, n byte, model policy.ModelID) {
 	s.Helper()
 	e := cache.NewEntry([]chat.Event{{Kind: chat.Start}, {Kind: chat.Text, Text: []byte("a secret answer")}, {Kind: chat.End}})

@@ -11,40 +11,40 @@ import (
 	"bardo.money/gateway/internal/fault"
 )
 
-// Local is a client of a handler in this process: a command does the same where no gateway runs.
+// Local is a client of a handler in this process, for commands while no gateway runs.
 func Local(h http.Handler) *http.Client { return &http.Client{Transport: local{h}} }
 
 type local struct{ handler http.Handler }
 
-// RoundTrip serves the request. The answer comes as it is written: the handler ends before its reader closes the body, or because of that.
+// RoundTrip serves the request concurrently. The body streams what the handler writes; closing it makes the handler's writes fail.
 func (l local) RoundTrip(r *http.Request) (*http.Response, error) {
 	body, to := io.Pipe()
-	answer := &recorder{header: http.Header{}, body: to, begun: make(chan struct{})}
+	answer := &recorder{header: http.Header{}, body: to, started: make(chan struct{})}
 	if r.Body == nil {
 		r.Body = http.NoBody
 	}
 	go answer.serve(l.handler, r)
-	<-answer.begun
+	<-answer.started
 	return &http.Response{StatusCode: answer.status, Status: http.StatusText(answer.status), Header: answer.header, Body: body, ContentLength: -1, Request: r}, nil
 }
 
-// recorder passes an answer on.
+// recorder streams a handler's answer through a pipe.
 type recorder struct {
-	header http.Header
-	status int
-	begun  chan struct{} // is closed once there are a status and headers
-	body   *io.PipeWriter
+	header  http.Header
+	status  int
+	started chan struct{} // closed once status and headers are set
+	body    *io.PipeWriter
 }
 
-// serve runs the handler. One that breaks its answer off breaks it off for the reader.
+// serve runs the handler. If the handler aborts, the reader gets io.ErrUnexpectedEOF.
 func (r *recorder) serve(h http.Handler, req *http.Request) {
 	cause := io.ErrUnexpectedEOF
 	defer func() {
-		if v := recover(); v != nil && v != http.ErrAbortHandler { //nolint:errorlint // it is this value
-			panic(v) //nolint:forbidigo // it is another's
+		if v := recover(); v != nil && v != http.ErrAbortHandler { //nolint:errorlint // the value itself is panicked
+			panic(v) //nolint:forbidigo // re-panics
 		}
 		r.WriteHeader(http.StatusOK)
-		_ = r.body.CloseWithError(cause) // it never fails
+		_ = r.body.CloseWithError(cause) // never fails
 	}()
 	h.ServeHTTP(r, req)
 	cause = nil
@@ -57,7 +57,7 @@ func (r *recorder) Header() http.Header { return r.header }
 func (r *recorder) WriteHeader(status int) {
 	if r.status == 0 {
 		r.status = status
-		close(r.begun)
+		close(r.started)
 	}
 }
 
@@ -67,7 +67,7 @@ func (r *recorder) Write(b []byte) (int, error) {
 	return r.body.Write(b)
 }
 
-// Call asks the API for something; in is the body of the request, nil for none. A refusal is a fault.
+// Call sends a request to the API and decodes the answer; in is the body, nil for none. An error answer is returned as a fault.
 func Call[T any](ctx context.Context, c *http.Client, method, path string, in any) (out T, err error) {
 	var body io.Reader = http.NoBody
 	if in != nil {
@@ -99,7 +99,7 @@ func Call[T any](ctx context.Context, c *http.Client, method, path string, in an
 	return out, json.Unmarshal(answer, &out)
 }
 
-// refusal is the error of an answer.
+// refusal converts an error answer to an error.
 func refusal(resp *http.Response, answer []byte) error {
 	var p Problem
 	if err := json.Unmarshal(answer, &p); err != nil || p.Error.Code == "" {
@@ -110,13 +110,13 @@ func refusal(resp *http.Response, answer []byte) error {
 	return f
 }
 
-// List reads a list that has one page.
+// List returns the first page of a list.
 func List[T any](ctx context.Context, c *http.Client, path string) ([]T, error) {
 	page, err := Call[list[T]](ctx, c, http.MethodGet, path, nil)
 	return page.Data, err
 }
 
-// All reads a whole list, page by page; id names an item.
+// All returns all pages of a list; id returns an item's id.
 func All[T any](ctx context.Context, c *http.Client, path string, id func(*T) string) (all []T, err error) {
 	for after := ""; ; {
 		page, err := Call[list[T]](ctx, c, http.MethodGet, path+"?limit=1000"+after, nil)

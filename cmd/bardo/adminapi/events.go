@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// streamLife is how long a stream lasts; clients of event streams connect again by themselves.
+	// streamLife bounds a stream; clients of event streams reconnect automatically.
 	streamLife = 15 * time.Minute
-	// streamPoll is how often a stream looks whether its time is over.
+	// streamPoll is how often streamLife is checked while no event arrives.
 	streamPoll = time.Minute
-	// streamPatience is how long a reader may take nothing of what it is sent before it is cut.
-	streamPatience = 10 * time.Second
+	// streamWriteTimeout bounds a write to a client that does not read.
+	streamWriteTimeout = 10 * time.Second
 )
 
-// stream sends the events of all keys, and of none, until the reader leaves, takes nothing, or the process ends. The error is of a stream that has not begun.
+// stream sends all events until the client disconnects, stops reading, or the process ends. It returns an error only if the stream has not begun.
 func (a *api) stream(w http.ResponseWriter, r *http.Request) error {
 	f, err := a.Events.FollowAll(r.Header.Get("Last-Event-ID"))
 	if errors.Is(err, event.ErrTooMany) {
@@ -30,22 +30,22 @@ func (a *api) stream(w http.ResponseWriter, r *http.Request) error {
 	defer f.Close()
 	w.Header().Set("Content-Type", "text/event-stream")
 	out := http.NewResponseController(w)
-	_ = out.SetWriteDeadline(time.Time{}) // a writer without a connection has none
+	_ = out.SetWriteDeadline(time.Time{}) // fails for a writer without a connection
 	if out.Flush() != nil {
-		return nil // the reader has gone
+		return nil // the client has disconnected
 	}
 	for end := time.Now().Add(streamLife); time.Now().Before(end); {
 		b, err := f.Next(r.Context(), streamPoll)
 		if err != nil {
-			return nil // the reader has gone, or the process ends
+			return nil // the client has disconnected, or the process ends
 		}
-		_ = out.SetWriteDeadline(time.Now().Add(streamPatience))
-		if _, err := w.Write(b); err != nil || out.Flush() != nil { //nolint:gosec // G705: an event stream, which no browser shows as a page
-			return nil // the reader has gone
+		_ = out.SetWriteDeadline(time.Now().Add(streamWriteTimeout))
+		if _, err := w.Write(b); err != nil || out.Flush() != nil { //nolint:gosec // G705: browsers do not render an event stream as a page
+			return nil // the client has disconnected
 		}
 	}
 	return nil
 }
 
-// eventKinds are the kinds of events that there are.
+// eventKinds lists the kinds of events.
 func (*api) eventKinds(*http.Request) (reply, error) { return listed(event.Catalogue(), false), nil }

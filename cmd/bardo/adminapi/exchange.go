@@ -24,44 +24,45 @@ const (
 	bodyTime = 10 * time.Second
 )
 
-// soon is a body that has to arrive in time. The time is that of the body alone: where it ends later, the request is taken for one whose caller has gone.
-func (a *api) soon(w http.ResponseWriter, body io.ReadCloser) io.ReadCloser {
+// withBodyDeadline bounds the time in which the body arrives. The deadline is removed at the body's end; a later expiry would look as if the client had
+// disconnected.
+func (a *api) withBodyDeadline(w http.ResponseWriter, body io.ReadCloser) io.ReadCloser {
 	if body == nil || body == http.NoBody {
 		return body
 	}
 	c := http.NewResponseController(w)
-	_ = c.SetReadDeadline(time.Now().Add(cmp.Or(a.BodyTime, bodyTime))) // a writer without a connection needs none
-	return &arriving{body, c}
+	_ = c.SetReadDeadline(time.Now().Add(cmp.Or(a.BodyTime, bodyTime))) // fails for a writer without a connection, which needs no deadline
+	return &deadlineBody{body, c}
 }
 
-type arriving struct {
+type deadlineBody struct {
 	io.ReadCloser
 
 	c *http.ResponseController
 }
 
 // Read implements io.Reader.
-func (b *arriving) Read(p []byte) (n int, err error) {
+func (b *deadlineBody) Read(p []byte) (n int, err error) {
 	n, err = b.ReadCloser.Read(p)
 	if errors.Is(err, io.EOF) {
 		_ = b.c.SetReadDeadline(time.Time{})
 	}
-	return n, err //nolint:wrapcheck // io.EOF is compared by readers
+	return n, err //nolint:wrapcheck // readers compare io.EOF
 }
 
-// Problem is the body of each error.
+// Problem is the body of every error.
 type Problem struct {
 	Error ProblemDetails `json:"error"`
 }
 
-// ProblemDetails say what went wrong.
+// ProblemDetails describe an error.
 type ProblemDetails struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
-	Param   string `json:"param,omitempty"` // the member or parameter that is wrong
+	Param   string `json:"param,omitempty"` // the member or parameter at fault
 }
 
-// fail answers with an error. Only who needs no token sees the cause of an internal one.
+// fail writes an error. The cause of an internal error is included only if no token is required.
 func (a *api) fail(w http.ResponseWriter, err error) {
 	f := fault.From(err)
 	p := Problem{ProblemDetails{f.CodeString(), f.Public, f.Param}}
@@ -77,11 +78,11 @@ func (a *api) fail(w http.ResponseWriter, err error) {
 func write(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // the reader has gone if this fails
+	_ = json.NewEncoder(w).Encode(body) // fails only if the client has disconnected
 }
 
-// read decodes the body of a request.
-func read(r *http.Request, into any) error {
+// readBody decodes the body of a request.
+func readBody(r *http.Request, into any) error {
 	body, err := io.ReadAll(r.Body)
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return fault.Newf(fault.TooLarge, "the body is larger than %d bytes", maxBody)
@@ -96,10 +97,10 @@ func read(r *http.Request, into any) error {
 	return admin.Decode(body, into)
 }
 
-// choices are the parameters that are one of some words.
-var choices = []string{"by", "state", "dry_run", "records"}
+// enumParams are the parameters with a fixed set of values, which must not be empty.
+var enumParams = []string{"by", "state", "dry_run", "records"}
 
-// query reads the parameters behind the path: those of a list, each once.
+// query returns the query parameters. Unknown and repeated ones are errors.
 func query(r *http.Request, known ...string) (url.Values, error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -107,54 +108,54 @@ func query(r *http.Request, known ...string) (url.Values, error) {
 	}
 	for name, values := range q {
 		if !slices.Contains(known, name) {
-			return nil, wrong(fault.Clip(name), " is no parameter of this path")
+			return nil, invalidParam(fault.Clip(name), " is no parameter of this path")
 		}
 		if len(values) > 1 {
-			return nil, wrong(name, " is there twice")
+			return nil, invalidParam(name, " is there twice")
 		}
 		if !utf8.ValidString(values[0]) || strings.ContainsFunc(values[0], unicode.IsControl) {
-			return nil, wrong(name, " holds bytes that are no text")
+			return nil, invalidParam(name, " holds bytes that are no text")
 		}
-		if values[0] == "" && slices.Contains(choices, name) {
-			return nil, wrong(name, " is empty: leave it out for the usual one")
+		if values[0] == "" && slices.Contains(enumParams, name) {
+			return nil, invalidParam(name, " is empty: leave it out for the usual one")
 		}
 	}
 	return q, nil
 }
 
-// wrong is the fault of a parameter; the sentence goes on behind its name.
-func wrong(name, what string) error {
+// invalidParam returns the fault of a parameter: its name followed by what.
+func invalidParam(name, what string) error {
 	f := fault.New(fault.InvalidRequest, name+what, nil)
 	f.Param = name
 	return f
 }
 
-// flag reads a parameter that is true or false.
-func flag(q url.Values, name string) (bool, error) {
+// boolParam reads a parameter that is true or false.
+func boolParam(q url.Values, name string) (bool, error) {
 	switch q.Get(name) {
 	case "", "false":
 		return false, nil
 	case "true":
 		return true, nil
 	}
-	return false, wrong(name, ": expected true or false")
+	return false, invalidParam(name, ": expected true or false")
 }
 
-// number reads a parameter from 1 to most; absent, it is usual.
-func number(q url.Values, name string, usual, most int) (int, error) {
+// intParam reads a parameter from 1 to limit; def if absent.
+func intParam(q url.Values, name string, def, limit int) (int, error) {
 	s := q.Get(name)
 	if s == "" && !q.Has(name) {
-		return usual, nil
+		return def, nil
 	}
 	n, err := strconv.Atoi(s)
-	if err != nil || n < 1 || n > most || strings.HasPrefix(s, "+") {
-		return 0, wrong(name, ": expected a number from 1 to "+strconv.Itoa(most))
+	if err != nil || n < 1 || n > limit || strings.HasPrefix(s, "+") {
+		return 0, invalidParam(name, ": expected a number from 1 to "+strconv.Itoa(limit))
 	}
 	return n, nil
 }
 
-// moment reads a time: RFC 3339, or a UTC day, which is its first moment, or its last where end is true.
-func moment(q url.Values, name string, end bool) (time.Time, error) {
+// timeParam reads a time: RFC 3339, or a UTC day, which stands for its first moment, or its last if end is true.
+func timeParam(q url.Values, name string, end bool) (time.Time, error) {
 	s := q.Get(name)
 	if s == "" {
 		return time.Time{}, nil
@@ -164,7 +165,7 @@ func moment(q url.Values, name string, end bool) (time.Time, error) {
 	}
 	t, err := time.Parse(time.DateOnly, s)
 	if err != nil {
-		return t, wrong(name, ": expected a day such as 2006-01-02, or a time such as "+time.RFC3339)
+		return t, invalidParam(name, ": expected a day such as 2006-01-02, or a time such as "+time.RFC3339)
 	}
 	if end {
 		t = t.AddDate(0, 0, 1).Add(-time.Microsecond)

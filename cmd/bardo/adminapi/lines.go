@@ -14,37 +14,37 @@ import (
 	"bardo.money/gateway/policy/ledger"
 )
 
-// Lines is the content type of answers that are one JSON value a line, sent as they are read.
+// Lines is the content type of streamed answers: one JSON value per line.
 const Lines = "application/x-ndjson"
 
-// patient is a reader of lines that is cut when it takes nothing for a while: what is read for it holds a snapshot of the ledger.
-type patient struct {
+// deadlineWriter bounds each write, since a client that does not read would keep a snapshot of the ledger open.
+type deadlineWriter struct {
 	w   http.ResponseWriter
 	out *http.ResponseController
 }
 
 // Write implements io.Writer.
-func (p patient) Write(b []byte) (int, error) {
-	_ = p.out.SetWriteDeadline(time.Now().Add(streamPatience)) // a writer without a connection has none
+func (p deadlineWriter) Write(b []byte) (int, error) {
+	_ = p.out.SetWriteDeadline(time.Now().Add(streamWriteTimeout)) // fails for a writer without a connection
 	return p.w.Write(b)
 }
 
-// sendLines answers with what an operation yields. An error after the first bytes breaks the answer off, so that it does not look complete.
+// sendLines streams an operation's rows. An error after the first bytes aborts the connection, so that the answer does not look complete.
 func (a *api) sendLines(w http.ResponseWriter, r *http.Request, op *operation) {
-	begun := false
+	started := false
 	begin := func() {
-		if !begun {
+		if !started {
 			w.Header().Set("Content-Type", Lines)
-			begun = true
+			started = true
 		}
 	}
-	buffer := bufio.NewWriterSize(patient{w, http.NewResponseController(w)}, 64<<10)
+	buffer := bufio.NewWriterSize(deadlineWriter{w, http.NewResponseController(w)}, 64<<10)
 	lines := json.NewEncoder(buffer)
 	err := op.lines(a, r, func(row any) error {
 		begin()
 		return lines.Encode(row)
 	})
-	if err != nil && !begun {
+	if err != nil && !started {
 		a.fail(w, err)
 		return
 	}
@@ -52,7 +52,7 @@ func (a *api) sendLines(w http.ResponseWriter, r *http.Request, op *operation) {
 		err = buffer.Flush()
 	}
 	if err != nil {
-		panic(http.ErrAbortHandler) //nolint:forbidigo // so net/http breaks an answer off
+		panic(http.ErrAbortHandler) //nolint:forbidigo // makes net/http abort the answer
 	}
 }
 
@@ -62,10 +62,10 @@ func (a *api) exportRequests(r *http.Request, yield func(any) error) error {
 		return err
 	}
 	f := ledger.RequestFilter{Account: policy.Account(q.Get("key"))}
-	if f.Since, f.Until, err = span(q); err != nil {
+	if f.Since, f.Until, err = timeRange(q); err != nil {
 		return err
 	}
-	records, err := flag(q, "records")
+	records, err := boolParam(q, "records")
 	if err != nil {
 		return err
 	}
@@ -78,13 +78,13 @@ func (a *api) exportJournal(r *http.Request, yield func(any) error) error {
 		return err
 	}
 	f := ledger.RequestFilter{Account: policy.Account(q.Get("key"))}
-	if f.Since, f.Until, err = span(q); err != nil {
+	if f.Since, f.Until, err = timeRange(q); err != nil {
 		return err
 	}
 	return a.Books.ExportJournal(r.Context(), f, func(p *admin.ExportedPosting) error { return yield(p) })
 }
 
-// EachLine asks the API for lines, and yields each as it comes. A refusal is a fault; an answer that broke off is an error.
+// EachLine requests a streamed answer and yields each line as it arrives. An error answer is returned as a fault; an aborted answer is an error.
 func EachLine[T any](ctx context.Context, c *http.Client, path string, yield func(*T) error) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://admin"+Prefix+path, http.NoBody)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"bardo.money/gateway/policy/ledger"
 )
 
-// TestExportsOverHTTP: a line for each request, and each booking, as they are described; what is wrong is refused as JSON before the first.
+// TestExportsOverHTTP: a line for each request, and each posting, as described; an invalid query is refused with JSON before the first line.
 func TestExportsOverHTTP(t *testing.T) {
 	s := start(t)
 	id, _ := s.created(`{"name":"a","balance_usd":5}`)
@@ -60,7 +60,7 @@ func TestExportsOverHTTP(t *testing.T) {
 	s.refuses(http.MethodGet, "/export/requests?records=2", "", http.StatusBadRequest, "records")
 }
 
-// TestAnExportThatBreaksOffIsNoWholeOne, here or from elsewhere.
+// TestAnExportThatBreaksOffIsNoWholeOne, in this process or over the network.
 func TestAnExportThatBreaksOffIsNoWholeOne(t *testing.T) {
 	c := adminapi.Local(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", adminapi.Lines)
@@ -75,7 +75,7 @@ func TestAnExportThatBreaksOffIsNoWholeOne(t *testing.T) {
 	stop := errors.New("enough")
 	endless := adminapi.Local(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		for row := json.NewEncoder(w); row.Encode(struct{}{}) == nil; {
-			continue // until the reader has gone
+			continue // until the client has disconnected
 		}
 	}))
 	if err := adminapi.EachLine(context.Background(), endless, "/export/requests", func(*admin.ExportedRequest) error { return stop }); !errors.Is(err, stop) {

@@ -12,17 +12,17 @@ import (
 	"bardo.money/gateway/policy/pay/book"
 )
 
-// Payment is a payment in a list.
+// Payment is an item of the list of payments.
 type Payment struct {
 	book.Listed
 
-	Forgiven *ledger.Pardon `json:"forgiven,omitempty"` // of one that failed
+	Forgiven *ledger.Pardon `json:"forgiven,omitempty"` // only of a failed payment
 }
 
-// forgive forgives losses of wallets.
+// forgive forgives the losses of a wallet's failed payments.
 func (a *api) forgive(r *http.Request) (reply, error) {
 	var f admin.Forgiveness
-	if err := read(r, &f); err != nil {
+	if err := readBody(r, &f); err != nil {
 		return reply{}, err
 	}
 	done, err := a.Books.Forgive(r.Context(), &f, viaOf(r))
@@ -33,7 +33,7 @@ func (a *api) forgive(r *http.Request) (reply, error) {
 	return reply{body: done, target: target, amount: done.Amount.String(), reason: f.Reason.Value}, err
 }
 
-// withPardons adds how losses were forgiven.
+// withPardons adds which losses were forgiven.
 func (a *api) withPardons(ctx context.Context, list []book.Listed) ([]Payment, error) {
 	out := make([]Payment, len(list))
 	var keys []string
@@ -57,7 +57,7 @@ func (a *api) withPardons(ctx context.Context, list []book.Listed) ([]Payment, e
 	return out, nil
 }
 
-// WalletIn finds failed payments in a store, which gateways may have open.
+// WalletIn returns a lookup of failed payments in a store, which running gateways may have open.
 func WalletIn(at book.Place) func(ctx context.Context, request, payer string) (admin.Wallet, error) {
 	return func(ctx context.Context, request, payer string) (w admin.Wallet, err error) {
 		b, ok, err := book.Inspect(ctx, at)
@@ -79,11 +79,11 @@ func unreadable(err error) error {
 	return fault.New(fault.Unavailable, "payments cannot be read at the moment", err)
 }
 
-// walletOf is a wallet by its address.
+// walletOf returns a wallet and its failed payments.
 func walletOf(ctx context.Context, b *book.Book, payer string) (admin.Wallet, error) {
 	at, err := pay.ParseAddress(payer)
 	if err != nil {
-		return admin.Wallet{}, wrong("payer", ": expected 0x and 40 hexadecimal digits")
+		return admin.Wallet{}, invalidParam("payer", ": expected 0x and 40 hexadecimal digits")
 	}
 	failed, err := b.Failed(ctx, at, 0)
 	if err != nil {
@@ -92,7 +92,7 @@ func walletOf(ctx context.Context, b *book.Book, payer string) (admin.Wallet, er
 	return wallet(at, failed...), nil
 }
 
-// failedOf is the wallet of a request whose payment failed, with this payment first.
+// failedOf returns the wallet that paid for a request, with that failed payment first.
 func failedOf(ctx context.Context, b *book.Book, request string) (admin.Wallet, error) {
 	p, ok, err := b.ByRequest(ctx, request)
 	switch {

@@ -12,10 +12,10 @@ import (
 	"bardo.money/gateway/policy/pay/book"
 )
 
-// lostEach is what each payment of a loser costs.
+// lostEach is the amount of each failed payment.
 const lostEach = 5000
 
-// loser has payments that fail.
+// loser is a wallet whose payments fail.
 type loser struct {
 	*server
 	*book.Book
@@ -35,7 +35,7 @@ func startLoser(t *testing.T) *loser {
 	return &loser{s, b}
 }
 
-// pay has a request served for a payment.
+// pay records a request that was served for a payment.
 func (l *loser) pay(request string, from byte) book.Payment {
 	l.Helper()
 	terms := &pay.Terms{Network: pay.Network{ID: 8453, Name: "base"}}
@@ -60,7 +60,7 @@ func (l *loser) pay(request string, from byte) book.Payment {
 	return row
 }
 
-// fail has a payment fail; book has its loss booked.
+// fail marks a payment as failed; book also books its loss.
 func (l *loser) fail(p *book.Payment, book bool) {
 	l.Helper()
 	err := l.MarkFailed(l.Context(), p.ID, "cancelled")
@@ -74,14 +74,14 @@ func (l *loser) fail(p *book.Payment, book bool) {
 	}
 }
 
-// lose has a request served for a payment that fails.
+// lose records a request that was served for a payment that fails.
 func (l *loser) lose(request string, from byte, book bool) {
 	l.Helper()
 	p := l.pay(request, from)
 	l.fail(&p, book)
 }
 
-// TestLossesAreForgivenOverHTTP: one by its request, or all of a wallet, once; lists and the audit say so.
+// TestLossesAreForgivenOverHTTP: one by its request, or all of a wallet, once; lists and the audit show it.
 func TestLossesAreForgivenOverHTTP(t *testing.T) {
 	s := startLoser(t)
 	const at = "/payments/forgive"
@@ -126,7 +126,7 @@ func TestLossesAreForgivenOverHTTP(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoLossIsNotForgivenOverHTTP: each refusal says what is wrong, and changes nothing.
+// TestWhatIsNoLossIsNotForgivenOverHTTP: each refusal states the reason, and changes nothing.
 func TestWhatIsNoLossIsNotForgivenOverHTTP(t *testing.T) {
 	s := startLoser(t)
 	s.lose("req_1", 1, true)
@@ -159,8 +159,7 @@ func TestWhatIsNoLossIsNotForgivenOverHTTP(t *testing.T) {
 	}
 }
 
-// TestNobodyHasPaid: without a store of payments there is nothing to forgive.
-func TestNobodyHasPaid(t *testing.T) {
+func TestWithoutPaymentsNothingIsForgiven(t *testing.T) {
 	s := start(t)
 	s.refuses(http.MethodPost, "/payments/forgive", `{"request_id":"req_1","reason":"r"}`, http.StatusNotFound, "no wallet has paid here")
 }

@@ -11,13 +11,13 @@ import (
 //go:embed openapi.yaml
 var openapi []byte
 
-// described is the description as JSON.
-var described = sync.OnceValues(func() (out map[string]any, err error) {
+// openapiJSON is the description as JSON.
+var openapiJSON = sync.OnceValues(func() (out map[string]any, err error) {
 	err = yaml.Unmarshal(openapi, &out)
 	return out, err
 })
 
 func (*api) description(*http.Request) (reply, error) {
-	doc, err := described()
+	doc, err := openapiJSON()
 	return reply{body: doc}, err
 }

@@ -17,7 +17,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/adminapi"
 )
 
-// spec is the description, and the compiled schemas of what it describes.
+// spec is the description, with the compiled schemas.
 type spec struct {
 	doc      map[string]any
 	compiler *jsonschema.Compiler
@@ -54,7 +54,7 @@ func readSpec(t *testing.T) *spec {
 	return &spec{doc: doc, compiler: c, seen: map[string]bool{}}
 }
 
-// at is the value at a place in the description; nil if there is none. References are followed.
+// at returns the value at a path in the description; nil if there is none. References are followed.
 func (s *spec) at(keys ...string) (value any, pointer string) {
 	value = s.doc
 	for _, k := range keys {
@@ -71,14 +71,14 @@ func (s *spec) at(keys ...string) (value any, pointer string) {
 	return value, pointer
 }
 
-// reference is what a value refers to.
+// reference returns the target of a $ref.
 func reference(value any) (ref string, ok bool) {
 	m, _ := value.(map[string]any)
 	ref, ok = m["$ref"].(string)
 	return ref, ok
 }
 
-// described are the operations: method, path and operationId.
+// described returns the described operations: method, path and operationId.
 func (s *spec) described(t *testing.T) (all []string) {
 	t.Helper()
 	paths, _ := s.at("paths")
@@ -96,7 +96,7 @@ func (s *spec) described(t *testing.T) (all []string) {
 
 var parameter = regexp.MustCompile(`\{[a-z]+\}`)
 
-// find is the described path of a request: the one with the fewest parameters.
+// find returns the described path that matches a request: the one with the fewest parameters.
 func (s *spec) find(method, path string) (template string) {
 	path, _, _ = strings.Cut(path, "?")
 	paths, _ := s.at("paths")
@@ -110,7 +110,7 @@ func (s *spec) find(method, path string) (template string) {
 	return template
 }
 
-// check compares a request and its answer with the description.
+// check validates a request and its answer against the description.
 func (s *spec) check(t *testing.T, method, path, body string, a answer) {
 	t.Helper()
 	template := s.find(method, path)
@@ -136,7 +136,7 @@ func (s *spec) check(t *testing.T, method, path, body string, a answer) {
 	}
 }
 
-// parameters wants each parameter of an accepted query to be described.
+// parameters requires each parameter of an accepted query to be described.
 func (s *spec) parameters(t *testing.T, template, method, path string) {
 	t.Helper()
 	_, query, ok := strings.Cut(path, "?")
@@ -183,7 +183,7 @@ func (s *spec) validate(t *testing.T, text string, place ...string) {
 	}
 }
 
-// TestTheDescriptionIsComplete: each operation is described, each described one exists, under the same name.
+// TestTheDescriptionIsComplete: each operation is described, and each described operation exists, under the same name.
 func TestTheDescriptionIsComplete(t *testing.T) {
 	have, want := adminapi.Operations(), readSpec(t).described(t)
 	slices.Sort(have)
@@ -199,7 +199,7 @@ func TestTheDescriptionIsComplete(t *testing.T) {
 	}
 }
 
-// TestEachDescribedPathAnswers, and what is served is the file of the repository.
+// TestEachDescribedPathAnswers, and the served description is the repository's file.
 func TestEachDescribedPathAnswers(t *testing.T) {
 	s := start(t)
 	for _, op := range s.spec.described(t) {
@@ -221,8 +221,8 @@ func TestEachDescribedPathAnswers(t *testing.T) {
 	s.do(http.MethodGet, "/status", "", http.StatusOK)
 }
 
-// TestEverySchemaIsOne of JSON Schema, and no reference leads nowhere.
-func TestEverySchemaIsOne(t *testing.T) {
+// TestEverySchemaIsValid, and every reference resolves.
+func TestEverySchemaIsValid(t *testing.T) {
 	s := readSpec(t)
 	schemas, _ := s.at("components", "schemas")
 	for name := range schemas.(map[string]any) {

@@ -12,12 +12,12 @@ import (
 	"bardo.money/gateway/policy/ledger"
 )
 
-// operations are all of the API.
+// operations returns all operations of the API.
 func operations() []operation {
 	get, post, patch, remove := http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete
 	ops := []operation{
-		{get, "/openapi.json", "getDescription", ofItself, (*api).description, nil},
-		{get, "/status", "getStatus", ofItself, (*api).status, nil},
+		{get, "/openapi.json", "getDescription", ofProcess, (*api).description, nil},
+		{get, "/status", "getStatus", ofProcess, (*api).status, nil},
 		{get, "/keys", "listKeys", ofBooks, (*api).listKeys, nil},
 		{post, "/keys", "createKey", ofBooks, (*api).createKey, nil},
 		{get, "/keys/{id}", "getKey", ofBooks, (*api).getKey, nil},
@@ -38,7 +38,7 @@ func operations() []operation {
 		{get, "/requests", "listRequests", ofBooks, (*api).listRequests, nil},
 		{get, "/requests/{id}", "getRequest", ofBooks, (*api).getRequest, nil},
 		{get, "/events", "streamEvents", ofEvents, nil, nil},
-		{get, "/events/kinds", "listEventKinds", ofItself, (*api).eventKinds, nil},
+		{get, "/events/kinds", "listEventKinds", ofProcess, (*api).eventKinds, nil},
 		{get, "/providers", "listProviders", ofProviders, (*api).listProviders, nil},
 		{post, "/providers/{name}/{verb}", "switchProvider", ofProviders, (*api).switchProvider, nil},
 		{get, "/cache", "getCache", ofCache, (*api).getCache, nil},
@@ -63,10 +63,10 @@ func operations() []operation {
 	return ops
 }
 
-// list is the answer of each list.
+// list is the body of each list.
 type list[T any] struct {
 	Data []T  `json:"data"`
-	More bool `json:"has_more"` // others follow: ask again with after=, or an earlier until=
+	More bool `json:"has_more"` // request more with after=, or an earlier until=
 }
 
 func listed[T any](all []T, more bool) reply {
@@ -76,11 +76,11 @@ func listed[T any](all []T, more bool) reply {
 	return reply{body: list[T]{all, more}}
 }
 
-// statusBody is what this process is.
+// statusBody describes this process.
 type statusBody struct {
 	Version   string    `json:"version"`
 	Started   time.Time `json:"started_at"`
-	Books     bool      `json:"books"` // keys, money, requests and usage are served here
+	Books     bool      `json:"books"` // this process serves keys, money, requests and usage
 	Cache     bool      `json:"cache"`
 	Providers bool      `json:"providers"`
 }
@@ -91,18 +91,18 @@ func (a *api) status(*http.Request) (reply, error) {
 }
 
 const (
-	usualPage = 100
-	mostPage  = 1000
+	defaultPage = 100
+	maxPage     = 1000
 )
 
-// pageOf reads which part of a list is wanted.
+// pageOf reads the paging parameters.
 func pageOf(r *http.Request) (p admin.Page, err error) {
 	q, err := query(r, "after", "limit")
 	if err != nil {
 		return p, err
 	}
 	p.After = q.Get("after")
-	p.Limit, err = number(q, "limit", usualPage, mostPage)
+	p.Limit, err = intParam(q, "limit", defaultPage, maxPage)
 	return p, err
 }
 
@@ -117,28 +117,28 @@ func (a *api) listKeys(r *http.Request) (reply, error) {
 	return listed(keys, more), err
 }
 
-// maxOnce bounds an Idempotency-Key, in bytes.
-const maxOnce = 200
+// maxIdempotencyKey bounds an Idempotency-Key, in bytes.
+const maxIdempotencyKey = 200
 
-// once is the word by which a repeated request is known; "" without one.
-func once(r *http.Request) (string, error) {
-	word := r.Header.Get("Idempotency-Key")
-	if len(word) > maxOnce {
-		return "", wrong("Idempotency-Key", " is too long")
+// idempotencyKey returns the request's Idempotency-Key; "" without one.
+func idempotencyKey(r *http.Request) (string, error) {
+	idemKey := r.Header.Get("Idempotency-Key")
+	if len(idemKey) > maxIdempotencyKey {
+		return "", invalidParam("Idempotency-Key", " is too long")
 	}
-	return word, nil
+	return idemKey, nil
 }
 
 func (a *api) createKey(r *http.Request) (reply, error) {
-	word, err := once(r)
+	idemKey, err := idempotencyKey(r)
 	if err != nil {
 		return reply{}, err
 	}
 	var n admin.NewKey
-	if err := read(r, &n); err != nil {
+	if err := readBody(r, &n); err != nil {
 		return reply{}, err
 	}
-	c, err := a.Books.CreateKey(r.Context(), &n, word)
+	c, err := a.Books.CreateKey(r.Context(), &n, idemKey)
 	return reply{status: http.StatusCreated, body: c, target: string(c.ID)}, err
 }
 
@@ -149,7 +149,7 @@ func (a *api) getKey(r *http.Request) (reply, error) {
 
 func (a *api) updateKey(r *http.Request) (reply, error) {
 	var f admin.KeyFields
-	if err := read(r, &f); err != nil {
+	if err := readBody(r, &f); err != nil {
 		return reply{}, err
 	}
 	k, err := a.Books.UpdateKey(r.Context(), keyOf(r), &f)
@@ -158,7 +158,7 @@ func (a *api) updateKey(r *http.Request) (reply, error) {
 
 func (a *api) rotateKey(r *http.Request) (reply, error) {
 	var how admin.Rotation
-	if err := read(r, &how); err != nil {
+	if err := readBody(r, &how); err != nil {
 		return reply{}, err
 	}
 	k, err := a.Books.RotateKey(r.Context(), keyOf(r), how)
@@ -166,7 +166,7 @@ func (a *api) rotateKey(r *http.Request) (reply, error) {
 }
 
 func (a *api) revokeKey(r *http.Request) (reply, error) {
-	if err := read(r, &struct{}{}); err != nil {
+	if err := readBody(r, &struct{}{}); err != nil {
 		return reply{}, err
 	}
 	k, err := a.Books.RevokeKey(r.Context(), keyOf(r))
@@ -178,18 +178,18 @@ func (a *api) getBalance(r *http.Request) (reply, error) {
 	return reply{body: b}, err
 }
 
-// deposit adds money. Without a reference of its own the request's Idempotency-Key is it.
+// deposit adds money. Without a reference in the body the Idempotency-Key is the reference.
 func (a *api) deposit(r *http.Request) (reply, error) {
-	word, err := once(r)
+	idemKey, err := idempotencyKey(r)
 	if err != nil {
 		return reply{}, err
 	}
 	var d admin.Deposit
-	if err := read(r, &d); err != nil {
+	if err := readBody(r, &d); err != nil {
 		return reply{}, err
 	}
-	if !d.Ref.Given && word != "" {
-		d.Ref = admin.Set("idempotency-key:" + word)
+	if !d.Ref.Given && idemKey != "" {
+		d.Ref = admin.Set("idempotency-key:" + idemKey)
 	}
 	out, err := a.Books.Deposit(r.Context(), keyOf(r), &d)
 	return reply{body: out, target: string(out.ID), amount: out.Amount.String()}, err
@@ -209,7 +209,7 @@ func (g groups) list(a *api, r *http.Request) (reply, error) {
 
 func (g groups) create(a *api, r *http.Request) (reply, error) {
 	var n admin.NewGroup
-	if err := read(r, &n); err != nil {
+	if err := readBody(r, &n); err != nil {
 		return reply{}, err
 	}
 	out, err := a.Books.CreateGroup(r.Context(), g.kind, &n)
@@ -223,7 +223,7 @@ func (g groups) get(a *api, r *http.Request) (reply, error) {
 
 func (g groups) update(a *api, r *http.Request) (reply, error) {
 	var f admin.GroupFields
-	if err := read(r, &f); err != nil {
+	if err := readBody(r, &f); err != nil {
 		return reply{}, err
 	}
 	out, err := a.Books.UpdateGroup(r.Context(), g.kind, r.PathValue("id"), &f)
@@ -236,7 +236,7 @@ func (a *api) getUsage(r *http.Request) (reply, error) {
 		return reply{}, err
 	}
 	f := ledger.Filter{Account: policy.Account(q.Get("key")), Project: q.Get("project"), Golem: q.Get("golem")}
-	if f.Since, f.Until, err = span(q); err != nil {
+	if f.Since, f.Until, err = timeRange(q); err != nil {
 		return reply{}, err
 	}
 	by := ledger.By(q.Get("by"))
@@ -252,12 +252,12 @@ func (a *api) getUsage(r *http.Request) (reply, error) {
 	return listed(rows, false), err
 }
 
-// span reads since and until.
-func span(q url.Values) (since, until time.Time, err error) {
-	if since, err = moment(q, "since", false); err != nil {
+// timeRange reads since and until.
+func timeRange(q url.Values) (since, until time.Time, err error) {
+	if since, err = timeParam(q, "since", false); err != nil {
 		return since, until, err
 	}
-	until, err = moment(q, "until", true)
+	until, err = timeParam(q, "until", true)
 	return since, until, err
 }
 
@@ -269,14 +269,14 @@ func (a *api) listRequests(r *http.Request) (reply, error) {
 	f := ledger.RequestFilter{
 		Account: policy.Account(q.Get("key")), Model: policy.ModelID(q.Get("model")), Provider: policy.ProviderID(q.Get("provider")), Status: q.Get("status"),
 	}
-	if f.Since, f.Until, err = span(q); err != nil {
+	if f.Since, f.Until, err = timeRange(q); err != nil {
 		return reply{}, err
 	}
-	limit, err := number(q, "limit", usualPage, mostPage)
+	limit, err := intParam(q, "limit", defaultPage, maxPage)
 	if err != nil {
 		return reply{}, err
 	}
-	f.Limit = limit + 1 // one more tells whether others follow
+	f.Limit = limit + 1 // one more shows whether others follow
 	found, err := a.Books.Requests(r.Context(), f)
 	if err != nil {
 		return reply{}, err
@@ -298,7 +298,7 @@ func (a *api) listProviders(*http.Request) (reply, error) {
 }
 
 func (a *api) switchProvider(r *http.Request) (reply, error) {
-	if err := read(r, &struct{}{}); err != nil {
+	if err := readBody(r, &struct{}{}); err != nil {
 		return reply{}, err
 	}
 	name, verb := r.PathValue("name"), r.PathValue("verb")

@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/internal/origin"
 )
 
-// NoPages refuses requests of foreign web pages to the admin listener, also those of a name that a page's owner has pointed at it (DNS rebinding).
+// NoPages refuses requests of foreign web pages to the admin listener, including those that use DNS rebinding.
 func NoPages(config func() *config.Config, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		cfg := config()
@@ -26,7 +26,7 @@ func NoPages(config func() *config.Config, h http.Handler) http.Handler {
 	})
 }
 
-// Profiles hands out the profiles of this process.
+// Profiles registers the pprof handlers.
 func Profiles(handle func(pattern string, h http.HandlerFunc)) {
 	handle("GET /debug/pprof/", pprof.Index)
 	handle("GET /debug/pprof/profile", pprof.Profile)

@@ -22,17 +22,17 @@ func (a *api) getUsageTable(r *http.Request) (reply, error) {
 	}
 	by, err := usage.ParseBy(q.Get("by"))
 	if err != nil {
-		return reply{}, wrong("by", strings.TrimPrefix(err.Error(), "by"))
+		return reply{}, invalidParam("by", strings.TrimPrefix(err.Error(), "by"))
 	}
 	f := ledger.Filter{Account: policy.Account(q.Get("key")), Project: q.Get("project"), Golem: q.Get("golem")}
-	if f.Since, f.Until, err = span(q); err != nil {
+	if f.Since, f.Until, err = timeRange(q); err != nil {
 		return reply{}, err
 	}
 	t, err := a.Books.Table(r.Context(), ledger.Query{Filter: f, By: by})
 	return reply{body: t}, err
 }
 
-// getStaked is what staked credit has paid today.
+// getStaked returns what staked credit has paid for today.
 func (a *api) getStaked(r *http.Request) (reply, error) {
 	if _, err := query(r); err != nil {
 		return reply{}, err
@@ -51,7 +51,7 @@ func (a *api) getFeedback(r *http.Request) (reply, error) {
 	return listed(rows, false), err
 }
 
-// listPayments lists what wallets paid for single requests.
+// listPayments lists wallets' payments for single requests.
 func (a *api) listPayments(r *http.Request) (reply, error) {
 	q, err := query(r, "payer", "state", "after", "limit")
 	if err != nil {
@@ -61,14 +61,14 @@ func (a *api) listPayments(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	limit, err := number(q, "limit", usualPage, mostPage)
+	limit, err := intParam(q, "limit", defaultPage, maxPage)
 	if err != nil {
 		return reply{}, err
 	}
 	if a.Payments == nil {
 		return listed[Payment](nil, false), nil
 	}
-	f.Limit = limit + 1 // one more tells whether others follow
+	f.Limit = limit + 1 // one more shows whether others follow
 	found, err := a.Payments(r.Context(), f)
 	if err != nil {
 		return reply{}, fault.New(fault.Unavailable, "payments cannot be read at the moment", err)
@@ -81,22 +81,22 @@ func paymentFilter(payer, state, after string) (f book.Filter, err error) {
 	if payer != "" {
 		at, err := pay.ParseAddress(payer)
 		if err != nil {
-			return f, wrong("payer", ": expected 0x and 40 hexadecimal digits")
+			return f, invalidParam("payer", ": expected 0x and 40 hexadecimal digits")
 		}
 		f.Payer = &at
 	}
 	if f.State = state; state != "" && !slices.Contains(book.States, state) {
-		return f, wrong("state", ": expected "+strings.Join(book.States, ", "))
+		return f, invalidParam("state", ": expected "+strings.Join(book.States, ", "))
 	}
 	if after != "" {
 		if f.Before, err = strconv.ParseInt(after, 10, 64); err != nil || f.Before < 1 {
-			return f, wrong("after", ": expected the id of a payment")
+			return f, invalidParam("after", ": expected the id of a payment")
 		}
 	}
 	return f, nil
 }
 
-// audit checks the invariants of the ledger, and the payments against it.
+// audit checks the ledger's invariants, and the payments against the ledger.
 func (a *api) audit(r *http.Request) (reply, error) {
 	if _, err := query(r); err != nil {
 		return reply{}, err

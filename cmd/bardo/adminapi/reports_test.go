@@ -14,7 +14,7 @@ import (
 	"bardo.money/gateway/policy/pay/book"
 )
 
-// TestPaymentsOverHTTP: the latest first, by wallet and state, page by page; the books are checked against them.
+// TestPaymentsOverHTTP: the latest first, by wallet and state, page by page; the audit compares them with the ledger.
 func TestPaymentsOverHTTP(t *testing.T) {
 	s := start(t)
 	if out := s.do(http.MethodGet, "/payments", "", http.StatusOK); len(data(out)) != 0 || out["has_more"] != false {
@@ -64,7 +64,7 @@ func TestPaymentsOverHTTP(t *testing.T) {
 	if out := s.do(http.MethodGet, "/audit", "", http.StatusOK); out["ok"] != true || !strings.Contains(fmt.Sprint(out["checks"]), "every payment is credited once") {
 		t.Errorf("%v", out)
 	}
-	if err := b.MarkBooked(t.Context(), 1); err != nil { // the ledger has nothing of it
+	if err := b.MarkBooked(t.Context(), 1); err != nil { // the ledger lacks it
 		t.Fatal(err)
 	}
 	if out := s.do(http.MethodGet, "/audit", "", http.StatusOK); out["ok"] != false || !strings.Contains(fmt.Sprint(out["checks"]), "which the ledger does not have") {
@@ -72,7 +72,7 @@ func TestPaymentsOverHTTP(t *testing.T) {
 	}
 }
 
-// TestATableOfUsageOverHTTP: by up to three dimensions, with its total.
+// TestATableOfUsageOverHTTP: by up to three dimensions, with a total.
 func TestATableOfUsageOverHTTP(t *testing.T) {
 	s := start(t)
 	id, _ := s.created(`{"name":"a"}`)

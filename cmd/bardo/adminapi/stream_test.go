@@ -15,10 +15,10 @@ import (
 	"bardo.money/gateway/internal/polltest"
 )
 
-// streamed is a kind of event of the tests.
+// streamed is a kind of event for tests.
 var streamed = event.Declare[struct{}]("test:streamed", "The tests' own.")
 
-// TestAStreamEndsWithItsToken: who opened a stream with a token that is not in force any more is told nothing further.
+// TestAStreamEndsWithItsToken: a stream gets no events after the token it was opened with has been replaced.
 func TestAStreamEndsWithItsToken(t *testing.T) {
 	var events event.Sink
 	var changed atomic.Bool

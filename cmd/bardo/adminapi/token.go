@@ -10,13 +10,14 @@ import (
 	"bardo.money/gateway/internal/fault"
 )
 
-// authorize wants the token in the one Authorization header, and nowhere else: a page of another site cannot set it, and it is in no log of addresses.
+// authorize requires the token in a single Authorization header, and nowhere else: pages of other sites cannot set that header, and it does not appear in
+// access logs.
 func authorize(r *http.Request, token string) error {
 	values := r.Header.Values("Authorization")
 	if len(values) == 1 && token != "" {
 		scheme, given, _ := strings.Cut(values[0], " ")
-		have, want := sha256.Sum256([]byte(strings.TrimSpace(given))), sha256.Sum256([]byte(token)) // of one length
-		if strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(have[:], want[:]) == 1 {
+		got, want := sha256.Sum256([]byte(strings.TrimSpace(given))), sha256.Sum256([]byte(token)) // of equal length, for ConstantTimeCompare
+		if strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(got[:], want[:]) == 1 {
 			return nil
 		}
 	}
@@ -25,28 +26,29 @@ func authorize(r *http.Request, token string) error {
 	return f
 }
 
-// held is the answer to somebody who had the token when it began. Nothing is written once another one is in force, in this process or in one that serves for it.
-type held struct {
+// tokenWriter is the writer of an answer whose client had the admin token at its start. Writes fail once the token has changed, also in a process that the
+// answer is proxied from.
+type tokenWriter struct {
 	http.ResponseWriter
 
 	token string
 	now   func() string
 }
 
-// whileHeld bounds an answer that lasts: a stream, or an export.
-func whileHeld(w http.ResponseWriter, now func() string) *held {
-	return &held{ResponseWriter: w, token: now(), now: now}
+// untilTokenChanges wraps the writer of a long answer: a stream, or an export.
+func untilTokenChanges(w http.ResponseWriter, now func() string) *tokenWriter {
+	return &tokenWriter{ResponseWriter: w, token: now(), now: now}
 }
 
-var errChanged = errors.New("the admin token was changed")
+var errTokenChanged = errors.New("the admin token was changed")
 
 // Write implements http.ResponseWriter.
-func (h *held) Write(b []byte) (int, error) {
+func (h *tokenWriter) Write(b []byte) (int, error) {
 	if h.now() != h.token {
-		return 0, errChanged
+		return 0, errTokenChanged
 	}
 	return h.ResponseWriter.Write(b)
 }
 
 // Unwrap is for http.ResponseController.
-func (h *held) Unwrap() http.ResponseWriter { return h.ResponseWriter }
+func (h *tokenWriter) Unwrap() http.ResponseWriter { return h.ResponseWriter }

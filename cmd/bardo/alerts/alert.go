@@ -39,28 +39,28 @@ type Options struct {
 }
 
 // Opener makes a sender of one configuration; nil if that wants none. It calls nobody yet. What earlier senders of the same opener have said is remembered.
-type Opener func(ctx context.Context, cfg *config.Config) (relay.Taker[Alert], error)
+type Opener func(ctx context.Context, cfg *config.Config) (relay.Sink[Alert], error)
 
 // Listen gives feed what the events of s say. It costs s's other events nothing.
 func Listen(s *event.Sink, feed *event.Feed[Alert]) {
-	provider := func(t notice.Trouble) string { return "provider/" + string(t.Provider) }
-	on(s, feed, notice.ProviderDown, "provider", func(a *Alert, t notice.Trouble) {
+	provider := func(t notice.ProviderFailure) string { return "provider/" + string(t.Provider) }
+	on(s, feed, notice.ProviderDown, "provider", func(a *Alert, t notice.ProviderFailure) {
 		a.About, a.Lasts = provider(t), true
 		a.Text = fmt.Sprintf("Provider %s is down: %s. It is tried after the others.", t.Provider, t.Reason)
 	})
-	on(s, feed, notice.CredentialRefused, "provider", func(a *Alert, t notice.Trouble) {
+	on(s, feed, notice.CredentialRefused, "provider", func(a *Alert, t notice.ProviderFailure) {
 		a.About, a.Lasts = provider(t), true
 		a.Text = fmt.Sprintf("Provider %s refuses the gateway's key: %s.", t.Provider, t.Reason)
 	})
-	on(s, feed, notice.ProviderUp, "provider", func(a *Alert, r notice.Recovered) {
+	on(s, feed, notice.ProviderUp, "provider", func(a *Alert, r notice.ProviderRecovery) {
 		a.About, a.Over = "provider/"+string(r.Provider), true
 		a.Text = fmt.Sprintf("Provider %s works again.", r.Provider)
 	})
-	on(s, feed, notice.Unwritable, "ledger", func(a *Alert, b notice.Broken) {
+	on(s, feed, notice.Unwritable, "ledger", func(a *Alert, b notice.LedgerOutage) {
 		a.About, a.Lasts = "ledger", true
 		a.Text = fmt.Sprintf("The ledger cannot be written: %s. Requests that cost something are refused until it can.", b.Reason)
 	})
-	on(s, feed, notice.Writable, "ledger", func(a *Alert, m notice.Mended) {
+	on(s, feed, notice.Writable, "ledger", func(a *Alert, m notice.LedgerRecovery) {
 		a.About, a.Over = "ledger", true
 		a.Text = fmt.Sprintf("The ledger can be written again, after %.0f seconds.", m.Seconds)
 	})

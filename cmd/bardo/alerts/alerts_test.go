@@ -26,12 +26,12 @@ func TestEventsBecomeAlerts(t *testing.T) {
 	var s event.Sink
 	var feed event.Feed[alerts.Alert]
 	alerts.Listen(&s, &feed)
-	notice.ProviderDown.Emit(&s, "", notice.Trouble{Provider: "early"}) // nobody watches
+	notice.ProviderDown.Emit(&s, "", notice.ProviderFailure{Provider: "early"}) // nobody watches
 	w := feed.Watch(16)
 	defer w.Close()
-	notice.ProviderDown.Emit(&s, "", notice.Trouble{Provider: "p", Reason: "no answer"})
-	notice.CredentialRefused.Emit(&s, "", notice.Trouble{Provider: "p", Reason: "status 401"})
-	notice.ProviderUp.Emit(&s, "", notice.Recovered{Provider: "p"})
+	notice.ProviderDown.Emit(&s, "", notice.ProviderFailure{Provider: "p", Reason: "no answer"})
+	notice.CredentialRefused.Emit(&s, "", notice.ProviderFailure{Provider: "p", Reason: "status 401"})
+	notice.ProviderUp.Emit(&s, "", notice.ProviderRecovery{Provider: "p"})
 	notice.Outage(&s, ledger.Outage{Err: &ledger.UnwritableError{Reason: "the disk is full"}})
 	notice.Outage(&s, ledger.Outage{Err: &ledger.UnwritableError{Reason: "the disk is full"}, Ended: true, Lasted: 90 * time.Second})
 	notice.BudgetNear.Emit(&s, "k", notice.Budget{Holder: policy.OfKey, ID: "k", Name: "alice", Period: "day", Limit: policy.USD, Spent: policy.USD * 9 / 10, Percent: 90})

@@ -29,7 +29,7 @@ const (
 // Opener makes senders. What one has told, the next one of the same opener does not tell again.
 func Opener(o *alerts.Options) alerts.Opener {
 	f := &filter{}
-	return func(_ context.Context, cfg *config.Config) (relay.Taker[alerts.Alert], error) {
+	return func(_ context.Context, cfg *config.Config) (relay.Sink[alerts.Alert], error) {
 		n := &cfg.Notifications
 		if !n.Enabled() {
 			return nil, nil //nolint:nilnil // nobody is told

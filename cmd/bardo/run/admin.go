@@ -7,7 +7,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/cli"
 )
 
-// adminAPI serves what this process has of the admin API. token nil is for sockets that only the gateway's user can open.
+// adminAPI serves the part of the admin API that this process has. A nil token is for sockets that only the gateway's user can open.
 func (g *gateway) adminAPI(token func() string) http.Handler {
 	o := adminapi.Options{Version: cli.Version, Started: g.started, Token: token, Refused: g.metrics.AdminRefused, Log: g.log, Changes: &g.events}
 	if g.books != nil {
@@ -20,7 +20,7 @@ func (g *gateway) adminAPI(token func() string) http.Handler {
 			o.Books.Payment = adminapi.PaymentsOf(g.payments.Book)
 		}
 	}
-	if !g.inside { // there the program that started Envoy decides
+	if !g.inside { // in Envoy's process the program that started Envoy decides
 		o.Providers, o.Switch = g.shownProviders, g.switchProvider
 	}
 	if g.module {

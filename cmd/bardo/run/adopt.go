@@ -17,17 +17,17 @@ import (
 	"bardo.money/gateway/policy/catalog"
 )
 
-// adoptTime bounds how long Envoy may take to answer a new configuration.
+// adoptTime bounds how long Envoy may take to accept a new configuration.
 const adoptTime = 10 * time.Second
 
-// adopt puts a configuration in force: all of it, or nothing where it cannot be used or the Envoy of this process refuses it. Mistakes in it are
-// written to problems.
+// adopt puts a configuration in force completely, or, if it is invalid or this process's Envoy rejects it, not at all. Mistakes in it are written to
+// problems.
 func (g *gateway) adopt(ctx context.Context, data []byte, problems io.Writer) error {
 	if len(data) == 0 && g.configPath != "" {
 		return errors.New("the file is empty")
 	}
 	cfg, err := settings.Parse(g.configPath, data, problems)
-	if errors.As(err, new(cli.Exit)) { // the problems were written
+	if errors.As(err, new(cli.Exit)) { // the problems are already written
 		return control.ErrMistakes
 	}
 	if err != nil {
@@ -59,24 +59,24 @@ func (g *gateway) adopt(ctx context.Context, data []byte, problems io.Writer) er
 		}
 	}
 	g.enforce(ctx, cfg, rt, before)
-	if g.alone() {
-		return g.distributed(ctx)
+	if g.controlPlaneOnly() {
+		return g.awaitDistribution(ctx)
 	}
 	return nil
 }
 
-// notApplied is why the Envoy of this process does not have a configuration: it refused it, or it does not answer.
+// notApplied is the error of a configuration that this process's Envoy rejected, or could not be asked about.
 type notApplied struct{ error }
 
 func (e notApplied) Unwrap() error { return e.error }
 
-// refusedElsewhere says which of the Envoys of a control plane refused a configuration that is in force.
+// refusedElsewhere names the Envoys that rejected a configuration which is in force.
 type refusedElsewhere struct{ error }
 
 func (e refusedElsewhere) Unwrap() error { return e.error }
 
-// offer gives Envoys a configuration. Where Envoy is a part of this process, offer returns when it has the configuration; if it refuses, it has
-// the one before again.
+// offer pushes a configuration to Envoys. If Envoy is a child of this process, offer waits until Envoy has applied it, and restores the previous one if Envoy
+// rejects it.
 func (g *gateway) offer(ctx context.Context, cfg *config.Config) error {
 	if !g.control {
 		return nil
@@ -85,7 +85,7 @@ func (g *gateway) offer(ctx context.Context, cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
-	before, err := g.exchangeOffer(ctx, func(now offered) offered { return offered{cfg, cert, key, now.fleet} })
+	before, err := g.replaceOffer(ctx, func(now offered) offered { return offered{cfg, cert, key, now.fleet} })
 	if err != nil {
 		return fmt.Errorf("push it to Envoy: %w", err)
 	}
@@ -95,16 +95,16 @@ func (g *gateway) offer(ctx context.Context, cfg *config.Config) error {
 	limited, cancel := context.WithTimeout(ctx, adoptTime)
 	defer cancel()
 	if err := g.server.Applied(limited); err != nil {
-		_, back := g.exchangeOffer(ctx, func(offered) offered { return before })
+		_, back := g.replaceOffer(ctx, func(offered) offered { return before })
 		return notApplied{errors.Join(err, back)}
 	}
 	return nil
 }
 
-// exchangeOffer changes what Envoys are given and pushes it. On an error nothing has changed.
-func (g *gateway) exchangeOffer(ctx context.Context, change func(offered) offered) (before offered, err error) {
-	g.pushing.Lock()
-	defer g.pushing.Unlock()
+// replaceOffer changes what is pushed to Envoys, and pushes it. On an error nothing has changed.
+func (g *gateway) replaceOffer(ctx context.Context, change func(offered) offered) (before offered, err error) {
+	g.offeredMu.Lock()
+	defer g.offeredMu.Unlock()
 	before = g.offered
 	before.fleet = g.offered.fleet.clone()
 	g.offered = change(g.offered)
@@ -114,7 +114,7 @@ func (g *gateway) exchangeOffer(ctx context.Context, change func(offered) offere
 	return before, err
 }
 
-// enforce puts a configuration that Envoy has in force in this process. rt is nil where there is no data path; before is the catalog until now.
+// enforce puts a configuration that Envoy already has in force in this process. rt is nil without a data path; before is the previous catalog.
 func (g *gateway) enforce(ctx context.Context, cfg *config.Config, rt *runtime.Config, before *catalog.Catalog) {
 	if rt != nil {
 		if err := g.directEvents(cfg); err != nil {
@@ -136,20 +136,20 @@ func (g *gateway) enforce(ctx context.Context, cfg *config.Config, rt *runtime.C
 		}
 	}
 	if g.envoy {
-		notify(g.moved)
+		notify(g.addressesChanged)
 	}
-	if g.module { // with a data path of its own, it learns this with the runtime
-		g.tracker.Renew(otherwiseConfigured(old, cfg)...)
+	if g.module { // a process with its own data path does so in install
+		g.tracker.Renew(changedInConfig(old, cfg)...)
 	}
 	if rt == nil {
 		return
 	}
 	g.use(ctx, rt)
 	notice.Changes(&g.events, g.log, before, g.models)
-	notify(g.configured)
+	notify(g.configChanged)
 }
 
-// notify leaves a token in a channel with room for one; one that is there says the same.
+// notify sends to a channel of capacity 1 without blocking. A token that is already there suffices.
 func notify(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -157,18 +157,18 @@ func notify(c chan<- struct{}) {
 	}
 }
 
-// use puts a runtime in force once Envoy has the clusters that its requests will name: those of an Envoy of this process were awaited.
+// use puts a runtime in force: a sidecar waits until Envoy has the clusters that its requests name; for an Envoy of this process that was awaited already.
 func (g *gateway) use(ctx context.Context, rt *runtime.Config) {
 	if g.link != nil && !g.inside {
-		g.replaceWaiting(ctx, rt)
+		g.waitForClusters(ctx, rt)
 		return
 	}
 	g.install(rt)
 }
 
-// distributed waits until the Envoys that are connected to this control plane have taken the configuration, and says which refused it. What they
-// refused before is offered again immediately.
-func (p *controlPlane) distributed(ctx context.Context) error {
+// awaitDistribution waits until the Envoys that are connected to this control plane have applied the configuration, and reports those that rejected it.
+// Configurations that they rejected before are pushed again first.
+func (p *controlPlane) awaitDistribution(ctx context.Context) error {
 	p.server.Retry()
 	if p.server.Connected() == 0 {
 		return nil

@@ -19,10 +19,10 @@ import (
 	"bardo.money/gateway/policy/catalog"
 )
 
-// maxAnswer bounds a driven answer, which Envoy holds for a client that does not read.
+// maxAnswer bounds an answer that the gateway sends itself, in bytes: Envoy buffers it for a client that does not read.
 const maxAnswer = 32 << 20
 
-// assemble makes the data path's runtime of a configuration.
+// assemble builds the data path's runtime from a configuration.
 func (g *gateway) assemble(cfg *config.Config) (*runtime.Config, error) {
 	phase := g.stake.Listener(cfg)
 	cfg = g.stake.Apply(g.wallet.Apply(cfg))
@@ -93,7 +93,7 @@ func (g *gateway) assembleProviders(cfg *config.Config, priced *catalog.Catalog,
 			Occasions: settings.Occasions(cfg, p.Kind), Traced: slices.Contains(cfg.Telemetry.OTLPPropagate, p.ID),
 			Reasoning: a.Kind().Reasoning, Payer: g.wallets.Payer(p.ID),
 		}
-		if err := attested(one, &p); err != nil {
+		if err := setAttestation(one, &p); err != nil {
 			return err
 		}
 		setBatches(one, a.Kind().Batches, priced.BatchPct(policy.ProviderID(p.Kind)))
@@ -103,7 +103,7 @@ func (g *gateway) assembleProviders(cfg *config.Config, priced *catalog.Catalog,
 	return nil
 }
 
-// embeddings is what makes embeddings where no provider's model is named.
+// embeddings says what computes embeddings if no provider's model is named.
 func (g *gateway) embeddings(cfg *config.Config) (e runtime.Embeddings) {
 	switch cfg.Inference.Embeddings.Provider {
 	case "local":
@@ -114,17 +114,17 @@ func (g *gateway) embeddings(cfg *config.Config) (e runtime.Embeddings) {
 	return e
 }
 
-// setBatches sets a provider's batch API, if the operator pays there and the catalog knows what it costs.
+// setBatches sets a provider's batch API, if the operator pays there and the catalog knows its discount.
 func setBatches(p *runtime.Provider, form string, pct int) {
 	if form != "" && pct > 0 && !p.Direct {
 		p.Batches, p.BatchPct = form, pct
 	}
 }
 
-// classifier judges prompts; nil if the configuration wants none.
+// classifier returns the classifier of prompts; nil if the configuration has it off.
 func (m *localModels) classifier(cfg *config.Config) (*classifier.Classifier, error) {
 	if cfg.Routing.Classifier != "on" {
-		return nil, nil //nolint:nilnil // none is wanted
+		return nil, nil //nolint:nilnil // switched off
 	}
 	used := m.usedModels()
 	if cfg.Models.Injection == models.Off {
@@ -133,7 +133,7 @@ func (m *localModels) classifier(cfg *config.Config) (*classifier.Classifier, er
 	return classifier.New(used.Embedder(), used.Classifier(), cfg.Pipeline.Injection.Threshold)
 }
 
-// services are what the layers of a configuration work with.
+// services returns what the layers of a configuration need.
 func (g *gateway) services(cfg *config.Config) (*Services, error) {
 	facts, err := settings.Facts(cfg)
 	if err != nil {
@@ -145,7 +145,7 @@ func (g *gateway) services(cfg *config.Config) (*Services, error) {
 		Secret: g.layersSecret(cfg), Embedder: m.Embedder(), Classifier: m.Classifier(), Recognizer: m.Recognizer(), Facts: facts, Metrics: g.metrics, Events: &g.events, Second: g.secondOpinion(), Log: g.log, Prompts: g.prompts,
 		Memory: g.memory, Egress: cmp.Or(g.listener(), g.egress()), EgressSecret: g.egressSecret,
 	}
-	if kept := g.answers.Vectors; kept != nil { // not an interface that holds nil
+	if kept := g.answers.Vectors; kept != nil { // avoids an interface that holds a nil pointer
 		s.Vectors = kept
 	}
 	if shared := g.answers.Shared; shared != nil {
@@ -154,7 +154,7 @@ func (g *gateway) services(cfg *config.Config) (*Services, error) {
 	return s, nil
 }
 
-// freePlans are the plans whose keys can reach a model that costs them nothing.
+// freePlans are the plans whose keys can reach a free model.
 func freePlans(rt *runtime.Config) map[policy.Tier]bool {
 	out := make(map[policy.Tier]bool)
 	for _, plan := range []policy.Tier{"", policy.TierFree, policy.TierPro, policy.TierGolem} {

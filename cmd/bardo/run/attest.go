@@ -11,25 +11,25 @@ import (
 	"bardo.money/gateway/policy/e2ee"
 )
 
-// openAttestations prepares the store of tokens. Its file is created with the first one.
+// openAttestations opens the store of attestation tokens. Its file is created with the first token.
 func (g *gateway) openAttestations() (k *proof.Keeper, err error) {
-	if g.attested, err = attestation.OpenBook(g.home.Path(home.Attestations)); err != nil {
+	if g.attestations, err = attestation.OpenBook(g.home.Path(home.Attestations)); err != nil {
 		return nil, err
 	}
-	return &proof.Keeper{Book: g.attested, Events: &g.events, Log: g.log}, nil
+	return &proof.Keeper{Book: g.attestations, Events: &g.events, Log: g.log}, nil
 }
 
 func (g *gateway) closeAttestations() {
-	if g.attested == nil {
+	if g.attestations == nil {
 		return
 	}
-	if err := g.attested.Close(); err != nil {
+	if err := g.attestations.Close(); err != nil {
 		g.log.Error("the store of attestations was not closed cleanly", "error", err)
 	}
 }
 
-// attested sets which receipts of a provider are trusted, and the keys of its enclave.
-func attested(one *runtime.Provider, p *config.Provider) (err error) {
+// setAttestation sets which attestation receipts of a provider are trusted, and the keys of its enclave.
+func setAttestation(one *runtime.Provider, p *config.Provider) (err error) {
 	if one.Seals, err = e2ee.ParseKeys(p.E2EEKeys); err != nil {
 		return fmt.Errorf("provider %s: e2ee_keys: %w", p.ID, err)
 	}

@@ -44,7 +44,7 @@ func BootstrapCommand() *cobra.Command {
 
 func bootstrap(h home.Dir, cfg *config.Config) ([]byte, error) {
 	if cfg.DataPath == config.DataPathModule {
-		return nil, errModuleApart
+		return nil, errModuleSplit
 	}
 	peer, err := planePeer(h, cfg)
 	if err != nil {

@@ -16,112 +16,112 @@ import (
 	"bardo.money/gateway/policy/catalog"
 )
 
-// Looks at providers' lists of models.
+// Timing of reads of providers' lists of models.
 const (
-	listTime   = time.Minute            // how long one look may take
-	listRetry  = 5 * time.Second        // after the first look that failed, and twice as long after each further one
-	listAbsent = 500 * time.Millisecond // after a look that did not get as far as Envoy
-	priceRetry = 5 * time.Second        // while due prices are not in force yet
+	listTimeout      = time.Minute            // bounds one read
+	listRetry        = 5 * time.Second        // after the first failed read; doubled after each further one
+	listRetryNoEnvoy = 500 * time.Millisecond // after a read that did not reach Envoy
+	priceRetry       = 5 * time.Second        // until due prices are in force
 )
 
-// look is what is known of the looks at one provider's list.
-type look struct {
-	due    time.Time
-	failed int // in a row
+// listState is the schedule of one provider's list.
+type listState struct {
+	due      time.Time
+	failures int // consecutive failures
 }
 
-// watchLists reads providers' lists of models again and again until ctx is done. The configuration says how often; a reloaded one is
-// noticed immediately. Prices by the time of the day are put in force when they change.
+// watchLists reads providers' lists of models until ctx is done, as often as the configuration says. A reloaded configuration takes effect immediately.
+// Prices that depend on the time of day are put in force when they change.
 func (g *gateway) watchLists(ctx context.Context) error {
-	looks := map[policy.ProviderID]look{}
+	states := map[policy.ProviderID]listState{}
 	wake := time.NewTimer(0)
 	defer wake.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-g.configured:
+		case <-g.configChanged:
 		case <-wake.C:
 		}
 		cfg := g.cfg.Load()
-		wake.Reset(min(g.lookAround(ctx, cfg, looks), g.priceChange(time.Now())))
+		wake.Reset(min(g.readDueLists(ctx, cfg, states), g.applyDuePrices(time.Now())))
 	}
 }
 
-// idleLists is how long nothing is due where no list is read.
-const idleLists = time.Hour
+// idleInterval is how long watchLists sleeps if no list is configured.
+const idleInterval = time.Hour
 
-// lookAround reads the lists that are due, and says when the next one is.
-func (g *gateway) lookAround(ctx context.Context, cfg *config.Config, looks map[policy.ProviderID]look) time.Duration {
+// readDueLists reads the lists that are due, and returns the time until the next one.
+func (g *gateway) readDueLists(ctx context.Context, cfg *config.Config, states map[policy.ProviderID]listState) time.Duration {
 	every := time.Duration(cfg.Models.Refresh)
 	if every == 0 {
-		clear(looks)
-		return idleLists
+		clear(states)
+		return idleInterval
 	}
-	next := idleLists
+	next := idleInterval
 	changed := false
 	for _, p := range cfg.Enabled() {
 		if !settings.ReadsList(&p) {
 			continue
 		}
-		l := looks[p.ID]
+		l := states[p.ID]
 		if !time.Now().Before(l.due) {
-			var news bool
-			news, l = g.lookAt(ctx, &p, l, every)
-			changed = changed || news
-			looks[p.ID] = l
+			var listChanged bool
+			listChanged, l = g.refreshList(ctx, &p, l, every)
+			changed = changed || listChanged
+			states[p.ID] = l
 		}
 		next = min(next, max(time.Until(l.due), 0))
 	}
 	if changed {
-		notify(g.listed)
+		notify(g.listsChanged)
 	}
 	return next
 }
 
-// priceChange puts the prices of another time of the day in force where that is due, and says when to look again.
-func (d *dataPath) priceChange(now time.Time) time.Duration {
-	d.using.Lock()
+// applyDuePrices has prices put in force that depend on the time of day and are due, and returns when to check again.
+func (d *dataPath) applyDuePrices(now time.Time) time.Duration {
+	d.runtimeMu.Lock()
 	until := d.runtime.Resolver.PricesUntil()
-	d.using.Unlock()
+	d.runtimeMu.Unlock()
 	switch {
 	case until.IsZero():
-		return idleLists
+		return idleInterval
 	case now.Before(until):
 		return until.Sub(now)
 	}
-	notify(d.listed)
+	notify(d.listsChanged)
 	return priceRetry
 }
 
-// lookAt reads one provider's list. changed reports whether it differs from the last one.
-func (g *gateway) lookAt(ctx context.Context, p *config.Provider, l look, every time.Duration) (changed bool, next look) {
+// refreshList reads one provider's list. changed reports whether it differs from the last one.
+func (g *gateway) refreshList(ctx context.Context, p *config.Provider, l listState, every time.Duration) (changed bool, next listState) {
 	changed, err := g.readList(ctx, p)
 	switch {
 	case err == nil:
-		return changed, look{due: time.Now().Add(jittered(every))}
+		return changed, listState{due: time.Now().Add(jittered(every))}
 	case ctx.Err() != nil:
 		return false, l
-	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist): // Envoy is not there yet: no request was sent
-		l.due = time.Now().Add(min(listAbsent, every))
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist): // Envoy is not up yet: no request was sent
+		l.due = time.Now().Add(min(listRetryNoEnvoy, every))
 		return false, l
 	}
-	wait := jittered(min(listRetry<<min(l.failed, 20), every))
-	l.failed++
+	wait := jittered(min(listRetry<<min(l.failures, 20), every))
+	l.failures++
 	l.due = time.Now().Add(wait)
 	g.log.Warn("a provider's list of models was not read: the last one stays in force", "provider", string(p.ID), "error", err, "again_in", wait.String())
-	notice.RefreshFailed.Emit(&g.events, "", notice.Unread{Provider: p.ID, Error: err.Error(), Failures: l.failed})
+	notice.RefreshFailed.Emit(&g.events, "", notice.ListFailure{Provider: p.ID, Error: err.Error(), Failures: l.failures})
 	return false, l
 }
 
-// jittered is a time, give or take a tenth: gateways that started together do not stay in step.
+// jittered returns d ±10 %, so that gateways that started together do not poll in step.
 func jittered(d time.Duration) time.Duration {
-	return d - d/10 + rand.N(d/5+1) //nolint:gosec // it need not be unpredictable
+	return d - d/10 + rand.N(d/5+1) //nolint:gosec // need not be unpredictable
 }
 
 // readList requests a provider's list, and stores it if it has changed.
 func (g *gateway) readList(ctx context.Context, p *config.Provider) (changed bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, listTime)
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	before, known := g.lists.Of(p)
 	got, err := g.gate.Prober().ListModels(ctx, p.ID, before.ETag)
@@ -146,7 +146,7 @@ func (g *gateway) readList(ctx context.Context, p *config.Provider) (changed boo
 	return changed, nil
 }
 
-// relist puts lists that have changed in force, and emits what they changed.
+// relist puts changed lists in force, and emits the changes.
 func (g *gateway) relist(ctx context.Context) {
 	before := g.models
 	rt, err := g.assemble(g.cfg.Load())

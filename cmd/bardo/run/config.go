@@ -15,7 +15,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// handleConfig serves the state of the configuration, and reloads it.
+// handleConfig serves the state of the configuration, and reloads.
 func (g *gateway) handleConfig(mux *http.ServeMux) {
 	mux.HandleFunc("GET /config", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, g.configStatus()) })
 	mux.HandleFunc("POST /config/reload", func(w http.ResponseWriter, r *http.Request) {
@@ -29,7 +29,7 @@ func (g *gateway) handleConfig(mux *http.ServeMux) {
 	})
 }
 
-// reloadNow has the configuration file read, and waits for the outcome.
+// reloadNow triggers a reload of the configuration file and returns its outcome.
 func (c *configuration) reloadNow(ctx context.Context, problems io.Writer) error {
 	done := make(chan error, 1)
 	select {
@@ -40,41 +40,41 @@ func (c *configuration) reloadNow(ctx context.Context, problems io.Writer) error
 	return <-done
 }
 
-// configState keeps a control.ConfigStatus. Safe for concurrent use.
+// configState holds a control.ConfigStatus. Safe for concurrent use.
 type configState struct {
 	mu       sync.Mutex
 	now      control.ConfigStatus
-	failures int // of Envoy, in a row
+	failures int // consecutive rejections by Envoy
 }
 
-// reloaded notes a configuration that is in force.
-func (s *configState) reloaded(version string, at time.Time) {
+// setReloaded records that a configuration is in force.
+func (s *configState) setReloaded(version string, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.now.Version, s.now.Since, s.now.Failure = version, at, nil
 }
 
-// notReloaded notes one that is not.
-func (s *configState) notReloaded(version string, err error, at time.Time) {
+// setFailed records that a configuration could not be put in force.
+func (s *configState) setFailed(version string, err error, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.now.Failure = &control.ConfigFailure{Version: version, Reason: err.Error(), At: at}
 }
 
-// waitFor notes what the configuration in force waits for; nothing ends the wait.
-func (s *configState) waitFor(providers []policy.ProviderID) {
+// setWaiting records the providers that the configuration in force waits for; nil: none.
+func (s *configState) setWaiting(providers []policy.ProviderID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.now.Waiting = providers
 }
 
 const (
-	firstReloadRetry = 2 * time.Second // after Envoy refused a configuration; doubled each time
+	firstReloadRetry = 2 * time.Second // after Envoy rejected a configuration; doubled each time
 	maxReloadRetry   = 5 * time.Minute
 )
 
-// failed says when to read again a file that Envoy refused: the cause may be outside of the file. ok is false if there is no need to.
-func (s *configState) failed(err error, now time.Time) (wait time.Duration, ok bool) {
+// retryAfter returns when to read a file again that Envoy rejected, since the cause may be outside of the file. ok is false if there is no need to.
+func (s *configState) retryAfter(err error, now time.Time) (wait time.Duration, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !errors.As(err, new(notApplied)) {
@@ -90,7 +90,7 @@ func (s *configState) failed(err error, now time.Time) (wait time.Duration, ok b
 	return wait, true
 }
 
-// set replaces the state by what the program that reads the configuration says.
+// set replaces the state with that of the program that reads the configuration.
 func (s *configState) set(data []byte) error {
 	var now control.ConfigStatus
 	if err := json.Unmarshal(data, &now); err != nil {
@@ -113,7 +113,7 @@ func (s *configState) status() control.ConfigStatus {
 	return out
 }
 
-// configStatus is the state of this process's configuration.
+// configStatus returns the state of this process's configuration.
 func (g *gateway) configStatus() control.ConfigStatus {
 	s := g.conf.status()
 	if g.control {
@@ -123,10 +123,10 @@ func (g *gateway) configStatus() control.ConfigStatus {
 	return s
 }
 
-// atStart are the keys of the configuration in force whose values take effect at the next start.
+// atStart are the keys whose values in the configuration in force take effect only at the next start.
 func (g *gateway) atStart() []string {
-	if g.startedWith == nil {
+	if g.startConfig == nil {
 		return nil
 	}
-	return config.AtStart(g.startedWith, g.cfg.Load())
+	return config.AtStart(g.startConfig, g.cfg.Load())
 }

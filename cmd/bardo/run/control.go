@@ -12,10 +12,10 @@ import (
 	"bardo.money/gateway/cmd/bardo/run/relay"
 )
 
-// headerTime bounds how long a client of the admin interfaces may take to say what it wants.
-const headerTime = 5 * time.Second
+// headerTimeout bounds how long a client of the admin interfaces may take to send its headers.
+const headerTimeout = 5 * time.Second
 
-// adminHandler serves operators: metrics, health, profiles, and, for those who have the token, the admin API.
+// adminHandler serves operators: metrics, health, profiles, and, with the token, the admin API.
 func (g *gateway) adminHandler() http.Handler {
 	mux := http.NewServeMux()
 	guarded := func(pattern string, h http.HandlerFunc) { mux.Handle(pattern, g.noPages(h)) }
@@ -39,7 +39,7 @@ func (g *gateway) adminHandler() http.Handler {
 	return mux
 }
 
-// underDebug puts /debug before a path.
+// underDebug prefixes a path with /debug.
 func underDebug(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.URL.Path = "/debug" + r.URL.Path
@@ -47,7 +47,7 @@ func underDebug(h http.Handler) http.Handler {
 	})
 }
 
-// metricsHandler serves this process's metrics, together with those of a data path in Envoy's process.
+// metricsHandler serves this process's metrics, merged with those of a data path in Envoy's process.
 func (g *gateway) metricsHandler() http.Handler {
 	if g.module {
 		return g.metrics.HandlerWith(g.inEnvoy.scrape)
@@ -58,7 +58,7 @@ func (g *gateway) metricsHandler() http.Handler {
 // noPages refuses requests of foreign web pages to the admin listener.
 func (c *configuration) noPages(h http.Handler) http.Handler { return adminapi.NoPages(c.cfg.Load, h) }
 
-// controlHandler serves the commands of this program. It listens on a Unix socket of mode 0600, since it changes things.
+// controlHandler serves the commands of this program. It listens on a Unix socket of mode 0600, since it also changes state.
 func (g *gateway) controlHandler() http.Handler {
 	mux := http.NewServeMux()
 	g.handleProviders(mux)
@@ -74,7 +74,7 @@ func (g *gateway) controlHandler() http.Handler {
 	return mux
 }
 
-// handleData serves what the commands of this program ask of the data path.
+// handleData serves the command requests that need the data path.
 func (g *gateway) handleData(mux *http.ServeMux) {
 	mux.HandleFunc("GET /route", g.serveRoute)
 	mux.HandleFunc("GET /ledger", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, g.ledgerState()) })
@@ -84,7 +84,7 @@ func (g *gateway) handleData(mux *http.ServeMux) {
 	mux.HandleFunc("GET /governor", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, g.gate.Governor.State()) })
 }
 
-// serveRoute answers a dry run with the configuration and the health that are in force.
+// serveRoute answers a dry run, with the configuration and health in force.
 func (g *gateway) serveRoute(w http.ResponseWriter, r *http.Request) {
 	e, err := g.parts.Explain(r.URL.Query(), g.gate, g.providerStates())
 	if err != nil {
@@ -117,12 +117,12 @@ func (g *gateway) handleProviders(mux *http.ServeMux) {
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // the reader has gone if this fails
+	_ = json.NewEncoder(w).Encode(v) // fails only if the client has disconnected
 }
 
 // serveHTTP serves on l until ctx is done.
 func serveHTTP(ctx context.Context, l net.Listener, h http.Handler) error {
-	s := &http.Server{Handler: h, ReadHeaderTimeout: headerTime}
+	s := &http.Server{Handler: h, ReadHeaderTimeout: headerTimeout}
 	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
 	defer stop()
 	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {

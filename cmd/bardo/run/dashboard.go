@@ -10,12 +10,12 @@ import (
 	"bardo.money/gateway/policy/auth"
 )
 
-// dashboard makes the pages at /ui; nil where they are switched off.
+// dashboard returns the pages at /ui; nil if they are switched off.
 func (g *gateway) dashboard(keys auth.Verifier) http.Handler {
 	if g.cfg.Load().Listen.UI == "off" {
 		return nil
 	}
-	g.operatorToken() // so that its file is there before anybody needs it
+	g.operatorToken() // creates the token's file
 	o := ui.Options{
 		Books: g.books, Keys: keys, CreateKey: adminapi.KeyMaker(g.home, g.books), Local: func() *api.Server { return g.gate.Local() }, Finished: &g.finished, Providers: g.providerStates,
 		Switch: g.switchProvider, Load: func() (int64, uint64) { return g.gate.Live(), g.gate.Served() }, Log: g.log, Operator: ui.IsToken(g.operatorToken), Draining: g.draining.Load,
@@ -27,7 +27,7 @@ func (g *gateway) dashboard(keys auth.Verifier) http.Handler {
 	return ui.New(o)
 }
 
-// operatorToken is what the operator logs in with, as for the admin API; "" where there is none.
+// operatorToken is the operator's token, for the dashboard and the admin API; "" if it cannot be read.
 func (g *gateway) operatorToken() string {
 	if t := g.cfg.Load().Listen.AdminToken; t.IsSet() {
 		return t.Reveal()

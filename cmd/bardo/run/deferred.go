@@ -15,22 +15,22 @@ import (
 // deferredFile is the store of deferred requests, in the state directory.
 const deferredFile = "deferred.db"
 
-// newDeferred prepares the service of deferred requests; nil where they are switched off.
+// newDeferred creates the service of deferred requests; nil if it is switched off.
 func (g *gateway) newDeferred(cfg *config.Config, sessions *session.Book) *deferred.Service {
 	if cfg.Deferred.Mode == "off" {
 		return nil
 	}
-	g.later = deferred.NewService(&deferred.Service{
+	g.deferred = deferred.NewService(&deferred.Service{
 		Path: g.home.Path(deferredFile), Keys: seal.Keys{Set: cfg.Deferred.Key.Reveal(), Own: home.ContentSecret(cfg.Store.LedgerFile(string(g.home)))}, Books: deferredBooks{g.books, sessions}, Log: g.log,
 	}, deferredOptions(cfg))
-	return g.later
+	return g.deferred
 }
 
-// deferredBooks hold the money of deferred requests: the ledger of their accounts, and the book of their sessions.
+// deferredBooks releases the money reserved for deferred requests, in the ledger and in their sessions.
 type deferredBooks struct {
 	*ledger.Ledger
 
-	sessions *session.Book // nil: there are none
+	sessions *session.Book // nil: sessions are off
 }
 
 // ReleaseStanding implements deferred.Books.
@@ -50,35 +50,35 @@ func deferredOptions(cfg *config.Config) deferred.Options {
 	}
 }
 
-// openDeferred opens the store, if there is one, before requests come in: what is held for its requests is in the ledger then.
+// openDeferred opens the store before requests are accepted: it needs the ledger's reservations of its requests.
 func (d *dataPath) openDeferred(ctx context.Context) error {
-	if d.later == nil {
+	if d.deferred == nil {
 		return nil
 	}
-	return d.later.Open(ctx)
+	return d.deferred.Open(ctx)
 }
 
-// useDeferred takes the times and limits of a new configuration.
+// useDeferred applies the times and limits of a new configuration.
 func (d *dataPath) useDeferred(cfg *config.Config) {
-	if d.later != nil {
-		d.later.Use(deferredOptions(cfg))
+	if d.deferred != nil {
+		d.deferred.Use(deferredOptions(cfg))
 	}
 }
 
 // runDeferred answers deferred requests until ctx is done.
 func (d *dataPath) runDeferred(ctx context.Context) error {
-	if d.later == nil {
+	if d.deferred == nil {
 		return nil
 	}
-	return d.later.Run(ctx)
+	return d.deferred.Run(ctx)
 }
 
 // closeDeferred closes the store.
 func (g *gateway) closeDeferred() {
-	if g.later == nil {
+	if g.deferred == nil {
 		return
 	}
-	if err := g.later.Close(); err != nil {
+	if err := g.deferred.Close(); err != nil {
 		g.log.Error("the store of deferred requests was not closed cleanly", "error", err)
 	}
 }

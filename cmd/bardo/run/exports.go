@@ -19,7 +19,7 @@ import (
 	"bardo.money/gateway/internal/prompts"
 )
 
-// send starts what sends telemetry of this gateway, and notifications of its operator, to their receivers. A process without a data path has none to send.
+// send starts the exporters of telemetry and the notifier. A process without a data path has nothing to send.
 func (g *gateway) send(ctx context.Context, group *errgroup.Group) {
 	if !g.data && !g.module {
 		return
@@ -36,7 +36,7 @@ func (g *gateway) send(ctx context.Context, group *errgroup.Group) {
 	}
 }
 
-// directEvents has events written where the configuration wants them.
+// directEvents sets where events are written, as configured.
 func (g *gateway) directEvents(cfg *config.Config) error {
 	if err := g.events.Redirect(cfg.Telemetry.Events, g.out); err != nil {
 		return cli.Advise(err, "make its directory, or correct telemetry.events")
@@ -49,7 +49,7 @@ func (g *gateway) directEvents(cfg *config.Config) error {
 }
 
 func (g *gateway) export(ctx context.Context) error {
-	host, _ := os.Hostname() // "" is no reason to send nothing
+	host, _ := os.Hostname() // "" if it fails
 	o := export.Options{
 		Version: cli.Version, Instance: fmt.Sprintf("%s-%d", host, os.Getpid()), Log: g.log, Counts: g.metrics.Exports, Metrics: g.metrics.Gatherer(nil), Redact: g.redact,
 	}
@@ -65,12 +65,12 @@ func (g *gateway) notify(ctx context.Context) error {
 	if g.module {
 		source = relay.FromStream[alerts.Alert](g.inEnvoy.stream("/alerts"))
 	}
-	r := relay.Runner[alerts.Alert]{Key: "notifications", Source: source, Config: g.cfg.Load, Lost: func(uint64) {}, Log: g.log}
+	r := relay.Runner[alerts.Alert]{Key: "notifications", Source: source, Config: g.cfg.Load, Dropped: func(uint64) {}, Log: g.log}
 	r.Open = g.parts.Notifier(&alerts.Options{Gateway: settings.NodeName(g.cfg.Load()), Redact: g.redact, Metrics: g.metrics, Log: g.log})
 	return r.Run(ctx)
 }
 
-// logPrompts writes what the prompt log gets until ctx is done.
+// logPrompts writes the prompt log until ctx is done.
 func (g *gateway) logPrompts(ctx context.Context) error {
 	places := promptlog.Options{Home: string(g.home), Count: g.metrics.PromptsLogged, Logger: g.log}
 	open := func(ctx context.Context, cfg *config.Config) ([]prompts.Sink, error) {
@@ -80,7 +80,7 @@ func (g *gateway) logPrompts(ctx context.Context) error {
 	return nil
 }
 
-// watchSpending looks at what is spent until ctx is done.
+// watchSpending checks budgets and spending until ctx is done.
 func (g *gateway) watchSpending(ctx context.Context) error {
 	s := alerts.Spending{Books: g.books, Config: g.cfg.Load, Served: g.gate.Served, Events: &g.events, Log: g.log}
 	return s.Run(ctx)

@@ -7,28 +7,28 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// leaveTime is how long the clusters of a provider that was removed, or that moved, stay at least: requests that began before that may still name them. They
-// stay for as long as such a request may take, since Envoy ends the calls of a module with their cluster.
-const leaveTime = 5 * time.Minute
+// removalDelay is the minimum time that the clusters of a removed or moved provider are kept, since requests in flight may still name them. They are kept for
+// as long as such a request may take, because Envoy ends a module's calls when their cluster is removed.
+const removalDelay = 5 * time.Minute
 
-// fleet is the providers that Envoys know. Not safe for concurrent use.
+// fleet is the providers that Envoys have clusters for. Not safe for concurrent use.
 type fleet struct {
 	serving []state.Provider
-	left    []departedProvider
-	longest time.Duration // that a request may take, or might under an earlier configuration
+	removed []removedProvider
+	longest time.Duration // the longest time that a request may take, in this or an earlier configuration
 }
 
-// clone is a copy that later changes of f leave alone.
+// clone returns an independent copy.
 func (f *fleet) clone() fleet {
-	return fleet{serving: slices.Clone(f.serving), left: slices.Clone(f.left), longest: f.longest}
+	return fleet{serving: slices.Clone(f.serving), removed: slices.Clone(f.removed), longest: f.longest}
 }
 
-type departedProvider struct {
+type removedProvider struct {
 	state.Provider
 	until time.Time
 }
 
-// set makes now those that serve, and returns them with those that left a short while ago. A request to them takes total at most.
+// set sets the providers in use, and returns them together with those removed recently. total bounds a request's duration.
 func (f *fleet) set(now []state.Provider, at time.Time, total time.Duration) []state.Provider {
 	among := func(all []state.Provider) func(state.Provider) bool {
 		return func(p state.Provider) bool {
@@ -39,13 +39,13 @@ func (f *fleet) set(now []state.Provider, at time.Time, total time.Duration) []s
 	for _, p := range f.serving {
 		if !serves(p) {
 			p.Disabled = true
-			f.left = append(f.left, departedProvider{p, at.Add(max(leaveTime, f.longest))})
+			f.removed = append(f.removed, removedProvider{p, at.Add(max(removalDelay, f.longest))})
 		}
 	}
-	f.left = slices.DeleteFunc(f.left, func(l departedProvider) bool { return serves(l.Provider) || !at.Before(l.until) })
+	f.removed = slices.DeleteFunc(f.removed, func(l removedProvider) bool { return serves(l.Provider) || !at.Before(l.until) })
 	f.serving, f.longest = now, max(f.longest, total)
 	all := slices.Clone(now)
-	for _, l := range f.left {
+	for _, l := range f.removed {
 		all = append(all, l.Provider)
 	}
 	return all

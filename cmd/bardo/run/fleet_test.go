@@ -9,15 +9,15 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// A provider that left stays known for a while, however often the configuration is read meanwhile, and comes back as what it was.
-func TestWhoLeavesStaysKnownForAWhile(t *testing.T) {
-	for _, total := range []time.Duration{time.Minute, 3 * leaveTime} {
-		t.Run(total.String(), func(t *testing.T) { testWhoLeaves(t, total, max(total, leaveTime)) })
+// TestARemovedProviderKeepsItsClustersForAWhile, however often the configuration is reloaded meanwhile, and is the same as before if it is configured again.
+func TestARemovedProviderKeepsItsClustersForAWhile(t *testing.T) {
+	for _, total := range []time.Duration{time.Minute, 3 * removalDelay} {
+		t.Run(total.String(), func(t *testing.T) { testRemoval(t, total, max(total, removalDelay)) })
 	}
 }
 
-// testWhoLeaves has requests take as long as total at most, and wants clusters to stay for a time.
-func testWhoLeaves(t *testing.T, total, stays time.Duration) {
+// testRemoval removes a provider whose requests take at most total, and requires its clusters to stay for the given time.
+func testRemoval(t *testing.T, total, stays time.Duration) {
 	t.Helper()
 	var f fleet
 	start := time.Now()

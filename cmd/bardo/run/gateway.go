@@ -43,8 +43,7 @@ import (
 	"bardo.money/gateway/xds/health"
 )
 
-// gateway is everything that runs in this process, by owner. What a role does not need is nil. A method that needs one owner alone is a
-// method of that one.
+// gateway is the state of this process, grouped by owner. What a role does not need is nil. Methods that need one group alone are declared on that group.
 type gateway struct {
 	roles
 	start
@@ -57,7 +56,7 @@ type gateway struct {
 	shutdown
 }
 
-// roles are the parts of the gateway that run in one process.
+// roles say which parts of the gateway run in this process.
 type roles struct {
 	data, control, envoy bool
 
@@ -65,20 +64,20 @@ type roles struct {
 	inside bool // this process is that Envoy
 }
 
-// start is what the gateway was started with. It does not change.
+// start is what the gateway was started with. It is immutable.
 type start struct {
-	parts   Parts
-	port    portFlag
-	home    home.Dir
-	started time.Time
-	out     io.Writer // standard output
-	errOut  io.Writer // standard error
-	by      int       // process id of the program that started Envoy; 0 for this one
+	parts     Parts
+	port      portFlag
+	home      home.Dir
+	started   time.Time
+	out       io.Writer // standard output
+	errOut    io.Writer // standard error
+	parentPID int       // process id of the program that started Envoy; 0 in that program
 }
 
-// reporting is what operators see of the gateway: log, metrics and events.
+// reporting is the log, metrics and events.
 type reporting struct {
-	secrets atomic.Pointer[secret.Redactor] // nothing is logged or emitted with one of them in it
+	secrets atomic.Pointer[secret.Redactor] // secrets that are redacted from logs and events
 	log     *slog.Logger
 	level   *slog.LevelVar
 	metrics *telemetry.Metrics
@@ -87,87 +86,87 @@ type reporting struct {
 	prompts *prompts.Log
 }
 
-// localModels are those of this machine. A control plane that runs alone has none.
+// localModels are the models that run on this machine. A control plane that runs alone has none.
 type localModels struct {
-	second *models.Host // of second opinions; nil for none
+	secondHost *models.Host // for second opinions about injections; nil: none
 
-	local       *models.Host      // in this process; nil in Envoy's
-	remote      *remote.Client    // in Envoy's process: those of the program that started it
-	vectors     *localembed.Model // the embedder as clients see it; nil if none is chosen
-	localLoaded sync.WaitGroup    // the models that are read at the start
+	local       *models.Host      // runs models in this process; nil in Envoy's
+	remote      *remote.Client    // in Envoy's process: calls the models of the program that started it
+	vectors     *localembed.Model // the embedder as clients see it; nil: none is configured
+	localLoaded sync.WaitGroup    // waits for models that are loaded at the start
 }
 
-// configuration is the one in force, and what reads the next one.
+// configuration is the configuration in force, and what is needed to reload it.
 type configuration struct {
-	cfg         atomic.Pointer[config.Config]
-	configPath  string
-	startedFrom os.FileInfo                  // of the configuration file; nil if there is none
-	startedWith *config.Config               // nil: that is not known
-	readFile    func(string) ([]byte, error) // reads it
-	reloads     chan reloadRequest
-	conf        configState
-	configured  chan struct{} // the configuration has changed
+	cfg           atomic.Pointer[config.Config]
+	configPath    string
+	startInfo     os.FileInfo                  // of the configuration file; nil if there is none
+	startConfig   *config.Config               // nil: unknown
+	readFile      func(string) ([]byte, error) // reads the configuration file
+	reloads       chan reloadRequest
+	conf          configState
+	configChanged chan struct{} // signals that the configuration has changed
 }
 
-// dataPath serves requests. It is empty in a control plane that runs alone, but for models.
+// dataPath serves requests. In a control plane that runs alone it is empty, except for models.
 type dataPath struct {
-	books    *ledger.Ledger
-	store    string // its control.StoreID
-	limiter  *limits.Limits
-	answers  *answers.Stores // served again
-	finished event.Feed[record.Finished]
-	alerts   event.Feed[alerts.Alert]
-	lists    *settings.Lists  // providers' own lists of models
-	listed   chan struct{}    // lists have changed, or prices by the time of the day
-	models   *catalog.Catalog // of the last configuration; opening and reloading use it, one at a time
-	gate     *extproc.Gateway
-	sessions *session.SQLite   // nil: no sessions are kept
-	attested *attestation.Book // tokens of attested answers
-	memory   *memory.Memory    // of sessions; nil where these are
-	later    *deferred.Service // nil: no requests are deferred
-	payments *payments.Desk    // nil: single requests cannot be paid for
+	books        *ledger.Ledger
+	store        string // control.StoreID of the ledger
+	limiter      *limits.Limits
+	answers      *answers.Stores // stored answers
+	finished     event.Feed[record.Finished]
+	alerts       event.Feed[alerts.Alert]
+	lists        *settings.Lists  // providers' own lists of models
+	listsChanged chan struct{}    // signals that lists have changed, or prices by the time of day
+	models       *catalog.Catalog // of the last configuration; used only by opening and reloading, one at a time
+	gate         *extproc.Gateway
+	sessions     *session.SQLite   // nil: sessions are off
+	attestations *attestation.Book // tokens of attested answers
+	memory       *memory.Memory    // of sessions; nil if sessions are
+	deferred     *deferred.Service // nil: deferred requests are off
+	payments     *payments.Desk    // nil: payments per request are off
 
 	wallet     *wallet.Monitor        // of the operator's account at Bankr
-	stake      *staking.Manager       // of the key at Venice that follows staked VVV
+	stake      *staking.Manager       // of the Venice key whose limit follows staked VVV
 	wallets    *onchain.Wallets       // that providers are paid from; nil: none
-	identities *identities.Identities // nil: none are linked to accounts
-	calls      http.RoundTripper      // of exchanges in Envoy's process; nil for the egress listener
-	applying   sync.Mutex             // in Envoy's process: one configuration at a time
+	identities *identities.Identities // nil: no identities are linked to accounts
+	calls      http.RoundTripper      // makes the calls of exchanges in Envoy's process; nil: through the egress listener
+	applyMu    sync.Mutex             // in Envoy's process: serialises configuration changes
 
-	using       sync.Mutex // guards runtime
+	runtimeMu   sync.Mutex // guards runtime
 	runtime     *runtime.Config
-	stopWaiting func() // ends the wait of a reloaded configuration for its clusters
+	stopWaiting func() // cancels the wait of a reloaded configuration for its clusters
 }
 
-// controlPlane gives Envoys their configuration, and providers their order.
+// controlPlane configures Envoys, and distributes the provider order.
 type controlPlane struct {
 	tracker *health.Tracker
 	server  *xds.Server
-	feed    *feed.Server // of a control plane that runs alone
+	feed    *feed.Server // of a control plane that runs alone, or with the data path in Envoy's process
 
-	pushing sync.Mutex // guards offered
-	offered offered
+	offeredMu sync.Mutex // guards offered
+	offered   offered
 }
 
-// connections are how this process reaches Envoy and the other parts of the gateway.
+// connections are how this process reaches Envoy and the other processes of the gateway.
 type connections struct {
-	sockets sockets
-	child   *envoy.Process // of `bardo up`
-	inEnvoy *dataModule    // the data path in the child's process, if it is there
-	moved   chan struct{}  // Envoy may listen elsewhere
-	split   split
-	link    *link  // of a sidecar that runs alone
-	secret  string // of the egress listener, where no control plane says it
+	sockets          sockets
+	child            *envoy.Process // of `bardo up`
+	inEnvoy          *dataModule    // the data path in the child's process; nil: it is elsewhere
+	addressesChanged chan struct{}  // signals that Envoy's listeners may have changed
+	split            split
+	link             *link  // of a sidecar that runs alone
+	secret           string // of the egress listener, unless the control plane provides it
 
-	adminToken string // of the admin API, where the configuration has none
+	adminToken string // of the admin API, if the configuration has none
 
-	chain http.Handler // is asked by a data path in the child's process; nil where no payments are taken
+	chain http.Handler // serves chain calls of a data path in the child's process; nil: payments are off
 }
 
-// shutdown is how far the gateway is from its start to its end.
+// shutdown is the progress of the program between its start and its exit.
 type shutdown struct {
 	ready    atomic.Bool
 	draining atomic.Bool
 	ending   atomic.Pointer[ending] // nil before the stop
-	stopping chan struct{}          // closed when ending is set
+	stopping chan struct{}          // closed once ending is set
 }

@@ -11,7 +11,7 @@ import (
 	"bardo.money/gateway/internal/config"
 )
 
-// greeting is what a person sees on start.
+// greeting is the text printed on start.
 func (g *gateway) greeting(ctx context.Context, info home.RunInfo) (string, error) {
 	cfg := g.cfg.Load()
 	var b strings.Builder
@@ -28,7 +28,7 @@ func (g *gateway) greeting(ctx context.Context, info home.RunInfo) (string, erro
 	if g.data && !g.envoy {
 		fmt.Fprintf(&b, "  extproc    %s\n", g.sockets.extproc)
 	}
-	if g.alone() && info.Admin != "" {
+	if g.controlPlaneOnly() && info.Admin != "" {
 		fmt.Fprintf(&b, "  admin      http://%s/metrics\n", info.Admin)
 	}
 	if !g.data && !g.module {
@@ -38,7 +38,7 @@ func (g *gateway) greeting(ctx context.Context, info home.RunInfo) (string, erro
 		fmt.Fprintf(&b, "  admin      http://%s/metrics\n", info.Admin)
 	}
 	if base := clientURL(cfg, info); base != "" && cfg.Listen.UI != "off" {
-		fmt.Fprintf(&b, "  dashboard  %s/ui\n             log in with an API key, or with the operator's token in %s\n", base, tokenPlace(cfg, g.home))
+		fmt.Fprintf(&b, "  dashboard  %s/ui\n             log in with an API key, or with the operator's token in %s\n", base, tokenLocation(cfg, g.home))
 	}
 	fmt.Fprintf(&b, "  config     %s\n", cmp.Or(g.configPath, "built in: there is no file"))
 	if g.module {
@@ -66,15 +66,15 @@ func (g *gateway) greeting(ctx context.Context, info home.RunInfo) (string, erro
 	return b.String(), nil
 }
 
-// tokenPlace is where the operator's token is.
-func tokenPlace(cfg *config.Config, h home.Dir) string {
+// tokenLocation says where the operator's token is.
+func tokenLocation(cfg *config.Config, h home.Dir) string {
 	if cfg.Listen.AdminToken.IsSet() {
 		return "listen.admin_token"
 	}
 	return h.AdminTokenPath()
 }
 
-// clientURL is what clients have for a base URL; "" where they have none on this machine.
+// clientURL is the base URL for clients; "" if the gateway has no listener for them.
 func clientURL(cfg *config.Config, info home.RunInfo) string {
 	switch {
 	case cfg.Listen.PublicURL.Host != "":

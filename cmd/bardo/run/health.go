@@ -18,10 +18,10 @@ import (
 	"bardo.money/gateway/xds/health"
 )
 
-// healthView is the control plane's health as the data path uses it.
+// healthView is the control plane's health tracker as the data path uses it.
 type healthView struct {
 	tracker *health.Tracker
-	link    *link // nil where the control plane is in this process
+	link    *link // nil if the control plane is in this process
 }
 
 var _ extproc.Health = healthView{}
@@ -45,7 +45,7 @@ func (v healthView) Plan(candidates []policy.ProviderID) ([]policy.ProviderID, f
 	return v.tracker.Plan(time.Now(), candidates)
 }
 
-// State implements extproc.Health. What is wrong with the operator's credential is not for clients.
+// State implements extproc.Health. A refused credential of the operator is reported to clients as down.
 func (v healthView) State(p policy.ProviderID) string {
 	for _, s := range v.tracker.Snapshot(time.Now()) {
 		switch {
@@ -59,10 +59,10 @@ func (v healthView) State(p policy.ProviderID) string {
 	return string(health.Unknown)
 }
 
-// watchHealth pings the providers and pushes their order when it changes, until ctx is done.
+// watchHealth pings the providers, and pushes their order when it changes, until ctx is done.
 func (g *gateway) watchHealth(ctx context.Context) error {
 	var group errgroup.Group
-	if g.data { // pings leave through Envoy, as everything does
+	if g.data { // pings are sent through Envoy, as all calls are
 		group.Go(guard.Again(ctx, func() error {
 			health.Prober{Tracker: g.tracker, Probe: g.probe, Every: g.cfg.Load().Routing.PingInterval}.Run(ctx)
 			return nil
@@ -72,7 +72,7 @@ func (g *gateway) watchHealth(ctx context.Context) error {
 		logged := loggedStates{}
 		g.tracker.Watch(ctx, func() {
 			now := time.Now()
-			for _, s := range g.reported(now) {
+			for _, s := range g.ownHealth(now) {
 				g.metrics.ProviderHealth(string(s.Provider), !s.State.Out() && s.State != health.Disabled)
 				g.logHealth(logged, now, s)
 			}
@@ -85,26 +85,26 @@ func (g *gateway) watchHealth(ctx context.Context) error {
 	return group.Wait()
 }
 
-// reported is the health of providers as this process logs and counts it. A data path in Envoy's process does so itself.
-func (g *gateway) reported(now time.Time) []health.Status {
+// ownHealth is the health of providers that this process logs and exports as metrics: nil if the data path is in Envoy's process, which does so itself.
+func (g *gateway) ownHealth(now time.Time) []health.Status {
 	if g.module {
 		return nil
 	}
 	return g.tracker.Snapshot(now)
 }
 
-// loggedState is the last state of a provider that was logged.
+// loggedState is the last logged state of a provider.
 type loggedState struct {
 	state     health.State
-	refusedAt time.Time // when its refusal of the credential was logged; zero if it was not
+	refusedAt time.Time // when a refused credential was last logged; zero if never
 }
 
 type loggedStates map[policy.ProviderID]loggedState
 
-// refusalAgain is how long a refusal of a credential that comes and goes is not logged again.
-const refusalAgain = 10 * time.Minute
+// refusalLogInterval is the minimum time between two log lines about a provider's refused credential.
+const refusalLogInterval = 10 * time.Minute
 
-// logHealth logs what an operator has to know of a provider: once, however many requests suffer from it.
+// logHealth logs each change of a provider's state once, and emits its event.
 func (g *gateway) logHealth(logged loggedStates, now time.Time, s health.Status) {
 	last := logged[s.Provider]
 	if last.state == s.State {
@@ -114,25 +114,25 @@ func (g *gateway) logHealth(logged loggedStates, now time.Time, s health.Status)
 	was := last.state
 	last.state = s.State
 	switch {
-	case s.State == health.CredentialRefused && now.Sub(last.refusedAt) >= refusalAgain:
+	case s.State == health.CredentialRefused && now.Sub(last.refusedAt) >= refusalLogInterval:
 		last.refusedAt = now
 		fix := "correct its key"
 		if p, ok := g.cfg.Load().Provider(s.Provider); ok {
 			fix = p.KeyAdvice()
 		}
 		log.Error("the provider refuses the gateway's credential", "reason", s.Reason, "fix", fix)
-		notice.CredentialRefused.Emit(&g.events, "", notice.Trouble{Provider: s.Provider, Reason: s.Reason})
+		notice.CredentialRefused.Emit(&g.events, "", notice.ProviderFailure{Provider: s.Provider, Reason: s.Reason})
 	case s.State == health.Down:
 		log.Warn("the provider is down, and is tried after the others", "reason", s.Reason)
-		notice.ProviderDown.Emit(&g.events, "", notice.Trouble{Provider: s.Provider, Reason: s.Reason})
+		notice.ProviderDown.Emit(&g.events, "", notice.ProviderFailure{Provider: s.Provider, Reason: s.Reason})
 	case was.Out() && !s.State.Out() && s.State != health.Disabled:
 		log.Info("the provider works again")
-		notice.ProviderUp.Emit(&g.events, "", notice.Recovered{Provider: s.Provider})
+		notice.ProviderUp.Emit(&g.events, "", notice.ProviderRecovery{Provider: s.Provider})
 	}
 	logged[s.Provider] = last
 }
 
-// providerStates is what the providers command shows.
+// providerStates returns the providers in the order of the configuration, as the providers command shows them.
 func (g *gateway) providerStates() []control.Provider {
 	now, ids := time.Now(), settings.ProviderIDs(g.cfg.Load())
 	order := g.tracker.Order(now, ids)
@@ -152,7 +152,7 @@ func (g *gateway) providerStates() []control.Provider {
 	return out
 }
 
-// shownProviders are the providers as operators see them. A data path in Envoy's process knows its results a moment before this one does.
+// shownProviders returns the providers as operators see them. A data path in Envoy's process has the latest results slightly earlier than this process.
 func (g *gateway) shownProviders() []control.Provider {
 	if g.module {
 		ctx, cancel := context.WithTimeout(context.Background(), stateTime)
@@ -164,7 +164,7 @@ func (g *gateway) shownProviders() []control.Provider {
 	return g.providerStates()
 }
 
-// switchProvider takes a provider out of the order or back into it, and waits until Envoy has the new order.
+// switchProvider disables or enables a provider, and waits until Envoy has the new order.
 func (g *gateway) switchProvider(ctx context.Context, name, verb string) error {
 	if verb != "disable" && verb != "enable" {
 		return fmt.Errorf("%q is not a thing to do with a provider: disable or enable it", verb)
@@ -180,8 +180,8 @@ func (g *gateway) switchProvider(ctx context.Context, name, verb string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, applyTime)
 	defer cancel()
-	if g.alone() {
-		return g.switched(ctx)
+	if g.controlPlaneOnly() {
+		return g.persistSwitch(ctx)
 	}
 	if g.module {
 		g.inEnvoy.awaitSwitch(ctx, policy.ProviderID(name), verb == "disable")
@@ -189,9 +189,9 @@ func (g *gateway) switchProvider(ctx context.Context, name, verb string) error {
 	return g.applied(ctx)
 }
 
-// switched keeps a switch for the next start, and gives connected Envoys time to take it. One that does not, does not undo it.
-func (g *gateway) switched(ctx context.Context) error {
-	if err := g.keepDisabled(); err != nil {
+// persistSwitch saves which providers are disabled, and gives connected Envoys time to apply the order. An Envoy that does not apply it is logged.
+func (g *gateway) persistSwitch(ctx context.Context) error {
+	if err := g.saveDisabled(); err != nil {
 		return err
 	}
 	if g.server.Connected() == 0 {
@@ -203,7 +203,7 @@ func (g *gateway) switched(ctx context.Context) error {
 	return nil
 }
 
-// applied waits until Envoy has what was pushed last. Without a control plane in this process there is nothing to wait for.
+// applied waits until Envoy has applied the last push. It returns immediately if the control plane is in another process.
 func (g *gateway) applied(ctx context.Context) error {
 	if !g.control {
 		return nil
@@ -211,5 +211,5 @@ func (g *gateway) applied(ctx context.Context) error {
 	return g.server.Applied(ctx)
 }
 
-// applyTime bounds how long a push may take.
+// applyTime bounds how long Envoy may take to apply a push.
 const applyTime = 5 * time.Second

@@ -12,7 +12,7 @@ import (
 	"bardo.money/gateway/policy/stake"
 )
 
-// openIdentities opens what links identities from outside to accounts.
+// openIdentities opens the links from external identities to accounts.
 func (g *gateway) openIdentities(ctx context.Context, cfg *config.Config, sessions *session.Book) (err error) {
 	g.identities, err = identities.Open(ctx, identities.Options{
 		Config: g.cfg.Load, Ledger: g.books, Dir: filepath.Dir(cfg.Store.LedgerFile(string(g.home))), Egress: cmp.Or(g.listener(), g.egress()), Secret: g.egressSecret,
@@ -21,7 +21,7 @@ func (g *gateway) openIdentities(ctx context.Context, cfg *config.Config, sessio
 	return err
 }
 
-// openStake makes clients of nodes of positions, by the process that reads the chain where this one does not.
+// openStake returns the opener of staking clients; if this process does not read chains, it uses the process that does.
 func (g *gateway) openStake() stake.Opener {
 	if g.parts.Stake == nil {
 		return remote.OpenStake(g.sockets.chain)

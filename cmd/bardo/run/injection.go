@@ -7,14 +7,14 @@ import (
 	"bardo.money/gateway/models/manifest"
 )
 
-// injectionChecks say in /readyz?verbose what detects injections: the local model, or patterns alone.
+// injectionChecks report in /readyz?verbose what detects injections: the local model, or patterns alone.
 func (g *gateway) injectionChecks() (checks []api.ReadyDetail) {
 	in := &g.cfg.Load().Pipeline.Injection
 	if in.Policy == "off" {
 		return nil
 	}
 	all, err := g.modelStatus()
-	if err != nil { // modelChecks says so
+	if err != nil { // modelChecks reports it
 		return nil
 	}
 	for _, s := range all {

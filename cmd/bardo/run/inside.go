@@ -31,8 +31,8 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// Inside is the data path in Envoy's process. It is what a sidecar is, but that requests come from Envoy's own threads, and that the program which
-// started Envoy gives it its configuration. Its methods are those of the module's App.
+// Inside is the data path in Envoy's process. It works like a sidecar, except that requests come from Envoy's own threads and the configuration from the
+// program that started Envoy. Its methods implement the module's App.
 type Inside struct {
 	*extproc.Gateway
 
@@ -40,31 +40,31 @@ type Inside struct {
 	cut     func()
 	stop    context.CancelFunc
 	servers *errgroup.Group
-	hurried atomic.Bool
+	forced  atomic.Bool
 }
 
-// The files that Envoy inherits, in the order of gateway.inherited.
+// The descriptors that Envoy inherits, in the order of gateway.inherited.
 const (
 	outputDescriptor = 3
 	logDescriptor    = 4
 )
 
-// Host is what Envoy's process has for the data path.
+// Host is what Envoy's process provides to the data path.
 type Host struct {
-	Calls http.RoundTripper // of exchanges, through Envoy's clusters
-	Cut   func()            // ends every request under way
+	Calls http.RoundTripper // makes the calls of exchanges, through Envoy's clusters
+	Cut   func()            // aborts every request in flight
 }
 
-// StartInside starts the data path in Envoy's process. dir is the run directory.
+// StartInside starts the data path in Envoy's process. dir is the run directory. The caller calls Shutdown.
 func StartInside(p Parts, dir string, host Host) (*Inside, error) {
 	h, data, err := readHandover(dir)
 	if err != nil {
 		return nil, err
 	}
 	if os.Getenv("GOMAXPROCS") == "" {
-		runtime.GOMAXPROCS(2 * runtime.NumCPU()) // a worker's thread keeps its share of the scheduler for a while after it left Go
+		runtime.GOMAXPROCS(2 * runtime.NumCPU()) // a worker thread keeps its P for a while after it has returned from Go
 	}
-	signal.Ignore(syscall.SIGXFSZ) // a file that may not grow is an error of its writer, not the end of Envoy
+	signal.Ignore(syscall.SIGXFSZ) // exceeding the file size limit is an error of the write, and does not end Envoy
 	in := &Inside{g: newInside(p, h, dir, host.Calls), cut: host.Cut}
 	g := in.g
 	out, errOut := io.Discard, io.Writer(os.Stderr)
@@ -111,9 +111,9 @@ func newInside(p Parts, h handover, dir string, calls http.RoundTripper) *gatewa
 	in := func(name string) string { return filepath.Join(dir, name+".sock") }
 	return &gateway{
 		roles:         roles{data: true, inside: true},
-		start:         start{parts: p, home: h.Home, started: h.Started, by: h.PID},
-		configuration: configuration{configPath: h.ConfigPath, configured: make(chan struct{}, 1)},
-		dataPath:      dataPath{listed: make(chan struct{}, 1), calls: calls},
+		start:         start{parts: p, home: h.Home, started: h.Started, parentPID: h.PID},
+		configuration: configuration{configPath: h.ConfigPath, configChanged: make(chan struct{}, 1)},
+		dataPath:      dataPath{listsChanged: make(chan struct{}, 1), calls: calls},
 		localModels:   localModels{remote: remote.NewClient(in("models"), h.Models)},
 		connections: connections{
 			sockets: sockets{dir: dir, xds: in("xds"), egress: in("egress"), chain: in("chain"), control: filepath.Join(dir, moduleSocket)},
@@ -122,7 +122,7 @@ func newInside(p Parts, h handover, dir string, calls http.RoundTripper) *gatewa
 	}
 }
 
-// serve opens everything and starts what runs beside requests.
+// serve opens everything and starts the background tasks.
 func (in *Inside) serve() error {
 	ctx, stop := context.WithCancel(context.Background())
 	in.stop = stop
@@ -137,9 +137,9 @@ func (in *Inside) serve() error {
 		return err
 	}
 	in.servers.Go(guard.Again(ctx, func() error { return serveHTTP(ctx, l, in.handler()) }))
-	in.servers.Go(guard.Again(ctx, func() error { return g.rest(ctx) }))
+	in.servers.Go(guard.Again(ctx, func() error { return g.releaseMemory(ctx) }))
 	in.servers.Go(guard.Again(ctx, func() error { return g.watchLists(ctx) }))
-	in.servers.Go(guard.Again(ctx, func() error { return g.putListsInForce(ctx) }))
+	in.servers.Go(guard.Again(ctx, func() error { return g.applyLists(ctx) }))
 	in.servers.Go(guard.Again(ctx, func() error { g.wallet.Run(ctx); return nil }))
 	in.servers.Go(guard.Again(ctx, func() error { g.stake.Run(ctx); return nil }))
 	in.servers.Go(guard.Again(ctx, func() error { return g.runDeferred(ctx) }))
@@ -147,27 +147,27 @@ func (in *Inside) serve() error {
 	in.servers.Go(guard.Again(ctx, func() error { return g.logPrompts(ctx) }))
 	in.servers.Go(guard.Again(ctx, func() error { g.link.Run(ctx); return nil }))
 	in.servers.Go(guard.Again(ctx, func() error { return g.watchHealth(ctx) }))
-	whenStarted(ctx, func() { dropStartPages(filepath.Join(os.Getenv(envoy.ModuleVariable), envoy.ModuleFile)) })
+	afterStartup(ctx, func() { dropStartPages(filepath.Join(os.Getenv(envoy.ModuleVariable), envoy.ModuleFile)) })
 	g.ready.Store(true)
 	return nil
 }
 
-// Drain is called when Envoy begins to drain.
+// Drain makes the data path refuse new requests. It is called when Envoy begins to drain.
 func (in *Inside) Drain() { in.g.draining.Store(true) }
 
-// Shutdown is called before Envoy ends: what is still under way is cut and charged for, and the ledger closed.
+// Shutdown aborts and charges what is still in flight, and closes the ledger. It is called before Envoy exits.
 func (in *Inside) Shutdown() {
 	g := in.g
 	g.draining.Store(true)
-	charge, rest := chargeTime, moduleStop-keepTime
-	if in.hurried.Load() {
-		charge, rest = keepTime/2, hurryTime-keepTime
+	charge, rest := chargeTime, moduleStop-flushTime
+	if in.forced.Load() {
+		charge, rest = flushTime/2, forcedStopTime-flushTime
 	}
-	over, cancel := context.WithTimeout(context.Background(), rest)
+	deadline, cancel := context.WithTimeout(context.Background(), rest)
 	defer cancel()
 	if g.gate != nil {
 		in.cut()
-		ctx, cancel := context.WithTimeout(over, charge)
+		ctx, cancel := context.WithTimeout(deadline, charge)
 		if err := g.gate.Idle(ctx); err != nil {
 			g.log.Warn("exchanges did not end in time: they may not be charged for", "exchanges", g.gate.Live())
 		}
@@ -177,31 +177,31 @@ func (in *Inside) Shutdown() {
 	if err := in.servers.Wait(); err != nil {
 		g.log.Error("the data path ends with an error", "error", err)
 	}
-	g.closeBy(over)
+	g.closeBy(deadline)
 }
 
-// putListsInForce takes providers' new lists of models into use until ctx is done.
-func (g *gateway) putListsInForce(ctx context.Context) error {
+// applyLists puts providers' new lists of models in force until ctx is done.
+func (g *gateway) applyLists(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-g.listed:
-			g.relistAlone(ctx)
+		case <-g.listsChanged:
+			g.relistLocked(ctx)
 		}
 	}
 }
 
-func (g *gateway) relistAlone(ctx context.Context) {
-	g.applying.Lock()
-	defer g.applying.Unlock()
+func (g *gateway) relistLocked(ctx context.Context) {
+	g.applyMu.Lock()
+	defer g.applyMu.Unlock()
 	g.relist(ctx)
 }
 
-// maxConfig bounds a configuration that is handed over.
+// maxConfig bounds a handed-over configuration, in bytes.
 const maxConfig = 16 << 20
 
-// handler serves the program that started Envoy.
+// handler serves requests of the program that started Envoy.
 func (in *Inside) handler() http.Handler {
 	g, mux := in.g, http.NewServeMux()
 	mux.HandleFunc("GET /state", func(w http.ResponseWriter, _ *http.Request) {
@@ -231,7 +231,7 @@ func (in *Inside) handler() http.Handler {
 		return g.gate.Idle(ctx)
 	})
 	withBody("POST /hurry", func(context.Context, []byte) error {
-		in.hurried.Store(true)
+		in.forced.Store(true)
 		return nil
 	})
 	g.handleData(mux)
@@ -241,10 +241,10 @@ func (in *Inside) handler() http.Handler {
 	return mux
 }
 
-// checkHandedOver reports why a configuration cannot be used. Its mistakes were reported by the program that read it.
+// checkHandedOver reports why a configuration cannot be used. The program that read the file has already reported its mistakes.
 func (g *gateway) checkHandedOver(data []byte) error {
-	g.applying.Lock()
-	defer g.applying.Unlock()
+	g.applyMu.Lock()
+	defer g.applyMu.Unlock()
 	cfg, err := settings.Parse(g.configPath, data, io.Discard)
 	if err != nil {
 		return err
@@ -255,10 +255,10 @@ func (g *gateway) checkHandedOver(data []byte) error {
 	return err
 }
 
-// adoptHandedOver puts a configuration in force that Envoy has already.
+// adoptHandedOver puts a configuration in force that Envoy already has.
 func (g *gateway) adoptHandedOver(ctx context.Context, data []byte) error {
-	g.applying.Lock()
-	defer g.applying.Unlock()
+	g.applyMu.Lock()
+	defer g.applyMu.Unlock()
 	cfg, err := settings.Parse(g.configPath, data, io.Discard)
 	if err != nil {
 		return err

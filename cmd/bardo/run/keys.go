@@ -12,7 +12,7 @@ import (
 	"bardo.money/gateway/policy/ledger"
 )
 
-// keyStore shows the ledger's keys to the verifier.
+// keyStore adapts the ledger to auth.Store.
 type keyStore struct{ books *ledger.Ledger }
 
 var _ auth.Store = keyStore{}
@@ -26,10 +26,10 @@ func (s keyStore) Key(ctx context.Context, id string) (auth.Row, bool, error) {
 	return auth.Row{Principal: k.Principal(), Hash: k.Hash, Revoked: k.Revoked(), OldHash: k.OldHash, OldUntil: k.OldUntil}, true, nil
 }
 
-// Generation moves when any key changed.
+// Generation changes when any key changes.
 func (s keyStore) Generation() uint64 { return s.books.Generation() }
 
-// keys is the verifier of the API keys in the ledger.
+// keys returns the verifier of the API keys in the ledger.
 func (g *gateway) keys(ctx context.Context) (*auth.APIKeys, error) {
 	pepper, err := home.PepperOf(ctx, g.home, g.books)
 	if err != nil {
@@ -38,11 +38,11 @@ func (g *gateway) keys(ctx context.Context) (*auth.APIKeys, error) {
 	return auth.NewAPIKeys(keyStore{g.books}, pepper, auth.Options{})
 }
 
-// firstKey makes a metered key where there is none at all, and returns its secret; "" where there are keys, or another gateway that
-// starts on the same ledger was faster.
+// firstKey creates a metered key if there are no keys, and returns its secret; "" if there are keys, or if another gateway on the same ledger created one
+// first.
 func (g *gateway) firstKey(ctx context.Context) (secret string, err error) {
 	books := g.books
-	if books == nil { // it is open in Envoy's process
+	if books == nil { // the ledger is open in Envoy's process
 		if books, err = g.home.OpenLedger(ctx, g.cfg.Load()); err != nil {
 			return "", err
 		}

@@ -17,7 +17,7 @@ import (
 	"bardo.money/gateway/policy/ledger"
 )
 
-// newBooks is a gateway with nothing but its state, and a command's handle on the same ledger.
+// newBooks returns a gateway that has only its ledger, and a command's handle of the same ledger.
 func newBooks(t *testing.T) (*gateway, *ledger.Ledger) {
 	t.Helper()
 	h := home.Dir(t.TempDir())
@@ -77,7 +77,7 @@ func TestAKeyMadeByACommandOpensTheRunningGateway(t *testing.T) {
 		t.Errorf("from another network: %v", err)
 	}
 
-	// A change by a command is in force within a second.
+	// A command's change is in force within a second.
 	if err := cli.RevokeKey(t.Context(), p.Account); err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestAnUnknownKeyIsRefused(t *testing.T) {
 	}
 }
 
-// zeros is a source of bytes that are not random at all.
+// zeros is a source of non-random bytes.
 type zeros struct{}
 
 func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
@@ -136,7 +136,7 @@ func TestTheFirstKeyIsMadeOnce(t *testing.T) {
 		t.Errorf("it is %+v, want a metered one of the tier pro", p)
 	}
 
-	// Revoking the only key does not bring another one.
+	// Revoking the only key does not create another one.
 	if err := cli.RevokeKey(t.Context(), p.Account); err != nil {
 		t.Fatal(err)
 	}

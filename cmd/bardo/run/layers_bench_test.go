@@ -18,14 +18,14 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// cost is what some requests took of the process.
+// cost is the process's time for some requests.
 type cost struct {
 	wall, cpu     time.Duration
 	allocs, bytes uint64
 	requests      int
 }
 
-// measure adds what n requests cost. Work that layers do beside requests is in the processor time, and not in the wall time.
+// measure adds the cost of n requests. Work of layers in the background is in the processor time, but not in the wall time.
 func (c *cost) measure(b *testing.B, n int, request func()) {
 	b.Helper()
 	var before, after runtime.MemStats
@@ -51,15 +51,15 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// conversation is a request whose last question is another one each time.
+// conversation is a request whose last question differs each time.
 type conversation struct {
-	frame string // with %d in its last question
+	frame string // with %d in the last question
 	n     int
 }
 
 const system = `You are a coding assistant. You read the user's repository with tools, explain what you find, and change as little as possible.`
 
-// sources are programs, of a megabyte together: those of this repository.
+// sources returns a megabyte of source code, from this repository.
 func sources(b *testing.B) []byte {
 	b.Helper()
 	var all []byte
@@ -82,7 +82,7 @@ func sources(b *testing.B) []byte {
 	return all
 }
 
-// coding is a session of a coding agent: the user asks, the model reads files, some of them again.
+// coding is a coding agent's session: the user asks, and the model reads files, some of them repeatedly.
 func coding(b *testing.B, size int) *conversation {
 	b.Helper()
 	source := sources(b)
@@ -120,7 +120,7 @@ func prose(_ *testing.B, size int) *conversation {
 	return ending(&out, size)
 }
 
-// ending is a conversation with its last question, which makes it about so long.
+// ending adds the last question, padded so that the conversation has about the given size.
 func ending(out *strings.Builder, size int) *conversation {
 	const sentence = "It has to go on. "
 	fill := max(0, min(size-out.Len()-100, 2000))
@@ -130,14 +130,14 @@ func ending(out *strings.Builder, size int) *conversation {
 
 func quoted(text string) string { return string(jsonx.AppendString(nil, text)) }
 
-// next is the conversation's next request.
+// next returns the conversation's next request.
 func (c *conversation) next() []byte {
 	c.n++
 	return fmt.Appendf(nil, c.frame, c.n)
 }
 
-// BenchmarkLayers is a request with a new turn through the layers that run with the defaults, and through none, in turn. The ratio is that of the
-// processor time of the whole request, without Envoy and gRPC. Local models are not there.
+// BenchmarkLayers serves requests with a new turn through the default layers, and without layers, alternately. The ratio is of the processor time of the whole
+// request, without Envoy, gRPC and local models.
 func BenchmarkLayers(b *testing.B) {
 	with := run.BenchGateway(b, run.BenchParts{Layers: parts.Layers()})
 	without := run.BenchGateway(b, run.BenchParts{Layers: func(*config.Config, *run.Services) []pipeline.Layer { return nil }})
@@ -151,7 +151,7 @@ func BenchmarkLayers(b *testing.B) {
 	}
 }
 
-// compare measures requests of a conversation with layers and without them.
+// compare measures a conversation's requests with and without layers.
 func compare(b *testing.B, c *conversation, with, without func([]byte, ...header.Field)) {
 	b.Helper()
 	with(c.next())

@@ -12,8 +12,8 @@ import (
 	"bardo.money/gateway/internal/config"
 )
 
-// layersSecret is what the layers derive keys from, read on first use: pipeline.pii.secret, else the pepper of the ledger, which gateways that share a ledger
-// share. Where there is neither, it lasts as long as the configuration.
+// layersSecret is the secret that layers derive keys from, read on first use: pipeline.pii.secret, else one derived from the ledger's pepper, which gateways
+// on the same ledger share. Without either it is random, and lasts as long as the configuration.
 func (g *gateway) layersSecret(cfg *config.Config) func() []byte {
 	return sync.OnceValue(func() []byte {
 		if own := cfg.Pipeline.PII.Secret; own.IsSet() {
@@ -22,7 +22,7 @@ func (g *gateway) layersSecret(cfg *config.Config) func() []byte {
 		pepper, err := os.ReadFile(home.PepperPath(cfg.Store.LedgerFile(string(g.home))))
 		if err != nil {
 			pepper = make([]byte, sha256.Size)
-			_, _ = rand.Read(pepper) // never fails (crypto/rand)
+			_, _ = rand.Read(pepper) // crypto/rand never fails
 		}
 		m := hmac.New(sha256.New, bytes.TrimSpace(pepper))
 		m.Write([]byte("layers"))

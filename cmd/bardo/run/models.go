@@ -11,7 +11,7 @@ import (
 	"bardo.money/gateway/models/manifest"
 )
 
-// openModels finds the local models. One that is not there, or is broken, does not keep the gateway from starting.
+// openModels opens the local models. A missing or broken model does not prevent the start.
 func (g *gateway) openModels(cfg *config.Config) (err error) {
 	if g.parts.Runtime == nil || !g.data && !g.module {
 		return nil
@@ -29,33 +29,33 @@ func (g *gateway) openModels(cfg *config.Config) (err error) {
 			g.log.Warn("a local model is off", "kind", string(s.Kind), "model", s.Name, "why", s.Detail)
 		}
 	}
-	if cfg.Models.Load == "start" || settings.NeedsModel(&cfg.Pipeline.Injection) || settings.FindsNames(cfg) { // the first request would have to wait for longer than it may
+	if cfg.Models.Load == "start" || settings.NeedsModel(&cfg.Pipeline.Injection) || settings.FindsNames(cfg) { // else the first request would wait longer than allowed
 		g.localLoaded.Go(g.local.Load)
 	}
 	return g.openSecond(cfg, o)
 }
 
-// openSecond finds the model of the second opinion.
+// openSecond opens the model of second opinions about injections.
 func (g *gateway) openSecond(cfg *config.Config, o models.Options) (err error) {
 	if cfg.Models.Second == models.Off || cfg.Models.Second == "" || !g.data {
 		return nil
 	}
 	o.Choice = map[manifest.Kind]string{manifest.Embedding: models.Off, manifest.Injection: cfg.Models.Second, manifest.Entities: models.Off}
-	if g.second, err = models.NewHost(o); err != nil {
+	if g.secondHost, err = models.NewHost(o); err != nil {
 		return fmt.Errorf("configuration: models.second_opinion: %w", err)
 	}
 	return nil
 }
 
-// secondOpinion is the classifier of the second opinion; nil for none.
+// secondOpinion is the classifier of second opinions; nil: none.
 func (m *localModels) secondOpinion() models.Classifier {
-	if m.second == nil {
+	if m.secondHost == nil {
 		return nil
 	}
-	return m.second.Classifier()
+	return m.secondHost.Classifier()
 }
 
-// modelHost has local models, in this process or another one.
+// modelHost provides local models, of this process or another one.
 type modelHost interface {
 	Embedder() models.Embedder
 	Measurer() models.Measurer
@@ -64,7 +64,7 @@ type modelHost interface {
 	About(kind manifest.Kind) models.About
 }
 
-// noModels is the host of a process that has none.
+// noModels is the modelHost of a process without models.
 type noModels struct{}
 
 // Embedder implements modelHost.
@@ -84,7 +84,7 @@ func (noModels) About(manifest.Kind) models.About {
 	return models.About{Threshold: models.None.Threshold()}
 }
 
-// usedModels are the models that requests are served with.
+// usedModels returns the models that requests are served with.
 func (m *localModels) usedModels() modelHost {
 	switch {
 	case m.local != nil:
@@ -95,7 +95,7 @@ func (m *localModels) usedModels() modelHost {
 	return noModels{}
 }
 
-// aboutModels is what the data path in Envoy's process has to know of the models.
+// aboutModels describes the models to the data path in Envoy's process.
 func (m *localModels) aboutModels() map[manifest.Kind]models.About {
 	out := make(map[manifest.Kind]models.About)
 	if m.local != nil {
@@ -115,13 +115,13 @@ func (m *localModels) closeModels() {
 		return
 	}
 	m.localLoaded.Wait()
-	if m.second != nil {
-		_ = m.second.Close()
+	if m.secondHost != nil {
+		_ = m.secondHost.Close()
 	}
-	_ = m.local.Close() // the process ends
+	_ = m.local.Close() // the process exits
 }
 
-// modelStatus is how the models are. The error is that of a process that is away.
+// modelStatus returns the state of the models. It fails if the process that runs them does not answer.
 func (m *localModels) modelStatus() ([]models.Status, error) {
 	switch {
 	case m.local != nil:
@@ -134,7 +134,7 @@ func (m *localModels) modelStatus() ([]models.Status, error) {
 	return nil, nil
 }
 
-// modelChecks are the local models in /readyz?verbose, which the clients' listeners show too.
+// modelChecks report the local models in /readyz?verbose, also on the clients' listeners.
 func (m *localModels) modelChecks() (checks []api.ReadyDetail) {
 	all, err := m.modelStatus()
 	if err != nil {
@@ -143,8 +143,8 @@ func (m *localModels) modelChecks() (checks []api.ReadyDetail) {
 	for _, s := range all {
 		checks = append(checks, api.ReadyDetail{Name: "model for " + string(s.Kind), OK: !s.Wrong(), Detail: s.Brief()})
 	}
-	if m.second != nil {
-		for _, s := range m.second.Status() {
+	if m.secondHost != nil {
+		for _, s := range m.secondHost.Status() {
 			if s.Kind == manifest.Injection {
 				checks = append(checks, api.ReadyDetail{Name: "model for second opinions", OK: !s.Wrong(), Detail: s.Brief()})
 			}

@@ -33,33 +33,33 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// With data_path: module the gateway is two processes: this program, and its Envoy with the data path in it (inside.go). This program gives Envoy
-// and data path their configuration, keeps the health of providers, and shows operators both. They meet in the run directory: this program
-// writes two files there that the data path starts from, also when Envoy has died and is started again, and the data path serves a socket.
+// With data_path: module the gateway is two processes: this program, and its Envoy with the data path inside (inside.go). This program configures Envoy and
+// the data path, tracks the health of providers, and serves operators. Both use the run directory: this program writes two files there that the data path
+// reads at each start, including after a crash of Envoy, and the data path listens on a socket there.
 
-// The files of the run directory that the data path starts from. The configuration is the last one that was adopted: the file that the
-// operator edits may be wrong by now.
+// The files of the run directory that the data path starts from. adoptedConfig is the last configuration that was adopted: the operator's file may have been
+// edited since.
 const (
 	handoverFile  = "module.json"
 	adoptedConfig = "module.config"
 	moduleSocket  = "module.sock"
 )
 
-// handover is what the data path has to know besides the configuration.
+// handover is what the data path needs besides the configuration.
 type handover struct {
-	Version    string    `json:"version"` // of this program
+	Version    string    `json:"version"` // of the program that started Envoy
 	PID        int       `json:"pid"`
 	Home       home.Dir  `json:"home"`
 	Started    time.Time `json:"started"`
 	ConfigPath string    `json:"config"`
 	Secret     string    `json:"secret"`   // of the egress listener
-	LogText    bool      `json:"log_text"` // people read the log
+	LogText    bool      `json:"log_text"` // the log is text, not JSON
 	Inherits   bool      `json:"inherits"` // Envoy has this program's standard output and standard error as descriptors 3 and 4
 
-	Models map[manifest.Kind]models.About `json:"models"` // that this program runs
+	Models map[manifest.Kind]models.About `json:"models"` // local models that the program runs
 }
 
-// dataModule is the data path in Envoy's process, as this program sees it. Safe for concurrent use.
+// dataModule is a client of the data path in Envoy's process. Safe for concurrent use.
 type dataModule struct {
 	library string // the path of libbardo.so
 	dir     string // the run directory
@@ -67,22 +67,22 @@ type dataModule struct {
 	log     *slog.Logger
 }
 
-// errModuleApart is that of a part of a split gateway.
-var errModuleApart = errors.New("data_path: module is for `bardo up`: the parts of a split gateway run with data_path: extproc")
+// errModuleSplit is returned by the commands of a split gateway.
+var errModuleSplit = errors.New("data_path: module is for `bardo up`: the parts of a split gateway run with data_path: extproc")
 
-// useModule decides for a data path in Envoy's process, if the configuration says so.
+// useModule moves the data path into Envoy's process if wanted.
 func (r *roles) useModule(wanted bool) error {
 	switch {
 	case !wanted:
 		return nil
 	case !r.envoy:
-		return errModuleApart
+		return errModuleSplit
 	}
 	r.data, r.module = false, true
 	return nil
 }
 
-// openModule prepares the start of the data path.
+// openModule checks that the data path can start, and saves its configuration.
 func (g *gateway) openModule(ctx context.Context, data []byte) error {
 	if problem := doctor.Module(ctx); !problem.OK {
 		return fmt.Errorf("data_path: module: %s: %s", problem.Detail, problem.Fix)
@@ -92,10 +92,10 @@ func (g *gateway) openModule(ctx context.Context, data []byte) error {
 		return err
 	}
 	g.inEnvoy = &dataModule{library: library, dir: g.sockets.dir, client: control.Client(filepath.Join(g.sockets.dir, moduleSocket)), log: g.log}
-	return g.inEnvoy.keepConfig(data)
+	return g.inEnvoy.saveConfig(data)
 }
 
-// handOver writes what the data path starts from besides the configuration.
+// handOver writes the handover file.
 func (g *gateway) handOver() error {
 	h := handover{
 		Version: cli.Version, PID: os.Getpid(), Home: g.home, Started: g.started, ConfigPath: g.configPath, Secret: g.secret,
@@ -104,8 +104,8 @@ func (g *gateway) handOver() error {
 	return home.Dir(g.sockets.dir).Keep(handoverFile, h)
 }
 
-// inherited are this program's standard output and standard error, for events and logs of the data path. Where they are no files, the data path
-// logs to Envoy's own standard error, which ends in this program's log.
+// inherited are this program's standard output and standard error, for the data path's events and logs. If they are not files, the data path logs to Envoy's
+// standard error, which ends up in this program's log.
 func (g *gateway) inherited() []*os.File {
 	out, okOut := g.out.(*os.File)
 	errOut, okErr := g.errOut.(*os.File)
@@ -115,10 +115,10 @@ func (g *gateway) inherited() []*os.File {
 	return []*os.File{out, errOut}
 }
 
-// moduleStop is how long an Envoy with the data path may take to stop: what it has cut is charged for, and the ledger closed.
-const moduleStop = stopRest - 2*keepTime
+// moduleStop bounds how long an Envoy with the data path may take to stop, including the charges for requests that were cut and the closing of the ledger.
+const moduleStop = stopGrace - 2*flushTime
 
-// moduleCommand adds the data path to the command of an Envoy.
+// moduleCommand adds the data path to the command line and environment of Envoy.
 func (g *gateway) moduleCommand(c *envoy.Command) {
 	if !g.module {
 		return
@@ -129,8 +129,8 @@ func (g *gateway) moduleCommand(c *envoy.Command) {
 	c.StopTime = moduleStop
 }
 
-// openModuleFeed makes the control plane's servers where the data path is in Envoy's process: it is told the order of providers, and reports
-// results, as a sidecar does.
+// openModuleFeed creates the control plane's servers for a data path in Envoy's process, which receives the provider order and reports results as a sidecar
+// does.
 func (g *gateway) openModuleFeed() {
 	g.server = xds.NewServer(g.log, xds.Options{Applied: func(node string) { g.feed.Refresh(node) }})
 	g.feed = feed.NewServer(feed.ServerOptions{
@@ -138,8 +138,8 @@ func (g *gateway) openModuleFeed() {
 	})
 }
 
-// keepConfig writes what the data path starts from.
-func (m *dataModule) keepConfig(data []byte) error {
+// saveConfig replaces the configuration file that the data path starts from.
+func (m *dataModule) saveConfig(data []byte) error {
 	path := filepath.Join(m.dir, adoptedConfig)
 	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
 		return err
@@ -147,19 +147,19 @@ func (m *dataModule) keepConfig(data []byte) error {
 	return os.Rename(path+".new", path)
 }
 
-// moduleState is what the data path says of itself.
+// moduleState is the state that the data path reports.
 type moduleState struct {
 	Version string `json:"version"`
 	Reason  string `json:"reason"` // why the ledger cannot be written; "" if it can
-	Live    int64  `json:"live"`   // requests under way
+	Live    int64  `json:"live"`   // requests in flight
 
-	Shared []api.ReadyDetail `json:"shared"` // stores that gateways share
+	Shared []api.ReadyDetail `json:"shared"` // stores shared by several gateways
 }
 
-// errNoModule is that of a call that found no data path: Envoy is about to start, or has died.
+// errNoModule is returned while the data path cannot be reached: Envoy is starting, or has died.
 var errNoModule = errors.New("the data path in Envoy's process does not answer")
 
-// call asks the data path for something, and decodes its answer into out, unless that is nil.
+// call sends a request to the data path and decodes the answer into out, unless out is nil.
 func (m *dataModule) call(ctx context.Context, method, path string, body []byte, out any) error {
 	req, err := http.NewRequestWithContext(ctx, method, "http://module"+path, bytes.NewReader(body))
 	if err != nil {
@@ -176,7 +176,7 @@ func (m *dataModule) call(ctx context.Context, method, path string, body []byte,
 	}
 	if resp.StatusCode != http.StatusOK {
 		var refusal struct{ Error string }
-		_ = json.Unmarshal(answer, &refusal) // an answer without a reason is shown as it is
+		_ = json.Unmarshal(answer, &refusal) // without a reason the status alone is shown
 		return fmt.Errorf("the data path in Envoy's process: %s %s", resp.Status, refusal.Error)
 	}
 	if out == nil {
@@ -185,20 +185,20 @@ func (m *dataModule) call(ctx context.Context, method, path string, body []byte,
 	return json.Unmarshal(answer, out)
 }
 
-// state asks how the data path is.
+// state returns the state of the data path.
 func (m *dataModule) state(ctx context.Context) (s moduleState, err error) {
 	return s, m.call(ctx, http.MethodGet, "/state", nil, &s)
 }
 
-// providers are the providers as the data path sees them.
+// providers returns the providers as the data path sees them.
 func (m *dataModule) providers(ctx context.Context) (all []control.Provider, err error) {
 	return all, m.call(ctx, http.MethodGet, "/providers", nil, &all)
 }
 
-// switchPoll is how often awaitSwitch looks.
+// switchPoll is how often awaitSwitch polls.
 const switchPoll = 5 * time.Millisecond
 
-// awaitSwitch waits until the data path knows that a provider was switched off or on, or ctx is done. One that is away learns it at its start.
+// awaitSwitch waits until the data path knows that a provider was disabled or enabled, or ctx is done. A data path that is down learns it at its start.
 func (m *dataModule) awaitSwitch(ctx context.Context, id policy.ProviderID, off bool) {
 	tick := time.NewTicker(switchPoll)
 	defer tick.Stop()
@@ -216,8 +216,8 @@ func (m *dataModule) awaitSwitch(ctx context.Context, id policy.ProviderID, off 
 	}
 }
 
-// greet checks that the data path is of this program's version.
-func (m *dataModule) greet(ctx context.Context) error {
+// checkVersion reports an error if the data path was built from another version.
+func (m *dataModule) checkVersion(ctx context.Context) error {
 	s, err := m.state(ctx)
 	if err != nil {
 		return err
@@ -228,18 +228,18 @@ func (m *dataModule) greet(ctx context.Context) error {
 	return nil
 }
 
-// check asks whether the data path could work with a configuration.
+// check reports whether the data path can use a configuration.
 func (m *dataModule) check(ctx context.Context, data []byte) error {
 	err := m.call(ctx, http.MethodPost, "/config/check", data, nil)
 	if errors.Is(err, errNoModule) {
-		return notApplied{err} // it is tried again
+		return notApplied{err} // the reload is retried
 	}
 	return err
 }
 
-// adopt puts a configuration that Envoy has in force in the data path. One that is away starts with it.
+// adopt puts a configuration that Envoy already has in force in the data path. A data path that is down starts with it.
 func (m *dataModule) adopt(ctx context.Context, data []byte) error {
-	if err := m.keepConfig(data); err != nil {
+	if err := m.saveConfig(data); err != nil {
 		return err
 	}
 	if err := m.call(ctx, http.MethodPost, "/config", data, nil); err != nil && !errors.Is(err, errNoModule) {
@@ -248,8 +248,8 @@ func (m *dataModule) adopt(ctx context.Context, data []byte) error {
 	return nil
 }
 
-// told tells the data path how the last reload went, for those who ask its own /readyz.
-func (m *dataModule) told(ctx context.Context, s control.ConfigStatus) {
+// reportConfigStatus sends the outcome of the last reload to the data path, which serves it on its own /readyz.
+func (m *dataModule) reportConfigStatus(ctx context.Context, s control.ConfigStatus) {
 	b, err := json.Marshal(s)
 	if err == nil {
 		err = m.call(ctx, http.MethodPut, "/config/status", b, nil)
@@ -259,26 +259,26 @@ func (m *dataModule) told(ctx context.Context, s control.ConfigStatus) {
 	}
 }
 
-// drain has the data path refuse new requests, and waits until none is under way, or ctx is done.
+// drain makes the data path refuse new requests, and waits until none is in flight, or ctx is done.
 func (m *dataModule) drain(ctx context.Context) error {
 	return m.call(ctx, http.MethodPost, "/drain", nil, nil)
 }
 
-// hurry shortens what the data path does before Envoy ends: the operator sent a second signal.
-func (m *dataModule) hurry() {
-	ctx, cancel := context.WithTimeout(context.Background(), keepTime)
+// shortenStop shortens the data path's shutdown, after a second signal.
+func (m *dataModule) shortenStop() {
+	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
 	defer cancel()
 	if err := m.call(ctx, http.MethodPost, "/hurry", nil, nil); err != nil {
 		m.log.Debug("the data path was not hurried", "error", err)
 	}
 }
 
-// scrape reads the data path's metrics.
+// scrape returns the data path's metrics.
 func (m *dataModule) scrape(ctx context.Context, accept string) (io.ReadCloser, error) {
 	return m.open(ctx, "/metrics", accept)
 }
 
-// stream opens one of the data path's streams.
+// stream returns a function that opens a stream of the data path.
 func (m *dataModule) stream(path string) func(context.Context) (io.ReadCloser, error) {
 	return func(ctx context.Context) (io.ReadCloser, error) { return m.open(ctx, path, "*/*") }
 }
@@ -296,12 +296,12 @@ func (m *dataModule) open(ctx context.Context, path, accept string) (io.ReadClos
 	return resp.Body, nil
 }
 
-// proxy passes requests to the data path.
+// proxy forwards requests to the data path.
 func (m *dataModule) proxy() *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: "module"}) },
 		Transport:     m.client.Transport,
-		FlushInterval: -1, // a watcher's lines go on as they come
+		FlushInterval: -1, // streamed lines are forwarded immediately
 		ErrorLog:      slog.NewLogLogger(m.log.Handler(), slog.LevelDebug),
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
 			writeJSON(w, http.StatusServiceUnavailable, map[string]string{"error": errNoModule.Error() + ": Envoy may be starting"})
@@ -309,8 +309,8 @@ func (m *dataModule) proxy() *httputil.ReverseProxy {
 	}
 }
 
-// otherwiseConfigured are the providers whose address or keys a new configuration changes: what is known of their health is of no use any more.
-func otherwiseConfigured(before, after *config.Config) (ids []policy.ProviderID) {
+// changedInConfig are the providers whose address or keys differ between two configurations. Their health has to be learned again.
+func changedInConfig(before, after *config.Config) (ids []policy.ProviderID) {
 	for _, now := range after.Enabled() {
 		old, ok := before.Provider(now.ID)
 		if ok && (settings.Place(old) != settings.Place(now) || !slices.Equal(old.Keys, now.Keys)) {
@@ -320,8 +320,8 @@ func otherwiseConfigured(before, after *config.Config) (ids []policy.ProviderID)
 	return ids
 }
 
-// localNodeOfChild is where the Envoy of this process meets its data path.
-func (g *gateway) localNodeOfChild(httpAt, httpsAt string) state.Node {
+// childNode returns the local settings of this process's Envoy.
+func (g *gateway) childNode(httpAt, httpsAt string) state.Node {
 	n := state.Node{HTTP: httpAt, HTTPS: httpsAt, EgressSocket: g.sockets.egress, DemoSocket: g.sockets.demo, ExtProc: g.sockets.extproc}
 	if g.module {
 		n.ExtProc = ""

@@ -17,7 +17,7 @@ import (
 	"bardo.money/gateway/xds/health"
 )
 
-// UpstreamCall is a call of a provider by an Offline.
+// UpstreamCall is a call that an Offline data path makes to a provider.
 type UpstreamCall struct {
 	Cluster string
 	Path    string
@@ -25,22 +25,22 @@ type UpstreamCall struct {
 	Body    []byte
 }
 
-// Upstream answers the calls of an Offline in place of the providers, with 200 and JSON in the format of the call's path. Safe for concurrent use.
+// Upstream answers the calls of an Offline instead of the providers, with 200 and JSON in the format of the call's path. Safe for concurrent use.
 type Upstream func(c UpstreamCall) []byte
 
-// Offline is a data path without Envoy, in this process: its calls of providers go to a function, and its state is in a directory of its own. Safe for
-// concurrent use.
+// Offline is a data path in this process without Envoy: a function answers its provider calls, and its state is in its own directory. Safe for concurrent
+// use.
 type Offline struct {
 	g        *gateway
 	upstream Upstream
 }
 
-// OpenOffline opens a data path over a directory. Nothing of the configuration listens, and no provider is called.
+// OpenOffline opens a data path with its state in dir. It does not listen, and calls no provider.
 func OpenOffline(ctx context.Context, cfg *config.Config, parts Parts, dir string, upstream Upstream) (*Offline, error) {
 	r := &Offline{upstream: upstream, g: &gateway{start: start{home: home.Dir(dir), out: io.Discard, parts: parts}}}
 	g := r.g
 	own := *cfg
-	own.Pipeline.Guardrails, own.Pipeline.Retrieval.Hooks = nil, nil // no service of the operator's is called
+	own.Pipeline.Guardrails, own.Pipeline.Retrieval.Hooks = nil, nil // no service of the operator is called
 	own.Auth.Anonymous, own.Store.Ledger, own.Store.Cache, own.Store.Vectors, own.Telemetry.Events = true, "sqlite://$BARDO_HOME/bardo.db", "memory", "memory", ""
 	own.Telemetry.ClickHouse = config.URL{}
 	g.cfg.Store(&own)
@@ -56,17 +56,17 @@ func OpenOffline(ctx context.Context, cfg *config.Config, parts Parts, dir strin
 	return r, nil
 }
 
-// Close releases what the data path holds.
+// Close closes the ledger.
 func (r *Offline) Close() error { return r.g.books.Close() }
 
-// Serve serves one request. The headers have the pseudo-headers, as Envoy passes them.
+// Serve serves one request. The headers include the pseudo-headers, as from Envoy.
 func (r *Offline) Serve(ctx context.Context, h header.List, body []byte) (stream.Reply, error) {
 	c := &offlineClient{upstream: r.upstream, body: body}
 	err := r.g.gate.Serve(ctx, c, stream.NewHead(h, "127.0.0.1:1"), false)
 	return c.reply, err
 }
 
-// RoundTrip answers a call that the gateway makes itself.
+// RoundTrip answers a call that the gateway makes through egress.
 func (r *Offline) RoundTrip(req *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(req.Body)
 	if err != nil {
@@ -79,12 +79,12 @@ func (r *Offline) RoundTrip(req *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// offlineClient is the client of one request, and its Envoy.
+// offlineClient is the client of one request, and takes Envoy's role.
 type offlineClient struct {
 	upstream Upstream
 	body     []byte
 	call     UpstreamCall
-	read     int // pieces of the answer that were read
+	read     int // number of answer pieces read
 	reply    stream.Reply
 }
 

@@ -11,12 +11,12 @@ import (
 // programFile is the file of this program.
 const programFile = "/proc/self/exe"
 
-// dropStartPages unmaps the pages of a file with code, this program's or a library's, that the start has used: most of its code and of its tables is used
-// once. They stay in the page cache, and what is used again is mapped again.
+// dropStartPages unmaps the pages of a code file, this program's or a library's, that were used during startup: most of its code and tables is used only
+// once. The pages stay in the page cache, and are mapped again when they are used.
 func dropStartPages(file string) {
 	if at, err := filepath.EvalSymlinks(file); err == nil {
 		file = at
-	} else if at, err := os.Readlink(file); err == nil { // a program whose file was replaced
+	} else if at, err := os.Readlink(file); err == nil { // the program's file was replaced
 		file = at
 	}
 	maps, err := os.ReadFile("/proc/self/smaps")
@@ -29,11 +29,11 @@ func dropStartPages(file string) {
 	}
 }
 
-// mapping is a range of addresses, of whole pages.
+// mapping is a page-aligned address range.
 type mapping struct{ start, end uint64 }
 
-// cleanMappings are those of a file that are not written to and of which every page is as it is in the file. A page that was changed is not: where the
-// program has relocated addresses, they would be lost.
+// cleanMappings returns the read-only private mappings of a file in which no page was modified. Modified pages, such as those with relocated addresses, would
+// be lost.
 func cleanMappings(smaps, file string) (clean []mapping) {
 	var m mapping
 	for line := range strings.Lines(smaps) {
@@ -52,7 +52,7 @@ func cleanMappings(smaps, file string) (clean []mapping) {
 	return clean
 }
 
-// mappingLine reads the first line of a mapping: 00403000-01ff5000 r-xp 00003000 fe:00 10354871   /usr/local/bin/bardo.
+// mappingLine parses the first line of a mapping: 00403000-01ff5000 r-xp 00003000 fe:00 10354871   /usr/local/bin/bardo.
 func mappingLine(line string) (m mapping, rest string, ok bool) {
 	addresses, rest, ok := strings.Cut(line, " ")
 	from, to, dash := strings.Cut(addresses, "-")
@@ -66,12 +66,12 @@ func mappingLine(line string) (m mapping, rest string, ok bool) {
 
 const (
 	piece    = 1 << 20 // half of a huge page
-	dontDump = 16      // MADV_DONTDUMP, which package syscall has not
+	dontDump = 16      // MADV_DONTDUMP, which package syscall lacks
 )
 
-// split makes the kernel manage a mapping as pieces, which differ in whether a core dump has them (it has no pages of files in any case). Since Linux 6.18
-// a page that is used is mapped with its whole folio of the page cache, 2 MB of a file that was just written, but not beyond its piece: of code and of tables
-// a little is used everywhere, so that all were mapped.
+// split makes the kernel manage a mapping as separate pieces, which differ only in MADV_DONTDUMP (a core dump has no file pages in any case). Since Linux
+// 6.18 a used page is mapped with its whole folio of the page cache, 2 MB in a file that was just written, but not beyond its piece: without the split, code
+// and tables that are used a little everywhere would be mapped completely.
 func (m mapping) split() {
 	for at := (m.start + piece - 1) &^ (piece - 1); at+piece <= m.end; at += 2 * piece {
 		if (mapping{start: at, end: at + piece}).advise(dontDump) != nil {
@@ -80,7 +80,7 @@ func (m mapping) split() {
 	}
 }
 
-// advise tells the kernel how a mapping is used.
+// advise calls madvise.
 func (m mapping) advise(advice uintptr) error {
 	_, _, errno := syscall.Syscall(syscall.SYS_MADVISE, uintptr(m.start), uintptr(m.end-m.start), advice)
 	if errno != 0 {

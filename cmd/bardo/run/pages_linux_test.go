@@ -38,10 +38,10 @@ func TestOnlyUnchangedPagesOfTheProgramAreDropped(t *testing.T) {
 	}
 }
 
-// splitCode is a mapping of code which is a piece.
+// splitCode matches a code mapping that was split.
 var splitCode = regexp.MustCompile(`VmFlags:.* ex .*\bdd\b`)
 
-// TestAProgramRunsOnWithoutThePagesOfItsStart: this one.
+// TestAProgramRunsOnWithoutThePagesOfItsStart: the test program itself.
 func TestAProgramRunsOnWithoutThePagesOfItsStart(t *testing.T) {
 	program, err := os.Readlink("/proc/self/exe")
 	if err != nil {

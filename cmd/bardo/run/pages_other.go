@@ -4,5 +4,5 @@ package run
 
 const programFile = ""
 
-// dropStartPages does nothing: what the kernel maps of a file is not known here.
+// dropStartPages does nothing on this system.
 func dropStartPages(string) {}

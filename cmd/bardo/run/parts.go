@@ -32,7 +32,7 @@ import (
 	"bardo.money/gateway/policy/stake"
 )
 
-// Parts is what a gateway is made of. Package parts lists it.
+// Parts are the components of a gateway. Package parts lists them.
 type Parts struct {
 	Adapters  []provider.Described
 	Dialects  map[chat.Dialect]wire.Dialect
@@ -46,44 +46,43 @@ type Parts struct {
 	Stake  stake.Opener      // nil: this program reads no staked VVV
 
 	Exporter export.Opener                                     // nil: this program exports no telemetry
-	Usage    func(context.Context, *export.UsageOptions) error // exports usage until it is to end; nil: this program does not
-	Notifier func(*alerts.Options) alerts.Opener               // nil: this program notifies nobody
+	Usage    func(context.Context, *export.UsageOptions) error // exports usage until its context is done; nil: this program does not
+	Notifier func(*alerts.Options) alerts.Opener               // nil: this program sends no notifications
 }
 
 // ModelRuntime loads the library that runs local models.
 type ModelRuntime func(library string) (models.Runtime, error)
 
-// ChainOpener makes the client of a chain's node. It does not ask the node anything yet.
+// ChainOpener creates a client of a chain's node. It does not connect yet.
 type ChainOpener func(ctx context.Context, o pay.NodeOptions) (pay.Chain, error)
 
-// Layers makes the context pipeline of a configuration, in order of execution. It is called again for each configuration that is reloaded, one at a
-// time.
+// Layers builds the context pipeline of a configuration, in order of execution. It is called again for each reload, not concurrently.
 type Layers func(cfg *config.Config, s *Services) []pipeline.Layer
 
-// Services are what layers of any configuration work with. What is not there is nil.
+// Services are what layers of any configuration use. What is not available is nil.
 type Services struct {
 	Answers    *cache.Store      // the gateway's stored answers
-	Secret     func() []byte     // the bytes that keys are derived from
+	Secret     func() []byte     // that keys are derived from
 	Embedder   models.Embedder   // never nil: without a local model its errors wrap models.ErrOff
 	Classifier models.Classifier // as Embedder
 	Recognizer models.Recognizer // as Embedder
-	Second     models.Classifier // of second opinions about injections; nil for none
-	Facts      *defi.Facts       // the operator's, of the configuration
+	Second     models.Classifier // for second opinions about injections; nil: none
+	Facts      *defi.Facts       // the operator's, from the configuration
 	Metrics    *telemetry.Metrics
 	Events     *event.Sink
 	Log        *slog.Logger
-	Prompts    *prompts.Log // nil: nothing is kept
+	Prompts    *prompts.Log // nil: prompts are not logged
 
 	Questions *semantic.Index // of the stored answers
 	Vectors   toolprune.Kept  // nil: vectors are kept in memory
-	Meaning   *semantic.Model // compares questions; nil: nothing does
+	Meaning   *semantic.Model // compares questions; nil: no comparison
 
-	Memory        *memory.Memory  // of agents' sessions; nil: there are none
-	Conversations affinity.Shared // where gateways share the providers of conversations; nil: nowhere
+	Memory        *memory.Memory  // of agents' sessions; nil: sessions are off
+	Conversations affinity.Shared // the providers of conversations, shared between gateways; nil: not shared
 
-	Egress       *http.Client  // calls through Envoy, for live exchanges
-	EgressSecret func() string // what these calls carry: the control plane may change it
+	Egress       *http.Client  // makes calls through Envoy, for live exchanges
+	EgressSecret func() string // the secret of the egress listener, which the control plane may change
 }
 
-// Explainer answers the query of a dry run (`bardo route`) with what is in force. The error is about the query. Safe for concurrent use.
+// Explainer answers a dry run (`bardo route`) with the configuration in force. The error is about the query. Safe for concurrent use.
 type Explainer func(q url.Values, gate *extproc.Gateway, states []control.Provider) (dryrun.Result, error)

@@ -12,7 +12,7 @@ import (
 	"bardo.money/gateway/policy/ledger"
 )
 
-// sharers are gateways, each with a state directory of its own, on one ledger in a third place.
+// sharers are gateways with separate state directories that share a ledger.
 func sharers(t *testing.T, n int) (gs []*gateway, path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "shared.db")

@@ -22,10 +22,10 @@ import (
 	"bardo.money/gateway/xds/health"
 )
 
-// alone reports whether this process is a control plane and nothing else.
-func (g *gateway) alone() bool { return g.control && !g.envoy }
+// controlPlaneOnly reports whether this process is a control plane and nothing else.
+func (g *gateway) controlPlaneOnly() bool { return g.control && !g.envoy }
 
-// openPlane makes the servers of a control plane that runs alone.
+// openPlane creates the servers of a control plane that runs alone.
 func (g *gateway) openPlane() error {
 	master, err := g.home.SharedSecret()
 	if err != nil {
@@ -40,17 +40,17 @@ func (g *gateway) openPlane() error {
 			Pushes: g.server.Pushes(), Rejections: g.server.Rejections(), Results: g.feed.Results(),
 		}
 	})
-	disabled, err := disabled(g.home)
+	disabled, err := loadDisabled(g.home)
 	if err != nil {
 		return err
 	}
 	for _, id := range disabled {
-		g.tracker.SetDisabled(id, true) // false: it is configured no more
+		g.tracker.SetDisabled(id, true) // false: it is not configured any more
 	}
 	return nil
 }
 
-// listenPlane serves Envoys and sidecars, this program's commands and operators.
+// listenPlane starts the servers for Envoys, sidecars, this program's commands, and operators.
 func (g *gateway) listenPlane(ctx context.Context, group *errgroup.Group, info *home.RunInfo) error {
 	info.Control, info.XDS = g.sockets.plane, g.sockets.xds
 	if err := g.listenAdmin(ctx, group, "xds.admin", settings.Address(g.cfg.Load().XDS.Admin), info); err != nil {
@@ -76,7 +76,7 @@ func (g *gateway) listenPlane(ctx context.Context, group *errgroup.Group, info *
 	return nil
 }
 
-// publish sends the order to the sidecars; the caller holds pushing.
+// publish sends the provider order to the sidecars. The caller holds offeredMu.
 func (p *controlPlane) publish() {
 	if p.feed == nil {
 		return
@@ -94,8 +94,8 @@ func (p *controlPlane) publish() {
 	p.feed.Publish(all)
 }
 
-// disabled are the providers that an operator has switched off: they stay so when the control plane starts again.
-func disabled(h home.Dir) (ids []policy.ProviderID, err error) {
+// loadDisabled returns the providers that an operator has disabled, which lasts across restarts of the control plane.
+func loadDisabled(h home.Dir) (ids []policy.ProviderID, err error) {
 	b, err := os.ReadFile(h.Path("disabled.json"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -109,8 +109,8 @@ func disabled(h home.Dir) (ids []policy.ProviderID, err error) {
 	return ids, nil
 }
 
-// keepDisabled writes down which providers are switched off.
-func (g *gateway) keepDisabled() error {
+// saveDisabled saves which providers are disabled.
+func (g *gateway) saveDisabled() error {
 	ids := []policy.ProviderID{}
 	for _, id := range settings.ProviderIDs(g.cfg.Load()) {
 		if g.tracker.Disabled(id) {

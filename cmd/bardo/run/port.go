@@ -12,14 +12,14 @@ import (
 	"bardo.money/gateway/internal/config"
 )
 
-// portFlag is --port: the HTTP listener's port, over the configuration and over each one that is reloaded. "" leaves it as it is.
+// portFlag is --port: the port of the HTTP listener, which overrides the configuration and each reload. "" overrides nothing.
 type portFlag string
 
 func (p *portFlag) add(c *cobra.Command) {
 	c.Flags().StringVar((*string)(p), "port", "", "port of the HTTP listener, over listen.http of the configuration; 0 is any free one")
 }
 
-// check reports whether the flag was given a port.
+// check validates the flag's value.
 func (p *portFlag) check(c *cobra.Command) error {
 	if f := c.Flags().Lookup("port"); f == nil || !f.Changed {
 		return nil
@@ -30,8 +30,7 @@ func (p *portFlag) check(c *cobra.Command) error {
 	return nil
 }
 
-// apply changes the configuration. Where listen.http is off, the port is one of the loopback interface. The error says which other listener has
-// the port.
+// apply sets the port in a configuration. If listen.http is off, the listener is on loopback. The error names another listener with the same port.
 func (p *portFlag) apply(cfg *config.Config) error {
 	if *p == "" {
 		return nil
@@ -45,7 +44,7 @@ func (p *portFlag) apply(cfg *config.Config) error {
 		key string
 		at  config.Addr
 	}{{"listen.https", cfg.Listen.HTTPS}, {"listen.admin", cfg.Listen.Admin}, {"listen.envoy_admin", cfg.Listen.EnvoyAdmin}} {
-		_, port, _ := net.SplitHostPort(settings.Address(other.at)) // checked with the configuration
+		_, port, _ := net.SplitHostPort(settings.Address(other.at)) // validated with the configuration
 		if port == string(*p) && port != "0" {
 			return errors.New("--port " + string(*p) + " is the port of " + other.key + ": choose another one")
 		}

@@ -6,7 +6,7 @@ import (
 	"bardo.money/gateway/policy/profile"
 )
 
-// profiles are how parts of an agent want their answers made, by the table and the operator's word.
+// profiles are the answer parameters of each subsystem, from the built-in table and the configuration.
 func (r *reporting) profiles(cfg *config.Config) *profile.Profiles {
 	p, warnings := profile.New(settings.ProfileSettings(cfg))
 	for _, w := range append(warnings, settings.UnknownSchemas(cfg)...) {

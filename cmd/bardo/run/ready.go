@@ -8,7 +8,7 @@ import (
 	"bardo.money/gateway/extproc/api"
 )
 
-// serveReady answers /readyz on the admin listener. With ?verbose it says what is wrong, also with what does not keep the gateway from serving.
+// serveReady answers /readyz on the admin listener. With ?verbose it also lists problems that do not prevent serving.
 func (g *gateway) serveReady(w http.ResponseWriter, r *http.Request) {
 	answer := readiness{Status: "ready"}
 	status := http.StatusOK
@@ -41,7 +41,7 @@ func (g *gateway) checks() []api.ReadyDetail {
 	return append(append(append(checks, g.sharedChecks()...), g.modelChecks()...), g.injectionChecks()...)
 }
 
-// stateTime bounds how long the data path in Envoy's process may take to say how it is.
+// stateTime bounds how long the data path in Envoy's process may take to report its state.
 const stateTime = time.Second
 
 // dataProblem is why the data path cannot serve; "" if it can.
@@ -58,23 +58,23 @@ func (g *gateway) dataProblem(ctx context.Context) string {
 	return s.Reason
 }
 
-// sharedChecks are about the stores that gateways share.
+// sharedChecks are the checks of the stores that gateways share.
 func (g *gateway) sharedChecks() []api.ReadyDetail {
 	if !g.module {
 		return g.sharedStores()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), stateTime)
 	defer cancel()
-	s, _ := g.inEnvoy.state(ctx) // the ledger's check says if it fails
+	s, _ := g.inEnvoy.state(ctx) // on an error the ledger's check reports it
 	return s.Shared
 }
 
-// sharedStores are those of this process.
+// sharedStores are the checks of this process's shared stores.
 func (d *dataPath) sharedStores() []api.ReadyDetail {
 	return append(d.answers.Checks(), d.limiter.Checks()...)
 }
 
-// ledgerProblem is why the ledger cannot be written; "" if it can, and on a control plane, which has none.
+// ledgerProblem is why the ledger cannot be written; "" if it can, or if this process has none.
 func (d *dataPath) ledgerProblem() string {
 	if d.books == nil {
 		return ""

@@ -15,30 +15,30 @@ import (
 	"bardo.money/gateway/extproc/runtime"
 )
 
-// lookTime is how often the configuration's file is looked at. Its folder is not watched for events: the store most often lies there
-// too, and each page that it writes would be one.
-const lookTime = 250 * time.Millisecond
+// pollInterval is how often the configuration file is checked for changes. Its directory is not watched for file system events: the store is usually in the
+// same directory, and each write of a page would be an event.
+const pollInterval = 250 * time.Millisecond
 
-// watchConfig reloads the configuration on SIGHUP, on a command and when its file changes, until ctx is done. Streams under way go on.
+// watchConfig reloads the configuration on SIGHUP, on a command, and when its file changes, until ctx is done. Requests in flight continue.
 func (g *gateway) watchConfig(ctx context.Context) error {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
-	look := time.NewTicker(lookTime)
-	defer look.Stop()
+	poll := time.NewTicker(pollInterval)
+	defer poll.Stop()
 	retry := time.NewTimer(maxReloadRetry)
 	retry.Stop()
 	defer retry.Stop()
-	defer g.endWaiting()
-	for read := g.startedFrom; ; {
+	defer g.stopWaitingForClusters()
+	for read := g.startInfo; ; {
 		var err error
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-g.listed:
+		case <-g.listsChanged:
 			g.relist(ctx)
 			continue
-		case <-look.C:
+		case <-poll.C:
 			if now := settings.Info(g.configPath); settings.SameFile(now, read) || !settings.Settled(now, time.Now()) {
 				continue
 			}
@@ -52,20 +52,20 @@ func (g *gateway) watchConfig(ctx context.Context) error {
 			r.done <- err
 		}
 		retry.Stop()
-		if wait, ok := g.conf.failed(err, time.Now()); ok {
+		if wait, ok := g.conf.retryAfter(err, time.Now()); ok {
 			retry.Reset(wait)
 		}
 	}
 }
 
-// reloadRequest is a command's wish to have the file read now.
+// reloadRequest is a command's request to reload.
 type reloadRequest struct {
-	problems io.Writer    // gets the mistakes in the file, a line each
-	done     chan<- error // gets the outcome; has room for it
+	problems io.Writer    // receives the mistakes in the file, a line each
+	done     chan<- error // receives the outcome; has capacity 1
 }
 
-// reload puts the configuration file in force, and returns what is known of the file that it has read. A file that is wrong or empty, or that
-// Envoy refuses, changes nothing. A file that changes while it is read is read again when it rests: then the info is nil.
+// reload puts the configuration file in force, and returns the info of the file that it read. A file that is invalid, empty, or rejected by Envoy changes
+// nothing. For a file that is being written the info is nil, so that it is read again once it has settled.
 func (g *gateway) reload(ctx context.Context, problems io.Writer) (os.FileInfo, error) {
 	f, err := settings.ReadFile(g.configPath, g.readFile)
 	if errors.Is(err, settings.ErrChanging) {
@@ -78,21 +78,21 @@ func (g *gateway) reload(ctx context.Context, problems io.Writer) (os.FileInfo, 
 		return f.Info, ctx.Err()
 	}
 	if g.module {
-		defer func() { g.inEnvoy.told(ctx, g.configStatus()) }()
+		defer func() { g.inEnvoy.reportConfigStatus(ctx, g.configStatus()) }()
 	}
 	log := g.log.With("file", g.configPath, "version", settings.Digest(f.Data))
 	switch {
 	case err == nil:
-		g.conf.reloaded(settings.Digest(f.Data), time.Now())
+		g.conf.setReloaded(settings.Digest(f.Data), time.Now())
 		log.Info("configuration reloaded")
 		if keys := g.atStart(); len(keys) > 0 {
 			log.Warn("a part of the configuration takes effect at the next start", "keys", keys)
 		}
 	case errors.As(err, new(refusedElsewhere)):
-		g.conf.reloaded(settings.Digest(f.Data), time.Now())
+		g.conf.setReloaded(settings.Digest(f.Data), time.Now())
 		log.Error("the configuration is in force, but some Envoys refused it and keep the one before", "error", err)
 	default:
-		g.conf.notReloaded(settings.Digest(f.Data), err, time.Now())
+		g.conf.setFailed(settings.Digest(f.Data), err, time.Now())
 		log.Error("the configuration was not reloaded", "error", err)
 	}
 	return f.Info, err
@@ -107,7 +107,7 @@ func modelIDs(rt *runtime.Config) []string {
 	return ids
 }
 
-// logLines logs what is printed to it, a line each.
+// logLines logs each line that is written to it.
 type logLines struct{ log *slog.Logger }
 
 func (l logLines) Write(b []byte) (int, error) {

@@ -12,8 +12,8 @@ import (
 	"bardo.money/gateway/cmd/bardo/settings"
 )
 
-// What is empty, written to or replaced is told from what was read.
-func TestFilesAreTold(t *testing.T) {
+// TestConfigurationFilesAreCompared: an empty, changed or replaced file differs from the one that was read.
+func TestConfigurationFilesAreCompared(t *testing.T) {
 	dir := t.TempDir()
 	var log strings.Builder
 	g := &gateway{
@@ -49,7 +49,7 @@ func TestFilesAreTold(t *testing.T) {
 	}
 }
 
-// A reload that meets a file while it changes puts nothing in force, and reads it again at the next look.
+// TestAReloadOfAChangingFileIsRepeated: nothing is put in force, and the next poll reads the file again.
 func TestAReloadOfAChangingFileIsRepeated(t *testing.T) {
 	var log strings.Builder
 	g := &gateway{

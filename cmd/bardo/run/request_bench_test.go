@@ -28,12 +28,12 @@ import (
 	"bardo.money/gateway/xds/health"
 )
 
-// loopback is a client whose provider answers immediately: what a request costs without Envoy and gRPC.
+// loopback is a client whose provider answers immediately, to measure a request without Envoy and gRPC.
 type loopback struct {
 	stream.Client
 	body    []byte
 	cluster string
-	next    int // pieces of the answer that were read
+	next    int // number of answer pieces read
 	sent    []byte
 }
 
@@ -85,7 +85,7 @@ func (l *loopback) Reply(r stream.Reply) error {
 	return nil
 }
 
-// benchLayers are two of the layers: those that this package can name.
+// benchLayers are the two layers that this package can import.
 func benchLayers(cfg *config.Config, s *Services) []pipeline.Layer {
 	return []pipeline.Layer{
 		hashcache.Layer{Store: s.Answers, Mode: hashcache.Mode(cfg.Pipeline.Hash), TTL: cfg.Inference.Caching.TTL()},
@@ -93,14 +93,14 @@ func benchLayers(cfg *config.Config, s *Services) []pipeline.Layer {
 	}
 }
 
-// BenchParts are what is special about a gateway that is measured.
+// BenchParts are what differs between measured gateways.
 type BenchParts struct {
 	Layers  Layers
 	Runtime ModelRuntime // nil: without local models
 	Config  string
 }
 
-// benchGateway is the data path of a gateway with one provider, and the secret of a prepaid key.
+// benchGateway returns the data path of a gateway with one provider, and the secret of a prepaid key.
 func benchGateway(b *testing.B, p BenchParts) (*gateway, string) {
 	b.Helper()
 	cfg, problems := config.Parse("bardo.yaml", []byte(`
@@ -151,7 +151,7 @@ providers: {custom: [{id: p, endpoints: ["http://127.0.0.1:1/v1"], api_key: sk-x
 	return g, secret
 }
 
-// serveOnce serves a chat completion with a key, "" for none, and checks the answer.
+// serveOnce serves a chat completion with a key, or without one if it is "", and checks the answer.
 func (g *gateway) serveOnce(b *testing.B, key string, body []byte, more ...header.Field) {
 	b.Helper()
 	h := append(header.List{

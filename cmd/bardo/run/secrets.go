@@ -5,7 +5,7 @@ import (
 	"bardo.money/gateway/internal/secret"
 )
 
-// learnSecrets makes a configuration's credentials, and those of the configurations before it, unshowable: what they served may still
+// learnSecrets adds a configuration's credentials to the redacted secrets. Those of earlier configurations stay redacted: requests that used them may still
 // end, and be logged.
 func (g *gateway) learnSecrets(cfg *config.Config) *secret.Redactor {
 	for {

@@ -23,7 +23,7 @@ import (
 	"bardo.money/gateway/xds"
 )
 
-// listen starts every server of this process's roles in group, Envoy last.
+// listen starts the servers of this process's roles in group, Envoy last.
 func (g *gateway) listen(ctx context.Context, group *errgroup.Group) (home.RunInfo, error) {
 	info := home.RunInfo{PID: os.Getpid(), Config: g.configPath, Control: g.sockets.control}
 	if g.data || g.module {
@@ -34,7 +34,7 @@ func (g *gateway) listen(ctx context.Context, group *errgroup.Group) (home.RunIn
 	if g.data {
 		group.Go(func() error { return g.serveExtproc(ctx) })
 	}
-	if g.alone() {
+	if g.controlPlaneOnly() {
 		if err := g.listenPlane(ctx, group, &info); err != nil {
 			return info, err
 		}
@@ -65,7 +65,7 @@ func (g *gateway) listen(ctx context.Context, group *errgroup.Group) (home.RunIn
 	return info, nil
 }
 
-// listenOn serves an address in group.
+// listenOn listens on an address and runs serve in group.
 func listenOn(ctx context.Context, group *errgroup.Group, address string, serve func(net.Listener) error) error {
 	l, err := xds.Listen(ctx, address)
 	if err != nil {
@@ -75,7 +75,7 @@ func listenOn(ctx context.Context, group *errgroup.Group, address string, serve 
 	return nil
 }
 
-// listenData starts the servers beside the data path: the admin listener, and the sockets of commands, the demo provider, models and chains.
+// listenData starts the admin listener, and the sockets of commands, the demo provider, models and chains.
 func (g *gateway) listenData(ctx context.Context, group *errgroup.Group, info *home.RunInfo) error {
 	if err := g.listenAdmin(ctx, group, "listen.admin", settings.Address(g.cfg.Load().Listen.Admin), info); err != nil {
 		return err
@@ -93,9 +93,9 @@ func (g *gateway) listenData(ctx context.Context, group *errgroup.Group, info *h
 	return err
 }
 
-// runData starts in group what the data path does besides requests.
+// runData starts the data path's background tasks in group.
 func (g *gateway) runData(ctx context.Context, group *errgroup.Group) {
-	group.Go(func() error { return g.rest(ctx) })
+	group.Go(func() error { return g.releaseMemory(ctx) })
 	group.Go(func() error { return g.watchLists(ctx) })
 	group.Go(func() error { g.wallet.Run(ctx); return nil })
 	group.Go(func() error { g.stake.Run(ctx); return nil })
@@ -104,7 +104,7 @@ func (g *gateway) runData(ctx context.Context, group *errgroup.Group) {
 	group.Go(guard.Again(ctx, func() error { return g.logPrompts(ctx) }))
 }
 
-// serveChild serves the Envoy of this process, and the data path in it.
+// serveChild serves the Envoy of this process, and the data path in it, if any.
 func (p *controlPlane) serveChild(ctx context.Context, l net.Listener) error {
 	if p.feed == nil {
 		return p.server.Serve(ctx, l, nil)
@@ -112,7 +112,7 @@ func (p *controlPlane) serveChild(ctx context.Context, l net.Listener) error {
 	return p.server.Serve(ctx, l, nil, p.feed.Register)
 }
 
-// listenAdmin serves the operator's interface, unless it is switched off.
+// listenAdmin starts the admin listener, unless it is switched off.
 func (g *gateway) listenAdmin(ctx context.Context, group *errgroup.Group, key, at string, info *home.RunInfo) error {
 	if at == "" {
 		return nil
@@ -130,18 +130,18 @@ func (g *gateway) listenAdmin(ctx context.Context, group *errgroup.Group, key, a
 	return nil
 }
 
-// portPatience is how long a gateway that was just stopped may still hold its ports.
-const portPatience = 2 * time.Second
+// portWait is how long a gateway that was just stopped may still hold its ports.
+const portWait = 2 * time.Second
 
-// portsFree says which of the configured addresses cannot be had. Envoy would not notice another Envoy there: the two would
-// share the port, and a client would reach now one, now the other.
-func portsFree(ctx context.Context, cfg *config.Config) error {
-	ctx, cancel := context.WithTimeout(ctx, portPatience)
+// checkPortsFree reports which configured addresses are in use. Envoy would not report another Envoy there: both would share the port, and connections would
+// reach either of them.
+func checkPortsFree(ctx context.Context, cfg *config.Config) error {
+	ctx, cancel := context.WithTimeout(ctx, portWait)
 	defer cancel()
-	retry := time.NewTicker(portPatience / 20)
+	retry := time.NewTicker(portWait / 20)
 	defer retry.Stop()
 	for {
-		err := takenPorts(context.WithoutCancel(ctx), cfg)
+		err := portErrors(context.WithoutCancel(ctx), cfg)
 		if err == nil {
 			return nil
 		}
@@ -153,7 +153,7 @@ func portsFree(ctx context.Context, cfg *config.Config) error {
 	}
 }
 
-func takenPorts(ctx context.Context, cfg *config.Config) (err error) {
+func portErrors(ctx context.Context, cfg *config.Config) (err error) {
 	for _, f := range doctor.Ports(ctx, home.RunInfo{}, cfg) {
 		if !f.OK {
 			err = errors.Join(err, fmt.Errorf("%s: %s: %s", f.Check, f.Detail, f.Fix))
@@ -162,14 +162,15 @@ func takenPorts(ctx context.Context, cfg *config.Config) (err error) {
 	return err
 }
 
-// idleTime is how long there must have been no request before memory goes back to the system.
+// idleTime is how long there must have been no request before memory is returned to the operating system.
 const idleTime = 10 * time.Second
 
-// rest gives memory back after the start and after a load, once: the collector keeps what it had for the next one, and on a small machine others need it.
-func (d *dataPath) rest(ctx context.Context) error {
+// releaseMemory returns memory to the operating system once after startup and once after each period of load. The garbage collector by itself keeps the heap
+// it had.
+func (d *dataPath) releaseMemory(ctx context.Context) error {
 	tick := time.NewTicker(idleTime)
 	defer tick.Stop()
-	var seen, rested uint64 = 0, math.MaxUint64 // the start's is not given back yet
+	var seen, released uint64 = 0, math.MaxUint64 // the startup heap is not released yet
 	for {
 		select {
 		case <-ctx.Done():
@@ -177,9 +178,9 @@ func (d *dataPath) rest(ctx context.Context) error {
 		case <-tick.C:
 		}
 		served := d.gate.Served()
-		if served == seen && served != rested && d.gate.Live() == 0 {
+		if served == seen && served != released && d.gate.Live() == 0 {
 			debug.FreeOSMemory()
-			rested = served
+			released = served
 		}
 		seen = served
 	}

@@ -17,10 +17,10 @@ import (
 // sessionsFile is the store of agents' sessions, in the state directory.
 const sessionsFile = "sessions.db"
 
-// openSessions prepares the store of sessions; nil where they are switched off. Its file is created with the first session.
+// openSessions opens the store of sessions; nil if they are switched off. Its file is created with the first session.
 func (g *gateway) openSessions(ctx context.Context, cfg *config.Config) (*session.Book, error) {
 	if cfg.Sessions.Mode == "off" {
-		return nil, nil //nolint:nilnil // there are none
+		return nil, nil //nolint:nilnil // switched off
 	}
 	store, err := session.OpenSQLite(ctx, g.home.Path(sessionsFile), g.home.ContentKeys(cfg), nil)
 	if err != nil {
@@ -46,7 +46,7 @@ func (g *gateway) closeSessions() {
 	}
 }
 
-// withSessionKeys adds the keys of sessions to what callers may send. They come first: API keys are everything that begins with bardo_.
+// withSessionKeys adds session keys to the accepted credentials. They come first, since API keys match everything that begins with bardo_.
 func withSessionKeys(c auth.Chain, b *session.Book) auth.Chain {
 	if b == nil {
 		return c
@@ -54,7 +54,7 @@ func withSessionKeys(c auth.Chain, b *session.Book) auth.Chain {
 	return append(auth.Chain{auth.SessionKeys{Sessions: sessionKeys{b}}}, c...)
 }
 
-// sessionKeys says to callers what is wrong with their session's key.
+// sessionKeys verifies session keys, with errors for clients.
 type sessionKeys struct{ book *session.Book }
 
 // Principal implements auth.Sessions.

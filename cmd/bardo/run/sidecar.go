@@ -24,21 +24,21 @@ import (
 	"bardo.money/gateway/xds/health"
 )
 
-// link is a sidecar's side of a split gateway: the last view from the control plane, and who waits for it.
+// link is a sidecar's connection to the control plane, with the last view received from it.
 type link struct {
 	*feed.Client
 	home    home.Dir
 	tracker *health.Tracker
 	use     func(secret string)
-	ready   chan struct{} // closed once there is something to serve with
+	ready   chan struct{} // closed once there is a view
 	serving chan struct{} // closed once Envoy can connect to this process
 
 	mu      sync.Mutex
 	view    feed.View
-	changed chan struct{} // closed, and made anew, when view is another one
+	changed chan struct{} // closed and replaced when view changes
 }
 
-// openLink makes the link to the control plane. The view that the sidecar before this one received holds until the next one comes.
+// openLink creates the link to the control plane. The view saved by the previous sidecar process is used until a new one arrives.
 func (g *gateway) openLink() {
 	l := &link{home: g.home, tracker: g.tracker, use: g.useSecret, ready: make(chan struct{}), serving: make(chan struct{}), changed: make(chan struct{})}
 	at := string(g.cfg.Load().XDS.At())
@@ -48,11 +48,11 @@ func (g *gateway) openLink() {
 	l.Client = feed.NewClient(feed.ClientOptions{
 		Node: g.split.node, Version: cli.Version, Address: at, Secure: g.split.toPlane(), Check: g.split.check, Log: g.log,
 		Heard: func(v feed.View) {
-			l.take(v)
+			l.applyView(v)
 			if g.inside {
-				return // the control plane lives as long
+				return // not saved: the control plane lives as long as this process
 			}
-			if err := g.home.Keep(keptView, v); err != nil {
+			if err := g.home.Keep(viewFile, v); err != nil {
 				g.log.Error("the control plane's word was not kept", "error", err)
 			}
 		},
@@ -66,18 +66,18 @@ func (g *gateway) openLink() {
 		close(l.ready)
 		return
 	}
-	v, err := lastView(g.home)
+	v, err := loadView(g.home)
 	switch {
 	case err != nil:
 		g.log.Warn("what the control plane said last cannot be read", "error", err)
 	case v.Secret != "":
-		l.take(v)
+		l.applyView(v)
 		g.tracker.Alone(time.Now())
 	}
 }
 
-// take puts the control plane's word in force.
-func (l *link) take(v feed.View) {
+// applyView puts a view from the control plane in force.
+func (l *link) applyView(v feed.View) {
 	l.tracker.Follow(time.Now(), v.Providers, l.Client)
 	l.mu.Lock()
 	first, another := l.view.Secret == "" && v.Secret != "", l.view.Secret != v.Secret
@@ -93,14 +93,14 @@ func (l *link) take(v feed.View) {
 	}
 }
 
-// secret is what calls through the egress listener must carry, from the control plane's last view.
+// secret is the secret of the egress listener in the last view.
 func (l *link) secret() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.view.Secret
 }
 
-// egressSecret is what calls through the egress listener must carry now.
+// egressSecret is the current secret of the egress listener.
 func (c *connections) egressSecret() string {
 	if c.link != nil {
 		return c.link.secret()
@@ -108,23 +108,23 @@ func (c *connections) egressSecret() string {
 	return c.secret
 }
 
-// missing are those of the clusters that this node's Envoy does not have, and what to wait for.
-func (l *link) missing(clusters []policy.ProviderID) (lacks []policy.ProviderID, changed <-chan struct{}) {
+// missing returns the clusters that this node's Envoy lacks, and a channel that is closed when the view changes.
+func (l *link) missing(clusters []policy.ProviderID) (absent []policy.ProviderID, changed <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, id := range clusters {
 		if !slices.Contains(l.view.Clusters, id) {
-			lacks = append(lacks, id)
+			absent = append(absent, id)
 		}
 	}
-	return lacks, l.changed
+	return absent, l.changed
 }
 
-// keptView is the file of the control plane's last view.
-const keptView = "feed.json"
+// viewFile is the file of the control plane's last view, in the state directory.
+const viewFile = "feed.json"
 
-func lastView(h home.Dir) (v feed.View, err error) {
-	b, err := os.ReadFile(h.Path(keptView))
+func loadView(h home.Dir) (v feed.View, err error) {
+	b, err := os.ReadFile(h.Path(viewFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return v, nil
 	}
@@ -132,12 +132,12 @@ func lastView(h home.Dir) (v feed.View, err error) {
 		return v, err
 	}
 	if err := json.Unmarshal(b, &v); err != nil {
-		return feed.View{}, fmt.Errorf("%s: %w", h.Path(keptView), err)
+		return feed.View{}, fmt.Errorf("%s: %w", h.Path(viewFile), err)
 	}
 	return v, nil
 }
 
-// awaitLink waits until there is something to serve with, as long as it takes, and Envoy can connect.
+// awaitLink waits, without a time limit, until the sidecar has a view and Envoy can connect.
 func (g *gateway) awaitLink(ctx context.Context, failed chan error) error {
 	select {
 	case <-g.link.ready:
@@ -155,7 +155,7 @@ func (g *gateway) awaitLink(ctx context.Context, failed chan error) error {
 	}
 }
 
-// serveExtproc serves this node's Envoy once there is something to serve with: before that, Envoy refuses by itself.
+// serveExtproc serves this node's Envoy once there is a view. Before that, Envoy itself refuses requests.
 func (g *gateway) serveExtproc(ctx context.Context) error {
 	if g.link != nil {
 		select {
@@ -174,12 +174,12 @@ func (g *gateway) serveExtproc(ctx context.Context) error {
 	return processor.Serve(ctx, g.gate, g.split.secure(l))
 }
 
-// useSecret puts another egress secret in force.
+// useSecret puts a new secret of the egress listener in force.
 func (d *dataPath) useSecret(secret string) {
-	d.using.Lock()
-	defer d.using.Unlock()
+	d.runtimeMu.Lock()
+	defer d.runtimeMu.Unlock()
 	if d.gate == nil {
-		return // it is assembled with it
+		return // assemble reads it
 	}
 	rt := *d.runtime
 	rt.EgressSecret = secret
@@ -189,20 +189,20 @@ func (d *dataPath) useSecret(secret string) {
 
 // install puts a runtime in force.
 func (g *gateway) install(rt *runtime.Config) {
-	g.using.Lock()
-	defer g.using.Unlock()
+	g.runtimeMu.Lock()
+	defer g.runtimeMu.Unlock()
 	if g.link != nil {
-		rt.EgressSecret = g.link.secret() // it may be another one since rt was made
+		rt.EgressSecret = g.link.secret() // it may have changed since rt was assembled
 	}
-	renewed := otherwiseReached(g.runtime, rt)
+	renewed := changedInRuntime(g.runtime, rt)
 	g.runtime = rt
 	g.gate.Use(rt)
 	g.tracker.Renew(renewed...)
 	g.metrics.SetModels(modelIDs(rt))
 }
 
-// otherwiseReached are the providers whose address or keys a new runtime changes: what is known of their health is of no use any more.
-func otherwiseReached(before, after *runtime.Config) (ids []policy.ProviderID) {
+// changedInRuntime are the providers whose address or keys differ between two runtimes. Their health has to be learned again.
+func changedInRuntime(before, after *runtime.Config) (ids []policy.ProviderID) {
 	for id, now := range after.Providers.All() {
 		old, ok := before.Find(id)
 		if ok && (old.Cluster != now.Cluster || old.Endpoint.Authority != now.Endpoint.Authority || old.Endpoint.BasePath != now.Endpoint.BasePath ||
@@ -213,23 +213,23 @@ func otherwiseReached(before, after *runtime.Config) (ids []policy.ProviderID) {
 	return ids
 }
 
-// patience is how long a configuration waits for Envoy before the log says so.
-const patience = 5 * time.Second
+// clusterWarnAfter is how long a configuration waits for Envoy's clusters before a warning is logged.
+const clusterWarnAfter = 5 * time.Second
 
-// useWhenReachable puts a runtime in force once this node's Envoy has the clusters that its requests will name, however long that takes:
-// without them requests would fail that the runtime before can serve. A later configuration takes its place.
-func (g *gateway) useWhenReachable(ctx context.Context, rt *runtime.Config) {
+// installWhenReachable puts a runtime in force once this node's Envoy has the clusters that its requests name, without a time limit: before that, requests
+// would fail that the previous runtime can serve. A later configuration replaces it.
+func (g *gateway) installWhenReachable(ctx context.Context, rt *runtime.Config) {
 	var clusters []policy.ProviderID
 	for _, p := range rt.Providers.All() {
 		clusters = append(clusters, p.Cluster)
 	}
 	clusters = append(clusters, rt.Hooks...)
-	late := time.NewTimer(patience)
+	late := time.NewTimer(clusterWarnAfter)
 	defer late.Stop()
 	for {
-		lacks, changed := g.link.missing(clusters)
-		g.conf.waitFor(lacks)
-		if len(lacks) == 0 {
+		absent, changed := g.link.missing(clusters)
+		g.conf.setWaiting(absent)
+		if len(absent) == 0 {
 			break
 		}
 		select {
@@ -237,32 +237,32 @@ func (g *gateway) useWhenReachable(ctx context.Context, rt *runtime.Config) {
 			return
 		case <-changed:
 		case <-late.C:
-			g.log.Warn("the new configuration waits: the control plane has not given Envoy these providers", "providers", lacks)
+			g.log.Warn("the new configuration waits: the control plane has not given Envoy these providers", "providers", absent)
 		}
 	}
 	g.install(rt)
 	g.log.Info("configuration in force")
 }
 
-// replaceWaiting has a runtime wait for its clusters in place of one that may still do so. Only reloads call it, one at a time.
-func (g *gateway) replaceWaiting(ctx context.Context, rt *runtime.Config) {
-	g.endWaiting()
+// waitForClusters runs installWhenReachable in the background, replacing an earlier wait. Only reloads call it, one at a time.
+func (g *gateway) waitForClusters(ctx context.Context, rt *runtime.Config) {
+	g.stopWaitingForClusters()
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	g.stopWaiting = func() { cancel(); <-done }
 	guard.Go(func() {
 		defer close(done)
-		g.useWhenReachable(ctx, rt)
+		g.installWhenReachable(ctx, rt)
 	})
 }
 
-func (d *dataPath) endWaiting() {
+func (d *dataPath) stopWaitingForClusters() {
 	if d.stopWaiting != nil {
 		d.stopWaiting()
 	}
 }
 
-// probe pings a provider, and reports the result to the control plane too. While Envoy is away no request is sent.
+// probe pings a provider, and reports the result to the control plane too. While Envoy is down no request is sent.
 func (g *gateway) probe(ctx context.Context, id policy.ProviderID) error {
 	err := g.gate.Prober().Probe(ctx, id)
 	refusal, refused := errors.AsType[*probe.CredentialRefused](err)

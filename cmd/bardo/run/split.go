@@ -22,15 +22,15 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// split is what the parts of a gateway that run apart need to find and know each other.
+// split is what the processes of a split gateway need to find and authenticate each other.
 type split struct {
-	node    string         // this pair of Envoy and sidecar
-	plane   *mtls.Identity // towards the control plane, or as the control plane; nil for clear text
-	extproc *mtls.Identity // the sidecar towards its Envoy; nil for clear text
+	node    string         // name of this pair of Envoy and sidecar
+	plane   *mtls.Identity // towards the control plane, or as the control plane; nil: clear text
+	extproc *mtls.Identity // of the sidecar towards its Envoy; nil: clear text
 	name    string         // expected in the control plane's certificate
 }
 
-// openSplit loads the certificates that the configuration names.
+// openSplit loads the configured certificates.
 func openSplit(cfg *config.Config, log *slog.Logger) (s split, err error) {
 	s = split{node: settings.NodeName(cfg), name: cfg.XDS.ServerName()}
 	if settings.XDSSecured(cfg) {
@@ -46,7 +46,7 @@ func openSplit(cfg *config.Config, log *slog.Logger) (s split, err error) {
 	return s, nil
 }
 
-// secretFiles are the files that name certificates for this pair's Envoy.
+// secretFiles are the files that refer this pair's Envoy to its certificates, by name.
 func secretFiles(cfg *config.Config) (map[string][]byte, error) {
 	certificates := map[string]config.PeerTLS{}
 	if settings.XDSSecured(cfg) {
@@ -66,7 +66,7 @@ func secretFiles(cfg *config.Config) (map[string][]byte, error) {
 	return out, nil
 }
 
-// toPlane is the TLS of the next connection to the control plane; nil for clear text.
+// toPlane returns the TLS configuration of connections to the control plane; nil: clear text.
 func (s split) toPlane() func() *tls.Config {
 	if s.plane == nil {
 		return nil
@@ -74,7 +74,7 @@ func (s split) toPlane() func() *tls.Config {
 	return func() *tls.Config { return s.plane.Client(s.name) }
 }
 
-// check reports what is wrong with this node's certificate towards the control plane.
+// check validates this node's certificate for the control plane.
 func (s split) check() error {
 	if s.plane == nil {
 		return nil
@@ -82,7 +82,7 @@ func (s split) check() error {
 	return s.plane.Check(s.node)
 }
 
-// asPlane is the control plane's own TLS; nil for clear text. Which node a caller is, each stream of its says and is checked for.
+// asPlane is the control plane's own TLS configuration; nil: clear text. Each stream states its node, which is checked against the certificate.
 func (s split) asPlane() *tls.Config {
 	if s.plane == nil {
 		return nil
@@ -90,7 +90,7 @@ func (s split) asPlane() *tls.Config {
 	return s.plane.Server(nil)
 }
 
-// secure puts TLS over the listener for this node's Envoy, which has a certificate of the same name.
+// secure wraps the listener for this node's Envoy in TLS. Envoy's certificate has the node's name.
 func (s split) secure(l net.Listener) net.Listener {
 	if s.extproc == nil {
 		return l
@@ -98,7 +98,7 @@ func (s split) secure(l net.Listener) net.Listener {
 	return tls.NewListener(l, s.extproc.Server(func(c *x509.Certificate) error { return mtls.HasName(c, s.node) }))
 }
 
-// splitSockets are where the parts of a split gateway find each other: where the configuration says, and beside it.
+// splitSockets are the sockets of a split gateway: extproc.listen, and the others in the same directory.
 func splitSockets(h home.Dir, cfg *config.Config) (sockets, error) {
 	at := cmp.Or(string(cfg.Extproc.Listen), "unix://"+h.Path("extproc.sock"))
 	dir := string(h)
@@ -114,7 +114,7 @@ func splitSockets(h home.Dir, cfg *config.Config) (sockets, error) {
 	}, nil
 }
 
-// localNode is what this pair's Envoy sends to the control plane about itself.
+// localNode is the local settings that this pair's Envoy sends to the control plane.
 func localNode(h home.Dir, cfg *config.Config, s sockets) state.Node {
 	n := state.Node{
 		ID: settings.NodeName(cfg), HTTP: settings.Address(cfg.Listen.HTTP), HTTPS: settings.Address(cfg.Listen.HTTPS), EgressSocket: s.egress, DemoSocket: s.demo,
@@ -126,7 +126,7 @@ func localNode(h home.Dir, cfg *config.Config, s sockets) state.Node {
 	return n
 }
 
-// planePeer is the control plane as this machine's Envoy calls it.
+// planePeer is the control plane's address and TLS settings for this machine's Envoy.
 func planePeer(h home.Dir, cfg *config.Config) (state.Peer, error) {
 	at := string(cfg.XDS.At())
 	if at == "" || strings.HasSuffix(at, ":0") {
@@ -139,9 +139,9 @@ func planePeer(h home.Dir, cfg *config.Config) (state.Peer, error) {
 	return p, nil
 }
 
-// egressSecret is what calls through one node's egress listener must carry: another node's cannot be derived from it.
+// egressSecret derives the secret of one node's egress listener. Other nodes' secrets cannot be derived from it.
 func egressSecret(master, node string) string {
 	h := hmac.New(sha256.New, []byte(master))
-	_, _ = h.Write([]byte("egress " + node)) // a hash takes everything
+	_, _ = h.Write([]byte("egress " + node)) // a hash's Write never fails
 	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(h.Sum(nil))
 }

@@ -20,26 +20,26 @@ func TestEachNodeHasASecretOfItsOwn(t *testing.T) {
 
 func TestWhatIsKeptIsFoundAgain(t *testing.T) {
 	h := home.Dir(t.TempDir())
-	if ids, err := disabled(h); err != nil || len(ids) != 0 {
+	if ids, err := loadDisabled(h); err != nil || len(ids) != 0 {
 		t.Errorf("before anything was kept: %v, %v", ids, err)
 	}
-	if v, err := lastView(h); err != nil || v.Secret != "" {
+	if v, err := loadView(h); err != nil || v.Secret != "" {
 		t.Errorf("before anything was heard: %+v, %v", v, err)
 	}
 	view := feed.View{
 		Version: "1", Secret: "secret", Clusters: []policy.ProviderID{"a.1"},
 		Providers: []health.Status{{Provider: "a", State: health.Down, Reason: "why", CoolUntil: time.Unix(1, 0).UTC()}},
 	}
-	if err := h.Keep(keptView, view); err != nil {
+	if err := h.Keep(viewFile, view); err != nil {
 		t.Fatal(err)
 	}
-	got, err := lastView(h)
+	got, err := loadView(h)
 	if err != nil || got.Secret != view.Secret || got.Clusters[0] != "a.1" || got.Providers[0] != view.Providers[0] {
 		t.Errorf("found %+v, %v", got, err)
 	}
 	for name, read := range map[string]func() error{
-		"disabled.json": func() error { _, err := disabled(h); return err },
-		keptView:        func() error { _, err := lastView(h); return err },
+		"disabled.json": func() error { _, err := loadDisabled(h); return err },
+		viewFile:        func() error { _, err := loadView(h); return err },
 	} {
 		if err := h.Keep(name, "neither"); err != nil {
 			t.Fatal(err)

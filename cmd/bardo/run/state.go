@@ -12,15 +12,15 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// offered is what Envoys are given: a configuration, the certificate that it names, and the providers that they know.
+// offered is what is pushed to Envoys: a configuration, the certificate that it names, and the providers that have clusters.
 type offered struct {
 	cfg       *config.Config
 	cert, key []byte
 	fleet     fleet
 }
 
-// state is what the control plane serves now: the offered configuration, with providers in their order of health. What is local to an Envoy is
-// in it where there is one only. The caller holds pushing.
+// state is the control plane's current state: the offered configuration, with providers ordered by health. Settings local to an Envoy are included only if
+// Envoy is a child of this process. The caller holds offeredMu.
 func (g *gateway) state() (state.State, error) {
 	cfg := g.offered.cfg
 	st := state.State{
@@ -58,13 +58,13 @@ func (g *gateway) state() (state.State, error) {
 	}
 	st.Providers = g.offered.fleet.set(st.Providers, time.Now(), cfg.Routing.Timeouts.Total)
 	if g.envoy {
-		st = st.At(g.localNodeOfChild(settings.Address(cfg.Listen.HTTP), settings.Address(cfg.Listen.HTTPS)), g.secret)
+		st = st.At(g.childNode(settings.Address(cfg.Listen.HTTP), settings.Address(cfg.Listen.HTTPS)), g.secret)
 		st.Module = g.module
 	}
 	return st, nil
 }
 
-// uploadMargin is how much later than the sidecar Envoy gives up on an upload: the sidecar says why, and to whom in which format.
+// uploadMargin is how much later than the sidecar Envoy times out an upload, so that the sidecar answers, in the client's format.
 const uploadMargin = 30 * time.Second
 
 func envoyTimeouts(cfg *config.Config) state.Timeouts {
@@ -75,7 +75,7 @@ func envoyTimeouts(cfg *config.Config) state.Timeouts {
 	return t
 }
 
-// veniceCluster is Venice's name in Envoy's configuration; "" without it.
+// veniceCluster is the name of Venice's cluster; "" if Venice is not configured.
 func veniceCluster(cfg *config.Config) policy.ProviderID {
 	for _, p := range cfg.Enabled() {
 		if p.ID == config.KindVenice {
@@ -85,13 +85,13 @@ func veniceCluster(cfg *config.Config) policy.ProviderID {
 	return ""
 }
 
-// push gives Envoys, and sidecars that run apart, the present state. An unchanged one pushes nothing.
+// push sends the current state to Envoys and sidecars. An unchanged state is not sent.
 func (g *gateway) push(ctx context.Context) error {
 	if !g.control {
 		return nil
 	}
-	g.pushing.Lock()
-	defer g.pushing.Unlock()
+	g.offeredMu.Lock()
+	defer g.offeredMu.Unlock()
 	return g.pushLocked(ctx)
 }
 

@@ -13,21 +13,22 @@ import (
 	"bardo.money/gateway/xds/snapshot"
 )
 
-// The first SIGTERM or SIGINT begins the stop: what is under way may finish within listen.drain, and stopRest later the program is gone,
-// whatever hangs. A second signal cuts what is under way and leaves hurryTime. Charges are in the store then, or in the file beside it.
+// The first SIGTERM or SIGINT begins a graceful stop: requests in flight may finish within listen.drain, and the program exits at most stopGrace later,
+// even if something hangs. A second signal aborts requests in flight; the program then exits within forcedStopTime. Charges are written to the store, or
+// else to the file beside it.
 const (
-	stopRest   = 10 * time.Second
-	hurryTime  = 3 * time.Second
-	chargeTime = 3 * time.Second // until what was cut is charged for: usage may lag behind the end of an answer
-	keepTime   = time.Second     // for the ledger to keep what waits, where the time is over
+	stopGrace      = 10 * time.Second
+	forcedStopTime = 3 * time.Second
+	chargeTime     = 3 * time.Second // until aborted requests are charged: usage may arrive after the end of an answer
+	flushTime      = time.Second     // for the ledger to save pending changes at the deadline
 )
 
-// ending is the stop of the program, from the first signal on.
+// ending is the state of a stop, from the first signal on.
 type ending struct {
-	drained  context.Context // done when nothing may finish any more: listen.drain is over, or a second signal came
-	over     context.Context // done when the program has to be gone
-	hurry    func(os.Signal)
-	signaled chan struct{} // closed by hurry
+	drained  context.Context // done when requests in flight are aborted: listen.drain has passed, or a second signal came
+	deadline context.Context // done when the program has to exit
+	force    func(os.Signal)
+	signaled chan struct{} // closed by force
 	by       os.Signal     // the second signal; read after signaled
 	release  func()
 }
@@ -35,15 +36,15 @@ type ending struct {
 // newEnding begins the stop.
 func newEnding(drain time.Duration) *ending {
 	drained, endDrain := context.WithTimeout(context.Background(), drain)
-	over, endAll := context.WithTimeout(context.Background(), drain+stopRest-keepTime)
-	e := &ending{drained: drained, over: over, signaled: make(chan struct{})}
+	deadline, endAll := context.WithTimeout(context.Background(), drain+stopGrace-flushTime)
+	e := &ending{drained: drained, deadline: deadline, signaled: make(chan struct{})}
 	late := time.AfterFunc(time.Hour, endAll)
 	late.Stop()
-	e.hurry = func(by os.Signal) {
+	e.force = func(by os.Signal) {
 		e.by = by
 		close(e.signaled)
 		endDrain()
-		late.Reset(hurryTime)
+		late.Reset(forcedStopTime)
 	}
 	e.release = func() {
 		late.Stop()
@@ -53,7 +54,7 @@ func newEnding(drain time.Duration) *ending {
 	return e
 }
 
-// status is the program's exit status: 128 and the number of a second signal, as shells count, else 0.
+// status is the exit status: 128 plus the number of a second signal, as shells report it; else nil.
 func (e *ending) status() error {
 	select {
 	case <-e.signaled:
@@ -66,7 +67,7 @@ func (e *ending) status() error {
 	return cli.Exit(1)
 }
 
-// watchSignals begins the stop with ctx, and hurries it with the second signal. What it starts ends with the program, or with stop.
+// watchSignals begins the stop when ctx is done, and forces it on the second signal. Its goroutine ends with the program, or with stop.
 func (g *gateway) watchSignals(ctx context.Context) (stop func()) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
@@ -84,9 +85,9 @@ func (g *gateway) watchSignals(ctx context.Context) (stop func()) {
 			select {
 			case by := <-signals:
 				if n++; n == 2 {
-					e.hurry(by)
+					e.force(by)
 				}
-			case <-e.over.Done():
+			case <-e.deadline.Done():
 				g.forceExit(e)
 				return
 			case <-finished:
@@ -101,11 +102,11 @@ func (g *gateway) watchSignals(ctx context.Context) (stop func()) {
 	}
 }
 
-// forceExit ends the program, because something that it waits for does not end, such as a write to a log whose reader hangs. Envoy dies with it.
+// forceExit exits although something hangs, such as a write to a log whose reader does not read. Envoy, a child process, ends too.
 func (d *dataPath) forceExit(e *ending) {
 	if d.books != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), keepTime)
-		_ = d.books.CloseWithin(ctx) // there may be no log to say so
+		ctx, cancel := context.WithTimeout(context.Background(), flushTime)
+		_ = d.books.CloseWithin(ctx) // there may be no log to report an error to
 		cancel()
 	}
 	code := 1
@@ -115,7 +116,7 @@ func (d *dataPath) forceExit(e *ending) {
 	os.Exit(code)
 }
 
-// drain lets what is under way finish, and admits nothing new.
+// drain refuses new requests and waits for those in flight.
 func (g *gateway) drain(e *ending) {
 	g.draining.Store(true)
 	ctx := e.drained
@@ -140,14 +141,14 @@ func (g *gateway) drain(e *ending) {
 	}
 }
 
-// awaitSent waits until Envoy has sent its clients everything.
+// awaitSent waits until Envoy has sent all buffered data to clients.
 func (g *gateway) awaitSent(ctx context.Context) {
 	if err := g.child.Idle(ctx, snapshot.ListenerHTTP, snapshot.ListenerHTTPS); err != nil {
 		g.log.Warn("envoy has not sent everything", "error", err)
 	}
 }
 
-// drainModule lets what is under way in Envoy's process finish.
+// drainModule waits for the requests in flight in Envoy's process.
 func (g *gateway) drainModule(e *ending) {
 	g.log.Info("draining")
 	if err := g.inEnvoy.drain(e.drained); err != nil {
@@ -155,16 +156,16 @@ func (g *gateway) drainModule(e *ending) {
 	}
 	g.awaitSent(e.drained)
 	if e.status() != nil {
-		g.inEnvoy.hurry()
+		g.inEnvoy.shortenStop()
 	}
 }
 
-// charge waits until the exchanges that the end of the drain has cut are charged for.
-func (g *gateway) charge(e *ending) {
+// awaitCharges waits until the exchanges that were aborted at the end of the drain are charged.
+func (g *gateway) awaitCharges(e *ending) {
 	if g.gate == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(e.over, chargeTime)
+	ctx, cancel := context.WithTimeout(e.deadline, chargeTime)
 	defer cancel()
 	if err := g.gate.Idle(ctx); err != nil {
 		g.log.Warn("exchanges did not end in time: they may not be charged for", "exchanges", g.gate.Live())
@@ -173,16 +174,16 @@ func (g *gateway) charge(e *ending) {
 
 // close closes what open opened.
 func (g *gateway) close() {
-	over := context.Background()
+	deadline := context.Background()
 	if e := g.ending.Load(); e != nil {
-		over = e.over
+		deadline = e.deadline
 	}
 	g.closeModels()
-	g.closeBy(over)
+	g.closeBy(deadline)
 }
 
-// closeBy closes what open opened before over is done. The ledger and the events do not wait for each other.
-func (g *gateway) closeBy(over context.Context) {
+// closeBy closes what open opened, before deadline is done. The ledger and the events are closed concurrently.
+func (g *gateway) closeBy(deadline context.Context) {
 	notified := make(chan struct{})
 	guard.Go(func() {
 		defer close(notified)
@@ -196,8 +197,8 @@ func (g *gateway) closeBy(over context.Context) {
 	stored := make(chan struct{})
 	guard.Go(func() {
 		defer close(stored)
-		g.limiter.Close(over)
-		g.answers.Close(over)
+		g.limiter.Close(deadline)
+		g.answers.Close(deadline)
 	})
 	g.closeDeferred()
 	g.closeSessions()
@@ -206,9 +207,9 @@ func (g *gateway) closeBy(over context.Context) {
 	g.wallets.Close()
 	g.closeIdentities()
 	if g.books != nil {
-		ctx, cancel := context.WithCancel(over)
-		if deadline, ok := over.Deadline(); ok {
-			ctx, cancel = context.WithDeadline(over, deadline.Add(-2*keepTime))
+		ctx, cancel := context.WithCancel(deadline)
+		if at, ok := deadline.Deadline(); ok {
+			ctx, cancel = context.WithDeadline(deadline, at.Add(-2*flushTime))
 		}
 		if err := g.books.CloseWithin(ctx); err != nil {
 			g.log.Error("the ledger was not closed cleanly", "error", err)
@@ -220,8 +221,8 @@ func (g *gateway) closeBy(over context.Context) {
 	g.audit.Close(&g.events, g.log)
 }
 
-// stopped is the end of a program that was asked to stop.
-func (g *gateway) stopped() error {
+// stopError returns the error of a stop that was forced by a second signal; else nil.
+func (g *gateway) stopError() error {
 	e := g.ending.Load()
 	if e == nil {
 		return nil

@@ -1,5 +1,5 @@
-// Package run is the running gateway: `bardo up`, its data path alone (`bardo extproc`), its control plane alone (`bardo xds`), and the bootstrap
-// of an Envoy that is run separately (`bardo bootstrap`).
+// Package run implements the gateway's long-running commands: `bardo up` (all roles), `bardo extproc` (data path), `bardo xds` (control plane), and `bardo
+// bootstrap` (the bootstrap of an Envoy that is run separately).
 package run
 
 import (
@@ -88,7 +88,7 @@ func roleCommand(p Parts, use, short string, r roles) *cobra.Command {
 			if err := port.apply(cfg); err != nil {
 				return err
 			}
-			keepsBooks := r.data
+			opensLedger := r.data
 			if err := r.useModule(cfg.DataPath == config.DataPathModule); err != nil {
 				return err
 			}
@@ -99,7 +99,7 @@ func roleCommand(p Parts, use, short string, r roles) *cobra.Command {
 				}
 				defer unlock()
 			}
-			if keepsBooks {
+			if opensLedger {
 				unlock, err := h.Lock()
 				if err != nil {
 					return err
@@ -121,13 +121,13 @@ func up(ctx context.Context, p Parts, h home.Dir, cfg *config.Config, file setti
 	g := &gateway{
 		roles:         r,
 		start:         start{parts: p, port: port, home: h, started: time.Now(), out: out, errOut: errOut},
-		configuration: configuration{configPath: file.Path, startedFrom: file.Info, readFile: settings.Read, reloads: make(chan reloadRequest), configured: make(chan struct{}, 1)},
-		dataPath:      dataPath{listed: make(chan struct{}, 1)},
-		connections:   connections{moved: make(chan struct{}, 1)},
+		configuration: configuration{configPath: file.Path, startInfo: file.Info, readFile: settings.Read, reloads: make(chan reloadRequest), configChanged: make(chan struct{}, 1)},
+		dataPath:      dataPath{listsChanged: make(chan struct{}, 1)},
+		connections:   connections{addressesChanged: make(chan struct{}, 1)},
 		shutdown:      shutdown{stopping: make(chan struct{})},
 	}
 	g.cfg.Store(cfg)
-	g.startedWith = cfg
+	g.startConfig = cfg
 	g.offered.cfg = cfg
 	g.conf.now = control.ConfigStatus{File: file.Path, Version: settings.Digest(file.Data), Since: g.started}
 	g.learnSecrets(cfg)
@@ -141,7 +141,7 @@ func up(ctx context.Context, p Parts, h home.Dir, cfg *config.Config, file setti
 	}
 	defer remove()
 	if r.envoy {
-		if err := portsFree(ctx, cfg); err != nil {
+		if err := checkPortsFree(ctx, cfg); err != nil {
 			return err
 		}
 	}
@@ -155,10 +155,10 @@ func up(ctx context.Context, p Parts, h home.Dir, cfg *config.Config, file setti
 	if err := g.open(ctx); err != nil {
 		return err
 	}
-	return errors.Join(g.run(ctx, out), g.stopped())
+	return errors.Join(g.run(ctx, out), g.stopError())
 }
 
-// logsText reports whether people read the log: on a terminal, unless the configuration says otherwise.
+// logsText reports whether the log is written as text rather than JSON. With log_format auto it is text on a terminal.
 func logsText(cfg *config.Config, out io.Writer) bool {
 	if cfg.Telemetry.LogFormat != "auto" {
 		return cfg.Telemetry.LogFormat == "text"
@@ -167,7 +167,7 @@ func logsText(cfg *config.Config, out io.Writer) bool {
 	return ok && term.IsTerminal(f.Fd())
 }
 
-// open prepares everything that the servers work with.
+// open opens everything that the servers need.
 func (g *gateway) open(ctx context.Context) (err error) {
 	cfg := g.cfg.Load()
 	g.metrics = telemetry.New(telemetry.Build{Version: cli.Version})
@@ -213,7 +213,7 @@ func (g *gateway) open(ctx context.Context) (err error) {
 	if g.module {
 		g.openModuleFeed()
 	}
-	if g.alone() {
+	if g.controlPlaneOnly() {
 		if err := g.openPlane(); err != nil {
 			return err
 		}
@@ -225,10 +225,10 @@ func (g *gateway) open(ctx context.Context) (err error) {
 	return err
 }
 
-// isDurable reports whether charges wait for the disk before the last byte of their answers.
+// isDurable reports whether an answer's last byte waits until its charge is committed to disk.
 func isDurable(cfg *config.Config) bool { return cfg.Billing.Durability == "commit" }
 
-// openData opens what requests need: stores, what they are paid from, models, and the data path itself.
+// openData opens the stores, models and wallets that requests need, and the data path itself.
 func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) {
 	alerts.Listen(&g.events, &g.alerts)
 	if err := g.openLedger(ctx, cfg); err != nil {
@@ -286,16 +286,16 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 	return g.openDeferred(ctx)
 }
 
-// openWallets opens what the gateway itself pays from, and what it stakes.
+// openWallets opens the wallets that the gateway pays providers from, and staking.
 func (g *gateway) openWallets(ctx context.Context, cfg *config.Config) (err error) {
 	if g.wallet, err = wallet.Open(wallet.Options{
 		Home: g.home, Config: g.cfg.Load, Ledger: g.books, Egress: cmp.Or(g.listener(), g.egress()), Secret: g.egressSecret,
-		Prober: func() *probe.Client { return g.gate.Prober() }, Events: &g.events, Metrics: g.metrics, Changed: g.listed, Log: g.log,
+		Prober: func() *probe.Client { return g.gate.Prober() }, Events: &g.events, Metrics: g.metrics, Changed: g.listsChanged, Log: g.log,
 	}); err != nil {
 		return err
 	}
 	g.stake = staking.New(staking.Options{
-		Home: g.home, Config: g.cfg.Load, Open: g.openStake(), Cluster: veniceCluster, Egress: cmp.Or(g.listener(), g.egress()), Secret: g.egressSecret, Events: &g.events, Changed: g.listed, Log: g.log,
+		Home: g.home, Config: g.cfg.Load, Open: g.openStake(), Cluster: veniceCluster, Egress: cmp.Or(g.listener(), g.egress()), Secret: g.egressSecret, Events: &g.events, Changed: g.listsChanged, Log: g.log,
 	})
 	if g.wallets, err = onchain.Open(ctx, g.home, cfg, g.log); err != nil {
 		return err
@@ -306,7 +306,7 @@ func (g *gateway) openWallets(ctx context.Context, cfg *config.Config) (err erro
 	return nil
 }
 
-// openLedger opens the ledger, and shows its state in the metrics.
+// openLedger opens the ledger and exports its state as metrics.
 func (g *gateway) openLedger(ctx context.Context, cfg *config.Config) (err error) {
 	if g.books, err = g.home.OpenLedgerWith(ctx, cfg, ledger.Options{
 		Gateway: true, Durable: isDurable(cfg), Log: g.log, Committed: g.metrics.LedgerCommitted, Outage: func(o ledger.Outage) { notice.Outage(&g.events, o) },
@@ -324,10 +324,11 @@ func (g *gateway) openLedger(ctx context.Context, cfg *config.Config) (err error
 	return nil
 }
 
-// governorSeed makes what the governor tries follow from the requests alone.
+// governorSeed is fixed so that the governor's choices are a deterministic function of the requests.
 const governorSeed = 1
 
-// egress is the client of exchanges' own calls: through Envoy's egress listener, or, in Envoy's process, through its clusters.
+// egress returns the client for calls that exchanges make themselves: through Envoy's egress listener, or through Envoy's clusters if the data path is in its
+// process.
 func (g *gateway) egress() *http.Client {
 	c := upstream.NewEgressClient(g.sockets.egress)
 	if g.calls != nil {
@@ -336,7 +337,7 @@ func (g *gateway) egress() *http.Client {
 	return c
 }
 
-// listener is the client of the egress listener, where egress has another way; else nil.
+// listener returns a client of the egress listener if egress uses another path; else nil.
 func (g *gateway) listener() *http.Client {
 	if g.calls == nil {
 		return nil
@@ -359,7 +360,7 @@ func (g *gateway) newEnvoy(cfg *config.Config) (*envoy.Process, error) {
 
 // run starts the servers, waits until everything serves, announces it, and drains once ctx is done.
 func (g *gateway) run(ctx context.Context, out io.Writer) error {
-	// The servers outlive ctx: they drain first.
+	// The servers outlive ctx, since they drain first.
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	group, serving := errgroup.WithContext(serving)
@@ -370,26 +371,26 @@ func (g *gateway) run(ctx context.Context, out io.Writer) error {
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- group.Wait() }()
-	err = g.await(ctx, failed, &info)
+	err = g.awaitReady(ctx, failed, &info)
 	switch {
 	case ctx.Err() != nil:
-		err = nil // it was asked to stop before it served anyone
+		err = nil // stopped before it was ready
 	case err == nil:
 		err = g.announce(ctx, info, out, failed)
 	}
 	stop()
 	err = errors.Join(err, <-failed)
 	if e := g.ending.Load(); e != nil {
-		g.charge(e)
+		g.awaitCharges(e)
 	}
 	return err
 }
 
-// startTime bounds how long Envoy may take to serve.
+// startTime bounds how long Envoy may take to become ready.
 const startTime = time.Minute
 
-// await waits until Envoy serves the first configuration, and notes where.
-func (g *gateway) await(ctx context.Context, failed chan error, info *home.RunInfo) error {
+// awaitReady waits until Envoy serves the first configuration, and records its addresses in info.
+func (g *gateway) awaitReady(ctx context.Context, failed chan error, info *home.RunInfo) error {
 	if g.link != nil {
 		return g.awaitLink(ctx, failed)
 	}
@@ -410,15 +411,15 @@ func (g *gateway) await(ctx context.Context, failed chan error, info *home.RunIn
 		}
 	}
 	if g.module {
-		if err := g.inEnvoy.greet(ctx); err != nil {
+		if err := g.inEnvoy.checkVersion(ctx); err != nil {
 			return err
 		}
 	}
-	return g.locate(ctx, info)
+	return g.readAddresses(ctx, info)
 }
 
-// locate notes where Envoy listens now.
-func (c *connections) locate(ctx context.Context, info *home.RunInfo) error {
+// readAddresses sets the addresses that Envoy listens on in info.
+func (c *connections) readAddresses(ctx context.Context, info *home.RunInfo) error {
 	at, err := c.child.Addresses(ctx)
 	if err != nil {
 		return err
@@ -427,11 +428,11 @@ func (c *connections) locate(ctx context.Context, info *home.RunInfo) error {
 	return nil
 }
 
-// resettleTime is how long after a reload Envoy may still open the listeners that changed.
-const resettleTime = 5 * time.Second
+// relistenTime is how long after a reload Envoy may still be opening changed listeners.
+const relistenTime = 5 * time.Second
 
-// follow keeps run.json true: an Envoy that was started again, or whose listeners were configured anew, may have got other ports.
-func (g *gateway) follow(ctx context.Context, info home.RunInfo) {
+// updateRunInfo keeps run.json up to date until ctx is done: a restarted Envoy, or changed listeners, may have new ports.
+func (g *gateway) updateRunInfo(ctx context.Context, info home.RunInfo) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	var until time.Time
@@ -439,8 +440,8 @@ func (g *gateway) follow(ctx context.Context, info home.RunInfo) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-g.moved:
-			until = time.Now().Add(resettleTime)
+		case <-g.addressesChanged:
+			until = time.Now().Add(relistenTime)
 		case <-tick.C:
 		}
 		n := g.child.Restarts()
@@ -448,7 +449,7 @@ func (g *gateway) follow(ctx context.Context, info home.RunInfo) {
 			continue
 		}
 		before := info
-		if g.child.Ready(ctx) != nil || g.locate(ctx, &info) != nil {
+		if g.child.Ready(ctx) != nil || g.readAddresses(ctx, &info) != nil {
 			continue
 		}
 		seen = n
@@ -461,27 +462,27 @@ func (g *gateway) follow(ctx context.Context, info home.RunInfo) {
 	}
 }
 
-// startSettles is how long after its start the program still does what only a start does. Until then the heap grows as far as package early lets it.
-const startSettles = 500 * time.Millisecond
+// startupTime is how long startup work lasts. Until then package early sets the heap growth.
+const startupTime = 500 * time.Millisecond
 
-// whenStarted does once what is due when the start is over, unless ctx is done before.
-func whenStarted(ctx context.Context, due func()) {
-	t := time.AfterFunc(startSettles, guard.Func(due))
+// afterStartup calls f once startup is over, unless ctx is done before.
+func afterStartup(ctx context.Context, f func()) {
+	t := time.AfterFunc(startupTime, guard.Func(f))
 	context.AfterFunc(ctx, func() { t.Stop() })
 }
 
-// announce prints the addresses for users and scripts, serves until the program is stopped, and drains.
+// announce prints the greeting, writes the run file, serves until the program is stopped, and drains.
 func (g *gateway) announce(ctx context.Context, info home.RunInfo, out io.Writer, failed chan error) error {
 	greeting, err := g.greeting(ctx, info)
 	if err != nil {
 		return err
 	}
 	g.ready.Store(true)
-	if _, err := io.WriteString(out, greeting); err != nil { // before run.json: a script that waits for that finds the key printed
+	if _, err := io.WriteString(out, greeting); err != nil { // before run.json: a script that waits for that file finds the key already printed
 		g.log.Warn("the greeting could not be printed", "error", err)
 	}
 	file := home.RunFile
-	if g.alone() {
+	if g.controlPlaneOnly() {
 		file = home.PlaneFile
 	}
 	withdraw, err := g.home.Announce(file, info)
@@ -489,14 +490,14 @@ func (g *gateway) announce(ctx context.Context, info home.RunInfo, out io.Writer
 		return err
 	}
 	defer withdraw()
-	whenStarted(ctx, func() {
+	afterStartup(ctx, func() {
 		settings.TuneGC(g.cfg.Load(), false)
 		dropStartPages(programFile)
 	})
 	if g.envoy {
 		following, stop := context.WithCancel(ctx)
 		var done sync.WaitGroup
-		done.Go(func() { g.follow(following, info) })
+		done.Go(func() { g.updateRunInfo(following, info) })
 		defer done.Wait()
 		defer stop()
 	}
@@ -511,11 +512,11 @@ func (g *gateway) announce(ctx context.Context, info home.RunInfo, out io.Writer
 	}
 }
 
-// sockets are where this machine's parts meet.
+// sockets are the addresses by which the gateway's processes reach each other on this machine.
 type sockets struct{ dir, extproc, xds, egress, demo, control, plane, models, chain string }
 
-// openSockets chooses the places of the sockets. With Envoy as a child they live in a directory of this run; the parts of a split
-// gateway find each other where the configuration says, and beside it.
+// openSockets sets the socket paths. With Envoy as a child process they are in a directory of this run; in a split gateway they are where the configuration
+// says, or in the directory of extproc.listen.
 func (g *gateway) openSockets(cfg *config.Config) (remove func(), err error) {
 	if g.envoy {
 		dir, remove, err := g.home.RunDir()

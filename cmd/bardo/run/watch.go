@@ -14,26 +14,26 @@ import (
 )
 
 const (
-	// watchBacklog is how many finished requests wait for a watcher that is slow to read.
+	// watchBacklog is how many finished requests are queued for a slow watcher.
 	watchBacklog = 256
-	// watchPatience bounds how long one that does not read at all is waited for.
-	watchPatience = 10 * time.Second
-	// watchEvery is the time between two looks at the whole.
-	watchEvery = time.Second
+	// watchWriteTimeout bounds a write to a watcher that does not read.
+	watchWriteTimeout = 10 * time.Second
+	// watchInterval is the time between two status lines.
+	watchInterval = time.Second
 )
 
-// serveWatch streams what happens, until the watcher leaves or the gateway ends.
+// serveWatch streams finished requests and the gateway's status until the watcher disconnects or the gateway stops.
 func (g *gateway) serveWatch(w http.ResponseWriter, r *http.Request) {
 	watcher := g.finished.Watch(watchBacklog)
 	defer watcher.Close()
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	out, conn := json.NewEncoder(w), http.NewResponseController(w)
-	tick := time.NewTicker(watchEvery)
+	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
-	var line any = control.GatewayLine{Type: control.LineGateway, Version: cli.Version, PID: cmp.Or(g.by, os.Getpid()), Home: string(g.home), Started: g.started}
+	var line any = control.GatewayLine{Type: control.LineGateway, Version: cli.Version, PID: cmp.Or(g.parentPID, os.Getpid()), Home: string(g.home), Started: g.started}
 	for first := true; ; first = false {
-		if conn.SetWriteDeadline(time.Now().Add(watchPatience)) != nil || out.Encode(line) != nil || conn.Flush() != nil {
-			return // the watcher has gone
+		if conn.SetWriteDeadline(time.Now().Add(watchWriteTimeout)) != nil || out.Encode(line) != nil || conn.Flush() != nil {
+			return // the watcher has disconnected
 		}
 		if first {
 			line = g.status(r.Context(), 0)

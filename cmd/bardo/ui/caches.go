@@ -12,7 +12,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// entry is a stored answer. None of its content is shown.
+// entry is a stored answer, without its content.
 type entry struct {
 	ID, Model, Provider string
 	Created, Expires    time.Time
@@ -21,7 +21,7 @@ type entry struct {
 	Input, Output       int64
 }
 
-// store is what the cache holds of one key.
+// store is one key's share of the cache.
 type store struct {
 	Account     string
 	Name        string
@@ -29,19 +29,19 @@ type store struct {
 	Bytes, Hits int64
 	Misses      int64
 	Saved       policy.Micro
-	Entries     []entry // of the key that is looked at
+	Entries     []entry // of the chosen key only
 }
 
-// cachesData is the caches of the keys that the viewer sees, and the entries of one of them.
+// cachesData is the cache shares of the viewer's keys, and the entries of the chosen one.
 type cachesData struct {
 	Stores []store
-	Chosen *store // nil: none is looked at
+	Chosen *store // nil: none
 	Own    bool   // the viewer may delete its entries
 	Names  map[policy.Account]string
 	Done   string
 }
 
-// maxStores bounds how many keys' caches one page sums up.
+// maxStores bounds how many keys' shares one page lists.
 const maxStores = 200
 
 func (s *Server) caches(w http.ResponseWriter, r *http.Request, v *viewer) error {
@@ -53,7 +53,7 @@ func (s *Server) caches(w http.ResponseWriter, r *http.Request, v *viewer) error
 	if key == "" && !v.Operator {
 		key = v.Key
 	}
-	if key != "" && !v.sees(key) {
+	if key != "" && !v.maySee(key) {
 		return fault.New(fault.NotFound, "There is no such key.", nil)
 	}
 	d := cachesData{Names: names, Own: v.mayDelete(key), Done: doneText(r.URL.Query().Get("done"))}
@@ -69,7 +69,7 @@ func (s *Server) caches(w http.ResponseWriter, r *http.Request, v *viewer) error
 	return nil
 }
 
-// mayDelete reports whether the viewer may delete what the cache holds of an account.
+// mayDelete reports whether the viewer may delete an account's entries.
 func (v *viewer) mayDelete(a policy.Account) bool { return a != "" && (v.Operator || v.Key == a) }
 
 func (s *Server) stores(r *http.Request, names map[policy.Account]string) (all []store, err error) {
@@ -95,7 +95,7 @@ func (s *Server) stores(r *http.Request, names map[policy.Account]string) (all [
 	return all, nil
 }
 
-// deleteCached deletes one entry (id), the one that answered a request (request), or all of a key (all). It does what DELETE /v1/cache does for the key.
+// deleteCached deletes one entry (id), the one that answered a request (request), or all of a key (all), as DELETE /v1/cache does for the key.
 func (s *Server) deleteCached(w http.ResponseWriter, r *http.Request, v *viewer) error {
 	account, id, request := policy.Account(r.PostFormValue("key")), r.PostFormValue("id"), r.PostFormValue("request")
 	if !v.mayDelete(account) {

@@ -7,7 +7,7 @@ import (
 	"bardo.money/gateway/policy/ledger"
 )
 
-// chart is a bar for each day: what was paid, and above it what was saved. Its units are those of its drawing.
+// chart is a bar chart by day: the cost, and stacked on it the savings. Units are those of the SVG.
 type chart struct {
 	Width, Height int
 	Bars          []bar
@@ -15,7 +15,7 @@ type chart struct {
 	Empty         bool
 }
 
-// bar is a day's.
+// bar is one day.
 type bar struct {
 	Day                     string
 	X, Width                float64
@@ -27,7 +27,7 @@ type bar struct {
 	Requests, Input, Output int64
 }
 
-// line is a horizontal one with its amount.
+// line is a horizontal grid line with its amount.
 type line struct {
 	Y      float64
 	Amount policy.Micro
@@ -36,13 +36,13 @@ type line struct {
 const (
 	chartWidth  = 720
 	chartHeight = 220
-	chartLeft   = 64 // of the amounts
+	chartLeft   = 64 // left margin, for amounts
 	chartRight  = 14
 	chartTop    = 10  // above the highest bar
-	chartBottom = 196 // where bars stand
+	chartBottom = 196 // y of the base line
 )
 
-// newChart draws some days from a first one on.
+// newChart draws days from first on.
 func newChart(first time.Time, days int, rows []ledger.UsageRow) chart {
 	c := chart{Width: chartWidth, Height: chartHeight, Empty: true}
 	byDay := map[string]*ledger.UsageRow{}
@@ -52,7 +52,7 @@ func newChart(first time.Time, days int, rows []ledger.UsageRow) chart {
 		highest = max(highest, rows[i].Cost+max(rows[i].Saved, 0))
 		c.Empty = c.Empty && rows[i].Requests == 0
 	}
-	top := niceAbove(highest)
+	top := roundUp(highest)
 	scale := float64(chartBottom-chartTop) / float64(top)
 	step := float64(chartWidth-chartLeft-chartRight) / float64(days)
 	labelEvery := max(days/6, 1)
@@ -77,8 +77,8 @@ func newChart(first time.Time, days int, rows []ledger.UsageRow) chart {
 	return c
 }
 
-// niceAbove is the next of 1, 2, 4 and 8 times a power of ten that is not below an amount.
-func niceAbove(m policy.Micro) policy.Micro {
+// roundUp returns the smallest of 1, 2, 4 and 8 times a power of ten that is at least m.
+func roundUp(m policy.Micro) policy.Micro {
 	for unit := policy.Micro(100); ; unit *= 10 {
 		for _, n := range []policy.Micro{1, 2, 4, 8} {
 			if n*unit >= m {

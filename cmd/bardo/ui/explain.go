@@ -8,15 +8,15 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// explainData is one request: what was decided, what happened, and what it cost.
+// explainData is one request: its decisions, attempts and cost.
 type explainData struct {
 	record.Request
 	Account   string
 	KeyName   string
 	Mood      string
 	Layers    []layer
-	Spread    policy.Micro // what the gateway added
-	Removable bool         // an entry of the cache belongs to it
+	Spread    policy.Micro // the gateway's margin
+	Removable bool         // a cache entry belongs to it
 	Done      string
 }
 
@@ -29,13 +29,13 @@ type layer struct {
 	Notes []string
 }
 
-// layerNames say what the layers do.
+// layerNames describe the layers.
 var layerNames = map[string]string{
 	"l1": "alignment for prompt caches", "l2": "semantic cache", "l3": "exact cache", "l4": "tool pruning", "l5": "compression", "l6": "affinity",
 	"l7": "personal data and secrets", "l8": "injected instructions",
 }
 
-// layersOf reads the pipeline of a record, such as "l3;dur=0.04, l4;saved=11800".
+// layersOf parses the pipeline of a record, such as "l3;dur=0.04, l4;saved=11800".
 func layersOf(pipeline string) (all []layer) {
 	for entry := range strings.SplitSeq(pipeline, ",") {
 		fields := strings.Split(strings.TrimSpace(entry), ";")
@@ -79,7 +79,7 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request, v *viewer) erro
 	return nil
 }
 
-// doneText says what a change did, by its word in a query string.
+// doneText is the message after a change, by the query parameter done.
 func doneText(word string) string {
 	return map[string]string{
 		"removed":  "The cached answer was removed: the next such request is answered by a provider.",

@@ -15,42 +15,42 @@ import (
 	"bardo.money/gateway/policy/ledger"
 )
 
-// sortStores puts the fullest caches first.
+// sortStores sorts by entries, most first.
 func sortStores(all []store) {
 	slices.SortFunc(all, func(a, b store) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Account, b.Account))
 	})
 }
 
-// keyCard is an API key without its secret, and what it spent.
+// keyCard is an API key without its secret, with its spending.
 type keyCard struct {
 	ledger.KeyRow
 	State              string // active, read only, expired, revoked, publishable
 	Balance            *ledger.Balance
 	Today, Month       policy.Micro
-	DayPart, MonthPart int // spent of the limit, in percent; at most 100
+	DayPart, MonthPart int // percent of the limit, at most 100
 }
 
-// group is a project or an owner with its budget.
+// group is a project or an owner, with its budget.
 type group struct {
 	ledger.Group
 	Today, Month       policy.Micro
 	DayPart, MonthPart int
 }
 
-// keysData is the keys that the viewer sees, and for the operator the projects and owners.
+// keysData is the viewer's keys, and for the operator also projects and owners.
 type keysData struct {
 	Keys     []keyCard
 	Projects []group
 	Owners   []group
 	Form     keyForm
-	Created  *created // just now
+	Created  *created // by this request
 	Done     string
-	Revoked  int // how many revoked keys are not shown
+	Revoked  int // revoked keys that are not shown
 	All      bool
 }
 
-// created is a new key with its secret, which is shown this once.
+// created is a new key with its secret, which is not shown again.
 type created struct{ ID, Name, Secret string }
 
 func (s *Server) keys(w http.ResponseWriter, r *http.Request, v *viewer) error {
@@ -70,7 +70,7 @@ func (s *Server) keysData(r *http.Request, v *viewer) (*keysData, error) {
 	}
 	slices.Reverse(rows)
 	for i := range rows {
-		if !v.sees(rows[i].ID) {
+		if !v.maySee(rows[i].ID) {
 			continue
 		}
 		if rows[i].Revoked() && !d.All {
@@ -93,7 +93,7 @@ func (s *Server) keysData(r *http.Request, v *viewer) (*keysData, error) {
 	return d, err
 }
 
-// firstOfMonth is when this UTC month began.
+// firstOfMonth is the start of the UTC month.
 func firstOfMonth(now time.Time) time.Time {
 	y, m, _ := now.UTC().Date()
 	return time.Date(y, m, 1, 0, 0, 0, 0, time.UTC)
@@ -132,7 +132,7 @@ func stateOf(k *ledger.KeyRow, now time.Time) string {
 	return "active"
 }
 
-// part is how much of a limit was spent, in percent, at most 100.
+// part is the percentage of a limit that was spent, at most 100.
 func part(spent, limit policy.Micro) int {
 	if limit <= 0 {
 		return 0
@@ -140,7 +140,7 @@ func part(spent, limit policy.Micro) int {
 	return int(min(spent*100/limit, 100))
 }
 
-// groups are all projects, or all owners, with what they spent.
+// groups returns all projects, or all owners, with their spending.
 func (s *Server) groups(ctx context.Context, kind policy.Holder) (all []group, err error) {
 	rows, err := s.o.Books.Groups(ctx, kind)
 	if err != nil {
@@ -161,7 +161,7 @@ func (s *Server) groups(ctx context.Context, kind policy.Holder) (all []group, e
 	return all, nil
 }
 
-// keyForm is the form of a new key, as it was filled in.
+// keyForm is the submitted form of a new key.
 type keyForm struct {
 	Name, Balance, Day, Month, RPM, Project string
 	Tier                                    policy.Tier
@@ -180,10 +180,10 @@ func readKeyForm(r *http.Request) keyForm {
 // tiers are the plans of keys.
 var tiers = []policy.Tier{policy.TierFree, policy.TierPro, policy.TierGolem}
 
-// maxName is the most bytes of a key's name.
+// maxName bounds a key's name, in bytes.
 const maxName = 100
 
-// row is the key that a form describes, and its opening balance.
+// row converts the form to a key and its opening balance.
 func (f *keyForm) row() (k ledger.KeyRow, opening policy.Micro, err error) {
 	if f.Name == "" || len(f.Name) > maxName || strings.ContainsFunc(f.Name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return k, 0, errors.New("the name must have 1 to 100 characters, and no control characters")
@@ -201,7 +201,7 @@ func (f *keyForm) row() (k ledger.KeyRow, opening policy.Micro, err error) {
 	return k, opening, f.limits(&k)
 }
 
-// limits puts the form's limits into a key; an empty one is none.
+// limits sets the form's limits in a key; an empty field means none.
 func (f *keyForm) limits(k *ledger.KeyRow) (err error) {
 	k.RPM = 0
 	if f.RPM != "" {
@@ -220,7 +220,7 @@ func (f *keyForm) limits(k *ledger.KeyRow) (err error) {
 	return err
 }
 
-// amount reads dollars; "" is none.
+// amount parses dollars; "" is 0.
 func amount(name, s string) (policy.Micro, error) {
 	if s == "" {
 		return 0, nil
@@ -245,7 +245,7 @@ func (s *Server) createKey(w http.ResponseWriter, r *http.Request, v *viewer) er
 		return readErr
 	}
 	if err != nil {
-		if !isMistake(err) {
+		if !isUserError(err) {
 			return err
 		}
 		status, d.Form = http.StatusUnprocessableEntity, form
@@ -257,13 +257,13 @@ func (s *Server) createKey(w http.ResponseWriter, r *http.Request, v *viewer) er
 	return nil
 }
 
-// isMistake reports whether the operator can correct an error.
-func isMistake(err error) bool {
+// isUserError reports whether the operator can correct the error.
+func isUserError(err error) bool {
 	_, isFault := errors.AsType[*fault.Fault](err)
 	return !isFault && !errors.Is(err, ledger.ErrClosed)
 }
 
-// plainCause is an error without the id of the key that was about to be made.
+// plainCause is the error's text without the id of the key that was not created.
 func plainCause(err error) string {
 	if errors.Is(err, ledger.ErrUnknownGroup) {
 		return "there is no such project"
@@ -286,7 +286,7 @@ func unknownKey(err error) error {
 	return err
 }
 
-// limitKey changes what a key may spend, and how often it may send requests.
+// limitKey changes a key's spending and rate limits.
 func (s *Server) limitKey(w http.ResponseWriter, r *http.Request, _ *viewer) error {
 	form := readKeyForm(r)
 	err := s.o.Books.UpdateKey(r.Context(), policy.Account(r.PathValue("id")), func(k *ledger.KeyRow) error {

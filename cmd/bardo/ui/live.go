@@ -15,18 +15,18 @@ import (
 	"bardo.money/gateway/policy/ledger"
 )
 
-// How live streams behave: a browser opens the next one when one has ended.
+// Limits of live streams. A browser reconnects when one ends.
 const (
-	liveBacklog = 256 // requests that wait for a browser that reads slowly
-	liveEvery   = 2 * time.Second
-	liveLife    = 10 * time.Minute
-	liveRows    = 40 // past requests on the page at first
+	liveBacklog   = 256 // finished requests queued for a slow browser
+	statsInterval = 2 * time.Second
+	liveMaxAge    = 10 * time.Minute
+	liveRows      = 40 // past requests on the page initially
 
 	maxStreams       = 64
 	maxViewerStreams = 6
 )
 
-// liveData is the page of live requests as it is loaded.
+// liveData is the initial content of the live page.
 type liveData struct {
 	Rows  []row
 	Stats stats
@@ -40,7 +40,7 @@ type stats struct {
 	CostToday     string `json:"cost"`
 	SavedToday    string `json:"saved"`
 	Down          int    `json:"down"` // providers
-	Lost          uint64 `json:"lost"` // requests that this stream was too slow for
+	Lost          uint64 `json:"lost"` // requests that were dropped because the browser is slow
 }
 
 func (s *Server) live(w http.ResponseWriter, r *http.Request, v *viewer) error {
@@ -48,7 +48,7 @@ func (s *Server) live(w http.ResponseWriter, r *http.Request, v *viewer) error {
 	if err != nil {
 		return err
 	}
-	accounts, err := v.selected("")
+	accounts, err := v.accountsFor("")
 	if err != nil {
 		return err
 	}
@@ -67,9 +67,9 @@ func (s *Server) live(w http.ResponseWriter, r *http.Request, v *viewer) error {
 	return nil
 }
 
-// stats are today's sums of what the viewer sees.
+// stats returns today's totals of what the viewer may see.
 func (s *Server) stats(ctx context.Context, v *viewer) (out stats, err error) {
-	accounts, err := v.selected("")
+	accounts, err := v.accountsFor("")
 	if err != nil {
 		return out, err
 	}
@@ -93,7 +93,7 @@ func (s *Server) stats(ctx context.Context, v *viewer) (out stats, err error) {
 	return out, nil
 }
 
-// liveRow is a finished request as the page's script gets it: texts that it puts into cells.
+// liveRow is a finished request as formatted for the page's script.
 type liveRow struct {
 	ID        string `json:"id"`
 	At        string `json:"at"`
@@ -122,7 +122,7 @@ func liveRowOf(f *record.Finished, names map[policy.Account]string) liveRow {
 	return out
 }
 
-// verdict is how a request ended, in few words.
+// verdict is the status, with the error code or the outcome if it was not a success.
 func verdict(status int, code, outcome string) string {
 	text := fmt.Sprint(status)
 	switch {
@@ -134,10 +134,10 @@ func verdict(status int, code, outcome string) string {
 	return text
 }
 
-// streams counts the open ones. The zero value is ready to use. Safe for concurrent use.
+// streams counts open streams. The zero value is ready to use. Safe for concurrent use.
 type streams struct {
 	mu  sync.Mutex
-	all []string // the tokens of their viewers
+	all []string // the session token of each stream
 }
 
 func (o *streams) open(token string) (ok bool) {
@@ -164,7 +164,7 @@ func (o *streams) close(token string) {
 	}
 }
 
-// liveEvents is the stream of the page of live requests.
+// liveEvents streams the live page's events.
 func (s *Server) liveEvents(w http.ResponseWriter, r *http.Request, v *viewer) error {
 	if !s.streams.open(v.token) {
 		return fault.New(fault.Overloaded, "Too many live pages are open.", nil)
@@ -174,23 +174,23 @@ func (s *Server) liveEvents(w http.ResponseWriter, r *http.Request, v *viewer) e
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), liveLife)
+	ctx, cancel := context.WithTimeout(r.Context(), liveMaxAge)
 	defer cancel()
 	watcher := s.o.Finished.Watch(liveBacklog)
 	defer watcher.Close()
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
 	out := eventWriter{w: w, conn: http.NewResponseController(w)}
-	tick := time.NewTicker(liveEvery)
+	tick := time.NewTicker(statsInterval)
 	defer tick.Stop()
 	for alive := out.send("hello", struct{}{}); alive; {
 		select {
 		case f := <-watcher.Events():
-			if v.sees(f.Account) {
+			if v.maySee(f.Account) {
 				alive = out.send("request", liveRowOf(&f, names))
 			}
 		case <-tick.C:
-			v, names, alive = s.beat(ctx, r, &out, watcher.Lost())
+			v, names, alive = s.sendStats(ctx, r, &out, watcher.Lost())
 		case <-ctx.Done():
 			return nil
 		}
@@ -198,14 +198,15 @@ func (s *Server) liveEvents(w http.ResponseWriter, r *http.Request, v *viewer) e
 	return nil
 }
 
-// beat sends the numbers of the moment. It returns what the viewer may see now, and ends the stream of one who may see nothing more, or of a gateway that stops.
-func (s *Server) beat(ctx context.Context, r *http.Request, out *eventWriter, lost uint64) (v *viewer, names map[policy.Account]string, alive bool) {
+// sendStats sends the current numbers. It returns the viewer's current rights; alive is false if the viewer has none any more, the gateway drains, or the
+// browser has disconnected.
+func (s *Server) sendStats(ctx context.Context, r *http.Request, out *eventWriter, lost uint64) (v *viewer, names map[policy.Account]string, alive bool) {
 	v, err := s.viewer(r)
 	if err != nil || s.o.Draining() {
 		return nil, nil, false
 	}
 	if names, err = s.keyNames(ctx, v); err != nil {
-		return v, nil, out.send("away", struct{}{}) // the books do not answer; the stream goes on
+		return v, nil, out.send("away", struct{}{}) // the ledger does not answer; the stream continues
 	}
 	now, err := s.stats(ctx, v)
 	if err != nil {
@@ -221,7 +222,7 @@ type eventWriter struct {
 	conn *http.ResponseController
 }
 
-// send reports whether the browser is still there. JSON has no line breaks.
+// send writes an event, and reports whether the browser is still connected. JSON has no line breaks.
 func (e *eventWriter) send(name string, data any) bool {
 	b, err := json.Marshal(data)
 	if err != nil {

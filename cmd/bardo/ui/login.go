@@ -17,7 +17,7 @@ import (
 	"bardo.money/gateway/policy/auth"
 )
 
-// loginForm is what the page to log in shows.
+// loginForm is the content of the login page.
 type loginForm struct {
 	Next  string
 	Error string
@@ -27,7 +27,7 @@ func (s *Server) showLogin(w http.ResponseWriter, r *http.Request) {
 	s.render(w, http.StatusOK, nil, "login", view{Title: "Log in", Data: loginForm{Next: localPath(r.URL.Query().Get("next"))}})
 }
 
-// sendToLogin shows the page to log in, which comes back to this one.
+// sendToLogin redirects to the login page, which returns to this one.
 func (s *Server) sendToLogin(w http.ResponseWriter, r *http.Request) {
 	to := "/ui/login"
 	if r.Method == http.MethodGet && r.URL.Path != "/ui" {
@@ -36,18 +36,18 @@ func (s *Server) sendToLogin(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
-// onlyLocal are the paths that a log-in leads to: pages of the dashboard.
-var onlyLocal = regexp.MustCompile(`^/ui(/[A-Za-z0-9_.~-]+)*(\?[A-Za-z0-9_.~%&=+:-]*)?$`)
+// localPattern matches the paths that a login may redirect to: pages of the dashboard.
+var localPattern = regexp.MustCompile(`^/ui(/[A-Za-z0-9_.~-]+)*(\?[A-Za-z0-9_.~%&=+:-]*)?$`)
 
-// localPath is a path of the dashboard; any other text becomes its first page.
+// localPath returns s if it is a path of the dashboard, else the path of its first page.
 func localPath(s string) string {
-	if !onlyLocal.MatchString(s) || strings.Contains(s, "..") {
+	if !localPattern.MatchString(s) || strings.Contains(s, "..") {
 		return "/ui"
 	}
 	return s
 }
 
-// logIn begins a session for a key, or for the operator.
+// logIn starts a session for a key, or for the operator.
 func (s *Server) logIn(w http.ResponseWriter, r *http.Request) {
 	form := loginForm{Next: localPath(r.PostFormValue("next"))}
 	refuse := func(status int, why string) {
@@ -73,7 +73,7 @@ func (s *Server) logIn(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, form.Next, http.StatusSeeOther)
 }
 
-// sentence is a message with a capital and a full stop.
+// sentence capitalises a message and ends it with a full stop.
 func sentence(s string) string {
 	if s == "" {
 		return s
@@ -81,10 +81,10 @@ func sentence(s string) string {
 	return strings.ToUpper(s[:1]) + strings.TrimSuffix(s[1:], ".") + "."
 }
 
-// errPublic is the fault of a key that others know.
-var errPublic = fault.New(fault.KeyRestricted, "this key is publishable or bound to a session: others may have it, so it shows nothing here; log in with a key of the account", nil)
+// errSharedKey is the fault of a key that others may know.
+var errSharedKey = fault.New(fault.KeyRestricted, "this key is publishable or bound to a session: others may have it, so it shows nothing here; log in with a key of the account", nil)
 
-// sessionFor is the session that a secret opens.
+// sessionFor authenticates a secret, and returns its session.
 func (s *Server) sessionFor(ctx context.Context, secret string, client netip.Addr) (session, error) {
 	if s.o.Operator != nil && s.o.Operator(secret) {
 		return session{operator: true, token: secret}, nil
@@ -100,7 +100,7 @@ func (s *Server) sessionFor(ctx context.Context, secret string, client netip.Add
 	case !ok || p.Account == "":
 		return session{}, fault.New(fault.InvalidAPIKey, "the API key is not valid", nil)
 	case p.Publishable || p.Session != "":
-		return session{}, errPublic
+		return session{}, errSharedKey
 	}
 	row, ok, err := s.o.Books.Key(ctx, p.Account)
 	if err != nil || !ok {

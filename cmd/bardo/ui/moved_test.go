@@ -11,7 +11,7 @@ import (
 	"bardo.money/gateway/policy/ledger"
 )
 
-// TestB07TheLiveStreamFollowsTheProjectOfItsKey: what a key may see is what it may see now, not when the stream began.
+// TestB07TheLiveStreamFollowsTheProjectOfItsKey: a stream shows what its key may see now, not what it could see when the stream began.
 func TestB07TheLiveStreamFollowsTheProjectOfItsKey(t *testing.T) {
 	l := newLab(t)
 	for _, g := range []ledger.Group{{Kind: policy.OfOwner, ID: "o"}, {Kind: policy.OfProject, ID: "one", Owner: "o"}, {Kind: policy.OfProject, ID: "two", Owner: "o"}} {
@@ -54,7 +54,7 @@ func TestB07TheLiveStreamFollowsTheProjectOfItsKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	until("stats")
-	until("stats") // the first one may have been on its way
+	until("stats") // the first one may already have been sent
 	l.feed.Publish(record.Finished{ID: "req_2", Account: before, Status: 200, At: time.Now()})
 	l.feed.Publish(record.Finished{ID: "req_3", Account: after, Status: 200, At: time.Now()})
 	if data := until("request"); !strings.Contains(data, "req_3") || !strings.Contains(data, `"key":"after"`) {

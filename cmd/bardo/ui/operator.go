@@ -13,21 +13,21 @@ import (
 	"bardo.money/gateway/cmd/bardo/control"
 )
 
-// IsToken makes the check of the operator's token. token is called at each log-in: the token may change.
+// IsToken returns the check of the operator's token. token is called for each login, since it may change.
 func IsToken(token func() string) func(given string) bool {
 	return func(given string) bool {
 		want := token()
-		have, expected := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(want)) // of one length
+		have, expected := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(want)) // of equal length, for ConstantTimeCompare
 		return want != "" && subtle.ConstantTimeCompare(have[:], expected[:]) == 1
 	}
 }
 
-// SwitchAt switches providers by the control socket of the program that decides on their order, where that is not this one.
+// SwitchAt switches providers through the control socket of the program that owns their order, if that is another process.
 func SwitchAt(socket string) func(ctx context.Context, provider, verb string) error {
 	client := control.Client(socket)
 	return func(ctx context.Context, provider, verb string) error {
 		at := "http://control/providers/" + url.PathEscape(provider) + "/" + url.PathEscape(verb)
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, at, http.NoBody) //nolint:gosec // the client dials the socket, whatever the address says
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, at, http.NoBody) //nolint:gosec // the client dials the socket, whatever the URL
 		if err != nil {
 			return err
 		}

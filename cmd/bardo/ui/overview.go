@@ -11,7 +11,7 @@ import (
 	"bardo.money/gateway/policy/ledger"
 )
 
-// overviewData is what the first page shows: cost and savings over some days.
+// overviewData is the content of the first page: cost and savings by day.
 type overviewData struct {
 	Days      int
 	Ranges    []int
@@ -32,7 +32,7 @@ func (s *Server) overview(w http.ResponseWriter, r *http.Request, v *viewer) err
 	if n, err := strconv.Atoi(r.URL.Query().Get("days")); err == nil && slices.Contains(ranges, n) {
 		d.Days = n
 	}
-	accounts, err := v.selected(d.Key)
+	accounts, err := v.accountsFor(d.Key)
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (s *Server) overview(w http.ResponseWriter, r *http.Request, v *viewer) err
 	return nil
 }
 
-// usage sums the requests of some accounts together, the most expensive first; days stay in their order.
+// usage sums usage over accounts, the most expensive first; days are kept in order.
 func (s *Server) usage(ctx context.Context, accounts []policy.Account, since time.Time, by ledger.By) ([]ledger.UsageRow, error) {
 	var all []ledger.UsageRow
 	for _, a := range accounts {
@@ -87,7 +87,7 @@ func (s *Server) usage(ctx context.Context, accounts []policy.Account, since tim
 	return all, nil
 }
 
-// add adds a row to a sum, whose name stays.
+// add adds a row to a sum, without its name.
 func add(sum, more *ledger.UsageRow) {
 	sum.Requests += more.Requests
 	sum.Refused += more.Refused
@@ -101,7 +101,7 @@ func add(sum, more *ledger.UsageRow) {
 	sum.Saved += more.Saved
 }
 
-// savings are what the layers saved on requests of some accounts together.
+// savings sums the layers' savings over accounts.
 func (s *Server) savings(ctx context.Context, accounts []policy.Account, since time.Time) ([]ledger.SavingRow, error) {
 	var all []ledger.SavingRow
 	for _, a := range accounts {

@@ -8,14 +8,14 @@ import (
 	"bardo.money/gateway/policy/profile"
 )
 
-// playgroundData is what one chooses from to try a request. The page's script sends it to the gateway as any client does, with the key that one enters there:
-// the dashboard sees neither the key nor what is said.
+// playgroundData is the choices of the playground. The page's script sends the request to the gateway as any client does, with the key entered there: the
+// dashboard sees neither the key nor the conversation.
 type playgroundData struct{ Subsystems []subsystem }
 
-// subsystem is one whose parameters a request may have.
+// subsystem is a subsystem that a request may name.
 type subsystem struct {
 	Name   string
-	Schema string // that its answers are checked against; "" for none
+	Schema string // the schema of its answers; "" for none
 }
 
 func subsystems(checked bool) (all []subsystem) {
@@ -34,8 +34,8 @@ func (s *Server) playground(w http.ResponseWriter, _ *http.Request, v *viewer) e
 	return nil
 }
 
-// readable tells the playground's script whether the viewer has a page for a request: 200, or 204 where there is none for them or it is not written yet.
-func (s *Server) readable(w http.ResponseWriter, r *http.Request, v *viewer) error {
+// recordStatus tells the playground's script whether the viewer has a page for a request: 200, or 204 if there is none yet, or none for the viewer.
+func (s *Server) recordStatus(w http.ResponseWriter, r *http.Request, v *viewer) error {
 	_, err := s.requestOf(r.Context(), v, r.PathValue("id"))
 	switch {
 	case err == nil:

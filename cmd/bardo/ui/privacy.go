@@ -10,33 +10,33 @@ import (
 	"bardo.money/gateway/policy/ledger"
 )
 
-// privateRow is a request in which privacy was decided about.
+// privateRow is a request with a privacy decision.
 type privateRow struct {
 	row
 
 	Attested bool
-	Token    string // the hash of the token of its receipt
-	Masked   bool   // the layer for personal data ran
-	Relaxed  bool   // a privacy tier was asked for and not had
-	Refused  bool   // no private provider was there
+	Token    string // hash of the attestation token
+	Masked   bool   // the layer for personal data changed the request
+	Relaxed  bool   // the requested privacy tier was relaxed
+	Refused  bool   // no private provider was available
 }
 
-// privacyData is the stream of such requests, the latest first.
+// privacyData is the list of such requests, the latest first.
 type privacyData struct {
 	Rows                               []privateRow
 	Attested, Masked, Relaxed, Refused int
-	Looked                             int // at so many requests
+	Looked                             int // number of requests examined
 	Names                              map[policy.Account]string
 }
 
-// privacyLooks is how many of the latest requests the page looks at.
-const privacyLooks = 500
+// privacyLimit is how many of the latest requests the page examines.
+const privacyLimit = 500
 
-// codeNoPrivate is the error of a request that no private provider could take.
+// codeNoPrivate is the error code if no private provider can serve a request.
 const codeNoPrivate = "no_private_provider"
 
 func (s *Server) privacy(w http.ResponseWriter, r *http.Request, v *viewer) error {
-	accounts, err := v.selected("")
+	accounts, err := v.accountsFor("")
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (s *Server) privacy(w http.ResponseWriter, r *http.Request, v *viewer) erro
 	if err != nil {
 		return err
 	}
-	found, err := s.find(r.Context(), accounts, ledger.RequestFilter{Limit: privacyLooks})
+	found, err := s.find(r.Context(), accounts, ledger.RequestFilter{Limit: privacyLimit})
 	if err != nil {
 		return err
 	}
@@ -70,17 +70,17 @@ func (d *privacyData) add(p *privateRow) {
 	d.Rows = append(d.Rows, *p)
 }
 
-// privateOf is what a request's record says of privacy; ok is false where it says nothing.
+// privateOf extracts the privacy decisions of a request's record; ok is false if there are none.
 func privateOf(r *ledger.Request, names map[policy.Account]string) (p privateRow, ok bool) {
 	rec := recordOf(r)
 	p = privateRow{
-		row: rowOf(r, names), Attested: rec.Attestation != "", Token: rec.Attestation, Masked: ran(&rec, "l7"),
+		row: rowOf(r, names), Attested: rec.Attestation != "", Token: rec.Attestation, Masked: layerChanged(&rec, "l7"),
 		Relaxed: slices.Contains(rec.Degraded, "privacy_tier"), Refused: rec.Error == codeNoPrivate,
 	}
 	return p, p.Attested || p.Masked || p.Relaxed || p.Refused
 }
 
-// ran reports whether a layer changed a request: what it did is in the pipeline's entry.
-func ran(rec *record.Request, name string) bool {
+// layerChanged reports whether a layer changed a request: its entry in the pipeline then has notes.
+func layerChanged(rec *record.Request, name string) bool {
 	return slices.ContainsFunc(layersOf(rec.Pipeline), func(l layer) bool { return strings.EqualFold(l.Name, name) && len(l.Notes) > 0 })
 }

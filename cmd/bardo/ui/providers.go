@@ -27,7 +27,7 @@ func (s *Server) providers(w http.ResponseWriter, r *http.Request, v *viewer) er
 	return nil
 }
 
-// shownProviders are the providers as a viewer may see them: what is wrong with the operator's account at a provider is not for others.
+// shownProviders returns the providers as a viewer may see them: problems of the operator's account at a provider are hidden from others.
 func (s *Server) shownProviders(v *viewer) []control.Provider {
 	list := slices.Clone(s.o.Providers())
 	for i := range list {
@@ -50,7 +50,7 @@ func (s *Server) shownProviders(v *viewer) []control.Provider {
 	return list
 }
 
-// switchProvider takes a provider out of the order, or puts it back.
+// switchProvider disables or enables a provider.
 func (s *Server) switchProvider(w http.ResponseWriter, r *http.Request, _ *viewer) error {
 	if err := s.o.Switch(r.Context(), r.PathValue("name"), r.PathValue("verb")); err != nil {
 		return fault.New(fault.InvalidRequest, sentence(err.Error()), err)

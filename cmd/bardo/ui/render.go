@@ -22,22 +22,22 @@ import (
 //go:embed templates assets
 var files embed.FS
 
-// view is what a template gets besides who looks.
+// view is a template's data, without the viewer.
 type view struct {
 	Title string
 	Data  any
 }
 
-// framed is a view with what every page shows.
-type framed struct {
+// pageView adds what every page shows.
+type pageView struct {
 	view
 
-	Page   string // the template's name
+	Page   string // name of the template
 	Viewer *viewer
 	Now    time.Time
 }
 
-// pages are the templates by name, each within the layout. They are parsed for the first page, not by each command of the program.
+// pages are the templates by name, each within the layout. They are parsed on first use, so that commands do not parse them.
 var pages = sync.OnceValue(func() map[string]*template.Template {
 	return parsePages("login", "overview", "live", "requests", "request", "providers", "cache", "keys", "privacy", "playground", "error")
 })
@@ -51,20 +51,20 @@ func parsePages(names ...string) map[string]*template.Template {
 	return all
 }
 
-// render writes a page. A page that cannot be made is an error of the program: nothing of it is sent.
+// render writes a page. If its template fails, nothing of it is sent.
 func (s *Server) render(w http.ResponseWriter, status int, v *viewer, name string, d view) {
 	var b bytes.Buffer
-	if err := pages()[name].ExecuteTemplate(&b, "layout", framed{view: d, Page: name, Viewer: v, Now: s.o.Now().UTC()}); err != nil {
+	if err := pages()[name].ExecuteTemplate(&b, "layout", pageView{view: d, Page: name, Viewer: v, Now: s.o.Now().UTC()}); err != nil {
 		s.o.Log.Error("a page of the dashboard cannot be made", "page", name, "error", err)
 		http.Error(w, "The page cannot be shown.", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = b.WriteTo(w) // a browser that has gone needs nothing
+	_, _ = b.WriteTo(w) // fails only if the browser has disconnected
 }
 
-// functions are what templates format values with.
+// functions are the template functions.
 var functions = template.FuncMap{
 	"asset": func(name string) string { return "/ui/assets/" + assets.named[name] },
 	"usd":   usd, "pico": pico, "count": count, "millis": millis, "bytes": byteCount, "clock": clock, "stamp": stamp, "ago": ago,
@@ -84,7 +84,7 @@ type sums struct {
 	By    string
 }
 
-// usd is an amount for people: cents, and more digits where there is less.
+// usd formats an amount: cents, and more digits for small amounts.
 func usd(m policy.Micro) string {
 	sign := ""
 	if m < 0 {
@@ -96,7 +96,7 @@ func usd(m policy.Micro) string {
 		if len(fraction) < 2 {
 			fraction += strings.Repeat("0", 2-len(fraction))
 		}
-		if m >= 100_000_000 { // from a hundred dollars on, nobody reads more
+		if m >= 100_000_000 { // from 100 dollars on, cents suffice
 			fraction = fraction[:2]
 		}
 		text = whole + "." + fraction
@@ -104,7 +104,7 @@ func usd(m policy.Micro) string {
 	return sign + "$" + text
 }
 
-// pico is an exact amount.
+// pico formats an exact amount.
 func pico(p policy.Pico) string {
 	text := p.String()
 	whole, fraction, _ := strings.Cut(text, ".")
@@ -115,7 +115,7 @@ func pico(p policy.Pico) string {
 	return "$" + whole + "." + fraction
 }
 
-// count is a whole number with thin spaces between thousands.
+// count formats an integer with thin spaces between thousands.
 func count(n any) string {
 	text := fmt.Sprint(n)
 	digits := strings.TrimPrefix(text, "-")
@@ -129,7 +129,7 @@ func count(n any) string {
 	return strings.TrimSuffix(text, digits) + b.String()
 }
 
-// millis is a duration in milliseconds, for people.
+// millis formats a duration in milliseconds.
 func millis(ms int64) string {
 	switch {
 	case ms >= 60_000:
@@ -155,7 +155,7 @@ func clock(t time.Time) string { return t.UTC().Format("15:04:05") }
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
 
-// ago is how long before another a time was.
+// ago formats the time between t and now.
 func ago(now, t time.Time) string {
 	switch d := now.Sub(t); {
 	case d < time.Minute:
@@ -169,7 +169,7 @@ func ago(now, t time.Time) string {
 	}
 }
 
-// share is a part of a whole in percent; 0 where there is none.
+// share is a part of a whole in percent; 0 if whole is not positive.
 func share(part, whole policy.Micro) int {
 	if whole <= 0 {
 		return 0
@@ -177,10 +177,10 @@ func share(part, whole policy.Micro) int {
 	return int(max(min(part*100/whole, 100), 0))
 }
 
-// assetList is the files of the pages under names that change with their content, so that browsers keep them for ever.
+// assetList is the static files under names that contain a hash of their content, so that browsers can cache them forever.
 type assetList struct {
-	named   map[string]string // by the name in the folder
-	content map[string][]byte // by the name in the address
+	named   map[string]string // hashed name, by file name
+	content map[string][]byte // content, by hashed name
 }
 
 var assets = readAssets("app.css", "app.js", "playground.js", "icon.svg")
@@ -190,7 +190,7 @@ func readAssets(names ...string) assetList {
 	for _, name := range names {
 		b, err := files.ReadFile("assets/" + name)
 		if err != nil {
-			panic(err) //nolint:forbidigo // the file is part of the program
+			panic(err) //nolint:forbidigo // the file is embedded
 		}
 		const digits = 6
 		sum := sha256.Sum256(b)

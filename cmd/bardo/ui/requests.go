@@ -34,7 +34,7 @@ type row struct {
 	Subsystem               string
 }
 
-// Mood is how a row's status looks: good, warn or bad.
+// Mood is the style of a row's status: good, warn or bad.
 func (r row) Mood() string { return moodOf(r.Status, r.Outcome, r.Attempts) }
 
 func moodOf(status int, outcome string, attempts int) string {
@@ -47,12 +47,12 @@ func moodOf(status int, outcome string, attempts int) string {
 	return "good"
 }
 
-// filter is what the list of past requests is narrowed to.
+// filter is the filter of the list of past requests.
 type filter struct {
 	Key, Model, Provider, Status, Since, Until string
 }
 
-// query is the filter as a query string, with some fields replaced.
+// query encodes the filter as a query string, with another before.
 func (f filter) query(before string) string {
 	q := url.Values{}
 	for name, value := range map[string]string{
@@ -68,16 +68,16 @@ func (f filter) query(before string) string {
 // Active reports whether anything is filtered.
 func (f filter) Active() bool { return f != filter{} }
 
-// requestsData is what the page of past requests shows.
+// requestsData is the content of the page of past requests.
 type requestsData struct {
 	Filter    filter
 	Rows      []row
-	Older     string // the query of the next page; "" for none
+	Older     string // query of the next page; "" for none
 	Names     map[policy.Account]string
 	Providers []string
 }
 
-// pageLength is how many requests one page has.
+// pageLength is the number of requests per page.
 const pageLength = 50
 
 func (s *Server) requests(w http.ResponseWriter, r *http.Request, v *viewer) error {
@@ -85,7 +85,7 @@ func (s *Server) requests(w http.ResponseWriter, r *http.Request, v *viewer) err
 	d := requestsData{Filter: filter{
 		Key: q.Get("key"), Model: strings.TrimSpace(q.Get("model")), Provider: q.Get("provider"), Status: q.Get("status"), Since: q.Get("since"), Until: q.Get("until"),
 	}}
-	accounts, err := v.selected(d.Filter.Key)
+	accounts, err := v.accountsFor(d.Filter.Key)
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (s *Server) requests(w http.ResponseWriter, r *http.Request, v *viewer) err
 	return nil
 }
 
-// parse reads the filter. before is the time of the last request of the page before, in microseconds since 1970.
+// parse validates the filter. before is the time of the last request of the previous page, in microseconds since 1970.
 func (f filter) parse(before string) (out ledger.RequestFilter, err error) {
 	out = ledger.RequestFilter{Model: policy.ModelID(f.Model), Provider: policy.ProviderID(f.Provider), Status: f.Status}
 	if out.Since, err = day("since", f.Since); err != nil {
@@ -148,7 +148,7 @@ func day(name, s string) (time.Time, error) {
 	return t, nil
 }
 
-// find are the latest requests of some accounts together.
+// find returns the latest requests of the accounts together.
 func (s *Server) find(ctx context.Context, accounts []policy.Account, f ledger.RequestFilter) ([]ledger.Request, error) {
 	var all []ledger.Request
 	for _, a := range accounts {
@@ -163,7 +163,7 @@ func (s *Server) find(ctx context.Context, accounts []policy.Account, f ledger.R
 	return all[:min(len(all), f.Limit)], nil
 }
 
-// recordOf reads a request's record; one that cannot be read has what the ledger's columns say.
+// recordOf decodes a request's record; if that fails, the ledger's columns are used.
 func recordOf(r *ledger.Request) record.Request {
 	var out record.Request
 	if json.Unmarshal(r.Record, &out) != nil || out.RequestID == "" {
@@ -187,7 +187,7 @@ func rowOf(r *ledger.Request, names map[policy.Account]string) row {
 	}
 }
 
-// routeOf is who was tried, in order.
+// routeOf is the providers that were tried, in order.
 func routeOf(attempts []record.Attempt) string {
 	var names []string
 	for i := range attempts {
@@ -198,13 +198,13 @@ func routeOf(attempts []record.Attempt) string {
 	return strings.Join(names, " → ")
 }
 
-// requestOf finds a request that the viewer may see. One of somebody else is as one that there is not.
+// requestOf returns a request that the viewer may see. Requests of others are reported as not found.
 func (s *Server) requestOf(ctx context.Context, v *viewer, id string) (ledger.Request, error) {
 	r, err := s.o.Books.AnyRequest(ctx, id)
 	if err != nil && !errors.Is(err, ledger.ErrUnknownRequest) {
 		return r, err
 	}
-	if err != nil || !v.sees(r.Account) {
+	if err != nil || !v.maySee(r.Account) {
 		return r, fault.New(fault.NotFound, "There is no such request. Of requests that were refused before a provider was called only the latest are kept.", nil)
 	}
 	return r, nil

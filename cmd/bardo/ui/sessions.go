@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// How long one stays logged in, and how many may be at the same time. Of one key only so many are: it must not end the sessions of others.
+// Limits of sessions. Those of one key are limited separately, so that it cannot end the sessions of others.
 const (
 	sessionLife = 12 * time.Hour
 	sessionIdle = 2 * time.Hour
@@ -18,24 +18,24 @@ const (
 	maxPerKey   = 16
 )
 
-// cookieName is that of the cookie with a session's token.
+// cookieName is the name of the session cookie.
 const cookieName = "bardo_ui"
 
-// session is one log-in.
+// session is one login.
 type session struct {
 	operator bool
-	token    string         // of the operator, that logged in: another one in force ends the session
-	key      policy.Account // that logged in
-	hash     string         // of the key's secret then: another secret ends the session
+	token    string         // the operator's token at login: the session ends when it changes
+	key      policy.Account // "" for the operator
+	hash     string         // of the key's secret at login: the session ends when it changes
 	csrf     string
 	began    time.Time
 	used     time.Time
 }
 
-// digest is what the store knows of a token.
+// digest is the hash of a session's token: the token itself is not stored.
 type digest [sha256.Size]byte
 
-// sessions are in memory alone: who logs out is out, and a restart logs everybody out. The zero value is empty. Safe for concurrent use.
+// sessions are the active sessions, in memory only: a logout is final, and a restart logs everybody out. The zero value is empty. Safe for concurrent use.
 type sessions struct {
 	mu  sync.Mutex
 	all map[digest]*session
@@ -50,7 +50,7 @@ func (s *sessions) begin(now time.Time, n session) (token string) {
 	if s.all == nil {
 		s.all = map[digest]*session{}
 	}
-	s.dropOver(now)
+	s.dropExpired(now)
 	same := func(o *session) bool { return o.operator == n.operator && o.key == n.key }
 	s.dropOldest(maxPerKey-1, same)
 	s.dropOldest(maxSessions-1, func(*session) bool { return true })
@@ -58,39 +58,39 @@ func (s *sessions) begin(now time.Time, n session) (token string) {
 	return token
 }
 
-func (n *session) over(now time.Time) bool {
+func (n *session) expired(now time.Time) bool {
 	return now.Sub(n.began) >= sessionLife || now.Sub(n.used) >= sessionIdle
 }
 
-func (s *sessions) dropOver(now time.Time) {
+func (s *sessions) dropExpired(now time.Time) {
 	for d, n := range s.all {
-		if n.over(now) {
+		if n.expired(now) {
 			delete(s.all, d)
 		}
 	}
 }
 
-// dropOldest leaves at most so many of some sessions, those that were used last.
-func (s *sessions) dropOldest(most int, these func(*session) bool) {
+// dropOldest removes the least recently used of the matching sessions, down to limit.
+func (s *sessions) dropOldest(limit int, matches func(*session) bool) {
 	for {
 		count, oldest := 0, digest{}
 		var at time.Time
 		for d, n := range s.all {
-			if !these(n) {
+			if !matches(n) {
 				continue
 			}
 			if count++; count == 1 || n.used.Before(at) {
 				oldest, at = d, n.used
 			}
 		}
-		if count <= most {
+		if count <= limit {
 			return
 		}
 		delete(s.all, oldest)
 	}
 }
 
-// find is the session of a token; ok is false when it is over.
+// find returns the session of a token; ok is false if there is none or it has expired.
 func (s *sessions) find(now time.Time, token string) (n session, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,7 +99,7 @@ func (s *sessions) find(now time.Time, token string) (n session, ok bool) {
 	if found == nil {
 		return session{}, false
 	}
-	if found.over(now) {
+	if found.expired(now) {
 		delete(s.all, d)
 		return session{}, false
 	}
@@ -114,7 +114,7 @@ func (s *sessions) end(token string) {
 	delete(s.all, sha256.Sum256([]byte(token)))
 }
 
-// tokenOf is the token that a request carries; "" for none.
+// tokenOf is the session token of a request; "" for none.
 func tokenOf(r *http.Request) string {
 	c, err := r.Cookie(cookieName)
 	if err != nil {
@@ -123,9 +123,9 @@ func tokenOf(r *http.Request) string {
 	return c.Value
 }
 
-// setCookie gives a browser its token; "" takes it away. Envoy overwrites the header that says whether the connection is encrypted.
+// setCookie sets the session cookie; "" deletes it. Envoy overwrites X-Forwarded-Proto, which says whether the connection is encrypted.
 func setCookie(w http.ResponseWriter, r *http.Request, token string) {
-	c := &http.Cookie{ //nolint:gosec // over plain HTTP, which people use on their own machine, a Secure cookie would not come back
+	c := &http.Cookie{ //nolint:gosec // over plain HTTP, as used on the own machine, a Secure cookie would not be returned
 		Name: cookieName, Value: token, Path: "/ui", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: int(sessionLife.Seconds()),
 		Secure: r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https",
 	}

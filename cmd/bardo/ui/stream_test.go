@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// eventsOf reads the events of a stream one after the other; the name is "" at its end.
+// eventsOf returns a reader of a stream's events, in order; the name is "" at its end.
 func eventsOf(t *testing.T, resp *http.Response) func() (name, data string) {
 	t.Helper()
 	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "text/event-stream" {

@@ -1,6 +1,5 @@
-// Package ui is the dashboard at /ui: pages of HTML that the gateway serves itself, with a little script for what changes while one looks. Everything is in
-// the program; no page names another host. Package extproc brings the requests; who may see what is decided here (viewer.go). It shows no content of
-// requests: the gateway has none.
+// Package ui is the dashboard at /ui: HTML pages that the gateway renders itself, with a small script for live updates. All assets are embedded; no page names
+// another host. Package extproc routes requests to it; access is decided here (viewer.go). It shows no content of requests, since the gateway stores none.
 package ui
 
 import (
@@ -23,21 +22,21 @@ import (
 	"bardo.money/gateway/policy/ledger"
 )
 
-// Options are what the dashboard works with. All but Operator, Now and Draining are required.
+// Options configure the dashboard. All but Operator, Now and Draining are required.
 type Options struct {
 	Books     *ledger.Ledger
-	Keys      auth.Verifier                                                                                   // of API keys, which people log in with
-	CreateKey func(ctx context.Context, k ledger.KeyRow, opening policy.Micro) (id, secret string, err error) // completes the row
+	Keys      auth.Verifier                                                                                   // of API keys, which users log in with
+	CreateKey func(ctx context.Context, k ledger.KeyRow, opening policy.Micro) (id, secret string, err error) // creates a key from a row without id and hash
 	Local     func() *api.Server                                                                              // the gateway's own endpoints
 	Finished  *event.Feed[record.Finished]
 	Providers func() []control.Provider
 	Switch    func(ctx context.Context, provider, verb string) error // "enable" or "disable"
 	Load      func() (live int64, served uint64)
-	Checked   func() bool // reports whether answers of subsystems are checked against their schemas
+	Checked   func() bool // reports whether answers of subsystems are validated against their schemas
 	Log       *slog.Logger
 
 	Operator func(token string) bool // reports whether a token is the operator's; nil: there is none
-	Draining func() bool             // open streams end; nil: never
+	Draining func() bool             // ends open streams; nil: never
 	Now      func() time.Time        // nil: time.Now
 }
 
@@ -45,12 +44,12 @@ type Options struct {
 type Server struct {
 	o        Options
 	sessions sessions
-	attempts attempts.Limiter // to log in
+	attempts attempts.Limiter // login attempts
 	streams  streams
 	handler  http.Handler
 }
 
-// New makes a dashboard.
+// New creates a dashboard.
 func New(o Options) *Server {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -84,7 +83,7 @@ func (s *Server) routes() http.Handler {
 		"GET /ui/privacy":       s.privacy,
 		"GET /ui/playground":    s.playground,
 
-		"GET /ui/playground/records/{id}": s.readable,
+		"GET /ui/playground/records/{id}": s.recordStatus,
 	} {
 		mux.Handle(pattern, s.withViewer(page))
 	}
@@ -96,7 +95,7 @@ func (s *Server) routes() http.Handler {
 		"POST /ui/keys/{id}/revoke":        operatorOnly(s.revokeKey),
 		"POST /ui/keys/{id}/limits":        operatorOnly(s.limitKey),
 	} {
-		mux.Handle(pattern, s.withViewer(withToken(change)))
+		mux.Handle(pattern, s.withViewer(requireCSRF(change)))
 	}
 	mux.Handle("/", s.withViewer(func(http.ResponseWriter, *http.Request, *viewer) error {
 		return fault.New(fault.NotFound, "There is no such page.", nil)
@@ -104,10 +103,10 @@ func (s *Server) routes() http.Handler {
 	return mux
 }
 
-// A page answers a request of somebody who has logged in. An error that is a fault has not been answered yet.
+// page handles a request of a logged-in viewer. If it returns an error, it has not written an answer.
 type page func(w http.ResponseWriter, r *http.Request, v *viewer) error
 
-// withViewer has those who have not logged in do so first.
+// withViewer redirects to the login page if there is no session.
 func (s *Server) withViewer(p page) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v, err := s.viewer(r)
@@ -128,7 +127,7 @@ func (s *Server) withViewer(p page) http.Handler {
 	})
 }
 
-// operatorOnly refuses those who logged in by a key.
+// operatorOnly refuses viewers that logged in with a key.
 func operatorOnly(p page) page {
 	return func(w http.ResponseWriter, r *http.Request, v *viewer) error {
 		if !v.Operator {
@@ -138,7 +137,7 @@ func operatorOnly(p page) page {
 	}
 }
 
-// fail shows an error. What is no fault is logged, and not shown.
+// fail shows an error. Internal errors are logged, and their cause is not shown.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, v *viewer, err error) {
 	f, ok := errors.AsType[*fault.Fault](err)
 	if !ok {
@@ -150,7 +149,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, v *viewer, err err
 	s.render(w, f.HTTPStatus(), v, "error", view{Title: cmp.Or(http.StatusText(f.HTTPStatus()), "Error"), Data: f.Public})
 }
 
-// headers are on every answer: no page runs script or style that is not a file of the dashboard, or sends anything elsewhere.
+// headers sets security headers on every answer: pages run no script or style but the dashboard's files, and send nothing elsewhere.
 func headers(h http.Handler) http.Handler {
 	const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -35,10 +35,10 @@ import (
 
 const operatorToken = "bardo_admin_0123456789abcdefghijklmnopqrstuvwxyz"
 
-// hostile is a text that would be markup, script or an attribute if it were not escaped.
+// hostile would be markup, script or an attribute if it were not escaped.
 const hostile = `"><script>alert(1)</script><img src=x onerror=alert(2)>'` + "`${7*7}{{7*7}}"
 
-// lab is a dashboard over real books and caches, with keys of three owners.
+// lab is a dashboard with a ledger, caches, and keys of three owners.
 type lab struct {
 	t       *testing.T
 	server  *httptest.Server
@@ -49,15 +49,15 @@ type lab struct {
 	pepper  *auth.Pepper
 	now     time.Time
 
-	unchecked atomic.Bool // answers are not checked against schemas
-	newToken  atomic.Bool // the operator's token is operatorToken and a "2"
+	unchecked atomic.Bool // answers are not validated against schemas
+	newToken  atomic.Bool // the operator's token is operatorToken followed by "2"
 
 	mu        sync.Mutex
 	providers []control.Provider
 	switched  []string
 }
 
-// keyStore shows the books' keys to the verifier.
+// keyStore adapts the ledger to auth.Store.
 type keyStore struct{ *ledger.Ledger }
 
 func (s keyStore) Key(ctx context.Context, id string) (auth.Row, bool, error) {
@@ -100,7 +100,7 @@ func newLab(t *testing.T) *lab {
 	return l
 }
 
-// tokenNow is the operator's.
+// tokenNow is the operator's current token.
 func (l *lab) tokenNow() string {
 	if l.newToken.Load() {
 		return operatorToken + "2"
@@ -173,7 +173,7 @@ func (l *lab) request(id string, account policy.Account, change func(*record.Req
 	}
 }
 
-// browser is one that may be logged in.
+// browser is a client with cookies.
 type browser struct {
 	*http.Client
 
@@ -188,7 +188,7 @@ func (l *lab) browser() browser {
 	return browser{&http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, l}
 }
 
-// loggedIn is a browser that has logged in.
+// loggedIn returns a browser that is logged in.
 func (l *lab) loggedIn(secret string) browser {
 	l.t.Helper()
 	b := l.browser()
@@ -242,7 +242,7 @@ func (b browser) post(path string, form url.Values, header ...string) answer {
 
 var csrfField = regexp.MustCompile(`name="csrf" value="([A-Z0-9]+)"`)
 
-// csrf is the token in the forms of the browser's pages.
+// csrf is the CSRF token of the browser's pages.
 func (b browser) csrf() string {
 	b.l.t.Helper()
 	m := csrfField.FindStringSubmatch(b.get("/ui").body)
@@ -252,19 +252,19 @@ func (b browser) csrf() string {
 	return m[1]
 }
 
-// change posts a form with its token.
+// change posts a form with the CSRF token.
 func (b browser) change(path string, form url.Values) answer {
 	b.l.t.Helper()
 	form.Set("csrf", b.csrf())
 	return b.post(path, form)
 }
 
-// everyPage are all pages, with one request of the given id.
-func everyPage(id string) []string {
+// allPages returns the paths of all pages, including a request's.
+func allPages(id string) []string {
 	return []string{"/ui", "/ui?days=90", "/ui/live", "/ui/requests", "/ui/requests/" + id, "/ui/providers", "/ui/cache", "/ui/keys", "/ui/keys?all", "/ui/privacy", "/ui/playground"}
 }
 
-// TestB07AKeySeesItsOwnAlone: what belongs to another key is on no page, under no address that names it, and in no stream; the project's other keys are.
+// TestB07AKeySeesItsOwnAlone: data of another key is on no page, under no path that names it, and in no stream; data of the project's other keys is.
 func TestB07AKeySeesItsOwnAlone(t *testing.T) {
 	l := newLab(t)
 	for _, g := range []ledger.Group{{Kind: policy.OfOwner, ID: "acme"}, {Kind: policy.OfProject, ID: "web", Owner: "acme"}} {
@@ -282,7 +282,7 @@ func TestB07AKeySeesItsOwnAlone(t *testing.T) {
 	for _, row := range []struct {
 		name, secret string
 		sees, not    []string
-		key          policy.Account // of another one
+		key          policy.Account // another key
 	}{
 		{"alice", aliceSecret, []string{"alice", "amy"}, []string{"bob", "nobody"}, bob},
 		{"amy", amySecret, []string{"alice", "amy"}, []string{"bob", "nobody"}, bob},
@@ -304,7 +304,7 @@ func TestB07AKeySeesItsOwnAlone(t *testing.T) {
 				if who != "nobody" {
 					marks = append(marks, `>`+who, who+` ·`)
 				}
-				for _, page := range everyPage("req_" + row.sees[0]) {
+				for _, page := range allPages("req_" + row.sees[0]) {
 					got := b.get(page)
 					for _, mark := range marks {
 						if got.status != http.StatusOK || strings.Contains(got.body, mark) {
@@ -337,7 +337,8 @@ func TestB07AKeySeesItsOwnAlone(t *testing.T) {
 	}
 }
 
-// TestB07OnlyTheOperatorChangesTheGateway: a key can neither switch providers nor make, limit or revoke keys, and nobody can without a session or its token.
+// TestB07OnlyTheOperatorChangesTheGateway: a key can neither switch providers nor create, limit or revoke keys, and nobody can without a session and its CSRF
+// token.
 func TestB07OnlyTheOperatorChangesTheGateway(t *testing.T) {
 	l := newLab(t)
 	id, secret := l.key(ledger.KeyRow{Name: "alice", Tier: policy.TierPro}, 0)
@@ -387,8 +388,7 @@ func TestB07OnlyTheOperatorChangesTheGateway(t *testing.T) {
 	}
 }
 
-// TestB07WhatClientsChooseIsText: names of models, keys, providers, subsystems and all else that comes from outside are text on every page, not markup.
-// TestB07AFailedRequestWasAnsweredByNobody: its page names the provider that was called last.
+// TestB07AFailedRequestWasAnsweredByNobody: its page names the provider that was called last instead.
 func TestB07AFailedRequestWasAnsweredByNobody(t *testing.T) {
 	l := newLab(t)
 	l.request("req_ok", "", func(*record.Request) {})
@@ -401,6 +401,7 @@ func TestB07AFailedRequestWasAnsweredByNobody(t *testing.T) {
 	}
 }
 
+// TestB07WhatClientsChooseIsText: names of models, keys, providers, subsystems and all other external values are text on every page, not markup.
 func TestB07WhatClientsChooseIsText(t *testing.T) {
 	l := newLab(t)
 	id, secret := l.key(ledger.KeyRow{Name: hostile, Tier: policy.TierPro}, 0)
@@ -415,7 +416,7 @@ func TestB07WhatClientsChooseIsText(t *testing.T) {
 		r.Verification, r.Escalation = &record.Verification{Result: hostile, Reason: hostile, By: &record.Model{Provider: hostile, Model: hostile}}, &record.Escalation{From: hostile, To: hostile, Reason: hostile}
 	})
 	for who, b := range map[string]browser{"a key": l.loggedIn(secret), "the operator": l.loggedIn(operatorToken)} {
-		pages := append(everyPage("req_x"), "/ui/requests?"+url.Values{"model": {hostile}, "status": {hostile}, "provider": {hostile}}.Encode(), "/ui/requests/"+url.PathEscape(hostile), "/ui/"+url.PathEscape(hostile))
+		pages := append(allPages("req_x"), "/ui/requests?"+url.Values{"model": {hostile}, "status": {hostile}, "provider": {hostile}}.Encode(), "/ui/requests/"+url.PathEscape(hostile), "/ui/"+url.PathEscape(hostile))
 		for _, page := range pages {
 			got := b.get(page)
 			for _, mark := range []string{"<script>alert", "<img src=x", "onerror=alert(2)>'"} {
@@ -438,7 +439,7 @@ func TestB07EveryAnswerForbidsWhatPagesDoNotNeed(t *testing.T) {
 	b := l.loggedIn(operatorToken)
 	l.request("req_x", "", nil)
 	inline := regexp.MustCompile(`(?i)<script(?:\s[^>]*)?>[^<]|<style|\sstyle=|\son[a-z]+=|javascript:|https?://`)
-	for _, page := range append(everyPage("req_x"), "/ui/login", "/ui/none", "/ui/requests/none") {
+	for _, page := range append(allPages("req_x"), "/ui/login", "/ui/none", "/ui/requests/none") {
 		got := b.get(page)
 		csp := got.header.Get("Content-Security-Policy")
 		for _, rule := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'", "form-action 'self'", "frame-ancestors 'none'", "base-uri 'none'"} {
@@ -460,8 +461,8 @@ func TestB07EveryAnswerForbidsWhatPagesDoNotNeed(t *testing.T) {
 	}
 }
 
-// TestB07ThePlaygroundHasNoForm: no field has a name, so that neither a key nor a prompt gets into an address or reaches the dashboard, with script or without;
-// and its script is a file that the policy lets run.
+// TestB07ThePlaygroundHasNoForm: no field has a name, so that neither a key nor a prompt gets into a URL or reaches the dashboard, with or without script; the
+// script is a file that the Content-Security-Policy allows.
 func TestB07ThePlaygroundHasNoForm(t *testing.T) {
 	l := newLab(t)
 	_, secret := l.key(ledger.KeyRow{Name: "alice", Tier: policy.TierPro}, 0)
@@ -492,7 +493,7 @@ func TestB07ThePlaygroundHasNoForm(t *testing.T) {
 	}
 }
 
-// TestB07ThePlaygroundLinksToWhatItsViewerSees: to nothing of another project, and to nothing that does not exist.
+// TestB07ThePlaygroundLinksToWhatItsViewerSees: not to requests of another project, nor to ones that do not exist.
 func TestB07ThePlaygroundLinksToWhatItsViewerSees(t *testing.T) {
 	l := newLab(t)
 	alice, own := l.key(ledger.KeyRow{Name: "alice", Tier: policy.TierPro}, 0)
@@ -520,7 +521,7 @@ func TestB07ThePlaygroundLinksToWhatItsViewerSees(t *testing.T) {
 	}
 }
 
-// TestB07ASessionEnds when its key is revoked, gets another secret, expires or is used from elsewhere, when one logs out, and with time.
+// TestB07ASessionEnds when its key is revoked, gets another secret, expires or is used from elsewhere, at logout, and with time.
 func TestB07ASessionEnds(t *testing.T) {
 	l := newLab(t)
 	out := func(sentence string, b browser) {
@@ -685,7 +686,7 @@ func TestSessionsAreBounded(t *testing.T) {
 	}
 }
 
-// FuzzLocalPath: whatever a link says, one stays on the dashboard.
+// FuzzLocalPath: whatever a link contains, the redirect stays on the dashboard.
 func FuzzLocalPath(f *testing.F) {
 	for _, s := range []string{"/ui", "/ui/requests?key=a&status=5xx", "//evil.example", "/ui//evil.example", "https://evil.example/ui", `/ui\evil`, "/ui/../v1", "/ui?next=//x", "/uix", "/ui/%2e%2e/x", "/ui\n/x"} {
 		f.Add(s)
@@ -699,7 +700,7 @@ func FuzzLocalPath(f *testing.F) {
 	})
 }
 
-// TestB07AWrongAnswerIsRemoved by its entry, by the request that it answered, and with all others; what is not there any more is said.
+// TestB07AWrongAnswerIsRemoved by its entry, by the request that it answered, or with all others; a missing entry is reported.
 func TestB07AWrongAnswerIsRemoved(t *testing.T) {
 	l := newLab(t)
 	id, secret := l.key(ledger.KeyRow{Name: "alice", Tier: policy.TierPro}, 0)
@@ -752,7 +753,7 @@ func TestB07AWrongAnswerIsRemoved(t *testing.T) {
 	}
 }
 
-// lastKey is the key that was made last.
+// lastKey is the newest key.
 func (l *lab) lastKey() policy.Account {
 	l.t.Helper()
 	keys, err := l.books.Keys(l.t.Context())
@@ -762,7 +763,7 @@ func (l *lab) lastKey() policy.Account {
 	return keys[len(keys)-1].ID
 }
 
-// TestB07KeysAreMadeLimitedAndRevoked: the secret is shown once and opens the dashboard; mistakes in the form are said beside what was filled in.
+// TestB07KeysAreMadeLimitedAndRevoked: the secret is shown once and logs in; errors in the form are shown beside its fields.
 func TestB07KeysAreMadeLimitedAndRevoked(t *testing.T) {
 	l := newLab(t)
 	b := l.loggedIn(operatorToken)
@@ -817,7 +818,7 @@ func TestB07KeysAreMadeLimitedAndRevoked(t *testing.T) {
 	}
 }
 
-// TestB07ProvidersAreShownAndSwitched: what is wrong with the operator's accounts is the operator's to see.
+// TestB07ProvidersAreShownAndSwitched: problems of the operator's accounts are shown to the operator only.
 func TestB07ProvidersAreShownAndSwitched(t *testing.T) {
 	l := newLab(t)
 	_, secret := l.key(ledger.KeyRow{Name: "alice", Tier: policy.TierPro}, 0)

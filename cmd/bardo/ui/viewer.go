@@ -15,22 +15,22 @@ import (
 	"bardo.money/gateway/policy/ledger"
 )
 
-// errLoggedOut says that nobody has logged in.
+// errLoggedOut is returned if there is no session.
 var errLoggedOut = errors.New("not logged in")
 
-// viewer is who looks at a page, and what it may see: the operator everything, a key its own requests and those of its project's other keys.
+// viewer is the user of a page: the operator sees everything, a key its own requests and those of its project's other keys.
 type viewer struct {
 	Operator bool
 	Name     string
 	CSRF     string
 	Key      policy.Account // "" for the operator
 
-	accounts []policy.Account // whose requests are shown, the key's own first; the operator's list is empty
+	accounts []policy.Account // whose requests are shown, the key's own first; empty for the operator
 	token    string
 }
 
-// viewer finds out who sends a request. A key's row is read each time, so that what was revoked, has expired, has got another secret or is used from
-// elsewhere sees nothing more; and so does who has logged in with a token that is not the operator's any more.
+// viewer authenticates a request. A key's row is read each time: a session ends if the key was revoked, has expired, has another secret or is used from an
+// address that it does not allow, and the operator's if the token has changed.
 func (s *Server) viewer(r *http.Request) (*viewer, error) {
 	token := tokenOf(r)
 	n, ok := s.sessions.find(s.o.Now(), token)
@@ -59,7 +59,7 @@ func (s *Server) viewer(r *http.Request) (*viewer, error) {
 	return v, err
 }
 
-// projectOf are a key and the other keys of its project.
+// projectOf returns the key and the other keys of its project.
 func (s *Server) projectOf(ctx context.Context, k *ledger.KeyRow) ([]policy.Account, error) {
 	all := []policy.Account{k.ID}
 	if k.Project == "" {
@@ -77,24 +77,25 @@ func (s *Server) projectOf(ctx context.Context, k *ledger.KeyRow) ([]policy.Acco
 	return all, nil
 }
 
-// sees reports whether requests of an account are the viewer's to see.
-func (v *viewer) sees(a policy.Account) bool { return v.Operator || slices.Contains(v.accounts, a) }
+// maySee reports whether the viewer may see an account's requests.
+func (v *viewer) maySee(a policy.Account) bool { return v.Operator || slices.Contains(v.accounts, a) }
 
-// selected are the accounts that a page is about: all that the viewer sees, or the one that the query names. One that the viewer does not see is as one that there is not.
-func (v *viewer) selected(key string) ([]policy.Account, error) {
+// accountsFor returns the accounts that a page is about: all that the viewer may see, or the one in the query. One that the viewer may not see is reported as
+// not found.
+func (v *viewer) accountsFor(key string) ([]policy.Account, error) {
 	switch {
 	case key == "" && v.Operator:
 		return []policy.Account{""}, nil // every account
 	case key == "":
 		return v.accounts, nil
-	case !v.sees(policy.Account(key)):
+	case !v.maySee(policy.Account(key)):
 		return nil, fault.New(fault.NotFound, "There is no such key.", nil)
 	}
 	return []policy.Account{policy.Account(key)}, nil
 }
 
-// withToken refuses changes that do not come from a form of the session.
-func withToken(p page) page {
+// requireCSRF refuses changes without the session's CSRF token.
+func requireCSRF(p page) page {
 	return func(w http.ResponseWriter, r *http.Request, v *viewer) error {
 		if subtle.ConstantTimeCompare([]byte(r.PostFormValue("csrf")), []byte(v.CSRF)) != 1 {
 			return fault.New(fault.KeyRestricted, "This form is out of date: go back, reload the page and try again.", nil)
@@ -103,7 +104,7 @@ func withToken(p page) page {
 	}
 }
 
-// keyNames are the names of the keys that the viewer sees.
+// keyNames returns the names of the keys that the viewer may see.
 func (s *Server) keyNames(ctx context.Context, v *viewer) (map[policy.Account]string, error) {
 	rows, err := s.o.Books.Keys(ctx)
 	if err != nil {
@@ -111,14 +112,14 @@ func (s *Server) keyNames(ctx context.Context, v *viewer) (map[policy.Account]st
 	}
 	names := map[policy.Account]string{}
 	for i := range rows {
-		if v.sees(rows[i].ID) {
+		if v.maySee(rows[i].ID) {
 			names[rows[i].ID] = rows[i].Name
 		}
 	}
 	return names, nil
 }
 
-// dayOf is the start of a UTC day so many days ago.
+// dayOf is the start of the UTC day ago days before now.
 func dayOf(now time.Time, ago int) time.Time {
 	return now.UTC().Truncate(24*time.Hour).AddDate(0, 0, -ago)
 }

@@ -1,4 +1,4 @@
-// Package auditing gives a running gateway its audit log, as the configuration wants it.
+// Package auditing opens a running gateway's audit log as configured.
 package auditing
 
 import (
@@ -12,23 +12,23 @@ import (
 	"bardo.money/gateway/internal/event"
 )
 
-// Log is the audit log of a process. The zero value has none.
+// Log is the audit log of a process. The zero value writes nothing.
 type Log struct{ log *audit.Log }
 
-// about is what the first line of each start tells.
-type about struct {
+// startRecord is written as the first line after each start.
+type startRecord struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
 	Process  string `json:"process"`
 }
 
-// The processes of a gateway. Each has a log of its own.
+// The processes of a gateway. Each has its own log.
 const (
 	Data    = "data"    // requests, keys and money
-	Control = "control" // providers, where another process has the rest
+	Control = "control" // providers, if the data path is in another process
 )
 
-// Open opens the log that the configuration names, and has the events of the sink that are for it written there.
+// Open opens the configured log, and makes the sink write its audited events there.
 func (l *Log) Open(c *config.Audit, home, process, version string, sink *event.Sink, log *slog.Logger) (err error) {
 	if c.File == "" {
 		return nil
@@ -40,7 +40,7 @@ func (l *Log) Open(c *config.Audit, home, process, version string, sink *event.S
 	if process == Control {
 		o.Path += ".control"
 	}
-	a := about{Version: version, Process: process}
+	a := startRecord{Version: version, Process: process}
 	if b, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range b.Settings {
 			if s.Key == "vcs.revision" {
@@ -55,7 +55,7 @@ func (l *Log) Open(c *config.Audit, home, process, version string, sink *event.S
 	return nil
 }
 
-// Path is the file that a configuration names.
+// Path returns the path of the configured file; relative paths are below home.
 func Path(file, home string) string {
 	if filepath.IsAbs(file) {
 		return file
@@ -63,7 +63,7 @@ func Path(file, home string) string {
 	return filepath.Join(home, file)
 }
 
-// Close writes what waits, and says where the log ends.
+// Close writes pending lines, closes the log, and logs its last line and hash.
 func (l *Log) Close(sink *event.Sink, log *slog.Logger) {
 	if l.log == nil {
 		return

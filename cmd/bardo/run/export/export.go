@@ -1,5 +1,5 @@
-// Package export says what an exporter of telemetry is, and keeps one as the configuration wants it. It does not know how anything is sent: package otlp
-// does, which the program bardo alone contains.
+// Package export defines exporters of telemetry, and runs one as configured. It does not know protocols: package otlp, which only the program bardo contains,
+// does.
 package export
 
 import (
@@ -17,32 +17,32 @@ import (
 	"bardo.money/gateway/internal/telemetry"
 )
 
-// Opener makes an exporter. It does not call the receiver yet.
+// Opener creates an exporter. It does not connect to the receiver yet.
 type Opener func(ctx context.Context, o *Options) (Exporter, error)
 
 // Exporter sends telemetry to a receiver.
 type Exporter interface {
-	// Take takes a finished request. It may wait while the receiver is slow.
+	// Take enqueues a finished request. It may block while the receiver is slow.
 	Take(f *record.Finished)
-	// Close sends what waits, and stops.
+	// Close sends what is queued, and stops.
 	Close(ctx context.Context) error
 }
 
-// Options are what an exporter is made of.
+// Options configure an exporter.
 type Options struct {
 	Telemetry *config.Telemetry
 	Version   string                // of the program
-	Instance  string                // which gateway it is
+	Instance  string                // identifies the gateway process
 	Redact    func(s string) string // removes secrets
-	Metrics   prometheus.Gatherer   // the gateway's, those of Envoy's process included
+	Metrics   prometheus.Gatherer   // the gateway's, including those of Envoy's process
 	Counts    func() *telemetry.Exports
 	Log       *slog.Logger
 }
 
-// Spool is the directory of the state that keeps events until they are exported with usage.
+// Spool is the directory, in the state directory, of events that wait to be exported with usage.
 const Spool = "events"
 
-// KeepEvents has a sink keep its events for their export, if the configuration wants that. writer names the process.
+// KeepEvents makes a sink spool its events for export, if configured. writer names the process.
 func KeepEvents(s *event.Sink, h home.Dir, t *config.Telemetry, writer string) error {
 	dir := ""
 	if t.ExportsEvents() {
@@ -51,16 +51,16 @@ func KeepEvents(s *event.Sink, h home.Dir, t *config.Telemetry, writer string) e
 	return s.SpoolTo(dir, writer)
 }
 
-// UsageOptions are what usage is exported with.
+// UsageOptions configure the export of usage.
 type UsageOptions struct {
 	Home    home.Dir
-	Config  func() *config.Config // the one in force
+	Config  func() *config.Config // in force
 	Redact  func(s string) string // removes secrets
 	Metrics *telemetry.Metrics
 	Log     *slog.Logger
 }
 
-// Pause waits for a time, or until another configuration than cfg is in force, which it looks for each second. It is false where ctx is done.
+// Pause waits for d, or until a configuration other than cfg is in force, which it checks each second. It returns false if ctx is done.
 func (o *UsageOptions) Pause(ctx context.Context, d time.Duration, cfg *config.Config) bool {
 	for end := time.Now().Add(d); time.Now().Before(end) && o.Config() == cfg; {
 		select {
@@ -72,12 +72,12 @@ func (o *UsageOptions) Pause(ctx context.Context, d time.Duration, cfg *config.C
 	return ctx.Err() == nil
 }
 
-// Run exports what the configuration in force says until ctx is done, and nothing without a receiver. o is without Telemetry.
+// Run exports to the receiver of the configuration in force, if there is one, until ctx is done. o.Telemetry is ignored.
 func Run(ctx context.Context, open Opener, source relay.Source[record.Finished], cfg func() *config.Config, o *Options) error {
-	r := relay.Runner[record.Finished]{Key: "telemetry.otlp", Source: source, Config: cfg, Log: o.Log, Lost: func(n uint64) { o.Counts().Lost(n) }}
-	r.Open = func(ctx context.Context, cfg *config.Config) (relay.Taker[record.Finished], error) {
+	r := relay.Runner[record.Finished]{Key: "telemetry.otlp", Source: source, Config: cfg, Log: o.Log, Dropped: func(n uint64) { o.Counts().Lost(n) }}
+	r.Open = func(ctx context.Context, cfg *config.Config) (relay.Sink[record.Finished], error) {
 		if cfg.Telemetry.OTLP.Host == "" {
-			return nil, nil //nolint:nilnil // nothing is sent
+			return nil, nil //nolint:nilnil // no receiver
 		}
 		of := *o
 		of.Telemetry = &cfg.Telemetry

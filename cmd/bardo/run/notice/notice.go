@@ -1,4 +1,5 @@
-// Package notice has the events of a running gateway that are about no request: of providers, their lists of models, payments, spending, and the ledger.
+// Package notice declares the events of a running gateway that do not belong to a request: of providers, their lists of models, payments, spending, and the
+// ledger.
 package notice
 
 import (
@@ -14,28 +15,28 @@ import (
 
 // The events of providers.
 var (
-	CredentialRefused = event.Declare[Trouble]("provider:credential_refused", "A provider refused the gateway's credential.").Audited()
-	ProviderDown      = event.Declare[Trouble]("provider:down", "A provider does not work, and is tried after the others.")
-	ProviderUp        = event.Declare[Recovered]("provider:up", "A provider works again.")
-	RefreshFailed     = event.Declare[Unread]("catalog:refresh_failed", "A provider's list of models was not read.")
+	CredentialRefused = event.Declare[ProviderFailure]("provider:credential_refused", "A provider refused the gateway's credential.").Audited()
+	ProviderDown      = event.Declare[ProviderFailure]("provider:down", "A provider does not work, and is tried after the others.")
+	ProviderUp        = event.Declare[ProviderRecovery]("provider:up", "A provider works again.")
+	RefreshFailed     = event.Declare[ListFailure]("catalog:refresh_failed", "A provider's list of models was not read.")
 )
 
-// Trouble is the event of a provider that does not work.
-type Trouble struct {
+// ProviderFailure is the event of a provider that is down, or refuses the credential.
+type ProviderFailure struct {
 	Provider policy.ProviderID `json:"provider"`
 	Reason   string            `json:"reason"`
 }
 
-// Recovered is the event of a provider that works again.
-type Recovered struct {
+// ProviderRecovery is the event of a provider that works again.
+type ProviderRecovery struct {
 	Provider policy.ProviderID `json:"provider"`
 }
 
-// Unread is the event of a list that was not read.
-type Unread struct {
+// ListFailure is the event of a list that could not be read.
+type ListFailure struct {
 	Provider policy.ProviderID `json:"provider"`
 	Error    string            `json:"error"`
-	Failures int               `json:"failures"` // in a row
+	Failures int               `json:"failures"` // consecutive
 }
 
 // The events of payments.
@@ -51,22 +52,22 @@ type Gas struct {
 
 // The events of a ledger that cannot be written.
 var (
-	Unwritable = event.Declare[Broken]("ledger:unwritable", "The ledger cannot be written.").Audited()
-	Writable   = event.Declare[Mended]("ledger:writable", "The ledger can be written again.").Audited()
+	Unwritable = event.Declare[LedgerOutage]("ledger:unwritable", "The ledger cannot be written.").Audited()
+	Writable   = event.Declare[LedgerRecovery]("ledger:writable", "The ledger can be written again.").Audited()
 )
 
-// Broken is the event of a ledger that cannot be written.
-type Broken struct {
+// LedgerOutage is the event of a ledger that cannot be written.
+type LedgerOutage struct {
 	Reason string    `json:"reason"`
 	Since  time.Time `json:"since"`
 }
 
-// Mended is the event of a ledger that can be written again.
-type Mended struct {
-	Reason  string    `json:"reason"` // of what is over
+// LedgerRecovery is the event of a ledger that can be written again.
+type LedgerRecovery struct {
+	Reason  string    `json:"reason"` // of the outage
 	Since   time.Time `json:"since"`
 	Seconds float64   `json:"seconds"`
-	Written int       `json:"written"` // changes that waited
+	Written int       `json:"written"` // changes that were queued
 }
 
 // The events of spending.
@@ -75,7 +76,7 @@ var (
 	SpendUnusual = event.Declare[Spending]("spend:unusual", "A day's spending is far above that of the days before; looked at while notifications are sent.")
 )
 
-// UsageOfDay is the event of a day that is over.
+// UsageOfDay is the event of the end of a UTC day.
 var UsageOfDay = event.Declare[DayUsage]("usage:day", "A day (UTC) is over: what was used, by key; looked at while notifications of the topic usage are sent.")
 
 // DayUsage is the usage of a day.
@@ -85,10 +86,10 @@ type DayUsage struct {
 	Cost         policy.Micro `json:"cost_usd"`
 	ProviderCost policy.Pico  `json:"provider_cost_usd"`
 	Keys         []KeyUsage   `json:"keys"`   // the most expensive first
-	Others       int          `json:"others"` // keys that are not named
+	Others       int          `json:"others"` // keys that are not listed
 }
 
-// KeyUsage is what a key used on a day. Its members have the names that they have in reports.
+// KeyUsage is a key's usage on a day. Members are named as in reports.
 type KeyUsage struct {
 	Key      string `json:"key"` // "" for requests without one
 	Name     string `json:"name,omitempty"`
@@ -110,26 +111,26 @@ type Budget struct {
 	Percent int           `json:"percent"`
 }
 
-// Spending is the event of a day on which much more is spent than usual.
+// Spending is the event of a day with unusually high spending.
 type Spending struct {
 	Key   string       `json:"key,omitempty"` // "" for all keys together
 	Name  string       `json:"name,omitempty"`
 	Day   string       `json:"day"` // 2006-01-02, UTC
 	Spent policy.Micro `json:"spent_usd"`
-	Usual policy.Micro `json:"usual_usd"` // the median of the days before with spending
+	Usual policy.Micro `json:"usual_usd"` // the median of the previous days with spending
 }
 
-// Outage reports that the ledger cannot be written, or can be again.
+// Outage emits that the ledger cannot be written, or can be again.
 func Outage(s *event.Sink, o ledger.Outage) {
 	since := o.Err.Since.UTC()
 	if o.Ended {
-		Writable.Emit(s, "", Mended{o.Err.Reason, since, o.Lasted.Seconds(), o.Written})
+		Writable.Emit(s, "", LedgerRecovery{o.Err.Reason, since, o.Lasted.Seconds(), o.Written})
 		return
 	}
-	Unwritable.Emit(s, "", Broken{o.Err.Reason, since})
+	Unwritable.Emit(s, "", LedgerOutage{o.Err.Reason, since})
 }
 
-// changes are the events of changes of the catalog.
+// changes maps kinds of catalog changes to their events.
 var changes = map[catalog.ChangeKind]event.Kind[change]{
 	catalog.Appeared:     event.Declare[change]("catalog:model_appeared", "A provider's list has a new model."),
 	catalog.Vanished:     event.Declare[change]("catalog:model_vanished", "A model is not in its provider's list any more."),
@@ -144,7 +145,7 @@ type change struct {
 	New      *policy.PriceList `json:"new_price,omitempty"`
 }
 
-// Changes logs what providers' lists have changed, and emits it.
+// Changes logs and emits the differences between two catalogs.
 func Changes(s *event.Sink, log *slog.Logger, before, after *catalog.Catalog) {
 	for _, c := range catalog.Diff(before, after) {
 		log.Info("the catalog has changed", "what", string(c.Kind), "provider", string(c.Provider), "model", string(c.Model),

@@ -8,32 +8,32 @@ import (
 	"bardo.money/gateway/internal/config"
 )
 
-// Taker sends what it is given to a receiver.
-type Taker[T any] interface {
-	// Take takes one thing. It may wait while the receiver is slow.
+// Sink sends items to a receiver.
+type Sink[T any] interface {
+	// Take enqueues one item. It may block while the receiver is slow.
 	Take(item *T)
-	// Close sends what waits, and stops.
+	// Close sends what is queued, and stops.
 	Close(ctx context.Context) error
 }
 
-// Runner keeps a taker as the configuration wants it.
+// Runner runs a sink as configured.
 type Runner[T any] struct {
-	Key    string                                                          // of the configuration, for the log
-	Open   func(ctx context.Context, cfg *config.Config) (Taker[T], error) // nil, nil where nothing is wanted
-	Source Source[T]
-	Config func() *config.Config // the one in force
-	Lost   func(n uint64)        // counts what was dropped before it was taken
-	Log    *slog.Logger
+	Key     string                                                         // of the configuration, for the log
+	Open    func(ctx context.Context, cfg *config.Config) (Sink[T], error) // nil, nil if none is configured
+	Source  Source[T]
+	Config  func() *config.Config // in force
+	Dropped func(n uint64)        // counts items that were dropped before they were taken
+	Log     *slog.Logger
 }
 
 const (
-	// lookTime is how often the configuration is looked at.
-	lookTime = time.Second
-	// closeTime bounds how long a taker may send what waits.
+	// pollInterval is how often the configuration is checked for changes.
+	pollInterval = time.Second
+	// closeTime bounds how long a sink may take to send what is queued.
 	closeTime = 5 * time.Second
 )
 
-// Run sends what the configuration says until ctx is done. While nothing is wanted, nothing is read.
+// Run opens the configured sink, and again after each change of the configuration, until ctx is done. Without a sink the source is not read.
 func (r *Runner[T]) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		cfg := r.Config()
@@ -50,8 +50,8 @@ func (r *Runner[T]) Run(ctx context.Context) error {
 	return nil
 }
 
-// serve passes things to a taker until there is another configuration.
-func (r *Runner[T]) serve(ctx context.Context, cfg *config.Config, t Taker[T]) {
+// serve passes items to a sink until the configuration changes.
+func (r *Runner[T]) serve(ctx context.Context, cfg *config.Config, t Sink[T]) {
 	serving, stop := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() { // Run waits for it
@@ -59,7 +59,7 @@ func (r *Runner[T]) serve(ctx context.Context, cfg *config.Config, t Taker[T]) {
 		defer stop()
 		r.awaitChange(serving, cfg)
 	}()
-	r.Source(serving, t.Take, r.Lost)
+	r.Source(serving, t.Take, r.Dropped)
 	stop()
 	<-done
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
@@ -71,7 +71,7 @@ func (r *Runner[T]) serve(ctx context.Context, cfg *config.Config, t Taker[T]) {
 
 // awaitChange waits until another configuration is in force, or ctx is done.
 func (r *Runner[T]) awaitChange(ctx context.Context, cfg *config.Config) {
-	tick := time.NewTicker(lookTime)
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for r.Config() == cfg {
 		select {

@@ -19,7 +19,7 @@ import (
 	"bardo.money/gateway/internal/polltest"
 )
 
-// collected is an exporter that keeps what it gets.
+// collected is a sink that stores what it takes.
 type collected struct {
 	to     string
 	mu     sync.Mutex
@@ -52,17 +52,17 @@ func receiver(host string) *config.Config {
 	return c
 }
 
-// TestATakerFollowsTheConfiguration: none without a receiver; another one for another receiver; what waits at the end is exported.
+// TestATakerFollowsTheConfiguration: there is none without a receiver, and another one for another receiver; what is queued at the end is sent.
 func TestATakerFollowsTheConfiguration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var feed event.Feed[record.Finished]
 		var now atomic.Pointer[config.Config]
 		var opened []*collected
-		r := Runner[record.Finished]{Source: FromFeed(&feed), Config: now.Load, Log: slog.New(slog.DiscardHandler), Lost: func(uint64) {}}
-		r.Open = func(_ context.Context, cfg *config.Config) (Taker[record.Finished], error) {
+		r := Runner[record.Finished]{Source: FromFeed(&feed), Config: now.Load, Log: slog.New(slog.DiscardHandler), Dropped: func(uint64) {}}
+		r.Open = func(_ context.Context, cfg *config.Config) (Sink[record.Finished], error) {
 			switch to := cfg.Telemetry.OTLP.Host; to {
 			case "":
-				return nil, nil //nolint:nilnil // nothing is wanted
+				return nil, nil //nolint:nilnil // no receiver
 			case "wrong":
 				return nil, errors.New("no such receiver")
 			default:
@@ -76,7 +76,7 @@ func TestATakerFollowsTheConfiguration(t *testing.T) {
 		go func() { ended <- r.Run(ctx) }()
 		use := func(c *config.Config) {
 			now.Store(c)
-			time.Sleep(2 * lookTime) //nolint:forbidigo // synctest's
+			time.Sleep(2 * pollInterval) //nolint:forbidigo // synctest's
 			synctest.Wait()
 		}
 		use(&config.Config{})
@@ -101,7 +101,7 @@ func TestATakerFollowsTheConfiguration(t *testing.T) {
 	})
 }
 
-// TestAStreamOfFinishedRequestsIsReadAgain: a data path that is started again is read on.
+// TestAStreamOfFinishedRequestsIsReadAgain after the data path has restarted.
 func TestAStreamOfFinishedRequestsIsReadAgain(t *testing.T) {
 	var feed event.Feed[record.Finished]
 	s := httptest.NewServer(Serve(&feed))
@@ -115,7 +115,7 @@ func TestAStreamOfFinishedRequestsIsReadAgain(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		resp, err := http.DefaultClient.Do(req) //nolint:forbidigo // of a test
+		resp, err := http.DefaultClient.Do(req) //nolint:forbidigo // a test's client
 		if err != nil {
 			return nil, err
 		}
@@ -139,10 +139,10 @@ func TestAStreamOfFinishedRequestsIsReadAgain(t *testing.T) {
 	<-done
 }
 
-// TestWhatAnExporterIsTooSlowForIsCounted, whichever process it runs in.
+// TestWhatAnExporterIsTooSlowForIsCounted, whichever process the data path runs in.
 func TestWhatAnExporterIsTooSlowForIsCounted(t *testing.T) {
 	var lost uint64
-	count := counter(func() func() uint64 {
+	count := reportGrowth(func() func() uint64 {
 		at := []uint64{0, 3, 3, 5}
 		return func() uint64 { n := at[0]; at = at[1:]; return n }
 	}(), func(n uint64) { lost += n })

@@ -1,5 +1,5 @@
-// Package relay passes what happens in a data path, here or in Envoy's process, to something that sends it elsewhere, which exists while the configuration
-// asks for it. It does not know what is sent, or how.
+// Package relay passes items from a data path, in this process or in Envoy's, to a sink that exists while it is configured. It does not know what the items
+// are, or how they are sent.
 package relay
 
 import (
@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// backlog is how many things wait for a taker; the oldest are dropped.
+	// backlog is how many items are queued for a slow sink; the oldest are dropped.
 	backlog = 2048
-	// patience bounds how long a reader that does not read is waited for.
-	patience = 10 * time.Second
+	// writeTimeout bounds a write to a reader that does not read.
+	writeTimeout = 10 * time.Second
 	// retryTime is the time between two calls of a data path that does not answer.
 	retryTime = 100 * time.Millisecond
 )
 
-// Source gives things to take until ctx is done, and tells lost how many it had to drop.
+// Source passes items to take until ctx is done, and reports to lost how many it had to drop.
 type Source[T any] func(ctx context.Context, take func(*T), lost func(n uint64))
 
 // FromFeed is the source of a data path in this process.
@@ -29,7 +29,7 @@ func FromFeed[T any](feed *event.Feed[T]) Source[T] {
 	return func(ctx context.Context, take func(*T), lost func(uint64)) {
 		w := feed.Watch(backlog)
 		defer w.Close()
-		dropped := counter(w.Lost, lost)
+		dropped := reportGrowth(w.Lost, lost)
 		defer dropped()
 		for {
 			select {
@@ -47,8 +47,8 @@ func FromFeed[T any](feed *event.Feed[T]) Source[T] {
 	}
 }
 
-// counter tells lost by how much a count has grown since the last call.
-func counter(now func() uint64, lost func(uint64)) func() {
+// reportGrowth returns a function that reports to lost by how much a counter has grown since its last call.
+func reportGrowth(now func() uint64, lost func(uint64)) func() {
 	var before uint64
 	return func() {
 		if n := now(); n > before {
@@ -64,7 +64,7 @@ type line[T any] struct {
 	Lost uint64 `json:"lost,omitempty"` // since the stream began
 }
 
-// Serve streams what a feed gets, a line of JSON each, until the reader goes away.
+// Serve streams the items of a feed as JSON lines until the reader disconnects.
 func Serve[T any](feed *event.Feed[T]) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		watcher := feed.Watch(backlog)
@@ -77,8 +77,8 @@ func Serve[T any](feed *event.Feed[T]) http.HandlerFunc {
 		for {
 			select {
 			case f := <-watcher.Events():
-				if conn.SetWriteDeadline(time.Now().Add(patience)) != nil || out.Encode(line[T]{&f, watcher.Lost()}) != nil {
-					return // the reader has gone
+				if conn.SetWriteDeadline(time.Now().Add(writeTimeout)) != nil || out.Encode(line[T]{&f, watcher.Lost()}) != nil {
+					return // the reader has disconnected
 				}
 				if len(watcher.Events()) == 0 && conn.Flush() != nil {
 					return
@@ -90,7 +90,8 @@ func Serve[T any](feed *event.Feed[T]) http.HandlerFunc {
 	}
 }
 
-// FromStream is the source of a data path in Envoy's process. open opens its stream; it is called again when the stream ends, since Envoy may be started again.
+// FromStream is the source of a data path in Envoy's process. open opens its stream; it is called again whenever the stream ends, since Envoy may be
+// restarted.
 func FromStream[T any](open func(ctx context.Context) (io.ReadCloser, error)) Source[T] {
 	return func(ctx context.Context, take func(*T), lost func(uint64)) {
 		for ctx.Err() == nil {
@@ -108,9 +109,9 @@ func readStream[T any](ctx context.Context, open func(context.Context) (io.ReadC
 	if err != nil {
 		return
 	}
-	defer func() { _ = body.Close() }() // it was read
+	defer func() { _ = body.Close() }() // read only
 	var l line[T]
-	dropped := counter(func() uint64 { return l.Lost }, lost)
+	dropped := reportGrowth(func() uint64 { return l.Lost }, lost)
 	for in := json.NewDecoder(body); ; {
 		l = line[T]{}
 		if in.Decode(&l) != nil {

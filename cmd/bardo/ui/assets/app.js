@@ -1,7 +1,7 @@
-// What changes while one looks: the rows and numbers of the live page, and a button that copies. The pages work without it.
+// Live updates: the rows and numbers of the live page, and copy buttons. The pages work without it.
 "use strict";
 
-const most = 200; // rows
+const maxRows = 200;
 
 function cell(row, text, className) {
   const td = row.insertCell();
@@ -33,7 +33,7 @@ function addRow(body, r) {
   cell(row, r.tokens, "n");
   cell(row, r.cost, "n");
   cell(row, r.took, "n");
-  while (body.rows.length > most) body.deleteRow(-1);
+  while (body.rows.length > maxRows) body.deleteRow(-1);
 }
 
 function put(id, text) {
@@ -72,7 +72,7 @@ function watch(state) {
   source.addEventListener("request", (e) => {
     const r = JSON.parse(e.data);
     if (!paused) show(r);
-    else if (waiting.push(r) > most) waiting.shift();
+    else if (waiting.push(r) > maxRows) waiting.shift();
   });
   source.addEventListener("away", () => say("The books do not answer", "off"));
   source.addEventListener("stats", (e) => {

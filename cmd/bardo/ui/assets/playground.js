@@ -1,9 +1,9 @@
-// The playground: sends a request to this gateway as any client does, and shows the answer as it comes. The key stays in its field. Whatever comes is put into the
-// page as text.
+// The playground: sends a request to this gateway as any client does, and shows the answer as it is streamed. The key stays in its field. Answers are inserted as
+// text.
 const at = (id) => document.getElementById("try-" + id);
 const form = document.getElementById("try");
 const facts = ["cost", "model", "provider", "tokens", "cache", "attempts"];
-let running = null; // aborts the request under way
+let running = null; // aborts the request in flight
 let latest = 0; // counts requests
 
 function say(text, className = "") {
@@ -22,7 +22,7 @@ const usd = (n) => "$" + n.toFixed(6).replace(/0{1,4}$/, "");
 
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
-// record links to the page of a request, once there is one that the viewer may see. It is written when the answer has ended, or a little later.
+// record links to a request's page once the viewer may see it. The record is written at the end of the answer, or shortly after.
 async function record(id, run) {
   const name = encodeURIComponent(id);
   for (let ms = 50; ms < 5000; ms *= 2) {
@@ -38,7 +38,7 @@ async function record(id, run) {
   if (run === latest) at("elsewhere").hidden = false;
 }
 
-// hold says why nothing of an answer is shown yet: the gateway checks the whole of it against the schema of the subsystem.
+// hold explains why nothing of an answer is shown yet: the gateway validates the whole answer against the subsystem's schema.
 function hold() {
   const schema = at("subsystem").selectedOptions[0].dataset.schema;
   if (!schema) return;
@@ -46,7 +46,7 @@ function hold() {
   at("held").hidden = false;
 }
 
-// settle shows what the gateway says of a request when its answer has ended.
+// settle shows the summary that the gateway sends at the end of an answer.
 function settle(end) {
   const values = {
     cost: usd(end.cost_usd), model: end.model, provider: end.provider, tokens: `${end.input_tokens} / ${end.output_tokens}`, cache: end.cache, attempts: end.attempts,
@@ -55,7 +55,7 @@ function settle(end) {
   at("facts").hidden = false;
 }
 
-// take shows one line of an answer's stream.
+// take handles one line of an answer's stream.
 function take(line) {
   if (line.startsWith(": bardo ")) return settle(JSON.parse(line.slice(8)));
   if (!line.startsWith("data: ") || line === "data: [DONE]") return;
@@ -67,10 +67,10 @@ function take(line) {
       at("thoughts").hidden = false;
       at("reasoning").append(thought);
     }
-    const said = delta?.content ?? delta?.refusal;
-    if (said) {
+    const text = delta?.content ?? delta?.refusal;
+    if (text) {
       at("held").hidden = true;
-      at("answer").append(said);
+      at("answer").append(text);
     }
     if (delta?.tool_calls) for (const c of delta.tool_calls) at("answer").append(c.function?.name ?? "", c.function?.arguments ?? "");
   }
@@ -89,7 +89,7 @@ async function* lines(body) {
   if (rest) yield rest;
 }
 
-// request is the body of the request that the form describes.
+// request returns the request's body, from the form.
 function request() {
   const messages = [{ role: "user", content: at("message").value }];
   if (at("system").value.trim()) messages.unshift({ role: "system", content: at("system").value });
@@ -98,7 +98,7 @@ function request() {
   return JSON.stringify(r);
 }
 
-// problem is what an answer that is no stream says.
+// problem returns the message of an error answer.
 async function problem(answer) {
   const text = await answer.text();
   try {
@@ -108,12 +108,12 @@ async function problem(answer) {
   }
 }
 
-// ask sends the request. noted is told its id.
-async function ask(signal, noted) {
+// complete sends the request, and passes its id to onID.
+async function complete(signal, onID) {
   const h = { ...headers(), "content-type": "application/json" };
   if (at("subsystem").value) h["x-bardo-subsystem"] = at("subsystem").value;
   const answer = await fetch("/v1/chat/completions", { method: "POST", headers: h, body: request(), signal, credentials: "omit", cache: "no-store" });
-  noted(answer.headers.get("x-request-id"));
+  onID(answer.headers.get("x-request-id"));
   if (!answer.ok) throw new Error(`${answer.status}: ${await problem(answer)}`);
   for await (const line of lines(answer.body)) take(line.replace(/\r$/, ""));
 }
@@ -135,7 +135,7 @@ async function send() {
   at("send").disabled = true;
   at("stop").hidden = false;
   try {
-    await ask(running.signal, (of) => (id = of));
+    await complete(running.signal, (of) => (id = of));
     say(`Answered in ${((performance.now() - began) / 1000).toFixed(1)} s`);
   } catch (e) {
     const stopped = running.signal.aborted;
@@ -150,14 +150,14 @@ async function send() {
   if (id) record(id, run);
 }
 
-// models offers those that the key may use; nothing where it may not list them.
+// models lists the models that the key may use; none if it may not list them.
 async function models() {
   let list = [];
   try {
     const answer = await fetch("/v1/models", { headers: headers(), credentials: "omit" });
     if (answer.ok) list = (await answer.json()).data;
   } catch {
-    // one can still type a name
+    // a name can still be typed
   }
   at("models").replaceChildren(...["auto", ...list.map((m) => m.id)].map((id) => Object.assign(document.createElement("option"), { value: id })));
 }
