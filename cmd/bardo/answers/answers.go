@@ -1,4 +1,4 @@
-// Package answers opens the stores of answers that the running gateway serves again, and closes them: in memory, in a file, or shared through Redis; and that of vectors.
+// Package answers opens and closes the stores of cached answers (in memory, in a file, or shared through Redis), and the store of vectors.
 package answers
 
 import (
@@ -21,29 +21,29 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Options are what the stores are opened with.
+// Options configure the stores.
 type Options struct {
 	Home     home.Dir
-	Secret   []byte // that stored answers are encrypted with where the configuration has no key of its own
+	Secret   []byte // encrypts stored answers if the configuration has no key
 	Embedder models.Embedder
 	Metrics  *telemetry.Metrics
 	Log      *slog.Logger
 }
 
-// Stores are the answers that are served again, and the questions by which they are found. The nil Stores are those of a process that serves none.
+// Stores are the cached answers, and the index of their questions. A nil Stores is empty.
 type Stores struct {
 	Answers   *cache.Store
 	Questions *semantic.Index
-	Meaning   *semantic.Model // nil: this process has no model
-	Shared    *redis.Store    // nil: no other gateway has them
-	Vectors   *vectors.Store  // nil: they are in memory
+	Meaning   *semantic.Model // nil: this process has no embedding model
+	Shared    *redis.Store    // nil: not shared with other gateways
+	Vectors   *vectors.Store  // nil: vectors are in memory
 
-	onDisk  *disk.File // nil: answers are in no file
+	onDisk  *disk.File // nil: answers are not in a file
 	options Options
 }
 
-// Open makes the stores of a data path. The model is not read before a request needs it. A file or a server that cannot be used is logged, and answers
-// are kept in memory.
+// Open opens the stores of a data path. The model is loaded by the first request that needs it. If a file or a server cannot be used, that is logged, and
+// answers are kept in memory.
 func Open(ctx context.Context, cfg *config.Config, options Options) *Stores {
 	s := &Stores{options: options}
 	if cfg.Store.CacheKey.IsSet() {
@@ -57,7 +57,7 @@ func Open(ctx context.Context, cfg *config.Config, options Options) *Stores {
 	if at := cfg.Store.CacheRedis(); at != nil {
 		s.openShared(ctx, cfg, at)
 	}
-	if s.Shared != nil { // not an interface that holds nil
+	if s.Shared != nil { // avoids an interface that holds a nil pointer
 		o.Shared = s.Shared
 	}
 	if f := s.onDisk; f != nil {
@@ -81,15 +81,15 @@ func Open(ctx context.Context, cfg *config.Config, options Options) *Stores {
 	return s
 }
 
-// openShared opens the store that gateways share. With an error of the operator's, answers are in memory.
+// openShared opens the store that gateways share. If it is misconfigured, answers are kept in memory.
 func (s *Stores) openShared(ctx context.Context, cfg *config.Config, at *url.URL) {
-	own, err := settings.RedisTLS(cfg.Store.CacheCA)
+	tlsConfig, err := settings.RedisTLS(cfg.Store.CacheCA)
 	if err != nil {
 		s.options.Log.Error("store.cache_ca: answers are kept in memory alone", "error", err)
 		return
 	}
 	shared, err := redis.Open(ctx, redis.Options{
-		URL: at, Secret: s.options.Secret, Timeout: cfg.Store.CacheTimeout, MaxBytes: cfg.Inference.Caching.MaxBytes, Log: s.options.Log, TLS: own,
+		URL: at, Secret: s.options.Secret, Timeout: cfg.Store.CacheTimeout, MaxBytes: cfg.Inference.Caching.MaxBytes, Log: s.options.Log, TLS: tlsConfig,
 		Lost: s.options.Metrics.AnswersUnwritten, Looked: func(r redis.Outcome) { s.options.Metrics.SharedLookup(string(r)) },
 	})
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *Stores) openShared(ctx context.Context, cfg *config.Config, at *url.URL
 	s.options.Metrics.WatchShared(func() bool { return shared.Problem() == nil })
 }
 
-// openVectors opens the store of vectors, if there is one. The database is connected to in the background.
+// openVectors opens the store of vectors, if configured. It connects to the database in the background.
 func (s *Stores) openVectors(ctx context.Context, cfg *config.Config) {
 	if !cfg.Store.Vectors.Postgres() {
 		return
@@ -121,7 +121,7 @@ func (s *Stores) openVectors(ctx context.Context, cfg *config.Config) {
 	s.Questions.Keep(s.Vectors)
 }
 
-// Checks are what /readyz?verbose shows of stores that gateways share. Requests are served without them.
+// Checks report the shared stores in /readyz?verbose. Requests are served without them.
 func (s *Stores) Checks() (checks []api.ReadyDetail) {
 	if s == nil {
 		return nil
@@ -143,7 +143,7 @@ func check(name string, problem error) api.ReadyDetail {
 	return c
 }
 
-// openFile opens the file of stored answers. Without it, they are in memory.
+// openFile opens the file of stored answers. Without it, answers are kept in memory.
 func (s *Stores) openFile(ctx context.Context, path string) {
 	f, err := disk.Open(ctx, disk.Options{Path: path, Secret: s.options.Secret, Log: s.options.Log, Lost: s.options.Metrics.AnswersUnwritten})
 	if err != nil {
@@ -153,7 +153,7 @@ func (s *Stores) openFile(ctx context.Context, path string) {
 	s.onDisk = f
 }
 
-// load brings back what the file has.
+// load reads the stored answers from the file.
 func (s *Stores) load(ctx context.Context) {
 	if s.onDisk == nil {
 		return
@@ -166,15 +166,15 @@ func (s *Stores) load(ctx context.Context) {
 	s.options.Log.Debug("stored answers were read", "entries", n)
 }
 
-// closeTime is how long a stop waits for stored answers to be written.
-const closeTime = time.Second
+// closeTimeout bounds how long a stop waits until stored answers are written.
+const closeTimeout = time.Second
 
-// Close writes what waits, and closes the file, or the connections.
-func (s *Stores) Close(over context.Context) {
+// Close writes pending answers, and closes the file or the connections.
+func (s *Stores) Close(parent context.Context) {
 	if s == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(over, closeTime)
+	ctx, cancel := context.WithTimeout(parent, closeTimeout)
 	defer cancel()
 	var err error
 	switch {

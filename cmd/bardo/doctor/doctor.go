@@ -1,4 +1,4 @@
-// Package doctor is `bardo doctor`: it checks what a gateway needs on this machine.
+// Package doctor is `bardo doctor`: it checks the gateway's requirements on this machine.
 package doctor
 
 import (
@@ -23,7 +23,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Finding is one line of the doctor: what was looked at, how it is, and what to do about it.
+// Finding is the result of one check.
 type Finding struct {
 	Check  string `json:"check"`
 	OK     bool   `json:"ok"`
@@ -31,20 +31,20 @@ type Finding struct {
 	Fix    string `json:"fix,omitempty"`
 }
 
-func fine(check, format string, args ...any) Finding {
+func pass(check, format string, args ...any) Finding {
 	return Finding{Check: check, OK: true, Detail: fmt.Sprintf(format, args...)}
 }
 
-func broken(check, fix, format string, args ...any) Finding {
+func fail(check, fix, format string, args ...any) Finding {
 	return Finding{Check: check, Fix: fix, Detail: fmt.Sprintf(format, args...)}
 }
 
-// brokenBy is what went wrong with what there is to do about it apart.
-func brokenBy(check string, err error) Finding {
+// failWith returns a failure from an error, with the error's advice if it has some.
+func failWith(check string, err error) Finding {
 	if a, ok := errors.AsType[cli.Advised](err); ok {
-		return broken(check, a.Fix, "%v", a.Err)
+		return fail(check, a.Fix, "%v", a.Err)
 	}
-	return broken(check, "look at the file system", "%v", err)
+	return fail(check, "look at the file system", "%v", err)
 }
 
 // Command is `bardo doctor`.
@@ -59,7 +59,7 @@ func Command() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		found := examine(c, h)
+		found := runChecks(c, h)
 		if *asJSON {
 			err = cli.PrintJSON(c, found)
 		} else {
@@ -78,8 +78,8 @@ func Command() *cobra.Command {
 	return c
 }
 
-// examine looks at everything. Without a valid configuration, what depends on one is left out.
-func examine(c *cobra.Command, h home.Dir) []Finding {
+// runChecks runs all checks. Without a valid configuration, those that need one are skipped.
+func runChecks(c *cobra.Command, h home.Dir) []Finding {
 	ctx := c.Context()
 	found := []Finding{checkEnvoy(ctx), checkHome(h), checkDescriptors(envoy.Connections())}
 	cfg, f := checkConfig(c, h)
@@ -87,7 +87,7 @@ func examine(c *cobra.Command, h home.Dir) []Finding {
 	if cfg == nil {
 		return found
 	}
-	found = examineWith(ctx, h, cfg, found)
+	found = checkWithConfig(ctx, h, cfg, found)
 	hide := secret.NewRedactor(cfg.Secrets()...)
 	for i := range found {
 		hide.Strings(&found[i].Detail, &found[i].Fix)
@@ -95,8 +95,8 @@ func examine(c *cobra.Command, h home.Dir) []Finding {
 	return found
 }
 
-// examineWith looks at what a configuration needs.
-func examineWith(ctx context.Context, h home.Dir, cfg *config.Config, found []Finding) []Finding {
+// checkWithConfig runs the checks that need a configuration.
+func checkWithConfig(ctx context.Context, h home.Dir, cfg *config.Config, found []Finding) []Finding {
 	now := time.Now()
 	if isPlane(ctx, h, cfg) {
 		found = append(found[1:], checkPlanePorts(ctx, h, cfg)...) // it has no Envoy
@@ -133,40 +133,40 @@ func printFindings(c *cobra.Command, found []Finding) error {
 	return err
 }
 
-// envoyPatience is how long `envoy --version` may take.
-const envoyPatience = 10 * time.Second
+// envoyTimeout bounds `envoy --version`.
+const envoyTimeout = 10 * time.Second
 
 func checkEnvoy(ctx context.Context) Finding {
 	const check = "envoy"
 	path, err := home.EnvoyBinary()
 	if err != nil {
-		return brokenBy(check, err)
+		return failWith(check, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, envoyPatience)
+	ctx, cancel := context.WithTimeout(ctx, envoyTimeout)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, path, "--version").Output() //nolint:gosec // the operator's own Envoy
 	if err != nil {
-		return broken(check, "install Envoy again with `make tools`, or set ENVOY_BIN to one that runs", "%s does not run: %v", path, err)
+		return fail(check, "install Envoy again with `make tools`, or set ENVOY_BIN to one that runs", "%s does not run: %v", path, err)
 	}
 	version, ok := envoyVersion(string(out))
 	if !ok {
-		return broken(check, "install Envoy again with `make tools`, or set ENVOY_BIN to one", "%s is no Envoy: it does not say its version", path)
+		return fail(check, "install Envoy again with `make tools`, or set ENVOY_BIN to one", "%s is no Envoy: it does not say its version", path)
 	}
-	return judgeEnvoy(path, version)
+	return checkEnvoyVersion(path, version)
 }
 
-func judgeEnvoy(path, version string) Finding {
+func checkEnvoyVersion(path, version string) Finding {
 	const check = "envoy"
 	switch pinned := envoy.PinnedVersion(); {
 	case envoy.IsOld(version):
-		return broken(check, "use Envoy "+pinned+", which `make tools` installs", "%s, version %s, is older than %s, with which the gateway is tested", path, version, pinned)
+		return fail(check, "use Envoy "+pinned+", which `make tools` installs", "%s, version %s, is older than %s, with which the gateway is tested", path, version, pinned)
 	case !envoy.TakesModule(version):
-		return fine(check, "%s, version %s; the gateway is tested with %s", path, version, pinned)
+		return pass(check, "%s, version %s; the gateway is tested with %s", path, version, pinned)
 	}
-	return fine(check, "%s, version %s", path, version)
+	return pass(check, "%s, version %s", path, version)
 }
 
-// envoyVersion is the version in what `envoy --version` prints: "…/envoy  version: COMMIT/1.40.0/Clean/RELEASE/BoringSSL".
+// envoyVersion parses the output of `envoy --version`: "…/envoy  version: COMMIT/1.40.0/Clean/RELEASE/BoringSSL".
 func envoyVersion(out string) (version string, ok bool) {
 	_, build, _ := strings.Cut(out, "version: ")
 	parts := strings.Split(strings.TrimSpace(build), "/")
@@ -182,31 +182,31 @@ func checkConfig(c *cobra.Command, h home.Dir) (*config.Config, Finding) {
 	var printed cli.Exit
 	switch {
 	case errors.As(err, &printed):
-		return nil, broken(check, "correct the errors above", "%s has mistakes", cmp.Or(path, "the environment"))
+		return nil, fail(check, "correct the errors above", "%s has mistakes", cmp.Or(path, "the environment"))
 	case err != nil:
-		return nil, brokenBy(check, err)
+		return nil, failWith(check, err)
 	}
 	if why := control.RefusedByEnvoy(c.Context(), h, path); why != "" {
-		return cfg, broken(check, "remove the cause; `bardo config reload` tries again", "%s has no mistakes, but in the running gateway %s", cmp.Or(path, "the built-in one"), why)
+		return cfg, fail(check, "remove the cause; `bardo config reload` tries again", "%s has no mistakes, but in the running gateway %s", cmp.Or(path, "the built-in one"), why)
 	}
 	if keys := control.WaitingForStart(c.Context(), h, path); len(keys) > 0 {
-		return cfg, fine(check, "%s; the gateway that runs takes %s at its next start", path, strings.Join(keys, ", "))
+		return cfg, pass(check, "%s; the gateway that runs takes %s at its next start", path, strings.Join(keys, ", "))
 	}
-	return cfg, fine(check, "%s", cmp.Or(path, "built in: there is no file"))
+	return cfg, pass(check, "%s", cmp.Or(path, "built in: there is no file"))
 }
 
 func checkCatalog(cfg *config.Config) Finding {
 	if _, err := settings.Catalog(cfg); err != nil {
-		return broken("models", "correct the file that models.catalog names", "%v", err)
+		return fail("models", "correct the file that models.catalog names", "%v", err)
 	}
-	return fine("models", "the catalog is readable")
+	return pass("models", "the catalog is readable")
 }
 
-// checkPrices names the models of the configuration whose price nobody says: they are charged at an assumed one.
+// checkPrices lists the configured models without a known price: an assumed one is charged.
 func checkPrices(h home.Dir, cfg *config.Config) []Finding {
 	models, err := settings.Models(cfg, settings.NewLists(h, slog.New(slog.DiscardHandler)))
 	if err != nil {
-		return nil // checkCatalog says why
+		return nil // checkCatalog reports it
 	}
 	var unknown []string
 	var assumed policy.PriceList
@@ -220,6 +220,6 @@ func checkPrices(h home.Dir, cfg *config.Config) []Finding {
 	if len(unknown) == 0 {
 		return nil
 	}
-	return []Finding{fine("prices", "not known, and assumed to be %s USD per million input tokens and %s per million output tokens: %s; set the price of these models in the configuration",
+	return []Finding{pass("prices", "not known, and assumed to be %s USD per million input tokens and %s per million output tokens: %s; set the price of these models in the configuration",
 		assumed.Input, assumed.Output, strings.Join(unknown, ", "))}
 }

@@ -111,24 +111,24 @@ func TestEnvoyVersion(t *testing.T) {
 	}
 }
 
-// TestAnOldEnvoyIsReported: it does not know what the gateway configures, and ends at the start without a reason that one understands.
+// TestAnOldEnvoyIsReported: it rejects the gateway's configuration, and exits at the start without a clear reason.
 func TestAnOldEnvoyIsReported(t *testing.T) {
 	pinned := envoy.PinnedVersion()
 	for version, want := range map[string]Finding{
-		pinned:    fine("envoy", "/opt/envoy, version %s", pinned),
-		"1.999.0": fine("envoy", "/opt/envoy, version 1.999.0; the gateway is tested with %s", pinned),
-		"2.0.0":   fine("envoy", "/opt/envoy, version 2.0.0; the gateway is tested with %s", pinned),
-		"1.14.1":  broken("envoy", "use Envoy "+pinned+", which `make tools` installs", "/opt/envoy, version 1.14.1, is older than %s, with which the gateway is tested", pinned),
-		"0.999.0": broken("envoy", "use Envoy "+pinned+", which `make tools` installs", "/opt/envoy, version 0.999.0, is older than %s, with which the gateway is tested", pinned),
-		"odd":     broken("envoy", "use Envoy "+pinned+", which `make tools` installs", "/opt/envoy, version odd, is older than %s, with which the gateway is tested", pinned),
+		pinned:    pass("envoy", "/opt/envoy, version %s", pinned),
+		"1.999.0": pass("envoy", "/opt/envoy, version 1.999.0; the gateway is tested with %s", pinned),
+		"2.0.0":   pass("envoy", "/opt/envoy, version 2.0.0; the gateway is tested with %s", pinned),
+		"1.14.1":  fail("envoy", "use Envoy "+pinned+", which `make tools` installs", "/opt/envoy, version 1.14.1, is older than %s, with which the gateway is tested", pinned),
+		"0.999.0": fail("envoy", "use Envoy "+pinned+", which `make tools` installs", "/opt/envoy, version 0.999.0, is older than %s, with which the gateway is tested", pinned),
+		"odd":     fail("envoy", "use Envoy "+pinned+", which `make tools` installs", "/opt/envoy, version odd, is older than %s, with which the gateway is tested", pinned),
 	} {
-		if got := judgeEnvoy("/opt/envoy", version); got != want {
+		if got := checkEnvoyVersion("/opt/envoy", version); got != want {
 			t.Errorf("%s: %+v, want %+v", version, got, want)
 		}
 	}
 }
 
-// TestFilesThatCannotBeWrittenAreReported, and none is made by looking.
+// TestFilesThatCannotBeWrittenAreReported, and the check creates none.
 func TestFilesThatCannotBeWrittenAreReported(t *testing.T) {
 	dir := t.TempDir()
 	cfg := &config.Config{}

@@ -23,13 +23,12 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// Ports tries each address that the gateway would listen on. One that the running gateway listens on is fine; r is zero where
-// none runs.
+// Ports tries to listen on each configured address. An address that the running gateway uses passes; r is zero if none runs.
 func Ports(ctx context.Context, r home.RunInfo, cfg *config.Config) []Finding {
 	ports := []struct {
 		key   string
 		at    string
-		known string // where the running gateway listens; "" where its Envoy, run separately, knows that
+		known string // address that the running gateway uses; "" if unknown, because its Envoy is run separately
 	}{
 		{"listen.http", settings.Address(cfg.Listen.HTTP), r.HTTP},
 		{"listen.https", settings.Address(cfg.Listen.HTTPS), r.HTTPS},
@@ -52,61 +51,62 @@ func samePort(a, b string) bool {
 	return errA == nil && errB == nil && pa == pb
 }
 
-// checkPort tries an address. ours: the running gateway listens there. used is where it listens; "" if it does not, or that is not known.
+// checkPort tries to listen on an address. ours: the running gateway listens there. used is the running gateway's address; "" if there is none or it is
+// unknown.
 func checkPort(ctx context.Context, key, at string, ours bool, used string) Finding {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", at)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE) && ours:
-		return fine(key, "%s, used by the gateway that runs", at)
+		return pass(key, "%s, used by the gateway that runs", at)
 	case errors.Is(err, syscall.EADDRINUSE):
 		advice := "stop that program, or set " + key + " to another port in the configuration"
 		if key == "listen.http" {
 			advice += ", or start with --port"
 		}
-		return broken(key, advice, "%s is in use by another program", at)
+		return fail(key, advice, "%s is in use by another program", at)
 	case errors.Is(err, syscall.EACCES):
-		return broken(key, "set "+key+" to a port above 1023, or allow this program to use lower ones", "%s is not allowed to this user", at)
+		return fail(key, "set "+key+" to a port above 1023, or allow this program to use lower ones", "%s is not allowed to this user", at)
 	case err != nil:
-		return broken(key, "set "+key+" to an address of this machine", "%v", err)
+		return fail(key, "set "+key+" to an address of this machine", "%v", err)
 	}
 	_ = l.Close()
 	switch {
 	case strings.HasSuffix(at, ":0"):
-		return fine(key, "%s, any free port", at)
+		return pass(key, "%s, any free port", at)
 	case used != "":
-		return fine(key, "%s is free; the gateway that runs uses %s", at, used)
+		return pass(key, "%s is free; the gateway that runs uses %s", at, used)
 	}
-	return fine(key, "%s is free", at)
+	return pass(key, "%s is free", at)
 }
 
-// soon is how long before its end a certificate is worth a failure.
-const soon = 7 * 24 * time.Hour
+// expiryWarning is how long before its expiry a certificate fails the check.
+const expiryWarning = 7 * 24 * time.Hour
 
 func checkCertificate(cfg *config.Config, now time.Time) Finding {
 	const check = "listen.tls"
 	switch {
 	case settings.Address(cfg.Listen.HTTPS) == "":
-		return fine(check, "not needed: listen.https is off")
+		return pass(check, "not needed: listen.https is off")
 	case cfg.Listen.TLS.Cert == "":
-		return fine(check, "a development certificate is generated")
+		return pass(check, "a development certificate is generated")
 	}
 	pair, err := tls.LoadX509KeyPair(cfg.Listen.TLS.Cert, cfg.Listen.TLS.Key)
 	if err != nil {
-		return broken(check, "name PEM files of a certificate and its key", "%s and %s: %v", cfg.Listen.TLS.Cert, cfg.Listen.TLS.Key, err)
+		return fail(check, "name PEM files of a certificate and its key", "%s and %s: %v", cfg.Listen.TLS.Cert, cfg.Listen.TLS.Key, err)
 	}
 	if err := home.UsableKey(pair.Leaf); err != nil {
-		return broken(check, "issue the certificate for another key", "%s: %v", cfg.Listen.TLS.Cert, err)
+		return fail(check, "issue the certificate for another key", "%s: %v", cfg.Listen.TLS.Cert, err)
 	}
-	if end := pair.Leaf.NotAfter; end.Before(now.Add(soon)) {
-		return broken(check, "renew the certificate", "%s ends on %s", cfg.Listen.TLS.Cert, end.Format(time.DateOnly))
+	if end := pair.Leaf.NotAfter; end.Before(now.Add(expiryWarning)) {
+		return fail(check, "renew the certificate", "%s ends on %s", cfg.Listen.TLS.Cert, end.Format(time.DateOnly))
 	}
-	return fine(check, "%s", cfg.Listen.TLS.Cert)
+	return pass(check, "%s", cfg.Listen.TLS.Cert)
 }
 
-// checkProviders looks at the providers' addresses, and asks the running gateway, if there is one, whether they answer.
+// checkProviders checks the providers' configuration, and their state in the running gateway, if there is one.
 func checkProviders(ctx context.Context, h home.Dir, cfg *config.Config) []Finding {
 	var states []control.Provider
-	_ = control.Decide(ctx, h, http.MethodGet, "/providers", &states) // it fails where no gateway runs: then nothing is known of them
+	_ = control.Decide(ctx, h, http.MethodGet, "/providers", &states) // fails if no gateway runs: their state is unknown then
 	live := map[policy.ProviderID]control.Provider{}
 	for _, s := range states {
 		live[s.Provider] = s
@@ -118,42 +118,42 @@ func checkProviders(ctx context.Context, h home.Dir, cfg *config.Config) []Findi
 	return found
 }
 
-// checkProvider looks at one provider; s is zero where no gateway runs.
+// checkProvider checks one provider; s is zero if no gateway runs.
 func checkProvider(p config.Provider, s control.Provider) Finding {
 	check := "provider " + string(p.ID)
 	if p.Kind == config.KindDemo {
-		return fine(check, "no provider is configured, so the built-in demo provider answers; OPENAI_API_KEY or ANTHROPIC_API_KEY enables a real one")
+		return pass(check, "no provider is configured, so the built-in demo provider answers; OPENAI_API_KEY or ANTHROPIC_API_KEY enables a real one")
 	}
 	hosts := make([]string, len(p.Endpoints))
 	for i, u := range p.Endpoints {
 		if _, err := state.ParseEndpoint(u.String()); err != nil {
-			return broken(check, "correct its address in the configuration", "%v", err)
+			return fail(check, "correct its address in the configuration", "%v", err)
 		}
 		hosts[i] = u.String()
 	}
 	if strings.ContainsFunc(p.Key.Reveal(), func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return broken(check, "copy its API key again", "its API key holds white space or another character that no header may carry")
+		return fail(check, "copy its API key again", "its API key holds white space or another character that no header may carry")
 	}
 	where := strings.Join(hosts, ", ")
 	key := "with a key"
 	if !p.Key.IsSet() {
 		key = "without a key"
 	}
-	switch health.State(s.State) { //nolint:exhaustive // the others are no fault
+	switch health.State(s.State) { //nolint:exhaustive // the other states pass
 	case health.CredentialRefused:
-		return broken(check, p.KeyAdvice(), "%s, %s, refuses the credential: %s", where, key, s.Reason)
+		return fail(check, p.KeyAdvice(), "%s, %s, refuses the credential: %s", where, key, s.Reason)
 	case health.Down:
-		return broken(check, "look at its address, its key and the network", "%s, %s, does not work: %s", where, key, cmp.Or(s.Reason, "too many errors"))
+		return fail(check, "look at its address, its key and the network", "%s, %s, does not work: %s", where, key, cmp.Or(s.Reason, "too many errors"))
 	}
-	return fine(check, "%s, %s, %s", where, key, cmp.Or(s.State, control.NotRunning))
+	return pass(check, "%s, %s, %s", where, key, cmp.Or(s.State, control.NotRunning))
 }
 
-// checkRoots wants the authorities that providers' certificates are judged by.
+// checkRoots checks the certificate authorities that providers' certificates are verified with.
 func checkRoots(cfg *config.Config) Finding {
 	const check = "certificate authorities"
 	encrypted := func(p config.Provider) bool { return slices.ContainsFunc(p.Endpoints, config.URL.TLS) }
 	if !slices.ContainsFunc(cfg.Enabled(), encrypted) {
-		return fine(check, "not needed: no provider is reached over https")
+		return pass(check, "not needed: no provider is reached over https")
 	}
 	path, advice := state.DefaultCAPath, "install the package ca-certificates again"
 	if own := cfg.Providers.CAFile; own != "" {
@@ -161,10 +161,10 @@ func checkRoots(cfg *config.Config) Finding {
 	}
 	pem, err := os.ReadFile(path)
 	if err != nil {
-		return broken(check, advice, "%v", err)
+		return fail(check, advice, "%v", err)
 	}
 	if !x509.NewCertPool().AppendCertsFromPEM(pem) {
-		return broken(check, advice, "%s holds no certificate", path)
+		return fail(check, advice, "%s holds no certificate", path)
 	}
-	return fine(check, "%s", path)
+	return pass(check, "%s", path)
 }

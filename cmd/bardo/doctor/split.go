@@ -13,8 +13,8 @@ import (
 	"bardo.money/gateway/internal/mtls"
 )
 
-// isPlane reports whether this state is that of a control plane alone, which has neither Envoy nor ledger: it runs, or the
-// configuration has a control plane for other machines and no pair.
+// isPlane reports whether this state directory belongs to a control plane alone, without Envoy and ledger: it runs, or the configuration describes a control
+// plane for other machines and no pair.
 func isPlane(ctx context.Context, h home.Dir, cfg *config.Config) bool {
 	if _, gateway := h.Answering(ctx); gateway {
 		return false
@@ -25,7 +25,7 @@ func isPlane(ctx context.Context, h home.Dir, cfg *config.Config) bool {
 	return settings.XDSSecured(cfg) && cfg.XDS.Address == "" && cfg.Extproc.Node == "" && cfg.Extproc.Listen == ""
 }
 
-// checkPlanePorts tries the addresses of a control plane that runs alone.
+// checkPlanePorts checks the addresses of a control plane that runs alone.
 func checkPlanePorts(ctx context.Context, h home.Dir, cfg *config.Config) []Finding {
 	r, running := h.AnsweringAs(ctx, home.PlaneFile)
 	var found []Finding
@@ -38,8 +38,8 @@ func checkPlanePorts(ctx context.Context, h home.Dir, cfg *config.Config) []Find
 	return found
 }
 
-// checkPeers looks at the certificates of the parts of a split gateway. On the control plane's machine xds.tls is for the control plane's
-// name, on a pair's for its node: it is known by xds.address.
+// checkPeers checks the certificates of a split gateway. xds.tls is for the control plane's name on its machine, and for the node on a pair's machine, which
+// has xds.address.
 func checkPeers(cfg *config.Config, now time.Time) []Finding {
 	node := settings.NodeName(cfg)
 	plane := node
@@ -56,22 +56,22 @@ func checkPeers(cfg *config.Config, now time.Time) []Finding {
 	return found
 }
 
-// planePatience is how long the control plane may take to take a connection.
-const planePatience = 5 * time.Second
+// planeTimeout bounds a connection to the control plane.
+const planeTimeout = 5 * time.Second
 
-// checkPlane connects to the control plane of a pair as its sidecar does. Of a gateway that is not split there is nothing to look at.
+// checkPlane connects to a pair's control plane as its sidecar does. It returns nothing if the gateway is not split.
 func checkPlane(ctx context.Context, cfg *config.Config) []Finding {
 	if cfg.XDS.Address == "" && cfg.Extproc.Listen == "" {
 		return nil
 	}
 	const check = "control plane"
 	at := cfg.XDS.At()
-	ctx, cancel := context.WithTimeout(ctx, planePatience)
+	ctx, cancel := context.WithTimeout(ctx, planeTimeout)
 	defer cancel()
 	if err := reachPlane(ctx, cfg, at); err != nil {
-		return []Finding{broken(check, "start it (`bardo xds`), or look at xds.address, xds.tls and the network", "%s: %v; meanwhile a pair goes on with its last order of providers, and new configurations wait", at, err)}
+		return []Finding{fail(check, "start it (`bardo xds`), or look at xds.address, xds.tls and the network", "%s: %v; meanwhile a pair goes on with its last order of providers, and new configurations wait", at, err)}
 	}
-	return []Finding{fine(check, "%s", at)}
+	return []Finding{pass(check, "%s", at)}
 }
 
 func reachPlane(ctx context.Context, cfg *config.Config, at config.Socket) error {
@@ -100,21 +100,21 @@ func reachPlane(ctx context.Context, cfg *config.Config, at config.Socket) error
 			return err
 		}
 	}
-	_, err = c.Read(make([]byte, 1)) // whether it takes this side's certificate is known when it sends something
+	_, err = c.Read(make([]byte, 1)) // a rejection of this side's certificate arrives only with the peer's first message
 	return err
 }
 
-// checkPeer looks at one certificate, and at the name in it unless that is not known.
+// checkPeer checks a certificate, and its name unless name is "".
 func checkPeer(check string, f config.PeerTLS, name string, now time.Time) Finding {
 	id, err := mtls.Load(mtls.Files(f), slog.New(slog.DiscardHandler))
 	if err != nil {
-		return broken(check, "name PEM files of a certificate, its key, and the authorities", "%v", err)
+		return fail(check, "name PEM files of a certificate, its key, and the authorities", "%v", err)
 	}
 	if err := id.Check(name); err != nil {
-		return broken(check, "issue a certificate for the name that is expected, by one of the authorities in "+f.CA, "%v", err)
+		return fail(check, "issue a certificate for the name that is expected, by one of the authorities in "+f.CA, "%v", err)
 	}
-	if end := id.End(); end.Before(now.Add(soon)) {
-		return broken(check, "renew the certificate", "%s ends on %s", f.Cert, end.Format(time.DateOnly))
+	if end := id.End(); end.Before(now.Add(expiryWarning)) {
+		return fail(check, "renew the certificate", "%s ends on %s", f.Cert, end.Format(time.DateOnly))
 	}
-	return fine(check, "%s", f.Cert)
+	return pass(check, "%s", f.Cert)
 }

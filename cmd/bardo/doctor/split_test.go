@@ -28,7 +28,7 @@ func TestTheDoctorLooksAtThePeersCertificates(t *testing.T) {
 	for name, tt := range map[string]struct {
 		tls  config.PeerTLS
 		at   config.Socket
-		want string // part of what is wrong; "" if nothing is
+		want string // part of the failure; "" if it passes
 	}{
 		"a good one of a pair":         {issue("gw-1", long), "10.0.0.1:1", ""},
 		"one for another node":         {issue("gw-2", long), "10.0.0.1:1", "gw-2"},
@@ -48,7 +48,7 @@ func TestTheDoctorLooksAtThePeersCertificates(t *testing.T) {
 	}
 }
 
-// TestTheDoctorConnectsToTheControlPlane as the sidecar does: the names and authorities of both sides are looked at.
+// TestTheDoctorConnectsToTheControlPlane as the sidecar does: names and authorities of both sides are verified.
 func TestTheDoctorConnectsToTheControlPlane(t *testing.T) {
 	ours, err := mtlstest.NewAuthority()
 	if err != nil {
@@ -80,7 +80,7 @@ func TestTheDoctorConnectsToTheControlPlane(t *testing.T) {
 			if err != nil {
 				return
 			}
-			_, _ = c.Write([]byte("settings")) // fails for a client that is refused
+			_, _ = c.Write([]byte("settings")) // fails for a client that was rejected
 			_ = c.Close()
 		}
 	}()
@@ -88,7 +88,7 @@ func TestTheDoctorConnectsToTheControlPlane(t *testing.T) {
 	foreign.CA = issue(ours, "gw-1").CA
 	for name, tt := range map[string]struct {
 		xds  config.XDS
-		want string // part of what is wrong; "" if nothing is
+		want string // part of the failure; "" if it passes
 	}{
 		"it is there":       {config.XDS{Name: "plane", TLS: issue(ours, "gw-1")}, ""},
 		"another name":      {config.XDS{Name: "planet", TLS: issue(ours, "gw-1")}, "not planet"},

@@ -16,16 +16,16 @@ import (
 	"bardo.money/gateway/policy/session"
 )
 
-// Opener makes the client of the node of a registry of agents. It does not ask the node anything yet.
+// Opener creates a client of a node for the registries of agents. It does not connect yet.
 type Opener func(ctx context.Context, o identity.NodeOptions) (identity.Chain, error)
 
-// reader keeps the links of agents true, until it is stopped.
+// reader refreshes the links of agents until it is closed.
 type reader struct {
 	stop context.CancelFunc
-	over chan struct{}
+	done chan struct{}
 }
 
-// addAgents adds the agents of the registry.
+// addAgents adds agents of the configured registry.
 func (i *Identities) addAgents(ctx context.Context, o *Options, cfg *config.Config) error {
 	e := cfg.Auth.ERC8004
 	if e == nil {
@@ -35,13 +35,13 @@ func (i *Identities) addAgents(ctx context.Context, o *Options, cfg *config.Conf
 	if err != nil {
 		return err
 	}
-	chain, err := o.reach(ctx, node)
+	chain, err := o.connect(ctx, node)
 	if err != nil {
 		return err
 	}
 	a := identity.NewAgents(i.API.Book, identity.AgentOptions{
 		Realm: node.Realm, Chain: chain, Refresh: e.Refresh, LinkTTL: e.LinkTTL,
-		Ended:  func(l identity.Link, why error) { tellEnded(o.Events, o.Log, l, why) },
+		Ended:  func(l identity.Link, why error) { reportEnded(o.Events, o.Log, l, why) },
 		Failed: func(err error) { o.Log.Warn("linked agents cannot be read at the moment", "error", err) },
 	})
 	i.API.Agents = a
@@ -52,8 +52,8 @@ func (i *Identities) addAgents(ctx context.Context, o *Options, cfg *config.Conf
 	return nil
 }
 
-// reach makes the client of the registries, here or by the process that reads the chain.
-func (o *Options) reach(ctx context.Context, node identity.NodeOptions) (chain identity.Chain, err error) {
+// connect creates the client of the registries, in this process or through the process that reads the chain.
+func (o *Options) connect(ctx context.Context, node identity.NodeOptions) (chain identity.Chain, err error) {
 	if o.Chain == nil {
 		chain = remote.NewAgents(o.Socket)
 	} else if chain, err = o.Chain(ctx, node); err != nil {
@@ -62,27 +62,27 @@ func (o *Options) reach(ctx context.Context, node identity.NodeOptions) (chain i
 	return chain, checkChain(ctx, chain, o.Log)
 }
 
-// Registries reads the registries of agents for a data path in another process; nil where the configuration has none.
+// Registries returns the registries of agents for a data path in another process; nil if none are configured.
 func Registries(ctx context.Context, cfg *config.Config, open Opener, log *slog.Logger) (identity.Chain, error) {
 	if cfg.Auth.ERC8004 == nil {
-		return nil, nil //nolint:nilnil // there are none
+		return nil, nil //nolint:nilnil // none configured
 	}
 	node, err := nodeOptions(cfg)
 	if err == nil {
 		var chain identity.Chain
-		if chain, err = (&Options{Chain: open, Log: log}).reach(ctx, node); err == nil {
+		if chain, err = (&Options{Chain: open, Log: log}).connect(ctx, node); err == nil {
 			return chain, nil
 		}
 	}
 	return nil, fmt.Errorf("auth.erc8004: %w", err)
 }
 
-// startReader has linked agents read until the reader is closed.
+// startReader refreshes linked agents until the reader is closed.
 func startReader(a *identity.Agents) *reader {
 	ctx, stop := context.WithCancel(context.Background())
 	r := &reader{stop, make(chan struct{})}
 	guard.Go(func() {
-		defer close(r.over)
+		defer close(r.done)
 		_ = guard.Again(ctx, func() error { a.Run(ctx); return nil })()
 	})
 	return r
@@ -91,27 +91,27 @@ func startReader(a *identity.Agents) *reader {
 func (r *reader) close() {
 	if r != nil {
 		r.stop()
-		<-r.over
+		<-r.done
 	}
 }
 
 var eventUnlinked = event.Declare[ended]("identity:unlinked", "A link of an agent ended of its own accord.").Audited()
 
-// ended is the event of a link that ended of its own accord.
+// ended is the event of a link that the gateway ended.
 type ended struct {
 	Subject identity.Subject `json:"subject"`
 	Reason  string           `json:"reason"`
 }
 
-func tellEnded(events *event.Sink, log *slog.Logger, l identity.Link, why error) {
+func reportEnded(events *event.Sink, log *slog.Logger, l identity.Link, why error) {
 	log.Info("a link of an agent has ended", "subject", l.Subject, "account", l.Account, "reason", why)
 	eventUnlinked.Emit(events, l.Account, ended{l.Subject, why.Error()})
 }
 
-// checkChain refuses a node of another chain, and registries that do not belong together. A node that does not answer is asked again later.
+// checkChain rejects a node of another chain, and registries that do not belong together. A node that does not answer is only logged, and retried later.
 func checkChain(ctx context.Context, chain identity.Chain, log *slog.Logger) error {
-	const patience = 5 * time.Second
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	const timeout = 5 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	err := chain.Check(ctx)
 	if _, ok := errors.AsType[*pay.Mismatch](err); ok {
@@ -123,7 +123,7 @@ func checkChain(ctx context.Context, chain identity.Chain, log *slog.Logger) err
 	return nil
 }
 
-// registries are those of the reference deployment, by the network's name: identities, and reputation.
+// registries are the contracts of the reference deployment, by network: identities, and reputation.
 var registries = map[string][2]string{
 	"base":         {"0x8004a169fb4a3325136eb29fa0ceb6d2e539a432", "0x8004baa17c55a88189ae136b182e5fda19de9b63"},
 	"base-sepolia": {"0x8004a818bfb912233c491871b3d84c89a494bd9e", "0x8004b663056a597dffe9eccc1965a193b7388713"},
@@ -139,14 +139,14 @@ func nodeOptions(cfg *config.Config) (o identity.NodeOptions, err error) {
 	if o.Realm.Audience == "" {
 		o.Realm.Audience = cfg.Listen.PublicURL.String()
 	}
-	usual := registries[e.Network]
+	addresses := registries[e.Network]
 	if e.Identities != "" {
-		usual = [2]string{e.Identities, e.Reputation}
+		addresses = [2]string{e.Identities, e.Reputation}
 	}
-	if o.Realm.Registry, err = pay.ParseAddress(usual[0]); err != nil {
+	if o.Realm.Registry, err = pay.ParseAddress(addresses[0]); err != nil {
 		return o, err
 	}
-	if o.Reputation, err = pay.ParseAddress(usual[1]); err != nil {
+	if o.Reputation, err = pay.ParseAddress(addresses[1]); err != nil {
 		return o, err
 	}
 	for _, text := range e.Reviewers {
@@ -159,7 +159,7 @@ func nodeOptions(cfg *config.Config) (o identity.NodeOptions, err error) {
 	return o, nil
 }
 
-// delegatedSessions hold what delegates may spend.
+// delegatedSessions adapts the sessions of delegates to identity.Sessions.
 type delegatedSessions struct{ book *session.Book }
 
 var _ identity.Sessions = delegatedSessions{}

@@ -1,4 +1,4 @@
-// Package identities assembles, from a configuration, what authenticates callers by identities from outside the gateway, and links these to accounts.
+// Package identities creates, from a configuration, the verifiers of external identities and their links to accounts.
 package identities
 
 import (
@@ -23,37 +23,37 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// file is the store of links, beside the ledger: gateways that share the one share the other.
+// file is the store of links, in the ledger's directory, so that gateways that share the ledger share the links.
 const file = "identities.db"
 
-// Options are what identities are made of. All but Chain and Sessions are required; Socket is without Chain.
+// Options configure Open. All but Chain and Sessions are required; Socket only without Chain.
 type Options struct {
-	Config func() *config.Config // the one in force
+	Config func() *config.Config // in force
 	Ledger *ledger.Ledger
 	Dir    string       // of the store
 	Egress *http.Client // through Envoy
 	Secret func() string
 	Events *event.Sink
 	Log    *slog.Logger
-	Chain  Opener // reads the chain; nil: Socket does
+	Chain  Opener // reads the chain; nil: Socket is used
 	Socket string // of the process that reads the chain
 
-	Sessions *session.Book // that hold what delegates may spend; nil: there are none
+	Sessions *session.Book // bound what delegates may spend; nil: no sessions
 }
 
-// Identities are the links, and the verifiers of callers who have one. A nil one has neither.
+// Identities are the links, and verifiers of linked callers. A nil Identities has neither.
 type Identities struct {
 	API       *api.Identities
 	verifiers auth.Chain
 	store     *identity.Store
-	reader    *reader // nil: there are no agents
+	reader    *reader // nil: agents are not configured
 }
 
-// Open opens the store of links; nil where the configuration has no identities.
+// Open opens the store of links; nil if no identities are configured.
 func Open(ctx context.Context, o Options) (*Identities, error) {
 	cfg := o.Config()
 	if cfg.Auth.Privy == nil && cfg.Auth.ERC8004 == nil {
-		return nil, nil //nolint:nilnil // there are none
+		return nil, nil //nolint:nilnil // none configured
 	}
 	store, err := identity.Open(ctx, filepath.Join(o.Dir, file))
 	if err != nil {
@@ -69,7 +69,7 @@ func Open(ctx context.Context, o Options) (*Identities, error) {
 	return all, nil
 }
 
-// Verifiers are a chain with those of identities behind it.
+// Verifiers appends the verifiers of identities to a chain.
 func (i *Identities) Verifiers(c auth.Chain) auth.Chain {
 	if i == nil {
 		return c
@@ -77,7 +77,7 @@ func (i *Identities) Verifiers(c auth.Chain) auth.Chain {
 	return append(c, i.verifiers...)
 }
 
-// Links are the links as clients reach them; nil where there are none.
+// Links is the client API of the links; nil if there are none.
 func (i *Identities) Links() *api.Identities {
 	if i == nil {
 		return nil
@@ -85,7 +85,7 @@ func (i *Identities) Links() *api.Identities {
 	return i.API
 }
 
-// Close closes the store.
+// Close stops the reader, and closes the store.
 func (i *Identities) Close() error {
 	if i == nil {
 		return nil
@@ -103,7 +103,7 @@ func (i *Identities) addPrivy(o Options, p *config.Privy) {
 	i.verifiers = append(i.verifiers, v)
 }
 
-// accounts are the ledger's keys.
+// accounts adapts the ledger's keys to identity.Accounts.
 type accounts struct{ books *ledger.Ledger }
 
 var _ identity.Accounts = accounts{}
@@ -117,7 +117,7 @@ func (a accounts) Principal(ctx context.Context, of policy.Account) (policy.Prin
 // Generation implements identity.Accounts.
 func (a accounts) Generation() uint64 { return a.books.Generation() }
 
-// users are the people who signed in with Privy.
+// users adapts the links of Privy users to privy.Owners.
 type users struct{ book *identity.Book }
 
 var _ privy.Owners = users{}
@@ -133,7 +133,7 @@ func (u users) Knows(subject string) bool {
 	return u.book.Knows(identity.Privy + identity.Subject(subject))
 }
 
-// keySet fetches the keys of the Privy app that is configured now, through Envoy.
+// keySet fetches the key set of the configured Privy app, through Envoy.
 func keySet(ctx context.Context, o *Options) (b []byte, err error) {
 	p := o.Config().Auth.Privy
 	if p == nil {

@@ -1,5 +1,4 @@
-// Package limits opens what counts callers against their limits: in this process, or in a Redis where gateways count together. What the limits mean is for
-// policy/quota.
+// Package limits opens the counters of callers' limits: in this process, or in a Redis that gateways share. Package policy/quota defines what the limits mean.
 package limits
 
 import (
@@ -16,17 +15,17 @@ import (
 	"bardo.money/gateway/policy/quota/redis"
 )
 
-// Options of Open. All are required.
+// Options configure Open. All are required.
 type Options struct {
 	Config  *config.Config
-	Secret  func() []byte // of all gateways that count together, where the configuration has no store.cache_key
+	Secret  func() []byte // shared by all gateways that use the Redis, if the configuration has no store.cache_key
 	Spent   quota.SpentSince
 	Budgets quota.BudgetSpent
 	Metrics *telemetry.Metrics
 	Log     *slog.Logger
 }
 
-// Limits counts callers. A nil one counts nobody and has nothing to close.
+// Limits counts callers' use. A nil Limits counts nothing.
 type Limits struct {
 	*quota.Limiter
 	store *redis.Store // nil: this process counts alone
@@ -34,16 +33,16 @@ type Limits struct {
 	share bool
 }
 
-// Open opens the limits. A Redis that is away is no error; one that cannot be reached as configured is.
+// Open opens the limits. It is no error if Redis does not answer; a wrong configuration is.
 func Open(ctx context.Context, o Options) (*Limits, error) {
 	l := &Limits{log: o.Log, share: o.Config.Limits.Share() > 0}
 	rules := quota.Options{Rules: settings.QuotaRules(o.Config), SpentSince: o.Spent}
 	if at := o.Config.Store.LimitsRedis(); at != nil {
-		own, err := settings.RedisTLS(o.Config.Store.LimitsCA)
+		tlsConfig, err := settings.RedisTLS(o.Config.Store.LimitsCA)
 		if err != nil {
 			return nil, fmt.Errorf("store.limits_ca: %w", err)
 		}
-		l.store, err = redis.Open(ctx, redis.Options{URL: at, TLS: own, Secret: o.secret(), Timeout: o.Config.Store.LimitsTimeout, Log: o.Log})
+		l.store, err = redis.Open(ctx, redis.Options{URL: at, TLS: tlsConfig, Secret: o.secret(), Timeout: o.Config.Store.LimitsTimeout, Log: o.Log})
 		if err != nil {
 			return nil, fmt.Errorf("store.limits: %w", err)
 		}
@@ -62,37 +61,37 @@ func (o *Options) secret() []byte {
 	return o.Secret()
 }
 
-// Checks are what /readyz?verbose shows of a Redis.
+// Checks report the shared Redis in /readyz?verbose.
 func (l *Limits) Checks() []api.ReadyDetail {
 	if l == nil || l.store == nil {
 		return nil
 	}
 	c := api.ReadyDetail{Name: "shared limits", OK: true}
 	if err := l.store.Problem(); err != nil {
-		c.OK, c.Detail = false, "it does not answer, and this gateway "+l.alone()+": "+err.Error()
+		c.OK, c.Detail = false, "it does not answer, and this gateway "+l.fallback()+": "+err.Error()
 	}
 	return []api.ReadyDetail{c}
 }
 
-func (l *Limits) alone() string {
+func (l *Limits) fallback() string {
 	if l.share {
 		return "gives out its part of each limit"
 	}
 	return "refuses callers that have a limit"
 }
 
-// closeTime is how long a stop waits for what was counted to be stored.
-const closeTime = time.Second
+// closeTimeout bounds how long a stop waits until counts are stored.
+const closeTimeout = time.Second
 
-// Close stores what was counted, at most until the context is done, and ends the connections. It is for after the last request.
+// Close stores pending counts until ctx is done, and closes the connections. It is called after the last request.
 func (l *Limits) Close(ctx context.Context) {
 	if l == nil || l.store == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, closeTime)
+	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
 	if err := l.Limiter.Close(ctx); err != nil {
 		l.log.Warn("what callers used was not stored in time", "error", err)
 	}
-	_ = l.store.Close() // it never fails
+	_ = l.store.Close() // never fails
 }

@@ -1,6 +1,5 @@
-// Package objectstore exports usage from the ledger to an S3-compatible object store: an object of CSV for each UTC day that is over. It reads the ledger as a
-// command does, beside the gateway, and keeps in a file which days the store has: one that is slow or away delays days and nothing else. The program bardo alone
-// contains it.
+// Package objectstore exports usage from the ledger to an S3-compatible object store: one CSV object per completed UTC day. It reads the ledger as a command
+// does, and records exported days in a file: a slow or unavailable store only delays the export. Only the program bardo contains it.
 package objectstore
 
 import (
@@ -22,27 +21,27 @@ import (
 )
 
 const (
-	// closing is how long after a day its usage is exported: what was under way at its end is charged by then.
-	closing = 15 * time.Minute
-	// firstDays is how many days are exported of the time before the export was configured.
-	firstDays = 7
-	// interval is the time between two looks at the calendar.
+	// settleTime is how long after a day its usage is exported, so that requests in flight at its end are charged.
+	settleTime = 15 * time.Minute
+	// initialDays is how many past days are exported when the export is first configured.
+	initialDays = 7
+	// interval is the time between two checks for completed days.
 	interval = time.Minute
-	// longestWait bounds the wait after failures in a row.
-	longestWait = 10 * time.Minute
-	// stateFile keeps how far the export has come.
+	// maxWait bounds the backoff after consecutive failures.
+	maxWait = 10 * time.Minute
+	// stateFile records the progress of the export.
 	stateFile = "objectstore.json"
 )
 
-// state is how far the export to a bucket has come.
+// state is the progress of the export to a bucket.
 type state struct {
 	To  string `json:"to"`  // endpoint, bucket and prefix
-	Day string `json:"day"` // the last one that the store has
-	// Sums are the SHA-256 hashes of the objects of the last days, by day: one whose usage has changed since is stored again.
+	Day string `json:"day"` // the last exported day
+	// Sums are the SHA-256 hashes of the objects of recent days, by day: a day whose usage has changed since is exported again.
 	Sums map[string]string `json:"sums,omitempty"`
 }
 
-// Run exports what the configuration in force says until ctx is done.
+// Run exports as configured until ctx is done.
 func Run(ctx context.Context, o *export.UsageOptions) error {
 	for failures := 0; ; {
 		cfg, wait := o.Config(), interval
@@ -50,7 +49,7 @@ func Run(ctx context.Context, o *export.UsageOptions) error {
 		switch {
 		case err != nil && ctx.Err() == nil:
 			o.Log.Warn("usage was not exported to the object store, and will be", "error", o.Redact(err.Error()))
-			wait = min(time.Second<<min(failures, 10), longestWait)
+			wait = min(time.Second<<min(failures, 10), maxWait)
 			failures++
 		default:
 			failures = 0
@@ -61,8 +60,8 @@ func Run(ctx context.Context, o *export.UsageOptions) error {
 	}
 }
 
-// Export stores the days that are over at a time, and that the store has not, and with them those of the last days to which something was charged since. A day is
-// stored again where it is not sure that the store has it: its object replaces itself.
+// Export exports the completed days that the store lacks, and recent days whose usage has changed since. A day may be exported twice if it is unknown whether
+// the store has it: its object is overwritten.
 func Export(ctx context.Context, o *export.UsageOptions, cfg *config.Config, now time.Time) (err error) {
 	c := &cfg.Telemetry.ObjectStore
 	if c.Endpoint.Host == "" {
@@ -75,11 +74,11 @@ func Export(ctx context.Context, o *export.UsageOptions, cfg *config.Config, now
 	if to := c.Endpoint.String() + " " + c.Bucket + " " + c.Prefix; s.To != to {
 		s = state{To: to}
 	}
-	days := due(s.Day, now.UTC())
+	days := pendingDays(s.Day, now.UTC())
 	if len(days) == 0 {
 		return nil
 	}
-	days = append(s.again(days[0]), days...)
+	days = append(s.recent(days[0]), days...)
 	books, err := o.Home.OpenLedger(ctx, cfg)
 	if err != nil {
 		return err
@@ -97,9 +96,9 @@ func Export(ctx context.Context, o *export.UsageOptions, cfg *config.Config, now
 	return nil
 }
 
-// again are the days that the store has of the last few before one.
-func (s *state) again(before time.Time) (days []time.Time) {
-	for day := before.AddDate(0, 0, -firstDays); day.Before(before); day = day.AddDate(0, 0, 1) {
+// recent are the exported days among the last few before a day.
+func (s *state) recent(before time.Time) (days []time.Time) {
+	for day := before.AddDate(0, 0, -initialDays); day.Before(before); day = day.AddDate(0, 0, 1) {
 		if s.Sums[day.Format(time.DateOnly)] != "" {
 			days = append(days, day)
 		}
@@ -107,7 +106,7 @@ func (s *state) again(before time.Time) (days []time.Time) {
 	return days
 }
 
-// store stores the usage of a day, unless the store has it.
+// store exports the usage of a day, unless the store already has it.
 func (s *state) store(ctx context.Context, books *ledger.Ledger, b *bucket, day, now time.Time) error {
 	text, err := report(ctx, books, day)
 	if err != nil {
@@ -125,25 +124,25 @@ func (s *state) store(ctx context.Context, books *ledger.Ledger, b *bucket, day,
 		s.Sums = map[string]string{}
 	}
 	s.Sums[name] = sum
-	delete(s.Sums, day.AddDate(0, 0, -firstDays-1).Format(time.DateOnly))
+	delete(s.Sums, day.AddDate(0, 0, -initialDays-1).Format(time.DateOnly))
 	s.Day = max(s.Day, name)
 	return nil
 }
 
-// due are the days that are over behind the last one that the store has. Without one, they are the last few.
-func due(last string, now time.Time) (days []time.Time) {
-	over := now.Add(-closing).Truncate(24 * time.Hour) // the first day that is not over
+// pendingDays are the completed days after the last exported one; without one, the last few.
+func pendingDays(last string, now time.Time) (days []time.Time) {
+	firstOpen := now.Add(-settleTime).Truncate(24 * time.Hour) // the first day that is not completed
 	from, err := time.Parse(time.DateOnly, last)
 	if err != nil {
-		from = over.AddDate(0, 0, -firstDays-1)
+		from = firstOpen.AddDate(0, 0, -initialDays-1)
 	}
-	for day := from.AddDate(0, 0, 1); day.Before(over); day = day.AddDate(0, 0, 1) {
+	for day := from.AddDate(0, 0, 1); day.Before(firstOpen); day = day.AddDate(0, 0, 1) {
 		days = append(days, day)
 	}
 	return days
 }
 
-// report is the usage of a day by key and model.
+// report returns a day's usage by project, key and model, as CSV.
 func report(ctx context.Context, books *ledger.Ledger, day time.Time) ([]byte, error) {
 	by := []usage.By{usage.ByProject, usage.ByKey, usage.ByModel}
 	sums, err := books.Sums(ctx, ledger.Query{Filter: ledger.Filter{Since: day, Until: day}, By: by})

@@ -19,7 +19,7 @@ import (
 	"bardo.money/gateway/policy/ledger"
 )
 
-// lab is a gateway's state with a ledger, and an object store.
+// lab is a gateway's state directory with a ledger, and a fake object store.
 type lab struct {
 	*s3test.Store
 
@@ -28,7 +28,7 @@ type lab struct {
 	cfg  *config.Config
 	n    int
 
-	clock bool // the store has the exporter's time
+	clock bool // the store uses the exporter's time
 }
 
 func newLab(t *testing.T) *lab {
@@ -43,7 +43,7 @@ func newLab(t *testing.T) *lab {
 	return l
 }
 
-// spend has a key spend an amount at a time.
+// spend charges an amount to a key at a time.
 func (l *lab) spend(at time.Time, key policy.Account, amount policy.Micro) {
 	l.t.Helper()
 	books, err := ledger.Open(l.t.Context(), filepath.Join(string(l.home), "bardo.db"), ledger.Options{Gateway: true, Dir: string(l.home), Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return at }})
@@ -75,7 +75,7 @@ func (l *lab) exports(now time.Time) {
 	}
 }
 
-// has checks which days the store has with a prefix, and how often an object was put.
+// has checks which days are stored below a prefix, and the number of puts.
 func (l *lab) has(about, prefix string, puts int, days ...string) {
 	l.t.Helper()
 	want := make([]string, len(days))
@@ -87,15 +87,15 @@ func (l *lab) has(about, prefix string, puts int, days ...string) {
 	}
 }
 
-// at is a time of November 2026.
+// at is a time in November 2026.
 func at(day, hour, minute int) time.Time {
 	return time.Date(2026, 11, day, hour, minute, 0, 0, time.UTC)
 }
 
 const head = "project,key,model,requests,input_tokens,cached_tokens,cache_write_tokens,output_tokens,reasoning_tokens,cost_usd,provider_cost_usd,refused,saved_usd,full_price_usd\n"
 
-// TestB16TheUsageOfEachDayIsInTheObjectStore, once the day is over and what was under way then is charged: those before the export was configured, and those that
-// passed while the gateway or the store was away. The store verifies each signature.
+// TestB16TheUsageOfEachDayIsInTheObjectStore, once the day is over and requests in flight are charged: also days before the export was configured, and days on
+// which the gateway or the store was down. The store verifies each signature.
 func TestB16TheUsageOfEachDayIsInTheObjectStore(t *testing.T) {
 	l := newLab(t)
 	l.spend(at(26, 0, 0), "alice", 3*policy.USD)
@@ -122,7 +122,7 @@ func TestB16TheUsageOfEachDayIsInTheObjectStore(t *testing.T) {
 	if got := l.Object(prefix + "usage/2026-11-25.csv"); got != head {
 		t.Errorf("a day without usage: %q", got)
 	}
-	l.exports(at(30, 1, 0)) // it was away for three days
+	l.exports(at(30, 1, 0)) // three days of downtime
 	if names, puts := l.Objects(); puts != 11 || len(names) != 11 || !strings.Contains(l.Object(prefix+"usage/2026-11-27.csv"), "9.000000") {
 		t.Errorf("after three days: %v by %d puts", names, puts)
 	}
@@ -133,7 +133,7 @@ func TestB16TheUsageOfEachDayIsInTheObjectStore(t *testing.T) {
 	}
 }
 
-// TestB16WhatIsChargedToADayLaterIsInItsObject, when the next day is exported: for a week, and each day whose usage did not change is put once.
+// TestB16WhatIsChargedToADayLaterIsInItsObject, when the next day is exported, for a week; a day whose usage did not change is put once.
 func TestB16WhatIsChargedToADayLaterIsInItsObject(t *testing.T) {
 	l := newLab(t)
 	l.cfg.Telemetry.ObjectStore.Prefix = ""
@@ -170,7 +170,7 @@ func TestB16WhatIsChargedToADayLaterIsInItsObject(t *testing.T) {
 	}
 }
 
-// TestB16AStoreThatRefusesGetsTheDayLater: nothing counts as stored that the store did not take, and no error shows a secret.
+// TestB16AStoreThatRefusesGetsTheDayLater: a day that the store rejected does not count as stored, and no error contains a secret.
 func TestB16AStoreThatRefusesGetsTheDayLater(t *testing.T) {
 	for about, row := range map[string]struct {
 		change func(l *lab, s *config.ObjectStore)
@@ -202,7 +202,7 @@ func TestB16AStoreThatRefusesGetsTheDayLater(t *testing.T) {
 	}
 }
 
-// TestB16WithoutAnObjectStoreNothingIsExported, nor is anything kept.
+// TestB16WithoutAnObjectStoreNothingIsExported, and no state is written.
 func TestB16WithoutAnObjectStoreNothingIsExported(t *testing.T) {
 	l := newLab(t)
 	l.cfg.Telemetry.ObjectStore.Endpoint = config.URL{}

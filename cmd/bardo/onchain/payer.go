@@ -14,30 +14,30 @@ import (
 	"bardo.money/gateway/policy/pay/outgoing"
 )
 
-// payer pays one provider.
+// payer pays one provider's calls.
 type payer struct {
-	wallet   *client.Wallet
-	provider policy.ProviderID
-	log      *slog.Logger
-	doubted  *lru.Cache[string, struct{}] // exchanges that have a payment without an answer, or whose answer is none: they are not paid for again
+	wallet     *client.Wallet
+	provider   policy.ProviderID
+	log        *slog.Logger
+	unresolved *lru.Cache[string, struct{}] // exchanges with a payment whose call was not answered: they are not paid for again
 }
 
-// mostDoubts is how many exchanges are remembered. One lives for minutes.
-const mostDoubts = 1 << 14
+// maxUnresolved is how many exchanges are remembered. An exchange lasts minutes.
+const maxUnresolved = 1 << 14
 
-var errDoubted = errors.New("an earlier call of this request was paid for and not answered: it is not paid for again")
+var errUnresolved = errors.New("an earlier call of this request was paid for and not answered: it is not paid for again")
 
 // Pay implements runtime.Payer.
 func (p *payer) Pay(ctx context.Context, c *runtime.PaidCall) (*http.Response, policy.Micro, error) {
-	if p.doubted.Contains(c.Exchange) {
-		return nil, 0, &runtime.UnpaidError{Err: errDoubted}
+	if p.unresolved.Contains(c.Exchange) {
+		return nil, 0, &runtime.UnpaidError{Err: errUnresolved}
 	}
 	r := &client.Request{Name: c.Exchange + "/" + c.Model, Once: true, Most: c.Most, Like: c.Model, Size: c.Estimate}
 	resp, paid, err := p.wallet.Do(ctx, r, c.Send)
 	amount := policy.Micro(0)
 	if paid != nil {
 		amount = paid.Value
-		p.note(c, paid)
+		p.record(c, paid)
 	}
 	if err != nil && (paid != nil || isRefusal(err)) {
 		p.log.Warn("a call was not paid for, or not answered", "provider", string(p.provider), "request", c.Exchange, "model", c.Model, "error", err)
@@ -46,17 +46,17 @@ func (p *payer) Pay(ctx context.Context, c *runtime.PaidCall) (*http.Response, p
 	return resp, amount, err
 }
 
-// note remembers a payment without an answer.
-func (p *payer) note(c *runtime.PaidCall, paid *client.Payment) {
+// record remembers a payment whose call was not answered.
+func (p *payer) record(c *runtime.PaidCall, paid *client.Payment) {
 	if paid.State == outgoing.Open {
-		p.doubted.Add(c.Exchange, struct{}{})
+		p.unresolved.Add(c.Exchange, struct{}{})
 	}
 }
 
 // Unserved implements runtime.Payer.
-func (p *payer) Unserved(exchange string) { p.doubted.Add(exchange, struct{}{}) }
+func (p *payer) Unserved(exchange string) { p.unresolved.Add(exchange, struct{}{}) }
 
-// isRefusal reports whether nothing was signed because of the rules, or of what is in the book.
+// isRefusal reports whether nothing was signed, because of the rules or the state of the book.
 func isRefusal(err error) bool {
 	return isA[*client.Refusal](err) || isA[*outgoing.CapError](err) || isA[*outgoing.DoubtError](err)
 }

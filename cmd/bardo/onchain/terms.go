@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/policy/pay"
 )
 
-// Terms are what the operator takes.
+// Terms are the terms on which the operator accepts payments.
 func Terms(cfg *config.Config) (*pay.Terms, error) {
 	x := cfg.Billing.X402
 	known, ok := pay.FindNetwork(x.Network)
@@ -33,10 +33,10 @@ func Terms(cfg *config.Config) (*pay.Terms, error) {
 	return t, nil
 }
 
-// settleMargin is the time that a transfer may take after its request was served.
+// settleMargin is the time allowed for a transfer after its request was served.
 const settleMargin = 2 * time.Minute
 
-// SettlementKey is the key of the account that settles; "" where a facilitator does.
+// SettlementKey is the key of the settling account; "" if a facilitator settles.
 func SettlementKey(x *config.X402) string {
 	if x.Facilitator != (config.URL{}) {
 		return ""

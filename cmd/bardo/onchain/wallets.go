@@ -1,6 +1,5 @@
-// Package onchain is the money of a gateway that is on a chain and not in its ledger: what it takes from wallets for single requests, and the wallets that it
-// pays its providers from, call by call. It makes them of the configuration, and has the chain asked what became
-// of payments whose calls were not answered.
+// Package onchain is a gateway's money on chains, outside of its ledger: the terms for payments per request, and the wallets that it pays providers from, call
+// by call. It creates them from the configuration, and reconciles payments whose calls were not answered with the chain.
 package onchain
 
 import (
@@ -22,7 +21,7 @@ import (
 	"bardo.money/gateway/policy/pay/outgoing"
 )
 
-// Wallets of a gateway. The zero value and nil have none.
+// Wallets are a gateway's wallets. The zero value and nil have none.
 type Wallets struct {
 	book  *outgoing.Book
 	nodes []*client.Node
@@ -31,14 +30,14 @@ type Wallets struct {
 	id    policy.ProviderID
 
 	stop context.CancelFunc
-	over chan struct{}
+	done chan struct{}
 }
 
-// Open makes the wallets of a configuration; nil where it has none.
+// Open opens the configured wallets; nil if there are none.
 func Open(ctx context.Context, h home.Dir, cfg *config.Config, log *slog.Logger) (*Wallets, error) {
 	b := cfg.Providers.BlockRun
 	if b == nil || !b.WalletKey.IsSet() || len(b.Payment.PayTo) == 0 {
-		return nil, nil //nolint:nilnil // there are none
+		return nil, nil //nolint:nilnil // none configured
 	}
 	w, network, err := wallet(b)
 	if err != nil {
@@ -47,19 +46,19 @@ func Open(ctx context.Context, h home.Dir, cfg *config.Config, log *slog.Logger)
 	if w.Book, err = outgoing.OpenBook(ctx, h.Path(home.Outgoing), time.Now); err != nil {
 		return nil, err
 	}
-	doubted, _ := lru.New[string, struct{}](mostDoubts) // fails for sizes below 1 only
-	all := &Wallets{book: w.Book, log: log, id: config.KindBlockRun, payer: &payer{wallet: w, doubted: doubted, log: log, provider: config.KindBlockRun}, over: make(chan struct{})}
+	unresolved, _ := lru.New[string, struct{}](maxUnresolved) // fails only for sizes below 1
+	all := &Wallets{book: w.Book, log: log, id: config.KindBlockRun, payer: &payer{wallet: w, unresolved: unresolved, log: log, provider: config.KindBlockRun}, done: make(chan struct{})}
 	if b.Payment.RPC.IsSet() {
-		all.nodes = []*client.Node{{URL: b.Payment.RPC.Reveal(), Network: network, HTTP: &http.Client{Timeout: nodeTime}}}
+		all.nodes = []*client.Node{{URL: b.Payment.RPC.Reveal(), Network: network, HTTP: &http.Client{Timeout: nodeTimeout}}}
 	}
 	all.start()
 	return all, nil
 }
 
-// nodeTime bounds one question to a node.
-const nodeTime = 15 * time.Second
+// nodeTimeout bounds one call of a node.
+const nodeTimeout = 15 * time.Second
 
-// wallet is what the configuration describes, without its book.
+// wallet creates the configured wallet, without its book.
 func wallet(b *config.BlockRun) (w *client.Wallet, network pay.Network, err error) {
 	known, ok := pay.FindNetwork(b.Payment.Network)
 	if !ok {
@@ -88,7 +87,7 @@ func wallet(b *config.BlockRun) (w *client.Wallet, network pay.Network, err erro
 	return w, known.Network, nil
 }
 
-// Payer is who pays a provider; nil for one that is not paid for single calls.
+// Payer returns the payer of a provider; nil if its calls are not paid for individually.
 func (w *Wallets) Payer(id policy.ProviderID) runtime.Payer {
 	if w == nil || id != w.id {
 		return nil
@@ -110,21 +109,21 @@ func (w *Wallets) AtRisk() int64 {
 	return int64(m)
 }
 
-// start asks the chain until Close.
+// start reconciles payments until Close.
 func (w *Wallets) start() {
 	ctx, stop := context.WithCancel(context.Background())
 	w.stop = stop
 	guard.Go(func() {
-		defer close(w.over)
+		defer close(w.done)
 		_ = guard.Again(ctx, func() error { w.run(ctx); return nil })()
 	})
 }
 
-// pause is the time between two questions about all payments.
-const pause = 30 * time.Second
+// reconcileInterval is the time between two reconciliations.
+const reconcileInterval = 30 * time.Second
 
 func (w *Wallets) run(ctx context.Context) {
-	tick := time.NewTicker(pause)
+	tick := time.NewTicker(reconcileInterval)
 	defer tick.Stop()
 	for len(w.nodes) > 0 {
 		if _, err := client.Reconcile(ctx, w.book, w.nodes); err != nil && ctx.Err() == nil {
@@ -138,13 +137,13 @@ func (w *Wallets) run(ctx context.Context) {
 	}
 }
 
-// Close ends the questions, and closes the book.
+// Close stops reconciling, and closes the book.
 func (w *Wallets) Close() {
 	if w == nil {
 		return
 	}
 	w.stop()
-	<-w.over
+	<-w.done
 	if err := w.book.Close(); err != nil {
 		w.log.Error("the store of payments to providers was not closed cleanly", "error", err)
 	}

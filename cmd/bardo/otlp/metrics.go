@@ -11,7 +11,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 )
 
-// conventional are the metrics that the semantic conventions name, by their names for Prometheus.
+// conventional are the metrics of the semantic conventions, by Prometheus name.
 var conventional = map[string]struct{ name, unit string }{
 	"gen_ai_client_token_usage":                   {"gen_ai.client.token.usage", "{token}"},
 	"gen_ai_client_operation_duration_seconds":    {"gen_ai.client.operation.duration", "s"},
@@ -20,13 +20,13 @@ var conventional = map[string]struct{ name, unit string }{
 	"gen_ai_server_time_per_output_token_seconds": {"gen_ai.server.time_per_output_token", "s"},
 }
 
-// labels are the attributes of these metrics, by their names for Prometheus.
+// labels are the attributes of these metrics, by Prometheus label.
 var labels = map[attribute.Key]attribute.Key{
 	"gen_ai_operation_name": operationName, "gen_ai_provider_name": providerName, "gen_ai_request_model": requestModel,
 	"gen_ai_token_type": "gen_ai.token.type", "error_type": errorType,
 }
 
-// producer has the gateway's metrics for OpenTelemetry.
+// producer converts the gateway's metrics to OpenTelemetry.
 type producer struct{ metric.Producer }
 
 func newProducer(g prometheus.Gatherer) producer {
@@ -44,7 +44,7 @@ func (p producer) Produce(ctx context.Context) ([]metricdata.ScopeMetrics, error
 	return scopes, err
 }
 
-// rename gives a metric of the conventions its name there, its unit, and the names of its attributes.
+// rename changes a conventional metric's name, unit and attribute names to those of the conventions.
 func rename(m *metricdata.Metrics) {
 	c, ok := conventional[m.Name]
 	if !ok {
@@ -70,7 +70,7 @@ func renamed(s attribute.Set) attribute.Set {
 	return attribute.NewSet(withoutEmpty(list)...)
 }
 
-// withoutEmpty leaves out attributes without a value: Prometheus has every label on every series.
+// withoutEmpty drops attributes with an empty value: Prometheus has every label on every series.
 func withoutEmpty(list []attribute.KeyValue) []attribute.KeyValue {
 	out := list[:0]
 	for _, a := range list {

@@ -1,6 +1,5 @@
-// Package otlp sends the gateway's finished requests as traces, and its metrics, to a receiver of OpenTelemetry: spans by the semantic conventions for
-// generative AI, and by those of OpenInference. It knows requests only as record.Finished has them, which is without content. The program bardo alone contains
-// it.
+// Package otlp exports finished requests as traces, and the gateway's metrics, by OTLP. Spans follow the semantic conventions for generative AI, and
+// OpenInference. Its input is record.Finished, which has no content. Only the program bardo contains it.
 package otlp
 
 import (
@@ -21,7 +20,7 @@ import (
 	"bardo.money/gateway/internal/config"
 )
 
-// Bounds of what waits, and of one export.
+// Limits of the queue and of one export.
 const (
 	maxQueue   = 2048 // spans
 	maxBatch   = 512
@@ -29,10 +28,10 @@ const (
 	exportTime = 10 * time.Second
 )
 
-// serviceName is the service of everything that is sent.
+// serviceName is the service.name of all telemetry.
 const serviceName = "bardo"
 
-// Open makes an exporter. It does not call the receiver yet; what cannot be sent later is counted and logged.
+// Open creates an exporter. It does not connect yet; later failures are counted and logged.
 func Open(ctx context.Context, o *export.Options) (export.Exporter, error) {
 	to := target{url: o.Telemetry.OTLP, headers: headers(o.Telemetry.OTLPHeaders)}
 	to.grpc = o.Telemetry.OTLPProtocol == "grpc" || o.Telemetry.OTLPProtocol == "auto" && to.url.Port() == grpcPort
@@ -48,7 +47,7 @@ func Open(ctx context.Context, o *export.Options) (export.Exporter, error) {
 	of := resource.NewSchemaless(
 		attribute.String("service.name", serviceName), attribute.String("service.version", o.Version), attribute.String("service.instance.id", o.Instance),
 	)
-	batches := sdk.NewBatchSpanProcessor(&counted{SpanExporter: spans, o: o}, sdk.WithBlocking(), sdk.WithMaxQueueSize(maxQueue),
+	batches := sdk.NewBatchSpanProcessor(&countingExporter{SpanExporter: spans, o: o}, sdk.WithBlocking(), sdk.WithMaxQueueSize(maxQueue),
 		sdk.WithMaxExportBatchSize(maxBatch), sdk.WithBatchTimeout(batchTime), sdk.WithExportTimeout(exportTime))
 	e := &exporter{redact: o.Redact, traces: sdk.NewTracerProvider(
 		sdk.WithIDGenerator(ids{}), sdk.WithResource(of), sdk.WithSpanProcessor(batches), sdk.WithRawSpanLimits(limits()),
@@ -59,7 +58,7 @@ func Open(ctx context.Context, o *export.Options) (export.Exporter, error) {
 	return e, nil
 }
 
-// readers export the metrics, unless none are wanted.
+// readers returns the reader that exports metrics; none if the interval is 0.
 func (t *target) readers(ctx context.Context, o *export.Options) ([]metric.Option, error) {
 	every := time.Duration(o.Telemetry.OTLPInterval)
 	if every == 0 {
@@ -73,7 +72,7 @@ func (t *target) readers(ctx context.Context, o *export.Options) ([]metric.Optio
 		metric.WithProducer(newProducer(o.Metrics))))}, nil
 }
 
-// limits bound one span, whatever it is made of.
+// limits bounds the size of a span.
 func limits() sdk.SpanLimits {
 	l := sdk.NewSpanLimits()
 	l.AttributeValueLengthLimit = 1024
@@ -106,15 +105,15 @@ func (e *exporter) Close(ctx context.Context) error {
 	return errors.Join(e.traces.Shutdown(ctx), e.metrics.Shutdown(ctx))
 }
 
-// counted counts what an exporter sends, and logs why it does not. The log has one line for each failed batch: there is at most one a second.
-type counted struct {
+// countingExporter counts sent spans, and logs failures: a line per failed batch, of which there is at most one per second.
+type countingExporter struct {
 	sdk.SpanExporter
 
 	o *export.Options
 }
 
 // ExportSpans implements sdk.SpanExporter.
-func (c *counted) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
+func (c *countingExporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	err := c.SpanExporter.ExportSpans(ctx, spans)
 	c.o.Counts().Sent(len(spans), err)
 	if err != nil {
@@ -123,7 +122,7 @@ func (c *counted) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) err
 	return err
 }
 
-// ids gives spans the ids that their context has.
+// ids is an ID generator that returns the ids in the context.
 type ids struct{}
 
 type idKey struct{}

@@ -18,7 +18,7 @@ import (
 	"bardo.money/gateway/internal/telemetry"
 )
 
-// spansOf are the spans of a request, its own first.
+// spansOf returns the spans of a request, its own first.
 func spansOf(t *testing.T, f *record.Finished, sampler sdk.Sampler) []tracetest.SpanStub {
 	t.Helper()
 	out := tracetest.NewInMemoryExporter()
@@ -137,7 +137,7 @@ func TestOddRequestsHaveSpans(t *testing.T) {
 	}
 }
 
-// TestB06MetricsHaveTheNamesOfTheConventions, and the gateway's own theirs.
+// TestB06MetricsHaveTheNamesOfTheConventions, and the gateway's own metrics keep theirs.
 func TestB06MetricsHaveTheNamesOfTheConventions(t *testing.T) {
 	m := telemetry.New(telemetry.Build{})
 	m.SetModels([]string{"m"})

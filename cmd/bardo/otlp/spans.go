@@ -19,7 +19,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// The attributes of the semantic conventions for generative AI, of OpenInference, and of the gateway itself.
+// Attributes of the semantic conventions for generative AI, and of OpenInference.
 const (
 	operationName  = "gen_ai.operation.name"
 	providerName   = "gen_ai.provider.name"
@@ -55,18 +55,18 @@ type writer struct {
 	redact func(string) string
 	f      *record.Finished
 	at     record.TraceContext
-	begun  time.Time
+	start  time.Time
 }
 
-// write writes the request's span, and those of its layers and attempts below it.
+// write writes the request's span, and its child spans for layers and attempts.
 func (w *writer) write() {
 	f := w.f
-	w.at, w.begun = record.TraceOf(f.ID, f.Parent), f.Began
+	w.at, w.start = record.TraceOf(f.ID, f.Parent), f.Began
 	ctx := withIDs(context.Background(), w.at.TraceID, w.at.SpanID)
 	if w.at.Parent != [8]byte{} {
 		ctx = trace.ContextWithRemoteSpanContext(ctx, trace.NewSpanContext(trace.SpanContextConfig{TraceID: w.at.TraceID, SpanID: w.at.Parent, Remote: true}))
 	}
-	ctx, span := w.tracer.Start(ctx, w.name(f.Operation, f.RequestedModel), trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(w.begun))
+	ctx, span := w.tracer.Start(ctx, w.name(f.Operation, f.RequestedModel), trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(w.start))
 	if span.IsRecording() {
 		span.SetAttributes(w.request()...)
 		if f.Code != "" {
@@ -79,10 +79,10 @@ func (w *writer) write() {
 			w.attempt(ctx, i)
 		}
 	}
-	span.End(trace.WithTimestamp(w.begun.Add(f.Took)))
+	span.End(trace.WithTimestamp(w.start.Add(f.Took)))
 }
 
-// name is the name of a span of a model's call.
+// name is the name of the span of a model call.
 func (w *writer) name(operation, model string) string {
 	if model == "" {
 		return operation
@@ -90,12 +90,12 @@ func (w *writer) name(operation, model string) string {
 	return operation + " " + w.redact(model)
 }
 
-// text is an attribute with secrets removed. Some texts are a client's: the name of a model, and of a subsystem.
+// text is an attribute with secrets redacted. Some texts, such as the names of a model and a subsystem, are chosen by clients.
 func (w *writer) text(key, value string) attribute.KeyValue {
 	return attribute.String(key, w.redact(value))
 }
 
-// request are the attributes of the request's span. Its usage is of all calls together, so that those who sum spans count it once.
+// request returns the attributes of the request's span. Usage is that of all calls together, and only on this span, so that sums over spans count it once.
 func (w *writer) request() []attribute.KeyValue {
 	f := w.f
 	a := []attribute.KeyValue{
@@ -154,10 +154,10 @@ func kindOf(operation string) string {
 	return kindChain
 }
 
-// guards are the layers that protect: they may refuse a request.
+// guards are the layers that may refuse a request.
 var guards = map[string]bool{pii.Name: true, firewall.Name: true, guardrail.Name: true, injection.Name: true}
 
-// caches are the layers that look for a stored answer.
+// caches are the layers that look up stored answers.
 var caches = map[string]bool{semcache.Name: true, hashcache.Name: true}
 
 // layer writes the span of one run of a layer.
@@ -181,10 +181,10 @@ func (w *writer) layer(ctx context.Context, i int) {
 	w.child(ctx, name, "layer/"+strconv.Itoa(i), trace.SpanKindInternal, run.Interval, append(a, attribute.String(inferenceKind, kind))).End(w.end(run.Interval))
 }
 
-// attempt writes the span of one call of a provider: why it ended, and what was decided then.
+// attempt writes the span of one provider call: how it ended, and what was decided next.
 func (w *writer) attempt(ctx context.Context, i int) {
 	f, t := &w.f.Attempts[i], w.f.Timeline.Attempts[i]
-	if t == (record.Interval{}) { // when it was is not known
+	if t == (record.Interval{}) { // its times are unknown
 		t = record.Interval{Took: w.f.Took}
 	}
 	a := []attribute.KeyValue{
@@ -212,13 +212,13 @@ func (w *writer) attempt(ctx context.Context, i int) {
 	span.End(w.end(t))
 }
 
-// child begins a span below the request's.
+// child starts a child span of the request's span.
 func (w *writer) child(ctx context.Context, name, id string, kind trace.SpanKind, t record.Interval, a []attribute.KeyValue) trace.Span {
 	ctx = withIDs(ctx, w.at.TraceID, w.at.ChildSpan(id))
-	_, span := w.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithTimestamp(w.begun.Add(t.From)), trace.WithAttributes(a...))
+	_, span := w.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithTimestamp(w.start.Add(t.From)), trace.WithAttributes(a...))
 	return span
 }
 
 func (w *writer) end(t record.Interval) trace.SpanEndEventOption {
-	return trace.WithTimestamp(w.begun.Add(t.From + t.Took))
+	return trace.WithTimestamp(w.start.Add(t.From + t.Took))
 }

@@ -14,10 +14,10 @@ import (
 	"bardo.money/gateway/internal/config"
 )
 
-// grpcPort is where receivers take gRPC by convention.
+// grpcPort is the conventional port of OTLP over gRPC.
 const grpcPort = 4317
 
-// How often an export is tried again. The time that is left of exportTime bounds it, too.
+// Retries of an export, which exportTime bounds too.
 const (
 	firstRetry = 500 * time.Millisecond
 	lastRetry  = 2 * time.Second
@@ -31,7 +31,7 @@ type target struct {
 	headers map[string]string
 }
 
-// spans is the exporter of spans.
+// spans creates the exporter of spans.
 func (t *target) spans(ctx context.Context) (sdk.SpanExporter, error) {
 	if t.grpc {
 		return otlptracegrpc.New(ctx, otlptracegrpc.WithEndpointURL(t.url.String()), otlptracegrpc.WithHeaders(t.headers), otlptracegrpc.WithTimeout(exportTime),
@@ -41,7 +41,7 @@ func (t *target) spans(ctx context.Context) (sdk.SpanExporter, error) {
 		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: firstRetry, MaxInterval: lastRetry, MaxElapsedTime: retryTime}))
 }
 
-// metrics is the exporter of metrics.
+// metrics creates the exporter of metrics.
 func (t *target) metrics(ctx context.Context) (metric.Exporter, error) {
 	if t.grpc {
 		return otlpmetricgrpc.New(ctx, otlpmetricgrpc.WithEndpointURL(t.url.String()), otlpmetricgrpc.WithHeaders(t.headers), otlpmetricgrpc.WithTimeout(exportTime),

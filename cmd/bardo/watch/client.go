@@ -16,25 +16,25 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// longestLine bounds one line of a gateway's stream.
-const longestLine = 1 << 20
+// maxLine bounds a line of a gateway's stream, in bytes.
+const maxLine = 1 << 20
 
-// reconnectEvery is the time between two looks for a gateway that has gone.
-const reconnectEvery = 250 * time.Millisecond
+// reconnectInterval is the time between two attempts to reconnect.
+const reconnectInterval = 250 * time.Millisecond
 
-// sight is one thing that a watcher sees: exactly one of its pointers is set.
-type sight struct {
-	raw     []byte // the line, where there is one
-	gateway *control.GatewayLine
-	request *requestSeen
-	status  *statusSeen
-	gone    *string // the gateway has gone, and why
+// update is one line of the stream, or a disconnection: at most one of its pointers is set.
+type update struct {
+	raw          []byte // the line; nil for a disconnection
+	gateway      *control.GatewayLine
+	request      *requestLine
+	status       *statusLine
+	disconnected *string // the reason of a disconnection
 }
 
-// usd is an amount of dollars in a JSON number with at most six decimals; more of them are cut.
+// usd is an amount of dollars as a JSON number. Decimals beyond the sixth are truncated.
 type usd policy.Micro
 
-// UnmarshalJSON reads an amount.
+// UnmarshalJSON implements json.Unmarshaler.
 func (u *usd) UnmarshalJSON(b []byte) error {
 	n := 0
 	for i, c := range b {
@@ -52,8 +52,8 @@ func (u *usd) UnmarshalJSON(b []byte) error {
 
 func (u usd) String() string { return cli.Dollars(policy.Micro(u)) }
 
-// requestSeen is a control.RequestLine as a watcher reads it.
-type requestSeen struct {
+// requestLine is a control.RequestLine as read by a watcher.
+type requestLine struct {
 	ID             string    `json:"id"`
 	At             time.Time `json:"at"`
 	Account        string    `json:"account"`
@@ -79,8 +79,8 @@ type requestSeen struct {
 	FirstTokenMS int64  `json:"first_token_ms"`
 }
 
-// statusSeen is a control.StatusLine as a watcher reads it.
-type statusSeen struct {
+// statusLine is a control.StatusLine as read by a watcher.
+type statusLine struct {
 	At            time.Time          `json:"at"`
 	Draining      bool               `json:"draining"`
 	Live          int64              `json:"under_way"`
@@ -93,48 +93,47 @@ type statusSeen struct {
 	Lost          uint64             `json:"lost"`
 }
 
-// note is what a sight says about the connection, for people.
-func (s sight) note() string {
+// note is a message about the connection; "" for none.
+func (s update) note() string {
 	switch {
 	case s.gateway != nil:
 		return fmt.Sprintf("watching the gateway on %s (pid %d)", s.gateway.Home, s.gateway.PID)
-	case s.gone != nil:
-		return "the gateway has gone (" + *s.gone + "); waiting for it to come back"
+	case s.disconnected != nil:
+		return "the gateway has gone (" + *s.disconnected + "); waiting for it to come back"
 	}
 	return ""
 }
 
-// follow shows see what happens on a gateway, and on the next one when it has ended, until ctx is done. Where none answers in
-// the first place, that is the error.
-func follow(ctx context.Context, h home.Dir, see func(sight)) error {
-	err := watchGateway(ctx, h, see)
-	if ctx.Err() == nil && errors.Is(err, errNotWatched) {
+// follow passes a gateway's updates to emit, and reconnects when the stream ends, until ctx is done. It returns an error only if no gateway answers initially.
+func follow(ctx context.Context, h home.Dir, emit func(update)) error {
+	err := watchGateway(ctx, h, emit)
+	if ctx.Err() == nil && errors.Is(err, errNoGateway) {
 		return err
 	}
-	tick := time.NewTicker(reconnectEvery)
+	tick := time.NewTicker(reconnectInterval)
 	defer tick.Stop()
 	for ctx.Err() == nil {
-		if !errors.Is(err, errNotWatched) {
+		if !errors.Is(err, errNoGateway) {
 			why := err.Error()
-			see(sight{gone: &why})
+			emit(update{disconnected: &why})
 		}
 		select {
 		case <-tick.C:
-			err = watchGateway(ctx, h, see)
+			err = watchGateway(ctx, h, emit)
 		case <-ctx.Done():
 		}
 	}
 	return nil
 }
 
-// errNotWatched means that there was no stream to begin with.
-var errNotWatched = errors.New("no gateway runs")
+// errNoGateway means that no stream could be opened.
+var errNoGateway = errors.New("no gateway runs")
 
-// watchGateway reads one gateway's stream to its end, which always has a reason.
-func watchGateway(ctx context.Context, h home.Dir, see func(sight)) error {
+// watchGateway reads one gateway's stream to its end. It always returns an error.
+func watchGateway(ctx context.Context, h home.Dir, emit func(update)) error {
 	r, err := h.Running()
 	if err != nil {
-		return fmt.Errorf("%w on %s%s", errNotWatched, h, control.Instead(ctx, h))
+		return fmt.Errorf("%w on %s%s", errNoGateway, h, control.Instead(ctx, h))
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://control/watch", http.NoBody)
 	if err != nil {
@@ -142,20 +141,20 @@ func watchGateway(ctx context.Context, h home.Dir, see func(sight)) error {
 	}
 	resp, err := control.Client(r.Control).Do(req)
 	if err != nil {
-		return fmt.Errorf("%w on %s: %w", errNotWatched, h, err)
+		return fmt.Errorf("%w on %s: %w", errNoGateway, h, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%w on %s that can be watched: it answered %s", errNotWatched, h, resp.Status)
+		return fmt.Errorf("%w on %s that can be watched: it answered %s", errNoGateway, h, resp.Status)
 	}
 	lines := bufio.NewScanner(resp.Body)
-	lines.Buffer(nil, longestLine)
+	lines.Buffer(nil, maxLine)
 	for lines.Scan() {
-		s, err := readSight(lines.Bytes())
+		s, err := parseUpdate(lines.Bytes())
 		if err != nil {
 			return err
 		}
-		see(s)
+		emit(s)
 	}
 	if err := lines.Err(); err != nil {
 		return fmt.Errorf("the connection broke: %w", err)
@@ -163,9 +162,9 @@ func watchGateway(ctx context.Context, h home.Dir, see func(sight)) error {
 	return errors.New("it ended")
 }
 
-// readSight reads one line of a stream. Lines of types that are not known are kept as they are.
-func readSight(line []byte) (sight, error) {
-	s := sight{raw: bytes.Clone(line)}
+// parseUpdate parses one line of a stream. Lines of unknown types are kept raw.
+func parseUpdate(line []byte) (update, error) {
+	s := update{raw: bytes.Clone(line)}
 	var kind struct {
 		Type string `json:"type"`
 	}
@@ -178,10 +177,10 @@ func readSight(line []byte) (sight, error) {
 		s.gateway = &control.GatewayLine{}
 		into = s.gateway
 	case control.LineRequest:
-		s.request = &requestSeen{}
+		s.request = &requestLine{}
 		into = s.request
 	case control.LineStatus:
-		s.status = &statusSeen{}
+		s.status = &statusLine{}
 		into = s.status
 	default:
 		return s, nil

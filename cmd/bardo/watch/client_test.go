@@ -22,20 +22,20 @@ import (
 	"bardo.money/gateway/internal/proctest"
 )
 
-// stage is a gateway's control socket that sends what a test writes.
-type stage struct {
+// fakeGateway is a control socket that sends what a test writes.
+type fakeGateway struct {
 	home   home.Dir
 	server *http.Server
 	lines  chan string
 	done   sync.WaitGroup
 }
 
-// onStage starts one on a state directory; ended, it can be followed by another.
-func onStage(t *testing.T, h home.Dir) *stage {
+// startFakeGateway starts one on a state directory. After its end another one can be started there.
+func startFakeGateway(t *testing.T, h home.Dir) *fakeGateway {
 	t.Helper()
-	s := &stage{home: h, lines: make(chan string)}
+	s := &fakeGateway{home: h, lines: make(chan string)}
 	socket := filepath.Join(string(h), "control.sock")
-	_ = os.Remove(socket) // of the one before
+	_ = os.Remove(socket) // of a previous one
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
 	if err != nil {
 		t.Fatal(err)
@@ -67,13 +67,13 @@ func onStage(t *testing.T, h home.Dir) *stage {
 	return s
 }
 
-func (s *stage) end() {
+func (s *fakeGateway) end() {
 	_ = s.server.Close()
 	s.done.Wait()
 }
 
-// send waits until a watcher has taken the lines.
-func (s *stage) send(t *testing.T, lines ...string) {
+// send waits until a watcher has read the lines.
+func (s *fakeGateway) send(t *testing.T, lines ...string) {
 	t.Helper()
 	for _, line := range lines {
 		select {
@@ -84,19 +84,19 @@ func (s *stage) send(t *testing.T, lines ...string) {
 	}
 }
 
-// shortHome is a state directory whose path fits a socket's address.
+// shortHome is a state directory whose path is short enough for a socket.
 func shortHome(t *testing.T) home.Dir {
 	t.Helper()
 	return home.Dir(proctest.Dir(t))
 }
 
-// frames are what a screen shows, as its program goes through its messages.
+// frames are the rendered states of a screen, as its program handles messages.
 type frames struct {
 	mu   sync.Mutex
 	last string
 }
 
-// keep is a filter of messages that changes none.
+// keep is a message filter that changes nothing.
 func (f *frames) keep(m tea.Model, msg tea.Msg) tea.Msg {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -110,8 +110,8 @@ func (f *frames) text() string {
 	return f.last
 }
 
-// shows waits until there is a text on the screen. The filter sees a message's effect with the next one, so it keeps sending.
-func (f *frames) shows(t *testing.T, s *stage, text string) {
+// shows waits until a text is on the screen. The filter sees a message's effect only with the next one, so it keeps sending.
+func (f *frames) shows(t *testing.T, s *fakeGateway, text string) {
 	t.Helper()
 	for range 1000 {
 		if strings.Contains(f.text(), text) {
@@ -122,10 +122,10 @@ func (f *frames) shows(t *testing.T, s *stage, text string) {
 	t.Fatalf("never showed %q, but\n%s", text, f.text())
 }
 
-// The screen needs no terminal but for its size and its keys.
+// The screen needs a terminal only for its size and key presses.
 func TestTheScreenFollowsAGateway(t *testing.T) {
 	h := shortHome(t)
-	first := onStage(t, h)
+	first := startFakeGateway(t, h)
 	keys, pressed := io.Pipe()
 	var shown frames
 	var drawn bytes.Buffer
@@ -138,7 +138,7 @@ func TestTheScreenFollowsAGateway(t *testing.T) {
 		shown.shows(t, first, text)
 	}
 	first.end()
-	second := onStage(t, h)
+	second := startFakeGateway(t, h)
 	second.send(t, lines()[1])
 	shown.shows(t, second, "waiting for it to come back")
 	second.send(t, strings.Replace(lines()[0], "v1.2.3", "v1.2.4", 1), strings.Replace(lines()[2], "req_aaaa", "req_eeee", 1))
@@ -151,7 +151,7 @@ func TestTheScreenFollowsAGateway(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	// What is drawn is what differs from the frame before, and how many frames there are is the machine's matter.
+	// Only differences to the previous frame are drawn, and the number of frames depends on the machine's speed.
 	for _, part := range []string{"bardo ", "one > two", "q leaves"} {
 		if text := ansi.Strip(drawn.String()); !strings.Contains(text, part) {
 			t.Errorf("%q was not drawn, but %q", part, text)
@@ -162,7 +162,7 @@ func TestTheScreenFollowsAGateway(t *testing.T) {
 func TestLeavingTheScreenEndsIt(t *testing.T) {
 	for _, key := range []string{"q", "\x03", "\x1b"} {
 		h := shortHome(t)
-		onStage(t, h)
+		startFakeGateway(t, h)
 		ended := make(chan error, 1)
 		go func() {
 			ended <- runScreen(t.Context(), h, tea.WithInput(strings.NewReader(key)), tea.WithOutput(io.Discard), tea.WithWindowSize(80, 24))
@@ -174,7 +174,7 @@ func TestLeavingTheScreenEndsIt(t *testing.T) {
 	t.Run("as does a signal", func(t *testing.T) {
 		h := shortHome(t)
 		ctx, cancel := context.WithCancel(t.Context())
-		s := onStage(t, h)
+		s := startFakeGateway(t, h)
 		ended := make(chan error, 1)
 		go func() {
 			ended <- runScreen(ctx, h, tea.WithInput(nil), tea.WithOutput(io.Discard), tea.WithWindowSize(80, 24))
@@ -194,27 +194,27 @@ func TestWithoutAGatewayThereIsNothingToWatch(t *testing.T) {
 		t.Errorf("the screen: %v", err)
 	}
 	t.Run("as of a version that cannot be watched", func(t *testing.T) {
-		old := onStage(t, h)
+		old := startFakeGateway(t, h)
 		old.server.Handler = http.NotFoundHandler()
-		err := follow(t.Context(), h, func(sight) {})
+		err := follow(t.Context(), h, func(update) {})
 		if err == nil || !strings.Contains(err.Error(), "404") {
 			t.Errorf("got %v", err)
 		}
 	})
 }
 
-func TestABrokenStreamIsSaid(t *testing.T) {
+func TestABrokenStreamIsReported(t *testing.T) {
 	h := shortHome(t)
-	s := onStage(t, h)
+	s := startFakeGateway(t, h)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	gone := make(chan string, 1)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- follow(ctx, h, func(s sight) {
-			if s.gone != nil {
+		ended <- follow(ctx, h, func(s update) {
+			if s.disconnected != nil {
 				select {
-				case gone <- *s.gone:
+				case gone <- *s.disconnected:
 				default:
 				}
 			}

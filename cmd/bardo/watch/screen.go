@@ -12,29 +12,29 @@ import (
 	"bardo.money/gateway/cmd/bardo/home"
 )
 
-// watchScreen draws on a terminal until the person leaves, ctx is done, or there is no gateway to begin with.
+// watchScreen renders on a terminal until the user quits, ctx is done, or no gateway runs initially.
 func watchScreen(ctx context.Context, h home.Dir, in io.Reader, out *os.File) error {
 	return runScreen(ctx, h, tea.WithInput(in), tea.WithOutput(out))
 }
 
 func runScreen(ctx context.Context, h home.Dir, options ...tea.ProgramOption) error {
-	ctx, leave := context.WithCancel(ctx)
-	defer leave()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	p := tea.NewProgram(screen{view: &view{}}, append(options, tea.WithContext(ctx), tea.WithoutSignalHandler())...)
 	followed := make(chan error, 1)
 	go func() {
-		defer leave()
-		followed <- follow(ctx, h, func(s sight) { p.Send(s) })
+		defer cancel()
+		followed <- follow(ctx, h, func(s update) { p.Send(s) })
 	}()
 	_, err := p.Run()
-	leave()
+	cancel()
 	if errors.Is(err, tea.ErrProgramKilled) { // by ctx
 		err = nil
 	}
 	return errors.Join(err, <-followed)
 }
 
-// screen is a view on a terminal of a known size.
+// screen is a view and the terminal's size.
 type screen struct {
 	view          *view
 	width, height int
@@ -42,7 +42,7 @@ type screen struct {
 
 var _ tea.Model = screen{}
 
-// Init implements tea.Model: there is nothing to begin with.
+// Init implements tea.Model.
 func (s screen) Init() tea.Cmd { return nil }
 
 // Update implements tea.Model.
@@ -55,35 +55,35 @@ func (s screen) Update(m tea.Msg) (tea.Model, tea.Cmd) {
 		case "q", "esc", "ctrl+c":
 			return s, tea.Quit
 		}
-	case sight:
-		s.view.take(m)
+	case update:
+		s.view.apply(m)
 	}
 	return s, nil
 }
 
 // View implements tea.Model.
 func (s screen) View() tea.View {
-	if s.width == 0 { // the size of the terminal is not known yet
+	if s.width == 0 { // the terminal's size is not known yet
 		return tea.NewView("")
 	}
 	const keys = "q leaves"
-	v := tea.NewView(s.view.render(s.width, s.height-1, coloured) + "\n" + coloured(moodFaint, keys))
+	v := tea.NewView(s.view.render(s.width, s.height-1, coloured) + "\n" + coloured(styleFaint, keys))
 	v.AltScreen = true
 	v.WindowTitle = "bardo watch"
 	return v
 }
 
-var colours = map[mood]lipgloss.Style{
-	moodPlain: lipgloss.NewStyle(),
-	moodHead:  lipgloss.NewStyle().Bold(true),
-	moodGood:  lipgloss.NewStyle().Foreground(lipgloss.Green),
-	moodWarn:  lipgloss.NewStyle().Foreground(lipgloss.Yellow),
-	moodBad:   lipgloss.NewStyle().Foreground(lipgloss.Red),
-	moodFaint: lipgloss.NewStyle().Faint(true),
+var colours = map[textStyle]lipgloss.Style{
+	stylePlain: lipgloss.NewStyle(),
+	styleHead:  lipgloss.NewStyle().Bold(true),
+	styleGood:  lipgloss.NewStyle().Foreground(lipgloss.Green),
+	styleWarn:  lipgloss.NewStyle().Foreground(lipgloss.Yellow),
+	styleBad:   lipgloss.NewStyle().Foreground(lipgloss.Red),
+	styleFaint: lipgloss.NewStyle().Faint(true),
 }
 
-// coloured is the palette of terminals; those without colours drop them.
-func coloured(m mood, text string) string {
+// coloured is the palette of terminals. Those without colour support ignore it.
+func coloured(m textStyle, text string) string {
 	style, ok := colours[m]
 	if !ok || text == "" {
 		return text

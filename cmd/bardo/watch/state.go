@@ -11,35 +11,35 @@ import (
 	"bardo.money/gateway/cmd/bardo/control"
 )
 
-// keptRequests is how many requests a watcher remembers at least: more than any screen has lines.
+// keptRequests is the minimum number of requests that a watcher keeps: more than a screen has lines.
 const keptRequests = 500
 
-// view is what a watcher has seen so far.
+// view is the state of a watcher.
 type view struct {
-	gateway  control.GatewayLine
-	gone     string // why the connection ended; "" while there is one
-	status   statusSeen
-	before   statusSeen    // the status before it, of the same gateway
-	requests []requestSeen // the last ones, newest last
-	seen     totals
-	zone     *time.Location // of the times that are shown; nil is this machine's
+	gateway      control.GatewayLine
+	disconnected string // why the connection ended; "" while connected
+	status       statusLine
+	before       statusLine    // the previous status of the same gateway
+	requests     []requestLine // oldest first
+	seen         totals
+	zone         *time.Location // for displayed times; nil: local
 }
 
-// totals are sums over the requests that were seen.
+// totals are sums over the watched requests.
 type totals struct {
 	requests, failed, failedOver int
 	input, output                int64
 	cost, savings                usd
 }
 
-// take adds what is seen now.
-func (v *view) take(s sight) {
+// apply adds an update.
+func (v *view) apply(s update) {
 	switch {
-	case s.gateway != nil: // another one counts anew
-		v.gateway, v.gone = *s.gateway, ""
-		v.status, v.before = statusSeen{}, statusSeen{}
-	case s.gone != nil:
-		v.gone = *s.gone
+	case s.gateway != nil: // another gateway process counts from zero
+		v.gateway, v.disconnected = *s.gateway, ""
+		v.status, v.before = statusLine{}, statusLine{}
+	case s.disconnected != nil:
+		v.disconnected = *s.disconnected
 	case s.status != nil:
 		v.before, v.status = v.status, *s.status
 	case s.request != nil:
@@ -51,14 +51,14 @@ func (v *view) take(s sight) {
 	}
 }
 
-// newest are the last n requests, newest first.
-func (v *view) newest(n int) []requestSeen {
+// newest returns the last n requests, newest first.
+func (v *view) newest(n int) []requestLine {
 	out := slices.Clone(v.requests[max(len(v.requests)-n, 0):])
 	slices.Reverse(out)
 	return out
 }
 
-func (t *totals) add(r *requestSeen) {
+func (t *totals) add(r *requestLine) {
 	t.requests++
 	if r.Status >= 400 {
 		t.failed++
@@ -72,7 +72,7 @@ func (t *totals) add(r *requestSeen) {
 	t.savings += r.Savings
 }
 
-// perSecond is the rate of requests between the last two statuses.
+// perSecond is the request rate between the last two statuses.
 func (v *view) perSecond() float64 {
 	passed := v.status.At.Sub(v.before.At)
 	if v.before.At.IsZero() || passed <= 0 || v.status.Served < v.before.Served {
@@ -81,8 +81,8 @@ func (v *view) perSecond() float64 {
 	return float64(v.status.Served-v.before.Served) / passed.Seconds()
 }
 
-// verdict is how a request ended: its status, and the error or what was wrong with the answer.
-func (r *requestSeen) verdict() string {
+// verdict is a request's status, with its error code or outcome if it was not a success.
+func (r *requestLine) verdict() string {
 	status := strconv.Itoa(r.Status)
 	switch {
 	case r.Code != "":
@@ -93,18 +93,18 @@ func (r *requestSeen) verdict() string {
 	return status
 }
 
-func (r *requestSeen) mood() mood {
+func (r *requestLine) style() textStyle {
 	switch {
 	case r.Status >= 500:
-		return moodBad
+		return styleBad
 	case r.Status >= 400 || r.Outcome != "ok" || len(r.Attempts) > 1:
-		return moodWarn
+		return styleWarn
 	}
-	return moodGood
+	return styleGood
 }
 
-// route is who was tried, in order.
-func (r *requestSeen) route() string {
+// route is the providers that were tried, in order.
+func (r *requestLine) route() string {
 	var names []string
 	for _, a := range r.Attempts {
 		names = append(names, a.Provider)
@@ -115,8 +115,8 @@ func (r *requestSeen) route() string {
 	return strings.Join(names, " > ")
 }
 
-// plainLine is a request that ended, in one line of words that scripts can split.
-func plainLine(s sight) string {
+// plainLine formats a finished request as one line that scripts can split; "" for other updates.
+func plainLine(s update) string {
 	r := s.request
 	if r == nil {
 		return ""
@@ -146,7 +146,7 @@ func plainLine(s sight) string {
 	return b.String()
 }
 
-// oneWord is text that cannot be mistaken for several words or another field.
+// oneWord quotes a text that could be mistaken for several words or another field.
 func oneWord(s string) string {
 	if strings.ContainsAny(s, " =\"") {
 		return strconv.Quote(s)

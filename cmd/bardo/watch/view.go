@@ -12,28 +12,28 @@ import (
 	"bardo.money/gateway/cmd/bardo/cli"
 )
 
-// mood is how a piece of the screen is meant; a palette gives it a look.
-type mood uint8
+// textStyle is the meaning of a text on the screen; a palette renders it.
+type textStyle uint8
 
 const (
-	moodPlain mood = iota
-	moodHead
-	moodGood
-	moodWarn
-	moodBad
-	moodFaint
+	stylePlain textStyle = iota
+	styleHead
+	styleGood
+	styleWarn
+	styleBad
+	styleFaint
 )
 
-// palette makes a text look like its mood without changing its width.
-type palette func(m mood, text string) string
+// palette renders a text in a style without changing its width.
+type palette func(m textStyle, text string) string
 
-// unpainted is the palette of tests and of terminals without colours.
-func unpainted(_ mood, text string) string { return text }
+// plainPalette is the palette of tests and of terminals without colours.
+func plainPalette(_ textStyle, text string) string { return text }
 
-// gap is the space between two columns.
+// gap separates two columns.
 const gap = "  "
 
-// render draws what was seen into a screen of so many columns and rows: one line each, none longer. It depends on nothing else.
+// render renders the view for a screen of width columns and height rows, one line each. It depends on nothing else.
 func (v *view) render(width, height int, paint palette) string {
 	lines := append(v.heading(paint), "")
 	if rows := providerRows(v.status); len(rows) > 0 {
@@ -41,7 +41,7 @@ func (v *view) render(width, height int, paint palette) string {
 	}
 	room := max(height-len(lines)-1, 1)
 	if len(v.requests) == 0 {
-		lines = append(lines, paint(moodFaint, "no request has ended since the watching began"))
+		lines = append(lines, paint(styleFaint, "no request has ended since the watching began"))
 	} else {
 		lines = append(lines, table(requestColumns, requestRows(v.newest(room), cmp.Or(v.zone, time.Local)), width, paint)...)
 	}
@@ -52,21 +52,21 @@ func (v *view) render(width, height int, paint palette) string {
 	return strings.Join(lines, "\n")
 }
 
-// heading are the lines above the tables: who is watched, and the sums.
+// heading returns the lines above the tables: the gateway, and the totals.
 func (v *view) heading(paint palette) []string {
 	return append([]string{v.title(paint)}, v.sums()...)
 }
 
 func (v *view) title(paint palette) string {
-	name := paint(moodHead, "bardo "+cmp.Or(v.gateway.Version, cli.Version)) + gap
+	name := paint(styleHead, "bardo "+cmp.Or(v.gateway.Version, cli.Version)) + gap
 	title := name + cli.Printable(v.gateway.Home)
 	switch {
-	case v.gone != "":
-		return name + paint(moodBad, "gone ("+cli.Printable(v.gone)+"): waiting for it to come back")
+	case v.disconnected != "":
+		return name + paint(styleBad, "gone ("+cli.Printable(v.disconnected)+"): waiting for it to come back")
 	case v.status.Draining:
-		return title + gap + paint(moodWarn, "draining")
+		return title + gap + paint(styleWarn, "draining")
 	case !v.status.At.IsZero() && !v.gateway.Started.IsZero():
-		return title + gap + paint(moodFaint, "up "+span(v.status.At.Sub(v.gateway.Started)))
+		return title + gap + paint(styleFaint, "up "+span(v.status.At.Sub(v.gateway.Started)))
 	}
 	return title
 }
@@ -85,18 +85,18 @@ func (v *view) sums() []string {
 	return lines
 }
 
-// column is one column of a table. Where there is no room for all, those with the lowest worth go first.
+// column is a column of a table. If there is no room for all, those with the lowest priority are dropped first.
 type column struct {
-	head  string
-	worth int
-	right bool
-	most  int // columns; longer cells are cut
+	head     string
+	priority int
+	right    bool
+	maxWidth int // in terminal columns; longer cells are truncated
 }
 
 // cell is one field of a row.
 type cell struct {
-	text string
-	mood mood
+	text  string
+	style textStyle
 }
 
 var providerColumns = []column{
@@ -107,25 +107,25 @@ var providerColumns = []column{
 	{"REASON", 5, false, 60},
 }
 
-func providerRows(s statusSeen) [][]cell {
+func providerRows(s statusLine) [][]cell {
 	rows := make([][]cell, len(s.Providers))
 	for i, p := range s.Providers {
 		c := p.Cells() // name, state, error rate, order, reason
-		rows[i] = []cell{{c[0], moodPlain}, {c[1], moodOf(p.State)}, {c[3], moodPlain}, {c[2], moodPlain}, {c[4], moodFaint}}
+		rows[i] = []cell{{c[0], stylePlain}, {c[1], stateStyle(p.State)}, {c[3], stylePlain}, {c[2], stylePlain}, {c[4], styleFaint}}
 	}
 	return rows
 }
 
-func moodOf(state string) mood {
+func stateStyle(state string) textStyle {
 	switch state {
 	case "healthy":
-		return moodGood
+		return styleGood
 	case "degraded":
-		return moodWarn
+		return styleWarn
 	case "down":
-		return moodBad
+		return styleBad
 	}
-	return moodFaint
+	return styleFaint
 }
 
 var requestColumns = []column{
@@ -142,7 +142,7 @@ var requestColumns = []column{
 	{"REQUEST", 1, false, 28},
 }
 
-func requestRows(requests []requestSeen, zone *time.Location) [][]cell {
+func requestRows(requests []requestLine, zone *time.Location) [][]cell {
 	rows := make([][]cell, len(requests))
 	for i, r := range requests {
 		first := ""
@@ -150,36 +150,36 @@ func requestRows(requests []requestSeen, zone *time.Location) [][]cell {
 			first = millis(r.FirstTokenMS)
 		}
 		rows[i] = []cell{
-			{r.At.In(zone).Format(time.TimeOnly), moodFaint},
-			{r.verdict(), r.mood()},
-			{cmp.Or(r.Model, r.RequestedModel), moodPlain},
-			{r.route(), moodPlain},
-			{count(r.InputTokens), moodPlain},
-			{count(r.OutputTokens), moodPlain},
-			{r.Cost.String(), moodPlain},
-			{millis(r.LatencyMS), moodPlain},
-			{first, moodPlain},
-			{r.Cache, moodFaint},
-			{r.ID, moodFaint},
+			{r.At.In(zone).Format(time.TimeOnly), styleFaint},
+			{r.verdict(), r.style()},
+			{cmp.Or(r.Model, r.RequestedModel), stylePlain},
+			{r.route(), stylePlain},
+			{count(r.InputTokens), stylePlain},
+			{count(r.OutputTokens), stylePlain},
+			{r.Cost.String(), stylePlain},
+			{millis(r.LatencyMS), stylePlain},
+			{first, stylePlain},
+			{r.Cache, styleFaint},
+			{r.ID, styleFaint},
 		}
 	}
 	return rows
 }
 
-// table writes rows in columns that fit the width, under their heads.
+// table renders rows below their heads, in the columns that fit the width.
 func table(columns []column, rows [][]cell, width int, paint palette) []string {
 	widths := make([]int, len(columns))
 	for i, c := range columns {
 		widths[i] = ansi.StringWidth(c.head)
 		for j := range rows {
-			rows[j][i].text = ansi.Truncate(cli.Printable(rows[j][i].text), c.most, "…")
+			rows[j][i].text = ansi.Truncate(cli.Printable(rows[j][i].text), c.maxWidth, "…")
 			widths[i] = max(widths[i], ansi.StringWidth(rows[j][i].text))
 		}
 	}
-	shown := fitting(columns, widths, width)
+	shown := fitColumns(columns, widths, width)
 	heads := make([]cell, len(columns))
 	for i, c := range columns {
-		heads[i] = cell{c.head, moodHead}
+		heads[i] = cell{c.head, styleHead}
 	}
 	lines := make([]string, 0, len(rows)+1)
 	for _, row := range slices.Concat([][]cell{heads}, rows) {
@@ -188,8 +188,8 @@ func table(columns []column, rows [][]cell, width int, paint palette) []string {
 	return lines
 }
 
-// fitting are the columns that there is room for, in their order.
-func fitting(columns []column, widths []int, width int) []int {
+// fitColumns returns the indexes of the columns that fit, in order.
+func fitColumns(columns []column, widths []int, width int) []int {
 	shown := make([]int, len(columns))
 	for i := range shown {
 		shown[i] = i
@@ -201,7 +201,7 @@ func fitting(columns []column, widths []int, width int) []int {
 		return n - len(gap)
 	}
 	for len(shown) > 1 && total() > width {
-		least := slices.MinFunc(shown, func(a, b int) int { return cmp.Compare(columns[a].worth, columns[b].worth) })
+		least := slices.MinFunc(shown, func(a, b int) int { return cmp.Compare(columns[a].priority, columns[b].priority) })
 		shown = slices.DeleteFunc(shown, func(i int) bool { return i == least })
 	}
 	return shown
@@ -214,18 +214,18 @@ func drawRow(columns []column, widths, shown []int, row []cell, paint palette) s
 		pad := strings.Repeat(" ", widths[i]-ansi.StringWidth(text))
 		switch {
 		case columns[i].right:
-			text = pad + paint(row[i].mood, text)
+			text = pad + paint(row[i].style, text)
 		case n == len(shown)-1:
-			text = paint(row[i].mood, text)
+			text = paint(row[i].style, text)
 		default:
-			text = paint(row[i].mood, text) + pad
+			text = paint(row[i].style, text) + pad
 		}
 		parts = append(parts, text)
 	}
 	return strings.TrimRight(strings.Join(parts, gap), " ")
 }
 
-// count is a number for people: 999, 1.2k, 3.4M.
+// count formats a number: 999, 1.2k, 3.4M.
 func count(n int64) string {
 	const thousand = 1000
 	switch {
@@ -237,7 +237,7 @@ func count(n int64) string {
 	return fmt.Sprintf("%.1fM", float64(n)/thousand/thousand)
 }
 
-// millis is a time for people: 281ms, 2.4s.
+// millis formats milliseconds: 281ms, 2.4s.
 func millis(ms int64) string {
 	if ms < 1000 {
 		return fmt.Sprintf("%dms", ms)
@@ -245,7 +245,7 @@ func millis(ms int64) string {
 	return fmt.Sprintf("%.1fs", float64(ms)/1000)
 }
 
-// span is how long something has lasted, in two units at most.
+// span formats a duration in at most two units.
 func span(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {

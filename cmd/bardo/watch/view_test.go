@@ -16,10 +16,10 @@ import (
 
 var Update = flag.Bool("update", false, "write the golden files anew")
 
-// noon is when everything in these tests happens.
+// noon is the time of everything in these tests.
 var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 
-// lines are what a gateway sent: two statuses a second apart, and four requests.
+// lines is a gateway's stream: two statuses a second apart, and four requests.
 func lines() []string {
 	request := func(at int, rest string) string {
 		return fmt.Sprintf(`{"type":"request","at":%q,"cache":"miss",%s}`, noon.Add(time.Duration(at)*time.Second).Format(time.RFC3339), rest)
@@ -48,16 +48,16 @@ func lines() []string {
 	}
 }
 
-// seen is a view of some lines.
+// seen is the view after some lines.
 func seen(t testing.TB, lines ...string) *view {
 	t.Helper()
 	v := &view{zone: time.UTC}
 	for _, line := range lines {
-		s, err := readSight([]byte(line))
+		s, err := parseUpdate([]byte(line))
 		if err != nil {
 			t.Fatal(err)
 		}
-		v.take(s)
+		v.apply(s)
 	}
 	return v
 }
@@ -76,11 +76,11 @@ func TestTheScreenAtEverySize(t *testing.T) {
 		{"narrow", seen(t, lines()...), 40, 24},
 		{"low", seen(t, lines()...), 100, 13},
 		{"tiny", seen(t, lines()...), 8, 3},
-		{"gone", func() *view { v := seen(t, lines()...); v.take(sight{gone: &why}); return v }(), 100, 24},
+		{"gone", func() *view { v := seen(t, lines()...); v.apply(update{disconnected: &why}); return v }(), 100, 24},
 		{"draining", seen(t, append(lines(), strings.Replace(lines()[1], `"under_way"`, `"draining":true,"under_way"`, 1))...), 80, 8},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			got := row.view.render(row.width, row.height, unpainted)
+			got := row.view.render(row.width, row.height, plainPalette)
 			for line := range strings.Lines(got) {
 				if n := ansi.StringWidth(strings.TrimSuffix(line, "\n")); n > row.width {
 					t.Errorf("%d columns of %d in %q", n, row.width, line)
@@ -99,10 +99,10 @@ func golden(t *testing.T, file, got string) {
 	goldentest.Compare(t, file, got, *Update)
 }
 
-// Colours change no width, and whatever a client chose as a model's name reaches no terminal as a command.
+// Colours do not change widths, and escape sequences in client-chosen names do not reach the terminal.
 func TestColoursTakeNoRoom(t *testing.T) {
 	v := seen(t, lines()...)
-	plain, painted := v.render(120, 24, unpainted), v.render(120, 24, coloured)
+	plain, painted := v.render(120, 24, plainPalette), v.render(120, 24, coloured)
 	if plain == painted {
 		t.Error("nothing is painted")
 	}
@@ -123,7 +123,7 @@ func TestRatesAndSums(t *testing.T) {
 	if v.seen != want {
 		t.Errorf("got %+v, want %+v", v.seen, want)
 	}
-	v.take(sight{gateway: &control.GatewayLine{}}) // another one, which counts from zero
+	v.apply(update{gateway: &control.GatewayLine{}}) // another gateway, which counts from zero
 	if got := v.perSecond(); got != 0 {
 		t.Errorf("%v requests per second of a gateway that has said nothing", got)
 	}
@@ -136,7 +136,7 @@ func TestAWatcherRemembersWhatAScreenCanShow(t *testing.T) {
 	v := &view{}
 	const all = 5*keptRequests + 7
 	for i := range all {
-		v.take(sight{request: &requestSeen{LatencyMS: int64(i)}})
+		v.apply(update{request: &requestLine{LatencyMS: int64(i)}})
 	}
 	last := v.newest(keptRequests)
 	for i, r := range last {
@@ -156,7 +156,7 @@ func TestPlainLines(t *testing.T) {
 		3: "2026-03-04T12:00:01Z 200 request=req_bbbbbbbbbbbbbbbbbbbbbbbb dialect=anthropic stream=true asked=small model=small provider=two tried=one,two attempts=2 in=12345 out=1234567 cost_usd=1.500128 saved_usd=0.250000 cache=hash ms=12400 first_ms=950 outcome=ok",
 		4: `2026-03-04T12:00:02Z 404 request=req_cccccccccccccccccccccccc dialect=openai stream=false asked="no-such-model\x1b[31m" attempts=0 in=0 out=0 cost_usd=0.000000 saved_usd=0.000000 cache=miss ms=0 outcome=failed error=model_not_found`,
 	} {
-		s, err := readSight([]byte(lines()[i]))
+		s, err := parseUpdate([]byte(lines()[i]))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -184,21 +184,21 @@ func TestNumbersForPeople(t *testing.T) {
 	}
 }
 
-// A line is read or refused, whatever it is, and what is read can be shown.
-func FuzzReadSight(f *testing.F) {
+// Every line is parsed or rejected, and what was parsed can be rendered.
+func FuzzParseUpdate(f *testing.F) {
 	for _, line := range lines() {
 		f.Add([]byte(line), 80, 24)
 	}
 	f.Add([]byte(`{"type":"request","cost_usd":"1"}`), 1, 1)
 	f.Add([]byte(`{"type":"status","held_usd":-0.00000000001}`), 0, -1)
 	f.Fuzz(func(t *testing.T, line []byte, width, height int) {
-		s, err := readSight(line)
+		s, err := parseUpdate(line)
 		if err != nil {
 			return
 		}
 		v := &view{}
-		v.take(s)
-		got := v.render(width%500, height%500, unpainted) + plainLine(s)
+		v.apply(s)
+		got := v.render(width%500, height%500, plainPalette) + plainLine(s)
 		if strings.ContainsRune(got, '\x1b') {
 			t.Errorf("%q reaches the terminal as %q", line, got)
 		}

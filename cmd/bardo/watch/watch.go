@@ -42,12 +42,12 @@ func Command() *cobra.Command {
 	return c
 }
 
-// watchLines prints what show makes of each thing that is seen; "" is nothing. Comings and goings of the gateway go to stderr.
-func watchLines(c *cobra.Command, h home.Dir, show func(sight) string) error {
+// watchLines prints the result of show for each update, unless it is "". Connections and disconnections are reported on stderr.
+func watchLines(c *cobra.Command, h home.Dir, show func(update) string) error {
 	ctx, cancel := context.WithCancel(c.Context())
 	defer cancel()
 	var broken error
-	err := follow(ctx, h, func(s sight) {
+	err := follow(ctx, h, func(s update) {
 		var err error
 		if note := s.note(); note != "" {
 			_, err = fmt.Fprintln(c.ErrOrStderr(), "bardo:", note)
@@ -55,16 +55,16 @@ func watchLines(c *cobra.Command, h home.Dir, show func(sight) string) error {
 		if line := show(s); line != "" && err == nil {
 			_, err = fmt.Fprintln(c.OutOrStdout(), line)
 		}
-		if err != nil { // the reader is gone
+		if err != nil { // the reader has closed the pipe
 			broken = err
 			cancel()
 		}
 	})
-	if c.Context().Err() != nil { // the command was stopped
+	if c.Context().Err() != nil { // the command was interrupted
 		return nil
 	}
 	return errors.Join(broken, err)
 }
 
-// rawLine is a line as the gateway sent it.
-func rawLine(s sight) string { return string(s.raw) }
+// rawLine is the line as sent by the gateway.
+func rawLine(s update) string { return string(s.raw) }
