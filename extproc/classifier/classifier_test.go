@@ -56,11 +56,14 @@ func TestR11AClassifierThatCannotSayWhatSaysWhy(t *testing.T) {
 		{"a slow model", english, scripted{waits: true}, "late"},
 		{"a broken model", english, scripted{err: errors.New("x")}, "failed"},
 	} {
-		c := classifier.Build(row.model, set, nil)
-		r, why := c.Judge(t.Context(), "a", row.prompt)
-		if why != row.why || (r == nil) != (why != "") {
-			t.Errorf("%s: %+v, %q", row.about, r, why)
-		}
+		synctest.Test(t, func(t *testing.T) { // a judgement is late by the clock, not by a busy processor
+			c := classifier.Build(row.model, set, nil)
+			r, why := c.Judge(t.Context(), "a", row.prompt)
+			if why != row.why || (r == nil) != (why != "") {
+				t.Errorf("%s: %+v, %q", row.about, r, why)
+			}
+			time.Sleep(time.Minute) //nolint:forbidigo // of the bubble: the model stops waiting, too
+		})
 	}
 }
 
@@ -103,14 +106,17 @@ func TestR11SafetyIsJudgedByLayerL8(t *testing.T) {
 		{"patterns alone, an injection", bad, nil, true, true},
 		{"a classifier that is late", fine, scoring{waits: true}, false, false},
 	} {
-		c, err := classifier.New(scripted{tag: set.Tag, vector: make([]float32, 384)}, row.model, 0.5)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, why := c.Judge(t.Context(), "a", row.prompt)
-		if why != "" || (r.Injection != nil) != row.judged || r.Unsafe != row.unsafe {
-			t.Errorf("%s: %+v, %q", row.about, r, why)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			c, err := classifier.New(scripted{tag: set.Tag, vector: make([]float32, 384)}, row.model, 0.5)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, why := c.Judge(t.Context(), "a", row.prompt)
+			if why != "" || (r.Injection != nil) != row.judged || r.Unsafe != row.unsafe {
+				t.Errorf("%s: %+v, %q", row.about, r, why)
+			}
+			time.Sleep(time.Minute) //nolint:forbidigo // of the bubble: the model stops waiting, too
+		})
 	}
 }
 
