@@ -72,6 +72,9 @@ func (o *options) send(c *cobra.Command, w *client.Wallet, call *call) error {
 	}
 	resp, paid, err := w.Do(ctx, &client.Request{Name: call.name()}, call.sender(ctx, o.timeout))
 	if err != nil {
+		if paid != nil {
+			_, _ = fmt.Fprintln(c.ErrOrStderr(), said(paid))
+		}
 		return advise(err)
 	}
 	_, err = io.Copy(c.OutOrStdout(), resp.Body)
@@ -176,6 +179,10 @@ func (c *call) sender(ctx context.Context, timeout time.Duration) client.Send {
 		if name != "" {
 			req.Header.Set(name, value)
 		}
-		return one.Do(req)
+		resp, err := one.Do(req)
+		if err == nil && resp.StatusCode < http.StatusOK { // it speaks another protocol from here on, or none
+			return nil, errors.Join(fmt.Errorf("the server answered %s, which is no answer to a request", resp.Status), resp.Body.Close())
+		}
+		return resp, err
 	}
 }

@@ -150,8 +150,8 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusRequestEntityTooLarge, err)
 		return
 	}
-	to, err := p.target.Parse(p.target.EscapedPath() + "/" + path)
-	if err != nil || to.Host != p.target.Host {
+	to, err := p.address(path)
+	if err != nil {
 		refuse(w, http.StatusBadRequest, errors.New("the path cannot be passed on"))
 		return
 	}
@@ -165,6 +165,18 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	maps.Copy(w.Header(), passedOn(resp.Header))
 	w.WriteHeader(resp.StatusCode)
 	stream(w, resp.Body)
+	for name, values := range resp.Trailer {
+		w.Header()[http.TrailerPrefix+name] = values
+	}
+}
+
+// address is where a path behind the secret part goes, which is changed in nothing.
+func (p *proxy) address(path string) (*url.URL, error) {
+	to := *p.target
+	to.RawPath = p.target.EscapedPath() + "/" + path
+	var err error
+	to.Path, err = url.PathUnescape(to.RawPath)
+	return &to, err
 }
 
 // send sends a request, pays for it, and says what was paid.
@@ -173,7 +185,7 @@ func (p *proxy) send(ctx context.Context, c *call) (*http.Response, error) {
 		return nil, err
 	}
 	resp, paid, err := p.wallet.Do(ctx, &client.Request{Name: c.name()}, c.sender(ctx, p.o.timeout))
-	if paid != nil && err == nil {
+	if paid != nil {
 		_, _ = fmt.Fprintln(p.said, said(paid)) // nowhere to report a broken terminal to
 	}
 	return resp, err
@@ -205,6 +217,7 @@ func requestHeaders(h http.Header) http.Header {
 // stream copies an answer as it comes.
 func stream(w http.ResponseWriter, from io.Reader) {
 	out, buffer := http.NewResponseController(w), make([]byte, 32<<10)
+	_ = out.Flush() // the answer's headers, before its first bytes; a client that has gone is met below
 	for {
 		n, err := from.Read(buffer)
 		if n > 0 {

@@ -146,6 +146,9 @@ func (w *Wallet) sendAgain(ctx context.Context, r *Request, doubt *outgoing.Auth
 	if r.Once || w.Now().Unix() >= int64(doubt.ValidBefore) || doubt.Header == "" { //nolint:gosec // a time
 		return nil, nil, &outgoing.DoubtError{First: *doubt}
 	}
+	if why := w.limits(r).forbids(doubt); why != "" { // it may never have left
+		return nil, nil, &Refusal{Reasons: []string{fmt.Sprintf("a payment for this request was signed at %s, which is not allowed any more: %s", doubt.At.UTC().Format(time.RFC3339), why)}}
+	}
 	return w.pay(ctx, &Payment{Authorization: *doubt, Resent: true}, send)
 }
 
@@ -155,7 +158,8 @@ func (w *Wallet) pay(ctx context.Context, p *Payment, send Send) (*http.Response
 	resp, err := send(name, value)
 	ctx = context.WithoutCancel(ctx)
 	if err != nil {
-		return nil, p, errors.Join(&UnknownError{p.Authorization, err}, w.Book.Fail(ctx, p.ID, "no answer"))
+		p.Reason = "no answer"
+		return nil, p, errors.Join(&UnknownError{p.Authorization, err}, w.Book.Fail(ctx, p.ID, p.Reason))
 	}
 	p.Receipt, p.Told = readReceipt(resp.Header.Get)
 	if resp.StatusCode/100 != 2 {

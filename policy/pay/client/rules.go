@@ -8,6 +8,7 @@ import (
 
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/pay"
+	"bardo.money/gateway/policy/pay/outgoing"
 )
 
 // Rules are what a wallet pays for. What they do not allow is refused before anything is signed.
@@ -33,10 +34,7 @@ func (r *Refusal) Error() string { return "nothing was paid: " + strings.Join(r.
 
 // choose is the first offer that the rules allow, exact before upto.
 func (r *Rules) choose(offers []Offer, unread []string) (*Offer, Asset, error) {
-	schemes := r.Schemes
-	if len(schemes) == 0 {
-		schemes = []pay.Scheme{pay.SchemeExact}
-	}
+	schemes := r.schemes()
 	refusal := &Refusal{Reasons: unread}
 	for i := range offers {
 		if !slices.Contains(schemes, offers[i].Scheme) {
@@ -92,6 +90,33 @@ func (r *Rules) allows(o *Offer) (a Asset, why string) {
 		}
 	}
 	return a, why
+}
+
+// forbids is why an authorization that was signed earlier is not sent now; "" if it may be.
+func (r *Rules) forbids(a *outgoing.Authorization) string {
+	scheme := pay.SchemeExact
+	if a.UpTo {
+		scheme = pay.SchemeUpTo
+	}
+	switch {
+	case !slices.ContainsFunc(r.Assets, func(o Asset) bool { return o.Network.String() == a.Network && o.Token.Address == a.Asset }):
+		return fmt.Sprintf("the token %s on %s is not allowed", a.Asset, a.Network)
+	case !slices.Contains(r.schemes(), scheme):
+		return fmt.Sprintf("the scheme %s is not allowed", scheme)
+	case !slices.Contains(r.Payees, a.To):
+		return fmt.Sprintf("the payee %s is not allowed", a.To)
+	case a.Value > r.Most:
+		return fmt.Sprintf("it is of $%s, and a request may cost $%s", a.Value, r.Most)
+	}
+	return ""
+}
+
+// schemes are those that are allowed, in their order.
+func (r *Rules) schemes() []pay.Scheme {
+	if len(r.Schemes) == 0 {
+		return []pay.Scheme{pay.SchemeExact}
+	}
+	return r.Schemes
 }
 
 func (r *Rules) mostTime() time.Duration {
