@@ -20,8 +20,8 @@ func (r *Report) Error(f *fault.Fault) stream.Reply {
 		r.Bill.LookUpStanding(r.Head.Peer)
 	}
 	h := append(r.IDHeaders(), header.Field{Name: "content-type", Value: header.JSON})
-	if f.RetryAfter > 0 {
-		h = append(h, header.Field{Name: "retry-after", Value: strconv.Itoa(int((f.RetryAfter + time.Second - 1) / time.Second))})
+	if wait := f.Wait(); wait > 0 {
+		h = append(h, header.Field{Name: "retry-after", Value: strconv.Itoa(int((wait + time.Second - 1) / time.Second))})
 	}
 	if !f.ShouldRetry() || r.Bill.Answers() > 0 { // an SDK must not retry what was billed; Claude Code retries even a 401 for minutes
 		h = append(h, header.Field{Name: "x-should-retry", Value: "false"})

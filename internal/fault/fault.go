@@ -116,7 +116,7 @@ type Fault struct {
 	Code       string        // the provider's code of a client error, which clients depend on; "" means the kind
 	Type       string        // the provider's type of a client error, in the client's format; "" means that of the status
 	Status     int           // the provider's status of a client error; 0 means the kind's
-	RetryAfter time.Duration // 0 means no Retry-After header
+	RetryAfter time.Duration // when to ask again, where that is known; see Wait
 	Final      bool          // a retry will not help, although it usually does for the kind
 	Details    string        // JSON object with further data for the client; "" for none. May have content, so it is never logged
 	Quiet      bool          // Public may quote content or names that a model chose: logs have the kind alone
@@ -165,6 +165,17 @@ func (f *Fault) HTTPStatus() int {
 		return t.status
 	}
 	return 500
+}
+
+// soon is when to ask again who cannot be served for a moment, and of which nobody knows how long it is.
+const soon = 2 * time.Second
+
+// Wait is how long the client is told to wait before it asks again; 0 where it is told nothing.
+func (f *Fault) Wait() time.Duration {
+	if f.RetryAfter == 0 && (f.Kind == Unavailable || f.Kind == Overloaded) {
+		return soon
+	}
+	return f.RetryAfter
 }
 
 // ShouldRetry reports whether the same request may have better luck within seconds. SDKs send some statuses again by themselves: one that

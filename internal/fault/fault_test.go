@@ -2,6 +2,7 @@ package fault_test
 
 import (
 	"testing"
+	"time"
 
 	"bardo.money/gateway/internal/fault"
 )
@@ -23,6 +24,19 @@ func TestEveryKindSaysWhetherARetryHelps(t *testing.T) {
 		}
 		if f.Final = true; f.ShouldRetry() {
 			t.Errorf("%s: a final one asks for a retry", k)
+		}
+	}
+}
+
+// TestWhoIsToComeAgainIsToldWhen: also where nobody has said it.
+func TestWhoIsToComeAgainIsToldWhen(t *testing.T) {
+	for _, k := range fault.Kinds() {
+		f := fault.Newf(k, "x")
+		if told := f.Wait() > 0; told != (k == fault.Unavailable || k == fault.Overloaded) {
+			t.Errorf("%s: %s", k, f.Wait())
+		}
+		if f.RetryAfter = time.Minute; f.Wait() != time.Minute {
+			t.Errorf("%s: %s in place of a minute", k, f.Wait())
 		}
 	}
 }

@@ -24,8 +24,11 @@ type Balance struct {
 }
 
 // Balance reads a key's balance, less the charges that are not in the store yet. The error is ErrUnknownKey or the store's.
-func (l *Ledger) Balance(ctx context.Context, acct policy.Account) (Balance, error) {
-	b, err := l.balance(ctx, acct)
+func (l *Ledger) Balance(ctx context.Context, acct policy.Account) (b Balance, err error) {
+	defer tellAway(&err)
+	ctx, cancel := context.WithTimeout(ctx, readPatience)
+	defer cancel()
+	b, err = l.balance(ctx, acct)
 	if err != nil {
 		return Balance{}, fmt.Errorf("balance of key %s: %w", acct, err)
 	}
@@ -92,9 +95,9 @@ func (l *Ledger) Deposit(ctx context.Context, acct policy.Account, amount policy
 }
 
 // Deposited is the amount deposited with a reference; zero if it was not used.
-func (l *Ledger) Deposited(ctx context.Context, acct policy.Account, ref string) (policy.Micro, error) {
-	var amount policy.Micro
-	err := l.reads.QueryRowContext(ctx, `SELECT coalesce(sum(e.amount), 0)
+func (l *Ledger) Deposited(ctx context.Context, acct policy.Account, ref string) (amount policy.Micro, err error) {
+	defer tellAway(&err)
+	err = l.reads.QueryRowContext(ctx, `SELECT coalesce(sum(e.amount), 0)
 FROM journal j JOIN entry e ON e.journal = j.id JOIN account a ON a.id = e.account
 WHERE j.idem = ? AND a.name = ?`, DepositKey(acct, ref), acct).Scan(&amount)
 	if err != nil {

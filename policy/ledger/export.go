@@ -33,7 +33,8 @@ type Booking struct {
 
 // EachBooking yields the bookings of a period, one at a time and from one snapshot, journal by journal: of all accounts, or of the journals that moved money of
 // one. A zero time is no limit. Charges that are not in the store yet have no journal. It stops at the first error that yield returns.
-func (l *Ledger) EachBooking(ctx context.Context, f RequestFilter, yield func(*Booking) error) error {
+func (l *Ledger) EachBooking(ctx context.Context, f RequestFilter, yield func(*Booking) error) (err error) {
+	defer tellAway(&err)
 	tx, err := l.reads.Start(ctx)
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
@@ -62,8 +63,9 @@ func scanBooking(row store.Scanner) (p Booking, err error) {
 type Mark = usage.Mark
 
 // LastMark is behind the last request. In PostgreSQL requests before it may come into the store after it, while the transactions that write them last.
-func (l *Ledger) LastMark(ctx context.Context) (Mark, error) {
-	m, err := usage.LastMark(ctx, l.reads)
+func (l *Ledger) LastMark(ctx context.Context) (m Mark, err error) {
+	defer tellAway(&err)
+	m, err = usage.LastMark(ctx, l.reads)
 	if err != nil {
 		return m, fmt.Errorf("requests: %w", err)
 	}
@@ -73,6 +75,7 @@ func (l *Ledger) LastMark(ctx context.Context) (Mark, error) {
 // RequestsAfter are the requests in the store behind a mark and not behind another, in their order, at most so many, and the mark behind them. Where the request of
 // the mark is not in the store any more they begin with the first: none is left out, and some may be returned again.
 func (l *Ledger) RequestsAfter(ctx context.Context, m, last Mark, most int) (list []Request, next Mark, err error) {
+	defer tellAway(&err)
 	if list, next, err = usage.After(ctx, l.reads, m, last, most); err != nil {
 		return nil, m, fmt.Errorf("requests: %w", err)
 	}

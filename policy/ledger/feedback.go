@@ -42,6 +42,7 @@ func (l *Ledger) Rate(ctx context.Context, f Feedback) (before Feedback, ok bool
 
 // FeedbackOn is what the caller said of an answer; ok is false if it said nothing. A reason that was encrypted with another key is left out.
 func (l *Ledger) FeedbackOn(ctx context.Context, request string) (f Feedback, ok bool, err error) {
+	defer tellAway(&err)
 	if f, ok, err = usage.FeedbackOn(ctx, l.reads, request); err != nil || f.Reason == "" {
 		return f, ok, err
 	}
@@ -54,7 +55,8 @@ func (l *Ledger) FeedbackOn(ctx context.Context, request string) (f Feedback, ok
 }
 
 // FeedbackByTask sums feedback by task and regime, of one account or, for "", of all.
-func (l *Ledger) FeedbackByTask(ctx context.Context, account policy.Account) ([]FeedbackRow, error) {
+func (l *Ledger) FeedbackByTask(ctx context.Context, account policy.Account) (rows []FeedbackRow, err error) {
+	defer tellAway(&err)
 	return usage.FeedbackByTask(ctx, l.reads, account)
 }
 

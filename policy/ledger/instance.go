@@ -154,7 +154,9 @@ type instances struct {
 }
 
 func (l *Ledger) census() (c instances, err error) {
-	all, err := store.ReadAll(context.Background(), l.reads, scanEntry, `SELECT id, `+l.reads.Idle+` FROM instance ORDER BY id`)
+	ctx, cancel := context.WithTimeout(context.Background(), readPatience)
+	defer cancel()
+	all, err := store.ReadAll(ctx, l.reads, scanEntry, `SELECT id, `+l.reads.Idle+` FROM instance ORDER BY id`)
 	if err != nil {
 		return instances{}, err
 	}

@@ -44,6 +44,9 @@ func (b *book) keep(e *chargelog.Entry) error {
 
 // Kept finds a resource by its id; ok is false if it is unknown. The first account that kept it is its owner: what is stored comes before what waits.
 func (l *Ledger) Kept(ctx context.Context, id string) (k Kept, ok bool, err error) {
+	defer tellAway(&err)
+	ctx, cancel := context.WithTimeout(ctx, readPatience)
+	defer cancel()
 	waiting, waits := l.pending.resource(id)
 	k.ID = id
 	err = l.reads.QueryRowContext(ctx, `SELECT account, provider FROM kept WHERE id = ?`, id).Scan(&k.Account, &k.Provider)
@@ -58,6 +61,9 @@ func (l *Ledger) Kept(ctx context.Context, id string) (k Kept, ok bool, err erro
 
 // KeptOf finds several resources by their ids. Unknown ones are missing in the result.
 func (l *Ledger) KeptOf(ctx context.Context, ids []string) (known map[string]Kept, err error) {
+	defer tellAway(&err)
+	ctx, cancel := context.WithTimeout(ctx, readPatience)
+	defer cancel()
 	known = make(map[string]Kept, len(ids))
 	for _, id := range ids {
 		if k, ok := l.pending.resource(id); ok {

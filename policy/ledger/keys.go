@@ -127,8 +127,9 @@ func (l *Ledger) Key(ctx context.Context, id policy.Account) (k KeyRow, ok bool,
 }
 
 // Keys reads all keys, the oldest first.
-func (l *Ledger) Keys(ctx context.Context) ([]KeyRow, error) {
-	all, err := keys.All(ctx, l.reads)
+func (l *Ledger) Keys(ctx context.Context) (all []KeyRow, err error) {
+	defer tellAway(&err)
+	all, err = keys.All(ctx, l.reads)
 	if err != nil {
 		return nil, fmt.Errorf("keys: %w", err)
 	}
@@ -168,8 +169,9 @@ func (l *Ledger) UpdateGroup(ctx context.Context, kind policy.Holder, id string,
 }
 
 // Groups are all projects, or all owners, by id.
-func (l *Ledger) Groups(ctx context.Context, kind policy.Holder) ([]Group, error) {
-	groups, err := keys.Groups(ctx, l.reads, kind, "")
+func (l *Ledger) Groups(ctx context.Context, kind policy.Holder) (groups []Group, err error) {
+	defer tellAway(&err)
+	groups, err = keys.Groups(ctx, l.reads, kind, "")
 	if err != nil {
 		return nil, fmt.Errorf("%ss: %w", kind, err)
 	}

@@ -32,6 +32,20 @@ func (e *UnwritableError) Unwrap() []error {
 	return []error{f, e.cause}
 }
 
+// readPatience bounds a read that a request, or the gateway's own upkeep, waits for: a database that takes connections may never answer on them.
+const readPatience = 5 * time.Second
+
+// tellAway makes a read's error one of kind Unavailable for clients, where the store does not answer.
+func tellAway(err *error) {
+	reason, away := store.Outage(*err)
+	if _, told := errors.AsType[*fault.Fault](*err); told || !away {
+		return
+	}
+	f := fault.New(fault.Unavailable, "the gateway cannot read its ledger at the moment: "+reason, *err)
+	f.RetryAfter = retryAfter
+	*err = f
+}
+
 // Outage is a period in which charges could not be written to the charge log, or too many of them waited for the store.
 type Outage struct {
 	Err     *UnwritableError

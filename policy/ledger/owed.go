@@ -16,6 +16,7 @@ import (
 
 // Owed is what an account owes for payments that never arrived, nothing where there is no such account.
 func (l *Ledger) Owed(ctx context.Context, acct policy.Account) (owed policy.Micro, err error) {
+	defer tellAway(&err)
 	err = l.reads.QueryRowContext(ctx, `SELECT b.owed FROM account a JOIN balance b ON b.account = a.id WHERE a.name = ?`, acct).Scan(&owed)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return 0, fmt.Errorf("owed by %s: %w", acct, err)

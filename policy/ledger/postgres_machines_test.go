@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger/chargelog"
 	"bardo.money/gateway/policy/ledger/postgres"
@@ -87,6 +88,46 @@ func TestPostgresAGatewayAloneGivesNothingOutBeyondItsLease(t *testing.T) {
 	wantWritten(t, l)
 	wantChargedOnce(t, l, acknowledged{"k", "paid", 0}.of("of the block", usd))
 	wantBlockMatchesMemory(t, l, "k")
+	l.Release(reserve(t, l, "k", "served again", usd))
+	wantClean(t, l)
+}
+
+// TestPostgresThatTakesConnectionsAndNeverAnswers: nobody waits for it longer than some seconds, and nothing of a block is given out beyond the lease, also while the
+// gateway's own upkeep waits for the answer.
+func TestPostgresThatTakesConnectionsAndNeverAnswers(t *testing.T) {
+	s := postgrestest.Start(t)
+	l := onMachine(t, s.Database(t), t.TempDir(), Options{Lease: 4 * time.Second})
+	withKey(t, l, "k", 80*usd)
+	withKey(t, l, "other", 80*usd)
+	l.Release(reserve(t, l, "k", "has a block", usd))
+	s.Hang()
+	t.Cleanup(s.Resume)
+	var all sync.WaitGroup
+	for what, read := range map[string]func() error{
+		"balance":  func() error { _, err := l.Balance(t.Context(), "k"); return err },
+		"solvent":  func() error { return l.Solvent(t.Context(), "other") },
+		"kept":     func() error { _, _, err := l.Kept(t.Context(), "file-1"); return err },
+		"several":  func() error { _, err := l.KeptOf(t.Context(), []string{"file-1"}); return err },
+		"request":  func() error { _, err := l.AnyRequest(t.Context(), "r"); return err },
+		"instance": func() error { _, err := l.census(); return err },
+	} {
+		all.Go(func() {
+			began := time.Now()
+			err := read()
+			if took := time.Since(began); err == nil || took > 4*readPatience {
+				t.Errorf("%s: %v after %s", what, err, took)
+			}
+			if f := fault.From(err); what != "instance" && (f.Kind != fault.Unavailable || f.RetryAfter == 0) {
+				t.Errorf("%s: clients are told %v", what, f)
+			}
+		})
+	}
+	eventually(t, "the lease may have ended", l.lease.IsOver)
+	if _, ok := l.ReserveNow("k", "beyond the lease", usd); ok {
+		t.Error("the block is given out beyond the lease")
+	}
+	all.Wait()
+	s.Resume()
 	l.Release(reserve(t, l, "k", "served again", usd))
 	wantClean(t, l)
 }

@@ -12,13 +12,14 @@ import (
 type Posting = audit.Posting
 
 // Postings are the journals of some idempotency keys (ChargeKey, DepositKey, LossKey), with the charges that the store does not have yet.
-func (l *Ledger) Postings(ctx context.Context, keys []string) (map[string]Posting, error) {
+func (l *Ledger) Postings(ctx context.Context, keys []string) (found map[string]Posting, err error) {
+	defer tellAway(&err)
 	v, err := l.view(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("postings: %w", err)
 	}
 	defer v.Close()
-	found, err := audit.Postings(ctx, v.Snapshot, keys)
+	found, err = audit.Postings(ctx, v.Snapshot, keys)
 	if err != nil {
 		return nil, fmt.Errorf("postings: %w", err)
 	}
@@ -32,8 +33,9 @@ func (l *Ledger) Postings(ctx context.Context, keys []string) (map[string]Postin
 }
 
 // DepositsOf are some journals behind one, in order, of deposits whose reference begins with a text.
-func (l *Ledger) DepositsOf(ctx context.Context, prefix string, after int64, limit int) ([]Posting, error) {
-	list, err := audit.Deposits(ctx, l.reads, prefix, after, limit)
+func (l *Ledger) DepositsOf(ctx context.Context, prefix string, after int64, limit int) (list []Posting, err error) {
+	defer tellAway(&err)
+	list, err = audit.Deposits(ctx, l.reads, prefix, after, limit)
 	if err != nil {
 		return nil, fmt.Errorf("deposits: %w", err)
 	}

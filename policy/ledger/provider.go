@@ -9,7 +9,8 @@ import (
 )
 
 // AtProvider sums the requests that a provider answered between two times, by model. Requests older than the retention are not in it.
-func (l *Ledger) AtProvider(ctx context.Context, p policy.ProviderID, from, to time.Time) ([]UsageRow, error) {
+func (l *Ledger) AtProvider(ctx context.Context, p policy.ProviderID, from, to time.Time) (rows []UsageRow, err error) {
+	defer tellAway(&err)
 	v, err := l.view(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("usage at %s: %w", p, err)

@@ -70,6 +70,7 @@ const PartStake = usage.PartStake
 
 // view takes a snapshot. Logs are read before the store: an entry that is applied in between is in both, and is left out. It must be closed.
 func (l *Ledger) view(ctx context.Context) (v *usage.View, err error) {
+	defer tellAway(&err)
 	v = &usage.View{Own: l.pending.all()}
 	if v.Others, err = l.inOtherLogs(); err != nil {
 		return nil, err
@@ -102,7 +103,8 @@ func (l *Ledger) inOtherLogs() (all []*chargelog.Entry, err error) {
 
 // Usage sums the usage of requests, in order of time by day, otherwise most expensive first. It reads the daily totals, which are kept longer than
 // requests.
-func (l *Ledger) Usage(ctx context.Context, f Filter, by By) ([]UsageRow, error) {
+func (l *Ledger) Usage(ctx context.Context, f Filter, by By) (rows []UsageRow, err error) {
+	defer tellAway(&err)
 	v, err := l.view(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("usage: %w", err)
@@ -112,7 +114,8 @@ func (l *Ledger) Usage(ctx context.Context, f Filter, by By) ([]UsageRow, error)
 }
 
 // Savings sums what the layers saved, by layer, those that saved most first.
-func (l *Ledger) Savings(ctx context.Context, f Filter) ([]SavingRow, error) {
+func (l *Ledger) Savings(ctx context.Context, f Filter) (rows []SavingRow, err error) {
+	defer tellAway(&err)
 	v, err := l.view(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("savings: %w", err)
@@ -122,7 +125,8 @@ func (l *Ledger) Savings(ctx context.Context, f Filter) ([]SavingRow, error) {
 }
 
 // Sums is a report of usage by one to three dimensions, as usage.View.Report has it; by a layer among them, LayerSums.
-func (l *Ledger) Sums(ctx context.Context, q Query) ([]Sum, error) {
+func (l *Ledger) Sums(ctx context.Context, q Query) (sums []Sum, err error) {
+	defer tellAway(&err)
 	v, err := l.view(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("usage: %w", err)
@@ -132,7 +136,8 @@ func (l *Ledger) Sums(ctx context.Context, q Query) ([]Sum, error) {
 }
 
 // LayerSums is a report of what layers saved, by the layer and up to two other dimensions.
-func (l *Ledger) LayerSums(ctx context.Context, q Query) ([]LayerSum, error) {
+func (l *Ledger) LayerSums(ctx context.Context, q Query) (sums []LayerSum, err error) {
+	defer tellAway(&err)
 	v, err := l.view(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("savings: %w", err)
@@ -142,7 +147,8 @@ func (l *Ledger) LayerSums(ctx context.Context, q Query) ([]LayerSum, error) {
 }
 
 // Requests are the selected requests, latest first. Requests older than the retention are deleted, and refusals are only stored as counters.
-func (l *Ledger) Requests(ctx context.Context, f RequestFilter) ([]Request, error) {
+func (l *Ledger) Requests(ctx context.Context, f RequestFilter) (list []Request, err error) {
+	defer tellAway(&err)
 	v, err := l.view(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("requests: %w", err)
@@ -163,7 +169,10 @@ func (l *Ledger) Request(ctx context.Context, acct policy.Account, id string) (R
 
 // AnyRequest reads one request of any account. The error is ErrUnknownRequest if there is none, or it is older than the retention. It includes
 // the latest refusals of this handle.
-func (l *Ledger) AnyRequest(ctx context.Context, id string) (Request, error) {
+func (l *Ledger) AnyRequest(ctx context.Context, id string) (r Request, err error) {
+	defer tellAway(&err)
+	ctx, cancel := context.WithTimeout(ctx, readPatience)
+	defer cancel()
 	if e, ok := l.pending.entry(id); ok {
 		return usage.RequestOf(e), nil
 	}
@@ -196,13 +205,14 @@ func (l *Ledger) findUnapplied(ctx context.Context, id string) (Request, error) 
 
 // SpentByPart is the charges of each subsystem on the UTC day of a time, including pending charges and those of other gateways. Days before
 // yesterday are deleted. It waits for the store even if the context ends.
-func (l *Ledger) SpentByPart(ctx context.Context, acct policy.Account, agent string, day time.Time) (map[string]policy.Micro, error) {
+func (l *Ledger) SpentByPart(ctx context.Context, acct policy.Account, agent string, day time.Time) (by map[string]policy.Micro, err error) {
+	defer tellAway(&err)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	out := map[string]policy.Micro{}
 	// The writer reads it, so that it is known which charges are in it: those that it answered before.
-	err := l.writer.do(func(b *book) error { return b.tally.SpentByPart(b.Book, acct, agent, usage.DayOf(day), out) }, nil)
+	err = l.writer.do(func(b *book) error { return b.tally.SpentByPart(b.Book, acct, agent, usage.DayOf(day), out) }, nil)
 	if isUnwritable(err) { // free requests are served during an outage
 		err = usage.SpentByPart(ctx, l.reads, acct, agent, usage.DayOf(day), out)
 	}

@@ -69,7 +69,7 @@ func (l *Ledger) ReserveNow(acct policy.Account, requestID string, amount policy
 		return nil, false
 	}
 	h = &Hold{account: l.account(acct), request: requestID}
-	if !h.account.reserve(h, amount, l.o.Now()) {
+	if !l.give(h, amount) {
 		return nil, false
 	}
 	h.account.mu.Lock()
@@ -78,9 +78,14 @@ func (l *Ledger) ReserveNow(acct policy.Account, requestID string, amount policy
 	return h, true
 }
 
+// give gives out of the block in memory, if it has enough. Where the lease may have ended others may have returned the block: the store is asked first.
+func (l *Ledger) give(h *Hold, amount policy.Micro) bool {
+	return !l.lease.IsOver() && h.account.reserve(h, amount, l.o.Now())
+}
+
 // Immediate reports whether a prepaid key's block has free money in memory, and charges do not wait for the disk.
 func (l *Ledger) Immediate(acct policy.Account) bool {
-	return !l.durable.Load() && l.account(acct).hasFree()
+	return !l.durable.Load() && !l.lease.IsOver() && l.account(acct).hasFree()
 }
 
 // Holds is the number of open holds of this handle and their sum.
@@ -148,7 +153,7 @@ func (l *Ledger) grow(ctx context.Context, h *Hold, more policy.Micro, all bool)
 // growOnce does not wait for other gateways: asked is true if they were asked, so that a retry may succeed.
 func (l *Ledger) growOnce(ctx context.Context, h *Hold, w *shortfall) (asked bool, err error) {
 	a := h.account
-	if a.reserve(h, w.amount, l.o.Now()) {
+	if l.give(h, w.amount) {
 		return false, nil
 	}
 	select {
@@ -157,7 +162,7 @@ func (l *Ledger) growOnce(ctx context.Context, h *Hold, w *shortfall) (asked boo
 	case <-ctx.Done():
 		return false, ctx.Err()
 	}
-	if a.reserve(h, w.amount, l.o.Now()) { // the last holder of the lock may have added enough
+	if l.give(h, w.amount) { // the last holder of the lock may have added enough
 		return false, nil
 	}
 	return l.refill(h, w)

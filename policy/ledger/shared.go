@@ -12,11 +12,12 @@ import (
 
 // SpentOf is what the holder of a budget was charged, or what was counted for it, from the UTC day of a time until now, as SpentSince. That of a project is
 // what the keys that it has now were charged, and that of an owner what those of its projects were.
-func (l *Ledger) SpentOf(ctx context.Context, b policy.Budget, since time.Time) (policy.Micro, error) {
+func (l *Ledger) SpentOf(ctx context.Context, b policy.Budget, since time.Time) (sum policy.Micro, err error) {
+	defer tellAway(&err)
 	if b.Holder == policy.OfKey {
 		return l.SpentSince(ctx, policy.Account(b.ID), since)
 	}
-	sum, err := l.spentOfGroup(ctx, b, since)
+	sum, err = l.spentOfGroup(ctx, b, since)
 	if err != nil {
 		return 0, fmt.Errorf("spent by %s %s: %w", b.Holder, b.ID, err)
 	}

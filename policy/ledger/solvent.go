@@ -11,12 +11,15 @@ import (
 // Solvent returns an error for a key that is blocked or has no money at all, including credit: Reserve would refuse any amount. While the key's
 // block has free money, the store is not read. The error is an *InsufficientError with Needed 0, or the store's. A key without a balance is
 // solvent.
-func (l *Ledger) Solvent(ctx context.Context, acct policy.Account) error {
+func (l *Ledger) Solvent(ctx context.Context, acct policy.Account) (err error) {
+	defer tellAway(&err)
+	ctx, cancel := context.WithTimeout(ctx, readPatience)
+	defer cancel()
 	if l.account(acct).hasFree() {
 		return nil
 	}
 	v := &usage.View{Own: l.pending.all()}
-	err := v.Open(ctx, l.reads)
+	err = v.Open(ctx, l.reads)
 	if err != nil {
 		return fmt.Errorf("balance of key %s: %w", acct, err)
 	}

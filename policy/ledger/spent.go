@@ -12,8 +12,9 @@ import (
 // SpentSince is what an account was charged, or what was counted for a metered one, from the UTC day of t until now,
 // charges on their way to the store included. In a gateway's handle today's part is kept in memory; what other processes
 // charge is in it within half a second.
-func (l *Ledger) SpentSince(ctx context.Context, acct policy.Account, t time.Time) (policy.Micro, error) {
-	sum, err := l.spentSince(ctx, acct, t)
+func (l *Ledger) SpentSince(ctx context.Context, acct policy.Account, t time.Time) (sum policy.Micro, err error) {
+	defer tellAway(&err)
+	sum, err = l.spentSince(ctx, acct, t)
 	if err != nil {
 		return 0, fmt.Errorf("spent by key %s: %w", acct, err)
 	}
@@ -25,7 +26,7 @@ func (l *Ledger) spentSince(ctx context.Context, acct policy.Account, t time.Tim
 	if !l.o.Gateway {
 		return l.spentBetween(ctx, acct, first, today)
 	}
-	sum, err := l.spentToday(l.account(acct), today)
+	sum, err := l.spentToday(ctx, l.account(acct), today)
 	if err != nil || first >= today {
 		return sum, err
 	}
@@ -43,7 +44,7 @@ func (l *Ledger) spentBetween(ctx context.Context, acct policy.Account, first, l
 	return v.Charged(ctx, acct, first, last)
 }
 
-func (l *Ledger) spentToday(a *account, today int64) (policy.Micro, error) {
+func (l *Ledger) spentToday(ctx context.Context, a *account, today int64) (policy.Micro, error) {
 	asOf := l.generation.Load()
 	if sum, ok := a.spentOn(today, asOf); ok && l.o.Gateway {
 		return sum, nil
@@ -59,7 +60,7 @@ func (l *Ledger) spentToday(a *account, today int64) (policy.Micro, error) {
 		return sum, err
 	}
 	// Nothing is being applied, so that what the store has and what waits make the sum. Who costs nothing is served nevertheless.
-	stored, err = usage.ChargedOn(context.Background(), l.reads, a.name, today)
+	stored, err = usage.ChargedOn(ctx, l.reads, a.name, today)
 	return stored + a.pending(), err
 }
 

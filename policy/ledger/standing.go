@@ -152,7 +152,9 @@ func (l *Ledger) dropStale() {
 		return
 	}
 	before := l.o.Now().Add(-longestStanding).UnixMicro()
-	stale, err := store.ReadAll(context.Background(), l.reads, store.Text, `SELECT request FROM standing WHERE at < ? AND owner <> ?`, before, ownerPayments)
+	ctx, cancel := context.WithTimeout(context.Background(), readPatience)
+	defer cancel()
+	stale, err := store.ReadAll(ctx, l.reads, store.Text, `SELECT request FROM standing WHERE at < ? AND owner <> ?`, before, ownerPayments)
 	for _, request := range stale {
 		if err == nil {
 			err = l.ReleaseStanding(context.Background(), request)
@@ -165,6 +167,7 @@ func (l *Ledger) dropStale() {
 
 // Standing are the requests of an owner that have a standing hold.
 func (l *Ledger) Standing(ctx context.Context, owner string) (requests []string, err error) {
+	defer tellAway(&err)
 	requests, err = store.ReadAll(ctx, l.reads, store.Text, `SELECT request FROM standing WHERE owner = ?`, owner)
 	if err != nil {
 		return nil, fmt.Errorf("standing holds: %w", err)

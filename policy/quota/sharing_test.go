@@ -368,6 +368,85 @@ func TestAnAnswerThatIsLostCountsOnce(t *testing.T) {
 	}
 }
 
+// twice is a way to a store whose first answers get lost, so that it is asked again, after another gateway has written.
+type twice struct {
+	*memory
+	between func()
+}
+
+// Swap implements quota.Store.
+func (w *twice) Swap(ctx context.Context, client string, have, next []byte) (now []byte, swapped bool, err error) {
+	now, swapped, err = w.memory.Swap(ctx, client, have, next)
+	if f := w.between; f != nil && swapped {
+		w.between = nil
+		f()
+		return w.memory.Swap(ctx, client, have, next)
+	}
+	return now, swapped, err
+}
+
+// TestWhatIsAskedTwiceCountsOnce: a connection broke before the answer, and another gateway wrote before the question was repeated.
+func TestWhatIsAskedTwiceCountsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &twice{memory: &memory{states: map[string][]byte{}}}
+		o := quota.Options{Rules: quota.Rules{Default: policy.Limits{TokensPerHour: 1000, RPM: 100}, MaxConcurrent: 3}}
+		all := gateways(t, 2, o, func(i int) quota.Store { return []quota.Store{w, w.memory}[i] })
+		now := time.Now().Truncate(time.Hour).Add(time.Minute)
+		other := func() {
+			g, err := all[1].Admit(t.Context(), now, ask(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			g.Done(now, 10, 0)
+		}
+		for range 3 {
+			w.between = other // of the admission
+			g, err := all[0].Admit(t.Context(), now, ask(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.between = other // of what it used
+			g.Done(now, 100, 0)
+			synctest.Wait()
+		}
+		g, err := all[1].Admit(t.Context(), now, ask(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if g.RemainingTokens != 1000-3*100-6*10 {
+			t.Errorf("%d tokens are left, want 640", g.RemainingTokens)
+		}
+		if left, _ := g.Requests(now); left != 100-3-6-1 {
+			t.Errorf("%d requests are left, want 90", left)
+		}
+		if got := passed(t, all, 4, now, *ask(1), fault.RateLimited); len(got) != 2 {
+			t.Errorf("%d more generations pass at once, want 2", len(got))
+		}
+	})
+}
+
+// TestWhatEndedDuringAnOutageIsFreeSoonAfterIt, also where it used nothing, and nobody else asks at that gateway.
+func TestWhatEndedDuringAnOutageIsFreeSoonAfterIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &memory{states: map[string][]byte{}}
+		var cut atomic.Bool
+		o := quota.Options{Rules: quota.Rules{MaxConcurrent: 1}, Lifetime: time.Minute}
+		all := gateways(t, 2, o, func(i int) quota.Store { return []quota.Store{severed{m, &cut}, m}[i] })
+		g, err := all[0].Admit(t.Context(), time.Now(), ask(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cut.Store(true)
+		g.Done(time.Now(), 0, 0)
+		synctest.Wait()
+		cut.Store(false)
+		<-time.After(11 * time.Second) // a sixth of the lifetime, and a moment
+		if _, err := all[1].Admit(t.Context(), time.Now(), ask(0)); err != nil {
+			t.Errorf("it is still held: %v", err)
+		}
+	})
+}
+
 // severed is a way to a store that may be cut.
 type severed struct {
 	*memory

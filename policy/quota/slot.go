@@ -1,7 +1,6 @@
 package quota
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -23,6 +22,7 @@ type slot struct {
 	known   usage           // the same without holds, and never less than it was
 	holds   map[string]hold // of the other gateways
 	own     hold            // of this one: what its generations hold now
+	shown   hold            // the same as it was last stored
 	pending pending         // counted here, and not stored
 	seq     int64           // of the last attempt to replace
 	unsure  []attempt       // attempts of which it is not known whether they were stored; at most one was, since all compared with the same
@@ -46,6 +46,7 @@ func (p *pending) empty() bool { return p.tokens.n == 0 && p.spent.n == 0 && p.m
 type attempt struct {
 	seq     int64
 	pending pending
+	own     hold     // of this gateway, after the checks
 	counted [2]int64 // requests by Class
 }
 
@@ -128,7 +129,8 @@ func (s *slot) round(batch []*check) {
 			c.run(&u, &c.lim)
 		}
 		a := s.attempt(batch)
-		have, next := s.raw, s.encode(&u, others)
+		a.own = hold{Active: u.active - others.Active, Tokens: u.heldTokens - others.Tokens, Charge: u.heldCharge - others.Charge}
+		have, next := s.raw, s.encode(&u, a.own)
 		s.mu.Unlock()
 
 		now, swapped, swapErr := s.shared.store.Swap(context.Background(), s.name, have, next)
@@ -141,8 +143,11 @@ func (s *slot) round(batch []*check) {
 			err = swapErr
 			break
 		}
-		if swapped || bytes.Equal(now, next) {
+		if swapped || s.has(now, a.seq) {
 			s.stored(&u, next, &a, batch)
+			if !swapped {
+				s.read(now)
+			}
 			s.mu.Unlock()
 			return
 		}
@@ -183,21 +188,26 @@ func (s *slot) attempt(batch []*check) attempt {
 }
 
 // encode writes the counters, with what this gateway holds after the checks. Called with the lock.
-func (s *slot) encode(u *usage, others hold) []byte {
+func (s *slot) encode(u *usage, own hold) []byte {
 	now := time.Now()
 	all := make(map[string]hold, len(s.holds)+1)
 	maps.Copy(all, s.holds)
-	all[s.shared.self] = hold{
-		Active: u.active - others.Active, Tokens: u.heldTokens - others.Tokens, Charge: u.heldCharge - others.Charge,
-		Seq: s.seq, Until: now.Add(s.shared.lifetime).UnixMilli(),
-	}
+	own.Seq, own.Until = s.seq, now.Add(s.shared.lifetime).UnixMilli()
+	all[s.shared.self] = own
 	return encodeState(u, all, now)
+}
+
+// has reports whether an attempt is in what is stored: the store may be asked twice, where the first answer got lost, and others may have written in between.
+func (s *slot) has(raw []byte, seq int64) bool {
+	_, holds, err := decodeState(raw)
+	return err == nil && holds[s.shared.self].Seq == seq
 }
 
 // stored notes that a replacement was stored. Called with the lock.
 func (s *slot) stored(u *usage, next []byte, a *attempt, batch []*check) {
 	s.raw, s.known, s.wrote, s.alone, s.unsure = next, *u, time.Now(), nil, nil
 	s.known.active, s.known.heldTokens, s.known.heldCharge = 0, 0, 0
+	s.shown = a.own
 	s.subtract(&a.pending)
 	for _, c := range batch {
 		s.own = s.own.plus(c.held)
@@ -420,7 +430,7 @@ func (s *slot) stands(now time.Time, lim *limits) Standing {
 func (s *slot) renew(now time.Time, every time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.pending.empty() && (s.own.Active == 0 || now.Sub(s.wrote) < every) && len(s.unsure) == 0 {
+	if s.pending.empty() && s.own == s.shown && (s.own.Active == 0 || now.Sub(s.wrote) < every) && len(s.unsure) == 0 {
 		return
 	}
 	s.dirty = true

@@ -69,8 +69,8 @@ func (a *api) fail(w http.ResponseWriter, err error) {
 	if cause := errors.Unwrap(f); a.Token == nil && cause != nil && f.HTTPStatus() >= http.StatusInternalServerError {
 		p.Error.Message += ": " + cause.Error()
 	}
-	if f.RetryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int((f.RetryAfter+time.Second-1)/time.Second)))
+	if wait := f.Wait(); wait > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int((wait+time.Second-1)/time.Second)))
 	}
 	write(w, f.HTTPStatus(), p)
 }

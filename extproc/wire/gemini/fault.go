@@ -46,8 +46,8 @@ func appendError(dst []byte, f *fault.Fault, requestID string) []byte {
 		dst = jsonx.AppendString(append(dst, `,`+typePrefix+`BadRequest","fieldViolations":[{"field":`...), f.Param)
 		dst = append(jsonx.AppendString(append(dst, `,"description":`...), f.Public), `}]}`...)
 	}
-	if f.RetryAfter > 0 {
-		seconds := int64((f.RetryAfter + time.Second - 1) / time.Second)
+	if wait := f.Wait(); wait > 0 {
+		seconds := int64((wait + time.Second - 1) / time.Second)
 		dst = append(strconv.AppendInt(append(dst, `,`+typePrefix+`RetryInfo","retryDelay":"`...), seconds, 10), `s"}`...)
 	}
 	if f.Details != "" {

@@ -134,6 +134,12 @@ func isAway(err error) bool {
 			return true
 		}
 	}
-	_, ok := errors.AsType[*net.OpError](err)
-	return ok
+	if _, ok := errors.AsType[*net.OpError](err); ok {
+		return true
+	}
+	if errors.Is(err, context.Canceled) { // nobody waits for an answer
+		return false
+	}
+	var unsent interface{ SafeToRetry() bool } // of the driver: nothing was sent, as on a connection that was closed meanwhile
+	return errors.As(err, &unsent) && unsent.SafeToRetry()
 }

@@ -257,24 +257,45 @@ func (s *Server) Restart(t testing.TB) {
 	polltest.Until(t, "the database serves again", func() bool { return s.run() == nil }) // it waits for the last process of the one before
 }
 
-// signal ends all processes of the server and waits for that. Each is the leader of a group.
+// Hang has the server take connections, and answer nothing until Resume.
+func (s *Server) Hang() { s.each(syscall.SIGSTOP) }
+
+// Resume ends Hang.
+func (s *Server) Resume() { s.each(syscall.SIGCONT) }
+
+// each sends a signal to all processes of the server. Each is the leader of a group. It returns what is closed once the first of them ended; nil if the server does not run.
+func (s *Server) each(sig syscall.Signal) (ended <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cmd == nil {
+		return nil
+	}
+	pid := strconv.Itoa(s.cmd.Process.Pid)
+	children, _ := os.ReadFile("/proc/" + pid + "/task/" + pid + "/children")
+	_ = s.cmd.Process.Signal(sig)
+	for child := range strings.FieldsSeq(string(children)) {
+		if n, err := strconv.Atoi(child); err == nil {
+			_ = syscall.Kill(n, sig)
+		}
+	}
+	return s.ended
+}
+
+// signal ends all processes of the server and waits for that.
 func (s *Server) signal(sig syscall.Signal) {
+	if sig == syscall.SIGKILL {
+		if ended := s.each(sig); ended != nil {
+			<-ended
+		}
+		return
+	}
 	s.mu.Lock()
 	cmd, ended := s.cmd, s.ended
 	s.mu.Unlock()
 	if cmd == nil {
 		return
 	}
-	pid := strconv.Itoa(cmd.Process.Pid)
-	children, _ := os.ReadFile("/proc/" + pid + "/task/" + pid + "/children")
 	_ = cmd.Process.Signal(sig)
-	if sig == syscall.SIGKILL {
-		for child := range strings.FieldsSeq(string(children)) {
-			if n, err := strconv.Atoi(child); err == nil {
-				_ = syscall.Kill(n, sig)
-			}
-		}
-	}
 	<-ended
 }
 
