@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -115,6 +116,8 @@ func (v *dialog) putTools(body object, choice string) {
 	}
 }
 
+var removedNote = regexp.MustCompile(`\[The gateway removed a call of the tool "([^"]*)": its rules do not allow (?:this tool here|these arguments)\.\]`)
+
 // checkAnswer: the client heard what the model said, with its own values in place of placeholders, or what it had heard to the same question.
 func (v *dialog) checkAnswer(t *testing.T, i int, call gateway.Call, got gateway.Answer, h heardTurn) {
 	t.Helper()
@@ -135,13 +138,13 @@ func (v *dialog) checkAnswer(t *testing.T, i int, call gateway.Call, got gateway
 	}
 	want := v.expected(t, i)
 	s.stored[question] = append(s.stored[question], h)
-	if strings.TrimSpace(want.text) != strings.TrimSpace(h.text) {
-		t.Errorf("%s: the client reads\n%q\nnot\n%q", v, h.text, want.text)
+	if said, notes := withoutNotes(h.text); said != strings.Join(strings.Fields(want.text), " ") || !slices.Equal(notes, want.removed) {
+		t.Errorf("%s: the client reads\n%q\nnot\n%q\nwithout %q", v, h.text, want.text, want.removed)
 	}
 	if !reflect.DeepEqual(argsOf(want), argsOf(h)) {
 		t.Errorf("%s: the client is asked for\n%v\nnot\n%v", v, argsOf(h), argsOf(want))
 	}
-	if v.masks && dialogHolder.MatchString(got.Body+fmt.Sprint(got.Header)) {
+	if v.masked() && dialogHolder.MatchString(got.Body+fmt.Sprint(got.Header)) {
 		t.Errorf("%s: a placeholder reaches the client: %s %v", v, got.Body, got.Header)
 	}
 }
@@ -174,17 +177,44 @@ func (v *dialog) expected(t *testing.T, i int) (want heardTurn) {
 			case "search_tools", "get_tool_schema", "bardo_recall":
 				continue
 			case "execute_tool":
-				want.calls = append(want.calls, heardCall{name: asText(inside(args, "name")), args: inside(args, "arguments")})
+				want.add(v, heardCall{name: asText(inside(args, "name")), args: inside(args, "arguments")})
 			default:
-				want.calls = append(want.calls, heardCall{name: c.Name, args: args})
+				want.add(v, heardCall{name: c.Name, args: args})
 			}
 		}
 		if k < len(v.sides[i].said)-1 && len(want.calls) > 0 {
 			t.Errorf("%s: the model was asked again after %+v", v, want.calls)
 		}
 	}
+	if v.beside != nil {
+		v.replaceIn(i, &want)
+	}
 	return want
 }
+
+// add adds a call, if no rule takes it out.
+func (h *heardTurn) add(v *dialog, c heardCall) {
+	fate := "allow"
+	if v.beside != nil {
+		fate = v.fate(c.name, c.args)
+	}
+	if fate == "remove" || fate == "refuse" {
+		h.removed, h.refused = append(h.removed, c.name), h.refused || fate == "refuse"
+		return
+	}
+	h.calls = append(h.calls, c)
+}
+
+// withoutNotes is a text without what stands in the place of calls that were taken out, and the names in these.
+func withoutNotes(text string) (said string, names []string) {
+	for _, m := range removedNote.FindAllStringSubmatch(text, -1) {
+		names = append(names, m[1])
+	}
+	return strings.Join(strings.Fields(removedNote.ReplaceAllString(text, " ")), " "), names
+}
+
+// masked reports whether values are masked.
+func (v *dialog) masked() bool { return v.masks || v.class == "confidential" }
 
 // checkSent looks at what the provider was sent last.
 func (v *dialog) checkSent(t *testing.T, i int, call gateway.Call, got gateway.Answer) {
@@ -193,7 +223,7 @@ func (v *dialog) checkSent(t *testing.T, i int, call gateway.Call, got gateway.A
 	did := got.Header.Get("X-Bardo-Pipeline")
 	for _, said := range s.said {
 		for _, value := range v.values {
-			if v.masks && slices.ContainsFunc(said.seen.texts, func(text string) bool { return strings.Contains(text, value) }) {
+			if v.masked() && slices.ContainsFunc(said.seen.texts, func(text string) bool { return strings.Contains(text, value) }) {
 				t.Errorf("%s: the provider sees %s: %s", v, value, said.body)
 			}
 		}
@@ -205,28 +235,38 @@ func (v *dialog) checkSent(t *testing.T, i int, call gateway.Call, got gateway.A
 	first := s.said[0]
 	v.checkTools(t, i, &first.seen, did)
 	same := v.format == map[string]dialogFormat{"gpt-4.1": inChat, "claude-sonnet-4-5": inMessages, "gemini-3-pro-preview": inGemini, onlyInResponses: inResponses}[v.model]
-	if in, out := weight([]byte(call.Body), v.values), weight(first.body, v.values); same && out > in {
+	adds := v.beside != nil && v.beside.search // what is found
+	if in, out := weight([]byte(call.Body), v.values), weight(first.body, v.values); same && out > in && !adds {
 		t.Errorf("%s: %d bytes became %d, layers %s", v, in, out, did)
 	}
-	v.checkPrefix(t, i, &first.seen, did)
-	v.before[i] = &first.seen
+	if failed := verdict(call.Body) == "failed"; !adds && !failed { // then the guardrail, which replaces words, does not
+		v.checkPrefix(t, i, &first.seen, did)
+	}
+	if v.before[i] = &first.seen; strings.Contains(fmt.Sprint(v.record["attempt_log"]), "next:amend") {
+		v.before[i] = nil // the provider took it without what it had refused
+	}
 }
 
 // checkTaken: the provider has refused none of the calls since the last look.
 func (v *dialog) checkTaken(t *testing.T, i int) {
 	t.Helper()
 	for _, r := range v.sides[i].providers[v.model].Generations() {
-		if r.Status != http.StatusOK {
+		if amended := v.beside != nil && strings.Contains(fmt.Sprint(v.record["attempt_log"]), "next:amend"); r.Status != http.StatusOK && !amended { // signed thinking of which a call was taken out
 			t.Errorf("%s: the provider refuses with %d: %v\n%s", v, r.Status, v.record["attempt_log"], r.Body)
 		}
 	}
-	v.sides[i].providers[v.model].Forget()
+	for _, p := range v.sides[i].providers {
+		p.Forget()
+	}
 }
 
 // checkTools: the tools are the client's in their order, those that were called and the one that is forced among them.
 func (v *dialog) checkTools(t *testing.T, i int, seen *seenRequest, did string) {
 	t.Helper()
 	at, own := 0, 0
+	has := func(name string) bool {
+		return slices.ContainsFunc(seen.tools, func(o seenTool) bool { return o.name == name })
+	}
 	for _, tool := range seen.tools {
 		n := slices.IndexFunc(v.tools, func(o dialogTool) bool { return o.name == tool.name })
 		if n < 0 {
@@ -240,14 +280,19 @@ func (v *dialog) checkTools(t *testing.T, i int, seen *seenRequest, did string) 
 		}
 		at = n
 	}
-	if own < len(v.tools) && !strings.Contains(did, "l4;") {
+	offered := 0
+	for _, tool := range v.tools {
+		if v.offers(tool.name) {
+			offered++
+		} else if has(tool.name) {
+			t.Errorf("%s: %s may not be offered", v, tool.name)
+		}
+	}
+	if own < offered && !strings.Contains(did, "l4;") {
 		t.Errorf("%s: %d of %d tools are sent, but the layers did %s", v, own, len(v.tools), did)
 	}
-	has := func(name string) bool {
-		return slices.ContainsFunc(seen.tools, func(o seenTool) bool { return o.name == name })
-	}
 	for _, name := range seen.calls {
-		if !has(name) {
+		if !has(name) && v.offers(name) {
 			t.Errorf("%s: %s was called and is left out, layers %s", v, name, did)
 		}
 	}

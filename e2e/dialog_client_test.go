@@ -27,6 +27,7 @@ type dialogClient struct {
 	format dialogFormat
 	turns  []any       // messages, items or contents
 	open   []heardCall // those that wait for their results
+	joins  bool        // Gemini: texts of a stream that follow each other become one, as some programs do
 }
 
 // heardCall is a call of a tool that a client was asked for.
@@ -39,6 +40,10 @@ type heardCall struct {
 type heardTurn struct {
 	text, thought string
 	calls         []heardCall
+	removed       []string // names in calls that rules took out
+	refused       bool     // by a rule
+	input, output int      // tokens, as the answer counts them; 0: it does not say
+	ending        string   // why the model stopped, in the format's word
 }
 
 // dialogPart is a part of what a user says.
@@ -207,7 +212,36 @@ func (c *dialogClient) hear(t *testing.T, got gateway.Answer, stream bool) (h he
 		h = c.hearGemini(docs)
 	}
 	c.open = h.calls
+	for _, doc := range docs {
+		h.count(doc)
+	}
 	return h
+}
+
+// count reads why an answer ends, and how many tokens it has, of what a document of any format says.
+func (h *heardTurn) count(doc object) {
+	for _, of := range []any{doc, doc["delta"], doc["message"], doc["response"]} {
+		for _, choice := range append([]any{of}, append(inList(inside(of, "choices")), inList(inside(of, "candidates"))...)...) {
+			for _, key := range []string{"finish_reason", "stop_reason", "finishReason"} {
+				h.ending += asText(inside(choice, key))
+			}
+		}
+		if state := asText(inside(of, "status")); state != "" && inside(of, "output") != nil {
+			h.ending = state
+		}
+		for _, u := range []any{inside(of, "usage"), inside(of, "usageMetadata")} {
+			for _, key := range []string{"prompt_tokens", "input_tokens", "promptTokenCount"} {
+				if n := number(inside(u, key)); n > 0 {
+					h.input = n
+				}
+			}
+			for _, key := range []string{"completion_tokens", "output_tokens", "candidatesTokenCount"} {
+				if n := number(inside(u, key)); n > 0 {
+					h.output = n + max(number(inside(u, "thoughtsTokenCount")), 0)
+				}
+			}
+		}
+	}
 }
 
 func inList(v any) []any {
@@ -335,7 +369,9 @@ func (c *dialogClient) hearGemini(docs []object) (h heardTurn) {
 		for _, candidate := range inList(doc["candidates"]) {
 			for _, v := range inList(inside(candidate, "content", "parts")) {
 				p, _ := v.(object)
-				if p["text"] != "" || len(p) > 1 {
+				if last := len(parts) - 1; c.joins && len(p) == 1 && p["text"] != nil && last >= 0 && len(parts[last].(object)) == 1 && inside(parts[last], "text") != nil {
+					parts[last] = object{"text": asText(inside(parts[last], "text")) + asText(p["text"])}
+				} else if p["text"] != "" || len(p) > 1 {
 					parts = append(parts, p)
 				}
 				if p["thought"] == true {

@@ -49,6 +49,9 @@ func seenIn(r *fake.Request) (s seenRequest, err error) {
 		}
 	}
 	for _, turn := range turns {
+		if m, ok := turn.(object); ok && m["content"] != nil {
+			m["content"] = joined(m["content"])
+		}
 		b, _ := json.Marshal(turn) // it was JSON before
 		if role := asText(inside(turn, "role")); role == "system" || role == "developer" {
 			s.system += string(b)
@@ -58,13 +61,29 @@ func seenIn(r *fake.Request) (s seenRequest, err error) {
 		s.calls = append(s.calls, callsOf(turn)...)
 	}
 	for _, key := range []string{"system", "instructions", "systemInstruction"} {
-		b, _ := json.Marshal(o[key]) // it was JSON before
+		b, _ := json.Marshal(joined(o[key])) // it was JSON before
 		s.system += string(b)
 	}
 	s.tools = offeredIn(o)
 	kind := asText(inside(o, "thinking", "type"))
 	s.thinking = kind == "enabled" || kind == "adaptive" || inside(o, "reasoning") != nil || inside(o, "generationConfig", "thinkingConfig") != nil
 	return s, nil
+}
+
+// joined is a content of texts alone as one text: a mark of a prompt cache takes a block of its own, and may cut a text.
+func joined(content any) any {
+	text := ""
+	for _, b := range inList(content) {
+		part, ok := inside(b, "text").(string)
+		if o, _ := b.(object); !ok || o["type"] != "text" || len(o) != 2 {
+			return content
+		}
+		text += part
+	}
+	if text == "" {
+		return content
+	}
+	return text
 }
 
 func offeredIn(o object) (tools []seenTool) {

@@ -34,6 +34,13 @@ type dialog struct {
 	last     [2]gateway.Call
 	turn     int
 	record   map[string]any // of the last request
+
+	class    string // of security
+	verifies bool   // a second model is asked
+	long     bool   // it has a past
+	only     []any  // the tools that its session has; nil: all
+	sessions [2]sessionReply
+	spent    [2]int64 // of the session
 }
 
 // dialogSide is one of the two gateways.
@@ -43,17 +50,21 @@ type dialogSide struct {
 	providers map[string]*fake.Server // by the model
 	plan      *dialogPlan
 	mu        sync.Mutex
-	serial    int
-	said      []dialogSaid           // in the turn that goes on
-	stored    map[string][]heardTurn // what was answered, by key and question
+	serial    map[string]int          // by the model
+	said      []dialogSaid            // in the turn that goes on, by the model that was asked for
+	others    []dialogSaid            // by others: second opinions, and the one that writes summaries
+	stored    map[string][]heardTurn  // what was answered, by key and question
+	raw       map[string][]dialogSaid // what the model said last, likewise
 }
 
 // dialogPair are two gateways of one configuration.
 type dialogPair struct {
-	config string
-	masks  bool
-	sides  [2]*dialogSide
-	hits   int // answers from a cache
+	config    string
+	masks     bool
+	sides     [2]*dialogSide
+	hits      int           // answers from a cache
+	coalesced int           // pairs of requests of which one waited for the other
+	beside    *dialogBeside // nil: the layers alone
 }
 
 // dialogPlan is what the model does in a turn. What of it is possible depends on what it was sent.
@@ -61,13 +72,16 @@ type dialogPlan struct {
 	words  string
 	echoes int
 	thinks bool
-	calls  []int // of tools, by their order
-	rounds int   // searches before that, where tools are to be found
-	again  bool  // the arguments are those of calls before
+	calls  []int  // of tools, by their order
+	made   string // a call of a tool that may not be offered
+	model  string // that the turn is for
+	rounds int    // searches before that, where tools are to be found
+	again  bool   // the arguments are those of calls before
 	forced string
 	pieces int
 	cut    int
 	tools  []dialogTool
+	found  []dialogTool // those that a search can find
 	round  int
 }
 
@@ -77,6 +91,7 @@ type dialogSaid struct {
 	owner map[string]int
 	seen  seenRequest
 	body  []byte
+	model string
 }
 
 var dialogModels = map[string]fake.Config{
@@ -90,12 +105,13 @@ var dialogModels = map[string]fake.Config{
 func (s *dialogSide) answer(r *fake.Request) fake.Behaviour {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.serial++
-	said, p := dialogSaid{body: r.Body}, s.plan
+	said, p := dialogSaid{body: r.Body, model: modelOf(r)}, s.plan
+	s.serial[said.model]++
+	serial := s.serial[said.model]
 	said.seen, _ = seenIn(r) // it was read before
 	var holders []string
 	holders, said.owner = said.seen.holders()
-	b := fake.Behaviour{Text: fmt.Sprintf("answer %d: %s", s.serial, p.words), Piece: p.pieces, Shape: fake.Shape{Cut: p.cut}}
+	b := fake.Behaviour{Text: fmt.Sprintf("answer %d: %s", serial, p.words), Piece: p.pieces, Shape: fake.Shape{Cut: p.cut}, Usage: &fake.Usage{Input: 3000 + 5*serial, Output: 200 + 5*serial}}
 	for i, h := range holders {
 		if i < p.echoes {
 			b.Text += " " + h + ","
@@ -115,13 +131,26 @@ func (s *dialogSide) answer(r *fake.Request) fake.Behaviour {
 		}
 		return "for " + holders[n%len(holders)]
 	}
-	b.ToolCalls = p.toolCalls(said.seen.tools, s.serial, texts)
+	b.ToolCalls = p.toolCalls(said.seen.tools, serial, texts)
 	if p.round++; len(b.ToolCalls) > 0 && p.pieces%2 == 1 {
 		b.Text = ""
 	}
 	said.b = b
+	if said.model != p.model {
+		s.others = append(s.others, said)
+		return b
+	}
 	s.said = append(s.said, said)
 	return b
+}
+
+// modelOf is the model that a request is for: Gemini's has it in the path.
+func modelOf(r *fake.Request) string {
+	if _, name, ok := strings.Cut(r.Path, "/models/"); ok {
+		name, _, _ = strings.Cut(name, ":")
+		return name
+	}
+	return r.Model
 }
 
 // toolCalls are the calls that a plan makes of the tools that are offered.
@@ -137,10 +166,10 @@ func (p *dialogPlan) toolCalls(offered []seenTool, serial int, texts func() stri
 		text := strings.NewReplacer(`\u003c`, "<", `\u003e`, ">").Replace(string(b))
 		calls = append(calls, fake.ToolCall{ID: fmt.Sprintf("call_%d_%d", serial, len(calls)), Name: name, Args: text, Pieces: 1 + len(text)/max(p.pieces, 1)})
 	}
-	finds := at("search_tools") >= 0 && own("search_tools") < 0
+	finds := len(p.found) > 0 && at("search_tools") >= 0 && own("search_tools") < 0
 	if finds && p.round < p.rounds && p.forced == "" {
 		if add("search_tools", object{"query": "read price " + p.words}); p.round == 1 {
-			add("get_tool_schema", object{"name": p.tools[0].name})
+			add("get_tool_schema", object{"name": p.found[0].name})
 		}
 		return calls
 	}
@@ -151,7 +180,7 @@ func (p *dialogPlan) toolCalls(offered []seenTool, serial int, texts func() stri
 	for _, n := range p.calls {
 		among := offered
 		if finds {
-			t := p.tools[n%len(p.tools)]
+			t := p.found[n%len(p.found)]
 			if at(t.name) < 0 {
 				add("execute_tool", object{"name": t.name, "arguments": exampleOf(t.schema, t.schema, texts)})
 				continue
@@ -164,6 +193,9 @@ func (p *dialogPlan) toolCalls(offered []seenTool, serial int, texts func() stri
 		if t := among[n%len(among)]; own(t.name) >= 0 {
 			add(t.name, exampleOf(t.schema, t.schema, texts))
 		}
+	}
+	if i := own(p.made); i >= 0 {
+		add(p.made, exampleOf(p.tools[i].schema, p.tools[i].schema, texts))
 	}
 	return calls
 }
@@ -208,26 +240,44 @@ func newDialogPair(t *testing.T, r *rand.Rand) *dialogPair {
 	t.Helper()
 	p := &dialogPair{}
 	p.config, p.masks = dialogConfig(r)
-	for i, shape := range []string{"extproc", "module"} {
-		s := &dialogSide{providers: map[string]*fake.Server{}, stored: map[string][]heardTurn{}}
-		o := gateway.Options{Config: quick + p.config, DataPath: shape}
-		for _, model := range sortedKeys(dialogModels) {
-			f := fake.Start(t, dialogModels[model])
-			f.Behave(fake.Behaviour{From: s.answer})
-			s.providers[model] = f
-			row := gateway.Provider{ID: "own-" + string(dialogModels[model].Dialect), Fake: f, Format: string(dialogModels[model].Dialect), Models: []gateway.Model{{ID: model}}}
-			if model == onlyInResponses {
-				row = gateway.Provider{ID: "openai", Fake: f}
-			}
-			o.Providers = append(o.Providers, row)
-		}
-		s.g = gateway.Run(t, o)
-		for k := range s.keys {
-			s.keys[k] = s.g.CreateKey(t, "--name", fmt.Sprintf("k%d", k), "--balance-usd", "1000").Key
-		}
+	for i := range p.sides {
+		s := newDialogSide(t)
+		s.run(t, i, gateway.Options{Config: quick + p.config}, s.row)
 		p.sides[i] = s
 	}
 	return p
+}
+
+func newDialogSide(t *testing.T) *dialogSide {
+	t.Helper()
+	s := &dialogSide{providers: map[string]*fake.Server{}, serial: map[string]int{}, stored: map[string][]heardTurn{}, raw: map[string][]dialogSaid{}}
+	for _, model := range sortedKeys(dialogModels) {
+		s.providers[model] = fake.Start(t, dialogModels[model])
+		s.providers[model].Behave(fake.Behaviour{From: s.answer})
+	}
+	return s
+}
+
+// run starts the gateway of a side.
+func (s *dialogSide) run(t *testing.T, i int, o gateway.Options, row func(model string) gateway.Provider) {
+	t.Helper()
+	o.DataPath = []string{"extproc", "module"}[i]
+	for _, model := range sortedKeys(dialogModels) {
+		o.Providers = append(o.Providers, row(model))
+	}
+	s.g = gateway.Run(t, o)
+	for k := range s.keys {
+		s.keys[k] = s.g.CreateKey(t, "--name", fmt.Sprintf("k%d", k), "--balance-usd", "1000").Key
+	}
+}
+
+// row is the provider of a model in the configuration.
+func (s *dialogSide) row(model string) gateway.Provider {
+	if model == onlyInResponses {
+		return gateway.Provider{ID: "openai", Fake: s.providers[model]}
+	}
+	d := string(dialogModels[model].Dialect)
+	return gateway.Provider{ID: "own-" + d, Fake: s.providers[model], Format: d, Models: []gateway.Model{{ID: model}}}
 }
 
 func (p *dialogPair) newDialog(r *rand.Rand) *dialog {
@@ -316,6 +366,9 @@ func (v *dialog) say() {
 		return
 	}
 	parts := []dialogPart{{text: v.says()}}
+	if v.beside != nil {
+		parts[0].text += v.serviceWord()
+	}
 	for range r.IntN(3) {
 		parts = append(parts, dialogPart{text: v.says(), picture: r.IntN(4) == 0, mark: v.marks() && r.IntN(10) == 0})
 	}
@@ -342,7 +395,7 @@ func (v *dialog) choice() string {
 
 func (v *dialog) newPlan(choice string) *dialogPlan {
 	r := v.r
-	p := &dialogPlan{words: someWords(r, 1+r.IntN(30)), echoes: r.IntN(4), thinks: v.thinks, pieces: 1 + r.IntN(20), rounds: r.IntN(3), again: r.IntN(2) == 0, tools: v.tools}
+	p := &dialogPlan{words: someWords(r, 1+r.IntN(30)), echoes: r.IntN(4), thinks: v.thinks, pieces: 1 + r.IntN(20), rounds: r.IntN(3), again: r.IntN(2) == 0, tools: v.tools, found: v.tools, model: v.model}
 	if r.IntN(3) == 0 {
 		p.cut = 1 + r.IntN(30)
 	}
@@ -366,7 +419,7 @@ func (v *dialog) ask(t *testing.T, i int, call gateway.Call, stream bool, plan *
 	s, c := v.sides[i], v.clients[i]
 	mine := *plan
 	s.mu.Lock()
-	s.plan, s.said = &mine, nil
+	s.plan, s.said, s.others = &mine, nil, nil
 	s.mu.Unlock()
 	v.last[i] = call
 	got := s.g.Do(t, call)

@@ -40,6 +40,18 @@ const CustomTool = "custom"
 // ServiceTier is the name of the one Extra that several dialects have, with different values: its Text is a JSON string.
 const ServiceTier = "service_tier"
 
+// The Extras of the Responses API that are about the block that follows, which has their Index.
+const (
+	ItemID        = "item_id"        // the id of its item: a JSON string; without a Text, it has none
+	MessagePhase  = "phase"          // of a message, commentary or the final answer: a JSON string
+	ReasoningText = "reasoning_text" // the reasoning is no summary
+)
+
+// IsAhead reports whether the event is an Extra about the block that follows.
+func (ev *Event) IsAhead() bool {
+	return ev.Kind == Extra && ev.Redundant && (ev.ID == ItemID || ev.ID == MessagePhase || ev.ID == ReasoningText)
+}
+
 // Event is one step of an answer. Byte slices alias the decoder's buffer and are valid until its next call.
 //
 // When provider and client speak the same dialect, Raw holds the provider's own bytes of the whole frame (an SSE event

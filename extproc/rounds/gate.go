@@ -55,12 +55,13 @@ type Gate struct {
 	Calls []chat.ToolCall // those that are answered inside the gateway
 	Again bool            // the answer is complete, and another round follows
 
-	head    []chat.Event // start and usage, held until there is content for the client
-	opened  bool         // they were passed on
-	numbers map[int]int  // of blocks, by their numbers in the provider's answer
-	open    []int        // blocks that have begun and not ended, by their new numbers
-	next    int          // number of the next block
-	began   bool         // text of this answer was passed on
+	head    []chat.Event         // start and usage, held until there is content for the client
+	opened  bool                 // they were passed on
+	numbers map[int]int          // of blocks, by their numbers in the provider's answer
+	open    []int                // blocks that have begun and not ended, by their new numbers
+	next    int                  // number of the next block
+	began   bool                 // text of this answer was passed on
+	ahead   map[int][]chat.Event // of blocks that have not begun, by their numbers in the provider's answer: events about them
 
 	partial   map[int]*openCall // calls of layers' tools whose arguments are not complete
 	forwarded bool              // the client gets a call
@@ -70,7 +71,7 @@ type Gate struct {
 
 // Begin prepares the gate for its first event.
 func (g *Gate) Begin() {
-	g.next, g.numbers, g.partial = g.State.Blocks, map[int]int{}, map[int]*openCall{}
+	g.next, g.numbers, g.partial, g.ahead = g.State.Blocks, map[int]int{}, map[int]*openCall{}, map[int][]chat.Event{}
 }
 
 // Close adds the answer, whose calls were answered inside the gateway, to the state of its request.
@@ -131,6 +132,8 @@ func (g *Gate) Read(ctx context.Context, ev *chat.Event) {
 func (g *Gate) extra(ctx context.Context, ev *chat.Event) {
 	switch r := g.State; {
 	case r.Encoder != nil && r.Dialect != g.Dialect:
+	case ev.IsAhead():
+		g.ahead[ev.Index] = append(g.ahead[ev.Index], plain(ev))
 	case g.opened:
 		g.pass(ctx, ev)
 	default:
@@ -164,15 +167,22 @@ func (g *Gate) count(ev *chat.Event) {
 	g.usage = append(g.usage, plain(ev))
 }
 
-// number is the new number of a block, which is opened if it has none.
-func (g *Gate) number(index int) int {
+// number is the new number of a block, which is opened if it has none: what is known of it comes before it.
+func (g *Gate) number(ctx context.Context, index int) int {
 	n, ok := g.numbers[index]
-	if !ok {
-		n = g.next
-		g.next++
-		g.numbers[index] = n
-		g.open = append(g.open, n)
+	if ok {
+		return n
 	}
+	n = g.next
+	g.next++
+	g.numbers[index] = n
+	g.open = append(g.open, n)
+	for i := range g.ahead[index] {
+		ev := &g.ahead[index][i]
+		ev.Index = n
+		g.forward(ctx, ev)
+	}
+	delete(g.ahead, index)
 	return n
 }
 
@@ -194,10 +204,10 @@ func (g *Gate) pass(ctx context.Context, ev *chat.Event) {
 		e.Index = n
 		g.close(n)
 	case chat.Text:
-		e.Index = g.number(ev.Index)
+		e.Index = g.number(ctx, ev.Index)
 		g.separate(ctx, &e)
 	default:
-		e.Index = g.number(ev.Index)
+		e.Index = g.number(ctx, ev.Index)
 	}
 	g.forward(ctx, &e)
 }
@@ -255,12 +265,13 @@ func (g *Gate) complete(ctx context.Context, index int) {
 	}
 	own, ok := g.View.TranslateCall(&c.call)
 	if !ok {
+		delete(g.ahead, index)
 		g.Calls = append(g.Calls, c.call)
 		return
 	}
 	g.forwarded = true
 	g.begin(ctx)
-	n := g.number(index)
+	n := g.number(ctx, index)
 	g.forward(ctx, &chat.Event{Kind: chat.ToolStart, Index: n, Tool: chat.ToolCall{ID: own.ID, Name: own.Name}})
 	g.forward(ctx, &chat.Event{Kind: chat.ToolArgs, Index: n, Text: []byte(own.Args)})
 	g.forward(ctx, &chat.Event{Kind: chat.BlockStop, Index: n})

@@ -13,6 +13,7 @@ import (
 	"bardo.money/gateway/extproc/request"
 	"bardo.money/gateway/extproc/rounds"
 	"bardo.money/gateway/extproc/runtime"
+	"bardo.money/gateway/extproc/wire"
 )
 
 // finder is a layer with the tools find and run; a call of run is the client's.
@@ -98,6 +99,33 @@ func TestWhatAGateLetsPass(t *testing.T) {
 		}
 		if got := spellCalls(c.held); got != row.want || g.Again != row.again || !c.over && !g.Again {
 			t.Errorf("%s: goes on: %v\ngot  %s\nwant %s", row.about, g.Again, got, row.want)
+		}
+	}
+}
+
+// TestWhatIsKnownOfABlockComesWithIt: before it and under its new number, also in a later round. What is known of a call of the gateway's own goes with the call.
+func TestWhatIsKnownOfABlockComesWithIt(t *testing.T) {
+	ahead := func(index int, id string) []chat.Event {
+		return []chat.Event{{Kind: chat.Extra, ID: chat.ItemID, Index: index, Text: []byte(id), Redundant: true}}
+	}
+	for _, later := range []bool{false, true} {
+		g, c := gated(1, 3)
+		if later {
+			g.State.Encoder = struct{ wire.Encoder }{}
+		}
+		events := answerOf(chat.StopTool, ahead(0, "thought"), []chat.Event{{Kind: chat.Thought, Text: []byte("hm")}, {Kind: chat.BlockStop}},
+			ahead(1, "found"), toolCall(1, "find", "{}"), ahead(2, "message"), said(2, "a"), ahead(3, "called"), toolCall(3, "run", "{}"))
+		for i := range events {
+			g.Read(t.Context(), &events[i])
+		}
+		var got []string
+		for i := range c.held {
+			if ev := &c.held[i]; ev.Kind == chat.Extra {
+				got = append(got, fmt.Sprintf("%s:%d,%d", ev.Text, ev.Index, c.held[i+1].Index))
+			}
+		}
+		if want := "thought:3,3 message:4,4 called:5,5"; strings.Join(got, " ") != want {
+			t.Errorf("later %v: %q, want %s", later, got, want)
 		}
 	}
 }

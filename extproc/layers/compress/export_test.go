@@ -17,3 +17,6 @@ func Facts(text string) (out []string) {
 
 // Holds is holds for tests.
 func Holds(text, fact string) bool { return holds(text, fact) }
+
+// Page is page.
+var Page = page

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/pii"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/transcript"
 	"bardo.money/gateway/internal/jsonx"
@@ -94,6 +95,6 @@ func page(text string, offset, most int) string {
 	if len(rest) <= most {
 		return strings.ToValidUTF8(rest, "")
 	}
-	end := offset + most - moreNote
+	end := offset + len(pii.Head(rest, most-moreNote))
 	return strings.ToValidUTF8(text[offset:end], "") + "\n[It goes on: call " + recallTool + " with offset " + strconv.Itoa(end) + ".]"
 }

@@ -127,3 +127,28 @@ func TestRecallMustPayForItsDefinition(t *testing.T) {
 		t.Errorf("where no tool is added, it pays: %.60q", got[1])
 	}
 }
+
+// TestThePartsOfAResultAreTheWhole: what stands where one part ends and the next begins is in one of them, and a placeholder in one alone.
+func TestThePartsOfAResultAreTheWhole(t *testing.T) {
+	const holder, most = "<EMAIL_3F2A9C7K>", 200
+	for shift := range 40 {
+		text := strings.Repeat("x", shift) + strings.Repeat("größe 価格 "+holder, 40)
+		whole, offset, holders := "", 0, 0
+		for range 1000 {
+			part, more, goes := strings.Cut(compress.Page(text, offset, most), "\n[It goes on: call bardo_recall with offset ")
+			whole, holders = whole+part, holders+strings.Count(part, holder)
+			if len(part)+len(more) > most {
+				t.Fatalf("a part has %d bytes", len(part))
+			}
+			if !goes {
+				break
+			}
+			if n, err := fmt.Sscanf(more, "%d.]", &offset); n != 1 {
+				t.Fatalf("%v in %q", err, more)
+			}
+		}
+		if whole != text || holders != 40 {
+			t.Fatalf("%d parts of placeholders, %d bytes of %d", holders, len(whole), len(text))
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/pii"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/transcript"
 	"bardo.money/gateway/internal/jsonx"
@@ -257,7 +258,7 @@ func clipped(s string) string {
 	if len(s) <= maxPart {
 		return s
 	}
-	return strings.ToValidUTF8(s[:maxPart*2/3], "") + "\n[…]\n" + strings.ToValidUTF8(s[len(s)-maxPart/3:], "")
+	return strings.ToValidUTF8(pii.Head(s, maxPart*2/3), "") + "\n[…]\n" + strings.ToValidUTF8(pii.Tail(s, maxPart/3), "")
 }
 
 // compose writes the message that takes the place of turns. It says that nobody demands anything in it: what a tool once returned must not become the user's

@@ -191,6 +191,7 @@ func (s *state) emit(ev *chat.Event, c *call, out []chat.Event) []chat.Event {
 		}
 		c.told = true
 		return append(out,
+			chat.Event{Kind: chat.Extra, ID: chat.ItemID, Choice: c.choice, Index: c.index, Redundant: true}, // the text is not the call's item
 			chat.Event{Kind: chat.Text, Choice: c.choice, Index: c.index, Text: s.notice(c)}, chat.Event{Kind: chat.BlockStop, Choice: c.choice, Index: c.index})
 	}
 	if !j.bare {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/pii"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/structured"
 	"bardo.money/gateway/extproc/transcript"
@@ -381,10 +382,10 @@ func (m *meta) ranked(text string) []int {
 	return slices.DeleteFunc(order, func(i int) bool { return scores[i] <= 0 || !m.has(i) })
 }
 
-// clipped is the beginning of a text, up to so many bytes.
+// clipped is the beginning of a text, up to so many bytes. A placeholder stays whole.
 func clipped(s string, most int) string {
 	if len(s) <= most {
 		return s
 	}
-	return strings.ToValidUTF8(s[:most], "")
+	return strings.ToValidUTF8(pii.Head(s, most), "")
 }

@@ -9,9 +9,10 @@ import (
 
 // Extras of this dialect, as chat.Extra names them. Any other name with an object is a whole item of that type.
 const (
-	itemID           = "item_id"           // of the next block: a JSON string
-	reasoningText    = "reasoning_text"    // the next reasoning is reasoning_text
-	phase            = "phase"             // of the next message: commentary or the final answer
+	itemID        = chat.ItemID
+	reasoningText = chat.ReasoningText
+	phase         = chat.MessagePhase
+
 	encryptedContent = "encrypted_content" // of the previous reasoning: a JSON string
 	annotation       = "annotations"       // of the previous text
 	logprobs         = "logprobs"          // of the previous text: an array
@@ -30,6 +31,9 @@ func (e *encoder) extra(dst []byte, ev *chat.Event) []byte {
 		return e.cite(dst, ev)
 	}
 	switch {
+	case ev.ID == itemID && len(ev.Text) == 0:
+		e.next = blockAttributes{}
+		return dst
 	case !e.opts.Same, len(ev.Text) == 0 && ev.ID != reasoningText:
 		if !ev.Redundant {
 			e.Degrade(ev.ID)
