@@ -293,7 +293,7 @@ func (v *dialog) checkFailed(t *testing.T, i int, q *besideTurn, got gateway.Ans
 		v.checkCutStream(t, i, got, f)
 		return
 	}
-	dialect := map[dialogFormat]fake.Dialect{inMessages: fake.Anthropic, inGemini: fake.Gemini}[v.format]
+	dialect := map[dialogFormat]fake.Dialect{inChat: fake.OpenAI, inResponses: fake.OpenAI, inMessages: fake.Anthropic, inGemini: fake.Gemini}[v.format]
 	mustFail(t, ask{dialect: dialect}, got, f.status, f.code)
 }
 

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -172,7 +173,7 @@ func (v *dialog) chatInOrder(t *testing.T, docs []object) {
 	}
 }
 
-// messagesInOrder: blocks begin and end one after the other, with the numbers 0, 1, …
+// messagesInOrder: blocks begin and end one after the other, numbered from 0 on.
 func (v *dialog) messagesInOrder(t *testing.T, docs []object) {
 	t.Helper()
 	next, open := 0, false
@@ -213,7 +214,7 @@ func (v *dialog) responsesInOrder(t *testing.T, docs []object) {
 	}
 	a, _ := json.Marshal(items)                                                   // it was JSON before
 	b, _ := json.Marshal(inList(inside(docs[len(docs)-1], "response", "output"))) // it was JSON before
-	if string(a) != string(b) && len(items) > 0 {
+	if !bytes.Equal(a, b) && len(items) > 0 {
 		t.Errorf("%s: the items are\n%s\nthe whole has\n%s", v, a, b)
 	}
 }

@@ -18,10 +18,15 @@ func (v *dialog) meanings() [][]string {
 		{"What is the population of Lima?", "tell me what the population of Lima is, please"},
 		{"How tall is Mount Everest?", "What is the height of Mount Everest?"},
 		{"How tall is Mount Fuji?", "What is the height of Mount Fuji?"},
-		{"what is 2+2"}, {"what is 2+3"},
-		{"Should I sell ETH now?"}, {"Should I not sell ETH now?"}, {"Should I buy ETH now?"},
-		{"Swap ETH for USDC"}, {"Swap USDC for ETH"},
-		{"Who is " + one + "?"}, {"Who is " + other + "?"},
+		{"what is 2+2"},
+		{"what is 2+3"},
+		{"Should I sell ETH now?"},
+		{"Should I not sell ETH now?"},
+		{"Should I buy ETH now?"},
+		{"Swap ETH for USDC"},
+		{"Swap USDC for ETH"},
+		{"Who is " + one + "?"},
+		{"Who is " + other + "?"},
 	}
 }
 
