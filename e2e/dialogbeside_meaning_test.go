@@ -37,7 +37,7 @@ func (p *dialogPair) askMeanings(t *testing.T, r *rand.Rand) {
 		return
 	}
 	v := p.newDialog(r)
-	v.thinks, v.plants, v.header = false, true, []string{"x-bardo-pipeline: standard"}
+	v.thinks, v.plants, v.header, v.model = false, true, []string{"x-bardo-pipeline: standard"}, pick(r, "gpt-4.1", "claude-sonnet-4-5") // the others think unasked
 	rows := v.meanings()
 	tools, stored := v.newTools(2), [2]map[string][]string{{}, {}}
 	for _, s := range p.beside.services[:] {
