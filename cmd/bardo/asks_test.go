@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestNoCommandOpensTheLedgerBesideAGateway: whatever a command wants of the ledger it asks the gateway for that runs on it (withBooks).
+// TestNoCommandOpensTheLedgerBesideAGateway: commands use the admin API of the running gateway (withBooks).
 func TestNoCommandOpensTheLedgerBesideAGateway(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil || len(files) < 30 {

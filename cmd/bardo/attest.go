@@ -86,7 +86,7 @@ func attestVerifyCommand() *cobra.Command {
 	return c
 }
 
-// trusted is which receipts are trusted: by the flags, else by the configuration.
+// trusted returns the policy of trusted receipts: from the flags, else from the configuration.
 func trusted(c *cobra.Command, keys, measurements []string) (*attestation.Policy, error) {
 	if len(keys) > 0 {
 		return attestation.NewPolicy(keys, measurements)
@@ -108,7 +108,7 @@ func trusted(c *cobra.Command, keys, measurements []string) (*attestation.Policy
 	return attestation.NewPolicy(keys, measurements)
 }
 
-// checkTokens verifies the tokens of a file, of the standard input, or of this gateway.
+// checkTokens verifies the tokens in a file, on the standard input, or of this gateway.
 func checkTokens(c *cobra.Command, p *attestation.Policy, args []string) (*attestation.Report, error) {
 	switch {
 	case len(args) == 0:

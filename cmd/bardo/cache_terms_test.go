@@ -12,7 +12,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// TestC15TheTableOfCaches compares each cell: provider, family, discount, premium on writes, minimum of tokens, lifetime, explicit marks.
+// TestC15TheTableOfCaches compares each cell: provider, family, discount, write premium, minimum tokens, lifetime, explicit marks.
 func TestC15TheTableOfCaches(t *testing.T) {
 	t.Parallel()
 	const claude, venice, openAI, nothing = "90% | 25% | 4000 | 5 min | marks", "50-90% | 0% | 1024 | 5 min | by prefix",

@@ -9,15 +9,15 @@ import (
 	"bardo.money/gateway/policy/stake"
 )
 
-// openChain makes the client of a chain's node. This program alone has it: libbardo.so does not.
+// openChain creates the client of a chain's node. Only this program contains it, not libbardo.so.
 func openChain(ctx context.Context, o pay.NodeOptions) (pay.Chain, error) { return evm.Open(ctx, o) }
 
-// openAgents makes the client of a node of the registries of agents.
+// openAgents creates the client of a node for the registries of agents.
 func openAgents(ctx context.Context, o identity.NodeOptions) (identity.Chain, error) {
 	return evm.OpenAgents(ctx, o)
 }
 
-// openStake makes the client of a node that a position of staked VVV is read at.
+// openStake creates the client of a node for positions of staked VVV.
 func openStake(ctx context.Context, o stake.NodeOptions) (stake.Chain, error) {
 	return evm.OpenStake(ctx, o)
 }

@@ -53,8 +53,8 @@ func configCommand() *cobra.Command {
 	return c
 }
 
-// checkFiles looks at the files that a configuration names, and prints what is wrong with them. One that is missing passes: the configuration may be
-// for another machine. `bardo doctor` wants them all.
+// checkFiles checks the files that a configuration names, and prints problems. A missing file passes, since the configuration may be for another machine;
+// `bardo doctor` requires all.
 func checkFiles(w io.Writer, h home.Dir, name string, cfg *config.Config) (ok bool) {
 	_, err := settings.Catalog(cfg)
 	_, badFacts := settings.Facts(cfg)
@@ -73,7 +73,7 @@ func checkFiles(w io.Writer, h home.Dir, name string, cfg *config.Config) (ok bo
 	return ok
 }
 
-// warnOfModule says what data_path: module lacks on this machine. The configuration may be for another one.
+// warnOfModule warns about unmet requirements of data_path: module on this machine. The configuration may be for another one.
 func warnOfModule(c *cobra.Command, file string, cfg *config.Config) {
 	if cfg.DataPath != config.DataPathModule {
 		return
@@ -84,7 +84,7 @@ func warnOfModule(c *cobra.Command, file string, cfg *config.Config) {
 	}
 }
 
-// withConfig runs a command on the loaded configuration.
+// withConfig runs a command with the loaded configuration.
 func withConfig(run func(c *cobra.Command, h home.Dir, cfg *config.Config, path string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, _ []string) error {
 		h, err := home.Open()
@@ -99,7 +99,7 @@ func withConfig(run func(c *cobra.Command, h home.Dir, cfg *config.Config, path 
 	}
 }
 
-// warnOfProfiles warns of profiles in a file that have no effect.
+// warnOfProfiles warns about profiles in a file that have no effect.
 func warnOfProfiles(w io.Writer, file string, cfg *config.Config) {
 	_, warnings := profile.New(settings.ProfileSettings(cfg))
 	for _, text := range append(warnings, settings.UnknownSchemas(cfg)...) {

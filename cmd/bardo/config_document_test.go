@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/internal/config"
 )
 
-// configDocument is the user's page on the configuration. What stands between its markers is written from the schema and the kinds of providers.
+// configDocument is the user documentation of the configuration. The text between its markers is generated from the schema and the kinds of providers.
 const configDocument = "../../docs/configuration.md"
 
 func TestTheDocumentShowsTheSchema(t *testing.T) {
@@ -33,7 +33,7 @@ func TestTheDocumentShowsTheSchema(t *testing.T) {
 	t.Errorf("%s is not what the schema says: run `make golden`", configDocument)
 }
 
-// between replaces what stands between a name's markers.
+// between replaces the text between a name's markers.
 func between(t *testing.T, page, name, text string) string {
 	t.Helper()
 	begin, end := "<!-- generated: "+name+" -->\n", "<!-- end: "+name+" -->\n"

@@ -15,13 +15,13 @@ import (
 	"bardo.money/gateway/internal/config"
 )
 
-// told are keys that nothing acts on, each in a configuration that says so.
-var told = map[string]string{
+// warnedKeys are keys without effect, each with a configuration for which that is reported.
+var warnedKeys = map[string]string{
 	"listen.tls.client_ca": "listen: {tls: {client_ca: ca.pem}}",
 }
 
-func isTold(key string) bool {
-	text, ok := told[key]
+func isWarnedOf(key string) bool {
+	text, ok := warnedKeys[key]
 	if !ok {
 		return false
 	}
@@ -29,8 +29,7 @@ func isTold(key string) bool {
 	return slices.ContainsFunc(problems, func(p config.Problem) bool { return p.Key == key })
 }
 
-// Each key of the configuration is read by something besides what parses and checks it, or its use is warned about: a key that is taken and
-// does nothing would be a promise.
+// TestEveryKeyOfTheConfigurationActs: each key is read outside of its parsing and validation, or its use is warned about.
 func TestEveryKeyOfTheConfigurationActs(t *testing.T) {
 	read := map[string]bool{}
 	programs, err := filepath.Glob("*/*.go")
@@ -46,13 +45,13 @@ func TestEveryKeyOfTheConfigurationActs(t *testing.T) {
 		addSelected(t, dir, read)
 	}
 	for path, field := range configKeys(reflect.TypeFor[config.Config](), "", map[reflect.Type]bool{}) {
-		if !read[field] && !isTold(path) {
+		if !read[field] && !isWarnedOf(path) {
 			t.Errorf("nothing reads %s", path)
 		}
 	}
 }
 
-// addSelected adds the names of all fields and methods that the code of a package uses, but for tests and the checks of a configuration.
+// addSelected adds the names of all fields and methods that a package's code uses, except tests and the validation of configurations.
 func addSelected(t *testing.T, dir string, names map[string]bool) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
@@ -76,7 +75,7 @@ func addSelected(t *testing.T, dir string, names map[string]bool) {
 	}
 }
 
-// configKeys are the keys below a key, each with the name of its field.
+// configKeys returns the keys below a key, with their field names.
 func configKeys(typ reflect.Type, at string, seen map[reflect.Type]bool) map[string]string {
 	keys := map[string]string{}
 	for typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Slice || typ.Kind() == reflect.Map {

@@ -20,7 +20,7 @@ func configReloadCommand() *cobra.Command {
 		Use: "reload", Args: cli.NoArgs,
 		Short: "Reload the configuration file in the running gateway: exit status 1 if it is not in force everywhere, 2 if it has errors",
 		RunE: func(c *cobra.Command, _ []string) error {
-			return eachPart(c, func(p control.Part, h home.Dir) error {
+			return forEachPart(c, func(p control.Part, h home.Dir) error {
 				var out control.ReloadOutcome
 				if err := control.DoAt(c.Context(), h, p.RunInfo, http.MethodPost, "/config/reload", &out); err != nil {
 					return err
@@ -47,7 +47,7 @@ func configStatusCommand() *cobra.Command {
 	asJSON := cli.JSONFlag(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		failed := false
-		err := eachPart(c, func(p control.Part, h home.Dir) error {
+		err := forEachPart(c, func(p control.Part, h home.Dir) error {
 			var s control.ConfigStatus
 			if err := control.DoAt(c.Context(), h, p.RunInfo, http.MethodGet, "/config", &s); err != nil {
 				return err
@@ -67,8 +67,8 @@ func configStatusCommand() *cobra.Command {
 	return c
 }
 
-// eachPart does something with every process that runs on this state.
-func eachPart(c *cobra.Command, do func(control.Part, home.Dir) error) error {
+// forEachPart calls do for every process that runs on this state directory.
+func forEachPart(c *cobra.Command, do func(control.Part, home.Dir) error) error {
 	h, err := home.Open()
 	if err != nil {
 		return err
@@ -91,7 +91,7 @@ func builtIn(file string) string {
 	return file
 }
 
-// statusText is a status for people.
+// statusText formats a status.
 func statusText(part string, s control.ConfigStatus) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s, version %s, in force since %s\n", part, builtIn(s.File), s.Version, s.Since.UTC().Format(time.RFC3339))

@@ -29,7 +29,7 @@ func page(t *testing.T, name string) string {
 	return string(b)
 }
 
-// The table of errors has a row for every code, with its status and types.
+// TestEveryErrorIsDocumented: the table of errors has a row for every code, with its status and types.
 func TestEveryErrorIsDocumented(t *testing.T) {
 	errorsPage := page(t, "docs/errors.md")
 	typeOf := func(body []byte) string {
@@ -49,10 +49,10 @@ func TestEveryErrorIsDocumented(t *testing.T) {
 	}
 }
 
-// exampleVariables are those that the examples name.
+// exampleVariables are the variables in the examples.
 var exampleVariables = []string{"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "DEEPSEEK_API_KEY", "VLLM_API_KEY", "BANKR_API_KEY", "LEDGER_PASSWORD", "LANGFUSE_AUTH", "CLICKHOUSE_PASSWORD", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}
 
-// exampleSecrets are variables of examples whose values have a form.
+// exampleSecrets are the example variables whose values have a required format.
 var exampleSecrets = map[string]string{
 	"TELEGRAM_TOKEN":  "123456789:AAExampleExampleExampleExampleExamp",
 	"DISCORD_WEBHOOK": "https://discord.example/api/webhooks/1/example",
@@ -60,7 +60,7 @@ var exampleSecrets = map[string]string{
 	"ALERTS_KEY":      "whsec_ZXhhbXBsZWV4YW1wbGVleGFtcGxlZXhhbXBsZQ==",
 }
 
-// The examples pass `bardo config check` without as much as a warning.
+// TestExamplesAreSound: the examples pass `bardo config check` without warnings.
 func TestExamplesAreSound(t *testing.T) {
 	files, err := filepath.Glob("../../docs/examples/*")
 	if err != nil || len(files) == 0 {
@@ -82,10 +82,10 @@ func TestExamplesAreSound(t *testing.T) {
 	}
 }
 
-// labels are what a block in a page may be.
+// labels are the allowed labels of code blocks.
 var labels = []string{"sh", "console", "yaml", "yaml catalog", "json", "toml", "python", "go", "text"}
 
-// everyBlock calls a function for each block of the pages that has one of some labels.
+// everyBlock calls do for each block of the pages with one of the labels.
 func everyBlock(t *testing.T, do func(*mdtest.Block), infos ...string) {
 	t.Helper()
 	found := 0
@@ -104,7 +104,7 @@ func everyBlock(t *testing.T, do func(*mdtest.Block), infos ...string) {
 
 const repository = "../.."
 
-// Each block says what it is, so that the tests below know what to do with it.
+// TestBlocksInTheDocumentsSayWhatTheyAre, so that the tests below know how to check them.
 func TestBlocksInTheDocumentsSayWhatTheyAre(t *testing.T) {
 	for page, text := range mdtest.Pages(t, repository) {
 		for _, b := range mdtest.Blocks(page, text) {
@@ -115,7 +115,7 @@ func TestBlocksInTheDocumentsSayWhatTheyAre(t *testing.T) {
 	}
 }
 
-// What the pages show as YAML is a configuration that the gateway takes without a warning, or a list of models.
+// TestConfigurationsInTheDocumentsAreSound: each YAML block is a configuration that is valid without warnings, or a list of models.
 func TestConfigurationsInTheDocumentsAreSound(t *testing.T) {
 	set := func(name string) (string, bool) {
 		if v, ok := exampleSecrets[name]; ok {
@@ -150,8 +150,8 @@ func TestJSONInTheDocumentsIsJSON(t *testing.T) {
 	}, "json")
 }
 
-// Each command that a page shows is one that bash takes, of a program that a reader may be asked to use; those of this program have the
-// subcommands, flags and arguments that they are shown with, and the targets of make and the files of the repository exist.
+// TestCommandsInTheDocumentsExist: each command is valid bash, of a program that readers may be asked to use. Commands of this program have the subcommands,
+// flags and arguments shown, and make targets and files of the repository exist.
 func TestCommandsInTheDocumentsExist(t *testing.T) {
 	everyBlock(t, func(b *mdtest.Block) { checkScript(t, b.String(), b.Script()) }, "sh", "console")
 	for page, text := range mdtest.Pages(t, repository) {
@@ -176,7 +176,7 @@ func checkScript(t *testing.T, where, script string) {
 	}
 }
 
-// programs are what a reader has, or is told to install.
+// programs are those that readers have, or are told to install.
 var programs = []string{
 	"claude", "codex", "cp", "curl", "docker", "envoy", "gemini", "git", "grep", "install", "openssl", "runuser", "sqlite3", "systemctl",
 	"systemd-sysusers",
@@ -206,7 +206,7 @@ func checkCommand(t *testing.T, c []string) error {
 	return nil
 }
 
-// checkBardo parses the arguments of this program as it does, and goes no further.
+// checkBardo parses the arguments of this program without running it.
 func checkBardo(args []string) error {
 	c, rest, err := root().Find(args)
 	if err != nil {
@@ -225,7 +225,7 @@ func backwards(c []string) []string {
 	return c
 }
 
-// checkMention looks at a command that a sentence names, perhaps without its arguments: its subcommands and flags exist.
+// checkMention checks a command in a sentence, possibly without its arguments: its subcommands and flags exist.
 func checkMention(args []string) error {
 	c, _, err := root().Find(slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "…" }))
 	if err != nil {
@@ -235,7 +235,7 @@ func checkMention(args []string) error {
 	for _, arg := range args {
 		name, isFlag := strings.CutPrefix(arg, "--")
 		name, _, _ = strings.Cut(name, "=")
-		if arg == "--" { // what follows is another program's
+		if arg == "--" { // the rest belongs to another program
 			break
 		}
 		if isFlag && c.Flag(name) == nil {
@@ -260,7 +260,7 @@ func checkMake(t *testing.T, args []string) error {
 	return nil
 }
 
-// The figures by which a machine is chosen are those of the page that `make bench` writes, to two digits.
+// TestSizingIsWhatWasMeasured: the sizing figures are those of the page that `make bench` writes, to two digits.
 func TestSizingIsWhatWasMeasured(t *testing.T) {
 	measured, sizing := page(t, "docs/performance.md"), page(t, "docs/deployment.md")
 	_, sizing, _ = strings.Cut(sizing, "\n## Sizing")

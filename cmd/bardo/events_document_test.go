@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/internal/event"
 )
 
-// TestTheDocumentShowsTheEvents: docs/observability.md has each kind of event that the program declares, with its fields, and no other.
+// TestTheDocumentShowsTheEvents: docs/observability.md lists exactly the kinds of events that the program declares, with their fields.
 func TestTheDocumentShowsTheEvents(t *testing.T) {
 	const document = "../../docs/observability.md"
 	var table strings.Builder

@@ -21,7 +21,7 @@ import (
 	"bardo.money/gateway/policy/ledger/usage"
 )
 
-// exportFlags are those of both exports.
+// exportFlags are the flags of both exports.
 type exportFlags struct {
 	period
 
@@ -84,7 +84,7 @@ func (f *exportFlags) register(c *cobra.Command) {
 	settings.Flag(c)
 }
 
-// query reads the flags.
+// query converts the flags to a query of the admin API.
 func (f *exportFlags) query() (url.Values, error) {
 	if f.format != "csv" && f.format != "json" {
 		return nil, fmt.Errorf("--format %q, expected csv or json", f.format)
@@ -107,7 +107,7 @@ func requestCells(r *admin.ExportedRequest) []string {
 	return append(cells, r.Cost.String(), r.Charged.String(), r.ProviderCost.String(), r.Saved.String())
 }
 
-// export writes what the admin API has, as it comes.
+// export writes the rows of the admin API as they arrive.
 func export[T any](c *cobra.Command, api *http.Client, f *exportFlags, path string, columns []string, cells func(*T) []string) error {
 	out := newExporter(c.OutOrStdout(), f.format, columns)
 	err := adminapi.EachLine(c.Context(), api, path, func(row *T) error { return out.write(row, func() []string { return cells(row) }) })
@@ -120,7 +120,7 @@ func postingCells(p *admin.ExportedPosting) []string {
 	return []string{strconv.FormatInt(p.Journal, 10), p.At, p.Kind, usage.Inert(p.Ref), string(p.Account), p.Amount.String()}
 }
 
-// exporter writes rows as they come.
+// exporter writes rows as they arrive.
 type exporter struct {
 	buffer *bufio.Writer
 	asJSON *json.Encoder // nil for CSV
@@ -134,11 +134,11 @@ func newExporter(to io.Writer, format string, columns []string) *exporter {
 		return e
 	}
 	e.asCSV = csv.NewWriter(e.buffer)
-	_ = e.asCSV.Write(columns) // an error is kept, and flush returns it
+	_ = e.asCSV.Write(columns) // flush returns the error
 	return e
 }
 
-// write writes a row: as JSON, or its cells.
+// write writes a row as JSON, or as its cells.
 func (e *exporter) write(row any, cells func() []string) error {
 	if e.asJSON != nil {
 		return e.asJSON.Encode(row)
@@ -146,7 +146,7 @@ func (e *exporter) write(row any, cells func() []string) error {
 	return e.asCSV.Write(cells())
 }
 
-// flush writes what is buffered, and returns the first error that there was.
+// flush flushes the buffer, and returns the first error.
 func (e *exporter) flush() error {
 	if e.asCSV != nil {
 		e.asCSV.Flush()

@@ -41,7 +41,7 @@ func governorCommand() *cobra.Command {
 	return c
 }
 
-// governorModes say what each mode means for the table that follows.
+// governorModes explain each mode, above the table.
 var governorModes = map[governor.Mode]string{
 	governor.Off:    "off: no settings are adjusted, and nothing is counted",
 	governor.Report: "report: no settings are adjusted; VALUE is what would be used",
@@ -75,14 +75,14 @@ func printGovernor(w io.Writer, s *governor.State) error {
 	return printLayers(w, s)
 }
 
-// printLayers shows how the requests went that each layer changed or answered.
+// printLayers prints the outcomes of the requests that each layer changed or answered.
 func printLayers(w io.Writer, s *governor.State) error {
 	var rows [][]string
 	for i := range s.Tasks {
 		t := &s.Tasks[i]
 		for k := range t.Layers {
 			if l := &t.Layers[k]; l.Acted > 0 {
-				rows = append(rows, append([]string{t.Task, t.Regime, l.Layer, count(l.Acted), count(l.Tokens)}, faringCells(&l.Faring)...))
+				rows = append(rows, append([]string{t.Task, t.Regime, l.Layer, count(l.Acted), count(l.Tokens)}, outcomeCells(&l.Faring)...))
 			}
 		}
 	}
@@ -95,8 +95,8 @@ func printLayers(w io.Writer, s *governor.State) error {
 	return cli.PrintTable(w, []string{"TASK", "REGIME", "LAYER", "REQUESTS", "SAVED TOKENS", "RETRIES", "WRONG FORM", "OVERRIDES", "RECALLS", "RATED", "SCORE"}, rows)
 }
 
-// faringCells are retries, wrong forms, overrides, recalls, ratings and their mean.
-func faringCells(f *governor.Faring) []string {
+// outcomeCells are retries, invalid answers, overrides, recalls, ratings and their mean.
+func outcomeCells(f *governor.Faring) []string {
 	score := ""
 	if f.Rated > 0 {
 		score = fmt.Sprintf("%.2f", f.Score)
@@ -131,7 +131,7 @@ func taskCells(t *governor.TaskState) []string {
 			saved = append(saved, l.Layer+" "+l.Saved.String())
 		}
 	}
-	went := faringCells(&t.Faring)
-	cells := append([]string{t.Task, t.Regime, count(t.Requests), reads}, went[:4]...)
-	return append(append(append(cells, count(t.WrongHits)), went[4:]...), strings.Join(saved, ", "))
+	outcomes := outcomeCells(&t.Faring)
+	cells := append([]string{t.Task, t.Regime, count(t.Requests), reads}, outcomes[:4]...)
+	return append(append(append(cells, count(t.WrongHits)), outcomes[4:]...), strings.Join(saved, ", "))
 }

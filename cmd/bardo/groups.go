@@ -20,7 +20,7 @@ func groupsCommand(kind policy.Holder, short string) *cobra.Command {
 	return c
 }
 
-// groupFlags are the flags for the fields of a project or an owner.
+// groupFlags are the flags of a project's or an owner's fields.
 type groupFlags struct{ name, owner, day, month string }
 
 func (f *groupFlags) add(c *cobra.Command, kind policy.Holder) {
@@ -32,16 +32,16 @@ func (f *groupFlags) add(c *cobra.Command, kind policy.Holder) {
 	}
 }
 
-// fields are the members that the flags give.
+// fields converts the given flags to fields.
 func (f *groupFlags) fields(c *cobra.Command, kind policy.Holder) (g admin.GroupFields, err error) {
 	given := c.Flags().Changed
 	if given("name") {
 		g.Name = admin.Set(f.name)
 	}
-	if err := amountFlag(c, "limit-usd-day", f.day, &g.SpendDay); err != nil {
+	if err := dollarFlag(c, "limit-usd-day", f.day, &g.SpendDay); err != nil {
 		return g, err
 	}
-	if err := amountFlag(c, "limit-usd-month", f.month, &g.SpendMonth); err != nil {
+	if err := dollarFlag(c, "limit-usd-month", f.month, &g.SpendMonth); err != nil {
 		return g, err
 	}
 	if kind == policy.OfProject && given("owner") {
@@ -79,10 +79,10 @@ func groupCommand(kind policy.Holder, verb string) *cobra.Command {
 	return c
 }
 
-// groupsPath is where the admin API has the groups of a kind.
+// groupsPath is the admin API's path of a kind of group.
 func groupsPath(kind policy.Holder) string { return "/" + string(kind) + "s" }
 
-// an ends the article of a kind.
+// an completes the indefinite article: "n " for a kind whose name takes "an", else " ".
 func an(kind policy.Holder) string {
 	if kind == policy.OfOwner {
 		return "n "

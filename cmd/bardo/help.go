@@ -9,13 +9,13 @@ import (
 	"bardo.money/gateway/cmd/bardo/cli"
 )
 
-// purpose is a group of commands in `bardo help`, with one example.
+// purpose is a group of commands in `bardo help`, with an example.
 type purpose struct {
 	id, title, example string
 	commands           []string
 }
 
-// purposes are the groups, in their order. Each command is in one of them.
+// purposes are the groups, in order. Each command belongs to one of them.
 var purposes = []purpose{
 	{"run", "Run the gateway", "bardo up --port 8081", []string{"up", "extproc", "xds", "bootstrap"}},
 	{"ask", "Models and routing", "bardo route --model auto --input-tokens 2000", []string{"models", "route", "plan", "replay", "e2ee"}},
@@ -24,7 +24,7 @@ var purposes = []purpose{
 	{"operate", "Operate", "bardo doctor", []string{"doctor", "config", "notify", "version", "help", "completion"}},
 }
 
-// examples are those of commands that do not bring their own, by the command's path.
+// examples are those of commands without their own, by command path.
 var examples = map[string]string{
 	"bardo help":              "bardo help keys create",
 	"bardo up":                "bardo up\nbardo up -c bardo.yaml --port 8081",
@@ -89,7 +89,7 @@ var examples = map[string]string{
 	"bardo models install":    "bardo models install nomic-embed-text-v1.5 --sha256 HASH --tokenizer-sha256 HASH\nbardo models install nomic-embed-text-v1.5 --file model.onnx --sha256 HASH --tokenizer-file tokenizer.json --tokenizer-sha256 HASH",
 }
 
-// arrangeHelp groups the commands by purpose and gives each its examples.
+// arrangeHelp groups the commands by purpose and sets their examples.
 func arrangeHelp(root *cobra.Command) {
 	for _, p := range purposes {
 		root.AddGroup(&cobra.Group{ID: p.id, Title: p.title + ", such as `" + p.example + "`:"})
@@ -101,7 +101,7 @@ func arrangeHelp(root *cobra.Command) {
 	}
 	addExamples(root)
 	help, _, _ := root.Find([]string{"help"})
-	help.Args = func(_ *cobra.Command, args []string) error { // cobra's own prints the root's help for what is no command, and succeeds
+	help.Args = func(_ *cobra.Command, args []string) error { // cobra's own prints the root's help for an unknown command, and succeeds
 		found, rest, err := root.Find(args)
 		if err != nil || len(rest) == 0 {
 			return err
@@ -110,7 +110,7 @@ func arrangeHelp(root *cobra.Command) {
 	}
 }
 
-// purposeOf is the id of a command's group.
+// purposeOf returns the id of a command's group.
 func purposeOf(command string) string {
 	i := slices.IndexFunc(purposes, func(p purpose) bool { return slices.Contains(p.commands, command) })
 	if i < 0 {

@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/internal/mdtest"
 )
 
-// Each command is in a group of `bardo help`, and each group's example is a command.
+// TestHelpGroupsEveryCommandByPurpose: each command is in a group of `bardo help`, and each group's example is a command.
 func TestHelpGroupsEveryCommandByPurpose(t *testing.T) {
 	c := root()
 	for _, sub := range c.Commands() {
@@ -28,7 +28,7 @@ func TestHelpGroupsEveryCommandByPurpose(t *testing.T) {
 	}
 }
 
-// Each command has examples, and they are commands that this program takes.
+// TestEachCommandHasExamplesThatItTakes: they parse.
 func TestEachCommandHasExamplesThatItTakes(t *testing.T) {
 	commands := 0
 	var visit func(c *cobra.Command)
@@ -65,7 +65,7 @@ func checkExample(t *testing.T, where, line string) {
 	}
 }
 
-// The help of route shows the usual flags, and all of them with --help-all; hidden ones work.
+// TestRareFlagsOfRouteAreShownOnRequest: the help of route shows the common flags, and with --help-all all of them; hidden flags work.
 func TestRareFlagsOfRouteAreShownOnRequest(t *testing.T) {
 	help := func(args ...string) string {
 		var out strings.Builder
@@ -91,7 +91,7 @@ func TestRareFlagsOfRouteAreShownOnRequest(t *testing.T) {
 	}
 }
 
-// TestEachCommandSaysWhichArgumentsItTakes: what cobra says of their number does not name the command.
+// TestEachCommandSaysWhichArgumentsItTakes: cobra's own error does not name the command.
 func TestEachCommandSaysWhichArgumentsItTakes(t *testing.T) {
 	var visit func(c *cobra.Command)
 	visit = func(c *cobra.Command) {

@@ -11,7 +11,7 @@ import (
 	"bardo.money/gateway/policy/admin"
 )
 
-// keyFlags are the flags for the fields of a key, new or not.
+// keyFlags are the flags of a new or existing key's fields.
 type keyFlags struct {
 	name, tier, spendDay, rpm string
 	networks                  []string
@@ -35,7 +35,7 @@ func (f *keyFlags) add(c *cobra.Command) {
 	c.Flags().BoolVar(&f.readOnly, "read-only", false, "it may read models, balance and usage, and not generate")
 }
 
-// fields are the members that the flags give.
+// fields converts the given flags to fields.
 func (f *keyFlags) fields(c *cobra.Command) (k admin.KeyFields, err error) {
 	given := c.Flags().Changed
 	if given("name") {
@@ -44,7 +44,7 @@ func (f *keyFlags) fields(c *cobra.Command) (k admin.KeyFields, err error) {
 	if given("tier") {
 		k.Tier = admin.Set(policy.Tier(f.tier))
 	}
-	if err := amountFlag(c, "limit-usd-day", f.spendDay, &k.SpendDay); err != nil {
+	if err := dollarFlag(c, "limit-usd-day", f.spendDay, &k.SpendDay); err != nil {
 		return k, err
 	}
 	if given("rpm") {
@@ -67,14 +67,14 @@ func (f *keyFlags) fields(c *cobra.Command) (k admin.KeyFields, err error) {
 	return k, f.scope.fields(c, &k)
 }
 
-// defaultPolicy is the configured policy.
+// defaultPolicy stands for the configured policy.
 const defaultPolicy = "default"
 
-// listFlag reads a list. An empty one is refused where it is applied, so that an empty variable in a script opens no key.
+// listFlag reads a list. An empty list is passed on, and refused by the API, so that an empty variable in a script does not lift a key's restrictions.
 func listFlag(given []string) admin.Field[[]string] { return admin.Set(append([]string{}, given...)) }
 
-// amountFlag reads dollars, if the flag is given.
-func amountFlag(c *cobra.Command, name, s string, into *admin.Field[policy.Micro]) error {
+// dollarFlag reads dollars, if the flag is given.
+func dollarFlag(c *cobra.Command, name, s string, into *admin.Field[policy.Micro]) error {
 	if !c.Flags().Changed(name) {
 		return nil
 	}

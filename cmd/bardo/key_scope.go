@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/policy/admin"
 )
 
-// scopeFlags are the flags for what a key may be used for.
+// scopeFlags are the flags that restrict a key's use.
 type scopeFlags struct {
 	spendMonth, expires, project string
 	models, subsystems, origins  []string
@@ -25,13 +25,13 @@ func (f *scopeFlags) add(c *cobra.Command) {
 	c.Flags().StringSliceVar(&f.origins, "origin", nil, "origin of web pages that it may be used by, such as https://app.example, or \"any\"; may be repeated")
 }
 
-// scopeNames are the names of the flags.
+// scopeNames are the names of these flags.
 var scopeNames = []string{"limit-usd-month", "expires", "project", "model", "subsystem", "origin"}
 
-// fields puts what the flags give into the members of a key.
+// fields sets the given flags in a key's fields.
 func (f *scopeFlags) fields(c *cobra.Command, k *admin.KeyFields) (err error) {
 	given := c.Flags().Changed
-	if err := amountFlag(c, "limit-usd-month", f.spendMonth, &k.SpendMonth); err != nil {
+	if err := dollarFlag(c, "limit-usd-month", f.spendMonth, &k.SpendMonth); err != nil {
 		return err
 	}
 	if given("expires") {
@@ -54,7 +54,7 @@ func (f *scopeFlags) fields(c *cobra.Command, k *admin.KeyFields) (err error) {
 	return nil
 }
 
-// projectFlag reads the project of a key; none takes it out of its project.
+// projectFlag reads a key's project; "none" removes the key from its project.
 func projectFlag(s string) admin.Field[string] {
 	if s = strings.TrimSpace(s); s == "none" {
 		return admin.Lifted[string]()
@@ -62,7 +62,7 @@ func projectFlag(s string) admin.Field[string] {
 	return admin.Set(s)
 }
 
-// parseExpiry reads when a key ends.
+// parseExpiry reads when a key expires.
 func parseExpiry(s string, now time.Time) (admin.Field[time.Time], error) {
 	if s == "never" {
 		return admin.Lifted[time.Time](), nil

@@ -38,13 +38,13 @@ func keysCreateCommand() *cobra.Command {
 	c.Flags().BoolVar(&publishable, "publishable", false, "make a key for clients that cannot keep it secret, such as web pages: bardo_pk_…")
 	asJSON := cli.JSONFlag(c)
 	settings.Flag(c)
-	_ = c.MarkFlagRequired("name") // fails only for a flag that is not there
+	_ = c.MarkFlagRequired("name") // fails only for an unknown flag
 	c.RunE = withBooks(func(c *cobra.Command, api *http.Client, _ []string) (err error) {
 		n := admin.NewKey{}
 		if n.KeyFields, err = f.fields(c); err != nil {
 			return err
 		}
-		if err := amountFlag(c, "balance-usd", balance, &n.Balance); err != nil {
+		if err := dollarFlag(c, "balance-usd", balance, &n.Balance); err != nil {
 			return err
 		}
 		if publishable {
@@ -62,7 +62,7 @@ func keysCreateCommand() *cobra.Command {
 	return c
 }
 
-// printCreated shows a new key with its secret, and the limits that it was given.
+// printCreated prints a new key with its secret and its limits.
 func printCreated(c *cobra.Command, n *admin.NewKey, k *admin.Created) error {
 	balance := "metered"
 	if k.Balance != nil {
@@ -176,18 +176,18 @@ func keysListCommand() *cobra.Command {
 	return c
 }
 
-// keyPath is where the admin API has a key. A whole key is refused, without repeating it: it does not belong on a command line.
+// keyPath is the admin API's path of a key. If a whole key is given, the error does not repeat it: secrets do not belong on a command line.
 func keyPath(id, below string) (string, error) {
 	account, err := keyID(id)
 	return "/keys/" + url.PathEscape(string(account)) + below, err
 }
 
-// keyID reads the id of a key.
+// keyID validates a key's id.
 func keyID(arg string) (policy.Account, error) {
 	switch {
 	case strings.HasPrefix(arg, "bardo_"):
 		return "", errors.New("give the key's id, which `bardo keys list` shows, and not the key itself")
-	case arg == "", arg == ".", arg == "..": // no part of a path
+	case arg == "", arg == ".", arg == "..": // not path segments
 		return "", fmt.Errorf("key %q: there is no such key; `bardo keys list` shows those that there are", arg)
 	}
 	return policy.Account(arg), nil

@@ -13,7 +13,7 @@ import (
 	"bardo.money/gateway/policy/admin"
 )
 
-// printKey shows one key, unless there is an error.
+// printKey prints one key, unless there is an error.
 func printKey(c *cobra.Command, k *admin.Key, err error, asJSON bool) error {
 	if err != nil {
 		return err
@@ -32,16 +32,16 @@ func printKeys(c *cobra.Command, keys []admin.Key) error {
 	return cli.PrintTable(c.OutOrStdout(), keyHeads, rows)
 }
 
-// keyHeads are the names of keyCells.
+// keyHeads are the heads of keyCells.
 var keyHeads = []string{"ID", "NAME", "TIER", "BALANCE", "LIMIT/DAY", "RPM", "FROM", "POLICIES", "STATE", "CREATED", "FOR"}
 
-// limitsOf are the names and values of what a key is limited to, as printKeys shows them; without those that are as for any key.
+// limitsOf returns the limits of a key that differ from the defaults: names and values as in printKeys.
 func limitsOf(k *admin.Key) (lines [][2]string) {
-	row, usual := keyCells(k), keyCells(&admin.Key{})
+	row, defaults := keyCells(k), keyCells(&admin.Key{})
 	for i, head := range keyHeads {
 		switch head {
 		case "LIMIT/DAY", "RPM", "FROM", "POLICIES", "STATE", "FOR":
-			if row[i] != usual[i] {
+			if row[i] != defaults[i] {
 				lines = append(lines, [2]string{strings.ToLower(head), row[i]})
 			}
 		}
@@ -81,7 +81,7 @@ func keyCells(k *admin.Key) []string {
 	return []string{string(k.ID), k.Name, string(k.Tier), balance, limit, rpm, from, guardsText(k.Guards), state, k.Created.Format(time.DateOnly), scopeText(k)}
 }
 
-// guardsText is a key's own policies in a table: injection=block,pii=mask.
+// guardsText is a key's own policies in a table cell: injection=block,pii=mask.
 func guardsText(g policy.Guards) string {
 	var own []string
 	if g.Injection != "" {
@@ -104,7 +104,7 @@ func joinNetworks(networks []netip.Prefix) string {
 	return strings.Join(text, ",")
 }
 
-// scopeText is what a key is bound to, in a table.
+// scopeText is a key's restrictions in a table cell.
 func scopeText(s *admin.Key) string {
 	var parts []string
 	add := func(name string, list []string) {

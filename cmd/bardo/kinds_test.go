@@ -14,14 +14,14 @@ import (
 	"bardo.money/gateway/cmd/bardo/parts"
 )
 
-// namesKinds are the files of policy/ that may hold the name of a kind of provider, and what the string means there.
+// namesKinds are the files of policy/ that may contain the name of a kind of provider, with the meaning of the string there.
 var namesKinds = map[string]string{
 	"catalog/parse.go":  "formats of providers' lists of models, as kind.Kind.List names them",
 	"resolve/option.go": "a family of models",
 	"resolve/rules.go":  "a value of inference.provider_mode",
 }
 
-// TestPolicyNamesNoKindOfProvider: what a kind of provider has stands beside its adapter, in its kind.Kind.
+// TestPolicyNamesNoKindOfProvider: the properties of a kind are declared by its adapter, in its kind.Kind.
 func TestPolicyNamesNoKindOfProvider(t *testing.T) {
 	kinds := map[string]bool{}
 	for _, k := range parts.Kinds() {
@@ -49,7 +49,7 @@ func TestPolicyNamesNoKindOfProvider(t *testing.T) {
 	}
 }
 
-// namedKinds are the string literals of a file that are names of kinds.
+// namedKinds returns the string literals of a file that are names of kinds.
 func namedKinds(t *testing.T, tree fs.FS, path string, kinds map[string]bool) (names []string) {
 	t.Helper()
 	src, err := fs.ReadFile(tree, path)

@@ -59,7 +59,7 @@ func printBalance(c *cobra.Command, b *admin.Balance) error {
 	return err
 }
 
-// spentText is what was spent of a limit; nil is none.
+// spentText formats what was spent of a limit; nil: no limit.
 func spentText(spent policy.Micro, limit *policy.Micro) string {
 	if limit == nil {
 		return cli.Dollars(spent) + " spent"
@@ -77,14 +77,14 @@ func depositCommand() *cobra.Command {
 	c.Flags().StringVar(&ref, "ref", "", "a reference of the payment: an invoice, a transaction")
 	asJSON := cli.JSONFlag(c)
 	settings.Flag(c)
-	_ = errors.Join(c.MarkFlagRequired("usd"), c.MarkFlagRequired("ref")) // fails only for flags that are not there
+	_ = errors.Join(c.MarkFlagRequired("usd"), c.MarkFlagRequired("ref")) // fails only for unknown flags
 	c.RunE = withBooks(func(c *cobra.Command, api *http.Client, args []string) error {
 		at, err := keyPath(args[0], "/deposits")
 		if err != nil {
 			return err
 		}
 		d := admin.Deposit{Ref: admin.Set(ref)}
-		if err := amountFlag(c, "usd", usd, &d.Amount); err != nil {
+		if err := dollarFlag(c, "usd", usd, &d.Amount); err != nil {
 			return err
 		}
 		r, err := adminapi.Call[admin.Receipt](c.Context(), api, http.MethodPost, at, &d)
@@ -124,7 +124,7 @@ func auditCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		s := control.AskLedger(c.Context(), h)
+		s := control.ReadLedger(c.Context(), h)
 		r.AddInMemory(s.Waiting(), s.Unready)
 		show := printAudit
 		if *asJSON {

@@ -14,7 +14,7 @@ import (
 	"bardo.money/gateway/policy/pay/book"
 )
 
-// lose HOME REQUEST… makes what a gateway leaves where the payments for requests failed: of wallet 0x01…, each over 0.005 USD.
+// lose HOME REQUEST… creates a gateway's state in which the payments for the requests failed: of wallet 0x01…, 0.005 USD each.
 func lose(ts *testscript.TestScript, _ bool, args []string) {
 	home := ts.MkAbs(args[0])
 	ctx := context.Background()

@@ -1,4 +1,4 @@
-// Command bardo is the gateway: the whole of it on one machine (up), its parts (extproc, xds, bootstrap), and the tools around it.
+// Command bardo is the gateway: all of it on one machine (up), its processes separately (extproc, xds, bootstrap), and tools.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/cmd/bardo/clickhouse"
 	"bardo.money/gateway/cmd/bardo/doctor"
-	_ "bardo.money/gateway/cmd/bardo/early" // before the packages whose tables take memory
+	_ "bardo.money/gateway/cmd/bardo/early" // before packages with large tables
 	"bardo.money/gateway/cmd/bardo/notify"
 	"bardo.money/gateway/cmd/bardo/objectstore"
 	"bardo.money/gateway/cmd/bardo/otlp"
@@ -72,7 +72,7 @@ func root() *cobra.Command {
 	return c
 }
 
-// exportUsage exports usage to what the configuration in force names, beside each other, until ctx is done.
+// exportUsage runs the configured exporters of usage concurrently until ctx is done.
 func exportUsage(ctx context.Context, o *exporters.UsageOptions) error {
 	var both errgroup.Group
 	both.Go(func() error { return clickhouse.Run(ctx, o) })

@@ -19,14 +19,14 @@ import (
 	"bardo.money/gateway/internal/polltest"
 )
 
-// update writes the golden files anew.
+// update rewrites the golden files.
 var update = flag.Bool("update", false, "write the golden files anew")
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"bardo": main})
 }
 
-// The scripts run the program as a user would, each with its own $BARDO_HOME and no other variable.
+// TestScripts runs the program as a user would. Each script has its own $BARDO_HOME and no other variables.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
@@ -36,12 +36,12 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"let": let, "sql": damage, "occupy": occupy, "freeport": freePort, "sqlfile": damageByFile, "until": until, "lose": lose,
+			"let": let, "sql": sqlCommand, "occupy": occupy, "freeport": freePort, "sqlfile": sqlFileCommand, "until": until, "lose": lose,
 		},
 	})
 }
 
-// let VAR FIELD sets a variable to a field of the JSON object that the last command printed.
+// let VAR FIELD sets a variable to a field of the last command's JSON output.
 func let(ts *testscript.TestScript, _ bool, args []string) {
 	var object map[string]any
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &object))
@@ -52,7 +52,7 @@ func let(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[0], value)
 }
 
-// until REGEXP COMMAND… repeats a command until it succeeds and prints what matches.
+// until REGEXP COMMAND… repeats a command until it succeeds and its output matches.
 func until(ts *testscript.TestScript, _ bool, args []string) {
 	wanted, err := regexp.Compile(args[0])
 	ts.Check(err)
@@ -72,8 +72,8 @@ func until(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// sql FILE STATEMENT changes a ledger behind its back.
-func damage(ts *testscript.TestScript, _ bool, args []string) {
+// sql FILE STATEMENT changes a ledger directly.
+func sqlCommand(ts *testscript.TestScript, _ bool, args []string) {
 	db, err := sql.Open("sqlite3", ts.MkAbs(args[0]))
 	ts.Check(err)
 	_, err = db.ExecContext(context.Background(), args[1])
@@ -81,12 +81,12 @@ func damage(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(db.Close())
 }
 
-// sqlfile LEDGER FILE changes a ledger behind its back by the statements in a file.
-func damageByFile(ts *testscript.TestScript, _ bool, args []string) {
-	damage(ts, false, []string{args[0], ts.ReadFile(args[1])})
+// sqlfile LEDGER FILE changes a ledger directly by the statements in a file.
+func sqlFileCommand(ts *testscript.TestScript, _ bool, args []string) {
+	sqlCommand(ts, false, []string{args[0], ts.ReadFile(args[1])})
 }
 
-// occupy VAR takes a port and sets the variable to its address.
+// occupy VAR listens on a port and sets the variable to its address.
 func occupy(ts *testscript.TestScript, _ bool, args []string) {
 	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	ts.Check(err)
@@ -94,8 +94,7 @@ func occupy(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[0], l.Addr().String())
 }
 
-// freeport VAR sets the variable to a port that nobody listens on. It is none that the system gives to those who ask for any, nor one of those of the
-// end-to-end tests, which may run at the same time.
+// freeport VAR sets the variable to an unused port. It is neither an ephemeral port nor one of the end-to-end tests, which may run at the same time.
 func freePort(ts *testscript.TestScript, _ bool, args []string) {
 	const first, last = 10_000, 15_000
 	for range 100 {

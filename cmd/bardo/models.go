@@ -62,7 +62,7 @@ func modelsCommand() *cobra.Command {
 	return c
 }
 
-// parseMaxPrice reads --max-price; nil is no limit.
+// parseMaxPrice reads --max-price; nil: no limit.
 func parseMaxPrice(s string) (*policy.Micro, error) {
 	if s == "" {
 		return nil, nil
@@ -94,16 +94,16 @@ type servedModel struct {
 	ID      policy.ModelID `json:"id"`
 	Family  string         `json:"family"`
 	Quality string         `json:"quality"`
-	Offers  []servedOffer  `json:"offers"` // first choice first
+	Offers  []servedOffer  `json:"offers"` // in order of preference
 }
 
-// servedOffer is a model at one provider. Prices are in dollars per million tokens; a limit of 0 is not known.
+// servedOffer is a model at a provider. Prices are in dollars per million tokens; a limit of 0 is unknown.
 type servedOffer struct {
 	Provider     policy.ProviderID `json:"provider"`
-	Upstream     string            `json:"upstream"` // the name that the provider knows it by
+	Upstream     string            `json:"upstream"` // the provider's name of the model
 	Context      int               `json:"context"`
 	MaxOutput    int               `json:"max_output"`
-	Capabilities []policy.Feature  `json:"capabilities"` // empty: not known
+	Capabilities []policy.Feature  `json:"capabilities"` // empty: unknown
 	Price        servedPrice       `json:"price"`
 }
 
@@ -114,7 +114,7 @@ type servedPrice struct {
 	Source catalog.Source `json:"source"`
 }
 
-// modelOffers is what the configuration serves, as far as the filter lets it through.
+// modelOffers returns the configured models that pass the filter.
 func modelOffers(c *cobra.Command, f modelFilter) ([]servedModel, error) {
 	h, err := home.Open()
 	if err != nil {
@@ -140,7 +140,7 @@ func modelOffers(c *cobra.Command, f modelFilter) ([]servedModel, error) {
 	return served, nil
 }
 
-// modelFilter says which models are listed. Its zero value means all.
+// modelFilter selects models. The zero value selects all.
 type modelFilter struct {
 	text, provider string
 	require        []policy.Feature
@@ -148,7 +148,7 @@ type modelFilter struct {
 	maxPrice       *policy.Micro
 }
 
-// filter is the model with those of its offers that pass.
+// filter returns the model with the offers that pass.
 func (f *modelFilter) filter(o *resolve.Offer) servedModel {
 	m := servedModel{ID: o.ID, Family: o.Family, Quality: o.Quality.String()}
 	if !strings.Contains(strings.ToLower(string(o.ID)), strings.ToLower(f.text)) {
@@ -205,7 +205,7 @@ func (o *servedOffer) cells() []string {
 	}
 }
 
-// unitPrice is the price of images, sound or spoken text for people.
+// unitPrice formats the price of images, sound or speech.
 func unitPrice(u *policy.UnitList) string {
 	switch {
 	case u.PerHour > 0:
@@ -224,7 +224,7 @@ func unitPrice(u *policy.UnitList) string {
 	return perMillion(least.Charge(0)) + "/image"
 }
 
-// tokens is a limit for people; "" where it is not known.
+// tokens formats a token limit; "" if it is unknown.
 func tokens(n int) string {
 	if n == 0 {
 		return ""
@@ -232,7 +232,7 @@ func tokens(n int) string {
 	return strconv.Itoa(n)
 }
 
-// perMillion is a price for people: without the zeros at its end, but with cents.
+// perMillion formats a price: with at least cents, and no further trailing zeros.
 func perMillion(m policy.Micro) string {
 	s := strings.TrimRight(m.String(), "0")
 	for i := strings.IndexByte(s, '.'); len(s) < i+3; {

@@ -19,7 +19,7 @@ import (
 	"bardo.money/gateway/models/onnx"
 )
 
-// loadRuntime loads the library that runs local models. This program alone has it: libbardo.so does not.
+// loadRuntime loads the library that runs local models. Only this program contains it, not libbardo.so.
 func loadRuntime(library string) (models.Runtime, error) {
 	version, err := onnx.Load(library)
 	return models.Runtime{Version: version, Open: func(path, output string) (models.Session, error) { return onnx.Open(path, output) }}, err
@@ -32,7 +32,7 @@ type localModel struct {
 	Licence    string  `json:"licence"`
 	Dimensions int     `json:"dimensions"`
 	Threshold  float64 `json:"threshold"`
-	Address    string  `json:"address,omitempty"` // where the publisher offers it
+	Address    string  `json:"address,omitempty"` // the publisher's download URL
 }
 
 func modelsLocalCommand() *cobra.Command {
@@ -77,7 +77,7 @@ func localOptions(c *cobra.Command) (models.Options, error) {
 	return settings.LocalModels(cfg, h)
 }
 
-// source is where a file is installed from, and the hash that is expected.
+// source is where a file is installed from, and its expected hash.
 type source struct{ path, url, sum string }
 
 func modelsInstallCommand() *cobra.Command {
@@ -134,8 +134,8 @@ func install(ctx context.Context, dir string, f manifest.File, from source) (err
 	return manifest.Install(dir, f, from.sum, content)
 }
 
-// fetchTime bounds how long a file may take to come.
-const fetchTime = time.Hour
+// fetchTimeout bounds the download of a file.
+const fetchTimeout = time.Hour
 
 func open(ctx context.Context, f manifest.File, from source) (io.ReadCloser, error) {
 	if from.path != "" {
@@ -151,7 +151,7 @@ func open(ctx context.Context, f manifest.File, from source) (io.ReadCloser, err
 	if err != nil {
 		return nil, err
 	}
-	resp, err := (&http.Client{Timeout: fetchTime}).Do(req)
+	resp, err := (&http.Client{Timeout: fetchTimeout}).Do(req)
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,7 @@ func TestEveryAdapterConforms(t *testing.T) {
 	providertest.Run(t, all...)
 }
 
-// TestEveryAdapterHasGoldenRequests, in its package, which its own test compares; the demo provider answers without a request.
+// TestEveryAdapterHasGoldenRequests in its package, whose own test compares them; the demo provider answers without a request.
 func TestEveryAdapterHasGoldenRequests(t *testing.T) {
 	for _, a := range parts.Adapters() {
 		name := a.Name()
@@ -48,7 +48,7 @@ func TestEveryAdapterHasGoldenRequests(t *testing.T) {
 	}
 }
 
-// TestD30EachLayerRunsInItsProfiles: each layer declares the profiles of the table, so that requests of these profiles run it.
+// TestD30EachLayerRunsInItsProfiles: each layer declares the profiles in the table.
 func TestD30EachLayerRunsInItsProfiles(t *testing.T) {
 	table := map[string][]string{
 		"l1": {"fast", "standard"}, "l2": {"standard"}, "l3": {"minimal", "fast", "standard"}, "l4": {"standard"}, "l5": {"standard"},
@@ -63,7 +63,7 @@ func TestD30EachLayerRunsInItsProfiles(t *testing.T) {
 	}
 }
 
-// TestEveryProviderIsDocumented: docs/providers.md names the variables of each kind that has a section, or the section itself.
+// TestEveryProviderIsDocumented: docs/providers.md names the variables of each kind with a section, or the section itself.
 func TestEveryProviderIsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/providers.md")
 	if err != nil {
@@ -83,7 +83,7 @@ func TestEveryProviderIsDocumented(t *testing.T) {
 	}
 }
 
-// TestC15TheDocumentHasTheTerms: docs/context.md has a row for the prompt cache of each kind of provider whose terms are known, and for each family of its.
+// TestC15TheDocumentHasTheTerms: docs/context.md has a row for each kind of provider with known prompt cache terms, and for each of its families.
 func TestC15TheDocumentHasTheTerms(t *testing.T) {
 	page, err := os.ReadFile("../../docs/context.md")
 	if err != nil {
@@ -116,7 +116,7 @@ func TestC15TheDocumentHasTheTerms(t *testing.T) {
 	}
 }
 
-// termCells are the terms of a prompt cache as the document's table has them.
+// termCells formats the terms of a prompt cache as in the document.
 func termCells(c kind.CacheTerms) []string {
 	discount, premium, kept, cached := fmt.Sprintf("| %d %% |", c.MaxDiscount), "| none |", fmt.Sprintf("| %.0f min |", c.MaxTTL.Minutes()), "| every prefix |"
 	if c.MinDiscount < c.MaxDiscount {
@@ -134,8 +134,8 @@ func termCells(c kind.CacheTerms) []string {
 	return []string{discount, premium, fmt.Sprintf("| %d,%03d |", c.MinTokens/1000, c.MinTokens%1000), kept, cached}
 }
 
-// TestTheDocumentShowsTheEndpoints: docs/providers.md lists which kinds of providers have which endpoints besides those of conversations, and
-// the adapter of each can call them.
+// TestTheDocumentShowsTheEndpoints: docs/providers.md lists the endpoints of each kind of provider besides those for conversations, and its adapter can call
+// them.
 func TestTheDocumentShowsTheEndpoints(t *testing.T) {
 	const document = "../../docs/providers.md"
 	names := make(map[kind.Endpoint][]string)

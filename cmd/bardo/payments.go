@@ -17,8 +17,8 @@ import (
 	"bardo.money/gateway/policy/pay/book"
 )
 
-// mostListed is how many payments the admin API lists at once.
-const mostListed = 1000
+// maxListed is how many payments the admin API lists per page.
+const maxListed = 1000
 
 func paymentsCommand() *cobra.Command {
 	var payer, state string
@@ -36,8 +36,8 @@ func paymentsCommand() *cobra.Command {
 	asJSON := cli.JSONFlag(c)
 	settings.Flag(c)
 	c.RunE = withBooks(func(c *cobra.Command, api *http.Client, _ []string) error {
-		if limit < 1 || limit > mostListed {
-			return fmt.Errorf("--limit %d, expected 1 to %d", limit, mostListed)
+		if limit < 1 || limit > maxListed {
+			return fmt.Errorf("--limit %d, expected 1 to %d", limit, maxListed)
 		}
 		q := url.Values{"limit": {strconv.Itoa(limit)}}
 		for name, value := range map[string]string{"payer": payer, "state": state} {
@@ -88,7 +88,7 @@ func forgiveCommand() *cobra.Command {
 	c.Flags().StringVar(&reason, "reason", "", "why, for the books and the audit log")
 	asJSON := cli.JSONFlag(c)
 	settings.Flag(c)
-	_ = c.MarkFlagRequired("reason") // fails only for a flag that is not there
+	_ = c.MarkFlagRequired("reason") // fails only for an unknown flag
 	c.RunE = withBooks(func(c *cobra.Command, api *http.Client, args []string) error {
 		f := admin.Forgiveness{Reason: admin.Set(reason)}
 		if (len(args) == 1) == c.Flags().Changed("payer") {

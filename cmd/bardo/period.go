@@ -11,7 +11,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// period are the flags that select a key's requests of a time.
+// period are the flags that select a key's requests in a period.
 type period struct{ key, since, until string }
 
 // register adds the flags.
@@ -21,7 +21,7 @@ func (p *period) register(c *cobra.Command, key string) {
 	c.Flags().StringVar(&p.until, "until", "", "the latest, in the same forms; a day counts to its end")
 }
 
-// span reads since and until. The zero time is none.
+// span reads since and until; the zero time if absent.
 func (p *period) span(now time.Time) (since, until time.Time, err error) {
 	if since, err = parseMoment("--since", p.since, now, false); err != nil {
 		return since, until, err
@@ -30,7 +30,7 @@ func (p *period) span(now time.Time) (since, until time.Time, err error) {
 	return since, until, err
 }
 
-// query is what the flags ask the admin API for.
+// query converts the flags to a query of the admin API.
 func (p *period) query(now time.Time) (url.Values, error) {
 	since, until, err := p.span(now)
 	if err != nil {
@@ -52,7 +52,7 @@ func (p *period) query(now time.Time) (url.Values, error) {
 	return q, nil
 }
 
-// keyOrNone is the key of a --key flag; "" is none.
+// keyOrNone validates a --key flag; "" if absent.
 func keyOrNone(flag string) (policy.Account, error) {
 	if flag == "" {
 		return "", nil
@@ -60,8 +60,8 @@ func keyOrNone(flag string) (policy.Account, error) {
 	return keyID(flag)
 }
 
-// parseMoment reads a time: a duration before now, an RFC 3339 time, or what parseDay reads, which is the day's first moment, or its last where
-// end is true. "" is the zero time.
+// parseMoment reads a time: a duration before now, an RFC 3339 time, or a day as parseDay reads it, which stands for its first moment, or its last if end is
+// true. "" is the zero time.
 func parseMoment(flag, s string, now time.Time, end bool) (time.Time, error) {
 	if ago, err := time.ParseDuration(s); err == nil && ago >= 0 && s != "0" {
 		return now.Add(-ago), nil

@@ -40,8 +40,8 @@ func planCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if *ticks < 1 || *ticks > mostTicks {
-			return fmt.Errorf("--ticks %d, expected 1 to %d", *ticks, mostTicks)
+		if *ticks < 1 || *ticks > maxTicks {
+			return fmt.Errorf("--ticks %d, expected 1 to %d", *ticks, maxTicks)
 		}
 		if err := actual.check(); err != nil {
 			return err
@@ -51,8 +51,8 @@ func planCommand() *cobra.Command {
 	return c
 }
 
-// mostTicks is a heartbeat each second.
-const mostTicks = 24 * 60 * 60
+// maxTicks is a heartbeat per second.
+const maxTicks = 24 * 60 * 60
 
 func mixesOf(name string) ([]projection.Mix, error) {
 	if name == "" {
@@ -89,21 +89,21 @@ func plan(c *cobra.Command, ticks int64, mixes []projection.Mix, actual *actualF
 	return out.print(c.OutOrStdout())
 }
 
-// planner finds who would answer an agent's typical calls.
+// planner resolves an agent's typical calls.
 type planner struct {
 	cfg      *config.Config
 	resolver *resolve.Resolver
 	notes    []string
 }
 
-// note adds a sentence, once.
+// note adds a note, once.
 func (p *planner) note(format string, args ...any) {
 	if s := fmt.Sprintf(format, args...); !slices.Contains(p.notes, s) {
 		p.notes = append(p.notes, s)
 	}
 }
 
-// decide finds who serves a subsystem, with a call of this size. Staked credit is for what is private.
+// decide resolves a call of this size by a subsystem. Staked credit is used for private calls only.
 func (p *planner) decide(subsystem string, call projection.Call, class policy.SecurityClass) (policy.Resolution, error) {
 	rules := settings.IntentRules(p.cfg)
 	hints := policy.Hints{Subsystem: subsystem, SecurityClass: class, DIEMAvailable: class == policy.SecurityPrivate && p.diem()}
@@ -121,7 +121,7 @@ func (p *planner) diem() bool {
 	return slices.ContainsFunc(p.cfg.Enabled(), func(q config.Provider) bool { return q.DIEM })
 }
 
-// tier is the candidate that answers a tier; none, and a note, where the configuration has no model for it.
+// tier resolves a tier's calls. If the configuration has no model for the tier, it adds a note and returns no candidate.
 func (p *planner) tier(name, subsystem string, call projection.Call) policy.Resolution {
 	to, err := p.decide(subsystem, call, policy.SecurityStandard)
 	if err != nil {
@@ -132,7 +132,7 @@ func (p *planner) tier(name, subsystem string, call projection.Call) policy.Reso
 	return to
 }
 
-// private is who serves the tasks that want privacy; without a private provider, who serves them in the open.
+// private resolves the tasks that require privacy. Without a private provider, it adds a note and resolves them without privacy.
 func (p *planner) private(call projection.Call) policy.Resolution {
 	to, err := p.decide("dream", call, policy.SecurityPrivate)
 	if err != nil {
@@ -147,7 +147,7 @@ func (p *planner) private(call projection.Call) policy.Resolution {
 	return to
 }
 
-// pay takes the price off what costs the gateway nothing, and names what is not known.
+// pay sets the price of calls that cost the gateway nothing to 0, and notes unknown prices.
 func (p *planner) pay(to *policy.Resolution) {
 	enabled := p.cfg.Enabled()
 	at := &enabled[slices.IndexFunc(enabled, func(q config.Provider) bool { return q.ID == to.Provider })]
@@ -166,7 +166,7 @@ func (p *planner) pay(to *policy.Resolution) {
 	}
 }
 
-// project works it all out.
+// project calculates the plan.
 func (p *planner) project(ticks int64, mixes []projection.Mix) *costPlan {
 	m := projection.Models{
 		T1:      p.tier("T1", "heartbeat_t1", projection.Routine),

@@ -19,14 +19,14 @@ import (
 	"bardo.money/gateway/policy/ledger"
 )
 
-// actualFlags select the requests that a plan is compared with.
+// actualFlags select the requests that the plan is compared with.
 type actualFlags struct {
 	days                int
 	key, project, golem string
 }
 
-// mostDays is a year.
-const mostDays = 366
+// maxDays is a year.
+const maxDays = 366
 
 func (f *actualFlags) register(c *cobra.Command) {
 	c.Flags().IntVar(&f.days, "actual", 0, "compare with what the ledger has of so many whole UTC days before today")
@@ -35,10 +35,10 @@ func (f *actualFlags) register(c *cobra.Command) {
 	c.Flags().StringVar(&f.golem, "golem", "", "with --actual: only this agent's requests, by its id")
 }
 
-// check says what is wrong with the flags.
+// check validates the flags.
 func (f *actualFlags) check() error {
-	if f.days < 0 || f.days > mostDays {
-		return fmt.Errorf("--actual %d, expected 1 to %d days", f.days, mostDays)
+	if f.days < 0 || f.days > maxDays {
+		return fmt.Errorf("--actual %d, expected 1 to %d days", f.days, maxDays)
 	}
 	if f.days == 0 && (f.key != "" || f.project != "" || f.golem != "") {
 		return fmt.Errorf("--key, --project and --golem need --actual")
@@ -46,30 +46,30 @@ func (f *actualFlags) check() error {
 	return nil
 }
 
-// actualPlan is what `bardo plan --actual` adds: an average day of the plan beside one of the ledger.
+// actualPlan is the comparison of `bardo plan --actual`: an average day of the plan and of the ledger.
 type actualPlan struct {
 	Days      int         `json:"days"`
 	Mix       string      `json:"mix"`
 	Rows      []actualRow `json:"subsystems"`
 	Planned   policy.Pico `json:"planned_per_day_usd"`
 	Actual    policy.Pico `json:"actual_per_day_usd"`
-	Charged   policy.Pico `json:"charged_per_day_usd"` // with the gateway's spread
+	Charged   policy.Pico `json:"charged_per_day_usd"` // including the gateway's spread
 	FullPrice policy.Pico `json:"full_price_per_day_usd"`
 }
 
-// actualRow is one subsystem. Costs are what providers take.
+// actualRow is a subsystem. Costs are those of providers.
 type actualRow struct {
-	Subsystem    string      `json:"subsystem"` // "" where requests named none
+	Subsystem    string      `json:"subsystem"` // "" for requests without one
 	PlannedCalls float64     `json:"planned_calls_per_day"`
 	Planned      policy.Pico `json:"planned_per_day_usd"`
 	ActualCalls  float64     `json:"actual_calls_per_day"`
 	Actual       policy.Pico `json:"actual_per_day_usd"`
 }
 
-// tierSubsystems are those that send the calls of a plan's tiers.
+// tierSubsystems are the subsystems of the calls of a plan's tiers.
 var tierSubsystems = map[string]string{"T1": "heartbeat_t1", "T2": "heartbeat_t2", "T2+": "risk"}
 
-// plannedRows are what a plan expects of each subsystem on a day of a market.
+// plannedRows returns the planned calls of each subsystem on a day.
 func (p *costPlan) plannedRows(day *dayPlan) map[string]*actualRow {
 	rows := map[string]*actualRow{}
 	for _, t := range day.Tiers {
@@ -85,11 +85,11 @@ func (p *costPlan) plannedRows(day *dayPlan) map[string]*actualRow {
 	return rows
 }
 
-// isDream reports whether a task of the plan is a subsystem, whose calls are not among the ticks.
+// isDream reports whether a planned task is one of the subsystem dream, whose calls are not part of the ticks.
 func isDream(task string) bool { return intent.Root(task) == "dream" }
 
-// compare sums what the ledger has by subsystem, and puts it beside the plan. A subsystem without a plan has a row of its own, unless what it asks for is that of
-// one that has.
+// compare sums the ledger by subsystem and compares it with the plan. A subsystem that is not in the plan has its own row, unless its intent is that of one
+// that is.
 func (p *costPlan) compare(sums []ledger.UsageRow, days int) *actualPlan {
 	day := &p.Days[0]
 	if i := slices.IndexFunc(p.Days, func(d dayPlan) bool { return d.Mix == "normal" }); i >= 0 {
@@ -117,7 +117,7 @@ func (p *costPlan) compare(sums []ledger.UsageRow, days int) *actualPlan {
 
 const picoPerMicro = 1_000_000
 
-// rowFor is the row that a subsystem's requests count in.
+// rowFor returns the row that a subsystem's requests are counted in.
 func rowFor(rows map[string]*actualRow, subsystem string) *actualRow {
 	if row, ok := rows[subsystem]; ok {
 		return row
@@ -129,7 +129,7 @@ func rowFor(rows map[string]*actualRow, subsystem string) *actualRow {
 	return rows[subsystem]
 }
 
-// addActual reads the ledger, and compares.
+// addActual adds the comparison with the ledger.
 func (f *actualFlags) addActual(c *cobra.Command, p *costPlan) error {
 	if f.days == 0 {
 		return nil
@@ -173,7 +173,7 @@ func (a *actualPlan) print(w io.Writer) error {
 
 func calls(n float64) string { return strconv.FormatFloat(n, 'f', 1, 64) }
 
-// difference is how much more, or less, was spent than planned.
+// difference formats the difference between actual and planned cost.
 func difference(planned, actual policy.Pico) string {
 	if planned == 0 {
 		return "not planned"

@@ -12,7 +12,7 @@ import (
 	"bardo.money/gateway/policy/ledger"
 )
 
-// spent makes a ledger with two days of requests, and some of today, which do not count.
+// spent creates a ledger with two days of requests, and some of today, which are not counted.
 func spent(t *testing.T, home string) {
 	t.Helper()
 	l, err := ledger.Open(t.Context(), filepath.Join(home, "bardo.db"), ledger.Options{Gateway: true})
@@ -39,7 +39,7 @@ func spent(t *testing.T, home string) {
 	}
 }
 
-// comparison is what --json prints of it.
+// comparison is the comparison as decoded from --json.
 type comparison struct {
 	Days      int
 	Mix       string

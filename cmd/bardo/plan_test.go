@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// planIn runs `bardo plan` where a fixture's configuration and catalog are.
+// planIn runs `bardo plan` in a fixture's directory.
 func planIn(t *testing.T, dir string, args ...string) (string, error) {
 	t.Helper()
 	t.Chdir(dir)
@@ -30,7 +30,7 @@ func fixtureDir(t *testing.T, name string) string {
 	return dir
 }
 
-// What typical configurations come to.
+// TestWhatBardoPlanPrints for typical configurations.
 func TestWhatBardoPlanPrints(t *testing.T) {
 	goldens, err := filepath.Abs(filepath.Join("testdata", "plan"))
 	if err != nil {
@@ -59,7 +59,7 @@ func TestWhatBardoPlanPrints(t *testing.T) {
 	}
 }
 
-// jsonPlan is what a script reads of a plan.
+// jsonPlan is a plan as decoded from --json.
 type jsonPlan struct {
 	Ticks int64 `json:"ticks_per_day"`
 	Tiers []struct {
@@ -104,7 +104,7 @@ func written(t *testing.T, text string) string {
 	return dir
 }
 
-// The days of R-25, with the models that they were worked out for: $0.05, $0.20 and $0.83 a day, rounded.
+// TestR25ADayCostsWhatWasProjected: the days of R-25 with their models: $0.05, $0.20 and $0.83 a day, rounded.
 func TestR25ADayCostsWhatWasProjected(t *testing.T) {
 	p := jsonPlanIn(t, written(t, `
 providers: {blockrun: {endpoint: https://blockrun.test/api, api_key: test, models: [{id: claude-haiku-4-5}, {id: claude-sonnet-4}, {id: claude-opus-4-6}]}}
@@ -145,7 +145,7 @@ func TestStakedCreditPaysForPrivateTasks(t *testing.T) {
 }
 
 func TestPrivacyHasItsPremiumWhereThereIsSome(t *testing.T) {
-	minimal := fixtureDir(t, "minimal") // before anything changes the folder
+	minimal := fixtureDir(t, "minimal") // before the working directory changes
 	premium := func(p jsonPlan) (most int64) {
 		for _, task := range p.Month.Tasks {
 			most = max(most, task.Premium)
@@ -181,7 +181,7 @@ providers: {custom: [{id: own, endpoints: [http://localhost:1/v1], models: [{id:
 }
 
 func TestAPlanRefusesWhatItCannotRead(t *testing.T) {
-	minimal := fixtureDir(t, "minimal") // before anything changes the folder
+	minimal := fixtureDir(t, "minimal") // before the working directory changes
 	for _, row := range [][]string{{"--mix", "wild"}, {"--ticks", "0"}, {"--ticks", "1000000"}} {
 		if out, err := planIn(t, minimal, row...); err == nil || !strings.Contains(err.Error(), row[0]) {
 			t.Errorf("%v: %v %s", row, err, out)

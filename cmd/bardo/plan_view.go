@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/policy/projection"
 )
 
-// costPlan is what `bardo plan --json` prints. Costs are exact.
+// costPlan is the output of `bardo plan --json`. Costs are exact.
 type costPlan struct {
 	Ticks int64      `json:"ticks_per_day"`
 	Tiers []tierPlan `json:"tiers"`
@@ -21,7 +21,7 @@ type costPlan struct {
 	Actual *actualPlan `json:"actual,omitempty"` // with --actual
 }
 
-// tierPlan is who answers the calls of a tier, and what one costs.
+// tierPlan is the model of a tier's calls, and the cost of a call.
 type tierPlan struct {
 	Tier     string            `json:"tier"`
 	Provider policy.ProviderID `json:"provider"`
@@ -32,7 +32,7 @@ type tierPlan struct {
 	Known    bool              `json:"price_known"`
 }
 
-// dayPlan is a day in one market.
+// dayPlan is a day in a market.
 type dayPlan struct {
 	Mix   string      `json:"mix"`
 	Tiers []dayOfTier `json:"tiers"`
@@ -92,7 +92,7 @@ func monthOf(ticks int64, ordinary, private *policy.Resolution) monthPlan {
 	return m
 }
 
-// print writes the plan as tables, and then what is to be known about them.
+// print prints the plan as tables, followed by its notes.
 func (p *costPlan) print(w io.Writer) error {
 	say := func(format string, args ...any) error {
 		_, err := fmt.Fprintf(w, format, args...)
@@ -169,7 +169,7 @@ func (p *costPlan) taskRows() (rows [][]string) {
 	return append(rows, []string{"total", "", "", "", "", "", cost(p.Month.Total, 2)})
 }
 
-// cost is an amount for people, with so many decimals.
+// cost formats an amount with the given number of decimals.
 func cost(c policy.Pico, decimals int) string {
 	const pico = 1e12
 	return "$" + strconv.FormatFloat(float64(c)/pico, 'f', decimals, 64)

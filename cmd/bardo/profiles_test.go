@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestALockedProfileInAFileIsWarnedOf, and a schema that nobody knows: the file is fine, and these parts of it do nothing.
+// TestALockedProfileInAFileIsWarnedOf, and an unknown schema: the file is valid, but these parts have no effect.
 func TestALockedProfileInAFileIsWarnedOf(t *testing.T) {
 	t.Setenv("BARDO_HOME", t.TempDir())
 	file := filepath.Join(t.TempDir(), "bardo.yaml")

@@ -37,7 +37,7 @@ func providersCommand() *cobra.Command {
 	return c
 }
 
-// switchCommand is one of the two that change a running gateway.
+// switchCommand is `bardo providers enable` or `disable`.
 func switchCommand(verb, short string) *cobra.Command {
 	return &cobra.Command{
 		Use: verb + " NAME", Short: short, Args: cli.OneArg("the provider's name"),
@@ -47,7 +47,7 @@ func switchCommand(verb, short string) *cobra.Command {
 				return err
 			}
 			var states []control.Provider
-			if err := control.Decide(c.Context(), h, http.MethodPost, "/providers/"+url.PathEscape(args[0])+"/"+verb, &states); err != nil {
+			if err := control.DoAtPlane(c.Context(), h, http.MethodPost, "/providers/"+url.PathEscape(args[0])+"/"+verb, &states); err != nil {
 				return err
 			}
 			return printProviders(c, states)
@@ -55,13 +55,13 @@ func switchCommand(verb, short string) *cobra.Command {
 	}
 }
 
-// currentProviders asks the running gateway; without one it shows what is configured.
+// currentProviders returns the providers of the running gateway, or else the configured ones.
 func currentProviders(c *cobra.Command, h home.Dir) ([]control.Provider, error) {
 	_, gateway := h.Answering(c.Context())
 	_, plane := h.AnsweringAs(c.Context(), home.PlaneFile)
 	if gateway || plane {
 		var states []control.Provider
-		err := control.Decide(c.Context(), h, http.MethodGet, "/providers", &states)
+		err := control.DoAtPlane(c.Context(), h, http.MethodGet, "/providers", &states)
 		return states, err
 	}
 	cfg, _, err := settings.ForCommand(c, h)

@@ -21,15 +21,15 @@ import (
 	"bardo.money/gateway/internal/seedtest"
 )
 
-// waiting are the commands that serve, or call others: without flags that do not exist, they do not end by themselves.
-var waiting = []string{"up", "extproc", "xds", "watch", "pay", "doctor", "notify", "sealed", "e2ee", "completion", "help", "install", "version"}
+// servingCommands are commands that serve, or call other servers: with valid flags they do not exit by themselves.
+var servingCommands = []string{"up", "extproc", "xds", "watch", "pay", "doctor", "notify", "sealed", "e2ee", "completion", "help", "install", "version"}
 
-// randomCommands are the commands that end by themselves, by their words.
+// randomCommands returns the other commands, as words.
 func randomCommands() (all [][]string) {
 	var visit func(c *cobra.Command, words []string)
 	visit = func(c *cobra.Command, words []string) {
 		for _, sub := range c.Commands() {
-			if !slices.Contains(waiting, sub.Name()) {
+			if !slices.Contains(servingCommands, sub.Name()) {
 				path := append(slices.Clone(words), sub.Name())
 				all = append(all, path)
 				visit(sub, path)
@@ -40,15 +40,15 @@ func randomCommands() (all [][]string) {
 	return all
 }
 
-// said is how a command ended.
-type said struct {
+// outcome is the result of a command.
+type outcome struct {
 	out, errs string
 	err       error
 	after     time.Duration
 	panicked  any
 }
 
-func runHere(args []string) (s said) {
+func runHere(args []string) (s outcome) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	var out, errs bytes.Buffer
@@ -65,7 +65,7 @@ func runHere(args []string) (s said) {
 	return s
 }
 
-// randomArgs are random arguments and flags of a command: usual ones, and such as nobody would give.
+// randomArgs returns random arguments and flags of a command, both plausible and absurd.
 func randomArgs(r *rand.Rand, words []string, ids []string) (args []string, asJSON bool) {
 	c, _, err := root().Find(words)
 	if err != nil {
@@ -112,8 +112,8 @@ func randomArgs(r *rand.Rand, words []string, ids []string) (args []string, asJS
 	return args, asJSON
 }
 
-// TestCommandsWithRandomFlags: no command panics, hangs, or says nothing of why it failed, whatever its flags and arguments are; what is JSON can be read. BARDO_SOAK=1
-// makes it longer; BARDO_SEED is the one seed to repeat.
+// TestCommandsWithRandomFlags: with any flags and arguments, no command panics, hangs, or fails without an error message; JSON output is valid. BARDO_SOAK=1
+// runs it longer; BARDO_SEED sets the only seed.
 func TestCommandsWithRandomFlags(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("BARDO_HOME", filepath.Join(t.TempDir(), "home"))
@@ -153,7 +153,7 @@ func TestCommandsWithRandomFlags(t *testing.T) {
 	}
 }
 
-func checkSaid(t *testing.T, seed uint64, args []string, asJSON bool, s said) {
+func checkSaid(t *testing.T, seed uint64, args []string, asJSON bool, s outcome) {
 	t.Helper()
 	var code cli.Exit
 	switch {
@@ -172,7 +172,7 @@ func checkSaid(t *testing.T, seed uint64, args []string, asJSON bool, s said) {
 	}
 }
 
-// isJSON reports whether a text is one value, or some behind each other.
+// isJSON reports whether a text is a sequence of JSON values.
 func isJSON(text string) bool {
 	d := json.NewDecoder(strings.NewReader(text))
 	for d.More() {

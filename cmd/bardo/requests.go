@@ -61,13 +61,13 @@ func requestsCommand() *cobra.Command {
 	return c
 }
 
-// mostRequests is how many requests the admin API lists at once.
-const mostRequests = 1000
+// maxRequests is how many requests the admin API lists per page.
+const maxRequests = 1000
 
-// query is what the flags ask the admin API for.
+// query converts the flags to a query of the admin API.
 func (f *requestFlags) query(now time.Time) (url.Values, error) {
-	if f.limit < 1 || f.limit > mostRequests {
-		return nil, fmt.Errorf("--limit %d, expected 1 to %d; `bardo export requests` writes them all", f.limit, mostRequests)
+	if f.limit < 1 || f.limit > maxRequests {
+		return nil, fmt.Errorf("--limit %d, expected 1 to %d; `bardo export requests` writes them all", f.limit, maxRequests)
 	}
 	q, err := f.period.query(now)
 	if err != nil {
@@ -87,8 +87,8 @@ type recordPage struct {
 	Data []json.RawMessage `json:"data"`
 }
 
-// recordSeen is what the list shows of a request.
-type recordSeen struct {
+// recordFields are the fields of a request that the list shows.
+type recordFields struct {
 	Key            string            `json:"key"`
 	RequestID      string            `json:"request_id"`
 	At             time.Time         `json:"created_at"`
@@ -108,14 +108,14 @@ type recordSeen struct {
 func printRequests(w io.Writer, records []json.RawMessage) error {
 	rows := make([][]string, len(records))
 	for i, r := range records {
-		var seen recordSeen
-		_ = json.Unmarshal(r, &seen) // a record of a newer gateway may have a member of another type: the others are shown
+		var seen recordFields
+		_ = json.Unmarshal(r, &seen) // a newer gateway's record may have a member of another type: the other members are shown
 		rows[i] = seen.cells()
 	}
 	return cli.PrintTable(w, []string{"TIME", "REQUEST", "KEY", "STATUS", "ASKED", "MODEL", "PROVIDER", "TRIED", "IN", "OUT", "COST", "TOOK"}, rows)
 }
 
-func (r *recordSeen) cells() []string {
+func (r *recordFields) cells() []string {
 	status := cmp.Or(r.Error, r.Status)
 	if r.HTTPStatus != 0 {
 		status = strconv.Itoa(r.HTTPStatus) + " " + status

@@ -18,7 +18,7 @@ type member struct {
 	value json.RawMessage
 }
 
-// members are those of a JSON object, in their order.
+// members returns the members of a JSON object, in order.
 func members(object json.RawMessage) (out []member, err error) {
 	d := json.NewDecoder(bytes.NewReader(object))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
@@ -38,8 +38,7 @@ func members(object json.RawMessage) (out []member, err error) {
 	return out, nil
 }
 
-// printRecord writes a record for people: a line for each member, and lists of objects, such as its attempts, as tables. Members that this
-// program does not know are shown as the others are.
+// printRecord prints a record: a line for each member, and lists of objects, such as its attempts, as tables. Unknown members are printed too.
 func printRecord(w io.Writer, record json.RawMessage) error {
 	all, err := members(record)
 	if err != nil {
@@ -69,16 +68,16 @@ func printRecord(w io.Writer, record json.RawMessage) error {
 	return nil
 }
 
-// title is a member's name for people.
+// title is a member's name with spaces.
 func title(name string) string { return strings.ReplaceAll(name, "_", " ") }
 
-// isObjects reports whether a value is a list of at least one object.
+// isObjects reports whether a value is a non-empty list of objects.
 func isObjects(value json.RawMessage) bool {
 	var list []map[string]any
 	return json.Unmarshal(value, &list) == nil && len(list) > 0
 }
 
-// plain is a value for people: lists and objects in one line, "" for what is not there.
+// plain formats a value: lists and objects on one line, "" for null.
 func plain(value json.RawMessage) string {
 	var v any
 	d := json.NewDecoder(bytes.NewReader(value))
@@ -115,7 +114,7 @@ func plainObject(object json.RawMessage) string {
 	return strings.Join(words, "; ")
 }
 
-// printObjects writes a list of objects as a table, with a column for each member that one of them has.
+// printObjects prints a list of objects as a table, with a column for each member of any of them.
 func printObjects(w io.Writer, t member) error {
 	var list []json.RawMessage
 	if err := json.Unmarshal(t.value, &list); err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The expected tables, as bardo route prints them: each with its own configuration and catalog (D-13).
+// TestD13WhatBardoRoutePrints compares golden tables, each with its own configuration and catalog (D-13).
 func TestD13WhatBardoRoutePrints(t *testing.T) {
 	fixtures, err := filepath.Abs(filepath.Join("..", "..", "policy", "resolve", "testdata"))
 	if err != nil {
@@ -29,7 +29,7 @@ func TestD13WhatBardoRoutePrints(t *testing.T) {
 		{"ladders", []string{"dream", "risk", "context", "death"}},
 	} {
 		t.Run(f.name, func(t *testing.T) {
-			t.Chdir(filepath.Join(fixtures, f.name)) // where its catalog is
+			t.Chdir(filepath.Join(fixtures, f.name)) // the catalog's directory
 			var out strings.Builder
 			for _, s := range f.subsystems {
 				args := []string{

@@ -27,7 +27,7 @@ import (
 
 func init() { home.Connect = postgres.Connect }
 
-// tool is what a command on the ledger works with.
+// tool is what a command on the ledger uses.
 type tool struct {
 	home     home.Dir
 	books    *ledger.Ledger
@@ -58,8 +58,9 @@ func withLedger(run func(c *cobra.Command, t tool, args []string) error) func(*c
 	}
 }
 
-// withBooks runs a command on the configured ledger through the admin API: that of the gateway that runs on it, which knows what it has in memory, or else one
-// of this process. A command whose gateway ends meanwhile is run again, if all that it asked may be asked twice; it prints nothing before its last answer.
+// withBooks runs a command on the configured ledger through the admin API: that of the running gateway, which knows its unwritten state, or else one in this
+// process. If the gateway exits meanwhile, the command is run again, provided that all its requests can be repeated; a command prints nothing before its last
+// answer.
 func withBooks(run func(c *cobra.Command, api *http.Client, args []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		h, err := home.Open()
@@ -74,7 +75,7 @@ func withBooks(run func(c *cobra.Command, api *http.Client, args []string) error
 			return err
 		}
 		if api := gatewayOn(c.Context(), h, cfg.Store.LedgerName(string(h))); api != nil {
-			answers := &heard{next: api.Transport}
+			answers := &answerRecorder{next: api.Transport}
 			api.Transport = answers
 			if err := run(c, api, args); !answers.lost || c.Context().Err() != nil {
 				return inFlags(err)
@@ -92,7 +93,7 @@ func withBooks(run func(c *cobra.Command, api *http.Client, args []string) error
 	}
 }
 
-// hasLedger is an error beside a control plane that runs alone: it has no ledger, and a new one would be nobody's.
+// hasLedger returns an error beside a control plane that runs alone: it has no ledger, and a new one would not be used by any gateway.
 func hasLedger(ctx context.Context, h home.Dir, cfg *config.Config) error {
 	if cfg.Store.Ledger.Postgres() {
 		return nil
@@ -109,16 +110,16 @@ func hasLedger(ctx context.Context, h home.Dir, cfg *config.Config) error {
 	return nil
 }
 
-// heard notes a request without a whole answer. It is of one command, which sends one request at a time.
-type heard struct {
+// answerRecorder records whether a request got no complete answer. It is used by one command, which sends one request at a time.
+type answerRecorder struct {
 	next             http.RoundTripper
 	lost, repeatable bool
 }
 
-// RoundTrip implements http.RoundTripper. It reads the whole answer, unless that is lines.
-func (h *heard) RoundTrip(r *http.Request) (*http.Response, error) {
+// RoundTrip implements http.RoundTripper. It reads the whole answer, unless it is a stream of lines.
+func (h *answerRecorder) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := h.next.RoundTrip(r)
-	if err == nil && resp.Header.Get("Content-Type") == adminapi.Lines { // it is printed as it comes
+	if err == nil && resp.Header.Get("Content-Type") == adminapi.Lines { // printed as it arrives
 		return resp, nil
 	}
 	var body []byte
@@ -127,37 +128,37 @@ func (h *heard) RoundTrip(r *http.Request) (*http.Response, error) {
 		err = errors.Join(err, resp.Body.Close())
 	}
 	if err != nil {
-		h.lost, h.repeatable = true, r.Method == http.MethodGet || strings.HasSuffix(r.URL.Path, "/deposits") || strings.HasSuffix(r.URL.Path, "/forgive") // they count once
+		h.lost, h.repeatable = true, r.Method == http.MethodGet || strings.HasSuffix(r.URL.Path, "/deposits") || strings.HasSuffix(r.URL.Path, "/forgive") // these are idempotent
 		return nil, err
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(body))
 	return resp, nil
 }
 
-// answerTime is how long a gateway may take to say which ledger it has.
-const answerTime = time.Second
+// answerTimeout bounds how long a gateway may take to identify its ledger.
+const answerTimeout = time.Second
 
-// gatewayOn is the client of the gateway that runs on a ledger; nil if none does, or it does not answer.
+// gatewayOn returns a client of the gateway that runs on a ledger; nil if none does, or it does not answer.
 func gatewayOn(ctx context.Context, h home.Dir, name string) *http.Client {
 	r, ok := h.Answering(ctx)
 	if !ok {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	if control.AskLedger(ctx, h).Store != control.StoreID(name) {
+	if control.ReadLedger(ctx, h).Store != control.StoreID(name) {
 		return nil
 	}
 	return control.Client(r.Control)
 }
 
-// flags are the names of flags, where they differ from those of the members that they set.
+// flags are the flags of members whose name differs.
 var flags = map[string]string{
 	"policies.injection": "--injection", "policies.pii": "--pii", "models": "--model", "subsystems": "--subsystem", "origins": "--origin", "expires_at": "--expires",
 	"amount_usd": "--usd", "overlap_seconds": "--overlap", "id": "ID", "request_id": "REQUEST",
 }
 
-// inFlags is an error of the admin API in the words of the command line.
+// inFlags replaces the member's name in an error of the admin API by the flag's.
 func inFlags(err error) error {
 	f, ok := errors.AsType[*fault.Fault](err)
 	if !ok {

@@ -13,7 +13,7 @@ type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestWhatMayBeAskedTwice: a command is run again after a lost answer only if it cannot do anything twice.
+// TestWhatMayBeAskedTwice: a command is run again after a lost answer only if repeating it has no effect.
 func TestWhatMayBeAskedTwice(t *testing.T) {
 	answer := func(body io.Reader) transport {
 		return func(*http.Request) (*http.Response, error) {
@@ -39,7 +39,7 @@ func TestWhatMayBeAskedTwice(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			h := &heard{next: row.next}
+			h := &answerRecorder{next: row.next}
 			resp, err := h.RoundTrip(req)
 			if h.lost != row.lost || h.repeatable != row.repeatable || (err != nil) != row.lost {
 				t.Errorf("lost %v, repeatable %v, %v", h.lost, h.repeatable, err)

@@ -46,7 +46,7 @@ func usageCommand() *cobra.Command {
 	return c
 }
 
-// usageFlags are the flags of `bardo usage`; all but by and format are also those of other commands.
+// usageFlags are the flags of `bardo usage`; other commands use all but by and format.
 type usageFlags struct{ key, project, golem, since, until, by, format string }
 
 // register adds the flags that select requests.
@@ -85,7 +85,7 @@ func printUsage(c *cobra.Command, api *http.Client, f *usageFlags) error {
 	return showUsage(c, f.format, &ledger.Table{By: by, Columns: t.Columns, Rows: t.Rows}, t.Total, names)
 }
 
-// keyNames are the names of all keys, by id.
+// keyNames returns the names of all keys, by id.
 func keyNames(c *cobra.Command, api *http.Client) (map[string]string, error) {
 	keys, err := adminapi.All(c.Context(), api, "/keys", func(k *admin.Key) string { return string(k.ID) })
 	if err != nil {
@@ -98,7 +98,7 @@ func keyNames(c *cobra.Command, api *http.Client) (map[string]string, error) {
 	return names, nil
 }
 
-// query is what the flags ask the admin API for.
+// query converts the flags to a query of the admin API.
 func (f *usageFlags) query(now time.Time) (url.Values, error) {
 	id, err := keyOrNone(f.key)
 	if err != nil {
@@ -122,13 +122,13 @@ func (f *usageFlags) query(now time.Time) (url.Values, error) {
 	return q, nil
 }
 
-// usageHeads are the columns of a table whose names there are shorter.
+// usageHeads are shorter heads for columns of a table.
 var usageHeads = map[string]string{
 	"input_tokens": "INPUT", "cached_tokens": "CACHED", "cache_write_tokens": "WRITTEN", "output_tokens": "OUTPUT", "reasoning_tokens": "REASONING",
 	"provider_cost_usd": "PROVIDER USD",
 }
 
-// showUsage prints a report in a format, and below a table the total of its numbers. In a table, ids of keys stand before their names.
+// showUsage prints a report in a format, and below a table its totals. In a table, keys are shown by id and name.
 func showUsage(c *cobra.Command, format string, t *ledger.Table, total []string, names map[string]string) error {
 	switch format {
 	case "json":
@@ -162,10 +162,10 @@ func showUsage(c *cobra.Command, format string, t *ledger.Table, total []string,
 	return cli.PrintTable(c.OutOrStdout(), heads, cells)
 }
 
-// layerColumns is how many numbers a report on layers has, all of which are always shown.
+// layerColumns is the number of numeric columns in a report on layers, all of which are always shown.
 const layerColumns = 3
 
-// withoutEmpty is a table without the columns of refusals and savings, if there were none.
+// withoutEmpty removes the columns of refusals and savings if they are all zero.
 func withoutEmpty(heads []string, cells [][]string) (headsLeft []string, cellsLeft [][]string) {
 	if isZero(heads, cells, "REFUSED") {
 		heads, cells = withoutColumn(heads, cells, "REFUSED")
@@ -177,13 +177,13 @@ func withoutEmpty(heads []string, cells [][]string) (headsLeft []string, cellsLe
 	return heads, cells
 }
 
-// isZero reports whether a column has nothing but zeros.
+// isZero reports whether all cells of a column are zero.
 func isZero(heads []string, cells [][]string, name string) bool {
 	at := slices.Index(heads, name)
 	return !slices.ContainsFunc(cells, func(row []string) bool { return strings.Trim(row[at], "0.") != "" })
 }
 
-// withoutColumn is a table without a column.
+// withoutColumn removes a column.
 func withoutColumn(heads []string, cells [][]string, name string) (headsLeft []string, cellsLeft [][]string) {
 	at := slices.Index(heads, name)
 	for i := range cells {

@@ -12,13 +12,13 @@ import (
 	"bardo.money/gateway/policy/ledger/store"
 )
 
-// versions is what `version --json` prints.
+// versions is the output of `version --json`.
 type versions struct {
 	Version string `json:"version"`
-	Commit  string `json:"commit"` // "unknown" where the build did not stamp it
+	Commit  string `json:"commit"` // "unknown" without build information
 	Changed bool   `json:"changed"`
 	Go      string `json:"go"`
-	Envoy   string `json:"envoy"`  // the pinned one; `bardo doctor` shows the installed one
+	Envoy   string `json:"envoy"`  // the pinned version; `bardo doctor` shows the installed one
 	Ledger  int    `json:"ledger"` // version of the ledger's schema
 }
 

@@ -21,15 +21,15 @@ import (
 	"bardo.money/gateway/policy/credit"
 )
 
-// walletView is what `bardo wallet --json` prints.
+// walletView is the output of `bardo wallet --json`.
 type walletView struct {
-	Check          *wallet.Check      `json:"check"` // null until the credit was read
-	State          string             `json:"state"` // of the wallet's sustainability; "" without one
+	Check          *wallet.Check      `json:"check"` // null until the credit has been read
+	State          string             `json:"state"` // the wallet's sustainability; "" without a wallet
 	Ratio          float64            `json:"ratio"`
 	BudgetPercent  int64              `json:"budget_percent"`
 	BoughtToday    policy.Micro       `json:"bought_today_usd"`
-	DailyPurchases policy.Micro       `json:"daily_purchases_usd"` // the most; 0 if nothing is bought
-	Usage          *credit.Comparison `json:"usage"`               // null until it was read
+	DailyPurchases policy.Micro       `json:"daily_purchases_usd"` // the maximum; 0 if nothing is bought
+	Usage          *credit.Comparison `json:"usage"`               // null until it has been read
 	DIEM           *diemView          `json:"diem"`                // null without staked credit
 }
 
@@ -88,7 +88,7 @@ func viewWallet(c *cobra.Command, h home.Dir, cfg *config.Config) (v walletView,
 	return v, err
 }
 
-// stakeUsed is what staked credit has paid today.
+// stakeUsed is what staked credit has paid for today.
 func stakeUsed(c *cobra.Command) (used policy.Micro, err error) {
 	err = withBooks(func(c *cobra.Command, api *http.Client, _ []string) error {
 		s, err := adminapi.Call[admin.Staked](c.Context(), api, http.MethodGet, "/usage/staked", nil)
@@ -124,7 +124,7 @@ func (v *walletView) print(c *cobra.Command) error {
 	return v.printUsage(c)
 }
 
-// printUsage puts Bankr's report beside the ledger.
+// printUsage prints Bankr's usage report beside the ledger's.
 func (v *walletView) printUsage(c *cobra.Command) error {
 	if _, err := fmt.Fprintf(c.OutOrStdout(), "\nusage from %s to %s\n", v.Usage.From.UTC().Format(time.DateTime), v.Usage.To.UTC().Format(time.DateTime)); err != nil {
 		return err

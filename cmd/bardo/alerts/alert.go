@@ -1,5 +1,5 @@
-// Package alerts makes, of the events of a running gateway, what an operator is told at once, and watches spending for that. It does not send anything:
-// package notify does, in the program bardo alone.
+// Package alerts derives alerts for operators from the events of a running gateway, and monitors spending. It does not send anything: package notify does,
+// which only the program bardo contains.
 package alerts
 
 import (
@@ -18,30 +18,30 @@ import (
 	"bardo.money/gateway/policy/pay/till"
 )
 
-// Alert is something that an operator has to know. It is without content of requests.
+// Alert is something that an operator has to know. It has no content of requests.
 type Alert struct {
 	Time  time.Time `json:"time"`
-	Topic string    `json:"topic"` // as notifications.topics has it
-	Event string    `json:"event"` // the name of its kind
-	About string    `json:"about"` // what it is about: the same for what begins, what repeats it, and what ends it
+	Topic string    `json:"topic"` // one of notifications.topics
+	Event string    `json:"event"` // the event's name
+	About string    `json:"about"` // the subject: the same for the beginning, repetitions and end of a problem
 	Text  string    `json:"text"`
-	Lasts bool      `json:"lasts,omitempty"` // another alert will say that it is over
-	Over  bool      `json:"over,omitempty"`  // it is over
-	Data  any       `json:"data"`            // of the event
+	Lasts bool      `json:"lasts,omitempty"` // another alert will resolve it
+	Over  bool      `json:"over,omitempty"`  // it resolves the problem
+	Data  any       `json:"data"`            // the event's fields
 }
 
-// Options are what a sender is made of.
+// Options configure a sender.
 type Options struct {
-	Gateway string                // which gateway it is, for people
+	Gateway string                // name of the gateway, for people
 	Redact  func(s string) string // removes secrets
 	Metrics *telemetry.Metrics
 	Log     *slog.Logger
 }
 
-// Opener makes a sender of one configuration; nil if that wants none. It calls nobody yet. What earlier senders of the same opener have said is remembered.
+// Opener creates a sender for a configuration; nil if none is wanted. It does not connect yet. Senders of the same opener share what was already sent.
 type Opener func(ctx context.Context, cfg *config.Config) (relay.Sink[Alert], error)
 
-// Listen gives feed what the events of s say. It costs s's other events nothing.
+// Listen publishes alerts derived from the events of s on feed. Other events are unaffected.
 func Listen(s *event.Sink, feed *event.Feed[Alert]) {
 	provider := func(t notice.ProviderFailure) string { return "provider/" + string(t.Provider) }
 	on(s, feed, notice.ProviderDown, "provider", func(a *Alert, t notice.ProviderFailure) {
@@ -102,7 +102,7 @@ func listenMoney(s *event.Sink, feed *event.Feed[Alert]) {
 	})
 }
 
-// on has an alert made of each event of a kind.
+// on publishes an alert for each event of a kind.
 func on[T any](s *event.Sink, feed *event.Feed[Alert], kind event.Kind[T], topic string, fill func(*Alert, T)) {
 	kind.Watch(s, func(at time.Time, _ policy.Account, data T) {
 		if !feed.Watched() {
@@ -122,5 +122,5 @@ func named(id, name string) string {
 	return fmt.Sprintf("%s (%s)", id, name)
 }
 
-// usd is an amount without trailing zeros.
+// usd formats an amount without trailing zeros.
 func usd(m policy.Micro) string { return m.Pico().String() }

@@ -21,12 +21,12 @@ import (
 	"bardo.money/gateway/policy/pay/till"
 )
 
-// TestEventsBecomeAlerts: which topic they are of, what they are about, and that what begins and what ends are about the same.
+// TestEventsBecomeAlerts: their topics and subjects, and a problem's end has the subject of its beginning.
 func TestEventsBecomeAlerts(t *testing.T) {
 	var s event.Sink
 	var feed event.Feed[alerts.Alert]
 	alerts.Listen(&s, &feed)
-	notice.ProviderDown.Emit(&s, "", notice.ProviderFailure{Provider: "early"}) // nobody watches
+	notice.ProviderDown.Emit(&s, "", notice.ProviderFailure{Provider: "early"}) // nobody is watching
 	w := feed.Watch(16)
 	defer w.Close()
 	notice.ProviderDown.Emit(&s, "", notice.ProviderFailure{Provider: "p", Reason: "no answer"})
@@ -75,7 +75,7 @@ func TestEventsBecomeAlerts(t *testing.T) {
 	}
 }
 
-// watching is a ledger with a watch over it.
+// watching is a ledger with a Spending on it.
 type watching struct {
 	t     *testing.T
 	books *ledger.Ledger
@@ -111,10 +111,10 @@ func (w *watching) spend(key policy.Account, amount policy.Micro) {
 	}
 }
 
-// says are the texts of a look.
+// says returns the texts of a check.
 func (w *watching) says() string {
 	w.t.Helper()
-	if err := w.watch.Look(w.t.Context(), w.now); err != nil {
+	if err := w.watch.Check(w.t.Context(), w.now); err != nil {
 		w.t.Fatal(err)
 	}
 	var out []string
@@ -132,7 +132,7 @@ func (w *watching) expect(about, want string) {
 	}
 }
 
-// TestALimitThatIsNearlySpentIsTold once in its period, of keys, projects and owners, and once more when it is spent.
+// TestALimitThatIsNearlySpentIsTold once per period, of keys, projects and owners, and again when it is spent.
 func TestALimitThatIsNearlySpentIsTold(t *testing.T) {
 	w := watch(t)
 	w.now = time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
@@ -170,7 +170,7 @@ func TestALimitThatIsNearlySpentIsTold(t *testing.T) {
 	w.expect("a revoked key", "The owner acme has spent 100 % of its limit for the month: 20 of 20 USD.")
 }
 
-// TestSpendingFarAboveThatOfOtherDaysIsTold once a day, of a key and of all together, and not before three days are known or below the least amount.
+// TestSpendingFarAboveThatOfOtherDaysIsTold once a day, of a key and of all keys together, but not before three days are known, nor below the minimum amount.
 func TestSpendingFarAboveThatOfOtherDaysIsTold(t *testing.T) {
 	w := watch(t)
 	w.now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -184,7 +184,7 @@ func TestSpendingFarAboveThatOfOtherDaysIsTold(t *testing.T) {
 		w.expect("too few days", "")
 		w.now = w.now.AddDate(0, 0, 2)
 	}
-	w.spend("", 200*policy.USD) // without a key: all together alone
+	w.spend("", 200*policy.USD) // without a key: counts for all keys together
 	w.expect("all, but no key", "All keys together spent 200 USD today, and 41 on a usual day.")
 	w.now = w.now.AddDate(0, 0, 1)
 	w.spend("a", 120*policy.USD)
@@ -203,7 +203,7 @@ func TestSpendingFarAboveThatOfOtherDaysIsTold(t *testing.T) {
 	w.expect("the days before are long ago", "")
 }
 
-// TestSpendingIsLookedAtWhileItIsTold, when requests come, and else now and then.
+// TestSpendingIsLookedAtWhileItIsTold, when there are requests, and otherwise occasionally.
 func TestSpendingIsLookedAtWhileItIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		books, served := &counting{}, uint64(0)
@@ -240,7 +240,7 @@ func TestSpendingIsLookedAtWhileItIsTold(t *testing.T) {
 	})
 }
 
-// counting counts looks.
+// counting counts checks.
 type counting struct{ n int }
 
 func (c *counting) Keys(context.Context) ([]ledger.KeyRow, error) { c.n++; return nil, nil }
@@ -251,7 +251,7 @@ func (c *counting) Usage(context.Context, ledger.Filter, ledger.By) ([]ledger.Us
 	return nil, nil
 }
 
-// TestB16TheUsageOfADayIsTold once, when the day is over and what was under way then is charged; by key, and where it is asked for alone.
+// TestB16TheUsageOfADayIsTold once, when the day is over and requests in flight are charged; by key, and only if the topic is wanted.
 func TestB16TheUsageOfADayIsTold(t *testing.T) {
 	w := watch(t)
 	w.now = time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
@@ -266,7 +266,7 @@ func TestB16TheUsageOfADayIsTold(t *testing.T) {
 	w.cfg.Notifications.Topics = nil
 	w.expect("not asked for", "")
 	w.cfg.Notifications.Topics = []string{"usage"}
-	if err := w.watch.Look(t.Context(), w.now); err != nil {
+	if err := w.watch.Check(t.Context(), w.now); err != nil {
 		t.Fatal(err)
 	}
 	a := <-w.seen.Events()

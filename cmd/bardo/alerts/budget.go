@@ -10,15 +10,15 @@ import (
 	"bardo.money/gateway/policy/ledger/usage"
 )
 
-// sums is what was spent since the beginning of a day or month.
+// sums is the spending since the beginning of a day or month.
 type sums struct {
 	period string
 	began  time.Time
 	by     map[policy.Holder]map[string]policy.Micro
 }
 
-// budgets compares what was spent with the limits for the day and the month.
-func (s *Spending) budgets(ctx context.Context, now time.Time, keys []ledger.KeyRow, nearPct int) error {
+// checkBudgets compares spending with the daily and monthly limits.
+func (s *Spending) checkBudgets(ctx context.Context, now time.Time, keys []ledger.KeyRow, nearPct int) error {
 	projects, err := s.Books.Groups(ctx, policy.OfProject)
 	if err != nil {
 		return err
@@ -40,19 +40,19 @@ func (s *Spending) budgets(ctx context.Context, now time.Time, keys []ledger.Key
 		for i := range keys {
 			k := &keys[i]
 			if !k.Revoked() {
-				s.budget(&p, notice.Budget{Holder: policy.OfKey, ID: string(k.ID), Name: k.Name, Limit: of(k.SpendDay, k.SpendMonth)}, nearPct)
+				s.checkBudget(&p, notice.Budget{Holder: policy.OfKey, ID: string(k.ID), Name: k.Name, Limit: of(k.SpendDay, k.SpendMonth)}, nearPct)
 			}
 		}
 		for _, groups := range [][]ledger.Group{projects, owners} {
 			for _, g := range groups {
-				s.budget(&p, notice.Budget{Holder: g.Kind, ID: g.ID, Name: g.Name, Limit: of(g.SpendDay, g.SpendMonth)}, nearPct)
+				s.checkBudget(&p, notice.Budget{Holder: g.Kind, ID: g.ID, Name: g.Name, Limit: of(g.SpendDay, g.SpendMonth)}, nearPct)
 			}
 		}
 	}
 	return nil
 }
 
-// spent is what keys, projects and owners spent since a day.
+// spent returns the spending of keys, projects and owners since a day.
 func (s *Spending) spent(ctx context.Context, since time.Time, projects []ledger.Group) (map[policy.Holder]map[string]policy.Micro, error) {
 	ofKeys, err := s.spentBy(ctx, since, usage.ByKey)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *Spending) spent(ctx context.Context, since time.Time, projects []ledger
 	return map[policy.Holder]map[string]policy.Micro{policy.OfKey: ofKeys, policy.OfProject: ofProjects, policy.OfOwner: ofOwners}, nil
 }
 
-// spentBy is what was spent since a day, by one dimension.
+// spentBy returns the spending since a day, by one dimension.
 func (s *Spending) spentBy(ctx context.Context, since time.Time, by ledger.By) (map[string]policy.Micro, error) {
 	rows, err := s.Books.Usage(ctx, ledger.Filter{Since: since}, by)
 	spent := make(map[string]policy.Micro, len(rows))
@@ -79,18 +79,18 @@ func (s *Spending) spentBy(ctx context.Context, since time.Time, by ledger.By) (
 	return spent, err
 }
 
-// budget emits that a limit is nearly spent, and that it is spent, once each in its period.
-func (s *Spending) budget(p *sums, b notice.Budget, nearPct int) {
+// checkBudget emits that a limit is nearly spent, and that it is spent, once each per period.
+func (s *Spending) checkBudget(p *sums, b notice.Budget, nearPct int) {
 	if b.Limit <= 0 {
 		return
 	}
 	b.Period, b.Spent = p.period, p.by[b.Holder][b.ID]
 	b.Percent = int(float64(b.Spent) / float64(b.Limit) * 100)
 	about, spent := string(b.Holder)+"/"+b.ID+"/"+b.Period, b.Spent >= b.Limit
-	if last := s.said[about]; b.Percent < nearPct || last.began.Equal(p.began) && (last.spent || !spent) {
+	if last := s.emitted[about]; b.Percent < nearPct || last.began.Equal(p.began) && (last.spent || !spent) {
 		return
 	}
-	s.said[about] = said{p.began, spent}
+	s.emitted[about] = emission{p.began, spent}
 	var account policy.Account
 	if b.Holder == policy.OfKey {
 		account = policy.Account(b.ID)

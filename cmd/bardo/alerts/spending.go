@@ -14,61 +14,61 @@ import (
 	"bardo.money/gateway/policy/ledger/usage"
 )
 
-// Books is what is read of a ledger.
+// Books is the part of the ledger that is read.
 type Books interface {
 	Keys(ctx context.Context) ([]ledger.KeyRow, error)
 	Groups(ctx context.Context, kind policy.Holder) ([]ledger.Group, error)
 	Usage(ctx context.Context, f ledger.Filter, by ledger.By) ([]ledger.UsageRow, error)
 }
 
-// Spending watches what keys, projects and owners spend, and emits notice.BudgetNear, notice.SpendUnusual and notice.UsageOfDay: each once in its day or month, and again after a
-// restart. It reads the ledger beside requests.
+// Spending monitors the spending of keys, projects and owners, and emits notice.BudgetNear, notice.SpendUnusual and notice.UsageOfDay, each once per day or
+// month, and again after a restart. It reads the ledger concurrently with requests.
 type Spending struct {
 	Books  Books
 	Config func() *config.Config
-	Served func() uint64 // requests so far: while there is no other, spending is looked at less often
+	Served func() uint64 // number of requests so far: while it does not change, spending is checked less often
 	Events *event.Sink
 	Log    *slog.Logger
 
-	said     map[string]said
-	usual    map[string]usual
-	reported time.Time // the day on which the usage of the day before was emitted
+	emitted   map[string]emission
+	baselines map[string]baseline
+	reported  time.Time // the day on which the previous day's usage was emitted
 }
 
-// said is what was emitted of a limit: since the beginning of which period, and that it was spent.
-type said struct {
+// emission records an emitted event: in which period, and whether the limit was spent.
+type emission struct {
 	began time.Time
 	spent bool
 }
 
-// usual is a key's spending on a usual day, as it was on a day.
-type usual struct {
+// baseline is a key's usual spending per day, as of a day.
+type baseline struct {
 	day    time.Time
 	amount policy.Micro // 0: too few days are known
 }
 
 const (
-	// lookTime is the time between two looks.
-	lookTime = 10 * time.Second
-	// idleTime is that without requests at this gateway: others may share its ledger.
-	idleTime = 5 * time.Minute
+	// checkInterval is the time between two checks.
+	checkInterval = 10 * time.Second
+	// idleInterval is that without requests at this gateway, since other gateways may use the ledger.
+	idleInterval = 5 * time.Minute
 
-	// usualDays is how many days before make a usual one; leastDays of them must have spending.
-	usualDays = 14
-	leastDays = 3
+	// baselineDays is the number of previous days in the baseline; minBaselineDays of them must have spending.
+	baselineDays    = 14
+	minBaselineDays = 3
 )
 
-// Run looks at spending until ctx is done.
+// Run checks spending until ctx is done.
 func (s *Spending) Run(ctx context.Context) error {
-	tick := time.NewTicker(lookTime)
+	tick := time.NewTicker(checkInterval)
 	defer tick.Stop()
-	var looked time.Time
+	var checked time.Time
 	served := s.Served() - 1
 	for {
 		now, n := time.Now().UTC(), s.Served()
-		if s.Config().Notifications.Enabled() && (n != served || now.Sub(looked) >= idleTime) {
-			served, looked = n, now
-			if err := s.Look(ctx, now); err != nil && ctx.Err() == nil {
+		if s.Config().Notifications.Enabled() && (n != served || now.Sub(checked) >= idleInterval) {
+			served, checked = n, now
+			if err := s.Check(ctx, now); err != nil && ctx.Err() == nil {
 				s.Log.Warn("spending was not looked at", "error", err)
 			}
 		}
@@ -80,10 +80,10 @@ func (s *Spending) Run(ctx context.Context) error {
 	}
 }
 
-// Look compares what was spent with what may be, and with what is usual.
-func (s *Spending) Look(ctx context.Context, now time.Time) error {
-	if s.said == nil {
-		s.said, s.usual = map[string]said{}, map[string]usual{}
+// Check compares spending with limits and baselines.
+func (s *Spending) Check(ctx context.Context, now time.Time) error {
+	if s.emitted == nil {
+		s.emitted, s.baselines = map[string]emission{}, map[string]baseline{}
 	}
 	keys, err := s.Books.Keys(ctx)
 	if err != nil {
@@ -91,23 +91,23 @@ func (s *Spending) Look(ctx context.Context, now time.Time) error {
 	}
 	n := &s.Config().Notifications
 	if n.Wants("budget") {
-		if err := s.budgets(ctx, now, keys, n.NearPct); err != nil {
+		if err := s.checkBudgets(ctx, now, keys, n.NearPct); err != nil {
 			return err
 		}
 	}
 	if n.Wants("usage") {
-		if err := s.lastDay(ctx, now, keys); err != nil {
+		if err := s.reportLastDay(ctx, now, keys); err != nil {
 			return err
 		}
 	}
 	if !n.Wants("spend") {
 		return nil
 	}
-	return s.days(ctx, now, keys, n)
+	return s.checkDays(ctx, now, keys, n)
 }
 
-// days compares today's spending with that of a usual day: of all together, and of each key.
-func (s *Spending) days(ctx context.Context, now time.Time, keys []ledger.KeyRow, n *config.Notifications) error {
+// checkDays compares today's spending with the baselines, of all keys together and of each key.
+func (s *Spending) checkDays(ctx context.Context, now time.Time, keys []ledger.KeyRow, n *config.Notifications) error {
 	rows, err := s.Books.Usage(ctx, ledger.Filter{Since: now}, usage.ByKey)
 	if err != nil {
 		return err
@@ -118,37 +118,37 @@ func (s *Spending) days(ctx context.Context, now time.Time, keys []ledger.KeyRow
 		if rows[i].Name == "" { // requests without a key
 			continue
 		}
-		if err := s.day(ctx, now, policy.Account(rows[i].Name), keys, rows[i].Cost, n); err != nil {
+		if err := s.checkDay(ctx, now, policy.Account(rows[i].Name), keys, rows[i].Cost, n); err != nil {
 			return err
 		}
 	}
-	return s.day(ctx, now, "", nil, all, n)
+	return s.checkDay(ctx, now, "", nil, all, n)
 }
 
-// day compares a key's spending of today, or that of all, with that of a usual day.
-func (s *Spending) day(ctx context.Context, now time.Time, key policy.Account, keys []ledger.KeyRow, spent policy.Micro, n *config.Notifications) error {
+// checkDay compares today's spending of a key, or of all keys if key is "", with its baseline.
+func (s *Spending) checkDay(ctx context.Context, now time.Time, key policy.Account, keys []ledger.KeyRow, spent policy.Micro, n *config.Notifications) error {
 	today, about := dayOf(now), "spend/"+string(key)
-	if spent < max(n.LeastUSD, 1) || s.said[about].began.Equal(today) {
+	if spent < max(n.LeastUSD, 1) || s.emitted[about].began.Equal(today) {
 		return nil
 	}
-	u, ok := s.usual[about]
+	u, ok := s.baselines[about]
 	if !ok || !u.day.Equal(today) {
-		rows, err := s.Books.Usage(ctx, ledger.Filter{Account: key, Since: today.AddDate(0, 0, -usualDays), Until: today.AddDate(0, 0, -1)}, usage.ByDay)
+		rows, err := s.Books.Usage(ctx, ledger.Filter{Account: key, Since: today.AddDate(0, 0, -baselineDays), Until: today.AddDate(0, 0, -1)}, usage.ByDay)
 		if err != nil {
 			return err
 		}
-		u = usual{today, median(rows)}
-		s.usual[about] = u
+		u = baseline{today, median(rows)}
+		s.baselines[about] = u
 	}
 	if u.amount == 0 || spent/policy.Micro(n.Factor) <= u.amount {
 		return nil
 	}
-	s.said[about] = said{began: today}
+	s.emitted[about] = emission{began: today}
 	notice.SpendUnusual.Emit(s.Events, key, notice.Spending{Key: string(key), Name: nameOf(keys, key), Day: today.Format(time.DateOnly), Spent: spent, Usual: u.amount})
 	return nil
 }
 
-// median is that of the days with spending; 0 where there are too few.
+// median is the median of the days with spending; 0 if there are too few.
 func median(days []ledger.UsageRow) policy.Micro {
 	var spent []policy.Micro
 	for i := range days {
@@ -156,7 +156,7 @@ func median(days []ledger.UsageRow) policy.Micro {
 			spent = append(spent, days[i].Cost)
 		}
 	}
-	if len(spent) < leastDays {
+	if len(spent) < minBaselineDays {
 		return 0
 	}
 	slices.Sort(spent)

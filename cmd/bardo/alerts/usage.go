@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// closing is how long after a day its usage is told: what was under way at its end is charged by then.
-	closing = 15 * time.Minute
-	// mostKeys are in the usage of a day, the most expensive first.
-	mostKeys = 500
+	// settleTime is how long after a day its usage is reported, so that requests in flight at its end are charged.
+	settleTime = 15 * time.Minute
+	// maxKeys bounds the keys in a day's usage; the most expensive are included.
+	maxKeys = 500
 )
 
-// lastDay emits the usage of the day before, once.
-func (s *Spending) lastDay(ctx context.Context, now time.Time, keys []ledger.KeyRow) error {
+// reportLastDay emits the previous day's usage, once.
+func (s *Spending) reportLastDay(ctx context.Context, now time.Time, keys []ledger.KeyRow) error {
 	today := dayOf(now)
-	if now.Sub(today) < closing || s.reported.Equal(today) {
+	if now.Sub(today) < settleTime || s.reported.Equal(today) {
 		return nil
 	}
 	day := today.AddDate(0, 0, -1)
@@ -36,7 +36,7 @@ func (s *Spending) lastDay(ctx context.Context, now time.Time, keys []ledger.Key
 	for i := range rows {
 		r := &rows[i]
 		all.Requests, all.Cost, all.ProviderCost = all.Requests+r.Requests, all.Cost.Plus(r.Cost), all.ProviderCost.Plus(r.ProviderCost)
-		if i >= mostKeys {
+		if i >= maxKeys {
 			all.Others++
 			continue
 		}

@@ -1,4 +1,4 @@
-// Package auditlog is the command `bardo audit log`: it verifies and exports the audit log, without the gateway.
+// Package auditlog is the command `bardo audit log`, which verifies and exports the audit log without the gateway.
 package auditlog
 
 import (
@@ -23,7 +23,7 @@ func Command() *cobra.Command {
 	return c
 }
 
-// pathOf is the file that is named, else the configuration's.
+// pathOf is the file argument, else the configured file.
 func pathOf(c *cobra.Command, args []string) (string, error) {
 	if len(args) > 0 {
 		return args[0], nil
@@ -74,7 +74,7 @@ func verifyCommand() *cobra.Command {
 	return c
 }
 
-// show prints what was found; the error is the exit status.
+// show prints the report; the error is the exit status.
 func show(c *cobra.Command, r *audit.Report, asJSON bool) error {
 	if asJSON {
 		if err := cli.PrintJSON(c, r); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// NameMissingFlags has a command and those below it name the flags that they require and were not given, before they look at their arguments: cobra's own
-// error does not say where to look.
+// NameMissingFlags makes a command and its subcommands report missing required flags by name, before arguments are checked: cobra's own error does not mention
+// --help.
 func NameMissingFlags(c *cobra.Command) {
 	if args := c.Args; c.Runnable() {
 		c.Args = func(c *cobra.Command, given []string) error {
@@ -41,7 +41,7 @@ func missingFlags(c *cobra.Command) error {
 	return fmt.Errorf("%s needs %s; --help shows an example", c.CommandPath(), strings.Join(missing, " and "))
 }
 
-// NoArgs wants no argument. One that a group of commands is given is meant as one of them.
+// NoArgs accepts no argument. An argument of a command group is reported as an unknown command.
 func NoArgs(c *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0:
@@ -55,14 +55,14 @@ func NoArgs(c *cobra.Command, args []string) error {
 	for _, sub := range c.Commands() {
 		names = append(names, sub.Name())
 	}
-	c.SuggestionsMinimumDistance = 2 // cobra's own
+	c.SuggestionsMinimumDistance = 2 // as in cobra
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
 		return fmt.Errorf("%s has no command %q; did you mean %s?", c.CommandPath(), args[0], strings.Join(near, " or "))
 	}
 	return fmt.Errorf("%s has no command %q, expected %s", c.CommandPath(), args[0], strings.Join(names, ", "))
 }
 
-// SomeArgs wants at least one argument.
+// SomeArgs requires at least one argument.
 func SomeArgs(what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -72,7 +72,7 @@ func SomeArgs(what string) cobra.PositionalArgs {
 	}
 }
 
-// AtMostOneArg wants one argument or none.
+// AtMostOneArg accepts one argument or none.
 func AtMostOneArg(what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) > 1 {
@@ -82,7 +82,7 @@ func AtMostOneArg(what string) cobra.PositionalArgs {
 	}
 }
 
-// OneArg wants one argument.
+// OneArg requires one argument.
 func OneArg(what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) != 1 {

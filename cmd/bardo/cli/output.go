@@ -13,13 +13,13 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Advised is an error with what there is to do about it.
+// Advised is an error with advice.
 type Advised struct {
 	Err error
 	Fix string
 }
 
-// Advise adds to an error what there is to do about it.
+// Advise adds advice to an error.
 func Advise(err error, fix string) error { return Advised{err, fix} }
 
 func (a Advised) Error() string { return a.Err.Error() + ": " + a.Fix }
@@ -31,9 +31,9 @@ func JSONFlag(c *cobra.Command) *bool {
 	return c.Flags().Bool("json", false, "print JSON")
 }
 
-// Completes gives shells the values of a flag for completion.
+// Completes sets the values that shells complete a flag with.
 func Completes(c *cobra.Command, flag string, values ...cobra.Completion) {
-	_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // fails only for a flag that is not there
+	_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // fails only for an unknown flag
 }
 
 // PrintJSON writes v, indented, to the command's output.
@@ -43,7 +43,7 @@ func PrintJSON(c *cobra.Command, v any) error {
 	return e.Encode(v)
 }
 
-// PrintTable writes rows in columns, the heads first.
+// PrintTable writes a table below its heads.
 func PrintTable(w io.Writer, heads []string, rows [][]string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, row := range append([][]string{heads}, rows...) {
@@ -58,7 +58,7 @@ func PrintTable(w io.Writer, heads []string, rows [][]string) error {
 	return t.Flush()
 }
 
-// Printable is s as a terminal may show it. Some of what is shown was chosen by clients.
+// Printable is s if a terminal can show it safely, else quoted: some texts are chosen by clients.
 func Printable(s string) string {
 	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return strconv.Quote(s)
@@ -69,7 +69,7 @@ func Printable(s string) string {
 	return s
 }
 
-// List is names for people.
+// List joins names with commas.
 func List[S ~string](names []S) string {
 	var b strings.Builder
 	for i, name := range names {
@@ -81,7 +81,7 @@ func List[S ~string](names []S) string {
 	return b.String()
 }
 
-// Dollars is an amount for people.
+// Dollars formats an amount.
 func Dollars(m policy.Micro) string {
 	if m < 0 {
 		return "-$" + (-m).String()

@@ -20,39 +20,39 @@ import (
 )
 
 const (
-	// eventsFile keeps how far the export of events has come.
+	// eventsFile records the progress of the export of events.
 	eventsFile = "clickhouse-events.json"
-	// eventBytes bounds the events that are sent at once.
+	// eventBytes bounds a batch of events, in bytes.
 	eventBytes = 1 << 20
 )
 
-// events exports the events of a spool by one configuration.
+// events exports the events of a spool under one configuration.
 type events struct {
 	*export.UsageOptions
 
 	cfg    *config.Config
 	server *server
 	counts *telemetry.Rows
-	sent   map[string]int64 // bytes of each segment that the server has, by the segment's id
+	sent   map[string]int64 // bytes of each segment that were sent, by segment id
 }
 
-// run exports until there is another configuration, an error, or ctx is done. It has worked where a step had no error.
-func (e *events) run(ctx context.Context) (worked bool, err error) {
+// run exports until the configuration changes, an error, or ctx is done. progressed reports whether a step succeeded.
+func (e *events) run(ctx context.Context) (progressed bool, err error) {
 	e.sent = map[string]int64{}
 	if err := readState(e.Home, eventsFile, &e.sent); err != nil {
 		return false, err
 	}
-	return stepping(ctx, e.UsageOptions, e.cfg, e.step)
+	return runSteps(ctx, e.UsageOptions, e.cfg, e.step)
 }
 
-// step sends what waits in each segment, a batch at most, and reports whether there may be more. A batch is remembered as sent after the server has it, and a segment
-// removed after all of it is: what is sent again replaces itself.
+// step sends at most one batch of each segment, and reports whether there may be more. A batch is recorded as sent after the server has it, and a segment is
+// removed after all of it was sent: rows that are sent twice replace themselves.
 func (e *events) step(ctx context.Context) (more bool, err error) {
 	all, err := event.Segments(e.Home.Path(export.Spool))
 	if err != nil {
 		return false, err
 	}
-	maps.DeleteFunc(e.sent, func(id string, _ int64) bool { // of segments that their writer has dropped
+	maps.DeleteFunc(e.sent, func(id string, _ int64) bool { // segments that their writer has dropped
 		return !slices.ContainsFunc(all, func(g event.Segment) bool { return g.ID == id })
 	})
 	for i := range all {
@@ -88,10 +88,10 @@ func (e *events) send(ctx context.Context, g *event.Segment) (more bool, err err
 		}
 	}
 	e.sent[g.ID] = next
-	return true, e.Home.Keep(eventsFile, e.sent)
+	return true, e.Home.WriteFile(eventsFile, e.sent)
 }
 
-// finish removes a segment that is sent and that nobody writes to.
+// finish removes a closed segment that was sent completely.
 func (e *events) finish(g *event.Segment) error {
 	if !g.Closed {
 		return nil
@@ -100,10 +100,10 @@ func (e *events) finish(g *event.Segment) error {
 		return err
 	}
 	delete(e.sent, g.ID)
-	return e.Home.Keep(eventsFile, e.sent)
+	return e.Home.WriteFile(eventsFile, e.sent)
 }
 
-// eventRow is an event as the table has it.
+// eventRow is an event as a row of the table.
 type eventRow struct {
 	ID        string         `json:"event_id"`
 	At        string         `json:"at"`
@@ -115,10 +115,10 @@ type eventRow struct {
 	Exported  string         `json:"exported_at"`
 }
 
-// eventRows are the lines of a segment from a place on as lines of the table. A line that cannot be read is left out.
+// eventRows converts the lines of a segment, from an offset, to rows. A line that cannot be parsed is skipped.
 func eventRows(segment string, from int64, lines [][]byte) (rows []byte, n int, err error) {
 	var b bytes.Buffer
-	out, now := json.NewEncoder(&b), time.Now().UTC().Format(timeForm[:23])
+	out, now := json.NewEncoder(&b), time.Now().UTC().Format(timeFormat[:23])
 	for _, text := range lines {
 		at := from
 		from += int64(len(text)) + 1
@@ -135,9 +135,9 @@ func eventRows(segment string, from int64, lines [][]byte) (rows []byte, n int, 
 			RequestID string `json:"request_id"`
 			Subsystem string `json:"subsystem"`
 		}
-		_ = json.Unmarshal(l.Data, &about) // most events say it, others nothing
+		_ = json.Unmarshal(l.Data, &about) // most events have these; others have neither
 		row := eventRow{
-			ID: fmt.Sprintf("%s-%d", segment, at), At: l.Time.UTC().Format(timeForm), Event: l.Event, Key: l.Account, RequestID: about.RequestID, Subsystem: about.Subsystem,
+			ID: fmt.Sprintf("%s-%d", segment, at), At: l.Time.UTC().Format(timeFormat), Event: l.Event, Key: l.Account, RequestID: about.RequestID, Subsystem: about.Subsystem,
 			Data: string(l.Data), Exported: now,
 		}
 		if err := out.Encode(&row); err != nil {

@@ -1,5 +1,5 @@
-// Package clickhouse exports usage, a row for each request, from the ledger to ClickHouse, and events from their spool. It reads the ledger as a command does, beside
-// the gateway, and keeps in files how far it has come: a server that is slow or away delays rows and nothing else. The program bardo alone contains it.
+// Package clickhouse exports usage from the ledger, a row per request, and events from their spool, to ClickHouse. It reads the ledger as a command does, and
+// records its progress in files: a slow or unavailable server only delays rows. Only the program bardo contains it.
 package clickhouse
 
 import (
@@ -23,23 +23,23 @@ import (
 )
 
 const (
-	// batch is how many rows are sent at once at most, about 1 MB.
+	// batch is the maximum number of rows per insert, about 1 MB.
 	batch = 2000
-	// longestWait bounds the wait after failures in a row.
-	longestWait = time.Minute
-	// settle is how long in PostgreSQL a transaction may last whose requests are not to be missed.
-	settle = time.Minute
-	// stateFile keeps how far the export has come.
+	// maxWait bounds the backoff after consecutive failures.
+	maxWait = time.Minute
+	// settleTime bounds in PostgreSQL the duration of transactions whose requests must not be missed.
+	settleTime = time.Minute
+	// stateFile records the progress of the export.
 	stateFile = "clickhouse.json"
 )
 
-// state is how far the export to a table has come.
+// state is the progress of the export to a table.
 type state struct {
 	To   string      `json:"to"` // address and table
 	Mark ledger.Mark `json:"mark"`
 }
 
-// exporter exports by one configuration.
+// exporter exports usage under one configuration.
 type exporter struct {
 	*export.UsageOptions
 
@@ -49,11 +49,11 @@ type exporter struct {
 	counts *telemetry.Rows
 	state  state
 
-	seen   ledger.Mark // the last request when it was looked at
+	seen   ledger.Mark // the last request at seenAt
 	seenAt time.Time
 }
 
-// Run exports what the configuration in force says until ctx is done: usage and events beside each other, so that neither waits for the other.
+// Run exports usage and events as configured until ctx is done, concurrently, so that neither waits for the other.
 func Run(ctx context.Context, o *export.UsageOptions) error {
 	counts := o.Metrics.Rows()
 	var both errgroup.Group
@@ -75,20 +75,20 @@ func Run(ctx context.Context, o *export.UsageOptions) error {
 	return both.Wait()
 }
 
-// repeat exports while there is a server, again after each change of the configuration and each failure, until ctx is done. what begins the line of the log. run says
-// whether something went well before its error: then that is the first failure in a row.
-func repeat(ctx context.Context, o *export.UsageOptions, what string, run func(*config.Config) (worked bool, err error)) error {
+// repeat calls run while a server is configured, again after each change of the configuration and each failure, until ctx is done. what begins the log line.
+// run reports whether it progressed before its error; then the backoff starts anew.
+func repeat(ctx context.Context, o *export.UsageOptions, what string, run func(*config.Config) (progressed bool, err error)) error {
 	for failures := 0; ; {
 		cfg, wait := o.Config(), time.Second
 		if cfg.Telemetry.ClickHouse.Host != "" {
-			worked, err := run(cfg)
-			if worked || err == nil {
+			progressed, err := run(cfg)
+			if progressed || err == nil {
 				failures = 0
 			}
 			if err != nil && ctx.Err() == nil {
 				o.Log.Warn(what+" not exported to ClickHouse, and will be", "error", o.Redact(err.Error()))
 				failures++
-				wait = min(time.Second<<min(failures, 10), longestWait)
+				wait = min(time.Second<<min(failures, 10), maxWait)
 			}
 		}
 		if !o.Pause(ctx, wait, cfg) {
@@ -97,8 +97,8 @@ func repeat(ctx context.Context, o *export.UsageOptions, what string, run func(*
 	}
 }
 
-// run exports until there is another configuration, an error, or ctx is done. It has worked where a step had no error.
-func (e *exporter) run(ctx context.Context) (worked bool, err error) {
+// run exports until the configuration changes, an error, or ctx is done. progressed reports whether a step succeeded.
+func (e *exporter) run(ctx context.Context) (progressed bool, err error) {
 	if e.books, err = e.Home.OpenLedger(ctx, e.cfg); err != nil {
 		return false, err
 	}
@@ -106,33 +106,33 @@ func (e *exporter) run(ctx context.Context) (worked bool, err error) {
 	if err := e.resume(); err != nil {
 		return false, err
 	}
-	return stepping(ctx, e.UsageOptions, e.cfg, e.step)
+	return runSteps(ctx, e.UsageOptions, e.cfg, e.step)
 }
 
-// stepping takes steps, at once while there may be more to send and else at each interval, until there is another configuration, an error, or ctx is done. It has worked
-// where a step had no error.
-func stepping(ctx context.Context, o *export.UsageOptions, cfg *config.Config, step func(context.Context) (more bool, err error)) (worked bool, err error) {
+// runSteps calls step immediately while there may be more to send, and else at each interval, until the configuration changes, an error, or ctx is done.
+// progressed reports whether a step succeeded.
+func runSteps(ctx context.Context, o *export.UsageOptions, cfg *config.Config, step func(context.Context) (more bool, err error)) (progressed bool, err error) {
 	tick := time.NewTicker(cfg.Telemetry.ClickHouseInterval)
 	defer tick.Stop()
 	for o.Config() == cfg {
 		more, err := step(ctx)
 		if err != nil {
-			return worked, err
+			return progressed, err
 		}
-		worked = true
+		progressed = true
 		if more {
 			continue
 		}
 		select {
 		case <-ctx.Done():
-			return worked, nil
+			return progressed, nil
 		case <-tick.C:
 		}
 	}
-	return worked, nil
+	return progressed, nil
 }
 
-// resume reads how far the export to this table has come.
+// resume reads the progress of the export to this table.
 func (e *exporter) resume() error {
 	to := e.server.at.String() + " " + e.server.table
 	if err := readState(e.Home, stateFile, &e.state); err != nil {
@@ -144,7 +144,7 @@ func (e *exporter) resume() error {
 	return nil
 }
 
-// readState reads what was kept in a file, which may not be there.
+// readState reads a state file, which may not exist.
 func readState(h home.Dir, file string, into any) error {
 	b, err := os.ReadFile(h.Path(file))
 	if err == nil {
@@ -156,9 +156,10 @@ func readState(h home.Dir, file string, into any) error {
 	return nil
 }
 
-// step sends a batch, and reports whether there may be more. Its rows are remembered as sent after the server has them: what is sent again after a crash replaces itself.
+// step sends a batch, and reports whether there may be more. Rows are recorded as sent after the server has them; rows that are sent again after a crash
+// replace themselves.
 func (e *exporter) step(ctx context.Context) (more bool, err error) {
-	last, err := e.settled(ctx)
+	last, err := e.settledMark(ctx)
 	if err != nil || last == (ledger.Mark{}) {
 		return false, err
 	}
@@ -176,12 +177,12 @@ func (e *exporter) step(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	e.state.Mark = next
-	return len(list) == batch, e.Home.Keep(stateFile, e.state)
+	return len(list) == batch, e.Home.WriteFile(stateFile, e.state)
 }
 
-// settled is behind the last request before which none comes any more. In SQLite it is the last one; in PostgreSQL transactions of several gateways may end in another
-// order than they numbered their requests, so that it is the last one of a minute ago.
-func (e *exporter) settled(ctx context.Context) (ledger.Mark, error) {
+// settledMark is the position up to which no earlier requests can appear any more. In SQLite that is the last request; in PostgreSQL transactions of several
+// gateways may commit in another order than their numbers, so it is the last request of a minute ago.
+func (e *exporter) settledMark(ctx context.Context) (ledger.Mark, error) {
 	now, err := e.books.LastMark(ctx)
 	if err != nil || !e.cfg.Store.Ledger.Postgres() {
 		return now, err
@@ -189,7 +190,7 @@ func (e *exporter) settled(ctx context.Context) (ledger.Mark, error) {
 	if e.seenAt.IsZero() {
 		e.seen, e.seenAt = now, time.Now()
 	}
-	if time.Since(e.seenAt) < settle {
+	if time.Since(e.seenAt) < settleTime {
 		return ledger.Mark{}, nil
 	}
 	before := e.seen
@@ -197,12 +198,12 @@ func (e *exporter) settled(ctx context.Context) (ledger.Mark, error) {
 	return before, nil
 }
 
-// row is a request as the table has it.
+// row is a request as a row of the table.
 type row struct {
 	ID        string            `json:"request_id"`
 	At        string            `json:"at"`
 	Key       policy.Account    `json:"key"`
-	Project   string            `json:"project"` // that the key belongs to now
+	Project   string            `json:"project"` // the key's current project
 	Golem     string            `json:"golem"`
 	Subsystem string            `json:"subsystem"`
 	Provider  policy.ProviderID `json:"provider"`
@@ -216,10 +217,10 @@ type row struct {
 	Exported     string       `json:"exported_at"`
 }
 
-// timeForm is UTC as ClickHouse reads it.
-const timeForm = "2006-01-02 15:04:05.000000"
+// timeFormat is UTC as ClickHouse parses it.
+const timeFormat = "2006-01-02 15:04:05.000000"
 
-// rows are requests as lines of JSON, without their records.
+// rows encodes requests as JSON lines, without their records.
 func (e *exporter) rows(ctx context.Context, list []ledger.Request) ([]byte, error) {
 	keys, err := e.books.Keys(ctx)
 	if err != nil {
@@ -230,11 +231,11 @@ func (e *exporter) rows(ctx context.Context, list []ledger.Request) ([]byte, err
 		projects[keys[i].ID] = keys[i].Project
 	}
 	var b bytes.Buffer
-	out, now := json.NewEncoder(&b), time.Now().UTC().Format(timeForm[:23])
+	out, now := json.NewEncoder(&b), time.Now().UTC().Format(timeFormat[:23])
 	for i := range list {
 		r := &list[i]
 		line := row{
-			ID: r.RequestID, At: r.At.UTC().Format(timeForm), Key: r.Account, Project: projects[r.Account], Golem: r.Agent, Subsystem: r.Subsystem, Provider: r.Provider,
+			ID: r.RequestID, At: r.At.UTC().Format(timeFormat), Key: r.Account, Project: projects[r.Account], Golem: r.Agent, Subsystem: r.Subsystem, Provider: r.Provider,
 			Model: r.Model, Status: r.Status, Tokens: r.Tokens, Cost: r.Amount, Charged: r.Charged, ProviderCost: r.ProviderCost, Exported: now,
 		}
 		for j := range r.Savings {

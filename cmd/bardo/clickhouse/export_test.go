@@ -16,7 +16,7 @@ import (
 	"bardo.money/gateway/internal/config"
 )
 
-// TestTheExportPausesAfterFailuresInARow: longer after each, up to a minute, and from the beginning after something went well. Another configuration is tried at once.
+// TestTheExportPausesAfterFailuresInARow: longer after each, up to a minute, and from the beginning after progress. Another configuration is tried immediately.
 func TestTheExportPausesAfterFailuresInARow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -31,27 +31,27 @@ type server struct {
 	at             config.URL
 	user, password string
 	table          string
-	schema         string // makes the table
+	schema         string // creates the table
 	client         *http.Client
 }
 
 const (
-	callTime  = time.Minute
-	maxAnswer = 64 << 10 // bytes
+	callTimeout = time.Minute
+	maxAnswer   = 64 << 10 // bytes
 )
 
-// newServer is a server with one of its tables, which the schema makes.
+// newServer returns a server for one of its tables.
 func newServer(t *config.Telemetry, table, schema string) *server {
 	return &server{
 		at: t.ClickHouse, user: t.ClickHouseUser, password: t.ClickHousePassword.Reveal(), table: table, schema: schema,
-		client: &http.Client{Timeout: callTime, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		client: &http.Client{Timeout: callTimeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	}
 }
 
-// exception is an error that ClickHouse reports.
+// exception is an error of ClickHouse.
 type exception struct {
 	status int
-	code   int // of ClickHouse; 0 where there is none
+	code   int // ClickHouse's error code; 0 if there is none
 	text   string
 }
 
@@ -60,11 +60,11 @@ func (e *exception) Error() string {
 	return fmt.Sprintf("it answered %d, code %d: %.300q", e.status, e.code, e.text)
 }
 
-// unknownTable is ClickHouse's code of a table that there is not.
+// unknownTable is ClickHouse's error code of a missing table.
 const unknownTable = 60
 
-// insert adds rows of JSON, a line each. Rows that were inserted before with the same token are not inserted again, where the table's engine knows of it. A table that
-// there is not is made.
+// insert inserts rows of JSON, a line each. If the table's engine supports it, rows that were inserted before with the same token are not inserted again. A
+// missing table is created.
 func (s *server) insert(ctx context.Context, rows []byte, token string) error {
 	settings := url.Values{
 		"insert_deduplication_token": {token}, "async_insert": {"0"}, "wait_end_of_query": {"1"}, "date_time_input_format": {"best_effort"},
@@ -81,11 +81,11 @@ func (s *server) insert(ctx context.Context, rows []byte, token string) error {
 	return s.call(ctx, query, settings, rows)
 }
 
-// call runs a query, with data behind it.
+// call runs a query, with data as its input.
 func (s *server) call(ctx context.Context, query string, settings url.Values, data []byte) error {
 	q := url.Values{"query": {query}}
 	maps.Copy(q, settings)
-	body, err := packed(data)
+	body, err := compress(data)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (s *server) call(ctx context.Context, query string, settings url.Values, da
 		}
 		return err
 	}
-	defer func() { _ = resp.Body.Close() }() // it was read
+	defer func() { _ = resp.Body.Close() }() // read only
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
 		return err
@@ -119,7 +119,7 @@ func (s *server) call(ctx context.Context, query string, settings url.Values, da
 	return nil
 }
 
-func packed(data []byte) (*bytes.Buffer, error) {
+func compress(data []byte) (*bytes.Buffer, error) {
 	var b bytes.Buffer
 	if len(data) == 0 {
 		return &b, nil

@@ -1,5 +1,5 @@
-// Package control is the control socket of a running gateway as the program's own commands use it: the calls, and the JSON that both sides
-// exchange. Package run serves it.
+// Package control is the client of a running gateway's control socket for the program's own commands: the calls, and the JSON of both sides. Package run serves
+// the socket.
 package control
 
 import (
@@ -14,13 +14,13 @@ import (
 	"bardo.money/gateway/cmd/bardo/home"
 )
 
-// Part is a process of a gateway that runs on this state.
+// Part is a running process of a gateway on this state directory.
 type Part struct {
 	Name string
 	home.RunInfo
 }
 
-// Parts are the processes that have a configuration of their own: a gateway or sidecar, and a control plane that runs alone.
+// Parts returns the running processes that have a configuration: a gateway or sidecar, and a control plane that runs alone.
 func Parts(ctx context.Context, h home.Dir) ([]Part, error) {
 	var out []Part
 	for _, p := range []Part{{Name: "control plane"}, {Name: "gateway"}} {
@@ -39,39 +39,39 @@ func Parts(ctx context.Context, h home.Dir) ([]Part, error) {
 	return out, nil
 }
 
-// Client calls a running gateway's control socket.
+// Client returns an HTTP client of a control socket.
 func Client(socket string) *http.Client {
 	return &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 	}}}
 }
 
-// Do asks a running gateway for something, and decodes its answer into out.
+// Do sends a request to the running gateway and decodes its answer into out.
 func Do(ctx context.Context, h home.Dir, method, path string, out any) error {
 	r, err := h.Running()
 	if err != nil {
-		return fmt.Errorf("no gateway runs on %s%s", h, Instead(ctx, h))
+		return fmt.Errorf("no gateway runs on %s%s", h, NotRunningAdvice(ctx, h))
 	}
 	return DoAt(ctx, h, r, method, path, out)
 }
 
-// Instead says what to do where no gateway runs.
-func Instead(ctx context.Context, h home.Dir) string {
+// NotRunningAdvice is the advice if no gateway runs.
+func NotRunningAdvice(ctx context.Context, h home.Dir) string {
 	if _, ok := h.AnsweringAs(ctx, home.PlaneFile); ok {
 		return ", only a control plane: ask beside a sidecar"
 	}
 	return ": start one, or set BARDO_HOME to the directory of the one that runs"
 }
 
-// Decide asks who decides on the order of providers: the control plane that runs alone on this state, or else the gateway.
-func Decide(ctx context.Context, h home.Dir, method, path string, out any) error {
+// DoAtPlane sends a request to the process that owns the provider order: a control plane that runs alone on this state directory, else the gateway.
+func DoAtPlane(ctx context.Context, h home.Dir, method, path string, out any) error {
 	if r, ok := h.AnsweringAs(ctx, home.PlaneFile); ok {
 		return DoAt(ctx, h, r, method, path, out)
 	}
 	return Do(ctx, h, method, path, out)
 }
 
-// DoAt is Do with a part of the gateway whose run information is known. A refusal is an error in the words of the gateway.
+// DoAt is Do for a process with known run information. An error answer is returned with the gateway's message.
 func DoAt(ctx context.Context, h home.Dir, r home.RunInfo, method, path string, out any) error {
 	req, err := http.NewRequestWithContext(ctx, method, "http://control"+path, http.NoBody)
 	if err != nil {

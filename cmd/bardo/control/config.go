@@ -14,17 +14,17 @@ import (
 	"bardo.money/gateway/xds"
 )
 
-// ErrMistakes says that a configuration does not pass its checks.
+// ErrMistakes means that a configuration file is invalid.
 var ErrMistakes = errors.New("the file has mistakes")
 
-// ReloadOutcome answers a command's reload.
+// ReloadOutcome is the answer to a reload command.
 type ReloadOutcome struct {
 	Error    string       `json:"error,omitempty"`
 	Problems string       `json:"problems,omitempty"` // mistakes in the file, a line each
 	Status   ConfigStatus `json:"status"`
 }
 
-// RefusedByEnvoy is why a running gateway does not have a file in force that passes all checks; "" if it does, or if none runs with this file.
+// RefusedByEnvoy is why a running gateway does not have a valid file in force; "" if it does, or if none runs with this file.
 func RefusedByEnvoy(ctx context.Context, h home.Dir, path string) string {
 	parts, err := Parts(ctx, h)
 	if err != nil {
@@ -50,7 +50,7 @@ func RefusedByEnvoy(ctx context.Context, h home.Dir, path string) string {
 	return ""
 }
 
-// WaitingForStart are the keys of a file whose values a running gateway takes at its next start alone; none if none runs with this file.
+// WaitingForStart are the keys of a file whose values take effect at the running gateway's next start; none if none runs with this file.
 func WaitingForStart(ctx context.Context, h home.Dir, path string) (keys []string) {
 	parts, err := Parts(ctx, h)
 	if err != nil {
@@ -70,17 +70,17 @@ func WaitingForStart(ctx context.Context, h home.Dir, path string) (keys []strin
 	return keys
 }
 
-// ConfigStatus says which configuration is in force, and why the last file that was read is not.
+// ConfigStatus is which configuration is in force, and why the last file that was read is not.
 type ConfigStatus struct {
 	File     string         `json:"file"`    // "" is the built-in one
 	Version  string         `json:"version"` // a prefix of the file's SHA-256
 	Since    time.Time      `json:"since"`
 	Failure  *ConfigFailure `json:"failure,omitempty"`
-	Refusals []xds.Refusal  `json:"refused_by,omitempty"` // Envoys that keep the configuration before
+	Refusals []xds.Refusal  `json:"refused_by,omitempty"` // Envoys that keep the previous configuration
 
-	AtStart []string `json:"at_next_start,omitempty"` // keys whose values in the file are not those in force until the next start
+	AtStart []string `json:"at_next_start,omitempty"` // keys whose values in the file take effect at the next start
 
-	// Waiting are providers that the Envoy of this sidecar does not have yet: until then requests are served by the configuration before.
+	// Waiting are providers that this sidecar's Envoy lacks: until it has them, requests are served with the previous configuration.
 	Waiting []policy.ProviderID `json:"waiting_for,omitempty"`
 }
 
@@ -92,7 +92,7 @@ type ConfigFailure struct {
 	Retry   *time.Time `json:"retry_at,omitempty"` // null: when the file changes, or on a command
 }
 
-// Problem is why this status is not as it should be; "" if it is.
+// Problem describes what is wrong; "" if nothing is.
 func (s ConfigStatus) Problem() string {
 	if s.Failure != nil {
 		return "the last reload failed: " + s.Failure.Reason

@@ -12,7 +12,7 @@ import (
 	"bardo.money/gateway/policy/ledger"
 )
 
-// Ledger is what a running gateway knows of its ledger and others do not: why it cannot write it, and what it has in memory alone.
+// Ledger is the state of a ledger that only its running gateway knows: why it cannot be written, and what is only in memory.
 type Ledger struct {
 	Unready string `json:"unready"` // why it cannot be written; "" if it can
 	Charges int    `json:"charges"`
@@ -20,21 +20,21 @@ type Ledger struct {
 	Store   string `json:"store"` // StoreID of the ledger
 }
 
-// StoreID tells one ledger from another without its name, which may have a password.
+// StoreID identifies a ledger without revealing its name, which may contain a password.
 func StoreID(name string) string {
 	digest := sha256.Sum256([]byte("bardo ledger " + name))
 	return hex.EncodeToString(digest[:16])
 }
 
-// Waiting is what the gateway has not written, as an audit counts it.
+// Waiting is what the gateway has not written, for an audit.
 func (s Ledger) Waiting() ledger.Waiting {
 	return ledger.Waiting{Charges: s.Charges, Amount: policy.Micro(s.Micro)}
 }
 
-// AskLedger asks the gateway that runs on this state; the zero value where none does.
-func AskLedger(ctx context.Context, h home.Dir) (s Ledger) {
-	const patience = 5 * time.Second
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// ReadLedger returns the state of the running gateway's ledger; the zero value if none runs.
+func ReadLedger(ctx context.Context, h home.Dir) (s Ledger) {
+	const timeout = 5 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if err := Do(ctx, h, http.MethodGet, "/ledger", &s); err != nil {
 		return Ledger{}

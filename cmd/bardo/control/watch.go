@@ -7,14 +7,14 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// The lines of a watcher's stream, one JSON object each. Each has its type.
+// The types of lines in a watcher's stream. Each line is a JSON object.
 const (
 	LineGateway = "gateway"
 	LineRequest = "request"
 	LineStatus  = "status"
 )
 
-// GatewayLine is the first line: who is watched.
+// GatewayLine is the first line: the gateway that is watched.
 type GatewayLine struct {
 	Type    string    `json:"type"`
 	Version string    `json:"version"`
@@ -23,13 +23,13 @@ type GatewayLine struct {
 	Started time.Time `json:"started_at"`
 }
 
-// RequestLine is a request that ended.
+// RequestLine is a finished request.
 type RequestLine struct {
 	Type string `json:"type"`
 	record.Finished
 }
 
-// StatusLine is the gateway as a whole, once a second.
+// StatusLine is the state of the gateway, once a second.
 type StatusLine struct {
 	Type          string       `json:"type"`
 	At            time.Time    `json:"at"`
@@ -42,5 +42,5 @@ type StatusLine struct {
 	Holds         int          `json:"holds"`
 	Held          policy.Micro `json:"held_usd"`
 	Providers     []Provider   `json:"providers"`
-	Lost          uint64       `json:"lost"` // request lines that this watcher was too slow for
+	Lost          uint64       `json:"lost"` // request lines dropped because this watcher is slow
 }

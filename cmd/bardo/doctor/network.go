@@ -106,7 +106,7 @@ func checkCertificate(cfg *config.Config, now time.Time) Finding {
 // checkProviders checks the providers' configuration, and their state in the running gateway, if there is one.
 func checkProviders(ctx context.Context, h home.Dir, cfg *config.Config) []Finding {
 	var states []control.Provider
-	_ = control.Decide(ctx, h, http.MethodGet, "/providers", &states) // fails if no gateway runs: their state is unknown then
+	_ = control.DoAtPlane(ctx, h, http.MethodGet, "/providers", &states) // fails if no gateway runs: their state is unknown then
 	live := map[policy.ProviderID]control.Provider{}
 	for _, s := range states {
 		live[s.Provider] = s

@@ -152,7 +152,7 @@ func auditLedger(ctx context.Context, h home.Dir, cfg *config.Config, path strin
 			f = fail(check, "look at the file system", "%v", err)
 		}
 	}()
-	if s := control.AskLedger(ctx, h); s.Unready != "" {
+	if s := control.ReadLedger(ctx, h); s.Unready != "" {
 		return fail(check, "make room on its disk, or end the program that holds it: nothing has to be restarted", "the running gateway says that %s", s.Unready)
 	}
 	r, err := books.Audit(ctx)

@@ -1,6 +1,6 @@
-// Package early lets the heap grow while the program's packages are initialised, which takes a fifth less of a command's time. Packages that do not
-// depend on each other are initialised in the order of their import paths (the Go specification, "Package initialization"): this one comes before
-// those whose tables it is about. A gateway sets its own value when its start is over.
+// Package early raises the heap growth while the program's packages are initialised, which saves a fifth of a command's time. Packages that do not depend on
+// each other are initialised in the order of their import paths (the Go specification, "Package initialization"): this one precedes those with large tables. A
+// gateway sets its own value after its start.
 package early
 
 import (
@@ -8,7 +8,7 @@ import (
 	"runtime/debug"
 )
 
-// percent is the growth of the heap between two collections: a command's few megabytes are not collected at all.
+// percent is GOGC during initialisation: the few megabytes of a command are never collected.
 const percent = 1000
 
 var _ = tune()

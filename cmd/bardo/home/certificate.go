@@ -20,7 +20,7 @@ import (
 	"bardo.money/gateway/internal/config"
 )
 
-// Certificate loads the configured certificate of the https listener, or makes a development one.
+// Certificate loads the configured certificate of the https listener, or creates a development certificate.
 func (h Dir) Certificate(cfg *config.Config) (cert, key []byte, err error) {
 	if cfg.Listen.TLS.Cert == "" {
 		return developmentCertificate(h)
@@ -41,7 +41,7 @@ func (h Dir) Certificate(cfg *config.Config) (cert, key []byte, err error) {
 	return cert, key, nil
 }
 
-// UsableKey reports why Envoy would refuse a certificate because of its key.
+// UsableKey reports why Envoy would reject a certificate because of its key.
 func UsableKey(leaf *x509.Certificate) error {
 	const expected = "expected RSA of 2048 bits or more, or ECDSA on P-256, P-384 or P-521"
 	switch k := leaf.PublicKey.(type) {
@@ -59,8 +59,8 @@ func UsableKey(leaf *x509.Certificate) error {
 	return nil
 }
 
-// developmentCertificate is the https listener's certificate where the operator has none: self-signed, for this machine's names,
-// kept in the state directory so that clients that trust it go on doing so.
+// developmentCertificate is a self-signed certificate for this machine's names, if the operator has none. It is kept in the state directory, so that clients
+// that trust it continue to.
 func developmentCertificate(h Dir) (cert, key []byte, err error) {
 	certPath, keyPath := h.Path("dev-cert.pem"), h.Path("dev-key.pem")
 	cert, cerr := os.ReadFile(certPath)
@@ -68,7 +68,7 @@ func developmentCertificate(h Dir) (cert, key []byte, err error) {
 	if cerr == nil && kerr == nil && stillValid(cert, key) {
 		return cert, key, nil
 	}
-	if err := errors.Join(missingIsFine(cerr), missingIsFine(kerr)); err != nil {
+	if err := errors.Join(ignoreNotExist(cerr), ignoreNotExist(kerr)); err != nil {
 		return nil, nil, err
 	}
 	if cert, key, err = SelfSigned(time.Now()); err != nil {
@@ -77,20 +77,20 @@ func developmentCertificate(h Dir) (cert, key []byte, err error) {
 	return cert, key, errors.Join(os.WriteFile(keyPath, key, 0o600), os.WriteFile(certPath, cert, 0o600))
 }
 
-func missingIsFine(err error) error {
+func ignoreNotExist(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	return err
 }
 
-// stillValid reports whether a pair fits together and lasts another week.
+// stillValid reports whether a certificate and key match, and are valid for at least a week.
 func stillValid(cert, key []byte) bool {
 	pair, err := tls.X509KeyPair(cert, key)
 	return err == nil && pair.Leaf != nil && time.Until(pair.Leaf.NotAfter) > 7*24*time.Hour
 }
 
-// SelfSigned makes a certificate for this machine's names, good for a year, and its key, both in PEM.
+// SelfSigned creates a certificate for this machine's names, valid for a year, and its key, both as PEM.
 func SelfSigned(now time.Time) (cert, key []byte, err error) {
 	priv, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

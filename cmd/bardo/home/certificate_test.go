@@ -49,7 +49,7 @@ func TestARenewedCertificateIsTaken(t *testing.T) {
 	}
 }
 
-// TestACertificateThatEnvoyRefusesIsRefusedBefore: Go takes all of these.
+// TestACertificateThatEnvoyRefusesIsRefusedBefore: Go accepts all of these.
 func TestACertificateThatEnvoyRefusesIsRefusedBefore(t *testing.T) {
 	rsaKey := func(bits int) crypto.Signer {
 		k, err := rsa.GenerateKey(rand.Reader, bits)

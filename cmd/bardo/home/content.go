@@ -11,13 +11,13 @@ import (
 	"bardo.money/gateway/internal/seal"
 )
 
-// ContentKeys are what agents' and callers' own texts are encrypted with at rest: store.cache_key, else the secret of the ledger.
+// ContentKeys are the keys that the texts of agents and callers are encrypted with at rest: store.cache_key, else ContentSecret.
 func (h Dir) ContentKeys(cfg *config.Config) seal.Keys {
 	return seal.Keys{Set: cfg.Store.CacheKey.Reveal(), Own: ContentSecret(cfg.Store.LedgerFile(string(h)))}
 }
 
-// ContentSecret is what content on the disk is encrypted with where the operator has set no key: derived from the pepper of a ledger. It is "" where that cannot be
-// read, since what is encrypted with it has to be readable after a restart.
+// ContentSecret is the secret that content on disk is encrypted with if the operator has set no key, derived from the ledger's pepper. It is "" if the pepper
+// cannot be read: a random secret could not decrypt the content after a restart.
 func ContentSecret(ledger string) string {
 	pepper, err := os.ReadFile(PepperPath(ledger))
 	if pepper = bytes.TrimSpace(pepper); err != nil || len(pepper) == 0 {

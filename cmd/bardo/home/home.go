@@ -1,5 +1,5 @@
-// Package home is $BARDO_HOME, the gateway's state on disk: its lock, where a running gateway listens, its certificate, the ledger, and the
-// secret that API keys are hashed with.
+// Package home is $BARDO_HOME, the gateway's state directory: its lock, the addresses of a running gateway, its certificate, the ledger, and the secret for
+// hashing API keys.
 package home
 
 import (
@@ -20,13 +20,13 @@ import (
 	"bardo.money/gateway/policy/auth"
 )
 
-// Private is a mode that shows nothing to other users.
+// Private reports whether a mode gives other users no access.
 func Private(m fs.FileMode) bool { return m.Perm()&0o077 == 0 }
 
-// Dir is $BARDO_HOME: the gateway's state on disk.
+// Dir is $BARDO_HOME, the state directory.
 type Dir string
 
-// Open finds $BARDO_HOME, or ~/.bardo, and makes it if it is missing.
+// Open returns $BARDO_HOME, or ~/.bardo, and creates it if it is missing.
 func Open() (Dir, error) {
 	dir := os.Getenv("BARDO_HOME")
 	if dir == "" {
@@ -46,7 +46,7 @@ func Open() (Dir, error) {
 	return Dir(dir), nil
 }
 
-// stateError is that of a state directory that cannot be used.
+// stateError is the error of a state directory that cannot be used.
 func stateError(err error) error {
 	return cli.Advise(fmt.Errorf("state directory: %w", err), "set BARDO_HOME to a directory that this user may write to")
 }
@@ -56,15 +56,15 @@ func notWritable(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
 }
 
-// Path is where a file of the state lies.
+// Path is the path of a file in the state directory.
 func (h Dir) Path(name string) string { return filepath.Join(string(h), name) }
 
-// Lock makes sure that one gateway at a time runs on this state. The lock ends with the process, however that ends.
+// Lock ensures that only one gateway runs on this state directory. The lock is released when the process exits.
 func (h Dir) Lock() (unlock func(), err error) {
 	return h.LockAs("lock", "a gateway already runs", h.runningPID())
 }
 
-// LockAs makes sure that one program at a time holds a lock file.
+// LockAs ensures that only one process holds a lock file.
 func (h Dir) LockAs(name, taken, by string) (unlock func(), err error) {
 	f, err := os.OpenFile(h.Path(name), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -87,8 +87,7 @@ func (h Dir) runningPID() string {
 	return ""
 }
 
-// PepperPath is where the secret lies that the key hashes of a ledger depend on: beside the ledger, so that gateways that share
-// one share it too.
+// PepperPath is the path of the secret that a ledger's key hashes depend on: beside the ledger, so that gateways that share the ledger share it.
 func PepperPath(ledger string) string {
 	if target, err := filepath.EvalSymlinks(ledger); err == nil {
 		ledger = target
@@ -96,8 +95,8 @@ func PepperPath(ledger string) string {
 	return filepath.Join(filepath.Dir(ledger), "pepper")
 }
 
-// Pepper reads the secret that the key hashes of a ledger depend on, and makes it on first use. Of several gateways that start at the
-// same time, one makes it.
+// Pepper reads the secret that a ledger's key hashes depend on, and creates it on first use. If several gateways start at the same time, one of them creates
+// it.
 func (h Dir) Pepper(ledger string) (*auth.Pepper, error) {
 	path := PepperPath(ledger)
 	b, err := os.ReadFile(path)
@@ -117,7 +116,7 @@ func (h Dir) Pepper(ledger string) (*auth.Pepper, error) {
 	return p, nil
 }
 
-// hasPepper reports whether a ledger's pepper is there, or one that will become it.
+// hasPepper reports whether a ledger's pepper exists, or one that newPepper will use.
 func (h Dir) hasPepper(ledger string) bool {
 	for _, path := range []string{PepperPath(ledger), h.Path("pepper")} {
 		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
@@ -127,7 +126,7 @@ func (h Dir) hasPepper(ledger string) bool {
 	return false
 }
 
-// newPepper is the one that lies in the state directory, where it was kept before wherever the ledger lay; else a new one.
+// newPepper returns the pepper in the state directory, where earlier versions kept it, else a new one.
 func (h Dir) newPepper() ([]byte, error) {
 	b, err := os.ReadFile(h.Path("pepper"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -136,7 +135,7 @@ func (h Dir) newPepper() ([]byte, error) {
 	return b, err
 }
 
-// SharedSecret is what calls through the egress listener must carry where the parts of the gateway run apart.
+// SharedSecret is the master secret of the egress listeners of a split gateway. It is created on first use.
 func (h Dir) SharedSecret() (string, error) {
 	path := h.Path("egress-secret")
 	b, err := os.ReadFile(path)
@@ -146,13 +145,13 @@ func (h Dir) SharedSecret() (string, error) {
 	return strings.TrimSpace(string(b)), err
 }
 
-// adminTokenFile is where the admin API's token lies.
+// adminTokenFile is the file of the admin API's token.
 const adminTokenFile = "admin-token"
 
 // AdminTokenPath is the file that AdminToken reads.
 func (h Dir) AdminTokenPath() string { return h.Path(adminTokenFile) }
 
-// AdminToken is what requests to the admin API must carry. It is made on first use, in a file that only the gateway's user may read.
+// AdminToken is the token of the admin API. It is created on first use, in a file that only the gateway's user may read.
 func (h Dir) AdminToken() (string, error) {
 	path := h.AdminTokenPath()
 	b, err := os.ReadFile(path)
@@ -170,16 +169,16 @@ func (h Dir) AdminToken() (string, error) {
 	switch {
 	case !Private(info.Mode()):
 		return "", cli.Advise(fmt.Errorf("%s has mode %04o: others can read the admin token", path, info.Mode().Perm()), "chmod 600 it, or remove it for a new one")
-	case len(token) < shortestToken:
-		return "", cli.Advise(fmt.Errorf("%s has fewer than %d characters", path, shortestToken), "remove it for a new one")
+	case len(token) < minTokenLen:
+		return "", cli.Advise(fmt.Errorf("%s has fewer than %d characters", path, minTokenLen), "remove it for a new one")
 	}
 	return token, nil
 }
 
-// shortestToken is the length in bytes below which a token could be guessed.
-const shortestToken = 32
+// minTokenLen is the minimum length, in bytes, against guessing.
+const minTokenLen = 32
 
-// createOnce writes a new file of mode 0600; if another process was faster, it returns that one's content.
+// createOnce creates a file of mode 0600; if it exists already, its content is returned.
 func createOnce(path string, b []byte) ([]byte, error) {
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".new-*")
 	if err != nil {
@@ -196,25 +195,25 @@ func createOnce(path string, b []byte) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// RunInfo is run.json: where a running gateway listens.
+// RunInfo is run.json: the addresses of a running gateway.
 type RunInfo struct {
 	PID    int    `json:"pid"`
 	HTTP   string `json:"http"`
 	HTTPS  string `json:"https"`
 	Admin  string `json:"admin"`
-	Config string `json:"config"` // "" is the built-in one
-	// Control is the socket of this program's own commands.
+	Config string `json:"config"` // "": built-in
+	// Control is the socket for this program's own commands.
 	Control string `json:"control"`
 	XDS     string `json:"xds,omitempty"` // of a control plane that runs alone
 }
 
-// The files that say where a gateway, and a control plane that runs alone, listen.
+// The files with the addresses of a gateway, and of a control plane that runs alone.
 const (
 	RunFile   = "run.json"
 	PlaneFile = "xds.json"
 )
 
-// Running reads run.json. The gateway that wrote it may have been killed: Answering tries it.
+// Running reads run.json. Its gateway may have been killed: Answering checks that.
 func (h Dir) Running() (RunInfo, error) { return h.runningAs(RunFile) }
 
 func (h Dir) runningAs(file string) (RunInfo, error) {
@@ -227,12 +226,12 @@ func (h Dir) runningAs(file string) (RunInfo, error) {
 }
 
 // Announce writes run.json, or the file of a control plane.
-func (h Dir) Announce(file string, r RunInfo) (withdraw func(), err error) {
-	return func() { _ = os.Remove(h.Path(file)) }, h.Keep(file, r)
+func (h Dir) Announce(file string, r RunInfo) (remove func(), err error) {
+	return func() { _ = os.Remove(h.Path(file)) }, h.WriteFile(file, r)
 }
 
-// Keep writes a file of the state whole: a reader sees all of it or none.
-func (h Dir) Keep(name string, v any) error {
+// WriteFile writes v as JSON to a file of the state directory, atomically.
+func (h Dir) WriteFile(name string, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return err
@@ -244,10 +243,10 @@ func (h Dir) Keep(name string, v any) error {
 	return os.Rename(tmp, h.Path(name))
 }
 
-// MaxSocketPath is what fits a Unix socket's address, less the longest file name used in a run directory.
+// MaxSocketPath is the maximum length of a socket's directory, given the longest file name in a run directory.
 const MaxSocketPath = 108 - 20
 
-// RunDir makes a private directory for sockets: below the state if its path is short enough for a socket's address.
+// RunDir creates a private directory for sockets: in the state directory if its path is short enough for a socket.
 func (h Dir) RunDir() (dir string, remove func(), err error) {
 	dir = h.Path("run")
 	if len(dir) > MaxSocketPath {
@@ -256,14 +255,14 @@ func (h Dir) RunDir() (dir string, remove func(), err error) {
 		}
 		return dir, func() { _ = os.RemoveAll(dir) }, nil
 	}
-	if err := os.RemoveAll(dir); err != nil { // what a killed gateway left; the lock is ours
+	if err := os.RemoveAll(dir); err != nil { // left by a killed gateway; this process holds the lock
 		return "", nil, err
 	}
 	return dir, func() { _ = os.RemoveAll(dir) }, os.Mkdir(dir, 0o700)
 }
 
-// EnvoyBinary finds Envoy: $ENVOY_BIN, the tools beside this program, the PATH's, or those below the working directory. What lies in the
-// working directory may be anybody's, so it comes last, and a PATH that names it is not followed.
+// EnvoyBinary finds Envoy: $ENVOY_BIN, the tools beside this program, the PATH, or the tools in the working directory. Anybody may own the working directory,
+// so it comes last, and relative entries of PATH are ignored.
 func EnvoyBinary() (string, error) {
 	if p := os.Getenv("ENVOY_BIN"); p != "" {
 		found, err := exec.LookPath(p)
@@ -291,11 +290,11 @@ func EnvoyBinary() (string, error) {
 	return "", cli.Advise(errors.New("no Envoy binary found beside this program, in .tools/envoy or on the PATH"), "run `make tools`, or set ENVOY_BIN to an Envoy binary")
 }
 
-// Answering says where the gateway on this state listens; ok is false when none does. A gateway that was killed leaves
-// run.json behind, so its socket is tried.
+// Answering returns the addresses of the gateway that runs on this state directory; ok is false if none does. It connects to the gateway's socket, since a
+// killed gateway leaves run.json behind.
 func (h Dir) Answering(ctx context.Context) (r RunInfo, ok bool) { return h.AnsweringAs(ctx, RunFile) }
 
-// AnsweringAs is Answering for the process that announced itself in a file: RunFile or PlaneFile.
+// AnsweringAs is Answering for the process that wrote a file: RunFile or PlaneFile.
 func (h Dir) AnsweringAs(ctx context.Context, file string) (r RunInfo, ok bool) {
 	r, err := h.runningAs(file)
 	if err != nil {
@@ -309,8 +308,8 @@ func (h Dir) AnsweringAs(ctx context.Context, file string) (r RunInfo, ok bool) 
 	return r, true
 }
 
-// Outgoing is the file of the payments that were signed for others, in the state directory.
+// Outgoing is the store of payments signed for other servers, in the state directory.
 const Outgoing = "outgoing.db"
 
-// Attestations is the file of the tokens of attested answers, in the state directory.
+// Attestations is the store of tokens of attested answers, in the state directory.
 const Attestations = "attestations.db"

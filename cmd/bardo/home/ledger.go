@@ -15,15 +15,15 @@ import (
 	"bardo.money/gateway/policy/pay/book"
 )
 
-// OpenLedger opens the ledger for a command, beside a gateway that may run on it.
+// OpenLedger opens the ledger for a command, possibly while a gateway runs on it.
 func (h Dir) OpenLedger(ctx context.Context, cfg *config.Config) (*ledger.Ledger, error) {
 	return h.OpenLedgerWith(ctx, cfg, ledger.Options{})
 }
 
-// Connect opens connections to PostgreSQL. Only the program bardo sets it: the data path in Envoy's process has no client of PostgreSQL.
+// Connect opens connections to PostgreSQL. Only the program bardo sets it: the data path in Envoy's process has no PostgreSQL client.
 var Connect store.Connect
 
-// OpenLedgerWith opens the ledger. The error says what to do.
+// OpenLedgerWith opens the ledger. Errors include advice.
 func (h Dir) OpenLedgerWith(ctx context.Context, cfg *config.Config, o ledger.Options) (*ledger.Ledger, error) {
 	o.Dir, o.Connect = string(h), Connect
 	o.Texts = func() (seal.Sealer, error) { return h.ContentKeys(cfg).Sealer("feedback") }
@@ -37,12 +37,12 @@ func (h Dir) OpenLedgerWith(ctx context.Context, cfg *config.Config, o ledger.Op
 	return nil, cli.Advise(err, ledgerAdvice(err))
 }
 
-// Payments is where the payments of a ledger's wallets are.
+// Payments is the location of the store of wallets' payments that belongs to a ledger.
 func (h Dir) Payments(cfg *config.Config) book.Place {
 	return book.Beside(cfg.Store.LedgerName(string(h)), cfg.Store.LedgerFile(string(h)), Connect)
 }
 
-// databaseAdvice says what to do about a ledger in PostgreSQL that does not open.
+// databaseAdvice is the advice for a ledger in PostgreSQL that cannot be opened.
 func databaseAdvice(err error) string {
 	switch {
 	case errors.Is(err, ledger.ErrNewerStore):
@@ -54,7 +54,7 @@ func databaseAdvice(err error) string {
 	}
 }
 
-// ledgerAdvice says what to do about a ledger that does not open. Only a file that was read may be damaged or of another version.
+// ledgerAdvice is the advice for a ledger file that cannot be opened. Only a file that was read may be damaged or of another version.
 func ledgerAdvice(err error) string {
 	switch {
 	case notWritable(err):
@@ -66,14 +66,14 @@ func ledgerAdvice(err error) string {
 	}
 }
 
-// PepperOf is the pepper of a ledger. Where it is lost a new one is not made: keys that are in use would end without a word.
+// PepperOf returns a ledger's pepper. If it is lost, no new one is created: keys in use would silently become invalid.
 func PepperOf(ctx context.Context, h Dir, books *ledger.Ledger) (*auth.Pepper, error) {
 	if !h.hasPepper(books.Path()) {
 		lost, err := KeysInUse(ctx, books)
 		if err != nil {
 			return nil, err
 		}
-		if lost > 0 && !h.hasPepper(books.Path()) { // another program may have made both meanwhile
+		if lost > 0 && !h.hasPepper(books.Path()) { // another program may have created both meanwhile
 			return nil, LostPepper(PepperPath(books.Path()), lost)
 		}
 	}

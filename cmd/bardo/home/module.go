@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/envoy"
 )
 
-// ModuleLibrary finds libbardo.so: $BARDO_MODULE, beside this program, or in the directory lib beside that of this program.
+// ModuleLibrary finds libbardo.so: $BARDO_MODULE, the directory of this program, or the directory lib beside it.
 func ModuleLibrary() (string, error) {
 	if p := os.Getenv("BARDO_MODULE"); p != "" {
 		if _, err := os.Stat(p); err != nil || filepath.Base(p) != envoy.ModuleFile { //nolint:gosec // the operator's own library

@@ -1,5 +1,5 @@
-// Command libbardo is libbardo.so: the data path of the gateway as a dynamic module of Envoy. It is built with -buildmode=c-shared, and started by
-// `bardo up` with data_path: module.
+// Command libbardo builds libbardo.so: the gateway's data path as a dynamic module of Envoy. It is built with -buildmode=c-shared, and used by `bardo up` with
+// data_path: module.
 package main
 
 import (
@@ -14,5 +14,5 @@ func init() {
 	})
 }
 
-// main is not run: Envoy calls what package module exports.
+// main does not run: Envoy calls the functions that package module exports.
 func main() {}

@@ -15,7 +15,7 @@ import (
 	"bardo.money/gateway/internal/secret"
 )
 
-// testAbout is what messages of `bardo notify test` are about.
+// testAbout is the subject of messages of `bardo notify test`.
 const testAbout = "test"
 
 // Command is `bardo notify`.
@@ -33,7 +33,7 @@ func Command() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		results, err := try(c.Context(), cfg)
+		results, err := sendAll(c.Context(), cfg)
 		if err != nil {
 			return err
 		}
@@ -43,15 +43,15 @@ func Command() *cobra.Command {
 	return c
 }
 
-// result is how sending to a receiver went.
+// result is the outcome of sending to a receiver.
 type result struct {
 	Receiver string `json:"receiver"`
 	Sent     bool   `json:"sent"`
 	Error    string `json:"error,omitempty"`
 }
 
-// try sends a message to each receiver once.
-func try(ctx context.Context, cfg *config.Config) (results []result, err error) {
+// sendAll sends a test message to each receiver once.
+func sendAll(ctx context.Context, cfg *config.Config) (results []result, err error) {
 	n := &cfg.Notifications
 	if !n.Enabled() {
 		return nil, cli.Advise(fmt.Errorf("the configuration has no receiver of notifications"), "set notifications.telegram_token, discord_webhook or webhooks")
@@ -65,7 +65,7 @@ func try(ctx context.Context, cfg *config.Config) (results []result, err error) 
 	for _, r := range to {
 		res := result{Receiver: r.name, Sent: true}
 		if err := r.send(ctx, fmt.Sprintf("msg_test_%d", m.Time.UnixNano()), &m); err != nil {
-			res.Sent, res.Error = false, hide.String(unwrapped(err).Error())
+			res.Sent, res.Error = false, hide.String(unwrapPermanent(err).Error())
 		}
 		results = append(results, res)
 	}

@@ -11,33 +11,33 @@ import (
 	"bardo.money/gateway/internal/config"
 )
 
-// filter decides which alerts are sent, and when. Its rules are those of docs/notifications.md. Safe for concurrent use; times are given to it.
+// filter decides which alerts are sent, and when, by the rules of docs/notifications.md. Time is a parameter of its methods. Safe for concurrent use.
 type filter struct {
-	mu     sync.Mutex
-	things map[string]*thing
-	sent   []time.Time // in the last hour, the oldest first
+	mu       sync.Mutex
+	subjects map[string]*subject
+	sent     []time.Time // in the last hour, oldest first
 }
 
-// thing is what alerts are about.
-type thing struct {
-	alert   alerts.Alert // the last one
-	due     time.Time    // when it is sent; zero: it was
-	told    time.Time    // when one was sent last; zero: none was
-	event   string       // of the last one that was not an end
-	lasting bool         // its end is to be told
-	more    int          // that were not sent since
+// subject is the state of what alerts are about.
+type subject struct {
+	alert      alerts.Alert // the latest
+	due        time.Time    // when it is to be sent; zero: it was sent
+	notified   time.Time    // when an alert was last sent; zero: never
+	event      string       // of the last sent alert that was not a resolution
+	resolvable bool         // its resolution is to be sent
+	more       int          // alerts suppressed since the last one sent
 }
 
-// maxThings bounds what is remembered.
-const maxThings = 4096
+// maxSubjects bounds the subjects that are remembered.
+const maxSubjects = 4096
 
 // message is an alert to send.
 type message struct {
 	alerts.Alert
-	More int // alerts about the same since the last message about it
+	More int // suppressed alerts about the same subject since the last message
 }
 
-// rules are those of a configuration.
+// rules are the rules of a configuration.
 type rules struct {
 	downFor, quiet time.Duration
 	perHour        int
@@ -48,35 +48,35 @@ func rulesOf(n *config.Notifications) rules {
 	return rules{time.Duration(n.DownFor), n.Quiet, n.PerHour, n.Wants}
 }
 
-// take notes an alert. What is to be sent of it, due returns.
-func (f *filter) take(now time.Time, a *alerts.Alert, r *rules) {
+// add adds an alert. due returns it when it is to be sent.
+func (f *filter) add(now time.Time, a *alerts.Alert, r *rules) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !r.wants(a.Topic) {
 		return
 	}
-	t := f.things[a.About]
+	t := f.subjects[a.About]
 	if a.Over {
-		f.end(now, t, a)
+		f.resolve(now, t, a)
 		return
 	}
 	if t == nil {
-		t = f.add(now, a.About, r.quiet)
+		t = f.remember(now, a.About, r.quiet)
 	}
 	switch {
-	case !t.due.IsZero(): // the latest word is sent
+	case !t.due.IsZero(): // only the latest is sent
 		if !a.Lasts {
 			t.more++
 		}
-	case t.told.IsZero() || t.event != a.Event:
+	case t.notified.IsZero() || t.event != a.Event:
 		t.due = now.Add(r.delay(a))
 	default:
-		t.due = latest(now.Add(r.delay(a)), t.told.Add(r.quiet))
+		t.due = latest(now.Add(r.delay(a)), t.notified.Add(r.quiet))
 	}
 	t.alert = *a
 }
 
-// delay is how long an alert waits for its end.
+// delay is how long an alert is held back, in case it is resolved.
 func (r *rules) delay(a *alerts.Alert) time.Duration {
 	if a.Topic == "provider" && a.Lasts {
 		return r.downFor
@@ -91,49 +91,49 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// end notes that a thing is over: that is sent if its beginning was.
-func (f *filter) end(now time.Time, t *thing, a *alerts.Alert) {
+// resolve handles the end of a problem: it is sent if the problem was.
+func (f *filter) resolve(now time.Time, t *subject, a *alerts.Alert) {
 	if t == nil {
 		return
 	}
 	t.due = time.Time{}
-	if t.lasting {
+	if t.resolvable {
 		t.alert, t.due = *a, now
 	}
 }
 
-// add remembers a thing. Where there are too many, those that are told and not lasting are forgotten; if all are, any one.
-func (f *filter) add(now time.Time, about string, quiet time.Duration) *thing {
-	if f.things == nil {
-		f.things = map[string]*thing{}
+// remember adds a subject. If there are too many, those that are sent and not resolvable are forgotten; if none is, an arbitrary one.
+func (f *filter) remember(now time.Time, about string, quiet time.Duration) *subject {
+	if f.subjects == nil {
+		f.subjects = map[string]*subject{}
 	}
-	if len(f.things) >= maxThings {
-		maps.DeleteFunc(f.things, func(_ string, t *thing) bool { return t.stale(now, quiet) })
+	if len(f.subjects) >= maxSubjects {
+		maps.DeleteFunc(f.subjects, func(_ string, t *subject) bool { return t.stale(now, quiet) })
 	}
-	if len(f.things) >= maxThings {
-		for other := range f.things {
-			delete(f.things, other)
+	if len(f.subjects) >= maxSubjects {
+		for other := range f.subjects {
+			delete(f.subjects, other)
 			break
 		}
 	}
-	t := &thing{}
-	f.things[about] = t
+	t := &subject{}
+	f.subjects[about] = t
 	return t
 }
 
-func (t *thing) stale(now time.Time, quiet time.Duration) bool {
-	return t.due.IsZero() && !t.lasting && now.Sub(t.told) >= quiet
+func (t *subject) stale(now time.Time, quiet time.Duration) bool {
+	return t.due.IsZero() && !t.resolvable && now.Sub(t.notified) >= quiet
 }
 
-// due returns what is to be sent now, in the order of its alerts, and when there will be more; zero: when an alert comes.
+// due returns the messages to send now, ordered by the time of their alerts, and when the next is due; zero: none is.
 func (f *filter) due(now time.Time, r *rules) (ready []message, next time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	maps.DeleteFunc(f.things, func(_ string, t *thing) bool { return t.stale(now, r.quiet) })
-	waiting := slices.SortedFunc(maps.Values(f.things), func(a, b *thing) int { return a.alert.Time.Compare(b.alert.Time) })
+	maps.DeleteFunc(f.subjects, func(_ string, t *subject) bool { return t.stale(now, r.quiet) })
+	waiting := slices.SortedFunc(maps.Values(f.subjects), func(a, b *subject) int { return a.alert.Time.Compare(b.alert.Time) })
 	for _, t := range waiting {
-		if !t.due.IsZero() && !t.due.After(now) && f.mayTell(now, t, r) {
-			ready = append(ready, t.tell(now))
+		if !t.due.IsZero() && !t.due.After(now) && f.allowed(now, t, r) {
+			ready = append(ready, t.message(now))
 			f.sent = append(f.sent, now)
 		}
 		if !t.due.IsZero() && (next.IsZero() || t.due.Before(next)) {
@@ -143,8 +143,8 @@ func (f *filter) due(now time.Time, r *rules) (ready []message, next time.Time) 
 	return ready, next
 }
 
-// mayTell reports whether the hour has room for a message; else it is due when it has.
-func (f *filter) mayTell(now time.Time, t *thing, r *rules) bool {
+// allowed reports whether the hourly limit allows a message; if not, the message is postponed until it does.
+func (f *filter) allowed(now time.Time, t *subject, r *rules) bool {
 	for len(f.sent) > 0 && now.Sub(f.sent[0]) >= time.Hour {
 		f.sent = f.sent[1:]
 	}
@@ -155,17 +155,17 @@ func (f *filter) mayTell(now time.Time, t *thing, r *rules) bool {
 	return false
 }
 
-// tell is the message of a thing that is due.
-func (t *thing) tell(now time.Time) message {
+// message returns the message of a subject that is due, and marks it as sent.
+func (t *subject) message(now time.Time) message {
 	m := message{t.alert, t.more}
-	t.due, t.told, t.lasting, t.more = time.Time{}, now, t.alert.Lasts, 0
+	t.due, t.notified, t.resolvable, t.more = time.Time{}, now, t.alert.Lasts, 0
 	if !t.alert.Over {
 		t.event = t.alert.Event
 	}
 	return m
 }
 
-// text is a message as people read it.
+// text is the message's text for people.
 func (m *message) text(gateway string) string {
 	s := fmt.Sprintf("[bardo %s] %s", gateway, m.Text)
 	if m.More > 0 {

@@ -28,7 +28,7 @@ func lost() alerts.Alert {
 	return alerts.Alert{Topic: "payment", Event: "payment:lost", About: "payment/lost", Text: "lost"}
 }
 
-// step is an alert at a time, or a look alone.
+// step is an alert at a time, or only a call of due.
 type step struct {
 	at    time.Duration
 	alert *alerts.Alert
@@ -51,7 +51,7 @@ func told(f *filter, r *rules, end time.Duration, steps ...step) (out []string) 
 		}
 		if s.alert != nil {
 			s.alert.Time = now
-			f.take(now, s.alert, r)
+			f.add(now, s.alert, r)
 		}
 		look(now)
 	}
@@ -86,17 +86,17 @@ func TestNotificationsAreSuppressed(t *testing.T) {
 	}
 }
 
-// TestOnlyWantedTopicsAreTold and the others are not remembered.
+// TestOnlyWantedTopicsAreTold, and other topics are not remembered.
 func TestOnlyWantedTopicsAreTold(t *testing.T) {
 	var f filter
 	r := rulesOf(&config.Notifications{Topics: []string{"ledger"}, PerHour: 30})
 	a := lost()
-	if got := told(&f, &r, time.Hour, step{0, &a}); len(got) != 0 || len(f.things) != 0 {
+	if got := told(&f, &r, time.Hour, step{0, &a}); len(got) != 0 || len(f.subjects) != 0 {
 		t.Errorf("%q", got)
 	}
 }
 
-// TestNotificationsOfAnHourAreBounded: further ones wait, and are not sent when they are over by then; the ledger does not wait.
+// TestNotificationsOfAnHourAreBounded: further messages are postponed, and are not sent if they are resolved by then; the ledger's are not limited.
 func TestNotificationsOfAnHourAreBounded(t *testing.T) {
 	var f filter
 	r := rulesOf(&config.Notifications{Quiet: time.Minute, PerHour: 2})
@@ -110,20 +110,20 @@ func TestNotificationsOfAnHourAreBounded(t *testing.T) {
 	}
 }
 
-// TestWhatIsRememberedIsBounded, and forgotten in time.
+// TestWhatIsRememberedIsBounded, and subjects are forgotten in time.
 func TestWhatIsRememberedIsBounded(t *testing.T) {
 	var f filter
-	for i := range 2 * maxThings {
+	for i := range 2 * maxSubjects {
 		a := down(fmt.Sprint(i))
-		f.take(began, &a, &standard)
+		f.add(began, &a, &standard)
 	}
-	if n := len(f.things); n != maxThings {
+	if n := len(f.subjects); n != maxSubjects {
 		t.Errorf("%d are remembered", n)
 	}
 	f = filter{}
 	a := lost()
 	told(&f, &standard, time.Hour, step{0, &a})
-	if len(f.things) != 0 {
-		t.Errorf("%d are remembered for ever", len(f.things))
+	if len(f.subjects) != 0 {
+		t.Errorf("%d are remembered for ever", len(f.subjects))
 	}
 }

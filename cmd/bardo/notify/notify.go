@@ -1,5 +1,5 @@
-// Package notify tells operators of alerts by Telegram, Discord and webhooks. The program bardo alone contains it: with data_path: module, alerts come from
-// Envoy's process to this one.
+// Package notify sends alerts to operators by Telegram, Discord and webhooks. Only the program bardo contains it: with data_path: module, alerts are relayed
+// from Envoy's process.
 package notify
 
 import (
@@ -19,20 +19,20 @@ import (
 )
 
 const (
-	// backlog is how many messages wait for a receiver; the oldest are dropped.
+	// backlog is the number of queued messages per receiver; the oldest are dropped.
 	backlog = 64
-	// tries is how often a message is sent at most, and retryTime how long.
-	tries     = 8
-	retryTime = 10 * time.Minute
+	// maxAttempts and maxRetryTime bound the retries of a message.
+	maxAttempts  = 8
+	maxRetryTime = 10 * time.Minute
 )
 
-// Opener makes senders. What one has told, the next one of the same opener does not tell again.
+// Opener returns an opener of senders that share a filter, so that a new sender does not repeat what an earlier one has sent.
 func Opener(o *alerts.Options) alerts.Opener {
 	f := &filter{}
 	return func(_ context.Context, cfg *config.Config) (relay.Sink[alerts.Alert], error) {
 		n := &cfg.Notifications
 		if !n.Enabled() {
-			return nil, nil //nolint:nilnil // nobody is told
+			return nil, nil //nolint:nilnil // no receiver is configured
 		}
 		to, err := receivers(n, o.Gateway)
 		if err != nil {
@@ -42,58 +42,58 @@ func Opener(o *alerts.Options) alerts.Opener {
 	}
 }
 
-// sender implements relay.Taker. Taking an alert never waits.
+// sender implements relay.Sink. Take never blocks.
 type sender struct {
 	filter *filter
 	rules  rules
 	o      *alerts.Options
 	counts *telemetry.Notifications
-	lines  []*line
+	queues []*receiverQueue
 
 	wake    chan struct{}
 	closing chan struct{}
-	kill    context.CancelFunc
+	cancel  context.CancelFunc
 	running sync.WaitGroup
 }
 
-// line is the queue of a receiver.
-type line struct {
+// receiverQueue is the queue of a receiver.
+type receiverQueue struct {
 	*receiver
-	queue chan queued
+	queue chan queuedMessage
 }
 
-// queued is a message with its id, which is the same each time that it is sent.
-type queued struct {
+// queuedMessage is a message with its id, which is the same for each attempt.
+type queuedMessage struct {
 	id string
 	message
 }
 
 func open(f *filter, r rules, to []*receiver, o *alerts.Options) *sender {
-	ctx, kill := context.WithCancel(context.Background())
-	s := &sender{filter: f, rules: r, o: o, counts: o.Metrics.Notifications(), wake: make(chan struct{}, 1), closing: make(chan struct{}), kill: kill}
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &sender{filter: f, rules: r, o: o, counts: o.Metrics.Notifications(), wake: make(chan struct{}, 1), closing: make(chan struct{}), cancel: cancel}
 	for _, r := range to {
-		l := &line{r, make(chan queued, backlog)}
-		s.lines = append(s.lines, l)
+		l := &receiverQueue{r, make(chan queuedMessage, backlog)}
+		s.queues = append(s.queues, l)
 		s.running.Go(func() { s.serve(ctx, l) })
 	}
 	s.running.Go(s.schedule)
-	s.wake <- struct{}{} // what an earlier sender has left
+	s.wake <- struct{}{} // for what an earlier sender has left
 	return s
 }
 
-// Take implements relay.Taker.
+// Take implements relay.Sink.
 func (s *sender) Take(a *alerts.Alert) {
-	s.filter.take(time.Now(), a, &s.rules)
+	s.filter.add(time.Now(), a, &s.rules)
 	select {
 	case s.wake <- struct{}{}:
-	default: // it is awake
+	default: // already woken
 	}
 }
 
 // schedule queues messages when they are due, until the sender closes.
 func (s *sender) schedule() {
 	defer func() {
-		for _, l := range s.lines {
+		for _, l := range s.queues {
 			close(l.queue)
 		}
 	}()
@@ -118,11 +118,11 @@ func (s *sender) schedule() {
 	}
 }
 
-// queue hands a message to every receiver. Of a receiver that is too slow the oldest one is dropped.
+// queue adds a message to the queue of every receiver. If a queue is full, its oldest message is dropped.
 func (s *sender) queue(m *message) {
 	m.Text = s.o.Redact(m.Text)
-	q := queued{"msg_" + rand.Text(), *m}
-	for _, l := range s.lines {
+	q := queuedMessage{"msg_" + rand.Text(), *m}
+	for _, l := range s.queues {
 		for {
 			select {
 			case l.queue <- q:
@@ -139,8 +139,8 @@ func (s *sender) queue(m *message) {
 	}
 }
 
-// serve sends the messages of a receiver, one after another.
-func (s *sender) serve(ctx context.Context, l *line) {
+// serve sends a receiver's messages one after another.
+func (s *sender) serve(ctx context.Context, l *receiverQueue) {
 	for q := range l.queue {
 		if ctx.Err() != nil {
 			s.counts.Count(l.name, "dropped")
@@ -149,25 +149,25 @@ func (s *sender) serve(ctx context.Context, l *line) {
 		b := backoff.NewExponentialBackOff()
 		b.InitialInterval, b.MaxInterval = time.Second, time.Minute
 		_, err := backoff.Retry(ctx, func() (struct{}, error) { return struct{}{}, l.send(ctx, q.id, &q.message) },
-			backoff.WithBackOff(b), backoff.WithMaxTries(tries), backoff.WithMaxElapsedTime(retryTime))
+			backoff.WithBackOff(b), backoff.WithMaxTries(maxAttempts), backoff.WithMaxElapsedTime(maxRetryTime))
 		if err != nil {
 			s.counts.Count(l.name, "failed")
-			s.o.Log.Error("an operator was not notified", "receiver", l.name, "event", q.Event, "error", s.o.Redact(unwrapped(err).Error()))
+			s.o.Log.Error("an operator was not notified", "receiver", l.name, "event", q.Event, "error", s.o.Redact(unwrapPermanent(err).Error()))
 			continue
 		}
 		s.counts.Count(l.name, "sent")
 	}
 }
 
-// unwrapped is an error without what says how to go on.
-func unwrapped(err error) error {
+// unwrapPermanent removes backoff's marker from an error.
+func unwrapPermanent(err error) error {
 	if p, ok := errors.AsType[*backoff.PermanentError](err); ok {
 		return p.Err
 	}
 	return err
 }
 
-// Close implements relay.Taker. What is not due yet is kept for the next sender.
+// Close implements relay.Sink. What is not due yet stays in the filter for the next sender.
 func (s *sender) Close(ctx context.Context) error {
 	close(s.closing)
 	done := make(chan struct{})
@@ -175,17 +175,17 @@ func (s *sender) Close(ctx context.Context) error {
 		defer close(done)
 		s.running.Wait()
 	}()
-	defer s.kill()
+	defer s.cancel()
 	select {
 	case <-done:
 		return nil
 	case <-ctx.Done():
 	}
 	waiting := 0
-	for _, l := range s.lines {
+	for _, l := range s.queues {
 		waiting += len(l.queue)
 	}
-	s.kill()
+	s.cancel()
 	<-done
 	return fmt.Errorf("receivers that do not answer: %d messages are lost, and what was being sent", waiting)
 }

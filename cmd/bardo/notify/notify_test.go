@@ -23,14 +23,14 @@ import (
 	"bardo.money/gateway/internal/telemetry"
 )
 
-// got is a request that a fake receiver got.
+// got is a request that a fake receiver received.
 type got struct {
 	path, id string
 	header   http.Header
 	body     string
 }
 
-// fake is a receiver that answers what it is told to, the last answer again and again.
+// fake is a receiver with scripted answers, the last of which is repeated.
 type fake struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -69,7 +69,7 @@ func status(n int, body string, header ...string) func(http.ResponseWriter) {
 	}
 }
 
-// address is the configuration's form of an address.
+// address is the fake's URL as configured.
 func address(f *fake) config.URL {
 	return config.URL{Scheme: "http", Host: strings.TrimPrefix(f.URL, "http://")}
 }
@@ -80,7 +80,7 @@ const (
 	signKey = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 )
 
-// told sends an alert to the one receiver of a configuration, once.
+// sendOnce sends an alert to a configuration's only receiver, once.
 func sendOnce(t *testing.T, n *config.Notifications) error {
 	t.Helper()
 	all, err := receivers(n, "gw")
@@ -90,7 +90,7 @@ func sendOnce(t *testing.T, n *config.Notifications) error {
 	return all[0].send(t.Context(), "msg_1", &message{Alert: alerts.Alert{Event: "provider:down", About: "provider/a", Topic: "provider", Text: "a is down @everyone", Time: began, Data: map[string]string{"provider": "a"}}})
 }
 
-// TestTelegramIsSent by sendMessage, as plain text without a preview of links.
+// TestTelegramIsSent by sendMessage, as plain text without link previews.
 func TestTelegramIsSent(t *testing.T) {
 	f := newFake(t, status(200, `{"ok":true,"result":{"message_id":1}}`))
 	if err := sendOnce(t, &config.Notifications{TelegramToken: secret.New(token), TelegramChat: "-100", TelegramAPI: address(f), Private: true}); err != nil {
@@ -102,7 +102,7 @@ func TestTelegramIsSent(t *testing.T) {
 	}
 }
 
-// TestDiscordIsSent with the answer awaited, and mentions nobody.
+// TestDiscordIsSent with wait=true, and mentions nobody.
 func TestDiscordIsSent(t *testing.T) {
 	f := newFake(t, status(200, `{"id":"1"}`))
 	if err := sendOnce(t, &config.Notifications{DiscordWebhook: secret.New(f.URL + hook), Private: true}); err != nil {
@@ -114,7 +114,7 @@ func TestDiscordIsSent(t *testing.T) {
 	}
 }
 
-// TestWebhooksAreSigned by the rules of Standard Webhooks, whose own library verifies it; a changed body does not verify.
+// TestWebhooksAreSigned according to Standard Webhooks, whose library verifies it; a changed body does not verify.
 func TestWebhooksAreSigned(t *testing.T) {
 	f := newFake(t, status(204, ""))
 	if err := sendOnce(t, &config.Notifications{Webhooks: []config.Webhook{{URL: secret.New(f.URL + "/x?key=1"), Key: secret.New(signKey)}}, Private: true}); err != nil {
@@ -137,7 +137,7 @@ func TestWebhooksAreSigned(t *testing.T) {
 	}
 }
 
-// TestPrivateAddressesAreRefused when the connection is made, whatever the name says, also those of names that point there.
+// TestPrivateAddressesAreRefused when the connection is made, also for names that resolve to them.
 func TestPrivateAddressesAreRefused(t *testing.T) {
 	f := newFake(t, status(200, ""))
 	_, port, _ := strings.Cut(strings.TrimPrefix(f.URL, "http://"), ":")
@@ -150,7 +150,7 @@ func TestPrivateAddressesAreRefused(t *testing.T) {
 			t.Errorf("%s was called", to)
 		}
 	}
-	if err := sendOnce(t, &config.Notifications{Webhooks: []config.Webhook{{URL: secret.New(f.URL)}}}); !strings.Contains(unwrapped(err).Error(), "not one of the internet") {
+	if err := sendOnce(t, &config.Notifications{Webhooks: []config.Webhook{{URL: secret.New(f.URL)}}}); !strings.Contains(unwrapPermanent(err).Error(), "not one of the internet") {
 		t.Errorf("%v", err)
 	}
 	if n := len(f.all()); n != 0 {
@@ -158,7 +158,7 @@ func TestPrivateAddressesAreRefused(t *testing.T) {
 	}
 }
 
-// TestRedirectsAreNotFollowed: they could lead anywhere.
+// TestRedirectsAreNotFollowed: their target is not configured.
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	other := newFake(t, status(200, ""))
 	f := newFake(t, status(307, "", "Location", other.URL))
@@ -168,7 +168,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-// senderTo is a sender with what it logs.
+// senderTo returns a sender, and its log.
 func senderTo(t *testing.T, n *config.Notifications) (*sender, func() string, *telemetry.Metrics) {
 	t.Helper()
 	var log lockedBuffer
@@ -199,7 +199,7 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// TestWhatFailsForAWhileIsSentAgain with the same id, no sooner than the receiver says, and what is refused is not. Nothing that is logged has a secret.
+// TestWhatFailsForAWhileIsSentAgain with the same id, no sooner than the receiver says; permanent failures are not retried. Logs contain no secret.
 func TestWhatFailsForAWhileIsSentAgain(t *testing.T) {
 	t.Run("webhook", func(t *testing.T) {
 		f := newFake(t, status(503, "PLANTED"), status(429, "", "Retry-After", "1"), status(200, ""))
@@ -238,7 +238,7 @@ func TestWhatFailsForAWhileIsSentAgain(t *testing.T) {
 	}
 }
 
-// TestErrorsHaveNoSecret, whatever fails: the address has it.
+// TestErrorsHaveNoSecret, whatever fails: the URL is a secret.
 func TestErrorsHaveNoSecret(t *testing.T) {
 	closed := newFake(t, status(200, ""))
 	closed.Close()
@@ -250,13 +250,13 @@ func TestErrorsHaveNoSecret(t *testing.T) {
 		{Webhooks: []config.Webhook{{URL: secret.New("http://name.invalid/PLANTED")}}, Private: true},
 	} {
 		err := sendOnce(t, &n)
-		if err == nil || strings.Contains(fmt.Sprintf("%v %+v", err, unwrapped(err)), "PLANTED") {
+		if err == nil || strings.Contains(fmt.Sprintf("%v %+v", err, unwrapPermanent(err)), "PLANTED") {
 			t.Errorf("%v", err)
 		}
 	}
 }
 
-// TestAReceiverThatDoesNotAnswerIsBounded: taking alerts never waits, the newest are kept, the others are counted, and another receiver gets them all.
+// TestAReceiverThatDoesNotAnswerIsBounded: Take never blocks, the newest messages are kept, dropped ones are counted, and another receiver gets all of them.
 func TestAReceiverThatDoesNotAnswerIsBounded(t *testing.T) {
 	release := make(chan struct{})
 	slow := newFake(t, func(http.ResponseWriter) { <-release })
@@ -281,7 +281,7 @@ func TestAReceiverThatDoesNotAnswerIsBounded(t *testing.T) {
 	}
 }
 
-// counted are the counters by receiver and result.
+// counted returns the counters by receiver and result.
 func counted(t *testing.T, m *telemetry.Metrics) map[string]int {
 	t.Helper()
 	families, err := m.Gatherer(nil).Gather()
@@ -330,7 +330,7 @@ func TestWhatWaitsIsToldByTheNextSender(t *testing.T) {
 	if none != nil || err != nil {
 		t.Errorf("%v %v", none, err)
 	}
-	if third := next.(*sender).filter.things["provider/a"]; third == nil || third.due.IsZero() {
+	if third := next.(*sender).filter.subjects["provider/a"]; third == nil || third.due.IsZero() {
 		t.Error("the alert that waits is forgotten")
 	}
 	var p payload

@@ -22,21 +22,21 @@ import (
 	"bardo.money/gateway/internal/config"
 )
 
-// receiver is where notifications go.
+// receiver sends notifications to one service.
 type receiver struct {
-	name    string // as the configuration has it, without secrets
+	name    string // for logs and metrics, without secrets
 	request func(id string, m *message) (*http.Request, error)
-	fault   func(status int, body []byte) (reason string, wait time.Duration) // of an answer that is no success
+	fault   func(status int, body []byte) (reason string, wait time.Duration) // describes an unsuccessful answer
 	client  *http.Client
 }
 
 const (
-	callTime  = 10 * time.Second
-	maxAnswer = 64 << 10 // bytes
-	maxText   = 1500     // characters: Discord takes 2,000, Telegram 4,096 UTF-16 units
+	callTimeout = 10 * time.Second
+	maxAnswer   = 64 << 10 // bytes
+	maxText     = 1500     // characters: Discord allows 2,000, Telegram 4,096 UTF-16 units
 )
 
-// receivers are those of a configuration.
+// receivers returns the configured receivers.
 func receivers(n *config.Notifications, gateway string) (all []*receiver, err error) {
 	client := newClient(n.Private)
 	if n.TelegramToken.IsSet() {
@@ -59,24 +59,24 @@ func receivers(n *config.Notifications, gateway string) (all []*receiver, err er
 	return all, nil
 }
 
-// newClient calls receivers: directly, since a proxy would connect to addresses that are refused here, without following redirects, and without cookies.
+// newClient returns the HTTP client for receivers. It uses no proxy, which could connect to refused addresses, follows no redirects, and stores no cookies.
 func newClient(private bool) *http.Client {
-	d := &net.Dialer{Timeout: callTime}
+	d := &net.Dialer{Timeout: callTimeout}
 	if !private {
 		d.Control = ssrf.New(ssrf.WithAnyPort()).Safe
 	}
 	return &http.Client{
-		Timeout:       callTime,
+		Timeout:       callTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
-			DialContext: d.DialContext, TLSHandshakeTimeout: callTime, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 1, IdleConnTimeout: time.Minute,
+			DialContext: d.DialContext, TLSHandshakeTimeout: callTimeout, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 1, IdleConnTimeout: time.Minute,
 			MaxResponseHeaderBytes: maxAnswer,
 		},
 	}
 }
 
-// send sends a message once. The error is a *backoff.PermanentError where sending it again is of no use, a *backoff.RetryAfterError where the receiver says when
-// to come again; no error has the receiver's address.
+// send sends a message once. The error is a *backoff.PermanentError if a retry is useless, and a *backoff.RetryAfterError if the receiver states a delay.
+// Errors do not contain the receiver's URL.
 func (r *receiver) send(ctx context.Context, id string, m *message) error {
 	req, err := r.request(id, m)
 	if err != nil {
@@ -86,7 +86,7 @@ func (r *receiver) send(ctx context.Context, id string, m *message) error {
 	if err != nil {
 		return withoutURL(err)
 	}
-	defer func() { _ = resp.Body.Close() }() // it was read
+	defer func() { _ = resp.Body.Close() }() // read only
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	reason, wait := r.fault(resp.StatusCode, body)
 	if resp.StatusCode/100 == 2 && reason == "" {
@@ -109,7 +109,7 @@ func (r *receiver) send(ctx context.Context, id string, m *message) error {
 	}
 }
 
-// withoutURL is an error of a call without the address, which is a secret.
+// withoutURL removes the URL, which is a secret, from an error.
 func withoutURL(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
@@ -122,44 +122,44 @@ func withoutURL(err error) error {
 	return err
 }
 
-// post is a request with a JSON body.
-func post(to string, body any) (*http.Request, error) {
+// newRequest returns a POST request with a JSON body.
+func newRequest(to string, body any) (*http.Request, error) {
 	b, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, to, bytes.NewReader(b))
 	if err != nil {
-		return nil, errors.New("not a URL") // err has it
+		return nil, errors.New("not a URL") // err contains the URL
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "bardo/"+cli.Version)
 	return req, nil
 }
 
-// cut is a text of at most maxText characters.
-func cut(s string) string {
+// truncate shortens a text to maxText characters.
+func truncate(s string) string {
 	if r := []rune(s); len(r) > maxText {
 		return string(r[:maxText]) + "…"
 	}
 	return s
 }
 
-// quoted is what a receiver says of a fault, of bounded length and on one line.
+// quoted is a receiver's error text, bounded and on one line.
 func quoted(s string) string {
 	if s == "" {
 		return ""
 	}
-	return ": " + strconv.Quote(cut(s)[:min(len(cut(s)), 200)])
+	return ": " + strconv.Quote(truncate(s)[:min(len(truncate(s)), 200)])
 }
 
-// telegram sends by the method sendMessage of the Bot API (https://core.telegram.org/bots/api#sendmessage), as plain text.
+// telegram sends by the Bot API's method sendMessage (https://core.telegram.org/bots/api#sendmessage), as plain text.
 func telegram(n *config.Notifications, gateway string) *receiver {
 	to := n.TelegramAPI.String() + "/bot" + n.TelegramToken.Reveal() + "/sendMessage"
 	return &receiver{
 		name: "telegram",
 		request: func(_ string, m *message) (*http.Request, error) {
-			return post(to, map[string]any{"chat_id": n.TelegramChat, "text": cut(m.text(gateway)), "link_preview_options": map[string]bool{"is_disabled": true}})
+			return newRequest(to, map[string]any{"chat_id": n.TelegramChat, "text": truncate(m.text(gateway)), "link_preview_options": map[string]bool{"is_disabled": true}})
 		},
 		fault: func(_ int, body []byte) (string, time.Duration) {
 			var a struct {
@@ -180,19 +180,19 @@ func telegram(n *config.Notifications, gateway string) *receiver {
 	}
 }
 
-// discord executes a webhook (https://docs.discord.com/developers/resources/webhook#execute-webhook). A message mentions nobody, whatever its text says.
+// discord executes a webhook (https://docs.discord.com/developers/resources/webhook#execute-webhook). Mentions in the text are disabled.
 func discord(n *config.Notifications, gateway string) *receiver {
 	to := n.DiscordWebhook.Reveal()
 	if u, err := url.Parse(to); err == nil {
 		q := u.Query()
-		q.Set("wait", "true") // else a message that is not stored is no error
+		q.Set("wait", "true") // without it, a message that was not stored is not reported as an error
 		u.RawQuery = q.Encode()
 		to = u.String()
 	}
 	return &receiver{
 		name: "discord",
 		request: func(_ string, m *message) (*http.Request, error) {
-			return post(to, map[string]any{"content": cut(m.text(gateway)), "allowed_mentions": map[string][]string{"parse": {}}})
+			return newRequest(to, map[string]any{"content": truncate(m.text(gateway)), "allowed_mentions": map[string][]string{"parse": {}}})
 		},
 		fault: func(status int, body []byte) (string, time.Duration) {
 			var a struct {
@@ -207,9 +207,9 @@ func discord(n *config.Notifications, gateway string) *receiver {
 	}
 }
 
-// payload is what a webhook gets, by the form of Standard Webhooks (https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md).
+// payload is a webhook's body, in the format of Standard Webhooks (https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md).
 type payload struct {
-	Type      string    `json:"type"` // the name of the event
+	Type      string    `json:"type"` // the event's name
 	Timestamp time.Time `json:"timestamp"`
 	Data      struct {
 		Gateway string `json:"gateway"`
@@ -218,17 +218,17 @@ type payload struct {
 		State   string `json:"state"` // firing, resolved or test
 		Text    string `json:"text"`
 		More    int    `json:"repeated"`
-		Event   any    `json:"event"` // its fields
+		Event   any    `json:"event"` // the event's fields
 	} `json:"data"`
 }
 
-// webhook sends JSON to an address of the operator, signed where there is a key.
+// webhook sends JSON to a URL of the operator, signed if there is a key.
 func webhook(w config.Webhook, gateway string) (*receiver, error) {
 	var signer *standardwebhooks.Webhook
 	if w.Key.IsSet() {
 		var err error
 		if signer, err = standardwebhooks.NewWebhook(w.Key.Reveal()); err != nil {
-			return nil, errors.New("the signing key is not base64") // err may have it
+			return nil, errors.New("the signing key is not base64") // err may contain the key
 		}
 	}
 	return &receiver{
@@ -236,7 +236,7 @@ func webhook(w config.Webhook, gateway string) (*receiver, error) {
 			p := payload{Type: m.Event, Timestamp: m.Time.UTC()}
 			d := &p.Data
 			d.Gateway, d.Topic, d.About, d.State, d.Text, d.More, d.Event = gateway, m.Topic, m.About, m.state(), m.text(gateway), m.More, m.Data
-			req, err := post(w.URL.Reveal(), p)
+			req, err := newRequest(w.URL.Reveal(), p)
 			if err != nil {
 				return nil, err
 			}
@@ -252,7 +252,7 @@ func webhook(w config.Webhook, gateway string) (*receiver, error) {
 	}, nil
 }
 
-// sign signs the body of a request.
+// sign signs a request's body.
 func sign(req *http.Request, by *standardwebhooks.Webhook, id string, at time.Time) error {
 	r, err := req.GetBody()
 	if err != nil {
@@ -267,7 +267,7 @@ func sign(req *http.Request, by *standardwebhooks.Webhook, id string, at time.Ti
 	return err
 }
 
-// state is whether what a message is about goes on.
+// state is firing, resolved or test.
 func (m *message) state() string {
 	switch {
 	case strings.HasPrefix(m.About, testAbout):

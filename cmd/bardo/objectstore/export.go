@@ -89,7 +89,7 @@ func Export(ctx context.Context, o *export.UsageOptions, cfg *config.Config, now
 		if err := s.store(ctx, books, store, day, now); err != nil {
 			return fmt.Errorf("usage of %s: %w", day.Format(time.DateOnly), err)
 		}
-		if err := o.Home.Keep(stateFile, s); err != nil {
+		if err := o.Home.WriteFile(stateFile, s); err != nil {
 			return err
 		}
 	}

@@ -13,8 +13,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// everyReason is a request on which each layer has something to do: a flagged block behind another, personal data, more tools than an agent may send, equal
-// results, a temperature of 0.
+// everyReason is a request that triggers each layer: a flagged block, personal data, more tools than an agent may send, equal results, a temperature of 0.
 func everyReason(t *testing.T) *chat.Request {
 	t.Helper()
 	var tools []string
@@ -32,8 +31,8 @@ func everyReason(t *testing.T) *chat.Request {
 	return r
 }
 
-// TestD30WhatEnclavesGet: a request to an enclave passes neither caches nor what shortens or masks it, since the receipt covers the answer to what was sent; one
-// that is encrypted end to end passes no layer but the operator's rules.
+// TestD30WhatEnclavesGet: a request to an enclave is not cached, shortened or masked, since the receipt covers the answer to what was sent; an end-to-end
+// encrypted request only passes the operator's rules.
 func TestD30WhatEnclavesGet(t *testing.T) {
 	enclave := func(also ...policy.Feature) []policy.Resolution {
 		r := policy.Resolution{Provider: "p", Model: "m", Features: append(also, policy.TEEAttested), MinCache: 1024}

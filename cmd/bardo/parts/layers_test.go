@@ -24,7 +24,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// everyLayer is the pipeline with each of its layers at work.
+// everyLayer is a configuration with every layer on.
 const everyLayer = `
 pipeline:
   hash: all
@@ -59,7 +59,7 @@ func layersOf(t *testing.T, cfg *config.Config) []pipeline.Layer {
 	return parts.Layers()(cfg, s)
 }
 
-// TestADryRunWithoutAGatewayHasThePoliciesOfTheGateway: of every layer that has one, of configurations, keys and classes.
+// TestADryRunWithoutAGatewayHasThePoliciesOfTheGateway: of every layer that has one, from the configuration, keys and classes.
 func TestADryRunWithoutAGatewayHasThePoliciesOfTheGateway(t *testing.T) {
 	for _, text := range []string{everyLayer, "", "pipeline: {pii: {policy: block}, injection: {policy: block, user: flag, documents: quarantine, on_error: allow}}"} {
 		cfg := configOf(t, text)
@@ -75,18 +75,18 @@ func TestADryRunWithoutAGatewayHasThePoliciesOfTheGateway(t *testing.T) {
 	}
 }
 
-// quoted is a text in JSON.
+// quoted is a text as JSON.
 func quoted(text string) string {
-	b, _ := json.Marshal(text) // it can be
+	b, _ := json.Marshal(text) // never fails
 	return string(b)
 }
 
-// message is one of a conversation.
+// message is a message of a conversation.
 func message(role, text string) string {
 	return `{"role":"` + role + `","content":` + quoted(text) + `}`
 }
 
-// called are a tool's call and its result.
+// called is a tool call and its result.
 func called(n int, text string) string {
 	return fmt.Sprintf(`{"role":"assistant","content":null,"tool_calls":[{"id":"c%d","type":"function","function":{"name":"read","arguments":"{\"n\":%d}"}}]},{"role":"tool","tool_call_id":"c%d","content":%s}`, n, n, n, quoted(text))
 }
@@ -151,8 +151,7 @@ var large = map[string]func(size int) string{
 	},
 }
 
-// candidates are who may serve a request: with a prompt cache and its prices, so that layers weigh what they change against it, and with a window that a long
-// request fills.
+// candidates are models with a prompt cache and its prices, which layers weigh changes against, and a context window that a long request fills.
 func candidates(window int) []policy.Resolution {
 	prices := policy.Prices{Input: 3_000_000, CachedInput: 300_000, CacheWrite: 3_750_000, Output: 15_000_000}
 	one := policy.Resolution{Provider: "p", Model: "m", Prices: prices, MinCache: 1024, Context: window}
@@ -170,7 +169,7 @@ func tooMany(size int) string {
 	return strings.Join(all, ",")
 }
 
-// allocated is how many bytes the layers take for the next request of a conversation, or for its first one.
+// allocated returns how many bytes the layers allocate for a conversation's next request, or for its first.
 func allocated(t *testing.T, messages, tools string, found []policy.Resolution, next bool) int64 {
 	t.Helper()
 	p := pipeline.New(everyLayerOf(t)...)
@@ -196,9 +195,9 @@ func allocated(t *testing.T, messages, tools string, found []policy.Resolution, 
 	return took
 }
 
-// TestEightMegabytesPassEveryLayerInProportion: whatever is large in a request, four times as much takes about four times the memory, and a bounded number of bytes for each
-// byte of the request, with candidates whose prompt cache is weighed and whose window it fills; of conversations with many results, their next request. It is not
-// parallel: what is allocated is counted.
+// TestEightMegabytesPassEveryLayerInProportion: whatever is large in a request, four times the size takes about four times the memory, and a bounded number of
+// bytes per byte of the request, with candidates whose prompt cache is weighed and whose window it fills; for conversations with many results, this is measured
+// on the next request. It is not parallel, since allocations are counted.
 func TestEightMegabytesPassEveryLayerInProportion(t *testing.T) {
 	const tool = `{"type":"function","function":{"name":"read","parameters":{"type":"object"}}}`
 	for about, of := range large {
@@ -214,7 +213,7 @@ func TestEightMegabytesPassEveryLayerInProportion(t *testing.T) {
 	})
 }
 
-// mustStayInProportion compares what 2 and 8 MB take.
+// mustStayInProportion compares the allocations for 2 and 8 MB.
 func mustStayInProportion(t *testing.T, about string, take func(size int) (took int64, bytes int)) {
 	t.Helper()
 	least, small := take(2 << 20)
@@ -225,8 +224,8 @@ func mustStayInProportion(t *testing.T, about string, take func(size int) (took 
 	}
 }
 
-// TestR09EachStepBeforeTheDecisionHasATime: the caches, the classifier of tools, what shortens, orders and enriches a request, and session affinity. What protects has limits of
-// its own, or none: it is not left out.
+// TestR09EachStepBeforeTheDecisionHasATime: the caches, the tool classifier, the layers that shorten, order and enrich a request, and session affinity.
+// Protecting layers have their own limits, or none: they are not skipped.
 func TestR09EachStepBeforeTheDecisionHasATime(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}

@@ -1,4 +1,4 @@
-// Package parts names every part of the gateway: the program and libbardo.so are made of the same ones.
+// Package parts lists every part of the gateway. The program and libbardo.so share this list.
 package parts
 
 import (
@@ -46,14 +46,14 @@ import (
 	"bardo.money/gateway/policy/auth"
 )
 
-// Every part of the gateway is named here, in its order, and nowhere else.
+// Every part of the gateway is listed here, in order, and nowhere else.
 
-// All are the parts of a gateway.
+// All returns the parts of a gateway.
 func All() run.Parts {
 	return run.Parts{Adapters: Adapters(), Dialects: Dialects(), Layers: Layers(), Verifiers: verifiers, Explain: route.Explain}
 }
 
-// Adapters are the kinds of providers.
+// Adapters returns the adapters of the kinds of providers.
 func Adapters() []provider.Described {
 	return []provider.Described{
 		blockrun.Adapter{},
@@ -82,7 +82,7 @@ func Adapters() []provider.Described {
 
 func init() { settings.Kinds = Kinds() }
 
-// Kinds describe the kinds of providers, in the order in which those are asked that no file names.
+// Kinds describes the kinds of providers, in the default order of providers.
 func Kinds() []kind.Kind {
 	var out []kind.Kind
 	for _, a := range Adapters() {
@@ -91,7 +91,7 @@ func Kinds() []kind.Kind {
 	return out
 }
 
-// Dialects are the formats that clients speak.
+// Dialects returns the formats of clients.
 func Dialects() map[chat.Dialect]wire.Dialect {
 	return map[chat.Dialect]wire.Dialect{
 		chat.OpenAI:      openai.Dialect{},
@@ -103,10 +103,10 @@ func Dialects() map[chat.Dialect]wire.Dialect {
 	}
 }
 
-// Layers are the context pipeline, in order of execution. What it returns makes them of each configuration in turn: what they remember of
-// requests outlives a reload.
+// Layers returns a function that builds the context pipeline, in order of execution, for one configuration after another. State that layers keep about requests
+// outlives a reload.
 func Layers() run.Layers {
-	var warm *affinity.Memory // made with the first configuration, when it is known whether gateways share a store
+	var warm *affinity.Memory // created with the first configuration, which says whether gateways share a store
 	choices, vectors, prompts, texts, histories := toolprune.NewChoices(), toolprune.NewVectors(), align.NewMemory(), &injection.Memory{}, compress.NewMemory()
 	return func(cfg *config.Config, s *run.Services) []pipeline.Layer {
 		if warm == nil {
@@ -144,13 +144,13 @@ func Layers() run.Layers {
 	}
 }
 
-// Guards are the layers that do something by policy, for explanations without a gateway: none of them is given what it needs for requests.
+// Guards returns the layers that act by policy, for explanations without a gateway. They lack what serving requests needs.
 func Guards(cfg *config.Config) *pipeline.Pipeline {
 	in := &cfg.Pipeline.Injection
 	return pipeline.New(injection.Layer{Policies: settings.Injections(in), User: injection.Policy(in.User)}, pii.Layer{Mode: pii.Mode(cfg.Pipeline.PII.Policy)})
 }
 
-// injectionLayer is layer l8. With models.injection off it uses patterns alone.
+// injectionLayer is layer l8. With models.injection off it uses patterns only.
 func injectionLayer(cfg *config.Config, s *run.Services, m *injection.Memory) injection.Layer {
 	c, scores := s.Classifier, cfg.Models.Injection != models.Off
 	if !scores {

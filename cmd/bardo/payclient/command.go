@@ -1,5 +1,5 @@
-// Package payclient is the command that pays for requests: a client for tools that cannot answer a 402 themselves. It knows flags, files and the terminal; what
-// is paid, and that nothing is paid twice, is decided below it.
+// Package payclient is the command `bardo pay`: a client for tools that cannot answer a 402 themselves. It handles flags, files and the terminal; the packages
+// below it decide what is paid, and that nothing is paid twice.
 package payclient
 
 import (
@@ -64,10 +64,10 @@ func openBook(ctx context.Context) (*outgoing.Book, error) {
 	return outgoing.OpenBook(ctx, h.Path(home.Outgoing), time.Now)
 }
 
-// send sends the request, and prints its answer and what was paid.
+// send sends the request, and prints its answer and the payment.
 func (o *options) send(c *cobra.Command, w *client.Wallet, call *call) error {
 	ctx := c.Context()
-	if err := o.clear(ctx, w, call); err != nil {
+	if err := o.reconcileEarlier(ctx, w, call); err != nil {
 		return err
 	}
 	resp, paid, err := w.Do(ctx, &client.Request{Name: call.name()}, call.sender(ctx, o.timeout))
@@ -80,7 +80,7 @@ func (o *options) send(c *cobra.Command, w *client.Wallet, call *call) error {
 	_, err = io.Copy(c.OutOrStdout(), resp.Body)
 	err = errors.Join(err, resp.Body.Close())
 	if paid != nil {
-		_, _ = fmt.Fprintln(c.ErrOrStderr(), said(paid)) // nowhere to report a broken terminal to
+		_, _ = fmt.Fprintln(c.ErrOrStderr(), summary(paid)) // nowhere to report a broken terminal to
 	}
 	if err != nil {
 		return fmt.Errorf("the answer was cut off: %w", err)
@@ -92,24 +92,25 @@ func (o *options) send(c *cobra.Command, w *client.Wallet, call *call) error {
 	return nil
 }
 
-// clear asks the chain for an earlier payment of the request whose authorization is over, so that the request can be paid for anew if that was not used.
-func (o *options) clear(ctx context.Context, w *client.Wallet, call *call) error {
-	doubt, ok, err := w.Book.Doubt(ctx, w.Key.Address(), w.Purpose, call.name())
-	if err != nil || !ok || time.Now().Unix() < int64(doubt.ValidBefore) || o.rpc == "" { //nolint:gosec // a time
+// reconcileEarlier asks the chain about an earlier payment of the request whose authorization has expired: if it was not used, the request can be paid for
+// anew.
+func (o *options) reconcileEarlier(ctx context.Context, w *client.Wallet, call *call) error {
+	unresolved, ok, err := w.Book.Doubt(ctx, w.Key.Address(), w.Purpose, call.name())
+	if err != nil || !ok || time.Now().Unix() < int64(unresolved.ValidBefore) || o.rpc == "" { //nolint:gosec // a time
 		return err
 	}
 	if _, err := client.Reconcile(ctx, w.Book, o.nodes()); err != nil {
 		return err
 	}
-	after, err := w.Book.Find(ctx, doubt.ID)
+	after, err := w.Book.Find(ctx, unresolved.ID)
 	if err == nil && after.State == outgoing.Used {
-		err = fmt.Errorf("$%s was paid for this request at %s, and its answer is lost: the same command now pays for it anew", doubt.Value, doubt.At.Format(time.RFC3339))
+		err = fmt.Errorf("$%s was paid for this request at %s, and its answer is lost: the same command now pays for it anew", unresolved.Value, unresolved.At.Format(time.RFC3339))
 	}
 	return err
 }
 
-// said is what a person is told of a payment.
-func said(p *client.Payment) string {
+// summary describes a payment for people.
+func summary(p *client.Payment) string {
 	what := fmt.Sprintf("$%s to %s on %s", p.Value, p.To, p.Network)
 	if p.UpTo {
 		what = "at most " + what
@@ -118,20 +119,20 @@ func said(p *client.Payment) string {
 	case p.State == outgoing.Open:
 		return fmt.Sprintf("signed: %s; it is not known whether it was taken (%s). The payment is valid until %s, and is not signed again before its outcome is known", what, p.Reason, time.Unix(int64(p.ValidBefore), 0).Format(time.RFC3339)) //nolint:gosec // a time
 	case p.Tx != "":
-		return fmt.Sprintf("paid: %s%s, transaction %s", what, moved(p), p.Tx)
+		return fmt.Sprintf("paid: %s%s, transaction %s", what, taken(p), p.Tx)
 	}
 	return fmt.Sprintf("paid: %s, in no block yet", what)
 }
 
-// moved is what the payee says that it has taken of a maximum.
-func moved(p *client.Payment) string {
+// taken is the amount that the payee reports to have taken of a maximum.
+func taken(p *client.Payment) string {
 	if !p.UpTo || p.Receipt.Amount == "" {
 		return ""
 	}
 	return " (" + cli.Printable(p.Receipt.Amount) + " units of the token were taken)"
 }
 
-// advise says what can be done about a refused payment.
+// advise adds advice to the error of a refused payment.
 func advise(err error) error {
 	switch {
 	case isA[*client.Refusal](err):
@@ -151,7 +152,7 @@ func isA[E error](err error) bool {
 	return ok
 }
 
-// call is a request.
+// call is the request to send.
 type call struct {
 	method string
 	url    *url.URL
@@ -159,7 +160,7 @@ type call struct {
 	body   []byte
 }
 
-// name is what tells the request from others in the book: the same name is the same request.
+// name identifies the request in the book: equal requests have equal names.
 func (c *call) name() string {
 	h := sha256.New()
 	_, _ = fmt.Fprintf(h, "%s\n%s\n", c.method, c.url) // never fails
@@ -167,7 +168,7 @@ func (c *call) name() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// sender sends the request over a client of its own, which follows no redirection: a payment is for the server that named its price.
+// sender sends the request with its own client, which follows no redirects: a payment is for the server that stated the price.
 func (c *call) sender(ctx context.Context, timeout time.Duration) client.Send {
 	one := &http.Client{Timeout: timeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return func(name, value string) (*http.Response, error) {

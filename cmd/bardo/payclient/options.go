@@ -24,7 +24,7 @@ type options struct {
 	keyFile                        string
 	networks, payees, schemes      []string
 	asset, assetName, assetVersion string
-	most, daily                    string
+	maxRequest, maxDaily           string
 	method, data                   string
 	headers                        []string
 	rpc                            string
@@ -39,20 +39,20 @@ func (o *options) flags(c *cobra.Command) {
 	o.walletFlags(c)
 }
 
-// walletFlags are those that say what is paid from which wallet.
+// walletFlags adds the flags of the wallet and its limits.
 func (o *options) walletFlags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&o.keyFile, "key-file", "", "a file of mode 0600 with the wallet's private key (else $BARDO_PAY_KEY)")
 	f.StringSliceVar(&o.payees, "pay-to", nil, "an address that may be paid; may be repeated")
-	f.StringVar(&o.most, "max-usd", "0.10", "the most that the request may cost")
-	f.StringVar(&o.daily, "max-usd-day", "1", "the most that may be paid in 24 hours, payments without a known outcome included")
+	f.StringVar(&o.maxRequest, "max-usd", "0.10", "the most that the request may cost")
+	f.StringVar(&o.maxDaily, "max-usd-day", "1", "the most that may be paid in 24 hours, payments without a known outcome included")
 	f.StringSliceVar(&o.schemes, "scheme", []string{string(pay.SchemeExact)}, "a scheme that is allowed: exact or upto; may be repeated, the first that is offered is taken")
 	f.DurationVar(&o.timeout, "timeout", 20*time.Minute, "how long an answer is awaited")
 	o.chainFlags(c)
 	cli.Completes(c, "scheme", string(pay.SchemeExact), string(pay.SchemeUpTo))
 }
 
-// chainFlags are those that say where payments are made.
+// chainFlags adds the flags of chains and tokens.
 func (o *options) chainFlags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringSliceVar(&o.networks, "network", []string{"base"}, "a chain that may be paid on: base or base-sepolia; may be repeated")
@@ -63,10 +63,10 @@ func (o *options) chainFlags(c *cobra.Command) {
 	cli.Completes(c, "network", "base", "base-sepolia")
 }
 
-// purpose is whose cap counts in the book of payments.
+// purpose is the purpose under which the book counts payments against limits.
 const purpose = "command"
 
-// wallet is the wallet that the flags describe, without its book.
+// wallet returns the wallet described by the flags, without its book.
 func (o *options) wallet() (*client.Wallet, error) {
 	w := &client.Wallet{Purpose: purpose, Now: time.Now}
 	var err error
@@ -86,10 +86,10 @@ func (o *options) wallet() (*client.Wallet, error) {
 		}
 		w.Rules.Schemes = append(w.Rules.Schemes, pay.Scheme(s))
 	}
-	if w.Rules.Most, err = amount("--max-usd", o.most); err != nil {
+	if w.Rules.Most, err = amount("--max-usd", o.maxRequest); err != nil {
 		return nil, err
 	}
-	if w.Rules.MostDaily, err = amount("--max-usd-day", o.daily); err != nil {
+	if w.Rules.MostDaily, err = amount("--max-usd-day", o.maxDaily); err != nil {
 		return nil, err
 	}
 	w.Key, err = o.key()
@@ -134,17 +134,17 @@ func (o *options) assets() (all []client.Asset, err error) {
 	return all, nil
 }
 
-// nodes are the nodes that can be asked.
+// nodes returns the nodes of --rpc.
 func (o *options) nodes() []*client.Node {
-	const patience = 15 * time.Second
+	const timeout = 15 * time.Second
 	k, ok := pay.FindNetwork(o.networks[0])
 	if !ok || o.rpc == "" {
 		return nil
 	}
-	return []*client.Node{{URL: o.rpc, Network: k.Network, HTTP: &http.Client{Timeout: patience}}}
+	return []*client.Node{{URL: o.rpc, Network: k.Network, HTTP: &http.Client{Timeout: timeout}}}
 }
 
-// key reads the wallet's key. No error shows any of it.
+// key reads the wallet's key. Errors do not contain any of it.
 func (o *options) key() (client.Key, error) {
 	if o.keyFile == "" {
 		text := os.Getenv("BARDO_PAY_KEY")
@@ -177,15 +177,15 @@ func readKey(path string) (k client.Key, err error) {
 	if !info.Mode().IsRegular() || !home.Private(info.Mode()) {
 		return k, fmt.Errorf("others can read it (mode %04o): chmod 600 %s", info.Mode().Perm(), path)
 	}
-	const most = 1 << 10
-	b, err := io.ReadAll(io.LimitReader(f, most))
+	const maxKeyFile = 1 << 10
+	b, err := io.ReadAll(io.LimitReader(f, maxKeyFile))
 	if err != nil {
 		return k, err
 	}
 	return client.ParseKey(string(b))
 }
 
-// call is the request that the flags describe.
+// call returns the request described by the flags.
 func (o *options) call(c *cobra.Command, address string) (*call, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {

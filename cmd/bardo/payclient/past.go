@@ -13,13 +13,13 @@ import (
 	"bardo.money/gateway/policy/pay/outgoing"
 )
 
-// view is a payment as it is listed.
+// view is a payment as listed.
 type view struct {
 	At          time.Time      `json:"at"`
 	State       outgoing.State `json:"state"`
 	Purpose     string         `json:"purpose"`
-	Amount      policy.Micro   `json:"amount_usd"` // that was signed
-	Spent       policy.Micro   `json:"spent_usd"`  // that counts
+	Amount      policy.Micro   `json:"amount_usd"` // signed
+	Spent       policy.Micro   `json:"spent_usd"`  // counted against limits
 	PayTo       string         `json:"pay_to"`
 	Payer       string         `json:"payer"`
 	Network     string         `json:"network"`

@@ -49,7 +49,7 @@ func proxyArgs(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// proxy serves until the command ends, or until it is told to stop.
+// proxy serves until the command exits, or c's context is done.
 func (o *options) proxy(c *cobra.Command, listen, address string, command []string) (err error) {
 	target, err := targetOf(address)
 	if err != nil {
@@ -71,7 +71,7 @@ func (o *options) proxy(c *cobra.Command, listen, address string, command []stri
 	if err != nil {
 		return err
 	}
-	p := &proxy{o: o, wallet: w, target: target, token: rand.Text(), said: c.ErrOrStderr()}
+	p := &proxy{o: o, wallet: w, target: target, token: rand.Text(), notes: c.ErrOrStderr()}
 	s := &http.Server{Handler: p, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0)}
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }() // proxy waits for it
@@ -87,7 +87,7 @@ func (o *options) proxy(c *cobra.Command, listen, address string, command []stri
 	closing, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), time.Second)
 	defer cancel()
 	if s.Shutdown(closing) != nil {
-		_ = s.Close() // what is under way is cut: its payments are in the book
+		_ = s.Close() // requests in flight are aborted: their payments are in the book
 	}
 	if e := <-served; err == nil && !errors.Is(e, http.ErrServerClosed) {
 		err = e
@@ -104,12 +104,12 @@ func targetOf(address string) (*url.URL, error) {
 	return u, nil
 }
 
-// placeholder is the key that clients send where they want one. It is no credential.
+// placeholder is the API key for clients that require one. It is not a credential.
 const placeholder = "x402"
 
-// runCommand runs a program whose requests go to the proxy. It does not get the wallet's key.
+// runCommand runs a program whose requests go to the proxy. The wallet's key is removed from its environment.
 func runCommand(c *cobra.Command, base string, command []string) error {
-	cmd := exec.CommandContext(c.Context(), command[0], command[1:]...) //nolint:gosec // it is what the user asks for
+	cmd := exec.CommandContext(c.Context(), command[0], command[1:]...) //nolint:gosec // the user's own command
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()
 	own := []string{"BARDO_PAY_KEY=", "OPENAI_BASE_URL=", "OPENAI_API_KEY=", "ANTHROPIC_BASE_URL=", "ANTHROPIC_API_KEY=", "ANTHROPIC_AUTH_TOKEN="}
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
@@ -126,17 +126,17 @@ func runCommand(c *cobra.Command, base string, command []string) error {
 	return err
 }
 
-// proxy passes requests on, and pays for them.
+// proxy forwards requests, and pays for them.
 type proxy struct {
 	o      *options
 	wallet *client.Wallet
 	target *url.URL
-	token  string // that the paths of requests begin with
-	said   io.Writer
+	token  string // prefix of request paths
+	notes  io.Writer
 }
 
-// maxProxied bounds the body of a request, in bytes.
-const maxProxied = 64 << 20
+// maxBody bounds the body of a request, in bytes.
+const maxBody = 64 << 20
 
 // ServeHTTP implements http.Handler.
 func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -145,7 +145,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, errors.New("this address has to begin with the secret part that `bardo pay proxy` has given"))
 		return
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxProxied))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
 		refuse(w, http.StatusRequestEntityTooLarge, err)
 		return
@@ -161,8 +161,8 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadGateway, err)
 		return
 	}
-	defer func() { _ = resp.Body.Close() }() // it was read, or the client has gone
-	maps.Copy(w.Header(), passedOn(resp.Header))
+	defer func() { _ = resp.Body.Close() }() // read only, or the client has disconnected
+	maps.Copy(w.Header(), forwardedHeaders(resp.Header))
 	w.WriteHeader(resp.StatusCode)
 	stream(w, resp.Body)
 	for name, values := range resp.Trailer {
@@ -179,23 +179,23 @@ func (p *proxy) address(path string) (*url.URL, error) {
 	return &to, err
 }
 
-// send sends a request, pays for it, and says what was paid.
+// send sends a request, pays for it, and prints the payment.
 func (p *proxy) send(ctx context.Context, c *call) (*http.Response, error) {
-	if err := p.o.clear(ctx, p.wallet, c); err != nil {
+	if err := p.o.reconcileEarlier(ctx, p.wallet, c); err != nil {
 		return nil, err
 	}
 	resp, paid, err := p.wallet.Do(ctx, &client.Request{Name: c.name()}, c.sender(ctx, p.o.timeout))
 	if paid != nil {
-		_, _ = fmt.Fprintln(p.said, said(paid)) // nowhere to report a broken terminal to
+		_, _ = fmt.Fprintln(p.notes, summary(paid)) // nowhere to report a broken terminal to
 	}
 	return resp, err
 }
 
-// hopByHop are the headers of one connection.
+// hopByHop are the headers that are not forwarded.
 var hopByHop = []string{"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length"}
 
-// passedOn are the headers of a message that go on.
-func passedOn(h http.Header) http.Header {
+// forwardedHeaders returns the headers of a message without hop-by-hop headers.
+func forwardedHeaders(h http.Header) http.Header {
 	out := h.Clone()
 	for _, name := range hopByHop {
 		out.Del(name)
@@ -203,10 +203,10 @@ func passedOn(h http.Header) http.Header {
 	return out
 }
 
-// requestHeaders are the headers of a program that the server gets: no credentials, of which a payment takes the place. The key for a provider goes on
-// all the same: its name says that it is for a gateway, which takes it beside a payment.
+// requestHeaders are the headers that are forwarded to the server: no credentials, which a payment replaces. The header for a provider's key is forwarded,
+// since it is meant for a gateway, which accepts it together with a payment.
 func requestHeaders(h http.Header) http.Header {
-	out := passedOn(h)
+	out := forwardedHeaders(h)
 	maps.DeleteFunc(out, func(name string, _ []string) bool {
 		name = strings.ToLower(name)
 		return name == "accept-encoding" || header.IsCredential(name) && name != header.UpstreamKey
@@ -214,7 +214,7 @@ func requestHeaders(h http.Header) http.Header {
 	return out
 }
 
-// stream copies an answer as it comes.
+// stream copies an answer, flushing each chunk.
 func stream(w http.ResponseWriter, from io.Reader) {
 	out, buffer := http.NewResponseController(w), make([]byte, 32<<10)
 	_ = out.Flush() // the answer's headers, before its first bytes; a client that has gone is met below
@@ -229,14 +229,14 @@ func stream(w http.ResponseWriter, from io.Reader) {
 			return
 		}
 		if err != nil {
-			panic(http.ErrAbortHandler) //nolint:forbidigo // so net/http breaks the client's answer off, too
+			panic(http.ErrAbortHandler) //nolint:forbidigo // makes net/http abort the client's answer, too
 		}
 	}
 }
 
-// refuse answers with an error, in the form that clients of both formats show.
+// refuse writes an error in a format that OpenAI and Anthropic clients show.
 func refuse(w http.ResponseWriter, status int, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]any{"type": "error", "error": map[string]string{"type": "payment_proxy", "message": err.Error()}}) // the client may have gone
+	_ = json.NewEncoder(w).Encode(map[string]any{"type": "error", "error": map[string]string{"type": "payment_proxy", "message": err.Error()}}) // the client may have disconnected
 }

@@ -20,7 +20,7 @@ import (
 	"bardo.money/gateway/policy/pay/outgoing"
 )
 
-// TestNoCredentialGoesToTheServerThatIsPaid but a key for a provider, which its header says is for a gateway.
+// TestNoCredentialGoesToTheServerThatIsPaid, except a provider's key, whose header is meant for a gateway.
 func TestNoCredentialGoesToTheServerThatIsPaid(t *testing.T) {
 	t.Parallel()
 	h := http.Header{}

@@ -1,4 +1,4 @@
-// Package payments takes payments of single requests in the running gateway, and settles them: it puts together the store, the chain and the settler of a
+// Package payments takes and settles payments for single requests in the running gateway. It assembles the store, the chain and the settler from the
 // configuration.
 package payments
 
@@ -29,37 +29,37 @@ import (
 	"bardo.money/gateway/policy/stake"
 )
 
-// Options are what payments are taken with.
+// Options configure payments.
 type Options struct {
 	Home   home.Dir
-	Chain  func(context.Context, pay.NodeOptions) (pay.Chain, error) // reaches the chain; nil: Socket does
-	Socket string                                                    // of the process that reaches the chain, which Serve is in
-	Agents identities.Opener                                         // reaches the registries of agents, for Serve
+	Chain  func(context.Context, pay.NodeOptions) (pay.Chain, error) // connects to the chain; nil: Socket is used
+	Socket string                                                    // of the process that connects to the chain and runs Serve
+	Agents identities.Opener                                         // connects to the registries of agents, for Serve
 	Stake  stake.Opener                                              // reads positions of staked VVV, for Serve
 	Ledger *ledger.Ledger
 	Events *event.Sink
 	Log    *slog.Logger
 }
 
-// Desk takes payments and settles them until it is closed. The nil Desk takes none.
+// Desk takes and settles payments until it is closed. A nil Desk takes none.
 type Desk struct {
 	Book *book.Book
 
 	payments meter.Payments
 	till     *till.Till
 	stop     context.CancelFunc
-	over     chan struct{}
+	done     chan struct{}
 	log      *slog.Logger
 }
 
-// Open opens the store of payments and begins to settle what is left in it; nil where none are taken. An account on another chain than the
-// configuration says is an error; a node that does not answer is not.
+// Open opens the store of payments and starts settling; nil if payments are off. An account on another chain than configured is an error; a node that does not
+// answer is not.
 func Open(ctx context.Context, cfg *config.Config, o Options) (*Desk, error) {
 	x := cfg.Billing.X402
 	if x == nil {
-		return nil, nil //nolint:nilnil // none are taken
+		return nil, nil //nolint:nilnil // payments are off
 	}
-	terms, chain, settler, err := o.reach(ctx, cfg)
+	terms, chain, settler, err := o.connect(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -75,13 +75,13 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (*Desk, error) {
 	to := o.till(x, terms, secret, chain, b)
 	to.Settler = settler
 	t := till.New(to)
-	d := &Desk{Book: b, till: t, payments: x402.New(t, o.Ledger, x402.Options{SettleWait: x.SettleWait}), over: make(chan struct{}), log: o.Log}
+	d := &Desk{Book: b, till: t, payments: x402.New(t, o.Ledger, x402.Options{SettleWait: x.SettleWait}), done: make(chan struct{}), log: o.Log}
 	d.start(t)
 	return d, nil
 }
 
-// reach makes the clients of the chain, and of who settles in place of an account of the gateway's own; nil where nobody does.
-func (o *Options) reach(ctx context.Context, cfg *config.Config) (terms *pay.Terms, chain pay.Chain, settler pay.Settler, err error) {
+// connect creates the clients of the chain, and of the facilitator that settles instead of an account of the gateway; nil: none.
+func (o *Options) connect(ctx context.Context, cfg *config.Config) (terms *pay.Terms, chain pay.Chain, settler pay.Settler, err error) {
 	x := cfg.Billing.X402
 	if terms, err = onchain.Terms(cfg); err != nil {
 		return nil, nil, nil, err
@@ -103,7 +103,8 @@ func (o *Options) reach(ctx context.Context, cfg *config.Config) (terms *pay.Ter
 	return terms, chain, settler, err
 }
 
-// Serve reaches the chains of payments, agents and staked VVV for a data path in another process, which asks at the socket of Options; nil where it needs none.
+// Serve connects to the chains of payments, agents and staked VVV on behalf of a data path in another process, which calls Options.Socket; nil if it needs
+// none.
 func Serve(ctx context.Context, cfg *config.Config, o Options) (http.Handler, error) {
 	agents, err := identities.Registries(ctx, cfg, o.Agents, o.Log)
 	if err != nil {
@@ -112,16 +113,16 @@ func Serve(ctx context.Context, cfg *config.Config, o Options) (http.Handler, er
 	var chain pay.Chain
 	var settler pay.Settler
 	if cfg.Billing.X402 != nil {
-		if _, chain, settler, err = o.reach(ctx, cfg); err != nil {
+		if _, chain, settler, err = o.connect(ctx, cfg); err != nil {
 			return nil, fmt.Errorf("billing.x402: %w", err)
 		}
 	}
-	var positions stake.Opener // a reload may begin to want one, where there are Venice's keys
+	var positions stake.Opener // a reload may add staking, if Venice is configured
 	if cfg.Providers.Venice != nil {
 		positions = o.Stake
 	}
 	if chain == nil && agents == nil && positions == nil {
-		return nil, nil //nolint:nilnil // it needs none
+		return nil, nil //nolint:nilnil // not needed
 	}
 	return remote.Handler(chain, settler, agents, positions), nil
 }
@@ -135,21 +136,21 @@ func (o *Options) till(x *config.X402, terms *pay.Terms, secret []byte, chain pa
 	}
 }
 
-// facilitator makes the client of who settles in place of an account of the gateway's own; nil where nobody does.
+// facilitator creates the client of the facilitator that settles instead of an account of the gateway; nil: none.
 func (o *Options) facilitator(ctx context.Context, x *config.X402, terms *pay.Terms) (pay.Settler, error) {
 	if x.Facilitator == (config.URL{}) {
-		return nil, nil //nolint:nilnil // nobody does
+		return nil, nil //nolint:nilnil // not configured
 	}
 	f := facilitator.New(facilitator.Options{URL: x.Facilitator.String(), Authorization: x.FacilitatorAuth.Reveal(), Terms: terms})
 	return f, o.check(ctx, f.Check)
 }
 
-// check refuses what is not as it should be, such as a node of another chain. What does not answer is asked again when a payment comes.
-func (o *Options) check(ctx context.Context, is func(context.Context) error) error {
-	const patience = 5 * time.Second
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// check returns mismatches, such as a node of another chain. If there is no answer, that is logged, and the next payment is verified again.
+func (o *Options) check(ctx context.Context, verify func(context.Context) error) error {
+	const timeout = 5 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	err := is(ctx)
+	err := verify(ctx)
 	if _, ok := errors.AsType[*pay.Mismatch](err); ok {
 		return err
 	}
@@ -159,23 +160,23 @@ func (o *Options) check(ctx context.Context, is func(context.Context) error) err
 	return nil
 }
 
-// start has payments settled until Close.
+// start settles payments until Close.
 func (d *Desk) start(t *till.Till) {
 	ctx, stop := context.WithCancel(context.Background())
 	d.stop = stop
 	guard.Go(func() {
-		defer close(d.over)
+		defer close(d.done)
 		_ = guard.Again(ctx, func() error { t.Run(ctx); return nil })()
 	})
 }
 
-// Losses are what requests of the last hour have cost whose payments did not arrive, in millionths of a USD, and whether payments are settled first for that.
+// Losses returns the cost, in millionths of a USD, of requests of the last hour whose payments failed, and whether payments are therefore settled first.
 func (d *Desk) Losses() (lost int64, bound bool) {
 	cost, until := d.till.Losses()
 	return int64(cost), !until.IsZero()
 }
 
-// Taker is what requests pay with; nil where no payments are taken.
+// Taker is what requests pay with; nil if payments are off.
 func (d *Desk) Taker() meter.Payments {
 	if d == nil {
 		return nil
@@ -183,13 +184,13 @@ func (d *Desk) Taker() meter.Payments {
 	return d.payments
 }
 
-// Close stops settling: what is not settled yet is settled after the next start.
+// Close stops settling. Pending payments are settled after the next start.
 func (d *Desk) Close() {
 	if d == nil {
 		return
 	}
 	d.stop()
-	<-d.over
+	<-d.done
 	if err := d.Book.Close(); err != nil {
 		d.log.Error("the store of payments was not closed cleanly", "error", err)
 	}

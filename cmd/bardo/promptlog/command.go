@@ -39,7 +39,7 @@ func Command() *cobra.Command {
 		}
 		p := &cfg.Telemetry.Prompts
 		if p.File == "" {
-			return errNone
+			return errNoFile
 		}
 		var from time.Time
 		if since > 0 {

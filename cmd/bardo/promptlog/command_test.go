@@ -14,7 +14,7 @@ import (
 	"bardo.money/gateway/internal/secret"
 )
 
-// TestF05WhereThePromptLogIsKept: nowhere, in a file, at a receiver while keys are named, or both.
+// TestF05WhereThePromptLogIsKept: nowhere, in a file, at a receiver if keys are named, or both.
 func TestF05WhereThePromptLogIsKept(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
@@ -48,7 +48,7 @@ func TestF05WhereThePromptLogIsKept(t *testing.T) {
 	}
 }
 
-// TestF05TheCommandReadsTheFile with the configuration's key alone. It is not parallel: it sets the environment.
+// TestF05TheCommandReadsTheFile with the configuration's key only. It is not parallel, since it sets the environment.
 func TestF05TheCommandReadsTheFile(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("BARDO_HOME", home)

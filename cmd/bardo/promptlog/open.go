@@ -1,4 +1,4 @@
-// Package promptlog gives a running gateway the places of its prompt log, as the configuration wants them, and is the command `bardo prompts`, which reads the file.
+// Package promptlog opens a running gateway's prompt log as configured, and is the command `bardo prompts`, which reads its file.
 package promptlog
 
 import (
@@ -11,14 +11,14 @@ import (
 	"bardo.money/gateway/internal/prompts"
 )
 
-// Options are what places of prompts are opened with.
+// Options configure the sinks of prompts.
 type Options struct {
 	Home   string                     // the state directory
-	Count  func(result string, n int) // is told of what is in the file, and was not sent
+	Count  func(result string, n int) // counts entries that are in the file but were not sent
 	Logger *slog.Logger               // gets no content
 }
 
-// Open opens where prompts are kept: a file, a receiver, both, or nothing. A receiver that is slow does not delay the file.
+// Open opens the configured sinks of prompts: a file, a receiver, both, or none. A slow receiver does not delay the file.
 func Open(ctx context.Context, cfg *config.Config, o *Options) (sinks []prompts.Sink, err error) {
 	p := &cfg.Telemetry.Prompts
 	if p.File != "" {
@@ -44,5 +44,5 @@ func pathOf(file, home string) string {
 	return filepath.Join(home, file)
 }
 
-// errNone says that there is no file.
-var errNone = errors.New("the configuration names no file of prompts (telemetry.prompts.file)")
+// errNoFile means that no file is configured.
+var errNoFile = errors.New("the configuration names no file of prompts (telemetry.prompts.file)")

@@ -16,7 +16,7 @@ import (
 	"bardo.money/gateway/internal/secret"
 )
 
-// TestAReceiverThatHangsDoesNotDelayTheFile, and what it was not sent is counted apart.
+// TestAReceiverThatHangsDoesNotDelayTheFile, and unsent entries are counted separately.
 func TestAReceiverThatHangsDoesNotDelayTheFile(t *testing.T) {
 	t.Parallel()
 	called, answer := make(chan struct{}, 10), make(chan struct{})

@@ -15,33 +15,33 @@ import (
 	"bardo.money/gateway/internal/prompts"
 )
 
-// receiver sends entries as OTLP log records: over HTTP, in JSON. https://opentelemetry.io/docs/specs/otlp/#otlphttp says when a call is repeated.
+// receiver sends entries as OTLP log records, over HTTP as JSON. Retries follow https://opentelemetry.io/docs/specs/otlp/#otlphttp.
 type receiver struct {
-	url     string
-	headers map[string]config.Secret
-	client  http.Client
-	pause   time.Duration // before the second call; twice as long before the third
+	url        string
+	headers    map[string]config.Secret
+	client     http.Client
+	retryDelay time.Duration // before the second call; doubled before the third
 }
 
 var _ prompts.Sink = (*receiver)(nil)
 
 const (
-	// callTime bounds one call of a receiver.
-	callTime = 10 * time.Second
-	calls    = 3
+	// callTimeout bounds one call of a receiver.
+	callTimeout = 10 * time.Second
+	maxCalls    = 3
 )
 
 func newReceiver(p *config.Prompts) *receiver {
 	return &receiver{
-		url: p.OTLP.String() + "/v1/logs", headers: p.OTLPHeaders, pause: time.Second,
+		url: p.OTLP.String() + "/v1/logs", headers: p.OTLPHeaders, retryDelay: time.Second,
 		client: http.Client{
-			Timeout:       callTime,
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // content goes where the operator says
+			Timeout:       callTimeout,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // content goes only where the operator says
 		},
 	}
 }
 
-// Tidy implements prompts.Sink: the receiver keeps what it gets by its own rules.
+// Tidy implements prompts.Sink: retention is up to the receiver.
 func (*receiver) Tidy(context.Context, time.Time) error { return nil }
 
 // Close implements prompts.Sink.
@@ -57,20 +57,20 @@ func (r *receiver) Write(ctx context.Context, batch []*prompts.Entry) error {
 		return err
 	}
 	for n := 0; ; n++ {
-		again, err := r.call(ctx, body)
-		if err == nil || !again || n == calls-1 {
+		retry, err := r.call(ctx, body)
+		if err == nil || !retry || n == maxCalls-1 {
 			return err
 		}
 		select {
-		case <-time.After(r.pause << n):
+		case <-time.After(r.retryDelay << n):
 		case <-ctx.Done():
 			return errors.Join(err, ctx.Err())
 		}
 	}
 }
 
-// call sends records once; again reports whether it may be tried again.
-func (r *receiver) call(ctx context.Context, body []byte) (again bool, err error) {
+// call sends records once; retry reports whether it may be retried.
+func (r *receiver) call(ctx context.Context, body []byte) (retry bool, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url, bytes.NewReader(body))
 	if err != nil {
 		return false, err
@@ -89,12 +89,12 @@ func (r *receiver) call(ctx context.Context, body []byte) (again bool, err error
 	case http.StatusOK:
 		return false, err
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		again = true
+		retry = true
 	}
-	return again, fmt.Errorf("telemetry.prompts.otlp: status %d", resp.StatusCode)
+	return retry, fmt.Errorf("telemetry.prompts.otlp: status %d", resp.StatusCode)
 }
 
-// The message ExportLogsServiceRequest of OTLP in JSON, as far as it is used.
+// The parts of OTLP's ExportLogsServiceRequest that are used, as JSON.
 type (
 	export struct {
 		ResourceLogs []resourceLogs `json:"resourceLogs"`
@@ -133,7 +133,7 @@ const (
 	eventName    = "bardo.prompt"
 )
 
-// encode writes entries as records, each with its entry in JSON as the body.
+// encode encodes entries as log records, with the entry's JSON as the body.
 func encode(batch []*prompts.Entry) ([]byte, error) {
 	s := scopeLogs{}
 	s.Scope.Name = "bardo.money/gateway/internal/prompts"

@@ -21,13 +21,13 @@ import (
 	"bardo.money/gateway/internal/secret"
 )
 
-// call is one that a receiver got.
+// call is a call that a receiver received.
 type call struct {
 	path, auth, kind string
 	body             []byte
 }
 
-// listen is a receiver that answers with statuses in turn, the last one again and again.
+// listen starts a receiver that answers with the statuses in turn, repeating the last one.
 func listen(t *testing.T, statuses ...int) (r *receiver, calls func() []call) {
 	t.Helper()
 	var mu sync.Mutex
@@ -43,7 +43,7 @@ func listen(t *testing.T, statuses ...int) (r *receiver, calls func() []call) {
 	t.Cleanup(s.Close)
 	p := &config.Prompts{OTLP: config.URL{Scheme: "http", Host: strings.TrimPrefix(s.URL, "http://"), Path: "/in"}, OTLPHeaders: map[string]config.Secret{"Authorization": secret.New("Bearer x")}}
 	r = newReceiver(p)
-	r.pause = time.Millisecond
+	r.retryDelay = time.Millisecond
 	t.Cleanup(func() { _ = r.Close() })
 	return r, func() []call { mu.Lock(); defer mu.Unlock(); return slices.Clone(got) }
 }
@@ -53,7 +53,7 @@ var entries = []*prompts.Entry{
 	{At: time.UnixMilli(1_700_000_000_001), RequestID: "req_2", Account: "k1"},
 }
 
-// TestF05AReceiverOfLogsGetsPrompts in the form of OTLP: the library of OpenTelemetry's own messages reads it. A busy receiver is asked again.
+// TestF05AReceiverOfLogsGetsPrompts as OTLP: OpenTelemetry's library parses it. A busy receiver is retried.
 func TestF05AReceiverOfLogsGetsPrompts(t *testing.T) {
 	t.Parallel()
 	r, calls := listen(t, http.StatusServiceUnavailable, http.StatusTooManyRequests, http.StatusOK)
@@ -78,7 +78,7 @@ func TestF05AReceiverOfLogsGetsPrompts(t *testing.T) {
 	}
 }
 
-// TestAReceiverThatRefusesIsNotAskedAgain, and a redirection is not followed: content goes where the operator says.
+// TestAReceiverThatRefusesIsNotAskedAgain, and a redirect is not followed: content goes only where the operator says.
 func TestAReceiverThatRefusesIsNotAskedAgain(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]int{http.StatusBadRequest: 1, http.StatusUnauthorized: 1, http.StatusTemporaryRedirect: 1, http.StatusInternalServerError: 1, http.StatusBadGateway: 3} {
@@ -92,11 +92,10 @@ func TestAReceiverThatRefusesIsNotAskedAgain(t *testing.T) {
 	}
 }
 
-// TestAReceiverThatIsAwayIsNotWaitedForAtTheEnd.
 func TestAReceiverThatIsAwayIsNotWaitedForAtTheEnd(t *testing.T) {
 	t.Parallel()
 	r, calls := listen(t, http.StatusServiceUnavailable)
-	r.pause = time.Hour
+	r.retryDelay = time.Hour
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- r.Write(ctx, entries) }()

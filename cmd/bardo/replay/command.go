@@ -20,7 +20,7 @@ import (
 	"bardo.money/gateway/policy/catalog"
 )
 
-// Command is `bardo replay`. parts makes the parts of a gateway that remembers nothing yet.
+// Command is `bardo replay`. parts returns the parts of a gateway without any state.
 func Command(parts func() run.Parts) *cobra.Command {
 	c := &cobra.Command{
 		Use: "replay FILE...", Short: "Replay recorded conversations through the layers, and show what they save", Args: cli.SomeArgs("files of recorded conversations"),
@@ -69,7 +69,7 @@ func options(c *cobra.Command, parts func() run.Parts) (o Options, err error) {
 	return Options{Config: cfg, Parts: parts, Prices: pricesOf(cfg, models)}, err
 }
 
-// pricesOf are the prices of models by their names at the provider.
+// pricesOf returns the prices of models by their name at the provider.
 func pricesOf(cfg *config.Config, models *catalog.Catalog) func(model string) policy.Prices {
 	named := map[string]policy.Prices{}
 	for _, p := range cfg.Enabled() {
@@ -91,7 +91,7 @@ func (o *Options) file(c *cobra.Command, file string) (Compared, error) {
 	if err != nil {
 		return Compared{}, err
 	}
-	defer func() { _ = f.Close() }() // it was only read
+	defer func() { _ = f.Close() }() // read only
 	trace, err := Read(f)
 	if err != nil {
 		return Compared{}, err
@@ -99,7 +99,7 @@ func (o *Options) file(c *cobra.Command, file string) (Compared, error) {
 	return Compare(c.Context(), *o, trace)
 }
 
-// print writes two tables: the trace in both ways, and its layers.
+// print writes two tables: the costs, and the layers.
 func (c Compared) print(cmd *cobra.Command, file string) error {
 	w := cmd.OutOrStdout()
 	if _, err := fmt.Fprintf(w, "%s: %d requests, %.1f %% saved\n\n", filepath.Base(file), c.Direct.Requests, 100*c.Saved()); err != nil {

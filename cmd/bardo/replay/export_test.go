@@ -6,7 +6,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// CatalogPrices are the prices of the catalog, as the command has them where no list of models was read.
+// CatalogPrices are the catalog's prices, as the command uses them if no list of models was read.
 func CatalogPrices(cfg *config.Config) (func(model string) policy.Prices, error) {
 	models, err := settings.Models(cfg, nil)
 	return pricesOf(cfg, models), err

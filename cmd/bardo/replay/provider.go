@@ -12,9 +12,9 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// How the providers' prompt caches work, as they document it: Anthropic's reads and writes prefixes that end at a mark, of at least a minimum, for five
-// minutes after their last use, and finds a prefix that ended up to 20 blocks before a mark; OpenAI's reads the longest known prefix of at least 1,024
-// tokens in steps of 128.
+// The prompt caches of providers, as documented: Anthropic's reads and writes prefixes that end at a mark and have a minimum length, for five minutes after
+// their last use, and finds a prefix that ended up to 20 blocks before a mark; OpenAI's reads the longest cached prefix of at least 1,024 tokens, in steps of
+// 128.
 const (
 	lifetime     = 5 * time.Minute
 	lookback     = 20
@@ -23,31 +23,31 @@ const (
 	anthropicMin = 1024
 )
 
-// bytesPerToken is how tokens are counted here: the same for what goes directly and for what the gateway sends.
+// bytesPerToken is the token estimate, for direct requests and those of the gateway alike.
 const bytesPerToken = 3.5
 
-// provider is both vendors' prompt caches and prices. Safe for concurrent use.
+// provider simulates both vendors' prompt caches and prices. Safe for concurrent use.
 type provider struct {
 	now    func() time.Time
 	prices func(model string) policy.Prices
 
 	mu     sync.Mutex
-	cached map[cacheKey]time.Time // prefixes, by when they were last used
-	model  string                 // of the call that is answered
+	cached map[cacheKey]time.Time // prefixes, with the time of their last use
+	model  string                 // of the current call
 	answer Answer
 	bill   Bill
 }
 
-// cacheKey is a prefix in the cache of a model: no model reads what another one wrote.
+// cacheKey is a prefix in a model's cache: models do not share prefixes.
 type cacheKey struct {
 	model string
 	sum   [32]byte
 }
 
-// Bill is what a provider counted.
+// Bill is a provider's token counts and cost.
 type Bill struct {
 	Calls                          int
-	Input, Cached, Written, Output int64 // tokens; Input is all of the prompt
+	Input, Cached, Written, Output int64 // tokens; Input is the whole prompt
 	Cost                           policy.Pico
 }
 
@@ -69,7 +69,7 @@ func (b *Bill) CachedShare() float64 {
 	return float64(b.Cached) / float64(b.Input)
 }
 
-// block is a piece of a prompt, in the order in which a provider's cache sees it.
+// block is a part of a prompt, in the order in which a provider's cache processes it.
 type block struct {
 	text   []byte
 	marked bool
@@ -90,9 +90,9 @@ func (p *provider) call(path string, body []byte) []byte {
 	p.model = model
 	one := Bill{Calls: 1}
 	if blocks := blocksOf(b); strings.HasPrefix(model, "claude") {
-		p.marks(blocks, &one)
+		p.countMarked(blocks, &one)
 	} else {
-		p.prefix(blocks, &one)
+		p.countPrefix(blocks, &one)
 	}
 	if one.Output = p.answer.Tokens; one.Output == 0 {
 		one.Output = max(tokensOf(len(p.answer.Text)), 1)
@@ -107,7 +107,7 @@ func (p *provider) call(path string, body []byte) []byte {
 	return answer.json(strings.HasSuffix(path, "/messages"), model, &one)
 }
 
-// schemaOf is the schema that the answer must follow; nil for none.
+// schemaOf returns the schema that the answer must follow; nil for none.
 func schemaOf(body map[string]json.RawMessage) []byte {
 	var anthropic struct {
 		Format struct{ Schema json.RawMessage }
@@ -124,8 +124,8 @@ func schemaOf(body map[string]json.RawMessage) []byte {
 	return nil
 }
 
-// take returns what was counted since the last call.
-func (p *provider) take() Bill {
+// takeBill returns the bill since the last call.
+func (p *provider) takeBill() Bill {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b := p.bill
@@ -133,7 +133,7 @@ func (p *provider) take() Bill {
 	return b
 }
 
-// blocksOf are the blocks of a prompt: tools, system prompt, messages. A text is the same as a block of text.
+// blocksOf returns the blocks of a prompt: tools, system prompt, messages. A text is equivalent to a text block.
 func blocksOf(body map[string]json.RawMessage) []block {
 	var w blockWriter
 	w.each("tool ", body["tools"])
@@ -154,7 +154,7 @@ func blocksOf(body map[string]json.RawMessage) []block {
 
 type blockWriter struct{ blocks []block }
 
-// message adds a message's blocks; one with other members than role and content is a block as it is.
+// message adds a message's blocks; a message with members other than role and content is a single block.
 func (w *blockWriter) message(raw json.RawMessage) {
 	var m map[string]json.RawMessage
 	if json.Unmarshal(raw, &m) != nil || len(m) != 2 || m["content"] == nil {
@@ -165,24 +165,24 @@ func (w *blockWriter) message(raw json.RawMessage) {
 }
 
 // each adds the elements of an array, or a text.
-func (w *blockWriter) each(lead string, raw json.RawMessage) {
+func (w *blockWriter) each(prefix string, raw json.RawMessage) {
 	var list []json.RawMessage
 	var text string
 	switch {
 	case len(raw) == 0 || string(raw) == "null":
 	case json.Unmarshal(raw, &list) == nil:
 		for _, e := range list {
-			w.add(lead, e)
+			w.add(prefix, e)
 		}
 	case json.Unmarshal(raw, &text) == nil:
 		block, _ := json.Marshal(map[string]string{"type": "text", "text": text})
-		w.add(lead, block)
+		w.add(prefix, block)
 	default:
-		w.add(lead, raw)
+		w.add(prefix, raw)
 	}
 }
 
-func (w *blockWriter) add(lead string, raw json.RawMessage) {
+func (w *blockWriter) add(prefix string, raw json.RawMessage) {
 	var v any
 	if json.Unmarshal(raw, &v) != nil {
 		return
@@ -191,20 +191,20 @@ func (w *blockWriter) add(lead string, raw json.RawMessage) {
 	_, isMarked := m["cache_control"]
 	delete(m, "cache_control")
 	text, _ := json.Marshal(v)
-	w.blocks = append(w.blocks, block{append([]byte(lead), text...), isMarked})
+	w.blocks = append(w.blocks, block{append([]byte(prefix), text...), isMarked})
 }
 
-// marks counts a prompt of Anthropic's.
-func (p *provider) marks(blocks []block, b *Bill) {
+// countMarked counts a prompt with Anthropic's cache marks.
+func (p *provider) countMarked(blocks []block, b *Bill) {
 	sums, lengths := prefixes(blocks)
 	b.Input = lengths[len(lengths)-1]
-	read := 0 // blocks that are read
+	read := 0 // number of cached blocks
 	for i := range blocks {
 		if !blocks[i].marked {
 			continue
 		}
 		for j := i; j >= max(0, i-lookback) && j+1 > read; j-- {
-			if p.known(sums[j]) {
+			if p.isCached(sums[j]) {
 				read = j + 1
 				break
 			}
@@ -212,7 +212,7 @@ func (p *provider) marks(blocks []block, b *Bill) {
 	}
 	if read > 0 {
 		b.Cached = lengths[read-1]
-		p.use(sums[read-1])
+		p.touch(sums[read-1])
 	}
 	for i := len(blocks) - 1; i >= read; i-- {
 		if blocks[i].marked && lengths[i] >= anthropicMin {
@@ -222,42 +222,42 @@ func (p *provider) marks(blocks []block, b *Bill) {
 	}
 	for i := range blocks {
 		if blocks[i].marked && lengths[i] >= anthropicMin {
-			p.use(sums[i])
+			p.touch(sums[i])
 		}
 	}
 }
 
-// prefix counts a prompt of a provider that caches by itself.
-func (p *provider) prefix(blocks []block, b *Bill) {
+// countPrefix counts a prompt of a provider that caches automatically.
+func (p *provider) countPrefix(blocks []block, b *Bill) {
 	var all []byte
 	for i := range blocks {
 		all = append(append(all, blocks[i].text...), 0)
 	}
 	b.Input = tokensOf(len(all))
-	var known []int
+	var lengths []int
 	for n := int64(openAIMin); n <= b.Input; n += openAIStep {
-		known = append(known, min(int(float64(n)*bytesPerToken), len(all)))
+		lengths = append(lengths, min(int(float64(n)*bytesPerToken), len(all)))
 	}
-	for _, n := range slices.Backward(known) {
-		if p.known(sha256.Sum256(all[:n])) {
+	for _, n := range slices.Backward(lengths) {
+		if p.isCached(sha256.Sum256(all[:n])) {
 			b.Cached = tokensOf(n)
 			break
 		}
 	}
-	for _, n := range known {
-		p.use(sha256.Sum256(all[:n]))
+	for _, n := range lengths {
+		p.touch(sha256.Sum256(all[:n]))
 	}
 }
 
-func (p *provider) known(sum [32]byte) bool {
+func (p *provider) isCached(sum [32]byte) bool {
 	at, ok := p.cached[cacheKey{p.model, sum}]
 	return ok && p.now().Sub(at) <= lifetime
 }
 
-// use notes that a prefix is in the cache, from now on for its lifetime.
-func (p *provider) use(sum [32]byte) { p.cached[cacheKey{p.model, sum}] = p.now() }
+// touch adds a prefix to the cache, or renews its lifetime.
+func (p *provider) touch(sum [32]byte) { p.cached[cacheKey{p.model, sum}] = p.now() }
 
-// prefixes are the hashes and the lengths in tokens of a prompt up to each of its blocks.
+// prefixes returns, for each block, the hash and the token count of the prompt up to it.
 func prefixes(blocks []block) (sums [][32]byte, lengths []int64) {
 	h := sha256.New()
 	n := 0
@@ -272,7 +272,7 @@ func prefixes(blocks []block) (sums [][32]byte, lengths []int64) {
 	return sums, lengths
 }
 
-// json is the answer in a provider's format.
+// json encodes the answer in a provider's format.
 func (a *Answer) json(anthropic bool, model string, b *Bill) []byte {
 	arguments := a.Arguments
 	if arguments == nil {

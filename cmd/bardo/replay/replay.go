@@ -1,5 +1,5 @@
-// Package replay runs recorded conversations through the layers of the gateway, with simulated providers that model prompt caches, and says what each
-// layer saved.
+// Package replay runs recorded conversations through the gateway's layers, with simulated providers that model prompt caches, and reports what each layer
+// saves.
 package replay
 
 import (
@@ -23,32 +23,32 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Result is what a trace cost, in one way.
+// Result is the cost of a trace, direct or through the gateway.
 type Result struct {
 	Requests int
-	Local    int // answered without a provider
+	Local    int // answered without a provider call
 	Bill
 	Layers map[string]*LayerResult // by name
 }
 
-// LayerResult is what one layer did.
+// LayerResult is the effect of one layer.
 type LayerResult struct {
 	Runs  int
 	Took  time.Duration
-	Saved int64       // tokens, as the layer says
-	Worth policy.Pico // what the trace costs more without the layer
+	Saved int64       // tokens, as reported by the layer
+	Worth policy.Pico // the additional cost of the trace without the layer
 
-	Steps map[string]*LayerResult // of a layer that works in steps, those that saved something; without Took
+	Steps map[string]*LayerResult // of a layer with steps: those that saved something; without Took
 }
 
-// Options are how a trace is replayed.
+// Options configure a replay.
 type Options struct {
 	Config *config.Config
-	Parts  func() run.Parts // of a gateway that remembers nothing yet
+	Parts  func() run.Parts // of a gateway without any state
 	Prices func(model string) policy.Prices
 }
 
-// Direct is what a trace costs without a gateway: what the clients send, with the marks that they set.
+// Direct is the cost of a trace without a gateway: of the clients' requests with their own cache marks.
 func Direct(o Options, trace []Request) Result {
 	var now time.Time
 	p := &provider{now: func() time.Time { return now }, prices: o.Prices, cached: map[cacheKey]time.Time{}}
@@ -57,14 +57,14 @@ func Direct(o Options, trace []Request) Result {
 		now, p.answer = r.At, r.Answer
 		p.call(r.Path, r.Body)
 	}
-	out.Bill = p.take()
+	out.Bill = p.takeBill()
 	return out
 }
 
-// Without is a layer that a replay leaves out, or a step of one: "l5", or "l5" and "near". The zero value leaves out nothing.
+// Without is a layer that is left out of a replay, or one step of it: "l5", or "l5" and "near". The zero value leaves out nothing.
 type Without struct{ Layer, Step string }
 
-// from are the layers that are left.
+// from returns the remaining layers.
 func (w Without) from(layers []pipeline.Layer) (out []pipeline.Layer) {
 	for _, l := range layers {
 		s, ok := l.(pipeline.Stepped)
@@ -80,15 +80,15 @@ func (w Without) from(layers []pipeline.Layer) (out []pipeline.Layer) {
 	return out
 }
 
-// Through is what a trace costs through the gateway, without a layer or a step. It replaces the process's clock while it runs.
+// Through is the cost of a trace through the gateway, without a layer or a step. It replaces the process's clock while it runs.
 func Through(ctx context.Context, o Options, trace []Request, without Without) (out Result, err error) {
 	dir, err := os.MkdirTemp("", "bardo-replay-")
 	if err != nil {
 		return out, err
 	}
 	defer func() {
-		if gone := os.RemoveAll(dir); err == nil {
-			err = gone
+		if removeErr := os.RemoveAll(dir); err == nil {
+			err = removeErr
 		}
 	}()
 	var now time.Time
@@ -105,8 +105,8 @@ func Through(ctx context.Context, o Options, trace []Request, without Without) (
 		return out, err
 	}
 	defer func() {
-		if closed := g.Close(); err == nil {
-			err = closed
+		if closeErr := g.Close(); err == nil {
+			err = closeErr
 		}
 	}()
 	out.Layers = map[string]*LayerResult{}
@@ -116,11 +116,11 @@ func Through(ctx context.Context, o Options, trace []Request, without Without) (
 			return out, fmt.Errorf("request %d: %w", i+1, err)
 		}
 	}
-	out.Bill = p.take()
+	out.Bill = p.takeBill()
 	return out, nil
 }
 
-// add serves one request and notes what its layers did.
+// add serves one request and adds the effects of its layers.
 func (out *Result) add(ctx context.Context, g *run.Offline, r Request) error {
 	reply, err := g.Serve(ctx, headersOf(r), r.Body)
 	if err != nil {
@@ -133,12 +133,12 @@ func (out *Result) add(ctx context.Context, g *run.Offline, r Request) error {
 	if c := reply.Header.Get("x-bardo-cache"); c != "" && c != "miss" {
 		out.Local++
 	}
-	out.note(reply.Header.Get("x-bardo-pipeline"))
+	out.addLayers(reply.Header.Get("x-bardo-pipeline"))
 	return nil
 }
 
-// note reads the log of the layers: "l3;dur=0.04, l4;dur=1.20;saved=11800".
-func (out *Result) note(did string) {
+// addLayers parses the pipeline header: "l3;dur=0.04, l4;dur=1.20;saved=11800".
+func (out *Result) addLayers(did string) {
 	for entry := range strings.SplitSeq(did, ", ") {
 		fields := strings.Split(entry, ";")
 		if fields[0] == "" {
@@ -165,7 +165,7 @@ func (out *Result) note(did string) {
 	}
 }
 
-// step notes what a step of the layer saved, as the layer says: near=300.
+// step adds what a step of the layer saved, as reported by the layer: near=300.
 func (l *LayerResult) step(name, value string) {
 	n, err := strconv.ParseInt(value, 10, 64)
 	if err != nil {
@@ -181,7 +181,7 @@ func (l *LayerResult) step(name, value string) {
 	l.Steps[name].Saved += n
 }
 
-// headersOf are a request's headers, as Envoy passes them.
+// headersOf returns a request's headers, as from Envoy.
 func headersOf(r Request) header.List {
 	h := header.List{
 		{Name: ":method", Value: http.MethodPost},
@@ -199,18 +199,18 @@ func headersOf(r Request) header.List {
 	return h
 }
 
-// Compared is a trace in both ways.
+// Compared is a trace's cost directly and through the gateway.
 type Compared struct {
 	Direct, Gateway Result
 }
 
-// Compare replays a trace directly, through the gateway, and through the gateway without each of its layers and of their steps.
+// Compare replays a trace directly, through the gateway, and through the gateway without each of its layers and steps.
 func Compare(ctx context.Context, o Options, trace []Request) (out Compared, err error) {
 	out.Direct = Direct(o, trace)
 	if out.Gateway, err = Through(ctx, o, trace, Without{}); err != nil {
 		return out, err
 	}
-	worth := func(w Without, to *policy.Pico) error {
+	measure := func(w Without, to *policy.Pico) error {
 		less, err := Through(ctx, o, trace, w)
 		if err != nil {
 			return fmt.Errorf("without %s %s: %w", w.Layer, w.Step, err)
@@ -220,12 +220,12 @@ func Compare(ctx context.Context, o Options, trace []Request) (out Compared, err
 	}
 	stepped := o.stepped()
 	for name, l := range out.Gateway.Layers {
-		if err := worth(Without{Layer: name}, &l.Worth); err != nil {
+		if err := measure(Without{Layer: name}, &l.Worth); err != nil {
 			return out, err
 		}
 		maps.DeleteFunc(l.Steps, func(step string, _ *LayerResult) bool { return !slices.Contains(stepped[name], step) })
 		for step, r := range l.Steps {
-			if err := worth(Without{name, step}, &r.Worth); err != nil {
+			if err := measure(Without{name, step}, &r.Worth); err != nil {
 				return out, err
 			}
 		}
@@ -233,7 +233,7 @@ func Compare(ctx context.Context, o Options, trace []Request) (out Compared, err
 	return out, nil
 }
 
-// stepped are the steps of the layers that work in steps.
+// stepped returns the steps of the layers that have steps.
 func (o *Options) stepped() map[string][]string {
 	out := map[string][]string{}
 	parts := o.Parts()
@@ -253,7 +253,7 @@ func (c Compared) Saved() float64 {
 	return 1 - float64(c.Gateway.Cost)/float64(c.Direct.Cost)
 }
 
-// MarshalJSON writes the comparison with amounts in dollars.
+// MarshalJSON encodes the comparison, with amounts in dollars.
 func (c Compared) MarshalJSON() ([]byte, error) {
 	type way struct {
 		Requests    int     `json:"requests"`

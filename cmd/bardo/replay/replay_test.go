@@ -24,7 +24,7 @@ func prices(string) policy.Prices {
 	return policy.Prices{Input: 3_000_000, Output: 15_000_000, CachedInput: 300_000, CacheWrite: 3_750_000, Known: true}
 }
 
-// long is a text of so many tokens, as the simulation counts them.
+// long is a text of the given number of tokens, by the simulation's estimate.
 func long(tokens int) string { return strings.Repeat("abcdefg", tokens/2) }
 
 func request(t *testing.T, at int, path, model string, body map[string]any) replay.Request {
@@ -41,7 +41,7 @@ func marked(text string) []any {
 	return []any{map[string]any{"type": "text", "text": text, "cache_control": map[string]any{"type": "ephemeral"}}}
 }
 
-// TestTheSimulatedCachesFollowTheProvidersRules: reads, writes, the least prefix, the lifetime.
+// TestTheSimulatedCachesFollowTheProvidersRules: reads, writes, minimum prefix, lifetime.
 func TestTheSimulatedCachesFollowTheProvidersRules(t *testing.T) {
 	hello := []any{map[string]any{"role": "user", "content": "hello"}}
 	claude := func(at int, system any, messages ...any) replay.Request {
@@ -55,7 +55,7 @@ func TestTheSimulatedCachesFollowTheProvidersRules(t *testing.T) {
 	}
 	for name, row := range map[string]struct {
 		trace           []replay.Request
-		cached, written int64 // at least, and at most 100 more
+		cached, written int64 // within 100 tokens above
 	}{
 		"no marks":                   {[]replay.Request{claude(0, long(2000)), claude(1, long(2000))}, 0, 0},
 		"written once, read once":    {[]replay.Request{claude(0, marked(long(2000))), claude(1, marked(long(2000)))}, 2000, 2000},
@@ -108,10 +108,10 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, text string) { _, _ = replay.Read(strings.NewReader(text)) })
 }
 
-// floors are the least shares of the direct cost that the layers save on the repository's traces.
+// floors are the minimum shares of the direct cost that the layers save on the repository's traces.
 var floors = map[string]float64{"coding": 0.1, "golem-day": 0.58, "support": 0, "tools-150": 0.75}
 
-// TestC08PruningIsWorthItsPlace: an agent's day of all kinds of ticks costs less with it than without, by the prices and the caches of its models.
+// TestC08PruningIsWorthItsPlace: an agent's day with all kinds of ticks costs less with it than without, by its models' prices and caches.
 func TestC08PruningIsWorthItsPlace(t *testing.T) {
 	o, trace := recorded(t, "golem-day")
 	got, err := replay.Compare(context.WithoutCancel(t.Context()), o, trace)
@@ -123,7 +123,7 @@ func TestC08PruningIsWorthItsPlace(t *testing.T) {
 	}
 }
 
-// TestTheLayersSaveOnEveryTrace: as much as is promised, and no trace costs more than without a gateway.
+// TestTheLayersSaveOnEveryTrace: at least as much as documented, and no trace costs more than without a gateway.
 func TestTheLayersSaveOnEveryTrace(t *testing.T) {
 	for name, floor := range floors {
 		o, trace := recorded(t, name)
@@ -142,7 +142,7 @@ func TestTheLayersSaveOnEveryTrace(t *testing.T) {
 	}
 }
 
-// recorded is one of the repository's traces, and the gateway that it is replayed through.
+// recorded returns one of the repository's traces, and the options of its replay.
 func recorded(t *testing.T, name string) (replay.Options, []replay.Request) {
 	t.Helper()
 	traces := filepath.Join("..", "..", "..", "e2e", "traces")
@@ -159,14 +159,15 @@ func recorded(t *testing.T, name string) (replay.Options, []replay.Request) {
 		t.Fatal(err)
 	}
 	trace, err := replay.Read(f)
-	_ = f.Close() // it was only read
+	_ = f.Close() // read only
 	if err != nil {
 		t.Fatal(name, err)
 	}
 	return replay.Options{Config: cfg, Parts: parts.All, Prices: prices}, trace
 }
 
-// TestNoTraceIsWorseWithAHistoryThatIsShortened: with layer l5, and with each of its steps that did anything, no trace of the repository costs more than without.
+// TestNoTraceIsWorseWithAHistoryThatIsShortened: with layer l5, and with each of its steps that had an effect, no trace of the repository costs more than
+// without.
 func TestNoTraceIsWorseWithAHistoryThatIsShortened(t *testing.T) {
 	for name := range floors {
 		o, trace := recorded(t, name)
@@ -193,7 +194,7 @@ func TestNoTraceIsWorseWithAHistoryThatIsShortened(t *testing.T) {
 	}
 }
 
-// TestReplaysDoNotHelpEachOther: a replay begins with what the first one began with.
+// TestReplaysDoNotHelpEachOther: each replay starts without the state of earlier ones.
 func TestReplaysDoNotHelpEachOther(t *testing.T) {
 	o, trace := recorded(t, "tools-150")
 	var costs []policy.Pico
@@ -209,8 +210,8 @@ func TestReplaysDoNotHelpEachOther(t *testing.T) {
 	}
 }
 
-// TestTheFiguresOfTheDocuments: docs/context.md and README.md state what `make replay` prints, within a point: what a layer does within its time differs with
-// the machine.
+// TestTheFiguresOfTheDocuments: docs/context.md and README.md state what `make replay` prints, within a point: what a layer does within its time limit depends
+// on the machine.
 func TestTheFiguresOfTheDocuments(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/context.md")
 	if err != nil {

@@ -12,31 +12,31 @@ import (
 	"time"
 )
 
-// Line is a line of a trace, in JSON: a definition of a body that requests begin with (Define), or a request.
+// Line is a line of a trace, as JSON: a definition of a base body (Define), or a request.
 //
-// A request's body is the one it uses, with the messages of its conversation: those of earlier requests, and its own. So a conversation of a hundred turns
-// needs each message once.
+// A request's body is the base body that it uses, with the messages of its conversation: those of earlier requests, and its own. So a conversation of a hundred
+// turns contains each message once.
 type Line struct {
-	Define string         `json:"define"` // name of the body that is defined
+	Define string         `json:"define"` // name of the base body
 	Body   map[string]any `json:"body"`   // of a definition: the body without messages
 
 	At           time.Time         `json:"at"`           // of a request: when it was sent
 	Path         string            `json:"path"`         // such as /v1/messages
-	Use          string            `json:"use"`          // name of the body
-	Conversation string            `json:"conversation"` // name; requests of one share its messages
+	Use          string            `json:"use"`          // name of the base body
+	Conversation string            `json:"conversation"` // requests with the same name share messages
 	Headers      map[string]string `json:"headers"`
-	Set          map[string]any    `json:"set"`      // members that this request has besides
+	Set          map[string]any    `json:"set"`      // further members of this request's body
 	Messages     []any             `json:"messages"` // added to the conversation by this request
-	Mark         bool              `json:"mark"`     // the client marks the end of the last message for the provider's cache
+	Mark         bool              `json:"mark"`     // the client sets a cache mark at the end of the last message
 	Answer       Answer            `json:"answer"`
 }
 
-// Answer is what the provider answers in a replay.
+// Answer is the provider's answer in a replay.
 type Answer struct {
 	Text      string         `json:"text"`
-	Tool      string         `json:"tool"` // name of a tool that is called
+	Tool      string         `json:"tool"` // name of a called tool
 	Arguments map[string]any `json:"arguments"`
-	Tokens    int64          `json:"tokens"` // of the answer; 0: estimated from its text
+	Tokens    int64          `json:"tokens"` // 0: estimated from Text
 }
 
 // Request is one request of a trace.
@@ -48,12 +48,12 @@ type Request struct {
 	Answer  Answer
 }
 
-// maxLine is the longest line of a trace.
+// maxLine bounds a line of a trace, in bytes.
 const maxLine = 64 << 20
 
-// Read reads a trace. The error names the line.
+// Read parses a trace. Errors name the line.
 func Read(r io.Reader) ([]Request, error) {
-	bodies, talks := map[string]map[string]any{}, map[string][]any{}
+	bodies, conversations := map[string]map[string]any{}, map[string][]any{}
 	var out []Request
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)
@@ -73,7 +73,7 @@ func Read(r io.Reader) ([]Request, error) {
 			bodies[l.Define] = l.Body
 			continue
 		}
-		q, err := l.request(bodies, talks)
+		q, err := l.request(bodies, conversations)
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
@@ -82,8 +82,8 @@ func Read(r io.Reader) ([]Request, error) {
 	return out, lines.Err()
 }
 
-// request makes the request of a line.
-func (l *Line) request(bodies map[string]map[string]any, talks map[string][]any) (Request, error) {
+// request returns the request of a line.
+func (l *Line) request(bodies map[string]map[string]any, conversations map[string][]any) (Request, error) {
 	base, ok := bodies[l.Use]
 	if !ok {
 		return Request{}, fmt.Errorf("use: no body %q is defined before this line", l.Use)
@@ -91,9 +91,9 @@ func (l *Line) request(bodies map[string]map[string]any, talks map[string][]any)
 	if l.At.IsZero() || !strings.HasPrefix(l.Path, "/v1/") {
 		return Request{}, fmt.Errorf("a request has at, such as 2026-01-05T09:00:00Z, and path, such as /v1/messages")
 	}
-	messages := slices.Concat(talks[l.Conversation], l.Messages)
+	messages := slices.Concat(conversations[l.Conversation], l.Messages)
 	if l.Conversation != "" {
-		talks[l.Conversation] = messages
+		conversations[l.Conversation] = messages
 	}
 	body := map[string]any{}
 	maps.Copy(body, base)
@@ -110,7 +110,7 @@ func (l *Line) request(bodies map[string]map[string]any, talks map[string][]any)
 	return Request{At: l.At, Path: l.Path, Headers: l.Headers, Body: raw, Answer: l.Answer}, err
 }
 
-// marked is the last message with a cache mark at its end, as Anthropic's clients write it.
+// marked returns the last message with a cache mark at its end, as set by Anthropic's clients.
 func marked(messages []any) []any {
 	if len(messages) == 0 {
 		return nil
@@ -120,10 +120,10 @@ func marked(messages []any) []any {
 		return messages[len(messages)-1:]
 	}
 	mark := map[string]any{"type": "ephemeral"}
-	again := maps.Clone(last)
+	copied := maps.Clone(last)
 	switch content := last["content"].(type) {
 	case string:
-		again["content"] = []any{map[string]any{"type": "text", "text": content, "cache_control": mark}}
+		copied["content"] = []any{map[string]any{"type": "text", "text": content, "cache_control": mark}}
 	case []any:
 		if len(content) == 0 {
 			break
@@ -134,7 +134,7 @@ func marked(messages []any) []any {
 			block["cache_control"] = mark
 			blocks[len(blocks)-1] = block
 		}
-		again["content"] = blocks
+		copied["content"] = blocks
 	}
-	return []any{again}
+	return []any{copied}
 }

@@ -9,8 +9,8 @@ import (
 	"bardo.money/gateway/cmd/bardo/cli"
 )
 
-// usualFlags are the flags that the help shows; --help-all shows the others too.
-var usualFlags = []string{
+// commonFlags are the flags that the help shows; --help-all shows all flags.
+var commonFlags = []string{
 	"model", "input-tokens", "max-tokens", "tools", "images", "schema", "effort", "tier", "empty", "json", "config", "help", "help-all",
 	"subsystem", "vitality", "security-class", "require", "prefer", "quality", "cost-sensitivity", "max-latency-ms",
 }
@@ -35,11 +35,11 @@ func addRequestFlags(c *cobra.Command, ask *request) {
 	cli.Completes(c, "tier", "free", "pro", "golem")
 }
 
-// hideRareFlags hides all flags but the usual ones from the help until --help-all asks for them. Hidden flags work.
+// hideRareFlags hides all flags except the common ones from the help, unless --help-all is given. Hidden flags work.
 func hideRareFlags(c *cobra.Command) {
 	all := c.Flags().Bool("help-all", false, "help with all flags")
 	each := func(hide bool) {
-		c.Flags().VisitAll(func(f *pflag.Flag) { f.Hidden = hide && !slices.Contains(usualFlags, f.Name) })
+		c.Flags().VisitAll(func(f *pflag.Flag) { f.Hidden = hide && !slices.Contains(commonFlags, f.Name) })
 	}
 	each(true)
 	run := c.RunE

@@ -13,11 +13,11 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// hintFlag is the flag of one hint.
+// hintFlag is the flag of a hint.
 type hintFlag struct {
 	name  string
 	kind  string   // text, int, number, bool or list
-	oneOf []string // for text: the values that exist, where that is a closed set
+	oneOf []string // for text: the allowed values, if they are a closed set
 	doc   string
 }
 
@@ -59,7 +59,7 @@ var hintFlags = []hintFlag{
 	{"profile", "text", nil, "parts of an inference profile, as JSON"},
 }
 
-// header is its header in a request.
+// header is the hint's header in a request.
 func (h hintFlag) header() string { return hintHeader + h.name }
 
 const hintHeader = "x-bardo-"
@@ -86,7 +86,7 @@ func addHintFlags(c *cobra.Command) {
 	}
 }
 
-// givenHints are the hints of the command line, as headers of a request.
+// givenHints returns the hints of the command line as request headers.
 func givenHints(c *cobra.Command) (out header.List) {
 	for _, h := range hintFlags {
 		f := c.Flags().Lookup(h.name)
@@ -108,7 +108,7 @@ func readHints(l header.List, into *policy.Hints) error {
 	return err
 }
 
-// asFlag names the flag where a fault names the header.
+// asFlag replaces the header's name in a fault by the flag's.
 func asFlag(err error) error {
 	var f *fault.Fault
 	if !errors.As(err, &f) {

@@ -31,24 +31,24 @@ import (
 	"bardo.money/gateway/xds/health"
 )
 
-// request is what a dry run is about.
+// request is the request of a dry run.
 type request struct {
 	Model                 string
 	Hints                 header.List
-	Input, Output         int64 // tokens; no output is the configured reserve
-	Tools, Images, Schema bool  // what the request holds
+	Input, Output         int64 // tokens; output 0 is the configured reserve
+	Tools, Images, Schema bool  // what the request contains
 	Audio, Video          bool
-	Documents             bool // files that are no text
+	Documents             bool // files other than text
 	Effort                string
-	Prompt                string // the user's newest text
-	Tier                  string // the plan of the key
-	Broke                 bool   // the key has a balance, which is empty
+	Prompt                string // the user's latest message
+	Tier                  string // the key's plan
+	Broke                 bool   // the key is prepaid, and its balance is empty
 }
 
-// Guards are the layers of a configuration's pipeline that do something by policy, as far as an explanation needs them.
+// Guards returns the layers of a configuration that act by policy, for explanations.
 type Guards func(*config.Config) *pipeline.Pipeline
 
-// Command is `bardo route`. adapters are the kinds of providers that the program has.
+// Command is `bardo route`. adapters are those of the program.
 func Command(adapters []provider.Described, guards Guards) *cobra.Command {
 	c := &cobra.Command{
 		Use: "route", Short: "Show which providers would serve a request, in which order, and why the others would not", Args: cli.NoArgs,
@@ -74,7 +74,7 @@ func Command(adapters []provider.Described, guards Guards) *cobra.Command {
 	return c
 }
 
-// dry is the request as the gateway looks at it. The error is a fault that names what cannot be read.
+// dry converts the request to a query. The error is a fault that names what is invalid.
 func (a *request) dry() (*dryrun.Query, error) {
 	d := dryrun.Query{At: time.Now()}
 	if err := readHints(a.Hints, &d.Hints); err != nil {
@@ -128,8 +128,8 @@ func show(c *cobra.Command, adapters []provider.Described, guards Guards, ask re
 	return nil
 }
 
-// dryRun is the answer of the running gateway. Without one, or when a configuration is named, it is computed from that configuration, with
-// the health that a running gateway knows of the same providers.
+// dryRun returns the answer of the running gateway. Without one, or if a configuration is named, it is computed from that configuration, with the health of
+// providers in the running gateway, if any.
 func dryRun(c *cobra.Command, h home.Dir, adapters []provider.Described, guards Guards, ask request, dry *dryrun.Query) (e dryrun.Result, err error) {
 	_, runs := h.Answering(c.Context())
 	if runs && !c.Flags().Changed("config") {
@@ -187,7 +187,7 @@ func parseQuery(q url.Values) (a request, err error) {
 	return a, nil
 }
 
-// Explain answers the query of a dry run with the running gateway's configuration and its providers' health.
+// Explain answers a dry run's query with the running gateway's configuration and its providers' health.
 func Explain(q url.Values, gate *extproc.Gateway, states []control.Provider) (e dryrun.Result, err error) {
 	ask, err := parseQuery(q)
 	if err != nil {
@@ -202,7 +202,7 @@ func Explain(q url.Values, gate *extproc.Gateway, states []control.Provider) (e 
 	return e, nil
 }
 
-// explain is the dry run without a gateway: a configuration, what is known about its providers' health, and a request.
+// explain is a dry run without a gateway, from a configuration and the known health of its providers.
 func explain(adapters []provider.Described, guards *pipeline.Pipeline, cfg *config.Config, lists *settings.Lists, states []control.Provider, dry *dryrun.Query) (e dryrun.Result, err error) {
 	models, err := settings.Models(cfg, lists)
 	if err != nil {
@@ -222,7 +222,7 @@ func explain(adapters []provider.Described, guards *pipeline.Pipeline, cfg *conf
 	return e, nil
 }
 
-// planOf orders providers by the states given: those that work first, then those that fail; disabled ones are left out.
+// planOf orders providers by their states: those that work first, then those that fail, without disabled ones.
 func planOf(states []control.Provider) func([]policy.ProviderID) []policy.ProviderID {
 	return func(ids []policy.ProviderID) []policy.ProviderID {
 		var working, failing []policy.ProviderID
@@ -239,7 +239,7 @@ func planOf(states []control.Provider) func([]policy.ProviderID) []policy.Provid
 	}
 }
 
-// stateOf is what is known about a provider's health.
+// stateOf returns a provider's state; "unknown" if there is none.
 func stateOf(id policy.ProviderID, states []control.Provider) control.Provider {
 	i := slices.IndexFunc(states, func(s control.Provider) bool { return s.Provider == id })
 	if i < 0 {
@@ -248,10 +248,10 @@ func stateOf(id policy.ProviderID, states []control.Provider) control.Provider {
 	return states[i]
 }
 
-// addReasons adds to each candidate the state of its provider as `bardo providers` shows it, why it is in it, and whether it stands before others that
-// work because a request has to find out if it works again.
+// addReasons adds to each candidate the state of its provider as `bardo providers` shows it, the reason, and whether it precedes working providers because a
+// request has to probe whether it works again.
 func addReasons(e *dryrun.Result, states []control.Provider) {
-	works := false // one behind
+	works := false // a later one in the order
 	for i := len(e.Order) - 1; i >= 0; i-- {
 		c := &e.Order[i]
 		s := stateOf(c.Provider, states)

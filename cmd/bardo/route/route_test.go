@@ -163,7 +163,7 @@ func TestR10ThePlanOfAKeyKeepsProvidersOut(t *testing.T) {
 	}
 }
 
-// TestD51ADryRunHasTheSpreadOfTheKeysPlan, as the gateway that serves the request has.
+// TestD51ADryRunHasTheSpreadOfTheKeysPlan, like the gateway.
 func TestD51ADryRunHasTheSpreadOfTheKeysPlan(t *testing.T) {
 	cfg := configOf(t, threeServers+"billing: {tiers: {free: {}, pro: {spread_pct: 5}}}\n")
 	for tier, pct := range map[string]int{"free": 25, "pro": 5, "golem": 10, "": 0} {
@@ -183,7 +183,7 @@ func TestD51ADryRunHasTheSpreadOfTheKeysPlan(t *testing.T) {
 	}
 }
 
-// TestB20ADryRunShowsTheFloor: free models alone for a balance that is empty, where the operator wants it, and never for what is critical.
+// TestB20ADryRunShowsTheFloor: only free models if the balance is empty and the operator has configured that, but never for critical requests.
 func TestB20ADryRunShowsTheFloor(t *testing.T) {
 	const models = `
 providers:
@@ -231,7 +231,7 @@ billing: {when_empty: %s}
 	}
 }
 
-// TestP04ADryRunChecksWhatTiersAllow: with a gateway and without one, a request that would be refused for its content is.
+// TestP04ADryRunChecksWhatTiersAllow: with or without a gateway, a request is refused that would be refused for its content.
 func TestP04ADryRunChecksWhatTiersAllow(t *testing.T) {
 	for _, row := range []struct {
 		about   string
@@ -271,7 +271,7 @@ func TestP04ADryRunChecksWhatTiersAllow(t *testing.T) {
 	}
 }
 
-// TestAProviderThatIsTriedAgainSaysSo: it stands before others that work, and its state is the word of `bardo providers`.
+// TestAProviderThatIsTriedAgainSaysSo: it precedes working providers, and its state is that of `bardo providers`.
 func TestAProviderThatIsTriedAgainSaysSo(t *testing.T) {
 	states := []control.Provider{
 		{Provider: "a", State: "credential_refused", Reason: "401: no", Order: 3}, {Provider: "b", State: "healthy", Order: 1}, {Provider: "c", State: "down", Reason: "no connection", Order: 2},

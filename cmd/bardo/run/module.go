@@ -101,7 +101,7 @@ func (g *gateway) handOver() error {
 		Version: cli.Version, PID: os.Getpid(), Home: g.home, Started: g.started, ConfigPath: g.configPath, Secret: g.secret,
 		LogText: logsText(g.cfg.Load(), g.errOut), Inherits: len(g.inherited()) > 0, Models: g.aboutModels(),
 	}
-	return home.Dir(g.sockets.dir).Keep(handoverFile, h)
+	return home.Dir(g.sockets.dir).WriteFile(handoverFile, h)
 }
 
 // inherited are this program's standard output and standard error, for the data path's events and logs. If they are not files, the data path logs to Envoy's

@@ -117,5 +117,5 @@ func (g *gateway) saveDisabled() error {
 			ids = append(ids, id)
 		}
 	}
-	return g.home.Keep("disabled.json", ids)
+	return g.home.WriteFile("disabled.json", ids)
 }

@@ -52,7 +52,7 @@ func (g *gateway) openLink() {
 			if g.inside {
 				return // not saved: the control plane lives as long as this process
 			}
-			if err := g.home.Keep(viewFile, v); err != nil {
+			if err := g.home.WriteFile(viewFile, v); err != nil {
 				g.log.Error("the control plane's word was not kept", "error", err)
 			}
 		},

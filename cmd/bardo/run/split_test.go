@@ -30,7 +30,7 @@ func TestWhatIsKeptIsFoundAgain(t *testing.T) {
 		Version: "1", Secret: "secret", Clusters: []policy.ProviderID{"a.1"},
 		Providers: []health.Status{{Provider: "a", State: health.Down, Reason: "why", CoolUntil: time.Unix(1, 0).UTC()}},
 	}
-	if err := h.Keep(viewFile, view); err != nil {
+	if err := h.WriteFile(viewFile, view); err != nil {
 		t.Fatal(err)
 	}
 	got, err := loadView(h)
@@ -41,7 +41,7 @@ func TestWhatIsKeptIsFoundAgain(t *testing.T) {
 		"disabled.json": func() error { _, err := loadDisabled(h); return err },
 		viewFile:        func() error { _, err := loadView(h); return err },
 	} {
-		if err := h.Keep(name, "neither"); err != nil {
+		if err := h.WriteFile(name, "neither"); err != nil {
 			t.Fatal(err)
 		}
 		if err := read(); err == nil || !strings.Contains(err.Error(), name) {

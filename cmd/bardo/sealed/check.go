@@ -8,23 +8,23 @@ import (
 	"bardo.money/gateway/policy/privacy"
 )
 
-// Nobody but the enclave can read a request once it is sealed, so the constraints of the tier e2e (docs/privacy.md) are enforced here. A request holds what is
-// listed below and nothing else: what is not known could be a tool, a search or a file of some provider.
+// Only the enclave can read a sealed request, so the constraints of the tier e2e (docs/privacy.md) are enforced here. A request may only have the members
+// listed below: an unknown one could be a provider's tool, search or file.
 
-// asked is what of a request has to be known outside of it.
-type asked struct {
+// outerFields are the fields that are sent unencrypted.
+type outerFields struct {
 	model     string
-	maxTokens int64 // 0: not said
+	maxTokens int64 // 0: not stated
 	stream    bool
 }
 
-// errRequest is a request that is not sent.
+// errRequest is the error of a request that may not be sent.
 type errRequest struct {
-	constraint privacy.Constraint // that it does not meet; Met where something else is wrong
-	text       string             // names what is wrong
+	constraint privacy.Constraint // the violated constraint; Met for other errors
+	text       string             // names the problem
 }
 
-// Error is the text, with the constraint's name.
+// Error implements error. It includes the constraint's name.
 func (e errRequest) Error() string {
 	if e.constraint == privacy.Met {
 		return e.text
@@ -32,9 +32,9 @@ func (e errRequest) Error() string {
 	return e.text + " (" + string(e.constraint) + ")"
 }
 
-// The members of a request, by what is done with them.
+// The members of a request, by how they are handled.
 var (
-	// allowed have values that stay inside of the enclave.
+	// allowed have values that stay inside the enclave.
 	allowed = []string{
 		"model", "messages", "max_tokens", "max_completion_tokens", "stream", "stream_options", "response_format", "temperature", "top_p", "top_k", "min_p", "n", "stop", "seed",
 		"frequency_penalty", "presence_penalty", "repetition_penalty", "logit_bias", "logprobs", "top_logprobs", "reasoning", "reasoning_effort", "verbosity", "user", "venice_parameters",
@@ -45,18 +45,18 @@ var (
 	searchMembers = []string{"web_search_options", "search_options", "search_parameters", "enable_search", "search_domain_filter", "search_recency_filter", "return_citations", "return_images"}
 	fileMembers   = []string{"audio", "modalities", "file_ids", "attachments", "files", "images"}
 
-	allowedOfVenice = []string{"include_venice_system_prompt", "no_system_prompt", "strip_thinking_response", "disable_thinking", "character_slug"}
-	searchOfVenice  = []string{
+	allowedVenice = []string{"include_venice_system_prompt", "no_system_prompt", "strip_thinking_response", "disable_thinking", "character_slug"}
+	searchVenice  = []string{
 		"enable_web_search", "enable_web_scraping", "enable_web_citations", "enable_x_search", "include_search_results_in_stream", "return_search_results_as_documents",
 	}
 
-	roles            = []string{"system", "developer", "user", "assistant"}
-	allowedOfMessage = []string{"role", "content", "name", "reasoning_content", "refusal"}
-	allowedOfPart    = []string{"type", "text"}
+	roles          = []string{"system", "developer", "user", "assistant"}
+	allowedMessage = []string{"role", "content", "name", "reasoning_content", "refusal"}
+	allowedPart    = []string{"type", "text"}
 )
 
-// read checks a request before it is sealed. The error is an errRequest.
-func read(body []byte) (a asked, err error) {
+// parseRequest validates a request before it is sealed. The error is an errRequest.
+func parseRequest(body []byte) (a outerFields, err error) {
 	doc, err := jsonx.Unique.Scan(body)
 	if err != nil {
 		return a, errRequest{text: "the request has to be a JSON object of a chat completion: " + err.Error()}
@@ -86,7 +86,7 @@ func read(body []byte) (a asked, err error) {
 	return a, nil
 }
 
-// isSet reports whether a member asks for anything: null and an empty list do not.
+// isSet reports whether a member has an effect: null and an empty list have none.
 func isSet(v jsonx.Value) bool {
 	empty := v.Kind() == jsonx.Array
 	for range v.Each {
@@ -95,20 +95,20 @@ func isSet(v jsonx.Value) bool {
 	return !v.IsNull() && !empty
 }
 
-// checkMembers refuses the first member of an object that is set and not among the known ones. at is the object's place, such as "messages[0].".
+// checkMembers rejects the first member of an object that is set and not known. at is the object's path, such as "messages[0].".
 func checkMembers(o jsonx.Value, at string, known []string) error {
 	for key, v := range o.Members {
 		name := string(key)
 		if slices.Contains(known, name) || !isSet(v) {
 			continue
 		}
-		return unknown(at+name, name)
+		return notAllowed(at+name, name)
 	}
 	return nil
 }
 
-// unknown says why a member is not sent.
-func unknown(place, name string) errRequest {
+// notAllowed is the error of a member that may not be sent.
+func notAllowed(place, name string) errRequest {
 	switch {
 	case slices.Contains(toolMembers, name):
 		return errRequest{privacy.ToolCallingAllowed, fmt.Sprintf("an encrypted request has no tools, and so no %q: nobody outside of the enclave could call them", place)}
@@ -138,7 +138,7 @@ func tokensOf(o jsonx.Value, name string) (int64, error) {
 	return n, nil
 }
 
-// checkParameters refuses Venice's parameters that search, in whatever type they ask for it: only null, false and "off" do not.
+// checkParameters rejects Venice's parameters that enable search, whatever their type: only null, false and "off" do not.
 func checkParameters(root jsonx.Value) error {
 	const name = "venice_parameters"
 	p := root.Get(name)
@@ -148,13 +148,13 @@ func checkParameters(root jsonx.Value) error {
 	if p.Kind() != jsonx.Object {
 		return errRequest{text: fmt.Sprintf("%q has to be an object", name)}
 	}
-	for _, key := range searchOfVenice {
+	for _, key := range searchVenice {
 		v := p.Get(key)
 		if on, isBool := v.Bool(); !v.IsNull() && (!isBool || on) && !v.Equal("off") {
 			return errRequest{privacy.WebSearchAllowed, fmt.Sprintf(`an encrypted request has no web search: "%s.%s" may only be false or "off"`, name, key)}
 		}
 	}
-	return checkMembers(p, name+".", slices.Concat(allowedOfVenice, searchOfVenice))
+	return checkMembers(p, name+".", slices.Concat(allowedVenice, searchVenice))
 }
 
 func checkMessages(root jsonx.Value) error {
@@ -181,11 +181,11 @@ func checkMessage(m jsonx.Value, at string) error {
 	case !slices.Contains(roles, role):
 		return errRequest{text: fmt.Sprintf("%q has to be one of %q", at+".role", roles)}
 	}
-	if err := checkMembers(m, at+".", allowedOfMessage); err != nil {
+	if err := checkMembers(m, at+".", allowedMessage); err != nil {
 		return err
 	}
 	content := m.Get("content")
-	switch content.Kind() { //nolint:exhaustive // what is not named here is refused
+	switch content.Kind() { //nolint:exhaustive // other kinds are rejected
 	case jsonx.String, jsonx.Null:
 		return nil
 	case jsonx.Array:
@@ -207,10 +207,10 @@ func checkPart(p jsonx.Value, at string) error {
 	if p.Get("text").Kind() != jsonx.String {
 		return errRequest{text: fmt.Sprintf("%q has to be a text", at+".text")}
 	}
-	return checkMembers(p, at+".", allowedOfPart)
+	return checkMembers(p, at+".", allowedPart)
 }
 
-// checkSchema refuses a request whose answer need not follow a schema. JSON mode is none.
+// checkSchema rejects a request without a schema for its answer. JSON mode is not a schema.
 func checkSchema(root jsonx.Value) error {
 	f := root.Get("response_format")
 	kind, _ := f.Get("type").Str()

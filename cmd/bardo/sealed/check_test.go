@@ -10,7 +10,7 @@ import (
 
 const schema = `"response_format":{"type":"json_schema","json_schema":{"name":"bid","schema":{"type":"object"}}}`
 
-// with is a good request with more members at its top.
+// with is a valid request with further top-level members.
 func with(more string) string {
 	if more != "" {
 		more += ","
@@ -18,7 +18,7 @@ func with(more string) string {
 	return `{` + more + `"model":"sealed",` + schema + `,"messages":[{"role":"user","content":"hi"}]}`
 }
 
-// saying is a good request with other messages.
+// saying is a valid request with other messages.
 func saying(messages string) string {
 	return `{"model":"sealed",` + schema + `,"messages":` + messages + `}`
 }
@@ -35,7 +35,7 @@ func TestP06WhatStaysInsideOfAnEnclaveIsSent(t *testing.T) {
 		with(`"venice_parameters":{"include_venice_system_prompt":false,"no_system_prompt":true,"character_slug":"sober-analyst"}`),
 		saying(`[{"role":"system","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},{"role":"assistant","content":null,"tool_calls":[]},{"role":"user","content":"c","name":"n"}]`),
 	} {
-		a, err := read([]byte(body))
+		a, err := parseRequest([]byte(body))
 		if err != nil || a.model != "sealed" {
 			t.Errorf("%s: %+v, %v", body, a, err)
 		}
@@ -45,7 +45,7 @@ func TestP06WhatStaysInsideOfAnEnclaveIsSent(t *testing.T) {
 	}
 }
 
-// TestP06WhatCouldLeaveAnEnclaveIsNotSent: each request lacks what its tier needs, has what it may not have, or has what nobody knows.
+// TestP06WhatCouldLeaveAnEnclaveIsNotSent: each request lacks what its tier requires, or has a forbidden or unknown member.
 func TestP06WhatCouldLeaveAnEnclaveIsNotSent(t *testing.T) {
 	t.Parallel()
 	for constraint, bodies := range map[privacy.Constraint][]string{
@@ -85,7 +85,7 @@ func TestP06WhatCouldLeaveAnEnclaveIsNotSent(t *testing.T) {
 		},
 	} {
 		for _, body := range bodies {
-			_, err := read([]byte(body))
+			_, err := parseRequest([]byte(body))
 			if bad, ok := errors.AsType[errRequest](err); !ok || bad.constraint != constraint || bad.text == "" || !strings.Contains(bad.Error(), string(constraint)) {
 				t.Errorf("%s: %v, want an error of %q", body, err, constraint)
 			}

@@ -127,7 +127,7 @@ func proxyCommand() *cobra.Command {
 	return c
 }
 
-// listen opens a port that only this machine reaches: what comes in there is readable.
+// listen listens on loopback only, since requests are readable there.
 func listen(ctx context.Context, address string) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -139,15 +139,15 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 	return (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 }
 
-// stopTime is how long requests may take to end once the command is stopped.
-const stopTime = 5 * time.Second
+// shutdownTimeout bounds how long requests may take to finish once the command is stopped.
+const shutdownTimeout = 5 * time.Second
 
 // serve serves until ctx is done.
 func serve(ctx context.Context, l net.Listener, h http.Handler) error {
-	s := &http.Server{Handler: h, ReadHeaderTimeout: headerTime}
+	s := &http.Server{Handler: h, ReadHeaderTimeout: headerTimeout}
 	stopped := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 		defer cancel()
 		stopped <- s.Shutdown(ctx)
 	})

@@ -12,8 +12,8 @@ import (
 	"bardo.money/gateway/policy/privacy"
 )
 
-// Handler serves OpenAI's chat completions, each of which goes out sealed. The caller's Authorization and X-Bardo-* headers go to the gateway; nothing else
-// does. A caller that wants a stream gets it in one piece, once the whole answer has been opened.
+// Handler serves OpenAI's chat completions, and sends each of them sealed. Only the caller's Authorization and X-Bardo-* headers are sent to the gateway. A
+// streamed answer is sent in one piece, once it has been decrypted completely.
 func (c *Client) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/chat/completions", c.serve)
@@ -24,7 +24,7 @@ func (c *Client) Handler() http.Handler {
 }
 
 func (c *Client) serve(w http.ResponseWriter, r *http.Request) {
-	if r.Header.Get("Origin") != "" { // a web page would use the caller's key
+	if r.Header.Get("Origin") != "" { // a web page could use the caller's key
 		refuse(w, http.StatusForbidden, "origin_not_allowed", "web pages may not use this server", nil)
 		return
 	}
@@ -33,7 +33,7 @@ func (c *Client) serve(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusRequestEntityTooLarge, "request_too_large", "the request is too large, or was cut off", nil)
 		return
 	}
-	got, err := c.Send(r.Context(), body, passed(r.Header))
+	got, err := c.Send(r.Context(), body, forwardedHeaders(r.Header))
 	if err != nil {
 		status, code, details := http.StatusBadGateway, "gateway_unreachable", map[string]any(nil)
 		if bad, ok := errors.AsType[errRequest](err); ok {
@@ -52,11 +52,11 @@ func (c *Client) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", got.Type)
 	w.WriteHeader(got.Status)
-	_, _ = w.Write(got.Body) // the client has left
+	_, _ = w.Write(got.Body) // fails only if the client has disconnected
 }
 
-// passed are the headers of a caller that the gateway needs.
-func passed(h http.Header) http.Header {
+// forwardedHeaders returns the headers that the gateway needs.
+func forwardedHeaders(h http.Header) http.Header {
 	out := http.Header{}
 	for name, values := range h {
 		if name == "Authorization" || strings.HasPrefix(name, "X-Bardo-") {
@@ -66,7 +66,7 @@ func passed(h http.Header) http.Header {
 	return out
 }
 
-// refuse answers with an error in OpenAI's form, with details where there are any.
+// refuse writes an error in OpenAI's format, with details if there are any.
 func refuse(w http.ResponseWriter, status int, code, message string, details map[string]any) {
 	kind := "api_error"
 	if status/100 == 4 {
@@ -78,8 +78,8 @@ func refuse(w http.ResponseWriter, status int, code, message string, details map
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]any{"error": fault}) // the client has left
+	_ = json.NewEncoder(w).Encode(map[string]any{"error": fault}) // fails only if the client has disconnected
 }
 
-// headerTime bounds how long a caller may take to send its headers.
-const headerTime = 10 * time.Second
+// headerTimeout bounds how long a caller may take to send its headers.
+const headerTimeout = 10 * time.Second

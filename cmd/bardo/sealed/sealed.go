@@ -1,6 +1,6 @@
 // Package sealed is the client of end-to-end encrypted requests, for agents that do not let the gateway read them: it encrypts a chat completion for an
-// enclave's pinned key, sends it to POST /v1/e2ee/chat/completions of a gateway, and opens the answer. It does so for one request, or as a server on loopback
-// that any OpenAI client can use. docs/e2ee.md has the format.
+// enclave's pinned key, sends it to POST /v1/e2ee/chat/completions of a gateway, and decrypts the answer, for one request, or as a server on loopback for any
+// OpenAI client. docs/e2ee.md has the format.
 package sealed
 
 import (
@@ -15,7 +15,7 @@ import (
 	"bardo.money/gateway/policy/e2ee"
 )
 
-// path is where a gateway takes sealed requests.
+// path is a gateway's path for sealed requests.
 const path = "/v1/e2ee/chat/completions"
 
 // maxRequest bounds a request, in bytes.
@@ -24,22 +24,22 @@ const maxRequest = 16 << 20
 // Client sends sealed requests to one gateway. Safe for concurrent use.
 type Client struct {
 	URL  string      // of the gateway, such as http://localhost:8080
-	Keys []*e2ee.Key // of the enclave; the first is used, and the next one where the enclave does not know it
+	Keys []*e2ee.Key // of the enclave; the next one is used if the enclave does not know the first
 	HTTP *http.Client
 }
 
-// Answer is what came to a request: the opened answer, or the error of whoever refused it, which is readable.
+// Answer is the decrypted answer, or a plaintext error of the gateway or the enclave.
 type Answer struct {
 	Status int
-	Type   string // of the content
+	Type   string // content type
 	Body   []byte
-	ID     string // of the request at the gateway
+	ID     string // the gateway's request id
 }
 
-// Send seals a request, sends it with the caller's headers, and opens its answer. An answer that is not for this request is an e2ee.Reason, and an enclave
-// that knows none of the keys, a gateway that does not answer, or a request that may not be sent is another error.
+// Send seals a request, sends it with the caller's headers, and decrypts its answer. If the answer does not belong to this request, the error is an
+// e2ee.Reason; it is another error if the enclave knows none of the keys, the gateway does not answer, or the request may not be sent.
 func (c *Client) Send(ctx context.Context, body []byte, header http.Header) (*Answer, error) {
-	a, err := read(body)
+	a, err := parseRequest(body)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (c *Client) Send(ctx context.Context, body []byte, header http.Header) (*An
 	return nil, errors.New("there is no key of the enclave")
 }
 
-func (c *Client) sendWith(ctx context.Context, k *e2ee.Key, a asked, body []byte, header http.Header) (*Answer, *e2ee.Call, error) {
+func (c *Client) sendWith(ctx context.Context, k *e2ee.Key, a outerFields, body []byte, header http.Header) (*Answer, *e2ee.Call, error) {
 	sealed, call, err := e2ee.Seal(k, a.model, a.maxTokens, body)
 	if err != nil {
 		return nil, nil, err

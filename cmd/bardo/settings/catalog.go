@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/policy/catalog"
 )
 
-// Catalog is the embedded catalog, with the operator's file over it.
+// Catalog is the embedded catalog, overridden by the operator's file.
 func Catalog(cfg *config.Config) (*catalog.Catalog, error) {
 	files := []modelfile.File{catalog.Embedded()}
 	if path := cfg.Models.Catalog; path != "" {

@@ -8,7 +8,7 @@ import (
 	"bardo.money/gateway/internal/kind"
 )
 
-// Every provider has a name of its own in Envoy's configuration, whatever the operator calls its servers.
+// Every provider has a unique cluster name, whatever names the operator chooses.
 func TestClustersHaveNamesOfTheirOwn(t *testing.T) {
 	cfg, problems := config.Parse("config.yaml", []byte(`
 providers:
@@ -33,7 +33,7 @@ providers:
 	}
 }
 
-// TestAProviderThatIsReachedOtherwiseHasOtherClusters, and one that is not keeps them.
+// TestAProviderThatIsReachedOtherwiseHasOtherClusters, and an unchanged one keeps them.
 func TestAProviderThatIsReachedOtherwiseHasOtherClusters(t *testing.T) {
 	name := func(more string) (cluster, place string) {
 		cfg, problems := config.Parse("config.yaml", []byte("providers: {custom: [{id: p, endpoints: [http://localhost:1/v1]}]"+more), func(string) (string, bool) { return "", false })

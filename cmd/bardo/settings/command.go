@@ -15,16 +15,16 @@ import (
 	"bardo.money/gateway/internal/kind"
 )
 
-// Kinds are the kinds of providers that configurations may name. cmd/bardo/parts sets them before anything is read; they do not change.
+// Kinds are the kinds of providers that configurations may name. cmd/bardo/parts sets them at initialisation; they do not change.
 var Kinds []kind.Kind
 
 // Flag adds -c to a command.
 func Flag(c *cobra.Command) {
 	c.Flags().StringP("config", "c", "", "configuration file, YAML or TOML (default config.yaml, config.toml or bardo.toml in $BARDO_HOME, or bardo.toml here)")
-	_ = c.MarkFlagFilename("config", "yaml", "yml", "toml") // fails only for a flag that is not there
+	_ = c.MarkFlagFilename("config", "yaml", "yml", "toml") // fails only for an unknown flag
 }
 
-// find is the file that is read without -c; "" when there is none.
+// find returns the default configuration file; "" if there is none.
 func find(h home.Dir) string {
 	for _, p := range []string{h.Path("config.yaml"), h.Path("config.toml"), h.Path("bardo.toml"), "bardo.toml"} {
 		if _, err := os.Stat(p); err == nil {
@@ -34,16 +34,16 @@ func find(h home.Dir) string {
 	return ""
 }
 
-// Parse reads and validates a configuration; that of the path "" is the built-in one. Problems are printed to w, warnings included. A configuration with
-// errors is refused with exit status 2.
+// Parse parses and validates a configuration; path "" is the built-in one. Problems, including warnings, are printed to w. A configuration with errors returns
+// exit status 2.
 func Parse(path string, data []byte, w io.Writer) (*config.Config, error) {
 	return parse(path, data, w, true)
 }
 
-// noFile is the name that config.Parse gets where there is no file: it reads YAML or TOML by the name.
+// noFile is the file name for the built-in configuration: config.Parse chooses YAML or TOML by the name.
 const noFile = "bardo.yaml"
 
-// parse is Parse, without warnings if they are not wanted.
+// parse is Parse, optionally without warnings.
 func parse(path string, data []byte, w io.Writer, warnings bool) (*config.Config, error) {
 	cfg, problems := config.Parse(cmp.Or(path, noFile), data, os.LookupEnv, Kinds...)
 	for _, p := range problems {
@@ -61,13 +61,13 @@ func parse(path string, data []byte, w io.Writer, warnings bool) (*config.Config
 	return cfg, nil
 }
 
-// ForCommand loads the configuration of a command with -c. Without it, that is the one of the gateway that runs, or of the control plane that runs alone,
-// and warnings about it are not printed: the start and `bardo config check` print them.
+// ForCommand loads the configuration of a command with -c. Without it, that is the configuration of the running gateway, or of a control plane that runs alone.
+// Warnings are not printed: the start and `bardo config check` print them.
 func ForCommand(c *cobra.Command, h home.Dir) (*config.Config, string, error) {
 	return ofCommand(c, h, c.Flags().Changed("config"))
 }
 
-// ForCheck is ForCommand for a command that checks the configuration: warnings are printed, too.
+// ForCheck is ForCommand for a command that checks the configuration: warnings are printed too.
 func ForCheck(c *cobra.Command, h home.Dir) (*config.Config, string, error) {
 	return ofCommand(c, h, true)
 }
@@ -92,13 +92,13 @@ func ofCommand(c *cobra.Command, h home.Dir, warnings bool) (*config.Config, str
 	return cfg, r.Config, err
 }
 
-// ForStart loads the configuration of a command that starts something: another gateway's is not its own.
+// ForStart loads the configuration of a command that starts a process; that of a running gateway is not used.
 func ForStart(c *cobra.Command, h home.Dir) (*config.Config, string, error) {
 	cfg, f, err := Starting(c, h)
 	return cfg, f.Path, err
 }
 
-// Starting is ForStart, with the file as it was read: a change after that is noticed.
+// Starting is ForStart, and also returns the file as it was read, so that later changes can be detected.
 func Starting(c *cobra.Command, h home.Dir) (*config.Config, File, error) {
 	return starting(c, h, true)
 }
@@ -108,7 +108,7 @@ func starting(c *cobra.Command, h home.Dir, warnings bool) (*config.Config, File
 	if err != nil {
 		return nil, File{}, err
 	}
-	f, err := readResting(c.Context(), path)
+	f, err := readSettled(c.Context(), path)
 	if err != nil {
 		return nil, f, err
 	}

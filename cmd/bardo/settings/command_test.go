@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestCommandsUseTheConfigurationOfTheGatewayThatRuns: without -c, all but those that start something.
+// TestCommandsUseTheConfigurationOfTheGatewayThatRuns without -c, except those that start something.
 func TestCommandsUseTheConfigurationOfTheGatewayThatRuns(t *testing.T) {
 	seen := 0
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {

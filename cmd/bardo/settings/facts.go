@@ -9,11 +9,11 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Facts are the operator's facts of tokens and protocols; nil if there are none.
+// Facts are the operator's facts about tokens and protocols; nil if there are none.
 func Facts(cfg *config.Config) (*defi.Facts, error) {
 	path := cfg.Pipeline.DeFi.Facts
 	if path == "" {
-		return nil, nil //nolint:nilnil // none are wanted
+		return nil, nil //nolint:nilnil // none configured
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -26,7 +26,7 @@ func Facts(cfg *config.Config) (*defi.Facts, error) {
 	return f, nil
 }
 
-// DeFiPlans are the plans whose requests get facts; none: every key's do.
+// DeFiPlans are the plans whose requests get facts; none: all plans.
 func DeFiPlans(cfg *config.Config) (plans []policy.Tier) {
 	for _, p := range cfg.Pipeline.DeFi.Plans {
 		plans = append(plans, policy.Tier(p))

@@ -1,5 +1,5 @@
-// Package settings finds and reads configuration files, and makes of a configuration what several parts of the program need: the models, the
-// rules of intents, the inference profiles.
+// Package settings finds and reads configuration files, and derives from a configuration what several packages need: the models, the rules of intents, the
+// inference profiles.
 package settings
 
 import (
@@ -30,10 +30,10 @@ func Read(path string) ([]byte, error) {
 	return data, nil
 }
 
-// SettleTime is how long a file must be left alone before it is read: editors write in several steps.
+// SettleTime is how long a file must be unchanged before it is read: editors write in several steps.
 const SettleTime = 200 * time.Millisecond
 
-// Info is what is known of a file, nil if it is not there.
+// Info is the info of a file; nil if it does not exist.
 func Info(path string) os.FileInfo {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -42,7 +42,8 @@ func Info(path string) os.FileInfo {
 	return info
 }
 
-// Settled reports that a file was not modified immediately before it was looked at. A file with a time in the future counts as settled, and so does one that does not exist: reading it gives the error.
+// Settled reports whether a file has not been modified recently. A file with a time in the future counts as settled, and so does a missing one, since reading
+// it returns the error.
 func Settled(f os.FileInfo, now time.Time) bool {
 	if f == nil {
 		return true
@@ -51,7 +52,7 @@ func Settled(f os.FileInfo, now time.Time) bool {
 	return age < 0 || age >= SettleTime
 }
 
-// SameFile reports that a file was neither modified nor replaced between two looks at it.
+// SameFile reports whether a file was neither modified nor replaced between two calls of Info.
 func SameFile(a, b os.FileInfo) bool {
 	if a == nil || b == nil {
 		return a == nil && b == nil
@@ -63,13 +64,13 @@ func SameFile(a, b os.FileInfo) bool {
 type File struct {
 	Path string
 	Data []byte
-	Info os.FileInfo // from before it was read; nil if it was not there
+	Info os.FileInfo // from before the read; nil if it did not exist
 }
 
-// ErrChanging says that a file was written to while it was read: a prefix of a file may be a valid configuration too.
+// ErrChanging means that a file was written to while it was read: a prefix of a file may be a valid configuration too.
 var ErrChanging = errors.New("the file changed while it was read")
 
-// ReadFile reads a file with read. What is returned with errChanging is not to be used.
+// ReadFile reads a file with read. Data returned with ErrChanging must not be used.
 func ReadFile(path string, read func(string) ([]byte, error)) (File, error) {
 	f := File{Path: path, Info: Info(path)}
 	var err error
@@ -80,8 +81,8 @@ func ReadFile(path string, read func(string) ([]byte, error)) (File, error) {
 	return f, err
 }
 
-// readResting reads a configuration file, again while it changes.
-func readResting(ctx context.Context, path string) (File, error) {
+// readSettled reads a configuration file, and retries while it changes.
+func readSettled(ctx context.Context, path string) (File, error) {
 	for {
 		f, err := ReadFile(path, Read)
 		if !errors.Is(err, ErrChanging) {
@@ -95,7 +96,7 @@ func readResting(ctx context.Context, path string) (File, error) {
 	}
 }
 
-// Digest identifies the contents of a configuration file: a prefix of what sha256sum prints.
+// Digest identifies the contents of a configuration file: a prefix of its SHA-256.
 func Digest(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:6])

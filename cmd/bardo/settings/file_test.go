@@ -27,7 +27,7 @@ func TestAFileSettles(t *testing.T) {
 	}
 }
 
-// TestAFileThatChangesWhileItIsReadIsNotUsed: what was read may be its beginning alone, which is a configuration too.
+// TestAFileThatChangesWhileItIsReadIsNotUsed: what was read may be a prefix, which can be a valid configuration too.
 func TestAFileThatChangesWhileItIsReadIsNotUsed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "bardo.yaml")
 	write := func(content string) {

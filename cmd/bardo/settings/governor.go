@@ -8,7 +8,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Governor is how the governor of the layers is configured. It begins from the layers' own values.
+// Governor is the configuration of the layers' governor. Its initial values are the layers' own.
 func Governor(cfg *config.Config) governor.Options {
 	p := &cfg.Pipeline
 	return governor.Options{

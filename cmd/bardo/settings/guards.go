@@ -13,7 +13,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// FirewallRules are an operator's rules of tools. The error is that one cannot be read, which the configuration's own check reports before.
+// FirewallRules are the configured rules for tools. The configuration's validation has already reported errors.
 func FirewallRules(cfg *config.Firewall) ([]firewall.Rule, error) {
 	out := make([]firewall.Rule, 0, len(cfg.Rules))
 	for i := range cfg.Rules {
@@ -38,11 +38,11 @@ func FirewallRules(cfg *config.Firewall) ([]firewall.Rule, error) {
 	return out, nil
 }
 
-// Guardrails are the hooks.
-func Guardrails(list []config.Guardrail) []guardrail.Hook {
-	out := make([]guardrail.Hook, 0, len(list))
-	for i := range list {
-		c := &list[i]
+// Guardrails are the configured guardrail hooks.
+func Guardrails(hooks []config.Guardrail) []guardrail.Hook {
+	out := make([]guardrail.Hook, 0, len(hooks))
+	for i := range hooks {
+		c := &hooks[i]
 		h := guardrail.Hook{
 			Name: c.Name, Cluster: string(hookCluster("guardrail", c.Name, &c.URL)), Host: c.URL.Host, Path: c.URL.Path, Token: c.Token, Timeout: c.Timeout, MaxBytes: c.MaxBytes,
 			OnError: guardrail.Mode(c.OnError), Shadow: c.Shadow, Private: c.Private, Requests: slices.Contains(c.When, "request"),
@@ -56,13 +56,13 @@ func Guardrails(list []config.Guardrail) []guardrail.Hook {
 	return out
 }
 
-// Cluster is one of Envoy's clusters, of a service of the operator's.
+// Cluster is an Envoy cluster of a service that is not a provider.
 type Cluster struct {
 	ID  policy.ProviderID
 	URL config.URL
 }
 
-// HookClusters are those of all hooks, and of what else of the operator's is asked through Envoy.
+// HookClusters are the clusters of all hooks, and of other services that are called through Envoy.
 func HookClusters(cfg *config.Config) (out []Cluster) {
 	for i := range cfg.Pipeline.Guardrails {
 		c := &cfg.Pipeline.Guardrails[i]
@@ -81,18 +81,18 @@ func HookClusters(cfg *config.Config) (out []Cluster) {
 	return out
 }
 
-// PrivyCluster is that of the key set of an app at Privy.
+// PrivyCluster is the cluster of a Privy app's key set.
 func PrivyCluster(p *config.Privy) Cluster {
 	u := p.KeySet()
 	return Cluster{hookCluster("privy", "keys", &u), u}
 }
 
-// BankrCluster is that of the API that credit is bought at.
+// BankrCluster is the cluster of the API for buying credit.
 func BankrCluster(b *config.Bankr) Cluster {
 	return Cluster{hookCluster("bankr", "account", &b.AccountEndpoint), b.AccountEndpoint}
 }
 
-// hookCluster is a hook's name in Envoy's configuration. As a provider's, it changes when the hook moves.
+// hookCluster is the name of a hook's cluster. As a provider's, it changes with the address.
 func hookCluster(kind, name string, u *config.URL) policy.ProviderID {
 	sum := sha256.Sum256([]byte(kind + "\n" + u.Scheme + "://" + u.Host))
 	return policy.ProviderID(kind + "." + name + "." + hex.EncodeToString(sum[:4]))

@@ -8,18 +8,18 @@ import (
 	"bardo.money/gateway/models"
 )
 
-// Injections is what happens to texts that seem to hold instructions, by source.
+// Injections are the policies for texts that seem to contain instructions, by source.
 func Injections(c *config.InjectionDetection) injection.Policies {
 	return injection.PoliciesOf(injection.Policy(c.Policy), injection.Policy(c.User), injection.Policy(c.Documents))
 }
 
-// NeedsModel reports whether requests are refused that only the local model can judge, if it does not run.
+// NeedsModel reports whether requests that only the local model can judge are refused while it does not run.
 func NeedsModel(c *config.InjectionDetection) bool {
 	p := Injections(c)
 	return c.OnError != "allow" && slices.ContainsFunc(p[:], injection.Policy.Waits)
 }
 
-// WhyNoModel says why a local model does not run.
+// WhyNoModel is why a local model does not run.
 func WhyNoModel(s *models.Status) string {
 	switch s.State { //nolint:exhaustive // the others run
 	case models.StateAbsent:

@@ -17,45 +17,45 @@ import (
 	"bardo.money/gateway/policy/catalog"
 )
 
-// Lists are providers' own lists of models: those that were read last, and those of the run before until then. Each process with a
-// data path reads them for itself, in split mode each sidecar. Safe for concurrent use.
+// Lists are providers' own lists of models: the last ones read, or those saved by an earlier run. Each process with a data path, such as each sidecar, reads
+// them itself. Safe for concurrent use.
 type Lists struct {
-	dir string // where they are kept
+	dir string // where they are saved
 	log *slog.Logger
 
 	mu    sync.Mutex
 	lists map[policy.ProviderID]List
 }
 
-// List is one provider's list as it is kept.
+// List is one provider's list as it is saved.
 type List struct {
-	Source string          `json:"source"` // the provider's address: another one has another list
+	Source string          `json:"source"` // the provider's address: a list of another address is not used
 	Format string          `json:"format"`
 	ETag   string          `json:"etag,omitempty"`
 	Read   time.Time       `json:"read"`
 	Body   json.RawMessage `json:"body"`
 
-	Parsed []config.Model `json:"-"` // it comes from Body
+	Parsed []config.Model `json:"-"` // from Body
 }
 
-// NewLists are the lists that are kept in a state directory. They are read when they are asked for.
+// NewLists returns the lists saved in a state directory. Files are read on first use.
 func NewLists(h home.Dir, log *slog.Logger) *Lists {
 	return &Lists{dir: h.Path("catalog"), log: log, lists: map[policy.ProviderID]List{}}
 }
 
-// SourceOf names where a provider's list comes from.
+// SourceOf is the source of a provider's list.
 func SourceOf(p *config.Provider) string { return p.Endpoints[0].String() }
 
 // ReadsList reports whether a provider's list is to be read.
 func ReadsList(p *config.Provider) bool { return p.Catalog != "" && len(p.Endpoints) > 0 }
 
-// Of is the list of a provider, from the run before if none was read in this one.
+// Of returns a provider's list, as saved by an earlier run if this one has not read it.
 func (l *Lists) Of(p *config.Provider) (List, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m, ok := l.lists[p.ID]
 	if !ok {
-		m, ok = l.kept(p.ID)
+		m, ok = l.load(p.ID)
 	}
 	if !ok || m.Source != SourceOf(p) || m.Format != p.Catalog {
 		return List{}, false
@@ -64,8 +64,8 @@ func (l *Lists) Of(p *config.Provider) (List, bool) {
 	return m, true
 }
 
-// kept reads a list of the run before. One that cannot be used is none.
-func (l *Lists) kept(id policy.ProviderID) (m List, ok bool) {
+// load reads a saved list. An unusable one is logged and ignored.
+func (l *Lists) load(id policy.ProviderID) (m List, ok bool) {
 	b, err := os.ReadFile(l.file(id))
 	if errors.Is(err, fs.ErrNotExist) {
 		return m, false
@@ -82,7 +82,7 @@ func (l *Lists) kept(id policy.ProviderID) (m List, ok bool) {
 	return m, err == nil
 }
 
-// Put takes a list in and keeps it for the next run.
+// Put sets a list, and saves it for the next run.
 func (l *Lists) Put(id policy.ProviderID, m List) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,12 +101,12 @@ func (l *Lists) Put(id policy.ProviderID, m List) error {
 	return os.Rename(tmp, l.file(id))
 }
 
-// file is where a provider's list is kept.
+// file is the path of a provider's saved list.
 func (l *Lists) file(id policy.ProviderID) string {
 	return filepath.Join(l.dir, strings.ReplaceAll(string(id), "/", "_")+".json")
 }
 
-// all are the lists of a configuration's providers, as the catalog takes them.
+// all returns the lists of a configuration's providers, for the catalog.
 func (l *Lists) all(providers []config.Provider) map[policy.ProviderID]catalog.List {
 	out := map[policy.ProviderID]catalog.List{}
 	for i := range providers {
@@ -121,7 +121,7 @@ func (l *Lists) all(providers []config.Provider) map[policy.ProviderID]catalog.L
 	return out
 }
 
-// Models is the embedded catalog, providers' own lists over it, and the operator's file over both, with the prices of this time of the day. lists may be nil.
+// Models is the embedded catalog, overridden by providers' own lists, overridden by the operator's file, with the prices of this time of day. lists may be nil.
 func Models(cfg *config.Config, lists *Lists) (*catalog.Catalog, error) {
 	c, err := Catalog(cfg)
 	if err != nil {

@@ -79,13 +79,13 @@ func TestAKeptListThatCannotBeUsedIsNone(t *testing.T) {
 	}
 }
 
-// TestB17ModelsHaveThePricesOfTheirTime: whenever they are made, and with or without lists.
+// TestB17ModelsHaveThePricesOfTheirTime: whenever they are created, and with or without lists.
 func TestB17ModelsHaveThePricesOfTheirTime(t *testing.T) {
 	cfg, problems := config.Parse("c.yaml", []byte(`providers: {custom: [{id: p, endpoints: ["http://localhost:1/v1"], models: [{id: m, price: {input: 1, output: 2, hours: [{from: "16:30", to: "24:00", pct: 50}]}}]}]}`), func(string) (string, bool) { return "", false })
 	if config.Failed(problems) {
 		t.Fatal(problems)
 	}
-	synctest.Test(t, func(t *testing.T) { // begins at midnight UTC
+	synctest.Test(t, func(t *testing.T) { // starts at midnight UTC
 		for _, want := range []policy.Price{1_000_000, 500_000, 1_000_000} {
 			for _, lists := range []*Lists{nil, NewLists(home.Dir(t.TempDir()), slog.New(slog.DiscardHandler))} {
 				c, err := Models(cfg, lists)

@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/models/manifest"
 )
 
-// LocalModels says which models run on this machine, and where their files may be.
+// LocalModels are the options of the models on this machine, and where their files may be.
 func LocalModels(cfg *config.Config, h home.Dir) (models.Options, error) {
 	m, err := manifest.BuiltIn()
 	if err != nil {
@@ -22,8 +22,8 @@ func LocalModels(cfg *config.Config, h home.Dir) (models.Options, error) {
 	}, nil
 }
 
-// modelDirs are the directories of models. The first is where new ones are installed. All files are checked against their hashes, so that it does not
-// matter whose the directories are.
+// modelDirs are the directories of models. New ones are installed in the first. All files are verified by their hashes, so the owner of a directory does not
+// matter.
 func modelDirs(cfg *config.Config, h home.Dir) manifest.Dirs {
 	if cfg.Models.Dir != "" {
 		return manifest.Dirs{cfg.Models.Dir}

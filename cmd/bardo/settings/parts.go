@@ -15,13 +15,13 @@ import (
 	"bardo.money/gateway/policy/quota"
 )
 
-// StructuredOutputs are the rules of answers in a form.
+// StructuredOutputs are the rules for structured outputs.
 func StructuredOutputs(cfg *config.Config) runtime.Structured {
 	s := &cfg.Inference.StructuredOutputs
 	return runtime.Structured{Enabled: s.Enabled, PreferTool: !s.PreferSchemaEnforcement, Validate: s.Validation, Retries: s.Retries()}
 }
 
-// Endpoint says where a provider is, for its adapter. Equal endpoints share the first one's path and host name.
+// Endpoint is a provider's endpoint, for its adapter. Equivalent endpoints use the path and host name of the first one.
 func Endpoint(p config.Provider) provider.Endpoint {
 	e := provider.Endpoint{
 		Provider: p.ID, Key: p.Key, Authority: string(p.ID), Dialect: chat.Dialect(p.Format),
@@ -49,7 +49,7 @@ func QuotaRules(cfg *config.Config) quota.Rules {
 	}
 }
 
-// Cheaper says what becomes of requests that their budgets or balances do not pay for.
+// Cheaper is the policy for requests that their budget or balance cannot pay for.
 func Cheaper(cfg *config.Config) policy.Cheaper {
 	c := policy.Cheaper{Free: cfg.Billing.WhenEmpty == "free", Reserve: cfg.Billing.CriticalReserve}
 	for _, models := range cfg.Limits.Ladder {
@@ -62,7 +62,7 @@ func Cheaper(cfg *config.Config) policy.Cheaper {
 	return c
 }
 
-// RedisTLS trusts the authorities of a file; nil for "", which is the system's.
+// RedisTLS returns a TLS configuration that trusts the authorities in a file; nil for "": the system's.
 func RedisTLS(file string) (*tls.Config, error) {
 	if file == "" {
 		return nil, nil //nolint:nilnil // the default
@@ -78,16 +78,16 @@ func RedisTLS(file string) (*tls.Config, error) {
 	return &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, nil
 }
 
-// TuneGC trades memory for tail latency, within a bound, unless the operator has chosen. The bound has room for what the configuration lets
-// requests' bodies and stored answers take: below that, the collector would run all the time. In Envoy's process the heap may grow further: there the
-// collector takes time from Envoy's own threads.
+// TuneGC trades memory for tail latency, up to a limit, unless the operator has set GOGC and GOMEMLIMIT. The limit includes what the configuration allows for
+// request bodies and stored answers: with less, the collector would run constantly. In Envoy's process the heap may grow further, since the collector competes
+// with Envoy's own threads.
 func TuneGC(cfg *config.Config, inEnvoy bool) {
-	const besides, least = 64 << 20, 192 << 20
+	const baseMemory, minLimit = 64 << 20, 192 << 20
 	percent := 250
 	if inEnvoy {
 		percent = 400
 	}
-	limit := max(least, besides+cfg.Limits.MaxInflightBodyBytes+cfg.Inference.Caching.MaxBytes)
+	limit := max(minLimit, baseMemory+cfg.Limits.MaxInflightBodyBytes+cfg.Inference.Caching.MaxBytes)
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(percent)
 	}

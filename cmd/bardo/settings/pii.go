@@ -14,8 +14,8 @@ import (
 	"bardo.money/gateway/policy/occasion"
 )
 
-// PersonalData is what looks for personal data and secrets. Patterns that cannot be used make it fail for every text, so that nothing is sent unmasked; the
-// configuration's own check reports them before.
+// PersonalData detects personal data and secrets. Invalid patterns make it fail for every text, so that nothing is sent unmasked; the configuration's
+// validation has already reported them.
 func PersonalData(cfg *config.PII) *pii.Memo {
 	types := pii.Default
 	if len(cfg.Types) > 0 {
@@ -41,7 +41,7 @@ func PersonalData(cfg *config.PII) *pii.Memo {
 	return pii.NewMemo(pii.NewScanner(detectors...))
 }
 
-// Names is what looks for names by a local model; the zero value if the configuration chooses none.
+// Names detects names with a local model; the zero value if the configuration chooses none.
 func Names(cfg *config.Config, model models.Recognizer) personal.Names {
 	if !FindsNames(cfg) {
 		return personal.Names{}
@@ -68,11 +68,11 @@ type named struct {
 	types []pii.Type
 }
 
-// labels are the types of a model's labels. Others are not personal data.
+// labels maps a model's labels to types. Other labels are not personal data.
 var labels = map[string]pii.Type{"PER": pii.Person, "LOC": pii.Place, "ORG": pii.Organization}
 
-// leastName is the fewest bytes of a name: the vault finds shorter values only where they were found.
-const leastName = 4
+// minNameLen is the minimum length of a name, in bytes: the vault replaces shorter values only where they were found.
+const minNameLen = 4
 
 // Find implements pii.Detector.
 func (n named) Find(ctx context.Context, text string, out []pii.Span) ([]pii.Span, error) {
@@ -81,20 +81,20 @@ func (n named) Find(ctx context.Context, text string, out []pii.Span) ([]pii.Spa
 		return nil, err
 	}
 	for _, e := range all {
-		if t := labels[e.Label]; slices.Contains(n.types, t) && e.End-e.Start >= leastName {
+		if t := labels[e.Label]; slices.Contains(n.types, t) && e.End-e.Start >= minNameLen {
 			out = append(out, pii.Span{Start: e.Start, End: e.End, Type: t, Confidence: float32(e.Score)})
 		}
 	}
 	return out, nil
 }
 
-// broken is a detector that cannot be used.
+// broken is a detector that always fails.
 type broken struct{ err error }
 
 // Find implements pii.Detector.
 func (b broken) Find(context.Context, string, []pii.Span) ([]pii.Span, error) { return nil, b.err }
 
-// Occasions are those on which agents have more than text of a kind of provider; nil for any.
+// Occasions are the occasions on which agents use more than text at a kind of provider; nil: always.
 func Occasions(cfg *config.Config, kind string) *occasion.Rules {
 	if v := cfg.Providers.Venice; kind == config.KindVenice && v != nil && v.Multimodal != nil {
 		return &occasion.Rules{Embeddings: v.Multimodal.Embeddings, Alerts: v.Multimodal.Alerts, Artifacts: v.Multimodal.Artifacts}
@@ -102,7 +102,7 @@ func Occasions(cfg *config.Config, kind string) *occasion.Rules {
 	return nil
 }
 
-// PromptKeys are the keys whose requests are kept.
+// PromptKeys are the keys whose requests are logged.
 func PromptKeys(cfg *config.Prompts) map[policy.Account]bool {
 	out := make(map[policy.Account]bool, len(cfg.Keys))
 	for _, id := range cfg.Keys {

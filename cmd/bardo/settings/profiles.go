@@ -11,7 +11,7 @@ import (
 	"bardo.money/gateway/policy/schema"
 )
 
-// ProfileSettings are what a configuration says about inference profiles.
+// ProfileSettings are the configured inference profiles.
 func ProfileSettings(cfg *config.Config) profile.Settings {
 	in := &cfg.Inference
 	s := profile.Settings{
@@ -21,7 +21,7 @@ func ProfileSettings(cfg *config.Config) profile.Settings {
 		Reanneal: in.ReannealFactor,
 	}
 	for name, p := range in.Profiles {
-		effort, _ := policy.ParseEffort(p.ReasoningEffort) // checked by its schema
+		effort, _ := policy.ParseEffort(p.ReasoningEffort) // validated by the schema
 		s.Overrides[name] = policy.Profile{
 			Temperature: p.Temperature, TopP: p.TopP, TopK: p.TopK, MinP: p.MinP,
 			FrequencyPenalty: p.FrequencyPenalty, PresencePenalty: p.PresencePenalty,
@@ -32,7 +32,7 @@ func ProfileSettings(cfg *config.Config) profile.Settings {
 	return s
 }
 
-// knownSchema is the name of a published schema, "" for any other.
+// knownSchema is the name if it is that of a published schema, else "".
 func knownSchema(name string) string {
 	if _, ok := schema.Get(name); !ok {
 		return ""
@@ -40,7 +40,7 @@ func knownSchema(name string) string {
 	return name
 }
 
-// UnknownSchemas warns of profiles whose schema is not published.
+// UnknownSchemas returns warnings about profiles whose schema is not published.
 func UnknownSchemas(cfg *config.Config) (warnings []string) {
 	for _, name := range slices.Sorted(maps.Keys(cfg.Inference.Profiles)) {
 		if s := cfg.Inference.Profiles[name].ResponseSchema; s != "" && knownSchema(s) == "" {

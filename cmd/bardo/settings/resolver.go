@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/policy/resolve"
 )
 
-// Adapter is the adapter of a kind of provider, out of those that the program has.
+// Adapter returns the adapter of a kind of provider.
 func Adapter(all []provider.Described, name string) (provider.Described, bool) {
 	for _, a := range all {
 		if a.Name() == name {
@@ -19,7 +19,7 @@ func Adapter(all []provider.Described, name string) (provider.Described, bool) {
 	return nil, false
 }
 
-// Resolver chooses among the providers of a configuration, by its rules. adapters are those that the program has.
+// Resolver resolves requests among the configured providers, by the configured rules. adapters are those of the program.
 func Resolver(adapters []provider.Described, models *catalog.Catalog, cfg *config.Config) *resolve.Resolver {
 	var enabled []kind.Provider
 	for _, p := range cfg.Enabled() {

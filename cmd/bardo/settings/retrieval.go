@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/internal/config"
 )
 
-// Retrieval is the layer that adds results, without what protects personal data. m is nil where there are no sessions.
+// Retrieval is the layer that adds search results, without its masking. m is nil if sessions are off.
 func Retrieval(cfg *config.Retrieval, m *memory.Memory, c retrieval.Client) retrieval.Layer {
 	l := retrieval.Layer{In: cfg.Profiles, Subsystems: cfg.Subsystems, MaxResults: cfg.MaxResults, MaxTokens: cfg.MaxTokens}
 	if len(l.In) == 0 {

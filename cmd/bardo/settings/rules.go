@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/policy/intent"
 )
 
-// IntentRules are what the configuration says about every intent.
+// IntentRules are the configured rules for intents.
 func IntentRules(cfg *config.Config) intent.Rules {
 	tiers := map[string]string{}
 	for name, t := range cfg.Inference.Tiers {
@@ -24,17 +24,17 @@ func IntentRules(cfg *config.Config) intent.Rules {
 	return intent.Rules{Tiers: tiers, Barred: barred, Pipeline: cfg.Pipeline.Default, DefaultTier: defaultTier(cfg)}
 }
 
-// defaultTier is the privacy tier of requests that ask for privacy and have none.
+// defaultTier is the privacy tier of requests that require privacy and state no tier.
 func defaultTier(cfg *config.Config) policy.PrivacyTier {
 	v := cfg.Providers.Venice
 	if v == nil {
 		return policy.PrivacyUnset
 	}
-	t, _ := policy.ParsePrivacyTier(v.DefaultPrivacyTier) // checked by its schema
+	t, _ := policy.ParsePrivacyTier(v.DefaultPrivacyTier) // validated by the schema
 	return t
 }
 
-// Epochs are when an epoch of the keys of prompts ends.
+// Epochs are the rules for the epochs of prompt cache keys.
 func Epochs(cfg *config.Config) (r epoch.Rules) {
 	if v := cfg.Providers.Venice; v != nil && v.Cache != nil {
 		r = epoch.Rules{
@@ -45,7 +45,7 @@ func Epochs(cfg *config.Config) (r epoch.Rules) {
 	return r
 }
 
-// Spread lists the providers that have several keys or endpoints.
+// Spread returns whether a provider has several keys or endpoints.
 func Spread(cfg *config.Config) func(policy.ProviderID) bool {
 	several := map[policy.ProviderID]bool{}
 	for _, p := range cfg.Enabled() {
@@ -54,7 +54,7 @@ func Spread(cfg *config.Config) func(policy.ProviderID) bool {
 	return func(id policy.ProviderID) bool { return several[id] }
 }
 
-// Address is a listen address, "" where it is switched off.
+// Address is a listen address; "" if it is off.
 func Address(a config.Addr) string {
 	if a == "off" {
 		return ""
@@ -62,7 +62,7 @@ func Address(a config.Addr) string {
 	return string(a)
 }
 
-// ProviderIDs are the enabled providers, in their order.
+// ProviderIDs are the enabled providers, in order.
 func ProviderIDs(cfg *config.Config) []policy.ProviderID {
 	enabled := cfg.Enabled()
 	ids := make([]policy.ProviderID, len(enabled))

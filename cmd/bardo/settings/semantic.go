@@ -6,7 +6,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// SemanticScope says for which requests the semantic cache runs.
+// SemanticScope is for which requests the semantic cache runs.
 func SemanticScope(cfg *config.Config) (s semcache.Scope) {
 	only := &cfg.Pipeline.SemanticOnly
 	for _, k := range only.Keys {

@@ -9,13 +9,13 @@ import (
 	"bardo.money/gateway/internal/config"
 )
 
-// XDSSecured reports whether the control plane's connections are under TLS. A Unix socket needs none.
+// XDSSecured reports whether connections to the control plane use TLS. A Unix socket needs none.
 func XDSSecured(cfg *config.Config) bool {
 	_, unix := cfg.XDS.At().Unix()
 	return !unix && cfg.XDS.TLS.Enabled()
 }
 
-// ExtprocSecured reports the same of the connection between Envoy and sidecar.
+// ExtprocSecured reports whether the connection between Envoy and sidecar uses TLS.
 func ExtprocSecured(cfg *config.Config) bool {
 	_, unix := cfg.Extproc.Listen.Unix()
 	return !unix && cfg.Extproc.Listen != "" && cfg.Extproc.TLS.Enabled()
@@ -23,12 +23,12 @@ func ExtprocSecured(cfg *config.Config) bool {
 
 var notInNames = regexp.MustCompile(`[^A-Za-z0-9.-]+`)
 
-// NodeName is what the configuration says, or what can be used of the host's name.
+// NodeName is the configured name, or one derived from the host name.
 func NodeName(cfg *config.Config) string {
 	if cfg.Extproc.Node != "" {
 		return cfg.Extproc.Node
 	}
-	host, _ := os.Hostname() // a host without a name is still a gateway
+	host, _ := os.Hostname() // a host may have no name
 	host = notInNames.ReplaceAllString(host, "-")
 	return cmp.Or(strings.Trim(host[:min(len(host), 63)], ".-"), "gateway")
 }

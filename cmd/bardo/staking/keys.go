@@ -48,15 +48,15 @@ type changed struct {
 	Limit  policy.Micro `json:"limit_usd"`
 }
 
-// callTime bounds one call.
-const callTime = 30 * time.Second
+// callTimeout bounds one call.
+const callTimeout = 30 * time.Second
 
-// grace is how long a key that was exchanged stays: requests that began before may still use it.
+// grace is how long a rotated key is kept, for requests in flight that use it.
 const grace = 10 * time.Second
 
-// read reads the position. What was read before stays where that fails.
+// read reads the position. On an error the previous one is kept.
 func (m *Manager) read(ctx context.Context, s *config.Staking) error {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	o, err := nodeOptions(s)
 	if err != nil {
@@ -96,58 +96,58 @@ func nodeOptions(s *config.Staking) (o stake.NodeOptions, err error) {
 	return o, err
 }
 
-// follow has the key follow the position.
-func (m *Manager) follow(ctx context.Context, v *config.Venice, credits float64, limit policy.Micro, p policy.Phase) error {
-	if err := m.clear(ctx, v); err != nil {
+// updateKey adjusts the key to the position.
+func (m *Manager) updateKey(ctx context.Context, v *config.Venice, credits float64, limit policy.Micro, p policy.Phase) error {
+	if err := m.findUnusedKeys(ctx, v); err != nil {
 		return err
 	}
 	action := stake.Decide(m.key, limit, p)
 	err := m.act(ctx, v, action, stake.Key{ID: m.key.ID, Limit: limit, Phase: p})
-	if errors.Is(err, errGone) { // somebody deleted it
+	if errors.Is(err, errUnknownKey) { // somebody deleted it
 		m.key, action = stake.Key{}, stake.Issue
 		err = m.act(ctx, v, action, stake.Key{Limit: limit, Phase: p})
 	}
-	m.note(credits)
-	return errors.Join(err, m.discard(ctx, v))
+	m.setCredits(credits)
+	return errors.Join(err, m.deleteUnused(ctx, v))
 }
 
-// act does what was decided; then is the key as it is to be.
-func (m *Manager) act(ctx context.Context, v *config.Venice, a stake.Action, then stake.Key) error {
+// act performs an action; want is the key afterwards.
+func (m *Manager) act(ctx context.Context, v *config.Venice, a stake.Action, want stake.Key) error {
 	old := m.key.ID
 	switch a {
 	case stake.Keep:
 		return nil
 	case stake.Issue, stake.Rotate:
-		if err := m.issue(ctx, v, then); err != nil {
+		if err := m.issue(ctx, v, want); err != nil {
 			return err
 		}
 		if old != "" {
-			m.spare = append(m.spare, spare{old, time.Now().Add(grace)})
+			m.unused = append(m.unused, unusedKey{old, time.Now().Add(grace)})
 		}
 	case stake.Throttle, stake.Raise:
-		doc, err := stake.NewLimit(old, then.Limit)
+		doc, err := stake.NewLimit(old, want.Limit)
 		if err == nil {
 			_, err = m.call(ctx, v, http.MethodPatch, "", doc)
 		}
 		if err != nil {
 			return fmt.Errorf("the limit of the key: %w", err)
 		}
-		m.key = then
+		m.key = want
 	case stake.Revoke:
 		m.key = stake.Key{}
-		m.put(secret.Text{})
-		m.spare = append(m.spare, spare{id: old})
-		then.ID = old
+		m.setKey(secret.Text{})
+		m.unused = append(m.unused, unusedKey{id: old})
+		want.ID = old
 	}
 	if m.key.ID != "" {
-		then.ID = m.key.ID
+		want.ID = m.key.ID
 	}
-	m.o.Log.Info("the key at Venice follows the staked VVV", "action", string(a), "key_id", then.ID, "phase", then.Phase.String(), "limit_usd", then.Limit.String())
-	eventKey.Emit(m.o.Events, "", changed{a, then.ID, then.Phase.String(), then.Limit})
+	m.o.Log.Info("the key at Venice follows the staked VVV", "action", string(a), "key_id", want.ID, "phase", want.Phase.String(), "limit_usd", want.Limit.String())
+	eventKey.Emit(m.o.Events, "", changed{a, want.ID, want.Phase.String(), want.Limit})
 	return nil
 }
 
-// issue makes a key, and puts it in force.
+// issue creates a key, and puts it in force.
 func (m *Manager) issue(ctx context.Context, v *config.Venice, k stake.Key) error {
 	doc, err := stake.NewKey(m.name, k.Limit)
 	if err != nil {
@@ -158,17 +158,17 @@ func (m *Manager) issue(ctx context.Context, v *config.Venice, k stake.Key) erro
 		var text string
 		if k.ID, text, err = stake.ParseNew(b); err == nil {
 			m.key = k
-			m.put(secret.New(text))
+			m.setKey(secret.New(text))
 			return nil
 		}
 	}
-	m.cleared = false // there may be a key that nobody knows
+	m.keysListed = false // an unknown key may have been created
 	return fmt.Errorf("a new key: %w", err)
 }
 
-// clear deletes the keys with this gateway's name that it does not know: those of earlier processes, and those whose answers were lost.
-func (m *Manager) clear(ctx context.Context, v *config.Venice) (err error) {
-	if m.cleared {
+// findUnusedKeys lists the keys with this gateway's name, and marks unknown ones for deletion: those of earlier processes, and those whose answers were lost.
+func (m *Manager) findUnusedKeys(ctx context.Context, v *config.Venice) (err error) {
+	if m.keysListed {
 		return nil
 	}
 	if m.name == "" {
@@ -185,35 +185,35 @@ func (m *Manager) clear(ctx context.Context, v *config.Venice) (err error) {
 		return err
 	}
 	for _, id := range ids {
-		known := id == m.key.ID || slices.ContainsFunc(m.spare, func(s spare) bool { return s.id == id })
+		known := id == m.key.ID || slices.ContainsFunc(m.unused, func(s unusedKey) bool { return s.id == id })
 		if !known {
-			m.spare = append(m.spare, spare{id: id})
+			m.unused = append(m.unused, unusedKey{id: id})
 		}
 	}
-	m.cleared = true
+	m.keysListed = true
 	return nil
 }
 
-// discard deletes the keys that are not used any more. What fails is tried again at the next look.
-func (m *Manager) discard(ctx context.Context, v *config.Venice) error {
-	var left []spare
+// deleteUnused deletes the keys that are not used any more. Failures are retried at the next poll.
+func (m *Manager) deleteUnused(ctx context.Context, v *config.Venice) error {
+	var left []unusedKey
 	var failed error
-	for _, s := range m.spare {
+	for _, s := range m.unused {
 		if time.Now().Before(s.from) {
 			left = append(left, s)
 			continue
 		}
-		if _, err := m.call(ctx, v, http.MethodDelete, "?id="+url.QueryEscape(s.id), nil); err != nil && !errors.Is(err, errGone) {
+		if _, err := m.call(ctx, v, http.MethodDelete, "?id="+url.QueryEscape(s.id), nil); err != nil && !errors.Is(err, errUnknownKey) {
 			left, failed = append(left, s), fmt.Errorf("a key was not deleted: %w", err)
 		}
 	}
-	m.spare = left
+	m.unused = left
 	return failed
 }
 
-// note puts the credits in force.
-func (m *Manager) note(credits float64) {
-	now := standing{credits: credits}
+// setCredits puts the credits in force.
+func (m *Manager) setCredits(credits float64) {
+	now := liveState{credits: credits}
 	if before := m.live.Load(); before != nil {
 		now.key = before.key
 		if before.credits == credits {
@@ -221,20 +221,20 @@ func (m *Manager) note(credits float64) {
 		}
 	}
 	m.live.Store(&now)
-	m.tell()
+	m.notify()
 }
 
-// put puts a key in force; an empty one ends what requests may use.
-func (m *Manager) put(key secret.Text) {
-	now := standing{key: key}
+// setKey puts a key in force; an empty one means that requests have none.
+func (m *Manager) setKey(key secret.Text) {
+	now := liveState{key: key}
 	if before := m.live.Load(); before != nil {
 		now.credits = before.credits
 	}
 	m.live.Store(&now)
-	m.tell()
+	m.notify()
 }
 
-func (m *Manager) tell() {
+func (m *Manager) notify() {
 	select {
 	case m.o.Changed <- struct{}{}:
 	default: // it is going to be read anyway
@@ -242,20 +242,20 @@ func (m *Manager) tell() {
 }
 
 var (
-	errNoEnvoy = errors.New("no Envoy yet")
-	errGone    = errors.New("the key is not known at Venice")
+	errNoEnvoy    = errors.New("no Envoy yet")
+	errUnknownKey = errors.New("the key is not known at Venice")
 )
 
-// call asks Venice's key API with the admin key.
+// call calls Venice's key API with the admin key.
 func (m *Manager) call(ctx context.Context, v *config.Venice, method, query string, body []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, "http://egress"+v.BaseURL.Path+stake.Path+query, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
 	req.Host = v.BaseURL.Host
-	req.GetBody = nil // it is never sent twice
+	req.GetBody = nil // never sent twice
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Authorization", "Bearer "+v.Staking.AdminKey.Reveal())
 	req.Header.Set(state.HeaderCluster, state.Cluster(m.o.Cluster(m.o.Config())))
@@ -270,7 +270,7 @@ func (m *Manager) call(ctx context.Context, v *config.Venice, method, query stri
 	case why != "":
 		return nil, fmt.Errorf("no answer: %s", why)
 	case resp.StatusCode == http.StatusNotFound:
-		return nil, errGone
+		return nil, errUnknownKey
 	case resp.StatusCode < http.StatusOK || resp.StatusCode >= http.StatusMultipleChoices:
 		return nil, fmt.Errorf("it was answered with status %d", resp.StatusCode)
 	}

@@ -1,5 +1,5 @@
-// Package staking has the gateway's key at Venice follow a position of staked VVV (P-11): it reads the position on its chain, and makes, limits, exchanges and
-// deletes the key through Venice's key API. What is decided is in policy/stake.
+// Package staking adjusts the gateway's key at Venice to a position of staked VVV (P-11): it reads the position from its chain, and creates, limits, rotates
+// and deletes the key by Venice's key API. Decisions are in policy/stake.
 package staking
 
 import (
@@ -25,56 +25,56 @@ import (
 	"bardo.money/gateway/policy/stake"
 )
 
-// File is where the name of this gateway's keys is kept, in its home. The keys themselves are in memory alone: each start makes another one.
+// File holds the name of this gateway's keys, in the state directory. The keys are in memory only: each start creates a new one.
 const File = "staking.json"
 
-// Options are what a manager works with. All are required.
+// Options configure a manager. All are required.
 type Options struct {
 	Home    home.Dir
-	Config  func() *config.Config // the one in force
+	Config  func() *config.Config // in force
 	Open    stake.Opener
 	Cluster func(*config.Config) policy.ProviderID // Venice's cluster in Envoy
 	Egress  *http.Client                           // through Envoy
-	Secret  func() string                          // what calls carry
+	Secret  func() string                          // of the egress listener
 	Events  *event.Sink
-	Changed chan<- struct{} // is told, without waiting, that another key is in force
+	Changed chan<- struct{} // gets a token, without blocking, when another key is in force
 	Log     *slog.Logger
 }
 
-// Manager manages the key. A nil one has none. Safe for concurrent use, but for Run.
+// Manager manages the key. A nil Manager does nothing. Safe for concurrent use, except Run.
 type Manager struct {
-	o    Options
-	live atomic.Pointer[standing]
-	said atomic.Uint32 // the phase that was said last, a policy.Phase
-	wake chan struct{} // has room for one
+	o         Options
+	live      atomic.Pointer[liveState]
+	phaseHint atomic.Uint32 // the phase in the latest request, a policy.Phase
+	wake      chan struct{} // capacity 1
 
-	// Of Run:
-	name    string
-	node    stake.NodeOptions
-	chain   stake.Chain
-	staked  *big.Int // nil: it was never read
-	low     bool
-	key     stake.Key
-	spare   []spare
-	cleared bool // no key of an earlier process is left
+	// used by Run only:
+	name       string
+	node       stake.NodeOptions
+	chain      stake.Chain
+	staked     *big.Int // nil: never read
+	low        bool
+	key        stake.Key
+	unused     []unusedKey
+	keysListed bool // no unknown keys of earlier processes are left
 }
 
-// standing is what is in force.
-type standing struct {
+// liveState is the state in force.
+type liveState struct {
 	credits float64
-	key     secret.Text // not set: there is none
+	key     secret.Text // unset: none
 }
 
-// spare is a key that is to be deleted.
-type spare struct {
+// unusedKey is a key to be deleted.
+type unusedKey struct {
 	id   string
 	from time.Time // when requests do not use it any more
 }
 
-// New makes the manager. It asks nobody anything yet.
+// New creates the manager. It makes no calls yet.
 func New(o Options) *Manager { return &Manager{o: o, wake: make(chan struct{}, 1)} }
 
-// nameOf is what the keys of the gateway with this home are called at Venice.
+// nameOf is the name of this gateway's keys at Venice.
 func nameOf(h home.Dir) (string, error) {
 	var kept struct {
 		Name string `json:"name"`
@@ -88,17 +88,16 @@ func nameOf(h home.Dir) (string, error) {
 	}
 	if kept.Name == "" {
 		random := make([]byte, 8)
-		_, _ = rand.Read(random) // never fails (crypto/rand)
+		_, _ = rand.Read(random) // crypto/rand never fails
 		kept.Name = "bardo staking " + hex.EncodeToString(random)
-		if err := h.Keep(File, kept); err != nil {
+		if err := h.WriteFile(File, kept); err != nil {
 			return "", err
 		}
 	}
 	return kept.Name, nil
 }
 
-// Apply is a configuration with the manager's key and the position's credit in the place of what the operator said. Without a key Venice is left out, or, where
-// it is the only provider, has no key.
+// Apply returns a configuration with the manager's key and the position's credit. Without a key Venice is removed, or, if it is the only provider, has no key.
 func (m *Manager) Apply(cfg *config.Config) *config.Config {
 	v := cfg.Providers.Venice
 	if m == nil || v == nil || v.Staking == nil {
@@ -106,7 +105,7 @@ func (m *Manager) Apply(cfg *config.Config) *config.Config {
 	}
 	now := m.live.Load()
 	if now == nil {
-		now = &standing{}
+		now = &liveState{}
 	}
 	out, own := *cfg, *v
 	own.APIKey, own.APIKeys, own.Credit = now.key, nil, &now.credits
@@ -115,13 +114,13 @@ func (m *Manager) Apply(cfg *config.Config) *config.Config {
 		return &out
 	}
 	out.Providers.Venice = nil
-	if out.DemoOnly() { // invented answers must not take the place of Venice's
+	if out.DemoOnly() { // the demo provider must not answer instead of Venice
 		out.Providers.Venice = &own
 	}
 	return &out
 }
 
-// Listener is told the phases that requests say; nil where a configuration does not want that.
+// Listener returns a function that receives the phases that requests state; nil if the configuration does not use them.
 func (m *Manager) Listener(cfg *config.Config) func(policy.Account, policy.Phase) {
 	v := cfg.Providers.Venice
 	if m == nil || v == nil || v.Staking == nil || v.Staking.PhaseFrom == "" {
@@ -129,28 +128,28 @@ func (m *Manager) Listener(cfg *config.Config) func(policy.Account, policy.Phase
 	}
 	from := policy.Account(v.Staking.PhaseFrom)
 	return func(a policy.Account, p policy.Phase) {
-		if a != from || m.said.Swap(uint32(p)) == uint32(p) {
+		if a != from || m.phaseHint.Swap(uint32(p)) == uint32(p) {
 			return
 		}
 		select {
 		case m.wake <- struct{}{}:
-		default: // it is going to look anyway
+		default: // a poll is already pending
 		}
 	}
 }
 
-// phase is the agent's.
+// phase is the agent's current phase.
 func (m *Manager) phase(s *config.Staking) policy.Phase {
-	if p := policy.Phase(m.said.Load()); s.PhaseFrom != "" && p != policy.PhaseUnset { //nolint:gosec // it holds nothing else
+	if p := policy.Phase(m.phaseHint.Load()); s.PhaseFrom != "" && p != policy.PhaseUnset { //nolint:gosec // holds nothing else
 		return p
 	}
 	return s.InitialPhase()
 }
 
 const (
-	idle  = 5 * time.Second        // between two looks at a configuration that has no section
-	soon  = 500 * time.Millisecond // after a call that did not get as far as Envoy
-	again = 15 * time.Second       // after one that failed
+	idleInterval = 5 * time.Second        // between two polls of a configuration without staking
+	envoyRetry   = 500 * time.Millisecond // after a call that did not reach Envoy
+	failureRetry = 15 * time.Second       // after a failed poll
 )
 
 // Run manages the key until ctx is done.
@@ -158,7 +157,7 @@ func (m *Manager) Run(ctx context.Context) {
 	if m == nil {
 		return
 	}
-	next := time.NewTimer(soon)
+	next := time.NewTimer(envoyRetry)
 	defer next.Stop()
 	for {
 		select {
@@ -167,42 +166,42 @@ func (m *Manager) Run(ctx context.Context) {
 		case <-m.wake:
 		case <-next.C:
 		}
-		next.Reset(m.look(ctx))
+		next.Reset(m.poll(ctx))
 	}
 }
 
-// look reads the position if there is one, does what follows, and says when to look again.
-func (m *Manager) look(ctx context.Context) time.Duration {
+// poll reads the position if there is one, acts on it, and returns the time until the next poll.
+func (m *Manager) poll(ctx context.Context) time.Duration {
 	v := m.o.Config().Providers.Venice
 	if v == nil || v.Staking == nil {
-		return idle
+		return idleInterval
 	}
 	if err := m.read(ctx, v.Staking); err != nil && ctx.Err() == nil {
 		m.o.Log.Warn("the staked VVV was not read: what is known of it stays in force", "error", err)
 	}
 	if m.staked == nil {
-		return min(again, v.Staking.Interval)
+		return min(failureRetry, v.Staking.Interval)
 	}
 	rates := stake.Rates{Credit: v.CreditRate, USD: v.USDRate, Min: v.MinCredit}
 	credits, phase := rates.Credits(m.staked), m.phase(v.Staking)
 	limit := rates.Limit(credits, phase)
 	eventRead.Emit(m.o.Events, "", position{v.Staking.Wallet, m.staked.String(), credits, phase.String(), limit})
-	m.watch(v, credits)
-	err := m.follow(ctx, v, credits, limit, phase)
+	m.reportLow(v, credits)
+	err := m.updateKey(ctx, v, credits, limit, phase)
 	switch {
 	case errors.Is(err, errNoEnvoy):
-		return min(soon, v.Staking.Interval)
+		return min(envoyRetry, v.Staking.Interval)
 	case err != nil && ctx.Err() == nil:
 		m.o.Log.Warn("the key at Venice does not follow the staked VVV at the moment", "error", err)
-		return min(again, v.Staking.Interval)
-	case len(m.spare) > 0:
+		return min(failureRetry, v.Staking.Interval)
+	case len(m.unused) > 0:
 		return min(grace, v.Staking.Interval)
 	}
 	return v.Staking.Interval
 }
 
-// watch tells of credit that has fallen below the minimum.
-func (m *Manager) watch(v *config.Venice, credits float64) {
+// reportLow reports when the credit falls below the minimum.
+func (m *Manager) reportLow(v *config.Venice, credits float64) {
 	low := credits < v.MinCredit
 	if low && !m.low {
 		m.o.Log.Warn("the staked VVV gives less credit than min_credit: Venice is not used", "credits", credits, "min_credit", v.MinCredit)

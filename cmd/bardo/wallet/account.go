@@ -20,9 +20,9 @@ import (
 )
 
 // callTime bounds one call.
-const callTime = 30 * time.Second
+const callTimeout = 30 * time.Second
 
-// check reads the credit, and does what the rules say about it.
+// check reads the credit, and acts on it by the rules.
 func (m *Monitor) check(ctx context.Context, b *config.Bankr) error {
 	doc, err := m.read(ctx, "/credits")
 	if err != nil {
@@ -39,8 +39,8 @@ func (m *Monitor) check(ctx context.Context, b *config.Bankr) error {
 	now := time.Now()
 	c := &Check{At: now.UTC(), Credit: balance, Action: rules(b).Decide(now, balance, m.state.Bought), LedgerCost: spent}
 	eventCheck.Emit(m.o.Events, "", creditCheck{balance, b.TopupThreshold, c.Action})
-	m.note(c)
-	if err := m.keep(); err != nil {
+	m.apply(c)
+	if err := m.save(); err != nil {
 		return err
 	}
 	switch c.Action {
@@ -64,7 +64,7 @@ var (
 // EventTopupFailed is the event of a purchase of credit that failed.
 var EventTopupFailed = event.Declare[TopupFailed]("bankr:topup_failed", "A purchase of credit was refused, or its outcome is not known.")
 
-// creditCheck is the event of a look at the credit.
+// creditCheck is the event of a read of the credit.
 type creditCheck struct {
 	Balance   policy.Micro  `json:"balance"`
 	Threshold policy.Micro  `json:"threshold"`
@@ -75,20 +75,20 @@ func rules(b *config.Bankr) credit.Rules {
 	return credit.Rules{Auto: b.Buys(), Threshold: b.TopupThreshold, Amount: b.TopupAmount, PerDay: b.TopupDaily}
 }
 
-// note puts a look in force.
-func (m *Monitor) note(c *Check) {
+// apply puts a check in force.
+func (m *Monitor) apply(c *Check) {
 	before := m.live.Swap(c)
 	m.state.Check = c
 	if before == nil || before.Credit != c.Credit || before.LedgerCost != c.LedgerCost {
 		select {
 		case m.o.Changed <- struct{}{}:
-		default: // it is going to be read anyway
+		default: // a signal is already pending
 		}
 	}
 }
 
-func (m *Monitor) keep() error {
-	if err := m.o.Home.Keep(File, m.state); err != nil {
+func (m *Monitor) save() error {
+	if err := m.o.Home.WriteFile(File, m.state); err != nil {
 		return fmt.Errorf("nothing is bought while %s cannot be written: %w", File, err)
 	}
 	return nil
@@ -96,12 +96,12 @@ func (m *Monitor) keep() error {
 
 // read reads a document of the account.
 func (m *Monitor) read(ctx context.Context, path string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	return m.o.Prober().Document(ctx, config.KindBankr, path, credit.MaxDocument)
 }
 
-// ledgerCost is what the ledger has of Bankr, ever.
+// ledgerCost is the total cost at Bankr in the ledger.
 func (m *Monitor) ledgerCost(ctx context.Context) (policy.Micro, error) {
 	rows, err := m.o.Ledger.Usage(ctx, ledger.Filter{}, ledger.ByProvider)
 	if err != nil {
@@ -115,14 +115,14 @@ func (m *Monitor) ledgerCost(ctx context.Context) (policy.Micro, error) {
 	return 0, nil
 }
 
-// buy buys credit. The purchase is kept first: whatever happens then, it counts for the day, unless it is known to be refused.
+// buy buys credit. The purchase is saved before it is sent, so that it counts for the day whatever happens, unless it is known to be refused.
 func (m *Monitor) buy(ctx context.Context, b *config.Bankr, c *Check) error {
 	now := time.Now()
 	m.state.Bought = m.state.Bought.With(now, b.TopupAmount)
-	if err := m.keep(); err != nil {
+	if err := m.save(); err != nil {
 		return err
 	}
-	refused, err := m.order(ctx, b)
+	refused, err := m.sendOrder(ctx, b)
 	if refused {
 		m.state.Bought = m.state.Bought.Without(now, b.TopupAmount)
 	}
@@ -133,7 +133,7 @@ func (m *Monitor) buy(ctx context.Context, b *config.Bankr, c *Check) error {
 		}
 		m.count(outcome)
 		EventTopupFailed.Emit(m.o.Events, "", TopupFailed{b.TopupAmount, b.TopupToken, outcome})
-		return errors.Join(fmt.Errorf("a purchase of credit for %s USD (%s): %w", b.TopupAmount, outcome, err), m.keep())
+		return errors.Join(fmt.Errorf("a purchase of credit for %s USD (%s): %w", b.TopupAmount, outcome, err), m.save())
 	}
 	m.count("bought")
 	m.o.Log.Info("bought credit at Bankr", "amount_usd", b.TopupAmount.String(), "token", b.TopupToken)
@@ -148,7 +148,7 @@ type topup struct {
 	NewBalance policy.Micro `json:"new_balance"`
 }
 
-// TopupFailed is the event of a purchase that was refused, or whose outcome is not known.
+// TopupFailed is the event of a purchase that was refused, or whose outcome is unknown.
 type TopupFailed struct {
 	Amount  policy.Micro `json:"amount"`
 	Token   string       `json:"token"`
@@ -156,20 +156,20 @@ type TopupFailed struct {
 }
 
 func (m *Monitor) count(outcome string) {
-	n, _ := m.tops.LoadOrStore(outcome, new(atomic.Int64))
+	n, _ := m.purchases.LoadOrStore(outcome, new(atomic.Int64))
 	n.(*atomic.Int64).Add(1) //nolint:forcetypeassert // it holds nothing else
 }
 
-// order sends a purchase. refused tells that it was certainly not made.
-func (m *Monitor) order(ctx context.Context, b *config.Bankr) (refused bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
+// sendOrder sends a purchase. refused reports that it was certainly not made.
+func (m *Monitor) sendOrder(ctx context.Context, b *config.Bankr) (refused bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://egress"+b.AccountEndpoint.Path+"/llm/credits/buy", bytes.NewReader(credit.Order(b.TopupAmount, b.TopupToken)))
 	if err != nil {
 		return true, err
 	}
 	req.Host = b.AccountEndpoint.Host
-	req.GetBody = nil // it is never sent twice
+	req.GetBody = nil // never sent twice
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("X-Api-Key", b.Key().Reveal())
 	req.Header.Set(state.HeaderCluster, state.Cluster(settings.BankrCluster(b).ID))
@@ -190,29 +190,29 @@ func (m *Monitor) order(ctx context.Context, b *config.Bankr) (refused bool, err
 	return false, fmt.Errorf("it was answered with status %d", resp.StatusCode)
 }
 
-// compare puts Bankr's report of usage beside the ledger.
+// compare compares Bankr's usage report with the ledger.
 func (m *Monitor) compare(ctx context.Context, b *config.Bankr) error {
 	doc, err := m.read(ctx, fmt.Sprintf("/usage?days=%d", b.UsageDays))
 	if err != nil {
 		return err
 	}
-	theirs, err := credit.ParseUsage(doc)
+	reported, err := credit.ParseUsage(doc)
 	if err != nil {
 		return err
 	}
-	rows, err := m.o.Ledger.AtProvider(ctx, config.KindBankr, theirs.From, theirs.To)
+	rows, err := m.o.Ledger.AtProvider(ctx, config.KindBankr, reported.From, reported.To)
 	if err != nil {
 		return err
 	}
-	ours := make([]credit.Line, 0, len(rows))
+	recorded := make([]credit.Line, 0, len(rows))
 	for i := range rows {
-		ours = append(ours, credit.Line{Model: rows[i].Name, Requests: rows[i].Requests, Cost: rows[i].ProviderCost})
+		recorded = append(recorded, credit.Line{Model: rows[i].Name, Requests: rows[i].Requests, Cost: rows[i].ProviderCost})
 	}
-	before, c := m.state.Usage, credit.Compare(ours, theirs)
+	before, c := m.state.Usage, credit.Compare(recorded, reported)
 	m.state.Usage = &c
 	if c.Differs() && (before == nil || !before.Differs()) {
 		m.o.Log.Warn("Bankr's report of usage differs from the ledger", "cost_usd", c.Cost.String(), "their_cost_usd", c.Their.String())
 		eventDiffers.Emit(m.o.Events, "", c)
 	}
-	return m.keep()
+	return m.save()
 }

@@ -1,6 +1,6 @@
-// Package wallet watches the operator's account at Bankr, which inference is paid from (P-12): it reads the credit, buys more within the bounds of the
-// configuration, compares Bankr's report of usage with the ledger, and says what the wallet can afford. What is decided is in policy/credit and
-// policy/budget; who may spend what of it, in extproc/funds.
+// Package wallet monitors the operator's account at Bankr, which inference is paid from (P-12): it reads the credit, buys more within the configured limits,
+// compares Bankr's usage report with the ledger, and provides what the wallet can afford. Decisions are in policy/credit and policy/budget; per-caller limits
+// are in extproc/funds.
 package wallet
 
 import (
@@ -27,47 +27,47 @@ import (
 	"bardo.money/gateway/policy/ledger"
 )
 
-// File is where the state is kept, in the gateway's home.
+// File is the state file, in the state directory.
 const File = "wallet.json"
 
-// State is what is known of the account. A purchase is in it before it is sent, so that no crash makes room for another one.
+// State is the saved state of the account. A purchase is saved before it is sent, so that a crash cannot lead to another one.
 type State struct {
 	Bought credit.Bought      `json:"bought"`
 	Check  *Check             `json:"check,omitempty"`
 	Usage  *credit.Comparison `json:"usage,omitempty"`
 }
 
-// Check is one look at the credit.
+// Check is one read of the credit.
 type Check struct {
 	At         time.Time     `json:"at"`
 	Credit     policy.Micro  `json:"credit_usd"`
 	Action     credit.Action `json:"action"`
-	LedgerCost policy.Micro  `json:"ledger_cost_usd"` // what the ledger has of Bankr, ever
+	LedgerCost policy.Micro  `json:"ledger_cost_usd"` // the total cost at Bankr in the ledger
 }
 
-// Options are what a monitor works with. All are required.
+// Options configure a monitor. All are required.
 type Options struct {
 	Home    home.Dir
-	Config  func() *config.Config // the one in force
+	Config  func() *config.Config // in force
 	Ledger  *ledger.Ledger
 	Prober  func() *probe.Client
 	Egress  *http.Client  // through Envoy
-	Secret  func() string // what calls carry
+	Secret  func() string // of the egress listener
 	Events  *event.Sink
 	Metrics *telemetry.Metrics
-	Changed chan<- struct{} // is told, without waiting, that what the wallet can afford has changed
+	Changed chan<- struct{} // gets a token, without blocking, when what the wallet can afford has changed
 	Log     *slog.Logger
 }
 
-// Monitor watches the account. A nil one knows nothing. Safe for concurrent use, but for Run.
+// Monitor monitors the account. A nil Monitor knows nothing. Safe for concurrent use, except Run.
 type Monitor struct {
-	o     Options
-	live  atomic.Pointer[Check]
-	tops  sync.Map // purchases by outcome: *atomic.Int64
-	state State    // of Run
+	o         Options
+	live      atomic.Pointer[Check]
+	purchases sync.Map // purchases by outcome: *atomic.Int64
+	state     State    // used by Run only
 }
 
-// Open reads what was known before the start.
+// Open reads the saved state.
 func Open(o Options) (*Monitor, error) {
 	m := &Monitor{o: o}
 	s, err := Read(o.Home)
@@ -80,7 +80,7 @@ func Open(o Options) (*Monitor, error) {
 	return m, nil
 }
 
-// Read reads the state that a gateway keeps.
+// Read reads a gateway's saved state.
 func Read(h home.Dir) (s State, err error) {
 	b, err := os.ReadFile(h.Path(File))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -95,7 +95,7 @@ func Read(h home.Dir) (s State, err error) {
 	return s, nil
 }
 
-// Apply is a configuration with what was read of the account in the place of what the operator said.
+// Apply returns the configuration with the stated balances replaced by those that were read.
 func (m *Monitor) Apply(cfg *config.Config) *config.Config {
 	if m == nil {
 		return cfg
@@ -103,7 +103,7 @@ func (m *Monitor) Apply(cfg *config.Config) *config.Config {
 	return With(cfg, m.live.Load())
 }
 
-// With is a configuration with a look at the account in the place of what the operator said; nil for none.
+// With returns a configuration with the stated balances replaced by those of a check; nil: none.
 func With(cfg *config.Config, c *Check) *config.Config {
 	b := cfg.Providers.Bankr
 	if b == nil || b.CreditInterval == 0 || c == nil {
@@ -112,13 +112,13 @@ func With(cfg *config.Config, c *Check) *config.Config {
 	out, own := *cfg, *b
 	own.RevenueBalance, own.LifetimeCost = c.Credit, b.LifetimeCost.Plus(c.LedgerCost)
 	if c.Credit <= 0 {
-		own.RevenueBalance = -1 // known to be used up, also where no balance was stated
+		own.RevenueBalance = -1 // known to be used up, even if no balance was stated
 	}
 	out.Providers.Bankr = &own
 	return &out
 }
 
-// Of is what the wallet of a configuration earned and spent.
+// Of is a configuration's wallet: its revenue and cost.
 func Of(cfg *config.Config) budget.Wallet {
 	if p := cfg.Providers.Bankr; p != nil {
 		return budget.Wallet{Revenue: p.LifetimeRevenue, Cost: p.LifetimeCost}
@@ -127,33 +127,33 @@ func Of(cfg *config.Config) budget.Wallet {
 }
 
 const (
-	idle = 5 * time.Second        // between two looks at a configuration that has no account
-	soon = 500 * time.Millisecond // after a call that did not get as far as Envoy
+	idleInterval = 5 * time.Second        // between two polls of a configuration without an account
+	envoyRetry   = 500 * time.Millisecond // after a call that did not reach Envoy
 )
 
-// Run watches the account until ctx is done.
+// Run monitors the account until ctx is done.
 func (m *Monitor) Run(ctx context.Context) {
-	wake := time.NewTimer(soon)
+	wake := time.NewTimer(envoyRetry)
 	defer wake.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-wake.C:
-			wake.Reset(m.look(ctx))
+			wake.Reset(m.poll(ctx))
 		}
 	}
 }
 
-// look reads the account if there is one, and says when to look again.
-func (m *Monitor) look(ctx context.Context) time.Duration {
+// poll reads the account if there is one, and returns the time until the next poll.
+func (m *Monitor) poll(ctx context.Context) time.Duration {
 	b := m.o.Config().Providers.Bankr
 	if b == nil || b.CreditInterval == 0 {
-		return idle
+		return idleInterval
 	}
 	err := m.check(ctx, b)
 	if errors.Is(err, probe.ErrNotAsked) {
-		return soon
+		return envoyRetry
 	}
 	if err == nil {
 		err = m.compare(ctx, b)
@@ -164,7 +164,7 @@ func (m *Monitor) look(ctx context.Context) time.Duration {
 	return b.CreditInterval
 }
 
-// metrics are the account's numbers for a scrape.
+// metrics returns the account's metrics for a scrape.
 func (m *Monitor) metrics() (w telemetry.Wallet, ok bool) {
 	cfg := m.Apply(m.o.Config())
 	if v := cfg.Providers.Venice; v != nil && v.DIEMStaked {
@@ -180,7 +180,7 @@ func (m *Monitor) metrics() (w telemetry.Wallet, ok bool) {
 	purse := Of(cfg)
 	w.Watched, w.Credit, w.Ratio, w.Percent = true, int64(now.Credit), purse.Ratio(), purse.Percent()
 	w.Purchases = map[string]int64{}
-	m.tops.Range(func(k, v any) bool {
+	m.purchases.Range(func(k, v any) bool {
 		w.Purchases[k.(string)] = v.(*atomic.Int64).Load() //nolint:forcetypeassert // it holds nothing else
 		return true
 	})

@@ -133,7 +133,7 @@ var errNoGateway = errors.New("no gateway runs")
 func watchGateway(ctx context.Context, h home.Dir, emit func(update)) error {
 	r, err := h.Running()
 	if err != nil {
-		return fmt.Errorf("%w on %s%s", errNoGateway, h, control.Instead(ctx, h))
+		return fmt.Errorf("%w on %s%s", errNoGateway, h, control.NotRunningAdvice(ctx, h))
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://control/watch", http.NoBody)
 	if err != nil {
