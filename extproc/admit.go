@@ -22,10 +22,10 @@ import (
 	"bardo.money/gateway/policy/quota"
 )
 
-// authRequest is the request as verifiers see it.
+// authRequest returns the request in the form that verifiers read.
 func (x *exchange) authRequest() auth.Request {
 	r := auth.Request{Header: x.Head.Header, Client: x.Head.Peer, Method: x.Head.Method, Path: x.Head.Path, Read: &x.keyRead}
-	if x.Head.Query != "" && x.Head.Header.Has(identity.HeaderDelegation) { // for the others it is not put together
+	if x.Head.Query != "" && x.Head.Header.Has(identity.HeaderDelegation) { // a body digest is only needed for delegations in the query
 		r.Path += "?" + x.Head.Query
 	}
 	return r
@@ -37,7 +37,7 @@ func (x *exchange) authenticate(ctx context.Context) (policy.Principal, error) {
 		return p, err
 	}
 	p, ok, err := x.gw.Verifier.Verify(ctx, x.authRequest())
-	if ok && err == nil || err != nil && !x.takesAnyToken() {
+	if ok && err == nil || err != nil && !x.acceptsAnyToken() {
 		return p, err
 	}
 	if x.Config.Keyless == runtime.KeylessNobody || !x.Head.Peer.IsLoopback() {
@@ -50,8 +50,8 @@ func (x *exchange) authenticate(ctx context.Context) (policy.Principal, error) {
 	return policy.Principal{Anonymous: true}, nil
 }
 
-// limit checks what the caller's key may do, its rate, its concurrent requests, and limits that are exhausted already. What depends on the request's
-// body is checked by funds.Allot.
+// limit checks the key's permissions, its rate and concurrency limits, and limits that are already exhausted. funds.Allot checks the limits that
+// depend on the body.
 func (x *exchange) limit(ctx context.Context, e *endpoint.Endpoint) (err error) {
 	if e.Class == endpoint.Generate {
 		if err := auth.MayGenerate(x.Principal); err != nil {
@@ -59,11 +59,11 @@ func (x *exchange) limit(ctx context.Context, e *endpoint.Endpoint) (err error) 
 		}
 	}
 	if e.Local == nil && !e.Stored {
-		if x.dry, err = dryrun.Asked(x.Head.Header); err != nil {
+		if x.dryRun, err = dryrun.Asked(x.Head.Header); err != nil {
 			return err
 		}
 	}
-	ask := quota.Ask{Client: x.Head.Peer, Class: x.counts(e), MayBeFree: e.Stored || x.MayBeFree()}
+	ask := quota.Ask{Client: x.Head.Peer, Class: x.limitClass(e), MayBeFree: e.Stored || x.MayBeFree()}
 	x.funds.MarkCritical(x.Head.Header.Get("x-bardo-subsystem"))
 	if err := x.bill.Admit(ctx, &ask); err != nil {
 		return x.funds.Blocked(err)
@@ -74,9 +74,9 @@ func (x *exchange) limit(ctx context.Context, e *endpoint.Endpoint) (err error) 
 	return x.funds.Blocked(x.bill.Payer().Admit(ctx))
 }
 
-// counts is the request's class for rate limits: explained requests, and those that generate nothing, are lookups.
-func (x *exchange) counts(e *endpoint.Endpoint) quota.Class {
-	if e.Class != endpoint.Generate || e.Method != http.MethodPost || x.dry {
+// limitClass returns the request's rate limit class: explained requests, and those that generate nothing, are lookups.
+func (x *exchange) limitClass(e *endpoint.Endpoint) quota.Class {
+	if e.Class != endpoint.Generate || e.Method != http.MethodPost || x.dryRun {
 		return quota.Lookup
 	}
 	return quota.Generation
@@ -109,15 +109,15 @@ func (x *exchange) readBody(bodyless bool) ([]byte, error) {
 	return body, err
 }
 
-// readBodyUpTo is readBody for a body of at most so many bytes.
-func (x *exchange) readBodyUpTo(bodyless bool, most int64) ([]byte, error) {
+// readBodyUpTo is readBody with a maximum size in bytes.
+func (x *exchange) readBodyUpTo(bodyless bool, maxBytes int64) ([]byte, error) {
 	if bodyless {
 		return nil, fault.Newf(fault.InvalidRequest, "the request has no body")
 	}
 	if enc := x.Head.Header.Get("content-encoding"); enc != "" && enc != "identity" {
 		return nil, fault.Newf(fault.UnsupportedMedia, "content-encoding %q is not supported: send the body uncompressed", enc)
 	}
-	return x.receive(most)
+	return x.receive(maxBytes)
 }
 
 // read reads the request's body and decodes it in one pass.
@@ -129,7 +129,7 @@ func (x *exchange) read(e endpoint.Endpoint, bodyless bool) error {
 	if x.deferral.by > 0 {
 		x.deferral.body = bytes.Clone(body)
 	}
-	if e.Detect != nil && x.Dialect.Name() != chat.Anthropic { // for a client with Anthropic's header, its own format counts
+	if e.Detect != nil && x.Dialect.Name() != chat.Anthropic { // a client that sends Anthropic's header keeps its own format
 		x.Dialect = x.Config.Dialects[e.Detect(body)]
 	}
 	if d, ok := x.Dialect.(wire.Addressed); ok {
@@ -141,12 +141,12 @@ func (x *exchange) read(e endpoint.Endpoint, bodyless bool) error {
 	return x.ParseBodyHints()
 }
 
-// receive reads the request's body of at most so many bytes, which stays valid until the exchange is closed.
-func (x *exchange) receive(most int64) ([]byte, error) {
+// receive reads the request's body of at most maxBytes, which stays valid until the exchange is closed.
+func (x *exchange) receive(maxBytes int64) ([]byte, error) {
 	t := &x.Config.Timeouts
 	x.body = upload.Body{
 		Memory: &x.gw.bodies, TimeoutReply: x.uploadTimeout,
-		Limits: upload.Limits{Body: min(most, x.Config.MaxBody), Bodies: x.Config.MaxBodies, Idle: t.UploadIdle, Total: t.UploadTotal},
+		Limits: upload.Limits{Body: min(maxBytes, x.Config.MaxBody), Bodies: x.Config.MaxBodies, Idle: t.UploadIdle, Total: t.UploadTotal},
 	}
 	body, err := x.body.Receive(x.client, &x.Head)
 	if err != nil {
@@ -164,7 +164,7 @@ func (x *exchange) uploadTimeout(f *fault.Fault, send func(stream.Reply) error) 
 	_ = send(r) // a client that disconnected needs no answer
 }
 
-// identify authenticates the caller, and finds out who pays.
+// identify authenticates the caller and determines the payer.
 func (x *exchange) identify(ctx context.Context) error {
 	p, err := x.authenticate(ctx)
 	if err != nil {
@@ -176,7 +176,7 @@ func (x *exchange) identify(ctx context.Context) error {
 	return nil
 }
 
-// staysOnThread reports whether the caller can be authenticated without waiting, and the endpoint is one whose requests may be served so.
+// staysOnThread reports whether the request can be served on the worker's thread: the endpoint allows it, and authentication does not block.
 func (x *exchange) staysOnThread(e *endpoint.Endpoint) bool {
 	if e.Local != nil || e.Stored || e.Modality != nil || e.Class != endpoint.Generate {
 		return false

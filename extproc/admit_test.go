@@ -45,7 +45,7 @@ func TestWhatARequestCountsAs(t *testing.T) {
 			if err := x.limit(t.Context(), &e); err != nil {
 				t.Fatal(err)
 			}
-			if got := x.counts(&e); got != row.want {
+			if got := x.limitClass(&e); got != row.want {
 				t.Errorf("class %d, want %d", got, row.want)
 			}
 		})

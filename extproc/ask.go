@@ -18,14 +18,14 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Calls of cheap models that layers have made, before the request itself is sent.
+// Side calls: cheap models that layers call before the request itself is sent.
 
-// layerCalls is an exchange as its layers see it that need a model. It belongs to the exchange's goroutine.
+// layerCalls is the exchange behind pipeline.SideCaller. It belongs to the exchange's goroutine.
 type layerCalls exchange
 
 var _ pipeline.SideCaller = (*layerCalls)(nil)
 
-// Offer implements pipeline.SideCaller. Deferred requests get none: their layers run again for each step, and only the last one is billed.
+// Offer implements pipeline.SideCaller. Deferred requests have no side calls: their layers run at each step, and only the last one is billed.
 func (l *layerCalls) Offer(c *pipeline.SideCall) (o pipeline.SideOffer, ok bool) {
 	x := (*exchange)(l)
 	if x.isDeferred() {
@@ -35,27 +35,27 @@ func (l *layerCalls) Offer(c *pipeline.SideCall) (o pipeline.SideOffer, ok bool)
 	if len(list) == 0 {
 		return o, false
 	}
-	return pipeline.SideOffer{To: list[0], Most: x.funds.MostOf(list[:1], c)}, true
+	return pipeline.SideOffer{To: list[0], MaxCost: x.funds.MostOf(list[:1], c)}, true
 }
 
 // Ask implements pipeline.SideCaller.
 func (l *layerCalls) Ask(ctx context.Context, c *pipeline.SideCall) (a pipeline.SideAnswer, err error) {
 	x := (*exchange)(l)
 	if x.isDeferred() {
-		return a, &pipeline.NoSideAnswer{Why: pipeline.SideNoProvider}
+		return a, &pipeline.NoSideAnswer{Reason: pipeline.SideNoProvider}
 	}
 	list := side.Candidates(&x.View, c)
 	list, done := x.ranking.Aside(list)
 	defer done()
 	if len(list) == 0 {
-		return a, &pipeline.NoSideAnswer{Why: pipeline.SideNoProvider}
+		return a, &pipeline.NoSideAnswer{Reason: pipeline.SideNoProvider}
 	}
 	v, err := side.View(&x.View, c)
 	if err != nil {
-		return a, &pipeline.NoSideAnswer{Why: pipeline.SideFailed}
+		return a, &pipeline.NoSideAnswer{Reason: pipeline.SideFailed}
 	}
 	if !x.funds.HoldSide(ctx, x.funds.MostOf(list, c)) {
-		return a, &pipeline.NoSideAnswer{Why: pipeline.SideNoMoney}
+		return a, &pipeline.NoSideAnswer{Reason: pipeline.SideNoMoney}
 	}
 	began := time.Now()
 	defer func() { x.Waited += time.Since(began) }()
@@ -65,16 +65,16 @@ func (l *layerCalls) Ask(ctx context.Context, c *pipeline.SideCall) (a pipeline.
 	return s.run(ctx, list)
 }
 
-// sideOwner is an exchange as the writer of its side calls sees it.
+// sideOwner is the attempt.Owner of an exchange's side calls.
 type sideOwner exchange
 
-// Written implements attempt.Owner: what a side call's format leaves out concerns nobody.
+// Written implements attempt.Owner: a side call's degradations are not reported.
 func (*sideOwner) Written([]string) {}
 
 // Panicked implements attempt.Owner.
 func (o *sideOwner) Panicked(value any) error { return (*exchange)(o).panicked(value) }
 
-// sideCalling is a side call under way, with its attempts.
+// sideCalling is a side call in progress, with its attempts.
 type sideCalling struct {
 	x     *exchange
 	c     *pipeline.SideCall
@@ -82,12 +82,12 @@ type sideCalling struct {
 	calls attempt.Writer
 }
 
-// run calls the candidates until one answers or the time is over.
+// run calls the candidates until one answers or the timeout expires.
 func (s *sideCalling) run(client context.Context, list []policy.Resolution) (pipeline.SideAnswer, error) {
 	x := s.x
 	ctx, cancel := context.WithTimeoutCause(client, s.c.Timeout, upstream.ErrTotalTimeout)
 	defer cancel()
-	why := pipeline.SideFailed
+	reason := pipeline.SideFailed
 	seq := upstream.Sequence{Candidates: list, MaxRetries: x.Config.MaxRetries, Once: true}
 	for to := seq.Candidate(); to != nil; to = seq.Candidate() {
 		x.trace.AttemptStarted = time.Now()
@@ -100,16 +100,16 @@ func (s *sideCalling) run(client context.Context, list []policy.Resolution) (pip
 			s.bill(v, to, x.bill.InterruptedSide(v, to, &a.Count, x.trace.AttemptStarted), record.ClientClosed)
 			return pipeline.SideAnswer{}, context.Cause(client)
 		case f == nil:
-			return s.answered(v, to, a)
+			return s.recordAnswer(v, to, a)
 		}
-		s.failed(to, f)
-		again, ok := attempt.Amend(v, *to, f)
-		x.decided(seq.Failed(upstream.State{Failure: f, Over: ctx.Err() != nil, Amendable: ok}, again))
+		s.recordFailure(to, f)
+		again, ok := attempt.WithoutRefused(v, *to, f)
+		x.recordDecision(seq.Failed(upstream.State{Failure: f, Over: ctx.Err() != nil, Amendable: ok}, again))
 		if ctx.Err() != nil {
-			why = pipeline.SideTimeout
+			reason = pipeline.SideTimeout
 		}
 	}
-	return pipeline.SideAnswer{}, &pipeline.NoSideAnswer{Why: why}
+	return pipeline.SideAnswer{}, &pipeline.NoSideAnswer{Reason: reason}
 }
 
 // attempt makes one attempt. The answer is never nil.
@@ -124,28 +124,28 @@ func (s *sideCalling) attempt(ctx context.Context, v *request.View, to *policy.R
 	return a, f, err
 }
 
-// answered bills and notes an answer.
-func (s *sideCalling) answered(v *request.View, to *policy.Resolution, a *side.Answer) (pipeline.SideAnswer, error) {
+// recordAnswer bills and records an answer.
+func (s *sideCalling) recordAnswer(v *request.View, to *policy.Resolution, a *side.Answer) (pipeline.SideAnswer, error) {
 	x := s.x
 	took := time.Since(x.trace.AttemptStarted)
 	call := s.bill(v, to, a.Count.Total(v.InputTokens()), record.OK)
 	x.gw.Health.Report(policy.Result{Provider: to.Provider, Outcome: policy.Succeeded, Latency: took})
 	x.gw.meter.Learn(to, a.Count.Reported.Output, took)
 	if a.Refused || a.Text() == "" {
-		return pipeline.SideAnswer{}, &pipeline.NoSideAnswer{Why: pipeline.SideRefused}
+		return pipeline.SideAnswer{}, &pipeline.NoSideAnswer{Reason: pipeline.SideRefused}
 	}
 	return pipeline.SideAnswer{Text: a.Text(), Complete: a.Complete(), By: *to, Usage: call.Usage, Cost: call.Cost}, nil
 }
 
-// bill puts an attempt on the request's bill and into its trace.
+// bill adds an attempt to the request's bill and trace.
 func (s *sideCalling) bill(v *request.View, to *policy.Resolution, u chat.Usage, outcome string) *meter.Call {
 	x := s.x
 	if outcome == record.OK {
-		x.attempted(*to, outcome, "", telemetry.Served)
+		x.recordAttempt(*to, outcome, "", telemetry.Served)
 	} else {
 		x.trace.Attempts = append(x.trace.Attempts, record.Attempt{Provider: to.Provider, Model: to.Model, Outcome: outcome})
 	}
-	x.trace.Aside(s.c.Layer)
+	x.trace.MarkSide(s.c.Layer)
 	call, capped := x.bill.AddSide(s.c.Layer, v, to, u)
 	if capped {
 		x.report.Capped(to, &u)
@@ -153,18 +153,18 @@ func (s *sideCalling) bill(v *request.View, to *policy.Resolution, u chat.Usage,
 	return call
 }
 
-// failed notes a failed attempt, for which nobody pays. A provider is not to blame for the time limit of a side call, which is far shorter than that of a
-// request.
-func (s *sideCalling) failed(to *policy.Resolution, f *upstream.Failure) {
+// recordFailure records a failed attempt, which is not billed. A timeout does not count against the provider: a side call's is far shorter than a
+// request's.
+func (s *sideCalling) recordFailure(to *policy.Resolution, f *upstream.Failure) {
 	x := s.x
-	x.attempted(*to, f.String(), f.Reason(), f.Measure())
-	x.trace.Aside(s.c.Layer)
+	x.recordAttempt(*to, f.String(), f.Reason(), f.Measure())
+	x.trace.MarkSide(s.c.Layer)
 	if attempt.ConcernsOwnKey(&x.View, f) {
 		return
 	}
 	x.ranking.Missing(to, f)
 	r := f.Result()
-	if s.calls.RestKey(f) || errors.Is(f.Cause, upstream.ErrTotalTimeout) {
+	if s.calls.CoolDownKey(f) || errors.Is(f.Cause, upstream.ErrTotalTimeout) {
 		r.Outcome = policy.Ignored
 	}
 	x.gw.Health.Report(r)

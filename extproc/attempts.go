@@ -13,10 +13,10 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// How the attempts of a request are made: those of the driven path one after the other, a second model's beside them, and those that follow
-// a refusal on the native path.
+// Attempts of a request: those of the driven path, one after the other; a verifier's, concurrently with them; and those after a refusal on the native
+// path.
 
-// callOwner is an exchange as the writer of its attempts sees it.
+// callOwner is the attempt.Owner of an exchange's attempts.
 type callOwner exchange
 
 // Written implements attempt.Owner.
@@ -25,13 +25,13 @@ func (o *callOwner) Written(degraded []string) { (*exchange)(o).report.Profile(d
 // Panicked implements attempt.Owner.
 func (o *callOwner) Panicked(value any) error { return (*exchange)(o).panicked(value) }
 
-// newAttempt is a call of a candidate by the request as v has it. correction is put behind the messages.
+// newAttempt returns an attempt of the request v at a candidate. correction is appended to the messages.
 func (x *exchange) newAttempt(v *request.View, to *policy.Resolution, correction []chat.Message) *attempt.Attempt {
 	plan := x.review.PlanFor(v, to)
 	return &attempt.Attempt{View: v, To: *to, Plan: plan, HasSchema: x.review.Schema != nil, Substituted: x.review.Substituted(plan), Correction: correction}
 }
 
-// nextAttempt is the next call of a candidate: with the correction of its last answer, if that was invalid.
+// nextAttempt returns the next attempt at a candidate: with the correction of its last answer, if that was invalid.
 func (x *exchange) nextAttempt(to *policy.Resolution) *attempt.Attempt {
 	if r := x.failedValidation; r != nil && r.at(to) {
 		return x.newAttempt(&x.View, to, r.correction)
@@ -46,8 +46,8 @@ func (x *exchange) encode(buf []byte, to *policy.Resolution) (attempt.Call, erro
 	return x.calls.Write(buf, x.nextAttempt(to))
 }
 
-// fetch makes an attempt on the native path and reads its answer in one piece. The answer is complete where there is neither a failure nor an
-// error; the error is that the client has disconnected.
+// fetch makes an attempt on the native path and reads its whole answer. The answer is complete if failure and error are nil; the error means that the
+// client has disconnected.
 func (x *exchange) fetch(ctx context.Context, to *policy.Resolution) (a *reading.Answer, f *upstream.Failure, err error) {
 	t, began := x.nextAttempt(to), time.Now()
 	x.bill.Begin(&t.To, began)
@@ -63,11 +63,11 @@ func (x *exchange) fetch(ctx context.Context, to *policy.Resolution) (a *reading
 	return a, f, err
 }
 
-// gather makes an attempt and holds its answer. It may run beside the exchange's own goroutine: it notes nothing.
-func (x *exchange) gather(ctx context.Context, t *attempt.Attempt) (a *reading.Answer, f *upstream.Failure, err error) {
+// collect makes an attempt and holds its answer. It may run concurrently with the exchange's own goroutine, so it records nothing.
+func (x *exchange) collect(ctx context.Context, t *attempt.Attempt) (a *reading.Answer, f *upstream.Failure, err error) {
 	open := func(status int, h header.List) attempt.Sink {
 		b := reading.New(&x.report, &x.rounds, t, status, h)
-		b.Holds, b.Parallel = true, true // a refusal, too: layers see one answer at a time
+		b.Holds, b.Parallel = true, true // refusals are held too: layers see one answer at a time
 		if status/100 == 2 {
 			a = b
 		}
@@ -77,7 +77,7 @@ func (x *exchange) gather(ctx context.Context, t *attempt.Attempt) (a *reading.A
 	return a, f, err
 }
 
-// collector is an answer that is read to its end before anybody sees it.
+// collector is a sink that reads an answer to its end before any of it is sent.
 type collector struct{ *reading.Answer }
 
 // Pass implements attempt.Sink.
@@ -91,8 +91,8 @@ func (c collector) Failure() *upstream.Failure {
 	return c.TooLong(int64(len(c.Out)) + c.HeldBytes)
 }
 
-// encodeBeside writes an attempt's request in the goroutine of a retry's stream. A panic becomes a PanicError.
-func (x *exchange) encodeBeside(to *policy.Resolution) (call attempt.Call, err error) {
+// encodeForRetry encodes an attempt on the goroutine of a retry's stream. A panic becomes a PanicError.
+func (x *exchange) encodeForRetry(to *policy.Resolution) (call attempt.Call, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = attempt.PanicError{Cause: x.panicked(r)}
@@ -101,10 +101,10 @@ func (x *exchange) encodeBeside(to *policy.Resolution) (call attempt.Call, err e
 	return x.encode(nil, to)
 }
 
-// amend says how a candidate is called again without what it refused. ok is false when its adapter knows no way, or the request has no attempt
-// left. Call it after the failure was noted.
-func (x *exchange) amend(to policy.Resolution, f *upstream.Failure) (again policy.Resolution, ok bool) {
-	if x.hadAllAttempts() {
+// retryWithout returns the candidate changed so that the next attempt leaves out what it refused. ok is false if its adapter cannot, or the request
+// has no attempt left. Call it after the failure was recorded.
+func (x *exchange) retryWithout(to policy.Resolution, f *upstream.Failure) (again policy.Resolution, ok bool) {
+	if x.attemptsExhausted() {
 		return to, false
 	}
 	if again, ok := attempt.NextKey(to, len(x.Seals(&to)), f); ok {
@@ -116,8 +116,8 @@ func (x *exchange) amend(to policy.Resolution, f *upstream.Failure) (again polic
 	if x.review.LowerEnforcement(to, f) {
 		return to, true
 	}
-	return attempt.Amend(&x.View, to, f)
+	return attempt.WithoutRefused(&x.View, to, f)
 }
 
-// hadAllAttempts reports whether the request may have no further attempt.
-func (x *exchange) hadAllAttempts() bool { return x.trace.Tried() > x.Config.MaxRetries }
+// attemptsExhausted reports whether the request has no attempt left.
+func (x *exchange) attemptsExhausted() bool { return x.trace.AttemptCount() > x.Config.MaxRetries }

@@ -17,29 +17,29 @@ func (x *exchange) subject(to *policy.Resolution) *attestation.Subject {
 	}
 }
 
-// keepProof stores what proves an answer, before anything of it is sent; p is nil for an answer that need not be attested.
+// keepProof stores the proof of an answer before any of the answer is sent; p is nil for an answer that need not be attested.
 func (x *exchange) keepProof(ctx context.Context, by *policy.Resolution, p *attestation.Proof) (err error) {
 	if p != nil {
-		x.kept, err = x.gw.Attestations.Keep(ctx, x.subject(by), p)
-		x.report.Attestation = x.kept.Token
+		x.storedProof, err = x.gw.Attestations.Keep(ctx, x.subject(by), p)
+		x.report.Attestation = x.storedProof.Token
 	}
 	return err
 }
 
-// unsent voids the stored proof of an answer, if there is one: the client gets an error in its place, or not all of it.
-func (x *exchange) unsent() {
-	x.kept.Void(context.Background(), reasons.Unsent)
+// voidStoredProof voids the stored proof of an answer, if any: the client gets an error instead, or not the whole answer.
+func (x *exchange) voidStoredProof() {
+	x.storedProof.Void(context.Background(), reasons.Unsent)
 	x.report.Attestation = ""
 }
 
-// voidProof notes that an attested answer cannot be used: its receipt counts for nothing.
+// voidProof records that an attested answer cannot be used: its receipt is void.
 func (x *exchange) voidProof(ctx context.Context, a *reading.Answer, why reasons.Reason) {
 	x.gw.Attestations.Void(ctx, x.subject(&a.By), a.Proof, why)
 	a.Proof = nil
 }
 
-// tellUnattested reports an answer that was discarded because it is not attested, or cannot be decrypted.
-func (x *exchange) tellUnattested(to *policy.Resolution, f *upstream.Failure) {
+// reportUnattested reports an answer that was discarded because it is not attested, or cannot be decrypted.
+func (x *exchange) reportUnattested(to *policy.Resolution, f *upstream.Failure) {
 	x.gw.Attestations.Refuse(x.subject(to), upstream.AttestationError, f.Cause)
 	x.gw.Attestations.NotOpened(x.subject(to), upstream.EncryptionError, f.Cause)
 }

@@ -77,7 +77,7 @@ func TestP05AnErrorInThePlaceOfAnAttestedAnswerVoidsItsToken(t *testing.T) {
 		"charged for":           {nil, func(x *exchange) error { _, err := x.settle(t.Context(), nil, record.OK); return err }, false},
 		"cannot be charged for": {ledger.ErrClosed, func(x *exchange) error { _, err := x.settle(t.Context(), nil, record.OK); return err }, true},
 		"an error": {nil, func(x *exchange) error {
-			x.refused(fault.New(fault.Internal, "what came cannot be kept", nil))
+			x.recordRefused(fault.New(fault.Internal, "what came cannot be kept", nil))
 			return nil
 		}, true},
 	} {

@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/internal/fault"
 )
 
-// routeAndCall decides who serves the request, and has it served.
+// routeAndCall selects the candidates and calls them.
 func (x *exchange) routeAndCall(ctx context.Context) error {
 	if m := x.localModel(); m != nil {
 		return x.client.Leave(func() error {
@@ -29,14 +29,14 @@ func (x *exchange) routeAndCall(ctx context.Context) error {
 	return x.decideAndCall(ctx)
 }
 
-// decideAndCall finds the candidates, and has the request served.
+// decideAndCall finds the candidates and calls them.
 func (x *exchange) decideAndCall(ctx context.Context) error {
 	if err := x.candidates(ctx); err != nil {
 		return err
 	}
-	if x.paysFirst() {
+	if x.paysItself() {
 		return x.client.Leave(func() error {
-			if err := x.payFirst(ctx); err != nil {
+			if err := x.requirePayment(ctx); err != nil {
 				return err
 			}
 			return x.prepareAndCall(ctx)
@@ -48,7 +48,7 @@ func (x *exchange) decideAndCall(ctx context.Context) error {
 	return x.prepareAndCall(ctx)
 }
 
-// prepareAndCall runs the layers, and has the request served.
+// prepareAndCall runs the layers and calls the candidates.
 func (x *exchange) prepareAndCall(ctx context.Context) error {
 	x.client.Turn()
 	if err := x.prepare(ctx); err != nil {
@@ -59,7 +59,7 @@ func (x *exchange) prepareAndCall(ctx context.Context) error {
 	case x.IsTokenCount() && !x.countsUpstream():
 		return x.client.Leave(x.countTokens)
 	case x.Answer != nil:
-		return x.client.Leave(func() error { return x.replay(ctx, x.Answer, x.foundBy()) })
+		return x.client.Leave(func() error { return x.replay(ctx, x.Answer, x.cacheStatus()) })
 	case x.trace.Cache == record.CacheCoalesced:
 		return x.client.Leave(func() error { return x.waitForLeader(ctx) })
 	}
@@ -69,7 +69,7 @@ func (x *exchange) prepareAndCall(ctx context.Context) error {
 	return x.payAndCall(ctx)
 }
 
-// reserveNow reserves what the request may cost, if that needs no waiting.
+// reserveNow reserves the request's maximum cost, if that does not block.
 func (x *exchange) reserveNow() bool {
 	if x.funds.InSession() {
 		return false
@@ -91,7 +91,7 @@ func (x *exchange) payAndCall(ctx context.Context) error {
 		}
 	}
 	if x.deferral.by > 0 {
-		return x.client.Leave(func() error { return x.putOff(ctx) })
+		return x.client.Leave(func() error { return x.acceptDeferred(ctx) })
 	}
 	return x.call(ctx)
 }
@@ -103,13 +103,12 @@ func (x *exchange) call(ctx context.Context) error {
 	case !x.driven():
 		return x.forwardViaEnvoy(ctx)
 	case x.client.Caller() != nil && x.streamsOnThread():
-		return x.drive(ctx)
+		return x.serveDriven(ctx)
 	}
-	return x.client.Leave(func() error { return x.drive(ctx) })
+	return x.client.Leave(func() error { return x.serveDriven(ctx) })
 }
 
-// streamsOnThread reports whether the first candidate can be called by a stream.Caller: its answer is passed on as it comes, and nothing else is waited
-// for.
+// streamsOnThread reports whether a stream.Caller can call the first candidate: its answer is passed on as it arrives, and nothing else is awaited.
 func (x *exchange) streamsOnThread() bool {
 	switch {
 	case !x.Request.Stream || x.WholeAnswer || x.later != nil || x.Rounds() > 0:
@@ -126,8 +125,8 @@ func (x *exchange) countsUpstream() bool {
 	return p.CountsTokens && p.Adapter.Dialect(x.Order[0], p.Endpoint, x.Request.Dialect) == x.Request.Dialect
 }
 
-// waitForLeader serves a coalesced request: it waits for the answer of another request's call. A stream that waits long gets heartbeats, which commit it
-// to the driven path.
+// waitForLeader serves a coalesced request: it waits for the answer of another request's call. A stream that waits long gets heartbeats; from the
+// first one on it is on the driven path.
 func (x *exchange) waitForLeader(ctx context.Context) error {
 	late := time.NewTimer(x.Config.Timeouts.Total)
 	defer late.Stop()
@@ -155,7 +154,7 @@ func (x *exchange) waitForLeader(ctx context.Context) error {
 	}
 }
 
-// afterWait serves a request whose waiting is over: with the answer of the other call, its failure, or a call of its own.
+// afterWait serves a request after its wait: with the leader's answer, the leader's failure, or a call of its own.
 func (s *drivenStream) afterWait(ctx context.Context, t cache.Outcome) error {
 	x := s.x
 	if t.Entry != nil {
@@ -177,7 +176,7 @@ func (s *drivenStream) afterWait(ctx context.Context, t cache.Outcome) error {
 	return x.forwardViaEnvoy(ctx)
 }
 
-// becomeLeader prepares a request that waited for a call of its own.
+// becomeLeader prepares a waiting request for a call of its own.
 func (x *exchange) becomeLeader(ctx context.Context) error {
 	if err := x.ranking.Arrange(); err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 func TestAPayersChallengeReachesTheClient(t *testing.T) {
 	for _, body := range []string{"", `{"accepts":[]}`} {
 		x := &exchange{View: request.View{Dialect: openai.Dialect{}}}
-		x.reports(&Gateway{})
+		x.initReport(&Gateway{})
 		c := meter.Challenge{Header: header.List{{Name: "www-authenticate", Value: "Payment"}}}
 		if body != "" {
 			c.Body = []byte(body)

@@ -15,10 +15,10 @@ import (
 	"bardo.money/gateway/internal/header"
 )
 
-// Requests that are answered later (X-Bardo-Defer). Such a request is validated, authenticated, routed, and reserved for as any other, and then stored in
-// place of its call. A run answers it later (deferred_run.go): the same request again, from its stored bytes, with a client that only keeps the answer.
+// Deferred requests (X-Bardo-Defer). Such a request is validated, authenticated, routed and reserved like any other, then stored instead of called. A
+// run (deferred_run.go) serves it later: the same request, from its stored bytes, with a client that only stores the answer.
 
-// parseDefer reads whether the request is to be answered later.
+// parseDefer parses whether the request is deferred.
 func (x *exchange) parseDefer() (err error) {
 	if x.later == nil {
 		x.deferral.by, err = later.Parse(&x.View, x.gw.Deferred != nil)
@@ -26,8 +26,8 @@ func (x *exchange) parseDefer() (err error) {
 	return err
 }
 
-// putOff stores the request, and answers that it is going to be answered.
-func (x *exchange) putOff(ctx context.Context) error {
+// acceptDeferred stores the request, and answers that it was accepted.
+func (x *exchange) acceptDeferred(ctx context.Context) error {
 	s := x.gw.Deferred
 	if err := later.Check(&x.View, s.Encrypts()); err != nil {
 		return err
@@ -55,10 +55,10 @@ func (x *exchange) putOff(ctx context.Context) error {
 	return x.reply(stream.Reply{Status: http.StatusAccepted, Header: h, Body: api.DeferredBody(r.Dialect, r.ID, "deferred", r.Deadline)})
 }
 
-// afterDeadline is how long after its time a request may still be booked, at most.
+// afterDeadline is the maximum time after its deadline at which a request may still be charged.
 const afterDeadline = time.Hour
 
-// deferrable refuses to answer later at an endpoint whose answers do not come later.
+// deferrable refuses X-Bardo-Defer at an endpoint that does not support it.
 func (x *exchange) deferrable(e *endpoint.Endpoint) error {
 	if x.deferral.by == 0 {
 		return nil

@@ -19,7 +19,7 @@ type deferredRunner struct{ *Gateway }
 
 var _ deferred.Runner = deferredRunner{}
 
-// newRun begins an exchange that serves a deferred request.
+// newRun returns an exchange that serves a deferred request.
 func (g *Gateway) newRun(ctx context.Context, r *deferred.Request, run *deferred.Run) (*exchange, *later.Client) {
 	d := &later.Client{Body: r.Body}
 	x := g.newExchangeAs(d, r.Head, r.ID)
@@ -38,7 +38,7 @@ func (g deferredRunner) Answer(ctx context.Context, r *deferred.Request, run *de
 		if err := x.prepareRun(ctx, r); err != nil {
 			return err
 		}
-		return x.drive(ctx)
+		return x.serveDriven(ctx)
 	})
 	s := x.later.Served(err, d.Got)
 	if !s.Again {
@@ -47,14 +47,14 @@ func (g deferredRunner) Answer(ctx context.Context, r *deferred.Request, run *de
 	return s
 }
 
-// prepareRun does what is done with any request before its call, but for what was done when it was accepted: its limits and its reservation.
+// prepareRun does the steps before a call, except for those that were done when the request was accepted: limits and reservation.
 func (x *exchange) prepareRun(ctx context.Context, r *deferred.Request) error {
 	e, err := endpoint.Find(&x.Head)
 	if err != nil {
 		return err
 	}
 	x.trace.Operation = e.Operation()
-	if err := x.identifyLater(ctx, r); err != nil {
+	if err := x.identifyDeferred(ctx, r); err != nil {
 		return err
 	}
 	if err := x.parseHeaders(); err != nil {
@@ -80,8 +80,8 @@ func (x *exchange) prepareRun(ctx context.Context, r *deferred.Request) error {
 	return nil
 }
 
-// identifyLater finds the account of a deferred request. A key that was revoked is served only what was done for it before.
-func (x *exchange) identifyLater(ctx context.Context, r *deferred.Request) error {
+// identifyDeferred finds the account of a deferred request. If its key was revoked, only an answer that exists already is served.
+func (x *exchange) identifyDeferred(ctx context.Context, r *deferred.Request) error {
 	row, ok, err := x.gw.Ledger.Key(ctx, r.Account)
 	if err != nil {
 		return fault.New(fault.Unavailable, "API keys cannot be read at the moment", err)
@@ -91,7 +91,7 @@ func (x *exchange) identifyLater(ctx context.Context, r *deferred.Request) error
 	}
 	x.Principal = row.Principal()
 	x.Principal.ReputationSpread = x.gw.Identities.Spread(x.Principal.Account)
-	x.bill.PaidLater(x.Principal, x.Config.Spread(&x.Principal))
+	x.bill.PaidDeferred(x.Principal, x.Config.Spread(&x.Principal))
 	return nil
 }
 
@@ -109,15 +109,15 @@ func (g deferredRunner) Plan(ctx context.Context, r *deferred.Request) (p *defer
 	return p, err
 }
 
-// abandon ends an exchange of which nobody is told.
+// abandon ends an exchange without reporting it.
 func (x *exchange) abandon() {
 	defer x.recoverPanic()
 	x.bill.Release()
 	x.gw.Metrics.ExchangeEnded()
-	x.letGo()
+	x.releaseResources()
 }
 
-// planBatch writes the request's call as part of a batch. nil: there is none, or the request is none that can be answered so.
+// planBatch encodes the request's call as part of a batch. It returns nil if there is no batch, or the request cannot be part of one.
 func (x *exchange) planBatch() (*deferred.Planned, error) {
 	if x.review.MayReplaceAnswer() {
 		return nil, nil //nolint:nilnil // nothing is a plan
@@ -138,7 +138,7 @@ func (g deferredRunner) Expired(r *deferred.Request) stream.Reply {
 	rt := g.runtime.Load()
 	x := &exchange{View: request.View{Config: rt, Dialect: rt.Dialects[r.Dialect]}, gw: g.Gateway}
 	x.ID = r.ID
-	x.reports(g.Gateway)
+	x.initReport(g.Gateway)
 	x.bill.Open(g.meter, x, x.ID)
 	return x.report.Error(fault.Newf(fault.UpstreamTimeout, "no provider answered this deferred request by its time"))
 }

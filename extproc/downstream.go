@@ -19,14 +19,14 @@ import (
 	reasons "bardo.money/gateway/policy/attestation"
 )
 
-// drivenStream is the client's side of a driven stream, over all attempts.
+// drivenStream is the client's side of a driven request, over all attempts.
 type drivenStream struct {
 	x        *exchange
 	beat     *attempt.Beat
-	until    time.Time // the total timeout of the request's calls
+	deadline    time.Time // deadline of the request's calls
 	begun    bool      // the status was sent
 	content  bool      // a part of the answer was sent
-	sending  bool      // a part of this attempt's answer was sent; an earlier round's may have been
+	sending  bool      // a part of this attempt's answer was sent; an earlier round may have sent more
 	sent     int64
 	verifier *sideCall // nil for none
 }
@@ -35,16 +35,16 @@ func (x *exchange) newDriven() *drivenStream {
 	return &drivenStream{x: x, beat: attempt.NewBeat(x.Config.Timeouts.Heartbeat)}
 }
 
-// sideCall is the call of a second model for verification, beside those of the request's order.
+// sideCall is the call of a verifier, concurrent with the calls of the request's candidates.
 type sideCall struct {
 	cancel context.CancelFunc
 	done   chan struct{}
-	began  time.Time // the last call went out
-	noted  bool      // its failures are in the request's record
+	began  time.Time // when the last call was sent
+	noted  bool      // its failures are in the record
 
 	to     policy.Resolution // the candidate; read only after done
 	a      *reading.Answer   // complete; nil if it failed
-	part   *meter.Count      // of an answer that was interrupted; nil for any other
+	part   *meter.Count      // usage of an interrupted answer; nil for any other
 	failed []failedSideCall
 }
 
@@ -59,11 +59,11 @@ func (s *drivenStream) start(to policy.Resolution) error {
 	if s.begun || !s.x.Request.Stream {
 		return nil
 	}
-	s.begun, s.x.streams = true, true
+	s.begun, s.x.streamStarted = true, true
 	return s.x.client.StreamHead(http.StatusOK, s.x.report.Stream(to, s.x.attemptNumber()))
 }
 
-// flush sends what is encoded of an answer.
+// flush sends the encoded part of an answer.
 func (s *drivenStream) flush(a *reading.Answer) error {
 	out := a.Drain()
 	if len(out) == 0 {
@@ -74,7 +74,7 @@ func (s *drivenStream) flush(a *reading.Answer) error {
 	return s.x.client.StreamBody(out, false)
 }
 
-// sendProgress shows a terminal that a model whose answer is held back is thinking. It does not begin a stream: the first heartbeat does.
+// sendProgress sends a thinking indicator to a terminal while the answer is held back. It does not start a stream: the first heartbeat does.
 func (s *drivenStream) sendProgress(a *reading.Answer) error {
 	if a.Reasoning == nil || !a.Holds || a.Proof != nil {
 		return nil
@@ -87,7 +87,7 @@ func (s *drivenStream) sendProgress(a *reading.Answer) error {
 	return s.x.client.StreamBody(signs, false)
 }
 
-// heartbeat is what keeps a silent stream of this client alive.
+// heartbeat returns the keepalive comment for this client's stream.
 func (x *exchange) heartbeat() string {
 	if line := x.current.Thinking(); line != "" {
 		return line
@@ -98,7 +98,7 @@ func (x *exchange) heartbeat() string {
 	return sse.Heartbeat
 }
 
-// heartbeat sends a comment at an event boundary, after the stream's head if that was not sent yet.
+// heartbeat sends a comment at an event boundary, and the stream's head first if it was not sent yet.
 func (s *drivenStream) heartbeat(to policy.Resolution) error {
 	s.beat.Sent()
 	if !s.x.Request.Stream { // nothing may come before a JSON body
@@ -110,7 +110,7 @@ func (s *drivenStream) heartbeat(to policy.Resolution) error {
 	return s.x.client.StreamBody([]byte(s.x.heartbeat()), false)
 }
 
-// sendReady sends what is encoded of an answer, the stream's head first.
+// sendReady sends the encoded part of an answer, and the stream's head first.
 func (s *drivenStream) sendReady(a *reading.Answer) error {
 	s.sending = true
 	if !s.content {
@@ -134,8 +134,8 @@ func (s *drivenStream) send(ctx context.Context, a *reading.Answer) error {
 	return s.finish(ctx, a)
 }
 
-// deliver sends what is encoded of an answer, once it has content; done is true after its last byte. An answer that is sent as a whole is not
-// sent yet.
+// deliver sends the encoded part of an answer, once it has content; done is true after its last byte. It sends nothing of an answer that is sent as a
+// whole.
 func (s *drivenStream) deliver(ctx context.Context, a *reading.Answer) (done bool, err error) {
 	if a.Whole() {
 		return a.Ended, s.sendProgress(a)
@@ -149,7 +149,7 @@ func (s *drivenStream) deliver(ctx context.Context, a *reading.Answer) (done boo
 	return true, s.finish(ctx, a)
 }
 
-// finish settles a complete answer and sends its end.
+// finish settles a complete answer and sends the rest of it.
 func (s *drivenStream) finish(ctx context.Context, a *reading.Answer) error {
 	if s.x.client.Caller() != nil && s.x.settlesSlowly(a) {
 		return s.x.client.Leave(func() error { return s.end(ctx, a) })
@@ -180,7 +180,7 @@ func (s *drivenStream) end(ctx context.Context, a *reading.Answer) error {
 // fail ends the request with an error: as JSON while nothing was sent, else as an event in the client's format.
 func (s *drivenStream) fail(f *fault.Fault) error {
 	sum := s.x.settleRefused(f)
-	s.x.refused(f)
+	s.x.recordRefused(f)
 	if !s.begun {
 		r := s.x.report.Error(f)
 		if sum != nil {
@@ -192,8 +192,8 @@ func (s *drivenStream) fail(f *fault.Fault) error {
 	return s.x.client.StreamBody(enc.Error(nil, f), true)
 }
 
-// callWith makes an attempt, with heartbeats for the client meanwhile. pass is called after each piece of the answer, and says when it is all
-// there. The answer is complete where there is neither a failure nor an error; the error is that the client has disconnected.
+// callWith makes an attempt, and sends heartbeats meanwhile. pass is called after each chunk of the answer, and reports whether the answer is
+// complete. The answer is complete if failure and error are nil; the error means that the client has disconnected.
 func (s *drivenStream) callWith(ctx context.Context, t *attempt.Attempt, pass func(context.Context, *reading.Answer) (bool, error)) (a *reading.Answer, f *upstream.Failure, err error) {
 	x, began := s.x, time.Now()
 	x.bill.Begin(&t.To, began)
@@ -206,18 +206,18 @@ func (s *drivenStream) callWith(ctx context.Context, t *attempt.Attempt, pass fu
 		}
 		return &clientSink{b, s, pass}
 	}
-	wait := attempt.Wait{Beat: s.beat, OnHeartbeat: func() error { return s.heartbeat(t.To) }, Caller: s.x.client.Caller(), Until: s.until}
+	wait := attempt.Wait{Beat: s.beat, OnHeartbeat: func() error { return s.heartbeat(t.To) }, Caller: s.x.client.Caller(), Until: s.deadline}
 	f, err = x.calls.Do(x.later.With(ctx, t), t, open, wait)
 	if attempt.IsPanic(err) {
 		err = x.broken(err)
 	}
-	if f != nil { // whatever its enclave signed, it is no answer
+	if f != nil { // not an answer, whatever its enclave signed
 		x.gw.Attestations.Void(ctx, x.subject(&t.To), t.Proof, reasons.Unreadable)
 	}
 	return a, f, err
 }
 
-// clientSink is an answer of which a client gets each piece.
+// clientSink is a sink that sends each chunk of an answer to the client.
 type clientSink struct {
 	*reading.Answer
 
@@ -228,7 +228,7 @@ type clientSink struct {
 // Pass implements attempt.Sink.
 func (c *clientSink) Pass(ctx context.Context) (done bool, err error) { return c.pass(ctx, c.Answer) }
 
-// Failure implements attempt.Sink: Envoy would hold a longer answer for a client that does not read.
+// Failure implements attempt.Sink. It limits the size: Envoy would buffer a longer answer for a client that does not read.
 func (c *clientSink) Failure() *upstream.Failure {
 	if f := c.Fails(); f != nil {
 		return f
@@ -249,7 +249,7 @@ func (s *drivenStream) refuseAnswer(ctx context.Context, a *reading.Answer, f *f
 	if s.begun {
 		return s.fail(f)
 	}
-	x.refused(f)
+	x.recordRefused(f)
 	r := x.report.Error(f)
 	r.Header = sum.Headers(r.Header)
 	return s.x.client.Reply(r)

@@ -12,22 +12,21 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// The driven path: the gateway answers its client itself and calls the candidates one after the other, through Envoy's egress listener, or for a request that is
-// still on a worker's thread through its stream.Caller.
-// Nothing is sent before the first content: the client does not notice a provider that fails before it, and a stream that fails after it
-// ends in an error event. An answer that is not streamed, or held back, is sent when it is complete: until then, any failure leaves room for
-// another candidate.
+// The driven path: the gateway answers its client itself, and calls the candidates one after the other through Envoy's egress listener (or, for a
+// request that is still on a worker's thread, through its stream.Caller). Nothing is sent before the first content: a provider that fails earlier is
+// replaced unnoticed, and a stream that fails later ends in an error event. An answer that is not streamed, or is held back, is sent when it is
+// complete; until then any failure can fail over to another candidate.
 
-// drive serves a request from x.Order.
-func (x *exchange) drive(ctx context.Context) error {
+// serveDriven serves a request from x.Order.
+func (x *exchange) serveDriven(ctx context.Context) error {
 	return x.newDriven().run(ctx)
 }
 
-// run calls the candidates until one answers. On a thread it calls the first one there; what comes after a failure may wait.
+// run calls the candidates until one answers. On a thread, it calls the first one there; after a failure it may block.
 func (s *drivenStream) run(ctx context.Context) error {
 	x := s.x
-	x.trace.Departs(x.Arrived, x.Waited)
-	s.until = time.Now().Add(x.TotalTime())
+	x.trace.StartFirstAttempt(x.Arrived, x.Waited)
+	s.deadline = time.Now().Add(x.TotalTime())
 	seq := &upstream.Sequence{Candidates: x.Order, MaxRetries: x.Config.MaxRetries}
 	if s.x.client.Caller() == nil {
 		return s.callAll(ctx, seq, nil)
@@ -39,9 +38,9 @@ func (s *drivenStream) run(ctx context.Context) error {
 	return s.x.client.Leave(func() error { return s.callAll(ctx, seq, f) })
 }
 
-// callAll calls the candidates, the first one only if it has not failed.
+// callAll calls the candidates. failed is the first one's failure if it was called already, else nil.
 func (s *drivenStream) callAll(client context.Context, seq *upstream.Sequence, failed *upstream.Failure) error {
-	ctx, cancel := context.WithDeadlineCause(client, s.until, upstream.ErrTotalTimeout)
+	ctx, cancel := context.WithDeadlineCause(client, s.deadline, upstream.ErrTotalTimeout)
 	defer cancel()
 	defer s.beat.Stop()
 	s.startVerifier(ctx)
@@ -57,33 +56,33 @@ func (s *drivenStream) callAll(client context.Context, seq *upstream.Sequence, f
 		if r := reading.RefusalOf(f); r != nil {
 			return s.refuseAnswer(ctx, s.x.current, r)
 		}
-		if f.Kind != upstream.WrongForm { // else the model is told what is wrong with its answer: not a failed attempt
-			s.failed(ctx, seq, *to, f)
+		if f.Kind != upstream.WrongForm { // for WrongForm the model is called again with a correction: not a failed attempt
+			s.afterFailure(ctx, seq, *to, f)
 		}
 	}
 	return s.giveUp(client, seq.Failures)
 }
 
-// failed notes a failed attempt, and decides what is called next.
-func (s *drivenStream) failed(ctx context.Context, seq *upstream.Sequence, to policy.Resolution, f *upstream.Failure) {
+// afterFailure records a failed attempt and decides what is called next.
+func (s *drivenStream) afterFailure(ctx context.Context, seq *upstream.Sequence, to policy.Resolution, f *upstream.Failure) {
 	x := s.x
-	if s.sending { // the client has a part of it, which is billed
+	if s.sending { // the part that the client has is billed
 		x.interrupt(x.current)
 	}
-	x.failed(to, f)
+	x.recordFailed(to, f)
 	if !s.sending {
 		x.current = x.lastRound
 	}
 	again, state := to, upstream.State{Failure: f, Sent: s.sending, Over: ctx.Err() != nil}
 	if !state.Sent && !state.Over {
-		again, state.Amendable = x.amend(to, f)
+		again, state.Amendable = x.retryWithout(to, f)
 		state.FreshKey = x.calls.HasFreshKey(f)
 	}
-	x.decided(seq.Failed(state, again))
+	x.recordDecision(seq.Failed(state, again))
 }
 
-// attempt calls one candidate. It returns nil, nil when the answer is complete; a failure when another candidate may be called, or the stream
-// must end in an error; an error when the client has disconnected.
+// attempt calls one candidate. It returns nil, nil when the answer is complete; a failure when another candidate may be called or the stream must end
+// in an error; an error when the client has disconnected.
 func (s *drivenStream) attempt(ctx context.Context, to policy.Resolution) (*upstream.Failure, error) {
 	a, f, err := s.rounds(ctx, func() *attempt.Attempt { return s.x.nextAttempt(&to) })
 	if f != nil || err != nil || !a.Whole() {
@@ -92,7 +91,7 @@ func (s *drivenStream) attempt(ctx context.Context, to policy.Resolution) (*upst
 	return s.finishHeld(ctx, a)
 }
 
-// giveUp ends a request that no candidate answered, with a fallback where there is one.
+// giveUp ends a request after all candidates failed, with a fallback if there is one.
 func (s *drivenStream) giveUp(ctx context.Context, fs []*upstream.Failure) error {
 	if r := s.x.failedValidation; r != nil && !s.content {
 		return s.useFallback(ctx, r.a, r.j)
@@ -101,7 +100,7 @@ func (s *drivenStream) giveUp(ctx context.Context, fs []*upstream.Failure) error
 		if ok, err := s.useVerifierAnswer(ctx); ok || err != nil {
 			return err
 		}
-		if e := s.x.staleFallback(ctx, fs); e != nil && s.x.bill.Answers() == 0 { // a stored answer bills nothing, and these calls are billed
+		if e := s.x.staleFallback(ctx, fs); e != nil && s.x.bill.Answers() == 0 { // a stored answer is not billed, but these calls are
 			return s.replay(ctx, e, record.CacheStale)
 		}
 	}

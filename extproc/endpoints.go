@@ -26,9 +26,9 @@ import (
 	"bardo.money/gateway/policy/intent"
 )
 
-// modality serves a request to one of the endpoints that are neither for conversations nor for embeddings.
+// modality serves a request to an endpoint other than conversations and embeddings.
 func (x *exchange) modality(ctx context.Context, op *modality.Operation, bodyless bool) error {
-	if x.dry {
+	if x.dryRun {
 		return fault.Newf(fault.InvalidRequest, "X-Bardo-Route: %s cannot be explained", op.Path())
 	}
 	body, err := x.readBody(bodyless)
@@ -61,7 +61,7 @@ func (x *exchange) modality(ctx context.Context, op *modality.Operation, bodyles
 		return err
 	}
 	call := modality.Call{Request: r, View: &x.View, Egress: x.gw.listener(), Sink: &modalitySink{x, r}}
-	x.trace.Departs(x.Arrived, x.Waited)
+	x.trace.StartFirstAttempt(x.Arrived, x.Waited)
 	return call.Do(ctx, x.client)
 }
 
@@ -101,15 +101,15 @@ func (x *exchange) payModality(ctx context.Context, r *modality.Request) error {
 	if x.funds.OwnKeysPay(x.Order) {
 		return x.funds.HoldNothing(ctx)
 	}
-	most, tokens, err := modality.Most(&x.View, r)
+	maxCost, tokens, err := modality.Most(&x.View, r)
 	if err != nil {
 		return err
 	}
-	charge := most.Charge(x.Config.Spread(&x.Principal))
+	charge := maxCost.Charge(x.Config.Spread(&x.Principal))
 	if err := x.funds.Allot(ctx, tokens, charge); err != nil {
 		return err
 	}
-	if err := x.gw.Ledger.Writable(); err != nil && most > 0 {
+	if err := x.gw.Ledger.Writable(); err != nil && maxCost > 0 {
 		return err
 	}
 	if err := x.funds.HoldSession(ctx, charge); err != nil {
@@ -118,7 +118,7 @@ func (x *exchange) payModality(ctx context.Context, r *modality.Request) error {
 	return x.bill.Reserve(ctx, charge)
 }
 
-// modalitySink keeps an exchange's bill and record of such a call.
+// modalitySink records the bill and trace of such a call on its exchange.
 type modalitySink struct {
 	x *exchange
 	r *modality.Request
@@ -131,8 +131,8 @@ func (s *modalitySink) Endpoint(id policy.ProviderID) provider.Endpoint {
 	return s.x.calls.Endpoint(&s.x.View, id)
 }
 
-// Departs implements modality.Sink.
-func (s *modalitySink) Departs(*policy.Resolution) { s.x.trace.AttemptStarted = time.Now() }
+// AttemptStarts implements modality.Sink.
+func (s *modalitySink) AttemptStarts(*policy.Resolution) { s.x.trace.AttemptStarted = time.Now() }
 
 // Attested implements modality.Sink.
 func (s *modalitySink) Attested(ctx context.Context, to *policy.Resolution, p *attestation.Proof) error {
@@ -146,8 +146,8 @@ func (s *modalitySink) Void(ctx context.Context, to *policy.Resolution, p *attes
 
 // Failed implements modality.Sink.
 func (s *modalitySink) Failed(to *policy.Resolution, f *upstream.Failure, next upstream.Decision) {
-	s.x.failed(*to, f)
-	s.x.decided(next)
+	s.x.recordFailed(*to, f)
+	s.x.recordDecision(next)
 }
 
 // Exhausted implements modality.Sink.
@@ -175,7 +175,7 @@ func (s *modalitySink) Settle(ctx context.Context, to *policy.Resolution, u *mod
 	}
 	x.bill.AddPriced(to, usage, cost)
 	x.gw.Health.Report(policy.Result{Provider: to.Provider, Outcome: policy.Succeeded, Latency: time.Since(x.trace.AttemptStarted)})
-	x.attempted(*to, record.OK, "", telemetry.Served)
+	x.recordAttempt(*to, record.OK, "", telemetry.Served)
 	sum, err := x.settle(ctx, nil, outcome)
 	if err != nil {
 		return nil, err
@@ -202,7 +202,7 @@ func (x *exchange) userProvider(id policy.ProviderID) (passthrough.Provider, boo
 	return passthrough.Provider{Adapter: p.Adapter, Endpoint: p.Endpoint, Cluster: p.Cluster}, p.Direct
 }
 
-// passthroughSink notes on an exchange what happened to its passthrough request.
+// passthroughSink records the outcome of a passthrough request on its exchange.
 type passthroughSink exchange
 
 var _ passthrough.Sink = (*passthroughSink)(nil)
@@ -215,21 +215,21 @@ func (s *passthroughSink) Ended(e record.End) {
 	s.trace.Unbilled = &e
 }
 
-// Explain says what would be done with a request. Nothing is sent, counted or charged.
-func (g *Gateway) Explain(ask *dryrun.Query) dryrun.Result {
+// Explain returns how a request would be served. Nothing is sent, counted or charged.
+func (g *Gateway) Explain(query *dryrun.Query) dryrun.Result {
 	plan := func(ids []policy.ProviderID) []policy.ProviderID {
 		order, done := g.Health.Plan(ids)
 		done()
 		return order
 	}
 	rt := g.runtime.Load()
-	if rt.Classifier.Judges(&ask.Hints, &ask.Facts) {
-		ask.Facts.Reading, ask.Unread = rt.Classifier.Judge(context.Background(), ask.Principal.Account, ask.Facts.Text)
+	if rt.Classifier.Judges(&query.Hints, &query.Facts) {
+		query.Facts.Reading, query.Unread = rt.Classifier.Judge(context.Background(), query.Principal.Account, query.Facts.Text)
 	}
-	return dryrun.Run(rt, ask, plan, g.Health.State)
+	return dryrun.Run(rt, query, plan, g.Health.State)
 }
 
-// explain answers with what would be done with the request. It counts as a lookup: no provider is called, and nothing is charged.
+// explain answers with how the request would be served. It counts as a lookup: no provider is called, and nothing is charged.
 func (x *exchange) explain(ctx context.Context) error {
 	x.trace.Operation = telemetry.Explain
 	_, tier := x.RequestedTier()
@@ -253,8 +253,8 @@ func (x *exchange) explain(ctx context.Context) error {
 	return x.reply(r)
 }
 
-// localModel is the model of this machine that serves the request; nil if a provider does. A request for embeddings that leaves the model to the
-// gateway gets the operator's choice, here or at a provider.
+// localModel returns the local model that serves the request; nil if a provider does. For embeddings with model auto, that is the operator's choice,
+// local or at a provider.
 func (x *exchange) localModel() *localembed.Model {
 	r, e := x.Request, &x.Config.Embeddings
 	if r.Op != chat.Embed {
@@ -269,9 +269,9 @@ func (x *exchange) localModel() *localembed.Model {
 	return nil
 }
 
-// embed answers a request for embeddings by the local model. Nothing leaves this machine for it, so that it takes private requests, too.
+// embed answers a request for embeddings by the local model. No data leaves this machine, so private requests are allowed.
 func (x *exchange) embed(ctx context.Context, m *localembed.Model) error {
-	if x.dry {
+	if x.dryRun {
 		return fault.Newf(fault.InvalidRequest, "X-Bardo-Route: %s runs in the gateway: it has no route to explain", m.ID)
 	}
 	r, err := m.Parse(&x.Request.Doc)
@@ -287,15 +287,15 @@ func (x *exchange) embed(ctx context.Context, m *localembed.Model) error {
 	if err := x.funds.HoldNothing(ctx); err != nil {
 		return err
 	}
-	x.trace.Departs(x.Arrived, x.Waited)
-	within, cancel := context.WithTimeout(ctx, x.Config.Timeouts.Total)
+	x.trace.StartFirstAttempt(x.Arrived, x.Waited)
+	timeoutCtx, cancel := context.WithTimeout(ctx, x.Config.Timeouts.Total)
 	defer cancel()
-	a, err := m.Do(within, &r)
+	a, err := m.Do(timeoutCtx, &r)
 	if err != nil {
 		return err
 	}
 	x.bill.AddPriced(&to, chat.Usage{Input: a.Tokens, Final: true}, 0)
-	x.attempted(to, record.OK, "", telemetry.Served)
+	x.recordAttempt(to, record.OK, "", telemetry.Served)
 	sum, err := x.settle(ctx, nil, record.OK)
 	if err != nil {
 		return err
@@ -305,7 +305,7 @@ func (x *exchange) embed(ctx context.Context, m *localembed.Model) error {
 	return x.client.Reply(reply)
 }
 
-// countTokens answers a token count that no provider makes.
+// countTokens answers a token count locally.
 func (x *exchange) countTokens() error {
 	r := api.CountTokens(x.Request, x.Order[0].Model, &x.Head, x.gw.meter.Corrected(x.Order[0].Model, x.Request.InputTokens))
 	r.Header = append(r.Header, x.report.IDHeaders()...)

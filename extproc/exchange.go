@@ -28,55 +28,55 @@ import (
 	"bardo.money/gateway/policy/intent"
 )
 
-// exchange is the state of one client request: the view that its steps read, and what each step owns. It belongs to the goroutine that serves its
-// stream; the streams of Envoy's retries only write their attempt from it, through calls.
+// exchange is the state of one client request: the view that its steps read, and the state of each step. It belongs to the goroutine that serves its
+// stream; the streams of Envoy's retries only encode their attempt from it, through calls.
 type exchange struct {
 	request.View
 	gw     *Gateway
-	client stream.Client // of a deferred request's run: nobody
+	client stream.Client // discards everything for a deferred request's run
 	trace  record.Trace  // what happened to the request
-	report report.Report // what is told of it
-	funds  funds.Funds   // what it may spend
+	report report.Report // headers, events and record
+	funds  funds.Funds   // limits and reservation
 
-	wishes
+	answerOptions
 	body     upload.Body
 	keyRead  auth.Reading
-	calls    attempt.Writer // writes and makes the attempts
+	calls    attempt.Writer // encodes and makes the attempts
 	bill     meter.Bill     // limits, reservation, calls and charge
 	deferral deferral
-	ranking  ranking.Ranking // of its candidates
-	later    *later.Run      // of an exchange that answers a deferred request; nil for any other
+	ranking  ranking.Ranking // the order of its candidates
+	later    *later.Run      // nil unless the exchange serves a deferred request
 
-	findings
-	effects effects.Effects   // of the layers
-	native  attempt.Forwarded // of a request on the native path
+	routing
+	effects effects.Effects   // of the layers on the request
+	native  attempt.Forwarded // the attempts that Envoy makes on the native path
 	review  review.Review
-	rounds  rounds.State // of a request whose model may call tools of layers
+	rounds  rounds.State // tool rounds, if the model may call tools of layers
 
-	streams          bool              // the client has got the head of a stream
-	current          *reading.Answer   // the last one that began; nil for none
-	lastRound        *reading.Answer   // the latest one whose calls were answered inside the gateway; nil for none
+	streamStarted          bool              // the head of the stream was sent
+	current          *reading.Answer   // the last answer that began; nil for none
+	lastRound        *reading.Answer   // the latest answer whose calls were answered inside the gateway; nil for none
 	failedValidation *failedValidation // the last invalid answer; nil for none
-	upstream         *fault.Fault      // why no candidate answered; coalesced requests get it, too
-	kept             attestation.Kept  // the proof of the answer that is being sent
+	upstream         *fault.Fault      // why no candidate answered; coalesced requests get it as well
+	storedProof             attestation.Kept  // the stored proof of the answer that is being sent
 }
 
-// wishes are what a client says of the answer in headers of its own.
-type wishes struct {
-	dry           bool // the request is only explained
+// answerOptions are the client's options for the answer, from request headers.
+type answerOptions struct {
+	dryRun           bool // the request is only explained
 	fast          bool // a cached answer is streamed without pauses
 	wantsTrailers bool
 }
 
-// findings are what the routing decision found out about the request.
-type findings struct {
-	reading *intent.Reading   // of the classifier; nil for none
-	turn    conversation.Turn // of a conversation whose model the gateway chooses
+// routing is what the routing decision found out about the request.
+type routing struct {
+	reading *intent.Reading   // the classifier's result; nil for none
+	turn    conversation.Turn // the conversation's turn, if the gateway chooses the model
 }
 
-// driven reports whether the request takes the driven path: streams need heartbeats, an error event, and failover until their first content;
-// answers with a schema may need a validation retry, those with calls of layers' tools another round, and a layer may have to see the whole
-// answer first. So do requests whose answers may be discarded for their headers, and those whose calls may have to be paid for one by one.
+// driven reports whether the request takes the driven path. Streams need heartbeats, an error event, and failover until their first content; answers
+// with a schema may need a validation retry, answers with calls of layers' tools another round, and a layer may have to see the whole answer first.
+// Answers that may be discarded for their headers, and calls that may be paid one by one, are driven as well.
 func (x *exchange) driven() bool {
 	if x.AwaitsConfirmation(x.Order) {
 		return true
@@ -84,10 +84,10 @@ func (x *exchange) driven() bool {
 	return x.Request.Op == chat.Generate && (x.Request.Stream || x.PaysFor(x.Order) || x.later != nil || x.review.Schema != nil || x.review.MayReplaceAnswer() || x.WholeAnswer || x.Rounds() > 0)
 }
 
-// isDeferred reports whether the request is answered later, or is such a one that is answered now.
+// isDeferred reports whether the request is deferred, or is the run of a deferred one.
 func (x *exchange) isDeferred() bool { return x.deferral.by > 0 || x.later != nil }
 
-// pathName is the path that served the request, for its record.
+// pathName returns the name of the path that served the request, for its record.
 func (x *exchange) pathName() string {
 	if x.report.Stored != nil {
 		return "cache"
@@ -98,28 +98,28 @@ func (x *exchange) pathName() string {
 	return "native"
 }
 
-// cors is which web pages may read the answer.
+// cors returns the policy for web pages that may read the answer.
 func (x *exchange) cors() cors.Policy { return cors.Policy{Origins: x.Config.Origins, Head: &x.Head} }
 
-// deferral is what a request that is to be answered later has besides those of others.
+// deferral is the state of a request that asks to be deferred.
 type deferral struct {
-	by   time.Duration // from now; 0: the request is answered now
-	body []byte        // the client's
+	by   time.Duration // deadline from now; 0: not deferred
+	body []byte        // the client's body
 }
 
 // failedValidation is an answer that does not follow its schema.
 type failedValidation struct {
 	a          *reading.Answer
 	j          *review.Validation
-	correction []chat.Message // put behind the messages for the same candidate: all its failed answers, and what is wrong with each
+	correction []chat.Message // appended to the messages for the same candidate: all its failed answers, and the errors of each
 }
 
-// at reports whether it is an answer of a candidate.
+// at reports whether to is the candidate that gave the answer.
 func (r *failedValidation) at(to *policy.Resolution) bool {
 	return r.a.By.Provider == to.Provider && r.a.By.Model == to.Model
 }
 
-// attemptNumber counts the attempts up to the one that answers.
+// attemptNumber returns the number of the attempt that answers, from 1.
 func (x *exchange) attemptNumber() int {
 	if x.trace.Settled != nil || x.report.Stored != nil || x.current != nil && x.current.Counted {
 		return len(x.trace.Attempts)
@@ -127,7 +127,7 @@ func (x *exchange) attemptNumber() int {
 	return len(x.trace.Attempts) + 1
 }
 
-// answerHeaders are known before an answer's cost is.
+// answerHeaders returns the headers that are known before an answer's cost is.
 func (x *exchange) answerHeaders(to policy.Resolution) header.List {
 	return x.report.Answer(to, x.attemptNumber())
 }

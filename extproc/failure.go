@@ -18,47 +18,47 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// failed notes a failed attempt of the request's order, for which nobody pays.
-func (x *exchange) failed(to policy.Resolution, f *upstream.Failure) {
+// recordFailed records a failed attempt of the request's order, which is not billed.
+func (x *exchange) recordFailed(to policy.Resolution, f *upstream.Failure) {
 	x.report.Fallback(to, f)
-	x.bill.Over()
-	x.noteFailure(to, f)
+	x.bill.EndCall()
+	x.recordFailure(to, f)
 }
 
-// noteFailure notes a failed attempt: in the trace, for the provider's health, its key and its list of models.
-func (x *exchange) noteFailure(to policy.Resolution, f *upstream.Failure) {
-	x.attempted(to, f.String(), f.Reason(), f.Measure())
+// recordFailure records a failed attempt: in the trace, for the provider's health, its key and its list of models.
+func (x *exchange) recordFailure(to policy.Resolution, f *upstream.Failure) {
+	x.recordAttempt(to, f.String(), f.Reason(), f.Measure())
 	if attempt.ConcernsOwnKey(&x.View, f) {
 		return
 	}
 	x.ranking.Missing(&to, f)
 	x.report.Retained(&to, f)
 	x.report.KeyRefused(&to, f)
-	x.tellUnattested(&to, f)
+	x.reportUnattested(&to, f)
 	if f.Status == http.StatusNotFound && x.IsTokenCount() {
-		return // a provider without this endpoint is healthy
+		return // a provider that lacks this endpoint is healthy
 	}
 	r := f.Result()
-	if x.calls.RestKey(f) {
+	if x.calls.CoolDownKey(f) {
 		r.Outcome = policy.Ignored
 	}
 	x.gw.Health.Report(r)
 }
 
-// refused notes the error that the client gets. Its record is written and the reservation released before the error is sent: the client may read
-// the one, and retry with the other, immediately.
-func (x *exchange) refused(f *fault.Fault) {
+// recordRefused records the error that the client gets. The record is written and the reservation released before the error is sent, because the
+// client may read or retry immediately.
+func (x *exchange) recordRefused(f *fault.Fault) {
 	if f.Status == upstream.StatusOverloaded && x.Dialect.Name() != chat.Anthropic {
 		f.Status = 0 // only Anthropic's clients know this status
 	}
 	x.trace.Fault = f
-	x.unsent()
-	x.end()
+	x.voidStoredProof()
+	x.settleUnfinished()
 	x.bill.Release()
 }
 
-// settleRefused charges for the calls of a request that ends in an error, while its money is still reserved: the models did their work. nil for a
-// request without calls.
+// settleRefused charges for the calls of a request that ends in an error, while its reservation is still held: the providers billed them. It returns
+// nil for a request without calls.
 func (x *exchange) settleRefused(f *fault.Fault) *report.Summary {
 	if x.trace.Settled != nil || x.bill.Answers() == 0 || x.later.Waits(f) {
 		return nil
@@ -77,10 +77,10 @@ func (x *exchange) errorEncoder() wire.Encoder {
 	if x.current != nil {
 		return x.current.Encoder
 	}
-	return x.Dialect.NewEncoder(wire.Options{Stream: true, RequestID: x.ID, Created: x.Started.Unix(), Request: cmp.Or(x.Asked, x.Request)})
+	return x.Dialect.NewEncoder(wire.Options{Stream: true, RequestID: x.ID, Created: x.Started.Unix(), Request: cmp.Or(x.Original, x.Request)})
 }
 
-// reply answers a request that no provider serves.
+// reply answers a request that needs no provider.
 func (x *exchange) reply(r stream.Reply) error {
 	x.trace.Unbilled = &record.End{Status: r.Status, Outcome: record.OK}
 	return x.client.Reply(r)
@@ -108,13 +108,13 @@ func sameErrors(a, b chat.Dialect) bool {
 	return family(a) == family(b)
 }
 
-// A panic ends one request and nothing else: its client gets a 500, or a broken stream. Every goroutine that works for a request recovers: a panic
-// that is not recovered would end the program.
+// A panic ends one request only: its client gets a 500, or a broken stream. Every goroutine of a request recovers, because an unrecovered panic would
+// end the program.
 
-// panicked notes a panic; the error is what the client is told.
+// panicked logs a panic; the error is the client's.
 func (x *exchange) panicked(r any) error { return x.gw.panicked(x.ID, r) }
 
-// guarded is run with panics as errors.
+// guarded calls run and returns a panic as an error.
 func (x *exchange) guarded(run func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -125,21 +125,21 @@ func (x *exchange) guarded(run func() error) (err error) {
 }
 
 // broken is the error that ends an exchange after a panic.
-func (x *exchange) broken(why error) error {
-	if x.streams { // the status was sent: a part of an answer must not look complete
-		return fmt.Errorf("%w: %w", stream.ErrTruncated, why)
+func (x *exchange) broken(cause error) error {
+	if x.streamStarted { // the status was sent: a partial answer must not look complete
+		return fmt.Errorf("%w: %w", stream.ErrTruncated, cause)
 	}
-	return why
+	return cause
 }
 
-// recoverPanic notes a panic of a goroutine whose result nobody waits for. For defer.
+// recoverPanic logs a panic of a goroutine without a result. For defer.
 func (x *exchange) recoverPanic() {
 	if r := recover(); r != nil {
 		_ = x.panicked(r)
 	}
 }
 
-// settleRefusal bills a refused answer: the model did its work.
+// settleRefusal bills a refused answer: the provider billed it.
 func (x *exchange) settleRefusal(ctx context.Context, a *reading.Answer, f *fault.Fault) (*report.Summary, error) {
 	x.current, x.trace.Fault, x.upstream = a, f, f
 	return x.settle(context.WithoutCancel(ctx), a, record.Refused)

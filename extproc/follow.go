@@ -16,10 +16,10 @@ import (
 	"bardo.money/gateway/policy/auth"
 )
 
-// drainPoll is how often a stream of events looks whether the gateway stops, and whether its caller's credential still counts.
-const drainPoll = time.Second
+// followPollInterval is how often a stream of events checks whether the gateway drains and whether the caller's credential is still valid.
+const followPollInterval = time.Second
 
-// streamEvents sends a stream of events, until its client disconnects, its time is over or the gateway stops.
+// streamEvents sends a stream of events until its client disconnects, its time limit expires or the gateway drains.
 func (x *exchange) streamEvents(ctx context.Context, r stream.Reply, f api.Follower) error {
 	defer f.Close()
 	x.trace.Unbilled = &record.End{Status: r.Status, Outcome: record.OK}
@@ -28,13 +28,13 @@ func (x *exchange) streamEvents(ctx context.Context, r stream.Reply, f api.Follo
 	}
 	checked := time.Now()
 	for end := checked.Add(api.StreamLife); time.Now().Before(end) && !x.gw.Draining(); {
-		if time.Since(checked) >= drainPoll {
-			if x.mayNotFollow(ctx) {
+		if time.Since(checked) >= followPollInterval {
+			if x.credentialRevoked(ctx) {
 				break
 			}
 			checked = time.Now()
 		}
-		b, err := f.Next(ctx, drainPoll)
+		b, err := f.Next(ctx, followPollInterval)
 		if err == nil && len(b) > 0 {
 			err = x.client.StreamBody(b, false)
 		}
@@ -45,7 +45,7 @@ func (x *exchange) streamEvents(ctx context.Context, r stream.Reply, f api.Follo
 	return x.client.StreamBody(nil, true)
 }
 
-// streamToken is the token of the stream in the address, by which its caller names itself; "" for none.
+// streamToken returns the stream token in the address, by which a caller can authenticate; "" for none.
 func (x *exchange) streamToken() string {
 	if x.Head.Path != api.StreamPath {
 		return ""
@@ -53,7 +53,7 @@ func (x *exchange) streamToken() string {
 	return api.StreamToken(x.Head.Query)
 }
 
-// byStreamToken finds the caller who names itself by a token in the address; ok is false where there is none.
+// byStreamToken authenticates a caller by a stream token in the address; ok is false if there is none.
 func (x *exchange) byStreamToken(ctx context.Context) (p policy.Principal, ok bool, err error) {
 	token := x.streamToken()
 	if token == "" {
@@ -70,7 +70,8 @@ func (x *exchange) byStreamToken(ctx context.Context) (p policy.Principal, ok bo
 	return policy.Principal{Account: t.Account, Anonymous: t.Account == ""}, err == nil, err
 }
 
-// keyRefused is why an account's key would be refused by itself now; nil where it would not, and for an account without a key, such as a wallet's.
+// keyRefused returns the error with which an account's key would be refused now; nil if it would be accepted, and for an account without a key, such
+// as a wallet's.
 func (x *exchange) keyRefused(ctx context.Context, a policy.Account) error {
 	row, ok, err := x.gw.Ledger.Key(ctx, a)
 	switch {
@@ -85,14 +86,14 @@ func (x *exchange) keyRefused(ctx context.Context, a policy.Account) error {
 	return auth.CheckUse(&p, auth.Request{Header: x.Head.Header, Client: x.Head.Peer})
 }
 
-// mayNotFollow reports whether who reads a stream of events may not any more: its credential was revoked or replaced, or has expired. What cannot be told at the moment
-// is as it was.
-func (x *exchange) mayNotFollow(ctx context.Context) bool {
+// credentialRevoked reports whether the reader of a stream of events has lost access: its credential was revoked or replaced, or has expired. If that
+// cannot be checked at the moment, access continues.
+func (x *exchange) credentialRevoked(ctx context.Context) bool {
 	var err error
 	switch {
 	case x.Principal.Account == "":
 		return false
-	case x.streamToken() != "", x.Head.Header.Has(header.Delegation): // the proof of a delegate counts once
+	case x.streamToken() != "", x.Head.Header.Has(header.Delegation): // the proof of a delegate can be used once
 		err = x.keyRefused(ctx, x.Principal.Account)
 	default:
 		_, _, err = x.gw.Verifier.Verify(ctx, x.authRequest())
@@ -101,8 +102,8 @@ func (x *exchange) mayNotFollow(ctx context.Context) bool {
 	return ok && (f.Kind == fault.InvalidAPIKey || f.Kind == fault.KeyRestricted)
 }
 
-// takesAnyToken reports whether a credential that is not valid is let pass: one for a development token, on this machine, where none is needed at all.
-func (x *exchange) takesAnyToken() bool {
+// acceptsAnyToken reports whether an invalid credential is accepted: a development token, on this machine, with authentication off.
+func (x *exchange) acceptsAnyToken() bool {
 	return x.Head.Path == api.StreamTokenPath && x.Config.Keyless != runtime.KeylessNobody && x.Head.Peer.IsLoopback() &&
 		strings.HasPrefix(strings.ToLower(x.Head.Header.Get("authorization")), "bearer ")
 }

@@ -1,9 +1,9 @@
-// Package extproc is the state machine of a request: it admits it, routes it, makes or plans its calls, sends the answer and settles. A Gateway serves
-// the requests that a package below extproc/stream passes on; one request is one exchange.
+// Package extproc is the state machine of a request: it admits and routes it, makes or plans its calls, sends the answer and settles the charge. A
+// Gateway serves the requests that a package below extproc/stream passes to it; one request is one exchange.
 //
-// What can be decided without the state machine is in the packages below: extproc/request (the request and its candidates), extproc/attempt (one
-// call), extproc/review (checks of answers), extproc/meter (limits and money), extproc/record (what happened). On the native path (native.go) Envoy
-// makes the calls; on the driven path (driven.go) the gateway makes them through Envoy's egress listener.
+// Decisions that need no state machine are in the packages below: extproc/request (the request and its candidates), extproc/attempt (one call),
+// extproc/review (checks of answers), extproc/meter (limits and money), extproc/record (what happened). On the native path (native.go) Envoy makes
+// the calls; on the driven path (driven.go) the gateway makes them through Envoy's egress listener.
 package extproc
 
 import (
@@ -56,43 +56,44 @@ type Health interface {
 	State(p policy.ProviderID) string
 }
 
-// Deps are what a gateway works with. All but Draining, Checks, Finished, Events, Sessions, Memory, Deferred, Governor, Payments, Identities and Pages are required.
+// Deps are the dependencies of a gateway. All but Draining, Checks, Finished, Events, Sessions, Memory, Deferred, Governor, Payments, Identities and
+// Pages are required.
 type Deps struct {
 	Verifier auth.Verifier
 	Limiter  *quota.Limiter
 	Ledger   *ledger.Ledger
-	Answers  *cache.Store // stored answers, which callers may list and delete
+	Answers  *cache.Store // stored answers, which callers can list and delete
 	Health   Health
 	Metrics  *telemetry.Metrics
 	Log      *slog.Logger
 	Egress   *http.Client             // see upstream.NewEgressClient
-	Listener *http.Client             // of the egress listener, where Egress is not; see attempt.Writer
+	Listener *http.Client             // client of the egress listener if Egress is another; see attempt.Writer
 	Draining func() bool              // /readyz answers 503 while it is true; nil means never
-	Checks   func() []api.ReadyDetail // of /readyz?verbose; may be nil
+	Checks   func() []api.ReadyDetail // details of /readyz?verbose; may be nil
 	Finished *event.Feed[record.Finished]
 	Events   *event.Sink        // may be nil
-	Sessions *session.Book      // nil: there are none
-	Memory   *memory.Memory     // of sessions; nil where these are
-	Deferred *deferred.Service  // of requests that are answered later; nil: none are
-	Governor *governor.Governor // of the layers; nil: there is none
+	Sessions *session.Book      // nil: sessions are off
+	Memory   *memory.Memory     // memory of sessions; nil without Sessions
+	Deferred *deferred.Service  // deferred requests; nil: off
+	Governor *governor.Governor // governor of the layers; nil: off
 
-	Questions *semantic.Index // whose answers are stored; required, as Answers is
-	Payments  meter.Payments  // for single requests; nil: every request needs a key
+	Semantic *semantic.Index // the semantic index of Answers; required
+	Payments  meter.Payments  // payments per request; nil: every request needs a key
 
-	Secret func() []byte // the bytes that keys of tokens are derived from; required
+	Secret func() []byte // returns the bytes that token keys are derived from; required
 
-	Attestations *attestation.Keeper // of answers of enclaves; required where a provider's are attested
+	Attestations *attestation.Keeper // attestations of enclaves' answers; required if a provider's are attested
 
-	Identities *api.Identities // linked to accounts; nil: none are
-	Pages      http.Handler    // of the dashboard; nil: there is none
+	Identities *api.Identities // identities linked to accounts; nil: off
+	Pages      http.Handler    // the dashboard; nil: off
 }
 
 // Gateway serves exchanges. Safe for concurrent use.
 type Gateway struct {
 	Deps
 	runtime       atomic.Pointer[runtime.Config]
-	exchanges     live.Set[exchange] // those that the streams of later attempts look up
-	gone          catalog.Quarantine
+	exchanges     live.Set[exchange] // exchanges that streams of later attempts look up
+	quarantine          catalog.Quarantine
 	meter         *meter.Meter
 	searches      budget.Cycles
 	conversations *conversation.Memory
@@ -107,13 +108,13 @@ type Gateway struct {
 
 var _ stream.Handler = (*Gateway)(nil)
 
-// state is a provider's health for display.
+// state returns a provider's health for display.
 func (g *Gateway) state(p policy.ProviderID) string { return g.Health.State(p) }
 
-// listener is the client of the egress listener. Calls through it wait for a slow client, and outlive one that disconnects.
+// listener returns the client of the egress listener. Calls through it wait for a slow client, and outlive a client disconnect.
 func (d *Deps) listener() *http.Client { return cmp.Or(d.Listener, d.Egress) }
 
-// Prober makes calls of providers outside of requests, with the configuration now in force.
+// Prober returns a client that calls providers outside of requests, with the current configuration.
 func (g *Gateway) Prober() *probe.Client {
 	return &probe.Client{Config: g.runtime.Load(), Egress: g.listener()}
 }
@@ -121,22 +122,22 @@ func (g *Gateway) Prober() *probe.Client {
 // Live is the number of exchanges in flight.
 func (g *Gateway) Live() int64 { return g.live.Load() }
 
-// BodyBytes is the memory of the bodies of requests in flight.
+// BodyBytes returns the memory used by the bodies of requests in flight.
 func (g *Gateway) BodyBytes() int64 { return g.bodies.Held() }
 
 // Served is the number of requests with a body since the start.
 func (g *Gateway) Served() uint64 { return g.served.Load() }
 
-// idlePoll is how often Idle looks.
+// idlePoll is how often Idle checks.
 const idlePoll = 20 * time.Millisecond
 
 // Idle waits until no exchange is in flight. The error is the context's.
 func (g *Gateway) Idle(ctx context.Context) error {
-	tick := time.NewTicker(idlePoll)
-	defer tick.Stop()
+	ticker := time.NewTicker(idlePoll)
+	defer ticker.Stop()
 	for g.Live() > 0 {
 		select {
-		case <-tick.C:
+		case <-ticker.C:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -144,31 +145,31 @@ func (g *Gateway) Idle(ctx context.Context) error {
 	return nil
 }
 
-// panicked logs and counts a panic that a request (its id; "" if unknown) ended in; the error is what the client is told. The stack holds no content of
-// the request; the panic's value might, and is left out unless it is a runtime error.
+// panicked logs and counts the panic of a request (its id; "" if unknown); the error is the client's. The stack holds no content of the request; the
+// panic's value might, and is only logged if it is a runtime error.
 func (g *Gateway) panicked(request string, r any) error {
 	g.Metrics.Panicked()
-	why, ok := r.(error)
+	cause, ok := r.(error)
 	if !ok {
-		why = fmt.Errorf("a panic with a %T", r)
+		cause = fmt.Errorf("a panic with a %T", r)
 	}
-	g.Log.Error("a request ended in a fault of the program", "request", request, "error", why, "stack", string(debug.Stack()))
-	return fault.New(fault.Internal, "the gateway failed to handle this request", why)
+	g.Log.Error("a request ended in a fault of the program", "request", request, "error", cause, "stack", string(debug.Stack()))
+	return fault.New(fault.Internal, "the gateway failed to handle this request", cause)
 }
 
-// spentByAgent reads what an agent's subsystems were charged on a day.
+// spentByAgent returns what an agent's subsystems were charged on a day.
 func (g *Gateway) spentByAgent(ctx context.Context, a budget.Agent, day time.Time) (map[string]policy.Micro, error) {
 	return g.Ledger.SpentByPart(ctx, a.Account, a.ID, day)
 }
 
-// knobChanged tells operators of a knob that was changed, or would be.
-func (g *Gateway) knobChanged(c *governor.Change) {
+// notifyKnobChanged notifies operators of a knob that was changed, or would be.
+func (g *Gateway) notifyKnobChanged(c *governor.Change) {
 	g.Metrics.KnobChanged(c.Knob, c.Applied)
 	g.Log.Info("the governor changes a setting of a layer", "task", c.Task, "knob", c.Knob, "from", c.From, "to", c.To, "applied", c.Applied)
 	effects.EventGovernor.Emit(g.Events, "", c)
 }
 
-// tellDeferred emits what has happened to a deferred request.
-func (g *Gateway) tellDeferred(account policy.Account, e *deferred.Event) {
+// emitDeferred emits the event of a deferred request.
+func (g *Gateway) emitDeferred(account policy.Account, e *deferred.Event) {
 	deferred.Events[e.State].Emit(g.Events, account, *e)
 }

@@ -207,7 +207,7 @@ func (row *choicesCase) answer() (*exchange, *reading.Answer) {
 	rt := &runtime.Config{}
 	rt.Structured.Validate = true
 	x := &exchange{View: request.View{Config: rt}}
-	x.reports(&Gateway{})
+	x.initReport(&Gateway{})
 	x.review = review.Review{View: &x.View, Schema: form}
 	a := &reading.Answer{Report: &x.report, Form: &review.Transcript{Plan: form.Plan(structured.Target{})}}
 	for i, s := range row.choices {

@@ -20,7 +20,7 @@ func (g *Gateway) newExchange(d stream.Client, hd stream.Head) *exchange {
 	return g.newExchangeAs(d, hd, "")
 }
 
-// newExchangeAs is a new exchange with an id that its request has already; "" for none.
+// newExchangeAs returns an exchange with the given request id, or a new one for "".
 func (g *Gateway) newExchangeAs(d stream.Client, hd stream.Head, id string) *exchange {
 	rt := g.runtime.Load()
 	x := &exchange{
@@ -33,40 +33,40 @@ func (g *Gateway) newExchangeAs(d stream.Client, hd stream.Head, id string) *exc
 	x.calls.Client, x.calls.Listener, x.calls.Owner = g.Egress, g.Listener, (*callOwner)(x)
 	x.bill.Open(g.meter, x, x.ID)
 	x.Side = (*layerCalls)(x)
-	x.reports(g)
+	x.initReport(g)
 	x.wantsTrailers = hd.Header.Get("te") == "trailers"
 	g.live.Add(1)
 	g.Metrics.ExchangeStarted()
 	return x
 }
 
-// reports prepares what is told of the request, and what it may spend.
-func (x *exchange) reports(g *Gateway) {
+// initReport prepares the request's report and funds.
+func (x *exchange) initReport(g *Gateway) {
 	x.report = report.Report{
 		View: &x.View, Trace: &x.trace, Bill: &x.bill, Review: &x.review, Calls: &x.calls, Logger: g.Log, Metrics: g.Metrics, Operators: g.Events, Plane: g.api.Plane,
 	}
 	x.effects.Report = &x.report
-	x.ranking = ranking.Ranking{Report: &x.report, Health: g.Health, Gone: &g.gone}
+	x.ranking = ranking.Ranking{Report: &x.report, Health: g.Health, Gone: &g.quarantine}
 	x.funds = funds.Funds{Report: &x.report, Meter: g.meter, Ledger: g.Ledger, Searches: &g.searches, Sessions: g.Sessions}
 }
 
-// serve runs the request, or its rest, to its end.
+// serve calls run, which serves the request or the rest of it, and ends the exchange.
 func (x *exchange) serve(ctx context.Context, run func() error) error {
 	err := x.guarded(run)
 	if l, ok := errors.AsType[*stream.Leaving](err); ok {
 		return &stream.Leaving{Rest: func() error { return x.serve(ctx, l.Rest) }}
 	}
-	if x.current != nil && x.trace.Settled == nil { // what the client has of the answer is charged, which may wait
-		return x.client.Leave(func() error { return x.over(ctx, err) })
+	if x.current != nil && x.trace.Settled == nil { // the sent part of the answer is charged, which may block
+		return x.client.Leave(func() error { return x.end(ctx, err) })
 	}
-	return x.over(ctx, err)
+	return x.end(ctx, err)
 }
 
-// over answers a request that ended in an error, and closes the exchange.
-func (x *exchange) over(ctx context.Context, err error) error {
+// end answers a request that ended in an error, and closes the exchange.
+func (x *exchange) end(ctx context.Context, err error) error {
 	defer x.closeGuarded()
 	if late, ok := errors.AsType[upload.AnsweredError](err); ok {
-		x.refused(late.Fault)
+		x.recordRefused(late.Fault)
 		return nil
 	}
 	if err == nil || ctx.Err() != nil || errors.Is(err, stream.ErrTruncated) || errors.Is(err, stream.ErrDisconnected) {
@@ -76,27 +76,27 @@ func (x *exchange) over(ctx context.Context, err error) error {
 	if !errors.As(err, &f) {
 		f = fault.From(err)
 	}
-	x.refused(f)
+	x.recordRefused(f)
 	return x.client.Reply(x.report.Error(f))
 }
 
 // close releases what the exchange still holds and writes its record.
 func (x *exchange) close() {
 	x.finish()
-	x.letGo()
+	x.releaseResources()
 }
 
-// letGo releases what an exchange holds besides money.
-func (x *exchange) letGo() {
+// releaseResources releases what an exchange holds besides money.
+func (x *exchange) releaseResources() {
 	x.funds.LetSessionGo()
 	x.leaveCoalesced()
 	x.ranking.End()
 	x.gw.live.Add(-1)
-	x.calls.Close() // the stream of a late retry may still be writing from the body
+	x.calls.Close() // the stream of a late retry may still be reading the body
 	x.body.Release()
 }
 
-// closeGuarded is close with panics noted: the client has its answer.
+// closeGuarded is close with panics logged: the client has its answer.
 func (x *exchange) closeGuarded() {
 	defer x.recoverPanic()
 	x.close()

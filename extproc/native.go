@@ -19,8 +19,8 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// The native path, for answers that are not streamed: Envoy makes the calls and fails over by itself. The gateway writes the first attempt's request,
-// and reads, meters and writes the answer; the streams of Envoy's retries write the later attempts, from the exchange.
+// The native path, for answers that are not streamed: Envoy makes the calls and fails over by itself. The gateway encodes the first attempt, and
+// reads, meters and encodes the answer; the streams of Envoy's retries encode the later attempts, from the exchange.
 
 // forwardViaEnvoy serves a request on the native path.
 func (x *exchange) forwardViaEnvoy(ctx context.Context) error {
@@ -32,7 +32,7 @@ func (x *exchange) forwardViaEnvoy(ctx context.Context) error {
 	for {
 		p, err := x.client.Next()
 		if err != nil {
-			n.noteInterrupted()
+			n.billInterrupted()
 			return err
 		}
 		if done, err := n.take(ctx, p); done || err != nil {
@@ -41,9 +41,9 @@ func (x *exchange) forwardViaEnvoy(ctx context.Context) error {
 	}
 }
 
-// sendFirst gives the first attempt to Envoy. Its body is released when Forward returns: later attempts are written anew.
+// sendFirst forwards the first attempt to Envoy. Its buffer is released when Forward returns: later attempts are encoded anew.
 func (x *exchange) sendFirst() error {
-	buf := buffers.Get(x.body.Len() + encodedMore)
+	buf := buffers.Get(x.body.Len() + encodingOverhead)
 	defer buffers.Put(buf)
 	call, plan, err := x.firstCall((*buf)[:0], attempt.NewPlan(&x.View))
 	if err != nil {
@@ -52,7 +52,7 @@ func (x *exchange) sendFirst() error {
 	*buf = call.Body // it may have grown
 	x.native.Plan = plan
 	x.gw.exchanges.Add(x.ID, x) // from here on the streams of retries may look it up
-	x.trace.Departs(x.Arrived, x.Waited)
+	x.trace.StartFirstAttempt(x.Arrived, x.Waited)
 	set, remove := call.Headers(x.Head.Header)
 	x.bill.Begin(&plan[0], x.trace.AttemptStarted)
 	return x.client.Forward(stream.Forward{
@@ -60,10 +60,10 @@ func (x *exchange) sendFirst() error {
 	})
 }
 
-// encodedMore is by how many bytes a request that is written for a provider is usually longer than the client's, at most.
-const encodedMore = 1 << 10
+// encodingOverhead is, in bytes, how much longer than the client's body an encoded request usually is at most.
+const encodingOverhead = 1 << 10
 
-// firstCall writes the first attempt that can be written, and drops the candidates before it. The error is the first candidate's.
+// firstCall encodes the first attempt that can be encoded, and drops the candidates before it. The error is the first candidate's.
 func (x *exchange) firstCall(buf []byte, plan attempt.Plan) (attempt.Call, attempt.Plan, error) {
 	var first error
 	for i, to := range plan {
@@ -78,7 +78,7 @@ func (x *exchange) firstCall(buf []byte, plan attempt.Plan) (attempt.Call, attem
 	return attempt.Call{}, nil, first
 }
 
-// Attempt implements stream.Handler: it writes an attempt at a retry cluster.
+// Attempt implements stream.Handler: it encodes an attempt for a retry cluster.
 func (g *Gateway) Attempt(a *stream.Attempt) (stream.AttemptRequest, error) {
 	x := g.exchanges.Get(a.Exchange)
 	if x == nil {
@@ -88,9 +88,9 @@ func (g *Gateway) Attempt(a *stream.Attempt) (stream.AttemptRequest, error) {
 		return stream.AttemptRequest{}, err
 	}
 	to := x.native.At(a.Number)
-	call, err := x.encodeBeside(&to)
+	call, err := x.encodeForRetry(&to)
 	if err != nil {
-		x.native.Lacks(&attempt.Unwritten{Number: a.Number, Why: err})
+		x.native.SetUnwritten(&attempt.Unwritten{Number: a.Number, Why: err})
 		return stream.AttemptRequest{}, err
 	}
 	x.native.Retried(a.Number)
@@ -98,18 +98,18 @@ func (g *Gateway) Attempt(a *stream.Attempt) (stream.AttemptRequest, error) {
 	return stream.AttemptRequest{Set: set, Remove: remove, Body: call.Body}, nil
 }
 
-// noteInterrupted notes on the bill that the exchange ended without an answer: the client disconnected, or the provider's error broke off and Envoy
-// answered. A refused call is not billed.
-func (n *nativeAnswer) noteInterrupted() {
+// billInterrupted bills an exchange that ended without an answer: the client disconnected, or the provider's error broke off and Envoy answered. A
+// refused call is not billed.
+func (n *nativeAnswer) billInterrupted() {
 	if n.head != nil && n.head.Status/100 != 2 {
-		n.x.bill.Over()
+		n.x.bill.EndCall()
 		return
 	}
-	n.x.noteUnderWay(0)
+	n.x.billInFlight(0)
 }
 
-// noteUnderWay notes on the bill which of Envoy's attempts is in flight: attempt n (from 1), or the latest for 0.
-func (x *exchange) noteUnderWay(n int) {
+// billInFlight adds Envoy's attempt in flight to the bill: attempt n (from 1), or the latest for 0.
+func (x *exchange) billInFlight(n int) {
 	latest, at := x.native.Latest()
 	if at.IsZero() || n == 1 {
 		return
@@ -129,7 +129,7 @@ type nativeAnswer struct {
 	a    *reading.Answer
 	size int
 
-	earlier []*upstream.Failure // of the attempts before
+	earlier []*upstream.Failure // of the attempts before this one
 }
 
 // take handles one piece; done is true once the client has the whole answer.
@@ -160,7 +160,7 @@ func (n *nativeAnswer) take(ctx context.Context, p stream.Piece) (done bool, err
 	return true, n.whole(ctx)
 }
 
-// begin reads the answer's head: which attempt answered, and why those before it failed.
+// begin reads the answer's head: which attempt answered, and why the earlier ones failed.
 func (n *nativeAnswer) begin(ctx context.Context, h *stream.AnswerHead) (done bool, err error) {
 	unwritten := n.x.native.Unwritten()
 	if unwritten != nil {
@@ -172,8 +172,8 @@ func (n *nativeAnswer) begin(ctx context.Context, h *stream.AnswerHead) (done bo
 		to := n.x.native.At(i)
 		f := n.x.native.Earlier(i, h.Outcome(i))
 		n.x.trace.AttemptEnded = n.x.native.Began(i + 1)
-		n.x.failed(to, f)
-		n.x.decided(n.x.native.Again(i))
+		n.x.recordFailed(to, f)
+		n.x.recordDecision(n.x.native.Again(i))
 		fs = append(fs, f)
 	}
 	if unwritten != nil && attempt.IsPanic(unwritten.Why) {
@@ -184,77 +184,77 @@ func (n *nativeAnswer) begin(ctx context.Context, h *stream.AnswerHead) (done bo
 		if unwritten != nil {
 			f = &upstream.Failure{Provider: n.to.Provider, Kind: upstream.NotEncoded, Cause: unwritten.Why}
 		}
-		n.x.failed(n.to, f)
-		n.x.decided(upstream.Decision{Why: "Envoy had no attempt left that may do better"})
+		n.x.recordFailed(n.to, f)
+		n.x.recordDecision(upstream.Decision{Why: "Envoy had no attempt left that may do better"})
 		return true, n.giveUp(ctx, append(fs, f))
 	}
 	if err := n.x.native.Check(&n.x.View, h.Cluster, h.Attempts); err != nil {
 		f := &upstream.Failure{Provider: n.to.Provider, Kind: upstream.NotEncoded, Cause: err}
-		n.x.failed(n.to, f)
-		n.x.decided(upstream.Decision{Why: "Envoy called another provider than was planned"})
+		n.x.recordFailed(n.to, f)
+		n.x.recordDecision(upstream.Decision{Why: "Envoy called another provider than was planned"})
 		return true, n.giveUp(ctx, []*upstream.Failure{f})
 	}
 	n.earlier = fs
-	n.x.noteUnderWay(h.Attempts)
+	n.x.billInFlight(h.Attempts)
 	n.a = reading.New(&n.x.report, &n.x.rounds, n.x.nextAttempt(&n.to), h.Status, h.Header)
 	_, n.a.Began = n.x.bill.InFlight()
 	if h.Status/100 == 2 {
 		n.x.current = n.a
 		return false, nil
 	}
-	if h.Status < http.StatusOK { // no body belongs to it
+	if h.Status < http.StatusOK { // such a status has no body
 		return n.errorBody(ctx, stream.Piece{End: true})
 	}
 	return false, nil
 }
 
-// errorBody waits for the end of a refused attempt's body, then calls again without what was refused, or answers with an error.
+// errorBody waits for the end of a refused attempt's body, then retries without what was refused, or answers with an error.
 func (n *nativeAnswer) errorBody(ctx context.Context, p stream.Piece) (done bool, err error) {
-	if !n.bodyIsOver(p) {
+	if !n.discardBody(p) {
 		return false, nil
 	}
 	f := upstream.Stated(n.to.Provider, n.a.Refusal(n.head.Status))
-	n.x.failed(n.to, f)
+	n.x.recordFailed(n.to, f)
 	if !p.End {
 		return true, n.stop(ctx, f)
 	}
-	again, ok := n.x.amend(n.to, f)
-	return true, n.goOn(ctx, upstream.State{Failure: f, Candidates: len(n.x.native.Plan), Amendable: ok, Once: true}, again)
+	again, ok := n.x.retryWithout(n.to, f)
+	return true, n.afterFailure(ctx, upstream.State{Failure: f, Candidates: len(n.x.native.Plan), Amendable: ok, Once: true}, again)
 }
 
-// fail waits for the end of an answer that is an error after all, or that cannot be read, then calls what Envoy would have called next: nothing of it was
-// sent.
+// fail waits for the end of an answer that turned out to be an error or unreadable, then calls the candidate that Envoy would have called next:
+// nothing of the answer was sent.
 func (n *nativeAnswer) fail(ctx context.Context, p stream.Piece) (done bool, err error) {
-	if !n.bodyIsOver(p) {
+	if !n.discardBody(p) {
 		return false, nil
 	}
 	f := n.a.Fails()
-	n.x.failed(n.to, f)
+	n.x.recordFailed(n.to, f)
 	n.x.current = nil
 	if !p.End {
 		return true, n.stop(ctx, f)
 	}
-	return true, n.goOn(ctx, upstream.State{Failure: f, Candidates: len(n.x.Order), Once: len(n.x.Order) > 1}, n.to)
+	return true, n.afterFailure(ctx, upstream.State{Failure: f, Candidates: len(n.x.Order), Once: len(n.x.Order) > 1}, n.to)
 }
 
-// bodyIsOver counts a piece of a body that is of no use, and reports whether no more of it is waited for.
-func (n *nativeAnswer) bodyIsOver(p stream.Piece) bool {
+// discardBody counts a piece of a discarded body, and reports whether to stop waiting for more of it.
+func (n *nativeAnswer) discardBody(p stream.Piece) bool {
 	n.size += len(p.Body)
 	return p.End || n.size >= attempt.MaxErrorBody
 }
 
-// stop ends a request whose attempt failed with an answer that goes on.
+// stop ends a request whose attempt failed while its answer still arrives.
 func (n *nativeAnswer) stop(ctx context.Context, f *upstream.Failure) error {
-	n.x.decided(upstream.Decision{Why: "the provider's answer is too long to wait for its end"})
+	n.x.recordDecision(upstream.Decision{Why: "the provider's answer is too long to wait for its end"})
 	return n.giveUp(ctx, append(n.earlier, f))
 }
 
-// goOn decides what follows an attempt whose answer Envoy has passed on, and does it. again is the candidate without what it refused.
-func (n *nativeAnswer) goOn(ctx context.Context, s upstream.State, again policy.Resolution) error {
+// afterFailure decides what follows an attempt whose answer Envoy has passed on, and does it. again is the candidate without what it refused.
+func (n *nativeAnswer) afterFailure(ctx context.Context, s upstream.State, again policy.Resolution) error {
 	after := n.x.native.After(n.head.Attempts, n.to.Provider)
 	s.Failures, s.MaxRetries, s.Left = n.head.Attempts, n.x.Config.MaxRetries, len(after)
 	d := upstream.Next(&s)
-	n.x.decided(d)
+	n.x.recordDecision(d)
 	fs := n.earlier
 	switch d.Move {
 	case upstream.Amend:
@@ -284,7 +284,7 @@ func (n *nativeAnswer) giveUp(ctx context.Context, fs []*upstream.Failure) error
 
 // refuse answers with an error. Nothing was sent before.
 func (n *nativeAnswer) refuse(f *fault.Fault) error {
-	n.x.refused(f)
+	n.x.recordRefused(f)
 	return n.x.client.Reply(n.x.report.Error(f))
 }
 
@@ -298,11 +298,11 @@ func (n *nativeAnswer) whole(ctx context.Context) error {
 	n.x.client.Turn()
 	body := n.a.End
 	set := append(sum.Headers(n.x.answerHeaders(n.to)), header.Field{Name: "content-type", Value: header.JSON}, header.Field{Name: "content-length", Value: strconv.Itoa(len(body))})
-	return n.x.client.Answer(stream.Reply{Status: http.StatusOK, Header: set, Body: body}, otherHeaders(n.head.Header, set))
+	return n.x.client.Answer(stream.Reply{Status: http.StatusOK, Header: set, Body: body}, removedHeaders(n.head.Header, set))
 }
 
-// otherHeaders lists the provider's headers that are removed from the answer: all but those that are set anew.
-func otherHeaders(h, set header.List) []string {
+// removedHeaders lists the provider's headers that are removed from the answer: all but those that are set anew.
+func removedHeaders(h, set header.List) []string {
 	out := make([]string, 0, len(h))
 	for _, f := range h {
 		if f.Name != "" && f.Name[0] != ':' && !set.Has(f.Name) {
@@ -312,14 +312,14 @@ func otherHeaders(h, set header.List) []string {
 	return out
 }
 
-// callRest calls candidates one after the other, after an answer that Envoy does not retry: a refusal, or what came with 200 and is no answer. The gateway
+// callRest calls candidates one after the other, after an answer that Envoy does not retry: a refusal, or a 200 that is no valid answer. The gateway
 // makes these calls through the egress listener, as on the driven path. before are the failures so far.
 func (n *nativeAnswer) callRest(client context.Context, rest []policy.Resolution, before []*upstream.Failure) error {
 	x := n.x
 	left := max(x.TotalTime()-time.Since(x.Arrived), time.Second)
 	ctx, cancel := context.WithTimeoutCause(client, left, upstream.ErrTotalTimeout)
 	defer cancel()
-	seq := upstream.Sequence{Candidates: rest, Failures: before, Calls: x.trace.Tried(), MaxRetries: x.Config.MaxRetries, Once: true}
+	seq := upstream.Sequence{Candidates: rest, Failures: before, Calls: x.trace.AttemptCount(), MaxRetries: x.Config.MaxRetries, Once: true}
 	for next := seq.Candidate(); next != nil; next = seq.Candidate() {
 		a, f, err := x.fetch(ctx, next)
 		if err != nil {
@@ -332,9 +332,9 @@ func (n *nativeAnswer) callRest(client context.Context, rest []policy.Resolution
 		if r := reading.RefusalOf(f); r != nil {
 			return n.refuseAnswer(client, a, r)
 		}
-		x.failed(*next, f)
-		again, ok := x.amend(*next, f)
-		x.decided(seq.Failed(upstream.State{Failure: f, Over: ctx.Err() != nil, Amendable: ok}, again))
+		x.recordFailed(*next, f)
+		again, ok := x.retryWithout(*next, f)
+		x.recordDecision(seq.Failed(upstream.State{Failure: f, Over: ctx.Err() != nil, Amendable: ok}, again))
 	}
 	return n.giveUp(client, seq.Failures)
 }
@@ -346,7 +346,7 @@ func (n *nativeAnswer) refuseAnswer(ctx context.Context, a *reading.Answer, f *f
 	if err != nil {
 		return n.refuse(fault.From(err))
 	}
-	x.refused(f)
+	x.recordRefused(f)
 	r := x.report.Error(f)
 	r.Header = sum.Headers(r.Header)
 	return n.x.client.Reply(r)

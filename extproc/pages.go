@@ -11,10 +11,10 @@ import (
 	"bardo.money/gateway/internal/fault"
 )
 
-// maxForm is the most bytes of a form that a page sends.
-const maxForm = 64 << 10
+// maxFormBytes is the maximum size of a form that a page sends.
+const maxFormBytes = 64 << 10
 
-// page answers a request for a page of the dashboard, which finds out itself who asks. Pages of other origins never read one.
+// page answers a request for a page of the dashboard, which authenticates by itself. Pages of other origins can not read it.
 func (x *exchange) page(ctx context.Context, bodyless bool) (err error) {
 	if x.gw.Pages == nil {
 		return fault.New(fault.NotFound, "this gateway has no dashboard (listen.ui: off)", nil)
@@ -25,7 +25,7 @@ func (x *exchange) page(ctx context.Context, bodyless bool) (err error) {
 	}
 	var body []byte
 	if x.Head.Method == http.MethodPost && !bodyless {
-		if body, err = x.readBodyUpTo(bodyless, maxForm); err != nil {
+		if body, err = x.readBodyUpTo(bodyless, maxFormBytes); err != nil {
 			return err
 		}
 	}
@@ -35,5 +35,5 @@ func (x *exchange) page(ctx context.Context, bodyless bool) (err error) {
 	return err
 }
 
-// Local are the gateway's own endpoints, for its dashboard.
+// Local returns the server of the gateway's own endpoints, for its dashboard.
 func (g *Gateway) Local() *api.Server { return &g.api }

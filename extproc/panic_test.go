@@ -212,14 +212,14 @@ func TestAPanicBesideAnExchangeEndsItAlone(t *testing.T) {
 			calls = 0
 			l := newPanicLab(custom.Adapter{}, answer)
 			x, d := l.exchange(t)
-			err := x.drive(t.Context())
+			err := x.serveDriven(t.Context())
 			if f, ok := errors.AsType[*fault.Fault](err); !ok || !attempt.IsPanic(err) || calls != 1 {
 				t.Fatalf("%v after %d calls", err, calls)
 			} else if err := d.Reply(x.report.Error(f)); err != nil { // as serve does
 				t.Fatal(err)
 			}
 			l.ended(t, d, 1)
-			x.streams = true
+			x.streamStarted = true
 			if err := x.broken(err); !errors.Is(err, stream.ErrTruncated) {
 				t.Errorf("a stream that has begun ends with %v", err)
 			}

@@ -12,25 +12,25 @@ import (
 	"bardo.money/gateway/policy/auth"
 )
 
-// Requests that are paid for by themselves (meter.Payments). Conversations can be paid for like this; everything else needs a key.
+// Requests that pay for themselves (meter.Payments). Conversations can; everything else needs a key.
 
-// identifyPayer finds out who pays where the request itself does; ok is false where a key is needed. A payment comes before all other credentials.
+// identifyPayer identifies the payer of a request that pays for itself; ok is false if a key is needed. A payment precedes all other credentials.
 func (x *exchange) identifyPayer(e *endpoint.Endpoint) (ok bool, err error) {
 	if x.gw.Payments == nil {
 		return false, nil
 	}
 	if e.Paid && x.mayAskPrice() {
-		x.Principal = policy.Principal{Anonymous: true, Prepaid: true} // its address has the rate of a key
+		x.Principal = policy.Principal{Anonymous: true, Prepaid: true} // rate limits apply to its address
 		x.bill.PaidBy(x.Principal, x.gw.meter.PayerOf(&x.Principal), 0)
 		return true, nil
 	}
-	if !payable(e) || x.Head.Header.Get(dryrun.Header) != "" { // an explanation needs a key, and takes no payment
+	if !payable(e) || x.Head.Header.Get(dryrun.Header) != "" { // explanations need a key, and take no payment
 		return false, nil
 	}
 	who, payer, ok, err := x.gw.Payments.Payer(x.Head.Header, paidFor{x})
 	if err == nil && !ok && x.mayAskPrice() {
 		ok = true
-		who, payer, err = x.gw.Payments.Asker(x.Head.Header, paidFor{x})
+		who, payer, err = x.gw.Payments.Quote(x.Head.Header, paidFor{x})
 	}
 	if ok && err == nil {
 		x.Principal, x.PaysItself = who, true
@@ -39,19 +39,19 @@ func (x *exchange) identifyPayer(e *endpoint.Endpoint) (ok bool, err error) {
 	return ok, err
 }
 
-// payable reports whether an endpoint's requests can be paid for by themselves.
+// payable reports whether requests to an endpoint can pay for themselves.
 func payable(e *endpoint.Endpoint) bool {
 	return e.Class == endpoint.Generate && e.Op == chat.Generate && e.Local == nil && !e.Stored && !e.Compact && e.Modality == nil
 }
 
-// mayAskPrice reports whether the caller has no credentials and needs some. What explains a route needs a key.
+// mayAskPrice reports whether the caller has no credentials and needs some. Explaining a route needs a key.
 func (x *exchange) mayAskPrice() bool {
 	keyless := x.Config.Keyless != runtime.KeylessNobody && x.Head.Peer.IsLoopback()
 	return !keyless && !auth.Sent(x.Head.Header) && x.Head.Header.Get(dryrun.Header) == ""
 }
 
-// payFirst has a request that is paid for by itself paid, or refuses it with its price, before anything is done for it.
-func (x *exchange) payFirst(ctx context.Context) error {
+// requirePayment collects the payment of a request that pays for itself, or refuses it with its price, before any other work.
+func (x *exchange) requirePayment(ctx context.Context) error {
 	p, ok := x.bill.Payer().(meter.PerRequest)
 	if !ok {
 		return nil
@@ -65,22 +65,22 @@ func (x *exchange) payFirst(ctx context.Context) error {
 	return nil
 }
 
-// paysFirst reports whether the request is paid for by itself.
-func (x *exchange) paysFirst() bool {
+// paysItself reports whether the request pays for itself.
+func (x *exchange) paysItself() bool {
 	_, ok := x.bill.Payer().(meter.PerRequest)
 	return ok
 }
 
-// conversant is whose conversations the request's may be one of. Who pays for single requests is known too late: the price is that of the model, and the same for
-// who asks for it and who pays it.
-func (x *exchange) conversant() policy.Account {
-	if x.paysFirst() {
+// conversationOwner returns the account whose conversations the request may continue. A payer is known too late: the price is that of the model, and
+// must be the same when asked for and when paid.
+func (x *exchange) conversationOwner() policy.Account {
+	if x.paysItself() {
 		return ""
 	}
 	return x.Principal.Account
 }
 
-// paidFor is a request as its payer sees it.
+// paidFor is the meter.Subject of a request.
 type paidFor struct{ x *exchange }
 
 var _ meter.Subject = paidFor{}

@@ -61,7 +61,7 @@ func TestD50TheWorstCaseKnowsOfThinkingThatAProfileAsksFor(t *testing.T) {
 		}
 		r.Profile = row.profile
 		x := &exchange{View: request.View{Config: rt}}
-		x.reports(&Gateway{})
+		x.initReport(&Gateway{})
 		x.Request = r
 		if got := x.ThinkingTokens(row.candidates); got != row.want {
 			t.Errorf("%s by %v: %d, want %d", row.more, row.candidates, got, row.want)

@@ -8,32 +8,31 @@ import (
 	"bardo.money/gateway/internal/fault"
 )
 
-// How an answer's reasoning is shown depends on where the answer is read: on its reader, that is, and not on who gave the answer. What
-// is stored of an answer holds all of it.
+// How an answer's reasoning is shown depends on where the answer is read, not on which model gave it. Stored answers hold all of it.
 
-// headerReasoning asks for the chain beside the answer.
+// headerReasoning asks for the reasoning chain beside the answer.
 const headerReasoning = "x-bardo-reasoning"
 
-// parseReasoning reads how much of an answer's reasoning is asked for.
+// parseReasoning parses how much of an answer's reasoning is requested.
 func (x *exchange) parseReasoning() error {
-	switch how := x.Head.Header.Get(headerReasoning); how {
+	switch mode := x.Head.Header.Get(headerReasoning); mode {
 	case "", "default":
 	case "full":
 		x.report.FullChain = true
 	default:
-		return fault.Newf(fault.InvalidRequest, "X-Bardo-Reasoning: %q, expected full or default", fault.Clip(how))
+		return fault.Newf(fault.InvalidRequest, "X-Bardo-Reasoning: %q, expected full or default", fault.Clip(mode))
 	}
 	return nil
 }
 
-// tellReasoning reports the reasoning that an answer showed.
-func (x *exchange) tellReasoning(a *reading.Answer) {
+// reportReasoning reports the reasoning that an answer showed.
+func (x *exchange) reportReasoning(a *reading.Answer) {
 	if a.Reasoning != nil && x.report.Events().On() {
 		x.report.Reasoning(a.Chain(), a.Reasoning.View.Surface)
 	}
 }
 
-// keepReasoning keeps an answer's reasoning for its own account, where the surface may ask for it afterwards.
+// keepReasoning stores an answer's reasoning for its account, if the surface may request it afterwards.
 func (x *exchange) keepReasoning(a *reading.Answer) {
 	if a == nil || a.Reasoning == nil || !a.Reasoning.View.Stores() || !x.MayRetain() {
 		return

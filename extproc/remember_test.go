@@ -29,7 +29,7 @@ func (f finisher) Finish(_ *pipeline.Exchange, by policy.ProviderID, _ keyring.I
 func TestWhoeverAnsweredFirstIsRemembered(t *testing.T) {
 	var by []policy.ProviderID
 	x := &exchange{View: request.View{Config: &runtime.Config{Pipeline: pipeline.New(finisher{&by})}}}
-	x.reports(&Gateway{})
+	x.initReport(&Gateway{})
 	x.bill.Open(&meter.Meter{}, x, "r")
 	x.Request, x.Log = &chat.Request{}, []pipeline.Entry{{Layer: "l6"}}
 	first := policy.Resolution{Provider: "one", Model: "fast"}

@@ -16,11 +16,11 @@ import (
 	reasons "bardo.money/gateway/policy/attestation"
 )
 
-// The driven path's part of review: an answer with a schema is sent, its model is told what is wrong with it, the schema's default takes its
-// place, or the client gets an error with what came. A good answer may be compared with a second model's, or be replaced by a better tier's.
+// Review on the driven path: a held answer with a schema is sent, or retried with a correction, or replaced by the schema's default or an error. A
+// valid answer may be compared with a second model's, or replaced by a better tier's.
 
-// finishHeld ends an answer that is complete and of which the client has seen nothing. A failure of kind upstream.WrongForm says that the same
-// candidate is called once more.
+// finishHeld ends a complete held answer, of which nothing was sent. A failure of kind upstream.WrongForm means that the same candidate is called
+// once more.
 func (s *drivenStream) finishHeld(ctx context.Context, a *reading.Answer) (*upstream.Failure, error) {
 	x := s.x
 	if !a.Holds {
@@ -42,7 +42,7 @@ func (s *drivenStream) finishHeld(ctx context.Context, a *reading.Answer) (*upst
 	return nil, s.useFallback(ctx, a, j)
 }
 
-// sendReviewed sends a good answer that was held, or another model's in its place.
+// sendReviewed sends a valid held answer, or the answer of another model that replaces it.
 func (s *drivenStream) sendReviewed(ctx context.Context, a *reading.Answer, j *review.Validation) (*upstream.Failure, error) {
 	x := s.x
 	if a, j = s.reconsider(ctx, a, j); a == nil {
@@ -56,8 +56,8 @@ func (s *drivenStream) sendReviewed(ctx context.Context, a *reading.Answer, j *r
 	return nil, s.send(ctx, a)
 }
 
-// reconsider compares a good answer with another model's before the client sees it, where that is wanted. It returns the one that is sent, with
-// its validation; nil when the client has disconnected.
+// reconsider compares a valid answer with another model's, if configured. It returns the answer to send, with its validation; nil when the client has
+// disconnected.
 func (s *drivenStream) reconsider(ctx context.Context, a *reading.Answer, j *review.Validation) (*reading.Answer, *review.Validation) {
 	switch {
 	case s.x.review.Verifies():
@@ -68,25 +68,25 @@ func (s *drivenStream) reconsider(ctx context.Context, a *reading.Answer, j *rev
 	return a, j
 }
 
-// sideAnswer gets one more answer of a candidate, by the request as v has it, and validates it. The client does not see it; its call is billed,
-// as is the one that is held at the time. The client gets heartbeats meanwhile. correction is put behind the messages. The validation is nil
-// where the answer has no schema. The error is that the client has disconnected.
+// sideAnswer makes one more call of a candidate with the request v, and validates the answer. The answer is not sent; its call is billed, as is that
+// of the held answer. Heartbeats are sent meanwhile. correction is appended to the messages. The validation is nil if the answer has no schema. The
+// error means that the client has disconnected.
 func (s *drivenStream) sideAnswer(ctx context.Context, v *request.View, to *policy.Resolution, correction []chat.Message) (*reading.Answer, *review.Validation, *upstream.Failure, error) {
 	x, held := s.x, s.x.current
 	x.charge(held)
 	defer func() { x.current = held }()
 	a, f, err := s.callWith(ctx, x.newAttempt(v, to, correction), func(_ context.Context, a *reading.Answer) (bool, error) { return a.Ended, nil })
-	if err != nil { // the client disconnected in the middle of it
+	if err != nil { // the client disconnected during the call
 		x.interrupt(x.current)
 	}
 	if f != nil {
-		x.bill.Over()
+		x.bill.EndCall()
 	}
 	if f != nil || err != nil {
 		return nil, nil, f, err
 	}
 	x.charge(a)
-	x.noteAnswered(a, record.OK)
+	x.recordAnswered(a, record.OK)
 	if a.Form == nil {
 		return a, nil, nil, nil
 	}
@@ -97,7 +97,7 @@ func (s *drivenStream) sideAnswer(ctx context.Context, v *request.View, to *poli
 	return a, j, nil, nil
 }
 
-// useFallback answers in the place of an invalid answer: with the second model's, a better tier's, the schema's default, or an error.
+// useFallback replaces an invalid answer: with the verifier's, a better tier's, the schema's default, or an error.
 func (s *drivenStream) useFallback(ctx context.Context, a *reading.Answer, j *review.Validation) error {
 	x := s.x
 	if ok, err := s.useVerifierAnswer(ctx); ok || err != nil {
@@ -125,7 +125,7 @@ func (s *drivenStream) useFallback(ctx context.Context, a *reading.Answer, j *re
 	return s.send(ctx, a)
 }
 
-// refuseInvalid answers with an error that holds the invalid answer. The calls are billed: the models did their work.
+// refuseInvalid answers with an error that contains the invalid answer. The calls are billed: the providers billed them.
 func (s *drivenStream) refuseInvalid(ctx context.Context, a *reading.Answer, j *review.Validation) error {
 	x := s.x
 	a.NotCacheable = x.review.SetResult(a.Form.Plan, j)
@@ -140,14 +140,14 @@ func (s *drivenStream) refuseInvalid(ctx context.Context, a *reading.Answer, j *
 	if s.begun {
 		return s.fail(f)
 	}
-	x.refused(f)
+	x.recordRefused(f)
 	r := x.report.Error(f)
 	r.Header = sum.Headers(x.report.SchemaHeader(r.Header, &a.By))
 	return s.x.client.Reply(r)
 }
 
-// verify compares a good answer with that of a second model of another family, called at the same time, and returns the stricter one; nil when
-// the client has disconnected.
+// verify compares a valid answer with that of a model of another family, called concurrently, and returns the stricter one; nil when the client has
+// disconnected.
 func (s *drivenStream) verify(ctx context.Context, a *reading.Answer, j *review.Validation) (*reading.Answer, *review.Validation) {
 	x, o := s.x, s.x.review.Verification
 	b, jb, err := s.verifierAnswer(ctx)
@@ -169,7 +169,7 @@ func (s *drivenStream) verify(ctx context.Context, a *reading.Answer, j *review.
 	return a, j
 }
 
-// compare returns the one of two answers that is sent.
+// compare returns the answer to send.
 func (s *drivenStream) compare(a *reading.Answer, j *review.Validation, b *reading.Answer, jb *review.Validation) (*reading.Answer, *review.Validation) {
 	x := s.x
 	if x.review.Compare(&a.By, &b.By, j, jb) == structured.Second {
@@ -180,8 +180,8 @@ func (s *drivenStream) compare(a *reading.Answer, j *review.Validation, b *readi
 	return a, j
 }
 
-// escalate calls tier T2 where a valid answer of a heartbeat of tier T1 asks for that, and returns the answer that is sent; nil when the client
-// has disconnected. Where T2 fails, it is the answer of T1.
+// escalate calls tier T2 if a valid answer of a T1 heartbeat asks for it, and returns the answer to send; nil when the client has disconnected. If T2
+// fails, that is T1's answer.
 func (s *drivenStream) escalate(ctx context.Context, a *reading.Answer, j *review.Validation) (*reading.Answer, *review.Validation) {
 	x, e := s.x, s.x.review.Escalation
 	if j.Open || x.CallerPays(a.By.Provider) {
@@ -197,12 +197,11 @@ func (s *drivenStream) escalate(ctx context.Context, a *reading.Answer, j *revie
 	case b != nil:
 		return b, jb
 	}
-	a.NotCacheable = true // not cached: the same request may get a better answer later
+	a.NotCacheable = true // the same request may get a better answer later
 	return a, j
 }
 
-// escalateInvalid answers with tier T2 where T1 gave no valid answer, if the schema's default asks for T2. ok is false where it does not, or T2
-// fails.
+// escalateInvalid answers with tier T2 if T1 gave no valid answer and the schema's default asks for T2. ok is false if it does not, or T2 fails.
 func (s *drivenStream) escalateInvalid(ctx context.Context, a *reading.Answer) (ok bool, err error) {
 	x := s.x
 	if !x.review.Escalates() || x.CallerPays(a.By.Provider) || structured.Escalates(x.review.SchemaName(), x.review.Schema.Default(), 0) == structured.NoEscalation || !x.funds.AffordsMore(ctx, review.Tier2) {
@@ -223,12 +222,12 @@ func (s *drivenStream) escalateInvalid(ctx context.Context, a *reading.Answer) (
 	return true, s.send(ctx, b)
 }
 
-// callTier2 replaces an answer of T1, which is billed, by one of tier T2; nil where T2 fails. The error is that the client has disconnected.
+// callTier2 replaces T1's answer, which is billed, by T2's; nil if T2 fails. The error means that the client has disconnected.
 func (s *drivenStream) callTier2(ctx context.Context, a *reading.Answer) (*reading.Answer, *review.Validation, error) {
 	x := s.x
 	if !a.Counted {
 		x.charge(a)
-		x.noteAnswered(a, record.OK)
+		x.recordAnswered(a, record.OK)
 	}
 	x.current = a
 	v := x.View
@@ -237,19 +236,19 @@ func (s *drivenStream) callTier2(ctx context.Context, a *reading.Answer) (*readi
 	if b == nil || err != nil {
 		return nil, nil, err
 	}
-	x.Request = v.Request // its answer is given
+	x.Request = v.Request // the answer is encoded for this request
 	x.review.Escalation.From = a.By
 	x.replaceAnswer(nil, b, j)
 	x.review.EmitEscalated(&b.By)
 	return b, j, nil
 }
 
-// runTier2 calls the candidates of tier T2, by the request as v has it, until one gives a valid answer; nil where none does. The error is that
-// the client has disconnected.
+// runTier2 calls the candidates of tier T2 with the request v, until one gives a valid answer; nil if none does. The error means that the client has
+// disconnected.
 func (s *drivenStream) runTier2(ctx context.Context, v *request.View) (*reading.Answer, *review.Validation, error) {
 	x := s.x
 	var correction []chat.Message
-	reasked := 0
+	retries := 0
 	seq := upstream.Sequence{Candidates: x.ranking.Beside(x.review.Escalation.Candidates), MaxRetries: x.Config.MaxRetries, Once: true}
 	for to := seq.Candidate(); to != nil; to = seq.Candidate() {
 		b, j, f, err := s.sideAnswer(ctx, v, to, correction)
@@ -257,17 +256,17 @@ func (s *drivenStream) runTier2(ctx context.Context, v *request.View) (*reading.
 		case err != nil:
 			return nil, nil, err
 		case f != nil:
-			x.noteFailure(*to, f)
-			again, ok := attempt.Amend(v, *to, f)
+			x.recordFailure(*to, f)
+			again, ok := attempt.WithoutRefused(v, *to, f)
 			d := seq.Failed(upstream.State{Failure: f, Amendable: ok}, again)
-			x.decided(d)
+			x.recordDecision(d)
 			if d.Move == upstream.Advance {
 				correction = nil
 			}
 		case j != nil && x.review.Accepts(j):
 			return b, j, nil
-		case j != nil && reasked < x.review.SchemaRetries() && !j.Declined:
-			reasked++
+		case j != nil && retries < x.review.SchemaRetries() && !j.Declined:
+			retries++
 			seq.Calls++
 			correction = append(correction, review.TextMessage(chat.RoleAssistant, string(j.Raw)), review.TextMessage(chat.RoleUser, x.review.Schema.RetryPrompt(j.Choices[j.Wrong])))
 		default:

@@ -12,9 +12,9 @@ import (
 	"bardo.money/gateway/extproc/wire"
 )
 
-// Rounds: the model is called again with the results of calls that the gateway answers itself (package rounds).
+// Tool rounds: the model is called again with the results of calls that the gateway answers itself (package rounds).
 
-// nextRound bills a complete answer whose calls are answered inside the gateway, and puts both into the request. The error is a fault.
+// nextRound bills a complete answer whose calls are answered inside the gateway, and appends answer and results to the request. The error is a fault.
 func (s *drivenStream) nextRound(ctx context.Context, a *reading.Answer) error {
 	x := s.x
 	next, err := x.continued(ctx, a)
@@ -22,9 +22,9 @@ func (s *drivenStream) nextRound(ctx context.Context, a *reading.Answer) error {
 		return fmt.Errorf("answering calls of the gateway's own tools: %w", err)
 	}
 	x.charge(a)
-	x.noteAnswered(a, outcomeRound)
+	x.recordAnswered(a, outcomeRound)
 	x.trace.Attempts[len(x.trace.Attempts)-1].Reason = "the model called tools of the gateway"
-	x.decided(upstream.Decision{Move: upstream.ToolRound, Why: "the model gets the results of its calls"})
+	x.recordDecision(upstream.Decision{Move: upstream.ToolRound, Why: "the model gets the results of its calls"})
 	x.Request = next
 	r := &x.rounds
 	a.Gate.Close()
@@ -42,8 +42,8 @@ func (s *drivenStream) nextRound(ctx context.Context, a *reading.Answer) error {
 // outcomeRound is the outcome, in the request's record, of a call whose answer was answered inside the gateway.
 const outcomeRound = "tool_round"
 
-// contentOf is what the client gets of a held answer, and of those before it, once the last round is over: of an answer with a schema no text, which is
-// not a part of what the schema is for.
+// contentOf returns the events that the client gets of a held answer and of the rounds before it, after the last round. For an answer with a schema,
+// the text of earlier rounds is dropped: it is not part of the JSON.
 func contentOf(a *reading.Answer) (out []chat.Event) {
 	for i := range a.Held {
 		ev := &a.Held[i]
@@ -61,8 +61,8 @@ func contentOf(a *reading.Answer) (out []chat.Event) {
 	return out
 }
 
-// continued is the request with an answer and the results of its calls behind the messages, in the client's own format: what any candidate is called
-// with next, as if the client had sent it.
+// continued returns the request with an answer and the results of its calls appended to the messages, in the client's own format: any candidate can
+// be called with it, as if the client had sent it.
 func (x *exchange) continued(ctx context.Context, a *reading.Answer) (*chat.Request, error) {
 	enc := x.Dialect.NewEncoder(wire.Options{Same: a.Dialect == x.Request.Dialect, RequestID: x.ID, Created: x.Started.Unix(), Request: x.Request})
 	var body []byte
@@ -79,10 +79,10 @@ func (x *exchange) continued(ctx context.Context, a *reading.Answer) (*chat.Requ
 		x.rounds.Layer = cmp.Or(x.rounds.Layer, res.Layer)
 		results[i] = wire.CallResult{ID: calls[i].ID, Name: calls[i].Name, Text: res.Text, IsError: res.IsError}
 	}
-	return x.Dialect.(wire.Continuer).Continue(x.Request, body, results) //nolint:forcetypeassert // see mayCall
+	return x.Dialect.(wire.Continuer).Continue(x.Request, body, results) //nolint:forcetypeassert // see mayCallTools
 }
 
-// rounds calls one candidate, again for each round. The answer is complete where there is neither a failure nor an error; the error is that the client has
+// rounds calls one candidate, again for each round. The answer is complete if failure and error are nil; the error means that the client has
 // disconnected.
 func (s *drivenStream) rounds(ctx context.Context, call func() *attempt.Attempt) (a *reading.Answer, f *upstream.Failure, err error) {
 	for {

@@ -39,11 +39,11 @@ func (x *exchange) candidates(ctx context.Context) error {
 	return nil
 }
 
-// layersWait reports whether a layer may wait for something else than the client.
+// layersWait reports whether a layer may wait for anything but the client.
 func (x *exchange) layersWait() bool { return x.Config.Pipeline.Waits(&x.Exchange) }
 
-// prepare runs the layers, and orders the candidates. A request that needs a call of its own then has to be paid for (payAndCall); a coalesced one
-// waits without a reservation, and a stored answer needs none.
+// prepare runs the layers and orders the candidates. A request that needs its own call is paid for afterwards (payAndCall); a coalesced one waits
+// without a reservation, and a stored answer needs none.
 func (x *exchange) prepare(ctx context.Context) error {
 	if err := x.runLayers(ctx); err != nil {
 		return err
@@ -67,22 +67,22 @@ func (x *exchange) prepare(ctx context.Context) error {
 
 // runLayers runs the layers on the request, which may change it.
 func (x *exchange) runLayers(ctx context.Context) error {
-	x.Current, x.Asked = x.offers, x.Request
+	x.Current, x.Original = x.stillOffered, x.Request
 	x.Market = x.gw.Answers.Enter(x.Principal.Account, x.Hints.GolemID, x.Hints.Regime)
-	x.NoRounds = x.ProtectOnly || !x.mayCall()
+	x.NoRounds = x.ProtectOnly || !x.mayCallTools()
 	if !x.ProtectOnly {
 		x.effects.Govern(x.gw.Governor)
 	}
 	if err := x.Config.Pipeline.Request(ctx, &x.Exchange); err != nil {
 		return err
 	}
-	if x.Request != x.Asked {
+	if x.Request != x.Original {
 		x.review.FollowRequest()
 	}
 	return nil
 }
 
-// decide derives the request's intent, its candidates, best first, and its profile. Where the gateway chooses the model, it is the first
+// decide derives the request's intent, its candidates, best first, and its profile. If the gateway chooses the model, the request has the first
 // candidate's from here on.
 func (x *exchange) decide(ctx context.Context) error {
 	f := hint.Facts(x.Request, int64(x.Request.MaxTokens))
@@ -90,7 +90,7 @@ func (x *exchange) decide(ctx context.Context) error {
 	x.report.Epoch(&x.gw.epochs)
 	built := x.Config.Needs(&x.Hints, &f, &x.Principal)
 	x.report.Task = cmp.Or(x.Hints.TickType, x.Hints.Subsystem, built.Task.Name)
-	x.turn = x.gw.turnOf(x.Request, &x.Hints, x.conversant(), &built)
+	x.turn = x.gw.turnOf(x.Request, &x.Hints, x.conversationOwner(), &built)
 	built.Stay(x.gw.conversations.Find(&x.turn))
 	d := x.funds.Decide(&built.Intent)
 	if d.Err != nil {
@@ -136,17 +136,17 @@ func (x *exchange) decide(ctx context.Context) error {
 	return nil
 }
 
-// offers reports whether the provider of a stored answer is still a candidate, with the same model and name: the configuration may have changed
+// stillOffered reports whether the provider of a stored answer is still a candidate, with the same model and name: the configuration may have changed
 // since.
-func (x *exchange) offers(s *cache.Served) bool {
+func (x *exchange) stillOffered(s *cache.Served) bool {
 	is := func(r policy.Resolution) bool {
 		return r.Provider == s.By.Provider && r.Model == s.By.Model && r.Upstream == s.By.Upstream
 	}
-	return slices.ContainsFunc(x.Found, is) || slices.ContainsFunc(x.instead(), is)
+	return slices.ContainsFunc(x.Found, is) || slices.ContainsFunc(x.replacements(), is)
 }
 
-// instead are the models whose answers may replace the candidates': the verifier and the better tier.
-func (x *exchange) instead() (list []policy.Resolution) {
+// replacements returns the models whose answers may replace the candidates': the verifier and the better tier.
+func (x *exchange) replacements() (list []policy.Resolution) {
 	if x.review.Verifies() {
 		list = append(list, x.review.Verification.Verifier)
 	}
@@ -168,8 +168,8 @@ func (g *Gateway) turnOf(r *chat.Request, h *policy.Hints, who policy.Account, b
 	return g.conversations.Turn(who, r.Model, h.SessionID, c)
 }
 
-// mayCall reports whether the calls of layers' own tools can be answered: the answer is one, of one model, and no provider stores it.
-func (x *exchange) mayCall() bool {
+// mayCallTools reports whether calls of layers' own tools can be answered: there is one answer, of one model, and no provider stores it.
+func (x *exchange) mayCallTools() bool {
 	if _, ok := x.Dialect.(wire.Continuer); !ok || x.Request.Op != chat.Generate || x.Request.Choices > 1 || x.Request.Doc.Get("functions").Exists() {
 		return false
 	}
@@ -184,12 +184,12 @@ func (x *exchange) mayCall() bool {
 	return true
 }
 
-// mayClassify reports whether the classifier may have a say, as far as is known without the request's text.
+// mayClassify reports whether the classifier may be used, as far as is known without the request's text.
 func (x *exchange) mayClassify() bool {
 	return x.Request.Op == chat.Generate && x.Config.Classifier.MayJudge(&x.Hints, x.Request.Model)
 }
 
-// classify has the classifier judge the request.
+// classify runs the classifier on the request.
 func (x *exchange) classify(ctx context.Context) {
 	f := hint.Facts(x.Request, int64(x.Request.MaxTokens))
 	if !x.Config.Classifier.Judges(&x.Hints, &f) {

@@ -87,7 +87,7 @@ func routed(t testing.TB, rt *runtime.Config, h header.List, body []byte) {
 		t.Fatal(err)
 	}
 	x := &exchange{gw: &Gateway{}, View: request.View{Config: rt, Head: stream.Head{Header: h}}}
-	x.reports(x.gw)
+	x.initReport(x.gw)
 	x.review.View = &x.View
 	x.Request = req
 	if err := x.parseHeaders(); err != nil {

@@ -58,7 +58,7 @@ func (x *exchange) answer(ctx context.Context, e endpoint.Endpoint, bodyless boo
 	return x.admit(ctx, e, bodyless)
 }
 
-// admit checks the caller's limits and answers it. It runs before the body is read: a refused request uses no memory for it.
+// admit checks the caller's limits and answers. It runs before the body is read: a refused request uses no memory for it.
 func (x *exchange) admit(ctx context.Context, e endpoint.Endpoint, bodyless bool) error {
 	if err := x.limit(ctx, &e); err != nil {
 		return err
@@ -66,7 +66,7 @@ func (x *exchange) admit(ctx context.Context, e endpoint.Endpoint, bodyless bool
 	return x.admitted(ctx, e, bodyless)
 }
 
-// admitted answers a caller who may be served.
+// admitted answers an admitted caller.
 func (x *exchange) admitted(ctx context.Context, e endpoint.Endpoint, bodyless bool) error {
 	if bodyless {
 		if err := identity.BodyFault(&x.Principal, nil); err != nil {
@@ -110,13 +110,13 @@ func (x *exchange) admitted(ctx context.Context, e endpoint.Endpoint, bodyless b
 		return err
 	}
 	x.client.Turn()
-	if x.dry && x.localModel() == nil {
+	if x.dryRun && x.localModel() == nil {
 		if x.mayClassify() || x.Principal.Prepaid { // the balance may have to be read from the ledger
 			return x.client.Leave(func() error { return x.explain(ctx) })
 		}
 		return x.explain(ctx)
 	}
-	if x.Hints.DailyBudget > 0 || x.Hints.DIEMAvailable || x.MayNameStored() || x.funds.NamesSession() { // what was spent, and who owns what is named, is read from the ledger
+	if x.Hints.DailyBudget > 0 || x.Hints.DIEMAvailable || x.MayNameStored() || x.funds.NamesSession() { // spending, and the owners of named resources, are read from the ledger
 		return x.client.Leave(func() error { return x.routeAndCall(ctx) })
 	}
 	return x.routeAndCall(ctx)
@@ -134,7 +134,7 @@ func (x *exchange) answerLocally(ctx context.Context, e *endpoint.Endpoint, body
 	if err != nil {
 		return err
 	}
-	if !r.Header.Has("x-request-id") { // the answer to another request has that one's
+	if !r.Header.Has("x-request-id") { // a replayed answer has the id of its own request
 		r.Header = append(r.Header, x.report.IDHeaders()...)
 	}
 	if c.Follow != nil {
@@ -143,7 +143,8 @@ func (x *exchange) answerLocally(ctx context.Context, e *endpoint.Endpoint, body
 	return x.reply(r)
 }
 
-// compact answers POST /v1/sessions/{id}/compact: the request becomes one for a summary of its messages, by the subsystem session_compact, and takes the way of any other.
+// compact answers POST /v1/sessions/{id}/compact: the request is replaced by one for a summary of its messages, of subsystem session_compact, and
+// served like any other.
 func (x *exchange) compact(ctx context.Context, bodyless bool) error {
 	body, err := x.readBody(bodyless)
 	if err != nil {

@@ -20,9 +20,8 @@ import (
 	"bardo.money/gateway/policy/ledger"
 )
 
-// settle ends the request's bill: every way in which a request ends comes here, once. a is the answer that the client gets, complete or not; nil for
-// none. It returns when the charge is durable (prepaid keys) or queued (others), before the last byte is sent. A client disconnect does not undo
-// it.
+// settle ends the request's bill. Every way in which a request can end comes here, once. a is the client's answer, complete or not; nil for none. It
+// returns when the charge is durable (prepaid keys) or queued (others), before the last byte is sent. A client disconnect does not undo it.
 func (x *exchange) settle(ctx context.Context, a *reading.Answer, outcome string) (*report.Summary, error) {
 	if x.trace.Settled != nil {
 		return x.report.Summary(x.trace.Settled), nil
@@ -45,11 +44,11 @@ func (x *exchange) settle(ctx context.Context, a *reading.Answer, outcome string
 		s.Savings, s.Saved = x.effects.Saved(&s.By)
 	}
 	if outcome == record.OK || outcome == record.Invalid || outcome == record.Refused || outcome == record.Cancelled && a != nil && a.Content {
-		x.served(a, outcome)
+		x.recordServed(a, outcome)
 	}
 	x.client.Turn()
 	if err := x.book(ctx, s, &total); err != nil {
-		x.unsent()
+		x.voidStoredProof()
 		return nil, err
 	}
 	if a == nil {
@@ -58,18 +57,18 @@ func (x *exchange) settle(ctx context.Context, a *reading.Answer, outcome string
 	}
 	x.report.Cognition(s, a.Seen)
 	x.report.Answered(&a.By, &s.Usage)
-	x.tellReasoning(a)
+	x.reportReasoning(a)
 	x.keepReasoning(a)
-	if err := x.keepMade(ctx, a); err != nil {
+	if err := x.recordStoredOwners(ctx, a); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// keepMade records the owner of what a provider stored with its answer: the response, its items, and what the answer gave access to, such as a
-// container. It is recorded before the client has the whole answer.
-func (x *exchange) keepMade(ctx context.Context, a *reading.Answer) error {
-	if !x.stores(a) {
+// recordStoredOwners records the owner of what a provider stored with its answer: the response, its items, and resources such as a container. It is
+// recorded before the client has the whole answer.
+func (x *exchange) recordStoredOwners(ctx context.Context, a *reading.Answer) error {
+	if !x.storedByProvider(a) {
 		return nil
 	}
 	ids := a.StoredIDs
@@ -79,14 +78,14 @@ func (x *exchange) keepMade(ctx context.Context, a *reading.Answer) error {
 	return x.gw.Ledger.Keep(context.WithoutCancel(ctx), passthrough.Owned(x.Principal.Account, a.By.Provider, ids)...)
 }
 
-// stores reports whether the provider stored anything with its answer whose owner has to be recorded.
-func (x *exchange) stores(a *reading.Answer) bool {
+// storedByProvider reports whether the provider stored anything with its answer whose owner has to be recorded.
+func (x *exchange) storedByProvider(a *reading.Answer) bool {
 	return !x.OwnKey.IsSet() && (len(a.StoredIDs) > 0 || x.StoredAt(&a.By) && a.ID != "")
 }
 
-// settlesSlowly reports whether settle has to wait for the ledger: an owner is written down, or more money is looked for.
+// settlesSlowly reports whether settle waits for the ledger: to record an owner, or to reserve more money.
 func (x *exchange) settlesSlowly(a *reading.Answer) bool {
-	return x.stores(a) || !x.bill.Reserved(a.RequestTotal().Charged)
+	return x.storedByProvider(a) || !x.bill.Reserved(a.RequestTotal().Charged)
 }
 
 // billLastCall bills the call that the request ends with.
@@ -99,7 +98,7 @@ func (x *exchange) billLastCall(a *reading.Answer, outcome string) {
 	}
 }
 
-// interrupt bills the call in flight, if there is one, as far as it went: the request ends during it.
+// interrupt bills the call in flight, if any, for the part that was received: the request ends during it.
 func (x *exchange) interrupt(a *reading.Answer) {
 	to, since := x.bill.InFlight()
 	if to == nil {
@@ -115,27 +114,27 @@ func (x *exchange) interrupt(a *reading.Answer) {
 		})
 	}
 	u := x.bill.Interrupted(to, c, since)
-	x.bill.Over()
+	x.bill.EndCall()
 	if x.bill.Add(to, u) {
 		x.report.Capped(to, &u)
 	}
 }
 
-// decided notes the decision after the last attempt.
-func (x *exchange) decided(d upstream.Decision) { x.trace.Decided(d.Move.String(), d.Why) }
+// recordDecision records the decision after the last attempt.
+func (x *exchange) recordDecision(d upstream.Decision) { x.trace.SetDecision(d.Move.String(), d.Why) }
 
-// attempted adds an attempt to the metrics and to the trace.
-func (x *exchange) attempted(to policy.Resolution, outcome, reason string, o telemetry.Outcome) {
-	x.trace.Attempted(x.gw.Metrics, &to, o, outcome, reason, x.trace.Tried()+1 < len(x.Order))
+// recordAttempt adds an attempt to the metrics and to the trace.
+func (x *exchange) recordAttempt(to policy.Resolution, outcome, reason string, o telemetry.Outcome) {
+	x.trace.AddAttempt(x.gw.Metrics, &to, o, outcome, reason, x.trace.AttemptCount()+1 < len(x.Order))
 }
 
-// served notes that a candidate answered.
-func (x *exchange) served(a *reading.Answer, outcome string) {
+// recordServed records that a candidate answered.
+func (x *exchange) recordServed(a *reading.Answer, outcome string) {
 	if a == nil || a.Noted {
 		return
 	}
 	a.Noted = true
-	x.attempted(a.By, attemptWord(outcome), "", telemetry.Served)
+	x.recordAttempt(a.By, attemptOutcome(outcome), "", telemetry.Served)
 	x.gw.Health.Report(policy.Result{Provider: a.By.Provider, Outcome: policy.Succeeded, Latency: cmp.Or(x.trace.FirstToken, time.Since(x.Started))})
 	x.notifyLayers(a)
 	if outcome == record.OK {
@@ -144,7 +143,7 @@ func (x *exchange) served(a *reading.Answer, outcome string) {
 	}
 }
 
-// newSummary says how the request ended; settle fills in what it cost.
+// newSummary returns a summary of the request's outcome; settle fills in the cost.
 func (x *exchange) newSummary(outcome string) *report.Summary {
 	x.trace.Settled = &record.Settlement{Outcome: outcome, Stored: x.report.Stored != nil}
 	return x.report.Summary(x.trace.Settled)
@@ -176,17 +175,17 @@ func (x *exchange) finish() {
 		x.gw.Metrics.ExchangeEnded()
 		return
 	}
-	x.end()
+	x.settleUnfinished()
 	x.bill.Release()
-	if x.later.RunsAgain(&x.trace, len(x.bill.Calls())) { // its last run is counted
+	if x.later.RunsAgain(&x.trace, len(x.bill.Calls())) { // the last run is counted instead
 		x.gw.Metrics.ExchangeEnded()
 		return
 	}
 	x.count()
 }
 
-// end settles a request that was not answered, or whose client disconnected, unless that was done before.
-func (x *exchange) end() {
+// settleUnfinished settles a request that was not answered, or whose client disconnected, if it is not settled yet.
+func (x *exchange) settleUnfinished() {
 	switch {
 	case x.trace.Settled != nil || x.trace.Unbilled != nil || !x.trace.Operation.Metered() || x.later.RunsAgain(&x.trace, len(x.bill.Calls())):
 		return
@@ -201,7 +200,7 @@ func (x *exchange) end() {
 	}
 }
 
-// partial is an incomplete answer; nil for none.
+// partial returns the incomplete answer; nil for none.
 func (x *exchange) partial() *reading.Answer {
 	if x.trace.Fault != nil {
 		return nil
@@ -209,7 +208,7 @@ func (x *exchange) partial() *reading.Answer {
 	return x.current
 }
 
-// unfinished is the outcome of a request that was not settled when it ended.
+// unfinished returns the outcome of a request that was not settled when it ended.
 func (x *exchange) unfinished() string {
 	switch {
 	case x.trace.Fault != nil:
@@ -220,7 +219,7 @@ func (x *exchange) unfinished() string {
 	return record.Disconnected
 }
 
-// count has each sink told that the request is over.
+// count reports the end of the request to each sink.
 func (x *exchange) count() {
 	var r telemetry.Request
 	if x.Request != nil {
@@ -243,8 +242,8 @@ func (x *exchange) count() {
 	x.gw.Metrics.ExchangeEnded()
 }
 
-// attemptWord is the outcome, in the request's record, of a billed call whose answer the client did not get.
-func attemptWord(outcome string) string {
+// attemptOutcome returns the outcome, in the request's record, of a billed call whose answer the client did not get.
+func attemptOutcome(outcome string) string {
 	if outcome == record.Invalid {
 		return "schema"
 	}
@@ -264,7 +263,7 @@ func (x *exchange) charge(a *reading.Answer) {
 func (x *exchange) billAnswer(a *reading.Answer, u chat.Usage) {
 	a.Counted = true
 	if !a.Parallel {
-		x.bill.Over()
+		x.bill.EndCall()
 	}
 	if x.bill.Add(&a.By, u) {
 		x.report.Capped(&a.By, &u)
@@ -272,34 +271,34 @@ func (x *exchange) billAnswer(a *reading.Answer, u chat.Usage) {
 	x.effects.Called(&a.By, &u, &x.rounds)
 }
 
-// notifyLayers tells the layers which provider answered, whether the client gets the answer or not: its prompt cache has the conversation now. Only
-// the first candidate's model counts, since that is called first again; another model answers where the first fails, escalates or is verified.
+// notifyLayers notifies the layers which provider answered, whether the client gets the answer or not: its prompt cache now holds the conversation.
+// Only the first candidate's model counts, because it is called first next time; other models only answer after a failure, an escalation or a
+// verification.
 func (x *exchange) notifyLayers(a *reading.Answer) {
-	x.stay(&a.By)
+	x.rememberTurn(&a.By)
 	if len(x.Found) > 0 && a.By.Model == x.Found[0].Model {
 		x.Config.Pipeline.Finish(&x.Exchange, a.By.Provider, x.calls.LastKey(a.By.Provider).ID())
 	}
 }
 
-// stay remembers which candidate served the turn.
-func (x *exchange) stay(by *policy.Resolution) {
+// rememberTurn stores which candidate served the turn.
+func (x *exchange) rememberTurn(by *policy.Resolution) {
 	if !slices.ContainsFunc(x.Found, func(r policy.Resolution) bool { return r.Provider == by.Provider && r.Model == by.Model }) || x.gw == nil {
 		return
 	}
 	x.gw.conversations.Keep(&x.turn, policy.Kept{Provider: by.Provider, Model: by.Model, Quality: x.Intent.Quality, Tokens: x.Request.InputTokens})
 }
 
-// Requests that end before a provider is called have no row in the ledger: a client that ignores refusals sends thousands a second. They
-// are counted by key, minute and reason, and the latest can be looked up.
+// Requests that end before a provider is called have no row in the ledger: a client that ignores refusals may send thousands a second. They are
+// counted by key, minute and reason, and the latest can be looked up.
 
-// neverCalled reports whether the request ended, or was given up by its client, before any provider was called or a stored answer was
-// found.
+// neverCalled reports whether the request ended, or its client disconnected, before any provider was called or a stored answer was found.
 func (x *exchange) neverCalled() bool {
 	to, _ := x.bill.InFlight()
 	return to == nil && len(x.trace.Attempts) == 0 && len(x.bill.Calls()) == 0 && x.report.Stored == nil && x.current == nil
 }
 
-// refuse counts the request as refused, unless it could not be read because its client disconnected.
+// refuse counts the request as refused, unless its client disconnected before it was read.
 func (x *exchange) refuse() {
 	if x.trace.Fault == nil && x.Request == nil {
 		return
@@ -308,40 +307,40 @@ func (x *exchange) refuse() {
 	s.By = x.report.By(nil)
 	r := ledger.Refusal{RequestID: x.ID, Account: x.Principal.Account, At: x.Started}
 	r.Status, r.Reason = x.trace.Verdict()
-	if x.Request != nil || x.Principal.Account != "" || x.Principal.Anonymous { // whoever has no valid credential can look nothing up
+	if x.Request != nil || x.Principal.Account != "" || x.Principal.Anonymous { // callers without a valid credential cannot look anything up
 		r.Record = s.Record(x.pathName())
 	}
 	x.gw.Ledger.Refuse(r)
 }
 
-// settleStored charges nothing but what layers had made of calls, and leaves a record.
+// settleStored charges only for layers' side calls, and writes the record.
 func (x *exchange) settleStored(ctx context.Context, outcome string) (*report.Summary, error) {
 	e := x.report.Stored
 	s := x.newSummary(outcome)
-	s.By, s.Usage = e.By, e.Usage // its original usage is shown, and not charged
+	s.By, s.Usage = e.By, e.Usage // its original usage is reported, but not charged
 	s.Savings, s.Saved = x.effects.SavedByCache()
 	x.Cache.Hit(e, s.Saved)
 	total := x.bill.Total()
 	if err := x.book(ctx, s, &total); err != nil {
 		return nil, err
 	}
-	if err := x.bill.Payer().ReadBalance(ctx); err != nil { // the answer is sent whether that can be read or not
+	if err := x.bill.Payer().ReadBalance(ctx); err != nil { // the answer is sent even if that fails
 		x.gw.Log.Warn("a balance cannot be read", "request", x.ID, "error", err)
 	}
 	x.keepReasoning(x.current)
 	return s, nil
 }
 
-// noteAnswered notes an attempt whose answer does not end the request.
-func (x *exchange) noteAnswered(a *reading.Answer, outcome string) {
+// recordAnswered records an attempt whose answer does not end the request.
+func (x *exchange) recordAnswered(a *reading.Answer, outcome string) {
 	took := time.Since(x.trace.AttemptStarted)
 	a.Noted = true
-	x.attempted(a.By, outcome, "", telemetry.Served)
+	x.recordAttempt(a.By, outcome, "", telemetry.Served)
 	x.gw.Health.Report(policy.Result{Provider: a.By.Provider, Outcome: policy.Succeeded, Latency: took})
 }
 
-// learnTokens corrects the estimates of a model by what its provider counted of the request as it was sent: of text alone, and without anything that the
-// gateway has put behind it.
+// learnTokens corrects a model's token estimates by its provider's count of the request as it was sent: for text only, and without anything that the
+// gateway added.
 func (x *exchange) learnTokens(a *reading.Answer) {
 	u := &a.Count.Reported
 	if r := x.Request; r.Op == chat.Generate && r.Doc.Stats.Opaque == 0 && a.Form == nil && u.Final {

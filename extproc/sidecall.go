@@ -14,7 +14,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// startVerifier sends the request to the second model, too, if there is one. The caller calls endVerifier.
+// startVerifier calls the verifier concurrently, if there is one. The caller calls endVerifier.
 func (s *drivenStream) startVerifier(ctx context.Context) {
 	x := s.x
 	if !x.review.Verifies() {
@@ -35,7 +35,7 @@ func (s *drivenStream) startVerifier(ctx context.Context) {
 	s.verifier = o
 }
 
-// stop ends the call, and waits until it is over.
+// stop cancels the call and waits for its end.
 func (o *sideCall) stop() {
 	if o != nil {
 		o.cancel()
@@ -43,7 +43,7 @@ func (o *sideCall) stop() {
 	}
 }
 
-// endVerifier ends the second model's call. If the client disconnected during verification, the call is billed as far as it went.
+// endVerifier ends the verifier's call. If the client disconnected during verification, the part that was received is billed.
 func (s *drivenStream) endVerifier() {
 	o, x := s.verifier, s.x
 	o.stop()
@@ -53,20 +53,20 @@ func (s *drivenStream) endVerifier() {
 	switch {
 	case o.a != nil && !o.a.Counted:
 		x.charge(o.a)
-		x.noteAnswered(o.a, record.OK)
+		x.recordAnswered(o.a, record.OK)
 	case o.part != nil:
 		x.bill.Add(&o.to, x.bill.Interrupted(&o.to, o.part, o.began))
 		x.trace.Attempts = append(x.trace.Attempts, record.Attempt{Provider: o.to.Provider, Model: o.to.Model, Outcome: record.ClientClosed})
 	}
 }
 
-// run calls the second model, and again without what its provider refuses of the request, as often as the request may be retried.
+// run calls the verifier, and retries without what its provider refuses, as often as the request may be retried.
 func (o *sideCall) run(ctx context.Context, x *exchange, t *attempt.Attempt) {
 	seq := upstream.Sequence{Candidates: []policy.Resolution{t.To}, MaxRetries: x.Config.MaxRetries, Once: true}
 	for to := seq.Candidate(); to != nil; to = seq.Candidate() {
 		call := *t
 		call.To, o.to, o.began = *to, *to, time.Now()
-		a, f, err := x.gather(ctx, &call)
+		a, f, err := x.collect(ctx, &call)
 		if attempt.IsPanic(err) {
 			f, err = &upstream.Failure{Provider: to.Provider, Kind: upstream.NotEncoded, Cause: err}, nil
 		}
@@ -80,13 +80,13 @@ func (o *sideCall) run(ctx context.Context, x *exchange, t *attempt.Attempt) {
 			}
 			return
 		}
-		again, ok := attempt.Amend(t.View, *to, f)
+		again, ok := attempt.WithoutRefused(t.View, *to, f)
 		o.failed = append(o.failed, failedSideCall{o.to, f, seq.Failed(upstream.State{Failure: f, Amendable: ok}, again)})
 	}
 }
 
-// verifierAnswer waits for the second model's answer, with heartbeats meanwhile, bills it and notes its failures. It is nil where the call failed
-// or its answer is invalid. The error is that the client has disconnected.
+// verifierAnswer waits for the verifier's answer, with heartbeats meanwhile, bills it and records its failures. It returns nil if the call failed or
+// its answer is invalid. The error means that the client has disconnected.
 func (s *drivenStream) verifierAnswer(ctx context.Context) (*reading.Answer, *review.Validation, error) {
 	o := s.verifier
 	if o == nil {
@@ -99,8 +99,8 @@ func (s *drivenStream) verifierAnswer(ctx context.Context) (*reading.Answer, *re
 	if !o.noted {
 		o.noted = true
 		for i := range o.failed {
-			x.noteFailure(o.failed[i].to, o.failed[i].f)
-			x.decided(o.failed[i].d)
+			x.recordFailure(o.failed[i].to, o.failed[i].f)
+			x.recordDecision(o.failed[i].d)
 		}
 	}
 	if o.a == nil {
@@ -108,7 +108,7 @@ func (s *drivenStream) verifierAnswer(ctx context.Context) (*reading.Answer, *re
 	}
 	if !o.a.Counted {
 		x.charge(o.a)
-		x.noteAnswered(o.a, record.OK)
+		x.recordAnswered(o.a, record.OK)
 	}
 	j := x.review.ValidateHeld(o.a.Form, o.a.Held)
 	if !x.review.Accepts(j) {
@@ -117,7 +117,7 @@ func (s *drivenStream) verifierAnswer(ctx context.Context) (*reading.Answer, *re
 	return o.a, j, nil
 }
 
-// waitFor waits for the end of a side call. The error is that the client has disconnected.
+// waitFor waits for the end of a side call. The error means that the client has disconnected.
 func (s *drivenStream) waitFor(ctx context.Context, o *sideCall) error {
 	for {
 		select {
@@ -131,13 +131,13 @@ func (s *drivenStream) waitFor(ctx context.Context, o *sideCall) error {
 			if cause := context.Cause(ctx); !errors.Is(cause, upstream.ErrTotalTimeout) {
 				return cause
 			}
-			<-o.done // the total time-out ends it, too
+			<-o.done // the total timeout ends it as well
 			return nil
 		}
 	}
 }
 
-// useVerifierAnswer answers with the second model's answer where no candidate gave a valid one; ok is false where that is not valid either.
+// useVerifierAnswer answers with the verifier's answer if no candidate gave a valid one; ok is false if it is not valid either.
 func (s *drivenStream) useVerifierAnswer(ctx context.Context) (ok bool, err error) {
 	x := s.x
 	b, j, err := s.verifierAnswer(ctx)

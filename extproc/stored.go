@@ -18,15 +18,15 @@ import (
 
 // Answers that were not made for this request: stored ones, and those of another request's call that this one waited for (coalesced).
 
-// foundBy is the cache status of a request that a layer answered.
-func (x *exchange) foundBy() record.CacheStatus {
+// cacheStatus returns the cache status of a request that a layer answered.
+func (x *exchange) cacheStatus() record.CacheStatus {
 	if x.Similarity == 0 {
 		return record.CacheHash
 	}
 	return record.CacheSemantic
 }
 
-// staleFallback is the stored answer that a request gets when every candidate failed; nil if there is none, or the request itself was refused.
+// staleFallback returns the stored answer for a request whose candidates all failed; nil if there is none, or the request itself was refused.
 func (x *exchange) staleFallback(ctx context.Context, fs []*upstream.Failure) *cache.Entry {
 	if x.Cache == nil {
 		return nil
@@ -66,14 +66,14 @@ func (x *exchange) storedReply(ctx context.Context, a *reading.Answer) (stream.R
 	return stream.Reply{Status: http.StatusOK, Header: append(h, header.Field{Name: "content-type", Value: header.JSON}), Body: a.End}, nil
 }
 
-// storedAnswer is the stored answer as this client shall see it.
+// storedAnswer returns the stored answer in the form that this client gets.
 func (x *exchange) storedAnswer() *replay.Answer {
 	return &replay.Answer{
 		Entry: x.report.Stored, Format: cache.Format{Dialect: x.Request.Dialect, Stream: x.Request.Stream}, HideThoughts: x.report.Reading().Hides(), Fast: x.fast,
 	}
 }
 
-// joinCoalesced finds out whether an equal request is in flight, whose answer this one can wait for.
+// joinCoalesced looks for an equal request in flight, whose answer this one can wait for.
 func (x *exchange) joinCoalesced() {
 	if x.Cache == nil || x.Answer != nil {
 		return
@@ -85,7 +85,7 @@ func (x *exchange) joinCoalesced() {
 	}
 }
 
-// leaveCoalesced ends the request's part in a call that others may wait for: if it led the call without an answer, one of them takes over.
+// leaveCoalesced ends the request's part in a coalesced call: if it was the leader and has no answer, a waiter takes over.
 func (x *exchange) leaveCoalesced() {
 	if x.Cache == nil {
 		return

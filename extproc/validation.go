@@ -8,13 +8,12 @@ import (
 	"bardo.money/gateway/extproc/upstream"
 )
 
-// retryInvalid bills an answer that does not follow its schema, and prepares the call that tells its model what is wrong. The failure is of kind
-// upstream.WrongForm.
+// retryInvalid bills an answer that does not follow its schema, and prepares the call with its correction. The failure is of kind upstream.WrongForm.
 func (x *exchange) retryInvalid(a *reading.Answer, j *review.Validation) *upstream.Failure {
 	x.charge(a)
-	x.noteAnswered(a, "schema")
+	x.recordAnswered(a, "schema")
 	x.trace.Attempts[len(x.trace.Attempts)-1].Reason = (&upstream.Failure{Kind: upstream.WrongForm}).Reason()
-	x.decided(upstream.Decision{Move: upstream.ValidationRetry, Why: "the model is told what is wrong with its answer"})
+	x.recordDecision(upstream.Decision{Move: upstream.ValidationRetry, Why: "the model is told what is wrong with its answer"})
 	r := &failedValidation{a: a, j: j}
 	if x.failedValidation != nil && x.failedValidation.at(&a.By) {
 		r.correction = x.failedValidation.correction
@@ -29,15 +28,14 @@ func (x *exchange) retryInvalid(a *reading.Answer, j *review.Validation) *upstre
 	return &upstream.Failure{Provider: a.By.Provider, Kind: upstream.WrongForm, Cause: review.SchemaError{}}
 }
 
-// visibleEvents are the events of a held answer as the client gets them: those that came, unless the answer was repaired or several calls are
-// billed.
+// visibleEvents returns the events of a held answer for the client: unchanged, unless the answer was repaired or several calls are billed.
 func (x *exchange) visibleEvents(a *reading.Answer, j *review.Validation) []chat.Event {
-	asCame := j.Open || a.Form == nil
-	if x.bill.Answers() == 0 && (asCame || j.Unchanged(a.Form.Texts)) {
+	unedited := j.Open || a.Form == nil
+	if x.bill.Answers() == 0 && (unedited || j.Unchanged(a.Form.Texts)) {
 		return a.Held
 	}
 	events := a.Held
-	if !asCame {
+	if !unedited {
 		events = j.Rewrite(a.Held, a.Form.Texts)
 	} else {
 		review.DropRaw(events)
@@ -46,18 +44,18 @@ func (x *exchange) visibleEvents(a *reading.Answer, j *review.Validation) []chat
 	return events
 }
 
-// reportTotalUsage puts the usage of all calls of the request into an answer's events.
+// reportTotalUsage sets the usage in an answer's events to that of all calls of the request.
 func (x *exchange) reportTotalUsage(a *reading.Answer, events []chat.Event) {
 	if x.bill.Answers() > 0 {
 		review.SetTotalUsage(events, a.AnswersTotal().Usage)
 	}
 }
 
-// replaceAnswer makes b the request's answer. The one that it replaces is billed.
+// replaceAnswer makes b the request's answer. The answer a, which it replaces, is billed.
 func (x *exchange) replaceAnswer(a, b *reading.Answer, jb *review.Validation) {
 	if a != nil && !a.Counted {
 		x.charge(a)
-		x.noteAnswered(a, record.OK)
+		x.recordAnswered(a, record.OK)
 	}
 	x.current = b
 	if b.Form != nil {

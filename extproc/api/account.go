@@ -14,7 +14,7 @@ import (
 	"bardo.money/gateway/policy/ledger"
 )
 
-// The endpoints that show a key what it has and what it did.
+// Endpoints that show a key its balance, limits and requests.
 
 // Balance is GET /v1/balance.
 func (s *Server) Balance(ctx context.Context, c *Caller) (stream.Reply, error) {
@@ -45,7 +45,7 @@ func (s *Server) Balance(ctx context.Context, c *Caller) (stream.Reply, error) {
 	return c.Head.JSON(append(body, '}')), nil
 }
 
-// spendLimit is a key's own limit for a day or a month, with what was spent of it. What requests in flight hold is not in it.
+// spendLimit is a key's own daily or monthly limit, and what was spent of it, without reservations of requests in flight.
 type spendLimit struct {
 	Period string       `json:"period"`
 	Limit  policy.Micro `json:"limit_usd"`
@@ -53,7 +53,7 @@ type spendLimit struct {
 	Resets time.Time    `json:"resets_at"`
 }
 
-// limitsOf are the limits of the key itself. What its project and its owner may spend, and have spent, is other keys' business, too.
+// limitsOf returns the limits of the key itself. Those of its project and owner also concern other keys, and are not shown.
 func (s *Server) limitsOf(ctx context.Context, p *policy.Principal, now time.Time) (list []spendLimit, err error) {
 	now = now.UTC()
 	day, month := now.Truncate(24*time.Hour), time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
@@ -75,15 +75,15 @@ func (s *Server) limitsOf(ctx context.Context, p *policy.Principal, now time.Tim
 	return list, err
 }
 
-// What this gateway answered is found immediately. A request that another gateway on the same ledger answered, and whose key has no
-// balance, is written there within a moment, and so is one whose client has just disconnected.
+// Records of this gateway's requests are available immediately. Those of a request that another gateway on the same ledger answered, and whose key
+// has no balance, follow within a moment, as do those of a client that has just disconnected.
 const (
 	recordPatience = time.Second
 	recordPoll     = 20 * time.Millisecond
 )
 
-// Request is one request's full routing and cost record, with how its payment stands, and what its caller said of the answer. Who paid for a request by
-// itself has no key: whoever knows its id, which nobody can guess, may see it.
+// Request is GET /v1/requests/{id}: a request's full routing and cost record, with the state of its payment and the caller's feedback. A payer of a
+// single request has no key, so anyone who knows its unguessable id may read it.
 func (s *Server) Request(ctx context.Context, c *Caller) (stream.Reply, error) {
 	id := c.Head.Arg("/v1/requests/")
 	payment, paid, err := s.payment(ctx, id)
@@ -116,7 +116,7 @@ func (s *Server) Request(ctx context.Context, c *Caller) (stream.Reply, error) {
 	return c.Head.JSON(said), nil
 }
 
-// payment is how the payment for a request stands; ok is false where there is none.
+// payment returns the state of a request's payment; ok is false if there is none.
 func (s *Server) payment(ctx context.Context, id string) (state []byte, ok bool, err error) {
 	if s.Paid == nil {
 		return nil, false, nil
@@ -127,7 +127,7 @@ func (s *Server) payment(ctx context.Context, id string) (state []byte, ok bool,
 	return state, ok, nil
 }
 
-// withPayment adds to a record how its payment stands.
+// withPayment adds the state of the payment to a record.
 func withPayment(record, state []byte) []byte {
 	doc, err := jsonx.Scan(record)
 	if err != nil {
@@ -138,7 +138,7 @@ func withPayment(record, state []byte) []byte {
 	return e.AppendTo(nil, &doc)
 }
 
-// record waits a little for a record that find finds.
+// record calls find, and waits briefly for a record that does not exist yet.
 func record(ctx context.Context, id string, find func(ctx context.Context) (ledger.Request, error)) (ledger.Request, error) {
 	ctx, cancel := context.WithTimeout(ctx, recordPatience)
 	defer cancel()
@@ -161,14 +161,14 @@ func unknownRequest(id string) error {
 	return fault.Newf(fault.NotFound, "there is no request %q of this key; of requests that were refused before a provider was called only the latest are kept, the others are counted in /v1/usage", fault.Clip(id))
 }
 
-// record waits a little for the record of a caller's own request.
+// record waits briefly for the record of a caller's own request.
 func (s *Server) record(ctx context.Context, c *Caller, id string) (ledger.Request, error) {
 	return record(ctx, id, func(ctx context.Context) (ledger.Request, error) {
 		return s.Ledger.Request(ctx, c.Principal.Account, id)
 	})
 }
 
-// withCharge puts what was paid in the end into a record, which was written before that was known.
+// withCharge replaces the charge in a record, which was written before the final charge was known.
 func withCharge(record []byte, charged policy.Micro) []byte {
 	doc, err := jsonx.Scan(record)
 	if err != nil {

@@ -15,12 +15,12 @@ import (
 	"bardo.money/gateway/policy/auth"
 )
 
-// The endpoints by which a caller sees and deletes what the cache holds of its own. No content is shown.
+// Endpoints by which a caller lists and deletes its own cache entries. No content is shown.
 
 // cacheReply is GET /v1/cache.
 type cacheReply struct {
 	Object  string       `json:"object"`
-	Epoch   int          `json:"epoch"` // counts the deletions with epoch=new, from 1
+	Epoch   int          `json:"epoch"` // number of deletions with epoch=new, plus 1
 	Entries int          `json:"entries"`
 	Bytes   int64        `json:"bytes"`
 	Hits    int64        `json:"hits"`
@@ -36,8 +36,8 @@ type cacheEntry struct {
 	Provider     policy.ProviderID `json:"provider"`
 	CreatedAt    time.Time         `json:"created_at"`
 	ExpiresAt    time.Time         `json:"expires_at"`
-	Stale        bool              `json:"stale"`    // past its time: it only stands in for providers that fail
-	Semantic     bool              `json:"semantic"` // it may answer other questions that mean the same
+	Stale        bool              `json:"stale"`    // expired: only served when providers fail
+	Semantic     bool              `json:"semantic"` // it may answer other questions with the same meaning
 	Bytes        int64             `json:"bytes"`
 	Hits         int64             `json:"hits"`
 	InputTokens  int64             `json:"input_tokens"`
@@ -69,14 +69,14 @@ func (s *Server) Cache(ctx context.Context, c *Caller) (stream.Reply, error) {
 type cleared struct {
 	Object  string `json:"object"`
 	Deleted int    `json:"deleted"`
-	DryRun  bool   `json:"dry_run,omitempty"` // nothing was deleted; this many entries would have been
-	Epoch   int    `json:"epoch,omitempty"`   // the one that has begun
+	DryRun  bool   `json:"dry_run,omitempty"` // nothing was deleted: the number that would have been
+	Epoch   int    `json:"epoch,omitempty"`   // the new epoch
 }
 
 // ClearCache deletes all of the caller's entries, those of ?model=, the one that the path names, or the one that answered ?request=. With ?dry_run=true it
 // only counts them. With ?epoch=new, answers to requests in flight are not stored either.
 func (s *Server) ClearCache(ctx context.Context, c *Caller) (stream.Reply, error) {
-	if err := auth.MayGenerate(c.Principal); err != nil { // a key that may only read
+	if err := auth.MayGenerate(c.Principal); err != nil { // a read-only key
 		return stream.Reply{}, err
 	}
 	sel, err := readSelection(c.Head)
@@ -119,8 +119,8 @@ func (s *Server) ClearCache(ctx context.Context, c *Caller) (stream.Reply, error
 	return c.Head.JSON(body), err
 }
 
-// isPooled reports whether the entry that answered a request of the caller is one that keys of the free plan share. A caller may remove that one, of all that are
-// shared: it names it by its own request.
+// isPooled reports whether the entry that answered a request of the caller belongs to the pool of the free plan's keys. It is the only shared entry
+// that a caller may delete, by its own request's id.
 func (s *Server) isPooled(ctx context.Context, c *Caller, sel *selection) (bool, error) {
 	if sel.request == "" || c.Principal.Tier != policy.TierFree {
 		return false, nil
@@ -132,10 +132,10 @@ func (s *Server) isPooled(ctx context.Context, c *Caller, sel *selection) (bool,
 	return n > 0, err
 }
 
-// removeWrongHit deletes the entry that answered another question, and has such questions compared no more.
+// removeWrongHit deletes the entry that answered another question, and stops matching such questions.
 func (s *Server) removeWrongHit(ctx context.Context, account policy.Account, sel *selection) (int, error) {
 	var wrong []cache.Key
-	_, err := s.Answers.Matching(ctx, account, func(e *cache.Entry) bool { // the store is not held while another one is asked
+	_, err := s.Answers.Matching(ctx, account, func(e *cache.Entry) bool { // the store is not locked while another one is read
 		if sel.has(e) {
 			wrong = append(wrong, e.Key)
 		}
@@ -150,15 +150,15 @@ func (s *Server) removeWrongHit(ctx context.Context, account policy.Account, sel
 	return s.Answers.Remove(ctx, account, sel.has)
 }
 
-// storeAway is the error of a store that gateways share and that does not answer.
+// storeAway returns the fault for a shared store that does not respond.
 func storeAway(err error) error {
 	return fault.New(fault.Unavailable, "the store of answers that the gateways share does not answer: try again", err)
 }
 
-// selection is which entries a caller means.
+// selection selects cache entries.
 type selection struct {
-	id      string // of one entry
-	request string // that one entry answered
+	id      string // one entry, by id
+	request string // the entry that answered this request
 	model   policy.ModelID
 	epoch   bool
 	dry     bool
@@ -168,7 +168,7 @@ func (s *selection) has(e *cache.Entry) bool {
 	return (s.id == "" || e.Key.ID() == s.id) && (s.model == "" || e.By.Model == s.model)
 }
 
-// readSelection reads path and query. A slip must not delete everything, so that anything unknown is refused.
+// readSelection parses path and query. Anything unknown is refused, so that a typo cannot delete everything.
 func readSelection(h *stream.Head) (s selection, err error) {
 	q, err := url.ParseQuery(h.Query)
 	if err != nil {
@@ -199,7 +199,7 @@ func count(these ...bool) (n int) {
 	return n
 }
 
-// servedEntry is the id of the entry that answered a request of the caller, or holds its answer, and whether the entry is the answer to another question.
+// servedEntry returns the id of the entry that answered a request of the caller, or holds its answer, and whether it answered another question.
 func (s *Server) servedEntry(ctx context.Context, c *Caller, request string) (id string, otherQuestion bool, err error) {
 	r, err := s.record(ctx, c, request)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"bardo.money/gateway/policy/ledger"
 )
 
-// The endpoints that show what the private provider did for the caller. None shows content, and each caller sees its own calls alone.
+// Endpoints that show the private provider's calls for the caller. None shows content, and each caller sees only its own calls.
 
 // Paths of the stream of events.
 const (
@@ -25,10 +25,10 @@ const (
 	StreamTokenPath = "/venice/stream-token"
 )
 
-// StreamLife is how long a stream lasts; clients of event streams connect again by themselves.
+// StreamLife is the maximum duration of a stream; clients of event streams reconnect automatically.
 const StreamLife = 15 * time.Minute
 
-// The numbers of records that are shown without ?limit.
+// Numbers of records without ?limit.
 const (
 	usualRecords = 100
 	usualTokens  = 50
@@ -46,7 +46,7 @@ func (s *Server) VeniceStatus(_ context.Context, c *Caller) (stream.Reply, error
 	return c.told(out)
 }
 
-// told is an answer that nobody may store.
+// uncached returns an answer that must not be cached.
 func (c *Caller) told(v any) (stream.Reply, error) {
 	body, err := json.Marshal(v)
 	r := c.Head.JSON(body)
@@ -76,7 +76,7 @@ func (s *Server) VeniceTelemetry(_ context.Context, c *Caller) (stream.Reply, er
 	return c.told(out)
 }
 
-// limit is ?limit=, a number from 1 to cognition.MaxRecords.
+// limit parses ?limit=, a number from 1 to cognition.MaxRecords.
 func (c *Caller) limit(usual int) (int, error) {
 	q, err := c.query("limit")
 	if err != nil {
@@ -89,7 +89,7 @@ func (c *Caller) limit(usual int) (int, error) {
 	return n, nil
 }
 
-// maxScanned bounds the tokens that are looked at for those of one caller.
+// maxScanned is the maximum number of tokens that are scanned for one caller's.
 const maxScanned = 500
 
 // VeniceAttestations is GET /venice/attestations.
@@ -117,7 +117,7 @@ type attestations struct {
 	Data   []cognition.Attested `json:"data"`
 }
 
-// tokensOf are the caller's latest tokens. The store of tokens does not know whose they are; the request's record does.
+// tokensOf returns the caller's latest tokens. The store of tokens does not know their owners; the requests' records do.
 func (s *Server) tokensOf(ctx context.Context, c *Caller, limit int) ([]cognition.Attested, error) {
 	tokens, err := s.Attestations.Latest(ctx, maxScanned)
 	if err != nil {
@@ -130,7 +130,7 @@ func (s *Server) tokensOf(ctx context.Context, c *Caller, limit int) ([]cognitio
 		}
 		t := &tokens[i]
 		switch _, err := s.Ledger.Request(ctx, c.Principal.Account, t.RequestID); {
-		case errors.Is(err, ledger.ErrUnknownRequest): // it is not the caller's, or older than what is kept of requests
+		case errors.Is(err, ledger.ErrUnknownRequest): // another account's, or its record has expired
 			continue
 		case err != nil:
 			return nil, fault.New(fault.Unavailable, "the records of requests cannot be read at the moment", err)
@@ -140,10 +140,10 @@ func (s *Server) tokensOf(ctx context.Context, c *Caller, limit int) ([]cognitio
 	return list, nil
 }
 
-// streamToken is the parameter of the stream's token.
+// streamToken is the query parameter of the stream's token.
 const streamToken = "token"
 
-// StreamToken is the token in the query of an address; "" if there is none.
+// StreamToken returns the token in an address's query; "" if there is none.
 func StreamToken(query string) string {
 	q, err := url.ParseQuery(query)
 	if err != nil {
@@ -152,8 +152,8 @@ func StreamToken(query string) string {
 	return q.Get(streamToken)
 }
 
-// VeniceStreamToken is POST /venice/stream-token: it exchanges a key for a token that is valid for a few minutes. On the gateway's machine, where no key is needed,
-// the token does not expire, and shows what is told of callers without a key.
+// VeniceStreamToken is POST /venice/stream-token: it exchanges a key for a token that is valid for a few minutes. On the gateway's machine, where no
+// key is needed, the token does not expire, and gives access to the events of callers without a key.
 func (s *Server) VeniceStreamToken(_ context.Context, c *Caller) (stream.Reply, error) {
 	if _, err := c.query(); err != nil {
 		return stream.Reply{}, err

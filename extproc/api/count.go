@@ -10,7 +10,8 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// CountTokens answers a token count for a model: by the gateway's own count, or by an estimate, which the answer says. Its headers lack those that all answers have.
+// CountTokens answers a token count for a model, by the gateway's own count or by an estimate, which the answer states. It lacks the headers common
+// to all answers.
 func CountTokens(r *chat.Request, model policy.ModelID, h *stream.Head, estimate int64) stream.Reply {
 	n, exact := tokensOf(r, model, estimate)
 	body := []byte(`{"input_tokens":`)
@@ -27,9 +28,8 @@ func CountTokens(r *chat.Request, model policy.ModelID, h *stream.Head, estimate
 	return reply
 }
 
-// tokensOf is the number of a request's input tokens. It is exact for a conversation of text alone, if the model is one of OpenAI's with the
-// vocabulary o200k; of one with tools, the texts are counted, but not what the provider adds. All others are estimated, and the estimate is corrected by
-// what providers counted of earlier requests.
+// tokensOf returns the number of a request's input tokens. It is exact for text-only conversations with OpenAI's models of vocabulary o200k; with
+// tools, their texts are counted, but not what the provider adds. All others are estimated, corrected by providers' counts of earlier requests.
 func tokensOf(r *chat.Request, model policy.ModelID, estimate int64) (n int64, exact bool) {
 	if !tokens.Uses(string(model)) || len(r.Doc.Bytes) > maxCounted {
 		return estimate, false
@@ -66,11 +66,11 @@ func tokensOf(r *chat.Request, model policy.ModelID, estimate int64) (n int64, e
 	return n, exact
 }
 
-// The tokens that OpenAI's chat format adds to each message, and to the answer's beginning.
+// Tokens that OpenAI's chat format adds per message, and at the start of the answer.
 const (
 	tokensPerMessage = 3
 	tokensPerAnswer  = 3
 )
 
-// maxCounted is the longest request whose tokens are counted, in bytes: about 0.1 s. Longer ones are estimated.
+// maxCounted is the maximum size of a request whose tokens are counted, in bytes: about 0.1 s. Longer ones are estimated.
 const maxCounted = 1 << 20

@@ -18,13 +18,13 @@ import (
 	"bardo.money/gateway/policy/auth"
 )
 
-// Later keeps deferred requests. Its errors are deferred.ErrUnknown, deferred.ErrGone, or the store's. Safe for concurrent use.
+// Later stores deferred requests. Its errors are deferred.ErrUnknown, deferred.ErrGone, or the store's. Safe for concurrent use.
 type Later interface {
 	Answer(ctx context.Context, account policy.Account, id string, read bool) (deferred.Status, error)
 	Cancel(ctx context.Context, account policy.Account, id string) error
 }
 
-// mostRetryAfter is the longest that a client is told to wait before it asks again.
+// maxRetryAfter is the maximum Retry-After of an answer that is not there yet.
 const mostRetryAfter = time.Minute
 
 // Answer is GET /v1/requests/{id}/answer: the answer to a deferred request as its client would have got it, or 202 until it is there.
@@ -74,7 +74,7 @@ func (s *Server) Cancel(ctx context.Context, c *Caller) (stream.Reply, error) {
 	return c.Head.JSON(append(jsonx.AppendString([]byte(`{"id":`), id), `,"status":"cancelled"}`...)), nil
 }
 
-// laterFault is what a client is told of an error.
+// laterFault returns the client's fault for an error.
 func laterFault(err error, id string) error {
 	switch {
 	case errors.Is(err, deferred.ErrUnknown):
@@ -85,7 +85,7 @@ func laterFault(err error, id string) error {
 	return err
 }
 
-// DeferredBody says, in a client's format, that a request is answered later.
+// DeferredBody returns the body, in a client's format, that reports a request as deferred.
 func DeferredBody(d chat.Dialect, id, status string, expires time.Time) []byte {
 	b := jsonx.AppendString([]byte(`{"id":`), id)
 	kind := `,"object":"deferred"`

@@ -12,15 +12,15 @@ import (
 	"bardo.money/gateway/policy/auth"
 )
 
-// MaxEpochBody is the longest body of POST /venice/cache/advance, in bytes.
+// MaxEpochBody is the maximum size of the body of POST /venice/cache/advance, in bytes.
 const MaxEpochBody = 4 << 10
 
-// maxGolem bounds the id of an agent, in bytes.
+// maxGolem is the maximum length of an agent's id, in bytes.
 const maxGolem = 128
 
-// AdvanceEpoch is POST /venice/cache/advance: the kernel of an agent's prompts has changed, so that its next ones take another key in the provider's cache.
+// AdvanceEpoch is POST /venice/cache/advance: the kernel of an agent's prompts has changed, so later ones use another key in the provider's cache.
 func (s *Server) AdvanceEpoch(_ context.Context, c *Caller) (stream.Reply, error) {
-	if err := auth.MayGenerate(c.Principal); err != nil { // a key that may only read
+	if err := auth.MayGenerate(c.Principal); err != nil { // a read-only key
 		return stream.Reply{}, err
 	}
 	if _, err := c.query(); err != nil {

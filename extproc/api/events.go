@@ -12,13 +12,13 @@ import (
 	"bardo.money/gateway/internal/header"
 )
 
-// Follower is a stream of events that one caller reads. Next waits for what is to be sent next, for at most within, and returns nothing when that is over.
+// Follower is a stream of events for one caller. Next waits up to within for the next bytes to send, and returns nothing after that.
 type Follower interface {
 	Next(ctx context.Context, within time.Duration) ([]byte, error)
 	Close()
 }
 
-// eventStream is the head of a stream of events, which nobody may store.
+// eventStream returns the head of a stream of events, which must not be cached.
 func eventStream() stream.Reply {
 	return stream.Reply{Status: http.StatusOK, Header: header.List{{Name: "content-type", Value: "text/event-stream"}, {Name: "cache-control", Value: "no-store"}}}
 }

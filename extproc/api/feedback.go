@@ -17,16 +17,16 @@ import (
 	"bardo.money/gateway/policy/ledger"
 )
 
-// MaxFeedbackBody is the longest body of feedback, in bytes.
+// MaxFeedbackBody is the maximum size of a feedback body, in bytes.
 const MaxFeedbackBody = 16 << 10
 
-// maxReason is the longest reason, in bytes.
+// maxReason is the maximum length of a reason, in bytes.
 const maxReason = 2000
 
-// feedbackForm is the body of feedback: its members, which no other may come twice beside.
+// feedbackForm is the form of a feedback body: no member may occur twice.
 var feedbackForm = jsonx.Unique
 
-// Rated is told of feedback that was stored, with what it replaces, if it replaces something. It must not block.
+// Rated is called with stored feedback, and the feedback that it replaces, if any. It must not block.
 type Rated func(f, before *ledger.Feedback)
 
 // feedbackReply is the answer to POST /v1/requests/{id}/feedback.
@@ -37,9 +37,10 @@ type feedbackReply struct {
 	Reason    string          `json:"reason,omitempty"`
 }
 
-// Feedback stores what a caller says of an answer of its own: {"score": 0..1, "reason": "…"}. The last word counts; the same one again changes nothing.
+// Feedback stores a caller's feedback on one of its answers: {"score": 0..1, "reason": "…"}. The latest replaces earlier ones; repeating it changes
+// nothing.
 func (s *Server) Feedback(ctx context.Context, c *Caller) (stream.Reply, error) {
-	if err := auth.MayGenerate(c.Principal); err != nil { // a key that may only read
+	if err := auth.MayGenerate(c.Principal); err != nil { // a read-only key
 		return stream.Reply{}, err
 	}
 	f, err := parseFeedback(c.Body)
@@ -72,7 +73,7 @@ func (s *Server) Feedback(ctx context.Context, c *Caller) (stream.Reply, error) 
 	return stream.Reply{Status: http.StatusOK, Header: c.Head.JSON(nil).Header, Body: body}, err
 }
 
-// parseFeedback reads a body of feedback. The error is a fault that names the member.
+// parseFeedback parses a feedback body. The error is a fault that names the member.
 func parseFeedback(body []byte) (f ledger.Feedback, err error) {
 	if len(body) > MaxFeedbackBody {
 		return f, fault.Newf(fault.TooLarge, "feedback is longer than %d bytes", MaxFeedbackBody)
@@ -113,22 +114,22 @@ func memberFault(name, message string) *fault.Fault {
 	return f
 }
 
-// parseScore reads a number from 0 to 1 as millionths; further decimals are cut off.
+// parseScore parses a number from 0 to 1 as millionths; further decimals are cut off.
 func parseScore(raw []byte) (int64, bool) {
 	x, err := strconv.ParseFloat(string(raw), 64)
-	if err != nil || !(x >= 0 && x <= 1) { // not a number is neither
+	if err != nil || !(x >= 0 && x <= 1) { // also rejects NaN
 		return 0, false
 	}
 	return min(int64(x*ledger.PerfectScore+0.5), ledger.PerfectScore), true
 }
 
-// scoreJSON is a score as a JSON number.
+// scoreJSON returns a score as a JSON number.
 func scoreJSON(millionths int64) json.RawMessage {
 	b := strconv.AppendFloat(nil, float64(millionths)/ledger.PerfectScore, 'f', 6, 64)
 	return bytes.TrimSuffix(bytes.TrimRight(b, "0"), []byte{'.'})
 }
 
-// withFeedback puts what the caller said of an answer into its record.
+// withFeedback adds the caller's feedback to a record.
 func withFeedback(record []byte, f *ledger.Feedback) []byte {
 	doc, err := jsonx.Scan(record)
 	if err != nil {

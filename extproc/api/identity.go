@@ -19,17 +19,17 @@ import (
 	"bardo.money/gateway/policy/pay"
 )
 
-// The endpoints of identities from outside the gateway that are linked to an account.
+// Endpoints of external identities that are linked to an account.
 
-// Identities are the links of accounts, and what proves control of an identity. Safe for concurrent use.
+// Identities holds the links of accounts, and the verifiers of control over an identity. Safe for concurrent use.
 type Identities struct {
 	Book  *identity.Book
 	Privy PrivyTokens // nil: Privy is not configured
 
-	Agents *identity.Agents // nil: no registry of agents is configured
+	Agents *identity.Agents // nil: no agent registry is configured
 }
 
-// Spread is the percentage on a provider's cost that an account's reputation earns it; 0: none.
+// Spread returns the percentage on provider cost for an account's reputation; 0: none.
 func (i *Identities) Spread(a policy.Account) int {
 	if i == nil || i.Agents == nil {
 		return 0
@@ -39,14 +39,14 @@ func (i *Identities) Spread(a policy.Account) int {
 
 // PrivyTokens verify tokens of Privy.
 type PrivyTokens interface {
-	// Subject is whose token it is. The error is a fault.
+	// Subject returns the subject of the token. The error is a fault.
 	Subject(ctx context.Context, token string) (string, error)
 }
 
-// MaxLinkBody is the longest body of POST /v1/identity/link, in bytes.
+// MaxLinkBody is the maximum size of the body of POST /v1/identity/link, in bytes.
 const MaxLinkBody = 16 << 10
 
-// linkReply is a link as clients see it.
+// linkReply is a link as shown to clients.
 type linkReply struct {
 	Subject   identity.Subject `json:"subject"`
 	LinkedAt  string           `json:"linked_at"`
@@ -54,7 +54,7 @@ type linkReply struct {
 	Agent     *agentReply      `json:"agent,omitempty"`
 }
 
-// agentReply is what is known of a linked agent.
+// agentReply describes a linked agent.
 type agentReply struct {
 	ID         string `json:"agent_id"`
 	Holder     string `json:"holder"`
@@ -106,7 +106,7 @@ func (s *Server) Identity(ctx context.Context, c *Caller) (stream.Reply, error) 
 	return notStored(c, r)
 }
 
-// show is a link with what is known of its agent.
+// show returns a link with the known facts of its agent.
 func (i *Identities) show(l *identity.Link) linkReply {
 	r := showLink(l)
 	if i.Agents == nil {
@@ -118,10 +118,10 @@ func (i *Identities) show(l *identity.Link) linkReply {
 	return r
 }
 
-// errNoLinks is the answer of a gateway without identities.
+// errNoLinks is the fault of a gateway without identities.
 var errNoLinks = fault.Newf(fault.NotFound, "this gateway links no identities (auth.privy, auth.erc8004)")
 
-// mayLink refuses callers who have no account to link something to.
+// mayLink refuses callers without an account.
 func (s *Server) mayLink(c *Caller) error {
 	switch {
 	case s.Identities == nil:
@@ -132,7 +132,7 @@ func (s *Server) mayLink(c *Caller) error {
 	return nil
 }
 
-// mayChangeLinks refuses callers who may not change links, too: only the key of the account itself may, not an identity that is linked to it.
+// mayChangeLinks also refuses callers who may not change links: only the account's own key may, not a linked identity.
 func (s *Server) mayChangeLinks(c *Caller) error {
 	if err := s.mayLink(c); err != nil {
 		return err
@@ -143,8 +143,8 @@ func (s *Server) mayChangeLinks(c *Caller) error {
 	return auth.MayGenerate(c.Principal)
 }
 
-// LinkIdentity is POST /v1/identity/link: {"privy_token": "…"}, or {"agent_id": "…"} for what an agent's holder has to sign, and the same with the signature. With
-// {"wallet": true} the agent is linked to its holder's own wallet, which needs no key.
+// LinkIdentity is POST /v1/identity/link: {"privy_token": "…"}, or {"agent_id": "…"} for the message that an agent's holder has to sign, then the
+// same with the signature. With {"wallet": true} the agent is linked to its holder's own wallet, which needs no key.
 func (s *Server) LinkIdentity(ctx context.Context, c *Caller) (stream.Reply, error) {
 	if s.Identities == nil {
 		return stream.Reply{}, errNoLinks
@@ -176,13 +176,13 @@ func (s *Server) LinkIdentity(ctx context.Context, c *Caller) (stream.Reply, err
 	return s.linkUser(ctx, c, token)
 }
 
-// readLinkForm checks which members the body of a link has: those of a user, or those of an agent. own reports whether the agent is to be linked to its holder's
-// own wallet.
+// readLinkForm checks the members of the body of a link: those of a user, or those of an agent. own reports whether the agent is linked to its
+// holder's own wallet.
 func readLinkForm(doc *jsonx.Doc) (own bool, err error) {
 	if !has(doc, "agent_id") {
 		return false, onlyMembers(doc, "privy_token", "agent_id")
 	}
-	// What was answered to the first step may come back as it was, with the signature.
+	// The answer to the first step may be sent back unchanged, with the signature.
 	if err := onlyMembers(doc, "agent_id", "wallet", "holder", "nonce", "expires", "signature", "object", "typed_data"); err != nil {
 		return false, err
 	}
@@ -205,7 +205,7 @@ func (s *Server) linkUser(ctx context.Context, c *Caller, token string) (stream.
 	return notStored(c, showLink(&l))
 }
 
-// claimReply is what an agent's holder has to sign.
+// claimReply is the message that an agent's holder has to sign.
 type claimReply struct {
 	Object    string          `json:"object"`
 	AgentID   string          `json:"agent_id"`
@@ -215,7 +215,7 @@ type claimReply struct {
 	TypedData json.RawMessage `json:"typed_data"`
 }
 
-// linkAgent answers what has to be signed, or links the agent to an account if it is; to its holder's own for "".
+// linkAgent answers with the message to sign, or links the agent if it is signed: to an account, or for "" to its holder's own.
 func (s *Server) linkAgent(ctx context.Context, c *Caller, doc *jsonx.Doc, account policy.Account) (stream.Reply, error) {
 	agents := s.Identities.Agents
 	if agents == nil {
@@ -248,7 +248,7 @@ func (s *Server) linkAgent(ctx context.Context, c *Caller, doc *jsonx.Doc, accou
 	return notStored(c, r)
 }
 
-// parseClaim reads a claim and its signature, nil if there is none. The error is a fault that names the member.
+// parseClaim parses a claim and its signature, nil if there is none. The error is a fault that names the member.
 func parseClaim(doc *jsonx.Doc) (c *identity.LinkClaim, signature []byte, err error) {
 	c = &identity.LinkClaim{}
 	text := func(name string) string {
@@ -309,7 +309,7 @@ func (s *Server) UnlinkIdentity(ctx context.Context, c *Caller) (stream.Reply, e
 	}{subject, true})
 }
 
-// identityFault is what a client is told of an error about links.
+// identityFault returns the client's fault for an error about links.
 func identityFault(err error) error {
 	switch {
 	case errors.Is(err, identity.ErrUnknown):
@@ -330,10 +330,10 @@ func identityFault(err error) error {
 	return f
 }
 
-// retryIdentity is when a request that could not be verified may be sent again.
+// retryIdentity is the Retry-After of a request that could not be verified.
 const retryIdentity = 5 * time.Second
 
-// notStored is an answer that no cache keeps.
+// notStored returns an answer that must not be cached.
 func notStored(c *Caller, v any) (stream.Reply, error) {
 	body, err := json.Marshal(v)
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 	"bardo.money/gateway/policy/session"
 )
 
-// The endpoints of a session's memory: documents that are found again by what they say.
+// Endpoints of a session's memory: documents that are found by meaning.
 
-// memory is what is below /v1/sessions/{id}/memory.
+// memory serves the endpoints below /v1/sessions/{id}/memory.
 func (k *sessionCall) memory(ctx context.Context, read bool) (stream.Reply, error) {
 	switch {
 	case k.name == "" && read:
@@ -60,19 +60,19 @@ func (k *sessionCall) remember(ctx context.Context) (stream.Reply, error) {
 	return k.showDocument(&n, false), nil
 }
 
-// documentMembers is what is expected of the members of a document.
+// documentMembers describes the valid members of a document, for errors.
 var documentMembers = map[string]string{
 	"text": "a text of 1 to 32,768 bytes", "title": "one line of at most 256 bytes", "source": "one line of at most 512 bytes",
 	"expires_in": "a number of seconds, or a duration such as 12h, up to 30 days",
 }
 
-// readDocument reads the body of a PUT.
+// readDocument parses the body of a PUT.
 func readDocument(body []byte, d *session.Document, life *time.Duration) error {
 	doc, err := jsonx.Unique.Scan(body)
 	if err != nil {
 		return wire.NotJSON(err)
 	}
-	if err := onlyMembers(&doc, "text", "title", "source", "expires_in"); err != nil { // expires would let a document last longer than was meant
+	if err := onlyMembers(&doc, "text", "title", "source", "expires_in"); err != nil { // "expires" instead of "expires_in" would otherwise be ignored
 		return err
 	}
 	read := map[string]func(v jsonx.Value) bool{
@@ -97,7 +97,7 @@ func readDocument(body []byte, d *session.Document, life *time.Duration) error {
 	return nil
 }
 
-// readLine reads a text without control characters.
+// readLine parses a text without control characters.
 func readLine(v jsonx.Value, most int, into *string) (ok bool) {
 	*into, ok = v.Str()
 	return ok && len(*into) <= most && utf8.ValidString(*into) && !strings.ContainsFunc(*into, func(r rune) bool { return r < ' ' || r == 0x7f })

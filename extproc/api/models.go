@@ -13,7 +13,7 @@ import (
 	"bardo.money/gateway/policy/resolve"
 )
 
-// modelObject is one model of the merged catalog, in OpenAI's form with what the gateway knows besides.
+// modelObject is one model of the merged catalog, in OpenAI's form with the gateway's own facts.
 type modelObject struct {
 	ID      string `json:"id"`
 	Object  string `json:"object"`
@@ -22,7 +22,7 @@ type modelObject struct {
 	modelFacts
 }
 
-// modelFacts is what the gateway knows of a model: as its first provider offers it, and what differs at each.
+// modelFacts is what the gateway knows about a model: as its first provider offers it, and the differences at each.
 type modelFacts struct {
 	Providers    []policy.ProviderID `json:"providers"`
 	Health       map[string]string   `json:"health"`
@@ -41,7 +41,7 @@ type modelFacts struct {
 	Offers       []modelOffer        `json:"offers"`
 }
 
-// modelReasoning is how a model is told to think, and where its reasoning is found.
+// modelReasoning is how a model's reasoning is controlled, and where it is returned.
 type modelReasoning struct {
 	Dialect string                  `json:"dialect"`
 	Control policy.ReasoningControl `json:"control,omitempty"`
@@ -57,16 +57,16 @@ type modelOffer struct {
 	Context     int               `json:"context,omitempty"`
 	MaxOutput   int               `json:"max_output,omitempty"`
 	Price       modelPrice        `json:"price"`
-	Quarantined *time.Time        `json:"quarantined_until,omitempty"` // the provider said that it does not have it
+	Quarantined *time.Time        `json:"quarantined_until,omitempty"` // the provider reported that it does not have the model
 }
 
-// modelPrice is what a model costs, and how that is known.
+// modelPrice is the price of a model, and its origin.
 type modelPrice struct {
 	policy.PriceList
 
 	Known   bool           `json:"known"`
 	Source  catalog.Source `json:"source"`
-	Updated *time.Time     `json:"updated,omitempty"` // when it was true
+	Updated *time.Time     `json:"updated,omitempty"` // when it was valid
 }
 
 // Models is GET /v1/models, in the form of the client's dialect: the models that its key may use.
@@ -139,7 +139,7 @@ func newModelPrice(m *catalog.Model) modelPrice {
 	return modelPrice{PriceList: m.Prices.List(), Known: m.Prices.Known, Source: m.PriceSource, Updated: orNone(m.PriceUpdated)}
 }
 
-// orNone is a time, or nil for the zero time.
+// orNone returns a pointer to a time; nil for the zero time.
 func orNone(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil

@@ -17,20 +17,20 @@ import (
 	"bardo.money/gateway/policy/resolve"
 )
 
-// claudeModel is one model of the merged catalog in the form of Anthropic's Models API, with what the gateway knows besides. The features
-// that OpenAI's form has as capabilities are called features here: Anthropic's capabilities are an object of theirs.
+// claudeModel is one model of the merged catalog in the form of Anthropic's Models API, with the gateway's own facts. The features that OpenAI's form
+// has as capabilities are called features here, because Anthropic's capabilities are an object.
 type claudeModel struct {
 	Type         string              `json:"type"`
 	ID           string              `json:"id"`
 	DisplayName  string              `json:"display_name"`
-	CreatedAt    time.Time           `json:"created_at"` // the epoch: the release date is not known
+	CreatedAt    time.Time           `json:"created_at"` // always the epoch: the release date is unknown
 	Lifecycle    string              `json:"lifecycle"`
 	DeprecatedAt *time.Time          `json:"deprecated_at"`
 	RetiresAt    *time.Time          `json:"retires_at"`
 	Line         *string             `json:"line"`
-	MaxInput     *int                `json:"max_input_tokens"` // nil: not known
+	MaxInput     *int                `json:"max_input_tokens"` // nil: unknown
 	MaxTokens    *int                `json:"max_tokens"`
-	Capabilities *claudeCapabilities `json:"capabilities"` // nil: nobody said what the model can do
+	Capabilities *claudeCapabilities `json:"capabilities"` // nil: unknown
 	Features     []policy.Feature    `json:"features"`
 	modelFacts
 }
@@ -38,12 +38,12 @@ type claudeModel struct {
 // lifecycleActive is the stage of every model that is listed.
 const lifecycleActive = "active"
 
-// support tells whether a model can do something.
+// support states whether a model supports a feature.
 type support struct {
 	Supported bool `json:"supported"`
 }
 
-// claudeCapabilities are what a model can do, by the names of Anthropic's Models API.
+// claudeCapabilities are a model's capabilities, by the names of Anthropic's Models API.
 type claudeCapabilities struct {
 	Batch             support                 `json:"batch"`
 	Citations         support                 `json:"citations"`
@@ -104,7 +104,7 @@ func localClaudeModel(m *localembed.Model) claudeModel {
 	return out
 }
 
-// newClaudeModel is a model without its capabilities.
+// newClaudeModel returns a model without its capabilities.
 func newClaudeModel(id policy.ModelID, f modelFacts) claudeModel {
 	return claudeModel{
 		Type: "model", ID: string(id), DisplayName: string(id), CreatedAt: time.Unix(0, 0).UTC(), Lifecycle: lifecycleActive,
@@ -112,7 +112,7 @@ func newClaudeModel(id policy.ModelID, f modelFacts) claudeModel {
 	}
 }
 
-// known is a number, or nil for 0.
+// known returns a pointer to n; nil for 0.
 func known(n int) *int {
 	if n == 0 {
 		return nil
@@ -120,8 +120,8 @@ func known(n int) *int {
 	return &n
 }
 
-// newClaudeCapabilities is what a model can do at one of its providers at least; nil where nobody said what it can do. What the gateway knows of no
-// model, such as between_tools, and what it passes to a key of the caller's own alone, such as the execution of code, is not supported.
+// newClaudeCapabilities returns what a model supports at one of its providers at least; nil if unknown. What the gateway knows of no model, such as
+// between_tools, and what it only passes on with a caller's own key, such as code execution, counts as unsupported.
 func newClaudeCapabilities(o *resolve.Offer) *claudeCapabilities {
 	if o.Capabilities == nil {
 		return nil
@@ -135,15 +135,15 @@ func newClaudeCapabilities(o *resolve.Offer) *claudeCapabilities {
 		StructuredOutputs: can(policy.StructuredOutputs), Thinking: newClaudeThinking(o),
 	}
 	vendor := atVendor(o)
-	edits := support{vendor != nil && c.Thinking.Supported} // no model is known by them; those of the vendor that think have them
+	edits := support{vendor != nil && c.Thinking.Supported} // the catalog does not list it; the vendor's thinking models support it
 	c.ContextManagement = claudeContextManagement{edits, edits, can(policy.Compaction), edits}
 	c.ContextManagement.Supported = edits.Supported || c.ContextManagement.Compact.Supported
-	c.ServerTools.WebSearch = support{vendor != nil && vendor.Prices.SearchKnown} // without a price it is refused
+	c.ServerTools.WebSearch = support{vendor != nil && vendor.Prices.SearchKnown} // refused without a price
 	c.ServerTools.support = c.ServerTools.WebSearch
 	return &c
 }
 
-// atVendor is a model as the vendor of the format offers it, which is sent what only its API has; nil if it does not.
+// atVendor returns a model as offered by the format's own vendor, which supports what only its API has; nil if it does not offer it.
 func atVendor(o *resolve.Offer) *catalog.Model {
 	for i := range o.Offers {
 		if m := &o.Offers[i]; o.Abilities[i].Vendor && m.Vendor == policy.ProviderID(chat.Anthropic) {
@@ -153,7 +153,7 @@ func atVendor(o *resolve.Offer) *catalog.Model {
 	return nil
 }
 
-// newClaudeEffort is what a model takes as an effort. One that takes whatever comes has the efforts that all such models have.
+// newClaudeEffort returns the efforts that a model supports. A model that accepts any effort has those that all such models have.
 func newClaudeEffort(o *resolve.Offer) (e claudeEffort) {
 	t := &o.Thinking
 	takes := t.Efforts
@@ -167,8 +167,8 @@ func newClaudeEffort(o *resolve.Offer) (e claudeEffort) {
 	return e
 }
 
-// newClaudeThinking is how a model is told to think: by a budget, or within an effort of its own choice; models of other vendors take both, which
-// are translated. "disabled" is not supported where the model thinks nevertheless.
+// newClaudeThinking returns how a model's thinking is controlled: by a budget, or adaptively; models of other vendors take both, which are
+// translated. "disabled" is unsupported if the model thinks regardless.
 func newClaudeThinking(o *resolve.Offer) (t claudeThinking) {
 	control := o.Thinking.Control
 	t.Supported = thinks(o)
@@ -217,11 +217,11 @@ func (s *Server) claudeModels(c *Caller, offers []resolve.Offer) (stream.Reply, 
 	return c.Head.JSON(body), err
 }
 
-// longestPage is the highest limit of the Models API.
+// longestPage is the maximum limit of the Models API.
 const longestPage = 1000
 
-// claudePage is the part of a list that a query asks for, and whether there is more in its direction. Without a limit all are on one page: a
-// client that does not turn pages gets every model. The error is a fault.
+// claudePage returns the part of a list that a query requests, and whether there is more in its direction. Without a limit all are on one page, for
+// clients that do not paginate. The error is a fault.
 func claudePage(all []claudeModel, query string) (page []claudeModel, more bool, err error) {
 	q, err := url.ParseQuery(query)
 	if err != nil {

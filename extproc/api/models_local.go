@@ -10,9 +10,9 @@ import (
 	"bardo.money/gateway/policy/catalog"
 )
 
-// The model that runs in the gateway itself is listed with those of providers, at its price: none.
+// The local model is listed with those of providers, at price zero.
 
-// localFacts is what is known of the local model.
+// localFacts returns the facts of the local model.
 func localFacts(m *localembed.Model) modelFacts {
 	free := policy.Prices{Known: true}
 	price := modelPrice{PriceList: free.List(), Known: true, Source: catalog.SourceLocal}

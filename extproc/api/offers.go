@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/policy/resolve"
 )
 
-// offers are the models that the caller may use: those of its key, at the providers of its plan, by id.
+// offers returns the models that the caller may use: those of its key, at the providers of its plan, by id.
 func (c *Caller) offers() []resolve.Offer {
 	all := c.Catalog.Models()
 	out := all[:0]
@@ -22,7 +22,7 @@ func (c *Caller) offers() []resolve.Offer {
 	return out
 }
 
-// ofPlan is a model at the providers of the caller's plan; ok is false if it is at none of them.
+// ofPlan returns a model at the providers of the caller's plan; ok is false if none of them has it.
 func (c *Caller) ofPlan(o *resolve.Offer) (of resolve.Offer, ok bool) {
 	in := policy.Intent{Barred: c.Barred}
 	if !slices.ContainsFunc(o.Providers, in.Bars) {
@@ -42,7 +42,7 @@ func (c *Caller) ofPlan(o *resolve.Offer) (of resolve.Offer, ok bool) {
 	return of, true
 }
 
-// local is the model of this machine; nil if there is none, or it is not for the caller's key.
+// local returns the local model; nil if there is none, or the caller's key may not use it.
 func (c *Caller) local() *localembed.Model {
 	if c.Local == nil || !c.Principal.Scope.AllowsModel(c.Local.ID) {
 		return nil
@@ -50,7 +50,7 @@ func (c *Caller) local() *localembed.Model {
 	return c.Local
 }
 
-// model is the model that a path names behind root. The error is a fault.
+// model returns the model that a path names after root. The error is a fault.
 func (c *Caller) model(root string) (o resolve.Offer, err error) {
 	id := c.Head.Arg(root)
 	o, ok := c.Catalog.Model(id)

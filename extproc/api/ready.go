@@ -11,15 +11,14 @@ import (
 	"bardo.money/gateway/policy/ledger"
 )
 
-// ReadyDetail is one line of /readyz?verbose. Not every one that fails keeps the gateway from serving.
+// ReadyDetail is one line of /readyz?verbose. A failed one does not always make the gateway unready.
 type ReadyDetail struct {
 	Name   string `json:"name"`
 	OK     bool   `json:"ok"`
 	Detail string `json:"detail,omitempty"`
 }
 
-// Ready answers /readyz. With ?verbose it lists the checks. Their details may name files and addresses, so callers of other machines do not get
-// them.
+// Ready answers /readyz. With ?verbose it lists the checks. Their details may name files and addresses, so only callers on this machine get them.
 func (s *Server) Ready(_ context.Context, c *Caller) (stream.Reply, error) {
 	answer := struct {
 		Status string        `json:"status"`
@@ -50,7 +49,7 @@ func (s *Server) Ready(_ context.Context, c *Caller) (stream.Reply, error) {
 	return r, nil
 }
 
-// Unready is why a gateway on a ledger cannot serve what costs money, in words for anybody: they name no file; "" if it can.
+// Unready returns why a gateway with a ledger cannot serve paid requests, in a text for any caller, without file names; "" if it can.
 func Unready(books *ledger.Ledger) string {
 	if err, ok := errors.AsType[*ledger.UnwritableError](books.Writable()); ok {
 		return "the ledger cannot be written: " + err.Reason

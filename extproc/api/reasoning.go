@@ -18,7 +18,7 @@ type keptReasoning struct {
 	Reasoning json.RawMessage `json:"reasoning"` // a reasoning.Chain
 }
 
-// Reasoning is what was kept of one answer's reasoning.
+// Reasoning returns the stored reasoning of one answer.
 func (s *Server) Reasoning(_ context.Context, c *Caller) (stream.Reply, error) {
 	id := strings.TrimSuffix(c.Head.Arg("/v1/requests/"), "/reasoning")
 	k := s.Reasonings.get(id, c.Principal.Account)

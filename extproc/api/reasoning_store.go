@@ -8,24 +8,25 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Bounds on what is kept of answers for who may ask for it afterwards (D-44).
+// Limits of stored reasoning (D-44).
 const (
 	reasoningTime    = 10 * time.Minute
-	mostReasonings   = 4096     // answers
-	reasoningBytes   = 64 << 20 // of all together
-	longestReasoning = 4 << 20  // of one
+	mostReasonings   = 4096     // number of answers
+	reasoningBytes   = 64 << 20 // bytes of all answers together
+	longestReasoning = 4 << 20  // bytes of one answer
 )
 
-// ReasoningStore keeps the reasoning of answers in memory for ten minutes, then drops it. Beyond its bounds the oldest is dropped first. The zero value is empty. Safe for concurrent use.
+// ReasoningStore keeps the reasoning of answers in memory for ten minutes. Beyond its limits the oldest is dropped first. The zero value is empty.
+// Safe for concurrent use.
 type ReasoningStore struct {
 	mu     sync.Mutex
 	byID   map[string]*keptChain
 	queue  []*keptChain // the oldest first
 	bytes  int
-	ending *time.Timer // for the oldest; nil while there is none
+	ending *time.Timer // for the oldest entry; nil if empty
 }
 
-// keptChain is what is kept of one answer.
+// keptChain is the stored reasoning of one answer.
 type keptChain struct {
 	id      string
 	account policy.Account
@@ -33,7 +34,7 @@ type keptChain struct {
 	over    time.Time
 }
 
-// Put keeps an answer's reasoning for an account. One that is too large is not kept.
+// Put stores an answer's reasoning for an account, unless it is too large.
 func (s *ReasoningStore) Put(id string, account policy.Account, json []byte) {
 	if len(json) > longestReasoning {
 		return
@@ -55,7 +56,7 @@ func (s *ReasoningStore) Put(id string, account policy.Account, json []byte) {
 	}
 }
 
-// drop forgets the oldest. The caller holds mu.
+// drop removes the oldest entry. The caller holds mu.
 func (s *ReasoningStore) drop() {
 	k := s.queue[0]
 	s.queue[0] = nil
@@ -64,7 +65,7 @@ func (s *ReasoningStore) drop() {
 	s.bytes -= len(k.json)
 }
 
-// clear forgets what is over.
+// clear removes expired entries.
 func (s *ReasoningStore) clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +79,7 @@ func (s *ReasoningStore) clear() {
 	}
 }
 
-// get finds what is kept of an answer for an account; nil if nothing is, or for another.
+// get returns an account's entry for an answer; nil if there is none, or it belongs to another account.
 func (s *ReasoningStore) get(id string, account policy.Account) *keptChain {
 	s.mu.Lock()
 	defer s.mu.Unlock()

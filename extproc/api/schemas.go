@@ -12,13 +12,13 @@ import (
 	"bardo.money/gateway/policy/schema"
 )
 
-// schemaObject is one published form of answers, as the list shows it.
+// schemaObject is one published schema, as listed.
 type schemaObject struct {
 	Object     string          `json:"object"`
 	Name       string          `json:"name"`
-	Subsystems []string        `json:"subsystems"` // that answer in it unless their request says otherwise
-	Strict     bool            `json:"strict"`     // an answer counts as it comes, or not at all
-	Default    json.RawMessage `json:"default"`    // what stands in for an answer that cannot be had; null: nothing does
+	Subsystems []string        `json:"subsystems"` // whose answers follow it unless their request has another schema
+	Strict     bool            `json:"strict"`     // an invalid answer is not repaired
+	Default    json.RawMessage `json:"default"`    // replaces an answer that is not available; null: none
 	Schema     json.RawMessage `json:"schema"`
 }
 
@@ -41,7 +41,7 @@ func (*Server) Schemas(_ context.Context, c *Caller) (stream.Reply, error) {
 	return c.Head.JSON(body), err
 }
 
-// Schema is GET /v1/schemas/{name}: the JSON Schema itself, with what stands in for it as its default.
+// Schema is GET /v1/schemas/{name}: the JSON Schema itself, with the default answer as its default.
 func (*Server) Schema(_ context.Context, c *Caller) (stream.Reply, error) {
 	name := c.Head.Arg("/v1/schemas/")
 	s, ok := schema.Get(name)
@@ -51,7 +51,7 @@ func (*Server) Schema(_ context.Context, c *Caller) (stream.Reply, error) {
 	return c.Head.JSON(withDefault(&s)), nil
 }
 
-// withDefault is a form's JSON Schema with one more member at its end.
+// withDefault returns the JSON Schema with one more member at its end.
 func withDefault(s *schema.Schema) []byte {
 	if s.Default == nil {
 		return s.JSON
@@ -61,7 +61,7 @@ func withDefault(s *schema.Schema) []byte {
 	return append(append(body, s.Default...), "\n}\n"...)
 }
 
-// schemasLike names the forms that were probably meant.
+// schemasLike returns the names of similar schemas.
 func schemasLike(name string) string {
 	if like := near.Names(name, schema.Names(), 3); len(like) > 0 {
 		return "; did you mean " + strings.Join(like, " or ") + "?"

@@ -20,12 +20,12 @@ import (
 	"bardo.money/gateway/policy/session"
 )
 
-// The endpoints of agents' sessions. A session's own key reaches that session and those below it; the key of the account, all of its sessions.
+// Endpoints of agents' sessions. A session's own key can access that session and its descendants; the account's key, all of its sessions.
 
-// sessionsPath is where sessions are.
+// sessionsPath is the path prefix of sessions.
 const sessionsPath = "/v1/sessions/"
 
-// SessionFault is what a client is told of an error about sessions.
+// SessionFault returns the client's fault for an error about sessions.
 func SessionFault(err error) error {
 	var spent *session.SpentError
 	switch {
@@ -64,7 +64,7 @@ func (s *Server) CreateSession(ctx context.Context, c *Caller) (stream.Reply, er
 	}
 	n.Account = c.Principal.Account
 	if above == "" {
-		above = c.Principal.Session // a sub-agent cannot leave its session
+		above = c.Principal.Session // a sub-agent stays below its session
 	}
 	var parent *session.Session
 	if above != "" {
@@ -87,20 +87,20 @@ func noSessions() error {
 	return fault.Newf(fault.NotFound, "this gateway keeps no sessions (sessions.mode)")
 }
 
-// MaxSessionBody is the longest body of POST /v1/sessions, in bytes.
+// MaxSessionBody is the maximum size of the body of POST /v1/sessions, in bytes.
 const MaxSessionBody = 64 << 10
 
-// usualLife is how long a session lasts that does not say.
+// usualLife is the default lifetime of a session.
 const usualLife = 24 * time.Hour
 
-// readSession reads what a session is to be. above is the id of its parent.
+// readSession parses a session's parameters. above is the id of its parent.
 func readSession(body []byte) (n *session.Session, above string, err error) {
 	doc, err := jsonx.Unique.Scan(body)
 	if err != nil {
 		return nil, "", wire.NotJSON(err)
 	}
 	for _, m := range doc.Members {
-		if _, ok := sessionMembers[m.Key]; !ok { // one that is misspelt would leave the session without the bound that it was meant to have
+		if _, ok := sessionMembers[m.Key]; !ok { // a misspelt member would leave the session without its limit
 			return nil, "", wire.Invalid(fault.Clip(m.Key), "a session has no such member")
 		}
 	}
@@ -133,7 +133,7 @@ func readSession(body []byte) (n *session.Session, above string, err error) {
 	return n, above, nil
 }
 
-// sessionMembers is what is expected of the members of a session.
+// sessionMembers describes the valid members of a session, for errors.
 var sessionMembers = map[string]string{
 	"golem_id": "a text of at most 128 characters", "parent": "the id of a session", "expires_in": "a number of seconds, or a duration such as 24h, up to 30 days",
 	"budget_usd": "an amount of dollars with at most six decimals", "models": "a list of up to 100 ids of models",
@@ -149,7 +149,7 @@ func readLife(v jsonx.Value, into *time.Time) bool {
 		ok = err == nil
 	}
 	*into = time.Now().Add(d)
-	return ok && n >= 0 && n < int64(session.MaxLife/time.Second)+1 && d > 0 && d <= session.MaxLife // a number far below 0 overflows into a short time
+	return ok && n >= 0 && n < int64(session.MaxLife/time.Second)+1 && d > 0 && d <= session.MaxLife // large negative numbers overflow to a short time
 }
 
 func notSubsystem(name string) bool { return !intent.Known(name) }
@@ -171,7 +171,7 @@ func readNames(v jsonx.Value, into *[]string) bool {
 	return fits
 }
 
-// showSession describes a session; key is its key, once.
+// showSession describes a session; key is its key, which is shown once.
 func (s *Server) showSession(ctx context.Context, c *Caller, n *session.Session, key string) (stream.Reply, error) {
 	st, err := s.Sessions.Standing(ctx, n)
 	if err != nil {
@@ -246,10 +246,10 @@ type sessionCall struct {
 
 	session session.Session
 	what    string // checkpoints, scratchpad, memory; "" for the session itself
-	name    string // below that
+	name    string // the rest of the path
 }
 
-// Session is what is below /v1/sessions/{id}.
+// Session serves the endpoints below /v1/sessions/{id}.
 func (s *Server) Session(ctx context.Context, c *Caller) (stream.Reply, error) {
 	if s.Sessions == nil {
 		return stream.Reply{}, noSessions()
@@ -300,7 +300,7 @@ func (k *sessionCall) serve(ctx context.Context) (stream.Reply, error) {
 	return stream.Reply{}, fault.Newf(fault.NotFound, "there is no endpoint %s %s", fault.Clip(k.Head.Method), fault.Clip(k.Head.Path))
 }
 
-// bodyOf is the body, which has to be JSON of a bounded size.
+// bodyOf returns the body, which must be JSON of a limited size.
 func (k *sessionCall) bodyOf(most int) ([]byte, error) {
 	b := k.Body
 	if len(b) > most {
@@ -363,7 +363,7 @@ func (k *sessionCall) entries(ctx context.Context) (stream.Reply, error) {
 	return k.Head.JSON(append(b, "]}"...)), err
 }
 
-// entry reads, sets or removes an entry. If-Match names the version that it has to have, If-None-Match: * that it must not be there.
+// entry reads, sets or removes an entry. If-Match requires a version; If-None-Match: * requires that the entry does not exist.
 func (k *sessionCall) entry(ctx context.Context, read bool) (stream.Reply, error) {
 	if len(k.name) > session.MaxKey {
 		return stream.Reply{}, fault.Newf(fault.InvalidRequest, "a key of a scratchpad has at most %d characters", session.MaxKey)
@@ -398,10 +398,10 @@ func (k *sessionCall) entry(ctx context.Context, read bool) (stream.Reply, error
 	return stream.Reply{}, fault.Newf(fault.NotFound, "entries of a scratchpad take GET, PUT and DELETE")
 }
 
-// etag is a version as HTTP has it.
+// etag formats a version as an ETag.
 func etag(version int64) string { return strconv.Quote(strconv.FormatInt(version, 10)) }
 
-// expected is the version that the request expects: below 0 for any.
+// expected returns the version that the request requires; negative for any.
 func (k *sessionCall) expected() (int64, error) {
 	match, none := k.Head.Header.Get("if-match"), k.Head.Header.Get("if-none-match")
 	switch {

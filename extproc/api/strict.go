@@ -10,9 +10,10 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// What an endpoint does not know it refuses: a parameter or a member that is misspelt, or there twice, would otherwise change what is answered without a word.
+// Endpoints refuse parameters and members that are unknown, misspelt or repeated: they would otherwise change the answer silently.
 
-// query reads the parameters of an endpoint that has these and no others, each at most once and with a value. The error is a fault that names the parameter.
+// query parses the query of an endpoint with only these parameters, each at most once and with a value. The error is a fault that names the
+// parameter.
 func (c *Caller) query(names ...string) (url.Values, error) {
 	v, err := url.ParseQuery(c.Head.Query)
 	if err != nil {
@@ -31,7 +32,7 @@ func (c *Caller) query(names ...string) (url.Values, error) {
 	return v, nil
 }
 
-// listed are names as a sentence has them.
+// listed joins names for a sentence.
 func listed(names []string) string {
 	if len(names) == 0 {
 		return "none"
@@ -39,7 +40,7 @@ func listed(names []string) string {
 	return "only " + strings.Join(names, ", ")
 }
 
-// onlyMembers refuses a document that has a member besides these. The error is a fault that names it.
+// onlyMembers refuses a document with any other member. The error is a fault that names it.
 func onlyMembers(doc *jsonx.Doc, names ...string) error {
 	for _, m := range doc.Members {
 		if !slices.Contains(names, m.Key) {

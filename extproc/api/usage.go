@@ -20,11 +20,11 @@ import (
 
 // Limits of GET /v1/usage.
 const (
-	usagePage = 1_000  // rows of a page, without limit=
-	usageMost = 10_000 // rows of a report
+	usagePage = 1_000  // default number of rows of a page
+	usageMost = 10_000 // maximum number of rows of a report
 )
 
-// usageQuery is what is asked of GET /v1/usage.
+// usageQuery is the parsed query of GET /v1/usage.
 type usageQuery struct {
 	ledger.Query
 
@@ -94,7 +94,7 @@ func usageQueryOf(c *Caller) (q usageQuery, err error) {
 	return q, err
 }
 
-// wantsCSV tells the format of a report: format=, else the header Accept.
+// wantsCSV returns whether a report is requested as CSV: format=, else the Accept header.
 func wantsCSV(format, accept string) (bool, error) {
 	switch format {
 	case "csv":
@@ -107,7 +107,7 @@ func wantsCSV(format, accept string) (bool, error) {
 	return false, fault.Newf(fault.InvalidRequest, "format: %q, expected json or csv", fault.Clip(format))
 }
 
-// number reads a whole number of a query.
+// number parses an integer of a query.
 func number(q url.Values, name string, unset, least, most int) (int, error) {
 	s := q.Get(name)
 	if s == "" {
@@ -132,7 +132,7 @@ func day(q url.Values, name string) (time.Time, error) {
 	return t, nil
 }
 
-// usageJSON is a page of a report; next is the offset of the next one, 0 for none.
+// usageJSON returns a page of a report; next is the offset of the next one, 0 for none.
 func usageJSON(c *Caller, page *ledger.Table, next int) stream.Reply {
 	by := make([]string, len(page.By))
 	for i := range by {
@@ -146,7 +146,7 @@ func usageJSON(c *Caller, page *ledger.Table, next int) stream.Reply {
 	return c.Head.JSON(append(body, '}'))
 }
 
-// usageCSV is likewise; where there is a next page, a header has its offset.
+// usageCSV is usageJSON as CSV; the offset of the next page is in a header.
 func usageCSV(c *Caller, page *ledger.Table, next int) (stream.Reply, error) {
 	var body bytes.Buffer
 	if err := page.CSV(&body); err != nil {

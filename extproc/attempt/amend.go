@@ -11,9 +11,9 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Amend returns the candidate changed so that its next attempt leaves out what it refused; ok is false if it refused something else, or its
-// adapter cannot leave it out.
-func Amend(v *request.View, to policy.Resolution, f *upstream.Failure) (again policy.Resolution, ok bool) {
+// WithoutRefused returns the candidate changed so that its next attempt omits what it refused; ok is false if it refused something else, or its
+// adapter cannot omit it.
+func WithoutRefused(v *request.View, to policy.Resolution, f *upstream.Failure) (again policy.Resolution, ok bool) {
 	if f.Kind != upstream.ByStatus || f.Err == nil {
 		return to, false
 	}
@@ -28,7 +28,7 @@ func Amend(v *request.View, to policy.Resolution, f *upstream.Failure) (again po
 	return a.Amend(v.Request, to, p.Endpoint, f.Err)
 }
 
-// withoutParams leaves out the profile's parameters that the provider refused: the client did not send them, so they cause no error.
+// withoutParams omits the profile's parameters that the provider refused: the client did not send them, so they must not cause an error.
 func withoutParams(v *request.View, to policy.Resolution, f *upstream.Failure) (again policy.Resolution, ok bool) {
 	if f.Status != http.StatusBadRequest && f.Status != http.StatusUnprocessableEntity {
 		return to, false

@@ -1,5 +1,5 @@
-// Package attempt is one call of one candidate for a request: its body is written from the request (never from an earlier attempt's), it
-// takes a key of the provider, it is sent through Envoy's egress listener, or by a stream.Caller, and its answer is read piece by piece.
+// Package attempt makes one call of one candidate for a request. It encodes the body from the request (never from an earlier attempt's), takes a key
+// of the provider, sends the call through Envoy's egress listener or by a stream.Caller, and reads the answer chunk by chunk.
 package attempt
 
 import (
@@ -17,19 +17,19 @@ import (
 
 // Attempt is one call of one candidate.
 type Attempt struct {
-	View        *request.View // of the request; only read
+	View        *request.View // the request; read-only
 	To          policy.Resolution
-	Plan        *structured.Plan   // how the candidate is held to the answer's schema; nil: as the client's request says
-	HasSchema   bool               // the answer has a schema: the profile's own is left out
-	Substituted string             // what takes the place of the client's own schema, as X-Bardo-Degraded has it; "" for nothing
-	Correction  []chat.Message     // put behind the messages: failed answers, and what is wrong with them
-	Sent        *chat.Request      // the client's request as it is for this call; set by Write
-	Sealed      *e2ee.Call         // of a request that was encrypted; set by Write; nil for any other
-	Paid        policy.Micro       // what was signed for the call, where its provider is paid for single calls; set by Do
-	Proof       *attestation.Proof // of an answer that has to be attested; set by Write, and verified when Do returns without a failure; nil for any other
+	Plan        *structured.Plan   // how the answer's schema is enforced; nil: as in the client's request
+	HasSchema   bool               // the answer has a schema: the profile's own is omitted
+	Substituted string             // X-Bardo-Degraded entry for what replaces the client's own schema; "" for nothing
+	Correction  []chat.Message     // appended to the messages: failed answers and their errors
+	Sent        *chat.Request      // the client's request as sent in this call; set by Write
+	Sealed      *e2ee.Call         // the encryption of a sealed request; set by Write; nil for any other
+	Paid        policy.Micro       // the amount signed for the call, if its provider is paid per call; set by Do
+	Proof       *attestation.Proof // of an answer that must be attested: set by Write, verified when Do returns without a failure; nil for any other
 }
 
-// shaped is the client's request as the call has it, before it is written for its provider.
+// shaped returns the client's request as changed for this call, before it is encoded for its provider.
 func (t *Attempt) shaped() (*chat.Request, error) {
 	req := t.View.Request
 	shape := t.shape()
@@ -39,7 +39,7 @@ func (t *Attempt) shaped() (*chat.Request, error) {
 	return t.View.Config.Dialects[req.Dialect].(wire.Shaper).Shape(req, shape) //nolint:forcetypeassert // schemas are for those alone
 }
 
-// shape is what the call changes of the client's request; nil for nothing.
+// shape returns what the call changes in the client's request; nil for nothing.
 func (t *Attempt) shape() *wire.Shape {
 	if t.Plan == nil || t.Plan.Shape == nil && len(t.Correction) == 0 {
 		return nil
@@ -53,7 +53,7 @@ func (t *Attempt) shape() *wire.Shape {
 	} else {
 		s.KeepFormat = true
 	}
-	if t.View.StoredAt(&t.To) { // instructions are not stored: who continues from the answer continues without the failed one
+	if t.View.StoredAt(&t.To) { // instructions are not stored: a later request continues without the failed answer
 		s.Guide = withCorrection(s.Guide, t.Correction)
 		return &s
 	}
@@ -61,7 +61,7 @@ func (t *Attempt) shape() *wire.Shape {
 	return &s
 }
 
-// withCorrection is a guide that holds what is put behind the messages.
+// withCorrection returns guide with the correction appended.
 func withCorrection(guide string, correction []chat.Message) string {
 	var b strings.Builder
 	b.WriteString(guide)
@@ -79,7 +79,7 @@ func withCorrection(guide string, correction []chat.Message) string {
 	return b.String()
 }
 
-// withoutProfileSchema is a request without its profile's schema, where the attempt itself has one.
+// withoutProfileSchema returns the request without its profile's schema, if the attempt itself has one.
 func (t *Attempt) withoutProfileSchema(req *chat.Request) *chat.Request {
 	if !t.HasSchema || req.Profile == nil || len(req.Profile.Default.Schema) == 0 {
 		return req
@@ -90,7 +90,7 @@ func (t *Attempt) withoutProfileSchema(req *chat.Request) *chat.Request {
 	return &less
 }
 
-// withoutNote leaves the schema's note out of what the provider's format has no place for: the gateway added it, not the client.
+// withoutNote removes the schema's note from the degraded entries: the gateway added it, not the client.
 func (t *Attempt) withoutNote(degraded []string) []string {
 	if t.Plan == nil || t.Plan.Shape == nil || t.Plan.Shape.Note == "" {
 		return degraded

@@ -2,18 +2,18 @@ package attempt
 
 import "time"
 
-// Beat says when a client is to get a heartbeat: a period after the last thing that it got. C of a nil Beat never receives; Sent and Stop take none. Not safe
-// for concurrent use.
+// Beat schedules a client's heartbeats: one period after the last bytes that were sent to it. On a nil Beat, C never receives, and Sent and Stop do
+// nothing. Not safe for concurrent use.
 type Beat struct {
 	period time.Duration
 	due    time.Time
-	timer  *time.Timer // nil as long as nobody waits for C
+	timer  *time.Timer // nil until C is called
 }
 
-// NewBeat is a Beat whose first period begins now.
+// NewBeat returns a Beat whose first period begins now.
 func NewBeat(period time.Duration) *Beat { return &Beat{period: period, due: time.Now().Add(period)} }
 
-// Sent begins a new period: the client got something.
+// Sent restarts the period: bytes were sent to the client.
 func (b *Beat) Sent() {
 	if b.timer != nil {
 		b.timer.Reset(b.period)
@@ -22,7 +22,7 @@ func (b *Beat) Sent() {
 	b.due = time.Now().Add(b.period)
 }
 
-// C receives when the client is to get a heartbeat. The caller calls Stop at the end.
+// C returns a channel that receives when a heartbeat is due. The caller calls Stop at the end.
 func (b *Beat) C() <-chan time.Time {
 	if b == nil {
 		return nil

@@ -6,23 +6,23 @@ import (
 	"bardo.money/gateway/internal/header"
 )
 
-// Stage reads more into an answer than its provider's format says: reasoning and tool calls in its text, the answer to a schema. The events
-// that it returns, and their texts, are valid until the next call, as long as the event's own. One whose bytes no longer say what it means
-// has none (Raw, Tail). Not safe for concurrent use.
+// Stage parses further content from the text of an answer: reasoning, tool calls, the JSON of a schema. The returned events and their texts are valid
+// until the next call, like the event that was passed in. An event whose bytes no longer match its content has none (Raw, Tail). Not safe for
+// concurrent use.
 type Stage interface {
 	Read(ev *chat.Event) []chat.Event
 }
 
-// Decoder reads the answer of an attempt, and the stages what is in its text, in order.
+// Decoder returns the decoder of the attempt's answer, and the stages for its text, in order.
 func (w *Writer) Decoder(t *Attempt, status int, h header.List) (provider.Decoder, []Stage) {
-	w.mu.Lock() // a decoder looks at the conversation, which an attempt's own stream may have parsed
+	w.mu.Lock() // a decoder reads the conversation, which an attempt's own stream may have parsed
 	defer w.mu.Unlock()
 	v, req := t.View, t.View.Request
 	if t.Sent != nil {
 		req = t.Sent
 	}
 	p := v.Config.Provider(t.To.Provider)
-	if in, err := req.In(v.DialectAt(&t.To)); err == nil { // its request could be written
+	if in, err := req.In(v.DialectAt(&t.To)); err == nil { // its request can be encoded
 		req = in
 	}
 	return p.Adapter.NewDecoder(req, t.To, p.Endpoint, status, h), t.stages(status)

@@ -21,50 +21,50 @@ import (
 
 // Sink decodes the answer of an attempt and passes it on. It is used by one goroutine.
 type Sink interface {
-	// Feed decodes the next chunk of the body; end: it is the last. b is valid during the call.
+	// Feed decodes the next chunk of the body; end marks the last one. b is valid during the call.
 	Feed(ctx context.Context, b []byte, end bool)
-	// Pass sends what is decoded to the client, after each Feed. done: the answer is complete; an error ends the request.
+	// Pass sends what was decoded to the client, after each Feed. done: the answer is complete; an error ends the request.
 	Pass(ctx context.Context) (done bool, err error)
-	// Failure is why the answer failed (an error event, a decoding error, too long); nil: it did not.
+	// Failure returns why the answer failed (an error event, a decoding error, too long); nil if it did not.
 	Failure() *upstream.Failure
-	// Refusal is the provider's error in an answer with a status other than 2xx. It is called once, after Feed.
+	// Refusal returns the provider's error in an answer with a status other than 2xx. It is called once, after Feed.
 	Refusal(status int) *chat.ProviderError
-	// HasContent reports whether the answer has content yet: then silence is an idle timeout.
+	// HasContent reports whether the answer has content yet: silence is an idle timeout from then on.
 	HasContent() bool
-	// LacksUsage reports whether the answer has ended except for the usage that it is billed by.
+	// LacksUsage reports whether the answer is complete except for the usage that it is billed by.
 	LacksUsage() bool
 }
 
-// Wait is how Do waits for the provider. The zero value: in any way, and without heartbeats.
+// Wait configures how Do waits for the provider. The zero value waits in any way, without heartbeats.
 type Wait struct {
 	Beat        *Beat
 	OnHeartbeat func() error // an error ends the request: its client has disconnected
-	// Caller makes the call, where RunsOnThread says that it may; nil: Do waits as it likes.
+	// Caller makes the call if RunsOnThread allows it; nil: Do may block.
 	Caller stream.Caller
-	Until  time.Time // the total timeout of calls by a Caller
+	Until  time.Time // the deadline of calls by a Caller
 }
 
-// Causes of an attempt's end, beside upstream.ErrTotalTimeout.
+// Causes of an attempt's end, besides upstream.ErrTotalTimeout.
 var (
 	ErrFirstToken = errors.New("no content within the first-token time-out")
 	ErrIdle       = errors.New("the stream fell silent")
 )
 
-// MaxErrorBody is how much of an error answer's body is read, in bytes.
+// MaxErrorBody is the maximum number of bytes read of an error's body.
 const MaxErrorBody = 1 << 20
 
 // maxUsageLag is how long the usage of an answer is awaited after its client has disconnected (D-81).
 const maxUsageLag = 2 * time.Second
 
-// Do makes an attempt through Envoy's egress listener, or by wait.Caller, and feeds its answer to the sink that open makes of the answer's head. It is the only
-// function that calls a candidate and reads what it answers. A failure means that another attempt may be made; an error that the request is
-// over: ctx has ended by something else than upstream.ErrTotalTimeout, the sink said so, or there was a panic (PanicError; one in a call by wait.Caller goes
-// on to who called Do). With neither, the answer is complete.
+// Do makes an attempt through Envoy's egress listener, or by wait.Caller, and feeds the answer to the sink that open returns for the answer's head.
+// No other function calls a candidate and reads its answer. A failure means that another attempt may be made; an error means that the request is
+// over: ctx was cancelled with another cause than upstream.ErrTotalTimeout, the sink returned an error, or there was a panic (PanicError; a panic in
+// a call by wait.Caller propagates to Do's caller). If both are nil, the answer is complete.
 func (w *Writer) Do(ctx context.Context, t *Attempt, open func(status int, h header.List) Sink, wait Wait) (*upstream.Failure, error) {
 	if wait.Caller != nil {
 		return w.doOnThread(ctx, t, open, wait)
 	}
-	own, cancel := context.WithCancelCause(context.WithoutCancel(ctx)) // it may outlive its client: see awaitUsage
+	own, cancel := context.WithCancelCause(context.WithoutCancel(ctx)) // it may outlive the client: see awaitUsage
 	defer cancel(nil)
 	c := &call{w: w, t: t, wait: wait, client: ctx, ctx: own, cancel: cancel, beats: wait.Beat.C()}
 	c.limit = time.AfterFunc(t.View.AttemptTimeout(t.To), func() { cancel(ErrFirstToken) })
@@ -78,7 +78,7 @@ func (w *Writer) Do(ctx context.Context, t *Attempt, open func(status int, h hea
 	return f, err
 }
 
-// do makes the attempt. A panic is an error of the request.
+// do makes the attempt. A panic is returned as an error of the request.
 func (c *call) do(open func(int, header.List) Sink) (f *upstream.Failure, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -114,17 +114,17 @@ type call struct {
 	client, ctx context.Context // the request's, and the attempt's
 	cancel      context.CancelCauseFunc
 	beats       <-chan time.Time
-	limit       *time.Timer // for the first content, then for silence
+	limit       *time.Timer // until the first content, then until the next
 	limitAt     time.Time   // the same on a thread
 	trailers    func() header.List
-	payer       runtime.Payer // that was asked to pay for it; nil: none was
+	payer       runtime.Payer // the payer that was asked to pay for the call; nil: none
 
 	watch
 	buf    []byte
 	filled bool // by the last chunk
 }
 
-// head sends the attempt and waits for the head of its answer.
+// head sends the attempt and waits for the answer's head.
 func (c *call) head() (*http.Response, *upstream.Failure, error) {
 	req, err := c.w.request(c.ctx, c.t)
 	if err != nil {
@@ -144,14 +144,14 @@ func (c *call) head() (*http.Response, *upstream.Failure, error) {
 	return nil, c.failure(upstream.Reset, err), nil
 }
 
-// refusal reads why an attempt was refused before its answer began.
+// refusal reads the error of an attempt that was refused before its answer began.
 func (c *call) refusal(resp *http.Response, open func(int, header.List) Sink) (*upstream.Failure, error) {
 	defer upstream.CloseBody(resp)
-	if why := resp.Header.Get(state.HeaderFailure); why != "" {
-		return upstream.Local(c.t.To.Provider, resp.StatusCode, why), nil
+	if reason := resp.Header.Get(state.HeaderFailure); reason != "" {
+		return upstream.Local(c.t.To.Provider, resp.StatusCode, reason), nil
 	}
 	var body []byte
-	if resp.StatusCode >= http.StatusOK { // no body belongs to a lower one
+	if resp.StatusCode >= http.StatusOK { // a lower status has no body
 		var err error
 		if body, err = io.ReadAll(io.LimitReader(resp.Body, MaxErrorBody)); err != nil {
 			if c.ctx.Err() != nil {
@@ -167,7 +167,7 @@ func (c *call) refusal(resp *http.Response, open func(int, header.List) Sink) (*
 
 // read feeds a body to the sink until the answer is complete.
 func (c *call) read(body io.ReadCloser, sink Sink) (*upstream.Failure, error) {
-	defer func() { _ = body.Close() }() // nothing is lost: the answer is complete, or given up
+	defer func() { _ = body.Close() }() // nothing is lost: the answer is complete, or abandoned
 	c.begins(sink)
 	for {
 		p := c.next(body)
@@ -186,7 +186,7 @@ func (c *call) read(body io.ReadCloser, sink Sink) (*upstream.Failure, error) {
 	}
 }
 
-// take feeds one chunk of a body to the sink, while nothing else happens to the answer.
+// take feeds one chunk of a body to the sink, under the lock.
 func (c *call) take(p chunk, sink Sink) (done bool, f *upstream.Failure, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -194,7 +194,7 @@ func (c *call) take(p chunk, sink Sink) (done bool, f *upstream.Failure, err err
 	case c.ctx.Err() != nil:
 		f, err = c.interrupted(c.ctx, sink.HasContent())
 		return false, f, err
-	case !c.left:
+	case !c.usageOnly:
 		return c.chunk(p, sink)
 	}
 	if sink.Feed(c.ctx, p.b, p.end); !p.end && sink.LacksUsage() {
@@ -211,7 +211,7 @@ func (c *call) chunk(p chunk, sink Sink) (done bool, f *upstream.Failure, err er
 	}
 	sink.Feed(c.client, p.b, p.end)
 	if sink.HasContent() && c.t.View.Request.Stream {
-		c.restartLimit(c.t.View.Config.Timeouts.Idle) // from here on its expiry is a silence in the middle
+		c.restartLimit(c.t.View.Config.Timeouts.Idle) // from here on, expiry means silence within the answer
 	}
 	if done, err = sink.Pass(c.client); done || err != nil {
 		return done, nil, err
@@ -252,7 +252,7 @@ func (c *call) failure(kind upstream.Kind, cause error) *upstream.Failure {
 	return &upstream.Failure{Provider: c.t.To.Provider, Kind: kind, Cause: cause}
 }
 
-// request is an attempt's HTTP request to Envoy's egress listener.
+// request returns an attempt's HTTP request to Envoy's egress listener.
 func (w *Writer) request(ctx context.Context, t *Attempt) (*http.Request, error) {
 	c, err := w.Write(nil, t)
 	if err != nil {
@@ -283,18 +283,18 @@ func (w *Writer) request(ctx context.Context, t *Attempt) (*http.Request, error)
 	return req, nil
 }
 
-// needsListener reports whether an attempt has to go through the egress listener although Envoy's clusters can be called from the thread. A call of a cluster
-// ends with its client's connection, has no affinity to an endpoint, and gets no trailers. So the listener is needed
-//   - for streams of models that think: after a client disconnect they are read on for their usage (see awaitUsage);
-//   - for conversations that stay at one of several endpoints;
-//   - for answers that are attested, which may end in trailers.
+// needsListener reports whether an attempt must use the egress listener although Envoy's clusters can be called from the thread. A call of a cluster
+// ends with its client's connection, has no endpoint affinity, and gets no trailers. So the listener is needed
+//   - for streams of thinking models: after a client disconnect they are read on for their usage (see awaitUsage);
+//   - for conversations with affinity to one of several endpoints;
+//   - for attested answers, which may end in trailers.
 func (w *Writer) needsListener(v *request.View, to *policy.Resolution) bool {
 	spread := v.Config.Provider(to.Provider).Spread && v.Affinity.Hash != 0
 	proof, _ := v.Attests(to)
 	return proof != nil || spread || v.Request.Stream && v.Terms(to).Thinks
 }
 
-// clientFor is the client of an attempt.
+// clientFor returns the HTTP client of an attempt.
 func (w *Writer) clientFor(t *Attempt) *http.Client {
 	if w.Listener != nil && w.needsListener(t.View, &t.To) {
 		return w.Listener

@@ -27,7 +27,7 @@ func TestItIsKnownWhenEnvoyBeganItsAttempts(t *testing.T) {
 			t.Errorf("they began at %v and %v", f.Began(2), f.Began(3))
 		}
 		why := errors.New("no key")
-		f.Lacks(&attempt.Unwritten{Number: 4, Why: why})
+		f.SetUnwritten(&attempt.Unwritten{Number: 4, Why: why})
 		if u := f.Unwritten(); u == nil || u.Number != 4 || !errors.Is(u.Why, why) {
 			t.Errorf("unwritten is %+v", u)
 		}

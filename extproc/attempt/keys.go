@@ -13,7 +13,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Which of a provider's keys an attempt uses. Most providers have one key and no ring: then TakenKey is empty.
+// Selection of a provider's key for an attempt. Most providers have one key and no ring; TakenKey is empty then.
 
 // NewRing returns the ring of a provider's keys; nil for fewer than two.
 func NewRing(keys []provider.Secret) *keyring.Ring {
@@ -32,15 +32,15 @@ type TakenKey struct {
 	provider policy.ProviderID
 	ring     *keyring.Ring
 	index    int  // -1: none was chosen
-	failed   bool // its attempt's failure was noted
-	released bool // it does not count as in use any more
+	failed   bool // its attempt's failure was recorded
+	released bool // it no longer counts as in use
 }
 
-// ID is the key's fingerprint, "" where nothing was chosen.
+// ID returns the key's fingerprint; "" if none was chosen.
 func (k TakenKey) ID() keyring.ID { return k.ring.ID(k.index) }
 
-// endpointFor is the provider's endpoint with the key of this attempt; took: the key was acquired from a ring. The caller holds w.mu.
-func (w *Writer) endpointFor(v *request.View, id policy.ProviderID, p *runtime.Provider) (at provider.Endpoint, took bool) {
+// endpointFor returns the provider's endpoint with the key of this attempt; took: the key was acquired from a ring. The caller holds w.mu.
+func (w *Writer) endpointFor(v *request.View, id policy.ProviderID, p *runtime.Provider) (at provider.Endpoint, acquired bool) {
 	at = p.Endpoint
 	if p.BYOK && v.OwnKey.IsSet() {
 		at.Key = v.OwnKey
@@ -61,7 +61,7 @@ func (w *Writer) endpointFor(v *request.View, id policy.ProviderID, p *runtime.P
 	return at, true
 }
 
-// Endpoint is a provider's endpoint with an acquired key, for a call that is not written by Write.
+// Endpoint returns a provider's endpoint with an acquired key, for a call that Write does not encode.
 func (w *Writer) Endpoint(v *request.View, id policy.ProviderID) provider.Endpoint {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -70,14 +70,14 @@ func (w *Writer) Endpoint(v *request.View, id policy.ProviderID) provider.Endpoi
 	return at
 }
 
-// dropKey releases the key that was taken last: its attempt could not be encoded. The caller holds w.mu.
+// dropKey releases the key that was taken last, because its attempt could not be encoded. The caller holds w.mu.
 func (w *Writer) dropKey() {
 	last := len(w.keys) - 1
 	w.keys[last].ring.Release(w.keys[last].index)
 	w.keys = w.keys[:last]
 }
 
-// releaseKeys releases the keys that count as in use, each once. The caller holds w.mu.
+// releaseKeys releases the keys in use, each once. The caller holds w.mu.
 func (w *Writer) releaseKeys() {
 	for i := range w.keys {
 		if k := &w.keys[i]; !k.released {
@@ -87,7 +87,7 @@ func (w *Writer) releaseKeys() {
 	}
 }
 
-// LastKey is the key that the request used last at a provider.
+// LastKey returns the key that the request used last at a provider.
 func (w *Writer) LastKey(id policy.ProviderID) TakenKey {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -99,8 +99,8 @@ func (w *Writer) LastKey(id policy.ProviderID) TakenKey {
 	return TakenKey{index: -1}
 }
 
-// failedKey is the key of the provider's attempt whose failure is noted now. Envoy makes further attempts before this side learns of the
-// first: failures are noted in the order of the attempts, and each took one key.
+// failedKey returns the key of the provider's attempt whose failure is being recorded. Envoy may make further attempts before the first failure is
+// known here: failures are recorded in the order of the attempts, and each attempt took one key.
 func (w *Writer) failedKey(id policy.ProviderID) TakenKey {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -113,13 +113,13 @@ func (w *Writer) failedKey(id policy.ProviderID) TakenKey {
 	return TakenKey{index: -1}
 }
 
-// badKeyRest is the cooldown of a key that its provider refused. The ring limits it to its own maximum, 5 minutes.
-const badKeyRest = time.Hour
+// badKeyCooldown is the cooldown of a key that its provider refused. The ring limits it to its own maximum, 5 minutes.
+const badKeyCooldown = time.Hour
 
-// RestKey starts the cooldown of the key of a refused attempt (401, 402, 403, 429). It reports whether another of the provider's keys is
+// CoolDownKey starts the cooldown of the key of a refused attempt (401, 402, 403, 429). It reports whether another of the provider's keys is
 // available: then the failure does not count against the provider's health.
-func (w *Writer) RestKey(f *upstream.Failure) (another bool) {
-	if f.Kind == upstream.NotEncoded { // it took none
+func (w *Writer) CoolDownKey(f *upstream.Failure) (another bool) {
+	if f.Kind == upstream.NotEncoded { // it took no key
 		return false
 	}
 	k := w.failedKey(f.Provider)
@@ -130,12 +130,12 @@ func (w *Writer) RestKey(f *upstream.Failure) (another bool) {
 	case http.StatusTooManyRequests:
 		return k.ring.Cooldown(k.index, time.Now(), f.RetryAfter)
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden:
-		return k.ring.Cooldown(k.index, time.Now(), badKeyRest)
+		return k.ring.Cooldown(k.index, time.Now(), badKeyCooldown)
 	}
 	return false
 }
 
-// HasFreshKey reports whether a provider that refused a key has another one that is available and that this request has not used.
+// HasFreshKey reports whether a provider that refused a key has another available one that this request has not used.
 func (w *Writer) HasFreshKey(f *upstream.Failure) bool {
 	if f.Kind != upstream.ByStatus || f.Status != http.StatusTooManyRequests && f.Status != http.StatusUnauthorized &&
 		f.Status != http.StatusPaymentRequired && f.Status != http.StatusForbidden {

@@ -14,16 +14,16 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// RunsOnThread reports whether an attempt can be made by a stream.Caller: one that needs nothing but its answer, and no way but Envoy's clusters.
+// RunsOnThread reports whether a stream.Caller can make an attempt: it needs only its answer, and can use Envoy's clusters.
 func (w *Writer) RunsOnThread(v *request.View, to *policy.Resolution) bool {
 	return !w.needsListener(v, to) && len(v.Seals(to)) == 0 && !v.PaysFor([]policy.Resolution{*to})
 }
 
-// errNotOnThread is the failure of an attempt that was made on a thread although it must not be.
+// errNotOnThread is the failure of an attempt that must not be made on a thread.
 var errNotOnThread = errors.New("the attempt needs more than a call on the thread")
 
-// doOnThread is Do by a Caller. It does what the goroutines of call do, but waits in pause alone, and recovers no panic: its caller does, in the same
-// goroutine.
+// doOnThread is Do by a Caller. It does what the goroutines of call do, but waits only in pause, and does not recover panics: its caller does, in the
+// same goroutine.
 func (w *Writer) doOnThread(ctx context.Context, t *Attempt, open func(int, header.List) Sink, wait Wait) (*upstream.Failure, error) {
 	c := &call{w: w, t: t, wait: wait, client: ctx, ctx: ctx}
 	c.restartLimit(t.View.AttemptTimeout(t.To))
@@ -65,7 +65,7 @@ func (c *call) start() (stream.Call, error) {
 	return c.wait.Caller.Call(state.Cluster(v.Config.Provider(c.t.To.Provider).Cluster), h, call.Body), nil
 }
 
-// pause waits until something may have come. A failure or an error ends the attempt.
+// pause waits until an event may have arrived. A failure or an error ends the attempt.
 func (c *call) pause(hasContent bool) (*upstream.Failure, error) {
 	until := c.limitAt
 	if !c.wait.Until.IsZero() && c.wait.Until.Before(until) {
@@ -113,18 +113,18 @@ func (c *call) awaitHead(k stream.Call) (*stream.CallHead, *upstream.Failure, er
 	}
 }
 
-// broken is the end of a call that an error ended: a failure of its provider, unless the client has disconnected, with whom its calls end.
-func (c *call) broken(why error, hasContent bool) (*upstream.Failure, error) {
+// broken maps the error that ended a call: a failure of the provider, or the client's disconnect, which ends its calls.
+func (c *call) broken(cause error, hasContent bool) (*upstream.Failure, error) {
 	if c.client.Err() != nil {
 		return c.interrupted(c.client, hasContent)
 	}
-	return c.failure(upstream.Reset, why), nil
+	return c.failure(upstream.Reset, cause), nil
 }
 
-// awaitRefusal is refusal for a call of a Caller.
+// awaitRefusal is refusal for a Caller's call.
 func (c *call) awaitRefusal(k stream.Call, h *stream.CallHead, open func(int, header.List) Sink) (*upstream.Failure, error) {
 	var body []byte
-	for end := h.Status < http.StatusOK; !end && len(body) < MaxErrorBody; { // no body belongs to a lower one
+	for end := h.Status < http.StatusOK; !end && len(body) < MaxErrorBody; { // a lower status has no body
 		piece, last, ok, err := k.Next()
 		switch {
 		case err != nil:
@@ -142,7 +142,7 @@ func (c *call) awaitRefusal(k stream.Call, h *stream.CallHead, open func(int, he
 	return upstream.Stated(c.t.To.Provider, sink.Refusal(h.Status)), nil
 }
 
-// readOnThread is read for a call of a Caller.
+// readOnThread is read for a Caller's call.
 func (c *call) readOnThread(k stream.Call, sink Sink) (*upstream.Failure, error) {
 	for {
 		p := chunk{}
@@ -174,7 +174,7 @@ func (c *call) readOnThread(k stream.Call, sink Sink) (*upstream.Failure, error)
 	}
 }
 
-// feedRest reads what has come before a client disconnect, if only the usage is missing: see awaitUsage.
+// feedRest reads what arrived before a client disconnect, if only the usage is missing: see awaitUsage.
 func (c *call) feedRest(k stream.Call, sink Sink) {
 	for sink.LacksUsage() {
 		b, end, ok, err := k.Next()
@@ -185,7 +185,7 @@ func (c *call) feedRest(k stream.Call, sink Sink) {
 	}
 }
 
-// readEnd is reader.finish for a call of a Caller.
+// readEnd is reader.finish for a Caller's call.
 func (c *call) readEnd(k stream.Call) {
 	late := time.Now().Add(maxEndLag)
 	for {

@@ -8,8 +8,7 @@ import (
 	"bardo.money/gateway/internal/fault"
 )
 
-// ConcernsOwnKey reports whether a failure is due to the request's own key or its permissions: it does not count against the provider's
-// health.
+// ConcernsOwnKey reports whether a failure is due to the request's own key or its permissions; it does not count against the provider's health.
 func ConcernsOwnKey(v *request.View, f *upstream.Failure) bool {
 	if !v.OwnKey.IsSet() || f.Kind != upstream.ByStatus {
 		return false
@@ -21,7 +20,7 @@ func ConcernsOwnKey(v *request.View, f *upstream.Failure) bool {
 	return false
 }
 
-// OwnKeyRefused is the client's error if the last failure is the provider's refusal of the request's own key; nil: it is not.
+// OwnKeyRefused returns the client's error if the last failure is the provider's refusal of the request's own key, else nil.
 func OwnKeyRefused(v *request.View, fs []*upstream.Failure) *fault.Fault {
 	if len(fs) == 0 || !ConcernsOwnKey(v, fs[len(fs)-1]) {
 		return nil

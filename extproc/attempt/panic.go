@@ -2,13 +2,13 @@ package attempt
 
 import "errors"
 
-// PanicError is a panic during an attempt. The request ends with it; no other candidate is called.
+// PanicError is a panic during an attempt. It ends the request; no other candidate is called.
 type PanicError struct{ Cause error }
 
-// Error is for logs.
+// Error returns the message for logs.
 func (e PanicError) Error() string { return e.Cause.Error() }
 
-// Unwrap is the fault that the client is told.
+// Unwrap returns the fault that the client gets.
 func (e PanicError) Unwrap() error { return e.Cause }
 
 // IsPanic reports whether an error is a panic.

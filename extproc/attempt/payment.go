@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// send sends a call: once, or a second time with its payment, where its provider is paid for single calls. It returns what was paid for it.
+// send sends a call: once, or again with its payment if its provider is paid per call. It returns the amount paid.
 func (c *call) send(req *http.Request) (resp *http.Response, paid policy.Micro, err error) {
 	client := c.w.clientFor(c.t)
 	payer, call := c.t.View.Payment(&c.t.To, func(name, value string) (*http.Response, error) { return sendWith(client, req, name, value) })
@@ -21,14 +21,14 @@ func (c *call) send(req *http.Request) (resp *http.Response, paid policy.Micro, 
 	return payer.Pay(req.Context(), call)
 }
 
-// noteUnserved tells who has paid for the call that it has failed all the same.
+// noteUnserved notifies the payer that a call it paid for has failed.
 func (c *call) noteUnserved(f *upstream.Failure) {
 	if f != nil && c.payer != nil && c.t.Paid > 0 {
 		c.payer.Unserved(c.t.View.ID)
 	}
 }
 
-// sendWith sends a copy of a call, with one header more unless name is "".
+// sendWith sends a copy of a call, with one more header unless name is "".
 func sendWith(client *http.Client, req *http.Request, name, value string) (*http.Response, error) {
 	again := req.Clone(req.Context())
 	if req.GetBody != nil {

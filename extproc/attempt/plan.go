@@ -13,31 +13,31 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// Plan is the candidate of each attempt that Envoy makes by itself, on the native path. It is never empty.
+// Plan lists the candidate of each attempt that Envoy makes by itself, on the native path. It is never empty.
 type Plan []policy.Resolution
 
-// NewPlan lists each candidate of a request once; an only one twice, or once per key.
+// NewPlan lists each candidate of a request once; a sole candidate twice, or once per key.
 func NewPlan(v *request.View) Plan {
 	plan := v.Order
 	if len(plan) == 1 {
 		plan = slices.Repeat(plan, max(2, v.Config.Provider(plan[0].Provider).Ring.Len()))
 	}
-	if most := 1 + v.Config.MaxRetries; len(plan) > most {
-		plan = plan[:most]
+	if maxAttempts := 1 + v.Config.MaxRetries; len(plan) > maxAttempts {
+		plan = plan[:maxAttempts]
 	}
 	return plan
 }
 
-// At is the candidate of attempt n (from 1); Envoy repeats the last group of its order.
+// At returns the candidate of attempt n (from 1); Envoy repeats the last group of its order.
 func (p Plan) At(n int) policy.Resolution { return p[min(max(n, 1), len(p))-1] }
 
-// After are the candidates that Envoy would have called after attempt n, without the provider that just answered.
+// After returns the candidates that Envoy would have called after attempt n, without the provider that just answered.
 func (p Plan) After(n int, answered policy.ProviderID) []policy.Resolution {
 	after := slices.Clone(p[min(n, len(p)):])
 	return slices.DeleteFunc(after, func(r policy.Resolution) bool { return r.Provider == answered })
 }
 
-// Clusters are Envoy's clusters of the plan: the first attempt is written already; those after it go to retry clusters, whose streams write them.
+// Clusters returns Envoy's clusters of the plan: the first attempt is encoded already; later ones go to retry clusters, whose streams encode them.
 func (p Plan) Clusters(v *request.View) []string {
 	out := make([]string, len(p))
 	for i := 1; i < len(p); i++ {
@@ -51,7 +51,7 @@ func (p Plan) Clusters(v *request.View) []string {
 	return out
 }
 
-// Headers append the headers that choose Envoy's route, the number of its retries and their time-outs.
+// Headers append the headers that choose Envoy's route, the number of its retries and their timeouts.
 func (p Plan) Headers(h header.List, v *request.View) header.List {
 	path := state.PathJSON
 	if len(v.Order) == 1 && v.Config.Provider(v.Order[0].Provider).Ring.Len() == 0 {
@@ -67,8 +67,8 @@ func (p Plan) Headers(h header.List, v *request.View) header.List {
 	return append(h, v.AffinityHeader()...)
 }
 
-// Check is the error of attempt n (from 1) at another cluster than was planned; nil for the planned one. The request must not be sent there
-// with the planned provider's key, nor its answer read by that provider's rules.
+// Check returns the error of attempt n (from 1) at another cluster than planned, else nil. The request must not be sent there with the planned
+// provider's key, and its answer must not be decoded as the planned provider's.
 func (p Plan) Check(v *request.View, cluster string, n int) error {
 	at := v.Config.Provider(p.At(n).Provider).Cluster
 	if at == state.ProviderOf(cluster) {
@@ -77,7 +77,7 @@ func (p Plan) Check(v *request.View, cluster string, n int) error {
 	return fmt.Errorf("attempt %d of %s went to %q, planned was %q", n, v.ID, cluster, at)
 }
 
-// Again is Envoy's decision after attempt n (from 1) failed.
+// Again returns Envoy's decision after attempt n (from 1) failed.
 func (p Plan) Again(n int) upstream.Decision {
 	if p.At(n+1).Provider == p.At(n).Provider {
 		return upstream.Decision{Move: upstream.Repeat, Why: "the only candidate, and the failure may pass"}
@@ -85,8 +85,8 @@ func (p Plan) Again(n int) upstream.Decision {
 	return upstream.Decision{Move: upstream.Advance, Why: "another candidate may do better"}
 }
 
-// Earlier is why attempt n (from 1), before the last one, failed: noted is what Envoy kept of its answer. Of an attempt without an answer Envoy keeps
-// nothing: there may have been no connection, or a broken one, or silence.
+// Earlier returns why attempt n (from 1), before the last one, failed: noted is what Envoy kept of its answer. Envoy keeps nothing of an attempt
+// without an answer: the connection may have failed or broken off, or timed out.
 func (p Plan) Earlier(n int, noted string) *upstream.Failure {
 	by := p.At(n).Provider
 	parts := strings.Split(noted, ";")

@@ -13,10 +13,10 @@ import (
 	reasons "bardo.money/gateway/policy/attestation"
 )
 
-// Answers of enclaves (P-05): the call asks for a receipt, all of the body is hashed as it comes, and the receipt is verified behind its end. Until then the
-// sink holds the answer back.
+// Attested answers of enclaves (P-05): the call requests a receipt, the whole body is hashed as it arrives, and the receipt is verified after its
+// end. Until then the sink holds the answer back.
 
-// askForProof adds to a call what asks for a receipt, where the answer has to be attested.
+// askForProof adds the request for a receipt to a call whose answer must be attested.
 func (t *Attempt) askForProof(call *provider.Call) {
 	t.Proof = nil
 	p, by := t.View.Attests(&t.To)
@@ -27,7 +27,7 @@ func (t *Attempt) askForProof(call *provider.Call) {
 	call.Header = append(call.Header, t.Proof.Ask()...)
 }
 
-// readAttested is read for an answer that has to be attested. One that broke off is not attested either.
+// readAttested is read for an answer that must be attested. A truncated one is not attested.
 func (c *call) readAttested(resp *http.Response, h header.List, open func(int, header.List) Sink) (*upstream.Failure, error) {
 	if err := c.t.Proof.Head(h); err != nil {
 		upstream.CloseBody(resp)
@@ -41,7 +41,7 @@ func (c *call) readAttested(resp *http.Response, h header.List, open func(int, h
 	return f, err
 }
 
-// attested reads an answer's body to its end, behind the answer itself, and verifies its receipt.
+// attested reads an answer's body to its end, beyond the answer itself, and verifies its receipt.
 func (c *call) attested(body io.Reader, ended bool) (*upstream.Failure, error) {
 	if !ended {
 		if f, err := c.drain(body); f != nil || err != nil {
@@ -54,19 +54,19 @@ func (c *call) attested(body io.Reader, ended bool) (*upstream.Failure, error) {
 	return nil, nil
 }
 
-// failedAttested is the failure of an answer that has to be attested, and was none by what its body says (ended, where all of it was read): an error, or nothing that can be
-// read. That is a failure of the provider's only if its enclave has said so.
+// failedAttested returns the failure of an answer that must be attested and failed by its own content (an error, or undecodable); ended: all of it
+// was read. It counts as the provider's failure only if the enclave signed it.
 func (c *call) failedAttested(body io.Reader, ended bool, f *upstream.Failure) (*upstream.Failure, error) {
-	if f.Kind == upstream.Reset || f.Kind == upstream.TimedOut { // it has no end
+	if f.Kind == upstream.Reset || f.Kind == upstream.TimedOut { // the body has no end
 		return f, nil
 	}
-	if why, err := c.attested(body, ended); why != nil || err != nil {
-		return why, err
+	if unproved, err := c.attested(body, ended); unproved != nil || err != nil {
+		return unproved, err
 	}
 	return f, nil
 }
 
-// maxRest is how much of a body may follow behind the end of the answer in it, in bytes.
+// maxRest is the maximum number of bytes of a body after the end of the answer in it.
 const maxRest = 1 << 20
 
 // drain hashes the rest of a body.

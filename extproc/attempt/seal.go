@@ -15,10 +15,10 @@ import (
 	"bardo.money/gateway/policy/e2ee"
 )
 
-// Requests for enclaves that nobody else may read (P-06): the call is encrypted as its adapter wrote it, and the answer is opened as a whole before any of it
-// is decoded.
+// Sealed requests, which only an enclave can read (P-06): the call is encrypted after its adapter encoded it, and the answer is decrypted as a whole
+// before any of it is decoded.
 
-// seal encrypts a call, where its candidate's enclave alone may read it.
+// seal encrypts a call that only its candidate's enclave may read.
 func (t *Attempt) seal(call *provider.Call) (err error) {
 	t.Sealed = nil
 	keys := t.View.Seals(&t.To)
@@ -34,7 +34,7 @@ func (t *Attempt) seal(call *provider.Call) (err error) {
 	return err
 }
 
-// inEnclave is a request that is going to be sealed, as one of the model in its candidate's attested enclave, where there is one.
+// inEnclave returns the request to be sealed, for the model in the candidate's attested enclave if there is one.
 func (t *Attempt) inEnclave(req *chat.Request) *chat.Request {
 	if !slices.Contains(t.To.Features, policy.TEEAttested) || t.View.Seals(&t.To) == nil {
 		return req
@@ -48,10 +48,10 @@ func (t *Attempt) inEnclave(req *chat.Request) *chat.Request {
 	return &in
 }
 
-// codeKeyUnknown is what an enclave says that does not have the key which a request was encrypted for.
+// codeKeyUnknown is the error code of an enclave that lacks the key which a request was encrypted for.
 const codeKeyUnknown = "e2ee_key_unknown"
 
-// NextKey is a candidate with the next of its enclave's keys, if that has not the one that was used.
+// NextKey returns the candidate with the next of its enclave's keys, if the enclave lacks the key that was used.
 func NextKey(to policy.Resolution, keys int, f *upstream.Failure) (again policy.Resolution, ok bool) {
 	if f.Kind != upstream.ByStatus || f.Err == nil || f.Err.Code != codeKeyUnknown || to.Without.SealKeys+1 >= keys {
 		return to, false
@@ -60,7 +60,7 @@ func NextKey(to policy.Resolution, keys int, f *upstream.Failure) (again policy.
 	return to, true
 }
 
-// readSealed is read for a sealed answer: all of it is read, proved where that is asked for, and opened; the sink gets what was inside.
+// readSealed is read for a sealed answer: all of it is read, verified if required, and decrypted; the sink gets the plaintext.
 func (c *call) readSealed(resp *http.Response, h header.List, open func(int, header.List) Sink) (*upstream.Failure, error) {
 	if c.t.Proof != nil {
 		if err := c.t.Proof.Head(h); err != nil {
@@ -84,7 +84,7 @@ func (c *call) readSealed(resp *http.Response, h header.List, open func(int, hea
 	return c.give(open(resp.StatusCode, c.t.headInside(h)), inside)
 }
 
-// headInside is the head of an answer as it would be if the answer were not sealed.
+// headInside returns the head of an answer without the headers of its encryption.
 func (t *Attempt) headInside(h header.List) header.List {
 	kind := header.JSON
 	if r := t.View.Request; r.Stream && r.Op != chat.CountTokens {
@@ -99,7 +99,7 @@ func (t *Attempt) headInside(h header.List) header.List {
 	return append(out, header.Field{Name: "content-type", Value: kind})
 }
 
-// give feeds the whole of an answer to the sink.
+// give feeds a whole answer to the sink.
 func (c *call) give(sink Sink, body []byte) (*upstream.Failure, error) {
 	sink.Feed(c.client, body, true)
 	if done, err := sink.Pass(c.client); done || err != nil {
@@ -114,7 +114,7 @@ func (c *call) give(sink Sink, body []byte) (*upstream.Failure, error) {
 // whole reads a body to its end.
 func (c *call) whole(resp *http.Response) ([]byte, *upstream.Failure, error) {
 	defer upstream.CloseBody(resp)
-	most := min(c.t.View.Config.MaxAnswer, e2ee.MaxAnswer)
+	maxBytes := min(c.t.View.Config.MaxAnswer, e2ee.MaxAnswer)
 	for body := []byte(nil); ; {
 		p := c.next(resp.Body)
 		if p.err != nil && c.ctx.Err() != nil {
@@ -128,7 +128,7 @@ func (c *call) whole(resp *http.Response) ([]byte, *upstream.Failure, error) {
 		switch {
 		case p.err != nil:
 			return nil, c.failure(upstream.Unsealed, e2ee.NotWhole), nil
-		case int64(len(body)) > most:
+		case int64(len(body)) > maxBytes:
 			return nil, c.failure(upstream.Unsealed, e2ee.NotBounded), nil
 		case p.end:
 			return body, nil, nil

@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// A call waits for its provider in the goroutine of the request, since each change of goroutines costs a stream as much as reading a piece of it. Beside it a
-// second goroutine waits for everything else. What this finds it does between two pieces, or it ends the context of the attempt, and with it the wait.
+// A call waits for its provider in the request's own goroutine, because each goroutine switch costs a stream as much as reading a chunk of it. A
+// second goroutine waits for everything else. It acts between two chunks, or cancels the context of the attempt, which ends the wait.
 
-// watch is what the two share.
+// watch is the state that both share.
 type watch struct {
 	mu   sync.Mutex
-	over bool // the answer is complete, or given up: nothing is done between its pieces
-	left bool // the client has disconnected, and only the usage is read
+	over bool // the answer is complete or abandoned: nothing more is done between its chunks
+	usageOnly bool // the client has disconnected, and only the usage is read
 	sink Sink // nil before the answer begins
 	stop chan struct{}
 }
 
-// run sends heartbeats and sees a client disconnect, until the attempt is over.
+// run sends heartbeats and watches for a client disconnect, until the attempt is over.
 func (c *call) run() {
 	defer func() {
 		if r := recover(); r != nil {
@@ -36,7 +36,7 @@ func (c *call) run() {
 				c.cancel(err)
 			}
 		case <-c.client.Done():
-			if c.leaves() {
+			if c.disconnected() {
 				c.awaitUsage()
 			}
 			c.cancel(context.Cause(c.client))
@@ -55,13 +55,13 @@ func (c *call) beat() error {
 	return c.wait.OnHeartbeat()
 }
 
-// leaves notes a client disconnect. It reports whether the answer is read on, since it has ended and only its usage is missing: hidden reasoning is billed by it,
-// and it comes last.
-func (c *call) leaves() bool {
+// disconnected records a client disconnect. It reports whether the answer is read on because it is complete except for its usage: hidden reasoning is
+// billed by it, and it comes last.
+func (c *call) disconnected() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.left = !c.over && c.sink != nil && c.sink.LacksUsage()
-	return c.left
+	c.usageOnly = !c.over && c.sink != nil && c.sink.LacksUsage()
+	return c.usageOnly
 }
 
 // awaitUsage gives the provider time to send the usage.
@@ -74,14 +74,14 @@ func (c *call) awaitUsage() {
 	}
 }
 
-// begins lets run see the answer: whether it lacks only its usage.
+// begins makes the sink visible to run: whether it lacks only its usage.
 func (c *call) begins(sink Sink) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sink = sink
 }
 
-// ends has run do nothing more for the answer: it is complete, or given up.
+// ends stops run from acting on the answer, which is complete or abandoned.
 func (c *call) ends() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,13 +95,13 @@ type chunk struct {
 	err error
 }
 
-// A stream's pieces are small; one whose pieces fill a buffer gets larger ones.
+// A stream's chunks are small; once they fill a buffer, larger ones are used.
 const (
 	firstReadSize = 4 << 10
 	readSize      = 16 << 10
 )
 
-// next reads a chunk, which is valid until the next one.
+// next reads a chunk, which is valid until the next call.
 func (c *call) next(body io.Reader) chunk {
 	switch {
 	case c.buf == nil:

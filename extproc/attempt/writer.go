@@ -20,34 +20,34 @@ import (
 // Writer encodes the attempts of one request (Write), and makes those that Envoy does not make by itself (Do). Safe for concurrent use: each
 // of Envoy's retries is encoded on a stream of its own.
 type Writer struct {
-	Client *http.Client // of Envoy's egress listener, or of its clusters
+	Client *http.Client // client of Envoy's egress listener, or of its clusters
 	Owner  Owner
-	// Listener is always of the egress listener, for calls that need what Envoy does for those alone; nil: Client is it.
+	// Listener is always the client of the egress listener, for calls that need its features; nil: Client is it.
 	Listener *http.Client
 
 	mu       sync.Mutex // also guards the parsing of the conversation, which happens at most once
-	closed   bool       // the request's body has gone back to its pool
+	closed   bool       // the request's body was returned to its pool
 	degraded map[policy.ProviderID][]string
-	told     map[policy.ProviderID][]string // the same, for others than the client
-	keys     []TakenKey                     // of providers that have several
+	degradedForOthers     map[policy.ProviderID][]string // degraded as shown to others than the client
+	keys     []TakenKey                     // of providers with several keys
 }
 
 // Owner is the exchange that the attempts belong to. Its methods are called from several goroutines.
 type Owner interface {
-	// Written is called for each attempt, with what of the request its provider's format has no place for. It must not block.
+	// Written is called for each attempt, with the parts of the request that the provider's format cannot express. It must not block.
 	Written(degraded []string)
-	// Panicked notes a panic; the error is what the client is told.
+	// Panicked logs a panic; the error is the client's.
 	Panicked(value any) error
 }
 
-// Call is an attempt's request, ready to be sent.
+// Call is an encoded attempt.
 type Call struct {
 	*provider.Call
 
 	authority string
 }
 
-// Write writes an attempt's request into buf, which may grow.
+// Write encodes an attempt into buf, which may grow.
 func (w *Writer) Write(buf []byte, t *Attempt) (Call, error) {
 	v, to := t.View, t.To
 	p, ok := v.Config.Find(to.Provider)
@@ -63,10 +63,10 @@ func (w *Writer) Write(buf []byte, t *Attempt) (Call, error) {
 	if err != nil {
 		return Call{}, err
 	}
-	at, took := w.endpointFor(v, to.Provider, p)
+	at, acquired := w.endpointFor(v, to.Provider, p)
 	call, err := p.Adapter.Encode(buf, req, to, at)
 	if err != nil {
-		if took {
+		if acquired {
 			w.dropKey()
 		}
 		return Call{}, err
@@ -82,19 +82,19 @@ func (w *Writer) Write(buf []byte, t *Attempt) (Call, error) {
 		t.addTrace(call)
 	}
 	if err := t.seal(call); err != nil {
-		if took {
+		if acquired {
 			w.dropKey()
 		}
 		return Call{}, err
 	}
 	call.Degraded = t.withoutNote(request.MergeDegraded(call.Degraded, degraded))
-	told := wire.Told(call.Degraded, strangeOf(req), strangeOf(t.Sent), strangeOf(v.Request))
-	w.noteDegraded(to.Provider, call.Degraded, told)
-	w.Owner.Written(told)
+	forOthers := wire.Told(call.Degraded, undocumentedMembers(req), undocumentedMembers(t.Sent), undocumentedMembers(v.Request))
+	w.noteDegraded(to.Provider, call.Degraded, forOthers)
+	w.Owner.Written(forOthers)
 	return Call{call, p.Endpoint.Authority}, nil
 }
 
-// prepare is the client's request as the candidate gets to see it, before its adapter writes it in a dialect; degraded is what is left out or
+// prepare returns the client's request as changed for the candidate, before its adapter encodes it in a dialect; degraded lists what is omitted or
 // replaced. It sets t.Sent.
 func (t *Attempt) prepare(as chat.Dialect) (req *chat.Request, degraded []string, err error) {
 	v, to := t.View, t.To
@@ -124,7 +124,7 @@ func (t *Attempt) prepare(as chat.Dialect) (req *chat.Request, degraded []string
 	return t.inEnclave(req), degraded, nil
 }
 
-// addTrace has the call carry the request's trace context, unless nothing of the request may be kept, or its user pays the provider.
+// addTrace adds the request's trace context to the call, unless nothing of the request may be kept, or its user pays the provider.
 func (t *Attempt) addTrace(call *provider.Call) {
 	v := t.View
 	if v.KeepsNothing() || v.OwnKey.IsSet() {
@@ -134,47 +134,47 @@ func (t *Attempt) addTrace(call *provider.Call) {
 	call.Header = append(call.Header, header.Field{Name: record.TraceParent, Value: c.Header()})
 }
 
-// strangeOf are the names of a request's members that nobody documents, as far as it was parsed.
-func strangeOf(req *chat.Request) []string {
+// undocumentedMembers returns the request's members that no API documents, as far as it was parsed.
+func undocumentedMembers(req *chat.Request) []string {
 	if req == nil || req.Conv == nil {
 		return nil
 	}
 	return req.Conv.Strange
 }
 
-// noteDegraded stores an attempt's degraded names: for X-Bardo-Degraded, and as others than the client may see them.
-func (w *Writer) noteDegraded(p policy.ProviderID, degraded, told []string) {
+// noteDegraded stores an attempt's degraded entries: for X-Bardo-Degraded, and as shown to others than the client.
+func (w *Writer) noteDegraded(p policy.ProviderID, degraded, forOthers []string) {
 	if len(degraded) == 0 {
 		return
 	}
 	if w.degraded == nil {
-		w.degraded, w.told = map[policy.ProviderID][]string{}, map[policy.ProviderID][]string{}
+		w.degraded, w.degradedForOthers = map[policy.ProviderID][]string{}, map[policy.ProviderID][]string{}
 	}
-	w.degraded[p], w.told[p] = degraded, told
+	w.degraded[p], w.degradedForOthers[p] = degraded, forOthers
 }
 
-// Told is Degraded for others than the client: what the client has named itself has no name in it.
-func (w *Writer) Told(p policy.ProviderID) []string {
+// DegradedForOthers is Degraded for others than the client: it omits names that the client chose.
+func (w *Writer) DegradedForOthers(p policy.ProviderID) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.told[p]
+	return w.degradedForOthers[p]
 }
 
-// Degraded is what of the request a provider's format had no place for, in the last attempt at it.
+// Degraded returns the parts of the request that a provider's format could not express, in the last attempt at it.
 func (w *Writer) Degraded(p policy.ProviderID) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.degraded[p]
 }
 
-// Answered releases the keys: the request has its answer. The client may take a while to read it.
+// Answered releases the keys: the request has its answer, which the client may read slowly.
 func (w *Writer) Answered() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.releaseKeys()
 }
 
-// Close makes later calls of Write fail, as the request's body returns to its pool, and releases the keys.
+// Close releases the keys and makes later calls of Write fail, because the request's body returns to its pool.
 func (w *Writer) Close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -183,15 +183,15 @@ func (w *Writer) Close() {
 	w.keys = nil
 }
 
-// keptHeaders are the headers of the client that an attempt keeps: what a provider may see, and what Envoy's router does not work without (the
-// provider clusters drop it).
+// keptHeaders are the client's headers that an attempt keeps: those that a provider may see, and one that Envoy's router needs (the provider clusters
+// drop it).
 var keptHeaders = map[string]bool{"user-agent": true, "accept-language": true, "x-forwarded-proto": true}
 
-// usualHeaders is how many headers an attempt has besides its adapter's: those that Headers sets, and those that choose a route.
+// usualHeaders is the usual number of headers of an attempt besides its adapter's: those that Headers sets, and those that choose a route.
 const usualHeaders = 14
 
-// Headers are the changes to the headers h of a stream that make them this attempt's. Whatever an earlier attempt set is overwritten or
-// removed: header changes of one attempt outlive it in Envoy.
+// Headers returns the changes that turn the headers h of a stream into this attempt's. Headers of an earlier attempt are overwritten or removed: in
+// Envoy, header changes of one attempt persist in the next.
 func (c Call) Headers(h header.List) (set header.List, remove []string) {
 	set = make(header.List, 0, len(c.Header)+usualHeaders)
 	remove = make([]string, 0, len(h)+len(provider.RemovedHeaders))

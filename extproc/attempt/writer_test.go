@@ -116,14 +116,14 @@ func TestWhichKeysAreFresh(t *testing.T) {
 	w, _ := newWriter(nil)
 	authorization(t, w, at)
 	at.View.Config.Provider("p").Ring.Cooldown(1, time.Now(), time.Minute)
-	if w.RestKey(refused) || w.HasFreshKey(refused) {
+	if w.CoolDownKey(refused) || w.HasFreshKey(refused) {
 		t.Error("a key in cooldown is fresh")
 	}
 	at = newAttempt(t, "one", "two")
 	w, _ = newWriter(nil)
 	authorization(t, w, at)
 	authorization(t, w, at)
-	if !w.RestKey(refused) || w.HasFreshKey(refused) {
+	if !w.CoolDownKey(refused) || w.HasFreshKey(refused) {
 		t.Error("a key that the request used is fresh")
 	}
 }
@@ -168,7 +168,7 @@ func TestARefusedKeyRests(t *testing.T) {
 				w, _ := newWriter(nil)
 				authorization(t, w, at)
 				f := &upstream.Failure{Provider: "p", Kind: upstream.ByStatus, Status: row.status, RetryAfter: 30 * time.Second}
-				another, refused := w.RestKey(f), row.available == 1
+				another, refused := w.CoolDownKey(f), row.available == 1
 				if got := ring.Available(time.Now()); got != row.available || another != refused || w.HasFreshKey(f) != refused {
 					t.Errorf("%d keys are available, another: %v, fresh: %v", got, another, w.HasFreshKey(f))
 				}
@@ -188,7 +188,7 @@ func TestEachFailureRestsTheKeyOfItsAttempt(t *testing.T) {
 	f := &upstream.Failure{Provider: "p", Kind: upstream.ByStatus, Status: http.StatusUnauthorized}
 	authorization(t, w, at)
 	authorization(t, w, at)
-	if !w.RestKey(f) || w.RestKey(f) || ring.Available(time.Now()) != 0 || w.HasFreshKey(f) {
+	if !w.CoolDownKey(f) || w.CoolDownKey(f) || ring.Available(time.Now()) != 0 || w.HasFreshKey(f) {
 		t.Errorf("%d keys are available after two refusals", ring.Available(time.Now()))
 	}
 }
@@ -199,7 +199,7 @@ func TestAFailureWithoutARequestRestsNoKey(t *testing.T) {
 	authorization(t, w, at)
 	notEncoded := &upstream.Failure{Provider: "p", Kind: upstream.NotEncoded}
 	refused := &upstream.Failure{Provider: "p", Kind: upstream.ByStatus, Status: http.StatusUnauthorized}
-	if w.RestKey(notEncoded) || !w.RestKey(refused) {
+	if w.CoolDownKey(notEncoded) || !w.CoolDownKey(refused) {
 		t.Error("the failure of an attempt that was not written took the place of the one that was")
 	}
 	if got := at.View.Config.Provider("p").Ring.Available(time.Now()); got != 1 {

@@ -23,7 +23,7 @@ var (
 	EventSealed   = event.Declare[Event]("venice:e2ee_error", "An answer was discarded: it cannot be decrypted.").Audited()
 )
 
-// Subject is whose answer a receipt is about.
+// Subject is the request and candidate that a receipt is about.
 type Subject struct {
 	RequestID, GolemID, Subsystem, TaskClass string
 
@@ -33,7 +33,7 @@ type Subject struct {
 	Model    policy.ModelID
 }
 
-// Event is what an event of an attestation tells. It has no content, and nothing of a receipt that is not trusted.
+// Event is the event of an attestation. It has no content, and nothing of an untrusted receipt.
 type Event struct {
 	RequestID string            `json:"request_id"`
 	Subsystem string            `json:"subsystem"`
@@ -49,7 +49,7 @@ type Event struct {
 	Age       int64             `json:"receipt_age_ms,omitempty"`
 }
 
-// Keeper stores the tokens of attested answers, and tells of them and of those that were refused. Safe for concurrent use.
+// Keeper stores the tokens of attested answers, and emits events of them and of refused ones. Safe for concurrent use.
 type Keeper struct {
 	Book   *attestation.Book
 	Events *event.Sink
@@ -57,7 +57,7 @@ type Keeper struct {
 	Log    *slog.Logger
 }
 
-// Kept is a token that was stored. The zero value is none. Not safe for concurrent use.
+// Kept is a stored token. The zero value is none. Not safe for concurrent use.
 type Kept struct {
 	Token string // its hash
 
@@ -66,7 +66,7 @@ type Kept struct {
 	proof *Proof
 }
 
-// Void stores that the token counts for nothing, once: its answer is not sent after all.
+// Void marks the stored token as void, once: its answer is not sent after all.
 func (t *Kept) Void(ctx context.Context, why attestation.Reason) {
 	if t.by != nil {
 		t.by.Void(ctx, t.of, t.proof, why)
@@ -74,7 +74,7 @@ func (t *Kept) Void(ctx context.Context, why attestation.Reason) {
 	*t = Kept{}
 }
 
-// Keep stores the token of a verified answer before it is released. The error is a fault.
+// Keep stores the token of a verified answer before the answer is sent. The error is a fault.
 func (k *Keeper) Keep(ctx context.Context, s *Subject, p *Proof) (Kept, error) {
 	t, err := k.add(ctx, s, p, "")
 	if err != nil {
@@ -86,7 +86,7 @@ func (k *Keeper) Keep(ctx context.Context, s *Subject, p *Proof) (Kept, error) {
 	return Kept{Token: t.TokenHash, by: k, of: s, proof: p}, nil
 }
 
-// Void stores that a verified receipt counts for nothing: its answer cannot be used. Where none was verified, it does nothing; p may be nil.
+// Void stores a verified receipt as void: its answer cannot be used. It does nothing if none was verified; p may be nil.
 func (k *Keeper) Void(ctx context.Context, s *Subject, p *Proof, why attestation.Reason) {
 	if p == nil || p.Receipt == nil {
 		return
@@ -110,7 +110,7 @@ func (k *Keeper) add(ctx context.Context, s *Subject, p *Proof, void attestation
 	return t, k.Book.Add(context.WithoutCancel(ctx), t)
 }
 
-// Refuse tells of an answer that was discarded because it is not attested. name is what the error is called; why is an attestation.Reason.
+// Refuse emits the event of an answer that was discarded because it is not attested. name is the error's name; reason is an attestation.Reason.
 func (k *Keeper) Refuse(s *Subject, name string, why error) {
 	reason, ok := errors.AsType[attestation.Reason](why)
 	if !ok {
@@ -122,7 +122,7 @@ func (k *Keeper) Refuse(s *Subject, name string, why error) {
 	k.emit(EventRefused, s, &e)
 }
 
-// NotOpened tells of an answer that was discarded because it cannot be decrypted. name is what the error is called; why is an e2ee.Reason.
+// NotOpened emits the event of an answer that was discarded because it cannot be decrypted. name is the error's name; reason is an e2ee.Reason.
 func (k *Keeper) NotOpened(s *Subject, name string, why error) {
 	reason, ok := errors.AsType[e2ee.Reason](why)
 	if !ok {
@@ -147,7 +147,7 @@ func (k *Keeper) emit(kind event.Kind[Event], s *Subject, e *Event) {
 	}
 }
 
-// tickOf is a tick as it is told; "" for none.
+// tickOf formats a tick for the event; "" for none.
 func tickOf(n int64) string {
 	if n == 0 {
 		return ""

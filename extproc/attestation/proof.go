@@ -1,5 +1,5 @@
-// Package attestation proves one call: the nonce that goes with it, the hash of the answer, and the check of the receipt when all of it is there. It
-// knows nothing of how an answer is read, or of who gets it.
+// Package attestation proves one call: its nonce, the hash of the answer, and the verification of the receipt once all of the answer is there. It
+// does not know how an answer is read, or who gets it.
 package attestation
 
 import (
@@ -14,31 +14,31 @@ import (
 	"bardo.money/gateway/policy/attestation"
 )
 
-// Proof is what proves the answer of one call, or will. Not safe for concurrent use.
+// Proof is the proof of one call's answer, in progress or complete. Not safe for concurrent use.
 type Proof struct {
 	policy *attestation.Policy
 	by     provider.Attesting
 	nonce  string
-	model  string // the provider's name of what was called
+	model  string // the provider's name of the called model
 	body   hash.Hash
-	said   []string // receipts of the head and the trailers, without repetitions
+	said   []string // receipts in the head and the trailers, without duplicates
 
-	Receipt *attestation.Receipt // once it was verified
-	At      time.Time            // when that was
+	Receipt *attestation.Receipt // set when verified
+	At      time.Time            // time of the verification
 	raw     string
 }
 
-// New is the proof of a call of a model that is about to be made, with a nonce of its own.
+// New returns the proof of a call of a model that is about to be made, with a new nonce.
 func New(p *attestation.Policy, by provider.Attesting, model string) *Proof {
 	var b [attestation.NonceLen / 2]byte
 	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
 	return &Proof{policy: p, by: by, nonce: hex.EncodeToString(b[:]), model: model, body: sha256.New()}
 }
 
-// Ask are the headers of the call that ask for the receipt.
+// Ask returns the headers of the call that request the receipt.
 func (p *Proof) Ask() header.List { return p.by.AskReceipt(p.nonce) }
 
-// Head reads the head of the answer. The error is an attestation.Reason.
+// Head processes the head of the answer. The error is an attestation.Reason.
 func (p *Proof) Head(h header.List) error {
 	for _, f := range h {
 		if f.Name == "content-encoding" && f.Value != "" && f.Value != "identity" {
@@ -48,7 +48,7 @@ func (p *Proof) Head(h header.List) error {
 	return p.note(h)
 }
 
-// note keeps the receipts among the headers of a head, or the trailers.
+// note records the receipts in the headers of a head, or the trailers.
 func (p *Proof) note(h header.List) error {
 	for _, f := range h {
 		if f.Name != p.by.ReceiptHeader() {
@@ -62,10 +62,10 @@ func (p *Proof) note(h header.List) error {
 	return nil
 }
 
-// Write takes the next piece of the body, as it came.
+// Write hashes the next chunk of the body.
 func (p *Proof) Write(b []byte) { p.body.Write(b) }
 
-// Verify checks the receipt, once the body has ended. The error is an attestation.Reason.
+// Verify verifies the receipt, after the end of the body. The error is an attestation.Reason.
 func (p *Proof) Verify(trailers header.List, now time.Time) error {
 	if err := p.note(trailers); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (p *Proof) Verify(trailers header.List, now time.Time) error {
 	return nil
 }
 
-// Token is the proof as it is kept, once it was verified; the caller says whose it is. void is why the answer cannot be used; "" if it can.
+// Token returns the token of a verified proof; the caller sets its owner. void is why the answer cannot be used; "" if it can.
 func (p *Proof) Token(void attestation.Reason) *attestation.Token {
 	return &attestation.Token{
 		At: p.At.UnixMilli(), Model: p.model, Measurement: p.Receipt.Measurement, Nonce: p.nonce, Hash: p.Receipt.ResponseHash, Void: string(void), Receipt: p.raw,

@@ -12,7 +12,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// anthropic is Anthropic's: the requests are the body of the call that makes the batch.
+// anthropic is Anthropic's API: the requests are the body of the call that creates the batch.
 type anthropic struct{}
 
 const anthropicBatches = "/messages/batches"
@@ -34,13 +34,13 @@ func (b *anthropicBatch) remote() Remote {
 	return r
 }
 
-// requests is how many it has.
+// requests returns the number of its requests.
 func (b *anthropicBatch) requests() int {
 	c := &b.Counts
 	return c.Processing + c.Succeeded + c.Errored + c.Canceled + c.Expired
 }
 
-// upload is no step of its own.
+// upload is not a separate step.
 func (anthropic) upload(context.Context, *Target, *Order) (string, error) { return "", nil }
 
 func (anthropic) submit(ctx context.Context, t *Target, o *Order) (Remote, error) {
@@ -115,7 +115,7 @@ func (anthropic) results(ctx context.Context, t *Target, id string, each func(*R
 	})
 }
 
-// readAnthropicLine reads a line of the results; ok is false for one that names no request.
+// readAnthropicLine parses a line of the results; ok is false for one that names no request.
 func readAnthropicLine(line []byte) (r Result, ok bool) {
 	var l struct {
 		ID     string `json:"custom_id"`
@@ -138,13 +138,13 @@ func readAnthropicLine(line []byte) (r Result, ok bool) {
 	return r, true
 }
 
-// anthropicStatuses are the statuses of Anthropic's types of errors.
+// anthropicStatuses are the statuses of Anthropic's error types.
 var anthropicStatuses = map[string]int{
 	"invalid_request_error": 400, "authentication_error": 401, "billing_error": 402, "permission_error": 403, "not_found_error": 404,
 	"request_too_large": 413, "rate_limit_error": 429, "api_error": 500, "timeout_error": 504, "overloaded_error": 529,
 }
 
-// anthropicStatus is the status that an error would have outside of a batch.
+// anthropicStatus returns the status that an error would have outside of a batch.
 func anthropicStatus(body []byte) int {
 	var e struct {
 		Error struct {

@@ -1,6 +1,6 @@
-// Package batch calls the batch APIs of providers: many requests of one model are handed in together, answered within a day, and cost a part of the usual
-// price. It knows the wire formats of OpenAI's and Anthropic's, and that every call goes through Envoy's egress listener. It does not know what is in
-// a request or an answer, nor who waits for it.
+// Package batch calls the batch APIs of providers: many requests of one model are submitted together, answered within a day, and cost a fraction of
+// the usual price. It knows OpenAI's and Anthropic's wire formats, and that every call goes through Envoy's egress listener. It does not know the
+// content of requests and answers, nor who waits for them.
 package batch
 
 import (
@@ -45,47 +45,47 @@ type Item struct {
 	Body []byte // JSON in the provider's format
 }
 
-// Order is a batch that is to be handed in.
+// Order is a batch to be submitted.
 type Order struct {
-	Tag   string // by which Find knows it
+	Tag   string // identifies it for Find
 	Path  string // of the requests' endpoint, below BasePath: "/chat/completions"
 	Beta  string // Anthropic: the beta flags of all its requests
 	Items []Item
 	Input string // OpenAI: the id of the uploaded file; "" before Upload
 }
 
-// Remote is a batch as its provider has it.
+// Remote is a batch at its provider.
 type Remote struct {
 	ID    string
 	State State
-	Files []string // OpenAI: its files, once it is over
+	Files []string // OpenAI: its files, once it has ended
 }
 
-// State is how far a batch is.
+// State is the state of a batch.
 type State uint8
 
 // The states.
 const (
 	Running State = iota
-	Ended         // it has results, maybe not of all requests: it may have expired, or been cancelled
-	Failed        // it was refused as a whole
+	Ended         // it has results, possibly not for all requests: it may have expired, or been cancelled
+	Failed        // it was rejected as a whole
 )
 
-// Result is what became of one request.
+// Result is the result of one request.
 type Result struct {
 	ID       string
-	Answered bool   // the provider answered it, be it with an error; else it expired, or was cancelled before it was begun
+	Answered bool   // the provider answered it, possibly with an error; else it expired, or was cancelled before it began
 	Status   int    // HTTP
 	Body     []byte // in the provider's format
 }
 
-// Refused is the error of a call that the provider refused: it did nothing.
+// Refused is the error of a call that the provider refused without doing anything.
 type Refused struct {
-	Status int // 0: it was not reached
+	Status int // 0: no connection
 	Again  bool
 }
 
-// Error says no more than the status: the provider's words may quote a request.
+// Error returns only the status: the provider's message may quote a request.
 func (r *Refused) Error() string {
 	if r.Status == 0 {
 		return "the provider was not reached"
@@ -93,17 +93,17 @@ func (r *Refused) Error() string {
 	return fmt.Sprintf("the provider answered %d", r.Status)
 }
 
-// Outcome is what a failed submission means.
+// Outcome classifies a failed submission.
 type Outcome uint8
 
 // The outcomes.
 const (
-	Unknown Outcome = iota // it may have been accepted: look before it is tried again
-	Later                  // it was not accepted, and may be in a while
+	Unknown Outcome = iota // it may have been accepted: look it up before retrying
+	Later                  // it was not accepted, and may be later
 	Never                  // it was not accepted, and will not be
 )
 
-// OutcomeOf says what the error of Upload or Submit means.
+// OutcomeOf classifies the error of Upload or Submit.
 func OutcomeOf(err error) Outcome {
 	r, ok := errors.AsType[*Refused](err)
 	switch {
@@ -136,7 +136,7 @@ func (t *Target) api() (api, error) {
 	return nil, fmt.Errorf("no batch API of the form %q is known", t.Form)
 }
 
-// Upload hands in the requests, where that is a step of its own, and returns the id of what it made; "" where there is none. Repeating it is harmless.
+// Upload uploads the requests, if that is a separate step, and returns the id of the upload, else "". It may be repeated.
 func (t *Target) Upload(ctx context.Context, o *Order) (string, error) {
 	a, err := t.api()
 	if err != nil {
@@ -145,7 +145,7 @@ func (t *Target) Upload(ctx context.Context, o *Order) (string, error) {
 	return a.upload(ctx, t, o)
 }
 
-// Submit makes the batch. After an error of an unknown outcome it must not be repeated before Find has looked.
+// Submit creates the batch. After an error of unknown outcome it must not be repeated before Find was called.
 func (t *Target) Submit(ctx context.Context, o *Order) (Remote, error) {
 	a, err := t.api()
 	if err != nil {
@@ -154,8 +154,8 @@ func (t *Target) Submit(ctx context.Context, o *Order) (Remote, error) {
 	return a.submit(ctx, t, o)
 }
 
-// Find looks for the batches that a submission since some time may have made: OpenAI's bear its tag; of Anthropic's, those of as many requests, whose results
-// tell whether it is the one.
+// Find looks for the batches that a submission since some time may have created: OpenAI's have its tag; of Anthropic's, those with the same number of
+// requests, whose results identify it.
 func (t *Target) Find(ctx context.Context, o *Order, since time.Time) ([]Remote, error) {
 	a, err := t.api()
 	if err != nil {
@@ -164,7 +164,7 @@ func (t *Target) Find(ctx context.Context, o *Order, since time.Time) ([]Remote,
 	return a.find(ctx, t, o, since)
 }
 
-// Look asks how far a batch is.
+// Look returns the state of a batch.
 func (t *Target) Look(ctx context.Context, id string) (Remote, error) {
 	a, err := t.api()
 	if err != nil {
@@ -173,7 +173,7 @@ func (t *Target) Look(ctx context.Context, id string) (Remote, error) {
 	return a.look(ctx, t, id)
 }
 
-// Cancel asks the provider to begin nothing more of a batch. It ends later, with the results that it has.
+// Cancel asks the provider to start no further request of a batch. It ends later, with the results so far.
 func (t *Target) Cancel(ctx context.Context, id string) error {
 	a, err := t.api()
 	if err != nil {
@@ -182,7 +182,7 @@ func (t *Target) Cancel(ctx context.Context, id string) error {
 	return a.cancel(ctx, t, id)
 }
 
-// Results reads the results of a batch that has ended, in any order. An error of each ends it.
+// Results reads the results of a batch that has ended, in any order. It stops at an error of each.
 func (t *Target) Results(ctx context.Context, id string, each func(*Result) error) error {
 	a, err := t.api()
 	if err != nil {
@@ -191,7 +191,7 @@ func (t *Target) Results(ctx context.Context, id string, each func(*Result) erro
 	return a.results(ctx, t, id, each)
 }
 
-// Forget deletes what the provider still stores of a batch that is over.
+// Forget deletes what the provider still stores of a batch that has ended.
 func (t *Target) Forget(ctx context.Context, r *Remote) error {
 	a, err := t.api()
 	if err != nil {
@@ -200,7 +200,7 @@ func (t *Target) Forget(ctx context.Context, r *Remote) error {
 	return a.forget(ctx, t, r)
 }
 
-// maxAnswer bounds an answer about a batch, in bytes, and maxLine that of one result.
+// maxAnswer is the maximum size of an answer about a batch, in bytes, and maxLine that of one result.
 const (
 	maxAnswer = 4 << 20
 	maxLine   = 32 << 20
@@ -241,7 +241,7 @@ func (t *Target) open(ctx context.Context, r *request) (*http.Response, error) {
 	return resp, nil
 }
 
-// refusal is the error of an answer that is none.
+// refusal returns the error of an unsuccessful answer.
 func (t *Target) refusal(resp *http.Response) error {
 	if why := resp.Header.Get(state.HeaderFailure); why != "" {
 		f := upstream.Local(t.Provider, resp.StatusCode, why)
@@ -298,7 +298,7 @@ func (t *Target) lines(ctx context.Context, path string, each func(line []byte) 
 	return s.Err()
 }
 
-// isGone reports whether there is no such thing, any more or at all.
+// isGone reports whether a resource does not exist, or no longer does.
 func isGone(err error) bool {
 	r, ok := errors.AsType[*Refused](err)
 	return ok && (r.Status == http.StatusNotFound || r.Status == http.StatusGone)

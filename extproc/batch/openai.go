@@ -14,10 +14,10 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// openAI is OpenAI's: the requests are a file of JSON lines, and so are their answers.
+// openAI is OpenAI's API: the requests are a file of JSON lines, and so are their answers.
 type openAI struct{}
 
-// tagName is the member of a batch's metadata that has its tag.
+// tagName is the member of a batch's metadata that holds its tag.
 const tagName = "bardo_batch"
 
 type openAIBatch struct {
@@ -71,7 +71,7 @@ func (openAI) upload(ctx context.Context, t *Target, o *Order) (string, error) {
 	return made.ID, err
 }
 
-// openAILine is a request as a line of the input file.
+// openAILine encodes a request as a line of the input file.
 func openAILine(path string, it *Item) []byte {
 	b := jsonx.AppendString([]byte(`{"custom_id":`), it.ID)
 	b = jsonx.AppendString(append(b, `,"method":"POST","url":`...), "/v1"+path)
@@ -130,7 +130,7 @@ func (openAI) find(ctx context.Context, t *Target, o *Order, since time.Time) ([
 	return nil, nil
 }
 
-// clockSkew is how far the provider's clock may be from this machine's.
+// clockSkew is the tolerated difference between the provider's clock and this machine's.
 const clockSkew = 5 * time.Minute
 
 func (openAI) look(ctx context.Context, t *Target, id string) (Remote, error) {
@@ -168,7 +168,7 @@ func (openAI) results(ctx context.Context, t *Target, id string, each func(*Resu
 	return nil
 }
 
-// readOpenAILine reads a line of an output or error file; ok is false for one that names no request.
+// readOpenAILine parses a line of an output or error file; ok is false for one that names no request.
 func readOpenAILine(line []byte) (r Result, ok bool) {
 	var l struct {
 		ID       string `json:"custom_id"`

@@ -1,17 +1,17 @@
 package chat
 
-// FramePart tells of an event whether the frame that it belongs to (see Event.Raw) holds parts of tool calls. A layer that keeps a call back must keep its
-// frames as a whole, and sees their events one after the other.
+// FramePart classifies an event by whether its frame (see Event.Raw) contains parts of tool calls. A layer that holds back a call must hold back its
+// whole frames, and sees their events one after the other.
 type FramePart uint8
 
 // The kinds of events.
 const (
-	NoCalls  FramePart = iota // of a frame without calls, or of none
-	WithCall                  // of a frame with parts of calls; more of its events follow
+	NoCalls  FramePart = iota // in a frame without calls, or in none
+	WithCall                  // in a frame with parts of calls; more of its events follow
 	LastPart                  // the last event of such a frame
 )
 
-// MarkCalls sets Frame of the events that one piece of a body became. An End that carries its frame's bytes is not marked: nothing follows it.
+// MarkCalls sets Frame of the events of one chunk of a body. An End that carries its frame's bytes is not marked: nothing follows it.
 func MarkCalls(events []Event) {
 	for first := 0; first < len(events); {
 		end := first + 1

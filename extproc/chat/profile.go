@@ -28,27 +28,27 @@ type Profile struct {
 
 // Over merges the profile with the client's own parameters and returns the names of the client's parameters that it overrode, in a fixed order.
 // A nil profile changes nothing. Effort, budget and mode of reasoning are one unit: a client that sets one of them keeps all three.
-func (p *Profile) Over(own Params) (said Params, overridden []string) {
+func (p *Profile) Over(own Params) (effective Params, overridden []string) {
 	if p == nil {
 		return own, nil
 	}
-	said = own
-	fill(&said, &p.Default)
+	effective = own
+	fill(&effective, &p.Default)
 	for _, f := range textParams {
 		if locked := *f.at(&p.Locked); locked != "" {
 			if was := *f.at(&own); was != "" && was != locked {
 				overridden = append(overridden, f.name)
 			}
-			*f.at(&said) = locked
+			*f.at(&effective) = locked
 		}
 	}
 	if p.Locked.setsReasoning() {
 		if own.setsReasoning() && !own.sameReasoning(&p.Locked) {
 			overridden = append(overridden, "effort")
 		}
-		said.Effort, said.ThinkingBudget, said.Thinking = p.Locked.Effort, p.Locked.ThinkingBudget, p.Locked.Thinking
+		effective.Effort, effective.ThinkingBudget, effective.Thinking = p.Locked.Effort, p.Locked.ThinkingBudget, p.Locked.Thinking
 	}
-	return said, overridden
+	return effective, overridden
 }
 
 // Guides reports whether the reasoning effort may be added to the prompt of a model that has no parameter for it: only if it comes from the
@@ -86,27 +86,27 @@ var textParams = []textParam{
 }
 
 // fill sets the parameters that are not set to those of d.
-func fill(said, d *Params) {
+func fill(into, d *Params) {
 	for _, f := range textParams {
-		if at := f.at(said); *at == "" {
+		if at := f.at(into); *at == "" {
 			*at = *f.at(d)
 		}
 	}
-	if !said.setsReasoning() {
-		said.Effort, said.ThinkingBudget, said.Thinking = d.Effort, d.ThinkingBudget, d.Thinking
+	if !into.setsReasoning() {
+		into.Effort, into.ThinkingBudget, into.Thinking = d.Effort, d.ThinkingBudget, d.Thinking
 	}
-	if len(said.Schema) == 0 && !said.JSONMode && len(d.Schema) > 0 {
-		said.Schema, said.SchemaName, said.SchemaNote = d.Schema, d.SchemaName, d.SchemaNote
+	if len(into.Schema) == 0 && !into.JSONMode && len(d.Schema) > 0 {
+		into.Schema, into.SchemaName, into.SchemaNote = d.Schema, d.SchemaName, d.SchemaNote
 	}
-	if said.Stop == nil {
-		said.Stop = slices.Clone(d.Stop)
+	if into.Stop == nil {
+		into.Stop = slices.Clone(d.Stop)
 	}
-	if said.Visible == nil {
-		said.Visible = d.Visible
+	if into.Visible == nil {
+		into.Visible = d.Visible
 	}
-	if said.WebSearch == nil {
-		said.WebSearch = d.WebSearch
+	if into.WebSearch == nil {
+		into.WebSearch = d.WebSearch
 	}
-	said.MarkCache = said.MarkCache || d.MarkCache
-	said.TEE = said.TEE || d.TEE
+	into.MarkCache = into.MarkCache || d.MarkCache
+	into.TEE = into.TEE || d.TEE
 }

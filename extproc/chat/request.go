@@ -61,8 +61,8 @@ type Request struct {
 	Turn        *Request // a Completions request as Chat Completions; nil if it cannot be converted
 	TurnError   error    // why Turn is nil, a fault
 	Needs       []Need   // features without which a provider cannot serve the request
-	VolatileEnd bool     // the last message holds what the client calls volatile
-	Retrieved   bool     // the last message holds results of a search that the gateway has added, as texts of package wire's SearchResult
+	VolatileEnd bool     // the last message contains parts that the client marked volatile
+	Retrieved   bool     // the last message contains search results that the gateway added, as texts of package wire's SearchResult
 	Cites       bool     // the client asked for citations of what the model reads
 	Dropped     []string // client's members that no provider gets: from a form that the gateway rewrote
 
@@ -74,11 +74,11 @@ type Request struct {
 	Conv    *Conversation   // nil until Conversation parsed it
 	Read    ConversationFor // set by the dialect that decoded the request
 
-	// Renew derives again what follows from the document, after it was changed, where that is more than the counts of tokens; nil for most dialects.
+	// Renew recomputes what is derived from the document after a change, beyond the token counts; nil for most dialects.
 	Renew func(*Request) error
 }
 
-// SetDocument takes over the document of another form of the same request, and what follows from it.
+// SetDocument takes the document of another form of the same request, and what is derived from it.
 func (r *Request) SetDocument(of *Request) {
 	r.Doc, r.Edit, r.Conv, r.Cache = of.Doc, of.Edit, of.Conv, of.Cache
 	r.InputTokens, r.MaxInput, r.Turn, r.TurnError = of.InputTokens, of.MaxInput, of.Turn, of.TurnError
@@ -96,7 +96,7 @@ type Need struct {
 // ConversationFor parses a request's conversation from its Doc.
 type ConversationFor func(*Request) (*Conversation, error)
 
-// In is the request as it is encoded for a provider of a dialect. The error is a fault.
+// In returns the request in the form that is encoded for a provider of a dialect. The error is a fault.
 func (r *Request) In(spoken Dialect) (*Request, error) {
 	if r.Dialect != Completions || spoken == Completions {
 		return r, nil
@@ -125,13 +125,13 @@ type Conversation struct {
 	ParallelTools *bool // nil: the provider's default
 	Params        Params
 	Unmapped      []string // names of members that the canonical form does not have, to be listed as degraded
-	Strange       []string // those of them that the client's format does not document: the client has chosen them, so that they are content
+	Strange       []string // those of them that the client's format does not document: the client chose the names, so they are content
 
 	// Words are the client's names of members that differ from Anthropic's names; see Word. Read-only.
 	Words map[string]string
 }
 
-// Word is the client's name of a member that a provider does not get; name is Anthropic's.
+// Word returns the client's name of a member that a provider does not get; name is Anthropic's.
 func (c *Conversation) Word(name string) string {
 	if own, ok := c.Words[name]; ok {
 		return own

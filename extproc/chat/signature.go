@@ -2,17 +2,17 @@ package chat
 
 import "strings"
 
-// GeminiThinking is the ID of thinking that comes signed as Gemini's models do it, by the name of the format in OpenRouter's
-// reasoning_details.
+// GeminiThinking is the ID of thinking that is signed as by Gemini's models, by the format's name in OpenRouter's reasoning_details.
 const GeminiThinking = "google-gemini-v1"
 
-// ResponsesThinking is the ID of thinking of which OpenAI's models give the whole encrypted, in Responses, by the same name of the format.
+// ResponsesThinking is the ID of thinking that OpenAI's models return wholly encrypted, in Responses, by the format's name in OpenRouter's
+// reasoning_details.
 const ResponsesThinking = "openai-responses-v1"
 
-// Signatures, and what redacted blocks hold, mean something to the maker of the model alone. Those of Anthropic's models are kept as
-// they are; all others have their format's name before them, so that whoever gets them back knows whose they are.
+// Signatures and the content of redacted blocks are only valid for the model's vendor. Those of Anthropic's models are stored unchanged; all others
+// are prefixed with their format's name, so that the recipient can identify them.
 
-// Signed is a signature as it is kept: with the name of its format.
+// Signed returns a signature in its stored form: prefixed with its format's name.
 func Signed(format, signature string) string {
 	if format == ClaudeThinking {
 		return signature
@@ -20,33 +20,33 @@ func Signed(format, signature string) string {
 	return format + "#" + signature
 }
 
-// Signer tells the format of a signature that is kept, and its bare text.
-func Signer(kept string) (format, signature string) {
-	format, signature, ok := strings.Cut(kept, "#")
+// Signer splits a stored signature into its format and its text.
+func Signer(stored string) (format, signature string) {
+	format, signature, ok := strings.Cut(stored, "#")
 	if !ok || !isFormat(format) {
-		return ClaudeThinking, kept
+		return ClaudeThinking, stored
 	}
 	return format, signature
 }
 
-// isFormat reports whether a text could be the name of a format: letters, digits and hyphens, and a version.
+// isFormat reports whether a text can be the name of a format: letters, digits and hyphens, and a version.
 func isFormat(s string) bool {
-	const most = 64
-	if len(s) > most || !strings.Contains(s, "-v") {
+	const maxLength = 64
+	if len(s) > maxLength || !strings.Contains(s, "-v") {
 		return false
 	}
 	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
-// SignedBy is the format of a thinking part's signature, or of what a redacted part holds; "" for what nobody signed.
+// SignedBy returns the format of a thinking part's signature, or of a redacted part's content; "" if it is unsigned.
 func (p *Part) SignedBy() string {
-	kept := p.Signature
+	stored := p.Signature
 	if p.Kind == PartRedacted {
-		kept = p.Data
+		stored = p.Data
 	}
-	if kept == "" {
+	if stored == "" {
 		return ""
 	}
-	format, _ := Signer(kept)
+	format, _ := Signer(stored)
 	return format
 }

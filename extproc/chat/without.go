@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// refusals are the names by which providers speak of a profile's parameters when they refuse them, ours first.
+// refusals are providers' names of a profile's parameters in their refusals, ours first.
 var refusals = [][]string{
 	{"temperature"},
 	{"top_p", "topP"},
@@ -19,21 +19,20 @@ var refusals = [][]string{
 	{"effort", "reasoning_effort", "reasoning", "thinking", "thinking_budget", "enable_thinking", "thinking_level", "thinkingConfig", "chat_template_kwargs"},
 }
 
-// Refused is which of its parameters a provider's refusal is about: those that the profile says, by our names. A nil profile says
-// nothing.
+// Refused returns the parameters of the profile that a provider's error refuses, by our names. A nil profile has none.
 func (p *Profile) Refused(e *ProviderError) (names []string) {
 	if p == nil || e == nil {
 		return nil
 	}
 	for _, words := range refusals {
-		if p.says(words[0]) && slices.ContainsFunc(words, e.mentions) {
+		if p.sets(words[0]) && slices.ContainsFunc(words, e.mentions) {
 			names = append(names, words[0])
 		}
 	}
 	return names
 }
 
-// mentions reports whether an error is about a parameter: it names it as such, or its message has the word.
+// mentions reports whether an error is about a parameter: it names it, or its message contains the word.
 func (e *ProviderError) mentions(word string) bool {
 	if e.Param != "" {
 		first, _, _ := strings.Cut(e.Param, ".")
@@ -57,8 +56,8 @@ func isWordByte(c byte) bool {
 	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// says reports whether the profile says a parameter.
-func (p *Profile) says(name string) bool {
+// sets reports whether the profile sets a parameter.
+func (p *Profile) sets(name string) bool {
 	if name == "effort" {
 		return p.Default.setsReasoning() || p.Locked.setsReasoning()
 	}
@@ -66,7 +65,7 @@ func (p *Profile) says(name string) bool {
 	return i >= 0 && (*textParams[i].at(&p.Default) != "" || *textParams[i].at(&p.Locked) != "")
 }
 
-// Without is the profile less some of its parameters, by the names that Refused gives.
+// Without returns the profile without some of its parameters, by the names that Refused returns.
 func (p *Profile) Without(names []string) *Profile {
 	if p == nil || len(names) == 0 {
 		return p

@@ -1,5 +1,5 @@
-// Package classifier has the local model judge the prompts of requests that leave their model to the gateway, within a time limit. It says why where it
-// does not: then the rules over the request decide alone.
+// Package classifier runs the local model on the prompts of requests that leave the model to the gateway, within a time limit. Without a result it
+// returns the reason, and only the rules decide.
 package classifier
 
 import (
@@ -19,39 +19,40 @@ import (
 	"bardo.money/gateway/policy/intent"
 )
 
-// Budget is how long a request waits for its judgement. One that takes longer is finished beside the request, and is there for the next request with the same
-// prompt: most requests of an agent repeat the user's turn.
+// Budget is how long a request waits for its result. A slower run continues in the background, for the next request with the same prompt: most
+// requests of an agent repeat the user's turn.
 const Budget = 25 * time.Millisecond
 
-// Bounds of what is judged and kept.
+// Limits of runs and stored results.
 const (
-	limit   = 5 * time.Second // of one judgement, whoever waits for it
-	maxOpen = 64              // judgements at a time
-	maxKept = 4_096           // judgements that are kept, about 250 bytes each
+	limit   = 5 * time.Second // of one run
+	maxOpen = 64              // concurrent runs
+	maxKept = 4_096           // stored results, about 250 bytes each
 )
 
-// Name is what X-Bardo-Pipeline calls it.
+// Name is its name in X-Bardo-Pipeline.
 const Name = "classify"
 
-// Classifier judges prompts. Make one with New. Safe for concurrent use.
+// Classifier classifies prompts. Make one with New. Safe for concurrent use.
 type Classifier struct {
 	embedder models.Embedder
 	set      *classify.Set
-	safety   *injection.Detector // what layer l8 judges users' turns by; nil: it is not judged
+	safety   *injection.Detector // the detector of layer l8 for users' turns; nil: injections are not detected
 	kept     *lru.Cache[key, *intent.Reading]
-	open     chan struct{} // one for each judgement that runs
+	open     chan struct{} // one slot per concurrent run
 }
 
-// key is a prompt of an account, which sees no other's judgements, not even by how long its own take.
+// key is a prompt of an account. Accounts do not share results, not even by timing.
 type key [sha256.Size]byte
 
-// New makes a classifier of the gateway's models. injections is that of layer l8, nil for patterns alone; threshold is the layer's, 0 for the model's own.
+// New returns a classifier with the gateway's models. injections is that of layer l8, nil for patterns alone; threshold is the layer's, 0 for the
+// model's own.
 func New(embedder models.Embedder, injections models.Classifier, threshold float64) (*Classifier, error) {
 	set, err := classify.Prototypes()
 	if err != nil {
 		return nil, err
 	}
-	var scores injection.Classifier // not an interface that holds nil
+	var scores injection.Classifier // nil instead of an interface that holds a nil pointer
 	if injections != nil {
 		scores = injections
 	}
@@ -64,8 +65,8 @@ func build(embedder models.Embedder, set *classify.Set, safety *injection.Detect
 	return &Classifier{embedder: embedder, set: set, safety: safety, kept: kept, open: make(chan struct{}, maxOpen)}
 }
 
-// Judge says what an account's prompt is, or why it does not say anything: foreign (not plainly English, as the model is), off, busy, late, another-model (the
-// vectors of the prototypes are not this model's) or failed. The reading is shared: it is not to be changed.
+// Judge returns the reading of an account's prompt, or why there is none: foreign (not plain English, the model's language), off, busy, late,
+// another-model (the prototypes' vectors are not this model's) or failed. The reading is shared and must not be changed.
 func (c *Classifier) Judge(ctx context.Context, account policy.Account, prompt string) (r *intent.Reading, why string) {
 	text := classify.Text(prompt)
 	if !classify.English(text) {
@@ -99,14 +100,14 @@ func (c *Classifier) Judge(ctx context.Context, account policy.Account, prompt s
 	return nil, "late"
 }
 
-// judgement is one that runs. The reading is there before the judgement is over, without the verdict on injections.
+// judgement is a run in progress. The reading is set before the run is over, without the verdict on injections.
 type judgement struct {
 	reading atomic.Pointer[intent.Reading]
 	done    chan struct{}
-	why     string // there is no reading; valid once it is done
+	why     string // why there is no reading; valid once it is done
 }
 
-// judge makes a judgement, and keeps it if it is whole.
+// judge does a run, and stores its result if it is complete.
 func (c *Classifier) judge(j *judgement, k key, text, prompt string) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
@@ -128,12 +129,12 @@ func (c *Classifier) judge(j *judgement, k key, text, prompt string) {
 	whole, score := said, f.Score(injection.User)
 	whole.Injection, whole.Unsafe = &score, score >= c.safety.Threshold()
 	j.reading.Store(&whole)
-	if f.Scored { // else the model of l8 may be there for the next request
+	if f.Scored { // else the model of l8 may be ready for the next request
 		c.kept.Add(k, &whole)
 	}
 }
 
-// read is what the embedder's vector of a text says.
+// read returns the reading from the embedder's vector of a text.
 func (c *Classifier) read(ctx context.Context, text string) (r intent.Reading, why string) {
 	v, err := c.embedder.Embed(ctx, text)
 	if err != nil {

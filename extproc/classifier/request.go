@@ -7,22 +7,22 @@ import (
 	"bardo.money/gateway/policy/intent"
 )
 
-// MayJudge reports whether the classifier may have a say in a request, as far as is known without its text: its model is the gateway's choice, and nothing
-// else says what it needs. A nil one has none.
+// MayJudge reports whether the classifier may apply to a request, as far as is known without its text: the gateway chooses its model, and nothing
+// else states what it needs. False for nil.
 func (c *Classifier) MayJudge(h *policy.Hints, model string) bool {
 	return c != nil && intent.Auto(model) && h.Subsystem == "" && h.Quality == policy.QualityUnset
 }
 
-// Judges reports whether the classifier has a say in a request. A nil one has none.
+// Judges reports whether the classifier applies to a request. False for nil.
 func (c *Classifier) Judges(h *policy.Hints, f *intent.Facts) bool {
 	return c.MayJudge(h, f.Model) && f.Text != ""
 }
 
-// Note is what X-Bardo-Pipeline says of a judgement, as Judge returns it.
+// Note returns the entry in X-Bardo-Pipeline for a result of Judge.
 func Note(r *intent.Reading, why string) string {
 	if r == nil {
 		if why == "late" {
-			return "" // as of any step that exceeded its limit
+			return "" // as for any step that exceeded its limit
 		}
 		return why
 	}

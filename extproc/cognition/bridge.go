@@ -12,7 +12,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Bounds of what is kept in memory.
+// Limits of what is kept in memory.
 const (
 	MaxRecords   = 500 // per account, and as many events
 	maxAccounts  = 64
@@ -30,7 +30,7 @@ const (
 	Expired  Key = "expired" // the provider refused the last one
 )
 
-// Bridge keeps records and events, and tells those who follow them. A nil bridge keeps nothing. Safe for concurrent use.
+// Bridge stores records and events, and notifies followers. A nil bridge stores nothing. Safe for concurrent use.
 type Bridge struct {
 	boot string // distinguishes the ids of its events from those of an earlier process
 
@@ -40,10 +40,10 @@ type Bridge struct {
 	followers int
 }
 
-// plane is what an account sees.
+// plane is the state of one account.
 type plane struct {
-	records   []Record // the latest is last
-	events    []event  // the latest is last
+	records   []Record // oldest first
+	events    []event  // oldest first
 	next      int64    // number of the next event
 	cost      policy.Micro
 	spent     map[string]Spending
@@ -52,7 +52,7 @@ type plane struct {
 	followers map[*Follower]struct{}
 }
 
-// event is one that was told.
+// event is an emitted event.
 type event struct {
 	number int64
 	name   string
@@ -64,7 +64,7 @@ func NewBridge() *Bridge {
 	return &Bridge{boot: rand.Text()[:8], accounts: map[policy.Account]*plane{}, key: Active}
 }
 
-// plane is that of an account. The lock is held.
+// plane returns the state of an account. The lock is held.
 func (b *Bridge) plane(a policy.Account) *plane {
 	p, ok := b.accounts[a]
 	if !ok {
@@ -78,7 +78,7 @@ func (b *Bridge) plane(a policy.Account) *plane {
 	return p
 }
 
-// forgetOldest makes room for an account.
+// forgetOldest makes room for another account.
 func (b *Bridge) forgetOldest() {
 	var oldest policy.Account
 	var found *plane
@@ -92,7 +92,7 @@ func (b *Bridge) forgetOldest() {
 	}
 }
 
-// Add tells of a call. limit is the day's budget of the agent's dreams; nil for none.
+// Add records a call and emits its events. limit is the agent's daily budget for dreams; nil for none.
 func (b *Bridge) Add(a policy.Account, r *Record, limit *policy.Micro) {
 	if b == nil {
 		return
@@ -109,7 +109,7 @@ func (b *Bridge) Add(a policy.Account, r *Record, limit *policy.Micro) {
 	}
 }
 
-// spend adds what a call cost to its phase's spending on this day.
+// spend adds a call's cost to its phase's spending of the day.
 func (p *plane) spend(r *Record, limit *policy.Micro) {
 	if today := dayOf(time.Now()); p.day != today {
 		p.day, p.spent = today, map[string]Spending{}
@@ -123,7 +123,7 @@ func (p *plane) spend(r *Record, limit *policy.Micro) {
 	p.tell("budget", s)
 }
 
-// Attested tells of a receipt.
+// Attested emits the event of a receipt.
 func (b *Bridge) Attested(a policy.Account, e Attestation) {
 	if b == nil {
 		return
@@ -133,7 +133,7 @@ func (b *Bridge) Attested(a policy.Account, e Attestation) {
 	b.plane(a).tell("attestation", e)
 }
 
-// SetKey notes the state of the provider's keys. name is the event of the change; "" for none.
+// SetKey sets the state of the provider's keys. name is the event of the change; "" for none.
 func (b *Bridge) SetKey(k Key, name string) {
 	if b == nil {
 		return
@@ -152,7 +152,7 @@ func (b *Bridge) SetKey(k Key, name string) {
 	}
 }
 
-// tell keeps an event and wakes those who follow.
+// emit stores an event and wakes the followers.
 func (p *plane) tell(name string, v any) {
 	data, err := json.Marshal(v)
 	if err != nil { // its values always marshal
@@ -163,12 +163,12 @@ func (p *plane) tell(name string, v any) {
 	for f := range p.followers {
 		select {
 		case f.wake <- struct{}{}:
-		default: // it is awake
+		default: // already notified
 		}
 	}
 }
 
-// appendRing appends to a list of at most MaxRecords, whose first element goes for it.
+// appendRing appends to a list of at most MaxRecords, dropping its first element if needed.
 func appendRing[T any](list []T, e T) []T {
 	if len(list) >= MaxRecords {
 		copy(list, list[1:])
@@ -177,7 +177,7 @@ func appendRing[T any](list []T, e T) []T {
 	return append(list, e)
 }
 
-// Records are an account's latest, newest first.
+// Records returns an account's latest records, newest first.
 func (b *Bridge) Records(a policy.Account, limit int) []Record {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -188,14 +188,14 @@ func (b *Bridge) Records(a policy.Account, limit int) []Record {
 	return newest(p.records, limit)
 }
 
-// newest are the last elements of a list, in reverse.
+// newest returns the last elements of a list, in reverse.
 func newest[T any](list []T, limit int) []T {
 	out := slices.Clone(list[max(0, len(list)-limit):])
 	slices.Reverse(out)
 	return out
 }
 
-// Status is what GET /venice/status answers.
+// Status is the answer to GET /venice/status.
 type Status struct {
 	KeyStatus Key                 `json:"keyStatus"`
 	Model     *string             `json:"activeModel"` // of the last call; null before the first
@@ -224,7 +224,7 @@ func (b *Bridge) Status(a policy.Account) Status {
 	return s
 }
 
-// fill sets what follows from records.
+// fill sets the fields that are derived from records.
 func (s *Status) fill(records []Record) {
 	s.Tiers, s.HitRates = distribution(records), hitRates(records)
 	if n := len(records); n > 0 {
@@ -232,7 +232,7 @@ func (s *Status) fill(records []Record) {
 	}
 }
 
-// errFollowers is the fault of one follower too many.
+// errFollowers returns the fault of a follower beyond the limit.
 func errFollowers() error {
 	return fault.Newf(fault.RateLimited, "too many streams are open: at most %d of one key, and %d in all", maxOfOne, maxFollowers)
 }

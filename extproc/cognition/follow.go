@@ -11,7 +11,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// How often a follower is sent the rates, and something at all.
+// Intervals of the rates event, and of keepalives.
 const (
 	statsEvery = 30 * time.Second
 	beatEvery  = 15 * time.Second
@@ -22,7 +22,7 @@ type Follower struct {
 	bridge  *Bridge
 	account policy.Account
 	mock    *mock // nil: the account's own events
-	at      int64 // the number of the next event to send
+	at      int64 // number of the next event to send
 	lost    bool
 
 	wake        chan struct{}
@@ -30,8 +30,8 @@ type Follower struct {
 	tick        *time.Ticker // of the mock; nil without one
 }
 
-// Follow begins to follow an account's events, after the one that last names; from now on where last is "". An id of an earlier process begins with everything
-// that is kept. Close it at the end.
+// Follow subscribes to an account's events after the one that last names; "" starts from now. An id of an earlier process starts with all stored
+// events. The caller calls Close at the end.
 func (b *Bridge) Follow(a policy.Account, last string, s Settings) (*Follower, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -54,7 +54,7 @@ func (b *Bridge) Follow(a policy.Account, last string, s Settings) (*Follower, e
 	return f, nil
 }
 
-// resumeAt is the number of the event to begin with: first is the oldest one that is kept, next the one that comes next.
+// resumeAt returns the number of the event to start with: first is the oldest stored one, next the one after the latest.
 func resumeAt(last, boot string, first, next int64) int64 {
 	if last == "" {
 		return next
@@ -67,7 +67,7 @@ func resumeAt(last, boot string, first, next int64) int64 {
 	return n + 1
 }
 
-// Close ends it.
+// Close ends the subscription.
 func (f *Follower) Close() {
 	f.stats.Stop()
 	f.beat.Stop()
@@ -82,7 +82,7 @@ func (f *Follower) Close() {
 	f.bridge.followers--
 }
 
-// Next waits for what is to be sent next: events, or a comment that keeps the connection alive. It returns nothing when the time is over, and the context's error.
+// Next waits for the next bytes to send: events, or a keepalive comment. It returns nothing after within, and the context's error.
 func (f *Follower) Next(ctx context.Context, within time.Duration) ([]byte, error) {
 	end := time.NewTimer(within)
 	defer end.Stop()
@@ -107,7 +107,7 @@ func (f *Follower) Next(ctx context.Context, within time.Duration) ([]byte, erro
 	}
 }
 
-// mockTick ticks when the mock has a further event; never without one.
+// mockTick returns a channel that ticks when the mock has another event; nil without one.
 func (f *Follower) mockTick() <-chan time.Time {
 	if f.tick == nil {
 		return nil
@@ -115,7 +115,7 @@ func (f *Follower) mockTick() <-chan time.Time {
 	return f.tick.C
 }
 
-// pending are the events that were not sent yet.
+// pending returns the events that were not sent yet.
 func (f *Follower) pending() (out []byte) {
 	if f.mock != nil {
 		for now := f.mock.now(); f.at < now; f.at++ {
@@ -146,7 +146,7 @@ func appendEvent(b []byte, boot string, number int64, name string, data []byte) 
 	return sse.AppendEvent(b, name, data)
 }
 
-// rates is the event of the rates. It has no id: it repeats what is known.
+// rates returns the rates event. It has no id: it repeats known facts.
 func (f *Follower) rates() []byte {
 	e := rates{Mock: f.mock != nil}
 	if f.mock != nil {

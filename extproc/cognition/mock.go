@@ -11,22 +11,22 @@ import (
 	"bardo.money/gateway/policy/attestation"
 )
 
-// Settings are those of the configuration that a request meets.
+// Settings are the configuration of a request.
 type Settings struct {
-	Mock     bool          // no provider is configured: records are made up, and say so
+	Mock     bool          // no provider is configured: records are made up, and marked so
 	MockRate time.Duration // between two of them
 
-	Attested map[string]*attestation.Policy // which receipts are trusted, by provider
+	Attested map[string]*attestation.Policy // trusted receipts, by provider
 }
 
-// mock makes up records that look like those of a real provider. Each is a function of its number, and its number of the time: nothing runs, and all who look see the
-// same.
+// mock makes up records that look like a real provider's. Each is a function of its number, and the number a function of time: it keeps no state, and
+// all readers see the same.
 type mock struct {
 	began time.Time
 	every time.Duration
 }
 
-// mockBoot begins the ids of made-up events.
+// mockBoot is the prefix of the ids of made-up events.
 const mockBoot = "mock"
 
 // mockBegan is the time that numbers are counted from.
@@ -36,7 +36,7 @@ func (s *Settings) source() *mock {
 	return &mock{began: mockBegan, every: max(s.MockRate, minMockRate)}
 }
 
-// minMockRate bounds how many made-up events are sent.
+// minMockRate is the minimum interval of made-up events.
 const minMockRate = 10 * time.Millisecond
 
 // now is the number of the next record.
@@ -45,7 +45,7 @@ func (m *mock) now() int64 { return int64(time.Since(m.began) / m.every) }
 // first is the number of the oldest record that is kept.
 func (m *mock) first() int64 { return max(0, m.now()-MaxRecords) }
 
-// records are those that are kept, the latest last.
+// records returns the stored ones, oldest first.
 func (m *mock) records() []Record {
 	out := make([]Record, 0, MaxRecords)
 	for n, now := m.first(), m.now(); n < now; n++ {
@@ -60,14 +60,14 @@ type mockClass struct {
 	least, most float64
 }
 
-// The classes of each tier: cached input is high where prompts repeat.
+// The classes of each tier: the cached share is high where prompts repeat.
 var mockClasses = map[string][]mockClass{
 	"private": {{name: "heartbeat", least: 0.4, most: 0.9}, {name: "dream_nrem", least: 0.4, most: 0.9}, {name: "dream_rem", least: 0.3, most: 0.7}},
 	"tee":     {{name: "plan", least: 0.4, most: 0.65}, {name: "trade", least: 0.2, most: 0.5}, {name: "negotiate", least: 0.1, most: 0.35}, {name: "dream_integration", least: 0.3, most: 0.6}},
 	"e2e":     {{name: "sealed_auction", least: 0, most: 0}},
 }
 
-// record is the record of a number: 60 % private, 35 % in an enclave, 5 % encrypted; 800 to 4000 ms.
+// record returns the record with a number: 60 % private, 35 % in an enclave, 5 % encrypted; 800 to 4000 ms.
 func (m *mock) record(n int64) Record {
 	r := rand.New(rand.NewPCG(uint64(n), 0xbadc0de)) //nolint:gosec // made-up figures, not secrets
 	tier := "private"

@@ -1,5 +1,5 @@
-// Package cognition keeps what is told of the private provider's calls: a record of each, rates per class of tasks, and the events of its live stream. It has no
-// content of any request, and each account sees its own calls alone. It does not know how a request is served, or how its endpoints are called.
+// Package cognition stores records of the private provider's calls, without content: one per call, rates per class of tasks, and the events of its
+// live stream. Each account sees only its own calls. It does not know how requests are served, or how its endpoints are called.
 package cognition
 
 import (
@@ -9,21 +9,21 @@ import (
 	"bardo.money/gateway/policy/attestation"
 )
 
-// Record is what is told of one call of the private provider, without content.
+// Record is one call of the private provider, without content.
 type Record struct {
-	Tick        string       `json:"tick_id"`         // as the agent's hint says; "" without one
-	Class       string       `json:"cognition_class"` // of the task; Unclassified without one
+	Tick        string       `json:"tick_id"`         // from the agent's hint; "" without one
+	Class       string       `json:"cognition_class"` // class of the task; Unclassified without one
 	Model       string       `json:"model_id"`
-	Tier        string       `json:"privacy_tier"` // that the answer had: private, tee or e2e
+	Tier        string       `json:"privacy_tier"` // of the answer: private, tee or e2e
 	Ray         string       `json:"cf_ray"`       // the provider's id of the answer, for its support
 	LatencyMS   int64        `json:"latency_ms"`
-	CachedRatio float64      `json:"cached_tokens_ratio"` // of the input's tokens, those from the prompt cache
+	CachedRatio float64      `json:"cached_tokens_ratio"` // share of the input tokens that were read from the prompt cache
 	Input       int64        `json:"input_tokens"`
 	Output      int64        `json:"output_tokens"`
 	Cost        policy.Micro `json:"cost_estimate_usdc"` // at the provider's prices, rounded up
 
-	Balance  *policy.Micro `json:"balance_remaining"` // of the key; null for one without a balance
-	Attested *bool         `json:"attestation_valid"` // null where no receipt was asked for
+	Balance  *policy.Micro `json:"balance_remaining"` // of the key; null without a balance
+	Attested *bool         `json:"attestation_valid"` // null if no receipt was requested
 	Valid    *bool         `json:"structured_output_valid"`
 }
 
@@ -49,7 +49,7 @@ func (r *Record) event(mock bool) cognitionEvent {
 // Attestation is the event of a receipt that was verified or refused.
 type Attestation struct {
 	Tick      string `json:"tickId"`
-	Enclave   string `json:"enclaveId"` // its measurement; "" of a receipt that is not trusted
+	Enclave   string `json:"enclaveId"` // its measurement; "" if the receipt is not trusted
 	Verified  bool   `json:"verified"`
 	Failure   string `json:"failureReason,omitempty"`
 	LatencyMS int64  `json:"latencyMs"` // from the receipt's time to its verification
@@ -67,7 +67,7 @@ type Attested struct {
 type Spending struct {
 	Phase     string        `json:"phase"`
 	Consumed  policy.Micro  `json:"consumed"`
-	Cap       *policy.Micro `json:"cap"` // null where the agent's budget for the day has no end, or is not known
+	Cap       *policy.Micro `json:"cap"` // null if the agent's daily budget is unlimited or unknown
 	Remaining *policy.Micro `json:"remaining"`
 	Mock      bool          `json:"mock,omitempty"`
 }
@@ -83,7 +83,7 @@ type keyEvent struct {
 	Event string `json:"event"`
 }
 
-// hitRates are the average rates of cached input per class.
+// hitRates returns the average share of cached input per class.
 func hitRates(records []Record) map[string]float64 {
 	sums, counts := map[string]float64{}, map[string]int{}
 	for i := range records {
@@ -96,7 +96,7 @@ func hitRates(records []Record) map[string]float64 {
 	return sums
 }
 
-// distribution is which part of the calls had which tier.
+// distribution returns the share of calls per tier.
 func distribution(records []Record) map[string]float64 {
 	out := map[string]float64{"private": 0, "tee": 0, "e2e": 0}
 	for i := range records {
@@ -113,10 +113,10 @@ func distribution(records []Record) map[string]float64 {
 // round rounds a rate to four digits, for display.
 func round(f float64) float64 { return float64(int64(f*1e4+0.5)) / 1e4 }
 
-// isDream reports whether spending on a class is told as a phase of dreams.
+// isDream reports whether spending on a class is reported as a phase of dreams.
 func isDream(class string) bool {
 	return class == "dream_nrem" || class == "dream_rem" || class == "dream_integration"
 }
 
-// dayOf is the UTC day that spending counts for.
+// dayOf returns the UTC day for which spending counts.
 func dayOf(t time.Time) string { return t.UTC().Format(time.DateOnly) }

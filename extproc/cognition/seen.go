@@ -8,16 +8,16 @@ import (
 // Kind is the name of the private provider's adapter.
 const Kind = "venice"
 
-// Seen is what the head of one of its answers says besides the answer.
+// Seen is what the headers of one of its answers state besides the answer.
 type Seen struct {
 	Ray     string        // CF-Ray
-	Balance *policy.Micro // what the account has left; nil if it does not say
+	Balance *policy.Micro // balance of the account; nil if not stated
 }
 
 // maxRay bounds a CF-Ray, in bytes.
 const maxRay = 64
 
-// Look reads the head of an answer.
+// Look parses the head of an answer.
 func Look(h header.List) (s Seen) {
 	if ray := h.Get("cf-ray"); isRay(ray) {
 		s.Ray = ray
@@ -28,7 +28,7 @@ func Look(h header.List) (s Seen) {
 	return s
 }
 
-// isRay reports whether a text looks like a CF-Ray: nothing else of a provider is repeated.
+// isRay reports whether a text looks like a CF-Ray: no other text of the provider is repeated.
 func isRay(text string) bool {
 	for _, c := range []byte(text) {
 		if c != '-' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {

@@ -18,23 +18,23 @@ const TokenLife = 5 * time.Minute
 // maxToken bounds a token, in bytes.
 const maxToken = 512
 
-// tokenLabel keeps the key of tokens apart from all other uses of the secret.
+// tokenLabel separates the key of tokens from other uses of the secret.
 const tokenLabel = "venice-stream-token/1"
 
-// Tokens makes and checks the tokens of the stream. Browsers send no headers with an event stream; a token in its address stands for a key there, for a short
-// time. Safe for concurrent use.
+// Tokens issues and checks the stream's tokens. Browsers cannot send headers with an event stream, so a short-lived token in the address replaces the
+// key. Safe for concurrent use.
 type Tokens struct {
 	Secret func() []byte
 }
 
-// Token is who may follow which account's stream, and until when.
+// Token names the account whose stream may be followed, and the expiry.
 type Token struct {
 	Account policy.Account `json:"a"`
 	Expires int64          `json:"e"` // Unix time in seconds; 0: never, of a development token
-	Local   bool           `json:"l"` // a development token: valid on this machine alone
+	Local   bool           `json:"l"` // a development token: only valid on this machine
 }
 
-// Issue writes a token.
+// Issue returns a signed token.
 func (t *Tokens) Issue(of Token) string {
 	payload, err := json.Marshal(of)
 	if err != nil { // it always marshals
@@ -52,10 +52,10 @@ func (t *Tokens) sum(text string) []byte {
 	return m.Sum(nil)
 }
 
-// Check reads a token. loopback reports whether the caller is on this machine. The error is a fault.
+// Check verifies a token. loopback reports whether the caller is on this machine. The error is a fault.
 func (t *Tokens) Check(text string, loopback bool, now time.Time) (Token, error) {
 	payload, signed, ok := strings.Cut(text, ".")
-	if !ok || len(text) > maxToken || !hmac.Equal([]byte(signed), []byte(base64.RawURLEncoding.EncodeToString(t.sum(payload)))) { // as it was issued, in no other spelling
+	if !ok || len(text) > maxToken || !hmac.Equal([]byte(signed), []byte(base64.RawURLEncoding.EncodeToString(t.sum(payload)))) { // exactly as issued, in no other spelling
 		return Token{}, fault.Newf(fault.InvalidAPIKey, "the token was not issued by this gateway")
 	}
 	var of Token

@@ -1,6 +1,6 @@
-// Package cors has the rules for web pages of other origins (CORS, https://fetch.spec.whatwg.org/#http-cors-protocol). A browser lets a page of
-// a listed origin send requests and read their answers. Keys go in headers that the page sets, so no answer allows credentials of the
-// browser's own.
+// Package cors implements the rules for web pages of other origins (CORS, https://fetch.spec.whatwg.org/#http-cors-protocol). A browser lets a page
+// of a listed origin send requests and read their answers. Keys are sent in headers that the page sets, so no answer allows the browser's own
+// credentials.
 package cors
 
 import (
@@ -13,19 +13,19 @@ import (
 	"bardo.money/gateway/internal/header"
 )
 
-// anyOrigin in Policy.Origins lists all of them. It lets nobody in without a key: see origin.Rule.
+// anyOrigin in Policy.Origins allows all origins. It does not replace a key: see origin.Rule.
 const anyOrigin = "*"
 
-// Policy says which pages may read the answer to one request.
+// Policy decides which pages may read the answer to one request.
 type Policy struct {
-	Origins []string // that the operator lists
+	Origins []string // listed by the operator
 	Head    *stream.Head
 }
 
 // Allows reports whether the request comes from a page of a listed origin.
 func (p Policy) Allows() bool { return p.allowOrigin() != "" }
 
-// allowOrigin is the access-control-allow-origin of the answer; "" where the request comes from no listed origin.
+// allowOrigin returns the access-control-allow-origin of the answer; "" if the request comes from no listed origin.
 func (p Policy) allowOrigin() string {
 	from := p.Head.Header.Get("origin")
 	if from == "" {
@@ -43,7 +43,7 @@ func (p Policy) allowOrigin() string {
 	return allowed
 }
 
-// AddHeaders adds to an answer's headers what its browser has to know: whose page may read it, and which of its headers.
+// AddHeaders adds the CORS headers to an answer: the origin that may read it, and the exposed headers.
 func (p Policy) AddHeaders(h header.List) header.List {
 	allowed := p.allowOrigin()
 	if allowed == "" {
@@ -67,7 +67,7 @@ func (p Policy) AddHeaders(h header.List) header.List {
 	return h
 }
 
-// isExposed reports whether a page may read a header of an answer; browsers show it a few common ones in any case.
+// isExposed reports whether a page may read a header of an answer; browsers expose a few common ones anyway.
 func isExposed(name string) bool {
 	switch name {
 	case "request-id", "x-request-id", "retry-after", "x-should-retry", "allow", "x-remaining-tokens":
@@ -102,12 +102,12 @@ func (c Client) StreamHead(status int, h header.List) error {
 
 // Answers to OPTIONS.
 const (
-	preflightAge   = "7200" // seconds, the most that browsers keep it for
+	preflightAge   = "7200" // seconds, the maximum in browsers
 	longestRequest = 4096   // of a list of header names
 )
 
-// Options answers OPTIONS: a browser that asks whether a page may send a request (a preflight), or a program that asks for the methods of a
-// path. No key is needed, and no provider is called. methods are those of the path, as an Allow header lists them; h is what every answer has.
+// Options answers OPTIONS: a browser's preflight request, or a program that asks for the methods of a path. No key is needed, and no provider is
+// called. methods are those of the path, as in an Allow header; h has the common headers.
 func (p Policy) Options(methods string, h header.List) (stream.Reply, error) {
 	from, method := p.Head.Header.Get("origin"), p.Head.Header.Get("access-control-request-method")
 	r := stream.Reply{Status: http.StatusNoContent, Header: append(h, header.Field{Name: "allow", Value: methods + ", OPTIONS"})}
@@ -133,7 +133,7 @@ func (p Policy) Options(methods string, h header.List) (stream.Reply, error) {
 	return r, nil
 }
 
-// isNames reports whether a text is a list of header names, which may be said back.
+// isNames reports whether a text is a list of header names, which may be echoed.
 func isNames(s string) bool {
 	const name = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~"
 	return s != "" && len(s) <= longestRequest && strings.Trim(s, name+", ") == ""

@@ -13,22 +13,22 @@ import (
 
 // The states of a batch.
 const (
-	gathering = "gathering" // requests are added to it
-	handing   = "handing"   // it may have been handed in
-	running   = "running"   // the provider has it
-	ended     = "ended"     // its results were read; what the provider stores is to be deleted
+	gathering = "gathering" // requests are being added
+	handing   = "handing"   // it may have been submitted
+	running   = "running"   // submitted
+	ended     = "ended"     // its results were read; the provider's copies are to be deleted
 )
 
-// What one batch may have.
+// Limits of one batch.
 const (
 	mostItems = 1000
 	mostBytes = 16 << 20
 )
 
-// callTime is how long one call about a batch may take; results may be long.
+// callTime is the timeout of one batch API call; results may be long.
 const callTime = 5 * time.Minute
 
-// batchRow is a batch.
+// batchRow is a row of the batch table.
 type batchRow struct {
 	id, state, key, path, model, beta, input, remote string
 	provider                                         policy.ProviderID
@@ -46,7 +46,8 @@ func scanBatch(row scanner) (b batchRow, err error) {
 	return b, err
 }
 
-// group adds a planned request to a batch of its kind, which is made if none is gathering. The error is ErrCancelled for a request that was cancelled meanwhile.
+// group adds a planned request to a batch of its kind, which is created if none is gathering. The error is ErrCancelled for a request that was
+// cancelled meanwhile.
 func (s *Store) group(ctx context.Context, r *Request, p *Planned) error {
 	return s.atomically(ctx, func(tx *sql.Tx) error {
 		now := s.now().UnixMicro()
@@ -84,7 +85,7 @@ AND (SELECT count(*) FROM item WHERE batch = id) < ? ORDER BY at DESC LIMIT 1`,
 	})
 }
 
-// items are the requests of a batch as they are handed in, in a fixed order.
+// items returns the requests of a batch for submission, in a fixed order.
 func (s *Store) items(ctx context.Context, id string) ([]batch.Item, error) {
 	scan := func(row scanner) (it batch.Item, err error) {
 		var body []byte
@@ -97,7 +98,8 @@ func (s *Store) items(ctx context.Context, id string) ([]batch.Item, error) {
 	return readAll(ctx, s, scan, `SELECT request, body FROM item WHERE batch = ? ORDER BY request`, id)
 }
 
-// handing writes down that a batch with so many requests is about to be handed in. ok is false, and nothing is written, if one of them was cancelled meanwhile.
+// handing records that a batch with the given number of requests is about to be submitted. ok is false, and nothing is written, if one of them was
+// cancelled meanwhile.
 func (s *Store) handing(ctx context.Context, b *batchRow, requests int, due time.Time) (ok bool, err error) {
 	err = s.atomically(context.WithoutCancel(ctx), func(tx *sql.Tx) error {
 		var left int
@@ -111,14 +113,14 @@ func (s *Store) handing(ctx context.Context, b *batchRow, requests int, due time
 	return ok && err == nil, err
 }
 
-// setBatch writes down the next state of a batch.
+// setBatch stores the next state of a batch.
 func (s *Store) setBatch(ctx context.Context, b *batchRow, due time.Time) error {
 	_, err := s.exec(context.WithoutCancel(ctx), `UPDATE batch SET state = ?, due = ?, tries = ?, input = ?, remote = ?, submitted = ?, cancelled = ? WHERE id = ?`,
 		b.state, due.UnixMicro(), b.tries, b.input, b.remote, b.submitted.UnixMicro(), b.cancelled, b.id)
 	return err
 }
 
-// stepBatches does what is due for each batch.
+// stepBatches does the due step of each batch.
 func (w *worker) stepBatches(ctx context.Context) error {
 	all, err := readAll(ctx, w.st, scanBatch, selectBatch+`WHERE due <= ? ORDER BY due LIMIT ?`, w.Now().UnixMicro(), mostAtOnce)
 	for i := range all {
@@ -137,7 +139,7 @@ func (w *worker) stepBatch(ctx context.Context, b *batchRow) error {
 	switch {
 	case !ok && b.state == ended:
 		return w.remove(ctx, b)
-	case !ok: // its key was removed: nobody can ask for it
+	case !ok: // its key was removed: it cannot be queried
 		return w.abandon(ctx, b, w.Now())
 	}
 	switch b.state {
@@ -151,7 +153,7 @@ func (w *worker) stepBatch(ctx context.Context, b *batchRow) error {
 	return w.forget(ctx, &t, b)
 }
 
-// handIn hands in a batch that has gathered long enough. That it is about to is on disk before.
+// handIn submits a batch that has gathered long enough. The intention is stored first.
 func (w *worker) handIn(ctx context.Context, t *batch.Target, b *batchRow) error {
 	items, err := w.st.items(ctx, b.id)
 	if err != nil {
@@ -172,7 +174,7 @@ func (w *worker) handIn(ctx context.Context, t *batch.Target, b *batchRow) error
 			return w.failed(ctx, b, err)
 		}
 		if b.input = o.Input; b.input == "" {
-			b.input = nothing // is added any more
+			b.input = nothing // no more requests are added
 		}
 	}
 	b.submitted = w.Now()
@@ -191,13 +193,13 @@ func (w *worker) handIn(ctx context.Context, t *batch.Target, b *batchRow) error
 	return w.runs(ctx, b, made.ID)
 }
 
-// How a batch's input may be written, besides as the id of an uploaded file.
+// Values of a batch's input, besides the id of an uploaded file.
 const (
-	nothing  = "-" // was uploaded, and nothing is added to the batch any more
-	outdated = "!" // before an id: a request of it was cancelled since
+	nothing  = "-" // not uploaded yet, and no more requests are added
+	outdated = "!" // before an id: a request in it was cancelled since
 )
 
-// uploaded is the id of the file that was uploaded for a batch; "" for none.
+// uploaded returns the id of the file that was uploaded for a batch; "" for none.
 func (b *batchRow) uploaded() string {
 	id := strings.TrimPrefix(b.input, outdated)
 	if id == nothing {
@@ -206,14 +208,14 @@ func (b *batchRow) uploaded() string {
 	return id
 }
 
-// writeAnew has a batch handed in without requests that were cancelled since it was uploaded.
+// writeAnew rewrites a batch without the requests that were cancelled since it was uploaded.
 func (w *worker) writeAnew(ctx context.Context, t *batch.Target, b *batchRow) error {
 	w.deleteUpload(ctx, t, b)
 	b.input = ""
 	return w.st.setBatch(ctx, b, w.Now())
 }
 
-// deleteUpload deletes the file of a batch that was not handed in: its provider would store it for weeks.
+// deleteUpload deletes the file of a batch that was not submitted: its provider would store it for weeks.
 func (w *worker) deleteUpload(ctx context.Context, t *batch.Target, b *batchRow) {
 	id := b.uploaded()
 	if id == "" {
@@ -224,13 +226,13 @@ func (w *worker) deleteUpload(ctx context.Context, t *batch.Target, b *batchRow)
 	}
 }
 
-// runs notes that the provider has a batch.
+// runs records that the provider has a batch.
 func (w *worker) runs(ctx context.Context, b *batchRow, id string) error {
 	b.state, b.remote, b.tries = running, id, 0
 	return w.st.setBatch(ctx, b, w.Now().Add(w.o.Poll))
 }
 
-// failed decides what the error of a submission means. One that may have been accepted is looked for first.
+// failed handles the error of a submission. A batch that may have been accepted is looked up first.
 func (w *worker) failed(ctx context.Context, b *batchRow, why error) error {
 	w.Log.Warn("a batch was not handed in", "provider", string(b.provider), "batch", b.id, "error", why)
 	b.tries++
@@ -244,10 +246,10 @@ func (w *worker) failed(ctx context.Context, b *batchRow, why error) error {
 	return w.st.setBatch(ctx, b, w.Now().Add(min(pause(b.tries), w.o.Poll)))
 }
 
-// settle is how long a submission that broke off may take to show in the provider's list, in polls.
+// settle is the number of polls within which a submission that broke off must appear in the provider's list.
 const settle = 3
 
-// lookFor looks for a batch that may have been handed in. One that does not show is handed in again after a while.
+// lookFor looks up a batch that may have been submitted. If it does not appear, it is submitted again after a while.
 func (w *worker) lookFor(ctx context.Context, t *batch.Target, b *batchRow) error {
 	items, err := w.st.items(ctx, b.id)
 	if err != nil {
@@ -275,7 +277,7 @@ func (w *worker) lookFor(ctx context.Context, t *batch.Target, b *batchRow) erro
 	return w.st.setBatch(ctx, b, w.Now().Add(w.o.Poll))
 }
 
-// look asks how far a batch is, and reads its results once it is over.
+// look polls a batch, and reads its results once it has ended.
 func (w *worker) look(ctx context.Context, t *batch.Target, b *batchRow) error {
 	r, err := t.Look(ctx, b.remote)
 	switch {
@@ -300,7 +302,8 @@ func (w *worker) look(ctx context.Context, t *batch.Target, b *batchRow) error {
 	return w.abandon(ctx, b, w.Now())
 }
 
-// take stores the result of a request, which is answered next. A result of nobody's is ignored, and one of a request that was not begun is none.
+// take stores the result of a request, which is answered next. Results of unknown requests are ignored, and the result of a request that was not
+// processed does not count.
 func (s *Store) take(ctx context.Context, b *batchRow, r *batch.Result) error {
 	if !r.Answered {
 		return nil
@@ -322,7 +325,7 @@ func (s *Store) take(ctx context.Context, b *batchRow, r *batch.Result) error {
 	})
 }
 
-// abandon ends a batch: requests of it that have no result are called directly.
+// abandon ends a batch: its requests without a result are called directly.
 func (w *worker) abandon(ctx context.Context, b *batchRow, due time.Time) error {
 	b.state, b.tries = ended, 0
 	return w.st.atomically(context.WithoutCancel(ctx), func(tx *sql.Tx) error {
@@ -342,10 +345,10 @@ func (w *worker) abandon(ctx context.Context, b *batchRow, due time.Time) error 
 	})
 }
 
-// mostForget is how often the deletion of what a provider stores is tried.
+// maxForget is the maximum number of attempts to delete the provider's copies.
 const mostForget = 5
 
-// forget deletes what the provider stores of a batch that is over, and the batch.
+// forget deletes the provider's copies of an ended batch, and the batch.
 func (w *worker) forget(ctx context.Context, t *batch.Target, b *batchRow) error {
 	if b.remote == "" {
 		w.deleteUpload(ctx, t, b)
@@ -369,8 +372,8 @@ func (w *worker) remove(ctx context.Context, b *batchRow) error {
 	return err
 }
 
-// leaveBatches takes requests out of batches that take too long: a batch is cancelled once the first of its requests has to leave, which gives it half of
-// the time that is left to return what it has. A batch that nobody waits for is cancelled, too.
+// leaveBatches removes requests from batches that take too long: a batch is cancelled once the first of its requests reaches its limit, which leaves
+// the provider half of the remaining time to return its results. A batch without waiting requests is cancelled as well.
 func (w *worker) leaveBatches(ctx context.Context) error {
 	all, err := readAll(ctx, w.st, scanRequest, selectRequest+`WHERE state = ?`, grouped)
 	if err != nil {
@@ -395,7 +398,7 @@ func (w *worker) leaveBatches(ctx context.Context) error {
 	return err
 }
 
-// leave has a request called directly. Its result, should there be one, is not used.
+// leave makes a request be called directly. A later result of its batch is not used.
 func (w *worker) leave(ctx context.Context, r *Request) error {
 	if _, ok := w.claim(ctx, w.st, r); !ok {
 		return nil
@@ -410,7 +413,7 @@ func (w *worker) leave(ctx context.Context, r *Request) error {
 	})
 }
 
-// cancelBatch asks the provider to begin nothing more of a batch; one that was not handed in is given up.
+// cancelBatch cancels a batch at the provider; one that was not submitted is abandoned.
 func (w *worker) cancelBatch(ctx context.Context, id string) error {
 	b, err := scanBatch(w.st.db.QueryRowContext(ctx, selectBatch+`WHERE id = ?`, id))
 	switch {

@@ -18,20 +18,20 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Runner knows how requests are served. Safe for concurrent use.
+// Runner serves requests. Safe for concurrent use.
 type Runner interface {
-	// Plan finds out which call a request begins with. nil: it is to be made by itself, not in a batch. The error is that it will not be served at all, and
-	// Answer says why.
+	// Plan returns the first call of a request; nil if it is not to be made in a batch. The error means that the request will not be served; Answer
+	// returns why.
 	Plan(ctx context.Context, r *Request) (*Planned, error)
-	// Answer serves a request to its end, or until ctx is done. Where the cause of that is ErrCancelled, the request is booked: what it has used is charged.
+	// Answer serves a request to its end, or until ctx is done. If the cause is ErrCancelled, the request is booked: what it has used is charged.
 	Answer(ctx context.Context, r *Request, run *Run) Served
-	// Expired is the answer to a request that was not answered in time.
+	// Expired returns the answer to a request that was not answered in time.
 	Expired(r *Request) stream.Reply
-	// Target is the batch API of a provider, with the key of a fingerprint; ok is false where it is not configured any more.
+	// Target returns a provider's batch API, with the key of a fingerprint; ok is false if it is no longer configured.
 	Target(provider policy.ProviderID, key string) (t batch.Target, ok bool)
-	// Idle reports whether no client waits for anything.
+	// Idle reports whether no client's request is in flight.
 	Idle() bool
-	// Draining reports whether nothing new is to be begun.
+	// Draining reports whether no new work may begin.
 	Draining() bool
 }
 
@@ -39,51 +39,51 @@ type Runner interface {
 type Planned struct {
 	Provider policy.ProviderID
 	Key      string // fingerprint of the provider's key
-	Path     string // below the provider's base URL
-	Model    string // provider and model, as the catalog has them
+	Path     string // relative to the provider's base URL
+	Model    string // provider and model, as in the catalog
 	Beta     string
 	Digest   []byte
 	Masked   bool
 	Body     []byte
 }
 
-// Run is one attempt at answering a request.
+// Run is one attempt to answer a request.
 type Run struct {
-	Calls []Call            // that are not made again
+	Calls []Call            // stored calls, which are not made again
 	Keep  func(*Call) error // stores the answer of a call before it is used; safe for concurrent use
 	Last  bool              // there is no time for another run
-	// Cancelled: the request was cancelled. No provider is called any more; what was answered before is charged, and nobody gets it.
+	// Cancelled: the request was cancelled. No further provider is called; earlier answers are charged, and discarded.
 	Cancelled bool
 }
 
-// Served is what came of a run.
+// Served is the result of a run.
 type Served struct {
 	Reply  stream.Reply
-	Booked bool // the request was charged, or booked as one that owes nothing: it must not run again
-	Again  bool // it failed for a reason that may pass, and was not booked
+	Booked bool // the request was charged, or booked without a charge: it must not run again
+	Again  bool // it failed for a temporary reason, and was not booked
 }
 
-// Books hold the money of requests. Safe for concurrent use.
+// Books reserve the money of requests. Safe for concurrent use.
 type Books interface {
 	ReleaseStanding(ctx context.Context, requestID string) error
 	Standing(ctx context.Context, owner string) ([]string, error)
 	Charged(ctx context.Context, account policy.Account, requestID string) (bool, error)
-	// ReserveStanding holds an amount for a request, for an owner.
+	// ReserveStanding makes a standing reservation for a request, on behalf of owner.
 	ReserveStanding(ctx context.Context, account policy.Account, requestID string, amount policy.Micro, owner string) error
 }
 
 // Options are the times and limits of deferred requests. All are positive.
 type Options struct {
-	Batches       bool          // batch APIs are used
+	Batches       bool          // use batch APIs
 	Gather        time.Duration // how long requests are collected for a batch
-	Poll          time.Duration // between two looks at a batch
-	Fallback      time.Duration // before its deadline a request no longer waits for a batch
-	Keep          time.Duration // how long an answer is kept that nobody reads
-	KeepDelivered time.Duration // and one that was read
+	Poll          time.Duration // interval of polling a batch
+	Fallback      time.Duration // time before the deadline from which a request no longer waits for a batch
+	Keep          time.Duration // retention of an unread answer
+	KeepDelivered time.Duration // retention of an answer that was read
 	PerAccount    Limits
 }
 
-// Event is what has happened to a request.
+// Event is a change of a request's state.
 type Event struct {
 	RequestID string    `json:"request_id"`
 	Subsystem string    `json:"subsystem,omitempty"`
@@ -93,7 +93,7 @@ type Event struct {
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// Events are the events of what has happened, by state.
+// Events are the kinds of events, by state.
 var Events = map[string]event.Kind[Event]{
 	"accepted":  event.Declare[Event]("inference:deferred_accepted", "A request is answered later."),
 	"batched":   event.Declare[Event]("inference:deferred_batched", "A deferred request was given to a provider in a batch."),
@@ -103,10 +103,10 @@ var Events = map[string]event.Kind[Event]{
 	"cancelled": event.Declare[Event]("inference:deferred_cancelled", "A deferred request was cancelled by its client.").Audited(),
 }
 
-// Service keeps deferred requests and has them answered. Safe for concurrent use.
+// Service stores deferred requests and has them answered. Safe for concurrent use.
 type Service struct {
-	Path   string    // of the store's file, which is made for the first request
-	Keys   seal.Keys // that content is encrypted with
+	Path   string    // the store's file, created with the first request
+	Keys   seal.Keys // keys for encrypting content
 	Runner Runner
 	Books  Books
 	Log    *slog.Logger
@@ -119,10 +119,10 @@ type Service struct {
 	wake    chan struct{}
 
 	mu      sync.Mutex
-	running map[string]context.CancelCauseFunc // of requests that something is being done with: it ends that
+	running map[string]context.CancelCauseFunc // cancels the current work on a request
 }
 
-// NewService prepares a service.
+// NewService initialises a service.
 func NewService(s *Service, o Options) *Service {
 	s.wake, s.running = make(chan struct{}, 1), map[string]context.CancelCauseFunc{}
 	if s.Now == nil {
@@ -150,7 +150,7 @@ func (s *Service) Open(ctx context.Context) error {
 	return s.reconcile(ctx, st, true)
 }
 
-// opened is the store, which is made if there is none.
+// opened returns the store, and creates it if there is none.
 func (s *Service) opened(ctx context.Context) (*Store, error) {
 	s.opening.Lock()
 	defer s.opening.Unlock()
@@ -172,10 +172,10 @@ func (s *Service) Close() error {
 	return nil
 }
 
-// Encrypts reports whether content is encrypted with a key of the operator's, which does not lie beside it.
+// Encrypts reports whether content is encrypted with the operator's own key, which is not stored beside it.
 func (s *Service) Encrypts() bool { return s.Keys.Set != "" }
 
-// Owner is the name under which money stands for requests in the ledger.
+// Owner returns the name under which requests' reservations stand in the ledger.
 func (s *Service) Owner(ctx context.Context) (string, error) {
 	st, err := s.opened(ctx)
 	if err != nil {
@@ -184,7 +184,7 @@ func (s *Service) Owner(ctx context.Context) (string, error) {
 	return st.Owner(), nil
 }
 
-// Add takes a request. The error is ErrFull, or the store's.
+// Add stores a request. The error is ErrFull, or the store's.
 func (s *Service) Add(ctx context.Context, r *Request) error {
 	st, err := s.opened(ctx)
 	if err != nil {
@@ -209,25 +209,25 @@ func (s *Service) tell(r *Request, state string, status int) {
 	s.Tell(r.Account, &Event{RequestID: r.ID, Subsystem: r.Subsystem, State: state, Status: status, Batch: r.state == fetched || state == "batched", ExpiresAt: r.Deadline.UTC()})
 }
 
-// ErrCancelled is the cause of the end of a context: the request was cancelled.
+// ErrCancelled is the cause of a context that ended because the request was cancelled.
 var ErrCancelled = errors.New("the deferred request was cancelled")
 
 // Errors of Answer and Cancel.
 var (
-	// ErrUnknown says that the account has no such request.
+	// ErrUnknown means that the account has no such request.
 	ErrUnknown = errors.New("there is no such deferred request")
-	// ErrGone says that it was cancelled, or that its answer was deleted.
+	// ErrGone means that it was cancelled, or that its answer was deleted.
 	ErrGone = errors.New("the answer is gone")
 )
 
-// Status is how far a request is.
+// Status is the state of a request.
 type Status struct {
 	Request Request
 	Batched bool
-	Answer  *stream.Reply // nil until it is there
+	Answer  *stream.Reply // nil until there is one
 }
 
-// Answer is how far a request of an account is. read: the caller gets the answer, which is deleted a while later.
+// Answer returns the status of an account's request. read: the caller gets the answer, which is deleted a while later.
 func (s *Service) Answer(ctx context.Context, account policy.Account, id string, read bool) (Status, error) {
 	st := s.store.Load()
 	if st == nil {
@@ -255,7 +255,7 @@ func (s *Store) find(ctx context.Context, account policy.Account, id string) (Re
 	return r, err
 }
 
-// answer reads a stored answer. read notes that its client has it.
+// answer reads a stored answer. read marks it as delivered.
 func (s *Store) answer(ctx context.Context, id string, read bool) (*stream.Reply, error) {
 	var b []byte
 	if err := s.db.QueryRowContext(ctx, `SELECT answer FROM request WHERE id = ?`, id).Scan(&b); err != nil {
@@ -278,8 +278,8 @@ func (s *Store) answer(ctx context.Context, id string, read bool) (*stream.Reply
 	return &a, err
 }
 
-// Cancel ends a request, or deletes its answer. A call under way ends, and what it has used is charged, as after a client's disconnect (D-81). A request in a batch that its
-// provider has is charged for what that comes to. Nobody gets the answer.
+// Cancel ends a request, or deletes its answer. A call in flight is cancelled, and what it has used is charged, as after a client's disconnect
+// (D-81). A request in a submitted batch is charged for the batch's result. The answer is discarded.
 func (s *Service) Cancel(ctx context.Context, account policy.Account, id string) error {
 	st := s.store.Load()
 	if st == nil {
@@ -313,7 +313,7 @@ func (s *Service) Cancel(ctx context.Context, account policy.Account, id string)
 	return nil
 }
 
-// cancel marks a request. ended: nothing was begun yet, so it is over; may is false where something is.
+// cancel marks a request as cancelled. ended: nothing had begun, so it is over; may is false if something has.
 func (s *Store) cancel(ctx context.Context, r *Request, may bool) (ended bool, err error) {
 	err = s.atomically(ctx, func(tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, `UPDATE request SET cancelled = 1, due = ? WHERE id = ?`, s.now().UnixMicro(), r.ID); err != nil {
@@ -334,7 +334,7 @@ func (s *Store) cancel(ctx context.Context, r *Request, may bool) (ended bool, e
 	return ended, err
 }
 
-// cancellable reports whether nobody works on a request yet, nor has.
+// cancellable reports whether no work on a request has begun.
 func cancellable(ctx context.Context, tx *sql.Tx, r *Request) (bool, error) {
 	var calls, handed int64
 	err := tx.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM call WHERE request = ?), (SELECT count(*) FROM batch WHERE id = ? AND state <> ?)`, r.ID, r.batch, gathering).Scan(&calls, &handed)
@@ -349,14 +349,14 @@ func (s *Store) erase(ctx context.Context, id string) error {
 	return s.truncate(ctx)
 }
 
-// truncate removes what was deleted from the journal, too.
+// truncate also removes deleted data from the journal.
 func (s *Store) truncate(ctx context.Context) error {
 	_, err := s.exec(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`)
 	return err
 }
 
-// claim takes a request, so that nothing else is done with it until it is dropped. own ends with ctx, or when the request is cancelled. ok is false if somebody has it, or
-// its state has changed.
+// claim reserves a request, so that nothing else works on it until it is released. own ends with ctx, or when the request is cancelled. ok is false
+// if it is claimed already, or its state has changed.
 func (s *Service) claim(ctx context.Context, st *Store, r *Request) (own context.Context, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -379,7 +379,7 @@ func (s *Service) drop(r *Request) {
 	delete(s.running, r.ID)
 }
 
-// release gives back what stands for a request. What fails is done by reconcile.
+// release releases a request's standing reservation. If that fails, reconcile does it later.
 func (s *Service) release(ctx context.Context, id string) {
 	if err := s.Books.ReleaseStanding(context.WithoutCancel(ctx), id); err != nil {
 		s.Log.Warn("what was held for a deferred request was not given back yet", "request", id, "error", err)

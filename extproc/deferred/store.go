@@ -1,14 +1,14 @@
-// Package deferred keeps requests that are answered later, and has them answered: in a batch of their provider where that is cheaper, else by an ordinary
-// call while the gateway has nothing else to do, at the latest shortly before their time is over. It knows the states of requests and batches, and how they
-// outlive a crash; it does not know formats, prices, routes or how a call is made: a Runner does.
+// Package deferred stores requests that are answered later, and has them answered: in a batch of their provider if that is cheaper, else by an
+// ordinary call while the gateway is idle, at the latest shortly before their deadline. It knows the states of requests and batches, and how they
+// survive a crash; it does not know formats, prices, routes or how a call is made: a Runner does.
 //
-// Every step is written down before the next one begins. A request is in one state at a time:
+// Every step is stored before the next one begins. A request is in one state at a time:
 //
-//	queued → grouped (in a batch that is not over) → fetched (its result is here) → over
+//	queued → grouped (in a batch that is not over) → fetched (its result is stored) → over
 //	queued → direct (waits for an ordinary call) → over
 //
-// A batch that may have been handed in is looked for before it is handed in again, and an answer of a provider is stored before it is used. The charge has
-// the request's id, and the ledger takes one charge of an id.
+// A batch that may have been submitted is looked up before it is submitted again, and a provider's answer is stored before it is used. The charge has
+// the request's id, and the ledger accepts one charge per id.
 package deferred
 
 import (
@@ -49,8 +49,8 @@ type Request struct {
 	Dialect   chat.Dialect
 	Subsystem string
 	Prepaid   bool
-	Held      policy.Micro // that stand for it in the ledger
-	Secret    bool         // it is confidential or private
+	Held      policy.Micro // amount of its standing reservation in the ledger
+	Secret    bool         // confidential or private
 	At        time.Time
 	Deadline  time.Time
 	Cancelled bool
@@ -71,7 +71,7 @@ type Store struct {
 	now   func() time.Time
 }
 
-// OpenStore opens the file, and creates it if it does not exist. keys are what content is encrypted with.
+// OpenStore opens the file, and creates it if it does not exist. keys encrypt content.
 func OpenStore(ctx context.Context, path string, keys seal.Keys, now func() time.Time) (s *Store, err error) {
 	s = &Store{now: now}
 	if s.seal, err = keys.Sealer("deferred requests"); err != nil {
@@ -101,7 +101,7 @@ func (s *Store) prepare(ctx context.Context) error {
 	return s.db.QueryRowContext(ctx, `SELECT id FROM owner`).Scan(&s.owner)
 }
 
-// newName is a name that nobody else has.
+// newName returns a unique name.
 func newName() string {
 	var b [12]byte
 	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
@@ -126,7 +126,7 @@ func (s *Store) atomically(ctx context.Context, change func(*sql.Tx) error) erro
 	return tx.Commit()
 }
 
-// exec makes one change that is on disk when it returns.
+// exec makes one change, which is on disk when it returns.
 func (s *Store) exec(ctx context.Context, query string, args ...any) (changed int64, err error) {
 	r, err := s.db.ExecContext(ctx, query, args...)
 	if err != nil {
@@ -135,7 +135,7 @@ func (s *Store) exec(ctx context.Context, query string, args ...any) (changed in
 	return r.RowsAffected()
 }
 
-// Limits are what one account may have stored.
+// Limits bound what one account may store.
 type Limits struct {
 	Requests int64
 	Bytes    int64
@@ -200,7 +200,7 @@ func scanText(row scanner) (text string, err error) {
 	return text, err
 }
 
-// content reads what the client sent. The error wraps seal.ErrKey where the key has changed.
+// content reads the client's request. The error wraps seal.ErrKey if the key has changed.
 func (s *Store) content(ctx context.Context, r *Request) error {
 	var head, body []byte
 	err := s.db.QueryRowContext(ctx, `SELECT head, body FROM request WHERE id = ?`, r.ID).Scan(&head, &body)
@@ -216,32 +216,32 @@ func (s *Store) content(ctx context.Context, r *Request) error {
 	return json.Unmarshal(head, &r.Head)
 }
 
-// inState are the requests of a state for which something is due, the most urgent first.
+// inState returns the due requests in a state, the most urgent first.
 func (s *Store) inState(ctx context.Context, state string, most int) ([]Request, error) {
 	return readAll(ctx, s, scanRequest, selectRequest+`WHERE state = ? AND due <= ? ORDER BY deadline LIMIT ?`, state, s.now().UnixMicro(), most)
 }
 
-// late are the requests that are not over and whose time is.
+// late returns the unfinished requests whose deadline has passed.
 func (s *Store) late(ctx context.Context) ([]Request, error) {
 	return readAll(ctx, s, scanRequest, selectRequest+`WHERE state NOT IN (?, ?) AND deadline <= ? ORDER BY deadline LIMIT 100`, over, gone, s.now().UnixMicro())
 }
 
-// open are all requests that are not over.
+// open returns all unfinished requests.
 func (s *Store) open(ctx context.Context) ([]Request, error) {
 	return readAll(ctx, s, scanRequest, selectRequest+`WHERE state NOT IN (?, ?)`, over, gone)
 }
 
-// move changes a request's state, if it is still in the one that it was read in.
+// move changes a request's state, if it has not changed since it was read.
 func (s *Store) move(ctx context.Context, r *Request, state string, due time.Time, tries int) error {
 	_, err := s.exec(ctx, `UPDATE request SET state = ?, due = ?, tries = ?, batch = NULL WHERE id = ? AND state = ?`, state, due.UnixMicro(), tries, r.ID, r.state)
 	return err
 }
 
-// Call is an answer of a provider that is stored.
+// Call is a stored answer of a provider.
 type Call struct {
 	Digest []byte
 	Batch  bool
-	Model  string // of a batch's: "provider/model"
+	Model  string // of a batch's result: "provider/model"
 	Masked bool
 	Status int
 	Body   []byte
@@ -261,7 +261,7 @@ func (s *Store) callRow(request string, c *Call) []any {
 	return []any{request, c.Digest, c.Batch, c.Model, c.Masked, c.Status, s.seal.Seal("call "+request, c.Body)}
 }
 
-// calls are the answers that are stored for a request.
+// calls returns a request's stored calls.
 func (s *Store) calls(ctx context.Context, request string) (all []Call, err error) {
 	scan := func(row scanner) (c Call, err error) {
 		var body []byte
@@ -274,7 +274,7 @@ func (s *Store) calls(ctx context.Context, request string) (all []Call, err erro
 	return readAll(ctx, s, scan, `SELECT digest, batch, model, masked, status, body FROM call WHERE request = ?`, request)
 }
 
-// finish stores the answer of a request and deletes all else of it.
+// finish stores the answer of a request and deletes everything else of it.
 func (s *Store) finish(ctx context.Context, id string, a *stream.Reply) error {
 	answer, err := json.Marshal(a)
 	if err != nil {
@@ -291,7 +291,7 @@ func (s *Store) finish(ctx context.Context, id string, a *stream.Reply) error {
 	})
 }
 
-// dropWork deletes what was stored on the way to an answer.
+// dropWork deletes intermediate data of a request.
 func dropWork(ctx context.Context, tx *sql.Tx, id string) error {
 	for _, query := range []string{`DELETE FROM call WHERE request = ?`, `DELETE FROM item WHERE request = ?`} {
 		if _, err := tx.ExecContext(ctx, query, id); err != nil {

@@ -11,23 +11,23 @@ import (
 	"bardo.money/gateway/internal/seal"
 )
 
-// How much is done at once.
+// Limits of concurrent work.
 const (
-	mostDirect = 4   // ordinary calls at a time
-	mostAtOnce = 100 // requests that are looked at in one round
+	mostDirect = 4   // concurrent ordinary calls
+	mostAtOnce = 100 // requests per round
 )
 
 // Times of the worker.
 const (
 	longestTick    = time.Second
 	shortestTick   = 20 * time.Millisecond
-	firstPause     = 2 * time.Second // after something failed; twice as long each further time
+	firstPause     = 2 * time.Second // after a failure; doubled for each further one
 	longestPause   = 5 * time.Minute
 	reconcileEvery = time.Minute
-	rememberGone   = 7 * 24 * time.Hour // how long 410 is said rather than 404
+	rememberGone   = 7 * 24 * time.Hour // how long a deleted answer is reported with 410 rather than 404
 )
 
-// Run works on requests until ctx is done. What it has begun then is begun again by the next Run.
+// Run works on requests until ctx is done. Interrupted work is begun again by the next Run.
 func (s *Service) Run(ctx context.Context) error {
 	var l life
 	defer l.calls.Wait()
@@ -51,13 +51,13 @@ func (s *Service) Run(ctx context.Context) error {
 			l.begun = true
 			next = max(min(w.o.Poll/4, longestTick), shortestTick)
 		case l.begun:
-			stop() // what is under way is done again after the next start
+			stop() // interrupted work is repeated after the next start
 		}
 		tick.Reset(next)
 	}
 }
 
-// life is what lasts from one round of a Run to the next.
+// life is the state of a Run that outlasts a round.
 type life struct {
 	begun      bool
 	calls      sync.WaitGroup
@@ -65,7 +65,7 @@ type life struct {
 	reconciled time.Time
 }
 
-// worker is one round of a Run, and the calls that the round begins, which go on beside later rounds. Its store and options do not change.
+// worker is one round of a Run, and the calls that the round begins, which may outlast it. Its store and options do not change.
 type worker struct {
 	*Service
 	*life
@@ -74,7 +74,7 @@ type worker struct {
 	o  *Options
 }
 
-// round does all that is due.
+// round does everything that is due.
 func (w *worker) round(ctx context.Context) {
 	if w.inFlight == nil {
 		w.inFlight = make(chan struct{}, mostDirect)
@@ -101,10 +101,10 @@ func (w *worker) round(ctx context.Context) {
 	}
 }
 
-// pause is how long to wait after something has failed several times.
+// pause returns the delay after a number of failures.
 func pause(tries int) time.Duration { return min(firstPause<<min(tries, 10), longestPause) }
 
-// reconcile makes the ledger hold what requests need, and nothing for those that are over, once a minute.
+// reconcile calls Service.reconcile once a minute.
 func (w *worker) reconcile(ctx context.Context) error {
 	if w.Now().Sub(w.reconciled) < reconcileEvery {
 		return nil
@@ -116,8 +116,8 @@ func (w *worker) reconcile(ctx context.Context) error {
 	return nil
 }
 
-// reconcile makes the ledger hold what requests need, and nothing for those that are over: a gateway that was killed may have left either behind.
-// first: no request is being accepted, so what stands for a request that is not here stands for none.
+// reconcile matches the ledger's standing reservations with the requests: it restores missing ones and releases those of requests that are over. A
+// killed gateway may leave either behind. first: no request is being accepted, so every reservation without a request is released.
 func (s *Service) reconcile(ctx context.Context, st *Store, first bool) error {
 	standing, err := s.Books.Standing(ctx, st.Owner())
 	if err != nil {
@@ -147,7 +147,7 @@ func (s *Service) reconcile(ctx context.Context, st *Store, first bool) error {
 	return nil
 }
 
-// restore holds the money of a request again whose charge did not come about.
+// restore renews the reservation of a request whose charge was not made.
 func (s *Service) restore(ctx context.Context, st *Store, r *Request) {
 	charged, err := s.Books.Charged(ctx, r.Account, r.ID)
 	if err == nil && !charged {
@@ -158,7 +158,7 @@ func (s *Service) restore(ctx context.Context, st *Store, r *Request) {
 	}
 }
 
-// expire ends requests that were not answered in time.
+// expire ends requests whose deadline has passed.
 func (w *worker) expire(ctx context.Context) error {
 	late, err := w.st.late(ctx)
 	for i := range late {
@@ -171,7 +171,7 @@ func (w *worker) expire(ctx context.Context) error {
 	return err
 }
 
-// end stores a request's answer, gives its money back, and tells.
+// end stores a request's answer, releases its reservation, and emits the event.
 func (w *worker) end(ctx context.Context, r *Request, a *Served, state string) error {
 	ctx = context.WithoutCancel(ctx)
 	if err := w.st.finish(ctx, r.ID, &a.Reply); err != nil {
@@ -204,14 +204,14 @@ func (w *worker) planOne(ctx context.Context, r *Request) error {
 		return w.goDirect(ctx, r)
 	}
 	if err := w.st.content(ctx, r); err != nil {
-		return errors.Join(err, w.goDirect(ctx, r)) // which fails, and says why
+		return errors.Join(err, w.goDirect(ctx, r)) // goDirect's call fails, and reports why
 	}
 	p, err := w.Runner.Plan(ctx, r)
 	switch {
 	case errors.Is(context.Cause(ctx), ErrCancelled):
-		return w.goDirect(ctx, r) // where it ends
+		return w.goDirect(ctx, r) // it ends there
 	case err != nil || p == nil:
-		return w.goDirect(ctx, r) // which fails, and says why
+		return w.goDirect(ctx, r) // goDirect's call fails, and reports why
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
@@ -229,12 +229,12 @@ func (w *worker) goDirect(ctx context.Context, r *Request) error {
 	return w.st.move(context.WithoutCancel(ctx), r, direct, w.Now(), 0)
 }
 
-// leaves is when a request stops waiting: for a batch, or for an idle gateway.
+// leaves returns when a request stops waiting for a batch or an idle gateway.
 func (w *worker) leaves(r *Request) time.Time {
 	return r.Deadline.Add(-min(w.o.Fallback, r.Deadline.Sub(r.At)/2))
 }
 
-// useResults answers requests whose batch has answered them.
+// useResults answers requests from their batches' results.
 func (w *worker) useResults(ctx context.Context) error {
 	all, err := w.st.inState(ctx, fetched, mostAtOnce)
 	for i := range all {
@@ -247,7 +247,7 @@ func (w *worker) useResults(ctx context.Context) error {
 	return err
 }
 
-// callDirectly answers requests by ordinary calls, while nobody waits for the gateway, or when it is time.
+// callDirectly answers requests by ordinary calls, while the gateway is idle, or when it is time.
 func (w *worker) callDirectly(ctx context.Context) error {
 	all, err := w.st.inState(ctx, direct, mostAtOnce)
 	for i := range all {
@@ -278,7 +278,7 @@ func (w *worker) callDirectly(ctx context.Context) error {
 	return err
 }
 
-// answer has a request answered, and stores the answer. One that failed for a reason that may pass is answered again later.
+// answer has a request answered, and stores the answer. After a temporary failure it is tried again later.
 func (w *worker) answer(ctx context.Context, r *Request) error {
 	calls, err := w.st.calls(ctx, r.ID)
 	if err == nil {
@@ -291,7 +291,7 @@ func (w *worker) answer(ctx context.Context, r *Request) error {
 	case err != nil:
 		return err
 	}
-	if r.Cancelled && len(calls) == 0 { // nobody has begun
+	if r.Cancelled && len(calls) == 0 { // no work had begun
 		return w.end(ctx, r, &Served{}, "cancelled")
 	}
 	ctx, cancel := context.WithDeadline(ctx, r.Deadline)
@@ -303,7 +303,7 @@ func (w *worker) answer(ctx context.Context, r *Request) error {
 	case errors.Is(context.Cause(ctx), ErrCancelled): // it is booked
 		return w.end(ctx, r, &a, "cancelled")
 	case ctx.Err() != nil && !a.Booked:
-		return nil // the next round, or the next start, goes on
+		return nil // the next round, or the next start, continues
 	case a.Again:
 		return w.st.move(context.WithoutCancel(ctx), r, r.state, again, r.tries+1)
 	}
@@ -314,7 +314,7 @@ func (w *worker) answer(ctx context.Context, r *Request) error {
 	return w.end(ctx, r, &a, state)
 }
 
-// clean deletes answers that were kept long enough, and then what is remembered of their requests.
+// clean deletes answers after their retention, and later the memory of their requests.
 func (w *worker) clean(ctx context.Context) error {
 	now := w.Now()
 	n, err := w.st.exec(ctx, `UPDATE request SET state = ?, size = 0, answer = NULL WHERE state = ? AND (done <= ? OR delivered <= ?)`,

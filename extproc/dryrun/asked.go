@@ -10,7 +10,7 @@ import (
 // Header requests an explanation instead of an answer.
 const Header = "x-bardo-route"
 
-// Asked reports whether a request is to be explained only. The error is a fault.
+// Asked reports whether a request is only to be explained. The error is a fault.
 func Asked(h header.List) (bool, error) {
 	switch said := h.Get(Header); {
 	case said == "":

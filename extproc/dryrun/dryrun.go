@@ -1,4 +1,4 @@
-// Package dryrun explains the routing of a request: its candidates in order, the refused ones with reasons, and estimated costs. Nothing is sent,
+// Package dryrun explains the routing of a request: its candidates in order, the rejected ones with reasons, and estimated costs. Nothing is sent,
 // counted or charged.
 package dryrun
 
@@ -26,15 +26,15 @@ type Query struct {
 	Hints       policy.Hints
 	Facts       intent.Facts
 	Principal   policy.Principal
-	At          time.Time // of schedules
-	ServiceTier string    // the requested tier of service; "" for the default
+	At          time.Time // time for schedules
+	ServiceTier string    // the requested service tier; "" for the default
 
-	Unread string // why the classifier said nothing; "" if it did, or was not asked
+	Unread string // why the classifier has no result; "" if it has, or was not used
 
-	Affinity func(*intent.Built) policy.Kept // the model that served its conversation; may be nil
+	Affinity func(*intent.Built) policy.Kept // returns the model that served the conversation; may be nil
 
 	Broke  bool            // the caller's balance is empty
-	OwnKey provider.Secret // the caller's own for a provider; the zero value: none
+	OwnKey provider.Secret // the caller's own key for a provider; the zero value: none
 
 	Request *chat.Request // nil: only the facts are known
 }
@@ -50,10 +50,10 @@ type Result struct {
 	Why       []string         // changes of the intent, as text
 	Warning   string           // ignored hints, as in X-Bardo-Warning
 	Privacy   *request.Privacy // nil for a request without a privacy tier
-	Floor     *Floor           // why free models alone would serve it; nil: they need not
+	Floor     *Floor           // why only free models would serve it; nil: they need not
 	Error     string           // code and message of the fault, when no candidate can serve it
 	Inferred  *Inferred        // nil for a request with hints, or that names its model
-	Input     int64            // tokens of the cost estimates
+	Input     int64            // input tokens for the cost estimates
 	Output    int64
 
 	serviceTier string
@@ -70,11 +70,11 @@ type Inferred struct {
 	Classifier *Classified    `json:"classifier,omitempty"`
 }
 
-// Classified is what the classifier says of the task.
+// Classified is the classifier's result.
 type Classified struct {
 	*intent.Reading
 
-	Silent  string `json:"silent,omitempty"`  // why it says nothing
+	Silent  string `json:"silent,omitempty"`  // why there is no result
 	Changed string `json:"changed,omitempty"` // how it changed the quality: easier, more difficult
 }
 
@@ -113,14 +113,14 @@ type Candidate struct {
 	Provider     policy.ProviderID
 	Model        policy.ModelID
 	Upstream     string
-	State        string // of health
+	State        string // health state
 	Features     []policy.Feature
 	Degraded     []string
 	Score        float64 // 0: not scored
 	ProviderCost int64   // policy.Pico
 	Cost         int64   // policy.Micro, with the spread
 	PriceKnown   bool
-	Direct       bool // a user's own key pays
+	Direct       bool // paid with the user's own key
 	Why          string
 	Terms        *policy.Terms // of the score; nil: not scored
 }
@@ -166,13 +166,13 @@ func Run(rt *runtime.Config, ask *Query, plan func([]policy.ProviderID) []policy
 	return e
 }
 
-// checkPrivacy is the fault of a request that does not meet the constraints of its privacy tier.
+// checkPrivacy returns the fault of a request that violates the constraints of its privacy tier.
 func (e *Result) checkPrivacy(rt *runtime.Config, ask *Query, built *intent.Built, found []policy.Resolution) error {
 	own := e.ownSchema(rt, built) && !wire.FormatOf(ask.Request).JSON
 	return e.Privacy.Check(rt, ask.Request, found, request.HintsSearch(&ask.Hints), own || built.Schema)
 }
 
-// contentOf is what is known of a request of which there are only facts, as far as constraints concern it.
+// contentOf returns the content of a request that constraints apply to, as far as its facts show.
 func (e *Result) contentOf(rt *runtime.Config, ask *Query, built *intent.Built) privacy.Content {
 	f := &ask.Facts
 	return privacy.Content{
@@ -214,7 +214,7 @@ func newCandidate(rt *runtime.Config, to *policy.Resolution, e *Result, who *pol
 	}
 }
 
-// refuseDisabled adds disabled providers to the refused ones.
+// refuseDisabled adds disabled providers to the rejected ones.
 func (e *Result) refuseDisabled(found []policy.Resolution, order []policy.ProviderID) {
 	var disabled []resolve.Refusal
 	for _, id := range request.ProvidersOf(found) {
@@ -229,7 +229,7 @@ func (e *Result) refuseDisabled(found []policy.Resolution, order []policy.Provid
 	}
 }
 
-// publicError is a fault as a client gets it.
+// publicError returns a fault as a client gets it.
 func publicError(err error) string {
 	f := fault.From(err)
 	return f.CodeString() + ": " + f.Public

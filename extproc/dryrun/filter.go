@@ -8,7 +8,7 @@ import (
 	"bardo.money/gateway/policy/resolve"
 )
 
-// filterByPrice moves candidates without a known price for this request to the refused ones.
+// filterByPrice moves candidates without a known price for this request to the rejected ones.
 func (e *Result) filterByPrice(rt *runtime.Config, req *chat.Request, found []policy.Resolution) []policy.Resolution {
 	left, refused := rt.Priced(req, found, rt.Resolver.Direct)
 	for _, u := range refused {
@@ -20,7 +20,7 @@ func (e *Result) filterByPrice(rt *runtime.Config, req *chat.Request, found []po
 	return left
 }
 
-// filterByContent moves candidates whose format cannot express the request's content to the refused ones.
+// filterByContent moves candidates whose format cannot express the request's content to the rejected ones.
 func (e *Result) filterByContent(rt *runtime.Config, req *chat.Request, found []policy.Resolution) (left []policy.Resolution) {
 	for i := range found {
 		to := &found[i]

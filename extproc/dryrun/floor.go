@@ -10,14 +10,14 @@ import (
 	"bardo.money/gateway/policy/resolve"
 )
 
-// Floor is why free models alone would serve a request (B-20).
+// Floor is why only free models would serve a request (B-20).
 type Floor struct {
-	Asked  string `json:"asked"`  // the model; "auto" where none is named
-	Reason string `json:"reason"` // what is empty
+	Asked  string `json:"asked"`  // the requested model; "auto" if none is named
+	Reason string `json:"reason"` // the exhausted source of money
 }
 
-// applyFloor replaces the candidates by the models that cost nothing, as the gateway does: where the wallet that would pay for the request, or the caller's balance,
-// is empty, the operator wants it so, and a free model may serve it.
+// applyFloor replaces the candidates by free models, as the gateway does: if the wallet that pays for the request, or the caller's balance, is empty,
+// the operator has enabled it, and a free model may serve the request.
 func (e *Result) applyFloor(rt *runtime.Config, ask *Query, built *intent.Built, d *resolve.Decision) {
 	why := emptiness(ask, d)
 	if why == "" || !rt.Cheaper.Free || intent.Critical(ask.Hints.Subsystem) || ask.Request != nil && ask.Request.Op != chat.Generate {
@@ -29,7 +29,7 @@ func (e *Result) applyFloor(rt *runtime.Config, ask *Query, built *intent.Built,
 	}
 	var free []policy.Resolution
 	if ask.Request != nil {
-		free = v.FreeInstead(&built.Intent, d.Order)
+		free = v.FreeReplacements(&built.Intent, d.Order)
 	} else {
 		free = v.FreeFor(ask.Facts, &built.Intent, d.Order)
 	}
@@ -43,7 +43,7 @@ func (e *Result) applyFloor(rt *runtime.Config, ask *Query, built *intent.Built,
 	d.Order, d.Err = free, nil
 }
 
-// emptiness is what cannot pay for a request; "" for nothing. Who has a balance is not served from the wallet's earnings alone.
+// emptiness returns the exhausted source of money of a request; "" for none. A caller with a balance does not depend on the wallet's earnings.
 func emptiness(ask *Query, d *resolve.Decision) string {
 	switch {
 	case ask.Broke:

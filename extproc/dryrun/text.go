@@ -51,7 +51,7 @@ type candidateJSON struct {
 	Model    policy.ModelID    `json:"model"`
 	Features []policy.Feature  `json:"features"`
 	Degraded []string          `json:"degraded"`
-	Cost     policy.Pico       `json:"estimated_cost_usd"` // the provider's
+	Cost     policy.Pico       `json:"estimated_cost_usd"` // provider cost
 	Score    *float64          `json:"score"`              // null: not scored
 	Terms    *termsJSON        `json:"terms,omitempty"`    // of the score, for a model that the gateway chooses
 }
@@ -199,7 +199,7 @@ type termsJSON struct {
 	Quality  policy.Term `json:"quality"`
 	Latency  policy.Term `json:"latency"`
 	Features policy.Term `json:"features"`
-	Expected policy.Pico `json:"expected_cost_usd,omitempty"` // of which Cost is the term, for a model that the gateway chooses
+	Expected policy.Pico `json:"expected_cost_usd,omitempty"` // the cost that the term Cost is based on, for a model that the gateway chooses
 }
 
 func newTermsJSON(t *policy.Terms) *termsJSON {

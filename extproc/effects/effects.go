@@ -1,5 +1,5 @@
-// Package effects is what the layers did for a request: what each of them saved, by the usage that providers report, and what the governor of their settings
-// learns of it. The arithmetic is extproc/savings.
+// Package effects records what the layers did for a request: the saving of each, from the usage that providers report, and the observations for the
+// governor of their settings. The arithmetic is in extproc/savings.
 package effects
 
 import (
@@ -12,19 +12,19 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Effects are those of one request's layers. The state machine that serves the request owns them, and everything that they point to. Not safe for
-// concurrent use.
+// Effects are the effects of one request's layers. The state machine that serves the request owns them, and everything that they point to. Not safe
+// for concurrent use.
 type Effects struct {
 	*report.Report
 
-	saved       []savings.Saved // on the calls so far
-	roundOutput int64           // tokens of the answer of the last round
+	saved       []savings.Saved // in the calls so far
+	roundOutput int64           // tokens of the last round's answer
 
 	choice governor.Choice
 	size   int // bytes of the request before the layers changed it
 }
 
-// Called adds what the layers saved on a call for the request. A usage that was only estimated says nothing of what was saved.
+// Called adds what the layers saved in a call. Estimated usage is ignored.
 func (e *Effects) Called(to *policy.Resolution, u *chat.Usage, rounds *rounds.State) {
 	if u.Estimated || len(e.Log) == 0 || e.Request.Op != chat.Generate {
 		return
@@ -44,7 +44,7 @@ func (e *Effects) Called(to *policy.Resolution, u *chat.Usage, rounds *rounds.St
 	e.saved = savings.Add(e.saved, &c, e.leftOut(buf[:0]))
 }
 
-// leftOut is what the layers left out of the request, in the order in which they ran.
+// omitted returns what the layers omitted from the request, in the order in which they ran.
 func (e *Effects) leftOut(list []savings.LeftOut) []savings.LeftOut {
 	for i := range e.Log {
 		of := &e.Log[i]
@@ -52,14 +52,13 @@ func (e *Effects) leftOut(list []savings.LeftOut) []savings.LeftOut {
 			continue
 		}
 		l := savings.LeftOut{Layer: of.Layer, Tokens: of.Removed, Before: of.Change.Before, Again: of.Change.Again}
-		l.New = policy.TimesTokens(of.Change.New, of.Removed) / of.Saved // in the same measure
+		l.New = policy.TimesTokens(of.Change.New, of.Removed) / of.Saved // in the same unit
 		list = append(list, l)
 	}
 	return list
 }
 
-// Saved is what each layer saved on the request, less what calls of models cost that it had made, with the spread that the caller pays. It is asked once, at
-// the end.
+// Saved returns what each layer saved on the request, less the cost of its side calls, with the caller's spread. It is called once, at the end.
 func (e *Effects) Saved(by *policy.Resolution) (list []policy.Saving, sum policy.Micro) {
 	for i := range e.Bill.Calls() {
 		if c := &e.Bill.Calls()[i]; c.Side != "" {
@@ -78,8 +77,8 @@ func (e *Effects) Saved(by *policy.Resolution) (list []policy.Saving, sum policy
 	return list, sum
 }
 
-// SavedByCache is what an answer saved that was not made for this request: what it cost when it was made. One that stands in for providers that failed saved
-// nothing: without it there would have been an error.
+// SavedByCache returns the saving of a cached answer: its original cost. A stale answer that replaces failed providers saved nothing: the alternative
+// was an error.
 func (e *Effects) SavedByCache() (list []policy.Saving, sum policy.Micro) {
 	if e.Trace.Cache == record.CacheStale {
 		return nil, 0
@@ -92,5 +91,5 @@ func (e *Effects) SavedByCache() (list []policy.Saving, sum policy.Micro) {
 	return []policy.Saving{{Layer: layer, Tokens: policy.AddTokens(stored.Usage.TotalInput(), stored.Usage.Output), Amount: sum}}, sum
 }
 
-// layerSemantic is the layer whose answers may have been stored by another one.
+// layerSemantic is the layer that may serve answers which another one stored.
 const layerSemantic = "l2"

@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/policy/ledger"
 )
 
-// Govern gives the layers of the request the governor's values, before they run.
+// Govern sets the governor's values for the request's layers, before they run.
 func (e *Effects) Govern(g *governor.Governor) {
 	if !g.Enabled() || e.Request.Op != chat.Generate {
 		return
@@ -24,7 +24,7 @@ func (e *Effects) Govern(g *governor.Governor) {
 	e.Knobs = e.choice.Knobs
 }
 
-// Observed tells the governor what became of the request. invalid reports whether one of its answers did not follow its schema.
+// Observed reports the request's outcome to the governor. invalid reports whether one of its answers violated its schema.
 func (e *Effects) Observed(g *governor.Governor, invalid bool) {
 	s := e.Trace.Settled
 	if !e.choice.Active() || s == nil || s.Outcome != record.OK && s.Outcome != record.Invalid {
@@ -48,7 +48,7 @@ func (e *Effects) Observed(g *governor.Governor, invalid bool) {
 	g.Observe(&e.choice, &o)
 }
 
-// Rated tells the governor what a caller said of an answer, and said before; nil for nothing.
+// Rated reports a caller's score of an answer to the governor, and the score that it replaces; nil for none.
 func Rated(g *governor.Governor, f, before *ledger.Feedback) {
 	var was *float64
 	if before != nil {

@@ -1,5 +1,5 @@
-// Package endpoint is the table of the gateway's HTTP endpoints: which methods and paths there are, what each requires of its caller, and what
-// answers it. It serves nothing itself.
+// Package endpoint is the table of the gateway's HTTP endpoints: methods and paths, what each requires of its caller, and its handler. It serves
+// nothing itself.
 package endpoint
 
 import (
@@ -21,32 +21,32 @@ import (
 	"bardo.money/gateway/policy/session"
 )
 
-// Class is what an endpoint requires of its caller.
+// Class is the requirement of an endpoint on its caller.
 type Class uint8
 
 // The classes of endpoints.
 const (
 	Open     Class = iota // nothing
-	Lookup                // who it is
-	Generate              // who it is, and money
+	Lookup                // identity
+	Generate              // identity and payment
 )
 
-// Endpoint is one entry of the HTTP interface. Without a local handler, a provider answers.
+// Endpoint is one entry of the HTTP interface. Without a local handler, a provider serves it.
 type Endpoint struct {
 	Method   string
-	Path     string // a trailing "/" stands for one more segment
-	Suffix   string // what the path ends in, in Google's habit: ":generateContent"
-	Leaf     bool   // what follows Path has no further slash
+	Path     string // a trailing "/" matches one more segment
+	Suffix   string // suffix of the path, as in Google's API: ":generateContent"
+	Leaf     bool   // nothing after Path may contain a slash
 	Class    Class
 	Op       chat.Op
 	Local    func(*api.Server, context.Context, *api.Caller) (stream.Reply, error)
-	MaxBody  int64                          // > 0: the local handler takes a body of at most so many bytes
-	Stored   bool                           // about a resource that a provider stores: a user's own key answers
-	Paid     bool                           // for those, too, who pay for single requests and have no key
-	Compact  bool                           // of a session: its transcript is summarised
-	Page     bool                           // of the dashboard, for people
-	Modality *modality.Operation            // neither a conversation nor embeddings: the request goes unchanged
-	Detect   func(body []byte) chat.Dialect // finds out the request's format; nil: the path and the headers say it
+	MaxBody  int64                          // > 0: the local handler reads a body of at most this many bytes
+	Stored   bool                           // about a resource that a provider stores: needs a user's own key
+	Paid     bool                           // also available to payers of single requests, without a key
+	Compact  bool                           // session compaction: its transcript is summarised
+	Page     bool                           // a page of the dashboard
+	Modality *modality.Operation            // an endpoint of package modality: the request is sent unchanged
+	Detect   func(body []byte) chat.Dialect // detects the request's format; nil: path and headers determine it
 }
 
 var endpoints = append([]Endpoint{
@@ -109,7 +109,7 @@ func modalities() (list []Endpoint) {
 	return list
 }
 
-// modalityOperation is what requests to an endpoint of package modality count as.
+// modalityOperation returns the operation that requests to an endpoint of package modality count as.
 func modalityOperation(o *modality.Operation) telemetry.Operation {
 	switch o.Feature { //nolint:exhaustive // the features of operations
 	case policy.ImageGeneration:
@@ -124,7 +124,7 @@ func modalityOperation(o *modality.Operation) telemetry.Operation {
 	return telemetry.Transcription
 }
 
-// Operation is what a request to this endpoint counts as.
+// Operation returns the operation that a request to this endpoint counts as.
 func (e Endpoint) Operation() telemetry.Operation {
 	switch {
 	case e.Local != nil, e.Page:
@@ -141,7 +141,7 @@ func (e Endpoint) Operation() telemetry.Operation {
 	return telemetry.Chat
 }
 
-// Find matches a folded path. HEAD is served wherever GET is.
+// Find matches a folded path. HEAD is served where GET is.
 func Find(hd *stream.Head) (Endpoint, error) {
 	method := hd.Method
 	if method == http.MethodHead {
@@ -179,7 +179,7 @@ func findStored(method, path string) (Endpoint, bool) {
 	return e, true
 }
 
-// googleVerb is what a call of one of Google's models asks of it, as in "models/m:embedContent"; "" for another request.
+// googleVerb returns the verb of a call of one of Google's models, as in "models/m:embedContent"; "" for any other request.
 func googleVerb(hd *stream.Head) string {
 	rest, ok := strings.CutPrefix(hd.Path, "/v1beta/models/")
 	if !ok {
@@ -192,7 +192,7 @@ func googleVerb(hd *stream.Head) string {
 	return rest[at:]
 }
 
-// insteadOf says what serves in the place of a verb of Google's that is not served.
+// insteadOf returns what replaces a verb of Google's that is not supported.
 func insteadOf(verb string) string {
 	if strings.Contains(strings.ToLower(verb), "embed") {
 		return ": use /v1/embeddings"
@@ -200,7 +200,7 @@ func insteadOf(verb string) string {
 	return ": use " + strings.Join(stream.GoogleVerbs, ", ")
 }
 
-// meant names the endpoint that a path is probably a misspelling of.
+// meant returns the endpoint of which a path is probably a misspelling.
 func meant(path string) string {
 	var paths []string
 	for _, e := range endpoints {
@@ -209,7 +209,7 @@ func meant(path string) string {
 		}
 	}
 	if like := near.Names(path, paths, 1); len(like) > 0 {
-		if strings.HasPrefix(like[0], "/v1") && strings.HasSuffix(like[0], "/") { // what it is of comes behind it
+		if strings.HasPrefix(like[0], "/v1") && strings.HasSuffix(like[0], "/") { // the resource's id follows
 			like[0] += "{id}"
 		}
 		return "; did you mean " + like[0] + "?"
@@ -217,7 +217,7 @@ func meant(path string) string {
 	return "; a generation goes to /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages or /v1beta/models/{model}:generateContent"
 }
 
-// Methods lists the methods of a path, as an Allow header does; "" for a path that there is not.
+// Methods lists the methods of a path, as in an Allow header; "" for an unknown path.
 func Methods(path string) string {
 	var methods []string
 	for _, e := range endpoints {
@@ -234,7 +234,7 @@ func Methods(path string) string {
 	return strings.Join(methods, ", ")
 }
 
-// unserved are parts of the providers' APIs that clients may expect here and that this version lacks.
+// unserved are parts of the providers' APIs that clients may expect here and that are not supported.
 var unserved = []string{
 	"/v1/images", "/v1/audio", "/v1/videos", "/v1/fine_tuning", "/v1/assistants", "/v1/threads", "/v1/vector_stores",
 	"/v1/realtime", "/venice",

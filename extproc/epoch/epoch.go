@@ -1,6 +1,6 @@
-// Package epoch coordinates the keys by which a provider finds an agent's prompts in its cache again: one key per agent and epoch. An epoch is the time during which
-// the stable beginning of the agent's prompts, its kernel, is expected to stay as it is. It does not look into prompts: what is kernel and what is tail is
-// the subject of layer L1 (extproc/layers/align).
+// Package epoch coordinates the keys by which a provider finds an agent's prompts in its cache: one key per agent and epoch. An epoch is the time
+// during which the stable prefix of the agent's prompts, its kernel, is expected to stay unchanged. It does not read prompts: layer L1
+// (extproc/layers/align) separates kernel and tail.
 package epoch
 
 import (
@@ -12,12 +12,12 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Rules are when an epoch ends. The zero value coordinates nothing.
+// Rules determine when an epoch ends. The zero value coordinates nothing.
 type Rules struct {
 	On     bool
-	Idle   time.Duration // without a request the provider has forgotten the kernel after this
+	Idle   time.Duration // time without a request after which the provider has dropped the kernel
 	Dreams bool          // a dream cycle begins an epoch
-	Phases bool          // a phase of life does
+	Phases bool          // a phase of life begins an epoch
 }
 
 // Reason is why an epoch began; "" if none did.
@@ -36,7 +36,7 @@ const (
 // EventAdvanced is the event of an epoch that has begun.
 var EventAdvanced = event.Declare[Advanced]("venice:epoch_advanced", "An agent's key of the prompt cache changed.")
 
-// Advanced is that event.
+// Advanced is the data of that event.
 type Advanced struct {
 	RequestID string `json:"request_id,omitempty"`
 	GolemID   string `json:"golem_id"`
@@ -44,10 +44,10 @@ type Advanced struct {
 	Reason    Reason `json:"reason"`
 }
 
-// maxAgents bounds the agents that are remembered; the one that was silent longest is forgotten first.
+// maxAgents is the maximum number of stored agents; the longest idle one is removed first.
 const maxAgents = 10_000
 
-// Coordinator knows the epoch of each agent. The zero value is ready to use. Safe for concurrent use.
+// Coordinator stores the epoch of each agent. The zero value is ready to use. Safe for concurrent use.
 type Coordinator struct {
 	mu     sync.Mutex
 	agents map[agent]*state
@@ -61,12 +61,12 @@ type agent struct {
 // state is an agent's epoch.
 type state struct {
 	epoch int64
-	cycle string // the dream cycle that was named last
+	cycle string // the last dream cycle that was named
 	phase policy.Phase
 	used  time.Time
 }
 
-// Key is the key of a request's prompts, in the agent's epoch; and the reason, if the request begins one. Without rules or an agent it is "".
+// Key returns the key of a request's prompts in the agent's epoch, and the reason if the request begins one. Without rules or an agent it is "".
 func (c *Coordinator) Key(r Rules, account policy.Account, h *policy.Hints, now time.Time) (key string, epoch int64, why Reason) {
 	if !r.On || h.GolemID == "" {
 		return "", 0, Same
@@ -84,7 +84,7 @@ func (c *Coordinator) Key(r Rules, account policy.Account, h *policy.Hints, now 
 	return keyOf(h.GolemID, s.epoch), s.epoch, why
 }
 
-// ended reports why the agent's epoch has ended with this request.
+// ended returns why the agent's epoch ends with this request; "" if it does not.
 func (s *state) ended(r Rules, h *policy.Hints, now time.Time, known bool) Reason {
 	switch {
 	case !known:
@@ -109,7 +109,7 @@ func (s *state) note(h *policy.Hints, now time.Time) {
 	}
 }
 
-// advance begins an epoch. Its number is the time, so that one of an earlier process is not used again.
+// advance begins an epoch. Its number is the time, so that numbers of an earlier process are not reused.
 func (s *state) advance(now time.Time) { s.epoch = max(s.epoch+1, now.Unix()) }
 
 // Advance begins an agent's next epoch, and returns its number.
@@ -125,7 +125,7 @@ func (c *Coordinator) Advance(account policy.Account, golem string, now time.Tim
 	return s.epoch
 }
 
-// Peek is the key of an agent's prompts as they stand; "" for an agent without an epoch.
+// Peek returns the current key of an agent's prompts; "" for an agent without an epoch.
 func (c *Coordinator) Peek(account policy.Account, golem string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -135,7 +135,7 @@ func (c *Coordinator) Peek(account policy.Account, golem string) string {
 	return ""
 }
 
-// add remembers an agent. The lock is held.
+// add adds an agent. The lock is held.
 func (c *Coordinator) add(a agent) *state {
 	if c.agents == nil {
 		c.agents = map[agent]*state{}
@@ -148,7 +148,7 @@ func (c *Coordinator) add(a agent) *state {
 	return s
 }
 
-// forget removes the agent that was silent longest.
+// forget removes the longest idle agent.
 func (c *Coordinator) forget() {
 	var oldest agent
 	var found *state
@@ -160,5 +160,5 @@ func (c *Coordinator) forget() {
 	delete(c.agents, oldest)
 }
 
-// keyOf is golem:epoch.
+// keyOf returns golem:epoch.
 func keyOf(golem string, epoch int64) string { return golem + ":" + strconv.FormatInt(epoch, 10) }

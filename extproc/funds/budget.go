@@ -18,11 +18,11 @@ import (
 	"bardo.money/gateway/policy/resolve"
 )
 
-// An agent that states its daily budget has it divided among its subsystems. Without one there is no limit, but the spending of each is still
-// recorded.
+// A stated daily budget of an agent is divided among its subsystems. Without one there is no limit, but the spending of each subsystem is
+// still recorded.
 
-// KeepToBudget finds what the request may spend, where its caller states a daily budget. Heartbeats of tier T2 are routed as T1 once their budget is
-// spent, unless the answer is free.
+// KeepToBudget determines what the request may spend, if its caller states a daily budget. Heartbeats of tier T2 are routed as T1 once their budget
+// is spent, unless the answer is free.
 func (f *Funds) KeepToBudget(ctx context.Context) error {
 	f.MarkCritical(f.Hints.Subsystem)
 	part := budget.PartOf(f.Hints.Subsystem)
@@ -48,8 +48,8 @@ func (f *Funds) KeepToBudget(ctx context.Context) error {
 	return nil
 }
 
-// spend reserves the request's highest cost in its subsystem's budget, or refuses the request once that is spent. A request whose first candidate is
-// free is served by the free ones.
+// spend reserves the request's maximum cost from its subsystem's budget, or refuses the request once that is spent. If its first candidate is free,
+// only the free ones serve it.
 func (f *Funds) spend(ctx context.Context) error {
 	b := &f.Bill.Allowance
 	if b.Part == budget.None {
@@ -70,7 +70,7 @@ func (f *Funds) spend(ctx context.Context) error {
 	return refused
 }
 
-// AffordsMore reports whether the budget of a subsystem has room for a call that the gateway makes on its behalf.
+// AffordsMore reports whether a subsystem's budget covers a call that the gateway makes on its behalf.
 func (f *Funds) AffordsMore(ctx context.Context, subsystem string) bool {
 	b := &f.Bill.Allowance
 	if b.Part == budget.None {
@@ -84,7 +84,7 @@ func (f *Funds) AffordsMore(ctx context.Context, subsystem string) bool {
 	return d.Action == budget.Serve
 }
 
-// KeepToStake stops the use of staked credit once the day's is used up. Its use is counted for all callers, and known a few seconds later.
+// KeepToStake stops the use of staked credit once the day's is used up. Its use is summed over all callers, with a delay of a few seconds.
 func (f *Funds) KeepToStake(ctx context.Context) error {
 	if !f.Hints.DIEMAvailable || f.Config.Stake <= 0 || f.Request.Op != chat.Generate {
 		return nil
@@ -98,16 +98,16 @@ func (f *Funds) KeepToStake(ctx context.Context) error {
 	return nil
 }
 
-// lostStake is what X-Bardo-Degraded says once staked credit is used up.
+// lostStake is the entry in X-Bardo-Degraded once staked credit is used up.
 const lostStake = "diem_available"
 
-// What the searches of the web of a dream cycle may cost (I-10). A dream beyond it is dreamt without.
+// The web search budget of a dream cycle (I-10). A dream beyond it continues without searches.
 
 // partDream is the subsystem whose searches have a budget.
 const partDream = "dream"
 
-// HoldSearch sets the price of the request's search aside. It is for where the gateway itself asks for the search: what a client asks for in
-// its provider's words is the client's.
+// HoldSearch reserves the price of the request's search, if the gateway itself adds the search. A search that the client requests in its provider's
+// format is not limited.
 func (f *Funds) HoldSearch() {
 	if !request.WantsSearch(f.Request) || intent.Root(f.Hints.Subsystem) != partDream {
 		return
@@ -117,7 +117,7 @@ func (f *Funds) HoldSearch() {
 		cost = max(cost, f.Found[i].Prices.PerSearch.Times(f.MaxSearches(&f.Found[i])))
 	}
 	cycle := budget.Cycle{Agent: budget.Agent{Account: f.Principal.Account, ID: f.Hints.GolemID}, ID: f.Hints.DreamCycleID}
-	if cycle.ID == "" { // an agent that names no cycle has one a day
+	if cycle.ID == "" { // an agent that names no cycle has one per day
 		cycle.ID = f.Started.UTC().Format("2006-01-02")
 	}
 	if amount := cost.Charge(0); amount > 0 && !f.Bill.HoldSearch(f.Searches, cycle, amount, f.Config.SearchBudget) {
@@ -125,18 +125,18 @@ func (f *Funds) HoldSearch() {
 	}
 }
 
-// Worst is the highest possible charge of the request: the most expensive candidate, the whole output, for each validation retry, and what layers had
-// made of calls.
+// MaxCharge returns the maximum charge of the request: the most expensive candidate, the whole output, for each validation retry, and the layers'
+// side calls.
 func (f *Funds) Worst(candidates []policy.Resolution) policy.Micro {
 	return f.worstBeside(candidates, 0)
 }
 
-// worstBeside is the highest possible charge of the request with one more side call, which costs so much at most.
+// maxChargeWith returns the maximum charge of the request with one more side call of the given maximum cost.
 func (f *Funds) worstBeside(candidates []policy.Resolution, side policy.Pico) policy.Micro {
 	return f.WorstCost(candidates, side).Charge(f.Config.Spread(&f.Principal))
 }
 
-// WorstCost is the highest possible cost at the providers, likewise.
+// MaxCost returns the maximum cost at the providers, with one more side call.
 func (f *Funds) WorstCost(candidates []policy.Resolution, side policy.Pico) policy.Pico {
 	output, candidates := policy.AddTokens(int64(f.MaxTokens()), int64(f.ThinkingTokens(candidates))), f.WithoutWindows(f.WithTierPrices(candidates))
 	output = policy.AddTokens(output, wire.MaxPredictedTokens(f.Request))
@@ -147,7 +147,7 @@ func (f *Funds) WorstCost(candidates []policy.Resolution, side policy.Pico) poli
 	var cost policy.Pico
 	searches := f.SearchCost(candidates)
 	calls := 1 + f.Review.MaxSchemaRetries(candidates) + f.Rounds()
-	for again := range calls { // each retry and each round sends the answers before it as input
+	for again := range calls { // each retry and each round sends the earlier answers as input
 		input := policy.AddTokens(f.Request.MaxInput+f.Review.SchemaTokens(candidates), policy.TimesTokens(more, int64(again)))
 		cost = cost.Plus(resolve.WorstCost(candidates, input, output, int64(f.Request.Choices)), searches)
 	}
@@ -157,20 +157,20 @@ func (f *Funds) WorstCost(candidates []policy.Resolution, side policy.Pico) poli
 	return cost.Plus(f.PaymentMargin(candidates, cost, int64(calls)), f.Review.MaxSideCost(), f.Bill.SideCost(), side)
 }
 
-// ToReserve is what is reserved for the request: its highest charge, or what was reserved with a side call, which is never less.
+// ToReserve returns the amount to reserve for the request: its maximum charge, or the amount that was reserved with a side call, which is never less.
 func (f *Funds) ToReserve() policy.Micro { return max(f.Worst(f.Order), f.sideHeld) }
 
-// OwnKeysPay reports whether the caller pays all candidates itself, and no side calls are made at others.
+// OwnKeysPay reports whether the caller pays all candidates directly, and no side calls are made at others.
 func (f *Funds) OwnKeysPay(candidates []policy.Resolution) bool {
 	return len(candidates) > 0 && f.Review.MaxSideCost() == 0 && f.sideHeld == 0 && !slices.ContainsFunc(candidates, func(to policy.Resolution) bool { return !f.CallerPays(to.Provider) })
 }
 
-// Allot checks a generation of so many input tokens and of so high a charge against the key's limits, and counts it.
+// Allot checks a generation of tokens input tokens and a maximum charge against the key's limits, and counts it.
 func (f *Funds) Allot(ctx context.Context, tokens int64, charge policy.Micro) error {
 	return f.Bill.Hold(ctx, &quota.Ask{Client: f.Head.Peer, Class: quota.Generation, Tokens: tokens, Charge: charge})
 }
 
-// HoldNothing reserves nothing, so that the answer can state the key's balance. It fails for a blocked key, which is ignored.
+// HoldNothing makes an empty reservation, so that the answer can state the key's balance. It fails for a blocked key, which is ignored.
 func (f *Funds) HoldNothing(ctx context.Context) error {
 	if err := f.Bill.Reserve(ctx, 0); err != nil && !isMoneyFault(err) {
 		return err
@@ -190,8 +190,8 @@ var moneyFaults = []fault.Kind{fault.InsufficientFunds, fault.PaymentRequired, f
 // roundTokens bounds what one round adds to the prompt besides the answer, in tokens.
 const roundTokens = pipeline.MaxRoundResults / 2
 
-// affordAsked checks the request's highest cost against the key's limits and reserves it. No limit of money, tokens or budgets applies to a user's own key
-// (P-13): where that is the first candidate's, the candidates that the caller cannot pay for here are left out.
+// affordAsked checks the request's maximum cost against the key's limits and reserves it. Limits of money, tokens and budgets do not apply to a
+// user's own key (P-13): if the first candidate uses one, the candidates that the caller cannot pay for here are removed.
 func (f *Funds) affordAsked(ctx context.Context) error {
 	if f.OwnKeysPay(f.Order) {
 		return f.HoldNothing(ctx)
@@ -212,10 +212,10 @@ func (f *Funds) affordAsked(ctx context.Context) error {
 	return f.HoldNothing(ctx)
 }
 
-// Reserve reserves the highest possible charge of the agent's budget and of the key's balance, if it has one.
+// Reserve reserves the maximum charge from the agent's budget and the key's balance, if any.
 func (f *Funds) Reserve(ctx context.Context) error { return f.reserve(ctx, f.ToReserve()) }
 
-// reserve is Reserve where the highest charge of all candidates is known.
+// reserve is Reserve with a known maximum charge.
 func (f *Funds) reserve(ctx context.Context, most policy.Micro) error {
 	all := len(f.Order)
 	if err := f.Ledger.Writable(); err != nil && !f.onlyFree() {
@@ -224,7 +224,7 @@ func (f *Funds) reserve(ctx context.Context, most policy.Micro) error {
 	if err := f.spend(ctx); err != nil {
 		return err
 	}
-	if len(f.Order) != all { // some cannot be paid
+	if len(f.Order) != all { // some cannot be paid for
 		most = f.ToReserve()
 	}
 	if err := f.HoldSession(ctx, most); err != nil {
@@ -237,8 +237,7 @@ func (f *Funds) reserve(ctx context.Context, most policy.Micro) error {
 	return nil
 }
 
-// onlyFree keeps the free candidates only, and reports whether the request can be served by them: while the ledger cannot be written, nothing can be
-// charged.
+// onlyFree removes all but the free candidates, and reports whether any is left: while the ledger cannot be written, nothing can be charged.
 func (f *Funds) onlyFree() bool {
 	if !f.IsFree(&f.Order[0]) || f.Review.MaxSideCost() > 0 {
 		return false
@@ -247,8 +246,8 @@ func (f *Funds) onlyFree() bool {
 	return true
 }
 
-// LimitOutput sets the maximum length of an answer to what is reserved, where a prepaid key pays and neither client nor profile set one. Without that,
-// an answer may cost many times its reservation.
+// LimitOutput limits the answer's length to the reservation, if a prepaid key pays and neither client nor profile sets a limit. Otherwise an answer
+// could cost many times its reservation.
 func (f *Funds) LimitOutput() {
 	if !f.Principal.Prepaid || f.Request.Op != chat.Generate || !slices.ContainsFunc(f.Order, f.UnlimitedOutput) {
 		return
@@ -271,10 +270,11 @@ func (f *Funds) LimitOutput() {
 	}
 }
 
-// lostUnlimited is what X-Bardo-Degraded says of a request without a limit for its answer, which got the one that was reserved.
+// lostUnlimited is the entry in X-Bardo-Degraded for a request without a limit of its own, which was limited to the reservation.
 const lostUnlimited = "max_tokens"
 
-// SafeTokens is the estimate of a request that is set aside from its key's allowance: not below that of any candidate's model, nor below the uncorrected one.
+// SafeTokens returns the token estimate that is reserved from the key's allowance: the maximum of the uncorrected one and those of the candidates'
+// models.
 func (f *Funds) SafeTokens(candidates []policy.Resolution) int64 {
 	n := f.Request.InputTokens
 	for i := range candidates {

@@ -11,18 +11,18 @@ import (
 	"bardo.money/gateway/policy/intent"
 )
 
-// A request that does not fit into its budgets is served by a cheaper model of the operator's ladder (D-55), and one that its balance does not pay for by a free
-// model (B-20), where the configuration says so. Both are shown: in X-Bardo-Degraded, the record and an event. Risk, operator and death are never served by
-// another model than the one that was asked for.
+// A request that exceeds its budgets is served by a cheaper model of the operator's ladder (D-55), and one that its balance does not cover by a free
+// model (B-20), if configured. Both are reported: in X-Bardo-Degraded, the record and an event. Subsystems risk, operator and death always get the
+// requested model.
 
-// lostModel begins what X-Bardo-Degraded says of a request that a cheaper model serves, and lostFree of one that a free model serves. The models follow.
+// Prefixes of entries in X-Bardo-Degraded: lostModel for a request that a cheaper model serves, lostFree for a free model. The models follow.
 const (
 	lostModel = "model:"
 	lostFree  = "free_model:"
 )
 
-// Afford makes sure that the request can be paid for, by a cheaper model where need be. rank puts candidates in the order in which they are called. The error is
-// that of the model that was asked for.
+// Afford ensures that the request can be paid for, with a cheaper model if needed. rank sorts candidates in call order. The error is that of the
+// requested model.
 func (f *Funds) Afford(ctx context.Context, rank func([]policy.Resolution) []policy.Resolution) error {
 	why := f.affordAsked(ctx)
 	if why == nil && f.floor != nil {
@@ -51,9 +51,9 @@ func (f *Funds) Afford(ctx context.Context, rank func([]policy.Resolution) []pol
 	return why
 }
 
-// affordInstead is affordAsked for a cheaper model. A balance that is blocked does not keep a free one from serving.
+// affordInstead is affordAsked for a cheaper model. A blocked balance does not exclude a free one.
 func (f *Funds) affordInstead(ctx context.Context, free bool) error {
-	if f.Bill.Allowance.Degraded != "" { // the agent's own budget says what to do instead
+	if f.Bill.Allowance.Degraded != "" { // the agent's own budget decides the replacement
 		return fault.Newf(fault.BudgetExceeded, "the subsystem's budget is spent")
 	}
 	err := f.Allot(ctx, f.SafeTokens(f.Order), f.ToReserve())
@@ -66,7 +66,8 @@ func (f *Funds) affordInstead(ctx context.Context, free bool) error {
 	return f.Reserve(ctx)
 }
 
-// steps are the candidates that may serve the request in the place of its own, in the order in which they are tried, and the word for it.
+// steps returns the candidates that may serve the request instead of its own, in the order in which they are tried, and the prefix of the degraded
+// entry.
 func (f *Funds) steps(refused fault.Kind) (word string, steps [][]policy.Resolution) {
 	if !f.MayBeReplaced() || intent.Critical(f.Hints.Subsystem) || f.Review.MayReplaceAnswer() {
 		return "", nil
@@ -74,12 +75,12 @@ func (f *Funds) steps(refused fault.Kind) (word string, steps [][]policy.Resolut
 	switch refused {
 	case fault.BudgetExceeded:
 		for _, m := range f.Config.Cheaper.Ladders.Below(f.Found[0].Model) {
-			steps = append(steps, f.Instead(m))
+			steps = append(steps, f.Replacements(m))
 		}
 		return lostModel, steps
 	case fault.InsufficientFunds:
 		if f.Config.Cheaper.Free {
-			free := slices.DeleteFunc(f.Instead(""), func(to policy.Resolution) bool { return !f.IsFree(&to) })
+			free := slices.DeleteFunc(f.Replacements(""), func(to policy.Resolution) bool { return !f.IsFree(&to) })
 			steps = append(steps, free)
 		}
 	default:
@@ -87,7 +88,7 @@ func (f *Funds) steps(refused fault.Kind) (word string, steps [][]policy.Resolut
 	return lostFree, steps
 }
 
-// downgrade notes that another model serves the request. Its answer is not stored as that of the model that was asked for.
+// downgrade records that another model serves the request. Its answer is not cached as that of the requested model.
 func (f *Funds) downgrade(asked policy.ModelID, word string, why *fault.Fault) {
 	to := f.Order[0].Model
 	f.Request.Dropped = wire.AppendDegraded(slices.Clip(f.Request.Dropped), word+string(asked)+"->"+string(to))
@@ -97,7 +98,7 @@ func (f *Funds) downgrade(asked policy.ModelID, word string, why *fault.Fault) {
 	f.decided(policy.Downgraded, asked, to, why)
 }
 
-// Blocked notes, of a request whose body was not read, that it is refused for lack of money, and returns err. The model that it asks for is not known.
+// Blocked records that a request, whose body was not read, is refused for lack of money, and returns err. The requested model is unknown.
 func (f *Funds) Blocked(err error) error {
 	if isMoneyFault(err) {
 		f.decided(policy.Blocked, "", "", fault.From(err))
@@ -105,7 +106,7 @@ func (f *Funds) Blocked(err error) error {
 	return err
 }
 
-// decided notes a decision, and emits its event.
+// decided records a decision, and emits its event.
 func (f *Funds) decided(a policy.BudgetAction, asked, to policy.ModelID, why *fault.Fault) {
 	d := &policy.BudgetDecision{Action: a, Reason: why.Public, Asked: asked, Alternative: to, RetryAfter: int64(why.RetryAfter.Seconds())}
 	f.Trace.Budget = d
@@ -114,14 +115,14 @@ func (f *Funds) decided(a policy.BudgetAction, asked, to policy.ModelID, why *fa
 	}
 }
 
-// MarkCritical notes whether a request is of a subsystem that budgets do not hold (D-55): of such requests a balance keeps a part, and only an empty balance
-// stops them. It takes a balance, and a key that is not published: else nothing would bound who calls itself so.
+// MarkCritical exempts a request of a critical subsystem from budgets (D-55); a part of the balance is retained for such requests, and only an empty
+// balance stops them. It requires a balance, and a key that is not publishable: otherwise any caller could claim it.
 func (f *Funds) MarkCritical(subsystem string) {
 	kept := f.Config.Cheaper.Reserve
 	if intent.Critical(subsystem) {
 		kept = 0
 	}
-	f.Bill.Critical(f.isExempt(subsystem), kept)
+	f.Bill.SetPriority(f.isExempt(subsystem), kept)
 }
 
 func (f *Funds) isExempt(subsystem string) bool {

@@ -13,14 +13,14 @@ import (
 	"bardo.money/gateway/policy/resolve"
 )
 
-// floor is why a free model serves a request in the place of the one that a wallet's earnings would have paid for.
+// floor is why a free model serves a request instead of the one that a wallet's earnings would pay for.
 type floor struct {
 	asked policy.ModelID
 	why   *fault.Fault
 }
 
-// Decide lists the candidates for the request's intent, best first. Where the wallet that would pay for the request is empty (B-20), and the operator wants it so,
-// they are the models that cost nothing, if there is one that may serve it. Who pays for the request from a balance or by itself keeps what its money buys.
+// Decide lists the candidates for the request's intent, best first. If the wallet that pays for the request is empty (B-20), and the operator has
+// enabled it, they are the free models, if one may serve it. Requests paid from a balance, or that pay for themselves, keep their candidates.
 func (f *Funds) Decide(in *policy.Intent) resolve.Decision {
 	d := f.Config.Resolver.Decide(in)
 	if d.Unfunded == "" || !f.Config.Cheaper.Free || f.Principal.Prepaid || intent.Critical(f.Hints.Subsystem) {
@@ -29,7 +29,7 @@ func (f *Funds) Decide(in *policy.Intent) resolve.Decision {
 	if _, pays := f.Bill.Payer().(meter.PerRequest); pays {
 		return d
 	}
-	free := f.FreeInstead(in, d.Order)
+	free := f.FreeReplacements(in, d.Order)
 	if len(free) == 0 {
 		return d
 	}
@@ -38,12 +38,12 @@ func (f *Funds) Decide(in *policy.Intent) resolve.Decision {
 	return d
 }
 
-// Broke reports whether the caller's balance pays for no request. A balance that cannot be read is none that is empty.
+// Broke reports whether the caller's balance is empty. A balance that cannot be read counts as not empty.
 func (f *Funds) Broke(ctx context.Context) bool {
 	return f.Principal.Prepaid && errors.As(f.Ledger.Solvent(ctx, f.Principal.Account), new(*ledger.InsufficientError))
 }
 
-// named is the model that an intent names, as it is told in a header's list.
+// named returns the model that an intent names, in the form for a header's list.
 func named(in *policy.Intent) policy.ModelID {
 	unsafe := func(r rune) bool { return r <= ' ' || r == ',' || r > '~' }
 	if in.Model == "" || strings.ContainsFunc(in.Model, unsafe) {

@@ -1,6 +1,6 @@
-// Package funds is what one request may spend, and from where: the limits of its key, the budgets that its agent has stated, its session's budget, and the
-// reservation of its highest possible cost before it is sent. The bill (extproc/meter) holds the money; when something is asked of it is decided by the state
-// machine.
+// Package funds determines what one request may spend, and from where: the limits of its key, the budgets stated by its agent, its session's budget,
+// and the reservation of its maximum cost before it is sent. The bill (extproc/meter) holds the money; the state machine decides when these functions
+// are called.
 package funds
 
 import (
@@ -12,17 +12,18 @@ import (
 	"bardo.money/gateway/policy/session"
 )
 
-// Funds are those of one request. The state machine that serves the request owns them, and everything that they point to. Not safe for concurrent use.
+// Funds is the spending state of one request. The state machine that serves the request owns it, and everything that it points to. Not safe for
+// concurrent use.
 type Funds struct {
 	*report.Report
 
 	Meter    *meter.Meter
 	Ledger   *ledger.Ledger
 	Searches *budget.Cycles
-	Sessions *session.Book // nil: there are none
+	Sessions *session.Book // nil: sessions are off
 
-	sideHeld policy.Micro     // reserved with a call that a layer had made, for that and the request; 0 for none
-	session  *session.Session // nil: the request names none
-	hold     *session.Hold    // of the session's budget
-	floor    *floor           // why free models alone serve the request; nil: they need not
+	sideHeld policy.Micro     // reserved for a side call and the request together; 0 for none
+	session  *session.Session // nil if the request names none
+	hold     *session.Hold    // from the session's budget
+	floor    *floor           // why only free models serve the request; nil: they need not
 }

@@ -9,10 +9,10 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// What a key may be used for, beyond its limits.
+// Scope of a key beyond its limits.
 
-// checkEndpoint refuses a key what it is not for: a publishable one everything but generations, models and its balance, and one that is bound to models or
-// subsystems what a provider stores, whose model nobody sees here.
+// checkEndpoint refuses requests outside a key's scope: a publishable key may only generate and read models and its balance, and one that is bound to
+// models or subsystems has no access to stored resources, whose model is not visible here.
 func (f *Funds) checkEndpoint(e *endpoint.Endpoint) error {
 	p := &f.Principal
 	if p.Publishable && !f.isPublic(e) {
@@ -27,7 +27,7 @@ func (f *Funds) checkEndpoint(e *endpoint.Endpoint) error {
 // publicPaths are the gateway's own endpoints that a publishable key may use.
 var publicPaths = []string{"/v1/models", "/v1beta/models", "/v1/balance"}
 
-// isPublic reports whether an endpoint is for publishable keys. An answer that comes later could not be read with one.
+// isPublic reports whether a publishable key may use an endpoint. It may not defer a request: it could not read the answer.
 func (f *Funds) isPublic(e *endpoint.Endpoint) bool {
 	within := func(p string) bool { return f.Head.Path == p || strings.HasPrefix(f.Head.Path, p+"/") }
 	switch {
@@ -39,7 +39,7 @@ func (f *Funds) isPublic(e *endpoint.Endpoint) bool {
 	return true
 }
 
-// checkSubsystem refuses a request of a subsystem that its key is not for.
+// checkSubsystem refuses a request of a subsystem outside its key's scope.
 func (f *Funds) checkSubsystem() error {
 	s := &f.Principal.Scope
 	if s.AllowsSubsystem(f.Hints.Subsystem) {
@@ -51,7 +51,7 @@ func (f *Funds) checkSubsystem() error {
 	return fault.Newf(fault.KeyRestricted, "this key is for the subsystems %s, not %s", strings.Join(s.Subsystems, ", "), fault.Clip(f.Hints.Subsystem))
 }
 
-// filterByKey leaves out the models that the key may not use.
+// filterByKey removes the models that the key may not use.
 func (f *Funds) filterByKey() error {
 	s := &f.Principal.Scope
 	if len(s.Models) == 0 {

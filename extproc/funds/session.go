@@ -13,16 +13,16 @@ import (
 	"bardo.money/gateway/policy/session"
 )
 
-// What a session (C-16) means to a request that names it, by the hint session_id or by its key: the models that it may use, and the part of the session's
-// budget that it holds while it is served. A session_id of another form names no session.
+// Sessions (C-16). A request names one by the hint session_id or by its key. The session restricts its models, and the request reserves a part of the
+// session's budget while it is served. A malformed session_id names no session.
 
 // NamesSession reports whether the request names a session, so that it has to be looked up.
 func (f *Funds) NamesSession() bool {
 	return f.Sessions != nil && (f.Principal.Session != "" || session.Is(f.Hints.SessionID))
 }
 
-// FindSession finds the session that the request names, after a check that the request's subsystem may use its key. One that is over answers nothing more, from wherever the answer would come, but a request that was accepted
-// before.
+// FindSession finds the session that the request names, after checking that its subsystem may use the key. An ended session answers nothing more, not
+// even from the cache, except requests that were accepted before.
 func (f *Funds) FindSession(ctx context.Context) error {
 	if err := f.checkSubsystem(); err != nil {
 		return err
@@ -50,7 +50,7 @@ func (f *Funds) FindSession(ctx context.Context) error {
 	return nil
 }
 
-// FilterBySession leaves out the models that the key or the session may not use.
+// FilterBySession removes the models that the key or the session may not use.
 func (f *Funds) FilterBySession() error {
 	if err := f.filterByKey(); err != nil {
 		return err
@@ -66,7 +66,7 @@ func (f *Funds) FilterBySession() error {
 	return nil
 }
 
-// MayBeSealed refuses a request that its client encrypted, where its session may use certain tools alone: nobody here could see which it has.
+// MayBeSealed refuses a client-encrypted request if its session restricts the tools, since they are not visible here.
 func (f *Funds) MayBeSealed() error {
 	if f.OnlyTools == nil {
 		return nil
@@ -74,7 +74,7 @@ func (f *Funds) MayBeSealed() error {
 	return fault.Newf(fault.KeyRestricted, "the session is for certain tools, and which ones an encrypted request has cannot be seen")
 }
 
-// MayUseLocal refuses a request for the local model whose key or session may use others alone. It costs nothing.
+// MayUseLocal refuses a request for the local model if its key or session may not use it. It costs nothing.
 func (f *Funds) MayUseLocal(ctx context.Context) error {
 	if err := f.FindSession(ctx); err != nil {
 		return err
@@ -89,7 +89,7 @@ func (f *Funds) MayUseLocal(ctx context.Context) error {
 	return fault.Newf(fault.KeyRestricted, "the session may not use the model %q", fault.Clip(f.Request.Model))
 }
 
-// HoldSession holds the request's highest cost of its session's budget, or refuses it. A run of a deferred request was admitted before.
+// HoldSession reserves the request's maximum cost from its session's budget, or refuses it. The run of a deferred request was admitted before.
 func (f *Funds) HoldSession(ctx context.Context, most policy.Micro) error {
 	s := f.session
 	if s == nil || f.Later != nil {
@@ -105,7 +105,7 @@ func (f *Funds) HoldSession(ctx context.Context, most policy.Micro) error {
 	return api.SessionFault(err)
 }
 
-// FreeSession keeps nothing of the session's budget for a request that is not answered later after all.
+// FreeSession releases the session reservation of a request that was not deferred after all.
 func (f *Funds) FreeSession(ctx context.Context) error {
 	if f.session == nil {
 		return nil
@@ -113,7 +113,7 @@ func (f *Funds) FreeSession(ctx context.Context) error {
 	return f.Sessions.Free(context.WithoutCancel(ctx), f.ID)
 }
 
-// SpendSession counts what the request was charged.
+// SpendSession counts the request's charge.
 func (f *Funds) SpendSession(ctx context.Context, charged policy.Micro) {
 	s := f.session
 	if s == nil || charged == 0 {
@@ -124,7 +124,7 @@ func (f *Funds) SpendSession(ctx context.Context, charged policy.Micro) {
 	}
 }
 
-// CheckSessionKey refuses a session's key what belongs to the account, and any key what it is not for.
+// CheckSessionKey refuses a session's key access to the account's endpoints, and any key access outside its scope.
 func (f *Funds) CheckSessionKey(e *endpoint.Endpoint) error {
 	if err := f.checkEndpoint(e); err != nil {
 		return err
@@ -142,13 +142,13 @@ func (f *Funds) CheckSessionKey(e *endpoint.Endpoint) error {
 // sessionPaths are the gateway's own endpoints that a session's key may use.
 var sessionPaths = []string{"/v1/models", "/v1beta/models", "/v1/schemas", "/v1/sessions"}
 
-// InSession reports whether the request names a session that was found.
+// InSession reports whether the request names an existing session.
 func (f *Funds) InSession() bool { return f.session != nil }
 
-// StandSession keeps what the request holds of its session's budget until a time, for when it is answered later.
+// StandSession keeps the request's session reservation until a time, for a deferred request.
 func (f *Funds) StandSession(ctx context.Context, until time.Time) error {
 	return f.hold.Stand(ctx, f.ID, until)
 }
 
-// LetSessionGo gives back what the request holds of its session's budget.
+// ReleaseSession releases the request's session reservation.
 func (f *Funds) LetSessionGo() { f.hold.Release() }

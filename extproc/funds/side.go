@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/policy/budget"
 )
 
-// MostOf is what a side call may cost the operator's account.
+// MaxSideCost returns the maximum cost of a side call to the operator's account.
 func (f *Funds) MostOf(list []policy.Resolution, c *pipeline.SideCall) (most policy.Pico) {
 	for i := range list {
 		if !f.CallerPays(list[i].Provider) {
@@ -19,8 +19,8 @@ func (f *Funds) MostOf(list []policy.Resolution, c *pipeline.SideCall) (most pol
 	return most
 }
 
-// HoldSide reserves what a side call may cost, together with what the request itself may cost after it. It reports false where a balance, limit or budget
-// has no room for both: the request is refused later only if it has no room for itself.
+// HoldSide reserves the maximum cost of a side call together with that of the request. It returns false if a balance, limit or budget does not cover
+// both; the request is only refused later if its own cost is not covered.
 func (f *Funds) HoldSide(ctx context.Context, most policy.Pico) bool {
 	if most == 0 {
 		return true
@@ -36,7 +36,7 @@ func (f *Funds) HoldSide(ctx context.Context, most policy.Pico) bool {
 	return true
 }
 
-// budgetHas reports whether the budget of the request's subsystem has room for an amount.
+// budgetHas reports whether the budget of the request's subsystem covers an amount.
 func (f *Funds) budgetHas(ctx context.Context, amount policy.Micro) bool {
 	b := &f.Bill.Allowance
 	if b.Part == budget.None {

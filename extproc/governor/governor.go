@@ -1,11 +1,12 @@
-// Package governor adjusts settings of the context layers by their measured effect (C-12). For each kind of task it tries values of three knobs on a tenth of
-// the conversations, and makes the one that did best the value of the others: from how many bytes on histories are shortened (L5), how many tools a request
-// keeps (L4), and how similar a stored answer's question must be (L2). It never leaves the range of values that is safe: the last two only become stricter.
+// Package governor adjusts settings of the context layers by their measured effect (C-12). For each kind of task it tries values of three knobs on a
+// tenth of the conversations, and uses the best one for the others: the history size in bytes from which histories are shortened (L5), the number of
+// tools that a request keeps (L4), and the minimum similarity of a stored answer's question (L2). It never leaves the safe range of values: the last
+// two only become stricter.
 //
-// Three kinds of observations come back to it: of the request (what the layer saved, whether the request was sent again, whether its answer had the wrong
-// form, whether its caller switched layers off), of the conversation (what had to be fetched again after it was left out), and of the regime (what callers say
-// of answers). It counts them by task and regime. All of it is in the memory of one process, of bounded size. It knows numbers and names of tasks, and no
-// content; it does not know requests or layers.
+// It observes the request (what the layer saved, whether the request was sent again, whether its answer violated the schema, whether its caller
+// disabled layers), the conversation (omitted parts that had to be fetched again), and the regime (callers' feedback). Observations are counted by
+// task and regime, in the memory of one process, of limited size. It knows numbers and names of tasks, and no content; it does not know requests or
+// layers.
 package governor
 
 import (
@@ -21,13 +22,13 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Mode is what the governor does.
+// Mode is the governor's mode of operation.
 type Mode string
 
 // The modes.
 const (
 	Off    Mode = "off"    // nothing is counted or changed
-	Report Mode = "report" // outcomes are counted, and what would be changed is said
+	Report Mode = "report" // outcomes are counted, and changes are reported but not made
 	On     Mode = "on"     // values are tried and changed
 )
 
@@ -49,14 +50,14 @@ func (k Knob) String() string { return knobNames[k] }
 
 var knobLayers = [knobs]string{Compression: "l5", Tools: "l4", Semantic: "l2"}
 
-// Options are what the governor is configured with. The zero value is off.
+// Options are the governor's configuration. The zero value is off.
 type Options struct {
 	Mode   Mode
-	Freeze []string     // names of knobs that stay as they are
-	Base   policy.Knobs // the configured values; zero: those of the layers themselves
+	Freeze []string     // names of knobs that must not change
+	Base   policy.Knobs // configured values; zero: the layers' defaults
 }
 
-// The layers' own values, from which the governor begins.
+// The layers' defaults, with which the governor starts.
 const (
 	baseCompression = 16 << 10
 	baseTools       = 12
@@ -65,12 +66,12 @@ const (
 )
 
 const (
-	explored  = 10 // one conversation in so many tries a value for a knob
+	explored  = 10 // one conversation in this many tries a value for a knob
 	maxTasks  = 128
-	maxRegime = 16 // of a task; further ones count as other
+	maxRegime = 16 // regimes of a task; further ones count as other
 	maxTalks  = 20_000
 	maxRated  = 20_000
-	lifetime  = 2 * time.Hour // of a conversation's values, since its last request
+	lifetime  = 2 * time.Hour // of a conversation's values, after its last request
 	other     = "other"
 )
 
@@ -89,7 +90,7 @@ type Change struct {
 
 // Governor adjusts the knobs. Make one with New; nil is off. Safe for concurrent use.
 type Governor struct {
-	// Changed is told of every change. It must not block. Set it before the first request.
+	// Changed is called for every change. It must not block. Set it before the first request.
 	Changed func(*Change)
 
 	enabled atomic.Bool
@@ -97,35 +98,35 @@ type Governor struct {
 	mu     sync.Mutex
 	o      Options
 	frozen [knobs]bool
-	values [knobs][]int // that are tried, in ascending order
+	values [knobs][]int // values to try, in ascending order
 	random *rand.Rand
 	tasks  *lru.Cache[string, *task]
 	talks  *lru.Cache[uint64, talk]
 	rated  *lru.Cache[string, rating]
 }
 
-// talk is what a conversation was given.
+// talk is the state of a conversation.
 type talk struct {
 	task  string
-	tried [knobs]int // indexes in values
+	tried [knobs]int // indexes into values
 	until time.Time
-	last  uint64 // its last request
+	last  uint64 // hash of its last request
 }
 
-// rating is what an answered request was given.
+// rating is the state of an answered request for later feedback.
 type rating struct {
 	task, regime string
 	tried        [knobs]int
-	size         int      // of the request
-	hit          float64  // what the semantic cache's answer was credited with
-	said         float64  // what its caller's words changed of that
+	size         int      // size of the request
+	hit          float64  // credit of a semantic cache hit
+	said         float64  // change of the credit by the caller's feedback
 	wrong        bool     // its caller removed the answer as wrong
-	layers       []string // that did something on it
+	layers       []string // layers that changed or answered the request
 }
 
-// New makes a governor that is off. With the same seed and the same calls it does the same.
+// New returns a governor that is off. It is deterministic for a seed and a sequence of calls.
 func New(seed uint64) *Governor {
-	tasks, _ := lru.New[string, *task](maxTasks) // fails for sizes below 1 only, as those that follow
+	tasks, _ := lru.New[string, *task](maxTasks) // fails only for sizes below 1, as do the following
 	talks, _ := lru.New[uint64, talk](maxTalks)
 	rated, _ := lru.New[string, rating](maxRated)
 	g := &Governor{random: rand.New(rand.NewPCG(seed, 1)), tasks: tasks, talks: talks, rated: rated} //nolint:gosec // it chooses what is tried
@@ -133,7 +134,7 @@ func New(seed uint64) *Governor {
 	return g
 }
 
-// Configure puts options in force. What was learned stays, unless the configured values are other ones.
+// Configure applies options. Observations are kept unless the configured values change.
 func (g *Governor) Configure(o Options) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -153,8 +154,8 @@ func (g *Governor) Configure(o Options) {
 	}
 }
 
-// valuesOf are the values that are tried of each knob, the configured one among them. They are the safe range: a prompt is shortened from 8 KiB on at the
-// least, no more tools are kept than configured, and nothing less similar is answered from the cache.
+// valuesOf returns the values to try of each knob, including the configured one. They are the safe range: prompts are shortened from 8 KiB at the
+// least, no more tools are kept than configured, and the similarity is not lowered.
 func valuesOf(b *policy.Knobs) (v [knobs][]int) {
 	at := base(b)
 	v[Compression] = []int{at[Compression] / 2, at[Compression], 2 * at[Compression], 4 * at[Compression]}
@@ -166,7 +167,7 @@ func valuesOf(b *policy.Knobs) (v [knobs][]int) {
 	return v
 }
 
-// base are the configured values.
+// base returns the indexes of the configured values.
 func base(b *policy.Knobs) (at [knobs]int) {
 	at = [knobs]int{Compression: baseCompression, Tools: baseTools, Semantic: baseSimilarity}
 	if b.CompressFrom > 0 {
@@ -181,20 +182,20 @@ func base(b *policy.Knobs) (at [knobs]int) {
 	return at
 }
 
-// Choice is what one request was given. The zero value is of a request that the governor does not know.
+// Choice is the values for one request. The zero value is a request that the governor does not know.
 type Choice struct {
 	Knobs  policy.Knobs // for the layers; zero unless the mode is On
-	Again  bool         // the conversation's last request was the same one
+	Again  bool         // a repetition of the conversation's last request
 	task   string
 	tried  [knobs]int
 	active bool
 }
 
-// Active reports whether the outcome of the request is wanted.
+// Active reports whether the request's outcome is to be observed.
 func (c *Choice) Active() bool { return c.active }
 
-// Choose gives a request its values: those of its conversation, which keeps them, since a changing prompt costs more of the provider's cache than any of them
-// saves. conversation and request are hashes; 0 is a request that belongs to no conversation.
+// Choose returns the values for a request: those of its conversation, which keeps them, because a changing prompt costs more in the provider's cache
+// than any of them saves. conversation and request are hashes; 0 is a request without a conversation.
 func (g *Governor) Choose(name string, conversation, request uint64) (c Choice) {
 	if !g.Enabled() {
 		return c
@@ -221,7 +222,7 @@ func (g *Governor) Choose(name string, conversation, request uint64) (c Choice) 
 	return c
 }
 
-// draw chooses the values of a new conversation: for each knob the best one, or now and then any.
+// draw chooses the values of a new conversation: for each knob the best one, or occasionally a random one.
 func (g *Governor) draw(t *task) (tried [knobs]int) {
 	for k := range knobs {
 		tried[k] = t.best[k]
@@ -235,7 +236,7 @@ func (g *Governor) draw(t *task) (tried [knobs]int) {
 	return tried
 }
 
-// configured is the index of a knob's configured value.
+// configured returns the index of a knob's configured value.
 func (g *Governor) configured(k Knob) int {
 	return max(0, slices.Index(g.values[k], base(&g.o.Base)[k]))
 }
@@ -247,7 +248,7 @@ func (g *Governor) knobsOf(tried *[knobs]int) policy.Knobs {
 	}
 }
 
-// task is what is known of a kind of task.
+// task returns the state of a kind of task.
 func (g *Governor) task(name string) *task {
 	t, ok := g.tasks.Get(name)
 	if !ok {

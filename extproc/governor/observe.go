@@ -4,33 +4,33 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Outcome is what became of a request.
+// Outcome is the outcome of a request.
 type Outcome struct {
 	RequestID string
 	Regime    string
-	Size      int            // bytes of the request before the layers changed it
+	Size      int            // in bytes, before the layers changed it
 	Input     int64          // tokens of its prompt, as its provider reported them
 	Cached    int64          // of them, read from the provider's cache
-	Cost      policy.Micro   // what it was charged
+	Cost      policy.Micro   // the charge
 	Layers    []LayerOutcome // of the layers that ran
 
-	Retried       bool // it is the one before, sent again
-	SchemaFailure bool // its answer had the wrong form
-	Overridden    bool // its caller switched layers off
+	Retried       bool // it repeats the previous request
+	SchemaFailure bool // its answer violated the schema
+	Overridden    bool // its caller disabled layers
 }
 
-// LayerOutcome is what one layer did on a request.
+// LayerOutcome is the effect of one layer on a request.
 type LayerOutcome struct {
 	Layer    string
 	Tokens   int64 // saved
 	Saved    policy.Micro
-	Recalled int64 // pieces that it had left out of earlier requests, and that had to be fetched again
+	Recalled int64 // parts that it omitted from earlier requests, and that had to be fetched again
 }
 
 // acted reports whether the layer changed or answered the request.
 func (l *LayerOutcome) acted() bool { return l.Tokens != 0 || l.Saved != 0 || l.Recalled > 0 }
 
-// acted are the layers that did something on the request.
+// acted returns the layers that changed or answered the request.
 func (o *Outcome) acted() (names []string) {
 	for i := range o.Layers {
 		if o.Layers[i].acted() {
@@ -40,15 +40,15 @@ func (o *Outcome) acted() (names []string) {
 	return names
 }
 
-// task is what is known of a kind of task.
+// task is the state of a kind of task.
 type task struct {
-	best    [knobs]int   // the indexes of the values in use
+	best    [knobs]int   // indexes of the current values
 	arms    [knobs][]arm // not of Compression
 	gaps    []gap        // of Compression
 	regimes map[string]*Outcomes
 }
 
-// arm is what is known of one value of a knob.
+// arm is the statistics of one value of a knob.
 type arm struct {
 	trials int64
 	reward float64 // the sum
@@ -61,7 +61,7 @@ func (a *arm) mean() float64 {
 	return a.reward / float64(a.trials)
 }
 
-// maxTrials is how many trials a value's mean counts at the most: what was long ago weighs less and less.
+// maxTrials limits the number of trials in a value's mean, so that old ones lose weight.
 const maxTrials = 4000
 
 func (a *arm) add(reward float64) {
@@ -73,7 +73,7 @@ func (a *arm) add(reward float64) {
 	}
 }
 
-// What makes a value worth less, in shares of a request's cost.
+// Penalties, in shares of a request's cost.
 const (
 	perRetry    = 0.2
 	perFailure  = 0.5
@@ -82,12 +82,12 @@ const (
 	mostRecalls = 2
 )
 
-// reward is from -1 to 1: the share of the request's cost that a layer saved, less what went wrong.
+// reward returns a value from -1 to 1: the share of the request's cost that a layer saved, less penalties.
 func (o *Outcome) reward(l *LayerOutcome) float64 {
 	return max(-1, min(1, o.gain(l)-o.trouble()))
 }
 
-// hit is the reward of an answer from the semantic cache; 0 for any other.
+// hit returns the reward of a semantic cache hit; 0 for any other request.
 func (o *Outcome) hit() float64 {
 	for i := range o.Layers {
 		if l := &o.Layers[i]; l.Layer == knobLayers[Semantic] && l.Saved > 0 {
@@ -97,7 +97,7 @@ func (o *Outcome) hit() float64 {
 	return 0
 }
 
-// gain is the share of the request's cost that a layer saved, less what it had to fetch again.
+// gain returns the share of the request's cost that a layer saved, less what had to be fetched again.
 func (o *Outcome) gain(l *LayerOutcome) float64 {
 	r := 0.0
 	if whole := float64(o.Cost) + max(float64(l.Saved), -float64(l.Saved)); whole > 0 {
@@ -119,7 +119,7 @@ func (o *Outcome) trouble() (t float64) {
 	return t
 }
 
-// Observe counts what became of a request, and changes a knob where another value has done better.
+// Observe records the outcome of a request, and changes a knob if another value has done better.
 func (g *Governor) Observe(c *Choice, o *Outcome) {
 	if g == nil || !c.active {
 		return
@@ -152,7 +152,7 @@ func (g *Governor) observe(c *Choice, o *Outcome) (changes []Change) {
 	return changes
 }
 
-// credit gives the value of a knob its reward; false if the request says nothing of the knob.
+// credit adds a value's reward; false if the request says nothing about the knob.
 func (g *Governor) credit(t *task, k Knob, tried int, o *Outcome) bool {
 	var l *LayerOutcome
 	for i := range o.Layers {
@@ -170,7 +170,7 @@ func (g *Governor) credit(t *task, k Knob, tried int, o *Outcome) bool {
 	return true
 }
 
-// When another value takes the place of the one in use: both were tried often enough, and its mean is better by more than chance would have it.
+// Conditions for a change: both values were tried often enough, and the new mean is significantly better.
 const (
 	leastTrials = 30
 	leastGain   = 0.02
@@ -196,7 +196,7 @@ func (g *Governor) decide(t *task, k Knob) (c Change, changed bool) {
 	}, true
 }
 
-// Rate counts what a caller said of an answer, from 0 to 1, in place of what it said before (nil for nothing). Half is neither good nor bad.
+// Rate records a caller's score of an answer, from 0 to 1, which replaces its earlier one (nil for none). 0.5 is neutral.
 func (g *Governor) Rate(request string, score float64, before *float64) {
 	if g == nil {
 		return
@@ -232,8 +232,8 @@ func (g *Governor) Rate(request string, score float64, before *float64) {
 	}
 }
 
-// resay counts a caller's score of an answer for the semantic cache's threshold, in place of its earlier one. An answer that is half as good as can be keeps
-// what it was credited with; a worse one loses it: what an unusable answer saved is worth nothing.
+// resay applies a caller's score of an answer to the semantic cache's threshold, replacing its earlier one. Down to 0.5 the answer keeps its credit;
+// below, it loses it, since an unusable answer saves nothing.
 func (g *Governor) resay(request string, r *rating, score float64) {
 	a := g.task(r.task).rated(g, Semantic, r)
 	if a == nil || a.trials == 0 {
@@ -245,7 +245,7 @@ func (g *Governor) resay(request string, r *rating, score float64) {
 	g.rated.Add(request, *r)
 }
 
-// Wrong counts that a caller removed the semantic cache's answer to a request as wrong, once. It weighs as much as the lowest score, whatever is said after it.
+// Wrong records, once, that a caller removed a semantic cache hit as wrong. It weighs as much as the lowest score, and later scores do not change it.
 func (g *Governor) Wrong(request string) {
 	if g == nil {
 		return
@@ -261,7 +261,7 @@ func (g *Governor) Wrong(request string) {
 	g.task(r.task).outcomes(r.regime).WrongHits++
 }
 
-// rated is what a rating of an answer counts for.
+// rated returns the statistics that a rating of an answer counts for.
 func (t *task) rated(g *Governor, k Knob, r *rating) *arm {
 	switch values := g.values[k]; {
 	case r.tried[k] >= len(values):

@@ -8,42 +8,43 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Outcomes are what became of the requests of a task in a regime.
+// Outcomes are the outcomes of a task's requests in a regime.
 type Outcomes struct {
 	Requests int64 `json:"requests"`
 	Input    int64 `json:"input_tokens"`
 	Cached   int64 `json:"cached_tokens"`
 	Faring
-	WrongHits int64           `json:"wrong_hits"` // of the semantic cache, removed by callers
+	WrongHits int64           `json:"wrong_hits"` // semantic cache hits that callers removed
 	Layers    []LayerOutcomes `json:"layers"`
 }
 
-// Faring is how requests went: what had to be done again, and what callers said.
+// Faring is the repetitions and scores of requests.
 type Faring struct {
 	Retries        int64   `json:"retries"`
 	SchemaFailures int64   `json:"schema_failures"`
 	Overrides      int64   `json:"overrides"`
 	Recalls        int64   `json:"recalls"`
 	Rated          int64   `json:"rated"`
-	Score          float64 `json:"mean_score"` // of those that were rated
+	Score          float64 `json:"mean_score"` // of the rated ones
 
 	score float64
 }
 
-// LayerOutcomes are what one layer, and so one category of context, did on them: tools (l4), history (l5), stored answers (l2, l3), what repeats (l1).
+// LayerOutcomes are the effect of one layer, and so of one category of context, on them: tools (l4), history (l5), stored answers (l2, l3), repeated
+// prefixes (l1).
 type LayerOutcomes struct {
 	Layer    string       `json:"layer"`
-	Requests int64        `json:"requests"` // that it ran on
+	Requests int64        `json:"requests"` // on which it ran
 	Tokens   int64        `json:"saved_tokens"`
 	Saved    policy.Micro `json:"saved_usd"`
 	Acted    int64        `json:"acted"` // requests that it changed or answered
-	Faring                // of these
+	Faring                // of these requests
 }
 
-// maxLayers bounds the layers that are counted.
+// maxLayers is the maximum number of layers that are counted.
 const maxLayers = 16
 
-// outcomes are those of a regime.
+// outcomes returns the outcomes in a regime.
 func (t *task) outcomes(regime string) *Outcomes {
 	if _, ok := t.regimes[regime]; !ok && len(t.regimes) >= maxRegime {
 		regime = other
@@ -77,7 +78,7 @@ func (f *Faring) add(o *Outcome) {
 	f.Overrides += one(o.Overridden)
 }
 
-// say counts a score of n requests more: 0 if it stands in place of an earlier one.
+// say adds a score; n is the number of new requests: 0 if it replaces an earlier score.
 func (f *Faring) say(score float64, n int64) {
 	f.Rated += n
 	f.score += score
@@ -97,7 +98,7 @@ func one(b bool) int64 {
 	return 0
 }
 
-// layer is what one layer did; nil for one too many.
+// layer returns the outcomes of one layer; nil beyond maxLayers.
 func (o *Outcomes) layer(name string) *LayerOutcomes {
 	i := slices.IndexFunc(o.Layers, func(at LayerOutcomes) bool { return at.Layer == name })
 	if i < 0 {
@@ -121,11 +122,11 @@ func (at *LayerOutcomes) count(l *LayerOutcome, o *Outcome) {
 	at.Recalls = policy.AddTokens(at.Recalls, l.Recalled)
 }
 
-// State is what the governor knows and does.
+// State is the governor's state for display.
 type State struct {
 	Mode  Mode        `json:"mode"`
-	Knobs []KnobState `json:"knobs"` // by task
-	Tasks []TaskState `json:"tasks"` // by task and regime
+	Knobs []KnobState `json:"knobs"` // sorted by task
+	Tasks []TaskState `json:"tasks"` // sorted by task and regime
 }
 
 // KnobState is a knob for a kind of task.
@@ -134,7 +135,7 @@ type KnobState struct {
 	Knob       string     `json:"knob"`
 	Layer      string     `json:"layer"`
 	Configured int        `json:"configured"`
-	Value      int        `json:"value"` // in use, or what would be used with the mode on
+	Value      int        `json:"value"` // current value, or the one that mode on would use
 	Frozen     bool       `json:"frozen"`
 	Values     []ArmState `json:"values"`
 }
@@ -153,7 +154,7 @@ type TaskState struct {
 	Outcomes
 }
 
-// State is a copy of what is known now.
+// State returns a copy of the current state.
 func (g *Governor) State() State {
 	s := State{Mode: Off, Knobs: []KnobState{}, Tasks: []TaskState{}}
 	if g == nil {

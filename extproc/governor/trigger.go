@@ -1,17 +1,17 @@
 package governor
 
-// The trigger of compression is judged by what the layer did on requests of different lengths: it is known of a request which values would have had it run. So
-// each value is compared on all requests, and not only on those that tried it.
+// The compression trigger is judged by the layer's effect on requests of different lengths: for each request it is known with which values the layer
+// would have run. So each value is compared on all requests, not only on those that tried it.
 
-// gap are the requests that are at least as long as one value of the trigger, and shorter than the next one.
+// gap is the statistics of requests that are at least as long as one value of the trigger, and shorter than the next one.
 type gap struct {
 	requests int64
-	ran      arm // what the layer gained where it ran, without what went wrong
-	with     arm // what went wrong where it ran
-	without  arm // what went wrong where it did not
+	ran      arm // gain where the layer ran, without penalties
+	with     arm // penalties where it ran
+	without  arm // penalties where it did not run
 }
 
-// gapOf is the gap of a request; -1 for one that is too short for every value.
+// gapOf returns the index of a request's gap; -1 if it is shorter than every value.
 func gapOf(values []int, size int) int {
 	i := len(values) - 1
 	for i >= 0 && size < values[i] {
@@ -20,7 +20,7 @@ func gapOf(values []int, size int) int {
 	return i
 }
 
-// gain is what the layer gains on a request of the gap.
+// gain returns the layer's mean gain on a request of the gap.
 func (g *gap) gain() float64 {
 	m := g.ran.mean()
 	if g.without.trials >= leastTrials {
@@ -29,7 +29,7 @@ func (g *gap) gain() float64 {
 	return m
 }
 
-// creditTrigger counts a request for the trigger; false if it says nothing of it.
+// creditTrigger counts a request for the trigger; false if it says nothing about it.
 func (g *Governor) creditTrigger(t *task, tried int, l *LayerOutcome, o *Outcome) bool {
 	values := g.values[Compression]
 	at := gapOf(values, o.Size)
@@ -51,7 +51,7 @@ func (g *Governor) creditTrigger(t *task, tried int, l *LayerOutcome, o *Outcome
 	return true
 }
 
-// mean is the mean reward of a value of a knob.
+// mean returns the mean reward of a value of a knob.
 func (t *task) mean(k Knob, i int) (m float64) {
 	if k != Compression {
 		return t.arms[k][i].mean()
@@ -70,7 +70,7 @@ func (t *task) mean(k Knob, i int) (m float64) {
 	return m / all
 }
 
-// trials is on how many requests a value of a knob was tried.
+// trials returns the number of requests on which a value of a knob was tried.
 func (t *task) trials(k Knob, i int) (n int64) {
 	if k != Compression {
 		return t.arms[k][i].trials
@@ -81,7 +81,7 @@ func (t *task) trials(k Knob, i int) (n int64) {
 	return n
 }
 
-// known reports whether enough is known to compare two values of a knob.
+// known reports whether there are enough trials to compare two values of a knob.
 func (t *task) known(k Knob, i, j int) bool {
 	if k != Compression {
 		return t.arms[k][i].trials >= leastTrials && t.arms[k][j].trials >= leastTrials

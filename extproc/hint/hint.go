@@ -27,15 +27,15 @@ var notHints = map[string]bool{"cache": true, "replay": true, "reasoning": true,
 // FromHeaders parses the hints in a request's headers into h. An invalid value is a fault of kind InvalidRequest that names the header; unknown
 // headers are added to h.Unknown. Only headers with lists may be repeated.
 func FromHeaders(l header.List, h *policy.Hints) (Present, error) {
-	var said Present
+	var present Present
 	for i := range l {
 		if name := l[i].Name; len(name) > len(prefix) && name[:len(prefix)] == prefix {
-			if err := said.header(name[len(prefix):], l[i].Value, h); err != nil {
-				return said, err
+			if err := present.header(name[len(prefix):], l[i].Value, h); err != nil {
+				return present, err
 			}
 		}
 	}
-	return said, nil
+	return present, nil
 }
 
 func (s *Present) header(name, text string, h *policy.Hints) error {
@@ -59,11 +59,11 @@ func (s *Present) header(name, text string, h *policy.Hints) error {
 
 // FromBody parses the body's object into h, except for hints that headers have set. The object may be absent. Errors are as in FromHeaders and
 // name the member. h does not refer to the body's bytes.
-func FromBody(object jsonx.Value, said Present, h *policy.Hints) error {
+func FromBody(object jsonx.Value, present Present, h *policy.Hints) error {
 	if object.IsNull() {
 		return nil
 	}
-	if err := readObject(h, object, keys, uint64(said), maxObject, "bardo", &h.Unknown); err != nil {
+	if err := readObject(h, object, keys, uint64(present), maxObject, "bardo", &h.Unknown); err != nil {
 		return invalidHint("bardo", "bardo", err)
 	}
 	return nil

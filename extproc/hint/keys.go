@@ -112,11 +112,11 @@ func readSubsystem(h *policy.Hints, v value) error {
 }
 
 func readEscalate(h *policy.Hints, v value) error {
-	var word string
-	if err := v.choice(&word, "auto", "off"); err != nil {
+	var value string
+	if err := v.choice(&value, "auto", "off"); err != nil {
 		return err
 	}
-	h.Escalate = new(word == "auto")
+	h.Escalate = new(value == "auto")
 	return nil
 }
 

@@ -32,12 +32,12 @@ func (v value) invalid(expected string, args ...any) error {
 
 // quoted is the value as quoted in an error, limited to 40 bytes.
 func (v value) quoted() string {
-	const most = 40
+	const maxBytes = 40
 	clipped := func(s string) string {
-		if len(s) <= most {
+		if len(s) <= maxBytes {
 			return s
 		}
-		return strings.ToValidUTF8(s[:most], "") + "…"
+		return strings.ToValidUTF8(s[:maxBytes], "") + "…"
 	}
 	switch v.json.Kind() {
 	case jsonx.Invalid:

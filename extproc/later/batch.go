@@ -17,9 +17,10 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// A deferred request may be part of a batch of its provider, at the provider's lower price. The batch's result answers the first attempt of a later run.
+// A deferred request may be part of a provider's batch, at the provider's lower price. The batch's result answers the first attempt of a later run.
 
-// BatchCandidate is the first candidate that has a batch API where the request costs no more than it does at the first candidate otherwise; nil: there is none.
+// BatchCandidate returns the first candidate with a batch API at which the request costs no more than at the first candidate without one; nil if
+// there is none.
 func BatchCandidate(v *request.View) *policy.Resolution {
 	if _, tier := v.RequestedTier(); tier != "" || v.Rounds() > 0 || v.NamesStored || len(v.Order) == 0 {
 		return nil
@@ -39,12 +40,12 @@ func BatchCandidate(v *request.View) *policy.Resolution {
 	return nil
 }
 
-// worst is the highest cost of the request at a candidate.
+// maxCost returns the maximum cost of the request at a candidate.
 func worst(v *request.View, to *policy.Resolution) policy.Pico {
 	return resolve.WorstCost([]policy.Resolution{*to}, v.Request.MaxInput, int64(v.MaxTokens()), int64(v.Request.Choices))
 }
 
-// Planned is the call of a candidate as part of a batch, with a key of its provider; nil for a call that cannot be one.
+// Planned returns a candidate's call as part of a batch, with a key of its provider; nil for a call that cannot be in one.
 func Planned(v *request.View, to *policy.Resolution, call *attempt.Call, key keyring.ID) *deferred.Planned {
 	p := v.Config.Provider(to.Provider)
 	path, ok := strings.CutPrefix(call.Path, p.Endpoint.BasePath)
@@ -60,7 +61,7 @@ func Planned(v *request.View, to *policy.Resolution, call *attempt.Call, key key
 	}
 }
 
-// PinBatch puts the candidate first in the order whose answer is here already, from a batch. It may not be a candidate any more: then the request is made anew.
+// PinBatch moves the candidate to the front whose answer a batch has returned. If it is no longer a candidate the request is called anew.
 func (l *Run) PinBatch(v *request.View) {
 	if l.batch == nil {
 		return
@@ -74,10 +75,10 @@ func (l *Run) PinBatch(v *request.View) {
 	v.Order = append([]policy.Resolution{v.Found[i]}, slices.DeleteFunc(slices.Clone(v.Order), is)...)
 }
 
-// modelName is a candidate as a batch names its model.
+// modelName returns a candidate's model as named in a batch.
 func modelName(to *policy.Resolution) string { return string(to.Provider) + "/" + string(to.Model) }
 
-// Target is the batch API of a provider, with the key of a fingerprint; ok is false where it is not configured any more. Its client is for the caller to set.
+// Target returns a provider's batch API, with the key of a fingerprint; ok is false if it is no longer configured. The caller sets its client.
 func Target(rt *runtime.Config, id policy.ProviderID, key string) (t batch.Target, ok bool) {
 	p := rt.Provider(id)
 	if p.Batches == "" {

@@ -8,15 +8,15 @@ import (
 	"bardo.money/gateway/internal/header"
 )
 
-// Client is the client of a run: nobody. It keeps the answer.
+// Client is the client of a run. It only stores the answer.
 type Client struct {
 	Body []byte        // of the request
-	Got  *stream.Reply // nil: no answer yet
+	Got  *stream.Reply // the answer; nil until there is one
 }
 
 var _ stream.Client = (*Client)(nil)
 
-// errNobody is returned for what only a client that is there can get.
+// errNobody is returned for operations that need a connected client.
 var errNobody = errors.New("nobody waits for the answer to a deferred request")
 
 // RequestBody implements stream.Client.

@@ -1,6 +1,6 @@
-// Package later has what a request needs besides others that is answered later (X-Bardo-Defer): which may be, what of one is stored, and the run that answers it:
-// the same request again, from its stored bytes, with a client that only keeps the answer (Client), and without asking providers again for what they answered
-// in an earlier run or in a batch (Run). The store and the worker are extproc/deferred; package extproc accepts such requests and serves them.
+// Package later serves deferred requests (X-Bardo-Defer): which requests can be deferred, what is stored of them, and the run that answers one: the
+// same request again, from its stored bytes, with a client that only stores the answer (Client), reusing providers' answers from an earlier run or a
+// batch (Run). The store and the worker are in extproc/deferred; package extproc accepts such requests and serves them.
 package later
 
 import (
@@ -22,20 +22,20 @@ import (
 	"bardo.money/gateway/policy/intent"
 )
 
-// headerDefer says by when a request is to be answered, and that it need not be before.
+// headerDefer is the deadline of a request that may be answered later.
 const headerDefer = "x-bardo-defer"
 
 // headerSession names a request's session.
 const headerSession = "x-bardo-session-id"
 
-// How long a request may be deferred.
+// Limits of a deferral.
 const (
 	leastDefer = time.Minute
 	mostDefer  = 24 * time.Hour
 )
 
-// Parse reads X-Bardo-Defer: how long from now the answer may take; 0 for a request without it. enabled is false for a gateway that answers no requests later. The
-// error is a fault.
+// Parse parses X-Bardo-Defer: the deadline from now; 0 for a request without it. enabled is false if the gateway does not support it. The error is a
+// fault.
 func Parse(v *request.View, enabled bool) (time.Duration, error) {
 	said := v.Head.Header.Get(headerDefer)
 	if said == "" {
@@ -56,7 +56,7 @@ func Parse(v *request.View, enabled bool) (time.Duration, error) {
 	return d, nil
 }
 
-// CheckEndpoint refuses a request at an endpoint whose answers do not come later. The error is a fault.
+// CheckEndpoint refuses a request at an endpoint that does not support it. The error is a fault.
 func CheckEndpoint(v *request.View, e *endpoint.Endpoint) error {
 	if !e.Stored && !e.Compact && e.Modality == nil && e.Op == chat.Generate {
 		return nil
@@ -64,7 +64,8 @@ func CheckEndpoint(v *request.View, e *endpoint.Endpoint) error {
 	return fault.Newf(fault.InvalidRequest, "X-Bardo-Defer: requests to %s are answered now", fault.Clip(v.Head.Path))
 }
 
-// Check refuses a request whose answer is of no use later, or must not be stored. encrypts says whether stored requests are encrypted. The error is a fault.
+// Check refuses a request whose answer is useless later, or must not be stored. encrypts reports whether stored requests are encrypted. The error is
+// a fault.
 func Check(v *request.View, encrypts bool) error {
 	sub := v.Hints.Subsystem
 	switch secret := IsSecret(v); {
@@ -80,7 +81,7 @@ func Check(v *request.View, encrypts bool) error {
 	return nil
 }
 
-// secrecy says why a request is secret.
+// secrecy returns why a request is secret.
 func secrecy(v *request.View) string {
 	if c := max(v.Hints.SecurityClass, v.Intent.Security); c != policy.SecurityStandard {
 		return c.String()
@@ -88,28 +89,29 @@ func secrecy(v *request.View) string {
 	return "private"
 }
 
-// IsSecret reports whether the request is stored encrypted or not at all, and is never part of a batch: its provider would store it, too.
+// IsSecret reports whether the request must be stored encrypted or not at all, and must not be part of a batch: its provider would store it as well.
 func IsSecret(v *request.View) bool {
 	return v.KeepsNothing()
 }
 
-// storedHeaders are the client's headers that a run reads, besides hints. No other is stored: it may be a credential, of a proxy's or of a client's own.
+// storedHeaders are the client's headers, besides hints, that a run reads. No other is stored, since it may be a credential, of a proxy or of the
+// client.
 var storedHeaders = map[string]bool{
 	"accept": true, "accept-language": true, "anthropic-beta": true, "anthropic-version": true, "content-length": true, "content-type": true,
 	record.TraceParent: true, "user-agent": true, "x-forwarded-proto": true, "x-request-id": true,
 }
 
-// own is how the gateway's own headers begin.
+// own is the prefix of the gateway's own headers.
 const own = "x-bardo-"
 
-// isStored reports whether a header of the client is stored. Those of HTTP/2 are the request itself. Of the gateway's own, credentials are not, nor
-// what holds for the first answer alone.
+// isStored reports whether a header of the client is stored. Pseudo-headers are part of the request itself. Of the gateway's own, credentials are not
+// stored, nor those that only apply to the first answer.
 func isStored(name string) bool {
 	return storedHeaders[name] || strings.HasPrefix(name, ":") || strings.HasPrefix(name, own) && !header.IsCredential(name) && name != headerDefer
 }
 
-// StoredHead is a request's head without credentials, and with the session that a credential may have named. Nor is the cache used: a run may read the answer of
-// a batch that was paid for.
+// StoredHead returns a request's head without credentials, and with the session that a credential may have named. The cache is disabled: a run may
+// read the paid answer of a batch.
 func StoredHead(hd stream.Head, session string) stream.Head {
 	hd.Header = slices.DeleteFunc(slices.Clone(hd.Header), func(f header.Field) bool {
 		return !isStored(f.Name) || session != "" && f.Name == headerSession
@@ -122,7 +124,7 @@ func StoredHead(hd stream.Head, session string) stream.Head {
 	return hd
 }
 
-// NotStored is what the client is told of a request that could not be stored.
+// NotStored returns the client's error for a request that could not be stored.
 func NotStored(err error) error {
 	if !errors.Is(err, deferred.ErrFull) {
 		return fault.New(fault.Unavailable, "requests cannot be stored at the moment", err)
@@ -132,7 +134,7 @@ func NotStored(err error) error {
 	return f
 }
 
-// IsMasked reports whether a layer replaced values of the request: an answer to it can be understood with the same replacements alone.
+// IsMasked reports whether a layer masked values of the request: its answer can only be unmasked with the same replacements.
 func IsMasked(log []pipeline.Entry) bool {
 	return slices.ContainsFunc(log, func(e pipeline.Entry) bool { return strings.HasPrefix(e.Note, "masked") })
 }

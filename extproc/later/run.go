@@ -21,25 +21,25 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// Run is what the exchange has that answers a deferred request. A nil one is of an exchange with a client: its methods do nothing. It belongs to the
-// goroutine of its exchange; RoundTrip is safe for concurrent use.
+// Run is the run of a deferred request. On a nil Run, of an exchange with a client, the methods do nothing. It belongs to the goroutine of its
+// exchange; RoundTrip is safe for concurrent use.
 type Run struct {
 	run    *deferred.Run
 	next   http.RoundTripper
-	most   int64            // bytes of an answer that is stored
+	most   int64            // maximum size of a stored answer, in bytes
 	masked func() bool      // see IsMasked
-	over   func() bool      // the request was cancelled since the run began
-	batch  *deferred.Call   // a result of a batch that answers the first attempt; nil for none
-	first  *attempt.Attempt // that it answers
+	over   func() bool      // reports whether the request was cancelled since the run began
+	batch  *deferred.Call   // the batch result that answers the first attempt; nil for none
+	first  *attempt.Attempt // the attempt that it answers
 	booked bool             // by this run
 	billed bool             // at a batch's price
 
-	mu   sync.Mutex // guards used: calls beside the first run in goroutines of their own
-	used bool       // the result was read
+	mu   sync.Mutex // guards used: side calls run in goroutines of their own
+	used bool       // the batch result was read
 }
 
-// NewRun is a run of a request, until ctx ends. next makes the calls; an answer of more than most bytes is not stored; masked reports whether values of the request as
-// it is written now were masked.
+// NewRun returns a run of a request, until ctx ends. next makes the calls; an answer of more than maxBytes is not stored; masked reports whether
+// values of the request, as encoded now, were masked.
 func NewRun(ctx context.Context, run *deferred.Run, next http.RoundTripper, most int64, masked func() bool) *Run {
 	l := &Run{run: run, next: next, most: most, masked: masked, over: func() bool { return errors.Is(context.Cause(ctx), deferred.ErrCancelled) }}
 	for i := range run.Calls {
@@ -50,11 +50,11 @@ func NewRun(ctx context.Context, run *deferred.Run, next http.RoundTripper, most
 	return l
 }
 
-// Served is what came of the run: err is its error, and got what its client has got, nil for nothing.
+// Served returns the result of the run: err is its error, and got its client's answer, nil for none.
 func (l *Run) Served(err error, got *stream.Reply) deferred.Served {
 	s := deferred.Served{Booked: l.booked}
 	switch {
-	case l.over(): // nobody gets anything, and it does not run again
+	case l.over(): // the answer is discarded, and it does not run again
 	case err != nil || got == nil:
 		s.Again = !s.Booked
 	default:
@@ -64,15 +64,15 @@ func (l *Run) Served(err error, got *stream.Reply) deferred.Served {
 	return s
 }
 
-// Calls is how many answers of providers the request has from before.
+// Calls returns how many answers of providers the request has from earlier runs.
 func (l *Run) Calls() int { return len(l.run.Calls) }
 
-// mayPass reports whether a later run may be answered, where this one was not.
+// mayPass reports whether a later run may succeed after this status.
 func mayPass(status int) bool {
 	return status >= http.StatusInternalServerError || status == http.StatusTooManyRequests
 }
 
-// Claim has an attempt answered by the result of a batch, at a batch's price, if it is the first of that model.
+// Claim makes a batch's result answer an attempt, at the batch's price, if it is the first of that model.
 func (l *Run) Claim(v *request.View, t *attempt.Attempt) {
 	if l == nil || l.batch == nil || l.first != nil || modelName(&t.To) != l.batch.Model {
 		return
@@ -81,10 +81,10 @@ func (l *Run) Claim(v *request.View, t *attempt.Attempt) {
 	t.To.Prices = t.To.Prices.Percent(int64(v.Config.Provider(t.To.Provider).BatchPct))
 }
 
-// firstKey is the key of a context's value: the call is the attempt that the result of a batch answers.
+// firstKey is the context key that marks the call of the attempt which the batch's result answers.
 type firstKey struct{}
 
-// With is the context of an attempt's call.
+// With returns the context of an attempt's call.
 func (l *Run) With(ctx context.Context, t *attempt.Attempt) context.Context {
 	if l == nil || l.first != t {
 		return ctx
@@ -92,43 +92,43 @@ func (l *Run) With(ctx context.Context, t *attempt.Attempt) context.Context {
 	return context.WithValue(ctx, firstKey{}, true)
 }
 
-// TierBatch is what the request's record says of an answer at a batch's price.
+// TierBatch is the service tier, in the request's record, of an answer at a batch's price.
 const TierBatch = "batch"
 
 // PaidAsBatch reports whether the request has an answer at a batch's price.
 func (l *Run) PaidAsBatch() bool { return l != nil && l.billed }
 
-// Answers notes that an attempt has an answer.
+// Answers records that an attempt has an answer.
 func (l *Run) Answers(t *attempt.Attempt) {
 	if l != nil && l.first == t {
 		l.billed = true
 	}
 }
 
-// Interrupted reports whether a run ended without an end of its request: the gateway stops, or the request's time is over. Nothing is settled then. A request that was
-// cancelled is settled as one whose client has disconnected.
+// Interrupted reports whether a run ended before its request did: the gateway drains, or the request's time limit has expired. Nothing is settled
+// then. A cancelled request is settled as after a client disconnect.
 func (l *Run) Interrupted(t *record.Trace) bool {
 	return l != nil && t.Settled == nil && t.Fault == nil && !l.over()
 }
 
-// RunsAgain reports whether a run failed for a reason that may pass, and owes nothing: it is not booked, because a request is booked once.
+// RunsAgain reports whether a run failed for a temporary reason without a charge: it is not booked, because a request is booked once.
 func (l *Run) RunsAgain(t *record.Trace, calls int) bool {
 	return l != nil && !l.run.Last && !l.over() && t.Fault != nil && (calls == 0 && mayPass(t.Fault.HTTPStatus()) || l.Waits(t.Fault))
 }
 
-// Waits reports whether a run ended because a guardrail gave no verdict on its answer. The answer is stored, and charged when it is given.
+// Waits reports whether a run ended because a guardrail gave no verdict on its answer. The answer is stored, and charged when it is delivered.
 func (l *Run) Waits(f *fault.Fault) bool {
 	return l != nil && !l.run.Last && !l.over() && f.Kind == fault.GuardrailDown
 }
 
-// Note is told that the request was booked.
+// Note records that the request was booked.
 func (l *Run) Note() {
 	if l != nil {
 		l.booked = true
 	}
 }
 
-// callDigest identifies a call of a provider.
+// callDigest identifies a provider call.
 func callDigest(cluster, path string, body []byte) []byte {
 	h := sha256.New()
 	_, _ = fmt.Fprintf(h, "%s\n%s\n", cluster, path) // never fails (hash.Hash)
@@ -136,10 +136,11 @@ func callDigest(cluster, path string, body []byte) []byte {
 	return h.Sum(nil)
 }
 
-// statusCancelled is what calls get that are not made, because the request was cancelled: a client's error, for which no provider is blamed and after which none is called.
+// statusCancelled is the status of calls that are not made because the request was cancelled: a client error, so that no provider is blamed and none
+// is called next.
 const statusCancelled = 499
 
-// RoundTrip implements http.RoundTripper: what was answered before is not asked again, and what is answered now is stored before it is used.
+// RoundTrip implements http.RoundTripper: earlier answers are reused, and new ones are stored before they are used.
 func (l *Run) RoundTrip(req *http.Request) (*http.Response, error) {
 	body, err := bodyOf(req)
 	if err != nil {
@@ -170,7 +171,7 @@ func (l *Run) RoundTrip(req *http.Request) (*http.Response, error) {
 	return response(req, &c), nil
 }
 
-// bodyOf is the body of a request that can be sent again.
+// bodyOf returns the body of a request that can be sent again.
 func bodyOf(req *http.Request) ([]byte, error) {
 	if req.GetBody == nil {
 		return nil, errors.New("a call whose body cannot be read twice")
@@ -183,8 +184,8 @@ func bodyOf(req *http.Request) ([]byte, error) {
 	return io.ReadAll(r)
 }
 
-// stored is the answer of an earlier run to a call, or of a batch to the first attempt; nil for none. A batch's answers the request as it is written today,
-// which may differ if the configuration does, unless values were masked in it.
+// stored returns the answer of an earlier run to a call, or of a batch to the first attempt; nil for none. A batch's result answers the request as
+// encoded today, which may differ after a configuration change, unless values in it were masked.
 func (l *Run) stored(ctx context.Context, digest []byte) *deferred.Call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -200,7 +201,7 @@ func (l *Run) stored(ctx context.Context, digest []byte) *deferred.Call {
 	return nil
 }
 
-// response is a stored answer as its provider gave it.
+// response returns a stored answer as an HTTP response.
 func response(req *http.Request, c *deferred.Call) *http.Response {
 	return &http.Response{
 		StatusCode: c.Status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{"Content-Type": {header.JSON}},

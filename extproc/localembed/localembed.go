@@ -1,5 +1,5 @@
-// Package localembed answers OpenAI's embeddings API with the local model: texts to vectors, on this machine. It knows the format and the model's
-// bounds; not who asks, nor what it costs.
+// Package localembed serves OpenAI's embeddings API with the local model: texts to vectors, on this machine. It knows the format and the model's
+// limits; not the caller, nor the price.
 package localembed
 
 import (
@@ -18,14 +18,14 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Provider is what the local model's answers name as their provider.
+// Provider is the provider named in the local model's answers.
 const Provider policy.ProviderID = "local"
 
-// The bounds of requests.
+// Limits of requests.
 const (
-	MaxTexts  = 2048            // in a request, as at OpenAI
-	requests  = 8               // at a time
-	busyAgain = 2 * time.Second // until a refused client may try again
+	MaxTexts  = 2048            // per request, as at OpenAI
+	requests  = 8               // concurrent requests
+	busyAgain = 2 * time.Second // Retry-After of a refused request
 )
 
 // Model is a local model as clients see it. Safe for concurrent use.
@@ -36,7 +36,7 @@ type Model struct {
 	slots chan struct{}
 }
 
-// New makes the model that a measurer runs; nil if it runs none.
+// New returns the model of a measurer; nil if it has none.
 func New(about models.About, by models.Measurer) *Model {
 	if about.Name == "" {
 		return nil
@@ -50,7 +50,7 @@ type Request struct {
 	Base64 bool // vectors are written in base64
 }
 
-// Parse reads a request for the model. The error is a fault.
+// Parse parses a request for the model. The error is a fault.
 func (m *Model) Parse(doc *jsonx.Doc) (r Request, err error) {
 	if r.Base64, err = encoding(doc.Get("encoding_format")); err != nil {
 		return r, err
@@ -76,7 +76,7 @@ func encoding(v jsonx.Value) (inBase64 bool, err error) {
 	return false, wire.Invalid("encoding_format", "encoding_format must be float or base64")
 }
 
-// texts are the inputs: a text, or an array of them.
+// texts returns the inputs: a text, or an array of them.
 func texts(v jsonx.Value) (list []string, err error) {
 	if text, ok := v.Str(); ok {
 		return []string{text}, checkText(text, "input")
@@ -111,7 +111,7 @@ type Answer struct {
 	Tokens int64 // of all texts, as the model counts them
 }
 
-// Do runs the model on the texts of a request. The error is a fault, or what ctx says.
+// Do runs the model on the texts of a request. The error is a fault, or that of ctx.
 func (m *Model) Do(ctx context.Context, r *Request) (Answer, error) {
 	select {
 	case m.slots <- struct{}{}:
@@ -120,7 +120,7 @@ func (m *Model) Do(ctx context.Context, r *Request) (Answer, error) {
 		return Answer{}, busy(nil)
 	}
 	all := make([]models.Vector, len(r.Texts))
-	for i, text := range r.Texts { // one at a time: what else needs the model is not kept behind all of them
+	for i, text := range r.Texts { // one at a time, so that other users of the model do not wait for all of them
 		var err error
 		if all[i], err = m.one(ctx, text, i); err != nil {
 			return Answer{}, err
@@ -129,7 +129,7 @@ func (m *Model) Do(ctx context.Context, r *Request) (Answer, error) {
 	return m.write(all, r.Base64), nil
 }
 
-// one is the vector of a text that fits the model's window.
+// one returns the vector of a text that fits the model's window.
 func (m *Model) one(ctx context.Context, text string, i int) (models.Vector, error) {
 	v, err := m.by.Measure(ctx, text)
 	switch {
@@ -155,7 +155,7 @@ func busy(why error) *fault.Fault {
 	return f
 }
 
-// write is the answer in OpenAI's format.
+// write returns the answer in OpenAI's format.
 func (m *Model) write(all []models.Vector, inBase64 bool) (a Answer) {
 	const perNumber = 14
 	b := make([]byte, 0, len(all)*(m.About.Dimensions*perNumber+64)+256)

@@ -1,4 +1,4 @@
-// Package memory finds again what an agent has stored in its session (C-17): texts are cut into passages, and the vectors of these, by the local model, are
+// Package memory searches what an agent has stored in its session (C-17): texts are split into passages, whose vectors, by the local model, are
 // compared with a question's. It does not know requests or HTTP.
 package memory
 
@@ -11,22 +11,22 @@ import (
 	"bardo.money/gateway/policy/session"
 )
 
-// Embedder is a local model that turns texts into vectors of length 1. Vectors of different tags are not to be compared. Safe for concurrent use.
+// Embedder is a local model that turns texts into vectors of length 1. Vectors of different tags are not comparable. Safe for concurrent use.
 type Embedder interface {
 	Embed(ctx context.Context, text string) ([]float32, error)
 	Tag() string
 }
 
-// Memory is what agents have stored. Safe for concurrent use.
+// Memory is the store of agents' documents. Safe for concurrent use.
 type Memory struct {
 	Store    session.Memory
 	Embedder Embedder
 }
 
-// renewed is how many vectors of another model, or that are missing, one search makes.
+// renewed is the maximum number of missing or outdated vectors that one search makes.
 const renewed = 8
 
-// Put stores a document with the vectors of its passages. Those that cannot be made now are made when the document is searched for.
+// Put stores a document with the vectors of its passages. Vectors that cannot be made now are made by a later search.
 func (m *Memory) Put(ctx context.Context, session string, d *session.Document) error {
 	d.Passages = passages(d.Text)
 	for i := range d.Passages {
@@ -46,7 +46,7 @@ func passages(text string) []session.Passage {
 	return out
 }
 
-// embed makes the vector of a passage. Its document's title belongs to what is compared.
+// embed makes the vector of a passage, which includes its document's title.
 func (m *Memory) embed(ctx context.Context, p *session.Passage, d *session.Document) error {
 	text := d.Text[p.Start:p.Stop]
 	if d.Title != "" {
@@ -59,15 +59,15 @@ func (m *Memory) embed(ctx context.Context, p *session.Passage, d *session.Docum
 	return err
 }
 
-// Found is a passage that resembles a question.
+// Found is a passage that is similar to a question.
 type Found struct {
-	session.Document         // whose passage it is, without its text
-	Text             string  // of the passage
+	session.Document         // its document, without the text
+	Text             string  // text of the passage
 	Score            float64 // cosine
 }
 
-// Search finds the passages of an account's session that resemble a question most: at most k, with a score of at least least, the best first. The error is the
-// store's or the model's.
+// Search finds the passages of an account's session that are most similar to a question: at most k, with a score of at least minScore, the best
+// first. The error is the store's or the model's.
 func (m *Memory) Search(ctx context.Context, account policy.Account, id, question string, k int, least float64) ([]Found, error) {
 	all, err := m.Store.Passages(ctx, account, id)
 	if err != nil || len(all) == 0 {
@@ -91,7 +91,7 @@ type ranked struct {
 	score float64
 }
 
-// rank is the order of the passages whose vectors are the model's, without those below least.
+// rank sorts the passages with vectors of the current model by score, without those below minScore.
 func rank(all []session.Passage, asked []float32, tag string, k int, least float64) (out []ranked) {
 	for i := range all {
 		p := &all[i]
@@ -132,7 +132,7 @@ func (r *reader) document(ctx context.Context, key string) (*session.Document, e
 	return &d, nil
 }
 
-// renew makes some of the vectors that are missing, or another model's. A document that was replaced meanwhile keeps what it has.
+// renew makes some of the missing or outdated vectors. A document that was replaced meanwhile is unchanged.
 func (r *reader) renew(ctx context.Context, all []session.Passage) error {
 	tag, left := r.m.Embedder.Tag(), renewed
 	for i := range all {
@@ -157,7 +157,7 @@ func (r *reader) renew(ctx context.Context, all []session.Passage) error {
 	return nil
 }
 
-// texts is the texts of passages. One that is gone meanwhile is left out.
+// texts returns the texts of passages. A passage that was removed meanwhile is omitted.
 func (r *reader) texts(ctx context.Context, list []ranked) (out []Found, err error) {
 	for _, p := range list {
 		d, err := r.document(ctx, p.Key)

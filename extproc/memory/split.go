@@ -5,13 +5,13 @@ import (
 	"unicode/utf8"
 )
 
-// longest is how long a passage is at most, in bytes: the embedding model reads all of it.
+// longest is the maximum length of a passage in bytes: the embedding model reads all of it.
 const longest = 600
 
-// span is a place in a text.
+// span is a range in a text.
 type span struct{ start, stop int }
 
-// split cuts a text into passages: at the ends of paragraphs where it can, else of lines, of sentences, of words. White space around them belongs to none.
+// split splits a text into passages: at the ends of paragraphs if possible, else of lines, sentences, or words. White space around them is dropped.
 func split(text string) (out []span) {
 	for at := 0; at < len(text); {
 		end := at + cut(text[at:])
@@ -23,7 +23,7 @@ func split(text string) (out []span) {
 	return out
 }
 
-// cut is where the first passage of a text ends.
+// cut returns the end of the first passage of a text.
 func cut(text string) int {
 	if len(text) <= longest {
 		return len(text)
@@ -40,7 +40,7 @@ func cut(text string) int {
 	return n
 }
 
-// trimmed is a place without the white space at its ends.
+// trimmed returns a range without the white space at its ends.
 func trimmed(text string, start, stop int) (from, to int) {
 	piece := strings.TrimLeft(text[start:stop], " \t\r\n")
 	start = stop - len(piece)

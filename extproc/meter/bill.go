@@ -13,79 +13,79 @@ import (
 	"bardo.money/gateway/policy/spend"
 )
 
-// Request is what a bill must know of its request.
+// Request is what a bill needs to know about its request.
 type Request interface {
-	// Terms are on what terms the request calls a candidate.
+	// Terms returns the terms on which the request calls a candidate.
 	Terms(to *policy.Resolution) Terms
-	// InputTokens is about how long the request is. It is billed where a provider did not say.
+	// InputTokens returns an estimate of the input. It is billed if the provider reports none.
 	InputTokens() int64
-	// MostTokens is how many tokens a candidate can have used for one call: its window and the longest answer that was asked for.
-	MostTokens(to *policy.Resolution) int64
+	// MaxCallTokens returns the maximum number of tokens that one call of a candidate can use: its window and the maximum output.
+	MaxCallTokens(to *policy.Resolution) int64
 }
 
-// Call is one call of a provider on a bill.
+// Call is one call on a bill.
 type Call struct {
 	To    policy.Resolution
 	Usage chat.Usage
-	Cost  policy.Pico // the provider's
-	Side  string      // the layer that had it made beside the request's own calls; "" for those
+	Cost  policy.Pico // provider cost
+	Side  string      // the layer that made a side call; "" for the request's own calls
 }
 
-// Bill is what one request holds of its caller's limits and money, and what it owes. The zero value holds and owes nothing. A request may
-// take several calls of providers: each is paid for at its own provider's price, and the charge is all of them, once. Not safe for
-// concurrent use.
+// Bill holds one request's share of its caller's limits and money, and what it owes. The zero value holds and owes nothing. A request may make
+// several calls: each is billed at its own provider's prices, and the sum is charged once. Not safe for concurrent use.
 type Bill struct {
 	meter     *Meter
 	request   Request
 	requestID string
 	principal policy.Principal
-	spread    int // percent on the providers' cost
+	spread    int // percentage added to provider cost
 
 	grant     quota.Grant
 	shared    spend.Hold
-	later     bool // the request was admitted, and its input counted, when it was accepted
-	exempt    bool // no budget holds the request; what it is charged counts
+	accepted     bool // admission, and the count of the input, were done when the request was accepted
+	exempt    bool // no budget limits the request; its charge still counts
 	payer     Payer
 	search    searchHold
-	Allowance Allowance    // of its agent's budget for the day
-	most      policy.Micro // what was reserved, or would be of a key with a balance
+	Allowance Allowance    // of its agent's daily budget
+	reserved      policy.Micro // the amount reserved, or that would be reserved with a balance
 
 	calls     []Call
 	open      inFlight
-	estimated bool // a call was interrupted: the charge is an estimate, and at most what was reserved
+	estimated bool // a call was interrupted: the charge is an estimate, limited to the reservation
 	settled   bool
 }
 
-// inFlight is a call that has gone out and of which it is not known yet what becomes of it.
+// inFlight is a call in progress.
 type inFlight struct {
-	to    *policy.Resolution // nil: there is none
+	to    *policy.Resolution // nil for none
 	since time.Time
 }
 
-// Open makes the bill of a request. It is for before anything is admitted.
+// Open initialises the bill of a request, before admission.
 func (b *Bill) Open(m *Meter, r Request, requestID string) {
 	b.meter, b.request, b.requestID = m, r, requestID
 	b.payer = m.PayerOf(&b.principal)
 }
 
-// PaidBy sets who pays for a principal's request, and the spread, in percent of the providers' cost. Nothing is charged or reserved by it.
+// PaidBy sets the payer of a principal's request, and the spread in percent of provider cost. It charges and reserves nothing.
 func (b *Bill) PaidBy(p policy.Principal, payer Payer, spread int) {
 	b.principal, b.payer, b.spread = p, payer, spread
 }
 
-// Payer is who pays.
+// Payer returns the payer.
 func (b *Bill) Payer() Payer { return b.payer }
 
-// Critical has budgets of money not hold the request, if exempt, and else so much of its payer's balance stay for requests that are critical; 0 for nothing.
-func (b *Bill) Critical(exempt bool, kept policy.Micro) {
+// SetPriority exempts a critical request from budgets; of any other request's payer it retains an amount of the balance for critical requests (0 for
+// none).
+func (b *Bill) SetPriority(exempt bool, retained policy.Micro) {
 	b.exempt = exempt
 	if p, ok := b.payer.(*prepaid); ok {
-		p.kept = kept
+		p.retained = retained
 	}
 }
 
-// Admit counts the request against its caller's limits, or refuses it with the fault of quota.Limiter. It is for before the request's
-// body is read: what the request uses and may cost is for Hold.
+// Admit counts the request against its caller's limits, or returns the fault of quota.Limiter. Call it before the body is read; Hold checks usage and
+// cost.
 func (b *Bill) Admit(ctx context.Context, ask *quota.Ask) (err error) {
 	ask.Principal, ask.Exempt = b.principal, b.exempt
 	if err := b.admitShared(ctx, ask); err != nil {
@@ -95,7 +95,7 @@ func (b *Bill) Admit(ctx context.Context, ask *quota.Ask) (err error) {
 	return b.named(err)
 }
 
-// named puts the key's id into the error of its own daily limit, where limits are without one.
+// named adds the key's id to the error of its own daily limit; other limits have none.
 func (b *Bill) named(err error) error {
 	if over, ok := errors.AsType[*policy.OverBudget](err); ok && over.ID == "" {
 		over.ID = string(b.principal.Account)
@@ -103,20 +103,20 @@ func (b *Bill) named(err error) error {
 	return err
 }
 
-// Hold sets aside of the caller's limits what the request uses and may be charged, or refuses it likewise.
+// Hold reserves the request's maximum usage and cost from the caller's limits, or returns a fault as Admit does.
 func (b *Bill) Hold(ctx context.Context, ask *quota.Ask) error {
 	ask.Principal, ask.Exempt = b.principal, b.exempt
-	b.most = ask.Charge
+	b.reserved = ask.Charge
 	if err := b.holdShared(ctx, ask.Charge); err != nil {
 		return err
 	}
 	return b.named(b.meter.Limiter.Hold(ctx, time.Now(), ask, &b.grant))
 }
 
-// Standing is how the caller stands with its hourly allowance and its rate, as of the admission or the charge.
+// Standing returns the state of the caller's hourly allowance and rate limit, as of the admission or the charge.
 func (b *Bill) Standing() quota.Standing { return b.grant.Standing }
 
-// LookUpStanding finds how a known caller stands with its hourly allowance, where the request was refused before its limits were checked.
+// LookUpStanding reads the state of a known caller's hourly allowance, for a request that was refused before its limits were checked.
 func (b *Bill) LookUpStanding(client netip.Addr) {
 	s := &b.grant.Standing
 	if s.TokensPerHour > 0 || s.RequestsPerMinute > 0 {
@@ -127,79 +127,81 @@ func (b *Bill) LookUpStanding(client netip.Addr) {
 	}
 }
 
-// Reserve has the payer set aside the most that the request may cost, or refuses it with the payer's fault.
-func (b *Bill) Reserve(ctx context.Context, most policy.Micro) error {
-	b.most = most
-	return b.payer.Reserve(ctx, b.requestID, most)
+// Reserve reserves the request's maximum cost with its payer, or returns the payer's fault.
+func (b *Bill) Reserve(ctx context.Context, amount policy.Micro) error {
+	b.reserved = amount
+	return b.payer.Reserve(ctx, b.requestID, amount)
 }
 
-// ReserveNow is Reserve without waiting. Where it is false, nothing has changed, and Reserve decides. Reserve of the same amount keeps it.
-func (b *Bill) ReserveNow(most policy.Micro) bool { return b.payer.ReserveNow(b.requestID, most) }
+// ReserveNow is Reserve without blocking. False means that nothing has changed and Reserve must be called. A later Reserve of the same amount keeps
+// the reservation.
+func (b *Bill) ReserveNow(amount policy.Micro) bool { return b.payer.ReserveNow(b.requestID, amount) }
 
-// Immediate reports whether admission, reservation and charge most likely wait for nothing.
+// Immediate reports whether admission, reservation and charge most likely do not block.
 func (b *Bill) Immediate(ask *quota.Ask) bool {
 	ask.Principal = b.principal
 	return b.payer.Immediate() && b.sharedImmediate() && b.meter.Limiter.Immediate(time.Now(), ask)
 }
 
-// Held is what was reserved of a balance.
+// Held returns the amount reserved from a balance.
 func (b *Bill) Held() policy.Micro {
 	if !b.principal.Prepaid {
 		return 0
 	}
-	return b.most
+	return b.reserved
 }
 
-// Reserved reports whether a charge is at most what was reserved, so that Settle need not find more.
-func (b *Bill) Reserved(charge policy.Micro) bool { return !b.principal.Prepaid || charge <= b.most }
+// Reserved reports whether a charge is within the reservation, so that Settle need not reserve more.
+func (b *Bill) Reserved(charge policy.Micro) bool { return !b.principal.Prepaid || charge <= b.reserved }
 
-// Exceeds reports whether the generation must stop: with what a call of a candidate under way has used so far, the request costs more than
-// its payer allows. usage is only called for a payer that has a limit.
+// Exceeds reports whether the generation must stop: with what the call in progress has used so far, the request costs more than its payer allows.
+// usage is only called for a payer with a limit.
 func (b *Bill) Exceeds(to *policy.Resolution, usage func() chat.Usage) bool {
-	most, ok := b.payer.Limit()
+	maxCost, ok := b.payer.Limit()
 	if !ok {
 		return false
 	}
 	u := usage()
-	return b.With(to, &u).Charged > most
+	return b.With(to, &u).Charged > maxCost
 }
 
-// Begin notes that a call went out: from here on the request owes at least its input, unless the call fails. The resolution is kept, and not to be changed.
+// Begin records that a call was sent: from here on the request owes at least its input, unless the call fails. The resolution is kept and must not be
+// changed.
 func (b *Bill) Begin(to *policy.Resolution, at time.Time) { b.open = inFlight{to: to, since: at} }
 
-// Over notes that the call under way is over: it was put on the bill, or it failed, and nobody pays for it.
-func (b *Bill) Over() { b.open = inFlight{} }
+// EndCall clears the call in progress: it was billed, or it failed and is not billed.
+func (b *Bill) EndCall() { b.open = inFlight{} }
 
-// InFlight is the call under way, and when it went out; nil if there is none.
+// InFlight returns the call in progress, and when it was sent; nil if there is none.
 func (b *Bill) InFlight() (to *policy.Resolution, since time.Time) { return b.open.to, b.open.since }
 
-// Add puts a call on the bill. What its provider cannot have used is not believed (D-87): capped is true then.
+// Add adds a call to the bill. Usage beyond what the call can have used is cut off (D-87); capped is true then.
 func (b *Bill) Add(to *policy.Resolution, u chat.Usage) (capped bool) {
 	_, capped = b.add(b.request, "", to, u)
 	return capped
 }
 
 func (b *Bill) add(r Request, side string, to *policy.Resolution, u chat.Usage) (c *Call, capped bool) {
-	terms, tokens := r.Terms(to), r.MostTokens(to)
+	terms, tokens := r.Terms(to), r.MaxCallTokens(to)
 	capped = limit(&u, tokens)
 	cost := terms.Cost(to, &u)
-	if most := terms.mostCost(to, &u, tokens); cost > most {
-		cost, capped = most, true
+	if maxCost := terms.maxCost(to, &u, tokens); cost > maxCost {
+		cost, capped = maxCost, true
 	}
 	b.estimated = b.estimated || u.Estimated && !u.Final
 	b.calls = append(b.calls, Call{To: *to, Usage: u, Cost: cost, Side: side})
 	return &b.calls[len(b.calls)-1], capped
 }
 
-// AddPriced puts a call on the bill that is not billed by the tokens of a conversation: who asked for it knows what it costs.
+// AddPriced adds a call with a given cost, for calls that are not billed by a conversation's tokens.
 func (b *Bill) AddPriced(to *policy.Resolution, u chat.Usage, cost policy.Pico) {
 	b.estimated = b.estimated || u.Estimated
 	b.calls = append(b.calls, Call{To: *to, Usage: u, Cost: cost})
 }
 
-// Interrupted is what a call of a candidate that went out at some time took, if it ends now (D-81): its input, reported or estimated, and
-// what came of the answer; c is nil where nothing came. Where the model may have reasoned without showing it, and its provider did not say
-// how much, that is estimated from the time that it had and from the model's speed.
+// Interrupted returns the usage of a call of a candidate, sent at since, that ends now (D-81): its input, reported or estimated, and the part of the
+// answer that arrived; c is nil if nothing did. If the model may have reasoned invisibly and the provider did not report how much, reasoning is
+// estimated from the elapsed time and the model's speed.
 func (b *Bill) Interrupted(to *policy.Resolution, c *Count, since time.Time) chat.Usage {
 	return b.interrupted(b.request, to, c, since)
 }
@@ -225,21 +227,21 @@ func (b *Bill) interrupted(r Request, to *policy.Resolution, c *Count, since tim
 	return u
 }
 
-// Calls are those on the bill.
+// Calls returns the calls on the bill.
 func (b *Bill) Calls() []Call { return b.calls }
 
-// Total is what the calls on the bill took together.
+// Total is the sum of the calls on the bill.
 type Total struct {
 	Usage   chat.Usage
-	Cost    policy.Pico  // the providers'
-	Charged policy.Micro // with the spread
-	Staked  policy.Micro // what staked credit paid for, at its provider's prices
+	Cost    policy.Pico  // provider cost
+	Charged policy.Micro // provider cost and spread
+	Staked  policy.Micro // paid from staked credit, at the provider's prices
 }
 
 // Total sums the calls on the bill.
 func (b *Bill) Total() Total { return b.With(nil, nil) }
 
-// With is the total if one more call were on the bill, the usage u of a candidate; nil for none.
+// With returns the total with one more call: usage u of a candidate; nil for none.
 func (b *Bill) With(to *policy.Resolution, u *chat.Usage) Total { return b.sum(to, u, true) }
 
 // sum is With, with or without side calls.
@@ -261,13 +263,12 @@ func (b *Bill) sum(to *policy.Resolution, u *chat.Usage, sides bool) (t Total) {
 	}
 	t.Charged, t.Staked = t.Cost.Charge(b.spread), staked.Charge(0)
 	if b.estimated {
-		t.Charged = min(t.Charged, b.most)
+		t.Charged = min(t.Charged, b.reserved)
 	}
 	return t
 }
 
-// CacheSaved is what the providers' own caches saved on the calls of the bill, without the spread. It is below zero where writing to them
-// cost more.
+// CacheSaved returns what the providers' prompt caches saved on the bill's calls, without the spread. It is negative if writing to them cost more.
 func (b *Bill) CacheSaved() policy.Pico {
 	var paid, plain policy.Pico
 	for i := range b.calls {
@@ -275,12 +276,12 @@ func (b *Bill) CacheSaved() policy.Pico {
 		with, without := b.request.Terms(&c.To).inputCosts(&c.To, &c.Usage)
 		paid, plain = paid.Plus(with), plain.Plus(without)
 	}
-	return plain - paid // neither is below zero
+	return plain - paid // both are non-negative
 }
 
-// Settle charges what the calls on the bill come to, and gives back what was reserved beyond that. It returns when the charge is durable
-// (prepaid keys) or queued (others), so that the last byte of an answer may go out. The end of the context does not undo it. The request,
-// the account and the amounts are filled in here. Only the first call charges.
+// Settle charges the total of the calls and releases the rest of the reservation. It returns when the charge is durable (prepaid keys) or queued
+// (others), so that the last byte of an answer can be sent. Cancelling the context does not undo it. It fills in request, account and amounts. Only
+// the first call charges.
 func (b *Bill) Settle(ctx context.Context, t *Total, c ledger.Charge) (ledger.Receipt, error) {
 	if b.settled {
 		return ledger.Receipt{Repeated: true}, nil
@@ -296,11 +297,11 @@ func (b *Bill) Settle(ctx context.Context, t *Total, c ledger.Charge) (ledger.Re
 	return r, nil
 }
 
-// count counts what the request used against its caller's limits.
+// count counts the request's usage against its caller's limits.
 func (b *Bill) count(t *Total) {
 	b.countShared(t.Charged)
 	used := add(t.Usage.TotalInput(), t.Usage.Output)
-	if !b.later {
+	if !b.accepted {
 		b.grant.Done(time.Now(), used, t.Charged)
 		return
 	}
@@ -310,7 +311,7 @@ func (b *Bill) count(t *Total) {
 	b.grant.Standing = b.meter.Limiter.Count(time.Now(), &b.principal, netip.Addr{}, used, t.Charged)
 }
 
-// Release gives back what the request still holds of its caller's limits and money.
+// Release releases what the request still holds of its caller's limits and money.
 func (b *Bill) Release() {
 	if b.meter == nil {
 		return

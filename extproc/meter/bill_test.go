@@ -74,7 +74,7 @@ type request struct {
 
 func (r *request) Terms(*policy.Resolution) Terms      { return r.terms }
 func (r *request) InputTokens() int64                  { return r.input }
-func (r *request) MostTokens(*policy.Resolution) int64 { return r.most }
+func (r *request) MaxCallTokens(*policy.Resolution) int64 { return r.most }
 
 // open makes the bill of a prepaid key's request, with a dollar reserved.
 func open(t *testing.T, r *request, spread int) (*Bill, *books) {
@@ -138,7 +138,7 @@ func TestD87AProvidersUsageIsCapped(t *testing.T) {
 		{"input beyond", chat.Usage{Input: 9e15, Output: 5}, chat.Usage{Input: 1000}, true},
 		{"all beyond", chat.Usage{Input: 9e15, Cached: 9e18, CacheWrite: 9e18, CacheWrite1h: 9e18, Output: 9e18, Reasoning: 9e18}, chat.Usage{Input: 1000}, true},
 		{"below zero", chat.Usage{Input: -5, Output: -1, Searches: -3, Reasoning: -2}, chat.Usage{}, true},
-		{"searches beyond", chat.Usage{Searches: 9e15}, chat.Usage{Searches: mostSearches}, true},
+		{"searches beyond", chat.Usage{Searches: 9e15}, chat.Usage{Searches: maxSearches}, true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			b, _ := open(t, &request{most: 1000}, 0)
@@ -182,7 +182,7 @@ func TestD81InterruptedCalls(t *testing.T) {
 		{"all was reported", true, &Count{Reported: chat.Usage{Input: 50, Output: 9, Final: true}}, chat.Usage{Input: 50, Output: 9, Final: true}},
 		{"a report before the end", false, &Count{Reported: chat.Usage{Input: 50, Output: 2, Final: true}, output: 40, reported: 8}, chat.Usage{Input: 50, Output: 10, Estimated: true}},
 		{"a report behind what came", false, &Count{Reported: chat.Usage{Input: 50, Output: 2, Final: true}, output: 40, reported: 40}, chat.Usage{Input: 50, Output: 2, Final: true}},
-		{"a report that is held back", false, &Count{heard: chat.Usage{Input: 20, Cached: 40, Output: 1}}, chat.Usage{Input: 20, Cached: 40, Output: 1}},
+		{"a report that is held back", false, &Count{received: chat.Usage{Input: 20, Cached: 40, Output: 1}}, chat.Usage{Input: 20, Cached: 40, Output: 1}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

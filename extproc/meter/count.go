@@ -8,24 +8,24 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// bytesPerToken is the usual length of a token in bytes, for answers whose provider did not say what they took.
+// bytesPerToken is the usual number of bytes per token, for answers without reported usage.
 const bytesPerToken = 4
 
-// Count is what one answer took so far: what its provider reported, and what was seen of it. The zero value is an answer of which
-// nothing came. Not safe for concurrent use.
+// Count is the usage of one answer so far: reported by its provider, and measured. The zero value is an answer before its first event. Not safe for
+// concurrent use.
 type Count struct {
 	Reported chat.Usage
-	Stop     chat.StopReason // why the answer ended; "" while it goes on
-	First    time.Time       // of its first content; zero before that
+	Stop     chat.StopReason // why the answer ended; "" before the end
+	First    time.Time       // time of the first content; zero before
 
-	heard    chat.Usage // what was reported, where the answer is held back as far as that
-	output   int64      // bytes of text, thoughts and arguments
-	thoughts int64      // bytes of thoughts alone
-	reported int64      // of the output, what came before the last report
+	received    chat.Usage // reports received while the answer is held back
+	output   int64      // bytes of text, reasoning and arguments
+	thoughts int64      // bytes of reasoning alone
+	reported int64      // output received before the last report
 }
 
-// Hear notes a report as the provider sent it. It counts where Note gets none, as the beginning of the answer is held back.
-func (c *Count) Hear(u chat.Usage) { c.heard.Merge(u) }
+// Receive records a report as the provider sent it. It is used if Note gets none, because the start of the answer is held back.
+func (c *Count) Receive(u chat.Usage) { c.received.Merge(u) }
 
 // Note adds an event of the answer.
 func (c *Count) Note(ev *chat.Event) {
@@ -53,20 +53,20 @@ func (c *Count) Note(ev *chat.Event) {
 	}
 }
 
-// Complete reports whether the provider has said all that the bill needs.
+// Complete reports whether the provider has reported everything that the bill needs.
 func (c *Count) Complete() bool { return c.Reported.Final && c.Reported.TotalInput() > 0 }
 
-// Total is the usage to bill: what was reported, else an estimate from what was seen. Some servers report zeros, or an object without the
-// numbers. input is about how long the request is, in tokens.
+// Total returns the usage to bill: what was reported, else an estimate from what was measured. Some servers report zeros, or an object without
+// numbers. input is the estimated input in tokens.
 func (c *Count) Total(input int64) chat.Usage {
 	u := c.Reported
 	if u.TotalInput() == 0 {
-		u.Merge(c.heard)
+		u.Merge(c.received)
 	}
 	if u.TotalInput() == 0 {
 		u.Input, u.Estimated = input, true
 	}
-	if !u.Final || u.Output == 0 { // a report of no output is none, where there was some
+	if !u.Final || u.Output == 0 { // a report of zero output is ignored if there was some
 		if n := (c.output + bytesPerToken - 1) / bytesPerToken; n > u.Output {
 			u.Output, u.Estimated = n, true
 		}
@@ -77,17 +77,17 @@ func (c *Count) Total(input int64) chat.Usage {
 	return u
 }
 
-// interrupted is Total of an answer that ends here. What came behind a report that was to be the last one is not in it.
+// interrupted is Total of an answer that ends here. Output after a report that was meant to be final is not included.
 func (c *Count) interrupted(input int64) chat.Usage {
 	if c.output > c.reported {
 		early := *c
-		early.Reported.Final, early.heard.Final = false, false
+		early.Reported.Final, early.received.Final = false, false
 		return early.Total(input)
 	}
 	return c.Total(input)
 }
 
-// Sum is what two calls used together. What either only estimated is estimated.
+// Sum adds the usages of two calls. The sum is estimated if either is.
 func Sum(u, v chat.Usage) chat.Usage {
 	u.Input = add(u.Input, v.Input)
 	u.Cached = add(u.Cached, v.Cached)

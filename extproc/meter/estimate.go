@@ -6,28 +6,28 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Providers' tokenizers are not known. Requests are estimated by the bytes of their text, and the estimates of a model corrected by what its provider
-// counted of earlier requests: an average in which the latest count weighs a tenth. The correction is for showing, and where a larger estimate is the safe
-// one: a reservation never becomes smaller by it.
+// Providers' tokenizers are not known. Requests are estimated from the bytes of their text, and a model's estimates are corrected by its provider's
+// counts of earlier requests: an average in which the latest count has a weight of one tenth. The correction is used for display, and where a larger
+// estimate is safer: it never makes a reservation smaller.
 
-// The correction of a model, in thousandths of the estimate.
+// A model's correction, in thousandths of the estimate.
 const (
 	plain          = 1000
 	leastFactor    = plain / 2
 	mostFactor     = 2 * plain
-	newestCount    = 10  // the share of the latest count is one in so many
-	leastEstimated = 256 // tokens of a request that the average counts: in shorter ones, what providers add weighs too much
+	newestCount    = 10  // the latest count has a weight of 1/10
+	minEstimated = 256 // minimum number of tokens of a request that counts: in shorter ones, providers' additions weigh too much
 )
 
 // factor is a model's correction. Safe for concurrent use.
 type factor struct {
-	value atomic.Int64 // in thousandths; 0: there was no count
+	value atomic.Int64 // in thousandths; 0: no count yet
 	seen  atomic.Int64
 }
 
-// LearnTokens notes what a provider counted of a request of text alone that was estimated.
+// LearnTokens records a provider's count of a text-only request that was estimated.
 func (m *Meter) LearnTokens(model policy.ModelID, estimated, counted int64) {
-	if estimated < leastEstimated || counted <= 0 {
+	if estimated < minEstimated || counted <= 0 {
 		return
 	}
 	now := min(max(policy.TimesTokens(counted, plain)/estimated, leastFactor), mostFactor)
@@ -51,19 +51,19 @@ func (m *Meter) LearnTokens(model policy.ModelID, estimated, counted int64) {
 	}
 }
 
-// leastCounts is how many counts a correction takes to be used.
-const leastCounts = 5
+// minCounts is the number of counts from which a correction is used.
+const minCounts = 5
 
-// Corrected is an estimate for a model by what its provider counted of earlier requests; the estimate itself where too little is known.
+// Corrected returns an estimate corrected by the provider's counts of earlier requests; the estimate itself if there are too few.
 func (m *Meter) Corrected(model policy.ModelID, estimated int64) int64 {
 	f, ok := m.factors.Get(model)
-	if !ok || f.seen.Load() < leastCounts {
+	if !ok || f.seen.Load() < minCounts {
 		return estimated
 	}
 	return policy.TimesTokens(estimated, f.value.Load()) / plain
 }
 
-// AtLeast is an estimate for a model that is never below the one without a correction, for what is set aside.
+// AtLeast is Corrected, but never below the uncorrected estimate, for reservations.
 func (m *Meter) AtLeast(model policy.ModelID, estimated int64) int64 {
 	return max(estimated, m.Corrected(model, estimated))
 }

@@ -138,7 +138,7 @@ func TestD81WhatIsOnlyEstimatedOfReasoningIsBounded(t *testing.T) {
 	to.MaxOutput = 30
 	synctest.Test(t, func(t *testing.T) {
 		b, _ := open(t, &request{input: 30, most: 1000, terms: Terms{Thinks: true}}, 0)
-		b.most = 100
+		b.reserved = 100
 		b.Begin(&to, time.Now())
 		<-time.After(2 * time.Second) // at 50 tokens per second
 		open, since := b.InFlight()
@@ -187,7 +187,7 @@ func TestD87WhatAProviderAsksIsBelievedUpToItsPrices(t *testing.T) {
 	const requests, searches = 5_000_000, 2_000_000 // 5 and 2 Micro each
 	to := small
 	to.Prices.PerRequest, to.Prices.PerSearch = requests, searches
-	most := policy.Price(10_000_000).Cost(1000) + requests + searches*mostSearches
+	most := policy.Price(10_000_000).Cost(1000) + requests + searches*maxSearches
 	for _, row := range []struct {
 		asked, want policy.Pico
 		capped      bool

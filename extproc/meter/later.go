@@ -9,12 +9,12 @@ import (
 	"bardo.money/gateway/policy/ledger"
 )
 
-// A deferred request has two bills. The first reserves, and what it reserved stands until the request is answered, over restarts. The second, of the
-// run that answers it, charges what stands.
+// A deferred request has two bills. The first makes a reservation that stands until the request is answered, across restarts. The second, of the run
+// that answers it, charges the standing reservation.
 
 // Lasting is implemented by payers whose reservation can outlive the request's connection.
 type Lasting interface {
-	// Stand makes the reservation a standing one, which owner releases or charges later.
+	// Stand converts the reservation to a standing one, which owner releases or charges later.
 	Stand(ctx context.Context, owner string) error
 }
 
@@ -34,8 +34,8 @@ func (p *prepaid) Stand(ctx context.Context, owner string) error {
 // Stand implements Lasting: nothing was reserved.
 func (postpaid) Stand(context.Context, string) error { return nil }
 
-// Stand ends the bill of a request that is answered later: what it reserved stands for owner, and its input counts against the caller's allowance. A
-// payer who has to be present is refused.
+// Stand ends the bill of a deferred request: its reservation stands for owner, and its input counts against the caller's allowance. A payer that must
+// be present for the charge is refused.
 func (b *Bill) Stand(ctx context.Context, owner string, input int64) error {
 	p, ok := b.payer.(Lasting)
 	if !ok {
@@ -49,10 +49,10 @@ func (b *Bill) Stand(ctx context.Context, owner string, input int64) error {
 	return nil
 }
 
-// PaidLater is PaidBy for the run that answers a deferred request. What the request used counts against its caller's allowance beyond the input that counted
-// when it was accepted.
-func (b *Bill) PaidLater(p policy.Principal, spread int) {
-	b.later = true
+// PaidDeferred is PaidBy for the run that answers a deferred request. Usage counts against the caller's allowance, less the input that was counted
+// when the request was accepted.
+func (b *Bill) PaidDeferred(p policy.Principal, spread int) {
+	b.accepted = true
 	var payer Payer = postpaid{b.meter}
 	if p.Prepaid {
 		payer = &standing{prepaid{books: b.meter.Books, account: p.Account}}
@@ -60,25 +60,25 @@ func (b *Bill) PaidLater(p policy.Principal, spread int) {
 	b.PaidBy(p, payer, spread)
 }
 
-// standing is the balance of a key with what stands for a request.
+// standing is the payer with a request's standing reservation.
 type standing struct{ prepaid }
 
-// Admit refuses nobody: the money is there.
+// Admit admits every request: the money is reserved.
 func (*standing) Admit(context.Context) error { return nil }
 
 // Reserve reserves nothing more.
-func (p *standing) Reserve(_ context.Context, _ string, most policy.Micro) error {
-	p.reserved = most
+func (p *standing) Reserve(_ context.Context, _ string, amount policy.Micro) error {
+	p.reserved = amount
 	return nil
 }
 
 // ReserveNow is Reserve.
-func (p *standing) ReserveNow(_ string, most policy.Micro) bool {
-	p.reserved = most
+func (p *standing) ReserveNow(_ string, amount policy.Micro) bool {
+	p.reserved = amount
 	return true
 }
 
-// Settle takes what stands, and charges it.
+// Settle takes the standing reservation and charges it.
 func (p *standing) Settle(ctx context.Context, c ledger.Charge, owed bool) (ledger.Receipt, error) {
 	if p.hold == nil && owed {
 		h, err := p.books.TakeStanding(ctx, p.account, c.RequestID)

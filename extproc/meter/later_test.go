@@ -21,7 +21,7 @@ func TestADeferredRequestIsChargedToWhatStands(t *testing.T) {
 	run := &Bill{}
 	run.Open(m, &request{most: 1000}, "req_1")
 	who := policy.Principal{Account: "ada", Prepaid: true}
-	run.PaidLater(who, 0)
+	run.PaidDeferred(who, 0)
 	p.reserved = 0
 	if err := run.Reserve(t.Context(), 5*policy.USD); err != nil || !run.ReserveNow(5*policy.USD) || p.reserved != 0 || run.Payer().Admit(t.Context()) != nil {
 		t.Errorf("%v, reserved %s", err, p.reserved)
@@ -41,7 +41,7 @@ func TestARunThatOwesNothingTakesNothing(t *testing.T) {
 	run := &Bill{}
 	run.Open(m, &request{most: 1000}, "req_1")
 	who := policy.Principal{Account: "ada", Prepaid: true}
-	run.PaidLater(who, 0)
+	run.PaidDeferred(who, 0)
 	total := run.Total()
 	if _, err := run.Settle(t.Context(), &total, ledger.Charge{}); err != nil || p.taken != 0 {
 		t.Errorf("%v, taken %d times", err, p.taken)
@@ -72,7 +72,7 @@ func TestADeferredAnswerCountsBeyondTheInputThatCountedBefore(t *testing.T) {
 		m := New(quota.New(quota.Options{Rules: quota.Rules{Default: policy.Limits{TokensPerHour: 1000}}}), &books{}, budget.NewMeter(budget.Options{}))
 		run := &Bill{}
 		run.Open(m, &request{input: 90, most: 1_000_000}, "req_1")
-		run.PaidLater(policy.Principal{Account: "ada"}, 0)
+		run.PaidDeferred(policy.Principal{Account: "ada"}, 0)
 		for _, u := range row.calls {
 			run.Add(&small, u)
 		}

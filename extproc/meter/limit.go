@@ -5,10 +5,9 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// limit takes off a usage what no call can have used: numbers below zero, and tokens beyond most for input and output together. It
-// reports whether there was anything.
-func limit(u *chat.Usage, most int64) (capped bool) {
-	left := most
+// limit removes impossible usage: negative numbers, and tokens beyond maxTokens for input and output together. It reports whether there was any.
+func limit(u *chat.Usage, maxTokens int64) (capped bool) {
+	left := maxTokens
 	for _, n := range [...]*int64{&u.Input, &u.Cached, &u.CacheWrite, &u.CacheWrite1h, &u.Output} {
 		if *n < 0 || *n > left {
 			*n, capped = min(max(*n, 0), left), true
@@ -20,19 +19,19 @@ func limit(u *chat.Usage, most int64) (capped bool) {
 			*n, capped = 0, true
 		}
 	}
-	if u.Searches > mostSearches {
-		u.Searches, capped = mostSearches, true
+	if u.Searches > maxSearches {
+		u.Searches, capped = maxSearches, true
 	}
 	u.Reasoning = min(u.Reasoning, u.Output)
 	return capped
 }
 
-// mostSearches is more than any provider searches the web for one answer.
-const mostSearches = 1000
+// maxSearches is the maximum number of web searches that is accepted for one answer.
+const maxSearches = 1000
 
-// mostCost is the most that a provider can ask for a call by its prices, its searches of the web included.
-func (t Terms) mostCost(to *policy.Resolution, u *chat.Usage, tokens int64) policy.Pico {
+// maxCost returns the maximum that a provider can charge for a call by its prices, web searches included.
+func (t Terms) maxCost(to *policy.Resolution, u *chat.Usage, tokens int64) policy.Pico {
 	p := t.Prices(to, u)
 	in, out := p.MostExpensive(tokens)
-	return max(in, out).Cost(tokens).Plus(p.PerRequest, p.PerSearch.Times(mostSearches))
+	return max(in, out).Cost(tokens).Plus(p.PerRequest, p.PerSearch.Times(maxSearches))
 }

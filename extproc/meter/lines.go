@@ -11,21 +11,21 @@ const (
 	LineOutput       = "output" // reasoning included
 	LineRequest      = "request"
 	LineSearch       = "search"
-	LineReported     = "reported" // what the provider says that the call costs
-	LineOther        = "other"    // images, sound and the like, or what a limit took off
+	LineReported     = "reported" // cost reported by the provider
+	LineOther        = "other"    // images, audio and the like, or what a limit removed
 )
 
-// Line is a part of what a call cost.
+// Line is a part of a call's cost.
 type Line struct {
 	Call   *Call
 	Kind   string
-	Count  int64        // of tokens, or of searches; 0 for what is not counted
-	Price  policy.Price // of a million tokens; 0 for what is not billed by tokens
+	Count  int64        // tokens or searches; 0 if not counted
+	Price  policy.Price // per million tokens; 0 if not billed by tokens
 	Cost   policy.Pico
-	Origin *policy.PriceOrigin // of the price; nil where the provider said the cost, or nobody noted it
+	Origin *policy.PriceOrigin // of the price; nil if the provider reported the cost, or the origin is unknown
 }
 
-// Lines are the parts of what the calls on the bill cost: together they are its provider cost.
+// Lines returns the parts of the cost of the bill's calls; their sum is the provider cost.
 func (b *Bill) Lines() []Line {
 	if len(b.calls) == 0 {
 		return nil

@@ -1,10 +1,9 @@
-// Package meter holds a request to what its caller may use and spend, keeps count of what its calls of providers took, and charges for
-// them exactly once, whichever way the request ends. It knows amounts, tokens and times; it does not know HTTP, Envoy, a provider's format
-// or how a candidate is chosen.
+// Package meter limits what a request may use and spend, counts the usage of its provider calls, and charges for them exactly once, however the
+// request ends. It knows amounts, tokens and times; it does not know HTTP, Envoy, a provider's format or how candidates are chosen.
 //
-// A request has one Bill. Its life is: Admit (rate, concurrency, what is used up; before its body is read), Hold (the allowance and the
-// day's money), Reserve (the most that it may cost, of its Payer), Begin and Add for each call of a provider, and then either Settle, which
-// charges, or Release, which gives everything back. Both end the bill; what comes later changes nothing.
+// A request has one Bill. Its life is: Admit (rate, concurrency, exhausted limits; before its body is read), Hold (usage allowance and daily budget),
+// Reserve (its maximum cost, with its Payer), Begin and Add for each provider call, and then either Settle, which charges, or Release, which releases
+// everything. Both end the bill; later calls change nothing.
 package meter
 
 import (
@@ -18,24 +17,24 @@ import (
 	"bardo.money/gateway/policy/spend"
 )
 
-// Meter is what the bills of a gateway share. Safe for concurrent use.
+// Meter is the state that the bills of a gateway share. Safe for concurrent use.
 type Meter struct {
 	Limiter *quota.Limiter
 	Books   Books
-	Budgets *budget.Meter // of agents
-	Shared  *spend.Book   // of keys, projects and owners; required where a caller has budgets
+	Budgets *budget.Meter // agents' budgets
+	Shared  *spend.Book   // budgets of keys, projects and owners; required if a caller has any
 	rates   *lru.Cache[rateKey, rate]
 	factors *lru.Cache[policy.ModelID, *factor]
 }
 
-// New makes a meter.
+// New returns a meter.
 func New(l *quota.Limiter, books Books, b *budget.Meter) *Meter {
-	rates, _ := lru.New[rateKey, rate](mostRates) // fails for sizes below 1 only
-	factors, _ := lru.New[policy.ModelID, *factor](mostRates)
+	rates, _ := lru.New[rateKey, rate](maxRates) // fails for sizes below 1 only
+	factors, _ := lru.New[policy.ModelID, *factor](maxRates)
 	return &Meter{Limiter: l, Books: books, Budgets: b, rates: rates, factors: factors}
 }
 
-// CountBudgets has the budgets of keys, projects and owners counted: with other gateways where their limits are, else with what spent says of these.
+// CountBudgets enables the budgets of keys, projects and owners: counted across gateways if their limits are, else from what spent returns.
 func (m *Meter) CountBudgets(spent spend.Spent) {
 	if m.Limiter.Together() {
 		m.Shared = spend.NewTogether(m.Limiter)
@@ -44,8 +43,8 @@ func (m *Meter) CountBudgets(spent spend.Spent) {
 	m.Shared = spend.New(spent)
 }
 
-// mostRates bounds how many models' speeds, and corrections of estimates, are remembered.
-const mostRates = 4096
+// maxRates is the maximum number of models whose speed and estimate correction are kept.
+const maxRates = 4096
 
 // rateKey is a model at a provider.
 type rateKey struct {
@@ -53,22 +52,22 @@ type rateKey struct {
 	model    policy.ModelID
 }
 
-// rate is how many output tokens a model writes per second.
+// rate is a model's output speed in tokens per second.
 type rate float64
 
-// DefaultRate is the speed of a model of which no answer was seen yet, in output tokens per second.
+// DefaultRate is the assumed speed of a model without an answer yet, in output tokens per second.
 const DefaultRate = 50
 
-// What an answer must have for its speed to be believed: very short ones are mostly waiting.
+// Conditions for measuring a model's speed: very short answers are mostly latency.
 const (
-	leastRated = 32 // output tokens
+	minRated = 32 // minimum output tokens
 	leastTime  = 200 * time.Millisecond
 	newest     = 0.2 // weight of the latest answer in the average
 )
 
-// Learn notes how long a complete answer took, from the moment that its request went out.
+// Learn records the duration of a complete answer, from the time its request was sent.
 func (m *Meter) Learn(to *policy.Resolution, output int64, took time.Duration) {
-	if output < leastRated || took < leastTime {
+	if output < minRated || took < leastTime {
 		return
 	}
 	k, now := rateKey{to.Provider, to.Model}, rate(float64(output)/took.Seconds())
@@ -78,7 +77,7 @@ func (m *Meter) Learn(to *policy.Resolution, output int64, took time.Duration) {
 	m.rates.Add(k, now)
 }
 
-// written is about how many tokens a model writes in a time.
+// written returns the approximate number of tokens that a model writes in d.
 func (m *Meter) written(to *policy.Resolution, d time.Duration) int64 {
 	r, ok := m.rates.Get(rateKey{to.Provider, to.Model})
 	if !ok {

@@ -11,35 +11,35 @@ import (
 	"bardo.money/gateway/policy/ledger"
 )
 
-// Payer pays for one request. Its errors are faults, or the store's. A payer that wants something of the client first, such as a payment, refuses
+// Payer pays for one request. Its errors are faults, or the store's. A payer that needs something from the client first, such as a payment, refuses
 // with a Challenge. Not safe for concurrent use.
 type Payer interface {
-	// Admit refuses a request that nothing is left for. It is for before the request's body is read.
+	// Admit refuses a request if no money is left. It is called before the request's body is read.
 	Admit(ctx context.Context) error
-	// Immediate reports whether the payer most likely admits, reserves and settles without waiting.
+	// Immediate reports whether the payer most likely admits, reserves and settles without blocking.
 	Immediate() bool
-	// Reserve makes sure of the most that the request may cost, or refuses it. It replaces an earlier reservation of another amount.
-	Reserve(ctx context.Context, requestID string, most policy.Micro) error
-	// ReserveNow is Reserve without waiting; false leaves everything as it was.
-	ReserveNow(requestID string, most policy.Micro) bool
-	// Settle takes the charge, and returns when that is durable, or booked where no balance pays. owed tells that a provider was called:
-	// otherwise what was reserved is given back, and the charge is only a note of how the request ended. It does not end with the context.
+	// Reserve reserves the request's maximum cost, or refuses the request. It replaces an earlier reservation of another amount.
+	Reserve(ctx context.Context, requestID string, amount policy.Micro) error
+	// ReserveNow is Reserve without blocking; false means that nothing has changed.
+	ReserveNow(requestID string, amount policy.Micro) bool
+	// Settle charges, and returns when the charge is durable, or booked for a payer without a balance. owed reports whether a provider was called:
+	// otherwise the reservation is released, and the charge only records how the request ended. Cancelling the context does not stop it.
 	Settle(ctx context.Context, c ledger.Charge, owed bool) (ledger.Receipt, error)
-	// Balance is what is left, once that is known. known is false for who has no balance.
+	// Balance returns the available balance, once known. known is false for a payer without a balance.
 	Balance() (left policy.Micro, known bool)
-	// ReadBalance finds out what is left for a request that was not charged.
+	// ReadBalance reads the available balance for a request that was not charged.
 	ReadBalance(ctx context.Context) error
-	// Limit is the running cost at which the request's generation is stopped; ok is false where only the reservation limits it.
-	Limit() (most policy.Micro, ok bool)
-	// Headers adds what the payer has to say to the headers of an answer.
+	// Limit returns the running cost at which the request's generation is stopped; ok is false if only the reservation limits it.
+	Limit() (amount policy.Micro, ok bool)
+	// Headers appends the payer's headers to those of an answer.
 	Headers(h header.List) header.List
-	// Release gives back what is still reserved. It may be called more than once.
+	// Release releases the rest of the reservation. It may be called more than once.
 	Release()
 }
 
-// Challenge is the private cause of a fault of kind PaymentRequired: what a client must do first, in the format of the way of payment.
+// Challenge is the private cause of a fault of kind PaymentRequired: what a client must do first, in the payment method's format.
 type Challenge struct {
-	Body   []byte // of the answer, in place of the dialect's error; nil for that one
+	Body   []byte // replaces the dialect's error body; nil: does not
 	Header header.List
 }
 
@@ -50,29 +50,29 @@ func (c *Challenge) Fault() *fault.Fault {
 	return fault.New(fault.PaymentRequired, "this request must be paid for first", c)
 }
 
-// Books are where prepaid balances are and charges are booked. *ledger.Ledger implements it. Safe for concurrent use.
+// Books are the prepaid balances and the booked charges. *ledger.Ledger implements it. Safe for concurrent use.
 type Books interface {
 	Solvent(ctx context.Context, account policy.Account) error
 	Balance(ctx context.Context, account policy.Account) (ledger.Balance, error)
-	// Reserve sets an amount of a prepaid account's money aside. The error is an *ledger.InsufficientError where it has too little.
+	// Reserve reserves an amount of a prepaid account. The error is an *ledger.InsufficientError if the balance is too low.
 	Reserve(ctx context.Context, account policy.Account, requestID string, amount policy.Micro) (*ledger.Hold, error)
-	// ReserveNow is Reserve without waiting; ok is false where that is not possible.
+	// ReserveNow is Reserve without blocking; ok is false if that is not possible.
 	ReserveNow(account policy.Account, requestID string, amount policy.Micro) (h *ledger.Hold, ok bool)
-	// Immediate reports whether an account's requests most likely need not wait.
+	// Immediate reports whether an account's requests most likely do not block.
 	Immediate(account policy.Account) bool
-	// Capture charges a reservation, which ends, and returns when that is durable. It does not end with the context.
+	// Capture charges a reservation, which ends, and returns when that is durable. Cancelling the context does not stop it.
 	Capture(ctx context.Context, h *ledger.Hold, c ledger.Charge) (ledger.Receipt, error)
-	// Record books a charge that no balance pays. It does not wait for the store.
+	// Record books a charge without a balance. It does not wait for the store.
 	Record(c ledger.Charge) error
-	// Release ends a reservation without a charge. A nil one, and one that has ended, are left alone.
+	// Release ends a reservation without a charge. It ignores nil, and a reservation that has ended.
 	Release(h *ledger.Hold)
-	// Stand makes a reservation one that outlives the gateway, and ends it.
+	// Stand converts a reservation to one that outlives the gateway.
 	Stand(ctx context.Context, h *ledger.Hold, owner string) error
-	// TakeStanding makes it this gateway's again; one of nothing where there is none.
+	// TakeStanding makes a standing reservation this gateway's again; an empty one if there is none.
 	TakeStanding(ctx context.Context, account policy.Account, requestID string) (*ledger.Hold, error)
 }
 
-// PayerOf is who pays for a principal's request: the balance of its key, or nobody yet.
+// PayerOf returns the payer of a principal's request: its key's balance, or postpaid.
 func (m *Meter) PayerOf(p *policy.Principal) Payer {
 	if p.Prepaid {
 		return &prepaid{books: m.Books, account: p.Account}
@@ -80,7 +80,7 @@ func (m *Meter) PayerOf(p *policy.Principal) Payer {
 	return postpaid{m}
 }
 
-// postpaid are callers without a balance: keys that are billed later, and callers without a key. Charges are booked.
+// postpaid pays for callers without a balance: keys that are billed later, and callers without a key. Charges are booked.
 type postpaid struct{ meter *Meter }
 
 func (postpaid) Immediate() bool                                     { return true }
@@ -94,45 +94,46 @@ func (p postpaid) Settle(_ context.Context, c ledger.Charge, _ bool) (ledger.Rec
 
 func (postpaid) Balance() (left policy.Micro, known bool) { return 0, false }
 func (postpaid) ReadBalance(context.Context) error        { return nil }
-func (postpaid) Limit() (most policy.Micro, ok bool)      { return 0, false }
+func (postpaid) Limit() (maxCost policy.Micro, ok bool)      { return 0, false }
 func (postpaid) Headers(h header.List) header.List        { return h }
 func (postpaid) Release()                                 {}
 
-// prepaid is the balance of a key.
+// prepaid pays from a key's balance.
 type prepaid struct {
 	books    Books
 	account  policy.Account
 	hold     *ledger.Hold
-	reserved policy.Micro // as hold has it
+	reserved policy.Micro // amount of hold
 	balance  policy.Micro
 	known    bool
-	kept     policy.Micro // of the balance, for other requests than this one
+	retained     policy.Micro // part of the balance reserved for other requests
 }
 
 func (p *prepaid) Admit(ctx context.Context) error { return unpaid(p.books.Solvent(ctx, p.account)) }
 
 func (p *prepaid) Immediate() bool { return p.books.Immediate(p.account) }
 
-func (p *prepaid) Reserve(ctx context.Context, requestID string, most policy.Micro) (err error) {
-	if p.hold != nil && p.reserved == most {
+func (p *prepaid) Reserve(ctx context.Context, requestID string, amount policy.Micro) (err error) {
+	if p.hold != nil && p.reserved == amount {
 		return nil
 	}
 	p.dropHold()
-	p.hold, err = p.books.Reserve(ctx, p.account, requestID, most)
-	p.reserved = most
+	p.hold, err = p.books.Reserve(ctx, p.account, requestID, amount)
+	p.reserved = amount
 	if err != nil {
 		return unpaid(err)
 	}
-	return p.keep(ctx, most)
+	return p.keep(ctx, amount)
 }
 
-// keep gives a reservation back that takes of what is kept. It is made before the balance is read, so that requests at the same time see each other's.
-func (p *prepaid) keep(ctx context.Context, most policy.Micro) error {
-	if p.kept == 0 || most == 0 {
+// keep releases a reservation that uses the retained part of the balance. The reservation precedes reading the balance, so that concurrent requests
+// see each other's.
+func (p *prepaid) keep(ctx context.Context, amount policy.Micro) error {
+	if p.retained == 0 || amount == 0 {
 		return nil
 	}
 	left, err := p.left(ctx)
-	if err == nil && left >= p.kept {
+	if err == nil && left >= p.retained {
 		return nil
 	}
 	p.books.Release(p.hold)
@@ -141,11 +142,11 @@ func (p *prepaid) keep(ctx context.Context, most policy.Micro) error {
 		return err
 	}
 	return fault.New(fault.InsufficientFunds, fmt.Sprintf("this request may cost up to $%s and $%s is available: $%s of the balance is kept for risk, operator and death",
-		most, max(left.Plus(most)-p.kept, 0), p.kept), errKept)
+		amount, max(left.Plus(amount)-p.retained, 0), p.retained), errRetained)
 }
 
-// left is what is available of the balance, and never too much: what requests hold is read before the charges are, so that one that is charged in between counts
-// twice, rather than not at all.
+// left returns the available balance, never too high: reservations are read before charges, so that a request charged in between counts twice rather
+// than not at all.
 func (p *prepaid) left(ctx context.Context) (policy.Micro, error) {
 	before, err := p.books.Balance(ctx, p.account)
 	if err != nil {
@@ -155,22 +156,22 @@ func (p *prepaid) left(ctx context.Context) (policy.Micro, error) {
 	return b.Available + b.Held - before.Held, err
 }
 
-// errKept is the cause of a refusal for what is kept of a balance.
-var errKept = errors.New("a part of the balance is kept for critical requests")
+// errRetained is the cause of a refusal because of the retained part of a balance.
+var errRetained = errors.New("a part of the balance is kept for critical requests")
 
-func (p *prepaid) ReserveNow(requestID string, most policy.Micro) (ok bool) {
-	if p.kept > 0 && most > 0 { // the balance has to be read
+func (p *prepaid) ReserveNow(requestID string, amount policy.Micro) (ok bool) {
+	if p.retained > 0 && amount > 0 { // the balance has to be read
 		return false
 	}
-	h, ok := p.books.ReserveNow(p.account, requestID, most)
+	h, ok := p.books.ReserveNow(p.account, requestID, amount)
 	if ok {
 		p.dropHold()
-		p.hold, p.reserved = h, most
+		p.hold, p.reserved = h, amount
 	}
 	return ok
 }
 
-// dropHold gives back an earlier reservation.
+// dropHold releases an earlier reservation.
 func (p *prepaid) dropHold() {
 	if p.hold != nil {
 		p.books.Release(p.hold)
@@ -201,7 +202,7 @@ func (p *prepaid) ReadBalance(ctx context.Context) error {
 	return nil
 }
 
-func (*prepaid) Limit() (most policy.Micro, ok bool) { return 0, false }
+func (*prepaid) Limit() (maxCost policy.Micro, ok bool) { return 0, false }
 
 // lowBalance is the balance below which answers carry a warning.
 const lowBalance = policy.USD
@@ -219,7 +220,7 @@ func (p *prepaid) Headers(h header.List) header.List {
 
 func (p *prepaid) Release() { p.books.Release(p.hold) }
 
-// unpaid tells a caller that its key cannot pay, and how much is missing.
+// unpaid returns the caller's fault when its key cannot pay, with the missing amount.
 func unpaid(err error) error {
 	if err == nil {
 		return nil

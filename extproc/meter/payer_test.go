@@ -25,16 +25,16 @@ var _ Payer = (*perRequest)(nil)
 
 func (*perRequest) Admit(context.Context) error { return nil }
 
-func (p *perRequest) Reserve(_ context.Context, requestID string, most policy.Micro) error {
-	if p.paid < most {
-		return (&Challenge{Body: []byte(`{"amount":"` + most.String() + `"}`), Header: header.List{{Name: "www-authenticate", Value: requestID}}}).Fault()
+func (p *perRequest) Reserve(_ context.Context, requestID string, amount policy.Micro) error {
+	if p.paid < amount {
+		return (&Challenge{Body: []byte(`{"amount":"` + amount.String() + `"}`), Header: header.List{{Name: "www-authenticate", Value: requestID}}}).Fault()
 	}
 	return nil
 }
 
 func (*perRequest) Immediate() bool { return false }
 
-func (p *perRequest) ReserveNow(_ string, most policy.Micro) bool { return p.paid >= most }
+func (p *perRequest) ReserveNow(_ string, amount policy.Micro) bool { return p.paid >= amount }
 
 func (p *perRequest) Settle(_ context.Context, c ledger.Charge, _ bool) (ledger.Receipt, error) {
 	p.charged += c.Amount
@@ -43,7 +43,7 @@ func (p *perRequest) Settle(_ context.Context, c ledger.Charge, _ bool) (ledger.
 
 func (*perRequest) Balance() (left policy.Micro, known bool) { return 0, false }
 func (*perRequest) ReadBalance(context.Context) error        { return nil }
-func (p *perRequest) Limit() (most policy.Micro, ok bool)    { return p.paid, true }
+func (p *perRequest) Limit() (maxCost policy.Micro, ok bool)    { return p.paid, true }
 
 func (p *perRequest) Headers(h header.List) header.List {
 	return append(h, header.Field{Name: "x-payment", Value: p.charged.String()})
@@ -101,7 +101,7 @@ func TestAReservationThatNeedNotWait(t *testing.T) {
 	if p.waits = false; !b.Immediate(&quota.Ask{}) || !b.Reserved(0) || b.Reserved(1) {
 		t.Error("a bill that has nothing reserved")
 	}
-	if b.Critical(false, 5); b.ReserveNow(1) || !b.ReserveNow(0) {
+	if b.SetPriority(false, 5); b.ReserveNow(1) || !b.ReserveNow(0) {
 		t.Error("what is kept of a balance is not looked at")
 	}
 }

@@ -5,14 +5,14 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Terms are on what terms a request calls a candidate.
+// Terms are the terms on which a request calls a candidate.
 type Terms struct {
-	Direct bool   // the caller pays the provider itself: the call costs nothing here
-	Tier   string // of service, that the call asks for; "" for the usual one
+	Direct bool   // the caller pays the provider: the call costs nothing here
+	Tier   string // requested service tier; "" for the default
 	Thinks bool   // the model may reason before it answers
 }
 
-// Cost is what a provider asks for a call: what it says itself, else what its usage comes to.
+// Cost returns what a provider charges for a call: the cost that it reports, else that of its usage.
 func (t Terms) Cost(to *policy.Resolution, u *chat.Usage) policy.Pico {
 	switch {
 	case t.Direct:
@@ -23,19 +23,19 @@ func (t Terms) Cost(to *policy.Resolution, u *chat.Usage) policy.Pico {
 	return costAt(t.Prices(to, u), u)
 }
 
-// costAt is what a usage costs at given prices.
+// costAt returns the cost of a usage at given prices.
 func costAt(p *policy.Prices, u *chat.Usage) policy.Pico {
 	return p.Cost(u.Input, u.Cached, u.CacheWrite, u.CacheWrite1h, u.Output).Plus(p.PerSearch.Times(u.Searches))
 }
 
-// Prices are those of the tier that the answer says it was served in, else of the one that was asked for. A tier without a price, such as
-// one that the operator's account has by contract, costs what is usual.
+// Prices returns the prices of the service tier in the answer, else of the requested one. A tier without a price, such as one by contract, has the
+// default prices.
 func (t Terms) Prices(to *policy.Resolution, u *chat.Usage) *policy.Prices {
 	in, _ := to.Prices.InTier(t.BilledTier(to, u))
 	return in
 }
 
-// BilledTier is the tier of service that a call is billed in; "" for the usual one.
+// BilledTier returns the service tier that a call is billed in; "" for the default.
 func (t Terms) BilledTier(to *policy.Resolution, u *chat.Usage) string {
 	tier := u.Tier
 	if tier == "" || tier == "auto" {
@@ -47,11 +47,11 @@ func (t Terms) BilledTier(to *policy.Resolution, u *chat.Usage) string {
 	return tier
 }
 
-// add is a sum of two counts of tokens, which saturates.
+// add returns the saturating sum of two token counts.
 func add(a, b int64) int64 { return policy.AddTokens(a, b) }
 
-// inputCosts are what a call's input cost, and what it would have cost without its provider's cache, at the prices of its tier and of its
-// length. What was written for later calls costs more than plain input where the provider has a premium on it.
+// inputCosts returns what a call's input cost, and what it would have cost without the provider's cache, at the prices of its tier and length. Cache
+// writes cost more than plain input if the provider has a premium on them.
 func (t Terms) inputCosts(to *policy.Resolution, u *chat.Usage) (paid, plain policy.Pico) {
 	if t.Direct {
 		return 0, 0

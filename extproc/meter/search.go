@@ -5,14 +5,14 @@ import (
 	"bardo.money/gateway/policy/budget"
 )
 
-// searchHold is what a request holds of its dream cycle's budget for searches of the web (I-10).
+// searchHold is a request's reservation from its dream cycle's budget for web searches (I-10).
 type searchHold struct {
 	cycles *budget.Cycles
 	cycle  budget.Cycle
-	taken  policy.Micro // 0: nothing
+	taken  policy.Micro // 0 for none
 }
 
-// HoldSearch sets the price of the request's searches aside, of a cycle's budget. It reports false where that is spent.
+// HoldSearch reserves the price of the request's searches from a cycle's budget. It returns false if the budget is spent.
 func (b *Bill) HoldSearch(cycles *budget.Cycles, cycle budget.Cycle, amount, limit policy.Micro) bool {
 	if !cycles.Take(cycle, amount, limit) {
 		return false
@@ -21,7 +21,7 @@ func (b *Bill) HoldSearch(cycles *budget.Cycles, cycle budget.Cycle, amount, lim
 	return true
 }
 
-// settleSearch turns what was set aside into what the searches on the bill cost.
+// settleSearch replaces the reservation by the cost of the searches on the bill.
 func (b *Bill) settleSearch() {
 	if b.search.taken == 0 {
 		return

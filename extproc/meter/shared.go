@@ -8,10 +8,10 @@ import (
 	"bardo.money/gateway/policy/quota"
 )
 
-// Budgets that several requests share: a key's for the month, its project's and its owner's. Most callers have none.
+// Budgets that several requests share: a key's monthly budget, its project's and its owner's. Most callers have none.
 
-// holdShared holds the most that the request may cost of the budgets that its caller has.
-func (b *Bill) holdShared(ctx context.Context, most policy.Micro) error {
+// holdShared reserves the request's maximum cost from its caller's budgets.
+func (b *Bill) holdShared(ctx context.Context, maxCost policy.Micro) error {
 	if len(b.principal.Budgets) == 0 {
 		return nil
 	}
@@ -19,10 +19,10 @@ func (b *Bill) holdShared(ctx context.Context, most policy.Micro) error {
 		b.shared.Done(time.Now(), 0)
 		return nil
 	}
-	return b.meter.Shared.Hold(ctx, time.Now(), b.principal.Budgets, most, &b.shared)
+	return b.meter.Shared.Hold(ctx, time.Now(), b.principal.Budgets, maxCost, &b.shared)
 }
 
-// admitShared refuses a request whose budgets are used up.
+// admitShared refuses a request whose budgets are exhausted.
 func (b *Bill) admitShared(ctx context.Context, ask *quota.Ask) error {
 	if ask.Class == quota.Lookup || ask.MayBeFree {
 		return nil
@@ -34,7 +34,7 @@ func (b *Bill) admitShared(ctx context.Context, ask *quota.Ask) error {
 func (b *Bill) countShared(charged policy.Micro) {
 	switch {
 	case len(b.principal.Budgets) == 0:
-	case b.later, b.exempt:
+	case b.accepted, b.exempt:
 		b.meter.Shared.Count(time.Now(), b.principal.Budgets, charged)
 	default:
 		b.shared.Done(time.Now(), charged)

@@ -7,21 +7,19 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Side calls are made beside a request's own by one of its layers. They are on the request's bill, each as what it is a request of: its prices, and the
-// tokens that it can have used, are not those of the request.
+// Side calls are made by one of a request's layers. They are on the request's bill, but each has its own prices and token limits.
 
-// AddSide puts a side call on the bill that a layer had made; r is the call as a request. What its provider cannot have used is not believed: capped is
-// true then.
+// AddSide adds a layer's side call to the bill; r is the call as a request. Usage beyond what the call can have used is cut off; capped is true then.
 func (b *Bill) AddSide(layer string, r Request, to *policy.Resolution, u chat.Usage) (c *Call, capped bool) {
 	return b.add(r, layer, to, u)
 }
 
-// InterruptedSide is Interrupted of a side call.
+// InterruptedSide is Interrupted for a side call.
 func (b *Bill) InterruptedSide(r Request, to *policy.Resolution, c *Count, since time.Time) chat.Usage {
 	return b.interrupted(r, to, c, since)
 }
 
-// SideCost is what the side calls on the bill cost their providers.
+// SideCost returns the provider cost of the side calls on the bill.
 func (b *Bill) SideCost() (cost policy.Pico) {
 	for i := range b.calls {
 		if b.calls[i].Side != "" {
@@ -31,7 +29,7 @@ func (b *Bill) SideCost() (cost policy.Pico) {
 	return cost
 }
 
-// Answers is how many calls of the request itself are on the bill.
+// Answers returns the number of the request's own calls on the bill.
 func (b *Bill) Answers() (n int) {
 	for i := range b.calls {
 		if b.calls[i].Side == "" {
@@ -41,5 +39,5 @@ func (b *Bill) Answers() (n int) {
 	return n
 }
 
-// AnswersWith is With without side calls: what a client sees as the usage of its answer, and what a stored answer cost.
+// AnswersWith is With without side calls: the usage that a client sees, and the cost of a stored answer.
 func (b *Bill) AnswersWith(to *policy.Resolution, u *chat.Usage) Total { return b.sum(to, u, false) }

@@ -5,12 +5,12 @@ import (
 	"encoding/binary"
 )
 
-// How long audio is, as far as the first and last bytes of a file say it.
+// The duration of audio, as far as the first and last bytes of a file determine it.
 
-// leastRate is the lowest rate at which speech is encoded, in bytes per second: a file of an unknown format is not longer than this says.
+// minRate is the lowest bit rate of speech, in bytes per second. It bounds the duration of a file of unknown format.
 const leastRate = 750
 
-// duration is how long an uploaded file plays, in milliseconds; exact is false where that is only a bound.
+// duration returns the playing time of an uploaded file, in milliseconds; exact is false if it is only an upper bound.
 func duration(file []byte) (ms int64, exact bool) {
 	for _, of := range [...]func([]byte) (int64, bool){wav, flac, ogg} {
 		if ms, ok := of(file); ok {
@@ -20,7 +20,7 @@ func duration(file []byte) (ms int64, exact bool) {
 	return int64(len(file)) * 1000 / leastRate, false
 }
 
-// wav reads the byte rate of a RIFF file. What its header says of its length counts only where it fits.
+// wav reads the byte rate of a RIFF file. The length in its header is only used if it fits the file.
 func wav(file []byte) (ms int64, ok bool) {
 	if len(file) < 44 || string(file[:4]) != "RIFF" || string(file[8:16]) != "WAVEfmt " {
 		return 0, false
@@ -52,7 +52,7 @@ func flac(file []byte) (ms int64, ok bool) {
 	return int64(samples * 1000 / rate), true //nolint:gosec // 36 bits
 }
 
-// ogg reads where the last page of a file ends. Opus counts in samples of 48 kHz; Vorbis says its rate in the first page.
+// ogg reads the end position of a file's last page. Opus counts in samples of 48 kHz; Vorbis states its rate in the first page.
 func ogg(file []byte) (ms int64, ok bool) {
 	last := bytes.LastIndex(file, []byte("OggS"))
 	if len(file) < 64 || string(file[:4]) != "OggS" || last+14 > len(file) {
@@ -69,16 +69,16 @@ func ogg(file []byte) (ms int64, ok bool) {
 	return int64(at * 1000 / rate), true //nolint:gosec // bounded
 }
 
-// The rates of spoken answers: PCM has 24,000 samples of 16 bits in a second.
+// pcmRate is the byte rate of spoken answers in PCM: 24,000 samples of 16 bits per second.
 const pcmRate = 48_000
 
-// Kilobits per second of MPEG layer III, by the index in a frame's header: of version 1, and of versions 2 and 2.5.
+// Kilobits per second of MPEG layer III, by the index in a frame's header: for version 1, and for versions 2 and 2.5.
 var (
 	mpeg1 = [16]int64{0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 0}
 	mpeg2 = [16]int64{0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160, 0}
 )
 
-// answerRate is how many bytes of a spoken answer play in a second, by its content type and how it begins; 0 where that is unknown.
+// answerRate returns the bytes per second of a spoken answer, by its content type and first bytes; 0 if unknown.
 func answerRate(contentType string, begin []byte) int64 {
 	switch {
 	case len(begin) >= 44 && string(begin[:4]) == "RIFF":

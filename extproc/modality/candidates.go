@@ -11,7 +11,7 @@ import (
 	"bardo.money/gateway/policy/intent"
 )
 
-// serves reports whether a candidate's provider has the endpoint, and its model is not known to be for something else.
+// serves reports whether a candidate's provider has the endpoint, and whether its model is not known to have another purpose.
 func serves(v *request.View, op *Operation, to *policy.Resolution) (endpoint, model bool) {
 	p := v.Config.Provider(to.Provider)
 	return relays(p.Adapter, p.Endpoint, op), p.Direct || to.Undescribed || slices.Contains(to.Features, op.Feature)
@@ -27,8 +27,8 @@ func relays(a provider.Adapter, at provider.Endpoint, op *Operation) bool {
 	return ok && relay.Relay(op.Endpoint, "", at) != nil
 }
 
-// FilterByModel leaves out the candidates that are not for this occasion, whose provider lacks the endpoint, or whose model is known to be for something else. The
-// error is a fault that says which.
+// FilterByModel removes the candidates that are excluded at this time, whose provider lacks the endpoint, or whose model is known to have another
+// purpose. The error is a fault that states the reason.
 func FilterByModel(v *request.View, r *Request) error {
 	if err := v.FilterByOccasion(r.Op.Feature); err != nil {
 		return err
@@ -40,7 +40,7 @@ func FilterByModel(v *request.View, r *Request) error {
 		if endpoint && !model {
 			f.Public = "the model \"" + fault.Clip(v.Request.Model) + "\" is none that " + r.Op.Makes()
 		}
-		return !endpoint || !model || (v.Seals(&to) != nil) != r.Op.Sealed() // what has to be encrypted is not sent as it is
+		return !endpoint || !model || (v.Seals(&to) != nil) != r.Op.Sealed() // requests that must be encrypted are not sent in plain text
 	})
 	if len(v.Found) == 0 {
 		return f
@@ -48,7 +48,7 @@ func FilterByModel(v *request.View, r *Request) error {
 	return nil
 }
 
-// FilterByPrice leaves out the candidates at which the request has no price. The error is a fault of kind UnpricedParameter.
+// FilterByPrice removes the candidates that have no price for the request. The error is a fault of kind UnpricedParameter.
 func FilterByPrice(v *request.View, r *Request) (err error) {
 	v.Found = slices.DeleteFunc(v.Found, func(to policy.Resolution) bool {
 		_, unpriced := MaxCost(v, r, &to)
@@ -63,8 +63,8 @@ func FilterByPrice(v *request.View, r *Request) (err error) {
 	return err
 }
 
-// MaxCost is the most that a request can cost at a candidate, without the spread; 0 where the caller pays the provider. The error is a fault: it
-// has no price there.
+// MaxCost returns the maximum cost of a request at a candidate, without the spread; 0 if the caller pays the provider. The error is a fault: it has
+// no price there.
 func MaxCost(v *request.View, r *Request, to *policy.Resolution) (policy.Pico, error) {
 	if v.CallerPays(to.Provider) {
 		return 0, nil
@@ -73,7 +73,7 @@ func MaxCost(v *request.View, r *Request, to *policy.Resolution) (policy.Pico, e
 	return r.Cost(to, &most)
 }
 
-// Most is the most that a request can cost at any of its candidates, without the spread, and the most tokens that it can have. The error is a fault.
+// MaxOf returns the maximum cost of a request over its candidates, without the spread, and its maximum number of tokens. The error is a fault.
 func Most(v *request.View, r *Request) (cost policy.Pico, tokens int64, err error) {
 	for i := range v.Order {
 		most, err := MaxCost(v, r, &v.Order[i])
@@ -86,7 +86,7 @@ func Most(v *request.View, r *Request) (cost policy.Pico, tokens int64, err erro
 	return cost, tokens, nil
 }
 
-// CostOf is what an answer of a candidate costs, without the spread: never more than was reserved for it, whatever its provider reports.
+// CostOf returns the cost of a candidate's answer, without the spread: never more than was reserved for it, whatever its provider reports.
 func CostOf(v *request.View, r *Request, to *policy.Resolution, u *Used) (policy.Pico, error) {
 	if v.CallerPays(to.Provider) {
 		return 0, nil
@@ -99,7 +99,7 @@ func CostOf(v *request.View, r *Request, to *policy.Resolution, u *Used) (policy
 	return min(cost, most), err
 }
 
-// Protect runs the layers that protect, on the texts of a request, and returns it with the texts that they leave. v.Request stays as it is.
+// Protect runs the protecting layers on the texts of a request, and returns the request with the resulting texts. v.Request is unchanged.
 func Protect(ctx context.Context, v *request.View, r *Request) (*Request, error) {
 	if r.Op.Sealed() {
 		return r, nil
@@ -121,7 +121,7 @@ func Protect(ctx context.Context, v *request.View, r *Request) (*Request, error)
 	return r.WithTexts(&texts, &changed.Doc)
 }
 
-// Cheapest is the listed model for which the request costs least; "" if there is none.
+// Cheapest returns the listed model with the lowest cost for the request; "" if there is none.
 func Cheapest(v *request.View, r *Request) (model string) {
 	least := policy.MaxPico
 	for _, offer := range v.Config.Resolver.Models() {

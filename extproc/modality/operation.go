@@ -1,7 +1,6 @@
-// Package modality serves the endpoints that are neither for conversations nor for embeddings: moderation, ranking, images and audio. A
-// request goes unchanged to a provider that has the endpoint, but for the model's name, and its answer unchanged to the client. What it
-// costs is worked out from the request and from what the answer says was used. It knows nothing of an exchange: who calls it finds the
-// candidates, holds the money and writes the record.
+// Package modality serves the endpoints other than conversations and embeddings: moderation, ranking, images and audio. A request is sent unchanged,
+// except for the model's name, to a provider that has the endpoint, and its answer is passed on unchanged. The cost is computed from the request and
+// from the usage in the answer. The package knows nothing of an exchange: its caller finds the candidates, reserves the money and writes the record.
 package modality
 
 import (
@@ -14,11 +13,11 @@ import (
 // Operation is one of the endpoints.
 type Operation struct {
 	Endpoint kind.Endpoint
-	Feature  policy.Feature // of the models that answer here
+	Feature  policy.Feature // feature of the models that serve it
 
-	form     bool // its body is a form
-	formless bool // it may be JSON all the same
-	optional bool // the vendor has a model for requests that name none
+	form     bool // its body is a multipart form
+	formless bool // its body may also be JSON
+	optional bool // the vendor has a default model
 }
 
 var operations = []Operation{
@@ -33,16 +32,16 @@ var operations = []Operation{
 	{Endpoint: kind.Sealed, Feature: policy.EndToEndEncryption},
 }
 
-// version is what the endpoints' paths begin with.
+// version is the path prefix of the endpoints.
 const version = "/v1"
 
-// Path is the endpoint's path, as clients ask for it.
+// Path returns the endpoint's path, as requested by clients.
 func (o *Operation) Path() string { return version + string(o.Endpoint) }
 
-// Operations are all of them.
+// Operations returns all operations.
 func Operations() []Operation { return slices.Clone(operations) }
 
-// Find is the operation of a path; nil for any other path.
+// Find returns the operation of a path; nil for any other path.
 func Find(path string) *Operation {
 	i := slices.IndexFunc(operations, func(o Operation) bool { return o.Path() == path })
 	if i < 0 {
@@ -51,7 +50,7 @@ func Find(path string) *Operation {
 	return &operations[i]
 }
 
-// Makes says in a sentence what a model of this operation does.
+// Makes returns a phrase for what a model of this operation does.
 func (o *Operation) Makes() string {
 	switch o.Feature { //nolint:exhaustive // the features of operations
 	case policy.Moderation:
@@ -68,13 +67,13 @@ func (o *Operation) Makes() string {
 	return "writes down speech"
 }
 
-// Sealed reports whether its requests are readable for an enclave alone.
+// Sealed reports whether its requests can only be read by an enclave.
 func (o *Operation) Sealed() bool { return o.Feature == policy.EndToEndEncryption }
 
-// images reports whether it makes images.
+// images reports whether it generates images.
 func (o *Operation) images() bool { return o.Feature == policy.ImageGeneration }
 
-// audio reports whether its request or its answer is sound.
+// audio reports whether its request or its answer is audio.
 func (o *Operation) audio() bool {
 	return o.Feature == policy.Speech || o.Feature == policy.Transcription
 }

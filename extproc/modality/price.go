@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Used is what one call used, in the units that providers bill.
+// Used is the usage of one call, in the units that providers bill.
 type Used struct {
 	Text, Image, Audio, Output int64 // tokens: of the input by kind, and of the answer
 	Images                     int64
@@ -18,10 +18,10 @@ type Used struct {
 
 	Reported  bool // the provider reported its tokens
 	Timed     bool // the length of the audio is known
-	Estimated bool // what it is billed by was not reported
+	Estimated bool // the billed quantity was not reported
 }
 
-// Usage is the same as the record has it.
+// Usage returns the usage in the record's form.
 func (u *Used) Usage() chat.Usage {
 	return chat.Usage{
 		Input: policy.AddTokens(policy.AddTokens(u.Text, u.Image), u.Audio), Output: u.Output, Final: true, Estimated: u.Estimated,
@@ -32,7 +32,7 @@ func (u *Used) Usage() chat.Usage {
 type unit uint8
 
 const (
-	noUnit unit = iota // nobody said what it costs
+	noUnit unit = iota // the price is unknown
 	perToken
 	perSecond
 	perCharacter
@@ -40,7 +40,7 @@ const (
 	perMegapixel
 )
 
-// unit is what the operation is billed by at these prices. A model with prices of tokens and of time is billed by its tokens where they are
+// unit returns the billing unit of the operation at these prices. A model with prices per token and per second is billed by tokens if they are
 // reported.
 func (o *Operation) unit(p *policy.Prices, reported bool) unit {
 	u := p.Units
@@ -63,16 +63,16 @@ func (o *Operation) unit(p *policy.Prices, reported bool) unit {
 	return perToken
 }
 
-// Tokens that an image and a second of sound can take, at most, where the catalog does not say how long an answer is.
+// Maximum tokens of an image and of a second of audio, if the catalog has no limit for an answer.
 const (
 	maxImageTokens   = 10_000
 	maxOutputTokens  = 16_000
 	tokensPerSecond  = 50
-	charactersSecond = 5 // that are spoken in a second, at least
+	charactersSecond = 5 // minimum number of characters spoken in a second
 	bytesPerToken    = 4
 )
 
-// Most is the most that a request can use at a candidate.
+// Max returns the maximum usage of a request at a candidate.
 func (r *Request) Most(to *policy.Resolution) Used {
 	u := Used{Text: r.text, Image: r.sent * maxImageTokens, Images: r.images, Characters: r.characters, Milliseconds: r.milliseconds, Timed: r.exact, Estimated: true}
 	switch r.Op.Feature { //nolint:exhaustive // the others answer without tokens
@@ -98,7 +98,7 @@ func atLeast(limit, otherwise int64) int64 {
 	return otherwise
 }
 
-// Cost is what a use costs at a candidate, by the unit that has a price there. The error is a fault of kind UnpricedParameter.
+// Cost returns the cost of a usage at a candidate, by the unit that has a price there. The error is a fault of kind UnpricedParameter.
 func (r *Request) Cost(to *policy.Resolution, u *Used) (policy.Pico, error) {
 	p := &to.Prices
 	units, by := p.Units, r.Op.unit(p, u.Reported)
@@ -137,13 +137,13 @@ func orElse(price, otherwise policy.Price) policy.Price {
 	return otherwise
 }
 
-// usualSize and usualQuality are what OpenAI makes where a request says nothing.
+// usualSize and usualQuality are OpenAI's defaults.
 const (
 	usualSize    = "1024x1024"
 	usualQuality = "standard"
 )
 
-// perImage is what one image costs. What is left to the provider is the dearest that it can choose.
+// perImage returns the cost of one image. Options that are left to the provider count as the most expensive ones.
 func (r *Request) perImage(units *policy.UnitPrices) (cost policy.Pico, ok bool) {
 	size, quality := r.size, r.quality
 	if size == "" {
@@ -161,10 +161,10 @@ func (r *Request) perImage(units *policy.UnitPrices) (cost policy.Pico, ok bool)
 	return units.Image(size, quality)
 }
 
-// usualPixels are those of an image whose size a request leaves out.
+// usualPixels is the default image size in pixels.
 const usualPixels = 1024 * 1024
 
-// perMegapixel is what images cost by their pixels. Steps beyond those that the price includes cost more.
+// perMegapixel returns the cost of images by their pixels. Steps beyond those that the price includes cost more.
 func (r *Request) perMegapixel(to *policy.Resolution, units *policy.UnitPrices, n int64) (policy.Pico, error) {
 	pixels := atLeast(r.pixels, usualPixels)
 	if r.size == "auto" {
@@ -185,7 +185,7 @@ func (r *Request) perMegapixel(to *policy.Resolution, units *policy.UnitPrices, 
 	return to.Prices.PerRequest.Plus(cost), nil
 }
 
-// unpricedFault tells the caller what of its request has no price.
+// unpricedFault returns the caller's fault for a part of its request without a price.
 func (r *Request) unpricedFault(to *policy.Resolution, what string) error {
 	f := fault.Newf(fault.UnpricedParameter, "the gateway knows no price of %s at %s of %s for %s: use a key of your own there (providers.direct), "+
 		"or have the operator state the price of the model", what, r.Op.Path(), to.Provider, to.Model)
@@ -193,11 +193,11 @@ func (r *Request) unpricedFault(to *policy.Resolution, what string) error {
 	return f
 }
 
-// Read works out what a whole answer used: by its own report, else by what it holds, else by the request.
+// Read returns the usage of a complete answer: as reported, else from its content, else from the request.
 func (r *Request) Read(to *policy.Resolution, body []byte) Used {
 	u := r.Most(to)
 	doc, err := jsonx.Parse(body)
-	if err != nil { // a transcript as text
+	if err != nil { // a plain-text transcript
 		return r.complete(to, u)
 	}
 	n := int64(0)
@@ -214,8 +214,8 @@ func (r *Request) Read(to *policy.Resolution, body []byte) Used {
 	return r.complete(to, u)
 }
 
-// complete says whether a use is an estimate, and leaves out numbers of tokens that nobody reported and nobody is billed for. Texts that are
-// classified or ranked have about as many as their bytes say.
+// complete marks a usage as an estimate, and removes unreported token counts that are not billed. The token counts of classified or ranked texts are
+// estimated from their bytes.
 func (r *Request) complete(to *policy.Resolution, u Used) Used {
 	by := r.Op.unit(&to.Prices, u.Reported)
 	u.Estimated = by == perToken && !u.Reported || by == perSecond && !u.Timed
@@ -229,7 +229,7 @@ func (r *Request) complete(to *policy.Resolution, u Used) Used {
 	return u
 }
 
-// report takes in an answer's own report, in the names of OpenAI and of those that follow it.
+// report adds an answer's own usage report, in the names of OpenAI and compatible providers.
 func (u *Used) report(usage jsonx.Value) {
 	if seconds, ok := usage.Get("seconds").Float(); ok {
 		u.Milliseconds, u.Timed = milliseconds(seconds), true
@@ -249,7 +249,7 @@ func (u *Used) report(usage jsonx.Value) {
 	u.Reported = true
 }
 
-// first is the first of an object's members that is a number.
+// first returns the first of an object's members that is a number.
 func first(v jsonx.Value, names ...string) (int64, bool) {
 	for _, name := range names {
 		if n, ok := v.Get(name).Int(); ok {
@@ -264,7 +264,7 @@ func intOf(v jsonx.Value) int64 {
 	return max(n, 0)
 }
 
-// milliseconds are those of a number of seconds that a provider reports, rounded up.
+// milliseconds converts seconds as reported by a provider, rounded up.
 func milliseconds(seconds float64) int64 {
 	const most = 1e9
 	return int64(min(max(seconds, 0), most)*1000 + 0.999)

@@ -13,8 +13,8 @@ import (
 	reasons "bardo.money/gateway/policy/attestation"
 )
 
-// proved reads an answer that has to be attested to its end, verifies its receipt, and stores the proof. Its body is then read again from memory. Nothing of
-// an answer whose receipt is not valid is used: the attempt has failed. What states an error is no answer, and its proof is void.
+// proved reads an answer that must be attested to its end, verifies its receipt, and stores the proof. Its body is then read again from memory. If
+// the receipt is invalid the attempt has failed and nothing of the answer is used. An answer that contains an error has a void proof.
 func (c *Call) proved(ctx context.Context, to *policy.Resolution, resp *http.Response, p *attestation.Proof) (*http.Response, *upstream.Failure, error) {
 	body, f := c.verified(ctx, to, resp, p)
 	if f != nil {
@@ -30,7 +30,7 @@ func (c *Call) proved(ctx context.Context, to *policy.Resolution, resp *http.Res
 	return &whole, nil, nil
 }
 
-// states reports whether a body, as JSON or as events, states an error.
+// states reports whether a body, as JSON or as events, contains an error.
 func (c *Call) states(to *policy.Resolution, resp *http.Response, body []byte) bool {
 	if statedError(body) != nil {
 		return true

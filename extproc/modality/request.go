@@ -13,39 +13,39 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Request is a request to one of the endpoints, read as far as its price depends on it.
+// Request is a request to one of the endpoints, parsed as far as its price depends on it.
 type Request struct {
 	Op     *Operation
-	Model  string // as the client wrote it; "" where it named none
+	Model  string // as the client wrote it; "" if it named none
 	Stream bool   // the answer is to be an event stream
 	Doc    jsonx.Doc
 
-	ContentType string // of the body that is sent on
+	ContentType string // content type of the body that is sent
 
 	body []byte
 	form *formdata.Form // nil for JSON
 
-	images        int64 // that are to be made
+	images        int64 // number to be generated
 	size, quality string
 	pixels        int64 // of one image; 0: unknown
 	steps         int64 // inference steps; 0: the model's own number
-	sent          int64 // images in the request
-	output        int64 // tokens of the longest answer; 0: the model's
+	sent          int64 // number of images in the request
+	output        int64 // maximum tokens of the answer; 0: the model's
 	characters    int64 // of a text to be spoken
-	text          int64 // bytes that may be tokens of text
-	milliseconds  int64 // of the uploaded audio; with exact unset, the most that it can be
+	text          int64 // bytes that may be text tokens
+	milliseconds  int64 // of the uploaded audio; an upper bound unless exact
 	exact         bool
-	unpriced      string // a member whose cost nobody can tell in advance
+	unpriced      string // a member whose cost cannot be determined in advance
 }
 
-// The bounds of what a request may ask for.
+// Limits of what a request may ask for.
 const (
 	maxImages = 1000
 	maxPixels = 1 << 30
 	maxWord   = 64
 )
 
-// Parse reads a request. The errors are faults.
+// Parse parses a request. The errors are faults.
 func Parse(op *Operation, contentType string, body []byte) (*Request, error) {
 	r := &Request{Op: op, body: body, images: 1}
 	var err error
@@ -124,12 +124,12 @@ func (r *Request) parseJSON(contentType string) error {
 	return nil
 }
 
-// isText reports whether a member's value may be billed as tokens of text. Pictures by value are no text.
+// isText reports whether a member's value may be billed as text tokens. Inline images are not text.
 func (r *Request) isText(member string) bool {
 	return member != "images" && member != "image" && member != "mask" && member != wire.HintKey
 }
 
-// value takes in a member of the body.
+// value processes a member of the body.
 func (r *Request) value(name, v string) (err error) {
 	switch name {
 	case "model":
@@ -196,7 +196,7 @@ func (r *Request) check() error {
 	return nil
 }
 
-// Body is the request as a provider is sent it that knows the model by a name: the client's bytes, if that is the client's name.
+// Body returns the request for a provider's name of the model: the client's bytes, if that is the client's name.
 func (r *Request) Body(model string) []byte {
 	if r.form != nil {
 		p := r.form.Find("model")

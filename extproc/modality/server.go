@@ -24,7 +24,7 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// Call is one request on its way to its candidates.
+// Call is one request and its candidates.
 type Call struct {
 	*Request
 
@@ -35,10 +35,10 @@ type Call struct {
 	redactor *secret.Redactor
 }
 
-// passing is an answer on its way to the client.
+// forwarder passes an answer on to the client.
 type passing struct{ restorer pipeline.Restorer }
 
-// passed begins the way of an answer of a content type.
+// forwarderOf returns the forwarder of an answer of a content type.
 func (c *Call) passed(kind string) passing {
 	if c.View.NewRestorer == nil {
 		return passing{}
@@ -46,7 +46,7 @@ func (c *Call) passed(kind string) passing {
 	return passing{c.View.NewRestorer(strings.HasPrefix(kind, header.JSON) || strings.HasPrefix(kind, header.EventStream))}
 }
 
-// piece is what the client gets for a piece of the answer.
+// piece returns the client's bytes for a piece of the answer.
 func (p passing) piece(b []byte, last bool) []byte {
 	if p.restorer == nil {
 		return b
@@ -58,35 +58,35 @@ func (p passing) piece(b []byte, last bool) []byte {
 	return out
 }
 
-// Sink is told what happens to a call, and keeps its bill.
+// Sink records what happens to a call, and keeps its bill.
 type Sink interface {
-	// Endpoint is where a provider is called, with the key that it takes.
+	// Endpoint returns a provider's endpoint, with an acquired key.
 	Endpoint(id policy.ProviderID) provider.Endpoint
-	// Departs is called before each attempt.
-	Departs(to *policy.Resolution)
-	// Attested stores the proof of an answer, once it was verified, and before anything of the answer is used.
+	// AttemptStarts is called before each attempt.
+	AttemptStarts(to *policy.Resolution)
+	// Attested stores the proof of an answer after its verification, and before anything of the answer is used.
 	Attested(ctx context.Context, to *policy.Resolution, p *attestation.Proof) error
-	// Void notes that what was proved is no answer: it states an error, and its receipt counts for nothing.
+	// Void records that an attested answer is an error: its receipt is void.
 	Void(ctx context.Context, to *policy.Resolution, p *attestation.Proof)
-	// Failed is told of an attempt that failed, and of what is done then.
+	// Failed records a failed attempt, and the decision after it.
 	Failed(to *policy.Resolution, f *upstream.Failure, next upstream.Decision)
-	// Settle charges for an answer, or for what there is of it, and returns the headers that say what it cost. It is called once.
+	// Settle charges for an answer, or the received part of it, and returns the cost headers. It is called once.
 	Settle(ctx context.Context, to *policy.Resolution, u *Used, outcome string) (header.List, error)
-	// Headers are those of an answer by a candidate, without its cost.
+	// Headers returns the headers of a candidate's answer, without its cost.
 	Headers(to *policy.Resolution) header.List
-	// Exhausted is what the client is told when no candidate answered.
+	// Exhausted returns the client's error when no candidate answered.
 	Exhausted(failures []*upstream.Failure) error
 }
 
-// Do calls the candidates until one answers. An error that is a fault has not been answered yet. A call goes on when its client disconnects:
-// the provider bills it anyway.
+// Do calls the candidates until one answers. An error that is a fault has not been sent yet. A call continues after a client disconnect: the provider
+// bills it anyway.
 func (c *Call) Do(client context.Context, d stream.Client) error {
 	c.redactor = c.View.Redactor()
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(client), c.View.Config.Timeouts.Total, upstream.ErrTotalTimeout)
 	defer cancel()
 	seq := upstream.Sequence{Candidates: c.View.Order, MaxRetries: c.View.Config.MaxRetries}
 	for to := seq.Candidate(); to != nil; to = seq.Candidate() {
-		c.Sink.Departs(to)
+		c.Sink.AttemptStarts(to)
 		resp, f, err := c.attempt(ctx, to) //nolint:bodyclose // answer does it
 		if err != nil {
 			return err
@@ -99,7 +99,7 @@ func (c *Call) Do(client context.Context, d stream.Client) error {
 	return c.exhausted(client, seq.Failures)
 }
 
-// exhausted ends a call that nobody answered.
+// exhausted ends a call after all candidates failed.
 func (c *Call) exhausted(client context.Context, failures []*upstream.Failure) error {
 	if client.Err() != nil {
 		return context.Cause(client)
@@ -107,7 +107,7 @@ func (c *Call) exhausted(client context.Context, failures []*upstream.Failure) e
 	return c.Sink.Exhausted(failures)
 }
 
-// attempt calls one candidate. The answer is one that succeeded; its body is the caller's to close.
+// attempt calls one candidate. The answer is a successful one; the caller closes its body.
 func (c *Call) attempt(ctx context.Context, to *policy.Resolution) (*http.Response, *upstream.Failure, error) {
 	req, proof, err := c.request(ctx, to)
 	if err != nil {
@@ -133,16 +133,16 @@ func (c *Call) attempt(ctx context.Context, to *policy.Resolution) (*http.Respon
 		return resp, nil, nil
 	}
 	defer upstream.CloseBody(resp)
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, errbody.MaxBody)) // what there is of it
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, errbody.MaxBody)) // as much as can be read
 	e := errbody.Parse(resp.StatusCode, upstream.HeaderList(resp.Header), c.redactor.Bytes(body))
 	e.Dialect = chat.OpenAI
 	return nil, upstream.Stated(to.Provider, e), nil
 }
 
-// handed are the client's headers that the provider gets to see.
+// forwardedHeaders are the client's headers that are sent to the provider.
 var handed = []string{"accept", "user-agent", "idempotency-key"}
 
-// request is the call of a candidate, through Envoy's egress listener, and what has to prove its answer.
+// request returns the HTTP request to a candidate, through Envoy's egress listener, and the proof of its answer.
 func (c *Call) request(ctx context.Context, to *policy.Resolution) (*http.Request, *attestation.Proof, error) {
 	at := c.Sink.Endpoint(to.Provider)
 	p := c.View.Config.Provider(to.Provider)
@@ -150,7 +150,7 @@ func (c *Call) request(ctx context.Context, to *policy.Resolution) (*http.Reques
 	if name == "" {
 		name = string(to.Model)
 	}
-	relay, _ := p.Adapter.(provider.Relay) // the candidates' adapters are: see serves
+	relay, _ := p.Adapter.(provider.Relay) // candidates without one were removed by serves
 	call := relay.Relay(c.Op.Endpoint, name, at)
 	proof := (*attestation.Proof)(nil)
 	if c.Op.Sealed() {
@@ -179,7 +179,7 @@ func (c *Call) request(ctx context.Context, to *policy.Resolution) (*http.Reques
 	return req, proof, nil
 }
 
-// answer passes on what a candidate answered: JSON and text as a whole, with its cost in the headers; sound and events as they come.
+// answer passes on a candidate's answer: JSON and text as a whole, with the cost in the headers; audio and events as they arrive.
 func (c *Call) answer(client, ctx context.Context, d stream.Client, to *policy.Resolution, resp *http.Response) error {
 	defer upstream.CloseBody(resp)
 	kind := strings.ToLower(resp.Header.Get("Content-Type"))
@@ -212,7 +212,7 @@ func (c *Call) answer(client, ctx context.Context, d stream.Client, to *policy.R
 	return d.StreamBody(body, true)
 }
 
-// outcome is how a request ends whose answer is complete.
+// outcome returns the outcome of a request with a complete answer.
 func outcome(client context.Context) string {
 	if client.Err() != nil {
 		return record.Disconnected
@@ -220,7 +220,7 @@ func outcome(client context.Context) string {
 	return record.OK
 }
 
-// broken ends a call whose answer broke off before the client had any of it. Nothing is charged.
+// broken ends a call whose answer broke off before any of it was sent. Nothing is charged.
 func (c *Call) broken(ctx context.Context, to *policy.Resolution, err error) error {
 	f := &upstream.Failure{Provider: to.Provider, Kind: upstream.Reset, Cause: err}
 	if ctx.Err() != nil {
@@ -229,13 +229,13 @@ func (c *Call) broken(ctx context.Context, to *policy.Resolution, err error) err
 	return c.refused(to, f)
 }
 
-// refused ends a call whose answer turned out to be none.
+// refused ends a call whose answer turned out to be an error.
 func (c *Call) refused(to *policy.Resolution, f *upstream.Failure) error {
 	c.Sink.Failed(to, f, upstream.Decision{Move: upstream.Stop, Why: "its answer had begun"})
 	return c.Sink.Exhausted([]*upstream.Failure{f})
 }
 
-// statedError is the error that a provider states under a status of success; nil for an answer.
+// statedError returns the error in a body with a success status; nil for an answer.
 func statedError(body []byte) *chat.ProviderError {
 	v, err := jsonx.Parse(body)
 	if err != nil || v.Get("error").IsNull() {
@@ -251,7 +251,7 @@ func statedError(body []byte) *chat.ProviderError {
 	return e
 }
 
-// headers are those of an answer before its cost.
+// headers returns the headers of an answer without its cost.
 func (c *Call) headers(to *policy.Resolution, resp *http.Response) header.List {
 	h := c.Sink.Headers(to)
 	for _, name := range []string{"content-type", "content-disposition"} {
@@ -262,7 +262,7 @@ func (c *Call) headers(to *policy.Resolution, resp *http.Response) header.List {
 	return h
 }
 
-// stream passes on an answer piece by piece. It is read to its end when the client disconnects, since its end says what it costs.
+// stream passes on an answer piece by piece. After a client disconnect it is read to its end, which has the usage.
 func (c *Call) stream(client, ctx context.Context, d stream.Client, to *policy.Resolution, resp *http.Response) error {
 	kind := resp.Header.Get("Content-Type")
 	w, way := c.watch(to, kind), c.passed(strings.ToLower(kind))
@@ -283,7 +283,7 @@ func (c *Call) stream(client, ctx context.Context, d stream.Client, to *policy.R
 	}
 }
 
-// finish charges for an answer that has ended, before its last piece goes out. One that is not complete is broken off.
+// finish charges for an answer that has ended, before its last piece is sent. An incomplete one is broken off.
 func (c *Call) finish(client, ctx context.Context, d stream.Client, to *policy.Resolution, w *watch, last []byte, sent, end error) error {
 	u, how := w.end(), outcome(client)
 	complete := errors.Is(end, io.EOF)

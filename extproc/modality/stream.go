@@ -10,23 +10,23 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// watch works out what an answer used that passes in pieces: a spoken one by its length, an event stream by the reports in it.
+// watch determines the usage of a streamed answer: of audio by its length, of an event stream by the reports in it.
 type watch struct {
 	r           *Request
 	to          *policy.Resolution
 	contentType string
 	used        Used
 
-	begin  []byte // the first bytes of a spoken answer
+	begin  []byte // the first bytes of audio
 	length int64
-	events *sse.Scanner // of an event stream; nil for sound
-	failed bool         // the provider says in an event that it failed
+	events *sse.Scanner // of an event stream; nil for audio
+	failed bool         // the provider reported a failure in an event
 }
 
-// beginning is how much of a spoken answer is kept to read its format from, a tag before the sound included.
+// beginning is how many bytes of audio are kept to read its format from, including a tag before it.
 const beginning = 8 << 10
 
-// longestEvent bounds an event of a stream that is read: images come as text.
+// longestEvent is the maximum size of an event that is parsed: images are encoded as text.
 const longestEvent = 32 << 20
 
 func (r *Request) watch(to *policy.Resolution, contentType string) *watch {
@@ -38,7 +38,7 @@ func (r *Request) watch(to *policy.Resolution, contentType string) *watch {
 	return w
 }
 
-// take notes a piece of the answer.
+// take processes a piece of the answer.
 func (w *watch) take(piece []byte) {
 	w.length += int64(len(piece))
 	if w.events != nil {
@@ -52,7 +52,7 @@ func (w *watch) take(piece []byte) {
 	}
 }
 
-// event reads one event. Each complete image comes in an event of its own, with its own report.
+// event processes one event. Each complete image has an event of its own, with its own usage.
 func (w *watch) event(data []byte) {
 	if !bytes.Contains(data, []byte(`"usage"`)) && !bytes.Contains(data, []byte(".completed")) && !bytes.Contains(data, []byte(`"error"`)) {
 		return
@@ -76,13 +76,13 @@ func (w *watch) event(data []byte) {
 	}
 }
 
-// end is what the whole answer used.
+// end returns the usage of the whole answer.
 func (w *watch) end() Used {
 	if w.events != nil {
 		for _, f := range w.events.End() {
 			w.event(f.Data)
 		}
-		if w.failed && !w.used.Reported || w.r.Op.images() && w.used.Images == 0 { // nothing was made
+		if w.failed && !w.used.Reported || w.r.Op.images() && w.used.Images == 0 { // nothing was generated
 			return Used{Reported: true, Timed: true}
 		}
 		return w.r.complete(w.to, w.used)

@@ -7,8 +7,8 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Texts are the request's texts as a document of their own, which layers read: the members of its JSON that may hold any, or the fields of its form by their
-// places. Pictures and recordings are not in it: see Files.
+// Texts returns the request's texts as a separate document, which layers read: the members of its JSON that may hold text, or the fields of its form
+// by position. Images and recordings are not in it: see Files.
 func (r *Request) Texts() (jsonx.Doc, error) {
 	b := []byte{'{'}
 	add := func(key string, value []byte) {
@@ -33,10 +33,10 @@ func (r *Request) Texts() (jsonx.Doc, error) {
 	return jsonx.Scan(append(b, '}'))
 }
 
-// field is the name, among the texts, of a form's field.
+// field returns the name of a form's field in the texts.
 func field(part int) string { return "field " + strconv.Itoa(part) }
 
-// Files is how many members, or parts of a form, hold pictures or recordings.
+// Files returns the number of members, or parts of a form, that hold images or recordings.
 func (r *Request) Files() (n int) {
 	if r.form == nil {
 		for _, member := range [...]string{"image", "images", "mask"} {
@@ -54,7 +54,7 @@ func (r *Request) Files() (n int) {
 	return n
 }
 
-// WithTexts is the request with other texts than those that Texts returned.
+// WithTexts returns the request with changed texts; were is the result of Texts.
 func (r *Request) WithTexts(were, are *jsonx.Doc) (*Request, error) {
 	if r.form != nil {
 		return r.withFields(were, are)

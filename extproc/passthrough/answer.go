@@ -14,7 +14,7 @@ import (
 	"bardo.money/gateway/internal/header"
 )
 
-// answer passes an answer on: as it is, but for lists, which hold only what the caller made.
+// answer passes an answer on: unchanged, except for lists, which are reduced to the caller's own resources.
 func (c *call) answer(ctx context.Context, d stream.Client, resp *http.Response) error {
 	h := c.headers(resp)
 	if c.Head.Method == http.MethodHead {
@@ -30,7 +30,7 @@ func (c *call) answer(ctx context.Context, d stream.Client, resp *http.Response)
 	return c.stream(ctx, d, resp, h)
 }
 
-// refused passes on what a provider says of the caller's own mistake, without credentials.
+// refused passes on a provider's error about the caller's request, without credentials.
 func (c *call) refused(d stream.Client, resp *http.Response, h header.List) error {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, stream.MaxPiece))
 	if err != nil {
@@ -40,10 +40,10 @@ func (c *call) refused(d stream.Client, resp *http.Response, h header.List) erro
 	return d.Reply(stream.Reply{Status: resp.StatusCode, Header: h, Body: c.Redactor.Bytes(body)})
 }
 
-// isContent reports whether the request is for what a thing holds, rather than for what is known of it.
+// isContent reports whether the request is for a resource's content, rather than its metadata.
 func (c *call) isContent() bool { return c.path.rest == "content" || c.path.rest == "results" }
 
-// headers are those of the answer that the client gets to see.
+// headers returns the answer's headers for the client.
 func (c *call) headers(resp *http.Response) header.List {
 	h := append(slices.Clone(c.Header),
 		header.Field{Name: "x-bardo-provider", Value: string(c.id)},
@@ -58,7 +58,7 @@ func (c *call) headers(resp *http.Response) header.List {
 	return h
 }
 
-// whole passes on a JSON answer, once it is known whose the things in it are.
+// whole passes on a JSON answer, after its resources' owners were checked.
 func (c *call) whole(ctx context.Context, d stream.Client, resp *http.Response, h header.List) error {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, c.MaxAnswer+1))
 	switch {
@@ -70,7 +70,7 @@ func (c *call) whole(ctx context.Context, d stream.Client, resp *http.Response, 
 	if body, err = c.settle(context.WithoutCancel(ctx), body); err != nil {
 		return err
 	}
-	body = c.Redactor.Bytes(body) // a batch or a response says in it why it failed
+	body = c.Redactor.Bytes(body) // a failed batch or response contains an error
 	c.ended(record.OK, resp.StatusCode, nil)
 	if len(body) <= stream.MaxPiece {
 		return d.Reply(stream.Reply{Status: resp.StatusCode, Header: h, Body: body})
@@ -81,8 +81,8 @@ func (c *call) whole(ctx context.Context, d stream.Client, resp *http.Response, 
 	return d.StreamBody(body, true)
 }
 
-// stream passes on a file's content or a batch's results as they come. An answer that is too long for a client that does not read is
-// broken off, so that nobody takes a part of it for the whole.
+// stream passes on a file's content or a batch's results as they arrive. An answer that is too long for a client that does not read is broken off, so
+// that a part is not taken for the whole.
 func (c *call) stream(ctx context.Context, d stream.Client, resp *http.Response, h header.List) error {
 	if resp.ContentLength > c.MaxAnswer {
 		return c.refuse(&upstream.Failure{Provider: c.id, Kind: upstream.Reset, Cause: upstream.ErrTooLong})

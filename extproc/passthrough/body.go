@@ -23,8 +23,7 @@ func (c *call) readBody(ctx context.Context) (err error) {
 	return c.checkBody(ctx)
 }
 
-// checkBody refuses a body that cannot be read, and one that names what is not the caller's. What it names says which key the request goes
-// to, unless its path does.
+// checkBody refuses a body that cannot be parsed, or that names resources of others. The resources determine the key, unless the path does.
 func (c *call) checkBody(ctx context.Context) error {
 	if len(c.body) == 0 {
 		return nil
@@ -55,7 +54,7 @@ func (c *call) checkBody(ctx context.Context) error {
 	return c.use(at, c.path.vendor(c.Head))
 }
 
-// parseBody parses a body, a form for an upload and JSON for everything else, and returns what it names.
+// parseBody parses a body, a form for an upload and JSON otherwise, and returns its references.
 func (c *call) parseBody() (refs []stored.Ref, err error) {
 	h := c.Head.Header
 	if enc := h.Get("content-encoding"); enc != "" && enc != "identity" {
@@ -80,15 +79,14 @@ func (c *call) parseBody() (refs []stored.Ref, err error) {
 	return ReadRefs(&doc)
 }
 
-// isPlainJSON reports whether a content type is JSON, in no other charset than UTF-8.
+// isPlainJSON reports whether a content type is JSON in UTF-8.
 func isPlainJSON(contentType string) bool {
 	kind, params, err := mime.ParseMediaType(contentType)
 	charset := strings.ToLower(params["charset"])
 	return err == nil && kind == header.JSON && (charset == "" || charset == "utf-8" || charset == "us-ascii")
 }
 
-// plainQuery reports whether a query holds no parameters by which Google's API takes another method, other headers or another body than the
-// request's own.
+// plainQuery reports whether a query has no parameters by which Google's API overrides the request's method, headers or body.
 func plainQuery(query string) bool {
 	for field := range strings.SplitSeq(query, "&") {
 		name, _, _ := strings.Cut(field, "=")

@@ -14,7 +14,7 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// handed are the client's headers that the provider gets to see.
+// forwardedHeaders are the client's headers that are sent to the provider.
 var handed = []string{"accept", "user-agent", "anthropic-version", "anthropic-beta", "openai-beta", "idempotency-key"}
 
 // do sends the request and passes the answer on.
@@ -29,7 +29,7 @@ func (c *call) do(client context.Context, d stream.Client) error {
 	if err == nil {
 		defer func() { _ = resp.Body.Close() }()
 	}
-	if client.Err() != nil { // it disconnected, which says nothing about the provider
+	if client.Err() != nil { // the client disconnected, which is unrelated to the provider
 		c.ended(record.Disconnected, record.StatusClientClosed, nil)
 		return context.Cause(client)
 	}
@@ -41,7 +41,7 @@ func (c *call) do(client context.Context, d stream.Client) error {
 	return c.answer(ctx, d, resp)
 }
 
-// attempted notes how the provider answered.
+// attempted records the provider's result.
 func (c *call) attempted(outcome string, r policy.Result) {
 	a := record.Attempt{Provider: c.id, Outcome: outcome}
 	c.attempts = append(c.attempts, a)
@@ -49,7 +49,7 @@ func (c *call) attempted(outcome string, r policy.Result) {
 	c.s.Health.Report(r)
 }
 
-// request is the call of the provider, through Envoy's egress listener.
+// request returns the HTTP request to the provider, through Envoy's egress listener.
 func (c *call) request(ctx context.Context) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, c.Head.Method, "http://egress"+c.p.Endpoint.BasePath+c.path.below(), bytes.NewReader(c.body))
 	if err != nil {
@@ -74,10 +74,10 @@ func (c *call) request(ctx context.Context) (*http.Request, error) {
 	return req, nil
 }
 
-// credentials are those of the provider's first key: a stored resource belongs to its account.
+// credentials returns those of the provider's first key: a stored resource belongs to its account.
 func (c *call) credentials() header.List { return c.p.Adapter.Ping(c.p.Endpoint).Header }
 
-// failure is why there is no answer that concerns the caller; nil if there is one.
+// failure returns why there is no answer for the caller; nil if there is one.
 func (c *call) failure(ctx context.Context, resp *http.Response, err error) *upstream.Failure {
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -88,13 +88,13 @@ func (c *call) failure(ctx context.Context, resp *http.Response, err error) *ups
 		return upstream.Local(c.id, resp.StatusCode, resp.Header.Get(state.HeaderFailure))
 	}
 	f := &upstream.Failure{Provider: c.id, Kind: upstream.ByStatus, Status: resp.StatusCode, RetryAfter: upstream.RetryAfter(resp.Header.Get("Retry-After"))}
-	if f.Status/100 == 2 || f.Status == http.StatusGone || !f.Retriable() { // what is gone there is no model
+	if f.Status/100 == 2 || f.Status == http.StatusGone || !f.Retriable() { // 410 is about the resource here, not a model
 		return nil
 	}
 	return f
 }
 
-// refuse tells the caller what a provider's own failure means, without its words: they may speak of the key's account.
+// refuse returns the caller's error for a provider's own failure, without its message, which may be about the key's account.
 func (c *call) refuse(f *upstream.Failure) error {
 	err := upstream.Exhausted([]*upstream.Failure{f})
 	c.ended(record.Failed, err.HTTPStatus(), err)

@@ -17,11 +17,11 @@ import (
 	"bardo.money/gateway/policy/ledger"
 )
 
-// Users' own keys serve all callers of the gateway, and can reach what any of them made. So the gateway remembers who made what: what
-// another account made is not found, and lists show only what the caller made.
+// Users' own keys serve all callers of the gateway, and can access what any of them created. So the gateway records owners: resources of other
+// accounts are not found, and lists contain only the caller's own.
 
-// settle notes whose the things in a good answer are, and returns it as the caller may see it. What was made here is remembered before
-// its maker hears of it.
+// settle records the owner of the resources in a successful answer, and returns the answer for the caller. New resources are recorded before their
+// creator gets the answer.
 func (c *call) settle(ctx context.Context, body []byte) ([]byte, error) {
 	if c.Head.Method == http.MethodDelete && c.path.rest == "" {
 		return body, c.s.Ledger.Drop(ctx, c.path.name())
@@ -44,19 +44,19 @@ func (c *call) settle(ctx context.Context, body []byte) ([]byte, error) {
 	return c.here(body, &doc), err
 }
 
-// isList reports whether the request is for all things of a kind, which the key's other users made as well.
+// isList reports whether the request is for all resources of a kind, including those of the key's other users.
 func (c *call) isList() bool {
 	return (c.Head.Method == http.MethodGet || c.Head.Method == http.MethodHead) && c.path.id == ""
 }
 
-// unreadable refuses to pass on a list of which the gateway cannot tell whose things it holds.
+// unreadable refuses to pass on a list whose resources cannot be determined.
 func (c *call) unreadable(err error) error {
 	f := fault.New(fault.Upstream, fmt.Sprintf("the list of provider %s cannot be read", c.id), err)
 	c.ended(record.Failed, f.HTTPStatus(), f)
 	return f
 }
 
-// keep remembers the things that some members of an answer name, and the items that it made in what is the caller's.
+// keep records the caller as owner of the resources that some members of an answer name, and of the items created in the caller's resources.
 func (c *call) keep(ctx context.Context, doc *jsonx.Doc, members ...string) error {
 	var ids []string
 	for _, m := range members {
@@ -72,8 +72,7 @@ func (c *call) keep(ctx context.Context, doc *jsonx.Doc, members ...string) erro
 	return c.s.Ledger.Keep(ctx, Owned(c.Account, c.id, ids)...)
 }
 
-// ownOnly leaves out of a list what the caller did not make. The cursors of its pages stay, so that the next page can be asked for; of what
-// else it says, nothing does.
+// ownOnly removes resources of others from a list. Only the page cursors are kept besides, so that the next page can be requested.
 func (c *call) ownOnly(ctx context.Context, doc *jsonx.Doc) ([]byte, error) {
 	name, list := c.path.members()
 	data := doc.Get(list)
@@ -111,8 +110,7 @@ func (c *call) ownOnly(ctx context.Context, doc *jsonx.Doc) ([]byte, error) {
 	return e.AppendTo(nil, doc), nil
 }
 
-// here makes the one address in an answer that clients follow lead through the gateway: the vendor would not know the key that they
-// send to it, and must not see it.
+// here rewrites the one address in an answer that clients follow to the gateway: the vendor would not accept the client's key, and must not see it.
 func (c *call) here(body []byte, doc *jsonx.Doc) []byte {
 	if at, ok := doc.Get("results_url").Str(); !ok || at == "" {
 		return body
@@ -127,7 +125,7 @@ func (c *call) here(body []byte, doc *jsonx.Doc) []byte {
 	return e.AppendTo(nil, doc)
 }
 
-// ended writes the request's record: what it was about, and nothing of its content.
+// ended writes the request's record, without content.
 func (c *call) ended(outcome string, status int, why *fault.Fault) {
 	e := record.End{Provider: c.id, Outcome: outcome, Status: status}
 	switch {
@@ -156,14 +154,14 @@ func (c *call) ended(outcome string, status int, why *fault.Fault) {
 	}
 }
 
-// NotOwned tells a caller that its account made no such resource: whether another did is not said.
+// NotOwned returns the caller's fault for a resource that its account did not create, without revealing whether another one did.
 func NotOwned(r *stored.Ref) error {
 	f := fault.Newf(fault.NotFound, "%s: there is no %q that this key made through the gateway", r.At, fault.Clip(r.ID))
 	f.Param = r.At
 	return f
 }
 
-// ReadRefs are the resources that a body names. The error is a fault.
+// ReadRefs returns the resources that a body names. The error is a fault.
 func ReadRefs(doc *jsonx.Doc) ([]stored.Ref, error) {
 	refs, err := stored.Refs(doc)
 	if invalid, ok := errors.AsType[*stored.InvalidError](err); ok {
@@ -172,7 +170,7 @@ func ReadRefs(doc *jsonx.Doc) ([]stored.Ref, error) {
 	return refs, err
 }
 
-// Owned are resources that an account has made at a provider, for the ledger.
+// Owned returns the ledger entries for resources that an account created at a provider.
 func Owned(account policy.Account, at policy.ProviderID, ids []string) []ledger.Kept {
 	resources := make([]ledger.Kept, len(ids))
 	for i, id := range ids {

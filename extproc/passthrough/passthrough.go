@@ -1,6 +1,5 @@
-// Package passthrough serves requests about the resources that a provider stores, such as files, batches and stored responses. A resource
-// belongs to the key under which it was made, so these requests go to users' own keys, unchanged, and cost nothing here. It knows nothing of
-// generations.
+// Package passthrough serves requests about the resources that a provider stores, such as files, batches and stored responses. A resource belongs to
+// the key that created it, so these requests are sent with users' own keys, unchanged, and cost nothing here. It does not know generations.
 package passthrough
 
 import (
@@ -21,69 +20,69 @@ import (
 
 // Server serves requests about stored resources. Safe for concurrent use.
 type Server struct {
-	Ledger *ledger.Ledger // who owns which resource, and the records
+	Ledger *ledger.Ledger // owners of resources, and the records
 	Health Health
 	Egress *http.Client // see upstream.NewEgressClient
 	Log    *slog.Logger
 }
 
-// Health is what is known of the providers.
+// Health is the state of the providers.
 type Health interface {
-	// Report notes one attempt's outcome.
+	// Report records one attempt's outcome.
 	Report(r policy.Result)
-	// Plan leaves out the disabled providers; done must be called when the request has ended.
+	// Plan removes disabled providers; done must be called when the request has ended.
 	Plan(candidates []policy.ProviderID) (order []policy.ProviderID, done func())
 }
 
-// Provider is a configured provider of a user's own key.
+// Provider is a configured provider with a user's own key.
 type Provider struct {
 	Adapter  provider.Adapter
 	Endpoint provider.Endpoint
 	Cluster  policy.ProviderID // its name in the control plane's state
 }
 
-// Request is one request about a stored resource, and what its configuration says of it.
+// Request is one request about a stored resource, with its configuration.
 type Request struct {
 	ID           string
 	Head         *stream.Head
 	Account      policy.Account
 	Started      time.Time
-	OwnKey       bool                                     // it brings a provider key of its own, which these requests do not take
-	Body         func() ([]byte, error)                   // reads the whole body; nil for a request without one
-	Direct       func(policy.ProviderID) (Provider, bool) // a provider of a user's own key
+	OwnKey       bool                                     // it has a provider key of its own, which is not supported here
+	Body         func() ([]byte, error)                   // reads the whole body; nil if there is none
+	Direct       func(policy.ProviderID) (Provider, bool) // returns a provider with a user's own key
 	Timeout      time.Duration                            // until the last byte of the answer
 	MaxAnswer    int64                                    // bytes
 	EgressSecret string
-	Header       header.List // of every answer
+	Header       header.List // headers of every answer
 	Redactor     *secret.Redactor
 	Sink         Sink
 }
 
-// Sink is told what happened to a request, for the metrics and the error that its client may get.
+// Sink receives the outcome of a request, for the metrics and the client's error.
 type Sink interface {
-	// Attempted is told of each attempt.
+	// Attempted is called for each attempt.
 	Attempted(a record.Attempt)
-	// Ended is told how the request ended. It is called at most once, and not for errors that Serve returns before a provider is called.
+	// Ended is called with the outcome, at most once, and not for errors that Serve returns before a provider is called.
 	Ended(e record.End)
 }
 
-// CostDirect stands in X-Bardo-Cost of what its caller pays to the provider.
+// CostDirect is the value of X-Bardo-Cost for what the caller pays to the provider.
 const CostDirect = "direct"
 
-// call is one request on its way.
+// call is one request in progress.
 type call struct {
 	*Request
 	s    *Server
 	path Path
-	id   policy.ProviderID // who has the key
+	id   policy.ProviderID // the key's provider
 	p    Provider
 	body []byte
 
 	attempts    []record.Attempt
-	contentType string // of the body, as it was read
+	contentType string // of the body
 }
 
-// Serve answers one request. An error that is a fault has not been answered yet.
+// Serve answers one request. An error that is a fault was not sent yet.
 func (s *Server) Serve(ctx context.Context, d stream.Client, r *Request) error {
 	path, _ := ParsePath(r.Head.Path)
 	switch {
@@ -109,13 +108,13 @@ func (s *Server) Serve(ctx context.Context, d stream.Client, r *Request) error {
 	return c.do(ctx, d)
 }
 
-// directSection begins the names of the providers of users' own keys.
+// directSection is the prefix of the names of providers with users' own keys.
 const directSection = "direct/"
 
-// headerProvider chooses among users' own keys of one vendor.
+// headerProvider selects among users' own keys of one vendor.
 const headerProvider = "x-bardo-provider"
 
-// choose finds the key: the one that a known resource was made under, the one that the request names, or the vendor's first.
+// choose selects the key: the one that created a known resource, the one that the request names, or the vendor's first.
 func (c *call) choose(ctx context.Context) error {
 	vendor := c.path.vendor(c.Head)
 	id := directSection + vendor
@@ -138,7 +137,7 @@ func (c *call) choose(ctx context.Context) error {
 	return c.use(id, vendor)
 }
 
-// use takes a provider's key, if it is a user's own at the vendor whose API the request uses.
+// use selects a provider, if it has a user's own key at the vendor whose API the request uses.
 func (c *call) use(id, vendor policy.ProviderID) error {
 	p, ok := c.Direct(id)
 	if !ok || p.Adapter.Name() != string(vendor) {

@@ -12,10 +12,10 @@ import (
 // collections are the parts of the providers' APIs that serve stored resources.
 var collections = []string{"/v1/responses/compact", "/v1/responses", "/v1/conversations", "/v1/messages/batches", "/v1/batches", "/v1/files", cachedContents}
 
-// cachedContents are prompts that Google's callers keep there, for a time of their own choice.
+// cachedContents are prompts that clients of Google's API store, with an expiry of their choice.
 const cachedContents = "/v1beta/cachedContents"
 
-// Methods are those that a path of a stored resource takes; nil for any other path.
+// Methods returns the methods of a stored resource's path; nil for any other path.
 func Methods(path string) []string {
 	k, ok := ParsePath(path)
 	if !ok {
@@ -28,14 +28,14 @@ func Methods(path string) []string {
 	return methods
 }
 
-// Path is the path of a stored resource, or of a collection of them, in its parts: /v1/files/file-1/content.
+// Path is the parsed path of a stored resource, or a collection: /v1/files/file-1/content.
 type Path struct {
 	collection string // "/v1/files"
 	id         string // "file-1"; "" for the collection itself
 	rest       string // "content"
 }
 
-// ParsePath takes a path apart; ok is false for any other path.
+// ParsePath parses a path; ok is false for any other path.
 func ParsePath(path string) (k Path, ok bool) {
 	for _, c := range collections {
 		rest, below := strings.CutPrefix(path, c)
@@ -60,7 +60,7 @@ func (k *Path) String() string {
 	return k.collection + "/" + k.id + "/" + k.rest
 }
 
-// name is the resource's, as its vendor calls it; "" for the collection itself.
+// name returns the resource's name at its vendor; "" for the collection itself.
 func (k *Path) name() string {
 	if k.collection == cachedContents && k.id != "" {
 		return "cachedContents/" + k.id
@@ -68,7 +68,7 @@ func (k *Path) name() string {
 	return k.id
 }
 
-// members are the JSON members in which an answer has the resource's name, and a list its resources.
+// members returns the JSON members that hold a resource's name in an answer, and the resources in a list.
 func (k *Path) members() (name, list string) {
 	if k.collection == cachedContents {
 		return "name", "cachedContents"
@@ -76,13 +76,13 @@ func (k *Path) members() (name, list string) {
 	return "id", "data"
 }
 
-// below is the path below the version.
+// below returns the path below the version.
 func (k *Path) below() string {
 	path := k.String()
 	return path[1+strings.IndexByte(path[1:], '/'):]
 }
 
-// maxDepth is how many parts a path may have below a collection: an id, what is asked of it, and a part of that.
+// maxDepth is the maximum number of path segments below a collection: an id, a subresource, and a part of that.
 const maxDepth = 3
 
 // WellFormed reports whether a path below a collection may be sent on: it must not lead anywhere else at the provider.
@@ -100,10 +100,10 @@ func (k *Path) WellFormed() bool {
 	})
 }
 
-// maxIDLength bounds an id.
+// maxIDLength is the maximum length of an id.
 const maxIDLength = 256
 
-// vendor is whose API a request about a stored resource uses.
+// vendor returns the vendor whose API a request about a stored resource uses.
 func (k *Path) vendor(hd *stream.Head) policy.ProviderID {
 	switch {
 	case k.collection == cachedContents:

@@ -8,16 +8,16 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// SideCall is a bounded call of a cheap model that a layer makes for a request, such as for a summary of its history.
+// SideCall is a bounded call of a cheap model that a layer makes for a request, such as a summary of its history.
 type SideCall struct {
 	Layer     string // the layer's name, for the request's record
-	System    string // what the model is to do
-	Text      string // with what: the message of the user
+	System    string // the instructions
+	Text      string // the user message
 	MaxTokens int    // of the answer
 	Timeout   time.Duration
-	MaxCost   policy.Pico    // a model whose call may cost more is not called; 0: any
-	Worth     policy.Pico    // what the answer saves: a model whose call is expected to cost more is not called; 0: any
-	Quality   policy.Quality // the least class of the model
+	MaxCost   policy.Pico    // maximum cost of the call at its provider; 0: any
+	Worth     policy.Pico    // what the answer saves: models whose expected cost is higher are not called; 0: any
+	Quality   policy.Quality // minimum class of the model
 }
 
 // SideAnswer is the answer to a side call.
@@ -26,45 +26,45 @@ type SideAnswer struct {
 	Complete bool // it ended by itself, not at its limit
 	By       policy.Resolution
 	Usage    chat.Usage
-	Cost     policy.Pico // the provider's
+	Cost     policy.Pico // provider cost
 }
 
-// SideOffer is who would answer a side call.
+// SideOffer is the candidate that would answer a side call.
 type SideOffer struct {
 	To   policy.Resolution
-	Most policy.Pico // what the call may cost, at its provider's prices
+	MaxCost policy.Pico // maximum cost at its provider's prices
 }
 
 // SideCaller makes side calls for one exchange. The data path implements it.
 //
-// A call goes to a provider only that the request may use, with its security class, privacy tier, the restrictions of its key and the provider that it
-// names (D-05), through Envoy like any call (D-63). It is reserved beforehand, is on the request's bill and in its record, and its outcome counts for
-// the provider's health.
+// A call only goes to a provider that the request may use, subject to its security class, privacy tier, key restrictions and named provider (D-05),
+// through Envoy like any call (D-63). It is reserved beforehand, is on the request's bill and in its record, and its outcome counts for the
+// provider's health.
 type SideCaller interface {
-	// Offer says who would be called first. ok is false where nobody may be.
+	// Offer returns the candidate that would be called first. ok is false if there is none.
 	Offer(c *SideCall) (o SideOffer, ok bool)
-	// Ask makes the call, and waits for the answer. An error that is a *NoSideAnswer leaves the request as it was: the layer does without the answer. With
-	// any other the request is over.
+	// Ask makes the call and waits for the answer. An error that is a *NoSideAnswer leaves the request unchanged: the layer continues without the
+	// answer. Any other error ends the request.
 	Ask(ctx context.Context, c *SideCall) (SideAnswer, error)
 }
 
-// NoSideAnswer says that a side call was not made, or has no answer that can be used.
-type NoSideAnswer struct{ Why string }
+// NoSideAnswer means that a side call was not made, or has no usable answer.
+type NoSideAnswer struct{ Reason string }
 
 // Error implements error.
-func (e *NoSideAnswer) Error() string { return "no answer to a side call: " + e.Why }
+func (e *NoSideAnswer) Error() string { return "no answer to a side call: " + e.Reason }
 
 // The reasons.
 const (
-	SideUnavailable = "unavailable" // nothing makes side calls here
-	SideNoProvider  = "no_provider" // no provider that the request may use fits, or none below the maximum cost
-	SideNoMoney     = "no_money"    // a balance, limit or budget has no room for it besides the request itself
+	SideUnavailable = "unavailable" // side calls are not available
+	SideNoProvider  = "no_provider" // no provider that the request may use fits, or none within the maximum cost
+	SideNoMoney     = "no_money"    // a balance, limit or budget does not cover it besides the request itself
 	SideTimeout     = "timeout"
 	SideFailed      = "failed"  // every provider failed
-	SideRefused     = "refused" // the model declined, or said nothing
+	SideRefused     = "refused" // the model refused, or its answer is empty
 )
 
-// Ask makes a side call for the exchange. It must be called in a layer's Request, by the goroutine that runs it; the layer implements Waiting.
+// Ask makes a side call for the exchange. It must be called in a layer's Request, in the goroutine that runs it; the layer implements Waiting.
 func (x *Exchange) Ask(ctx context.Context, c *SideCall) (SideAnswer, error) {
 	if x.Side == nil {
 		return SideAnswer{}, &NoSideAnswer{SideUnavailable}
@@ -72,7 +72,7 @@ func (x *Exchange) Ask(ctx context.Context, c *SideCall) (SideAnswer, error) {
 	return x.Side.Ask(ctx, c)
 }
 
-// Offer says who would answer a side call.
+// Offer returns the candidate that would answer a side call.
 func (x *Exchange) Offer(c *SideCall) (o SideOffer, ok bool) {
 	if x.Side == nil {
 		return o, false

@@ -6,8 +6,9 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// ForEnclave reports whether an enclave may answer the request because the request asks for one: by its tier, by what it requires, or by what it prefers or its
-// inference profile has, where a candidate has one. Its receipt covers the answer to what was sent, so no layer stores, replays or shortens such a request (D-30).
+// ForEnclave reports whether an enclave may answer the request because the request asks for one: by its tier, by a required feature, or by a
+// preferred one or its inference profile if a candidate has an enclave. The receipt covers the answer to what was sent, so no layer stores, replays
+// or shortens such a request (D-30).
 func (x *Exchange) ForEnclave() bool {
 	if x.NeedsEnclave() || x.ForSealed() {
 		return true
@@ -16,24 +17,25 @@ func (x *Exchange) ForEnclave() bool {
 	return (slices.Contains(x.Intent.Prefer, policy.TEEAttested) || p != nil && p.Default.TEE) && x.finds(policy.TEEAttested)
 }
 
-// NeedsEnclave reports whether nothing but an enclave may answer the request: by its tier, or by what it requires.
+// NeedsEnclave reports whether only an enclave may answer the request, by its tier or a required feature.
 func (x *Exchange) NeedsEnclave() bool {
 	return x.Intent.PrivacyTier >= policy.PrivacyTEE || slices.Contains(x.Intent.Require, policy.TEEAttested) || x.NeedsSealed()
 }
 
-// StaysInEnclave reports whether nothing but an enclave gets the request: it needs one, and every candidate has one. A task whose tier may be relaxed has others.
+// StaysInEnclave reports whether only enclaves get the request: it needs one, and every candidate has one. A task whose tier may be relaxed has other
+// candidates.
 func (x *Exchange) StaysInEnclave() bool {
 	return x.NeedsEnclave() && !slices.ContainsFunc(x.Found, func(r policy.Resolution) bool {
 		return !slices.Contains(r.Features, policy.TEEAttested) && !slices.Contains(r.Features, policy.EndToEndEncryption)
 	})
 }
 
-// ForSealed reports whether the request may be encrypted end to end because it asks for that. Layers that are not there to protect leave it alone (D-30).
+// ForSealed reports whether the request may be encrypted end to end because it asks for that. Only protecting layers process it (D-30).
 func (x *Exchange) ForSealed() bool {
 	return x.NeedsSealed() || slices.Contains(x.Intent.Prefer, policy.EndToEndEncryption) && x.finds(policy.EndToEndEncryption)
 }
 
-// NeedsSealed reports whether the request leaves encrypted end to end, or not at all.
+// NeedsSealed reports whether the request is sent end-to-end encrypted or not at all.
 func (x *Exchange) NeedsSealed() bool {
 	return x.Intent.PrivacyTier == policy.PrivacyEndToEnd || slices.Contains(x.Intent.Require, policy.EndToEndEncryption)
 }

@@ -24,7 +24,7 @@ type Exchange struct {
 	Hints      policy.Hints
 	Header     header.List // the client's
 	Request    *chat.Request
-	Whole      *chat.Request            // before a layer shortened its history; nil: none did
+	Whole      *chat.Request            // the request before a layer shortened its history; nil: none did
 	Profile    string                   // pipeline profile, which selects the layers that run; "" runs all
 	Intent     policy.Intent            // what the request needs of a model
 	Found      []policy.Resolution      // candidates, best first, before health is considered
@@ -34,7 +34,7 @@ type Exchange struct {
 	Current    func(*cache.Served) bool // see cache.Ticket
 	Cache      *cache.Ticket            // nil if the request is not cacheable
 	CacheLayer string                   // name of the layer that stores answers in Cache
-	Similarity float64                  // of the question whose stored answer is Answer; 0 if it is this one
+	Similarity float64                  // to the question of the stored Answer; 0 if it is the same question
 	Market     cache.Market             // of the agent that sends the request
 	Served     *cache.Served            // set before the answer's End event
 	Log        []Entry
@@ -42,24 +42,24 @@ type Exchange struct {
 	Side       SideCaller   // nil: layers cannot make calls
 	Tags       []policy.Tag // decisions of the operator's rules, at most policy.MaxTags
 
-	Repeated    bool     // the layers ran for the same request before, and told of it: a deferred request that is answered
-	Deferred    bool     // the answer is stored for later: layers run again for each step, and have to do the same
-	Unread      bool     // nobody gets the answer: a deferred request that was cancelled when it had been answered
-	ProtectOnly bool     // only layers that protect run: the user's own key pays, or the body is sent as it is
-	DirectKey   bool     // the user's own key pays, so that layers protect without changing what is sent for it (D-39)
-	CallersKey  bool     // a candidate takes a key of the caller's own: a configured one (providers.direct), or one that the request brings
-	Files       int      // pictures and recordings of the request that are not in its document
-	NoText      bool     // the answer is sound or pictures
-	WholeAnswer bool     // a layer needs the whole answer before the client gets any of it
-	Holding     bool     // a layer keeps back events that it has seen
+	Repeated    bool     // the layers ran before for this request and reported it: a deferred request's run
+	Deferred    bool     // the answer is stored for later: layers run again at each step, and must do the same
+	Unread      bool     // the answer is discarded: a deferred request that was cancelled after it was answered
+	ProtectOnly bool     // only protecting layers run: the user's own key pays, or the body is sent unchanged
+	DirectKey   bool     // the user's own key pays: layers protect without changing what is sent (D-39)
+	CallersKey  bool     // a candidate uses a key of the caller's own: a configured one (providers.direct), or one in the request
+	Files       int      // images and recordings that are not in the request's document
+	NoText      bool     // the answer is audio or images
+	WholeAnswer bool     // a layer needs the whole answer before any of it is sent
+	Holding     bool     // a layer is holding back events
 	OnlyTools   []string // that the request's session may use; nil: any
-	MayChange   bool     // a layer may change the rest of an answer whose beginning the client has
+	MayChange   bool     // a layer may change the rest of an answer whose start was sent
 
 	NoRounds   bool // calls of layers' own tools cannot be answered: see MayCall
 	callers    []caller
-	transcript *transcript.Transcript // of Request, or of an earlier form of it
+	transcript *transcript.Transcript // of Request, or an earlier form of it
 
-	// NewRestorer, if a layer sets it, puts back into an answer that is no conversation what the layer has taken out of its request.
+	// NewRestorer, if a layer sets it, restores in an answer that is not a conversation what the layer removed from its request.
 	NewRestorer func(inJSON bool) Restorer
 
 	slots    []any // by Slot.index
@@ -85,29 +85,29 @@ type Entry struct {
 	TimedOut bool          // it exceeded its budget, and its changes were not made
 	Saved    int64         // tokens saved, as the layer estimates them
 	Removed  int64         // the same in the measure of chat.Request.InputTokens; the pipeline sets it for a layer that saved something
-	Change   Change        // where they stood, for what they were worth
-	Recalled int64         // pieces that were left out of an earlier request and had to be fetched again
+	Change   Change        // positions of the change, which determine the value of the saving
+	Recalled int64         // omitted parts of an earlier request that had to be fetched again
 	Note     string        // further parameters in X-Bardo-Pipeline, without content: masked;email=2
-	Later    Noter         // not nil: it makes the note, when the log is written
+	Later    Noter         // provides the note when the log is written; may be nil
 }
 
-// Noter knows the note of a layer's run later than the layer has run. Note must not wait; the entry is left out while it is "".
+// Noter provides the note of a layer's run after the layer has run. Note must not block; the entry is omitted while it is "".
 type Noter interface{ Note() string }
 
-// Change is where a layer left something out of a request, in tokens as Saved has them. It decides what the saving is worth: providers read what they have
-// in their prompt caches at a fraction of the price. The zero value is of what every request of the conversation left out in the same way.
+// Change is where a layer omitted a part of a request, in tokens as in Saved. It determines the value of the saving, because providers charge a
+// fraction of the price for what is in their prompt caches. The zero value is a part that is omitted from every request of the conversation in the
+// same way.
 type Change struct {
-	New    int64 // of what was left out: what stands behind the last answer, so that no cache can have it
-	Before int64 // what stands before the first place where something was left out
-	Again  int64 // what stands behind a place that changed since the request before, and was in that request
+	New    int64 // omitted part after the last answer, which no cache can contain
+	Before int64 // tokens before the first omission
+	Again  int64 // tokens after a place that changed since the previous request, which contained them
 }
 
 // Late reports whether the layer exceeded its budget.
 func (e *Entry) Late() bool { return e.Budget > 0 && e.Took > e.Budget }
 
-// Layer is one step of context engineering. Layers hold no per-request state: that is in the Exchange, a layer's own in a Slot.
-// To answer without calling a provider, set x.Answer. To refuse, return a fault. To see the answer, call x.Watch. Safe for
-// concurrent use.
+// Layer is one step of context engineering. Layers hold no per-request state: that is in the Exchange, and a layer's own in a Slot. To answer without
+// calling a provider, set x.Answer. To refuse, return a fault. To see the answer, call x.Watch. Safe for concurrent use.
 type Layer interface {
 	Name() string
 	// Profiles are the pipeline profiles that run the layer, besides ProfileFull.
@@ -127,31 +127,31 @@ type Budgeted interface {
 	Budget() time.Duration
 }
 
-// Timed is implemented by layers that only compute. Expected is how long that may take. A run that takes longer is shown as late, and is used: what it changes must not depend on
-// the clock, or the provider's prompt cache would not know the conversation again.
+// Timed is implemented by layers that only compute. Expected is the expected maximum duration. A longer run is marked late but used: its changes must
+// not depend on the clock, or the provider's prompt cache would miss.
 type Timed interface {
 	Expected(x *Exchange) time.Duration
 }
 
-// Waiting is implemented by layers whose Request may wait for something besides the processor: a local model, a file, another program. Waits must be
-// cheap, and may be true for a request that Applies then rejects. In Envoy's process such a request leaves the thread that serves others.
+// Waiting is implemented by layers whose Request may wait for anything but the processor: a local model, a file, another program. Waits must be
+// cheap, and may be true for a request that Applies then rejects. In Envoy's process such a request moves off the worker's thread.
 type Waiting interface {
 	Waits(x *Exchange) bool
 }
 
-// Stepped is implemented by layers that work in steps which can be left out one by one, to measure what each is worth.
+// Stepped is implemented by layers with steps that can be disabled one by one, to measure their value.
 type Stepped interface {
 	Steps() []string
 	WithoutStep(name string) Layer
 }
 
-// Protecting is implemented by layers that run for every request, also for those that the others do not see (Exchange.ProtectOnly).
+// Protecting is implemented by layers that run for every request, even if the others are skipped (Exchange.ProtectOnly).
 type Protecting interface {
 	Protects()
 }
 
-// Guarding is implemented by layers of which keys may have policies of their own (policy.Guards). Guard returns the name of such a policy, and what it does to
-// a caller's requests of a security class.
+// Guarding is implemented by layers for which keys may have their own policies (policy.Guards). Guard returns the name of such a policy, and its
+// effect on a caller's requests of a security class.
 type Guarding interface {
 	Guard(p *policy.Principal, class policy.SecurityClass) (name, does string)
 }
@@ -168,7 +168,7 @@ type Responder interface {
 	Response(ctx context.Context, x *Exchange, ev *chat.Event, out []chat.Event) ([]chat.Event, error)
 }
 
-// Restorer changes a stream of bytes that is cut anywhere. Feed appends what is known of it after a chunk, Close what it held back.
+// Restorer changes a byte stream that is split arbitrarily. Feed appends what is complete after a chunk, Close what was held back.
 type Restorer interface {
 	Feed(out, chunk []byte) []byte
 	Close(out []byte) []byte
@@ -179,27 +179,27 @@ type watcher struct {
 	Responder
 }
 
-// laterHeader is a header of the answer whose value is known later than the request is sent.
+// laterHeader is a header of the answer whose value is determined after the request is sent.
 type laterHeader struct {
 	name  string
 	value func(answered bool) string
 }
 
-// Announce adds a header to the answer, or to the error. value is called when the headers are sent, and must not wait; "" leaves the header out.
+// Announce adds a header to the answer, or to the error. value is called when the headers are sent, and must not block; "" omits the header.
 func (x *Exchange) Announce(name string, value func() string) {
 	x.later = append(x.later, laterHeader{name, func(bool) string { return value() }})
 }
 
-// AnnounceAnswer is Announce, and tells value whether the headers are those of an answer, or of an error in its place. It may be called again, with an error after an answer
-// that was not sent.
+// AnnounceAnswer is Announce; value's argument reports whether the headers are those of an answer, or of an error. It may be called again, with an
+// error after an answer that was not sent.
 func (x *Exchange) AnnounceAnswer(name string, value func(answered bool) string) {
 	x.later = append(x.later, laterHeader{name, value})
 }
 
-// Announced appends the headers that layers have announced to those of an answer, with their values as they are now.
+// Announced appends the announced headers to those of an answer, with their current values.
 func (x *Exchange) Announced(h header.List) header.List { return x.announced(h, true) }
 
-// AnnouncedError is Announced for an error in the place of an answer.
+// AnnouncedError is Announced for an error.
 func (x *Exchange) AnnouncedError(h header.List) header.List { return x.announced(h, false) }
 
 func (x *Exchange) announced(h header.List, answered bool) header.List {
@@ -211,23 +211,24 @@ func (x *Exchange) announced(h header.List, answered bool) header.List {
 	return h
 }
 
-// KeepsNothing reports whether nothing of the request may be written to a disk: it is confidential or private, or its provider must not log it. The tier of its
-// task's class counts where the operator's mode puts it in force: the intent has it then.
+// KeepsNothing reports whether nothing of the request may be written to disk: it is confidential or private, or its provider must not log it. The
+// privacy tier of its task class counts if the operator's mode enforces it: the intent has it then.
 func (x *Exchange) KeepsNothing() bool {
 	return x.Hints.SecurityClass != policy.SecurityStandard || x.Intent.IsPrivate()
 }
 
-// MayShare reports whether what is learnt of the request may be kept in memory for others with the same account. Callers without a key are one account (D-05).
+// MayShare reports whether data learned from the request may be kept in memory for other requests of the same account. Callers without a key are one
+// account (D-05).
 func (x *Exchange) MayShare() bool { return x.Principal.Account != "" || !x.KeepsNothing() }
 
-// KeepsToPrivate reports whether no service besides providers may see the request, unless the operator says that it keeps nothing: the request is private, has a privacy
-// tier, or is for an enclave (D-05).
+// KeepsToPrivate reports whether services other than providers must not see the request, unless the operator declares that they keep nothing: the
+// request is private, has a privacy tier, or is for an enclave (D-05).
 func (x *Exchange) KeepsToPrivate() bool {
 	return x.Intent.Security == policy.SecurityPrivate || x.Hints.SecurityClass == policy.SecurityPrivate || x.Intent.PrivacyTier != policy.PrivacyUnset || x.ForEnclave()
 }
 
-// CacheTenant is whose stored answers the request may be answered with, and adds to: those of its account, or with pooled those that keys of the free plan share
-// (D-31). Nothing goes there of an agent, of a request that is confidential or private, and of one in which personal data was found.
+// CacheTenant returns the tenant whose stored answers the request uses and adds to: its account, or with pooled the pool that keys of the free plan
+// share (D-31). Requests of agents, confidential or private ones, and those with personal data do not use the pool.
 func (x *Exchange) CacheTenant(pooled bool) policy.Account {
 	p := &x.Principal
 	if !pooled || p.Tier != policy.TierFree || p.Account == "" || p.Anonymous || x.Hints.GolemID != "" || x.Hints.Subsystem != "" || x.KeepsNothing() || slices.ContainsFunc(x.Log, isPersonal) {
@@ -236,10 +237,10 @@ func (x *Exchange) CacheTenant(pooled bool) policy.Account {
 	return policy.FreePool
 }
 
-// isPersonal reports whether an entry says that personal data was found.
+// isPersonal reports whether a log entry reports personal data.
 func isPersonal(e Entry) bool { return e.Layer == "l7" && e.Note != "" }
 
-// Transcript is the request's turns, texts and tools at their places. Layers share it until one changes the request.
+// Transcript returns the request's turns, texts and tools with their positions. Layers share it until one changes the request.
 func (x *Exchange) Transcript() (*transcript.Transcript, error) {
 	if x.transcript == nil || !x.transcript.Is(x.Request) {
 		t, err := transcript.Of(x.Request)
@@ -251,7 +252,7 @@ func (x *Exchange) Transcript() (*transcript.Transcript, error) {
 	return x.transcript, nil
 }
 
-// Change makes the request what a transcript says. Where that is not possible the request stays as it is.
+// Change applies a transcript to the request. If that fails the request is unchanged.
 func (x *Exchange) Change(t *transcript.Transcript) error {
 	r, err := t.Request()
 	if err != nil {
@@ -275,14 +276,14 @@ func (x *Exchange) Replay(e *cache.Entry) {
 	}
 }
 
-// Tag adds a decision of the operator's rules. Those beyond the most that a record has are left out.
+// Tag adds a decision of the operator's rules. Decisions beyond a record's maximum are dropped.
 func (x *Exchange) Tag(t policy.Tag) {
 	if len(x.Tags) < policy.MaxTags {
 		x.Tags = append(x.Tags, t)
 	}
 }
 
-// Untag removes the decisions of a layer about an answer: another attempt's begins.
+// Untag removes a layer's decisions about an answer, when another attempt begins.
 func (x *Exchange) Untag(by string) {
 	x.Tags = slices.DeleteFunc(x.Tags, func(t policy.Tag) bool {
 		return t.By == by && (t.Stage == policy.StageCall || t.Stage == policy.StageResponse)
@@ -295,7 +296,7 @@ func (x *Exchange) Watched() bool { return len(x.watchers) > 0 }
 // Pipeline is a list of layers. The zero value has none. Safe for concurrent use.
 type Pipeline struct{ layers []stage }
 
-// stage is a layer, and what it implements besides; nil where it does not.
+// stage is a layer, and the optional interfaces that it implements; nil for the others.
 type stage struct {
 	Layer
 	profiles  []string
@@ -328,7 +329,7 @@ func (p *Pipeline) Request(ctx context.Context, x *Exchange) error {
 		}
 		l := s.Layer
 		started, entries, tokens := time.Now(), len(x.Log), x.inputTokens()
-		budget, left, err := runBudgeted(ctx, l, x)
+		budget, skipped, err := runBudgeted(ctx, l, x)
 		if err != nil {
 			return fmt.Errorf("layer %s: %w", l.Name(), err)
 		}
@@ -336,11 +337,11 @@ func (p *Pipeline) Request(ctx context.Context, x *Exchange) error {
 			x.Log = append(x.Log, Entry{Layer: l.Name()})
 		}
 		e := &x.Log[len(x.Log)-1]
-		e.Began, e.Took, e.Budget, e.TimedOut = started, time.Since(started), budget, left
+		e.Began, e.Took, e.Budget, e.TimedOut = started, time.Since(started), budget, skipped
 		if e.Saved > 0 {
 			e.Removed = max(0, tokens-x.inputTokens())
 		}
-		if errors.Is(ctx.Err(), context.Canceled) { // also where the layer can do without what it waited for
+		if errors.Is(ctx.Err(), context.Canceled) { // even if the layer can continue without what it waited for
 			return context.Cause(ctx)
 		}
 		if x.Answer != nil {
@@ -350,7 +351,7 @@ func (p *Pipeline) Request(ctx context.Context, x *Exchange) error {
 	return nil
 }
 
-// Recalled notes that something that a layer left out was fetched again.
+// Recalled records that a part that a layer omitted was fetched again.
 func (x *Exchange) Recalled(layer string) {
 	for i := range x.Log {
 		if x.Log[i].Layer == layer {
@@ -359,7 +360,7 @@ func (x *Exchange) Recalled(layer string) {
 	}
 }
 
-// inputTokens is the estimate of the request's length, as it is now.
+// inputTokens returns the estimate of the request's current length.
 func (x *Exchange) inputTokens() int64 {
 	if x.Request == nil {
 		return 0
@@ -367,7 +368,7 @@ func (x *Exchange) inputTokens() int64 {
 	return x.Request.InputTokens
 }
 
-// Guards are what layers do by policy to a caller's requests of a security class, by the policy's name. A nil pipeline does nothing.
+// Guards returns what layers do by policy to a caller's requests of a security class, by the policy's name. A nil pipeline does nothing.
 func (p *Pipeline) Guards(who *policy.Principal, class policy.SecurityClass) map[string]string {
 	if p == nil {
 		return nil
@@ -392,8 +393,8 @@ func (p *Pipeline) Waits(x *Exchange) bool {
 	return false
 }
 
-// runBudgeted runs a layer within its budget, if it has one. left is true if it exceeded the budget and is skipped.
-func runBudgeted(ctx context.Context, l Layer, x *Exchange) (budget time.Duration, left bool, err error) {
+// runBudgeted runs a layer within its budget, if it has one. skipped is true if it exceeded the budget and is skipped.
+func runBudgeted(ctx context.Context, l Layer, x *Exchange) (budget time.Duration, skipped bool, err error) {
 	b, ok := l.(Budgeted)
 	if !ok {
 		if t, ok := l.(Timed); ok {

@@ -10,8 +10,7 @@ const (
 	ProfileFull     = "full"
 )
 
-// runs reports whether an exchange's profile runs a layer. An unknown profile, as the empty one, runs all, so that a typo does not disable a protective
-// layer.
+// runs reports whether an exchange's profile runs a layer. An unknown or empty profile runs all, so that a typo does not disable a protecting layer.
 func (s *stage) runs(x *Exchange) bool {
 	if x.ProtectOnly && !s.protects {
 		return false
@@ -23,7 +22,7 @@ func (s *stage) runs(x *Exchange) bool {
 	return true
 }
 
-// Planned names the layers that an exchange's profile runs.
+// Planned returns the names of the layers that an exchange's profile runs.
 func (p *Pipeline) Planned(x *Exchange) (names []string) {
 	for i := range p.layers {
 		if s := &p.layers[i]; s.runs(x) {

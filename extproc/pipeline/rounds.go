@@ -17,19 +17,19 @@ const (
 
 // Caller is a layer whose own tools the model may call. Their calls never reach the client. Safe for concurrent use.
 type Caller interface {
-	// Translate returns the call that the client gets in place of a call of one of the layer's tools; ok is false for a call that is answered inside
-	// the gateway. The arguments are as the model wrote them: they may be no JSON.
+	// Translate returns the client's own call that replaces a call of one of the layer's tools; ok is false for a call that is answered inside the
+	// gateway. The arguments are as the model wrote them, possibly invalid JSON.
 	Translate(x *Exchange, c *chat.ToolCall) (own chat.ToolCall, ok bool)
-	// Answer is the result of a call that is answered inside the gateway, of at most so many bytes. The client waits for it: it may ask a local model for some
-	// milliseconds, and nothing else outside of the process, and returns when ctx ends.
-	Answer(ctx context.Context, x *Exchange, c *chat.ToolCall, most int) Result
+	// Answer returns the result of a call that is answered inside the gateway, of at most maxBytes. The client waits for it: it may call a local
+	// model for some milliseconds, but nothing else outside the process, and returns when ctx ends.
+	Answer(ctx context.Context, x *Exchange, c *chat.ToolCall, maxBytes int) Result
 }
 
-// Result is what the model gets for a call.
+// Result is the result of a call, for the model.
 type Result struct {
 	Text    string
 	IsError bool
-	Layer   string // that answered; "" for none
+	Layer   string // the layer that answered; "" for none
 }
 
 // caller is a layer and the names of its tools.
@@ -41,17 +41,18 @@ type caller struct {
 	tools  []string
 }
 
-// MayCall reports whether calls of a layer's own tools can be answered for this request: its answer is one, of one model, and no provider stores it.
+// MayCall reports whether calls of a layer's own tools can be answered for this request: there is one answer, of one model, and no provider stores
+// it.
 func (x *Exchange) MayCall() bool { return !x.NoRounds }
 
-// AnswerCalls reserves names of tools for a layer. An answer that calls such tools and none of the client's is not sent: the layer answers the calls, and
-// the model is called again with the results, at most so many times for the request. The caller adds the definitions, whose names must differ from those of
-// the client's own tools. It is for requests of which MayCall is true.
+// AnswerCalls reserves tool names for a layer. An answer that calls such tools and none of the client's is not sent: the layer answers the calls, and
+// the model is called again with the results, at most rounds times per request. The caller adds the definitions, whose names must differ from the
+// client's own tools. It requires MayCall.
 func (x *Exchange) AnswerCalls(layer string, c Caller, rounds int, tools ...string) {
 	x.callers = append(x.callers, caller{c, layer, min(rounds, MaxRounds), tools})
 }
 
-// Rounds is how often the model may be called again with results of reserved tools; 0 for a request without any.
+// Rounds returns how often the model may be called again with results of reserved tools; 0 without any.
 func (x *Exchange) Rounds() (n int) {
 	for i := range x.callers {
 		n = max(n, x.callers[i].rounds)
@@ -71,7 +72,7 @@ func (x *Exchange) callerOf(tool string) *caller {
 	return nil
 }
 
-// TranslateCall is Caller.Translate of the layer that has the tool.
+// TranslateCall calls Caller.Translate of the layer that owns the tool.
 func (x *Exchange) TranslateCall(c *chat.ToolCall) (own chat.ToolCall, ok bool) {
 	l := x.callerOf(c.Name)
 	if l == nil {
@@ -80,7 +81,7 @@ func (x *Exchange) TranslateCall(c *chat.ToolCall) (own chat.ToolCall, ok bool) 
 	return l.Translate(x, c)
 }
 
-// RoundResults are the results of the calls of one round, in their order.
+// RoundResults returns the results of the calls of one round, in order.
 func (x *Exchange) RoundResults(ctx context.Context, calls []chat.ToolCall) []Result {
 	out := make([]Result, len(calls))
 	left := MaxRoundResults

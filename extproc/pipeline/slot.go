@@ -2,8 +2,8 @@ package pipeline
 
 import "sync/atomic"
 
-// Slot is where a layer keeps its own state of an exchange. Make one per kind of state with NewSlot, in a package variable. The slot is safe
-// for concurrent use; the state belongs to the exchange's owner.
+// Slot holds a layer's own state of an exchange. Make one per kind of state with NewSlot, in a package variable. The slot is safe for concurrent use;
+// the state belongs to the exchange's owner.
 type Slot[T any] struct{ index int }
 
 var slots atomic.Int64
@@ -22,7 +22,7 @@ func (s Slot[T]) Of(x *Exchange) *T {
 	return x.slots[s.index].(*T) //nolint:forcetypeassert // the index is this slot's alone
 }
 
-// In returns the state in an exchange, and nil where there is none.
+// In returns the state in an exchange; nil if there is none.
 func (s Slot[T]) In(x *Exchange) *T {
 	if len(x.slots) <= s.index || x.slots[s.index] == nil {
 		return nil

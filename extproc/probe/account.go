@@ -11,8 +11,8 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// Document asks a provider for a document of the operator's account, the same way as Probe. path is below its base URL; a document longer than most is an
-// error. Where Envoy is not there yet, or does not know the provider, the error is an ErrNotAsked.
+// Document reads a document of the operator's account from a provider, in the same way as Probe. path is relative to its base URL; a document longer
+// than maxBytes is an error. If Envoy is not running yet, or does not know the provider, the error is an ErrNotAsked.
 func (c *Client) Document(ctx context.Context, id policy.ProviderID, path string, most int64) ([]byte, error) {
 	p, ok := c.Config.Find(id)
 	if !ok {

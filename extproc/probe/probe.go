@@ -1,4 +1,4 @@
-// Package probe calls providers for no request: to find out whether they answer and take the gateway's credentials, and which models they
+// Package probe calls providers independently of requests: to check whether they respond and accept the gateway's credentials, and which models they
 // have. It knows no prices and keeps no health.
 package probe
 
@@ -23,9 +23,9 @@ type Client struct {
 	Egress *http.Client // see upstream.NewEgressClient
 }
 
-// Probe asks a provider for its list of models, through Envoy's egress listener and with the gateway's credential, with each of several
-// until one is taken. Any answer below 500 is a sign of life, but 401 and 403: those are a CredentialRefused. Without a connection the error
-// is an *Unreachable, where Envoy does not know the provider yet an ErrNotAsked.
+// Probe requests a provider's list of models, through Envoy's egress listener, with each of the gateway's credentials until one is accepted. Any
+// answer below 500 counts as alive, except 401 and 403: those are a CredentialRefused. Without a connection the error is an *Unreachable, or an
+// ErrNotAsked if Envoy does not know the provider yet.
 func (c *Client) Probe(ctx context.Context, id policy.ProviderID) error {
 	p, ok := c.Config.Find(id)
 	if !ok {
@@ -44,34 +44,34 @@ func (c *Client) Probe(ctx context.Context, id policy.ProviderID) error {
 	return err
 }
 
-// ErrNotAsked is the error of a probe that did not reach Envoy, or of whose provider Envoy does not know.
+// ErrNotAsked is the error of a probe that did not reach Envoy, or whose provider Envoy does not know.
 var ErrNotAsked = errors.New("the provider was not asked")
 
 // Unreachable is the error of a probe that got no connection.
 type Unreachable struct {
-	Reason string // in a few words
+	Reason string // a short text
 	cause  error
 }
 
-// Error says why.
+// Error returns the reason.
 func (e *Unreachable) Error() string { return e.Reason }
 
-// Unwrap is what Envoy says.
+// Unwrap returns Envoy's text.
 func (e *Unreachable) Unwrap() error { return e.cause }
 
-// CredentialRefused is the error of a probe whose credential the provider does not take.
+// CredentialRefused is the error of a probe whose credential the provider refuses.
 type CredentialRefused struct {
 	Status int    // 401 or 403
-	Reason string // the status, and the provider's words without credentials
+	Reason string // the status, and the provider's message without credentials
 }
 
-// Error says what the provider said.
+// Error returns the reason.
 func (e *CredentialRefused) Error() string { return e.Reason }
 
-// maxAnswer is how much is read of the answer to a probe, in bytes.
+// maxAnswer is the maximum number of bytes read of the answer to a probe.
 const maxAnswer = 1 << 20
 
-// probe asks a provider with one of its keys.
+// probe calls a provider with one of its keys.
 func (c *Client) probe(ctx context.Context, p *runtime.Provider, at provider.Endpoint) error {
 	resp, err := c.ping(ctx, p, at, "") //nolint:bodyclose // CloseBody does it
 	if err != nil {
@@ -88,7 +88,7 @@ func (c *Client) probe(ctx context.Context, p *runtime.Provider, at provider.End
 	f := &upstream.Failure{Provider: at.Provider, Status: resp.StatusCode, Err: pingError(p, at, resp, body)}
 	c.Config.Secrets.Strings(&f.Err.Message)
 	switch {
-	case f.CredentialRefused() && (at.Key.IsSet() || !p.BYOK): // without a key of its own, it is never called without one that a request brings
+	case f.CredentialRefused() && (at.Key.IsSet() || !p.BYOK): // without its own key, the provider is only called with one from a request
 		return &CredentialRefused{f.Status, f.Refusal()}
 	case f.Status >= http.StatusInternalServerError:
 		return fmt.Errorf("provider %s answered %d to a ping", at.Provider, f.Status)
@@ -96,7 +96,7 @@ func (c *Client) probe(ctx context.Context, p *runtime.Provider, at provider.End
 	return nil
 }
 
-// unanswered is the error of a ping that Envoy answered.
+// unanswered returns the error of a ping that Envoy answered.
 func unanswered(f *upstream.Failure) error {
 	switch {
 	case f.Unknown:
@@ -107,7 +107,7 @@ func unanswered(f *upstream.Failure) error {
 	return fmt.Errorf("provider %s did not answer a ping: %w", f.Provider, f.Cause)
 }
 
-// pingError is what a provider says in its answer to a ping, if that is an error.
+// pingError returns the provider's error in its answer to a ping, if any.
 func pingError(p *runtime.Provider, at provider.Endpoint, resp *http.Response, body []byte) *chat.ProviderError {
 	e := &chat.ProviderError{Status: resp.StatusCode}
 	if resp.StatusCode < http.StatusBadRequest {
@@ -123,13 +123,12 @@ func pingError(p *runtime.Provider, at provider.Endpoint, resp *http.Response, b
 	return e
 }
 
-// ping sends a provider the cheapest request that it answers. etag names the answer that is known already, "" if none is. The caller
-// closes the answer's body.
+// ping sends a provider its cheapest request. etag identifies the known answer, "" if none is. The caller closes the answer's body.
 func (c *Client) ping(ctx context.Context, p *runtime.Provider, at provider.Endpoint, etag string) (*http.Response, error) {
 	return c.get(ctx, p, at, p.Adapter.Ping(at), etag)
 }
 
-// get sends a provider a call without a body, as ping.
+// get sends a provider a call without a body, like ping.
 func (c *Client) get(ctx context.Context, p *runtime.Provider, at provider.Endpoint, call *provider.Call, etag string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://egress"+call.Path, http.NoBody)
 	if err != nil {
@@ -148,17 +147,17 @@ func (c *Client) get(ctx context.Context, p *runtime.Provider, at provider.Endpo
 	return c.Egress.Do(req)
 }
 
-// ModelList is a provider's answer to a look at its list of models.
+// ModelList is a provider's list of models.
 type ModelList struct {
-	Body      []byte // nil where it is unchanged
+	Body      []byte // nil if unchanged
 	ETag      string
 	Unchanged bool
 }
 
-// maxModelList bounds a provider's list of models.
+// maxModelList is the maximum size of a provider's list of models.
 const maxModelList = 16 << 20
 
-// ListModels asks a provider for its list of models, the same way as Probe. etag names the list that is known already, "" if none is.
+// ListModels requests a provider's list of models, in the same way as Probe. etag identifies the known list, "" if none is.
 func (c *Client) ListModels(ctx context.Context, id policy.ProviderID, etag string) (ModelList, error) {
 	p, ok := c.Config.Find(id)
 	if !ok {

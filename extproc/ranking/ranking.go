@@ -1,5 +1,5 @@
-// Package ranking puts the candidates of a request in the order in which they are called: those of healthy providers first, models last that their providers
-// turned out not to have, and none of a provider that an operator disabled.
+// Package ranking sorts the candidates of a request in the order in which they are called: those of healthy providers first, models that their
+// providers turned out to lack last, and without providers that an operator disabled.
 package ranking
 
 import (
@@ -19,22 +19,23 @@ import (
 
 // Health orders providers. Safe for concurrent use.
 type Health interface {
-	// Plan orders one request's candidates, healthy ones first, disabled ones left out. An unhealthy provider that is due for a trial keeps its place for
-	// this request; done ends the trial and must be called when the request has ended.
+	// Plan orders one request's candidates, healthy ones first, without disabled ones. An unhealthy provider that is due for a trial keeps its place
+	// for this request; done ends the trial and must be called when the request has ended.
 	Plan(candidates []policy.ProviderID) (order []policy.ProviderID, done func())
 }
 
-// Ranking is that of one request. The state machine that serves the request owns it, and everything that it points to. Not safe for concurrent use.
+// Ranking is the order of one request's candidates. The state machine that serves the request owns it, and everything that it points to. Not safe for
+// concurrent use.
 type Ranking struct {
 	*report.Report
 
 	Health Health
-	Gone   *catalog.Quarantine // models that their providers do not have; of all requests
+	Gone   *catalog.Quarantine // models that their providers lack; shared by all requests
 
-	end func() // ends the trials of providers in trouble; nil for none
+	end func() // ends the trials of unhealthy providers; nil for none
 }
 
-// Arrange puts the candidates that were found in the order in which they are called. The error is a fault.
+// Arrange sets the call order of the candidates that were found. The error is a fault.
 func (r *Ranking) Arrange() error {
 	if r.Order = r.demote(r.Rank(r.Found)); len(r.Order) == 0 {
 		return fault.Newf(fault.NoProvider, "every provider of this model is disabled")
@@ -42,14 +43,14 @@ func (r *Ranking) Arrange() error {
 	return nil
 }
 
-// Rank sorts candidates by health and leaves out those that an operator disabled. Among equally healthy ones, the provider whose prompt cache
-// has the conversation comes first, if it serves the first candidate's model. The request may become the trial of a provider that is down, which then keeps
-// its place; End ends that.
+// Rank sorts candidates by health and removes those that an operator disabled. Among equally healthy ones, the provider whose prompt cache has the
+// conversation comes first, if it serves the first candidate's model. The request may become the trial of a provider that is down, which then keeps
+// its place until End.
 func (r *Ranking) Rank(found []policy.Resolution) []policy.Resolution {
 	return r.plan(r.WarmFirst(found))
 }
 
-// Beside sorts candidates that are called beside the request's order, as Arrange does.
+// Beside sorts candidates that are called besides the request's order, as Arrange does.
 func (r *Ranking) Beside(list []policy.Resolution) []policy.Resolution {
 	if len(list) == 0 {
 		return nil
@@ -67,20 +68,20 @@ func (r *Ranking) plan(list []policy.Resolution) []policy.Resolution {
 	return request.ByHealth(list, order)
 }
 
-// Aside sorts the candidates of a call that is none of the request's own, as Arrange does. done is to be called when the call has ended.
+// Aside sorts the candidates of a side call, as Arrange does. The caller calls done when the call has ended.
 func (r *Ranking) Aside(list []policy.Resolution) (order []policy.Resolution, done func()) {
 	ids, done := r.Health.Plan(request.ProvidersOf(list))
 	return r.demote(request.ByHealth(list, ids)), done
 }
 
-// End ends the trials that the request is, when it has ended.
+// End ends the request's trials.
 func (r *Ranking) End() {
 	if r.end != nil {
 		r.end()
 	}
 }
 
-// demote moves models behind the others that their providers do not have.
+// demote moves models that their providers lack behind the others.
 func (r *Ranking) demote(order []policy.Resolution) []policy.Resolution {
 	if r.Gone.Empty() || len(order) < 2 {
 		return order
@@ -96,7 +97,7 @@ func (r *Ranking) demote(order []policy.Resolution) []policy.Resolution {
 	return order
 }
 
-// Missing has a listed model called last for a while, after a failure that says that its provider does not have it.
+// Missing demotes a listed model for a while, after a failure which says that its provider does not have it.
 func (r *Ranking) Missing(to *policy.Resolution, f *upstream.Failure) {
 	if r.IsTokenCount() || !f.ModelMissing(to) || r.DialectAt(to) == chat.Completions || !r.InCatalog(to) {
 		return

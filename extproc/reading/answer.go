@@ -1,5 +1,5 @@
-// Package reading turns one attempt's answer, or a stored one, into the client's bytes: it decodes it, passes it through the stages and the layers, holds it
-// back where it is reviewed first, encodes it, and counts its usage. It calls nobody, sends nothing and bills nothing.
+// Package reading turns one attempt's answer, or a stored one, into the client's bytes: it decodes it, passes it through the stages and the layers,
+// holds it back if it is reviewed first, encodes it, and counts its usage. It makes no calls, sends nothing and bills nothing.
 package reading
 
 import (
@@ -25,67 +25,67 @@ import (
 
 // Answer turns one attempt's answer into the client's bytes, and counts its usage. Owned by the goroutine that makes the attempt.
 type Answer struct {
-	Report    *report.Report // of the request
+	Report    *report.Report // the request's
 	By        policy.Resolution
-	Dialect   chat.Dialect // of the provider
+	Dialect   chat.Dialect // the provider's
 	dec       provider.Decoder
-	stages    []attempt.Stage // that read reasoning, tool calls and schema answers out of the text, in order; none for most answers
+	stages    []attempt.Stage // parsers of reasoning, tool calls and schema answers in the text, in order; usually none
 	Encoder   wire.Encoder
-	Reasoning *render.Presenter // nil: its reasoning is sent as it came
+	Reasoning *render.Presenter // nil: reasoning is sent unchanged
 	Stream    bool
 
 	Out     []byte // encoded, not sent yet
 	End     []byte // the terminator (stream) or the whole body (JSON), once the answer is complete
-	Content bool   // a part of the answer came
-	Passed  bool   // a part of it came through the layers
+	Content bool   // a part of the answer arrived
+	Passed  bool   // a part of it passed the layers
 	Failed  *chat.ProviderError
-	Broken  error // a layer failed on it
+	Broken  error // the error of a layer that failed on it
 	Ended   bool
-	Count   meter.Count // the usage so far
+	Count   meter.Count // usage so far
 	Began   time.Time   // when its call was sent
 
 	heldBack
-	Gate *rounds.Gate // of calls that are answered inside the gateway; nil for a request without such tools
+	Gate *rounds.Gate // separates calls that are answered inside the gateway; nil without such tools
 
-	Proof    *attestation.Proof // verified, once the answer is complete; nil: it need not be attested
-	Form     *review.Transcript // of its text, for validation; nil: it has no schema
-	ownUsage *chat.Usage        // of its own call, where its events show the usage of all calls of the request
+	Proof    *attestation.Proof // verified, once the answer is complete; nil if no attestation is required
+	Form     *review.Transcript // its text, for validation; nil without a schema
+	ownUsage *chat.Usage        // usage of its own call, if its events show that of all calls of the request
 	marks
 
-	Seen      cognition.Seen // of an answer of the private provider
-	ID        string         // the provider's id of the answer
-	StoredIDs []string       // ids of what the provider stored, or gave access to, as it answered
+	Seen      cognition.Seen // head of the private provider's answer
+	ID        string         // the provider's id for the answer
+	StoredIDs []string       // ids of resources that the provider stored, or gave access to, with the answer
 }
 
-// marks are what was decided or done about an answer.
+// marks record decisions and actions on an answer.
 type marks struct {
-	NotCacheable bool // it is invalid, or another call may answer better
+	NotCacheable bool // it is invalid, or another call may give a better one
 	Counted      bool // its call is on the request's bill
-	Noted        bool // the provider's success was reported
-	Parallel     bool // of a side call
+	Noted        bool // the provider's success was recorded
+	Parallel     bool // it belongs to a side call
 }
 
-// heldBack is what of an answer is kept until it was reviewed.
+// heldBack is the part of an answer that is held until it was reviewed.
 type heldBack struct {
-	Holds     bool         // nothing is sent before release
+	Holds     bool         // nothing is sent before Release
 	Held      []chat.Event // the events, detached from the decoder's buffers
-	HeldBytes int64        // bytes of these
+	HeldBytes int64        // size of Held in bytes
 }
 
-// Whole reports whether the answer is sent as a Whole: the client does not stream, or it is held back.
+// Whole reports whether the answer is sent as a whole: the client does not stream, or it is held back.
 func (a *Answer) Whole() bool { return a.Holds || !a.Stream }
 
-// IsOver implements rounds.Sink: it reports whether nothing more is read of the answer.
+// IsOver implements rounds.Sink: it reports whether reading the answer has ended.
 func (a *Answer) IsOver() bool { return a.Failed != nil || a.Broken != nil || a.Ended }
 
-// fail notes the provider's error, and its dialect.
+// fail records the provider's error, and its dialect.
 func (a *Answer) fail(e *chat.ProviderError) {
 	failed := *e
 	failed.Dialect = a.Dialect
 	a.Failed = &failed
 }
 
-// note keeps what an event tells about the whole answer: usage, ids.
+// note records what an event contains about the whole answer: usage, ids.
 func (a *Answer) note(ev *chat.Event) {
 	switch ev.Kind { //nolint:exhaustive // the others are counted alone
 	case chat.Start:
@@ -93,22 +93,22 @@ func (a *Answer) note(ev *chat.Event) {
 	case chat.Extra:
 		a.names(ev)
 	}
-	if !a.Parallel { // the events of a request count what its own calls bring
+	if !a.Parallel { // the request's events count only its own calls
 		a.Report.Tokens(ev)
 	}
-	if a.Gate == nil { // it counts by itself
+	if a.Gate == nil { // the gate counts by itself
 		a.Count.Note(ev)
 	}
 }
 
-// Drain returns the encoded bytes that were not sent yet. They are valid until the next feed.
+// Drain returns the encoded bytes that were not sent yet. They are valid until the next Feed.
 func (a *Answer) Drain() []byte {
 	b := a.Out
 	a.Out = a.Out[:0]
 	return b
 }
 
-// names notes the ids of stored resources in members that only the answer's own format has.
+// names records the ids of stored resources in members that only the answer's own format has.
 func (a *Answer) names(ev *chat.Event) {
 	if len(ev.Text) == 0 || a.Dialect != a.Report.Request.Dialect {
 		return
@@ -124,10 +124,10 @@ func (a *Answer) names(ev *chat.Event) {
 	}
 }
 
-// itemID is the extra that names an item of a response.
+// itemID is the extra that holds the id of a response item.
 const itemID = "item_id"
 
-// Total is the usage to bill. What the provider did not report is estimated from the events.
+// Total returns the usage to bill. What the provider did not report is estimated from the events.
 func (a *Answer) Total() chat.Usage {
 	if a.ownUsage != nil {
 		return *a.ownUsage
@@ -135,7 +135,7 @@ func (a *Answer) Total() chat.Usage {
 	return a.Count.Total(a.Report.Request.InputTokens)
 }
 
-// Fails is the answer's own: the provider's error in it, or a layer that could not read it; nil for none.
+// Fails returns the answer's own failure: the provider's error in it, or a layer that could not read it; nil for none.
 func (a *Answer) Fails() *upstream.Failure {
 	switch {
 	case a.Failed != nil:
@@ -146,7 +146,7 @@ func (a *Answer) Fails() *upstream.Failure {
 	return nil
 }
 
-// errorOf is the error of an answer with a status other than 2xx.
+// errorOf returns the error of an answer with a status other than 2xx.
 func errorOf(a *Answer, status int) *chat.ProviderError {
 	if a.Failed == nil {
 		return &chat.ProviderError{Status: status}
@@ -158,10 +158,10 @@ func errorOf(a *Answer, status int) *chat.ProviderError {
 	return &e
 }
 
-// RefusedBy is the fault by which a layer refused the answer; nil if none did.
+// RefusedBy returns the fault by which a layer refused the answer; nil if none did.
 func (a *Answer) RefusedBy() *fault.Fault { return byRules(a.Broken) }
 
-// Incomplete is the error of a stored answer that was refused, or has no end; nil for any other.
+// Incomplete returns the error of a stored answer that was refused, or has no end; nil for any other.
 func (a *Answer) Incomplete() error {
 	switch {
 	case a.Broken != nil:
@@ -175,7 +175,7 @@ func (a *Answer) Incomplete() error {
 // errIncomplete is a stored answer without an end.
 var errIncomplete = errors.New("a stored answer has no end")
 
-// TooLong is the failure of an answer that is larger than the gateway holds; nil for any other. size is in bytes.
+// TooLong returns the failure of an answer that exceeds the gateway's buffer; nil for any other. size is in bytes.
 func (a *Answer) TooLong(size int64) *upstream.Failure {
 	if size > a.Report.Config.MaxAnswer {
 		return &upstream.Failure{Provider: a.By.Provider, Kind: upstream.Reset, Cause: upstream.ErrTooLong}
@@ -192,7 +192,7 @@ func (a *Answer) LacksUsage() bool { return a.Count.Stop != "" && !a.Count.Compl
 // Refusal implements attempt.Sink.
 func (a *Answer) Refusal(status int) *chat.ProviderError { return errorOf(a, status) }
 
-// RefusalOf is the fault by which a layer refused an answer; nil for any other failure. Another candidate is not called for it.
+// RefusalOf returns the fault by which a layer refused an answer; nil for any other failure. It does not lead to another candidate.
 func RefusalOf(f *upstream.Failure) *fault.Fault {
 	if f == nil || f.Kind != upstream.NotEncoded {
 		return nil
@@ -207,7 +207,7 @@ func byRules(err error) *fault.Fault {
 	return nil
 }
 
-// RequestTotal is the usage and cost of the request: all calls on the bill, and this answer's, which may not be on it yet.
+// RequestTotal returns the usage and cost of the request: all calls on the bill, and this answer's, which may not be on it yet.
 func (a *Answer) RequestTotal() meter.Total {
 	if a.Counted {
 		return a.Report.Bill.Total()
@@ -216,7 +216,7 @@ func (a *Answer) RequestTotal() meter.Total {
 	return a.Report.Bill.With(&a.By, &u)
 }
 
-// AnswersTotal is RequestTotal without the calls that layers had made.
+// AnswersTotal is RequestTotal without layers' side calls.
 func (a *Answer) AnswersTotal() meter.Total {
 	if a.Counted {
 		return a.Report.Bill.AnswersWith(nil, nil)

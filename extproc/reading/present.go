@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// newPresenter prepares to show an answer's reasoning; nil where it goes out as it is and nobody wants to know more of it.
+// newPresenter returns the presenter of an answer's reasoning; nil if it is sent unchanged and not recorded.
 func newPresenter(r *report.Report, to *policy.Resolution, dialect chat.Dialect) *render.Presenter {
 	v := r.Reading()
 	if r.Request.Op != chat.Generate || r.Verbatim() || v == (render.View{}) && !r.Events().On() {
@@ -19,7 +19,7 @@ func newPresenter(r *report.Report, to *policy.Resolution, dialect chat.Dialect)
 	return render.NewPresenter(v, recorder, r.Request.Stream && wire.TakesComments(r.Dialect))
 }
 
-// Thinking is the comment that keeps a terminal's stream alive while the model thinks in silence; "" while it does not.
+// Thinking returns the comment that keeps a terminal's stream alive while the model thinks silently, else "".
 func (a *Answer) Thinking() string {
 	if a == nil {
 		return ""
@@ -27,7 +27,7 @@ func (a *Answer) Thinking() string {
 	return a.Reasoning.Heartbeat()
 }
 
-// present notes an event's reasoning, and reports whether the event goes out.
+// present records an event's reasoning, and reports whether the event is sent.
 func (a *Answer) present(ev *chat.Event) (visible bool) {
 	if a.Reasoning == nil {
 		return true
@@ -36,7 +36,7 @@ func (a *Answer) present(ev *chat.Event) (visible bool) {
 	return visible
 }
 
-// attachReasoning puts beside the answer what of its reasoning belongs there.
+// attachReasoning adds the part of the reasoning that is reported beside the answer.
 func (a *Answer) attachReasoning() {
 	enc, ok := a.Encoder.(wire.Attacher)
 	if !ok || a.Reasoning == nil || !a.Reasoning.View.Attaches() {
@@ -50,7 +50,7 @@ func (a *Answer) attachReasoning() {
 	a.Out = enc.Attach(a.Out, a.Report.WithVerification(own))
 }
 
-// Chain is what the answer showed of its reasoning, and what that took. It is for answers that are over, and were recorded.
+// Chain returns the reasoning that the answer showed, and its duration. It is for complete answers whose reasoning was recorded.
 func (a *Answer) Chain() *reasoning.Chain {
 	u := a.Total()
 	if a.Report.Stored != nil {

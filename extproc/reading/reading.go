@@ -18,7 +18,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// New prepares to read a provider's answer to an attempt for the request's client.
+// New returns the reader of a provider's answer to an attempt.
 func New(r *report.Report, s *rounds.State, t *attempt.Attempt, status int, h header.List) *Answer {
 	to := t.To
 	p := r.Config.Provider(to.Provider)
@@ -50,14 +50,14 @@ func New(r *report.Report, s *rounds.State, t *attempt.Attempt, status int, h he
 	return a
 }
 
-// NewStored prepares to write a stored answer for the request's client.
+// NewStored returns the writer of a stored answer.
 func NewStored(r *report.Report, e *cache.Entry) *Answer {
 	return &Answer{
 		Report: r, By: e.By, Dialect: e.Dialect, Stream: r.Request.Stream, Encoder: newEncoder(r.View, e.By, e.Dialect), Reasoning: newPresenter(r, &e.By, e.Dialect),
 	}
 }
 
-// newEncoder writes an answer in the client's dialect; dialect is the provider's.
+// newEncoder returns the encoder of an answer in the client's dialect; dialect is the provider's.
 func newEncoder(v *request.View, by policy.Resolution, dialect chat.Dialect) wire.Encoder {
 	same := dialect == v.Request.Dialect
 	model := ""
@@ -66,12 +66,12 @@ func newEncoder(v *request.View, by policy.Resolution, dialect chat.Dialect) wir
 	}
 	return v.Dialect.NewEncoder(wire.Options{
 		Same: same, Stream: v.Request.Stream, Model: model, RequestID: v.ID,
-		ShowUsage: v.Request.StreamUsage, Created: v.Started.Unix(), MayChange: v.MayChange, Request: cmp.Or(v.Asked, v.Request),
+		ShowUsage: v.Request.StreamUsage, Created: v.Started.Unix(), MayChange: v.MayChange, Request: cmp.Or(v.Original, v.Request),
 	})
 }
 
-// answersCalls prepares an answer whose calls of layers' tools are answered inside the gateway. One that is sent as a whole, or must follow a schema, is
-// held until its last round.
+// answersCalls prepares an answer whose calls of layers' tools are answered inside the gateway. An answer that is sent as a whole, or must follow a
+// schema, is held until its last round.
 func (a *Answer) answersCalls(s *rounds.State) {
 	r := a.Report
 	if r.Rounds() == 0 {
@@ -86,11 +86,12 @@ func (a *Answer) answersCalls(s *rounds.State) {
 	}
 }
 
-// Feed implements attempt.Sink: it decodes a piece of the body. Afterwards exactly one holds: the answer continues, it failed, a layer failed on it, or it ended.
+// Feed implements attempt.Sink: it decodes a chunk of the body. Afterwards exactly one holds: the answer continues, it failed, a layer failed on it,
+// or it ended.
 func (a *Answer) Feed(ctx context.Context, chunk []byte, end bool) {
 	events := a.dec.Decode(chunk, end)
 	if !a.Whole() {
-		a.Out = slices.Grow(a.Out, len(chunk)) // about as long as the piece
+		a.Out = slices.Grow(a.Out, len(chunk)) // about as long as the chunk
 	}
 	if a.Report.MayChange {
 		chat.MarkCalls(events)
@@ -103,11 +104,11 @@ func (a *Answer) Feed(ctx context.Context, chunk []byte, end bool) {
 	}
 }
 
-// read passes an event through the stages. What they hold back counts as content: the provider does answer.
+// read passes an event through the stages. Events that they hold back count as content, because the provider is answering.
 func (a *Answer) read(ctx context.Context, ev *chat.Event) {
 	a.Content = a.Content || ev.Kind.IsContent()
 	if ev.Kind == chat.UsageInfo {
-		a.Count.Hear(ev.Usage)
+		a.Count.Receive(ev.Usage)
 	}
 	a.Report.Redact(ev)
 	a.stage(ctx, ev, 0)
@@ -128,7 +129,7 @@ func (a *Answer) stage(ctx context.Context, ev *chat.Event, n int) {
 	}
 }
 
-// arrive takes an event that the stages let pass.
+// arrive processes an event that passed the stages.
 func (a *Answer) arrive(ctx context.Context, ev *chat.Event) {
 	if a.Gate != nil {
 		a.Gate.Read(ctx, ev)
@@ -141,7 +142,7 @@ func (a *Answer) arrive(ctx context.Context, ev *chat.Event) {
 // Take implements rounds.Sink.
 func (a *Answer) Take(ctx context.Context, ev *chat.Event) { a.hold(ctx, ev) }
 
-// hold keeps an event of an answer that is reviewed before it is sent; any other event is passed on.
+// hold keeps an event of an answer that is reviewed before it is sent; other events are passed on.
 func (a *Answer) hold(ctx context.Context, ev *chat.Event) {
 	if a.Form != nil {
 		a.Form.Add(ev)
@@ -163,7 +164,7 @@ func (a *Answer) hold(ctx context.Context, ev *chat.Event) {
 	a.Ended = ev.Kind == chat.End
 }
 
-// Release passes events on in place of those that were held.
+// Release passes events on instead of those that were held.
 func (a *Answer) Release(ctx context.Context, events []chat.Event) {
 	own := a.Total()
 	a.ownUsage, a.Holds, a.Held, a.HeldBytes, a.Ended = &own, false, nil, 0, false
@@ -175,7 +176,8 @@ func (a *Answer) Release(ctx context.Context, events []chat.Event) {
 	}
 }
 
-// Show shows an event to the layers that watch the answer, and encodes what they return. What it takes is noted before: layers may keep back what is billed.
+// Show passes an event to the layers that watch the answer, and encodes what they return. Its usage is counted before: layers may hold back what is
+// billed.
 func (a *Answer) Show(ctx context.Context, ev *chat.Event) {
 	if ev.Kind != chat.Error && ev.Kind != chat.End {
 		a.note(ev)
@@ -187,7 +189,7 @@ func (a *Answer) Show(ctx context.Context, ev *chat.Event) {
 	if ev.Kind == chat.End {
 		a.Report.Served = a.served()
 		if (a.NotCacheable || a.Report.Review.Unverified()) && a.Report.Cache != nil {
-			a.Report.Cache.Record(&chat.Event{Kind: chat.Error}) // it is not cached
+			a.Report.Cache.Record(&chat.Event{Kind: chat.Error}) // marks it as not cacheable
 		}
 	}
 	events, err := a.Report.Response(ctx, ev)
@@ -200,11 +202,11 @@ func (a *Answer) Show(ctx context.Context, ev *chat.Event) {
 	}
 }
 
-// served is which candidate gave the answer, and its usage and cost.
+// served returns which candidate gave the answer, and its usage and cost.
 func (a *Answer) served() *cache.Served {
 	t := a.AnswersTotal()
 	return &cache.Served{
-		By: a.By, Dialect: a.Dialect, Usage: t.Usage, Cost: t.Cost, Degraded: a.Report.Calls.Told(a.By.Provider), Schema: a.Report.SchemaStatus(&a.By),
+		By: a.By, Dialect: a.Dialect, Usage: t.Usage, Cost: t.Cost, Degraded: a.Report.Calls.DegradedForOthers(a.By.Provider), Schema: a.Report.SchemaStatus(&a.By),
 		Verified: a.Report.VerifiedStatus(), Escalated: a.Report.EscalatedStatus(),
 	}
 }
@@ -231,12 +233,12 @@ func (a *Answer) take(ev *chat.Event) {
 // AsksAgain reports whether the answer is complete, and another round follows.
 func (a *Answer) AsksAgain() bool { return a.Gate != nil && a.Gate.Again }
 
-// Sends reports whether there is anything to send of an answer.
+// Sends reports whether any part of an answer is ready to be sent.
 func (a *Answer) Sends() bool {
 	return a.Gate == nil || len(a.Out) > 0 || a.Ended && !a.Gate.Again
 }
 
-// validateSent checks an answer that the client has but for its end.
+// validateSent validates an answer of which only the end was not sent yet.
 func (a *Answer) validateSent() {
 	a.NotCacheable = a.Report.Review.SetResult(a.Form.Plan, a.Report.Review.Validate(a.Form))
 	a.Report.Review.EmitSchema()

@@ -2,20 +2,20 @@ package record
 
 import "bardo.money/gateway/internal/telemetry"
 
-// CacheStatus is what the cache had for a request, in the words of X-Bardo-Cache.
+// CacheStatus is the cache result of a request, as in X-Bardo-Cache.
 type CacheStatus string
 
 // The cache statuses.
 const (
-	CacheUnused    CacheStatus = "" // the request has nothing to do with the cache
+	CacheUnused    CacheStatus = "" // the cache does not apply to the request
 	CacheMiss      CacheStatus = "miss"
 	CacheHash      CacheStatus = "hash"
-	CacheSemantic  CacheStatus = "semantic"  // the answer to another question that means the same
+	CacheSemantic  CacheStatus = "semantic"  // the answer to another question with the same meaning
 	CacheStale     CacheStatus = "stale"     // no provider answered
 	CacheCoalesced CacheStatus = "coalesced" // another request's call answers it
 )
 
-// OrMiss is what a record says.
+// OrMiss returns the status for a record, miss instead of "".
 func (c CacheStatus) OrMiss() string {
 	if c == CacheUnused {
 		c = CacheMiss
@@ -23,7 +23,7 @@ func (c CacheStatus) OrMiss() string {
 	return string(c)
 }
 
-// measure is what the metrics count; ok is false for what has nothing to do with the cache.
+// measure returns the status that the metrics count; ok is false if the cache does not apply.
 func (c CacheStatus) measure() (m telemetry.Cache, ok bool) {
 	switch c {
 	case CacheUnused:

@@ -7,8 +7,8 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// The events of requests, for `bardo watch` and telemetry.events: their names, and what each tells. None has content. Those of schemas, verification and
-// escalation are in extproc/review.
+// The events of requests, for `bardo watch` and telemetry.events: names and fields. None has content. Those of schemas, verification and escalation
+// are in extproc/review.
 
 // The events of routing.
 var (
@@ -17,10 +17,10 @@ var (
 	EventFallback   = event.Declare[ProviderFallback]("provider:fallback", "A provider failed, and the next one is tried.")
 )
 
-// EventRetention is the event of an answer that was discarded because its provider did not confirm that it retains nothing.
+// EventRetention is the event of an answer that was discarded because its provider did not confirm zero retention.
 var EventRetention = event.Declare[RetentionError]("venice:retention_error", "The answer to a private request was discarded: its provider did not confirm that it retains nothing.").Audited()
 
-// EventRelaxed is the event of a request that needs an enclave and is served without one (D-12).
+// EventRelaxed is the event of a request that requires an enclave and is served without one (D-12).
 var EventRelaxed = event.Declare[PrivacyRelaxed]("venice:privacy_relaxed", "A task that needs an enclave is served without one.").Audited()
 
 // The events of answers.
@@ -37,7 +37,7 @@ var (
 	EventProfileDegraded = event.Declare[ProfileDegraded]("inference:profile_degraded", "A provider has no parameter for a part of a profile.")
 )
 
-// EventCaptured tells that an answer was thought about: how much, and not what.
+// EventCaptured is the event of an answer with reasoning: its amount, not its content.
 var EventCaptured = event.Declare[ReasoningCaptured]("inference:reasoning_captured", "An answer showed reasoning, or its provider counted some.")
 
 // EventCapped is the event of a provider that reported more usage than a call can have.
@@ -46,10 +46,10 @@ var EventCapped = event.Declare[UsageCapped]("inference:usage_capped", "A provid
 // EventBudget is the event of a subsystem that has spent its budget.
 var EventBudget = event.Declare[BudgetExhausted]("inference:budget_exhausted", "A subsystem has spent its budget.")
 
-// EventDowngrade is the event of a request that its budgets or its balance do not pay for, and of what became of it.
+// EventDowngrade is the event of a request that its budgets or balance do not cover, and of the consequence.
 var EventDowngrade = event.Declare[Downgrade]("inference:budget_decision", "The budgets or the balance of a request do not pay for it: what became of it.")
 
-// EventDecision is the event of a decision by the operator's rules other than that something may pass.
+// EventDecision is the event of a decision by the operator's rules other than "allowed".
 var EventDecision = event.Declare[DecisionMade]("policy:decision", "A rule of the operator did not simply let something pass.")
 
 // ProviderResolved is the event of a decision: the first candidate.
@@ -62,7 +62,7 @@ type ProviderResolved struct {
 	Degraded  []string          `json:"degraded"`
 }
 
-// FeaturesNegotiated says which of the features that a request asked for the first candidate has.
+// FeaturesNegotiated lists which of the requested features the first candidate has.
 type FeaturesNegotiated struct {
 	RequestID string           `json:"request_id"`
 	Subsystem string           `json:"subsystem"`
@@ -79,7 +79,7 @@ type ProviderFallback struct {
 	Reason    string            `json:"reason"`
 }
 
-// PrivacyRelaxed is the event of a task that continues without the enclave that it needs.
+// PrivacyRelaxed is the event of a task that continues without the enclave that it requires.
 type PrivacyRelaxed struct {
 	RequestID string            `json:"request_id"`
 	Subsystem string            `json:"subsystem"`
@@ -97,7 +97,7 @@ type RetentionError struct {
 	Provider  policy.ProviderID `json:"provider"`
 	Model     policy.ModelID    `json:"model"`
 	Error     string            `json:"error"`
-	Reason    string            `json:"reason"` // which header is missing or says otherwise, without its value
+	Reason    string            `json:"reason"` // which header is missing or differs, without its value
 }
 
 // CacheStats is the event of an answer that read or wrote its provider's prompt cache.
@@ -109,7 +109,7 @@ type CacheStats struct {
 	Subsystem string            `json:"subsystem"`
 	Cached    int64             `json:"cached_tokens"`
 	Total     int64             `json:"total_tokens"`
-	Savings   policy.Pico       `json:"savings_usd"` // by the provider's prices, against the same tokens uncached; below zero where only the premium was paid
+	Savings   policy.Pico       `json:"savings_usd"` // at the provider's prices, against the same tokens uncached; negative if only the write premium was paid
 }
 
 // ReasoningExtracted is the event of an answer of Venice that has reasoning.
@@ -119,7 +119,7 @@ type ReasoningExtracted struct {
 	Tokens    int64  `json:"reasoning_tokens"`
 }
 
-// WebSearched is the event of a provider that searched the web. It does not say for what.
+// WebSearched is the event of a provider's web search. It does not contain the query.
 type WebSearched struct {
 	RequestID string            `json:"request_id"`
 	Subsystem string            `json:"subsystem"`
@@ -127,7 +127,7 @@ type WebSearched struct {
 	Searches  int64             `json:"searches"` // at least
 }
 
-// ReasoningCaptured is the event of an answer that was thought about.
+// ReasoningCaptured is the event of an answer with reasoning.
 type ReasoningCaptured struct {
 	RequestID   string            `json:"request_id"`
 	Subsystem   string            `json:"subsystem"`
@@ -140,7 +140,7 @@ type ReasoningCaptured struct {
 	Surface     string            `json:"surface"`
 }
 
-// UsageCapped is the event of a provider that reported more usage than a call can have: its figures, and the most that count.
+// UsageCapped is the event of a provider that reported more usage than a call can have: the reported and the maximum usage.
 type UsageCapped struct {
 	RequestID string            `json:"request_id"`
 	Provider  policy.ProviderID `json:"provider"`
@@ -163,7 +163,7 @@ type BudgetExhausted struct {
 	Held      policy.Micro `json:"held_usd"` // reserved by requests in flight
 }
 
-// Downgrade is the event of what a budget or an empty balance did to a request.
+// Downgrade is the event of what a budget or an empty balance changed in a request.
 type Downgrade struct {
 	RequestID string `json:"request_id"`
 	Subsystem string `json:"subsystem,omitempty"`
@@ -179,7 +179,7 @@ type ProfileApplied struct {
 	Cached          bool   `json:"cached"`
 }
 
-// ProfileDegraded is the event of what a profile asked for and an attempt's provider has no parameter for.
+// ProfileDegraded is the event of profile parameters that an attempt's provider does not support.
 type ProfileDegraded struct {
 	Subsystem string   `json:"subsystem"`
 	Degraded  []string `json:"degraded"`
@@ -193,7 +193,7 @@ type DecisionMade struct {
 	policy.Tag
 }
 
-// EventQuarantined tells of a model that is not asked for a while.
+// EventQuarantined is the event of a model that is not called for a while.
 var EventQuarantined = event.Declare[Quarantined]("catalog:model_quarantined", "A provider does not have a model that its list has.")
 
 // Quarantined is the event of a listed model that its provider does not have.

@@ -20,7 +20,7 @@ type Finished struct {
 	Stream         bool              `json:"stream"`
 	RequestedModel string            `json:"requested_model"`
 	Model          policy.ModelID    `json:"model"`    // "" without an answer
-	Provider       policy.ProviderID `json:"provider"` // who answered, else whose attempt came last
+	Provider       policy.ProviderID `json:"provider"` // the one that answered, else that of the last attempt
 	Attempts       []Attempt         `json:"attempt_log"`
 	Status         int               `json:"status"`          // HTTP
 	Code           string            `json:"error,omitempty"` // kind of the client's error
@@ -36,12 +36,12 @@ type Finished struct {
 
 	CacheWriteTokens int64   `json:"cache_write_tokens,omitempty"`
 	ReasoningTokens  int64   `json:"reasoning_tokens,omitempty"`
-	Similarity       float64 `json:"similarity,omitempty"` // of the question whose answer was found
+	Similarity       float64 `json:"similarity,omitempty"` // to the stored answer's question
 	Timeline         `json:"timeline"`
 }
 
-// Publish tells those who watch how a request ended that began at some time, and that the metrics count as r. What f has so far is what the
-// request was. Lookups of models, balances and health are not told. f makes the event only where somebody watches.
+// Publish emits how a request that began at began ended, and that the metrics count as r. f returns the request's own fields; it is only called if
+// there is a subscriber. Lookups of models, balances and health are not published.
 func (t *Trace) Publish(feed *event.Feed[Finished], r *telemetry.Request, began time.Time, f func() Finished) {
 	if !feed.Watched() || t.Operation == telemetry.Lookup && t.Fault == nil {
 		return
@@ -68,7 +68,7 @@ func (t *Trace) finish(f *Finished, r *telemetry.Request, began time.Time) {
 	}
 }
 
-// Ending is how the request ended: its outcome, the code of the error that its client got, and who answered or was called last.
+// Ending returns how the request ended: its outcome, the client's error code, and the candidate that answered or was called last.
 func (t *Trace) Ending() (outcome, code string, by policy.Resolution) {
 	if t.Fault != nil {
 		code = string(t.Fault.Kind)
@@ -79,7 +79,7 @@ func (t *Trace) Ending() (outcome, code string, by policy.Resolution) {
 	return t.outcome(), code, by
 }
 
-// outcome is how the request ended, as those who watch are told.
+// outcome returns how the request ended, as in the event stream.
 func (t *Trace) outcome() string {
 	switch {
 	case t.Settled != nil:

@@ -5,7 +5,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// The events of an inference, for those who show it as it goes on.
+// The events of an inference in progress, for live display.
 var (
 	EventStart    = event.Declare[InferenceStart]("inference.start", "A request is about to be sent to its first candidate.")
 	EventToken    = event.Declare[InferenceToken]("inference.token", "Output came, at most four times a second; only while a stream is read.")
@@ -14,16 +14,16 @@ var (
 	EventFellBack = event.Declare[InferenceFallback]("inference.provider_fallback", "A provider failed, and the next one is tried.")
 )
 
-// Inference is what each of these events begins with.
+// Inference is the common part of these events.
 type Inference struct {
 	Timestamp int64  `json:"timestamp"` // Unix time in milliseconds
 	GolemID   string `json:"golem_id,omitempty"`
-	Sequence  int64  `json:"sequence"` // rises by one with each of these events of the request
+	Sequence  int64  `json:"sequence"` // increases by one with each of these events of the request
 	Tick      int64  `json:"tick,omitempty"`
 	RequestID string `json:"request_id"`
 }
 
-// InferenceStart is the event of a request that is about to be sent to its first candidate.
+// InferenceStart is emitted before a request is sent to its first candidate.
 type InferenceStart struct {
 	Inference
 	Model     policy.ModelID    `json:"model"`
@@ -32,34 +32,34 @@ type InferenceStart struct {
 	Subsystem string            `json:"subsystem"`
 }
 
-// InferenceToken is the event of output that came since the last one: how much, and nothing of it.
+// InferenceToken is emitted for the output since the last one: its amount, not its content.
 type InferenceToken struct {
 	Inference
-	TokenCount  int64 `json:"token_count"`  // estimated from the text's bytes
-	IsReasoning bool  `json:"is_reasoning"` // it is thinking
+	TokenCount  int64 `json:"token_count"`  // estimated from the text's length
+	IsReasoning bool  `json:"is_reasoning"` // the output is reasoning
 }
 
-// InferenceEnd is the event of a request that is over.
+// InferenceEnd is emitted at the end of a request.
 type InferenceEnd struct {
 	Inference
 	Model        policy.ModelID    `json:"model"`
 	Provider     policy.ProviderID `json:"provider"`
 	InputTokens  int64             `json:"input_tokens"`
 	OutputTokens int64             `json:"output_tokens"`
-	Cost         policy.Micro      `json:"cost_usd"` // what the caller is charged
+	Cost         policy.Micro      `json:"cost_usd"` // charge to the caller
 	LatencyMS    int64             `json:"latency_ms"`
 	CacheHitRate float64           `json:"cache_hit_rate"` // part of the input that the provider read from its prompt cache, 0 to 1
 	Outcome      string            `json:"outcome"`
 }
 
-// InferenceCacheHit is the event of a stored answer.
+// InferenceCacheHit is emitted for a stored answer.
 type InferenceCacheHit struct {
 	Inference
 	CacheType string       `json:"cache_type"` // hash, semantic, stale or coalesced
 	Savings   policy.Micro `json:"savings_usd"`
 }
 
-// InferenceFallback is the event of a failover to another provider.
+// InferenceFallback is emitted for a failover to another provider.
 type InferenceFallback struct {
 	Inference
 	Failed   policy.ProviderID `json:"failed_provider"`

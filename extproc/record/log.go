@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Log says how a request ended: what went wrong on our side or a provider's as a warning, with its cause; the rest for debugging.
+// Log logs how a request ended: failures of the gateway or of a provider as warnings, with their cause; the rest at debug level.
 func (t *Trace) Log(log *slog.Logger, id string, account policy.Account, r *telemetry.Request) {
 	level := slog.LevelDebug
 	if r.Status >= http.StatusInternalServerError {

@@ -7,8 +7,8 @@ import (
 	"bardo.money/gateway/internal/telemetry"
 )
 
-// Measure completes what the metrics count of a request that began at some time. r has its model and whether it is streamed; called tells
-// that a provider is owed something.
+// Measure fills in the metrics of a request that began at began. r has its model and whether it is streamed; called reports whether a provider was
+// called.
 func (t *Trace) Measure(r *telemetry.Request, began time.Time, called bool) {
 	r.Duration, r.FirstToken, r.Overhead, r.Operation = time.Since(began), t.FirstToken, t.Overhead, t.Operation
 	r.Status, r.Code = t.Verdict()
@@ -36,7 +36,7 @@ func (t *Trace) Count(m *telemetry.Metrics, r *telemetry.Request) {
 	}
 }
 
-// Tokens are those that providers were asked for: none for a stored answer.
+// Tokens returns the tokens of provider calls: none for a stored answer.
 func (s *Settlement) Tokens() telemetry.Tokens {
 	if s.Stored {
 		return telemetry.Tokens{}
@@ -44,7 +44,7 @@ func (s *Settlement) Tokens() telemetry.Tokens {
 	return tokens(&s.Usage)
 }
 
-// tokens are a usage by type; both lifetimes of cache writes count as one.
+// tokens returns a usage by type; both lifetimes of cache writes count as one.
 func tokens(u *chat.Usage) telemetry.Tokens {
 	return telemetry.Tokens{Input: u.Input, Cached: u.Cached, CacheWrite: u.CacheWrite + u.CacheWrite1h, Output: u.Output, Reasoning: u.Reasoning}
 }

@@ -10,13 +10,13 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Request is GET /v1/requests/{id}: the record that the ledger stores. None of it is content.
+// Request is GET /v1/requests/{id}: the record that the ledger stores. It has no content.
 type Request struct {
 	RequestID        string                 `json:"request_id"`
 	CreatedAt        time.Time              `json:"created_at"`
 	Status           string                 `json:"status"`
 	Error            string                 `json:"error,omitempty"`
-	ErrorMessage     string                 `json:"error_message,omitempty"` // only of errors that have nothing of the request: of routing, of privacy tiers, of plans
+	ErrorMessage     string                 `json:"error_message,omitempty"` // only of errors that quote nothing of the request: of routing, privacy tiers and plans
 	HTTPStatus       int                    `json:"http_status"`
 	Dialect          chat.Dialect           `json:"dialect"`
 	Stream           bool                   `json:"stream"`
@@ -26,9 +26,9 @@ type Request struct {
 	Model            policy.ModelID         `json:"model,omitempty"`
 	Subsystem        string                 `json:"subsystem,omitempty"`
 	Task             string                 `json:"task,omitempty"`   // the agent's tick type or subsystem, else the inferred task
-	Regime           string                 `json:"regime,omitempty"` // as the agent says
+	Regime           string                 `json:"regime,omitempty"` // stated by the agent
 	SecurityClass    string                 `json:"security_class,omitempty"`
-	PrivacyTier      string                 `json:"privacy_tier,omitempty"` // that the request needed
+	PrivacyTier      string                 `json:"privacy_tier,omitempty"` // required tier
 	Attempts         int                    `json:"attempts"`
 	AttemptLog       []Attempt              `json:"attempt_log"`
 	Degraded         []string               `json:"degraded"`
@@ -49,32 +49,32 @@ type Request struct {
 	Escalation       *Escalation            `json:"escalation,omitempty"`
 	Decisions        []policy.Tag           `json:"decisions,omitempty"`       // of the operator's rules
 	Policies         policy.Guards          `json:"policies,omitzero"`         // the key's own
-	Budget           *policy.OverBudget     `json:"budget,omitempty"`          // that refused the request
-	BudgetDecision   *policy.BudgetDecision `json:"budget_decision,omitempty"` // what a budget or an empty balance did
+	Budget           *policy.OverBudget     `json:"budget,omitempty"`          // the budget that refused the request
+	BudgetDecision   *policy.BudgetDecision `json:"budget_decision,omitempty"` // effect of a budget or an empty balance
 	Attestation      string                 `json:"attestation,omitempty"`     // the hash of the token of an attested answer
 	Cache            string                 `json:"cache"`
-	CacheEntry       string                 `json:"cache_entry,omitempty"` // of the stored answer that was served, or under which this one may be
-	Similarity       float64                `json:"similarity,omitempty"`  // of its question, if that is another one
-	SavingsUSD       policy.Micro           `json:"savings_usd"`           // by all layers together; below zero where they cost more than they saved
+	CacheEntry       string                 `json:"cache_entry,omitempty"` // id of the stored answer that was served, or under which this one may be stored
+	Similarity       float64                `json:"similarity,omitempty"`  // to the stored answer's question, if it differs
+	SavingsUSD       policy.Micro           `json:"savings_usd"`           // by all layers together; negative if they cost more than they saved
 	Savings          []policy.Saving        `json:"savings,omitempty"`     // by layer
 	Pipeline         string                 `json:"pipeline,omitempty"`
-	SideCalls        []SideCall             `json:"side_calls,omitempty"` // billed calls that layers had made; usage and cost above include them
+	SideCalls        []SideCall             `json:"side_calls,omitempty"` // billed side calls of layers; usage and cost above include them
 	LatencyMS        int64                  `json:"latency_ms"`
 	FirstTokenMS     int64                  `json:"first_token_ms,omitempty"`
 }
 
-// Line is a part of the provider cost. All lines together are it; with the spread it is the cost.
+// Line is a part of the provider cost. The lines add up to it; with the spread, to the cost.
 type Line struct {
 	Provider policy.ProviderID `json:"provider"`
 	Model    policy.ModelID    `json:"model"`
-	Layer    string            `json:"layer,omitempty"` // that had the call made; "" for the request's own
+	Layer    string            `json:"layer,omitempty"` // the layer that made the call; "" for the request's own
 	Kind     string            `json:"kind"`
-	Count    int64             `json:"count,omitempty"` // of tokens; of searches, where that is the kind
+	Count    int64             `json:"count,omitempty"` // tokens, or searches for that kind
 	Price    policy.Micro      `json:"usd_per_million,omitempty"`
 	CostUSD  policy.Pico       `json:"cost_usd"`
 	Source   string            `json:"price_source,omitempty"`
-	Updated  time.Time         `json:"price_updated,omitzero"` // when the price was true
-	Hours    string            `json:"price_hours,omitempty"`  // the part of the day whose price it is
+	Updated  time.Time         `json:"price_updated,omitzero"` // when the price was valid
+	Hours    string            `json:"price_hours,omitempty"`  // part of the day for which the price applies
 }
 
 // Verification is the verification of a request by a second model.
@@ -87,7 +87,7 @@ type Verification struct {
 	Fields     []Field `json:"fields,omitempty"`
 }
 
-// SideCall is a billed call of a cheap model that a layer had made.
+// SideCall is a billed side call of a layer.
 type SideCall struct {
 	Layer        string            `json:"layer"`
 	Provider     policy.ProviderID `json:"provider"`
@@ -119,7 +119,7 @@ type Escalation struct {
 	By     *Model `json:"asked_first"`
 }
 
-// Fill completes the record of a request that began at some time with what happened to it. What r has so far is what the request was.
+// Fill completes the record r of a request that began at began with its trace. r has the request's own fields already.
 func (t *Trace) Fill(r *Request, began time.Time) {
 	r.HTTPStatus, _ = t.Verdict()
 	r.CreatedAt, r.LatencyMS, r.FirstTokenMS = began.UTC(), time.Since(began).Milliseconds(), t.FirstToken.Milliseconds()

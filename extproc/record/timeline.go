@@ -2,7 +2,7 @@ package record
 
 import "time"
 
-// Timeline is when everything of a request happened, for its trace.
+// Timeline holds the times of a request's steps, for its trace.
 type Timeline struct {
 	Began    time.Time     `json:"began"`
 	Took     time.Duration `json:"took_ns"`
@@ -12,7 +12,7 @@ type Timeline struct {
 	Layers   []LayerRun    `json:"layers,omitempty"`
 }
 
-// Interval is a time from the start of its request; a Took of 0 is not known.
+// Interval is a time range from the start of its request; Took is 0 if unknown.
 type Interval struct {
 	From time.Duration `json:"from_ns"`
 	Took time.Duration `json:"took_ns"`
@@ -27,7 +27,7 @@ type LayerRun struct {
 	Saved    int64 `json:"saved_tokens,omitempty"`
 }
 
-// finish completes the timeline of a request that began at some time and is over.
+// finish completes the timeline of a finished request that began at began.
 func (l *Timeline) finish(t *Trace, began time.Time, took time.Duration) {
 	l.Began, l.Took, l.First = began.UTC(), took, t.FirstToken
 	l.Attempts = make([]Interval, len(t.Attempts))

@@ -1,6 +1,5 @@
-// Package record is what happened to a request, its Trace, and what is made of that: the record that the ledger stores and
-// GET /v1/requests/{id} shows, the line of those who watch the gateway, the metrics, the log, and the events. Each of these has a writer of its
-// own here. None of it has content or credentials.
+// Package record holds what happened to a request, its Trace, and the writers of its sinks: the record that the ledger stores and GET
+// /v1/requests/{id} returns, the event stream, the metrics, the log, and the events. None of it has content or credentials.
 package record
 
 import (
@@ -19,46 +18,46 @@ const (
 	Cut          = "cut"       // the provider's answer was truncated after the first content
 	Cancelled    = "cancelled" // the client disconnected after the first content
 	Invalid      = "invalid"   // no answer followed the requested schema
-	Refused      = "refused"   // the operator's rules did not let the answer pass
-	Failed       = "failed"    // the client got an error and nothing else
+	Refused      = "refused"   // the operator's rules rejected the answer
+	Failed       = "failed"    // the client got only an error
 	Disconnected = "left"      // the client disconnected before the first content
 )
 
 // ClientClosed is the outcome of an attempt whose client disconnected before the first content.
 const ClientClosed = "client_closed"
 
-// Trace is what happened to one request so far: when, in which attempts, and how it ended. The state machine that serves the request fills
-// it in; the writers read it. Not safe for concurrent use.
+// Trace is what happened to one request so far: times, attempts, and outcome. The state machine that serves the request fills it in; the writers read
+// it. Not safe for concurrent use.
 type Trace struct {
 	Operation      telemetry.Operation
 	Attempts       []Attempt
-	AttemptStarted time.Time     // of the attempt under way, or of the last one
-	AttemptEnded   time.Time     // of the attempt that is noted next, where it was over before; zero: it is over now
-	FirstToken     time.Duration // from the start to the first content of a stream; 0 if none came
-	Overhead       time.Duration // from the complete request to the first attempt, without waiting for another request's answer
+	AttemptStarted time.Time     // of the current attempt, or the last one
+	AttemptEnded   time.Time     // of the next recorded attempt, if it ended earlier; zero: it ends now
+	FirstToken     time.Duration // from the start to the first content of a stream; 0 if there was none
+	Overhead       time.Duration // from the complete request to the first attempt, excluding the wait for another request's answer
 	Cache          CacheStatus
-	Similarity     float64 // of the question that CacheSemantic found
+	Similarity     float64 // to the question of a CacheSemantic answer
 
-	Budget   *policy.BudgetDecision // nil: the request fits into its budgets, and its balance pays for it
-	Fault    *fault.Fault           // that the client got in place of an answer
-	Settled  *Settlement            // nil until the request is accounted for
-	Unbilled *End                   // nil for what is accounted for, and until there is an answer
+	Budget   *policy.BudgetDecision // nil: budgets and balance cover the request
+	Fault    *fault.Fault           // the client's error
+	Settled  *Settlement            // nil until settled
+	Unbilled *End                   // outcome without a settlement; nil if there is one, and until there is an answer
 }
 
-// Settlement is what a request cost in the end.
+// Settlement is the final cost of a request.
 type Settlement struct {
 	Outcome string
-	By      policy.Resolution // who answered, else whose call came last, else who would have been called
-	Usage   chat.Usage        // of all calls, or what a stored answer once took
-	Cost    policy.Pico       // the providers'
+	By      policy.Resolution // the candidate that answered, else of the last call, else the first of the order
+	Usage   chat.Usage        // of all calls, or what a stored answer used
+	Cost    policy.Pico       // provider cost
 	Charged policy.Micro
 	Saved   policy.Micro // by all layers together
-	Stored  bool         // no provider was called for it
+	Stored  bool         // served without a provider
 
 	Savings []policy.Saving // by layer
 }
 
-// End is how a request ended that nobody pays the gateway for: its own answer, or one about a stored resource.
+// End is the outcome of a request without a charge: the gateway's own answer, or one about a stored resource.
 type End struct {
 	Provider policy.ProviderID // "" for the gateway itself
 	Outcome  string
@@ -74,14 +73,14 @@ type Attempt struct {
 	Reason   string            `json:"reason,omitempty"`      // readable text of a failure
 	Next     string            `json:"next,omitempty"`        // the next step: stop, repeat, amend, next_candidate, validation_retry, tool_round
 	NextWhy  string            `json:"next_reason,omitempty"` // the reason of the next step
-	Side     string            `json:"side,omitempty"`        // the layer that had the call made; "" for the request's own
+	Side     string            `json:"side,omitempty"`        // the layer that made a side call; "" for the request's own
 
-	Began time.Time     `json:"-"` // zero where it is not known
+	Began time.Time     `json:"-"` // zero if unknown
 	Took  time.Duration `json:"-"`
 }
 
-// Tried is how many attempts of the request itself are over, without those of calls that layers had made.
-func (t *Trace) Tried() (n int) {
+// AttemptCount returns the number of finished attempts, side calls excluded.
+func (t *Trace) AttemptCount() (n int) {
 	for i := range t.Attempts {
 		if t.Attempts[i].Side == "" {
 			n++
@@ -90,7 +89,7 @@ func (t *Trace) Tried() (n int) {
 	return n
 }
 
-// Last is the last attempt of the request itself that is over; nil for none.
+// Last returns the last finished attempt, side calls excluded; nil for none.
 func (t *Trace) Last() *Attempt {
 	for i := len(t.Attempts) - 1; i >= 0; i-- {
 		if t.Attempts[i].Side == "" {
@@ -100,8 +99,8 @@ func (t *Trace) Last() *Attempt {
 	return nil
 }
 
-// LastCalled is who served the request, as its metrics have it, else whose attempt came last; "" where nobody was called. The metrics do not
-// count a failed request for any provider; their attempts have them.
+// LastCalled returns who served the request, as in its metrics, else whose attempt came last; "" if no provider was called. The metrics count a
+// failed request for no provider; its attempts are counted.
 func (t *Trace) LastCalled(r *telemetry.Request) (provider, model string) {
 	if a := t.Last(); a != nil && r.Provider == "" {
 		return string(a.Provider), string(a.Model)
@@ -109,18 +108,17 @@ func (t *Trace) LastCalled(r *telemetry.Request) (provider, model string) {
 	return r.Provider, r.Model
 }
 
-// Aside marks the last attempt as one of a call that a layer had made.
-func (t *Trace) Aside(layer string) { t.Attempts[len(t.Attempts)-1].Side = layer }
+// MarkSide marks the last attempt as a layer's side call.
+func (t *Trace) MarkSide(layer string) { t.Attempts[len(t.Attempts)-1].Side = layer }
 
-// Departs notes that the first attempt of a request goes out, which came at some time and waited for another request's answer.
-func (t *Trace) Departs(arrived time.Time, waited time.Duration) {
+// StartFirstAttempt records that the first attempt is sent, of a request that arrived at arrived and waited for another request's answer.
+func (t *Trace) StartFirstAttempt(arrived time.Time, waited time.Duration) {
 	t.AttemptStarted = time.Now()
 	t.Overhead = t.AttemptStarted.Sub(arrived) - waited
 }
 
-// Attempted notes an attempt that is over, and counts it; more tells that the request has candidates that come after it. The next one starts
-// when it ended.
-func (t *Trace) Attempted(m *telemetry.Metrics, to *policy.Resolution, o telemetry.Outcome, outcome, reason string, more bool) {
+// AddAttempt records and counts a finished attempt; more reports whether candidates are left. The next attempt starts when it ended.
+func (t *Trace) AddAttempt(m *telemetry.Metrics, to *policy.Resolution, o telemetry.Outcome, outcome, reason string, more bool) {
 	now := time.Now()
 	if !t.AttemptEnded.IsZero() {
 		now, t.AttemptEnded = t.AttemptEnded, time.Time{}
@@ -133,13 +131,13 @@ func (t *Trace) Attempted(m *telemetry.Metrics, to *policy.Resolution, o telemet
 	t.AttemptStarted = now
 }
 
-// Decided notes what is done after the last attempt, and why.
-func (t *Trace) Decided(next, why string) {
+// SetDecision records the step after the last attempt, and its reason.
+func (t *Trace) SetDecision(next, reason string) {
 	a := &t.Attempts[len(t.Attempts)-1]
-	a.Next, a.NextWhy = next, why
+	a.Next, a.NextWhy = next, reason
 }
 
-// Verdict is the status, and the code of the fault, that the request counts as.
+// Verdict returns the status and the fault code that the request counts as.
 func (t *Trace) Verdict() (status int, code string) {
 	switch {
 	case t.Fault != nil:
@@ -152,7 +150,7 @@ func (t *Trace) Verdict() (status int, code string) {
 	return StatusClientClosed, CodeClientClosed
 }
 
-// Status and code of a request whose client disconnected before the answer, in records only.
+// Status and code of a request whose client disconnected before the answer; in records only.
 const (
 	StatusClientClosed = 499
 	CodeClientClosed   = "client_closed"

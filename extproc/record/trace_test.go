@@ -37,11 +37,11 @@ func TestVerdicts(t *testing.T) {
 // TestARecordHasEachAttemptWithWhyItEndedAndWhatWasDoneThen, and what the request cost.
 func TestARecordHasEachAttemptWithWhyItEndedAndWhatWasDoneThen(t *testing.T) {
 	var trace Trace
-	trace.Departs(time.Now(), 0)
+	trace.StartFirstAttempt(time.Now(), 0)
 	m := telemetry.New(telemetry.Build{})
-	trace.Attempted(m, &small, telemetry.Failed, "status_500", "the provider failed", true)
-	trace.Decided("next_candidate", "another candidate may do better")
-	trace.Attempted(m, &small, telemetry.Served, OK, "", true)
+	trace.AddAttempt(m, &small, telemetry.Failed, "status_500", "the provider failed", true)
+	trace.SetDecision("next_candidate", "another candidate may do better")
+	trace.AddAttempt(m, &small, telemetry.Served, OK, "", true)
 	trace.Settled = &Settlement{Outcome: OK, By: small, Usage: chat.Usage{Input: 3, Cached: 2, CacheWrite: 1, CacheWrite1h: 1, Output: 5}, Cost: 8, Charged: 9, Saved: 4}
 	r := Request{RequestID: "req_1"}
 	trace.Fill(&r, time.Now())
@@ -109,8 +109,8 @@ func TestATimelineSaysWhenEachAttemptWas(t *testing.T) {
 	var trace Trace
 	m := telemetry.New(telemetry.Build{})
 	trace.AttemptStarted, trace.AttemptEnded = began.Add(time.Second), began.Add(3*time.Second)
-	trace.Attempted(m, &small, telemetry.Failed, "status_500", "", true)
-	trace.Attempted(m, &small, telemetry.Served, OK, "", true)
+	trace.AddAttempt(m, &small, telemetry.Failed, "status_500", "", true)
+	trace.AddAttempt(m, &small, telemetry.Served, OK, "", true)
 	trace.Attempts = append(trace.Attempts, Attempt{Provider: "p"})
 	var l Timeline
 	l.finish(&trace, began, time.Minute)

@@ -16,8 +16,8 @@ type TraceContext struct {
 	Parent  [8]byte // of the client's span; zero if the client sent none
 }
 
-// TraceOf is the trace context of a request: in the client's trace, if it sent a valid traceparent, else in one of its own. All ids that the client did not
-// send follow from the request's id, so that processes agree on them.
+// TraceOf returns the trace context of a request: in the client's trace if it sent a valid traceparent, else in a new one. All other ids are derived
+// from the request's id, so that processes agree on them.
 func TraceOf(requestID, parent string) (c TraceContext) {
 	sum := sha256.Sum256([]byte(requestID))
 	copy(c.TraceID[:], sum[:])
@@ -28,14 +28,14 @@ func TraceOf(requestID, parent string) (c TraceContext) {
 	return c
 }
 
-// ChildSpan is the id of a span below the request's, by its name in the trace.
+// ChildSpan returns the id of a span below the request's, by its name in the trace.
 func (c TraceContext) ChildSpan(name string) (id [8]byte) {
 	sum := sha256.Sum256(append(append(c.SpanID[:], '/'), name...))
 	copy(id[:], sum[:])
 	return id
 }
 
-// Header is the traceparent that a provider is sent: the request is its parent.
+// Header returns the traceparent for a provider: the request is its parent.
 func (c TraceContext) Header() string {
 	return "00-" + hex.EncodeToString(c.TraceID[:]) + "-" + hex.EncodeToString(c.SpanID[:]) + "-01"
 }
@@ -43,7 +43,7 @@ func (c TraceContext) Header() string {
 // traceParentLength is the length of a traceparent of version 00. Later versions may be longer.
 const traceParentLength = 55
 
-// parseTraceParent reads a traceparent: version, trace id, parent id, flags, in lower-case hexadecimal digits. ok is false for one that W3C calls invalid.
+// parseTraceParent parses a traceparent: version, trace id, parent id, flags, in lower-case hexadecimal. ok is false for one that W3C calls invalid.
 func parseTraceParent(s string) (trace [16]byte, span [8]byte, ok bool) {
 	if len(s) < traceParentLength || s[2] != '-' || s[35] != '-' || s[52] != '-' || s[:2] == "ff" || s[:2] == "00" && len(s) > traceParentLength ||
 		len(s) > traceParentLength && s[traceParentLength] != '-' {
@@ -61,7 +61,7 @@ func lowerHex(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'f') }) < 0
 }
 
-// ValidTraceParent is a client's traceparent without what later versions put behind it; "" if it is not valid, so that no text of a client goes on.
+// ValidTraceParent returns a client's traceparent without the extensions of later versions; "" if it is invalid, so that no client text is passed on.
 func ValidTraceParent(s string) string {
 	if _, _, ok := parseTraceParent(s); !ok {
 		return ""

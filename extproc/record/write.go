@@ -9,8 +9,8 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// JSON is the record as encoding/json writes it. Every request has one, so it is written by hand: a third of the time, one allocation. The
-// error is about the members that few requests have.
+// JSON returns the record as encoding/json would encode it. Every request has one, so it is encoded by hand: a third of the time, one allocation. The
+// error is about members that few requests have.
 func (r *Request) JSON() ([]byte, error) {
 	w := writer{b: append(make([]byte, 0, usualRecord), '{')}
 	w.request(r)
@@ -54,7 +54,7 @@ func (r *Request) JSON() ([]byte, error) {
 	return append(w.b, '}'), w.err
 }
 
-// usualRecord is the length of most records.
+// usualRecord is the length of most records, in bytes.
 const usualRecord = 3 << 9
 
 // writer appends the members of an object.

@@ -17,16 +17,16 @@ type Presenter struct {
 	recorder *reasoning.Recorder
 	chain    *reasoning.Chain // once it was asked for
 	progress Progress
-	seen     int // events of an answer that is held, whose thoughts the progress knows
+	seen     int // number of events of a held answer that the progress has counted
 }
 
-// NewPresenter shows an answer in a view. comments says that the client reads comments in a stream.
+// NewPresenter returns the presenter of an answer in a view. comments: the client reads comments in a stream.
 func NewPresenter(v View, r *reasoning.Recorder, comments bool) *Presenter {
 	return &Presenter{View: v, recorder: r, comments: comments && v.Progresses()}
 }
 
-// Event notes what an event says of the reasoning, and reports whether it goes out. Before it goes what is appended to dst: a comment on the
-// progress, if one is due. held says that the answer was held: its progress went out before.
+// Event records the reasoning in an event, and reports whether the event is sent. A due progress comment is appended to dst, to be sent before it.
+// held: the answer was held, and its progress was sent before.
 func (p *Presenter) Event(dst []byte, ev *chat.Event, held bool) (out []byte, visible bool) {
 	p.recorder.Add(ev)
 	if !p.View.Hides() {
@@ -38,7 +38,7 @@ func (p *Presenter) Event(dst []byte, ev *chat.Event, held bool) (out []byte, vi
 	return dst, Hide(ev)
 }
 
-// appendProgress appends, between two events of a stream, a sign that the model thinks, if one is due.
+// appendProgress appends, between two events of a stream, a progress comment if one is due.
 func (p *Presenter) appendProgress(dst []byte, ev *chat.Event) []byte {
 	switch now := time.Now(); {
 	case ev.Kind == chat.Thought:
@@ -46,12 +46,12 @@ func (p *Presenter) appendProgress(dst []byte, ev *chat.Event) []byte {
 			return sse.AppendComment(dst, p.progress.Line(now))
 		}
 	case ev.Kind.IsContent() && !IsThought(ev):
-		p.progress = Progress{} // it says something now; what it thinks later counts anew
+		p.progress = Progress{} // the answer has begun; later reasoning is counted anew
 	}
 	return dst
 }
 
-// HeldProgress notes what is new among the events of an answer that is held, and returns the comments on the progress that are due.
+// HeldProgress counts the new events of a held answer, and returns the due progress comments.
 func (p *Presenter) HeldProgress(held []chat.Event) (comments []byte) {
 	if !p.comments {
 		return nil
@@ -62,7 +62,7 @@ func (p *Presenter) HeldProgress(held []chat.Event) (comments []byte) {
 	return comments
 }
 
-// Heartbeat is the comment that keeps a terminal's stream alive while the model thinks in silence; "" while it does not. p may be nil.
+// Heartbeat returns the comment that keeps a terminal's stream alive while the model thinks silently, else "". p may be nil.
 func (p *Presenter) Heartbeat() string {
 	if p == nil || !p.progress.Started() {
 		return ""
@@ -70,7 +70,7 @@ func (p *Presenter) Heartbeat() string {
 	return string(sse.AppendComment(nil, p.progress.Line(time.Now())))
 }
 
-// Chain is what the answer showed of its reasoning, and what that took. It is for answers that are over: the first call decides.
+// Chain returns the reasoning that the answer showed, and its duration. It is for complete answers: the first call fixes the result.
 func (p *Presenter) Chain(u *chat.Usage, prices *policy.Prices) *reasoning.Chain {
 	if p.chain != nil {
 		return p.chain

@@ -1,5 +1,5 @@
-// Package replay is how a stored answer is sent again: its events as one client sees them, and their pacing as if a model had written them now.
-// It knows neither the store nor the client's connection.
+// Package replay sends a stored answer again: its events in the form for one client, paced as if a model were writing them now. It knows neither the
+// store nor the client's connection.
 package replay
 
 import (
@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// Header says how fast a stored answer shall be streamed.
+	// Header sets the speed at which a stored answer is streamed.
 	Header = "x-bardo-replay"
 
 	pause       = 30 * time.Millisecond // between two pieces of a stored answer
-	maxDuration = 10 * time.Second      // for all of it: the pieces of a long one are sent several at a time
-	pieceSize   = 32                    // bytes of a piece, where the answer was stored in one
+	maxDuration = 10 * time.Second      // maximum duration: the pieces of a long answer are sent several at a time
+	pieceSize   = 32                    // bytes of a piece, if the answer was stored in one
 	maxPieces   = 1024                  // of one text: those of a long one are larger
 )
 
-// ParseFast reads the value of Header: whether a stored answer is streamed without pauses.
+// ParseFast parses the value of Header: whether a stored answer is streamed without pauses.
 func ParseFast(value string) (bool, error) {
 	switch value {
 	case "", "paced":
@@ -37,14 +37,13 @@ func ParseFast(value string) (bool, error) {
 // Answer is a stored answer, for one client.
 type Answer struct {
 	Entry        *cache.Entry
-	Format       cache.Format // that the client reads
-	HideThoughts bool         // from the client
-	Fast         bool         // it is not paced
+	Format       cache.Format // the client's
+	HideThoughts bool         // omit reasoning
+	Fast         bool         // without pacing
 }
 
-// Events yields the events as the client shall see them; step marks those that begin a piece of what it
-// reads. The provider's own bytes are kept for a client that asked in the same way as the one whose answer this was; for any
-// other the events say the same.
+// Events yields the events for the client; step marks those that begin a piece of visible output. The provider's own bytes are kept if the client's
+// request has the same form as the original one; for any other, the events carry the same content.
 func (a *Answer) Events(yield func(ev *chat.Event, step bool) bool) {
 	raw := !a.HideThoughts && a.Entry.Format == a.Format
 	for ev := range a.Entry.Events {
@@ -61,13 +60,13 @@ func (a *Answer) Events(yield func(ev *chat.Event, step bool) bool) {
 	}
 }
 
-// inPieces yields an event, its text as if a model had written it.
+// inPieces yields an event with its text split as if a model were writing it.
 func (a *Answer) inPieces(ev *chat.Event, yield func(ev *chat.Event, step bool) bool) bool {
 	switch ev.Kind {
 	case chat.ToolArgs:
 		return yield(ev, true)
 	case chat.Thought:
-		if a.HideThoughts { // nobody reads it
+		if a.HideThoughts { // not visible
 			return yield(ev, false)
 		}
 	case chat.Text, chat.Refusal:
@@ -87,7 +86,7 @@ func (a *Answer) inPieces(ev *chat.Event, yield func(ev *chat.Event, step bool) 
 	}
 }
 
-// firstPiece cuts a text behind a word, or inside a long one behind a character, so that a piece has at most size bytes.
+// firstPiece cuts a text after a word, or inside a long word after a character, so that a piece has at most size bytes.
 func firstPiece(text []byte, size int) (first, rest []byte) {
 	if len(text) <= size {
 		return text, nil
@@ -104,14 +103,14 @@ func firstPiece(text []byte, size int) (first, rest []byte) {
 	return text[:cut], text[cut:]
 }
 
-// Pacer spreads the pieces of an answer over time. The first goes out at once.
+// Pacer distributes the pieces of an answer over time. The first is sent immediately.
 type Pacer struct {
 	tick  *time.Ticker // nil: no pacing
 	group int          // pieces at a time
 	seen  int
 }
 
-// NewPacer paces the events of an answer. The caller stops it.
+// NewPacer returns a pacer for the events of an answer. The caller stops it.
 func (a *Answer) NewPacer() *Pacer {
 	if a.Fast {
 		return &Pacer{}

@@ -16,12 +16,12 @@ import (
 	"bardo.money/gateway/policy/resolve"
 )
 
-// isVenice reports whether a provider is the private one.
+// isVenice reports whether a provider is Venice, the private one.
 func (r *Report) isVenice(id policy.ProviderID) bool {
 	return r.Config.Provider(id).Adapter.Name() == cognition.Kind
 }
 
-// Cognition tells of a call of the private provider that was answered. seen is what the answer's head says.
+// Cognition emits the event of an answered call of the private provider. seen is parsed from the answer's headers.
 func (r *Report) Cognition(s *Summary, seen cognition.Seen) {
 	if r.Plane == nil || s.Stored || !r.isVenice(s.By.Provider) || s.Outcome == record.Failed || s.Outcome == record.Disconnected {
 		return
@@ -36,7 +36,7 @@ func (r *Report) Cognition(s *Summary, seen cognition.Seen) {
 	if rec.Input > 0 {
 		rec.CachedRatio = float64(s.Usage.Cached) / float64(rec.Input)
 	}
-	if !r.Principal.Prepaid { // what the operator has at the provider is no customer's business
+	if !r.Principal.Prepaid { // customers must not see the operator's balance at the provider
 		rec.Balance = seen.Balance
 	}
 	if p, _ := r.Attests(&s.By); p != nil {
@@ -48,7 +48,7 @@ func (r *Report) Cognition(s *Summary, seen cognition.Seen) {
 	r.Plane.Add(r.Principal.Account, &rec, r.dreamBudget())
 }
 
-// tierOf is the privacy tier that an answer of a candidate had: at least, its provider retains nothing.
+// tierOf returns the privacy tier of a candidate's answer; at least, its provider retains nothing.
 func (r *Report) tierOf(by *policy.Resolution) policy.PrivacyTier {
 	if slices.Contains(by.Degraded, resolve.PrivacyTier) {
 		return policy.PrivacyNoLog
@@ -59,7 +59,7 @@ func (r *Report) tierOf(by *policy.Resolution) policy.PrivacyTier {
 	return max(r.Intent.PrivacyTier, policy.PrivacyNoLog)
 }
 
-// dreamBudget is the agent's budget for its dreams of the day; nil if there is none.
+// dreamBudget returns the agent's budget for today's dreams; nil if there is none.
 func (r *Report) dreamBudget() *policy.Micro {
 	if a := &r.Bill.Allowance; a.Part == budget.Dream && a.Limited() {
 		return new(a.Limits[budget.Dream])
@@ -67,21 +67,21 @@ func (r *Report) dreamBudget() *policy.Micro {
 	return nil
 }
 
-// KeyRefused tells of a key that the private provider refused.
+// KeyRefused emits the event of a key that the private provider refused.
 func (r *Report) KeyRefused(to *policy.Resolution, f *upstream.Failure) {
 	if r.Plane != nil && f.Kind == upstream.ByStatus && f.CredentialRefused() && r.isVenice(to.Provider) {
 		r.Plane.SetKey(cognition.Expired, "")
 	}
 }
 
-// Epoch sets the key of the agent's prompts in providers' caches, and tells of an epoch that begins, and of the phase that the request says.
+// Epoch sets the key of the agent's prompts in providers' caches, and emits the events of a new epoch and of the request's phase.
 func (r *Report) Epoch(c *epoch.Coordinator) {
-	if tell := r.Config.Phase; tell != nil && r.Hints.Phase != policy.PhaseUnset {
-		tell(r.Principal.Account, r.Hints.Phase)
+	if emit := r.Config.Phase; emit != nil && r.Hints.Phase != policy.PhaseUnset {
+		emit(r.Principal.Account, r.Hints.Phase)
 	}
-	key, number, why := c.Key(r.Config.Epochs, r.Principal.Account, &r.Hints, time.Now())
+	key, number, reason := c.Key(r.Config.Epochs, r.Principal.Account, &r.Hints, time.Now())
 	r.Hints.CacheKey = key
-	if why != epoch.Same && r.Events().On() {
-		epoch.EventAdvanced.Emit(r.Events(), r.Principal.Account, epoch.Advanced{RequestID: r.ID, GolemID: r.Hints.GolemID, Epoch: number, Reason: why})
+	if reason != epoch.Same && r.Events().On() {
+		epoch.EventAdvanced.Emit(r.Events(), r.Principal.Account, epoch.Advanced{RequestID: r.ID, GolemID: r.Hints.GolemID, Epoch: number, Reason: reason})
 	}
 }

@@ -9,18 +9,18 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// protecting are the layers whose notes are decisions: personal data, injected instructions.
+// protecting are the layers whose notes are decisions: about personal data and injected instructions.
 var protecting = map[string]bool{"l7": true, "l8": true, policy.ByGuardrail: true, policy.ByFirewall: true}
 
-// refusals are the codes of errors by which a request is refused for a reason that an audit asks for: who, for what money, by which rule. Malformed requests and failures of
-// providers are none.
+// refusals are the error codes of refusals that an audit covers: by identity, money or rule. Malformed requests and failures of providers are not
+// among them.
 var refusals = []fault.Kind{
 	fault.InvalidAPIKey, fault.KeyRestricted, fault.PaymentRequired, fault.PaymentReplayed, fault.InsufficientFunds, fault.BudgetExceeded,
 	fault.RateLimited, fault.AllowanceExhausted, fault.UnpricedParameter, fault.PromptInjection, fault.SecretInPrompt, fault.ToolRefused,
 	fault.GuardrailRefused, fault.GuardrailDown, fault.NoPrivateProvider,
 }
 
-// decided emits the event of a request about which something was decided.
+// decided emits the event of a request with a decision to audit.
 func (r *Report) decided() {
 	if !r.Events().On() {
 		return
@@ -29,7 +29,7 @@ func (r *Report) decided() {
 		RequestID: r.ID, Operation: r.Trace.Operation.String(), Subsystem: r.Hints.Subsystem, GolemID: r.Hints.GolemID, Attestation: r.Attestation,
 		PrivacyTier: r.neededTier(), Security: r.securityClass(), Decisions: r.Tags, Notes: r.notes(),
 	}
-	if e.Status, e.Error = r.Trace.Verdict(); e.Status == http.StatusAccepted { // for later: it is not over
+	if e.Status, e.Error = r.Trace.Verdict(); e.Status == http.StatusAccepted { // deferred: not over yet
 		return
 	}
 	if !slices.Contains(refusals, fault.Kind(e.Error)) && e.PrivacyTier == "" && e.Security == "" && e.Attestation == "" && len(e.Notes) == 0 && !slices.ContainsFunc(e.Decisions, objects) {
@@ -44,10 +44,10 @@ func (r *Report) decided() {
 	record.EventDecided.Emit(r.Events(), r.Principal.Account, e)
 }
 
-// objects reports whether a decision is another one than that something may pass.
+// objects reports whether a decision is anything but "allowed".
 func objects(t policy.Tag) bool { return t.Decision != policy.DecisionAllowed }
 
-// securityClass is the class that the request says; "" for the usual one.
+// securityClass returns the class that the request states; "" for the default.
 func (r *Report) securityClass() string {
 	if r.Hints.SecurityClass == policy.SecurityStandard {
 		return ""
@@ -55,10 +55,10 @@ func (r *Report) securityClass() string {
 	return r.Hints.SecurityClass.String()
 }
 
-// neededTier is the tier of privacy that the request needed; "" for none.
+// neededTier returns the privacy tier that the request required; "" for none.
 func (r *Report) neededTier() string { return max(r.Hints.PrivacyTier, r.Intent.PrivacyTier).String() }
 
-// notes are those of the layers that protect, where they have found something.
+// notes returns the notes of protecting layers that found something.
 func (r *Report) notes() (list []record.LayerNote) {
 	for i := range r.Log {
 		e := &r.Log[i]

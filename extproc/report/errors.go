@@ -14,7 +14,7 @@ import (
 	"bardo.money/gateway/policy/budget"
 )
 
-// Error is a fault in the client's format.
+// Error returns a fault in the client's format.
 func (r *Report) Error(f *fault.Fault) stream.Reply {
 	if r.Principal.Account != "" || r.Principal.Anonymous {
 		r.Bill.LookUpStanding(r.Head.Peer)
@@ -23,7 +23,7 @@ func (r *Report) Error(f *fault.Fault) stream.Reply {
 	if wait := f.Wait(); wait > 0 {
 		h = append(h, header.Field{Name: "retry-after", Value: strconv.Itoa(int((wait + time.Second - 1) / time.Second))})
 	}
-	if !f.ShouldRetry() || r.Bill.Answers() > 0 { // an SDK must not retry what was billed; Claude Code retries even a 401 for minutes
+	if !f.ShouldRetry() || r.Bill.Answers() > 0 { // SDKs must not retry what was billed; Claude Code retries even a 401 for minutes
 		h = append(h, header.Field{Name: "x-should-retry", Value: "false"})
 	}
 	if f.Kind == fault.MethodNotAllowed { // RFC 9110, 15.5.6
@@ -45,7 +45,7 @@ func (r *Report) Error(f *fault.Fault) stream.Reply {
 	return stream.Reply{Status: f.HTTPStatus(), Header: h, Body: body}
 }
 
-// refusalHeaders append to an error what its agent should do instead. SDKs must not retry: the budget is spent until tomorrow.
+// refusalHeaders append advice for the agent to an error. SDKs must not retry: the budget is spent until tomorrow.
 func (r *Report) refusalHeaders(h header.List, f *fault.Fault) header.List {
 	if r.Bill.Allowance.Degraded == "" {
 		return h

@@ -16,14 +16,14 @@ import (
 	"bardo.money/gateway/policy/resolve"
 )
 
-// The events of requests, for `bardo watch` and telemetry.events: what emits them; their names, and what each tells, are in extproc/record. Those of
+// The events of requests, for `bardo watch` and telemetry.events, and what emits them. Their names and fields are in extproc/record. Those of
 // schemas, verification and escalation are in extproc/review.
 
-// Events are where those of the request go. Those of a deferred request's run wait there until it is the last one.
+// Events returns the sink of the request's events. Events of a deferred request's run are buffered there until it is the last run.
 func (r *Report) Events() *event.Sink { return r.Review.Events }
 
-// Route emits the events of the decision: the first candidate, and which requested features it has. Those of a deferred request were told when it was
-// accepted.
+// Route emits the events of the decision: the first candidate, and which requested features it has. Those of a deferred request were emitted when it
+// was accepted.
 func (r *Report) Route() {
 	if !r.Events().On() || r.Later != nil {
 		return
@@ -50,7 +50,7 @@ func (r *Report) Route() {
 	record.EventNegotiated.Emit(r.Events(), r.Principal.Account, n)
 }
 
-// relaxed reports a task that continues without the enclave that it needs.
+// relaxed reports a task that continues without the enclave that it requires.
 func (r *Report) relaxed(to *policy.Resolution) {
 	if !slices.Contains(to.Degraded, resolve.PrivacyTier) {
 		return
@@ -78,7 +78,7 @@ func (r *Report) Fallback(failed policy.Resolution, f *upstream.Failure) {
 	r.fellBack(failed.Provider, r.Order[i+1].Provider, f.String())
 }
 
-// Retained reports an answer that was discarded because its provider did not confirm that it retains nothing.
+// Retained reports an answer that was discarded because its provider did not confirm zero retention.
 func (r *Report) Retained(to *policy.Resolution, f *upstream.Failure) {
 	if f.Kind != upstream.Retained {
 		return
@@ -93,7 +93,7 @@ func (r *Report) Retained(to *policy.Resolution, f *upstream.Failure) {
 	}
 }
 
-// listed is a list that JSON writes as [] where it is empty.
+// listed returns a list that is encoded as [] in JSON if it is empty.
 func listed[T any](list []T) []T {
 	if list == nil {
 		return []T{}
@@ -117,10 +117,10 @@ func (r *Report) Answered(by *policy.Resolution, u *chat.Usage) {
 	}
 	venice := r.Config.Provider(by.Provider).Adapter.Name() == nameVenice
 	if u.Searches > 0 {
-		told := record.WebSearched{RequestID: r.ID, Subsystem: r.Hints.Subsystem, Provider: by.Provider, Searches: u.Searches}
-		record.EventSearched.Emit(r.Events(), r.Principal.Account, told)
+		searched := record.WebSearched{RequestID: r.ID, Subsystem: r.Hints.Subsystem, Provider: by.Provider, Searches: u.Searches}
+		record.EventSearched.Emit(r.Events(), r.Principal.Account, searched)
 		if venice {
-			record.EventVenice.Emit(r.Events(), r.Principal.Account, told)
+			record.EventVenice.Emit(r.Events(), r.Principal.Account, searched)
 		}
 	}
 	if u.Reasoning > 0 && venice {
@@ -128,7 +128,7 @@ func (r *Report) Answered(by *policy.Resolution, u *chat.Usage) {
 	}
 }
 
-// Reasoning reports that an answer showed reasoning, or that its provider counted some. Nothing was thought about a stored one.
+// Reasoning reports that an answer showed reasoning, or that its provider counted reasoning tokens. A stored answer has none.
 func (r *Report) Reasoning(c *reasoning.Chain, surface render.Surface) {
 	if !r.Events().On() || c.Visibility == reasoning.None {
 		return
@@ -139,22 +139,22 @@ func (r *Report) Reasoning(c *reasoning.Chain, surface render.Surface) {
 	})
 }
 
-// Capped reports capped usage in metrics, log and events: the provider is wrong, or the model's configured window.
+// Capped reports capped usage in metrics, log and events: the provider's count or the model's configured window is wrong.
 func (r *Report) Capped(to *policy.Resolution, u *chat.Usage) {
-	most := r.MostTokens(to)
+	maxTokens := r.MaxCallTokens(to)
 	r.Metrics.UsageCapped(string(to.Provider))
 	r.Logger.Warn("a provider reported more usage than a call can have; what is beyond is not charged", "request", r.ID, "provider", string(to.Provider),
-		"model", string(to.Model), "input_tokens", u.TotalInput(), "output_tokens", u.Output, "most", most)
+		"model", string(to.Model), "input_tokens", u.TotalInput(), "output_tokens", u.Output, "most", maxTokens)
 	if r.Events().On() {
 		record.EventCapped.Emit(r.Events(), r.Principal.Account, record.UsageCapped{
-			RequestID: r.ID, Provider: to.Provider, Model: to.Model, Input: u.TotalInput(), Output: u.Output, Cost: u.Cost, Most: most,
+			RequestID: r.ID, Provider: to.Provider, Model: to.Model, Input: u.TotalInput(), Output: u.Output, Cost: u.Cost, Most: maxTokens,
 		})
 	}
 }
 
-// Exhausted emits the event of a subsystem's budget that is spent.
+// Exhausted emits the event of a subsystem's exhausted budget.
 func (r *Report) Exhausted(d *budget.Decision, u budget.Use) {
-	if !r.Events().On() || r.Later != nil { // it was told when it was accepted
+	if !r.Events().On() || r.Later != nil { // it was emitted when the request was accepted
 		return
 	}
 	b := &r.Bill.Allowance
@@ -164,22 +164,22 @@ func (r *Report) Exhausted(d *budget.Decision, u budget.Use) {
 	})
 }
 
-// Profile emits the events of a profile: what it set, once per request, and what an attempt's provider has no parameter for.
-func (r *Report) Profile(lost []string) {
+// Profile emits the events of a profile: what it set, once per request, and the parameters that an attempt's provider does not support.
+func (r *Report) Profile(unsupported []string) {
 	d := r.ProfileDecision
 	if d == nil || !r.Events().On() {
 		return
 	}
-	if !r.profileTold {
-		r.profileTold = true
+	if !r.profileEmitted {
+		r.profileEmitted = true
 		record.EventProfileApplied.Emit(r.Events(), r.Principal.Account, applied(r.Request, d))
 	}
-	if len(lost) > 0 {
-		record.EventProfileDegraded.Emit(r.Events(), r.Principal.Account, record.ProfileDegraded{Subsystem: d.Profile.Subsystem, Degraded: slices.Clone(lost)})
+	if len(unsupported) > 0 {
+		record.EventProfileDegraded.Emit(r.Events(), r.Principal.Account, record.ProfileDegraded{Subsystem: d.Profile.Subsystem, Degraded: slices.Clone(unsupported)})
 	}
 }
 
-// number is a text that is one, as a request's parameter should be; "" for any other, which would be what the client says.
+// number returns s if it is a number, as a request's parameter should be, else "": other text would be client content.
 func number(s string) string {
 	if _, err := strconv.ParseFloat(s, 64); err != nil {
 		return ""
@@ -195,7 +195,7 @@ func applied(r *chat.Request, d *profile.Decision) record.ProfileApplied {
 	}
 }
 
-// Over reports that the request is over, and what the rules decided. Of a deferred request, what they decided about the request itself was reported when it
+// Over reports the end of the request, and what the rules decided. For a deferred request, decisions about the request itself were reported when it
 // was accepted, unless it is refused now.
 func (r *Report) Over() {
 	r.over()

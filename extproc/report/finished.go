@@ -6,8 +6,8 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// By is the candidate that the request's record names: the one that answered the client (nil for none), else the last whose answer is billed, else the one that
-// was tried last, else the first of the order.
+// By returns the candidate that the request's record names: the one that answered the client (nil for none), else the last whose answer is billed,
+// else the one that was tried last, else the first of the order.
 func (r *Report) By(answered *policy.Resolution) policy.Resolution {
 	switch {
 	case answered != nil:
@@ -20,7 +20,7 @@ func (r *Report) By(answered *policy.Resolution) policy.Resolution {
 	return policy.Resolution{}
 }
 
-// lastBilled is the candidate whose call came last on the bill, side calls left out.
+// lastBilled returns the candidate of the last call on the bill, side calls excluded.
 func (r *Report) lastBilled() (to policy.Resolution) {
 	for _, c := range r.Bill.Calls() {
 		if c.Side == "" {
@@ -30,7 +30,7 @@ func (r *Report) lastBilled() (to policy.Resolution) {
 	return to
 }
 
-// triedLast is the candidate of the last attempt, the first of the order before there is one.
+// triedLast returns the candidate of the last attempt; the first of the order before there is one.
 func (r *Report) triedLast() policy.Resolution {
 	last := r.Trace.Last()
 	if last == nil {
@@ -44,7 +44,7 @@ func (r *Report) triedLast() policy.Resolution {
 	return policy.Resolution{Provider: last.Provider, Model: last.Model}
 }
 
-// Finished is the request as the feed of finished requests shows it.
+// Finished returns the request as shown in the feed of finished requests.
 func (r *Report) Finished() record.Finished {
 	f := record.Finished{ID: r.ID, Account: r.Principal.Account, Dialect: r.Head.Dialect(), Subsystem: r.Hints.Subsystem}
 	f.Parent, f.Layers = record.ValidTraceParent(r.Header.Get(record.TraceParent)), r.layerRuns()
@@ -54,7 +54,7 @@ func (r *Report) Finished() record.Finished {
 	return f
 }
 
-// layerRuns are the runs of the layers. A note that is not known yet is left out, and so is content: no note has any.
+// layerRuns returns the runs of the layers, without notes that are not known yet and without content: no note has any.
 func (r *Report) layerRuns() []record.LayerRun {
 	runs := make([]record.LayerRun, len(r.Log))
 	for i := range r.Log {

@@ -17,7 +17,7 @@ import (
 	"bardo.money/gateway/policy/quota"
 )
 
-// IDHeaders are the headers of every answer: the request's id, in each dialect's header, the caller's limits, and hints that were not understood.
+// IDHeaders returns the headers of every answer: the request's id in each dialect's header, the caller's limits, and warnings about unknown hints.
 func (r *Report) IDHeaders() header.List { return r.appendIDHeaders(make(header.List, 0, 10)) }
 
 func (r *Report) appendIDHeaders(h header.List) header.List {
@@ -25,8 +25,8 @@ func (r *Report) appendIDHeaders(h header.List) header.List {
 	return r.WarningHeader(r.limitHeaders(h))
 }
 
-// limitHeaders are what is left of the limits that the request counts against, as OpenAI's x-ratelimit headers, and of the hour's tokens also as
-// X-Remaining-Tokens. A limit that is not set has none.
+// limitHeaders append what is left of the request's limits as OpenAI's x-ratelimit headers, and of the hourly tokens also as X-Remaining-Tokens.
+// Limits that are not set have no header.
 func (r *Report) limitHeaders(h header.List) header.List {
 	s := r.Bill.Standing()
 	if s.RequestsPerMinute == 0 && s.TokensPerHour == 0 {
@@ -52,12 +52,12 @@ func (r *Report) limitHeaders(h header.List) header.List {
 	return h
 }
 
-// resetIn is a duration in OpenAI's format: 120ms, 1s, 6m0s.
+// resetIn returns a duration in OpenAI's format: 120ms, 1s, 6m0s.
 func resetIn(d time.Duration) string {
 	return (max(d, 0) + time.Millisecond - 1).Truncate(time.Millisecond).String()
 }
 
-// Answer is the headers of an answer that are known before its cost is. attempts is the number of the one that answers.
+// Answer returns the headers of an answer that are known before its cost. attempts is the number of the attempt that answers.
 func (r *Report) Answer(to policy.Resolution, attempts int) header.List {
 	h := r.appendIDHeaders(make(header.List, 0, 24))
 	h = append(h,
@@ -77,7 +77,7 @@ func (r *Report) Answer(to policy.Resolution, attempts int) header.List {
 	return h
 }
 
-// Stream is the headers that begin an event stream.
+// Stream returns the headers that begin an event stream.
 func (r *Report) Stream(to policy.Resolution, attempts int) header.List {
 	h := r.Answer(to, attempts)
 	if r.CallerPays(to.Provider) && r.Stored == nil {
@@ -90,7 +90,7 @@ func (r *Report) Stream(to policy.Resolution, attempts int) header.List {
 	)
 }
 
-// Headers appends what is known once the answer is settled: cost, usage, balance.
+// Headers appends the headers that are known after the answer is settled: cost, usage, balance.
 func (s *Summary) Headers(h header.List) header.List {
 	cost := header.Field{Name: "x-bardo-cost", Value: passthrough.CostDirect}
 	if s.of.Stored != nil || !s.of.CallerPays(s.By.Provider) {
@@ -112,7 +112,7 @@ func remainingTokens(s quota.Standing) header.Field {
 	return header.Field{Name: "x-remaining-tokens", Value: strconv.FormatInt(s.RemainingTokens, 10)}
 }
 
-// Last is the end of a stream, with the summary before its terminator, if the client's format has comments.
+// Last returns the end of a stream, with the summary before its terminator if the client's format has comments.
 func (s *Summary) Last(terminator []byte) []byte {
 	if !wire.TakesComments(s.of.Dialect) {
 		return terminator
@@ -120,7 +120,7 @@ func (s *Summary) Last(terminator []byte) []byte {
 	return append(sse.AppendComment(nil, "bardo "+string(s.comment())), terminator...)
 }
 
-// Trailers are headers and comment at the end of a driven stream, for clients that read trailers.
+// Trailers returns headers and comment for the end of a driven stream, for clients that read trailers.
 func (s *Summary) Trailers() header.List {
 	h := s.Headers(nil)
 	if s.Standing.TokensPerHour > 0 {
@@ -129,7 +129,7 @@ func (s *Summary) Trailers() header.List {
 	return s.of.checkHeaders(s.of.SchemaHeader(h, &s.By))
 }
 
-// comment is the JSON of a stream's last comment.
+// comment returns the JSON of a stream's last comment.
 func (s *Summary) comment() []byte {
 	u := s.Usage
 	b := make([]byte, 0, 384)
@@ -157,24 +157,24 @@ func (s *Summary) comment() []byte {
 		b = strconv.AppendFloat(append(b, `,"similarity":`...), similarity, 'f', 3, 64)
 	}
 	b = append(append(b, `,"cache":"`...), s.of.Trace.Cache.OrMiss()...)
-	if word := s.of.SchemaStatus(&s.By); word != "" {
-		b = append(append(b, `","schema":"`...), word...)
+	if value := s.of.SchemaStatus(&s.By); value != "" {
+		b = append(append(b, `","schema":"`...), value...)
 	}
 	b = append(b, '"')
-	if word := s.of.VerifiedStatus(); word != "" {
-		b = jsonx.AppendString(append(b, `,"verified":`...), word)
+	if value := s.of.VerifiedStatus(); value != "" {
+		b = jsonx.AppendString(append(b, `,"verified":`...), value)
 	}
 	if s.of.Attestation != "" {
 		b = jsonx.AppendString(append(b, `,"attestation":`...), s.of.Attestation)
 	}
-	if word := s.of.EscalatedStatus(); word != "" {
-		b = jsonx.AppendString(append(b, `,"escalated":`...), word)
+	if value := s.of.EscalatedStatus(); value != "" {
+		b = jsonx.AppendString(append(b, `,"escalated":`...), value)
 	}
-	if word := policy.Summary(s.of.Tags, policy.ByFirewall); word != "" {
-		b = jsonx.AppendString(append(b, `,"firewall":`...), word)
+	if value := policy.Summary(s.of.Tags, policy.ByFirewall); value != "" {
+		b = jsonx.AppendString(append(b, `,"firewall":`...), value)
 	}
-	if word := policy.Summary(s.of.Tags, policy.ByGuardrail); word != "" {
-		b = jsonx.AppendString(append(b, `,"guardrails":`...), word)
+	if value := policy.Summary(s.of.Tags, policy.ByGuardrail); value != "" {
+		b = jsonx.AppendString(append(b, `,"guardrails":`...), value)
 	}
 	if p, ok := s.of.Bill.Payer().(meter.PerRequest); ok && p.State() != "" {
 		b = jsonx.AppendString(append(b, `,"payment":`...), p.State())
@@ -186,7 +186,7 @@ func appendInt(b []byte, key string, n int64) []byte {
 	return strconv.AppendInt(append(b, key...), n, 10)
 }
 
-// budgetHeader appends what is left of the subsystem's budget, where that is limited.
+// budgetHeader appends what is left of the subsystem's budget, if it is limited.
 func (r *Report) budgetHeader(h header.List) header.List {
 	if b := &r.Bill.Allowance; b.Limited() {
 		h = append(h, header.Field{Name: headerBudget, Value: b.Left.String()})
@@ -194,15 +194,15 @@ func (r *Report) budgetHeader(h header.List) header.List {
 	return h
 }
 
-// headerBudget is what is left today of the budget that the request uses.
+// headerBudget is what is left of today's budget that the request counts against.
 const headerBudget = "x-bardo-budget-remaining"
 
-// cacheHeaders append the cache status, an answer's age, and the log of the layers.
+// cacheHeaders append the cache status, the answer's age, and the log of the layers.
 func (r *Report) cacheHeaders(h header.List) header.List {
 	if r.Stored != nil {
 		h = append(h, header.Field{Name: "age", Value: strconv.FormatInt(int64(r.Cache.Age(r.Stored)/time.Second), 10)})
 	}
-	if r.Trace.Cache != record.CacheUnused && (r.Trace.Cache != record.CacheCoalesced || r.Stored != nil) { // a request that still waits may have to make a call of its own
+	if r.Trace.Cache != record.CacheUnused && (r.Trace.Cache != record.CacheCoalesced || r.Stored != nil) { // a request that still waits may yet make a call of its own
 		h = append(h, header.Field{Name: cache.Header, Value: string(r.Trace.Cache)})
 	}
 	if r.Trace.Cache == record.CacheSemantic {

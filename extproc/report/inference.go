@@ -9,62 +9,62 @@ import (
 	"bardo.money/gateway/policy/intent"
 )
 
-// The inference.* events: those of a request from its start to its end. All but those of tokens go wherever events go; those of tokens are made only while somebody
-// reads the stream of the request's key.
+// The inference.* events: those of a request from start to end. Token events are only emitted while a client reads the stream of the request's key;
+// all others go to every sink.
 
 const (
-	// tokensEvery is the least time between two events of tokens of one kind.
+	// tokensEvery is the minimum interval between two token events of one kind.
 	tokensEvery = 250 * time.Millisecond
-	// bytesPerToken is about how many bytes of text a token has.
+	// bytesPerToken is the approximate number of bytes of text per token.
 	bytesPerToken = 4
 )
 
-// inference is what these events have told of the request.
+// inference is the state of these events for the request.
 type inference struct {
 	sequence int64
 	started  bool
-	thinking bool  // what output is
-	output   int64 // bytes that were not told yet
-	told     time.Time
+	thinking bool  // the pending output is reasoning
+	output   int64 // pending bytes
+	emittedAt     time.Time
 }
 
-// inference is the beginning of the next event.
+// inference returns the common fields of the next event.
 func (r *Report) inference() record.Inference {
-	r.told.sequence++
+	r.stream.sequence++
 	return record.Inference{
-		Timestamp: time.Now().UnixMilli(), GolemID: r.Hints.GolemID, Sequence: r.told.sequence - 1, Tick: r.Hints.Tick, RequestID: r.ID,
+		Timestamp: time.Now().UnixMilli(), GolemID: r.Hints.GolemID, Sequence: r.stream.sequence - 1, Tick: r.Hints.Tick, RequestID: r.ID,
 	}
 }
 
-// start emits the event of a request that is about to be sent to its first candidate.
+// start emits the event of a request before it is sent to its first candidate.
 func (r *Report) start(to *policy.Resolution) {
-	r.told.started = true
+	r.stream.started = true
 	record.EventStart.Emit(r.Events(), r.Principal.Account, record.InferenceStart{
 		Inference: r.inference(), Model: to.Model, Provider: to.Provider, Tier: intent.TierOf(r.Hints.Subsystem), Subsystem: r.Hints.Subsystem,
 	})
 }
 
-// Tokens counts an event of the answer, and emits what came since the last one, if somebody reads it.
+// Tokens counts an event of the answer, and emits the pending output when due, if a client reads it.
 func (r *Report) Tokens(ev *chat.Event) {
-	if !r.told.started || !ev.Kind.IsContent() || len(ev.Text) == 0 {
+	if !r.stream.started || !ev.Kind.IsContent() || len(ev.Text) == 0 {
 		return
 	}
-	t := &r.told
+	t := &r.stream
 	if thinking := ev.Kind == chat.Thought; thinking != t.thinking {
 		r.tokens()
 		t.thinking = thinking
 	}
 	t.output += int64(len(ev.Text))
-	if time.Since(t.told) >= tokensEvery {
+	if time.Since(t.emittedAt) >= tokensEvery {
 		r.tokens()
 	}
 }
 
-// tokens emits the event of output that was not told yet.
+// tokens emits the event of the pending output.
 func (r *Report) tokens() {
-	t := &r.told
+	t := &r.stream
 	n := (t.output + bytesPerToken - 1) / bytesPerToken
-	t.output, t.told = 0, time.Now()
+	t.output, t.emittedAt = 0, time.Now()
 	if n > 0 && r.Events().Reading(r.Principal.Account) {
 		record.EventToken.Emit(r.Events(), r.Principal.Account, record.InferenceToken{Inference: r.inference(), TokenCount: n, IsReasoning: t.thinking})
 	}
@@ -75,7 +75,7 @@ func (r *Report) fellBack(failed, to policy.ProviderID, reason string) {
 	record.EventFellBack.Emit(r.Events(), r.Principal.Account, record.InferenceFallback{Inference: r.inference(), Failed: failed, Fallback: to, Reason: reason})
 }
 
-// over emits the events of a request that has ended: a stored answer's, or the end of one that had begun.
+// over emits the events of a request that has ended: a stored answer's, or the end of one that had started.
 func (r *Report) over() {
 	s := r.Trace.Settled
 	if s == nil || !r.Events().On() {
@@ -85,7 +85,7 @@ func (r *Report) over() {
 		record.EventCacheHit.Emit(r.Events(), r.Principal.Account, record.InferenceCacheHit{Inference: r.inference(), CacheType: string(r.Trace.Cache), Savings: s.Saved})
 		return
 	}
-	if !r.told.started && r.Later == nil { // that a deferred request began was told when it was accepted
+	if !r.stream.started && r.Later == nil { // a deferred request's start was emitted when it was accepted
 		return
 	}
 	r.tokens()

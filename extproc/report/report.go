@@ -1,5 +1,5 @@
-// Package report is what is told of a request: the headers of its answer or error, a stream's last comment and trailers, its record, and its events. It
-// decides nothing, and sends nothing: it writes what the steps that serve the request have found out.
+// Package report writes what the gateway reports about a request: the headers of its answer or error, a stream's last comment and trailers, its
+// record, and its events. It decides nothing and sends nothing; it formats what the steps that serve the request have found out.
 package report
 
 import (
@@ -18,7 +18,7 @@ import (
 	"bardo.money/gateway/internal/telemetry"
 )
 
-// Report is a request as those see it who are told of it. The state machine that serves the request owns it, and everything that it points to. Not safe for
+// Report is the reported state of a request. The state machine that serves the request owns it, and everything that it points to. Not safe for
 // concurrent use.
 type Report struct {
 	*request.View
@@ -27,24 +27,24 @@ type Report struct {
 	Bill   *meter.Bill
 	Review *review.Review
 	Calls  *attempt.Writer
-	Later  *later.Run // of an exchange that answers a deferred request; nil for any other
+	Later  *later.Run // nil unless the exchange serves a deferred request
 
 	Stored         *cache.Entry // the answer, if it came from the cache
 	DegradedAnswer []string     // what of the complete answer the client's format could not express
-	FullChain      bool         // the answer has its reasoning in a member of its own
-	Attestation    string       // the hash of the answer's token; "" for an answer that is not attested
-	Task           string       // what the request is for: the agent's tick type or subsystem, else the inferred task
+	FullChain      bool         // parts of the complete answer that the client's format could not express
+	Attestation    string       // the answer has its reasoning in a separate member
+	Task           string       // hash of the answer's token; "" for an answer that is not attested
 
 	Logger    *slog.Logger
 	Metrics   *telemetry.Metrics
-	Operators *event.Sink // events that no account has; Review.Events has those of the request
+	Operators *event.Sink // events without an account; Review.Events has those of the request
 	Plane     *cognition.Bridge
 
-	profileTold bool // the event of the profile
-	told        inference
+	profileEmitted bool // the profile's event was emitted
+	stream        inference
 }
 
-// Reading is how the request's client is shown reasoning.
+// Reading returns how the client is shown reasoning.
 func (r *Report) Reading() render.View {
 	return render.View{Surface: render.SurfaceOf(r.Hints.Surface), Full: r.FullChain}
 }

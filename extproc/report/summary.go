@@ -14,20 +14,20 @@ import (
 	"bardo.money/gateway/policy/quota"
 )
 
-// Summary is what a settled answer cost, and how it is told.
+// Summary is the cost of a settled answer, and how it is reported.
 type Summary struct {
 	*record.Settlement
 
-	Standing quota.Standing // of the caller's limits
+	Standing quota.Standing // state of the caller's limits
 	of       *Report
 }
 
-// Summary is the summary of a settlement, with the caller's limits as they stand now.
+// Summary returns the summary of a settlement, with the current state of the caller's limits.
 func (r *Report) Summary(s *record.Settlement) *Summary {
 	return &Summary{Settlement: s, Standing: r.Bill.Standing(), of: r}
 }
 
-// tier is the tier of service that the answer was billed in; "" for the usual one.
+// tier returns the service tier that the answer was billed in; "" for the default.
 func (s *Summary) tier() string {
 	if s.of.Stored != nil || s.Cost == 0 {
 		return ""
@@ -38,14 +38,14 @@ func (s *Summary) tier() string {
 	return s.of.Terms(&s.By).BilledTier(&s.By, &s.Usage)
 }
 
-// Record is the request's full routing and cost record, without content. path is how it was served: native, driven or cache. Of a request that was refused
-// before its body was read it has what the headers say.
+// Record returns the request's full routing and cost record, without content. path is how it was served: native, driven or cache. A request that was
+// refused before its body was read has only what the headers state.
 func (s *Summary) Record(path string) []byte {
 	r := s.of
 	out := record.Request{
 		RequestID: r.ID, Dialect: r.Head.Dialect(), Path: path, Subsystem: r.Hints.Subsystem,
 		Task: r.Task, Regime: r.Hints.Regime, SecurityClass: r.securityClass(), PrivacyTier: r.neededTier(),
-		Degraded: r.degraded(s.By, r.Calls.Told), ServiceTier: s.tier(), SpreadPct: r.SpreadAt(s.By.Provider),
+		Degraded: r.degraded(s.By, r.Calls.DegradedForOthers), ServiceTier: s.tier(), SpreadPct: r.SpreadAt(s.By.Provider),
 		Schema: r.SchemaStatus(&s.By), Verification: r.Review.VerificationRecord(), Escalation: r.Review.EscalationRecord(), Pipeline: r.pipelineLog(),
 		CacheEntry: r.cacheEntry(), Attestation: r.Attestation, SideCalls: r.sideRecord(), Invoice: r.invoice(),
 		Decisions: r.Tags, Policies: r.Principal.Guards,
@@ -61,31 +61,31 @@ func (s *Summary) Record(path string) []byte {
 	return b
 }
 
-// Degraded lists what the request did not get from its provider and, once the answer is complete, what of it the client's format could not express, in the client's
-// own words. Each is named once.
+// Degraded lists what the request did not get from its provider and, once the answer is complete, what the client's format could not express, by the
+// client's own names. Each is listed once.
 func (r *Report) Degraded(to policy.Resolution) []string { return r.degraded(to, r.Calls.Degraded) }
 
-// degraded is Degraded with what calls says of the attempt at a provider.
+// degraded is Degraded, with calls returning the entries of the attempt at a provider.
 func (r *Report) degraded(to policy.Resolution, calls func(policy.ProviderID) []string) []string {
 	var out wire.DegradedNames
-	lose := func(names []string) {
+	add := func(names []string) {
 		for _, n := range names {
 			out.Degrade(header.ListItem(n))
 		}
 	}
-	lose(to.Degraded)
+	add(to.Degraded)
 	if r.Request != nil {
-		lose(r.Request.Dropped)
+		add(r.Request.Dropped)
 	}
 	if word := r.Bill.Allowance.Degraded; word != "" {
 		out.Degrade(word)
 	}
 	if r.Stored != nil {
-		lose(r.Stored.Degraded)
+		add(r.Stored.Degraded)
 	} else {
-		lose(calls(to.Provider))
+		add(calls(to.Provider))
 	}
-	lose(r.DegradedAnswer)
+	add(r.DegradedAnswer)
 	if o := r.Review.Verification; o != nil && o.Requested && o.SkipReason != "" {
 		out.Degrade(string(policy.CrossVerify))
 	}
@@ -95,8 +95,8 @@ func (r *Report) degraded(to policy.Resolution, calls func(policy.ProviderID) []
 	return out.Degraded()
 }
 
-// pipelineLog is the log of the layers, in milliseconds and tokens: "l3;dur=0.04, l4;dur=1.20;saved=11800". A layer over its time limit is marked
-// late, and one that was skipped for that left.
+// pipelineLog returns the log of the layers, in milliseconds and tokens: "l3;dur=0.04, l4;dur=1.20;saved=11800". A layer that exceeded its time limit
+// is marked late, and left if it was skipped for that.
 func (r *Report) pipelineLog() string {
 	if len(r.Log) == 0 {
 		return ""
@@ -130,7 +130,7 @@ func (r *Report) pipelineLog() string {
 	return string(b)
 }
 
-// cacheEntry is the id of the stored answer that was served, or under which the answer is stored if it can be; "" for neither.
+// cacheEntry returns the id of the stored answer that was served, or under which the answer can be stored; "" for neither.
 func (r *Report) cacheEntry() string {
 	switch {
 	case r.Stored != nil:
@@ -141,7 +141,7 @@ func (r *Report) cacheEntry() string {
 	return ""
 }
 
-// invoice is what the provider cost is made of, for the request's record.
+// invoice returns the lines of the provider cost, for the request's record.
 func (r *Report) invoice() []record.Line {
 	lines := r.Bill.Lines()
 	if len(lines) == 0 {
@@ -158,7 +158,7 @@ func (r *Report) invoice() []record.Line {
 	return list
 }
 
-// sideRecord lists the side calls on the bill, for the request's record.
+// sideRecord returns the side calls on the bill, for the request's record.
 func (r *Report) sideRecord() (list []record.SideCall) {
 	for _, c := range r.Bill.Calls() {
 		if c.Side != "" {
@@ -170,7 +170,7 @@ func (r *Report) sideRecord() (list []record.SideCall) {
 	return list
 }
 
-// SchemaStatus is what X-Bardo-Schema says of an answer of to; "" for nothing.
+// SchemaStatus returns the value of X-Bardo-Schema for an answer of to; "" for none.
 func (r *Report) SchemaStatus(to *policy.Resolution) string {
 	if r.Stored != nil {
 		return r.Stored.Schema
@@ -180,13 +180,13 @@ func (r *Report) SchemaStatus(to *policy.Resolution) string {
 
 // SchemaHeader appends the header to those of an answer.
 func (r *Report) SchemaHeader(h header.List, to *policy.Resolution) header.List {
-	if word := r.SchemaStatus(to); word != "" {
-		h = append(h, header.Field{Name: review.HeaderSchema, Value: word})
+	if status := r.SchemaStatus(to); status != "" {
+		h = append(h, header.Field{Name: review.HeaderSchema, Value: status})
 	}
 	return h
 }
 
-// VerifiedStatus is what X-Bardo-Verified says; "" for nothing.
+// VerifiedStatus returns the value of X-Bardo-Verified; "" for none.
 func (r *Report) VerifiedStatus() string {
 	if r.Stored != nil && r.Stored.Verified != "" {
 		return r.Stored.Verified
@@ -194,7 +194,7 @@ func (r *Report) VerifiedStatus() string {
 	return r.Review.VerifiedStatus()
 }
 
-// EscalatedStatus is what X-Bardo-Escalated says; "" for nothing.
+// EscalatedStatus returns the value of X-Bardo-Escalated; "" for none.
 func (r *Report) EscalatedStatus() string {
 	if r.Stored != nil {
 		return r.Stored.Escalated
@@ -202,7 +202,7 @@ func (r *Report) EscalatedStatus() string {
 	return r.Review.EscalatedStatus()
 }
 
-// WithVerification puts the verification, with the names and values of both answers, into the JSON object that stands beside an answer.
+// WithVerification adds the verification, with the names and values of both answers, to the JSON object that accompanies an answer.
 func (r *Report) WithVerification(object []byte) []byte {
 	v := r.Review.VerificationRecord()
 	if v == nil || !r.FullChain || len(object) == 0 || object[len(object)-1] != '}' {
@@ -223,11 +223,11 @@ func (r *Report) WithVerification(object []byte) []byte {
 
 // checkHeaders append the results of verification and escalation.
 func (r *Report) checkHeaders(h header.List) header.List {
-	if word := r.VerifiedStatus(); word != "" {
-		h = append(h, header.Field{Name: review.HeaderVerified, Value: word})
+	if status := r.VerifiedStatus(); status != "" {
+		h = append(h, header.Field{Name: review.HeaderVerified, Value: status})
 	}
-	if word := r.EscalatedStatus(); word != "" {
-		h = append(h, header.Field{Name: review.HeaderEscalated, Value: word})
+	if status := r.EscalatedStatus(); status != "" {
+		h = append(h, header.Field{Name: review.HeaderEscalated, Value: status})
 	}
 	if r.Attestation != "" {
 		h = append(h, header.Field{Name: headerAttestation, Value: "verified; token=" + r.Attestation})
@@ -235,20 +235,20 @@ func (r *Report) checkHeaders(h header.List) header.List {
 	return r.ruleHeaders(h)
 }
 
-// headerAttestation says that the answer is attested, with the hash of its token.
+// headerAttestation marks an attested answer, with the hash of its token.
 const headerAttestation = "x-bardo-attestation"
 
-// The headers with what the rules decided, and the members of a stream's last comment.
+// The headers of the rules' decisions, and the matching members of a stream's last comment.
 const (
 	headerFirewall   = "x-bardo-firewall"
 	headerGuardrails = "x-bardo-guardrails"
 )
 
-// ruleHeaders append what the operator's rules decided about the request, as far as it is known.
+// ruleHeaders append the decisions of the operator's rules, as far as they are known.
 func (r *Report) ruleHeaders(h header.List) header.List {
 	for _, of := range [...]struct{ name, by string }{{headerFirewall, policy.ByFirewall}, {headerGuardrails, policy.ByGuardrail}} {
-		if word := policy.Summary(r.Tags, of.by); word != "" {
-			h = append(h, header.Field{Name: of.name, Value: word})
+		if value := policy.Summary(r.Tags, of.by); value != "" {
+			h = append(h, header.Field{Name: of.name, Value: value})
 		}
 	}
 	return h

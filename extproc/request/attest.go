@@ -11,7 +11,8 @@ import (
 	"bardo.money/gateway/policy/attestation"
 )
 
-// DegradedAttestation names, in X-Bardo-Degraded, an answer of an enclave that nobody attests: the operator has configured no keys of receipts.
+// DegradedAttestation is the entry in X-Bardo-Degraded for an answer of an enclave that is not attested, because the operator has configured no
+// receipt keys.
 const DegradedAttestation = "attestation"
 
 // WantsEnclave reports whether the request is sent to a candidate because that has an enclave.
@@ -24,7 +25,7 @@ func (v *View) WantsEnclave(to *policy.Resolution) bool {
 		slices.Contains(in.Require, policy.TEEAttested) || slices.Contains(in.Prefer, policy.TEEAttested)
 }
 
-// Attests is the policy by which the answer of a candidate has to be attested (P-05), and the adapter that asks for it; nil if it need not be.
+// Attests returns the policy by which a candidate's answer must be attested (P-05), and the adapter that requests the receipt; nil if it need not be.
 func (v *View) Attests(to *policy.Resolution) (*attestation.Policy, provider.Attesting) {
 	p := v.Config.Provider(to.Provider)
 	if p.Attestation == nil || !v.WantsEnclave(to) {
@@ -37,7 +38,7 @@ func (v *View) Attests(to *policy.Resolution) (*attestation.Policy, provider.Att
 	return p.Attestation, by
 }
 
-// Unattested reports whether an answer of a candidate's enclave is used although nobody attests it.
+// Unattested reports whether a candidate's answer is used although its enclave is not attested.
 func (v *View) Unattested(to *policy.Resolution) bool {
 	if !v.WantsEnclave(to) {
 		return false
@@ -46,7 +47,7 @@ func (v *View) Unattested(to *policy.Resolution) bool {
 	return p == nil
 }
 
-// UnconfirmedModality is Unconfirmed for endpoints that are neither for conversations nor for embeddings. Their answers are not attested, but for sealed ones.
+// UnconfirmedModality is Unconfirmed for endpoints other than conversations and embeddings. Of their answers only sealed ones are attested.
 func (v *View) UnconfirmedModality(to *policy.Resolution, sealed bool, h header.List) *upstream.Failure {
 	if p, _ := v.Attests(to); p != nil && !sealed {
 		return &upstream.Failure{Provider: to.Provider, Kind: upstream.Unattested, Cause: attestation.Endpoint}
@@ -54,8 +55,8 @@ func (v *View) UnconfirmedModality(to *policy.Resolution, sealed bool, h header.
 	return v.Unconfirmed(to.Provider, h)
 }
 
-// awaitsProof reports whether an answer of one of the candidates has to be attested because the request's profile alone asks for an enclave: whatever else
-// does is a wish for privacy.
+// awaitsProof reports whether an answer of one of the candidates must be attested because the request's profile requires an enclave; every other
+// reason counts as a privacy requirement.
 func (v *View) awaitsProof(order []policy.Resolution) bool {
 	if p := v.Request.Profile; p == nil || !p.Default.TEE {
 		return false

@@ -47,7 +47,7 @@ func WithContentPath(req *chat.Request, err error) error {
 	return err
 }
 
-// partsOfFeature has, by the feature that a model needs for them, the kinds of message parts.
+// partsOfFeature lists the kinds of message parts that need a model with the feature.
 var partsOfFeature = map[policy.Feature][]chat.PartKind{ //nolint:exhaustive // no other is about content
 	policy.Vision: {chat.PartImage}, policy.Audio: {chat.PartAudio}, policy.Video: {chat.PartVideo}, policy.Documents: {chat.PartDocument},
 }

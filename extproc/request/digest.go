@@ -9,8 +9,8 @@ import (
 	"bardo.money/gateway/internal/header"
 )
 
-// Digest is of what a request asks for, as far as its price depends on it: the path, the query, the body, the headers that say how it is to be served, in any
-// order, and the model that was found for it. It is for before layers change the request.
+// Digest hashes everything that the request's price depends on: the path, the query, the body, the headers that affect the service (in any order),
+// and the selected model. Call it before layers change the request.
 func (v *View) Digest() (d [32]byte) {
 	h := sha256.New()
 	write := func(s string) {
@@ -36,10 +36,10 @@ func (v *View) Digest() (d [32]byte) {
 	return d
 }
 
-// headerWallet names who will pay. It changes nothing of what is served.
+// headerWallet names the payer. It does not affect the price.
 const headerWallet = "x-bardo-wallet"
 
-// priced are the headers that a price may depend on, sorted.
+// priced returns the headers that a price may depend on, sorted.
 func priced(all header.List) (list header.List) {
 	for _, f := range all {
 		own := strings.HasPrefix(f.Name, "x-bardo-") && !strings.HasPrefix(f.Name, "x-bardo-internal-") && f.Name != headerWallet

@@ -14,7 +14,7 @@ func (v *View) ParseBodyHints() error {
 	return hint.FromBody(v.Request.Doc.Get(wire.HintKey), v.HeaderHints, &v.Hints)
 }
 
-// WarningHeader appends X-Bardo-Warning, if there are such hints.
+// WarningHeader appends X-Bardo-Warning if there are such hints.
 func (v *View) WarningHeader(h header.List) header.List {
 	text := hint.Warning(&v.Hints)
 	if text == "" {

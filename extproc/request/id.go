@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// NewID makes a request id that nobody can guess: 40 bits of the time, in units of 16 ms, and 80 random ones. Ids of the same time are side by side
-// in the ledger's indexes, so that a commit of many requests changes few pages.
+// NewID returns an unguessable request id: 40 bits of the time, in units of 16 ms, and 80 random bits. Ids of the same time are adjacent in the
+// ledger's indexes, so that a commit of many requests changes few pages.
 func NewID(now time.Time) string {
 	const timeBytes = 5
 	var b [15]byte

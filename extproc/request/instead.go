@@ -10,27 +10,27 @@ import (
 	"bardo.money/gateway/policy/resolve"
 )
 
-// MayBeReplaced reports whether another model than the one that was asked for may serve the request: a generation that is not bound to a provider, and not sent
-// with the caller's own key.
+// MayBeReplaced reports whether another model than the requested one may serve the request: it is a generation, is not bound to a provider, and does
+// not use the caller's own key.
 func (v *View) MayBeReplaced() bool {
 	return v.Request.Op == chat.Generate && !v.Verbatim() && v.AnyProvider() && !v.OwnKey.IsSet() && len(v.Found) > 0 && !v.CallerPays(v.Found[0].Provider)
 }
 
-// Instead are the candidates that may serve the request with another model, best first; with "" the gateway chooses the model. Everything that restricts the
-// request's own candidates restricts them: the plan and the scope of its key, its session, what it contains and needs, and how private it is.
-func (v *View) Instead(model policy.ModelID) []policy.Resolution {
+// Replacements returns the candidates that may serve the request with another model, best first; with "" the gateway chooses the model. All
+// restrictions of the request's own candidates apply: its key's plan and scope, its session, its content and needs, and its privacy.
+func (v *View) Replacements(model policy.ModelID) []policy.Resolution {
 	return v.replacing(v.facts(), model, &v.Intent, &v.Found[0])
 }
 
-// FreeInstead are the candidates that cost nothing and may serve a request in the place of those that were found for its intent, of which there may be none.
-func (v *View) FreeInstead(in *policy.Intent, found []policy.Resolution) []policy.Resolution {
+// FreeReplacements returns the free candidates that may serve the request instead of those found for its intent, which may be none.
+func (v *View) FreeReplacements(in *policy.Intent, found []policy.Resolution) []policy.Resolution {
 	if v.Request.Op != chat.Generate || v.Verbatim() || !v.AnyProvider() {
 		return nil
 	}
 	return v.FreeFor(v.facts(), in, found)
 }
 
-// FreeFor is FreeInstead for a generation of which only facts may be known: Request may be nil.
+// FreeFor is FreeReplacements for a generation of which only facts are known: Request may be nil.
 func (v *View) FreeFor(f intent.Facts, in *policy.Intent, found []policy.Resolution) []policy.Resolution {
 	if v.OwnKey.IsSet() || len(found) > 0 && v.CallerPays(found[0].Provider) {
 		return nil
@@ -44,7 +44,7 @@ func (v *View) FreeFor(f intent.Facts, in *policy.Intent, found []policy.Resolut
 
 func (v *View) facts() intent.Facts { return hint.Facts(v.Request, int64(v.Request.MaxTokens)) }
 
-// replacing are the candidates that may serve the request of an intent with another model than first, which may be nil.
+// replacing returns the candidates that may serve a request of the intent with another model than that of first, which may be nil.
 func (v *View) replacing(f intent.Facts, model policy.ModelID, in *policy.Intent, first *policy.Resolution) []policy.Resolution {
 	f.Model, f.Provider = string(model), ""
 	built := v.Config.Needs(&v.Hints, &f, &v.Principal)
@@ -58,7 +58,7 @@ func (v *View) replacing(f intent.Facts, model policy.ModelID, in *policy.Intent
 	})
 }
 
-// canServe reports whether a candidate takes everything that the request contains, at a price that is known.
+// canServe reports whether a candidate supports everything that the request contains, at a known price.
 func (v *View) canServe(to *policy.Resolution) bool {
 	return v.HasPrices(to) && v.Config.UnservedReason(v.Request, to) == "" && v.Config.UnsupportedContent(v.Request, to) == nil && !v.lacksNeed(to)
 }

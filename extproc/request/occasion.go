@@ -7,16 +7,16 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// FilterByOccasion removes the candidates that the operator keeps an agent's request for a feature from at this time. The error, if none is left, is a fault that
-// says why.
+// FilterByOccasion removes the candidates that the operator excludes, at this time, from agents' requests for a feature. The error, if none is left,
+// is a fault that states the reason.
 func (v *View) FilterByOccasion(f policy.Feature) error {
 	withheld := ""
 	v.Found = slices.DeleteFunc(v.Found, func(to policy.Resolution) bool {
-		why := v.Config.Provider(to.Provider).Occasions.Withholds(f, &v.Hints)
-		if why != "" {
-			withheld = string(to.Provider) + ": " + why
+		reason := v.Config.Provider(to.Provider).Occasions.Withholds(f, &v.Hints)
+		if reason != "" {
+			withheld = string(to.Provider) + ": " + reason
 		}
-		return why != ""
+		return reason != ""
 	})
 	if len(v.Found) == 0 && withheld != "" {
 		return fault.Newf(fault.InvalidRequest, "the operator does not let agents have this now: %s", withheld)

@@ -11,13 +11,13 @@ import (
 	"bardo.money/gateway/policy/intent"
 )
 
-// Verbatim reports whether the client's body is sent without a conversation being read from it: embeddings and legacy completions.
+// Verbatim reports whether the client's body is sent without parsing a conversation from it: embeddings and legacy completions.
 func (v *View) Verbatim() bool {
 	return v.Request.Op == chat.Embed || v.Request.Dialect == chat.Completions
 }
 
-// WithoutWindows returns the candidates with the context windows that bound the request's cost: 0, which is unknown, for a request that may hold
-// several prompts (each has the whole window), and the enlarged window under Anthropic's long-context flag.
+// WithoutWindows returns the candidates with the context windows that bound the request's cost: 0 (unknown) for a request that may hold several
+// prompts, each of which has the whole window, and the enlarged window under Anthropic's long-context flag.
 func (v *View) WithoutWindows(candidates []policy.Resolution) []policy.Resolution {
 	if !v.Verbatim() && !v.wantsLongContext() {
 		return candidates
@@ -68,7 +68,7 @@ func UnservedFault(req *chat.Request) *fault.Fault {
 	return f
 }
 
-// endpointOf is the endpoint of a model that does not generate text; "" for embeddings, whose message UnservedFault has.
+// endpointOf returns the endpoint of a model that does not generate text; "" for embeddings, which have a message of their own in UnservedFault.
 func endpointOf(special policy.Feature) string {
 	switch special { //nolint:exhaustive // the features of such models
 	case policy.Moderation:
@@ -85,7 +85,7 @@ func endpointOf(special policy.Feature) string {
 	return ""
 }
 
-// unservedFaultAs is UnservedFault, naming the endpoint of a model with a special feature.
+// unservedFaultAs is UnservedFault that names the endpoint of a model with a special feature.
 func unservedFaultAs(req *chat.Request, special policy.Feature) *fault.Fault {
 	f := UnservedFault(req)
 	if path := endpointOf(special); path != "" && req.TurnError == nil {
@@ -116,7 +116,7 @@ func (v *View) FilterByOperation() error {
 	return nil
 }
 
-// useChatTurn replaces a legacy completion by a chat request, if no candidate's provider has /completions.
+// useChatTurn replaces a legacy completion by a chat request if no candidate's provider has /completions.
 func (v *View) useChatTurn() {
 	if v.Request.Turn == nil || slices.ContainsFunc(v.Found, func(to policy.Resolution) bool { return v.DialectAt(&to) == chat.Completions }) {
 		return
@@ -130,7 +130,7 @@ func (v *View) DialectAt(to *policy.Resolution) chat.Dialect {
 	return p.Adapter.Dialect(*to, p.Endpoint, v.Request.Dialect)
 }
 
-// AnyProvider reports whether the request refers to nothing that one provider stores: no earlier response, conversation or cached content.
+// AnyProvider reports whether the request refers to nothing that a provider stores: no earlier response, conversation or cached content.
 func (v *View) AnyProvider() bool {
 	if v.NamesStored {
 		return false
@@ -148,12 +148,12 @@ func (v *View) InStoredConversation() bool {
 	return v.Request.Dialect == chat.Responses && !v.Request.Doc.Get("conversation").IsNull()
 }
 
-// StoredAt reports whether a candidate's provider stores the request and its answer for later requests to continue from.
+// StoredAt reports whether a candidate's provider stores the request and its answer so that later requests can continue from them.
 func (v *View) StoredAt(to *policy.Resolution) bool {
 	p := v.Config.Provider(to.Provider)
 	if v.Request.Dialect != chat.Responses || !p.Endpoint.Responses || p.Adapter.Dialect(*to, p.Endpoint, chat.Responses) != chat.Responses {
 		return false
 	}
-	store, said := v.Request.Doc.Get("store").Bool()
-	return store || !said
+	store, stated := v.Request.Doc.Get("store").Bool()
+	return store || !stated
 }

@@ -50,9 +50,8 @@ func ProvidersOf(found []policy.Resolution) []policy.ProviderID {
 	return ids
 }
 
-// ByHealth sorts candidates by the health of their providers. order has the providers that may be called, healthy ones first; candidates of
-// others are removed. Candidates of healthy providers keep their order, also where a provider has several; those of a provider that order
-// demotes come last.
+// ByHealth sorts candidates by the health of their providers. order lists the providers that may be called, healthy ones first; candidates of other
+// providers are removed. Candidates of healthy providers keep their order, even if a provider has several; those of demoted providers come last.
 func ByHealth(found []policy.Resolution, order []policy.ProviderID) []policy.Resolution {
 	ids := ProvidersOf(found)
 	if slices.Equal(ids, order) {
@@ -74,13 +73,13 @@ func ByHealth(found []policy.Resolution, order []policy.ProviderID) []policy.Res
 	return out
 }
 
-// isDemoted reports whether order[at] comes after a provider in order that it came before in ids.
+// isDemoted reports whether order[at] comes after a provider in order that it precedes in ids.
 func isDemoted(ids, order []policy.ProviderID, at int) bool {
 	was := slices.Index(ids, order[at])
 	return slices.ContainsFunc(order[:at], func(id policy.ProviderID) bool { return slices.Index(ids, id) > was })
 }
 
-// InCatalog reports whether the catalog lists a candidate's model at its provider: state is not kept for names that clients invent.
+// InCatalog reports whether the catalog lists a candidate's model at its provider: no state is kept for model names that clients invent.
 func (v *View) InCatalog(to *policy.Resolution) bool {
 	o, ok := v.Config.Resolver.Model(string(to.Model))
 	return ok && slices.Contains(o.Providers, to.Provider)

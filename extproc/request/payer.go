@@ -27,9 +27,9 @@ func (v *View) ParseOwnKey() error {
 	return nil
 }
 
-// FilterByPayer removes the candidates that do not accept the request's own key, or that need one where it has none, and sets the prices of
-// those that the caller pays directly to zero. Users' own keys are not for strangers, whatever they pay here: it would reach nobody whose key it is. The error,
-// if none is left, is a fault.
+// FilterByPayer removes the candidates that do not accept the request's own key, or that need one when it has none, and zeroes the prices of those
+// that the caller pays directly. Requests that pay for themselves cannot use users' own keys, because they have no user. The error, if none is left,
+// is a fault.
 func (v *View) FilterByPayer() error {
 	if v.PaysItself {
 		v.Found = slices.DeleteFunc(v.Found, func(to policy.Resolution) bool { return v.Config.Provider(to.Provider).Direct })
@@ -61,7 +61,7 @@ func (v *View) CallerPays(id policy.ProviderID) bool {
 	return p.Direct || p.BYOK && v.OwnKey.IsSet()
 }
 
-// SpreadAt is the percentage on a provider's cost: none where the caller pays it (D-51).
+// SpreadAt returns the percentage added to a provider's cost: 0 if the caller pays it (D-51).
 func (v *View) SpreadAt(id policy.ProviderID) int {
 	if v.CallerPays(id) {
 		return 0
@@ -69,8 +69,8 @@ func (v *View) SpreadAt(id policy.ProviderID) int {
 	return v.Config.Spread(&v.Principal)
 }
 
-// CachesByMarks reports whether a candidate's prompt cache keeps what a request marks, and nothing else. In OpenAI's format it is known by the premium on what
-// is written; other models there cache by themselves, and ignore marks.
+// CachesByMarks reports whether a candidate's prompt cache stores only what a request marks. In OpenAI's format such models are recognised by a
+// premium on cache writes; other models there cache automatically and ignore marks.
 func (v *View) CachesByMarks(to *policy.Resolution) bool {
 	p := v.Config.Provider(to.Provider)
 	if p.Adapter.Dialect(*to, p.Endpoint, v.Request.Dialect) == chat.Anthropic {
@@ -79,36 +79,36 @@ func (v *View) CachesByMarks(to *policy.Resolution) bool {
 	return to.Prices.CacheWrite > to.Prices.Input
 }
 
-// MayCallProvider reports whether a provider may be called beside the request's own candidates, by the credentials that it requires.
+// MayCallProvider reports whether a provider that is not among the request's candidates may be called, by the credentials that it requires.
 func (v *View) MayCallProvider(id policy.ProviderID) bool {
 	p := v.Config.Provider(id)
 	switch {
 	case v.OwnKey.IsSet() && !p.BYOK, !v.OwnKey.IsSet() && p.BYOK && !p.Endpoint.Key.IsSet():
 		return false
-	case p.Direct && (!p.Engineered || v.PaysItself): // it gets requests unchanged, and those of its users
+	case p.Direct && (!p.Engineered || v.PaysItself): // it gets only unchanged requests of its own users
 		return false
 	}
 	return p.Free || !v.Principal.Anonymous || v.Config.Keyless == runtime.KeylessAnyone
 }
 
-// MayCall reports whether a candidate may be called beside the request's own: its provider takes what credentials there are, and the request's session may use
-// the model.
+// MayCall reports whether a candidate outside the request's order may be called: its provider accepts the available credentials, and the request's
+// session may use the model.
 func (v *View) MayCall(to *policy.Resolution) bool {
 	return v.MayCallProvider(to.Provider) && v.MayUse(to.Model)
 }
 
-// MayUse reports whether the request's key and its session may use a model.
+// MayUse reports whether the request's key and session may use a model.
 func (v *View) MayUse(m policy.ModelID) bool {
 	return v.Principal.Scope.AllowsModel(m) && (len(v.OnlyModels) == 0 || slices.Contains(v.OnlyModels, string(m)))
 }
 
-// SkipsLayers reports whether the first candidate uses a direct key without `engineered`: then no layer, schema or verification applies.
+// SkipsLayers reports whether the first candidate uses a direct key without `engineered`: then layers, schemas and verification are skipped.
 func (v *View) SkipsLayers() bool {
 	p := v.Config.Provider(v.Found[0].Provider)
 	return p.Direct && !p.Engineered
 }
 
-// MayBeFree reports whether the request may cost the caller nothing here, as far as its headers tell.
+// MayBeFree reports whether the request may cost the caller nothing, as far as its headers show.
 func (v *View) MayBeFree() bool {
 	return v.Config.Free[v.Principal.Tier] || v.Config.TakesKeys && v.Head.Header.Get(header.UpstreamKey) != ""
 }

@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/policy/resolve"
 )
 
-// PaysFor reports whether a call of one of the candidates may have to be paid for by itself. Envoy, which forwards and retries calls, cannot do that.
+// PaysFor reports whether a call of one of the candidates may need its own payment. Envoy cannot pay when it forwards and retries calls.
 func (v *View) PaysFor(order []policy.Resolution) bool {
 	return slices.ContainsFunc(order, func(to policy.Resolution) bool { return v.payer(&to) != nil })
 }
@@ -22,22 +22,22 @@ func (v *View) payer(to *policy.Resolution) runtime.Payer {
 	return v.Config.Provider(to.Provider).Payer
 }
 
-// What a payment may exceed the catalog's prices by: providers that are paid per call count tokens otherwise, and have a fee.
+// The margin by which a payment may exceed the catalog's prices: providers that are paid per call count tokens differently, and charge a fee.
 const (
 	paymentMargin = 25   // percent
-	paymentFee    = 2000 // in units of a millionth USD
+	paymentFee    = 2000 // in millionths of a USD
 )
 
-// PaymentMargin is what payments for so many calls of the candidates, whose highest cost together is given, may come to beyond it.
+// PaymentMargin returns the maximum by which the payments of so many calls of the candidates may exceed cost, which is their maximum cost together.
 func (v *View) PaymentMargin(candidates []policy.Resolution, cost policy.Pico, calls int64) policy.Pico {
 	if !v.PaysFor(candidates) {
 		return 0
 	}
-	const rounding = 1 // of each call's cost, to a unit
+	const rounding = 1 // each call's cost is rounded up to a unit
 	return (cost.Charge(0) / 100 * paymentMargin).Pico().Plus(policy.Micro(paymentFee + rounding).Pico().Times(calls))
 }
 
-// Payment is a candidate's call, if it may have to be paid for by itself: send sends it. payer is nil for any other.
+// Payment returns a candidate's call as its payer makes it, if it may need its own payment; send sends it. payer is nil for any other.
 func (v *View) Payment(to *policy.Resolution, send func(name, value string) (*http.Response, error)) (payer runtime.Payer, c *runtime.PaidCall) {
 	if payer = v.payer(to); payer == nil {
 		return nil, nil

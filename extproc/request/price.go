@@ -12,13 +12,13 @@ import (
 	"bardo.money/gateway/policy/budget"
 )
 
-// On the operator's account, request members that cost more than tokens are sent only where the catalog has their price, and are charged
-// (D-87). Requests on the user's own key may have any.
+// Request members that cost more than tokens: on the operator's account they are sent only if the catalog has their price, and are charged (D-87).
+// With the user's own key there is no restriction.
 
-// DegradedSearch is the name in X-Bardo-Degraded for a web search that the profile wants and that was left out: no price, or no budget.
+// DegradedSearch is the entry in X-Bardo-Degraded for a profile's web search that was omitted for lack of a price or budget.
 const DegradedSearch = "web_search"
 
-// FilterByPrice removes the candidates where a member of the request has no price. The error, if none is left, is a fault that names the member.
+// FilterByPrice removes the candidates that have no price for a member of the request. The error, if none is left, is a fault that names the member.
 func (v *View) FilterByPrice() error {
 	left, refused := v.Config.Priced(v.Request, v.Found, v.CallerPays)
 	if len(left) == 0 {
@@ -39,7 +39,7 @@ func WantsSearch(req *chat.Request) bool {
 	return p != nil && p.Default.WebSearch != nil && *p.Default.WebSearch
 }
 
-// RemovesSearch reports whether the profile's web search is left out at a candidate: it has no price there, or the budget for it is spent.
+// RemovesSearch reports whether the profile's web search is omitted at a candidate: it has no price there, or its budget is spent.
 func (v *View) RemovesSearch(req *chat.Request, to *policy.Resolution) bool {
 	if v.NoSearch && WantsSearch(req) && !v.CallerPays(to.Provider) {
 		return true
@@ -47,8 +47,8 @@ func (v *View) RemovesSearch(req *chat.Request, to *policy.Resolution) bool {
 	return WantsSearch(req) && !v.CallerPays(to.Provider) && !v.Config.Provider(to.Provider).Free && !runtime.IsPriced(&provider.Extra{By: provider.PerSearch}, to)
 }
 
-// FilterBySearchPrice removes the candidates that can search the web but have no price for it, if the profile wants a search and another
-// candidate has a price. If none has, all stay and the search is left out.
+// FilterBySearchPrice removes the candidates that support web search without a price, if the profile adds a search and another candidate has a price.
+// If none has, all stay and the search is omitted.
 func (v *View) FilterBySearchPrice() {
 	searches := func(to policy.Resolution) bool { return slices.Contains(to.Features, policy.WebSearch) }
 	payable := func(to policy.Resolution) bool { return searches(to) && !v.RemovesSearch(v.Request, &to) }
@@ -61,21 +61,21 @@ func (v *View) FilterBySearchPrice() {
 	}
 }
 
-// What is reserved for web searches: their number where the request has no limit, and the input tokens of each one's results.
+// Reservation for web searches: their number if the request sets no limit, and the input tokens of each one's results.
 const (
 	defaultSearches = 10
 	searchTokens    = 8_000 // the number that OpenAI charges per search with fixed-size content
 )
 
-// MaxSearches is the maximum number of web searches of one answer that the operator's account pays.
+// MaxSearches returns the maximum number of web searches in one answer that the operator's account pays for.
 func (v *View) MaxSearches(to *policy.Resolution) (n int64) {
 	if v.CallerPays(to.Provider) {
 		return 0
 	}
 	for _, e := range v.Config.Extras(v.Request, to) {
 		if e.By == provider.PerSearch {
-			most, _ := v.Request.Doc.Get("max_tool_calls").Int()
-			n = max(n, cmp.Or(e.MaxUses, max(most, 0), defaultSearches))
+			maxCalls, _ := v.Request.Doc.Get("max_tool_calls").Int()
+			n = max(n, cmp.Or(e.MaxUses, max(maxCalls, 0), defaultSearches))
 		}
 	}
 	if n == 0 && WantsSearch(v.Request) && !v.RemovesSearch(v.Request, to) {
@@ -96,7 +96,7 @@ func (v *View) SearchCost(candidates []policy.Resolution) (cost policy.Pico) {
 	return cost
 }
 
-// Agent is the key of the budget that the request counts against.
+// Agent returns the key of the budget that the request counts against.
 func (v *View) Agent() budget.Agent {
 	return budget.Agent{Account: v.Principal.Account, ID: v.Hints.GolemID}
 }
@@ -109,8 +109,8 @@ func (v *View) FirstIsFree() bool {
 	return d.Err == nil && len(d.Order) > 0 && v.IsFree(&d.Order[0])
 }
 
-// IsFree reports whether an answer of a candidate costs the caller nothing here: the caller pays the provider directly, or all its prices are
-// known to be zero.
+// IsFree reports whether an answer of a candidate costs the caller nothing: the caller pays the provider directly, or all prices are known to be
+// zero.
 func (v *View) IsFree(to *policy.Resolution) bool {
 	p := &to.Prices
 	return v.CallerPays(to.Provider) || p.Known && p.Units == nil && p.Input|p.Output|p.CachedInput|p.CacheWrite|p.CacheWrite1h == 0 && p.PerRequest|p.PerSearch == 0

@@ -13,23 +13,23 @@ import (
 	"bardo.money/gateway/policy/privacy"
 )
 
-// The constraints of privacy tiers (P-04): what a request of a tier may hold, checked before any provider is called.
+// The constraints of privacy tiers (P-04) on a request's content, checked before any provider is called.
 
-// Privacy is the tier of a request, and the constraints that are in force for it. The zero value is of a request without a tier.
+// Privacy is the privacy tier of a request and its effective constraints. The zero value is a request without a tier.
 type Privacy struct {
 	TaskClass   string              `json:"task_class,omitempty"`
-	Tier        string              `json:"tier"`               // what the class and the hints ask for
-	Default     bool                `json:"default,omitempty"`  // the operator's default says it
-	InForce     string              `json:"in_force,omitempty"` // the tier whose constraints the request has to meet; "" if none
+	Tier        string              `json:"tier"`               // from the task class and the hints
+	Default     bool                `json:"default,omitempty"`  // from the operator's default
+	InForce     string              `json:"in_force,omitempty"` // the tier whose constraints apply; "" if none
 	Tools       bool                `json:"tool_calling_allowed"`
 	WebSearch   bool                `json:"web_search_allowed"`
 	Uploads     bool                `json:"file_upload_allowed"`
 	Schema      bool                `json:"structured_output_required"`
 	Violated    privacy.Constraint  `json:"violated,omitempty"`
-	constraints privacy.Constraints // in force
+	constraints privacy.Constraints // effective
 }
 
-// PrivacyOf is the privacy of a request with these hints; nil for one without a tier.
+// PrivacyOf returns the privacy of a request with the hints h; nil without a tier.
 func PrivacyOf(rt *runtime.Config, h *policy.Hints) *Privacy {
 	asked := privacy.Tier(h)
 	if asked == policy.PrivacyUnset {
@@ -43,8 +43,8 @@ func PrivacyOf(rt *runtime.Config, h *policy.Hints) *Privacy {
 	}
 }
 
-// Check is the fault of a request that does not meet the constraints; nil if it meets them. schema reports whether its answer must follow a
-// schema, search whether a hint asks for a search of the web.
+// Check returns the fault of a request that violates the constraints, else nil. schema reports whether the answer must follow a schema, search
+// whether a hint requests a web search.
 func (p *Privacy) Check(rt *runtime.Config, r *chat.Request, candidates []policy.Resolution, search, schema bool) error {
 	if p == nil || p.InForce == "" || r.Op != chat.Generate {
 		return nil
@@ -57,7 +57,7 @@ func (p *Privacy) Check(rt *runtime.Config, r *chat.Request, candidates []policy
 	return p.CheckContent(have)
 }
 
-// CheckContent is Check of a request of which only this is known.
+// CheckContent is Check for a request of which only the content have is known.
 func (p *Privacy) CheckContent(have privacy.Content) error {
 	if p == nil || p.InForce == "" {
 		return nil
@@ -68,7 +68,7 @@ func (p *Privacy) CheckContent(have privacy.Content) error {
 	return p.fault()
 }
 
-// contentOf is what a request holds that constraints concern. A request that cannot be read is refused: its content is not known.
+// contentOf returns the content of a request that constraints apply to. A request that cannot be parsed is refused, because its content is unknown.
 func contentOf(rt *runtime.Config, r *chat.Request, candidates []policy.Resolution) (have privacy.Content, err error) {
 	c, err := r.Conversation()
 	if err != nil {
@@ -85,7 +85,7 @@ func contentOf(rt *runtime.Config, r *chat.Request, candidates []policy.Resoluti
 	return have, nil
 }
 
-// lists reports whether a member of the request is a list with anything in it.
+// lists reports whether a member of the request is a non-empty list.
 func lists(r *chat.Request, member string) bool {
 	for range r.Doc.Get(member).Each {
 		return true
@@ -93,8 +93,8 @@ func lists(r *chat.Request, member string) bool {
 	return false
 }
 
-// isUpload reports whether a part is anything but what a conversation itself consists of. Parts that only the client's format knows count: what
-// they hold is not known.
+// isUpload reports whether a part is anything but conversation text and calls. Parts that only the client's format defines count, because their
+// content is unknown.
 func isUpload(p chat.Part) bool {
 	switch p.Kind {
 	case chat.PartText, chat.PartToolUse, chat.PartThinking, chat.PartRedacted, chat.PartRefusal:
@@ -123,8 +123,8 @@ func (p *Privacy) fault() error {
 	return f
 }
 
-// CheckPrivacy is the fault of a request that does not meet the constraints of its privacy tier; nil if it meets them. A search of the
-// web that only the profile adds is left out where the tier does not allow it. schema: the gateway holds the answer to one.
+// CheckPrivacy returns the fault of a request that violates the constraints of its privacy tier, else nil. A web search that only the profile adds is
+// omitted if the tier does not allow it. schema: the gateway enforces a schema.
 func (v *View) CheckPrivacy(schema bool) error {
 	p := PrivacyOf(v.Config, &v.Hints)
 	if p == nil || p.InForce == "" {
@@ -136,7 +136,7 @@ func (v *View) CheckPrivacy(schema bool) error {
 	return p.Check(v.Config, v.Request, v.Found, HintsSearch(&v.Hints), schema || v.Intent.Schema)
 }
 
-// HintsSearch reports whether a hint asks for a search of the web.
+// HintsSearch reports whether a hint requests a web search.
 func HintsSearch(h *policy.Hints) bool {
 	p := h.Profile
 	return h.WebSearch != nil && *h.WebSearch || p != nil && p.WebSearch != nil && *p.WebSearch

@@ -8,8 +8,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// ApplyProfile works out how the subsystem that sends the request wants its answer made, where there is anything to say. in is what the request
-// needs, nil if that is not known.
+// ApplyProfile sets the parameters of the subsystem's profile, if there are any. in is the request's intent; nil if unknown.
 func (v *View) ApplyProfile(in *policy.Intent) {
 	if v.Request.Op != chat.Generate || v.Verbatim() {
 		return
@@ -25,7 +24,7 @@ func (v *View) ApplyProfile(in *policy.Intent) {
 	MarkThinking(v.Request)
 }
 
-// MarkThinking sets the request's thinking flags from the profile's effort, as if the client had set it: time-outs depend on them.
+// MarkThinking sets the request's thinking flags from the profile's effort, as if the client had set them: timeouts depend on them.
 func MarkThinking(r *chat.Request) {
 	switch EffortOf(r) {
 	case "high", "max":

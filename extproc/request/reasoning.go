@@ -7,7 +7,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Some models write their reasoning into their text, in tags. It is parsed out before the text is parsed for tool calls or a schema.
+// Some models write their reasoning into their text, in tags. It is parsed before tool calls and schemas.
 
 // reasoningDialect is the format in which a candidate returns its reasoning.
 func (v *View) reasoningDialect(to *policy.Resolution) reasoning.Dialect {
@@ -15,8 +15,8 @@ func (v *View) reasoningDialect(to *policy.Resolution) reasoning.Dialect {
 	return reasoning.Of(p.Reasoning, to, p.Adapter.Dialect(*to, p.Endpoint, v.Request.Dialect))
 }
 
-// ThoughtReader parses reasoning in a model's text; nil for a model without reasoning tags. calls: tool calls are parsed from the text, too. It may use the parsed
-// conversation: not safe for concurrent use.
+// ThoughtReader returns a parser of reasoning in a model's text; nil for a model without reasoning tags. calls: tool calls are parsed from the text
+// as well. It may use the parsed conversation: not safe for concurrent use.
 func (v *View) ThoughtReader(to policy.Resolution, calls bool) *reasoning.Reader {
 	d := v.reasoningDialect(&to)
 	if len(d.Tags) == 0 {
@@ -30,8 +30,8 @@ func (v *View) ThoughtReader(to policy.Resolution, calls bool) *reasoning.Reader
 	return reasoning.NewReader(o)
 }
 
-// MayRetain reports whether the gateway may store anything of the answer: not for a caller without an account, a confidential request
-// (D-05), or one with any privacy hint or feature (D-44).
+// MayRetain reports whether the gateway may store anything of the answer. It may not for a caller without an account, a confidential request (D-05),
+// or one with any privacy hint or feature (D-44).
 func (v *View) MayRetain() bool {
 	return v.Principal.Account != "" && v.Intent.Security == policy.SecurityStandard && !v.WantsPrivacy()
 }

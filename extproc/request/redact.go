@@ -5,14 +5,13 @@ import (
 	"bardo.money/gateway/internal/secret"
 )
 
-// Error messages of providers may contain the credential of the call, or another of the operator's. It is removed first, before the message
-// reaches the client, the request record, the log, an event or the health state.
+// Providers' error messages may contain the call's credential, or another one of the operator's. It is removed before the message reaches the client,
+// the request record, the log, an event or the health state.
 
-// Redactor removes the configured credentials and the request's own key.
+// Redactor returns a redactor of the configured credentials and the request's own key.
 func (v *View) Redactor() *secret.Redactor { return v.Config.Secrets.With(v.OwnKey) }
 
-// Redact removes credentials from an event of a provider that is no part of its answer: an error, or a frame that its decoder could
-// not read.
+// Redact removes credentials from a provider's event that is not part of the answer: an error, or an undecodable frame.
 func (v *View) Redact(ev *chat.Event) {
 	switch {
 	case ev.Kind == chat.Error && ev.Err != nil:

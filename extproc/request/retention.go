@@ -12,8 +12,8 @@ import (
 	"bardo.money/gateway/policy/privacy"
 )
 
-// WantsPrivacy reports whether anything asks for privacy of the request: its class, a tier, its kind of task, or a feature, whether required or
-// preferred. A confidential request alone does not: any provider may serve it (D-05).
+// WantsPrivacy reports whether anything requires or prefers privacy: the request's class, a tier, its task, or a feature. A confidential request
+// alone does not: any provider may serve it (D-05).
 func (v *View) WantsPrivacy() bool {
 	in := &v.Intent
 	return in.Security == policy.SecurityPrivate || v.Hints.SecurityClass == policy.SecurityPrivate || in.PrivacyTier != policy.PrivacyUnset ||
@@ -21,22 +21,22 @@ func (v *View) WantsPrivacy() bool {
 		slices.ContainsFunc(in.Require, policy.Feature.KeepsPrivate) || slices.ContainsFunc(in.Prefer, policy.Feature.KeepsPrivate)
 }
 
-// Unconfirmed is why the successful answer of a candidate may not be passed on: the request wants privacy, and the provider's headers do not
-// confirm that nothing is retained (P-07). It is nil for any other answer. Call it before anything of the answer goes out.
+// Unconfirmed returns the failure of a candidate's successful answer if the request requires privacy and the provider's headers do not confirm that
+// nothing is retained (P-07); else nil. Call it before any of the answer is sent.
 func (v *View) Unconfirmed(to policy.ProviderID, h header.List) *upstream.Failure {
 	r, ok := v.Config.Provider(to).Adapter.(provider.Retention)
 	if !ok || !v.WantsPrivacy() {
 		return nil
 	}
-	why := r.Retains(h)
-	if why == "" {
+	reason := r.Retains(h)
+	if reason == "" {
 		return nil
 	}
-	return &upstream.Failure{Provider: to, Kind: upstream.Retained, Cause: errors.New(why)}
+	return &upstream.Failure{Provider: to, Kind: upstream.Retained, Cause: errors.New(reason)}
 }
 
-// AwaitsConfirmation reports whether an answer of one of the candidates may have to be discarded for its headers. Envoy, which forwards answers
-// by status, would not call the next candidate then. Token counts are left out: who confirms this has no endpoint for them.
+// AwaitsConfirmation reports whether an answer of one of the candidates may be discarded for its headers. Envoy forwards answers by status, and would
+// not call the next candidate then. Token counts are excluded: providers that confirm retention have no endpoint for them.
 func (v *View) AwaitsConfirmation(order []policy.Resolution) bool {
 	if v.Request.Op == chat.CountTokens || !v.WantsPrivacy() {
 		return v.awaitsProof(order)

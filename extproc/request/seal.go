@@ -7,8 +7,8 @@ import (
 	"bardo.money/gateway/policy/e2ee"
 )
 
-// Seals are the keys of a candidate's enclave that a request is encrypted with, the first one first (P-06); nil for a request that is sent as it is. The keys
-// are pinned by the operator: without any, no candidate counts as one with end-to-end encryption.
+// Seals returns the keys of a candidate's enclave for encrypting the request, preferred first (P-06); nil for a request that is not encrypted. The
+// operator pins the keys: without any, no candidate counts as end-to-end encrypted.
 func (v *View) Seals(to *policy.Resolution) []*e2ee.Key {
 	if !slices.Contains(to.Features, policy.EndToEndEncryption) || !v.wantsSeal() {
 		return nil
@@ -16,7 +16,7 @@ func (v *View) Seals(to *policy.Resolution) []*e2ee.Key {
 	return v.Config.Provider(to.Provider).Seals
 }
 
-// wantsSeal reports whether the request has to be readable for the enclave alone, or should be.
+// wantsSeal reports whether only the enclave must, or should, be able to read the request.
 func (v *View) wantsSeal() bool {
 	return v.NeedsSealed() || slices.Contains(v.Intent.Prefer, policy.EndToEndEncryption)
 }

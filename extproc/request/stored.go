@@ -13,13 +13,12 @@ import (
 	"bardo.money/gateway/policy/ledger"
 )
 
-// A request may name resources that a provider stores under its key: files, responses and their items, conversations, containers. The key serves
-// all callers of the gateway and can access what any of them created, so only the account that created a resource through the gateway may name
-// it. A resource that was created elsewhere under the same key belongs to nobody here. A key that the request brings belongs to its user, and the
-// provider tells users apart.
+// A request may name resources that a provider stores under its key: files, responses and their items, conversations, containers. The key serves all
+// callers of the gateway and can access what any of them created, so only the account that created a resource through the gateway may name it.
+// Resources created elsewhere under the same key have no owner here. A user's own key belongs to its user; the provider separates users.
 
-// FilterByStored leaves the candidates that may serve what the request names. owners returns the owner of each id that is known. The error is a
-// fault where the request names a resource of another account, or one that no candidate can access.
+// FilterByStored removes the candidates that cannot serve the resources that the request names. owners returns the owner of each known id. The error
+// is a fault if a resource belongs to another account, or no candidate can access it.
 func (v *View) FilterByStored(ctx context.Context, owners func(context.Context, []string) (map[string]ledger.Kept, error)) error {
 	if v.OwnKey.IsSet() || !v.namesStored() {
 		return nil
@@ -40,12 +39,12 @@ func (v *View) FilterByStored(ctx context.Context, owners func(context.Context, 
 	return nil
 }
 
-// MayNameStored reports whether FilterByStored may have to look up an owner. It is for before the candidates are known.
+// MayNameStored reports whether FilterByStored may have to look up an owner. It is used before the candidates are known.
 func (v *View) MayNameStored() bool {
 	return !v.OwnKey.IsSet() && (stored.Named(&v.Request.Doc, stored.Items) || stored.Named(&v.Request.Doc, stored.URLs))
 }
 
-// namesStored reports whether the request may name something, by the names of its members. Few do: the others are not walked.
+// namesStored reports whether the request may name a resource, by its member names. Few requests do; the others are not walked.
 func (v *View) namesStored() bool {
 	scope := stored.Scope(0)
 	if v.Request.Dialect == chat.Responses {
@@ -55,17 +54,17 @@ func (v *View) namesStored() bool {
 	return stored.Named(doc, scope) || stored.Named(doc, stored.URLs) && slices.ContainsFunc(v.Found, v.takesAddresses)
 }
 
-// takesAddresses reports whether a candidate's format makes an address of the request's one of its own files.
+// takesAddresses reports whether a candidate's format treats an address in the request as one of the provider's own files.
 func (v *View) takesAddresses(to policy.Resolution) bool {
 	return v.Request.Dialect != chat.Gemini && v.DialectAt(&to) == chat.Gemini
 }
 
-// filterByReference leaves the candidates that may serve what one member names. A thing is served where it is stored. An item of a response is, too, or by
-// who is asked in another format, which has no word for it.
+// filterByReference removes the candidates that cannot serve one reference. A resource is served by the provider that stores it. An item of a
+// response may also be sent in another format, which omits its id.
 func (v *View) filterByReference(r *stored.Ref, known map[string]ledger.Kept) error {
 	k, made := known[r.ID]
 	mine := made && k.Account == v.Principal.Account && v.isKnown()
-	elsewhere := func(to policy.Resolution) bool { return !mine || to.Provider != k.Provider }
+	unavailable := func(to policy.Resolution) bool { return !mine || to.Provider != k.Provider }
 	switch r.Kind {
 	case stored.Copy:
 		if made && !mine {
@@ -77,11 +76,11 @@ func (v *View) filterByReference(r *stored.Ref, known map[string]ledger.Kept) er
 	case stored.Item:
 		v.NamesStored = true
 		v.Found = slices.DeleteFunc(v.Found, func(to policy.Resolution) bool {
-			return elsewhere(to) && v.DialectAt(&to) == v.Request.Dialect
+			return unavailable(to) && v.DialectAt(&to) == v.Request.Dialect
 		})
 	case stored.Resource:
 		v.NamesStored = true
-		v.Found = slices.DeleteFunc(v.Found, elsewhere)
+		v.Found = slices.DeleteFunc(v.Found, unavailable)
 	}
 	switch {
 	case len(v.Found) > 0:
@@ -94,11 +93,11 @@ func (v *View) filterByReference(r *stored.Ref, known map[string]ledger.Kept) er
 	return passthrough.NotOwned(r)
 }
 
-// isKnown reports whether it is known whose the request is, or that it is nobody's. A payer is known once it has paid: before, it has the account of callers
-// without a key, and is none of them.
+// isKnown reports whether the request's owner is known. A payer is known only after it has paid: before that it has the account of anonymous callers,
+// but is not one of them.
 func (v *View) isKnown() bool { return !v.PaysItself || v.Principal.Account != "" }
 
-// FilterByNeeds leaves out the candidates that lack what the request cannot do without.
+// FilterByNeeds removes the candidates that lack a required feature of the request.
 func (v *View) FilterByNeeds() error {
 	for _, n := range v.Request.Needs {
 		v.Found = slices.DeleteFunc(v.Found, func(r policy.Resolution) bool { return !v.meets(&r, n.Feature) })

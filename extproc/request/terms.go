@@ -17,13 +17,13 @@ func (v *View) Terms(to *policy.Resolution) meter.Terms {
 // InputTokens implements meter.Request: the estimate of the request's input.
 func (v *View) InputTokens() int64 { return v.Request.InputTokens }
 
-// unknownWindow stands in for a context window that the catalog does not have, in tokens: larger than that of any current model.
+// unknownWindow replaces a context window that the catalog does not have, in tokens: larger than that of any current model.
 const unknownWindow = 4 << 20
 
-// MostTokens implements meter.Request: the largest number of tokens that one call can use, by which a provider's reported usage is checked
-// (D-87). It is the context window (for a verbatim request the estimate's upper bound) and the output limit of each choice; twice that if the
-// request has the provider compact its context, which is a second model run.
-func (v *View) MostTokens(to *policy.Resolution) int64 {
+// MaxCallTokens implements meter.Request: the maximum number of tokens that one call can use, against which a provider's reported usage is checked
+// (D-87). It is the context window (for a verbatim request the estimate's upper bound) plus the output limit of each choice; twice that if the
+// provider compacts the context, which is a second model run.
+func (v *View) MaxCallTokens(to *policy.Resolution) int64 {
 	if v.Request.Op == chat.Embed { // each of several texts has the whole window
 		return v.Request.MaxInput
 	}
@@ -41,11 +41,11 @@ func (v *View) MostTokens(to *policy.Resolution) int64 {
 	if v.Verbatim() {
 		window = v.Request.MaxInput
 	}
-	most := policy.AddTokens(window, policy.TimesTokens(output, int64(max(v.Request.Choices, 1))))
+	maxTokens := policy.AddTokens(window, policy.TimesTokens(output, int64(max(v.Request.Choices, 1))))
 	if wire.Compacts(&v.Request.Doc) {
-		most = policy.TimesTokens(most, 2)
+		maxTokens = policy.TimesTokens(maxTokens, 2)
 	}
-	return most
+	return maxTokens
 }
 
 // mayReason reports whether a candidate may reason before it answers this request.

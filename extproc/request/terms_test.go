@@ -31,15 +31,15 @@ func TestD87TheMostTokensOfACall(t *testing.T) {
 	} {
 		v := View{Config: &rt}
 		v.Request = &row.req
-		if got := v.MostTokens(&row.to); got != row.want {
+		if got := v.MaxCallTokens(&row.to); got != row.want {
 			t.Errorf("%s: %d, want %d", row.about, got, row.want)
 		}
 	}
 	t.Run("thinking that a profile asks for comes on top of the client's limit", func(t *testing.T) {
 		v := View{Config: &rt}
 		v.Request = &chat.Request{MaxTokens: 200, Profile: thinking}
-		if added := v.ThinkingTokens([]policy.Resolution{to}); added == 0 || v.MostTokens(&to) != int64(10_200+added) {
-			t.Errorf("%d with %d for thinking", v.MostTokens(&to), added)
+		if added := v.ThinkingTokens([]policy.Resolution{to}); added == 0 || v.MaxCallTokens(&to) != int64(10_200+added) {
+			t.Errorf("%d with %d for thinking", v.MaxCallTokens(&to), added)
 		}
 	})
 }

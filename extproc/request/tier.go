@@ -7,8 +7,8 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Service tiers (priority, flex, batch): the client names one with the provider's own value, and the tier in the answer is billed. A tier
-// without a price in the catalog is removed from the request, unless the caller pays the provider.
+// Service tiers (priority, flex, batch): the client names one by the provider's own value, and the tier in the answer is billed. A tier without a
+// price in the catalog is removed from the request, unless the caller pays the provider.
 
 // RequestedTier is the service tier in the client's request, and the member that holds it; empty for the default tier.
 func (v *View) RequestedTier() (member, tier string) {
@@ -25,7 +25,7 @@ func (v *View) RequestedTier() (member, tier string) {
 	return "", ""
 }
 
-// RemovesTier is the member to remove for a candidate because the requested tier has no price there; "": none.
+// RemovesTier returns the member to remove at a candidate because the requested tier has no price there; "" for none.
 func (v *View) RemovesTier(to *policy.Resolution) string {
 	member, tier := v.RequestedTier()
 	if member == "" || v.CallerPays(to.Provider) {
@@ -45,7 +45,7 @@ func WithoutTier(req *chat.Request, member string) *chat.Request {
 	return &less
 }
 
-// TierAt is the service tier of requests to a candidate; "" for the default. Only candidates of the client's own format can be sent another.
+// TierAt returns the service tier of requests to a candidate; "" for the default. Only candidates of the client's own format support others.
 func (v *View) TierAt(to *policy.Resolution) string {
 	_, tier := v.RequestedTier()
 	if tier == "" {

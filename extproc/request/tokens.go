@@ -17,7 +17,7 @@ func (v *View) OutputTokens(to policy.Resolution) int {
 // MaxTokens is the token limit of each choice: the client's, else the profile's, else the configured reserve.
 func (v *View) MaxTokens() int {
 	switch p := v.Request.Profile; {
-	case v.Request.Op == chat.Embed: // there is no text in the answer
+	case v.Request.Op == chat.Embed: // the answer has no text
 		return 0
 	case v.Request.MaxTokens > 0:
 		return v.Request.MaxTokens

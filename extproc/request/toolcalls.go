@@ -13,10 +13,10 @@ import (
 // toolsInPrompt is the name in X-Bardo-Degraded for tools that are rendered into the prompt.
 const toolsInPrompt = "tools->prompt"
 
-// WithToolsInPrompt renders the tools of a request into its prompt, for a model that calls tools in its text; lost has the names for
-// X-Bardo-Degraded. For other models, and without tools, it returns the request as it is. It may parse the conversation: not safe for
-// concurrent use (attempt.Writer has a mutex for it).
-func (v *View) WithToolsInPrompt(as *chat.Request, to policy.Resolution, at chat.Dialect) (req *chat.Request, lost []string, err error) {
+// WithToolsInPrompt renders the tools of a request into its prompt, for a model that calls tools in its text; lost lists the entries for
+// X-Bardo-Degraded. For other models, and without tools, it returns the request unchanged. It may parse the conversation: not safe for concurrent use
+// (attempt.Writer has a mutex for it).
+func (v *View) WithToolsInPrompt(as *chat.Request, to policy.Resolution, at chat.Dialect) (req *chat.Request, degraded []string, err error) {
 	f := toolcall.Format(to.ToolFormat)
 	if !f.Known() || v.IsTokenCount() {
 		return as, nil, nil
@@ -25,20 +25,20 @@ func (v *View) WithToolsInPrompt(as *chat.Request, to policy.Resolution, at chat
 	if err != nil {
 		return nil, nil, err
 	}
-	text, lost := toolcall.Render(c, f)
+	text, degraded := toolcall.Render(c, f)
 	if text == c {
 		return as, nil, nil
 	}
 	if len(toolcall.Offered(c)) > 0 {
-		lost = append([]string{toolsInPrompt}, lost...)
+		degraded = append([]string{toolsInPrompt}, degraded...)
 	}
 	if r, ok := v.Config.Dialects[v.Request.Dialect].(wire.Rewriter); ok && at == v.Request.Dialect {
 		req, more, err := r.Rewrite(as, text)
-		return req, append(lost, more...), err
+		return req, append(degraded, more...), err
 	}
 	again := *as
 	again.Conv = text
-	return &again, lost, nil
+	return &again, degraded, nil
 }
 
 // CallReader parses tool calls in a model's text; nil for a model with native tool calls, and for a request without tools. It reads the parsed
@@ -55,7 +55,7 @@ func (v *View) CallReader(to policy.Resolution) *toolcall.Reader {
 	return toolcall.NewReader(f, offered, "call_"+strings.TrimPrefix(v.ID, "req_")+"_")
 }
 
-// MergeDegraded adds names of degraded parts to others, each once.
+// MergeDegraded appends more to names, without duplicates.
 func MergeDegraded(names, more []string) []string {
 	names = slices.Clip(names)
 	for _, n := range more {

@@ -14,7 +14,7 @@ import (
 	"bardo.money/gateway/policy/resolve"
 )
 
-// HeaderEscalated says that a better model answered than the one that was asked first.
+// HeaderEscalated is set when a better model than the first one answered.
 const HeaderEscalated = "x-bardo-escalated"
 
 // checkEscalate is the part of a cache key for requests that may be escalated to tier T2: their answers are stored apart.
@@ -26,7 +26,7 @@ const (
 	Tier2 = "heartbeat_t2"
 )
 
-// Escalation is how the request is sent to tier T2, if its answer asks for that.
+// Escalation is how the request is sent to tier T2, if its answer asks for it.
 type Escalation struct {
 	Candidates []policy.Resolution
 	Request    *chat.Request // with the profile of that tier
@@ -34,9 +34,9 @@ type Escalation struct {
 	From       policy.Resolution // the candidate of T1 whose answer was replaced; no provider if none was
 }
 
-// PlanEscalation decides whether the request may be escalated to tier T2, and finds the candidates there. Constraints on providers, and those of
-// the agent's vitality, apply as to the first call. The gateway makes the second call by itself: it never uses a user's own key, and none is made
-// where the first call uses one.
+// PlanEscalation decides whether the request may be escalated to tier T2, and finds its candidates. Constraints on providers, and those of the
+// agent's vitality, apply as for the first call. The gateway makes the second call itself: it never uses a user's own key, and is not made if the
+// first call uses one.
 func (r *Review) PlanEscalation() {
 	if r.Hints.Subsystem != tier1 || !r.mayEscalate() || r.Request.Op != chat.Generate || r.Verbatim() || r.Verifies() || r.SchemaName() == "" || !r.verifiable() || r.CallerPays(r.Found[0].Provider) {
 		return
@@ -45,7 +45,7 @@ func (r *Review) PlanEscalation() {
 	h.Subsystem, h.Quality = Tier2, policy.QualityUnset // the hint is for the first tier
 	f := hint.Facts(r.Request, int64(r.Request.MaxTokens))
 	f.Model, f.Provider = "", ""
-	if !r.Request.HasThinking() { // the effort is that of the profile of tier T1
+	if !r.Request.HasThinking() { // the effort was set by the profile of tier T1
 		f.Effort = policy.EffortUnset
 	}
 	built := r.Config.Needs(&h, &f, &r.Principal)
@@ -65,7 +65,7 @@ func (r *Review) PlanEscalation() {
 	r.Request.Check = checkEscalate
 }
 
-// FollowRequest takes over what the layers changed of the request: tier T2 gets what tier T1 gets.
+// FollowRequest copies what the layers changed in the request: T2 gets the same as T1.
 func (r *Review) FollowRequest() {
 	if r.Escalation != nil {
 		e := r.Escalation.Request
@@ -118,7 +118,7 @@ func (r *Review) EscalatedStatus() string {
 	return tier1 + "->" + Tier2 + "; reason=" + string(r.Escalation.Reason)
 }
 
-// The event of an escalation.
+// The escalation event.
 var eventEscalated = event.Declare[escalatedEvent]("inference:escalated", "A weaker model's answer was replaced by a better one's.")
 
 type escalatedEvent struct {
@@ -126,7 +126,7 @@ type escalatedEvent struct {
 	From         string            `json:"from"`
 	To           string            `json:"to"`
 	Reason       string            `json:"reason"`
-	Provider     policy.ProviderID `json:"provider"` // of the answer that is sent
+	Provider     policy.ProviderID `json:"provider"` // provider of the answer that is sent
 	Model        policy.ModelID    `json:"model"`
 	FromProvider policy.ProviderID `json:"from_provider"`
 	FromModel    policy.ModelID    `json:"from_model"`
@@ -173,7 +173,7 @@ func (r *Review) MaxSideCost() policy.Pico {
 	return cost
 }
 
-// pinnedProvider is the provider that the request names; "" for none.
+// pinnedProvider returns the provider that the request names; "" for none.
 func (r *Review) pinnedProvider() policy.ProviderID {
 	if r.Intent.Provider != "" {
 		return r.Intent.Provider

@@ -9,10 +9,10 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// HeaderSchema says how the schema of the answer was enforced, and whether the answer is valid.
+// HeaderSchema reports how the schema of the answer was enforced, and whether the answer is valid.
 const HeaderSchema = "x-bardo-schema"
 
-// DegradedDefault is the entry in X-Bardo-Degraded of an answer that is its schema's default.
+// DegradedDefault is the entry in X-Bardo-Degraded for an answer that is its schema's default.
 const DegradedDefault = "schema_default"
 
 // SchemaResult is the value of X-Bardo-Schema.
@@ -59,7 +59,7 @@ func (r *Review) HoldsBack(plan *structured.Plan) bool {
 	return plan != nil && (!r.Request.Stream || !plan.Streamable || r.MayReplaceAnswer())
 }
 
-// SetResult notes the result of an answer's validation. invalid is true for an answer that was checked and failed.
+// SetResult records the result of an answer's validation. invalid is true for an answer that was checked and failed.
 func (r *Review) SetResult(plan *structured.Plan, j *Validation) (invalid bool) {
 	r.Result = &SchemaResult{
 		mode: plan.Mode, checked: !j.Open && r.Config.Structured.Validate, valid: j.Valid, retries: r.Retried,

@@ -1,6 +1,5 @@
-// Package review decides about answers before they are sent: whether they follow the requested schema, whether a second model agrees with them
-// (verification), and whether a better model answers instead (escalation). It makes no calls and charges nothing: the state machine does both, by
-// these decisions.
+// Package review decides about answers before they are sent: whether they follow the requested schema, whether a second model agrees (verification),
+// and whether a better model should answer (escalation). It makes no calls and charges nothing; the state machine does, following these decisions.
 package review
 
 import (
@@ -11,8 +10,8 @@ import (
 	"bardo.money/gateway/internal/event"
 )
 
-// Review is what one request's answers are checked for, and the results. The state machine owns it. Not safe for concurrent use, except PlanFor
-// of a request without a schema.
+// Review holds the checks of one request's answers, and their results. The state machine owns it. Not safe for concurrent use, except PlanFor of a
+// request without a schema.
 type Review struct {
 	*request.View
 	Events *event.Sink // may be nil

@@ -32,10 +32,10 @@ func SetTotalUsage(events []chat.Event, all chat.Usage) {
 }
 
 // Rewrite replaces the text of each choice with the JSON that was found in it.
-func (j *Validation) Rewrite(held []chat.Event, said []choiceText) []chat.Event {
-	w := rewriter{texts: make([]rewrittenText, len(said)), out: make([]chat.Event, 0, len(held)+1)}
-	for i := range said {
-		w.texts[i].json, w.texts[i].unchanged = said[i].text, said[i].unchecked
+func (j *Validation) Rewrite(held []chat.Event, texts []choiceText) []chat.Event {
+	w := rewriter{texts: make([]rewrittenText, len(texts)), out: make([]chat.Event, 0, len(held)+1)}
+	for i := range texts {
+		w.texts[i].json, w.texts[i].unchanged = texts[i].text, texts[i].unchecked
 		if v := j.Choices[i].JSON; v != nil {
 			w.texts[i].json = v
 		}
@@ -97,7 +97,7 @@ func (w *rewriter) event(ev *chat.Event) {
 	w.out = append(w.out, *ev)
 }
 
-// text writes all of a choice's text at the place of its first piece.
+// text writes a choice's whole text in place of its first chunk.
 func (w *rewriter) text(t *rewrittenText, ev *chat.Event) {
 	if t.written {
 		if ev.Index != t.index {
@@ -111,15 +111,15 @@ func (w *rewriter) text(t *rewrittenText, ev *chat.Event) {
 	w.out = append(w.out, text)
 }
 
-// ReplaceText are the events of an answer with another text in each choice, for an answer that was rejected. Its start and its usage are kept.
+// ReplaceText returns the events of a rejected answer with another text in each choice. Its start and its usage are kept.
 func ReplaceText(held []chat.Event, text []byte) []chat.Event {
 	out := make([]chat.Event, 0, len(held)+2)
-	said := make([]bool, countChoices(held))
+	replaced := make([]bool, countChoices(held))
 	say := func(n int) {
-		if n < 0 || n >= len(said) || said[n] {
+		if n < 0 || n >= len(replaced) || replaced[n] {
 			return
 		}
-		said[n] = true
+		replaced[n] = true
 		out = append(out, chat.Event{Kind: chat.Text, Choice: n, Index: n, Text: text},
 			chat.Event{Kind: chat.BlockStop, Choice: n, Index: n}, chat.Event{Kind: chat.Stop, Choice: n, Reason: chat.StopEnd})
 	}
@@ -131,7 +131,7 @@ func ReplaceText(held []chat.Event, text []byte) []chat.Event {
 		case chat.Stop:
 			say(ev.Choice)
 		case chat.End:
-			for n := range said {
+			for n := range replaced {
 				say(n)
 			}
 			out = append(out, *ev)

@@ -43,7 +43,7 @@ func (r *Review) FindSchema() error {
 	return nil
 }
 
-// HasSchema reports whether the answer is held to a schema; any JSON object is none.
+// HasSchema reports whether the answer must follow a schema; JSON mode does not count.
 func (r *Review) HasSchema() bool { return r.Schema != nil && !r.clientFormat.JSON }
 
 // clientSchema is the schema in the client's own request; nil for none.
@@ -134,7 +134,8 @@ func (r *Review) profileSchema() (*structured.Schema, error) {
 	return f, nil
 }
 
-// parseTools notes the client's own tools and its tool choice. It is false for a request that the gateway cannot parse: only its own provider may.
+// parseTools records the client's own tools and tool choice. It returns false for a request that the gateway cannot parse: only its own provider may
+// serve it then.
 func (r *Review) parseTools() bool {
 	if r.Request.Doc.Find("tools") < 0 && r.Request.Doc.Find("functions") < 0 {
 		return true
@@ -156,7 +157,7 @@ type schemaPlan struct {
 	lowered  bool // its provider refused another mode
 }
 
-// PlanFor is how the schema is enforced at a candidate; nil where the client's request is sent as it is.
+// PlanFor returns how the schema is enforced at a candidate; nil if the client's request is sent unchanged.
 func (r *Review) PlanFor(v *request.View, to *policy.Resolution) *structured.Plan {
 	if r.Schema == nil {
 		return nil
@@ -180,11 +181,11 @@ var schemaErrorTerms = []string{
 	"schema", "tool_choice", toolPrefix, "structured output",
 }
 
-// toolPrefix is the prefix of the names of tools by whose calls models answer.
+// toolPrefix prefixes the names of tools by whose calls models answer.
 const toolPrefix = "respond_"
 
-// LowerEnforcement chooses another mode for a candidate that refused the schema: a tool, or the prompt. It is false where there is none, or the
-// refusal is about something else.
+// LowerEnforcement selects another mode for a candidate that refused the schema: a tool, or the prompt. It returns false if there is none, or the
+// refusal has another reason.
 func (r *Review) LowerEnforcement(to policy.Resolution, f *upstream.Failure) bool {
 	i := slices.IndexFunc(r.plans, func(p schemaPlan) bool {
 		return p.request == r.Request && p.provider == to.Provider && p.model == to.Model && p.plan != nil
@@ -290,7 +291,7 @@ func (r *Review) SchemaFault(j *Validation, retries int) *fault.Fault {
 // CorrectionTokens is an estimate of the tokens of a validation retry's prompt.
 const CorrectionTokens = 512
 
-// MaxSchemaRetries is the maximum number of validation retries over the candidates: 0 where the client gets the answer as it comes.
+// MaxSchemaRetries returns the maximum number of validation retries over the candidates: 0 if the client gets the answer as it arrives.
 func (r *Review) MaxSchemaRetries(candidates []policy.Resolution) int {
 	if r.Schema == nil || r.SchemaRetries() == 0 {
 		return 0
@@ -305,16 +306,16 @@ func (r *Review) MaxSchemaRetries(candidates []policy.Resolution) int {
 
 // SchemaTokens is an estimate of the tokens that enforcing the schema adds to the request.
 func (r *Review) SchemaTokens(candidates []policy.Resolution) int64 {
-	most := 0
+	maxBytes := 0
 	if r.Schema != nil {
 		for i := range candidates {
 			if plan := r.PlanFor(r.View, &candidates[i]); plan != nil && plan.Shape != nil {
-				most = max(most, shapeBytes(plan.Shape))
+				maxBytes = max(maxBytes, shapeBytes(plan.Shape))
 			}
 		}
 	}
 	const bytesPerToken = 2
-	return int64(most+bytesPerToken-1) / bytesPerToken
+	return int64(maxBytes+bytesPerToken-1) / bytesPerToken
 }
 
 func shapeBytes(s *wire.Shape) int {
@@ -345,8 +346,8 @@ func (r *Review) target(v *request.View, to *policy.Resolution, p *runtime.Provi
 	}
 }
 
-// enforces reports whether a candidate's provider enforces the schema. For schemas the catalog says so; plain JSON mode is supported by every
-// format but Anthropic's.
+// enforces reports whether a candidate's provider enforces the schema. For schemas the catalog decides; plain JSON mode is supported by every format
+// but Anthropic's.
 func (r *Review) enforces(to *policy.Resolution, format chat.Dialect) bool {
 	if r.Schema.IsAnyObject() {
 		return format != chat.Anthropic
@@ -354,8 +355,8 @@ func (r *Review) enforces(to *policy.Resolution, format chat.Dialect) bool {
 	return to.StructuredOutputs
 }
 
-// mayAnswerByTool reports whether a candidate may answer by a tool call. Not in a response that its provider stores: the call would lack its result,
-// and the provider refuses requests that continue from there.
+// mayAnswerByTool reports whether a candidate may answer by a tool call. It may not in a response that its provider stores: the call would lack its
+// result, and the provider refuses requests that continue from there.
 func (r *Review) mayAnswerByTool(to *policy.Resolution) bool {
 	return !toolcall.Format(to.ToolFormat).Known() && slices.Contains(to.Features, policy.Tools) && !r.StoredAt(to)
 }

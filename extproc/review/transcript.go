@@ -5,7 +5,7 @@ import (
 	"bardo.money/gateway/extproc/structured"
 )
 
-// Transcript is the part of an answer that validation reads, so far.
+// Transcript is the part of an answer that validation reads.
 type Transcript struct {
 	Plan  *structured.Plan
 	Texts []choiceText // by choice
@@ -14,14 +14,14 @@ type Transcript struct {
 // choiceText is one choice of an answer.
 type choiceText struct {
 	text      []byte
-	callsTool bool // a tool of the client's own
+	callsTool bool // a client's own tool
 	refused   bool
 	stop      chat.StopReason
 	unchecked bool // the choice is not validated
 }
 
-// skipsCheck reports whether the choice is not validated: the model calls a tool of the client's, pauses, or refuses. ours: the schema is the
-// gateway's, not the client's.
+// skipsCheck reports whether the choice is not validated: the model calls a client's tool, pauses, or refuses. ours: the schema is the gateway's, not
+// the client's.
 func (s *choiceText) skipsCheck(ours bool) bool {
 	return s.callsTool || s.stop == chat.StopPause || s.refused && !ours
 }

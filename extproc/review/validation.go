@@ -9,9 +9,9 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Validation is the result of checking a complete answer. A client of several choices takes any of them.
+// Validation is the result of checking a complete answer. One valid choice of several is enough for a client.
 type Validation struct {
-	Open     bool // no choice was to be checked
+	Open     bool // no choice had to be checked
 	Valid    bool // every checked choice follows the schema
 	accepted int  // choices that the client may use
 	Declined bool
@@ -45,16 +45,16 @@ func (r *Review) Validate(f *Transcript) *Validation {
 	return j
 }
 
-// Accepts reports whether an answer is sent. One valid choice is enough, unless the schema is strict. In JSON mode a truncated answer is sent, too,
-// with its stop reason: a retry would be truncated again.
+// Accepts reports whether an answer is sent. One valid choice is enough, unless the schema is strict. In JSON mode a truncated answer is sent as
+// well, with its stop reason: a retry would be truncated again.
 func (r *Review) Accepts(j *Validation) bool {
 	return j.Open || j.Valid || r.Schema.IsAnyObject() && j.cut || !r.Config.Structured.Validate || j.accepted > 0 && !r.Schema.Strict()
 }
 
-// MaxRaw is the maximum of bytes of a model's answer in an error.
+// MaxRaw is the maximum size of a model's answer in an error, in bytes.
 const MaxRaw = 16 << 10
 
-// Details are the details of an error: the schema, the issues, and the model's answer, truncated.
+// Details returns the details of an error: the schema, the issues, and the model's answer, truncated.
 func (j *Validation) Details(schema string, retries int) string {
 	b := jsonx.AppendString([]byte(`{"schema":`), schema)
 	b = strconv.AppendInt(append(b, `,"retries":`...), int64(retries), 10)
@@ -74,9 +74,9 @@ func (j *Validation) Details(schema string, retries int) string {
 }
 
 // Unchanged reports whether the answers are what the model wrote, byte for byte.
-func (j *Validation) Unchanged(said []choiceText) bool {
+func (j *Validation) Unchanged(texts []choiceText) bool {
 	for i := range j.Choices {
-		if v := &j.Choices[i]; v.JSON != nil && !bytes.Equal(v.JSON, said[i].text) {
+		if v := &j.Choices[i]; v.JSON != nil && !bytes.Equal(v.JSON, texts[i].text) {
 			return false
 		}
 	}
@@ -103,7 +103,7 @@ func (r *Review) ValidateHeld(f *Transcript, held []chat.Event) *Validation {
 	return j
 }
 
-// Text is the answer's text: the JSON that was found in it, where there is a schema.
+// Text returns the answer's text; with a schema, the JSON that was found in it.
 func (j *Validation) Text() []byte {
 	if len(j.Choices) > 0 && j.Choices[0].JSON != nil {
 		return j.Choices[0].JSON

@@ -29,7 +29,7 @@ type Verification struct {
 
 	result     string             // "" until it is known
 	SkipReason string             // why it was skipped
-	By         *policy.Resolution // the model that was called beside the one whose answer is sent
+	By         *policy.Resolution // the model that was called besides the one whose answer is sent
 	chosen     structured.Side
 	Compared   structured.Comparison
 }
@@ -45,14 +45,14 @@ const (
 const (
 	skippedNoCandidate   = "no_second_model"
 	skippedNotVerifiable = "not_verifiable" // see verifiable
-	skippedWallet        = "wallet"         // the wallet that pays for agents' inference cannot afford it (P-12)
+	skippedWallet        = "wallet"         // the wallet that pays for agents' inference has too little (P-12)
 	SkippedFailed        = "failed"
 	SkippedSameFamily    = "same_family" // after failures, the candidate that answered is of the verifier's family
 	SkippedNoAnswer      = "no_answer"   // a model called a tool of the client's, or refused
 )
 
 // Skip ends a verification without a result.
-func (o *Verification) Skip(why string) { o.result, o.SkipReason = verifiedSkipped, why }
+func (o *Verification) Skip(reason string) { o.result, o.SkipReason = verifiedSkipped, reason }
 
 // PlanVerification decides whether the request is verified, and by which model.
 func (r *Review) PlanVerification() {
@@ -87,7 +87,7 @@ func (r *Review) Unverified() bool {
 	return r.Request.Check == checkVerify && r.Verification.SkipReason != ""
 }
 
-// hasCrossVerify reports whether a model is offered for verification.
+// hasCrossVerify reports whether a model supports verification.
 func hasCrossVerify(to policy.Resolution) bool {
 	return slices.Contains(to.Features, policy.CrossVerify)
 }
@@ -101,13 +101,13 @@ func (r *Review) pinned() bool {
 	return ok
 }
 
-// verifiable reports whether a second model's answer could be compared with the first: not for requests that are forwarded unchanged, that have
-// several choices, or that continue from what a provider stores.
+// verifiable reports whether a second model's answer can be compared with the first: not for requests that are forwarded unchanged, have several
+// choices, or continue from what a provider stores.
 func (r *Review) verifiable() bool {
 	return !r.SkipsLayers() && r.Request.Choices <= 1 && r.AnyProvider()
 }
 
-// verifiers are the models that may verify a candidate's answer, best first. Each could serve the request itself.
+// verifiers returns the models that may verify a candidate's answer, best first. Each could serve the request itself.
 func (r *Review) verifiers(first *policy.Resolution) []policy.Resolution {
 	list := r.Config.Resolver.Seconds(&r.Intent, first)
 	return slices.DeleteFunc(list, func(to policy.Resolution) bool {
@@ -115,7 +115,7 @@ func (r *Review) verifiers(first *policy.Resolution) []policy.Resolution {
 	})
 }
 
-// ChooseVerifier chooses the verifier of the first candidate's answer: the best healthy one. byHealth leaves out the others.
+// ChooseVerifier selects the verifier of the first candidate's answer: the best healthy one. byHealth filters by health.
 func (r *Review) ChooseVerifier(byHealth func([]policy.Resolution) []policy.Resolution) {
 	o := r.Verification
 	if o == nil || o.result != "" {
@@ -161,7 +161,7 @@ func (r *Review) VerifiedStatus() string {
 	return r.Verification.String()
 }
 
-// Compare compares two valid answers, notes the result, and returns which of them is sent.
+// Compare compares two valid answers, records the result, and returns which of them is sent.
 func (r *Review) Compare(first, second *policy.Resolution, j, jb *Validation) structured.Side {
 	o := r.Verification
 	o.Compared = structured.Compare(r.SchemaName(), j.Text(), jb.Text())
@@ -183,7 +183,7 @@ func (r *Review) SchemaName() string {
 	return r.Schema.Name()
 }
 
-// The event of a verification.
+// The verification event.
 var eventVerified = event.Declare[verifiedEvent]("inference:verified", "An answer was compared with a second model's, or could not be.")
 
 type verifiedEvent struct {
@@ -191,7 +191,7 @@ type verifiedEvent struct {
 	Subsystem string            `json:"subsystem"`
 	Result    string            `json:"result"`
 	Reason    string            `json:"reason,omitempty"` // why it was skipped
-	Provider  policy.ProviderID `json:"provider"`         // of the answer that is sent
+	Provider  policy.ProviderID `json:"provider"`         // provider of the answer that is sent
 	Model     policy.ModelID    `json:"model"`
 	By        policy.ProviderID `json:"by_provider,omitempty"` // the other model
 	ByModel   policy.ModelID    `json:"by_model,omitempty"`

@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Extras lists the parts of a request that cost more than their tokens at a candidate. A candidate of another format is not sent them: none.
+// Extras lists the parts of a request that cost more than their tokens at a candidate. A candidate of another format does not get them.
 func (rt *Config) Extras(req *chat.Request, to *policy.Resolution) []provider.Extra {
 	p := rt.Provider(to.Provider)
 	if p.Free || req.Op == chat.CountTokens {
@@ -29,7 +29,7 @@ func (rt *Config) speaksClientDialect(req *chat.Request, to *policy.Resolution) 
 	return p.Adapter.Dialect(*to, p.Endpoint, req.Dialect) == req.Dialect
 }
 
-// Unpriced is the first of a request's extras that has no price at a candidate; nil: none.
+// Unpriced returns the first of a request's extras without a price at a candidate; nil if there is none.
 func (rt *Config) Unpriced(req *chat.Request, to *policy.Resolution) *UnpricedPart {
 	for _, e := range rt.Extras(req, to) {
 		if !IsPriced(&e, to) {
@@ -66,10 +66,10 @@ type UnpricedPart struct {
 	Model    policy.ModelID
 }
 
-// Error is the reason why the candidate is not called.
+// Error returns why the candidate is not called.
 func (u *UnpricedPart) Error() string { return u.name() + " has no price there" }
 
-// name is the member and its value: service_tier "scale".
+// name returns the member and its value: service_tier "scale".
 func (u *UnpricedPart) name() string {
 	if u.Value == "" {
 		return u.At
@@ -85,9 +85,9 @@ func (u *UnpricedPart) Fault() *fault.Fault {
 	return f
 }
 
-// Priced returns the candidates where all of the request has a price, or that direct names as paid by the caller, and for each other one the
-// part without a price. If no candidate of the client's format is left, those of other formats are removed, too: they would silently
-// drop the part.
+// Priced returns the candidates at which the whole request has a price, or for which direct reports that the caller pays; refused has the unpriced
+// part of each other one. If no candidate of the client's format is left, those of other formats are removed as well: they would silently drop the
+// part.
 func (rt *Config) Priced(req *chat.Request, found []policy.Resolution, direct func(policy.ProviderID) bool) (left []policy.Resolution, refused []*UnpricedPart) {
 	carried := false
 	for i := range found {

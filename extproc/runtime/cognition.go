@@ -7,7 +7,8 @@ import (
 	"bardo.money/gateway/policy/attestation"
 )
 
-// SetCognition sets what is told of the private provider, once the providers are known. Without one, figures are made up, one each rate.
+// SetCognition configures the records of the private provider, once the providers are known. Without such a provider records are made up, one per
+// rate.
 func (rt *Config) SetCognition(rate time.Duration) {
 	s := cognition.Settings{Mock: true, MockRate: rate, Attested: map[string]*attestation.Policy{}}
 	for id, p := range rt.Providers.All() {

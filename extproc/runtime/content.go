@@ -8,8 +8,8 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// UnsupportedContent is the first content of a request that a candidate's format cannot express; nil: none. A candidate of the client's format
-// gets the request as it is. A request that cannot be parsed is rejected when it is encoded.
+// UnsupportedContent returns the first content of a request that a candidate's format cannot express; nil if there is none. A candidate of the
+// client's format gets the request unchanged. A request that cannot be parsed is rejected when it is encoded.
 func (rt *Config) UnsupportedContent(req *chat.Request, to *policy.Resolution) *wire.Unsupported {
 	p, ok := rt.Find(to.Provider)
 	if !ok {

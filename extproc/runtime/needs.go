@@ -8,9 +8,9 @@ import (
 	"bardo.money/gateway/policy/profile"
 )
 
-// Needs derives a request's intent from its hints, its facts and its caller. The subsystem's profile sets the effort where the request does
-// not, and always if it is locked. A request for the private plane whose tier nothing says gets the operator's default: it becomes one of its hints.
-// Which tiers of classes the intent has is said by the operator's mode, as the resolver knows it.
+// Needs derives a request's intent from its hints, its facts and its caller. The subsystem's profile sets the effort if the request does not, and
+// always if it is locked. A request for the private plane without a stated tier gets the operator's default as a hint. The operator's mode, which the
+// resolver knows, decides which class tiers the intent has.
 func (rt *Config) Needs(h *policy.Hints, f *intent.Facts, who *policy.Principal) intent.Built {
 	rules := rt.Intents
 	rules.Plane = rt.Resolver.PrivatePlane()
@@ -27,8 +27,8 @@ func (rt *Config) Needs(h *policy.Hints, f *intent.Facts, who *policy.Principal)
 	return built
 }
 
-// sustain has the wallet that pays for agents' inference act on the models of their requests (P-12): one that earns well has better ones, one that does not has
-// cheaper ones. What the request itself says of quality or cost stays, and critical subsystems are exempt.
+// sustain adjusts the model classes by the wallet that pays for agents' inference (P-12): with high earnings they rise, with low ones they fall.
+// Quality and cost stated in the request are kept, and critical subsystems are exempt.
 func (rt *Config) sustain(b *intent.Built, h *policy.Hints) {
 	band := rt.Wallet.Band()
 	if h.Subsystem == "" || intent.Critical(h.Subsystem) || band.Models == (budget.Models{}) {
@@ -43,7 +43,7 @@ func (rt *Config) sustain(b *intent.Built, h *policy.Hints) {
 	b.Why = append(b.Why, "the wallet is "+band.State+": quality "+b.Quality.String())
 }
 
-// stepped is a class so many classes above another, or below it.
+// stepped returns the class that is the given number of classes above q, or below it if negative.
 func stepped(q policy.Quality, classes int) policy.Quality {
 	if classes < 0 {
 		return q.Downgrade()

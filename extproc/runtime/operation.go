@@ -7,8 +7,8 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// UnservedReason is why a candidate does not serve the request's endpoint: its model has another purpose, or its provider lacks the endpoint;
-// "" if it does. It is shown by X-Bardo-Route: explain.
+// UnservedReason returns why a candidate does not serve the request's endpoint: its model has another purpose, or its provider lacks the endpoint; ""
+// if it does. X-Bardo-Route: explain shows it.
 func (rt *Config) UnservedReason(req *chat.Request, to *policy.Resolution) string {
 	p, ok := rt.Find(to.Provider)
 	switch {

@@ -33,18 +33,18 @@ type Provider struct {
 	CountsTokens bool
 	// Reasoning is how the provider's kind returns reasoning.
 	Reasoning kind.Reasoning
-	// Batches is the form of the provider's batch API, and BatchPct what tokens cost there, in percent of their price; "" for none.
+	// Batches is the form of the provider's batch API, "" for none, and BatchPct its price in percent of the usual one.
 	Batches  string
 	BatchPct int
-	// Attestation is which receipts of the provider's enclaves are trusted; nil: their answers are not attested.
+	// Attestation is the policy for receipts of the provider's enclaves; nil: their answers are not attested.
 	Attestation *attestation.Policy
-	// Payer pays for single calls; nil: they are not paid for one by one.
+	// Payer pays per call; nil: the provider is not paid per call.
 	Payer Payer
-	// Seals are the keys of the provider's enclave that requests are encrypted with, the first one first; nil: it has none.
+	// Seals are the keys of the provider's enclave for encrypting requests, preferred first; nil for none.
 	Seals []*e2ee.Key
-	// Occasions are those on which agents have more than text of the provider; nil: any.
+	// Occasions restrict when agents may use more than text at the provider; nil: no restriction.
 	Occasions *occasion.Rules
-	// Traced: requests carry their trace context there, if they are not private.
+	// Traced: requests to it carry their trace context, unless they are private.
 	Traced bool
 }
 
@@ -53,22 +53,22 @@ type Providers struct {
 	byID map[policy.ProviderID]*Provider
 }
 
-// ProvidersOf returns the providers of a map, which is not to be changed any more. A nil one is none.
+// ProvidersOf returns the providers of a map, which must not be changed afterwards. A nil map is empty.
 func ProvidersOf(all map[policy.ProviderID]*Provider) Providers {
 	maps.DeleteFunc(all, func(_ policy.ProviderID, p *Provider) bool { return p == nil })
 	return Providers{all}
 }
 
-// All are the providers with their ids, in no order.
+// All returns the providers with their ids, in no order.
 func (ps Providers) All() iter.Seq2[policy.ProviderID, *Provider] { return maps.All(ps.byID) }
 
-// Provider is a configured provider. Where there is none of that id, it is one that serves nothing, has nothing, and is not to be changed.
+// Provider returns a configured provider. For an unknown id it returns one that serves nothing, and must not be changed.
 func (rt *Config) Provider(id policy.ProviderID) *Provider {
 	p, _ := rt.Find(id)
 	return p
 }
 
-// Find is Provider; ok reports whether there is one of that id.
+// Find is Provider; ok reports whether the id is configured.
 func (rt *Config) Find(id policy.ProviderID) (p *Provider, ok bool) {
 	if p, ok = rt.Providers.byID[id]; ok {
 		return p, true
@@ -78,7 +78,7 @@ func (rt *Config) Find(id policy.ProviderID) (p *Provider, ok bool) {
 
 var unknown = Provider{Adapter: nobody{}}
 
-// nobody is the adapter of a provider that is not configured. Its dialect is none, so that no request is written for it.
+// nobody is the adapter of an unknown provider. It has no dialect, so no request is encoded for it.
 type nobody struct{}
 
 var _ provider.Adapter = nobody{}
@@ -102,5 +102,5 @@ func (nobody) NewDecoder(*chat.Request, policy.Resolution, provider.Endpoint, in
 	return nobody{}
 }
 
-// Decode implements provider.Decoder: nothing is read.
+// Decode implements provider.Decoder: it decodes nothing.
 func (nobody) Decode([]byte, bool) []chat.Event { return nil }

@@ -2,7 +2,7 @@ package runtime
 
 // The operator's rules for the review of answers.
 
-// Structured configures structured outputs. The zero value: the client's own schema is sent as it is and not checked, and subsystems have no
+// Structured configures structured outputs. The zero value: the client's own schema is sent unchanged and not checked, and subsystems have no
 // schemas.
 type Structured struct {
 	Enabled    bool

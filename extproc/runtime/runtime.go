@@ -1,5 +1,5 @@
-// Package runtime is the configuration as requests use it: providers and their adapters, time-outs, limits, prices, and what a candidate can
-// serve and costs extra. A value is made for each configuration and replaced as a whole.
+// Package runtime is the configuration as requests use it: providers and their adapters, timeouts, limits, prices, and what a candidate can serve and
+// costs extra. A new value is made for each configuration.
 package runtime
 
 import (
@@ -22,8 +22,7 @@ import (
 	"bardo.money/gateway/policy/resolve"
 )
 
-// Config is the configuration as requests use it. It is immutable and replaced as a whole; a request keeps the one that was in force when it
-// arrived.
+// Config is the configuration as requests use it. It is immutable and replaced as a whole; a request keeps the one that was current when it arrived.
 type Config struct {
 	Providers Providers
 	Resolver  *resolve.Resolver
@@ -38,15 +37,15 @@ type Config struct {
 	// Anyone when the operator switched authentication off.
 	Keyless       Keyless
 	Known         origin.Rule // the Host values and origins that are accepted without a key
-	Origins       []string    // of pages that may read answers; "*": all
+	Origins       []string    // pages that may read answers; "*": all
 	MaxRetries    int         // attempts of one request beyond the first
 	MaxBody       int64       // bytes of a request
 	MaxBodies     int64       // bytes of all requests' bodies together; 0 means no bound
 	MaxAnswer     int64       // maximum bytes of a driven answer: Envoy buffers it for a slow client
 	ReserveOutput int         // tokens reserved for a request that names no maximum
 	SpreadPct     map[policy.Tier]int
-	Free          map[policy.Tier]bool // the plans whose keys can reach a model that costs them nothing
-	Cheaper       policy.Cheaper       // what becomes of requests that their budgets or balances do not pay for
+	Free          map[policy.Tier]bool // plans whose keys have a model that is free for them
+	Cheaper       policy.Cheaper       // handling of requests that exceed their budgets or balances
 	TakesKeys     bool                 // some provider accepts X-Bardo-Upstream-Key
 	DefaultSpread int
 	Plans         bool // the operator uses plans
@@ -58,21 +57,21 @@ type Config struct {
 	SearchBudget  policy.Micro // budget for web searches per dream cycle, at provider prices
 	Escalation    Escalation
 	Embeddings    Embeddings
-	Classifier    *classifier.Classifier // judges prompts for auto; nil: the rules decide alone
-	Governor      governor.Options       // of the settings of layers
-	Cognition     cognition.Settings     // of what is told of the private provider
-	Epochs        epoch.Rules            // of the keys of prompts in providers' caches
+	Classifier    *classifier.Classifier // judges prompts for model auto; nil: only the rules decide
+	Governor      governor.Options       // for the settings of layers
+	Cognition     cognition.Settings     // for the records of the private provider
+	Epochs        epoch.Rules            // for the keys of prompts in providers' caches
 
-	Phase func(policy.Account, policy.Phase) // is told the phase of life that a request says; nil: nobody is
+	Phase func(policy.Account, policy.Phase) // called with a request's phase of life; may be nil
 }
 
-// Embeddings is what makes embeddings where a request does not name a provider's model.
+// Embeddings configures embeddings for requests that name no provider's model.
 type Embeddings struct {
-	Local  *localembed.Model // serves its own name, and those that name none; nil: there is none
+	Local  *localembed.Model // serves its own name, and requests that name none; nil for none
 	Remote string            // "provider/model" for requests that name none; "": they are refused
 }
 
-// Keyless is who may send requests without an API key.
+// Keyless determines who may send requests without an API key.
 type Keyless uint8
 
 // The cases.
@@ -93,7 +92,7 @@ type Timeouts struct {
 	Heartbeat           time.Duration // silence after which a driven stream gets a comment
 }
 
-// ForFirstToken is the timeout of this request's attempts until their first content.
+// ForFirstToken returns the timeout of this request's attempts until their first content.
 func (t Timeouts) ForFirstToken(r *chat.Request) time.Duration {
 	if r.Thinking {
 		return t.FirstTokenReasoning
@@ -101,10 +100,10 @@ func (t Timeouts) ForFirstToken(r *chat.Request) time.Duration {
 	return t.FirstToken
 }
 
-// tokensPerFirstToken is the number of output tokens for which an answer that is not streamed gets one more first-token timeout.
+// tokensPerFirstToken is the number of output tokens per which the timeout of an answer that is not streamed grows by one first-token timeout.
 const tokensPerFirstToken = 1024
 
-// ForAnswer is the timeout of an answer that is not streamed: it grows with the maximum number of output tokens, up to Total.
+// ForAnswer returns the timeout of an answer that is not streamed: it grows with the maximum number of output tokens, up to Total.
 func (t Timeouts) ForAnswer(r *chat.Request, outputTokens int) time.Duration {
 	first := t.ForFirstToken(r)
 	d := first + first*time.Duration(outputTokens)/tokensPerFirstToken
@@ -114,8 +113,8 @@ func (t Timeouts) ForAnswer(r *chat.Request, outputTokens int) time.Duration {
 	return d
 }
 
-// Spread is the percentage that is added to a provider's cost for a caller: that of its plan, or that of its agent's reputation if that is lower. Where
-// there are plans, reputation counts in the golem plan alone (D-51).
+// Spread returns the percentage added to a provider's cost for a caller: that of its plan, or of its agent's reputation if that is lower. With plans,
+// reputation counts only in the golem plan (D-51).
 func (rt *Config) Spread(p *policy.Principal) int {
 	pct, planned := rt.SpreadPct[p.Tier]
 	if !planned {

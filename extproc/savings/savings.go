@@ -1,11 +1,11 @@
-// Package savings computes what the layers of the pipeline saved on a call of a provider: what the same request would have cost with the layer's work
-// undone, less what it cost, by the tokens and cache reads that the provider reported and by its prices. It knows tokens and prices; it does not know
-// requests, layers' work or who pays.
+// Package savings computes what the layers of the pipeline saved on a provider call: the cost of the same request without the layer's work, less its
+// actual cost, from the tokens and cache reads that the provider reported and its prices. It knows tokens and prices; it does not know requests,
+// layers' work or who pays.
 //
-// The layers are undone one after the other, the last one first, so that the savings of all that leave something out add up to the difference between the
-// request without them and the request as it was sent, and no token counts twice. In doubt a saving counts as smaller than it was: what was left out of a
-// prompt that its provider read from its cache is worth the price of cached tokens, and what may have had to be written to the cache again because of a
-// change counts as written again.
+// The layers are undone one after the other, the last one first, so that the savings of all omissions add up to the difference between the original
+// request and the one that was sent, and no token counts twice. In doubt a saving is underestimated: an omission from a prompt that the provider read
+// from its cache is valued at the price of cached tokens, and tokens that a change may have caused to be written to the cache again count as written
+// again.
 package savings
 
 import (
@@ -13,31 +13,31 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// LeftOut is what one layer left out of a request. Tokens are estimated, in the measure of Call.Estimate.
+// LeftOut is what one layer omitted from a request. Tokens are estimated, in the unit of Call.Estimate.
 type LeftOut struct {
 	Layer  string
 	Tokens int64
-	New    int64 // of Tokens: what no request before had, so that no cache can have it
-	Before int64 // of the prompt that was sent: what stands before the first place where something was left out
-	Again  int64 // of the prompt that was sent: what stands behind a change that the request before did not have, and that was in that request
+	New    int64 // the part of Tokens that no earlier request had, so that no cache can have it
+	Before int64 // tokens of the sent prompt before the first omission
+	Again  int64 // tokens of the sent prompt after a change that the previous request did not have, and that were in that request
 }
 
-// Call is one call of a provider for a request, with the usage that it reported.
+// Call is one provider call for a request, with the reported usage.
 type Call struct {
 	Prices   *policy.Prices
 	Usage    *chat.Usage
-	Estimate int64 // tokens of the request as it was sent, in the measure of what was left out
-	MinCache int   // least tokens of a prompt that the provider caches, 0 if unknown
+	Estimate int64 // tokens of the sent request, in the unit of the omissions
+	MinCache int   // minimum tokens of a prompt that the provider caches, 0 if unknown
 
-	Marks  bool // the provider caches what a request marks, and nothing else
-	Marked bool // every mark of the request is layer L1's
+	Marks  bool // the provider caches only what a request marks
+	Marked bool // all marks of the request are layer L1's
 }
 
 // Saved is what a layer saved on calls.
 type Saved struct {
 	Layer  string
 	Tokens int64
-	Cost   policy.Pico // below zero where the layer cost more than it saved
+	Cost   policy.Pico // negative if the layer cost more than it saved
 }
 
 // LayerMarks is the layer that marks prompts for providers' caches.
@@ -58,14 +58,14 @@ func Add(all []Saved, c *Call, left []LeftOut) []Saved {
 	return all
 }
 
-// Round adds what a further call for the request costs, which answers calls of a layer's own tools: its prompt, and the answer of the call before, of so many
-// tokens, since that is not the one that the client gets.
+// Round adds the cost of a further call for the request, which answers calls of a layer's own tools: its prompt, and the previous call's answer of
+// before tokens, since the client does not get that one.
 func Round(all []Saved, layer string, prices *policy.Prices, u *chat.Usage, before int64) []Saved {
 	p := promptOf(u)
 	return add(all, layer, 0, -prices.Cost(p.input, p.cached, p.write, p.write1h, max(before, 0)))
 }
 
-// Spent adds what a call of another model cost that a layer had made for the request.
+// Spent adds the cost of a layer's side call.
 func Spent(all []Saved, layer string, cost policy.Pico) []Saved {
 	return add(all, layer, 0, -max(cost, 0))
 }
@@ -81,7 +81,7 @@ func add(all []Saved, layer string, tokens int64, cost policy.Pico) []Saved {
 	return append(all, Saved{layer, tokens, cost})
 }
 
-// prompt is a call's tokens by their price.
+// prompt is a call's tokens by price.
 type prompt struct{ input, cached, write, write1h, output int64 }
 
 func promptOf(u *chat.Usage) prompt {
@@ -99,7 +99,7 @@ func (c *Call) cost(p prompt) policy.Pico {
 	return c.Prices.Cost(p.input, p.cached, p.write, p.write1h, p.output)
 }
 
-// undo is the prompt that a call would have had without a layer's work.
+// undo returns the prompt that a call would have had without a layer's work.
 func (c *Call) undo(p prompt, l *LeftOut) prompt {
 	fresh := min(c.real(l.New), c.real(l.Tokens))
 	old := c.real(l.Tokens) - fresh
@@ -120,7 +120,7 @@ func (c *Call) undo(p prompt, l *LeftOut) prompt {
 	return p
 }
 
-// move takes up to n tokens from one price to another, and returns how many are left of n.
+// move moves up to n tokens from one price to another, and returns the rest of n.
 func move(from, to *int64, n int64) int64 {
 	n = max(n, 0)
 	k := min(n, *from)
@@ -129,8 +129,7 @@ func move(from, to *int64, n int64) int64 {
 	return n - k
 }
 
-// warm reports whether the provider's cache may have had the request before. A cache that goes by the beginning of prompts would have been read up to the
-// change.
+// warm reports whether the provider's cache may have had the previous request. A prefix cache would have been read up to the change.
 func (c *Call) warm(l *LeftOut) bool {
 	switch u := c.Usage; {
 	case u.Cached > 0:
@@ -143,11 +142,11 @@ func (c *Call) warm(l *LeftOut) bool {
 	return c.real(l.Before) < int64(c.MinCache)+cacheStep
 }
 
-// cacheStep is how many tokens providers' caches go by, besides their minimum.
+// cacheStep is the granularity of providers' caches in tokens, besides their minimum.
 const cacheStep = 128
 
-// real is how many of the provider's tokens an estimate comes to: the request's own estimate and what the provider counted say how long its tokens are. An
-// estimate is never made larger: a provider may count what stands in no request, such as a prompt of its own.
+// real converts an estimate to the provider's tokens, by the ratio of the provider's count to the request's own estimate. It never increases an
+// estimate: a provider may count tokens that are in no request, such as a prompt of its own.
 func (c *Call) real(n int64) int64 {
 	counted := promptOf(c.Usage).total()
 	if n <= 0 || c.Estimate <= 0 || counted >= c.Estimate {

@@ -14,11 +14,11 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Answer reads the answer to a side call: its text alone. The zero value is an answer that nothing came of. It belongs to the goroutine that makes the
-// attempt.
+// Answer reads the answer to a side call, of which only the text is used. The zero value is an answer before its first event. It belongs to the
+// goroutine that makes the attempt.
 type Answer struct {
 	Count   meter.Count
-	Refused bool // the model declined, or called a tool
+	Refused bool // the model refused, or called a tool
 
 	view     *request.View
 	to       policy.Resolution
@@ -34,16 +34,16 @@ type Answer struct {
 
 var _ attempt.Sink = (*Answer)(nil)
 
-// maxBytesPerToken bounds the text of an answer: no token of any vocabulary is longer on average.
+// maxBytesPerToken bounds the text of an answer: no vocabulary has longer tokens on average.
 const maxBytesPerToken = 64
 
-// Begin prepares to read the answer of an attempt.
+// Begin initialises the answer of an attempt.
 func (a *Answer) Begin(w *attempt.Writer, t *attempt.Attempt, maxTokens, status int, h header.List) {
 	*a = Answer{view: t.View, to: t.To, maxBytes: maxTokens * maxBytesPerToken}
 	a.dec, a.stages = w.Decoder(t, status, h)
 }
 
-// Text is what the model said.
+// Text returns the model's text.
 func (a *Answer) Text() string { return strings.TrimSpace(a.text.String()) }
 
 // Feed implements attempt.Sink.

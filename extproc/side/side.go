@@ -1,5 +1,5 @@
-// Package side is a call of a cheap model that a layer makes for a request: who may serve it, the request as it is sent, and the reader of its answer. It
-// makes no calls and knows no money; package extproc does both.
+// Package side prepares a layer's call of a cheap model for a request: its candidates, the request as it is sent, and the reader of its answer. It
+// makes no calls and handles no money; package extproc does both.
 package side
 
 import (
@@ -13,16 +13,15 @@ import (
 	"bardo.money/gateway/policy/resolve"
 )
 
-// tier is the tier whose model the operator wants for cheap calls (inference.tiers).
+// tier is the tier whose model the operator prefers for cheap calls (inference.tiers).
 const tier = "T1"
 
-// Candidates lists who may serve a side call of a request, best first. Nothing that restricts the request is relaxed:
+// Candidates lists the candidates of a request's side call, best first. No restriction of the request is relaxed:
 //
-//   - the resolver holds the call to the request's security class, privacy tier, plan, required features and named provider, and to the models of its session;
-//   - a request that is confidential or private, or that wants privacy, is shown to the providers of its own candidates alone;
-//   - a user's own key is used only where it is the one that the request's first candidate uses, and then no other; one that gets requests unchanged is not called;
-//   - no model is called that is not cheaper than the request's first candidate, or that cannot answer without thinking first: the time would be over
-//     before the answer.
+//   - the resolver applies the request's security class, privacy tier, plan, required features and named provider, and the models of its session;
+//   - a request that is confidential or private, or wants privacy, is only sent to the providers of its own candidates;
+//   - a user's own key is only used if the request's first candidate uses it, and then no other key is; a direct key without layers is not used;
+//   - models that are not cheaper than the request's first candidate, or that always reason first, are excluded: their answers would be too late.
 func Candidates(v *request.View, c *pipeline.SideCall) []policy.Resolution {
 	if len(v.Found) == 0 {
 		return nil
@@ -45,33 +44,33 @@ func Candidates(v *request.View, c *pipeline.SideCall) []policy.Resolution {
 	})
 }
 
-// keepsToItsProviders reports whether no other provider may see the request than those that may answer it.
+// keepsToItsProviders reports whether only the providers of the request's own candidates may see it.
 func keepsToItsProviders(v *request.View) bool {
 	return v.Intent.IsPrivate() || slices.ContainsFunc(v.Intent.Prefer, policy.Feature.KeepsPrivate)
 }
 
-// overhead is what a provider's format adds to the texts of a call, in tokens, at most.
+// overhead is the maximum that a provider's format adds to a call's texts, in tokens.
 const overhead = 64
 
-// maxInput is an upper bound of a call's input tokens: no provider makes more than a token of each byte.
+// maxInput returns an upper bound of a call's input tokens: one per byte.
 func maxInput(c *pipeline.SideCall) int64 { return int64(len(c.System)+len(c.Text)) + overhead }
 
-// Most is what a side call may cost at a candidate.
+// MaxCost returns the maximum cost of a side call at a candidate.
 func Most(to *policy.Resolution, c *pipeline.SideCall) policy.Pico {
 	return resolve.WorstCost([]policy.Resolution{*to}, maxInput(c), int64(c.MaxTokens), 1)
 }
 
-// tokensPerByte is about how many tokens a byte of text is.
+// tokensPerByte is the approximate number of tokens per byte of text.
 const tokensPerByte = 2.0 / 7
 
-// expected is about what a side call costs at a candidate.
+// expected returns the approximate cost of a side call at a candidate.
 func expected(to *policy.Resolution, c *pipeline.SideCall) policy.Pico {
 	input := int64(float64(len(c.System)+len(c.Text)) * tokensPerByte)
 	return to.Prices.Cost(input, 0, 0, 0, int64(c.MaxTokens))
 }
 
-// costAtFirst is what a call would cost at the request's first candidate. The request's own prices are none where its caller pays the provider: those of the
-// list count.
+// costAtFirst returns the cost of a call at the request's first candidate. If the caller pays that provider, the request's own prices are zero, and
+// the listed ones are used.
 func costAtFirst(list []policy.Resolution, first *policy.Resolution, c *pipeline.SideCall) policy.Pico {
 	for i := range list {
 		if to := &list[i]; to.Provider == first.Provider && to.Model == first.Model {
@@ -81,8 +80,8 @@ func costAtFirst(list []policy.Resolution, first *policy.Resolution, c *pipeline
 	return expected(first, c)
 }
 
-// View is a side call as a request of its own, which its attempts are written from. It has the exchange's id, caller and credentials, and none of its
-// content. The error is that the texts cannot be written as JSON.
+// View returns a side call as a separate request, from which its attempts are encoded. It has the exchange's id, caller and credentials, and none of
+// its content. The error means that the texts cannot be encoded as JSON.
 func View(v *request.View, c *pipeline.SideCall) (*request.View, error) {
 	dialect := v.Config.Dialects[chat.OpenAI]
 	body := append([]byte(`{"model":"side","messages":[{"role":"system","content":`), jsonx.AppendString(nil, c.System)...)
@@ -103,7 +102,7 @@ func View(v *request.View, c *pipeline.SideCall) (*request.View, error) {
 	return out, nil
 }
 
-// For is the view with the model of a candidate.
+// For returns the view with the model of a candidate.
 func For(v *request.View, to *policy.Resolution) *request.View {
 	out, r := *v, *v.Request
 	r.Model, out.Request, out.ClientModel = string(to.Model), &r, string(to.Model)

@@ -1,4 +1,5 @@
-// Package site serves web pages: it puts an http.Handler behind the connection of an exchange. It does not know what the pages show, nor who may see them.
+// Package site serves web pages: it runs an http.Handler behind the connection of an exchange. It does not know what the pages show, nor who may see
+// them.
 package site
 
 import (
@@ -16,8 +17,8 @@ import (
 	"bardo.money/gateway/internal/header"
 )
 
-// Serve answers a request by h, and returns the status. What h writes is sent as one answer, unless h flushes: then it is streamed. A client that
-// disconnects ends the request's context, and fails the next write. The error is a fault for a path that is none, or the client's.
+// Serve answers a request with h, and returns the status. The output of h is sent as one answer, unless h flushes: then it is streamed. A client
+// disconnect cancels the request's context, and fails the next write. The error is a fault for an invalid path, or the client's.
 func Serve(ctx context.Context, d stream.Client, hd *stream.Head, body []byte, h http.Handler) (status int, err error) {
 	r, err := requestOf(ctx, hd, body)
 	if err != nil {
@@ -28,7 +29,7 @@ func Serve(ctx context.Context, d stream.Client, hd *stream.Head, body []byte, h
 	return w.end()
 }
 
-// requestOf is a request as handlers take it. Its address is the client's, without a port.
+// requestOf returns a request for handlers. Its address is the client's, without a port.
 func requestOf(ctx context.Context, hd *stream.Head, body []byte) (*http.Request, error) {
 	at, err := url.ParseRequestURI(hd.Path)
 	if err != nil {
@@ -52,10 +53,10 @@ type writer struct {
 	client   stream.Client
 	header   http.Header
 	status   int
-	body     bytes.Buffer // that was not sent yet
+	body     bytes.Buffer // not sent yet
 	headOnly bool
 	streams  bool  // the head was sent
-	err      error // the client's, once there is one
+	err      error // the client's error, if any
 }
 
 var (
@@ -85,7 +86,7 @@ func (w *writer) Write(b []byte) (int, error) {
 // Flush implements http.Flusher.
 func (w *writer) Flush() { _ = w.FlushError() }
 
-// FlushError sends what was written. An answer that is flushed is a stream from then on.
+// FlushError sends the buffered output. The answer is streamed from then on.
 func (w *writer) FlushError() error {
 	w.WriteHeader(http.StatusOK)
 	if !w.streams && w.err == nil {
@@ -95,7 +96,7 @@ func (w *writer) FlushError() error {
 	return w.err
 }
 
-// send sends what was written in pieces that Envoy takes.
+// send sends the buffered output in pieces of the size that Envoy accepts.
 func (w *writer) send(end bool) {
 	for w.err == nil && (w.body.Len() > 0 || end) {
 		piece := w.body.Next(stream.MaxPiece)
@@ -124,7 +125,7 @@ func (w *writer) end() (status int, err error) {
 	return w.status, nil
 }
 
-// fields are the headers as Envoy takes them.
+// fields returns the headers in Envoy's form.
 func (w *writer) fields() (list header.List) {
 	for name, values := range w.header {
 		for _, v := range values {

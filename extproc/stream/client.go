@@ -12,7 +12,7 @@ import (
 	"bardo.money/gateway/internal/header"
 )
 
-// MaxPiece is the most bytes of a body in one message: Envoy accepts 64 KiB.
+// MaxPiece is the maximum size of a body in one message, in bytes: Envoy accepts 64 KiB.
 const MaxPiece = 60 << 10
 
 // Reply is a complete answer of the gateway.
@@ -48,7 +48,7 @@ type AnswerHead struct {
 	Outcomes []string // of each failed attempt with an answer: "cluster;status;retry-after"; index 0 is attempt 1
 }
 
-// Outcome is the outcome of attempt i (from 1), or "".
+// Outcome returns the outcome of attempt i (from 1), or "".
 func (h *AnswerHead) Outcome(i int) string {
 	if i > len(h.Outcomes) {
 		return ""
@@ -60,7 +60,7 @@ func (h *AnswerHead) Outcome(i int) string {
 type RequestBody interface {
 	// Add appends a piece, which is valid during the call.
 	Add(piece []byte) error
-	// Wait is the timeout of the next piece; 0 means none.
+	// Wait returns the timeout of the next piece; 0 means none.
 	Wait() time.Duration
 	// TimedOut answers a client whose body timed out, with reply. It runs on its own goroutine while nothing else uses the body.
 	TimedOut(reply func(Reply) error)
@@ -93,27 +93,27 @@ type Client interface {
 	StreamHead(status int, h header.List) error
 	StreamBody(b []byte, end bool) error
 	StreamTrailers(h header.List) error
-	// Leave runs f, which ends the request and may wait for other things than the client, and returns its error. A client whose thread must not wait runs
-	// it later: it returns a *Leaving, which Serve has to return.
+	// Leave runs f, which ends the request and may block on anything, and returns its error. A client on a thread that must not block runs f later:
+	// it returns a *Leaving, which Serve must return.
 	Leave(f func() error) error
-	// Turn lets the other requests that run on the same thread at this moment come as far as this one, so that the processor runs the same code for one
-	// after the other. It returns at once where there are none. Nothing that others wait for may be held meanwhile.
+	// Turn lets the other requests that are running on the same thread reach the same step, so that the processor runs the same code for one after
+	// the other. It returns immediately if there are none. No lock that others wait for may be held meanwhile.
 	Turn()
-	// Caller calls clusters without leaving the thread; nil for a request that has left it, or has a goroutine of its own.
+	// Caller returns the caller for calls from the thread; nil for a request that has left the thread, or has a goroutine of its own.
 	Caller() Caller
 }
 
-// Leaving is returned by Serve for a request that is not over: the engine calls Rest on another thread, and its error counts.
+// Leaving is returned by Serve for a request that continues elsewhere: the engine calls Rest on another thread, and uses its error.
 type Leaving struct{ Rest func() error }
 
-// Error implements error. Nobody sees it.
+// Error implements error. It is not shown.
 func (*Leaving) Error() string { return "the request goes on elsewhere" }
 
 // Handler serves requests. Safe for concurrent use.
 type Handler interface {
-	// Serve handles one request completely. bodyless is true if the request has no body. After an error Envoy ends the request: the client has
-	// no answer, or part of one. It may run on a thread that serves many requests: whatever may wait for anything but c goes through c.Leave, whose
-	// error it returns.
+	// Serve handles one request completely. bodyless is true if the request has no body. After an error Envoy ends the request: the client has no
+	// answer, or part of one. It may run on a thread that serves many requests: everything that may block on anything but c goes through c.Leave,
+	// whose error Serve returns.
 	Serve(ctx context.Context, c Client, h Head, bodyless bool) error
 	// Attempt encodes the request of one of Envoy's retries. An error ends the client's request.
 	Attempt(a *Attempt) (AttemptRequest, error)
@@ -122,7 +122,7 @@ type Handler interface {
 	Closed()
 	// Panicked reports a panic in Serve or Attempt that they did not recover.
 	Panicked(value any)
-	// Held reports that Serve occupied a thread that serves many requests.
+	// Held reports that Serve blocked a thread that serves many requests.
 	Held(h coroutine.Hold)
 }
 

@@ -25,16 +25,16 @@ type Head struct {
 	Peer   netip.Addr  // the client's address; invalid if unknown
 }
 
-// longRequest is how many bytes of JSON occupy a thread for milliseconds.
+// longRequest is the size of JSON, in bytes, that occupies a thread for milliseconds.
 const longRequest = 256 << 10
 
-// IsShort reports whether a thread that serves many requests may read this one. bodyless is as in Handler.Serve.
+// IsShort reports whether the request may be parsed on a thread that serves many requests. bodyless is as in Handler.Serve.
 func (hd *Head) IsShort(bodyless bool) bool {
 	n, err := strconv.ParseInt(hd.Header.Get("content-length"), 10, 64)
 	return bodyless || err == nil && n <= longRequest
 }
 
-// internalPrefix is the prefix of headers between the gateway's own parts. They are removed from clients' requests and never sent to providers.
+// internalPrefix is the prefix of headers between parts of the gateway. They are removed from clients' requests and never sent to providers.
 const internalPrefix = "x-bardo-internal-"
 
 // NewHead parses a request's headers. It modifies and keeps the list. peer is the client's address, with or without its port.
@@ -72,7 +72,7 @@ func NewHead(all header.List, peer string) Head {
 	return hd
 }
 
-// addressOf is the address in "ip" or "ip:port"; the zero one if it is neither.
+// addressOf parses "ip" or "ip:port"; it returns the zero address for anything else.
 func addressOf(peer string) netip.Addr {
 	if at, err := netip.ParseAddr(peer); err == nil {
 		return at.Unmap()
@@ -104,7 +104,7 @@ func (hd *Head) removeKey() (key string) {
 // isGemini reports whether a path belongs to Google's API.
 func isGemini(path string) bool { return path == "/v1beta" || strings.HasPrefix(path, "/v1beta/") }
 
-// isModels reports whether a path is that of the list of models, which is the same in Google's v1 and other APIs.
+// isModels reports whether a path is the list of models, which has the same path in Google's v1 and other APIs.
 func isModels(path string) bool {
 	return path == "/v1/models" || strings.HasPrefix(path, "/v1/models/")
 }
@@ -175,8 +175,8 @@ func (hd *Head) Dialect() chat.Dialect {
 	return chat.OpenAI
 }
 
-// FromLoopback reports whether a request came over loopback, with this machine in Host, and not from a web page of another origin: a page can
-// make a browser send requests to 127.0.0.1, but cannot forge these headers.
+// FromLoopback reports whether a request came over loopback, with this machine in Host, and not from a web page of another origin: a page can make a
+// browser send requests to 127.0.0.1, but cannot forge these headers.
 func (hd *Head) FromLoopback() bool {
 	return hd.Peer.IsLoopback() && (&origin.Rule{}).Refuses(hd.Origin()) == ""
 }
@@ -191,10 +191,10 @@ func (hd *Head) FromThisMachine() bool {
 	return hd.FromLoopback() && !hd.Header.Has("x-forwarded-for") && !hd.Header.Has("forwarded") && !hd.Header.Has("via") && !hd.Header.Has("x-real-ip")
 }
 
-// Arg is the rest of the path behind an endpoint's path, which ends in a slash.
+// Arg returns the rest of the path after an endpoint's path, which ends in a slash.
 func (hd *Head) Arg(prefix string) string { return strings.TrimPrefix(hd.Path, prefix) }
 
-// JSON is a reply with status 200 and a JSON body, without the body for a HEAD request.
+// JSON returns a reply with status 200 and a JSON body, without the body for a HEAD request.
 func (hd *Head) JSON(body []byte) Reply {
 	if hd.Method == http.MethodHead {
 		body = nil

@@ -1,5 +1,5 @@
-// Package upload is how a request's body comes in: how long that may take, and how much memory all bodies may take together. It knows nothing
-// of what a body says.
+// Package upload receives a request's body, with limits on its time, its size, and the memory of all bodies together. It does not know the content of
+// a body.
 package upload
 
 import (
@@ -13,13 +13,13 @@ import (
 	"bardo.money/gateway/internal/fault"
 )
 
-// Memory counts the bytes that request bodies take, from their first piece to the end of their requests. Safe for concurrent use.
+// Memory counts the bytes that request bodies use, from their first piece to the end of their requests. Safe for concurrent use.
 type Memory struct{ held atomic.Int64 }
 
-// Held is how many bytes are taken now.
+// Held returns the number of bytes in use.
 func (m *Memory) Held() int64 { return m.held.Load() }
 
-// take counts n bytes more, unless that would be more than most; 0 means no bound.
+// take adds n bytes, unless that would exceed limit; 0 means no limit.
 func (m *Memory) take(n, most int64) bool {
 	for {
 		held := m.held.Load()
@@ -32,18 +32,18 @@ func (m *Memory) take(n, most int64) bool {
 	}
 }
 
-// release gives n bytes back.
+// release subtracts n bytes.
 func (m *Memory) release(n int64) { m.held.Add(-n) }
 
-// Limits are those of one request's body. But for Body, zero means no bound.
+// Limits are those of one request's body. Except for Body, zero means no limit.
 type Limits struct {
-	Body   int64         // bytes of this one
-	Bodies int64         // bytes of all bodies together
+	Body   int64         // of this body
+	Bodies int64         // of all bodies together
 	Idle   time.Duration // between two pieces, and until the first
 	Total  time.Duration // for the whole body
 }
 
-// max is the largest body of one request.
+// max returns the maximum size of one request's body.
 func (l *Limits) max() int64 {
 	if l.Bodies > 0 {
 		return min(l.Body, l.Bodies)
@@ -55,26 +55,26 @@ func (l *Limits) tooLarge() error {
 	return fault.Newf(fault.TooLarge, "the request is larger than %d bytes, this gateway's limit", l.max())
 }
 
-// Body is a request's body on its way in. Memory is taken as bytes come, whatever length was announced: a client that announces much and
-// sends nothing holds nothing. Not safe for concurrent use.
+// Body is a request's body being received. Memory is allocated as bytes arrive, not as announced: a client that announces much and sends nothing uses
+// none. Not safe for concurrent use.
 type Body struct {
 	Memory *Memory
 	Limits Limits
-	// TimeoutReply answers a client whose body is late. It runs on a goroutine of its own, while nothing else uses the body, and contains its
-	// own panics.
+	// TimeoutReply answers a client whose body timed out. It runs on a goroutine of its own, while nothing else uses the body, and recovers its own
+	// panics.
 	TimeoutReply func(f *fault.Fault, send func(stream.Reply) error)
 
 	buf       *[]byte // nil until the first piece; pooled
-	held      int64   // of Memory
+	held      int64   // bytes counted in Memory
 	announced int
-	deadline  time.Time    // of the whole body; zero: none
-	timeout   *fault.Fault // what the client was told because the body was late
+	deadline  time.Time    // for the whole body; zero: none
+	timeout   *fault.Fault // the fault that was sent because the body timed out
 }
 
 var _ stream.RequestBody = (*Body)(nil)
 
-// Receive reads the body of a request with head hd, which stays valid until Release. The error is an AnsweredError where the client has
-// its answer already.
+// Receive reads the body of a request with head hd, which stays valid until Release. The error is an AnsweredError if the client was answered
+// already.
 func (b *Body) Receive(d stream.Client, hd *stream.Head) ([]byte, error) {
 	b.announced = announced(hd)
 	if int64(b.announced) > b.Limits.max() {
@@ -95,7 +95,7 @@ func (b *Body) Receive(d stream.Client, hd *stream.Head) ([]byte, error) {
 	return b.bytes(), nil
 }
 
-// announced is the length that a request claims to have, 0 without a claim.
+// announced returns the length that a request announces, 0 for none.
 func announced(hd *stream.Head) int {
 	n, err := strconv.Atoi(hd.Header.Get("content-length"))
 	if err != nil || n < 0 {
@@ -104,7 +104,7 @@ func announced(hd *stream.Head) int {
 	return n
 }
 
-// overloadedTime is when a client comes again that found no room for its body.
+// overloadedTime is the Retry-After if there is no memory for a body.
 const overloadedTime = 2 * time.Second
 
 func overloaded() error {
@@ -113,7 +113,7 @@ func overloaded() error {
 	return f
 }
 
-// bytes is what has come.
+// bytes returns what was received.
 func (b *Body) bytes() []byte {
 	if b.buf == nil {
 		return nil
@@ -121,7 +121,7 @@ func (b *Body) bytes() []byte {
 	return *b.buf
 }
 
-// Len is how many bytes have come.
+// Len returns the number of received bytes.
 func (b *Body) Len() int { return len(b.bytes()) }
 
 // Add implements stream.RequestBody.
@@ -139,10 +139,10 @@ func (b *Body) Add(piece []byte) error {
 	return nil
 }
 
-// maxAhead is how many times of what has come a buffer has room for, where that much was announced.
+// maxAhead is the maximum ratio of a buffer's size to the received bytes, if that much was announced.
 const maxAhead = 4
 
-// room is how large the next buffer of a body is that has need bytes: a power of two, which later bodies can use, until it is the last.
+// room returns the size of the next buffer of a body with need bytes: a power of two, which later bodies can reuse, unless it is the last.
 func (b *Body) room(need int) int {
 	most := int(b.Limits.max())
 	if b.announced >= need {
@@ -152,7 +152,7 @@ func (b *Body) room(need int) int {
 	return min(most, 1<<buffers.Log2(2*need))
 }
 
-// grow makes room for need bytes and for more to come: for a quarter more at least, so that what is copied stays in proportion.
+// grow makes room for need bytes and more: at least a quarter, so that copying stays proportional.
 func (b *Body) grow(need int) error {
 	buf := buffers.Get(b.room(need))
 	if !b.claim(buf) {
@@ -169,7 +169,7 @@ func (b *Body) grow(need int) error {
 	return nil
 }
 
-// claim counts a buffer in the place of the one that there is.
+// claim counts a buffer that replaces the current one.
 func (b *Body) claim(buf *[]byte) bool {
 	more := int64(cap(*buf)) - b.held
 	if !b.Memory.take(more, b.Limits.Bodies) {
@@ -179,7 +179,7 @@ func (b *Body) claim(buf *[]byte) bool {
 	return true
 }
 
-// Release gives the memory back. Nothing may read the body any more.
+// Release returns the memory. Nothing may read the body afterwards.
 func (b *Body) Release() {
 	if b.buf == nil {
 		return
@@ -208,7 +208,7 @@ func (b *Body) TimedOut(send func(stream.Reply) error) {
 	b.TimeoutReply(b.timeout, send)
 }
 
-// timeoutFault is what a client is told whose body is late.
+// timeoutFault returns the fault for a client whose body timed out.
 func (b *Body) timeoutFault() *fault.Fault {
 	if !b.deadline.IsZero() && !time.Now().Before(b.deadline) {
 		return fault.Newf(fault.RequestTimeout, "the request's body did not come in time: it was not complete after %s", b.Limits.Total)
@@ -216,11 +216,11 @@ func (b *Body) timeoutFault() *fault.Fault {
 	return fault.Newf(fault.RequestTimeout, "the request's body did not come in time: nothing of it for %s", b.Limits.Idle)
 }
 
-// AnsweredError is a fault that its client has been told.
+// AnsweredError is a fault that was already sent to the client.
 type AnsweredError struct{ Fault *fault.Fault }
 
-// Error is for logs.
+// Error returns the message for logs.
 func (e AnsweredError) Error() string { return e.Fault.Error() }
 
-// Unwrap is the fault.
+// Unwrap returns the fault.
 func (e AnsweredError) Unwrap() error { return e.Fault }

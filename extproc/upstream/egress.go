@@ -12,7 +12,7 @@ import (
 	"bardo.money/gateway/internal/header"
 )
 
-// NewEgressClient makes the HTTP client of calls that the gateway makes itself: every connection goes to Envoy's egress socket.
+// NewEgressClient returns the HTTP client for calls that the gateway makes itself: every connection goes to Envoy's egress socket.
 func NewEgressClient(socket string) *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
@@ -23,7 +23,7 @@ func NewEgressClient(socket string) *http.Client {
 			MaxIdleConns:        1024,
 			MaxIdleConnsPerHost: 1024, // all providers share one host here
 			IdleConnTimeout:     60 * time.Second,
-			ReadBufferSize:      16 << 10, // net/http refuses trailers that do not fit into it, and an enclave's receipt may come in one
+			ReadBufferSize:      16 << 10, // net/http refuses trailers that exceed it, and an enclave's receipt may come in one
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
@@ -39,7 +39,7 @@ func CloseBody(resp *http.Response) {
 	}
 }
 
-// HeaderList is net/http's header map as a list, with names in lower case.
+// HeaderList returns net/http's header map as a list, with names in lower case.
 func HeaderList(h http.Header) header.List {
 	out := make(header.List, 0, len(h))
 	for k, vs := range h {
@@ -50,7 +50,7 @@ func HeaderList(h http.Header) header.List {
 	return out
 }
 
-// RetryAfter reads a Retry-After of seconds; 0 for another form, which a decoder reads, since it sees the whole header.
+// RetryAfter parses a Retry-After in seconds; it returns 0 for the other form, which a decoder parses because it sees all headers.
 func RetryAfter(s string) time.Duration {
 	n, err := strconv.Atoi(strings.TrimSpace(s))
 	if err != nil || n < 0 {

@@ -1,5 +1,5 @@
-// Package upstream is the provider's side of an attempt: why one failed, what that means to the client and for the provider's health, and
-// what is tried next.
+// Package upstream is the provider's side of an attempt: why it failed, what the failure means for the client and for the provider's health, and what
+// is tried next.
 package upstream
 
 import (
@@ -19,36 +19,36 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Failure is why one attempt did not answer.
+// Failure is why one attempt failed.
 type Failure struct {
 	Provider   policy.ProviderID
 	Kind       Kind
-	Status     int           // the provider's, or what its error event implies; 0 without one
-	RetryAfter time.Duration // what a 429 asked for
+	Status     int           // the provider's, or the one that its error event implies; 0 without one
+	RetryAfter time.Duration // from a 429
 	Err        *chat.ProviderError
 	Cause      error // for logs
-	Unknown    bool  // with failConnect: Envoy does not know the provider's cluster yet, so nobody was asked
+	Unknown    bool  // with failConnect: Envoy does not know the provider's cluster yet, so no call was made
 }
 
-// Kind is in which way an attempt failed.
+// Kind is how an attempt failed.
 type Kind uint8
 
 // The kinds.
 const (
-	ByStatus     Kind = iota // the provider said so: status or error event
+	ByStatus     Kind = iota // reported by the provider: status or error event
 	NoConnection             // no connection
-	Reset                    // the connection broke, or the answer ended in the middle
-	TimedOut                 // silence beyond the bound
-	WrongForm                // the answer does not have the form that was asked for
-	NotEncoded               // the request cannot be said in this provider's format; cause is a fault
-	Unsealed                 // the answer of an enclave cannot be decrypted; cause is an e2ee.Reason
-	Unattested               // the answer of an enclave is not proved to be its own; cause is an attestation.Reason
-	Unpaid                   // the call's price was not accepted, or what became of its payment is not known; cause says which
-	NoAnswer                 // an attempt that Envoy made by itself, and not the last: no answer came, and Envoy does not say why
-	Retained                 // the answer does not confirm that nothing of a private request is retained; cause says what is missing, in our words
+	Reset                    // the connection broke, or the answer was truncated
+	TimedOut                 // no data within the timeout
+	WrongForm                // the answer does not have the requested format
+	NotEncoded               // the provider's format cannot express the request; cause is a fault
+	Unsealed                 // an enclave's answer cannot be decrypted; cause is an e2ee.Reason
+	Unattested               // an enclave's answer is not attested; cause is an attestation.Reason
+	Unpaid                   // the call's price was not accepted, or the result of its payment is unknown; cause says which
+	NoAnswer                 // an attempt that Envoy made by itself, and not the last: no answer, and Envoy does not say why
+	Retained                 // the answer does not confirm zero retention for a private request; cause says what is missing, in the gateway's words
 )
 
-// String is the reason as it is logged, counted and shown in a request's record.
+// String returns the reason as logged, counted and shown in a request's record.
 func (f *Failure) String() string {
 	switch f.Kind {
 	case NoConnection:
@@ -77,19 +77,19 @@ func (f *Failure) String() string {
 	return "unknown"
 }
 
-// Retriable reports whether another provider may do better. A request that its own caller got wrong fails everywhere.
+// Retriable reports whether another provider may succeed. A caller's invalid request fails everywhere.
 func (f *Failure) Retriable() bool {
 	if f.Kind != ByStatus {
 		return true
 	}
-	return policy.Retriable(f.Status) || f.misplaced()
+	return policy.Retriable(f.Status) || f.unexpectedStatus()
 }
 
-// misplaced reports whether the provider answered with a status that is neither an answer nor an error, as a redirect: its failure, which
-// no client is shown (D-88).
-func (f *Failure) misplaced() bool { return f.Kind == ByStatus && f.Status >= 100 && f.Status < 400 }
+// unexpectedStatus reports whether the provider answered with a status that is neither an answer nor an error, such as a redirect. It is the
+// provider's failure and not shown to clients (D-88).
+func (f *Failure) unexpectedStatus() bool { return f.Kind == ByStatus && f.Status >= 100 && f.Status < 400 }
 
-// Lasting reports whether the provider would answer the same request in the same way a moment later.
+// Lasting reports whether an immediate retry at the same provider would fail in the same way.
 func (f *Failure) Lasting() bool {
 	if f.Kind != ByStatus {
 		return f.discarded() || f.Kind == Unpaid || errors.Is(f.Cause, ErrTooLong)
@@ -97,12 +97,12 @@ func (f *Failure) Lasting() bool {
 	return policy.Lasting(f.Status)
 }
 
-// discarded reports whether the answer came, and was not used because its provider did not keep its word about it.
+// discarded reports whether there was an answer that could not be used because the provider broke a guarantee about it.
 func (f *Failure) discarded() bool {
 	return f.Kind == Retained || f.Kind == Unattested || f.Kind == Unsealed
 }
 
-// Result is what the failure says about the provider's health.
+// Result returns the effect of the failure on the provider's health.
 func (f *Failure) Result() policy.Result {
 	r := policy.Result{Provider: f.Provider, Outcome: policy.Failed}
 	switch {
@@ -115,15 +115,15 @@ func (f *Failure) Result() policy.Result {
 		r.Outcome, r.Reason = policy.Refused, f.refusal()
 	case f.Status == 429:
 		r.Outcome, r.RetryAfter = policy.RateLimited, f.RetryAfter
-	case f.Status == 402: // an empty account fails every request alike
-	case f.Status < 500 && f.Status != 408 && !f.misplaced():
-		r.Outcome = policy.Ignored // says nothing about whether the provider is up
+	case f.Status == 402: // an account without credit fails every request
+	case f.Status < 500 && f.Status != 408 && !f.unexpectedStatus():
+		r.Outcome = policy.Ignored // unrelated to the provider's health
 	}
 	return r
 }
 
-// unmetWords are what Envoy says of a connection that was not made, and what that means.
-var unmetWords = []struct{ envoy, plain string }{
+// connectErrors maps Envoy's texts for failed connections to plain ones.
+var connectErrors = []struct{ envoy, plain string }{
 	{policy.RefusedOrNoAddress, "connection refused, or its name has no address"},
 	{"Connection_refused", "connection refused"},
 	{"WRONG_VERSION_NUMBER", "what listens there does not speak TLS"},
@@ -135,18 +135,18 @@ var unmetWords = []struct{ envoy, plain string }{
 	{"connection_timeout", "no answer in time"},
 }
 
-// triedNothing is the end of what Envoy says of a connection in place of a name that has no address.
-var triedNothing = fmt.Sprintf(" %s:%d", policy.NoAddressHost, policy.NoAddressPort)
+// noAddressSuffix is the end of Envoy's text for a connection to a name without an address.
+var noAddressSuffix = fmt.Sprintf(" %s:%d", policy.NoAddressHost, policy.NoAddressPort)
 
-// ConnectionReason says why there was no connection, from what Envoy says of it.
+// ConnectionReason returns why there was no connection, from Envoy's text.
 func ConnectionReason(cause error) string {
 	if cause == nil {
 		return ""
 	}
-	if strings.HasSuffix(cause.Error(), triedNothing) {
+	if strings.HasSuffix(cause.Error(), noAddressSuffix) {
 		return "no connection: its name has no address"
 	}
-	for _, w := range unmetWords {
+	for _, w := range connectErrors {
 		if strings.Contains(cause.Error(), w.envoy) {
 			return "no connection: " + w.plain
 		}
@@ -154,8 +154,8 @@ func ConnectionReason(cause error) string {
 	return "no connection"
 }
 
-// CredentialRefused reports whether the provider does not take the credential that it was called with. A 403 that concerns what the prompt
-// says, as of a moderated model of OpenRouter, is not about the credential: otherwise any caller could put a provider out of favour.
+// CredentialRefused reports whether the provider refused the call's credential. A 403 about the content of the prompt, as from a moderated model of
+// OpenRouter, is not about the credential: otherwise any caller could lower a provider's health.
 func (f *Failure) CredentialRefused() bool {
 	switch {
 	case f.Kind != ByStatus:
@@ -167,29 +167,29 @@ func (f *Failure) CredentialRefused() bool {
 	case f.Err == nil:
 		return true
 	}
-	said := strings.ToLower(f.Err.Message)
-	return !strings.Contains(said, "moderation") && !strings.Contains(said, "flagged")
+	message := strings.ToLower(f.Err.Message)
+	return !strings.Contains(message, "moderation") && !strings.Contains(message, "flagged")
 }
 
-// refusal says how the provider refused a credential of a request, with the code that it documents: its sentence may quote the request.
+// refusal describes how the provider refused a request's credential, by its documented code: its message may quote the request.
 func (f *Failure) refusal() string {
 	if f.Err != nil {
-		if word := cmp.Or(fault.ProvidersWord(f.Err.Code), fault.ProvidersWord(f.Err.Type)); word != "" {
-			return fmt.Sprintf("%d: %s", f.Status, word)
+		if code := cmp.Or(fault.ProvidersWord(f.Err.Code), fault.ProvidersWord(f.Err.Type)); code != "" {
+			return fmt.Sprintf("%d: %s", f.Status, code)
 		}
 	}
 	return fmt.Sprintf("it answered %d to the gateway's credential", f.Status)
 }
 
-// Refusal says how the provider refused the credential of a call without content, as a probe: "401: " and its words.
+// Refusal describes how the provider refused the credential of a call without content, such as a probe: "401: " and its message.
 func (f *Failure) Refusal() string {
-	if words := f.words(); words != "" {
+	if words := f.message(); words != "" {
 		return fmt.Sprintf("%d: %s", f.Status, words)
 	}
 	return fmt.Sprintf("it answered %d to the gateway's credential", f.Status)
 }
 
-// Measure is the failure as the metrics count it.
+// Measure returns the outcome that the metrics count.
 func (f *Failure) Measure() telemetry.Outcome {
 	switch f.Kind {
 	case NoConnection:
@@ -209,13 +209,13 @@ func (f *Failure) Measure() telemetry.Outcome {
 	switch {
 	case f.Status == 429:
 		return telemetry.RateLimited
-	case f.Status < 500 && !f.misplaced():
+	case f.Status < 500 && !f.unexpectedStatus():
 		return telemetry.Rejected
 	}
 	return telemetry.Failed
 }
 
-// Stated reads a provider's stated error.
+// Stated returns the failure for an error that a provider reported.
 func Stated(p policy.ProviderID, e *chat.ProviderError) *Failure {
 	if e.Type == "truncated" {
 		return &Failure{Provider: p, Kind: Reset, Err: e}
@@ -223,7 +223,7 @@ func Stated(p policy.ProviderID, e *chat.ProviderError) *Failure {
 	return &Failure{Provider: p, Kind: ByStatus, Status: e.Status, RetryAfter: time.Duration(e.RetryAfter) * time.Second, Err: e}
 }
 
-// CutFault is what the client sees when its stream ends in the middle: an error worth a retry, never one of its own making.
+// CutFault returns the client's error when its stream is truncated: always retriable, and never the client's own.
 func (f *Failure) CutFault() *fault.Fault {
 	if f.Kind == TimedOut {
 		return fault.New(fault.UpstreamTimeout, fmt.Sprintf("provider %s fell silent in the middle of its answer", f.Provider), f.Cause)
@@ -231,7 +231,7 @@ func (f *Failure) CutFault() *fault.Fault {
 	if errors.Is(f.Cause, ErrTooLong) {
 		return tooLong(f.Cause)
 	}
-	switch f.Status { // stated inside the stream
+	switch f.Status { // reported inside the stream
 	case 429:
 		return fault.New(fault.RateLimited, fmt.Sprintf("provider %s reached its rate limit in the middle of its answer", f.Provider), f.Cause)
 	case 503, 529:
@@ -240,7 +240,8 @@ func (f *Failure) CutFault() *fault.Fault {
 	return fault.New(fault.Upstream, fmt.Sprintf("provider %s broke off its answer", f.Provider), f.Cause)
 }
 
-// Local reads why Envoy answered in a provider's place, from its response code details, with or without the address that it tried (state.HeaderFailure).
+// Local returns the failure for an answer of Envoy's own, from its response code details, with or without the address that it tried
+// (state.HeaderFailure).
 func Local(p policy.ProviderID, status int, details string) *Failure {
 	f := &Failure{Provider: p, Kind: Reset, Cause: fmt.Errorf("envoy answered %d: %s", status, details)}
 	switch {
@@ -253,29 +254,29 @@ func Local(p policy.ProviderID, status int, details string) *Failure {
 	return f
 }
 
-// secretLike finds what looks like a credential in a provider's words.
+// secretLike matches credentials in a provider's message.
 var secretLike = regexp.MustCompile(`(?i)(bearer\s+\S+|\b(sk|pk|key|bardo)[-_][a-z0-9_*.-]{6,})`)
 
-// scrub makes a provider's sentence fit to pass on: without anything that looks like a credential, and not long.
+// scrub redacts anything that looks like a credential from a provider's message, and limits its length.
 func scrub(s string) string {
-	const most = 2000
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + "…"
+	const maxLength = 2000
+	if len(s) > maxLength {
+		s = strings.ToValidUTF8(s[:maxLength], "") + "…"
 	}
 	return secretLike.ReplaceAllString(s, "***")
 }
 
-// StatusOverloaded is Anthropic's own status. Its SDKs raise another class for it than for a 503.
+// StatusOverloaded is Anthropic's own status. Its SDKs raise another exception for it than for 503.
 const StatusOverloaded = 529
 
-// Exhausted folds the failures of all attempts into the one fault that the client sees. All over their limits is a 429 with the
-// smallest Retry-After; all overloaded is a 503; bad credentials of the operator's own are a 502 without the provider's words.
+// Exhausted combines the failures of all attempts into the client's fault. All rate limited: a 429 with the smallest Retry-After; all overloaded: a
+// 503; the operator's credentials refused: a 502 without the provider's message.
 func Exhausted(fs []*Failure) *fault.Fault {
 	if len(fs) == 0 {
 		return fault.Newf(fault.NoProvider, "no provider is available for this request")
 	}
-	if said := slices.DeleteFunc(slices.Clone(fs), func(f *Failure) bool { return f.Kind == NotEncoded }); len(said) > 0 {
-		fs = said // who could not be asked says nothing about those who were
+	if answered := slices.DeleteFunc(slices.Clone(fs), func(f *Failure) bool { return f.Kind == NotEncoded }); len(answered) > 0 {
+		fs = answered // unreachable providers are ignored if others answered
 	}
 	last := fs[len(fs)-1]
 	if last.Kind == NotEncoded {
@@ -310,23 +311,23 @@ func Exhausted(fs []*Failure) *fault.Fault {
 		}
 		return out
 	case count(func(f *Failure) bool { return f.Kind == ByStatus && f.Status == 410 }):
-		return modelGone(last)
+		return modelNotFound(last)
 	case last.Kind == TimedOut || last.Kind == ByStatus && (last.Status == 504 || last.Status == 408):
 		return fault.New(fault.UpstreamTimeout, fmt.Sprintf("provider %s did not answer in time", last.Provider), last.Cause)
 	}
 	out := fault.New(fault.Upstream, last.public(), last.Cause)
-	out.Final = count(func(f *Failure) bool { return f.Lasting() && !f.misplaced() })
+	out.Final = count(func(f *Failure) bool { return f.Lasting() && !f.unexpectedStatus() })
 	return out
 }
 
-// The names of errors in events and in the details of a fault.
+// Error names in events and in the details of a fault.
 const (
 	RetentionError   = "VeniceRetentionError"
 	AttestationError = "VeniceAttestationError"
 	EncryptionError  = "VeniceEncryptionError"
 )
 
-// unconfirmed tells the caller that no provider was left that keeps its request private: f's answer was discarded.
+// unconfirmed returns the caller's fault when no provider was left that keeps its request private: f's answer was discarded.
 func unconfirmed(f *Failure) *fault.Fault {
 	if f.Kind == Unsealed {
 		out := fault.Newf(fault.NoPrivateProvider, "provider %s's enclave did not answer this request with an answer that can be decrypted (%v); no other provider answered",
@@ -346,18 +347,18 @@ func unconfirmed(f *Failure) *fault.Fault {
 	return out
 }
 
-// modelGone tells the caller that the providers of a model have it no more, in the last one's words.
-func modelGone(last *Failure) *fault.Fault {
+// modelNotFound returns the caller's fault when no provider of a model has it any more, with the last one's message.
+func modelNotFound(last *Failure) *fault.Fault {
 	out := fault.Newf(fault.ModelNotFound, "provider %s does not have this model any more", last.Provider)
-	if words := last.words(); words != "" {
+	if words := last.message(); words != "" {
 		out.Public += ": " + words
 	}
 	out.Param = "model"
 	return out
 }
 
-// words are what the provider said, fit to be shown; "" for nothing.
-func (f *Failure) words() string {
+// message returns the provider's message, fit for display; "" for none.
+func (f *Failure) message() string {
 	if f.Err == nil {
 		return ""
 	}
@@ -367,15 +368,14 @@ func (f *Failure) words() string {
 // ErrTooLong is the cause of a failure by an answer that is too large.
 var ErrTooLong = errors.New("the answer is larger than the gateway holds for one client")
 
-// tooLong tells the caller that an answer cannot be passed on.
+// tooLong returns the caller's fault for an answer that is too large to be passed on.
 func tooLong(cause error) *fault.Fault {
 	out := fault.New(fault.Upstream, "the answer is larger than the gateway passes on", cause)
 	out.Final = true
 	return out
 }
 
-// public is the sentence that names the provider and its status, and nothing that the provider said: its words may speak of
-// the operator's account.
+// public returns a message that names the provider and its status, without the provider's message, which may be about the operator's account.
 func (f *Failure) public() string {
 	switch {
 	case f.Kind == NoConnection:
@@ -386,7 +386,7 @@ func (f *Failure) public() string {
 		return fmt.Sprintf("the call of provider %s could not be paid for", f.Provider)
 	case f.Kind == Reset:
 		return fmt.Sprintf("provider %s broke off its answer", f.Provider)
-	case f.misplaced():
+	case f.unexpectedStatus():
 		return fmt.Sprintf("provider %s answered with status %d, which is no answer: its address may be wrong", f.Provider, f.Status)
 	case f.Status == 401 || f.Status == 402 || f.Status == 403:
 		return fmt.Sprintf("provider %s refused the gateway's credential", f.Provider)
@@ -394,20 +394,20 @@ func (f *Failure) public() string {
 	return fmt.Sprintf("provider %s failed with status %d", f.Provider, f.Status)
 }
 
-// callerFault passes on what a provider said about the caller's own request, with its status.
+// callerFault passes on a provider's error about the caller's own request, with its status.
 func callerFault(f *Failure) *fault.Fault {
 	kind := CallerKind(f.Status)
 	if kind == fault.NotFound && strings.Contains(strings.ToLower(f.Err.Message+f.Err.Code), "model") {
 		kind = fault.ModelNotFound
 	}
-	msg := f.words()
+	msg := f.message()
 	if msg == "" {
 		msg = fmt.Sprintf("provider %s refused the request with status %d", f.Provider, f.Status)
 	}
-	return &fault.Fault{Kind: kind, Public: msg, Param: f.Err.Param, Code: codeOf(f.Err), Type: wordOf(f.Err.Type), Status: f.Status}
+	return &fault.Fault{Kind: kind, Public: msg, Param: f.Err.Param, Code: codeOf(f.Err), Type: errorType(f.Err.Type), Status: f.Status}
 }
 
-// codeOf is a provider's own code; a number, which repeats the status, is none.
+// codeOf returns a provider's own code; "" for a number, which repeats the status.
 func codeOf(e *chat.ProviderError) string {
 	if strings.Trim(e.Code, "0123456789") == "" {
 		return ""
@@ -415,16 +415,16 @@ func codeOf(e *chat.ProviderError) string {
 	return e.Code
 }
 
-// wordOf is a provider's word for a type of errors, if it is a word.
-func wordOf(s string) string {
-	const letters, most = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_", 64
-	if len(s) > most || strings.Trim(s, letters) != "" {
+// errorType returns a provider's error type, if it is a single word.
+func errorType(s string) string {
+	const letters, maxLength = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_", 64
+	if len(s) > maxLength || strings.Trim(s, letters) != "" {
 		return ""
 	}
 	return s
 }
 
-// CallerKind is the kind of a provider's refusal of the caller's own request, by its status.
+// CallerKind returns the kind for a provider's refusal of the caller's own request, by its status.
 func CallerKind(status int) fault.Kind {
 	switch status {
 	case 404:
@@ -435,7 +435,7 @@ func CallerKind(status int) fault.Kind {
 	return fault.InvalidRequest
 }
 
-// ModelMissing reports whether a provider says that it does not have the model it was asked for, or not there any more (B-24).
+// ModelMissing reports whether a provider says that it does not have the requested model, or no longer has it (B-24).
 func (f *Failure) ModelMissing(to *policy.Resolution) bool {
 	switch {
 	case f.Kind != ByStatus:
@@ -445,12 +445,12 @@ func (f *Failure) ModelMissing(to *policy.Resolution) bool {
 	case f.Status != http.StatusNotFound || f.Err == nil:
 		return false
 	}
-	said := strings.ToLower(f.Err.Message)
-	return f.Err.Code == "model_not_found" || strings.Contains(said, "model") || strings.Contains(said, "no endpoints found") ||
-		to.Upstream != "" && strings.Contains(said, strings.ToLower(to.Upstream))
+	message := strings.ToLower(f.Err.Message)
+	return f.Err.Code == "model_not_found" || strings.Contains(message, "model") || strings.Contains(message, "no endpoints found") ||
+		to.Upstream != "" && strings.Contains(message, strings.ToLower(to.Upstream))
 }
 
-// Reason says in a few words why the attempt ended, for its request's record. It has no words of the provider's, which may quote the prompt.
+// Reason returns a short text on why the attempt ended, for the request's record. It excludes the provider's message, which may quote the prompt.
 func (f *Failure) Reason() string {
 	switch f.Kind {
 	case NoConnection:
@@ -483,8 +483,8 @@ func (f *Failure) Reason() string {
 	}
 	reason := "the provider answered " + strconv.Itoa(f.Status)
 	if f.Err != nil {
-		if word := fault.ProvidersWord(f.Err.Type); word != "" {
-			reason += " " + word
+		if errType := fault.ProvidersWord(f.Err.Type); errType != "" {
+			reason += " " + errType
 		}
 	}
 	return reason

@@ -2,20 +2,20 @@ package upstream
 
 import "net/http"
 
-// Move is what is done when an attempt has failed.
+// Move is the next step after a failed attempt.
 type Move uint8
 
 // The moves.
 const (
-	Stop            Move = iota // the client is told
+	Stop            Move = iota // the client gets the error
 	Repeat                      // the same candidate is called once more
 	Amend                       // the same candidate is called without what it refused
 	Advance                     // the next candidate is called
-	ValidationRetry             // the same candidate is told what is wrong with its answer
-	ToolRound                   // the same candidate gets the results of calls that the gateway answered
+	ValidationRetry             // the same candidate is called again with a correction of its answer
+	ToolRound                   // the same candidate is called with the results of calls that the gateway answered
 )
 
-// String is the move as request records have it.
+// String returns the move as in request records.
 func (m Move) String() string {
 	switch m {
 	case Stop:
@@ -34,28 +34,28 @@ func (m Move) String() string {
 	return ""
 }
 
-// State is what decides on the next attempt, when one has failed.
+// State is the input of the decision after a failed attempt.
 type State struct {
 	Failure    *Failure
 	Failures   int  // attempts that failed, this one included
 	MaxRetries int  // attempts beyond the first that a request may have
 	Candidates int  // of the request
-	Left       int  // candidates behind the one that failed
-	Sent       bool // the client has a part of the answer
-	Over       bool // the request's time is over, or its client has disconnected
-	Amendable  bool // it is known what the candidate has to be asked without
-	FreshKey   bool // the provider refused its key, and has another one that was not tried
-	Once       bool // each candidate is called once, unless it is amended
+	Left       int  // candidates after the one that failed
+	Sent       bool // part of the answer was sent to the client
+	Over       bool // the request's time limit has expired, or its client has disconnected
+	Amendable  bool // the candidate can be called without what it refused
+	FreshKey   bool // the provider refused its key and has an untried one
+	Once       bool // each candidate is called once, unless retried without what it refused
 }
 
-// Decision is what is done next, and why, in words that a request's record shows.
+// Decision is the next step, and its reason as shown in the request's record.
 type Decision struct {
 	Move Move
 	Why  string
 }
 
-// Next decides what is done when an attempt has failed. It is the only place that does, but for the attempts that Envoy makes by itself, whose
-// retry policy is made from the same statuses (policy.Retriable). It depends on s alone.
+// Next decides what follows a failed attempt. It depends on s alone. Only attempts that Envoy makes by itself are decided elsewhere, by a retry
+// policy from the same statuses (policy.Retriable).
 func Next(s *State) Decision {
 	switch {
 	case s.Sent:
@@ -76,8 +76,8 @@ func Next(s *State) Decision {
 	return Decision{Advance, "another candidate may do better"}
 }
 
-// repeats reports whether the provider that failed is called once more: with another key; the only candidate, unless it reached its limit or
-// would answer the same again; the first of several whose connection failed.
+// repeats reports whether the failed provider is called once more: with another key; the only candidate, unless it is rate limited or would fail in
+// the same way; the first of several after a failed connection.
 func (s *State) repeats() bool {
 	f, first := s.Failure, s.Failures == 1
 	switch {

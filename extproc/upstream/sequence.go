@@ -2,19 +2,19 @@ package upstream
 
 import "bardo.money/gateway/policy"
 
-// Sequence goes through the candidates of a request, one attempt after the other, as Next decides. Not safe for concurrent use.
+// Sequence iterates over a request's candidates, one attempt after the other, as Next decides. Not safe for concurrent use.
 type Sequence struct {
-	Candidates []policy.Resolution // an amended candidate is replaced in place
-	MaxRetries int                 // attempts beyond the first that the request may have
-	Calls      int                 // attempts that are over, those before the sequence and answers that were not good enough included
-	Once       bool                // each candidate is called once, unless it is amended
-	Failures   []*Failure          // of the attempts that failed, but for those whose candidate was amended then
+	Candidates []policy.Resolution // a changed candidate is replaced in place
+	MaxRetries int                 // maximum number of attempts beyond the first
+	Calls      int                 // finished attempts, including those before the sequence and rejected answers
+	Once       bool                // each candidate is called once, unless retried without what it refused
+	Failures   []*Failure          // of the failed attempts, except those whose candidate was retried without what it refused
 
 	at      int
 	stopped bool
 }
 
-// Candidate is the one to call now; nil when no attempt is to be made any more.
+// Candidate returns the next candidate to call; nil when no attempt is left.
 func (s *Sequence) Candidate() *policy.Resolution {
 	if s.stopped || s.at >= len(s.Candidates) || s.Calls > s.MaxRetries {
 		return nil
@@ -22,8 +22,8 @@ func (s *Sequence) Candidate() *policy.Resolution {
 	return &s.Candidates[s.at]
 }
 
-// Failed decides what is done after a failed attempt of the candidate, and goes there. again is the candidate without what it refused, if
-// st.Amendable. What a sequence knows of st is filled in here.
+// Failed decides what follows a failed attempt of the candidate, and advances. again is the candidate without what it refused, if st.Amendable. The
+// sequence fills in the fields of st that it knows.
 func (s *Sequence) Failed(st State, again policy.Resolution) Decision {
 	s.Calls++
 	st.Failures, st.MaxRetries, st.Once = s.Calls, s.MaxRetries, s.Once

@@ -1,5 +1,5 @@
-// Package x402 is payment for single requests over HTTP: who sends no credentials is told the price, and who sends a payment is served for it. It knows the
-// protocol's headers, and which answer each outcome of a payment is; package till has the payments.
+// Package x402 is payment for single requests over HTTP: a caller without credentials gets the price, and a caller with a payment is served. It knows
+// the protocol's headers, and the answer for each outcome of a payment; package till has the payments.
 package x402
 
 import (
@@ -32,16 +32,16 @@ const (
 	headerResponse1 = "x-payment-response"
 )
 
-// Counter makes payers of requests. Safe for concurrent use.
+// Counter returns payers of requests. Safe for concurrent use.
 type Counter struct {
 	till    *till.Till
 	records Recorder
 	o       Options
-	payers  *lru.Cache[pay.Address, struct{}] // that have paid: they have a rate of their own
+	payers  *lru.Cache[pay.Address, struct{}] // those that have paid: they have their own rate limit
 	checks  chan struct{}
 }
 
-// Recorder books a request that costs nothing.
+// Recorder books a request without a charge.
 type Recorder interface {
 	Record(c ledger.Charge) error
 }
@@ -49,12 +49,12 @@ type Recorder interface {
 // Options of a counter.
 type Options struct {
 	SettleWait time.Duration // how long an answer that is not streamed waits for its payment's transfer
-	Checks     int           // payments that are verified at the same time; zero means 64
+	Checks     int           // concurrent verifications of payments; zero means 64
 }
 
 var _ meter.Payments = (*Counter)(nil)
 
-// New makes a counter.
+// New returns a counter.
 func New(t *till.Till, r Recorder, o Options) *Counter {
 	if o.Checks == 0 {
 		o.Checks = 64
@@ -94,7 +94,7 @@ func (c *Counter) read(text string, version int) (*pay.Payment, error) {
 	return p, c.till.Terms.Check(p, c.till.Now())
 }
 
-// wallet is the principal of a wallet's request.
+// wallet returns the principal of a wallet's request.
 func wallet(a policy.Account) policy.Principal {
 	return policy.Principal{Account: a, Name: string(a), Prepaid: true}
 }
@@ -109,11 +109,11 @@ func (c *Counter) Of(ctx context.Context, requestID string) (state []byte, ok bo
 	return state, err == nil, err
 }
 
-// headerWallet is who will pay, if the caller says so: the wallet's credit lowers the price.
+// headerWallet names the payer: the wallet's credit lowers the price.
 const headerWallet = "x-bardo-wallet"
 
-// Asker implements meter.Payments.
-func (c *Counter) Asker(h header.List, s meter.Subject) (policy.Principal, meter.Payer, error) {
+// Quote implements meter.Payments.
+func (c *Counter) Quote(h header.List, s meter.Subject) (policy.Principal, meter.Payer, error) {
 	a := &asker{c: c, subject: s}
 	if text := h.Get(headerWallet); text != "" {
 		payer, err := pay.ParseAddress(text)
@@ -125,7 +125,7 @@ func (c *Counter) Asker(h header.List, s meter.Subject) (policy.Principal, meter
 	return wallet(""), a, nil
 }
 
-// challenge refuses a request with its price, less a credit, which is below zero for a wallet that owes. The quote that is signed is the whole price: a credit
+// challenge refuses a request with its price, less a credit, which is negative for a wallet with a debt. The signed quote is the full price: a credit
 // belongs to its wallet.
 func (c *Counter) challenge(s meter.Subject, most, credit policy.Micro, why *pay.Refusal) error {
 	t, e := c.till.Terms, s.Estimate()
@@ -148,24 +148,24 @@ func (c *Counter) challenge(s meter.Subject, most, credit policy.Micro, why *pay
 	o.Detail = public
 	f := fault.New(fault.PaymentRequired, public, &meter.Challenge{Body: t.Body(&o), Header: header.List{{Name: headerRequired, Value: t.Required(&o)}, {Name: "cache-control", Value: "no-store"}}})
 	if o.Reason == pay.ReasonAllowance {
-		f.Status = http.StatusPreconditionFailed // as the protocol says: another payment would not help
+		f.Status = http.StatusPreconditionFailed // as the protocol requires: another payment would not help
 	}
 	return f
 }
 
-// asker is the payer of a request that nothing has been paid for.
+// asker is the payer of a request without a payment.
 type asker struct {
 	c       *Counter
 	subject meter.Subject
-	refusal *pay.Refusal // why a payment was not taken; nil: there was none
-	wallet  *pay.Address // who will pay; nil: the caller did not say
+	refusal *pay.Refusal // why a payment was not accepted; nil: there was none
+	wallet  *pay.Address // the payer; nil if not stated
 }
 
 var _ meter.PerRequest = (*asker)(nil)
 
 func (*asker) Admit(context.Context) error { return nil }
 
-// Immediate implements meter.Payer: the credit of a wallet is read.
+// Immediate implements meter.Payer: a wallet's credit must be read.
 func (a *asker) Immediate() bool { return a.wallet == nil }
 
 func (a *asker) Reserve(ctx context.Context, _ string, most policy.Micro) (err error) {
@@ -198,21 +198,21 @@ type payer struct {
 	subject meter.Subject
 	payment *pay.Payment
 
-	row     till.Taken // once it is reserved
+	row     till.Taken // set once it is reserved
 	settled bool
 	balance policy.Micro
 	known   bool
-	state   book.Payment // as the client is told
+	state   book.Payment // as reported to the client
 }
 
 var _ meter.PerRequest = (*payer)(nil)
 
 func (*payer) Admit(context.Context) error { return nil }
 
-// Immediate implements meter.Payer: the chain is asked.
+// Immediate implements meter.Payer: the chain must be queried.
 func (*payer) Immediate() bool { return false }
 
-// Reserve implements meter.Payer. The first call takes the payment. What is asked for later is covered as far as the payment goes: generation ends there.
+// Reserve implements meter.Payer. The first call takes the payment. Later amounts are covered up to the payment: generation stops there.
 func (p *payer) Reserve(ctx context.Context, requestID string, most policy.Micro) error {
 	if p.row.ID != 0 {
 		return nil
@@ -231,10 +231,10 @@ func (p *payer) Reserve(ctx context.Context, requestID string, most policy.Micro
 	return nil
 }
 
-// patience is how long a payment waits for others to be verified.
+// maxVerifyWait is the maximum time for which a payment waits for the verification of others.
 const patience = 20 * time.Second
 
-// enter waits until few payments are being verified.
+// enter waits for a free verification slot.
 func (c *Counter) enter(ctx context.Context) (done func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -248,7 +248,7 @@ func (c *Counter) enter(ctx context.Context) (done func(), err error) {
 	return nil, f
 }
 
-// refuse is the answer to a payment that cannot be taken. One that was used, or of which it is not known, is never answered with a price.
+// refuse returns the answer to a payment that cannot be accepted. A payment that was used, or may have been, is never answered with a price.
 func (p *payer) refuse(ctx context.Context, err error, known *book.Payment, most policy.Micro) error {
 	if r, ok := errors.AsType[*pay.Refusal](err); ok {
 		return p.refuseBy(ctx, r, most)
@@ -290,7 +290,7 @@ func (p *payer) refuseBy(ctx context.Context, r *pay.Refusal, most policy.Micro)
 // ReserveNow implements meter.Payer.
 func (p *payer) ReserveNow(string, policy.Micro) bool { return p.row.ID != 0 }
 
-// Settle implements meter.Payer: what a request cost is booked, and its payment is settled; one that cost nothing releases it.
+// Settle implements meter.Payer: the request's cost is booked, and its payment is settled; without a cost the payment is released.
 func (p *payer) Settle(ctx context.Context, c ledger.Charge, owed bool) (r ledger.Receipt, err error) {
 	if p.row.ID == 0 || !owed || c.Amount == 0 {
 		if err := p.release(); err != nil {
@@ -309,7 +309,7 @@ func (p *payer) Settle(ctx context.Context, c ledger.Charge, owed bool) (r ledge
 	return r, nil
 }
 
-// await waits for the transfer, so that the answer can say which transaction it is.
+// await waits for the transfer, so that the answer can state its transaction.
 func (p *payer) await(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, p.c.o.SettleWait)
 	defer cancel()
@@ -318,7 +318,7 @@ func (p *payer) await(ctx context.Context) {
 	}
 }
 
-// release gives the payment back. It may be called more than once.
+// release releases the payment. It may be called more than once.
 func (p *payer) release() error {
 	if p.row.ID == 0 || p.settled {
 		return nil
@@ -331,7 +331,7 @@ func (p *payer) release() error {
 func (p *payer) Balance() (left policy.Micro, known bool) { return p.balance, p.known }
 func (*payer) ReadBalance(context.Context) error          { return nil }
 
-// Limit implements meter.Payer: a request costs at most what was paid, less what the payer owed, and what is set aside of the payer's credit.
+// Limit implements meter.Payer: a request costs at most the payment, less the payer's debt, plus the reserved part of the payer's credit.
 func (p *payer) Limit() (most policy.Micro, ok bool) {
 	return max(p.payment.Value+p.row.Credit-p.row.Owed-p.c.till.Terms.Fee, 0), true
 }
@@ -348,7 +348,7 @@ func (p *payer) Headers(h header.List) header.List {
 	return append(h, header.Field{Name: headerResponse, Value: v}, header.Field{Name: headerResponse1, Value: v})
 }
 
-// settlement is how the payment stands, as the protocol says it.
+// settlement returns the state of the payment in the protocol's form.
 func (p *payer) settlement() pay.Settled {
 	s := pay.Settled{Network: p.c.till.Terms.Network.Name, Payer: p.state.From.String()}
 	if p.payment.Version == 2 {
@@ -371,7 +371,7 @@ func (p *payer) settlement() pay.Settled {
 	return s
 }
 
-func (p *payer) Release() { _ = p.release() } // what stays open is released when the gateway starts again
+func (p *payer) Release() { _ = p.release() } // a failed release is repeated when the gateway starts
 
 // State implements meter.PerRequest.
 func (p *payer) State() string {

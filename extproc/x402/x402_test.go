@@ -113,7 +113,7 @@ func TestWhoSendsNothingIsToldThePrice(t *testing.T) {
 	if _, _, ok, err := c.Payer(nil, subject{}); ok || err != nil {
 		t.Error("there is no payment")
 	}
-	who, a, err := c.Asker(nil, subject{})
+	who, a, err := c.Quote(nil, subject{})
 	if err != nil || who.Account != "" || !who.Prepaid || !a.Immediate() || a.Admit(t.Context()) != nil || a.ReserveNow("r", 1) || a.ReadBalance(t.Context()) != nil {
 		t.Errorf("%+v", who)
 	}
@@ -164,7 +164,7 @@ func TestPitfall10UpToIsNoWayAroundSettlingFirst(t *testing.T) {
 	c := open(t)
 	c.chain.upTo, c.till.SettleFirst = true, 10_000
 	for schemes, price := range map[int]policy.Micro{2: 8999, 1: 9000} { // and a fee of 1000
-		_, a, err := c.Asker(nil, subject{})
+		_, a, err := c.Quote(nil, subject{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -297,7 +297,7 @@ func TestAWalletsCreditLowersItsPrice(t *testing.T) {
 	}
 	price := func(wallet string) string {
 		t.Helper()
-		_, a, err := c.Asker(header.List{{Name: headerWallet, Value: wallet}}, subject{})
+		_, a, err := c.Quote(header.List{{Name: headerWallet, Value: wallet}}, subject{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -331,7 +331,7 @@ func TestAWalletsCreditLowersItsPrice(t *testing.T) {
 	if got := price(pay.Address{3}.String()); got != "0.010000 0.000000" {
 		t.Errorf("while the payment is on its way: %s", got)
 	}
-	if _, _, err := c.Asker(header.List{{Name: headerWallet, Value: "0x1"}}, subject{}); refusal(t, err) != "invalid_request" {
+	if _, _, err := c.Quote(header.List{{Name: headerWallet, Value: "0x1"}}, subject{}); refusal(t, err) != "invalid_request" {
 		t.Error(err)
 	}
 }
@@ -366,7 +366,7 @@ func TestWhatAWalletOwesRaisesItsPrice(t *testing.T) {
 	}
 	ask := func(wallet pay.Address) error {
 		t.Helper()
-		_, a, err := c.Asker(header.List{{Name: headerWallet, Value: wallet.String()}}, subject{})
+		_, a, err := c.Quote(header.List{{Name: headerWallet, Value: wallet.String()}}, subject{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -459,7 +459,7 @@ func TestACreditLowersNoPriceBelowTheLeast(t *testing.T) {
 	if err := c.books.CreditWallet(t.Context(), pay.Account(pay.Address{3}), 60_000, 0, "earlier"); err != nil {
 		t.Fatal(err)
 	}
-	_, a, err := c.Asker(header.List{{Name: headerWallet, Value: pay.Address{3}.String()}}, subject{})
+	_, a, err := c.Quote(header.List{{Name: headerWallet, Value: pay.Address{3}.String()}}, subject{})
 	if err != nil {
 		t.Fatal(err)
 	}

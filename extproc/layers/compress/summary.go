@@ -121,7 +121,7 @@ func (l Layer) summarise(ctx context.Context, p *plan) (notes []string, err erro
 	defer l.Memory.end(k)
 	a, err := p.x.Ask(ctx, call)
 	if none, is := errors.AsType[*pipeline.NoSideAnswer](err); is {
-		return l.later(p, none.Why), nil
+		return l.later(p, none.Reason), nil
 	}
 	if err != nil {
 		return nil, err

@@ -286,8 +286,8 @@ func TestC10WithoutAGoodSummaryTheHistoryIsSentAsItIs(t *testing.T) {
 		note  string
 		calls int
 	}{
-		{"time is over", &summariser{err: &pipeline.NoSideAnswer{Why: pipeline.SideTimeout}}, "summary=timeout", 1},
-		{"no money", &summariser{err: &pipeline.NoSideAnswer{Why: pipeline.SideNoMoney}}, "summary=no_money", 1},
+		{"time is over", &summariser{err: &pipeline.NoSideAnswer{Reason: pipeline.SideTimeout}}, "summary=timeout", 1},
+		{"no money", &summariser{err: &pipeline.NoSideAnswer{Reason: pipeline.SideNoMoney}}, "summary=no_money", 1},
 		{"nobody may be called", &summariser{none: true}, "summary=no_provider", 0},
 		{"it was cut off", &summariser{says: "It", cut: true}, "summary=unusable", 1},
 		{"it is no shorter", &summariser{says: strings.Repeat("It went on. ", 4000)}, "summary=unusable", 1},

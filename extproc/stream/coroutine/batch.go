@@ -2,46 +2,46 @@ package coroutine
 
 import "slices"
 
-// Member is a task that goes on in a batch, on the batch's thread.
+// Member is a task in a batch, on the batch's thread.
 type Member interface {
 	comparable
-	// Begin begins to serve the task, and Resume lets it go on: each returns when the task waits for something, its turn included, or has ended or left.
+	// Begin starts the task, and Resume continues it: each returns when the task blocks (including in Turn), ends or leaves.
 	Begin()
 	Resume()
-	// Place is what the batch knows of the task.
+	// Place returns the batch's state for the task.
 	Place() *Place
 }
 
-// Place is what a batch knows of a task. The zero value is that of a task outside the batch.
+// Place is a batch's state for one task. The zero value is a task outside the batch.
 type Place struct {
-	ready   bool // it is in the batch's ready
-	unbegun bool // and begins then
+	ready   bool // it is in Batch.ready
+	unbegun bool // ready to begin, not to resume
 	turn    bool // it waits in Turn
 }
 
-// Ready reports whether the task begins or goes on with the next Run.
+// Ready reports whether the next Run begins or resumes the task.
 func (p *Place) Ready() bool { return p.ready }
 
-// Batch lets tasks of one thread go on together: some of them to the place where the first one lets the others have their turn, then all of these to the
-// next one. Each step of a task is the same code for one after the other, which the processor still has in its caches. The zero value is ready.
+// Batch runs tasks of one thread in lockstep: some of them up to the first one's call of Turn, then all of these up to the next. Each step of a task
+// runs the same code for one task after the other, which is then still in the processor's caches. The zero value is ready.
 type Batch[M Member] struct {
 	ready   []M
-	next    int // of ready: those before it ran in this Run
-	turns   []M // they wait in Turn
-	spare   []M // memory for turns
+	next    int // index in ready: tasks before it ran in this Run
+	turns   []M // tasks that wait in Turn
+	spare   []M // reused memory for turns
 	several bool
 }
 
-// batchSize is how many tasks run in a row, at most.
+// batchSize is the maximum number of tasks that run in a row.
 const batchSize = 16
 
-// Begin lets a task begin with the next Run.
+// Begin schedules the start of a task for the next Run.
 func (b *Batch[M]) Begin(m M) {
 	m.Place().unbegun = true
 	b.Add(m)
 }
 
-// Add lets a task go on with the next Run.
+// Add schedules the resumption of a task for the next Run.
 func (b *Batch[M]) Add(m M) {
 	if p := m.Place(); !p.ready {
 		p.ready = true
@@ -49,7 +49,7 @@ func (b *Batch[M]) Add(m M) {
 	}
 }
 
-// Next is the first of the tasks that are ready, if there is one.
+// Next returns the first ready task, if any.
 func (b *Batch[M]) Next() (m M, ok bool) {
 	if b.next == len(b.ready) {
 		return m, false
@@ -57,7 +57,7 @@ func (b *Batch[M]) Next() (m M, ok bool) {
 	return b.ready[b.next], true
 }
 
-// Remove takes a task out of the batch: what runs next of it does not wait for its turn. It reports whether the task would have begun with the next Run.
+// Remove removes a task from the batch: its further steps do not wait in Turn. It reports whether the task had not begun yet.
 func (b *Batch[M]) Remove(m M) (unbegun bool) {
 	p := m.Place()
 	if p.ready {
@@ -69,7 +69,7 @@ func (b *Batch[M]) Remove(m M) (unbegun bool) {
 	return unbegun
 }
 
-// Run lets up to batchSize tasks begin or go on, until none of them waits for its turn.
+// Run begins or resumes up to batchSize tasks, until none of them waits in Turn.
 func (b *Batch[M]) Run() {
 	b.several = len(b.ready) > 1
 	defer b.end()
@@ -105,7 +105,7 @@ func (b *Batch[M]) end() {
 	b.several = false
 }
 
-// Turn lets the other tasks of a Run come as far as this one, which co runs. It returns at once outside of a Run, and where there are no others.
+// Turn lets the other tasks of a Run reach the same step as m, which co runs. It returns immediately outside of a Run, and if there are no others.
 func (b *Batch[M]) Turn(m M, co *Coroutine) {
 	if !b.several {
 		return

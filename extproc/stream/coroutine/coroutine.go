@@ -1,20 +1,20 @@
-// Package coroutine runs requests on the thread that brings their events: a worker of Envoy's, or the goroutine that reads Envoy's connection. What a
-// request waits for resumes it there, without a change of goroutines. It must not wait for anything else, because all other requests of the thread wait
-// with it; what may do so goes on in a goroutine (stream.Client.Leave). The watchdog finds what waits nevertheless.
+// Package coroutine runs requests on the thread that delivers their events: a worker of Envoy's, or the goroutine that reads Envoy's connection. An
+// event resumes its request there without switching goroutines. A request must not block on anything else, because all other requests of the thread
+// would wait; steps that may block continue in a goroutine (stream.Client.Leave). The watchdog detects violations.
 package coroutine
 
 import "iter"
 
 // Task is a request.
 type Task interface {
-	// Serve serves it. After true a second call, in a goroutine, serves the rest. It does not panic.
+	// Serve serves the task. If it returns true, a second call, in a goroutine, serves the rest. It does not panic.
 	Serve() (leaves bool)
 }
 
-// Coroutine runs one task after the other. It is for one goroutine at a time.
+// Coroutine runs one task after the other. It is used by one goroutine at a time.
 type Coroutine struct {
 	task  Task // nil: idle
-	left  bool // the rest of the last task is for a goroutine
+	left  bool // the rest of the last task continues in a goroutine
 	next  func() (struct{}, bool)
 	stop  func()
 	yield func(struct{}) bool
@@ -35,17 +35,17 @@ func newCoroutine() *Coroutine {
 	return co
 }
 
-// Wait returns when the coroutine is run again. The coroutine's own task calls it.
+// Wait suspends the coroutine until it is run again. Only the coroutine's own task calls it.
 func (co *Coroutine) Wait() { co.yield(struct{}{}) }
 
-// Pool is the coroutines of one thread. The zero value is ready. In a program in C, coroutines run only on the thread, and at the depth of calls between C
-// and Go, at which they were made.
+// Pool holds the coroutines of one thread. The zero value is ready. In a C program, coroutines run only on the thread, and at the depth of calls
+// between C and Go, at which they were made.
 type Pool struct{ idle []*Coroutine }
 
-// maxIdle is how many coroutines of a pool wait for tasks, and how many goroutines do.
+// maxIdle is the maximum number of idle coroutines of a pool, and of idle goroutines.
 const maxIdle = 64
 
-// Take is a coroutine for the task, which Run begins.
+// Take returns a coroutine for the task, which Run starts.
 func (p *Pool) Take(t Task) *Coroutine {
 	var co *Coroutine
 	if n := len(p.idle); n > 0 {
@@ -57,17 +57,17 @@ func (p *Pool) Take(t Task) *Coroutine {
 	return co
 }
 
-// State is how far a task is.
+// State is the state of a task after a Run.
 type State int
 
-// What Run returns.
+// Results of Run.
 const (
-	Waits  State = iota // in Wait
-	Ended               // the coroutine is not the task's any more
-	Leaves              // the same, and the rest is for Dispatch
+	Waits  State = iota // suspended in Wait
+	Ended               // the coroutine is free again
+	Leaves              // the same, and the rest of the task is for Dispatch
 )
 
-// Run lets a coroutine go on until its task waits or ends.
+// Run resumes a coroutine until its task waits or ends.
 func (p *Pool) Run(co *Coroutine) State {
 	co.next()
 	if co.task != nil {
@@ -85,7 +85,7 @@ func (p *Pool) Run(co *Coroutine) State {
 	return end
 }
 
-// Close ends the coroutines that are idle.
+// Close ends the idle coroutines.
 func (p *Pool) Close() {
 	for _, co := range p.idle {
 		co.stop()
@@ -93,7 +93,7 @@ func (p *Pool) Close() {
 	p.idle = nil
 }
 
-// Dispatch serves the task in a goroutine: one that has served others, where one waits, since its stack has grown.
+// Dispatch serves the task in a goroutine; an idle one is reused, because its stack has grown already.
 func Dispatch(t Task) {
 	select {
 	case idle <- t:

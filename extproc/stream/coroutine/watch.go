@@ -12,35 +12,35 @@ import (
 )
 
 const (
-	// MaxHold is how long a thread may be occupied by what one event brought.
+	// MaxHold is the time for which one event may occupy a thread.
 	MaxHold = 10 * time.Millisecond
-	// lookInterval is the time between two looks. A hold that is shorter than both together may be missed.
+	// lookInterval is the time between two checks. A hold that is shorter than MaxHold plus lookInterval may be missed.
 	lookInterval = 5 * time.Millisecond
-	// watchIdle is how long no thread is busy until the watchdog stops.
+	// watchIdle is the time without a busy thread after which the watchdog stops.
 	watchIdle = time.Second
-	// reportInterval is the time between two reports with stacks.
+	// reportInterval is the minimum time between two reports with stacks.
 	reportInterval = 10 * time.Second
-	// maxStacks is how many bytes of stacks a report has.
+	// maxStacks is the maximum size of a report's stacks, in bytes.
 	maxStacks = 16 << 10
 )
 
-// Hold is a thread that was occupied for longer than 10 ms by what one event brought: its other requests waited meanwhile.
+// Hold is a thread that one event occupied for longer than 10 ms, so that its other requests had to wait.
 type Hold struct {
 	Thread string
 	Lasted time.Duration // so far
-	// Stacks are those of the coroutines that run, on any thread; "" if a hold with stacks was reported within the last 10 s.
+	// Stacks are those of running coroutines, on any thread; "" if a hold with stacks was reported within the last 10 s.
 	Stacks string
 }
 
-// Reports passes holds on, with stacks no more than once in 10 s. Safe for concurrent use.
+// Reports forwards holds, with stacks at most once in 10 s. Safe for concurrent use.
 type Reports struct {
 	report func(Hold)
 
 	mu     sync.Mutex
-	stacks time.Time // when stacks were reported last
+	stacks time.Time // when stacks were last reported
 }
 
-// NewReports is Reports to a function, which may be called by several goroutines at once.
+// NewReports returns Reports that call report, possibly concurrently.
 func NewReports(report func(Hold)) *Reports { return &Reports{report: report} }
 
 // Held reports a hold.
@@ -62,31 +62,31 @@ func (r *Reports) takesStacks(now time.Time) bool {
 	return true
 }
 
-// Watchdog looks at threads as long as there is traffic. Safe for concurrent use.
+// Watchdog checks threads while there is traffic. Safe for concurrent use.
 type Watchdog struct {
 	reports *Reports
 	armed   atomic.Bool
 
 	mu      sync.Mutex
 	threads map[*Thread]sight
-	active  time.Time // when a thread was seen busy last
+	active  time.Time // when a thread was last seen busy
 }
 
-// sight is what the last look saw of a thread.
+// sight is the last observation of a thread.
 type sight struct {
 	visits  uint64
-	since   time.Time // when this number was seen first
-	counted bool      // as a hold
+	since   time.Time // when this number was first seen
+	counted bool      // reported as a hold
 }
 
-// Thread is one that is watched. Enter and Exit are for one goroutine at a time; they cost an atomic addition and a load.
+// Thread is a watched thread. Enter and Exit are used by one goroutine at a time; they cost an atomic addition and a load.
 type Thread struct {
 	dog    *Watchdog
 	name   string
-	visits atomic.Uint64 // of Enter and Exit: odd between them
+	visits atomic.Uint64 // counts Enter and Exit: odd in between
 }
 
-// NewWatchdog reports each hold once, from goroutines of its own, which may run beside each other. It goes on after a panic in report.
+// NewWatchdog returns a watchdog that reports each hold once, from its own goroutines, possibly concurrently. It continues after a panic in report.
 func NewWatchdog(report func(Hold)) *Watchdog {
 	return &Watchdog{reports: NewReports(report), threads: map[*Thread]sight{}}
 }
@@ -100,14 +100,14 @@ func (d *Watchdog) Watch(name string) *Thread {
 	return t
 }
 
-// Forget removes the thread from those that are watched.
+// Forget stops watching the thread.
 func (t *Thread) Forget() {
 	t.dog.mu.Lock()
 	defer t.dog.mu.Unlock()
 	delete(t.dog.threads, t)
 }
 
-// Enter is the begin of an event.
+// Enter marks the start of an event.
 func (t *Thread) Enter() {
 	t.visits.Add(1)
 	if d := t.dog; !d.armed.Load() && d.armed.CompareAndSwap(false, true) {
@@ -115,19 +115,19 @@ func (t *Thread) Enter() {
 	}
 }
 
-// Exit is its end.
+// Exit marks its end.
 func (t *Thread) Exit() { t.visits.Add(1) }
 
 func (d *Watchdog) lookLater() { time.AfterFunc(lookInterval, guard.Func(d.look)) }
 
-// look looks at every thread, and looks again as long as they are busy.
+// look checks every thread, repeatedly while any is busy.
 func (d *Watchdog) look() {
 	for _, h := range d.lookAtAll() {
 		d.reports.Held(h.Thread, h.Lasted)
 	}
 }
 
-// lookAtAll is the holds that are new. It decides about the next look.
+// lookAtAll returns the new holds, and schedules the next check.
 func (d *Watchdog) lookAtAll() (held []Hold) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -146,7 +146,7 @@ func (d *Watchdog) lookAtAll() (held []Hold) {
 	return held
 }
 
-// see compares a thread with what was seen of it.
+// see updates the observation of a thread.
 func (d *Watchdog) see(visits uint64, s sight, now time.Time) sight {
 	if visits != s.visits {
 		s = sight{visits: visits, since: now}
@@ -158,7 +158,7 @@ func (d *Watchdog) see(visits uint64, s sight, now time.Time) sight {
 	return s
 }
 
-// rests stops the watchdog, unless an event has come meanwhile, which saw it armed.
+// rests stops the watchdog, unless an event has arrived meanwhile that saw it armed.
 func (d *Watchdog) rests() bool {
 	d.armed.Store(false)
 	for t, s := range d.threads {
@@ -169,15 +169,15 @@ func (d *Watchdog) rests() bool {
 	return true
 }
 
-// threadStacks are the stacks of events and coroutines that run, besides those of coroutines that wait. The profile stops the program only for a moment,
+// threadStacks returns the stacks of running events and coroutines, without those of waiting ones. The profile stops the program only for a moment,
 // unlike runtime.Stack.
 func threadStacks() string {
 	var all bytes.Buffer
-	_ = pprof.Lookup("goroutine").WriteTo(&all, 1) // a buffer takes it
+	_ = pprof.Lookup("goroutine").WriteTo(&all, 1) // writing to a buffer does not fail
 	return running(all.String())
 }
 
-// running selects from a profile of goroutines.
+// running filters a goroutine profile.
 func running(profile string) string {
 	var out strings.Builder
 	for stack := range strings.SplitSeq(profile, "\n\n") {

@@ -22,25 +22,25 @@ type conn struct {
 	server *Server
 	nc     net.Conn
 
-	// Of the goroutine that reads.
+	// Fields of the reading goroutine.
 	frames   *http2.Framer
 	headers  *hpack.Decoder
 	opening  *Stream // whose headers are being read
-	last     uint32  // the highest stream of the client's
+	last     uint32  // the highest stream id of the client
 	pool     coroutine.Pool
 	batch    coroutine.Batch[*member]
 	thread   *coroutine.Thread
-	received int // bytes that the client has not got back in the connection's window
+	received int // bytes to be returned to the client in the connection's window
 
 	left sync.WaitGroup // streams in goroutines of their own
 
 	mu       sync.Mutex
 	streams  map[uint32]*Stream
-	blocked  []*Stream // they wait for the connection's window
+	blocked  []*Stream // streams that wait for the connection's window
 	window   int       // bytes that may be sent
 	initial  int       // window of a new stream
 	maxFrame int
-	out      []byte // frames to be written
+	out      []byte // frames to write
 	spare    []byte
 	writing  bool
 	ended    bool
@@ -48,14 +48,14 @@ type conn struct {
 
 const (
 	readBuffer = 64 << 10
-	// largeOutput is how much is written without waiting until all frames that were read are handled.
+	// largeOutput is the amount of output, in bytes, that is written before all read frames are handled.
 	largeOutput = 32 << 10
-	// keptOutput is the largest buffer that is kept for later frames.
+	// keptOutput is the maximum size of a buffer that is kept for later frames, in bytes.
 	keptOutput = 256 << 10
-	// maxHeaderBytes bounds the headers of a stream.
+	// maxHeaderBytes is the maximum size of a stream's headers.
 	maxHeaderBytes = 64 << 10
 	tableSize      = 4096 // of HPACK, RFC 7541
-	// prefaceTimeout is how long a client of the network may take for TLS and its first bytes.
+	// prefaceTimeout is the timeout for TLS and the first bytes of a client from the network.
 	prefaceTimeout = 2 * time.Minute
 )
 
@@ -69,7 +69,8 @@ func newConn(s *Server, nc net.Conn) *conn {
 	return c
 }
 
-// source reads from the socket. The streams go on first, and what they write goes out: nothing waits while the goroutine does.
+// source reads from the socket. Before each read it resumes the ready streams and flushes their output, so that nothing is pending while the
+// goroutine blocks.
 type source struct{ c *conn }
 
 // Read implements io.Reader.
@@ -79,7 +80,7 @@ func (s source) Read(b []byte) (int, error) {
 	return s.c.nc.Read(b)
 }
 
-// frameWriter takes frames that the Framer writes. Its user holds the lock.
+// frameWriter buffers the Framer's frames. Its caller holds the lock.
 type frameWriter struct{ c *conn }
 
 // Write implements io.Writer.
@@ -95,7 +96,7 @@ func (c *conn) write(f func(*http2.Framer) error) {
 	_ = f(c.frames) // frameWriter does not fail, and the arguments are valid
 }
 
-// flush writes what waits. Where another goroutine is writing, that one writes this, too.
+// flush writes the pending output. If another goroutine is writing, that one writes this output as well.
 func (c *conn) flush() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,7 +112,7 @@ func (c *conn) flush() {
 		c.mu.Lock()
 		if err != nil {
 			c.ended = true
-			_ = c.nc.Close() // the reader ends
+			_ = c.nc.Close() // ends the reader
 		}
 		if cap(b) <= keptOutput {
 			c.spare = b
@@ -155,7 +156,7 @@ func (c *conn) serve() {
 	}
 }
 
-// preface reads the client's and writes this side's.
+// preface reads the client's preface and writes the server's.
 func (c *conn) preface() bool {
 	b := make([]byte, len(http2.ClientPreface))
 	c.write(func(f *http2.Framer) error {
@@ -237,7 +238,7 @@ func (c *conn) stream(id uint32) *Stream {
 func (c *conn) open(f *http2.HeadersFrame) error {
 	id := f.StreamID
 	if s := c.stream(id); s != nil {
-		c.opening = &Stream{id: id, trailers: s} // they tell nothing
+		c.opening = &Stream{id: id, trailers: s} // trailers carry no information
 	} else {
 		if id%2 == 0 || id <= c.last {
 			return http2.ConnectionError(http2.ErrCodeProtocol)
@@ -249,7 +250,7 @@ func (c *conn) open(f *http2.HeadersFrame) error {
 	return c.fragment(f.HeaderBlockFragment(), f.HeadersEnded())
 }
 
-// fragment reads a part of a stream's headers; the Framer sees to it that they follow each other.
+// fragment reads a part of a stream's headers; the Framer enforces their order.
 func (c *conn) fragment(b []byte, end bool) error {
 	s := c.opening
 	if s == nil {
@@ -275,7 +276,7 @@ func (c *conn) fragment(b []byte, end bool) error {
 	return c.begin(s)
 }
 
-// field takes a header of the stream that is being opened: its method and what is metadata, not HTTP's.
+// field records a header of the stream that is being opened: its method, and metadata other than HTTP's.
 func (c *conn) field(f hpack.HeaderField) {
 	s := c.opening
 	switch {
@@ -308,7 +309,7 @@ func (c *conn) begin(s *Stream) error {
 	return nil
 }
 
-// resetStream refuses a stream or what came on it.
+// resetStream refuses a stream, or data on it.
 func (c *conn) resetStream(id uint32, code http2.ErrCode) {
 	c.write(func(f *http2.Framer) error { return f.WriteRSTStream(id, code) })
 	if s := c.stream(id); s != nil {
@@ -316,7 +317,7 @@ func (c *conn) resetStream(id uint32, code http2.ErrCode) {
 	}
 }
 
-// data hands a piece of messages to its stream.
+// data passes message data to its stream.
 func (c *conn) data(f *http2.DataFrame) error {
 	n := int(f.Length)
 	if c.received += n; c.received >= connWindow/2 {
@@ -338,7 +339,7 @@ func (c *conn) data(f *http2.DataFrame) error {
 	return nil
 }
 
-// enlarge gives a stream's window, or the connection's, more bytes.
+// enlarge increases a stream's window, or the connection's.
 func (c *conn) enlarge(id uint32, n int) error {
 	c.mu.Lock()
 	var ready []*Stream

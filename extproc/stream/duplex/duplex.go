@@ -1,11 +1,11 @@
-// Package duplex serves bidirectional gRPC streams of one method to few clients that hold connections with many streams each: Envoy's workers.
+// Package duplex serves bidirectional gRPC streams of one method to a few clients that hold connections with many streams each: Envoy's workers.
 //
-// The goroutine that reads a connection also runs its streams, as coroutines: a message is handed to its stream without a change of goroutines, and what
-// the streams send while frames are read is written at once, before the next read from the socket. A server with a goroutine for each stream and one that
-// writes wakes three threads for each message. A stream that has to wait for anything but its messages leaves that goroutine (Stream.Leave).
+// The goroutine that reads a connection also runs its streams, as coroutines: a message reaches its stream without switching goroutines, and output
+// that streams produce while frames are read is written together, before the next read from the socket. A server with one goroutine per stream and
+// one for writing wakes three threads per message. A stream that blocks on anything but its messages leaves that goroutine (Stream.Leave).
 //
-// The protocols are HTTP/2 (RFC 9113) with golang.org/x/net/http2 for reading frames, and gRPC over HTTP/2. Compressed messages are refused, deadlines of
-// clients ignored: a client that gives up resets its stream.
+// The protocols are HTTP/2 (RFC 9113), with golang.org/x/net/http2 for reading frames, and gRPC over HTTP/2. Compressed messages are refused, and
+// clients' deadlines ignored: a client that gives up resets its stream.
 package duplex
 
 import (
@@ -21,12 +21,12 @@ import (
 
 // Server serves one method.
 type Server struct {
-	// Path is that of the method: "/package.Service/Method".
+	// Path is the method's path: "/package.Service/Method".
 	Path string
-	// Serve handles a stream. Its error ends the stream: nil as OK, a *Status as that, *stream.Leaving after Rest has run in a goroutine, others as
-	// Unknown. It runs in a coroutine of the connection: see Stream.Leave. It does not panic.
+	// Serve handles a stream. Its error ends the stream: nil with status OK, a *Status with that status, *stream.Leaving after Rest has run in a
+	// goroutine, others with Unknown. It runs in a coroutine of the connection: see Stream.Leave. It does not panic.
 	Serve func(*Stream) error
-	// MaxMessage is the most bytes of a received message.
+	// MaxMessage is the maximum size of a received message, in bytes.
 	MaxMessage int
 	// Watchdog watches the goroutines that read connections.
 	Watchdog *coroutine.Watchdog
@@ -66,13 +66,13 @@ func (s *Server) Listen(ctx context.Context, l net.Listener) error {
 	}
 }
 
-// isTemporary reports whether the listener may accept again: a connection that was gone before it was accepted, or too many open files.
+// isTemporary reports whether the listener may accept again: the connection was closed before it was accepted, or too many files are open.
 func isTemporary(err error) bool {
 	var e interface{ Temporary() bool }
 	return errors.As(err, &e) && e.Temporary()
 }
 
-// connections are those of one listener.
+// connections are the connections of one listener.
 type connections struct {
 	mu     sync.Mutex
 	open   map[*conn]struct{}
@@ -120,5 +120,5 @@ type Status struct {
 // Error implements error.
 func (s *Status) Error() string { return s.Code.String() + ": " + s.Message }
 
-// ErrGone is returned after the client reset the stream, or its connection ended.
+// ErrDisconnected is returned after the client reset the stream, or its connection ended.
 var ErrGone = errors.New("the client is gone")

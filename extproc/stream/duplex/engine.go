@@ -7,7 +7,7 @@ import (
 	"bardo.money/gateway/extproc/stream/coroutine"
 )
 
-// goOn lets all streams go on for which something has come. They do not where it comes, but together, before the next read from the socket.
+// resumeReady resumes all streams with new events: together, before the next read from the socket, and not on each event.
 func (c *conn) goOn() {
 	for {
 		if _, ok := c.batch.Next(); !ok {
@@ -18,7 +18,7 @@ func (c *conn) goOn() {
 	}
 }
 
-// Turn lets the other streams that go on at this moment come as far as this one. It returns at once where there are none.
+// Turn lets the other streams that are being resumed reach the same step as this one. It returns immediately if there are none.
 func (s *Stream) Turn() {
 	if s.co != nil {
 		s.c.batch.Turn((*member)(s), s.co)
@@ -28,7 +28,7 @@ func (s *Stream) Turn() {
 // member is a stream in the batch of its connection.
 type member Stream
 
-// Begin implements coroutine.Member: a stream gets its coroutine when it is its turn, so that a few are enough for many streams at once.
+// Begin implements coroutine.Member: a stream gets its coroutine only when it begins, so that a few serve many concurrent streams.
 func (m *member) Begin() {
 	m.co = m.c.pool.Take((*Stream)(m))
 	m.Resume()
@@ -44,7 +44,7 @@ func (m *member) Resume() {
 // Place implements coroutine.Member.
 func (m *member) Place() *coroutine.Place { return &m.place }
 
-// run lets a stream's coroutine go on until it waits.
+// run resumes a stream's coroutine until it waits.
 func (c *conn) run(s *Stream) {
 	c.thread.Enter()
 	state := c.pool.Run(s.co)
@@ -59,7 +59,7 @@ func (c *conn) run(s *Stream) {
 	}
 }
 
-// Serve implements coroutine.Task. It is not for users of the stream.
+// Serve implements coroutine.Task. Users of the stream do not call it.
 func (s *Stream) Serve() (leaves bool) {
 	if s.co == nil {
 		defer s.c.left.Done()

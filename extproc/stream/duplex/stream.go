@@ -17,7 +17,7 @@ import (
 	"bardo.money/gateway/internal/buffers"
 )
 
-// Stream is one call of the method. Its methods are for the coroutine or goroutine that serves it, if they do not say otherwise.
+// Stream is one call of the method. Its methods are for the coroutine or goroutine that serves it, unless stated otherwise.
 type Stream struct {
 	c        *conn
 	id       uint32
@@ -25,41 +25,41 @@ type Stream struct {
 	metadata [][2]string
 	ctx      context.Context
 	cancel   context.CancelFunc
-	step     func() error         // what serves it
+	step     func() error         // the function that serves it
 	co       *coroutine.Coroutine // nil in a goroutine
 
-	// Of the goroutine that reads.
+	// Fields of the reading goroutine.
 	headerBytes int
-	trailers    *Stream // these headers end that stream
-	partial     []byte  // of a message, with its prefix
-	pooled      *[]byte // the buffer that partial lies in, if its message is a long one
-	large       bool    // its message: the window is too small for it
-	unread      int     // bytes that the client may not send again yet
+	trailers    *Stream // the stream that these headers end
+	partial     []byte  // a message in part, with its prefix
+	pooled      *[]byte // the pooled buffer of partial, for a long message
+	large       bool    // its message exceeds the window
+	unread      int     // bytes to be returned to the client's window
 
-	place   coroutine.Place // in the connection's batch
-	message received        // what Receive returned last
+	place   coroutine.Place // state in the connection's batch
+	message received        // the last result of Receive
 
-	// Under the connection's lock.
+	// Guarded by the connection's lock.
 	queue      []received
 	queued     int    // bytes in it
 	free       []byte // a buffer for the next message
 	halfClosed bool   // no message follows
 	gone       bool
 	window     int
-	pending    []byte  // messages that the windows have no room for, or that need several frames
-	pooledOut  *[]byte // the buffer that pending lies in, if it was long from the beginning
-	sent       int     // of pending
-	waiting    bool    // in the connection's blocked
+	pending    []byte  // messages that exceed the windows, or need several frames
+	pooledOut  *[]byte // the pooled buffer of pending, if it was long from the start
+	sent       int     // part of pending that was sent
+	waiting    bool    // it is in the connection's blocked
 	begun      bool    // headers were sent
-	last       []byte  // the frame that ends the stream, behind pending
+	last       []byte  // the frame that ends the stream, after pending
 	note       chan struct{}
 }
 
-// received is a whole message.
+// received is a complete message.
 type received struct {
 	b      []byte
-	pooled *[]byte // the buffer that it lies in, if it is a long one
-	owed   int     // bytes that the client may send again when the message is read
+	pooled *[]byte // its pooled buffer, for a long message
+	owed   int     // bytes that are returned to the client's window when the message is read
 }
 
 func newStream(c *conn, id uint32) *Stream {
@@ -68,10 +68,10 @@ func newStream(c *conn, id uint32) *Stream {
 	return s
 }
 
-// Context ends when the client is gone, and when the stream has ended.
+// Context returns a context that ends when the client disconnects or the stream ends.
 func (s *Stream) Context() context.Context { return s.ctx }
 
-// Metadata is the first value of a header of the call, or "".
+// Metadata returns the first value of a header of the call, or "".
 func (s *Stream) Metadata(name string) string {
 	for _, f := range s.metadata {
 		if f[0] == name {
@@ -81,8 +81,8 @@ func (s *Stream) Metadata(name string) string {
 	return ""
 }
 
-// Leave runs f, which may wait for other things than messages, and returns its error. In a coroutine it returns a *stream.Leaving instead, which
-// Server.Serve has to return.
+// Leave runs f, which may block on anything, and returns its error. In a coroutine it returns a *stream.Leaving instead, which Server.Serve must
+// return.
 func (s *Stream) Leave(f func() error) error {
 	if s.co == nil {
 		return f()
@@ -116,7 +116,7 @@ func (s *Stream) Receive() ([]byte, error) {
 	}
 }
 
-// release keeps the buffer of the message that Receive returned last: a long one's for any stream, another's for this one. Under the lock, by what
+// release recycles the buffer of the last result of Receive: a long message's for any stream, another's for this one. It runs under the lock, in what
 // serves the stream.
 func (s *Stream) release() {
 	if s.message.pooled != nil {
@@ -127,10 +127,10 @@ func (s *Stream) release() {
 	s.message = received{}
 }
 
-// longMessage is how many bytes, with its prefix, a message has at least that lies in a buffer of all streams: what does not fit into a frame of Envoy's.
+// longMessage is the minimum size, with prefix, of a message in a pooled buffer: larger than one of Envoy's frames.
 const longMessage = 16 << 10
 
-// giveBack lets the client send n bytes more, with some others at once. Under the lock.
+// returnWindow returns n bytes to the client's window, in batches. Under the lock.
 func (s *Stream) giveBack(n int) {
 	if s.unread += n; s.unread < streamWindow/2 || s.halfClosed || s.gone {
 		return
@@ -142,14 +142,14 @@ func (s *Stream) giveBack(n int) {
 	}
 }
 
-// flushLater writes what waits, from a goroutine that is not the connection's. The lock is held, and free for a moment.
+// flushLater writes pending output from a goroutine other than the connection's. The lock is held, and released for a moment.
 func (s *Stream) flushLater() {
 	s.c.mu.Unlock()
 	s.c.flush()
 	s.c.mu.Lock()
 }
 
-// wait waits until something has happened to the stream.
+// wait waits for an event of the stream.
 func (s *Stream) wait() {
 	if s.co != nil {
 		s.co.Wait()
@@ -158,7 +158,7 @@ func (s *Stream) wait() {
 	<-s.note
 }
 
-// notify lets the stream go on. By the goroutine that reads.
+// notify resumes the stream. Called by the reading goroutine.
 func (s *Stream) notify() {
 	if s.co != nil || s.place.Ready() {
 		s.c.batch.Add((*member)(s))
@@ -170,7 +170,7 @@ func (s *Stream) notify() {
 	}
 }
 
-// disconnect is the end of the client's interest. By the goroutine that reads.
+// disconnect records the client's disconnect. Called by the reading goroutine.
 func (s *Stream) disconnect() {
 	s.c.mu.Lock()
 	s.gone = true
@@ -194,12 +194,12 @@ func (s *Stream) closeHalf() {
 // The prefix of a message: whether it is compressed, and its length.
 const prefixSize = 5
 
-// add takes bytes of messages that came. size is that of the frame, with padding.
+// add receives message bytes. size is that of the frame, with padding.
 func (s *Stream) add(b []byte, size int, end bool) error {
 	now, whole := size-len(b), false
 	for len(b) > 0 {
 		n := s.missing(b)
-		if len(s.partial) == 0 && n >= prefixSize && n <= len(b) { // often: one message is one frame
+		if len(s.partial) == 0 && n >= prefixSize && n <= len(b) { // the usual case: one message in one frame
 			if err := s.check(b); err != nil {
 				return err
 			}
@@ -218,7 +218,7 @@ func (s *Stream) add(b []byte, size int, end bool) error {
 		}
 		if messageSize(s.partial) > streamWindow/4 {
 			now += n
-			if !s.large { // all that came of it
+			if !s.large { // everything that was received of it
 				now += len(s.partial) - n
 			}
 			s.large = true
@@ -231,7 +231,7 @@ func (s *Stream) add(b []byte, size int, end bool) error {
 	return s.added(now, whole, end)
 }
 
-// missing is how many bytes of the current message, or of its prefix, are to come. b begins with them.
+// missing returns how many bytes are missing of the current message, or of its prefix. b begins with them.
 func (s *Stream) missing(b []byte) int {
 	switch {
 	case len(s.partial) >= prefixSize:
@@ -242,8 +242,8 @@ func (s *Stream) missing(b []byte) int {
 	return prefixSize - len(s.partial)
 }
 
-// keep appends to the message that is not whole yet. A long one gets room for all of it, or for what the window lets through, and twice as much when
-// that is full: what a client announces and does not send takes little.
+// keep appends to the incomplete message. A long one gets a buffer for its whole length, or for the window's size, which is doubled when full: an
+// announced but unsent message uses little memory.
 func (s *Stream) keep(b []byte) {
 	need, all := len(s.partial)+len(b), 0
 	if len(s.partial) >= prefixSize {
@@ -253,7 +253,7 @@ func (s *Stream) keep(b []byte) {
 	}
 	if all > longMessage && (s.pooled == nil || need > cap(s.partial)) {
 		room := min(all, max(2*need, streamWindow))
-		buf := buffers.Get(1 << buffers.Log2(2*room-1)) // the next power of two: others have a use for it
+		buf := buffers.Get(1 << buffers.Log2(2*room-1)) // the next power of two, so that the buffer can be shared
 		s.partial = append(*buf, s.partial...)
 		if s.pooled != nil {
 			buffers.Put(s.pooled)
@@ -278,7 +278,7 @@ func (s *Stream) pushPartial() {
 	s.large = false
 }
 
-// added ends the reading of a frame, of which the client may send now bytes again at once.
+// added ends the reading of a frame, of which now bytes are returned to the client's window immediately.
 func (s *Stream) added(now int, whole, end bool) error {
 	s.c.mu.Lock()
 	if end {
@@ -310,7 +310,7 @@ func (s *Stream) check(b []byte) error {
 	return nil
 }
 
-// push copies a whole message into the queue. owed bytes are given back when it is read.
+// push copies a complete message into the queue. owed bytes are returned to the window when it is read.
 func (s *Stream) push(b []byte, owed int) {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
@@ -323,7 +323,7 @@ func (s *Stream) push(b []byte, owed int) {
 	s.queued += len(own)
 }
 
-// pushPooled puts a whole message in a pooled buffer into the queue.
+// pushPooled appends a complete message in a pooled buffer to the queue.
 func (s *Stream) pushPooled(r received) {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
@@ -335,7 +335,7 @@ func (s *Stream) pushPooled(r received) {
 	s.queued += len(r.b)
 }
 
-// Send sends a message of size bytes, which fill appends. It waits while the client takes no more, and does not keep what it sends.
+// Send sends a message of size bytes, which fill appends. It blocks while the client's window is full, and does not retain the message.
 func (s *Stream) Send(size int, fill func([]byte) []byte) error {
 	for {
 		s.c.mu.Lock()
@@ -353,7 +353,7 @@ func (s *Stream) Send(size int, fill func([]byte) []byte) error {
 	return err
 }
 
-// SendNow is Send for any goroutine, while no other sends. It does not wait.
+// SendNow is Send for any goroutine, while no other sends. It does not block.
 func (s *Stream) SendNow(size int, fill func([]byte) []byte) error {
 	s.c.mu.Lock()
 	err := s.put(size, fill)
@@ -365,7 +365,7 @@ func (s *Stream) SendNow(size int, fill func([]byte) []byte) error {
 // responseHeaders is ":status: 200" and "content-type: application/grpc", without HPACK's dynamic table: RFC 7541, appendix A and section 6.2.2.
 const responseHeaders = "\x88\x0f\x10\x10application/grpc"
 
-// put writes a message, or keeps what the windows have no room for. Under the lock.
+// put writes a message, and buffers what exceeds the windows. Under the lock.
 func (s *Stream) put(size int, fill func([]byte) []byte) error {
 	c := s.c
 	if s.gone {
@@ -392,7 +392,7 @@ func (s *Stream) put(size int, fill func([]byte) []byte) error {
 	return nil
 }
 
-// keptPending is the largest buffer that is used for what waits later.
+// keptPending is the maximum size of a buffer that is kept for pending output, in bytes.
 const keptPending = 128 << 10
 
 // sentAll empties pending. Under the lock.
@@ -407,7 +407,7 @@ func (s *Stream) sentAll() {
 	s.pending, s.sent = s.pending[:0], 0
 }
 
-// drain writes of what waits as much as the windows allow, and the end of the stream behind it. Under the lock.
+// drain writes as much pending output as the windows allow, and then the end of the stream. Under the lock.
 func (s *Stream) drain() {
 	c := s.c
 	for s.sent < len(s.pending) {
@@ -466,7 +466,7 @@ func statusOf(err error) *Status {
 	return &Status{codes.Unknown, err.Error()}
 }
 
-// appendLast appends the trailers, and a reset if the client might still send: RFC 9113, section 8.1.
+// appendLast appends the trailers, and a reset if the client may still send: RFC 9113, section 8.1.
 func (s *Stream) appendLast(b []byte, st *Status) []byte {
 	var block []byte
 	if !s.begun {
@@ -485,7 +485,7 @@ func (s *Stream) appendLast(b []byte, st *Status) []byte {
 	return b
 }
 
-// maxStatus is the most bytes of a status message.
+// maxStatus is the maximum length of a status message, in bytes.
 const maxStatus = 1024
 
 // appendField appends a header outside HPACK's tables: RFC 7541, section 6.2.2.
@@ -507,7 +507,7 @@ func appendLiteral(b []byte, s string) []byte {
 	return append(append(b, byte(n)), s...)
 }
 
-// percentEncode is gRPC's encoding of grpc-message.
+// percentEncode encodes grpc-message as gRPC requires.
 func percentEncode(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s) && b.Len() < maxStatus; i++ {

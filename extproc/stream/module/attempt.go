@@ -11,17 +11,17 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// attempt is the filter of one attempt of a forwarded request, on the worker's thread: of one that Go writes, or of a first one whose answer may be a
-// failure.
+// attempt is the filter of one attempt of a forwarded request, on the worker's thread: a retry that Go encodes, or a first attempt whose answer may
+// turn out to be a failure.
 type attempt struct {
 	exchange, cluster string
 	number            int
 	body              []byte
-	holds             bool   // the answer waits until it is whole
-	retryAfter        string // of the answer
+	holds             bool   // the answer is held until it is complete
+	retryAfter        string // retry-after of the answer
 }
 
-// newAttempt has the attempt's request headers.
+// newAttempt reads the attempt's request headers.
 func newAttempt(f handle, h header.List) *attempt {
 	a := &attempt{exchange: f.noted(state.KeyExchange), cluster: f.cluster()}
 	a.number, _ = strconv.Atoi(h.Get("x-envoy-attempt-count"))
@@ -29,7 +29,7 @@ func newAttempt(f handle, h header.List) *attempt {
 	return a
 }
 
-// write writes the request of a retry.
+// write encodes the request of a retry.
 func (a *attempt) write(f handle, h header.List) error {
 	r, err := writeAttempt(&stream.Attempt{Exchange: a.exchange, Cluster: a.cluster, Number: a.number, Header: h})
 	if err != nil {
@@ -46,8 +46,8 @@ func writeAttempt(a *stream.Attempt) (stream.AttemptRequest, error) {
 	return process.app.Attempt(a)
 }
 
-// answered reads the head of the answer. It notes a failure, and reports whether to hold the answer because it may turn out to be an error: as long as
-// nothing of it has gone on, Envoy can retry.
+// answered processes the head of the answer. It records a failure, and reports whether to hold the answer because its body may be an error: Envoy can
+// retry until the first part of it is passed on.
 func (a *attempt) answered(f handle, h header.List, end bool) (hold bool) {
 	a.retryAfter = h.Get("retry-after")
 	status := h.Get(":status")
@@ -65,7 +65,7 @@ func (a *attempt) answered(f handle, h header.List, end bool) (hold bool) {
 	return true
 }
 
-// whole gives an answer that is an error the status that it should have come with.
+// whole replaces the status of a complete answer that is an error by the matching error status.
 func (a *attempt) whole(f handle, part func(at, n int) []byte) {
 	a.holds = false
 	if status := judge(part); status != "" {
@@ -74,13 +74,13 @@ func (a *attempt) whole(f handle, part func(at, n int) []byte) {
 	}
 }
 
-// note says for the request's answer how this attempt went.
+// note records the outcome of this attempt for the request's answer.
 func (a *attempt) note(f handle, status string) {
 	f.note(state.KeyAttempt+strconv.Itoa(a.number), a.cluster+";"+status+";"+a.retryAfter)
 }
 
-// judge is the status of a whole answer that came with 2xx and is none: nothing, a web page, or an error; else "". Some providers send blank lines while
-// they work.
+// judge returns the status for a complete 2xx answer that is not an answer: empty, a web page, or an error; else "". Some providers send blank lines
+// while they work.
 func judge(part func(at, n int) []byte) string {
 	start := part(0, 64)
 	at := 0
@@ -102,10 +102,10 @@ func judge(part func(at, n int) []byte) string {
 	return stated(part(at, 4096))
 }
 
-// errorShape is how the errors of OpenAI, Anthropic and vLLM begin. A vertical tab is white space to Lua, too.
+// errorShape matches the start of errors of OpenAI, Anthropic and vLLM. A vertical tab is white space to Lua as well.
 var errorShape = regexp.MustCompile(`^\{[\s\v]*("error"[\s\v]*:[\s\v]*[{"]|"type"[\s\v]*:[\s\v]*"error"|"object"[\s\v]*:[\s\v]*"error")`)
 
-// statuses is what the code or the type of an error means. One that is not here means that the provider failed.
+// statuses maps an error's code or type to a status. Any other means that the provider failed.
 var statuses = map[string]string{
 	"invalid_request_error": "400", "context_length_exceeded": "400", "BadRequestError": "400", "INVALID_ARGUMENT": "400",
 	"authentication_error": "401", "invalid_api_key": "401", "UNAUTHENTICATED": "401", "billing_error": "402",
@@ -116,14 +116,14 @@ var statuses = map[string]string{
 	"timeout_error": "504", "timeout": "504", "DEADLINE_EXCEEDED": "504", "overloaded_error": "529",
 }
 
-// errorMembers are the members that say what an error is, the most exact one first.
+// errorMembers match the members that identify an error, the most specific one first.
 var errorMembers = []*regexp.Regexp{
 	regexp.MustCompile(`"code"[\s\v]*:[\s\v]*"?(\w+)`), regexp.MustCompile(`"type"[\s\v]*:[\s\v]*"?(\w+)`), regexp.MustCompile(`"status"[\s\v]*:[\s\v]*"?(\w+)`),
 }
 
 var errorStatus = regexp.MustCompile(`^[45]\d\d$`)
 
-// stated is the status that an error should have come with.
+// stated returns the status that an error should have had.
 func stated(text []byte) string {
 	for _, member := range errorMembers {
 		for _, m := range member.FindAllSubmatch(text, -1) {

@@ -2,23 +2,23 @@ package module
 
 import "bardo.money/gateway/extproc/stream/coroutine"
 
-// With several requests at once, a worker's events are not passed on where they come, among Envoy's own work for each of them, but together at the end of
-// that iteration of Envoy's event loop: first all requests run as far as they can, then their operations. One request after the other, Envoy's code and the
-// gateway's drive each other out of the processor's caches, and a request takes half as long again.
+// On a busy worker, events are not processed as they arrive, interleaved with Envoy's own work, but together at the end of that iteration of Envoy's
+// event loop: first all requests run as far as they can, then their operations. Otherwise Envoy's code and the gateway's evict each other from the
+// processor's caches, and a request takes half as long again.
 
-// busyFrom is how many requests a worker has when it begins to do so. With fewer there is nothing to gain.
+// busyFrom is the number of a worker's requests from which events are batched. With fewer there is no gain.
 const busyFrom = 4
 
-// batch is what waits for the end of the iteration. It is of the worker's thread.
+// batch is the work for the end of the iteration. It is used on the worker's thread only.
 type batch struct {
 	coroutine.Batch[*client]
 
-	owner *client // whose scheduler calls back; nil: none does
-	keeps bool    // requests run, and their operations are kept
+	owner *client // the client whose scheduler calls back; nil for none
+	keeps bool    // requests are running, and their operations are deferred
 	kept  []kept
 }
 
-// kept is an operation of a request.
+// kept is a deferred operation of a request.
 type kept struct {
 	d *client
 	p posted
@@ -26,19 +26,19 @@ type kept struct {
 
 func (w *worker) isBusy() bool { return w.open >= busyFrom }
 
-// begins lets a request begin at the end of the iteration.
+// begins schedules the start of a request for the end of the iteration.
 func (b *batch) begins(d *client) {
 	b.Begin(d)
 	b.schedule()
 }
 
-// defers lets a request go on at the end of the iteration.
+// defers schedules the resumption of a request for the end of the iteration.
 func (b *batch) defers(d *client) {
 	b.Add(d)
 	b.schedule()
 }
 
-// schedule makes Envoy call back for what is ready.
+// schedule makes Envoy call back if anything is ready.
 func (b *batch) schedule() {
 	if b.owner != nil {
 		return
@@ -49,7 +49,7 @@ func (b *batch) schedule() {
 	}
 }
 
-// left is the end of a request's stream, whose scheduler does not call back any more. It reports whether the request did not begin yet.
+// left handles the end of a request's stream, whose scheduler no longer calls back. It reports whether the request had not begun yet.
 func (b *batch) left(d *client) (unbegun bool) {
 	unbegun = b.Remove(d)
 	if b.owner == d {
@@ -59,7 +59,7 @@ func (b *batch) left(d *client) (unbegun bool) {
 	return unbegun
 }
 
-// takes keeps an operation until all requests of the batch have run, unless its body is only borrowed.
+// takes defers an operation until all requests of the batch have run, unless its body is borrowed.
 func (b *batch) takes(d *client, p posted, borrows bool) bool {
 	if !b.keeps {
 		return false
@@ -72,7 +72,7 @@ func (b *batch) takes(d *client, p posted, borrows bool) bool {
 	return true
 }
 
-// flush runs what was kept.
+// flush runs the deferred operations.
 func (b *batch) flush() {
 	for len(b.kept) > 0 {
 		all := b.kept
@@ -93,7 +93,7 @@ func (b *batch) run() {
 	b.flush()
 }
 
-// goOn lets requests begin or go on, and keeps their operations.
+// resumeReady begins or resumes requests, and defers their operations.
 func (b *batch) goOn() {
 	b.keeps = true
 	defer func() { b.keeps = false }()
@@ -115,7 +115,7 @@ func (d *client) Resume() {
 // Place implements coroutine.Member.
 func (d *client) Place() *coroutine.Place { return &d.place }
 
-// visited ends a visit, to the watchdog: each step of a request is one of its own.
+// visited restarts the visit for the watchdog: each step of a request counts as one.
 func (w *worker) visited() {
 	w.visits.exit()
 	w.visits.enter()

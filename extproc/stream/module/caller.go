@@ -11,8 +11,8 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// A coroutine makes calls itself: Envoy starts them where it runs, and what comes of them resumes it, with all that has come in the same iteration of the
-// worker's event loop. There is no goroutine in between.
+// A coroutine makes calls itself: Envoy starts them on its thread, and their results resume it, once for everything that arrived in the same
+// iteration of the worker's event loop. No goroutine is involved.
 
 // Caller implements stream.Client.
 func (d *client) Caller() stream.Caller {
@@ -46,11 +46,11 @@ func (d *client) Wait(until time.Time) error {
 	return nil
 }
 
-// alarm resumes a coroutine at a time. It is of the worker's thread. One that is set for later than before stays as it is: it comes too early, and is set
-// again, so that a stream does not move it with every piece.
+// alarm resumes a coroutine at a time. It is used on the worker's thread only. Moving an alarm to a later time leaves it unchanged: it fires too
+// early and is set again, so that a stream does not move it with every chunk.
 type alarm struct {
 	t  *time.Timer
-	at time.Time // zero: it is not set
+	at time.Time // zero if not set
 }
 
 func (a *alarm) set(at time.Time, d *client) {
@@ -73,7 +73,7 @@ func (a *alarm) stop() {
 	}
 }
 
-// localCall is a call whose answer a coroutine reads.
+// localCall is a call whose answer is read by a coroutine.
 type localCall call
 
 // Head implements stream.Call.
@@ -89,7 +89,7 @@ func (k *localCall) Head() (*stream.CallHead, error) {
 			h.Status, _ = strconv.Atoi(f.Value)
 		case serviceTime:
 			own = false
-		case state.HeaderFailure: // a provider's is not Envoy's word
+		case state.HeaderFailure: // only valid in Envoy's own answers
 		default:
 			h.Header = append(h.Header, f)
 		}
@@ -97,20 +97,20 @@ func (k *localCall) Head() (*stream.CallHead, error) {
 	switch {
 	case !own:
 		return h, nil
-	case k.end: // its body says why
+	case k.end: // the reason is in its body
 		h.Failure = (*call)(k).why()
 		return h, nil
 	}
 	return nil, k.err
 }
 
-// maxTaken is how many bytes of calls a coroutine takes in a row: the worker's other requests wait meanwhile.
+// maxTaken is the maximum number of bytes of calls that a coroutine reads in a row, because the worker's other requests wait meanwhile.
 const maxTaken = 64 << 10
 
 // Next implements stream.Call.
 func (k *localCall) Next() (piece []byte, end, ok bool, err error) {
 	if len(k.chunks) > 0 && k.client.taken >= maxTaken {
-		k.client.came() // the rest comes in its turn
+		k.client.came() // the rest is read in its next turn
 		return nil, false, false, nil
 	}
 	if len(k.chunks) > 0 {

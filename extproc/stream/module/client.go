@@ -18,7 +18,7 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// client is one request: a stream.Client over the filter of one HTTP stream. The hooks and what is posted run on the worker's thread; Serve runs in a
+// client is one request: a stream.Client over the filter of one HTTP stream. Hooks and posted work run on the worker's thread; Serve runs in a
 // goroutine of its own, or in a coroutine on that thread.
 type client struct {
 	head     stream.Head
@@ -26,56 +26,56 @@ type client struct {
 	ctx      context.Context
 	cancel   context.CancelFunc
 
-	// Of the worker's thread.
-	f            handle // not valid once gone
+	// Used on the worker's thread.
+	f            handle // not valid after the stream has ended
 	w            *worker
 	co           *coroutine.Coroutine // nil while a goroutine serves the request
-	place        coroutine.Place      // in the worker's batch
-	in           hook                 // the hook under way
-	continued    bool                 // the hook under way may continue
-	forwarded    bool                 // Envoy carries the request
-	planned      int                  // how many attempts Envoy may make
+	place        coroutine.Place      // state in the worker's batch
+	in           hook                 // the current hook
+	continued    bool                 // the current hook may continue
+	forwarded    bool                 // Envoy forwards the request
+	planned      int                  // maximum number of Envoy's attempts
 	requestEnded bool
 	endPassed    bool             // the request's last piece was passed on
-	taking       bool             // the hook is called for what waits in Envoy
+	taking       bool             // the hook is called for data that waits in Envoy
 	calls        map[uint64]*call // in flight
-	starting     *call            // its hooks may run before its number is known
+	starting     *call            // its hooks may run before its id is known
 	alarm        alarm
-	taken        int // bytes of calls, since the coroutine was resumed
+	taken        int // bytes of calls read since the coroutine was resumed
 
-	// Of the goroutine or coroutine.
-	step  func() error // what it runs
-	sent  bool         // something of an answer went to Envoy: the stream cannot be answered otherwise
-	begun bool         // the head of an answer went to the client
+	// Used by the goroutine or coroutine.
+	step  func() error // the function that it runs
+	sent  bool         // part of an answer was sent to Envoy: no other answer is possible
+	begun bool         // the head of an answer was sent to the client
 
 	mu        sync.Mutex
-	scheduler scheduler // used under the lock, while the stream is there
+	scheduler scheduler // used under the lock, while the stream exists
 	gone      bool
 	due       bool // the scheduler will call back
 	posted    []posted
 	events    []event
 	queued    int  // bytes in events
 	held      bool // pieces of the request wait in Envoy
-	above     int  // watermarks that the answer is above of
-	unread    int  // bytes of the answer that were sent meanwhile
+	above     int  // number of watermarks that the answer exceeds
+	unread    int  // bytes of the answer that were sent above them
 	ahead     int  // bytes of the answer that are posted
 	note      chan struct{}
 }
 
 var _ stream.Client = (*client)(nil)
 
-// hook is a hook of a client's filter, by what an operation may do in it.
+// hook is a hook of a client's filter, by the operations that it allows.
 type hook uint8
 
 const (
 	inNone hook = iota
 	inRequest
-	inRequestEnd // the hook of the last piece of the request
-	inAnswerEnd  // that of the last piece of the answer
+	inRequestEnd // the hook of the request's last piece
+	inAnswerEnd  // the hook of the answer's last piece
 	inOther
 )
 
-// posted is work for the worker's thread: at is the hook's body that it runs in, or outsideHooks. done is closed when it ran, or never will.
+// posted is work for the worker's thread: at is the hook's body that it runs in, or outsideHooks. done is closed when it has run, or never will.
 type posted struct {
 	run  func(at int)
 	size int // bytes of an answer
@@ -93,7 +93,7 @@ func newClient(f handle, w *worker, hd stream.Head, bodyless bool) *client {
 	return d
 }
 
-// begin starts to serve the request.
+// begin starts serving the request.
 func (d *client) begin() {
 	process.app.Opened()
 	if d.isShort() {
@@ -142,7 +142,7 @@ func (d *client) Leave(f func() error) error {
 	return &stream.Leaving{Rest: f}
 }
 
-// Response code details. Envoy's mapping of local replies gives a body in the client's format to those that do not begin with "bardo".
+// Response code details. For details that do not begin with "bardo", Envoy's mapping of local replies adds a body in the client's format.
 const (
 	detailsAnswer = "bardo"
 	detailsError  = "module_error"
@@ -161,10 +161,10 @@ func (d *client) abort(r stream.Reply) {
 	_ = d.reply(r, details)
 }
 
-// reset ends the client's stream where it is.
+// reset ends the client's stream immediately.
 func (d *client) reset() { _ = d.do(posted{run: func(int) { d.f.reset() }}, false) }
 
-// receives reports whether the hook may take the piece that came; otherwise it waits in Envoy, which stops reading from the client.
+// receives reports whether the hook may take the new piece; otherwise it waits in Envoy, which stops reading from the client.
 func (d *client) receives(end bool) bool {
 	d.requestEnded = d.requestEnded || end
 	d.mu.Lock()
@@ -175,10 +175,10 @@ func (d *client) receives(end bool) bool {
 	return !d.held
 }
 
-// maxQueued is how many bytes of a request wait in Go's memory until they are read.
+// maxQueued is the maximum number of unread bytes of a request in Go's memory.
 const maxQueued = 1 << 20
 
-// push passes an event on, from a hook.
+// push delivers an event from a hook.
 func (d *client) push(in hook, e event) {
 	d.mu.Lock()
 	d.events = append(d.events, e)
@@ -194,15 +194,15 @@ func (d *client) push(in hook, e event) {
 	}
 }
 
-// came lets a coroutine go on, to which something of a call has come, at the end of the iteration. Not before: what it does then may end the stream that
-// brought it. A client that has disconnected has no scheduler any more, and waits for nothing.
+// came resumes a coroutine for which part of a call has arrived, at the end of the iteration. Not earlier: the resumed code may end the stream that
+// delivered it. A disconnected client has no scheduler any more, and waits for nothing.
 func (d *client) came() {
 	if d.co != nil && !d.gone {
 		d.w.batch.defers(d)
 	}
 }
 
-// within runs f, and the coroutines that its operations woke, as in a hook of this filter.
+// within runs f, and the coroutines that its operations resumed, as in a hook of this filter.
 func (d *client) within(in hook, f func()) {
 	outer := d.in
 	d.in = in
@@ -211,7 +211,7 @@ func (d *client) within(in hook, f func()) {
 	d.in = outer
 }
 
-// notify lets the request go on, on the worker's thread.
+// notify resumes the request, on the worker's thread.
 func (d *client) notify() {
 	if d.co != nil {
 		d.w.resume(d)
@@ -223,7 +223,7 @@ func (d *client) notify() {
 	}
 }
 
-// leave is the end of Envoy's stream; d.f is not valid when it returns. A request that did not begin yet does now: it is recorded, too.
+// leave handles the end of Envoy's stream; d.f is not valid when it returns. A request that has not begun yet begins now, so that it is recorded.
 func (d *client) leave() {
 	d.mu.Lock()
 	d.gone = true
@@ -258,15 +258,15 @@ func (d *client) watermark(change int) {
 		d.unread = 0
 	}
 	d.mu.Unlock()
-	if d.co != nil { // Envoy does not expect that its callback sends
+	if d.co != nil { // Envoy does not expect its callback to send
 		d.post(posted{run: func(int) {}})
 		return
 	}
 	d.notify()
 }
 
-// do runs p on the worker's thread. With borrows it returns only when p ran, or never will. A coroutine is on that thread: it runs p itself, within a
-// hook only if that one is in fits.
+// do runs p on the worker's thread. With borrows it returns only when p has run, or never will. A coroutine is on that thread: it runs p itself,
+// within a hook only if that hook is in fits.
 func (d *client) do(p posted, borrows bool, fits ...hook) error {
 	if d.co != nil && !d.gone {
 		switch {
@@ -305,7 +305,7 @@ func (d *client) runNow(p posted) {
 		at = receivedAnswer
 	case inRequest, inOther:
 	}
-	d.in = inOther // what follows has to wait for the hook's end
+	d.in = inOther // what follows has to wait for the end of the hook
 	p.run(at)
 }
 
@@ -318,7 +318,7 @@ func isClosed(c chan struct{}) bool {
 	}
 }
 
-// post is for any goroutine. It reports whether the stream is still there.
+// post queues p, from any goroutine. It reports whether the stream still exists.
 func (d *client) post(p posted) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -334,7 +334,7 @@ func (d *client) post(p posted) bool {
 	return true
 }
 
-// runPosted runs what was posted. Each piece of it may end the stream, and d.f with it.
+// runPosted runs the posted work. Each item may end the stream, which invalidates d.f.
 func (d *client) runPosted() {
 	d.mu.Lock()
 	all := d.posted
@@ -362,10 +362,10 @@ func (d *client) isGone() bool {
 	return d.gone
 }
 
-// errLate is the end of a wait.
+// errLate is returned when a wait times out.
 var errLate = errors.New("nothing came in time")
 
-// await waits until ready, which runs under the lock.
+// await waits until ready, which runs under the lock, returns true.
 func (d *client) await(timeout time.Duration, ready func() bool) error {
 	var t timer
 	defer t.stop()
@@ -393,7 +393,7 @@ func (d *client) await(timeout time.Duration, ready func() bool) error {
 	}
 }
 
-// next waits for the next event. What came before the client disconnected comes first.
+// next waits for the next event. Events before a client disconnect come first.
 func (d *client) next(timeout time.Duration) (e event, err error) {
 	take := false
 	err = d.await(timeout, func() bool {
@@ -416,8 +416,8 @@ func (d *client) next(timeout time.Duration) (e event, err error) {
 	return e, err
 }
 
-// take reads what of the request waits in Envoy. The hook of a later piece may have taken it meanwhile: a second end of the request would come while
-// its answer is waited for.
+// take reads the part of the request that waits in Envoy. The hook of a later piece may have taken it meanwhile: otherwise a second end of the
+// request would arrive while its answer is awaited.
 func (d *client) take(int) {
 	if d.endPassed {
 		return
@@ -446,7 +446,7 @@ func (d *client) RequestBody(u stream.RequestBody) error {
 				return err
 			}
 		case requestTrailers:
-			// Envoy would send them behind a body with a content-length, where the provider expects the next request.
+			// Envoy would send trailers after a body with a content-length, where the provider expects the next request.
 			return fault.Newf(fault.InvalidRequest, "the request ends in trailers, which are not supported: send it without them")
 		default:
 			return fmt.Errorf("%s while reading a request body", e.kind)
@@ -454,10 +454,10 @@ func (d *client) RequestBody(u stream.RequestBody) error {
 	}
 }
 
-// maxCopy is how large a body is that is copied, so that the goroutine need not wait until it was sent.
+// maxCopy is the maximum size of a body that is copied, so that the goroutine need not wait until it is sent.
 const maxCopy = 64 << 10
 
-// borrow returns b, or a copy of it; borrows says which.
+// borrow returns b, or a copy of it; borrows is true if it is b.
 func borrow(b []byte) (own []byte, borrows bool) {
 	if len(b) > maxCopy {
 		return b, true
@@ -499,24 +499,24 @@ func (d *client) Next() (stream.Piece, error) {
 		case answerBody:
 			return stream.Piece{Body: e.body, End: e.end}, nil
 		case requestTrailers:
-			// Late trailers of a request that was forwarded already.
+			// Trailers after the request was forwarded.
 		case requestBody:
 			return stream.Piece{}, fmt.Errorf("%s while waiting for an answer", e.kind)
 		}
 	}
 }
 
-// viaUpstream are the response code details of an answer that a provider made.
+// viaUpstream is the value of response code details for a provider's answer.
 const viaUpstream = "via_upstream"
 
-// answerHeadOf reads Envoy's attributes of an answer to a request with so many attempts planned. Within a hook.
+// answerHeadOf reads Envoy's attributes of an answer to a request with planned attempts. Within a hook.
 func answerHeadOf(f handle, h header.List, details string, planned int) *stream.AnswerHead {
 	a := &stream.AnswerHead{Header: h, Cluster: f.cluster(), Details: details}
 	a.Status, _ = strconv.Atoi(h.Get(":status"))
 	a.Attempts, _ = strconv.Atoi(h.Get("x-envoy-attempt-count"))
 	a.Attempts = max(a.Attempts, 1)
 	noted := a.Attempts
-	if details != viaUpstream { // Envoy's own answer does not say how many there were
+	if details != viaUpstream { // Envoy's own answer does not have the number of attempts
 		noted = max(noted, planned)
 	}
 	if noted > 1 && noted <= maxOutcomes {
@@ -528,7 +528,7 @@ func answerHeadOf(f handle, h header.List, details string, planned int) *stream.
 	return a
 }
 
-// maxOutcomes is the most attempts whose outcomes are read.
+// maxOutcomes is the maximum number of attempts whose outcomes are read.
 const maxOutcomes = 64
 
 // Answer implements stream.Client.
@@ -549,14 +549,14 @@ func (d *client) StreamHead(code int, h header.List) error {
 	return d.do(posted{run: func(int) { d.f.streamHead(set) }}, false)
 }
 
-// maxAhead is how many bytes of an answer wait for the worker.
+// maxAhead is the maximum number of an answer's bytes that wait for the worker.
 const maxAhead = 256 << 10
 
-// maxUnread is how many bytes of an answer Envoy holds for a client that does not read: more than the largest answer that is charged, so that none
-// keeps its reservation until the client reads or disconnects. Longer ones, as of files, wait for the client.
+// maxUnread is the maximum number of an answer's bytes that Envoy buffers for a client that does not read: more than the largest charged answer, so
+// that no reservation lasts until the client reads or disconnects. Longer answers, such as files, wait for the client.
 const maxUnread = 40 << 20
 
-// StreamBody implements stream.Client. It waits while the client reads too slowly.
+// StreamBody implements stream.Client. It blocks while the client reads too slowly.
 func (d *client) StreamBody(b []byte, end bool) error {
 	err := d.await(0, func() bool {
 		ready := (d.above <= 0 || d.unread+len(b) <= maxUnread) && d.ahead < maxAhead

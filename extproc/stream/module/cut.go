@@ -1,6 +1,6 @@
 package module
 
-// Cut ends every request under way, as if its client had disconnected. It returns before they have ended.
+// Cut ends every request in flight, as if its client had disconnected. It returns before they have ended.
 func Cut() {
 	for i := range workers {
 		for _, d := range workers[i].clients() {
@@ -9,7 +9,7 @@ func Cut() {
 	}
 }
 
-// clients are those of a worker's requests.
+// clients returns the clients of a worker.
 func (w *worker) clients() (out []*client) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -4,10 +4,10 @@ import (
 	"bardo.money/gateway/extproc/stream/coroutine"
 )
 
-// Two engines run requests. A goroutine may wait anywhere, but each operation is a hop to the worker's thread, and each event one from there. A coroutine
-// runs on that thread itself: what it waits for of Envoy resumes it, without a hop. It must not wait for anything else; what may do so leaves it
-// (stream.Client.Leave) and goes on in a goroutine. Go resumes it only at the depth of calls between C and Go at which it was made: that of the outermost
-// hook.
+// Two engines run requests. A goroutine may block on anything, but each operation is handed to the worker's thread, and each event is handed over
+// from there. A coroutine runs on that thread itself: Envoy's events resume it directly. It must not block on anything else; steps that may do so
+// continue in a goroutine (stream.Client.Leave). Go resumes a coroutine only at the depth of calls between C and Go at which it was made: that of the
+// outermost hook.
 
 // begin serves the request in a coroutine, from the hook of its head.
 func (w *worker) begin(d *client) {
@@ -19,8 +19,8 @@ func (w *worker) begin(d *client) {
 	w.run(d)
 }
 
-// resume lets a coroutine run. A hook that comes within an operation, be it of the same or of another stream, is one call between C and Go deeper: the
-// coroutine runs in the outermost hook then.
+// resume runs a coroutine. A hook within an operation, of the same or another stream, is one call between C and Go deeper: the coroutine then runs in
+// the outermost hook.
 func (w *worker) resume(d *client) {
 	if w.depth > 1 {
 		w.later = append(w.later, d)
@@ -42,7 +42,7 @@ func (w *worker) exit() {
 	}
 }
 
-// runLater runs, in the outermost hook, the coroutines that could not be resumed within it.
+// runLater runs, in the outermost hook, the coroutines that could not be resumed before.
 func (w *worker) runLater() {
 	for w.depth == 1 && len(w.later) > 0 {
 		d := w.later[0]

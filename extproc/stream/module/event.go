@@ -5,16 +5,16 @@ import (
 	"bardo.money/gateway/internal/buffers"
 )
 
-// event is what came from Envoy.
+// event is an event from Envoy.
 type event struct {
 	kind   eventKind
 	end    bool
 	body   []byte
-	pooled *[]byte // the buffer that a large piece of a request's body lies in
+	pooled *[]byte // the pooled buffer of a large piece of a request's body
 	head   *stream.AnswerHead
 }
 
-// newBodyEvent is a piece of a request's body, with room for n bytes.
+// newBodyEvent returns an event for a piece of a request's body, with room for n bytes.
 func newBodyEvent(n int) event {
 	if n < largePiece {
 		return event{kind: requestBody, body: make([]byte, 0, n)}
@@ -23,10 +23,10 @@ func newBodyEvent(n int) event {
 	return event{kind: requestBody, body: *b, pooled: b}
 }
 
-// largePiece is how many bytes a piece has at least that lies in a buffer of all requests.
+// largePiece is the minimum size, in bytes, of a piece in a pooled buffer.
 const largePiece = 16 << 10
 
-// release gives the buffer back, if there is one: nobody reads the body any more.
+// release returns the pooled buffer, if any, after the last use of the body.
 func (e *event) release() {
 	if e.pooled != nil {
 		buffers.Put(e.pooled)
@@ -42,7 +42,7 @@ const (
 	answerBody
 )
 
-// String is the name in errors.
+// String returns the name for errors.
 func (k eventKind) String() string {
 	return [...]string{"a request body", "request trailers", "response headers", "a response body"}[k]
 }

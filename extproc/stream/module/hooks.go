@@ -20,16 +20,16 @@ type worker struct {
 	filters []filter
 	free    []C.uint32_t
 
-	depth int       // of hooks: one that comes within an operation of another is deeper
+	depth int       // depth of hooks: a hook within an operation of another is deeper
 	later []*client // to be resumed by the outermost hook
 	pool  coroutine.Pool
 	batch batch
-	open  int // clients among filters
+	open  int // number of clients in filters
 
-	visits *visits // of outermost hooks
+	visits *visits // counts outermost hooks
 }
 
-// filter is one of the two, or neither where a slot is free.
+// filter is a client or an attempt; neither in a free slot.
 type filter struct {
 	client  *client
 	attempt *attempt
@@ -43,7 +43,7 @@ func init() {
 	}
 }
 
-// workerOf is the worker whose thread a filter's hook runs on.
+// workerOf returns the worker on whose thread a filter's hook runs.
 func workerOf(c *C.dm_stream) *worker { return &workers[c.worker%maxWorkers] }
 
 func (w *worker) add(c *C.dm_stream, f filter) {
@@ -80,7 +80,7 @@ func clientOf(c *C.dm_stream) *client { return workerOf(c).filters[c.slot].clien
 
 func attemptOf(c *C.dm_stream) *attempt { return workerOf(c).filters[c.slot].attempt }
 
-// visit is a hook under way.
+// visit is a hook in progress.
 type visit struct {
 	w    *worker
 	c    *C.dm_stream
@@ -93,13 +93,13 @@ func enter(c *C.dm_stream) visit {
 	return v
 }
 
-// exit lets the coroutines run that wait for the end of the outermost hook. A panic ends the filter's request. For defer.
+// exit resumes the coroutines that wait for the end of the outermost hook. A panic ends the filter's request. For defer.
 func (v visit) exit(r *C.int) {
 	if p := recover(); p != nil {
 		process.app.Panicked(p)
 		logf(levelError, "a panic in a hook: %v\n%s", p, debug.Stack())
 		*r = C.STOP
-		if v.slot == 0 || v.w.filters[v.slot] != (filter{}) { // else it is gone
+		if v.slot == 0 || v.w.filters[v.slot] != (filter{}) { // else it has ended
 			C.dm_reset(v.c)
 		}
 	}
@@ -108,7 +108,7 @@ func (v visit) exit(r *C.int) {
 
 //export goStart
 func goStart(conf C.dm_buf, concurrency C.uint32_t) C.bool {
-	timerslack.Restore() // it is Envoy's main thread, which makes the workers
+	timerslack.Restore() // on Envoy's main thread, which creates the workers
 	err := begin(text(conf), int(concurrency))
 	if err != nil {
 		logf(levelError, "the gateway does not start: %v", err)
@@ -126,7 +126,7 @@ func goStarted() C.bool {
 	return true
 }
 
-// guarded runs an end of the process with panics logged.
+// guarded runs f, a step of the process's shutdown, and logs a panic.
 func guarded(f func()) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -315,7 +315,7 @@ func goAttempt(c *C.dm_stream, h *C.dm_header, n C.size_t) (r C.int) {
 	return C.CONTINUE
 }
 
-// goFirstAttempt brings an attempt that was not Go's to write, before what is to be looked at of its answer.
+// goFirstAttempt adds an attempt that Go did not encode, before the part of its answer that is examined.
 //
 //export goFirstAttempt
 func goFirstAttempt(c *C.dm_stream, h *C.dm_header, n C.size_t) {

@@ -32,7 +32,7 @@ import (
 	"bardo.money/gateway/extproc/stream/coroutine"
 )
 
-// App is what the module serves with. Safe for concurrent use.
+// App is the application that serves the module's requests. Safe for concurrent use.
 type App interface {
 	stream.Handler
 	// Drain is called when Envoy begins to drain its listeners.
@@ -41,13 +41,13 @@ type App interface {
 	Shutdown()
 }
 
-// process is the one module of this process.
+// process is the module's state in this process.
 var process struct {
 	mu    sync.Mutex
 	start func(conf string) (App, error)
 	app   App // set before the first filter is made
 
-	holds *coroutine.Reports // of the workers' threads
+	holds *coroutine.Reports // holds of the workers' threads
 }
 
 // Register sets the function that makes the App. It is called once, on Envoy's main thread, with the configuration of the bootstrap extension. Call
@@ -58,7 +58,7 @@ func Register(start func(conf string) (App, error)) {
 	process.start = start
 }
 
-// maxWorkers is the most worker threads that an Envoy may have: its --concurrency.
+// maxWorkers is the maximum number of Envoy's worker threads (--concurrency).
 const maxWorkers = C.MAX_WORKERS
 
 // begin makes the App.

@@ -55,12 +55,12 @@ func logf(level int, format string, args ...any) {
 	C.dm_log(C.int(level), bufOf("bardo: "+fmt.Sprintf(format, args...)))
 }
 
-// handle is the filter of one HTTP stream, on its worker's thread. Each operation may end the stream, and the handle with it.
+// handle is the filter of one HTTP stream, on its worker's thread. Each operation may end the stream, which invalidates the handle.
 type handle struct{ c *C.dm_stream }
 
-// Operations take their headers packed, and at: the body of the hook that they run in, or outsideHooks.
+// Operations take packed headers, and at: the body of the hook that they run in, or outsideHooks.
 
-// Where an operation runs: in the hook of a body, or in none.
+// Where an operation runs: in the hook of a body, or outside hooks.
 const (
 	receivedRequest = C.RECEIVED_REQUEST
 	receivedAnswer  = C.RECEIVED_RESPONSE
@@ -85,10 +85,10 @@ func (h handle) streamTrailers(set []byte) { C.dm_trailers(h.c, buf(set)) }
 
 func (h handle) reset() { C.dm_reset(h.c) }
 
-// take passes on what of the request waits in Envoy.
+// take passes on the part of the request that waits in Envoy.
 func (h handle) take() { C.dm_take(h.c) }
 
-// startCall starts a request of the module's own; code is 0 or why it was not started.
+// startCall starts a call; code is 0, or why it was not started.
 func (h handle) startCall(cluster string, set, body []byte) (id uint64, code int) {
 	var n C.uint64_t
 	code = int(C.dm_call(h.c, &n, bufOf(cluster), buf(set), buf(body)))
@@ -114,14 +114,14 @@ func (h handle) noted(key string) string { return text(C.dm_noted(h.c, bufOf(key
 
 func (h handle) cluster() string { return text(C.dm_cluster(h.c)) }
 
-// scheduler calls goScheduled on the worker's thread. Its use by any thread must not coincide with delete.
+// scheduler calls goScheduled on the worker's thread. It may be used by any thread, but not concurrently with delete.
 type scheduler struct{ p unsafe.Pointer }
 
 func (h handle) newScheduler() scheduler { return scheduler{C.dm_scheduler(h.c)} }
 
 func (s scheduler) commit(event C.uint64_t) { C.dm_commit(s.p, event) }
 
-// What a scheduled event is for.
+// Purposes of a scheduled event.
 const (
 	eventPosted = iota
 	eventBatch

@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/internal/header"
 )
 
-// pack writes headers as the C side reads them: see abi.h. Those in remove are removed.
+// pack encodes headers for the C side: see abi.h. Those in remove are removed.
 func pack(set header.List, remove []string) []byte {
 	size := 4
 	for _, f := range set {
@@ -33,7 +33,7 @@ func pack(set header.List, remove []string) []byte {
 	return b
 }
 
-// buf is a view of Go's memory for the time of a call.
+// buf is a view of Go's memory for the duration of a call.
 func buf(b []byte) C.dm_buf {
 	return C.dm_buf{ptr: (*C.char)(unsafe.Pointer(unsafe.SliceData(b))), length: C.size_t(len(b))}
 }
@@ -45,7 +45,7 @@ func bufOf(s string) C.dm_buf {
 // text copies a string of Envoy's.
 func text(b C.dm_buf) string { return string(view(b.ptr, b.length)) }
 
-// view is Envoy's memory, valid during the hook.
+// view is a view of Envoy's memory, valid during the hook.
 func view(p *C.char, n C.size_t) []byte {
 	if p == nil {
 		return nil
@@ -76,7 +76,7 @@ func headers(p *C.dm_header, n C.size_t) header.List {
 	return out
 }
 
-// pieces are the pieces of a body, valid during the hook.
+// pieces returns the pieces of a body, valid during the hook.
 func pieces(p *C.dm_buf, n C.size_t) []C.dm_buf {
 	if n == 0 {
 		return nil
@@ -91,7 +91,7 @@ func sizeOf(all []C.dm_buf) (n int) {
 	return n
 }
 
-// appendPieces appends a body in pieces, up to most bytes of it.
+// appendPieces appends the pieces of a body, up to maxBytes.
 func appendPieces(b []byte, all []C.dm_buf, most int) []byte {
 	for i := range all {
 		p := view(all[i].ptr, all[i].length)
@@ -103,7 +103,7 @@ func appendPieces(b []byte, all []C.dm_buf, most int) []byte {
 	return b
 }
 
-// part copies n bytes of a body, or what there is, from an offset.
+// part copies up to n bytes of a body from an offset.
 func part(all []C.dm_buf, at, n int) []byte {
 	out := make([]byte, 0, n)
 	for i := range all {

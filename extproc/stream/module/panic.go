@@ -8,7 +8,7 @@ import (
 	"bardo.money/gateway/internal/header"
 )
 
-// panicReply answers a request that a panic ended outside of what the handler recovers, in the format of its client.
+// panicReply answers a request that ended in a panic that the handler did not recover, in the client's format.
 func panicReply(hd *stream.Head) stream.Reply {
 	body := `{"error":{"message":"the gateway failed to handle this request","type":"api_error","code":"internal","param":null}}`
 	switch hd.Dialect() {

@@ -16,7 +16,7 @@ func (t *timer) start(timeout time.Duration, d *client) {
 	t.fired = fired
 	t.t = time.AfterFunc(timeout, func() {
 		close(fired)
-		d.post(posted{run: func(int) {}}) // a coroutine has to be resumed by the worker
+		d.post(posted{run: func(int) {}}) // the worker has to resume a coroutine
 	})
 }
 

@@ -20,12 +20,12 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// MaxBuffered is how many bytes of an answer wait until they are read. Envoy does not stop reading from a provider on behalf of a module.
+// MaxBuffered is the maximum number of unread bytes of an answer. Envoy does not apply back pressure to a provider for a module.
 const MaxBuffered = 64 << 20
 
-// Transport makes requests through Envoy's clusters, as the egress listener does: state.HeaderCluster names the cluster. The context of a request has to
-// be one of an exchange of this module, or derived from it: the exchange's filter makes the call, which ends when the client disconnects. Redirects, retries and compression
-// are the caller's.
+// Transport makes requests through Envoy's clusters, as the egress listener does: state.HeaderCluster names the cluster. The context of a request
+// must be that of an exchange of this module, or derived from it: the exchange's filter makes the call, which ends when the client disconnects.
+// Redirects, retries and compression are left to the caller.
 func Transport() http.RoundTripper { return transport{} }
 
 type transport struct{}
@@ -69,7 +69,7 @@ func readBody(req *http.Request) ([]byte, error) {
 	return b, err
 }
 
-// callHeaders are a request's headers as Envoy takes them, without those between the gateway's own parts.
+// callHeaders returns a request's headers as Envoy takes them, without the gateway's internal ones.
 func callHeaders(req *http.Request, length int) header.List {
 	host := req.Host
 	if host == "" {
@@ -108,7 +108,7 @@ func (d *client) start(k *call, cluster string, set, body []byte) {
 	case d.isGone():
 		k.abandonLater()
 	case code == clusterNotFound:
-		k.begin(header.List{{Name: ":status", Value: "503"}}, false) // as Envoy's own answers come
+		k.begin(header.List{{Name: ":status", Value: "503"}}, false) // the form of Envoy's own answers
 		k.add([]byte("cluster_not_found"), true)
 	case code != 0:
 		k.fail(fmt.Errorf("envoy did not start the stream: %d", code))
@@ -124,7 +124,7 @@ func (d *client) start(k *call, cluster string, set, body []byte) {
 // clusterNotFound is a result of start_http_stream.
 const clusterNotFound = 2
 
-// call is the call in flight that a hook is about; nil for one that is over.
+// call returns the call in flight with an id; nil for one that has ended.
 func (d *client) call(id uint64) *call {
 	if k := d.calls[id]; k != nil {
 		return k
@@ -135,22 +135,22 @@ func (d *client) call(id uint64) *call {
 // call is one request of a Transport, and the body of its answer. The hooks write it, one goroutine reads it.
 type call struct {
 	client *client
-	local  bool // a coroutine reads it
+	local  bool // read by a coroutine
 	named  bool // the provider's host is a name, not an address
 	ctx    context.Context
-	id     uint64 // of the worker's thread
-	rest   []byte // of the reader: what Read did not return yet
+	id     uint64 // used on the worker's thread
+	rest   []byte // the rest of a piece that Read did not return yet
 
 	mu     sync.Mutex
 	head   header.List // nil before the answer begins
 	chunks [][]byte
 	size   int
 	end    bool
-	err    error // why there is no more
+	err    error // why the answer ended
 	note   chan struct{}
 }
 
-// begin is the head of the answer.
+// begin receives the head of the answer.
 func (k *call) begin(h header.List, end bool) {
 	k.mu.Lock()
 	k.head, k.end = h, end
@@ -158,7 +158,7 @@ func (k *call) begin(h header.List, end bool) {
 	k.changed(end)
 }
 
-// add is a piece of the answer; false if too much of it waits.
+// add receives a piece of the answer; it returns false if too much of it is unread.
 func (k *call) add(b []byte, end bool) bool {
 	k.mu.Lock()
 	if k.size += len(b); k.size > MaxBuffered {
@@ -183,7 +183,7 @@ func (k *call) fail(err error) {
 	k.changed(true)
 }
 
-// changed tells the reader. On the worker's thread; over: nothing more comes.
+// changed notifies the reader, on the worker's thread; over: nothing more follows.
 func (k *call) changed(over bool) {
 	if over && k.id != 0 {
 		delete(k.client.calls, k.id)
@@ -191,13 +191,13 @@ func (k *call) changed(over bool) {
 	k.nudge()
 }
 
-// grace is how long a call waits for its caller to give it up, after the client has disconnected and Envoy has reset the call. The caller learns of the
-// disconnect from the request's context, and should not take its consequence for a failure of the provider's.
+// grace is how long a reset call waits for its caller to cancel it, after the client has disconnected. The caller learns of the disconnect from the
+// request's context, and must not take the reset for a failure of the provider.
 const grace = 3 * time.Second
 
 // abandonLater ends a call that Envoy has reset because its client disconnected. For any goroutine.
 func (k *call) abandonLater() {
-	if k.local { // a coroutine learns of the disconnect at once
+	if k.local { // a coroutine learns of the disconnect immediately
 		return
 	}
 	time.AfterFunc(grace, guard.Func(func() {
@@ -227,7 +227,7 @@ func (k *call) ended() bool {
 	return k.end || k.err != nil
 }
 
-// cancel resets a call that is not over.
+// cancel resets a call in flight.
 func (k *call) cancel() {
 	k.mu.Lock()
 	over := k.end || k.err != nil
@@ -236,7 +236,7 @@ func (k *call) cancel() {
 	}
 	k.mu.Unlock()
 	if !over {
-		k.nudge() // a Read under way returns
+		k.nudge() // unblocks a pending Read
 		k.client.post(posted{run: k.reset})
 	}
 }
@@ -248,7 +248,7 @@ func (k *call) reset(int) {
 	}
 }
 
-// await waits until ready, which runs under the lock.
+// await waits until ready, which runs under the lock, returns true.
 func (k *call) await(ready func() bool) error {
 	for {
 		k.mu.Lock()
@@ -265,7 +265,7 @@ func (k *call) await(ready func() bool) error {
 	}
 }
 
-// awaitHead waits for the answer's head; for one of Envoy's own also for its body, which says why.
+// awaitHead waits for the answer's head; for Envoy's own answer also for its body, which has the reason.
 func (k *call) awaitHead() error {
 	if err := k.await(func() bool { return k.head != nil || k.err != nil }); err != nil {
 		return err
@@ -278,10 +278,10 @@ func (k *call) awaitHead() error {
 	return nil
 }
 
-// serviceTime is a header that Envoy gives to answers of providers, and not to its own.
+// serviceTime is a header that Envoy adds to answers of providers, but not to its own.
 const serviceTime = "x-envoy-upstream-service-time"
 
-// response is the answer whose head has come.
+// response returns the answer whose head has arrived.
 func (k *call) response(req *http.Request) *http.Response {
 	r := &http.Response{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: make(http.Header, len(k.head)), ContentLength: -1, Body: k, Request: req}
 	own := true
@@ -291,7 +291,7 @@ func (k *call) response(req *http.Request) *http.Response {
 			r.StatusCode, _ = strconv.Atoi(f.Value)
 		case serviceTime:
 			own = false
-		case state.HeaderFailure: // a provider's is not Envoy's word
+		case state.HeaderFailure: // only valid in Envoy's own answers
 		case "content-length":
 			if n, err := strconv.ParseInt(f.Value, 10, 64); err == nil {
 				r.ContentLength = n
@@ -308,7 +308,7 @@ func (k *call) response(req *http.Request) *http.Response {
 	return r
 }
 
-// isNamed reports whether the host that a call is sent to is a name.
+// isNamed reports whether the host of a call is a name.
 func isNamed(h header.List) bool {
 	host := h.Get(":authority")
 	if name, _, err := net.SplitHostPort(host); err == nil {
@@ -318,8 +318,8 @@ func isNamed(h header.List) bool {
 	return err != nil
 }
 
-// why is the reason of an answer of Envoy's own, as its response code details would name it. Its body comes with its head, and has the reason of the transport, since the
-// bootstrap says so. It does not say where Envoy connected: in place of a name that has no address, to a port that refuses.
+// why returns the reason of an answer by Envoy itself, in the form of its response code details. Its body arrives with its head, and contains the
+// transport's reason, as configured in the bootstrap. It omits the address; for a name without an address Envoy connects to a port that refuses.
 func (k *call) why() string {
 	body, _ := io.ReadAll(k)
 	_, reason, ok := strings.Cut(string(body), "reset reason: ")
@@ -345,7 +345,7 @@ func (k *call) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// fill waits for the next piece. An answer that broke off ends after what came of it.
+// fill waits for the next piece. A truncated answer ends after its received part.
 func (k *call) fill() error {
 	if err := k.await(func() bool { return len(k.chunks) > 0 || k.end || k.err != nil }); err != nil {
 		return err
@@ -362,7 +362,7 @@ func (k *call) fill() error {
 	return io.EOF
 }
 
-// first takes the first piece that waits.
+// first takes the first unread piece.
 func (k *call) first() []byte {
 	b := k.chunks[0]
 	k.chunks[0] = nil

@@ -12,10 +12,10 @@ import (
 	"bardo.money/gateway/extproc/stream/coroutine"
 )
 
-// visits counts for the watchdog what a worker enters and leaves.
+// visits counts a worker's entered and exited events for the watchdog.
 type visits C.dm_visit
 
-// enter is the begin of an event.
+// enter marks the start of an event.
 func (v *visits) enter() {
 	atomic.AddUint64((*uint64)(unsafe.Pointer(&v.n)), 1)
 	if atomic.LoadUint32((*uint32)(unsafe.Pointer(&C.dm_watching))) == 0 {
@@ -23,7 +23,7 @@ func (v *visits) enter() {
 	}
 }
 
-// exit is its end.
+// exit marks its end.
 func (v *visits) exit() { atomic.AddUint64((*uint64)(unsafe.Pointer(&v.n)), 1) }
 
 // watch starts the watchdog.

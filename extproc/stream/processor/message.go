@@ -27,7 +27,7 @@ func requestHeaders(c *ep.CommonResponse) *ep.ProcessingResponse {
 	return &ep.ProcessingResponse{Response: &ep.ProcessingResponse_RequestHeaders{RequestHeaders: &ep.HeadersResponse{Response: c}}}
 }
 
-// responseTrailers ends an answer's body, without the trailers named.
+// responseTrailers ends an answer's body, removing the named trailers.
 func responseTrailers(remove []string) *ep.ProcessingResponse {
 	t := &ep.TrailersResponse{HeaderMutation: mutation(nil, remove)}
 	return &ep.ProcessingResponse{Response: &ep.ProcessingResponse_ResponseTrailers{ResponseTrailers: t}}

@@ -7,7 +7,7 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// orderMetadata is the clusters of a request's attempts for the priority_group specifier, and the exchange's id for the streams of later
+// orderMetadata encodes the clusters of a request's attempts for the priority_group specifier, and the exchange's id for the streams of later
 // attempts. Unlike headers, metadata never reaches a provider.
 func orderMetadata(exchange string, groups []string) []byte {
 	var field, object [128]byte // of typical names, so that they stay on the stack
@@ -18,13 +18,13 @@ func orderMetadata(exchange string, groups []string) []byte {
 	return stream.AppendField(b, state.MetadataOrder, stream.AppendStruct(array[:0], order))
 }
 
-// lengthMetadata is the content length of the body of an attempt.
+// lengthMetadata returns the content length of an attempt's body.
 func lengthMetadata(n string) *structpb.Struct {
 	length := stream.AppendField(nil, state.KeyContentLength, stream.AppendText(nil, n))
 	return encoded(stream.AppendField(nil, state.Metadata, stream.AppendStruct(nil, length)))
 }
 
-// encoded is a Struct with encoded fields, kept as unknown fields: it looks empty but is marshalled completely.
+// encoded returns a Struct with encoded fields, kept as unknown fields: it looks empty but is marshalled completely.
 func encoded(fields []byte) *structpb.Struct {
 	s := &structpb.Struct{}
 	s.ProtoReflect().SetUnknown(fields)

@@ -7,8 +7,8 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// The generated code allocates a struct and strings for everything that Envoy sends, most of which is not used: that was a sixth of a
-// request's time. So messages are parsed by hand.
+// Messages are parsed by hand: the generated code allocates a struct and strings for everything that Envoy sends, most of which is unused. That took
+// a sixth of a request's time.
 
 // message is a ProcessingRequest. Its slices refer to the receive buffer and are valid until the next message is read into it.
 type message struct {

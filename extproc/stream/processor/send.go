@@ -6,8 +6,8 @@ import (
 	"bardo.money/gateway/internal/header"
 )
 
-// Frequent messages are encoded by hand, too: the generated code allocates a struct for each header and for each of the four messages around
-// a piece of a body. message.go has the others.
+// Frequent messages are encoded by hand: the generated code allocates a struct for each header and for each of the four messages around a chunk of a
+// body. The other messages are in message.go.
 
 // response is a ProcessingResponse with a piece of a body, headers, or changes of headers.
 type response struct {

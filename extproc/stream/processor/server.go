@@ -1,6 +1,6 @@
-// Package processor serves Envoy's external processing filters (envoy.service.ext_proc.v3) over gRPC: the router's filter, whose stream is
-// one client request, and the filters of retry clusters, whose streams are one attempt each. It is the only package of the data path that
-// knows gRPC and protobuf.
+// Package processor serves Envoy's external processing filters (envoy.service.ext_proc.v3) over gRPC: the router's filter, whose stream is one client
+// request, and the filters of retry clusters, whose streams are one attempt each. It is the only package of the data path that knows gRPC and
+// protobuf.
 package processor
 
 import (
@@ -24,7 +24,7 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// maxMessage is the most bytes of a message of Envoy's.
+// maxMessage is the maximum size of a message from Envoy, in bytes.
 const maxMessage = 64 << 20
 
 // Serve serves Envoy's ext_proc filters on l with h until ctx is done, then closes l and all open streams and returns nil.
@@ -119,7 +119,7 @@ func (s *service) attempt(envoy *duplex.Stream) error {
 	return d.receive() // the stream ends with its attempt
 }
 
-// The attributes that Envoy sends.
+// Attributes that Envoy sends.
 const (
 	attrCluster = "xds.cluster_name"
 	attrDetails = "response.code_details"
@@ -139,9 +139,9 @@ type client struct {
 	envoy connection
 	in    message // the last received message
 
-	bodyless bool // the provider's answer has no body: its head was the end
+	bodyless bool // the head of the provider's answer ended the stream
 
-	// trailers are the names of the trailers of the provider's answer; nil if there are none. They end the body instead of its last piece, so Envoy
+	// trailers are the names of the trailers of the provider's answer; nil if there are none. They end the body instead of its last chunk, so Envoy
 	// waits for a response to them. They are removed, as the provider's headers are.
 	trailers []string
 }
@@ -151,7 +151,7 @@ var _ stream.Client = (*client)(nil)
 // send sends a message. r can be reused afterwards.
 func (c *client) send(r response) error { return gone(c.envoy.Send(r.size(), r.appendTo)) }
 
-// sendMessage sends one that is not frequent.
+// sendMessage sends an infrequent message with the generated code.
 func (c *client) sendMessage(m proto.Message) error { return c.generated(m, c.envoy.Send) }
 
 func (*client) generated(m proto.Message, send func(int, func([]byte) []byte) error) error {
@@ -174,7 +174,7 @@ func (c *client) receive() error {
 	return c.in.read(b)
 }
 
-// gone is the error of a stream that Envoy ended.
+// disconnected maps the error of a stream that Envoy ended.
 func gone(err error) error {
 	if errors.Is(err, duplex.ErrGone) {
 		return stream.ErrDisconnected
@@ -182,7 +182,7 @@ func gone(err error) error {
 	return err
 }
 
-// passThrough forwards an answer unchanged: Envoy refused the request before any filter saw it.
+// passThrough forwards an answer unchanged: Envoy refused the request before any filter ran.
 func (c *client) passThrough() error {
 	for {
 		var err error
@@ -230,7 +230,7 @@ func (c *client) RequestBody(u stream.RequestBody) error {
 				return err
 			}
 		case kindRequestTrailers:
-			// Envoy would send them behind a body with a content-length, where the provider expects the next request.
+			// Envoy would send trailers after a body with a content-length, where the provider expects the next request.
 			return fault.Newf(fault.InvalidRequest, "the request ends in trailers, which are not supported: send it without them")
 		default:
 			return fmt.Errorf("%s while reading a request body", c.in.kind)
@@ -238,7 +238,7 @@ func (c *client) RequestBody(u stream.RequestBody) error {
 	}
 }
 
-// Reply implements stream.Client. It may run beside a receive.
+// Reply implements stream.Client. It may run concurrently with receive.
 func (c *client) Reply(r stream.Reply) error { return c.generated(immediate(r), c.envoy.SendNow) }
 
 // Forward implements stream.Client.
@@ -318,7 +318,7 @@ func attemptOutcomes(m *message, n int) []string {
 
 // Answer implements stream.Client.
 func (c *client) Answer(r stream.Reply, remove []string) error {
-	if c.bodyless { // Envoy takes no body behind a head that was the end
+	if c.bodyless { // Envoy accepts no body after a head that ended the stream
 		return c.Reply(r)
 	}
 	set := append(header.List{{Name: ":status", Value: strconv.Itoa(r.Status)}}, r.Header...)

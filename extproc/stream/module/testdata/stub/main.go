@@ -1,4 +1,4 @@
-// Command stub is a library for Envoy with a handler that does what a request's path says.
+// Command stub is a library for Envoy with a handler that is controlled by a request's path.
 package main
 
 import (
@@ -28,17 +28,17 @@ func main() {}
 func init() {
 	module.Register(func(conf string) (module.App, error) {
 		if strings.HasSuffix(conf, " fail") {
-			return (*app)(nil), errors.New("told to fail") // a nil pointer, as the gateway returns it
+			return (*app)(nil), errors.New("told to fail") // a typed nil pointer, as the gateway returns it
 		}
 		marks, engine, _ := strings.Cut(conf, " ")
 		return &app{marks: marks, leaves: engine == "goroutines"}, nil
 	})
 }
 
-// app counts what happens, and serves.
+// app counts events, and serves.
 type app struct {
-	marks                           string // directory of files that tell the test of the process's end
-	leaves                          bool   // every request, at once
+	marks                           string // directory of files that inform the test of the process's end
+	leaves                          bool   // every request leaves its thread immediately
 	opened, closed, panics, disconn atomic.Int64
 	holds                           atomic.Int64
 	bodies                          sync.Map // of retries, by exchange
@@ -207,7 +207,7 @@ func waits(ctx context.Context, r *request) error {
 	return ctx.Err()
 }
 
-// forward sends the request to the clusters named, with a body that says which attempt it is.
+// forward sends the request to the named clusters, with a body that contains the attempt's number.
 func forward(_ context.Context, r *request) error {
 	id := fmt.Sprint("x", r.next.Add(1))
 	r.bodies.Store(id, r.body)
@@ -274,7 +274,7 @@ func (a *app) Attempt(t *stream.Attempt) (stream.AttemptRequest, error) {
 	}, nil
 }
 
-// calls makes a call of its own and streams the answer.
+// calls makes a call and streams the answer.
 func calls(ctx context.Context, r *request) error {
 	if r.query["cancel"] != "" {
 		var cancel context.CancelFunc
@@ -316,7 +316,7 @@ func (r *request) copyBody(body io.Reader) error {
 	}
 }
 
-// callsLocally is the same without leaving the worker's thread, if the request runs on it.
+// callsLocally is calls without leaving the worker's thread, if the request runs on it.
 func callsLocally(ctx context.Context, r *request) error {
 	c := r.Caller()
 	if c == nil {
@@ -349,7 +349,7 @@ func callsLocally(ctx context.Context, r *request) error {
 	return r.pass(c, k)
 }
 
-// pass streams what comes of a call.
+// pass streams the answer of a call.
 func (r *request) pass(c stream.Caller, k stream.Call) error {
 	for {
 		b, end, ok, err := k.Next()
