@@ -15,7 +15,7 @@ import (
 	"bardo.money/gateway/policy/quota"
 )
 
-// TestWhatARequestCountsAs: who makes something takes a place in the rate of generations, all others one in that of lookups.
+// TestWhatARequestCountsAs: requests that generate count against the rate of generations, all others against that of lookups.
 func TestWhatARequestCountsAs(t *testing.T) {
 	for i, row := range []struct {
 		method, path, route string

@@ -35,7 +35,7 @@ func (l *layerCalls) Offer(c *pipeline.SideCall) (o pipeline.SideOffer, ok bool)
 	if len(list) == 0 {
 		return o, false
 	}
-	return pipeline.SideOffer{To: list[0], MaxCost: x.funds.MostOf(list[:1], c)}, true
+	return pipeline.SideOffer{To: list[0], MaxCost: x.funds.MaxSideCost(list[:1], c)}, true
 }
 
 // Ask implements pipeline.SideCaller.
@@ -54,7 +54,7 @@ func (l *layerCalls) Ask(ctx context.Context, c *pipeline.SideCall) (a pipeline.
 	if err != nil {
 		return a, &pipeline.NoSideAnswer{Reason: pipeline.SideFailed}
 	}
-	if !x.funds.HoldSide(ctx, x.funds.MostOf(list, c)) {
+	if !x.funds.HoldSide(ctx, x.funds.MaxSideCost(list, c)) {
 		return a, &pipeline.NoSideAnswer{Reason: pipeline.SideNoMoney}
 	}
 	began := time.Now()

@@ -31,7 +31,7 @@ type asking struct{}
 func (asking) AskReceipt(nonce string) header.List { return header.List{{Name: "nonce", Value: nonce}} }
 func (asking) ReceiptHeader() string               { return "receipt" }
 
-// proven is a verified proof of an answer without a body.
+// proven returns a verified proof of an answer without a body.
 func proven(t *testing.T) *attestation.Proof {
 	t.Helper()
 	public, key, err := ed25519.GenerateKey(nil)
@@ -53,7 +53,7 @@ func proven(t *testing.T) *attestation.Proof {
 	return proof
 }
 
-// purse is a payer that may not be able to pay.
+// purse is a payer that may be out of money.
 type purse struct {
 	meter.Payer
 
@@ -65,8 +65,8 @@ func (p purse) Settle(context.Context, ledger.Charge, bool) (ledger.Receipt, err
 }
 func (purse) Release() {}
 
-// TestP05AnErrorInThePlaceOfAnAttestedAnswerVoidsItsToken: of an answer that cannot be charged for, whether its client is still there or not, and of one whose
-// client gets an error for any other reason. The token of one that is charged for stays valid.
+// TestP05AnErrorInThePlaceOfAnAttestedAnswerVoidsItsToken: of an answer that cannot be charged for, whether its client is connected or not, and of
+// one whose client gets an error for another reason. The token of a charged answer stays valid.
 func TestP05AnErrorInThePlaceOfAnAttestedAnswerVoidsItsToken(t *testing.T) {
 	t.Parallel()
 	for about, row := range map[string]struct {

@@ -20,13 +20,13 @@ import (
 	"bardo.money/gateway/policy/catalog/catalogtest"
 )
 
-// invoice is an answer as its provider documents it, and what the provider asks for it.
+// invoice is an answer as its provider documents it, and the provider's charge for it.
 type invoice struct {
 	name    string
 	adapter provider.Adapter
 	model   string
-	price   *policy.Prices // of the operator; nil: the catalog's
-	asked   chat.Dialect   // by a client of this dialect; "": OpenAI's
+	price   *policy.Prices // the operator's; nil: the catalog's
+	asked   chat.Dialect   // the client's dialect; "": OpenAI's
 	stream  bool
 	body    string
 
@@ -45,11 +45,11 @@ const (
 		`{"type":"thinking","thinking":"The user has greeted me in Chinese, saying Hello Claude. I should respond politely in Chinese.","signature":"EqgCCkYI"},` +
 		`{"type":"text","text":"你好!很高兴见到你。"}],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":43,"cache_creation_input_tokens":0,` +
 		`"cache_read_input_tokens":0,"cache_creation":{"ephemeral_5m_input_tokens":0,"ephemeral_1h_input_tokens":0},"output_tokens":69,"service_tier":"standard"}}`
-	// The thought would be 24 tokens by its length, and there were 10 at all.
+	// By its length the thought would be 24 tokens; there were 10 in total.
 	sonnetShort = `{"model":"claude-sonnet-4-5","id":"msg_1","type":"message","role":"assistant","content":[` +
 		`{"type":"thinking","thinking":"The user has greeted me in Chinese, saying Hello Claude. I should respond politely in Chinese.","signature":"EqgCCkYI"},` +
 		`{"type":"text","text":"Hi."}],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":43,"output_tokens":10}}`
-	// Reads and writes of the prompt cache are priced apart ($0.30, $3.75 and $6), and are no reasoning (D-42).
+	// Reads and writes of the prompt cache have their own prices ($0.30, $3.75 and $6), and are not reasoning (D-42).
 	sonnetCaches = `{"model":"claude-sonnet-4-5","id":"msg_1","type":"message","role":"assistant","content":[{"type":"text","text":"Hi."}],` +
 		`"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":100,"cache_creation_input_tokens":3000,"cache_read_input_tokens":20000,` +
 		`"cache_creation":{"ephemeral_5m_input_tokens":1000,"ephemeral_1h_input_tokens":2000},"output_tokens":500,"output_tokens_details":{"thinking_tokens":400}}}`
@@ -62,7 +62,7 @@ const (
 		`event: message_stop` + "\n" + `data: {"type":"message_stop"}` + "\n\n"
 )
 
-// completion is an answer in Chat Completions with a usage object.
+// completion returns an answer in Chat Completions with a usage object.
 func completion(thought, usage string) string {
 	return `{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant",` + thought +
 		`"content":"Hi."},"finish_reason":"stop"}],"usage":` + usage + `}`
@@ -91,7 +91,7 @@ const (
 	// (ai.google.dev/gemini-api/docs/thinking); Gemini 2.5 Pro: $1.25 and $10 (ai.google.dev/gemini-api/docs/pricing).
 	geminiThinks = `{"candidates":[{"content":{"parts":[{"text":"Hi."}],"role":"model"},"finishReason":"STOP","index":0}],` +
 		`"usageMetadata":{"promptTokenCount":55021,"candidatesTokenCount":923,"totalTokenCount":56729,"thoughtsTokenCount":785},"modelVersion":"gemini-2.5-pro","responseId":"r"}`
-	// Of openrouter.ai/docs/use-cases/usage-accounting: what it costs is said, and overrides every price list.
+	// From openrouter.ai/docs/use-cases/usage-accounting: the reported cost overrides every price list.
 	openRouterSays = `{"completion_tokens":2,"completion_tokens_details":{"reasoning_tokens":0},"cost":0.95,"cost_details":{"upstream_inference_cost":19},` +
 		`"prompt_tokens":194,"prompt_tokens_details":{"cached_tokens":0,"audio_tokens":0},"total_tokens":196}`
 	// In OpenAI's form. Prices of qwen3-5-397b-a17b: docs.venice.ai/pricing.md, $0.75 and $4.50.
@@ -128,8 +128,8 @@ var invoices = []invoice{
 	{name: "vLLM, reasoning_content", adapter: custom.Adapter{}, model: "qwen3-8b", price: perMillion(10, 30), body: completion(`"reasoning_content":"Hm.",`, vllmThinks), output: 474, cost: 32*100_000 + 474*300_000},
 }
 
-// TestD43EveryProvidersThinkingIsBilledOnce: what a provider's own example comes to by its own price list, thinking included, for clients
-// of both forms.
+// TestD43EveryProvidersThinkingIsBilledOnce: the cost of a provider's own example by its own price list, thinking included, for clients of both
+// forms.
 func TestD43EveryProvidersThinkingIsBilledOnce(t *testing.T) {
 	t.Parallel()
 	known := catalog.New(catalogtest.Embedded())
@@ -154,7 +154,7 @@ func TestD43EveryProvidersThinkingIsBilledOnce(t *testing.T) {
 	}
 }
 
-// usage is what the decoder reads of the answer, byte by byte.
+// usage returns what the decoder reads from the answer, byte by byte.
 func (b *invoice) usage(to policy.Resolution) (u chat.Usage) {
 	media := "application/json"
 	if b.stream {

@@ -73,7 +73,7 @@ func (x *exchange) prepareRun(ctx context.Context, r *deferred.Request) error {
 	if x.funds.OwnKeysPay(x.Order) {
 		return x.bill.Reserve(ctx, 0)
 	}
-	if err := x.bill.Reserve(ctx, x.funds.Worst(x.Order)); err != nil {
+	if err := x.bill.Reserve(ctx, x.funds.MaxCharge(x.Order)); err != nil {
 		return err
 	}
 	x.funds.LimitOutput()

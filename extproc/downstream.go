@@ -23,7 +23,7 @@ import (
 type drivenStream struct {
 	x        *exchange
 	beat     *attempt.Beat
-	deadline    time.Time // deadline of the request's calls
+	deadline time.Time // deadline of the request's calls
 	begun    bool      // the status was sent
 	content  bool      // a part of the answer was sent
 	sending  bool      // a part of this attempt's answer was sent; an earlier round may have sent more

@@ -101,7 +101,7 @@ func (x *exchange) payModality(ctx context.Context, r *modality.Request) error {
 	if x.funds.OwnKeysPay(x.Order) {
 		return x.funds.HoldNothing(ctx)
 	}
-	maxCost, tokens, err := modality.Most(&x.View, r)
+	maxCost, tokens, err := modality.MaxOf(&x.View, r)
 	if err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (x *exchange) passthrough(ctx context.Context, bodyless bool) error {
 	return x.gw.resources.Serve(ctx, x.client, &r)
 }
 
-// userProvider is a provider whose requests are paid with users' own keys.
+// userProvider returns a provider whose requests are paid with users' own keys.
 func (x *exchange) userProvider(id policy.ProviderID) (passthrough.Provider, bool) {
 	p := x.Config.Provider(id)
 	return passthrough.Provider{Adapter: p.Adapter, Endpoint: p.Endpoint, Cluster: p.Cluster}, p.Direct

@@ -86,7 +86,7 @@ func (x *exchange) reply(r stream.Reply) error {
 	return x.client.Reply(r)
 }
 
-// exhausted is the fault of a request that no candidate answered.
+// exhausted returns the fault of a request that no candidate answered.
 func (x *exchange) exhausted(fs []*upstream.Failure) *fault.Fault {
 	if x.upstream = attempt.OwnKeyRefused(&x.View, fs); x.upstream == nil {
 		x.upstream = upstream.Exhausted(fs)
@@ -124,7 +124,7 @@ func (x *exchange) guarded(run func() error) (err error) {
 	return run()
 }
 
-// broken is the error that ends an exchange after a panic.
+// broken returns the error that ends an exchange after a panic.
 func (x *exchange) broken(cause error) error {
 	if x.streamStarted { // the status was sent: a partial answer must not look complete
 		return fmt.Errorf("%w: %w", stream.ErrTruncated, cause)

@@ -52,7 +52,7 @@ type Health interface {
 	// Report notes one attempt's outcome.
 	Report(r policy.Result)
 	ranking.Health
-	// State is a provider's health for display: healthy, degraded, down, disabled or unknown.
+	// State returns a provider's health for display: healthy, degraded, down, disabled or unknown.
 	State(p policy.ProviderID) string
 }
 
@@ -78,7 +78,7 @@ type Deps struct {
 	Governor *governor.Governor // governor of the layers; nil: off
 
 	Semantic *semantic.Index // the semantic index of Answers; required
-	Payments  meter.Payments  // payments per request; nil: every request needs a key
+	Payments meter.Payments  // payments per request; nil: every request needs a key
 
 	Secret func() []byte // returns the bytes that token keys are derived from; required
 
@@ -93,7 +93,7 @@ type Gateway struct {
 	Deps
 	runtime       atomic.Pointer[runtime.Config]
 	exchanges     live.Set[exchange] // exchanges that streams of later attempts look up
-	quarantine          catalog.Quarantine
+	quarantine    catalog.Quarantine
 	meter         *meter.Meter
 	searches      budget.Cycles
 	conversations *conversation.Memory
@@ -119,13 +119,13 @@ func (g *Gateway) Prober() *probe.Client {
 	return &probe.Client{Config: g.runtime.Load(), Egress: g.listener()}
 }
 
-// Live is the number of exchanges in flight.
+// Live returns the number of exchanges in flight.
 func (g *Gateway) Live() int64 { return g.live.Load() }
 
 // BodyBytes returns the memory used by the bodies of requests in flight.
 func (g *Gateway) BodyBytes() int64 { return g.bodies.Held() }
 
-// Served is the number of requests with a body since the start.
+// Served returns the number of requests with a body since the start.
 func (g *Gateway) Served() uint64 { return g.served.Load() }
 
 // idlePoll is how often Idle checks.

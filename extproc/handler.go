@@ -28,7 +28,7 @@ func New(rt *runtime.Config, d Deps) *Gateway {
 	g.meter = meter.New(d.Limiter, d.Ledger, budget.NewMeter(budget.Options{Spent: g.spentByAgent}))
 	g.meter.CountBudgets(d.Ledger.SpentOf)
 	g.api = api.Server{
-		Ledger: d.Ledger, Limiter: d.Limiter, Answers: d.Answers, Questions: d.Semantic, State: g.state, Quarantine: &g.quarantine, Reasonings: &g.reasonings, Draining: g.Draining, Checks: d.Checks,
+		Ledger: d.Ledger, Limiter: d.Limiter, Answers: d.Answers, Semantic: d.Semantic, State: g.state, Quarantine: &g.quarantine, Reasonings: &g.reasonings, Draining: g.Draining, Checks: d.Checks,
 		Rated: func(f, before *ledger.Feedback) { effects.Rated(g.Governor, f, before) }, WrongHit: g.Governor.Wrong, Plane: cognition.NewBridge(), Tokens: &cognition.Tokens{Secret: d.Secret}, Epochs: &g.epochs, Events: d.Events,
 	}
 	if k := d.Attestations; k != nil {
@@ -45,7 +45,7 @@ func New(rt *runtime.Config, d Deps) *Gateway {
 	g.api.Sessions, g.api.Memory, g.api.Identities = d.Sessions, d.Memory, d.Identities
 	if d.Deferred != nil {
 		g.api.Later = d.Deferred
-		d.Deferred.Runner, d.Deferred.Tell = deferredRunner{g}, g.emitDeferred
+		d.Deferred.Runner, d.Deferred.Emit = deferredRunner{g}, g.emitDeferred
 	}
 	g.runtime.Store(rt)
 	return g

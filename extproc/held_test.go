@@ -20,7 +20,7 @@ import (
 	"bardo.money/gateway/extproc/wire/responses"
 )
 
-// spell writes events for people.
+// spell formats events for people.
 func spell(events []chat.Event) string {
 	var b strings.Builder
 	for i := range events {
@@ -127,7 +127,7 @@ func TestARewrittenAnswerSaysWhatWasReadOutOfIt(t *testing.T) {
 	}
 }
 
-// TestARewrittenAnswerIsReadByEveryClient: what stands in the place of an answer is one, in each format, whole and streamed.
+// TestARewrittenAnswerIsReadByEveryClient: a replacement is a valid answer in each format, whole and streamed.
 func TestARewrittenAnswerIsReadByEveryClient(t *testing.T) {
 	held := []chat.Event{
 		{Kind: chat.Start, ID: "x", Model: "m"},
@@ -191,7 +191,7 @@ var choicesCases = []choicesCase{
 	{about: "one of two, strictly", schema: "RiskRationale", choices: []string{`{"risk_score":0.5,"factors":[],"recommendation":"abort"}`, badChoice}, wrong: 1, word: "prompted; valid=false; retries=0; choices=1/2"},
 }
 
-// TestSeveralChoicesAreJudgedEach: one that follows the schema is enough, but where the schema is strict.
+// TestSeveralChoicesAreJudgedEach: one that follows the schema is enough, unless the schema is strict.
 func TestSeveralChoicesAreJudgedEach(t *testing.T) {
 	for _, row := range choicesCases {
 		t.Run(row.about, func(t *testing.T) {
@@ -201,7 +201,7 @@ func TestSeveralChoicesAreJudgedEach(t *testing.T) {
 	}
 }
 
-// answer is a held answer with the row's choices.
+// answer returns a held answer with the row's choices.
 func (row *choicesCase) answer() (*exchange, *reading.Answer) {
 	form := structured.Published(cmp.Or(row.schema, "FragmentEvaluation"))
 	rt := &runtime.Config{}
@@ -244,7 +244,7 @@ func (row *choicesCase) check(t *testing.T, x *exchange, a *reading.Answer) {
 	}
 }
 
-// TestEveryChoiceHasTheDefault: who asks for three answers reads three.
+// TestEveryChoiceHasTheDefault: a client that requests three answers gets three.
 func TestEveryChoiceHasTheDefault(t *testing.T) {
 	held := []chat.Event{
 		{Kind: chat.Start},

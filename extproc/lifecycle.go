@@ -46,7 +46,7 @@ func (x *exchange) initReport(g *Gateway) {
 		View: &x.View, Trace: &x.trace, Bill: &x.bill, Review: &x.review, Calls: &x.calls, Logger: g.Log, Metrics: g.Metrics, Operators: g.Events, Plane: g.api.Plane,
 	}
 	x.effects.Report = &x.report
-	x.ranking = ranking.Ranking{Report: &x.report, Health: g.Health, Gone: &g.quarantine}
+	x.ranking = ranking.Ranking{Report: &x.report, Health: g.Health, Quarantine: &g.quarantine}
 	x.funds = funds.Funds{Report: &x.report, Meter: g.meter, Ledger: g.Ledger, Searches: &g.searches, Sessions: g.Sessions}
 }
 
@@ -88,7 +88,7 @@ func (x *exchange) close() {
 
 // releaseResources releases what an exchange holds besides money.
 func (x *exchange) releaseResources() {
-	x.funds.LetSessionGo()
+	x.funds.ReleaseSession()
 	x.leaveCoalesced()
 	x.ranking.End()
 	x.gw.live.Add(-1)

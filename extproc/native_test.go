@@ -15,7 +15,7 @@ import (
 	"bardo.money/gateway/policy/quota"
 )
 
-// well is health that nobody asks for.
+// well is a Health that is not called.
 type well struct{}
 
 func (well) Report(policy.Result)           {}
@@ -24,7 +24,7 @@ func (well) Plan(ids []policy.ProviderID) ([]policy.ProviderID, func()) {
 	return ids, func() {}
 }
 
-// planned is an exchange on the native path with two attempts, at the clusters a and b.
+// planned returns an exchange on the native path with two attempts, at the clusters a and b.
 func planned(t *testing.T) (*exchange, *lone) {
 	t.Helper()
 	rt := &runtime.Config{

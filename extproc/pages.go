@@ -14,7 +14,7 @@ import (
 // maxFormBytes is the maximum size of a form that a page sends.
 const maxFormBytes = 64 << 10
 
-// page answers a request for a page of the dashboard, which authenticates by itself. Pages of other origins can not read it.
+// page answers a request for a page of the dashboard, which authenticates by itself. Pages of other origins cannot read it.
 func (x *exchange) page(ctx context.Context, bodyless bool) (err error) {
 	if x.gw.Pages == nil {
 		return fault.New(fault.NotFound, "this gateway has no dashboard (listen.ui: off)", nil)

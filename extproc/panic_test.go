@@ -37,7 +37,7 @@ func (faulty) Verify(context.Context, auth.Request) (policy.Principal, bool, err
 	panic("a value that quotes the prompt")
 }
 
-// lone is a client that keeps what it is answered.
+// lone is a client that stores its answer.
 type lone struct {
 	stream.Client
 	got stream.Reply
@@ -52,7 +52,7 @@ func (l *lone) Reply(r stream.Reply) error {
 	return nil
 }
 
-// TestAPanicEndsOneRequest with a 500 in its client's format; it is counted, and the log has the stack and nothing that was said.
+// TestAPanicEndsOneRequest with a 500 in its client's format; it is counted, and the log has the stack and no content.
 func TestAPanicEndsOneRequest(t *testing.T) {
 	var log strings.Builder
 	m := telemetry.New(telemetry.Build{})
@@ -78,14 +78,14 @@ func TestAPanicEndsOneRequest(t *testing.T) {
 	}
 }
 
-// broken is an adapter of OpenAI's format that panics where a request is written.
+// broken is an adapter of OpenAI's format that panics when a request is encoded.
 type broken struct{ custom.Adapter }
 
 func (broken) Encode([]byte, *chat.Request, policy.Resolution, provider.Endpoint) (*provider.Call, error) {
 	panic("a value that quotes the prompt")
 }
 
-// unwatched is the health of providers that nobody looks after.
+// unwatched is a Health without state.
 type unwatched struct{}
 
 func (unwatched) Report(policy.Result) {}
@@ -123,7 +123,7 @@ func newPanicLab(a provider.Adapter, egress http.RoundTripper) *panicLab {
 	return l
 }
 
-// exchange is a streamed request that the provider is to serve, once its order is known.
+// exchange returns a streamed request for the provider, with its order.
 func (l *panicLab) exchange(t *testing.T) (*exchange, *lone) {
 	t.Helper()
 	hd := stream.NewHead(header.List{{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/v1/chat/completions"}}, "127.0.0.1:1")
@@ -139,7 +139,7 @@ func (l *panicLab) exchange(t *testing.T) (*exchange, *lone) {
 	return x, d
 }
 
-// ended checks that one exchange ended in a fault of the program, was counted, and that the log does not quote it.
+// ended checks that one exchange ended in an internal error and was counted, and that the log does not quote it.
 func (l *panicLab) ended(t *testing.T, d *lone, times int) {
 	t.Helper()
 	if d.got.Status != http.StatusInternalServerError || !strings.Contains(string(d.got.Body), `"code":"internal"`) {
@@ -157,8 +157,8 @@ func (l *panicLab) ended(t *testing.T, d *lone, times int) {
 	}
 }
 
-// TestAPanicOfAnAttemptEndsItsExchangeAlone: Envoy has an attempt written on a stream of its own. The client gets a 500. Where nothing is
-// known of the exchange, the stream's server is told of the panic.
+// TestAPanicOfAnAttemptEndsItsExchangeAlone: Envoy has an attempt encoded on a stream of its own. The client gets a 500. If the exchange is unknown,
+// the panic is reported to the stream's server.
 func TestAPanicOfAnAttemptEndsItsExchangeAlone(t *testing.T) {
 	l := newPanicLab(broken{}, nil)
 	x, d := l.exchange(t)
@@ -194,8 +194,8 @@ type rotten struct{}
 func (rotten) Read([]byte) (int, error) { panic("a value that quotes the prompt") }
 func (rotten) Close() error             { return nil }
 
-// TestAPanicBesideAnExchangeEndsItAlone: calls are made, and their answers read, in goroutines of their own. The client gets a 500, and no
-// other candidate is asked.
+// TestAPanicBesideAnExchangeEndsItAlone: calls are made, and their answers read, in goroutines of their own. The client gets a 500, and no other
+// candidate is called.
 func TestAPanicBesideAnExchangeEndsItAlone(t *testing.T) {
 	calls := 0
 	for name, answer := range map[string]transport{
@@ -227,12 +227,12 @@ func TestAPanicBesideAnExchangeEndsItAlone(t *testing.T) {
 	}
 }
 
-// leaver is a client that disconnects while its request comes in.
+// leaver is a client that disconnects while its request is read.
 type leaver struct{ lone }
 
 func (*leaver) RequestBody(stream.RequestBody) error { return stream.ErrDisconnected }
 
-// TestK34WhoDisconnectsGetsNoAnswer: it is no fault of the gateway, though the request's context has not ended yet.
+// TestK34WhoDisconnectsGetsNoAnswer: it is not a failure of the gateway, although the request's context has not ended yet.
 func TestK34WhoDisconnectsGetsNoAnswer(t *testing.T) {
 	dialects := map[chat.Dialect]wire.Dialect{chat.OpenAI: openai.Dialect{}} //nolint:exhaustive // one client
 	g := New(&runtime.Config{Dialects: dialects, Keyless: runtime.KeylessAnyone, MaxBody: 1 << 20}, Deps{

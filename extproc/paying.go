@@ -56,7 +56,7 @@ func (x *exchange) requirePayment(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	if err := x.bill.Reserve(ctx, x.funds.Worst(x.Found)); err != nil {
+	if err := x.bill.Reserve(ctx, x.funds.MaxCharge(x.Found)); err != nil {
 		return err
 	}
 	x.Principal.Account, x.Principal.Name = p.Account(), string(p.Account())
@@ -94,7 +94,7 @@ func (p paidFor) Estimate() (e meter.Estimate) {
 	e.URL = "https://" + x.Head.Host + x.Head.Path
 	e.InputTokens, e.OutputTokens = x.Request.InputTokens, int64(x.MaxTokens())
 	e.Model = x.Found[0].Model
-	e.ProviderCost = x.funds.WorstCost(x.Found, 0)
+	e.ProviderCost = x.funds.MaxCost(x.Found, 0)
 	e.CacheEligible = !x.ProtectOnly
 	e.Optimizations = x.Config.Pipeline.Planned(&x.Exchange)
 	return e

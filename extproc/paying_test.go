@@ -16,7 +16,7 @@ import (
 	"bardo.money/gateway/policy/quota"
 )
 
-// payments are taken, and none is sent.
+// payments accepts payments, and gets none.
 type payments struct{ meter.Payments }
 
 // TestX05ALinkWithoutAKeyIsLimitedPerAddress: each address has the rate of a key's lookups, whatever its headers say of it. A key's requests are not those of its
@@ -59,9 +59,9 @@ func TestX05ALinkWithoutAKeyIsLimitedPerAddress(t *testing.T) {
 	}
 }
 
-// TestAnExplanationIsNotPaidFor: it needs a key, and what looks like a payment is not read.
+// TestAnExplanationIsNotPaidFor: it needs a key, and a payment header is ignored.
 func TestAnExplanationIsNotPaidFor(t *testing.T) {
-	x := &exchange{View: request.View{Config: &runtime.Config{}}, gw: &Gateway{Deps: Deps{Payments: payments{}}}} // which panic when they are asked
+	x := &exchange{View: request.View{Config: &runtime.Config{}}, gw: &Gateway{Deps: Deps{Payments: payments{}}}} // which panic when they are called
 	x.Head = stream.Head{Method: http.MethodPost, Path: "/v1/chat/completions", Header: header.List{{Name: dryrun.Header, Value: "explain"}, {Name: "x-payment", Value: "e30="}}}
 	e, err := endpoint.Find(&x.Head)
 	if err != nil {

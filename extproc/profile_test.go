@@ -12,7 +12,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// TestTimeOutsKnowThatAProfileHasAModelThink: as if the client had said so itself, unless it says otherwise.
+// TestTimeOutsKnowThatAProfileHasAModelThink: as if the client had requested it, unless it sets reasoning itself.
 func TestTimeOutsKnowThatAProfileHasAModelThink(t *testing.T) {
 	for _, row := range []struct {
 		more         string
@@ -37,7 +37,7 @@ func TestTimeOutsKnowThatAProfileHasAModelThink(t *testing.T) {
 	}
 }
 
-// TestD50TheWorstCaseKnowsOfThinkingThatAProfileAsksFor: only where thinking has a budget that the answer's limit is raised by.
+// TestD50TheWorstCaseKnowsOfThinkingThatAProfileAsksFor: only if thinking has a budget that is added to the answer's limit.
 func TestD50TheWorstCaseKnowsOfThinkingThatAProfileAsksFor(t *testing.T) {
 	rt := &runtime.Config{Providers: runtime.ProvidersOf(map[policy.ProviderID]*runtime.Provider{"a": {Adapter: anthropicprovider.Adapter{}}, "o": {Adapter: openaiprovider.Adapter{}}})}
 	hard := &chat.Profile{Default: chat.Params{Effort: "high"}}

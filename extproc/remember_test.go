@@ -14,7 +14,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// finisher is a layer that notes who gave answers.
+// finisher is a layer that records the providers of answers.
 type finisher struct{ by *[]policy.ProviderID }
 
 func (finisher) Name() string                                      { return "l6" }
@@ -24,8 +24,8 @@ func (f finisher) Finish(_ *pipeline.Exchange, by policy.ProviderID, _ keyring.I
 	*f.by = append(*f.by, by)
 }
 
-// TestWhoeverAnsweredFirstIsRemembered: a conversation is warm where the model that comes first answered, also where another model's
-// answer is given in its place; what another model said elsewhere makes nothing warm.
+// TestWhoeverAnsweredFirstIsRemembered: a conversation is warm where the first candidate's model answered, even if another model's answer replaces
+// it; answers of other models make nothing warm.
 func TestWhoeverAnsweredFirstIsRemembered(t *testing.T) {
 	var by []policy.ProviderID
 	x := &exchange{View: request.View{Config: &runtime.Config{Pipeline: pipeline.New(finisher{&by})}}}

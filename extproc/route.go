@@ -55,7 +55,7 @@ func (x *exchange) prepare(ctx context.Context) error {
 	case x.Answer != nil:
 		return x.funds.Allot(ctx, 0, 0)
 	case x.trace.Cache == record.CacheCoalesced:
-		return x.funds.Allot(ctx, x.funds.SafeTokens(x.Found), x.funds.Worst(x.Found))
+		return x.funds.Allot(ctx, x.funds.SafeTokens(x.Found), x.funds.MaxCharge(x.Found))
 	}
 	if err := x.ranking.Arrange(); err != nil {
 		return err

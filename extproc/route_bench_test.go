@@ -20,7 +20,7 @@ import (
 	"bardo.money/gateway/policy/resolve"
 )
 
-// crowded is a runtime of six providers, of whom two serve 500 models and the others a hundred each.
+// crowded returns a runtime of six providers, of which two have 500 models and the others a hundred each.
 func crowded(t testing.TB) *runtime.Config {
 	t.Helper()
 	var models strings.Builder
@@ -79,7 +79,7 @@ var golems = header.List{
 	{Name: "x-bardo-tick", Value: "41233"},
 }
 
-// routed takes a request from its headers to the order of who serves it, and to how its answer is to be made.
+// routed takes a request from its headers to the order of its candidates and its profile.
 func routed(t testing.TB, rt *runtime.Config, h header.List, body []byte) {
 	t.Helper()
 	req, err := openai.Dialect{}.Decode(chat.Generate, h, "", body)
@@ -112,8 +112,8 @@ var routes = []struct {
 	{"left to the gateway", nil, `{"model":"auto","messages":[{"role":"user","content":"Hello."}]}`},
 }
 
-// BenchmarkRoute500 is what finding a provider costs among 500 models at six of them: hints, intent, order, profile. Decoding the request,
-// which happens anyway, is part of it, and beside it alone as the baseline.
+// BenchmarkRoute500 measures routing among 500 models at six providers: hints, intent, order, profile. It includes decoding the request, which is
+// also measured alone as the baseline.
 func BenchmarkRoute500(b *testing.B) {
 	rt := crowded(b)
 	for _, r := range routes {
@@ -141,7 +141,7 @@ func decoded(t testing.TB, h header.List, body []byte) *chat.Request {
 	return req
 }
 
-// What routing allocates does not grow with the models that are looked at, and stays within what is promised.
+// The allocations of routing do not grow with the number of models, and stay within the documented limit.
 func TestRoutingAllocatesLittle(t *testing.T) {
 	rt := crowded(t)
 	const promised = 40

@@ -49,7 +49,7 @@ func (x *exchange) useStored(e *cache.Entry, k record.CacheStatus) *reading.Answ
 	return x.current
 }
 
-// storedReply is a stored answer as a JSON body.
+// storedReply returns a stored answer as a JSON body.
 func (x *exchange) storedReply(ctx context.Context, a *reading.Answer) (stream.Reply, error) {
 	x.storedAnswer().Events(func(ev *chat.Event, _ bool) bool {
 		a.Show(ctx, ev)

@@ -102,18 +102,18 @@ func (s *Server) Request(ctx context.Context, c *Caller) (stream.Reply, error) {
 	if err != nil {
 		return stream.Reply{}, err
 	}
-	said := withCharge(r.Record, r.Charged)
+	updated := withCharge(r.Record, r.Charged)
 	if paid {
-		said = withPayment(said, payment)
+		updated = withPayment(updated, payment)
 	}
 	f, ok, err := s.Ledger.FeedbackOn(ctx, r.RequestID)
 	if err != nil {
 		return stream.Reply{}, err
 	}
 	if ok && f.Account == c.Principal.Account {
-		said = withFeedback(said, &f)
+		updated = withFeedback(updated, &f)
 	}
-	return c.Head.JSON(said), nil
+	return c.Head.JSON(updated), nil
 }
 
 // payment returns the state of a request's payment; ok is false if there is none.

@@ -58,7 +58,7 @@ func (s *Server) Cache(ctx context.Context, c *Caller) (stream.Reply, error) {
 	for _, e := range l.Entries {
 		out.Data = append(out.Data, cacheEntry{
 			ID: e.Key.ID(), Model: e.By.Model, Provider: e.By.Provider, CreatedAt: e.Created.UTC(), ExpiresAt: e.Expires.UTC(),
-			Stale: !now.Before(e.Expires), Semantic: e.Semantic || s.Questions.Has(c.Principal.Account, e.Key), Bytes: e.Size(), Hits: e.Hits(), InputTokens: e.Usage.TotalInput(), OutputTokens: e.Usage.Output,
+			Stale: !now.Before(e.Expires), Semantic: e.Semantic || s.Semantic.Has(c.Principal.Account, e.Key), Bytes: e.Size(), Hits: e.Hits(), InputTokens: e.Usage.TotalInput(), OutputTokens: e.Usage.Output,
 		})
 	}
 	body, err := json.Marshal(out)
@@ -142,7 +142,7 @@ func (s *Server) removeWrongHit(ctx context.Context, account policy.Account, sel
 		return false
 	})
 	for _, k := range wrong {
-		err = cmp.Or(err, s.Questions.Ban(ctx, account, k))
+		err = cmp.Or(err, s.Semantic.Ban(ctx, account, k))
 	}
 	if err != nil {
 		return 0, err

@@ -43,11 +43,11 @@ func (s *Server) VeniceStatus(_ context.Context, c *Caller) (stream.Reply, error
 	if c.Cognition.Mock {
 		out = c.Cognition.MockStatus()
 	}
-	return c.told(out)
+	return c.uncached(out)
 }
 
 // uncached returns an answer that must not be cached.
-func (c *Caller) told(v any) (stream.Reply, error) {
+func (c *Caller) uncached(v any) (stream.Reply, error) {
 	body, err := json.Marshal(v)
 	r := c.Head.JSON(body)
 	r.Header = append(r.Header, header.Field{Name: "cache-control", Value: "no-store"})
@@ -73,16 +73,16 @@ func (s *Server) VeniceTelemetry(_ context.Context, c *Caller) (stream.Reply, er
 	} else {
 		out.Data = s.Plane.Records(c.Principal.Account, limit)
 	}
-	return c.told(out)
+	return c.uncached(out)
 }
 
 // limit parses ?limit=, a number from 1 to cognition.MaxRecords.
-func (c *Caller) limit(usual int) (int, error) {
+func (c *Caller) limit(byDefault int) (int, error) {
 	q, err := c.query("limit")
 	if err != nil {
 		return 0, err
 	}
-	n, err := strconv.Atoi(cmp.Or(q.Get("limit"), strconv.Itoa(usual)))
+	n, err := strconv.Atoi(cmp.Or(q.Get("limit"), strconv.Itoa(byDefault)))
 	if err != nil || n < 1 || n > cognition.MaxRecords {
 		return 0, fault.Newf(fault.InvalidRequest, "limit: expected a number from 1 to %d", cognition.MaxRecords)
 	}
@@ -107,7 +107,7 @@ func (s *Server) VeniceAttestations(ctx context.Context, c *Caller) (stream.Repl
 			return stream.Reply{}, err
 		}
 	}
-	return c.told(out)
+	return c.uncached(out)
 }
 
 // attestations is the answer to GET /venice/attestations.
@@ -170,7 +170,7 @@ func (s *Server) VeniceStreamToken(_ context.Context, c *Caller) (stream.Reply, 
 	if !t.Local {
 		out.Expires = &t.Expires
 	}
-	return c.told(out)
+	return c.uncached(out)
 }
 
 // VeniceStream is GET /venice/stream.

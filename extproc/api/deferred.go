@@ -25,7 +25,7 @@ type Later interface {
 }
 
 // maxRetryAfter is the maximum Retry-After of an answer that is not there yet.
-const mostRetryAfter = time.Minute
+const maxRetryAfter = time.Minute
 
 // Answer is GET /v1/requests/{id}/answer: the answer to a deferred request as its client would have got it, or 202 until it is there.
 func (s *Server) Answer(ctx context.Context, c *Caller) (stream.Reply, error) {
@@ -44,7 +44,7 @@ func (s *Server) Answer(ctx context.Context, c *Caller) (stream.Reply, error) {
 	if st.Batched {
 		status = "batched"
 	}
-	wait := min(max(time.Until(st.Request.Deadline), time.Second), mostRetryAfter)
+	wait := min(max(time.Until(st.Request.Deadline), time.Second), maxRetryAfter)
 	r := c.Head.JSON(DeferredBody(st.Request.Dialect, id, status, st.Request.Deadline))
 	r.Status = http.StatusAccepted
 	r.Header = append(r.Header, header.Field{Name: "retry-after", Value: strconv.Itoa(int(wait.Seconds()))}, header.Field{Name: "cache-control", Value: "no-store"})

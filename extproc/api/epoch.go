@@ -44,5 +44,5 @@ func (s *Server) AdvanceEpoch(_ context.Context, c *Caller) (stream.Reply, error
 	if s.Events.On() {
 		epoch.EventAdvanced.Emit(s.Events, c.Principal.Account, e)
 	}
-	return c.told(e)
+	return c.uncached(e)
 }

@@ -52,12 +52,12 @@ func (s *Server) Feedback(ctx context.Context, c *Caller) (stream.Reply, error) 
 	if err != nil {
 		return stream.Reply{}, err
 	}
-	said, err := jsonx.Scan(r.Record)
+	stored, err := jsonx.Scan(r.Record)
 	if err != nil || r.Provider == "" {
 		return stream.Reply{}, fault.Newf(fault.InvalidRequest, "request %q has no answer that could be rated", fault.Clip(f.RequestID))
 	}
-	f.Task, _ = said.Get("task").Str()
-	f.Regime, _ = said.Get("regime").Str()
+	f.Task, _ = stored.Get("task").Str()
+	f.Regime, _ = stored.Get("regime").Str()
 	before, replaced, err := s.Ledger.Rate(ctx, f)
 	if err != nil {
 		return stream.Reply{}, err

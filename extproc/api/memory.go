@@ -98,9 +98,9 @@ func readDocument(body []byte, d *session.Document, life *time.Duration) error {
 }
 
 // readLine parses a text without control characters.
-func readLine(v jsonx.Value, most int, into *string) (ok bool) {
+func readLine(v jsonx.Value, maxBytes int, into *string) (ok bool) {
 	*into, ok = v.Str()
-	return ok && len(*into) <= most && utf8.ValidString(*into) && !strings.ContainsFunc(*into, func(r rune) bool { return r < ' ' || r == 0x7f })
+	return ok && len(*into) <= maxBytes && utf8.ValidString(*into) && !strings.ContainsFunc(*into, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
 func (k *sessionCall) showDocument(d *session.Document, text bool) stream.Reply {

@@ -217,8 +217,8 @@ func (s *Server) claudeModels(c *Caller, offers []resolve.Offer) (stream.Reply, 
 	return c.Head.JSON(body), err
 }
 
-// longestPage is the maximum limit of the Models API.
-const longestPage = 1000
+// maxPage is the maximum limit of the Models API.
+const maxPage = 1000
 
 // claudePage returns the part of a list that a query requests, and whether there is more in its direction. Without a limit all are on one page, for
 // clients that do not paginate. The error is a fault.
@@ -230,9 +230,9 @@ func claudePage(all []claudeModel, query string) (page []claudeModel, more bool,
 	if stages := slices.Concat(q["lifecycle"], q["lifecycle[]"]); len(stages) > 0 && !slices.Contains(strings.Split(strings.Join(stages, ","), ","), lifecycleActive) {
 		return []claudeModel{}, false, nil
 	}
-	most := len(all)
+	limit := len(all)
 	if text := q.Get("limit"); text != "" {
-		if most, err = strconv.Atoi(text); err != nil || most < 1 || most > longestPage {
+		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxPage {
 			return nil, false, queryFault("limit", text, "a number from 1 to 1000")
 		}
 	}
@@ -246,12 +246,12 @@ func claudePage(all []claudeModel, query string) (page []claudeModel, more bool,
 	case at < 0:
 		return nil, false, queryFault(map[bool]string{true: "after_id", false: "before_id"}[after != ""], after+before, "the id of a model of the list")
 	case before != "":
-		from := max(at-most, 0)
+		from := max(at-limit, 0)
 		return all[from:at], from > 0, nil
 	default:
 		all = all[at+1:]
 	}
-	return all[:min(most, len(all))], most < len(all), nil
+	return all[:min(limit, len(all))], limit < len(all), nil
 }
 
 func queryFault(name, got, want string) error {

@@ -10,10 +10,10 @@ import (
 
 // Limits of stored reasoning (D-44).
 const (
-	reasoningTime    = 10 * time.Minute
-	mostReasonings   = 4096     // number of answers
-	reasoningBytes   = 64 << 20 // bytes of all answers together
-	longestReasoning = 4 << 20  // bytes of one answer
+	reasoningTime     = 10 * time.Minute
+	maxReasonings     = 4096     // number of answers
+	maxReasoningBytes = 64 << 20 // bytes of all answers together
+	maxReasoning      = 4 << 20  // bytes of one answer
 )
 
 // ReasoningStore keeps the reasoning of answers in memory for ten minutes. Beyond its limits the oldest is dropped first. The zero value is empty.
@@ -36,7 +36,7 @@ type keptChain struct {
 
 // Put stores an answer's reasoning for an account, unless it is too large.
 func (s *ReasoningStore) Put(id string, account policy.Account, json []byte) {
-	if len(json) > longestReasoning {
+	if len(json) > maxReasoning {
 		return
 	}
 	s.mu.Lock()
@@ -48,7 +48,7 @@ func (s *ReasoningStore) Put(id string, account policy.Account, json []byte) {
 	s.byID[id] = k
 	s.queue = append(s.queue, k)
 	s.bytes += len(json)
-	for len(s.queue) > mostReasonings || s.bytes > reasoningBytes {
+	for len(s.queue) > maxReasonings || s.bytes > maxReasoningBytes {
 		s.drop()
 	}
 	if s.ending == nil {

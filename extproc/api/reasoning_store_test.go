@@ -60,20 +60,20 @@ func TestTheShelfIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var s ReasoningStore
-		for i := range mostReasonings + 10 {
+		for i := range maxReasonings + 10 {
 			s.Put(fmt.Sprintf("req_%d", i), "alice", []byte("x"))
 		}
-		if len(s.queue) != mostReasonings || len(s.byID) != mostReasonings || s.get("req_9", "alice") != nil || s.get("req_10", "alice") == nil {
+		if len(s.queue) != maxReasonings || len(s.byID) != maxReasonings || s.get("req_9", "alice") != nil || s.get("req_10", "alice") == nil {
 			t.Errorf("%d answers are kept", len(s.queue))
 		}
-		big := make([]byte, longestReasoning)
+		big := make([]byte, maxReasoning)
 		for i := range 20 {
 			s.Put(fmt.Sprintf("big_%d", i), "alice", big)
 		}
-		if s.bytes > reasoningBytes || s.get("big_19", "alice") == nil || s.get("big_3", "alice") != nil {
+		if s.bytes > maxReasoningBytes || s.get("big_19", "alice") == nil || s.get("big_3", "alice") != nil {
 			t.Errorf("%d bytes are kept, in %d answers", s.bytes, len(s.queue))
 		}
-		s.Put("req_huge", "alice", make([]byte, longestReasoning+1))
+		s.Put("req_huge", "alice", make([]byte, maxReasoning+1))
 		if s.get("req_huge", "alice") != nil {
 			t.Error("an answer beyond the bound is kept")
 		}

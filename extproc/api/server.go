@@ -42,7 +42,7 @@ type Server struct {
 	Ledger       *ledger.Ledger
 	Limiter      *quota.Limiter
 	Answers      *cache.Store
-	Questions    *semantic.Index                // the index of the semantic cache
+	Semantic     *semantic.Index                // the index of the semantic cache
 	State        func(policy.ProviderID) string // a provider's health, for display
 	Quarantine   *catalog.Quarantine
 	Reasonings   *ReasoningStore

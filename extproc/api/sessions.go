@@ -90,8 +90,8 @@ func noSessions() error {
 // MaxSessionBody is the maximum size of the body of POST /v1/sessions, in bytes.
 const MaxSessionBody = 64 << 10
 
-// usualLife is the default lifetime of a session.
-const usualLife = 24 * time.Hour
+// defaultLife is the default lifetime of a session.
+const defaultLife = 24 * time.Hour
 
 // readSession parses a session's parameters. above is the id of its parent.
 func readSession(body []byte) (n *session.Session, above string, err error) {
@@ -104,7 +104,7 @@ func readSession(body []byte) (n *session.Session, above string, err error) {
 			return nil, "", wire.Invalid(fault.Clip(m.Key), "a session has no such member")
 		}
 	}
-	n = &session.Session{Expires: time.Now().Add(usualLife)}
+	n = &session.Session{Expires: time.Now().Add(defaultLife)}
 	for _, f := range []struct {
 		name string
 		read func(v jsonx.Value) (ok bool)
@@ -244,9 +244,9 @@ type sessionCall struct {
 	*Server
 	*Caller
 
-	session session.Session
-	what    string // checkpoints, scratchpad, memory; "" for the session itself
-	name    string // the rest of the path
+	session  session.Session
+	resource string // checkpoints, scratchpad, memory; "" for the session itself
+	name     string // the rest of the path
 }
 
 // Session serves the endpoints below /v1/sessions/{id}.
@@ -256,7 +256,7 @@ func (s *Server) Session(ctx context.Context, c *Caller) (stream.Reply, error) {
 	}
 	id, rest, _ := strings.Cut(c.Head.Arg(sessionsPath), "/")
 	k := sessionCall{Server: s, Caller: c}
-	k.what, k.name, _ = strings.Cut(rest, "/")
+	k.resource, k.name, _ = strings.Cut(rest, "/")
 	var err error
 	if c.Principal.Account == "" {
 		return stream.Reply{}, SessionFault(session.ErrUnknown)
@@ -268,7 +268,7 @@ func (s *Server) Session(ctx context.Context, c *Caller) (stream.Reply, error) {
 		if err := auth.MayGenerate(c.Principal); err != nil {
 			return stream.Reply{}, err
 		}
-		if k.what != "" && k.session.Over(time.Now()) {
+		if k.resource != "" && k.session.Over(time.Now()) {
 			return stream.Reply{}, SessionFault(session.ErrOver)
 		}
 	}
@@ -279,32 +279,32 @@ func (s *Server) Session(ctx context.Context, c *Caller) (stream.Reply, error) {
 func (k *sessionCall) serve(ctx context.Context) (stream.Reply, error) {
 	read := k.Head.Method == http.MethodGet || k.Head.Method == http.MethodHead
 	switch {
-	case k.what == "" && read:
+	case k.resource == "" && read:
 		return k.showSession(ctx, k.Caller, &k.session, "")
-	case k.what == "" && k.Head.Method == http.MethodDelete:
+	case k.resource == "" && k.Head.Method == http.MethodDelete:
 		if err := k.Sessions.Close(ctx, k.session.ID); err != nil {
 			return stream.Reply{}, err
 		}
 		return k.Head.JSON(append(jsonx.AppendString([]byte(`{"id":`), k.session.ID), `,"over":true}`...)), nil
-	case k.what == "checkpoints" && k.name == "" && k.Head.Method == http.MethodPost:
+	case k.resource == "checkpoints" && k.name == "" && k.Head.Method == http.MethodPost:
 		return k.addCheckpoint(ctx)
-	case k.what == "checkpoints" && read:
+	case k.resource == "checkpoints" && read:
 		return k.checkpoints(ctx)
-	case k.what == "scratchpad" && k.name == "" && read:
+	case k.resource == "scratchpad" && k.name == "" && read:
 		return k.entries(ctx)
-	case k.what == "scratchpad" && k.name != "":
+	case k.resource == "scratchpad" && k.name != "":
 		return k.entry(ctx, read)
-	case k.what == "memory":
+	case k.resource == "memory":
 		return k.memory(ctx, read)
 	}
 	return stream.Reply{}, fault.Newf(fault.NotFound, "there is no endpoint %s %s", fault.Clip(k.Head.Method), fault.Clip(k.Head.Path))
 }
 
 // bodyOf returns the body, which must be JSON of a limited size.
-func (k *sessionCall) bodyOf(most int) ([]byte, error) {
+func (k *sessionCall) bodyOf(maxBytes int) ([]byte, error) {
 	b := k.Body
-	if len(b) > most {
-		return nil, fault.Newf(fault.TooLarge, "at most %d bytes can be stored", most)
+	if len(b) > maxBytes {
+		return nil, fault.Newf(fault.TooLarge, "at most %d bytes can be stored", maxBytes)
 	}
 	if err := jsonx.Valid(b); err != nil {
 		return nil, wire.NotJSON(err)

@@ -8,7 +8,7 @@ import (
 	"bardo.money/gateway/internal/fault"
 )
 
-// TestTheLifeOfASessionIsNoLessThanItSays: numbers that overflow are refused, as those below 1 and above 30 days are.
+// TestTheLifeOfASessionIsNoLessThanItSays: numbers that overflow are refused, like those below 1 and above 30 days.
 func TestTheLifeOfASessionIsNoLessThanItSays(t *testing.T) {
 	for life, taken := range map[string]bool{
 		"1": true, "2592000": true, `"720h"`: true, `"1ns"`: true,

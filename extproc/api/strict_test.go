@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// paramOf is the name that a fault says; "none" for no error, "" for one that names nothing.
+// paramOf returns the name in a fault; "none" for no error, "" if it names nothing.
 func paramOf(t *testing.T, err error) string {
 	t.Helper()
 	if err == nil {

@@ -20,8 +20,8 @@ import (
 
 // Limits of GET /v1/usage.
 const (
-	usagePage = 1_000  // default number of rows of a page
-	usageMost = 10_000 // maximum number of rows of a report
+	usagePageRows = 1_000  // default number of rows of a page
+	maxUsageRows  = 10_000 // maximum number of rows of a report
 )
 
 // usageQuery is the parsed query of GET /v1/usage.
@@ -44,7 +44,7 @@ func (s *Server) Usage(ctx context.Context, c *Caller) (stream.Reply, error) {
 	}
 	table, err := s.usageTable(ctx, &q.Query)
 	if errors.Is(err, usage.ErrTooMany) {
-		return stream.Reply{}, fault.New(fault.InvalidRequest, fmt.Sprintf("the report has more than %d rows: narrow it by since, until or golem, or sum by less", usageMost), err)
+		return stream.Reply{}, fault.New(fault.InvalidRequest, fmt.Sprintf("the report has more than %d rows: narrow it by since, until or golem, or sum by less", maxUsageRows), err)
 	}
 	if err != nil {
 		return stream.Reply{}, err
@@ -70,7 +70,7 @@ func usageQueryOf(c *Caller) (q usageQuery, err error) {
 	if err != nil {
 		return q, err
 	}
-	q.Account, q.Golem, q.Most = c.Principal.Account, v.Get("golem"), usageMost
+	q.Account, q.Golem, q.Most = c.Principal.Account, v.Get("golem"), maxUsageRows
 	by := v.Get("by")
 	if by == "" {
 		by = string(ledger.ByModel)
@@ -84,10 +84,10 @@ func usageQueryOf(c *Caller) (q usageQuery, err error) {
 	if q.Until, err = day(v, "until"); err != nil {
 		return q, err
 	}
-	if q.offset, err = number(v, "offset", 0, 0, usageMost); err != nil {
+	if q.offset, err = number(v, "offset", 0, 0, maxUsageRows); err != nil {
 		return q, err
 	}
-	if q.limit, err = number(v, "limit", usagePage, 1, usageMost); err != nil {
+	if q.limit, err = number(v, "limit", usagePageRows, 1, maxUsageRows); err != nil {
 		return q, err
 	}
 	q.asCSV, err = wantsCSV(v.Get("format"), c.Head.Header.Get("accept"))
@@ -108,14 +108,14 @@ func wantsCSV(format, accept string) (bool, error) {
 }
 
 // number parses an integer of a query.
-func number(q url.Values, name string, unset, least, most int) (int, error) {
+func number(q url.Values, name string, unset, minValue, maxValue int) (int, error) {
 	s := q.Get(name)
 	if s == "" {
 		return unset, nil
 	}
 	n, err := strconv.Atoi(s)
-	if err != nil || n < least || n > most {
-		return 0, fault.Newf(fault.InvalidRequest, "%s: %q, expected a number from %d to %d", name, fault.Clip(s), least, most)
+	if err != nil || n < minValue || n > maxValue {
+		return 0, fault.Newf(fault.InvalidRequest, "%s: %q, expected a number from %d to %d", name, fault.Clip(s), minValue, maxValue)
 	}
 	return n, nil
 }

@@ -64,7 +64,7 @@ func testALongRefusalIsReadInPart(t *testing.T, do doing) {
 	}
 }
 
-// A provider that goes on refusing is not waited for, nor is the body of a status that has none.
+// An endless refusal is not read to its end, nor is the body of a status that has none.
 func TestAnEndlessRefusalIsReadInPart(t *testing.T) { bothWays(t, testAnEndlessRefusalIsReadInPart) }
 
 func testAnEndlessRefusalIsReadInPart(t *testing.T, do doing) {
@@ -185,7 +185,7 @@ func testAClientDisconnectEndsTheAttempt(t *testing.T, do doing) {
 	}
 }
 
-// disconnects makes an attempt whose client disconnects.
+// disconnects makes an attempt during which the client disconnects.
 func disconnects(t *testing.T, do doing, f transport, s *sink) result {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -194,7 +194,7 @@ func disconnects(t *testing.T, do doing, f transport, s *sink) result {
 	return do(ctx, t, f, s, attempt.Wait{})
 }
 
-// The usage comes last. It is read for a client that disconnected, as the answer is billed by it, but not waited for without limit.
+// The usage comes last. It is read after a client disconnect, because the answer is billed by it, but not awaited without limit.
 func TestTheUsageIsAwaitedAfterADisconnect(t *testing.T) {
 	for _, row := range []struct {
 		name     string
@@ -216,7 +216,7 @@ func TestTheUsageIsAwaitedAfterADisconnect(t *testing.T) {
 	}
 }
 
-// On a thread the call ends with its client. What had come by then is read.
+// On a thread the call ends with its client. What arrived before is read.
 func TestTheUsageThatHasComeIsReadAfterADisconnect(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	d, s := &leaver{cancel: func() { cancel(errDisconnected) }}, &sink{}
@@ -229,7 +229,7 @@ func TestTheUsageThatHasComeIsReadAfterADisconnect(t *testing.T) {
 	}
 }
 
-// A client's calls end with it. That is not a failure of the provider, whose other clients would be told that it is down.
+// A client's calls end with it. That is not a failure of the provider, which would be reported as down to other clients.
 func TestACallThatEndedWithItsClientIsNoFailure(t *testing.T) {
 	for name, heads := range map[string][]*stream.CallHead{
 		"before the response headers": nil,

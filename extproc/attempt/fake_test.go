@@ -37,7 +37,7 @@ var (
 	errBroken       = errors.New("the connection broke")
 )
 
-// newAttempt is a streaming attempt at a provider with the given keys.
+// newAttempt returns a streaming attempt at a provider with the given keys.
 func newAttempt(t *testing.T, keys ...string) *attempt.Attempt {
 	t.Helper()
 	req, err := openai.Dialect{}.Decode(chat.Generate, nil, "", []byte(`{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`))
@@ -60,7 +60,7 @@ func newAttempt(t *testing.T, keys ...string) *attempt.Attempt {
 	return &attempt.Attempt{View: v, To: policy.Resolution{Provider: "p", Model: "m", Upstream: "m"}}
 }
 
-// owner counts the panics that it is told of.
+// owner counts reported panics.
 type owner struct{ panics int }
 
 func (*owner) Written([]string) {}
@@ -87,7 +87,7 @@ func replies(status int, body string) transport {
 	}
 }
 
-// streams answers with a body that write writes. As with a connection, the end of the request's context breaks it.
+// streams answers with a body that write writes. As with a connection, it breaks when the request's context ends.
 func streams(write func(context.Context, *io.PipeWriter)) transport {
 	return func(r *http.Request) (*http.Response, error) {
 		body, w := io.Pipe()
@@ -141,7 +141,7 @@ func (s *sink) HasContent() bool                            { return s.has("cont
 func (s *sink) LacksUsage() bool                            { return s.has("stop") && !s.has("usage") }
 func (s *sink) open(status int, _ header.List) attempt.Sink { s.status = status; return s }
 
-// result is what an attempt came to.
+// result is the result of an attempt.
 type result struct {
 	f    *upstream.Failure
 	err  error
@@ -153,7 +153,7 @@ func (r result) isTimeout(cause error) bool {
 	return r.err == nil && r.f != nil && r.f.Kind == upstream.TimedOut && errors.Is(r.f.Cause, cause)
 }
 
-// isDisconnect reports whether the client's disconnect ended the attempt, at that time.
+// isDisconnect reports whether the client's disconnect ended the attempt, after that time.
 func (r result) isDisconnect(took time.Duration) bool {
 	return r.f == nil && errors.Is(r.err, errDisconnected) && r.took == took
 }
@@ -161,7 +161,7 @@ func (r result) isDisconnect(took time.Duration) bool {
 // doing makes an attempt.
 type doing func(ctx context.Context, t *testing.T, f transport, s *sink, w attempt.Wait) result
 
-// bothWays runs a test with attempts that wait in goroutines, and with those that run on a thread of many requests.
+// bothWays runs a test with attempts that wait in goroutines, and with attempts on a thread of many requests.
 func bothWays(t *testing.T, test func(t *testing.T, do doing)) {
 	t.Helper()
 	t.Run("goroutines", func(t *testing.T) { test(t, doWith) })

@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// TestAnEarlierAttemptSaysWhatEnvoyKnows: of an attempt without an answer nobody knows whether its connection was refused, broke, or stayed silent.
+// TestAnEarlierAttemptSaysWhatEnvoyKnows: for an attempt without an answer it is unknown whether its connection was refused, broke, or timed out.
 func TestAnEarlierAttemptSaysWhatEnvoyKnows(t *testing.T) {
 	plan := attempt.Plan{{Provider: "first"}, {Provider: "second"}}
 	for noted, want := range map[string]struct {

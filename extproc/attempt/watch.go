@@ -13,11 +13,11 @@ import (
 
 // watch is the state that both share.
 type watch struct {
-	mu   sync.Mutex
-	over bool // the answer is complete or abandoned: nothing more is done between its chunks
+	mu        sync.Mutex
+	over      bool // the answer is complete or abandoned: nothing more is done between its chunks
 	usageOnly bool // the client has disconnected, and only the usage is read
-	sink Sink // nil before the answer begins
-	stop chan struct{}
+	sink      Sink // nil before the answer begins
+	stop      chan struct{}
 }
 
 // run sends heartbeats and watches for a client disconnect, until the attempt is over.

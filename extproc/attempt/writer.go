@@ -25,11 +25,11 @@ type Writer struct {
 	// Listener is always the client of the egress listener, for calls that need its features; nil: Client is it.
 	Listener *http.Client
 
-	mu       sync.Mutex // also guards the parsing of the conversation, which happens at most once
-	closed   bool       // the request's body was returned to its pool
-	degraded map[policy.ProviderID][]string
-	degradedForOthers     map[policy.ProviderID][]string // degraded as shown to others than the client
-	keys     []TakenKey                     // of providers with several keys
+	mu                sync.Mutex // also guards the parsing of the conversation, which happens at most once
+	closed            bool       // the request's body was returned to its pool
+	degraded          map[policy.ProviderID][]string
+	degradedForOthers map[policy.ProviderID][]string // degraded as shown to others than the client
+	keys              []TakenKey                     // of providers with several keys
 }
 
 // Owner is the exchange that the attempts belong to. Its methods are called from several goroutines.

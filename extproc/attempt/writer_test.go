@@ -26,7 +26,7 @@ func TestAClosedWriterWritesNothing(t *testing.T) {
 	}
 }
 
-// authorization is the credential of a call.
+// authorization returns the credential of a call.
 func authorization(t *testing.T, w *attempt.Writer, at *attempt.Attempt) string {
 	t.Helper()
 	c, err := w.Write(nil, at)
@@ -48,7 +48,7 @@ func TestEachAttemptOfARequestTakesAnotherKey(t *testing.T) {
 	}
 }
 
-// Of two keys the one with fewer requests in flight is taken, though it was used last.
+// Of two keys the one with fewer requests in flight is taken, although it was used last.
 func TestCloseReleasesTheKeys(t *testing.T) {
 	at := newAttempt(t, "one", "two")
 	var ended []*attempt.Writer
@@ -90,12 +90,12 @@ func TestAnAnswerReleasesTheKeys(t *testing.T) {
 	if id := answered.LastKey("p").ID(); id != at.View.Config.Provider("p").Ring.ID(1) {
 		t.Errorf("the key of the answer is %q", id)
 	}
-	take("two") // it has one request less
+	take("two") // it has one request fewer
 	answered.Close()
 	take("one")
 }
 
-// The second attempt does not take the first one's key, though that has fewer requests in flight.
+// The second attempt does not take the first one's key, although that has fewer requests in flight.
 func TestARequestTakesEachKeyOnce(t *testing.T) {
 	at := newAttempt(t, "one", "two")
 	ring := at.View.Config.Provider("p").Ring
@@ -128,7 +128,7 @@ func TestWhichKeysAreFresh(t *testing.T) {
 	}
 }
 
-// encodesNothing is an adapter whose format has no place for the request.
+// encodesNothing is an adapter whose format cannot express the request.
 type encodesNothing struct{ custom.Adapter }
 
 var errNotEncoded = errors.New("no place for it")
@@ -152,7 +152,7 @@ func TestAnAttemptThatCannotBeWrittenTakesNoKey(t *testing.T) {
 func TestARefusedKeyRests(t *testing.T) {
 	for _, row := range []struct {
 		status    int
-		available int           // keys that are not resting
+		available int           // number of keys not in cooldown
 		rest      time.Duration // of the refused one
 	}{
 		{http.StatusTooManyRequests, 1, 30 * time.Second},
@@ -180,7 +180,7 @@ func TestARefusedKeyRests(t *testing.T) {
 	}
 }
 
-// Failures are noted in the order of the attempts: each lets the key of its own attempt rest.
+// Failures are recorded in the order of the attempts: each starts the cooldown of its own attempt's key.
 func TestEachFailureRestsTheKeyOfItsAttempt(t *testing.T) {
 	at := newAttempt(t, "one", "two")
 	ring := at.View.Config.Provider("p").Ring

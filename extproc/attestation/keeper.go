@@ -67,9 +67,9 @@ type Kept struct {
 }
 
 // Void marks the stored token as void, once: its answer is not sent after all.
-func (t *Kept) Void(ctx context.Context, why attestation.Reason) {
+func (t *Kept) Void(ctx context.Context, reason attestation.Reason) {
 	if t.by != nil {
-		t.by.Void(ctx, t.of, t.proof, why)
+		t.by.Void(ctx, t.of, t.proof, reason)
 	}
 	*t = Kept{}
 }
@@ -87,17 +87,17 @@ func (k *Keeper) Keep(ctx context.Context, s *Subject, p *Proof) (Kept, error) {
 }
 
 // Void stores a verified receipt as void: its answer cannot be used. It does nothing if none was verified; p may be nil.
-func (k *Keeper) Void(ctx context.Context, s *Subject, p *Proof, why attestation.Reason) {
+func (k *Keeper) Void(ctx context.Context, s *Subject, p *Proof, reason attestation.Reason) {
 	if p == nil || p.Receipt == nil {
 		return
 	}
-	t, err := k.add(ctx, s, p, why)
+	t, err := k.add(ctx, s, p, reason)
 	if err != nil {
 		k.Log.Error("a void attestation was not stored", "request", s.RequestID, "error", err)
 		return
 	}
 	e := s.event()
-	e.Enclave, e.Hash, e.Reason = t.Measurement, t.TokenHash, string(why)
+	e.Enclave, e.Hash, e.Reason = t.Measurement, t.TokenHash, string(reason)
 	k.emit(EventVoid, s, &e)
 }
 
@@ -110,9 +110,9 @@ func (k *Keeper) add(ctx context.Context, s *Subject, p *Proof, void attestation
 	return t, k.Book.Add(context.WithoutCancel(ctx), t)
 }
 
-// Refuse emits the event of an answer that was discarded because it is not attested. name is the error's name; reason is an attestation.Reason.
-func (k *Keeper) Refuse(s *Subject, name string, why error) {
-	reason, ok := errors.AsType[attestation.Reason](why)
+// Refuse emits the event of an answer that was discarded because it is not attested. name is the error's name; cause is an attestation.Reason.
+func (k *Keeper) Refuse(s *Subject, name string, cause error) {
+	reason, ok := errors.AsType[attestation.Reason](cause)
 	if !ok {
 		return
 	}
@@ -122,9 +122,9 @@ func (k *Keeper) Refuse(s *Subject, name string, why error) {
 	k.emit(EventRefused, s, &e)
 }
 
-// NotOpened emits the event of an answer that was discarded because it cannot be decrypted. name is the error's name; reason is an e2ee.Reason.
-func (k *Keeper) NotOpened(s *Subject, name string, why error) {
-	reason, ok := errors.AsType[e2ee.Reason](why)
+// NotOpened emits the event of an answer that was discarded because it cannot be decrypted. name is the error's name; cause is an e2ee.Reason.
+func (k *Keeper) NotOpened(s *Subject, name string, cause error) {
+	reason, ok := errors.AsType[e2ee.Reason](cause)
 	if !ok {
 		return
 	}

@@ -16,12 +16,12 @@ import (
 
 // Proof is the proof of one call's answer, in progress or complete. Not safe for concurrent use.
 type Proof struct {
-	policy *attestation.Policy
-	by     provider.Attesting
-	nonce  string
-	model  string // the provider's name of the called model
-	body   hash.Hash
-	said   []string // receipts in the head and the trailers, without duplicates
+	policy   *attestation.Policy
+	by       provider.Attesting
+	nonce    string
+	model    string // the provider's name of the called model
+	body     hash.Hash
+	receipts []string // receipts in the head and the trailers, without duplicates
 
 	Receipt *attestation.Receipt // set when verified
 	At      time.Time            // time of the verification
@@ -54,10 +54,10 @@ func (p *Proof) note(h header.List) error {
 		if f.Name != p.by.ReceiptHeader() {
 			continue
 		}
-		if len(p.said) > 0 && p.said[0] != f.Value {
+		if len(p.receipts) > 0 && p.receipts[0] != f.Value {
 			return attestation.Contradicts
 		}
-		p.said = append(p.said[:0], f.Value)
+		p.receipts = append(p.receipts[:0], f.Value)
 	}
 	return nil
 }
@@ -70,10 +70,10 @@ func (p *Proof) Verify(trailers header.List, now time.Time) error {
 	if err := p.note(trailers); err != nil {
 		return err
 	}
-	if len(p.said) == 0 {
+	if len(p.receipts) == 0 {
 		return attestation.Missing
 	}
-	r, err := attestation.Parse(p.said[0])
+	r, err := attestation.Parse(p.receipts[0])
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (p *Proof) Verify(trailers header.List, now time.Time) error {
 	if err := p.policy.Verify(r, &want); err != nil {
 		return err
 	}
-	p.Receipt, p.At, p.raw = r, now, p.said[0]
+	p.Receipt, p.At, p.raw = r, now, p.receipts[0]
 	return nil
 }
 

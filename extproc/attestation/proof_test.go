@@ -48,7 +48,7 @@ func signed(nonce, body string, at time.Time) string {
 
 func field(value string) header.List { return header.List{{Name: "receipt", Value: value}} }
 
-// P-05: the receipt may come before or behind the body, wherever that is cut; several of them have to agree.
+// P-05: the receipt may come before or after the body, however that is split; several receipts must agree.
 func TestP05AReceiptComesInHeadOrTrailer(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -88,7 +88,7 @@ func TestP05AReceiptComesInHeadOrTrailer(t *testing.T) {
 
 func none(string) header.List { return nil }
 
-// Nothing of an answer that was not verified is kept; what is kept has whose it is.
+// Nothing of an unverified answer is stored; stored tokens have their owner.
 func TestP05AKeeperKeepsWhatWasVerified(t *testing.T) {
 	t.Parallel()
 	book, err := attestation.OpenBook(filepath.Join(t.TempDir(), "tokens.db"))

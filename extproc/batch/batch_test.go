@@ -14,7 +14,7 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// provider answers calls by their method and path, and notes them.
+// provider answers calls by their method and path, and records them.
 type provider struct {
 	t       *testing.T
 	answers map[string]string
@@ -92,7 +92,7 @@ func TestOpenAIsBatchesAreFilesOfLines(t *testing.T) {
 	if err := tg.Cancel(t.Context(), "batch_1"); err != nil {
 		t.Error(err)
 	}
-	if err := tg.Forget(t.Context(), &r); err != nil { // one file is gone already
+	if err := tg.Forget(t.Context(), &r); err != nil { // one file was deleted already
 		t.Error(err)
 	}
 }
@@ -185,7 +185,7 @@ func TestWhatAFailedSubmissionMeans(t *testing.T) {
 	}
 }
 
-// FuzzResults: no line of a provider's makes a reader panic, or a result without an id.
+// FuzzResults: no line from a provider causes a panic, or a result without an id.
 func FuzzResults(f *testing.F) {
 	for _, s := range []string{`{"custom_id":"a","response":{"status_code":200,"body":{}}}`, `{"custom_id":"a","result":{"type":"errored","error":{"error":{"type":"api_error"}}}}`, `{`, `[]`, `{"custom_id":1}`} {
 		f.Add([]byte(s))

@@ -2,7 +2,7 @@ package chat
 
 import "bardo.money/gateway/internal/jsonx"
 
-// Temperature is the effective temperature as text: the locked profile's, else the client's, else the default profile's; "" if none is set. The
+// Temperature returns the effective temperature as text: the locked profile's, else the client's, else the default profile's; "" if none is set. The
 // client's may not be a number.
 func (r *Request) Temperature() string {
 	p := r.Profile
@@ -40,7 +40,7 @@ func (r *Request) HasThinking() bool {
 		r.Doc.Get("output_config").Get("effort").Exists() || r.Doc.Get("chat_template_kwargs").Get("enable_thinking").Exists()
 }
 
-// Member is the first of several top-level members that exists and is not null.
+// Member returns the first of several top-level members that exists and is not null.
 func (r *Request) Member(names ...string) jsonx.Value {
 	for _, name := range names {
 		if v := r.Doc.Get(name); !v.IsNull() {
@@ -50,7 +50,7 @@ func (r *Request) Member(names ...string) jsonx.Value {
 	return jsonx.Value{}
 }
 
-// either is a member by its camel-case or snake-case name.
+// either returns a member by its camel-case or snake-case name.
 func either(object jsonx.Value, camel, snake string) jsonx.Value {
 	if v := object.Get(camel); v.Exists() {
 		return v

@@ -90,7 +90,7 @@ func (ev *Event) IsOwnCall() bool {
 	return (ev.Kind == Extra || ev.Kind == Other) && ev.Tool.Name != ""
 }
 
-// Detached is a copy of the event that does not refer to the decoder's buffer.
+// Detached returns a copy of the event that does not refer to the decoder's buffer.
 func (ev *Event) Detached() Event {
 	e := *ev
 	e.Text, e.Raw = bytes.Clone(ev.Text), bytes.Clone(ev.Raw)
@@ -142,7 +142,7 @@ type Usage struct {
 	Tier string      // the service tier that the provider reports; "" if none
 }
 
-// TotalInput is all input tokens, cached or not (OpenTelemetry's gen_ai.usage.input_tokens).
+// TotalInput returns all input tokens, cached or not (OpenTelemetry's gen_ai.usage.input_tokens).
 func (u *Usage) TotalInput() int64 { return u.Input + u.Cached + u.CacheWrite + u.CacheWrite1h }
 
 // Merge adds a later report to u. Zero fields of the later one do not overwrite earlier values: Anthropic reports input in message_start and

@@ -67,7 +67,7 @@ func build(embedder models.Embedder, set *classify.Set, safety *injection.Detect
 
 // Judge returns the reading of an account's prompt, or why there is none: foreign (not plain English, the model's language), off, busy, late,
 // another-model (the prototypes' vectors are not this model's) or failed. The reading is shared and must not be changed.
-func (c *Classifier) Judge(ctx context.Context, account policy.Account, prompt string) (r *intent.Reading, why string) {
+func (c *Classifier) Judge(ctx context.Context, account policy.Account, prompt string) (r *intent.Reading, reason string) {
 	text := classify.Text(prompt)
 	if !classify.English(text) {
 		return nil, "foreign"
@@ -81,7 +81,7 @@ func (c *Classifier) Judge(ctx context.Context, account policy.Account, prompt s
 	default:
 		return nil, "busy"
 	}
-	j := &judgement{done: make(chan struct{}), why: "failed"}
+	j := &judgement{done: make(chan struct{}), reason: "failed"}
 	guard.Go(func() {
 		defer func() { <-c.open }()
 		defer close(j.done)
@@ -91,7 +91,7 @@ func (c *Classifier) Judge(ctx context.Context, account policy.Account, prompt s
 	defer cancel()
 	select {
 	case <-j.done:
-		return j.reading.Load(), j.why
+		return j.reading.Load(), j.reason
 	case <-ctx.Done():
 	}
 	if r := j.reading.Load(); r != nil {
@@ -104,29 +104,29 @@ func (c *Classifier) Judge(ctx context.Context, account policy.Account, prompt s
 type judgement struct {
 	reading atomic.Pointer[intent.Reading]
 	done    chan struct{}
-	why     string // why there is no reading; valid once it is done
+	reason  string // why there is no reading; valid once it is done
 }
 
 // judge does a run, and stores its result if it is complete.
 func (c *Classifier) judge(j *judgement, k key, text, prompt string) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	said, why := c.read(ctx, text)
-	if why != "" {
-		j.why = why
+	reading, reason := c.read(ctx, text)
+	if reason != "" {
+		j.reason = reason
 		return
 	}
-	j.reading.Store(&said)
-	j.why = ""
+	j.reading.Store(&reading)
+	j.reason = ""
 	if c.safety == nil {
-		c.kept.Add(k, &said)
+		c.kept.Add(k, &reading)
 		return
 	}
 	f, err := c.safety.Learn(ctx, c.safety.KeyOf([]byte(prompt)), prompt, injection.NewBudget())
 	if err != nil {
 		return
 	}
-	whole, score := said, f.Score(injection.User)
+	whole, score := reading, f.Score(injection.User)
 	whole.Injection, whole.Unsafe = &score, score >= c.safety.Threshold()
 	j.reading.Store(&whole)
 	if f.Scored { // else the model of l8 may be ready for the next request
@@ -135,10 +135,10 @@ func (c *Classifier) judge(j *judgement, k key, text, prompt string) {
 }
 
 // read returns the reading from the embedder's vector of a text.
-func (c *Classifier) read(ctx context.Context, text string) (r intent.Reading, why string) {
+func (c *Classifier) read(ctx context.Context, text string) (r intent.Reading, reason string) {
 	v, err := c.embedder.Embed(ctx, text)
 	if err != nil {
-		return r, reason(err)
+		return r, reasonOf(err)
 	}
 	if c.embedder.Tag() != c.set.Tag {
 		return r, "another-model"
@@ -150,7 +150,7 @@ func (c *Classifier) read(ctx context.Context, text string) (r intent.Reading, w
 	return r, ""
 }
 
-func reason(err error) string {
+func reasonOf(err error) string {
 	switch {
 	case errors.Is(err, models.ErrOff):
 		return "off"

@@ -15,7 +15,7 @@ import (
 	"bardo.money/gateway/policy/classify"
 )
 
-// scripted is a model that answers what it is told.
+// scripted is a model with scripted results.
 type scripted struct {
 	models.Embedder
 
@@ -87,7 +87,7 @@ func (s scoring) Score(ctx context.Context, _ string) (float64, error) {
 	return s.score, s.err
 }
 
-// TestR11SafetyIsJudgedByLayerL8: by its patterns and its classifier, with its threshold. Without a verdict in time the rest of the reading stands.
+// TestR11SafetyIsJudgedByLayerL8: by its patterns and its classifier, with its threshold. Without a verdict in time the rest of the reading is used.
 func TestR11SafetyIsJudgedByLayerL8(t *testing.T) {
 	set, err := classify.Prototypes()
 	if err != nil {
@@ -120,7 +120,7 @@ func TestR11SafetyIsJudgedByLayerL8(t *testing.T) {
 	}
 }
 
-// gated is a model that answers when it is let to, and counts.
+// gated is a model that answers when it is released, and counts.
 type gated struct {
 	scripted
 
@@ -139,7 +139,7 @@ func (g gated) Embed(ctx context.Context, _ string) ([]float32, error) {
 	}
 }
 
-// TestR11ALateJudgementIsThereForTheNextRequest: the model goes on when the request does not wait any longer, and reads a prompt once for each account.
+// TestR11ALateJudgementIsThereForTheNextRequest: the model continues when the request no longer waits, and reads a prompt once per account.
 func TestR11ALateJudgementIsThereForTheNextRequest(t *testing.T) {
 	set, err := classify.Prototypes()
 	if err != nil {
@@ -169,7 +169,7 @@ func TestR11ALateJudgementIsThereForTheNextRequest(t *testing.T) {
 	})
 }
 
-// TestR11WhatIsJudgedAtATimeIsBounded: a prompt beyond that has no judgement, and does not wait.
+// TestR11WhatIsJudgedAtATimeIsBounded: a prompt beyond the limit has no result, and does not wait.
 func TestR11WhatIsJudgedAtATimeIsBounded(t *testing.T) {
 	set, err := classify.Prototypes()
 	if err != nil {

@@ -19,12 +19,12 @@ func (c *Classifier) Judges(h *policy.Hints, f *intent.Facts) bool {
 }
 
 // Note returns the entry in X-Bardo-Pipeline for a result of Judge.
-func Note(r *intent.Reading, why string) string {
+func Note(r *intent.Reading, reason string) string {
 	if r == nil {
-		if why == "late" {
+		if reason == "late" {
 			return "" // as for any step that exceeded its limit
 		}
-		return why
+		return reason
 	}
 	note := fmt.Sprintf("level=%.1f", r.Level)
 	if r.SureOfDomain() {

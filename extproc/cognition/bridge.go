@@ -103,7 +103,7 @@ func (b *Bridge) Add(a policy.Account, r *Record, limit *policy.Micro) {
 	p.records = appendRing(p.records, *r)
 	p.cost = p.cost.Plus(r.Cost)
 	b.key = Active
-	p.tell("cognition", r.event(false))
+	p.emit("cognition", r.event(false))
 	if isDream(r.Class) {
 		p.spend(r, limit)
 	}
@@ -120,7 +120,7 @@ func (p *plane) spend(r *Record, limit *policy.Micro) {
 		s.Remaining = new(max(*limit-s.Consumed, 0))
 	}
 	p.spent[r.Class] = s
-	p.tell("budget", s)
+	p.emit("budget", s)
 }
 
 // Attested emits the event of a receipt.
@@ -130,7 +130,7 @@ func (b *Bridge) Attested(a policy.Account, e Attestation) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.plane(a).tell("attestation", e)
+	b.plane(a).emit("attestation", e)
 }
 
 // SetKey sets the state of the provider's keys. name is the event of the change; "" for none.
@@ -148,12 +148,12 @@ func (b *Bridge) SetKey(k Key, name string) {
 		return
 	}
 	for _, p := range b.accounts {
-		p.tell("key-rotation", keyEvent{name})
+		p.emit("key-rotation", keyEvent{name})
 	}
 }
 
 // emit stores an event and wakes the followers.
-func (p *plane) tell(name string, v any) {
+func (p *plane) emit(name string, v any) {
 	data, err := json.Marshal(v)
 	if err != nil { // its values always marshal
 		return
@@ -207,7 +207,7 @@ type Status struct {
 	Mock      bool                `json:"mock"`
 }
 
-// Status is what an account sees.
+// Status returns what an account sees.
 func (b *Bridge) Status(a policy.Account) Status {
 	b.mu.Lock()
 	defer b.mu.Unlock()

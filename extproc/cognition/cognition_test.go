@@ -104,7 +104,7 @@ func next(t *testing.T, f *Follower) []byte {
 	return b
 }
 
-// ids are the ids of the events in what was sent.
+// ids returns the ids of the events in what was sent.
 func ids(b []byte) (out []string) {
 	for line := range strings.Lines(string(b)) {
 		if id, ok := strings.CutPrefix(line, "id: "); ok {
@@ -214,7 +214,7 @@ func TestP10KeysThatAreRefusedAreTold(t *testing.T) {
 	}
 	defer f.Close()
 	b.SetKey(Expired, "")
-	b.SetKey(Expired, "") // said already
+	b.SetKey(Expired, "") // emitted already
 	if got := string(next(t, f)); strings.Count(got, "event: key-rotation\ndata: {\"event\":\"expired\"}") != 1 || b.Status("a").KeyStatus != Expired {
 		t.Errorf("%s", got)
 	}
@@ -335,7 +335,7 @@ func TestP10ATokenIsForATimeAndAnAccount(t *testing.T) {
 	}
 }
 
-// Nothing but what was issued is taken.
+// Only issued tokens are accepted.
 func FuzzTokens(f *testing.F) {
 	tokens := &Tokens{Secret: func() []byte { return []byte("secret") }}
 	issued := tokens.Issue(Token{Local: true})

@@ -39,10 +39,10 @@ func (s *Settings) source() *mock {
 // minMockRate is the minimum interval of made-up events.
 const minMockRate = 10 * time.Millisecond
 
-// now is the number of the next record.
+// now returns the number of the next record.
 func (m *mock) now() int64 { return int64(time.Since(m.began) / m.every) }
 
-// first is the number of the oldest record that is kept.
+// first returns the number of the oldest record that is kept.
 func (m *mock) first() int64 { return max(0, m.now()-MaxRecords) }
 
 // records returns the stored ones, oldest first.
@@ -96,7 +96,7 @@ func (m *mock) record(n int64) Record {
 // appendEvents appends the events of a record.
 func (m *mock) appendEvents(b []byte, n int64) []byte {
 	r := m.record(n)
-	told := []struct {
+	events := []struct {
 		name string
 		v    any
 	}{{"cognition", r.event(true)}}
@@ -105,19 +105,19 @@ func (m *mock) appendEvents(b []byte, n int64) []byte {
 		if !a.Verified {
 			a.Enclave, a.Failure = "", "stale"
 		}
-		told = append(told, struct {
+		events = append(events, struct {
 			name string
 			v    any
 		}{"attestation", a})
 	}
 	if isDream(r.Class) {
 		s := mockBudget(r.Class, m.records())
-		told = append(told, struct {
+		events = append(events, struct {
 			name string
 			v    any
 		}{"budget", s})
 	}
-	for _, t := range told {
+	for _, t := range events {
 		data, err := json.Marshal(t.v)
 		if err != nil { // they always marshal
 			continue
@@ -142,10 +142,10 @@ func mockBudget(class string, records []Record) Spending {
 	return s
 }
 
-// MockRecords are the latest made-up records, newest first.
+// MockRecords returns the latest made-up records, newest first.
 func (s *Settings) MockRecords(limit int) []Record { return newest(s.source().records(), limit) }
 
-// MockStatus is the status of the made-up provider.
+// MockStatus returns the status of the made-up provider.
 func (s *Settings) MockStatus() Status {
 	records := s.source().records()
 	out := Status{KeyStatus: Active, Budget: map[string]Spending{}, Mock: true}

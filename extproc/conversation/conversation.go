@@ -128,5 +128,5 @@ func (m *Memory) Keep(t *Turn, where policy.Kept) {
 	}
 }
 
-// Len is the number of stored turns.
+// Len returns the number of stored turns.
 func (m *Memory) Len() int { return m.entries.Len() }

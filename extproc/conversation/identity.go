@@ -7,7 +7,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Identity is a hash of what the requests of a conversation have in common, and one of this request: neither is 0. session is its id, or "".
+// Identity returns a hash of what the requests of a conversation have in common, and one of this request: neither is 0. session is its id, or "".
 func Identity(doc *jsonx.Doc, account policy.Account, session string) (talk, request uint64) {
 	var h maphash.Hash
 	h.SetSeed(identitySeed)

@@ -13,7 +13,7 @@ import (
 
 const page = "https://app.example"
 
-// headOf is a request's head with an origin and more headers, as name and value in turn.
+// headOf returns a request's head with an origin and more headers, as name and value in turn.
 func headOf(origin string, more ...string) *stream.Head {
 	hd := &stream.Head{Header: header.List{{Name: "origin", Value: origin}}}
 	for i := 0; i < len(more); i += 2 {

@@ -122,7 +122,7 @@ func (s *Store) setBatch(ctx context.Context, b *batchRow, due time.Time) error 
 
 // stepBatches does the due step of each batch.
 func (w *worker) stepBatches(ctx context.Context) error {
-	all, err := readAll(ctx, w.st, scanBatch, selectBatch+`WHERE due <= ? ORDER BY due LIMIT ?`, w.Now().UnixMicro(), mostAtOnce)
+	all, err := readAll(ctx, w.st, scanBatch, selectBatch+`WHERE due <= ? ORDER BY due LIMIT ?`, w.Now().UnixMicro(), maxPerRound)
 	for i := range all {
 		if ctx.Err() != nil {
 			break
@@ -233,10 +233,10 @@ func (w *worker) runs(ctx context.Context, b *batchRow, id string) error {
 }
 
 // failed handles the error of a submission. A batch that may have been accepted is looked up first.
-func (w *worker) failed(ctx context.Context, b *batchRow, why error) error {
-	w.Log.Warn("a batch was not handed in", "provider", string(b.provider), "batch", b.id, "error", why)
+func (w *worker) failed(ctx context.Context, b *batchRow, cause error) error {
+	w.Log.Warn("a batch was not handed in", "provider", string(b.provider), "batch", b.id, "error", cause)
 	b.tries++
-	switch batch.OutcomeOf(why) {
+	switch batch.OutcomeOf(cause) {
 	case batch.Never:
 		return w.abandon(ctx, b, w.Now())
 	case batch.Later:
@@ -346,7 +346,7 @@ func (w *worker) abandon(ctx context.Context, b *batchRow, due time.Time) error 
 }
 
 // maxForget is the maximum number of attempts to delete the provider's copies.
-const mostForget = 5
+const maxForget = 5
 
 // forget deletes the provider's copies of an ended batch, and the batch.
 func (w *worker) forget(ctx context.Context, t *batch.Target, b *batchRow) error {
@@ -361,7 +361,7 @@ func (w *worker) forget(ctx context.Context, t *batch.Target, b *batchRow) error
 	if err == nil {
 		err = t.Forget(ctx, &r)
 	}
-	if b.tries++; err != nil && b.tries < mostForget {
+	if b.tries++; err != nil && b.tries < maxForget {
 		return w.st.setBatch(ctx, b, w.Now().Add(pause(b.tries)))
 	}
 	return w.remove(ctx, b)
@@ -382,13 +382,13 @@ func (w *worker) leaveBatches(ctx context.Context) error {
 	wanted, late := map[string]bool{}, map[string]bool{}
 	for i := range all {
 		r := &all[i]
-		leaves := w.leaves(r)
-		if w.Now().After(leaves.Add(r.Deadline.Sub(leaves) / 2)) {
+		waitsUntil := w.waitsUntil(r)
+		if w.Now().After(waitsUntil.Add(r.Deadline.Sub(waitsUntil) / 2)) {
 			err = errors.Join(err, w.leave(ctx, r))
 			continue
 		}
 		wanted[r.batch] = wanted[r.batch] || !r.Cancelled
-		late[r.batch] = late[r.batch] || w.Now().After(leaves)
+		late[r.batch] = late[r.batch] || w.Now().After(waitsUntil)
 	}
 	for id := range wanted {
 		if late[id] || !wanted[id] {

@@ -23,10 +23,10 @@ func (w *world) cancelNow(s *Service) {
 	defer w.mu.Unlock()
 	w.cancelled, w.before = true, w.calls["req_a"]
 	_, held := w.standing["req_a"]
-	w.free = !held && w.charged["req_a"] == 0 // nothing was begun, so nothing may follow
+	w.free = !held && w.charged["req_a"] == 0 // nothing had begun, so nothing may follow
 }
 
-// left are the rows of a table.
+// left counts the rows of a table.
 func (w *world) left(s *Service, table, where string) (n int) {
 	w.t.Helper()
 	if err := s.store.Load().db.QueryRowContext(w.t.Context(), `SELECT count(*) FROM `+table+where).Scan(&n); err != nil {
@@ -35,7 +35,7 @@ func (w *world) left(s *Service, table, where string) (n int) {
 	return n
 }
 
-// untilOver has a gateway work until it is dead, or nothing is open, not even at the provider.
+// untilOver runs a gateway until it is killed, or nothing is open, including at the provider.
 func (w *world) untilOver(ctx context.Context, s *Service) {
 	w.t.Helper()
 	for range 35 {
@@ -46,8 +46,9 @@ func (w *world) untilOver(ctx context.Context, s *Service) {
 	}
 }
 
-// TestACancelAtAnyMomentEndsARequest: before each effect that it has on the world, of a gateway that goes on, and of one that is killed right after. Nobody gets an
-// answer; no call is made any more; what was used is charged, once; nothing is held or stored; and the other request of the batch is answered.
+// TestACancelAtAnyMomentEndsARequest: before each of its external effects, with a gateway that continues, and with one that is killed immediately
+// after. The answer is discarded; no further call is made; what was used is charged once; nothing stays reserved or stored; and the other request of
+// the batch is answered.
 func TestACancelAtAnyMomentEndsARequest(t *testing.T) {
 	for _, batches := range []bool{true, false} {
 		for _, killed := range []bool{false, true} {
@@ -60,7 +61,7 @@ func TestACancelAtAnyMomentEndsARequest(t *testing.T) {
 	}
 }
 
-// cancelledAt cancels req_a before an effect; false: there are not so many.
+// cancelledAt cancels req_a before an effect; it returns false if there are fewer effects.
 func cancelledAt(t *testing.T, at int, batches, killed bool) bool {
 	t.Helper()
 	w := newWorld(t)
@@ -101,13 +102,13 @@ func cancelledAt(t *testing.T, at int, batches, killed bool) bool {
 	if n := w.left(s, "call", "") + w.left(s, "item", "") + w.left(s, "request", ` WHERE head IS NOT NULL OR body IS NOT NULL OR state = 'gone' AND answer IS NOT NULL`); n != 0 {
 		t.Errorf("%d rows with content are left", n)
 	}
-	if !killed && len(w.files) > 0 { // one that was killed may have uploaded what it did not write down
+	if !killed && len(w.files) > 0 { // a killed gateway may have uploaded what it had not stored
 		t.Errorf("files that are left at the provider: %v", w.files)
 	}
 	return true
 }
 
-// TestACallThatAnswersAfterItsRequestIsOverIsNotStored: nobody would delete it.
+// TestACallThatAnswersAfterItsRequestIsOverIsNotStored: it would never be deleted.
 func TestACallThatAnswersAfterItsRequestIsOverIsNotStored(t *testing.T) {
 	w := newWorld(t)
 	s, _ := w.start(&usual)
@@ -124,7 +125,7 @@ func TestACallThatAnswersAfterItsRequestIsOverIsNotStored(t *testing.T) {
 	}
 }
 
-// slow answers a request when the rounds of the Run that called it have gone on.
+// slow answers a request after the rounds of the Run that called it have continued.
 type slow struct {
 	*world
 
@@ -148,7 +149,7 @@ func (s *slow) Answer(ctx context.Context, r *Request, run *Run) Served {
 	return s.world.Answer(ctx, r, run)
 }
 
-// TestACallGoesOnBesideLaterRounds, which may have other options: what it writes with is its own round's (the race detector sees the rest).
+// TestACallGoesOnBesideLaterRounds, which may have other options: it uses those of its own round (the race detector checks the rest).
 func TestACallGoesOnBesideLaterRounds(t *testing.T) {
 	w := newWorld(t)
 	s, ctx := w.start(&Options{Poll: time.Millisecond, Fallback: time.Hour, Keep: 24 * time.Hour, KeepDelivered: time.Hour, PerAccount: usual.PerAccount})

@@ -24,7 +24,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// world is what outlives a gateway: the provider, the ledger, the clock, and the store's file.
+// world is everything that survives a gateway: the provider, the ledger, the clock, and the store's file.
 type world struct {
 	t    *testing.T
 	path string
@@ -32,21 +32,21 @@ type world struct {
 
 	mu      sync.Mutex
 	points  int // effects so far
-	crashAt int // the effect before which the gateway dies; 0: none
+	crashAt int // the effect before which the gateway is killed; 0: none
 	die     context.CancelFunc
 
 	batches  []*madeBatch
-	handed   map[string]int // how often a request was handed in
+	handed   map[string]int // number of submissions per request
 	calls    map[string]int // ordinary calls
 	charged  map[string]int
 	standing map[string]policy.Micro
-	fails    bool // batches do
+	fails    bool // batches fail
 	held     bool // batches do not end
 
-	at        map[int]func() // what happens before an effect, with the lock held
+	at        map[int]func() // actions before an effect, with the lock held
 	cancelled bool           // req_a was
-	before    int            // calls for it until then
-	free      bool           // and nothing was held for it any more
+	before    int            // calls for it before that
+	free      bool           // nothing was reserved for it any more
 	files     map[string]bool
 }
 
@@ -71,7 +71,7 @@ func newWorld(t *testing.T) *world {
 	}
 }
 
-// point is before an effect on the world: a gateway may die there.
+// point precedes each external effect: a gateway may be killed there.
 func (w *world) point() {
 	w.points++
 	if do := w.at[w.points]; do != nil {
@@ -83,7 +83,7 @@ func (w *world) point() {
 	}
 }
 
-// start is a gateway that runs until it dies or is stopped.
+// start returns a gateway that runs until it is killed or stopped.
 func (w *world) start(o *Options) (*Service, context.Context) {
 	w.t.Helper()
 	ctx, die := context.WithCancel(w.t.Context())
@@ -97,7 +97,7 @@ var usual = Options{
 	Batches: true, Gather: time.Minute, Poll: time.Minute, Fallback: time.Hour, Keep: 24 * time.Hour, KeepDelivered: time.Hour, PerAccount: Limits{Requests: 5, Bytes: 1 << 20},
 }
 
-// rounds has a gateway work for a while, a minute between two rounds.
+// rounds runs a gateway for n rounds, a minute apart.
 func (w *world) rounds(ctx context.Context, s *Service, n int) {
 	w.t.Helper()
 	k := &worker{Service: s, life: &life{}}
@@ -194,7 +194,7 @@ func (w *world) ReserveStanding(_ context.Context, _ policy.Account, id string, 
 	return nil
 }
 
-// RoundTrip is the provider: OpenAI's batch API.
+// RoundTrip returns the provider: OpenAI's batch API.
 func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -261,7 +261,7 @@ func marshal(v any) string {
 	return string(b)
 }
 
-// add takes a request as an exchange does: its money stands first.
+// add accepts a request as an exchange does: the reservation comes first.
 func (w *world) add(s *Service, id string, after time.Duration) error {
 	w.t.Helper()
 	w.standing[id] = 7
@@ -289,8 +289,8 @@ func (w *world) mustHave(s *Service, id string, status int, body string) {
 	}
 }
 
-// TestAGatewayMayDieBeforeAndAfterEveryEffect: whenever it is killed, the next one answers both requests, each with one charge; what is part of a batch is handed in
-// once, and what was called is not called again once its answer is stored.
+// TestAGatewayMayDieBeforeAndAfterEveryEffect: whenever it is killed, the next one answers both requests, each with one charge; batched requests are
+// submitted once, and no call is repeated once its answer is stored.
 func TestAGatewayMayDieBeforeAndAfterEveryEffect(t *testing.T) {
 	for _, batches := range []bool{true, false} {
 		for at := 1; ; at++ {

@@ -110,7 +110,7 @@ type Service struct {
 	Runner Runner
 	Books  Books
 	Log    *slog.Logger
-	Tell   func(account policy.Account, e *Event) // may be nil
+	Emit   func(account policy.Account, e *Event) // may be nil
 	Now    func() time.Time                       // nil means time.Now
 
 	options atomic.Pointer[Options]
@@ -128,8 +128,8 @@ func NewService(s *Service, o Options) *Service {
 	if s.Now == nil {
 		s.Now = time.Now
 	}
-	if s.Tell == nil {
-		s.Tell = func(policy.Account, *Event) {}
+	if s.Emit == nil {
+		s.Emit = func(policy.Account, *Event) {}
 	}
 	s.Use(o)
 	return s
@@ -193,7 +193,7 @@ func (s *Service) Add(ctx context.Context, r *Request) error {
 	if err := st.Add(ctx, r, s.options.Load().PerAccount); err != nil {
 		return err
 	}
-	s.tell(r, "accepted", 0)
+	s.emit(r, "accepted", 0)
 	s.poke()
 	return nil
 }
@@ -205,8 +205,8 @@ func (s *Service) poke() {
 	}
 }
 
-func (s *Service) tell(r *Request, state string, status int) {
-	s.Tell(r.Account, &Event{RequestID: r.ID, Subsystem: r.Subsystem, State: state, Status: status, Batch: r.state == fetched || state == "batched", ExpiresAt: r.Deadline.UTC()})
+func (s *Service) emit(r *Request, state string, status int) {
+	s.Emit(r.Account, &Event{RequestID: r.ID, Subsystem: r.Subsystem, State: state, Status: status, Batch: r.state == fetched || state == "batched", ExpiresAt: r.Deadline.UTC()})
 }
 
 // ErrCancelled is the cause of a context that ended because the request was cancelled.
@@ -305,7 +305,7 @@ func (s *Service) Cancel(ctx context.Context, account policy.Account, id string)
 	if stop != nil {
 		stop(ErrCancelled)
 	}
-	s.tell(&r, "cancelled", 0)
+	s.emit(&r, "cancelled", 0)
 	if ended {
 		s.release(ctx, id)
 	}
@@ -336,9 +336,9 @@ func (s *Store) cancel(ctx context.Context, r *Request, may bool) (ended bool, e
 
 // cancellable reports whether no work on a request has begun.
 func cancellable(ctx context.Context, tx *sql.Tx, r *Request) (bool, error) {
-	var calls, handed int64
-	err := tx.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM call WHERE request = ?), (SELECT count(*) FROM batch WHERE id = ? AND state <> ?)`, r.ID, r.batch, gathering).Scan(&calls, &handed)
-	return calls == 0 && handed == 0, err
+	var calls, submitted int64
+	err := tx.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM call WHERE request = ?), (SELECT count(*) FROM batch WHERE id = ? AND state <> ?)`, r.ID, r.batch, gathering).Scan(&calls, &submitted)
+	return calls == 0 && submitted == 0, err
 }
 
 // erase deletes an answer.

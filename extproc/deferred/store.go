@@ -111,7 +111,7 @@ func newName() string {
 // Close closes the file.
 func (s *Store) Close() error { return s.db.Close() }
 
-// Owner is the store's name in the ledger.
+// Owner returns the store's name in the ledger.
 func (s *Store) Owner() string { return s.owner }
 
 func (s *Store) atomically(ctx context.Context, change func(*sql.Tx) error) error {
@@ -145,7 +145,7 @@ type Limits struct {
 var ErrFull = errors.New("the account has as many deferred requests as it may have")
 
 // Add stores a request.
-func (s *Store) Add(ctx context.Context, r *Request, most Limits) error {
+func (s *Store) Add(ctx context.Context, r *Request, limits Limits) error {
 	head, err := json.Marshal(&r.Head)
 	if err != nil {
 		return err
@@ -157,7 +157,7 @@ func (s *Store) Add(ctx context.Context, r *Request, most Limits) error {
 		if err != nil {
 			return err
 		}
-		if n >= most.Requests || bytes+size > most.Bytes {
+		if n >= limits.Requests || bytes+size > limits.Bytes {
 			return ErrFull
 		}
 		at := s.now().UnixMicro()
@@ -217,8 +217,8 @@ func (s *Store) content(ctx context.Context, r *Request) error {
 }
 
 // inState returns the due requests in a state, the most urgent first.
-func (s *Store) inState(ctx context.Context, state string, most int) ([]Request, error) {
-	return readAll(ctx, s, scanRequest, selectRequest+`WHERE state = ? AND due <= ? ORDER BY deadline LIMIT ?`, state, s.now().UnixMicro(), most)
+func (s *Store) inState(ctx context.Context, state string, limit int) ([]Request, error) {
+	return readAll(ctx, s, scanRequest, selectRequest+`WHERE state = ? AND due <= ? ORDER BY deadline LIMIT ?`, state, s.now().UnixMicro(), limit)
 }
 
 // late returns the unfinished requests whose deadline has passed.

@@ -13,8 +13,8 @@ import (
 
 // Limits of concurrent work.
 const (
-	mostDirect = 4   // concurrent ordinary calls
-	mostAtOnce = 100 // requests per round
+	maxDirect   = 4   // concurrent ordinary calls
+	maxPerRound = 100 // requests per round
 )
 
 // Times of the worker.
@@ -77,7 +77,7 @@ type worker struct {
 // round does everything that is due.
 func (w *worker) round(ctx context.Context) {
 	if w.inFlight == nil {
-		w.inFlight = make(chan struct{}, mostDirect)
+		w.inFlight = make(chan struct{}, maxDirect)
 	}
 	for _, step := range []struct {
 		what string
@@ -182,13 +182,13 @@ func (w *worker) end(ctx context.Context, r *Request, a *Served, state string) e
 	if err == nil && now.Cancelled {
 		return w.st.erase(ctx, r.ID)
 	}
-	w.tell(r, state, a.Reply.Status)
+	w.emit(r, state, a.Reply.Status)
 	return err
 }
 
 // plan decides which requests become part of a batch.
 func (w *worker) plan(ctx context.Context) error {
-	all, err := w.st.inState(ctx, queued, mostAtOnce)
+	all, err := w.st.inState(ctx, queued, maxPerRound)
 	for i := range all {
 		r := &all[i]
 		if own, ok := w.claim(ctx, w.st, r); ok {
@@ -200,7 +200,7 @@ func (w *worker) plan(ctx context.Context) error {
 }
 
 func (w *worker) planOne(ctx context.Context, r *Request) error {
-	if !w.o.Batches || r.Secret || w.leaves(r).Sub(w.Now()) <= w.o.Gather {
+	if !w.o.Batches || r.Secret || w.waitsUntil(r).Sub(w.Now()) <= w.o.Gather {
 		return w.goDirect(ctx, r)
 	}
 	if err := w.st.content(ctx, r); err != nil {
@@ -221,7 +221,7 @@ func (w *worker) planOne(ctx context.Context, r *Request) error {
 	case err != nil:
 		return err
 	}
-	w.tell(r, "batched", 0)
+	w.emit(r, "batched", 0)
 	return nil
 }
 
@@ -229,14 +229,14 @@ func (w *worker) goDirect(ctx context.Context, r *Request) error {
 	return w.st.move(context.WithoutCancel(ctx), r, direct, w.Now(), 0)
 }
 
-// leaves returns when a request stops waiting for a batch or an idle gateway.
-func (w *worker) leaves(r *Request) time.Time {
+// waitsUntil returns when a request stops waiting for a batch or an idle gateway.
+func (w *worker) waitsUntil(r *Request) time.Time {
 	return r.Deadline.Add(-min(w.o.Fallback, r.Deadline.Sub(r.At)/2))
 }
 
 // useResults answers requests from their batches' results.
 func (w *worker) useResults(ctx context.Context) error {
-	all, err := w.st.inState(ctx, fetched, mostAtOnce)
+	all, err := w.st.inState(ctx, fetched, maxPerRound)
 	for i := range all {
 		r := &all[i]
 		if own, ok := w.claim(ctx, w.st, r); ok {
@@ -249,10 +249,10 @@ func (w *worker) useResults(ctx context.Context) error {
 
 // callDirectly answers requests by ordinary calls, while the gateway is idle, or when it is time.
 func (w *worker) callDirectly(ctx context.Context) error {
-	all, err := w.st.inState(ctx, direct, mostAtOnce)
+	all, err := w.st.inState(ctx, direct, maxPerRound)
 	for i := range all {
 		r := &all[i]
-		if w.Now().Before(w.leaves(r)) && !w.Runner.Idle() && !r.Cancelled {
+		if w.Now().Before(w.waitsUntil(r)) && !w.Runner.Idle() && !r.Cancelled {
 			continue
 		}
 		select {

@@ -12,12 +12,12 @@ const Header = "x-bardo-route"
 
 // Asked reports whether a request is only to be explained. The error is a fault.
 func Asked(h header.List) (bool, error) {
-	switch said := h.Get(Header); {
-	case said == "":
+	switch value := h.Get(Header); {
+	case value == "":
 		return false, nil
-	case strings.EqualFold(said, "explain"):
+	case strings.EqualFold(value, "explain"):
 		return true, nil
 	default:
-		return false, fault.Newf(fault.InvalidRequest, "X-Bardo-Route: expected explain, not %q", fault.Clip(said))
+		return false, fault.Newf(fault.InvalidRequest, "X-Bardo-Route: expected explain, not %q", fault.Clip(value))
 	}
 }

@@ -24,8 +24,8 @@ func (e *Result) filterByPrice(rt *runtime.Config, req *chat.Request, found []po
 func (e *Result) filterByContent(rt *runtime.Config, req *chat.Request, found []policy.Resolution) (left []policy.Resolution) {
 	for i := range found {
 		to := &found[i]
-		if why := rt.UnservedReason(req, to); why != "" {
-			e.Refused = append(e.Refused, resolve.Refusal{Provider: to.Provider, Model: string(to.Model), Reason: why})
+		if reason := rt.UnservedReason(req, to); reason != "" {
+			e.Refused = append(e.Refused, resolve.Refusal{Provider: to.Provider, Model: string(to.Model), Reason: reason})
 			e.Error = publicError(request.UnservedFault(req))
 			continue
 		}

@@ -19,8 +19,8 @@ type Floor struct {
 // applyFloor replaces the candidates by free models, as the gateway does: if the wallet that pays for the request, or the caller's balance, is empty,
 // the operator has enabled it, and a free model may serve the request.
 func (e *Result) applyFloor(rt *runtime.Config, ask *Query, built *intent.Built, d *resolve.Decision) {
-	why := emptiness(ask, d)
-	if why == "" || !rt.Cheaper.Free || intent.Critical(ask.Hints.Subsystem) || ask.Request != nil && ask.Request.Op != chat.Generate {
+	reason := emptiness(ask, d)
+	if reason == "" || !rt.Cheaper.Free || intent.Critical(ask.Hints.Subsystem) || ask.Request != nil && ask.Request.Op != chat.Generate {
 		return
 	}
 	v := request.View{Exchange: pipeline.Exchange{Principal: ask.Principal, Hints: ask.Hints, Request: ask.Request}, Config: rt, OwnKey: ask.OwnKey}
@@ -36,7 +36,7 @@ func (e *Result) applyFloor(rt *runtime.Config, ask *Query, built *intent.Built,
 	if len(free) == 0 {
 		return
 	}
-	e.Floor = &Floor{Asked: askedModel(ask), Reason: why}
+	e.Floor = &Floor{Asked: askedModel(ask), Reason: reason}
 	for i := range free {
 		free[i].Why = "it costs nothing"
 	}

@@ -97,7 +97,7 @@ func newProfileJSON(p *policy.Profile) profileJSON {
 	return out
 }
 
-// JSON is the explanation as documented, indented.
+// JSON returns the explanation as documented, indented.
 func (e *Result) JSON() []byte {
 	out := explanationJSON{
 		Order: make([]candidateJSON, 0, len(e.Order)), Refused: make([]refusalJSON, 0, len(e.Refused)),
@@ -124,7 +124,7 @@ func (e *Result) JSON() []byte {
 	return append(b, '\n')
 }
 
-// Text is the explanation as tables.
+// Text returns the explanation as tables.
 func (e *Result) Text() string {
 	var b strings.Builder
 	rows := make([][]string, len(e.Order))
@@ -161,7 +161,7 @@ func (e *Result) Text() string {
 	return b.String()
 }
 
-// privacy is the line of a request with a privacy tier.
+// privacy returns the line of a request with a privacy tier.
 func (e *Result) privacy() string {
 	p := e.Privacy
 	switch {
@@ -214,7 +214,7 @@ func newTermsJSON(t *policy.Terms) *termsJSON {
 
 func round4(f float64) float64 { return math.Round(f*1e4) / 1e4 }
 
-// scored is the inferred task, and the terms of each candidate's score.
+// scored returns the inferred task, and the terms of each candidate's score.
 func (e *Result) scored() string {
 	if e.Inferred == nil {
 		return ""
@@ -250,7 +250,7 @@ func (e *Result) scored() string {
 	return b.String()
 }
 
-// line is what the classifier says, as text; "" if it was not asked.
+// line returns what the classifier says, as text; "" if it was not asked.
 func (c *Classified) line() string {
 	switch {
 	case c == nil:
@@ -274,7 +274,7 @@ func (c *Classified) line() string {
 	return text + "\n"
 }
 
-// reasoning is the reasoning in one phrase.
+// reasoning returns the reasoning in one phrase.
 func (e *Result) reasoning() string {
 	r := newReasoningJSON(e.Reasoning)
 	if r.Visible {
@@ -286,7 +286,7 @@ func (e *Result) reasoning() string {
 	return r.Depth
 }
 
-// profile is the profile in one line.
+// profile returns the profile in one line.
 func (e *Result) profile() string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

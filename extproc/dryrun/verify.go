@@ -6,7 +6,7 @@ import (
 	"bardo.money/gateway/policy/intent"
 )
 
-// verifierOf is a sentence on which model would verify the answer; "" for a request that is not verified.
+// verifierOf returns a sentence on which model would verify the answer; "" for a request that is not verified.
 func verifierOf(rt *runtime.Config, h *policy.Hints, in *policy.Intent, order []Candidate) string {
 	isRisk := h.Subsystem != "" && intent.Root(h.Subsystem) == runtime.SubsystemRisk
 	if len(order) == 0 || !h.Verify && (!isRisk || rt.VerifyRisk != runtime.VerifyAlways) {

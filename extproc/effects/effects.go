@@ -41,11 +41,11 @@ func (e *Effects) Called(to *policy.Resolution, u *chat.Usage, rounds *rounds.St
 		Marks: e.CachesByMarks(to), Marked: plan.SetsMarks() && !plan.Beside,
 	}
 	var buf [4]savings.LeftOut
-	e.saved = savings.Add(e.saved, &c, e.leftOut(buf[:0]))
+	e.saved = savings.Add(e.saved, &c, e.omitted(buf[:0]))
 }
 
 // omitted returns what the layers omitted from the request, in the order in which they ran.
-func (e *Effects) leftOut(list []savings.LeftOut) []savings.LeftOut {
+func (e *Effects) omitted(list []savings.LeftOut) []savings.LeftOut {
 	for i := range e.Log {
 		of := &e.Log[i]
 		if of.Removed <= 0 || of.TimedOut {

@@ -18,12 +18,12 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// priced is a candidate whose input costs a dollar per million tokens.
+// priced returns a candidate whose input costs a dollar per million tokens.
 func priced() *policy.Resolution {
 	return &policy.Resolution{Provider: "p", Model: "m", Prices: policy.Prices{Known: true, Input: 1_000_000, Output: 1_000_000}}
 }
 
-// of are the effects of a request of 1,000 tokens, from which a layer has left out as many.
+// of returns the effects of a request of 1,000 tokens, from which a layer has omitted as many.
 func of() *effects.Effects {
 	v := &request.View{Config: &runtime.Config{}}
 	v.Request = &chat.Request{Op: chat.Generate, InputTokens: 1000}

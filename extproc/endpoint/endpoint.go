@@ -101,7 +101,7 @@ var endpoints = append([]Endpoint{
 	{Method: http.MethodGet, Path: "/readyz", Class: Open, Local: (*api.Server).Ready},
 }, modalities()...)
 
-// modalities are the endpoints of package modality.
+// modalities returns the endpoints of package modality.
 func modalities() (list []Endpoint) {
 	for _, o := range modality.Operations() {
 		list = append(list, Endpoint{Method: http.MethodPost, Path: o.Path(), Class: Generate, Op: chat.Modality, Modality: &o})
@@ -167,7 +167,7 @@ func Find(hd *stream.Head) (Endpoint, error) {
 	return Endpoint{}, fault.Newf(fault.NotFound, "there is no endpoint %s %s%s", fault.Clip(hd.Method), fault.Clip(hd.Path), meant(hd.Path))
 }
 
-// findStored is the endpoint of a stored resource.
+// findStored returns the endpoint of a stored resource.
 func findStored(method, path string) (Endpoint, bool) {
 	if !slices.Contains(passthrough.Methods(path), method) || path == "/v1/responses" {
 		return Endpoint{}, false

@@ -55,7 +55,7 @@ func (f *Funds) spend(ctx context.Context) error {
 	if b.Part == budget.None {
 		return nil
 	}
-	d, use, err := b.Enter(ctx, f.Meter, f.Started, f.Agent(), f.Hints.Subsystem, f.Worst(f.Order))
+	d, use, err := b.Enter(ctx, f.Meter, f.Started, f.Agent(), f.Hints.Subsystem, f.MaxCharge(f.Order))
 	if err != nil || d.Action != budget.Refuse {
 		return err
 	}
@@ -127,17 +127,17 @@ func (f *Funds) HoldSearch() {
 
 // MaxCharge returns the maximum charge of the request: the most expensive candidate, the whole output, for each validation retry, and the layers'
 // side calls.
-func (f *Funds) Worst(candidates []policy.Resolution) policy.Micro {
-	return f.worstBeside(candidates, 0)
+func (f *Funds) MaxCharge(candidates []policy.Resolution) policy.Micro {
+	return f.maxChargeWith(candidates, 0)
 }
 
 // maxChargeWith returns the maximum charge of the request with one more side call of the given maximum cost.
-func (f *Funds) worstBeside(candidates []policy.Resolution, side policy.Pico) policy.Micro {
-	return f.WorstCost(candidates, side).Charge(f.Config.Spread(&f.Principal))
+func (f *Funds) maxChargeWith(candidates []policy.Resolution, side policy.Pico) policy.Micro {
+	return f.MaxCost(candidates, side).Charge(f.Config.Spread(&f.Principal))
 }
 
 // MaxCost returns the maximum cost at the providers, with one more side call.
-func (f *Funds) WorstCost(candidates []policy.Resolution, side policy.Pico) policy.Pico {
+func (f *Funds) MaxCost(candidates []policy.Resolution, side policy.Pico) policy.Pico {
 	output, candidates := policy.AddTokens(int64(f.MaxTokens()), int64(f.ThinkingTokens(candidates))), f.WithoutWindows(f.WithTierPrices(candidates))
 	output = policy.AddTokens(output, wire.MaxPredictedTokens(f.Request))
 	more := policy.AddTokens(output, review.CorrectionTokens)
@@ -158,7 +158,7 @@ func (f *Funds) WorstCost(candidates []policy.Resolution, side policy.Pico) poli
 }
 
 // ToReserve returns the amount to reserve for the request: its maximum charge, or the amount that was reserved with a side call, which is never less.
-func (f *Funds) ToReserve() policy.Micro { return max(f.Worst(f.Order), f.sideHeld) }
+func (f *Funds) ToReserve() policy.Micro { return max(f.MaxCharge(f.Order), f.sideHeld) }
 
 // OwnKeysPay reports whether the caller pays all candidates directly, and no side calls are made at others.
 func (f *Funds) OwnKeysPay(candidates []policy.Resolution) bool {
@@ -216,7 +216,7 @@ func (f *Funds) affordAsked(ctx context.Context) error {
 func (f *Funds) Reserve(ctx context.Context) error { return f.reserve(ctx, f.ToReserve()) }
 
 // reserve is Reserve with a known maximum charge.
-func (f *Funds) reserve(ctx context.Context, most policy.Micro) error {
+func (f *Funds) reserve(ctx context.Context, maxCharge policy.Micro) error {
 	all := len(f.Order)
 	if err := f.Ledger.Writable(); err != nil && !f.onlyFree() {
 		return err
@@ -225,12 +225,12 @@ func (f *Funds) reserve(ctx context.Context, most policy.Micro) error {
 		return err
 	}
 	if len(f.Order) != all { // some cannot be paid for
-		most = f.ToReserve()
+		maxCharge = f.ToReserve()
 	}
-	if err := f.HoldSession(ctx, most); err != nil {
+	if err := f.HoldSession(ctx, maxCharge); err != nil {
 		return err
 	}
-	if err := f.Bill.Reserve(ctx, most); err != nil {
+	if err := f.Bill.Reserve(ctx, maxCharge); err != nil {
 		return err
 	}
 	f.LimitOutput()

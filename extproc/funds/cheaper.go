@@ -24,22 +24,22 @@ const (
 // Afford ensures that the request can be paid for, with a cheaper model if needed. rank sorts candidates in call order. The error is that of the
 // requested model.
 func (f *Funds) Afford(ctx context.Context, rank func([]policy.Resolution) []policy.Resolution) error {
-	why := f.affordAsked(ctx)
-	if why == nil && f.floor != nil {
-		f.downgrade(f.floor.asked, lostFree, f.floor.why)
+	refusal := f.affordAsked(ctx)
+	if refusal == nil && f.floor != nil {
+		f.downgrade(f.floor.requested, lostFree, f.floor.reason)
 	}
-	if !isMoneyFault(why) {
-		return why
+	if !isMoneyFault(refusal) {
+		return refusal
 	}
 	asked := f.Order
-	word, steps := f.steps(fault.From(why).Kind)
+	prefix, steps := f.steps(fault.From(refusal).Kind)
 	for _, order := range steps {
 		if f.Order = rank(order); len(f.Order) == 0 {
 			continue
 		}
-		err := f.affordInstead(ctx, word == lostFree)
+		err := f.affordInstead(ctx, prefix == lostFree)
 		if err == nil {
-			f.downgrade(asked[0].Model, word, fault.From(why))
+			f.downgrade(asked[0].Model, prefix, fault.From(refusal))
 			return nil
 		}
 		if !isMoneyFault(err) {
@@ -47,8 +47,8 @@ func (f *Funds) Afford(ctx context.Context, rank func([]policy.Resolution) []pol
 		}
 	}
 	f.Order = asked
-	f.decided(policy.Blocked, asked[0].Model, "", fault.From(why))
-	return why
+	f.decided(policy.Blocked, asked[0].Model, "", fault.From(refusal))
+	return refusal
 }
 
 // affordInstead is affordAsked for a cheaper model. A blocked balance does not exclude a free one.
@@ -68,7 +68,7 @@ func (f *Funds) affordInstead(ctx context.Context, free bool) error {
 
 // steps returns the candidates that may serve the request instead of its own, in the order in which they are tried, and the prefix of the degraded
 // entry.
-func (f *Funds) steps(refused fault.Kind) (word string, steps [][]policy.Resolution) {
+func (f *Funds) steps(refused fault.Kind) (prefix string, steps [][]policy.Resolution) {
 	if !f.MayBeReplaced() || intent.Critical(f.Hints.Subsystem) || f.Review.MayReplaceAnswer() {
 		return "", nil
 	}
@@ -89,13 +89,13 @@ func (f *Funds) steps(refused fault.Kind) (word string, steps [][]policy.Resolut
 }
 
 // downgrade records that another model serves the request. Its answer is not cached as that of the requested model.
-func (f *Funds) downgrade(asked policy.ModelID, word string, why *fault.Fault) {
+func (f *Funds) downgrade(asked policy.ModelID, prefix string, refusal *fault.Fault) {
 	to := f.Order[0].Model
-	f.Request.Dropped = wire.AppendDegraded(slices.Clip(f.Request.Dropped), word+string(asked)+"->"+string(to))
+	f.Request.Dropped = wire.AppendDegraded(slices.Clip(f.Request.Dropped), prefix+string(asked)+"->"+string(to))
 	if f.Cache != nil {
 		f.Cache.Abandon()
 	}
-	f.decided(policy.Downgraded, asked, to, why)
+	f.decided(policy.Downgraded, asked, to, refusal)
 }
 
 // Blocked records that a request, whose body was not read, is refused for lack of money, and returns err. The requested model is unknown.
@@ -107,8 +107,8 @@ func (f *Funds) Blocked(err error) error {
 }
 
 // decided records a decision, and emits its event.
-func (f *Funds) decided(a policy.BudgetAction, asked, to policy.ModelID, why *fault.Fault) {
-	d := &policy.BudgetDecision{Action: a, Reason: why.Public, Asked: asked, Alternative: to, RetryAfter: int64(why.RetryAfter.Seconds())}
+func (f *Funds) decided(a policy.BudgetAction, asked, to policy.ModelID, refusal *fault.Fault) {
+	d := &policy.BudgetDecision{Action: a, Reason: refusal.Public, Asked: asked, Alternative: to, RetryAfter: int64(refusal.RetryAfter.Seconds())}
 	f.Trace.Budget = d
 	if f.Events().On() {
 		record.EventDowngrade.Emit(f.Events(), f.Principal.Account, record.Downgrade{RequestID: f.ID, Subsystem: f.Hints.Subsystem, BudgetDecision: *d})
@@ -118,11 +118,11 @@ func (f *Funds) decided(a policy.BudgetAction, asked, to policy.ModelID, why *fa
 // MarkCritical exempts a request of a critical subsystem from budgets (D-55); a part of the balance is retained for such requests, and only an empty
 // balance stops them. It requires a balance, and a key that is not publishable: otherwise any caller could claim it.
 func (f *Funds) MarkCritical(subsystem string) {
-	kept := f.Config.Cheaper.Reserve
+	retained := f.Config.Cheaper.Reserve
 	if intent.Critical(subsystem) {
-		kept = 0
+		retained = 0
 	}
-	f.Bill.SetPriority(f.isExempt(subsystem), kept)
+	f.Bill.SetPriority(f.isExempt(subsystem), retained)
 }
 
 func (f *Funds) isExempt(subsystem string) bool {

@@ -15,8 +15,8 @@ import (
 
 // floor is why a free model serves a request instead of the one that a wallet's earnings would pay for.
 type floor struct {
-	asked policy.ModelID
-	why   *fault.Fault
+	requested policy.ModelID
+	reason    *fault.Fault
 }
 
 // Decide lists the candidates for the request's intent, best first. If the wallet that pays for the request is empty (B-20), and the operator has

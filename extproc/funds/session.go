@@ -90,7 +90,7 @@ func (f *Funds) MayUseLocal(ctx context.Context) error {
 }
 
 // HoldSession reserves the request's maximum cost from its session's budget, or refuses it. The run of a deferred request was admitted before.
-func (f *Funds) HoldSession(ctx context.Context, most policy.Micro) error {
+func (f *Funds) HoldSession(ctx context.Context, maxCost policy.Micro) error {
 	s := f.session
 	if s == nil || f.Later != nil {
 		return nil
@@ -100,7 +100,7 @@ func (f *Funds) HoldSession(ctx context.Context, most policy.Micro) error {
 		f.hold = nil
 		return nil
 	}
-	hold, err := f.Sessions.Reserve(ctx, s, most)
+	hold, err := f.Sessions.Reserve(ctx, s, maxCost)
 	f.hold = hold
 	return api.SessionFault(err)
 }
@@ -151,4 +151,4 @@ func (f *Funds) StandSession(ctx context.Context, until time.Time) error {
 }
 
 // ReleaseSession releases the request's session reservation.
-func (f *Funds) LetSessionGo() { f.hold.Release() }
+func (f *Funds) ReleaseSession() { f.hold.Release() }

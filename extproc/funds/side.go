@@ -10,22 +10,22 @@ import (
 )
 
 // MaxSideCost returns the maximum cost of a side call to the operator's account.
-func (f *Funds) MostOf(list []policy.Resolution, c *pipeline.SideCall) (most policy.Pico) {
+func (f *Funds) MaxSideCost(list []policy.Resolution, c *pipeline.SideCall) (maxCost policy.Pico) {
 	for i := range list {
 		if !f.CallerPays(list[i].Provider) {
-			most = max(most, side.Most(&list[i], c))
+			maxCost = max(maxCost, side.MaxCost(&list[i], c))
 		}
 	}
-	return most
+	return maxCost
 }
 
 // HoldSide reserves the maximum cost of a side call together with that of the request. It returns false if a balance, limit or budget does not cover
 // both; the request is only refused later if its own cost is not covered.
-func (f *Funds) HoldSide(ctx context.Context, most policy.Pico) bool {
-	if most == 0 {
+func (f *Funds) HoldSide(ctx context.Context, maxCost policy.Pico) bool {
+	if maxCost == 0 {
 		return true
 	}
-	total := f.worstBeside(f.Found, most)
+	total := f.maxChargeWith(f.Found, maxCost)
 	if !f.Bill.Covers(total) || f.Ledger.Writable() != nil || !f.budgetHas(ctx, total) {
 		return false
 	}

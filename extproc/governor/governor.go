@@ -45,7 +45,7 @@ const (
 
 var knobNames = [knobs]string{Compression: "compression", Tools: "tools", Semantic: "semantic"}
 
-// String is the knob's name in the configuration.
+// String returns the knob's name in the configuration.
 func (k Knob) String() string { return knobNames[k] }
 
 var knobLayers = [knobs]string{Compression: "l5", Tools: "l4", Semantic: "l2"}
@@ -119,7 +119,7 @@ type rating struct {
 	tried        [knobs]int
 	size         int      // size of the request
 	hit          float64  // credit of a semantic cache hit
-	said         float64  // change of the credit by the caller's feedback
+	adjustment   float64  // change of the credit by the caller's feedback
 	wrong        bool     // its caller removed the answer as wrong
 	layers       []string // layers that changed or answered the request
 }

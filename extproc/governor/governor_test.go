@@ -11,7 +11,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// world is what a simulation's requests meet: how a value of a knob does.
+// world simulates the effect of a knob's value on requests.
 type world struct {
 	rng  *rand.Rand
 	g    *governor.Governor
@@ -25,7 +25,7 @@ func newWorld(o governor.Options) *world {
 	return &world{rng: rand.New(rand.NewPCG(1, 1)), g: g, seen: map[policy.Knobs]bool{}}
 }
 
-// request sends one of a conversation of its own; effect says what the layers do with the values in use.
+// request sends one in a conversation of its own; effect simulates the layers with the current values.
 func (w *world) request(t *testing.T, task string, size int, effect func(k policy.Knobs, o *governor.Outcome)) {
 	t.Helper()
 	w.n++
@@ -43,7 +43,7 @@ func (w *world) request(t *testing.T, task string, size int, effect func(k polic
 	w.g.Observe(&c, &o)
 }
 
-// value is the value of a knob in use for a task.
+// value returns the value of a knob in use for a task.
 func value(t *testing.T, g *governor.Governor, task, knob string) governor.KnobState {
 	t.Helper()
 	all := g.State().Knobs
@@ -54,7 +54,7 @@ func value(t *testing.T, g *governor.Governor, task, knob string) governor.KnobS
 	return all[i]
 }
 
-// costly: compression below 32 KiB costs more than it saves, because what follows has to be written to the cache again.
+// costly: compression below 32 KiB costs more than it saves, because later requests have to be written to the cache again.
 func (w *world) costly(k policy.Knobs, o *governor.Outcome) {
 	if o.Size < k.CompressFrom {
 		return
@@ -66,13 +66,13 @@ func (w *world) costly(k policy.Knobs, o *governor.Outcome) {
 	o.Layers = append(o.Layers, governor.LayerOutcome{Layer: "l5", Tokens: 100, Saved: saved})
 }
 
-// forgetful: with few tools, the model lacks one, and its caller sends the request again.
+// forgetful: with few tools, the model lacks one, and its caller repeats the request.
 func (w *world) forgetful(k policy.Knobs, o *governor.Outcome) {
 	o.Layers = append(o.Layers, governor.LayerOutcome{Layer: "l4", Tokens: 100, Saved: policy.Micro(300 - 20*k.MaxTools + w.rng.IntN(20))})
 	o.Retried = k.MaxTools < 9 && w.rng.IntN(2) == 0
 }
 
-// wrong: an answer of a question that was less similar is sent again, or rated badly.
+// wrong: an answer to a less similar question leads to a repetition, or a low score.
 func (w *world) wrong(k policy.Knobs, o *governor.Outcome) {
 	if w.rng.IntN(3) > 0 {
 		return
@@ -137,7 +137,7 @@ func TestC12WithTheSameSeedTheSameIsDone(t *testing.T) {
 	}
 }
 
-// TestC12AFrozenKnobStaysAsItIs, whatever the outcomes, and the others go on.
+// TestC12AFrozenKnobStaysAsItIs, whatever the outcomes, and the others change.
 func TestC12AFrozenKnobStaysAsItIs(t *testing.T) {
 	w := newWorld(governor.Options{Mode: governor.On, Freeze: []string{"tools", "semantic"}})
 	for range 3_000 {
@@ -166,7 +166,7 @@ func TestC12AFrozenKnobStaysAsItIs(t *testing.T) {
 	}
 }
 
-// TestC12AReportChangesNothing, and says what would be changed. What is on above a request's size is known without trying: it would have done nothing.
+// TestC12AReportChangesNothing, but reports the changes. A trigger above a request's size needs no trial: the layer would not have run.
 func TestC12AReportChangesNothing(t *testing.T) {
 	w := newWorld(governor.Options{Mode: governor.Report})
 	var told []governor.Change
@@ -199,7 +199,7 @@ func TestC12OffDoesNothing(t *testing.T) {
 	}
 }
 
-// TestC12AConversationKeepsItsValues, although others are tried beside it, and is known by its last request.
+// TestC12AConversationKeepsItsValues, while other conversations try others, and is recognised by its last request.
 func TestC12AConversationKeepsItsValues(t *testing.T) {
 	g := governor.New(3)
 	g.Configure(governor.Options{Mode: governor.On})
@@ -227,7 +227,7 @@ func TestC12AConversationKeepsItsValues(t *testing.T) {
 	}
 }
 
-// TestC12WhatCallersSayCounts for the values that their answers were made with, once, also if they change their minds.
+// TestC12WhatCallersSayCounts for the values with which their answers were made, once, even if they change their score.
 func TestC12WhatCallersSayCounts(t *testing.T) {
 	w := newWorld(governor.Options{Mode: governor.On, Freeze: []string{"compression", "semantic"}})
 	for range 2_000 {
@@ -252,8 +252,8 @@ func TestC12WhatCallersSayCounts(t *testing.T) {
 	}
 }
 
-// TestC12WrongHitsRaiseTheThreshold: half of the questions have a similarity below 0.95, and get answers that their callers remove, although each of them saved
-// its whole cost.
+// TestC12WrongHitsRaiseTheThreshold: half of the questions have a similarity below 0.95, and their callers remove the hits, although each saved its
+// whole cost.
 func TestC12WrongHitsRaiseTheThreshold(t *testing.T) {
 	for name, wrong := range map[string]func(g *governor.Governor, id string){
 		"removed":            func(g *governor.Governor, id string) { g.Wrong(id); g.Wrong(id) },
@@ -289,8 +289,8 @@ func TestC12WrongHitsRaiseTheThreshold(t *testing.T) {
 	}
 }
 
-// TestC12AWrongHitWeighsAsTheLowestScore: the hit's own credit is taken back; what is said before and after changes nothing; of any other request it counts as
-// its score.
+// TestC12AWrongHitWeighsAsTheLowestScore: the hit's own credit is removed; earlier and later scores change nothing; for any other request it counts
+// as a score.
 func TestC12AWrongHitWeighsAsTheLowestScore(t *testing.T) {
 	hit := func(o *governor.Outcome) {
 		o.Cost = 0
@@ -369,8 +369,8 @@ func TestC12OtherConfiguredValuesBeginAnew(t *testing.T) {
 	}
 }
 
-// TestC12WhatGoesWrongCountsAgainstAValue: few tools save most, and are used, unless requests with few of them are sent again, get answers in the wrong form, or have
-// callers that switch layers off; and a history that has to be fetched again is shortened later.
+// TestC12WhatGoesWrongCountsAgainstAValue: few tools save most, and are used, unless requests with few of them are repeated, get invalid answers, or
+// have callers that disable layers; and a history that has to be fetched again is shortened later.
 func TestC12WhatGoesWrongCountsAgainstAValue(t *testing.T) {
 	for name, wrong := range map[string]func(o *governor.Outcome){
 		"nothing":      func(*governor.Outcome) {},

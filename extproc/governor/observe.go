@@ -240,8 +240,8 @@ func (g *Governor) resay(request string, r *rating, score float64) {
 		return
 	}
 	now := score - 0.5 - r.hit*max(0, 1-2*score)
-	a.reward += now - r.said
-	r.said = now
+	a.reward += now - r.adjustment
+	r.adjustment = now
 	g.rated.Add(request, *r)
 }
 

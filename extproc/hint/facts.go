@@ -43,7 +43,7 @@ func Facts(r *chat.Request, output int64) intent.Facts {
 	return f
 }
 
-// effort is the reasoning effort, as far as it is known without parsing the conversation.
+// effort returns the reasoning effort, as far as it is known without parsing the conversation.
 func effort(r *chat.Request) policy.Effort {
 	switch {
 	case r.HighEffort:

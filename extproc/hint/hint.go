@@ -69,7 +69,7 @@ func FromBody(object jsonx.Value, present Present, h *policy.Hints) error {
 	return nil
 }
 
-// invalidHint is the client's error for an invalid hint.
+// invalidHint returns the client's error for an invalid hint.
 func invalidHint(name, param string, err error) error {
 	w, ok := err.(*hintError) //nolint:errorlint // it is this package's own, and never wrapped
 	if !ok {
@@ -82,7 +82,7 @@ func invalidHint(name, param string, err error) error {
 	return f
 }
 
-// headerName is a header's name in canonical case.
+// headerName returns a header's name in canonical case.
 func headerName(rest string) string {
 	b := append([]byte("X-Bardo-"), rest...)
 	for i, c := range b {

@@ -15,7 +15,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// key is one hint: its value as a header has it, in JSON, and what comes of it. other is another value of it in JSON.
+// key is one hint: its value in a header, in JSON, and the parsed result. other is another value of it in JSON.
 type key struct {
 	text, json, other string
 	want              policy.Hints
@@ -197,7 +197,7 @@ func TestD03InvalidHintsAreNamed(t *testing.T) {
 	}
 }
 
-// invalidHint checks that an error names a hint and says what is wrong, in few words.
+// invalidHint checks that an error names a hint and describes the problem briefly.
 func invalidHint(t *testing.T, err error, prefix, name, want string) *fault.Fault {
 	t.Helper()
 	f, ok := errors.AsType[*fault.Fault](err)
@@ -258,7 +258,7 @@ func TestUnknownKeysAreReportedAndNeverAnError(t *testing.T) {
 	}
 }
 
-// TestAnUnknownSubsystemIsNamed, with the one that was probably meant; "other" is a name for those.
+// TestAnUnknownSubsystemIsNamed, with a suggestion; it counts as "other".
 func TestAnUnknownSubsystemIsNamed(t *testing.T) {
 	for name, want := range map[string]string{
 		"risk": "", "other": "", "dream_rem": "", "session": "",
@@ -294,7 +294,7 @@ func TestAWarningIsBoundedAndFitsIntoAHeader(t *testing.T) {
 	}
 }
 
-// TestHintsDoNotReferToTheBody: bodies lie in buffers that are used again.
+// TestHintsDoNotReferToTheBody: bodies are in buffers that are reused.
 func TestHintsDoNotReferToTheBody(t *testing.T) {
 	b := []byte(`{"bardo":{"golem_id":"golem","subsystem":"risk","profile":{"response_schema":{"name":"n","schema":{"a":1}},"stop_sequences":["stop"]}}}`)
 	doc, err := jsonx.Scan(b)

@@ -85,7 +85,7 @@ var byHeader = func() map[string]int {
 	return m
 }()
 
-// Keys are the names of all hints in the body's object.
+// Keys returns the names of all hints in the body's object.
 func Keys() []string { return namesOf(keys) }
 
 func namesOf[T any](members []member[T]) []string {

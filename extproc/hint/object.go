@@ -57,7 +57,7 @@ func indexOf[T any](members []member[T], key []byte) int {
 	return -1
 }
 
-// indexOfFold is the member whose name differs only in case.
+// indexOfFold returns the member whose name differs only in case.
 func indexOfFold[T any](members []member[T], key []byte) int {
 	return slices.IndexFunc(members, func(m member[T]) bool { return strings.EqualFold(m.name, string(key)) })
 }

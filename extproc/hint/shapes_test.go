@@ -12,8 +12,8 @@ import (
 	"bardo.money/gateway/policy/intent"
 )
 
-// TestK86TheTaskIsInferredFromTextInEveryShape that a message can have, in every format: as a word, in one part, in a later part, beside
-// other content, before a tool's result, and behind turns of the model's.
+// TestK86TheTaskIsInferredFromTextInEveryShape that a message can have, in every format: as a string, in one part, in a later part, beside other
+// content, before a tool's result, and after turns of the model's.
 func TestK86TheTaskIsInferredFromTextInEveryShape(t *testing.T) {
 	const text = `Translate this sentence into French: good morning`
 	shapes := map[string]struct {
@@ -53,7 +53,7 @@ func TestK86TheTaskIsInferredFromTextInEveryShape(t *testing.T) {
 		for shape, body := range format.body {
 			t.Run(name+"/"+shape, func(t *testing.T) {
 				r := decode(t, format.d, `{"model":"auto",`+body+`}`)
-				r.Model = "auto" // Gemini's stands in its path
+				r.Model = "auto" // Gemini's is in its path
 				f := hint.Facts(r, 99)
 				if task := intent.Infer(&f); task.Name != "translate" {
 					t.Errorf("the task is %s, read was %q", task.Name, f.Text)

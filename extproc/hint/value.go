@@ -25,12 +25,12 @@ type hintError struct {
 // Error is for tests of this package; invalidHint writes the client's message.
 func (w *hintError) Error() string { return w.path + ": " + w.problem }
 
-// invalid is the error for an unexpected value.
+// invalid returns the error for an unexpected value.
 func (v value) invalid(expected string, args ...any) error {
 	return &hintError{problem: fmt.Sprintf(expected, args...) + ", not " + v.quoted()}
 }
 
-// quoted is the value as quoted in an error, limited to 40 bytes.
+// quoted returns the value as quoted in an error, limited to 40 bytes.
 func (v value) quoted() string {
 	const maxBytes = 40
 	clipped := func(s string) string {
@@ -60,7 +60,7 @@ func withPath(place string, err error) error {
 	return err
 }
 
-// str is the value's text; ok is false for JSON that is not a string.
+// str returns the value's text; ok is false for JSON that is not a string.
 func (v value) str() (s string, ok bool) {
 	if v.json.Exists() {
 		return v.json.Str()

@@ -8,7 +8,7 @@ import (
 	"bardo.money/gateway/policy/intent"
 )
 
-// Warning is the value of X-Bardo-Warning about unknown hints, with suggestions; "" if there are none. Its length is bounded, and it needs no
+// Warning returns the value of X-Bardo-Warning about unknown hints, with suggestions; "" if there are none. Its length is bounded, and it needs no
 // escaping.
 func Warning(h *policy.Hints) string {
 	if len(h.Unknown) == 0 && h.UnknownSubsystem == "" {
@@ -44,7 +44,7 @@ func suggest(b *strings.Builder, name string, like []string) {
 	}
 }
 
-// suggestions is the key that is most similar to an unknown name, if any.
+// suggestions returns the key that is most similar to an unknown name, if any.
 func suggestions(name string) []string {
 	names := Keys()
 	if rest, ok := strings.CutPrefix(name, "profile."); ok {

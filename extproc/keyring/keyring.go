@@ -13,7 +13,7 @@ import (
 // ID is a key's fingerprint, which does not reveal the key and is stable across changes of the configuration.
 type ID string
 
-// Fingerprint is a key's ID.
+// Fingerprint returns a key's ID.
 func Fingerprint(key string) ID {
 	sum := sha256.Sum256([]byte("bardo key\x00" + key))
 	return ID(hex.EncodeToString(sum[:6]))
@@ -42,7 +42,7 @@ func New(ids []ID) *Ring {
 	return r
 }
 
-// Len is the number of keys.
+// Len returns the number of keys.
 func (r *Ring) Len() int {
 	if r == nil {
 		return 0
@@ -120,7 +120,7 @@ func (r *Ring) Cooldown(i int, now time.Time, d time.Duration) (another bool) {
 	return slices.ContainsFunc(r.keys, func(k state) bool { return !k.cooldownUntil.After(now) })
 }
 
-// Available is the number of keys that are not in cooldown.
+// Available returns the number of keys that are not in cooldown.
 func (r *Ring) Available(now time.Time) (n int) {
 	if r == nil {
 		return 0
@@ -135,7 +135,7 @@ func (r *Ring) Available(now time.Time) (n int) {
 	return n
 }
 
-// ID is the fingerprint of a key, "" for none.
+// ID returns the fingerprint of a key, "" for none.
 func (r *Ring) ID(i int) ID {
 	if i < 0 || i >= r.Len() {
 		return ""

@@ -33,7 +33,7 @@ func TestRequestsAreDistributed(t *testing.T) {
 	}
 	r.Release(1)
 	r.Release(1)
-	take(t, r, 1, "") // it has the fewest under way
+	take(t, r, 1, "") // it has the fewest requests in flight
 }
 
 func TestAKeyReturnsAfterItsCooldown(t *testing.T) {
@@ -46,7 +46,7 @@ func TestAKeyReturnsAfterItsCooldown(t *testing.T) {
 	if another := r.Cooldown(1, now, 30*time.Second); another {
 		t.Error("a key is awake")
 	}
-	take(t, r, 1, "") // all rest: the one that wakes first
+	take(t, r, 1, "") // all in cooldown: the one that ends first
 	if n := r.Available(now.Add(31 * time.Second)); n != 1 {
 		t.Errorf("%d keys are awake after 31 s", n)
 	}
@@ -81,7 +81,7 @@ func TestAPreferredKeyIsUsedIfAvailableAndUntried(t *testing.T) {
 func TestTriedKeysComeLast(t *testing.T) {
 	r := ring(2)
 	r.Cooldown(1, now, time.Minute)
-	take(t, r, 1, "", 0) // resting, but not tried
+	take(t, r, 1, "", 0) // in cooldown, but not tried
 	take(t, r, 0, "", 0, 1)
 }
 
@@ -121,7 +121,7 @@ func TestConcurrentUse(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	for i := range 4 { // nobody is busy any more: each is taken once
+	for i := range 4 { // none is in flight any more: each is taken once
 		take(t, r, r.Acquire(now.Add(time.Hour), keyring.ID(strconv.Itoa(i)), nil), keyring.ID(strconv.Itoa(i)))
 	}
 }

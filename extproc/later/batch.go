@@ -25,7 +25,7 @@ func BatchCandidate(v *request.View) *policy.Resolution {
 	if _, tier := v.RequestedTier(); tier != "" || v.Rounds() > 0 || v.NamesStored || len(v.Order) == 0 {
 		return nil
 	}
-	usual := worst(v, &v.Order[0])
+	direct := maxCost(v, &v.Order[0])
 	for i := range v.Order {
 		to := &v.Order[i]
 		p := v.Config.Provider(to.Provider)
@@ -33,7 +33,7 @@ func BatchCandidate(v *request.View) *policy.Resolution {
 			continue
 		}
 		cheaper := *to
-		if cheaper.Prices = to.Prices.Percent(int64(p.BatchPct)); worst(v, &cheaper) <= usual {
+		if cheaper.Prices = to.Prices.Percent(int64(p.BatchPct)); maxCost(v, &cheaper) <= direct {
 			return to
 		}
 	}
@@ -41,7 +41,7 @@ func BatchCandidate(v *request.View) *policy.Resolution {
 }
 
 // maxCost returns the maximum cost of the request at a candidate.
-func worst(v *request.View, to *policy.Resolution) policy.Pico {
+func maxCost(v *request.View, to *policy.Resolution) policy.Pico {
 	return resolve.WorstCost([]policy.Resolution{*to}, v.Request.MaxInput, int64(v.MaxTokens()), int64(v.Request.Choices))
 }
 

@@ -17,7 +17,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// batched is a request with two candidates of equal prices, of which the second one's provider has a batch API at half the price.
+// batched returns a request with two candidates of equal prices, of which the second one's provider has a batch API at half the price.
 func batched() *request.View {
 	key := secret.New("k")
 	v := &request.View{Config: &runtime.Config{Providers: runtime.ProvidersOf(map[policy.ProviderID]*runtime.Provider{

@@ -37,13 +37,13 @@ const (
 // Parse parses X-Bardo-Defer: the deadline from now; 0 for a request without it. enabled is false if the gateway does not support it. The error is a
 // fault.
 func Parse(v *request.View, enabled bool) (time.Duration, error) {
-	said := v.Head.Header.Get(headerDefer)
-	if said == "" {
+	value := v.Head.Header.Get(headerDefer)
+	if value == "" {
 		return 0, nil
 	}
-	d, err := time.ParseDuration(said)
+	d, err := time.ParseDuration(value)
 	if err != nil || d < leastDefer || d > mostDefer {
-		return 0, fault.Newf(fault.InvalidRequest, "X-Bardo-Defer: expected a duration from 1m to 24h, such as 24h, not %q", fault.Clip(said))
+		return 0, fault.Newf(fault.InvalidRequest, "X-Bardo-Defer: expected a duration from 1m to 24h, such as 24h, not %q", fault.Clip(value))
 	}
 	switch {
 	case !enabled:

@@ -14,7 +14,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// TestWhatNobodyMayKeepIsStoredEncryptedAlone, and is never part of a batch: by its class, its tier of privacy, or a feature that it requires of its provider.
+// TestWhatNobodyMayKeepIsStoredEncryptedAlone, and is never part of a batch: by its class, its privacy tier, or a required feature.
 func TestWhatNobodyMayKeepIsStoredEncryptedAlone(t *testing.T) {
 	t.Parallel()
 	for about, row := range map[string]struct {
@@ -43,7 +43,7 @@ func TestWhatNobodyMayKeepIsStoredEncryptedAlone(t *testing.T) {
 	}
 }
 
-// TestNoCredentialIsStored, and nothing else that a run does not read: a header that nobody here knows may be one.
+// TestNoCredentialIsStored, nor anything else that a run does not read: an unknown header may be a credential.
 func TestNoCredentialIsStored(t *testing.T) {
 	t.Parallel()
 	var all header.List

@@ -24,15 +24,15 @@ import (
 // Run is the run of a deferred request. On a nil Run, of an exchange with a client, the methods do nothing. It belongs to the goroutine of its
 // exchange; RoundTrip is safe for concurrent use.
 type Run struct {
-	run    *deferred.Run
-	next   http.RoundTripper
-	most   int64            // maximum size of a stored answer, in bytes
-	masked func() bool      // see IsMasked
-	over   func() bool      // reports whether the request was cancelled since the run began
-	batch  *deferred.Call   // the batch result that answers the first attempt; nil for none
-	first  *attempt.Attempt // the attempt that it answers
-	booked bool             // by this run
-	billed bool             // at a batch's price
+	run      *deferred.Run
+	next     http.RoundTripper
+	maxBytes int64            // maximum size of a stored answer, in bytes
+	masked   func() bool      // see IsMasked
+	over     func() bool      // reports whether the request was cancelled since the run began
+	batch    *deferred.Call   // the batch result that answers the first attempt; nil for none
+	first    *attempt.Attempt // the attempt that it answers
+	booked   bool             // by this run
+	billed   bool             // at a batch's price
 
 	mu   sync.Mutex // guards used: side calls run in goroutines of their own
 	used bool       // the batch result was read
@@ -40,8 +40,8 @@ type Run struct {
 
 // NewRun returns a run of a request, until ctx ends. next makes the calls; an answer of more than maxBytes is not stored; masked reports whether
 // values of the request, as encoded now, were masked.
-func NewRun(ctx context.Context, run *deferred.Run, next http.RoundTripper, most int64, masked func() bool) *Run {
-	l := &Run{run: run, next: next, most: most, masked: masked, over: func() bool { return errors.Is(context.Cause(ctx), deferred.ErrCancelled) }}
+func NewRun(ctx context.Context, run *deferred.Run, next http.RoundTripper, maxBytes int64, masked func() bool) *Run {
+	l := &Run{run: run, next: next, maxBytes: maxBytes, masked: masked, over: func() bool { return errors.Is(context.Cause(ctx), deferred.ErrCancelled) }}
 	for i := range run.Calls {
 		if run.Calls[i].Batch {
 			l.batch = &run.Calls[i]
@@ -158,12 +158,12 @@ func (l *Run) RoundTrip(req *http.Request) (*http.Response, error) {
 		return resp, err
 	}
 	defer upstream.CloseBody(resp)
-	text, err := io.ReadAll(io.LimitReader(resp.Body, l.most+1))
+	text, err := io.ReadAll(io.LimitReader(resp.Body, l.maxBytes+1))
 	if err != nil {
 		return nil, err
 	}
 	c := deferred.Call{Digest: digest, Status: resp.StatusCode, Body: text}
-	if int64(len(text)) <= l.most {
+	if int64(len(text)) <= l.maxBytes {
 		if err := l.run.Keep(&c); err != nil {
 			return nil, fmt.Errorf("storing an answer: %w", err)
 		}

@@ -149,8 +149,8 @@ func (m *Model) one(ctx context.Context, text string, i int) (models.Vector, err
 	return v, fault.New(fault.Internal, "the local model failed", err)
 }
 
-func busy(why error) *fault.Fault {
-	f := fault.New(fault.Overloaded, "too many texts wait for the local model", why)
+func busy(reason error) *fault.Fault {
+	f := fault.New(fault.Overloaded, "too many texts wait for the local model", reason)
 	f.RetryAfter = busyAgain
 	return f
 }

@@ -123,7 +123,7 @@ func TestC18AModelThatCannotAnswerSaysWhy(t *testing.T) {
 	}
 }
 
-// slow is a model that waits to be let go.
+// slow is a model that waits until it is released.
 type slow struct{ entered, leave chan struct{} }
 
 func (s slow) Measure(context.Context, string) (models.Vector, error) {
@@ -161,7 +161,7 @@ func TestC18OnlySoManyRequestsRunAtATime(t *testing.T) {
 	}
 }
 
-// FuzzParse: a request is refused, or has texts within the bounds.
+// FuzzParse: a request is refused, or its texts are within the limits.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"input":["a"],"encoding_format":"base64","dimensions":3}`))
 	f.Add([]byte(`{"input":[[1]],"dimensions":1e3}`))

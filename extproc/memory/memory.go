@@ -68,12 +68,12 @@ type Found struct {
 
 // Search finds the passages of an account's session that are most similar to a question: at most k, with a score of at least minScore, the best
 // first. The error is the store's or the model's.
-func (m *Memory) Search(ctx context.Context, account policy.Account, id, question string, k int, least float64) ([]Found, error) {
+func (m *Memory) Search(ctx context.Context, account policy.Account, id, question string, k int, minScore float64) ([]Found, error) {
 	all, err := m.Store.Passages(ctx, account, id)
 	if err != nil || len(all) == 0 {
 		return nil, err
 	}
-	asked, err := m.Embedder.Embed(ctx, question)
+	query, err := m.Embedder.Embed(ctx, question)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (m *Memory) Search(ctx context.Context, account policy.Account, id, questio
 	if err := r.renew(ctx, all); err != nil {
 		return nil, err
 	}
-	return r.texts(ctx, rank(all, asked, m.Embedder.Tag(), k, least))
+	return r.texts(ctx, rank(all, query, m.Embedder.Tag(), k, minScore))
 }
 
 // ranked is a passage with its score.
@@ -92,13 +92,13 @@ type ranked struct {
 }
 
 // rank sorts the passages with vectors of the current model by score, without those below minScore.
-func rank(all []session.Passage, asked []float32, tag string, k int, least float64) (out []ranked) {
+func rank(all []session.Passage, query []float32, tag string, k int, minScore float64) (out []ranked) {
 	for i := range all {
 		p := &all[i]
-		if p.Tag != tag || tag == "" || len(p.Vector) != len(asked) {
+		if p.Tag != tag || tag == "" || len(p.Vector) != len(query) {
 			continue
 		}
-		if score := dot(p.Vector, asked); score >= least {
+		if score := dot(p.Vector, query); score >= minScore {
 			out = append(out, ranked{p, score})
 		}
 	}

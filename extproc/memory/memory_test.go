@@ -169,7 +169,7 @@ func TestTextsAreSplitWhereTheyEnd(t *testing.T) {
 	}
 }
 
-// FuzzSplit: passages are in order, bounded, and have all of a text but white space.
+// FuzzSplit: passages are in order, limited in length, and cover all of a text but white space.
 func FuzzSplit(f *testing.F) {
 	f.Add("a. b\n\nc " + strings.Repeat("é", 700))
 	f.Fuzz(func(t *testing.T, text string) {

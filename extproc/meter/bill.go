@@ -42,12 +42,12 @@ type Bill struct {
 
 	grant     quota.Grant
 	shared    spend.Hold
-	accepted     bool // admission, and the count of the input, were done when the request was accepted
+	accepted  bool // admission, and the count of the input, were done when the request was accepted
 	exempt    bool // no budget limits the request; its charge still counts
 	payer     Payer
 	search    searchHold
 	Allowance Allowance    // of its agent's daily budget
-	reserved      policy.Micro // the amount reserved, or that would be reserved with a balance
+	reserved  policy.Micro // the amount reserved, or that would be reserved with a balance
 
 	calls     []Call
 	open      inFlight
@@ -152,7 +152,9 @@ func (b *Bill) Held() policy.Micro {
 }
 
 // Reserved reports whether a charge is within the reservation, so that Settle need not reserve more.
-func (b *Bill) Reserved(charge policy.Micro) bool { return !b.principal.Prepaid || charge <= b.reserved }
+func (b *Bill) Reserved(charge policy.Micro) bool {
+	return !b.principal.Prepaid || charge <= b.reserved
+}
 
 // Exceeds reports whether the generation must stop: with what the call in progress has used so far, the request costs more than its payer allows.
 // usage is only called for a payer with a limit.

@@ -13,14 +13,14 @@ import (
 	"bardo.money/gateway/policy/quota"
 )
 
-// books notes what a payer asks of it.
+// books records a payer's calls.
 type books struct {
 	reserved policy.Micro
 	booked   []ledger.Charge
 	released int
-	waits    bool   // a reservation would have to wait
-	owner    string // of what stands
-	taken    int    // how often what stands was taken
+	waits    bool   // a reservation would block
+	owner    string // owner of the standing reservation
+	taken    int    // how often the standing reservation was taken
 }
 
 func (*books) Solvent(context.Context, policy.Account) error { return nil }
@@ -72,8 +72,8 @@ type request struct {
 	terms       Terms
 }
 
-func (r *request) Terms(*policy.Resolution) Terms      { return r.terms }
-func (r *request) InputTokens() int64                  { return r.input }
+func (r *request) Terms(*policy.Resolution) Terms         { return r.terms }
+func (r *request) InputTokens() int64                     { return r.input }
 func (r *request) MaxCallTokens(*policy.Resolution) int64 { return r.most }
 
 // open makes the bill of a prepaid key's request, with a dollar reserved.
@@ -125,7 +125,7 @@ func TestARequestThatOwesNothingReleasesItsReservation(t *testing.T) {
 	}
 }
 
-// TestD87AProvidersUsageIsCapped: what no call can have used is not believed, is not charged, and raises the alarm.
+// TestD87AProvidersUsageIsCapped: impossible usage is not charged, and is reported.
 func TestD87AProvidersUsageIsCapped(t *testing.T) {
 	for _, row := range []struct {
 		name   string
@@ -155,7 +155,7 @@ func TestD87AProvidersUsageIsCapped(t *testing.T) {
 	}
 }
 
-// TestD87AProvidersOwnCostIsCapped at what the tokens that a call can use cost there at most.
+// TestD87AProvidersOwnCostIsCapped at the maximum cost of the tokens that a call can use.
 func TestD87AProvidersOwnCostIsCapped(t *testing.T) {
 	b, _ := open(t, &request{most: 1000}, 0)
 	if !b.Add(&small, chat.Usage{Input: 1, Cost: 1_000_000 * 1_000_000_000_000}) {
@@ -166,7 +166,7 @@ func TestD87AProvidersOwnCostIsCapped(t *testing.T) {
 	}
 }
 
-// TestD81InterruptedCalls: an interrupted call owes its input, what was delivered, and what the model had time to reason.
+// TestD81InterruptedCalls: an interrupted call owes its input, what was delivered, and the reasoning that was possible in the elapsed time.
 func TestD81InterruptedCalls(t *testing.T) {
 	for _, row := range []struct {
 		name   string

@@ -18,7 +18,7 @@ type Count struct {
 	Stop     chat.StopReason // why the answer ended; "" before the end
 	First    time.Time       // time of the first content; zero before
 
-	received    chat.Usage // reports received while the answer is held back
+	received chat.Usage // reports received while the answer is held back
 	output   int64      // bytes of text, reasoning and arguments
 	thoughts int64      // bytes of reasoning alone
 	reported int64      // output received before the last report

@@ -12,10 +12,10 @@ import (
 
 // A model's correction, in thousandths of the estimate.
 const (
-	plain          = 1000
-	leastFactor    = plain / 2
-	mostFactor     = 2 * plain
-	newestCount    = 10  // the latest count has a weight of 1/10
+	plain        = 1000
+	leastFactor  = plain / 2
+	mostFactor   = 2 * plain
+	newestCount  = 10  // the latest count has a weight of 1/10
 	minEstimated = 256 // minimum number of tokens of a request that counts: in shorter ones, providers' additions weigh too much
 )
 

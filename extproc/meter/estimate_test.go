@@ -34,7 +34,8 @@ func TestEstimatesFollowWhatProvidersCount(t *testing.T) {
 	}
 }
 
-// TestACorrectionIsBounded: whatever a provider reports, a correction stays between a half and twice, and what is set aside is never less than without one.
+// TestACorrectionIsBounded: whatever a provider reports, a correction stays between one half and two, and reservations are never lower than without
+// one.
 func TestACorrectionIsBounded(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	m := meter.New(nil, nil, nil)
@@ -51,7 +52,7 @@ func TestACorrectionIsBounded(t *testing.T) {
 	}
 }
 
-// TestShortRequestsTeachNothing: what a provider adds to every request would be most of them.
+// TestShortRequestsTeachNothing: providers' additions would be most of their tokens.
 func TestShortRequestsTeachNothing(t *testing.T) {
 	m := meter.New(nil, nil, nil)
 	for range 50 {

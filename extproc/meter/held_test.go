@@ -13,8 +13,8 @@ import (
 	"bardo.money/gateway/policy/quota"
 )
 
-// heldBill is a prepaid key's request that holds something of everything: the key's one place, its tokens and money of the day, its
-// agent's budget, and its balance.
+// heldBill returns a prepaid key's request with every kind of reservation: the key's one concurrency slot, its tokens and money of the day, its agent's
+// budget, and its balance.
 func heldBill(t *testing.T) (*Bill, *books) {
 	t.Helper()
 	p := &books{}
@@ -40,7 +40,7 @@ func heldBill(t *testing.T) (*Bill, *books) {
 
 var ada = budget.Agent{Account: "ada"}
 
-// another says how another request of the same key would find things: what is left of the tokens, and what its agent has used.
+// another returns what another request of the same key would find: the remaining tokens, and its agent's usage.
 func another(t *testing.T, b *Bill, charge policy.Micro) (left int64, use budget.Use) {
 	t.Helper()
 	ask := &quota.Ask{Principal: b.principal, Charge: charge}
@@ -108,7 +108,7 @@ func TestAKeyWithoutABalanceReservesNothing(t *testing.T) {
 	}
 }
 
-// patient are books whose Capture gives up with its context.
+// patient are books whose Capture stops with its context.
 type patient struct{ books }
 
 func (p *patient) Capture(ctx context.Context, h *ledger.Hold, c ledger.Charge) (ledger.Receipt, error) {
@@ -118,7 +118,7 @@ func (p *patient) Capture(ctx context.Context, h *ledger.Hold, c ledger.Charge) 
 	return p.books.Capture(ctx, h, c)
 }
 
-// TestAClientThatHangsUpIsChargedNevertheless: the end of a context does not undo a settlement.
+// TestAClientThatHangsUpIsChargedNevertheless: cancelling the context does not undo a settlement.
 func TestAClientThatHangsUpIsChargedNevertheless(t *testing.T) {
 	b, _ := open(t, &request{most: 1000}, 0)
 	p := &patient{}
@@ -132,7 +132,7 @@ func TestAClientThatHangsUpIsChargedNevertheless(t *testing.T) {
 	}
 }
 
-// TestD81WhatIsOnlyEstimatedOfReasoningIsBounded by the longest answer of the model, and by what was reserved.
+// TestD81WhatIsOnlyEstimatedOfReasoningIsBounded by the model's maximum output, and by the reservation.
 func TestD81WhatIsOnlyEstimatedOfReasoningIsBounded(t *testing.T) {
 	to := small
 	to.MaxOutput = 30
@@ -152,7 +152,7 @@ func TestD81WhatIsOnlyEstimatedOfReasoningIsBounded(t *testing.T) {
 	})
 }
 
-// TestWhatWasSeenIsBilledWhereNothingIsReported: a last word of no output is none, where there was some.
+// TestWhatWasSeenIsBilledWhereNothingIsReported: a final report of zero output is ignored if there was some.
 func TestWhatWasSeenIsBilledWhereNothingIsReported(t *testing.T) {
 	c := Count{Reported: chat.Usage{Input: 9, Final: true}}
 	c.Note(&chat.Event{Kind: chat.Text, Text: []byte("eight by")})
@@ -182,7 +182,7 @@ func TestASumHasAllOfBoth(t *testing.T) {
 	}
 }
 
-// TestD87WhatAProviderAsksIsBelievedUpToItsPrices: the request's own and those of all searches included.
+// TestD87WhatAProviderAsksIsBelievedUpToItsPrices: including its prices per request and for all searches.
 func TestD87WhatAProviderAsksIsBelievedUpToItsPrices(t *testing.T) {
 	const requests, searches = 5_000_000, 2_000_000 // 5 and 2 Micro each
 	to := small
@@ -237,5 +237,5 @@ func TestWhatACallCosts(t *testing.T) {
 	}
 }
 
-// charge has a principal pay for a bill.
+// charge sets a principal as the payer of a bill.
 func charge(b *Bill, p policy.Principal, spread int) { b.PaidBy(p, b.meter.PayerOf(&p), spread) }

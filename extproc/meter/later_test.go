@@ -11,7 +11,7 @@ import (
 	"bardo.money/gateway/policy/quota"
 )
 
-// TestADeferredRequestIsChargedToWhatStands: its run reserves nothing and refuses nobody, and takes what stands once, when it charges.
+// TestADeferredRequestIsChargedToWhatStands: its run reserves nothing and refuses nothing, and takes the standing reservation once, when it charges.
 func TestADeferredRequestIsChargedToWhatStands(t *testing.T) {
 	b, p := open(t, &request{most: 1000}, 0)
 	if err := b.Stand(t.Context(), "me", 7); err != nil || p.owner != "me" || b.Held() != policy.USD {
@@ -34,7 +34,7 @@ func TestADeferredRequestIsChargedToWhatStands(t *testing.T) {
 	run.Release()
 }
 
-// TestARunThatOwesNothingTakesNothing of what stands, which another run may need.
+// TestARunThatOwesNothingTakesNothing of the standing reservation, which another run may need.
 func TestARunThatOwesNothingTakesNothing(t *testing.T) {
 	_, p := open(t, &request{most: 1000}, 0)
 	m := New(quota.New(quota.Options{}), p, budget.NewMeter(budget.Options{}))
@@ -48,7 +48,7 @@ func TestARunThatOwesNothingTakesNothing(t *testing.T) {
 	}
 }
 
-// oneTime is a payer that has to be present.
+// oneTime is a payer that must be present for the charge.
 type oneTime struct{ Payer }
 
 func TestWhoPaysByRequestCannotBeDeferred(t *testing.T) {

@@ -60,9 +60,9 @@ const DefaultRate = 50
 
 // Conditions for measuring a model's speed: very short answers are mostly latency.
 const (
-	minRated = 32 // minimum output tokens
-	leastTime  = 200 * time.Millisecond
-	newest     = 0.2 // weight of the latest answer in the average
+	minRated  = 32 // minimum output tokens
+	leastTime = 200 * time.Millisecond
+	newest    = 0.2 // weight of the latest answer in the average
 )
 
 // Learn records the duration of a complete answer, from the time its request was sent.

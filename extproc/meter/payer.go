@@ -94,7 +94,7 @@ func (p postpaid) Settle(_ context.Context, c ledger.Charge, _ bool) (ledger.Rec
 
 func (postpaid) Balance() (left policy.Micro, known bool) { return 0, false }
 func (postpaid) ReadBalance(context.Context) error        { return nil }
-func (postpaid) Limit() (maxCost policy.Micro, ok bool)      { return 0, false }
+func (postpaid) Limit() (maxCost policy.Micro, ok bool)   { return 0, false }
 func (postpaid) Headers(h header.List) header.List        { return h }
 func (postpaid) Release()                                 {}
 
@@ -106,7 +106,7 @@ type prepaid struct {
 	reserved policy.Micro // amount of hold
 	balance  policy.Micro
 	known    bool
-	retained     policy.Micro // part of the balance reserved for other requests
+	retained policy.Micro // part of the balance reserved for other requests
 }
 
 func (p *prepaid) Admit(ctx context.Context) error { return unpaid(p.books.Solvent(ctx, p.account)) }

@@ -15,7 +15,7 @@ import (
 	"bardo.money/gateway/policy/quota"
 )
 
-// perRequest is a payer that wants a payment first, pays no more than that, and says so.
+// perRequest is a payer that requires a payment first, and pays no more than that.
 type perRequest struct {
 	paid, charged policy.Micro
 	released      int
@@ -43,7 +43,7 @@ func (p *perRequest) Settle(_ context.Context, c ledger.Charge, _ bool) (ledger.
 
 func (*perRequest) Balance() (left policy.Micro, known bool) { return 0, false }
 func (*perRequest) ReadBalance(context.Context) error        { return nil }
-func (p *perRequest) Limit() (maxCost policy.Micro, ok bool)    { return p.paid, true }
+func (p *perRequest) Limit() (maxCost policy.Micro, ok bool) { return p.paid, true }
 
 func (p *perRequest) Headers(h header.List) header.List {
 	return append(h, header.Field{Name: "x-payment", Value: p.charged.String()})
@@ -51,7 +51,7 @@ func (p *perRequest) Headers(h header.List) header.List {
 
 func (p *perRequest) Release() { p.released++ }
 
-// paidBy is the bill of a request that a payer pays for.
+// paidBy returns the bill of a request with a payer.
 func paidBy(p Payer, b *books) *Bill {
 	bill := &Bill{}
 	bill.Open(New(quota.New(quota.Options{}), b, budget.NewMeter(budget.Options{})), &request{most: 1_000_000}, "req_1")
@@ -74,7 +74,7 @@ func TestAPayerChallengesBeforeItPays(t *testing.T) {
 	}
 }
 
-// TestAReservationThatNeedNotWait is kept by Reserve of the same amount, replaced by Reserve of another, and given back once.
+// TestAReservationThatNeedNotWait is kept by Reserve of the same amount, replaced by Reserve of another, and released once.
 func TestAReservationThatNeedNotWait(t *testing.T) {
 	b, p := open(t, &request{most: 1_000_000}, 0)
 	before := p.released
@@ -135,7 +135,7 @@ func settleBy(t *testing.T, b *Bill) policy.Micro {
 	return r.Charged
 }
 
-// TestABalancePaysAndSaysWhatIsLeft, and callers without one are only booked.
+// TestABalancePaysAndSaysWhatIsLeft, and the charges of callers without one are only booked.
 func TestABalancePaysAndSaysWhatIsLeft(t *testing.T) {
 	for _, row := range []struct {
 		about    string

@@ -8,7 +8,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// TestASideCallIsBilledAsWhatItIs: at its own prices and limits, in the request's charge, and apart from the request's answers.
+// TestASideCallIsBilledAsWhatItIs: at its own prices and limits, in the request's charge, but not among the request's answers.
 func TestASideCallIsBilledAsWhatItIs(t *testing.T) {
 	main := &request{input: 1000, most: 100_000}
 	side := &request{input: 50, most: 900}
@@ -36,7 +36,7 @@ func TestASideCallIsBilledAsWhatItIs(t *testing.T) {
 	}
 }
 
-// TestD81AnInterruptedSideCallIsBilledAsFarAsItWent: its own input, not the request's.
+// TestD81AnInterruptedSideCallIsBilledAsFarAsItWent: with its own input, not the request's.
 func TestD81AnInterruptedSideCallIsBilledAsFarAsItWent(t *testing.T) {
 	b, _ := open(t, &request{input: 1000, most: 100_000}, 0)
 	side := &request{input: 50, most: 900}

@@ -8,7 +8,7 @@ import (
 // The duration of audio, as far as the first and last bytes of a file determine it.
 
 // minRate is the lowest bit rate of speech, in bytes per second. It bounds the duration of a file of unknown format.
-const leastRate = 750
+const minRate = 750
 
 // duration returns the playing time of an uploaded file, in milliseconds; exact is false if it is only an upper bound.
 func duration(file []byte) (ms int64, exact bool) {
@@ -17,7 +17,7 @@ func duration(file []byte) (ms int64, exact bool) {
 			return ms, true
 		}
 	}
-	return int64(len(file)) * 1000 / leastRate, false
+	return int64(len(file)) * 1000 / minRate, false
 }
 
 // wav reads the byte rate of a RIFF file. The length in its header is only used if it fits the file.
@@ -32,8 +32,8 @@ func wav(file []byte) (ms int64, ok bool) {
 	data := int64(len(file) - 44)
 	if i := bytes.Index(file[:min(len(file), 4096)], []byte("data")); i > 0 && i+8 <= len(file) {
 		data = int64(len(file) - i - 8)
-		if said := int64(binary.LittleEndian.Uint32(file[i+4:])); said < data {
-			data = said
+		if declared := int64(binary.LittleEndian.Uint32(file[i+4:])); declared < data {
+			data = declared
 		}
 	}
 	return data * 1000 / rate, true

@@ -69,19 +69,19 @@ func MaxCost(v *request.View, r *Request, to *policy.Resolution) (policy.Pico, e
 	if v.CallerPays(to.Provider) {
 		return 0, nil
 	}
-	most := r.Most(to)
-	return r.Cost(to, &most)
+	usage := r.Max(to)
+	return r.Cost(to, &usage)
 }
 
 // MaxOf returns the maximum cost of a request over its candidates, without the spread, and its maximum number of tokens. The error is a fault.
-func Most(v *request.View, r *Request) (cost policy.Pico, tokens int64, err error) {
+func MaxOf(v *request.View, r *Request) (cost policy.Pico, tokens int64, err error) {
 	for i := range v.Order {
-		most, err := MaxCost(v, r, &v.Order[i])
+		maxCost, err := MaxCost(v, r, &v.Order[i])
 		if err != nil {
 			return 0, 0, err
 		}
-		u := r.Most(&v.Order[i])
-		cost, tokens = max(cost, most), max(tokens, u.Text)
+		u := r.Max(&v.Order[i])
+		cost, tokens = max(cost, maxCost), max(tokens, u.Text)
 	}
 	return cost, tokens, nil
 }
@@ -91,12 +91,12 @@ func CostOf(v *request.View, r *Request, to *policy.Resolution, u *Used) (policy
 	if v.CallerPays(to.Provider) {
 		return 0, nil
 	}
-	most, err := MaxCost(v, r, to)
+	maxCost, err := MaxCost(v, r, to)
 	if err != nil {
 		return 0, err
 	}
 	cost, err := r.Cost(to, u)
-	return min(cost, most), err
+	return min(cost, maxCost), err
 }
 
 // Protect runs the protecting layers on the texts of a request, and returns the request with the resulting texts. v.Request is unchanged.
@@ -108,14 +108,14 @@ func Protect(ctx context.Context, v *request.View, r *Request) (*Request, error)
 	if err != nil {
 		return nil, err
 	}
-	whole, asked := v.Request, *v.Request
-	asked.Doc = texts
-	v.Request, v.Files, v.NoText = &asked, r.Files(), r.Op.Feature == policy.Speech || r.Op.Feature == policy.ImageGeneration
+	whole, masked := v.Request, *v.Request
+	masked.Doc = texts
+	v.Request, v.Files, v.NoText = &masked, r.Files(), r.Op.Feature == policy.Speech || r.Op.Feature == policy.ImageGeneration
 	v.Profile, v.DirectKey, v.ProtectOnly = intent.Pipeline(&v.Intent, v.Hints.Pipeline, v.Config.Intents.Pipeline), v.SkipsLayers(), true
 	err = v.Config.Pipeline.Request(ctx, &v.Exchange)
 	changed := v.Request
 	v.Request = whole
-	if err != nil || changed == &asked {
+	if err != nil || changed == &masked {
 		return r, err
 	}
 	return r.WithTexts(&texts, &changed.Doc)
@@ -123,7 +123,7 @@ func Protect(ctx context.Context, v *request.View, r *Request) (*Request, error)
 
 // Cheapest returns the listed model with the lowest cost for the request; "" if there is none.
 func Cheapest(v *request.View, r *Request) (model string) {
-	least := policy.MaxPico
+	lowest := policy.MaxPico
 	for _, offer := range v.Config.Resolver.Models() {
 		if !slices.Contains(offer.Capabilities, r.Op.Feature) {
 			continue
@@ -135,8 +135,8 @@ func Cheapest(v *request.View, r *Request) (model string) {
 		for i := range ways {
 			endpoint, makes := serves(v, r.Op, &ways[i])
 			cost, err := MaxCost(v, r, &ways[i])
-			if endpoint && makes && err == nil && cost < least {
-				model, least = string(offer.ID), cost
+			if endpoint && makes && err == nil && cost < lowest {
+				model, lowest = string(offer.ID), cost
 			}
 		}
 	}

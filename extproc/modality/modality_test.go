@@ -13,7 +13,7 @@ import (
 	"bardo.money/gateway/policy/catalog/catalogtest"
 )
 
-// at is a model of the catalog at a provider.
+// at returns a model of the catalog at a provider.
 func at(p policy.ProviderID, id string) *policy.Resolution {
 	m := catalog.New(catalogtest.Embedded()).Unlisted(p, id)
 	return &policy.Resolution{Provider: p, Model: m.ID, Prices: m.Prices, Context: m.Context, MaxOutput: m.MaxOutput}
@@ -28,7 +28,7 @@ func parse(t *testing.T, path, body string) *modality.Request {
 	return r
 }
 
-// upload is a form with a file and a model.
+// upload returns a form with a file and a model.
 func upload(t *testing.T, model string, file []byte) *modality.Request {
 	t.Helper()
 	body := "--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\n" + model +
@@ -40,7 +40,7 @@ func upload(t *testing.T, model string, file []byte) *modality.Request {
 	return r
 }
 
-// TestCosts: what answers come to, by their reports or by their requests.
+// TestCosts: the costs of answers, by their reports or by their requests.
 func TestCosts(t *testing.T) {
 	for _, row := range []struct {
 		name, path, body, answer string
@@ -65,7 +65,7 @@ func TestCosts(t *testing.T) {
 		if err != nil || cost != row.want || u.Estimated != row.estimated {
 			t.Errorf("%s: %d, %v, estimated %v; %+v", row.name, cost, err, u.Estimated, u)
 		}
-		most := r.Most(row.to)
+		most := r.Max(row.to)
 		if reserved, err := r.Cost(row.to, &most); err != nil || reserved < cost {
 			t.Errorf("%s: %d reserved for %d, %v", row.name, reserved, cost, err)
 		}
@@ -87,7 +87,7 @@ func TestWhatHasNoPriceIsNamed(t *testing.T) {
 		"characters where a model is": {"/v1/rerank", `{"model":"m","query":"x"}`, at("openai", "tts-1")},
 	} {
 		r := parse(t, row.path, row.body)
-		most := r.Most(row.to)
+		most := r.Max(row.to)
 		_, err := r.Cost(row.to, &most)
 		if f, ok := errors.AsType[*fault.Fault](err); !ok || f.Kind != fault.UnpricedParameter {
 			t.Errorf("%s: %v", name, err)
@@ -95,7 +95,7 @@ func TestWhatHasNoPriceIsNamed(t *testing.T) {
 	}
 }
 
-// flac, ogg and wav are the beginnings of files that play so many seconds.
+// flac, ogg and wav return the first bytes of files with a duration in seconds.
 func flac(seconds uint64) []byte {
 	b := append([]byte("fLaC\x00\x00\x00\x22"), make([]byte, 10)...)
 	return append(binary.BigEndian.AppendUint64(b, 44_100<<44|seconds*44_100), make([]byte, 16)...)
@@ -113,7 +113,7 @@ func wav(seconds, claimed uint32) []byte {
 	return append(binary.LittleEndian.AppendUint32(b, claimed*1000), make([]byte, seconds*1000)...)
 }
 
-// TestLengthsOfAudio: files say how long they play; what is not understood is reserved for as long as it can play.
+// TestLengthsOfAudio: files state their duration; an unknown format is reserved at its maximum duration.
 func TestLengthsOfAudio(t *testing.T) {
 	to := at("openai", "whisper-1") // 100,000,000 a second
 	for name, row := range map[string]struct {

@@ -73,7 +73,7 @@ const (
 )
 
 // Max returns the maximum usage of a request at a candidate.
-func (r *Request) Most(to *policy.Resolution) Used {
+func (r *Request) Max(to *policy.Resolution) Used {
 	u := Used{Text: r.text, Image: r.sent * maxImageTokens, Images: r.images, Characters: r.characters, Milliseconds: r.milliseconds, Timed: r.exact, Estimated: true}
 	switch r.Op.Feature { //nolint:exhaustive // the others answer without tokens
 	case policy.ImageGeneration:
@@ -90,7 +90,7 @@ func (r *Request) Most(to *policy.Resolution) Used {
 	return u
 }
 
-// atLeast is a limit of the catalog, or what is assumed where it has none.
+// atLeast returns a limit of the catalog, or what is assumed where it has none.
 func atLeast(limit, otherwise int64) int64 {
 	if limit > 0 {
 		return limit
@@ -195,7 +195,7 @@ func (r *Request) unpricedFault(to *policy.Resolution, what string) error {
 
 // Read returns the usage of a complete answer: as reported, else from its content, else from the request.
 func (r *Request) Read(to *policy.Resolution, body []byte) Used {
-	u := r.Most(to)
+	u := r.Max(to)
 	doc, err := jsonx.Parse(body)
 	if err != nil { // a plain-text transcript
 		return r.complete(to, u)
@@ -266,6 +266,6 @@ func intOf(v jsonx.Value) int64 {
 
 // milliseconds converts seconds as reported by a provider, rounded up.
 func milliseconds(seconds float64) int64 {
-	const most = 1e9
-	return int64(min(max(seconds, 0), most)*1000 + 0.999)
+	const maxSeconds = 1e9
+	return int64(min(max(seconds, 0), maxSeconds)*1000 + 0.999)
 }

@@ -163,10 +163,10 @@ func (r *Request) value(name, v string) (err error) {
 	return err
 }
 
-func number(name, v string, most int64) (int64, error) {
+func number(name, v string, maxValue int64) (int64, error) {
 	n, err := strconv.ParseInt(v, 10, 64)
-	if err != nil || n < 1 || n > most {
-		return 0, wire.Invalid(name, "%s must be a number from 1 to %d", name, most)
+	if err != nil || n < 1 || n > maxValue {
+		return 0, wire.Invalid(name, "%s must be a number from 1 to %d", name, maxValue)
 	}
 	return n, nil
 }

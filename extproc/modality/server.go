@@ -36,18 +36,18 @@ type Call struct {
 }
 
 // forwarder passes an answer on to the client.
-type passing struct{ restorer pipeline.Restorer }
+type forwarder struct{ restorer pipeline.Restorer }
 
 // forwarderOf returns the forwarder of an answer of a content type.
-func (c *Call) passed(kind string) passing {
+func (c *Call) forwarderOf(kind string) forwarder {
 	if c.View.NewRestorer == nil {
-		return passing{}
+		return forwarder{}
 	}
-	return passing{c.View.NewRestorer(strings.HasPrefix(kind, header.JSON) || strings.HasPrefix(kind, header.EventStream))}
+	return forwarder{c.View.NewRestorer(strings.HasPrefix(kind, header.JSON) || strings.HasPrefix(kind, header.EventStream))}
 }
 
 // piece returns the client's bytes for a piece of the answer.
-func (p passing) piece(b []byte, last bool) []byte {
+func (p forwarder) piece(b []byte, last bool) []byte {
 	if p.restorer == nil {
 		return b
 	}
@@ -140,7 +140,7 @@ func (c *Call) attempt(ctx context.Context, to *policy.Resolution) (*http.Respon
 }
 
 // forwardedHeaders are the client's headers that are sent to the provider.
-var handed = []string{"accept", "user-agent", "idempotency-key"}
+var forwardedHeaders = []string{"accept", "user-agent", "idempotency-key"}
 
 // request returns the HTTP request to a candidate, through Envoy's egress listener, and the proof of its answer.
 func (c *Call) request(ctx context.Context, to *policy.Resolution) (*http.Request, *attestation.Proof, error) {
@@ -164,7 +164,7 @@ func (c *Call) request(ctx context.Context, to *policy.Resolution) (*http.Reques
 		return nil, nil, err
 	}
 	req.Host = at.Authority
-	for _, name := range handed {
+	for _, name := range forwardedHeaders {
 		if v := c.View.Head.Header.Get(name); v != "" {
 			req.Header.Set(name, v)
 		}
@@ -197,7 +197,7 @@ func (c *Call) answer(client, ctx context.Context, d stream.Client, to *policy.R
 		return c.refused(to, upstream.Stated(to.Provider, e))
 	}
 	u := c.Read(to, body)
-	body = c.passed(kind).piece(body, true)
+	body = c.forwarderOf(kind).piece(body, true)
 	cost, err := c.Sink.Settle(ctx, to, &u, outcome(client))
 	if err != nil {
 		return err
@@ -265,7 +265,7 @@ func (c *Call) headers(to *policy.Resolution, resp *http.Response) header.List {
 // stream passes on an answer piece by piece. After a client disconnect it is read to its end, which has the usage.
 func (c *Call) stream(client, ctx context.Context, d stream.Client, to *policy.Resolution, resp *http.Response) error {
 	kind := resp.Header.Get("Content-Type")
-	w, way := c.watch(to, kind), c.passed(strings.ToLower(kind))
+	w, way := c.watch(to, kind), c.forwarderOf(strings.ToLower(kind))
 	sent := d.StreamHead(resp.StatusCode, c.headers(to, resp))
 	buf := make([]byte, stream.MaxPiece)
 	for {

@@ -30,7 +30,7 @@ const beginning = 8 << 10
 const longestEvent = 32 << 20
 
 func (r *Request) watch(to *policy.Resolution, contentType string) *watch {
-	w := &watch{r: r, to: to, contentType: strings.ToLower(contentType), used: r.Most(to)}
+	w := &watch{r: r, to: to, contentType: strings.ToLower(contentType), used: r.Max(to)}
 	if strings.HasPrefix(w.contentType, header.EventStream) {
 		w.events = &sse.Scanner{Max: longestEvent}
 		w.used.Images = 0

@@ -6,7 +6,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// streamed is what a stream used that comes in pieces which end at a place.
+// streamed returns the usage of a stream in pieces of the given size.
 func streamed(r *Request, contentType, body string, cut int) (Used, bool) {
 	to := &policy.Resolution{Prices: policy.Prices{Input: 1, Output: 2, Known: true, Units: &policy.UnitPrices{PerHour: 3_600_000_000}}}
 	w := r.watch(to, contentType)

@@ -15,7 +15,7 @@ import (
 )
 
 // forwardedHeaders are the client's headers that are sent to the provider.
-var handed = []string{"accept", "user-agent", "anthropic-version", "anthropic-beta", "openai-beta", "idempotency-key"}
+var forwardedHeaders = []string{"accept", "user-agent", "anthropic-version", "anthropic-beta", "openai-beta", "idempotency-key"}
 
 // do sends the request and passes the answer on.
 func (c *call) do(client context.Context, d stream.Client) error {
@@ -60,7 +60,7 @@ func (c *call) request(ctx context.Context) (*http.Request, error) {
 	for _, f := range c.credentials() {
 		req.Header.Set(f.Name, f.Value)
 	}
-	for _, name := range handed {
+	for _, name := range forwardedHeaders {
 		if v := c.Head.Header.Get(name); v != "" {
 			req.Header.Set(name, v)
 		}

@@ -126,7 +126,7 @@ func (c *call) here(body []byte, doc *jsonx.Doc) []byte {
 }
 
 // ended writes the request's record, without content.
-func (c *call) ended(outcome string, status int, why *fault.Fault) {
+func (c *call) ended(outcome string, status int, failure *fault.Fault) {
 	e := record.End{Provider: c.id, Outcome: outcome, Status: status}
 	switch {
 	case status == record.StatusClientClosed:
@@ -140,8 +140,8 @@ func (c *call) ended(outcome string, status int, why *fault.Fault) {
 		Provider: c.id, Attempts: 1, AttemptLog: c.attempts, Degraded: []string{}, PriceKnown: true, Cache: "miss",
 		LatencyMS: time.Since(c.Started).Milliseconds(),
 	}
-	if why != nil {
-		r.Error = why.Recorded()
+	if failure != nil {
+		r.Error = failure.Recorded()
 	}
 	b, err := r.JSON()
 	if err == nil {

@@ -49,7 +49,7 @@ func ParsePath(path string) (k Path, ok bool) {
 	return k, false
 }
 
-// String is the path.
+// String returns the path.
 func (k *Path) String() string {
 	switch {
 	case k.id == "":

@@ -61,7 +61,7 @@ func TestVendorOfAPath(t *testing.T) {
 	}
 }
 
-// What may be sent on stays below its collection, whatever the path.
+// Any path that is forwarded stays below its collection.
 func FuzzPath(f *testing.F) {
 	for _, seed := range []string{"/v1/files/a/content", "/v1/batches/../models", "/v1/responses/%2e%2e/x", "/v1/files/a/./b"} {
 		f.Add(seed)

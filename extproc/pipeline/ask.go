@@ -31,7 +31,7 @@ type SideAnswer struct {
 
 // SideOffer is the candidate that would answer a side call.
 type SideOffer struct {
-	To   policy.Resolution
+	To      policy.Resolution
 	MaxCost policy.Pico // maximum cost at its provider's prices
 }
 

@@ -8,7 +8,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// TestD30WhoseRequestsAreForAnEnclave: by the tier, by a requirement, and by a wish or a profile where a candidate can follow it.
+// TestD30WhoseRequestsAreForAnEnclave: by the tier, by a requirement, and by a preference or a profile if a candidate has an enclave.
 func TestD30WhoseRequestsAreForAnEnclave(t *testing.T) {
 	with := func(features ...policy.Feature) policy.Resolution { return policy.Resolution{Features: features} }
 	tee, sealed, open := with(policy.TEEAttested), with(policy.EndToEndEncryption), with(policy.Tools)

@@ -110,7 +110,7 @@ func (e *Entry) Late() bool { return e.Budget > 0 && e.Took > e.Budget }
 // calling a provider, set x.Answer. To refuse, return a fault. To see the answer, call x.Watch. Safe for concurrent use.
 type Layer interface {
 	Name() string
-	// Profiles are the pipeline profiles that run the layer, besides ProfileFull.
+	// Profiles returns the pipeline profiles that run the layer, besides ProfileFull.
 	Profiles() []string
 	Request(ctx context.Context, x *Exchange) error
 }

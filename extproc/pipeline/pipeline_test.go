@@ -18,7 +18,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// layer notes that it ran.
+// layer records that it ran.
 type layer struct {
 	name    string
 	ran     *[]string
@@ -45,14 +45,14 @@ func (l layer) Request(_ context.Context, x *pipeline.Exchange) error {
 	return l.err
 }
 
-// Response doubles the event: one as it was, one with the layer's name behind it.
+// Response doubles the event: unchanged, and with the layer's name appended.
 func (l layer) Response(_ context.Context, _ *pipeline.Exchange, ev *chat.Event, out []chat.Event) ([]chat.Event, error) {
 	more := *ev
 	more.Text = append(append([]byte(nil), ev.Text...), l.name...)
 	return append(out, *ev, more), l.late
 }
 
-// picky is a layer that has nothing to do for what OpenAI's clients ask.
+// picky is a layer that does not apply to requests of OpenAI's clients.
 type picky struct{ layer }
 
 func (picky) Applies(x *pipeline.Exchange) bool { return x.Request.Dialect != chat.OpenAI }
@@ -70,7 +70,7 @@ func TestLayersRunInOrderAndAnswersPassInReverse(t *testing.T) {
 	if len(x.Log) != 2 || x.Log[0].Layer != "a" || x.Log[1].Layer != "b" {
 		t.Errorf("log is %+v, want one entry per layer", x.Log)
 	}
-	for range 2 { // the second event finds the first one's buffers
+	for range 2 { // the second event uses the first one's buffers
 		evs, err := x.Response(t.Context(), &chat.Event{Kind: chat.Text})
 		var texts []string
 		for _, ev := range evs {
@@ -147,7 +147,7 @@ func TestAnErrorOfALayerKeepsItsFault(t *testing.T) {
 	}
 }
 
-// TestAProfileRunsTheLayersThatNameIt: D-30. Full, and a profile that is not known, run all.
+// TestAProfileRunsTheLayersThatNameIt: D-30. Full, and an unknown profile, run all.
 func TestAProfileRunsTheLayersThatNameIt(t *testing.T) {
 	for profile, want := range map[string]string{"minimal": "a", "fast": "a b", "standard": "b", "full": "a b c", "": "a b c", "typo": "a b c"} {
 		var ran []string
@@ -197,7 +197,7 @@ func TestEachSlotHasItsOwnStatePerExchange(t *testing.T) {
 	}
 }
 
-// slow is a layer that may be left out. It waits for the end of its time, and then gives up, or ends its work.
+// slow is an optional layer. It waits until its time limit, and then gives up, or finishes its work.
 type slow struct {
 	layer
 	budget   time.Duration
@@ -221,8 +221,8 @@ func (l slow) Request(ctx context.Context, x *pipeline.Exchange) error {
 
 func (l slow) Finish(*pipeline.Exchange, policy.ProviderID, keyring.ID) { *l.finished++ }
 
-// TestR09ALayerHasATimeLimit: one that gives up when its time is over is left out, and the request goes on; one that ends its work
-// nevertheless is late. A request whose own time is over does not go on.
+// TestR09ALayerHasATimeLimit: one that gives up at its limit is skipped, and the request continues; one that finishes nevertheless is late. A request
+// whose own time limit has expired does not continue.
 func TestR09ALayerHasATimeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, row := range []struct {
@@ -265,7 +265,7 @@ func TestR09ALayerHasATimeLimit(t *testing.T) {
 	}
 }
 
-// TestAnnouncedHeadersHaveTheirValueOfTheMoment: and are left out while they have none.
+// TestAnnouncedHeadersHaveTheirValueOfTheMoment, and are omitted while they have none.
 func TestAnnouncedHeadersHaveTheirValueOfTheMoment(t *testing.T) {
 	var x pipeline.Exchange
 	value := ""
@@ -315,7 +315,7 @@ func TestR09ALayerThatComputesTooLongIsShown(t *testing.T) {
 	})
 }
 
-// TestALayerAfterADisconnectIsNotRun: also where the one before it can do without what it waited for.
+// TestALayerAfterADisconnectIsNotRun: even if the one before it can continue without what it waited for.
 func TestALayerAfterADisconnectIsNotRun(t *testing.T) {
 	ctx, leave := context.WithCancelCause(t.Context())
 	var ran []string

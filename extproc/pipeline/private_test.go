@@ -8,7 +8,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// TestD05WhatIsKeptSharedAndShownOfARequest: by its security class, its tier of privacy, and what it requires.
+// TestD05WhatIsKeptSharedAndShownOfARequest: by its security class, its privacy tier, and its requirements.
 func TestD05WhatIsKeptSharedAndShownOfARequest(t *testing.T) {
 	type answers struct{ keepsNothing, mayShare, toPrivate, pooled bool }
 	for about, row := range map[string]struct {

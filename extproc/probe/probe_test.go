@@ -15,7 +15,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// answers is an egress listener whose provider gives each key an answer of this status.
+// answers is an egress listener whose provider answers each key with this status.
 type answers map[string]int
 
 func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -29,8 +29,8 @@ type Health interface {
 type Ranking struct {
 	*report.Report
 
-	Health Health
-	Gone   *catalog.Quarantine // models that their providers lack; shared by all requests
+	Health     Health
+	Quarantine *catalog.Quarantine // models that their providers lack; shared by all requests
 
 	end func() // ends the trials of unhealthy providers; nil for none
 }
@@ -83,12 +83,12 @@ func (r *Ranking) End() {
 
 // demote moves models that their providers lack behind the others.
 func (r *Ranking) demote(order []policy.Resolution) []policy.Resolution {
-	if r.Gone.Empty() || len(order) < 2 {
+	if r.Quarantine.Empty() || len(order) < 2 {
 		return order
 	}
 	now := time.Now()
 	held := func(to *policy.Resolution) int {
-		if r.Gone.Until(now, to.Provider, to.Upstream).IsZero() {
+		if r.Quarantine.Until(now, to.Provider, to.Upstream).IsZero() {
 			return 0
 		}
 		return 1
@@ -102,7 +102,7 @@ func (r *Ranking) Missing(to *policy.Resolution, f *upstream.Failure) {
 	if r.IsTokenCount() || !f.ModelMissing(to) || r.DialectAt(to) == chat.Completions || !r.InCatalog(to) {
 		return
 	}
-	until, ok := r.Gone.Hold(time.Now(), to.Provider, to.Upstream)
+	until, ok := r.Quarantine.Hold(time.Now(), to.Provider, to.Upstream)
 	if !ok {
 		return
 	}

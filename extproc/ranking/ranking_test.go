@@ -57,7 +57,7 @@ func names(list []policy.Resolution) string {
 	return strings.Join(out, " ")
 }
 
-// of is the ranking of a request for which three providers were found, which all list its model.
+// of returns the ranking of a request with three providers, which all list its model.
 func of(h *health) *ranking.Ranking {
 	all, enabled := map[policy.ProviderID]*runtime.Provider{}, []kind.Provider{}
 	for _, id := range []policy.ProviderID{"a", "b", "c"} {
@@ -66,7 +66,7 @@ func of(h *health) *ranking.Ranking {
 	}
 	v := &request.View{Config: &runtime.Config{Providers: runtime.ProvidersOf(all), Resolver: resolve.New(catalog.New(modelfile.File{}), enabled)}}
 	v.Request, v.Found = &chat.Request{Op: chat.Generate, Dialect: chat.OpenAI}, candidates("a", "b", "c")
-	return &ranking.Ranking{Report: &report.Report{View: v, Logger: slog.New(slog.DiscardHandler)}, Health: h, Gone: &catalog.Quarantine{}}
+	return &ranking.Ranking{Report: &report.Report{View: v, Logger: slog.New(slog.DiscardHandler)}, Health: h, Quarantine: &catalog.Quarantine{}}
 }
 
 func TestHealthyProvidersAreCalledFirst(t *testing.T) {
@@ -98,7 +98,7 @@ func TestTheWarmProviderIsCalledFirst(t *testing.T) {
 	}
 }
 
-// TestAllTrialsOfARequestEndWithIt, however often its candidates were ranked: a cheaper model may serve it at last.
+// TestAllTrialsOfARequestEndWithIt, however often its candidates were ranked: a cheaper model may serve it in the end.
 func TestAllTrialsOfARequestEndWithIt(t *testing.T) {
 	h := &health{}
 	r := of(h)

@@ -13,7 +13,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// started is what a request says of itself to those who watch.
+// started returns what a request says of itself to those who watch.
 func started() Finished {
 	return Finished{ID: "req_1", Account: "acct", Dialect: chat.Anthropic, RequestedModel: "m", Stream: true}
 }
@@ -62,7 +62,7 @@ func TestLookupsAreNobodysTraffic(t *testing.T) {
 	}
 }
 
-// While nobody watches, the end of a request costs a look at one word.
+// Without a subscriber, the end of a request costs one atomic load.
 func BenchmarkPublish(b *testing.B) {
 	for name, feed := range map[string]*event.Feed[Finished]{"no feed": nil, "nobody watches": {}} {
 		b.Run(name, func(b *testing.B) {

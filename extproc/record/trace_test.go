@@ -59,7 +59,7 @@ func TestARecordHasEachAttemptWithWhyItEndedAndWhatWasDoneThen(t *testing.T) {
 	}
 }
 
-// TestARequestThatNobodyAnsweredIsOfItsLastAttempt for those who watch and in the log; calls that layers had made are not its own.
+// TestARequestThatNobodyAnsweredIsOfItsLastAttempt in the event stream and the log; side calls do not count.
 func TestARequestThatNobodyAnsweredIsOfItsLastAttempt(t *testing.T) {
 	for _, row := range []struct {
 		about string
@@ -103,7 +103,7 @@ func TestARecordHasTheSentenceOfAFaultThatHasNothingOfTheRequest(t *testing.T) {
 	}
 }
 
-// TestATimelineSaysWhenEachAttemptWas: one that was over before it is noted ends when it did, and the next one begins then.
+// TestATimelineSaysWhenEachAttemptWas: an attempt that ended before it was recorded has its own end, at which the next one begins.
 func TestATimelineSaysWhenEachAttemptWas(t *testing.T) {
 	began := time.Now().Add(-time.Minute)
 	var trace Trace

@@ -47,7 +47,7 @@ func TestIDsOfATraceFollowFromItsRequest(t *testing.T) {
 	}
 }
 
-// FuzzTraceParent: whatever a client sends, what goes on is nothing or a traceparent.
+// FuzzTraceParent: for any client input, the result is empty or a valid traceparent.
 func FuzzTraceParent(f *testing.F) {
 	for _, s := range []string{clientParent, "", "00-", "cc" + clientParent[2:] + "-x"} {
 		f.Add(s)

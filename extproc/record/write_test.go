@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// full is a record in which no member is empty.
+// full returns a record in which no member is empty.
 func full(t *testing.T) Request {
 	t.Helper()
 	r := Request{
@@ -45,7 +45,7 @@ func full(t *testing.T) Request {
 	return r
 }
 
-// What is written by hand is what encoding/json writes, but for characters that may stand as they are.
+// The hand-written encoding equals encoding/json's, except for characters that need no escape.
 func TestARecordIsWrittenAsByTheStandardLibrary(t *testing.T) {
 	for _, tt := range []struct {
 		name string

@@ -39,7 +39,7 @@ func Markdown(text string) string {
 	return text + "\n" + open
 }
 
-// fenceOf is a line's fence: at least three ` or ~ after at most three spaces; "" if there is none.
+// fenceOf returns a line's fence: at least three ` or ~ after at most three spaces; "" if there is none.
 func fenceOf(line string) string {
 	rest := strings.TrimLeft(line, " ")
 	if len(line)-len(rest) > 3 || rest == "" || rest[0] != '`' && rest[0] != '~' {

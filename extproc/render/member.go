@@ -6,7 +6,7 @@ import (
 	"bardo.money/gateway/extproc/reasoning"
 )
 
-// Member is the JSON object with the reasoning that is attached to an answer. For Web its content is Markdown for a panel.
+// Member returns the JSON object with the reasoning that is attached to an answer. For Web its content is Markdown for a panel.
 func Member(c *reasoning.Chain, v View) ([]byte, error) {
 	shown := *c
 	if v.Surface == Web {
@@ -17,7 +17,7 @@ func Member(c *reasoning.Chain, v View) ([]byte, error) {
 	}{&shown})
 }
 
-// panel is the Markdown of a web page's panel: the reasoning, or a notice of hidden reasoning; nil without reasoning.
+// panel returns the Markdown of a web page's panel: the reasoning, or a notice of hidden reasoning; nil without reasoning.
 func panel(c *reasoning.Chain) *string {
 	if c.Visibility == reasoning.None {
 		return nil

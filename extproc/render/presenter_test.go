@@ -12,7 +12,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// newPresenter shows a stream on a surface.
+// newPresenter returns the presenter of a stream on a surface.
 func newPresenter(surface string) *render.Presenter {
 	to := &policy.Resolution{Provider: "p", Model: "m"}
 	return render.NewPresenter(render.View{Surface: render.SurfaceOf(surface)}, reasoning.NewRecorder(reasoning.Dialect{}, to), true)

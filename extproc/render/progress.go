@@ -31,7 +31,7 @@ func (p *Progress) Add(now time.Time, text []byte) (due bool) {
 // Started reports whether there was any reasoning.
 func (p *Progress) Started() bool { return !p.started.IsZero() }
 
-// Line is the progress line: "thinking… 12s, about 340 tokens". The number of tokens is estimated from the length of the text.
+// Line returns the progress line: "thinking… 12s, about 340 tokens". The number of tokens is estimated from the length of the text.
 func (p *Progress) Line(now time.Time) string {
 	b := strconv.AppendInt([]byte("thinking… "), int64(now.Sub(p.started)/time.Second), 10)
 	b = append(b, 's')

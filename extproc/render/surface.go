@@ -16,7 +16,7 @@ const (
 
 var surfaces = [...]string{API: "api", Web: "web", TUI: "tui", Telegram: "telegram", Discord: "discord"}
 
-// SurfaceOf is a surface by its name; API for an unknown or empty one.
+// SurfaceOf returns a surface by its name; API for an unknown or empty one.
 func SurfaceOf(name string) Surface {
 	for i, s := range surfaces {
 		if s == name {
@@ -26,7 +26,7 @@ func SurfaceOf(name string) Surface {
 	return API
 }
 
-// String is the surface's name.
+// String returns the surface's name.
 func (s Surface) String() string {
 	if int(s) >= len(surfaces) {
 		return ""

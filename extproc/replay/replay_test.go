@@ -37,14 +37,14 @@ func FuzzFirstPiece(f *testing.F) {
 	})
 }
 
-// storedIn is an answer to a client that asked in one format, for a client of another.
+// storedIn returns an answer to a client of one format, for a client of another.
 func storedIn(asked, wants cache.Format, events ...chat.Event) *Answer {
 	a := &Answer{Entry: cache.NewEntry(events), Format: wants}
 	a.Entry.Format = asked
 	return a
 }
 
-// told lists what a replay yields, a "|" before each piece of content.
+// told lists what a replay yields, with "|" before each piece of content.
 func told(a *Answer) string {
 	var b strings.Builder
 	a.Events(func(ev *chat.Event, step bool) bool {
@@ -91,8 +91,8 @@ func TestAStoredAnswerComesInTheFormThatIsWanted(t *testing.T) {
 	}
 }
 
-// TestALongTextComesInLargerPieces: each piece is a chunk of its own, ten times as long as 32 bytes of text, and all of them wait in
-// Envoy for a client that reads slowly.
+// TestALongTextComesInLargerPieces: each piece is a chunk of its own, ten times as long as 32 bytes of text, and all of them wait in Envoy for a
+// client that reads slowly.
 func TestALongTextComesInLargerPieces(t *testing.T) {
 	long := strings.Repeat("some words ", 200_000)
 	a := storedIn(cache.Format{}, cache.Format{Stream: true}, chat.Event{Kind: chat.Text, Text: []byte(long)})
@@ -105,8 +105,7 @@ func TestALongTextComesInLargerPieces(t *testing.T) {
 	}
 }
 
-// TestD33Pacing: a piece every 30 ms, several at a time where that would take more than ten seconds, none to wait for when the client
-// is in a hurry.
+// TestD33Pacing: a piece every 30 ms, several at a time if that would take more than ten seconds, without pauses for Fast.
 func TestD33Pacing(t *testing.T) {
 	for _, tt := range []struct {
 		name        string

@@ -21,11 +21,11 @@ const (
 
 // inference is the state of these events for the request.
 type inference struct {
-	sequence int64
-	started  bool
-	thinking bool  // the pending output is reasoning
-	output   int64 // pending bytes
-	emittedAt     time.Time
+	sequence  int64
+	started   bool
+	thinking  bool  // the pending output is reasoning
+	output    int64 // pending bytes
+	emittedAt time.Time
 }
 
 // inference returns the common fields of the next event.

@@ -41,7 +41,7 @@ type Report struct {
 	Plane     *cognition.Bridge
 
 	profileEmitted bool // the profile's event was emitted
-	stream        inference
+	stream         inference
 }
 
 // Reading returns how the client is shown reasoning.

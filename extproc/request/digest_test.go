@@ -11,8 +11,8 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// TestPitfall7AQuoteIsOfWhatItsPriceDependsOn: headers that change how a request is served are part of it, as are path, query, body and model. Who pays, and what says
-// nothing of that, is not.
+// TestPitfall7AQuoteIsOfWhatItsPriceDependsOn: it includes headers that change how a request is served, path, query, body and model, but not the
+// payer or unrelated headers.
 func TestPitfall7AQuoteIsOfWhatItsPriceDependsOn(t *testing.T) {
 	view := func(change func(*View)) *View {
 		v := &View{

@@ -33,7 +33,7 @@ func (v *View) WithoutWindows(candidates []policy.Resolution) []policy.Resolutio
 	return list
 }
 
-// WindowAt is a candidate's context window for this request, in tokens; 0: unknown.
+// WindowAt returns a candidate's context window for this request, in tokens; 0: unknown.
 func (v *View) WindowAt(to *policy.Resolution) int {
 	if to.Context > 0 && v.wantsLongContext() {
 		return max(to.Context, longContext)
@@ -52,7 +52,7 @@ func (v *View) wantsLongContext() bool {
 	return slices.ContainsFunc(v.Request.Betas, func(flag string) bool { return strings.HasPrefix(flag, longContextFlag) })
 }
 
-// UnservedFault is the client's error when no candidate serves the request's endpoint.
+// UnservedFault returns the client's error when no candidate serves the request's endpoint.
 func UnservedFault(req *chat.Request) *fault.Fault {
 	if req.TurnError != nil {
 		return fault.From(req.TurnError)
@@ -124,7 +124,7 @@ func (v *View) useChatTurn() {
 	v.Request = v.Request.Turn
 }
 
-// DialectAt is the format of requests to a candidate.
+// DialectAt returns the format of requests to a candidate.
 func (v *View) DialectAt(to *policy.Resolution) chat.Dialect {
 	p := v.Config.Provider(to.Provider)
 	return p.Adapter.Dialect(*to, p.Endpoint, v.Request.Dialect)

@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// RequestedModel is the model as the client wrote it.
+// RequestedModel returns the model as the client wrote it.
 func (v *View) RequestedModel() string {
 	if len(v.Found) == 0 {
 		return v.Request.Model
@@ -39,7 +39,7 @@ func (v *View) matchesFirst(id policy.ProviderID) bool {
 	return false
 }
 
-// ProvidersOf are the providers of candidates, in order, each once.
+// ProvidersOf returns the providers of candidates, in order, each once.
 func ProvidersOf(found []policy.Resolution) []policy.ProviderID {
 	ids := make([]policy.ProviderID, 0, len(found))
 	for i := range found {
@@ -85,7 +85,7 @@ func (v *View) InCatalog(to *policy.Resolution) bool {
 	return ok && slices.Contains(o.Providers, to.Provider)
 }
 
-// AffinityHeader is the header by which Envoy hashes a conversation to one of a provider's endpoints; empty without affinity.
+// AffinityHeader returns the header by which Envoy hashes a conversation to one of a provider's endpoints; empty without affinity.
 func (v *View) AffinityHeader() header.List {
 	if v.Affinity.Hash == 0 {
 		return nil

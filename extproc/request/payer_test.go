@@ -7,7 +7,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Who has no key gets the demo alone, unless the operator admits everybody.
+// A caller without a key gets the demo provider only, unless the operator admits everyone.
 func TestWithoutAKeyOnlyTheDemoServes(t *testing.T) {
 	rt := runtime.Config{Keyless: runtime.KeylessDemo, Providers: runtime.ProvidersOf(map[policy.ProviderID]*runtime.Provider{"demo": {Free: true}, "paid": {}})}
 	open := rt

@@ -46,5 +46,5 @@ func (v *View) Payment(to *policy.Resolution, send func(name, value string) (*ht
 	output := policy.AddTokens(int64(v.MaxTokens()), int64(v.ThinkingTokens(one)))
 	output = policy.AddTokens(output, wire.MaxPredictedTokens(v.Request))
 	estimate := resolve.WorstCost(v.WithoutWindows(v.WithTierPrices(one)), v.Request.MaxInput, output, int64(v.Request.Choices)).Plus(v.SearchCost(one)).Charge(0)
-	return payer, &runtime.PaidCall{Exchange: v.ID, Model: to.Upstream, Estimate: estimate, Most: estimate.Plus(estimate / 100 * paymentMargin).Plus(paymentFee), Send: send}
+	return payer, &runtime.PaidCall{Exchange: v.ID, Model: to.Upstream, Estimate: estimate, MaxCost: estimate.Plus(estimate / 100 * paymentMargin).Plus(paymentFee), Send: send}
 }

@@ -21,7 +21,7 @@ func (payer) Pay(context.Context, *runtime.PaidCall) (*http.Response, policy.Mic
 
 func (payer) Unserved(string) {}
 
-// TestWhatAPaymentMayExceedItsEstimateByIsReserved, for each call, whatever the price; and for nothing that is not paid per call.
+// TestWhatAPaymentMayExceedItsEstimateByIsReserved, for each call at any price; nothing is reserved for providers that are not paid per call.
 func TestWhatAPaymentMayExceedItsEstimateByIsReserved(t *testing.T) {
 	rt := runtime.Config{Providers: runtime.ProvidersOf(map[policy.ProviderID]*runtime.Provider{"paid": {Adapter: anthropic.Adapter{}, Payer: payer{}}, "billed": {Adapter: anthropic.Adapter{}}})}
 	for _, price := range []policy.Price{1, 99, 1_000_000, 15_000_000} {
@@ -33,7 +33,7 @@ func TestWhatAPaymentMayExceedItsEstimateByIsReserved(t *testing.T) {
 			cost := resolve.WorstCost(one, v.Request.MaxInput, 678, 1).Times(calls)
 			reserved := cost.Plus(v.PaymentMargin(one, cost, calls)).Charge(0)
 			_, c := v.Payment(&to, nil)
-			if most := c.Most * policy.Micro(calls); reserved < most || c.Most <= c.Estimate {
+			if most := c.MaxCost * policy.Micro(calls); reserved < most || c.MaxCost <= c.Estimate {
 				t.Errorf("%d calls at %d: $%s are reserved, and $%s may be paid", calls, price, reserved, most)
 			}
 			to.Provider = "billed"

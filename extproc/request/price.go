@@ -84,7 +84,7 @@ func (v *View) MaxSearches(to *policy.Resolution) (n int64) {
 	return min(n, 100*defaultSearches)
 }
 
-// SearchCost is the maximum cost of the web searches of one answer, at the most expensive candidate.
+// SearchCost returns the maximum cost of the web searches of one answer, at the most expensive candidate.
 func (v *View) SearchCost(candidates []policy.Resolution) (cost policy.Pico) {
 	for i := range candidates {
 		to := &candidates[i]

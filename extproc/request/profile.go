@@ -34,7 +34,7 @@ func MarkThinking(r *chat.Request) {
 	}
 }
 
-// EffortOf is the profile's reasoning effort; "" where the client sets reasoning itself and the profile does not lock it.
+// EffortOf returns the profile's reasoning effort; "" where the client sets reasoning itself and the profile does not lock it.
 func EffortOf(r *chat.Request) string {
 	if e := r.Profile.Locked.Effort; e != "" || r.HasThinking() {
 		return e
@@ -42,7 +42,7 @@ func EffortOf(r *chat.Request) string {
 	return r.Profile.Default.Effort
 }
 
-// ThinkingTokens is the number of tokens by which an answer may exceed the client's own limit: for Anthropic's format, the profile's thinking
+// ThinkingTokens returns the number of tokens by which an answer may exceed the client's own limit: for Anthropic's format, the profile's thinking
 // budget is added to max_tokens.
 func (v *View) ThinkingTokens(candidates []policy.Resolution) int {
 	if v.Request.Profile == nil {

@@ -9,7 +9,7 @@ import (
 
 // Some models write their reasoning into their text, in tags. It is parsed before tool calls and schemas.
 
-// reasoningDialect is the format in which a candidate returns its reasoning.
+// reasoningDialect returns the format in which a candidate returns its reasoning.
 func (v *View) reasoningDialect(to *policy.Resolution) reasoning.Dialect {
 	p := v.Config.Provider(to.Provider)
 	return reasoning.Of(p.Reasoning, to, p.Adapter.Dialect(*to, p.Endpoint, v.Request.Dialect))

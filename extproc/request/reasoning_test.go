@@ -6,7 +6,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// TestD05NothingIsRetainedOfWhatIsNotToBeKept: each mark of privacy alone is enough, wherever it is said.
+// TestD05NothingIsRetainedOfWhatIsNotToBeKept: each privacy marker alone is enough, wherever it is stated.
 func TestD05NothingIsRetainedOfWhatIsNotToBeKept(t *testing.T) {
 	for about, with := range map[string]func(v *View){
 		"":                            func(*View) {},

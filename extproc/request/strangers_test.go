@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/policy/ledger"
 )
 
-// Users' own keys serve nobody who pays by a payment, neither as a candidate nor beside it.
+// Users' own keys serve no payer of single requests, neither as candidates nor for other calls.
 func TestAPaymentReachesNoKeyOfAUser(t *testing.T) {
 	rt := runtime.Config{Providers: runtime.ProvidersOf(map[policy.ProviderID]*runtime.Provider{"direct": {Direct: true, Engineered: true}, "own": {}})}
 	for _, pays := range []bool{false, true} {
@@ -28,7 +28,7 @@ func TestAPaymentReachesNoKeyOfAUser(t *testing.T) {
 	}
 }
 
-// What callers without a key have stored is theirs, and not of a payer who is not known yet.
+// Resources of callers without a key are theirs, and not an unknown payer's.
 func TestAPayerWhoIsNotKnownOwnsNothing(t *testing.T) {
 	known := map[string]ledger.Kept{"anybody's": {Provider: "p"}, "w's": {Provider: "p", Account: "w"}}
 	for _, row := range []struct {

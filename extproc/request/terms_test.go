@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// D-87: the most tokens that a call can have taken bounds what is charged for it.
+// D-87: the maximum tokens of a call limit the charge for it.
 func TestD87TheMostTokensOfACall(t *testing.T) {
 	rt := runtime.Config{Providers: runtime.ProvidersOf(map[policy.ProviderID]*runtime.Provider{"p": {Adapter: anthropic.Adapter{}}})}
 	thinking := &chat.Profile{Default: chat.Params{Effort: "high"}}

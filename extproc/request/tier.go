@@ -10,7 +10,7 @@ import (
 // Service tiers (priority, flex, batch): the client names one by the provider's own value, and the tier in the answer is billed. A tier without a
 // price in the catalog is removed from the request, unless the caller pays the provider.
 
-// RequestedTier is the service tier in the client's request, and the member that holds it; empty for the default tier.
+// RequestedTier returns the service tier in the client's request, and the member that holds it; empty for the default tier.
 func (v *View) RequestedTier() (member, tier string) {
 	if v.Request == nil {
 		return "", ""

@@ -5,7 +5,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// OutputTokens is the maximum length of the answer in tokens, all choices together: MaxTokens, within the model's limit.
+// OutputTokens returns the maximum length of the answer in tokens, all choices together: MaxTokens, within the model's limit.
 func (v *View) OutputTokens(to policy.Resolution) int {
 	n := v.MaxTokens()
 	if to.MaxOutput > 0 && n > to.MaxOutput {
@@ -14,7 +14,7 @@ func (v *View) OutputTokens(to policy.Resolution) int {
 	return int(policy.TimesTokens(int64(n), int64(max(1, v.Request.Choices))))
 }
 
-// MaxTokens is the token limit of each choice: the client's, else the profile's, else the configured reserve.
+// MaxTokens returns the token limit of each choice: the client's, else the profile's, else the configured reserve.
 func (v *View) MaxTokens() int {
 	switch p := v.Request.Profile; {
 	case v.Request.Op == chat.Embed: // the answer has no text

@@ -27,7 +27,7 @@ type View struct {
 	Arrived     time.Time     // when the whole request body had arrived
 	Waited      time.Duration // time spent waiting for a coalesced request's answer, and for side calls
 
-	Original           *chat.Request     // the request before layers changed it, which answers echo to the client; nil before the layers ran
+	Original        *chat.Request     // the request before layers changed it, which answers echo to the client; nil before the layers ran
 	ClientModel     string            // the model as the client wrote it
 	OnlyModels      []string          // models that the request's session may use; none for any
 	OwnKey          provider.Secret   // X-Bardo-Upstream-Key: the user's own provider key

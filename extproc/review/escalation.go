@@ -84,7 +84,7 @@ func (r *Review) mayEscalate() bool {
 	return r.Config.Escalation.On
 }
 
-// tier2Request is the client's request under the profile of tier T2.
+// tier2Request returns the client's request under the profile of tier T2.
 func (r *Review) tier2Request(h *policy.Hints, in *policy.Intent, first *policy.Resolution) *chat.Request {
 	req := *r.Request
 	if !req.HasThinking() { // it was set by the profile of tier T1
@@ -110,7 +110,7 @@ func (r *Review) tier2Request(h *policy.Hints, in *policy.Intent, first *policy.
 // Escalates reports whether tier T2 may be called.
 func (r *Review) Escalates() bool { return r.Escalation != nil && len(r.Escalation.Candidates) > 0 }
 
-// EscalatedStatus is the value of X-Bardo-Escalated; "" for an answer that was not escalated.
+// EscalatedStatus returns the value of X-Bardo-Escalated; "" for an answer that was not escalated.
 func (r *Review) EscalatedStatus() string {
 	if r.Escalation == nil || r.Escalation.From.Provider == "" {
 		return ""
@@ -143,7 +143,7 @@ func (r *Review) EmitEscalated(to *policy.Resolution) {
 	})
 }
 
-// EscalationRecord is the escalation in the request's record; nil for none.
+// EscalationRecord returns the escalation in the request's record; nil for none.
 func (r *Review) EscalationRecord() *record.Escalation {
 	e := r.Escalation
 	if e == nil || e.From.Provider == "" {
@@ -155,7 +155,7 @@ func (r *Review) EscalationRecord() *record.Escalation {
 // MayReplaceAnswer reports whether a valid answer may be replaced by another model's.
 func (r *Review) MayReplaceAnswer() bool { return r.Verifies() || r.Escalates() }
 
-// MaxSideCost is the highest possible cost of side calls: of the verifier, and of tier T2.
+// MaxSideCost returns the highest possible cost of side calls: of the verifier, and of tier T2.
 func (r *Review) MaxSideCost() policy.Pico {
 	var cost policy.Pico
 	input, output := r.Request.MaxInput, int64(r.MaxTokens())

@@ -25,7 +25,7 @@ type SchemaResult struct {
 	accepted, choices int // for an answer of several choices
 }
 
-// String is the header's value. The mode alone means that the answer was not checked.
+// String returns the header's value. The mode alone means that the answer was not checked.
 func (f *SchemaResult) String() string {
 	if !f.checked {
 		return f.mode.String()
@@ -40,7 +40,7 @@ func (f *SchemaResult) String() string {
 	return s
 }
 
-// SchemaStatus is the value of X-Bardo-Schema as known now, for an answer of candidate to; "" for a request without a schema.
+// SchemaStatus returns the value of X-Bardo-Schema as known now, for an answer of candidate to; "" for a request without a schema.
 func (r *Review) SchemaStatus(to *policy.Resolution) string {
 	switch {
 	case r.Schema == nil, to.Provider == "": // no candidate was chosen
@@ -73,7 +73,7 @@ type SchemaError struct{}
 
 func (SchemaError) Error() string { return "the answer does not have the form that was asked for" }
 
-// TextMessage is a message with one part of text.
+// TextMessage returns a message with one part of text.
 func TextMessage(r chat.Role, text string) chat.Message {
 	return chat.Message{Role: r, Parts: []chat.Part{{Kind: chat.PartText, Text: text}}}
 }

@@ -141,7 +141,7 @@ func ReplaceText(held []chat.Event, text []byte) []chat.Event {
 	return out
 }
 
-// countChoices is how many choices an answer has.
+// countChoices returns how many choices an answer has.
 func countChoices(held []chat.Event) int {
 	n := 1
 	for i := range held {

@@ -46,7 +46,7 @@ func (r *Review) FindSchema() error {
 // HasSchema reports whether the answer must follow a schema; JSON mode does not count.
 func (r *Review) HasSchema() bool { return r.Schema != nil && !r.clientFormat.JSON }
 
-// clientSchema is the schema in the client's own request; nil for none.
+// clientSchema returns the schema in the client's own request; nil for none.
 func (r *Review) clientSchema() (*structured.Schema, error) {
 	if !statesSchema(r.Request) {
 		return nil, nil //nolint:nilnil // none, and nothing is wrong
@@ -113,7 +113,7 @@ func anyMember(object jsonx.Value, names []string) bool {
 	return false
 }
 
-// profileSchema is the schema of the request's profile; nil for none.
+// profileSchema returns the schema of the request's profile; nil for none.
 func (r *Review) profileSchema() (*structured.Schema, error) {
 	if r.ProfileDecision == nil {
 		return nil, nil //nolint:nilnil // no profile
@@ -233,7 +233,7 @@ func (r *Review) EndTrial(to *policy.Resolution) {
 	p.plan, p.lowered = r.Schema.Plan(target), true
 }
 
-// Substituted is the entry in X-Bardo-Degraded for a response format of the client's that was replaced by a tool, by instructions in the prompt, or
+// Substituted returns the entry in X-Bardo-Degraded for a response format of the client's that was replaced by a tool, by instructions in the prompt, or
 // by a stricter schema; "" for none.
 func (r *Review) Substituted(p *structured.Plan) string {
 	instead := ""
@@ -252,7 +252,7 @@ func (r *Review) Substituted(p *structured.Plan) string {
 	return wire.Replaced(r.clientFormat.Member, r.clientFormat.Value, instead)
 }
 
-// modeAt is the mode in which the schema is enforced at a candidate.
+// modeAt returns the mode in which the schema is enforced at a candidate.
 func (r *Review) modeAt(to *policy.Resolution) structured.Mode {
 	if plan := r.PlanFor(r.View, to); plan != nil {
 		return plan.Mode
@@ -260,7 +260,7 @@ func (r *Review) modeAt(to *policy.Resolution) structured.Mode {
 	return structured.None
 }
 
-// SchemaRetries is the maximum number of validation retries. It is 0 in a conversation that its provider stores: an invalid answer would stay in it.
+// SchemaRetries returns the maximum number of validation retries. It is 0 in a conversation that its provider stores: an invalid answer would stay in it.
 func (r *Review) SchemaRetries() int {
 	if r.Schema == nil || !r.Config.Structured.Validate || r.Schema.Strict() || r.InStoredConversation() {
 		return 0
@@ -271,7 +271,7 @@ func (r *Review) SchemaRetries() int {
 // strictError is the name, in the details of a fault, of an answer that does not follow a strict schema.
 const strictError = "VeniceStructuredOutputError"
 
-// SchemaFault is the error for a client whose request got no valid answer.
+// SchemaFault returns the error for a client whose request got no valid answer.
 func (r *Review) SchemaFault(j *Validation, retries int) *fault.Fault {
 	kind := fault.SchemaInvalid
 	if r.Schema.Strict() {
@@ -304,7 +304,7 @@ func (r *Review) MaxSchemaRetries(candidates []policy.Resolution) int {
 	return 0
 }
 
-// SchemaTokens is an estimate of the tokens that enforcing the schema adds to the request.
+// SchemaTokens returns an estimate of the tokens that enforcing the schema adds to the request.
 func (r *Review) SchemaTokens(candidates []policy.Resolution) int64 {
 	maxBytes := 0
 	if r.Schema != nil {
@@ -326,7 +326,7 @@ func shapeBytes(s *wire.Shape) int {
 	return n
 }
 
-// target is what a candidate supports for enforcing a schema.
+// target returns what a candidate supports for enforcing a schema.
 func (r *Review) target(v *request.View, to *policy.Resolution, p *runtime.Provider) structured.Target {
 	format := p.Adapter.Dialect(*to, p.Endpoint, r.Request.Dialect)
 	alone := !to.SchemaAlone || len(r.clientTools) == 0

@@ -138,7 +138,7 @@ func (r *Review) Verifies() bool {
 	return r.Verification != nil && r.Verification.Verifier.Provider != ""
 }
 
-// String is the header's value.
+// String returns the header's value.
 func (o *Verification) String() string {
 	parts := []string{o.result}
 	if o.SkipReason != "" {
@@ -153,7 +153,7 @@ func (o *Verification) String() string {
 	return strings.Join(parts, "; ")
 }
 
-// VerifiedStatus is the value of X-Bardo-Verified as known now; "" for a request that is not verified.
+// VerifiedStatus returns the value of X-Bardo-Verified as known now; "" for a request that is not verified.
 func (r *Review) VerifiedStatus() string {
 	if r.Verification == nil || r.Verification.result == "" {
 		return ""
@@ -175,7 +175,7 @@ func (r *Review) Compare(first, second *policy.Resolution, j, jb *Validation) st
 	return o.chosen
 }
 
-// SchemaName is the name of the answer's schema, if it is a published one; "" for any other.
+// SchemaName returns the name of the answer's schema, if it is a published one; "" for any other.
 func (r *Review) SchemaName() string {
 	if r.Schema == nil || !r.Schema.Builtin() {
 		return ""
@@ -215,7 +215,7 @@ func (r *Review) EmitVerified(to *policy.Resolution) {
 	eventVerified.Emit(r.Events, r.Principal.Account, e)
 }
 
-// VerificationRecord is the verification in the request's record: the fields by the names that the gateway's own schemas have, "*" for any other, without their
+// VerificationRecord returns the verification in the request's record: the fields by the names that the gateway's own schemas have, "*" for any other, without their
 // values. It is nil for a request that is not
 // verified.
 func (r *Review) VerificationRecord() *record.Verification {

@@ -77,7 +77,7 @@ func (u *UnpricedPart) name() string {
 	return fmt.Sprintf("%s %q", u.At, u.Value)
 }
 
-// Fault is the client's error when no candidate has a price for the part.
+// Fault returns the client's error when no candidate has a price for the part.
 func (u *UnpricedPart) Fault() *fault.Fault {
 	f := fault.New(fault.UnpricedParameter, fmt.Sprintf("%s costs extra, and the gateway knows no price of it for %s at %s: "+
 		"leave it out, or use a key of your own there (providers.direct)", u.name(), u.Model, u.Provider), u)

@@ -12,8 +12,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// A price has to be in the catalog: a tier of service that the request does not name by a text (an object, a number) has none, though the usual
-// tier has.
+// A price must be in the catalog: a service tier that is not a string (an object, a number) has none, although the default tier has.
 func TestD87WhatCostsExtraNeedsAPrice(t *testing.T) {
 	prices := policy.Prices{Known: true, Tiers: map[string]policy.Prices{"priority": {Known: true}}}
 	searched := policy.Prices{Known: true, SearchKnown: true}
@@ -38,8 +37,8 @@ func TestD87WhatCostsExtraNeedsAPrice(t *testing.T) {
 	}
 }
 
-// Where nobody is left that is asked in the client's own format, a candidate of another format is not asked either: it would serve the request
-// without the part that has no price.
+// If no candidate of the client's own format is left, candidates of other formats are not called either: they would serve the request without the
+// unpriced part.
 func TestD87APartWithoutAPriceIsNotDroppedByAnotherFormat(t *testing.T) {
 	rt := runtime.Config{Providers: runtime.ProvidersOf(map[policy.ProviderID]*runtime.Provider{
 		"same": {Adapter: custom.Adapter{}}, "other": {Adapter: anthropic.Adapter{}}, "own": {Adapter: custom.Adapter{}, Direct: true},

@@ -14,8 +14,8 @@ import (
 	"bardo.money/gateway/policy/resolve"
 )
 
-// TestP09ATierThatIsInForceIsTheIntents: whoever asks whether a request is private asks its intent, so that has the tier of every class whose constraints hold in the operator's
-// mode. A class whose tier is private is private where all tasks go to the private plane alone.
+// TestP09ATierThatIsInForceIsTheIntents: whether a request is private is decided by its intent, so that it has the tier of every class whose
+// constraints apply in the operator's mode. A class of tier private is only private if all tasks go to the private plane.
 func TestP09ATierThatIsInForceIsTheIntents(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []resolve.Mode{resolve.ModeUnset, resolve.ModeVenice, resolve.ModeBoth, resolve.ModeBardo} {
@@ -34,7 +34,8 @@ func TestP09ATierThatIsInForceIsTheIntents(t *testing.T) {
 	}
 }
 
-// TestP12AWalletsStateChoosesModels: each band of the table, for agents' requests alone, and never for what is critical or said by the request itself.
+// TestP12AWalletsStateChoosesModels: each band of the table, for agents' requests only, and never for critical subsystems or what the request itself
+// states.
 func TestP12AWalletsStateChoosesModels(t *testing.T) {
 	t.Parallel()
 	of := func(w budget.Wallet, h policy.Hints) intent.Built {

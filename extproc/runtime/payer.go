@@ -20,7 +20,7 @@ type Payer interface {
 type PaidCall struct {
 	Exchange string
 	Model    string       // the provider's name of it
-	Most     policy.Micro // maximum price
+	MaxCost  policy.Micro // maximum price
 	Estimate policy.Micro // maximum cost by known prices
 
 	// Send sends the call, with one more header unless name is "".

@@ -14,7 +14,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// TestAProviderThatIsNotThereServesNothing, whichever way it is asked for, and nothing that it is asked is a nil pointer.
+// TestAProviderThatIsNotThereServesNothing, for each way to look it up, and none of its fields is a nil pointer.
 func TestAProviderThatIsNotThereServesNothing(t *testing.T) {
 	there := &runtime.Provider{Adapter: custom.Adapter{}}
 	configs := map[string]runtime.Config{

@@ -90,7 +90,7 @@ func promptOf(u *chat.Usage) prompt {
 
 func (p prompt) written() int64 { return policy.AddTokens(p.write, p.write1h) }
 
-// total is the tokens of the prompt, without the answer.
+// total returns the tokens of the prompt, without the answer.
 func (p prompt) total() int64 {
 	return policy.AddTokens(policy.AddTokens(p.input, p.cached), p.written())
 }

@@ -124,7 +124,8 @@ func TestWhatLayersSave(t *testing.T) {
 	}
 }
 
-// TestRoundsOfALayersToolsCostIt: what the client's own request would not have cost, in all: the prompts of all rounds but the first, and all answers but the last.
+// TestRoundsOfALayersToolsCostIt: the additional cost over the client's own request: the prompts of all rounds but the first, and all answers but the
+// last.
 func TestRoundsOfALayersToolsCostIt(t *testing.T) {
 	first, second, last := chat.Usage{Input: 1000, Output: 10}, chat.Usage{Input: 1200, Output: 20}, chat.Usage{Input: 200, Cached: 1200, Output: 300}
 	all := savings.Add(nil, &savings.Call{Prices: &prices, Usage: &first, Estimate: 1000}, []savings.LeftOut{{Layer: "l4", Tokens: 5000}})
@@ -137,7 +138,7 @@ func TestRoundsOfALayersToolsCostIt(t *testing.T) {
 	}
 }
 
-// TestALongPromptCostsMorePerToken: leaving out what makes a prompt a long one saves on all of its tokens.
+// TestALongPromptCostsMorePerToken: if an omission avoids the long-prompt price, it saves on all tokens.
 func TestALongPromptCostsMorePerToken(t *testing.T) {
 	p := prices
 	p.Above = []policy.Above{{Tokens: 1000, Input: 6_000_000, Output: 30_000_000, CachedInput: 600_000}}
@@ -148,8 +149,8 @@ func TestALongPromptCostsMorePerToken(t *testing.T) {
 	}
 }
 
-// TestLayersNeverCountATokenTwice: whatever was left out and reported, the layers' tokens add up to what was left out, each by the share that the
-// provider's count gives it; none is worth more than its price; and what all layers together may have had written again is no more than what was written
+// TestLayersNeverCountATokenTwice: for any omissions and reports, the layers' tokens add up to what was omitted, each scaled by the provider's count;
+// none is worth more than its price; and the tokens that all layers together may have caused to be written again are at most those that were written
 // or read in full.
 func TestLayersNeverCountATokenTwice(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -178,7 +179,7 @@ func TestLayersNeverCountATokenTwice(t *testing.T) {
 				t.Fatalf("%s saved %d on %d tokens", s.Layer, s.Cost, s.Tokens)
 			}
 		}
-		// At the least, all that was sent would have been read from the cache.
+		// At the least, everything that was sent would have been read from the cache.
 		least := policy.Price(perCached).Cost(tokens + counted).Less(prices.Cost(u.Input, u.Cached, u.CacheWrite, u.CacheWrite1h, 0))
 		if tokens != wantTokens || cost < least {
 			t.Fatalf("%d tokens, want %d; %d USD/1e12, at least %d", tokens, wantTokens, cost, least)
@@ -186,7 +187,7 @@ func TestLayersNeverCountATokenTwice(t *testing.T) {
 	}
 }
 
-// TestARewriteNeverAddsToASaving: the more of the prompt had to be written again, the less was saved.
+// TestARewriteNeverAddsToASaving: the more of the prompt was written again, the lower the saving.
 func TestARewriteNeverAddsToASaving(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 5_000 {

@@ -40,7 +40,7 @@ func Candidates(v *request.View, c *pipeline.SideCall) []policy.Resolution {
 		case to.Thinks == policy.ThinksAlways, to.Control == policy.ControlAlways, expected(&to, c) >= expensive:
 			return true
 		}
-		return c.MaxCost > 0 && !v.CallerPays(to.Provider) && Most(&to, c) > c.MaxCost || c.Worth > 0 && expected(&to, c) > c.Worth
+		return c.MaxCost > 0 && !v.CallerPays(to.Provider) && MaxCost(&to, c) > c.MaxCost || c.Worth > 0 && expected(&to, c) > c.Worth
 	})
 }
 
@@ -56,7 +56,7 @@ const overhead = 64
 func maxInput(c *pipeline.SideCall) int64 { return int64(len(c.System)+len(c.Text)) + overhead }
 
 // MaxCost returns the maximum cost of a side call at a candidate.
-func Most(to *policy.Resolution, c *pipeline.SideCall) policy.Pico {
+func MaxCost(to *policy.Resolution, c *pipeline.SideCall) policy.Pico {
 	return resolve.WorstCost([]policy.Resolution{*to}, maxInput(c), int64(c.MaxTokens), 1)
 }
 

@@ -25,7 +25,7 @@ import (
 	"bardo.money/gateway/policy/resolve"
 )
 
-// low is a model of low quality at a price per million tokens.
+// low returns a model of low quality at a price per million tokens.
 func low(id string, usd float64, more ...func(*modelfile.Model)) modelfile.Model {
 	p := policy.Price(usd * 1e6)
 	m := modelfile.Model{ID: id, Quality: "low", Price: &modelfile.Price{Input: &p, Output: &p}, Reasoning: "none", Context: 100_000}
@@ -35,8 +35,8 @@ func low(id string, usd float64, more ...func(*modelfile.Model)) modelfile.Model
 	return m
 }
 
-// view is a request for a model at a gateway with two ordinary providers, a private one, two that take keys that requests bring, and two
-// configured keys of the user's own, of which one has no layers.
+// view returns a request for a model at a gateway with two ordinary providers, a private one, two that accept keys from requests, and two direct keys, one
+// without layers.
 func view(t *testing.T, found ...policy.Resolution) *request.View {
 	t.Helper()
 	thinks := func(m *modelfile.Model) { m.Thinking = &modelfile.Thinking{Control: "always"} }
@@ -75,7 +75,7 @@ func names(list []policy.Resolution) string {
 	return strings.Join(out, " ")
 }
 
-// TestD05WhoMayServeASideCall: nobody that the request itself might not use, with no key but its own.
+// TestD05WhoMayServeASideCall: only what the request itself might use, with no other key.
 func TestD05WhoMayServeASideCall(t *testing.T) {
 	own := func(v *request.View) { v.OwnKey = secret.New("sk-own") }
 	for _, row := range []struct {
@@ -144,7 +144,8 @@ func TestASideCallIsARequestOfItsOwn(t *testing.T) {
 	}
 }
 
-// TestD05ASideCallIsHeldToWhatTheRequestAsksFor: whatever keeps the request private is part of the call's own view, by which its provider is chosen, told and checked.
+// TestD05ASideCallIsHeldToWhatTheRequestAsksFor: all privacy requirements of the request are part of the call's own view, by which its provider is
+// selected and checked.
 func TestD05ASideCallIsHeldToWhatTheRequestAsksFor(t *testing.T) {
 	v := view(t, at("quiet", "calm"))
 	v.Hints.SecurityClass, v.Hints.PrivacyTier, v.Hints.TaskClass = policy.SecurityPrivate, policy.PrivacyTEE, "x"
@@ -183,7 +184,7 @@ func read(t *testing.T, adapter provider.Adapter, dialect chat.Dialect, status, 
 	return a
 }
 
-// TestAnswersToSideCallsAreReadInEveryFormat: text, usage, and why there is none.
+// TestAnswersToSideCallsAreReadInEveryFormat: text, usage, and the reason if there is none.
 func TestAnswersToSideCallsAreReadInEveryFormat(t *testing.T) {
 	const openAI = `{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":%},"finish_reason":"%"}],"usage":{"prompt_tokens":12,"completion_tokens":3}}`
 	said := func(content, stop string) string {
@@ -222,7 +223,7 @@ func TestAnswersToSideCallsAreReadInEveryFormat(t *testing.T) {
 	}
 }
 
-// TestADearerModelIsNotCalledThanTheAnswerIsWorth: also after the cheaper ones have failed.
+// TestADearerModelIsNotCalledThanTheAnswerIsWorth: even after the cheaper ones have failed.
 func TestADearerModelIsNotCalledThanTheAnswerIsWorth(t *testing.T) {
 	v := view(t, at("expensive", "big"))
 	c := &pipeline.SideCall{Text: strings.Repeat("x", 35_000), MaxTokens: 100, Quality: policy.QualityLow} // 10,100 tokens are expected, 35,164 possible

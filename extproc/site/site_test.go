@@ -13,7 +13,7 @@ import (
 	"bardo.money/gateway/internal/header"
 )
 
-// client is a downstream connection that notes what it is sent; it disconnects once it has got so many pieces, if that is not 0.
+// client is a downstream connection that records what it is sent; it disconnects after the given number of pieces, if that is not 0.
 type client struct {
 	stream.Client // the methods that pages do not use
 
@@ -109,7 +109,7 @@ func TestAClientThatDisconnectsFailsTheNextWrite(t *testing.T) {
 			if _, err := io.WriteString(w, "x"); err != nil {
 				return
 			}
-			_ = http.NewResponseController(w).Flush() // the next write says it
+			_ = http.NewResponseController(w).Flush() // the next write reports it
 		}
 	})
 	if !errors.Is(err, stream.ErrDisconnected) || writes != 2 {

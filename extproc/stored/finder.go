@@ -67,7 +67,7 @@ func (f *finder) Enter(at jsonx.Step, kind jsonx.Kind, empty bool) bool {
 	return true
 }
 
-// meaning is the meaning of a member's name at the current place; 0 for most.
+// meaning returns the meaning of a member's name at the current place; 0 for most.
 func (f *finder) meaning(key []byte) meaning {
 	m, ok := members[string(key)]
 	if !ok && slices.ContainsFunc(key, needsFolding) {
@@ -195,7 +195,7 @@ func (f *finder) invalid(step []byte) {
 	}
 }
 
-// parent is the object or array that contains the current value; nil at the top.
+// parent returns the object or array that contains the current value; nil at the top.
 func (f *finder) parent() *level {
 	if len(f.stack) == 0 {
 		return nil
@@ -203,7 +203,7 @@ func (f *finder) parent() *level {
 	return &f.stack[len(f.stack)-1]
 }
 
-// path is the path of a member or element of the current level, or of the level itself if last is nil.
+// path returns the path of a member or element of the current level, or of the level itself if last is nil.
 func (f *finder) path(last []byte) string {
 	var b strings.Builder
 	step := func(name string, element bool) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// GoogleFile is the stored file that a URI refers to in Google's API: a file name, a URL of the API, or an object in a bucket. A URI that cannot
+// GoogleFile returns the stored file that a URI refers to in Google's API: a file name, a URL of the API, or an object in a bucket. A URI that cannot
 // be parsed counts as one. Other URLs, and public buckets, are fetched without credentials.
 func GoogleFile(uri string) (file string, stored bool) {
 	if strings.HasPrefix(uri, "data:") {
@@ -28,7 +28,7 @@ func GoogleFile(uri string) (file string, stored bool) {
 	return "", false
 }
 
-// fileName is the name of the file at a path of the API: files/abc.
+// fileName returns the name of the file at a path of the API: files/abc.
 func fileName(path, otherwise string) string {
 	if i := strings.LastIndex(path, "/files/"); i >= 0 {
 		return path[i+1:]

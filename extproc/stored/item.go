@@ -63,7 +63,7 @@ func (it *item) member(key []byte, v jsonx.Value) {
 // has records a member with a value.
 func (it *item) has(key []byte) { it.nonEmpty = append(it.nonEmpty, string(key)) }
 
-// kind is how the item's id is used.
+// kind returns how the item's id is used.
 func (it *item) kind() Kind {
 	if it.types > 1 {
 		return Item

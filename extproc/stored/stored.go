@@ -105,7 +105,7 @@ func Refs(doc *jsonx.Doc) ([]Ref, error) {
 	return f.refs, nil
 }
 
-// IDs are the ids of resources in a piece of an answer (valid JSON) that the provider created or gave access to. With own, the piece is an item
+// IDs returns the ids of resources in a piece of an answer (valid JSON) that the provider created or gave access to. With own, the piece is an item
 // or a container and its own id counts.
 func IDs(piece []byte, own bool) []string {
 	f := finder{answer: true}
@@ -138,7 +138,7 @@ func foldName(key []byte) string {
 	}, strings.ToLower(name))
 }
 
-// Names are the distinct ids of references, sorted.
+// Names returns the distinct ids of references, sorted.
 func Names(refs []Ref) []string {
 	ids := make([]string, len(refs))
 	for i := range refs {

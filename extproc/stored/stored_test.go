@@ -117,7 +117,7 @@ func TestIDsOfAnAnswer(t *testing.T) {
 	}
 }
 
-// FuzzRefs: a body that names something is never passed over for the names of its members, and one walk finds what another finds.
+// FuzzRefs: a body with references is always walked, and two walks find the same.
 func FuzzRefs(f *testing.F) {
 	for _, seed := range []string{
 		`{"a":[{"file_id":"x"}]}`, `{"conversation":{"id":"c"}}`, `{"input":[{"id":"i"}]}`, `{"fileUri":"files/x"}`, `{"image_url":{"url":"gs://x"}}`, `{"tools":[{"file_ids":["a"]}]}`,

@@ -61,10 +61,10 @@ type LineError struct {
 // Error names the line.
 func (e *LineError) Error() string { return fmt.Sprintf("line %d of the batch: %v", e.Line, e.Err) }
 
-// Unwrap is the line's own error.
+// Unwrap returns the line's own error.
 func (e *LineError) Unwrap() error { return e.Err }
 
-// batchRefs are the references in the lines of a batch file.
+// batchRefs returns the references in the lines of a batch file.
 func batchRefs(file []byte) (refs []Ref, err error) {
 	n := 0
 	for line := range bytes.SplitSeq(file, []byte("\n")) {

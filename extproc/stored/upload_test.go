@@ -50,7 +50,7 @@ func TestUploadsAreParsed(t *testing.T) {
 	}
 }
 
-// TestAmbiguousFormsAreRefused: one reader would see a batch where another sees none.
+// TestAmbiguousFormsAreRefused: one parser would see a batch where another sees none.
 func TestAmbiguousFormsAreRefused(t *testing.T) {
 	whole := string(upload(field("purpose", "batch"), file("{}")))
 	for about, row := range map[string]struct{ kind, body string }{
@@ -99,7 +99,7 @@ func TestAmbiguousFormsAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzUpload: what is read as a form, the standard library reads as the same.
+// FuzzUpload: a form that is accepted is parsed alike by the standard library.
 func FuzzUpload(f *testing.F) {
 	f.Add(upload(field("purpose", "batch"), file("{}\n")))
 	f.Add(upload(file("x"), field("purpose", "user_data")))

@@ -158,7 +158,7 @@ var bareRoots = []string{
 	"/responses", "/conversations", "/completions", "/embeddings", "/images", "/audio", "/batches", "/files", "/moderations", "/rerank",
 }
 
-// Dialect is the format of the client, in which it expects errors.
+// Dialect returns the format of the client, in which it expects errors.
 func (hd *Head) Dialect() chat.Dialect {
 	if isGemini(hd.Path) {
 		return chat.Gemini
@@ -181,7 +181,7 @@ func (hd *Head) FromLoopback() bool {
 	return hd.Peer.IsLoopback() && (&origin.Rule{}).Refuses(hd.Origin()) == ""
 }
 
-// Origin is the request's host and origin headers.
+// Origin returns the request's host and origin headers.
 func (hd *Head) Origin() origin.Request {
 	return origin.Request{Host: hd.Host, Origin: hd.Header.Get("origin"), Site: hd.Header.Get("sec-fetch-site")}
 }

@@ -2,7 +2,7 @@ package structured
 
 import "strings"
 
-// Issues are what is wrong with the arguments of a tool by its schema, each with its path; none for valid ones, and for those that cannot be checked within the
+// Issues returns what is wrong with the arguments of a tool by its schema, each with its path; none for valid ones, and for those that cannot be checked within the
 // limits.
 func (sch *Schema) Issues(args []byte) []string {
 	issues := sch.validate(args)

@@ -48,7 +48,7 @@ const (
 	roleMap         // an object whose members are schemas
 )
 
-// roleOf is the role of a keyword's value. The elements of a list have the role of the list.
+// roleOf returns the role of a keyword's value. The elements of a list have the role of the list.
 func roleOf(keyword string) role {
 	switch keyword {
 	case "const", "default", "enum", "examples", "example":

@@ -151,7 +151,7 @@ Answer again, in full and in the same way, with every one of these corrected.`
 	}
 }
 
-// Each of these is searched for brackets that close nothing, over and over, if nobody counts: for many minutes.
+// Without a limit, each of these would be searched for minutes, for brackets that close nothing.
 func TestSearchingIsBounded(t *testing.T) {
 	t.Parallel()
 	p := compiled(t, `{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]}`).Plan(structured.Target{})

@@ -122,7 +122,7 @@ func runIsolated(f func()) (ended bool) {
 	return ended
 }
 
-// schemaError is the first error of a schema, with its path.
+// schemaError returns the first error of a schema, with its path.
 func schemaError(err error) error {
 	var invalid *jsonschema.SchemaValidationError
 	if !errors.As(err, &invalid) {

@@ -50,7 +50,7 @@ func Compare(form string, first, second []byte) Comparison {
 
 func composite(v jsonx.Value) bool { return v.Kind() == jsonx.Object || v.Kind() == jsonx.Array }
 
-// Agreed is the number of fields that agree.
+// Agreed returns the number of fields that agree.
 func (c *Comparison) Agreed() (n int) {
 	for i := range c.Fields {
 		if c.Fields[i].Agree {
@@ -96,7 +96,7 @@ func compareDecisions(weights []criterion, a, b jsonx.Value) (c Comparison) {
 	return c
 }
 
-// stricter is the side that is the more careful one by a criterion; Neither if all its fields agree.
+// stricter returns the side that is the more careful one by a criterion; Neither if all its fields agree.
 func (w *criterion) stricter(fields []Field, a, b jsonx.Value) Side {
 	agreed := true
 	for i := range fields {
@@ -115,7 +115,7 @@ func (w *criterion) stricter(fields []Field, a, b jsonx.Value) Side {
 	return Second
 }
 
-// difference is the sum of a − b over all values that the criterion's path matches; ok is false if one of them cannot be measured.
+// difference returns the sum of a − b over all values that the criterion's path matches; ok is false if one of them cannot be measured.
 func (w *criterion) difference(a, b jsonx.Value) (more float64, ok bool) {
 	for _, p := range w.pairs(a, b) {
 		x, okA := w.measure(p.a)

@@ -38,7 +38,7 @@ func compareText(first, second []byte) Comparison {
 
 func asJSON(text []byte) jsonx.Raw { return jsonx.AppendString(nil, string(text)) }
 
-// normalized is a text with single spaces between words and without a full stop at its end.
+// normalized returns a text with single spaces between words and without a full stop at its end.
 func normalized(s string) string {
 	return strings.TrimRight(strings.Join(strings.Fields(s), " "), ".!")
 }
@@ -100,7 +100,7 @@ func (w *sideBySide) sets(path string, a, b jsonx.Value, x, y []jsonx.Value) {
 	}
 }
 
-// elementsOf is the first maxFields elements of a list; plain is true if all are scalars.
+// elementsOf returns the first maxFields elements of a list; plain is true if all are scalars.
 func elementsOf(list jsonx.Value) (out []jsonx.Value, plain bool) {
 	plain = true
 	for i, e := range list.Each {

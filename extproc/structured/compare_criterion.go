@@ -44,7 +44,7 @@ type pair struct {
 	a, b jsonx.Value
 }
 
-// pairs are the values that the criterion's path matches.
+// pairs returns the values that the criterion's path matches.
 func (w *criterion) pairs(a, b jsonx.Value) []pair {
 	out := []pair{{a: a, b: b}}
 	steps := strings.Split(w.path, ".")
@@ -80,7 +80,7 @@ func below(path, name string) string {
 	return path + "." + name
 }
 
-// memberNames are the distinct member names of two objects: those of a, then those that only b has.
+// memberNames returns the distinct member names of two objects: those of a, then those that only b has.
 func memberNames(a, b jsonx.Value) (names []string) {
 	for _, v := range []jsonx.Value{a, b} {
 		for key := range v.Members {
@@ -144,7 +144,7 @@ func oneIf(is bool) float64 {
 	return 0
 }
 
-// idsOf are the distinct ids in a list of objects, sorted.
+// idsOf returns the distinct ids in a list of objects, sorted.
 func idsOf(list jsonx.Value, member string) []string {
 	var out []string
 	for _, e := range list.Each {

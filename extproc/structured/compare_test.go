@@ -29,7 +29,7 @@ func plan(action, more string) string {
 	return fmt.Sprintf(`{"action":%q,"confidence":0.9,"rationale":"r","risk_flags":[]%s}`, action, more)
 }
 
-// R-29: which of two decisions is the more careful one, whoever came first.
+// R-29: which of two decisions is the more careful one, in either order.
 func TestR29TheStricterDecision(t *testing.T) {
 	for _, row := range []struct {
 		about, form, strict, lax, by string
@@ -70,7 +70,7 @@ func TestR29TheStricterDecision(t *testing.T) {
 	}
 }
 
-// paths writes a comparison's fields, those that disagree with a "!".
+// paths formats a comparison's fields, those that disagree with a "!".
 func paths(c structured.Comparison) string {
 	var out []string
 	for _, f := range c.Fields {
@@ -174,7 +174,7 @@ func TestAComparisonHasBoundedSize(t *testing.T) {
 	}
 }
 
-// FuzzCompare: an answer agrees with itself and is not stricter than itself; turned around, a comparison says the same of the other side.
+// FuzzCompare: an answer agrees with itself and is not stricter than itself; with swapped answers, the result is swapped.
 func FuzzCompare(f *testing.F) {
 	f.Add("RiskAssessment", risk(true, 1, true), risk(false, 1, true))
 	f.Add("HeartbeatDecision", heartbeat("low", "exit", 1, true), heartbeat("high", "exit", 1, true))

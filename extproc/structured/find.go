@@ -29,7 +29,7 @@ func newSearch(text []byte) *search { return &search{budget: maxScanFactor * len
 // exhausted reports whether the budget is used up.
 func (s *search) exhausted() bool { return s.budget <= 0 }
 
-// nestedEnd is the length of the object or array at the start of a text, 0 if it is not closed.
+// nestedEnd returns the length of the object or array at the start of a text, 0 if it is not closed.
 func (s *search) nestedEnd(b []byte) int {
 	b = b[:max(0, min(len(b), s.budget))]
 	end := nestedEnd(b)
@@ -65,7 +65,7 @@ func (s *search) fences(text []byte) iter.Seq[block] {
 	}
 }
 
-// onlyFence is the content of a text that is a single fenced block; nil otherwise.
+// onlyFence returns the content of a text that is a single fenced block; nil otherwise.
 func onlyFence(text []byte) []byte {
 	if !bytes.HasPrefix(text, fence) {
 		return nil
@@ -79,7 +79,7 @@ func onlyFence(text []byte) []byte {
 	return nil
 }
 
-// tagEnd is the length of a block's language name.
+// tagEnd returns the length of a block's language name.
 func tagEnd(b []byte) int {
 	n := 0
 	for n < len(b) && (b[n]|0x20 >= 'a' && b[n]|0x20 <= 'z' || b[n] >= '0' && b[n] <= '9') {
@@ -88,7 +88,7 @@ func tagEnd(b []byte) int {
 	return n
 }
 
-// fenceEnd is the offset of a block's closing fence: the first one outside of a JSON value, or any; -1 if there is none.
+// fenceEnd returns the offset of a block's closing fence: the first one outside of a JSON value, or any; -1 if there is none.
 func (s *search) fenceEnd(text []byte, start int) int {
 	inner := bytes.TrimLeft(text[start:], " \t\r\n")
 	from := len(text) - len(inner)
@@ -139,7 +139,7 @@ func candidates(text []byte, kind jsonx.Kind, cut bool) iter.Seq[candidate] {
 	}
 }
 
-// fenced is the content of a block if it is a single value.
+// fenced returns the content of a block if it is a single value.
 func fenced(b []byte, kind jsonx.Kind) (c candidate, ok bool) {
 	if isOneValue(b, kind) {
 		return candidate{json: b}, true
@@ -210,7 +210,7 @@ func looksLikeJSON(b []byte) bool {
 	return n > 0 && (!r.more() || b[r.at] == ':')
 }
 
-// openingBytes are the bytes with which a value of a kind starts; "" for scalars, which are not searched for.
+// openingBytes returns the bytes with which a value of a kind starts; "" for scalars, which are not searched for.
 func openingBytes(kind jsonx.Kind) string {
 	switch kind {
 	case jsonx.Object:
@@ -222,7 +222,7 @@ func openingBytes(kind jsonx.Kind) string {
 	return ""
 }
 
-// nestedEnd is the length of the object or array at the start of a text, 0 if it is not closed. Brackets in strings do not count.
+// nestedEnd returns the length of the object or array at the start of a text, 0 if it is not closed. Brackets in strings do not count.
 func nestedEnd(b []byte) int {
 	if len(b) == 0 || b[0] != '{' && b[0] != '[' {
 		return 0

@@ -34,7 +34,7 @@ type reach struct {
 	deep, wide int
 }
 
-// target is the schema that a reference refers to.
+// target returns the schema that a reference refers to.
 func (g *graph) target(ref string) (v jsonx.Value, ok bool) {
 	v, known := g.targets[ref]
 	if !known {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// guide is the prompt that asks for the schema where nothing enforces it. beside is true if the model may also call the client's tools.
+// guide returns the prompt that asks for the schema where nothing enforces it. beside is true if the model may also call the client's tools.
 func (sch *Schema) guide(beside bool) string {
 	when := "Respond"
 	if beside {
@@ -27,7 +27,7 @@ func pretty(b []byte) string {
 	return out.String()
 }
 
-// toolNote is the description of the tool whose arguments are the answer.
+// toolNote returns the description of the tool whose arguments are the answer.
 func toolNote(note string) string {
 	s := "Use this tool to provide your structured response. Fill in all required fields based on your analysis."
 	if note != "" {
@@ -36,7 +36,7 @@ func toolNote(note string) string {
 	return s
 }
 
-// toolGuide is the prompt that asks for a tool call where tool_choice cannot force it.
+// toolGuide returns the prompt that asks for a tool call where tool_choice cannot force it.
 func toolGuide(tool string, beside bool) string {
 	s := "Give your final answer by calling the tool " + tool + " exactly once, with all required fields. Do not write the answer as text."
 	if beside {
@@ -45,7 +45,7 @@ func toolGuide(tool string, beside bool) string {
 	return s
 }
 
-// RetryPrompt is the message to the model that lists what was wrong with its answer.
+// RetryPrompt returns the message to the model that lists what was wrong with its answer.
 func (sch *Schema) RetryPrompt(v Validation) string {
 	var b strings.Builder
 	if v.JSON == nil {

@@ -72,7 +72,7 @@ func (u *nullDropper) object(dst []byte, schema, v jsonx.Value, depth int) []byt
 	return append(w.dst, '}')
 }
 
-// branch is the first alternative that fits a value, or the first one of its type.
+// branch returns the first alternative that fits a value, or the first one of its type.
 func (u *nullDropper) branch(list, v jsonx.Value) jsonx.Value {
 	var kind jsonx.Value
 	for _, e := range list.Each {

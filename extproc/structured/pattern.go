@@ -44,7 +44,7 @@ func (p *patterns) compile(s string) (jsonschema.Regexp, error) {
 	return &pattern{Regexp: re, size: size, steps: p.steps}, nil
 }
 
-// patternSize is the approximate size of a pattern with its repetitions expanded.
+// patternSize returns the approximate size of a pattern with its repetitions expanded.
 func patternSize(re *syntax.Regexp) int {
 	size := 1 + len(re.Rune)
 	for _, sub := range re.Sub {

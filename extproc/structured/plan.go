@@ -19,7 +19,7 @@ const (
 	Prompted      // the schema is in the prompt
 )
 
-// String is the mode's name in headers.
+// String returns the mode's name in headers.
 func (m Mode) String() string {
 	switch m {
 	case None:
@@ -44,7 +44,7 @@ const (
 	RulesAnthropic              // output_config.format
 )
 
-// RulesOf is the rules of providers with this dialect.
+// RulesOf returns the rules of providers with this dialect.
 func RulesOf(d chat.Dialect) Rules {
 	switch d {
 	case chat.OpenAI, chat.Responses, chat.Completions:
@@ -173,7 +173,7 @@ func (sch *Schema) enforcedPlan(t *Target) *Plan {
 	return p
 }
 
-// schemaFor is the schema that is sent to a candidate: unchanged if the provider accepts it, else made strict, if the client allows that.
+// schemaFor returns the schema that is sent to a candidate: unchanged if the provider accepts it, else made strict, if the client allows that.
 func (sch *Schema) schemaFor(t *Target) providerSchema {
 	loose := t.NotStrict && !t.StrictOnly
 	switch {
@@ -200,7 +200,7 @@ type providerSchema struct {
 	wrapper   *Schema // the wrapper object; nil if there is none
 }
 
-// forRules is the schema as a provider with these rules accepts it.
+// forRules returns the schema as a provider with these rules accepts it.
 func (sch *Schema) forRules(r Rules) (s providerSchema) {
 	if wire.Enforceable(sch.schema, r.enforcedBy()) && withinLimits(sch.schema, r) {
 		return providerSchema{json: sch.compact, unchanged: true}
@@ -215,7 +215,7 @@ func (sch *Schema) forRules(r Rules) (s providerSchema) {
 	return s
 }
 
-// looseSchema is the schema for OpenAI with strict: false: it must be of an object.
+// looseSchema returns the schema for OpenAI with strict: false: it must be of an object.
 func (sch *Schema) looseSchema() providerSchema {
 	if sch.schema.Get("type").Equal("object") {
 		return providerSchema{json: sch.compact, unchanged: true, loose: true}
@@ -243,7 +243,7 @@ func (sch *Schema) toolPlan(t *Target) *Plan {
 	return p
 }
 
-// toolSchema is the schema as a tool's parameters, which need "type": "object" at the top.
+// toolSchema returns the schema as a tool's parameters, which need "type": "object" at the top.
 func (sch *Schema) toolSchema() jsonx.Raw {
 	if sch.schema.Get("type").Equal("object") {
 		return sch.compact
@@ -262,7 +262,7 @@ func (sch *Schema) promptedPlan(t *Target) *Plan {
 	return &Plan{Mode: Prompted, schema: sch, Shape: &wire.Shape{Guide: sch.guide(t.ClientTools && t.ClientChoice != chat.ToolNone)}}
 }
 
-// WithGuide is the plan with an additional prompt, for providers that require one beside their parameter. It is nil if the plan has a
+// WithGuide returns the plan with an additional prompt, for providers that require one beside their parameter. It is nil if the plan has a
 // prompt already.
 func (p *Plan) WithGuide(t Target) *Plan {
 	if p.Shape != nil {
@@ -277,7 +277,7 @@ func (p *Plan) WithGuide(t Target) *Plan {
 // HasGuide reports whether the plan adds to the prompt.
 func (p *Plan) HasGuide() bool { return p.Shape != nil && p.Shape.Guide != "" }
 
-// description is the schema's description.
+// description returns the schema's description.
 func (sch *Schema) description() string {
 	s, _ := sch.schema.Get("description").Str()
 	return s
@@ -289,10 +289,10 @@ const (
 	toolPrefix = "respond_"
 )
 
-// nameFor is the schema's name as every provider accepts it.
+// nameFor returns the schema's name as every provider accepts it.
 func (sch *Schema) nameFor() string { return safeName(sch.name, maxName) }
 
-// toolName is a name for the added tool that no tool of the client has.
+// toolName returns a name for the added tool that no tool of the client has.
 func (sch *Schema) toolName(taken func(string) bool) string {
 	name := toolPrefix + safeName(sch.name, maxName-len(toolPrefix)-2)
 	for _, end := range []string{"", "_2", "_3", "_4", "_5", "_6", "_7", "_8", "_9"} {
@@ -304,7 +304,7 @@ func (sch *Schema) toolName(taken func(string) bool) string {
 }
 
 // safeName replaces characters other than letters, digits, underscores and dashes.
-func safeName(name string, most int) string {
+func safeName(name string, maxLength int) string {
 	s := strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_', r == '-':
@@ -315,5 +315,5 @@ func safeName(name string, most int) string {
 	if s == "" {
 		return "answer"
 	}
-	return s[:min(len(s), most)]
+	return s[:min(len(s), maxLength)]
 }

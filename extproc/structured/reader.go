@@ -57,7 +57,7 @@ func (r *reader) Read(ev *chat.Event) []chat.Event {
 	return r.out.Events
 }
 
-// choice is the state of a choice. Decoders bound their number.
+// choice returns the state of a choice. Decoders bound their number.
 func (r *reader) choice(n int) *choiceState {
 	for len(r.choices) <= n {
 		r.choices = append(r.choices, &choiceState{answer: -1})

@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/extproc/structured"
 )
 
-// script is an answer in short: one event per line, as "text 0 hello" or "call 1 name".
+// script returns an answer in short: one event per line, as "text 0 hello" or "call 1 name".
 func script(t testing.TB, lines string) (events []chat.Event) {
 	t.Helper()
 	events = append(events, chat.Event{Kind: chat.Start, ID: "m", Raw: []byte("x")})
@@ -84,7 +84,7 @@ func shown(events []chat.Event) string {
 	return b.String()
 }
 
-// read takes events through a reader, and notes after which of them content first came out.
+// read passes events through a reader, and returns after which of them the first content was emitted.
 func read(t testing.TB, r structured.Stage, events []chat.Event) (out []chat.Event, first int) {
 	t.Helper()
 	for i := range events {
@@ -115,10 +115,10 @@ type planReaderCase struct {
 	about    string
 	target   structured.Target
 	in, want string
-	live     bool // its first piece passes at once
+	live     bool // its first piece is forwarded immediately
 }
 
-// Targets whose answer is a call of a tool of the gateway's: the only tool, or beside the caller's.
+// Targets whose answer is a call of the gateway's tool: the only tool, or beside the client's.
 var (
 	forced = structured.Target{Tools: true}
 	beside = structured.Target{Tools: true, ClientTools: true}
@@ -294,7 +294,7 @@ func TestABuiltinAnswerIsHeldUntilItsEnd(t *testing.T) {
 	}
 }
 
-// TestReasoningIsNotHeld: reasoning before the answer is forwarded at once; reasoning after text is held with it.
+// TestReasoningIsNotHeld: reasoning before the answer is forwarded immediately; reasoning after text is held with it.
 func TestReasoningIsNotHeld(t *testing.T) {
 	p := form(t, "FragmentEvaluation").Plan(structured.Target{Tools: true})
 	in := script(t, "thought 0 hm\nend 0\ntext 1 So:\nend 1\nthought 2 oh\nend 2\ncall 3 respond_FragmentEvaluation\nargs 3 {}\nend 3\nstop tool")

@@ -142,7 +142,7 @@ func (r *repairer) colon() bool {
 	return true
 }
 
-// nameEnd is the length of an unquoted name.
+// nameEnd returns the length of an unquoted name.
 func nameEnd(b []byte) int {
 	n := 0
 	for n < len(b) && (isLetter(b[n]) || n > 0 && (isDigit(b[n]) || b[n] == '-')) {
@@ -224,7 +224,7 @@ func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' || c == '_' |
 // quotes are the opening and closing quotes of strings.
 var quotes = []struct{ open, end string }{{`"`, `"`}, {"'", "'"}, {"`", "`"}, {"“", "”"}, {"‘", "’"}}
 
-// quote is the closing quote of the string that starts here, "" if none does.
+// quote returns the closing quote of the string that starts here, "" if none does.
 func (r *repairer) quote() string {
 	for _, q := range quotes {
 		if bytes.HasPrefix(r.in[r.at:], []byte(q.open)) {

@@ -6,13 +6,13 @@ import (
 	"bardo.money/gateway/extproc/structured"
 )
 
-// sample is an answer by a form, and what can be wrong with it: a place of its text, and what stands there instead.
+// sample is an answer that follows a schema, and its possible errors: a part of its text, and the replacement.
 type sample struct {
 	form    string
 	valid   string
 	outside [2]string // a number out of its range
-	issue   string    // what is said of it
-	unknown [2]string // a word that is not one of the allowed; empty where there is no such
+	issue   string    // the reported issue
+	unknown [2]string // a value outside the enum; empty if there is none
 	missing [2]string // a member taken away
 	gone    string    // its name
 }
@@ -100,7 +100,7 @@ var samples = []sample{
 	},
 }
 
-// form is a published form.
+// form returns a published form.
 func form(t testing.TB, name string) *structured.Schema {
 	t.Helper()
 	f := structured.Published(name)
@@ -110,7 +110,7 @@ func form(t testing.TB, name string) *structured.Schema {
 	return f
 }
 
-// compiled is a caller's form.
+// compiled returns a caller's form.
 func compiled(t testing.TB, schema string) *structured.Schema {
 	t.Helper()
 	f, err := structured.Compile("own", []byte(schema))

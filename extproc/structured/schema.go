@@ -63,7 +63,7 @@ var AnyObject = sync.OnceValue(func() *Schema {
 // IsAnyObject reports whether it is the schema of JSON mode.
 func (sch *Schema) IsAnyObject() bool { return sch.anyObject }
 
-// Published is a built-in schema by its name, nil if there is none. Safe for concurrent use.
+// Published returns a built-in schema by its name, nil if there is none. Safe for concurrent use.
 func Published(name string) *Schema { return published()[name] }
 
 var published = sync.OnceValue(func() map[string]*Schema {
@@ -77,7 +77,7 @@ var published = sync.OnceValue(func() map[string]*Schema {
 	return forms
 })
 
-// Name is the schema's name, which may be empty for a client's schema.
+// Name returns the schema's name, which may be empty for a client's schema.
 func (sch *Schema) Name() string { return sch.name }
 
 // Builtin reports whether it is one of the schemas that Bardo publishes (policy/schema).
@@ -86,10 +86,10 @@ func (sch *Schema) Builtin() bool { return sch.builtin }
 // Strict reports whether an answer is used unchanged or not at all: never repaired, retried or replaced by a default.
 func (sch *Schema) Strict() bool { return sch.strict }
 
-// Default is the answer that is used if no valid one was received; nil if there is none. Read-only.
+// Default returns the answer that is used if no valid one was received; nil if there is none. Read-only.
 func (sch *Schema) Default() []byte { return sch.fallback }
 
-// JSON is the JSON Schema itself. Read-only.
+// JSON returns the JSON Schema itself. Read-only.
 func (sch *Schema) JSON() jsonx.Raw { return sch.schema.Raw }
 
 // checker takes a checker from the pool; return it with checkers.Put.
@@ -113,7 +113,7 @@ func (sch *Schema) onlyKind() jsonx.Kind {
 	return kind
 }
 
-// typesOf are the names in a schema's "type".
+// typesOf returns the names in a schema's "type".
 func typesOf(v jsonx.Value) []string {
 	t := v.Get("type")
 	if s, ok := t.Str(); ok {
@@ -166,7 +166,7 @@ func resolved(root, v jsonx.Value) jsonx.Value {
 	return jsonx.Value{}
 }
 
-// byPointer is the value at a JSON pointer in a fragment, such as #/$defs/x.
+// byPointer returns the value at a JSON pointer in a fragment, such as #/$defs/x.
 func byPointer(root jsonx.Value, ref string) jsonx.Value {
 	tokens, ok := parsePointer(ref)
 	if !ok {
@@ -191,7 +191,7 @@ func child(v jsonx.Value, token string) jsonx.Value {
 	return jsonx.Value{}
 }
 
-// withoutIDs is a schema without the keywords that identify the document, which some providers refuse, and without white space.
+// withoutIDs returns a schema without the keywords that identify the document, which some providers refuse, and without white space.
 func withoutIDs(v jsonx.Value) jsonx.Raw {
 	w := member{dst: []byte{'{'}}
 	for key, e := range v.Members {
@@ -208,5 +208,5 @@ func withoutIDs(v jsonx.Value) jsonx.Raw {
 	return out.Bytes()
 }
 
-// trimmed is a schema's bytes without white space around them.
+// trimmed returns a schema's bytes without white space around them.
 func trimmed(b []byte) []byte { return bytes.TrimSpace(b) }

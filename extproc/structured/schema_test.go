@@ -95,7 +95,7 @@ func TestRecentSchemasAreCached(t *testing.T) {
 	}
 }
 
-// Each of these would take minutes or more. It ends because the steps of a check are counted.
+// Each of these would take minutes or more. It ends because a check's steps are limited.
 func TestACheckHasALimitOfSteps(t *testing.T) {
 	both := `{"allOf":[{"properties":{"a":{"$ref":"#"}}},{"properties":{"a":{"$ref":"#"}}}]}`
 	for _, r := range []struct{ about, schema, answer string }{

@@ -119,7 +119,7 @@ func isNested(v any) bool {
 	return false
 }
 
-// enumHash is a canonical text: equal for equal values only.
+// enumHash returns a canonical text: equal for equal values only.
 func enumHash(v any) string {
 	b, err := json.Marshal(normalizedNumbers(v))
 	if err != nil {
@@ -128,7 +128,7 @@ func enumHash(v any) string {
 	return string(b)
 }
 
-// normalizedNumbers is a value with numbers in one notation.
+// normalizedNumbers returns a value with numbers in one notation.
 func normalizedNumbers(v any) any {
 	switch v := v.(type) {
 	case json.Number:

@@ -13,7 +13,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// strictly is the schema that is sent to a provider with rules, "" where it is not enforced.
+// strictly returns the schema that is sent to a provider with rules, "" if it is not enforced.
 func strictly(f *structured.Schema, r structured.Rules) string {
 	p := f.Plan(structured.Target{Enforces: true, Rules: r})
 	switch {
@@ -151,7 +151,7 @@ func TestNullsOfAbsentMembersAreDropped(t *testing.T) {
 	}
 }
 
-// maker makes a schema of optional and required members out of bytes, and an answer by it.
+// maker derives a schema of optional and required members, and an answer that follows it, from bytes.
 type maker struct {
 	in []byte
 }
@@ -165,7 +165,7 @@ func (m *maker) next(n int) int {
 	return int(c) % n
 }
 
-// object is a schema, an answer by it, and what a provider answers that wants every member.
+// object returns a schema, an answer that follows it, and the answer of a provider that requires every member.
 func (m *maker) object(depth int) (schema, answer, full string) {
 	var properties, required, members, all []string
 	for i := range 1 + m.next(3) {
@@ -254,7 +254,7 @@ func FuzzCheck(f *testing.F) {
 		}
 		p := own.Plan(structured.Target{})
 		for _, stop := range []chat.StopReason{chat.StopEnd, chat.StopLength} {
-			// Nothing that comes makes it fail, for a form of anything and for one of ours.
+			// No input makes it fail, for a client's and a built-in schema.
 			mustBeJSON(t, p.Check([]byte(before+json+after), stop))
 			mustBeJSON(t, form(t, samples[int(n)%len(samples)].form).Plan(structured.Target{}).Check([]byte(before+json+after), stop))
 		}
@@ -277,7 +277,7 @@ func mustBeJSON(t *testing.T, v structured.Validation) {
 	}
 }
 
-// object reports whether a text is one object, without a name twice in it.
+// object reports whether a text is one object without duplicate members.
 func object(text string) bool {
 	v, err := jsonx.Parse([]byte(text))
 	if err != nil || v.Kind() != jsonx.Object || strings.TrimSpace(text) != text {
@@ -294,7 +294,7 @@ func checkAny(text string) []string {
 	return f.Plan(structured.Target{}).Check([]byte(text), chat.StopEnd).Issues
 }
 
-// isPlain reports whether a text has nothing in it that JSON or a fence begins with.
+// isPlain reports whether a text has no character with which JSON or a fence begins.
 func isPlain(s string) bool { return !strings.ContainsAny(s, "{}[]`") }
 
 func FuzzSchemas(f *testing.F) {

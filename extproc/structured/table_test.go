@@ -89,7 +89,7 @@ func structuredNames() (names []string) {
 	return names
 }
 
-// everyCase is what becomes of each kind of answer.
+// everyCase checks the result for each kind of answer.
 func everyCase(t *testing.T, s *sample, f *structured.Schema, p *structured.Plan) {
 	t.Helper()
 	tool, strict := p.Mode == structured.Tool, f.Strict()

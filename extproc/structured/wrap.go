@@ -11,7 +11,7 @@ import (
 // wrapKey is the wrapper's member.
 const wrapKey = "value"
 
-// wrap is the wrapper object with the schema as its only member; nil for a schema of an object, and if it cannot be wrapped.
+// wrap returns the wrapper object with the schema as its only member; nil for a schema of an object, and if it cannot be wrapped.
 func (sch *Schema) wrap() *Schema {
 	if sch.schema.Get("type").Equal("object") {
 		return nil

@@ -20,10 +20,10 @@ type Memory struct{ held atomic.Int64 }
 func (m *Memory) Held() int64 { return m.held.Load() }
 
 // take adds n bytes, unless that would exceed limit; 0 means no limit.
-func (m *Memory) take(n, most int64) bool {
+func (m *Memory) take(n, limit int64) bool {
 	for {
 		held := m.held.Load()
-		if most > 0 && held+n > most {
+		if limit > 0 && held+n > limit {
 			return false
 		}
 		if m.held.CompareAndSwap(held, held+n) {
@@ -80,7 +80,7 @@ func (b *Body) Receive(d stream.Client, hd *stream.Head) ([]byte, error) {
 	if int64(b.announced) > b.Limits.max() {
 		return nil, b.Limits.tooLarge()
 	}
-	if most := b.Limits.Bodies; most > 0 && b.Memory.Held() >= most {
+	if limit := b.Limits.Bodies; limit > 0 && b.Memory.Held() >= limit {
 		return nil, overloaded()
 	}
 	if b.Limits.Total > 0 {
@@ -144,12 +144,12 @@ const maxAhead = 4
 
 // room returns the size of the next buffer of a body with need bytes: a power of two, which later bodies can reuse, unless it is the last.
 func (b *Body) room(need int) int {
-	most := int(b.Limits.max())
+	maxSize := int(b.Limits.max())
 	if b.announced >= need {
-		most = min(most, b.announced)
-		return min(most, 1<<buffers.Log2(maxAhead*need))
+		maxSize = min(maxSize, b.announced)
+		return min(maxSize, 1<<buffers.Log2(maxAhead*need))
 	}
-	return min(most, 1<<buffers.Log2(2*need))
+	return min(maxSize, 1<<buffers.Log2(2*need))
 }
 
 // grow makes room for need bytes and more: at least a quarter, so that copying stays proportional.

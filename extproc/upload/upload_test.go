@@ -13,12 +13,12 @@ import (
 	"bardo.money/gateway/internal/fault"
 )
 
-// newBody is a body that announces a length, where all bodies may take most bytes.
+// newBody returns a body that announces a length, with a limit on all bodies.
 func newBody(announced int, most int64) *Body {
 	return &Body{Memory: new(Memory), Limits: Limits{Body: 64 << 20, Bodies: most}, announced: announced}
 }
 
-// TestABodyIsWholeHoweverItIsCut, whatever length was announced, and all of its memory is counted and given back.
+// TestABodyIsWholeHoweverItIsCut, whatever length was announced, and all of its memory is counted and released.
 func TestABodyIsWholeHoweverItIsCut(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, size := range []int{1, 300, 1500, 65535, 65536, 65537, 131072, 131073, 262145, 1<<20 - 1, 1 << 20, 1<<20 + 1, 5<<20 + 7} {
@@ -52,7 +52,7 @@ func TestABodyIsWholeHoweverItIsCut(t *testing.T) {
 	}
 }
 
-// TestWhatIsCopiedStaysInProportionWhereMemoryIsShort: a body that comes in many pieces finds a new buffer a few times.
+// TestWhatIsCopiedStaysInProportionWhereMemoryIsShort: a body in many pieces is copied to a new buffer a few times.
 func TestWhatIsCopiedStaysInProportionWhereMemoryIsShort(t *testing.T) {
 	const size = 8 << 20
 	u := newBody(32<<20, size+size/2)

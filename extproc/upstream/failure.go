@@ -87,7 +87,9 @@ func (f *Failure) Retriable() bool {
 
 // unexpectedStatus reports whether the provider answered with a status that is neither an answer nor an error, such as a redirect. It is the
 // provider's failure and not shown to clients (D-88).
-func (f *Failure) unexpectedStatus() bool { return f.Kind == ByStatus && f.Status >= 100 && f.Status < 400 }
+func (f *Failure) unexpectedStatus() bool {
+	return f.Kind == ByStatus && f.Status >= 100 && f.Status < 400
+}
 
 // Lasting reports whether an immediate retry at the same provider would fail in the same way.
 func (f *Failure) Lasting() bool {

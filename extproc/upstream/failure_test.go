@@ -11,12 +11,12 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// said is a provider's stated error.
+// said returns the failure for a provider's stated error.
 func said(status int) *Failure {
 	return Stated("p", &chat.ProviderError{Status: status, Message: "as the provider said", Code: "its_code"})
 }
 
-// limited is a 429 that asks for a pause.
+// limited returns a 429 that asks for a pause.
 func limited(seconds int) *Failure {
 	return Stated("p", &chat.ProviderError{Status: 429, RetryAfter: seconds})
 }
@@ -160,7 +160,7 @@ func TestAFailuresCauseStaysPrivate(t *testing.T) {
 	}
 }
 
-// TestWhoCouldNotBeAskedSaysNothingOfThoseWhoWere: a request that one candidate's format cannot say fails by what the others said.
+// TestWhoCouldNotBeAskedSaysNothingOfThoseWhoWere: if one candidate's format cannot express a request, the result is that of the other candidates.
 func TestWhoCouldNotBeAskedSaysNothingOfThoseWhoWere(t *testing.T) {
 	unsaid := &Failure{Provider: "a", Kind: NotEncoded, Cause: fault.Newf(fault.InvalidRequest, "it takes no audio")}
 	down := &Failure{Provider: "b", Kind: ByStatus, Status: 503, Err: &chat.ProviderError{Status: 503}}

@@ -127,9 +127,9 @@ func (c *Counter) Quote(h header.List, s meter.Subject) (policy.Principal, meter
 
 // challenge refuses a request with its price, less a credit, which is negative for a wallet with a debt. The signed quote is the full price: a credit
 // belongs to its wallet.
-func (c *Counter) challenge(s meter.Subject, most, credit policy.Micro, why *pay.Refusal) error {
+func (c *Counter) challenge(s meter.Subject, price, credit policy.Micro, refusal *pay.Refusal) error {
 	t, e := c.till.Terms, s.Estimate()
-	q := pay.Quote{Amount: t.Price(most), Digest: s.Digest(), Expires: c.till.Now().Add(t.QuoteTTL)}
+	q := pay.Quote{Amount: t.Price(price), Digest: s.Digest(), Expires: c.till.Now().Add(t.QuoteTTL)}
 	signed := c.till.Seal.Sign(q)
 	whole := q.Amount
 	q.Amount = max(whole-credit, t.Least, 1)
@@ -137,13 +137,13 @@ func (c *Counter) challenge(s meter.Subject, most, credit policy.Micro, why *pay
 		Quote: q, Signed: signed,
 		Resource:  pay.Resource{URL: e.URL, Description: "inference by " + string(e.Model), MimeType: header.JSON},
 		Inference: pay.Inference{EstimatedInputTokens: e.InputTokens, EstimatedOutputTokens: e.OutputTokens, RoutedFrom: e.Model, CacheEligible: e.CacheEligible, Optimizations: append([]string{}, e.Optimizations...)},
-		Price:     pay.PriceQuote{InputTokens: e.InputTokens, OutputTokens: e.OutputTokens, ProviderCost: e.ProviderCost, Margin: most - e.ProviderCost.Charge(0), SettlementFee: whole - most, Credit: max(whole-q.Amount, 0), Owed: max(q.Amount-whole, 0), Total: q.Amount},
+		Price:     pay.PriceQuote{InputTokens: e.InputTokens, OutputTokens: e.OutputTokens, ProviderCost: e.ProviderCost, Margin: price - e.ProviderCost.Charge(0), SettlementFee: whole - price, Credit: max(whole-q.Amount, 0), Owed: max(q.Amount-whole, 0), Total: q.Amount},
 	}
 	public := "this request must be paid for first"
 	o.Facilitator, o.UpTo = c.till.Chain.UpTo()
 	o.UpTo = o.UpTo && !c.till.SettlesFirst(q.Amount) && credit >= 0
-	if why != nil {
-		o.Reason, public = why.Reason, "the payment is not taken: "+why.Detail
+	if refusal != nil {
+		o.Reason, public = refusal.Reason, "the payment is not taken: "+refusal.Detail
 	}
 	o.Detail = public
 	f := fault.New(fault.PaymentRequired, public, &meter.Challenge{Body: t.Body(&o), Header: header.List{{Name: headerRequired, Value: t.Required(&o)}, {Name: "cache-control", Value: "no-store"}}})
@@ -168,14 +168,14 @@ func (*asker) Admit(context.Context) error { return nil }
 // Immediate implements meter.Payer: a wallet's credit must be read.
 func (a *asker) Immediate() bool { return a.wallet == nil }
 
-func (a *asker) Reserve(ctx context.Context, _ string, most policy.Micro) (err error) {
+func (a *asker) Reserve(ctx context.Context, _ string, amount policy.Micro) (err error) {
 	var credit policy.Micro
 	if a.wallet != nil {
 		if credit, err = a.c.till.Credit(ctx, *a.wallet); err != nil {
 			return fault.New(fault.Unavailable, "the wallet's credit cannot be read at the moment", err)
 		}
 	}
-	return a.c.challenge(a.subject, most, credit, a.refusal)
+	return a.c.challenge(a.subject, amount, credit, a.refusal)
 }
 
 func (*asker) ReserveNow(string, policy.Micro) bool { return false }
@@ -186,7 +186,7 @@ func (a *asker) Settle(_ context.Context, c ledger.Charge, _ bool) (ledger.Recei
 
 func (*asker) Balance() (left policy.Micro, known bool) { return 0, false }
 func (*asker) ReadBalance(context.Context) error        { return nil }
-func (*asker) Limit() (most policy.Micro, ok bool)      { return 0, true }
+func (*asker) Limit() (maxCost policy.Micro, ok bool)   { return 0, true }
 func (*asker) Headers(h header.List) header.List        { return h }
 func (*asker) Release()                                 {}
 func (*asker) Account() policy.Account                  { return "" }
@@ -213,7 +213,7 @@ func (*payer) Admit(context.Context) error { return nil }
 func (*payer) Immediate() bool { return false }
 
 // Reserve implements meter.Payer. The first call takes the payment. Later amounts are covered up to the payment: generation stops there.
-func (p *payer) Reserve(ctx context.Context, requestID string, most policy.Micro) error {
+func (p *payer) Reserve(ctx context.Context, requestID string, amount policy.Micro) error {
 	if p.row.ID != 0 {
 		return nil
 	}
@@ -222,9 +222,9 @@ func (p *payer) Reserve(ctx context.Context, requestID string, most policy.Micro
 		return err
 	}
 	defer done()
-	row, err := p.c.till.Take(ctx, p.payment, p.subject.Digest(), p.c.till.Terms.Price(most), requestID)
+	row, err := p.c.till.Take(ctx, p.payment, p.subject.Digest(), p.c.till.Terms.Price(amount), requestID)
 	if err != nil {
-		return p.refuse(ctx, err, &row.Payment, most)
+		return p.refuse(ctx, err, &row.Payment, amount)
 	}
 	p.row, p.state = row, row.Payment
 	p.c.payers.Add(p.payment.From, struct{}{})
@@ -232,11 +232,11 @@ func (p *payer) Reserve(ctx context.Context, requestID string, most policy.Micro
 }
 
 // maxVerifyWait is the maximum time for which a payment waits for the verification of others.
-const patience = 20 * time.Second
+const maxVerifyWait = 20 * time.Second
 
 // enter waits for a free verification slot.
 func (c *Counter) enter(ctx context.Context) (done func(), err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, maxVerifyWait)
 	defer cancel()
 	select {
 	case c.checks <- struct{}{}:
@@ -249,9 +249,9 @@ func (c *Counter) enter(ctx context.Context) (done func(), err error) {
 }
 
 // refuse returns the answer to a payment that cannot be accepted. A payment that was used, or may have been, is never answered with a price.
-func (p *payer) refuse(ctx context.Context, err error, known *book.Payment, most policy.Micro) error {
+func (p *payer) refuse(ctx context.Context, err error, known *book.Payment, amount policy.Micro) error {
 	if r, ok := errors.AsType[*pay.Refusal](err); ok {
-		return p.refuseBy(ctx, r, most)
+		return p.refuseBy(ctx, r, amount)
 	}
 	switch {
 	case errors.Is(err, book.ErrInUse), errors.Is(err, book.ErrSpent):
@@ -271,7 +271,7 @@ func (p *payer) refuse(ctx context.Context, err error, known *book.Payment, most
 	return f
 }
 
-func (p *payer) refuseBy(ctx context.Context, r *pay.Refusal, most policy.Micro) error {
+func (p *payer) refuseBy(ctx context.Context, r *pay.Refusal, amount policy.Micro) error {
 	switch r.Reason {
 	case pay.ReasonExposure, pay.ReasonLosses:
 		f := fault.New(fault.RateLimited, r.Detail, r)
@@ -282,9 +282,9 @@ func (p *payer) refuseBy(ctx context.Context, r *pay.Refusal, most policy.Micro)
 	}
 	owed, err := p.c.till.Owed(ctx, p.payment.From)
 	if err != nil {
-		return p.refuse(ctx, err, nil, most)
+		return p.refuse(ctx, err, nil, amount)
 	}
-	return p.c.challenge(p.subject, most, -owed, r)
+	return p.c.challenge(p.subject, amount, -owed, r)
 }
 
 // ReserveNow implements meter.Payer.
@@ -332,7 +332,7 @@ func (p *payer) Balance() (left policy.Micro, known bool) { return p.balance, p.
 func (*payer) ReadBalance(context.Context) error          { return nil }
 
 // Limit implements meter.Payer: a request costs at most the payment, less the payer's debt, plus the reserved part of the payer's credit.
-func (p *payer) Limit() (most policy.Micro, ok bool) {
+func (p *payer) Limit() (maxCost policy.Micro, ok bool) {
 	return max(p.payment.Value+p.row.Credit-p.row.Owed-p.c.till.Terms.Fee, 0), true
 }
 

@@ -22,7 +22,7 @@ import (
 	"bardo.money/gateway/policy/pay/till"
 )
 
-// chain says yes to everything, or what it is told, and settles nothing.
+// chain accepts everything, or as scripted, and settles nothing.
 type chain struct {
 	pay.Chain
 	refuses error
@@ -70,7 +70,7 @@ func open(t *testing.T) *counter {
 	return &counter{Counter: New(tl, l, Options{SettleWait: time.Millisecond, Checks: 1}), chain: c, books: l, book: b}
 }
 
-// paid is the headers of a request with a payment of an amount.
+// paid returns the headers of a request with a payment.
 func (c *counter) paid(nonce string, amount string) header.List {
 	text, _ := json.Marshal(map[string]any{"x402Version": 1, "scheme": "exact", "network": "base-sepolia", "payload": map[string]any{
 		"signature": "0x" + strings.Repeat("ab", 65), "authorization": map[string]any{
@@ -80,7 +80,7 @@ func (c *counter) paid(nonce string, amount string) header.List {
 	return header.List{{Name: "x-payment", Value: base64.StdEncoding.EncodeToString(text)}}
 }
 
-// payer is the payer of such a request.
+// payer returns the payer of such a request.
 func (c *counter) payer(t *testing.T, h header.List, stream bool) (policy.Principal, meter.Payer) {
 	t.Helper()
 	who, p, ok, err := c.Payer(h, subject{stream})
@@ -90,7 +90,7 @@ func (c *counter) payer(t *testing.T, h header.List, stream bool) (policy.Princi
 	return who, p
 }
 
-// refusal is a fault's kind, and the protocol's reason where there is a price.
+// refusal returns a fault's kind, and the protocol's reason if there is a price.
 func refusal(t *testing.T, err error) string {
 	t.Helper()
 	f, ok := errors.AsType[*fault.Fault](err)
@@ -141,7 +141,7 @@ func TestWhoSendsNothingIsToldThePrice(t *testing.T) {
 	a.Release()
 }
 
-// TestAnAllowanceThatIsMissingIs412, as the protocol says, with the same price.
+// TestAnAllowanceThatIsMissingIs412, as the protocol requires, with the same price.
 func TestAnAllowanceThatIsMissingIs412(t *testing.T) {
 	c := open(t)
 	c.chain.refuses, c.chain.upTo = &pay.Refusal{Reason: pay.ReasonAllowance}, true
@@ -159,7 +159,7 @@ func TestAnAllowanceThatIsMissingIs412(t *testing.T) {
 	}
 }
 
-// TestPitfall10UpToIsNoWayAroundSettlingFirst: it is offered for smaller prices alone.
+// TestPitfall10UpToIsNoWayAroundSettlingFirst: it is only offered for lower prices.
 func TestPitfall10UpToIsNoWayAroundSettlingFirst(t *testing.T) {
 	c := open(t)
 	c.chain.upTo, c.till.SettleFirst = true, 10_000
@@ -273,7 +273,7 @@ func TestEachRefusalIsItsOwnAnswer(t *testing.T) {
 	}
 }
 
-// TestVerificationWaitsItsTurn, and not for ever.
+// TestVerificationWaitsItsTurn, for a limited time.
 func TestVerificationWaitsItsTurn(t *testing.T) {
 	c := open(t)
 	c.checks <- struct{}{}
@@ -289,7 +289,7 @@ func TestVerificationWaitsItsTurn(t *testing.T) {
 	}
 }
 
-// TestAWalletsCreditLowersItsPrice, for the wallet alone and for payments that have arrived, and is spent once.
+// TestAWalletsCreditLowersItsPrice, only for the wallet itself and for payments that have arrived, and is used once.
 func TestAWalletsCreditLowersItsPrice(t *testing.T) {
 	c := open(t)
 	if err := c.books.CreditWallet(t.Context(), pay.Account(pay.Address{3}), 6000, 0, "earlier"); err != nil {
@@ -336,7 +336,7 @@ func TestAWalletsCreditLowersItsPrice(t *testing.T) {
 	}
 }
 
-// TestWhatAWalletOwesRaisesItsPrice: it is told, paid by scheme exact alone, and no part of what the request may cost.
+// TestWhatAWalletOwesRaisesItsPrice: it is stated, paid by scheme exact only, and not part of the request's maximum cost.
 func TestWhatAWalletOwesRaisesItsPrice(t *testing.T) {
 	c := open(t)
 	c.chain.upTo = true
@@ -390,7 +390,7 @@ func TestWhatAWalletOwesRaisesItsPrice(t *testing.T) {
 	}
 }
 
-// required is what a challenge says in its header.
+// required returns the header of a challenge.
 func required(t *testing.T, c *meter.Challenge) string {
 	t.Helper()
 	text, err := base64.StdEncoding.DecodeString(c.Header.Get(headerRequired))
@@ -415,7 +415,7 @@ func TestCreditThatIsNotNeededIsGivenBack(t *testing.T) {
 	}
 }
 
-// TestAPaymentThatIsSettledFirstAndIsOnItsWay is not asked for again: its request was not served, and says how the payment stands.
+// TestAPaymentThatIsSettledFirstAndIsOnItsWay is not requested again: its request was not served, and the answer states the payment's state.
 func TestAPaymentThatIsSettledFirstAndIsOnItsWay(t *testing.T) {
 	c := open(t)
 	c.till.SettleFirst = 1
@@ -436,7 +436,7 @@ func TestAPaymentThatIsSettledFirstAndIsOnItsWay(t *testing.T) {
 	}
 }
 
-// TestAWalletIsKnownByItsSignature: who only names a wallet that has paid is not taken for it.
+// TestAWalletIsKnownByItsSignature: a caller that only names a wallet that has paid is not treated as it.
 func TestAWalletIsKnownByItsSignature(t *testing.T) {
 	c := open(t)
 	_, p := c.payer(t, c.paid("1", "10000"), true)
@@ -452,7 +452,7 @@ func TestAWalletIsKnownByItsSignature(t *testing.T) {
 	}
 }
 
-// TestACreditLowersNoPriceBelowTheLeast that is taken.
+// TestACreditLowersNoPriceBelowTheLeast that is accepted.
 func TestACreditLowersNoPriceBelowTheLeast(t *testing.T) {
 	c := open(t)
 	c.till.Terms.Least = 2000

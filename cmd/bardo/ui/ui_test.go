@@ -84,7 +84,7 @@ func newLab(t *testing.T) *lab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	local := &api.Server{Ledger: l.books, Answers: l.answers, Questions: semantic.New(0)}
+	local := &api.Server{Ledger: l.books, Answers: l.answers, Semantic: semantic.New(0)}
 	l.providers = []control.Provider{
 		{Provider: "alpha", State: "healthy", Order: 1, Requests: 40},
 		{Provider: "beta", State: "credential_refused", Reason: "401 from the operator's account", Order: 2},

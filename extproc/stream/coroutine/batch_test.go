@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// walker is a member that does steps, with a turn behind each. It begins in a coroutine of the world's pool.
+// walker is a member that runs steps, with a turn after each. It begins in a coroutine of the world's pool.
 type walker struct {
 	world *world
 	name  string
@@ -27,7 +27,7 @@ func (w *world) walker(name string) *walker {
 	return &walker{world: w, name: name, does: func(int) {}}
 }
 
-// taken is what was done since the last call.
+// taken returns what was done since the last call.
 func (w *world) taken() string {
 	s := strings.Join(w.steps, " ")
 	w.steps = nil
@@ -90,7 +90,7 @@ func TestATaskAloneWaitsForNoTurn(t *testing.T) {
 	}
 }
 
-// TestARowIsBounded, so that each step's data is in the caches, too. The rest is for the next run.
+// TestARowIsBounded, so that each step's data also stays in the caches. The rest runs in the next Run.
 func TestARowIsBounded(t *testing.T) {
 	w := &world{}
 	defer w.pool.Close()
@@ -111,7 +111,7 @@ func TestARowIsBounded(t *testing.T) {
 	}
 }
 
-// TestATaskIsInABatchOnce, however often something comes for it, and is in its place while it is there.
+// TestATaskIsInABatchOnce, however many events it gets, and only while it waits there.
 func TestATaskIsInABatchOnce(t *testing.T) {
 	w := &world{}
 	defer w.pool.Close()
@@ -144,7 +144,7 @@ func TestATaskIsTakenOut(t *testing.T) {
 		if w.Remove(b) {
 			t.Error("it has begun")
 		}
-		for b.co != nil { // what it waited for is no turn any more: each call of Turn ends with the next resumption
+		for b.co != nil { // it no longer waits in a turn: each call of Turn ends with the next resumption
 			b.Resume()
 			w.Remove(b)
 		}
@@ -155,7 +155,7 @@ func TestATaskIsTakenOut(t *testing.T) {
 	}
 }
 
-// TestATaskIsResumedInItsTurn alone: what comes for it meanwhile does not let it go further.
+// TestATaskIsResumedInItsTurn only: events in between do not let it run further.
 func TestATaskIsResumedInItsTurn(t *testing.T) {
 	w := &world{}
 	defer w.pool.Close()

@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/internal/guard"
 )
 
-// watched is a watchdog over two threads whose reports are kept.
+// watched is a watchdog over two threads that stores its reports.
 type watched struct {
 	*Watchdog
 	idle, busy *Thread
@@ -29,7 +29,7 @@ func newWatched() *watched {
 	return w
 }
 
-// visit is an event of the busy thread that takes d.
+// visit is an event of the busy thread with duration d.
 func (w *watched) visit(d time.Duration) {
 	w.busy.Enter()
 	time.Sleep(d) //nolint:forbidigo // the time of a bubble

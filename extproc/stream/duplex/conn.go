@@ -75,7 +75,7 @@ type source struct{ c *conn }
 
 // Read implements io.Reader.
 func (s source) Read(b []byte) (int, error) {
-	s.c.goOn()
+	s.c.resumeReady()
 	s.c.flush()
 	return s.c.nc.Read(b)
 }
@@ -189,7 +189,7 @@ func (c *conn) end() {
 	for _, s := range all {
 		s.disconnect()
 	}
-	c.goOn()
+	c.resumeReady()
 	c.pool.Close()
 }
 

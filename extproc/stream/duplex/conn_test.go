@@ -40,7 +40,7 @@ func dial(t *testing.T, f func(*Stream) error, settings ...http2.Setting) *peer 
 	}
 	p := &peer{http2.NewFramer(here, here), here}
 	p.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
-	p.frame(t) // what the server writes first goes out before it reads
+	p.frame(t) // the server writes first, before it reads
 	p.frame(t)
 	if _, err := io.WriteString(here, http2.ClientPreface); err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func (p *peer) frame(t *testing.T) http2.Frame {
 	return f
 }
 
-// block are the headers of a call.
+// block returns the headers of a call.
 func block() []byte {
 	var b bytes.Buffer
 	e := hpack.NewEncoder(&b)
@@ -82,7 +82,7 @@ func (p *peer) open(t *testing.T, id uint32) {
 
 func message(s string) []byte { return append([]byte{0, 0, 0, 0, byte(len(s))}, s...) }
 
-// RFC 9113, section 6.5.2: a change of the initial window is one of all streams, and may make it negative.
+// RFC 9113, section 6.5.2: a change of the initial window applies to all streams, and may make their windows negative.
 func TestWindowsFollowTheSettings(t *testing.T) {
 	p := dial(t, echo, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 8})
 	p.open(t, 1)
@@ -115,7 +115,7 @@ func TestWindowsFollowTheSettings(t *testing.T) {
 	want(5)
 }
 
-// The end of a stream waits for what is before it.
+// The end of a stream is sent after all its data.
 func TestTheEndComesLast(t *testing.T) {
 	p := dial(t, func(s *Stream) error { return send(s, []byte("0123456789")) }, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 8})
 	p.open(t, 1)
@@ -139,7 +139,7 @@ func TestTheEndComesLast(t *testing.T) {
 	}
 }
 
-// TestStreamsTakeTurns: what comes at once goes on together, step by step, and one that is reset meanwhile holds up no other.
+// TestStreamsTakeTurns: events that arrive together are processed together, step by step, and a stream that is reset meanwhile blocks no other.
 func TestStreamsTakeTurns(t *testing.T) {
 	var steps []string
 	p := dial(t, func(s *Stream) error {
@@ -198,7 +198,7 @@ func TestPartsAreJoined(t *testing.T) {
 	}
 }
 
-// What breaks the protocol ends the connection with a reason.
+// A protocol error ends the connection with a reason.
 func TestWhatBreaksTheProtocolEndsTheConnection(t *testing.T) {
 	for name, tt := range map[string]struct {
 		does func(*peer) error
@@ -243,7 +243,7 @@ func TestWhatBreaksTheProtocolEndsTheConnection(t *testing.T) {
 	}
 }
 
-// FuzzFrames: whatever comes, a connection ends when its client does, and nothing panics.
+// FuzzFrames: for any input, a connection ends when its client does, without a panic.
 func FuzzFrames(f *testing.F) {
 	var b bytes.Buffer
 	w := http2.NewFramer(&b, nil)
@@ -272,7 +272,7 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-// TestLongMessagesLieInBuffersOfEarlierOnes, of other streams, too.
+// TestLongMessagesLieInBuffersOfEarlierOnes, including those of other streams.
 func TestLongMessagesLieInBuffersOfEarlierOnes(t *testing.T) {
 	const size, frame, messages = 700_000, 16 << 10, 60
 	c := newConn(&Server{Path: method, MaxMessage: 1 << 20}, nil)
@@ -299,7 +299,7 @@ func TestLongMessagesLieInBuffersOfEarlierOnes(t *testing.T) {
 	}
 }
 
-// TestAnAnnouncedMessageTakesLittleUntilItComes: at most what the window lets through.
+// TestAnAnnouncedMessageTakesLittleUntilItComes: at most the window's size.
 func TestAnAnnouncedMessageTakesLittleUntilItComes(t *testing.T) {
 	c := newConn(&Server{Path: method, MaxMessage: 64 << 20}, nil)
 	s := newStream(c, 1)

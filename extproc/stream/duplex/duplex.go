@@ -121,4 +121,4 @@ type Status struct {
 func (s *Status) Error() string { return s.Code.String() + ": " + s.Message }
 
 // ErrDisconnected is returned after the client reset the stream, or its connection ended.
-var ErrGone = errors.New("the client is gone")
+var ErrDisconnected = errors.New("the client is gone")

@@ -52,7 +52,7 @@ func (raw) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
-// networks are the kinds of sockets: Envoy on this machine is on one of a file, others are on the network.
+// networks are the kinds of sockets: Envoy on this machine uses a Unix socket, others use the network.
 var networks = []string{"tcp", "unix"}
 
 // serve serves f, and returns a client's connection.
@@ -61,7 +61,7 @@ func serve(t *testing.T, network string, f func(*Stream) error, opts ...grpc.Dia
 	return serveWatched(t, network, f, unwatched(), opts...)
 }
 
-// unwatched is a watchdog of which nobody hears.
+// unwatched returns a watchdog whose reports are dropped.
 func unwatched() *coroutine.Watchdog {
 	return coroutine.NewWatchdog(func(coroutine.Hold) {})
 }
@@ -130,7 +130,7 @@ func echo(s *Stream) error {
 	}
 }
 
-// engine has a stream served in one of the two ways.
+// engine serves a stream in one of the two ways.
 type engine func(func(*Stream) error) func(*Stream) error
 
 var engines = map[string]engine{
@@ -176,7 +176,7 @@ func TestMessagesOfAllSizesArriveBothWays(t *testing.T) {
 	})
 }
 
-// A client that does not read stops its own stream, when the windows are used up, and no other.
+// A client that does not read blocks only its own stream, when the windows are full.
 func TestAClientThatDoesNotReadIsWaitedFor(t *testing.T) {
 	everywhere(t, func(t *testing.T, network string, with engine) {
 		t.Helper()
@@ -246,7 +246,7 @@ func TestAClientThatResetsIsGone(t *testing.T) {
 		}
 		<-began
 		cancel()
-		if err := <-ended; !errors.Is(err, ErrGone) || !errors.Is(err, context.Canceled) || strings.Count(err.Error(), ErrGone.Error()) != 2 {
+		if err := <-ended; !errors.Is(err, ErrDisconnected) || !errors.Is(err, context.Canceled) || strings.Count(err.Error(), ErrDisconnected.Error()) != 2 {
 			t.Errorf("received: %v", err)
 		}
 		next := call(metadata.AppendToOutgoingContext(t.Context(), "echo", "1"), t, cc)
@@ -319,7 +319,7 @@ func TestWhatIsNotServedIsRefused(t *testing.T) {
 	}
 }
 
-// A stream that waits elsewhere, in its goroutine, holds up no other of its connection.
+// A stream that blocks in its goroutine blocks no other of its connection.
 func TestAStreamThatOccupiesItsConnectionIsReported(t *testing.T) {
 	held := make(chan coroutine.Hold, 1)
 	w := coroutine.NewWatchdog(func(h coroutine.Hold) { held <- h })
@@ -364,7 +364,7 @@ func TestAStreamThatLeftHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-// SendNow answers for a stream that waits for a message.
+// SendNow works for a stream that waits for a message.
 func TestSendNowIsForAnyGoroutine(t *testing.T) {
 	everywhere(t, func(t *testing.T, network string, with engine) {
 		t.Helper()

@@ -8,7 +8,7 @@ import (
 )
 
 // resumeReady resumes all streams with new events: together, before the next read from the socket, and not on each event.
-func (c *conn) goOn() {
+func (c *conn) resumeReady() {
 	for {
 		if _, ok := c.batch.Next(); !ok {
 			return

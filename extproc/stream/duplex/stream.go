@@ -40,19 +40,19 @@ type Stream struct {
 	message received        // the last result of Receive
 
 	// Guarded by the connection's lock.
-	queue      []received
-	queued     int    // bytes in it
-	free       []byte // a buffer for the next message
-	halfClosed bool   // no message follows
-	gone       bool
-	window     int
-	pending    []byte  // messages that exceed the windows, or need several frames
-	pooledOut  *[]byte // the pooled buffer of pending, if it was long from the start
-	sent       int     // part of pending that was sent
-	waiting    bool    // it is in the connection's blocked
-	begun      bool    // headers were sent
-	last       []byte  // the frame that ends the stream, after pending
-	note       chan struct{}
+	queue        []received
+	queued       int    // bytes in it
+	free         []byte // a buffer for the next message
+	halfClosed   bool   // no message follows
+	disconnected bool
+	window       int
+	pending      []byte  // messages that exceed the windows, or need several frames
+	pooledOut    *[]byte // the pooled buffer of pending, if it was long from the start
+	sent         int     // part of pending that was sent
+	waiting      bool    // it is in the connection's blocked
+	begun        bool    // headers were sent
+	last         []byte  // the frame that ends the stream, after pending
+	note         chan struct{}
 }
 
 // received is a complete message.
@@ -101,12 +101,12 @@ func (s *Stream) Receive() ([]byte, error) {
 			s.queue[0] = received{}
 			s.queue = s.queue[1:]
 			s.queued -= len(s.message.b)
-			s.giveBack(s.message.owed)
+			s.returnWindow(s.message.owed)
 			s.c.mu.Unlock()
 			return s.message.b, nil
-		case s.gone:
+		case s.disconnected:
 			s.c.mu.Unlock()
-			return nil, ErrGone
+			return nil, ErrDisconnected
 		case s.halfClosed:
 			s.c.mu.Unlock()
 			return nil, io.EOF
@@ -131,8 +131,8 @@ func (s *Stream) release() {
 const longMessage = 16 << 10
 
 // returnWindow returns n bytes to the client's window, in batches. Under the lock.
-func (s *Stream) giveBack(n int) {
-	if s.unread += n; s.unread < streamWindow/2 || s.halfClosed || s.gone {
+func (s *Stream) returnWindow(n int) {
+	if s.unread += n; s.unread < streamWindow/2 || s.halfClosed || s.disconnected {
 		return
 	}
 	_ = s.c.frames.WriteWindowUpdate(s.id, uint32(s.unread)) //nolint:gosec // at most the window
@@ -173,7 +173,7 @@ func (s *Stream) notify() {
 // disconnect records the client's disconnect. Called by the reading goroutine.
 func (s *Stream) disconnect() {
 	s.c.mu.Lock()
-	s.gone = true
+	s.disconnected = true
 	s.sentAll()
 	s.last = nil
 	delete(s.c.streams, s.id)
@@ -285,7 +285,7 @@ func (s *Stream) added(now int, whole, end bool) error {
 		s.halfClosed = true
 	}
 	if now > 0 {
-		s.giveBack(now)
+		s.returnWindow(now)
 	}
 	tooMuch := s.queued > streamWindow+s.c.server.MaxMessage
 	s.c.mu.Unlock()
@@ -314,7 +314,7 @@ func (s *Stream) check(b []byte) error {
 func (s *Stream) push(b []byte, owed int) {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
-	if s.gone {
+	if s.disconnected {
 		return
 	}
 	own := s.free[:0]
@@ -327,7 +327,7 @@ func (s *Stream) push(b []byte, owed int) {
 func (s *Stream) pushPooled(r received) {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
-	if s.gone {
+	if s.disconnected {
 		buffers.Put(r.pooled)
 		return
 	}
@@ -339,7 +339,7 @@ func (s *Stream) pushPooled(r received) {
 func (s *Stream) Send(size int, fill func([]byte) []byte) error {
 	for {
 		s.c.mu.Lock()
-		if s.gone || len(s.pending) == 0 {
+		if s.disconnected || len(s.pending) == 0 {
 			break
 		}
 		s.c.mu.Unlock()
@@ -368,8 +368,8 @@ const responseHeaders = "\x88\x0f\x10\x10application/grpc"
 // put writes a message, and buffers what exceeds the windows. Under the lock.
 func (s *Stream) put(size int, fill func([]byte) []byte) error {
 	c := s.c
-	if s.gone {
-		return ErrGone
+	if s.disconnected {
+		return ErrDisconnected
 	}
 	if !s.begun {
 		s.begun = true
@@ -444,8 +444,8 @@ func appendPrefix(b []byte, size int) []byte {
 func (s *Stream) finish(err error) {
 	c := s.c
 	c.mu.Lock()
-	if !s.gone {
-		s.gone = true
+	if !s.disconnected {
+		s.disconnected = true
 		s.last = s.appendLast(nil, statusOf(err))
 		s.drain() // the connection keeps the stream until its end is sent
 	}

@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// judged is the status of a text that comes as one piece.
+// judged returns the status of a text in one piece.
 func judged(text string) string {
 	return judge(func(at, n int) []byte {
 		at = min(at, len(text))

@@ -13,13 +13,13 @@ const busyFrom = 4
 type batch struct {
 	coroutine.Batch[*client]
 
-	owner *client // the client whose scheduler calls back; nil for none
-	keeps bool    // requests are running, and their operations are deferred
-	kept  []kept
+	owner    *client // the client whose scheduler calls back; nil for none
+	keeps    bool    // requests are running, and their operations are deferred
+	deferred []deferredOp
 }
 
-// kept is a deferred operation of a request.
-type kept struct {
+// deferredOp is a deferred operation of a request.
+type deferredOp struct {
 	d *client
 	p posted
 }
@@ -49,8 +49,8 @@ func (b *batch) schedule() {
 	}
 }
 
-// left handles the end of a request's stream, whose scheduler no longer calls back. It reports whether the request had not begun yet.
-func (b *batch) left(d *client) (unbegun bool) {
+// remove handles the end of a request's stream, whose scheduler no longer calls back. It reports whether the request had not begun yet.
+func (b *batch) remove(d *client) (unbegun bool) {
 	unbegun = b.Remove(d)
 	if b.owner == d {
 		b.owner = nil
@@ -68,17 +68,17 @@ func (b *batch) takes(d *client, p posted, borrows bool) bool {
 		b.flush()
 		return false
 	}
-	b.kept = append(b.kept, kept{d, p})
+	b.deferred = append(b.deferred, deferredOp{d, p})
 	return true
 }
 
 // flush runs the deferred operations.
 func (b *batch) flush() {
-	for len(b.kept) > 0 {
-		all := b.kept
-		b.kept = nil
+	for len(b.deferred) > 0 {
+		all := b.deferred
+		b.deferred = nil
 		for _, k := range all {
-			if !k.d.gone {
+			if !k.d.ended {
 				k.d.runNow(k.p)
 			}
 		}
@@ -89,12 +89,12 @@ func (b *batch) flush() {
 func (b *batch) run() {
 	b.owner = nil
 	defer b.schedule()
-	b.goOn()
+	b.resumeReady()
 	b.flush()
 }
 
 // resumeReady begins or resumes requests, and defers their operations.
-func (b *batch) goOn() {
+func (b *batch) resumeReady() {
 	b.keeps = true
 	defer func() { b.keeps = false }()
 	b.Run()
@@ -123,7 +123,7 @@ func (w *worker) visited() {
 
 // Turn implements stream.Client.
 func (d *client) Turn() {
-	if d.co != nil && !d.gone {
+	if d.co != nil && !d.ended {
 		d.w.batch.Turn(d, d.co)
 	}
 }

@@ -34,13 +34,13 @@ func (d *client) Call(cluster string, h header.List, body []byte) stream.Call {
 
 // Wait implements stream.Caller.
 func (d *client) Wait(until time.Time) error {
-	if d.gone {
+	if d.ended {
 		return stream.ErrDisconnected
 	}
 	d.alarm.set(until, d)
 	d.taken = 0
 	d.co.Wait()
-	if d.gone {
+	if d.ended {
 		return stream.ErrDisconnected
 	}
 	return nil

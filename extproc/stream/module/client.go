@@ -50,7 +50,7 @@ type client struct {
 
 	mu        sync.Mutex
 	scheduler scheduler // used under the lock, while the stream exists
-	gone      bool
+	ended     bool
 	due       bool // the scheduler will call back
 	posted    []posted
 	events    []event
@@ -197,7 +197,7 @@ func (d *client) push(in hook, e event) {
 // came resumes a coroutine for which part of a call has arrived, at the end of the iteration. Not earlier: the resumed code may end the stream that
 // delivered it. A disconnected client has no scheduler any more, and waits for nothing.
 func (d *client) came() {
-	if d.co != nil && !d.gone {
+	if d.co != nil && !d.ended {
 		d.w.batch.defers(d)
 	}
 }
@@ -226,7 +226,7 @@ func (d *client) notify() {
 // leave handles the end of Envoy's stream; d.f is not valid when it returns. A request that has not begun yet begins now, so that it is recorded.
 func (d *client) leave() {
 	d.mu.Lock()
-	d.gone = true
+	d.ended = true
 	rest := d.posted
 	d.posted = nil
 	d.scheduler.delete()
@@ -238,7 +238,7 @@ func (d *client) leave() {
 		k.abandonLater()
 	}
 	d.cancel()
-	if d.w.batch.left(d) {
+	if d.w.batch.remove(d) {
 		process.app.Opened()
 		coroutine.Dispatch(d)
 		return
@@ -268,7 +268,7 @@ func (d *client) watermark(change int) {
 // do runs p on the worker's thread. With borrows it returns only when p has run, or never will. A coroutine is on that thread: it runs p itself,
 // within a hook only if that hook is in fits.
 func (d *client) do(p posted, borrows bool, fits ...hook) error {
-	if d.co != nil && !d.gone {
+	if d.co != nil && !d.ended {
 		switch {
 		case d.w.batch.takes(d, p, borrows):
 			return nil
@@ -322,7 +322,7 @@ func isClosed(c chan struct{}) bool {
 func (d *client) post(p posted) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.gone {
+	if d.ended {
 		return false
 	}
 	d.posted = append(d.posted, p)
@@ -359,7 +359,7 @@ func (d *client) runPosted() {
 func (d *client) isGone() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.gone
+	return d.ended
 }
 
 // errLate is returned when a wait times out.
@@ -371,12 +371,12 @@ func (d *client) await(timeout time.Duration, ready func() bool) error {
 	defer t.stop()
 	for {
 		d.mu.Lock()
-		ok, gone := ready(), d.gone
+		ok, ended := ready(), d.ended
 		d.mu.Unlock()
 		switch {
 		case ok:
 			return nil
-		case gone:
+		case ended:
 			return stream.ErrDisconnected
 		case t.late():
 			return errLate

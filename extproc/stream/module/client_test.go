@@ -12,9 +12,9 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// The clients here have no Envoy: an operation that they must not do ends the test program.
+// The clients here have no Envoy: an invalid operation ends the test program.
 
-// TestARequestEndsOnce: a client has no Envoy here, so that taking from it ends the test program.
+// TestARequestEndsOnce: a client has no Envoy here, so that reading from it ends the test program.
 func TestARequestEndsOnce(t *testing.T) {
 	d := &client{requestEnded: true, endPassed: true}
 	d.take(0)
@@ -26,7 +26,7 @@ func TestARequestEndsOnce(t *testing.T) {
 // TestNothingWakesARequestWhoseClientHasLeft: Envoy has deleted its scheduler.
 func TestNothingWakesARequestWhoseClientHasLeft(t *testing.T) {
 	w := &worker{}
-	d := &client{w: w, co: &coroutine.Coroutine{}, gone: true}
+	d := &client{w: w, co: &coroutine.Coroutine{}, ended: true}
 	d.Call("cluster", nil, nil)
 	if d.place.Ready() || w.batch.owner != nil {
 		t.Error("it waits for its turn")
@@ -70,7 +70,7 @@ func TestARequestThatIsReadSlowlyWaitsInEnvoy(t *testing.T) {
 	}
 }
 
-// TestACallEndsNoOtherCall that has its number: Envoy may give it again.
+// TestACallEndsNoOtherCall with the same id: Envoy may reuse ids.
 func TestACallEndsNoOtherCall(t *testing.T) {
 	d := &client{}
 	other := &call{client: d, id: 7}
@@ -87,29 +87,29 @@ func TestACallEndsNoOtherCall(t *testing.T) {
 	}
 }
 
-// TestWhoLeavesIsDroppedFromTheBatch with what it was about to do.
+// TestWhoLeavesIsDroppedFromTheBatch with its pending operations.
 func TestWhoLeavesIsDroppedFromTheBatch(t *testing.T) {
 	w := &worker{}
-	left, other := &client{w: w, gone: true}, &client{w: w}
+	left, other := &client{w: w, ended: true}, &client{w: w}
 	ran := false
-	w.batch = batch{owner: other, kept: []kept{{left, posted{run: func(int) { ran = true }}}}}
+	w.batch = batch{owner: other, deferred: []deferredOp{{left, posted{run: func(int) { ran = true }}}}}
 	w.batch.defers(left)
 	w.batch.defers(other)
-	w.batch.left(left)
+	w.batch.remove(left)
 	if next, ok := w.batch.Next(); !ok || next != other || left.place.Ready() {
 		t.Error("it waits for its turn")
 	}
-	if w.batch.flush(); ran || len(w.batch.kept) > 0 {
+	if w.batch.flush(); ran || len(w.batch.deferred) > 0 {
 		t.Error("something was done to a stream that is gone")
 	}
 }
 
-// served is an App of which nothing but the end of requests is heard.
+// served is an App that only records the end of requests.
 type served struct{ App }
 
 func (served) Closed() {}
 
-// TestRequestsOfABatchTakeTurns: all come to the same step before any goes further, and one whose client leaves meanwhile goes on.
+// TestRequestsOfABatchTakeTurns: all reach the same step before any goes further, and one whose client disconnects meanwhile continues.
 func TestRequestsOfABatchTakeTurns(t *testing.T) {
 	process.app = served{}
 	defer func() { process.app = nil }()
@@ -130,26 +130,26 @@ func TestRequestsOfABatchTakeTurns(t *testing.T) {
 	}
 	stays := func(*client) {}
 	begin("a", stays)
-	begin("b", func(d *client) { d.gone = true })
+	begin("b", func(d *client) { d.ended = true })
 	begin("c", stays)
-	w.batch.goOn()
+	w.batch.resumeReady()
 	if got, want := strings.Join(steps, " "), "a0 b0 b1 b2 c0 a1 c1 a2 c2"; got != want {
 		t.Errorf("the steps were %s, want %s", got, want)
 	}
 	steps = nil
 	begin("d", stays)
-	w.batch.goOn()
+	w.batch.resumeReady()
 	if got := strings.Join(steps, " "); got != "d0 d1 d2" || w.batch.keeps {
 		t.Errorf("alone the steps were %s", got)
 	}
 	w.pool.Close()
 }
 
-// TestNothingIsDoneToAStreamThatIsGone, and who waits for it learns that.
+// TestNothingIsDoneToAStreamThatIsGone, and waiters are notified.
 func TestNothingIsDoneToAStreamThatIsGone(t *testing.T) {
 	d, ran := &client{note: make(chan struct{}, 1)}, false
 	waits := make(chan struct{})
-	d.posted = []posted{{run: func(int) { d.gone = true }}, {run: func(int) { ran = true }, done: waits}}
+	d.posted = []posted{{run: func(int) { d.ended = true }}, {run: func(int) { ran = true }, done: waits}}
 	d.runPosted()
 	if ran || !isClosed(waits) {
 		t.Error("it was done, or somebody waits for it")
@@ -159,7 +159,7 @@ func TestNothingIsDoneToAStreamThatIsGone(t *testing.T) {
 	}
 }
 
-// TestAnAnswerWaitsForAClientThatReadsSlowly, once so much of it is unread as Envoy may hold.
+// TestAnAnswerWaitsForAClientThatReadsSlowly, once the unread part reaches Envoy's limit.
 func TestAnAnswerWaitsForAClientThatReadsSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &client{note: make(chan struct{}, 1), above: 1, unread: maxUnread - 1, due: true}
@@ -183,7 +183,7 @@ func TestAnAnswerWaitsForAClientThatReadsSlowly(t *testing.T) {
 	})
 }
 
-// TestAProviderDoesNotSpeakForEnvoy: only Envoy says why it could not be reached.
+// TestAProviderDoesNotSpeakForEnvoy: only Envoy's own header states why a provider could not be reached.
 func TestAProviderDoesNotSpeakForEnvoy(t *testing.T) {
 	answer := header.List{{Name: ":status", Value: "503"}, {Name: state.HeaderFailure, Value: "connection_failure"}}
 	k := (*localCall)(&call{client: &client{}, head: append(answer, header.Field{Name: serviceTime, Value: "3"})})

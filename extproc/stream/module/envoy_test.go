@@ -55,7 +55,7 @@ type gateway struct {
 	log   *proctest.Output
 	admin envoy.Admin
 	ended chan error
-	held  int // requests that keep the workers busy, which are not in its state
+	held  int // requests that keep the workers busy, not counted in its state
 }
 
 type cluster struct {
@@ -72,7 +72,7 @@ func engines(t *testing.T, test func(t *testing.T, g *gateway)) {
 	t.Run("coroutines of busy workers", func(t *testing.T) { test(t, start(t, "coroutines").ready().busy()) })
 }
 
-// busy leaves requests open, so many that each worker has several: it runs the others in batches.
+// busy holds requests open, so many that each worker has several and runs the others in batches.
 func (g *gateway) busy() *gateway {
 	g.t.Helper()
 	const many = 48
@@ -84,7 +84,7 @@ func (g *gateway) busy() *gateway {
 	return g
 }
 
-// start runs an Envoy whose clusters a, b and their retry clusters lead to provider, and "dead" nowhere.
+// start runs an Envoy whose clusters a, b and their retry clusters lead to provider, and "dead" to nothing.
 func start(t *testing.T, engine string) *gateway {
 	t.Helper()
 	dir := proctest.Dir(t)
@@ -155,7 +155,7 @@ func (g *gateway) ready() *gateway {
 	return g
 }
 
-// provide is the provider: it does what the path says, and "/provider" echoes.
+// provide is the provider: the path controls it, and "/provider" echoes.
 func provide(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	w.Header().Set("X-Provider", "yes")
@@ -192,7 +192,7 @@ func provide(w http.ResponseWriter, r *http.Request) {
 }
 
 func endless(w http.ResponseWriter, r *http.Request) {
-	tick := time.NewTicker(time.Millisecond) // not faster than a client reads: what waits for it is bounded
+	tick := time.NewTicker(time.Millisecond) // not faster than a client reads: unread data is limited
 	defer tick.Stop()
 	for r.Context().Err() == nil {
 		if _, err := w.Write(make([]byte, 16<<10)); err != nil {
@@ -204,7 +204,7 @@ func endless(w http.ResponseWriter, r *http.Request) {
 
 var client = &http.Client{Timeout: polltest.Patience}
 
-// answer is what a client got.
+// answer is a client's answer.
 type answer struct {
 	status  int
 	header  http.Header
@@ -230,7 +230,7 @@ func (g *gateway) do(ctx context.Context, path string, body []byte, headers ...s
 	return answer{resp.StatusCode, resp.Header, string(got), resp.Trailer, err}
 }
 
-// state is what the stub says of itself.
+// state is the stub's own report.
 type state struct{ Open, Panics, Disconnected, Goroutines, Holds int }
 
 func (g *gateway) state() (s state) {
@@ -244,7 +244,7 @@ func (g *gateway) state() (s state) {
 	return s
 }
 
-// quiet waits until no request is left but the one that asks.
+// quiet waits until no request is left but its own.
 func (g *gateway) quiet() {
 	g.t.Helper()
 	polltest.Until(g.t, "the end of all requests", func() bool { return g.state().Open == 1 })
@@ -286,7 +286,7 @@ type row struct {
 	headers    map[string]string
 }
 
-// provided is what the provider answers for an attempt.
+// provided returns what the provider answers for an attempt.
 func provided(path, attempt, auth, cluster, body string) string {
 	return fmt.Sprintf("POST /provider%s %s auth=%q secret=%q cluster=%q length=%d|%s", path, attempt, auth, "", cluster, len(body), body)
 }
@@ -401,13 +401,13 @@ func testK34ClientsDisconnect(t *testing.T, g *gateway) {
 			}
 		}()
 		polltest.Until(t, path+" has arrived", func() bool { return g.state().Open == 2 })
-		time.AfterFunc(200*time.Millisecond, cancel) // its call is under way by then, and if not, it has to end, too
+		time.AfterFunc(200*time.Millisecond, cancel) // usually during its call; earlier must end it as well
 		<-over
 		polltest.Until(t, path, func() bool { s := g.state(); return s.Disconnected == i+1 && s.Open == 1 })
 	}
 }
 
-// TestClientsThatLeaveAtOnce: whenever they do, all others are answered.
+// TestClientsThatLeaveAtOnce: clients disconnect at arbitrary times; all others are answered.
 func TestClientsThatLeaveAtOnce(t *testing.T) { engines(t, testClientsThatLeaveAtOnce) }
 
 func testClientsThatLeaveAtOnce(t *testing.T, g *gateway) {
@@ -457,7 +457,7 @@ func testManyStreamsAtOnce(t *testing.T, g *gateway) {
 	}
 }
 
-// TestAHeldWorkerIsReported by the stack of what held it.
+// TestAHeldWorkerIsReported with the stack of what blocked it.
 func TestAHeldWorkerIsReported(t *testing.T) {
 	g := start(t, "coroutines").ready()
 	polltest.Until(t, "a hold", func() bool {

@@ -33,7 +33,7 @@ func pack(set header.List, remove []string) []byte {
 	return b
 }
 
-// buf is a view of Go's memory for the duration of a call.
+// buf returns a view of Go's memory for the duration of a call.
 func buf(b []byte) C.dm_buf {
 	return C.dm_buf{ptr: (*C.char)(unsafe.Pointer(unsafe.SliceData(b))), length: C.size_t(len(b))}
 }
@@ -45,7 +45,7 @@ func bufOf(s string) C.dm_buf {
 // text copies a string of Envoy's.
 func text(b C.dm_buf) string { return string(view(b.ptr, b.length)) }
 
-// view is a view of Envoy's memory, valid during the hook.
+// view returns a view of Envoy's memory, valid during the hook.
 func view(p *C.char, n C.size_t) []byte {
 	if p == nil {
 		return nil
@@ -92,13 +92,13 @@ func sizeOf(all []C.dm_buf) (n int) {
 }
 
 // appendPieces appends the pieces of a body, up to maxBytes.
-func appendPieces(b []byte, all []C.dm_buf, most int) []byte {
+func appendPieces(b []byte, all []C.dm_buf, maxBytes int) []byte {
 	for i := range all {
 		p := view(all[i].ptr, all[i].length)
-		if len(p) >= most {
-			return append(b, p[:most]...)
+		if len(p) >= maxBytes {
+			return append(b, p[:maxBytes]...)
 		}
-		b, most = append(b, p...), most-len(p)
+		b, maxBytes = append(b, p...), maxBytes-len(p)
 	}
 	return b
 }

@@ -33,7 +33,7 @@ const (
 	kindResponseTrailers kind = 7<<3 | bytesType
 )
 
-// String is the name in errors.
+// String returns the name in errors.
 func (k kind) String() string {
 	switch k {
 	case kindRequestHeaders:
@@ -184,13 +184,13 @@ func headerList(b []byte) (header.List, error) {
 	return out, f.err
 }
 
-// attribute is a string attribute of Envoy's, or "".
+// attribute returns a string attribute of Envoy's, or "".
 func (m *message) attribute(name string) string { return textOf(m.attributes, name) }
 
-// metadataValue is a string in the gateway's metadata, or "".
+// metadataValue returns a string in the gateway's metadata, or "".
 func (m *message) metadataValue(name string) string { return textOf(m.metadata, name) }
 
-// textOf is a string field of an encoded Struct.
+// textOf returns a string field of an encoded Struct.
 func textOf(object []byte, name string) string {
 	f := fields{rest: object}
 	for f.next() {

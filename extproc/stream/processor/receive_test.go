@@ -14,7 +14,7 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// object is a Struct of strings.
+// object returns a Struct of strings.
 func object(namesAndValues ...string) *structpb.Struct {
 	s := &structpb.Struct{Fields: map[string]*structpb.Value{}}
 	for i := 0; i < len(namesAndValues); i += 2 {
@@ -65,7 +65,7 @@ func TestMessagesAreParsedAsByTheGeneratedCode(t *testing.T) {
 	}
 }
 
-// compare says where m differs from what the generated code read.
+// compare reports where m differs from the result of the generated code.
 func compare(t *testing.T, m *message, want *ep.ProcessingRequest) {
 	t.Helper()
 	var kind kind
@@ -125,7 +125,7 @@ func TestATruncatedMessageIsRefused(t *testing.T) {
 	}
 }
 
-// FuzzMessage: whatever comes, nothing breaks; and what the generated code can read, and writes again, is read alike.
+// FuzzMessage: no input causes a panic; and what the generated code can parse and encode again is parsed alike.
 func FuzzMessage(f *testing.F) {
 	for _, m := range fromEnvoy() {
 		raw, err := proto.Marshal(m)

@@ -51,7 +51,7 @@ const (
 	overwrite           = 2 // HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD
 )
 
-// size is the encoded length.
+// size returns the encoded length.
 func (r *response) size() int {
 	n := r.contentSize()
 	for range r.envelope {

@@ -13,7 +13,7 @@ import (
 	"bardo.money/gateway/internal/header"
 )
 
-// generated is what the generated code has for a response: the tags around it say where it goes.
+// generated returns the generated code's form of a response, by the tags around it.
 func generated(r *response) *ep.ProcessingResponse {
 	common := &ep.CommonResponse{}
 	piece := &ep.StreamedBodyResponse{Body: r.body, EndOfStream: r.end}

@@ -149,7 +149,7 @@ type client struct {
 var _ stream.Client = (*client)(nil)
 
 // send sends a message. r can be reused afterwards.
-func (c *client) send(r response) error { return gone(c.envoy.Send(r.size(), r.appendTo)) }
+func (c *client) send(r response) error { return disconnected(c.envoy.Send(r.size(), r.appendTo)) }
 
 // sendMessage sends an infrequent message with the generated code.
 func (c *client) sendMessage(m proto.Message) error { return c.generated(m, c.envoy.Send) }
@@ -159,7 +159,7 @@ func (*client) generated(m proto.Message, send func(int, func([]byte) []byte) er
 	if err != nil {
 		return err
 	}
-	return gone(send(len(b), func(to []byte) []byte { return append(to, b...) }))
+	return disconnected(send(len(b), func(to []byte) []byte { return append(to, b...) }))
 }
 
 // receive waits for the next message. After a client disconnects, the stream ends before its context does.
@@ -169,14 +169,14 @@ func (c *client) receive() error {
 		return stream.ErrDisconnected
 	}
 	if err != nil {
-		return gone(err)
+		return disconnected(err)
 	}
 	return c.in.read(b)
 }
 
 // disconnected maps the error of a stream that Envoy ended.
-func gone(err error) error {
-	if errors.Is(err, duplex.ErrGone) {
+func disconnected(err error) error {
+	if errors.Is(err, duplex.ErrDisconnected) {
 		return stream.ErrDisconnected
 	}
 	return err
@@ -293,7 +293,7 @@ func newAnswerHead(m *message) *stream.AnswerHead {
 	return a
 }
 
-// names are the names of a list's fields, without pseudo-headers.
+// names returns the names of a list's fields, without pseudo-headers.
 func names(l header.List) []string {
 	out := make([]string, 0, len(l))
 	for _, f := range l {

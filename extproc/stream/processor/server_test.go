@@ -15,7 +15,7 @@ import (
 	"bardo.money/gateway/extproc/stream"
 )
 
-// envoy is Envoy's end of one stream: it keeps what it is sent, and says what it has to say.
+// envoy is Envoy's end of one stream: it stores what it is sent, and sends scripted messages.
 type envoy struct {
 	says []*ep.ProcessingRequest
 	got  []*ep.ProcessingResponse
@@ -93,8 +93,8 @@ func TestK51LargeBodiesAreSentInPieces(t *testing.T) {
 	}
 }
 
-// TestD59TrailersOfProvidersAreDropped: a provider that speaks HTTP/2 may send trailers. They are taken off, and answered behind the
-// whole answer, since Envoy waits for nothing else then.
+// TestD59TrailersOfProvidersAreDropped: a provider that speaks HTTP/2 may send trailers. They are removed, and answered after the whole answer, since
+// Envoy waits for nothing else then.
 func TestD59TrailersOfProvidersAreDropped(t *testing.T) {
 	trailers := &core.HeaderMap{}
 	for _, name := range []string{"set-cookie", "openai-organization", "x-payment-response"} {
@@ -119,7 +119,7 @@ func TestD59TrailersOfProvidersAreDropped(t *testing.T) {
 	}
 }
 
-// TestK34AStreamThatEnvoyEndsIsADisconnect: its context may end a moment later, and until then nothing else says so.
+// TestK34AStreamThatEnvoyEndsIsADisconnect: its context may end slightly later.
 func TestK34AStreamThatEnvoyEndsIsADisconnect(t *testing.T) {
 	c := &client{envoy: &envoy{}}
 	if _, err := c.Next(); !errors.Is(err, stream.ErrDisconnected) {
