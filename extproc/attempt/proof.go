@@ -77,7 +77,7 @@ func (c *call) drain(body io.Reader) (*upstream.Failure, error) {
 		case p.err != nil && c.ctx.Err() != nil:
 			return c.interrupted(c.ctx, true)
 		case p.err != nil:
-			return c.failure(upstream.Unattested, reasons.Truncated), nil //nolint:nilerr // the reason is what is told
+			return c.failure(upstream.Unattested, reasons.Truncated), nil //nolint:nilerr // the reason is reported
 		}
 		c.t.Proof.Write(p.b)
 		if p.end {

@@ -21,7 +21,7 @@ func (rt *Config) UnsupportedContent(req *chat.Request, to *policy.Resolution) *
 	}
 	c, err := req.Conversation()
 	if err != nil {
-		return nil //nolint:nilerr // as said above
+		return nil //nolint:nilerr // see above
 	}
 	u, _ := errors.AsType[*wire.Unsupported](wire.TargetOf(spoken, to).CheckContent(c, req.Dialect))
 	return u

@@ -31,7 +31,7 @@ func (p *patterns) compile(s string) (jsonschema.Regexp, error) {
 	}
 	tree, err := syntax.Parse(s, syntax.Perl)
 	if err != nil {
-		return unchecked(s), nil //nolint:nilerr // as said above
+		return unchecked(s), nil //nolint:nilerr // see above
 	}
 	size := patternSize(tree)
 	if p.size += size; p.size > maxPatternSteps {
@@ -39,7 +39,7 @@ func (p *patterns) compile(s string) (jsonschema.Regexp, error) {
 	}
 	re, err := regexp.Compile(s)
 	if err != nil {
-		return unchecked(s), nil //nolint:nilerr // as said above
+		return unchecked(s), nil //nolint:nilerr // see above
 	}
 	return &pattern{Regexp: re, size: size, steps: p.steps}, nil
 }
