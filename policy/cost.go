@@ -8,8 +8,8 @@ import (
 
 var picoPerUSD = big.NewInt(1_000_000_000_000)
 
-// ParseCost reads an amount of dollars as providers write them in their answers, as a JSON number that may have an exponent, to the
-// next unit above. ok is false for what is no such number, for less than zero and for more than a million dollars.
+// ParseCost reads an amount of dollars from a provider's answer, a JSON number that may have an exponent, rounded up to the next unit. ok is false if
+// s is not such a number, negative, or more than a million dollars.
 func ParseCost(s string) (c Pico, ok bool) {
 	const longest, exponentDigits = 40, 2
 	if s == "" || len(s) > longest || strings.Trim(s, "0123456789.eE+-") != "" {

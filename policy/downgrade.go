@@ -9,11 +9,11 @@ const (
 	Blocked    BudgetAction = "blocked"    // refused
 )
 
-// BudgetDecision is what became of a request that its budgets or its balance do not pay for, as its record and its event have it.
+// BudgetDecision is the outcome of a request that its budgets or its balance do not cover, for its record and its event.
 type BudgetDecision struct {
 	Action      BudgetAction `json:"action"`
-	Reason      string       `json:"reason"`                      // the refusal that the model that was asked for got, or would have got
+	Reason      string       `json:"reason"`                      // the fault that the requested model got, or would have got
 	Asked       ModelID      `json:"asked_model,omitempty"`       // the first candidate; "" where the request's body was not read
-	Alternative ModelID      `json:"alternative_model,omitempty"` // that serves it
-	RetryAfter  int64        `json:"retry_after_s,omitempty"`     // when the model that was asked for may be asked again, in seconds; 0: not known
+	Alternative ModelID      `json:"alternative_model,omitempty"` // the model that serves it
+	RetryAfter  int64        `json:"retry_after_s,omitempty"`     // seconds until the requested model may be used again; 0: unknown
 }

@@ -23,16 +23,16 @@ const (
 	NoLog                Feature = "no_log"
 	Tools                Feature = "tools"
 	Vision               Feature = "vision"
-	Audio                Feature = "audio"            // it takes sound
-	Video                Feature = "video"            // it takes moving pictures
-	Documents            Feature = "documents"        // it takes files such as PDF
-	TextCompletions      Feature = "text_completions" // its provider completes a prompt, in OpenAI's legacy format
-	Embeddings           Feature = "embeddings"       // it makes embeddings, and nothing else
-	ImageGeneration      Feature = "image_generation" // it makes images, and nothing else
-	Speech               Feature = "speech"           // it speaks a text, and nothing else
-	Transcription        Feature = "transcription"    // it writes down speech, and nothing else
-	Moderation           Feature = "moderation"       // it classifies content, and nothing else
-	Rerank               Feature = "rerank"           // it orders documents by a query, and nothing else
+	Audio                Feature = "audio"            // audio input
+	Video                Feature = "video"            // video input
+	Documents            Feature = "documents"        // input of files such as PDF
+	TextCompletions      Feature = "text_completions" // OpenAI's legacy completions endpoint
+	Embeddings           Feature = "embeddings"       // creates embeddings only
+	ImageGeneration      Feature = "image_generation" // creates images only
+	Speech               Feature = "speech"           // text to speech only
+	Transcription        Feature = "transcription"    // speech to text only
+	Moderation           Feature = "moderation"       // classifies content only
+	Rerank               Feature = "rerank"           // orders documents by a query only
 	SelfFunding          Feature = "self_funding"
 	CrossVerify          Feature = "cross_verify"
 	NativeAPI            Feature = "native_api"
@@ -49,10 +49,10 @@ var features = []Feature{
 	ImageGeneration, Speech, Transcription, Moderation, Rerank,
 }
 
-// Features is a copy of the closed set.
+// Features returns a copy of the closed set.
 func Features() []Feature { return slices.Clone(features) }
 
-// VendorFeatures are the features that only a vendor's own API has.
+// VendorFeatures returns the features that only a vendor's own API has.
 func VendorFeatures() []Feature {
 	return []Feature{PredictedOutputs, BatchAPI, ExplicitCaching, ResponsesAPI, DirectPassthrough}
 }
@@ -69,12 +69,12 @@ func ParseFeature(s string) (f Feature, ok bool) {
 	}
 }
 
-// SpecialFeatures are those of models that answer at one kind of endpoint alone: they hold no conversations.
+// SpecialFeatures returns the features of models that serve a single kind of endpoint, and no conversations.
 func SpecialFeatures() []Feature {
 	return []Feature{Embeddings, ImageGeneration, Speech, Transcription, Moderation, Rerank}
 }
 
-// Special is the one thing that a model with these features does, "" for a model that holds conversations.
+// Special returns the single feature of a special model, "" for a chat model.
 func Special(features []Feature) Feature {
 	for _, f := range SpecialFeatures() {
 		if slices.Contains(features, f) {
@@ -84,7 +84,7 @@ func Special(features []Feature) Feature {
 	return ""
 }
 
-// KeepsPrivate reports whether a feature is that a provider does not keep, or cannot read, what it gets.
+// KeepsPrivate reports whether a feature means that a provider does not retain, or cannot read, its input.
 func (f Feature) KeepsPrivate() bool {
 	return f == Privacy || f == NoLog || f == TEEAttested || f == EndToEndEncryption
 }

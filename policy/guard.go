@@ -1,9 +1,9 @@
 package policy
 
-// Guards are what happens to a key's requests where it differs from the configuration: "" is what is configured.
+// Guards are a key's policies that override the configuration; "" selects the configured one.
 type Guards struct {
-	Injection string `json:"injection,omitempty"` // one of InjectionPolicies: texts that seem to hold instructions for the model
-	PII       string `json:"pii,omitempty"`       // one of PIIPolicies: personal data and secrets
+	Injection string `json:"injection,omitempty"` // one of InjectionPolicies, for texts that seem to contain instructions for the model
+	PII       string `json:"pii,omitempty"`       // one of PIIPolicies, for personal data and secrets
 }
 
 // InjectionPolicies and PIIPolicies are the policies that a key may have.

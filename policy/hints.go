@@ -2,11 +2,11 @@ package policy
 
 import "time"
 
-// Hints are what a caller says about itself and about its request, in X-Bardo-* headers or in the body's "bardo" object. The zero
-// value says nothing. Pointers are nil where a value of zero means something.
+// Hints are what a client states about itself and its request, in X-Bardo-* headers or in the body's "bardo" object. The zero value states nothing.
+// Pointers are nil where zero is a meaningful value.
 type Hints struct {
 	GolemID   string // the agent's id
-	Subsystem string // as it was named, if it is one that is known; "other" for any other name
+	Subsystem string // the given name, if it is known; "other" for any other name
 	SessionID string
 	Surface   string // where the answer is shown: api, tui, telegram, discord, web
 
@@ -18,8 +18,8 @@ type Hints struct {
 	TaskClass     string
 	SecurityClass SecurityClass
 	PrivacyTier   PrivacyTier
-	TierByDefault bool   // PrivacyTier is the operator's, not the caller's
-	Role          string // whose manner the model takes on
+	TierByDefault bool   // PrivacyTier is the operator's default, not the caller's
+	Role          string // persona that the model takes on
 	Pipeline      string // minimal, fast, standard, full
 
 	Require         []Feature
@@ -28,37 +28,37 @@ type Hints struct {
 	CostSensitivity *float64 // 0 to 1
 	MaxLatency      time.Duration
 	DIEMAvailable   bool
-	DailyBudget     Micro // 0: not said
+	DailyBudget     Micro // 0: unset
 	Verify          bool
-	Escalate        *bool // whether tier T2 answers where tier T1 asks for it
+	Escalate        *bool // whether tier T2 answers if tier T1 requests it
 	NoCache         bool
 	WebSearch       *bool
 	TEE             *bool
 
 	DreamCycleID   string
-	DaliStep       int // 0: not said; 1-based
+	DaliStep       int // 0: unset; 1-based
 	DaliTotalSteps int
 	DaliCycle      int
-	InductionStep  int // 0: not said; 1-based
-	REMCall        int // 0: not said; 1-based
+	InductionStep  int // 0: unset; 1-based
+	REMCall        int // 0: unset; 1-based
 	Scenario       Scenario
 
-	CacheKey string // of the prompts in the provider's cache, as the gateway coordinates them; "": by subsystem
+	CacheKey string // cache key of the prompts at the provider, set by the gateway; "": by subsystem
 
 	Profile *Profile // parts of an inference profile
 
-	Unknown          []string // keys that mean nothing to this version, to be reported
-	UnknownSubsystem string   // the name that was given, where Subsystem is "other" for it; to be reported too
+	Unknown          []string // unknown keys, to be reported
+	UnknownSubsystem string   // the given name, if Subsystem is "other"; to be reported, too
 }
 
-// Scenario is what a dream imagines: whether the web has to be searched depends on it.
+// Scenario is the subject of a dream; it decides whether the web has to be searched.
 type Scenario struct {
 	Entities []Entity
 	Times    []time.Time
 }
 
-// Entity is something that a scenario is about.
+// Entity is an entity of a scenario.
 type Entity struct {
 	Name     string
-	Episodes int // how many memories the agent has of it
+	Episodes int // number of the agent's memories of it
 }

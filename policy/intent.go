@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Quality is a class of models, from the cheapest that will do to the best there is. The zero value says nothing.
+// Quality is a class of models, from the cheapest sufficient one to the best. The zero value is unset.
 type Quality uint8
 
 // The classes, in order.
@@ -26,7 +26,7 @@ func (q Quality) String() string { return nameOf(qualities, q) }
 // ParseQuality reads a class by its name; ok is false for anything else.
 func ParseQuality(s string) (q Quality, ok bool) { return parse[Quality](qualities, s) }
 
-// Downgrade is the class below, down to low: a request that asked for more than nothing keeps a model that can think.
+// Downgrade returns the class below, but not below low, so that a model that can reason stays.
 func (q Quality) Downgrade() Quality {
 	if q > QualityLow {
 		return q - 1
@@ -34,7 +34,7 @@ func (q Quality) Downgrade() Quality {
 	return q
 }
 
-// Effort is how hard a model is to reason. The zero value says nothing, which is the provider's default.
+// Effort is how hard a model is to reason. The zero value is unset: the provider's default.
 type Effort uint8
 
 // The efforts, in order.
@@ -63,10 +63,10 @@ func (e Effort) Downgrade() Effort {
 	return e
 }
 
-// SecurityClass is how secret a prompt is. The zero value is standard.
+// SecurityClass is the confidentiality of a prompt. The zero value is standard.
 type SecurityClass uint8
 
-// The classes. Private is never relaxed: such a request goes to providers that retain nothing, or to nobody.
+// The classes. Private is never relaxed: such a request is only served by providers that retain nothing.
 const (
 	SecurityStandard SecurityClass = iota
 	SecurityConfidential
@@ -83,7 +83,7 @@ func ParseSecurityClass(s string) (c SecurityClass, ok bool) {
 	return parse[SecurityClass](securityClasses, s)
 }
 
-// PrivacyTier is how little a provider's host has to be trusted. The zero value asks for nothing.
+// PrivacyTier is how little a provider's host has to be trusted. The zero value requires nothing.
 type PrivacyTier uint8
 
 // The tiers, in order of strength.
@@ -104,7 +104,7 @@ func ParsePrivacyTier(s string) (t PrivacyTier, ok bool) {
 	return parse[PrivacyTier](privacyTiers, s)
 }
 
-// Phase is how much life an agent has left, in five words. The zero value says nothing.
+// Phase is an agent's phase of life, by its remaining lifespan. The zero value is unset.
 type Phase uint8
 
 // The phases, from the healthiest.
@@ -132,7 +132,7 @@ func ParsePhase(s string) (p Phase, ok bool) {
 	return parse[Phase](phases, s)
 }
 
-// nameOf and parse join the small numbers above to their names. The name "" is never read: it is what is left out.
+// nameOf and parse map the enumerations above to their names and back. parse refuses "", the name of the zero value.
 func nameOf[T ~uint8](names []string, v T) string {
 	if int(v) >= len(names) {
 		return ""
@@ -148,54 +148,54 @@ func parse[T ~uint8](names []string, s string) (v T, ok bool) {
 	return T(i), true
 }
 
-// Intent is what a request needs: pure data, without a word on who serves it. The zero value needs nothing and takes anything.
+// Intent is what a request needs: pure data, without a reference to providers that fit. The zero value needs nothing and accepts anything.
 type Intent struct {
-	Subsystem string // the one that sends the request, by the intent's own name; "" for other clients
-	Asked     string // the part as the client named it, which may be finer: dream_rem for dream
+	Subsystem string // the sending subsystem, by the intent's own name; "" for other clients
+	Asked     string // the subsystem as the client named it, which may be more specific: dream_rem for dream
 
 	Model    string     // as the client wrote it; "" leaves the choice to the gateway
 	Provider ProviderID // that a "provider/model" id forced, or ""
 
-	First   string       // the model that the operator wants first, as "provider/model" or an id alone; what else fits stays behind it
-	Barred  []ProviderID // who may not serve it, because the caller's plan does not include them, see Bars; never relaxed
-	Besides string       // a second opinion is wanted: the family of models whose answer is there, and that may not serve it
+	First   string       // the operator's preferred model, as "provider/model" or an id alone; other candidates follow it
+	Barred  []ProviderID // providers that the caller's plan excludes, see Bars; never relaxed
+	Besides string       // for a verification: the family of the models that gave the first answer, which is excluded
 
-	Require         []Feature // the strict pass wants all of them
-	Prefer          []Feature // what is missing is named as degraded
+	Require         []Feature // the strict pass requires all of them
+	Prefer          []Feature // missing ones are listed as degraded
 	Quality         Quality   // a floor in the strict pass, a preference in the relaxed one
 	MaxLatency      time.Duration
 	CostSensitivity float64 // 0: cost does not matter; 1: nothing else does
-	DIEM            bool    // staked Venice credit is there to be used
+	DIEM            bool    // staked Venice credit is available
 	Security        SecurityClass
 	PrivacyTier     PrivacyTier
-	Effort          Effort // with high or max, the strict pass wants a model that reasons
-	Schema          bool   // the answer must follow a schema: the strict pass wants a model that enforces one, or calls tools
-	Tools, Images   bool   // what the request holds
-	Audio, Video    bool   // besides
-	Documents       bool   // files that are no text
+	Effort          Effort // with high or max, the strict pass requires a model that reasons
+	Schema          bool   // the answer must follow a schema: the strict pass requires a model that enforces one, or calls tools
+	Tools, Images   bool   // content of the request
+	Audio, Video    bool   // as Tools, Images
+	Documents       bool   // files that are not text
 
 	InputTokens  int64 // estimate, for windows and costs
-	OutputTokens int64 // the most that may come, for windows and costs
+	OutputTokens int64 // maximum, for windows and costs
 
-	// Of a request that leaves its model to the gateway.
-	Expected int64 // the output tokens that its task usually has
+	// Only for auto.
+	Expected int64 // usual output tokens of its task
 	Kept     Kept
 }
 
-// Kept is where a conversation has been served so far. The zero value is nowhere.
+// Kept is the model that has served a conversation so far. The zero value is none.
 type Kept struct {
 	Provider ProviderID
 	Model    ModelID
-	Quality  Quality // that it needed
-	Tokens   int64   // of it that the provider's cache may still hold
+	Quality  Quality // the quality that it needed
+	Tokens   int64   // tokens that may still be in the provider's cache
 }
 
-// Hinted tells whether the intent says what it needs: the ordered resolver decides then, else the scorer does.
+// Hinted reports whether the intent states its needs. If so the ordered resolver decides, otherwise the scorer.
 func (in *Intent) Hinted() bool {
 	return in.Subsystem != "" || len(in.Require) > 0 || len(in.Prefer) > 0
 }
 
-// Bars tells whether the caller's plan leaves a provider out: by its name, or as one of a section, as direct/openai is of direct.
+// Bars reports whether the caller's plan excludes a provider: by its name, or as part of a section, as direct/openai is of direct.
 func (in *Intent) Bars(p ProviderID) bool {
 	for _, b := range in.Barred {
 		if p == b || len(p) > len(b) && p[:len(b)] == b && p[len(b)] == '/' {
@@ -205,8 +205,8 @@ func (in *Intent) Bars(p ProviderID) bool {
 	return false
 }
 
-// IsPrivate reports whether nobody may keep what the request says: it is confidential or private, or its provider must not log it or must keep it private, by its
-// tier of privacy or by a feature that it requires.
+// IsPrivate reports whether no provider may retain the request: it is confidential or private, or its privacy tier or a required feature rules out
+// logging.
 func (in *Intent) IsPrivate() bool {
 	return in.Security != SecurityStandard || in.PrivacyTier != PrivacyUnset || slices.ContainsFunc(in.Require, Feature.KeepsPrivate)
 }

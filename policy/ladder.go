@@ -2,17 +2,17 @@ package policy
 
 import "slices"
 
-// Ladders are lists of models, best first: a request that its budgets do not pay for is served by a model further down the list of its own.
+// Ladders are lists of models, best first. A request that exceeds its budgets is served by a model further down the list that contains its own.
 type Ladders [][]ModelID
 
-// Cheaper says what becomes of requests that their budgets or their balances do not pay for. The zero value refuses them.
+// Cheaper configures what happens to requests that exceed their budget or balance. The zero value refuses them.
 type Cheaper struct {
-	Ladders Ladders // for those that do not fit into their budgets
-	Free    bool    // those that their balance does not pay for are served by a free model
-	Reserve Micro   // that is kept of a balance for risk, operator and death
+	Ladders Ladders // for requests that exceed their budgets
+	Free    bool    // requests that exceed their balance are served by a free model
+	Reserve Micro   // kept of a balance for risk, operator and death
 }
 
-// Below are the models under one, best first; nil for a model of no list.
+// Below returns the models below one on its list, best first; nil for a model of no list.
 func (l Ladders) Below(m ModelID) []ModelID {
 	for _, models := range l {
 		if i := slices.Index(models, m); i >= 0 {

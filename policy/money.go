@@ -25,16 +25,16 @@ const (
 	USD Micro = 1_000_000
 )
 
-// Cost is the exact price of n tokens; none for a negative price or count, and MaxPico for more than a Pico can hold.
+// Cost returns the exact price of n tokens; 0 for a negative price or count, at most MaxPico.
 func (p Price) Cost(n int64) Pico { return Pico(times(int64(p), n)) }
 
-// The largest amounts. Arithmetic on money ends there instead of wrapping.
+// The largest amounts. Arithmetic on money saturates there instead of wrapping.
 const (
 	MaxPico  Pico  = math.MaxInt64
 	MaxMicro Micro = math.MaxInt64
 )
 
-// Plus is the sum of costs, at most MaxPico. No cost is below zero: one that is counts as nothing.
+// Plus returns the sum of costs, at most MaxPico. A negative cost counts as zero.
 func (c Pico) Plus(more ...Pico) Pico {
 	sum := max(c, 0)
 	for _, m := range more {
@@ -46,13 +46,13 @@ func (c Pico) Plus(more ...Pico) Pico {
 	return sum
 }
 
-// Times is n times the cost, at most MaxPico; nothing for a negative n.
+// Times returns n times the cost, at most MaxPico; 0 for a negative n.
 func (c Pico) Times(n int64) Pico { return Pico(times(int64(c), n)) }
 
-// Pico is the amount as a cost; nothing for one below zero.
+// Pico converts the amount to a cost; a negative one to 0.
 func (m Micro) Pico() Pico { return Pico(times(int64(m), picoPerMicro)) }
 
-// Plus is the sum of two amounts; beyond what a Micro can hold, the largest or smallest one.
+// Plus returns the sum of two amounts; it saturates at the largest and smallest Micro.
 func (m Micro) Plus(more Micro) Micro {
 	switch {
 	case more > 0 && m > MaxMicro-more:
@@ -63,7 +63,7 @@ func (m Micro) Plus(more Micro) Micro {
 	return m + more
 }
 
-// AddTokens is the sum of two counts of tokens, at most the largest one; a negative count is none.
+// AddTokens returns the sum of two counts of tokens, saturating; a negative count counts as zero.
 func AddTokens(a, b int64) int64 {
 	a, b = max(a, 0), max(b, 0)
 	if a > math.MaxInt64-b {
@@ -72,10 +72,10 @@ func AddTokens(a, b int64) int64 {
 	return a + b
 }
 
-// TimesTokens is n times a count of tokens, at most the largest one; none for anything negative.
+// TimesTokens returns n times a count of tokens, saturating; 0 if either is negative.
 func TimesTokens(tokens, n int64) int64 { return times(tokens, n) }
 
-// times is a product of two numbers that are not negative; one that is counts as zero, and what does not fit is the largest number.
+// times returns the product of two numbers, saturating; a negative number counts as zero.
 func times(a, b int64) int64 {
 	if a <= 0 || b <= 0 {
 		return 0
@@ -86,7 +86,7 @@ func times(a, b int64) int64 {
 	return math.MaxInt64
 }
 
-// Charge is the cost with spread percent on top, rounded up once to the next base unit. A cost of zero or less charges nothing.
+// Charge returns the cost with spread percent on top, rounded up once to the next base unit. A cost of zero or less charges nothing.
 func (c Pico) Charge(spreadPct int) Micro {
 	m, rest := c.withSpread(spreadPct)
 	if rest {
@@ -95,14 +95,14 @@ func (c Pico) Charge(spreadPct int) Micro {
 	return m
 }
 
-// withSpread is the cost with spread percent on top in whole base units, at most MaxMicro; rest tells that there is a part of one more.
+// withSpread returns the cost with spread percent on top in whole base units, at most MaxMicro; rest reports a remainder.
 func (c Pico) withSpread(spreadPct int) (m Micro, rest bool) {
 	if c <= 0 {
 		return 0, false
 	}
 	hi, lo := bits.Mul64(uint64(c), uint64(100+max(spreadPct, 0)))
 	const unit = 100 * picoPerMicro
-	if hi >= unit { // beyond int64: an absurd cost saturates instead of wrapping
+	if hi >= unit { // beyond int64: an implausible cost saturates instead of wrapping
 		return MaxMicro, false
 	}
 	q, r := bits.Div64(hi, lo, unit)
@@ -112,11 +112,11 @@ func (c Pico) withSpread(spreadPct int) (m Micro, rest bool) {
 	return Micro(q), r > 0
 }
 
-// Less is the difference of two costs, which may be below zero. A cost that is below zero counts as nothing.
+// Less returns the difference of two costs, which may be negative. A negative cost counts as zero.
 func (c Pico) Less(d Pico) Pico { return max(c, 0) - max(d, 0) }
 
-// Saving is a difference of costs with spread percent on top, rounded down once to a base unit: what was saved is never overstated, and what was lost
-// never understated.
+// Saving returns a difference of costs with spread percent on top, rounded down once to a base unit: savings are never overstated, and losses never
+// understated.
 func (c Pico) Saving(spreadPct int) Micro {
 	if c < 0 {
 		return -(-max(c, -MaxPico)).Charge(spreadPct)
@@ -125,30 +125,30 @@ func (c Pico) Saving(spreadPct int) Micro {
 	return m
 }
 
-// Saving is what one layer of the pipeline saved on a request: the tokens that were not billed for it, and the money, which is below zero where the layer
-// cost more than it saved.
+// Saving is what one layer of the pipeline saved on a request: tokens that were not billed, and money, which is negative if the layer cost more than
+// it saved.
 type Saving struct {
 	Layer  string `json:"layer"`
 	Tokens int64  `json:"tokens"`
 	Amount Micro  `json:"usd"`
 }
 
-// String is the amount in dollars with six decimals, as in X-Bardo-Cost.
+// String returns the amount in dollars with six decimals, as in X-Bardo-Cost.
 func (m Micro) String() string {
 	var b [24]byte
 	return string(m.AppendTo(b[:0]))
 }
 
-// AppendTo appends the amount as String writes it.
+// AppendTo appends the amount in the format of String.
 func (m Micro) AppendTo(b []byte) []byte { return appendDecimal(b, int64(m), 1_000_000) }
 
-// String is the cost in dollars, exact, without trailing zeros: 1.06376125.
+// String returns the cost in dollars, exact, without trailing zeros: 1.06376125.
 func (c Pico) String() string {
 	var b [24]byte
 	return string(c.AppendTo(b[:0]))
 }
 
-// AppendTo appends the cost as String writes it.
+// AppendTo appends the cost in the format of String.
 func (c Pico) AppendTo(b []byte) []byte {
 	return bytes.TrimSuffix(bytes.TrimRight(appendDecimal(b, int64(c), 1_000_000_000_000), "0"), []byte{'.'})
 }

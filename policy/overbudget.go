@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// OverBudget is the error of a request that does not fit into a shared budget, as its record has it.
+// OverBudget is the error of a request that exceeds a shared budget, for its record.
 type OverBudget struct {
 	Holder Holder    `json:"holder"`
 	ID     string    `json:"id"`
 	Period string    `json:"period"` // day or month
 	Limit  Micro     `json:"limit_usd"`
-	Left   Micro     `json:"left_usd"` // that was not spent, held or not
-	Most   Micro     `json:"most_usd"` // that the request may cost; 0 before its body was read
+	Left   Micro     `json:"left_usd"` // not spent; reservations are not deducted
+	Most   Micro     `json:"most_usd"` // maximum cost of the request; 0 before its body was read
 	Action string    `json:"action"`   // refused
-	Again  time.Time `json:"again_at"` // when there is room for it, as far as is known
+	Again  time.Time `json:"again_at"` // when the request would fit, as far as is known
 }
 
 // Error implements error.

@@ -27,7 +27,8 @@ const (
 	TierGolem Tier = "golem"
 )
 
-// FreePool is the account whose stored answers keys of the free plan share, where the operator lets them. No key has it: the ids of accounts have no slash.
+// FreePool is the account whose stored answers the keys of the free plan share, where the operator allows it. No key can have this id: account ids
+// have no slash.
 const FreePool = "pool/free"
 
 // Principal is the identity that a request is accounted to. The zero value has none.
@@ -43,14 +44,14 @@ type Principal struct {
 	Guards    Guards
 	Networks  []netip.Prefix // when set, the client's address must be inside one
 	Scope     Scope
-	Budgets   []Budget // besides Limits.SpendPerDay: each request must fit into all of them
+	Budgets   []Budget // in addition to Limits.SpendPerDay: each request must fit into all of them
 
 	// Publishable is set for a key that its owner shows to others, such as a web page's: it may generate, and read models and its balance.
 	Publishable bool
 
-	Body *[32]byte // the SHA-256 that the request's body must have, because its proof says so; nil: any
+	Body *[32]byte // required SHA-256 of the request's body, from the request's proof; nil: any
 
-	ReputationSpread int // percent on a provider's cost that the reputation of the account's agent earns it; 0: none
+	ReputationSpread int // percent on a provider's cost, from the reputation of the account's agent; 0: none
 }
 
 // Limits are a principal's rate and spend limits. Zero means the configured default applies; Unlimited means none.
@@ -60,7 +61,7 @@ type Limits struct {
 	SpendPerDay   Micro // charged amount per UTC day
 }
 
-// Unlimited switches a limit off.
+// Unlimited removes a limit.
 const Unlimited = -1
 
 // Feature is a capability of a model or provider.
@@ -112,20 +113,20 @@ type Terms struct {
 	Expected                         Pico // expected cost of the request; 0 if its model was named
 }
 
-// Term is one of them.
+// Term is one term of a score.
 type Term struct {
 	Value  float64 `json:"value"`
 	Weight float64 `json:"weight"`
 }
 
-// May reports whether the model has a feature, or it is unknown.
+// May reports whether the model has a feature, or its capabilities are unknown.
 func (r *Resolution) May(f Feature) bool {
 	return slices.Contains(r.Features, f) || r.Undescribed && !slices.Contains(r.Lacks, f)
 }
 
 // Without is what an attempt leaves out of its request after the provider refused it. The zero value leaves out nothing.
 type Without struct {
-	SealKeys    int      // how many of its keys an enclave does not have any more, the first ones
+	SealKeys    int      // number of an enclave's keys, from the first, that it does not have any more
 	Thinking    bool     // reasoning in the history
 	Effort      bool     // any effort: the provider does not support functions with reasoning
 	Summary     bool     // the summary of the reasoning

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// Prices are what a provider asks for a model. Known is false when they are the documented default. They are shared, and nobody changes
-// what Above and Tiers hold.
+// Prices are a provider's prices for a model. Known is false if they are the default. They are shared: Above and Tiers must not be changed.
 type Prices struct {
 	Input        Price
 	Output       Price
@@ -14,39 +13,39 @@ type Prices struct {
 	CacheWrite   Price // five-minute cache writes
 	CacheWrite1h Price // one-hour cache writes
 	PerRequest   Pico
-	PerSearch    Pico // for each search of the web that the provider makes
+	PerSearch    Pico // per web search by the provider
 	Known        bool
-	SearchKnown  bool // somebody said PerSearch, be it 0: a search without a price is not asked for
+	SearchKnown  bool // PerSearch is stated, possibly as 0; searches without a price are not requested
 
-	Above []Above           // of requests with longer prompts, the shortest first
-	Tiers map[string]Prices // of other tiers of service than the usual one, by the provider's names; these have none themselves
-	Units *UnitPrices       // of what is not billed by tokens of text; nil: there are none
+	Above []Above           // for longer prompts, the shortest first
+	Tiers map[string]Prices // of other service tiers, by the provider's names; these have no Tiers themselves
+	Units *UnitPrices       // of items not billed by text tokens; nil: none
 
-	Origin *PriceOrigin // nil: nobody noted it
+	Origin *PriceOrigin // nil: unknown
 }
 
-// PriceOrigin is who said a price, and when it was true.
+// PriceOrigin is the source and the time of a price.
 type PriceOrigin struct {
 	Source  string    // default, catalog, provider, operator or local
-	Updated time.Time // zero if nobody said
-	Hours   string    // the part of the day whose price it is: "16:30-00:30 UTC"; "" for the usual one
+	Updated time.Time // zero if unknown
+	Hours   string    // the part of the day whose price it is: "16:30-00:30 UTC"; "" for the regular one
 }
 
-// UnitPrices are the prices of images, sound and spoken text. What is zero has no price of its own.
+// UnitPrices are the prices of images, audio and spoken text. Zero means no separate price.
 type UnitPrices struct {
-	NoTokens     bool            // tokens have no price: nobody said one
-	ImageInput   Price           // per token of an image that is sent; 0: as Input
-	AudioInput   Price           // per token of sound that is sent; 0: as Input
-	Characters   Price           // per character of a text that is spoken
-	PerHour      Micro           // of sound, billed by the second
-	MinSeconds   int64           // that a request is billed for at least
-	PerImage     Pico            // of any size and quality
-	PerMegapixel Pico            // of an image
-	Steps        int64           // that PerMegapixel includes; more cost in proportion; 0: as many as are asked for
-	Images       map[string]Pico // over PerImage, by "size", "quality" or "quality/size"
+	NoTokens     bool            // tokens have no stated price
+	ImageInput   Price           // per token of an input image; 0: as Input
+	AudioInput   Price           // per token of input audio; 0: as Input
+	Characters   Price           // per character of text to speech
+	PerHour      Micro           // of audio, billed by the second
+	MinSeconds   int64           // minimum that a request is billed for
+	PerImage     Pico            // for any size and quality
+	PerMegapixel Pico            // per megapixel of an image
+	Steps        int64           // steps included in PerMegapixel; more cost in proportion; 0: any number
+	Images       map[string]Pico // override PerImage, by "size", "quality" or "quality/size"
 }
 
-// Seconds is what so many seconds of sound cost, rounded up to a Pico; MinSeconds at least.
+// Seconds returns the cost of audio of a duration, at least MinSeconds, rounded up to a Pico.
 func (u *UnitPrices) Seconds(ms int64) Pico {
 	ms = max(ms, u.MinSeconds*1000)
 	const hour = 3_600_000
@@ -57,7 +56,7 @@ func (u *UnitPrices) Seconds(ms int64) Pico {
 	return (whole + hour - 1) / hour
 }
 
-// Image is what one image costs; ok is false where nobody said a price for its size and quality. A size is "1024x1024".
+// Image returns the cost of one image; ok is false if there is no price for its size and quality. A size is "1024x1024".
 func (u *UnitPrices) Image(size, quality string) (cost Pico, ok bool) {
 	for _, key := range [...]string{quality + "/" + size, size, quality} {
 		if cost, ok := u.Images[key]; ok {
@@ -67,7 +66,7 @@ func (u *UnitPrices) Image(size, quality string) (cost Pico, ok bool) {
 	return u.PerImage, u.PerImage > 0
 }
 
-// Above are the prices of a request whose prompt is longer than so many tokens: of all of its tokens, those of the answer too.
+// Above are the prices of a request whose prompt is longer than a number of tokens. They apply to all of its tokens, including the answer's.
 type Above struct {
 	Tokens       int64
 	Input        Price
@@ -77,7 +76,7 @@ type Above struct {
 	CacheWrite1h Price
 }
 
-// PriceList is how prices are shown: in USD per million tokens, per request and per search of the web.
+// PriceList is the public form of prices: in USD per million tokens, per request and per web search.
 type PriceList struct {
 	Rates
 
@@ -88,9 +87,9 @@ type PriceList struct {
 	*UnitList
 }
 
-// UnitList is how the prices of images, sound and spoken text are shown, in USD.
+// UnitList is the public form of the prices of images, audio and spoken text, in USD.
 type UnitList struct {
-	ImageInput   Micro           `json:"image_input,omitempty"` // per million tokens, as AudioInput
+	ImageInput   Micro           `json:"image_input,omitempty"` // per million tokens, like AudioInput
 	AudioInput   Micro           `json:"audio_input,omitempty"`
 	Characters   Micro           `json:"characters,omitempty"` // per million
 	PerHour      Micro           `json:"per_hour,omitempty"`
@@ -99,7 +98,7 @@ type UnitList struct {
 	PerMegapixel Pico            `json:"per_megapixel,omitempty"`
 }
 
-// Rates are prices of tokens as they are shown.
+// Rates is the public form of token prices.
 type Rates struct {
 	Input        Micro `json:"input"`
 	Output       Micro `json:"output"`
@@ -108,13 +107,13 @@ type Rates struct {
 	CacheWrite1h Micro `json:"cache_write_1h"`
 }
 
-// AboveList is how the prices of longer prompts are shown.
+// AboveList is the public form of the prices of longer prompts.
 type AboveList struct {
 	Tokens int64 `json:"tokens"`
 	Rates
 }
 
-// List is how the prices are shown.
+// List returns the public form of the prices.
 func (p *Prices) List() PriceList {
 	list := PriceList{
 		Rates:      Rates{Micro(p.Input), Micro(p.Output), Micro(p.CachedInput), Micro(p.CacheWrite), Micro(p.CacheWrite1h)},
@@ -138,14 +137,14 @@ func (p *Prices) List() PriceList {
 	return list
 }
 
-// Cost is the exact provider cost of a usage, at most MaxPico. Input counts only tokens that were neither read from nor written to a cache.
+// Cost returns the exact provider cost of a usage, at most MaxPico. input excludes tokens read from or written to a cache.
 func (p *Prices) Cost(input, cached, write, write1h, output int64) Pico {
 	r := p.At(AddTokens(AddTokens(input, cached), AddTokens(write, write1h)))
 	return p.PerRequest.Plus(r.Input.Cost(input), r.CachedInput.Cost(cached), r.CacheWrite.Cost(write),
 		r.CacheWrite1h.Cost(write1h), r.Output.Cost(output))
 }
 
-// At are the prices of tokens with a prompt of a length.
+// At returns the token prices for a prompt of a length.
 func (p *Prices) At(prompt int64) Above {
 	for _, a := range slices.Backward(p.Above) {
 		if prompt > a.Tokens {
@@ -157,7 +156,7 @@ func (p *Prices) At(prompt int64) Above {
 	}
 }
 
-// MostExpensive are the highest prices that an input token and an output token can have with a prompt of up to a length.
+// MostExpensive returns the highest prices that an input token and an output token can have with a prompt of up to a length.
 func (p *Prices) MostExpensive(prompt int64) (input, output Price) {
 	input, output = max(p.Input, p.CachedInput, p.CacheWrite, p.CacheWrite1h), p.Output
 	for i := range p.Above {
@@ -168,7 +167,7 @@ func (p *Prices) MostExpensive(prompt int64) (input, output Price) {
 	return input, output
 }
 
-// Uncached are the prices of requests that no cache knows: nothing is read from one, and nothing written to it.
+// Uncached returns the prices of requests without caching.
 func (p *Prices) Uncached() Prices {
 	out := Prices{Input: p.Input, Output: p.Output, PerRequest: p.PerRequest, Known: p.Known}
 	for i := range p.Above {
@@ -178,7 +177,7 @@ func (p *Prices) Uncached() Prices {
 	return out
 }
 
-// Percent are the prices of tokens at so many percent of these, rounded up; what is not billed by tokens costs the same.
+// Percent returns n percent of the token prices, rounded up; items not billed by tokens keep their prices.
 func (p *Prices) Percent(n int64) Prices {
 	of := func(price Price) Price { return Price((int64(price)*n + 99) / 100) }
 	out := *p
@@ -191,7 +190,7 @@ func (p *Prices) Percent(n int64) Prices {
 	return out
 }
 
-// InTier are the prices of a tier of service; ok is false where nobody knows them, and they are the usual ones then.
+// InTier returns the prices of a service tier; if they are unknown, ok is false and the regular prices are returned.
 func (p *Prices) InTier(name string) (in *Prices, ok bool) {
 	if IsUsualTier(name) {
 		return p, true
@@ -202,8 +201,8 @@ func (p *Prices) InTier(name string) (in *Prices, ok bool) {
 	return p, false
 }
 
-// IsUsualTier tells whether a tier of service is the one that is priced without a word, by all the names that providers have for it. Auto
-// leaves it to the provider, whose answer says what it came to.
+// IsUsualTier reports whether a service tier is the one with the regular prices, by any provider's name. With auto the provider chooses the tier, and
+// its answer states it.
 func IsUsualTier(name string) bool {
 	switch name {
 	case "", "auto", "default", "standard", "standard_only", "on_demand":

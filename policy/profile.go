@@ -1,7 +1,7 @@
 package policy
 
-// Profile says how a model is to answer: parameters of one call, by the subsystem that sends the request. A nil or zero field leaves the
-// provider's default. Numbers are as the APIs count them.
+// Profile is the inference parameters of one call, by the sending subsystem. A nil or zero field leaves the provider's default. Units are those of
+// the APIs.
 type Profile struct {
 	Temperature      *float64 // 0 to 2
 	TopP             *float64
@@ -19,7 +19,7 @@ type Profile struct {
 	Stop       []string
 
 	PromptCacheKey string
-	CacheControl   *bool // mark the stable beginning of the prompt for the provider's cache
+	CacheControl   *bool // mark the stable prefix of the prompt for the provider's cache
 
 	WebSearch       *bool
 	TEE             *bool

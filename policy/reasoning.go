@@ -1,30 +1,30 @@
 package policy
 
-// ReasoningControl is how a model is told how hard to think, where that differs from what is usual at its provider: data of the
-// catalog, since models of one provider differ in it.
+// ReasoningControl is how a model's reasoning effort is set, where that differs from its provider's usual way: data of the catalog, because models of
+// one provider differ.
 type ReasoningControl string
 
 // The controls.
 const (
-	ControlUsual    ReasoningControl = ""         // as the provider's models are told
-	ControlNone     ReasoningControl = "none"     // it cannot be told by any parameter
-	ControlAlways   ReasoningControl = "always"   // it always thinks, and takes no word about it
+	ControlUsual    ReasoningControl = ""         // the provider's usual way
+	ControlNone     ReasoningControl = "none"     // no parameter controls it
+	ControlAlways   ReasoningControl = "always"   // always reasons; no parameter controls it
 	ControlEffort   ReasoningControl = "effort"   // by an effort
 	ControlToggle   ReasoningControl = "toggle"   // on or off
 	ControlStreamed ReasoningControl = "streamed" // on or off, and on in streamed answers only
-	ControlTemplate ReasoningControl = "template" // on or off, by an argument of its prompt's template
+	ControlTemplate ReasoningControl = "template" // on or off, by an argument of its prompt template
 	ControlSlash    ReasoningControl = "slash"    // on or off, by /think and /no_think in the prompt
-	ControlBudget   ReasoningControl = "budget"   // by a number of thinking tokens
+	ControlBudget   ReasoningControl = "budget"   // by a number of reasoning tokens
 	ControlLevel    ReasoningControl = "level"    // by a named level (Gemini's thinking_level)
-	ControlAdaptive ReasoningControl = "adaptive" // by itself, within an effort
+	ControlAdaptive ReasoningControl = "adaptive" // by the model, within an effort
 )
 
-// ThinkingDefault is what a model that can be told how hard to think does where nobody says so.
+// ThinkingDefault is what a model with adjustable reasoning does if no effort is set.
 type ThinkingDefault string
 
 // The defaults.
 const (
-	ThinksOnRequest ThinkingDefault = ""       // it does not think, or is not known to
-	ThinksByDefault ThinkingDefault = "on"     // it thinks until it is told not to
-	ThinksAlways    ThinkingDefault = "always" // it thinks, whatever it is told; how hard can be said
+	ThinksOnRequest ThinkingDefault = ""       // does not reason, or is not known to
+	ThinksByDefault ThinkingDefault = "on"     // reasons unless it is turned off
+	ThinksAlways    ThinkingDefault = "always" // always reasons; its effort can be set
 )

@@ -32,20 +32,21 @@ func (s *Scope) AllowsOrigin(origin string) bool {
 	return len(s.Origins) == 0 || slices.ContainsFunc(s.Origins, func(o string) bool { return strings.EqualFold(o, origin) })
 }
 
-// Expired reports whether the key's time is over.
+// Expired reports whether the key has expired.
 func (s *Scope) Expired(now time.Time) bool { return !s.Expires.IsZero() && !now.Before(s.Expires) }
 
-// Holder is who shares a budget.
+// Holder is the kind of holder of a shared budget.
 type Holder string
 
-// The holders, from the one whose budget is within the next one's.
+// The holders, each within the next one.
 const (
 	OfKey     Holder = "key"
 	OfProject Holder = "project"
 	OfOwner   Holder = "owner"
 )
 
-// Budget is what the requests of a key, of a project's keys, or of an owner's projects may be charged together. Zero means no limit. Days and months are UTC.
+// Budget limits what the requests of a key, of a project's keys, or of an owner's projects are charged in total. Zero means no limit. Days and months
+// are UTC.
 type Budget struct {
 	Holder   Holder
 	ID       string

@@ -5,25 +5,26 @@ import (
 	"strings"
 )
 
-// Tag is one decision of the operator's rules about a request, in its record: which rule decided what, and why. It has no content: no text, no arguments.
+// Tag is one decision of the operator's rules about a request, for its record: the rule, its decision, and the reason. It has no content: no text, no
+// arguments.
 type Tag struct {
 	By       string   `json:"by"`             // ByFirewall, ByGuardrail or ByRetrieval
 	Rule     string   `json:"rule,omitempty"` // the rule's id, or the hook's name; "" where no rule objected
 	Stage    TagStage `json:"stage"`
-	Tool     string   `json:"tool,omitempty"` // as the rules or its provider name it; "other" for another name, which is the client's, and for one that the request does not offer
+	Tool     string   `json:"tool,omitempty"` // by its name in the rules or at its provider; "other" for a client's name, and for one that the request does not offer
 	Decision string   `json:"decision"`       // allowed, removed, refused, flagged, replaced, skipped or failed
 	Reason   string   `json:"reason,omitempty"`
-	Shadow   bool     `json:"shadow,omitempty"` // nothing was done about it
+	Shadow   bool     `json:"shadow,omitempty"` // the decision was only recorded
 }
 
-// Who decides.
+// The sources of decisions.
 const (
 	ByFirewall  = "firewall"
 	ByGuardrail = "guardrail"
-	ByRetrieval = "retrieval" // a source of results that was not asked, or did not answer
+	ByRetrieval = "retrieval" // a source of results that was not queried, or did not answer
 )
 
-// TagStage is what a decision is about.
+// TagStage is the subject of a decision.
 type TagStage string
 
 // The stages.
@@ -39,16 +40,16 @@ const (
 	DecisionAllowed  = "allowed"
 	DecisionRemoved  = "removed"
 	DecisionRefused  = "refused"
-	DecisionFlagged  = "flagged" // recorded, and nothing else
+	DecisionFlagged  = "flagged" // only recorded
 	DecisionReplaced = "replaced"
 	DecisionSkipped  = "skipped"
 	DecisionFailed   = "failed"
 )
 
-// MaxTags bounds the decisions that a request's record has.
+// MaxTags limits the decisions in a request's record.
 const MaxTags = 64
 
-// word is what a header says of a decision: tools-removed, shadow-call-refused; of a hook its name, too.
+// word returns the decision's name in a header: tools-removed, shadow-call-refused; for a hook with its name.
 func (t *Tag) word() string {
 	word := string(t.Stage) + "-" + t.Decision
 	if t.Stage == StageRequest || t.Stage == StageResponse {
@@ -60,7 +61,7 @@ func (t *Tag) word() string {
 	return word
 }
 
-// Summary counts the decisions by who made them: "tools-removed=2, call-allowed=1". "" for none.
+// Summary counts the decisions of one source: "tools-removed=2, call-allowed=1". "" for none.
 func Summary(tags []Tag, by string) string {
 	var words []string
 	counts := map[string]int{}

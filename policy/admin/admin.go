@@ -1,6 +1,6 @@
-// Package admin is what an operator does with a gateway's books: keys, projects and owners, balances, past requests, usage, and providers. There is
-// one implementation for the HTTP admin API, the commands and the dashboard. It does not know HTTP, flags or pages. Its errors are faults; Param
-// names the member that is wrong, and the sentence begins with it.
+// Package admin implements the operator's operations on a gateway's ledger: keys, projects and owners, balances, past requests, usage, and providers.
+// The HTTP admin API, the commands and the dashboard share it. It does not know HTTP, flags or pages. Its errors are faults: Param is the name of the
+// invalid member, and the message begins with it.
 package admin
 
 import (
@@ -19,21 +19,22 @@ import (
 // Service works on one ledger. Safe for concurrent use.
 type Service struct {
 	Books   *ledger.Ledger
-	Pepper  func(context.Context) (*auth.Pepper, error)                  // what secrets of keys are hashed with
-	Payment func(context.Context, string) (json.RawMessage, bool, error) // how the payment for a request stands; nil: there are no payments
+	Pepper  func(context.Context) (*auth.Pepper, error)                  // pepper that key secrets are hashed with
+	Payment func(context.Context, string) (json.RawMessage, bool, error) // state of a request's payment; nil: there are no payments
 
-	// Wallet finds the failed payment of a request, or, with "", all of a wallet, by its address. Its error is a fault. nil: there are no payments.
+	// Wallet returns the failed payment of a request, or, if request is "", all failed payments of a wallet, by its address. Its error is a fault.
+	// nil: there are no payments.
 	Wallet func(ctx context.Context, request, payer string) (Wallet, error)
 }
 
-// invalid is the fault of a member; the sentence goes on behind its name.
+// invalid returns the fault for an invalid member. format continues the sentence after the member's name.
 func invalid(member, format string, args ...any) *fault.Fault {
 	f := fault.Newf(fault.InvalidRequest, "%s", member+fmt.Sprintf(format, args...))
 	f.Param = member
 	return f
 }
 
-// causes are the ledger's errors that are the caller's, with their kind.
+// causes lists the ledger errors that the caller is responsible for, with their fault kinds.
 var causes = []struct {
 	is   error
 	kind fault.Kind
@@ -52,7 +53,7 @@ var causes = []struct {
 	{ledger.ErrClosed, fault.Unavailable},
 }
 
-// faultOf is an error of the ledger as its caller sees it.
+// faultOf converts an error of the ledger to a fault.
 func faultOf(err error) error {
 	if err == nil {
 		return nil
@@ -68,10 +69,10 @@ func faultOf(err error) error {
 	return fault.New(fault.Internal, "the books cannot be read or written", err)
 }
 
-// now is the time that is shown.
+// now returns the current time, in UTC.
 func now() time.Time { return time.Now().UTC() }
 
-// revoked is the fault of a change of a revoked key.
+// revoked returns the fault for a change of a revoked key.
 func revoked(id policy.Account) error {
 	return fault.Newf(fault.Conflict, "change key %s: the key was revoked, which is for good", id)
 }

@@ -9,26 +9,26 @@ import (
 	"bardo.money/gateway/policy/ledger"
 )
 
-// ExportedRequest is a request as it is exported.
+// ExportedRequest is the export format of a request.
 type ExportedRequest struct {
 	ID        string            `json:"request_id"`
 	At        string            `json:"created_at"`
 	Key       policy.Account    `json:"key"`
-	Project   string            `json:"project"` // of the key today
+	Project   string            `json:"project"` // the key's current project
 	Golem     string            `json:"golem"`
 	Subsystem string            `json:"subsystem"`
 	Provider  policy.ProviderID `json:"provider"`
 	Model     policy.ModelID    `json:"model"`
 	Status    string            `json:"status"`
 	ledger.Tokens
-	Cost         policy.Micro    `json:"cost_usd"`    // what it costs
-	Charged      policy.Micro    `json:"charged_usd"` // what was paid; less where the balance was too low
+	Cost         policy.Micro    `json:"cost_usd"`    // cost of the request
+	Charged      policy.Micro    `json:"charged_usd"` // amount paid; less than the cost where the balance was too low
 	ProviderCost policy.Pico     `json:"provider_cost_usd"`
 	Saved        policy.Micro    `json:"saved_usd"`
 	Record       json.RawMessage `json:"record,omitempty"`
 }
 
-// ExportedPosting is a posting as it is exported.
+// ExportedPosting is the export format of a posting.
 type ExportedPosting struct {
 	Journal int64          `json:"journal"`
 	At      string         `json:"created_at"`
@@ -38,7 +38,8 @@ type ExportedPosting struct {
 	Amount  policy.Micro   `json:"amount_usd"`
 }
 
-// ExportRequests yields the requests of a period, one at a time, from one snapshot, in the order in which they were charged; with their records if these are wanted.
+// ExportRequests yields the requests of a period, one at a time, from one snapshot, in the order in which they were charged. records selects whether
+// their records are included.
 func (s *Service) ExportRequests(ctx context.Context, f ledger.RequestFilter, records bool, yield func(*ExportedRequest) error) error {
 	if err := s.known(ctx, f.Account); err != nil {
 		return err
@@ -66,7 +67,7 @@ func (s *Service) ExportRequests(ctx context.Context, f ledger.RequestFilter, re
 	}))
 }
 
-// ExportJournal yields the bookings of a period, one at a time, from one snapshot.
+// ExportJournal yields the postings of a period, one at a time, from one snapshot.
 func (s *Service) ExportJournal(ctx context.Context, f ledger.RequestFilter, yield func(*ExportedPosting) error) error {
 	if err := s.known(ctx, f.Account); err != nil {
 		return err
@@ -76,7 +77,7 @@ func (s *Service) ExportJournal(ctx context.Context, f ledger.RequestFilter, yie
 	}))
 }
 
-// Feedback sums what callers said of answers, by task and regime; of one key, or with "" of all.
+// Feedback sums the callers' feedback on answers, by task and regime, for one key or, with "", for all.
 func (s *Service) Feedback(ctx context.Context, key policy.Account) ([]ledger.FeedbackRow, error) {
 	if err := s.known(ctx, key); err != nil {
 		return nil, err
@@ -85,12 +86,12 @@ func (s *Service) Feedback(ctx context.Context, key policy.Account) ([]ledger.Fe
 	return rows, faultOf(err)
 }
 
-// Staked is what staked credit has paid on the current UTC day.
+// Staked is the amount that staked credit has paid on the current UTC day.
 type Staked struct {
 	Used policy.Micro `json:"used_usd"`
 }
 
-// Staked reads it.
+// Staked returns the current day's amount.
 func (s *Service) Staked(ctx context.Context) (Staked, error) {
 	parts, err := s.Books.SpentByPart(ctx, "", "", time.Now())
 	return Staked{parts[ledger.PartStake]}, faultOf(err)

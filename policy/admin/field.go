@@ -11,17 +11,17 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Field is a member of a change: absent, which keeps what there is, null, which lifts it, or a value.
+// Field is a member of a change: absent (keeps the current value), null (removes the limit or restriction), or a value.
 type Field[T any] struct {
 	Given bool
 	Null  bool
 	Value T
 }
 
-// Set is a field with a value.
+// Set returns a field with a value.
 func Set[T any](v T) Field[T] { return Field[T]{Given: true, Value: v} }
 
-// Lifted is a field that is null.
+// Null returns a field that is null.
 func Lifted[T any]() Field[T] { return Field[T]{Given: true, Null: true} }
 
 // IsZero reports whether the field is absent.
@@ -47,8 +47,8 @@ func (f *Field[T]) UnmarshalJSON(b []byte) error {
 // Nullable marks a field as a member that may be null, for Decode.
 func (f *Field[T]) Nullable() {}
 
-// Decode reads a JSON object into a struct: no member twice, none that the struct lacks, names in their own case, null for a Field alone. No bytes are an empty
-// object. The error is a fault that names the member.
+// Decode reads a JSON object into a struct. It refuses duplicate members, members that the struct lacks, names in another case, and null for anything
+// but a Field. An empty body counts as an empty object. The error is a fault that names the member.
 func Decode(body []byte, into any) error {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil
@@ -77,7 +77,7 @@ func Decode(body []byte, into any) error {
 	return nil
 }
 
-// memberFault says what is wrong with a member.
+// memberFault returns the fault for an invalid member.
 func memberFault(name string, err error) error {
 	if f, ok := errors.AsType[*fault.Fault](err); ok && f.Param != "" {
 		return invalid(name+"."+f.Param, "%s", strings.TrimPrefix(f.Public, f.Param))
@@ -88,7 +88,7 @@ func memberFault(name string, err error) error {
 	return invalid(name, ": %v", err)
 }
 
-// typeName is a type for people.
+// typeName returns a type's name for error messages.
 func typeName(t reflect.Type) string {
 	switch t.Kind() { //nolint:exhaustive // the others are named below
 	case reflect.String:
@@ -103,7 +103,7 @@ func typeName(t reflect.Type) string {
 	return "a JSON " + t.Kind().String()
 }
 
-// members are the fields of a struct and of those that it embeds, by their names in JSON.
+// members returns the fields of a struct, and of those that it embeds, by their JSON names.
 func members(v reflect.Value) map[string]reflect.Value {
 	all := map[string]reflect.Value{}
 	for _, f := range reflect.VisibleFields(v.Type()) {

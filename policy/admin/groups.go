@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/policy/ledger"
 )
 
-// Group is a project or an owner, with what its keys spent.
+// Group is a project or an owner, with the amounts that its keys spent.
 type Group struct {
 	ID         string        `json:"id"`
 	Name       string        `json:"name"`
@@ -22,7 +22,7 @@ type Group struct {
 	Created    time.Time     `json:"created_at"`
 }
 
-// GroupFields are what a project or an owner may be given when it is made, and later.
+// GroupFields are the members of a project or an owner that can be set when it is created and changed later.
 type GroupFields struct {
 	Name       Field[string]       `json:"name,omitzero"`
 	Owner      Field[string]       `json:"owner,omitzero"`         // of a project
@@ -30,13 +30,13 @@ type GroupFields struct {
 	SpendMonth Field[policy.Micro] `json:"limit_usd_month,omitzero"`
 }
 
-// NewGroup is a project or an owner that does not exist yet.
+// NewGroup is the request to create a project or an owner.
 type NewGroup struct {
 	ID Field[string] `json:"id,omitzero"`
 	GroupFields
 }
 
-// apply puts what is given into a group.
+// apply sets the given fields of a group.
 func (f *GroupFields) apply(g *ledger.Group) (err error) {
 	if f.Name.Given {
 		if g.Name, err = parseName(f.Name.Value); err != nil {
@@ -86,7 +86,7 @@ func (s *Service) UpdateGroup(ctx context.Context, kind policy.Holder, id string
 	return s.Group(ctx, kind, id)
 }
 
-// ofOwner makes the error about an owner who does not exist one about the project's member.
+// ofOwner names the project's member in an error about an owner that does not exist.
 func ofOwner(err error) error {
 	if errors.Is(err, ledger.ErrUnknownGroup) {
 		f := fault.New(fault.InvalidRequest, "owner: there is none with this id", err)
@@ -96,7 +96,7 @@ func ofOwner(err error) error {
 	return err
 }
 
-// Group is one project or owner.
+// Group returns one project or owner.
 func (s *Service) Group(ctx context.Context, kind policy.Holder, id string) (Group, error) {
 	groups, err := s.Books.Groups(ctx, kind)
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *Service) Group(ctx context.Context, kind policy.Holder, id string) (Gro
 	return Group{}, fault.Newf(fault.NotFound, "%s %s: there is none with this id", kind, fault.Clip(id))
 }
 
-// Groups are the projects or the owners, by id; more tells that others follow.
+// Groups returns the projects or the owners, by id; more reports whether others follow.
 func (s *Service) Groups(ctx context.Context, kind policy.Holder, p Page) (groups []Group, more bool, err error) {
 	rows, err := s.Books.Groups(ctx, kind)
 	if err != nil {
@@ -128,7 +128,7 @@ func (s *Service) Groups(ctx context.Context, kind policy.Holder, p Page) (group
 	return groups, more, nil
 }
 
-// spent is a group with what its keys spent.
+// spent returns a group with the amounts that its keys spent.
 func (s *Service) spent(ctx context.Context, g *ledger.Group) (Group, error) {
 	out := Group{
 		ID: g.ID, Name: g.Name, Owner: g.Owner, Created: g.CreatedAt.UTC(), SpendDay: limitOrNull(g.SpendDay), SpendMonth: limitOrNull(g.SpendMonth),

@@ -19,7 +19,7 @@ type Key struct {
 	RPM      *int           `json:"rpm"`           // null: the configured limit; 0: no limit
 	Networks []netip.Prefix `json:"ip"`
 	ReadOnly bool           `json:"read_only"`
-	Guards   policy.Guards  `json:"policies"` // a member that it lacks: the configured policy
+	Guards   policy.Guards  `json:"policies"` // absent members: the configured policy
 	Created  time.Time      `json:"created_at"`
 	Revoked  *time.Time     `json:"revoked_at"`
 
@@ -33,7 +33,7 @@ type Key struct {
 	Project     string        `json:"project,omitempty"`
 }
 
-// keyOf is a key's row as operators see it, without its balance.
+// keyOf returns a key's row as operators see it, without its balance.
 func keyOf(k *ledger.KeyRow) Key {
 	list := func(l []string) []string { return append([]string{}, l...) }
 	out := Key{
@@ -65,7 +65,7 @@ func limitOrNull(m policy.Micro) *policy.Micro {
 	return &m
 }
 
-// NewKey is a key that does not exist yet. With a balance it is prepaid, and else metered.
+// NewKey is the request to create a key. With a balance the key is prepaid, otherwise metered.
 type NewKey struct {
 	KeyFields
 
@@ -73,14 +73,14 @@ type NewKey struct {
 	Publishable Field[bool]         `json:"publishable,omitzero"`
 }
 
-// Limits is the key as it will be, without its id and its balance. Of members that are not valid it has nothing.
+// Limits returns the future key without its id and balance. Invalid members are left out.
 func (n *NewKey) Limits() *Key {
-	row, _, _ := n.row() // the error is that of creating it
+	row, _, _ := n.row() // CreateKey reports the error
 	k := keyOf(&row)
 	return &k
 }
 
-// Created is a new key with its secret, which nothing keeps.
+// Created is a new key with its secret. The secret is not stored.
 type Created struct {
 	ID      policy.Account `json:"id"`
 	Key     string         `json:"key"`
@@ -89,9 +89,9 @@ type Created struct {
 	Balance *policy.Micro  `json:"balance_usd"` // null: the key is metered
 }
 
-// Rotation says how the secret of a key is replaced.
+// Rotation controls how a key's secret is replaced.
 type Rotation struct {
-	Overlap Field[int64] `json:"overlap_seconds,omitzero"` // how long the old secret counts; absent: a day
+	Overlap Field[int64] `json:"overlap_seconds,omitzero"` // how long the old secret stays valid; absent: a day
 }
 
 // Rotated is a key with a new secret.

@@ -13,7 +13,7 @@ import (
 	"bardo.money/gateway/policy/ledger"
 )
 
-// KeyFields are what a key may be given when it is made, and later. The names are those of Key.
+// KeyFields are the members of a key that can be set when it is created and changed later. The names are those of Key.
 type KeyFields struct {
 	Name       Field[string]       `json:"name,omitzero"`
 	Tier       Field[policy.Tier]  `json:"tier,omitzero"`
@@ -31,19 +31,19 @@ type KeyFields struct {
 	Project    Field[string]       `json:"project,omitzero"`    // null: none
 }
 
-// GuardFields are a key's own policies; null is the configured one.
+// GuardFields are a key's own policies; null selects the configured one.
 type GuardFields struct {
 	Injection Field[string] `json:"injection,omitzero"`
 	PII       Field[string] `json:"pii,omitzero"`
 }
 
-// UnmarshalJSON reads what Decode does.
+// UnmarshalJSON applies the rules of Decode.
 func (g *GuardFields) UnmarshalJSON(b []byte) error {
 	type plain GuardFields
 	return Decode(b, (*plain)(g))
 }
 
-// Empty reports whether nothing is given.
+// Empty reports whether no member is given.
 func (f *KeyFields) Empty() bool {
 	for _, v := range members(reflect.ValueOf(f).Elem()) {
 		if !v.IsZero() {
@@ -53,7 +53,7 @@ func (f *KeyFields) Empty() bool {
 	return true
 }
 
-// apply puts what is given into a key.
+// apply sets the given fields of a key.
 func (f *KeyFields) apply(k *ledger.KeyRow) error {
 	for _, step := range []func(*ledger.KeyRow) error{f.applyName, f.applyMoney, f.applyUse, f.applyScope} {
 		if err := step(k); err != nil {
@@ -181,7 +181,7 @@ const (
 	maxItem   = 200 // bytes
 )
 
-// parseName reads a name for people.
+// parseName reads a display name.
 func parseName(s string) (string, error) {
 	switch {
 	case strings.TrimSpace(s) == "":
@@ -194,7 +194,7 @@ func parseName(s string) (string, error) {
 	return s, nil
 }
 
-// parseAmount reads dollars that are not negative.
+// parseAmount checks that an amount of dollars is not negative.
 func parseAmount(member string, m policy.Micro) (policy.Micro, error) {
 	if m < 0 {
 		return 0, invalid(member, ": %q is negative", m)
@@ -205,10 +205,10 @@ func parseAmount(member string, m policy.Micro) (policy.Micro, error) {
 	return m, nil
 }
 
-// lifts reports whether a list lifts a restriction: null does, and any alone.
+// isUnrestricted reports whether a list removes the restriction: null, or "any" as the only element.
 func lifts(f Field[[]string]) bool { return f.Null || len(f.Value) == 1 && f.Value[0] == "any" }
 
-// parseNetworks reads networks and plain addresses. An empty list is refused: it does not say whether nobody or everybody is meant.
+// parseNetworks reads networks and plain addresses. An empty list is refused, because it is ambiguous: it could admit nobody or everybody.
 func parseNetworks(f Field[[]string]) ([]netip.Prefix, error) {
 	if lifts(f) {
 		return nil, nil
@@ -227,7 +227,7 @@ func parseNetworks(f Field[[]string]) ([]netip.Prefix, error) {
 	return networks, nil
 }
 
-// parseNetwork reads one network. IPv4 inside IPv6 is plain IPv4, as clients' addresses are.
+// parseNetwork reads one network. An IPv4-mapped IPv6 network becomes IPv4, as clients' addresses do.
 func parseNetwork(s string) (netip.Prefix, error) {
 	if a, err := netip.ParseAddr(s); err == nil && a.Zone() == "" {
 		a = a.Unmap()
@@ -244,7 +244,7 @@ func parseNetwork(s string) (netip.Prefix, error) {
 	return n.Masked(), nil
 }
 
-// parseList reads what a key is bound to. An empty list is refused, as that of networks is.
+// parseList reads a list of restrictions. An empty list is refused, as in parseNetworks.
 func parseList(member string, f Field[[]string], check func(string) (item, problem string)) ([]string, error) {
 	if lifts(f) {
 		return nil, nil

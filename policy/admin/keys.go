@@ -17,23 +17,23 @@ import (
 	"bardo.money/gateway/policy/ledger"
 )
 
-// DefaultTier is the plan of a key that is made without one.
+// DefaultTier is the plan of a key that is created without one.
 const DefaultTier = policy.TierPro
 
 // pepperVersion names the pepper that key hashes are made with; there is one.
 const pepperVersion = 1
 
-// How long a secret counts that was replaced.
+// How long a replaced secret stays valid.
 const (
 	DefaultOverlap = 24 * time.Hour
 	MaxOverlap     = 90 * 24 * time.Hour
 )
 
-// MaxAmount is the limit of a single amount: that of the ledger.
+// MaxAmount is the limit of a single amount, as in the ledger.
 const MaxAmount = 1_000_000_000 * policy.USD
 
-// CreateKey makes a key and stores it. once is a word of the caller's, or "": with the same one no second key is made, and the fault is a Conflict that names the
-// first.
+// CreateKey creates a key and stores it. once is the caller's idempotency key, or "": a second call with the same one creates no key, and its fault
+// is a Conflict that names the first key.
 func (s *Service) CreateKey(ctx context.Context, n *NewKey, once string) (Created, error) {
 	row, opening, err := n.row()
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *Service) CreateKey(ctx context.Context, n *NewKey, once string) (Create
 	return c, nil
 }
 
-// row is the row of a new key, all but the id and the hash, and the balance that it starts with.
+// row returns the row of a new key without the id and the hash, and its opening balance.
 func (n *NewKey) row() (row ledger.KeyRow, opening policy.Micro, err error) {
 	row = ledger.KeyRow{Tier: DefaultTier, Prepaid: n.Balance.Given && !n.Balance.Null}
 	row.Publishable = n.Publishable.Value
@@ -79,7 +79,7 @@ func (n *NewKey) row() (row ledger.KeyRow, opening policy.Micro, err error) {
 	return row, opening, nil
 }
 
-// ofProject makes the error about a project that does not exist one about the key's member.
+// ofProject names the key's member in an error about a project that does not exist.
 func ofProject(err error) error {
 	if errors.Is(err, ledger.ErrUnknownGroup) {
 		f := fault.New(fault.InvalidRequest, "project: there is none with this id", err)
@@ -89,12 +89,12 @@ func ofProject(err error) error {
 	return err
 }
 
-// DrawKey makes a key, and completes its row.
+// DrawKey generates a key's id and secret, and completes its row.
 func DrawKey(pepper *auth.Pepper, row ledger.KeyRow) (complete ledger.KeyRow, secret string, err error) {
 	return drawKey(pepper, row, "")
 }
 
-// drawKey is DrawKey with an id that follows from a word, unless that is "".
+// drawKey is DrawKey with an id that is derived from once, unless that is "".
 func drawKey(pepper *auth.Pepper, row ledger.KeyRow, once string) (complete ledger.KeyRow, secret string, err error) {
 	key, err := auth.NewKey(rand.Reader)
 	if once != "" {
@@ -111,15 +111,15 @@ func drawKey(pepper *auth.Pepper, row ledger.KeyRow, once string) (complete ledg
 	return row, key.Reveal(), err
 }
 
-// keyOfWord is a key whose id follows from a word. So does its secret, which is not for use.
+// derivedKey returns a key whose id is derived from an idempotency key. Its secret is derived, too, and must not be used.
 func keyOfWord(word string) (auth.Key, error) {
 	return auth.NewKey(&derived{block: sha256.Sum256([]byte("bardo key " + word))})
 }
 
-// derived yields bytes that follow from a seed, without an end: the seed itself, its hash, the hash of that, and so on.
+// derived is an endless stream of bytes derived from a seed: the seed itself, its hash, the hash of that, and so on.
 type derived struct {
 	block [sha256.Size]byte
-	at    int // how much of the block was read
+	at    int // bytes of the block that were read
 }
 
 // Read fills b.
@@ -136,11 +136,11 @@ func (d *derived) Read(b []byte) (int, error) {
 
 // Page selects a part of a list.
 type Page struct {
-	After string // the id that the page before ended with; "" for the first one
+	After string // last id of the previous page; "" for the first page
 	Limit int    // 0 means all
 }
 
-// Keys are the keys, the oldest first; more tells that others follow. An unknown After is a fault of its member.
+// Keys returns the keys, oldest first; more reports whether others follow. An unknown After is a fault of its member.
 func (s *Service) Keys(ctx context.Context, p Page) (keys []Key, more bool, err error) {
 	rows, err := s.Books.Keys(ctx)
 	if err != nil {
@@ -158,7 +158,7 @@ func (s *Service) Keys(ctx context.Context, p Page) (keys []Key, more bool, err 
 	return keys, more, nil
 }
 
-// page is a part of a list.
+// page returns a part of a list.
 func page[T any](all []T, p Page, id func(*T) string) (part []T, more bool, err error) {
 	first := 0
 	if p.After != "" {
@@ -177,7 +177,7 @@ func page[T any](all []T, p Page, id func(*T) string) (part []T, more bool, err 
 	return all, false, nil
 }
 
-// Key is one key.
+// Key returns one key.
 func (s *Service) Key(ctx context.Context, id policy.Account) (Key, error) {
 	row, err := s.row(ctx, id)
 	if err != nil {
@@ -187,7 +187,7 @@ func (s *Service) Key(ctx context.Context, id policy.Account) (Key, error) {
 }
 
 func (s *Service) row(ctx context.Context, id policy.Account) (ledger.KeyRow, error) {
-	if strings.HasPrefix(string(id), "bardo_") { // is not repeated: it may be a whole key
+	if strings.HasPrefix(string(id), "bardo_") { // not repeated in the error: it may be a whole key
 		return ledger.KeyRow{}, fault.New(fault.InvalidRequest, "give the key's id, which `bardo keys list` shows, and not the key itself", nil)
 	}
 	var row ledger.KeyRow
@@ -202,12 +202,12 @@ func (s *Service) row(ctx context.Context, id policy.Account) (ledger.KeyRow, er
 	return row, faultOf(err)
 }
 
-// isPlain reports whether a text may be asked for in any store: not all take every byte.
+// isPlain reports whether a string can be looked up in any store: not all take every byte.
 func isPlain(s string) bool {
 	return len(s) <= maxItem && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
-// shown is a key with its balance.
+// shown returns a key with its balance.
 func (s *Service) shown(ctx context.Context, k *ledger.KeyRow) (Key, error) {
 	out := keyOf(k)
 	if !k.Prepaid {
@@ -221,7 +221,7 @@ func (s *Service) shown(ctx context.Context, k *ledger.KeyRow) (Key, error) {
 	return out, nil
 }
 
-// nothingToChange is the fault of a change without a member.
+// nothingToChange returns the fault for a change without members.
 func nothingToChange() error {
 	return fault.New(fault.InvalidRequest, "nothing to change: give at least one member", nil)
 }
@@ -246,7 +246,7 @@ func (s *Service) UpdateKey(ctx context.Context, id policy.Account, f *KeyFields
 	return s.Key(ctx, id)
 }
 
-// RevokeKey ends a key permanently, and returns it; its balance stays in the books. A key that was revoked stays so.
+// RevokeKey revokes a key permanently, and returns it. Its balance stays in the ledger. Revoking a revoked key has no effect.
 func (s *Service) RevokeKey(ctx context.Context, id policy.Account) (Key, error) {
 	if _, err := s.row(ctx, id); err != nil {
 		return Key{}, err
@@ -257,7 +257,7 @@ func (s *Service) RevokeKey(ctx context.Context, id policy.Account) (Key, error)
 	return s.Key(ctx, id)
 }
 
-// RotateKey gives a key a new secret; the old one counts for a while. Nothing keeps the new one.
+// RotateKey gives a key a new secret, which is not stored. The old one stays valid for a while.
 func (s *Service) RotateKey(ctx context.Context, id policy.Account, how Rotation) (r Rotated, err error) {
 	overlap := DefaultOverlap
 	if how.Overlap.Given {

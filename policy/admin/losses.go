@@ -11,7 +11,7 @@ import (
 	"bardo.money/gateway/policy/ledger"
 )
 
-// Forgiveness names losses that are to be forgiven: that of one request, or all of a wallet.
+// Forgiveness selects the losses to forgive: that of one request, or all of a wallet.
 type Forgiveness struct {
 	Request Field[string] `json:"request_id,omitzero"`
 	Payer   Field[string] `json:"payer,omitzero"` // a wallet's address
@@ -28,18 +28,18 @@ type Wallet struct {
 // Failed is a payment that never arrived.
 type Failed struct{ Request, Ref string }
 
-// Forgiven is what was forgiven, and what its wallet still owes.
+// Forgiven is the forgiven amount, and what the wallet still owes.
 type Forgiven struct {
 	Payer    string       `json:"payer"`
 	Amount   policy.Micro `json:"forgiven_usd"` // by this change
-	Repeated bool         `json:"repeated"`     // all was forgiven before, and nothing changed
+	Repeated bool         `json:"repeated"`     // everything was forgiven before; nothing changed
 	Losses   []Loss       `json:"losses"`
 	Owed     policy.Micro `json:"owed_usd"`        // by the wallet
-	Rest     []Loss       `json:"rest,omitempty"`  // for these
+	Rest     []Loss       `json:"rest,omitempty"`  // the losses that remain
 	Unbooked []string     `json:"later,omitempty"` // requests whose payments failed and whose losses are not booked yet
 }
 
-// Loss is a payment that never arrived, as it was booked.
+// Loss is a payment that never arrived, as the ledger has it.
 type Loss struct {
 	Request string         `json:"request_id"`
 	Cost    policy.Micro   `json:"cost_usd"` // of the request, with the fee
@@ -49,7 +49,8 @@ type Loss struct {
 
 const maxReason = 500 // bytes
 
-// Forgive forgives losses. Repeating it changes nothing: the first reason stays. A payment that did not fail is a Conflict, as is one whose loss is not booked yet.
+// Forgive forgives losses. Repeating it changes nothing: the first reason stays. A payment that did not fail, or whose loss is not booked yet, is a
+// Conflict.
 func (s *Service) Forgive(ctx context.Context, f *Forgiveness, via string) (Forgiven, error) {
 	reason := f.Reason.Value
 	switch {
@@ -88,7 +89,7 @@ func (s *Service) Forgive(ctx context.Context, f *Forgiveness, via string) (Forg
 	return w.forgiven(&done, f.Payer.Given), nil
 }
 
-// forgiven is what was done, in the words of requests. all says that it was all of the wallet.
+// forgiven describes the result by request ids. all is set if the whole wallet was selected.
 func (w *Wallet) forgiven(done *ledger.Forgiven, all bool) Forgiven {
 	requests := map[string]string{}
 	for _, p := range w.Failed {

@@ -11,22 +11,22 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Balance is a key's money: its balance, whose amounts are null for a metered key, and what it has spent of its own limits.
+// Balance is a key's balance, whose amounts are null for a metered key, and what it has spent of its own limits.
 type Balance struct {
 	ID         policy.Account `json:"id"`
 	Balance    *policy.Micro  `json:"balance_usd"`
 	Held       *policy.Micro  `json:"held_usd"`
 	Available  *policy.Micro  `json:"available_usd"`
-	Blocked    bool           `json:"blocked"`  // until a deposit, because an answer cost more than there was, or a payment never arrived
-	Owed       *policy.Micro  `json:"owed_usd"` // for payments that never arrived: taken of what comes in next
+	Blocked    bool           `json:"blocked"`  // until a deposit, because an answer cost more than the balance, or a payment never arrived
+	Owed       *policy.Micro  `json:"owed_usd"` // for payments that never arrived; deducted from the next deposits
 	Day        policy.Micro   `json:"spent_usd_day"`
 	Month      policy.Micro   `json:"spent_usd_month"`
 	SpendDay   *policy.Micro  `json:"limit_usd_day"` // null: no limit
 	SpendMonth *policy.Micro  `json:"limit_usd_month"`
-	Project    string         `json:"project,omitempty"` // whose budgets count, too
+	Project    string         `json:"project,omitempty"` // its budgets apply, too
 }
 
-// Balance is the balance of a key.
+// Balance returns the balance of a key.
 func (s *Service) Balance(ctx context.Context, id policy.Account) (Balance, error) {
 	row, err := s.row(ctx, id)
 	if err != nil {
@@ -44,7 +44,7 @@ func (s *Service) Balance(ctx context.Context, id policy.Account) (Balance, erro
 	return out, nil
 }
 
-// spentOf is what the holder of a budget was charged in this day and month.
+// spentOf returns what a budget's holder was charged on the current day and in the current month.
 func (s *Service) spentOf(ctx context.Context, of policy.Budget) (day, month policy.Micro, err error) {
 	at := now()
 	day, ofDay := s.Books.SpentOf(ctx, of, at)
@@ -58,7 +58,7 @@ type Deposit struct {
 	Ref    Field[string]       `json:"ref,omitzero"`
 }
 
-// Receipt is what a deposit has done.
+// Receipt is the result of a deposit.
 type Receipt struct {
 	ID       policy.Account `json:"id"`
 	Ref      string         `json:"ref"`

@@ -13,7 +13,7 @@ import (
 	"bardo.money/gateway/policy/ledger/usage"
 )
 
-// Requests are past requests, the latest first. A filter's unknown key is a fault.
+// Requests returns past requests, latest first. An unknown key in the filter is a fault.
 func (s *Service) Requests(ctx context.Context, f ledger.RequestFilter) ([]ledger.Request, error) {
 	if err := s.known(ctx, f.Account); err != nil {
 		return nil, err
@@ -22,7 +22,7 @@ func (s *Service) Requests(ctx context.Context, f ledger.RequestFilter) ([]ledge
 	return found, faultOf(err)
 }
 
-// Request is the record of one request of whatever key, with how its payment stands.
+// Request returns the record of one request of any key, with the state of its payment.
 func (s *Service) Request(ctx context.Context, id string) (json.RawMessage, error) {
 	if !isPlain(id) {
 		return nil, faultOf(fmt.Errorf("request %q: %w", fault.Clip(id), ledger.ErrUnknownRequest))
@@ -45,14 +45,14 @@ func (s *Service) Request(ctx context.Context, id string) (json.RawMessage, erro
 	return record, nil
 }
 
-// withPayment adds to a record how the payment for its request stands.
+// withPayment adds the state of the request's payment to its record.
 func withPayment(record, state json.RawMessage) json.RawMessage {
 	out := append([]byte(nil), bytes.TrimSuffix(record, []byte{'}'})...)
 	return append(append(append(out, `,"payment":`...), state...), '}')
 }
 
-// RecordOf is a request's record as it is stored, with the id of its key as the first member. Of a request without a record it has what the
-// ledger's columns say.
+// RecordOf returns a request's stored record, with the id of its key as the first member. For a request without a record it returns the ledger's
+// columns.
 func RecordOf(r *ledger.Request) json.RawMessage {
 	key, err := json.Marshal(struct {
 		Key policy.Account `json:"key"` // "": anonymous
@@ -60,18 +60,19 @@ func RecordOf(r *ledger.Request) json.RawMessage {
 	if err == nil && json.Valid(r.Record) && len(r.Record) > 2 && r.Record[0] == '{' {
 		return append(append(key[:len(key)-1], ','), r.Record[1:]...)
 	}
-	record, _ := json.Marshal(map[string]any{ // nothing in it can fail
+	record, _ := json.Marshal(map[string]any{ // cannot fail for these types
 		"key": r.Account, "request_id": r.RequestID, "created_at": r.At.UTC(), "status": r.Status, "provider": r.Provider, "model": r.Model,
 		"input_tokens": r.Tokens.Input, "output_tokens": r.Tokens.Output, "cost_usd": r.Charged, "provider_cost_usd": r.ProviderCost,
 	})
 	return record
 }
 
-// Row is what a list shows of a request: its record, with what the record may lack, and what was charged, which is less than the cost where the balance was too low.
+// Row returns a request for a list: its record, completed from the ledger, and the charged amount, which is less than the cost where the balance was
+// too low.
 func Row(r *ledger.Request) json.RawMessage {
 	record := RecordOf(r)
 	var has map[string]json.RawMessage
-	_ = json.Unmarshal(record, &has) // RecordOf makes an object
+	_ = json.Unmarshal(record, &has) // RecordOf returns an object
 	out := bytes.TrimSuffix(record, []byte{'}'})
 	for _, m := range []struct {
 		name  string
@@ -87,14 +88,14 @@ func Row(r *ledger.Request) json.RawMessage {
 		{"charged_usd", r.Charged},
 	} {
 		if _, ok := has[m.name]; !ok {
-			value, _ := json.Marshal(m.value) // nothing in it can fail
+			value, _ := json.Marshal(m.value) // cannot fail for these types
 			out = append(append(out, `,"`+m.name+`":`...), value...)
 		}
 	}
 	return append(out, '}')
 }
 
-// Usage is what was used and spent, summed by model, provider, subsystem or day.
+// Usage returns requests, tokens and cost, summed by model, provider, subsystem or day.
 func (s *Service) Usage(ctx context.Context, f ledger.Filter, by ledger.By) ([]ledger.UsageRow, error) {
 	switch by {
 	case ledger.ByModel, ledger.ByProvider, ledger.BySubsystem, ledger.ByDay, ledger.ByKey, ledger.ByProject, ledger.ByGolem:
@@ -108,7 +109,7 @@ func (s *Service) Usage(ctx context.Context, f ledger.Filter, by ledger.By) ([]l
 	return rows, faultOf(err)
 }
 
-// Savings is what each layer of the pipeline saved.
+// Savings returns the savings of each layer of the pipeline.
 func (s *Service) Savings(ctx context.Context, f ledger.Filter) ([]ledger.SavingRow, error) {
 	if err := s.known(ctx, f.Account); err != nil {
 		return nil, err
@@ -117,7 +118,7 @@ func (s *Service) Savings(ctx context.Context, f ledger.Filter) ([]ledger.Saving
 	return rows, faultOf(err)
 }
 
-// known is a fault for a key that does not exist; "" is every key.
+// checkKey returns a fault if the key does not exist; "" is every key.
 func (s *Service) known(ctx context.Context, id policy.Account) error {
 	if id == "" {
 		return nil
@@ -126,7 +127,7 @@ func (s *Service) known(ctx context.Context, id policy.Account) error {
 	return err
 }
 
-// UsageTable is a report of usage, or with a layer among its dimensions of what layers saved. Its numbers are decimal, and exact.
+// UsageTable is a report of usage or, with a layer among its dimensions, of savings. Its numbers are exact decimals.
 type UsageTable struct {
 	By      []ledger.By `json:"by"`
 	Columns []string    `json:"columns"` // of the numbers, which follow the names

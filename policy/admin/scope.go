@@ -8,7 +8,7 @@ import (
 	"bardo.money/gateway/policy/intent"
 )
 
-// The checks of what a key may be bound to. They return the item as it is stored, or what is wrong with it.
+// Checks of the values that a key may be bound to. Each returns the item as it is stored, or the problem.
 
 func checkModel(s string) (item, problem string) {
 	if i := strings.IndexByte(s, '*'); i >= 0 && i < len(s)-1 || s == "*" {

@@ -17,16 +17,16 @@ import (
 //go:embed book.sql
 var tables string
 
-// Book keeps tokens in a file, which is created with the first one. Safe for concurrent use; one process writes, others may read.
+// Book stores tokens in a file, which is created with the first token. Safe for concurrent use; one process may write, others may read.
 type Book struct {
 	path string
 	db   *sql.DB
 
 	mu   sync.Mutex
-	used bool // the file is there, with its table
+	used bool // the file and its table exist
 }
 
-// OpenBook opens a file, if there is one.
+// OpenBook opens the file, if it exists.
 func OpenBook(path string) (*Book, error) {
 	db, err := sqlite.OpenLater(path, nil)
 	if err != nil {
@@ -38,7 +38,7 @@ func OpenBook(path string) (*Book, error) {
 // Close closes the file.
 func (b *Book) Close() error { return b.db.Close() }
 
-// Add appends a token: it sets its number, and its place in the chain. When it returns, the token is on the disk.
+// Add appends a token, and sets its number and chain hash. The token is on disk when Add returns.
 func (b *Book) Add(ctx context.Context, t *Token) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -93,7 +93,7 @@ func (b *Book) append(ctx context.Context, t *Token) (err error) {
 	return tx.Commit()
 }
 
-// Export writes the tokens from a number on, a line each. Without a file there are none.
+// Export writes the tokens from a number on, one per line. Without a file there are none.
 func (b *Book) Export(ctx context.Context, from int64, to io.Writer) (err error) {
 	if _, err := os.Stat(b.path); errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -115,7 +115,7 @@ func (b *Book) Export(ctx context.Context, from int64, to io.Writer) (err error)
 	return rows.Err()
 }
 
-// Latest are the last tokens, newest first, at most so many. Those that a later one voids do not hold. Without a file there are none.
+// Latest returns the last tokens, newest first, at most limit. Those that a later one voids do not hold. Without a file there are none.
 func (b *Book) Latest(ctx context.Context, most int) (list []Token, err error) {
 	if _, err := os.Stat(b.path); errors.Is(err, os.ErrNotExist) {
 		return nil, nil

@@ -12,7 +12,7 @@ type member struct {
 	value any
 }
 
-// canonical writes an object in the JSON Canonicalization Scheme (RFC 8785). The members are in the order of their keys, which are ASCII.
+// canonical writes an object in the JSON Canonicalization Scheme (RFC 8785). The members must be sorted by their keys, which are ASCII.
 func canonical(members []member) []byte {
 	b := []byte{'{'}
 	for i, m := range members {
@@ -35,7 +35,7 @@ func canonical(members []member) []byte {
 // short are the control characters that have an escape of one letter.
 var short = map[rune]string{'\b': `\b`, '\t': `\t`, '\n': `\n`, '\f': `\f`, '\r': `\r`, '"': `\"`, '\\': `\\`}
 
-// appendString appends a string as RFC 8785 writes it: escapes only where JSON requires them. Bytes that are no UTF-8 become U+FFFD.
+// appendString appends a string as RFC 8785 requires: with escapes only where JSON needs them. Invalid UTF-8 becomes U+FFFD.
 func appendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	for _, r := range s {

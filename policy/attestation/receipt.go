@@ -1,6 +1,6 @@
-// Package attestation reads and verifies the receipts by which a provider's enclave says what it has answered, and keeps what was verified: a chain of tokens that
-// can be checked again without the gateway. It makes no calls, and knows nothing of how a receipt arrives. No receipt and no token has content of a request
-// or of an answer: an answer stands there as its hash.
+// Package attestation parses and verifies the receipts with which a provider's enclave attests its answers, and stores the verified ones: a chain of
+// tokens that can be checked again without the gateway. It makes no calls, and does not know how a receipt arrives. Receipts and tokens hold no
+// content of requests or answers, only an answer's hash.
 package attestation
 
 import (
@@ -51,10 +51,11 @@ var receiptForm = jsonx.NewForm(keyMeasurement, keyNonce, keyTimestamp, keyModel
 
 const receiptMembers = 7
 
-// errMalformed is the cause of any receipt that is not of the form. It quotes nothing of it.
+// errMalformed is the cause for every malformed receipt. It quotes nothing of the receipt.
 var errMalformed = errors.New("not a receipt of the documented form")
 
-// Parse reads a receipt as its header has it: a JSON object in base64 with padding, whose members are all there, once, and no others. The error is a Reason.
+// Parse reads a receipt from its header: a JSON object in base64 with padding, in which each member occurs exactly once and no other does. The error
+// is a Reason.
 func Parse(header string) (*Receipt, error) {
 	switch {
 	case header == "":
@@ -63,10 +64,10 @@ func Parse(header string) (*Receipt, error) {
 		return nil, TooLarge
 	}
 	text, err := base64.StdEncoding.Strict().DecodeString(header)
-	if strings.ContainsAny(header, "\r\n") { // which the standard library passes over
+	if strings.ContainsAny(header, "\r\n") { // the standard library skips these
 		return nil, Malformed
 	}
-	if err != nil || bytes.ContainsAny(text, "\\") { // no value needs an escape, and each has one spelling
+	if err != nil || bytes.ContainsAny(text, "\\") { // no value needs an escape, so each receipt has one spelling
 		return nil, Malformed
 	}
 	r, err := parse(text)
@@ -101,7 +102,7 @@ func parse(text []byte) (*Receipt, error) {
 	return &r, nil
 }
 
-// parseOthers reads the members that are no strings.
+// parseOthers reads the members that are not strings.
 func (r *Receipt) parseOthers(doc *jsonx.Doc) (err error) {
 	switch string(doc.Get(keyDebug).Raw) {
 	case "true":
@@ -117,27 +118,27 @@ func (r *Receipt) parseOthers(doc *jsonx.Doc) (err error) {
 	return nil
 }
 
-// maxTimestamp is the largest number that every JSON reader keeps exactly.
+// maxTimestamp is the largest integer that every JSON reader represents exactly.
 const maxTimestamp = 1 << 53
 
-// formed reports whether each value has its form.
+// wellFormed reports whether each value has its documented form.
 func (r *Receipt) formed() bool {
 	return isHex(r.Measurement, MeasurementLen) && isHex(r.Nonce, NonceLen) && isHex(r.ResponseHash, hashLen) && len(r.Signature) == ed25519.SignatureSize &&
 		r.Timestamp > 0 && r.Timestamp < maxTimestamp && isName(r.Model)
 }
 
-// isHex reports whether a text is a number of lower-case hexadecimal digits.
+// isHex reports whether s is a number of lower-case hexadecimal digits.
 func isHex(s string, digits int) bool {
 	return len(s) == digits && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// isName reports whether a text can name a model in a receipt: printable ASCII that JSON needs no escapes for.
+// isName reports whether s can be a model's name in a receipt: printable ASCII without JSON escapes.
 func isName(s string) bool {
 	return s != "" && len(s) <= maxModel && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' })
 }
 
-// Signed are the bytes that the signature covers: the receipt without its signature in the JSON Canonicalization Scheme (RFC 8785). Its values need no
-// escapes and its number is an integer, so that the members in the order of their names are the whole of it.
+// Signed returns the bytes that the signature covers: the receipt without its signature in the JSON Canonicalization Scheme (RFC 8785). Its values
+// need no escapes and its number is an integer, so sorting the members is sufficient.
 func (r *Receipt) Signed() []byte {
 	return canonical([]member{
 		{keyDebug, r.Debug}, {keyMeasurement, r.Measurement}, {keyModel, r.Model}, {keyNonce, r.Nonce}, {keyHash, r.ResponseHash}, {keyTimestamp, r.Timestamp},
@@ -147,7 +148,7 @@ func (r *Receipt) Signed() []byte {
 // Sign signs a receipt, as an enclave does.
 func (r *Receipt) Sign(key ed25519.PrivateKey) { r.Signature = ed25519.Sign(key, r.Signed()) }
 
-// Header is the receipt as Parse reads it.
+// Header returns the receipt in the form that Parse reads.
 func (r *Receipt) Header() string {
 	signature := base64.StdEncoding.EncodeToString(r.Signature)
 	return base64.StdEncoding.EncodeToString(canonical([]member{

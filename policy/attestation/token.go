@@ -14,9 +14,9 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Token is the proof that is kept of one attested answer. It has no content. Its members are those of its JSON form, a line of an export.
+// Token is the stored proof of one attested answer. It has no content. Its members are those of its JSON form, a line of an export.
 type Token struct {
-	Seq         int64  `json:"seq"` // from 1 on, without gaps
+	Seq         int64  `json:"seq"` // from 1, without gaps
 	At          int64  `json:"at"`  // when the receipt was verified: Unix time in milliseconds
 	RequestID   string `json:"request_id"`
 	GolemID     string `json:"golem_id"`
@@ -25,23 +25,23 @@ type Token struct {
 	Provider    string `json:"provider"`
 	Model       string `json:"model"`       // that was called
 	Measurement string `json:"measurement"` // of the enclave
-	Nonce       string `json:"nonce"`       // that was sent
+	Nonce       string `json:"nonce"`       // the nonce that was sent
 	Hash        string `json:"response_hash"`
-	Void        string `json:"void"`    // why the receipt counts for nothing, a Reason; "" for a valid one, unless a later token is void for the same answer
-	Receipt     string `json:"receipt"` // as it came
-	Prev        string `json:"prev"`    // TokenHash of the token before; "" for the first
-	TokenHash   string `json:"hash"`    // of all the other members
+	Void        string `json:"void"`    // why the receipt does not count, a Reason; "" for a valid one, unless a later token voids the same answer
+	Receipt     string `json:"receipt"` // as received
+	Prev        string `json:"prev"`    // TokenHash of the previous token; "" for the first
+	TokenHash   string `json:"hash"`    // hash of all other members
 
-	revoked bool // a later token is void for the same answer
+	revoked bool // a later token voids the same answer
 }
 
-// answer tells which answer a token is about. A nonce is of one call.
+// answer identifies the answer of a token. A nonce belongs to one call.
 func (t *Token) answer() string { return t.RequestID + "\n" + t.Nonce }
 
-// tokenForm begins what is hashed of a token: no hash of another form is one of a token.
+// tokenForm is the prefix of a token's hash input. It separates these hashes from those of other formats.
 const tokenForm = "bardo-attestation-token/1\n"
 
-// hash is the SHA-256, in hexadecimal, of the token without its own hash, in the JSON Canonicalization Scheme (RFC 8785).
+// hash returns the SHA-256, in hexadecimal, of the token without its own hash, in the JSON Canonicalization Scheme (RFC 8785).
 func (t *Token) hash() string {
 	b := canonical([]member{
 		{"at", t.At},
@@ -63,7 +63,7 @@ func (t *Token) hash() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// check reports what is wrong with a token by itself, whatever the policy; nil if its receipt says what it says.
+// check returns what is wrong with a token by itself, under any policy; nil if its members match its receipt.
 func (t *Token) check(p *Policy) error {
 	r, err := Parse(t.Receipt)
 	if err != nil {
@@ -75,8 +75,8 @@ func (t *Token) check(p *Policy) error {
 	return p.Verify(r, &Expected{Nonce: t.Nonce, Model: t.Model, ResponseHash: t.Hash, At: time.UnixMilli(t.At)})
 }
 
-// Holds reports whether a token, by itself, is what was written, and its receipt is verified by a policy and not void, also by no later token that was read
-// with it (Book.Latest). Nothing holds without a policy.
+// Holds reports whether a token is unchanged, its receipt is verified by a policy, and neither the token itself nor a later one read with it
+// (Book.Latest) voids it. Without a policy nothing holds.
 func (t *Token) Holds(p *Policy) bool {
 	return p != nil && t.Void == "" && !t.revoked && t.hash() == t.TokenHash && t.check(p) == nil
 }
@@ -84,18 +84,18 @@ func (t *Token) Holds(p *Policy) bool {
 // Report is the result of a check of tokens.
 type Report struct {
 	Tokens int      `json:"tokens"`
-	Valid  int      `json:"valid"` // whose receipts are verified and not void
-	Void   int      `json:"void"`  // whose receipts are verified, and whose answers could not be used
-	First  int64    `json:"first"` // sequence number of the first token; 0 for none
-	Head   string   `json:"head"`  // the last token's hash: whoever knew it before knows that nothing was cut off
-	wrong  bool     // the token that is being checked
-	Faulty int      `json:"faulty"` // with which anything is wrong
-	Faults []string `json:"faults"` // what is wrong, of the first of them
+	Valid  int      `json:"valid"` // tokens whose receipts are verified and not void
+	Void   int      `json:"void"`  // tokens whose receipts are verified, and whose answers could not be used
+	First  int64    `json:"first"` // number of the first token; 0 for none
+	Head   string   `json:"head"`  // hash of the last token: comparing it with an earlier copy shows whether tokens were cut off
+	wrong  bool     // the current token has a fault
+	Faulty int      `json:"faulty"` // tokens with any fault
+	Faults []string `json:"faults"` // the faults of the first of them
 
 	standing map[string]bool // answers whose tokens are valid so far
 }
 
-// maxFaults bounds the faults that a report lists.
+// maxFaults limits the faults in a report.
 const maxFaults = 100
 
 func (r *Report) fault(seq int64, format string, args ...any) {
@@ -105,11 +105,11 @@ func (r *Report) fault(seq int64, format string, args ...any) {
 	}
 }
 
-// maxLine bounds a line of an export, in bytes.
+// maxLine limits a line of an export, in bytes.
 const maxLine = 64 << 10
 
-// Check reads tokens, a JSON object per line in the order of their numbers, and verifies each receipt and the chain. A selection may begin anywhere in the
-// chain. A void token also voids an earlier one of the same answer. The error is of reading alone.
+// Check reads tokens, one JSON object per line in the order of their numbers, and verifies each receipt and the chain. A selection may begin anywhere
+// in the chain. A void token also voids an earlier one of the same answer. The error is of reading alone.
 func Check(p *Policy, in io.Reader) (*Report, error) {
 	report := &Report{Faults: []string{}, standing: map[string]bool{}}
 	lines := bufio.NewScanner(in)
@@ -130,10 +130,10 @@ func Check(p *Policy, in io.Reader) (*Report, error) {
 	return report, lines.Err()
 }
 
-// lineForm are the members of a line. One that is there twice would say one thing to this reader and another to the next.
+// lineForm lists the members of a line. Duplicates are refused, because readers differ in which one they use.
 var lineForm = jsonx.NewForm("seq", "at", "request_id", "golem_id", "tick", "task_class", "provider", "model", "measurement", "nonce", "response_hash", "void", "receipt", "prev", "hash")
 
-// readToken reads a line. It has the members of a token and no others.
+// readToken reads a line. It must have exactly the members of a token.
 func readToken(line []byte) (*Token, error) {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
@@ -144,7 +144,7 @@ func readToken(line []byte) (*Token, error) {
 	return t, nil
 }
 
-// add checks a token and its place behind the one before; nil for the first.
+// add checks a token and its link to the previous one, last; nil for the first.
 func (r *Report) add(p *Policy, t, last *Token) {
 	r.Tokens++
 	r.wrong = false
@@ -169,7 +169,7 @@ func (r *Report) add(p *Policy, t, last *Token) {
 	r.count(t)
 }
 
-// count adds a token to the sums.
+// count adds a token to the totals.
 func (r *Report) count(t *Token) {
 	switch at := t.answer(); {
 	case r.wrong:

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// MaxSkew is how far a receipt's time may be from that of its verification, in both directions.
+// MaxSkew is the largest difference between a receipt's time and the time of its verification, in both directions.
 const MaxSkew = 30 * time.Second
 
 // Reason is why an answer counts as not attested. It is an error.
@@ -22,24 +22,24 @@ const (
 	Missing     Reason = "missing"     // there is no receipt
 	TooLarge    Reason = "too_large"   // it is larger than MaxReceipt
 	Malformed   Reason = "malformed"   // it is not of the documented form
-	Contradicts Reason = "contradicts" // there are several that differ
-	Debug       Reason = "debug_mode"  // of an enclave in debug mode
+	Contradicts Reason = "contradicts" // there are several, which differ
+	Debug       Reason = "debug_mode"  // from an enclave in debug mode
 	Stale       Reason = "stale"       // older than MaxSkew
 	Future      Reason = "future"      // newer than MaxSkew
 	Signature   Reason = "signature"   // signed by none of the keys
-	Nonce       Reason = "nonce"       // of another request
-	Model       Reason = "model"       // of another model
-	Measurement Reason = "measurement" // of an enclave that is not on the list
-	Hash        Reason = "hash"        // of other bytes than those that came
+	Nonce       Reason = "nonce"       // for another request
+	Model       Reason = "model"       // for another model
+	Measurement Reason = "measurement" // from an enclave that is not on the list
+	Hash        Reason = "hash"        // of other bytes than those received
 	Encoded     Reason = "encoding"    // the body has a content encoding, so that its bytes are not the answer's
-	Truncated   Reason = "truncated"   // the answer has no end
+	Truncated   Reason = "truncated"   // the answer is incomplete
 	Endpoint    Reason = "endpoint"    // the answers of this endpoint are not attested
-	Unreadable  Reason = "parse"       // of a receipt that is void: the answer cannot be read
-	BadSchema   Reason = "schema"      // of a receipt that is void: the answer does not follow its schema
-	Unsent      Reason = "unsent"      // of a receipt that is void: an error was sent in the place of the answer, as where it could not be charged for
+	Unreadable  Reason = "parse"       // void receipt: the answer cannot be parsed
+	BadSchema   Reason = "schema"      // void receipt: the answer does not match its schema
+	Unsent      Reason = "unsent"      // void receipt: an error was sent instead of the answer, for example because it could not be charged
 )
 
-// about says what each reason means, for logs and messages.
+// about has the message of each reason, for logs and errors.
 var about = map[Reason]string{
 	Missing: "there is no receipt", TooLarge: "the receipt is too large", Malformed: "the receipt is not of the documented form", Contradicts: "there are receipts that contradict each other",
 	Debug: "the enclave runs in debug mode", Stale: "the receipt is older than 30 s", Future: "the receipt is from the future", Signature: "the receipt is not signed by a known key",
@@ -48,7 +48,7 @@ var about = map[Reason]string{
 	Unreadable: "the answer cannot be read", BadSchema: "the answer does not follow its schema", Unsent: "an error was sent in the place of the answer",
 }
 
-// Error is the reason. It quotes nothing of a receipt.
+// Error returns the reason's message. It quotes nothing of a receipt.
 func (r Reason) Error() string {
 	if words, ok := about[r]; ok {
 		return words
@@ -56,7 +56,7 @@ func (r Reason) Error() string {
 	return "not verified"
 }
 
-// Policy is which receipts are trusted. The zero value trusts none.
+// Policy defines which receipts are trusted. The zero value trusts none.
 type Policy struct {
 	Keys         []ed25519.PublicKey
 	Measurements []string // of enclaves, in lower-case hexadecimal
@@ -94,13 +94,13 @@ func ParseKey(s string) (ed25519.PublicKey, error) {
 	return b, nil
 }
 
-// Expected is what a receipt has to say.
+// Expected has the values that a receipt must have.
 type Expected struct {
 	Nonce, Model, ResponseHash string
 	At                         time.Time
 }
 
-// Verify reports why a receipt is not trusted for an answer; nil if it is. The error is a Reason.
+// Verify returns why a receipt is not trusted for an answer; nil if it is. The error is a Reason.
 func (p *Policy) Verify(r *Receipt, want *Expected) error {
 	age := want.At.Sub(time.UnixMilli(r.Timestamp))
 	switch {

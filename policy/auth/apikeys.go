@@ -21,22 +21,22 @@ type Row struct {
 	Hash      string           // Pepper.Hash of the key
 	Revoked   bool
 
-	OldHash  string    // of the secret that was replaced; "" for none
-	OldUntil time.Time // that secret is refused from this time on
+	OldHash  string    // of the replaced secret; "" for none
+	OldUntil time.Time // the replaced secret is refused from this time on
 }
 
-// takesOld reports whether the secret that was replaced still counts.
+// takesOld reports whether the replaced secret is still valid.
 func (r *Row) takesOld(now time.Time) bool { return r.OldHash != "" && now.Before(r.OldUntil) }
 
-// ended reports whether the secret that was replaced does not count any more.
+// ended reports whether the replaced secret has expired.
 func (r *Row) ended(now time.Time) bool { return r.OldHash != "" && !now.Before(r.OldUntil) }
 
 // Store holds the keys. Safe for concurrent use.
 type Store interface {
 	// Key returns a key's row by its id; ok is false if there is none.
 	Key(ctx context.Context, id string) (row Row, ok bool, err error)
-	// Generation is incremented within a second after any process added, changed or revoked a row; a row that is read afterwards shows the
-	// change. It is called once per request and must not block.
+	// Generation is incremented within a second after any process added, changed or revoked a row; a row that is read afterwards shows the change. It
+	// is called once per request and must not block.
 	Generation() uint64
 }
 
@@ -50,8 +50,8 @@ type Options struct {
 // APIKeys verifies bardo_sk_ and bardo_pk_ keys from the x-api-key header or Authorization: Bearer, in this order.
 //
 // The first request of a key runs bcrypt; afterwards its MAC is cached, and a request costs one HMAC and one lookup. After the store's generation
-// changed, a key's row is read again at its next request, and bcrypt runs again only if the hash differs. While the store cannot be read, a key is what it
-// was when it was read last. Safe for concurrent use.
+// changed, a key's row is read again at its next request, and bcrypt runs again only if the hash differs. While the store cannot be read, the last
+// row that was read stays in effect. Safe for concurrent use.
 type APIKeys struct {
 	store         Store
 	pepper        *Pepper
@@ -67,13 +67,13 @@ var (
 	_ Immediate = (*APIKeys)(nil)
 )
 
-// claim is a key's id and the MAC of the secret that came with it.
+// claim is a key's id and the MAC of the secret that was sent.
 type claim struct {
 	id  string
 	mac mac
 }
 
-// slot is where a key's proof is: an own one for a secret that was replaced.
+// slot identifies a cached proof: the replaced secret of a key has its own.
 type slot struct {
 	id  string
 	old bool
@@ -83,7 +83,7 @@ type slot struct {
 // refused cheaply.
 type proof struct {
 	mac        mac
-	hash       string // that it matches: the row's, or its old one
+	hash       string // the hash that it matches: the row's, or its old one
 	row        Row
 	generation uint64
 }
@@ -188,7 +188,7 @@ func (a *APIKeys) prove(ctx context.Context, key Key, read *Reading) (*proof, er
 
 func (p *proof) is(m *mac) bool { return subtle.ConstantTimeCompare(p.mac[:], m[:]) == 1 }
 
-// proveOnce shares one verification between concurrent requests with a key. It does not end with the request that started it, but with
+// proveOnce shares one verification between concurrent requests with a key. It is not cancelled with the request that started it; it is limited by
 // ProofTimeout.
 func (a *APIKeys) proveOnce(ctx context.Context, c claim) (*proof, error) {
 	flight := a.flights.DoChan(c.id+string(c.mac[:]), func() (any, error) {
@@ -207,10 +207,10 @@ func (a *APIKeys) proveOnce(ctx context.Context, c claim) (*proof, error) {
 
 // proveFromStore reads the key's row and checks the claim against it.
 func (a *APIKeys) proveFromStore(ctx context.Context, c claim) (*proof, error) {
-	generation := a.store.Generation() // before the row: a change in between is seen at the next request
+	generation := a.store.Generation() // before the row is read, so that a change in between is seen at the next request
 	row, ok, err := a.store.Key(ctx, c.id)
 	if known := a.known(c); err != nil && known != nil && (known.hash == known.row.Hash || known.row.takesOld(time.Now())) {
-		return known, nil // nobody can revoke it meanwhile, either
+		return known, nil // without the store no key can be revoked in the meantime, either
 	}
 	if err != nil {
 		return nil, fault.New(fault.Unavailable, "API keys cannot be verified at the moment", fmt.Errorf("key %s: %w", c.id, err))
@@ -222,10 +222,10 @@ func (a *APIKeys) proveFromStore(ctx context.Context, c claim) (*proof, error) {
 	}
 	old := false
 	err = a.check(ctx, c, row.Hash)
-	if isInvalid(err) && row.OldHash != "" { // also after its end: who has it is told that it was replaced
+	if isInvalid(err) && row.OldHash != "" { // even after it expired: its holder is told that it was replaced
 		old, err = true, a.check(ctx, c, row.OldHash)
 		if err != nil && row.ended(time.Now()) {
-			err = errInvalid(err) // also where bcrypt is busy: it is refused in any case
+			err = errInvalid(err) // even where bcrypt is busy: it is refused in any case
 		}
 	}
 	if err != nil {
@@ -242,7 +242,7 @@ func (a *APIKeys) proveFromStore(ctx context.Context, c claim) (*proof, error) {
 	return p, nil
 }
 
-// known is the proof of a claim, of whatever generation; nil if there is none.
+// known returns the proof of a claim, of any generation; nil if there is none.
 func (a *APIKeys) known(c claim) *proof {
 	for _, old := range [...]bool{false, true} {
 		if p, ok := a.proofs.Peek(slot{c.id, old}); ok && p.is(&c.mac) {
@@ -257,7 +257,7 @@ func isInvalid(err error) bool {
 	return ok && f.Kind == fault.InvalidAPIKey
 }
 
-// check compares the claim with the row's hash; bcrypt only runs if nothing cheaper decides.
+// check compares the claim with the row's hash. bcrypt runs only if nothing cheaper decides.
 func (a *APIKeys) check(ctx context.Context, c claim, hash string) error {
 	for _, old := range [...]bool{false, true} {
 		if known, ok := a.proofs.Peek(slot{c.id, old}); ok && known.hash == hash {
@@ -285,7 +285,7 @@ func (a *APIKeys) check(ctx context.Context, c claim, hash string) error {
 	return nil
 }
 
-// Causes of a refusal, for the log.
+// Causes of refusals, for the log.
 var (
 	errUnknown = errors.New("no key has this id")
 	errKind    = errors.New("the key's prefix is not that of the key with this id")
@@ -295,7 +295,7 @@ func errInvalid(cause error) *fault.Fault {
 	return fault.New(fault.InvalidAPIKey, "the API key is not valid", cause)
 }
 
-// errReplaced is for who sent the whole secret that was replaced: nobody else learns that there is another one.
+// errReplaced is returned only to a client that sent the whole replaced secret: others must not learn that a newer one exists.
 func errReplaced(r *Row) *fault.Fault {
 	if r.Revoked {
 		return errInvalid(nil)

@@ -18,12 +18,12 @@ type Request struct {
 	Header header.List
 	Client netip.Addr // the client's address; the zero value is outside every network
 
-	Method, Path string // for proofs that are about them, and for nothing else; the path is normalised, and has the query
+	Method, Path string // only for proofs that cover them; the path is normalised, with the query
 
-	Read *Reading // nil: each look at the request reads its key
+	Read *Reading // nil: the key is parsed at each use of the request
 }
 
-// Reading is what was read of a request's key, for a second look at the request. The zero value is ready, for one request. Not safe for concurrent use.
+// Reading caches a request's parsed key and MAC, for a second verification. The zero value is ready, for one request. Not safe for concurrent use.
 type Reading struct {
 	key    Key
 	err    error
@@ -32,7 +32,7 @@ type Reading struct {
 	hashed bool
 }
 
-// parse is Parse, once for a request. text is the request's key.
+// parse is Parse, once per request. text is the request's key.
 func (r *Reading) parse(text string) (Key, error) {
 	if r == nil {
 		return Parse(text)
@@ -46,7 +46,7 @@ func (r *Reading) parse(text string) (Key, error) {
 	return r.key, r.err
 }
 
-// macOf is the MAC of the key's secret, once for a request.
+// macOf returns the MAC of the key's secret, computed once per request.
 func (r *Reading) macOf(k Key, p *Pepper) mac {
 	if r == nil || r.key != k {
 		return p.mac(k)
@@ -80,14 +80,15 @@ func (c Chain) Verify(ctx context.Context, r Request) (p policy.Principal, ok bo
 	return policy.Principal{}, false, nil
 }
 
-// Immediate is implemented by verifiers that can tell in advance whether Verify returns without waiting for a store or a hash. Safe for concurrent use.
+// Immediate is implemented by verifiers that can report in advance whether Verify returns without waiting for a store or a hash. Safe for concurrent
+// use.
 type Immediate interface {
 	Immediate(r Request) bool
 }
 
 var _ Immediate = Chain(nil)
 
-// Immediate reports whether every verifier says so of itself.
+// Immediate reports whether all verifiers are immediate.
 func (c Chain) Immediate(r Request) bool {
 	for _, v := range c {
 		if i, ok := v.(Immediate); !ok || !i.Immediate(r) {
@@ -97,7 +98,7 @@ func (c Chain) Immediate(r Request) bool {
 	return true
 }
 
-// Missing is the fault of a request to which no scheme applied. Its message differs for a credential of an unknown kind and for none.
+// Missing returns the fault for a request to which no scheme applied. Its message distinguishes an unknown credential from none.
 func Missing(h header.List) *fault.Fault {
 	for _, name := range header.GatewayKeys() {
 		if h.Get(name) != "" {
@@ -107,10 +108,10 @@ func Missing(h header.List) *fault.Fault {
 	return fault.New(fault.InvalidAPIKey, "no API key was sent: use the x-api-key header or Authorization: Bearer", nil)
 }
 
-// payless is a key that stands for none: clients that pay for each request, and whose library wants a key, send it.
+// payless is a placeholder key: clients that pay per request send it, because their library requires a key.
 const payless = "x402"
 
-// IsKey reports whether a request carries a key of this gateway, which decides whose request it is.
+// IsKey reports whether a request carries a key of this gateway. The key then identifies the request's account.
 func IsKey(h header.List) bool {
 	if _, ok := Credential(h, keyPrefix); ok {
 		return true
@@ -161,7 +162,7 @@ func bearer(s string) string {
 	return s
 }
 
-// CheckUse refuses a key that has expired, or is used from an address or a page that it is not for.
+// CheckUse refuses an expired key, and one used from an address or a web page that it is not restricted to.
 func CheckUse(p *policy.Principal, r Request) error {
 	if p.Scope.Expired(time.Now()) {
 		return fault.Newf(fault.InvalidAPIKey, "this API key expired at %s", p.Scope.Expires.UTC().Format(time.RFC3339))
@@ -175,7 +176,7 @@ func CheckUse(p *policy.Principal, r Request) error {
 	return nil
 }
 
-// checkNetworks refuses addresses outside the networks that a key is bound to.
+// checkNetworks refuses addresses outside a key's networks.
 func checkNetworks(networks []netip.Prefix, client netip.Addr) error {
 	if len(networks) == 0 {
 		return nil

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// A key is "bardo_sk_" or, if it is publishable, "bardo_pk_", 12 characters that name it, 43 that are its secret (62^43 > 2^256), and 6 that are a CRC-32 of
-// all before them, so that a typo is refused without asking any store.
+// A key is "bardo_sk_" or, if it is publishable, "bardo_pk_", followed by 12 characters of id, 43 of secret (62^43 > 2^256), and 6 of a CRC-32 over
+// all of these, so that a typo is refused without a store lookup.
 const (
-	brand       = "bardo_" // whatever starts with it is meant for this scheme
+	brand       = "bardo_" // every credential with this prefix is meant for this scheme
 	keyPrefix   = "bardo_sk_"
 	publicStart = "bardo_pk_" // as long as keyPrefix
 	idLen       = 12
@@ -24,16 +24,16 @@ const (
 	base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
 
-// What can be wrong with a key before anyone is asked about it. Neither message repeats the key.
+// Errors of a key that are found without a store. Neither message repeats the key.
 var (
 	ErrMalformed = errors.New("the API key is not of the form bardo_sk_<id>_<secret>_<checksum> or bardo_pk_<id>_<secret>_<checksum>")
 	ErrChecksum  = errors.New("the API key has a typing error: its checksum does not match")
 )
 
-// Key is an API key in clear. It prints masked; only Reveal shows it.
+// Key is an API key in clear text. It prints masked; only Reveal returns it.
 type Key struct{ text, id, secret string }
 
-// NewKey makes a key from a source of random bytes (crypto/rand.Reader).
+// NewKey generates a key from a source of random bytes (crypto/rand.Reader).
 func NewKey(rand io.Reader) (Key, error) {
 	var id [idLen]byte
 	if err := fillBase62(id[:], rand); err != nil {
@@ -42,7 +42,7 @@ func NewKey(rand io.Reader) (Key, error) {
 	return NewSecret(rand, string(id[:]), false)
 }
 
-// NewSecret makes a key with the id of another one and a new secret.
+// NewSecret generates a key with the id of another one and a new secret.
 func NewSecret(rand io.Reader, id string, publishable bool) (Key, error) {
 	var secret [secretLen]byte
 	if err := fillBase62(secret[:], rand); err != nil {
@@ -72,12 +72,12 @@ func Parse(s string) (Key, error) {
 	return k, nil
 }
 
-// cutKey takes apart what has a key's length.
+// cutKey splits a string of a key's length.
 func cutKey(s string) Key {
 	return Key{text: s, id: s[len(keyPrefix) : secretAt-1], secret: s[secretAt : checksumAt-1]}
 }
 
-// prefixOf is what a key begins with; "" if s is none.
+// prefixOf returns a key's prefix; "" if s is no key.
 func prefixOf(s string) string {
 	for _, prefix := range [...]string{keyPrefix, publicStart} {
 		if strings.HasPrefix(s, prefix) {
@@ -87,22 +87,22 @@ func prefixOf(s string) string {
 	return ""
 }
 
-// Publishable reports whether the key says that it may be shown to others.
+// Publishable reports whether the key's prefix allows showing it to others.
 func (k Key) Publishable() bool { return strings.HasPrefix(k.text, publicStart) }
 
-// ID is the public part, which names the key and its account.
+// ID returns the public part, which names the key and its account.
 func (k Key) ID() string { return k.id }
 
-// Reveal is the whole key, to be shown once to its owner.
+// Reveal returns the whole key, to be shown once to its owner.
 func (k Key) Reveal() string { return k.text }
 
-// String is the key for logs.
+// String returns the masked key, for logs.
 func (k Key) String() string { return Mask(k.text) }
 
-// GoString is the key for logs.
+// GoString returns the masked key, for logs.
 func (k Key) GoString() string { return Mask(k.text) }
 
-// Mask is a credential as it may be logged: the id of a key of this gateway, and nothing of any other.
+// Mask returns a credential as it may be logged: the id of a key of this gateway, and nothing of any other.
 func Mask(key string) string {
 	prefix := prefixOf(key)
 	if prefix == "" {
@@ -115,7 +115,7 @@ func Mask(key string) string {
 	return prefix + id + "_…"
 }
 
-// checksum is the CRC-32 of s as six characters. It leaves no copy of s on the heap.
+// checksum returns the CRC-32 of s as six characters. It leaves no copy of s on the heap.
 func checksum(s string) (sum [checksumLen]byte) {
 	n := ^uint32(0)
 	for i := range len(s) {
@@ -129,8 +129,7 @@ func checksum(s string) (sum [checksumLen]byte) {
 	return sum
 }
 
-// fillBase62 fills dst with characters that are equally likely: bytes from 248 on, which would favour the first eight, are
-// thrown away.
+// fillBase62 fills dst with uniformly distributed characters: bytes from 248 on, which would favour the first eight, are discarded.
 func fillBase62(dst []byte, rand io.Reader) error {
 	const fair = 256 / 62 * 62
 	var b [1]byte

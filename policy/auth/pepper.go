@@ -18,10 +18,10 @@ import (
 const (
 	pepperLen = 32
 	bcryptLen = 60 // of every bcrypt hash in its text form
-	markBytes = 3  // of the MAC stand after the bcrypt hash: see Hash
+	markBytes = 3  // bytes of the MAC after the bcrypt hash: see Hash
 
-	// bcryptCost is the lowest that there is, about a millisecond. A higher one slows down whoever guesses passwords; here it would have to be
-	// 256 random bits. Hashes of any other cost are read as well.
+	// bcryptCost is the lowest possible, about a millisecond. A higher cost slows down guessing of passwords, but secrets are 256 random bits. Hashes
+	// of any other cost are accepted.
 	bcryptCost = bcrypt.MinCost
 
 	markSeparator = "$"
@@ -30,13 +30,12 @@ const (
 // mac is HMAC-SHA-256(pepper, secret).
 type mac [sha256.Size]byte
 
-// Pepper is the gateway's own secret, without which the hashes of its store are worth nothing. It prints as "***".
-// Safe for concurrent use.
+// Pepper is the gateway's own secret, without which the hashes of its store are useless. It prints as "***". Safe for concurrent use.
 type Pepper struct {
 	macs sync.Pool
 }
 
-// NewPepper makes the content of a pepper file from a source of random bytes (crypto/rand.Reader).
+// NewPepper generates the content of a pepper file from a source of random bytes (crypto/rand.Reader).
 func NewPepper(rand io.Reader) ([]byte, error) {
 	var b [pepperLen]byte
 	if _, err := io.ReadFull(rand, b[:]); err != nil {
@@ -45,7 +44,7 @@ func NewPepper(rand io.Reader) ([]byte, error) {
 	return append(hex.AppendEncode(nil, b[:]), '\n'), nil
 }
 
-// ParsePepper reads what NewPepper made. The error does not repeat it.
+// ParsePepper reads a file written by NewPepper. The error does not quote it.
 func ParsePepper(file []byte) (*Pepper, error) {
 	key := make([]byte, pepperLen)
 	text := bytes.TrimSpace(file)
@@ -85,10 +84,10 @@ func (p *Pepper) mac(k Key) mac {
 	return m
 }
 
-// Hash is what is stored of a key: bcrypt(HMAC-SHA-256(pepper, secret)), a "$", and the MAC's first three bytes.
+// Hash returns the stored form of a key: bcrypt(HMAC-SHA-256(pepper, secret)), a "$", and the MAC's first three bytes.
 //
-// Those bytes let all but one in 16 million wrong secrets be refused without running bcrypt, so that a flood of them
-// can neither burn the processor nor lock out the key's owner. They leave 232 of the MAC's 256 bits unknown.
+// Those bytes let all but one in 16 million wrong secrets be refused without running bcrypt, so that a flood of them can neither use up the processor
+// nor lock out the key's owner. They leave 232 of the MAC's 256 bits unknown.
 func (p *Pepper) Hash(k Key) (string, error) {
 	m := p.mac(k)
 	b, err := bcrypt.GenerateFromPassword(m.password(), bcryptCost)
@@ -98,17 +97,17 @@ func (p *Pepper) Hash(k Key) (string, error) {
 	return string(b) + markSeparator + m.mark(), nil
 }
 
-// password is the MAC as bcrypt takes it: text without zero bytes, below its limit of 72.
+// password returns the MAC in bcrypt's input format: text without zero bytes, shorter than its limit of 72.
 func (m *mac) password() []byte { return base64.RawStdEncoding.AppendEncode(nil, m[:]) }
 
 func (m *mac) mark() string { return base64.RawURLEncoding.EncodeToString(m[:markBytes]) }
 
-// matches reports whether m is the MAC that was stored as h. It takes as long as bcrypt does, and is true for one MAC only.
+// matches reports whether m is the MAC that was stored as h. It runs bcrypt.
 func (m *mac) matches(h string) bool {
 	return len(h) > bcryptLen && bcrypt.CompareHashAndPassword([]byte(h[:bcryptLen]), m.password()) == nil
 }
 
-// mayMatch is false when the mark alone shows that m was not stored as h.
+// mayMatch returns false if the MAC's stored bytes alone show that m was not stored as h.
 func (m *mac) mayMatch(h string) bool {
 	return len(h) > bcryptLen && h[bcryptLen:] == markSeparator+m.mark()
 }

@@ -7,12 +7,12 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// sessionPrefix begins the keys of sessions.
+// sessionPrefix is the prefix of session keys.
 const sessionPrefix = "bardo_ss_"
 
 // Sessions finds the principal of a session's key. Safe for concurrent use.
 type Sessions interface {
-	// Principal is who sends a request with a key; ok is false for a key of another kind. The error is a fault for a key that is not valid any more.
+	// Principal returns the principal of a key; ok is false for a key of another kind. The error is a fault for a key that is no longer valid.
 	Principal(ctx context.Context, key string) (p policy.Principal, ok bool, err error)
 }
 

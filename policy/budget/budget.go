@@ -12,7 +12,7 @@ import (
 // Part is one of the nine shares of a daily budget. The zero value has no budget.
 type Part uint8
 
-// The subsystems that have a budget of their own.
+// The subsystems with their own budget.
 const (
 	None Part = iota
 	Heartbeat
@@ -28,7 +28,7 @@ const (
 	parts = iota
 )
 
-// Stake is counted besides the parts: spending of the operator's staked credit, which belongs to no agent and no budget.
+// Stake counts separately from the parts: spending of the operator's staked credit, which belongs to no agent and no budget.
 const Stake Part = parts
 
 // share is a part's share of the daily budget.
@@ -36,9 +36,9 @@ type share struct {
 	name           string
 	of             float64 // fraction of the daily budget
 	vitalityWeight float64 // how much of it is reduced as vitality falls
-	// firm means that a wallet that earns too little does not reduce it.
+	// firm: a wallet that earns too little does not reduce it.
 	firm bool
-	// fund means that it is always paid for.
+	// fund: it is always paid for.
 	fund  bool
 	spent degradation
 }
@@ -77,8 +77,8 @@ func ParsePart(name string) Part {
 	return None
 }
 
-// subsystemParts are the subsystems whose part is not that of their intent: context has a budget of its own, and the compaction of a session, which
-// makes what follows cheaper, has none.
+// subsystemParts are the subsystems whose part is not that of their intent: context has its own budget, and the compaction of a session, which makes
+// later requests cheaper, has none.
 var subsystemParts = map[string]Part{"context": Context, "session_compact": None, "session": None}
 
 // intentParts are the parts of intents.
@@ -87,8 +87,8 @@ var intentParts = map[string]Part{
 	"daimon_complex": Daimon, "curator": Curator, "playbook": Playbook, "operator": Operator, "death": Death,
 }
 
-// PartOf is the part whose budget a subsystem uses, None without a subsystem. Aliases use their intent's part (D-04), unknown subsystems that of a
-// routine heartbeat.
+// PartOf returns the part whose budget a subsystem uses, None for "". Aliases use their intent's part (D-04), unknown subsystems that of a routine
+// heartbeat.
 func PartOf(subsystem string) Part {
 	if subsystem == "" {
 		return None
@@ -102,7 +102,7 @@ func PartOf(subsystem string) Part {
 // Unlimited is the budget of a part that is always paid for.
 const Unlimited = policy.Micro(math.MaxInt64)
 
-// Budgets are what each part may spend on a day.
+// Budgets is what each part may spend per day.
 type Budgets [parts]policy.Micro
 
 // Compute divides a daily budget among the parts. vitality is the remaining lifespan, 0 to 1. Risk and operator are never reduced, and death is
@@ -123,7 +123,7 @@ func Compute(vitality float64, daily policy.Micro) Budgets {
 	return b
 }
 
-// Under scales the budgets by a wallet's sustainability: up if it earns far more than it spends, down if it earns too little, except firm parts.
+// Under scales the budgets by a wallet's sustainability: up if it earns far more than it spends, down, except firm parts, if it earns too little.
 func (b Budgets) Under(w Wallet) Budgets {
 	pct := w.Percent()
 	for p := Heartbeat; p < parts; p++ {

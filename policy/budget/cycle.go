@@ -11,20 +11,20 @@ import (
 // Cycle is one dream cycle of an agent.
 type Cycle struct {
 	Agent Agent
-	ID    string // as the agent names it
+	ID    string // the agent's name for it
 }
 
-// maxCycles bounds how many dream cycles are remembered: those seen longest ago begin anew.
+// maxCycles limits how many dream cycles are remembered. The count of a forgotten one starts again at zero.
 const maxCycles = 16_384
 
-// Cycles counts what the searches of the web of dream cycles cost, in memory: it begins anew with the process. The zero value works. Safe for
-// concurrent use.
+// Cycles counts the cost of the web searches of dream cycles, in memory: the count starts again at zero with the process. The zero value works. Safe
+// for concurrent use.
 type Cycles struct {
 	mu    sync.Mutex
-	spent *lru.Cache[Cycle, policy.Micro] // what requests under way may cost included
+	spent *lru.Cache[Cycle, policy.Micro] // including the maximum cost of requests in flight
 }
 
-// Take sets a cost aside, unless the cycle would have cost more than most with it.
+// Take reserves a cost. It returns false, and reserves nothing, if the cycle's total would exceed limit.
 func (c *Cycles) Take(k Cycle, cost, most policy.Micro) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -39,7 +39,7 @@ func (c *Cycles) Take(k Cycle, cost, most policy.Micro) bool {
 	return true
 }
 
-// Settle turns a cost that was set aside into what it came to.
+// Settle replaces a reserved cost by the actual one.
 func (c *Cycles) Settle(k Cycle, taken, cost policy.Micro) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

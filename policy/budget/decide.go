@@ -40,16 +40,16 @@ var degradations = [...]struct{ word, advice string }{
 const (
 	// Deliberate is the subsystem that is downgraded once the heartbeats' budget is used up.
 	Deliberate = "heartbeat_t2"
-	// Routine is the subsystem as which it is served.
+	// Routine is the subsystem that it is served as.
 	Routine = "heartbeat_t1"
 	// Lowered is the value in X-Bardo-Degraded for it.
 	Lowered = "tier:t2->t1"
 )
 
-// Soon is the Retry-After while other requests of the agent hold its budget.
+// Soon is the Retry-After while other requests of the agent reserve its budget.
 const Soon = time.Second
 
-// Use is a part's spending of a day, and the highest cost of its requests in flight.
+// Use is a part's spending of a day, and the maximum cost of its requests in flight.
 type Use struct{ Spent, Held policy.Micro }
 
 // Decision is what happens to a request, and its explanation.
@@ -61,7 +61,7 @@ type Decision struct {
 	Again     time.Duration // Retry-After of a refused request
 }
 
-// Decide decides about a request of a subsystem whose part has used u: the table of X-12. A request that crosses the limit completes; the highest
+// Decide decides about a request of a subsystem whose part has used u, by the table of X-12. A request that crosses the limit completes; the maximum
 // costs of requests in flight count as spent.
 func (b Budgets) Decide(subsystem string, u Use, now time.Time) Decision {
 	p := PartOf(subsystem)
@@ -98,5 +98,5 @@ func (d *Decision) Sentence(p Part, limit policy.Micro) string {
 	return fmt.Sprintf("this agent's budget for %s, %s USD of today's, is spent: %s; it begins anew at 00:00 UTC", p, limit, d.Advice)
 }
 
-// tomorrow is the start of the next UTC day.
+// tomorrow returns the start of the next UTC day.
 func tomorrow(now time.Time) time.Time { return now.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour) }

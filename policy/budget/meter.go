@@ -11,31 +11,31 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Agent is who has a budget: one of the agents that use a key.
+// Agent identifies the holder of a budget: one of the agents that use a key.
 type Agent struct {
 	Account policy.Account // "" for callers without a key
-	ID      string         // "" where the key has one agent, that need not say who it is
+	ID      string         // "" where the key has a single agent, which need not identify itself
 }
 
-// Spent reads what the parts of an agent were charged on the UTC day of a time, by their names: what is on its way to the store included.
+// Spent reads what the parts of an agent were charged on the UTC day of a time, by their names, including charges that are still being written.
 type Spent func(ctx context.Context, agent Agent, day time.Time) (map[string]policy.Micro, error)
 
-// Options are what a meter is made of. The zero value works.
+// Options configure a meter. The zero value works.
 type Options struct {
-	Agents  int           // remembered; zero means 16,384
-	Spent   Spent         // asked for an agent that is not remembered, and every Refresh; nil means that nothing is booked anywhere
-	Refresh time.Duration // how old what other processes booked may be; zero means 5 seconds
+	Agents  int           // agents in memory; zero means 16,384
+	Spent   Spent         // called for an agent that is not in memory, and every Refresh; nil means that nothing is booked anywhere
+	Refresh time.Duration // maximum age of other processes' bookings; zero means 5 seconds
 }
 
 // Meter counts agents' spending of the day in memory. Spending from before the start, or by other processes, is read from the store. Beyond
-// Options.Agents the least recently seen are dropped, with the holds of their requests in flight; their spending is read again. Safe for
+// Options.Agents the least recently seen are dropped, with the reservations of their requests in flight; their spending is read again. Safe for
 // concurrent use.
 type Meter struct {
 	o      Options
 	purses *lru.Cache[Agent, *agentDay]
 }
 
-// NewMeter makes a meter.
+// NewMeter returns a meter.
 func NewMeter(o Options) *Meter {
 	const usual = 16_384
 	if o.Agents <= 0 {
@@ -52,13 +52,13 @@ func NewMeter(o Options) *Meter {
 type agentDay struct {
 	sync.Mutex
 	day    time.Time
-	asked  time.Time // when the store was asked last
-	spent  tally     // in this process
-	others tally     // elsewhere
-	held   tally     // by requests under way
+	asked  time.Time // time of the last store query
+	spent  tally     // by this process
+	others tally     // by other processes
+	held   tally     // by requests in flight
 }
 
-// tally is an amount for each part, and for the stake.
+// tally has an amount for each part, and one for the stake.
 type tally [parts + 1]policy.Micro
 
 // Look returns what a subsystem has used today. The fault is Unavailable if the store cannot be read.
@@ -71,7 +71,7 @@ func (m *Meter) Look(ctx context.Context, now time.Time, agent Agent, p Part) (U
 	return w.use(p), nil
 }
 
-// Hold is the highest cost of a request in flight. The zero value holds nothing. Not safe for concurrent use.
+// Hold is the reservation of a request in flight. The zero value reserves nothing. Not safe for concurrent use.
 type Hold struct {
 	purse  *agentDay
 	part   Part
@@ -79,7 +79,7 @@ type Hold struct {
 	amount policy.Micro
 }
 
-// Enter decides about a request by what its part has used, and holds the request's highest cost unless it is refused. The fault is Unavailable if
+// Enter decides about a request by what its part has used, and reserves the request's maximum cost unless it is refused. The fault is Unavailable if
 // the store cannot be read. The hold must be ended with Done.
 func (m *Meter) Enter(ctx context.Context, now time.Time, agent Agent, p Part, most policy.Micro, decide func(Use) Decision) (Hold, Decision, error) {
 	w, err := m.open(ctx, now, agent)
@@ -96,8 +96,8 @@ func (m *Meter) Enter(ctx context.Context, now time.Time, agent Agent, p Part, m
 	return Hold{purse: w, part: p, day: w.day, amount: most}, d, nil
 }
 
-// Done replaces the hold by the charge, zero if the request was not served, and returns what its part has used. Only the first call has an
-// effect; ok is false for others. A request counts on the day on which it started.
+// Done replaces the reservation by the charge, zero if the request was not served, and returns what its part has used. Only the first call has an
+// effect; ok is false for later ones. A request counts on the day on which it started.
 func (h *Hold) Done(charged policy.Micro) (u Use, ok bool) {
 	w := h.purse
 	if w == nil {
@@ -131,7 +131,7 @@ func (m *Meter) open(ctx context.Context, now time.Time, agent Agent) (*agentDay
 	return w, nil
 }
 
-// roll starts a new day. A clock that was set back does not restart an old one.
+// roll starts a new day. A clock that is set back does not restart an old one.
 func (w *agentDay) roll(now time.Time) {
 	if day := now.UTC().Truncate(24 * time.Hour); day.After(w.day) {
 		w.day, w.asked = day, time.Time{}
@@ -139,8 +139,8 @@ func (w *agentDay) roll(now time.Time) {
 	}
 }
 
-// refresh reads the spending from the store if it is unknown or too old. It includes this process's charges, which are written before their hold
-// ends.
+// refresh reads the spending from the store if it is unknown or too old. It includes this process's charges, which are written before their
+// reservations end.
 func (m *Meter) refresh(ctx context.Context, now time.Time, agent Agent, w *agentDay) error {
 	if m.o.Spent == nil || !w.asked.IsZero() && now.Sub(w.asked) < m.o.Refresh {
 		return nil

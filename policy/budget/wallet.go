@@ -2,30 +2,30 @@ package budget
 
 import "bardo.money/gateway/policy"
 
-// Wallet is what the wallet that pays for inference earned and spent in its life. The zero value is no wallet.
+// Wallet is the lifetime revenue and cost of the wallet that pays for inference. The zero value is no wallet.
 type Wallet struct{ Revenue, Cost policy.Micro }
 
-// Seed is the day's budget of a wallet that has spent and never earned (P-12).
+// Seed is the daily budget of a wallet that has spent and never earned (P-12).
 const Seed = policy.USD / 10
 
-// Band is a row of the table of sustainability (P-12): a range of lifetime revenue over lifetime cost, and what it does to budgets, to the choice of models, and to
-// verification by a second model.
+// Band is a row of the table of sustainability (P-12): a range of lifetime revenue over lifetime cost, and its effect on budgets, the choice of
+// models, and verification by a second model.
 type Band struct {
 	State   string
 	Percent int64 // of the usual budgets
-	Seeded  bool  // a day has Seed at most, whatever the budgets are
+	Seeded  bool  // a day has at most Seed, whatever the budgets are
 	Models
 	fits func(w Wallet) bool
 }
 
-// Models are what a band does to the requests of agents, but for critical ones.
+// Models is the effect of a band on agents' requests, except critical ones.
 type Models struct {
-	Classes    int     // that the least quality rises, or falls if negative
-	Cost       float64 // that is added to how much cost matters, 0 to 1
+	Classes    int     // added to the minimum quality
+	Cost       float64 // added to the cost sensitivity, 0 to 1
 	Unverified bool    // answers are not verified by a second model
 }
 
-// bands is the table, the first row that fits counts. A ratio that is exactly 2 is sustainable, exactly 1 and exactly a half are pressured.
+// bands is the table; the first row that fits applies. A ratio of exactly 2 is sustainable, exactly 1 and exactly a half are pressured.
 var bands = []Band{
 	{"bootstrapping", 100, true, Models{}, func(w Wallet) bool { return w.Revenue <= 0 && w.Cost > 0 }},
 	{"", 100, false, Models{}, func(w Wallet) bool { return w.Revenue <= 0 }}, // no wallet
@@ -35,7 +35,7 @@ var bands = []Band{
 	{"contracting", 30, false, Models{Classes: -1, Cost: 1, Unverified: true}, func(Wallet) bool { return true }},
 }
 
-// Band is the wallet's row.
+// Band returns the wallet's row.
 func (w Wallet) Band() *Band {
 	for i := range bands {
 		if bands[i].fits(w) {
@@ -45,10 +45,10 @@ func (w Wallet) Band() *Band {
 	return &bands[len(bands)-1]
 }
 
-// Percent is how much of its budgets a wallet can afford.
+// Percent returns the share of its budgets that a wallet can afford.
 func (w Wallet) Percent() int64 { return w.Band().Percent }
 
-// Ratio is lifetime revenue over lifetime cost; 0 for a wallet that never spent.
+// Ratio returns lifetime revenue over lifetime cost; 0 for a wallet that never spent.
 func (w Wallet) Ratio() float64 {
 	if w.Cost <= 0 {
 		return 0
@@ -56,7 +56,7 @@ func (w Wallet) Ratio() float64 {
 	return float64(max(w.Revenue, 0)) / float64(w.Cost)
 }
 
-// Daily is the most that a day's budget may be.
+// Daily limits a daily budget to what the wallet can afford.
 func (w Wallet) Daily(asked policy.Micro) policy.Micro {
 	if w.Band().Seeded {
 		return min(asked, Seed)

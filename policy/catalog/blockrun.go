@@ -9,8 +9,8 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// blockRunEntry is an entry of BlockRun's /v1/models. Prices are USD per million tokens, or per request. Three generations of it are
-// read: prices below "pricing", "inputPrice" beside the id, and "input_per_million" with the names of features.
+// blockRunEntry is an entry of BlockRun's /v1/models. Prices are USD per million tokens, or per request. Three generations of the format are read:
+// prices below "pricing", "inputPrice" beside the id, and "input_per_million" with the names of features.
 type blockRunEntry struct {
 	ID         string
 	Family     string
@@ -36,7 +36,7 @@ type blockRunPrice struct {
 	CacheWrite          amount `json:"cache_write"`
 }
 
-// UnmarshalJSON takes anything: what is no table of prices is none.
+// UnmarshalJSON accepts any value; one that is no table of prices counts as absent.
 func (p *blockRunPrice) UnmarshalJSON(b []byte) error {
 	type plain blockRunPrice
 	var said plain
@@ -57,7 +57,7 @@ func blockRunModel(raw json.RawMessage) (modelfile.Model, bool) {
 	}, true
 }
 
-// maxLatency bounds what is believed of a latency, as the configuration does: an hour.
+// maxLatency limits a stated latency, as the configuration does: an hour, in milliseconds.
 const maxLatency = 3_600_000
 
 func (e *blockRunEntry) price() *modelfile.Price {
@@ -74,7 +74,7 @@ func (e *blockRunEntry) price() *modelfile.Price {
 	return tokens(p)
 }
 
-// features are those that the entry names; nil if it cannot speak of any.
+// features returns the features that the entry names; nil if its format cannot name any.
 func (e *blockRunEntry) features() []policy.Feature {
 	if e.Categories == nil && e.Capabilities == nil {
 		return nil

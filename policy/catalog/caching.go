@@ -5,7 +5,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// WithKinds is the same catalog with the terms of the prompt caches of kinds of providers. A provider has the terms of the kind of its name.
+// WithKinds returns the same catalog with the prompt-cache terms of kinds of providers. A provider has the terms of the kind with its name.
 func (c *Catalog) WithKinds(kinds ...kind.Kind) *Catalog {
 	out := *c
 	out.caches = make(map[policy.ProviderID]kind.PromptCache, len(kinds))
@@ -15,7 +15,7 @@ func (c *Catalog) WithKinds(kinds ...kind.Kind) *Catalog {
 	return &out
 }
 
-// CacheTerms are the terms of a provider's prompt cache for the models of a family.
+// CacheTerms returns the terms of a provider's prompt cache for the models of a family.
 func (c *Catalog) CacheTerms(p policy.ProviderID, family string) kind.CacheTerms {
 	cache := c.caches[p]
 	if cache.OfVendor {
@@ -27,7 +27,7 @@ func (c *Catalog) CacheTerms(p policy.ProviderID, family string) kind.CacheTerms
 	return cache.Terms
 }
 
-// writePrice is the price of writing tokens to a cache.
+// writePrice returns the price of writing tokens to a cache.
 func writePrice(t kind.CacheTerms, input policy.Price) policy.Price {
 	return input + input*policy.Price(t.WritePremium)/100
 }

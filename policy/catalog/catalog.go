@@ -1,5 +1,5 @@
-// Package catalog knows models: what they cost, what they can do, how their ids are spelled. It merges the embedded
-// file, the operator's file and what a provider's configuration says. It does not know which providers are enabled.
+// Package catalog describes models: their prices, capabilities and the spellings of their ids. It merges the embedded file, the operator's files,
+// providers' own lists and the configuration. It does not know which providers are enabled.
 package catalog
 
 import (
@@ -22,56 +22,55 @@ var embedded []byte
 // Model is everything known about a model. A zero limit is unknown.
 type Model struct {
 	ID           policy.ModelID
-	Upstream     string            // the name that its provider knows it by
+	Upstream     string            // the provider's name for it
 	Family       string            // "claude"; models of one family answer alike
 	Vendor       policy.ProviderID // the ordinary provider that serves it, "" if none does
 	Prices       policy.Prices
-	Context      int                  // window in tokens
-	MaxOutput    int                  // tokens of one answer
-	Capabilities []policy.Feature     // nil: nobody said what it can do
-	Lacks        []policy.Feature     // what it is known to be without, whatever else is known
-	Quality      policy.Quality       // as it was said, else by its strengths
+	Context      int                  // context window in tokens
+	MaxOutput    int                  // maximum tokens of an answer
+	Capabilities []policy.Feature     // nil: unknown
+	Lacks        []policy.Feature     // features that it is known to lack
+	Quality      policy.Quality       // as stated, else derived from its strengths
 	Strengths    *modelfile.Strengths // nil if nothing is known of them
 	Thinking     Thinking
-	MinCache     int    // least tokens of a prompt that its provider caches
+	MinCache     int    // minimum tokens of a prompt that its provider caches
 	Reasoning    string // "auto", "none" or a dialect
-	ImplicitOpen bool   // answers begin inside reasoning
-	ToolFormat   string // of the calls of tools in its text: "hermes", "qwen", "json"; "" if it calls them natively
+	ImplicitOpen bool   // answers start inside reasoning
+	ToolFormat   string // format of tool calls in its text: "hermes", "qwen", "json"; "" if it calls tools natively
 	LatencyP50   time.Duration
 
-	NoSignatures  bool // known not to sign its thinking, and to know nothing of another family's signatures
-	FixedSampling bool // refuses any temperature, top_p and penalties but the usual ones
-	SchemaAlone   bool // takes a schema of the answer or functions, not both
-	ResponsesOnly bool // served in Responses alone
-	NamedOnly     bool // serves those who ask for it by name, and is not chosen otherwise
+	NoSignatures  bool // its family is known not to sign reasoning, and to ignore signatures
+	FixedSampling bool // accepts only the default temperature, top_p and penalties
+	SchemaAlone   bool // accepts a response schema or functions, not both
+	ResponsesOnly bool // only available in the Responses API
+	NamedOnly     bool // only served when requested by name, never chosen
 
 	PriceSource  Source
-	PriceUpdated time.Time // when the price was true; zero if nobody said
-	PriceUntil   time.Time // when it may be another, by the time of the day; zero: never
+	PriceUpdated time.Time // time of the price; zero if unknown
+	PriceUntil   time.Time // when the price may change by the time of day; zero: never
 }
 
-// Thinking is how a model is told how hard to think.
+// Thinking is how a model's reasoning effort is controlled.
 type Thinking struct {
 	Control policy.ReasoningControl
-	Efforts []string // that it takes, least first; nil: whatever comes
+	Efforts []string // supported efforts, lowest first; nil: any
 	Default policy.ThinkingDefault
-	Display bool // its thinking can be asked for in the answer
+	Display bool // its reasoning can be requested in the answer
 }
 
-// Source is who said what a model costs.
+// Source is where a model's price comes from.
 type Source string
 
-// The sources, each over the ones before it.
+// The sources, each overriding the ones before it.
 const (
-	SourceDefault  Source = "default"  // nobody: DefaultPrices
+	SourceDefault  Source = "default"  // DefaultPrices
 	SourceCatalog  Source = "catalog"  // the embedded file
 	SourceProvider Source = "provider" // the provider's own list
 	SourceOperator Source = "operator" // the operator's file or configuration
-	SourceLocal    Source = "local"    // nobody is paid: the gateway runs the model itself
+	SourceLocal    Source = "local"    // free: the gateway runs the model itself
 )
 
-// DefaultPrices are used where nothing is known: those of a good general model, so that a forgotten price is seldom a
-// loss. Known is false.
+// DefaultPrices are used where no price is known: those of a good general model, so that a missing price seldom causes a loss. Known is false.
 var DefaultPrices = policy.Prices{
 	Input: 3 * dollar, Output: 15 * dollar, CachedInput: dollar * 3 / 10, CacheWrite: dollar * 15 / 4, CacheWrite1h: 6 * dollar,
 }
@@ -83,16 +82,16 @@ type Catalog struct {
 	entries  []modelfile.Model // merged, in order of first appearance
 	index    Index[int]
 	models   []Model                // of the entries, by the same position
-	operator Index[modelfile.Model] // what the operator's files alone say, which overrides providers' lists
-	families []modelfile.Model      // what holds for ids that begin alike, the longest beginnings first
+	operator Index[modelfile.Model] // the operator's files alone, which override providers' lists
+	families []modelfile.Model      // defaults for ids with a common prefix, longest prefixes first
 	vendors  []modelfile.Vendor
 	caches   map[policy.ProviderID]kind.PromptCache // by provider, which has the name of its kind
 	lists    map[policy.ProviderID]*listed
-	now      time.Time // of prices by the time of the day; zero: the usual prices
+	now      time.Time // for prices by the time of day; zero: the regular prices
 }
 
-// New merges files of entries; of two entries for one model, the later one wins, field by field. The first file is what every
-// gateway knows; later ones are the operator's, which also stand over what providers' own lists say.
+// New merges files of entries; of two entries for one model, the later one wins, field by field. The first file is the embedded one; the others are
+// the operator's, which also override providers' own lists.
 func New(files ...modelfile.File) *Catalog {
 	c := &Catalog{}
 	for i, f := range files {
@@ -113,7 +112,7 @@ func New(files ...modelfile.File) *Catalog {
 	return c
 }
 
-// overrule notes what the operator says about a model; of two entries, the later one wins, field by field.
+// overrule adds an operator's entry for a model; of two entries, the later one wins, field by field.
 func (c *Catalog) overrule(m modelfile.Model) {
 	if before, suffix, ok := c.operator.Find(m.ID); ok && suffix == "" {
 		c.operator.replace(m.ID, merge(before, m))
@@ -122,7 +121,7 @@ func (c *Catalog) overrule(m modelfile.Model) {
 	c.operator.Add(m.ID, m)
 }
 
-// stamped is a price with who said it, and when.
+// stamped returns a price with its source and time.
 func stamped(p *modelfile.Price, operator bool, asOf string) *modelfile.Price {
 	if p == nil {
 		return nil
@@ -132,18 +131,18 @@ func stamped(p *modelfile.Price, operator bool, asOf string) *modelfile.Price {
 	if operator {
 		out.Source = string(SourceOperator)
 	}
-	out.Updated, _ = time.Parse(time.DateOnly, asOf) // none is said otherwise
+	out.Updated, _ = time.Parse(time.DateOnly, asOf) // an invalid time counts as unknown
 	return &out
 }
 
-// Embedded is the file of models that every gateway knows: models.yaml, in a form that takes a fifth of the time to read when a program starts. A test writes models.json, and
-// compares both.
+// Embedded returns the embedded file of models: models.yaml, converted to models.json, which takes a fifth of the time to read at the start. A test
+// generates models.json, and compares both.
 var Embedded = sync.OnceValue(func() (file modelfile.File) {
-	_ = json.Unmarshal(embedded, &file) // the test has read it
+	_ = json.Unmarshal(embedded, &file) // a test reads it
 	return file
 })
 
-// add merges an entry into the one it names, or makes a new one; a dated snapshot begins as a copy of its model.
+// add merges an entry into the one that it names, or adds a new one; a dated snapshot starts as a copy of its model.
 func (c *Catalog) add(m modelfile.Model) {
 	at, suffix, known := c.index.Find(m.ID)
 	switch {
@@ -164,8 +163,8 @@ func (c *Catalog) add(m modelfile.Model) {
 	}
 }
 
-// base is the entry that tells the rest about m: by its id, else by the name its provider knows it by. What names the
-// base itself is left out.
+// base returns the entry that m extends: found by its id, else by the provider's name for it. The fields that identify the base itself are left
+// empty.
 func (c *Catalog) base(m modelfile.Model) (modelfile.Model, bool) {
 	for _, id := range []string{m.ID, m.UpstreamID} {
 		if at, _, ok := c.index.Find(id); ok {
@@ -177,8 +176,8 @@ func (c *Catalog) base(m modelfile.Model) (modelfile.Model, bool) {
 	return modelfile.Model{}, false
 }
 
-// Lookup finds a model by any spelling of its id: an alias, dots for dashes between digits, a dated snapshot or
-// "-latest". For a snapshot that the catalog does not list, it is the model's own data.
+// Lookup finds a model by any spelling of its id: an alias, dots for dashes between digits, a dated snapshot or "-latest". For a snapshot that the
+// catalog does not list, it returns the model's own data.
 func (c *Catalog) Lookup(id string) (Model, bool) {
 	at, _, ok := c.index.Find(id)
 	if !ok {
@@ -187,9 +186,9 @@ func (c *Catalog) Lookup(id string) (Model, bool) {
 	return c.models[at], true
 }
 
-// At is what a model at a provider amounts to: what the configuration says of it (m), else what the operator's file says of this
-// model at this provider (an entry with the id "provider/model"), else of the model, else what the provider's own list says, else the
-// catalog's entry, else what holds for its family, else the defaults.
+// At returns the data of a model at a provider. Each field comes from the first source that states it: the configuration (m), the operator's file for
+// this model at this provider (an entry with the id "provider/model"), the operator's file for the model, the provider's own list, the catalog's
+// entry, its family, the defaults.
 func (c *Catalog) At(p policy.ProviderID, m modelfile.Model) Model {
 	m.Price = stamped(m.Price, true, "")
 	said := m
@@ -216,8 +215,8 @@ func (c *Catalog) At(p policy.ProviderID, m modelfile.Model) Model {
 	return out
 }
 
-// lacks is what the models of a family have elsewhere and not at one provider, by the families with the ids "provider/beginning*". The
-// provider's own list knows better.
+// lacks returns the features that the models of a family have elsewhere but not at this provider, from the families with ids "provider/prefix*". The
+// provider's own list overrides it.
 func (c *Catalog) lacks(p policy.ProviderID, names ...string) (features []policy.Feature) {
 	for _, f := range c.families {
 		at, begins, ok := strings.Cut(strings.TrimSuffix(f.ID, "*"), "/")
@@ -231,12 +230,12 @@ func (c *Catalog) lacks(p policy.ProviderID, names ...string) (features []policy
 	return features
 }
 
-// Unlisted is what is assumed about an id that the provider did not list.
+// Unlisted returns the assumed data of an id that the provider does not list.
 func (c *Catalog) Unlisted(p policy.ProviderID, id string) Model {
 	return c.At(p, modelfile.Model{ID: id})
 }
 
-// modelOf is base for ids as marketplaces write them, too: behind the name of an organisation, before a variant ("deepseek/deepseek-r1:free").
+// modelOf is base that also accepts marketplace ids: after an organisation's name, before a variant ("deepseek/deepseek-r1:free").
 func (c *Catalog) modelOf(m modelfile.Model) (modelfile.Model, bool) {
 	if base, ok := c.base(m); ok {
 		return base, true
@@ -244,7 +243,7 @@ func (c *Catalog) modelOf(m modelfile.Model) (modelfile.Model, bool) {
 	return c.base(modelfile.Model{ID: plain(m.ID), UpstreamID: plain(m.UpstreamID)})
 }
 
-// like fills what is not said from the families that the model belongs to, by the first of its names that belongs to any.
+// like completes a model from the families that it belongs to, by the first of its names that belongs to any.
 func (c *Catalog) like(m modelfile.Model, names ...string) modelfile.Model {
 	for _, name := range names {
 		if with, belongs := c.ofFamily(m, plain(name)); belongs {
@@ -276,18 +275,18 @@ func (c *Catalog) Of(vendor policy.ProviderID) []modelfile.Model {
 	return out
 }
 
-// All lists the models of every vendor and of none, in the order of the catalog, as listings for At to complete.
+// All lists all models, with and without a vendor, in the order of the catalog, as listings for At to complete.
 func (c *Catalog) All() []modelfile.Model {
 	var out []modelfile.Model
 	for _, e := range c.entries {
-		if !strings.Contains(e.ID, "/") { // holds for one provider alone
+		if !strings.Contains(e.ID, "/") { // entries with a slash hold for one provider only
 			out = append(out, modelfile.Model{ID: e.ID, UpstreamID: e.UpstreamID, Aliases: e.Aliases})
 		}
 	}
 	return out
 }
 
-// Near returns up to n ids that resemble id, best first.
+// Near returns up to n ids similar to id, best first.
 func (c *Catalog) Near(id string, n int) []string {
 	ids := make([]string, len(c.entries))
 	for i, e := range c.entries {

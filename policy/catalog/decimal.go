@@ -7,17 +7,16 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// dearest bounds what is believed of a price, as the configuration does: 10,000 USD per million tokens, or per request.
+// maxPrice limits a stated price, as the configuration does: 10,000 USD per million tokens, or per request.
 const dearest = 10_000
 
-// Providers write prices as decimals, sometimes as what a float makes of them, in units of their own.
+// Powers of ten for providers' prices. Providers write decimals in their own units, sometimes with a float's rounding noise.
 const (
-	perToken   = 12 // USD per token: micro-dollars per million tokens are 10^12 of it
-	perMillion = 6  // USD per million tokens, or USD for one of something: micro-dollars
+	perToken   = 12 // USD per token to micro-dollars per million tokens
+	perMillion = 6  // USD per million tokens, or USD per item, to micro-dollars
 )
 
-// scaled is a decimal number, times a power of ten, to the nearest whole number. ok is false for what is no number, for less than zero,
-// and for more than bound.
+// scaled returns a decimal number times a power of ten, to the nearest integer. ok is false if s is not a number, negative, or more than bound.
 func scaled(s string, power, bound int64) (n int64, ok bool) {
 	mantissa, exponent, ok := decimal(s)
 	if !ok {
@@ -41,7 +40,7 @@ func scaled(s string, power, bound int64) (n int64, ok bool) {
 	return v.Int64(), true
 }
 
-// decimal takes a number apart: 0.00025e-1 is "000025" and -6. No more than what a price needs is read.
+// decimal splits a number into digits and exponent: 0.00025e-1 is "000025" and -6. It reads no more digits than a price needs.
 func decimal(s string) (mantissa string, exponent int64, ok bool) {
 	const most = 48
 	if s == "" || len(s) > most {
@@ -61,7 +60,7 @@ func decimal(s string) (mantissa string, exponent int64, ok bool) {
 	return mantissa, exponent - int64(len(fraction)), true
 }
 
-// small is a whole number from -99 to 99.
+// small parses an integer from -99 to 99.
 func small(s string) (n int64, ok bool) {
 	negative := strings.HasPrefix(s, "-")
 	digits := strings.TrimLeft(s, "+-")
@@ -80,7 +79,7 @@ func small(s string) (n int64, ok bool) {
 	return n, true
 }
 
-// price is an amount of dollars as a price, nil if it is none. power says which amount.
+// price converts an amount of dollars to a price; nil if it is none. power is its unit.
 func price(amount string, power int64) *policy.Price {
 	n, ok := scaled(amount, power, dearest*int64(policy.USD))
 	if !ok {
@@ -90,7 +89,7 @@ func price(amount string, power int64) *policy.Price {
 	return &p
 }
 
-// dollars is an amount of dollars for one request or search, to the nearest base unit; nil if it is none.
+// dollars converts an amount of dollars per request or search to the nearest base unit; nil if it is none.
 func dollars(amount string) *policy.Micro {
 	n, ok := scaled(amount, perMillion, dearest*int64(policy.USD))
 	if !ok {

@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// ChangeKind is what happened to a model at a provider.
+// ChangeKind is the kind of a change to a model at a provider.
 type ChangeKind string
 
 // The kinds of change.
@@ -19,7 +19,7 @@ const (
 	PriceChanged ChangeKind = "price_changed"
 )
 
-// Change is what happened to one model at one provider.
+// Change is a change to one model at one provider.
 type Change struct {
 	Kind     ChangeKind
 	Provider policy.ProviderID
@@ -27,8 +27,8 @@ type Change struct {
 	Old, New policy.Prices // of a changed price
 }
 
-// Diff is what providers' own lists have changed, in the order of providers' names and of the new lists, what vanished last. A provider's
-// first list changes nothing, since nothing was known of it.
+// Diff returns the changes in providers' own lists, in the order of providers' names and of the new lists, removed models last. A provider's first
+// list is no change, because there is nothing to compare it with.
 func Diff(before, after *Catalog) []Change {
 	var out []Change
 	for _, p := range slices.Sorted(maps.Keys(after.lists)) {
@@ -58,7 +58,7 @@ func differences(p policy.ProviderID, before, after *Catalog) (out []Change) {
 	return out
 }
 
-// priceAt is what a listed model costs, all told.
+// priceAt returns the final price of a listed model.
 func (c *Catalog) priceAt(p policy.ProviderID, m modelfile.Model) policy.Prices {
 	return c.At(p, modelfile.Model{ID: m.ID, UpstreamID: m.UpstreamID}).Prices
 }

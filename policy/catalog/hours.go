@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// AsOf is the same catalog with the prices of a time of the day. Without it, prices are the usual ones.
+// AsOf returns the same catalog with the prices of a time of day. Without it, the regular prices apply.
 func (c *Catalog) AsOf(now time.Time) *Catalog {
 	out := *c
 	out.now, out.models = now, slices.Clone(c.models)
@@ -21,7 +21,7 @@ func (c *Catalog) AsOf(now time.Time) *Catalog {
 	return &out
 }
 
-// PricesUntil is when prices of the catalog's own entries may be others; zero: never.
+// PricesUntil returns when prices of the catalog's own entries may change; zero: never.
 func (c *Catalog) PricesUntil() (first time.Time) {
 	for i := range c.models {
 		first = earlier(first, c.models[i].PriceUntil)
@@ -29,7 +29,7 @@ func (c *Catalog) PricesUntil() (first time.Time) {
 	return first
 }
 
-// earlier is the first of two times; a zero one is none.
+// earlier returns the earlier of two times; a zero one is ignored.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -37,7 +37,8 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// pricesNow completes a price as it is at the catalog's time: the part of the day that it is of, "" for the usual one, and until when it holds, zero for ever.
+// pricesNow completes a price for the catalog's time. part is the part of the day whose price it is, "" for the regular one; until is when it ends,
+// zero for never.
 func (c *Catalog) pricesNow(p *modelfile.Price, cache kind.CacheTerms) (list policy.Prices, part string, until time.Time) {
 	if p == nil || len(p.Hours) == 0 || c.now.IsZero() {
 		return prices(p, cache), "", until
@@ -52,7 +53,7 @@ func (c *Catalog) pricesNow(p *modelfile.Price, cache kind.CacheTerms) (list pol
 	return list, h.Name(), until
 }
 
-// percentOfAll are so many percent of the prices of tokens, those of tiers too.
+// percentOfAll returns n percent of the token prices, including those of service tiers.
 func percentOfAll(p *policy.Prices, n int64) policy.Prices {
 	out := p.Percent(n)
 	for name, tier := range p.Tiers {

@@ -9,15 +9,15 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// List is what a provider says that it serves.
+// List is a provider's own list of models.
 type List struct {
-	Format string            // in which form it was read: FormOpenRouter …
+	Format string            // the form in which it was read: FormOpenRouter …
 	Models []modelfile.Model // as Parse returned them
-	Read   time.Time         // when it was true
+	Read   time.Time         // when the list was fetched
 }
 
-// With is the same catalog with providers' lists in place of those that it had. Prices and limits that a list names stand over the
-// embedded file's, and the operator's over both. Nothing is shared with lists that could change.
+// With returns the same catalog with providers' lists in place of its current ones. Prices and limits in a list override the embedded file's, and the
+// operator's override both. The result shares no memory with lists.
 func (c *Catalog) With(lists map[policy.ProviderID]List) *Catalog {
 	out := *c
 	out.lists = map[policy.ProviderID]*listed{}
@@ -27,8 +27,8 @@ func (c *Catalog) With(lists map[policy.ProviderID]List) *Catalog {
 	return &out
 }
 
-// Listed are the models of a provider's own list, for At to complete; ok is false if no list of it is known. The id is the catalog's own
-// where it knows the model, and the id of the list is an alias of it, and what the provider is asked for.
+// Listed returns the models of a provider's own list, for At to complete; ok is false if no list of it is known. The id is the catalog's own where it
+// knows the model; the list's id is then an alias, and the name sent to the provider.
 func (c *Catalog) Listed(p policy.ProviderID) (models []modelfile.Model, ok bool) {
 	l := c.lists[p]
 	if l == nil {
@@ -44,7 +44,7 @@ func (c *Catalog) Listed(p policy.ProviderID) (models []modelfile.Model, ok bool
 type listed struct {
 	models []modelfile.Model
 	index  Index[int]
-	speaks []policy.Feature // the features that the list's form can name: what it does not name of them is not there
+	speaks []policy.Feature // features that the list's form can express: those among them that it does not name are missing
 }
 
 // listedModel is one model of a list.
@@ -91,8 +91,8 @@ func (c *Catalog) list(l List) *listed {
 	return out
 }
 
-// canonical is the catalog's own id of a model that a list names, with the list's variant; a snapshot keeps its date. An id that the
-// catalog does not know stays.
+// canonical returns the catalog's own id of a listed model, with the list's variant; a snapshot keeps its date. An id that the catalog does not know
+// is returned unchanged.
 func (c *Catalog) canonical(id string) string {
 	name := plain(id)
 	at, suffix, ok := c.index.Find(name)
@@ -108,13 +108,13 @@ func (c *Catalog) canonical(id string) string {
 	return name
 }
 
-// has tells whether a list names an id.
+// has reports whether a list contains an id.
 func (l *listed) has(id string) bool {
 	_, suffix, ok := l.index.Find(id)
 	return ok && suffix == ""
 }
 
-// find is what a list says of a model that the provider is configured with.
+// find returns the list's entry for a model that the provider is configured with.
 func (l *listed) find(m modelfile.Model) (listedModel, bool) {
 	if l == nil {
 		return listedModel{}, false
@@ -127,8 +127,8 @@ func (l *listed) find(m modelfile.Model) (listedModel, bool) {
 	return listedModel{}, false
 }
 
-// over puts what the list says over what is known of the model: its price as a whole, since what a provider does not name it does not
-// give; of the capabilities those that it can speak of.
+// over overrides base with the list's values: the price as a whole, because a part that the provider does not name is not available; of the
+// capabilities, those that its form can express.
 func (l *listedModel) over(base modelfile.Model) modelfile.Model {
 	m := merge(base, l.Model)
 	if l.Price != nil {

@@ -11,7 +11,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// merge is base with everything that over says put over it.
+// merge returns base with every field that over states replaced.
 func merge(base, over modelfile.Model) modelfile.Model {
 	m := over
 	m.UpstreamID = cmp.Or(over.UpstreamID, base.UpstreamID)
@@ -73,7 +73,7 @@ func mergePrice(base, over *modelfile.Price) *modelfile.Price {
 	}
 }
 
-// mergeList is the later list, if there is one.
+// mergeList returns the later list, if it is set.
 func mergeList[T any](base, over []T) []T {
 	if over == nil {
 		return base
@@ -81,7 +81,7 @@ func mergeList[T any](base, over []T) []T {
 	return over
 }
 
-// mergeTiers is base with the tiers that over names put over it.
+// mergeTiers returns base with the tiers in over replaced or added.
 func mergeTiers(base, over map[string]modelfile.TierPrice) map[string]modelfile.TierPrice {
 	if len(over) == 0 {
 		return base
@@ -95,7 +95,7 @@ func mergeTiers(base, over map[string]modelfile.TierPrice) map[string]modelfile.
 	return m
 }
 
-// mergeImages is the later table, if there is one: sizes of another table are not priced beside it.
+// mergeImages returns the later table, if it is set: sizes of the other table do not apply beside it.
 func mergeImages(base, over map[string]policy.Micro) map[string]policy.Micro {
 	if over == nil {
 		return base
@@ -103,7 +103,7 @@ func mergeImages(base, over map[string]policy.Micro) map[string]policy.Micro {
 	return over
 }
 
-// later is the first of two times that is one.
+// later returns over if it is set, else base.
 func later(over, base time.Time) time.Time {
 	if over.IsZero() {
 		return base
@@ -116,7 +116,7 @@ func mergeThinking(base, over *modelfile.Thinking) *modelfile.Thinking {
 		return cmp.Or(over, base)
 	}
 	if over.Control != "" && over.Control != base.Control {
-		return over // another control has efforts of its own
+		return over // efforts belong to a control
 	}
 	t := *over
 	t.Control = base.Control
@@ -127,7 +127,7 @@ func mergeThinking(base, over *modelfile.Thinking) *modelfile.Thinking {
 	return &t
 }
 
-// finish fills what nobody said of a model at a provider; "" is any.
+// finish fills the unset fields of a model at a provider; "" is any provider.
 func (c *Catalog) finish(p policy.ProviderID, m modelfile.Model) Model {
 	family, vendor := c.belongs(&m)
 	cache := c.CacheTerms(p, family)
@@ -164,7 +164,7 @@ func (c *Catalog) finish(p policy.ProviderID, m modelfile.Model) Model {
 	}
 }
 
-// belongs tells the family of a model, and the ordinary provider that serves it, "" if none does.
+// belongs returns the family of a model, and its vendor, "" if it has none.
 func (c *Catalog) belongs(m *modelfile.Model) (family string, vendor policy.ProviderID) {
 	family, vendor = m.Family, c.vendorOfFamily(m.Family)
 	if family == "" {
@@ -179,8 +179,8 @@ func (c *Catalog) belongs(m *modelfile.Model) (family string, vendor policy.Prov
 	return family, vendor
 }
 
-// elsewhere is a model's price at a provider that is not its vendor: tiers of service, searches of the web, hours, images and sound are the vendor's
-// own.
+// elsewhere returns a model's price at a provider that is not its vendor, without the vendor's own items: service tiers, web searches, hours, images
+// and sound.
 func (c *Catalog) elsewhere(p policy.ProviderID, m *modelfile.Model) *modelfile.Price {
 	if _, vendor := c.belongs(m); m.Price == nil || vendor == p {
 		return m.Price
@@ -191,10 +191,10 @@ func (c *Catalog) elsewhere(p policy.ProviderID, m *modelfile.Model) *modelfile.
 	return &price
 }
 
-// noVendor is how an entry says that no ordinary provider serves its model.
+// noVendor is the vendor in an entry whose model has none.
 const noVendor = "none"
 
-// thinking is how a model is told to think; one that is known to have no reasoning cannot be told.
+// thinking returns how a model's reasoning is controlled; one known to have no reasoning has no control.
 func thinking(m *modelfile.Model) Thinking {
 	if m.Thinking == nil {
 		m.Thinking = &modelfile.Thinking{}
@@ -214,7 +214,7 @@ func thinking(m *modelfile.Model) Thinking {
 
 const reasoningNone = "none"
 
-// pricing says where a price that can be used comes from.
+// pricing returns the source and time of a usable price.
 func pricing(p *modelfile.Price) (Source, time.Time) {
 	if p == nil || (p.Input == nil || p.Output == nil) && unitPrices(p) == nil {
 		return SourceDefault, time.Time{}
@@ -224,7 +224,7 @@ func pricing(p *modelfile.Price) (Source, time.Time) {
 
 const native = "native"
 
-// toolFormat is "" for models that call tools natively.
+// toolFormat returns "" for models that call tools natively.
 func toolFormat(said string) string {
 	if said == native {
 		return ""
@@ -232,15 +232,15 @@ func toolFormat(said string) string {
 	return said
 }
 
-// noSignatures tells whether the model that answers, by the name its provider knows it by if that says something, is
-// known not to be of a family that signs its thinking.
+// noSignatures reports whether the family of the answering model, by the provider's name for it if that shows a family, is known not to sign
+// reasoning.
 func (c *Catalog) noSignatures(m *modelfile.Model) bool {
 	family := cmp.Or(c.familyIn(m.UpstreamID), m.Family, c.familyIn(m.ID))
 	return family != "" && !c.signsThinking(family)
 }
 
-// prices completes a price. Where nobody names the price of what comes from the cache, it is not assumed to be lower than the input's;
-// what is written to it costs the premium that the provider is known to take.
+// prices completes a price. Without a stated price for cached tokens, they cost as much as other input; cache writes cost the provider's known
+// premium.
 func prices(p *modelfile.Price, cache kind.CacheTerms) policy.Prices {
 	units := unitPrices(p)
 	if p == nil || (p.Input == nil || p.Output == nil) && units == nil {
@@ -270,7 +270,7 @@ func prices(p *modelfile.Price, cache kind.CacheTerms) policy.Prices {
 	return out
 }
 
-// unitPrices are the prices of other units than tokens of text; nil if there are none.
+// unitPrices returns the prices of units other than text tokens; nil if there are none.
 func unitPrices(p *modelfile.Price) *policy.UnitPrices {
 	if p == nil || p.ImageInput == nil && p.AudioInput == nil && p.Characters == nil && p.PerHour == nil && p.PerImage == nil && p.Images == nil && p.PerMegapixel == nil {
 		return nil
@@ -298,7 +298,7 @@ func longPrices(said []modelfile.LongPrice, cache kind.CacheTerms) (out []policy
 	for i := range said {
 		l := &said[i]
 		if l.Input == nil || l.Output == nil {
-			continue // it was refused where it was read
+			continue // refused when it was read
 		}
 		write := or(l.CacheWrite, writePrice(cache, *l.Input))
 		out = append(out, policy.Above{
@@ -318,7 +318,7 @@ func or(p *policy.Price, otherwise policy.Price) policy.Price {
 	return *p
 }
 
-// without is a list of features less those of another.
+// without returns a list of features without those in lacks.
 func without(features, lacks []policy.Feature) []policy.Feature {
 	if len(lacks) == 0 {
 		return features

@@ -54,7 +54,7 @@ func openRouterModel(raw json.RawMessage) (modelfile.Model, bool) {
 	return m, true
 }
 
-// thinking is how the model is told to think: always by OpenRouter's own parameter, if at all.
+// thinking returns how the model's reasoning is controlled: always by OpenRouter's own parameter, if at all.
 func (e *openRouterEntry) thinking(reasons bool) *modelfile.Thinking {
 	if !reasons {
 		return &modelfile.Thinking{Control: policy.ControlNone}
@@ -62,11 +62,11 @@ func (e *openRouterEntry) thinking(reasons bool) *modelfile.Thinking {
 	var said struct {
 		Efforts words `json:"supported_efforts"`
 	}
-	_ = json.Unmarshal(e.Reasoning, &said) // it may say nothing, or only that there is reasoning
+	_ = json.Unmarshal(e.Reasoning, &said) // it may be absent, or state only that there is reasoning
 	return &modelfile.Thinking{Control: policy.ControlEffort, Efforts: efforts(said.Efforts), Display: new(true)}
 }
 
-// price is what OpenRouter asks. Where reasoning costs more than other output, output costs as much.
+// price returns OpenRouter's price. Where reasoning costs more than other output, all output is priced as reasoning.
 func (e *openRouterEntry) price() *modelfile.Price {
 	p := &e.Pricing
 	out := modelfile.Price{

@@ -12,13 +12,13 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// form is one way in which providers write their lists of models.
+// form is a format of providers' model lists.
 type form struct {
-	model  func(raw json.RawMessage) (modelfile.Model, bool) // ok is false for what is no model for conversations
-	speaks []policy.Feature                                  // the features that it can name
+	model  func(raw json.RawMessage) (modelfile.Model, bool) // ok is false if the entry is not a chat model
+	speaks []policy.Feature                                  // features that the format can express
 }
 
-// The forms of lists of models, by the names that the configuration has for them.
+// The formats of model lists, by their names in the configuration.
 const (
 	FormOpenAI     = "openai"
 	FormOpenRouter = "openrouter"
@@ -36,18 +36,18 @@ var forms = map[string]form{
 		policy.Tools, policy.StructuredOutputs, policy.Vision, policy.VisibleThinking, policy.LowEffort, policy.PromptCaching, policy.WebSearch,
 		policy.Privacy, policy.NoLog, policy.TEEAttested, policy.EndToEndEncryption, policy.Audio, policy.Video,
 	}},
-	FormBlockRun: {blockRunModel, []policy.Feature{policy.Vision, policy.Video}}, // of which it names the first alone
+	FormBlockRun: {blockRunModel, []policy.Feature{policy.Vision, policy.Video}}, // it names only the first
 }
 
-// The bounds of what is taken from a list. What is beyond them is left out.
+// Limits of a list. What exceeds them is left out.
 const (
 	maxListed   = 5000 // models
 	maxListedID = 200  // bytes of an id
 )
 
-// Parse reads a provider's list of models, the body of its answer to GET /models. An entry that cannot be read, or that is no model for
-// conversations, is left out; a list without any other is an error, since a provider that serves nothing is more likely a provider that
-// is broken. It is pure, and bounded by the size of the body.
+// Parse reads a provider's list of models, the body of its answer to GET /models. Entries that cannot be read, or are not chat models, are left out.
+// A list without any other entry is an error, because a provider without models is more likely broken than empty. It is pure; its cost is bounded by
+// the size of the body.
 func Parse(format string, body []byte) ([]modelfile.Model, error) {
 	f, ok := forms[format]
 	if !ok {
@@ -75,7 +75,7 @@ func Parse(format string, body []byte) ([]modelfile.Model, error) {
 	return out, nil
 }
 
-// elements are the entries of a list: {"data": […]}, {"models": […]} or […].
+// elements returns the entries of a list: {"data": […]}, {"models": […]} or […].
 func elements(body []byte) (raw []json.RawMessage, err error) {
 	if bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) {
 		err = json.Unmarshal(body, &raw)
@@ -86,15 +86,15 @@ func elements(body []byte) (raw []json.RawMessage, err error) {
 	return slices.Concat(list.Data, list.Models), err
 }
 
-// listable tells whether an id can stand in URLs, headers and requests.
+// listable reports whether an id can be used in URLs, headers and requests.
 func listable(id string) bool {
 	return id != "" && len(id) <= maxListedID && !strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' })
 }
 
-// amount is a number as it was written, a string or a number; "" is none.
+// amount is a number as written, as a string or a number; "" if absent.
 type amount string
 
-// UnmarshalJSON takes anything: what is no number is none.
+// UnmarshalJSON accepts any value; one that is not a number counts as absent.
 func (a *amount) UnmarshalJSON(b []byte) error {
 	text := strings.Trim(string(b), `"`)
 	if _, _, ok := decimal(text); ok {
@@ -103,10 +103,10 @@ func (a *amount) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// whole is a number of tokens, 0 if there is none that makes sense.
+// whole is a number of tokens; 0 if absent or not plausible.
 type whole int
 
-// UnmarshalJSON takes anything: what is no number is none.
+// UnmarshalJSON accepts any value; one that is not a number counts as absent.
 func (w *whole) UnmarshalJSON(b []byte) error {
 	const most = 1_000_000_000
 	if n, ok := scaled(strings.Trim(string(b), `"`), 0, most); ok {
@@ -115,10 +115,10 @@ func (w *whole) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// words is a list of words; anything else is none.
+// words is a list of words; any other value counts as absent.
 type words []string
 
-// UnmarshalJSON takes anything.
+// UnmarshalJSON accepts any value.
 func (w *words) UnmarshalJSON(b []byte) error {
 	var list []string
 	if json.Unmarshal(b, &list) == nil {
@@ -131,7 +131,7 @@ func (w words) has(one ...string) bool {
 	return slices.ContainsFunc(one, func(s string) bool { return slices.Contains(w, s) })
 }
 
-// first is the first number that is one.
+// first returns the first number that is set.
 func first(ws ...whole) int {
 	for _, w := range ws {
 		if w > 0 {
@@ -141,10 +141,10 @@ func first(ws ...whole) int {
 	return 0
 }
 
-// scale is the order of efforts, over all providers.
+// scale orders the efforts of all providers.
 var scale = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 
-// efforts are those of a list that mean something, least first; nil if none does.
+// efforts returns the known efforts of a list, lowest first; nil if there are none.
 func efforts(said words) []string {
 	var out []string
 	for _, e := range scale {
@@ -155,13 +155,13 @@ func efforts(said words) []string {
 	return out
 }
 
-// claim is what an entry says of a feature.
+// claim is what an entry states about a feature.
 type claim struct {
 	feature policy.Feature
 	holds   bool
 }
 
-// features are those that hold; an empty list, not nil, if none does.
+// features returns those that hold; an empty list, not nil, if there are none.
 func features(claims ...claim) []policy.Feature {
 	out := []policy.Feature{}
 	for _, c := range claims {
@@ -172,7 +172,7 @@ func features(claims ...claim) []policy.Feature {
 	return out
 }
 
-// nativeIf is how tools are called where a provider says that its API takes them: by the API, whatever the model's own way is.
+// nativeIf returns the tool format of a model whose provider's API accepts tools: native, whatever the model's own format is.
 func nativeIf(takesTools bool) string {
 	if takesTools {
 		return native
@@ -180,7 +180,7 @@ func nativeIf(takesTools bool) string {
 	return ""
 }
 
-// tokens is a price by tokens, nil unless input and output are known.
+// tokens returns a price per token, nil unless input and output are known.
 func tokens(p modelfile.Price) *modelfile.Price {
 	if p.Input == nil || p.Output == nil {
 		return nil
@@ -188,7 +188,7 @@ func tokens(p modelfile.Price) *modelfile.Price {
 	return &p
 }
 
-// openAIModel reads an entry of OpenAI's form, with what vLLM and its kin say besides. It names no price.
+// openAIModel reads an entry of OpenAI's form, with the additional members of vLLM and similar servers. It has no price.
 func openAIModel(raw json.RawMessage) (modelfile.Model, bool) {
 	var m struct {
 		ID            string

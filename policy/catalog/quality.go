@@ -7,7 +7,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// classes are the classes of quality by the mean of a model's strengths: the first one whose bound is above it.
+// classes are the quality classes by the mean of a model's strengths: the first one whose limit is above it applies.
 var classes = []struct {
 	below float64
 	class policy.Quality
@@ -18,7 +18,7 @@ var classes = []struct {
 	{0.85, policy.QualityHigh},
 }
 
-// quality is the class that was said, else the one that the mean of the known strengths gives, else none.
+// quality returns the stated class, else the one for the mean of the known strengths, else none.
 func quality(m *modelfile.Model) policy.Quality {
 	if q, ok := policy.ParseQuality(m.Quality); ok {
 		return q
@@ -45,7 +45,7 @@ func mean(s *modelfile.Strengths) (m float64, ok bool) {
 	return sum / max(n, 1), n > 0
 }
 
-// values are the places of a model's strengths, none if nothing is known of them.
+// values returns pointers to a model's strengths; nil if none are known.
 func values(s *modelfile.Strengths) []**float64 {
 	if s == nil {
 		return nil

@@ -8,27 +8,27 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// QuarantineTime is for how long a provider is asked last for a model that it said it does not have.
+// QuarantineTime is how long a provider is tried last for a model that it reported as missing.
 const QuarantineTime = 10 * time.Minute
 
-// maxQuarantined bounds how many models are held. Beyond it, none is taken in until others are free.
+// maxQuarantined limits how many models are quarantined. Further ones are ignored until others are released.
 const maxQuarantined = 1024
 
-// Quarantine holds models that a provider lists and says that it does not have. The zero value is empty. Safe for concurrent use; while
-// it is empty, asking costs a look at one word.
+// Quarantine holds models that a provider lists but reports as missing. The zero value is empty. Safe for concurrent use; while it is empty, a check
+// costs one atomic load.
 type Quarantine struct {
 	n    atomic.Int64
 	mu   sync.RWMutex
 	held map[place]time.Time
 }
 
-// place is a model at a provider, by the provider's own name for it.
+// place is a model at a provider, by the provider's name for it.
 type place struct {
 	provider policy.ProviderID
 	upstream string
 }
 
-// Hold takes a model in. ok is false if it is in already, or if there is no room.
+// Hold quarantines a model. ok is false if it already is, or if there is no room.
 func (q *Quarantine) Hold(now time.Time, p policy.ProviderID, upstream string) (until time.Time, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -49,10 +49,10 @@ func (q *Quarantine) Hold(now time.Time, p policy.ProviderID, upstream string) (
 	return until, ok
 }
 
-// Empty tells that nothing is held. What it tells of more may be over.
+// Empty reports whether nothing is quarantined. Entries may have expired when it returns false.
 func (q *Quarantine) Empty() bool { return q.n.Load() == 0 }
 
-// Until is when a model is free again, the zero time if it is.
+// Until returns when a model is released, the zero time if it is not quarantined.
 func (q *Quarantine) Until(now time.Time, p policy.ProviderID, upstream string) time.Time {
 	if q.Empty() {
 		return time.Time{}

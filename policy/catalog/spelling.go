@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// Index finds values by model id, however the id is spelled: as it was added; with other case or with dots and dashes
-// between digits exchanged; as a dated snapshot or "-latest" of an id that was added. The zero value is empty. Finding is
-// safe for concurrent use once nothing is added any more.
+// Index finds values by model id in any spelling: as added; with other case or with dots and dashes between digits exchanged; as a dated snapshot or
+// "-latest" of an id that was added. The zero value is empty. Concurrent lookups are safe once all values are added.
 type Index[T any] struct {
 	exact map[string]T
 	loose map[string]T // by folded id
@@ -38,7 +37,7 @@ func (x *Index[T]) replace(id string, v T) {
 	}
 }
 
-// Find finds a value. The suffix is what the id says beyond the one that was added: "-20250929", "-latest", or "".
+// Find finds a value. suffix is the part of the id after the added one: "-20250929", "-latest", or "".
 func (x *Index[T]) Find(id string) (v T, suffix string, ok bool) {
 	if v, ok = x.find(id); ok {
 		return v, "", true
@@ -67,7 +66,7 @@ func (x *Index[T]) find(id string) (v T, ok bool) {
 	return v, ok
 }
 
-// Same tells whether two ids are spellings of one: they differ in case, or in dots and dashes between digits.
+// Same reports whether two ids are spellings of one: they differ only in case, or in dots and dashes between digits.
 func Same(a, b string) bool {
 	var one, two folded
 	x, okX := one.fold(a)
@@ -75,7 +74,7 @@ func Same(a, b string) bool {
 	return okX && okY && bytes.Equal(x, y)
 }
 
-// folded is room for a folded id; longer ids have one spelling only.
+// folded is the buffer of a folded id; longer ids have one spelling only.
 type folded [96]byte
 
 // fold writes id in lower case, with a dash for each dot between two digits.
@@ -98,10 +97,10 @@ func (b *folded) fold(id string) (key []byte, ok bool) {
 
 func digit(c byte) bool { return '0' <= c && c <= '9' }
 
-// suffixes are what a snapshot's id adds to the model's id; # stands for a digit.
+// suffixes are the suffixes of snapshots' ids; # stands for a digit.
 var suffixes = []string{"-2#######", "-2###-##-##", "-latest", "-####"}
 
-// snapshot is where the suffix of a snapshot's id begins, 0 if it has none.
+// snapshot returns the index of a snapshot id's suffix, 0 if it has none.
 func snapshot(id string) int {
 	for _, shape := range suffixes {
 		if n := len(id) - len(shape); n > 0 && shaped(id[n:], shape) {
@@ -120,7 +119,7 @@ func shaped(s, shape string) bool {
 	return true
 }
 
-// plain is an id without an organisation and without a variant, in lower case: "deepseek-r1" of "deepseek/DeepSeek-R1:free".
+// plain returns an id without organisation and variant, in lower case: "deepseek-r1" for "deepseek/DeepSeek-R1:free".
 func plain(id string) string {
 	name, _, _ := strings.Cut(lastPart(id), ":")
 	return name

@@ -6,7 +6,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// VendorOf is the ordinary provider of the models with an id's prefix, "" if it has none. Ids with an organisation ("org/model") have none.
+// VendorOf returns the vendor of the models with an id's prefix, "" if there is none. Ids with an organisation ("org/model") have none.
 func (c *Catalog) VendorOf(id string) policy.ProviderID {
 	if strings.Contains(id, "/") {
 		return ""
@@ -14,7 +14,7 @@ func (c *Catalog) VendorOf(id string) policy.ProviderID {
 	return c.vendorOfFamily(c.familyByPrefix(id))
 }
 
-// vendorOfFamily is the ordinary provider that serves a family, "" if none does.
+// vendorOfFamily returns the vendor that serves a family, "" if there is none.
 func (c *Catalog) vendorOfFamily(family string) policy.ProviderID {
 	for i := range c.vendors {
 		if v := &c.vendors[i]; v.Family == family {
@@ -24,7 +24,7 @@ func (c *Catalog) vendorOfFamily(family string) policy.ProviderID {
 	return ""
 }
 
-// BatchPct is what tokens cost in the batch API of an ordinary provider, in percent of their price; 0: it has none.
+// BatchPct returns the price of tokens in a vendor's batch API, in percent of their price; 0 if it has none.
 func (c *Catalog) BatchPct(vendor policy.ProviderID) int {
 	for i := range c.vendors {
 		if v := &c.vendors[i]; policy.ProviderID(v.Vendor) == vendor && v.BatchPct > 0 {
@@ -34,7 +34,7 @@ func (c *Catalog) BatchPct(vendor policy.ProviderID) int {
 	return 0
 }
 
-// signsThinking reports whether the models of a family sign their thinking, and refuse a history with other signatures.
+// signsThinking reports whether the models of a family sign their reasoning, and refuse a history with other signatures.
 func (c *Catalog) signsThinking(family string) bool {
 	for i := range c.vendors {
 		if v := &c.vendors[i]; v.Family == family {
@@ -68,8 +68,8 @@ func (c *Catalog) familyOf(id string) string {
 	return name[:letters]
 }
 
-// familyIn is the family whose prefix an id has, after the name of an organisation ("org/model") or a cloud
-// ("us.anthropic.claude-opus-4-1"); "" if there is none.
+// familyIn returns the family whose prefix an id has, after the name of an organisation ("org/model") or a cloud ("us.anthropic.claude-opus-4-1"); ""
+// if there is none.
 func (c *Catalog) familyIn(id string) string {
 	name := lastPart(id)
 	for {

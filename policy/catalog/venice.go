@@ -41,7 +41,7 @@ type veniceEntry struct {
 // usd is a price in one of Venice's currencies.
 type usd struct{ USD amount }
 
-// UnmarshalJSON takes anything: what is no price in dollars is none.
+// UnmarshalJSON accepts any value; one that is no price in dollars counts as absent.
 func (u *usd) UnmarshalJSON(b []byte) error {
 	var p struct{ USD amount }
 	if json.Unmarshal(b, &p) == nil {
@@ -52,7 +52,7 @@ func (u *usd) UnmarshalJSON(b []byte) error {
 
 func (u usd) price() *policy.Price { return price(string(u.USD), perMillion) }
 
-// private is what Venice calls a model that it runs itself, and of whose prompts it retains nothing.
+// private is Venice's word for a model that it runs itself and whose prompts it does not retain.
 const private = "private"
 
 func veniceModel(raw json.RawMessage) (modelfile.Model, bool) {

@@ -1,6 +1,6 @@
-// Package classify says of a prompt what it is about, what is to be done and how difficult it is, by the vector that a local model made of it. For each
-// name there is a prototype: a direction that labelled prompts of that name have in common, and others have not. It is pure: it gets the vector, and does
-// not know the model. Vectors of another model than that of the prototypes must not be judged, see Set.Tag.
+// Package classify determines a prompt's domain, intent and difficulty from the vector that a local model computed for it. Each name has a prototype:
+// a direction that labelled prompts of that name share, and others do not. It is pure: it receives the vector, and does not know the model. Vectors
+// of another model than the prototypes' must not be classified, see Set.Tag.
 package classify
 
 import (
@@ -17,29 +17,29 @@ import (
 	"bardo.money/gateway/policy/intent"
 )
 
-// Label is what a prompt is known to be.
+// Label is the known classification of a prompt.
 type Label struct {
 	Domain, Intent string
-	Level          float64 // of difficulty: its place in Levels
+	Level          float64 // difficulty: index in Levels
 }
 
-// Domains are what prompts are about.
+// Domains are the subjects of prompts.
 var Domains = []string{"defi", "code", "maths", "data", "science", "business", "writing", "general"}
 
-// Intents are what is to be done.
+// Intents are the kinds of tasks.
 var Intents = []string{"ask", "create", "transform", "extract", "analyse", "act", "chat"}
 
-// Levels are the difficulties, least first.
+// Levels are the difficulties, lowest first.
 var Levels = []string{"trivial", "easy", "medium", "hard"}
 
 // Kinds of prototypes.
 const (
-	Domain = "domain" // its score is near 1 for prompts of the domain, near 0 for others
+	Domain = "domain" // score near 1 for prompts of the domain, near 0 for others
 	Intent = "intent"
-	Level  = "level" // its score is the level
+	Level  = "level" // the score is the level
 )
 
-// Prototype is a direction: the score of a vector is their product and the bias.
+// Prototype is a direction: the score of a vector is their dot product plus the bias.
 type Prototype struct {
 	Kind   string    `json:"kind"`
 	Name   string    `json:"name,omitempty"`
@@ -47,9 +47,9 @@ type Prototype struct {
 	Vector []float32 `json:"-"`
 }
 
-// Set is what vectors are compared with. Read-only.
+// Set is a set of prototypes. Read-only.
 type Set struct {
-	Tag string // of the model whose vectors it is for, see models.Embedder
+	Tag string // of the model whose vectors it applies to, see models.Embedder
 
 	dims int
 	all  []Prototype
@@ -58,7 +58,7 @@ type Set struct {
 //go:embed prototypes.bin
 var prototypes []byte
 
-// Prototypes are the built-in set.
+// Prototypes returns the built-in set.
 func Prototypes() (*Set, error) { return Read(prototypes) }
 
 // header is the first line of a file of prototypes. Their vectors follow: float32, little-endian.
@@ -68,7 +68,7 @@ type header struct {
 	Prototypes []Prototype `json:"prototypes"`
 }
 
-// The bounds of a file.
+// Limits of a file.
 const (
 	maxPrototypes = 1000
 	maxDims       = 4096
@@ -96,7 +96,7 @@ func Read(b []byte) (*Set, error) {
 	return s, nil
 }
 
-// Write writes a file of prototypes, which have vectors of one size.
+// Write writes a file of prototypes, whose vectors must have one size.
 func Write(w io.Writer, tag string, all []Prototype) error {
 	b, err := json.Marshal(header{Tag: tag, Dims: len(all[0].Vector), Prototypes: all})
 	if err != nil {
@@ -112,7 +112,7 @@ func Write(w io.Writer, tag string, all []Prototype) error {
 	return err
 }
 
-// Judge says what a prompt is, by its vector. ok is false for a vector of another size.
+// Judge classifies a prompt by its vector. ok is false for a vector of another size.
 func (s *Set) Judge(v []float32) (r intent.Reading, ok bool) {
 	if len(v) != s.dims {
 		return r, false
@@ -134,7 +134,7 @@ func (s *Set) Judge(v []float32) (r intent.Reading, ok bool) {
 	return r, true
 }
 
-// Near reports whether two sets have the same names, and nearly the same prototypes: a quantised model's vectors depend a little on the processor.
+// Near reports whether two sets have the same names and nearly the same prototypes: a quantised model's vectors depend slightly on the processor.
 func (s *Set) Near(other *Set) bool {
 	if len(s.all) != len(other.all) || s.dims != other.dims {
 		return false
@@ -158,7 +158,7 @@ func (p *Prototype) score(v []float32) float64 {
 	return float64(sum)
 }
 
-// best is the name with the highest score, and how far the next one is behind it.
+// best is the name with the highest score, and the margin to the next one.
 type best struct {
 	name          string
 	first, second float64
@@ -183,7 +183,7 @@ func (b *best) margin() float64 {
 	return b.first - b.second
 }
 
-// Text is what of a prompt is judged: its beginning, where it says what is wanted. A longer text would take the model longer than it is worth.
+// Text returns the part of a prompt that is classified: its beginning, where the task usually is. A longer text would take the model too long.
 func Text(prompt string) string {
 	const most = 320 // bytes, about 64 tokens
 	prompt = strings.TrimSpace(prompt)

@@ -5,7 +5,7 @@ import (
 	"unicode"
 )
 
-// functionWords are the words that hardly an English sentence lacks and that other languages do not have.
+// functionWords are words that occur in almost every English sentence and not in other languages.
 var functionWords = func() map[string]bool {
 	m := map[string]bool{}
 	for w := range strings.FieldsSeq(`the of to and is are was were what which who whom how why when where this that these those it its my your our their
@@ -16,8 +16,8 @@ var functionWords = func() map[string]bool {
 	return m
 }()
 
-// English reports whether a text is plainly English, the language of the model and of the prototypes: its letters are Latin, and of its words enough are
-// English ones. Short texts without such words are not: what they say is clear without a model, or to none.
+// English reports whether a text is clearly English, the language of the model and the prototypes: its letters are Latin, and enough of its words are
+// English function words. Short texts without such words count as not English: they need no model, or none helps.
 func English(text string) bool {
 	words, known, letters, foreign := 0, 0, 0, 0
 	for w := range strings.FieldsFuncSeq(text, func(r rune) bool { return !unicode.IsLetter(r) && r != '\'' }) {

@@ -1,5 +1,5 @@
-// Package credit is about the account that the operator has at a provider which is paid in advance (P-12): what is left on it, when more is bought, and whether
-// what the provider says was used is what the ledger has. It reads and writes the documents of Bankr's account API, and decides. It does not call anybody.
+// Package credit manages the operator's account at a prepaid provider (P-12): its balance, when credit is bought, and whether the provider's usage
+// report matches the ledger. It reads and writes the documents of Bankr's account API, and decides. It makes no calls.
 package credit
 
 import (
@@ -15,22 +15,22 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// MaxDocument bounds what is read of an answer, in bytes.
+// MaxDocument limits what is read of an answer, in bytes.
 const MaxDocument = 1 << 20
 
-// MaxPurchase is the most that Bankr sells at a time.
+// MaxPurchase is Bankr's limit for one purchase.
 const MaxPurchase = 1000 * policy.USD
 
-// dollars is a JSON number of dollars, in 1e-12 USD: providers write floats, so that what is beyond is rounded. It is below a billion dollars, and may be
-// negative: Bankr deducts what was used later.
+// dollars is a JSON number of dollars, in 1e-12 USD: providers write floats, so further digits are rounded. It is below a billion dollars, and may be
+// negative: Bankr deducts usage later.
 type dollars policy.Pico
 
-// errAmount says that a member is no amount of dollars.
+// errAmount is the error of a member that is not an amount of dollars.
 var errAmount = errors.New("not an amount of dollars")
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (d *dollars) UnmarshalJSON(b []byte) error {
-	const longest = 40 // of a float's digits and exponent
+	const longest = 40 // digits and exponent of a float
 	if len(b) > longest || len(b) == 0 || b[0] != '-' && (b[0] < '0' || b[0] > '9') || exponent(b) {
 		return errAmount
 	}
@@ -43,16 +43,16 @@ func (d *dollars) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// most bounds what is believed of an amount: a million dollars.
+// most limits an amount: a million dollars.
 var most = new(big.Rat).SetInt64(1_000_000)
 
-// exponent reports whether a number's power of ten is written with more than two digits: it would take long to compute.
+// exponent reports whether a number's power of ten has more than two digits, which would take long to compute.
 func exponent(b []byte) bool {
 	i := bytes.IndexAny(b, "eE")
 	return i >= 0 && len(bytes.TrimLeft(b[i+1:], "+-0")) > 2
 }
 
-// micro is the amount in base units, rounded down: a balance is never overstated.
+// micro returns the amount in base units, rounded down, so that a balance is never overstated.
 func (d dollars) micro() policy.Micro {
 	const unit = 1_000_000
 	m := policy.Micro(d / unit)
@@ -62,7 +62,7 @@ func (d dollars) micro() policy.Micro {
 	return m
 }
 
-// ParseBalance reads what is left of the credit: less what was used and not deducted yet, where the document says so.
+// ParseBalance reads the remaining credit, less usage that is not deducted yet where the document states it.
 func ParseBalance(b []byte) (policy.Micro, error) {
 	var doc struct {
 		Balance   *dollars `json:"balanceUsd"`
@@ -80,23 +80,23 @@ func ParseBalance(b []byte) (policy.Micro, error) {
 	return 0, errors.New("the credit: neither effectiveBalanceUsd nor balanceUsd")
 }
 
-// Line is the use of one model in a time.
+// Line is the usage of one model in a period.
 type Line struct {
 	Model    string      `json:"model"`
 	Requests int64       `json:"requests"`
 	Cost     policy.Pico `json:"cost_usd"`
 }
 
-// Usage is what a provider says was used in a time.
+// Usage is a provider's report of the usage in a period.
 type Usage struct {
 	From, To time.Time
 	Lines    []Line // by model
 }
 
-// maxModels bounds the models of a report of usage.
+// maxModels limits the models in a usage report.
 const maxModels = 1024
 
-// ParseUsage reads a report of usage.
+// ParseUsage reads a usage report.
 func ParseUsage(b []byte) (Usage, error) {
 	var doc struct {
 		From    time.Time `json:"startDate"`
@@ -128,46 +128,46 @@ func ParseUsage(b []byte) (Usage, error) {
 	return u, nil
 }
 
-// Order is the body of a purchase.
+// Order returns the body of a purchase.
 func Order(amount policy.Micro, token string) []byte {
 	b, _ := json.Marshal(struct {
 		Amount policy.Micro `json:"amount"`
 		Token  string       `json:"token"`
-	}{amount, token}) // an amount and a string can be written
+	}{amount, token}) // cannot fail for these types
 	return b
 }
 
-// Difference is one model's use as the ledger has it and as the provider says.
+// Difference is one model's usage in the ledger and in the provider's report.
 type Difference struct {
 	Model         string      `json:"model"`
 	Requests      int64       `json:"requests"` // in the ledger
 	Cost          policy.Pico `json:"cost_usd"`
 	TheirRequests int64       `json:"their_requests"`
 	TheirCost     policy.Pico `json:"their_cost_usd"`
-	Differs       bool        `json:"differs"` // the costs do, by more than rounding
+	Differs       bool        `json:"differs"` // the costs differ by more than rounding
 }
 
-// Comparison is the ledger beside a provider's report of usage.
+// Comparison is the ledger's usage beside a provider's report.
 type Comparison struct {
 	From  time.Time    `json:"from"`
 	To    time.Time    `json:"to"`
 	Lines []Difference `json:"models"`
-	Cost  policy.Pico  `json:"cost_usd"`       // of all, in the ledger
-	Their policy.Pico  `json:"their_cost_usd"` // of all, as the provider says
+	Cost  policy.Pico  `json:"cost_usd"`       // total in the ledger
+	Their policy.Pico  `json:"their_cost_usd"` // total in the provider's report
 }
 
-// Differs reports whether a model's use differs.
+// Differs reports whether the usage of any model differs.
 func (c *Comparison) Differs() bool {
 	return slices.ContainsFunc(c.Lines, func(d Difference) bool { return d.Differs })
 }
 
-// The differences of cost that rounding makes: a percent, or a cent.
+// Cost differences that rounding explains: one percent, or one cent.
 const (
 	percent = 100
 	cent    = policy.Pico(1e10)
 )
 
-// Compare puts the ledger's lines of a time beside a provider's.
+// Compare compares the ledger's lines of a period with a provider's report.
 func Compare(ours []Line, theirs Usage) Comparison {
 	c := Comparison{From: theirs.From, To: theirs.To, Lines: []Difference{}}
 	at := map[string]int{}
@@ -203,7 +203,7 @@ func apart(a, b policy.Pico) bool {
 	return d > cent && d > max(a, b)/percent
 }
 
-// spelling is a model's name without the vendor, and without the difference of claude-opus-4.6 and claude-opus-4-6.
+// spelling returns a model's name without the vendor, with the version written alike: claude-opus-4.6 and claude-opus-4-6 are the same.
 func spelling(model string) string {
 	return strings.ReplaceAll(strings.ToLower(model[strings.LastIndexByte(model, '/')+1:]), ".", "-")
 }

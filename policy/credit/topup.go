@@ -6,19 +6,19 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Rules say when credit is bought.
+// Rules define when credit is bought.
 type Rules struct {
 	Auto      bool
-	Threshold policy.Micro // below it more is bought, or the operator is warned
+	Threshold policy.Micro // below it credit is bought, or the operator is warned
 	Amount    policy.Micro // of a purchase
-	PerDay    policy.Micro // the most that is bought on a UTC day
+	PerDay    policy.Micro // maximum purchases per UTC day
 }
 
-// Bought are the purchases of a UTC day. One whose outcome is not known counts: the money may have been spent.
+// Bought is the total of a UTC day's purchases. A purchase with an unknown outcome counts: the money may have been spent.
 type Bought struct {
 	Day    string       `json:"day,omitempty"` // 2006-01-02
 	Amount policy.Micro `json:"usd"`
-	Last   time.Time    `json:"last,omitzero"` // the time of the last one
+	Last   time.Time    `json:"last,omitzero"` // time of the last purchase
 }
 
 // Action is what is done about a balance. Its values are those of the event bankr:credit_check.
@@ -26,17 +26,17 @@ type Action string
 
 // The actions.
 const (
-	None    Action = "none"  // there is enough
-	Warn    Action = "warn"  // there is little, and nothing is bought by itself
-	TopUp   Action = "topup" // more is bought
-	Wait    Action = "wait"  // a purchase is on its way
-	Limited Action = "limit" // there is little, and the day's purchases are made
+	None    Action = "none"  // the balance is sufficient
+	Warn    Action = "warn"  // the balance is low, and automatic purchases are off
+	TopUp   Action = "topup" // credit is bought
+	Wait    Action = "wait"  // a purchase is in progress
+	Limited Action = "limit" // the balance is low, and the day's limit is reached
 )
 
-// pause is how long a purchase may take until the balance has it.
+// pause is how long a purchase may take to reach the balance.
 const pause = time.Minute
 
-// Decide says what is done about a balance.
+// Decide returns the action for a balance.
 func (r Rules) Decide(now time.Time, balance policy.Micro, b Bought) Action {
 	switch b = b.On(now); {
 	case balance >= r.Threshold:
@@ -51,7 +51,7 @@ func (r Rules) Decide(now time.Time, balance policy.Micro, b Bought) Action {
 	return TopUp
 }
 
-// On are the purchases of the UTC day of a time. A clock that is set back does not make room for more.
+// On returns the purchases of the UTC day of now. A clock that is set back does not reset the limit.
 func (b Bought) On(now time.Time) Bought {
 	if day := now.UTC().Format(time.DateOnly); day > b.Day {
 		return Bought{Day: day, Last: b.Last}
@@ -59,14 +59,14 @@ func (b Bought) On(now time.Time) Bought {
 	return b
 }
 
-// With are the purchases with one more.
+// With returns the purchases with one more.
 func (b Bought) With(now time.Time, amount policy.Micro) Bought {
 	b = b.On(now)
 	b.Amount, b.Last = b.Amount.Plus(amount), now.UTC()
 	return b
 }
 
-// Without are the purchases without one that was refused.
+// Without returns the purchases without one that was refused.
 func (b Bought) Without(now time.Time, amount policy.Micro) Bought {
 	b = b.On(now)
 	b.Amount = max(b.Amount-amount, 0)

@@ -1,8 +1,8 @@
-// Package e2ee encrypts requests for an enclave, and opens what it answers: nobody between the two can read either. It is for the gateway, and for agents that
-// do not want the gateway to read their requests. It makes no calls, and keeps no keys.
+// Package e2ee encrypts requests for an enclave and decrypts its answers, so that no intermediary can read either. The gateway uses it, and so can
+// agents that do not want the gateway to read their requests. It makes no calls, and stores no keys.
 //
-// A request is sealed with HPKE (RFC 9180) for the enclave's X25519 key. Its answer is sealed with a key that only this request's two ends can derive, as in
-// RFC 9458 (section 4.4): the answer to another request, or an earlier one, cannot be opened.
+// A request is sealed with HPKE (RFC 9180) for the enclave's X25519 key. Its answer is sealed with a key that only this request's two ends can
+// derive, as in RFC 9458 (section 4.4): the answer to another request, or an earlier one, cannot be opened.
 package e2ee
 
 import (
@@ -22,10 +22,10 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Version is that of the format.
+// Version is the version of the format.
 const Version = 1
 
-// Labels of the format. They keep its keys apart from those of any other.
+// Labels of the format. They separate its keys from those of any other.
 const (
 	info          = "bardo-e2ee/1"
 	requestLabel  = info + " request"
@@ -38,13 +38,13 @@ const (
 	idLen    = 8
 	nonceLen = 12
 
-	// MaxAnswer bounds a sealed answer.
+	// MaxAnswer limits a sealed answer.
 	MaxAnswer = 48 << 20
 )
 
 // Key is an enclave's public key.
 type Key struct {
-	ID     string // the beginning of the SHA-256 of its bytes, in hexadecimal
+	ID     string // prefix of the SHA-256 of its bytes, in hexadecimal
 	public hpke.PublicKey
 }
 
@@ -65,7 +65,7 @@ func ParseKey(s string) (*Key, error) {
 	return &Key{ID: hex.EncodeToString(sum[:idLen]), public: public}, nil
 }
 
-// ParseKeys reads several keys, of which the first is used first.
+// ParseKeys reads several keys; the first one is tried first.
 func ParseKeys(texts []string) (keys []*Key, err error) {
 	for i, s := range texts {
 		k, err := ParseKey(s)
@@ -79,12 +79,12 @@ func ParseKeys(texts []string) (keys []*Key, err error) {
 
 // Request is the body of a sealed request.
 type Request struct {
-	Model     string        `json:"model,omitempty"`      // that has to serve it; the same as in the sealed body
-	MaxTokens int64         `json:"max_tokens,omitempty"` // the longest answer that is asked for inside, for who has to reserve its cost
+	Model     string        `json:"model,omitempty"`      // the model that must serve it; equal to the one in the sealed body
+	MaxTokens int64         `json:"max_tokens,omitempty"` // maximum answer length in the sealed body, for reserving its cost
 	Sealed    SealedRequest `json:"e2ee"`
 }
 
-// SealedRequest is what of a request only the enclave can open.
+// SealedRequest is the part of a request that only the enclave can open.
 type SealedRequest struct {
 	Version    int    `json:"v"`
 	KeyID      string `json:"key_id"`
@@ -98,14 +98,14 @@ type Answer struct {
 	Usage  Usage        `json:"usage"`
 }
 
-// SealedAnswer is what of an answer only the request's sender can open.
+// SealedAnswer is the part of an answer that only the request's sender can open.
 type SealedAnswer struct {
 	Version    int    `json:"v"`
 	Nonce      []byte `json:"nonce"` // 32 random bytes
 	Ciphertext []byte `json:"ciphertext"`
 }
 
-// Usage is what the answer took. It is readable for who bills it, and protected against changes.
+// Usage is the token usage of the answer. It is readable for billing, and authenticated.
 type Usage struct {
 	Input  int64 `json:"prompt_tokens"`
 	Output int64 `json:"completion_tokens"`
@@ -116,13 +116,13 @@ type Reason string
 
 // The reasons.
 const (
-	NotSealed  Reason = "not_sealed" // it is not of the form: the enclave has not sealed it
-	NotOpened  Reason = "not_opened" // it was sealed for another request, by another key, or changed
-	NotWhole   Reason = "truncated"  // it broke off
+	NotSealed  Reason = "not_sealed" // it has another form: the enclave did not seal it
+	NotOpened  Reason = "not_opened" // it was sealed for another request or by another key, or was changed
+	NotWhole   Reason = "truncated"  // it is incomplete
 	NotBounded Reason = "too_large"  // it has more than MaxAnswer bytes
 )
 
-// Error is the reason.
+// Error returns the reason's message.
 func (r Reason) Error() string {
 	switch r {
 	case NotSealed:
@@ -143,16 +143,16 @@ type Call struct {
 	secret []byte
 }
 
-// requestData is what of a request is protected, and not encrypted.
+// requestData returns the authenticated, unencrypted data of a request.
 func requestData(keyID string) []byte { return []byte(requestLabel + "\n" + keyID) }
 
-// answerData is the same of an answer.
+// answerData returns the authenticated, unencrypted data of an answer.
 func answerData(u *Usage) []byte {
 	return fmt.Appendf(nil, "%s\n%d\n%d", responseLabel, u.Input, u.Output)
 }
 
-// Seal encrypts the body of a request for a key. model is what it asks for, and maxTokens the longest answer (0: unsaid): who passes the request on can read
-// these two.
+// Seal encrypts the body of a request for a key. model is the requested model, and maxTokens the maximum answer length (0: unset); intermediaries can
+// read these two.
 func Seal(k *Key, model string, maxTokens int64, body []byte) (sealed []byte, c *Call, err error) {
 	enc, sender, err := hpke.NewSender(k.public, hpke.HKDFSHA256(), hpke.AES256GCM(), []byte(info))
 	if err != nil {
@@ -187,10 +187,10 @@ func (c *Call) Open(answer []byte) (body []byte, u Usage, err error) {
 	return body, a.Usage, nil
 }
 
-// answerForm are the members of a sealed answer, each of which is there once.
+// answerForm lists the members of a sealed answer, each of which occurs once.
 var answerForm = jsonx.NewForm("e2ee", "v", "nonce", "ciphertext", "usage", "prompt_tokens", "completion_tokens")
 
-// readAnswer reads a sealed answer of exactly the form, with nothing before, behind or beside it. Its bytes have one spelling.
+// readAnswer reads a sealed answer. It must have exactly this form, without other bytes, and each value has one spelling.
 func readAnswer(b []byte) (*Answer, error) {
 	if _, err := answerForm.Scan(b); err != nil {
 		return nil, NotSealed
@@ -219,7 +219,7 @@ func readAnswer(b []byte) (*Answer, error) {
 	return &Answer{Sealed: SealedAnswer{Version: Version, Nonce: nonce, Ciphertext: text}, Usage: r.Usage}, nil
 }
 
-// decode reads bytes in base64, without line breaks, which the standard library would pass over.
+// decode reads base64 without line breaks, which the standard library would skip.
 func decode(s string) ([]byte, error) {
 	if strings.ContainsAny(s, "\r\n") {
 		return nil, NotSealed

@@ -8,41 +8,41 @@ import (
 	"bardo.money/gateway/policy/pay"
 )
 
-// Agent is an agent of an identity registry (ERC-8004): a token, whose owner and whose wallet may speak for it.
+// Agent is an agent of an identity registry (ERC-8004): a token, whose owner and whose wallet may act for it.
 type Agent struct {
 	Owner  pay.Address
 	Wallet pay.Address // zero: none
 }
 
-// SpokenForBy reports whether an address may speak for the agent.
+// SpokenForBy reports whether an address may act for the agent.
 func (a Agent) SpokenForBy(who pay.Address) bool {
 	return who != (pay.Address{}) && (who == a.Owner || who == a.Wallet)
 }
 
-// Chain is a node of the registries' chain. Its errors are the node's, unless they are said to be others. Safe for concurrent use.
+// Chain is a node of the registries' chain. Its errors are the node's, unless stated otherwise. Safe for concurrent use.
 type Chain interface {
-	// Check makes sure that the node is of the realm's chain, and that the registries are there and belong together. The error is a *pay.Mismatch if not.
+	// Check verifies that the node is of the realm's chain, and that the registries exist and belong together. The error is a *pay.Mismatch if not.
 	Check(ctx context.Context) error
 	// Agent reads an agent. The error is ErrNoAgent if there is none of this id.
 	Agent(ctx context.Context, id pay.Word) (Agent, error)
-	// Score is an agent's reputation: the sum of what the operator's reviewers said of it, each opinion between 0 and 1, rounded down.
+	// Score returns an agent's reputation: the sum of the operator's reviewers' ratings, each between 0 and 1, rounded down.
 	Score(ctx context.Context, id pay.Word) (int64, error)
-	// Recover is the account without code that signed a digest; ok is false if the signature is none, or has a high s. It needs no node.
+	// Recover returns the account without code that signed a digest; ok is false if the signature is invalid, or has a high s. It needs no node.
 	Recover(digest pay.Word, signature []byte) (who pay.Address, ok bool)
-	// Confirms reports whether a contract wallet says that a signature is its own. The contract is a stranger's: what it may do is bounded.
+	// Confirms reports whether a contract wallet accepts a signature as its own. The contract is untrusted: its execution is bounded.
 	Confirms(ctx context.Context, wallet pay.Address, digest pay.Word, signature []byte) (bool, error)
 }
 
-// ErrNoAgent says that the registry has no agent of an id.
+// ErrNoAgent is returned for an id that is not in the registry.
 var ErrNoAgent = errors.New("the registry has no such agent")
 
-// NodeOptions say where the registries' node is, and whose opinions count.
+// NodeOptions configure the registries' node, and which ratings count.
 type NodeOptions struct {
-	URL        string // of its JSON-RPC interface
+	URL        string // its JSON-RPC URL
 	Realm      Realm
-	Reputation pay.Address   // the registry of opinions; zero: there is none
-	Reviewers  []pay.Address // whose opinions count; none: no opinion does
-	Tags       []string      // of the opinions that count; none: all
+	Reputation pay.Address   // the reputation registry; zero: none
+	Reviewers  []pay.Address // reviewers whose ratings count; none: no ratings count
+	Tags       []string      // tags of the ratings that count; none: all
 	Scale      int64         // the value that counts as 1
 }
 
@@ -71,14 +71,14 @@ func ParseAgentID(s string) (id pay.Word, err error) {
 // AgentIDText is an id in decimal digits.
 func AgentIDText(id pay.Word) string { return new(big.Int).SetBytes(id[:]).String() }
 
-// reputationSpreads are the percentages on a provider's cost by score, the highest first (D-51).
+// reputationSpreads are the percentages on a provider's cost by score, highest first (D-51).
 var reputationSpreads = []struct {
 	score  int64
 	name   string
 	spread int
 }{{1000, "sovereign", 8}, {500, "trusted", 12}, {200, "verified", 15}, {50, "basic", 18}}
 
-// ReputationSpread is the percentage of a score, and the tier's name; 0 and "none" where the score is too low for any.
+// ReputationSpread returns the percentage of a score, and the tier's name; 0 and "none" if the score is too low.
 func ReputationSpread(score int64) (pct int, tier string) {
 	for _, t := range reputationSpreads {
 		if score >= t.score {

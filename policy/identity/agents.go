@@ -14,66 +14,66 @@ import (
 	"bardo.money/gateway/policy/pay"
 )
 
-// AgentOptions are what agents are verified with. All but Now, Ended and Failed are required.
+// AgentOptions configure the verification of agents. All but Now, Ended and Failed are required.
 type AgentOptions struct {
 	Realm   Realm
 	Chain   Chain
 	Refresh time.Duration // how often the linked agents are read
 	LinkTTL time.Duration // how long a link lasts
 	Now     func() time.Time
-	Ended   func(l Link, why error) // is told of a link that ended because its holder does not speak for the agent any more
-	Failed  func(err error)         // is told that agents could not be read
+	Ended   func(l Link, why error) // called when a link ends because its holder no longer acts for the agent
+	Failed  func(err error)         // called when agents could not be read
 }
 
-// Agents links agents to accounts. It reads linked agents in the background, so that no request waits for the chain on their account. Safe for concurrent use.
+// Agents links agents to accounts. It reads linked agents in the background, so that no request waits for the chain. Safe for concurrent use.
 type Agents struct {
 	book  *Book
 	o     AgentOptions
-	asks  chan struct{} // questions of callers to the chain at a time
+	asks  chan struct{} // limits callers' concurrent requests to the chain
 	swap  sync.Mutex    // guards changes of known
 	known atomic.Pointer[standings]
 }
 
-// standings are what is known of the linked agents. Immutable.
+// standings is the known state of the linked agents. Immutable.
 type standings struct {
 	agents   map[pay.Word]*Standing
 	accounts map[policy.Account]*Standing
 }
 
-// Standing is what was read of a linked agent. Immutable.
+// Standing is the last known state of a linked agent. Immutable.
 type Standing struct {
 	Link  Link
 	ID    pay.Word
 	Agent Agent
 	Score int64
-	At    time.Time // of the reading
+	At    time.Time // time of the reading
 }
 
-// The bounds of callers' claims, and of what is read.
+// Limits of callers' claims, and of what is read.
 const (
 	MaxSignature = 4096 // bytes
 	claimTime    = 10 * time.Minute
-	mostAgents   = 10_000 // that are linked
+	mostAgents   = 10_000 // linked agents
 	mostAsks     = 8
 	askTime      = 15 * time.Second
-	staleAfter   = 10 // refreshes that may fail before what was read is not used any more
+	staleAfter   = 10 // after so many failed refreshes the last reading is not used any more
 )
 
 // Errors of claims.
 var (
-	// ErrHolder says that an address does not speak for an agent.
+	// ErrHolder means that an address does not act for an agent.
 	ErrHolder = errors.New("the address is neither the agent's owner nor its wallet")
-	// ErrSignature says that a signature is not the holder's.
+	// ErrSignature means that a signature is not the holder's.
 	ErrSignature = errors.New("the signature is not the holder's, of this message, with a low s")
-	// ErrUndeployed says that a signature is that of a wallet that is not deployed.
+	// ErrUndeployed means that a signature is that of a wallet that is not deployed.
 	ErrUndeployed = errors.New("signatures of wallets that are not deployed (ERC-6492) are not taken: deploy the wallet first")
-	// ErrWindow says that a claim has expired, or lasts too long.
+	// ErrWindow means that a claim has expired, or is valid for too long.
 	ErrWindow = fmt.Errorf("the claim has expired, or expires more than %s from now", claimTime)
-	// ErrBusy says that too many claims are being verified.
+	// ErrBusy means that too many claims are being verified.
 	ErrBusy = errors.New("too many claims are being verified")
 )
 
-// NewAgents makes the links of agents. Run keeps them true.
+// NewAgents returns the links of agents. Run keeps them current.
 func NewAgents(b *Book, o AgentOptions) *Agents {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -89,11 +89,12 @@ func NewAgents(b *Book, o AgentOptions) *Agents {
 	return a
 }
 
-// Realm is where the agents are registered.
+// Realm returns the registry and audience of the agents.
 func (a *Agents) Realm() *Realm { return &a.o.Realm }
 
-// NewClaim is a claim for an account, to be signed by the holder: the agent's owner, if it is zero. Without an account, it is for the holder's own, as a wallet that pays
-// for single requests: its signature proves control of both. The error is ErrNoAgent, ErrHolder, ErrBusy or the node's.
+// NewClaim returns a claim for an account, to be signed by the holder: the agent's owner, if holder is zero. Without an account, it is for the
+// holder's own, as a wallet that pays for single requests: its signature proves control of both. The error is ErrNoAgent, ErrHolder, ErrBusy or the
+// node's.
 func (a *Agents) NewClaim(ctx context.Context, id pay.Word, holder pay.Address, account policy.Account) (*LinkClaim, error) {
 	done, err := a.enter(ctx)
 	if err != nil {
@@ -120,7 +121,7 @@ func (a *Agents) NewClaim(ctx context.Context, id pay.Word, holder pay.Address, 
 	return c, nil
 }
 
-// enter waits until few claims are being verified.
+// enter waits for a free slot to verify a claim.
 func (a *Agents) enter(ctx context.Context) (done func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -132,7 +133,7 @@ func (a *Agents) enter(ctx context.Context) (done func(), err error) {
 	}
 }
 
-// Link links an agent to the claim's account, if its holder signed the claim. The account's other agents are not linked any more. The error is ErrNoAgent,
+// Link links an agent to the claim's account, if its holder signed the claim. The account's other agents are unlinked. The error is ErrNoAgent,
 // ErrHolder, ErrSignature, ErrUndeployed, ErrWindow, ErrUsed, ErrFull, ErrBusy, or that of the store or the node.
 func (a *Agents) Link(ctx context.Context, c *LinkClaim, signature []byte) (*Standing, error) {
 	until, now := time.Unix(c.Expires, 0), a.o.Now()
@@ -167,10 +168,10 @@ func (a *Agents) Link(ctx context.Context, c *LinkClaim, signature []byte) (*Sta
 	return s, nil
 }
 
-// undeployed ends the signatures of wallets that are not deployed (ERC-6492).
+// undeployed is the suffix of signatures of wallets that are not deployed (ERC-6492).
 var undeployed = bytes.Repeat([]byte{0x64, 0x92}, 16)
 
-// verify makes sure that a signature is a holder's: of an account without code, or else confirmed by its contract.
+// verify checks that a signature is the holder's: of an account without code, or confirmed by its contract.
 func (a *Agents) verify(ctx context.Context, holder pay.Address, digest pay.Word, signature []byte) error {
 	if len(signature) == 0 || len(signature) > MaxSignature {
 		return ErrSignature
@@ -198,7 +199,7 @@ func (a *Agents) read(ctx context.Context, id pay.Word) (s *Standing, err error)
 	return s, err
 }
 
-// add puts an agent that was just linked among the known ones.
+// add adds an agent that was just linked to the known ones.
 func (a *Agents) add(s *Standing) {
 	a.swap.Lock()
 	defer a.swap.Unlock()
@@ -207,14 +208,14 @@ func (a *Agents) add(s *Standing) {
 	a.known.Store(next)
 }
 
-// Forget drops what is known of an account's agent.
+// Forget drops the known state of an account's agent.
 func (a *Agents) Forget(account policy.Account) {
 	a.swap.Lock()
 	defer a.swap.Unlock()
 	a.known.Store(a.without(func(old *Standing) bool { return old.Link.Account == account }))
 }
 
-// without are the known ones but for some. a.swap is locked.
+// without returns the known agents except those that drop selects. a.swap is locked.
 func (a *Agents) without(drop func(*Standing) bool) *standings {
 	next := newStandings()
 	for _, s := range a.known.Load().agents {
@@ -225,7 +226,7 @@ func (a *Agents) without(drop func(*Standing) bool) *standings {
 	return next
 }
 
-// replace puts what was read from a time on in place of what was known. What was linked since then stays.
+// replace replaces the known agents by what was read since a time. Agents that were linked since then stay.
 func (a *Agents) replace(next *standings, since time.Time) {
 	a.swap.Lock()
 	defer a.swap.Unlock()
@@ -245,12 +246,12 @@ func (s *standings) put(n *Standing) {
 	s.agents[n.ID], s.accounts[n.Link.Account] = n, n
 }
 
-// Of is what is known of the agent that is linked to an account; nil if there is none, or what is known is too old.
+// Of returns the known state of the agent linked to an account; nil if there is none, or the state is too old.
 func (a *Agents) Of(account policy.Account) *Standing {
 	return a.current(a.known.Load().accounts[account])
 }
 
-// ByID is what is known of a linked agent, as Of.
+// ByID returns the known state of a linked agent, like Of.
 func (a *Agents) ByID(id pay.Word) *Standing { return a.current(a.known.Load().agents[id]) }
 
 func (a *Agents) current(s *Standing) *Standing {
@@ -261,7 +262,7 @@ func (a *Agents) current(s *Standing) *Standing {
 	return s
 }
 
-// Spread is the percentage on a provider's cost that an account's reputation earns it; 0: none. It is a lookup in memory.
+// Spread returns the percentage on a provider's cost that an account's reputation earns it; 0: none. It is a lookup in memory.
 func (a *Agents) Spread(account policy.Account) int {
 	s := a.Of(account)
 	if s == nil {
@@ -287,7 +288,7 @@ func (a *Agents) Run(ctx context.Context) {
 	}
 }
 
-// Refresh reads all linked agents. Links whose holder does not speak for its agent any more end. What could not be read stays as it was read before.
+// Refresh reads all linked agents. It ends links whose holder no longer acts for the agent. Agents that cannot be read keep their last known state.
 func (a *Agents) Refresh(ctx context.Context) error {
 	started := a.o.Now()
 	links, err := a.book.all(ctx, a.o.Realm.prefix(), mostAgents)
@@ -323,7 +324,7 @@ func (a *Agents) Refresh(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// refreshed reads a linked agent. The error is ErrHolder if the link's holder does not speak for it any more.
+// refreshed reads a linked agent. The error is ErrHolder if the link's holder no longer acts for it.
 func (a *Agents) refreshed(ctx context.Context, l Link, id pay.Word) (*Standing, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -339,7 +340,7 @@ func (a *Agents) refreshed(ctx context.Context, l Link, id pay.Word) (*Standing,
 	return s, nil
 }
 
-// end ends a link of its own accord.
+// end ends a link because of a change on the chain.
 func (a *Agents) end(ctx context.Context, l Link, why error) error {
 	if err := a.book.Unlink(ctx, l.Account, l.Subject); err != nil && !errors.Is(err, ErrUnknown) {
 		return err

@@ -17,11 +17,11 @@ import (
 	"bardo.money/gateway/policy/pay"
 )
 
-// Sessions hold what delegations may spend. Safe for concurrent use.
+// Sessions stores the sessions of delegations, which hold their budgets. Safe for concurrent use.
 type Sessions interface {
-	// Begun reports whether there is a session of an id.
+	// Begun reports whether a session with this id exists.
 	Begun(ctx context.Context, id string) (bool, error)
-	// Begin makes a session without a key.
+	// Begin creates a session without a key.
 	Begin(ctx context.Context, s DelegatedSession) error
 }
 
@@ -29,23 +29,23 @@ type Sessions interface {
 type DelegatedSession struct {
 	ID      string
 	Account policy.Account
-	Agent   string // its id
+	Agent   string // agent id
 	Models  []string
 	Budget  policy.Micro
 	Expires time.Time
 }
 
-// Delegates authenticates requests of delegates: by a delegation that the agent's owner or wallet signed, and a proof that the delegate signed for this request.
-// A delegation is verified once, and again every minute where a contract wallet issued it; whether its issuer still speaks for the agent is looked up for each
-// request, in what Agents reads. Safe for concurrent use.
+// Delegates authenticates requests of delegates, by a delegation that the agent's owner or wallet signed and a proof that the delegate signed for
+// this request. A delegation is verified once, and again every minute if a contract wallet issued it; whether its issuer still acts for the agent is
+// looked up for each request in the state that Agents reads. Safe for concurrent use.
 type Delegates struct {
 	agents   *Agents
 	sessions Sessions
 	started  time.Time
 	verified *lru.Cache[[sha256.Size]byte, *delegated]
-	asked    *lru.Cache[pay.Word, time.Time] // when the wallet of an agent last confirmed nothing
+	asked    *lru.Cache[pay.Word, time.Time] // last time that the wallet of an agent did not confirm a signature
 	proofs   proofs
-	opening  sync.Mutex // one session at a time
+	opening  sync.Mutex // creates one session at a time
 }
 
 var (
@@ -53,28 +53,28 @@ var (
 	_ auth.Immediate = (*Delegates)(nil)
 )
 
-// delegated is a delegation that was verified. Immutable, but for begun.
+// delegated is a verified delegation. Immutable, except begun.
 type delegated struct {
 	*Delegation
 
 	digest   pay.Word
 	contract bool // its issuer is a contract wallet
 	at       time.Time
-	begun    atomic.Bool // its session is there
+	begun    atomic.Bool // its session exists
 }
 
-// The bounds of delegations.
+// Limits of delegations.
 const (
 	mostVerified  = 4096
-	proofWindow   = time.Minute // that a proof's time may be off
+	proofWindow   = time.Minute // maximum difference of a proof's time from now
 	confirmAgain  = time.Minute
-	refusedAgain  = time.Second // until the wallet of an agent is asked again after it confirmed nothing
-	mostProofs    = 1 << 16     // of one generation
+	refusedAgain  = time.Second // pause before the wallet of an agent is asked again after a refusal
+	mostProofs    = 1 << 16     // per generation
 	sessionPrefix = "ses_"
 	sessionBytes  = 15
 )
 
-// NewDelegates makes the verifier.
+// NewDelegates returns the verifier.
 func NewDelegates(a *Agents, s Sessions) *Delegates {
 	verified, _ := lru.New[[sha256.Size]byte, *delegated](mostVerified) // fails for sizes below 1 only
 	asked, _ := lru.New[pay.Word, time.Time](mostVerified)
@@ -119,7 +119,7 @@ func (v *Delegates) Verify(ctx context.Context, r auth.Request) (p policy.Princi
 	return p, true, nil
 }
 
-// find is the delegation of a header, which holds now.
+// find returns the delegation of a header, if it holds now.
 func (v *Delegates) find(ctx context.Context, text string) (*delegated, error) {
 	sum, now := sha256.Sum256([]byte(text)), v.agents.o.Now()
 	d, known := v.verified.Get(sum)
@@ -138,7 +138,7 @@ func (v *Delegates) find(ctx context.Context, text string) (*delegated, error) {
 	return d, v.holds(d.Delegation, now)
 }
 
-// holds makes sure that a delegation holds now: its time, and that its issuer speaks for an agent that is linked.
+// holds checks that a delegation holds now: its time, and that its issuer acts for a linked agent.
 func (v *Delegates) holds(d *Delegation, now time.Time) error {
 	switch s := v.agents.ByID(d.Agent); {
 	case now.Unix() < d.ValidAfter:
@@ -153,7 +153,7 @@ func (v *Delegates) holds(d *Delegation, now time.Time) error {
 	return nil
 }
 
-// verify reads and verifies a delegation. The chain is asked only for one of a linked agent's own wallet.
+// verify reads and verifies a delegation. It queries the chain only for a linked agent's own wallet.
 func (v *Delegates) verify(ctx context.Context, text string) (*delegated, error) {
 	r, now := &v.agents.o.Realm, v.agents.o.Now()
 	d, signature, err := parseDelegation(text)
@@ -179,7 +179,7 @@ func (v *Delegates) verify(ctx context.Context, text string) (*delegated, error)
 	return out, v.confirm(ctx, out, signature)
 }
 
-// confirm asks the issuer's contract.
+// confirm asks the issuer's contract to confirm the signature.
 func (v *Delegates) confirm(ctx context.Context, d *delegated, signature []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -200,7 +200,7 @@ func (v *Delegates) confirm(ctx context.Context, d *delegated, signature []byte)
 	return f
 }
 
-// prove makes sure that the delegate signed this request, now, and not before. It returns the digest that the body must have.
+// prove checks that the delegate signed this request, now, and that the proof was not used before. It returns the digest that the body must have.
 func (v *Delegates) prove(d *delegated, r auth.Request) (body [32]byte, err error) {
 	p, signature, err := parseProof(r.Header.Get(HeaderProof))
 	if err != nil {
@@ -220,7 +220,7 @@ func (v *Delegates) prove(d *delegated, r auth.Request) (body [32]byte, err erro
 	return p.Body, v.proofs.use(now, d.digest, p.Nonce)
 }
 
-// begin makes the delegation's session, once for ever: a session that was deleted does not come back with a new budget.
+// begin creates the delegation's session, only once: a session that was deleted does not come back with a new budget.
 func (v *Delegates) begin(ctx context.Context, d *delegated, account policy.Account) (id string, err error) {
 	id = sessionPrefix + hex.EncodeToString(d.digest[:sessionBytes])
 	if d.begun.Load() {
@@ -245,14 +245,14 @@ func (v *Delegates) begin(ctx context.Context, d *delegated, account policy.Acco
 	return id, nil
 }
 
-// proofs remembers which proofs were used, for as long as they could be used again. The zero value works. Safe for concurrent use.
+// proofs records used proofs, for as long as they could be used again. The zero value works. Safe for concurrent use.
 type proofs struct {
 	mu        sync.Mutex
 	turned    time.Time
 	now, past map[[sha256.Size]byte]struct{}
 }
 
-// use notes a proof. The error is a fault: it was used before, or there is no room.
+// use records a proof. The error is a fault: it was used before, or there is no room.
 func (p *proofs) use(now time.Time, delegation, nonce pay.Word) error {
 	id := sha256.Sum256(append(append([]byte(nil), delegation[:]...), nonce[:]...))
 	p.mu.Lock()
@@ -274,7 +274,7 @@ func (p *proofs) use(now time.Time, delegation, nonce pay.Word) error {
 	return nil
 }
 
-// BodyFault is the fault of a body that its proof is not about; nil for one that it is about.
+// BodyFault returns the fault of a body that its proof does not cover; nil if it does.
 func BodyFault(p *policy.Principal, body []byte) error {
 	if p.Body == nil || sha256.Sum256(body) == *p.Body {
 		return nil

@@ -34,11 +34,11 @@ const (
 	proofType      = "RequestProof(bytes32 delegation,string method,string path,bytes32 body,uint256 time,bytes32 nonce)"
 )
 
-// Delegation is what an agent's owner or wallet signs, so that another key may send requests for the agent.
+// Delegation is what an agent's owner or wallet signs to let another key send requests for the agent.
 type Delegation struct {
 	Agent       pay.Word
-	Delegate    pay.Address // whose key signs each request
-	Issuer      pay.Address // who signs the delegation
+	Delegate    pay.Address // signs each request
+	Issuer      pay.Address // signs the delegation
 	Audience    string      // the gateway
 	Scope       string      // as signed
 	Models      []string    // of the scope; none: any
@@ -55,20 +55,20 @@ type Proof struct {
 	Nonce pay.Word
 }
 
-// digest is what the issuer signs.
+// digest returns what the issuer signs.
 func (d *Delegation) digest(r *Realm) pay.Word {
 	typ, audience, scope := keccak([]byte(delegationType)), keccak([]byte(d.Audience)), keccak([]byte(d.Scope))
 	spend, after, before := number(uint64(d.MaxSpend)), number(uint64(d.ValidAfter)), number(uint64(d.ValidBefore)) //nolint:gosec // none is negative
 	return r.sign(keccak(typ[:], d.Agent[:], padded(d.Delegate), padded(d.Issuer), audience[:], scope[:], spend[:], after[:], before[:], d.Nonce[:]))
 }
 
-// digest is what the delegate signs.
+// digest returns what the delegate signs.
 func (p *Proof) digest(r *Realm, delegation pay.Word, method, path string) pay.Word {
 	typ, m, at, when := keccak([]byte(proofType)), keccak([]byte(method)), keccak([]byte(path)), number(uint64(p.Time)) //nolint:gosec // not negative
 	return r.sign(keccak(typ[:], delegation[:], m[:], at[:], p.Body[:], when[:], p.Nonce[:]))
 }
 
-// decode reads a header into a struct that has every member it may have.
+// decode reads a header into a struct. Members that the struct lacks are refused.
 func decode(text string, into any) error {
 	if len(text) > maxHeader {
 		return fmt.Errorf("it is longer than %d bytes", maxHeader)
@@ -80,13 +80,13 @@ func decode(text string, into any) error {
 	}
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
-	if _, err := jsonx.Unique.Scan(b); err != nil || d.Decode(into) != nil { // the first, since the decoder reads no further than the end of what it wants
+	if _, err := jsonx.Unique.Scan(b); err != nil || d.Decode(into) != nil { // checked first, because the decoder stops at the end of the value
 		return errors.New("it is not JSON with the expected members")
 	}
 	return nil
 }
 
-// parseDelegation reads the header of a delegation, and its signature.
+// parseDelegation reads a delegation header, and its signature.
 func parseDelegation(text string) (d *Delegation, signature []byte, err error) {
 	var j struct {
 		Agent       string `json:"agent_id"`
@@ -121,7 +121,7 @@ func parseDelegation(text string) (d *Delegation, signature []byte, err error) {
 	return d, signature, err
 }
 
-// parseSpend reads a whole number of USDC's base units: millionths of a dollar.
+// parseSpend reads an integer of USDC's base units: millionths of a dollar.
 func parseSpend(s string) (policy.Micro, error) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n <= 0 || policy.Micro(n) > policy.MaxMicro {
@@ -155,7 +155,7 @@ func parseScope(s string) (models []string, err error) {
 	return models, nil
 }
 
-// parseProof reads the header of a proof, and its signature.
+// parseProof reads a proof header, and its signature.
 func parseProof(text string) (p *Proof, signature []byte, err error) {
 	var j struct {
 		Body      string `json:"body"`

@@ -1,5 +1,5 @@
-// Package identity links identities from outside the gateway to accounts: people who sign in elsewhere, and agents that are registered on a chain. It keeps
-// the links and finds the principal of an identity. It does not know how control of an identity is proved.
+// Package identity links external identities to accounts: people who sign in elsewhere, and agents that are registered on a chain. It stores the
+// links and finds the principal of an identity. It does not know how control of an identity is proved.
 package identity
 
 import (
@@ -17,7 +17,7 @@ import (
 // Subject names an identity, as in privy:did:privy:….
 type Subject string
 
-// Privy begins the subjects of people who signed in with Privy.
+// Privy is the prefix of subjects of people who signed in with Privy.
 const Privy = "privy:"
 
 // Link is the account of a subject.
@@ -32,22 +32,22 @@ type Link struct {
 // Over reports whether the link has expired.
 func (l *Link) Over(now time.Time) bool { return !l.Expires.IsZero() && !now.Before(l.Expires) }
 
-// MostLinks is how many subjects one account may have.
+// MaxLinks is how many subjects one account may have.
 const MostLinks = 64
 
 // Errors.
 var (
-	// ErrUnknown says that the account has no such link.
+	// ErrUnknown means that the account has no such link.
 	ErrUnknown = errors.New("the account has no such link")
-	// ErrFull says that the account has as many links as it may have.
+	// ErrFull means that the account has the maximum number of links.
 	ErrFull = errors.New("the account has as many links as it may have")
-	// ErrUsed says that a proof was used before.
+	// ErrUsed means that a proof was used before.
 	ErrUsed = errors.New("the proof was used before")
 )
 
-// Accounts are where principals come from. Safe for concurrent use.
+// Accounts finds principals. Safe for concurrent use.
 type Accounts interface {
-	// Principal is the principal of an account's key; ok is false for one that was revoked, or that there is not.
+	// Principal returns the principal of an account's key; ok is false if the key was revoked, or does not exist.
 	Principal(ctx context.Context, a policy.Account) (p policy.Principal, ok bool, err error)
 	// Generation changes within a second after any account did. It must not block.
 	Generation() uint64
@@ -63,7 +63,7 @@ type Book struct {
 	found    *lru.Cache[Subject, *found]
 }
 
-// found is what is known of a subject. Immutable.
+// found is the cached result for a subject. Immutable.
 type found struct {
 	link       Link // zero where ok is false
 	principal  policy.Principal
@@ -73,13 +73,13 @@ type found struct {
 	at         time.Time
 }
 
-// The bounds of what a book remembers. Changes of links by other processes are seen after fresh.
+// Limits of a book's cache. Changes of links by other processes are seen after fresh.
 const (
 	remembered = 1 << 14
 	fresh      = 10 * time.Second
 )
 
-// New makes a book. now may be nil.
+// New returns a book. now may be nil.
 func New(s *Store, a Accounts, now func() time.Time) *Book {
 	if now == nil {
 		now = time.Now
@@ -88,7 +88,7 @@ func New(s *Store, a Accounts, now func() time.Time) *Book {
 	return &Book{Store: s, accounts: a, now: now, found: all}
 }
 
-// Owner is the link of a subject and the principal of its account; ok is false if it has none, or the account's key was revoked.
+// Owner returns the link of a subject and the principal of its account; ok is false if it has none, or the account's key was revoked.
 func (b *Book) Owner(ctx context.Context, s Subject) (l Link, p policy.Principal, ok bool, err error) {
 	f := b.known(s)
 	if f == nil {
@@ -112,7 +112,7 @@ func (b *Book) known(s Subject) *found {
 
 // find reads a subject's link and its account.
 func (b *Book) find(ctx context.Context, s Subject) (f *found, err error) {
-	f = &found{generation: b.accounts.Generation(), changes: b.changes.Load(), at: b.now()} // before what is read: a change in between is seen at the next request
+	f = &found{generation: b.accounts.Generation(), changes: b.changes.Load(), at: b.now()} // before the store is read, so that a change in between is seen at the next request
 	if f.link, f.ok, err = b.Find(ctx, s); err != nil {
 		return nil, err
 	}
@@ -125,14 +125,14 @@ func (b *Book) find(ctx context.Context, s Subject) (f *found, err error) {
 	return f, nil
 }
 
-// Link links a subject to an account, in place of the account that it was linked to. The error is ErrFull or the store's.
+// Link links a subject to an account, replacing its earlier link. The error is ErrFull or the store's.
 func (b *Book) Link(ctx context.Context, l Link) error {
 	defer b.changes.Add(1)
 	return b.put(ctx, &putting{link: l, now: b.now()})
 }
 
-// linkAgent links an agent by a proof with a nonce, which is spent until a time. It takes the place of the account's links whose subjects begin with sole. The
-// error is ErrFull, ErrUsed or the store's.
+// linkAgent links an agent by a proof whose nonce is recorded as used until a time. It replaces the account's links whose subjects begin with sole.
+// The error is ErrFull, ErrUsed or the store's.
 func (b *Book) linkAgent(ctx context.Context, l Link, nonce []byte, until time.Time, sole Subject) error {
 	defer b.changes.Add(1)
 	return b.put(ctx, &putting{link: l, nonce: nonce, until: until, sole: sole, now: b.now()})

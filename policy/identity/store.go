@@ -55,7 +55,7 @@ func (s *Store) Find(ctx context.Context, subject Subject) (l Link, ok bool, err
 	return l, err == nil, err
 }
 
-// Links are the links of an account, by subject.
+// Links returns the links of an account, by subject.
 func (s *Store) Links(ctx context.Context, a policy.Account) ([]Link, error) {
 	return s.list(ctx, selectLinks+` WHERE account = ? ORDER BY subject`, a)
 }
@@ -76,24 +76,24 @@ func (s *Store) list(ctx context.Context, query string, args ...any) (all []Link
 	return all, rows.Err()
 }
 
-// all are the links whose subjects begin with a prefix, at most so many.
+// all returns the links whose subjects begin with a prefix, at most limit.
 func (s *Store) all(ctx context.Context, prefix Subject, most int) ([]Link, error) {
 	return s.list(ctx, selectLinks+` WHERE subject >= ? AND subject < ? ORDER BY subject LIMIT ?`, prefix, after(prefix), most)
 }
 
-// after is the first text that sorts behind all that begin with a prefix, which ends in ":".
+// after returns the first string that sorts after all strings with a prefix, which ends in ":".
 func after(prefix Subject) Subject { return prefix[:len(prefix)-1] + ";" }
 
-// putting is a link that is stored.
+// linkWrite is a link to be stored.
 type putting struct {
 	link  Link
-	nonce []byte // spent with it; empty for none
+	nonce []byte // recorded as used with it; empty for none
 	until time.Time
-	sole  Subject // the account's other links that begin with it end; "" for none
+	sole  Subject // the account's other links with this prefix are deleted; "" for none
 	now   time.Time
 }
 
-// put stores a link and spends its nonce: both or neither.
+// put stores a link and records its nonce, both or neither.
 func (s *Store) put(ctx context.Context, p *putting) (err error) {
 	l := &p.link
 	tx, err := s.db.BeginTx(ctx, nil)
@@ -133,7 +133,7 @@ func (s *Store) put(ctx context.Context, p *putting) (err error) {
 	return tx.Commit()
 }
 
-// Spend notes a nonce as used until a time. The error is ErrUsed or the store's.
+// Spend records a nonce as used until a time. The error is ErrUsed or the store's.
 func (s *Store) Spend(ctx context.Context, nonce []byte, until, now time.Time) (err error) {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -145,7 +145,7 @@ func (s *Store) Spend(ctx context.Context, nonce []byte, until, now time.Time) (
 	return tx.Commit()
 }
 
-// spend notes a nonce as used. The error is ErrUsed or the store's.
+// spend records a nonce as used. The error is ErrUsed or the store's.
 func spend(ctx context.Context, tx *sql.Tx, nonce []byte, until, now time.Time) error {
 	if _, err := tx.ExecContext(ctx, `DELETE FROM used WHERE until < ?`, now.UnixMicro()); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"bardo.money/gateway/policy/pay"
 )
 
-// What the owners of agents sign (EIP-712). The domain is that of the gateway's messages, on a chain, about the agents of one registry.
+// The messages that the owners of agents sign (EIP-712). The domain is that of the gateway's messages, for one chain and one registry of agents.
 
 const (
 	domainName    = "BardoInference"
@@ -20,17 +20,17 @@ const (
 	linkType      = "LinkAgent(uint256 agentId,address holder,string account,string audience,bytes32 nonce,uint256 expires)"
 )
 
-// Realm is where agents are registered, and for whom their owners sign.
+// Realm is the registry of agents, and the audience that their owners sign for.
 type Realm struct {
 	Network  pay.Network
-	Registry pay.Address // of identities
-	Audience string      // the gateway, as its operator names it
+	Registry pay.Address // the identity registry
+	Audience string      // the operator's name for the gateway
 }
 
-// agentsPrefix begins the subjects of all agents, of any registry.
+// agentsPrefix is the prefix of the subjects of all agents, of any registry.
 const agentsPrefix = "erc8004:"
 
-// prefix begins the subjects of the realm's agents.
+// prefix returns the prefix of the subjects of the realm's agents.
 func (r *Realm) prefix() Subject {
 	return Subject(agentsPrefix + r.Network.String() + ":" + r.Registry.String() + ":")
 }
@@ -38,19 +38,19 @@ func (r *Realm) prefix() Subject {
 // Has reports whether a subject is one of the realm's agents.
 func (r *Realm) Has(s Subject) bool { return strings.HasPrefix(string(s), string(r.prefix())) }
 
-// Subject is the subject of an agent.
+// Subject returns the subject of an agent.
 func (r *Realm) Subject(id pay.Word) Subject { return r.prefix() + Subject(AgentIDText(id)) }
 
 // LinkClaim is the statement of an agent's holder that the agent belongs to an account.
 type LinkClaim struct {
 	Agent   pay.Word
-	Holder  pay.Address // the owner or the wallet: it signs
+	Holder  pay.Address // the signer: the owner or the wallet
 	Account string
 	Nonce   pay.Word
 	Expires int64 // seconds since 1970
 }
 
-// Digest is what the holder signs.
+// Digest returns what the holder signs.
 func (c *LinkClaim) Digest(r *Realm) pay.Word {
 	account, audience := keccak([]byte(c.Account)), keccak([]byte(r.Audience))
 	expires := number(uint64(c.Expires)) //nolint:gosec // checked to be positive
@@ -58,7 +58,7 @@ func (c *LinkClaim) Digest(r *Realm) pay.Word {
 	return r.sign(keccak(typ[:], c.Agent[:], padded(c.Holder), account[:], audience[:], c.Nonce[:], expires[:]))
 }
 
-// sign is the digest of a message in the realm's domain.
+// sign returns the digest of a message in the realm's domain.
 func (r *Realm) sign(message pay.Word) pay.Word {
 	typ, name, version := keccak([]byte(domainType)), keccak([]byte(domainName)), keccak([]byte(domainVersion))
 	chain := number(r.Network.ID)
@@ -86,13 +86,13 @@ func padded(a pay.Address) []byte {
 	return w[:]
 }
 
-// member is a member of a type, as wallets read it.
+// member is a member of a type, in the format of wallets.
 type member struct {
 	Name string `json:"name"`
 	Type string `json:"type"`
 }
 
-// typedData is a message as wallets show and sign it (eth_signTypedData_v4).
+// typedData is a message in the format that wallets show and sign (eth_signTypedData_v4).
 type typedData struct {
 	Types       map[string][]member `json:"types"`
 	PrimaryType string              `json:"primaryType"`
@@ -100,7 +100,7 @@ type typedData struct {
 	Message     any                 `json:"message"`
 }
 
-// TypedData is the claim in the form in which a wallet is asked to sign it.
+// TypedData returns the claim in the format that a wallet signs.
 func (c *LinkClaim) TypedData(r *Realm) (json.RawMessage, error) {
 	return json.Marshal(typedData{
 		Types: map[string][]member{

@@ -25,8 +25,8 @@ type Facts struct {
 	// Input of Infer; only set for auto.
 	SystemBytes int
 	Text        string            // the last user message
-	Reading     *Reading          // of a classifier; nil: nothing was asked, or it did not answer in time
-	Earlier     [ReadTurns]string // earlier ones: the first and the last before it
+	Reading     *Reading          // of a classifier; nil: not called, or no result in time
+	Earlier     [ReadTurns]string // earlier user messages: the first and the latest ones
 }
 
 // Rules are the operator's settings for all intents.
@@ -36,8 +36,8 @@ type Rules struct {
 
 	Pipeline string // default pipeline profile; "" means standard
 
-	DefaultTier policy.PrivacyTier // of requests that ask for privacy and have no tier; unsaid: none
-	Plane       privacy.Plane      // which classes of tasks have their tier because they go to the private plane
+	DefaultTier policy.PrivacyTier // of private requests without a tier; unset: none
+	Plane       privacy.Plane      // the classes of tasks whose tier is in force because they go to the private plane
 }
 
 // Built is an intent, and the changes to it that the client did not request.
@@ -98,8 +98,8 @@ func (b *Built) Stay(at policy.Kept) {
 	}
 }
 
-// Build computes a request's intent: the subsystem's intent, overridden by the client's hints, limited by vitality and the key's plan, plus the
-// needs of the content. For auto without hints the needs are inferred. It is pure; the intent's lists may be shared, so clip them before appending.
+// Build computes a request's intent: the subsystem's intent, overridden by the client's hints, limited by vitality and the key's plan, plus the needs
+// of the content. For auto without hints the needs are inferred. It is pure; the intent's lists may be shared, so clip them before appending.
 func Build(h *policy.Hints, f *Facts, who *policy.Principal, rules *Rules) Built {
 	var b Built
 	in := &b.Intent
@@ -175,11 +175,11 @@ func mayUseStake(who *policy.Principal) bool { return !who.Prepaid || who.Tier =
 // tiers are the tiers of heartbeats by intent.
 var tiers = map[string]string{"heartbeat_t1": "T1", "heartbeat_t2": "T2"}
 
-// TierOf is the tier of a heartbeat, T1 or T2; "" for any other subsystem.
+// TierOf returns the tier of a heartbeat, T1 or T2; "" for any other subsystem.
 func TierOf(subsystem string) string { return tiers[subsystem] }
 
-// choose puts the operator's model for a tier first. It is for heartbeats themselves, and for parts that nobody has described: those with
-// a name of their own that share the intent have needs of their own, and are not of a tier.
+// choose puts the operator's model for a tier first. It applies to the heartbeats themselves and to unknown subsystems. Aliases of the heartbeats
+// have their own needs, and do not belong to a tier.
 func (b *Built) choose(rules *Rules) {
 	t, ok := tiers[b.Subsystem]
 	if model := rules.Tiers[t]; ok && model != "" && parents[b.Asked] == "" {

@@ -5,29 +5,29 @@ import (
 	"unicode/utf8"
 )
 
-// features are what a text looks like, in any language: how much it asks for, how it is built, and which kinds of words it has. Only what
-// its author says counts as asked: what is quoted, fenced, or stands behind a blank line is what the request is about.
+// features describe a text in any language: the size of its instruction, its structure, and the classes of its words. Only the author's own words
+// count as instruction; quoted text, code blocks, and text after a blank line are the subject of the request.
 type features struct {
-	size      float64 // of the instruction, as English counts them
+	size      float64 // of the instruction, in English words
 	clauses   int     // of the instruction
 	questions int
 	items     int // lines of a list, anywhere
 	maths     int // symbols
 	numbers   int // of the instruction
-	code      int // tokens that only programs have, anywhere
+	code      int // tokens that occur only in programs, anywhere
 	fence     bool
 
-	seen [lexiconWords]uint64 // words of the lexicon in the instruction
-	has  [wordClasses]int     // how many different ones, by their class
+	seen [lexiconWords]uint64 // lexicon words in the instruction
+	has  [wordClasses]int     // number of different ones, by class
 }
 
-// The bounds of what is read of a text: its beginning, and its end, where those who paste something first ask for what they want.
+// The parts of a text that are read: its beginning, and its end, where the instruction is if something long was pasted first.
 const (
 	readHead = 2_048
 	readTail = 768
 )
 
-// read goes through a text once.
+// read computes the features, in one pass over the text.
 func (f *features) read(text string) {
 	head := text
 	if len(text) > readHead+readTail {
@@ -38,14 +38,14 @@ func (f *features) read(text string) {
 	if asks && f.asks() || len(text) < readHead && at == len(text) {
 		return
 	}
-	// The beginning asks for nothing that is known: the end may.
+	// The beginning contains no known instruction: the end may.
 	tail := text[max(at, len(text)-readTail):]
 	if last := lastSection(tail); last != "" {
 		f.section(last, 0)
 	}
 }
 
-// asks tells whether the words so far ask for something.
+// asks reports whether the words so far contain an instruction.
 func (f *features) asks() bool {
 	if f.questions > 0 {
 		return true
@@ -58,7 +58,7 @@ func (f *features) asks() bool {
 	return false
 }
 
-// lastSection is what stands behind the last blank line.
+// lastSection returns the text after the last blank line.
 func lastSection(s string) string {
 	for i := len(s) - 2; i >= 0; i-- {
 		if s[i] == '\n' && s[i+1] == '\n' {
@@ -68,10 +68,10 @@ func lastSection(s string) string {
 	return ""
 }
 
-// folded is a piece of a text in lower case, as far as it fits.
+// folded is the buffer of a text in lower case; what does not fit is cut off.
 type folded [readHead + 64]byte
 
-// section reads an instruction up to a blank line or the end. end is where it stopped, some whether there was something.
+// section reads an instruction up to a blank line or the end. end is where it stopped; some reports whether there was any text.
 func (f *features) section(s string, from int) (end int, some bool) {
 	var low folded
 	n := 0
@@ -100,7 +100,7 @@ func (f *features) section(s string, from int) (end int, some bool) {
 	return at, f.size > 0
 }
 
-// rest looks for lists, programs and formulas in what the request is about.
+// rest counts lists, code and formulas in the subject of the request.
 func (f *features) rest(s string) {
 	for i := 0; i < len(s); i++ {
 		switch s[i] {
@@ -117,7 +117,7 @@ func (f *features) rest(s string) {
 	}
 }
 
-// line counts the beginning of a line of a list.
+// line checks whether a line starts like a list item.
 func (f *features) line(s string) {
 	if len(s) < 2 {
 		return
@@ -127,7 +127,7 @@ func (f *features) line(s string) {
 	}
 }
 
-// rune counts one rune, and returns the quotation mark that ends the quotation it stands in, 0 outside of any.
+// rune counts one rune. It returns the closing mark of the quotation that the rune is in, 0 outside of quotations.
 func (f *features) rune(r, last, quote rune, rest string) rune {
 	if quote != 0 {
 		if r == quote {
@@ -150,7 +150,7 @@ func (f *features) rune(r, last, quote rune, rest string) rune {
 			f.size += word
 		}
 	case isClause(r):
-		if !isDigit(last) || rest == "" || !isDigit(rune(rest[0])) { // no comma within a number
+		if !isDigit(last) || rest == "" || !isDigit(rune(rest[0])) { // not a comma within a number
 			f.clauses++
 		}
 	case isQuestion(r):
@@ -174,7 +174,7 @@ func isClause(r rune) bool {
 
 func isQuestion(r rune) bool { return r == '?' || r == '？' || r == '؟' }
 
-// closing is the mark that ends a quotation, 0 for what begins none. The one that begins a German one ends an English one.
+// closing returns the mark that ends a quotation, 0 if r does not start one. The mark that starts a German quotation ends an English one.
 func closing(r rune) rune {
 	switch r {
 	case '“':
@@ -193,7 +193,7 @@ func closing(r rune) rune {
 	return 0
 }
 
-// symbol counts what stands in formulas and programs.
+// symbol counts symbols of formulas and programs.
 func (f *features) symbol(r rune) {
 	switch {
 	case r == '{' || r == '}' || r == ';':
@@ -204,10 +204,10 @@ func (f *features) symbol(r rune) {
 	}
 }
 
-// word is how much a number counts.
+// word is the weight of a number.
 const word = 1
 
-// weight is which part of a word a rune usually is, as English counts words.
+// weight returns the usual share of a word that a rune has, relative to English words.
 func weight(r rune) float64 {
 	switch {
 	case r < 0x0590: // Latin, Greek, Cyrillic, Armenian
@@ -226,7 +226,7 @@ func weight(r rune) float64 {
 	return 0.2
 }
 
-// fold is a letter in lower case, in the scripts of the lexicon that have two.
+// fold returns a letter in lower case, in those scripts of the lexicon that have case.
 func fold(r rune) rune {
 	switch {
 	case r >= 'A' && r <= 'Z':

@@ -6,21 +6,21 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Task is what a request that says nothing of its needs seems to be about, and what it seems to need.
+// Task is the inferred kind of a request, and its inferred needs.
 type Task struct {
 	Name       string
 	Difficulty float64 // 0 to 1
 	Quality    policy.Quality
 	Latency    time.Duration // 0: no bound
-	Output     int64         // tokens that its answer usually has
+	Output     int64         // usual tokens of its answer
 
-	Reconsidered string // how a classifier finds the task, where that changed the quality: easier, more difficult
+	Reconsidered string // how a classifier changed the quality: easier, more difficult; "" for no change
 
 	points [maxPoints]Point
 	n      int
 }
 
-// Point is one thing about a request that makes it more or less difficult.
+// Point is one property of a request that raises or lowers its difficulty.
 type Point struct {
 	What  string  `json:"what"`
 	Worth float64 `json:"worth"` // of difficulty; below zero: easier
@@ -28,7 +28,7 @@ type Point struct {
 
 const maxPoints = 16
 
-// Points are what makes up the difficulty, in no order. Their sum, kept between 0 and 1, is it.
+// Points returns the components of the difficulty, in no order. Their sum, clamped to 0 to 1, is the difficulty.
 func (t *Task) Points() []Point { return t.points[:t.n] }
 
 func (t *Task) add(what string, worth float64) {
@@ -38,7 +38,7 @@ func (t *Task) add(what string, worth float64) {
 	}
 }
 
-// kind is a kind of task: how difficult it is before anything else is known, and the tokens of a usual answer.
+// kind is a kind of task: its base difficulty, and the tokens of a usual answer.
 type kind struct {
 	name   string
 	base   float64
@@ -63,21 +63,21 @@ var (
 	kindChat      = kind{"chat", 0.05, 300}
 )
 
-// The bounds of what is read of a conversation.
+// The parts of a conversation that are read.
 const (
-	ReadText  = readHead + readTail // bytes of the newest user text, from its beginning and its end
-	ReadTurns = 8                   // earlier texts of the user
+	ReadText  = readHead + readTail // bytes of the latest user message, from its beginning and its end
+	ReadTurns = 8                   // earlier user messages
 	ReadTurn  = 512                 // bytes of each
 )
 
 const (
-	manyTools   = 8      // an agent's own set
-	longSystem  = 8_000  // bytes of a system prompt that only agents have
+	manyTools   = 8      // as many as only agents offer
+	longSystem  = 8_000  // bytes of a system prompt as long as only agents use
 	shortAnswer = 32     // tokens: a word or a label
 	longInput   = 32_000 // tokens
 )
 
-// The difficulty from which on a class of quality is needed.
+// The lowest difficulty of each quality class.
 const (
 	fromMedium  = 0.18
 	fromHigh    = 0.3
@@ -96,7 +96,7 @@ func qualityFor(difficulty float64) policy.Quality {
 	return policy.QualityLow
 }
 
-// kindOf is the kind of task, by what the request holds, then by its words.
+// kindOf returns the kind of task, by the request's content first, then by its words.
 func kindOf(f *Facts, t *features) kind {
 	switch {
 	case f.Effort >= policy.EffortHigh:
@@ -141,16 +141,16 @@ func kindOf(f *Facts, t *features) kind {
 	return kindChat
 }
 
-// share is how much of most there is, 0 to 1.
+// share returns n/full, clamped to 0 to 1.
 func share(n, most float64) float64 { return min(max(n/most, 0), 1) }
 
-// Infer finds out what a request seems to be about and how difficult it is.
+// Infer estimates what a request is about and how difficult it is.
 //
-// The kind of task is what the request asks for openly (high effort, tools, images, an answer of a few tokens, a schema), else what the
-// words of its instruction suggest. Its difficulty is a sum of points: of the kind, the length of the instruction and its clauses, words
-// that ask for reasons, symbols of mathematics, programs, lists, tools, the length of the input, and the conversation so far. Most of them
-// count the structure of the text, which is the same in every language and script. It is pure, reads at most 3 KiB of the newest text and
-// 512 bytes of each of eight earlier ones, and allocates nothing.
+// The kind of task follows from explicit properties (high effort, tools, images, a limit of a few tokens, a schema), else from the words of its
+// instruction. Its difficulty is a sum of points: for the kind, the length of the instruction and its clauses, words that ask for reasons,
+// mathematical symbols, code, lists, tools, the length of the input, and the conversation so far. Most of them count the structure of the text, which
+// is the same in every language and script. It is pure, reads at most 3 KiB of the latest text and 512 bytes of each of eight earlier ones, and
+// allocates nothing.
 func Infer(f *Facts) Task {
 	t := judge(f, f.Text)
 	for _, text := range f.Earlier {
@@ -209,7 +209,7 @@ func judge(f *Facts, said string) Task {
 	return t
 }
 
-// outputOf are the tokens that an answer usually has: more for what is difficult.
+// outputOf returns the usual tokens of an answer: more for difficult tasks.
 func outputOf(k kind, t *Task, f *Facts) int64 {
 	output := int64(float64(k.output) * (0.3 + 2*t.Difficulty))
 	if f.MaxTokens > 0 {

@@ -62,7 +62,7 @@ var statics = []policy.Intent{
 	},
 }
 
-// parents joins the finer names of parts to the intent that they share (D-04).
+// parents maps the aliases of subsystems to the intent that they share (D-04).
 var parents = map[string]string{
 	"dream_nrem": "dream", "dream_rem": "dream", "dream_rem_creative": "dream", "dream_integration": "dream", "dream_threat": "dream",
 	"hypnagogic_induction": "dream", "hypnagogic_dali": "dream", "hypnopompic_return": "dream",
@@ -72,7 +72,7 @@ var parents = map[string]string{
 	"autonomous": "heartbeat_t1", "social": "heartbeat_t1",
 }
 
-// offline are the intents whose answers may come hours later: nothing that an agent does now depends on them.
+// offline are the intents whose answers may come hours later: the agent does not wait for them.
 var offline = []string{"dream", "curator", "playbook", "death", "session_compact"}
 
 // Offline reports whether a subsystem's requests may be answered hours later.
@@ -88,7 +88,7 @@ func index() map[string]*policy.Intent {
 	return m
 }
 
-// Root is the name of a subsystem's intent: its own, its alias's, or Unknown.
+// Root returns the name of a subsystem's intent: its own, its alias's, or Unknown.
 func Root(subsystem string) string {
 	if _, ok := byName[subsystem]; ok {
 		return subsystem
@@ -106,7 +106,7 @@ func Known(subsystem string) bool {
 	return ok || alias
 }
 
-// Of is a subsystem's intent. Its lists are shared: clip them before appending.
+// Of returns a subsystem's intent. Its lists are shared: clip them before appending.
 func Of(subsystem string) policy.Intent {
 	in := *byName[Root(subsystem)]
 	in.Require, in.Prefer = slices.Clip(in.Require), slices.Clip(in.Prefer)
@@ -114,7 +114,7 @@ func Of(subsystem string) policy.Intent {
 	return in
 }
 
-// Names are the twelve intents in order.
+// Names returns the twelve intents in order.
 func Names() []string {
 	out := make([]string, len(statics))
 	for i := range statics {
@@ -123,7 +123,7 @@ func Names() []string {
 	return out
 }
 
-// Subsystems are all names that Known knows, sorted.
+// Subsystems returns all names that Known accepts, sorted.
 func Subsystems() []string {
 	out := slices.AppendSeq(Names(), maps.Keys(parents))
 	slices.Sort(out)
@@ -149,5 +149,5 @@ func Press(in *policy.Intent, vitality float64) {
 	}
 }
 
-// extremePressure is the pressure beyond which quality falls.
+// extremePressure is the pressure above which quality falls.
 const extremePressure = 0.7

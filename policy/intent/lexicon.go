@@ -6,10 +6,10 @@ import "unicode/utf8"
 type wordClass uint8
 
 const (
-	demands   wordClass = iota // reasons, proof, design: work that strong models do better
-	plain                      // little is wanted
-	greets                     // it is said, not asked
-	translate                  // what is to be done
+	demands   wordClass = iota // reasons, proof, design: tasks for strong models
+	plain                      // simple tasks
+	greets                     // greetings, not tasks
+	translate                  // the kind of task
 	summarize
 	rewrite
 	classify
@@ -21,9 +21,8 @@ const (
 	wordClasses
 )
 
-// lexicon has the words that say what is to be done, or how much of it, in the languages that have words here. A word stands for all that
-// begin with it, at the beginning of a word where its script parts them. They are few: the structure of a text says more than its words,
-// and says it in every language.
+// lexicon has words that show the kind or the difficulty of a task, in the supported languages. An entry matches every word that begins with it; in
+// scripts without spaces it matches anywhere. The lexicon is small: the structure of a text shows more than its words, in every language.
 var lexicon = [wordClasses][]string{
 	demands: {
 		// English
@@ -120,7 +119,7 @@ var lexicon = [wordClasses][]string{
 	},
 }
 
-// lexiconWords is how many machine words a bit for each word of the lexicon takes.
+// lexiconWords is the number of machine words that hold one bit per lexicon entry.
 const lexiconWords = 16
 
 // entry is a word of the lexicon.
@@ -128,10 +127,10 @@ type entry struct {
 	word     string
 	class    wordClass
 	id       uint16
-	anywhere bool // its script parts no words, or joins particles to them: it is found anywhere
+	anywhere bool // matches anywhere, because its script has no spaces, or joins particles to words
 }
 
-// wordsByPrefix are the words by their first two bytes, so that a text is gone through once and few are compared.
+// wordsByPrefix has the words by their first two bytes, so that a text is scanned once with few comparisons.
 var wordsByPrefix = func() *[1 << 10][]entry {
 	var out [1 << 10][]entry
 	id := uint16(0)
@@ -147,18 +146,18 @@ var wordsByPrefix = func() *[1 << 10][]entry {
 
 func shelf(a, b byte) uint16 { return (uint16(a)<<4 ^ uint16(b)*7) & (1<<10 - 1) }
 
-// joins tells whether a word is of a script that does not part words by spaces, or joins articles to them.
+// joins reports whether a word is in a script that does not separate words by spaces, or joins articles to them.
 func joins(w string) bool {
 	r, _ := utf8.DecodeRuneInString(w)
 	return r >= 0x0590 && (r < 0x0900 || r >= 0x1100)
 }
 
-// match notes the words of the lexicon in a text that is in lower case.
+// match records the lexicon words in a text in lower case.
 func (f *features) match(low []byte) {
-	inside := false // a word
+	inside := false // inside a word
 	for i := 0; i+1 < len(low); i++ {
 		c := low[i]
-		if c >= 0x80 && c < 0xC0 { // within a rune
+		if c >= 0x80 && c < 0xC0 { // continuation byte of a rune
 			continue
 		}
 		begins := !inside

@@ -2,9 +2,9 @@ package intent
 
 import "bardo.money/gateway/policy"
 
-// phases say what an agent's phase of life means for it: the vitality that stands for the phase where none is said, and the best class
-// of models that it may still have. D-02 gives the phases and no numbers. These follow the budget that P-11 leaves a phase at
-// Venice: thriving and stable agents have all of theirs, conservation half, declining a tenth, and a terminal agent none.
+// phases map an agent's phase of life to its vitality, where none is stated, and to the highest quality class that it may use. D-02 defines the
+// phases without numbers. These follow the budget that P-11 gives a phase at Venice: all of it for thriving and stable agents, half for conservation,
+// a tenth for declining, and none for a terminal agent.
 var phases = [...]struct {
 	vitality float64
 	most     policy.Quality
@@ -17,7 +17,7 @@ var phases = [...]struct {
 	policy.PhaseTerminal:     {0.05, policy.QualityLow},
 }
 
-// VitalityOf is the vitality that an agent has: the one it says, else its phase's. ok is false when it says neither.
+// VitalityOf returns an agent's stated vitality, else its phase's. ok is false if neither is stated.
 func VitalityOf(h *policy.Hints) (vitality float64, ok bool) {
 	if h.Vitality != nil {
 		return *h.Vitality, true
@@ -25,7 +25,7 @@ func VitalityOf(h *policy.Hints) (vitality float64, ok bool) {
 	return phases[h.Phase].vitality, h.Phase != policy.PhaseUnset
 }
 
-// applyVitality makes the intent cheaper as life runs out, and holds it to what the agent's phase may still have.
+// applyVitality makes the intent cheaper as vitality falls, and limits its quality to the maximum of the agent's phase.
 func applyVitality(in *policy.Intent, h *policy.Hints, why *[]string) {
 	if exempt(in.Subsystem) {
 		return

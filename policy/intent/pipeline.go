@@ -6,7 +6,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// pipelines are how much context engineering the parts of an agent get (C-13), by the name of their intent.
+// pipelines are the pipeline profiles of the agents' intents (C-13).
 var pipelines = map[string]string{
 	"heartbeat_t0": "minimal",
 	"heartbeat_t1": "fast", "dream": "fast", "daimon": "fast", "daimon_complex": "fast",
@@ -14,9 +14,8 @@ var pipelines = map[string]string{
 	"death": "full",
 }
 
-// Pipeline is how much context engineering a request gets: minimal, fast, standard or full. asked is what its caller says, "" for nothing;
-// usual is what the operator says of requests that nothing else speaks of, "" for standard. Parts that nobody has described share an intent
-// with one that has a line of its own, and not that line.
+// Pipeline returns a request's pipeline profile: minimal, fast, standard or full. asked is the client's, "" if unset; usual is the operator's
+// default, "" for standard. Unknown subsystems share an intent with a known one, but not its profile.
 func Pipeline(in *policy.Intent, asked, usual string) string {
 	if asked != "" {
 		return asked

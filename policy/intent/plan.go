@@ -6,13 +6,13 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// costs say how much cost matters to the requests of a key's plan that do not say it themselves.
+// costs are the cost sensitivities of requests that do not state one, by the key's plan.
 var costs = map[policy.Tier]float64{policy.TierFree: 0.9, policy.TierPro: usualCost, policy.TierGolem: 0.3}
 
 // usualCost is the cost sensitivity of a caller without a plan.
 const usualCost = 0.5
 
-// CostSensitivity is how much cost matters to a plan's requests that do not say it themselves.
+// CostSensitivity returns the cost sensitivity of a plan's requests that do not state one.
 func CostSensitivity(t policy.Tier) float64 {
 	if cost, ok := costs[t]; ok {
 		return cost
@@ -20,7 +20,7 @@ func CostSensitivity(t policy.Tier) float64 {
 	return usualCost
 }
 
-// barProviders bars the providers that the operator keeps out of the caller's plan.
+// barProviders excludes the providers that the operator bars from the caller's plan.
 func barProviders(in *policy.Intent, t policy.Tier, barred []policy.ProviderID, why *[]string) {
 	if len(barred) == 0 {
 		return

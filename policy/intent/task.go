@@ -7,8 +7,8 @@ import (
 	"bardo.money/gateway/policy/privacy"
 )
 
-// applyPrivacy puts into the intent the privacy tier that the request asks for, and what that asks of a provider. An enclave is a preference, since D-12 lets
-// work go on without it; what was sealed end to end is a requirement.
+// applyPrivacy sets the intent's privacy tier, and the features that it requires of a provider. An enclave is a preference, because D-12 allows
+// continuing without one; end-to-end encryption is a requirement.
 func applyPrivacy(in *policy.Intent, h *policy.Hints, to privacy.Plane) {
 	t := privacy.Wanted(h, to)
 	switch t {
@@ -26,7 +26,7 @@ func applyPrivacy(in *policy.Intent, h *policy.Hints, to privacy.Plane) {
 	in.PrivacyTier = t
 }
 
-// addFeature adds a feature to a list, once. The list may be a shared one: it is never changed in place.
+// addFeature adds a feature to a list, once. The list may be shared: it is never changed in place.
 func addFeature(list *[]policy.Feature, f policy.Feature) {
 	if !slices.Contains(*list, f) {
 		*list = append(slices.Clip(*list), f)

@@ -1,17 +1,17 @@
-// Package occasion says when agents may have embeddings, speech and images of the private provider, as their owner wants it. It does not know what is asked for in
-// words, nor when an agent should ask.
+// Package occasion decides which of agents' requests for embeddings, speech and images the private provider may serve, by the owner's rules. It does
+// not know the content of requests, nor when an agent should send one.
 package occasion
 
 import "bardo.money/gateway/policy"
 
-// Rules are an owner's wishes for agents' requests. Nil withholds nothing.
+// Rules are an owner's rules for agents' requests. Nil withholds nothing.
 type Rules struct {
-	Embeddings bool // of agents, which compare what they know with others'
+	Embeddings bool // agents may embed what they know, to compare it with others'
 	Alerts     bool // speech, for an agent in trouble
 	Artifacts  bool // images, by the last dreams of an agent
 }
 
-// Withholds is why an agent's request for a feature is not for the provider, as a half-sentence; "" if it may be, and for callers that are no agents.
+// Withholds returns why the provider may not serve an agent's request for a feature, as a clause; "" if it may, and for clients that are not agents.
 func (r *Rules) Withholds(f policy.Feature, h *policy.Hints) string {
 	if r == nil || h.GolemID == "" {
 		return ""

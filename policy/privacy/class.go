@@ -1,5 +1,5 @@
-// Package privacy says how private each class of an agent's tasks has to be, and what a request of each tier may hold. It is pure: it knows no
-// provider, and nothing of how a request is sent.
+// Package privacy defines the minimum privacy of each class of an agent's tasks, and what a request of each tier may contain. It is pure: it knows no
+// provider, and not how a request is sent.
 package privacy
 
 import (
@@ -8,7 +8,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// classes says how private each class of tasks is at least (P-04).
+// classes are the minimum privacy tiers of the classes of tasks (P-04).
 var classes = []struct {
 	name string
 	tier policy.PrivacyTier
@@ -33,7 +33,7 @@ const (
 	classTestament = "testament"
 )
 
-// Classes are the classes of tasks.
+// Classes returns the classes of tasks.
 func Classes() []string {
 	out := make([]string, len(classes))
 	for i := range classes {
@@ -45,7 +45,7 @@ func Classes() []string {
 // IsClass reports whether a name is one of Classes.
 func IsClass(name string) bool { return TierOf(name) != policy.PrivacyUnset }
 
-// TierOf is how private a class is at least; unsaid for any other name.
+// TierOf returns the minimum tier of a class; unset for any other name.
 func TierOf(class string) policy.PrivacyTier {
 	for i := range classes {
 		if classes[i].name == class {
@@ -55,7 +55,7 @@ func TierOf(class string) policy.PrivacyTier {
 	return policy.PrivacyUnset
 }
 
-// ClassOf is the class of a request: as its hint says, else as its subsystem implies; "" if nothing does.
+// ClassOf returns the class of a request: its hint's, else its subsystem's; "" if there is none.
 func ClassOf(h *policy.Hints) string {
 	switch {
 	case h.TaskClass != "":
@@ -70,7 +70,7 @@ func ClassOf(h *policy.Hints) string {
 	return ""
 }
 
-// Tier is how private a request has to be: what its class asks for, raised by its own hints, never lowered (D-28).
+// Tier returns a request's tier: its class's, raised by its own hints, never lowered (D-28).
 func Tier(h *policy.Hints) policy.PrivacyTier {
 	t := max(TierOf(h.TaskClass), h.PrivacyTier)
 	if h.TEE != nil && *h.TEE || h.Profile != nil && h.Profile.TEE != nil && *h.Profile.TEE {
@@ -79,18 +79,18 @@ func Tier(h *policy.Hints) policy.PrivacyTier {
 	return t
 }
 
-// Plane is which classes of tasks a deployment's private plane receives.
+// Plane selects the classes of tasks that a deployment's private plane receives.
 type Plane uint8
 
 // The planes.
 const (
-	Sensitive Plane = iota // those that need an enclave or encryption
-	All                    // all: the tier of every class is in force
-	None                   // none: no tier is in force
+	Sensitive Plane = iota // classes that need an enclave or encryption
+	All                    // all classes: every tier is in force
+	None                   // no classes: no tier is in force
 )
 
-// Wanted is the tier that a request asks for. A class whose tier is private asks for nothing unless the private plane receives all classes: it may go to any
-// provider (P-04), and only a hint asks for that tier then. It is what an intent holds, which all who ask whether a request is private look at.
+// Wanted returns the tier that a request asks for. A class whose tier is private asks for nothing unless the private plane receives all classes: any
+// provider may serve it (P-04), and only a hint asks for that tier. Intents hold this tier, and every check of a request's privacy uses it.
 func Wanted(h *policy.Hints, to Plane) policy.PrivacyTier {
 	t := Tier(h)
 	if t == policy.PrivacyNoLog && h.PrivacyTier != t && to != All {
@@ -99,7 +99,7 @@ func Wanted(h *policy.Hints, to Plane) policy.PrivacyTier {
 	return t
 }
 
-// InForce is the tier whose constraints a request has to meet: the one that it asks for, unless no tier is in force.
+// InForce returns the tier whose constraints a request has to meet: the one that it asks for, unless no tier is in force.
 func InForce(h *policy.Hints, to Plane) policy.PrivacyTier {
 	if to == None {
 		return policy.PrivacyUnset

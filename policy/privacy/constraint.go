@@ -2,10 +2,10 @@ package privacy
 
 import "bardo.money/gateway/policy"
 
-// Constraints are what a request of a tier may hold, and what it must.
+// Constraints define what a request of a tier may and must contain.
 type Constraints struct {
 	Tools     bool // tool definitions are allowed
-	WebSearch bool // a search of the web by the provider is allowed
+	WebSearch bool // web search by the provider is allowed
 	Uploads   bool // content other than text is allowed
 	Schema    bool // the answer must follow a schema
 }
@@ -13,7 +13,7 @@ type Constraints struct {
 // free are the constraints of a request without a tier: none.
 var free = Constraints{Tools: true, WebSearch: true, Uploads: true}
 
-// constraints are those of each tier. At the highest, the provider cannot read what it would have to dispatch.
+// constraints are those of each tier. At the highest tier the provider cannot read what it would have to execute.
 var constraints = map[policy.PrivacyTier]Constraints{
 	policy.PrivacyUnset:    free,
 	policy.PrivacyNoLog:    {Tools: true, Uploads: true},
@@ -21,8 +21,8 @@ var constraints = map[policy.PrivacyTier]Constraints{
 	policy.PrivacyEndToEnd: {Schema: true},
 }
 
-// Of are the constraints of a tier for a request. REM dreams may search the web at the tier private; a testament is free text, in an enclave
-// too: it is a narrative, and nothing is executed from it.
+// Of returns the constraints of a tier for a request. REM dreams may search the web at the tier private. A testament may be free text even in an
+// enclave: nothing is executed from it.
 func Of(t policy.PrivacyTier, h *policy.Hints) Constraints {
 	c := constraints[t]
 	switch t { //nolint:exhaustive // the others have no exceptions
@@ -34,13 +34,13 @@ func Of(t policy.PrivacyTier, h *policy.Hints) Constraints {
 	return c
 }
 
-// Content is what a request holds, as far as constraints concern it.
+// Content is the content of a request that constraints apply to.
 type Content struct {
 	Tools, WebSearch, Uploads bool
 	Schema                    bool // the answer must follow one
 }
 
-// Constraint is the name of a constraint, as errors and explanations have it.
+// Constraint is the name of a constraint, for errors and explanations.
 type Constraint string
 
 // The constraints; "" is none.
@@ -52,7 +52,7 @@ const (
 	StructuredOutputRequired Constraint = "structured_output_required"
 )
 
-// Violated is the first constraint that the content does not meet.
+// Violated returns the first constraint that the content does not meet.
 func (c Constraints) Violated(have Content) Constraint {
 	switch {
 	case have.Tools && !c.Tools:
@@ -67,7 +67,7 @@ func (c Constraints) Violated(have Content) Constraint {
 	return Met
 }
 
-// about says what each constraint asks of the request, and which member it concerns.
+// about has the requirement of each constraint, and the request's member that it applies to.
 var about = map[Constraint]struct{ words, member string }{
 	Met:                      {},
 	ToolCallingAllowed:       {"tools are not allowed", "tools"},
@@ -76,8 +76,8 @@ var about = map[Constraint]struct{ words, member string }{
 	StructuredOutputRequired: {"the answer needs a JSON schema", "response_format"},
 }
 
-// Says is what the constraint asks of a request.
+// Says returns the requirement of the constraint.
 func (c Constraint) Says() string { return about[c].words }
 
-// Member is the member of a request that the constraint concerns.
+// Member returns the request's member that the constraint applies to.
 func (c Constraint) Member() string { return about[c].member }

@@ -17,17 +17,17 @@ import (
 	"bardo.money/gateway/internal/guard"
 )
 
-// MaxKeySet is the longest key set that is read, in bytes.
+// MaxKeySet limits a key set, in bytes.
 const MaxKeySet = 64 << 10
 
-// The bounds of a key set, and of how often it is fetched.
+// Limits of a key set, and of how often it is fetched.
 const (
 	mostKeys     = 32
 	mostKeyID    = 128
 	fetchTime    = 3 * time.Second
-	afterSuccess = time.Minute     // until an unknown key id has the set fetched again
-	afterFailure = 5 * time.Second // until it is tried again
-	oldest       = 24 * time.Hour  // a set that could not be fetched again for so long is not used any more
+	afterSuccess = time.Minute     // until an unknown key id causes another fetch
+	afterFailure = 5 * time.Second // until the fetch is retried
+	oldest       = 24 * time.Hour  // age after which a set that cannot be refreshed is not used any more
 )
 
 var (
@@ -35,8 +35,7 @@ var (
 	errNoKeys     = errors.New("the app's keys cannot be fetched")
 )
 
-// keySet holds an app's public keys. What a request waits for is bounded: a key that is known never waits, and unknown ones share one fetch a minute.
-// Safe for concurrent use.
+// keySet holds an app's public keys. Waiting is bounded: a known key never waits, and unknown ones share one fetch a minute. Safe for concurrent use.
 type keySet struct {
 	fetch   func(ctx context.Context) ([]byte, error)
 	refresh time.Duration
@@ -48,7 +47,7 @@ type keySet struct {
 
 	mu     sync.Mutex
 	next   time.Time // no fetch before
-	failed bool      // the last one did
+	failed bool      // the last fetch failed
 }
 
 // fetched are the keys of one fetch. Immutable.
@@ -57,7 +56,7 @@ type fetched struct {
 	at   time.Time
 }
 
-// known is a key that is at hand and not too old; nil if there is none.
+// known returns a key that is cached and not too old; nil if there is none.
 func (k *keySet) known(id string) *ecdsa.PublicKey {
 	set := k.current.Load()
 	if set == nil || k.now().Sub(set.at) >= oldest {
@@ -66,7 +65,7 @@ func (k *keySet) known(id string) *ecdsa.PublicKey {
 	return set.keys[id]
 }
 
-// find is the key of an id. The error is errUnknownKey, errNoKeys or the context's.
+// find returns the key of an id. The error is errUnknownKey, errNoKeys or the context's.
 func (k *keySet) find(ctx context.Context, id string) (*ecdsa.PublicKey, error) {
 	if key := k.known(id); key != nil {
 		k.refreshLater()
@@ -87,7 +86,7 @@ func (k *keySet) find(ctx context.Context, id string) (*ecdsa.PublicKey, error) 
 	return nil, errUnknownKey
 }
 
-// refreshLater has a set that is older than refresh fetched again, beside the request.
+// refreshLater fetches a set that is older than refresh again, in the background.
 func (k *keySet) refreshLater() {
 	if k.now().Sub(k.current.Load().at) < k.refresh || !k.refreshing.CompareAndSwap(false, true) {
 		return
@@ -98,10 +97,10 @@ func (k *keySet) refreshLater() {
 	})
 }
 
-// errTriedBefore stands for the failure of a fetch that is too recent to be repeated.
+// errTriedBefore replaces the failure of a fetch that is too recent to be repeated.
 var errTriedBefore = errors.New("the last fetch failed a moment ago")
 
-// fetchIfDue fetches the set, unless the last fetch was too short a time ago.
+// fetchIfDue fetches the set, unless the last fetch was too recent.
 func (k *keySet) fetchIfDue(ctx context.Context) error {
 	if due, failed := k.due(); !due {
 		if failed {
@@ -150,7 +149,7 @@ type jsonKey struct {
 	Y         string `json:"y"`
 }
 
-// parseKeys reads a key set: its keys for ES256. Others are left out.
+// parseKeys reads the ES256 keys of a key set. Others are skipped.
 func parseKeys(b []byte) (map[string]*ecdsa.PublicKey, error) {
 	if len(b) > MaxKeySet {
 		return nil, errors.New("the key set is too long")
@@ -182,7 +181,7 @@ func parseKeys(b []byte) (map[string]*ecdsa.PublicKey, error) {
 	return keys, nil
 }
 
-// public is the key, nil if it is not one that signs with ES256.
+// public returns the key, nil if it is not an ES256 key.
 func (j *jsonKey) public() *ecdsa.PublicKey {
 	const size = 32
 	if j.Type != "EC" || j.Curve != "P-256" || j.ID == "" || len(j.ID) > mostKeyID || j.Use != "" && j.Use != "sig" || j.Algorithm != "" && j.Algorithm != "ES256" {

@@ -1,5 +1,5 @@
-// Package privy authenticates people who have signed in to the operator's app at Privy: their ES256 token is verified with the app's published keys. It does
-// not know how these are fetched, nor which account a person is linked to.
+// Package privy authenticates people who have signed in to the operator's app at Privy: their ES256 token is verified with the app's published keys.
+// It does not know how these are fetched, nor which account a person is linked to.
 package privy
 
 import (
@@ -21,38 +21,38 @@ import (
 	"bardo.money/gateway/policy/auth"
 )
 
-// Prefix may stand before a token.
+// Prefix is an optional prefix of tokens.
 const Prefix = "privy_"
 
-// The bounds of a token.
+// Limits of a token.
 const (
 	maxToken    = 8 << 10
 	maxSubject  = 128
-	leeway      = 5 * time.Second // between the clocks of Privy and of this machine
+	leeway      = 5 * time.Second // allowed difference between Privy's clock and this machine's
 	subjectForm = "did:privy:"
 	tokenStart  = "eyJ" // of every JSON object, in base64
 )
 
-// Owners know which account a person is linked to. Safe for concurrent use.
+// Owners finds the account that a person is linked to. Safe for concurrent use.
 type Owners interface {
-	// Owner is the principal of that account; ok is false if there is none. subject is the token's, such as did:privy:….
+	// Owner returns the principal of that account; ok is false if there is none. subject is the token's, such as did:privy:….
 	Owner(ctx context.Context, subject string) (p policy.Principal, ok bool, err error)
 	// Knows reports whether Owner returns without waiting.
 	Knows(subject string) bool
 }
 
-// Options of a verifier. All but Refresh, Tokens and Now are required.
+// Options configure a verifier. All but Refresh, Tokens and Now are required.
 type Options struct {
 	App     string                                    // the app's id: the audience of its tokens
 	Issuer  string                                    // of its tokens
-	Fetch   func(ctx context.Context) ([]byte, error) // the app's key set (JWKS); what exceeds MaxKeySet is not needed
+	Fetch   func(ctx context.Context) ([]byte, error) // returns the app's key set (JWKS); bytes beyond MaxKeySet are not needed
 	Owners  Owners
 	Refresh time.Duration    // age at which the keys are fetched again; zero means an hour
-	Tokens  int              // verified tokens that are remembered; zero means 16,384
+	Tokens  int              // size of the cache of verified tokens; zero means 16,384
 	Now     func() time.Time // nil: time.Now
 }
 
-// Verifier verifies tokens. A token that was verified once is found again by its hash. Safe for concurrent use.
+// Verifier verifies tokens. Verified tokens are cached by their hash. Safe for concurrent use.
 type Verifier struct {
 	o      Options
 	keys   keySet
@@ -65,7 +65,7 @@ var (
 	_ auth.Immediate = (*Verifier)(nil)
 )
 
-// token is one that was verified. Immutable.
+// token is a verified token. Immutable.
 type token struct {
 	subject string
 	keyID   string
@@ -73,7 +73,7 @@ type token struct {
 	expires time.Time
 }
 
-// New makes a verifier. It fetches nothing yet.
+// New returns a verifier. It does not fetch keys yet.
 func New(o Options) *Verifier {
 	if o.Refresh == 0 {
 		o.Refresh = time.Hour
@@ -122,7 +122,7 @@ func (v *Verifier) Immediate(r auth.Request) bool {
 	return t != nil && v.o.Owners.Knows(t.subject)
 }
 
-// find is the request's token, without its prefix.
+// find returns the request's token, without its prefix.
 func (v *Verifier) find(r auth.Request) (text string, ok bool) {
 	if text, ok = auth.Credential(r.Header, Prefix); ok {
 		return strings.TrimPrefix(text, Prefix), true
@@ -133,7 +133,7 @@ func (v *Verifier) find(r auth.Request) (text string, ok bool) {
 	return "", false
 }
 
-// isIssuers reports whether a token says that it is the issuer's. Nothing else of it is believed.
+// isIssuers reports whether a token names the issuer. The token is not verified here.
 func (v *Verifier) isIssuers(text string) bool {
 	parts := strings.Split(text, ".")
 	if len(parts) != 3 || len(text) > maxToken {
@@ -146,7 +146,7 @@ func (v *Verifier) isIssuers(text string) bool {
 	return err == nil && json.Unmarshal(b, &claims) == nil && claims.Issuer == v.o.Issuer
 }
 
-// Subject is whose token it is. The error is a fault: InvalidAPIKey, or Unavailable if the keys cannot be fetched.
+// Subject verifies a token and returns its subject. The error is a fault: InvalidAPIKey, or Unavailable if the keys cannot be fetched.
 func (v *Verifier) Subject(ctx context.Context, text string) (string, error) {
 	text = strings.TrimPrefix(text, Prefix)
 	if len(text) > maxToken {
@@ -165,7 +165,7 @@ func (v *Verifier) Subject(ctx context.Context, text string) (string, error) {
 	return t.subject, nil
 }
 
-// known is a token that was verified, whose key the app still has, and which has not expired; nil if there is none.
+// known returns a verified token that has not expired and whose key the app still has; nil if there is none.
 func (v *Verifier) known(sum [sha256.Size]byte) *token {
 	t, ok := v.tokens.Get(sum)
 	if !ok {
@@ -203,7 +203,7 @@ func (v *Verifier) verify(ctx context.Context, text string) (*token, error) {
 	return t, nil
 }
 
-// keyOf is the key that a token names, by its id alone: no address and no key in a token's header is used.
+// keyOf returns the key that a token names, by its id alone: addresses and keys in a token's header are ignored.
 func (v *Verifier) keyOf(ctx context.Context, p *jwt.Token, t *token) (*ecdsa.PublicKey, error) {
 	if _, has := p.Header["crit"]; has {
 		return nil, errors.New("it has critical extensions")
@@ -216,7 +216,7 @@ func (v *Verifier) keyOf(ctx context.Context, p *jwt.Token, t *token) (*ecdsa.Pu
 	return v.keys.find(ctx, id)
 }
 
-// why says what is wrong with a token.
+// why describes what is wrong with a token.
 func why(err error) string {
 	for _, e := range []struct {
 		is  error
@@ -242,7 +242,7 @@ func refused(why string, cause error) error {
 	return fault.New(fault.InvalidAPIKey, fmt.Sprintf("the Privy token is not valid: %s", why), cause)
 }
 
-// isWord reports whether a name is made of letters, digits and the signs of identifiers.
+// isWord reports whether a name consists of letters, digits and the punctuation of identifiers.
 func isWord(s string) bool {
 	for _, c := range []byte(s) {
 		if (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && c != ':' && c != '-' && c != '_' && c != '.' {

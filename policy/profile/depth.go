@@ -5,15 +5,15 @@ import (
 	"bardo.money/gateway/policy/intent"
 )
 
-// Reasoning is how a subsystem thinks.
+// Reasoning is the reasoning behaviour of a subsystem.
 type Reasoning struct {
-	Depth       policy.Effort // unsaid: as the provider does by default
-	Visible     bool          // its thoughts are wanted in words
-	Interleaved bool          // it is to think between calls of tools, too
+	Depth       policy.Effort // unset: the provider's default
+	Visible     bool          // its reasoning is returned as text
+	Interleaved bool          // it reasons between tool calls, too
 }
 
-// reasonings are how the parts of an agent think (S-12), by the name of their intent. It goes with how much context
-// engineering they get (intent.Pipeline), and depends on nothing else: the two are independent of each other.
+// reasonings are the reasoning behaviours of subsystems (S-12), by the name of their intent. They are independent of the pipeline profile
+// (intent.Pipeline).
 var reasonings = map[string]Reasoning{
 	"heartbeat_t0":   {Depth: policy.EffortNone},
 	"heartbeat_t1":   {Depth: policy.EffortLow},
@@ -26,9 +26,9 @@ var reasonings = map[string]Reasoning{
 	"operator":       {Depth: policy.EffortHigh, Interleaved: true},
 }
 
-// ReasoningOf is how a subsystem thinks by the selection of S-12, over which everything more specific takes precedence: a row's effort (D-27), the
-// operator's, the caller's. What none of its lines names thinks a medium amount, or much where its prompts are private. A request that
-// names no part is no agent's: it has the default of its provider.
+// ReasoningOf returns a subsystem's reasoning by S-12, which everything more specific overrides: a row's effort (D-27), the operator's, the caller's.
+// Subsystems without an entry reason with medium effort, or with high effort if their prompts are private. A request without a subsystem is no
+// agent's, and has the default of its provider.
 func ReasoningOf(subsystem string, security policy.SecurityClass) Reasoning {
 	if subsystem == "" {
 		return Reasoning{}
@@ -42,8 +42,8 @@ func ReasoningOf(subsystem string, security policy.SecurityClass) Reasoning {
 	return Reasoning{Depth: policy.EffortMedium}
 }
 
-// EffortFor is how hard the subsystem that sends the request thinks, before declining life acts: what its row says, else the quality that the
-// caller asks for (D-27), else the selection of S-12.
+// EffortFor returns the effort of the sending subsystem before vitality is applied: its row's, else the one for the quality that the caller requests
+// (D-27), else that of S-12.
 func EffortFor(h *policy.Hints, security policy.SecurityClass) policy.Effort {
 	if row := RowOf(h.Subsystem); row != nil {
 		return row.Profile.Effort
@@ -54,7 +54,7 @@ func EffortFor(h *policy.Hints, security policy.SecurityClass) policy.Effort {
 	return ReasoningOf(h.Subsystem, security).Depth
 }
 
-// reasoning is how the answer is thought about in the end. Who does not think has nothing to show, and nothing to think between calls.
+// reasoning returns the effective reasoning of the answer. Without reasoning there is nothing to show, and none between calls.
 func reasoning(applied *policy.Profile, selected Reasoning) Reasoning {
 	thinks := applied.Effort != policy.EffortNone
 	return Reasoning{

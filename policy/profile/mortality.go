@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	analyticalFloor = 0.3 // where declining life leads temperatures
-	mortalityWeight = 0.5 // how far, at most
+	analyticalFloor = 0.3 // temperature that falling vitality leads to
+	mortalityWeight = 0.5 // maximum part of the way
 
-	downgradePressure = 0.7 // beyond it, a model thinks one class less
-	silencePressure   = 0.9 // beyond it, not at all
+	downgradePressure = 0.7 // above it, the effort drops one class
+	silencePressure   = 0.9 // above it, the effort is none
 )
 
-// MortalTemperature moves a temperature towards the analytical as life runs out: vitality is the remaining lifespan, 0 to 1. It never
-// raises one: what is below the floor already stays (D-21).
+// MortalTemperature lowers a temperature towards the analytical floor as vitality falls: vitality is the remaining lifespan, 0 to 1. It never raises
+// one: a temperature below the floor stays (D-21).
 func MortalTemperature(temperature, vitality float64) float64 {
 	if temperature <= analyticalFloor {
 		return temperature
@@ -25,7 +25,7 @@ func MortalTemperature(temperature, vitality float64) float64 {
 	return min(temperature, rounded(lowered))
 }
 
-// MortalEffort is how hard a model thinks as life runs out.
+// MortalEffort returns the effort as vitality falls.
 func MortalEffort(e policy.Effort, vitality float64) policy.Effort {
 	switch p := pressure(vitality); {
 	case e == policy.EffortUnset:
@@ -42,11 +42,11 @@ func pressure(vitality float64) float64 {
 	if math.IsNaN(vitality) {
 		return 0
 	}
-	// 1-0.1 is a little more than 0.9, and what is said as a limit is not beyond it.
+	// 1-0.1 is slightly more than 0.9: rounding keeps a stated limit from being exceeded.
 	return math.Round((1-min(max(vitality, 0), 1))*1e9) / 1e9
 }
 
-// keepsEffort are the roots whose thinking does not contract.
+// keepsEffort reports whether vitality does not affect a subsystem's effort.
 func keepsEffort(subsystem string) bool {
 	switch intent.Root(subsystem) {
 	case "risk", "death", "operator":

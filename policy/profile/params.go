@@ -8,7 +8,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// fields are the members of a profile by the names that hints give them, with whether one is said, and how another's word fills it.
+// fields are the members of a profile by their names in hints, with how to check whether one is set and how to copy it from another profile.
 var fields = []struct {
 	name  string
 	isSet func(*policy.Profile) bool
@@ -100,8 +100,7 @@ var fields = []struct {
 	},
 }
 
-// fill puts into out what it does not say. Ways to draw words that exclude each other come from one of the two: who says min_p says
-// that it wants no top_p.
+// fill sets the unset fields of out. Mutually exclusive sampling parameters come from one of the two: setting min_p excludes top_p.
 func fill(out, from *policy.Profile) {
 	draws := out.TopP != nil || out.MinP != nil
 	own := *out
@@ -113,7 +112,7 @@ func fill(out, from *policy.Profile) {
 	}
 }
 
-// parameterNames names what a profile says.
+// parameterNames returns the names of the fields that are set.
 func parameterNames(p *policy.Profile) (names []string) {
 	if p == nil {
 		return nil
@@ -126,7 +125,7 @@ func parameterNames(p *policy.Profile) (names []string) {
 	return names
 }
 
-// params are a profile as a request's parameters.
+// params converts a profile to a request's parameters.
 func params(p *policy.Profile) chat.Params {
 	out := chat.Params{
 		Temperature: decimal(p.Temperature), TopP: decimal(p.TopP), MinP: decimal(p.MinP),
@@ -147,7 +146,7 @@ func params(p *policy.Profile) chat.Params {
 	return out
 }
 
-// lock puts what a locked row says over whatever the caller says. What only keeps prompts in caches, and shows thinking, stays behind it.
+// lock makes a locked row's values override the caller's. Cache control and visible reasoning stay defaults that the caller overrides.
 func lock(c *chat.Profile, p *policy.Profile) {
 	all := params(p)
 	c.Locked = chat.Params{
@@ -156,7 +155,7 @@ func lock(c *chat.Profile, p *policy.Profile) {
 	c.Default = chat.Params{Visible: all.Visible, CacheKey: all.CacheKey, MarkCache: all.MarkCache}
 }
 
-// decimal is a number's shortest text, without an exponent.
+// decimal returns a number's shortest text, without an exponent.
 func decimal(f *float64) string {
 	if f == nil {
 		return ""

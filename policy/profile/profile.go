@@ -21,7 +21,7 @@ import (
 type Settings struct {
 	Overrides      map[string]policy.Profile // by subsystem; those of locked rows are ignored with a warning
 	KeyPrefix      string                    // prefix of prompt cache keys; "" means "golem"
-	NoMarks        bool                      // no cache_control on prompts
+	NoMarks        bool                      // do not set cache_control on prompts
 	WebSearch      bool                      // REM dreams may search the web
 	SealTestaments bool                      // testaments run in attested hardware
 	AttestDreams   bool                      // the consolidation of dreams runs in attested hardware
@@ -50,7 +50,7 @@ func New(s Settings) (p *Profiles, warnings []string) {
 	return &Profiles{Settings: s}, warnings
 }
 
-// similar names the subsystem with a profile that a misspelled name resembles; where there is none, all of them.
+// similar returns the subsystem whose name resembles a misspelled one, or all subsystems with a profile if none does.
 func similar(name string) string {
 	if like := near.Names(name, Names(), 1); len(like) > 0 {
 		return ", the nearest is " + like[0]
@@ -97,7 +97,7 @@ func (p *Profiles) Build(h *policy.Hints, in *policy.Intent, now time.Time) *Dec
 	if d.Locked {
 		d.Ignored = parameterNames(h.Profile)
 		lock(d.Profile, &d.Applied)
-		d.Profile.Default.TEE = enclave || h.TEE != nil && *h.TEE // who may see a prompt is no parameter of its answer
+		d.Profile.Default.TEE = enclave || h.TEE != nil && *h.TEE // who may read a prompt is not a parameter of its answer
 		return d
 	}
 	d.Profile.Default, d.Profile.MaxTokens = params(&d.Applied), d.Applied.MaxTokens
@@ -111,7 +111,7 @@ func hasEffect(h *policy.Hints, in *policy.Intent) bool {
 		in != nil && (in.Security != policy.SecurityStandard || in.PrivacyTier == policy.PrivacyTEE)
 }
 
-// addPreferences notes what a provider with a choice of its own should look at.
+// addPreferences sets the preferences for providers that choose among others.
 func (d *Decision) addPreferences(h *policy.Hints, in *policy.Intent) {
 	c, quality, security := d.Profile, h.Quality, h.SecurityClass
 	if h.CostSensitivity != nil {
@@ -138,7 +138,7 @@ func (p *Profiles) combine(row *Row, h *policy.Hints, effort policy.Effort, now 
 		out = *h.Profile
 	}
 	out.WebSearch, out.TEE = cmp.Or(h.WebSearch, out.WebSearch), cmp.Or(h.TEE, out.TEE)
-	atMoment := out.Temperature == nil // one that the caller names for this call is on no schedule
+	atMoment := out.Temperature == nil // a temperature that the caller sets for this call follows no schedule
 	if row != nil {
 		owner, ok := p.Overrides[h.Subsystem]
 		if !ok {
@@ -157,7 +157,7 @@ func (p *Profiles) combine(row *Row, h *policy.Hints, effort policy.Effort, now 
 	return out
 }
 
-// applyVitality lets declining life act, where it was told of: by a vitality, or by a phase that stands for one.
+// applyVitality applies a stated vitality, or that of a stated phase.
 func applyVitality(out *policy.Profile, row *Row, h *policy.Hints) {
 	vitality, ok := intent.VitalityOf(h)
 	if !ok {
@@ -171,7 +171,7 @@ func applyVitality(out *policy.Profile, row *Row, h *policy.Hints) {
 	}
 }
 
-// cache has the row's prompts found again in the provider's cache.
+// cache sets the cache key and cache control of the row's prompts.
 func (p *Profiles) cache(out *policy.Profile, row *Row, h *policy.Hints) {
 	if row.Keyed && h.GolemID != "" && out.PromptCacheKey == "" {
 		out.PromptCacheKey = cmp.Or(h.CacheKey, CacheKey(p.KeyPrefix, h.GolemID, h.Subsystem, h.DreamCycleID))
@@ -181,7 +181,7 @@ func (p *Profiles) cache(out *policy.Profile, row *Row, h *policy.Hints) {
 	}
 }
 
-// CacheKey groups the prompts of a subsystem for a provider's cache (D-28). prefix "" means golem.
+// CacheKey returns the key that groups the prompts of a subsystem in a provider's cache (D-28). prefix "" means golem.
 func CacheKey(prefix, golem, subsystem, cycle string) string {
 	switch row := RowOf(subsystem); {
 	case row != nil && row.Name == "dream_rem":
@@ -192,7 +192,7 @@ func CacheKey(prefix, golem, subsystem, cycle string) string {
 	return cmp.Or(prefix, "golem") + "-" + golem + "-" + subsystem
 }
 
-// special is what only some rows ask for, by the operator's leave.
+// special sets what only some rows request, if the operator allows it.
 func (p *Profiles) special(out *policy.Profile, row *Row, h *policy.Hints, now time.Time) {
 	switch row.Name {
 	case "dream_rem":
@@ -211,12 +211,12 @@ func (p *Profiles) special(out *policy.Profile, row *Row, h *policy.Hints, now t
 }
 
 const (
-	fewEpisodes = 3 // fewer memories of something are too few to dream of it
+	fewEpisodes = 3 // with fewer memories of something, a dream searches for it
 	recent      = 72 * time.Hour
 )
 
-// searches decides whether a dream needs the web: it is about something that the agent hardly knows, or about something recent. Of a
-// dream whose subject was not told, nobody can know, and the operator's leave counts.
+// searches reports whether a dream needs the web: its subject is recent, or the agent has few memories of it. For a dream without a stated subject
+// the operator's setting decides.
 func searches(s policy.Scenario, now time.Time) bool {
 	if len(s.Entities)+len(s.Times) == 0 {
 		return true
@@ -225,7 +225,7 @@ func searches(s policy.Scenario, now time.Time) bool {
 		slices.ContainsFunc(s.Times, func(t time.Time) bool { return now.Sub(t).Abs() <= recent })
 }
 
-// EffortOf is how hard a model of a class that was asked for thinks, where nothing else says it (D-27).
+// EffortOf returns the effort for a requested quality class, if nothing else sets it (D-27).
 func EffortOf(q policy.Quality) policy.Effort {
 	switch q {
 	case policy.QualityUnset:

@@ -6,7 +6,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Temperatures that change within a session. Steps are counted from 1, as the hints count them; 0 is a step that was not said.
+// Temperatures that change within a session. Steps are counted from 1, as in the hints; 0 is an unset step.
 const (
 	remStart = 0.7 // of the first call of REM
 	remCalls = 4   // until the profile's temperature is reached
@@ -16,11 +16,11 @@ const (
 
 	daliLow = 0.5 // at the end of a cycle
 
-	// DefaultReanneal is what is left of a hypnagogic cycle's highest temperature in the next one.
+	// DefaultReanneal is the factor from a hypnagogic cycle's highest temperature to the next one's.
 	DefaultReanneal = 0.95
 )
 
-// ramp leads from one temperature to another in a number of steps, and stays there. A step that was not said is the last one.
+// ramp moves from one temperature to another in a number of steps, and stays there. An unset step counts as the last one.
 func ramp(from, to float64, step, steps int) float64 {
 	if step <= 0 || step >= steps {
 		return to
@@ -29,7 +29,7 @@ func ramp(from, to float64, step, steps int) float64 {
 	return math.Round((from+(to-from)*float64(step-1)/float64(steps-1))*100) / 100
 }
 
-// DaliTemperature is that of one step of a hypnagogic cycle: half a cosine from high at step 1 to low at the last one. Steps outside
+// DaliTemperature returns the temperature of one step of a hypnagogic cycle: half a cosine from high at step 1 to low at the last one. Steps outside
 // the cycle count as its ends.
 func DaliTemperature(step, total int, high, low float64) float64 {
 	if step <= 1 || total <= 1 {
@@ -39,12 +39,12 @@ func DaliTemperature(step, total int, high, low float64) float64 {
 	return rounded(low + (high-low)*(1+math.Cos(progress*math.Pi))/2)
 }
 
-// Reanneal is the highest temperature of a later cycle; the first is cycle 0.
+// Reanneal returns the highest temperature of a later cycle; the first is cycle 0.
 func Reanneal(cycle int, high, factor float64) float64 {
 	return rounded(high * math.Pow(factor, float64(max(cycle, 0))))
 }
 
-// scheduled is a row's temperature at this moment of its session.
+// scheduled returns a row's temperature at this step of its session.
 func scheduled(row *Row, temperature float64, h *policy.Hints, factor float64) float64 {
 	switch row.Name {
 	case "dream_rem":
@@ -58,5 +58,5 @@ func scheduled(row *Row, temperature float64, h *policy.Hints, factor float64) f
 	return temperature
 }
 
-// rounded leaves three decimals: no model tells more, and a text without noise keeps caches whole.
+// rounded rounds to three decimals: models distinguish no more, and a stable text keeps caches valid.
 func rounded(t float64) float64 { return math.Round(t*1000) / 1000 }

@@ -5,19 +5,19 @@ import (
 	"bardo.money/gateway/policy/intent"
 )
 
-// Row is what one subsystem wants of every answer, by itself: before schedules, vitality, and what anybody else says.
+// Row has the parameters of one subsystem, before schedules, vitality and overrides.
 type Row struct {
 	Name    string
 	Profile policy.Profile // SchemaName without a schema names the form of the answer
-	Locked  bool           // nothing changes it
-	Marked  bool           // the stable beginning of its prompts is marked for the provider's cache
+	Locked  bool           // nothing overrides it
+	Marked  bool           // the stable prefix of its prompts is marked for the provider's cache
 	Keyed   bool           // its prompts share a key in the provider's cache
-	// KeepsTemperature is set where declining life does not lower the temperature.
+	// KeepsTemperature is set where vitality does not lower the temperature.
 	KeepsTemperature bool
 }
 
-// rows are the parts, in the order in which an agent lives: awake, dreaming, falling asleep and waking up, dying. Of a range of
-// temperatures they have the end that the schedule of its part leads to, or from.
+// rows are the subsystems: awake, dreaming, falling asleep and waking up, dying. Of a range of temperatures they have the end that the subsystem's
+// schedule starts from, or leads to.
 var rows = []Row{
 	{
 		Name: "heartbeat_t1", Marked: true, Keyed: true,
@@ -46,7 +46,7 @@ var rows = []Row{
 		Profile: policy.Profile{Temperature: new(0.3), TopP: new(0.9), Effort: policy.EffortMedium, SchemaName: "CuratorEvaluation"},
 	},
 	{
-		Name:    "playbook", // its predicted output is the document as it is, which only the caller has
+		Name:    "playbook", // its predicted output is the current document, which only the caller has
 		Profile: policy.Profile{Temperature: new(0.4), TopP: new(0.9), Effort: policy.EffortMedium},
 	},
 	{
@@ -118,15 +118,15 @@ var rows = []Row{
 	},
 }
 
-// daliTokens bound the fragments of a hypnagogic cycle, which are 50 to 100 tokens long.
+// daliTokens limits the fragments of a hypnagogic cycle, which are 50 to 100 tokens long.
 const daliTokens = 100
 
-// relatives are the parts without a row of their own whose row is not that of their intent's root (D-04).
+// relatives maps subsystems without a row of their own to a row other than that of their intent's root (D-04).
 var relatives = map[string]string{
 	"death": "death_reflect", "dream": "dream_rem", "session_compact": "curator", "session": "curator", "heartbeat_t0": "",
 }
 
-// RowOf is the row that a subsystem has, by its name or by its closest relative; nil for one that has none.
+// RowOf returns a subsystem's row, by its name or by its closest relative; nil if it has none.
 func RowOf(subsystem string) *Row {
 	if subsystem == "" {
 		return nil
@@ -153,7 +153,7 @@ var byName = func() map[string]*Row {
 	return m
 }()
 
-// Names are the parts that have a row, in their order.
+// Names returns the subsystems that have a row, in their order.
 func Names() []string {
 	out := make([]string, len(rows))
 	for i := range rows {

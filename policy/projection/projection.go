@@ -7,7 +7,7 @@ import "bardo.money/gateway/policy"
 // Call is the size of a typical call, in tokens.
 type Call struct{ Input, Output int64 }
 
-// Cost is what a call costs at a price.
+// Cost returns the cost of a call at a price.
 func (c Call) Cost(p policy.Prices) policy.Pico { return p.Cost(c.Input, 0, 0, 0, c.Output) }
 
 // The typical calls. At the list prices of Claude Haiku 4.5, Sonnet 4 and Opus 4.6 they come to $0.003, $0.01 and $0.25
@@ -40,7 +40,7 @@ type Tier struct {
 	PerDay    int64 // calls, in thousandths
 	PerCall   policy.Pico
 	Cost      policy.Pico
-	Estimated bool // the price is not known
+	Estimated bool // the price is unknown
 }
 
 // Models are the models of the tiers.
@@ -75,7 +75,7 @@ const (
 	PremiumEndToEnd = 65
 )
 
-// Premium is the surcharge of a privacy tier, in percent.
+// Premium returns the surcharge of a privacy tier, in percent.
 func Premium(t policy.PrivacyTier) int64 {
 	switch t {
 	case policy.PrivacyTEE:
@@ -90,14 +90,14 @@ func Premium(t policy.PrivacyTier) int64 {
 // Task is a class of tasks in a month.
 type Task struct {
 	Class  string
-	PerDay int64 // calls; of the heartbeat, in a hundred ticks
+	PerDay int64 // calls; of the heartbeat, per hundred ticks
 	Tier   policy.PrivacyTier
 	Call   Call
 	Ticks  bool // in proportion to the ticks of a day
 }
 
-// Tasks are those of a stable agent with a hundred ticks a day, as R-25 tabulates them. At $1 and $4 per million tokens
-// on the private plane, and at the routine heartbeat's price elsewhere, they come to its figures.
+// Tasks are those of a stable agent with a hundred ticks a day, as in R-25. At $1 and $4 per million tokens on the private plane, and at the routine
+// heartbeat's price elsewhere, they result in its figures.
 var Tasks = []Task{
 	{Class: "heartbeat", PerDay: 80, Call: Call{Input: 1_000, Output: 200}, Ticks: true},
 	{Class: "plan", PerDay: 5, Tier: policy.PrivacyTEE, Call: Call{Input: 5_540, Output: 1_500}},
@@ -116,7 +116,7 @@ type TaskCost struct {
 	Model     policy.ModelID
 	Provider  policy.ProviderID
 	Premium   int64       // of its tier, in percent
-	PerCall   policy.Pico // the premium included
+	PerCall   policy.Pico // including the premium
 	Cost      policy.Pico
 	Estimated bool
 }

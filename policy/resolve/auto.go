@@ -104,7 +104,7 @@ func (d *ranking) fill(pass fit) {
 	}
 }
 
-// nextBest is the option with the highest score that is not in the order yet.
+// nextBest returns the option with the highest score that is not in the order yet.
 func (d *ranking) nextBest(m *measure, pass fit, others bool) (at *candidate, best *option, highest float64) {
 	for i := range d.candidates {
 		c := &d.candidates[i]
@@ -190,7 +190,7 @@ func rateOf(to *policy.Resolution) rate {
 	}
 }
 
-// expected is the expected cost of the request at an option: input, part of which may be in a warm cache, the usual output of the task, and
+// expected returns the expected cost of the request at an option: input, part of which may be in a warm cache, the usual output of the task, and
 // reasoning.
 func (n *need) expected(c *candidate, o *option) float64 {
 	if c.diem {
@@ -208,7 +208,7 @@ func (n *need) expected(c *candidate, o *option) float64 {
 	return r.request + r.input*float64(input-cached) + r.cached*float64(cached) + r.output*float64(output)
 }
 
-// warmAt is the number of input tokens that are probably in a provider's prompt cache.
+// warmAt returns the number of input tokens that are probably in a provider's prompt cache.
 func (n *need) warmAt(to *policy.Resolution) int64 {
 	if to.Provider != n.Kept.Provider || to.Model != n.Kept.Model || to.Prices.CachedInput <= 0 || n.Kept.Tokens < int64(to.MinCache) {
 		return 0
@@ -216,7 +216,7 @@ func (n *need) warmAt(to *policy.Resolution) int64 {
 	return int64(float64(n.Kept.Tokens) * warmShare)
 }
 
-// outputAt is the expected number of output tokens, including reasoning.
+// outputAt returns the expected number of output tokens, including reasoning.
 func (n *need) outputAt(t thinks) int64 {
 	output := max(n.Expected, 1)
 	if n.wouldThink(t) {
@@ -268,11 +268,11 @@ type room uint8
 
 const (
 	roomForAll      room = iota
-	noneForThinkers      // not for models that always reason
-	noneForThoughts      // nor for models that reason by default
+	noneForThinkers      // excludes models that always reason
+	noneForThoughts      // also excludes models that reason by default
 )
 
-// roomOf is the room for reasoning in an auto request.
+// roomOf returns the room for reasoning in an auto request.
 func (n *need) roomOf() room {
 	switch {
 	case !n.isAuto() || n.OutputTokens <= 0 || n.OutputTokens >= thinkingRoom:

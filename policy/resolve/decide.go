@@ -209,7 +209,7 @@ func (d *ranking) put(c *candidate, o *option, at fit) {
 	}
 }
 
-// fit is how well an option fits the request.
+// fit returns how well an option fits the request.
 func (n *need) fit(c *candidate, o *option) fit {
 	switch {
 	case n.excluded(c, o) != lacksNothing:
@@ -232,7 +232,7 @@ func (n *need) quickFit(o *option) fit {
 	return strict
 }
 
-// cost is the cost of a typical call at the option.
+// cost returns the cost of a typical call at the option.
 func (c *candidate) cost(o *option) float64 {
 	if c.diem {
 		return 0
@@ -281,7 +281,7 @@ func (d *ranking) resolutions() []policy.Resolution {
 	return out
 }
 
-// fault is why there is no candidate.
+// fault returns why there is no candidate.
 func (d *ranking) fault() error {
 	switch {
 	case d.n.zero:
@@ -307,7 +307,7 @@ func (d *ranking) withRefusals(f *fault.Fault) *fault.Fault {
 	return f
 }
 
-// privateRemedy is what an operator can do where no provider is private at all; "" where one is.
+// privateRemedy returns what an operator can do if no provider is private at all; "" if one is.
 func (d *ranking) privateRemedy() string {
 	if slices.ContainsFunc(d.candidates, func(c candidate) bool { return c.p.Private }) {
 		return ""
@@ -323,7 +323,7 @@ type UnsupportedContentError struct {
 
 func (e *UnsupportedContentError) Error() string { return "no available model takes " + e.What }
 
-// unsupportedContent is content of the request that no available model supports; nil if there is none.
+// unsupportedContent returns content of the request that no available model supports; nil if there is none.
 func (d *ranking) unsupportedContent() *UnsupportedContentError {
 	features := [...]policy.Feature{policy.Vision, policy.Audio, policy.Video, policy.Documents}
 	for k := range contents {

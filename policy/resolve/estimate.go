@@ -2,7 +2,7 @@ package resolve
 
 import "bardo.money/gateway/policy"
 
-// WorstCost is the highest possible cost of a request over its resolutions: every input token at the highest input price, and for each choice
+// WorstCost returns the highest possible cost of a request over its resolutions: every input token at the highest input price, and for each choice
 // output tokens up to the model's limit. Negative counts are zero; an overflow is the largest amount.
 func WorstCost(order []policy.Resolution, input, output, choices int64) policy.Pico {
 	var worst policy.Pico

@@ -66,7 +66,7 @@ func (d *ranking) nearest(c *candidate) (model, reason string) {
 	return string(best.at.resolution.Model), d.n.missing(best, lacking)
 }
 
-// missing describes a lack that excludes an option.
+// missing describes the lack that excludes an option.
 func (n *need) missing(o *option, l lack) string {
 	switch l {
 	case lacksPrice:
@@ -102,7 +102,7 @@ func (n *need) missing(o *option, l lack) string {
 	return "others come before it"
 }
 
-// whyNamed is the reason for a provider of a named model.
+// whyNamed returns the reason for a provider of a named model.
 func (d *ranking) whyNamed(c *candidate) string {
 	_, name, isPinned := d.r.pinned(d.n.Model, string(d.n.Provider))
 	if c.role == specialist {
@@ -129,7 +129,7 @@ func (r *Resolver) pinned(model, provider string) (p policy.ProviderID, name str
 	return p, rest, true
 }
 
-// entryOf is a provider's own listing of a model, nil if it lists none.
+// entryOf returns a provider's own listing of a model, nil if it lists none.
 func (r *Resolver) entryOf(p policy.ProviderID, model string) *entry {
 	l, _, ok := r.index.Find(model)
 	if !ok {
@@ -156,7 +156,7 @@ func (r *Resolver) why(id policy.ProviderID, model string, isPinned bool) string
 	return "its vendor, by the model's name"
 }
 
-// whyNot is why an enabled provider does not serve a model.
+// whyNot returns why an enabled provider does not serve a model.
 func (r *Resolver) whyNot(p *kind.Provider, model string) string {
 	_, err := r.atProvider(p.ID, model)
 	var f *fault.Fault
@@ -169,7 +169,7 @@ func (r *Resolver) whyNot(p *kind.Provider, model string) string {
 	return "it does not list the model, and takes it only when asked for: " + string(p.ID) + "/" + clip(model)
 }
 
-// vendorOf is the ordinary provider that is known to serve a model, "" if none is.
+// vendorOf returns the vendor that is known to serve a model, "" if there is none.
 func (r *Resolver) vendorOf(model string) policy.ProviderID {
 	if m, ok := r.catalog.Lookup(model); ok {
 		return m.Vendor

@@ -25,7 +25,7 @@ var ladders = map[string][]modelTier{
 	},
 }
 
-// ladderOf is a subsystem's ladder, nil if it has none; own is true if it is not its intent's.
+// ladderOf returns a subsystem's ladder, nil if it has none; own is false for the ladder of its intent.
 func ladderOf(in *policy.Intent) (ladder []modelTier, own bool) {
 	if l, ok := ladders[in.Asked]; ok {
 		return l, in.Asked != in.Subsystem

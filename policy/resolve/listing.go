@@ -11,19 +11,19 @@ import (
 // Offer is one model of the merged listing.
 type Offer struct {
 	catalog.Model                     // as its first provider offers it
-	Providers     []policy.ProviderID // who serves it, first choice first
+	Providers     []policy.ProviderID // providers that serve it, in the configured order
 	Offers        []catalog.Model     // as each of them offers it
-	Abilities     []Ability           // what the model can do at each of them
+	Abilities     []Ability           // what the model can do at each provider
 }
 
 // Ability is what a model can do at a provider.
 type Ability struct {
 	Features  []policy.Feature // those of the model and of the provider; shared, and not changed
 	Documents bool             // it reads documents such as PDF
-	Vendor    bool             // the provider is the vendor of the models that it serves, or a user's own key there
+	Vendor    bool             // the provider is the models' vendor, or a user's own key there
 }
 
-// Models is the merged listing of what the enabled providers list, by id. The caller owns it.
+// Models returns the merged listing of the enabled providers' models, by id. The caller owns it.
 func (r *Resolver) Models() []Offer {
 	out := make([]Offer, 0, len(r.listings))
 	for _, l := range r.listings {
@@ -35,7 +35,7 @@ func (r *Resolver) Models() []Offer {
 	return out
 }
 
-// Model is one model of the listing by any spelling of its id.
+// Model returns one model of the listing by any spelling of its id.
 func (r *Resolver) Model(id string) (Offer, bool) {
 	l, _, ok := r.index.Find(id)
 	if !ok {
@@ -57,8 +57,8 @@ func (l *listing) offer() Offer {
 	return o
 }
 
-// HasFree tells whether callers whose plan leaves out barred can reach something that costs them nothing: a user's own key, the demo,
-// a provider that staked credit pays, or a model without a price.
+// HasFree reports whether callers whose plan bars these providers can reach something free: a user's own key, the demo, a provider that staked credit
+// pays, or a model without a price.
 func (r *Resolver) HasFree(barred []policy.ProviderID) bool {
 	in := policy.Intent{Barred: barred}
 	for i := range r.providers {

@@ -17,11 +17,11 @@ type need struct {
 	private         bool          // only providers that retain nothing, in both passes
 	besides         bool          // a model family is excluded
 	sealed          bool          // the privacy tier's features are never relaxed
-	enclave         set           // what it asks
-	tier            set           // the same, as long as the strict pass asks for it
-	reasons         bool          // the effort wants a model that reasons
+	enclave         set           // features that the privacy tier asks for
+	tier            set           // the same, while the strict pass requires them
+	reasons         bool          // the effort requires a model that reasons
 	content         set           // content that a model must support
-	room            room          // for thoughts in the answer
+	room            room          // room for reasoning in the answer
 
 	always, strictly bounds // the same as bounds
 }
@@ -77,7 +77,7 @@ func (n *need) bound() {
 	}
 }
 
-// orAny is a time bound; zero becomes the maximum.
+// orAny returns a time bound; zero becomes the maximum.
 func orAny(d time.Duration) time.Duration {
 	if d <= 0 {
 		return math.MaxInt64
@@ -135,7 +135,7 @@ const (
 	lacksPace
 )
 
-// excluded is why an option is excluded in both passes.
+// excluded returns why an option is excluded in both passes.
 func (n *need) excluded(c *candidate, o *option) lack {
 	switch {
 	case n.zero && !o.has.has(isFree):
@@ -167,7 +167,7 @@ func (n *need) excluded(c *candidate, o *option) lack {
 	return lacksNothing
 }
 
-// unsupported is why a model could not process the request.
+// unsupported returns why a model could not process the request.
 func (n *need) unsupported(o *option) lack {
 	switch {
 	case n.Tools && !o.has.has(mayTools):
@@ -187,7 +187,7 @@ var contents = [...]struct {
 	{maySee, lacksVision, "images"}, {mayHear, lacksAudio, "audio"}, {mayWatch, lacksVideo, "video"}, {mayRead, lacksDocuments, "documents"},
 }
 
-// contentOf is the content that a model must support.
+// contentOf returns the content that a model must support.
 func contentOf(in *policy.Intent) (s set) {
 	for i, holds := range [...]bool{in.Images, in.Audio, in.Video, in.Documents} {
 		if holds {
@@ -197,7 +197,7 @@ func contentOf(in *policy.Intent) (s set) {
 	return s
 }
 
-// lackOf is the lack for unsupported content.
+// lackOf returns the lack for unsupported content.
 func lackOf(missing set) lack {
 	for i := range contents {
 		if missing&contents[i].may != 0 {
@@ -207,12 +207,12 @@ func lackOf(missing set) lack {
 	return lacksNothing
 }
 
-// estimate is the highest possible cost of the request, without a cache.
+// estimate returns the highest possible cost of the request, without a cache.
 func (n *need) estimate(o *option) policy.Pico {
 	return worstAt(&o.at.resolution, n.InputTokens, n.OutputTokens, 1)
 }
 
-// tokens is the number that must fit into the context window. It saturates.
+// tokens returns the number that must fit into the context window. It saturates.
 func (n *need) tokens(o *option) int64 {
 	input, output := max(n.InputTokens, 0), min(max(n.OutputTokens, 0), o.output)
 	if input > math.MaxInt64-output {
@@ -221,7 +221,7 @@ func (n *need) tokens(o *option) int64 {
 	return input + output
 }
 
-// strictLack is why an option is excluded in the strict pass only.
+// strictLack returns why an option is excluded in the strict pass only.
 func (n *need) strictLack(o *option) lack {
 	switch {
 	case !o.has.has(n.tier):
@@ -260,7 +260,7 @@ func (n *need) degraded(to []string, has set) []string {
 	return to
 }
 
-// lacking is the number of names that degraded appends.
+// lacking returns the number of names that degraded appends.
 func (n *need) lacking(has set) int {
 	count := ((n.require | n.prefer) &^ has).count()
 	if !has.has(n.enclave) {

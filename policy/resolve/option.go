@@ -14,7 +14,7 @@ import (
 	"bardo.money/gateway/policy/catalog"
 )
 
-// set is a bit set of features, in the order of policy.Features, and of the further facts below in the highest bits.
+// set is a bit set of features, in the order of policy.Features, and of the facts below in the highest bits.
 type set uint64
 
 // The facts above the features.
@@ -23,9 +23,9 @@ const (
 	reasons                          // it reasons
 	mayTools                         // tool calling: supported or unknown
 	maySee                           // images: supported or unknown
-	mayHear                          // sound
-	mayWatch                         // moving pictures
-	mayRead                          // documents
+	mayHear                          // audio: supported or unknown
+	mayWatch                         // video: supported or unknown
+	mayRead                          // documents: supported or unknown
 	maySchema                        // schemas enforced, or tool calling
 	ofClaude                         // of a family that ladders use
 	ofGPT
@@ -66,7 +66,7 @@ type providerOptions struct {
 	options []option         // cheapest first
 	offers  set              // features of at least one
 
-	cheapest bool // it has so many models that only their cost is compared
+	cheapest bool // compared by cost only, because the provider has very many models
 }
 
 func newSeat(p *kind.Provider) providerOptions {
@@ -145,7 +145,7 @@ func newOption(e *entry, t *kind.Traits) option {
 	}
 }
 
-// facts are the set's bits besides features.
+// facts returns the set's bits besides features.
 func facts(m *catalog.Model) set {
 	s := families[m.Family]
 	if m.Prices.Known && m.Prices.Input == 0 && m.Prices.Output == 0 && m.Prices.PerRequest == 0 && m.Prices.Units == nil {
@@ -164,7 +164,7 @@ func facts(m *catalog.Model) set {
 	return s
 }
 
-// takes is the content that a model supports at a kind of provider. Unknown models may support any. Models with vision also read documents,
+// takes returns the content that a model supports at a kind of provider. Unknown models may support any. Models with vision also read documents,
 // unless they are known not to.
 func takes(m *catalog.Model, t *kind.Traits) (s set) {
 	if m.Capabilities == nil {

@@ -57,7 +57,7 @@ func (d *ranking) operatorsChoice() {
 	}
 }
 
-// byLadder searches the providers of a role, in order, for each kind of model in turn; then those without any for any model.
+// byLadder searches the providers of a role, in order, for each model tier in turn; then those without any for any model.
 func (d *ranking) byLadder(at role, ladder []modelTier) {
 	for k := range ladder {
 		for i := range d.candidates {
@@ -73,7 +73,7 @@ func (d *ranking) byLadder(at role, ladder []modelTier) {
 	}
 }
 
-// take picks one model of a provider: the first kind on the ladder that it has.
+// take picks one model of a provider: the first tier of the ladder that it has.
 func (d *ranking) take(c *candidate, ladder []modelTier, pass fit) {
 	for k := range ladder {
 		if d.pick(c, &ladder[k], pass, nil) {
@@ -158,7 +158,7 @@ func (d *ranking) best(c *candidate, k *modelTier, pass fit, others []pick) *opt
 // maxCostFactor times the median cost is the highest cost on the scale; higher costs count as equal to it.
 const maxCostFactor = 2
 
-// first is the first candidate of the order if only costs are compared: another provider of its model precedes all.
+// first returns the first candidate of the order if only costs are compared: another provider of its model precedes all.
 func (d *ranking) first(c *candidate) *entry {
 	if !c.cheapest || len(d.picks) == 0 {
 		return nil
@@ -249,7 +249,7 @@ func unit(f float64) float64 {
 	return 0
 }
 
-// because is the reason for a pick's position.
+// because returns the reason for a pick's position.
 func (d *ranking) because(c *candidate, k *modelTier, pass fit, other bool) string {
 	switch {
 	case !d.aloud:

@@ -38,10 +38,10 @@ type listing struct {
 type entry struct {
 	resolution policy.Resolution
 	model      catalog.Model
-	vendor     bool // an ordinary provider, which knows the snapshots of its models by name
+	vendor     bool // the provider is a vendor, which accepts the ids of its models' snapshots
 	seat       int  // the provider's position
 	option     option
-	name       string // of the model, without an organisation and in one spelling
+	name       string // the model's name, without an organisation and in one spelling
 }
 
 // New returns a resolver for the enabled providers, first choice first.
@@ -62,10 +62,10 @@ func New(c *catalog.Catalog, providers []kind.Provider) *Resolver {
 	return r
 }
 
-// PricesUntil is when prices may be others than the resolver's, by the time of the day; zero: never.
+// PricesUntil returns when prices may change by the time of day; zero: never.
 func (r *Resolver) PricesUntil() time.Time { return r.until }
 
-// offered are the models that a provider serves.
+// offered returns the models that a provider serves.
 func offered(c *catalog.Catalog, p *kind.Provider) []modelfile.Model {
 	models := p.Models
 	switch listed, ok := c.Listed(p.ID); {
@@ -176,8 +176,8 @@ func (r *Resolver) entry(at int, m catalog.Model) *entry {
 	return e
 }
 
-// snapshot is the resolution for a snapshot of the model. A vendor gets the snapshot's id, in its own spelling of the
-// model; any other provider the one name that it is known to have.
+// snapshot returns the resolution for a snapshot of the model. A vendor gets the snapshot's id, in its own spelling of the model; any other provider
+// the one name that it is known to accept.
 func (e *entry) snapshot(id, suffix string) policy.Resolution {
 	res := e.resolution
 	if suffix == "" || !e.vendor || res.Upstream != string(res.Model) {
@@ -213,7 +213,7 @@ func (r *Resolver) Resolve(model, provider string) ([]policy.Resolution, error) 
 	return out, nil
 }
 
-// ways are the offers of a model in the configured order.
+// ways returns the offers of a model in the configured order.
 func (r *Resolver) ways(model string, provider policy.ProviderID) ([]way, error) {
 	if provider != "" {
 		return r.atProvider(provider, model)
@@ -276,7 +276,7 @@ func (l *listing) ways(id, suffix string) []way {
 	return out
 }
 
-// atProvider are the offers of one provider.
+// atProvider returns the offers of one provider.
 func (r *Resolver) atProvider(id policy.ProviderID, model string) ([]way, error) {
 	p := r.find(id)
 	if p == nil {
@@ -312,7 +312,7 @@ func (r *Resolver) mayBeOf(p *kind.Provider, id string) bool {
 	return v == p.Of || v == ""
 }
 
-// passthrough is an entry for an unlisted id that is sent to a provider unchanged.
+// passthrough returns an entry for an unlisted id that is sent to a provider unchanged.
 func (r *Resolver) passthrough(p *kind.Provider, id string) *entry {
 	e := r.entry(r.position(p.ID), r.catalog.Unlisted(p.ID, id))
 	e.resolution.Model, e.resolution.Upstream = policy.ModelID(id), id
@@ -322,7 +322,7 @@ func (r *Resolver) passthrough(p *kind.Provider, id string) *entry {
 	return e
 }
 
-// unlisted are the offers for an unlisted id: of the vendor with its prefix, else of providers that accept any id.
+// unlisted returns the offers for an unlisted id: of the vendor with its prefix, else of providers that accept any id.
 func (r *Resolver) unlisted(id string) []way {
 	if out := r.variants(id); out != nil {
 		return out
@@ -346,7 +346,7 @@ func (r *Resolver) unlisted(id string) []way {
 	return out
 }
 
-// variants are the offers of a model with a variant suffix, at providers that accept unlisted variants, such as "model:nitro" at a marketplace.
+// variants returns the offers of a model with a variant suffix, at providers that accept unlisted variants, such as "model:nitro" at a marketplace.
 // They have the model's price.
 func (r *Resolver) variants(id string) (out []way) {
 	at := strings.LastIndexByte(id, ':')
@@ -367,7 +367,7 @@ func (r *Resolver) variants(id string) (out []way) {
 	return out
 }
 
-// unknown is the error for a model that no provider serves.
+// unknown returns the error for a model that no provider serves.
 func (r *Resolver) unknown(id string) error {
 	if prefix, rest, ok := strings.Cut(id, "/"); ok && r.knows(policy.ProviderID(prefix)) && r.find(policy.ProviderID(prefix)) == nil {
 		return r.unconfigured(policy.ProviderID(prefix), rest)
@@ -390,7 +390,7 @@ func (r *Resolver) unknown(id string) error {
 	return f
 }
 
-// servedBy is the provider that would serve a model if it were configured: its vendor, else a marketplace for a model in the catalog; "" if none
+// servedBy returns the provider that would serve a model if it were configured: its vendor, else a marketplace for a model in the catalog; "" if none
 // is known.
 func (r *Resolver) servedBy(model string) policy.ProviderID {
 	if v := r.vendorOf(model); v != "" && r.knows(v) {
@@ -408,7 +408,7 @@ func (r *Resolver) knows(id policy.ProviderID) bool {
 	return ok
 }
 
-// unconfigured is the error for a provider that is not enabled, with how to enable it.
+// unconfigured returns the error for a provider that is not enabled, with how to enable it.
 func (r *Resolver) unconfigured(id policy.ProviderID, model string) *fault.Fault {
 	var f *fault.Fault
 	switch {

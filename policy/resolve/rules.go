@@ -14,7 +14,7 @@ type Rules struct {
 	LowCredit bool // the private provider's staked credit is below its minimum
 }
 
-// PrivatePlane says which classes of tasks the private provider receives.
+// PrivatePlane returns which classes of tasks the private provider receives.
 func (r *Resolver) PrivatePlane() privacy.Plane {
 	switch r.rules.Mode {
 	case ModeVenice:
@@ -50,14 +50,14 @@ const (
 // Exhausted is what happens to a task that needs an enclave if no provider has one.
 type Exhausted string
 
-// The answers.
+// The settings of Exhausted.
 const (
 	Continue    Exhausted = "continue" // served without one, and listed as degraded; "" is the same
 	Fail        Exhausted = "fail"
 	ContinueE2E Exhausted = "continue_e2e" // even tasks with end-to-end encryption are served without it
 )
 
-// Under is the resolver with other rules.
+// Under returns the resolver with other rules.
 func (r *Resolver) Under(rules Rules) *Resolver {
 	out := *r
 	out.rules = rules
@@ -70,14 +70,14 @@ type Available struct {
 	Marketplace bool   // serves models of many vendors
 }
 
-// Knowing is the resolver with the providers that could be enabled, which errors suggest.
+// Knowing returns the resolver with the providers that could be enabled, which errors suggest.
 func (r *Resolver) Knowing(available map[policy.ProviderID]Available) *Resolver {
 	out := *r
 	out.available = available
 	return &out
 }
 
-// marketplace is the provider that errors suggest if no vendor serves a model, "" if there is none.
+// marketplace returns the provider that errors suggest if no vendor serves a model, "" if there is none.
 func (r *Resolver) marketplace() policy.ProviderID {
 	for id, a := range r.available {
 		if a.Marketplace {

@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// byScore is the backend scorer: the best model of each provider, those first that have everything required, then by score.
+// byScore is the backend scorer: the best model of each provider; those that have all required features come first, then by score.
 func (d *ranking) byScore() {
 	if d.n.isAuto() {
 		d.chooseAuto()
@@ -50,7 +50,7 @@ func (d *ranking) scoreAt(pass fit) {
 
 var byItsScore = modelTier{why: "by its score"}
 
-// rank sorts by score. Equal ones stand in the order of the backends (D-10), then in the configured one.
+// rank sorts by score. Equal scores are in the order of the backends (D-10), then in the configured order.
 func (d *ranking) rank(picks []pick) {
 	slices.SortStableFunc(picks, func(a, b pick) int {
 		if c := cmp.Compare(b.score, a.score); c != 0 {
@@ -63,7 +63,7 @@ func (d *ranking) rank(picks []pick) {
 // behind is the rank of users' own keys among equal scores: after all others.
 const behind = math.MaxInt
 
-// backend is where a provider stands among those of equal scores.
+// backend returns a provider's rank among equal scores.
 func backend(c *candidate) int {
 	if c.direct() {
 		return behind
@@ -71,25 +71,25 @@ func backend(c *candidate) int {
 	return c.p.Traits.Rank
 }
 
-// weights are how much cost, quality, latency and features count. They sum to 1.
+// weights are the weights of cost, quality, latency and features. They sum to 1.
 type weights struct{ cost, quality, latency, features float64 }
 
-// weightsAt are the weights for a cost sensitivity of 0 to 1: the more it is, the more cost counts, and the less all else.
+// weightsAt returns the weights for a cost sensitivity of 0 to 1: a higher one increases the weight of cost and decreases the others.
 func weightsAt(cs float64) weights {
 	w := weights{cost: 0.25 + 0.35*cs, quality: 0.40 - 0.20*cs, latency: 0.15, features: 0.20 - 0.10*cs}
 	total := w.cost + w.quality + w.latency + w.features
 	return weights{w.cost / total, w.quality / total, w.latency / total, w.features / total}
 }
 
-// measure is what the options of one pass are measured by.
+// measure is the scale on which the options of one pass are scored.
 type measure struct {
 	weights
-	dearest float64 // cost; 0 where all are free
+	dearest float64 // highest cost; 0 if all are free
 	bound   time.Duration
 	wanted  set
-	needed  policy.Quality // more than that does not count
+	needed  policy.Quality // higher quality does not raise the score
 	span    span
-	costs   []float64 // logarithms, as standings; nil where the model was named, or the needs
+	costs   []float64 // logarithms, by the index of standings; nil unless the request is auto
 }
 
 func (d *ranking) measure(pass fit) measure {
@@ -100,14 +100,14 @@ func (d *ranking) measure(pass fit) measure {
 	return m
 }
 
-// score is how good a chair's option is, 0 to 1.
+// score returns the score of a provider's option, 0 to 1.
 func (m *measure) score(c *candidate, at int) float64 {
 	t := m.terms(c, at)
 	return t.cost*m.cost + t.quality*m.quality + t.latency*m.latency + t.features*m.features
 }
 
-// terms are what the score is made of: each is 0 to 1 (D-14). Where the model is left to the gateway, cost is taken within the range of
-// what the request would cost at the candidates (D-80); else to the dearest of them.
+// terms returns the terms of the score: each is 0 to 1 (D-14). For auto, cost is the position in the range of the request's expected costs at the
+// candidates (D-80); otherwise it is relative to the most expensive candidate.
 func (m *measure) terms(c *candidate, at int) weights {
 	o := &c.options[at]
 	t := weights{1, unit(float64(o.quality) / float64(m.needed)), swiftness(o.latency, m.bound), m.covered(o)}
@@ -120,8 +120,7 @@ func (m *measure) terms(c *candidate, at int) weights {
 	return t
 }
 
-// swiftness is how much of the time that there is a model leaves, 0 to 1. Without a bound, every model is swift enough; one whose
-// latency nobody knows is taken to need half.
+// swiftness returns the share of the latency bound that a model leaves unused, 0 to 1; 1 without a bound, and 0.5 for an unknown latency.
 func swiftness(latency, bound time.Duration) float64 {
 	switch {
 	case bound <= 0:
@@ -132,7 +131,7 @@ func swiftness(latency, bound time.Duration) float64 {
 	return unit(1 - float64(latency)/float64(bound))
 }
 
-// covered is the part of the wanted features that an option has, 0 to 1.
+// covered returns the share of the wanted features that an option has, 0 to 1.
 func (m *measure) covered(o *option) float64 {
 	if m.wanted == 0 {
 		return 1
@@ -140,7 +139,7 @@ func (m *measure) covered(o *option) float64 {
 	return float64((m.wanted & o.has).count()) / float64(m.wanted.count())
 }
 
-// termsOf is what a pick's score is made of, nil where it was not scored.
+// termsOf returns the terms of a pick's score, nil if it was not scored.
 func (d *ranking) termsOf(p *pick) *policy.Terms {
 	at := slices.IndexFunc(p.c.options, func(o option) bool { return o.at == p.at })
 	if p.score <= 0 || at < 0 {

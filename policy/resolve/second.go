@@ -7,10 +7,9 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Seconds lists who could give a second opinion on what first answers, best first: models of another family, those at other providers
-// before those at the same one. What the request needs, whom its caller's plan leaves out, and the provider that it names, if it names
-// one, hold for a second opinion, too; so does what first has of what is required, and of privacy. It is empty where nobody fits: nothing
-// is relaxed for a second opinion.
+// Seconds lists the candidates for verifying first's answer, best first: models of another family, those at other providers before those at the same
+// one. All constraints of the request apply: its needs, the caller's plan, and a provider that it names; so do the required features and the privacy
+// that first has. Nothing is relaxed: the list is empty if no model fits.
 func (r *Resolver) Seconds(in *policy.Intent, first *policy.Resolution) []policy.Resolution {
 	again := *in
 	again.Model, again.First, again.Besides, again.Kept = "", "", r.kinOf(first), policy.Kept{}
@@ -25,7 +24,7 @@ func (r *Resolver) Seconds(in *policy.Intent, first *policy.Resolution) []policy
 	return order
 }
 
-// Offers tells whether any provider has a feature, of whichever model.
+// Offers reports whether any provider has a feature, with any model.
 func (r *Resolver) Offers(f policy.Feature) bool {
 	return slices.ContainsFunc(r.seats, func(s providerOptions) bool { return s.offers&setOf(f) != 0 })
 }
@@ -37,7 +36,7 @@ func oneIf(is bool) int {
 	return 0
 }
 
-// Weaker tells whether a way to serve a request keeps it less private than first does, or lacks something required that first has.
+// Weaker reports whether to keeps a request less private than first does, or lacks a required feature that first has.
 func Weaker(in *policy.Intent, first, to *policy.Resolution) bool {
 	wanted, has := setOf(in.Require...), setOf(to.Features...)
 	private := in.Security != policy.SecurityStandard || in.PrivacyTier != policy.PrivacyUnset ||
@@ -54,7 +53,7 @@ func Weaker(in *policy.Intent, first, to *policy.Resolution) bool {
 	return wanted&setOf(first.Features...)&^has != 0
 }
 
-// kinOf is what the models that answer as first does have in common.
+// kinOf returns the family of first's model.
 func (r *Resolver) kinOf(first *policy.Resolution) string {
 	if e := r.offerOf(first); e != nil {
 		return e.kin()
@@ -62,13 +61,13 @@ func (r *Resolver) kinOf(first *policy.Resolution) string {
 	return cmp.Or(first.Family, plain(first.Model))
 }
 
-// Alike tells whether two ways to serve a request lead to models of one family.
+// Alike reports whether two resolutions lead to models of one family.
 func (r *Resolver) Alike(a, b *policy.Resolution) bool { return r.kinOf(a) == r.kinOf(b) }
 
-// kin is the model's family. One of no known family is a family by itself.
+// kin returns the model's family; a model without a known family is its own.
 func (e *entry) kin() string { return cmp.Or(e.model.Family, e.name) }
 
-// qualityOf is the class of the model that answers.
+// qualityOf returns the quality class of first's model.
 func (r *Resolver) qualityOf(first *policy.Resolution) policy.Quality {
 	if e := r.offerOf(first); e != nil {
 		return e.option.quality
@@ -76,7 +75,7 @@ func (r *Resolver) qualityOf(first *policy.Resolution) policy.Quality {
 	return policy.QualityUnset
 }
 
-// offerOf is the listing behind a way to serve a request, nil for a model that its provider does not list.
+// offerOf returns the listing of a resolution, nil for a model that its provider does not list.
 func (r *Resolver) offerOf(first *policy.Resolution) *entry {
 	return r.entryOf(first.Provider, string(first.Model))
 }

@@ -7,17 +7,16 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// SideNeeds is what a call needs that the gateway makes beside a request: how long it is, and how good its model must be.
+// SideNeeds are the needs of a side call, which the gateway makes for a request: its length and its minimum quality.
 type SideNeeds struct {
 	Input, Output int64          // tokens
-	First         string         // the model that the operator wants first, as Intent.First
-	Quality       policy.Quality // the floor
+	First         string         // the operator's preferred model, as Intent.First
+	Quality       policy.Quality // minimum quality
 }
 
-// Side lists who could serve a call that the gateway makes beside a request, such as a summary of its history: the operator's choice first, then the
-// cheapest for a call of that length. Everything that restricts the request restricts the call, too: its security class and privacy tier, whom its
-// caller's plan leaves out, the provider that it names, every feature that it requires, and what first, its first candidate, has of privacy. Nothing is
-// relaxed: the list is empty where nobody fits.
+// Side lists the candidates for a side call, such as summarizing a request's history: the operator's choice first, then by the cost of a call of that
+// length. All constraints of the request apply: its security class and privacy tier, the caller's plan, the provider that it names, every required
+// feature, and the privacy of first, its first candidate. Nothing is relaxed: the list is empty if no model fits.
 func (r *Resolver) Side(in *policy.Intent, first *policy.Resolution, s *SideNeeds) []policy.Resolution {
 	d := rankings.Get().(*ranking) //nolint:forcetypeassert // the pool has only these
 	defer d.release()
@@ -47,7 +46,7 @@ func (r *Resolver) Side(in *policy.Intent, first *policy.Resolution, s *SideNeed
 	return out[:min(len(out), most)]
 }
 
-// sideNeed is the intent of a call beside a request: the request's own, but for the model and for what its own answer needs.
+// sideNeed returns the intent of a side call: the request's own, except for the model and the needs of its own answer.
 func (r *Resolver) sideNeed(in *policy.Intent, s *SideNeeds) policy.Intent {
 	out := *in
 	out.Model, out.Besides, out.First, out.Kept = "", "", s.First, policy.Kept{}
@@ -60,7 +59,7 @@ func (r *Resolver) sideNeed(in *policy.Intent, s *SideNeeds) policy.Intent {
 	return out
 }
 
-// operatorsEntry is the model that the operator wants first, at its provider; nil if none is named.
+// operatorsEntry returns the operator's preferred model, at its provider; nil if none is named.
 func (d *ranking) operatorsEntry() *entry {
 	if d.n.First == "" {
 		return nil
@@ -72,7 +71,7 @@ func (d *ranking) operatorsEntry() *entry {
 	return ways[0].at
 }
 
-// sortByCost puts the chosen model first, and the others by what the call costs there at most.
+// sortByCost puts the chosen model first, and sorts the others by the highest cost of the call.
 func sortByCost(list []policy.Resolution, chosen *entry, s *SideNeeds) {
 	is := func(to *policy.Resolution) int {
 		if chosen != nil && to.Provider == chosen.resolution.Provider && to.Model == chosen.resolution.Model {

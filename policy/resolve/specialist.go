@@ -8,36 +8,36 @@ import (
 	"bardo.money/gateway/policy/budget"
 )
 
-// role is what a provider is to a request.
+// role is a provider's role for a request.
 type role uint8
 
 const (
 	generalist role = iota
-	specialist      // it was made for such requests: it comes first
-	aside           // a specialist for others: it serves only where there is no generalist, or where its model was named
-	barred          // it may not serve it
+	specialist      // made for such requests: it comes first
+	aside           // a specialist for other requests: it only serves if there is no generalist, or if its model was named
+	barred          // must not serve the request
 )
 
-// candidate is a provider at one request.
+// candidate is a provider's state in one decision.
 type candidate struct {
 	*providerOptions
 	role    role
 	why     string
 	diem    bool        // staked credit pays
-	ceiling policy.Pico // the most that the request may cost there; 0: no bound
-	must    set         // a model must have one of these; empty: none of them
-	options []option    // that are looked at
-	way     *way        // for a named model: the one way to serve it here
-	from    int         // where the standings of the options begin
-	picked  bool        // it stands in the order
+	ceiling policy.Pico // maximum cost of the request there; 0: no limit
+	must    set         // a model must have one of these; empty: no requirement
+	options []option    // options that are considered
+	way     *way        // for a named model: its offer here
+	from    int         // index of its first option in standings
+	picked  bool        // it is in the order
 }
 
-// servesAnything reports whether the provider takes any request: that it comes first for this one makes it no specialist for others.
+// servesAnything reports whether the provider takes any request, so that being first for this one does not make it a specialist for others.
 func (c *candidate) servesAnything() bool {
 	return c.role == generalist || c.role == specialist && c.p.Traits.First == kind.ForNone && !c.direct()
 }
 
-// chair is what a provider is to a request.
+// chair returns a provider's state for a request.
 func (r *Resolver) chair(s *providerOptions, n *need) candidate {
 	c := candidate{providerOptions: s, options: s.options, diem: n.DIEM && s.p.DIEM}
 	c.role, c.why = r.place(s, n)
@@ -51,7 +51,7 @@ func (r *Resolver) chair(s *providerOptions, n *need) candidate {
 	return c
 }
 
-// place says what a provider is to a request, and why.
+// place returns a provider's role for a request, and the reason.
 func (r *Resolver) place(s *providerOptions, n *need) (role, string) {
 	switch {
 	case n.Bars(s.p.ID):
@@ -76,21 +76,22 @@ func (r *Resolver) place(s *providerOptions, n *need) (role, string) {
 	return generalist, ""
 }
 
-// privacyAsked is why a provider that retains nothing comes first.
+// privacyAsked is the reason for a provider that retains nothing to come first.
 const privacyAsked = "privacy is asked for, and it retains nothing"
 
-// privacyFirst reports whether providers that retain nothing come first: privacy is required or preferred, and the operator's mode does not say that agents' tasks go
-// elsewhere.
+// privacyFirst reports whether providers that retain nothing come first: privacy is required or preferred, and the operator's mode does not send
+// agents' tasks elsewhere.
 func (r Rules) privacyFirst(n *need) bool {
 	return (n.require|n.prefer)&hasPrivate != 0 && r.Mode != ModeBoth && (r.Mode != ModeBardo || n.Subsystem == "")
 }
 
 func (n *need) dreams() bool { return n.Subsystem == "dream" }
 
-// anybodyElse is what inference.dream_provider says where it means the providers that are not Venice.
+// anybodyElse is the value of inference.dream_provider for the providers other than Venice.
 const anybodyElse = "bardo"
 
-// placeVenice: the private plane serves what wants privacy, and all while staked credit pays. It competes for nothing else.
+// placeVenice returns the role of the private plane: it serves requests that need privacy, and all while staked credit pays. It competes for no
+// others.
 func (r *Resolver) placeVenice(s *providerOptions, n *need) (role, string) {
 	if n.private {
 		return specialist, "the request is private, and it retains nothing"
@@ -114,7 +115,7 @@ func (r *Resolver) placeVenice(s *providerOptions, n *need) (role, string) {
 	return aside, "it serves what wants privacy, and all while staked credit pays"
 }
 
-// venice is what the operator's mode says of Venice for the task of an agent; ok is false where it says nothing.
+// venice returns Venice's role for an agent's task by the operator's mode; ok is false if the mode does not decide.
 func (r Rules) venice(n *need) (at role, why string, ok bool) {
 	switch {
 	case r.Mode == ModeVenice:
@@ -127,7 +128,7 @@ func (r Rules) venice(n *need) (at role, why string, ok bool) {
 	return generalist, "", false
 }
 
-// placeBankr: a wallet's earnings pay for the parts of an agent that were given to it, as far as they reach.
+// placeBankr returns the role of a wallet-funded provider: its earnings pay for the configured subsystems, as far as they reach.
 func placeBankr(s *providerOptions, n *need) (role, string) {
 	if n.besides {
 		return specialist, "it verifies other models' answers"
@@ -141,10 +142,11 @@ func placeBankr(s *providerOptions, n *need) (role, string) {
 	return specialist, "the wallet that earns pays for it"
 }
 
-// unaffordable is what is said of a provider whose wallet is empty.
+// unaffordable is the reason for a provider whose wallet is empty.
 const unaffordable = "its wallet cannot afford any inference"
 
-// unfunded is the provider whose wallet would pay for the request and cannot afford any: it may not serve it, or it alone would, with nothing left; "" for none.
+// unfunded returns the provider whose wallet would pay for the request and cannot afford any: it may not serve it, or it is the only candidate and
+// has nothing left; "" if there is none.
 func (d *ranking) unfunded() (id policy.ProviderID) {
 	if d.n.besides {
 		return ""
@@ -164,7 +166,7 @@ func (d *ranking) unfunded() (id policy.ProviderID) {
 	return id
 }
 
-// placeDirect: a user's own key serves what only the vendor's own API can do.
+// placeDirect returns the role of a user's own key: it serves requests that need the vendor's own API.
 func placeDirect(s *providerOptions, n *need) (role, string) {
 	if (n.require|n.prefer)&native&s.offers != 0 {
 		return specialist, "the vendor's own API has what is asked for"
@@ -172,18 +174,18 @@ func placeDirect(s *providerOptions, n *need) (role, string) {
 	return aside, "a user's own key serves only what needs its vendor's own API"
 }
 
-// critical are the parts of an agent whose budget is never cut.
+// critical reports whether the subsystem's budget is never cut.
 func (n *need) critical() bool { return n.Subsystem == "risk" || n.Subsystem == "death" }
 
-// The bounds of what one request may cost that a wallet pays for.
+// Limits of what one request may cost a wallet.
 const (
 	least = policy.USD / 1000 // below it, no inference can be afforded
-	seed  = budget.Seed       // a day's worth while nothing was earned
-	share = 10                // a request may cost this part of the balance
+	seed  = budget.Seed       // a day's budget while nothing was earned
+	share = 10                // a request may cost one part in share of the balance
 )
 
-// ceiling is the most that one request may cost: a tenth of the wallet's balance, more or less by how well it earns. What is critical is
-// not cut.
+// ceiling returns the maximum cost of one request: a tenth of the wallet's balance, scaled by how well it earns. It is not reduced for critical
+// subsystems.
 func ceiling(e kind.Earnings, critical bool) policy.Micro {
 	pct := multiplier(e)
 	if pct == 0 && e.Balance >= 0 {
@@ -195,8 +197,8 @@ func ceiling(e kind.Earnings, critical bool) policy.Micro {
 	return max(e.Balance, 0) / share * policy.Micro(pct) / 100
 }
 
-// multiplier is the percentage of its usual budget that a wallet spends, by lifetime revenue over lifetime cost; 0: it has earned nothing
-// yet, and lives on its seed.
+// multiplier returns the percentage of its usual budget that a wallet spends, by lifetime revenue over lifetime cost; 0: it has earned nothing yet,
+// and spends its seed.
 func multiplier(e kind.Earnings) int64 {
 	if e.Revenue <= 0 {
 		return 0

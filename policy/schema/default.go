@@ -1,8 +1,9 @@
 package schema
 
-// Default answers, used when no model gave a valid one. Each is neutral and without effect: it approves, promotes, prunes and moves nothing.
+// Default answers, for requests without a valid answer from a model. Each is neutral and without effect: it approves, promotes, prunes and moves
+// nothing.
 
-// noAnswer is the text of defaults.
+// noAnswer is the explanation in default answers.
 const noAnswer = "No valid answer could be had from a model."
 
 // DefaultHeartbeatDecision observes, with no confidence, and leaves the decision to a higher tier.
@@ -31,7 +32,7 @@ func DefaultCuratorEvaluation() CuratorEvaluation {
 	return CuratorEvaluation{CrossReferences: []CrossRef{}, Promotions: []Promotion{}, GrimoireHealth: 0.5}
 }
 
-// DefaultReplayAnalysis learns nothing. It names no episode.
+// DefaultReplayAnalysis has no lessons, and names no episode.
 func DefaultReplayAnalysis() ReplayAnalysis {
 	return ReplayAnalysis{Lessons: []Lesson{}, Counterfactuals: []Counterfactual{}}
 }
@@ -46,7 +47,7 @@ func DefaultDreamIntegration() DreamIntegration {
 	return DreamIntegration{Promoted: []IntegrationItem{}, Staged: []IntegrationItem{}, Discarded: []IntegrationItem{}}
 }
 
-// DefaultThreatAssessment is an unassessed threat: not harmless, and no reason to act.
+// DefaultThreatAssessment is an unassessed threat: neither harmless nor a reason to act.
 func DefaultThreatAssessment() ThreatAssessment {
 	return ThreatAssessment{
 		ThreatType: "unknown", Severity: Medium, ImpactIfRealized: "unknown", MitigationActions: []string{}, DetectionSignals: []string{},

@@ -114,7 +114,7 @@ type Promotion struct {
 	Reason         string  `json:"reason"`
 }
 
-// DeathTestament is the part of a testament that machines read. Its free part is Reflection, and members that are not listed here.
+// DeathTestament is the machine-readable part of a testament. Its free part is Reflection, and members that are not listed here.
 type DeathTestament struct {
 	Metrics    []TestamentMetric    `json:"metrics"`
 	Heuristics []TestamentHeuristic `json:"heuristics"`

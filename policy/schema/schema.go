@@ -19,7 +19,7 @@ type Schema struct {
 	Strict     bool            // an invalid answer is an error: no repair, no validation retry, no default
 }
 
-// entry is a listed schema. fallback makes its default; nil for none.
+// entry is a listed schema. fallback returns its default answer; nil for none.
 type entry struct {
 	name       string
 	subsystems []string
@@ -64,7 +64,7 @@ var published = sync.OnceValues(func() ([]Schema, error) {
 
 // All lists the schemas. The list and its elements are read-only. Safe for concurrent use.
 func All() []Schema {
-	list, _ := published() // the files are part of the program, and a test reads them
+	list, _ := published() // the files are embedded, and a test reads them
 	return list
 }
 

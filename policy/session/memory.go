@@ -14,10 +14,10 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Document is a text that an agent stores to find it again.
+// Document is a text that an agent stores for retrieval.
 type Document struct {
-	Key     string // that the agent gives it
-	ID      string // that records name it by
+	Key     string // chosen by the agent
+	ID      string // its name in records
 	Title   string
 	Source  string
 	At      time.Time
@@ -25,37 +25,37 @@ type Document struct {
 	Bytes   int
 	Text    string // "" in lists
 
-	Passages []Passage // to store; nil where it is read
+	Passages []Passage // set when it is stored, nil when it is read
 }
 
 // Passage is a piece of a document's text, with its vector.
 type Passage struct {
 	Key    string // of its document
 	N      int    // its index in the document
-	Start  int    // its place in the text, in bytes
+	Start  int    // byte offset in the text
 	Stop   int
 	Tag    string // of the model whose vector it is; "" for none
 	Vector []float32
 }
 
-// Limits of what an agent stores to find it again.
+// Limits of an agent's documents.
 const (
 	MaxDocument   = 32 << 10 // bytes of a text
 	MaxTitle      = 256
 	MaxSource     = 512
 	mostDocuments = 256
-	mostMemory    = 512 << 10 // bytes of texts of a session
+	mostMemory    = 512 << 10 // bytes of all texts of a session
 )
 
-// Memory is where documents are. Safe for concurrent use. Errors are those of this package, or the store's.
+// Memory stores documents. Safe for concurrent use. Errors are those of this package, or the store's.
 type Memory interface {
-	// Remember stores a document, in place of one with its key.
+	// Remember stores a document. It replaces one with the same key.
 	Remember(ctx context.Context, session string, d *Document) error
-	// Documents are those of a session that have not expired, by key; Document is one of them; Forget deletes one.
+	// Documents returns those of a session that have not expired, by key; Document returns one; Forget deletes one.
 	Documents(ctx context.Context, session string) ([]Document, error)
 	Document(ctx context.Context, session, key string) (Document, error)
 	Forget(ctx context.Context, session, key string) error
-	// Passages are those of all documents of a session that is the account's, in a stable order.
+	// Passages returns those of all documents of a session of the account, in a stable order.
 	Passages(ctx context.Context, account policy.Account, session string) ([]Passage, error)
 	// SetVector stores the vector of a passage by another model.
 	SetVector(ctx context.Context, session string, p *Passage) error
@@ -63,7 +63,7 @@ type Memory interface {
 
 var _ Memory = (*SQLite)(nil)
 
-// NewDocument is a document that is stored now; life is bounded by its session's.
+// NewDocument returns a document that is stored now; life is limited by its session's.
 func (b *Book) NewDocument(s *Session, key string, life time.Duration) Document {
 	d := Document{Key: key, ID: newID("mem_"), At: b.now()}
 	if d.Expires = d.At.Add(life); life <= 0 || d.Expires.After(s.Expires) {
@@ -72,13 +72,13 @@ func (b *Book) NewDocument(s *Session, key string, life time.Duration) Document 
 	return d
 }
 
-// head is what is stored of a document beside its text.
+// head has the stored members of a document except its text.
 type head struct {
 	Title  string `json:"title,omitempty"`
 	Source string `json:"source,omitempty"`
 }
 
-// rowName binds what is stored to its row.
+// rowName binds a sealed value to its row.
 func rowName(kind, session, key string) string { return kind + " " + session + " " + key }
 
 // Remember implements Memory.
@@ -108,7 +108,7 @@ func (s *SQLite) Remember(ctx context.Context, session string, d *Document) erro
 	})
 }
 
-// makeRoom deletes what has expired, and the document of the same key. The error is ErrFull where there is no room then.
+// makeRoom deletes expired documents and the one with the same key. The error is ErrFull if there is still no room.
 func (s *SQLite) makeRoom(ctx context.Context, tx *sql.Tx, session string, d *Document) error {
 	if _, err := tx.ExecContext(ctx, `DELETE FROM memory WHERE expires <= ? OR session = ? AND key = ?`, s.now().UnixMicro(), session, d.Key); err != nil {
 		return err

@@ -1,5 +1,5 @@
-// Package session keeps agents' sessions: what the requests of one may use and spend, its key, and what its agent stores with it: checkpoints of its state, and a
-// scratchpad. A sub-agent's session has a share of its parent's budget. It does not know HTTP, requests or prices.
+// Package session manages agents' sessions: the limits and the budget of their requests, their keys, and what agents store in them: checkpoints of
+// their state, and a scratchpad. A sub-agent's session has a share of its parent's budget. It does not know HTTP, requests or prices.
 package session
 
 import (
@@ -19,10 +19,10 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// idPrefix begins the ids of sessions: a session_id of another form names no session, and groups requests alone.
+// idPrefix is the prefix of sessions' ids: a session_id of another form only groups requests.
 const idPrefix = "ses_"
 
-// idBytes are the random ones of an id.
+// idBytes is the number of random bytes in an id.
 const idBytes = 15
 
 // Is reports whether a session_id has the form of a session's id.
@@ -37,9 +37,9 @@ type Session struct {
 	Account    policy.Account
 	Parent     string // "" for none
 	Golem      string
-	Models     []string      // that its requests may use; none for any
-	Subsystems []string      // the subsystems whose requests it serves; none for any
-	Tools      []string      // that its requests may offer and call; nil for any
+	Models     []string      // that its requests may use; none: any
+	Subsystems []string      // whose requests it serves; none: any
+	Tools      []string      // that its requests may offer and call; nil: any
 	Budget     *policy.Micro // nil: none of its own
 	At         time.Time
 	Expires    time.Time
@@ -48,10 +48,10 @@ type Session struct {
 	depth  int
 	secret []byte
 	used   policy.Micro // by its own requests, and by deleted sub-sessions
-	kept   policy.Micro // for requests that are answered later
+	kept   policy.Micro // reserved for requests that are answered later
 }
 
-// Over reports whether it has ended.
+// Over reports whether the session has ended.
 func (s *Session) Over(now time.Time) bool { return s.Closed || !now.Before(s.Expires) }
 
 // Allows reports whether its requests may use a model.
@@ -82,7 +82,7 @@ type Entry struct {
 
 // Limits of what is stored.
 const (
-	mostSessions    = 1000 // of one account that are not over
+	mostSessions    = 1000 // of one account, not ended
 	mostDepth       = 4
 	mostCheckpoints = 100
 	MaxState        = 256 << 10 // bytes of a checkpoint
@@ -91,38 +91,38 @@ const (
 	MaxValue        = 64 << 10  // bytes of an entry
 	MaxKey          = 128
 	MaxLife         = 30 * 24 * time.Hour
-	remember        = 7 * 24 * time.Hour // how long a session that is over is kept
+	remember        = 7 * 24 * time.Hour // how long an ended session is kept
 	mostOver        = 1000               // of one account, besides those that ended in the last hour
 	justOver        = time.Hour
-	mostKept        = 10 * mostSessions // of one account, over or not
+	mostKept        = 10 * mostSessions // of one account, ended or not
 )
 
 // Errors.
 var (
-	// ErrUnknown says that the account has no such session, or what was asked for in it.
+	// ErrUnknown means that the account has no such session, or the session no such item.
 	ErrUnknown = errors.New("there is no such session")
-	// ErrOver says that the session was closed or has expired.
+	// ErrOver means that the session was closed or has expired.
 	ErrOver = errors.New("the session is over")
-	// ErrFull says that a limit is reached.
+	// ErrFull means that a limit is reached.
 	ErrFull = errors.New("there is no room for more")
-	// ErrConflict says that an entry has another version.
+	// ErrConflict means that an entry has another version.
 	ErrConflict = errors.New("the entry has another version")
-	// ErrShare says that a sub-session wants what its parent does not have.
+	// ErrShare means that a sub-session requests what its parent does not have.
 	ErrShare = errors.New("the parent session does not have that")
 )
 
-// ErrKey says that what was stored is encrypted with another key than the store's.
+// ErrKey means that a stored value is encrypted with another key than the store's.
 var ErrKey = seal.ErrKey
 
-// SpentError says that a budget does not hold an amount.
+// SpentError means that a budget has less left than an amount.
 type SpentError struct{ Left policy.Micro }
 
-// Error is for logs.
+// Error returns the message for logs.
 func (e *SpentError) Error() string {
 	return fmt.Sprintf("the session's budget has %s USD left", e.Left)
 }
 
-// Store is where sessions are. Safe for concurrent use. Errors are those of this package, or the store's.
+// Store stores sessions. Safe for concurrent use. Errors are those of this package, or the store's.
 type Store interface {
 	Memory
 
@@ -130,17 +130,17 @@ type Store interface {
 	Create(ctx context.Context, s *Session) error
 	// Find reads a session of any account.
 	Find(ctx context.Context, id string) (Session, error)
-	// Children are the sessions directly below one.
+	// Children returns the sessions directly below one.
 	Children(ctx context.Context, id string) ([]Session, error)
 	// Close ends a session and all below it.
 	Close(ctx context.Context, id string) error
-	// Tree are a session and all below it, parents before their children.
+	// Tree returns a session and all below it, parents before their children.
 	Tree(ctx context.Context, id string) ([]Session, error)
-	// Spend counts what a request cost, once, and keeps nothing for it any more.
+	// Spend adds a request's cost, once, and ends its reservation.
 	Spend(ctx context.Context, id, request string, amount policy.Micro) error
-	// Keep keeps an amount of a session's budget for a request, until it is spent or free, or the time is over.
+	// Keep reserves an amount of a session's budget for a request, until it is spent or freed, or until a time.
 	Keep(ctx context.Context, id, request string, amount policy.Micro, until time.Time) error
-	// Free keeps nothing for a request any more.
+	// Free ends a request's reservation.
 	Free(ctx context.Context, request string) error
 
 	// AddCheckpoint stores a state; Checkpoints lists them, the latest first; Checkpoint reads one.
@@ -156,19 +156,19 @@ type Store interface {
 	Remove(ctx context.Context, session, key string, expected int64) error
 }
 
-// Book keeps sessions and what their requests hold of their budgets. Safe for concurrent use.
+// Book manages sessions and their requests' reservations. Safe for concurrent use.
 type Book struct {
 	Store
 
-	// Owner is the principal of an account's key; ok is false for one that was revoked.
+	// Owner returns the principal of an account's key; ok is false for one that was revoked.
 	Owner func(ctx context.Context, account policy.Account) (p policy.Principal, ok bool, err error)
 	now   func() time.Time
 
 	mu   sync.Mutex
-	held map[string]policy.Micro // by requests under way
+	held map[string]policy.Micro // reserved by requests in flight
 }
 
-// New makes a book. now may be nil.
+// New returns a book. now may be nil.
 func New(s Store, now func() time.Time) *Book {
 	if now == nil {
 		now = time.Now
@@ -176,18 +176,18 @@ func New(s Store, now func() time.Time) *Book {
 	return &Book{Store: s, now: now, held: map[string]policy.Micro{}}
 }
 
-// newID is an id that nobody can guess.
+// newID returns an unguessable id.
 func newID(prefix string) string {
 	var b [idBytes]byte
 	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
 	return prefix + hex.EncodeToString(b[:])
 }
 
-// keyPrefix begins the keys of sessions: bardo_ss_<id without its prefix>_<secret>.
+// keyPrefix is the prefix of session keys: bardo_ss_<id without its prefix>_<secret>.
 const keyPrefix = "bardo_ss_"
 
-// Create makes a session with a key of its own, which is only known now. parent is nil for none. What the session lacks comes from its parent; what it wants and its
-// parent does not have is ErrShare.
+// Create creates a session with its own key, which is not stored. parent is nil for none. Unset fields are inherited from the parent; the error is
+// ErrShare for what the parent does not have.
 func (b *Book) Create(ctx context.Context, s *Session, parent *Session) (key string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -209,17 +209,17 @@ func (b *Book) Create(ctx context.Context, s *Session, parent *Session) (key str
 	return keyPrefix + strings.TrimPrefix(s.ID, idPrefix) + "_" + secret, nil
 }
 
-// Begin makes a session of a given id, without a key: its requests are authenticated otherwise. The error is the store's.
+// Begin creates a session of a given id, without a key: its requests are authenticated otherwise. The error is the store's.
 func (b *Book) Begin(ctx context.Context, s *Session) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s.At = b.now()
-	sum := sha256.Sum256([]byte(rand.Text() + rand.Text())) // of a secret that nobody knows
+	sum := sha256.Sum256([]byte(rand.Text() + rand.Text())) // of a secret that is discarded
 	s.secret = sum[:]
 	return b.Store.Create(ctx, s)
 }
 
-// share takes what a sub-session gets from its parent. b.mu is locked.
+// share sets what a sub-session gets from its parent. b.mu is locked.
 func (b *Book) share(ctx context.Context, s, parent *Session) error {
 	if parent.Over(b.now()) {
 		return ErrOver
@@ -250,7 +250,7 @@ func (b *Book) share(ctx context.Context, s, parent *Session) error {
 	return nil
 }
 
-// narrow gives a sub-session what its parent may use, where it does not say, and refuses what its parent may not.
+// narrow copies the parent's restrictions to a sub-session's unset fields, and refuses what the parent may not use.
 func (s *Session) narrow(parent *Session) error {
 	if len(s.Models) == 0 {
 		s.Models = parent.Models
@@ -279,14 +279,14 @@ func (s *Session) narrow(parent *Session) error {
 	return nil
 }
 
-// left is what a session with a budget may still spend or share. b.mu is locked.
+// left returns what a session with a budget may still spend or share. b.mu is locked.
 func (b *Book) left(ctx context.Context, s *Session) (policy.Micro, error) {
 	used, kept, err := b.used(ctx, s.ID)
 	return max(*s.Budget-used-kept-b.held[s.ID], 0), err
 }
 
-// used is what a session's requests cost, and what it gave away: the shares of sub-sessions that run, and what others spent. kept is what its own requests
-// keep that are answered later. b.mu is locked.
+// used returns the cost of a session's requests, including the shares of running sub-sessions and the cost of ended ones. kept is the reservation of
+// its own requests that are answered later. b.mu is locked.
 func (b *Book) used(ctx context.Context, id string) (used, kept policy.Micro, err error) {
 	tree, err := b.Tree(ctx, id)
 	if err != nil {
@@ -307,12 +307,12 @@ func (b *Book) used(ctx context.Context, id string) (used, kept policy.Micro, er
 	return 0, 0, ErrUnknown
 }
 
-// Standing is what is known of a session's money.
+// Standing is the state of a session's budget.
 type Standing struct {
 	Used, Held, Left policy.Micro // Left is zero without a budget
 }
 
-// Standing is how a session stands.
+// Standing returns the state of a session's budget.
 func (b *Book) Standing(ctx context.Context, s *Session) (st Standing, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -327,7 +327,8 @@ func (b *Book) Standing(ctx context.Context, s *Session) (st Standing, err error
 	return st, nil
 }
 
-// Use is a session that an account's request names. bound is the session that the request's key is bound to, "" for none: it names that one or one below it.
+// Use returns the session that an account's request names. bound is the session that the request's key is bound to, "" for none: the named one must
+// be the same or below it.
 func (b *Book) Use(ctx context.Context, account policy.Account, bound, id string) (Session, error) {
 	s, err := b.Find(ctx, id)
 	switch {
@@ -347,7 +348,7 @@ func (b *Book) Use(ctx context.Context, account policy.Account, bound, id string
 	return s, nil
 }
 
-// Hold is what a request holds of its session's budget. A nil one holds nothing.
+// Hold is a request's reservation of its session's budget. A nil one reserves nothing.
 type Hold struct {
 	book    *Book
 	session string
@@ -355,7 +356,7 @@ type Hold struct {
 	ended   bool
 }
 
-// Reserve holds an amount of a session's budget, if it has one. The error is ErrOver, a *SpentError, or the store's.
+// Reserve reserves an amount of a session's budget, if it has one. The error is ErrOver, a *SpentError, or the store's.
 func (b *Book) Reserve(ctx context.Context, s *Session, amount policy.Micro) (*Hold, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -375,7 +376,8 @@ func (b *Book) Reserve(ctx context.Context, s *Session, amount policy.Micro) (*H
 	return &Hold{book: b, session: s.ID, amount: amount}, nil
 }
 
-// Stand makes what is held outlive the gateway, for a request that is answered later: until its cost is counted, it is freed, or the time is over.
+// Stand stores the reservation, so that it survives a restart, for a request that is answered later: until its cost is added, it is freed, or until a
+// time.
 func (h *Hold) Stand(ctx context.Context, request string, until time.Time) error {
 	if h == nil || h.ended {
 		return nil
@@ -384,7 +386,7 @@ func (h *Hold) Stand(ctx context.Context, request string, until time.Time) error
 	return h.book.Keep(ctx, h.session, request, h.amount, until)
 }
 
-// Release gives back what is held.
+// Release ends the reservation.
 func (h *Hold) Release() {
 	if h == nil || h.ended {
 		return
@@ -397,7 +399,7 @@ func (h *Hold) Release() {
 	}
 }
 
-// Principal is who sends a request with a session's key; ok is false for a key of another kind. The error is ErrUnknown, ErrOver, or the store's.
+// Principal returns the principal of a session's key; ok is false for a key of another kind. The error is ErrUnknown, ErrOver, or the store's.
 func (b *Book) Principal(ctx context.Context, key string) (p policy.Principal, ok bool, err error) {
 	rest, ok := strings.CutPrefix(key, keyPrefix)
 	if !ok {
@@ -425,7 +427,7 @@ func (b *Book) Principal(ctx context.Context, key string) (p policy.Principal, o
 	return p, true, err
 }
 
-// NewCheckpoint is a checkpoint of a state, now.
+// NewCheckpoint returns a checkpoint of a state, now.
 func (b *Book) NewCheckpoint(state []byte) Checkpoint {
 	return Checkpoint{ID: newID("chk_"), At: b.now(), Bytes: len(state), State: state}
 }

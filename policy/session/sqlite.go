@@ -18,7 +18,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// The tables by the version that brought them.
+// The tables, by the schema version that added them.
 var (
 	//go:embed schema.sql
 	schema string
@@ -30,7 +30,7 @@ var (
 	schema4 string
 )
 
-// SQLite is a store in a file, which is created when the first session is. Safe for concurrent use by one process.
+// SQLite is a store in a file, which is created with the first session. Safe for concurrent use by one process.
 type SQLite struct {
 	path string
 	db   *sql.DB
@@ -38,12 +38,12 @@ type SQLite struct {
 	now  func() time.Time
 
 	mu   sync.Mutex
-	used bool // the file is there, with its tables
+	used bool // the file and its tables exist
 }
 
 var _ Store = (*SQLite)(nil)
 
-// OpenSQLite opens a file, if there is one. keys are what agents' data are encrypted with. now may be nil.
+// OpenSQLite opens the file, if it exists. keys encrypt the agents' data. now may be nil.
 func OpenSQLite(ctx context.Context, path string, keys seal.Keys, now func() time.Time) (s *SQLite, err error) {
 	if now == nil {
 		now = time.Now
@@ -61,7 +61,7 @@ func OpenSQLite(ctx context.Context, path string, keys seal.Keys, now func() tim
 	return s, nil
 }
 
-// use makes the file ready. Without create, ok is false if there is none: there are no sessions.
+// use opens the file. Without create, ok is false if it does not exist: there are no sessions.
 func (s *SQLite) use(ctx context.Context, create bool) (ok bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +81,7 @@ func (s *SQLite) use(ctx context.Context, create bool) (ok bool, err error) {
 	return true, nil
 }
 
-// toThree is the step to the third version: values are sealed, and there are documents.
+// toThree migrates to schema version 3: values are sealed, and there are documents.
 func (s *SQLite) toThree(ctx context.Context, tx *sql.Tx) error {
 	if _, err := tx.ExecContext(ctx, schema3); err != nil {
 		return err
@@ -97,7 +97,7 @@ func (s *SQLite) toThree(ctx context.Context, tx *sql.Tx) error {
 	return nil
 }
 
-// sealAll seals the values of a table that were stored as they are.
+// sealAll seals the unsealed values of a table.
 func (s *SQLite) sealAll(ctx context.Context, tx *sql.Tx, kind, read, write string) error {
 	type row struct {
 		session, key string
@@ -122,7 +122,7 @@ func (s *SQLite) sealAll(ctx context.Context, tx *sql.Tx, kind, read, write stri
 // Shut closes the file.
 func (s *SQLite) Shut() error { return s.db.Close() }
 
-// known is the error of a query that found nothing.
+// known converts the error of a query without a result to ErrUnknown.
 func known(err error) error {
 	if errors.Is(err, sql.ErrNoRows) {
 		return ErrUnknown
@@ -130,7 +130,7 @@ func known(err error) error {
 	return err
 }
 
-// Create implements Store. What is over for long is deleted first.
+// Create implements Store. It first deletes sessions that ended long ago.
 func (s *SQLite) Create(ctx context.Context, n *Session) error {
 	if _, err := s.use(ctx, true); err != nil {
 		return err
@@ -165,7 +165,7 @@ func (s *SQLite) Create(ctx context.Context, n *Session) error {
 	return err
 }
 
-// listsOf are the lists of a session as they are stored: models, subsystems and tools.
+// listsOf returns the stored form of a session's lists: models, subsystems and tools.
 func listsOf(n *Session) (lists [3]string, err error) {
 	for i, list := range [...][]string{append([]string{}, n.Models...), append([]string{}, n.Subsystems...), n.Tools} {
 		b, err := json.Marshal(list)
@@ -177,11 +177,11 @@ func listsOf(n *Session) (lists [3]string, err error) {
 	return lists, nil
 }
 
-// ended is when a session has ended, or will.
+// ended is the time when a session has ended, or will.
 const ended = `min(coalesce(closed, expires), expires)`
 
-// tidy deletes sessions that are over for long, and the oldest of an account that has many. None is deleted that has others below it: these go first. What a
-// deleted sub-session used stays with its parent.
+// tidy deletes sessions that ended long ago, and the oldest of an account that has many. A session is deleted after those below it. The spending of a
+// deleted sub-session is added to its parent's.
 func (s *SQLite) tidy(ctx context.Context, account policy.Account, now time.Time) error {
 	const late = `SELECT id FROM session WHERE NOT EXISTS (SELECT 1 FROM session c WHERE c.parent = session.id) AND (` + ended + ` < ?1 OR id IN (
 	SELECT id FROM session WHERE account = ?2 AND ` + ended + ` < ?3 ORDER BY ` + ended + ` DESC LIMIT -1 OFFSET ?4))`
@@ -205,7 +205,7 @@ func (s *SQLite) tidy(ctx context.Context, account policy.Account, now time.Time
 const selectSession = `SELECT id, account, coalesce(parent, ''), depth, golem, models, subsystems, tools, budget, at, expires, closed IS NOT NULL, secret, used,
 	(SELECT coalesce(sum(micro), 0) FROM kept WHERE session = session.id AND until > %d) FROM session `
 
-// selectOf is the beginning of a query for sessions.
+// selectOf returns the start of a query for sessions.
 func (s *SQLite) selectOf() string { return fmt.Sprintf(selectSession, s.now().UnixMicro()) }
 
 func scanSession(row interface{ Scan(into ...any) error }) (n Session, err error) {
@@ -296,7 +296,7 @@ func (s *SQLite) Free(ctx context.Context, request string) error {
 	return err
 }
 
-// roomFor reports whether the account of a session may store so many bytes more.
+// roomFor returns an error if the session's account may not store n more bytes.
 func roomFor(ctx context.Context, q querier, session string, n int) error {
 	var bytes int64
 	err := q.QueryRowContext(ctx, `SELECT coalesce(sum(bytes), 0) FROM session WHERE account = (SELECT account FROM session WHERE id = ?)`, session).Scan(&bytes)
@@ -316,7 +316,7 @@ func (s *SQLite) AddCheckpoint(ctx context.Context, session string, c *Checkpoin
 	return room(r, err, "a session has at most %d checkpoints", mostCheckpoints)
 }
 
-// room is the error of an insertion that a limit has kept from happening.
+// room returns the error of an insertion that a limit prevented.
 func room(r sql.Result, err error, format string, most int) error {
 	if err != nil {
 		return err
@@ -377,7 +377,7 @@ WHERE (SELECT count(*) FROM pad WHERE session = ?1) < ?4 OR EXISTS (SELECT 1 FRO
 	return 0, fmt.Errorf("%w: a scratchpad has at most %d entries", ErrFull, mostEntries)
 }
 
-// conflict is the error of a change that found another version, or nothing.
+// conflict returns the error of a change that found another version, or no entry.
 func conflict(err error) error {
 	if errors.Is(err, sql.ErrNoRows) {
 		return ErrConflict

@@ -8,22 +8,22 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Path is where Venice manages keys, below the base URL (docs.venice.ai/api-reference/endpoint/api_keys).
+// Path is the path of Venice's key API, below the base URL (docs.venice.ai/api-reference/endpoint/api_keys).
 const Path = "/api_keys"
 
-// MaxDocument bounds what is read of an answer, in bytes: an account has at most 500 keys.
+// MaxDocument limits what is read of an answer, in bytes: an account has at most 500 keys.
 const MaxDocument = 1 << 20
 
-// amounts is a limit in both of the currencies that an account can have at Venice: a DIEM pays for a dollar.
+// amounts is a limit in both currencies of a Venice account: one DIEM pays for one dollar.
 type amounts struct {
 	USD  policy.Micro `json:"usd"`
 	DIEM policy.Micro `json:"diem"`
 }
 
-// epoch is Venice's day, after which what was spent is forgotten.
+// epoch is Venice's day, after which spending is reset.
 const epoch = "EPOCH"
 
-// NewKey is the document that asks for a key.
+// NewKey returns the document that requests a key.
 func NewKey(name string, limit policy.Micro) ([]byte, error) {
 	return json.Marshal(struct {
 		Type        string  `json:"apiKeyType"`
@@ -33,7 +33,7 @@ func NewKey(name string, limit policy.Micro) ([]byte, error) {
 	}{"INFERENCE", name, amounts{limit, limit}, epoch})
 }
 
-// NewLimit is the document that gives a key another limit.
+// NewLimit returns the document that sets another limit of a key.
 func NewLimit(id string, limit policy.Micro) ([]byte, error) {
 	return json.Marshal(struct {
 		ID     string  `json:"id"`
@@ -59,7 +59,7 @@ func ParseNew(b []byte) (id, secret string, err error) {
 	return doc.Data.ID, doc.Data.Key, nil
 }
 
-// ParseNamed reads a list of keys: the ids of those with a description.
+// ParseNamed reads a list of keys, and returns the ids of those with a description.
 func ParseNamed(b []byte, name string) (ids []string, err error) {
 	var doc struct {
 		Data []struct {

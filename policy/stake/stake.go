@@ -1,5 +1,5 @@
-// Package stake is about the credit at Venice that comes of staked VVV (P-11): what a position is worth in each phase of an agent's life, what that means for
-// the key that spends it, and the documents of Venice's key API. It asks neither a chain nor Venice.
+// Package stake manages the credit at Venice from staked VVV (P-11): the value of a position in each phase of an agent's life, its effect on the key
+// that spends it, and the documents of Venice's key API. It calls neither a chain nor Venice.
 package stake
 
 import (
@@ -13,24 +13,24 @@ import (
 
 // Chain reads a position of staked VVV. Safe for concurrent use.
 type Chain interface {
-	// Check makes sure that the node is of the network, and has the contract. The error is a *pay.Mismatch if not.
+	// Check verifies that the node is of the network, and that the contract exists. The error is a *pay.Mismatch if not.
 	Check(ctx context.Context) error
-	// Staked is what the wallet has staked, in 1e-18 VVV.
+	// Staked returns the wallet's stake, in 1e-18 VVV.
 	Staked(ctx context.Context) (*big.Int, error)
 }
 
-// NodeOptions say where a position is read.
+// NodeOptions define where a position is read.
 type NodeOptions struct {
 	URL      string // of a node's JSON-RPC interface
 	Network  pay.Network
-	Contract pay.Address // of staked VVV, whose balances are what is staked
+	Contract pay.Address // of staked VVV, whose balances are the stakes
 	Wallet   pay.Address
 }
 
-// Opener makes the client of a node. It does not ask the node anything yet.
+// Opener returns the client of a node. It sends no request yet.
 type Opener func(ctx context.Context, o NodeOptions) (Chain, error)
 
-// Rates say what a position is worth.
+// Rates define the value of a position.
 type Rates struct {
 	Credit float64 // API credits per staked VVV and day
 	USD    float64 // that a credit pays for
@@ -40,7 +40,7 @@ type Rates struct {
 // unit is one VVV in the contract's numbers.
 var unit = new(big.Float).SetInt64(1_000_000_000_000_000_000)
 
-// Credits are the API credits of a day that a position gives. staked is in 1e-18 VVV.
+// Credits returns a position's API credits per day. staked is in 1e-18 VVV.
 func (r Rates) Credits(staked *big.Int) float64 {
 	vvv, _ := new(big.Float).Quo(new(big.Float).SetInt(staked), unit).Float64()
 	return vvv * r.Credit
@@ -51,10 +51,10 @@ var multipliers = [...]float64{
 	policy.PhaseUnset: 100, policy.PhaseThriving: 100, policy.PhaseStable: 100, policy.PhaseConservation: 50, policy.PhaseDeclining: 10, policy.PhaseTerminal: 0,
 }
 
-// maxLimit bounds the limit of a key, whatever a node says.
+// maxLimit limits the limit of a key, whatever a node reports.
 const maxLimit = 1_000_000 * policy.USD
 
-// Limit is what a key may spend in a day of Venice's, in a phase: nothing where the credits are below the minimum.
+// Limit returns what a key may spend per Venice day in a phase: nothing if the credits are below the minimum.
 func (r Rates) Limit(credits float64, p policy.Phase) policy.Micro {
 	usd := credits * r.USD * multipliers[p] / 100
 	switch {
@@ -69,24 +69,24 @@ func (r Rates) Limit(credits float64, p policy.Phase) policy.Micro {
 // Key is a key at Venice. The zero value is none.
 type Key struct {
 	ID    string
-	Limit policy.Micro // in a day
+	Limit policy.Micro // per day
 	Phase policy.Phase // in which the limit was set
 }
 
-// Action is what has to happen to the key.
+// Action is the required change of the key.
 type Action string
 
 // The actions.
 const (
 	Keep     Action = ""
 	Issue    Action = "issued"
-	Rotate   Action = "rotated"   // another key takes its place
+	Rotate   Action = "rotated"   // replaced by another key
 	Throttle Action = "throttled" // the same key, with a lower limit
 	Raise    Action = "raised"    // the same key, with a higher limit
 	Revoke   Action = "revoked"
 )
 
-// Decide says what has to happen to a key. At a boundary of phases the key is exchanged for another one, or throttled where the limit becomes lower.
+// Decide returns the required change of a key. When the phase changes, the key is replaced, or throttled if the limit becomes lower.
 func Decide(k Key, limit policy.Micro, p policy.Phase) Action {
 	switch {
 	case k.ID == "" && limit > 0:

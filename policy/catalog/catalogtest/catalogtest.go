@@ -1,4 +1,4 @@
-// Package catalogtest has the catalog's embedded file for tests of packages that know no catalog besides.
+// Package catalogtest provides the catalog's embedded file to tests of packages that do not import the catalog.
 package catalogtest
 
 import (
@@ -6,5 +6,5 @@ import (
 	"bardo.money/gateway/policy/catalog"
 )
 
-// Embedded is the file of models that every gateway knows.
+// Embedded returns the embedded file of models.
 func Embedded() modelfile.File { return catalog.Embedded() }
