@@ -115,7 +115,7 @@ func TestK71NoStaleRefusal(t *testing.T) {
 		retryAfter(t, got, 24*60*60)
 		var record struct{ Budget policy.OverBudget }
 		get(t, g, k.Key, "/v1/requests/"+got.Header.Get("X-Request-Id"), &record)
-		if b := record.Budget; b.Holder != policy.OfKey || b.ID != k.ID || b.Period != "day" || b.Limit != 100 || b.Left != 100 || b.Most <= 100 || b.Action != "refused" || !b.Again.After(time.Now()) {
+		if b := record.Budget; b.Holder != policy.OfKey || b.ID != k.ID || b.Period != "day" || b.Limit != 100 || b.Left != 100 || b.MaxCost <= 100 || b.Action != "refused" || !b.RetryAt.After(time.Now()) {
 			t.Errorf("the record has the budget %+v", b)
 		}
 		var balance struct {

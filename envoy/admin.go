@@ -14,27 +14,27 @@ import (
 	"time"
 )
 
-// Admin speaks to an Envoy over its admin socket. Safe for concurrent use.
+// Admin calls an Envoy over its admin socket. Safe for concurrent use.
 type Admin struct {
 	socket string
 	client *http.Client
 }
 
-// NewAdmin returns the admin interface behind a Unix socket. Nothing is called yet.
+// NewAdmin returns the admin interface of a Unix socket. It makes no call yet.
 func NewAdmin(socket string) Admin {
 	var d net.Dialer
 	return Admin{socket: socket, client: &http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true, // the process behind the socket comes and goes
+		DisableKeepAlives: true, // the process behind the socket may be restarted
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return d.DialContext(ctx, "unix", socket)
 		},
 	}}}
 }
 
-// AdminSocket is the path of the socket.
+// AdminSocket returns the path of the socket.
 func (a Admin) AdminSocket() string { return a.socket }
 
-// Alive says whether Envoy answers at all; it may still wait for its configuration.
+// Alive returns nil if Envoy answers; it may still wait for its configuration.
 func (a Admin) Alive(ctx context.Context) error {
 	_, err := a.call(ctx, http.MethodGet, "/server_info")
 	return err
@@ -57,19 +57,19 @@ func (a Admin) Ready(ctx context.Context) error {
 	}
 }
 
-// Drain makes Envoy fail its health check and ask clients, with their next answers, to go elsewhere. Requests under way
-// go on, and so do the sidecar's own calls.
+// Drain makes Envoy fail its health check, and close clients' connections after their next answers. Requests in flight continue, and so do the
+// sidecar's own calls.
 func (a Admin) Drain(ctx context.Context) error {
 	_, failing := a.call(ctx, http.MethodPost, "/healthcheck/fail")
 	_, draining := a.call(ctx, http.MethodPost, "/drain_listeners?graceful&skip_exit&inboundonly")
 	return errors.Join(failing, draining)
 }
 
-// idlePoll is how often Idle looks.
+// idlePoll is the polling interval of Idle.
 const idlePoll = 50 * time.Millisecond
 
-// Idle waits until the connection managers with these prefixes have no request under way and nothing left to send: an answer
-// that is complete may still wait in Envoy for a client that reads slowly. The error is the context's, or Envoy's.
+// Idle waits until the connection managers with these prefixes have no request in flight and nothing left to send: a complete answer may still be
+// buffered in Envoy for a client that reads slowly. The error is the context's, or Envoy's.
 func (a Admin) Idle(ctx context.Context, managers ...string) error {
 	filter := `^http\.(` + strings.Join(managers, "|") + `)\.downstream_(rq_active|cx_tx_bytes_buffered)$`
 	tick := time.NewTicker(idlePoll)
@@ -110,7 +110,7 @@ func (a Admin) Stats(ctx context.Context, w io.Writer) error {
 	return err
 }
 
-// Addresses says where each listener really listens, by its name: host:port, or the path of a socket.
+// Addresses returns the actual address of each listener, by its name: host:port, or the path of a socket.
 func (a Admin) Addresses(ctx context.Context) (map[string]string, error) {
 	body, err := a.call(ctx, http.MethodGet, "/listeners?format=json")
 	if err != nil {
@@ -143,7 +143,7 @@ func (a Admin) Addresses(ctx context.Context) (map[string]string, error) {
 	return out, nil
 }
 
-// maxAdminAnswer bounds what is read of one answer: statistics of many clusters are some megabytes.
+// maxAdminAnswer limits one answer: statistics of many clusters are several megabytes.
 const maxAdminAnswer = 64 << 20
 
 func (a Admin) call(ctx context.Context, method, path string) ([]byte, error) {

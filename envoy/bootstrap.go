@@ -22,14 +22,14 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// Options are what an Envoy must know before it can ask the control plane.
+// Options are what an Envoy needs before it can reach the control plane.
 type Options struct {
-	Node           state.Node // what is local to this Envoy; without an id, the control plane knows that already
+	Node           state.Node // the settings of this Envoy; without an id, the control plane already has them
 	XDS            state.Peer // the control plane
 	AdminSocket    string     // path of Envoy's private admin socket, created with mode 0600
-	AdminTCP       string     // host:port that also leads to it; "" for none
-	Module         string     // what the dynamic module is started with; "" for an Envoy without the data path in its process
-	MaxConnections int64      // of clients, all listeners together; 0 means 50,000
+	AdminTCP       string     // host:port that is forwarded to it; "" for none
+	Module         string     // configuration of the dynamic module; "" for an Envoy without the data path in its process
+	MaxConnections int64      // client connections of all listeners together; 0 means 50,000
 }
 
 const (
@@ -37,7 +37,7 @@ const (
 	listenerAdmin = "admin"
 )
 
-// Bootstrap is the configuration file of an Envoy, as JSON. It holds no secret but a client key that is given by its content.
+// Bootstrap returns the configuration file of an Envoy, as JSON. Its only possible secret is a client key that is given by its content.
 func Bootstrap(o Options) ([]byte, error) {
 	o.MaxConnections = cmp.Or(o.MaxConnections, mostConnections)
 	admin, err := state.ParseAddress(o.AdminSocket)
@@ -77,7 +77,8 @@ func Bootstrap(o Options) ([]byte, error) {
 	return JSON(b)
 }
 
-// saysWhy has the body of Envoy's own answers say why a connection failed: the module's calls have nothing else that does. Clients never see these bodies.
+// saysWhy adds the cause of a failed connection to the bodies of Envoy's own answers, which the module's calls get no other way. Clients never see
+// these bodies.
 func saysWhy() *bootstrapv3.LayeredRuntime {
 	const hides = "envoy.reloadable_features.hide_transport_failure_reason_in_response_body"
 	return &bootstrapv3.LayeredRuntime{Layers: []*bootstrapv3.RuntimeLayer{{
@@ -86,7 +87,7 @@ func saysWhy() *bootstrapv3.LayeredRuntime {
 	}}}
 }
 
-// dynamicResources ask for state-of-the-world ADS: its incremental form stalls for 15 s when a cluster changes.
+// dynamicResources use state-of-the-world ADS: its incremental form stalls for 15 s when a cluster changes.
 func dynamicResources() *bootstrapv3.Bootstrap_DynamicResources {
 	ads := &corev3.ConfigSource{
 		ResourceApiVersion:    corev3.ApiVersion_V3,
@@ -120,7 +121,7 @@ func overload(p *Packer, connections int64) *overloadv3.OverloadManager {
 	}}}
 }
 
-// stats keep the families that an operator reads; a statistic costs memory per cluster and worker.
+// stats keeps the families that an operator reads; a statistic costs memory per cluster and worker.
 func stats() *metricsv3.StatsConfig {
 	var patterns []*matcherv3.StringMatcher
 	for _, prefix := range []string{"cluster.", "http.", "listener.", "listener_manager.", "cluster_manager.", "control_plane.", "server."} {
@@ -131,7 +132,7 @@ func stats() *metricsv3.StatsConfig {
 	}}
 }
 
-// publishAdmin leads a TCP port to the admin socket.
+// publishAdmin forwards a TCP port to the admin socket.
 func publishAdmin(p *Packer, b *bootstrapv3.Bootstrap, socket state.Address, address string) error {
 	at, err := state.ParseAddress(address)
 	if err != nil || !at.IP.IsValid() {

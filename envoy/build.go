@@ -25,8 +25,8 @@ import (
 // HTTPOptions is the key of a cluster's HTTP options.
 const HTTPOptions = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 
-// Packer packs extensions' messages, deterministically, and keeps the first error, so that a builder reads straight
-// through. The zero value is ready. Not safe for concurrent use.
+// Packer packs extensions' messages deterministically, and keeps the first error, so that builders need no error handling. The zero value is ready.
+// Not safe for concurrent use.
 type Packer struct{ err error }
 
 // Any packs m.
@@ -39,10 +39,10 @@ func (p *Packer) Any(m proto.Message) *anypb.Any {
 	return a
 }
 
-// Err is the first error of Any.
+// Err returns the first error of Any.
 func (p *Packer) Err() error { return p.err }
 
-// JSON is m as Envoy reads and prints it, the same bytes each time. (protojson varies its white space on purpose.)
+// JSON returns m in Envoy's JSON form, with the same bytes each time. (protojson varies its white space on purpose.)
 func JSON(m proto.Message) ([]byte, error) {
 	raw, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
 	if err != nil {
@@ -56,7 +56,7 @@ func JSON(m proto.Message) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Address is an address in Envoy's words. mode is the file mode of a socket that Envoy creates.
+// Address converts an address. mode is the file mode of a socket that Envoy creates.
 func Address(a state.Address, mode uint32) *corev3.Address {
 	if a.Pipe != "" {
 		return &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: a.Pipe, Mode: mode}}}
@@ -70,13 +70,13 @@ func Address(a state.Address, mode uint32) *corev3.Address {
 	}}}
 }
 
-// Endpoint is a load balancing endpoint at an address.
+// Endpoint returns a load balancing endpoint at an address.
 func Endpoint(at *corev3.Address) *endpointv3.LbEndpoint {
 	return &endpointv3.LbEndpoint{HostIdentifier: &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{Address: at}}}
 }
 
-// Breakers are circuit breakers that never open: admission is the sidecar's, and the default of three concurrent
-// retries would silently switch failover off under load.
+// Breakers returns circuit breakers that never open: the sidecar handles admission, and the default of three concurrent retries would silently
+// disable failover under load.
 func Breakers() *clusterv3.CircuitBreakers {
 	many := wrapperspb.UInt32(1_000_000)
 	return &clusterv3.CircuitBreakers{Thresholds: []*clusterv3.CircuitBreakers_Thresholds{
@@ -84,7 +84,7 @@ func Breakers() *clusterv3.CircuitBreakers {
 	}}
 }
 
-// PeerCluster is the cluster of a gRPC server.
+// PeerCluster returns the cluster of a gRPC server.
 func PeerCluster(p *Packer, name string, peer state.Peer) (*clusterv3.Cluster, error) {
 	if err := peer.Validate(); err != nil {
 		return nil, fmt.Errorf("cluster %s: %w", name, err)
@@ -115,7 +115,7 @@ func PeerCluster(p *Packer, name string, peer state.Peer) (*clusterv3.Cluster, e
 	return c, nil
 }
 
-// grpcOptions speak HTTP/2 with windows that hold a large body, and notice a dead peer within a minute.
+// grpcOptions use HTTP/2 with windows that hold a large body, and detect a dead peer within a minute.
 func grpcOptions() *httpv3.HttpProtocolOptions {
 	return &httpv3.HttpProtocolOptions{UpstreamProtocolOptions: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_{
 		ExplicitHttpConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig{
@@ -148,7 +148,7 @@ func Validation(name string, roots *corev3.DataSource) *tlsv3.CertificateValidat
 	}
 }
 
-// TLSSocket is a TLS transport socket, for either direction.
+// TLSSocket returns a TLS transport socket, for either direction.
 func TLSSocket(p *Packer, context proto.Message) *corev3.TransportSocket {
 	return &corev3.TransportSocket{
 		Name:       "envoy.transport_sockets.tls",

@@ -4,13 +4,13 @@ import "syscall"
 
 const (
 	mostConnections = 50_000
-	ownDescriptors  = 200 // those of an Envoy without clients, and some to spare
+	ownDescriptors  = 200 // those of an Envoy without clients, with a reserve
 	perConnection   = 3   // a client's connection, the gateway's for its stream, and the provider's
 )
 
-// Connections is how many connections of clients an Envoy that this program starts may have, all listeners together: as many as it has open files
-// for (ulimit -n; Envoy takes the hard limit), at most 50,000. One more is closed at once, where it would otherwise wait for a file until its time-out,
-// and others with it.
+// Connections returns the maximum number of client connections of an Envoy started by this program, all listeners together: as many as its open files
+// allow (ulimit -n; Envoy uses the hard limit), at most 50,000. Envoy closes further ones immediately; otherwise they, and others, would wait for a
+// file until their timeout.
 func Connections() int64 {
 	var l syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {

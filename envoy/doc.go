@@ -1,3 +1,3 @@
-// Package envoy runs an Envoy beside the gateway: it writes the bootstrap that leads it to the control plane, and keeps
-// the process alive. What listeners, routes and clusters Envoy gets is the control plane's business, not known here.
+// Package envoy runs an Envoy beside the gateway: it writes the bootstrap with the control plane's address, and keeps the process running. Listeners,
+// routes and clusters come from the control plane, and are not known here.
 package envoy

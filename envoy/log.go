@@ -11,19 +11,19 @@ import (
 // logFormat is level, component and message, on one line.
 const logFormat = "%l\t%n\t%_"
 
-// maxLine bounds what is kept of a line.
+// maxLine limits the stored part of a line, in bytes.
 const maxLine = 16 << 10
 
 // lineWriter turns Envoy's output into log records. Safe for concurrent use.
 type lineWriter struct {
 	log  *slog.Logger
-	stop context.Context // done when Envoy is told to stop: that it loses the control plane is no warning then
+	stop context.Context // done when Envoy is stopped: losing the control plane is then no warning
 
 	mu   sync.Mutex
 	part []byte // a line without its end
 }
 
-// Write takes output cut anywhere.
+// Write accepts output split at any position.
 func (w *lineWriter) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -58,7 +58,7 @@ func (w *lineWriter) emit() {
 	w.log.LogAttrs(context.Background(), level, message, slog.String("component", component))
 }
 
-// splitLine reads a line of logFormat. Other lines, such as access logs, are information of component "envoy".
+// splitLine parses a line of logFormat. Other lines, such as access logs, have level info and component "envoy".
 func splitLine(line string) (level slog.Level, component, message string) {
 	name, rest, ok := strings.Cut(line, "\t")
 	level, known := levels[name]
@@ -66,13 +66,13 @@ func splitLine(line string) (level slog.Level, component, message string) {
 		return slog.LevelInfo, "envoy", line
 	}
 	component, message, _ = strings.Cut(rest, "\t")
-	if level == slog.LevelWarn && strings.HasPrefix(message, "caught ENVOY_SIG") { // it is told to stop: nothing to warn of
+	if level == slog.LevelWarn && strings.HasPrefix(message, "caught ENVOY_SIG") { // it is being stopped: no reason for a warning
 		level = slog.LevelInfo
 	}
 	return level, "envoy." + component, message
 }
 
-// lostStream reports whether a message says that a stream of configuration ended.
+// lostStream reports whether a message means that a configuration stream ended.
 func lostStream(message string) bool {
 	return strings.Contains(message, "gRPC config stream") && strings.Contains(message, "closed")
 }

@@ -14,10 +14,10 @@ import (
 // ModuleFile is the name of the file with the dynamic module.
 const ModuleFile = "lib" + state.ModuleName + ".so"
 
-// ModuleVariable is the environment variable that tells Envoy the directory of ModuleFile.
+// ModuleVariable is the environment variable with the directory of ModuleFile, for Envoy.
 const ModuleVariable = "ENVOY_DYNAMIC_MODULES_SEARCH_PATH"
 
-// Module names the dynamic module. It is never unloaded: its Go runtime cannot be.
+// Module returns the dynamic module's configuration. It is never unloaded: its Go runtime cannot be.
 func Module() *modulesv3.DynamicModuleConfig {
 	return &modulesv3.DynamicModuleConfig{Name: state.ModuleName, DoNotClose: true}
 }
@@ -32,13 +32,13 @@ func process(p *Packer, config string) *corev3.TypedExtensionConfig {
 	}
 }
 
-// TakesModule reports whether an Envoy of this version can load the module: its interface is fixed for the patch releases of one minor
-// version, and any other Envoy only warns of another interface, or crashes.
+// TakesModule reports whether an Envoy of this version can load the module: its interface is fixed for the patch releases of one minor version, and
+// any other Envoy only warns of a different interface, or crashes.
 func TakesModule(version string) bool {
 	return minor(version) != "" && minor(version) == minor(PinnedVersion())
 }
 
-// minor is "1.40" of "1.40.3".
+// minor returns "1.40" for "1.40.3".
 func minor(version string) string {
 	parts := strings.SplitN(version, ".", 3)
 	if len(parts) < 3 {

@@ -7,10 +7,10 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// metadataKey holds, in an Envoy's node metadata, what is local to it.
+// metadataKey is the key of an Envoy's local settings in its node metadata.
 const metadataKey = "bardo"
 
-// nodeFields are the members below metadataKey that are plain text.
+// nodeFields returns the plain text members below metadataKey.
 func nodeFields(n *state.Node) map[string]*string {
 	return map[string]*string{
 		"http": &n.HTTP, "https": &n.HTTPS, "egress": &n.EgressSocket, "demo": &n.DemoSocket, "extproc": &n.ExtProc,
@@ -18,7 +18,7 @@ func nodeFields(n *state.Node) map[string]*string {
 	}
 }
 
-// node is how an Envoy introduces itself. A node without an id is one that has nothing local.
+// node returns an Envoy's node message. A node without an id has no local settings.
 func node(n state.Node) *corev3.Node {
 	if n.ID == "" {
 		return &corev3.Node{Id: state.NodeID, Cluster: state.NodeID}

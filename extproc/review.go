@@ -160,7 +160,7 @@ func (s *drivenStream) verify(ctx context.Context, a *reading.Answer, j *review.
 		o.Skip(review.SkippedFailed)
 	case j.Open || jb.Open:
 		o.Skip(review.SkippedNoAnswer)
-	case x.Config.Resolver.Alike(&a.By, &b.By):
+	case x.Config.Resolver.SameFamily(&a.By, &b.By):
 		o.Skip(review.SkippedSameFamily)
 	default:
 		return s.compare(a, j, b, jb)

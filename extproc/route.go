@@ -91,7 +91,7 @@ func (x *exchange) decide(ctx context.Context) error {
 	built := x.Config.Needs(&x.Hints, &f, &x.Principal)
 	x.report.Task = cmp.Or(x.Hints.TickType, x.Hints.Subsystem, built.Task.Name)
 	x.turn = x.gw.turnOf(x.Request, &x.Hints, x.conversationOwner(), &built)
-	built.Stay(x.gw.conversations.Find(&x.turn))
+	built.KeepModel(x.gw.conversations.Find(&x.turn))
 	d := x.funds.Decide(&built.Intent)
 	if d.Err != nil {
 		return request.WithContentPath(x.Request, d.Err)

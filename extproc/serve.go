@@ -158,7 +158,7 @@ func (x *exchange) compact(ctx context.Context, bodyless bool) error {
 	}
 	x.Hints.SessionID = strings.TrimSuffix(x.Head.Arg("/v1/sessions/"), "/compact")
 	x.Hints.Subsystem = "session_compact"
-	if !session.Is(x.Hints.SessionID) {
+	if !session.IsID(x.Hints.SessionID) {
 		return api.SessionFault(session.ErrUnknown)
 	}
 	x.Head.Path, x.Dialect = "/v1/chat/completions", x.Config.Dialects[chat.OpenAI]

@@ -13,7 +13,7 @@ const (
 type BudgetDecision struct {
 	Action      BudgetAction `json:"action"`
 	Reason      string       `json:"reason"`                      // the fault that the requested model got, or would have got
-	Asked       ModelID      `json:"asked_model,omitempty"`       // the first candidate; "" where the request's body was not read
+	Requested   ModelID      `json:"asked_model,omitempty"`       // the first candidate; "" where the request's body was not read
 	Alternative ModelID      `json:"alternative_model,omitempty"` // the model that serves it
 	RetryAfter  int64        `json:"retry_after_s,omitempty"`     // seconds until the requested model may be used again; 0: unknown
 }

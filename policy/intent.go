@@ -150,15 +150,15 @@ func parse[T ~uint8](names []string, s string) (v T, ok bool) {
 
 // Intent is what a request needs: pure data, without a reference to providers that fit. The zero value needs nothing and accepts anything.
 type Intent struct {
-	Subsystem string // the sending subsystem, by the intent's own name; "" for other clients
-	Asked     string // the subsystem as the client named it, which may be more specific: dream_rem for dream
+	Subsystem     string // the sending subsystem, by the intent's own name; "" for other clients
+	SubsystemName string // the subsystem as the client named it, which may be more specific: dream_rem for dream
 
 	Model    string     // as the client wrote it; "" leaves the choice to the gateway
 	Provider ProviderID // that a "provider/model" id forced, or ""
 
-	First   string       // the operator's preferred model, as "provider/model" or an id alone; other candidates follow it
-	Barred  []ProviderID // providers that the caller's plan excludes, see Bars; never relaxed
-	Besides string       // for a verification: the family of the models that gave the first answer, which is excluded
+	First          string       // the operator's preferred model, as "provider/model" or an id alone; other candidates follow it
+	Barred         []ProviderID // providers that the caller's plan excludes, see Bars; never relaxed
+	ExcludedFamily string       // for a verification: the family of the models that gave the first answer, which is excluded
 
 	Require         []Feature // the strict pass requires all of them
 	Prefer          []Feature // missing ones are listed as degraded

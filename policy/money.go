@@ -112,8 +112,8 @@ func (c Pico) withSpread(spreadPct int) (m Micro, rest bool) {
 	return Micro(q), r > 0
 }
 
-// Less returns the difference of two costs, which may be negative. A negative cost counts as zero.
-func (c Pico) Less(d Pico) Pico { return max(c, 0) - max(d, 0) }
+// Minus returns the difference of two costs, which may be negative. A negative cost counts as zero.
+func (c Pico) Minus(d Pico) Pico { return max(c, 0) - max(d, 0) }
 
 // Saving returns a difference of costs with spread percent on top, rounded down once to a base unit: savings are never overstated, and losses never
 // understated.

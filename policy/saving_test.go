@@ -45,7 +45,7 @@ func TestDifferencesOfCosts(t *testing.T) {
 	for _, row := range []struct{ a, b, want policy.Pico }{
 		{5, 3, 2}, {3, 5, -2}, {-1, 4, -4}, {policy.MaxPico, -1, policy.MaxPico}, {0, policy.MaxPico, -policy.MaxPico}, {policy.MaxPico, policy.MaxPico, 0},
 	} {
-		if got := row.a.Less(row.b); got != row.want {
+		if got := row.a.Minus(row.b); got != row.want {
 			t.Errorf("%d less %d: %d", row.a, row.b, got)
 		}
 	}

@@ -73,7 +73,7 @@ func versionsOf(snap *cachev3.Snapshot) versions {
 // attemptMark separates a version's content hash from the attempt number, if the same content is sent several times.
 const attemptMark = "~"
 
-// contentHash is a version without the number of its attempt.
+// contentHash returns a version without the number of its attempt.
 func contentHash(version string) string {
 	content, _, _ := strings.Cut(version, attemptMark)
 	return content
@@ -174,7 +174,7 @@ func (s *stream) has(all versions, same func(string) string) bool {
 	return true
 }
 
-// reason is why the wanted versions were refused; "" if they were not.
+// reason returns why the wanted versions were refused; "" if they were not.
 func (t *target) reason() string {
 	var all []string
 	for _, kind := range kinds {
@@ -185,7 +185,7 @@ func (t *target) reason() string {
 	return strings.Join(all, "; ")
 }
 
-// reasons are the reasons of refusals, by node.
+// reasons returns the reasons of refusals, by node.
 func (a *acks) reasons() map[string]string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -288,7 +288,7 @@ func (a *acks) request(id int64, r *discoveryv3.DiscoveryRequest) error {
 	return nil
 }
 
-// nodeOf is the node of a stream.
+// nodeOf returns the node of a stream.
 func (a *acks) nodeOf(id int64, n *corev3.Node) (string, error) {
 	a.mu.Lock()
 	s := a.streams[id]
@@ -311,11 +311,11 @@ func (a *acks) nodeOf(id int64, n *corev3.Node) (string, error) {
 	return node, nil
 }
 
-// maxReason is the longest reason that is stored and logged, in characters.
+// maxReason limits a reason that is stored and logged, in characters.
 const maxReason = 1000
 
-// record records an Envoy's reply. It returns the version that Envoy refused, "" if none, and the serial of what is served if Envoy has the
-// whole of it. A reply is matched by nonce: one to an earlier answer says nothing about the last one.
+// record records an Envoy's reply. It returns the version that Envoy refused, "" if none, and the serial of the served configuration if Envoy has
+// accepted all of it. A reply is matched by nonce: one to an earlier answer does not count for the last one.
 func (a *acks) record(id int64, r *discoveryv3.DiscoveryRequest) (refused string, serial uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

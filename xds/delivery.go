@@ -118,7 +118,7 @@ func (s *Server) restore(id string, n *node) {
 	}
 }
 
-// backOff is the time until the next attempt after this many refusals in a row.
+// backOff returns the time until the next attempt after this many refusals in a row.
 func backOff(first time.Duration, failures int) time.Duration {
 	return min(first<<min(failures-1, 20), max(maxRetry, first))
 }
@@ -143,7 +143,7 @@ func (s *Server) attempt(id string, n *node) {
 	}
 }
 
-// withAttempt is a snapshot with the attempt number in the versions of refused content.
+// withAttempt returns a snapshot with the attempt number in the versions of refused content.
 func withAttempt(snap *cachev3.Snapshot, refused versions, attempt uint64) *cachev3.Snapshot {
 	out := *snap
 	for kind, content := range refused {
@@ -192,7 +192,7 @@ type Refusal struct {
 	Retry  time.Time `json:"retry_at"`
 }
 
-// Refusals are the refusals of known Envoys, sorted by node.
+// Refusals returns the refusals of known Envoys, sorted by node.
 func (s *Server) Refusals() []Refusal {
 	reasons := s.acks.reasons()
 	s.mu.Lock()

@@ -104,7 +104,7 @@ func (s *Server) admit(ctx context.Context, local state.Node, sends bool) error 
 	}
 	n := &node{local: local, sendsLocal: sends}
 	if old != nil && old.local == local && old.sendsLocal == sends {
-		n = old // with what it has accepted and refused before
+		n = old // with its earlier ACKs and NACKs
 	}
 	if err := s.push(ctx, local.ID, n); err != nil {
 		return err
@@ -146,7 +146,7 @@ func (s *Server) disconnected(id string) {
 	}
 }
 
-// Providers are those whose clusters a node's Envoy has accepted.
+// Providers returns the providers whose clusters a node's Envoy has accepted.
 func (s *Server) Providers(node string) []policy.ProviderID {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -70,13 +70,13 @@ func NewServer(log *slog.Logger, o Options) *Server {
 // that refused it and why, or is that of ctx.
 func (s *Server) Applied(ctx context.Context) error { return s.acks.wait(ctx) }
 
-// Rejections is the number of pushes that Envoys have refused.
+// Rejections returns the number of pushes that Envoys have refused.
 func (s *Server) Rejections() int64 { return s.acks.rejections.Load() }
 
-// Pushes is the number of answers sent to Envoys.
+// Pushes returns the number of answers sent to Envoys.
 func (s *Server) Pushes() int64 { return s.acks.pushes.Load() }
 
-// Connected is the number of connected Envoys.
+// Connected returns the number of connected Envoys.
 func (s *Server) Connected() int { return s.acks.connected() }
 
 const (
@@ -120,12 +120,12 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, secure *tls.Config, 
 	return err
 }
 
-// byID gives every node a configuration of its own.
+// byID gives each node its own configuration.
 type byID struct{}
 
 func (byID) ID(n *corev3.Node) string { return n.GetId() }
 
-// quiet forwards the cache's warnings.
+// quiet forwards only the cache's warnings.
 type quiet struct{ log *slog.Logger }
 
 func (quiet) Debugf(string, ...any)               {}

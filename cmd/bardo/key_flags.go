@@ -88,7 +88,7 @@ func dollarFlag(c *cobra.Command, name, s string, into *admin.Field[policy.Micro
 
 func parseRPM(s string) (admin.Field[int], error) {
 	if s == defaultPolicy {
-		return admin.Lifted[int](), nil
+		return admin.Null[int](), nil
 	}
 	n, err := strconv.ParseUint(s, 10, 31)
 	if err != nil {

@@ -57,7 +57,7 @@ func (f *scopeFlags) fields(c *cobra.Command, k *admin.KeyFields) (err error) {
 // projectFlag reads a key's project; "none" removes the key from its project.
 func projectFlag(s string) admin.Field[string] {
 	if s = strings.TrimSpace(s); s == "none" {
-		return admin.Lifted[string]()
+		return admin.Null[string]()
 	}
 	return admin.Set(s)
 }
@@ -65,7 +65,7 @@ func projectFlag(s string) admin.Field[string] {
 // parseExpiry reads when a key expires.
 func parseExpiry(s string, now time.Time) (admin.Field[time.Time], error) {
 	if s == "never" {
-		return admin.Lifted[time.Time](), nil
+		return admin.Null[time.Time](), nil
 	}
 	if d, err := time.ParseDuration(s); err == nil && d > 0 {
 		return admin.Set(now.Add(d).Truncate(time.Second)), nil

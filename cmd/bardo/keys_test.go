@@ -41,7 +41,7 @@ func TestWhatClientsChoseIsShownHarmlessly(t *testing.T) {
 }
 
 func TestRequestsPerMinuteOfAKey(t *testing.T) {
-	for in, want := range map[string]admin.Field[int]{"1": admin.Set(1), "600": admin.Set(600), "0": admin.Set(0), "default": admin.Lifted[int]()} {
+	for in, want := range map[string]admin.Field[int]{"1": admin.Set(1), "600": admin.Set(600), "0": admin.Set(0), "default": admin.Null[int]()} {
 		if got, err := parseRPM(in); got != want || err != nil {
 			t.Errorf("--rpm %s is %+v, %v, want %+v", in, got, err, want)
 		}

@@ -88,7 +88,7 @@ func (g *Group) add(set *classify.Set, p *row) {
 	rules := quality()
 	with := rules
 	if classify.English(p.Text) {
-		r, _ := set.Judge(p.vector)
+		r, _ := set.Classify(p.vector)
 		facts.Reading = &r
 		with = quality()
 		g.English++

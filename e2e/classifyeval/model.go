@@ -82,7 +82,7 @@ func Judge(ctx context.Context, root string) (judge func(text string) *intent.Re
 		if err != nil || e.Tag() != set.Tag {
 			return nil
 		}
-		r, ok := set.Judge(v)
+		r, ok := set.Classify(v)
 		if !ok {
 			return nil
 		}

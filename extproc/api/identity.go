@@ -64,7 +64,7 @@ type agentReply struct {
 	ReadAt     string `json:"read_at"`
 }
 
-func showAgent(s *identity.Standing) *agentReply {
+func showAgent(s *identity.AgentState) *agentReply {
 	pct, tier := identity.ReputationSpread(s.Score)
 	r := &agentReply{ID: identity.AgentIDText(s.ID), Holder: s.Link.Holder, Score: s.Score, Reputation: tier, ReadAt: s.At.UTC().Format(time.RFC3339)}
 	if pct > 0 {
@@ -99,7 +99,7 @@ func (s *Server) Identity(ctx context.Context, c *Caller) (stream.Reply, error) 
 	}
 	r := identityReply{Object: "identity", Account: string(c.Principal.Account), Links: []linkReply{}}
 	for i := range all {
-		if !all[i].Over(time.Now()) {
+		if !all[i].Expired(time.Now()) {
 			r.Links = append(r.Links, s.Identities.show(&all[i]))
 		}
 	}

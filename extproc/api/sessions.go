@@ -33,7 +33,7 @@ func SessionFault(err error) error {
 		return nil
 	case errors.Is(err, session.ErrUnknown):
 		return fault.New(fault.NotFound, "this key has no such session, or nothing of this name in it", err)
-	case errors.Is(err, session.ErrOver):
+	case errors.Is(err, session.ErrEnded):
 		return fault.New(fault.KeyRestricted, "the session was closed or has expired", err)
 	case errors.Is(err, session.ErrFull), errors.Is(err, session.ErrShare):
 		return fault.New(fault.InvalidRequest, err.Error(), err)
@@ -173,7 +173,7 @@ func readNames(v jsonx.Value, into *[]string) bool {
 
 // showSession describes a session; key is its key, which is shown once.
 func (s *Server) showSession(ctx context.Context, c *Caller, n *session.Session, key string) (stream.Reply, error) {
-	st, err := s.Sessions.Standing(ctx, n)
+	st, err := s.Sessions.BudgetState(ctx, n)
 	if err != nil {
 		return stream.Reply{}, err
 	}
@@ -213,7 +213,7 @@ func (s *Server) showSession(ctx context.Context, c *Caller, n *session.Session,
 	}
 	b = jsonx.AppendString(append(b, `],"created_at":`...), n.At.UTC().Format(time.RFC3339))
 	b = jsonx.AppendString(append(b, `,"expires_at":`...), n.Expires.UTC().Format(time.RFC3339))
-	b = strconv.AppendBool(append(b, `,"over":`...), n.Over(time.Now()))
+	b = strconv.AppendBool(append(b, `,"over":`...), n.Ended(time.Now()))
 	r := c.Head.JSON(append(b, '}'))
 	r.Header = append(r.Header, header.Field{Name: "cache-control", Value: "no-store"})
 	return r, nil
@@ -268,8 +268,8 @@ func (s *Server) Session(ctx context.Context, c *Caller) (stream.Reply, error) {
 		if err := auth.MayGenerate(c.Principal); err != nil {
 			return stream.Reply{}, err
 		}
-		if k.resource != "" && k.session.Over(time.Now()) {
-			return stream.Reply{}, SessionFault(session.ErrOver)
+		if k.resource != "" && k.session.Ended(time.Now()) {
+			return stream.Reply{}, SessionFault(session.ErrEnded)
 		}
 	}
 	r, err := k.serve(ctx)

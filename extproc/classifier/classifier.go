@@ -143,7 +143,7 @@ func (c *Classifier) read(ctx context.Context, text string) (r intent.Reading, r
 	if c.embedder.Tag() != c.set.Tag {
 		return r, "another-model"
 	}
-	r, ok := c.set.Judge(v)
+	r, ok := c.set.Classify(v)
 	if !ok {
 		return r, "another-model"
 	}

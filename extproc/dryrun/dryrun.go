@@ -129,7 +129,7 @@ type Candidate struct {
 func Run(rt *runtime.Config, ask *Query, plan func([]policy.ProviderID) []policy.ProviderID, state func(policy.ProviderID) string) Result {
 	built := rt.Needs(&ask.Hints, &ask.Facts, &ask.Principal)
 	if ask.Affinity != nil {
-		built.Stay(ask.Affinity(&built))
+		built.KeepModel(ask.Affinity(&built))
 	}
 	d := rt.Resolver.Explain(&built.Intent)
 	e := Result{

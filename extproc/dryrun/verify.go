@@ -16,7 +16,7 @@ func verifierOf(rt *runtime.Config, h *policy.Hints, in *policy.Intent, order []
 	if err != nil {
 		return ""
 	}
-	for _, to := range rt.Resolver.Seconds(in, &first[0]) {
+	for _, to := range rt.Resolver.Verifiers(in, &first[0]) {
 		return "verified by " + string(to.Provider) + "/" + string(to.Model)
 	}
 	return "verify: no second model may be asked"

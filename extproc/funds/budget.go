@@ -34,7 +34,7 @@ func (f *Funds) KeepToBudget(ctx context.Context) error {
 		vitality = 1
 	}
 	b := &f.Bill.Allowance
-	b.Part, b.Limits = part, budget.Compute(vitality, f.Config.Wallet.Daily(f.Hints.DailyBudget)).Under(f.Config.Wallet)
+	b.Part, b.Limits = part, budget.Compute(vitality, f.Config.Wallet.Daily(f.Hints.DailyBudget)).ScaledBy(f.Config.Wallet)
 	use, err := f.Meter.Budgets.Look(ctx, f.Started, f.Agent(), part)
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func (f *Funds) spend(ctx context.Context) error {
 	f.Exhausted(&d, use)
 	b.Degraded = d.Degraded
 	refused := fault.Newf(fault.BudgetExceeded, "%s", d.Sentence(b.Part, b.Limits[b.Part]))
-	refused.RetryAfter = d.Again
+	refused.RetryAfter = d.RetryAfter
 	return refused
 }
 

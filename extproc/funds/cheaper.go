@@ -108,7 +108,7 @@ func (f *Funds) Blocked(err error) error {
 
 // decided records a decision, and emits its event.
 func (f *Funds) decided(a policy.BudgetAction, asked, to policy.ModelID, refusal *fault.Fault) {
-	d := &policy.BudgetDecision{Action: a, Reason: refusal.Public, Asked: asked, Alternative: to, RetryAfter: int64(refusal.RetryAfter.Seconds())}
+	d := &policy.BudgetDecision{Action: a, Reason: refusal.Public, Requested: asked, Alternative: to, RetryAfter: int64(refusal.RetryAfter.Seconds())}
 	f.Trace.Budget = d
 	if f.Events().On() {
 		record.EventDowngrade.Emit(f.Events(), f.Principal.Account, record.Downgrade{RequestID: f.ID, Subsystem: f.Hints.Subsystem, BudgetDecision: *d})

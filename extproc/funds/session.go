@@ -18,7 +18,7 @@ import (
 
 // NamesSession reports whether the request names a session, so that it has to be looked up.
 func (f *Funds) NamesSession() bool {
-	return f.Sessions != nil && (f.Principal.Session != "" || session.Is(f.Hints.SessionID))
+	return f.Sessions != nil && (f.Principal.Session != "" || session.IsID(f.Hints.SessionID))
 }
 
 // FindSession finds the session that the request names, after checking that its subsystem may use the key. An ended session answers nothing more, not
@@ -37,8 +37,8 @@ func (f *Funds) FindSession(ctx context.Context) error {
 	if err != nil {
 		return api.SessionFault(err)
 	}
-	if f.Later == nil && s.Over(time.Now()) {
-		return api.SessionFault(session.ErrOver)
+	if f.Later == nil && s.Ended(time.Now()) {
+		return api.SessionFault(session.ErrEnded)
 	}
 	if !s.AllowsSubsystem(f.Hints.Subsystem) {
 		return fault.Newf(fault.KeyRestricted, "the session is for the subsystems %s: name one of them in X-Bardo-Subsystem", strings.Join(s.Subsystems, ", "))
@@ -147,7 +147,7 @@ func (f *Funds) InSession() bool { return f.session != nil }
 
 // StandSession keeps the request's session reservation until a time, for a deferred request.
 func (f *Funds) StandSession(ctx context.Context, until time.Time) error {
-	return f.hold.Stand(ctx, f.ID, until)
+	return f.hold.Persist(ctx, f.ID, until)
 }
 
 // ReleaseSession releases the request's session reservation.

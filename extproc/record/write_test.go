@@ -23,8 +23,8 @@ func full(t *testing.T) Request {
 		Escalation:   &Escalation{From: "a", To: "b", Reason: "invalid"}, Similarity: 0.973,
 		Decisions:      []policy.Tag{{By: policy.ByFirewall, Rule: "r", Stage: policy.StageCall, Tool: "t", Decision: policy.DecisionRemoved, Reason: "denied"}},
 		Policies:       policy.Guards{Injection: "block"},
-		BudgetDecision: &policy.BudgetDecision{Action: policy.Downgraded, Reason: "r", Asked: "a", Alternative: "b", RetryAfter: 3},
-		Budget:         &policy.OverBudget{Holder: policy.OfKey, ID: "k", Period: "month", Limit: 5, Left: 4, Most: 7, Action: "refused", Again: time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)},
+		BudgetDecision: &policy.BudgetDecision{Action: policy.Downgraded, Reason: "r", Requested: "a", Alternative: "b", RetryAfter: 3},
+		Budget:         &policy.OverBudget{Holder: policy.OfKey, ID: "k", Period: "month", Limit: 5, Left: 4, MaxCost: 7, Action: "refused", RetryAt: time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)},
 		Invoice: []Line{
 			{Provider: "p", Model: "m", Kind: "input", Count: 100, Price: 10 * policy.USD, CostUSD: 1_000_000_000, Source: "catalog", Hours: "16:30-00:30 UTC", Updated: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)},
 			{Provider: "p", Model: "m", Layer: "l5", Kind: "other", CostUSD: -5},

@@ -114,7 +114,7 @@ func (p *Privacy) fault() error {
 	if p.Default {
 		of += " (providers.venice.default_privacy_tier)"
 	}
-	f := fault.Newf(fault.InvalidRequest, "%s: %s: %s", of, p.Violated, p.Violated.Says())
+	f := fault.Newf(fault.InvalidRequest, "%s: %s: %s", of, p.Violated, p.Violated.Requirement())
 	f.Param, f.Plain = p.Violated.Member(), true
 	details, err := json.Marshal(map[string]string{"constraint": string(p.Violated), "privacy_tier": p.InForce, "task_class": p.TaskClass})
 	if err == nil { // strings always marshal

@@ -109,7 +109,7 @@ func (r *Review) verifiable() bool {
 
 // verifiers returns the models that may verify a candidate's answer, best first. Each could serve the request itself.
 func (r *Review) verifiers(first *policy.Resolution) []policy.Resolution {
-	list := r.Config.Resolver.Seconds(&r.Intent, first)
+	list := r.Config.Resolver.Verifiers(&r.Intent, first)
 	return slices.DeleteFunc(list, func(to policy.Resolution) bool {
 		return !r.MayCall(&to) || r.Config.UnsupportedContent(r.Request, &to) != nil || !r.HasPrices(&to)
 	})

@@ -19,7 +19,7 @@ import (
 func TestP09ATierThatIsInForceIsTheIntents(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []resolve.Mode{resolve.ModeUnset, resolve.ModeVenice, resolve.ModeBoth, resolve.ModeBardo} {
-		r := resolve.New(catalog.New(), nil).Under(resolve.Rules{Mode: mode})
+		r := resolve.New(catalog.New(), nil).WithRules(resolve.Rules{Mode: mode})
 		rt := runtime.Config{Resolver: r}
 		for _, class := range privacy.Classes() {
 			h := policy.Hints{TaskClass: class}

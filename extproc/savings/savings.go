@@ -47,12 +47,12 @@ const LayerMarks = "l1"
 func Add(all []Saved, c *Call, left []LeftOut) []Saved {
 	sent := promptOf(c.Usage)
 	if c.Marks && c.Marked && sent.cached+sent.written() > 0 {
-		all = add(all, LayerMarks, 0, c.cost(prompt{input: sent.total(), output: sent.output}).Less(c.cost(sent)))
+		all = add(all, LayerMarks, 0, c.cost(prompt{input: sent.total(), output: sent.output}).Minus(c.cost(sent)))
 	}
 	for i := len(left) - 1; i >= 0; i-- {
 		l := &left[i]
 		without := c.undo(sent, l)
-		all = add(all, l.Layer, without.total()-sent.total(), c.cost(without).Less(c.cost(sent)))
+		all = add(all, l.Layer, without.total()-sent.total(), c.cost(without).Minus(c.cost(sent)))
 		sent = without
 	}
 	return all

@@ -180,7 +180,7 @@ func TestLayersNeverCountATokenTwice(t *testing.T) {
 			}
 		}
 		// At the least, everything that was sent would have been read from the cache.
-		least := policy.Price(perCached).Cost(tokens + counted).Less(prices.Cost(u.Input, u.Cached, u.CacheWrite, u.CacheWrite1h, 0))
+		least := policy.Price(perCached).Cost(tokens + counted).Minus(prices.Cost(u.Input, u.Cached, u.CacheWrite, u.CacheWrite1h, 0))
 		if tokens != wantTokens || cost < least {
 			t.Fatalf("%d tokens, want %d; %d USD/1e12, at least %d", tokens, wantTokens, cost, least)
 		}

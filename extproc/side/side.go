@@ -27,7 +27,7 @@ func Candidates(v *request.View, c *pipeline.SideCall) []policy.Resolution {
 		return nil
 	}
 	first, tokens := &v.Found[0], maxInput(c)
-	list := v.Config.Resolver.Side(&v.Intent, first, &resolve.SideNeeds{
+	list := v.Config.Resolver.SideCandidates(&v.Intent, first, &resolve.SideNeeds{
 		Input: tokens, Output: int64(c.MaxTokens), First: v.Config.Intents.Tiers[tier], Quality: c.Quality,
 	})
 	own, closed, expensive := request.ProvidersOf(v.Found), keepsToItsProviders(v), costAtFirst(list, first, c)

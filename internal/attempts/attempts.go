@@ -1,4 +1,4 @@
-// Package attempts bounds how often an address may try to log in. It does not know what is tried.
+// Package attempts limits how often an address may try to log in. It does not know what is tried.
 package attempts
 
 import (
@@ -8,27 +8,27 @@ import (
 	"time"
 )
 
-// How many attempts an address may make at once, and how long it waits for each further one.
+// The number of attempts that an address may make in a burst, and the time until each further one.
 const (
 	Burst        = 10
 	Every        = 6 * time.Second
 	maxAddresses = 4096
 )
 
-// Limiter bounds attempts by address, IPv6 by /64. The zero value is ready to use. Safe for concurrent use.
+// Limiter limits attempts by address, IPv6 by /64. The zero value is ready to use. Safe for concurrent use.
 type Limiter struct {
 	mu   sync.Mutex
 	free map[netip.Prefix]time.Time // when the address has all of its attempts again
 }
 
-// Wait is how long an address has to wait for its next attempt; 0 if it has one left.
+// Wait returns how long an address has to wait for its next attempt; 0 if it has one left.
 func (l *Limiter) Wait(now time.Time, from netip.Addr) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return waits(l.full(now, network(from)), now)
 }
 
-// Take counts an attempt. It returns how long to wait where there are none left; then it does not count.
+// Take counts an attempt. If none is left it returns how long to wait, and counts nothing.
 func (l *Limiter) Take(now time.Time, from netip.Addr) (wait time.Duration) {
 	at := network(from)
 	l.mu.Lock()
@@ -42,7 +42,7 @@ func (l *Limiter) Take(now time.Time, from netip.Addr) (wait time.Duration) {
 	return 0
 }
 
-// network is what attempts are counted by.
+// network returns the network by which attempts are counted.
 func network(from netip.Addr) netip.Prefix {
 	bits := 32
 	if from.Is6() {
@@ -52,7 +52,7 @@ func network(from netip.Addr) netip.Prefix {
 	return at
 }
 
-// full is when a network has all of its attempts.
+// full returns when a network has all of its attempts again.
 func (l *Limiter) full(now time.Time, at netip.Prefix) time.Time {
 	if l.free == nil {
 		l.free = map[netip.Prefix]time.Time{}
@@ -65,7 +65,7 @@ func (l *Limiter) full(now time.Time, at netip.Prefix) time.Time {
 
 func waits(full, now time.Time) time.Duration { return max(full.Sub(now)-(Burst-1)*Every, 0) }
 
-// forget drops addresses that have all of their attempts, and where that is not enough, any one.
+// forget drops addresses that have all of their attempts; if that frees no space, any address.
 func (l *Limiter) forget(now time.Time) {
 	if len(l.free) < maxAddresses {
 		return
@@ -83,7 +83,7 @@ func (l *Limiter) forget(now time.Time) {
 	}
 }
 
-// Address is where a request comes from; the zero value if that is not known.
+// Address returns the client address of a request; the zero value if it is unknown.
 func Address(r *http.Request) netip.Addr {
 	if at, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
 		return at.Addr().Unmap()

@@ -18,7 +18,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Head is where a chain ends: the number of its last line, from 1, and that line's hash. The zero value is that of an empty chain.
+// Head is the end of a chain: the number of its last line, from 1, and that line's hash. The zero value is the head of an empty chain.
 type Head struct {
 	Seq  int64  `json:"seq"`
 	Hash string `json:"hash"`
@@ -34,7 +34,7 @@ type line struct {
 	Prev    string         `json:"prev"` // hash of the line before; "" for the first
 }
 
-// written is a line with the head that it makes.
+// written is a line and the head after it.
 type written struct {
 	Head
 	text []byte
@@ -45,7 +45,7 @@ const (
 	hashEnd   = `"}`
 )
 
-// line is the next line of the chain.
+// line returns the next line of the chain.
 func (h Head) line(e *entry, redact func([]byte) []byte) (written, error) {
 	text, err := json.Marshal(line{h.Seq + 1, e.at.UTC(), e.event, e.account, e.data, h.Hash})
 	if err != nil {
@@ -68,7 +68,7 @@ func hashOf(text []byte) string {
 type parsed struct {
 	Head
 	prev string
-	sum  string // what its hash should be
+	sum  string // expected hash
 }
 
 var errForm = errors.New("it does not have the form of a line of an audit log")
@@ -87,10 +87,10 @@ func parse(text []byte) (p parsed, err error) {
 	return parsed{Head{l.Seq, l.Hash}, *l.Prev, hashOf(text[:at])}, nil
 }
 
-// headPath is the file of the head: the number and the hash of the line that was written last, from which a log that was cut off is told.
+// headPath is the file of the head: the number and hash of the last line, which show whether a log was cut off.
 func (o *Options) headPath() string { return o.Path + ".head" }
 
-// keep writes the head in place of the one before.
+// keep writes the head, replacing the previous one.
 func (h Head) keep(path string, sync bool) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
@@ -109,7 +109,7 @@ func (h Head) keep(path string, sync bool) error {
 	return nil
 }
 
-// readHead reads a head; that of an empty chain where there is no file.
+// readHead reads a head; without a file it returns the head of an empty chain.
 func readHead(path string) (h Head, err error) {
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -131,7 +131,7 @@ func ParseHead(text string) (h Head, err error) {
 	return h, nil
 }
 
-// files are the log's, the oldest first. One that is not the newest is named after its last line.
+// files returns the log's files, oldest first. All but the newest are named after their last line.
 func (o *Options) files() ([]string, error) {
 	older, err := o.older()
 	if err != nil {
@@ -145,7 +145,7 @@ func (o *Options) files() ([]string, error) {
 	return older, nil
 }
 
-// older are the files but the newest.
+// older returns all files but the newest.
 func (o *Options) older() ([]string, error) {
 	entries, err := os.ReadDir(filepath.Dir(o.Path))
 	if err != nil {
@@ -161,13 +161,13 @@ func (o *Options) older() ([]string, error) {
 	return list, nil
 }
 
-// seqDigits is the width of numbers in names of files, which sorts them.
+// seqDigits is the width of the numbers in file names, so that these sort.
 const seqDigits = 19
 
-// rotate begins a new file.
+// rotate starts a new file.
 func (l *Log) rotate() error {
 	l.save()
-	if err := os.Rename(l.o.Path, fmt.Sprintf("%s.%0*d", l.o.Path, seqDigits, l.last.Seq)); err != nil && !errors.Is(err, fs.ErrNotExist) { // it was renamed before, and then no new one could be made
+	if err := os.Rename(l.o.Path, fmt.Sprintf("%s.%0*d", l.o.Path, seqDigits, l.last.Seq)); err != nil && !errors.Is(err, fs.ErrNotExist) { // if it does not exist, an earlier rotation renamed it and then could not create the new file
 		return err
 	}
 	f, err := os.OpenFile(l.o.Path, os.O_CREATE|os.O_EXCL|os.O_RDWR|os.O_APPEND, 0o600)

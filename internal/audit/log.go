@@ -1,5 +1,6 @@
-// Package audit is the audit log of a gateway: decisions that matter, a line of JSON each, in files that are only appended to. Each line has the hash of the one
-// before it, and its own; Verify finds lines that were changed, removed, added or cut off. It does not know what the lines tell, and they have no content.
+// Package audit is the audit log of a gateway: important decisions, one JSON object per line, in append-only files. Each line has the previous line's
+// hash, and its own; Verify finds lines that were changed, removed, added or cut off. It does not know the meaning of the lines, which have no
+// content of requests.
 package audit
 
 import (
@@ -19,36 +20,36 @@ import (
 )
 
 const (
-	backlog   = 4096            // lines that wait to be written; further ones are lost, which the next line says
+	backlog   = 4096            // limit of pending lines; further ones are lost, which the next line reports
 	syncEvery = time.Second     // with Options.Sync interval
-	closeTime = 2 * time.Second // of writing what waits at the end
-	lockTime  = 5 * time.Second // of waiting for the process that has the log
+	closeTime = 2 * time.Second // timeout of writing pending lines at the end
+	lockTime  = 5 * time.Second // timeout of waiting for another process's lock
 	lockPoll  = 50 * time.Millisecond
 )
 
-// When lines are put on the disk for good.
+// When lines are synced to the disk.
 const (
 	SyncAlways   = "always"   // after each batch, before the next is written
 	SyncInterval = "interval" // once a second
-	SyncOff      = "off"      // when the system does it
+	SyncOff      = "off"      // left to the system
 )
 
-// The lines that the log writes by itself.
+// The events of the log itself.
 const (
-	opened = "audit:opened" // the program has started, or the configuration names the file anew
-	torn   = "audit:torn"   // the end of the file was no whole line, and was taken off
-	cut    = "audit:cut"    // the file ends before the line that was written last
+	opened = "audit:opened" // the program has started, or the configuration changed the file
+	torn   = "audit:torn"   // the file did not end with a whole line; the rest was removed
+	cut    = "audit:cut"    // the file ends before the last written line
 	lost   = "audit:lost"   // lines were not written: the disk was too slow or full
 )
 
-// Options say where a log is, and how it is written.
+// Options configure a log.
 type Options struct {
 	Path     string // of the newest file; older ones are beside it
 	Sync     string
-	MaxBytes int64 // of a file; then a new one is begun
-	Keep     int   // files that are kept besides the newest one; 0: all
+	MaxBytes int64 // of a file, before a new one is started
+	Keep     int   // old files to keep; 0: all
 	Redact   func([]byte) []byte
-	Failed   func(error) // is told of a line that could not be written; may be nil
+	Failed   func(error) // called for a line that could not be written; may be nil
 }
 
 // Log appends lines. Safe for concurrent use.
@@ -57,7 +58,7 @@ type Log struct {
 	lines   chan entry
 	stop    chan struct{}
 	stopped chan struct{}
-	lost    atomic.Int64 // since the last line that said so
+	lost    atomic.Int64 // since the last line that reported it
 	ending  sync.Once
 
 	held *os.File // locked while the log is open: two writers would break the chain
@@ -69,7 +70,7 @@ type Log struct {
 	unsaved bool
 }
 
-// entry is a line that was not written yet.
+// entry is a line that is not written yet.
 type entry struct {
 	at      time.Time
 	event   string
@@ -77,7 +78,7 @@ type entry struct {
 	data    any
 }
 
-// Open opens the log, and goes on with the chain of the files that are there. about is told in its first line.
+// Open opens the log, and continues the chain of the existing files. about is the data of its first line.
 func Open(o Options, about any) (*Log, error) {
 	l := &Log{o: o, lines: make(chan entry, backlog), stop: make(chan struct{}), stopped: make(chan struct{})}
 	if err := l.lock(); err != nil {
@@ -98,7 +99,7 @@ func Open(o Options, about any) (*Log, error) {
 	return l, nil
 }
 
-// lock takes the log for this process. It waits a while for one that is ending: an Envoy whose gateway was killed, or that is being replaced.
+// lock locks the log for this process. It waits a while for a process that is ending: an Envoy whose gateway was killed, or that is being replaced.
 func (l *Log) lock() (err error) {
 	if l.held, err = os.OpenFile(l.o.Path+".lock", os.O_CREATE|os.O_RDWR, 0o600); err != nil {
 		return err
@@ -115,8 +116,8 @@ func (l *Log) lock() (err error) {
 	}
 }
 
-// Record appends a line. It never blocks: what the disk is too slow for is lost, and the log says how much. data is marshalled by another goroutine and must not be
-// modified.
+// Record appends a line. It never blocks: lines that cannot be written fast enough are lost, and the log records their number. data is marshalled by
+// another goroutine and must not be modified.
 func (l *Log) Record(at time.Time, event string, account policy.Account, data any) {
 	select {
 	case l.lines <- entry{at, event, account, data}:
@@ -125,7 +126,7 @@ func (l *Log) Record(at time.Time, event string, account policy.Account, data an
 	}
 }
 
-// Close writes what waits, stops, and says where the log ends. Nothing may be recorded afterwards.
+// Close writes pending lines, stops, and returns the head. Nothing may be recorded afterwards.
 func (l *Log) Close() (Head, error) {
 	l.ending.Do(func() { close(l.stop) })
 	late := time.NewTimer(closeTime)
@@ -138,7 +139,7 @@ func (l *Log) Close() (Head, error) {
 	}
 }
 
-// run writes lines until the log is closed, then those that wait.
+// run writes lines until the log is closed, then the pending ones.
 func (l *Log) run() {
 	defer close(l.stopped)
 	tick := time.NewTicker(syncEvery)
@@ -159,7 +160,7 @@ func (l *Log) run() {
 	}
 }
 
-// batch writes a line and those that wait behind it.
+// batch writes a line and those pending after it.
 func (l *Log) batch(e *entry) {
 	l.put(e)
 	l.drain()
@@ -179,7 +180,7 @@ func (l *Log) drain() {
 	}
 }
 
-// put writes a line; what cannot be written counts as lost, and the next line that can says so.
+// put writes a line. One that cannot be written counts as lost, which the next written line reports.
 func (l *Log) put(e *entry) {
 	if n := l.lost.Swap(0); n > 0 {
 		if err := l.write(&entry{at: time.Now(), event: lost, data: counted{n}}); err != nil {
@@ -198,7 +199,7 @@ type counted struct {
 	Lines int64 `json:"lines"`
 }
 
-// write appends a line to the file. One that was written in part is taken off again.
+// write appends a line to the file. A partially written one is removed.
 func (l *Log) write(e *entry) error {
 	if l.size >= l.o.MaxBytes {
 		if err := l.rotate(); err != nil {
@@ -220,7 +221,7 @@ func (l *Log) write(e *entry) error {
 	return nil
 }
 
-// save puts what was written on the disk, and then the head: a head without its line tells of a file that was cut.
+// save syncs the written lines to the disk, and then the head: a head without its line shows that a file was cut.
 func (l *Log) save() {
 	var err error
 	if l.o.Sync != SyncOff {
@@ -234,7 +235,7 @@ func (l *Log) save() {
 	}
 }
 
-// resume opens the newest file, behind its last whole line. What is told of it is to be written first.
+// resume opens the newest file, after its last whole line. notes are lines to be written first.
 func (l *Log) resume() (notes []entry, err error) {
 	files, err := l.o.files()
 	if err != nil {
@@ -264,7 +265,7 @@ func (l *Log) resume() (notes []entry, err error) {
 	}
 	if kept.Seq > l.last.Seq || kept.Seq == l.last.Seq && kept.Hash != l.last.Hash {
 		notes = append(notes, entry{event: cut, data: kept})
-		l.last = kept // the chain goes on behind the line that is missing, so that nobody can take the cut for the end
+		l.last = kept // the chain continues after the missing line, so that the cut is not mistaken for the end
 	}
 	return notes, nil
 }
@@ -273,7 +274,7 @@ type bytesOf struct {
 	Bytes int64 `json:"bytes"`
 }
 
-// wholeLines is how many bytes of a file are whole lines, and how many it has.
+// wholeLines returns how many bytes of a file are whole lines, and its length.
 func wholeLines(f io.ReaderAt) (whole, all int64, err error) {
 	r := bufio.NewReaderSize(io.NewSectionReader(f, 0, 1<<62), 1<<16)
 	for {

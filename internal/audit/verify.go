@@ -9,15 +9,15 @@ import (
 	"os"
 )
 
-// maxLine bounds a line that is read.
+// maxLine limits a line, in bytes.
 const maxLine = 4 << 20
 
-// Report is what a verification found.
+// Report is the result of a verification.
 type Report struct {
 	OK     bool     `json:"ok"`
 	Files  int      `json:"files"`
 	Lines  int64    `json:"lines"`
-	First  int64    `json:"first"` // number of the first line: above 1 where older files were removed
+	First  int64    `json:"first"` // number of the first line: above 1 if older files were removed
 	Head   Head     `json:"head"`
 	Faults []string `json:"faults,omitempty"` // the first 100
 }
@@ -29,11 +29,12 @@ func (r *Report) fault(format string, args ...any) {
 	}
 }
 
-// Verify reads all files of the log at path and checks the chain. The log has to reach the head beside it, and each of witnesses, which are heads that were noted
-// elsewhere: who can write to the folder can make a new chain, but not one with the head that somebody else has noted. It may run while the log is written.
+// Verify reads all files of the log at path and checks the chain. The log has to contain the head beside it, and each of witnesses, which are heads
+// that were recorded elsewhere: someone with write access to the directory can make a new chain, but not one that contains a head recorded elsewhere.
+// It may run while the log is written.
 func Verify(path string, witnesses ...Head) (*Report, error) {
 	o := Options{Path: path}
-	kept, err := readHead(o.headPath()) // first: lines that follow meanwhile do no harm
+	kept, err := readHead(o.headPath()) // read first: lines that are added meanwhile do no harm
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +75,7 @@ func (r *Report) reaches(w Head, hash string) {
 	}
 }
 
-// read checks the lines of one file. newest is true for the one that is written to.
+// read checks the lines of one file. newest is true for the one that is being written.
 func (r *Report) read(path string, newest bool, found map[int64]string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -87,7 +88,7 @@ func (r *Report) read(path string, newest bool, found map[int64]string) error {
 		switch {
 		case errors.Is(err, io.EOF) && len(text) == 0:
 			return nil
-		case errors.Is(err, io.EOF) && newest: // it is just being written, or its writer has ended
+		case errors.Is(err, io.EOF) && newest: // it is being written, or its writer was killed
 			return nil
 		case errors.Is(err, io.EOF):
 			r.fault("%s:%d: the line is not whole", path, n)
@@ -102,7 +103,7 @@ func (r *Report) read(path string, newest bool, found map[int64]string) error {
 	}
 }
 
-// line checks a line against the one before it.
+// line checks a line against the previous one.
 func (r *Report) line(at string, text []byte, found map[int64]string) {
 	r.Lines++
 	p, err := parse(text)
@@ -129,7 +130,7 @@ func (r *Report) line(at string, text []byte, found map[int64]string) {
 	}
 }
 
-// lastOf is the head that a file's last whole line makes; the zero one for a file without lines, or with another last line.
+// lastOf returns the head after a file's last whole line; the zero one for a file without lines, or with an invalid last line.
 func lastOf(path string) (h Head, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -141,7 +142,7 @@ func lastOf(path string) (h Head, err error) {
 	for {
 		text, err := in.ReadSlice('\n')
 		if err != nil {
-			break // of the end, and of what is no line: the one before it counts
+			break // the end, or an invalid line: the previous one counts
 		}
 		last = append(last[:0], text...)
 	}
@@ -154,7 +155,7 @@ func lastOf(path string) (h Head, err error) {
 	return h, nil
 }
 
-// Export writes all lines, the oldest first.
+// Export writes all lines, oldest first.
 func Export(path string, to io.Writer) error {
 	o := Options{Path: path}
 	files, err := o.files()

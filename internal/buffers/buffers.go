@@ -1,4 +1,4 @@
-// Package buffers keeps byte buffers of bodies and messages for later use, by size. Safe for concurrent use.
+// Package buffers pools byte buffers of bodies and messages, by size. Safe for concurrent use.
 package buffers
 
 import (
@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// The sizes of buffers that are kept for later requests. The smallest is that of a short request, which is held as long as its answer streams.
+// The sizes of pooled buffers. The smallest is that of a short request, which is held while its answer streams.
 const (
 	minPooled   = 1 << 10
 	maxPooled   = 32 << 20
@@ -14,11 +14,11 @@ const (
 	rounded     = 1 << 20
 )
 
-// pools hold buffers of minPooled << i bytes, and less than twice that.
+// pools hold buffers of at least minPooled << i bytes, and less than twice that.
 var pools [pooledSizes]sync.Pool
 
-// Get returns an empty buffer with room for n bytes. Small ones are made of few sizes; a large one is new memory for which no other has
-// a use, so it is as long as it has to be.
+// Get returns an empty buffer with room for n bytes. Small ones have one of few sizes; a large one is new memory of exactly n bytes, because it is
+// unlikely to be reused.
 func Get(n int) *[]byte {
 	n = max(n, minPooled)
 	i := Log2(2*n-1) - Log2(minPooled) // the next power of two
@@ -33,13 +33,13 @@ func Get(n int) *[]byte {
 	return New(n)
 }
 
-// New returns an empty buffer of n bytes, whichever are kept.
+// New returns a new empty buffer of n bytes, without using the pools.
 func New(n int) *[]byte {
 	b := make([]byte, 0, n)
 	return &b
 }
 
-// Put keeps a buffer for later, unless it is too large or too small for that. Nobody may use it any more. It is forgotten when nothing has needed it
+// Put returns a buffer to its pool, unless its size is not pooled. The caller must not use it any more. It is garbage-collected if it is not needed
 // for a while.
 func Put(b *[]byte) {
 	n := cap(*b)
@@ -50,5 +50,5 @@ func Put(b *[]byte) {
 	pools[Log2(n)-Log2(minPooled)].Put(b)
 }
 
-// Log2 is that of a positive number, rounded down.
+// Log2 returns the logarithm of a positive number, rounded down.
 func Log2(n int) int { return bits.Len64(uint64(n)) - 1 } //nolint:gosec // a size is positive

@@ -1,4 +1,4 @@
-// Package clock is the time by which caches and memories age. It is the system's, except in a replay, whose conversations take place at recorded times.
+// Package clock is the clock of caches and memories. It is the system's, except in a replay, whose conversations have recorded times.
 package clock
 
 import (
@@ -8,7 +8,7 @@ import (
 
 var replaced atomic.Pointer[func() time.Time]
 
-// Now is the current time. Safe for concurrent use.
+// Now returns the current time. Safe for concurrent use.
 func Now() time.Time {
 	if f := replaced.Load(); f != nil {
 		return (*f)()
@@ -16,10 +16,10 @@ func Now() time.Time {
 	return time.Now()
 }
 
-// Since is how long ago a time was.
+// Since returns the time since t.
 func Since(t time.Time) time.Duration { return Now().Sub(t) }
 
-// Replace makes f the clock of the whole process; nil brings the system's back.
+// Replace sets the clock of the whole process; nil restores the system's.
 func Replace(f func() time.Time) {
 	if f == nil {
 		replaced.Store(nil)

@@ -10,13 +10,13 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Attestation is which receipts of a provider's enclaves are trusted. Without keys, none is asked for.
+// Attestation defines which receipts of a provider's enclaves are trusted. Without keys, no receipt is required.
 type Attestation struct {
 	Keys         []string
 	Measurements []string
 }
 
-// attestation is what a section says of its enclaves.
+// attestation returns the attestation settings of the section.
 func (v *Venice) attestation() (a Attestation) {
 	if v.AttestationPubkey != "" {
 		a.Keys = append(a.Keys, v.AttestationPubkey)
@@ -32,7 +32,7 @@ const (
 	measurementLen = 48
 )
 
-// checkAttestation refuses keys without enclaves that they sign for: any enclave would be trusted then.
+// checkAttestation refuses keys without enclave measurements: any enclave would be trusted then.
 func (d *decoder) checkAttestation(v *Venice) {
 	if v == nil {
 		return
@@ -69,8 +69,8 @@ func (d *decoder) checkPublicKey(key, text string, optional bool) {
 	}
 }
 
-// sealedOnlyWithKeys is the provider without end-to-end encryption, if its enclave has no pinned key, whatever its list of models says: a request could only be
-// sent as it is.
+// sealedOnlyWithKeys returns the provider without end-to-end encryption, whatever its list of models says, if its enclave has no pinned key: a
+// request could only be sent unencrypted.
 func (p Provider) sealedOnlyWithKeys() Provider {
 	if len(p.E2EEKeys) == 0 {
 		p.Traits.Lacks = append(slices.Clone(p.Traits.Lacks), policy.EndToEndEncryption)
@@ -78,7 +78,7 @@ func (p Provider) sealedOnlyWithKeys() Provider {
 	return p
 }
 
-// checkSeals refuses what are no keys of enclaves.
+// checkSeals refuses invalid keys of enclaves.
 func (d *decoder) checkSeals(cfg *Config) {
 	if v := cfg.Providers.Venice; v != nil {
 		d.checkSealKeys("providers.venice.e2ee_keys", v.E2EEKeys)

@@ -1,6 +1,6 @@
 package config
 
-// Audit says where the audit log is, and how it is kept.
+// Audit configures the audit log.
 type Audit struct {
 	File     string `key:"file" start:"true" doc:"File of the audit log, whose lines are chained by hashes; a relative one is in the state directory. Without it, there is none. Read at the start."`
 	Sync     string `key:"sync" default:"interval" oneof:"always interval off" start:"true" doc:"When lines are put on the disk for good: after each batch, once a second, or when the system does it. Requests never wait. Read at the start."`

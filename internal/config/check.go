@@ -17,12 +17,12 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// check finds the mistakes that no field shows alone.
+// check finds mistakes that involve several fields.
 func (d *decoder) check(cfg *Config) {
 	d.checkListeners(cfg)
 	d.checkOrigins(cfg)
 	d.checkTLS("listen.tls", cfg.Listen.TLS)
-	if cfg.Listen.TLS.ClientCA != "" { // an operator who relies on it must not be let down in silence
+	if cfg.Listen.TLS.ClientCA != "" { // it must not be ignored silently: operators rely on it
 		d.problem("listen.tls.client_ca", "no such key", "this version asks no client for a certificate")
 	}
 	d.checkAttestation(cfg.Providers.Venice)
@@ -53,7 +53,7 @@ func (d *decoder) check(cfg *Config) {
 	d.checkLimits(cfg)
 }
 
-// problem reports a mistake at a key, unless the key's value could not be read in the first place.
+// problem reports a mistake at a key, unless the key's value already has a problem.
 func (d *decoder) problem(key, expected, format string, args ...any) {
 	if slices.ContainsFunc(d.problems, func(p Problem) bool { return p.Key == key && !p.Warning }) {
 		return
@@ -103,7 +103,7 @@ func (d *decoder) checkPatterns(patterns map[string]PIIPattern) {
 	}
 }
 
-// piiTypes are the names of types that are built in.
+// piiTypes are the built-in types.
 var piiTypes = []string{"private_key", "seed_phrase", "secret", "password", "iban", "card", "ssn", "email", "phone", "ip", "evm_address", "postal_address", "person_name", "literal"}
 
 func (d *decoder) tryPattern(key string, re *regexp.Regexp, p *PIIPattern) {
@@ -154,7 +154,7 @@ func (d *decoder) checkListeners(cfg *Config) {
 	}
 }
 
-// originForm is an origin as browsers write it: a scheme, a host, and a port other than the scheme's own.
+// originForm is an origin in the format of browsers: a scheme, a host, and a port other than the scheme's default.
 var originForm = pattern(`^[a-z][a-z0-9+.-]*://[^/?#@*\s,]+$`)
 
 func (d *decoder) checkOrigins(cfg *Config) {
@@ -178,7 +178,7 @@ func (d *decoder) checkTLS(key string, t TLS) {
 	}
 }
 
-// idPattern is what a custom id may be: it stands in URLs, headers and before the slash of provider/model.
+// idPattern is the form of a custom id: it is used in URLs, headers and before the slash of provider/model.
 var idPattern = pattern(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 func (d *decoder) checkHosts(cfg *Config) {
@@ -230,7 +230,7 @@ func (d *decoder) checkFormat(key, format string) {
 	}
 }
 
-// checkEndpoints wants equal servers: a retry on another endpoint changes nothing but the host.
+// checkEndpoints requires equal servers: a retry on another endpoint changes only the host.
 func (d *decoder) checkEndpoints(key string, urls []URL) {
 	if len(urls) == 0 {
 		d.problem(key, "at least one URL", missing)
@@ -265,7 +265,7 @@ func (d *decoder) checkModels(key string, models []Model) {
 	}
 }
 
-// checkPrice refuses prices that say half of what something costs.
+// checkPrice refuses incomplete prices.
 func (d *decoder) checkPrice(at string, p *modelfile.Price) {
 	d.checkHalves(at, p.Input, p.Output, true)
 	d.checkLong(at, p.Above)
@@ -277,7 +277,7 @@ func (d *decoder) checkPrice(at string, p *modelfile.Price) {
 	}
 }
 
-// checkHours refuses parts of the day without a beginning, an end or a price.
+// checkHours refuses parts of the day without a start, an end or a price.
 func (d *decoder) checkHours(at string, hours []modelfile.HourPrice) {
 	for i := range hours {
 		h, one := &hours[i], fmt.Sprintf("%s.hours[%d]", at, i)
@@ -297,7 +297,7 @@ func (d *decoder) checkHours(at string, hours []modelfile.HourPrice) {
 	}
 }
 
-// checkLong refuses prices of longer prompts out of their order.
+// checkLong refuses unsorted prices of longer prompts.
 func (d *decoder) checkLong(at string, above []modelfile.LongPrice) {
 	for i := range above {
 		one := fmt.Sprintf("%s.above[%d]", at, i)
@@ -308,15 +308,15 @@ func (d *decoder) checkLong(at string, above []modelfile.LongPrice) {
 	}
 }
 
-// checkHalves refuses a price of input or output alone, and, unless it may be left out, none at all.
+// checkHalves refuses a price of input or output alone and, if none is false, a missing price.
 func (d *decoder) checkHalves(at string, input, output *policy.Price, none bool) {
 	if (input == nil) != (output == nil) || input == nil && !none {
 		d.problem(at, "input and output together", "half a price")
 	}
 }
 
-// checkOrder refuses names that no provider has, and warns of providers that are not configured: a file may be shared by machines with
-// different keys in their environment, so these are skipped.
+// checkOrder refuses unknown provider names, and warns of providers that are not configured: machines with different keys in their environment may
+// share a file, so these are skipped.
 func (d *decoder) checkOrder(cfg *Config) {
 	known, enabled := cfg.names(), map[policy.ProviderID]bool{}
 	for _, p := range cfg.real() {
@@ -335,7 +335,7 @@ func (d *decoder) checkOrder(cfg *Config) {
 	}
 }
 
-// names are the names that a provider may be called by.
+// names returns the names of all providers.
 func (c *Config) names() []string {
 	var known []string
 	for _, id := range c.kinds.names() {
@@ -373,7 +373,7 @@ func (d *decoder) checkPlans(cfg *Config) {
 	}
 }
 
-// checkClearText warns of a key that crosses the internet without encryption.
+// checkClearText warns of a key that is sent over the internet without encryption.
 func (d *decoder) checkClearText(cfg *Config) {
 	for _, k := range d.kinds.hosts() {
 		if p := cfg.Providers.Hosts[policy.ProviderID(k.Name)]; p != nil && p.APIKey.IsSet() && !p.BaseURL.TLS() && p.BaseURL.public() {
@@ -405,7 +405,7 @@ func (d *decoder) checkEvents(to string) {
 	}
 }
 
-// checkOTLP refuses headers that no request can carry, and providers that there are not.
+// checkOTLP refuses invalid headers and unknown providers.
 func (d *decoder) checkOTLP(cfg *Config) {
 	t, known := &cfg.Telemetry, cfg.names()
 	d.checkHeaders("telemetry.otlp_headers.", t.OTLPHeaders)
@@ -417,7 +417,7 @@ func (d *decoder) checkOTLP(cfg *Config) {
 	}
 }
 
-// checkHeaders refuses headers that no request can carry. at is their key, with its dot.
+// checkHeaders refuses invalid headers. at is their key, with its dot.
 func (d *decoder) checkHeaders(at string, headers map[string]Secret) {
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		if v := headers[name].Reveal(); !headerName().MatchString(name) || strings.ContainsFunc(v, unicode.IsControl) {
@@ -426,7 +426,7 @@ func (d *decoder) checkHeaders(at string, headers map[string]Secret) {
 	}
 }
 
-// checkClickHouse refuses a table whose name would be more than a name.
+// checkClickHouse refuses a table name that is not a plain name.
 func (d *decoder) checkClickHouse(t *Telemetry) {
 	for _, n := range [...]struct{ key, table string }{{"telemetry.clickhouse_table", t.ClickHouseTable}, {"telemetry.clickhouse_events_table", t.ClickHouseEventsTable}} {
 		if !tableName().MatchString(n.table) {
@@ -444,7 +444,7 @@ func (d *decoder) checkClickHouse(t *Telemetry) {
 	}
 }
 
-// checkObjectStore refuses a store that cannot be asked, and names that would have to be escaped in its addresses.
+// checkObjectStore refuses a store that cannot be reached, and names that would need escaping in its URLs.
 func (d *decoder) checkObjectStore(s *ObjectStore) {
 	const at = "telemetry.object_store."
 	if s.Endpoint.Host == "" {
@@ -487,10 +487,10 @@ var (
 
 var tableName = pattern(`^([A-Za-z_][A-Za-z0-9_]{0,63}\.)?[A-Za-z_][A-Za-z0-9_]{0,63}$`)
 
-// headerName is the name of a header as HTTP/2 and gRPC have it.
+// headerName is the form of a header's name in HTTP/2 and gRPC.
 var headerName = pattern(`^[A-Za-z0-9!#$%&'*+.^_` + "`" + `|~-]{1,128}$`)
 
-// checkStore refuses a ledger that cannot be kept: money in another place than the operator named is worse than no start.
+// checkStore refuses an invalid ledger location: keeping money in another place than the operator named is worse than not starting.
 func (d *decoder) checkStore(cfg *Config) {
 	d.checkCache(cfg.Store)
 	d.checkVectors(cfg)
@@ -499,7 +499,7 @@ func (d *decoder) checkStore(cfg *Config) {
 	}
 }
 
-// checkVectors refuses a store of vectors that cannot be used as configured.
+// checkVectors refuses an invalid vector store.
 func (d *decoder) checkVectors(cfg *Config) {
 	s := &cfg.Store
 	if s.Vectors.Postgres() && cfg.DataPath == DataPathModule {
@@ -510,7 +510,7 @@ func (d *decoder) checkVectors(cfg *Config) {
 	}
 }
 
-// checkCache refuses a cache that this version does not have.
+// checkCache refuses a cache that this version does not support.
 func (d *decoder) checkCache(s Store) {
 	path, file := strings.CutPrefix(s.Cache, "sqlite://")
 	switch {
@@ -524,7 +524,7 @@ func (d *decoder) checkCache(s Store) {
 	}
 }
 
-// CacheFile is the path of the stored answers, $BARDO_HOME replaced by home; "" if they are in memory only.
+// CacheFile returns the path of the stored answers, with $BARDO_HOME replaced by home; "" if they are in memory only.
 func (s Store) CacheFile(home string) string {
 	path, ok := strings.CutPrefix(s.Cache, "sqlite://")
 	if !ok {
@@ -533,7 +533,7 @@ func (s Store) CacheFile(home string) string {
 	return strings.Replace(path, "$BARDO_HOME", home, 1)
 }
 
-// LedgerName is the path of the ledger's file, $BARDO_HOME replaced by home, or the URL of its PostgreSQL database.
+// LedgerName returns the path of the ledger's file, with $BARDO_HOME replaced by home, or the URL of its PostgreSQL database.
 func (s Store) LedgerName(home string) string {
 	if s.Ledger.Postgres() {
 		return string(s.Ledger)
@@ -541,7 +541,7 @@ func (s Store) LedgerName(home string) string {
 	return strings.Replace(strings.TrimPrefix(string(s.Ledger), "sqlite://"), "$BARDO_HOME", home, 1)
 }
 
-// LedgerFile is a path in the directory that the files beside the ledger lie in: the ledger's own or, where it is in PostgreSQL, one in home.
+// LedgerFile returns a path in the directory of the ledger's file or, if the ledger is in PostgreSQL, in home.
 func (s Store) LedgerFile(home string) string {
 	if s.Ledger.Postgres() {
 		return filepath.Join(home, "ledger")
@@ -549,7 +549,7 @@ func (s Store) LedgerFile(home string) string {
 	return s.LedgerName(home)
 }
 
-// pattern compiles a regular expression when it is used for the first time: most commands of the program check no configuration.
+// pattern compiles a regular expression on first use: most commands check no configuration.
 func pattern(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }

@@ -6,9 +6,9 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// The bounds of an account at Bankr.
+// Limits of an account at Bankr.
 const (
-	shortestCredit = time.Second // between two looks at the credit
+	shortestCredit = time.Second // minimum interval of reading the credit
 	largestTopup   = 1000 * policy.USD
 )
 

@@ -1,9 +1,9 @@
-// Package config reads the gateway's configuration: one schema for YAML and TOML, variables of the environment over it,
-// and every mistake reported with its file, line, key and what was expected. It is pure: bytes and a lookup of variables
-// go in, a value comes out. It opens no file, and it does not know what the parts do with their settings.
+// Package config reads the gateway's configuration: one schema for YAML and TOML, overridden by environment variables, and each mistake reported with
+// its file, line, key and the expected value. It is pure: its input is bytes and a lookup of variables, its output a value. It opens no file, and
+// does not know what the parts do with their settings.
 //
-// The structs below are the schema. A field's tags say its key, its default, its bounds and its documentation; decoding,
-// printing and the published schema all read those tags.
+// The structs below are the schema. A field's tags define its key, default, limits and documentation; decoding, printing and the published schema use
+// those tags.
 package config
 
 import (
@@ -13,8 +13,8 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Config is the effective configuration: the file, the environment and the defaults, validated. It is never changed
-// after Parse returned it, so it may be shared.
+// Config is the effective configuration: the file, the environment and the defaults, validated. It is not changed after Parse returned it, so it may
+// be shared.
 type Config struct {
 	DataPath  DataPath  `key:"data_path" default:"extproc" oneof:"extproc module" start:"true" doc:"Where requests are processed by bardo up: extproc, in this program, which Envoy calls by ext_proc; or module, inside Envoy's process, where libbardo.so runs as a dynamic module. Read at the start."`
 	Listen    Listen    `key:"listen" doc:"Addresses that clients and operators connect to."`
@@ -37,13 +37,13 @@ type Config struct {
 	Notifications Notifications `key:"notifications" doc:"What operators are told by Telegram, Discord or webhooks (bardo notify test sends one)."`
 
 	kinds    kindsOf             // of the providers that can be configured
-	appeared []policy.ProviderID // providers in the order in which the file names them
+	appeared []policy.ProviderID // in the order in which the file names them
 }
 
 // DataPath is the process in which requests are served.
 type DataPath string
 
-// The shapes of the data path.
+// The data paths.
 const (
 	DataPathExtproc DataPath = "extproc" // the Go program, over Envoy's external processing filter
 	DataPathModule  DataPath = "module"  // Envoy's process, as a dynamic module
@@ -73,7 +73,7 @@ type TLS struct {
 	ClientCA string `key:"client_ca" doc:"PEM file with the authorities whose client certificates are required."`
 }
 
-// Auth holds the rules of admission.
+// Auth configures admission.
 type Auth struct {
 	Anonymous bool `key:"anonymous" default:"false" doc:"Programs on this machine need no key; web pages of other origins, and names other than localhost, loopback addresses and the host of public_url, do. Refused unless every listener is on loopback."`
 
@@ -82,7 +82,7 @@ type Auth struct {
 	ERC8004 *ERC8004 `key:"erc8004" start:"true" doc:"Registries of agents (ERC-8004): agents that are linked to an account lower its spread by their reputation. Read at the start."`
 }
 
-// Models names the operator's additions to the model catalog, and the models that run on this machine.
+// Models configures the operator's additions to the model catalog, and the local models.
 type Models struct {
 	Catalog string   `key:"catalog" doc:"File with additions and overrides to the model catalog; beside this file, if its path is relative."`
 	Refresh Interval `key:"refresh" default:"1h" doc:"Interval between reads of providers' model lists; 0 or off: never."`
@@ -97,7 +97,7 @@ type Models struct {
 	Load      string `key:"load" default:"first_use" oneof:"first_use start" start:"true" doc:"When local models are read: when one is needed first, or at the start. Read at the start."`
 }
 
-// Routing holds the rules of choice and failover.
+// Routing configures the choice of providers and failover.
 type Routing struct {
 	Strategy     string        `key:"strategy" default:"auto" oneof:"auto ordered score" doc:"How candidates are ordered."`
 	MaxRetries   int           `key:"max_retries" default:"3" min:"0" max:"10" doc:"Maximum number of extra attempts of one request, all providers together."`
@@ -106,7 +106,7 @@ type Routing struct {
 	Timeouts     Timeouts      `key:"timeouts" doc:"How long each step of an attempt may take."`
 }
 
-// Timeouts bound the steps of an attempt.
+// Timeouts limit the steps of an attempt.
 type Timeouts struct {
 	Connect             time.Duration `key:"connect" default:"5s" doc:"To connect to a provider."`
 	FirstToken          time.Duration `key:"first_token" default:"30s" doc:"To the first token of an answer."`
@@ -116,7 +116,7 @@ type Timeouts struct {
 	Heartbeat           time.Duration `key:"heartbeat" default:"15s" doc:"Silence after which a stream gets a comment line."`
 }
 
-// Inference holds the rules of answers.
+// Inference configures how answers are made.
 type Inference struct {
 	ProviderMode       string             `key:"provider_mode" oneof:"venice bardo both" doc:"Which providers serve the tasks of agents: only venice, all but venice, or venice for tasks that need an enclave and the others for the rest. Without it, the order of providers decides."`
 	DreamProvider      policy.ProviderID  `key:"dream_provider" doc:"The preferred provider of dreams."`
@@ -139,24 +139,24 @@ type Inference struct {
 	ReannealFactor              float64      `key:"reanneal_factor" default:"0.95" min:"0" max:"1" doc:"Factor by which the highest temperature of a hypnagogic cycle decreases in the next one."`
 }
 
-// Embeddings says what makes embeddings.
+// Embeddings configures how embeddings are made.
 type Embeddings struct {
 	Provider    string `key:"provider" oneof:"local venice" doc:"local: the model of models.embedding, on this machine, which is also listed and served by its name; venice: a model there. Without it, a request has to name a provider's model."`
 	VeniceModel string `key:"venice_model" default:"text-embedding-bge-m3" doc:"The model at Venice."`
 }
 
-// Verification says what is verified though its caller does not ask for it.
+// Verification configures which answers are verified without a request by the client.
 type Verification struct {
 	Risk string `key:"risk" default:"auto" oneof:"auto always off" doc:"Whether requests of the subsystem risk are verified: if a provider for verification (bankr) can serve them, always, or only with the hint verify."`
 }
 
-// Escalation says when heartbeats of tier T1 are asked again at tier T2.
+// Escalation configures when heartbeats of tier T1 are sent again at tier T2.
 type Escalation struct {
 	Mode            string  `key:"mode" default:"off" oneof:"off auto" doc:"Whether heartbeats of tier T1 whose decision asks for escalation are answered by tier T2; the hint escalate overrides it."`
 	ConfidenceFloor float64 `key:"confidence_floor" default:"0" min:"0" max:"1" doc:"A decision with a lower confidence escalates too."`
 }
 
-// StructuredOutputs holds the rules of answers in a form.
+// StructuredOutputs configures structured outputs.
 type StructuredOutputs struct {
 	Enabled                  bool `key:"enabled" default:"true" doc:"Subsystems get answers in their schemas, and callers' schemas are enforced at every provider; false forwards callers' schemas unchanged."`
 	PreferSchemaEnforcement  bool `key:"prefer_schema_enforcement" default:"true" doc:"A provider's own schema enforcement is preferred to a synthetic tool; false prefers the tool."`
@@ -165,7 +165,7 @@ type StructuredOutputs struct {
 	MaxRetries               int  `key:"max_retries" default:"1" min:"0" max:"3" doc:"Maximum number of such retries."`
 }
 
-// Retries is how often a model is asked again for an answer that follows its schema.
+// Retries returns how often a model is asked again for an answer that matches its schema.
 func (s StructuredOutputs) Retries() int {
 	if !s.Validation || !s.RetryOnValidationFailure {
 		return 0
@@ -178,7 +178,7 @@ type Tier struct {
 	Provider string `key:"provider" doc:"The model, as provider/model or as a model's id alone."`
 }
 
-// Profile is what the operator says about how a subsystem wants its answers made. What is not said stays as the table has it.
+// Profile is the operator's override of a subsystem's inference parameters. Unset fields keep the table's values.
 type Profile struct {
 	Temperature      *float64 `key:"temperature" min:"0" max:"2" doc:"Randomness."`
 	TopP             *float64 `key:"top_p" min:"0" max:"1" doc:"Nucleus sampling."`
@@ -197,7 +197,7 @@ type Profile struct {
 	Seed             *int64   `key:"seed" doc:"Seed of the sampling."`
 }
 
-// Caching holds the bounds of the cache of answers.
+// Caching configures the response cache.
 type Caching struct {
 	TTLSeconds int   `key:"ttl_s" default:"300" min:"0" max:"31536000" doc:"Seconds for which a stored answer is fresh; 0 uses stored answers only when all providers fail."`
 	MaxBytes   int64 `key:"max_bytes" default:"67108864" min:"1048576" max:"1099511627776" doc:"Memory for stored answers, all keys together."`
@@ -208,10 +208,10 @@ type Caching struct {
 	PromptCacheKeyPrefix string `key:"prompt_cache_key_prefix" default:"golem" doc:"Prefix of the prompt cache keys of agents."`
 }
 
-// TTL is for how long a stored answer is fresh.
+// TTL returns how long a stored answer is fresh.
 func (c Caching) TTL() time.Duration { return time.Duration(c.TTLSeconds) * time.Second }
 
-// Pipeline holds the settings of the layers.
+// Pipeline configures the layers.
 type Pipeline struct {
 	Default string `key:"default" default:"standard" oneof:"minimal fast standard full" doc:"The pipeline profile of requests for which neither subsystem nor caller selects one: l3 only; l1, l3 and l6; l1 to l6; all."`
 	Hash    string `key:"hash" default:"on" oneof:"on off all" doc:"Which requests use the exact cache: those with a temperature of at most 0.3 and those that ask for it, none, or all."`
@@ -239,7 +239,7 @@ type Pipeline struct {
 	GovernorFreeze []string `key:"governor_freeze" oneof:"compression tools semantic" doc:"Settings that the governor leaves as they are: compression (from how many bytes on histories are shortened), tools (how many tools an agent's request keeps), semantic (how similar a stored answer's question must be)."`
 }
 
-// InjectionDetection holds the settings of layer l8.
+// InjectionDetection configures layer l8.
 type InjectionDetection struct {
 	Policy    string        `key:"policy" default:"flag" oneof:"off flag block quarantine" doc:"What happens to results of tools and documents that seem to hold instructions for the model: nothing, they are not judged; X-Bardo-Injection says so; the request is refused; or a note is sent in their place."`
 	User      string        `key:"user" oneof:"off flag block" doc:"The same for users' turns, which give instructions all the time. Without it, flag, or off if the policy is off."`
@@ -249,7 +249,7 @@ type InjectionDetection struct {
 	Timeout   time.Duration `key:"timeout" default:"2s" doc:"How long a request waits for its verdict, and how long texts that are only flagged are judged beside it."`
 }
 
-// SemanticScope names the requests of layer l2.
+// SemanticScope selects the requests of layer l2.
 type SemanticScope struct {
 	Keys       []string `key:"keys" doc:"API keys, by id or name."`
 	Plans      []string `key:"plans" oneof:"free pro golem" doc:"Plans of keys."`
@@ -257,7 +257,7 @@ type SemanticScope struct {
 	Models     []string `key:"models" doc:"Models, by the names that requests use."`
 }
 
-// DeFi holds the settings of the layer defi.
+// DeFi configures the layer defi.
 type DeFi struct {
 	Facts     string `key:"facts" doc:"File with chains, tokens and protocols, YAML or JSON, which are added to requests that mention them; beside this file, if its path is relative. Without it, nothing is added."`
 	MaxTokens int    `key:"max_tokens" default:"300" min:"50" max:"4000" doc:"Maximum number of tokens that are added to a request, as estimated from their length."`
@@ -265,7 +265,7 @@ type DeFi struct {
 	Plans []string `key:"plans" oneof:"free pro golem" doc:"Plans of keys whose requests get them. Without it, those of every key."`
 }
 
-// PII holds the settings of layer l7.
+// PII configures layer l7.
 type PII struct {
 	Policy       string                `key:"policy" default:"detect" oneof:"off detect mask block" doc:"What happens to personal data and secrets in requests: nothing; they are counted, by type; they are replaced by placeholders and restored in the answer; or the request is refused. Private keys and seed phrases are refused unless the policy is off. Confidential requests are masked at least."`
 	Types        []string              `key:"types" oneof:"secret password iban card ssn email phone ip postal_address person_name evm_address" doc:"What is looked for, besides patterns: secret, password, iban, card, ssn, email, phone, ip, postal_address, person_name, evm_address. Without it, all but evm_address. Private keys and seed phrases are always looked for."`
@@ -276,21 +276,21 @@ type PII struct {
 	Secret       Secret                `key:"secret" doc:"What placeholders are derived from. Gateways with the same one give the same value the same placeholder. Without it, the pepper of the ledger."`
 }
 
-// PIINames holds how names are looked for by a local model.
+// PIINames configures how a local model finds names.
 type PIINames struct {
 	Types   []string      `key:"types" oneof:"person place organization" doc:"Which names are looked for: person, place, organization. Without it, person and place."`
 	Timeout time.Duration `key:"timeout" default:"2s" doc:"How long the model may take for all texts of a request that it does not know."`
 	OnError string        `key:"on_error" default:"refuse" oneof:"refuse allow" doc:"What happens to a request whose values are masked or refused if the model gives no answer in time: it is refused, or sent with its names."`
 }
 
-// PIIPattern is an operator's own type of value.
+// PIIPattern is a type of value that the operator defines.
 type PIIPattern struct {
 	Regexp   string   `key:"regexp" doc:"Regular expression (RE2) of the values."`
 	Examples []string `key:"examples" doc:"Values that it must match as a whole, tried when the configuration is read."`
 	Not      []string `key:"not" doc:"Texts in which it must find nothing."`
 }
 
-// Compression holds the settings of layer l5.
+// Compression configures layer l5.
 type Compression struct {
 	Mode      string `key:"mode" default:"on" oneof:"on off" doc:"Whether histories are shortened in requests of 16 KiB or more: repeated, outdated and irrelevant results of tools, and what has no meaning in them."`
 	Recall    string `key:"recall" default:"on" oneof:"on off" doc:"Whether the model gets a tool, bardo_recall, by which it fetches results back that were left out."`
@@ -303,14 +303,14 @@ type Compression struct {
 	SummaryTimeout   time.Duration `key:"summary_timeout" default:"2s" doc:"How long a summary is waited for, after which the history is sent as it is."`
 }
 
-// ToolPruning holds the settings of layer l4.
+// ToolPruning configures layer l4.
 type ToolPruning struct {
 	Mode string              `key:"mode" default:"auto" oneof:"auto on off" doc:"Whose tools are chosen: agents' (at most 12 and 1,500 tokens) and those of requests with more than 40 tools, which keep 40; every request's, as if it came from an agent; or nobody's."`
 	Meta string              `key:"meta" default:"auto" oneof:"auto on off" doc:"Which requests get three tools in place of their own (search_tools, get_tool_schema, execute_tool), by which the model finds and calls these: those with more than 100 tools, if mode concerns them; all that mode concerns; or none."`
 	Map  map[string][]string `key:"map" doc:"Names of tools by an agent's tick type, most needed first; * stands for any text. A tick type named here replaces the built-in list of that type."`
 }
 
-// Billing holds the rules of price and reserve.
+// Billing configures prices and reservations.
 type Billing struct {
 	SpreadPct           *int   `key:"spread_pct" min:"0" max:"1000" doc:"Percent on top of the provider's price. Without it, 0; with billing.tiers, 25 for free, 15 for pro, 10 for golem."`
 	Durability          string `key:"durability" default:"journal" oneof:"journal commit" doc:"When an answer's last byte goes out: when its charge is in the gateway's charge log, which is synced to the disk within 5 ms, or when it is on disk. A crash of the process loses no charge in either; a power failure loses at most the last 5 ms of journal (for requests without a key, which no account pays for, 250 ms)."`
@@ -324,7 +324,7 @@ type Billing struct {
 	X402 *X402 `key:"x402" start:"true" doc:"Payment for single requests by the x402 protocol: a request without a key is answered with its price, and one with a payment is served. Read at the start."`
 }
 
-// X402 says what payments are taken, and how they are settled.
+// X402 configures which payments are accepted, and how they are settled.
 type X402 struct {
 	Network         string        `key:"network" default:"base" oneof:"base base-sepolia" doc:"The chain: base (eip155:8453) or base-sepolia (eip155:84532)."`
 	RPC             Secret        `key:"rpc" doc:"The JSON-RPC address of a node of the chain. It may contain a key, so it is shown nowhere. Required."`
@@ -348,13 +348,13 @@ type X402 struct {
 	FewTransfers    int           `key:"low_gas_transfers" default:"100" min:"1" doc:"A warning is logged, and payment:low_gas emitted, when the settling account can pay for fewer transfers than this."`
 }
 
-// Plan is what a key's plan includes, and what it costs.
+// Plan is the contents and the price of a key's plan.
 type Plan struct {
 	SpreadPct *int     `key:"spread_pct" min:"0" max:"1000" doc:"Percent on top of the provider's price, instead of billing.spread_pct."`
 	Exclude   []string `key:"exclude" doc:"Providers that do not serve the plan's keys: names as in providers.order; direct stands for all direct keys."`
 }
 
-// Limits are the defaults of a key, and the bounds of requests' bodies.
+// Limits are the default limits of keys, and the limits of request bodies.
 type Limits struct {
 	RPM           *int                `key:"rpm" min:"0" doc:"Generation requests per minute of every caller; 0 means no limit. Without it, 100 for prepaid keys, and no limit for others."`
 	TokensPerHour int64               `key:"tokens_per_hour" default:"0" min:"0" doc:"Tokens per hour; 0 means no limit."`
@@ -373,7 +373,7 @@ type Limits struct {
 // prepaidRPM is the rate of prepaid keys where limits.rpm is not set.
 const prepaidRPM = 100
 
-// Rates are the generation requests per minute of callers whose keys say nothing; 0 means no limit.
+// Rates returns the generation requests per minute of callers whose keys have no limit of their own; 0 means no limit.
 func (l *Limits) Rates() (general, prepaid int) {
 	if l.RPM != nil {
 		return *l.RPM, *l.RPM
@@ -381,11 +381,11 @@ func (l *Limits) Rates() (general, prepaid int) {
 	return 0, prepaidRPM
 }
 
-// planSpreads are the spreads of plans where neither the plan nor billing.spread_pct says one.
+// planSpreads are the default spreads of plans, if neither the plan nor billing.spread_pct sets one.
 var planSpreads = map[policy.Tier]int{policy.TierFree: 25, policy.TierPro: 15, policy.TierGolem: 10}
 
-// Spreads are the percentages on top of the provider's price: the usual one, and those of the plans that have another. Plans have a
-// spread where billing.tiers is there.
+// Spreads returns the percentages on top of the provider's price: the usual one, and those of plans with another. Plans have a spread if
+// billing.tiers is set.
 func (b *Billing) Spreads() (usual int, plans map[policy.Tier]int) {
 	if b.SpreadPct != nil {
 		usual = *b.SpreadPct
@@ -402,7 +402,7 @@ func (b *Billing) Spreads() (usual int, plans map[policy.Tier]int) {
 	return usual, plans
 }
 
-// Store says where state lives.
+// Store configures where state is stored.
 type Store struct {
 	Ledger   Database `key:"ledger" default:"sqlite://$BARDO_HOME/bardo.db" start:"true" doc:"The ledger's database: a file of this machine, or a PostgreSQL database that gateways of several machines share, such as postgres://bardo:${PASSWORD}@host/bardo. Read at the start."`
 	Cache    string   `key:"cache" default:"memory" start:"true" doc:"Where stored answers live: memory; sqlite://$BARDO_HOME/cache.db, where they outlive a restart; or redis://user@host:port/database, rediss:// with TLS, or redis+unix:///path, where gateways share them, and where conversations were served. Encrypted, but in memory. Read at the start."`
@@ -422,12 +422,12 @@ type Store struct {
 	LimitsLease    time.Duration `key:"limits_lease" default:"30s" start:"true" doc:"How long what a gateway holds in Redis for requests under way counts after the gateway was last seen there. Read at the start."`
 }
 
-// Sessions says whether sessions are kept.
+// Sessions configures sessions.
 type Sessions struct {
 	Mode string `key:"mode" default:"on" oneof:"on off" start:"true" doc:"Whether sessions can be made; off refuses them, and the keys of earlier ones. A change takes effect at the next start."`
 }
 
-// Deferred says how requests are kept and answered that may wait.
+// Deferred configures requests that are answered later.
 type Deferred struct {
 	Mode          string        `key:"mode" default:"on" oneof:"on off" doc:"Whether requests may be deferred; off refuses them."`
 	Key           Secret        `key:"key" start:"true" doc:"What stored requests and answers are encrypted with; any text, best 32 random bytes. Without it a key is derived from the pepper of the ledger, which lies on the same disk, and confidential and private requests cannot be deferred. A change takes effect at the next start, and loses what is stored; setting it for the first time does not."`
@@ -458,14 +458,14 @@ type XDS struct {
 	TLS     PeerTLS `key:"tls" doc:"Mutual TLS with the control plane over TCP: this machine's certificate, as client or server. Required unless all are on loopback."`
 }
 
-// PeerTLS names the files by which the parts of a split gateway know each other. They are read again when they change.
+// PeerTLS names the certificate files of a part of a split gateway. They are read again when they change.
 type PeerTLS struct {
 	Cert string `key:"cert" doc:"PEM file with this machine's certificate chain."`
 	Key  string `key:"key" doc:"PEM file with its private key."`
 	CA   string `key:"ca" doc:"PEM file with the authorities that sign the other parts' certificates."`
 }
 
-// Enabled tells whether TLS is configured.
+// Enabled reports whether TLS is configured.
 func (t PeerTLS) Enabled() bool { return t.Cert != "" }
 
 // ExportsEvents reports whether events are sent to ClickHouse.
@@ -473,7 +473,7 @@ func (t *Telemetry) ExportsEvents() bool {
 	return t.ClickHouse.Host != "" && t.ClickHouseEventsTable != "off"
 }
 
-// ObjectStore is where usage is exported to.
+// ObjectStore is the target of usage exports.
 type ObjectStore struct {
 	Endpoint  URL    `key:"endpoint" doc:"Its address, such as https://s3.eu-central-1.amazonaws.com. Without it, nothing is exported."`
 	Region    string `key:"region" default:"us-east-1" doc:"Its region, which is in the signature of each request; stores without regions take any."`
@@ -483,7 +483,7 @@ type ObjectStore struct {
 	SecretKey Secret `key:"secret_key" doc:"The secret of the access key. Required with an endpoint."`
 }
 
-// Telemetry says what is logged.
+// Telemetry configures logs, metrics and events.
 type Telemetry struct {
 	LogLevel  string `key:"log_level" default:"info" oneof:"debug info warn error" doc:"Minimum log level."`
 	LogFormat string `key:"log_format" default:"auto" oneof:"auto text json" doc:"Format of the log on stderr: auto is text on a terminal, otherwise json."`

@@ -15,19 +15,19 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// maxPrice bounds a price, so that the cost of any request fits its integer: 10,000 USD per million tokens.
+// maxPrice limits a price, so that the cost of any request fits its integer: 10,000 USD per million tokens.
 const maxPrice = policy.Price(10_000) * policy.Price(policy.USD)
 
-// decoder fills the structs of the schema from a tree and collects every problem on the way.
+// decoder fills the structs of the schema from a tree and collects all problems.
 type decoder struct {
 	env      func(string) (string, bool)
-	where    map[string]pos // where each given key stands
+	where    map[string]pos // position of each given key
 	kinds    kindsOf        // that can be configured
 	problems []Problem
-	meant    []string // keys that are there under a wrong name
+	meant    []string // keys that were given under a wrong name
 }
 
-// What is said of a key that has to be there.
+// Messages about a required key.
 const (
 	missing = "missing"
 	noKey   = "no key"
@@ -67,12 +67,12 @@ func (d *decoder) members(key string, n *node, v reflect.Value, fields []field) 
 	}
 }
 
-// isHost reports whether a key of a table is the section of a kind with a host's keys.
+// isHost reports whether a key of a table is the section of a kind with the keys of a Host.
 func (d *decoder) isHost(v reflect.Value, name string) bool {
 	return v.Type() == reflect.TypeFor[Providers]() && slices.ContainsFunc(d.kinds.hosts(), func(k kind.Kind) bool { return k.Name == name })
 }
 
-// host decodes the section of a kind with a host's keys.
+// host decodes the section of a kind with the keys of a Host.
 func (d *decoder) host(key string, n *node, p *Providers, k kind.Kind) {
 	switch n.kind {
 	case null:
@@ -85,14 +85,14 @@ func (d *decoder) host(key string, n *node, p *Providers, k kind.Kind) {
 	}
 }
 
-// names are the keys that a table may have.
+// names returns the keys that a table may have.
 func (d *decoder) names(v reflect.Value, fields []field) []string {
 	out := names(fields)
 	if v.Type() != reflect.TypeFor[Providers]() {
 		return out
 	}
 	for i, k := range d.kinds.hosts() {
-		out = slices.Insert(out, i+1, k.Name) // behind the order
+		out = slices.Insert(out, i+1, k.Name) // after order
 	}
 	return out
 }
@@ -121,11 +121,11 @@ func (d *decoder) unknown(key string, e entry, known []string) {
 	d.fail(e.at, key, "one of "+strings.Join(known, ", "), "unknown key")
 }
 
-// synonyms are names that keys have in other tables.
+// synonyms are names of the same setting in other tables.
 var synonyms = map[string]string{"base_url": "endpoints", "endpoints": "base_url", "endpoint": "base_url"}
 
-// keyBelow is the first key of the schema below a table that has this name; "" if there is none. Who writes it in the table itself has most often
-// indented it too little.
+// keyBelow returns the first key of this name below a table of the schema; "" if there is none. A key of a nested table that appears in the outer one
+// is usually indented too little.
 func keyBelow(kinds []kind.Kind, table, name string) string {
 	for _, f := range Schema(kinds...) {
 		rest, below := strings.CutPrefix(f.Key, table)
@@ -136,7 +136,7 @@ func keyBelow(kinds []kind.Kind, table, name string) string {
 	return ""
 }
 
-// value decodes a node of any kind. Nothing given leaves the default.
+// value decodes a node of any kind. A missing node leaves the default.
 func (d *decoder) value(key string, n *node, v reflect.Value, f field) {
 	if n.kind == null {
 		return
@@ -204,7 +204,7 @@ func (d *decoder) scalar(key string, n *node, v reflect.Value, f field) {
 		return
 	}
 	secret := v.Type() == reflect.TypeFor[Secret]()
-	mayHide := secret || v.Type() == reflect.TypeFor[Database]() || v.Type() == reflect.TypeFor[Vectors]() // their URLs may have passwords
+	mayHide := secret || v.Type() == reflect.TypeFor[Database]() || v.Type() == reflect.TypeFor[Vectors]() // their URLs may contain passwords
 	text, err := expand(n.text, secret, d.env)
 	if err != nil {
 		expected := "it in the environment of this command"
@@ -219,7 +219,7 @@ func (d *decoder) scalar(key string, n *node, v reflect.Value, f field) {
 		return
 	}
 	if err := set(v, text, f); err != nil {
-		// The text as it stands in the file: what variables hold may be secret.
+		// The text as written in the file: values of variables may be secret.
 		shown := strconv.Quote(n.text) + ": "
 		if mayHide || hasCredentials(n.text) {
 			shown = ""
@@ -228,13 +228,13 @@ func (d *decoder) scalar(key string, n *node, v reflect.Value, f field) {
 	}
 }
 
-// hasCredentials reports whether a text that was refused may be an address with a password, or with a key in its query. It need not be a valid one.
+// hasCredentials reports whether a refused text may be a URL, valid or not, with a password or with a key in its query.
 func hasCredentials(text string) bool {
 	_, rest, ok := strings.Cut(text, "//")
 	return ok && strings.ContainsAny(rest, "@?#")
 }
 
-// set parses text into a scalar field by its type and its bounds.
+// set parses text into a scalar field by its type and its limits.
 func set(v reflect.Value, text string, f field) error {
 	var err error
 	switch p := v.Addr().Interface().(type) {
@@ -270,7 +270,7 @@ func set(v reflect.Value, text string, f field) error {
 		*p, err = parseInt(text, 64, f)
 	case *float64:
 		*p, err = parseFloat(text, f)
-	default: // string and its kin
+	default: // string and types based on it
 		if f.oneOf != nil && !slices.Contains(f.oneOf, text) {
 			return errors.New("not one of the choices")
 		}
@@ -314,7 +314,7 @@ func parseUSD(s string) (policy.Micro, error) {
 	return m, nil
 }
 
-// parseFloat reads a number within whole bounds.
+// parseFloat reads a number within integer bounds.
 func parseFloat(s string, f field) (float64, error) {
 	n, err := strconv.ParseFloat(s, 64)
 	switch {

@@ -7,12 +7,12 @@ import (
 	"bardo.money/gateway/internal/kind"
 )
 
-// Tables are the generated parts of the user's page on the configuration, by the names of their markers: keys, variables, not built.
+// Tables returns the generated parts of the users' page on the configuration, by the names of their markers: keys, variables, not built.
 func Tables(kinds ...kind.Kind) map[string]string {
 	return map[string]string{"keys": keysTable(kinds), "variables": variablesTable(kinds), "not built": laterTable()}
 }
 
-// keysTable is a table for each section of the schema.
+// keysTable returns a table for each section of the schema.
 func keysTable(kinds kindsOf) string {
 	var b strings.Builder
 	section := ""

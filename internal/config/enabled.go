@@ -9,12 +9,11 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// DemoOnly tells whether no real provider is configured, so that the demo provider answers.
+// DemoOnly reports whether no real provider is configured, so that the demo provider answers.
 func (c *Config) DemoOnly() bool { return len(c.real()) == 0 }
 
-// Enabled lists the enabled providers, first choice first: those in providers.order, then the others in order of
-// appearance in the file, then those that only a variable of the environment enabled. It is never empty: with no other,
-// the demo provider is enabled.
+// Enabled lists the enabled providers in failover order: those in providers.order, then the others in order of appearance in the file, then those
+// that only an environment variable enabled. It is never empty: without any other, the demo provider is enabled.
 func (c *Config) Enabled() []Provider {
 	out := c.real()
 	if len(out) == 0 {
@@ -39,7 +38,7 @@ func (c *Config) Provider(id policy.ProviderID) (p Provider, ok bool) {
 	return Provider{}, false
 }
 
-// section is the name under which a provider stands in providers.order.
+// section returns the provider's name in providers.order.
 func (p Provider) section() policy.ProviderID {
 	if p.Direct {
 		return directSection
@@ -49,7 +48,7 @@ func (p Provider) section() policy.ProviderID {
 
 const directSection policy.ProviderID = "direct"
 
-// real are the enabled providers but the demo.
+// real returns the enabled providers except the demo.
 func (c *Config) real() []Provider {
 	var out []Provider
 	for _, k := range c.kinds.hosts() {
@@ -80,7 +79,7 @@ func (c *Config) real() []Provider {
 	return out
 }
 
-// base is what the kind of a provider says of it.
+// base returns a provider with the settings of its kind.
 func base(k kind.Kind, at URL) Provider {
 	return Provider{
 		Kind: k.Name, Format: k.Format, Endpoints: []URL{at}, CacheControl: k.CacheControl, Responses: k.Responses, CountsTokens: k.CountsTokens,
@@ -91,7 +90,7 @@ func base(k kind.Kind, at URL) Provider {
 	}
 }
 
-// special are the providers whose sections have keys of their own.
+// special returns the providers whose sections have keys of their own.
 func (c *Config) special() []Provider {
 	var out []Provider
 	if s := c.Providers.BlockRun; s != nil {
@@ -120,7 +119,7 @@ func (c *Config) special() []Provider {
 	return out
 }
 
-// enabled are the users' own keys: those of one vendor, address and list of models make one provider.
+// enabled returns the users' own keys: those of one vendor, address and list of models form one provider.
 func (d *Direct) enabled(kinds kindsOf) []Provider {
 	if d == nil {
 		return nil
@@ -140,7 +139,7 @@ func (d *Direct) enabled(kinds kindsOf) []Provider {
 	return out
 }
 
-// enabled is the provider of one key. Its name is direct/vendor; of several of one vendor, the later ones have a number.
+// enabled returns the provider of one key. Its name is direct/vendor; further ones of the same vendor have a number.
 func (k *DirectKey) enabled(before []Provider, kinds kindsOf) Provider {
 	p := Provider{
 		Kind: KindCustom, Format: FormatOpenAI, Endpoints: []URL{k.BaseURL},
@@ -171,7 +170,7 @@ func (k *DirectKey) enabled(before []Provider, kinds kindsOf) Provider {
 	return p.keyed(k.APIKey, nil)
 }
 
-// keyed is p with its keys.
+// keyed returns p with its keys.
 func (p Provider) keyed(first Secret, more []Secret) Provider {
 	p.Key = first
 	for _, k := range append([]Secret{first}, more...) {

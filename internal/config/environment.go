@@ -14,8 +14,8 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// overrides are the variables that stand over a key of the file. Those whose key nothing acts on are accepted with a
-// warning, like the key itself.
+// overrides are the variables that override a key of the file. Those of keys without effect in this version are accepted with a warning, like the key
+// itself.
 var overrides = []struct{ variable, key string }{
 	{"BARDO_INFERENCE_URL", "listen.public_url"},
 	{"BARDO_INFERENCE_MAX_RETRIES", "routing.max_retries"},
@@ -37,7 +37,7 @@ func (d *decoder) lookup(variable string) string {
 	return v
 }
 
-// override puts the variables that are set over what the file says.
+// override applies the variables that are set to the file's tree.
 func (d *decoder) override(root *node) {
 	for _, o := range overrides {
 		v := d.lookup(o.variable)
@@ -50,7 +50,7 @@ func (d *decoder) override(root *node) {
 			continue
 		}
 		if o.key == minCreditKey && !root.has("providers", "venice") && d.lookup("VENICE_API_KEY") == "" {
-			continue // it must not configure a provider that nothing else does
+			continue // it must not configure a provider that nothing else configures
 		}
 		if n := root.walk(at, strings.Split(o.key, ".")...); n != nil {
 			*n = node{kind: scalar, at: at, text: v}
@@ -58,7 +58,7 @@ func (d *decoder) override(root *node) {
 	}
 }
 
-// laterAround is the later key that holds a key, or "".
+// laterAround returns the later key that contains a key, or "".
 func laterAround(key string) string {
 	for _, l := range laterKeys {
 		if key == l.key || strings.HasPrefix(key, l.key+".") {
@@ -68,8 +68,8 @@ func laterAround(key string) string {
 	return ""
 }
 
-// enable completes the hosts: a key in the environment enables one that the file does not name, and is the key of one that the file names
-// without a key. One without an address of its own, or that needs no key, is enabled only by what says where it is.
+// enable completes the hosts: a key in the environment enables a host that the file does not name, and is the key of one that the file names without
+// a key. A host without a default address, or that needs no key, is enabled only by its address.
 func (d *decoder) enable(cfg *Config) {
 	for _, k := range d.kinds.hosts() {
 		id := policy.ProviderID(k.Name)
@@ -101,8 +101,8 @@ func (d *decoder) enable(cfg *Config) {
 	}
 }
 
-// refuseGatewayKey refuses keys that a gateway has issued to its clients: at its own address, a provider would be sent what it must not know.
-// Who starts a gateway where clients have their variables gives it such a key.
+// refuseGatewayKey refuses keys that a gateway has issued to its clients: a provider must not receive them. The usual cause is starting a gateway in
+// an environment with the variables of its clients.
 func (d *decoder) refuseGatewayKey(k kind.Kind, key Secret, more []Secret) {
 	for _, s := range append([]Secret{key}, more...) {
 		if text := s.Reveal(); strings.HasPrefix(text, "bardo_sk_") || strings.HasPrefix(text, "bardo_pk_") {
@@ -112,7 +112,7 @@ func (d *decoder) refuseGatewayKey(k kind.Kind, key Secret, more []Secret) {
 	}
 }
 
-// baseURL is a kind's own address, or the one that the environment says.
+// baseURL returns a kind's default address, or the one from the environment.
 func (d *decoder) baseURL(k kind.Kind) URL {
 	text := k.BaseURL
 	if k.URLVariable != "" {
@@ -184,7 +184,7 @@ func (o *OpenRouter) complete(d *decoder, k kind.Kind) {
 	}
 }
 
-// completeKey takes a key from the environment where the file has none. A provider at its own address needs one.
+// completeKey takes a key from the environment if the file has none. A provider at its default address needs one.
 func (d *decoder) completeKey(key *Secret, more []Secret, own bool, k kind.Kind) {
 	if !key.IsSet() && len(more) == 0 {
 		*key = d.firstOf(k.Variables...)
@@ -197,7 +197,7 @@ func (d *decoder) completeKey(key *Secret, more []Secret, own bool, k kind.Kind)
 	}
 }
 
-// completeDirect fills in where users' own keys are good.
+// completeDirect sets the providers at which users' own keys are valid.
 func (d *decoder) completeDirect(direct *Direct) {
 	if direct == nil {
 		return
@@ -220,7 +220,7 @@ func (d *decoder) completeDirect(direct *Direct) {
 	}
 }
 
-// firstOf is the first of some variables that is set.
+// firstOf returns the first variable that is set.
 func (d *decoder) firstOf(variables ...string) Secret {
 	for _, v := range variables {
 		if key := d.lookup(v); key != "" {
@@ -272,10 +272,10 @@ func variable(name string, env func(string) (string, bool)) (string, error) {
 	return "", fmt.Errorf("the variable %s is not set", name)
 }
 
-// aVariable is how a shell writes a variable.
+// aVariable is the shell's syntax of a variable.
 var aVariable = regexp.MustCompile(`^\$[A-Z_][A-Z_0-9]*$`)
 
-// bareVariable is the name of a variable that a text is meant to be replaced by, written as in a shell: $NAME; "" for any other text.
+// bareVariable returns the variable's name of a text in shell syntax, $NAME; "" for any other text.
 func bareVariable(text string) string {
 	if !aVariable.MatchString(text) {
 		return ""

@@ -13,7 +13,7 @@ type Privy struct {
 	Refresh time.Duration `key:"refresh" default:"1h" doc:"Age at which the app's keys are fetched again. A token with a key id that is not among them has them fetched again at most once a minute."`
 }
 
-// KeySet is where the app's public keys are.
+// KeySet returns the URL of the app's public keys.
 func (p *Privy) KeySet() URL {
 	if p.JWKS != (URL{}) {
 		return p.JWKS
@@ -21,7 +21,7 @@ func (p *Privy) KeySet() URL {
 	return URL{Scheme: "https", Host: "auth.privy.io", Path: "/api/v1/apps/" + p.AppID + "/jwks.json"}
 }
 
-// ERC8004 is where agents are registered, and whose opinions of them count.
+// ERC8004 configures the registry of agents, and whose ratings count.
 type ERC8004 struct {
 	Network    string        `key:"network" default:"base" oneof:"base base-sepolia" doc:"The chain of the registries: base (eip155:8453) or base-sepolia (eip155:84532)."`
 	RPC        Secret        `key:"rpc" doc:"The JSON-RPC address of a node of the chain. It may contain a key, so it is shown nowhere. Required."`
@@ -36,7 +36,7 @@ type ERC8004 struct {
 	LinkTTL    time.Duration `key:"link_ttl" default:"2160h" doc:"How long an agent stays linked to an account; then its owner has to link it again."`
 }
 
-// checkIdentity checks where identities come from.
+// checkIdentity checks the identity providers.
 func (d *decoder) checkIdentity(cfg *Config) {
 	if p := cfg.Auth.Privy; p != nil {
 		d.checkPrivy(p)
@@ -46,7 +46,7 @@ func (d *decoder) checkIdentity(cfg *Config) {
 	}
 }
 
-// The bounds of a score: a question to the node has one part for each reviewer and tag.
+// Limits of a score: a request to the node has one part for each reviewer and tag.
 const maxReviewers, maxTags = 32, 4
 
 func (d *decoder) checkERC8004(cfg *Config, e *ERC8004) {

@@ -7,8 +7,8 @@ import (
 	"bardo.money/gateway/internal/near"
 )
 
-// laterKey is a key of the published schema that nothing acts on in this version. below names the keys inside it, where
-// they are fixed, so that a slip of the pen is still reported.
+// laterKey is a key of the published schema that has no effect in this version. below lists the keys inside it, if they are fixed, so that typing
+// errors are still reported.
 type laterKey struct {
 	key, doc string
 	below    string
@@ -30,7 +30,7 @@ func findLater(key string) *laterKey {
 
 func isLater(key string) bool { return findLater(key) != nil }
 
-// laterBelow names the later keys directly below a key.
+// laterBelow returns the later keys directly below a key.
 func laterBelow(key string) []string {
 	var out []string
 	for _, l := range laterKeys {
@@ -41,7 +41,7 @@ func laterBelow(key string) []string {
 	return out
 }
 
-// later accepts a key that nothing acts on, and says so.
+// later accepts a key without effect, with a warning.
 func (d *decoder) later(key string, e entry) {
 	d.warn(e.at, key, "accepted, but this version does not act on it")
 	l := findLater(key)

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// layout finds what is wrong with the indentation of a YAML file that the parser refuses: its own message is about what it met after the mistake,
-// and its line is often where the table begins. ok is false if nothing is found. It knows the YAML of configuration files, not all of it.
+// layout finds the indentation mistake in a YAML file that the parser refuses: the parser's own message is about what follows the mistake, and its
+// line is often the start of the table. ok is false if nothing is found. It supports the YAML of configuration files, not all of YAML.
 func layout(data []byte) (line int, message, expected string, ok bool) {
 	l := layoutReader{block: -1}
 	for text := range strings.SplitSeq(string(data), "\n") {
@@ -20,10 +20,10 @@ func layout(data []byte) (line int, message, expected string, ok bool) {
 }
 
 type layoutReader struct {
-	columns []int // where the lines of the open tables and lists begin, outermost first
+	columns []int // columns of the open tables and lists, outermost first
 	opens   bool  // the last key has no value yet
-	block   int   // column of the key whose block of text goes on; -1 if none does
-	depth   int   // of brackets that are open
+	block   int   // column of the key whose text block is open; -1 for none
+	depth   int   // open brackets
 }
 
 func (l *layoutReader) line(text string) (message, expected string) {
@@ -43,7 +43,7 @@ func (l *layoutReader) line(text string) (message, expected string) {
 	item := content == "-" || strings.HasPrefix(content, "- ")
 	if !item && !isKey(content) {
 		l.depth += brackets(content)
-		return "", "" // a value that goes on
+		return "", "" // continuation of a value
 	}
 	if message, expected = l.place(column); message != "" {
 		return message, expected
@@ -52,7 +52,7 @@ func (l *layoutReader) line(text string) (message, expected string) {
 	return "", ""
 }
 
-// place compares a line's column with those that are open.
+// place compares a line's column with the open ones.
 func (l *layoutReader) place(column int) (message, expected string) {
 	if len(l.columns) == 0 {
 		l.columns = []int{column}
@@ -78,7 +78,7 @@ func (l *layoutReader) place(column int) (message, expected string) {
 	return "", ""
 }
 
-// enter notes what a line opens.
+// enter records what a line opens.
 func (l *layoutReader) enter(column int, content string) {
 	for strings.HasPrefix(content, "- ") {
 		rest := strings.TrimLeft(content[1:], " ")
@@ -95,7 +95,7 @@ func (l *layoutReader) enter(column int, content string) {
 	l.depth += brackets(content)
 }
 
-// isKey tells whether content begins with a key.
+// isKey reports whether content starts with a key.
 func isKey(content string) bool {
 	key, _, found := strings.Cut(content, ": ")
 	if !found {
@@ -104,7 +104,7 @@ func isKey(content string) bool {
 	return found && !strings.ContainsAny(key, "{}[]\"'")
 }
 
-// uncommented is content without the comment at its end.
+// uncommented returns content without a trailing comment.
 func uncommented(content string) string {
 	if at := strings.Index(content, " #"); at >= 0 && brackets(content[:at]) == 0 && strings.Count(content[:at], `"`)%2 == 0 {
 		content = content[:at]
@@ -112,7 +112,7 @@ func uncommented(content string) string {
 	return strings.TrimRight(content, " ")
 }
 
-// brackets is how many more brackets open in content than close.
+// brackets returns how many more brackets open than close in content.
 func brackets(content string) (n int) {
 	quote := rune(0)
 	for _, c := range content {

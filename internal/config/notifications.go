@@ -11,7 +11,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Notifications say what operators are told, and where.
+// Notifications configures notifications to operators.
 type Notifications struct {
 	TelegramToken  Secret    `key:"telegram_token" doc:"Token of a Telegram bot, which sends the notifications to telegram_chat."`
 	TelegramChat   string    `key:"telegram_chat" doc:"The chat that is told: its number, or @name of a channel. The bot must be a member."`
@@ -36,12 +36,12 @@ type Webhook struct {
 	Key Secret `key:"signing_key" doc:"What notifications are signed with by the rules of Standard Webhooks: whsec_ and base64. Without it, they are not signed."`
 }
 
-// Enabled reports whether anything is sent anywhere.
+// Enabled reports whether there is any receiver.
 func (n *Notifications) Enabled() bool {
 	return n.TelegramToken.IsSet() || n.DiscordWebhook.IsSet() || len(n.Webhooks) > 0
 }
 
-// Wants reports whether a topic is told.
+// Wants reports whether a topic is sent.
 func (n *Notifications) Wants(topic string) bool {
 	return len(n.Topics) == 0 && topic != "usage" || slices.Contains(n.Topics, topic)
 }
@@ -53,7 +53,7 @@ var (
 	signingKey    = pattern(`^(whsec_)?[A-Za-z0-9+/]{32,128}={0,2}$`)
 )
 
-// checkNotifications refuses receivers that cannot be reached, and those that would be told without encryption. No problem shows a secret.
+// checkNotifications refuses invalid receivers, and unencrypted ones. No problem shows a secret.
 func (d *decoder) checkNotifications(n *Notifications) {
 	const at = "notifications."
 	switch {
@@ -85,14 +85,14 @@ func (d *decoder) checkNotifications(n *Notifications) {
 	}
 }
 
-// isForm reports whether a secret that is set has a form. What Print writes in its place is taken, as for other secrets.
+// isForm reports whether a secret, if set, has a form. The mask that Print writes is accepted, as for other secrets.
 func isForm(s Secret, form func() *regexp.Regexp) bool {
 	return !s.IsSet() || isMask(s) || form().MatchString(s.Reveal())
 }
 
 func isMask(s Secret) bool { return s.Reveal() == s.String() }
 
-// checkReceiver checks the URL of a receiver; nil if it is none, or not shown.
+// checkReceiver checks the URL of a receiver; nil if it is invalid, or masked.
 func (d *decoder) checkReceiver(key string, text Secret, private bool) *url.URL {
 	if text.IsSet() && isMask(text) {
 		return nil

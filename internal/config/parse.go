@@ -11,10 +11,9 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Parse reads a configuration file: TOML if its name ends in .toml, else YAML. Variables of the environment, looked up
-// by env, stand over the file; an empty variable is one that is not set. Without data, defaults and environment alone
-// make the configuration. The kinds are those of the providers that can be configured, in the order that holds where no file names one. It
-// returns nil and the problems if any of them is more than a warning.
+// Parse reads a configuration file: TOML if its name ends in .toml, else YAML. Environment variables, looked up by env, override the file; an empty
+// variable counts as unset. Without data, the configuration consists of defaults and environment. kinds are the kinds of providers that can be
+// configured, in their default order. It returns nil and the problems if any of them is more than a warning.
 func Parse(name string, data []byte, env func(string) (string, bool), kinds ...kind.Kind) (*Config, []Problem) {
 	root, problems := parseTree(name, data)
 	if len(problems) > 0 {
@@ -55,7 +54,7 @@ func ParseModels(name string, data []byte) (ModelFile, []Problem) {
 	return file, d.sorted()
 }
 
-// moveAliases moves values from an older name of a key to its key in this schema.
+// moveAliases moves values from an older name of a key to its current key.
 func (d *decoder) moveAliases(root *node) {
 	d.moveProviders(root)
 	d.moveDreamKeys(root)
@@ -139,7 +138,8 @@ func appearance(root *node, cfg *Config) []policy.ProviderID {
 	return out
 }
 
-// sorted is every problem in the order of the file, those of the environment first. A key that is there under a wrong name is not missing.
+// sorted returns all problems in the order of the file, those of the environment first. A key that was given under a wrong name is not also reported
+// as missing.
 func (d *decoder) sorted() []Problem {
 	d.problems = slices.DeleteFunc(d.problems, func(p Problem) bool {
 		return (p.Message == missing || p.Message == noKey) && slices.Contains(d.meant, p.Key)
@@ -148,7 +148,7 @@ func (d *decoder) sorted() []Problem {
 	return d.problems
 }
 
-// place is where a key stands, or else the nearest key around it.
+// place returns the position of a key, or else of the nearest key around it.
 func (d *decoder) place(key string) pos {
 	for {
 		if at, ok := d.where[key]; ok {

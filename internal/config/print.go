@@ -11,7 +11,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Print writes the effective configuration as YAML, secrets masked. Parse reads it back.
+// Print writes the effective configuration as YAML, with secrets masked. Parse can read it.
 func Print(cfg *Config) []byte {
 	p := printer{kinds: cfg.kinds}
 	p.table(reflect.ValueOf(cfg).Elem(), "")
@@ -31,7 +31,7 @@ func (p *printer) table(v reflect.Value, indent string) {
 
 func (p *printer) fields(v reflect.Value, fields []field, indent string) {
 	for i, f := range fields {
-		if i == 1 && v.Type() == reflect.TypeFor[Providers]() { // behind the order
+		if i == 1 && v.Type() == reflect.TypeFor[Providers]() { // after order
 			p.hosts(v.FieldByName("Hosts").Interface().(map[policy.ProviderID]*Host), indent) //nolint:forcetypeassert // its own type
 		}
 		fv := v.Field(f.index)
@@ -48,7 +48,7 @@ func (p *printer) fields(v reflect.Value, fields []field, indent string) {
 	}
 }
 
-// hosts writes the sections of kinds with a host's keys.
+// hosts writes the sections of kinds with the keys of a Host.
 func (p *printer) hosts(hosts map[policy.ProviderID]*Host, indent string) {
 	for _, k := range p.kinds.hosts() {
 		if h := hosts[policy.ProviderID(k.Name)]; h != nil {
@@ -58,7 +58,7 @@ func (p *printer) hosts(hosts map[policy.ProviderID]*Host, indent string) {
 	}
 }
 
-// value writes what follows a key's colon.
+// value writes the text after a key's colon.
 func (p *printer) value(v reflect.Value, indent string) {
 	if v.Kind() == reflect.Pointer {
 		v = v.Elem()
@@ -92,7 +92,7 @@ func (p *printer) value(v reflect.Value, indent string) {
 	}
 }
 
-// dictionary writes a map, its keys in order.
+// dictionary writes a map, sorted by key.
 func (p *printer) dictionary(v reflect.Value, indent string) {
 	keys := v.MapKeys()
 	slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
@@ -102,14 +102,14 @@ func (p *printer) dictionary(v reflect.Value, indent string) {
 	}
 }
 
-// element writes a struct as an element of a list: the dash stands in the indentation of its first key.
+// element writes a struct as an element of a list: the dash is in the indentation of its first key.
 func (p *printer) element(v reflect.Value, indent string) {
 	var inner printer
 	inner.table(v, indent+"  ")
 	p.WriteString(indent + "- " + strings.TrimPrefix(inner.String(), indent+"  "))
 }
 
-// text writes a scalar so that it is read back as the same.
+// text writes a scalar so that it parses to the same value.
 func text(v reflect.Value) string {
 	switch x := v.Interface().(type) {
 	case bool:
@@ -138,7 +138,7 @@ func text(v reflect.Value) string {
 	}
 }
 
-// duration writes 15m for what Go writes as 15m0s.
+// duration writes 15m for Go's 15m0s.
 func duration(t time.Duration) string {
 	s := t.String()
 	if strings.HasSuffix(s, "m0s") {
@@ -150,7 +150,7 @@ func duration(t time.Duration) string {
 	return s
 }
 
-// quote leaves plain words as they are, and writes anything else in quotes, "${" so that it is not read as a variable.
+// quote leaves plain words unquoted, quotes anything else, and escapes "${".
 func quote(s string) string {
 	word := !slices.Contains([]string{"", "null", "true", "false"}, strings.ToLower(s)) && !strings.ContainsFunc(s, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && r != '_'

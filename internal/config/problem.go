@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// Problem is one mistake in the configuration, or one warning about it.
+// Problem is one mistake in the configuration, or one warning.
 type Problem struct {
 	File      string // the file, or the variable of the environment
 	Line, Col int    // from 1; 0 where there is no line
 	Key       string // dotted path of the key, "" for the file as a whole
 	Message   string
-	Expected  string // what would have been right, "" if Message says it
-	Warning   bool   // the configuration is usable as it is
+	Expected  string // what would be correct, "" if Message says it
+	Warning   bool   // the configuration can be used
 }
 
-// String is "file:line: key: problem, expected …".
+// String returns "file:line: key: problem, expected …".
 func (p Problem) String() string {
 	var b strings.Builder
 	b.WriteString(p.File)
@@ -36,10 +36,10 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// Error makes a Problem an error.
+// Error implements error.
 func (p Problem) Error() string { return p.String() }
 
-// Failed tells whether any of the problems is more than a warning.
+// Failed reports whether any of the problems is more than a warning.
 func Failed(ps []Problem) bool {
 	for _, p := range ps {
 		if !p.Warning {

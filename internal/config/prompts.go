@@ -2,7 +2,7 @@ package config
 
 import "time"
 
-// Prompts say whose requests and answers are kept, and where. The zero value keeps none.
+// Prompts configures the prompt log. The zero value disables it.
 type Prompts struct {
 	Keys     []string      `key:"keys" doc:"Ids of the API keys whose requests and answers are kept, masked; never those that are confidential, private, or for an enclave. Their answers carry X-Bardo-Prompt-Log. Without it, none are kept."`
 	File     string        `key:"file" doc:"File that they are kept in, encrypted; a relative one is in the state directory. bardo prompts reads it."`
@@ -14,10 +14,10 @@ type Prompts struct {
 	OTLPHeaders map[string]Secret `key:"otlp_headers" doc:"Headers that these logs are sent with, such as the authorization of a hosted receiver."`
 }
 
-// leastKey is how many characters a key of the prompt log has.
+// leastKey is the minimum length of a prompt log's key, in characters.
 const leastKey = 32
 
-// checkPrompts refuses a prompt log that would be kept nowhere, or without encryption.
+// checkPrompts refuses a prompt log without a location or without encryption.
 func (d *decoder) checkPrompts(cfg *Config) {
 	const at = "telemetry.prompts."
 	p := &cfg.Telemetry.Prompts

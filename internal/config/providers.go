@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Providers are the places where models are served.
+// Providers configures where models are served.
 type Providers struct {
 	Order      []policy.ProviderID `key:"order" doc:"Provider names and custom ids, most preferred first. Others follow in order of appearance."`
 	CAFile     string              `key:"ca_file" doc:"File on Envoy's machine with the authorities (PEM) that providers' certificates are judged by. Without it, the system's."`
@@ -21,10 +21,10 @@ type Providers struct {
 	Direct     *Direct             `key:"direct" doc:"Users' own keys: their requests are forwarded unchanged, without pipeline and spread."`
 	Custom     []Custom            `key:"custom" doc:"Any other server with one of the supported formats."`
 
-	Hosts map[policy.ProviderID]*Host // the sections of the kinds with a vendor's or a host's keys, by name
+	Hosts map[policy.ProviderID]*Host // by kind name: kinds with a vendor's or a host's keys
 }
 
-// Host is a provider that needs only the operator's key: its address is known, or the one thing besides that the operator says.
+// Host is a provider that needs only the operator's key: its address is known, or is its only other setting.
 type Host struct {
 	APIKey  Secret   `key:"api_key" doc:"The operator's key. Without it, the provider's usual environment variable."`
 	APIKeys []Secret `key:"api_keys" doc:"Further equivalent keys: requests are spread over all, and a rate-limited one is not used for a while."`
@@ -46,7 +46,7 @@ type BlockRun struct {
 	Payment    Payment      `key:"payment" doc:"With wallet_key: what is paid for."`
 }
 
-// Payment says what a provider may be paid by a wallet.
+// Payment limits what a wallet may pay a provider.
 type Payment struct {
 	PayTo        []string     `key:"pay_to" doc:"The addresses that may be paid: 0x and 40 hexadecimal digits. Without any, nothing is paid."`
 	Network      string       `key:"network" default:"base" oneof:"base base-sepolia" doc:"The chain that is paid on."`
@@ -92,20 +92,20 @@ type Venice struct {
 	Models                  []Model           `key:"models" doc:"Its models. Without a list, its own model list, else those of the catalog that it is known to serve."`
 }
 
-// Multimodal says on which occasions agents have more than text of Venice.
+// Multimodal configures when agents may use more than text at Venice.
 type Multimodal struct {
 	Embeddings bool `key:"embeddings" default:"true" doc:"Agents have embeddings, to compare what they know with others."`
 	Alerts     bool `key:"tts_alerts" default:"true" doc:"Agents have alerts spoken, in the phases conservation, declining and terminal."`
 	Artifacts  bool `key:"image_generation" default:"false" doc:"Agents have images made, in the dreams of the phase terminal: what is left of them."`
 }
 
-// VeniceCache is when an epoch of the keys of prompts ends.
+// VeniceCache configures when an epoch of prompt cache keys ends.
 type VeniceCache struct {
 	KernelTTL int      `key:"stable_kernel_ttl_s" default:"300" min:"1" doc:"Seconds without a request of the agent after which the provider's cache has forgotten its prompts, so that an epoch begins."`
 	AdvanceOn []string `key:"session_epoch_advance_on" oneof:"dream_cycle_start phase_transition" doc:"What begins an epoch besides POST /venice/cache/advance. Without the key, both."`
 }
 
-// Advances reports whether an epoch begins on something.
+// Advances reports whether an event starts a new epoch.
 func (c *VeniceCache) Advances(on string) bool {
 	return c.AdvanceOn == nil || slices.Contains(c.AdvanceOn, on)
 }
@@ -113,7 +113,7 @@ func (c *VeniceCache) Advances(on string) bool {
 // LowCredit reports whether its credit is known to be below the minimum. v may be nil.
 func (v *Venice) LowCredit() bool { return v != nil && v.Credit != nil && *v.Credit < v.MinCredit }
 
-// Bankr is a gateway whose bills are paid by a wallet's earnings.
+// Bankr is a gateway that is paid from a wallet's earnings.
 type Bankr struct {
 	Endpoint        URL          `key:"endpoint" doc:"Base URL up to and including the version. Without it, the provider's own."`
 	APIKey          Secret       `key:"api_key" doc:"The operator's key. Without it, BANKR_API_KEY."`
@@ -136,13 +136,13 @@ type Bankr struct {
 	Models []Model `key:"models" doc:"Its models. Without a list, the models that the catalog names for it."`
 }
 
-// bankrAccount is where Bankr sells credit.
+// bankrAccount is the address at which Bankr sells credit.
 var bankrAccount = URL{Scheme: "https", Host: "api.bankr.bot"}
 
 // Buys reports whether credit is bought. b may be nil.
 func (b *Bankr) Buys() bool { return b != nil && b.AutoTopup && b.AccountEndpoint != URL{} }
 
-// Key is the key that the account is read with, and credit bought.
+// Key returns the key for reading the account and buying credit.
 func (b *Bankr) Key() Secret {
 	if !b.APIKey.IsSet() && len(b.APIKeys) > 0 {
 		return b.APIKeys[0]
@@ -150,7 +150,7 @@ func (b *Bankr) Key() Secret {
 	return b.APIKey
 }
 
-// completeAccount fills in what the account at Bankr needs; own tells that the endpoint is Bankr's own.
+// completeAccount sets the account's endpoint and defaults; own reports that the endpoint is Bankr's own.
 func (b *Bankr) completeAccount(own bool) {
 	const usual = 5 * time.Minute
 	if b.AutoTopup && b.CreditInterval <= 0 {
@@ -193,13 +193,13 @@ type Custom struct {
 }
 
 type (
-	// Model is what the operator says about a model.
+	// Model is the operator's entry for a model.
 	Model = modelfile.Model
 	// ModelFile is a file of such entries.
 	ModelFile = modelfile.File
 )
 
-// The kinds of provider whose sections have keys of their own, and those that are no section.
+// The kinds of provider whose sections have keys of their own, and those without a section.
 const (
 	KindBlockRun   = "blockrun"
 	KindOpenRouter = "openrouter"
@@ -209,47 +209,47 @@ const (
 	KindDemo       = "demo"
 )
 
-// The formats that a provider can be spoken to in.
+// The API formats of providers.
 const (
 	FormatOpenAI    = "openai"
 	FormatAnthropic = "anthropic"
 	FormatGemini    = "gemini"
 )
 
-// Provider is one enabled provider, whatever section it was configured in.
+// Provider is one enabled provider, from any section.
 type Provider struct {
 	kind.Provider
 
-	Kind         string // which adapter serves it
-	Format       string // what it speaks: FormatOpenAI … ; "" for the demo provider
+	Kind         string // selects the adapter
+	Format       string // FormatOpenAI …; "" for the demo provider
 	Endpoints    []URL  // equal servers; none for the demo provider
 	Key          Secret
-	Keys         []Secret // all of its keys, Key first; nil where there is none
-	Betas        []string // the only beta flags that it gets to see; nil: all
+	Keys         []Secret // all keys, Key first; nil if there are none
+	Betas        []string // the only beta flags that are sent to it; nil: all
 	CacheControl bool     // understands cache_control in OpenAI's format
 
-	Responses     bool // it speaks OpenAI's Responses API
-	NoCompletions bool // it does not complete prompts
+	Responses     bool // it supports OpenAI's Responses API
+	NoCompletions bool // it has no legacy completions endpoint
 	BYOK          bool // requests may bring their own key
 	Characters    map[string]string
 	Sort          string
 	Fallbacks     []string
-	Allow         []string // members that its requests may have beyond what is priced
-	APIVersion    string   // that its requests name; "" for none
-	CountsTokens  bool     // it counts the tokens of a request
+	Allow         []string // unpriced members that its requests may have
+	APIVersion    string   // sent in its requests; "" for none
+	CountsTokens  bool     // it can count the tokens of a request
 	Attestation   Attestation
 	E2EEKeys      []string // of its enclave
 
-	variables []string // of the environment that hold its key
+	variables []string // environment variables for its key
 }
 
-// Demo is the id of the built-in provider that answers when no other is configured.
+// Demo is the id of the built-in provider that answers if no other is configured.
 const Demo policy.ProviderID = "demo"
 
 // kindsOf are kinds of providers by name.
 type kindsOf []kind.Kind
 
-// find is the kind of a name; the zero value if there is none.
+// find returns the kind with a name; the zero value if there is none.
 func (ks kindsOf) find(name string) kind.Kind {
 	if i := slices.IndexFunc(ks, func(k kind.Kind) bool { return k.Name == name }); i >= 0 {
 		return ks[i]
@@ -257,7 +257,7 @@ func (ks kindsOf) find(name string) kind.Kind {
 	return kind.Kind{Name: name}
 }
 
-// vendors are the names of the kinds that are vendors.
+// vendors returns the names of the kinds that are vendors.
 func (ks kindsOf) vendors() (out []string) {
 	for _, k := range ks {
 		if k.Section == kind.VendorSection {
@@ -267,7 +267,7 @@ func (ks kindsOf) vendors() (out []string) {
 	return out
 }
 
-// hosts are the kinds whose sections are a Host's.
+// hosts returns the kinds whose sections are a Host.
 func (ks kindsOf) hosts() (out []kind.Kind) {
 	for _, k := range ks {
 		if k.Section == kind.VendorSection || k.Section == kind.HostSection {
@@ -277,7 +277,7 @@ func (ks kindsOf) hosts() (out []kind.Kind) {
 	return out
 }
 
-// names are the providers that have sections, in the default order: that of the kinds, users' own keys last.
+// names returns the providers that have sections, in the default order: that of the kinds, then users' own keys.
 func (ks kindsOf) names() (out []policy.ProviderID) {
 	for _, k := range ks {
 		if k.Section != kind.NoSection {
@@ -287,14 +287,14 @@ func (ks kindsOf) names() (out []policy.ProviderID) {
 	return append(out, directSection)
 }
 
-// reserved are the names that a custom provider cannot take. It can take a host's: it stands in that host's place.
+// reserved returns the names that a custom provider cannot use. It can use a host's name: it then replaces that host.
 func (ks kindsOf) reserved() []policy.ProviderID {
 	return slices.DeleteFunc(append(ks.names(), Demo, KindCustom), func(id policy.ProviderID) bool {
 		return ks.find(string(id)).Section == kind.HostSection
 	})
 }
 
-// EnabledBy says what enables a known provider: "set OPENAI_API_KEY, or providers.openai in the configuration".
+// EnabledBy returns how to enable a known provider: "set OPENAI_API_KEY, or providers.openai in the configuration".
 func (c *Config) EnabledBy(id policy.ProviderID) string {
 	section := "providers." + string(id) + " in the configuration"
 	if k := c.kinds.find(string(id)); k.Variables != nil && k.BaseURL != "" && !k.Keyless {
@@ -303,7 +303,7 @@ func (c *Config) EnabledBy(id policy.ProviderID) string {
 	return "set " + section
 }
 
-// KeyAdvice says where to correct the provider's key: "correct OPENAI_API_KEY, or providers.openai.api_key in the configuration".
+// KeyAdvice returns how to correct the provider's key: "correct OPENAI_API_KEY, or providers.openai.api_key in the configuration".
 func (p Provider) KeyAdvice() string {
 	at := "providers." + string(p.ID) + ".api_key"
 	switch {

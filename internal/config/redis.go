@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// redisSchemes are those of addresses of Redis: over TCP, over TLS, over a Unix socket.
+// redisSchemes are the URL schemes of Redis: over TCP, over TLS, over a Unix socket.
 var redisSchemes = []string{"redis", "rediss", "redis+unix"}
 
 func redisAddress(s string) bool {
@@ -16,10 +16,10 @@ func redisAddress(s string) bool {
 	return ok && slices.Contains(redisSchemes, scheme)
 }
 
-// CacheRedis is the address of the Redis that has the stored answers, with its password; nil if they are elsewhere.
+// CacheRedis returns the address of the Redis with the stored answers, with its password; nil if they are elsewhere.
 func (s Store) CacheRedis() *url.URL { return redisURL(s.Cache, s.CachePassword) }
 
-// LimitsRedis is the address of the Redis where gateways count their clients' requests together, with its password; nil if each counts alone.
+// LimitsRedis returns the address of the Redis with the shared limits, with its password; nil if each gateway counts alone.
 func (s Store) LimitsRedis() *url.URL { return redisURL(s.Limits, s.LimitsPassword) }
 
 func redisURL(address string, password Secret) *url.URL {
@@ -42,8 +42,8 @@ func redisURL(address string, password Secret) *url.URL {
 // database is the path of a redis:// address.
 var database = pattern(`^/?\d{0,4}$`)
 
-// checkRedis checks the address of a Redis. A password in it would be shown with it. key is that of the address: those of its password, its authorities and
-// its time limit begin with it.
+// checkRedis checks the address of a Redis. It must not contain a password, which would be shown with it. key is the key of the address; the keys of
+// its password, CA and timeout have it as prefix.
 func (d *decoder) checkRedis(key, address string, password Secret, ca string, timeout time.Duration) {
 	d.checkRedisAddress(key, address, password)
 	if u, err := url.Parse(address); ca != "" && err == nil && u.Scheme != "rediss" {
@@ -77,7 +77,7 @@ func (d *decoder) checkRedisAddress(key, address string, secret Secret) {
 	}
 }
 
-// checkLimits refuses limits that gateways cannot share as configured.
+// checkLimits refuses invalid settings of shared limits.
 func (d *decoder) checkLimits(cfg *Config) {
 	s, l := &cfg.Store, &cfg.Limits
 	switch {
@@ -96,7 +96,7 @@ func (d *decoder) checkLimits(cfg *Config) {
 	}
 }
 
-// checkLadder refuses lists that do not say what follows a model.
+// checkLadder refuses ladders that do not define the next model.
 func (d *decoder) checkLadder(ladder map[string][]string) {
 	seen := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(ladder)) {
@@ -113,7 +113,8 @@ func (d *decoder) checkLadder(ladder map[string][]string) {
 	}
 }
 
-// Share is of how many gateways one gives out its part of each limit while the store of limits is away; 0 if it refuses clients that have limits.
+// Share returns the number of gateways among which each limit is divided while the store of limits is down; 0 if clients with limits are refused
+// then.
 func (l *Limits) Share() int {
 	if l.WhenAway != "share" {
 		return 0

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Retrieval says what is added to requests that resemble it.
+// Retrieval configures what is added to similar requests.
 type Retrieval struct {
 	Memory        string        `key:"memory" default:"off" oneof:"off shadow on" doc:"Documents that agents have stored in their sessions, in requests of these: not used; looked for and counted, but not added; or added. It needs the embedding model."`
 	MemoryTimeout time.Duration `key:"memory_timeout" default:"150ms" doc:"How long documents may be looked for; then a request goes on without them."`
@@ -19,7 +19,7 @@ type Retrieval struct {
 	Hooks []RetrievalHook `key:"hooks" doc:"Services of the operator's that find something for requests."`
 }
 
-// RetrievalHook is a service that finds something.
+// RetrievalHook is a service that returns results for a request.
 type RetrievalHook struct {
 	Name     string        `key:"name" doc:"The hook's name in records and metrics: letters, digits, dashes and underscores."`
 	URL      URL           `key:"url" doc:"Where questions are sent, by POST, through Envoy."`
@@ -52,7 +52,7 @@ func (d *decoder) checkRetrieval(r *Retrieval) {
 	}
 }
 
-// checkHook checks how a hook is reached.
+// checkHook checks the address and authentication of a hook.
 func (d *decoder) checkHook(key string, url URL, timeout time.Duration, token Secret, example string) {
 	if url == (URL{}) {
 		d.problem(key+".url", "where the hook is, such as "+example, missing)

@@ -7,7 +7,7 @@ import (
 	"bardo.money/gateway/internal/rule"
 )
 
-// Firewall holds the rules of tools.
+// Firewall configures the rules of tools.
 type Firewall struct {
 	Shadow bool           `key:"shadow" default:"false" doc:"Nothing is removed or refused; what would be is recorded."`
 	Rules  []FirewallRule `key:"rules" doc:"The rules. A tool, or a call, has to be allowed by all rules that apply to its request."`
@@ -32,7 +32,7 @@ type FirewallRule struct {
 	Shadow      bool   `key:"shadow" default:"false" doc:"The rule removes and refuses nothing; what it would do is recorded."`
 }
 
-// Guardrail is a service of the operator's, called a hook.
+// Guardrail is a service of the operator's, called as a hook.
 type Guardrail struct {
 	Name     string        `key:"name" doc:"The hook's name in records, metrics and errors: letters, digits, dashes and underscores."`
 	URL      URL           `key:"url" doc:"Where requests of the hook are sent, by POST, through Envoy."`
@@ -60,7 +60,7 @@ var ruleName = pattern(`^[A-Za-z0-9][A-Za-z0-9_-]{0,47}$`)
 
 const ruleNameForm = "letters, digits, dashes and underscores, at most 48"
 
-// checkFirewall reads the rules as the layer does.
+// checkFirewall parses the rules as the layer does.
 func (d *decoder) checkFirewall(f *Firewall) {
 	if len(f.Rules) > maxRules {
 		d.problem("pipeline.firewall.rules", fmt.Sprintf("at most %d", maxRules), "%d rules", len(f.Rules))

@@ -16,14 +16,14 @@ import (
 
 // Field documents one key of the schema.
 type Field struct {
-	Key     string // dotted path; a list's elements are "[]", names of the operator's own "*"
-	Type    string // what is expected, in words
-	Default string // as it would be written, "" for none
+	Key     string // dotted path; a list's elements are "[]", names chosen by the operator "*"
+	Type    string // description of the expected value
+	Default string // as written in a file, "" for none
 	Doc     string
-	Built   bool // false: accepted with a warning, nothing acts on it
+	Built   bool // false: accepted with a warning, without effect
 }
 
-// Schema lists every key that Parse accepts with these kinds of providers, in the order of the structs, keys that nothing acts on at the end.
+// Schema lists every key that Parse accepts with these kinds of providers, in the order of the structs, keys without effect at the end.
 func Schema(kinds ...kind.Kind) []Field {
 	out := describe("", reflect.TypeFor[Config](), kinds)
 	for _, l := range laterKeys {
@@ -39,7 +39,7 @@ func describe(prefix string, t reflect.Type, kinds kindsOf) []Field {
 func describeFields(prefix string, t reflect.Type, fields []field, kinds kindsOf) []Field {
 	var out []Field
 	for i, f := range fields {
-		if i == 1 && t == reflect.TypeFor[Providers]() { // behind the order
+		if i == 1 && t == reflect.TypeFor[Providers]() { // after order
 			for _, k := range kinds.hosts() {
 				out = append(out, Field{Key: join(prefix, k.Name), Type: table.String(), Doc: k.Doc, Built: true})
 				out = append(out, describeFields(join(prefix, k.Name), reflect.TypeFor[Host](), hostFields(k), kinds)...)
@@ -76,7 +76,7 @@ type field struct {
 	start    bool // a change takes effect at the next start
 }
 
-// fieldsOf are the fields of a structure that have keys, in order. They are shared: not to be changed.
+// fieldsOf returns the fields of a structure that have keys, in order. They are shared and must not be changed.
 func fieldsOf(t reflect.Type) []field {
 	known, ok := fieldsByType.Load(t)
 	if !ok {
@@ -85,7 +85,7 @@ func fieldsOf(t reflect.Type) []field {
 	return known.([]field) //nolint:forcetypeassert // nothing else is stored
 }
 
-// fieldsByType are the fields of structures that were asked for: []field by reflect.Type.
+// fieldsByType caches the fields of structures: []field by reflect.Type.
 var fieldsByType sync.Map
 
 func readFields(t reflect.Type) []field {
@@ -111,14 +111,14 @@ func readFields(t reflect.Type) []field {
 	return out
 }
 
-// hostFields are the fields of a Host that the section of a kind has.
+// hostFields returns the fields of a Host that the section of a kind has.
 func hostFields(k kind.Kind) []field {
 	return slices.DeleteFunc(slices.Clone(fieldsOf(reflect.TypeFor[Host]())), func(f field) bool {
 		return f.name == "models" && k.Section != kind.HostSection || f.name == "api_version" && k.APIVersion == ""
 	})
 }
 
-// of is the field with $vendors among its choices replaced by the names of the vendors.
+// of returns the field with $vendors among its choices replaced by the names of the vendors.
 func (f field) of(kinds kindsOf) field {
 	if i := slices.Index(f.oneOf, "$vendors"); i >= 0 {
 		f.oneOf = slices.Replace(slices.Clone(f.oneOf), i, i+1, kinds.vendors()...)
@@ -134,12 +134,12 @@ func names(fs []field) []string {
 	return out
 }
 
-// isTable tells whether a type is written as a table: a struct with keys. URL and Secret are structs that are written as text.
+// isTable reports whether a type is written as a table: a struct with keys. URL and Secret are structs that are written as text.
 func isTable(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && t != reflect.TypeFor[URL]() && t != reflect.TypeFor[Secret]()
 }
 
-// expected says in words what a value of a type looks like.
+// expected describes the values of a type.
 func (f field) expected(t reflect.Type) string {
 	switch t {
 	case reflect.TypeFor[Addr]():
@@ -198,7 +198,7 @@ func (f field) wholeNumber() string {
 	return "a whole number"
 }
 
-// newWithDefaults is a pointer to a value of t whose fields hold the defaults of their tags.
+// newWithDefaults returns a pointer to a value of t whose fields have the defaults of their tags.
 func newWithDefaults(t reflect.Type) reflect.Value {
 	v := reflect.New(t)
 	if isTable(t) {

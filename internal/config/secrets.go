@@ -2,14 +2,14 @@ package config
 
 import "reflect"
 
-// Secrets are all credentials of the configuration, wherever they stand in it, those of the environment included. Some may not be set.
+// Secrets returns all credentials of the configuration, including those from the environment. Some may be unset.
 func (c *Config) Secrets() []Secret {
 	out := append(c.Store.Ledger.passwords(), Database(c.Store.Vectors).passwords()...)
 	gather(reflect.ValueOf(c), &out)
 	return out
 }
 
-// gather walks over everything that a value holds.
+// gather collects the secrets of a value recursively.
 func gather(v reflect.Value, out *[]Secret) {
 	if s, ok := reflect.TypeAssert[Secret](v); ok {
 		*out = append(*out, s)

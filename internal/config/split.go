@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// Loopback tells whether only this machine can connect: a Unix socket, a loopback address, or nowhere at all.
+// Loopback reports whether only this machine can connect: a Unix socket, a loopback address, or no address.
 func (s Socket) Loopback() bool {
 	if _, ok := s.Unix(); ok {
 		return true
@@ -15,7 +15,7 @@ func (s Socket) Loopback() bool {
 	return Addr(s).Loopback()
 }
 
-// Host is the host of a TCP address, "" for a Unix socket.
+// Host returns the host of a TCP address, "" for a Unix socket.
 func (s Socket) Host() string {
 	if _, ok := s.Unix(); ok {
 		return ""
@@ -27,19 +27,19 @@ func (s Socket) Host() string {
 	return host
 }
 
-// At is where the other parts reach the control plane.
+// At returns the address at which the other parts reach the control plane.
 func (x XDS) At() Socket { return cmp.Or(x.Address, x.Listen.Reachable()) }
 
-// ServerName is the name that the control plane's certificate must have.
+// ServerName returns the required name in the control plane's certificate.
 func (x XDS) ServerName() string { return cmp.Or(x.Name, x.At().Host()) }
 
-// nodePattern is what a node's name may be: it is a DNS name in certificates.
+// nodePattern is the form of a node's name: it is a DNS name in certificates.
 var nodePattern = pattern(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,61}[A-Za-z0-9])?$`)
 
-// ValidNode tells whether a name can be a node's.
+// ValidNode reports whether a name can be a node's.
 func ValidNode(name string) bool { return nodePattern().MatchString(name) }
 
-// checkSplit refuses what would let other machines read, or change, what the parts of a split gateway tell each other.
+// checkSplit refuses settings that let other machines read or change the traffic between the parts of a split gateway.
 func (d *decoder) checkSplit(cfg *Config) {
 	if n := cfg.Extproc.Node; n != "" && !ValidNode(n) {
 		d.problem("extproc.node", "letters, digits, dots and dashes, at most 63", "%q cannot be a node's name", n)
@@ -62,7 +62,7 @@ func (d *decoder) checkSplit(cfg *Config) {
 	}
 }
 
-// checkPeerTLS wants all three files, by paths that mean the same to every program.
+// checkPeerTLS requires all three files, by absolute paths.
 func (d *decoder) checkPeerTLS(key string, t PeerTLS) {
 	files := []struct{ name, path string }{{"cert", t.Cert}, {"key", t.Key}, {"ca", t.CA}}
 	given := 0
@@ -82,7 +82,7 @@ func (d *decoder) checkPeerTLS(key string, t PeerTLS) {
 	}
 }
 
-// Reachable is where a program on the same machine connects to reach a server that listens here.
+// Reachable returns the address at which a program on the same machine reaches a server that listens here.
 func (s Socket) Reachable() Socket {
 	host, port, err := net.SplitHostPort(string(s))
 	if _, unix := s.Unix(); unix || err != nil {

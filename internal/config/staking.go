@@ -6,7 +6,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Staking is a position of staked VVV, and who manages the keys that spend its credit.
+// Staking is a position of staked VVV, with the management of the keys that spend its credit.
 type Staking struct {
 	Network   string        `key:"network" default:"base" oneof:"base base-sepolia" doc:"The chain of the position: base (eip155:8453) or base-sepolia (eip155:84532)."`
 	RPC       Secret        `key:"rpc" doc:"The JSON-RPC address of a node of the chain. It may contain a key, so it is shown nowhere. Required."`
@@ -18,9 +18,9 @@ type Staking struct {
 	Interval  time.Duration `key:"interval" default:"5m" doc:"How often the position is read, besides at each change of phase."`
 }
 
-// InitialPhase is the phase where no request has said one.
+// InitialPhase returns the phase before any request has stated one.
 func (s *Staking) InitialPhase() policy.Phase {
-	p, _ := policy.ParsePhase(s.Phase) // one of the list
+	p, _ := policy.ParsePhase(s.Phase) // validated
 	return p
 }
 

@@ -2,7 +2,7 @@ package config
 
 import "reflect"
 
-// AtStart names the keys whose values differ between two configurations and that a process reads at its start alone.
+// AtStart returns the keys whose values differ between two configurations and are only read at the start of a process.
 func AtStart(before, after *Config) []string {
 	return atStart("", reflect.ValueOf(before).Elem(), reflect.ValueOf(after).Elem())
 }
@@ -25,7 +25,7 @@ func atStart(prefix string, before, after reflect.Value) (changed []string) {
 	return changed
 }
 
-// tableOf is what a pointer to a table points to; an empty table for nil.
+// tableOf dereferences a pointer to a table; nil becomes an empty table.
 func tableOf(v reflect.Value) reflect.Value {
 	if v.IsNil() {
 		return reflect.Zero(v.Type().Elem())

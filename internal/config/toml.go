@@ -9,7 +9,7 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// parseTOML reads the file twice: the decoder checks it by every rule of TOML, the unstable parser says where things are.
+// parseTOML reads the file twice: the decoder checks all rules of TOML, the unstable parser provides positions.
 func parseTOML(name string, data []byte) (*node, []Problem) {
 	var checked map[string]any
 	if err := toml.Unmarshal(data, &checked); err != nil {
@@ -28,7 +28,7 @@ func parseTOML(name string, data []byte) (*node, []Problem) {
 			into = r.element(r.table(root, e.Key()))
 		case unstable.KeyValue:
 			r.keyValue(into, e, 0)
-		default: // comments are not kept
+		default: // comments are dropped
 		}
 	}
 	if err := r.parser.Error(); err != nil {
@@ -45,11 +45,11 @@ func tomlError(name string, err error) Problem {
 	return at.problem("", "", "not TOML: %s", strings.TrimPrefix(err.Error(), "toml: "))
 }
 
-// tomlReader copies the library's expressions into our tree.
+// tomlReader converts the library's expressions to nodes.
 type tomlReader struct {
 	file     string
 	data     []byte
-	lines    []int // offsets of the line ends, made on first use
+	lines    []int // offsets of the line ends, computed on first use
 	parser   unstable.Parser
 	problems []Problem
 }
@@ -71,12 +71,12 @@ func (r *tomlReader) at(n *unstable.Node) pos {
 	return pos{file: r.file, line: line + 1, col: offset - start + 1}
 }
 
-// table is the table of a dotted key below n. A list on the way stands for its last element.
+// table returns the table of a dotted key below n. A list in the path means its last element.
 func (r *tomlReader) table(n *node, key unstable.Iterator) *node {
 	for key.Next() {
 		at := r.at(key.Node())
 		if n = n.walk(at, string(key.Node().Data)); n == nil {
-			return &node{} // unreachable in a file that the decoder accepted
+			return &node{} // unreachable: the decoder has accepted the file
 		}
 		if n.kind == list && !key.IsLast() && len(n.items) > 0 {
 			n = n.items[len(n.items)-1]
@@ -108,7 +108,7 @@ func (r *tomlReader) keyValue(into *node, e *unstable.Node, depth int) {
 	}
 }
 
-// read copies a value; at is the place of its key, or of the list it is in.
+// read converts a value; at is the position of its key, or of the list that contains it.
 func (r *tomlReader) read(v *unstable.Node, at pos, depth int) *node {
 	if v.Raw.Length > 0 {
 		at = r.at(v)

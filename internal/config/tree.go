@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// maxFileBytes bounds a configuration file; the parsers are not made for more.
+// maxFileBytes limits a configuration file; the parsers are not meant for more.
 const maxFileBytes = 1 << 20
 
-// maxDepth bounds the nesting of tables and lists.
+// maxDepth limits the nesting of tables and lists.
 const maxDepth = 32
 
 type shape uint8
@@ -27,11 +27,11 @@ func (k shape) String() string {
 	return [...]string{"nothing", "a single value", "a list", "a table of keys"}[k]
 }
 
-// node is one value of a file with its place, whichever format it was written in.
+// node is one value of a file with its position, in either format.
 type node struct {
 	kind  shape
 	at    pos
-	text  string  // of a scalar, as written, without its quotes
+	text  string  // of a scalar, as written, without quotes
 	items []*node // of a list
 	keys  []entry // of a table, in order of appearance
 }
@@ -42,7 +42,7 @@ type entry struct {
 	value *node
 }
 
-// pos is a place in a file, or a variable of the environment (line 0).
+// pos is a position in a file, or an environment variable (line 0).
 type pos struct {
 	file      string
 	line, col int
@@ -52,7 +52,7 @@ func (p pos) problem(key, expected, format string, args ...any) Problem {
 	return Problem{File: p.file, Line: p.line, Col: p.col, Key: key, Message: fmt.Sprintf(format, args...), Expected: expected}
 }
 
-// get finds an entry of a table; nil if there is none.
+// get returns an entry of a table; nil if there is none.
 func (n *node) get(name string) *entry {
 	if i := slices.IndexFunc(n.keys, func(e entry) bool { return e.name == name }); i >= 0 {
 		return &n.keys[i]
@@ -60,7 +60,7 @@ func (n *node) get(name string) *entry {
 	return nil
 }
 
-// at is the node below a table by a path of names, made if missing; nil where a value that is no table is in the way.
+// walk returns the node below a table at a path of names, created if missing; nil if another value than a table is in the path.
 func (n *node) walk(at pos, path ...string) *node {
 	for _, name := range path {
 		if n.kind == null {
@@ -91,7 +91,7 @@ func (n *node) has(path ...string) bool {
 	return true
 }
 
-// parseTree reads a file in the format that its name says: TOML for .toml, else YAML (and so JSON).
+// parseTree reads a file in the format of its name: TOML for .toml, else YAML (including JSON).
 func parseTree(name string, data []byte) (*node, []Problem) {
 	start := pos{file: name, line: 1, col: 1}
 	if len(data) > maxFileBytes {

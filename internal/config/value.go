@@ -12,13 +12,13 @@ import (
 	"bardo.money/gateway/internal/secret"
 )
 
-// Secret is a credential. It cannot be printed; Reveal gives the bytes that go on the wire.
+// Secret is a credential. It prints masked; Reveal returns it.
 type Secret = secret.Text
 
-// Addr is a TCP address to listen on, "host:port". Empty means that nothing listens.
+// Addr is a TCP address to listen on, "host:port". "" disables the listener.
 type Addr string
 
-// Loopback tells whether only this machine can connect. An address that is off is.
+// Loopback reports whether only this machine can connect, or the address is off.
 func (a Addr) Loopback() bool {
 	if a == "" {
 		return true
@@ -30,7 +30,7 @@ func (a Addr) Loopback() bool {
 	return loopback(host)
 }
 
-// isIP tells whether the host is an IP address without a zone, localhost, or every interface. An address that is off is.
+// isIP reports whether the host is an IP address without a zone, localhost, or every interface, or the address is off.
 func (a Addr) isIP() bool {
 	host, _, err := net.SplitHostPort(string(a))
 	if a == "" || err == nil && (host == "" || host == "localhost") {
@@ -57,10 +57,10 @@ func parseAddr(s string) (Addr, error) {
 	return Addr(s), nil
 }
 
-// Interval is the time between two of something that is done again and again. Zero means never.
+// Interval is the period of a repeated task. Zero means never.
 type Interval time.Duration
 
-// String is the interval as it is written.
+// String returns the interval as written in a configuration.
 func (i Interval) String() string {
 	if i == 0 {
 		return "off"
@@ -76,10 +76,10 @@ func parseInterval(s string) (Interval, error) {
 	return Interval(t), err
 }
 
-// Socket is where one part of the gateway listens for another: "unix:///path" or "host:port". Empty means nowhere.
+// Socket is where one part of the gateway listens for another: "unix:///path" or "host:port". "" means nowhere.
 type Socket string
 
-// Unix is the path of a Unix socket; ok is false for a TCP address.
+// Unix returns the path of a Unix socket; ok is false for a TCP address.
 func (s Socket) Unix() (path string, ok bool) { return strings.CutPrefix(string(s), "unix://") }
 
 func parseSocket(s string) (Socket, error) {
@@ -93,7 +93,7 @@ func parseSocket(s string) (Socket, error) {
 	return Socket(s), err
 }
 
-// Database is where the ledger is: "sqlite://path" or the URL of a PostgreSQL database. It prints without its password.
+// Database is the location of the ledger: "sqlite://path" or the URL of a PostgreSQL database. It prints without its password.
 type Database string
 
 // Postgres reports whether it is a PostgreSQL database.
@@ -101,7 +101,7 @@ func (d Database) Postgres() bool {
 	return strings.HasPrefix(string(d), "postgres://") || strings.HasPrefix(string(d), "postgresql://")
 }
 
-// String is the database without its password.
+// String returns the database without its password.
 func (d Database) String() string {
 	if !d.Postgres() {
 		return string(d)
@@ -120,10 +120,10 @@ func (d Database) String() string {
 	return u.Redacted()
 }
 
-// databasePasswords are the parameters of a PostgreSQL database's URL with passwords: the user's, and that of the client's private key.
+// databasePasswords are the parameters of a PostgreSQL URL that are passwords: the user's, and that of the client's private key.
 var databasePasswords = []string{"password", "sslpassword"}
 
-// passwords are those of a PostgreSQL database's URL.
+// passwords returns the passwords of a PostgreSQL database's URL.
 func (d Database) passwords() (all []Secret) {
 	u, err := url.Parse(string(d))
 	if err != nil || !d.Postgres() {
@@ -140,13 +140,13 @@ func (d Database) passwords() (all []Secret) {
 	return all
 }
 
-// Vectors is where vectors are kept: "memory" or the URL of a PostgreSQL database. It prints without its password.
+// Vectors is the location of vectors: "memory" or the URL of a PostgreSQL database. It prints without its password.
 type Vectors string
 
 // Postgres reports whether they are in a PostgreSQL database.
 func (v Vectors) Postgres() bool { return Database(v).Postgres() }
 
-// String is the place without its password.
+// String returns the location without its password.
 func (v Vectors) String() string { return Database(v).String() }
 
 func parseVectors(s string) (Vectors, error) {
@@ -181,7 +181,7 @@ type URL struct {
 	Path   string // "" or "/v1"
 }
 
-// String is the URL as text.
+// String returns the URL as text.
 func (u URL) String() string {
 	if u.Host == "" {
 		return ""
@@ -189,7 +189,7 @@ func (u URL) String() string {
 	return u.Scheme + "://" + u.Host + u.Path
 }
 
-// or is u, or else another URL where u is none.
+// or returns u, or other if u is none.
 func (u URL) or(other URL) URL {
 	if u == (URL{}) {
 		return other
@@ -197,13 +197,13 @@ func (u URL) or(other URL) URL {
 	return u
 }
 
-// TLS tells whether the connection is encrypted.
+// TLS reports whether the connection is encrypted.
 func (u URL) TLS() bool { return u.Scheme == "https" }
 
-// Hostname is the host without port and without the brackets of an IPv6 address.
+// Hostname returns the host without port and without the brackets of an IPv6 address.
 func (u URL) Hostname() string { return (&url.URL{Host: u.Host}).Hostname() }
 
-// Port is the given port, or the scheme's own.
+// Port returns the given port, or the scheme's default.
 func (u URL) Port() int {
 	if p, err := strconv.ParseUint((&url.URL{Host: u.Host}).Port(), 10, 16); err == nil {
 		return int(p)
@@ -214,7 +214,7 @@ func (u URL) Port() int {
 	return 80
 }
 
-// public tells whether the host is, as far as its name says, somewhere on the internet.
+// public reports whether the host's name suggests a host on the internet.
 func (u URL) public() bool {
 	host := u.Hostname()
 	if ip, err := netip.ParseAddr(host); err == nil {
@@ -224,7 +224,7 @@ func (u URL) public() bool {
 		!strings.HasSuffix(host, ".local") && !strings.HasSuffix(host, ".internal")
 }
 
-// parseURL never puts the text into its errors: it may hold a password.
+// parseURL parses a base URL. Its errors never contain the text, which may hold a password.
 func parseURL(s string) (URL, error) {
 	u, err := url.Parse(s)
 	if err != nil {
@@ -253,7 +253,7 @@ func parseURL(s string) (URL, error) {
 	return URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimRight(u.EscapedPath(), "/")}, nil
 }
 
-// callOf is the part of a path that names a call of an API and no place: a base URL ends before it. "" if there is none.
+// callOf returns the part of a path that names an API call: a base URL ends before it. "" if there is none.
 func callOf(path string) string {
 	path = strings.TrimRight(path, "/")
 	lower := strings.ToLower(path)
@@ -270,7 +270,7 @@ func callOf(path string) string {
 	return ""
 }
 
-// isHost tells whether Envoy takes a host: an IP address, or a name of letters, digits, dashes and underscores.
+// isHost reports whether Envoy accepts a host: an IP address, or a name of letters, digits, dashes and underscores.
 func isHost(host string) bool {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		return ip.Zone() == ""

@@ -2,7 +2,7 @@ package config
 
 var addressForm = pattern(`^0x[0-9a-fA-F]{40}$`)
 
-// checkX402 checks what payments for single requests need.
+// checkX402 checks the settings of payments for single requests.
 func (d *decoder) checkX402(cfg *Config) {
 	x := cfg.Billing.X402
 	if x == nil {
@@ -28,7 +28,7 @@ func (d *decoder) checkX402(cfg *Config) {
 	}
 }
 
-// checkWallet checks what payments to a provider need.
+// checkWallet checks the settings of payments to a provider.
 func (d *decoder) checkWallet(cfg *Config) {
 	b := cfg.Providers.BlockRun
 	if b == nil || !b.WalletKey.IsSet() {

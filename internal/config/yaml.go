@@ -32,7 +32,7 @@ func parseYAML(name string, data []byte) (*node, []Problem) {
 	}
 }
 
-// yamlLine is how the library says where a mistake is.
+// yamlLine is the position in the library's messages.
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
 func yamlError(name string, data []byte, err error) Problem {
@@ -51,7 +51,7 @@ func yamlError(name string, data []byte, err error) Problem {
 	return at.problem("", "", "not YAML: %s", message)
 }
 
-// yamlReader copies the library's tree into ours.
+// yamlReader converts the library's tree to nodes.
 type yamlReader struct {
 	file     string
 	problems []Problem

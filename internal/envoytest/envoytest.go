@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/internal/proctest"
 )
 
-// Path is where Envoy is expected: $ENVOY_BIN, else what `make tools` put under the module's root.
+// Path returns the expected path of Envoy: $ENVOY_BIN, else where `make tools` installed it below the module's root.
 func Path() (string, error) {
 	if path := os.Getenv("ENVOY_BIN"); path != "" {
 		return path, nil
@@ -18,7 +18,7 @@ func Path() (string, error) {
 	return filepath.Join(root, ".tools", "envoy", "envoy"), err
 }
 
-// Binary is Path. Without an Envoy there the test fails instead of being skipped: nothing else covers the data path.
+// Binary is Path. If there is no Envoy the test fails instead of being skipped: nothing else covers the data path.
 func Binary(tb testing.TB) string {
 	tb.Helper()
 	path, err := Path()

@@ -69,15 +69,15 @@ func (w *Watcher[T]) take(e T) {
 		select {
 		case <-w.events:
 			w.lost.Add(1)
-		default: // read meanwhile
+		default: // read in the meantime
 		}
 	}
 }
 
-// Events are the events since Watch, oldest first. The channel is never closed.
+// Events returns the events since Watch, oldest first. The channel is never closed.
 func (w *Watcher[T]) Events() <-chan T { return w.events }
 
-// Lost is the number of dropped events.
+// Lost returns the number of dropped events.
 func (w *Watcher[T]) Lost() uint64 { return w.lost.Load() }
 
 // Close removes the watcher. It may be called more than once.

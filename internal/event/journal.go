@@ -11,26 +11,26 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Bounds of what is kept for readers.
+// Limits of what is kept for readers.
 const (
 	MaxKept         = 512              // events of one key
 	MaxReaders      = 256              // of all keys together
 	MaxReadersOfOne = 16               // of one key; the operator counts as one
-	keepTime        = 10 * time.Minute // how long events are kept after the last reader of a key has left
+	keepTime        = 10 * time.Minute // how long events are kept after the last reader of a key disconnected
 
 	maxKeptBytes    = 256 << 10 // of one key
 	maxOperator     = 8 * MaxKept
 	maxOperatorSize = 8 * maxKeptBytes
 	maxJournals     = 128
-	maxEvent        = 16 << 10 // bytes; of a larger event only the name, time and account are kept
+	maxEvent        = 16 << 10 // bytes; larger events are kept without their data
 )
 
-// ErrTooMany says that no further reader is admitted.
+// ErrTooMany is returned if no further reader is admitted.
 var ErrTooMany = errors.New("too many streams of events are open")
 
 // journal keeps the latest events of each key that has, or recently had, a reader. The zero value is ready. Safe for concurrent use.
 type journal struct {
-	on atomic.Bool // there is something to keep events for
+	on atomic.Bool // events are being kept
 
 	mu      sync.Mutex
 	keys    map[policy.Account]*ring
@@ -38,15 +38,15 @@ type journal struct {
 	readers int
 }
 
-// ring is the latest events of a key, or of all.
+// ring has the latest events of a key, or of all.
 type ring struct {
-	boot       string // names this ring in ids: one that was forgotten, or of an earlier process, has another
+	boot       string // identifies this ring in event ids: a forgotten one, or one of an earlier process, has another value
 	events     []kept // the latest is last
 	next       int64  // number of the next event
 	size       int
 	max, bytes int
 	readers    map[*Reader]struct{}
-	left       time.Time // when the last reader left
+	left       time.Time // when the last reader disconnected
 }
 
 // kept is one event: its frame's name and data.
@@ -71,12 +71,12 @@ func (r *ring) add(name string, data []byte) {
 	for reader := range r.readers {
 		select {
 		case reader.wake <- struct{}{}:
-		default: // it is awake
+		default: // already notified
 		}
 	}
 }
 
-// drop forgets the n oldest events.
+// drop removes the n oldest events.
 func (r *ring) drop(n int) {
 	for i := range n {
 		r.size -= len(r.events[i].data)
@@ -85,7 +85,7 @@ func (r *ring) drop(n int) {
 	r.events = r.events[n:]
 }
 
-// first is the number of the oldest event that is kept.
+// first returns the number of the oldest event that is kept.
 func (r *ring) first() int64 { return r.next - int64(len(r.events)) }
 
 // add keeps an event for its key, if that has readers, and for operators.
@@ -104,7 +104,7 @@ func (j *journal) add(l *line, redact func([]byte) []byte) {
 	if err != nil || len(data) > maxEvent {
 		data, err = json.Marshal(frame{Time: l.Time, Account: l.Account, TooLarge: err == nil})
 	}
-	if err != nil { // times and ids always marshal
+	if err != nil { // cannot fail for these types
 		return
 	}
 	if redact != nil {
@@ -118,7 +118,7 @@ func (j *journal) add(l *line, redact func([]byte) []byte) {
 	}
 }
 
-// frame is the data of an event as readers get it.
+// frame is the data of an event in the format for readers.
 type frame struct {
 	Time    time.Time      `json:"time"`
 	Account policy.Account `json:"account,omitempty"`
@@ -127,7 +127,7 @@ type frame struct {
 	TooLarge bool `json:"too_large,omitempty"` // the data was left out
 }
 
-// forget drops what has had no reader for long. The lock is held.
+// forget removes rings that have had no reader for long. The lock is held.
 func (j *journal) forget(now time.Time) {
 	for a, r := range j.keys {
 		if r.isStale(now) {
@@ -142,7 +142,7 @@ func (j *journal) forget(now time.Time) {
 
 func (r *ring) isStale(now time.Time) bool { return len(r.readers) == 0 && now.Sub(r.left) > keepTime }
 
-// of is the ring of a key. The lock is held.
+// of returns the ring of a key. The lock is held.
 func (j *journal) of(a policy.Account) *ring {
 	if r, ok := j.keys[a]; ok {
 		return r
@@ -158,7 +158,8 @@ func (j *journal) of(a policy.Account) *ring {
 	return r
 }
 
-// forgetOldest makes room for a key: that whose last reader left first goes. Where each has a reader none goes, which MaxReaders bounds.
+// forgetOldest makes room for a key: it removes the ring whose last reader disconnected first. If all rings have readers none is removed; MaxReaders
+// limits their number.
 func (j *journal) forgetOldest() {
 	var oldest policy.Account
 	var found *ring
@@ -172,13 +173,13 @@ func (j *journal) forgetOldest() {
 	}
 }
 
-// Follow begins to read the events of a key, after the one whose id is last; from now on where last is "". Events of a key are kept from its first reader
-// until ten minutes after the last one has left. The error is ErrTooMany. Close the reader at the end.
+// Follow starts to read the events of a key, after the one with id last; with "", from now on. Events of a key are kept from its first reader until
+// ten minutes after the last one disconnected. The error is ErrTooMany. Close the reader at the end.
 func (s *Sink) Follow(a policy.Account, last string) (*Reader, error) {
 	return s.journal.follow(last, func(j *journal) *ring { return j.of(a) })
 }
 
-// FollowAll does the same for the events of all keys, and of none: for operators.
+// FollowAll does the same for the events of all keys, and of none, for operators.
 func (s *Sink) FollowAll(last string) (*Reader, error) {
 	return s.journal.follow(last, func(j *journal) *ring {
 		if j.all == nil {
@@ -207,7 +208,7 @@ func (j *journal) follow(last string, of func(*journal) *ring) (*Reader, error) 
 	return f, nil
 }
 
-// Reading reports whether somebody reads a key's events, or all, so that frequent events need not be made for nobody.
+// Reading reports whether there are readers of a key's events, or of all, so that callers can avoid creating frequent events.
 func (s *Sink) Reading(a policy.Account) bool {
 	if s == nil {
 		return false

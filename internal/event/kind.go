@@ -11,21 +11,21 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Kind is a kind of event, whose data is a T. Kinds are package variables, each made by Declare, so that Catalogue has all that a program can emit.
+// Kind is a kind of event with data of type T. Kinds are package variables created by Declare, so that Catalogue lists all that a program can emit.
 type Kind[T any] struct {
 	name    string
 	audited bool // the audit log has it, too
 }
 
-// Name is what events of the kind are called.
+// Name returns the event name of the kind.
 func (k Kind[T]) Name() string { return k.name }
 
-// Declared is a kind of event as documents show it.
+// Declared describes a kind of event, for documents.
 type Declared struct {
 	Name   string   `json:"name"`
-	When   string   `json:"when"`   // it is emitted
+	When   string   `json:"when"`   // when it is emitted
 	Fields []string `json:"fields"` // the members of its data, by their names in JSON
-	Audit  bool     `json:"audit"`  // the audit log has it
+	Audit  bool     `json:"audit"`  // it is also in the audit log
 }
 
 // declared are the kinds of this program.
@@ -34,7 +34,7 @@ var declared struct {
 	list []Declared
 }
 
-// Declare names a kind of event, and says when it is emitted.
+// Declare declares a kind of event; when describes the occasion.
 func Declare[T any](name, when string) Kind[T] {
 	declared.Lock()
 	defer declared.Unlock()
@@ -42,7 +42,7 @@ func Declare[T any](name, when string) Kind[T] {
 	return Kind[T]{name: name}
 }
 
-// Audited is the kind as one that the audit log has, too, whether or not somebody reads events.
+// Audited returns the kind with recording in the audit log, whether or not events are read.
 func (k Kind[T]) Audited() Kind[T] {
 	declared.Lock()
 	defer declared.Unlock()
@@ -55,7 +55,7 @@ func (k Kind[T]) Audited() Kind[T] {
 	return k
 }
 
-// Catalogue are the kinds of events that the program's packages declare, by name.
+// Catalogue returns the kinds of events that the program's packages declare, by name.
 func Catalogue() []Declared {
 	declared.Lock()
 	defer declared.Unlock()
@@ -73,8 +73,8 @@ func (k Kind[T]) Emit(s *Sink, account policy.Account, data T) {
 	s.emit(k.name, account, data)
 }
 
-// Watch has f called with each event of this kind that s gets, in the goroutine that emits it: f must not wait, nor modify the data. It costs events of other
-// kinds nothing. Watching does not end; s must not be one that holds events.
+// Watch calls f with each event of this kind that s gets, in the goroutine that emits it: f must not block or modify the data. It costs events of
+// other kinds nothing. Watching does not end; s must not be one that holds events.
 func (k Kind[T]) Watch(s *Sink, f func(at time.Time, account policy.Account, data T)) {
 	s.changes.Lock()
 	defer s.changes.Unlock()
@@ -94,7 +94,7 @@ func (k Kind[T]) Watch(s *Sink, f func(at time.Time, account policy.Account, dat
 	s.watched.Store(&next)
 }
 
-// watcher is who watches a kind of event; nil for nobody.
+// watcher returns the watcher of a kind of event; nil for none.
 func (s *Sink) watcher(name string) func(*line) {
 	switch {
 	case s == nil:
@@ -108,7 +108,7 @@ func (s *Sink) watcher(name string) func(*line) {
 	return nil
 }
 
-// fields are the names in JSON of a struct's members, those of embedded structs among them.
+// fields returns the JSON names of a struct's members, including those of embedded structs.
 func fields(t reflect.Type) (names []string) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()

@@ -10,16 +10,16 @@ import (
 	"bardo.money/gateway/internal/sse"
 )
 
-// beatEvery is the time of silence after which a reader is sent a comment.
+// beatEvery is the idle time after which a reader is sent a comment.
 const beatEvery = 15 * time.Second
 
-// Gap is the name of the frame that tells of events that a reader has missed. It has no id.
+// Gap is the name of the frame that reports missed events. It has no id.
 const Gap = "bardo:gap"
 
-// gap is what a reader has missed.
+// gap describes what a reader missed.
 type gap struct {
-	Missed *int64 `json:"missed"` // null: it is not known how many
-	Reason string `json:"reason"` // slow: it read too slowly, or came back too late; unknown_id: the id that it named is not of this stream
+	Missed *int64 `json:"missed"` // null: unknown
+	Reason string `json:"reason"` // slow: it read too slowly, or reconnected too late; unknown_id: the id that it sent is not of this stream
 }
 
 // The reasons of a gap.
@@ -28,8 +28,8 @@ const (
 	gapUnknown = "unknown_id"
 )
 
-// Reader is one reader of the events of a key, or of all. It keeps none itself: who reads slower than events are forgotten is told how many it has missed. Not safe for
-// concurrent use.
+// Reader is one reader of the events of a key, or of all. It keeps none itself: a reader that is too slow for the ring is sent the number of events
+// that it missed. Not safe for concurrent use.
 type Reader struct {
 	journal *journal
 	ring    *ring
@@ -39,7 +39,7 @@ type Reader struct {
 	beat    *time.Ticker
 }
 
-// resume is where a reader begins: after the event whose id is last. An id that is not of this ring begins with all that is kept.
+// resume returns where a reader starts: after the event with id last. With an id of another ring it starts with the oldest event.
 func (r *ring) resume(last string) (at int64, why string) {
 	if last == "" {
 		return r.next, ""
@@ -52,7 +52,7 @@ func (r *ring) resume(last string) (at int64, why string) {
 	return n + 1, ""
 }
 
-// Close ends it. It may be called once.
+// Close ends the reader. It may be called once.
 func (f *Reader) Close() {
 	f.beat.Stop()
 	f.journal.mu.Lock()
@@ -62,8 +62,8 @@ func (f *Reader) Close() {
 	f.journal.readers--
 }
 
-// Next waits for the frames that are to be sent next: events, what was missed, or a comment that keeps the connection alive. It returns nothing when the time is over,
-// and the context's error.
+// Next waits for the next frames: events, a gap, or a comment that keeps the connection alive. It returns nothing on timeout, and the context's
+// error.
 func (f *Reader) Next(ctx context.Context, within time.Duration) ([]byte, error) {
 	end := time.NewTimer(within)
 	defer end.Stop()
@@ -84,7 +84,7 @@ func (f *Reader) Next(ctx context.Context, within time.Duration) ([]byte, error)
 	}
 }
 
-// pending are the frames that were not sent yet.
+// pending returns the frames that are not sent yet.
 func (f *Reader) pending() (out []byte) {
 	f.journal.mu.Lock()
 	defer f.journal.mu.Unlock()
@@ -105,13 +105,13 @@ func (f *Reader) pending() (out []byte) {
 
 func appendGap(b []byte, g gap) []byte {
 	data, err := json.Marshal(g)
-	if err != nil { // it always marshals
+	if err != nil { // cannot fail for this type
 		return b
 	}
 	return sse.AppendEvent(b, Gap, data)
 }
 
-// appendID appends the id of an event, by which the stream is resumed.
+// appendID appends the id of an event, with which the stream can be resumed.
 func appendID(b []byte, boot string, number int64) []byte {
 	b = append(append(append(b, "id: "...), boot...), '-')
 	return append(strconv.AppendInt(b, number, 10), '\n')

@@ -17,12 +17,12 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Sink writes named events, a line of JSON each:
+// Sink writes named events, one JSON object per line:
 //
-//	{"time":"2026-08-05T12:00:00Z","event":"catalog:model_vanished","account":"key_1","data":{"provider":"openrouter"}}
+// // {"time":"2026-08-05T12:00:00Z","event":"catalog:model_vanished","account":"key_1","data":{"provider":"openrouter"}}
 //
-// Emitting never blocks: events that cannot be written fast enough are dropped and counted. Follow reads them as they come, wherever they are written. The zero value and nil discard events. Safe for
-// concurrent use.
+// Emitting never blocks: events that cannot be written fast enough are dropped and counted. Follow reads them live, wherever they are written. The
+// zero value and nil discard events. Safe for concurrent use.
 type Sink struct {
 	Redact func(line []byte) []byte // removes secrets from a line; may be nil. Set before Redirect
 
@@ -36,18 +36,18 @@ type Sink struct {
 
 	watched atomic.Pointer[map[string]func(*line)] // by the name of the kind
 
-	to   *Sink      // not nil: where events go when they are released
+	to   *Sink      // not nil: the target of released events
 	held sync.Mutex // guards kept
 	kept []line
 }
 
-// maxHeld is how many events a sink holds; further ones count as dropped.
+// maxHeld limits the events that a sink holds; further ones count as dropped.
 const maxHeld = 256
 
-// Hold returns a sink that keeps its events until they are released to s, or forgotten with it.
+// Hold returns a sink that keeps its events until they are released to s; otherwise they are discarded with it.
 func (s *Sink) Hold() *Sink { return &Sink{to: s} }
 
-// Release passes on what a sink has held, with the times at which it was emitted.
+// Release forwards the held events, with their original times.
 func (s *Sink) Release() {
 	if s == nil || s.to == nil {
 		return
@@ -74,8 +74,8 @@ func (s *Sink) hold(l line) {
 // backlog is the limit of events that are not written yet.
 const backlog = 1024
 
-// emit writes an event with its name, the account of its request ("" for none) and its data, which is marshalled later by another goroutine and
-// must not be modified.
+// emit writes an event with its name, the account of its request ("" for none) and its data, which is marshalled later by another goroutine and must
+// not be modified.
 func (s *Sink) emit(name string, account policy.Account, fields any) {
 	if name == "" || !s.On() && s.watcher(name) == nil {
 		return
@@ -88,7 +88,7 @@ func (s *Sink) emit(name string, account policy.Account, fields any) {
 	s.write(l)
 }
 
-// write hands an event to the goroutine that writes.
+// write sends an event to the writing goroutine.
 func (s *Sink) write(l line) {
 	if w := s.watcher(l.Event); w != nil {
 		w(&l)
@@ -106,12 +106,12 @@ func (s *Sink) write(l line) {
 	}
 }
 
-// Recorder keeps events for good. Record must not block, and must not modify data.
+// Recorder stores events permanently. Record must not block, and must not modify data.
 type Recorder interface {
 	Record(at time.Time, name string, account policy.Account, data any)
 }
 
-// RecordIn has the events of audited kinds kept in r, too; nil: nowhere.
+// RecordIn also stores the events of audited kinds in r; nil: nowhere.
 func (s *Sink) RecordIn(r Recorder) {
 	if r == nil {
 		s.recorder.Store(nil)
@@ -120,7 +120,7 @@ func (s *Sink) RecordIn(r Recorder) {
 	s.recorder.Store(&r)
 }
 
-// record keeps an event for good. What a sink holds back is recorded at once: it has happened.
+// record stores an event permanently. Events of a holding sink are recorded immediately, because they have happened.
 func (s *Sink) record(name string, account policy.Account, data any) {
 	if s != nil && s.to != nil {
 		s = s.to
@@ -141,7 +141,7 @@ func (s *Sink) On() bool {
 	return s != nil && (s.out.Load() != nil || s.spool.Load() != nil || s.journal.on.Load() || s.recorder.Load() != nil)
 }
 
-// Dropped is the number of events that were dropped since the start.
+// Dropped returns the number of events that were dropped since the start.
 func (s *Sink) Dropped() uint64 {
 	if s == nil {
 		return 0
@@ -172,8 +172,7 @@ func (s *Sink) Redirect(to string, standard io.Writer) error {
 // Close writes pending events and stops.
 func (s *Sink) Close() error { return errors.Join(s.Redirect("", nil), s.SpoolTo("", "")) }
 
-// end closes an outlet after its pending events are written, or after closeTime if it blocks (a pipe without a reader); the rest counts as
-// dropped.
+// end closes an outlet after its pending events are written, or after closeTime if it blocks (a pipe without a reader); the rest counts as dropped.
 func (s *Sink) end(o *outlet) error {
 	close(o.stop)
 	late := time.NewTimer(closeTime)
@@ -181,7 +180,7 @@ func (s *Sink) end(o *outlet) error {
 	select {
 	case <-o.stopped:
 	case <-late.C:
-		s.dropped.Add(uint64(len(o.lines)) + 1) // and the one that is being written
+		s.dropped.Add(uint64(len(o.lines)) + 1) // including the one being written
 		return fmt.Errorf("events: %s did not take what waited for it in %s", o.to, closeTime)
 	}
 	if o.file != nil {
@@ -208,9 +207,9 @@ type outlet struct {
 	stop    chan struct{}
 	stopped chan struct{}
 	w       io.Writer
-	file    io.Closer // nil for what stays open
+	file    io.Closer // nil if it must stay open
 	redact  func([]byte) []byte
-	err     error // the last one, once stopped
+	err     error // the last error, once stopped
 }
 
 // open opens an outlet; nil for "".
@@ -258,7 +257,7 @@ func (o *outlet) run() {
 func (o *outlet) write(w *bufio.Writer, l line) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false) // people read it
+	enc.SetEscapeHTML(false) // for human readers
 	if err := enc.Encode(l); err != nil {
 		o.err = fmt.Errorf("event %s: %w", l.Event, err)
 	}
@@ -266,12 +265,12 @@ func (o *outlet) write(w *bufio.Writer, l line) {
 	if o.redact != nil {
 		text = o.redact(text)
 	}
-	_, _ = w.Write(text) // Flush says what went wrong
+	_, _ = w.Write(text) // Flush returns the error
 	if len(o.lines) > 0 {
 		return
 	}
 	if err := w.Flush(); err != nil {
 		o.err = err
-		w.Reset(o.w) // a writer that failed once refuses everything
+		w.Reset(o.w) // a writer refuses everything after an error
 	}
 }

@@ -16,14 +16,15 @@ import (
 	"sync/atomic"
 )
 
-// Bounds of a spool: of a file, and how many there are of one writer.
+// Limits of a spool: bytes of a file, and files of one writer.
 const (
 	segmentBytes = 8 << 20
 	maxSegments  = 32
 )
 
-// SpoolTo has all events kept in files of a directory, too, until a reader of Segments has taken them elsewhere; with "" they are no longer. writer names the process:
-// each of a directory has another name. What is written survives the process, not a power cut. Of what nobody reads, the oldest files are dropped and counted.
+// SpoolTo also writes all events to files in a directory, until a reader of Segments has taken them; "" turns that off. writer names the process, and
+// must be unique in a directory. Written events survive the process, but not a power failure. If they are not read, the oldest files are dropped and
+// counted.
 func (s *Sink) SpoolTo(dir, writer string) error {
 	s.changes.Lock()
 	defer s.changes.Unlock()
@@ -60,14 +61,14 @@ func (s *Sink) openSpool(dir, writer string) (*outlet, error) {
 // spool writes lines to segments. It has one user at a time.
 type spool struct {
 	dir, writer string
-	most        int64 // bytes of a segment, and a line more
+	most        int64 // bytes of a segment, exceeded by at most one line
 	dropped     *atomic.Uint64
 
 	f    *os.File
 	size int64
 }
 
-// Write implements io.Writer. A new segment begins behind whole lines alone.
+// Write implements io.Writer. A new segment starts only after a whole line.
 func (s *spool) Write(b []byte) (int, error) {
 	if s.f == nil {
 		if err := s.next(); err != nil {
@@ -75,7 +76,7 @@ func (s *spool) Write(b []byte) (int, error) {
 		}
 	}
 	n, err := s.f.Write(b)
-	if err != nil { // half a line may be there: nothing comes behind it
+	if err != nil { // a partial line may have been written: nothing may follow it
 		return n, errors.Join(err, s.Close())
 	}
 	if s.size += int64(n); s.size < s.most || !bytes.HasSuffix(b, []byte("\n")) {
@@ -94,7 +95,7 @@ func (s *spool) Close() error {
 	return err
 }
 
-// next begins a segment, and drops the oldest where there are too many.
+// next starts a segment, and drops the oldest if there are too many.
 func (s *spool) next() error {
 	all, err := Segments(s.dir)
 	if err != nil {
@@ -117,24 +118,24 @@ func (s *spool) next() error {
 func (s *spool) drop(path string) {
 	b, err := os.ReadFile(path)
 	if err != nil || os.Remove(path) != nil {
-		return // its reader was quicker
+		return // already taken by its reader
 	}
 	s.dropped.Add(uint64(bytes.Count(b, []byte("\n")))) //nolint:gosec // a count
 }
 
 const segmentSuffix = ".jsonl"
 
-// Segment is a file of a spool: lines as a Sink writes them.
+// Segment is a file of a spool, with the lines of a Sink.
 type Segment struct {
 	Path   string
 	Writer string
-	ID     string // no other segment of any gateway has it
-	Closed bool   // nothing is appended to it any more
+	ID     string // unique among all gateways
+	Closed bool   // nothing is appended any more
 
 	number int64
 }
 
-// Segments are the files of a spool, those of each writer from the oldest to the newest. There are none where the directory is not there.
+// Segments returns the files of a spool, those of each writer from oldest to newest; none if the directory does not exist.
 func Segments(dir string) ([]Segment, error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*"+segmentSuffix))
 	if err != nil {
@@ -159,16 +160,16 @@ func Segments(dir string) ([]Segment, error) {
 	return all, nil
 }
 
-// Lines are the whole lines of a segment from a place on, as many as fit into so many bytes but one at least, and the place behind them. A last line without an end was
-// not written whole.
+// Lines returns the whole lines of a segment from an offset on, at least one and at most limit bytes otherwise, and the offset after them. A last
+// line without an end is incomplete and left out.
 func (g *Segment) Lines(from int64, most int) (lines [][]byte, next int64, err error) {
 	f, err := os.Open(g.Path)
 	if err != nil {
 		return nil, from, err
 	}
-	defer func() { _ = f.Close() }() // it was read
+	defer func() { _ = f.Close() }() // opened for reading
 	b, err := io.ReadAll(io.NewSectionReader(f, from, int64(most)))
-	if err == nil && len(b) == most && bytes.IndexByte(b, '\n') < 0 { // a line longer than that
+	if err == nil && len(b) == most && bytes.IndexByte(b, '\n') < 0 { // a longer line
 		b, err = io.ReadAll(io.NewSectionReader(f, from, math.MaxInt64-from))
 	}
 	if err != nil {

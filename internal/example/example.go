@@ -14,19 +14,19 @@ import (
 
 // Options select the value. The zero value selects the first valid one.
 type Options struct {
-	Variant int // another value, where the schema leaves a choice
+	Variant int // another value, if the schema allows several
 
-	// Flaws, where the schema has numbers, enumerations, or required properties of the root.
+	// Flaws, if the schema has numbers, enumerations, or required properties of the root.
 	OutOfRange bool // every number is far below its minimum, else far above its maximum, else far below zero
-	OffEnum    bool // values of enumerations are not among them
+	OffEnum    bool // enumerated values are replaced by others
 	Incomplete bool // the first required property is missing
 }
 
-// Of generates a value, as JSON: always the same one for a schema and options. It has all properties, in the schema's order; what may be null is
-// null in the first variant.
+// Of generates a value, as JSON: always the same one for a schema and options. It has all properties, in the schema's order; nullable values are null
+// in the first variant.
 //
-// It follows types, enumerations, ranges, lengths, formats, patterns, references inside the schema, the first of alternatives, and limits in the text
-// of a description: "minimum 3". It ignores not, if, and dependencies between properties.
+// It supports types, enumerations, ranges, lengths, formats, patterns, references inside the schema, the first of alternatives, and limits in the
+// text of a description: "minimum 3". It ignores not, if, and dependencies between properties.
 func Of(schema []byte, o Options) string {
 	left := mostValues
 	return maker{Options: o, root: schema, top: true, left: &left}.value(schema, 0)
@@ -47,10 +47,10 @@ const (
 	mostLength = 10_000
 )
 
-// bounded is a count that a schema requires, within the limits.
+// bounded clamps a count that a schema requires to a limit.
 func bounded(n float64, most int) int { return int(min(max(n, 0), float64(most))) }
 
-// inside generates the value at place i of an object or array.
+// inside returns the maker of element i of an object or array.
 func (m maker) inside(i int) maker {
 	m.top = false
 	m.Variant += i
@@ -98,7 +98,7 @@ func (m maker) value(raw json.RawMessage, depth int) string {
 	return "null"
 }
 
-// limits are the keywords of limits in a description, and what they stand for.
+// limits matches keywords of limits in a description.
 var limits = regexp.MustCompile(`\b(minimum|maximum|exclusiveMinimum|exclusiveMaximum|multipleOf|minLength|maxLength|minItems|maxItems|minProperties|format|pattern|uniqueItems) (-?\d[\d.eE+-]*|true|"(?:[^"\\]|\\.)*")`)
 
 // withStatedLimits adds the limits that a description states, such as "minimum 2".
@@ -116,7 +116,7 @@ func withStatedLimits(s object) object {
 	return out
 }
 
-// kind is the type of the value, guessed where the schema has none. Google writes types in capitals.
+// kind returns the type of the value, guessed if the schema has none. Google writes types in capitals.
 func (m maker) kind(s object) string {
 	kinds := s.Strings("type")
 	if kind := s.Str("type"); kind != "" {
@@ -151,7 +151,7 @@ func (m maker) kind(s object) string {
 // nulls reports whether a nullable value is null: never the root.
 func (m maker) nulls() bool { return !m.top && m.Variant == 0 }
 
-// chosen is one of a schema's enumerated values, or a value that is none of them.
+// chosen returns one of a schema's enumerated values, or with OffEnum a value that is none of them.
 func (m maker) chosen(value json.RawMessage) string {
 	if m.OffEnum {
 		return `"none of these"`
@@ -168,7 +168,7 @@ func (m maker) enum(s object) string {
 	return m.chosen(values[m.Variant%len(values)])
 }
 
-// any is a value of one of several alternative schemas, merged with the schema's other keywords.
+// any returns a value of one of several alternative schemas, merged with the schema's other keywords.
 func (m maker) any(s object, key string, depth int) string {
 	var of []json.RawMessage
 	_ = json.Unmarshal(s[key], &of) // another type reads as empty
@@ -277,7 +277,7 @@ func (m maker) text(s object) string {
 	return text
 }
 
-// far is how far a wrong number is from a right one.
+// far is how far a wrong number is from a valid one.
 const far = 1_000_000
 
 func (m maker) number(s object, whole bool) string {
@@ -319,7 +319,7 @@ func (m maker) number(s object, whole bool) string {
 	return strconv.FormatFloat(n, 'f', -1, 64)
 }
 
-// stepped is a multiple near a number; each variant has another.
+// stepped returns a multiple near a number; each variant has another.
 func (m maker) stepped(s object, n, high float64, below bool) float64 {
 	by, ok := s.Num("multipleOf")
 	if ok && by > 0 {

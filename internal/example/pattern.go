@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// matching generates a text that a pattern matches: the fewest repetitions, and the first character of each class.
+// matching generates a text that matches a pattern: the fewest repetitions, and the first character of each class.
 func matching(pattern string) (string, bool) {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
@@ -39,7 +39,7 @@ func least(re *syntax.Regexp) string {
 	return ""
 }
 
-// letter is the first printable character of a class, else the first.
+// letter returns the first printable character of a class, else the first.
 func letter(ranges []rune) rune {
 	for i := 0; i+1 < len(ranges); i += 2 {
 		if r := max(ranges[i], '!'); r <= ranges[i+1] && r <= '~' {

@@ -2,14 +2,15 @@ package fault
 
 import "log/slog"
 
-// providersWords are the error types and codes that providers document. A record and a log have no other word of a provider's error: it may quote the request.
+// providersWords are the error types and codes that providers document. Records and logs contain no other type or code of a provider's error, because
+// it may quote the request.
 var providersWords = func() map[string]bool {
 	all := map[string]bool{}
 	for _, w := range [...]string{
 		// Anthropic, and types of OpenAI.
 		"invalid_request_error", "authentication_error", "billing_error", "permission_error", "not_found_error", "request_too_large", "rate_limit_error", "api_error",
 		"timeout_error", "overloaded_error", "server_error", "insufficient_quota", "tokens", "requests", "image_generation_user_error",
-		// Codes of OpenAI and of who follows it.
+		// OpenAI and compatible providers.
 		"invalid_api_key", "model_not_found", "context_length_exceeded", "rate_limit_exceeded", "internal_server_error", "engine_overloaded", "service_unavailable",
 		"overloaded", "timeout", "BadRequestError", "NotFoundError", "InternalServerError", "invalid_prompt", "bio_policy", "content_filter", "content_policy_violation",
 		"moderation_blocked", "string_above_max_length", "string_below_min_length", "array_above_max_length", "array_below_min_length", "integer_above_max_value",
@@ -27,7 +28,7 @@ var providersWords = func() map[string]bool {
 	return all
 }()
 
-// ProvidersWord is a type or code of a provider's error, if providers document it; else "".
+// ProvidersWord returns a type or code of a provider's error if providers document it; else "".
 func ProvidersWord(w string) string {
 	if providersWords[w] {
 		return w
@@ -35,7 +36,7 @@ func ProvidersWord(w string) string {
 	return ""
 }
 
-// Recorded is the code for records: the client's, but for a provider's code that no provider documents, in whose place is the kind.
+// Recorded returns the code for records: the client's, except that an undocumented code of a provider is replaced by the kind.
 func (f *Fault) Recorded() string {
 	if w := ProvidersWord(f.Code); w != "" {
 		return w
@@ -43,7 +44,8 @@ func (f *Fault) Recorded() string {
 	return string(f.Kind)
 }
 
-// LogValue is what logs have: of an error that is the client's, or that is marked, the kind alone, since its sentence may quote the request; of others all.
+// LogValue returns the fault for logs: of a client's error, or a Quiet one, only the kind, because the message may quote the request; of others
+// everything.
 func (f *Fault) LogValue() slog.Value {
 	if f.Quiet || f.HTTPStatus() < 500 {
 		return slog.StringValue(string(f.Kind))

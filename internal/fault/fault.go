@@ -1,5 +1,5 @@
-// Package fault is the one error a client may see: a kind with its HTTP status, a public sentence, and a private cause.
-// It does not know any dialect; the wire packages write it in the caller's format.
+// Package fault is the only error that a client may see: a kind with its HTTP status, a public message, and a private cause. It does not know any
+// dialect; the wire packages write it in the client's format.
 package fault
 
 import (
@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Kind is an error code of the contract. Its string is what clients read in error.code.
+// Kind is an error code of the contract. Its string is the client's error.code.
 type Kind string
 
 // The codes, in the order of their statuses.
@@ -102,39 +102,39 @@ var traits = map[Kind]trait{
 	UpstreamTimeout:    {504, helps},
 }
 
-// ByRules reports whether the kind is that of a request or an answer that the operator's own rules or services did not let pass.
+// ByRules reports whether the kind means that the operator's own rules or services refused a request or an answer.
 func (k Kind) ByRules() bool { return k == ToolRefused || k == GuardrailRefused || k == GuardrailDown }
 
-// Kinds are all the codes, sorted.
+// Kinds returns all codes, sorted.
 func Kinds() []Kind { return slices.Sorted(maps.Keys(traits)) }
 
 // Fault is an error with a public part. Public and Param are sent to the client; the wrapped cause never is.
 type Fault struct {
 	Kind       Kind
 	Public     string
-	Param      string        // the offending field, if one is known
+	Param      string        // the invalid field, if known
 	Code       string        // the provider's code of a client error, which clients depend on; "" means the kind
 	Type       string        // the provider's type of a client error, in the client's format; "" means that of the status
 	Status     int           // the provider's status of a client error; 0 means the kind's
 	RetryAfter time.Duration // when to ask again, where that is known; see Wait
 	Final      bool          // a retry will not help, although it usually does for the kind
-	Details    string        // JSON object with further data for the client; "" for none. May have content, so it is never logged
-	Quiet      bool          // Public may quote content or names that a model chose: logs have the kind alone
-	Plain      bool          // Public has nothing of the request, only words and names of the gateway's own: the request's record has it
+	Details    string        // JSON object with further data for the client; "" for none. It may have content of requests, so it is never logged
+	Quiet      bool          // Public may quote content, or names that a model chose: logs have only the kind
+	Plain      bool          // Public contains only the gateway's own words and names, nothing of the request: the request's record has it
 	cause      error
 }
 
-// New makes a fault of a kind with its public sentence and private cause (may be nil).
+// New returns a fault of a kind with its public message and private cause (may be nil).
 func New(k Kind, public string, cause error) *Fault {
 	return &Fault{Kind: k, Public: public, cause: cause}
 }
 
-// Newf makes a fault without a cause.
+// Newf returns a fault without a cause.
 func Newf(k Kind, format string, args ...any) *Fault {
 	return &Fault{Kind: k, Public: fmt.Sprintf(format, args...)}
 }
 
-// CodeString is what the client reads in error.code.
+// CodeString returns the client's error.code.
 func (f *Fault) CodeString() string {
 	if f.Code != "" {
 		return f.Code
@@ -142,7 +142,7 @@ func (f *Fault) CodeString() string {
 	return string(f.Kind)
 }
 
-// Error is for logs: the code, the sentence and the cause.
+// Error returns the text for logs: the code, the message and the cause.
 func (f *Fault) Error() string {
 	if f.Quiet {
 		return string(f.Kind)
@@ -156,7 +156,7 @@ func (f *Fault) Error() string {
 // Unwrap returns the private cause.
 func (f *Fault) Unwrap() error { return f.cause }
 
-// HTTPStatus is the status that the client's SDK maps to its exception class.
+// HTTPStatus returns the status, which the client's SDK maps to its exception class.
 func (f *Fault) HTTPStatus() int {
 	if f.Status != 0 {
 		return f.Status
@@ -167,10 +167,10 @@ func (f *Fault) HTTPStatus() int {
 	return 500
 }
 
-// soon is when to ask again who cannot be served for a moment, and of which nobody knows how long it is.
+// soon is the wait where the fault ends within moments, and no other time is known.
 const soon = 2 * time.Second
 
-// Wait is how long the client is told to wait before it asks again; 0 where it is told nothing.
+// Wait is the time that the client is told to wait before it retries; 0 for no such header.
 func (f *Fault) Wait() time.Duration {
 	if f.RetryAfter == 0 && (f.Kind == Unavailable || f.Kind == Overloaded) {
 		return soon
@@ -178,11 +178,10 @@ func (f *Fault) Wait() time.Duration {
 	return f.RetryAfter
 }
 
-// ShouldRetry reports whether the same request may have better luck within seconds. SDKs send some statuses again by themselves: one that
-// is futile has to say so.
+// ShouldRetry reports whether the same request may succeed within seconds. SDKs retry some statuses automatically, so a futile one must say so.
 func (f *Fault) ShouldRetry() bool { return !f.Final && bool(traits[f.Kind].retry) }
 
-// From returns the fault inside err, or an Internal one that hides err.
+// From returns the fault in err's chain, or an Internal one that hides err.
 func From(err error) *Fault {
 	if f, ok := errors.AsType[*Fault](err); ok {
 		return f
@@ -190,7 +189,7 @@ func From(err error) *Fault {
 	return New(Internal, "the gateway failed to handle this request", err)
 }
 
-// Clip cuts what a client sent to a length that does not fill an error's sentence.
+// Clip shortens a client's text for use in an error message.
 func Clip(s string) string {
 	const most = 100
 	if len(s) > most {

@@ -1,5 +1,5 @@
-// Package formdata reads multipart/form-data strictly, so that no other reader sees another form in the same bytes: whatever is not written
-// as the standard has it is an error, which says why. A Form knows where in the body its values are, for who changes one and keeps the rest.
+// Package formdata reads multipart/form-data strictly, so that no other reader sees a different form in the same bytes: anything that does not follow
+// the standard is an error, with a reason. A Form has the positions of its values in the body, so that one can be changed without touching the rest.
 package formdata
 
 import (
@@ -12,9 +12,9 @@ import (
 	"strings"
 )
 
-// Form is a form as it was sent.
+// Form is a parsed form.
 type Form struct {
-	ContentType string // with the boundary, as it is to be sent on
+	ContentType string // with the boundary, as it is to be forwarded
 	Body        []byte
 	Parts       []Part // in their order
 
@@ -26,17 +26,17 @@ type Part struct {
 	Name     string
 	Filename string
 	Content  []byte // of Body
-	Start    int    // of Content in Body
+	Start    int    // offset of Content in Body
 }
 
-// The bounds of a form.
+// Limits of a form.
 const (
 	maxPartHead = 8 << 10
 	maxBoundary = 70 // RFC 2046
 	maxParts    = 1000
 )
 
-// boundaryChars are what a boundary may be made of, but for spaces.
+// boundaryChars are the allowed characters of a boundary, except spaces.
 const boundaryChars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789'()+_,-./:=?"
 
 var (
@@ -44,7 +44,7 @@ var (
 	errForm = errors.New("the form cannot be read: it must begin with its boundary and end with it, with CRLF at each line's end")
 )
 
-// Parse reads a form. Its parts are parts of body.
+// Parse reads a form. Its parts alias body.
 func Parse(contentType string, body []byte) (*Form, error) {
 	kind, params, err := mime.ParseMediaType(contentType)
 	boundary := params["boundary"]
@@ -58,7 +58,7 @@ func Parse(contentType string, body []byte) (*Form, error) {
 	return f, f.read()
 }
 
-// read takes the form apart.
+// read splits the form into parts.
 func (f *Form) read() error {
 	rest, ok := bytes.CutPrefix(f.Body, append(bytes.Clone(f.delimiter), crlf...))
 	if !ok {
@@ -111,7 +111,7 @@ func (f *Form) part(head, content []byte, start int) error {
 	return nil
 }
 
-// partHead reads the headers of a part. A line that goes on in the next is one to some readers and two to others.
+// partHead reads the headers of a part. It refuses folded lines, which some readers treat as one line and others as two.
 func partHead(head []byte) (textproto.MIMEHeader, error) {
 	if bytes.Contains(head, []byte("\n ")) || bytes.Contains(head, []byte("\n\t")) || bytes.Count(head, []byte("\n")) != bytes.Count(head, crlf) || bytes.IndexByte(head, 0) >= 0 {
 		return nil, errForm
@@ -124,7 +124,7 @@ func partHead(head []byte) (textproto.MIMEHeader, error) {
 	return h, nil
 }
 
-// plainEncoding reports whether a transfer encoding leaves the bytes as they are.
+// plainEncoding reports whether a transfer encoding does not change the bytes.
 func plainEncoding(name string) bool {
 	switch strings.ToLower(name) {
 	case "", "binary", "8bit", "7bit":
@@ -133,7 +133,7 @@ func plainEncoding(name string) bool {
 	return false
 }
 
-// Once returns an error that names a value which the form has twice, in whichever case; nil if there is none. Names that end in [] are lists.
+// Once returns an error that names a value which occurs twice, in any case; nil if there is none. Names that end in [] are lists.
 func (f *Form) Once() error {
 	names := map[string]bool{}
 	for i := range f.Parts {
@@ -146,7 +146,7 @@ func (f *Form) Once() error {
 	return nil
 }
 
-// Find is the part of a name, exactly; nil if there is none.
+// Find returns the part with exactly this name; nil if there is none.
 func (f *Form) Find(name string) *Part {
 	for i := range f.Parts {
 		if f.Parts[i].Name == name {
@@ -156,14 +156,14 @@ func (f *Form) Find(name string) *Part {
 	return nil
 }
 
-// Replace is the body with another value of a part.
+// Replace returns the body with another value of a part.
 func (f *Form) Replace(p *Part, value string) []byte {
 	out := make([]byte, 0, len(f.Body)-len(p.Content)+len(value))
 	out = append(append(out, f.Body[:p.Start]...), value...)
 	return append(out, f.Body[p.Start+len(p.Content):]...)
 }
 
-// Add is the body with one more value, before the others.
+// Add returns the body with an additional value before the others.
 func (f *Form) Add(name, value string) []byte {
 	out := make([]byte, 0, len(f.Body)+len(f.delimiter)+len(name)+len(value)+64)
 	out = append(append(out, f.delimiter...), "\r\nContent-Disposition: form-data; name=\""+name+"\"\r\n\r\n"+value+"\r\n"...)

@@ -1,4 +1,4 @@
-// Package goldentest compares what tests have made with files of the repository.
+// Package goldentest compares the output of tests with files in the repository.
 package goldentest
 
 import (

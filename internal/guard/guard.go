@@ -1,5 +1,5 @@
-// Package guard keeps a panic in a goroutine from ending the process: with data_path: module the process is Envoy, and every request in it would end,
-// too. It is for what runs beside requests; a panic in a request is for package extproc.
+// Package guard keeps a panic in a background goroutine from ending the process: with data_path: module the process is Envoy, and all its requests
+// would fail. Panics in requests are handled by package extproc.
 package guard
 
 import (
@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// Panic is a panic that was recovered. It says nothing of the panic's value, which may quote a request, unless that is an error of the runtime.
+// Panic is a recovered panic. It does not show the panic's value, which may quote a request, unless that is a runtime error.
 type Panic struct{ why error }
 
 // Error implements error.
 func (p *Panic) Error() string { return "a fault of the program: " + p.why.Error() }
 
-// Unwrap is the runtime's error, if it is one.
+// Unwrap returns the runtime error, if it is one.
 func (p *Panic) Unwrap() error { return p.why }
 
 var (
@@ -25,10 +25,10 @@ var (
 	report atomic.Pointer[func(p *Panic, stack string)]
 )
 
-// Count is how many panics were recovered since the process started. Safe for concurrent use.
+// Count returns the number of panics recovered since the process started. Safe for concurrent use.
 func Count() int64 { return count.Load() }
 
-// Report sets what is told of each panic that is recovered from now on, with the stack of its goroutine; nil for nothing. Safe for concurrent use; f is
+// Report sets the function that is called for each recovered panic, with the stack of its goroutine; nil for none. Safe for concurrent use; f is
 // called concurrently.
 func Report(f func(p *Panic, stack string)) {
 	if f == nil {
@@ -38,10 +38,10 @@ func Report(f func(p *Panic, stack string)) {
 	report.Store(&f)
 }
 
-// Go runs f in a goroutine of its own. What f has to do in any case, such as to say that it has ended, it does in a deferred call.
+// Go runs f in a new goroutine. Steps that f must always do, such as signalling its end, belong in a deferred call.
 func Go(f func()) { go Func(f)() }
 
-// Func is f without its panics.
+// Func returns f with recovered panics.
 func Func(f func()) func() {
 	return func() {
 		_ = run(func() error {
@@ -51,13 +51,13 @@ func Func(f func()) func() {
 	}
 }
 
-// Err is f with a panic as its error, a *Panic.
+// Err returns f with a panic as its error, a *Panic.
 func Err(f func() error) func() error { return func() error { return run(f) } }
 
-// pause is how long Again waits before f runs again.
+// pause is how long Again waits before it calls f again.
 const pause = time.Second
 
-// Again is f, which runs until ctx is done. After a panic it is called again, a second later: a panic ends one round of it. What f returns is returned.
+// Again returns f for a loop that runs until ctx is done. After a panic it calls f again, a second later. It returns f's error.
 func Again(ctx context.Context, f func() error) func() error {
 	return func() error {
 		for {

@@ -2,8 +2,8 @@ package header
 
 import "slices"
 
-// ListItem makes a name fit for a comma-separated list in a header: printable ASCII without commas, at most 64 bytes. A client may have
-// chosen the name, and one that Envoy does not take, or that makes the headers too long, costs the whole answer.
+// ListItem makes a name fit for a comma-separated list in a header: printable ASCII without commas, at most 64 bytes. The name may be a client's, and
+// one that Envoy refuses, or that makes the headers too long, would lose the whole answer.
 func ListItem(name string) string {
 	const most = 64
 	fits := func(c byte) bool { return c > ' ' && c < 0x7f && c != ',' }

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// credentialParameters are the names of parameters in which clients and servers are known to put keys, in lower case.
+// credentialParameters are the query parameters in which keys are commonly sent, in lower case.
 var credentialParameters = []string{"key", "api_key", "apikey", "api-key", "token", "access_token"}
 
-// QueryWithoutCredentials is a URL's query without the parameters that may hold a key: it is for this gateway, and for no provider.
+// QueryWithoutCredentials returns a URL's query without the parameters that may hold a key: it is for this gateway, not for a provider.
 func QueryWithoutCredentials(query string) string {
 	fields := slices.DeleteFunc(strings.Split(query, "&"), func(field string) bool {
 		name, _, _ := strings.Cut(field, "=")

@@ -5,9 +5,8 @@ import (
 	"slices"
 )
 
-// Edits are pending changes of a Doc's bytes. All of them refer to places in the unedited Doc, and to the same Doc.
-// What no edit touches comes out byte by byte as it was. The zero value changes nothing. Not safe for concurrent
-// writes; a Clone may be written independently.
+// Edits are pending changes of a Doc's bytes. All of them refer to offsets in the same unedited Doc. Bytes that no edit covers are copied unchanged.
+// The zero value changes nothing. Not safe for concurrent writes; a Clone may be written independently.
 type Edits struct {
 	list  []edit // by start, without overlaps
 	added []addition
@@ -34,8 +33,8 @@ func (e *Edits) Clone() Edits {
 	return Edits{list: slices.Clone(e.list), added: slices.Clone(e.added)}
 }
 
-// Set gives a top-level member a new value in place, or appends it as the last member. It replaces what was done to
-// that member before. raw must be valid JSON and is not copied.
+// Set sets a top-level member's value in place, or appends the member. It replaces earlier edits of that member. raw must be valid JSON and is not
+// copied.
 func (e *Edits) Set(d *Doc, key string, raw Raw) {
 	if i := d.Find(key); i >= 0 {
 		e.whole(d, i, edit{start: d.Members[i].Start, end: d.Members[i].End, new: raw, member: i})
@@ -50,7 +49,7 @@ func (e *Edits) Set(d *Doc, key string, raw Raw) {
 	e.added = append(e.added, addition{key, raw})
 }
 
-// Delete removes a top-level member with one comma; it is no error if there is none.
+// Delete removes a top-level member with one comma, if it exists.
 func (e *Edits) Delete(d *Doc, key string) {
 	if i := d.Find(key); i >= 0 {
 		e.whole(d, i, edit{start: d.Members[i].KeyStart, end: d.Members[i].End, member: i, remove: true})
@@ -59,9 +58,9 @@ func (e *Edits) Delete(d *Doc, key string) {
 	e.added = slices.DeleteFunc(e.added, func(a addition) bool { return a.key == key })
 }
 
-// Replace gives a span of the Doc a new text, as for a nested Value at [At, At+len(Raw)). An empty span inserts. The
-// span must lie inside the Doc, and the caller answers for the result being valid JSON. It drops earlier replacements that it overlaps; inside a member that
-// was Set or Deleted it does nothing, for that text is gone.
+// Replace replaces a span of the Doc, for example a nested Value at [At, At+len(Raw)). An empty span inserts. The span must be inside the Doc, and
+// the caller must keep the result valid JSON. It drops earlier replacements that it overlaps. Inside a member that was Set or Deleted it has no
+// effect, because that text is removed.
 func (e *Edits) Replace(start, end int, raw Raw) {
 	from, to := e.touched(start, end)
 	if start > end || slices.ContainsFunc(e.list[from:to], func(o edit) bool { return o.member >= 0 && o.overlaps(start, end) }) {
@@ -72,11 +71,11 @@ func (e *Edits) Replace(start, end int, raw Raw) {
 	e.insert(edit{start: start, end: end, new: raw, member: -1})
 }
 
-// touched is the part of the list that may overlap a span: nothing before it and nothing after it does.
+// touched returns the part of the list that may overlap a span.
 func (e *Edits) touched(start, end int) (from, to int) {
 	to, _ = slices.BinarySearchFunc(e.list, end, func(o edit, end int) int { return cmp.Compare(o.start, end) })
 	for from = to; from > 0; from-- {
-		// An insertion may stand behind the edit that begins where it does; whatever else ends before the span, all before it do.
+		// An insertion may follow the edit that begins at the same offset; apart from that, the list is sorted by end, too.
 		if o := &e.list[from-1]; o.end <= start && o.start < o.end {
 			break
 		}
@@ -84,7 +83,7 @@ func (e *Edits) touched(start, end int) (from, to int) {
 	return from, to
 }
 
-// whole puts an edit of a whole member in the place of all that was inside it.
+// whole replaces all edits inside a member by an edit of the whole member.
 func (e *Edits) whole(d *Doc, i int, n edit) {
 	from, to := d.Members[i].KeyStart, d.Members[i].End
 	e.list = slices.DeleteFunc(e.list, func(o edit) bool { return from <= o.start && o.end <= to })
@@ -101,7 +100,7 @@ func (e *Edits) insert(n edit) {
 
 func (o edit) overlaps(start, end int) bool { return o.start < end && start < o.end }
 
-// Len is how many bytes AppendTo appends.
+// Len returns the number of bytes that AppendTo appends.
 func (e *Edits) Len(d *Doc) int {
 	n := 0
 	e.pieces(d, func(p []byte) { n += len(p) })
@@ -148,7 +147,7 @@ func (e *Edits) pieces(d *Doc, put func([]byte)) {
 	copyTo(len(d.Bytes))
 }
 
-// firstKept is the index of the first member that is not removed; the number of members if all are.
+// firstKept returns the index of the first member that is not removed; the number of members if all are.
 func (e *Edits) firstKept() int {
 	kept := 0
 	for _, o := range e.list {
@@ -159,7 +158,7 @@ func (e *Edits) firstKept() int {
 	return kept
 }
 
-// removal is what goes away with member i: the comma before it when a member before it stays, else the one after it.
+// removal returns the span that is removed with member i: it includes the preceding comma if an earlier member is kept, else the following one.
 func removal(d *Doc, i int, keptBefore bool) (start, end int) {
 	m := d.Members[i]
 	switch {
@@ -171,7 +170,7 @@ func removal(d *Doc, i int, keptBefore bool) (start, end int) {
 	return m.KeyStart, m.End
 }
 
-// tail is where new members go: after the last member, or after the opening brace.
+// tail returns the offset of new members: after the last member, or after the opening brace.
 func (e *Edits) tail(d *Doc) int {
 	if n := len(d.Members); n > 0 {
 		return d.Members[n-1].End

@@ -6,27 +6,26 @@ import (
 	"strings"
 )
 
-// Form says which members the objects of a text have that mean something to its readers, so that no two readers can take it for
-// different things: one takes the first of two members and another the last, one tells "Model" from "model" and another does not. A text
-// that is scanned by a form holds, in each object that the form reaches, no member twice, in whatever spelling, and no member that
-// differs from a known one only by case.
+// Form defines which members of the objects in a text have a meaning to its readers, so that different readers cannot interpret it differently: some
+// readers take the first of duplicate members and others the last, and some distinguish "Model" from "model" and others do not. A text scanned by a
+// form has, in each object that the form covers, no duplicate members in any spelling, and no member that differs from a known one only by case.
 //
-// A form is built once, before its first use, and is safe for concurrent use from then on. A nil form is that of values whose names are
-// their user's own at any depth: nothing in them is looked at.
+// A form is built once, before its first use, and is then safe for concurrent use. A nil form is for values whose names are chosen by users, at any
+// depth: nothing in them is checked.
 type Form struct {
 	kind   formKind
-	either bool   // names are known in camelCase and in snake_case
+	either bool   // names are known in both camelCase and snake_case
 	table  []name // by hash, open addressing; its length is a power of two
 	known  int    // entries of the table
 	ids    uint32
-	other  *Form // of the values of members that are not known
+	other  *Form // of the values of unknown members
 }
 
 type formKind uint8
 
 const (
-	uniqueNames formKind = iota // each once; there are no known ones
-	knownNames                  // each once, regardless of case, and known ones in their own case
+	uniqueNames formKind = iota // each once; none are known
+	knownNames                  // each once, regardless of case, and known ones only in their own case
 	userNames                   // any
 )
 
@@ -34,16 +33,16 @@ const (
 type name struct {
 	word uint64 // the first bytes of text
 	text string
-	id   uint32 // the same for two spellings of one member; 0: an empty place of the table
+	id   uint32 // equal for two spellings of one member; 0: an empty slot of the table
 	of   *Form  // of its value
 }
 
-// is reports whether a key, whose first bytes are word, is this name. Most names are told by their first bytes alone.
+// is reports whether a key, whose first bytes are word, is this name. Most names differ in their first bytes.
 func (n *name) is(key []byte, word uint64) bool {
 	return n.word == word && len(n.text) == len(key) && (len(key) <= 8 || n.text[8:] == string(key[8:]))
 }
 
-// wordOf is the first bytes of a key, at most eight.
+// wordOf returns the first bytes of a key, at most eight.
 func wordOf(key []byte) uint64 {
 	switch n := len(key); {
 	case n >= 8:
@@ -59,33 +58,33 @@ func wordOf(key []byte) uint64 {
 	}
 }
 
-// Unique is the form of texts whose members are unknown: none is there twice, in the same case, at any depth.
+// Unique is the form of texts with unknown members: none occurs twice in the same case, at any depth.
 var Unique = func() *Form {
 	f := &Form{}
 	f.other = f
 	return f
 }()
 
-// topUnique is the form of which only the members at the top are checked.
+// topUnique is a form that only checks the members at the top.
 var topUnique = &Form{}
 
-// NewForm makes a form of known members, whose values are of the same form. Values of members that it does not know are Unique.
+// NewForm returns a form with known members, whose values are of the same form. Values of unknown members are Unique.
 func NewForm(names ...string) *Form {
 	f := &Form{kind: knownNames, other: Unique}
 	return f.Add(f, names...)
 }
 
-// NewCamelForm is NewForm for readers that know each member under two names: names are in camelCase, and known in snake_case as well.
+// NewCamelForm is NewForm for readers that accept each member under two names: names are in camelCase, and also known in snake_case.
 func NewCamelForm(names ...string) *Form {
 	f := &Form{kind: knownNames, either: true, other: Unique}
 	return f.Add(f, names...)
 }
 
-// Map is the form of objects whose names are their user's own, with values of a form.
+// Map returns the form of objects whose names are chosen by users, with values of a form.
 func Map(values *Form) *Form { return &Form{kind: userNames, other: values} }
 
-// Add makes members known whose values are of another form, nil for what is its user's own. What was known of these members before is
-// replaced. It returns f.
+// Add makes members known whose values are of another form; nil for values with names chosen by users. It replaces earlier entries of these members.
+// It returns f.
 func (f *Form) Add(of *Form, names ...string) *Form {
 	for _, n := range names {
 		f.ids++
@@ -97,21 +96,20 @@ func (f *Form) Add(of *Form, names ...string) *Form {
 	return f
 }
 
-// Others says of which form the values of members are that are not known. It returns f.
+// Others sets the form of unknown members' values. It returns f.
 func (f *Form) Others(of *Form) *Form {
 	f.other = of
 	return f
 }
 
-// Clone is a form that can be changed by itself. The values of its members are of the forms of which they were: f's, where they were
-// of f's.
+// Clone returns a copy that can be changed independently. The values of its members have the same forms as f's; those of form f become the copy's.
 func (f *Form) Clone() *Form {
 	c := *f
 	c.table = append([]name(nil), f.table...)
 	return &c
 }
 
-// Knows reports whether a member is known, in just this spelling.
+// Knows reports whether a member is known in exactly this spelling.
 func (f *Form) Knows(key string) bool {
 	_, exact := f.find([]byte(key))
 	return exact
@@ -140,7 +138,7 @@ func (f *Form) put(n name) {
 	f.known++
 }
 
-// find is the known member of this name, or one that differs from it only by case (exact is false); nil for neither.
+// find returns the known member of this name, or one that differs from it only by case (exact is false); nil if there is none.
 func (f *Form) find(key []byte) (found *name, exact bool) {
 	if len(f.table) == 0 {
 		return nil, false
@@ -157,8 +155,8 @@ func (f *Form) find(key []byte) (found *name, exact bool) {
 	return found, false
 }
 
-// findOdd is the known member that a lenient reader may take a name for which is not known: one with letters outside of ASCII that are
-// cases of letters inside, one that ends in a NUL for readers in C, and, where there are two spellings, a mixture of them.
+// findOdd returns the known member for which a lenient reader may take an unknown name: one with non-ASCII letters that fold to ASCII ones, one that
+// ends in a NUL for readers in C, and, where there are two spellings, a mixture of them.
 func (f *Form) findOdd(key []byte) *name {
 	odd := false
 	for _, c := range key {
@@ -173,11 +171,11 @@ func (f *Form) findOdd(key []byte) *name {
 	}
 	plain = []byte(strings.Map(func(r rune) rune {
 		switch r {
-		case '\u0131', '\u0130': // i without its dot, and I with one
+		case '\u0131', '\u0130': // dotless i, and capital I with a dot
 			return 'i'
 		case '\u017f': // the long s
 			return 's'
-		case '\u212a': // the sign of kelvin
+		case '\u212a': // the kelvin sign
 			return 'k'
 		case '_':
 			if f.either {
@@ -190,7 +188,7 @@ func (f *Form) findOdd(key []byte) *name {
 	return found
 }
 
-// nameHash is the same for names that differ only in the case of ASCII letters. word is the key's first bytes.
+// nameHash is equal for names that differ only in the case of ASCII letters. word is the key's first bytes.
 func nameHash(key []byte, word uint64) uint32 {
 	const lower = 0x2020202020202020
 	last := uint64(0)
@@ -201,7 +199,7 @@ func nameHash(key []byte, word uint64) uint32 {
 	return uint32(h>>32) ^ uint32(len(key)) //nolint:gosec // of a hash, any bits will do
 }
 
-// equalFold reports whether two names differ at most in the case of ASCII letters.
+// equalFold reports whether two names are equal except for the case of ASCII letters.
 func equalFold[S, T ~string | ~[]byte](a S, b T) bool {
 	if len(a) != len(b) {
 		return false
@@ -225,7 +223,7 @@ func lowerASCII(key []byte) []byte {
 	return b
 }
 
-// snakeCase writes a name in camelCase in snake_case.
+// snakeCase converts a camelCase name to snake_case.
 func snakeCase(camel string) string {
 	var b []byte
 	for i := range len(camel) {

@@ -21,7 +21,7 @@ const (
 
 var kindNames = [...]string{"nothing", "null", "a boolean", "a number", "a string", "an object", "an array"}
 
-// String is the kind as it reads in a sentence: "a string".
+// String returns the kind as used in a sentence: "a string".
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {
 		return kindNames[k]
@@ -29,7 +29,7 @@ func (k Kind) String() string {
 	return kindNames[Invalid]
 }
 
-// kindOf tells a value's kind by its first byte.
+// kindOf returns a value's kind by its first byte.
 func kindOf(c byte) Kind {
 	switch c {
 	case '"':
@@ -48,8 +48,7 @@ func kindOf(c byte) Kind {
 	return Invalid
 }
 
-// Doc is a validated JSON object with the places of its top-level members. It aliases the scanned bytes. Neither
-// they nor Bytes may change.
+// Doc is a validated JSON object with the offsets of its top-level members. It aliases the scanned bytes. Neither they nor Bytes may change.
 type Doc struct {
 	Bytes   []byte
 	Members []Member
@@ -71,7 +70,7 @@ type Member struct {
 type Stats struct {
 	TextBytes int64 // bytes inside strings that look like text: values anywhere, keys below the top level
 	Opaque    int   // string values that look like base64 data
-	Spelled   int   // escapes of letters, digits and underscores, of which none is needed
+	Spelled   int   // escapes of letters, digits and underscores, which need none
 	Keys      Words // of all members, at any depth
 	Values    Words // string values of at most maxWord bytes, at any depth
 }
@@ -86,8 +85,7 @@ func (d *Doc) Find(key string) int {
 	return -1
 }
 
-// Get returns the value of a top-level member; it does not exist when the member is absent. Its At is an offset into
-// Doc.Bytes, ready for Edits.Replace.
+// Get returns the value of a top-level member; it does not exist if the member is absent. Its At is an offset into Doc.Bytes, as for Edits.Replace.
 func (d *Doc) Get(key string) Value {
 	i := d.Find(key)
 	if i < 0 {
@@ -96,42 +94,41 @@ func (d *Doc) Get(key string) Value {
 	return d.Value(i)
 }
 
-// Value is that of a top-level member, by its index.
+// Value returns the value of a top-level member, by its index.
 func (d *Doc) Value(i int) Value {
 	m := &d.Members[i]
 	return Value{Raw(d.Bytes[m.Start:m.End]), m.Start, d.place}
 }
 
-// MayHold reports whether one of some words may be a name or a string value in the document: false is certain. It does not read the text.
+// MayHold reports whether any of the words may be a name or a string value in the document; false is certain. It does not read the text.
 func (d *Doc) MayHold(words *Words) bool { return d.Stats.Keys.Meets(words) || d.MayHoldValue(words) }
 
-// MayHoldValue is MayHold for string values alone. A word whose letters are spelled with escapes may be any.
+// MayHoldValue is MayHold for string values only. A word whose letters are escaped counts as any.
 func (d *Doc) MayHoldValue(words *Words) bool {
 	return d.Stats.Spelled > 0 || d.Stats.Values.Meets(words)
 }
 
-// MayContain reports whether a text may stand in the document: false is certain, also where letters are spelled with escapes. It reads the
-// whole document.
+// MayContain reports whether the document may contain a text; false is certain, even if letters are escaped. It reads the whole document.
 func (d *Doc) MayContain(text string) bool {
 	return d.Stats.Spelled > 0 || bytes.Contains(d.Bytes, []byte(text))
 }
 
-// Root is the object itself.
+// Root returns the object itself.
 func (d *Doc) Root() Value {
 	start := skipSpace(d.Bytes, 0)
 	return Value{Raw(bytes.TrimRight(d.Bytes[start:], " \t\r\n")), start, d.place}
 }
 
-// SyntaxError is where and why a text is not the JSON that was asked for.
+// SyntaxError is the position and the reason for which a text is refused.
 type SyntaxError struct {
 	Offset int // bytes before the error
 	Line   int // from 1
 	Column int // in characters, from 1
 	Msg    string
-	Member string // where its name is what is wrong: the way to the member, such as "messages[0].role"; "" where the text is not JSON
+	Member string // path of a refused member, such as "messages[0].role"; "" where the text is not JSON
 }
 
-// Error names the place for a human.
+// Error returns the reason with its position.
 func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("%s at line %d, column %d", e.Msg, e.Line, e.Column)
 }

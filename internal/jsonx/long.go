@@ -2,33 +2,33 @@ package jsonx
 
 import "math"
 
-// Documents are walked several times. Scan notes where the long strings of a large one are, so that a walk does not read their text again.
+// Documents are walked several times. Scan records the long strings of a large one, so that a walk can skip their text.
 const (
-	largeDoc   = 8 << 10 // bytes of a document that is large
-	longString = 256     // bytes of a string that is long, with its quotes
+	largeDoc   = 8 << 10 // bytes from which a document is large
+	longString = 256     // bytes from which a string is long, with its quotes
 )
 
-// span is where a long string is, with its quotes.
+// span is the position of a long string, with its quotes.
 type span struct{ start, end int32 }
 
-// noteLong has the scanner note the long strings of a large text.
+// noteLong makes the scanner record the long strings of a large text.
 func (s *scanner) noteLong() {
 	if len(s.b) >= largeDoc && len(s.b) <= math.MaxInt32 {
 		s.long = make([]span, 0, 1+len(s.b)/largeDoc)
 	}
 }
 
-// note notes a string that is long. Of a text that is not large there is no room for any.
+// note records a long string. In a text that is not large the list has no room.
 func (s *scanner) note(start, end int) {
 	if end-start >= longString && s.long != nil {
 		s.long = append(s.long, span{int32(start), int32(end)}) //nolint:gosec // see noteLong
 	}
 }
 
-// shared is the index of the place of all Values of a document.
+// shared is the place index of all Values of a document.
 const shared = -1
 
-// docPlace is that place, nil if there are no long strings.
+// docPlace returns the place of the document's Values, nil if there are no long strings.
 func (s *scanner) docPlace() *place {
 	if len(s.long) == 0 {
 		return nil
@@ -38,11 +38,11 @@ func (s *scanner) docPlace() *place {
 
 // cursor finds the ends of values, from left to right in a text or a part of it.
 type cursor struct {
-	long []span // that may follow; none of a text of which they were not noted
-	from int    // where the part begins in the text
+	long []span // long strings that may follow; none if they were not recorded
+	from int    // offset of the part in the text
 }
 
-// cursor is at the beginning of v.
+// cursor returns a cursor at the start of v.
 func (v Value) cursor() cursor {
 	if v.place == nil {
 		return cursor{}
@@ -59,7 +59,7 @@ func (v Value) cursor() cursor {
 	return cursor{long[low:], v.At}
 }
 
-// part is a value inside of v, for which no place of its own was noted.
+// part returns a value inside v without a recorded place of its own.
 func (v Value) part(start, end int) Value {
 	p := v.place
 	if p.isOwn() {
@@ -68,7 +68,7 @@ func (v Value) part(start, end int) Value {
 	return Value{v.Raw[start:end], v.At + start, p}
 }
 
-// skipString is skipString for a string of the part.
+// skipString is the function skipString for a string of the part.
 func (c *cursor) skipString(b []byte, i int) int {
 	at := c.from + i
 	for len(c.long) > 0 && int(c.long[0].start) < at {
@@ -80,7 +80,7 @@ func (c *cursor) skipString(b []byte, i int) int {
 	return int(c.long[0].end) - c.from
 }
 
-// skipValue returns where the value at i ends, by its brackets and quotes alone; i itself when no value starts there.
+// skipValue returns the end of the value at i, by its brackets and quotes alone; i itself if no value starts there.
 func (c *cursor) skipValue(b []byte, i int) int {
 	if i >= len(b) {
 		return i

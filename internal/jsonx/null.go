@@ -1,6 +1,6 @@
 package jsonx
 
-// OrNull is a JSON value, or null where there is none.
+// OrNull returns a JSON value, or null if it is absent.
 func OrNull(present bool, value string) string {
 	if present {
 		return value

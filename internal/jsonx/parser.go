@@ -1,27 +1,27 @@
 package jsonx
 
-// Parser validates text after text, as Parse does, and notes where their members and elements are: to walk its Values is not to read
-// their text again. It is for small texts that are walked at once, such as the events of a stream; one that is large or has
-// many values is read as if by Parse. Its Values are valid until its next call. The zero value is ready. Not safe for concurrent use.
+// Parser validates one text after another, as Parse does, and records the places of members and elements, so that walking its Values does not read
+// the text again. It is for small texts that are walked immediately, such as the events of a stream; a large one, or one with many values, is read as
+// by Parse. Its Values are valid until its next call. The zero value is ready. Not safe for concurrent use.
 type Parser struct {
-	places []place // of a text's values, in the order in which they begin
-	long   []span  // of a document's Values instead: see docPlace
+	places []place // of a text's values, in order of their start
+	long   []span  // set instead for a document's Values: see docPlace
 }
 
-// place is where a value is, and the key before it.
+// place is the position of a value, and of its key.
 type place struct {
-	parser      *Parser // whose places these are
-	index       int32   // among them, or shared
-	next        int32   // index of the place behind all that is inside of this one
+	parser      *Parser // owner of the places
+	index       int32   // index in places, or shared
+	next        int32   // index of the first place after everything inside this one
 	key, keyEnd int32   // inside the quotes; keyEnd is 0 for a key with escapes
 	start, end  int32
 }
 
-// Bounds on what a Parser keeps. An event of a stream has some dozens of values.
+// Limits of a Parser's memory. An event of a stream has some dozens of values.
 const (
-	fewPlaces  = 32      // at first
+	fewPlaces  = 32      // initially
 	manyPlaces = 1024    // at most
-	largeText  = 1 << 20 // bytes of a text whose places are not noted
+	largeText  = 1 << 20 // bytes from which places are not recorded
 )
 
 // Parse validates b as exactly one JSON value of any kind and returns it. The error is a *SyntaxError.
@@ -42,13 +42,13 @@ func (p *Parser) Parse(b []byte) (Value, error) {
 	case s.places == nil:
 	case s.noted <= len(s.places):
 		v.place = &p.places[0]
-	case s.noted <= manyPlaces: // the next text like this one will have room
+	case s.noted <= manyPlaces: // the next similar text will have room
 		p.grown(s.noted)
 	}
 	return v, nil
 }
 
-// grown are at least n places.
+// grown returns a slice of at least n places.
 func (p *Parser) grown(n int) []place {
 	if len(p.places) < n {
 		p.places = make([]place, (n+fewPlaces-1)/fewPlaces*fewPlaces)
@@ -59,7 +59,7 @@ func (p *Parser) grown(n int) []place {
 	return p.places
 }
 
-// begin notes where a value begins, if there is room, and returns its index.
+// begin records the start of a value, if there is room, and returns its index.
 func (s *scanner) begin(start int) int {
 	if s.places == nil {
 		return 0
@@ -72,13 +72,13 @@ func (s *scanner) begin(start int) int {
 	return n
 }
 
-// beginMember notes it of a value behind a key.
+// beginMember records the start of a member's value.
 func (s *scanner) beginMember(key, start int, plain bool) int {
 	n := s.begin(start)
 	if n < len(s.places) {
 		end := 0
 		if plain {
-			for end = start - 1; s.b[end] != '"'; end-- { // over the colon
+			for end = start - 1; s.b[end] != '"'; end-- { // back over the colon
 			}
 		}
 		s.places[n].key, s.places[n].keyEnd = int32(key+1), int32(end) //nolint:gosec // in a text that is not large
@@ -86,22 +86,22 @@ func (s *scanner) beginMember(key, start int, plain bool) int {
 	return n
 }
 
-// finish notes where it ends.
+// finish records the end of a value.
 func (s *scanner) finish(n, end int) {
 	if n < len(s.places) {
 		s.places[n].end, s.places[n].next = int32(end), int32(s.noted) //nolint:gosec // in a text that is not large
 	}
 }
 
-// value is the one at a place, inside of a text that begins at from.
+// value returns the value of a place, inside a text that starts at from.
 func (p *place) value(text Raw, from int32) Value {
 	return Value{Raw: text[p.start-from : p.end-from], At: int(p.start), place: p}
 }
 
-// isOwn reports whether it is one Value's place, with those of what is inside behind it.
+// isOwn reports whether it is the place of one Value, followed by those of the values inside it.
 func (p *place) isOwn() bool { return p != nil && p.index != shared }
 
-// members is Value.Members of the object here, of which raw is the text.
+// members is Value.Members for the object at this place, with text raw.
 func (p *place) members(raw Raw, yield func(key []byte, m Value) bool) {
 	places, from := p.parser.places, p.start
 	for i, end := p.index+1, p.next; i < end; {
@@ -119,7 +119,7 @@ func (p *place) members(raw Raw, yield func(key []byte, m Value) bool) {
 	}
 }
 
-// elements is Value.Each of the array here.
+// elements is Value.Each for the array at this place.
 func (p *place) elements(raw Raw, yield func(i int, e Value) bool) {
 	places := p.parser.places
 	for i, end, n := p.index+1, p.next, 0; i < end; n++ {

@@ -7,15 +7,15 @@ import (
 	"unicode/utf8"
 )
 
-// MaxDepth is how deeply arrays and objects may nest.
+// MaxDepth is the maximum nesting of arrays and objects.
 const MaxDepth = 512
 
-// Scan validates b as exactly one JSON object and records its top-level members. Top-level keys must be unique, also
-// when they are spelled with escapes: two parsers that disagree about which one counts are how a check is bypassed. What is below the top
-// is not checked so; see Form.Scan. The error is a *SyntaxError. The Doc aliases b, which must not change afterwards.
+// Scan validates b as exactly one JSON object and records its top-level members. Top-level keys must be unique, even if spelled with escapes: parsers
+// that use different duplicates allow bypassing a check. Nested objects are not checked for this; see Form.Scan. The error is a *SyntaxError. The Doc
+// aliases b, which must not change afterwards.
 func Scan(b []byte) (Doc, error) { return topUnique.Scan(b) }
 
-// Scan is jsonx.Scan for a text whose members have to be those of a form, at any depth.
+// Scan is jsonx.Scan for a text whose members must follow a form, at any depth.
 func (f *Form) Scan(b []byte) (Doc, error) {
 	s := scanner{b: b, words: true}
 	i := skipSpace(b, 0)
@@ -33,7 +33,7 @@ func (f *Form) Scan(b []byte) (Doc, error) {
 	return Doc{b, members, s.stats, s.docPlace()}, nil
 }
 
-// Valid reports, as a *SyntaxError or nil, whether b is exactly one JSON value.
+// Valid returns a *SyntaxError unless b is exactly one JSON value.
 func Valid(b []byte) error {
 	_, err := Parse(b)
 	return err
@@ -42,7 +42,7 @@ func Valid(b []byte) error {
 // Parse validates b as exactly one JSON value of any kind and returns it. The error is a *SyntaxError.
 func Parse(b []byte) (Value, error) { return (*Form)(nil).Parse(b) }
 
-// Parse is jsonx.Parse for a text whose members have to be those of a form, at any depth.
+// Parse is jsonx.Parse for a text whose members must follow a form, at any depth.
 func (f *Form) Parse(b []byte) (Value, error) {
 	s := scanner{b: b}
 	start := skipSpace(b, 0)
@@ -53,23 +53,23 @@ func (f *Form) Parse(b []byte) (Value, error) {
 	return Value{Raw: b[start:end], At: start}, nil
 }
 
-// scanner validates. Its methods take the offset where something starts and return where it ends, or -1 after fail.
+// scanner validates a text. Its methods take the start offset of a value and return its end, or -1 after fail.
 type scanner struct {
 	b       []byte
 	stats   Stats
-	words   bool    // whether stats.Keys and stats.Values are wanted
+	words   bool    // whether stats.Keys and stats.Values are collected
 	places  []place // of values, as far as there is room
-	noted   int     // how many there are, with or without room
-	long    []span  // long strings; nil if they are not noted
+	noted   int     // number of values, with or without room
+	long    []span  // long strings; nil if they are not recorded
 	escapes int     // in strings so far
 	names   names
 	at      int
 	msg     string
-	problem problem  // with a member's name, which is at the place at; msg is then the other name that it collides with
-	path    []string // to that member, from the inside out
+	problem problem  // a problem of a member's name at offset at; msg is the name that it collides with
+	path    []string // to that member, innermost first
 }
 
-// problem is what is wrong with a member's name.
+// problem is a problem of a member's name.
 type problem uint8
 
 const (
@@ -85,7 +85,7 @@ func (s *scanner) fail(at int, msg string) int {
 	return -1
 }
 
-// refuse notes that a member's name, which begins at a place, collides with another.
+// refuse records that a member's name at an offset collides with another.
 func (s *scanner) refuse(at int, p problem, other string) { s.at, s.msg, s.problem = at, other, p }
 
 func (s *scanner) error() error {
@@ -175,7 +175,7 @@ func (s *scanner) key(i int) (end, value int) {
 	return end, skipSpace(s.b, i+1)
 }
 
-// value scans the value at i, whose arrays and objects are the depth-th around their content, and whose objects are of a form.
+// value scans the value at i, at nesting level depth, whose objects are of a form.
 func (s *scanner) value(i, depth int, f *Form) int {
 	if i >= len(s.b) {
 		return s.fail(i, "")
@@ -296,7 +296,7 @@ func (s *scanner) number(i int) int {
 	return end
 }
 
-// numberEnd returns where the number at i ends, or -1 when there is none.
+// numberEnd returns the end of the number at i, or -1 if there is none.
 func numberEnd(b []byte, i int) int {
 	if i < len(b) && b[i] == '-' {
 		i++
@@ -334,7 +334,7 @@ func digits(b []byte, i int) int {
 	return i
 }
 
-// string validates the string whose opening quote is at i. Most are plain, and short: their end is in the first word, or soon after.
+// string validates the string whose opening quote is at i. Most strings are plain and short, and end within the first words.
 func (s *scanner) string(i int) int {
 	b, start := s.b, i+1
 	for i = start; i+8 <= len(b); i += 8 {
@@ -351,13 +351,13 @@ func (s *scanner) string(i int) int {
 	return s.longString(start, i)
 }
 
-// longString validates the rest of a string from i on. What is before is plain.
+// longString validates the rest of a string from i on. The part before is plain.
 func (s *scanner) longString(start, i int) int {
 	b, seen, escapes := s.b, uint64(0), 0
 	for {
 		if i+8 <= len(b) {
 			w := binary.LittleEndian.Uint64(b[i:])
-			seen |= w // also of what is behind the string: then it is checked in vain
+			seen |= w // may include bytes after the string, which then causes an unnecessary check
 			hit := special(w)
 			if hit == 0 {
 				i += 8
@@ -386,7 +386,7 @@ func (s *scanner) longString(start, i int) int {
 	}
 }
 
-// shortRest is where the next quote, backslash or control character is in the last bytes of the text, or -1 after fail.
+// shortRest returns the offset of the next quote, backslash or control character in the last bytes of the text, or -1 after fail.
 func (s *scanner) shortRest(i int, seen *uint64) int {
 	i, plain := skipPlain(s.b, i)
 	if !plain {
@@ -398,7 +398,7 @@ func (s *scanner) shortRest(i int, seen *uint64) int {
 	return i
 }
 
-// shortEscape are the characters that make an escape with the backslash before them.
+// shortEscape are the characters that form an escape with a backslash.
 var shortEscape = func() (t [256]bool) {
 	for _, c := range []byte(`"\/bfnrt`) {
 		t[c] = true
@@ -406,7 +406,7 @@ var shortEscape = func() (t [256]bool) {
 	return t
 }()
 
-// escape validates an escape that is not short.
+// escape validates an escape that is not in shortEscape.
 func (s *scanner) escape(i int) int {
 	if i+1 >= len(s.b) {
 		return s.fail(i+1, "")
@@ -448,7 +448,7 @@ func (s *scanner) count(text []byte) {
 	s.stats.TextBytes += int64(len(text))
 }
 
-// looksOpaque tells encoded data from text: long, without a space, and a data: URL or of base64's alphabet.
+// looksOpaque reports whether a text looks like encoded data: long, without spaces, and a data: URL or in base64's alphabet.
 func looksOpaque(text []byte) bool {
 	const long, sample = 1024, 256
 	if len(text) <= long || bytes.IndexByte(text, ' ') >= 0 {

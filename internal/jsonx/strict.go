@@ -7,39 +7,39 @@ import (
 	"strings"
 )
 
-// How a scanner holds a text to its form.
+// Checks of a text's member names by its form.
 
-// opened is an object that is being scanned.
+// opened is the state of an object that is being scanned.
 type opened struct {
 	start int       // its brace
-	first int       // where in the list its members begin
-	known [4]uint64 // the known members that it has, by their ids, as far as there is room
+	first int       // index of its first member in the list
+	known [4]uint64 // bit set of its known members, by id, as far as there is room
 }
 
-// seen is a member of an object that is being scanned, unless it is a known one that there was room for in opened.
+// seen is a member of an object that is being scanned, except known ones that opened.known has room for.
 type seen struct {
 	key []byte
-	id  uint32 // of a known member; 0: of none
+	id  uint32 // of a known member; 0: unknown
 	sum uint32 // the hash of its name
 }
 
-// fewMembers is up to how many members of an object are compared with each other; more are put into a set.
+// fewMembers is the number of an object's members that are compared one by one; beyond it a set is used.
 const fewMembers = 32
 
-// names are the members that were seen so far: those of the object that is being scanned are behind those of the objects around it.
+// names are the members seen so far: those of the current object follow those of the objects around it.
 type names struct {
 	list []seen
 	sets []set // of the objects being scanned that have many members
 }
 
-// set are the members of an object that has many, by their folded names.
+// set has the members of a large object, by their folded names.
 type set struct {
-	first int // where in the list its object's members begin
+	first int // index of its object's first member in the list
 	of    map[string]struct{}
 }
 
-// member checks a member's name by the form of its object. It returns the known member of this name, nil for none, and the form of its
-// value; not ok after s.refuse.
+// member checks a member's name by the form of its object. It returns the known member of this name, nil for none, and the form of its value; ok is
+// false after s.refuse.
 func (s *scanner) member(f *Form, key []byte, at int, o *opened) (known *name, of *Form, ok bool) {
 	if f.kind == userNames {
 		return nil, f.other, true
@@ -73,7 +73,7 @@ func (s *scanner) knownMember(f *Form, n *name, exact bool, key []byte, at int, 
 	return true
 }
 
-// newMember adds a member to the list, unless it is there.
+// newMember adds a member to the list; it refuses a duplicate.
 func (s *scanner) newMember(f *Form, m seen, at int, o *opened) bool {
 	if len(s.names.list)-o.first >= fewMembers {
 		if s.isAmongMany(f, &m, o) {
@@ -95,7 +95,7 @@ func (s *scanner) newMember(f *Form, m seen, at int, o *opened) bool {
 	return true
 }
 
-// refuseTwin notes that an object has a member already, by the name that it has there.
+// refuseTwin refuses a member of which the object already has a spelling.
 func (s *scanner) refuseTwin(f *Form, m *seen, at int, o *opened) {
 	other := string(m.key)
 	for key := range (Value{Raw: s.b[o.start:]}).Members {
@@ -118,7 +118,7 @@ func (m *seen) same(o *seen, f *Form) bool {
 	return m.sum == o.sum && (bytes.Equal(m.key, o.key) || f.kind == knownNames && equalFold(m.key, o.key))
 }
 
-// isAmongMany reports whether an object of many members has one already, and adds it.
+// isAmongMany reports whether a large object already has a member, and adds it.
 func (s *scanner) isAmongMany(f *Form, m *seen, o *opened) bool {
 	n := len(s.names.sets)
 	if n == 0 || s.names.sets[n-1].first != o.first {
@@ -137,18 +137,18 @@ func (s *scanner) isAmongMany(f *Form, m *seen, o *opened) bool {
 	return false
 }
 
-// folded is the same for names that are the same to a form.
+// folded is equal for names that a form does not distinguish.
 func (m *seen) folded(f *Form) string {
 	switch {
 	case m.id != 0:
-		return "\xff" + strconv.FormatUint(uint64(m.id), 10) // no name begins so
+		return "\xff" + strconv.FormatUint(uint64(m.id), 10) // no name starts like this
 	case f.kind == knownNames:
 		return string(lowerASCII(m.key))
 	}
 	return string(m.key)
 }
 
-// popObject forgets the members of an object, which begin at first.
+// popObject drops the members of an object, which start at first.
 func (n *names) popObject(first int) {
 	n.list = n.list[:first]
 	if last := len(n.sets) - 1; last >= 0 && n.sets[last].first == first {
@@ -156,7 +156,7 @@ func (n *names) popObject(first int) {
 	}
 }
 
-// nameError is the error of the member whose key begins at s.at and collides with another name.
+// nameError returns the error of the member whose key begins at s.at and collides with another name.
 func (s *scanner) nameError() *SyntaxError {
 	key, _, _ := readKey(s.b, s.at)
 	member := make([]byte, 0, 64)
@@ -179,8 +179,8 @@ func (s *scanner) nameError() *SyntaxError {
 	return e
 }
 
-// inMember and inElement note, on the way back from a refused name, that it is inside the member whose key begins at a place, or of an
-// array's element.
+// inMember and inElement extend the path of a refused name, from the inside out, by the member whose key begins at an offset, or by an array's
+// element.
 func (s *scanner) inMember(at int) int {
 	if s.problem != 0 {
 		key, _, _ := readKey(s.b, at)
@@ -196,7 +196,7 @@ func (s *scanner) inElement(index int) int {
 	return -1
 }
 
-// clip bounds a name that an error repeats: its end is kept.
+// clip shortens a name for an error: its end is kept.
 func clip(name []byte) string {
 	const most = 128
 	if len(name) <= most {

@@ -2,8 +2,8 @@ package jsonx
 
 import "bytes"
 
-// Strings yields the strings in v, at any depth, in their order, as in: for s, isName := range v.Strings. isName is set for the name of a member.
-// It trusts that the text was validated, as the other methods do.
+// Strings yields the strings in v, at any depth, in order, as in: for s, isName := range v.Strings. isName is set for a member's name. Like the other
+// methods it requires validated text.
 func (v Value) Strings(yield func(s Value, isName bool) bool) {
 	for s, isName := range v.Scalars {
 		if s.Kind() == String && !yield(s, isName) {
@@ -12,7 +12,7 @@ func (v Value) Strings(yield func(s Value, isName bool) bool) {
 	}
 }
 
-// Scalars yields the strings and the numbers in v, as Strings does.
+// Scalars yields the strings and numbers in v, like Strings.
 func (v Value) Scalars(yield func(s Value, isName bool) bool) {
 	b, c := v.Raw, v.cursor()
 	for i := 0; i < len(b); {
@@ -31,11 +31,10 @@ func (v Value) Scalars(yield func(s Value, isName bool) bool) {
 	}
 }
 
-// RemoveElements removes elements of an array inside the document, with their commas; what is left stays as it was. Edits inside a removed element are
-// dropped.
+// RemoveElements removes elements of an array in the document, with their commas; the rest is unchanged. Edits inside a removed element are dropped.
 func (e *Edits) RemoveElements(array Value, remove func(i int) bool) {
-	kept, end := false, array.At+1 // where the element before this one ends
-	first := -1                    // where the removed elements begin that have none before them
+	kept, end := false, array.At+1 // end of the previous element
+	first := -1                    // start of leading removed elements
 	for i, v := range array.Each {
 		switch start := v.At; {
 		case !remove(i):

@@ -32,16 +32,15 @@ func skipPlain(b []byte, i int) (end int, plain bool) {
 	return i, seen&highs == 0
 }
 
-// special flags the quotes, backslashes and control characters of eight bytes. The lowest flag is exact: a borrow only ever spreads
-// upwards from a true hit. With its second bit flipped, a quote is the least character after the control characters, which stay among
-// themselves.
+// special flags the quotes, backslashes and control characters of eight bytes. The lowest flag is exact: a borrow only spreads upwards from a true
+// hit. With its second bit flipped, a quote is the lowest character after the control characters, which are only permuted.
 func special(w uint64) uint64 {
 	flipped, slash := w^('"'^' ')*ones, w^('\\'*ones)
 	return ((flipped-(' '+1)*ones)&^flipped | (slash-ones)&^slash) & highs
 }
 
-// skipString returns the offset after the closing quote of the string that opens at i, or len(b) if it does not close. A quote is escaped if the
-// number of backslashes right before it is odd; the bytes between quotes are not looked at.
+// skipString returns the offset after the closing quote of the string that opens at i, or len(b) if it does not close. A quote is escaped if it
+// follows an odd number of backslashes; the bytes between quotes are not checked.
 func skipString(b []byte, i int) int {
 	start := i + 1
 	for i = start; i < len(b); i++ {
@@ -68,8 +67,7 @@ func skipSpace(b []byte, i int) int {
 	return i
 }
 
-// appendUnescaped appends the text between a string's quotes with its escapes resolved. Half a surrogate pair becomes
-// U+FFFD, and so does an escape that is none.
+// appendUnescaped appends the text between a string's quotes with its escapes resolved. An unpaired surrogate or an invalid escape becomes U+FFFD.
 func appendUnescaped(dst, s []byte) []byte {
 	for {
 		i := bytes.IndexByte(s, '\\')
@@ -83,7 +81,7 @@ func appendUnescaped(dst, s []byte) []byte {
 	}
 }
 
-// unescaped is appendUnescaped's text as a string, in one allocation: no valid escape is shorter than what it stands for.
+// unescaped returns appendUnescaped's text as a string, in one allocation: no valid escape is shorter than its character.
 func unescaped(s []byte) string {
 	var out strings.Builder
 	out.Grow(len(s))
@@ -100,7 +98,7 @@ func unescaped(s []byte) string {
 	}
 }
 
-// unescape reads the escape at the start of s, and how long it is.
+// unescape reads the escape at the start of s, and returns its length.
 func unescape(s []byte) (r rune, n int) {
 	if len(s) < 2 {
 		return utf8.RuneError, len(s)
@@ -155,7 +153,7 @@ func hex4(s []byte) (rune, bool) {
 
 const noHex = 0xff
 
-// hexValue is the value of a hexadecimal digit, and noHex for any other byte.
+// hexValue has the values of hexadecimal digits, and noHex for other bytes.
 var hexValue = func() (t [256]uint8) {
 	for c := range t {
 		t[c] = noHex
@@ -202,7 +200,7 @@ func AppendEscaped[S ~string | ~[]byte](dst []byte, s S) []byte {
 	return append(dst, s[start:]...)
 }
 
-// EscapedLen is the length of what AppendEscaped appends.
+// EscapedLen returns the length of AppendEscaped's output.
 func EscapedLen(s string) (n int) {
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; {
@@ -223,7 +221,7 @@ func EscapedLen(s string) (n int) {
 	return n
 }
 
-// escapedLen is the length of the escape of a character that needs one.
+// escapedLen returns the length of the escape of a character that needs one.
 func escapedLen(c byte) int {
 	switch c {
 	case '"', '\\', '\n', '\r', '\t', '\b', '\f':

@@ -7,18 +7,18 @@ import (
 	"unicode/utf8"
 )
 
-// Value is a JSON value inside a larger text. The zero Value does not exist, and everything read from it is absent.
+// Value is a JSON value inside a larger text. The zero Value does not exist, and reading from it returns absent values.
 type Value struct {
 	Raw Raw
-	At  int // where Raw starts in the text that Parse or Scan was given
+	At  int // offset of Raw in the text given to Parse or Scan
 
-	place *place // of a Value that a Parser or a Scan gave, whose Raw is not to be replaced; nil for any other
+	place *place // set for a Value from a Parser or a Scan, whose Raw must not be replaced; else nil
 }
 
 // Exists reports whether there is a value (null is one).
 func (v Value) Exists() bool { return len(v.Raw) > 0 }
 
-// Kind tells the value's type by its first byte.
+// Kind returns the value's type by its first byte.
 func (v Value) Kind() Kind {
 	if len(v.Raw) == 0 {
 		return Invalid
@@ -38,7 +38,7 @@ func (v Value) Str() (s string, ok bool) {
 	return unescaped(inner), true
 }
 
-// inner is what is between a string's quotes; ok is false for every other kind.
+// inner returns the text between a string's quotes; ok is false for every other kind.
 func (v Value) inner() (inner []byte, ok bool) {
 	if len(v.Raw) < 2 || v.Raw[0] != '"' || v.Raw[len(v.Raw)-1] != '"' {
 		return nil, false
@@ -61,7 +61,7 @@ func (v Value) Text(arena *[]byte) (text []byte, ok bool) {
 	return (*arena)[n:len(*arena):len(*arena)], true
 }
 
-// TextAt is the offset in the document after the first n bytes of a string value's text. An escape is not divided: it counts as behind them.
+// TextAt returns the offset in the document after the first n bytes of a string value's text. A position inside an escape moves before it.
 func (v Value) TextAt(n int) int {
 	i, end := 1, len(v.Raw)-1
 	for i < end && n > 0 {
@@ -106,14 +106,14 @@ func (v Value) Int() (n int64, ok bool) {
 	}
 	switch {
 	case negative && u <= -math.MinInt64:
-		return -int64(u), true // also for -2^63, which is its own negative
+		return -int64(u), true // also for -2^63, whose negation is itself
 	case !negative && u <= math.MaxInt64:
 		return int64(u), true
 	}
 	return 0, false
 }
 
-// Float returns a number, rounded to the nearest float64; ok is false for other kinds and what is out of range.
+// Float returns a number, rounded to the nearest float64; ok is false for other kinds and for numbers out of range.
 func (v Value) Float() (f float64, ok bool) {
 	if len(v.Raw) == 0 || numberEnd(v.Raw, 0) != len(v.Raw) {
 		return 0, false
@@ -193,7 +193,7 @@ func (v Value) Members(yield func(key []byte, m Value) bool) {
 	}
 }
 
-// readKey reads the key whose quote opens at i. Almost none has an escape, which is seen on the way.
+// readKey reads the key whose quote opens at i. Very few keys have escapes; they are detected while reading.
 func readKey(b []byte, i int) (key []byte, end int, ok bool) {
 	if stop, _ := skipPlain(b, i+1); stop < len(b) && b[stop] == '"' {
 		return b[i+1 : stop], stop + 1, true

@@ -1,22 +1,21 @@
 package jsonx
 
-// Step is the place of a value in the object or array around it.
+// Step is the position of a value in the object or array around it.
 type Step struct {
 	Key   []byte // of a member, unescaped; nil for an element
-	Index int    // of an element, or of a member among its object's
+	Index int    // of an element, or of a member in its object
 }
 
-// Visitor is told of the values of a text in their order.
+// Visitor receives the values of a text in order.
 type Visitor interface {
-	// Enter begins an object or an array, which may be empty. What is inside of it is visited if enter is true, and Leave follows.
+	// Enter starts an object or an array, which may be empty. If it returns true, the content is visited, and then Leave is called.
 	Enter(at Step, kind Kind, empty bool) (enter bool)
 	Leave()
 	// Scalar visits any other value.
 	Scalar(at Step, v Value)
 }
 
-// Walk visits v and all that is inside of it in one pass, however deep it is nested. It trusts that the text was validated, as the other
-// methods do.
+// Walk visits v and everything inside it in one pass, at any depth. Like the other methods it requires validated text.
 func (v Value) Walk(to Visitor) {
 	if v.Exists() {
 		w := walker{in: v, b: v.Raw, ends: v.cursor(), to: to}
@@ -31,7 +30,7 @@ type walker struct {
 	to   Visitor
 }
 
-// value visits the value at i and returns where it ends; i itself when no value starts there.
+// value visits the value at i and returns its end; i itself if no value starts there.
 func (w *walker) value(at Step, i, depth int) int {
 	kind := Invalid
 	if i < len(w.b) {
@@ -58,7 +57,7 @@ func (w *walker) value(at Step, i, depth int) int {
 	return i
 }
 
-// members visits the members of the object at i and returns where it ends.
+// members visits the members of the object at i and returns its end.
 func (w *walker) members(i, depth int) int {
 	b := w.b
 	i = skipSpace(b, i+1)
@@ -78,7 +77,7 @@ func (w *walker) members(i, depth int) int {
 	return min(i+1, len(b))
 }
 
-// elements visits the elements of the array at i and returns where it ends.
+// elements visits the elements of the array at i and returns its end.
 func (w *walker) elements(i, depth int) int {
 	b := w.b
 	i = skipSpace(b, i+1)

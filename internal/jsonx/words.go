@@ -1,13 +1,13 @@
 package jsonx
 
-// Words are words of a text, roughly: of one that is not there, it may be said that it is. They tell whether a text is worth walking. Words
-// that differ only by case are the same.
+// Words is an approximate set of a text's words (a Bloom filter): it may report words that do not occur. It shows whether a text needs to be walked.
+// Words that differ only by case are the same.
 type Words [16]uint64
 
-// maxWord is the length of the longest string value that is noted as a word, in bytes.
+// maxWord is the length of the longest string value that is added as a word, in bytes.
 const maxWord = 32
 
-// WordsOf are some words, of at most maxWord bytes each.
+// WordsOf returns a set of words, of at most maxWord bytes each.
 func WordsOf(words ...string) (w Words) {
 	for _, s := range words {
 		w.add([]byte(s))
@@ -15,7 +15,7 @@ func WordsOf(words ...string) (w Words) {
 	return w
 }
 
-// Meets reports whether a word of one may be among those of the other.
+// Meets reports whether the two sets may have a word in common.
 func (w *Words) Meets(other *Words) bool {
 	for i := range w {
 		if w[i]&other[i] != 0 {
@@ -25,7 +25,7 @@ func (w *Words) Meets(other *Words) bool {
 	return false
 }
 
-// addKey adds a member's name. One with escapes, or with letters beyond ASCII that may be cases of others, counts as all.
+// addKey adds a member's name. One with escapes, or with non-ASCII letters that may fold to others, counts as all words.
 func (w *Words) addKey(text []byte, escaped bool) {
 	high := byte(0)
 	for _, c := range text {

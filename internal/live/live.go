@@ -1,9 +1,9 @@
-// Package live finds what is under way by its id, from any goroutine.
+// Package live finds objects in use by their id, from any goroutine.
 package live
 
 import "sync"
 
-// Set is what is under way, by id. The zero value is empty. Safe for concurrent use.
+// Set holds objects by id. The zero value is empty. Safe for concurrent use.
 type Set[T any] struct {
 	shards [16]struct {
 		sync.RWMutex
@@ -11,10 +11,10 @@ type Set[T any] struct {
 	}
 }
 
-// shard is the shard of an id that is not empty: their last bytes differ.
+// shard returns the shard of an id, which must not be empty: ids differ in their last bytes.
 func (s *Set[T]) shard(id string) int { return int(id[len(id)-1]) % len(s.shards) }
 
-// Add adds what has an id, which is not empty.
+// Add adds an object; id must not be empty.
 func (s *Set[T]) Add(id string, t *T) {
 	h := &s.shards[s.shard(id)]
 	h.Lock()
@@ -25,7 +25,7 @@ func (s *Set[T]) Add(id string, t *T) {
 	h.Unlock()
 }
 
-// Remove removes what has an id, which is not empty.
+// Remove removes an object; id must not be empty.
 func (s *Set[T]) Remove(id string) {
 	h := &s.shards[s.shard(id)]
 	h.Lock()
@@ -33,7 +33,7 @@ func (s *Set[T]) Remove(id string) {
 	h.Unlock()
 }
 
-// Get is what has an id; nil for nothing.
+// Get returns the object with an id; nil if there is none.
 func (s *Set[T]) Get(id string) *T {
 	if id == "" {
 		return nil

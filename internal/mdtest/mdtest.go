@@ -1,5 +1,5 @@
-// Package mdtest takes the commands and the examples out of the documents, so that tests can run and check them. It knows Markdown's fenced
-// blocks and bash; it does not know what the commands mean.
+// Package mdtest extracts the commands and examples from the documents, so that tests can run and check them. It knows Markdown's fenced blocks and
+// bash; it does not know the meaning of the commands.
 package mdtest
 
 import (
@@ -19,16 +19,16 @@ import (
 type Block struct {
 	Page string // its path in the repository
 	Line int    // of the opening fence
-	Info string // what stands behind the opening fence: a language, and perhaps more
+	Info string // text after the opening fence: a language, and perhaps more
 	Text string
 }
 
-// String is the block's place, as page:line.
+// String returns the block's position, as page:line.
 func (b *Block) String() string { return fmt.Sprintf("%s:%d", b.Page, b.Line) }
 
 var fence = regexp.MustCompile("(?s)(?m:^ *```)([^\n]*)\n(.*?)(?m:^ *```$)") //nolint:gocritic // a line begins there
 
-// Blocks are a page's fenced blocks, in order.
+// Blocks returns a page's fenced blocks, in order.
 func Blocks(page, text string) (all []Block) {
 	for _, at := range fence.FindAllStringSubmatchIndex(text, -1) {
 		all = append(all, Block{page, 1 + strings.Count(text[:at[0]], "\n"), text[at[2]:at[3]], text[at[4]:at[5]]})
@@ -36,7 +36,7 @@ func Blocks(page, text string) (all []Block) {
 	return all
 }
 
-// Pages are README.md and what lies in docs, by their path in the repository, whose root is given.
+// Pages returns README.md and the pages in docs, by their path below root.
 func Pages(t testing.TB, root string) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
@@ -58,8 +58,8 @@ func Pages(t testing.TB, root string) map[string]string {
 	return pages
 }
 
-// Script is what the block has somebody type: all of a block of sh, and of one of console what stands behind "$ ", with the lines that
-// it is continued on. The program is bardo in it, wherever it lies.
+// Script returns the commands that the user types: all of a block of sh, and the lines after "$ " of one of console, with their continuation lines.
+// The program's name in it is bardo, without a path.
 func (b *Block) Script() string { return strings.ReplaceAll(b.typed(), "bin/bardo", "bardo") }
 
 func (b *Block) typed() string {
@@ -81,7 +81,7 @@ func (b *Block) typed() string {
 
 var span = regexp.MustCompile("`(bardo [^`\n]+)`")
 
-// Spans are the commands of the program that stand in the text of a page.
+// Spans returns the commands of the program in the text of a page.
 func Spans(text string) (all []string) {
 	for _, m := range span.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
 		all = append(all, m[1])
@@ -89,15 +89,15 @@ func Spans(text string) (all []string) {
 	return all
 }
 
-// recorder writes down each command that bash looks for and does not find, which is every one that is not its own.
+// recorder records each command that is not a bash builtin, through bash's handler for commands that are not found.
 const recorder = `
 command_not_found_handle() { printf '%s\0' "$@" $'\036' >> "$RECORD"; }
 PATH=/nonexistent
 cd() { :; }; kill() { :; }; .() { :; }
 `
 
-// Commands are what bash would run for a script, with their arguments, after quoting, variables and redirection. Nothing is run: bash finds
-// no program. The error is of a script that bash does not take.
+// Commands returns the commands that bash would run for a script, with their arguments, after quoting, variables and redirection. Nothing is run:
+// bash finds no programs. The error is of an invalid script.
 func Commands(t testing.TB, script string) ([][]string, error) {
 	t.Helper()
 	bash, err := exec.LookPath("bash")
@@ -112,9 +112,9 @@ func Commands(t testing.TB, script string) ([][]string, error) {
 	}
 	c := exec.CommandContext(ctx, bash, "-c", recorder+"\n"+script+"\nwait\n")
 	c.Dir, c.Env = dir, []string{"RECORD=" + record, "HOME=" + dir}
-	_ = c.Run() // it ends as its last command does, which was not found
+	_ = c.Run() // returns the last command's status: not found
 	written, err := os.ReadFile(record)
-	if errors.Is(err, fs.ErrNotExist) { // the script has only what bash does itself
+	if errors.Is(err, fs.ErrNotExist) { // the script has only builtins
 		return nil, nil
 	}
 	if err != nil {
@@ -128,7 +128,7 @@ func Commands(t testing.TB, script string) ([][]string, error) {
 	return all, nil
 }
 
-// Output is what a block of console shows behind its commands; all of any other block.
+// Output returns the output shown in a block of console; all of any other block.
 func (b *Block) Output() string {
 	if b.Info != "console" {
 		return b.Text

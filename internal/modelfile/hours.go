@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// HourPrice is the price in a part of the day. From and To are as ParseClock reads them.
+// HourPrice is the price in a part of the day. From and To are in the format of ParseClock.
 type HourPrice struct {
 	From         string        `key:"from" doc:"When the part begins, such as 16:30, UTC."`
 	To           string        `key:"to" doc:"When it ends, such as 00:30, UTC: on the next day where that is earlier. 24:00 is the end of a day."`
@@ -23,10 +23,10 @@ type HourPrice struct {
 	Above        []LongPrice   `key:"above" doc:"Prices of longer prompts then. Without it, the usual ones."`
 }
 
-// wholeDay is the minutes of a day.
+// wholeDay is the number of minutes of a day.
 const wholeDay = 24 * 60
 
-// ParseClock is the minutes from midnight to a time of the day of the form 16:30, at most 24:00.
+// ParseClock returns the minutes from midnight to a time of day of the form 16:30, at most 24:00.
 func ParseClock(s string) (minutes int, ok bool) {
 	h, m, found := strings.Cut(s, ":")
 	hour, err := strconv.ParseUint(h, 10, 8)
@@ -37,10 +37,10 @@ func ParseClock(s string) (minutes int, ok bool) {
 	return int(hour)*60 + int(minute), true
 }
 
-// Name is the part of the day as it is shown.
+// Name returns the part of the day for display.
 func (h *HourPrice) Name() string { return h.From + "-" + h.To + " UTC" }
 
-// holds reports whether a time is in the part of the day. What cannot be read holds nothing.
+// holds reports whether a time is in the part of the day; false if the part is invalid.
 func (h *HourPrice) holds(t time.Time) bool {
 	from, ok := ParseClock(h.From)
 	to, ok2 := ParseClock(h.To)
@@ -60,7 +60,7 @@ func (h *HourPrice) begins(t time.Time) bool {
 	return len(h.Days) == 0 || slices.Contains(h.Days, strings.ToLower(t.Weekday().String()[:3]))
 }
 
-// next is the first time after t at which the part begins or ends, on any day.
+// next returns the first time after t at which the part begins or ends, on any day.
 func (h *HourPrice) next(t time.Time) (first time.Time) {
 	t = t.UTC()
 	midnight := time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, time.UTC)
@@ -80,7 +80,8 @@ func (h *HourPrice) next(t time.Time) (first time.Time) {
 	return first
 }
 
-// At is the part of the day whose price holds at a time, nil for the usual price, and the first time after it at which that may change, zero for never.
+// At returns the part of the day whose price applies at a time, nil for the regular price, and the next time at which that may change, zero for
+// never.
 func (p *Price) At(t time.Time) (now *HourPrice, until time.Time) {
 	if p == nil {
 		return nil, until
@@ -97,7 +98,7 @@ func (p *Price) At(t time.Time) (now *HourPrice, until time.Time) {
 	return now, until
 }
 
-// In is the price with the tokens' prices of a part of the day, but for its percentage.
+// In returns the price with the token prices of a part of the day, without its percentage.
 func (p *Price) In(h *HourPrice) *Price {
 	if h.Input == nil || h.Output == nil {
 		return p

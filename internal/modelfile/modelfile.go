@@ -64,7 +64,7 @@ type Strengths struct {
 	InstructionFollowing *float64 `key:"instruction_following" min:"0" max:"1" doc:"Following instructions exactly."`
 }
 
-// Known are the strengths that are known, by their keys. A nil value knows none.
+// Known returns the known strengths by their keys; none for nil.
 func (s *Strengths) Known() map[string]float64 {
 	if s == nil {
 		return nil

@@ -1,4 +1,4 @@
-// Package modeltest finds the local models that tests run, and reads what the reference library makes of texts. Only tests import it.
+// Package modeltest finds the local models for tests, and reads the reference library's tokens. Only tests import it.
 package modeltest
 
 import (
@@ -14,7 +14,7 @@ import (
 	"bardo.money/gateway/internal/proctest"
 )
 
-// Dir is where `make models` puts the models.
+// Dir returns the directory in which `make models` installs the models.
 func Dir(tb testing.TB) string {
 	tb.Helper()
 	root, err := proctest.Root()
@@ -47,13 +47,13 @@ func Unpack(tb testing.TB, path string) []byte {
 	return b
 }
 
-// Reference is what models/build/reference.py writes.
+// Reference is the output of models/build/reference.py.
 type Reference struct {
-	Texts  [][2]json.RawMessage // a text, and its tokens
-	Blocks []string             // a hash for each 256 characters
+	Texts  [][2]json.RawMessage // pairs of a text and its tokens
+	Blocks []string             // one hash per 256 characters
 }
 
-// ReadReference reads what the reference library makes of texts.
+// ReadReference reads the reference library's output.
 func ReadReference(tb testing.TB, path string) (r Reference) {
 	tb.Helper()
 	if err := json.Unmarshal(Unpack(tb, path), &r); err != nil {
@@ -78,7 +78,7 @@ func (r *Reference) Each(tb testing.TB, f func(text string, want []int32)) {
 	}
 }
 
-// Different lists the blocks of 256 characters in which a tokenizer differs from the reference. encode is given texts "aXb".
+// Different lists the blocks of 256 characters for which a tokenizer differs from the reference. encode is called with texts "aXb".
 func (r *Reference) Different(tb testing.TB, encode func(string) []int32) (blocks []int) {
 	tb.Helper()
 	for i, want := range r.Blocks {

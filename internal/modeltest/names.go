@@ -13,8 +13,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Namer is a directory with a model in the place of bert-base-ner-uncased, as if an operator had installed it: it takes the words of people
-// (ada lovelace), places (paris, new york) and organizations (acme) for what they are, wherever they stand.
+// Namer returns a directory with a fake of bert-base-ner-uncased, as if an operator had installed it: it labels the words of people (ada lovelace),
+// places (paris, new york) and organizations (acme), in any context.
 func Namer(tb testing.TB) string {
 	tb.Helper()
 	dir := tb.TempDir()
@@ -34,7 +34,7 @@ func put(tb testing.TB, dir, name string, content []byte) {
 	}
 }
 
-// namerLabels is how many labels the model has; namerWords are the words it knows, with their labels in the manifest's order.
+// namerLabels is the number of the model's labels; namerWords are the words it knows, with their labels in the manifest's order.
 const namerLabels = 9
 
 var namerWords = []struct {
@@ -95,7 +95,7 @@ func namerModel() []byte {
 	return join(number(1, 8), text(8, string(number(2, 13))), text(7, string(graph)))
 }
 
-// value is the description of an input or output: a tensor whose dimensions have names.
+// value returns the description of an input or output: a tensor with named dimensions.
 func value(field protowire.Number, name string, elements uint64, dims ...string) []byte {
 	var shape []byte
 	for _, d := range dims {

@@ -1,5 +1,5 @@
-// Package mtls authenticates the processes of a gateway to each other: TLS 1.3 with certificates on both sides, from files that are read again
-// when they change. Which names are accepted is up to the callers.
+// Package mtls authenticates the processes of a gateway to each other: TLS 1.3 with certificates on both sides, from files that are read again when
+// they change. The callers decide which names are accepted.
 package mtls
 
 import (
@@ -19,7 +19,7 @@ import (
 type Files struct{ Cert, Key, CA string }
 
 // Identity is a program's certificate and the authorities that it trusts. Its files are checked for changes when a connection begins; if they cannot
-// be used, the last good ones stay in force. Safe for concurrent use.
+// be used, the last valid ones stay in effect. Safe for concurrent use.
 type Identity struct {
 	files Files
 	log   *slog.Logger
@@ -79,7 +79,7 @@ func (f Files) stamps() (s [3]stamp) {
 	return s
 }
 
-// current is the pair in force, read again if a file changed.
+// current returns the pair in effect, read again if a file changed.
 func (i *Identity) current() pair {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -163,7 +163,7 @@ func (i *Identity) news(sentence string) bool {
 	return true
 }
 
-// Client is the configuration of one connection to a server whose certificate must have this name, or IP address.
+// Client returns the configuration of one connection to a server whose certificate must have this name, or IP address.
 func (i *Identity) Client(server string) *tls.Config {
 	now := i.current()
 	return &tls.Config{
@@ -172,12 +172,12 @@ func (i *Identity) Client(server string) *tls.Config {
 		ServerName: server,
 		RootCAs:    now.roots,
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			return &now.cert, nil // also if the server names other authorities: its refusal has a reason
+			return &now.cert, nil // even if the server names other authorities, so that its refusal has a reason
 		},
 	}
 }
 
-// End is when this side's own certificate ends.
+// End returns when this side's own certificate expires.
 func (i *Identity) End() time.Time { return i.current().cert.Leaf.NotAfter }
 
 // Check verifies this side's own certificate like a peer that trusts the same authorities and expects this name; an empty name is not checked.
@@ -199,7 +199,7 @@ func (i *Identity) Check(name string) error {
 	return nil
 }
 
-// HasName reports, as an error, that a certificate is not for a name. Names are DNS names, compared whole.
+// HasName returns an error if a certificate is not for a name. Names are DNS names, compared as a whole.
 func HasName(c *x509.Certificate, name string) error {
 	for _, n := range c.DNSNames {
 		if strings.EqualFold(n, name) {

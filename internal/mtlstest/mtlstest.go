@@ -1,4 +1,4 @@
-// Package mtlstest makes certificates for tests: authorities, and what they sign.
+// Package mtlstest creates certificates for tests: authorities, and certificates signed by them.
 package mtlstest
 
 import (
@@ -24,7 +24,7 @@ type Authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-// NewAuthority makes one. A test's authorities have different keys, whatever they are called.
+// NewAuthority returns an authority. Each has its own key.
 func NewAuthority() (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -49,7 +49,7 @@ func template(valid time.Duration) *x509.Certificate {
 	}
 }
 
-// Files are those of a certificate that Write puts into dir.
+// Files returns the paths of a certificate that Write puts into dir.
 func Files(dir, name string) mtls.Files {
 	return mtls.Files{Cert: filepath.Join(dir, name+".pem"), Key: filepath.Join(dir, name+"-key.pem"), CA: filepath.Join(dir, name+"-ca.pem")}
 }
@@ -63,8 +63,8 @@ func Trust(path string, as ...*Authority) error {
 	return replace(path, all)
 }
 
-// Write issues a certificate for a DNS name, and for 127.0.0.1, and puts it into dir as NAME.pem, NAME-key.pem and NAME-ca.pem. valid may be
-// negative: then it has expired. Files that are there are replaced by renaming, as a renewal should.
+// Write issues a certificate for a DNS name, and for 127.0.0.1, and writes it to dir as NAME.pem, NAME-key.pem and NAME-ca.pem. A negative valid
+// issues an expired one. Existing files are replaced by renaming, as in a renewal.
 func (a *Authority) Write(dir, name string, valid time.Duration) (mtls.Files, error) {
 	f := Files(dir, name)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -32,14 +32,14 @@ func Names(want string, names []string, n int) []string {
 	return out
 }
 
-// clip is the prefix of a name in lower case, which can take more bytes than the name.
+// clip returns the prefix of a name in lower case, which can take more bytes than the name.
 func clip(s string) string {
 	s = strings.ToLower(s[:min(len(s), maxLen)])
 	return s[:min(len(s), maxLen)]
 }
 
-// compare is the number of edits between two names; ok is false when they are too many. A name that is a
-// prefix of the other always matches: people abbreviate.
+// compare returns the number of edits between two names; ok is false if they are too many. A name that is a prefix of the other always matches,
+// because abbreviations are common.
 func compare(a, b string) (cost int, ok bool) {
 	cost = distance(a, b)
 	if len(a) >= 3 && len(b) >= 3 && (strings.HasPrefix(a, b) || strings.HasPrefix(b, a)) {
@@ -48,7 +48,7 @@ func compare(a, b string) (cost int, ok bool) {
 	return cost, cost <= max(1, min(len(a), len(b))/3)
 }
 
-// distance is the Levenshtein distance in bytes.
+// distance returns the Levenshtein distance in bytes.
 func distance(a, b string) int {
 	var rows [2][maxLen + 1]int
 	last, row := &rows[0], &rows[1]

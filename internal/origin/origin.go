@@ -1,5 +1,5 @@
-// Package origin distinguishes requests of programs from those that a foreign web page makes a browser send. Where no credential is required,
-// this check alone keeps such a page from using a listener that only this machine or network can reach. It knows no HTTP library.
+// Package origin distinguishes requests of programs from those that a foreign web page makes a browser send. Where no credential is required, only
+// this check keeps such a page from using a listener that only this machine or network can reach. It knows no HTTP library.
 package origin
 
 import (
@@ -23,7 +23,7 @@ type Rule struct {
 	Pages []string // origins whose pages are trusted like local programs; "*" is not supported
 }
 
-// Refuses is the reason why a request may come from a foreign page; "" if it cannot.
+// Refuses returns the reason why a request may come from a foreign page; "" if it cannot.
 func (r *Rule) Refuses(q Request) string {
 	host := Hostname(q.Host)
 	if !r.allowedHost(host) {
@@ -77,7 +77,7 @@ func (r *Rule) named(host string) bool {
 func (r *Rule) ours(origin, host string) bool {
 	u, err := url.Parse(origin)
 	if err != nil || u.Host == "" || u.User != nil {
-		return false // "null" is that of files, sandboxes and redirects
+		return false // "null" is the origin of files, sandboxes and redirects
 	}
 	from := Hostname(u.Host)
 	return r.named(from) || strings.EqualFold(from, host)
@@ -92,7 +92,7 @@ func IsLoopback(host string) bool {
 	return err == nil && a.IsLoopback()
 }
 
-// Hostname is a host without its port, the brackets of an address and the dot that may end a name; "" where it is malformed.
+// Hostname returns a host without its port, an address's brackets and a name's trailing dot; "" if it is malformed.
 func Hostname(hostport string) string {
 	host := hostport
 	if strings.HasPrefix(host, "[") {
@@ -106,7 +106,7 @@ func Hostname(hostport string) string {
 	return strings.TrimSuffix(host, ".")
 }
 
-// cut limits a client's text in an error.
+// cut shortens a client's text for an error.
 func cut(s string) string {
 	const most = 100
 	if len(s) > most {

@@ -1,4 +1,4 @@
-// Package polltest waits in tests for what nothing announces. What is announced is better waited for by itself.
+// Package polltest polls conditions in tests that nothing signals. Conditions with a signal should wait for that.
 package polltest
 
 import (
@@ -8,20 +8,19 @@ import (
 	"time"
 )
 
-// Patience is how long a test waits for what has to come. It bounds only how late a failure is noticed, so it is far more than a slow and
-// busy machine needs.
+// Patience is the timeout of a condition. It only limits how late a failure is noticed, so it is far longer than a slow and busy machine needs.
 const Patience = 2 * time.Minute
 
-// Between two looks at a condition lies this time, and rest times what a look takes, up to longest: one that runs a program would keep a processor busy that
-// others need.
+// The polling interval is at least interval and rest times the duration of a check, at most longest: a check that runs a program would otherwise keep
+// a processor busy that others need.
 const (
 	interval = 10 * time.Millisecond
 	rest     = 4
 	longest  = time.Second
 )
 
-// Until looks at a condition again and again, in the test's own goroutine, until it is met. Once Patience is over the test fails, with
-// what never came. The condition has to be all that the test asserts next of what others do.
+// Until polls a condition in the test's own goroutine until it is met. After the timeout the test fails, with what. The condition must cover
+// everything that the test asserts next about other goroutines.
 func Until(t testing.TB, what string, met func() bool) {
 	t.Helper()
 	over := time.After(Patience)
@@ -38,7 +37,7 @@ func Until(t testing.TB, what string, met func() bool) {
 	}
 }
 
-// pressure is what Linux tells of how long what runs here waited for processors, memory and disks (PSI), "" where it tells nothing.
+// pressure returns Linux's pressure stall information of processors, memory and disks (PSI), "" if there is none.
 func pressure() (text string) {
 	for _, of := range []string{"loadavg", "pressure/cpu", "pressure/memory", "pressure/io"} {
 		if b, err := os.ReadFile("/proc/" + of); err == nil {
@@ -48,11 +47,11 @@ func pressure() (text string) {
 	return text
 }
 
-// tries is how often Soon measures at most.
+// tries is the maximum number of measurements of Soon.
 const tries = 10
 
-// Soon measures something until it takes no longer than a limit. The test fails if it takes longer each time: a busy machine delays one
-// try, and a wait that is built in delays all of them.
+// Soon measures something until it takes no longer than a limit. The test fails if every attempt takes longer: a busy machine delays one attempt, and
+// a built-in wait delays all of them.
 func Soon(t testing.TB, limit time.Duration, what string, try func() time.Duration) {
 	t.Helper()
 	var took []time.Duration

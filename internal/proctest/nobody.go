@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Nobody is an address of this machine, with its port, at which connections are refused until the test ends. The port is held by a socket that does not
-// listen: one that was closed could be another test's server a moment later.
+// Nobody returns an address of this machine, with a port that refuses connections until the test ends. The port is held by a socket that does not
+// listen: a closed port could be another test's server a moment later.
 func Nobody(t testing.TB) string {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)

@@ -1,5 +1,5 @@
-// Package proctest holds what tests need that start programs: their output, short directories for sockets, and where the module lies. Only
-// tests and the programs below e2e import it.
+// Package proctest helps tests that start programs: their output, short directories for sockets, and the module's directory. Only tests and the
+// programs below e2e import it.
 package proctest
 
 import (
@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// Output collects what one goroutine or process writes while another reads. The zero value is empty. Safe for concurrent use.
+// Output collects the output of one goroutine or process while another reads it. The zero value is empty. Safe for concurrent use.
 type Output struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -25,15 +25,15 @@ func (o *Output) Write(p []byte) (int, error) {
 	return o.buf.Write(p)
 }
 
-// String is everything written so far.
+// String returns everything written so far.
 func (o *Output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.buf.String()
 }
 
-// Program writes an executable file, and its directory if that is missing. A child process writes it: while this process has a file open for
-// writing, a process that another test forks at that moment holds it open too, and starting the file fails with "text file busy".
+// Program writes an executable file, and creates its directory. A child process writes it: if this process had the file open for writing, a process
+// that another test forks at that moment would hold it open too, and starting the file would fail with "text file busy".
 func Program(t testing.TB, path string, content []byte) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", `mkdir -p "$(dirname "$0")" && cat >"$0" && chmod 755 "$0"`, path)
@@ -43,8 +43,8 @@ func Program(t testing.TB, path string, content []byte) {
 	}
 }
 
-// Dir is a private directory, removed when the test ends. Its path is shorter than that of t.TempDir, since the address of a Unix socket
-// holds about 100 bytes.
+// Dir returns a private directory, removed when the test ends. Its path is shorter than that of t.TempDir, because the address of a Unix socket holds
+// about 100 bytes.
 func Dir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "bardo")
@@ -55,7 +55,7 @@ func Dir(t testing.TB) string {
 	return dir
 }
 
-// Root is the directory of the module that the working directory belongs to.
+// Root returns the directory of the module that contains the working directory.
 func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

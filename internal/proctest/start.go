@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// starter starts programs on one thread, which lives as long as this process: the kernel sends a child its Pdeathsig when the thread that forked
-// it ends, and the Go runtime ends the thread of a goroutine that returns while it is locked to it.
+// starter starts programs on one thread, which lives as long as this process: the kernel sends a child its Pdeathsig when the thread that forked it
+// ends, and the Go runtime ends the thread of a goroutine that returns while it is locked to it.
 var starter = sync.OnceValue(func() chan func() {
 	calls := make(chan func())
 	go func() {
@@ -20,8 +20,8 @@ var starter = sync.OnceValue(func() chan func() {
 	return calls
 })
 
-// Start starts a program in a process group of its own, which gets the signal when this process ends, and only then. Other settings in
-// cmd.SysProcAttr are kept. Wait for it as for any other.
+// Start starts a program in its own process group, which is sent the signal when this process ends, and only then. Other settings in cmd.SysProcAttr
+// are kept. The caller waits for it as for any other.
 func Start(cmd *exec.Cmd, signal syscall.Signal) error {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}

@@ -8,23 +8,24 @@ import (
 	"bardo.money/gateway/internal/guard"
 )
 
-// Unsent counts entries that are written, and that a sink apart did not take.
+// Unsent counts entries that were written, but that an asynchronous sink did not accept.
 const Unsent = "unsent"
 
-// apart writes to a sink on a goroutine of its own.
+// apart writes to a sink in its own goroutine.
 type apart struct {
 	sink    Sink
 	waiting *Log
 	count   func(result string, n int)
 	logger  *slog.Logger
-	failing bool // the last batch
+	failing bool // the last batch failed
 
-	ending chan struct{} // closed when nothing more comes
-	ended  chan struct{} // closed when nothing more is written
+	ending chan struct{} // closed when no more entries follow
+	ended  chan struct{} // closed when everything is written
 	stop   context.CancelFunc
 }
 
-// Apart is a sink beside others that do not wait for it: its entries wait in a queue of their own, within MaxWaiting. count is told of those that it did not take.
+// Apart returns an asynchronous sink: its entries wait in their own queue, within MaxWaiting, so that other sinks do not wait for it. count is called
+// for entries that it did not accept.
 func Apart(sink Sink, count func(result string, n int), logger *slog.Logger) Sink {
 	unsent := func(_ string, n int) { count(Unsent, n) }
 	ctx, stop := context.WithCancel(context.Background())
@@ -36,7 +37,7 @@ func Apart(sink Sink, count func(result string, n int), logger *slog.Logger) Sin
 	return a
 }
 
-// Write implements Sink. It never waits.
+// Write implements Sink. It never blocks.
 func (a *apart) Write(_ context.Context, batch []*Entry) error {
 	for _, e := range batch {
 		a.waiting.Add(e)
@@ -47,7 +48,7 @@ func (a *apart) Write(_ context.Context, batch []*Entry) error {
 // Tidy implements Sink.
 func (a *apart) Tidy(ctx context.Context, now time.Time) error { return a.sink.Tidy(ctx, now) }
 
-// Close implements Sink: what waits is written within closeTime.
+// Close implements Sink. Pending entries are written within closeTime.
 func (a *apart) Close() error {
 	close(a.ending)
 	select {
@@ -71,7 +72,7 @@ func (a *apart) run(ctx context.Context) {
 	}
 }
 
-// drain writes what waits.
+// drain writes the pending entries.
 func (a *apart) drain(ctx context.Context) {
 	for {
 		batch, bytes := a.waiting.take()
@@ -87,7 +88,7 @@ func (a *apart) drain(ctx context.Context) {
 	}
 }
 
-// tell notes an error in the gateway's log when it is the first of several, and its end.
+// tell logs the first of consecutive errors, and their end.
 func (a *apart) tell(err error) {
 	failing := err != nil
 	if failing == a.failing {

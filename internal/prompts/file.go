@@ -16,12 +16,12 @@ import (
 
 const tables = `CREATE TABLE prompt (seq INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, entry BLOB NOT NULL) STRICT; CREATE INDEX prompt_at ON prompt (at);`
 
-// purpose tells keys of prompts apart from others of the same secret.
+// purpose separates the keys of prompts from others of the same secret.
 const purpose = "prompt log"
 
-// FileOptions are where entries are stored, and how long.
+// FileOptions configure where entries are stored, and for how long.
 type FileOptions struct {
-	Path, Secret string        // the secret that all entries are encrypted with; there must be one
+	Path, Secret string        // Secret encrypts all entries; required
 	MaxAge       time.Duration // older entries are deleted
 	MaxBytes     int64         // of all entries; the oldest are deleted beyond that
 }
@@ -36,7 +36,7 @@ type File struct {
 
 var _ Sink = (*File)(nil)
 
-// OpenFile opens a file, and creates it if it is not there.
+// OpenFile opens a file, and creates it if it does not exist.
 func OpenFile(ctx context.Context, o FileOptions) (f *File, err error) {
 	defer func() {
 		if err != nil {
@@ -66,12 +66,12 @@ func OpenFile(ctx context.Context, o FileOptions) (f *File, err error) {
 // Close implements Sink.
 func (f *File) Close() error { return f.db.Close() }
 
-// measure reads how long all entries are.
+// measure computes the size of all entries.
 func (f *File) measure(ctx context.Context) error {
 	return f.db.QueryRowContext(ctx, `SELECT coalesce(sum(length(entry)), 0) FROM prompt`).Scan(&f.size)
 }
 
-// row is the name that an entry is encrypted for: it cannot be given another time.
+// row is the name that an entry is encrypted for, so that its time cannot be changed.
 func row(at int64) string { return "prompt " + strconv.FormatInt(at, 10) }
 
 // Write implements Sink.
@@ -105,7 +105,7 @@ func (f *File) Write(ctx context.Context, batch []*Entry) (err error) {
 	return f.shrink(ctx)
 }
 
-// shrink deletes the oldest entries while all are longer than they may be, and some more, so that not each one deletes another.
+// shrink deletes the oldest entries until all fit, and some more, so that not every new entry deletes another.
 func (f *File) shrink(ctx context.Context) error {
 	if f.size <= f.o.MaxBytes {
 		return nil
@@ -128,7 +128,7 @@ func (f *File) Tidy(ctx context.Context, now time.Time) error {
 	return f.shrink(ctx)
 }
 
-// Read gives the entries of a file from a time on to do, the oldest first. An entry that was encrypted with another secret, or changed, is an error.
+// Read calls do with the entries of a file since a time, oldest first. An entry that was encrypted with another secret, or changed, is an error.
 func Read(ctx context.Context, path, secret string, since time.Time, do func(*Entry) error) (err error) {
 	if _, err := os.Stat(path); err != nil {
 		return err

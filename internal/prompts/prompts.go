@@ -1,5 +1,5 @@
-// Package prompts keeps what callers said and models answered, where an operator asks for it: masked, encrypted in a file, beside requests. It does not know
-// requests or layers, nor what may be kept.
+// Package prompts is the prompt log: it stores callers' requests and models' answers if an operator enables it, masked and encrypted, outside the
+// request path. It does not know requests or layers, nor what may be stored.
 package prompts
 
 import (
@@ -13,16 +13,16 @@ import (
 
 // Entry is a request and its answer.
 type Entry struct {
-	At        time.Time         `json:"at"` // when the answer was complete, or the request over
+	At        time.Time         `json:"at"` // when the answer was complete, or the request ended
 	RequestID string            `json:"request_id"`
 	Account   policy.Account    `json:"account"`
 	Subsystem string            `json:"subsystem,omitempty"`
 	Provider  policy.ProviderID `json:"provider,omitempty"`
 	Model     policy.ModelID    `json:"model,omitempty"`
 	Stop      string            `json:"stop,omitempty"`    // why the model stopped
-	Outcome   string            `json:"outcome,omitempty"` // why the answer has no end: cut (its provider), cancelled or left (its client), else how a request failed whose stream had begun; "" for a complete one
-	Error     string            `json:"error,omitempty"`   // code of the error that the client got in the place of the end
-	Media     int               `json:"media,omitempty"`   // pictures, sound and files of the request, which are not kept
+	Outcome   string            `json:"outcome,omitempty"` // why the answer is incomplete: cut (by its provider), cancelled or left (by its client), else how a request failed whose stream had begun; "" for a complete one
+	Error     string            `json:"error,omitempty"`   // code of the error that the client got instead of the end
+	Media     int               `json:"media,omitempty"`   // number of pictures, audio and other files of the request, which are not stored
 	Request   []Text            `json:"request"`
 	Answer    []Text            `json:"answer"`
 
@@ -31,20 +31,20 @@ type Entry struct {
 
 // Text is a text of a request, or of an answer.
 type Text struct {
-	Turn    int    `json:"turn"` // the message of a request, -1 for none; of an answer, which of several
+	Turn    int    `json:"turn"` // of a request: the message, -1 for none; of an answer: which of several
 	Kind    string `json:"kind"` // system, user, assistant, thinking, arguments, result, document, refusal
 	Tool    string `json:"tool,omitempty"`
 	Text    string `json:"text,omitempty"`
-	Omitted int    `json:"omitted,omitempty"` // bytes that are not kept, of a text that is too long or broke off: a part of a value could not be masked
+	Omitted int    `json:"omitted,omitempty"` // bytes that are not stored because the text is too long or truncated: a partial value could not be masked
 }
 
-// Masker replaces personal data and secrets in texts that belong together, in place. The error is that nothing is known of some of them: none may be kept
-// then. Safe for concurrent use.
+// Masker replaces personal data and secrets in related texts, in place. On an error some of them were not checked: none may be stored then. Safe for
+// concurrent use.
 type Masker interface {
 	Redact(ctx context.Context, account policy.Account, texts []string) error
 }
 
-// texts are the places of all that is masked.
+// texts returns pointers to all texts that are masked.
 func (e *Entry) texts() []*string {
 	out := make([]*string, 0, 2*(len(e.Request)+len(e.Answer)))
 	for _, list := range [...][]Text{e.Request, e.Answer} {
@@ -55,7 +55,7 @@ func (e *Entry) texts() []*string {
 	return out
 }
 
-// size is about how many bytes an entry takes in memory.
+// size returns the approximate memory size of an entry in bytes.
 func (e *Entry) size() int {
 	const rest, each = 512, 96
 	n := rest
@@ -65,33 +65,33 @@ func (e *Entry) size() int {
 	return n
 }
 
-// The results that are counted.
+// The counted results.
 const (
 	Written  = "written"
-	Full     = "full"     // dropped: too much waits to be written
+	Full     = "full"     // dropped: too many entries are pending
 	Unmasked = "unmasked" // dropped: its texts could not be masked
 	Failed   = "failed"   // dropped: it could not be written
 )
 
-// MaxWaiting bounds what waits to be written, in bytes of memory.
+// MaxWaiting limits pending entries, in bytes of memory.
 const MaxWaiting = 16 << 20
 
-// Log takes entries, and has them written beside requests. Safe for concurrent use.
+// Log queues entries, and writes them outside the request path. Safe for concurrent use.
 type Log struct {
 	count func(result string, n int)
 	wake  chan struct{}
 
 	mu      sync.Mutex
 	waiting []*Entry
-	bytes   int // of what waits, and of what is being written
+	bytes   int // of pending entries, and of those being written
 }
 
-// New is a log without entries. count is told of what becomes of each.
+// New returns an empty log. count is called with the result of each entry.
 func New(count func(result string, n int)) *Log {
 	return &Log{count: count, wake: make(chan struct{}, 1)}
 }
 
-// Add takes an entry, which must not be changed any more. It never waits: what does not fit is dropped.
+// Add queues an entry, which must not be changed any more. It never blocks: what does not fit is dropped.
 func (l *Log) Add(e *Entry) {
 	n := e.size()
 	l.mu.Lock()
@@ -106,14 +106,14 @@ func (l *Log) Add(e *Entry) {
 	}
 	select {
 	case l.wake <- struct{}{}:
-	default: // it is awake
+	default: // already notified
 	}
 }
 
-// mostAtOnce is how many entries are written together.
+// mostAtOnce is the maximum number of entries in a batch.
 const mostAtOnce = 64
 
-// take removes entries that wait, oldest first. Their bytes count until release.
+// take removes pending entries, oldest first. Their bytes count until release.
 func (l *Log) take() (batch []*Entry, bytes int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

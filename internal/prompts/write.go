@@ -9,28 +9,28 @@ import (
 	"bardo.money/gateway/internal/guard"
 )
 
-// Sink is where entries go that are masked. It is used by one goroutine.
+// Sink stores masked entries. It is used by one goroutine.
 type Sink interface {
 	Write(ctx context.Context, batch []*Entry) error
-	// Tidy removes what is older than it may be at a time.
+	// Tidy removes expired entries.
 	Tidy(ctx context.Context, now time.Time) error
 	Close() error
 }
 
-// Options are what a log is written with.
+// Options configure the writing of a log.
 type Options struct {
-	Config func() *config.Config                                         // the one in force
-	Open   func(ctx context.Context, cfg *config.Config) ([]Sink, error) // none where nothing is wanted
+	Config func() *config.Config                                         // returns the configuration in effect
+	Open   func(ctx context.Context, cfg *config.Config) ([]Sink, error) // none if the log is disabled
 	Redact func(string) string                                           // removes the gateway's own credentials
-	Logger *slog.Logger                                                  // gets no content
+	Logger *slog.Logger                                                  // receives no content
 }
 
 const (
-	// tidyTime is the time between two looks for what is too old.
+	// tidyTime is the interval of removing expired entries.
 	tidyTime = time.Minute
-	// maskTime bounds the masking of one entry.
+	// maskTime is the timeout of masking one entry.
 	maskTime = 10 * time.Second
-	// closeTime bounds how long is written what waits at the end.
+	// closeTime is the timeout of writing pending entries at the end.
 	closeTime = 5 * time.Second
 )
 
@@ -39,16 +39,16 @@ type writer struct {
 	*Log
 	Options
 
-	cfg     *config.Config // that sinks are of
+	cfg     *config.Config // that the sinks were opened for
 	sinks   []Sink
-	failing bool // the last batch, or the opening of the sinks
+	failing bool // the last batch, or opening the sinks, failed
 }
 
-// Run writes entries to where the configuration says until ctx is done, and then what waits. One goroutine at a time may run it.
+// Run writes entries to the configured sinks until ctx is done, and then the pending ones. Only one goroutine at a time may run it.
 func (l *Log) Run(ctx context.Context, o Options) {
 	w := &writer{Log: l, Options: o}
 	defer w.close()
-	working, end := context.WithCancel(context.WithoutCancel(ctx)) // what is being written when ctx is done is not lost
+	working, end := context.WithCancel(context.WithoutCancel(ctx)) // so that entries being written when ctx is done are not lost
 	defer end()
 	defer context.AfterFunc(ctx, guard.Func(func() {
 		select {
@@ -73,7 +73,7 @@ func (l *Log) Run(ctx context.Context, o Options) {
 	}
 }
 
-// follow opens the sinks of another configuration.
+// follow opens the sinks of a changed configuration.
 func (w *writer) follow(ctx context.Context) {
 	cfg := w.Config()
 	if cfg == w.cfg {
@@ -84,7 +84,7 @@ func (w *writer) follow(ctx context.Context) {
 	w.sinks = sinks
 	w.tell(err)
 	if err == nil {
-		w.cfg = cfg // else it is tried again with the next entries
+		w.cfg = cfg // otherwise it is retried with the next entries
 	}
 }
 
@@ -97,7 +97,7 @@ func (w *writer) close() {
 	w.sinks, w.cfg = nil, nil
 }
 
-// tell notes an error in the gateway's log when it is the first of several, and its end.
+// tell logs the first of consecutive errors, and their end.
 func (w *writer) tell(err error) {
 	if failing := err != nil; failing != w.failing {
 		w.failing = failing
@@ -118,7 +118,7 @@ func (w *writer) tidy(ctx context.Context) {
 	}
 }
 
-// drain writes what waits.
+// drain writes the pending entries.
 func (w *writer) drain(ctx context.Context) {
 	for {
 		batch, bytes := w.take()
@@ -144,7 +144,7 @@ func (w *writer) batch(ctx context.Context, batch []*Entry, bytes int) {
 	if len(kept) == 0 {
 		return
 	}
-	if len(w.sinks) == 0 { // nothing can be opened, or the configuration wants nothing any more
+	if len(w.sinks) == 0 { // no sink could be opened, or the log was disabled
 		w.count(Failed, len(kept))
 		return
 	}

@@ -1,8 +1,8 @@
-// Package racetest says how much a test does under the race detector, which makes code that works in one goroutine five to fifteen times slower and
+// Package racetest reduces the work of tests under the race detector, which makes code that works in one goroutine five to fifteen times slower and
 // finds nothing in it. Only tests import it.
 package racetest
 
-// Less is n, or an eighth of it with the race detector, at least 1.
+// Less returns n, or an eighth of it with the race detector, at least 1.
 func Less(n int) int {
 	if on {
 		return max(1, n/8)

@@ -1,5 +1,5 @@
-// Package rawjson reads JSON of any shape, member by member, where speed does not matter: schemas, and what fake providers receive. The data
-// path reads with internal/jsonx.
+// Package rawjson reads JSON of any shape, member by member, where speed does not matter: schemas, and requests to fake providers. The data path uses
+// internal/jsonx.
 package rawjson
 
 import (
@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// Object is a JSON object whose members are still text. Readers of a member return the zero value where it is missing or of another type.
+// Object is a JSON object whose members are not parsed yet. Readers of a member return the zero value if it is missing or of another type.
 type Object map[string]json.RawMessage
 
-// Parse reads an object. The error says that raw is none.
+// Parse reads an object. The error means that raw is none.
 func Parse(raw []byte) (Object, error) {
 	var o Object
 	err := json.Unmarshal(raw, &o)
@@ -35,7 +35,7 @@ func (o Object) Unknown(known ...string) string {
 	return slices.Min(unknown)
 }
 
-// Has reports whether a member is there and not null.
+// Has reports whether a member is present and not null.
 func (o Object) Has(key string) bool {
 	v, ok := o[key]
 	return ok && string(v) != "null"
@@ -56,7 +56,7 @@ func (o Object) Strings(key string) []string { return member[[]string](o, key) }
 // List reads an array of objects.
 func (o Object) List(key string) []Object { return member[[]Object](o, key) }
 
-// Num reads a number; ok is false where there is none.
+// Num reads a number; ok is false if there is none.
 func (o Object) Num(key string) (n float64, ok bool) {
 	if !o.Has(key) {
 		return 0, false
@@ -67,18 +67,18 @@ func (o Object) Num(key string) (n float64, ok bool) {
 
 func member[T any](o Object, key string) T {
 	var v T
-	_ = json.Unmarshal(o[key], &v) // another type reads as the zero value, as does such an element of a list
+	_ = json.Unmarshal(o[key], &v) // another type, also of a list's element, reads as the zero value
 	return v
 }
 
-// Clone is a copy that shares the members' text.
+// Clone returns a copy that shares the members' text.
 func (o Object) Clone() Object {
 	c := make(Object, len(o)+1)
 	maps.Copy(c, o)
 	return c
 }
 
-// Raw is the object as JSON; nil if a member is no JSON.
+// Raw returns the object as JSON; nil if a member is not JSON.
 func (o Object) Raw() json.RawMessage {
 	raw, err := json.Marshal(o)
 	if err != nil {
@@ -87,7 +87,7 @@ func (o Object) Raw() json.RawMessage {
 	return raw
 }
 
-// Keys are the keys of an object in their order; nil if raw is none.
+// Keys returns the keys of an object in order; nil if raw is none.
 func Keys(raw json.RawMessage) (keys []string) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	if open, err := d.Token(); err != nil || open != json.Delim('{') {
@@ -104,7 +104,7 @@ func Keys(raw json.RawMessage) (keys []string) {
 	return keys
 }
 
-// Resolve is what a JSON Pointer in a schema's $ref refers to inside of root; nil for a reference to another document or to nothing.
+// Resolve returns the target of a JSON Pointer in a schema's $ref inside root; nil for a reference to another document or to nothing.
 func Resolve(root json.RawMessage, ref string) json.RawMessage {
 	path, ok := strings.CutPrefix(ref, "#")
 	if !ok {

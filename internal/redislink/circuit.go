@@ -12,50 +12,50 @@ import (
 	redigo "github.com/gomodule/redigo/redis"
 )
 
-// While Redis does not answer, no question waits for it: after one that failed to connect, or three in a row that were too slow, the others are not asked. In
-// the background Redis is then asked again, with doubling pauses, until it answers within their time limit.
+// While Redis is down, no command waits for it: after one that failed to connect, or three consecutive ones that timed out, no more are sent. Redis
+// is then probed in the background, with doubling pauses, until it answers within their timeout.
 
-// Pauses between two attempts, and after how long without a failure they begin again with the shortest.
+// Pauses between probes, and the time without a failure after which they start again with the shortest.
 const (
 	firstPause  = 100 * time.Millisecond
 	longPause   = 5 * time.Second
 	steadyAfter = 10 * time.Second
 )
 
-// maxSlow is how many questions in a row may be too slow.
+// maxSlow is how many consecutive commands may time out.
 const maxSlow = 3
 
-// errFirst is that of a Redis that could not be reached at the start.
+// errFirst is the error of a Redis that could not be reached at the start.
 var errFirst = errors.New("it could not be reached at the start")
 
-// circuit is what is known of Redis.
+// circuit is the state of Redis.
 type circuit struct {
 	mu     sync.Mutex
-	slow   int   // questions in a row
-	why    error // nil: it answers
+	slow   int   // consecutive timeouts
+	why    error // nil: Redis answers
 	pause  time.Duration
 	since  time.Time // when it answered again
-	broken time.Time // connections from before are not used
+	broken time.Time // older connections are not used
 	opened chan struct{}
 }
 
 func (c *circuit) init() { c.opened = make(chan struct{}, 1) }
 
-// away is why nothing is asked; nil if Redis answers.
+// away returns why no command is sent; nil if Redis answers.
 func (c *circuit) away() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.why
 }
 
-// answered notes a question that was answered.
+// answered records a command that was answered.
 func (c *circuit) answered() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.slow = 0
 }
 
-// errOld is that of a connection that is not used.
+// errOld is the error of a connection from before a failure.
 var errOld = errors.New("the connection is from before a failure")
 
 // borrow refuses connections that were last used before a failure.
@@ -68,14 +68,14 @@ func (c *circuit) borrow(_ redigo.Conn, used time.Time) error {
 	return nil
 }
 
-// broke notes that a connection broke: others may be as old.
+// broke records that a connection broke: others may be as old.
 func (c *circuit) broke(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.broken = now
 }
 
-// failed notes a failure, and reports whether nothing is asked from now on.
+// failed records a failure, and reports whether it opens the circuit.
 func (c *circuit) failed(err error) (opens bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,7 +90,7 @@ func (c *circuit) failed(err error) (opens bool) {
 	return true
 }
 
-// rest is the next pause.
+// rest returns the next pause.
 func (c *circuit) rest(now time.Time) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,7 +115,7 @@ func isTimeout(err error) bool {
 	return ok && n.Timeout() || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// watch asks Redis again after each outage, until the link is closed.
+// watch probes Redis after each outage, until the link is closed.
 func (l *Link) watch() {
 	for {
 		select {
@@ -129,7 +129,7 @@ func (l *Link) watch() {
 	}
 }
 
-// awaitBack returns when Redis answers; false if the link is closed before.
+// awaitBack returns when Redis answers; false if the link was closed first.
 func (l *Link) awaitBack() bool {
 	for {
 		select {
@@ -145,7 +145,7 @@ func (l *Link) awaitBack() bool {
 	}
 }
 
-// IsBroken reports whether an error is that of a connection, and not of what was asked or of its time.
+// IsBroken reports whether an error is that of a connection, and not of a command or its timeout.
 func IsBroken(err error) bool {
 	_, said := errors.AsType[redigo.Error](err)
 	return !said && !isTimeout(err)

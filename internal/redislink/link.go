@@ -1,5 +1,5 @@
-// Package redislink connects to a Redis that may be away: connections, a time limit for each question, and a circuit that leaves Redis out while it does not
-// answer. It does not know what is stored there.
+// Package redislink connects to a Redis that may be down: connections, a timeout for each command, and a circuit breaker that skips Redis while it
+// does not answer. It does not know what is stored there.
 package redislink
 
 import (
@@ -20,7 +20,7 @@ import (
 	"bardo.money/gateway/internal/guard"
 )
 
-// Time limit of a new connection, and bounds of the connections.
+// Timeout of a new connection, and limits of the connections.
 const (
 	dialTime = time.Second
 	idleTime = 4 * time.Minute
@@ -31,13 +31,13 @@ const (
 type Options struct {
 	URL     *url.URL // redis:// or rediss:// with user, password, host and number of the database; or unix:// with a path
 	TLS     *tls.Config
-	Timeout time.Duration // of one question
+	Timeout time.Duration // of one command
 	Log     *slog.Logger
-	Away    string // what is logged when Redis stops answering
-	Back    string // and when it answers again
+	Away    string // log message when Redis stops answering
+	Back    string // log message when it answers again
 }
 
-// Link is the way to one Redis. Safe for concurrent use.
+// Link is the connection to one Redis. Safe for concurrent use.
 type Link struct {
 	o       Options
 	asked   *redigo.Pool
@@ -47,7 +47,7 @@ type Link struct {
 	once    sync.Once
 }
 
-// Open makes a link and connects. When Redis is away the link begins as after an outage. The error is about the URL alone.
+// Open creates a link and connects. If Redis is down the link starts as after an outage. The error is only about the URL.
 func Open(ctx context.Context, o Options) (*Link, error) {
 	l := &Link{o: o, closing: make(chan struct{})}
 	l.circuit.init()
@@ -64,7 +64,7 @@ func Open(ctx context.Context, o Options) (*Link, error) {
 	return l, nil
 }
 
-// Pool makes connections of another time limit, for what is beside requests. The caller closes it.
+// Pool returns a pool with another timeout, for use outside requests. The caller closes it.
 func (l *Link) Pool(limit time.Duration) (*redigo.Pool, error) {
 	network, address, options, err := l.target()
 	if err != nil {
@@ -79,7 +79,7 @@ func (l *Link) Pool(limit time.Duration) (*redigo.Pool, error) {
 	}, nil
 }
 
-// target reads the URL.
+// target parses the URL.
 func (l *Link) target() (network, address string, options []redigo.DialOption, err error) {
 	u := l.o.URL
 	if password, ok := u.User.Password(); ok {
@@ -118,16 +118,16 @@ func (l *Link) connect(ctx context.Context, network, address string) (net.Conn, 
 	return (&tls.Dialer{NetDialer: &d, Config: own}).DialContext(ctx, network, address)
 }
 
-// ErrUnasked is that of a question that was not sent, because Redis did not answer before.
+// ErrUnasked is the error of a command that was not sent, because the circuit is open.
 var ErrUnasked = errors.New("the shared store did not answer before")
 
-// Ask asks Redis something within the time limit, whatever the context's is. A connection that broke while nobody used it is replaced by a new one, on which
-// the question is asked again. An error that is not ErrUnasked leaves open whether Redis did it.
+// Ask runs a command within the timeout, regardless of the context's. A connection that broke while idle is replaced by a new one, on which the
+// command is retried. After an error other than ErrUnasked, Redis may or may not have executed the command.
 func (l *Link) Ask(ctx context.Context, do func(redigo.Conn) (any, error)) (any, error) {
 	if err := l.Problem(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnasked, err)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.o.Timeout) // a layer may be allowed less time
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.o.Timeout) // a layer may have less time
 	defer cancel()
 	out, err := l.ask(ctx, do)
 	if err != nil && IsBroken(err) {
@@ -151,20 +151,20 @@ func (l *Link) ask(ctx context.Context, do func(redigo.Conn) (any, error)) (any,
 	return do(c)
 }
 
-// Problem is why nothing is asked; nil while Redis answers.
+// Problem returns why no command is sent; nil while Redis answers.
 func (l *Link) Problem() error { return l.circuit.away() }
 
-// Failed notes a failure of a question.
+// Failed records a failed command.
 func (l *Link) Failed(err error) {
 	if l.circuit.failed(err) {
 		l.o.Log.Warn(l.o.Away, "error", err)
 	}
 }
 
-// Broke notes that a connection broke: others may be as old.
+// Broke records that a connection broke: others may be as old.
 func (l *Link) Broke() { l.circuit.broke(time.Now()) }
 
-// probe asks Redis whether it answers within the time limit. Connecting may take longer.
+// probe checks that Redis answers within the timeout. Connecting may take longer.
 func (l *Link) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
@@ -177,7 +177,7 @@ func (l *Link) probe(ctx context.Context) error {
 	return err
 }
 
-// Close ends the connections.
+// Close closes the connections.
 func (l *Link) Close() error {
 	l.once.Do(func() { close(l.closing) })
 	l.done.Wait()

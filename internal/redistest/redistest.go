@@ -1,4 +1,4 @@
-// Package redistest starts the Redis that tests use: a real one, on a Unix socket. Only tests import it.
+// Package redistest starts a real Redis for tests, on a Unix socket. Only tests import it.
 package redistest
 
 import (
@@ -35,7 +35,7 @@ func Start(tb testing.TB, flags ...string) *Server {
 	return s
 }
 
-// program is where `make redis` puts the server.
+// program returns the path at which `make redis` installs the server.
 func program(tb testing.TB) string {
 	tb.Helper()
 	if bin := os.Getenv("REDIS_BIN"); bin != "" {
@@ -52,7 +52,7 @@ func program(tb testing.TB) string {
 	return bin
 }
 
-// Run starts a server that was killed again, empty.
+// Run starts a killed server again, empty.
 func (s *Server) Run(tb testing.TB) {
 	tb.Helper()
 	args := append([]string{"--port", "0", "--unixsocket", s.Socket(), "--save", "", "--appendonly", "no", "--dir", s.dir, "--logfile", ""}, s.flags...)
@@ -75,7 +75,7 @@ func (s *Server) Run(tb testing.TB) {
 	}
 }
 
-// Kill ends the server at once, with all that it has.
+// Kill kills the server; its data is lost.
 func (s *Server) Kill() {
 	if s.cmd.ProcessState != nil {
 		return
@@ -85,16 +85,16 @@ func (s *Server) Kill() {
 	_ = os.Remove(s.Socket())
 }
 
-// Hang has the server answer nothing until Resume.
+// Hang suspends the server until Resume.
 func (s *Server) Hang() { _ = s.cmd.Process.Signal(syscall.SIGSTOP) }
 
 // Resume ends Hang.
 func (s *Server) Resume() { _ = s.cmd.Process.Signal(syscall.SIGCONT) }
 
-// Socket is where the server listens.
+// Socket returns the path of the server's socket.
 func (s *Server) Socket() string { return filepath.Join(s.dir, "redis.sock") }
 
-// URL is that of the server.
+// URL returns the server's URL.
 func (s *Server) URL() *url.URL { return &url.URL{Scheme: "unix", Path: s.Socket()} }
 
 // Do sends a command.
@@ -112,7 +112,7 @@ func (s *Server) Do(tb testing.TB, command string, args ...any) any {
 	return out
 }
 
-// Dump is all that the server has, keys and values, as it would write it to a disk: of each key its name, and what it holds in full.
+// Dump returns the server's content: each key's name, and its value in serialized form.
 func (s *Server) Dump(tb testing.TB) string {
 	tb.Helper()
 	keys, err := redis.Strings(s.Do(tb, "KEYS", "*"), nil)
@@ -127,7 +127,7 @@ func (s *Server) Dump(tb testing.TB) string {
 			tb.Fatal(err)
 		}
 		how := read[kind]
-		if how == nil { // it has expired meanwhile
+		if how == nil { // it has expired in the meantime
 			continue
 		}
 		name, _ := how[0].(string)

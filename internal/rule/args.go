@@ -8,7 +8,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Limits of arguments that are looked at.
+// Limits of arguments.
 const (
 	MaxArgs  = 1 << 20 // bytes
 	maxDepth = 64
@@ -23,8 +23,8 @@ var (
 	errNumber   = errors.New("the arguments have a number that cannot be read")
 )
 
-// Args reads the arguments of a call: a JSON object, as maps, lists, strings, bools, nil and float64. Nothing at all is an object without members. What
-// readers of JSON understand in different ways is an error: a member that comes twice, or again in another case (D-85).
+// Args parses the arguments of a call: a JSON object, as maps, lists, strings, bools, nil and float64. An empty text is an empty object. JSON that
+// readers interpret differently is an error: a duplicate member, also in another case (D-85).
 func Args(b []byte) (map[string]any, error) {
 	if len(b) > MaxArgs {
 		return nil, ErrTooLong
@@ -39,7 +39,7 @@ func Args(b []byte) (map[string]any, error) {
 	return object(v, 0)
 }
 
-// TextArgs are the arguments of a tool that takes a text.
+// TextArgs returns the arguments of a tool whose input is a text.
 func TextArgs(text []byte) (map[string]any, error) {
 	if len(text) > MaxArgs {
 		return nil, ErrTooLong
@@ -68,8 +68,7 @@ func object(v jsonx.Value, depth int) (map[string]any, error) {
 	return out, nil
 }
 
-// foldedName is the same for names that differ in case alone, as readers understand that which follow Unicode: of the letters that are one but for their case, the
-// first.
+// foldedName is equal for names that differ only in case by Unicode's simple folding: each letter is replaced by the first of its case variants.
 func foldedName(name string) string {
 	return strings.Map(func(r rune) rune {
 		first := r

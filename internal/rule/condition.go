@@ -12,10 +12,10 @@ import (
 // Limits of a condition.
 const (
 	MaxCondition = 4096    // bytes of its text
-	maxCost      = 100_000 // of one evaluation, in CEL's units: about one for each operator, and one for ten bytes of text that is looked at
+	maxCost      = 100_000 // of one evaluation, in CEL's units: about one per operator, and one per ten bytes of processed text
 )
 
-// Vars are what a condition can name, by name.
+// Vars are the variables of a condition, by name.
 type Vars struct {
 	Tool          string
 	Args          map[string]any // see Args
@@ -29,18 +29,18 @@ type Vars struct {
 	Phase         string
 	TaskClass     string
 	SecurityClass string
-	Vitality      float64 // 1 where the request does not say
+	Vitality      float64 // 1 if the request does not state it
 	Model         string
 }
 
-// names has the variables and their types. It is the only list of them besides Vars.find.
+// names has the variables and their types. It is the only such list besides Vars.find.
 var names = map[string]*cel.Type{
 	"tool": cel.StringType, "args": cel.MapType(cel.StringType, cel.DynType), "subsystem": cel.StringType, "golem_id": cel.StringType,
 	"session_id": cel.StringType, "key": cel.StringType, "key_name": cel.StringType, "tier": cel.StringType, "regime": cel.StringType,
 	"phase": cel.StringType, "task_class": cel.StringType, "security_class": cel.StringType, "vitality": cel.DoubleType, "model": cel.StringType,
 }
 
-// ResolveName implements cel's activation: values are converted when a condition names them.
+// ResolveName implements cel's activation: values are converted when a condition uses them.
 func (v *Vars) ResolveName(name string) (any, bool) {
 	value := v.find(name)
 	return value, value != nil
@@ -83,10 +83,10 @@ func (v *Vars) find(name string) any {
 	return nil
 }
 
-// Condition is a condition that a call has to meet. Safe for concurrent use.
+// Condition is a condition on a call. Safe for concurrent use.
 type Condition struct{ program cel.Program }
 
-// environment is made when the first condition is read: programs without one do not pay for it.
+// environment is created for the first condition, so that programs without conditions do not pay for it.
 var environment = sync.OnceValues(func() (*cel.Env, error) {
 	options := []cel.EnvOption{cel.CrossTypeNumericComparisons(true), cel.ParserExpressionSizeLimit(MaxCondition), cel.ParserRecursionLimit(64)}
 	for name, t := range names {
@@ -95,10 +95,11 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewEnv(options...)
 })
 
-// compiling serialises the type check: a failed check writes to the shared environment (the catalog behind its suggestions), and so races with any other check.
+// compiling serialises the type check: a failed check writes to the shared environment (the catalog behind its suggestions), which races with any
+// other check.
 var compiling sync.Mutex
 
-// ParseCondition reads a condition in CEL. Safe for concurrent use. The error says in one line what is wrong with it.
+// ParseCondition parses a condition in CEL. Safe for concurrent use. The error is one line.
 func ParseCondition(text string) (*Condition, error) {
 	if len(text) > MaxCondition {
 		return nil, fmt.Errorf("longer than %d bytes", MaxCondition)
@@ -112,7 +113,7 @@ func ParseCondition(text string) (*Condition, error) {
 	compiling.Unlock()
 	if issues.Err() != nil {
 		first := issues.Errors()[0]
-		message, _, _ := strings.Cut(first.Message, " expecting {") // a list of all that may follow
+		message, _, _ := strings.Cut(first.Message, " expecting {") // followed by a list of everything allowed
 		return nil, fmt.Errorf("line %d, column %d: %s", first.Location.Line(), first.Location.Column()+1, message)
 	}
 	if ast.OutputType() != cel.BoolType {
@@ -128,7 +129,8 @@ func ParseCondition(text string) (*Condition, error) {
 // errNoBool is returned for a condition whose value is neither true nor false, which its check excludes.
 var errNoBool = errors.New("no true or false")
 
-// Holds reports whether a call meets the condition. The error is that it cannot be told, as for a member that the arguments do not have; it may quote them.
+// Holds reports whether a call meets the condition. The error means that it cannot be evaluated, for example because the arguments lack a member; it
+// may quote them.
 func (c *Condition) Holds(v *Vars) (bool, error) {
 	out, _, err := c.program.Eval(v)
 	if err != nil {

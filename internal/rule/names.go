@@ -1,5 +1,5 @@
-// Package rule is what an operator says about calls of tools: names with *, conditions in CEL, and JSON Schemas of arguments. It knows neither the configuration
-// nor requests, so that the configuration can be checked with what later judges calls.
+// Package rule has the elements of an operator's rules for tool calls: name patterns with *, conditions in CEL, and JSON Schemas of arguments. It
+// knows neither the configuration nor requests, so that the configuration is checked with the same code that later evaluates calls.
 package rule
 
 import (
@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// Names are names in which * stands for any text, also for none. Case counts.
+// Names are patterns in which * matches any text, including none. They are case-sensitive.
 type Names []string
 
-// Match reports whether one of them is a name.
+// Match reports whether any of the patterns matches a name.
 func (n Names) Match(name string) bool {
 	return slices.ContainsFunc(n, func(pattern string) bool { return match(pattern, name) })
 }
 
-// First is the first of them that a name matches; "" for none.
+// First returns the first pattern that matches a name; "" for none.
 func (n Names) First(name string) string {
 	for _, pattern := range n {
 		if match(pattern, name) {
@@ -25,7 +25,7 @@ func (n Names) First(name string) string {
 	return ""
 }
 
-// match takes time in proportion to the product of both lengths at most: of the parts between stars, each is found at its first place.
+// match takes time proportional to the product of both lengths at most: each part between stars is matched at its first occurrence.
 func match(pattern, name string) bool {
 	first, rest, starred := strings.Cut(pattern, "*")
 	if !starred {

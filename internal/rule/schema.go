@@ -8,16 +8,16 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// MaxSchema is the longest schema of an operator, in bytes.
+// MaxSchema limits an operator's schema, in bytes.
 const MaxSchema = 64 << 10
 
-// Schema is an operator's JSON Schema of arguments. Safe for concurrent use. Schemas of clients are checked by extproc/structured, which bounds what a hostile
-// one can cost.
+// Schema is an operator's JSON Schema of arguments. Safe for concurrent use. Clients' schemas are checked by extproc/structured, which limits the
+// cost of a hostile one.
 type Schema struct{ compiled *jsonschema.Schema }
 
 const schemaURL = "bardo:///schema"
 
-// ParseSchema reads a JSON Schema. The error says in one line what is wrong with it.
+// ParseSchema parses a JSON Schema. The error is one line.
 func ParseSchema(text string) (*Schema, error) {
 	if len(text) > MaxSchema {
 		return nil, fmt.Errorf("longer than %d bytes", MaxSchema)
@@ -43,10 +43,10 @@ func ParseSchema(text string) (*Schema, error) {
 	return &Schema{compiled}, nil
 }
 
-// oneLine is an error of the library on one line, without the name under which it knows the schema.
+// oneLine returns an error of the library on one line, without the library's name for the schema.
 func oneLine(err error) error {
 	text := strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), schemaURL, "")), " ")
-	if _, where, ok := strings.Cut(text, " - at '/"); ok { // behind what it is not valid against
+	if _, where, ok := strings.Cut(text, " - at '/"); ok { // cut after the invalid value's location
 		text = "at '/" + where
 	}
 	return errors.New(text)
@@ -58,5 +58,5 @@ type noLoader struct{}
 // Load implements the library's loader.
 func (noLoader) Load(string) (any, error) { return nil, errors.New("other schemas are not loaded") }
 
-// Allows reports whether arguments follow the schema.
+// Allows reports whether arguments match the schema.
 func (s *Schema) Allows(args map[string]any) bool { return s.compiled.Validate(args) == nil }

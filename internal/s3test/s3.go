@@ -15,19 +15,19 @@ import (
 	"time"
 )
 
-// Store is a stand-in for an S3-compatible object store with one bucket. It takes objects whose requests are signed as
-// https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html has it, which it computes by itself.
+// Store is a fake S3-compatible object store with one bucket. It accepts objects whose requests are signed as in
+// https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html, and computes the signature independently.
 type Store struct {
 	URL string
-	Now func() time.Time // of its clock; to be changed before a call
+	Now func() time.Time // its clock; set before a call
 
 	mu      sync.Mutex
 	objects map[string]string
 	puts    int
-	refuse  int // puts to answer 503
+	refuse  int // number of puts to answer with 503
 }
 
-// What the fake object store knows.
+// The settings of the fake object store.
 const (
 	Bucket = "usage"
 	Region = "eu-test-1"
@@ -35,7 +35,7 @@ const (
 	Secret = "PLANTEDSECRET/0123456789+abcdef"
 )
 
-// Start starts one with an empty bucket.
+// Start starts a store with an empty bucket.
 func Start(t testing.TB) *Store {
 	t.Helper()
 	s := &Store{Now: time.Now, objects: map[string]string{}}
@@ -45,14 +45,14 @@ func Start(t testing.TB) *Store {
 	return s
 }
 
-// Refuse has the next n objects refused.
+// Refuse refuses the next n objects.
 func (s *Store) Refuse(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refuse = n
 }
 
-// Objects are the names of what is stored, in order, and how often an object was stored.
+// Objects returns the names of the stored objects, in order, and the number of puts.
 func (s *Store) Objects() (names []string, puts int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,7 +63,7 @@ func (s *Store) Objects() (names []string, puts int) {
 	return names, s.puts
 }
 
-// Object is what an object contains; "" where there is none.
+// Object returns an object's content; "" if there is none.
 func (s *Store) Object(name string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +97,7 @@ func (s *Store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.puts++
 }
 
-// unsigned is the code of the error that a request has whose signature is not valid; "" for one that is.
+// unsigned returns the error code of a request without a valid signature; "" for a valid one.
 func unsigned(r *http.Request, body []byte, now time.Time) string {
 	const form = "20060102T150405Z"
 	stamp := r.Header.Get("X-Amz-Date")
@@ -134,7 +134,7 @@ func unsigned(r *http.Request, body []byte, now time.Time) string {
 	return ""
 }
 
-// signature is what a request with these headers has to be signed with.
+// signature returns the expected signature of a request with these headers.
 func signature(r *http.Request, signed []string, scope string) string {
 	var canonical strings.Builder
 	canonical.WriteString(r.Method + "\n" + r.URL.EscapedPath() + "\n" + r.URL.RawQuery + "\n")

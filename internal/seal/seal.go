@@ -1,5 +1,5 @@
-// Package seal encrypts what is stored of requests, answers and agents' own data, row by row, with a key that an operator sets, or with one of the gateway's own. It
-// does not know where a row is stored, nor what is in it.
+// Package seal encrypts stored data of requests, answers and agents, row by row, with a key that an operator sets, or with the gateway's own. It does
+// not know where a row is stored, nor its content.
 package seal
 
 import (
@@ -9,22 +9,23 @@ import (
 	"errors"
 )
 
-// Sealer encrypts texts with AES-256-GCM. The zero value has no key and stores texts as they are, which the first byte says. Safe for concurrent use.
+// Sealer encrypts texts with AES-256-GCM. The zero value has no key and stores texts unencrypted, which the first byte shows. Safe for concurrent
+// use.
 type Sealer struct {
 	aead  cipher.AEAD
-	older cipher.AEAD // opens what aead does not; nil for none
+	older cipher.AEAD // opens texts that aead does not; nil for none
 }
 
-// How a stored text begins.
+// The first byte of a stored text.
 const (
 	plain  = 0
 	sealed = 1
 )
 
-// ErrKey says that a text was encrypted with another key, or for another row.
+// ErrKey means that a text was encrypted with another key, or for another row.
 var ErrKey = errors.New("it is encrypted with another key")
 
-// New derives a key from a secret of any length; an empty one encrypts nothing. Sealers of different purposes have different keys.
+// New derives a key from a secret of any length; an empty one disables encryption. Sealers of different purposes have different keys.
 func New(purpose, secret string) (Sealer, error) {
 	if secret == "" {
 		return Sealer{}, nil
@@ -38,10 +39,10 @@ func New(purpose, secret string) (Sealer, error) {
 	return Sealer{aead: aead}, err
 }
 
-// Keys are what texts are encrypted with: a secret that the operator has set, else the gateway's own, which only keeps copies of a file from being read. Both may be "".
+// Keys are the secrets for encryption: the operator's, if set, else the gateway's own, which only protects copies of a file. Both may be "".
 type Keys struct{ Set, Own string }
 
-// Sealer encrypts for a purpose. What was encrypted with the gateway's own secret before the operator set one is opened, too.
+// Sealer returns the sealer for a purpose. It also opens what was encrypted with the gateway's own secret before the operator set one.
 func (k Keys) Sealer(purpose string) (Sealer, error) {
 	own, err := New(purpose, k.Own)
 	if err != nil || k.Set == "" {
@@ -55,7 +56,7 @@ func (k Keys) Sealer(purpose string) (Sealer, error) {
 // Encrypts reports whether there is a key.
 func (s Sealer) Encrypts() bool { return s.aead != nil }
 
-// Seal encrypts a text, which only Open with the same name gives back: a row's text cannot be put into another row.
+// Seal encrypts a text for a row's name. Open needs the same name, so a row's text cannot be moved to another row.
 func (s Sealer) Seal(name string, text []byte) []byte {
 	if s.aead == nil {
 		return append([]byte{plain}, text...)
@@ -64,8 +65,8 @@ func (s Sealer) Seal(name string, text []byte) []byte {
 	return s.aead.Seal(out, nil, text, []byte(name)) //nolint:gosec // it draws the nonce itself
 }
 
-// Open is the text of what Seal returned, with this key or without any: a key that is set later does not lose what was stored before. It is nil for nothing. The
-// error is ErrKey.
+// Open returns the text of Seal's output, encrypted with this key or not at all: setting a key later does not lose older texts. It is nil for
+// nothing. The error is ErrKey.
 func (s Sealer) Open(name string, b []byte) ([]byte, error) {
 	switch {
 	case len(b) == 0:
@@ -76,7 +77,7 @@ func (s Sealer) Open(name string, b []byte) ([]byte, error) {
 	return s.OpenSealed(name, b)
 }
 
-// OpenSealed is Open for what must be encrypted: nobody without the key can have written it.
+// OpenSealed is Open for texts that must be encrypted, so that only holders of the key can have written them.
 func (s Sealer) OpenSealed(name string, b []byte) ([]byte, error) {
 	if s.aead == nil || len(b) == 0 || b[0] != sealed {
 		return nil, ErrKey

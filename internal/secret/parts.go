@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// A credential may hold the secret among other text, and a server that refuses it says the secret alone: "cannot POST /v3/KEY" for the address
+// A credential may contain the secret inside other text, and a server's error may quote only the secret: "cannot POST /v3/KEY" for the address
 // https://node.example/v3/KEY, or "unknown token" for "Bearer TOKEN".
 
-// leastSegment is the shortest segment of an address's path, in bytes, that may be a secret. It has a digit, too: "rpc", "webhooks" and the names of networks
-// are to be read.
+// leastSegment is the minimum length of a URL's path segment, in bytes, to count as a secret. It must also have a digit: "rpc", "webhooks" and the
+// names of networks are not removed.
 const leastSegment = 16
 
-// partsOf are the secrets that a credential is made of, apart from itself.
+// partsOf returns the secrets inside a credential.
 func partsOf(credential string) (parts []string) {
 	if u, err := url.Parse(credential); err == nil && u.Host != "" {
 		return partsOfURL(u)
@@ -25,7 +25,7 @@ func partsOf(credential string) (parts []string) {
 	return parts
 }
 
-// partsOfURL are the password, the long segments of the path, and the values of the query.
+// partsOfURL returns the password, the long segments of the path, and the values of the query.
 func partsOfURL(u *url.URL) (parts []string) {
 	if password, ok := u.User.Password(); ok && len(password) >= shortest {
 		parts = append(parts, password)

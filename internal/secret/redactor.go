@@ -15,14 +15,14 @@ type Redactor struct {
 	byFirst [256][]string
 }
 
-// shortest is the length in bytes below which a credential is only removed as a whole word, such as "none" and "EMPTY", the placeholders for
-// servers that require no key: inside other words it is no credential.
+// shortest is the length in bytes below which a credential is only removed as a whole word, such as "none" and "EMPTY", the placeholders for servers
+// that require no key: inside other words it is no credential.
 const shortest = 8
 
 // leastPart is the shortest prefix of a credential, in bytes, that is removed at the end of a text: the text may have been truncated there.
 const leastPart = 6
 
-// NewRedactor makes a redactor of credentials, and of the secrets within them (partsOf). Unset and repeated ones are ignored.
+// NewRedactor returns a redactor of credentials, and of the secrets within them (partsOf). Unset and repeated ones are ignored.
 func NewRedactor(credentials ...Text) *Redactor {
 	r := &Redactor{}
 	add := func(s string) {
@@ -42,14 +42,14 @@ func NewRedactor(credentials ...Text) *Redactor {
 	for _, s := range r.secrets {
 		r.texts = append(append(r.texts, s), inBase64(s)...)
 	}
-	slices.SortFunc(r.texts, func(a, b string) int { return len(b) - len(a) }) // the longer of two with a common prefix is found
+	slices.SortFunc(r.texts, func(a, b string) int { return len(b) - len(a) }) // so that the longer of two with a common prefix is found
 	for _, s := range r.texts {
 		r.byFirst[s[0]] = append(r.byFirst[s[0]], s)
 	}
 	return r
 }
 
-// inBase64 are the base64 encodings of a credential at any offset of the encoded text, such as behind "Bearer ", in both alphabets. The first and
+// inBase64 returns the base64 encodings of a credential at any offset of the encoded text, such as behind "Bearer ", in both alphabets. The first and
 // last characters, which also encode neighbouring bytes, are left out.
 func inBase64(s string) (all []string) {
 	if len(s) < shortest {
@@ -72,7 +72,7 @@ func inBase64(s string) (all []string) {
 	return all
 }
 
-// With is a redactor that also removes further credentials.
+// With returns a redactor that also removes further credentials.
 func (r *Redactor) With(more ...Text) *Redactor {
 	if !slices.ContainsFunc(more, Text.IsSet) {
 		return r
@@ -85,7 +85,7 @@ func (r *Redactor) With(more ...Text) *Redactor {
 	return NewRedactor(more...)
 }
 
-// String is s without credentials: each is replaced by "***".
+// String returns s without credentials: each is replaced by "***".
 func (r *Redactor) String(s string) string {
 	if r == nil || len(r.texts) == 0 {
 		return s
@@ -108,7 +108,7 @@ func (r *Redactor) String(s string) string {
 	return string(append(out, s[kept:]...))
 }
 
-// Bytes is b without credentials; b itself if it has none.
+// Bytes returns b without credentials; b itself if it has none.
 func (r *Redactor) Bytes(b []byte) []byte {
 	if r == nil || len(r.texts) == 0 {
 		return b
@@ -136,7 +136,7 @@ type writer struct {
 	redactor func() *Redactor
 }
 
-// Write is io.Writer's.
+// Write implements io.Writer.
 func (w writer) Write(b []byte) (int, error) {
 	if _, err := w.w.Write(w.redactor().Bytes(b)); err != nil {
 		return 0, err
@@ -144,11 +144,11 @@ func (w writer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// match is how many bytes of s at i are a credential; 0 for none.
+// match returns how many bytes of s at i are a credential; 0 for none.
 func (r *Redactor) match(s string, i int) int {
 	for _, text := range r.byFirst[s[i]] {
 		if len(text) > 1 && i+1 < len(s) && s[i+1] != text[1] && !escapes(s[i+1]) {
-			continue // most
+			continue // the usual case
 		}
 		if n := matchText(s, i, text); n > 0 {
 			return n
@@ -169,10 +169,10 @@ func (r *Redactor) match(s string, i int) int {
 	return 0
 }
 
-// escapes reports whether a byte can begin an escaped character.
+// escapes reports whether a byte can start an escaped character.
 func escapes(c byte) bool { return c == '\\' || c == '%' || c == '&' }
 
-// matchText is how many bytes of s at i encode text; 0 if they do not.
+// matchText returns how many bytes of s at i encode text; 0 if they do not.
 func matchText(s string, i int, text string) int {
 	at := i
 	for j := range len(text) {
@@ -205,8 +205,8 @@ func isWord(c byte) bool {
 // mostBackslashes limits the levels of escaping: JSON in JSON in JSON in JSON. It also limits the work for a text of backslashes.
 const mostBackslashes = 15
 
-// unescape decodes the escaped character that s begins with, and returns its length in bytes; 0 for none. Backslashes may be repeated, as in
-// JSON that is quoted in JSON.
+// unescape decodes the escaped character at the start of s, and returns its length in bytes; 0 for none. Backslashes may be repeated, as in JSON that
+// is quoted in JSON.
 func unescape(s string) (c byte, n int) {
 	if s == "" {
 		return 0, 0
@@ -269,7 +269,7 @@ func coded(s string, from, digits, base int) (c byte, n int) {
 	return byte(number), from + digits
 }
 
-// digit is the value of a digit; 16 for any other byte.
+// digit returns the value of a digit; 16 for any other byte.
 func digit(c byte) int {
 	switch {
 	case c >= '0' && c <= '9':

@@ -7,11 +7,11 @@ import (
 	"log/slog"
 )
 
-// Text is a credential. It prints and encodes as "***" (as nothing where it is not set), also inside values that are printed with
-// their unexported fields; only Reveal returns the text. The zero value is not set. Do not compare two of them by ==.
+// Text is a credential. It prints and encodes as "***" (or as nothing if it is not set), also inside values that are printed with their unexported
+// fields; only Reveal returns the text. The zero value is not set. Do not compare two of them by ==.
 type Text struct{ text *string }
 
-// New makes a credential; of an empty text, one that is not set.
+// New returns a credential; an unset one for an empty text.
 func New(text string) Text {
 	if text == "" {
 		return Text{}
@@ -19,7 +19,7 @@ func New(text string) Text {
 	return Text{&text}
 }
 
-// Reveal is the credential itself, to be sent; "" where it is not set.
+// Reveal returns the credential itself, to be sent; "" if it is not set.
 func (t Text) Reveal() string {
 	if t.text == nil {
 		return ""

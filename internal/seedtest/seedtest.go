@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// Seeds are the seeds of a random test: 1 and, with BARDO_SOAK=1, as many random ones as more says; or the number in BARDO_SEED alone, to repeat one run.
+// Seeds returns the seeds of a random test: 1 and, with BARDO_SOAK=1, more random ones; or only the number in BARDO_SEED, to repeat one run.
 func Seeds(more int) []uint64 {
 	if one, err := strconv.ParseUint(os.Getenv("BARDO_SEED"), 10, 64); err == nil {
 		return []uint64{one}

@@ -1,4 +1,4 @@
-// Package sqlite opens the gateway's SQLite files: by one connection, in files that only its user can read. It does not know what is in them.
+// Package sqlite opens the gateway's SQLite files, with one connection, as files that only its user can read. It does not know their content.
 package sqlite
 
 import (
@@ -13,7 +13,7 @@ import (
 	_ "github.com/mattn/go-sqlite3" // the "sqlite3" driver
 )
 
-// durable are the parameters of files whose changes are on the disk when they are made, and in which nothing is left of what was deleted.
+// durable are the parameters of files whose changes are synced to the disk, and in which deleted data is overwritten.
 var durable = url.Values{"_journal_mode": {"WAL"}, "_synchronous": {"FULL"}, "_busy_timeout": {"5000"}, "_txlock": {"immediate"}, "_secure_delete": {"on"}}
 
 // Open opens a file for durable changes, and creates it if it does not exist. more are further parameters of the connection.
@@ -44,7 +44,7 @@ func Touch(path string) error {
 	return f.Close()
 }
 
-// Connect is one connection to a file: one writer, and reads that wait for it. The file is opened by its first use.
+// Connect returns one connection to a file: one writer, for which reads wait. The file is opened at its first use.
 func Connect(path string, params url.Values) (*sql.DB, error) {
 	db, err := sql.Open("sqlite3", (&url.URL{Scheme: "file", Path: path, RawQuery: params.Encode()}).String())
 	if err != nil {
@@ -54,10 +54,10 @@ func Connect(path string, params url.Values) (*sql.DB, error) {
 	return db, nil
 }
 
-// Step brings the tables of a file from one version to the next.
+// Step migrates the tables of a file from one version to the next.
 type Step func(ctx context.Context, tx *sql.Tx) error
 
-// Script is a step that is SQL alone.
+// Script returns a step that consists of SQL.
 func Script(text string) Step {
 	return func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, text)
@@ -65,8 +65,8 @@ func Script(text string) Step {
 	}
 }
 
-// Prepare brings a file to the newest version: that of a new file is 0, and the step at an index leads from that version to the next. A file of a newer version
-// is refused. All or nothing is done.
+// Prepare migrates a file to the newest version: a new file has version 0, and the step at an index leads from that version to the next. A file of a
+// newer version is refused. It is atomic.
 func Prepare(ctx context.Context, db *sql.DB, steps ...Step) (err error) {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {

@@ -2,11 +2,11 @@ package sse
 
 import "bytes"
 
-// Heartbeat is the comment line that keeps an idle stream alive. No blank line follows: that would be an empty event,
-// which breaks some clients. Write it between frames only.
+// Heartbeat is the comment line that keeps an idle stream alive. No blank line follows: that would be an empty event, which breaks some clients.
+// Write it between frames only.
 const Heartbeat = ": heartbeat\n"
 
-// AppendEvent appends a frame; without a name it has no event field. Data of several lines takes several fields.
+// AppendEvent appends a frame; without a name it has no event field. Data with several lines becomes several fields.
 func AppendEvent(dst []byte, event string, data []byte) []byte {
 	if event != "" {
 		dst = append(dst, "event: "...)

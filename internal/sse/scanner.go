@@ -114,7 +114,7 @@ func (s *Scanner) isBetween() bool {
 	return s.state == lineStart && len(s.buf) == s.rest && !s.skipping
 }
 
-// takes reports whether a whole frame can be returned as it is: it is not too long, and does not begin with a byte order mark.
+// takes reports whether a whole frame can be returned unchanged: it is not too long, and does not begin with a byte order mark.
 func (s *Scanner) takes(raw []byte) bool {
 	return len(raw) <= s.limit() && (s.started || raw[0] != byteOrderMark[0])
 }
@@ -123,18 +123,17 @@ func (s *Scanner) takes(raw []byte) bool {
 type state uint8
 
 const (
-	lineStart  state = iota // a line begins
+	lineStart  state = iota // at the start of a line
 	inLine                  // the line is not empty
 	afterCR                 // CR ended a line; LF would belong to it
 	blankCR                 // CR ended a blank line, and with it the frame; LF would belong to it
 	afterFrame              // CR CR ended the last frame; LF would belong to the second CR, and is skipped here
 )
 
-// boundary returns where in the chunk the bytes from i on stop belonging to the unfinished frame, and whether they
-// complete it.
+// boundary returns where in the chunk the bytes from i on stop belonging to the unfinished frame, and whether they complete it.
 //
-// A stream of bare CRs must not wait for a byte after the CR that ends a frame, so there the frame ends immediately; where
-// lines end otherwise, LF is waited for.
+// A stream with bare CRs must not wait for a byte after the CR that ends a frame, so there the frame ends immediately; with other line ends it waits
+// for the LF.
 func (s *Scanner) boundary(ends *lineEnds, i int) (end int, done bool) {
 	for b := ends.b; i < len(b); {
 		c := b[i]
@@ -190,7 +189,7 @@ type lineEnds struct {
 	lf, cr int
 }
 
-// next returns the place of the first CR or LF at or after i; len(b) if there is none.
+// next returns the offset of the first CR or LF at or after i; len(b) if there is none.
 func (e *lineEnds) next(i int) int {
 	if e.lf < i {
 		e.lf = indexFrom(e.b, i, '\n')

@@ -16,7 +16,7 @@ const (
 	Refused                    // no connection
 	Reset                      // the connection broke before content
 	TimedOut                   // no answer, or no first token, in time
-	NoAnswer                   // no answer; why is not known
+	NoAnswer                   // no answer, for an unknown reason
 	RateLimited                // status 429
 	Rejected                   // another 4xx status
 	Failed                     // a 5xx status
@@ -30,7 +30,7 @@ var outcomeNames = [outcomes]string{
 	RateLimited: "rate_limited", Rejected: "rejected", Failed: "failed", ErrorEvent: "error_event", Truncated: "truncated",
 }
 
-// String is the outcome as metrics and logs name it.
+// String returns the outcome's name in metrics and logs.
 func (o Outcome) String() string {
 	if o < outcomes {
 		return outcomeNames[o]
@@ -38,7 +38,7 @@ func (o Outcome) String() string {
 	return Other
 }
 
-// Attempt is one attempt at its end.
+// Attempt is a finished attempt.
 type Attempt struct {
 	Operation  Operation
 	Provider   string
@@ -53,13 +53,13 @@ type call struct {
 	outcome Outcome
 }
 
-// ended are the metrics of attempts that ended in one way.
+// ended are the metrics of attempts with one outcome.
 type ended struct {
 	duration prometheus.Observer
 	attempts prometheus.Counter
 }
 
-// AttemptDone counts an attempt at its end.
+// AttemptDone counts a finished attempt.
 func (m *Metrics) AttemptDone(a *Attempt) {
 	k := call{served{a.Operation, a.Provider, m.model(a.Model)}, min(a.Outcome, outcomes)}
 	e, ok := m.calls.get(k)

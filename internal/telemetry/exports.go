@@ -2,14 +2,14 @@ package telemetry
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Exports count what an exporter of telemetry sends. They exist only in a process that exports: where two processes have the same metrics, the other one's
-// are shown.
+// Exports count a telemetry exporter's output. They exist only in a process that exports: if two processes have the same metrics, those of the other
+// process are shown.
 type Exports struct {
 	spans *prometheus.CounterVec
 	lost  prometheus.Counter
 }
 
-// Exports are the counters of exports, made at the first call.
+// Exports returns the counters of exports, created at the first call.
 func (m *Metrics) Exports() *Exports {
 	m.exporting.Do(func() {
 		m.exports = &Exports{
@@ -34,7 +34,7 @@ func (e *Exports) Sent(spans int, err error) {
 // Lost counts requests that were dropped before they were exported.
 func (e *Exports) Lost(n uint64) { e.lost.Add(float64(n)) }
 
-// Gatherer has the metrics of this process, and those of the process that serves requests if scrape reads them; nil for none.
+// Gatherer gathers the metrics of this process, and those of the process that serves requests if scrape reads them; nil for none.
 func (m *Metrics) Gatherer(scrape Scrape) prometheus.Gatherer {
 	if scrape == nil {
 		return m.registry

@@ -11,13 +11,12 @@ import (
 // longest is the maximum length of a value in the log, in bytes: enough for a stack trace, too short for a conversation.
 const longest = 4096
 
-// NewLogger makes the program's logger: a JSON object per line, or for people, with text, the time of day, the level, the message and
-// name=value. Durations are milliseconds in JSON, under a name that ends in _ms, and have
-// their unit in text. level is debug, info, warn or error and can be changed later by the LevelVar.
+// NewLogger returns the program's logger: a JSON object per line, or, with text, a human-readable line with the time of day, level, message and
+// name=value. Durations are milliseconds in JSON, under a name that ends in _ms, and have their unit in text. level is debug, info, warn or error and
+// can be changed later by the LevelVar.
 //
-// What must never be logged cannot be, whatever a caller passes: values are scalars, errors and things that print
-// themselves, cut to 4 KiB; of any other value, a request or a byte slice, only the type is written. Keys and other
-// credentials inside a text are masked. Safe for concurrent use.
+// It cannot log what must never be logged, whatever a caller passes: values are scalars, errors and Stringers, cut to 4 KiB; of any other value, such
+// as a request or a byte slice, only the type is written. Keys and other credentials inside a text are masked. Safe for concurrent use.
 func NewLogger(w io.Writer, level string, text bool) (*slog.Logger, *slog.LevelVar, error) {
 	lv := new(slog.LevelVar)
 	l, err := parseLevel(level)
@@ -32,7 +31,7 @@ func NewLogger(w io.Writer, level string, text bool) (*slog.Logger, *slog.LevelV
 	return slog.New(h), lv, nil
 }
 
-// numeric is plain, with durations in milliseconds: took=1.5s is "took_ms":1500.
+// numeric is plain, with durations in milliseconds: took=1.5s becomes "took_ms":1500.
 func numeric(groups []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
 		return slog.Float64(a.Key+"_ms", float64(a.Value.Duration().Microseconds())/1000)
@@ -40,7 +39,7 @@ func numeric(groups []string, a slog.Attr) slog.Attr {
 	return plain(groups, a)
 }
 
-// readable is plain, with the time of day alone.
+// readable is plain, with only the time of day.
 func readable(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) == 0 && a.Key == slog.TimeKey && a.Value.Kind() == slog.KindTime {
 		return slog.String(slog.TimeKey, a.Value.Time().Format("15:04:05.000"))
@@ -65,7 +64,7 @@ func parseLevel(s string) (slog.Level, error) {
 	return 0, fmt.Errorf("log level %q: expected debug, info, warn or error", s)
 }
 
-// plain turns an attribute's value into a scalar.
+// plain converts an attribute's value to a scalar.
 func plain(_ []string, a slog.Attr) slog.Attr {
 	switch a.Value.Kind() {
 	case slog.KindString:
@@ -78,7 +77,7 @@ func plain(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// text is what may be shown of a value that is no scalar.
+// text returns what may be logged of a value that is no scalar.
 func text(v any) (s string) {
 	defer func() {
 		if recover() != nil { // a nil pointer behind an error or a Stringer

@@ -15,12 +15,12 @@ import (
 	"github.com/prometheus/common/expfmt"
 )
 
-// scrapeTime bounds how long the other process may take.
+// scrapeTime is the timeout of the other process.
 const scrapeTime = 5 * time.Second
 
-// HandlerWith serves these metrics together with those of the process that serves requests. scrape reads these in the format that it is given. What
-// both processes have is that process's, but for what is about a process itself: that is both processes', and has the label process there.
-// While it does not answer, only this process's are served.
+// HandlerWith serves these metrics together with those of the process that serves requests. scrape reads the latter in a given format. If both
+// processes have a family, the other process's is served; families about the process itself are served for both, the other's with the label process.
+// If the other process does not answer, only this one's metrics are served.
 func (m *Metrics) HandlerWith(scrape Scrape) http.Handler {
 	return promhttp.HandlerFor(m.with(scrape), promhttp.HandlerOpts{})
 }
@@ -28,7 +28,7 @@ func (m *Metrics) HandlerWith(scrape Scrape) http.Handler {
 // Scrape reads the metrics of another process in a format.
 type Scrape func(ctx context.Context, accept string) (io.ReadCloser, error)
 
-// with has these metrics and those of another process.
+// with gathers these metrics and those of another process.
 func (m *Metrics) with(scrape Scrape) prometheus.GathererFunc {
 	return func() ([]*dto.MetricFamily, error) {
 		own, err := m.registry.Gather()
@@ -61,7 +61,7 @@ func read(ctx context.Context, scrape Scrape) (all []*dto.MetricFamily) {
 	}
 }
 
-// merge puts the families of the process that serves over this process's own.
+// merge overrides this process's families with those of the serving process.
 func merge(own, serving []*dto.MetricFamily) []*dto.MetricFamily {
 	out := slices.Clone(own)
 	for _, f := range serving {
@@ -80,7 +80,7 @@ func merge(own, serving []*dto.MetricFamily) []*dto.MetricFamily {
 	return out
 }
 
-// ofProcess reports whether a family is about a process, and not about what it serves.
+// ofProcess reports whether a family is about the process itself.
 func ofProcess(name string) bool {
 	return strings.HasPrefix(name, "go_") || strings.HasPrefix(name, "process_") || strings.HasPrefix(name, "promhttp_") ||
 		name == "bardo_build_info" || name == taskPanics

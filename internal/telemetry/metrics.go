@@ -1,6 +1,5 @@
-// Package telemetry is what the gateway tells its operator: metrics for Prometheus and a log that cannot show secrets.
-// It knows numbers and bounded names only: no prompt, no answer and no key can be counted or logged through it. It does
-// not know who asks or how requests are served.
+// Package telemetry has the gateway's metrics for Prometheus and a log that cannot show secrets. It accepts only numbers and bounded names: no
+// prompt, no answer and no key can be counted or logged through it. It does not know callers or how requests are served.
 package telemetry
 
 import (
@@ -16,14 +15,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Other stands for every name that is not worth a series of its own, above all model names that clients invent.
+// Other replaces names without a series of their own, above all model names that clients invent.
 const Other = "other"
 
-// Build says which program runs.
+// Build identifies the running program.
 type Build struct{ Version, Revision string }
 
-// Metrics are the gateway's metrics, in a registry of their own. Names of the OpenTelemetry semantic conventions for
-// generative AI are used where there is one, bardo_ names otherwise. Safe for concurrent use.
+// Metrics are the gateway's metrics, in their own registry. Names of the OpenTelemetry semantic conventions for generative AI are used where one
+// exists, bardo_ names otherwise. Safe for concurrent use.
 type Metrics struct {
 	registry *prometheus.Registry
 	models   atomic.Pointer[map[string]string]
@@ -36,10 +35,10 @@ type Metrics struct {
 	saved  layerSavings
 	knobs  *prometheus.CounterVec
 
-	exporting     sync.Once // makes exports
-	notifying     sync.Once // makes notifications
+	exporting     sync.Once // creates exports
+	notifying     sync.Once // creates notifications
 	notifications *Notifications
-	rowing        sync.Once // makes rows
+	rowing        sync.Once // creates rows
 	rows          *Rows
 	exports       *Exports
 
@@ -81,14 +80,14 @@ type client struct {
 	perToken   *prometheus.HistogramVec
 }
 
-// money are the counters of tokens and cost by who served.
+// money are the counters of tokens and cost by provider and model.
 type money struct {
 	tokens  *prometheus.CounterVec
 	cost    *prometheus.CounterVec
 	charged *prometheus.CounterVec
 }
 
-// Buckets as the semantic conventions advise.
+// Buckets, as recommended by the semantic conventions.
 var (
 	tokenBuckets      = prometheus.ExponentialBuckets(1, 4, 12) // to 4,194,304, beyond the largest window
 	secondBuckets     = prometheus.ExponentialBuckets(0.01, 2, 14)
@@ -97,7 +96,7 @@ var (
 	shortBuckets      = prometheus.ExponentialBuckets(10e-6, 2.5, 12) // 10 µs to 0.24 s
 )
 
-// New makes the metrics of a program.
+// New returns the metrics of a program.
 func New(b Build) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
 	const operation, provider, model, kind = "gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model", "error_type"
@@ -147,12 +146,12 @@ func New(b Build) *Metrics {
 	return m
 }
 
-// Handler serves the metrics in the formats that Prometheus asks for.
+// Handler serves the metrics in the format that Prometheus requests.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
 }
 
-// SetModels says which models have series of their own. Before it is called, none has.
+// SetModels sets the models that have series of their own. Before it is called, none has.
 func (m *Metrics) SetModels(ids []string) {
 	known := make(map[string]string, len(ids))
 	for _, id := range ids {
@@ -161,7 +160,7 @@ func (m *Metrics) SetModels(ids []string) {
 	m.models.Store(&known)
 }
 
-// model is the label of a model: its own name if it is known, as the catalog holds it and not as a piece of a request.
+// model returns the label of a model: its own name if it is known, in the catalog's memory and not the request's.
 func (m *Metrics) model(id string) string {
 	if id == "" {
 		return ""
@@ -174,19 +173,19 @@ func (m *Metrics) model(id string) string {
 	return Other
 }
 
-// ExchangeStarted and ExchangeEnded count the requests under way.
+// ExchangeStarted and ExchangeEnded count the requests in flight.
 func (m *Metrics) ExchangeStarted() { m.exchanges.Inc() }
 
-// ExchangeEnded is the other end of ExchangeStarted.
+// ExchangeEnded is the counterpart of ExchangeStarted.
 func (m *Metrics) ExchangeEnded() { m.exchanges.Dec() }
 
 // StreamOpened and StreamClosed count the ext_proc streams.
 func (m *Metrics) StreamOpened() { m.streams.Inc() }
 
-// StreamClosed is the other end of StreamOpened.
+// StreamClosed is the counterpart of StreamOpened.
 func (m *Metrics) StreamClosed() { m.streams.Dec() }
 
-// LayerDone counts what a pipeline layer took on a request.
+// LayerDone records the time of a pipeline layer on a request.
 func (m *Metrics) LayerDone(layer string, took time.Duration) {
 	o, ok := m.byLayer.get(layer)
 	if !ok {
@@ -195,7 +194,8 @@ func (m *Metrics) LayerDone(layer string, took time.Duration) {
 	o.Observe(took.Seconds())
 }
 
-// LayerCalled counts a call of a layer's own tools that was answered inside the gateway. For layer l5 it is a text that was left out, and fetched back.
+// LayerCalled counts a call of a layer's own tools that was answered inside the gateway. For layer l5 this is a text that was left out, and fetched
+// again.
 func (m *Metrics) LayerCalled(layer string) { m.asked.WithLabelValues(layer).Inc() }
 
 // LedgerCommitted counts one commit of the ledger and the operations in it.
@@ -204,16 +204,16 @@ func (m *Metrics) LedgerCommitted(took time.Duration, operations int) {
 	m.batches.Observe(float64(operations))
 }
 
-// WatchHolds has the open holds and what they hold, in micro-dollars, read at every scrape.
+// WatchHolds registers a function that every scrape calls: the number of open holds and their sum in micro-dollars.
 func (m *Metrics) WatchHolds(read func() (open int, held int64)) { m.holds.Store(&read) }
 
-// WatchCache has the answers in the cache and their bytes, read at every scrape.
+// WatchCache registers a function that every scrape calls: the number of cached answers and their bytes.
 func (m *Metrics) WatchCache(read func() (entries, bytes int64)) { m.answers.Store(&read) }
 
-// UsageCapped counts a call whose provider reported more usage than a call can have.
+// UsageCapped counts a call whose provider reported an impossibly high usage.
 func (m *Metrics) UsageCapped(provider string) { m.capped.WithLabelValues(provider).Inc() }
 
-// RuleDecided counts a decision of the operator's rules. A reason in a hook's own words counts as Other, so that series stay bounded.
+// RuleDecided counts a decision of the operator's rules. A hook's own reason counts as Other, so that the number of series stays bounded.
 func (m *Metrics) RuleDecided(by, rule, decision, reason string, shadow bool) {
 	if reason != "" && !ruleReasons[reason] {
 		reason = Other
@@ -228,16 +228,16 @@ var ruleReasons = map[string]bool{
 	"bad_replacement": true, "answer_too_large": true, "broken_off": true, "unwritable": true,
 }
 
-// Panicked counts a request that ended in a fault of the program.
+// Panicked counts a request that ended in a panic.
 func (m *Metrics) Panicked() { m.panics.Inc() }
 
-// Held counts a request that held a thread which serves many.
+// Held counts a request that blocked a shared thread.
 func (m *Metrics) Held() { m.held.Inc() }
 
-// AdminRefused counts a request to the admin API that came without its token.
+// AdminRefused counts a request to the admin API without its token.
 func (m *Metrics) AdminRefused() { m.refused.Inc() }
 
-// ProviderHealth says whether a provider is fit to be used.
+// ProviderHealth sets whether a provider is healthy.
 func (m *Metrics) ProviderHealth(provider string, healthy bool) {
 	value := 0.0
 	if healthy {
@@ -246,13 +246,13 @@ func (m *Metrics) ProviderHealth(provider string, healthy bool) {
 	m.healthy.WithLabelValues(provider).Set(value)
 }
 
-// ProviderRemoved ends the health of a provider that is no longer configured.
+// ProviderRemoved removes the health of a provider that is no longer configured.
 func (m *Metrics) ProviderRemoved(provider string) { m.healthy.DeleteLabelValues(provider) }
 
-// Cache is what the cache knew of a request.
+// Cache is a request's cache result.
 type Cache uint8
 
-// The results of a look into the cache.
+// The cache results.
 const (
 	CacheMiss Cache = iota
 	CacheHash
@@ -263,7 +263,7 @@ const (
 
 var cacheNames = [...]string{CacheMiss: "miss", CacheHash: "hash", CacheSemantic: "semantic", CacheStale: "stale", CacheCoalesced: "coalesced"}
 
-// CacheAsked counts a look into the cache.
+// CacheAsked counts a cache lookup.
 func (m *Metrics) CacheAsked(c Cache) {
 	if int(c) < len(m.cache) {
 		m.cache[c].Inc()

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// localModels are the metrics of the models that run on this machine.
+// localModels are the metrics of local models.
 type localModels struct {
 	waiting *prometheus.GaugeVec
 	inputs  *prometheus.CounterVec
@@ -15,7 +15,7 @@ type localModels struct {
 	refused *prometheus.CounterVec
 }
 
-// runBuckets go from a short text's time to that of the largest models.
+// runBuckets range from a short text's time to that of the largest models.
 var runBuckets = prometheus.ExponentialBuckets(0.0005, 2, 13) // 0.5 ms to 2 s
 
 func newLocalModels(m *Metrics) localModels {
@@ -28,7 +28,7 @@ func newLocalModels(m *Metrics) localModels {
 	}
 }
 
-// ModelQueued says how many texts wait for a local model.
+// ModelQueued sets how many texts wait for a local model.
 func (m *Metrics) ModelQueued(model string, waiting int) {
 	m.local.waiting.WithLabelValues(model).Set(float64(waiting))
 }
@@ -39,12 +39,12 @@ func (m *Metrics) ModelRan(model string, inputs int, took time.Duration) {
 	m.local.run.WithLabelValues(model).Observe(took.Seconds())
 }
 
-// ModelWaited counts how long a text waited for a local model.
+// ModelWaited records how long a text waited for a local model.
 func (m *Metrics) ModelWaited(model string, wait time.Duration) {
 	m.local.wait.WithLabelValues(model).Observe(wait.Seconds())
 }
 
-// ModelRefused counts a text that a local model was not run on: full or deadline.
+// ModelRefused counts a text that a local model did not process: full or deadline.
 func (m *Metrics) ModelRefused(model, reason string) {
 	m.local.refused.WithLabelValues(model, reason).Inc()
 }

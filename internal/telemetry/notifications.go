@@ -2,10 +2,10 @@ package telemetry
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Notifications count what operators are sent. They exist only in a process that sends, as Exports do.
+// Notifications count notifications to operators. They exist only in a process that sends, like Exports.
 type Notifications struct{ sent *prometheus.CounterVec }
 
-// Notifications are the counters of notifications, made at the first call.
+// Notifications returns the counters of notifications, created at the first call.
 func (m *Metrics) Notifications() *Notifications {
 	m.notifying.Do(func() {
 		m.notifications = &Notifications{m.counters("bardo_notifications_total", "Notifications of operators that were sent, could not be, or were dropped.", "receiver", "result")}

@@ -6,11 +6,11 @@ import (
 	"regexp"
 )
 
-// redactor masks credentials in what is written through it, one whole line at a time. It looks at the finished line,
-// so that neither the name nor the type of a value matters.
+// redactor masks credentials in its output, one whole line at a time. It works on the finished line, so that neither the name nor the type of a value
+// matters.
 type redactor struct{ w io.Writer }
 
-// Write masks and passes on one line.
+// Write masks and forwards one line.
 func (r redactor) Write(line []byte) (int, error) {
 	if _, err := r.w.Write(redact(line)); err != nil {
 		return 0, err
@@ -18,7 +18,7 @@ func (r redactor) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// rule masks one kind of credential. The expression runs only on lines with one of the marks, which is cheap to see.
+// rule masks one kind of credential. The expression runs only on lines with one of the marks, which is a cheap check.
 type rule struct {
 	marks   []string
 	find    *regexp.Regexp

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// register adds a collector to the registry. It panics on a name used twice, which only a programmer can do.
+// register adds a collector to the registry. It panics on a duplicate name, which is a programming error.
 func register[C prometheus.Collector](m *Metrics, c C) C {
 	m.registry.MustRegister(c)
 	return c
@@ -30,8 +30,8 @@ func (m *Metrics) histograms(name, help string, buckets []float64, labels ...str
 	return register(m, prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels))
 }
 
-// handles finds the metrics that belong to a key without a lock and without hashing label by label. Keys are few and
-// bounded by their makers; a new one copies the map. The zero value is empty. Safe for concurrent use.
+// handles finds the metrics of a key without a lock and without hashing label by label. Keys must be few and bounded; a new one copies the map. The
+// zero value is empty. Safe for concurrent use.
 type handles[K comparable, V any] struct {
 	mu  sync.Mutex
 	now atomic.Pointer[map[K]V]
@@ -44,7 +44,7 @@ func (h *handles[K, V]) get(k K) (v V, ok bool) {
 	return v, ok
 }
 
-// put adds v under k and returns what is there: of two puts the first one stays.
+// put adds v under k, unless there is a value, and returns the stored value.
 func (h *handles[K, V]) put(k K, v V) V {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -66,7 +66,7 @@ func (h *handles[K, V]) len() int {
 	return 0
 }
 
-// holds collects the ledger's open holds when it is asked to.
+// holds collects the ledger's open holds at each scrape.
 type holds struct{ m *Metrics }
 
 var (
@@ -74,13 +74,13 @@ var (
 	heldMicro = prometheus.NewDesc("bardo_held_micro_usd", "What open reservations hold, in millionths of a dollar.", nil, nil)
 )
 
-// Describe names the two metrics.
+// Describe implements prometheus.Collector.
 func (holds) Describe(ch chan<- *prometheus.Desc) {
 	ch <- openHolds
 	ch <- heldMicro
 }
 
-// Collect reads both at once.
+// Collect implements prometheus.Collector.
 func (h holds) Collect(ch chan<- prometheus.Metric) {
 	read := h.m.holds.Load()
 	if read == nil {
@@ -91,7 +91,7 @@ func (h holds) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(heldMicro, prometheus.GaugeValue, float64(held))
 }
 
-// answers reads the cache when it is scraped.
+// answers collects the cache's size at each scrape.
 type answers struct{ m *Metrics }
 
 var (
@@ -99,13 +99,13 @@ var (
 	cacheBytes   = prometheus.NewDesc("bardo_cache_bytes", "Memory of the answers in the cache.", nil, nil)
 )
 
-// Describe names the two metrics.
+// Describe implements prometheus.Collector.
 func (answers) Describe(ch chan<- *prometheus.Desc) {
 	ch <- cacheEntries
 	ch <- cacheBytes
 }
 
-// Collect reads both at once.
+// Collect implements prometheus.Collector.
 func (a answers) Collect(ch chan<- prometheus.Metric) {
 	read := a.m.answers.Load()
 	if read == nil {

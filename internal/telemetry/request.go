@@ -7,26 +7,26 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Operation is what a request asked for, by its name in the semantic conventions.
+// Operation is the kind of a request, by its name in the semantic conventions.
 type Operation uint8
 
 // The operations.
 const (
 	Chat          Operation = iota // a completion
 	CountTokens                    // a count without a completion
-	Explain                        // what would be done with a request, which is not sent
-	Lookup                         // models, balances, records, health: the gateway answers from what it has
-	Passthrough                    // files, batches and other things that a provider keeps, with a user's own key
-	Embeddings                     // vectors of texts
-	Images                         // images that are made
-	Speech                         // texts that are spoken
-	Transcription                  // speech that is written down
-	Moderation                     // content that is classified
-	Rerank                         // documents that are ranked
+	Explain                        // what would be done with a request, without sending it
+	Lookup                         // models, balances, records, health: answered by the gateway
+	Passthrough                    // files, batches and other objects stored at a provider, with a user's own key
+	Embeddings                     // vectors for texts
+	Images                         // image generation
+	Speech                         // text to speech
+	Transcription                  // speech to text
+	Moderation                     // content classification
+	Rerank                         // document ranking
 	Unrouted                       // no endpoint was found
 )
 
-// Metered reports whether a provider is paid for it.
+// Metered reports whether a provider is paid for the operation.
 func (o Operation) Metered() bool {
 	return o == Chat || o == Embeddings || o >= Images && o <= Rerank
 }
@@ -60,30 +60,28 @@ func (o Operation) String() string {
 	return Other
 }
 
-// maxSeries bounds how many combinations of operation, provider and model have series of their own. Beyond it the model
-// is Other.
+// maxSeries limits the combinations of operation, provider and model with series of their own. Beyond it the model is Other.
 const maxSeries = 1000
 
-// Request is one client request at its end. Every string in it is bounded by who sets it, but for Model, which may be
-// whatever a client wrote.
+// Request is a finished client request. Its strings are from bounded sets, except Model, which may be any client text.
 type Request struct {
 	Operation Operation
 	Provider  string // that answered; "" if none did
-	Model     string // id in the catalog; "" if the request never named one
+	Model     string // id in the catalog; "" if the request did not name one
 	Status    int    // HTTP status
 	Code      string // of the fault that the client got; "" if it got an answer
 	Streamed  bool
 
 	Duration   time.Duration // whole request
-	Overhead   time.Duration // from the complete request to the first attempt's departure; 0 if none left
-	FirstToken time.Duration // to the first content of a stream; 0 if none came
+	Overhead   time.Duration // from the complete request to the first attempt; 0 without an attempt
+	FirstToken time.Duration // to the first content of a stream; 0 without one
 
 	Tokens       Tokens
 	ProviderCost int64 // in 1e-12 USD
 	Charged      int64 // in 1e-6 USD
 }
 
-// Tokens are a request's, by type. Input excludes cached ones and cache writes; Output includes Reasoning.
+// Tokens are a request's tokens, by type. Input excludes cached ones and cache writes; Output includes Reasoning.
 type Tokens struct{ Input, Cached, CacheWrite, Output, Reasoning int64 }
 
 // status is the key of a request counter.
@@ -105,7 +103,7 @@ type series struct {
 	cost, charged                                 prometheus.Counter
 }
 
-// RequestDone counts a client's request at its end.
+// RequestDone counts a finished client request.
 func (m *Metrics) RequestDone(r *Request) {
 	m.counter(r).Inc()
 	if r.Overhead > 0 {
@@ -116,7 +114,7 @@ func (m *Metrics) RequestDone(r *Request) {
 		m.client.request.WithLabelValues(k.operation.String(), k.provider, k.model, r.Code).Observe(r.Duration.Seconds())
 	}
 	if r.Code != "" && r.Provider == "" {
-		return // refused before any provider: nothing was used
+		return // refused before any provider was used
 	}
 	s := m.seriesOf(k)
 	if r.Code == "" {
@@ -167,7 +165,7 @@ func (m *Metrics) newSeries(k served) *series {
 	return s
 }
 
-// count adds what the request used.
+// count adds the request's usage.
 func (s *series) count(r *Request) {
 	t := r.Tokens
 	if input := t.Input + t.Cached + t.CacheWrite; input > 0 {
@@ -190,7 +188,7 @@ func (s *series) count(r *Request) {
 	}
 }
 
-// add keeps a negative amount, which a counter panics on, out of it.
+// add ignores negative amounts, on which a counter panics.
 func add(c prometheus.Counter, n float64) {
 	if n > 0 {
 		c.Add(n)

@@ -2,10 +2,10 @@ package telemetry
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Rows count what is exported to ClickHouse. They exist only in a process that exports, as Exports do.
+// Rows count rows exported to ClickHouse. They exist only in a process that exports, like Exports.
 type Rows struct{ sent *prometheus.CounterVec }
 
-// Rows are the counters of exported rows, made at the first call.
+// Rows returns the counters of exported rows, created at the first call.
 func (m *Metrics) Rows() *Rows {
 	m.rowing.Do(func() {
 		m.rows = &Rows{m.counters("bardo_clickhouse_rows_total", "Rows of requests and of events that were exported to ClickHouse, or could not be and will be tried again.", "result")}

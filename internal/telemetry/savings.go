@@ -2,8 +2,7 @@ package telemetry
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// layerSavings are the counters of what the layers of the pipeline saved. A counter cannot fall: what a layer cost beyond what it saved on a request has one
-// of its own.
+// layerSavings are the counters of the savings of pipeline layers. A counter cannot decrease, so net costs of a layer have their own counter.
 type layerSavings struct {
 	tokens, saved, lost *prometheus.CounterVec
 	byLayer             handles[string, *savedBy]
@@ -20,7 +19,7 @@ func newLayerSavings(m *Metrics) layerSavings {
 	}
 }
 
-// LayerSaved counts what a layer saved on a request, in millionths of a dollar; below zero where it cost more than it saved.
+// LayerSaved counts what a layer saved on a request, in millionths of a dollar; negative if it cost more than it saved.
 func (m *Metrics) LayerSaved(layer string, tokens, micro int64) {
 	s, ok := m.saved.byLayer.get(layer)
 	if !ok {

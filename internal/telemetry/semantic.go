@@ -19,13 +19,13 @@ func newSemanticCache(m *Metrics) semanticCache {
 	}
 }
 
-// QuestionAsked counts a look into the semantic cache. The result is one of a closed set.
+// QuestionAsked counts a lookup in the semantic cache. The result is one of a closed set.
 func (m *Metrics) QuestionAsked(result string) { m.semantic.questions.WithLabelValues(result).Inc() }
 
 // AnswersUnwritten counts stored answers that were not written to the disk, or to Redis.
 func (m *Metrics) AnswersUnwritten(n int) { m.semantic.lost.Add(float64(n)) }
 
-// SharedLookup counts a lookup in the store that gateways share. The result is one of a closed set.
+// SharedLookup counts a lookup in the shared store. The result is one of a closed set.
 func (m *Metrics) SharedLookup(result string) { m.semantic.shared.WithLabelValues(result).Inc() }
 
 // VectorsLookedUp counts vectors that were looked up in the store of vectors. The result is one of a closed set.
@@ -33,7 +33,7 @@ func (m *Metrics) VectorsLookedUp(result string, n int) {
 	m.semantic.vectors.WithLabelValues(result).Add(float64(n))
 }
 
-// WatchShared has whether the store that gateways share answers, read at every scrape.
+// WatchShared registers a function that every scrape calls: whether the shared store answers.
 func (m *Metrics) WatchShared(read func() bool) {
 	m.registry.MustRegister(scraped{
 		[]sample{gauge("bardo_shared_cache_up", "1 while the store that gateways share answers in time, else 0.")},
@@ -46,7 +46,7 @@ func (m *Metrics) WatchShared(read func() bool) {
 	})
 }
 
-// WatchQuestions has the questions of the semantic cache, read at every scrape.
+// WatchQuestions registers a function that every scrape calls: the number of questions in the semantic cache.
 func (m *Metrics) WatchQuestions(read func() int) {
 	m.registry.MustRegister(scraped{
 		[]sample{gauge("bardo_semantic_cache_entries", "Questions whose answers the semantic cache can serve.")},

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Wallet are the numbers of the operator's account at Bankr, and of staked credit at Venice. Amounts are in millionths of a dollar.
+// Wallet has the metrics of the operator's account at Bankr, and of staked credit at Venice. Amounts are in millionths of a dollar.
 type Wallet struct {
 	Watched   bool // the account is read
 	Credit    int64
@@ -28,22 +28,22 @@ var (
 	stakeDaily      = prometheus.NewDesc("bardo_diem_daily_micro_usd", "What staked credit pays for on a day, in millionths of a dollar; 0 means no limit.", nil, nil)
 )
 
-// wallets reads the account when it is scraped.
+// wallets reads the account at each scrape.
 type wallets struct{ read func() (Wallet, bool) }
 
-// WatchWallet registers a function that every scrape calls for the account's numbers; ok is false where there is nothing to tell. Call it once.
+// WatchWallet registers a function that every scrape calls for the account's numbers; ok is false if there are none. Call it once.
 func (m *Metrics) WatchWallet(read func() (w Wallet, ok bool)) {
 	m.registry.MustRegister(wallets{read})
 }
 
-// Describe names the metrics.
+// Describe implements prometheus.Collector.
 func (wallets) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{walletCredit, walletRatio, walletPercent, walletPurchases, stakeUsed, stakeDaily} {
 		ch <- d
 	}
 }
 
-// Collect reads all at once.
+// Collect implements prometheus.Collector.
 func (c wallets) Collect(ch chan<- prometheus.Metric) {
 	w, ok := c.read()
 	if !ok {

@@ -41,7 +41,7 @@ type ExportedPosting struct {
 // ExportRequests yields the requests of a period, one at a time, from one snapshot, in the order in which they were charged. records selects whether
 // their records are included.
 func (s *Service) ExportRequests(ctx context.Context, f ledger.RequestFilter, records bool, yield func(*ExportedRequest) error) error {
-	if err := s.known(ctx, f.Account); err != nil {
+	if err := s.checkKey(ctx, f.Account); err != nil {
 		return err
 	}
 	keys, err := s.Books.Keys(ctx)
@@ -69,7 +69,7 @@ func (s *Service) ExportRequests(ctx context.Context, f ledger.RequestFilter, re
 
 // ExportJournal yields the postings of a period, one at a time, from one snapshot.
 func (s *Service) ExportJournal(ctx context.Context, f ledger.RequestFilter, yield func(*ExportedPosting) error) error {
-	if err := s.known(ctx, f.Account); err != nil {
+	if err := s.checkKey(ctx, f.Account); err != nil {
 		return err
 	}
 	return faultOf(s.Books.EachBooking(ctx, f, func(p *ledger.Booking) error {
@@ -79,7 +79,7 @@ func (s *Service) ExportJournal(ctx context.Context, f ledger.RequestFilter, yie
 
 // Feedback sums the callers' feedback on answers, by task and regime, for one key or, with "", for all.
 func (s *Service) Feedback(ctx context.Context, key policy.Account) ([]ledger.FeedbackRow, error) {
-	if err := s.known(ctx, key); err != nil {
+	if err := s.checkKey(ctx, key); err != nil {
 		return nil, err
 	}
 	rows, err := s.Books.FeedbackByTask(ctx, key)

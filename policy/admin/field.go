@@ -22,7 +22,7 @@ type Field[T any] struct {
 func Set[T any](v T) Field[T] { return Field[T]{Given: true, Value: v} }
 
 // Null returns a field that is null.
-func Lifted[T any]() Field[T] { return Field[T]{Given: true, Null: true} }
+func Null[T any]() Field[T] { return Field[T]{Given: true, Null: true} }
 
 // IsZero reports whether the field is absent.
 func (f Field[T]) IsZero() bool { return !f.Given }

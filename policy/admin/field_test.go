@@ -11,7 +11,7 @@ import (
 
 func TestAFieldIsAbsentNullOrAValue(t *testing.T) {
 	for body, want := range map[string]Field[policy.Micro]{
-		`{}`: {}, ``: {}, `{"limit_usd_day":null}`: Lifted[policy.Micro](), `{"limit_usd_day":1.5}`: Set[policy.Micro](1_500_000), `{"limit_usd_day":0}`: Set[policy.Micro](0),
+		`{}`: {}, ``: {}, `{"limit_usd_day":null}`: Null[policy.Micro](), `{"limit_usd_day":1.5}`: Set[policy.Micro](1_500_000), `{"limit_usd_day":0}`: Set[policy.Micro](0),
 	} {
 		var f KeyFields
 		if err := Decode([]byte(body), &f); err != nil || f.SpendDay != want {

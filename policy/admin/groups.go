@@ -67,7 +67,7 @@ func (s *Service) CreateGroup(ctx context.Context, kind policy.Holder, n *NewGro
 		return Group{}, err
 	}
 	if err := s.Books.CreateGroup(ctx, g); err != nil {
-		return Group{}, faultOf(ofOwner(err))
+		return Group{}, faultOf(ownerError(err))
 	}
 	return s.Group(ctx, kind, g.ID)
 }
@@ -81,13 +81,13 @@ func (s *Service) UpdateGroup(ctx context.Context, kind policy.Holder, id string
 		return Group{}, nothingToChange()
 	}
 	if err := s.Books.UpdateGroup(ctx, kind, id, f.apply); err != nil {
-		return Group{}, faultOf(ofOwner(err))
+		return Group{}, faultOf(ownerError(err))
 	}
 	return s.Group(ctx, kind, id)
 }
 
-// ofOwner names the project's member in an error about an owner that does not exist.
-func ofOwner(err error) error {
+// ownerError names the project's member in an error about an owner that does not exist.
+func ownerError(err error) error {
 	if errors.Is(err, ledger.ErrUnknownGroup) {
 		f := fault.New(fault.InvalidRequest, "owner: there is none with this id", err)
 		f.Param = "owner"
@@ -104,7 +104,7 @@ func (s *Service) Group(ctx context.Context, kind policy.Holder, id string) (Gro
 	}
 	for i := range groups {
 		if groups[i].ID == id {
-			return s.spent(ctx, &groups[i])
+			return s.withSpending(ctx, &groups[i])
 		}
 	}
 	return Group{}, fault.Newf(fault.NotFound, "%s %s: there is none with this id", kind, fault.Clip(id))
@@ -121,15 +121,15 @@ func (s *Service) Groups(ctx context.Context, kind policy.Holder, p Page) (group
 	}
 	groups = make([]Group, len(rows))
 	for i := range rows {
-		if groups[i], err = s.spent(ctx, &rows[i]); err != nil {
+		if groups[i], err = s.withSpending(ctx, &rows[i]); err != nil {
 			return nil, false, err
 		}
 	}
 	return groups, more, nil
 }
 
-// spent returns a group with the amounts that its keys spent.
-func (s *Service) spent(ctx context.Context, g *ledger.Group) (Group, error) {
+// withSpending returns a group with the amounts that its keys spent.
+func (s *Service) withSpending(ctx context.Context, g *ledger.Group) (Group, error) {
 	out := Group{
 		ID: g.ID, Name: g.Name, Owner: g.Owner, Created: g.CreatedAt.UTC(), SpendDay: limitOrNull(g.SpendDay), SpendMonth: limitOrNull(g.SpendMonth),
 	}

@@ -206,11 +206,13 @@ func parseAmount(member string, m policy.Micro) (policy.Micro, error) {
 }
 
 // isUnrestricted reports whether a list removes the restriction: null, or "any" as the only element.
-func lifts(f Field[[]string]) bool { return f.Null || len(f.Value) == 1 && f.Value[0] == "any" }
+func isUnrestricted(f Field[[]string]) bool {
+	return f.Null || len(f.Value) == 1 && f.Value[0] == "any"
+}
 
 // parseNetworks reads networks and plain addresses. An empty list is refused, because it is ambiguous: it could admit nobody or everybody.
 func parseNetworks(f Field[[]string]) ([]netip.Prefix, error) {
-	if lifts(f) {
+	if isUnrestricted(f) {
 		return nil, nil
 	}
 	if len(f.Value) == 0 || len(f.Value) > maxListed {
@@ -246,7 +248,7 @@ func parseNetwork(s string) (netip.Prefix, error) {
 
 // parseList reads a list of restrictions. An empty list is refused, as in parseNetworks.
 func parseList(member string, f Field[[]string], check func(string) (item, problem string)) ([]string, error) {
-	if lifts(f) {
+	if isUnrestricted(f) {
 		return nil, nil
 	}
 	var list []string

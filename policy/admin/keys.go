@@ -51,7 +51,7 @@ func (s *Service) CreateKey(ctx context.Context, n *NewKey, once string) (Create
 		if errors.Is(err, ledger.ErrKeyExists) && once != "" {
 			return Created{}, fault.New(fault.Conflict, fmt.Sprintf("a request with this Idempotency-Key made the key %s: its secret was shown then; rotate it for another one", row.ID), err)
 		}
-		return Created{}, faultOf(ofProject(err))
+		return Created{}, faultOf(projectError(err))
 	}
 	c := Created{ID: row.ID, Key: secret, Name: row.Name, Tier: row.Tier}
 	if row.Prepaid {
@@ -79,8 +79,8 @@ func (n *NewKey) row() (row ledger.KeyRow, opening policy.Micro, err error) {
 	return row, opening, nil
 }
 
-// ofProject names the key's member in an error about a project that does not exist.
-func ofProject(err error) error {
+// projectError names the key's member in an error about a project that does not exist.
+func projectError(err error) error {
 	if errors.Is(err, ledger.ErrUnknownGroup) {
 		f := fault.New(fault.InvalidRequest, "project: there is none with this id", err)
 		f.Param = "project"
@@ -98,7 +98,7 @@ func DrawKey(pepper *auth.Pepper, row ledger.KeyRow) (complete ledger.KeyRow, se
 func drawKey(pepper *auth.Pepper, row ledger.KeyRow, once string) (complete ledger.KeyRow, secret string, err error) {
 	key, err := auth.NewKey(rand.Reader)
 	if once != "" {
-		key, err = keyOfWord(once)
+		key, err = derivedKey(once)
 	}
 	if err == nil && (row.Publishable || once != "") {
 		key, err = auth.NewSecret(rand.Reader, key.ID(), row.Publishable)
@@ -112,8 +112,8 @@ func drawKey(pepper *auth.Pepper, row ledger.KeyRow, once string) (complete ledg
 }
 
 // derivedKey returns a key whose id is derived from an idempotency key. Its secret is derived, too, and must not be used.
-func keyOfWord(word string) (auth.Key, error) {
-	return auth.NewKey(&derived{block: sha256.Sum256([]byte("bardo key " + word))})
+func derivedKey(once string) (auth.Key, error) {
+	return auth.NewKey(&derived{block: sha256.Sum256([]byte("bardo key " + once))})
 }
 
 // derived is an endless stream of bytes derived from a seed: the seed itself, its hash, the hash of that, and so on.
@@ -151,7 +151,7 @@ func (s *Service) Keys(ctx context.Context, p Page) (keys []Key, more bool, err 
 	}
 	keys = make([]Key, len(rows))
 	for i := range rows {
-		if keys[i], err = s.shown(ctx, &rows[i]); err != nil {
+		if keys[i], err = s.withBalance(ctx, &rows[i]); err != nil {
 			return nil, false, err
 		}
 	}
@@ -183,7 +183,7 @@ func (s *Service) Key(ctx context.Context, id policy.Account) (Key, error) {
 	if err != nil {
 		return Key{}, err
 	}
-	return s.shown(ctx, &row)
+	return s.withBalance(ctx, &row)
 }
 
 func (s *Service) row(ctx context.Context, id policy.Account) (ledger.KeyRow, error) {
@@ -207,8 +207,8 @@ func isPlain(s string) bool {
 	return len(s) <= maxItem && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
-// shown returns a key with its balance.
-func (s *Service) shown(ctx context.Context, k *ledger.KeyRow) (Key, error) {
+// withBalance returns a key with its balance.
+func (s *Service) withBalance(ctx context.Context, k *ledger.KeyRow) (Key, error) {
 	out := keyOf(k)
 	if !k.Prepaid {
 		return out, nil
@@ -241,7 +241,7 @@ func (s *Service) UpdateKey(ctx context.Context, id policy.Account, f *KeyFields
 		return f.apply(k)
 	})
 	if err != nil {
-		return Key{}, faultOf(ofProject(err))
+		return Key{}, faultOf(projectError(err))
 	}
 	return s.Key(ctx, id)
 }

@@ -10,11 +10,11 @@ func TestTheIDOfAKeyFollowsFromTheWord(t *testing.T) {
 	words := map[string]string{}
 	for i := range 2000 {
 		word := fmt.Sprintf("word %d", i)
-		one, err := keyOfWord(word)
+		one, err := derivedKey(word)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again, err := keyOfWord(word); err != nil || again.ID() != one.ID() {
+		if again, err := derivedKey(word); err != nil || again.ID() != one.ID() {
 			t.Fatalf("%q gives %s and %s, %v", word, one.ID(), again.ID(), err)
 		}
 		if first, taken := words[one.ID()]; taken {

@@ -15,7 +15,7 @@ import (
 
 // Requests returns past requests, latest first. An unknown key in the filter is a fault.
 func (s *Service) Requests(ctx context.Context, f ledger.RequestFilter) ([]ledger.Request, error) {
-	if err := s.known(ctx, f.Account); err != nil {
+	if err := s.checkKey(ctx, f.Account); err != nil {
 		return nil, err
 	}
 	found, err := s.Books.Requests(ctx, f)
@@ -102,7 +102,7 @@ func (s *Service) Usage(ctx context.Context, f ledger.Filter, by ledger.By) ([]l
 	default:
 		return nil, invalid("by", " %q, expected model, provider, subsystem, day, key, project, golem or layer", fault.Clip(string(by)))
 	}
-	if err := s.known(ctx, f.Account); err != nil {
+	if err := s.checkKey(ctx, f.Account); err != nil {
 		return nil, err
 	}
 	rows, err := s.Books.Usage(ctx, f, by)
@@ -111,7 +111,7 @@ func (s *Service) Usage(ctx context.Context, f ledger.Filter, by ledger.By) ([]l
 
 // Savings returns the savings of each layer of the pipeline.
 func (s *Service) Savings(ctx context.Context, f ledger.Filter) ([]ledger.SavingRow, error) {
-	if err := s.known(ctx, f.Account); err != nil {
+	if err := s.checkKey(ctx, f.Account); err != nil {
 		return nil, err
 	}
 	rows, err := s.Books.Savings(ctx, f)
@@ -119,7 +119,7 @@ func (s *Service) Savings(ctx context.Context, f ledger.Filter) ([]ledger.Saving
 }
 
 // checkKey returns a fault if the key does not exist; "" is every key.
-func (s *Service) known(ctx context.Context, id policy.Account) error {
+func (s *Service) checkKey(ctx context.Context, id policy.Account) error {
 	if id == "" {
 		return nil
 	}
@@ -137,7 +137,7 @@ type UsageTable struct {
 
 // Table sums usage by one to three dimensions.
 func (s *Service) Table(ctx context.Context, q ledger.Query) (UsageTable, error) {
-	if err := s.known(ctx, q.Account); err != nil {
+	if err := s.checkKey(ctx, q.Account); err != nil {
 		return UsageTable{}, err
 	}
 	if slices.Contains(q.By, ledger.ByLayer) {

@@ -116,11 +116,11 @@ func (b *Book) Export(ctx context.Context, from int64, to io.Writer) (err error)
 }
 
 // Latest returns the last tokens, newest first, at most limit. Those that a later one voids do not hold. Without a file there are none.
-func (b *Book) Latest(ctx context.Context, most int) (list []Token, err error) {
+func (b *Book) Latest(ctx context.Context, limit int) (list []Token, err error) {
 	if _, err := os.Stat(b.path); errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
-	rows, err := b.db.QueryContext(ctx, `SELECT token FROM token ORDER BY seq DESC LIMIT ?`, most)
+	rows, err := b.db.QueryContext(ctx, `SELECT token FROM token ORDER BY seq DESC LIMIT ?`, limit)
 	if err != nil {
 		return nil, err
 	}

@@ -96,7 +96,7 @@ func parse(text []byte) (*Receipt, error) {
 	if err := r.parseOthers(&doc); err != nil {
 		return nil, err
 	}
-	if r.Signature, err = base64.StdEncoding.Strict().DecodeString(signature); err != nil || !r.formed() {
+	if r.Signature, err = base64.StdEncoding.Strict().DecodeString(signature); err != nil || !r.wellFormed() {
 		return nil, errMalformed
 	}
 	return &r, nil
@@ -122,7 +122,7 @@ func (r *Receipt) parseOthers(doc *jsonx.Doc) (err error) {
 const maxTimestamp = 1 << 53
 
 // wellFormed reports whether each value has its documented form.
-func (r *Receipt) formed() bool {
+func (r *Receipt) wellFormed() bool {
 	return isHex(r.Measurement, MeasurementLen) && isHex(r.Nonce, NonceLen) && isHex(r.ResponseHash, hashLen) && len(r.Signature) == ed25519.SignatureSize &&
 		r.Timestamp > 0 && r.Timestamp < maxTimestamp && isName(r.Model)
 }

@@ -92,7 +92,7 @@ type Report struct {
 	Faulty int      `json:"faulty"` // tokens with any fault
 	Faults []string `json:"faults"` // the faults of the first of them
 
-	standing map[string]bool // answers whose tokens are valid so far
+	validAnswers map[string]bool // answers whose tokens are valid so far
 }
 
 // maxFaults limits the faults in a report.
@@ -111,7 +111,7 @@ const maxLine = 64 << 10
 // Check reads tokens, one JSON object per line in the order of their numbers, and verifies each receipt and the chain. A selection may begin anywhere
 // in the chain. A void token also voids an earlier one of the same answer. The error is of reading alone.
 func Check(p *Policy, in io.Reader) (*Report, error) {
-	report := &Report{Faults: []string{}, standing: map[string]bool{}}
+	report := &Report{Faults: []string{}, validAnswers: map[string]bool{}}
 	lines := bufio.NewScanner(in)
 	lines.Buffer(make([]byte, 0, 4<<10), maxLine)
 	var last *Token
@@ -176,11 +176,11 @@ func (r *Report) count(t *Token) {
 		r.Faulty++
 	case t.Void == "":
 		r.Valid++
-		r.standing[at] = true
-	case r.standing[at]:
+		r.validAnswers[at] = true
+	case r.validAnswers[at]:
 		r.Valid--
 		r.Void += 2
-		delete(r.standing, at)
+		delete(r.validAnswers, at)
 	default:
 		r.Void++
 	}

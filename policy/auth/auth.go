@@ -108,8 +108,8 @@ func Missing(h header.List) *fault.Fault {
 	return fault.New(fault.InvalidAPIKey, "no API key was sent: use the x-api-key header or Authorization: Bearer", nil)
 }
 
-// payless is a placeholder key: clients that pay per request send it, because their library requires a key.
-const payless = "x402"
+// placeholderKey is a placeholder key: clients that pay per request send it, because their library requires a key.
+const placeholderKey = "x402"
 
 // IsKey reports whether a request carries a key of this gateway. The key then identifies the request's account.
 func IsKey(h header.List) bool {
@@ -126,7 +126,7 @@ func Sent(h header.List) bool {
 		return true
 	}
 	for _, name := range header.GatewayKeys() {
-		if s := bearer(h.Get(name)); s != "" && s != payless {
+		if s := bearer(h.Get(name)); s != "" && s != placeholderKey {
 			return true
 		}
 	}

@@ -123,8 +123,8 @@ func Compute(vitality float64, daily policy.Micro) Budgets {
 	return b
 }
 
-// Under scales the budgets by a wallet's sustainability: up if it earns far more than it spends, down, except firm parts, if it earns too little.
-func (b Budgets) Under(w Wallet) Budgets {
+// ScaledBy scales the budgets by a wallet's sustainability: up if it earns far more than it spends, down, except firm parts, if it earns too little.
+func (b Budgets) ScaledBy(w Wallet) Budgets {
 	pct := w.Percent()
 	for p := Heartbeat; p < parts; p++ {
 		if b[p] == Unlimited || pct < 100 && shares[p].firm {

@@ -133,7 +133,7 @@ func TestD55AWalletStretchesAndCutsBudgets(t *testing.T) {
 				t.Errorf("%d %%, %s, want %d", got, row.wallet.Band().State, row.pct)
 			}
 			plain := budget.Compute(0.4, 10*usd)
-			got := plain.Under(row.wallet)
+			got := plain.ScaledBy(row.wallet)
 			for _, p := range all() {
 				want := plain[p] * policy.Micro(row.pct) / 100
 				if p == budget.Death || p == budget.Risk && row.pct < 100 {
@@ -197,14 +197,14 @@ func TestTheTableOfDegradation(t *testing.T) {
 			if spent.Action != row.action || spent.Degraded != row.word || (spent.Advice != "") != (row.word != "") {
 				t.Errorf("once it is spent: %+v", spent)
 			}
-			if again := spent.Again; (again != 0) != (row.action == budget.Refuse) || again != 0 && again != toMidnight {
+			if again := spent.RetryAfter; (again != 0) != (row.action == budget.Refuse) || again != 0 && again != toMidnight {
 				t.Errorf("it may come again after %v", again)
 			}
 			held := b.Decide(row.subsystem, budget.Use{Spent: limit - 1, Held: 1}, morning)
 			if limit == 0 || limit == budget.Unlimited {
 				return
 			}
-			if held.Action != row.action || held.Remaining != 1 || row.action == budget.Refuse && held.Again != budget.Soon {
+			if held.Action != row.action || held.Remaining != 1 || row.action == budget.Refuse && held.RetryAfter != budget.Soon {
 				t.Errorf("while another holds it: %+v", held)
 			}
 		})
@@ -217,7 +217,7 @@ func TestDecisionsForAnyUse(t *testing.T) {
 	names := append(intent.Names(), profile.Names()...)
 	amount := func() policy.Micro { return policy.Micro(r.Int64N(int64(usd))) }
 	for range 20_000 {
-		b := budget.Compute(r.Float64(), amount()).Under(budget.Wallet{Revenue: amount(), Cost: amount()})
+		b := budget.Compute(r.Float64(), amount()).ScaledBy(budget.Wallet{Revenue: amount(), Cost: amount()})
 		name := names[r.IntN(len(names))]
 		less := budget.Use{Spent: amount(), Held: amount()}
 		more := budget.Use{Spent: less.Spent + amount(), Held: less.Held + amount()}
@@ -229,7 +229,7 @@ func TestDecisionsForAnyUse(t *testing.T) {
 			t.Fatalf("%s is refused: %+v", name, second)
 		case second.Action == budget.Downgrade && name != budget.Deliberate:
 			t.Fatalf("%s is downgraded", name)
-		case second.Remaining < 0 || second.Remaining > first.Remaining || (second.Action == budget.Refuse) != (second.Again > 0):
+		case second.Remaining < 0 || second.Remaining > first.Remaining || (second.Action == budget.Refuse) != (second.RetryAfter > 0):
 			t.Fatalf("%s: %+v", name, second)
 		}
 	}

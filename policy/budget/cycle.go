@@ -25,14 +25,14 @@ type Cycles struct {
 }
 
 // Take reserves a cost. It returns false, and reserves nothing, if the cycle's total would exceed limit.
-func (c *Cycles) Take(k Cycle, cost, most policy.Micro) bool {
+func (c *Cycles) Take(k Cycle, cost, limit policy.Micro) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.spent == nil {
 		c.spent, _ = lru.New[Cycle, policy.Micro](maxCycles) // fails for sizes below 1 only
 	}
 	spent, _ := c.spent.Get(k)
-	if cost > most-spent {
+	if cost > limit-spent {
 		return false
 	}
 	c.spent.Add(k, spent+cost)

@@ -29,7 +29,7 @@ const (
 )
 
 // degradations are the values for X-Bardo-Degraded and the advice to the agent.
-var degradations = [...]struct{ word, advice string }{
+var degradations = [...]struct{ value, advice string }{
 	never:      {},
 	lower:      {Lowered, "it is served as " + Routine},
 	skip:       {"budget:skip_cycle", "skip this cycle: there will be another"},
@@ -54,11 +54,11 @@ type Use struct{ Spent, Held policy.Micro }
 
 // Decision is what happens to a request, and its explanation.
 type Decision struct {
-	Action    Action
-	Degraded  string        // value for X-Bardo-Degraded; "" if served normally
-	Advice    string        // advice to the agent; "" if served normally
-	Remaining policy.Micro  // of the part's budget, at least 0; may be Unlimited
-	Again     time.Duration // Retry-After of a refused request
+	Action     Action
+	Degraded   string        // value for X-Bardo-Degraded; "" if served normally
+	Advice     string        // advice to the agent; "" if served normally
+	Remaining  policy.Micro  // of the part's budget, at least 0; may be Unlimited
+	RetryAfter time.Duration // Retry-After of a refused request
 }
 
 // Decide decides about a request of a subsystem whose part has used u, by the table of X-12. A request that crosses the limit completes; the maximum
@@ -80,11 +80,11 @@ func (b Budgets) Decide(subsystem string, u Use, now time.Time) Decision {
 		if subsystem != Deliberate {
 			return d
 		}
-		d.Action, d.Degraded, d.Advice = Downgrade, degradations[s].word, degradations[s].advice
+		d.Action, d.Degraded, d.Advice = Downgrade, degradations[s].value, degradations[s].advice
 	case skip, rules, heuristics:
-		d.Action, d.Degraded, d.Advice = Refuse, degradations[s].word, degradations[s].advice
-		if d.Again = Soon; d.Remaining == 0 {
-			d.Again = tomorrow(now).Sub(now)
+		d.Action, d.Degraded, d.Advice = Refuse, degradations[s].value, degradations[s].advice
+		if d.RetryAfter = Soon; d.Remaining == 0 {
+			d.RetryAfter = tomorrow(now).Sub(now)
 		}
 	}
 	return d

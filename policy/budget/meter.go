@@ -31,8 +31,8 @@ type Options struct {
 // Options.Agents the least recently seen are dropped, with the reservations of their requests in flight; their spending is read again. Safe for
 // concurrent use.
 type Meter struct {
-	o      Options
-	purses *lru.Cache[Agent, *agentDay]
+	o    Options
+	days *lru.Cache[Agent, *agentDay]
 }
 
 // NewMeter returns a meter.
@@ -44,18 +44,18 @@ func NewMeter(o Options) *Meter {
 	if o.Refresh <= 0 {
 		o.Refresh = 5 * time.Second
 	}
-	purses, _ := lru.New[Agent, *agentDay](o.Agents) // fails for sizes below 1 only
-	return &Meter{o: o, purses: purses}
+	days, _ := lru.New[Agent, *agentDay](o.Agents) // fails for sizes below 1 only
+	return &Meter{o: o, days: days}
 }
 
 // agentDay is an agent's spending of one day. Its lock is held while the store is read, because the agent's other requests need the result.
 type agentDay struct {
 	sync.Mutex
-	day    time.Time
-	asked  time.Time // time of the last store query
-	spent  tally     // by this process
-	others tally     // by other processes
-	held   tally     // by requests in flight
+	day       time.Time
+	queriedAt time.Time // time of the last store query
+	spent     tally     // by this process
+	others    tally     // by other processes
+	held      tally     // by requests in flight
 }
 
 // tally has an amount for each part, and one for the stake.
@@ -73,7 +73,7 @@ func (m *Meter) Look(ctx context.Context, now time.Time, agent Agent, p Part) (U
 
 // Hold is the reservation of a request in flight. The zero value reserves nothing. Not safe for concurrent use.
 type Hold struct {
-	purse  *agentDay
+	agent  *agentDay
 	part   Part
 	day    time.Time
 	amount policy.Micro
@@ -81,7 +81,7 @@ type Hold struct {
 
 // Enter decides about a request by what its part has used, and reserves the request's maximum cost unless it is refused. The fault is Unavailable if
 // the store cannot be read. The hold must be ended with Done.
-func (m *Meter) Enter(ctx context.Context, now time.Time, agent Agent, p Part, most policy.Micro, decide func(Use) Decision) (Hold, Decision, error) {
+func (m *Meter) Enter(ctx context.Context, now time.Time, agent Agent, p Part, maxCost policy.Micro, decide func(Use) Decision) (Hold, Decision, error) {
 	w, err := m.open(ctx, now, agent)
 	if err != nil {
 		return Hold{}, Decision{}, err
@@ -91,19 +91,19 @@ func (m *Meter) Enter(ctx context.Context, now time.Time, agent Agent, p Part, m
 	if d.Action == Refuse {
 		return Hold{}, d, nil
 	}
-	most = max(most, 0)
-	w.held[p] += most
-	return Hold{purse: w, part: p, day: w.day, amount: most}, d, nil
+	maxCost = max(maxCost, 0)
+	w.held[p] += maxCost
+	return Hold{agent: w, part: p, day: w.day, amount: maxCost}, d, nil
 }
 
 // Done replaces the reservation by the charge, zero if the request was not served, and returns what its part has used. Only the first call has an
 // effect; ok is false for later ones. A request counts on the day on which it started.
 func (h *Hold) Done(charged policy.Micro) (u Use, ok bool) {
-	w := h.purse
+	w := h.agent
 	if w == nil {
 		return Use{}, false
 	}
-	h.purse = nil
+	h.agent = nil
 	w.Lock()
 	defer w.Unlock()
 	if w.day.Equal(h.day) {
@@ -115,10 +115,10 @@ func (h *Hold) Done(charged policy.Micro) (u Use, ok bool) {
 
 // open finds an agent's current day, with the spending of other processes, and locks it.
 func (m *Meter) open(ctx context.Context, now time.Time, agent Agent) (*agentDay, error) {
-	w, ok := m.purses.Get(agent)
+	w, ok := m.days.Get(agent)
 	if !ok {
 		w = &agentDay{}
-		if before, had, _ := m.purses.PeekOrAdd(agent, w); had {
+		if before, had, _ := m.days.PeekOrAdd(agent, w); had {
 			w = before
 		}
 	}
@@ -134,7 +134,7 @@ func (m *Meter) open(ctx context.Context, now time.Time, agent Agent) (*agentDay
 // roll starts a new day. A clock that is set back does not restart an old one.
 func (w *agentDay) roll(now time.Time) {
 	if day := now.UTC().Truncate(24 * time.Hour); day.After(w.day) {
-		w.day, w.asked = day, time.Time{}
+		w.day, w.queriedAt = day, time.Time{}
 		w.spent, w.others, w.held = tally{}, tally{}, tally{}
 	}
 }
@@ -142,14 +142,14 @@ func (w *agentDay) roll(now time.Time) {
 // refresh reads the spending from the store if it is unknown or too old. It includes this process's charges, which are written before their
 // reservations end.
 func (m *Meter) refresh(ctx context.Context, now time.Time, agent Agent, w *agentDay) error {
-	if m.o.Spent == nil || !w.asked.IsZero() && now.Sub(w.asked) < m.o.Refresh {
+	if m.o.Spent == nil || !w.queriedAt.IsZero() && now.Sub(w.queriedAt) < m.o.Refresh {
 		return nil
 	}
 	booked, err := m.o.Spent(ctx, agent, w.day)
 	if err != nil {
 		return err
 	}
-	w.asked = now
+	w.queriedAt = now
 	for p := Heartbeat; p <= Stake; p++ {
 		w.others[p] = max(booked[p.String()]-w.spent[p], 0)
 	}

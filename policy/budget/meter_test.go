@@ -56,7 +56,7 @@ func TestANewDayBeginsAnew(t *testing.T) {
 	h, _ := enter(t, m, evening, golem, usd)
 	late, _ := enter(t, m, evening, golem, 0)
 	h.Done(usd)
-	if _, d := enter(t, m, evening, golem, 0); d.Action != budget.Refuse || d.Again != time.Minute {
+	if _, d := enter(t, m, evening, golem, 0); d.Action != budget.Refuse || d.RetryAfter != time.Minute {
 		t.Errorf("in the evening: %+v", d)
 	}
 	midnight := evening.Add(time.Minute)

@@ -57,9 +57,9 @@ func (w Wallet) Ratio() float64 {
 }
 
 // Daily limits a daily budget to what the wallet can afford.
-func (w Wallet) Daily(asked policy.Micro) policy.Micro {
+func (w Wallet) Daily(budget policy.Micro) policy.Micro {
 	if w.Band().Seeded {
-		return min(asked, Seed)
+		return min(budget, Seed)
 	}
-	return asked
+	return budget
 }

@@ -15,19 +15,19 @@ type blockRunEntry struct {
 	ID         string
 	Family     string
 	Available  *bool
-	Categories words
-	Billing    string `json:"billing_mode"`
-	Context    whole  `json:"context_window"`
-	MaxContext whole  `json:"max_context_tokens"`
-	MaxOutput  whole  `json:"max_output"`
-	Latency    whole  `json:"latency_p50_ms"`
+	Categories stringList
+	Billing    string     `json:"billing_mode"`
+	Context    tokenCount `json:"context_window"`
+	MaxContext tokenCount `json:"max_context_tokens"`
+	MaxOutput  tokenCount `json:"max_output"`
+	Latency    tokenCount `json:"latency_p50_ms"`
 	Pricing    blockRunPrice
 
 	InputPrice    amount `json:"inputPrice"`
 	OutputPrice   amount `json:"outputPrice"`
 	InputMillion  amount `json:"input_per_million"`
 	OutputMillion amount `json:"output_per_million"`
-	Capabilities  words
+	Capabilities  stringList
 }
 
 type blockRunPrice struct {
@@ -39,9 +39,9 @@ type blockRunPrice struct {
 // UnmarshalJSON accepts any value; one that is no table of prices counts as absent.
 func (p *blockRunPrice) UnmarshalJSON(b []byte) error {
 	type plain blockRunPrice
-	var said plain
-	if json.Unmarshal(b, &said) == nil {
-		*p = blockRunPrice(said)
+	var parsed plain
+	if json.Unmarshal(b, &parsed) == nil {
+		*p = blockRunPrice(parsed)
 	}
 	return nil
 }

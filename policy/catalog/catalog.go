@@ -96,10 +96,10 @@ func New(files ...modelfile.File) *Catalog {
 	c := &Catalog{}
 	for i, f := range files {
 		for _, m := range f.Models {
-			m.Price = stamped(m.Price, i > 0, f.AsOf)
+			m.Price = withOrigin(m.Price, i > 0, f.AsOf)
 			c.add(m)
 			if i > 0 {
-				c.overrule(m)
+				c.addOperator(m)
 			}
 		}
 		c.families = append(c.families, f.Families...)
@@ -107,13 +107,13 @@ func New(files ...modelfile.File) *Catalog {
 	}
 	slices.SortStableFunc(c.families, func(a, b modelfile.Model) int { return len(b.ID) - len(a.ID) })
 	for _, e := range c.entries {
-		c.models = append(c.models, c.finish("", c.like(e, e.ID, e.UpstreamID)))
+		c.models = append(c.models, c.complete("", c.withFamily(e, e.ID, e.UpstreamID)))
 	}
 	return c
 }
 
-// overrule adds an operator's entry for a model; of two entries, the later one wins, field by field.
-func (c *Catalog) overrule(m modelfile.Model) {
+// addOperator adds an operator's entry for a model; of two entries, the later one wins, field by field.
+func (c *Catalog) addOperator(m modelfile.Model) {
 	if before, suffix, ok := c.operator.Find(m.ID); ok && suffix == "" {
 		c.operator.replace(m.ID, merge(before, m))
 		return
@@ -121,8 +121,8 @@ func (c *Catalog) overrule(m modelfile.Model) {
 	c.operator.Add(m.ID, m)
 }
 
-// stamped returns a price with its source and time.
-func stamped(p *modelfile.Price, operator bool, asOf string) *modelfile.Price {
+// withOrigin returns a price with its source and time.
+func withOrigin(p *modelfile.Price, operator bool, asOf string) *modelfile.Price {
 	if p == nil {
 		return nil
 	}
@@ -190,25 +190,25 @@ func (c *Catalog) Lookup(id string) (Model, bool) {
 // this model at this provider (an entry with the id "provider/model"), the operator's file for the model, the provider's own list, the catalog's
 // entry, its family, the defaults.
 func (c *Catalog) At(p policy.ProviderID, m modelfile.Model) Model {
-	m.Price = stamped(m.Price, true, "")
-	said := m
+	m.Price = withOrigin(m.Price, true, "")
+	merged := m
 	base, known := c.modelOf(m)
 	if known {
-		said = base
-		said.Price = c.elsewhere(p, &base)
+		merged = base
+		merged.Price = c.nonVendorPrice(p, &base)
 	}
 	lacks := c.lacks(p, base.ID, m.ID, m.UpstreamID)
-	said.Capabilities = without(said.Capabilities, lacks)
+	merged.Capabilities = without(merged.Capabilities, lacks)
 	if l, ok := c.lists[p].find(m); ok {
-		said = l.over(said)
+		merged = l.override(merged)
 	}
 	for _, id := range []string{base.ID, m.ID, string(p) + "/" + base.ID, string(p) + "/" + m.ID} {
 		if own, suffix, ok := c.operator.Find(id); ok && suffix == "" {
-			said = merge(said, own)
+			merged = merge(merged, own)
 		}
 	}
-	said = merge(said, m)
-	out := c.finish(p, c.like(said, base.ID, m.ID, m.UpstreamID))
+	merged = merge(merged, m)
+	out := c.complete(p, c.withFamily(merged, base.ID, m.ID, m.UpstreamID))
 	if out.Capabilities == nil {
 		out.Lacks = slices.Concat(out.Lacks, lacks)
 	}
@@ -243,8 +243,8 @@ func (c *Catalog) modelOf(m modelfile.Model) (modelfile.Model, bool) {
 	return c.base(modelfile.Model{ID: plain(m.ID), UpstreamID: plain(m.UpstreamID)})
 }
 
-// like completes a model from the families that it belongs to, by the first of its names that belongs to any.
-func (c *Catalog) like(m modelfile.Model, names ...string) modelfile.Model {
+// withFamily completes a model from the families that it belongs to, by the first of its names that belongs to any.
+func (c *Catalog) withFamily(m modelfile.Model, names ...string) modelfile.Model {
 	for _, name := range names {
 		if with, belongs := c.ofFamily(m, plain(name)); belongs {
 			return with

@@ -8,7 +8,7 @@ import (
 )
 
 // maxPrice limits a stated price, as the configuration does: 10,000 USD per million tokens, or per request.
-const dearest = 10_000
+const maxPrice = 10_000
 
 // Powers of ten for providers' prices. Providers write decimals in their own units, sometimes with a float's rounding noise.
 const (
@@ -81,7 +81,7 @@ func small(s string) (n int64, ok bool) {
 
 // price converts an amount of dollars to a price; nil if it is none. power is its unit.
 func price(amount string, power int64) *policy.Price {
-	n, ok := scaled(amount, power, dearest*int64(policy.USD))
+	n, ok := scaled(amount, power, maxPrice*int64(policy.USD))
 	if !ok {
 		return nil
 	}
@@ -91,7 +91,7 @@ func price(amount string, power int64) *policy.Price {
 
 // dollars converts an amount of dollars per request or search to the nearest base unit; nil if it is none.
 func dollars(amount string) *policy.Micro {
-	n, ok := scaled(amount, perMillion, dearest*int64(policy.USD))
+	n, ok := scaled(amount, perMillion, maxPrice*int64(policy.USD))
 	if !ok {
 		return nil
 	}

@@ -15,7 +15,7 @@ func (c *Catalog) AsOf(now time.Time) *Catalog {
 	out.now, out.models = now, slices.Clone(c.models)
 	for i, e := range c.entries {
 		if e.Price != nil && len(e.Price.Hours) > 0 {
-			out.models[i] = out.finish("", out.like(e, e.ID, e.UpstreamID))
+			out.models[i] = out.complete("", out.withFamily(e, e.ID, e.UpstreamID))
 		}
 	}
 	return &out

@@ -42,20 +42,20 @@ func (c *Catalog) Listed(p policy.ProviderID) (models []modelfile.Model, ok bool
 
 // listed is a provider's list under the catalog's ids.
 type listed struct {
-	models []modelfile.Model
-	index  Index[int]
-	speaks []policy.Feature // features that the list's form can express: those among them that it does not name are missing
+	models      []modelfile.Model
+	index       Index[int]
+	expressible []policy.Feature // features that the list's form can express: those among them that it does not name are missing
 }
 
 // listedModel is one model of a list.
 type listedModel struct {
 	modelfile.Model
-	speaks []policy.Feature
+	expressible []policy.Feature
 }
 
 // list gives the models of a list the ids that the catalog knows them by.
 func (c *Catalog) list(l List) *listed {
-	out := &listed{speaks: forms[l.Format].speaks}
+	out := &listed{expressible: forms[l.Format].expressible}
 	names := map[string]int{}
 	for _, m := range l.Models {
 		names[plain(m.ID)]++
@@ -121,21 +121,21 @@ func (l *listed) find(m modelfile.Model) (listedModel, bool) {
 	}
 	for _, id := range []string{m.UpstreamID, m.ID} {
 		if at, suffix, ok := l.index.Find(id); ok && suffix == "" {
-			return listedModel{l.models[at], l.speaks}, true
+			return listedModel{l.models[at], l.expressible}, true
 		}
 	}
 	return listedModel{}, false
 }
 
-// over overrides base with the list's values: the price as a whole, because a part that the provider does not name is not available; of the
+// override overrides base with the list's values: the price as a whole, because a part that the provider does not name is not available; of the
 // capabilities, those that its form can express.
-func (l *listedModel) over(base modelfile.Model) modelfile.Model {
+func (l *listedModel) override(base modelfile.Model) modelfile.Model {
 	m := merge(base, l.Model)
 	if l.Price != nil {
 		m.Price = l.Price
 	}
 	if l.Capabilities != nil {
-		m.Capabilities = slices.DeleteFunc(slices.Clone(base.Capabilities), func(f policy.Feature) bool { return slices.Contains(l.speaks, f) })
+		m.Capabilities = slices.DeleteFunc(slices.Clone(base.Capabilities), func(f policy.Feature) bool { return slices.Contains(l.expressible, f) })
 		for _, f := range l.Capabilities {
 			if !slices.Contains(m.Capabilities, f) {
 				m.Capabilities = append(m.Capabilities, f)

@@ -127,9 +127,9 @@ func mergeThinking(base, over *modelfile.Thinking) *modelfile.Thinking {
 	return &t
 }
 
-// finish fills the unset fields of a model at a provider; "" is any provider.
-func (c *Catalog) finish(p policy.ProviderID, m modelfile.Model) Model {
-	family, vendor := c.belongs(&m)
+// complete fills the unset fields of a model at a provider; "" is any provider.
+func (c *Catalog) complete(p policy.ProviderID, m modelfile.Model) Model {
+	family, vendor := c.familyAndVendor(&m)
 	cache := c.CacheTerms(p, family)
 	source, updated := pricing(m.Price)
 	list, hours, until := c.pricesNow(m.Price, cache)
@@ -164,8 +164,8 @@ func (c *Catalog) finish(p policy.ProviderID, m modelfile.Model) Model {
 	}
 }
 
-// belongs returns the family of a model, and its vendor, "" if it has none.
-func (c *Catalog) belongs(m *modelfile.Model) (family string, vendor policy.ProviderID) {
+// familyAndVendor returns the family of a model, and its vendor, "" if it has none.
+func (c *Catalog) familyAndVendor(m *modelfile.Model) (family string, vendor policy.ProviderID) {
 	family, vendor = m.Family, c.vendorOfFamily(m.Family)
 	if family == "" {
 		family, vendor = c.familyOf(m.ID), c.VendorOf(m.ID)
@@ -179,10 +179,10 @@ func (c *Catalog) belongs(m *modelfile.Model) (family string, vendor policy.Prov
 	return family, vendor
 }
 
-// elsewhere returns a model's price at a provider that is not its vendor, without the vendor's own items: service tiers, web searches, hours, images
+// nonVendorPrice returns a model's price at a provider that is not its vendor, without the vendor's own items: service tiers, web searches, hours, images
 // and sound.
-func (c *Catalog) elsewhere(p policy.ProviderID, m *modelfile.Model) *modelfile.Price {
-	if _, vendor := c.belongs(m); m.Price == nil || vendor == p {
+func (c *Catalog) nonVendorPrice(p policy.ProviderID, m *modelfile.Model) *modelfile.Price {
+	if _, vendor := c.familyAndVendor(m); m.Price == nil || vendor == p {
 		return m.Price
 	}
 	price := *m.Price
@@ -225,11 +225,11 @@ func pricing(p *modelfile.Price) (Source, time.Time) {
 const native = "native"
 
 // toolFormat returns "" for models that call tools natively.
-func toolFormat(said string) string {
-	if said == native {
+func toolFormat(format string) string {
+	if format == native {
 		return ""
 	}
-	return said
+	return format
 }
 
 // noSignatures reports whether the family of the answering model, by the provider's name for it if that shows a family, is known not to sign
@@ -294,9 +294,9 @@ func orNone(m *policy.Micro) policy.Micro {
 }
 
 // longPrices completes the prices of longer prompts.
-func longPrices(said []modelfile.LongPrice, cache kind.CacheTerms) (out []policy.Above) {
-	for i := range said {
-		l := &said[i]
+func longPrices(stated []modelfile.LongPrice, cache kind.CacheTerms) (out []policy.Above) {
+	for i := range stated {
+		l := &stated[i]
 		if l.Input == nil || l.Output == nil {
 			continue // refused when it was read
 		}

@@ -10,10 +10,10 @@ import (
 // openRouterEntry is an entry of OpenRouter's /api/v1/models. Prices are USD per token, and -1 where they vary.
 type openRouterEntry struct {
 	ID            string
-	ContextLength whole `json:"context_length"`
+	ContextLength tokenCount `json:"context_length"`
 	Architecture  struct {
-		Input  words `json:"input_modalities"`
-		Output words `json:"output_modalities"`
+		Input  stringList `json:"input_modalities"`
+		Output stringList `json:"output_modalities"`
 	}
 	Pricing struct {
 		Prompt, Completion, Request amount
@@ -24,10 +24,10 @@ type openRouterEntry struct {
 		CacheWrite1h                amount `json:"input_cache_write_1h"`
 	}
 	TopProvider struct {
-		ContextLength       whole `json:"context_length"`
-		MaxCompletionTokens whole `json:"max_completion_tokens"`
+		ContextLength       tokenCount `json:"context_length"`
+		MaxCompletionTokens tokenCount `json:"max_completion_tokens"`
 	} `json:"top_provider"`
-	Parameters words `json:"supported_parameters"`
+	Parameters stringList `json:"supported_parameters"`
 	Reasoning  json.RawMessage
 }
 
@@ -59,11 +59,11 @@ func (e *openRouterEntry) thinking(reasons bool) *modelfile.Thinking {
 	if !reasons {
 		return &modelfile.Thinking{Control: policy.ControlNone}
 	}
-	var said struct {
-		Efforts words `json:"supported_efforts"`
+	var parsed struct {
+		Efforts stringList `json:"supported_efforts"`
 	}
-	_ = json.Unmarshal(e.Reasoning, &said) // it may be absent, or state only that there is reasoning
-	return &modelfile.Thinking{Control: policy.ControlEffort, Efforts: efforts(said.Efforts), Display: new(true)}
+	_ = json.Unmarshal(e.Reasoning, &parsed) // it may be absent, or state only that there is reasoning
+	return &modelfile.Thinking{Control: policy.ControlEffort, Efforts: efforts(parsed.Efforts), Display: new(true)}
 }
 
 // price returns OpenRouter's price. Where reasoning costs more than other output, all output is priced as reasoning.

@@ -14,8 +14,8 @@ import (
 
 // form is a format of providers' model lists.
 type form struct {
-	model  func(raw json.RawMessage) (modelfile.Model, bool) // ok is false if the entry is not a chat model
-	speaks []policy.Feature                                  // features that the format can express
+	model       func(raw json.RawMessage) (modelfile.Model, bool) // ok is false if the entry is not a chat model
+	expressible []policy.Feature                                  // features that the format can express
 }
 
 // The formats of model lists, by their names in the configuration.
@@ -103,23 +103,23 @@ func (a *amount) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// whole is a number of tokens; 0 if absent or not plausible.
-type whole int
+// tokenCount is a number of tokens; 0 if absent or not plausible.
+type tokenCount int
 
 // UnmarshalJSON accepts any value; one that is not a number counts as absent.
-func (w *whole) UnmarshalJSON(b []byte) error {
+func (w *tokenCount) UnmarshalJSON(b []byte) error {
 	const most = 1_000_000_000
 	if n, ok := scaled(strings.Trim(string(b), `"`), 0, most); ok {
-		*w = whole(n)
+		*w = tokenCount(n)
 	}
 	return nil
 }
 
-// words is a list of words; any other value counts as absent.
-type words []string
+// stringList is a list of words; any other value counts as absent.
+type stringList []string
 
 // UnmarshalJSON accepts any value.
-func (w *words) UnmarshalJSON(b []byte) error {
+func (w *stringList) UnmarshalJSON(b []byte) error {
 	var list []string
 	if json.Unmarshal(b, &list) == nil {
 		*w = list
@@ -127,12 +127,12 @@ func (w *words) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-func (w words) has(one ...string) bool {
+func (w stringList) has(one ...string) bool {
 	return slices.ContainsFunc(one, func(s string) bool { return slices.Contains(w, s) })
 }
 
 // first returns the first number that is set.
-func first(ws ...whole) int {
+func first(ws ...tokenCount) int {
 	for _, w := range ws {
 		if w > 0 {
 			return int(w)
@@ -141,14 +141,14 @@ func first(ws ...whole) int {
 	return 0
 }
 
-// scale orders the efforts of all providers.
-var scale = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
+// effortOrder orders the efforts of all providers.
+var effortOrder = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 
 // efforts returns the known efforts of a list, lowest first; nil if there are none.
-func efforts(said words) []string {
+func efforts(words stringList) []string {
 	var out []string
-	for _, e := range scale {
-		if slices.ContainsFunc(said, func(s string) bool { return strings.EqualFold(strings.TrimSpace(s), e) }) {
+	for _, e := range effortOrder {
+		if slices.ContainsFunc(words, func(s string) bool { return strings.EqualFold(strings.TrimSpace(s), e) }) {
 			out = append(out, e)
 		}
 	}
@@ -192,9 +192,9 @@ func tokens(p modelfile.Price) *modelfile.Price {
 func openAIModel(raw json.RawMessage) (modelfile.Model, bool) {
 	var m struct {
 		ID            string
-		MaxModelLen   whole `json:"max_model_len"`
-		ContextLength whole `json:"context_length"`
-		ContextWindow whole `json:"context_window"`
+		MaxModelLen   tokenCount `json:"max_model_len"`
+		ContextLength tokenCount `json:"context_length"`
+		ContextWindow tokenCount `json:"context_window"`
 	}
 	err := json.Unmarshal(raw, &m)
 	return modelfile.Model{ID: m.ID, Context: first(m.MaxModelLen, m.ContextLength, m.ContextWindow)}, err == nil

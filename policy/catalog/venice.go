@@ -11,24 +11,24 @@ import (
 type veniceEntry struct {
 	ID, Type string
 	Offline  bool
-	Context  whole `json:"context_length"`
+	Context  tokenCount `json:"context_length"`
 	Spec     struct {
-		Context      whole `json:"availableContextTokens"`
-		MaxOutput    whole `json:"maxCompletionTokens"`
+		Context      tokenCount `json:"availableContextTokens"`
+		MaxOutput    tokenCount `json:"maxCompletionTokens"`
 		Privacy      string
 		Offline      bool
 		Capabilities struct {
-			Functions     bool  `json:"supportsFunctionCalling"`
-			Schema        bool  `json:"supportsResponseSchema"`
-			Vision        bool  `json:"supportsVision"`
-			Audio         bool  `json:"supportsAudioInput"`
-			Video         bool  `json:"supportsVideoInput"`
-			WebSearch     bool  `json:"supportsWebSearch"`
-			Reasoning     bool  `json:"supportsReasoning"`
-			Effort        bool  `json:"supportsReasoningEffort"`
-			EffortOptions words `json:"reasoningEffortOptions"`
-			TEE           bool  `json:"supportsTeeAttestation"`
-			E2EE          bool  `json:"supportsE2EE"`
+			Functions     bool       `json:"supportsFunctionCalling"`
+			Schema        bool       `json:"supportsResponseSchema"`
+			Vision        bool       `json:"supportsVision"`
+			Audio         bool       `json:"supportsAudioInput"`
+			Video         bool       `json:"supportsVideoInput"`
+			WebSearch     bool       `json:"supportsWebSearch"`
+			Reasoning     bool       `json:"supportsReasoning"`
+			Effort        bool       `json:"supportsReasoningEffort"`
+			EffortOptions stringList `json:"reasoningEffortOptions"`
+			TEE           bool       `json:"supportsTeeAttestation"`
+			E2EE          bool       `json:"supportsE2EE"`
 		}
 		Pricing struct {
 			Input, Output usd

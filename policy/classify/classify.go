@@ -112,8 +112,8 @@ func Write(w io.Writer, tag string, all []Prototype) error {
 	return err
 }
 
-// Judge classifies a prompt by its vector. ok is false for a vector of another size.
-func (s *Set) Judge(v []float32) (r intent.Reading, ok bool) {
+// Classify classifies a prompt by its vector. ok is false for a vector of another size.
+func (s *Set) Classify(v []float32) (r intent.Reading, ok bool) {
 	if len(v) != s.dims {
 		return r, false
 	}
@@ -185,13 +185,13 @@ func (b *best) margin() float64 {
 
 // Text returns the part of a prompt that is classified: its beginning, where the task usually is. A longer text would take the model too long.
 func Text(prompt string) string {
-	const most = 320 // bytes, about 64 tokens
+	const maxBytes = 320 // bytes, about 64 tokens
 	prompt = strings.TrimSpace(prompt)
 	if at := strings.Index(prompt, "\n\n"); at > 0 {
 		prompt = prompt[:at]
 	}
-	if len(prompt) > most {
-		prompt = strings.ToValidUTF8(prompt[:most], "")
+	if len(prompt) > maxBytes {
+		prompt = strings.ToValidUTF8(prompt[:maxBytes], "")
 	}
 	return prompt
 }

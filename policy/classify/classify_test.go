@@ -43,7 +43,7 @@ func TestR11AVectorIsJudgedByThePrototypes(t *testing.T) {
 		{[]float32{0, 1}, "maths", "ask", 1.1, 0},
 		{[]float32{0.5, 0.4}, "code", "create", 0, 1.8},
 	} {
-		r, ok := set.Judge(row.v)
+		r, ok := set.Classify(row.v)
 		if !ok || r.Domain != row.domain || r.Intent != row.intent || math.Abs(r.DomainMargin-row.margin) > 1e-6 || math.Abs(r.Level-row.level) > 1e-6 {
 			t.Errorf("%v: %+v", row.v, r)
 		}
@@ -51,7 +51,7 @@ func TestR11AVectorIsJudgedByThePrototypes(t *testing.T) {
 	if other, err := classify.Prototypes(); err != nil || set.Near(other) || !set.Near(set) {
 		t.Errorf("nearness of sets: %v", err)
 	}
-	if _, ok := set.Judge([]float32{1}); ok {
+	if _, ok := set.Classify([]float32{1}); ok {
 		t.Error("a vector of another size was judged")
 	}
 }
@@ -61,7 +61,7 @@ func TestR11TheBuiltInPrototypesHaveEachName(t *testing.T) {
 	if err != nil || set.Tag == "" {
 		t.Fatal(err)
 	}
-	if _, ok := set.Judge(make([]float32, 384)); !ok {
+	if _, ok := set.Classify(make([]float32, 384)); !ok {
 		t.Error("they are not of the usual model's size")
 	}
 }
@@ -111,7 +111,7 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		for _, n := range []int{0, 1, 2, 384} {
-			if r, ok := set.Judge(make([]float32, n)); ok && (r.Level < 0 || r.Level > 3) {
+			if r, ok := set.Classify(make([]float32, n)); ok && (r.Level < 0 || r.Level > 3) {
 				t.Errorf("level %f", r.Level)
 			}
 		}

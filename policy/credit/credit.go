@@ -35,7 +35,7 @@ func (d *dollars) UnmarshalJSON(b []byte) error {
 		return errAmount
 	}
 	r, ok := new(big.Rat).SetString(string(b))
-	if !ok || r.Cmp(most) > 0 || r.Cmp(new(big.Rat).Neg(most)) < 0 {
+	if !ok || r.Cmp(maxAmount) > 0 || r.Cmp(new(big.Rat).Neg(maxAmount)) < 0 {
 		return errAmount
 	}
 	r.Mul(r, new(big.Rat).SetInt64(1e12))
@@ -43,8 +43,8 @@ func (d *dollars) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// most limits an amount: a million dollars.
-var most = new(big.Rat).SetInt64(1_000_000)
+// maxAmount limits an amount: a million dollars.
+var maxAmount = new(big.Rat).SetInt64(1_000_000)
 
 // exponent reports whether a number's power of ten has more than two digits, which would take long to compute.
 func exponent(b []byte) bool {
@@ -191,15 +191,15 @@ func Compare(ours []Line, theirs Usage) Comparison {
 	}
 	for i := range c.Lines {
 		d := &c.Lines[i]
-		d.Differs = apart(d.Cost, d.TheirCost)
+		d.Differs = differ(d.Cost, d.TheirCost)
 	}
 	slices.SortStableFunc(c.Lines, func(a, b Difference) int { return strings.Compare(a.Model, b.Model) })
 	return c
 }
 
-// apart reports whether two costs differ by more than rounding.
-func apart(a, b policy.Pico) bool {
-	d := max(a.Less(b), b.Less(a))
+// differ reports whether two costs differ by more than rounding.
+func differ(a, b policy.Pico) bool {
+	d := max(a.Minus(b), b.Minus(a))
 	return d > cent && d > max(a, b)/percent
 }
 

@@ -29,19 +29,19 @@ type AgentOptions struct {
 type Agents struct {
 	book  *Book
 	o     AgentOptions
-	asks  chan struct{} // limits callers' concurrent requests to the chain
+	slots chan struct{} // limits callers' concurrent requests to the chain
 	swap  sync.Mutex    // guards changes of known
-	known atomic.Pointer[standings]
+	known atomic.Pointer[knownAgents]
 }
 
-// standings is the known state of the linked agents. Immutable.
-type standings struct {
-	agents   map[pay.Word]*Standing
-	accounts map[policy.Account]*Standing
+// knownAgents is the known state of the linked agents. Immutable.
+type knownAgents struct {
+	agents   map[pay.Word]*AgentState
+	accounts map[policy.Account]*AgentState
 }
 
-// Standing is the last known state of a linked agent. Immutable.
-type Standing struct {
+// AgentState is the last known state of a linked agent. Immutable.
+type AgentState struct {
 	Link  Link
 	ID    pay.Word
 	Agent Agent
@@ -53,8 +53,8 @@ type Standing struct {
 const (
 	MaxSignature = 4096 // bytes
 	claimTime    = 10 * time.Minute
-	mostAgents   = 10_000 // linked agents
-	mostAsks     = 8
+	maxAgents    = 10_000 // linked agents
+	maxQueries   = 8
 	askTime      = 15 * time.Second
 	staleAfter   = 10 // after so many failed refreshes the last reading is not used any more
 )
@@ -84,8 +84,8 @@ func NewAgents(b *Book, o AgentOptions) *Agents {
 	if o.Failed == nil {
 		o.Failed = func(error) {}
 	}
-	a := &Agents{book: b, o: o, asks: make(chan struct{}, mostAsks)}
-	a.known.Store(newStandings())
+	a := &Agents{book: b, o: o, slots: make(chan struct{}, maxQueries)}
+	a.known.Store(newKnownAgents())
 	return a
 }
 
@@ -126,8 +126,8 @@ func (a *Agents) enter(ctx context.Context) (done func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	select {
-	case a.asks <- struct{}{}:
-		return func() { <-a.asks }, nil
+	case a.slots <- struct{}{}:
+		return func() { <-a.slots }, nil
 	case <-ctx.Done():
 		return nil, ErrBusy
 	}
@@ -135,7 +135,7 @@ func (a *Agents) enter(ctx context.Context) (done func(), err error) {
 
 // Link links an agent to the claim's account, if its holder signed the claim. The account's other agents are unlinked. The error is ErrNoAgent,
 // ErrHolder, ErrSignature, ErrUndeployed, ErrWindow, ErrUsed, ErrFull, ErrBusy, or that of the store or the node.
-func (a *Agents) Link(ctx context.Context, c *LinkClaim, signature []byte) (*Standing, error) {
+func (a *Agents) Link(ctx context.Context, c *LinkClaim, signature []byte) (*AgentState, error) {
 	until, now := time.Unix(c.Expires, 0), a.o.Now()
 	if c.Expires <= 0 || !now.Before(until) || until.Sub(now) > claimTime {
 		return nil, ErrWindow
@@ -190,8 +190,8 @@ func (a *Agents) verify(ctx context.Context, holder pay.Address, digest pay.Word
 }
 
 // read reads an agent and its score.
-func (a *Agents) read(ctx context.Context, id pay.Word) (s *Standing, err error) {
-	s = &Standing{ID: id, At: a.o.Now()}
+func (a *Agents) read(ctx context.Context, id pay.Word) (s *AgentState, err error) {
+	s = &AgentState{ID: id, At: a.o.Now()}
 	if s.Agent, err = a.o.Chain.Agent(ctx, id); err != nil {
 		return nil, err
 	}
@@ -200,10 +200,10 @@ func (a *Agents) read(ctx context.Context, id pay.Word) (s *Standing, err error)
 }
 
 // add adds an agent that was just linked to the known ones.
-func (a *Agents) add(s *Standing) {
+func (a *Agents) add(s *AgentState) {
 	a.swap.Lock()
 	defer a.swap.Unlock()
-	next := a.without(func(old *Standing) bool { return old.ID == s.ID || old.Link.Account == s.Link.Account })
+	next := a.without(func(old *AgentState) bool { return old.ID == s.ID || old.Link.Account == s.Link.Account })
 	next.put(s)
 	a.known.Store(next)
 }
@@ -212,12 +212,12 @@ func (a *Agents) add(s *Standing) {
 func (a *Agents) Forget(account policy.Account) {
 	a.swap.Lock()
 	defer a.swap.Unlock()
-	a.known.Store(a.without(func(old *Standing) bool { return old.Link.Account == account }))
+	a.known.Store(a.without(func(old *AgentState) bool { return old.Link.Account == account }))
 }
 
 // without returns the known agents except those that drop selects. a.swap is locked.
-func (a *Agents) without(drop func(*Standing) bool) *standings {
-	next := newStandings()
+func (a *Agents) without(drop func(*AgentState) bool) *knownAgents {
+	next := newKnownAgents()
 	for _, s := range a.known.Load().agents {
 		if !drop(s) {
 			next.put(s)
@@ -227,7 +227,7 @@ func (a *Agents) without(drop func(*Standing) bool) *standings {
 }
 
 // replace replaces the known agents by what was read since a time. Agents that were linked since then stay.
-func (a *Agents) replace(next *standings, since time.Time) {
+func (a *Agents) replace(next *knownAgents, since time.Time) {
 	a.swap.Lock()
 	defer a.swap.Unlock()
 	for _, s := range a.known.Load().agents {
@@ -238,25 +238,25 @@ func (a *Agents) replace(next *standings, since time.Time) {
 	a.known.Store(next)
 }
 
-func newStandings() *standings {
-	return &standings{agents: map[pay.Word]*Standing{}, accounts: make(map[policy.Account]*Standing)}
+func newKnownAgents() *knownAgents {
+	return &knownAgents{agents: map[pay.Word]*AgentState{}, accounts: make(map[policy.Account]*AgentState)}
 }
 
-func (s *standings) put(n *Standing) {
+func (s *knownAgents) put(n *AgentState) {
 	s.agents[n.ID], s.accounts[n.Link.Account] = n, n
 }
 
 // Of returns the known state of the agent linked to an account; nil if there is none, or the state is too old.
-func (a *Agents) Of(account policy.Account) *Standing {
+func (a *Agents) Of(account policy.Account) *AgentState {
 	return a.current(a.known.Load().accounts[account])
 }
 
 // ByID returns the known state of a linked agent, like Of.
-func (a *Agents) ByID(id pay.Word) *Standing { return a.current(a.known.Load().agents[id]) }
+func (a *Agents) ByID(id pay.Word) *AgentState { return a.current(a.known.Load().agents[id]) }
 
-func (a *Agents) current(s *Standing) *Standing {
+func (a *Agents) current(s *AgentState) *AgentState {
 	now := a.o.Now()
-	if s == nil || s.Link.Over(now) || now.Sub(s.At) > staleAfter*a.o.Refresh {
+	if s == nil || s.Link.Expired(now) || now.Sub(s.At) > staleAfter*a.o.Refresh {
 		return nil
 	}
 	return s
@@ -291,7 +291,7 @@ func (a *Agents) Run(ctx context.Context) {
 // Refresh reads all linked agents. It ends links whose holder no longer acts for the agent. Agents that cannot be read keep their last known state.
 func (a *Agents) Refresh(ctx context.Context) error {
 	started := a.o.Now()
-	links, err := a.book.all(ctx, a.o.Realm.prefix(), mostAgents)
+	links, err := a.book.all(ctx, a.o.Realm.prefix(), maxAgents)
 	if err != nil {
 		return err
 	}
@@ -300,11 +300,11 @@ func (a *Agents) Refresh(ctx context.Context) error {
 			return err
 		}
 	}
-	before, next := a.known.Load().agents, newStandings()
+	before, next := a.known.Load().agents, newKnownAgents()
 	var failed []error
 	for _, l := range links {
 		id, err := ParseAgentID(string(l.Subject[len(a.o.Realm.prefix()):]))
-		if err != nil || l.Over(a.o.Now()) {
+		if err != nil || l.Expired(a.o.Now()) {
 			continue
 		}
 		s, err := a.refreshed(ctx, l, id)
@@ -325,7 +325,7 @@ func (a *Agents) Refresh(ctx context.Context) error {
 }
 
 // refreshed reads a linked agent. The error is ErrHolder if the link's holder no longer acts for it.
-func (a *Agents) refreshed(ctx context.Context, l Link, id pay.Word) (*Standing, error) {
+func (a *Agents) refreshed(ctx context.Context, l Link, id pay.Word) (*AgentState, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	s, err := a.read(ctx, id)

@@ -39,13 +39,13 @@ type DelegatedSession struct {
 // this request. A delegation is verified once, and again every minute if a contract wallet issued it; whether its issuer still acts for the agent is
 // looked up for each request in the state that Agents reads. Safe for concurrent use.
 type Delegates struct {
-	agents   *Agents
-	sessions Sessions
-	started  time.Time
-	verified *lru.Cache[[sha256.Size]byte, *delegated]
-	asked    *lru.Cache[pay.Word, time.Time] // last time that the wallet of an agent did not confirm a signature
-	proofs   proofs
-	opening  sync.Mutex // creates one session at a time
+	agents      *Agents
+	sessions    Sessions
+	started     time.Time
+	verified    *lru.Cache[[sha256.Size]byte, *delegated]
+	unconfirmed *lru.Cache[pay.Word, time.Time] // last time that the wallet of an agent did not confirm a signature
+	proofs      proofs
+	creating    sync.Mutex // creates one session at a time
 }
 
 var (
@@ -65,20 +65,20 @@ type delegated struct {
 
 // Limits of delegations.
 const (
-	mostVerified  = 4096
+	maxVerified   = 4096
 	proofWindow   = time.Minute // maximum difference of a proof's time from now
-	confirmAgain  = time.Minute
-	refusedAgain  = time.Second // pause before the wallet of an agent is asked again after a refusal
-	mostProofs    = 1 << 16     // per generation
+	confirmEvery  = time.Minute
+	refusalPause  = time.Second // pause before the wallet of an agent is asked again after a refusal
+	maxProofs     = 1 << 16     // per generation
 	sessionPrefix = "ses_"
 	sessionBytes  = 15
 )
 
 // NewDelegates returns the verifier.
 func NewDelegates(a *Agents, s Sessions) *Delegates {
-	verified, _ := lru.New[[sha256.Size]byte, *delegated](mostVerified) // fails for sizes below 1 only
-	asked, _ := lru.New[pay.Word, time.Time](mostVerified)
-	return &Delegates{agents: a, sessions: s, started: a.o.Now(), verified: verified, asked: asked}
+	verified, _ := lru.New[[sha256.Size]byte, *delegated](maxVerified) // fails for sizes below 1 only
+	asked, _ := lru.New[pay.Word, time.Time](maxVerified)
+	return &Delegates{agents: a, sessions: s, started: a.o.Now(), verified: verified, unconfirmed: asked}
 }
 
 // Immediate implements auth.Immediate.
@@ -123,7 +123,7 @@ func (v *Delegates) Verify(ctx context.Context, r auth.Request) (p policy.Princi
 func (v *Delegates) find(ctx context.Context, text string) (*delegated, error) {
 	sum, now := sha256.Sum256([]byte(text)), v.agents.o.Now()
 	d, known := v.verified.Get(sum)
-	if !known || d.contract && now.Sub(d.at) >= confirmAgain {
+	if !known || d.contract && now.Sub(d.at) >= confirmEvery {
 		fresh, err := v.verify(ctx, text)
 		if err != nil {
 			v.verified.Remove(sum)
@@ -171,9 +171,9 @@ func (v *Delegates) verify(ctx context.Context, text string) (*delegated, error)
 		return out, nil
 	}
 	out.contract = true
-	if last, ok := v.asked.Get(d.Agent); ok && now.Sub(last) < refusedAgain {
+	if last, ok := v.unconfirmed.Get(d.Agent); ok && now.Sub(last) < refusalPause {
 		f := fault.Newf(fault.Overloaded, "the agent's wallet confirmed nothing a moment ago: it is asked once a second")
-		f.RetryAfter = refusedAgain
+		f.RetryAfter = refusalPause
 		return nil, f
 	}
 	return out, v.confirm(ctx, out, signature)
@@ -192,7 +192,7 @@ func (v *Delegates) confirm(ctx context.Context, d *delegated, signature []byte)
 	case err == nil:
 		return nil
 	case errors.Is(err, ErrSignature), errors.Is(err, ErrUndeployed):
-		v.asked.Add(d.Agent, v.agents.o.Now())
+		v.unconfirmed.Add(d.Agent, v.agents.o.Now())
 		return refuseDelegation(fault.InvalidAPIKey, "%s", err)
 	}
 	f := fault.New(fault.Unavailable, "the delegation cannot be verified at the moment", err)
@@ -226,8 +226,8 @@ func (v *Delegates) begin(ctx context.Context, d *delegated, account policy.Acco
 	if d.begun.Load() {
 		return id, nil
 	}
-	v.opening.Lock()
-	defer v.opening.Unlock()
+	v.creating.Lock()
+	defer v.creating.Unlock()
 	there, err := v.sessions.Begun(ctx, id)
 	if err == nil && !there {
 		expires := time.Unix(d.ValidBefore, 0)
@@ -265,7 +265,7 @@ func (p *proofs) use(now time.Time, delegation, nonce pay.Word) error {
 	switch {
 	case used || usedBefore:
 		return fault.Newf(fault.InvalidAPIKey, "the proof of the request was used before: sign each request anew")
-	case len(p.now) >= mostProofs:
+	case len(p.now) >= maxProofs:
 		f := fault.Newf(fault.Overloaded, "too many requests of delegates")
 		f.RetryAfter = 2 * proofWindow
 		return f

@@ -27,7 +27,7 @@ const (
 	maxHeader      = 8 << 10
 	maxDelegation  = 7 * 24 * time.Hour // from valid_after to valid_before
 	maxScope       = 1024
-	mostModels     = 16
+	maxModels      = 16
 	scopeGenerate  = "generate"
 	scopeModel     = "model:"
 	delegationType = "Delegation(uint256 agentId,address delegate,address issuer,string audience,string scope,uint256 maxSpend,uint256 validAfter,uint256 validBefore,bytes32 nonce)"
@@ -142,7 +142,7 @@ func parseSignature(s string) ([]byte, error) {
 // parseScope reads a scope: "generate", and the models that may be used, each as "model:" and its id.
 func parseScope(s string) (models []string, err error) {
 	words := strings.Fields(s)
-	if len(s) > maxScope || len(words) == 0 || len(words) > mostModels+1 || words[0] != scopeGenerate {
+	if len(s) > maxScope || len(words) == 0 || len(words) > maxModels+1 || words[0] != scopeGenerate {
 		return nil, errors.New(`its scope is not "generate", which words such as model:gpt-4.1-mini may follow`)
 	}
 	for _, w := range words[1:] {

@@ -27,7 +27,7 @@ func ProofDigest(text string, r *Realm, delegation pay.Word, method, path string
 // FillProofs uses proofs at one time until there is no room.
 func FillProofs(now time.Time) (err error) {
 	var p proofs
-	for n := uint64(0); err == nil && n <= mostProofs; n++ {
+	for n := uint64(0); err == nil && n <= maxProofs; n++ {
 		err = p.use(now, pay.Word{}, number(n))
 	}
 	return err

@@ -29,11 +29,11 @@ type Link struct {
 	Expires time.Time // zero: never
 }
 
-// Over reports whether the link has expired.
-func (l *Link) Over(now time.Time) bool { return !l.Expires.IsZero() && !now.Before(l.Expires) }
+// Expired reports whether the link has expired.
+func (l *Link) Expired(now time.Time) bool { return !l.Expires.IsZero() && !now.Before(l.Expires) }
 
 // MaxLinks is how many subjects one account may have.
-const MostLinks = 64
+const MaxLinks = 64
 
 // Errors.
 var (
@@ -96,7 +96,7 @@ func (b *Book) Owner(ctx context.Context, s Subject) (l Link, p policy.Principal
 			return Link{}, policy.Principal{}, false, err
 		}
 	}
-	return f.link, f.principal, f.ok && !f.link.Over(b.now()), nil
+	return f.link, f.principal, f.ok && !f.link.Expired(b.now()), nil
 }
 
 // Knows reports whether Owner returns without reading a store.
@@ -128,14 +128,14 @@ func (b *Book) find(ctx context.Context, s Subject) (f *found, err error) {
 // Link links a subject to an account, replacing its earlier link. The error is ErrFull or the store's.
 func (b *Book) Link(ctx context.Context, l Link) error {
 	defer b.changes.Add(1)
-	return b.put(ctx, &putting{link: l, now: b.now()})
+	return b.put(ctx, &linkWrite{link: l, now: b.now()})
 }
 
 // linkAgent links an agent by a proof whose nonce is recorded as used until a time. It replaces the account's links whose subjects begin with sole.
 // The error is ErrFull, ErrUsed or the store's.
 func (b *Book) linkAgent(ctx context.Context, l Link, nonce []byte, until time.Time, sole Subject) error {
 	defer b.changes.Add(1)
-	return b.put(ctx, &putting{link: l, nonce: nonce, until: until, sole: sole, now: b.now()})
+	return b.put(ctx, &linkWrite{link: l, nonce: nonce, until: until, sole: sole, now: b.now()})
 }
 
 // Unlink ends a link of an account. The error is ErrUnknown or the store's.

@@ -175,7 +175,7 @@ func TestAStoreThatFailsLetsNobodyIn(t *testing.T) {
 
 func TestAnAccountHasABoundedNumberOfLinks(t *testing.T) {
 	b := newBench(t)
-	for i := range identity.MostLinks {
+	for i := range identity.MaxLinks {
 		b.link(t, identity.Link{Subject: identity.Subject(fmt.Sprintf("privy:%d", i)), Account: "a"})
 	}
 	if err := b.Link(t.Context(), identity.Link{Subject: ada, Account: "a"}); !errors.Is(err, identity.ErrFull) {

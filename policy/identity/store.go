@@ -77,15 +77,15 @@ func (s *Store) list(ctx context.Context, query string, args ...any) (all []Link
 }
 
 // all returns the links whose subjects begin with a prefix, at most limit.
-func (s *Store) all(ctx context.Context, prefix Subject, most int) ([]Link, error) {
-	return s.list(ctx, selectLinks+` WHERE subject >= ? AND subject < ? ORDER BY subject LIMIT ?`, prefix, after(prefix), most)
+func (s *Store) all(ctx context.Context, prefix Subject, limit int) ([]Link, error) {
+	return s.list(ctx, selectLinks+` WHERE subject >= ? AND subject < ? ORDER BY subject LIMIT ?`, prefix, after(prefix), limit)
 }
 
 // after returns the first string that sorts after all strings with a prefix, which ends in ":".
 func after(prefix Subject) Subject { return prefix[:len(prefix)-1] + ";" }
 
 // linkWrite is a link to be stored.
-type putting struct {
+type linkWrite struct {
 	link  Link
 	nonce []byte // recorded as used with it; empty for none
 	until time.Time
@@ -94,7 +94,7 @@ type putting struct {
 }
 
 // put stores a link and records its nonce, both or neither.
-func (s *Store) put(ctx context.Context, p *putting) (err error) {
+func (s *Store) put(ctx context.Context, p *linkWrite) (err error) {
 	l := &p.link
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -119,7 +119,7 @@ func (s *Store) put(ctx context.Context, p *putting) (err error) {
 	if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM link WHERE account = ? AND subject <> ?`, l.Account, l.Subject).Scan(&others); err != nil {
 		return err
 	}
-	if others >= MostLinks {
+	if others >= MaxLinks {
 		return ErrFull
 	}
 	var expires int64

@@ -90,9 +90,9 @@ func (p Preset) apply(in *policy.Intent) {
 	}
 }
 
-// Stay keeps a conversation at the model that has served it, with at least the quality that it needed there. A quality that the client requests
+// KeepModel keeps a conversation at the model that has served it, with at least the quality that it needed there. A quality that the client requests
 // overrides that.
-func (b *Built) Stay(at policy.Kept) {
+func (b *Built) KeepModel(at policy.Kept) {
 	if b.Kept = at; b.Quality == b.inferred {
 		b.Quality = max(b.Quality, at.Quality)
 	}
@@ -110,7 +110,7 @@ func Build(h *policy.Hints, f *Facts, who *policy.Principal, rules *Rules) Built
 		in.CostSensitivity = CostSensitivity(who.Tier)
 		if auto {
 			b.Task = Infer(f)
-			b.Task.consider(f.Reading, f)
+			b.Task.applyReading(f.Reading, f)
 			in.Quality, in.MaxLatency, in.Expected = b.Task.Quality, b.Task.Latency, b.Task.Output
 			preset, _ := PresetOf(f.Model)
 			preset.apply(in)
@@ -124,7 +124,7 @@ func Build(h *policy.Hints, f *Facts, who *policy.Principal, rules *Rules) Built
 	applyVitality(in, h, &b.Why)
 	barProviders(in, who.Tier, rules.Barred[who.Tier], &b.Why)
 	if auto {
-		b.choose(rules)
+		b.preferTierModel(rules)
 	}
 	return b
 }
@@ -178,11 +178,11 @@ var tiers = map[string]string{"heartbeat_t1": "T1", "heartbeat_t2": "T2"}
 // TierOf returns the tier of a heartbeat, T1 or T2; "" for any other subsystem.
 func TierOf(subsystem string) string { return tiers[subsystem] }
 
-// choose puts the operator's model for a tier first. It applies to the heartbeats themselves and to unknown subsystems. Aliases of the heartbeats
+// preferTierModel puts the operator's model for a tier first. It applies to the heartbeats themselves and to unknown subsystems. Aliases of the heartbeats
 // have their own needs, and do not belong to a tier.
-func (b *Built) choose(rules *Rules) {
+func (b *Built) preferTierModel(rules *Rules) {
 	t, ok := tiers[b.Subsystem]
-	if model := rules.Tiers[t]; ok && model != "" && parents[b.Asked] == "" {
+	if model := rules.Tiers[t]; ok && model != "" && parents[b.SubsystemName] == "" {
 		b.First = model
 		b.Why = append(b.Why, "inference.tiers."+t)
 	}

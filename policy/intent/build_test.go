@@ -30,7 +30,7 @@ var profiles = []string{
 func TestEveryProfileHasAnIntent(t *testing.T) {
 	for _, name := range profiles {
 		b := build(policy.Hints{Subsystem: name}, intent.Facts{Model: "auto"}, policy.TierGolem)
-		if !intent.Known(name) || b.Asked != name || !slices.Contains(intent.Names(), b.Subsystem) || b.Quality == policy.QualityUnset || !b.Hinted() {
+		if !intent.Known(name) || b.SubsystemName != name || !slices.Contains(intent.Names(), b.Subsystem) || b.Quality == policy.QualityUnset || !b.Hinted() {
 			t.Errorf("%s: %+v", name, b.Intent)
 		}
 	}
@@ -42,7 +42,7 @@ func TestHintsStandOverTheStaticIntent(t *testing.T) {
 		Require: []policy.Feature{policy.Tools, policy.VisibleThinking}, Prefer: []policy.Feature{policy.VisibleThinking, policy.WebSearch},
 		Profile: &policy.Profile{Schema: []byte("{}"), Effort: policy.EffortHigh},
 	}, intent.Facts{Model: "auto", InputTokens: 5, OutputTokens: 6}, policy.TierGolem)
-	if b.Subsystem != "dream" || b.Asked != "dream_rem" || b.Quality != policy.QualityLow || b.CostSensitivity != 0.1 ||
+	if b.Subsystem != "dream" || b.SubsystemName != "dream_rem" || b.Quality != policy.QualityLow || b.CostSensitivity != 0.1 ||
 		b.MaxLatency != time.Second || !b.DIEM || !b.Schema || b.Effort != policy.EffortHigh || b.InputTokens != 5 || b.OutputTokens != 6 {
 		t.Errorf("got %+v", b.Intent)
 	}

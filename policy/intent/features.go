@@ -33,9 +33,9 @@ func (f *features) read(text string) {
 	if len(text) > readHead+readTail {
 		head = text[:readHead]
 	}
-	at, asks := f.section(head, 0)
+	at, found := f.section(head, 0)
 	f.rest(head[at:])
-	if asks && f.asks() || len(text) < readHead && at == len(text) {
+	if found && f.hasInstruction() || len(text) < readHead && at == len(text) {
 		return
 	}
 	// The beginning contains no known instruction: the end may.
@@ -45,8 +45,8 @@ func (f *features) read(text string) {
 	}
 }
 
-// asks reports whether the words so far contain an instruction.
-func (f *features) asks() bool {
+// hasInstruction reports whether the words so far contain an instruction.
+func (f *features) hasInstruction() bool {
 	if f.questions > 0 {
 		return true
 	}
@@ -147,7 +147,7 @@ func (f *features) rune(r, last, quote rune, rest string) rune {
 	case r >= '0' && r <= '9':
 		if last < '0' || last > '9' {
 			f.numbers++
-			f.size += word
+			f.size += numberWeight
 		}
 	case isClause(r):
 		if !isDigit(last) || rest == "" || !isDigit(rune(rest[0])) { // not a comma within a number
@@ -204,8 +204,8 @@ func (f *features) symbol(r rune) {
 	}
 }
 
-// word is the weight of a number.
-const word = 1
+// numberWeight is the weight of a number.
+const numberWeight = 1
 
 // weight returns the usual share of a word that a rune has, relative to English words.
 func weight(r rune) float64 {

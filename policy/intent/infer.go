@@ -152,13 +152,13 @@ func share(n, most float64) float64 { return min(max(n/most, 0), 1) }
 // is the same in every language and script. It is pure, reads at most 3 KiB of the latest text and 512 bytes of each of eight earlier ones, and
 // allocates nothing.
 func Infer(f *Facts) Task {
-	t := judge(f, f.Text)
+	t := rate(f, f.Text)
 	for _, text := range f.Earlier {
 		if text == "" {
 			continue
 		}
 		earlier := Facts{Text: text, Tools: f.Tools, SystemBytes: f.SystemBytes}
-		if e := judge(&earlier, text); e.Difficulty > t.Difficulty {
+		if e := rate(&earlier, text); e.Difficulty > t.Difficulty {
 			t.add("the conversation so far", e.Difficulty-t.Difficulty)
 			t.Difficulty = e.Difficulty
 		}
@@ -173,16 +173,16 @@ func Infer(f *Facts) Task {
 	return t
 }
 
-func judge(f *Facts, said string) Task {
+func rate(f *Facts, message string) Task {
 	var text features
-	text.read(said)
+	text.read(message)
 	k := kindOf(f, &text)
 	t := Task{Name: k.name}
 	t.add("a task of this kind", k.base)
 	t.add("length of the instruction", 0.35*share(text.size-6, 54))
 	t.add("clauses", 0.2*share(float64(text.clauses)-1, 8))
-	t.add("words of reasoning", 0.1*share(float64(text.has[demands]), 1)+0.24*share(float64(text.has[demands]-1), 4))
-	if k == kindMaths && text.has[demands] > 0 {
+	t.add("words of reasoning", 0.1*share(float64(text.has[demanding]), 1)+0.24*share(float64(text.has[demanding]-1), 4))
+	if k == kindMaths && text.has[demanding] > 0 {
 		t.add("a proof is wanted", 0.12)
 	}
 	t.add("symbols of mathematics", 0.2*share(float64(text.maths), 6))
@@ -191,7 +191,7 @@ func judge(f *Facts, said string) Task {
 	}
 	t.add("tokens of programs", 0.05*share(float64(text.code), 10))
 	t.add("a list", 0.05*share(float64(text.items), 5))
-	if text.has[plain] > 0 {
+	if text.has[simple] > 0 {
 		t.add("a simple answer is wanted", -0.08)
 	}
 	if f.Tools >= manyTools {

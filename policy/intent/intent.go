@@ -110,7 +110,7 @@ func Known(subsystem string) bool {
 func Of(subsystem string) policy.Intent {
 	in := *byName[Root(subsystem)]
 	in.Require, in.Prefer = slices.Clip(in.Require), slices.Clip(in.Prefer)
-	in.Asked = subsystem
+	in.SubsystemName = subsystem
 	return in
 }
 
@@ -136,9 +136,9 @@ func Critical(subsystem string) bool { return exempt(Root(subsystem)) }
 // exempt reports whether vitality does not affect an intent.
 func exempt(root string) bool { return root == "risk" || root == "death" || root == "operator" }
 
-// Press makes an intent cheaper as vitality (the remaining lifespan, 0 to 1) falls: the cost sensitivity rises, and below 0.3 the minimum quality
+// ApplyPressure makes an intent cheaper as vitality (the remaining lifespan, 0 to 1) falls: the cost sensitivity rises, and below 0.3 the minimum quality
 // drops one class. Risk, death and operator are exempt.
-func Press(in *policy.Intent, vitality float64) {
+func ApplyPressure(in *policy.Intent, vitality float64) {
 	if exempt(in.Subsystem) {
 		return
 	}

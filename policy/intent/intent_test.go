@@ -59,8 +59,8 @@ func TestD04FinerNamesShareAnIntent(t *testing.T) {
 		"dream_rem_creative": "dream", "hypnopompic_return": "dream", "hypnagogic_observer": "heartbeat_t1", "context": "heartbeat_t1",
 		"death_testament": "death", "session": "session_compact", "social": "heartbeat_t1", "risk": "risk",
 	} {
-		if got := intent.Of(name); got.Subsystem != want || got.Asked != name {
-			t.Errorf("%s: got %s, asked %s, want %s", name, got.Subsystem, got.Asked, want)
+		if got := intent.Of(name); got.Subsystem != want || got.SubsystemName != name {
+			t.Errorf("%s: got %s, asked %s, want %s", name, got.Subsystem, got.SubsystemName, want)
 		}
 	}
 }
@@ -95,7 +95,7 @@ func TestMortalityMakesIntentsCheaper(t *testing.T) {
 	} {
 		t.Run(row.about, func(t *testing.T) {
 			in := intent.Of(row.subsystem)
-			intent.Press(&in, row.vitality)
+			intent.ApplyPressure(&in, row.vitality)
 			if math.Abs(in.CostSensitivity-row.cost) > 1e-9 || in.Quality != row.quality {
 				t.Errorf("got %v %s, want %v %s", in.CostSensitivity, in.Quality, row.cost, row.quality)
 			}

@@ -6,9 +6,9 @@ import "unicode/utf8"
 type wordClass uint8
 
 const (
-	demands   wordClass = iota // reasons, proof, design: tasks for strong models
-	plain                      // simple tasks
-	greets                     // greetings, not tasks
+	demanding wordClass = iota // reasons, proof, design: tasks for strong models
+	simple                     // simple tasks
+	greeting                   // greetings, not tasks
 	translate                  // the kind of task
 	summarize
 	rewrite
@@ -24,7 +24,7 @@ const (
 // lexicon has words that show the kind or the difficulty of a task, in the supported languages. An entry matches every word that begins with it; in
 // scripts without spaces it matches anywhere. The lexicon is small: the structure of a text shows more than its words, in every language.
 var lexicon = [wordClasses][]string{
-	demands: {
+	demanding: {
 		// English
 		"prove", "proof", "derive", "derivation", "justify", "justif", "reconcil", "counterexample", "invariant", "hypothes", "root cause",
 		"trade-off", "tradeoff", "critique", "synthesi", "rigor", "assumption", "premise", "falsif", "causal", "refute", "contradict",
@@ -61,12 +61,12 @@ var lexicon = [wordClasses][]string{
 		// Korean, Turkish, Italian
 		"증명", "추론", "논증", "전략", "가설", "근거", "반례", "kanıtla", "ispatla", "gerekçe", "varsayım", "dimostra", "giustifica", "ipotesi",
 	},
-	plain: {
+	simple: {
 		"briefly", "short", "simple", "simply", "quick", "in plain words", "year old", "corto", "breve", "sencill", "simple", "rápid", "curto",
 		"en quelques", "simplement", "kurz", "einfach", "kleine", "коротко", "кратко", "прост", "лёгк", "简单", "简短", "简要", "簡単", "短く", "باختصار",
 		"संक्षेप", "छोटा", "간단", "짧게", "kısaca", "basit", "breve", "semplice", "petit",
 	},
-	greets: {
+	greeting: {
 		"hi ", "hello", "hey", "thanks", "thank you", "good morning", "good evening", "hola", "gracias", "buenos", "qué tal", "olá", "oi ", "obrigad",
 		"bom dia", "bonjour", "merci", "salut", "hallo", "danke", "guten", "привет", "спасибо", "здравств", "доброе", "你好", "谢谢", "早上好", "您好",
 		"こんにちは", "ありがとう", "おはよう", "مرحب", "شكر", "السلام", "नमस्ते", "धन्यवाद", "안녕", "감사", "merhaba", "teşekkür", "ciao", "grazie",
@@ -124,7 +124,7 @@ const lexiconWords = 16
 
 // entry is a word of the lexicon.
 type entry struct {
-	word     string
+	text     string
 	class    wordClass
 	id       uint16
 	anywhere bool // matches anywhere, because its script has no spaces, or joins particles to words
@@ -136,7 +136,7 @@ var wordsByPrefix = func() *[1 << 10][]entry {
 	id := uint16(0)
 	for class := range lexicon {
 		for _, w := range lexicon[class] {
-			at := shelf(w[0], w[1])
+			at := bucketOf(w[0], w[1])
 			out[at] = append(out[at], entry{w, wordClass(class), id, joins(w)})
 			id++
 		}
@@ -144,7 +144,7 @@ var wordsByPrefix = func() *[1 << 10][]entry {
 	return &out
 }()
 
-func shelf(a, b byte) uint16 { return (uint16(a)<<4 ^ uint16(b)*7) & (1<<10 - 1) }
+func bucketOf(a, b byte) uint16 { return (uint16(a)<<4 ^ uint16(b)*7) & (1<<10 - 1) }
 
 // joins reports whether a word is in a script that does not separate words by spaces, or joins articles to them.
 func joins(w string) bool {
@@ -162,8 +162,8 @@ func (f *features) match(low []byte) {
 		}
 		begins := !inside
 		inside = c >= 'a' && c <= 'z' || c >= 0x80 || c == '_'
-		for _, e := range wordsByPrefix[shelf(c, low[i+1])] {
-			if (begins || e.anywhere) && len(low)-i >= len(e.word) && string(low[i:i+len(e.word)]) == e.word {
+		for _, e := range wordsByPrefix[bucketOf(c, low[i+1])] {
+			if (begins || e.anywhere) && len(low)-i >= len(e.text) && string(low[i:i+len(e.text)]) == e.text {
 				f.note(e)
 			}
 		}

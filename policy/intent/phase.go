@@ -6,8 +6,8 @@ import "bardo.money/gateway/policy"
 // phases without numbers. These follow the budget that P-11 gives a phase at Venice: all of it for thriving and stable agents, half for conservation,
 // a tenth for declining, and none for a terminal agent.
 var phases = [...]struct {
-	vitality float64
-	most     policy.Quality
+	vitality   float64
+	maxQuality policy.Quality
 }{
 	policy.PhaseUnset:        {},
 	policy.PhaseThriving:     {1, policy.QualityMaximum},
@@ -32,13 +32,13 @@ func applyVitality(in *policy.Intent, h *policy.Hints, why *[]string) {
 	}
 	if v, ok := VitalityOf(h); ok {
 		before := in.Quality
-		Press(in, v)
+		ApplyPressure(in, v)
 		if in.Quality < before {
 			*why = append(*why, "mortality: quality "+in.Quality.String())
 		}
 	}
-	if most := phases[h.Phase].most; most != policy.QualityUnset && in.Quality > most {
-		in.Quality = most
+	if maxQuality := phases[h.Phase].maxQuality; maxQuality != policy.QualityUnset && in.Quality > maxQuality {
+		in.Quality = maxQuality
 		*why = append(*why, "phase "+h.Phase.String()+": quality "+in.Quality.String())
 	}
 }

@@ -16,11 +16,11 @@ var pipelines = map[string]string{
 
 // Pipeline returns a request's pipeline profile: minimal, fast, standard or full. asked is the client's, "" if unset; usual is the operator's
 // default, "" for standard. Unknown subsystems share an intent with a known one, but not its profile.
-func Pipeline(in *policy.Intent, asked, usual string) string {
-	if asked != "" {
-		return asked
+func Pipeline(in *policy.Intent, requested, usual string) string {
+	if requested != "" {
+		return requested
 	}
-	if p, ok := pipelines[in.Subsystem]; ok && (in.Asked == "" || Known(in.Asked)) {
+	if p, ok := pipelines[in.Subsystem]; ok && (in.SubsystemName == "" || Known(in.SubsystemName)) {
 		return p
 	}
 	if in.Security == policy.SecurityPrivate {

@@ -31,10 +31,10 @@ const (
 	surelyHard   = 2.6
 )
 
-// consider lets a confident reading change the needed quality: a task that the rules rate as difficult may be easy, or the reverse. Explicit
+// applyReading lets a confident reading change the needed quality: a task that the rules rate as difficult may be easy, or the reverse. Explicit
 // properties of the request override any reading. A prompt that may contain injected instructions is never given to a weaker model, which is more
 // likely to follow them.
-func (t *Task) consider(r *Reading, f *Facts) {
+func (t *Task) applyReading(r *Reading, f *Facts) {
 	if r == nil || f.Effort != policy.EffortUnset || f.Tools > 0 || f.Images || f.Schema {
 		return
 	}

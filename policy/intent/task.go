@@ -10,7 +10,7 @@ import (
 // applyPrivacy sets the intent's privacy tier, and the features that it requires of a provider. An enclave is a preference, because D-12 allows
 // continuing without one; end-to-end encryption is a requirement.
 func applyPrivacy(in *policy.Intent, h *policy.Hints, to privacy.Plane) {
-	t := privacy.Wanted(h, to)
+	t := privacy.RequestedTier(h, to)
 	switch t {
 	case policy.PrivacyUnset:
 		return

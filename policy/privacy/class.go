@@ -89,9 +89,9 @@ const (
 	None                   // no classes: no tier is in force
 )
 
-// Wanted returns the tier that a request asks for. A class whose tier is private asks for nothing unless the private plane receives all classes: any
+// RequestedTier returns the tier that a request asks for. A class whose tier is private asks for nothing unless the private plane receives all classes: any
 // provider may serve it (P-04), and only a hint asks for that tier. Intents hold this tier, and every check of a request's privacy uses it.
-func Wanted(h *policy.Hints, to Plane) policy.PrivacyTier {
+func RequestedTier(h *policy.Hints, to Plane) policy.PrivacyTier {
 	t := Tier(h)
 	if t == policy.PrivacyNoLog && h.PrivacyTier != t && to != All {
 		return policy.PrivacyUnset
@@ -104,5 +104,5 @@ func InForce(h *policy.Hints, to Plane) policy.PrivacyTier {
 	if to == None {
 		return policy.PrivacyUnset
 	}
-	return Wanted(h, to)
+	return RequestedTier(h, to)
 }

@@ -68,7 +68,7 @@ func (c Constraints) Violated(have Content) Constraint {
 }
 
 // about has the requirement of each constraint, and the request's member that it applies to.
-var about = map[Constraint]struct{ words, member string }{
+var about = map[Constraint]struct{ requirement, member string }{
 	Met:                      {},
 	ToolCallingAllowed:       {"tools are not allowed", "tools"},
 	WebSearchAllowed:         {"a search of the web is not allowed", "web_search"},
@@ -76,8 +76,8 @@ var about = map[Constraint]struct{ words, member string }{
 	StructuredOutputRequired: {"the answer needs a JSON schema", "response_format"},
 }
 
-// Says returns the requirement of the constraint.
-func (c Constraint) Says() string { return about[c].words }
+// Requirement returns the requirement of the constraint.
+func (c Constraint) Requirement() string { return about[c].requirement }
 
 // Member returns the request's member that the constraint applies to.
 func (c Constraint) Member() string { return about[c].member }

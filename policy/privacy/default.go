@@ -15,10 +15,10 @@ func TakesDefault(h *policy.Hints, in *policy.Intent, to Plane) bool {
 	if to == None || Tier(h) != policy.PrivacyUnset || in.Subsystem == intentOfDreams {
 		return false
 	}
-	return to == All && h.Subsystem != "" || in.Security == policy.SecurityPrivate || wants(in.Require) || wants(in.Prefer)
+	return to == All && h.Subsystem != "" || in.Security == policy.SecurityPrivate || requiresPrivate(in.Require) || requiresPrivate(in.Prefer)
 }
 
-// wants reports whether the features include a provider that retains nothing.
-func wants(features []policy.Feature) bool {
+// requiresPrivate reports whether the features include a provider that retains nothing.
+func requiresPrivate(features []policy.Feature) bool {
 	return slices.Contains(features, policy.Privacy) || slices.Contains(features, policy.NoLog)
 }

@@ -80,7 +80,7 @@ func TestP09AClassWhoseTierIsPrivateAsksForItWhereAllTasksGoToThePrivatePlane(t 
 				if want == policy.PrivacyNoLog && hint == policy.PrivacyUnset && plane != All {
 					want = policy.PrivacyUnset
 				}
-				if got := Wanted(&h, plane); got != want || InForce(&h, plane) > got {
+				if got := RequestedTier(&h, plane); got != want || InForce(&h, plane) > got {
 					t.Errorf("%s, hint %q, plane %d: %q, want %q; in force %q", class, hint, plane, got, want, InForce(&h, plane))
 				}
 			}
@@ -134,7 +134,7 @@ func TestExceptionsOfClasses(t *testing.T) {
 		}
 	}
 	for _, c := range []Constraint{ToolCallingAllowed, WebSearchAllowed, FileUploadAllowed, StructuredOutputRequired} {
-		if c.Says() == "" || c.Member() == "" {
+		if c.Requirement() == "" || c.Member() == "" {
 			t.Errorf("%s says nothing", c)
 		}
 	}

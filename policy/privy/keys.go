@@ -22,12 +22,12 @@ const MaxKeySet = 64 << 10
 
 // Limits of a key set, and of how often it is fetched.
 const (
-	mostKeys     = 32
-	mostKeyID    = 128
+	maxKeys      = 32
+	maxKeyID     = 128
 	fetchTime    = 3 * time.Second
 	afterSuccess = time.Minute     // until an unknown key id causes another fetch
 	afterFailure = 5 * time.Second // until the fetch is retried
-	oldest       = 24 * time.Hour  // age after which a set that cannot be refreshed is not used any more
+	maxAge       = 24 * time.Hour  // age after which a set that cannot be refreshed is not used any more
 )
 
 var (
@@ -59,7 +59,7 @@ type fetched struct {
 // known returns a key that is cached and not too old; nil if there is none.
 func (k *keySet) known(id string) *ecdsa.PublicKey {
 	set := k.current.Load()
-	if set == nil || k.now().Sub(set.at) >= oldest {
+	if set == nil || k.now().Sub(set.at) >= maxAge {
 		return nil
 	}
 	return set.keys[id]
@@ -160,8 +160,8 @@ func parseKeys(b []byte) (map[string]*ecdsa.PublicKey, error) {
 	if err := json.Unmarshal(b, &set); err != nil {
 		return nil, errors.New("the key set is not JSON of the expected form")
 	}
-	if len(set.Keys) > mostKeys {
-		return nil, fmt.Errorf("the key set has more than %d keys", mostKeys)
+	if len(set.Keys) > maxKeys {
+		return nil, fmt.Errorf("the key set has more than %d keys", maxKeys)
 	}
 	keys := map[string]*ecdsa.PublicKey{}
 	for i := range set.Keys {
@@ -184,7 +184,7 @@ func parseKeys(b []byte) (map[string]*ecdsa.PublicKey, error) {
 // public returns the key, nil if it is not an ES256 key.
 func (j *jsonKey) public() *ecdsa.PublicKey {
 	const size = 32
-	if j.Type != "EC" || j.Curve != "P-256" || j.ID == "" || len(j.ID) > mostKeyID || j.Use != "" && j.Use != "sig" || j.Algorithm != "" && j.Algorithm != "ES256" {
+	if j.Type != "EC" || j.Curve != "P-256" || j.ID == "" || len(j.ID) > maxKeyID || j.Use != "" && j.Use != "sig" || j.Algorithm != "" && j.Algorithm != "ES256" {
 		return nil
 	}
 	x, errX := base64.RawURLEncoding.DecodeString(j.X)

@@ -209,7 +209,7 @@ func (v *Verifier) keyOf(ctx context.Context, p *jwt.Token, t *token) (*ecdsa.Pu
 		return nil, errors.New("it has critical extensions")
 	}
 	id, ok := p.Header["kid"].(string)
-	if !ok || id == "" || len(id) > mostKeyID {
+	if !ok || id == "" || len(id) > maxKeyID {
 		return nil, errors.New("it names no key")
 	}
 	t.keyID = strings.Clone(id)

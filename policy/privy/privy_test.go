@@ -409,7 +409,7 @@ func TestKeysThatCannotBeFetched(t *testing.T) {
 		t.Errorf("when they can be fetched again: %v", err)
 	}
 	b.publish(b.set, errors.New("down"))
-	b.wait(oldest - time.Minute)
+	b.wait(maxAge - time.Minute)
 	if _, err := b.Subject(t.Context(), b.good(t)); err != nil {
 		t.Errorf("keys that are known serve while new ones cannot be fetched: %v", err)
 	}
@@ -469,7 +469,7 @@ func TestKeySetsThatAreRefused(t *testing.T) {
 	key := newKey(t)
 	good := published(map[string]*ecdsa.PrivateKey{"a": key})
 	many := map[string]*ecdsa.PrivateKey{}
-	for i := range mostKeys + 1 {
+	for i := range maxKeys + 1 {
 		many[strings.Repeat("k", i+1)] = key
 	}
 	for name, set := range map[string]string{
@@ -516,7 +516,7 @@ func FuzzKeySet(f *testing.F) {
 	f.Add(published(map[string]*ecdsa.PrivateKey{"a": newKey(f)}))
 	f.Add([]byte(`{"keys":[{"kty":"EC"}]}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if keys, err := parseKeys(b); err == nil && (len(keys) == 0 || len(keys) > mostKeys) {
+		if keys, err := parseKeys(b); err == nil && (len(keys) == 0 || len(keys) > maxKeys) {
 			t.Errorf("%d keys", len(keys))
 		}
 	})

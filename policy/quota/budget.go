@@ -63,7 +63,7 @@ func (u *usage) holdBudget(now time.Time, lim *limits, of *policy.Budget, most p
 		if p.limit == 0 || left > 0 && int64(most) <= left-u.heldCharge {
 			continue
 		}
-		return &policy.OverBudget{Holder: of.Holder, ID: of.ID, Period: p.period, Limit: p.whole, Left: policy.Micro(left), Most: most, Action: "refused"}
+		return &policy.OverBudget{Holder: of.Holder, ID: of.ID, Period: p.period, Limit: p.whole, Left: policy.Micro(left), MaxCost: most, Action: "refused"}
 	}
 	u.active++
 	u.hold(0, most)

@@ -252,19 +252,19 @@ func (u *usage) spend(now time.Time, lim *limits, charge int64) *fault.Fault {
 		return nil
 	}
 	over := &policy.OverBudget{
-		Holder: policy.OfKey, Period: "day", Limit: policy.Micro(lim.spend), Left: policy.Micro(left), Most: policy.Micro(charge), Action: "refused",
-		Again: now.UTC().Truncate(day).Add(day),
+		Holder: policy.OfKey, Period: "day", Limit: policy.Micro(lim.spend), Left: policy.Micro(left), MaxCost: policy.Micro(charge), Action: "refused",
+		RetryAt: now.UTC().Truncate(day).Add(day),
 	}
-	words := fmt.Sprintf("this request may cost %s USD, but %s of the daily limit of %s USD are left: set a lower max_tokens, or wait for the next UTC day", over.Most, over.Left, over.Limit)
+	words := fmt.Sprintf("this request may cost %s USD, but %s of the daily limit of %s USD are left: set a lower max_tokens, or wait for the next UTC day", over.MaxCost, over.Left, over.Limit)
 	switch {
 	case charge <= left && left > 0:
-		over.Again = now.UTC().Add(retrySoon)
+		over.RetryAt = now.UTC().Add(retrySoon)
 		words = fmt.Sprintf("the requests under way hold what is left of the daily limit of %s USD", over.Limit)
 	case left == 0:
 		words = fmt.Sprintf("the daily limit of %s USD is used up: wait for the next UTC day", over.Limit)
 	}
 	f := fault.New(fault.BudgetExceeded, words, over)
-	f.RetryAfter = over.Again.Sub(now)
+	f.RetryAfter = over.RetryAt.Sub(now)
 	return f
 }
 

@@ -23,7 +23,7 @@ const (
 )
 
 // isAuto reports whether the gateway chooses the model by the inferred needs of the request.
-func (n *need) isAuto() bool { return !n.named && !n.besides && !n.Hinted() }
+func (n *need) isAuto() bool { return !n.named && !n.excludesFamily && !n.Hinted() }
 
 // chooseAuto is the scorer for auto: the best sufficient model of each provider, by score, then others until there are enough. The model that
 // serves the conversation stays first as long as it is sufficient.
@@ -63,7 +63,7 @@ func (d *ranking) keepConversation() {
 		}
 		for j := range c.options {
 			o := &c.options[j]
-			if o.at.resolution.Model == d.n.Kept.Model && d.standings[c.from+j] == strict {
+			if o.at.resolution.Model == d.n.Kept.Model && d.fits[c.from+j] == strict {
 				c.picked = true
 				d.add(c, o.at, c.way, m.score(c, j), "the conversation is there")
 				return
@@ -79,7 +79,7 @@ func rankTied(picks []pick) {
 	for i := range picks {
 		first := i
 		for j := i + 1; j < len(picks) && picks[j].score >= picks[i].score*(1-tieBand); j++ {
-			if picks[j].at.seat < picks[first].at.seat {
+			if picks[j].at.provider < picks[first].at.provider {
 				first = j
 			}
 		}
@@ -99,7 +99,7 @@ func (d *ranking) fill(pass fit) {
 				break
 			}
 			c.picked = true
-			d.add(c, o.at, c.way, score, d.because(c, &byItsScore, pass, true))
+			d.add(c, o.at, c.way, score, d.reason(c, &byItsScore, pass, true))
 		}
 	}
 }
@@ -113,7 +113,7 @@ func (d *ranking) nextBest(m *measure, pass fit, others bool) (at *candidate, be
 		}
 		for j := range c.options {
 			o := &c.options[j]
-			if d.standings[c.from+j] < pass || d.stands(o) || others && has(d.picks, o) {
+			if d.fits[c.from+j] < pass || d.isPicked(o) || others && has(d.picks, o) {
 				continue
 			}
 			if s := m.score(c, j); best == nil || s > highest {
@@ -124,7 +124,7 @@ func (d *ranking) nextBest(m *measure, pass fit, others bool) (at *candidate, be
 	return at, best, highest
 }
 
-func (d *ranking) stands(o *option) bool {
+func (d *ranking) isPicked(o *option) bool {
 	return slices.ContainsFunc(d.picks, func(p pick) bool { return p.at == o.at })
 }
 
@@ -134,10 +134,10 @@ type span struct{ from, to float64 }
 // price computes the expected cost of the request at each option that may serve it, and the ranges for both passes.
 func (d *ranking) price() {
 	d.spans = [...]span{relaxed: {math.Inf(1), math.Inf(-1)}, strict: {math.Inf(1), math.Inf(-1)}}
-	d.costs = slices.Grow(d.costs[:0], len(d.standings))[:len(d.standings)]
+	d.costs = slices.Grow(d.costs[:0], len(d.fits))[:len(d.fits)]
 	for i := range d.candidates {
 		c := &d.candidates[i]
-		standings := d.standings[c.from:]
+		standings := d.fits[c.from:]
 		if !d.serves(c) {
 			continue
 		}
@@ -249,15 +249,15 @@ var thinking = [...]int64{
 }
 
 func thinksOf(to *policy.Resolution) thinks {
-	byWord := (to.Control == policy.ControlEffort || to.Control == policy.ControlLevel) && len(to.Efforts) > 0
+	order := (to.Control == policy.ControlEffort || to.Control == policy.ControlLevel) && len(to.Efforts) > 0
 	switch {
 	case to.Reasoning == "none":
 		return thinksNever
 	case to.Thinks == policy.ThinksAlways || to.Control == policy.ControlAlways:
 		return thinksAlways
-	case byWord && !slices.Contains(to.Efforts, "none") && !slices.Contains(to.Efforts, "minimal"):
+	case order && !slices.Contains(to.Efforts, "none") && !slices.Contains(to.Efforts, "minimal"):
 		return thinksAlways
-	case to.Thinks == policy.ThinksByDefault || byWord && !slices.Contains(to.Efforts, "none"):
+	case to.Thinks == policy.ThinksByDefault || order && !slices.Contains(to.Efforts, "none"):
 		return thinksByDefault
 	}
 	return thinksOnRequest

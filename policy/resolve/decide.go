@@ -30,10 +30,10 @@ func (r *Resolver) Decide(in *policy.Intent) Decision { return r.decide(in, fals
 // Explain is Decide with reasons for the operator: why each candidate has its position, and why others have none.
 func (r *Resolver) Explain(in *policy.Intent) Decision { return r.decide(in, true) }
 
-func (r *Resolver) decide(in *policy.Intent, aloud bool) Decision {
+func (r *Resolver) decide(in *policy.Intent, explain bool) Decision {
 	d := rankings.Get().(*ranking) //nolint:forcetypeassert // the pool has only these
 	defer d.release()
-	d.r, d.n, d.aloud = r, newNeed(in, r.rules), aloud
+	d.r, d.n, d.explain = r, newNeed(in, r.rules), explain
 	err := d.evaluate()
 	switch {
 	case err != nil:
@@ -43,7 +43,7 @@ func (r *Resolver) decide(in *policy.Intent, aloud bool) Decision {
 		d.byOrder()
 	}
 	out := Decision{Order: d.resolutions(), Unfunded: d.unfunded()}
-	if aloud {
+	if explain {
 		out.Refused = d.refusals()
 	}
 	if len(out.Order) == 0 {
@@ -59,9 +59,9 @@ func (r *Resolver) decide(in *policy.Intent, aloud bool) Decision {
 type ranking struct {
 	r          *Resolver
 	n          need
-	aloud      bool
+	explain    bool
 	candidates []candidate // by the position of their provider
-	standings  []fit
+	fits       []fit
 	maxCost    [strict + 1]float64 // highest cost of the options with this fit or better; negative if there are none
 	costs      []float64           // for auto: logarithms of the expected costs, by option
 	spans      [strict + 1]span
@@ -100,7 +100,7 @@ func (d *ranking) release() {
 	clear(d.candidates)
 	clear(d.picks)
 	clear(d.named)
-	*d = ranking{candidates: d.candidates[:0], standings: d.standings[:0], costs: d.costs[:0], picks: d.picks[:0], named: d.named[:0]}
+	*d = ranking{candidates: d.candidates[:0], fits: d.fits[:0], costs: d.costs[:0], picks: d.picks[:0], named: d.named[:0]}
 	rankings.Put(d)
 }
 
@@ -117,8 +117,8 @@ func (d *ranking) scored() bool {
 
 // evaluate determines each provider's role for the request, and how well each of its models fits.
 func (d *ranking) evaluate() error {
-	for i := range d.r.seats {
-		d.candidates = append(d.candidates, d.r.chair(&d.r.seats[i], &d.n))
+	for i := range d.r.options {
+		d.candidates = append(d.candidates, d.r.newCandidate(&d.r.options[i], &d.n))
 	}
 	if d.n.named {
 		if err := d.keepNamed(); err != nil {
@@ -139,9 +139,9 @@ func (d *ranking) evaluate() error {
 
 // rateOptions determines how well each model of each provider fits.
 func (d *ranking) rateOptions() {
-	d.standings, d.maxCost = d.standings[:0], noCosts
+	d.fits, d.maxCost = d.fits[:0], noCosts
 	for i := range d.candidates {
-		d.standAt(&d.candidates[i])
+		d.fitOptions(&d.candidates[i])
 	}
 }
 
@@ -156,7 +156,7 @@ func (d *ranking) keepNamed() error {
 	}
 	d.named = slices.Grow(d.named, len(ways))
 	for i := range ways {
-		c := &d.candidates[ways[i].at.seat]
+		c := &d.candidates[ways[i].at.provider]
 		d.named = append(d.named, ways[i].at.option)
 		c.options, c.way, c.must = d.named[i:i+1], &ways[i], 0
 	}
@@ -169,7 +169,7 @@ func (d *ranking) admitSpecialists() {
 		return
 	}
 	for i := range d.candidates {
-		if d.candidates[i].role == aside {
+		if d.candidates[i].role == lastResort {
 			d.candidates[i].role = generalist
 		}
 	}
@@ -177,16 +177,16 @@ func (d *ranking) admitSpecialists() {
 
 // serves reports whether the candidate takes part.
 func (d *ranking) serves(c *candidate) bool {
-	return c.role <= specialist || c.role == aside && d.n.named
+	return c.role <= specialist || c.role == lastResort && d.n.named
 }
 
-func (d *ranking) standAt(c *candidate) {
-	c.from = len(d.standings)
+func (d *ranking) fitOptions(c *candidate) {
+	c.from = len(d.fits)
 	if !d.serves(c) {
 		return
 	}
-	d.standings = slices.Grow(d.standings, len(c.options))
-	if d.n.named || d.n.besides || d.n.room > roomForAll || c.ceiling > 0 || c.must != 0 {
+	d.fits = slices.Grow(d.fits, len(c.options))
+	if d.n.named || d.n.excludesFamily || d.n.room > roomForAll || c.ceiling > 0 || c.must != 0 {
 		for i := range c.options {
 			d.put(c, &c.options[i], d.n.fit(c, &c.options[i]))
 		}
@@ -198,7 +198,7 @@ func (d *ranking) standAt(c *candidate) {
 }
 
 func (d *ranking) put(c *candidate, o *option, at fit) {
-	d.standings = append(d.standings, at)
+	d.fits = append(d.fits, at)
 	if at == unfit {
 		return
 	}
@@ -274,7 +274,7 @@ func (d *ranking) resolutions() []policy.Resolution {
 			worth := out[i].Prices
 			out[i].Staked, out[i].Prices = &worth, policy.Prices{Known: true}
 		}
-		if d.aloud {
+		if d.explain {
 			out[i].Why, out[i].Terms = p.why, d.termsOf(p)
 		}
 	}
@@ -333,12 +333,12 @@ func (d *ranking) unsupportedContent() *UnsupportedContentError {
 		}
 		some, takes := false, false
 		for i := range d.candidates {
-			chair := &d.candidates[i]
-			if !d.serves(chair) {
+			provider := &d.candidates[i]
+			if !d.serves(provider) {
 				continue
 			}
-			for j := range chair.options {
-				some, takes = true, takes || chair.options[j].has.has(c.may)
+			for j := range provider.options {
+				some, takes = true, takes || provider.options[j].has.has(c.may)
 			}
 		}
 		if some && !takes {

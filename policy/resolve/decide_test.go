@@ -165,7 +165,7 @@ var decideCases = []decideCase{
 func TestDecideOnTheFullStack(t *testing.T) {
 	f := readFixture(t, "full")
 	for _, row := range decideCases {
-		t.Run(row.about, func(t *testing.T) { checkDecision(t, f.Under(row.rules), &row) })
+		t.Run(row.about, func(t *testing.T) { checkDecision(t, f.WithRules(row.rules), &row) })
 	}
 }
 

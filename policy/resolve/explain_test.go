@@ -107,7 +107,7 @@ func FuzzExplain(f *testing.F) {
 		if model == "" {
 			return // the choice is the gateway's
 		}
-		e := r.Under(resolve.Rules{Strategy: resolve.Ordered}).Explain(&policy.Intent{Model: model, Provider: policy.ProviderID(provider)})
+		e := r.WithRules(resolve.Rules{Strategy: resolve.Ordered}).Explain(&policy.Intent{Model: model, Provider: policy.ProviderID(provider)})
 		order, err := r.Resolve(model, provider)
 		if (err == nil) != (e.Err == nil) || len(order) != len(e.Order) {
 			t.Fatalf("resolved %q, %v; explained %+v", said(order), err, e)

@@ -27,8 +27,8 @@ var ladders = map[string][]modelTier{
 
 // ladderOf returns a subsystem's ladder, nil if it has none; own is false for the ladder of its intent.
 func ladderOf(in *policy.Intent) (ladder []modelTier, own bool) {
-	if l, ok := ladders[in.Asked]; ok {
-		return l, in.Asked != in.Subsystem
+	if l, ok := ladders[in.SubsystemName]; ok {
+		return l, in.SubsystemName != in.Subsystem
 	}
 	return ladders[in.Subsystem], false
 }

@@ -52,7 +52,7 @@ func (l *listing) offer() Offer {
 	for _, e := range l.entries {
 		o.Providers = append(o.Providers, e.resolution.Provider)
 		o.Offers = append(o.Offers, e.model)
-		o.Abilities = append(o.Abilities, Ability{e.resolution.Features, e.model.Capabilities != nil && e.option.has.has(mayRead), e.vendor})
+		o.Abilities = append(o.Abilities, Ability{e.resolution.Features, e.model.Capabilities != nil && e.option.has.has(mayDocuments), e.vendor})
 	}
 	return o
 }

@@ -15,7 +15,7 @@ type need struct {
 	named           bool          // the request names its model: only privacy and price may exclude it
 	zero            bool          // only free models
 	private         bool          // only providers that retain nothing, in both passes
-	besides         bool          // a model family is excluded
+	excludesFamily  bool          // a model family is excluded
 	sealed          bool          // the privacy tier's features are never relaxed
 	enclave         set           // features that the privacy tier asks for
 	tier            set           // the same, while the strict pass requires them
@@ -41,7 +41,7 @@ func newNeed(in *policy.Intent, rules Rules) need {
 	n := need{
 		Intent: in, require: setOf(in.Require...), prefer: setOf(in.Prefer...), relaxed: double(in.MaxLatency),
 		named: in.Model != "", zero: in.Subsystem == rulesOnly,
-		private: in.Security == policy.SecurityPrivate, besides: in.Besides != "", reasons: in.Effort >= policy.EffortHigh,
+		private: in.Security == policy.SecurityPrivate, excludesFamily: in.ExcludedFamily != "", reasons: in.Effort >= policy.EffortHigh,
 	}
 	switch {
 	case in.PrivacyTier == policy.PrivacyEndToEnd || n.require.has(hasSeal):
@@ -140,7 +140,7 @@ func (n *need) excluded(c *candidate, o *option) lack {
 	switch {
 	case n.zero && !o.has.has(isFree):
 		return lacksPrice
-	case n.besides && o.at.kin() == n.Besides:
+	case n.excludesFamily && o.at.family() == n.ExcludedFamily:
 		return lacksDistance
 	case c.ceiling > 0 && n.estimate(o) > c.ceiling:
 		return lacksBudget
@@ -184,7 +184,7 @@ var contents = [...]struct {
 	lack lack
 	name string
 }{
-	{maySee, lacksVision, "images"}, {mayHear, lacksAudio, "audio"}, {mayWatch, lacksVideo, "video"}, {mayRead, lacksDocuments, "documents"},
+	{mayVision, lacksVision, "images"}, {mayAudio, lacksAudio, "audio"}, {mayVideo, lacksVideo, "video"}, {mayDocuments, lacksDocuments, "documents"},
 }
 
 // contentOf returns the content that a model must support.

@@ -19,15 +19,15 @@ type set uint64
 
 // The facts above the features.
 const (
-	isFree    set = 1 << (63 - iota) // known to be free
-	reasons                          // it reasons
-	mayTools                         // tool calling: supported or unknown
-	maySee                           // images: supported or unknown
-	mayHear                          // audio: supported or unknown
-	mayWatch                         // video: supported or unknown
-	mayRead                          // documents: supported or unknown
-	maySchema                        // schemas enforced, or tool calling
-	ofClaude                         // of a family that ladders use
+	isFree       set = 1 << (63 - iota) // known to be free
+	reasons                             // it reasons
+	mayTools                            // tool calling: supported or unknown
+	mayVision                           // images: supported or unknown
+	mayAudio                            // audio: supported or unknown
+	mayVideo                            // video: supported or unknown
+	mayDocuments                        // documents: supported or unknown
+	maySchema                           // schemas enforced, or tool calling
+	ofClaude                            // of a family that ladders use
 	ofGPT
 	ofQwen
 )
@@ -69,7 +69,7 @@ type providerOptions struct {
 	cheapest bool // compared by cost only, because the provider has very many models
 }
 
-func newSeat(p *kind.Provider) providerOptions {
+func newProviderOptions(p *kind.Provider) providerOptions {
 	t := &p.Traits
 	s := providerOptions{p: p, never: setOf(t.Lacks...), extra: slices.Clone(t.Gives), cheapest: t.ComparedByCost}
 	if p.Private {
@@ -104,9 +104,9 @@ func (s *providerOptions) sort() {
 func (s *providerOptions) direct() bool { return s.p.Direct && s.p.Vendor }
 
 // features are a model's features at the provider.
-func (s *providerOptions) features(said []policy.Feature) []policy.Feature {
-	out := make([]policy.Feature, 0, len(said)+len(s.extra))
-	for _, f := range said {
+func (s *providerOptions) features(stated []policy.Feature) []policy.Feature {
+	out := make([]policy.Feature, 0, len(stated)+len(s.extra))
+	for _, f := range stated {
 		if s.never&bitOf[f] == 0 {
 			out = append(out, f)
 		}
@@ -168,21 +168,21 @@ func facts(m *catalog.Model) set {
 // unless they are known not to.
 func takes(m *catalog.Model, t *kind.Traits) (s set) {
 	if m.Capabilities == nil {
-		return maySee | mayHear | mayWatch | mayRead
+		return mayVision | mayAudio | mayVideo | mayDocuments
 	}
 	has := setOf(m.Capabilities...)
 	for _, c := range [...]struct{ any, may set }{
-		{hasVision, maySee},
-		{setOf(policy.Audio), mayHear},
-		{setOf(policy.Video), mayWatch},
-		{hasVision | setOf(policy.Documents), mayRead},
+		{hasVision, mayVision},
+		{setOf(policy.Audio), mayAudio},
+		{setOf(policy.Video), mayVideo},
+		{hasVision | setOf(policy.Documents), mayDocuments},
 	} {
 		if has&c.any != 0 {
 			s |= c.may
 		}
 	}
 	if t.ReadsDocuments {
-		s |= mayRead
+		s |= mayDocuments
 	}
 	return s
 }

@@ -17,11 +17,11 @@ func (d *ranking) byOrder() {
 	if later {
 		d.operatorsChoice()
 	}
-	d.byLadder(aside, ladder)
+	d.byLadder(lastResort, ladder)
 	if !d.n.named {
 		d.alternatives(ladder != nil)
 	}
-	for _, at := range [...]role{specialist, generalist, aside} {
+	for _, at := range [...]role{specialist, generalist, lastResort} {
 		for i := range d.candidates {
 			if c := &d.candidates[i]; c.role == at && !c.picked {
 				d.take(c, ladder, relaxed)
@@ -50,7 +50,7 @@ func (d *ranking) operatorsChoice() {
 		return
 	}
 	for i := range ways {
-		c := &d.candidates[ways[i].at.seat]
+		c := &d.candidates[ways[i].at.provider]
 		if c.role != barred && d.n.excluded(c, &ways[i].at.option) == lacksNothing {
 			d.add(c, ways[i].at, &ways[i], 0, "inference.tiers names it")
 		}
@@ -86,14 +86,14 @@ func (d *ranking) take(c *candidate, ladder []modelTier, pass fit) {
 // enough is the number of candidates to aim for, as fallbacks. A ladder with at least two tiers ends without further ones.
 const (
 	enough      = 4
-	enoughRungs = 2
+	enoughTiers = 2
 )
 
 // alternatives adds models of other families while there are too few candidates, in case a whole family is down.
 func (d *ranking) alternatives(ladder bool) {
 	enough := enough
 	if ladder {
-		enough = enoughRungs
+		enough = enoughTiers
 	}
 	for _, at := range [...]role{specialist, generalist} {
 		for i := range d.candidates {
@@ -116,17 +116,17 @@ func (d *ranking) pick(c *candidate, k *modelTier, pass fit, others []pick) bool
 		return false
 	}
 	c.picked = true
-	d.add(c, best.at, c.way, 0, d.because(c, k, pass, others != nil))
+	d.add(c, best.at, c.way, 0, d.reason(c, k, pass, others != nil))
 	return true
 }
 
 // best is a provider's best model of a tier for a pass, nil if there is none. Only the Pareto front of cost and coverage is considered: options
 // in the order of cost, each with more coverage than all before.
 func (d *ranking) best(c *candidate, k *modelTier, pass fit, others []pick) *option {
-	g := d.gift(pass)
+	g := d.coverage(pass)
 	same := d.first(c)
 	var f front
-	standings := d.standings[c.from:][:len(c.options)]
+	standings := d.fits[c.from:][:len(c.options)]
 	fits := func(i int) bool {
 		o := &c.options[i]
 		return standings[i] >= pass && o.has.has(k.has) && (others == nil || !has(others, o))
@@ -178,11 +178,11 @@ func has(picks []pick, o *option) bool {
 // coverage computes the share of the requested features that an option has, 0 to 1, in the relaxed pass also of the quality.
 type coverage struct {
 	wanted set
-	each   float64
+	weight float64
 	floor  policy.Quality
 }
 
-func (d *ranking) gift(pass fit) (g coverage) {
+func (d *ranking) coverage(pass fit) (g coverage) {
 	g.wanted = d.n.prefer
 	if pass == relaxed {
 		g.wanted, g.floor = g.wanted|d.n.require, d.n.Quality
@@ -191,7 +191,7 @@ func (d *ranking) gift(pass fit) (g coverage) {
 	if g.floor > policy.QualityUnset {
 		parts++
 	}
-	g.each = 1 / float64(max(parts, 1))
+	g.weight = 1 / float64(max(parts, 1))
 	return g
 }
 
@@ -200,42 +200,42 @@ func (g *coverage) of(o *option) float64 {
 	if g.floor > policy.QualityUnset {
 		given += min(float64(o.quality)/float64(g.floor), 1)
 	}
-	return given * g.each
+	return given * g.weight
 }
 
 // front is the Pareto front of options by cost and coverage, in the order of cost.
 type front struct {
-	options [32]*option // coverage has fewer values
-	costs   [32]float64
-	gifts   [32]float64
-	n       int
+	options   [32]*option // coverage has fewer values
+	costs     [32]float64
+	coverages [32]float64
+	n         int
 }
 
 // add adds an option; options must be added in the order of cost.
 func (f *front) add(o *option, cost, given float64) {
 	switch {
-	case f.n > 0 && given <= f.gifts[f.n-1]:
+	case f.n > 0 && given <= f.coverages[f.n-1]:
 		return
 	case f.n > 0 && cost == f.costs[f.n-1]:
 		f.n-- // equally cheap with less coverage
 	case f.n == len(f.options):
 		return
 	}
-	f.options[f.n], f.costs[f.n], f.gifts[f.n] = o, cost, given
+	f.options[f.n], f.costs[f.n], f.coverages[f.n] = o, cost, given
 	f.n++
 }
 
 // best minimises sensitivity × cost − coverage. Costs are scaled to 0 to 1, where 1 is a cost of most (D-13).
 func (f *front) best(sensitivity, most float64) *option {
 	var best *option
-	var least float64
+	var lowest float64
 	for i := range f.n {
 		cost := 0.0
 		if f.costs[i] > 0 {
 			cost = unit(f.costs[i] / most)
 		}
-		if v := sensitivity*cost - (1-sensitivity)*f.gifts[i]; best == nil || v < least {
-			best, least = f.options[i], v
+		if v := sensitivity*cost - (1-sensitivity)*f.coverages[i]; best == nil || v < lowest {
+			best, lowest = f.options[i], v
 		}
 	}
 	return best
@@ -249,10 +249,10 @@ func unit(f float64) float64 {
 	return 0
 }
 
-// because returns the reason for a pick's position.
-func (d *ranking) because(c *candidate, k *modelTier, pass fit, other bool) string {
+// reason returns the reason for a pick's position.
+func (d *ranking) reason(c *candidate, k *modelTier, pass fit, other bool) string {
 	switch {
-	case !d.aloud:
+	case !d.explain:
 		return ""
 	case d.n.named:
 		return d.whyNamed(c)

@@ -41,7 +41,7 @@ func TestACustomPrivateProviderServesWhatAsksForPrivacy(t *testing.T) {
 		t.Run(row.about, func(t *testing.T) {
 			in := &policy.Intent{Subsystem: "curator", CostSensitivity: 0.5}
 			row.change(in)
-			if d := r.Under(resolve.Rules{Mode: row.mode, Strategy: resolve.Ordered}).Decide(in); ways(d.Order) != row.want {
+			if d := r.WithRules(resolve.Rules{Mode: row.mode, Strategy: resolve.Ordered}).Decide(in); ways(d.Order) != row.want {
 				t.Errorf("got %s (%v), want %s", ways(d.Order), d.Err, row.want)
 			}
 		})

@@ -57,7 +57,7 @@ func all(t testing.TB) []*resolve.Resolver {
 	for _, name := range []string{"typical", "minimal", "full", "ladders"} {
 		for _, mode := range []resolve.Mode{resolve.ModeUnset, resolve.ModeVenice, resolve.ModeBardo, resolve.ModeBoth} {
 			for _, s := range []resolve.Strategy{resolve.Auto, resolve.Ordered, resolve.Scored} {
-				out = append(out, readFixture(t, name).Under(resolve.Rules{Strategy: s, Mode: mode}))
+				out = append(out, readFixture(t, name).WithRules(resolve.Rules{Strategy: s, Mode: mode}))
 			}
 		}
 	}
@@ -136,7 +136,7 @@ func TestMoreCostSensitivityNeverPicksADearerModel(t *testing.T) {
 		t.Helper()
 		more := in
 		more.CostSensitivity = in.CostSensitivity + rnd.Float64()*(1-in.CostSensitivity)
-		r = r.Under(resolve.Rules{Strategy: resolve.Ordered})
+		r = r.WithRules(resolve.Rules{Strategy: resolve.Ordered})
 		less, dear := r.Decide(&in), r.Decide(&more)
 		if len(less.Order) == 0 || len(dear.Order) == 0 {
 			if len(less.Order) != len(dear.Order) {

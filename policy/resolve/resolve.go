@@ -21,7 +21,7 @@ type Resolver struct {
 	providers []kind.Provider // first choice first
 	index     catalog.Index[*listing]
 	listings  []*listing
-	seats     []providerOptions // of the providers, by the same position
+	options   []providerOptions // of the providers, by the same position
 	rules     Rules
 	available map[policy.ProviderID]Available
 	until     time.Time
@@ -39,7 +39,7 @@ type entry struct {
 	resolution policy.Resolution
 	model      catalog.Model
 	vendor     bool // the provider is a vendor, which accepts the ids of its models' snapshots
-	seat       int  // the provider's position
+	provider   int  // the provider's position
 	option     option
 	name       string // the model's name, without an organisation and in one spelling
 }
@@ -47,14 +47,14 @@ type entry struct {
 // New returns a resolver for the enabled providers, first choice first.
 func New(c *catalog.Catalog, providers []kind.Provider) *Resolver {
 	r := &Resolver{catalog: c, providers: slices.Clone(providers), until: c.PricesUntil()}
-	r.seats = make([]providerOptions, len(r.providers))
+	r.options = make([]providerOptions, len(r.providers))
 	for i := range r.providers {
 		p := &r.providers[i]
-		r.seats[i] = newSeat(p)
+		r.options[i] = newProviderOptions(p)
 		for _, m := range offered(c, p) {
 			r.list(i, m)
 		}
-		r.seats[i].sort()
+		r.options[i].sort()
 	}
 	for _, l := range r.listings {
 		r.joinSnapshot(l)
@@ -93,7 +93,7 @@ func (r *Resolver) list(at int, m modelfile.Model) {
 	chosen := !e.model.NamedOnly || len(r.providers[at].Models) > 0 // the operator listed it explicitly
 	chosen = chosen && policy.Special(e.model.Capabilities) == ""
 	if r.listing(m.ID, false).add(e) && chosen {
-		r.seats[at].options = append(r.seats[at].options, e.option)
+		r.options[at].options = append(r.options[at].options, e.option)
 	}
 	for _, id := range m.Aliases {
 		r.listing(id, true).add(e)
@@ -141,7 +141,7 @@ func (r *Resolver) joinSnapshot(l *listing) {
 		}
 	}
 	slices.SortStableFunc(l.entries, func(a, b *entry) int {
-		return a.seat - b.seat
+		return a.provider - b.provider
 	})
 }
 
@@ -151,7 +151,7 @@ func (r *Resolver) entry(at int, m catalog.Model) *entry {
 	if p.Free {
 		m.Prices = policy.Prices{Known: true}
 	}
-	e := &entry{model: m, vendor: p.Vendor, seat: at, resolution: policy.Resolution{
+	e := &entry{model: m, vendor: p.Vendor, provider: at, resolution: policy.Resolution{
 		Provider: p.ID, Model: m.ID, Upstream: m.Upstream, Prices: m.Prices, MaxOutput: m.MaxOutput, Context: m.Context,
 		AdaptiveThinking:  m.Thinking.Control == policy.ControlAdaptive || slices.Contains(m.Capabilities, policy.AdaptiveThinking),
 		StructuredOutputs: slices.Contains(m.Capabilities, policy.StructuredOutputs),
@@ -171,7 +171,7 @@ func (r *Resolver) entry(at int, m catalog.Model) *entry {
 		MinCache:          m.MinCache,
 		Private:           p.Private,
 	}}
-	e.resolution.Features = r.seats[at].features(m.Capabilities)
+	e.resolution.Features = r.options[at].features(m.Capabilities)
 	e.option, e.name = newOption(e, &p.Traits), plain(m.ID)
 	return e
 }
@@ -252,7 +252,7 @@ func (r *Resolver) Split(id string) (p policy.ProviderID, model string, ok bool)
 // Direct reports whether a provider is a user's own key.
 func (r *Resolver) Direct(id policy.ProviderID) bool {
 	at := r.position(id)
-	return at >= 0 && r.seats[at].direct() && !r.providers[at].ContextEngineering
+	return at >= 0 && r.options[at].direct() && !r.providers[at].ContextEngineering
 }
 
 func (r *Resolver) position(id policy.ProviderID) int {
@@ -358,7 +358,7 @@ func (r *Resolver) variants(id string) (out []way) {
 		return nil
 	}
 	for _, e := range l.entries {
-		if r.providers[e.seat].Catalog == catalog.FormOpenRouter {
+		if r.providers[e.provider].Catalog == catalog.FormOpenRouter {
 			v := *e
 			v.resolution.Model, v.resolution.Upstream = policy.ModelID(id), v.resolution.Upstream+id[at:]
 			out = append(out, way{at: &v})

@@ -57,8 +57,8 @@ const (
 	ContinueE2E Exhausted = "continue_e2e" // even tasks with end-to-end encryption are served without it
 )
 
-// Under returns the resolver with other rules.
-func (r *Resolver) Under(rules Rules) *Resolver {
+// WithRules returns the resolver with other rules.
+func (r *Resolver) WithRules(rules Rules) *Resolver {
 	out := *r
 	out.rules = rules
 	return &out

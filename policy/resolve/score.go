@@ -33,7 +33,7 @@ func (d *ranking) scoreAt(pass fit) {
 		var best *option
 		var highest float64
 		for i := range c.options {
-			if d.standings[c.from+i] < pass {
+			if d.fits[c.from+i] < pass {
 				continue
 			}
 			if s := m.score(c, i); best == nil || s > highest {
@@ -44,7 +44,7 @@ func (d *ranking) scoreAt(pass fit) {
 			continue
 		}
 		c.picked = true
-		d.add(c, best.at, c.way, highest, d.because(c, &byItsScore, pass, false))
+		d.add(c, best.at, c.way, highest, d.reason(c, &byItsScore, pass, false))
 	}
 }
 
@@ -60,13 +60,13 @@ func (d *ranking) rank(picks []pick) {
 	})
 }
 
-// behind is the rank of users' own keys among equal scores: after all others.
-const behind = math.MaxInt
+// lastRank is the rank of users' own keys among equal scores: after all others.
+const lastRank = math.MaxInt
 
 // backend returns a provider's rank among equal scores.
 func backend(c *candidate) int {
 	if c.direct() {
-		return behind
+		return lastRank
 	}
 	return c.p.Traits.Rank
 }
@@ -84,7 +84,7 @@ func weightsAt(cs float64) weights {
 // measure is the scale on which the options of one pass are scored.
 type measure struct {
 	weights
-	dearest float64 // highest cost; 0 if all are free
+	maxCost float64 // highest cost; 0 if all are free
 	bound   time.Duration
 	wanted  set
 	needed  policy.Quality // higher quality does not raise the score
@@ -110,18 +110,18 @@ func (m *measure) score(c *candidate, at int) float64 {
 // candidates (D-80); otherwise it is relative to the most expensive candidate.
 func (m *measure) terms(c *candidate, at int) weights {
 	o := &c.options[at]
-	t := weights{1, unit(float64(o.quality) / float64(m.needed)), swiftness(o.latency, m.bound), m.covered(o)}
+	t := weights{1, unit(float64(o.quality) / float64(m.needed)), latencyScore(o.latency, m.bound), m.covered(o)}
 	switch {
 	case m.costs != nil:
 		t.cost = m.span.cheapness(m.costs[c.from+at])
-	case m.dearest > 0:
-		t.cost = unit(1 - c.cost(o)/m.dearest)
+	case m.maxCost > 0:
+		t.cost = unit(1 - c.cost(o)/m.maxCost)
 	}
 	return t
 }
 
-// swiftness returns the share of the latency bound that a model leaves unused, 0 to 1; 1 without a bound, and 0.5 for an unknown latency.
-func swiftness(latency, bound time.Duration) float64 {
+// latencyScore returns the share of the latency bound that a model leaves unused, 0 to 1; 1 without a bound, and 0.5 for an unknown latency.
+func latencyScore(latency, bound time.Duration) float64 {
 	switch {
 	case bound <= 0:
 		return 1
@@ -145,7 +145,7 @@ func (d *ranking) termsOf(p *pick) *policy.Terms {
 	if p.score <= 0 || at < 0 {
 		return nil
 	}
-	m := d.measure(d.standings[p.c.from+at])
+	m := d.measure(d.fits[p.c.from+at])
 	v := m.terms(p.c, at)
 	t := &policy.Terms{
 		Cost: policy.Term{Value: v.cost, Weight: m.cost}, Quality: policy.Term{Value: v.quality, Weight: m.quality},

@@ -7,12 +7,12 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Seconds lists the candidates for verifying first's answer, best first: models of another family, those at other providers before those at the same
+// Verifiers lists the candidates for verifying first's answer, best first: models of another family, those at other providers before those at the same
 // one. All constraints of the request apply: its needs, the caller's plan, and a provider that it names; so do the required features and the privacy
 // that first has. Nothing is relaxed: the list is empty if no model fits.
-func (r *Resolver) Seconds(in *policy.Intent, first *policy.Resolution) []policy.Resolution {
+func (r *Resolver) Verifiers(in *policy.Intent, first *policy.Resolution) []policy.Resolution {
 	again := *in
-	again.Model, again.First, again.Besides, again.Kept = "", "", r.kinOf(first), policy.Kept{}
+	again.Model, again.First, again.ExcludedFamily, again.Kept = "", "", r.familyOf(first), policy.Kept{}
 	if again.Provider == "" {
 		again.Provider, _, _ = r.pinned(in.Model, "")
 	}
@@ -26,7 +26,7 @@ func (r *Resolver) Seconds(in *policy.Intent, first *policy.Resolution) []policy
 
 // Offers reports whether any provider has a feature, with any model.
 func (r *Resolver) Offers(f policy.Feature) bool {
-	return slices.ContainsFunc(r.seats, func(s providerOptions) bool { return s.offers&setOf(f) != 0 })
+	return slices.ContainsFunc(r.options, func(s providerOptions) bool { return s.offers&setOf(f) != 0 })
 }
 
 func oneIf(is bool) int {
@@ -53,19 +53,19 @@ func Weaker(in *policy.Intent, first, to *policy.Resolution) bool {
 	return wanted&setOf(first.Features...)&^has != 0
 }
 
-// kinOf returns the family of first's model.
-func (r *Resolver) kinOf(first *policy.Resolution) string {
+// familyOf returns the family of first's model.
+func (r *Resolver) familyOf(first *policy.Resolution) string {
 	if e := r.offerOf(first); e != nil {
-		return e.kin()
+		return e.family()
 	}
 	return cmp.Or(first.Family, plain(first.Model))
 }
 
-// Alike reports whether two resolutions lead to models of one family.
-func (r *Resolver) Alike(a, b *policy.Resolution) bool { return r.kinOf(a) == r.kinOf(b) }
+// SameFamily reports whether two resolutions lead to models of one family.
+func (r *Resolver) SameFamily(a, b *policy.Resolution) bool { return r.familyOf(a) == r.familyOf(b) }
 
-// kin returns the model's family; a model without a known family is its own.
-func (e *entry) kin() string { return cmp.Or(e.model.Family, e.name) }
+// family returns the model's family; a model without a known family is its own.
+func (e *entry) family() string { return cmp.Or(e.model.Family, e.name) }
 
 // qualityOf returns the quality class of first's model.
 func (r *Resolver) qualityOf(first *policy.Resolution) policy.Quality {

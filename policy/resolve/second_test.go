@@ -60,7 +60,7 @@ func TestR29WhoGivesASecondOpinion(t *testing.T) {
 	} {
 		t.Run(row.about, func(t *testing.T) {
 			first := resolved(t, r, row.first)
-			got := r.Seconds(&row.in, first)
+			got := r.Verifiers(&row.in, first)
 			if row.nobody {
 				if len(got) > 0 {
 					t.Errorf("%s", ways(got))
@@ -99,7 +99,7 @@ func TestD05ASecondOpinionWeakensNothing(t *testing.T) {
 			return
 		}
 		first := &order[rnd.IntN(len(order))]
-		for _, to := range r.Seconds(&in, first) {
+		for _, to := range r.Verifiers(&in, first) {
 			asked++
 			why := weakened(&in, first, &to)
 			free := to.Prices.Known && to.Prices.Input == 0 && to.Prices.Output == 0
@@ -155,9 +155,9 @@ func TestD05NothingIsWeakenedInAnyCatalog(t *testing.T) {
 				continue
 			}
 			first := &order[rnd.IntN(len(order))]
-			for _, to := range r.Seconds(&in, first) {
+			for _, to := range r.Verifiers(&in, first) {
 				asked++
-				if why := weakened(&in, first, &to); why != "" || r.Alike(first, &to) {
+				if why := weakened(&in, first, &to); why != "" || r.SameFamily(first, &to) {
 					t.Fatalf("%+v at %s: %s: %s", in, way(first), way(&to), why)
 				}
 			}

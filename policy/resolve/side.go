@@ -14,10 +14,10 @@ type SideNeeds struct {
 	Quality       policy.Quality // minimum quality
 }
 
-// Side lists the candidates for a side call, such as summarizing a request's history: the operator's choice first, then by the cost of a call of that
+// SideCandidates lists the candidates for a side call, such as summarizing a request's history: the operator's choice first, then by the cost of a call of that
 // length. All constraints of the request apply: its security class and privacy tier, the caller's plan, the provider that it names, every required
 // feature, and the privacy of first, its first candidate. Nothing is relaxed: the list is empty if no model fits.
-func (r *Resolver) Side(in *policy.Intent, first *policy.Resolution, s *SideNeeds) []policy.Resolution {
+func (r *Resolver) SideCandidates(in *policy.Intent, first *policy.Resolution, s *SideNeeds) []policy.Resolution {
 	d := rankings.Get().(*ranking) //nolint:forcetypeassert // the pool has only these
 	defer d.release()
 	need := r.sideNeed(in, s)
@@ -31,7 +31,7 @@ func (r *Resolver) Side(in *policy.Intent, first *policy.Resolution, s *SideNeed
 		c := &d.candidates[i]
 		for j := range c.options {
 			o := &c.options[j]
-			if c.role == aside || !d.serves(c) || d.standings[c.from+j] < strict || Weaker(in, first, &o.at.resolution) {
+			if c.role == lastResort || !d.serves(c) || d.fits[c.from+j] < strict || Weaker(in, first, &o.at.resolution) {
 				continue
 			}
 			to := o.at.resolution
@@ -49,7 +49,7 @@ func (r *Resolver) Side(in *policy.Intent, first *policy.Resolution, s *SideNeed
 // sideNeed returns the intent of a side call: the request's own, except for the model and the needs of its own answer.
 func (r *Resolver) sideNeed(in *policy.Intent, s *SideNeeds) policy.Intent {
 	out := *in
-	out.Model, out.Besides, out.First, out.Kept = "", "", s.First, policy.Kept{}
+	out.Model, out.ExcludedFamily, out.First, out.Kept = "", "", s.First, policy.Kept{}
 	if out.Provider == "" {
 		out.Provider, _, _ = r.pinned(in.Model, "")
 	}

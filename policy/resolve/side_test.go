@@ -49,7 +49,7 @@ func TestD05WhoServesASideCall(t *testing.T) {
 			if row.with != nil {
 				row.with(&needs)
 			}
-			got := r.Side(&row.in, resolved(t, r, row.first), &needs)
+			got := r.SideCandidates(&row.in, resolved(t, r, row.first), &needs)
 			switch {
 			case row.want == "" && len(got) > 0, row.want != "" && len(got) == 0:
 				t.Errorf("got %s, want %q", ways(got), row.want)
@@ -70,7 +70,7 @@ func TestD05ASideCallWeakensNothing(t *testing.T) {
 			return
 		}
 		first := &order[rnd.IntN(len(order))]
-		for _, to := range r.Side(&in, first, &resolve.SideNeeds{Input: 8000, Output: 400, Quality: policy.QualityLow}) {
+		for _, to := range r.SideCandidates(&in, first, &resolve.SideNeeds{Input: 8000, Output: 400, Quality: policy.QualityLow}) {
 			asked++
 			if why := weakened(&in, first, &to); why != "" {
 				t.Fatalf("%+v at %s: %s: %s", in, way(first), way(&to), why)
@@ -94,7 +94,7 @@ func TestD05ASideCallWeakensNothing(t *testing.T) {
 func TestASideCallOfFreeSubsystemsIsFree(t *testing.T) {
 	r := configured(t, cheapOnes)
 	in := intent.Of("heartbeat_t0")
-	if got := r.Side(&in, resolved(t, r, "a/small"), &resolve.SideNeeds{Input: 100, Output: 100}); len(got) > 0 {
+	if got := r.SideCandidates(&in, resolved(t, r, "a/small"), &resolve.SideNeeds{Input: 100, Output: 100}); len(got) > 0 {
 		t.Errorf("%s costs something", ways(got))
 	}
 }

@@ -14,7 +14,7 @@ type role uint8
 const (
 	generalist role = iota
 	specialist      // made for such requests: it comes first
-	aside           // a specialist for other requests: it only serves if there is no generalist, or if its model was named
+	lastResort      // a specialist for other requests: it only serves if there is no generalist, or if its model was named
 	barred          // must not serve the request
 )
 
@@ -37,10 +37,10 @@ func (c *candidate) servesAnything() bool {
 	return c.role == generalist || c.role == specialist && c.p.Traits.First == kind.ForNone && !c.direct()
 }
 
-// chair returns a provider's state for a request.
-func (r *Resolver) chair(s *providerOptions, n *need) candidate {
+// newCandidate returns a provider's state for a request.
+func (r *Resolver) newCandidate(s *providerOptions, n *need) candidate {
 	c := candidate{providerOptions: s, options: s.options, diem: n.DIEM && s.p.DIEM}
-	c.role, c.why = r.place(s, n)
+	c.role, c.why = r.roleOf(s, n)
 	switch {
 	case c.role != specialist:
 	case s.p.Traits.First == kind.ForWallet:
@@ -51,8 +51,8 @@ func (r *Resolver) chair(s *providerOptions, n *need) candidate {
 	return c
 }
 
-// place returns a provider's role for a request, and the reason.
-func (r *Resolver) place(s *providerOptions, n *need) (role, string) {
+// roleOf returns a provider's role for a request, and the reason.
+func (r *Resolver) roleOf(s *providerOptions, n *need) (role, string) {
 	switch {
 	case n.Bars(s.p.ID):
 		return barred, "the plan of this key does not include it"
@@ -71,13 +71,13 @@ func (r *Resolver) place(s *providerOptions, n *need) (role, string) {
 	case s.direct():
 		return placeDirect(s, n)
 	case s.p.Private && r.rules.privacyFirst(n):
-		return specialist, privacyAsked
+		return specialist, retainsNothing
 	}
 	return generalist, ""
 }
 
-// privacyAsked is the reason for a provider that retains nothing to come first.
-const privacyAsked = "privacy is asked for, and it retains nothing"
+// retainsNothing is the reason for a provider that retains nothing to come first.
+const retainsNothing = "privacy is asked for, and it retains nothing"
 
 // privacyFirst reports whether providers that retain nothing come first: privacy is required or preferred, and the operator's mode does not send
 // agents' tasks elsewhere.
@@ -87,8 +87,8 @@ func (r Rules) privacyFirst(n *need) bool {
 
 func (n *need) dreams() bool { return n.Subsystem == "dream" }
 
-// anybodyElse is the value of inference.dream_provider for the providers other than Venice.
-const anybodyElse = "bardo"
+// notVenice is the value of inference.dream_provider for the providers other than Venice.
+const notVenice = "bardo"
 
 // placeVenice returns the role of the private plane: it serves requests that need privacy, and all while staked credit pays. It competes for no
 // others.
@@ -110,9 +110,9 @@ func (r *Resolver) placeVenice(s *providerOptions, n *need) (role, string) {
 	case n.enclave != 0:
 		return specialist, "the task wants an enclave"
 	case r.rules.privacyFirst(n):
-		return specialist, privacyAsked
+		return specialist, retainsNothing
 	}
-	return aside, "it serves what wants privacy, and all while staked credit pays"
+	return lastResort, "it serves what wants privacy, and all while staked credit pays"
 }
 
 // venice returns Venice's role for an agent's task by the operator's mode; ok is false if the mode does not decide.
@@ -122,19 +122,19 @@ func (r Rules) venice(n *need) (at role, why string, ok bool) {
 		return specialist, "inference.provider_mode is venice", true
 	case r.Mode == ModeBardo:
 		return barred, "inference.provider_mode is bardo", true
-	case n.dreams() && r.Dreams == anybodyElse && n.enclave == 0:
-		return aside, "inference.dream_provider is bardo", true
+	case n.dreams() && r.Dreams == notVenice && n.enclave == 0:
+		return lastResort, "inference.dream_provider is bardo", true
 	}
 	return generalist, "", false
 }
 
 // placeBankr returns the role of a wallet-funded provider: its earnings pay for the configured subsystems, as far as they reach.
 func placeBankr(s *providerOptions, n *need) (role, string) {
-	if n.besides {
+	if n.excludesFamily {
 		return specialist, "it verifies other models' answers"
 	}
-	if n.Subsystem == "" || !slices.Contains(s.p.Subsystems, n.Asked) && !slices.Contains(s.p.Subsystems, n.Subsystem) {
-		return aside, "it serves only the parts of an agent in providers.bankr.subsystems"
+	if n.Subsystem == "" || !slices.Contains(s.p.Subsystems, n.SubsystemName) && !slices.Contains(s.p.Subsystems, n.Subsystem) {
+		return lastResort, "it serves only the parts of an agent in providers.bankr.subsystems"
 	}
 	if ceiling(s.p.Earnings, n.critical()) < least {
 		return barred, unaffordable
@@ -148,7 +148,7 @@ const unaffordable = "its wallet cannot afford any inference"
 // unfunded returns the provider whose wallet would pay for the request and cannot afford any: it may not serve it, or it is the only candidate and
 // has nothing left; "" if there is none.
 func (d *ranking) unfunded() (id policy.ProviderID) {
-	if d.n.besides {
+	if d.n.excludesFamily {
 		return ""
 	}
 	for i := range d.candidates {
@@ -171,7 +171,7 @@ func placeDirect(s *providerOptions, n *need) (role, string) {
 	if (n.require|n.prefer)&native&s.offers != 0 {
 		return specialist, "the vendor's own API has what is asked for"
 	}
-	return aside, "a user's own key serves only what needs its vendor's own API"
+	return lastResort, "a user's own key serves only what needs its vendor's own API"
 }
 
 // critical reports whether the subsystem's budget is never cut.

@@ -56,7 +56,7 @@ func resolverOf(c *catalog.Catalog, cfg *config.Config) *resolve.Resolver {
 	for _, id := range cfg.Known() {
 		available[id] = resolve.Available{EnabledBy: cfg.EnabledBy(id), Marketplace: id == "openrouter"}
 	}
-	return resolve.New(c, enabled(cfg)).Knowing(available).Under(resolve.Rules{
+	return resolve.New(c, enabled(cfg)).Knowing(available).WithRules(resolve.Rules{
 		Strategy: resolve.Strategy(cfg.Routing.Strategy), Mode: resolve.Mode(cfg.Inference.ProviderMode), Dreams: cfg.Inference.DreamProvider,
 		Exhausted: resolve.Exhausted(cfg.Inference.OnPrivacyExhausted),
 	})

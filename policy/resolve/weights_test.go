@@ -45,7 +45,7 @@ func TestD14EveryTermIsBetweenZeroAndOne(t *testing.T) {
 		{"too slow", time.Minute, time.Second, 0},
 		{"nobody knows", 0, time.Second, 0.5},
 	} {
-		if got := swiftness(row.latency, row.bound); math.Abs(got-row.want) > 1e-6 {
+		if got := latencyScore(row.latency, row.bound); math.Abs(got-row.want) > 1e-6 {
 			t.Errorf("%s: %v, want %v", row.about, got, row.want)
 		}
 	}

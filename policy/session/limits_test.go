@@ -21,7 +21,7 @@ func TestWhatADeferredRequestHoldsOutlivesARestart(t *testing.T) {
 		t.Helper()
 		h, err := l.Reserve(t.Context(), s, 60)
 		if err == nil {
-			err = h.Stand(t.Context(), request, l.now.Add(time.Hour))
+			err = h.Persist(t.Context(), request, l.now.Add(time.Hour))
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -72,7 +72,7 @@ func TestWhatADeletedSubSessionUsedStaysUsed(t *testing.T) {
 		}
 	}
 	for range 3 { // the lowest first
-		l.now = l.now.Add(remember + 2*time.Hour)
+		l.now = l.now.Add(retention + 2*time.Hour)
 		l.must(nil, -1)
 		if left := l.left(parent); left != 70 {
 			t.Errorf("%d are left", left)
@@ -87,7 +87,7 @@ func TestWhatADeletedSubSessionUsedStaysUsed(t *testing.T) {
 func TestOnlySoManySessionsAreKept(t *testing.T) {
 	l := newLab(t)
 	root := l.must(nil, -1)
-	for range mostOver + 5 {
+	for range maxEnded + 5 {
 		if err := l.Close(t.Context(), l.must(root, -1).ID); err != nil {
 			t.Fatal(err)
 		}
@@ -100,15 +100,15 @@ func TestOnlySoManySessionsAreKept(t *testing.T) {
 		}
 		return len(below)
 	}
-	if n := count(); n != mostOver+5 {
+	if n := count(); n != maxEnded+5 {
 		t.Errorf("%d are kept", n)
 	}
-	l.now = l.now.Add(justOver / 2)
+	l.now = l.now.Add(endedRecently / 2)
 	root2 := l.must(nil, -1)
-	l.now = l.now.Add(justOver)
+	l.now = l.now.Add(endedRecently)
 	_ = root2
 	l.must(nil, -1)
-	if n := count(); n >= mostOver+5 || n < mostOver-5 {
+	if n := count(); n >= maxEnded+5 || n < maxEnded-5 {
 		t.Errorf("an hour later %d are kept", n)
 	}
 }
@@ -118,7 +118,7 @@ func TestTheSessionsOfAnAccountStoreSoMuchTogether(t *testing.T) {
 	l := newLab(t)
 	state := make([]byte, MaxState)
 	store := l.Store.(*SQLite)
-	for n := 0; n < mostBytes; {
+	for n := 0; n < maxBytes; {
 		s := l.must(nil, -1)
 		if _, err := store.db.ExecContext(t.Context(), `UPDATE session SET bytes = ? WHERE id = ?`, 40<<20, s.ID); err != nil {
 			t.Fatal(err)
@@ -191,7 +191,7 @@ PRAGMA user_version = 1`)
 	if err := b.Spend(t.Context(), "ses_1", "req_2", 10); err != nil {
 		t.Fatal(err)
 	}
-	if st, err := b.Standing(t.Context(), &found); err != nil || st.Used != 40 || st.Left != 60 {
+	if st, err := b.BudgetState(t.Context(), &found); err != nil || st.Used != 40 || st.Left != 60 {
 		t.Errorf("%+v, %v", st, err)
 	}
 }

@@ -40,11 +40,11 @@ type Passage struct {
 
 // Limits of an agent's documents.
 const (
-	MaxDocument   = 32 << 10 // bytes of a text
-	MaxTitle      = 256
-	MaxSource     = 512
-	mostDocuments = 256
-	mostMemory    = 512 << 10 // bytes of all texts of a session
+	MaxDocument  = 32 << 10 // bytes of a text
+	MaxTitle     = 256
+	MaxSource    = 512
+	maxDocuments = 256
+	maxTextBytes = 512 << 10 // bytes of all texts of a session
 )
 
 // Memory stores documents. Safe for concurrent use. Errors are those of this package, or the store's.
@@ -118,10 +118,10 @@ func (s *SQLite) makeRoom(ctx context.Context, tx *sql.Tx, session string, d *Do
 	switch {
 	case err != nil:
 		return err
-	case documents >= mostDocuments:
-		return fmt.Errorf("%w: a session has at most %d documents in its memory", ErrFull, mostDocuments)
-	case bytes+len(d.Text) > mostMemory:
-		return fmt.Errorf("%w: the documents of a session have at most %d bytes together", ErrFull, mostMemory)
+	case documents >= maxDocuments:
+		return fmt.Errorf("%w: a session has at most %d documents in its memory", ErrFull, maxDocuments)
+	case bytes+len(d.Text) > maxTextBytes:
+		return fmt.Errorf("%w: the documents of a session have at most %d bytes together", ErrFull, maxTextBytes)
 	}
 	return roomFor(ctx, tx, session, len(d.Text))
 }
@@ -157,13 +157,13 @@ func (s *SQLite) Documents(ctx context.Context, session string) ([]Document, err
 // Document implements Memory.
 func (s *SQLite) Document(ctx context.Context, session, key string) (Document, error) {
 	d, err := s.scanDocument(session, s.db.QueryRowContext(ctx, fmt.Sprintf(selectDocument, "text")+` AND key = ?3`, session, s.now().UnixMicro(), key))
-	return d, known(err)
+	return d, notFound(err)
 }
 
 // Forget implements Memory.
 func (s *SQLite) Forget(ctx context.Context, session, key string) error {
 	var id string
-	return known(s.db.QueryRowContext(ctx, `DELETE FROM memory WHERE session = ? AND key = ? AND expires > ? RETURNING id`, session, key, s.now().UnixMicro()).Scan(&id))
+	return notFound(s.db.QueryRowContext(ctx, `DELETE FROM memory WHERE session = ? AND key = ? AND expires > ? RETURNING id`, session, key, s.now().UnixMicro()).Scan(&id))
 }
 
 // Passages implements Memory.

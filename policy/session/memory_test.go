@@ -211,7 +211,7 @@ func TestC17TheMemoryOfASessionIsBounded(t *testing.T) {
 	l := newLab(t)
 	s := l.must(nil, -1)
 	long := strings.Repeat("x", MaxDocument)
-	for i := range mostMemory / MaxDocument {
+	for i := range maxTextBytes / MaxDocument {
 		l.mustPut(s, fmt.Sprint("long", i), long, time.Minute)
 	}
 	if _, err := l.put(s, "more", "x", 0); !errors.Is(err, ErrFull) {
@@ -219,7 +219,7 @@ func TestC17TheMemoryOfASessionIsBounded(t *testing.T) {
 	}
 	l.mustPut(s, "long0", "it takes its own place", 0)
 	l.now = l.now.Add(time.Hour / 2) // the long ones expire, which makes room
-	for i := range mostDocuments - 1 {
+	for i := range maxDocuments - 1 {
 		d := Document{Key: fmt.Sprint(i), ID: newID("mem_"), At: l.now, Expires: s.Expires, Text: "x"}
 		if err := l.Remember(t.Context(), s.ID, &d); err != nil {
 			t.Fatal(i, err)
@@ -246,7 +246,7 @@ func TestC17TheMemoryOfASessionIsBounded(t *testing.T) {
 	if err := l.Forget(t.Context(), s.ID, "0"); err != nil || stored() != before-len("in place of another") {
 		t.Errorf("%v, the session stores %d bytes", err, stored())
 	}
-	if _, err := l.Store.(*SQLite).db.ExecContext(t.Context(), `UPDATE session SET bytes = ? WHERE id = ?`, mostBytes-10, s.ID); err != nil {
+	if _, err := l.Store.(*SQLite).db.ExecContext(t.Context(), `UPDATE session SET bytes = ? WHERE id = ?`, maxBytes-10, s.ID); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := l.put(s, "more", strings.Repeat("x", 11), 0); !errors.Is(err, ErrFull) {

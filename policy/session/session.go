@@ -25,8 +25,8 @@ const idPrefix = "ses_"
 // idBytes is the number of random bytes in an id.
 const idBytes = 15
 
-// Is reports whether a session_id has the form of a session's id.
-func Is(id string) bool {
+// IsID reports whether a session_id has the form of a session's id.
+func IsID(id string) bool {
 	rest, ok := strings.CutPrefix(id, idPrefix)
 	return ok && len(rest) == 2*idBytes && strings.Trim(rest, "0123456789abcdef") == ""
 }
@@ -51,8 +51,8 @@ type Session struct {
 	kept   policy.Micro // reserved for requests that are answered later
 }
 
-// Over reports whether the session has ended.
-func (s *Session) Over(now time.Time) bool { return s.Closed || !now.Before(s.Expires) }
+// Ended reports whether the session has ended.
+func (s *Session) Ended(now time.Time) bool { return s.Closed || !now.Before(s.Expires) }
 
 // Allows reports whether its requests may use a model.
 func (s *Session) Allows(m policy.ModelID) bool {
@@ -82,27 +82,27 @@ type Entry struct {
 
 // Limits of what is stored.
 const (
-	mostSessions    = 1000 // of one account, not ended
-	mostDepth       = 4
-	mostCheckpoints = 100
-	MaxState        = 256 << 10 // bytes of a checkpoint
-	mostEntries     = 256
-	mostBytes       = 256 << 20 // of all sessions of one account together
-	MaxValue        = 64 << 10  // bytes of an entry
-	MaxKey          = 128
-	MaxLife         = 30 * 24 * time.Hour
-	remember        = 7 * 24 * time.Hour // how long an ended session is kept
-	mostOver        = 1000               // of one account, besides those that ended in the last hour
-	justOver        = time.Hour
-	mostKept        = 10 * mostSessions // of one account, ended or not
+	maxSessions    = 1000 // of one account, not ended
+	maxDepth       = 4
+	maxCheckpoints = 100
+	MaxState       = 256 << 10 // bytes of a checkpoint
+	maxEntries     = 256
+	maxBytes       = 256 << 20 // of all sessions of one account together
+	MaxValue       = 64 << 10  // bytes of an entry
+	MaxKey         = 128
+	MaxLife        = 30 * 24 * time.Hour
+	retention      = 7 * 24 * time.Hour // how long an ended session is kept
+	maxEnded       = 1000               // of one account, besides those that ended in the last hour
+	endedRecently  = time.Hour
+	maxStored      = 10 * maxSessions // of one account, ended or not
 )
 
 // Errors.
 var (
 	// ErrUnknown means that the account has no such session, or the session no such item.
 	ErrUnknown = errors.New("there is no such session")
-	// ErrOver means that the session was closed or has expired.
-	ErrOver = errors.New("the session is over")
+	// ErrEnded means that the session was closed or has expired.
+	ErrEnded = errors.New("the session is over")
 	// ErrFull means that a limit is reached.
 	ErrFull = errors.New("there is no room for more")
 	// ErrConflict means that an entry has another version.
@@ -221,11 +221,11 @@ func (b *Book) Begin(ctx context.Context, s *Session) error {
 
 // share sets what a sub-session gets from its parent. b.mu is locked.
 func (b *Book) share(ctx context.Context, s, parent *Session) error {
-	if parent.Over(b.now()) {
-		return ErrOver
+	if parent.Ended(b.now()) {
+		return ErrEnded
 	}
-	if s.depth = parent.depth + 1; s.depth > mostDepth {
-		return fmt.Errorf("%w: sub-sessions are at most %d levels deep", ErrFull, mostDepth)
+	if s.depth = parent.depth + 1; s.depth > maxDepth {
+		return fmt.Errorf("%w: sub-sessions are at most %d levels deep", ErrFull, maxDepth)
 	}
 	s.Parent = parent.ID
 	if s.Expires.After(parent.Expires) {
@@ -299,7 +299,7 @@ func (b *Book) used(ctx context.Context, id string) (used, kept policy.Micro, er
 			return sum, s.kept, nil
 		}
 		sum = sum.Plus(s.kept).Plus(b.held[s.ID])
-		if s.Budget != nil && !s.Over(now) {
+		if s.Budget != nil && !s.Ended(now) {
 			sum = max(sum, *s.Budget)
 		}
 		sums[s.Parent] = sums[s.Parent].Plus(sum)
@@ -307,13 +307,13 @@ func (b *Book) used(ctx context.Context, id string) (used, kept policy.Micro, er
 	return 0, 0, ErrUnknown
 }
 
-// Standing is the state of a session's budget.
-type Standing struct {
+// BudgetState is the state of a session's budget.
+type BudgetState struct {
 	Used, Held, Left policy.Micro // Left is zero without a budget
 }
 
-// Standing returns the state of a session's budget.
-func (b *Book) Standing(ctx context.Context, s *Session) (st Standing, err error) {
+// BudgetState returns the state of a session's budget.
+func (b *Book) BudgetState(ctx context.Context, s *Session) (st BudgetState, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var kept policy.Micro
@@ -356,12 +356,12 @@ type Hold struct {
 	ended   bool
 }
 
-// Reserve reserves an amount of a session's budget, if it has one. The error is ErrOver, a *SpentError, or the store's.
+// Reserve reserves an amount of a session's budget, if it has one. The error is ErrEnded, a *SpentError, or the store's.
 func (b *Book) Reserve(ctx context.Context, s *Session, amount policy.Micro) (*Hold, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if s.Over(b.now()) {
-		return nil, ErrOver
+	if s.Ended(b.now()) {
+		return nil, ErrEnded
 	}
 	if s.Budget != nil {
 		left, err := b.left(ctx, s)
@@ -376,9 +376,9 @@ func (b *Book) Reserve(ctx context.Context, s *Session, amount policy.Micro) (*H
 	return &Hold{book: b, session: s.ID, amount: amount}, nil
 }
 
-// Stand stores the reservation, so that it survives a restart, for a request that is answered later: until its cost is added, it is freed, or until a
+// Persist stores the reservation, so that it survives a restart, for a request that is answered later: until its cost is added, it is freed, or until a
 // time.
-func (h *Hold) Stand(ctx context.Context, request string, until time.Time) error {
+func (h *Hold) Persist(ctx context.Context, request string, until time.Time) error {
 	if h == nil || h.ended {
 		return nil
 	}
@@ -399,14 +399,14 @@ func (h *Hold) Release() {
 	}
 }
 
-// Principal returns the principal of a session's key; ok is false for a key of another kind. The error is ErrUnknown, ErrOver, or the store's.
+// Principal returns the principal of a session's key; ok is false for a key of another kind. The error is ErrUnknown, ErrEnded, or the store's.
 func (b *Book) Principal(ctx context.Context, key string) (p policy.Principal, ok bool, err error) {
 	rest, ok := strings.CutPrefix(key, keyPrefix)
 	if !ok {
 		return p, false, nil
 	}
 	id, secret, _ := strings.Cut(rest, "_")
-	if !Is(idPrefix + id) {
+	if !IsID(idPrefix + id) {
 		return p, true, ErrUnknown
 	}
 	s, err := b.Find(ctx, idPrefix+id)
@@ -416,12 +416,12 @@ func (b *Book) Principal(ctx context.Context, key string) (p policy.Principal, o
 	if sum := sha256.Sum256([]byte(secret)); subtle.ConstantTimeCompare(sum[:], s.secret) != 1 {
 		return p, true, ErrUnknown
 	}
-	if s.Over(b.now()) {
-		return p, true, ErrOver
+	if s.Ended(b.now()) {
+		return p, true, ErrEnded
 	}
 	p, valid, err := b.Owner(ctx, s.Account)
 	if err == nil && !valid {
-		err = ErrOver
+		err = ErrEnded
 	}
 	p.Session = s.ID
 	return p, true, err

@@ -65,7 +65,7 @@ func (l *lab) must(parent *Session, budget policy.Micro, models ...string) *Sess
 
 func (l *lab) left(s *Session) policy.Micro {
 	l.t.Helper()
-	st, err := l.Standing(l.t.Context(), s)
+	st, err := l.BudgetState(l.t.Context(), s)
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -151,10 +151,10 @@ func TestASubSessionHasAShareOfItsParentsBudget(t *testing.T) {
 	}
 	for s, n := top, 0; ; n++ {
 		next, _, err := l.make(s, 1)
-		if errors.Is(err, ErrFull) && n == mostDepth {
+		if errors.Is(err, ErrFull) && n == maxDepth {
 			break
 		}
-		if err != nil || n > mostDepth {
+		if err != nil || n > maxDepth {
 			t.Fatalf("%d levels: %v", n, err)
 		}
 		s = next
@@ -183,18 +183,18 @@ func TestASessionEnds(t *testing.T) {
 		}
 	}
 	valid = false
-	if _, _, err := l.Principal(t.Context(), key); !errors.Is(err, ErrOver) {
+	if _, _, err := l.Principal(t.Context(), key); !errors.Is(err, ErrEnded) {
 		t.Errorf("of a revoked key: %v", err)
 	}
 	valid = true
 	l.now = l.now.Add(time.Hour)
-	if _, _, err := l.Principal(t.Context(), key); !errors.Is(err, ErrOver) {
+	if _, _, err := l.Principal(t.Context(), key); !errors.Is(err, ErrEnded) {
 		t.Errorf("after its time: %v", err)
 	}
-	if now, err := l.Find(t.Context(), s.ID); err != nil || !now.Over(l.now) {
+	if now, err := l.Find(t.Context(), s.ID); err != nil || !now.Ended(l.now) {
 		t.Errorf("%+v, %v", now, err)
 	}
-	if _, err := l.Reserve(t.Context(), s, 1); !errors.Is(err, ErrOver) {
+	if _, err := l.Reserve(t.Context(), s, 1); !errors.Is(err, ErrEnded) {
 		t.Errorf("a request after its time: %v", err)
 	}
 	if _, err := l.Use(t.Context(), "bob", "", s.ID); !errors.Is(err, ErrUnknown) {
@@ -244,7 +244,7 @@ func TestAScratchpadComparesAndSets(t *testing.T) {
 	if err := l.Remove(t.Context(), s.ID, "k", -1); !errors.Is(err, ErrUnknown) {
 		t.Errorf("twice: %v", err)
 	}
-	for i := range mostEntries {
+	for i := range maxEntries {
 		if _, err := l.Put(t.Context(), s.ID, fmt.Sprint(i), -1, []byte("1")); err != nil {
 			t.Fatal(err)
 		}
@@ -255,7 +255,7 @@ func TestAScratchpadComparesAndSets(t *testing.T) {
 	if _, err := l.Put(t.Context(), s.ID, "0", -1, []byte("2")); err != nil {
 		t.Errorf("an entry that is there: %v", err)
 	}
-	if all, err := l.Entries(t.Context(), s.ID); err != nil || len(all) != mostEntries || all[0].Key != "0" || all[0].Version != 2 {
+	if all, err := l.Entries(t.Context(), s.ID); err != nil || len(all) != maxEntries || all[0].Key != "0" || all[0].Version != 2 {
 		t.Errorf("%d entries, %v", len(all), err)
 	}
 }
@@ -264,7 +264,7 @@ func TestCheckpointsAreRestoredByTheirIDs(t *testing.T) {
 	l := newLab(t)
 	s, other := l.must(nil, -1), l.must(nil, -1)
 	var first Checkpoint
-	for i := range mostCheckpoints {
+	for i := range maxCheckpoints {
 		c := l.NewCheckpoint(fmt.Appendf(nil, `{"n":%d}`, i))
 		if i == 0 {
 			first = c
@@ -284,7 +284,7 @@ func TestCheckpointsAreRestoredByTheirIDs(t *testing.T) {
 	if _, err := l.Checkpoint(t.Context(), other.ID, first.ID); !errors.Is(err, ErrUnknown) {
 		t.Errorf("of another session: %v", err)
 	}
-	if all, err := l.Checkpoints(t.Context(), s.ID); err != nil || len(all) != mostCheckpoints || all[len(all)-1].ID != first.ID || all[0].State != nil {
+	if all, err := l.Checkpoints(t.Context(), s.ID); err != nil || len(all) != maxCheckpoints || all[len(all)-1].ID != first.ID || all[0].State != nil {
 		t.Errorf("%d, %v", len(all), err)
 	}
 }
@@ -296,7 +296,7 @@ func TestEverySessionIsForgottenInTheEnd(t *testing.T) {
 	if _, err := l.Put(t.Context(), s.ID, "k", -1, []byte("1")); err != nil {
 		t.Fatal(err)
 	}
-	l.now = l.now.Add(remember + 2*time.Hour)
+	l.now = l.now.Add(retention + 2*time.Hour)
 	l.must(nil, -1)
 	if _, err := l.Find(t.Context(), s.ID); !errors.Is(err, ErrUnknown) {
 		t.Errorf("%v", err)
@@ -311,7 +311,7 @@ func FuzzIs(f *testing.F) {
 	f.Add("ses_")
 	f.Add("anything")
 	f.Fuzz(func(t *testing.T, id string) {
-		if Is(id) && (len(id) != len(idPrefix)+2*idBytes || !strings.HasPrefix(id, idPrefix)) {
+		if IsID(id) && (len(id) != len(idPrefix)+2*idBytes || !strings.HasPrefix(id, idPrefix)) {
 			t.Errorf("%q is an id", id)
 		}
 	})

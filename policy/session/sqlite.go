@@ -74,15 +74,15 @@ func (s *SQLite) use(ctx context.Context, create bool) (ok bool, err error) {
 	if err := sqlite.Touch(s.path); err != nil {
 		return false, err
 	}
-	if err := sqlite.Prepare(ctx, s.db, sqlite.Script(schema), sqlite.Script(schema2), s.toThree, sqlite.Script(schema4)); err != nil {
+	if err := sqlite.Prepare(ctx, s.db, sqlite.Script(schema), sqlite.Script(schema2), s.migrateToV3, sqlite.Script(schema4)); err != nil {
 		return false, fmt.Errorf("sessions: %s: %w", s.path, err)
 	}
 	s.used = true
 	return true, nil
 }
 
-// toThree migrates to schema version 3: values are sealed, and there are documents.
-func (s *SQLite) toThree(ctx context.Context, tx *sql.Tx) error {
+// migrateToV3 migrates to schema version 3: values are sealed, and there are documents.
+func (s *SQLite) migrateToV3(ctx context.Context, tx *sql.Tx) error {
 	if _, err := tx.ExecContext(ctx, schema3); err != nil {
 		return err
 	}
@@ -122,8 +122,8 @@ func (s *SQLite) sealAll(ctx context.Context, tx *sql.Tx, kind, read, write stri
 // Shut closes the file.
 func (s *SQLite) Shut() error { return s.db.Close() }
 
-// known converts the error of a query without a result to ErrUnknown.
-func known(err error) error {
+// notFound converts the error of a query without a result to ErrUnknown.
+func notFound(err error) error {
 	if errors.Is(err, sql.ErrNoRows) {
 		return ErrUnknown
 	}
@@ -136,7 +136,7 @@ func (s *SQLite) Create(ctx context.Context, n *Session) error {
 		return err
 	}
 	now := s.now()
-	if err := s.tidy(ctx, n.Account, now); err != nil {
+	if err := s.prune(ctx, n.Account, now); err != nil {
 		return err
 	}
 	var open, all int
@@ -144,10 +144,10 @@ func (s *SQLite) Create(ctx context.Context, n *Session) error {
 	switch {
 	case err != nil:
 		return err
-	case open >= mostSessions:
-		return fmt.Errorf("%w: a key has at most %d sessions at a time", ErrFull, mostSessions)
-	case all >= mostKept:
-		return fmt.Errorf("%w: a key has at most %d sessions, with those that ended lately", ErrFull, mostKept)
+	case open >= maxSessions:
+		return fmt.Errorf("%w: a key has at most %d sessions at a time", ErrFull, maxSessions)
+	case all >= maxStored:
+		return fmt.Errorf("%w: a key has at most %d sessions, with those that ended lately", ErrFull, maxStored)
 	}
 	lists, err := listsOf(n)
 	if err != nil {
@@ -180,12 +180,12 @@ func listsOf(n *Session) (lists [3]string, err error) {
 // ended is the time when a session has ended, or will.
 const ended = `min(coalesce(closed, expires), expires)`
 
-// tidy deletes sessions that ended long ago, and the oldest of an account that has many. A session is deleted after those below it. The spending of a
+// prune deletes sessions that ended long ago, and the oldest of an account that has many. A session is deleted after those below it. The spending of a
 // deleted sub-session is added to its parent's.
-func (s *SQLite) tidy(ctx context.Context, account policy.Account, now time.Time) error {
+func (s *SQLite) prune(ctx context.Context, account policy.Account, now time.Time) error {
 	const late = `SELECT id FROM session WHERE NOT EXISTS (SELECT 1 FROM session c WHERE c.parent = session.id) AND (` + ended + ` < ?1 OR id IN (
 	SELECT id FROM session WHERE account = ?2 AND ` + ended + ` < ?3 ORDER BY ` + ended + ` DESC LIMIT -1 OFFSET ?4))`
-	args := []any{now.Add(-remember).UnixMicro(), account, now.Add(-justOver).UnixMicro(), mostOver}
+	args := []any{now.Add(-retention).UnixMicro(), account, now.Add(-endedRecently).UnixMicro(), maxEnded}
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -232,7 +232,7 @@ func (s *SQLite) Find(ctx context.Context, id string) (Session, error) {
 		return Session{}, ErrUnknown
 	}
 	n, err := scanSession(s.db.QueryRowContext(ctx, s.selectOf()+`WHERE id = ?`, id))
-	return n, known(err)
+	return n, notFound(err)
 }
 
 // Children implements Store.
@@ -300,8 +300,8 @@ func (s *SQLite) Free(ctx context.Context, request string) error {
 func roomFor(ctx context.Context, q querier, session string, n int) error {
 	var bytes int64
 	err := q.QueryRowContext(ctx, `SELECT coalesce(sum(bytes), 0) FROM session WHERE account = (SELECT account FROM session WHERE id = ?)`, session).Scan(&bytes)
-	if err == nil && bytes+int64(n) > mostBytes {
-		err = fmt.Errorf("%w: the sessions of a key store at most %d MiB together, until a week after they ended", ErrFull, mostBytes>>20)
+	if err == nil && bytes+int64(n) > maxBytes {
+		err = fmt.Errorf("%w: the sessions of a key store at most %d MiB together, until a week after they ended", ErrFull, maxBytes>>20)
 	}
 	return err
 }
@@ -312,19 +312,19 @@ func (s *SQLite) AddCheckpoint(ctx context.Context, session string, c *Checkpoin
 		return err
 	}
 	r, err := s.db.ExecContext(ctx, `INSERT INTO checkpoint (session, id, at, state, bytes) SELECT ?1, ?2, ?3, ?4, ?6 WHERE (SELECT count(*) FROM checkpoint WHERE session = ?1) < ?5`,
-		session, c.ID, c.At.UnixMicro(), s.seal.Seal(rowName("checkpoint", session, c.ID), c.State), mostCheckpoints, len(c.State))
-	return room(r, err, "a session has at most %d checkpoints", mostCheckpoints)
+		session, c.ID, c.At.UnixMicro(), s.seal.Seal(rowName("checkpoint", session, c.ID), c.State), maxCheckpoints, len(c.State))
+	return room(r, err, "a session has at most %d checkpoints", maxCheckpoints)
 }
 
 // room returns the error of an insertion that a limit prevented.
-func room(r sql.Result, err error, format string, most int) error {
+func room(r sql.Result, err error, format string, limit int) error {
 	if err != nil {
 		return err
 	}
 	if n, err := r.RowsAffected(); err != nil || n > 0 {
 		return err
 	}
-	return fmt.Errorf("%w: "+format, ErrFull, most)
+	return fmt.Errorf("%w: "+format, ErrFull, limit)
 }
 
 // Checkpoints implements Store.
@@ -343,7 +343,7 @@ func (s *SQLite) Checkpoint(ctx context.Context, session, id string) (c Checkpoi
 	var at int64
 	err = s.db.QueryRowContext(ctx, `SELECT id, at, state FROM checkpoint WHERE session = ? AND id = ?`, session, id).Scan(&c.ID, &at, &c.State)
 	if err != nil {
-		return Checkpoint{}, known(err)
+		return Checkpoint{}, notFound(err)
 	}
 	c.State, err = s.seal.Open(rowName("checkpoint", session, c.ID), c.State)
 	c.At, c.Bytes = time.UnixMicro(at), len(c.State)
@@ -367,14 +367,14 @@ func (s *SQLite) Put(ctx context.Context, session, key string, expected int64, v
 	}
 	err = s.db.QueryRowContext(ctx, `INSERT INTO pad (session, key, version, value, bytes) SELECT ?1, ?2, 1, ?3, ?5
 WHERE (SELECT count(*) FROM pad WHERE session = ?1) < ?4 OR EXISTS (SELECT 1 FROM pad WHERE session = ?1 AND key = ?2) ON CONFLICT (session, key) `+clash+` RETURNING version`,
-		session, key, value, mostEntries, bytes).Scan(&version)
+		session, key, value, maxEntries, bytes).Scan(&version)
 	if !errors.Is(err, sql.ErrNoRows) {
 		return version, err
 	}
 	if _, err := s.Entry(ctx, session, key); err == nil {
 		return 0, ErrConflict
 	}
-	return 0, fmt.Errorf("%w: a scratchpad has at most %d entries", ErrFull, mostEntries)
+	return 0, fmt.Errorf("%w: a scratchpad has at most %d entries", ErrFull, maxEntries)
 }
 
 // conflict returns the error of a change that found another version, or no entry.
@@ -389,7 +389,7 @@ func conflict(err error) error {
 func (s *SQLite) Entry(ctx context.Context, session, key string) (e Entry, err error) {
 	err = s.db.QueryRowContext(ctx, `SELECT key, version, value FROM pad WHERE session = ? AND key = ?`, session, key).Scan(&e.Key, &e.Version, &e.Value)
 	if err != nil {
-		return Entry{}, known(err)
+		return Entry{}, notFound(err)
 	}
 	e.Value, err = s.seal.Open(rowName("entry", session, key), e.Value)
 	e.Bytes = len(e.Value)
@@ -414,7 +414,7 @@ func (s *SQLite) Remove(ctx context.Context, session, key string, expected int64
 	}
 	err := s.db.QueryRowContext(ctx, strings.TrimSpace(query)+` RETURNING version`, args...).Scan(&version)
 	if expected < 0 {
-		return known(err)
+		return notFound(err)
 	}
 	return conflict(err)
 }

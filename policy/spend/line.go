@@ -131,7 +131,7 @@ func (l *line) hold(now time.Time, b *policy.Budget, most policy.Micro) *policy.
 			continue
 		}
 		return &policy.OverBudget{
-			Holder: b.Holder, ID: b.ID, Period: period(p).String(), Limit: limit, Left: left, Most: most, Action: "refused", Again: again(now, period(p), left, most),
+			Holder: b.Holder, ID: b.ID, Period: period(p).String(), Limit: limit, Left: left, MaxCost: most, Action: "refused", RetryAt: again(now, period(p), left, most),
 		}
 	}
 	l.held += most

@@ -25,6 +25,6 @@ func again(now time.Time, p period, left, most policy.Micro) time.Time {
 // refused is the fault of a request that does not fit.
 func refused(now time.Time, r *policy.OverBudget) *fault.Fault {
 	f := fault.New(fault.BudgetExceeded, r.Error(), r)
-	f.RetryAfter = r.Again.Sub(now)
+	f.RetryAfter = r.RetryAt.Sub(now)
 	return f
 }

@@ -100,7 +100,7 @@ func (b *Book) holdTogether(ctx context.Context, now time.Time, budgets []policy
 			h.Done(now, 0)
 		}
 		if o, ok := errors.AsType[*policy.OverBudget](err); ok {
-			o.Again = again(now, periodOf(o.Period), o.Left, most)
+			o.RetryAt = again(now, periodOf(o.Period), o.Left, most)
 			return refused(now, o)
 		}
 		if err != nil {

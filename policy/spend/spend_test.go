@@ -56,7 +56,7 @@ func TestB05ARequestFitsIntoEachBudget(t *testing.T) {
 			t.Fatal(err)
 		}
 		o := over(t, b.Hold(t.Context(), noon, row.budgets, usd/2, &second))
-		if o.Holder != row.holder || o.Left != usd || !o.Again.Equal(noon.Add(time.Second)) {
+		if o.Holder != row.holder || o.Left != usd || !o.RetryAt.Equal(noon.Add(time.Second)) {
 			t.Errorf("while it is held: %+v", o)
 		}
 		first.Done(noon, usd*3/4)
@@ -65,7 +65,7 @@ func TestB05ARequestFitsIntoEachBudget(t *testing.T) {
 		}
 		second.Done(noon, 0)
 		o = over(t, b.Hold(t.Context(), noon, row.budgets, usd/2, &third))
-		if o.Holder != row.holder || o.Period != row.period || o.Left != usd/4 || !o.Again.Equal(row.again) || o.Action != "refused" {
+		if o.Holder != row.holder || o.Period != row.period || o.Left != usd/4 || !o.RetryAt.Equal(row.again) || o.Action != "refused" {
 			t.Errorf("%+v", o)
 		}
 		if !strings.Contains(o.Error(), fmt.Sprintf("the budget of %s", row.holder)) {

@@ -78,7 +78,7 @@ func TestB05GatewaysShareEachBudget(t *testing.T) {
 		if err := a.Hold(t.Context(), noon, budget, 2*usd, &first); err != nil {
 			t.Fatal(err)
 		}
-		if o := over(t, b.Hold(t.Context(), noon, budget, 2*usd, &second)); o.Left != 3*usd || !o.Again.Equal(noon.Add(time.Second)) {
+		if o := over(t, b.Hold(t.Context(), noon, budget, 2*usd, &second)); o.Left != 3*usd || !o.RetryAt.Equal(noon.Add(time.Second)) {
 			t.Errorf("%s: what another holds: %+v", budget[0].Holder, o)
 		}
 		first.Done(noon, usd)

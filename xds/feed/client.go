@@ -63,7 +63,7 @@ func (c *Client) Return(p policy.ProviderID) { c.queue.returnTrial(p) }
 // Connected reports whether the control plane is connected.
 func (c *Client) Connected() bool { return c.connected.Load() }
 
-// Dropped is the number of results and pings that were dropped.
+// Dropped returns the number of results and pings that were dropped.
 func (c *Client) Dropped() uint64 { return c.queue.droppedCount() }
 
 const (
@@ -120,7 +120,7 @@ func (c *Client) runStream(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = conn.Close() }() // the stream has said all there is
+	defer func() { _ = conn.Close() }() // the stream has ended; its error is reported
 	group, ctx := errgroup.WithContext(ctx)
 	stream, err := feedpb.NewFeedClient(conn).Connect(ctx)
 	if err != nil {
@@ -128,7 +128,7 @@ func (c *Client) runStream(ctx context.Context) error {
 	}
 	c.queue.begin()
 	if err := stream.Send(&feedpb.Report{Hello: &feedpb.Hello{Node: c.o.Node, Version: c.o.Version}}); err != nil {
-		_, err = stream.Recv() // says why
+		_, err = stream.Recv() // returns the reason
 		return err
 	}
 	group.Go(guard.Err(func() error { return c.listen(stream) }))
@@ -136,7 +136,7 @@ func (c *Client) runStream(ctx context.Context) error {
 	return group.Wait()
 }
 
-// target is an address in gRPC's notation.
+// target returns an address in gRPC's notation.
 func target(address string) (string, error) {
 	a, err := state.ParseAddress(address)
 	if err != nil {
@@ -187,7 +187,7 @@ func (c *Client) sendReports(ctx context.Context, stream feedpb.Feed_ConnectClie
 		for more := true; more; {
 			var r *feedpb.Report
 			if r, more = c.queue.take(time.Now()); stream.Send(r) != nil {
-				return nil // listen says why
+				return nil // listen returns the reason
 			}
 		}
 	}

@@ -29,7 +29,7 @@ type View struct {
 var states = map[health.State]feedpb.Provider_State{
 	health.Unknown: feedpb.Provider_UNKNOWN, health.Healthy: feedpb.Provider_HEALTHY, health.Degraded: feedpb.Provider_DEGRADED,
 	health.Down: feedpb.Provider_DOWN, health.Disabled: feedpb.Provider_DISABLED,
-	health.CredentialRefused: feedpb.Provider_DOWN, // and a flag: older sidecars know no other word for it
+	health.CredentialRefused: feedpb.Provider_DOWN, // with a flag, because older sidecars know no other state for it
 }
 
 func stateOf(p *feedpb.Provider) health.State {
@@ -51,7 +51,7 @@ func stateOf(p *feedpb.Provider) health.State {
 func encode(now time.Time, v View) *feedpb.View {
 	out := &feedpb.View{EgressSecret: v.Secret}
 	h := sha256.New()
-	_, _ = io.WriteString(h, v.Secret+"\n") // a hash takes everything
+	_, _ = io.WriteString(h, v.Secret+"\n") // a hash never fails
 	for _, s := range v.Providers {
 		p := &feedpb.Provider{Id: string(s.Provider), State: states[s.State], Reason: s.Reason, CredentialRefused: s.State == health.CredentialRefused}
 		if s.CoolUntil.After(now) {
@@ -128,7 +128,7 @@ func encodePing(p policy.ProviderID, err error) *feedpb.Ping {
 	return out
 }
 
-// decodePing is the error of a ping; nil for success.
+// decodePing returns the error of a ping; nil for success.
 func decodePing(p *feedpb.Ping) error {
 	switch {
 	case p.GetError() == "":

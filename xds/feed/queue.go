@@ -11,7 +11,7 @@ import (
 
 const (
 	queueSize   = 4096             // queued results while the control plane is disconnected; the oldest are dropped
-	maxPings    = 256              // the same of pings
+	maxPings    = 256              // likewise for pings
 	batchSize   = 512              // results in one report
 	resultStale = 30 * time.Second // older results are not reported
 )
@@ -89,7 +89,7 @@ func (q *queue) notify() {
 	}
 }
 
-// begin clears what concerned the previous stream.
+// begin clears the state of the previous stream.
 func (q *queue) begin() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

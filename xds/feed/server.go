@@ -37,7 +37,7 @@ type Server struct {
 	results atomic.Int64
 
 	mu       sync.Mutex
-	order    []health.Status // last published; nil before
+	order    []health.Status // last published; nil before the first
 	sessions map[string]*session
 	refused  map[string]time.Time // when each refusal was logged
 }
@@ -63,14 +63,14 @@ func NewServer(o ServerOptions) *Server {
 // Register adds the service to a gRPC server.
 func (s *Server) Register(r grpc.ServiceRegistrar) { feedpb.RegisterFeedServer(r, s) }
 
-// Connected is the number of connected sidecars.
+// Connected returns the number of connected sidecars.
 func (s *Server) Connected() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.sessions)
 }
 
-// Results is the number of reported results and pings.
+// Results returns the number of reported results and pings.
 func (s *Server) Results() int64 { return s.results.Load() }
 
 // Publish sends the providers in order to all sidecars that do not have this view.
@@ -107,7 +107,7 @@ const helloTime = 5 * time.Second
 func (s *Server) Connect(stream feedpb.Feed_ConnectServer) error {
 	reports := make(chan *feedpb.Report)
 	ended := make(chan error, 1)
-	go func() { ended <- receive(stream, reports) }() // it ends with the stream, which ends when Connect returns
+	go func() { ended <- receive(stream, reports) }() // ends with the stream, which ends when Connect returns
 	one, err := s.enter(stream.Context(), reports, ended)
 	if err != nil {
 		s.logRefusal(err)

@@ -14,7 +14,7 @@ type record struct {
 
 	recent    window
 	latency   latencies
-	seen      bool // a result or a ping has come in
+	seen      bool // a result or a ping was received
 	disabled  bool
 	coolUntil time.Time
 

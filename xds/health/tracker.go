@@ -29,7 +29,7 @@ const (
 type Result struct {
 	Provider   policy.ProviderID
 	Kind       Kind
-	RetryAfter time.Duration // with RateLimited; 0 if the provider did not say
+	RetryAfter time.Duration // with RateLimited; 0 if the provider stated none
 	Latency    time.Duration // with OK: until the first content; 0 if unknown
 	Reason     string        // with Refused: the provider's message
 }
@@ -37,7 +37,7 @@ type Result struct {
 // Unreached is the error of a ping without a connection.
 type Unreached struct{ Reason string }
 
-// Error is a short reason.
+// Error returns a short reason.
 func (e *Unreached) Error() string { return cmp.Or(e.Reason, noConnection) }
 
 const noConnection = "no connection"
@@ -53,7 +53,7 @@ type Refusal struct {
 	Reason string
 }
 
-// Error is the provider's message.
+// Error returns the provider's message.
 func (r *Refusal) Error() string { return r.Reason }
 
 // Limits of the cooldown of a rate-limited provider.
@@ -95,12 +95,12 @@ type Tracker struct {
 	mu      sync.Mutex
 	records map[policy.ProviderID]*record
 	trials  Trials        // nil unless it follows a control plane
-	changed chan struct{} // holds one token when the order, or what is said of a provider, may have changed
+	changed chan struct{} // holds one token when the order or a provider's status may have changed
 	urgent  map[policy.ProviderID]bool
-	pinging chan struct{} // holds one token when there is something urgent
+	pinging chan struct{} // holds one token when an urgent ping is due
 }
 
-// NewTracker makes a tracker of these providers, all unknown and in favour.
+// NewTracker returns a tracker of these providers, all in state unknown and working.
 func NewTracker(o Options, providers ...policy.ProviderID) *Tracker {
 	t := &Tracker{
 		rules:   o.withDefaults(),
@@ -113,7 +113,7 @@ func NewTracker(o Options, providers ...policy.ProviderID) *Tracker {
 	return t
 }
 
-// Track makes these the providers: what is known of those that stay is kept, of others forgotten.
+// Track replaces the set of providers. The state of those that stay is kept, that of others is dropped.
 func (t *Tracker) Track(providers ...policy.ProviderID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -127,7 +127,7 @@ func (t *Tracker) Track(providers ...policy.ProviderID) {
 	t.notify()
 }
 
-// Renew forgets what is known of providers whose address or credential is another one from now on, and has them pinged at once.
+// Renew drops the state of providers whose address or credential has changed, and has them pinged immediately.
 func (t *Tracker) Renew(providers ...policy.ProviderID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -142,7 +142,7 @@ func (t *Tracker) Renew(providers ...policy.ProviderID) {
 	t.notify()
 }
 
-// hurry has a provider pinged at once; the caller holds mu.
+// hurry has a provider pinged immediately; the caller holds mu.
 func (t *Tracker) hurry(id policy.ProviderID) {
 	t.urgent[id] = true
 	select {
@@ -151,7 +151,7 @@ func (t *Tracker) hurry(id policy.ProviderID) {
 	}
 }
 
-// takeUrgent is who is to be pinged at once.
+// takeUrgent returns and clears the providers that must be pinged immediately.
 func (t *Tracker) takeUrgent() map[policy.ProviderID]bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -168,7 +168,7 @@ func (t *Tracker) isOut(id policy.ProviderID) bool {
 	return r != nil && r.out()
 }
 
-// Report takes the outcome of an attempt. Providers that are not tracked are ignored.
+// Report records the outcome of an attempt. Providers that are not tracked are ignored.
 func (t *Tracker) Report(now time.Time, res Result) {
 	t.update(now, res.Provider, func(r *record) {
 		if r.report(now, res) {
@@ -177,15 +177,15 @@ func (t *Tracker) Report(now time.Time, res Result) {
 	})
 }
 
-// Ping takes the outcome of a ping of this program's own; nil means alive.
+// Ping records the outcome of this program's own ping; nil means success.
 func (t *Tracker) Ping(now time.Time, p policy.ProviderID, err error) { t.PingFrom(now, "", p, err) }
 
-// PingFrom takes the outcome of a ping that another program sent.
+// PingFrom records the outcome of another program's ping.
 func (t *Tracker) PingFrom(now time.Time, source string, p policy.ProviderID, err error) {
 	t.update(now, p, func(r *record) { r.ping(now, source, err) })
 }
 
-// SetDisabled takes a provider out of the order, or back into it. It reports whether the provider is known.
+// SetDisabled removes a provider from the order, or adds it again. It reports whether the provider is known.
 func (t *Tracker) SetDisabled(p policy.ProviderID, disabled bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -200,7 +200,7 @@ func (t *Tracker) SetDisabled(p policy.ProviderID, disabled bool) bool {
 	return true
 }
 
-// Disabled reports whether an operator has taken the provider out of the order.
+// Disabled reports whether an operator has disabled the provider.
 func (t *Tracker) Disabled(p policy.ProviderID) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -234,7 +234,7 @@ func (t *Tracker) Plan(now time.Time, configured []policy.ProviderID) (order []p
 	return t.order(now, configured, ""), func() {}
 }
 
-// releaser frees the probe that a request claimed, unless its result did so already.
+// releaser frees the trial that a request claimed, unless its result did so already.
 func (t *Tracker) releaser(id policy.ProviderID, r *record, claim int) func() {
 	return func() {
 		t.mu.Lock()
@@ -250,7 +250,7 @@ func (t *Tracker) releaser(id policy.ProviderID, r *record, claim int) func() {
 	}
 }
 
-// order sorts by standing, with trial as if it were well.
+// order sorts by priority, with trial as if it were healthy.
 func (t *Tracker) order(now time.Time, configured []policy.ProviderID, trial policy.ProviderID) []policy.ProviderID {
 	out := make([]policy.ProviderID, 0, len(configured))
 	for standing := range 3 {
@@ -290,7 +290,7 @@ func (t *Tracker) notify() {
 	}
 }
 
-// ids are the tracked providers, sorted.
+// ids returns the tracked providers, sorted.
 func (t *Tracker) ids() []policy.ProviderID {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 )
 
 // Watch calls push when the order may have changed: after results, pings and switches, and at the end of cooldowns. Changes while push runs are
-// merged into one call, and so are those of a while after it, twice as long as it took and at most longestRest: many providers change at once when a
-// gateway starts. It blocks until ctx is done; one Watch per tracker.
+// merged into one call, and so are those of a while after it, twice as long as it took and at most longestRest, because many providers change
+// concurrently when a gateway starts. It blocks until ctx is done; one Watch per tracker.
 func (t *Tracker) Watch(ctx context.Context, push func()) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -36,10 +36,10 @@ func (t *Tracker) Watch(ctx context.Context, push func()) {
 	}
 }
 
-// longestRest is how long a change waits at most after a push.
+// longestRest limits how long a change waits after a push.
 const longestRest = 250 * time.Millisecond
 
-// nextChange is the time until the order changes without new results.
+// nextChange returns the time until the order changes without new results.
 func (t *Tracker) nextChange(now time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -52,7 +52,7 @@ func (t *Tracker) nextChange(now time.Time) time.Duration {
 	return next
 }
 
-// ErrNotAsked is the error of a ping that was not sent: it means nothing for the provider's health.
+// ErrNotAsked is the error of a ping that was not sent: it does not affect the provider's health.
 var ErrNotAsked = errors.New("the provider was not asked")
 
 // Prober pings all providers regularly, so that the health of unused ones is known.
@@ -62,7 +62,7 @@ type Prober struct {
 	Probe   func(context.Context, policy.ProviderID) error
 	Every   time.Duration // 0 means 30 s
 	Timeout time.Duration // of one ping; 0 means 10 s
-	Soon    time.Duration // until a ping is repeated that was not sent, or that was the first without a connection; 0 means 1 s
+	Soon    time.Duration // delay of a second ping after one that was not sent, or after the first without a connection; 0 means 1 s
 }
 
 // Run pings all providers immediately and at each interval, and those that the tracker suspects immediately. It runs until ctx is done and waits
@@ -73,7 +73,7 @@ func (p Prober) Run(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	defer stop() // a panic must not wait for pings
+	defer stop() // so that a panic does not wait for pings
 	wake := time.NewTimer(0)
 	defer wake.Stop()
 	for {
@@ -89,7 +89,7 @@ func (p Prober) Run(ctx context.Context) {
 		for _, id := range r.begin(time.Now()) {
 			wg.Go(guard.Func(func() {
 				e := pingEnd{id: id}
-				defer func() { // after a panic, too: else it is in flight for ever
+				defer func() { // after a panic, too: otherwise it would stay in flight
 					select {
 					case r.ended <- e:
 					case <-ctx.Done():
@@ -150,10 +150,10 @@ func (r *schedule) hurry(ids map[policy.ProviderID]bool) {
 	}
 }
 
-// earliest is the earliest time of a provider's next ping.
+// earliest returns the earliest time of a provider's next ping.
 func (r *schedule) earliest(id policy.ProviderID) time.Time { return r.began[id].Add(r.Soon) }
 
-// next is the time until the next ping.
+// next returns the time until the next ping.
 func (r *schedule) next(now time.Time) time.Duration {
 	wait := r.Every
 	for _, id := range r.Tracker.ids() {
@@ -170,7 +170,7 @@ func (p Prober) ping(ctx context.Context, id policy.ProviderID) (again bool) {
 	defer cancel()
 	err := p.Probe(limited, id)
 	if ctx.Err() != nil {
-		return false // the program stops, which says nothing about the provider
+		return false // the program stops: not the provider's fault
 	}
 	if errors.Is(err, ErrNotAsked) {
 		return true

@@ -47,7 +47,7 @@ func (w *window) count(now time.Time) (good, bad int) {
 
 func (w *window) clear() { w.slots = [buckets]slot{} }
 
-// latencies are the most recent ones.
+// latencies has the most recent ones.
 type latencies struct {
 	ring [64]time.Duration
 	n    int
@@ -61,7 +61,7 @@ func (l *latencies) add(d time.Duration) {
 	l.n++
 }
 
-// median is 0 without latencies.
+// median returns 0 without latencies.
 func (l *latencies) median() time.Duration {
 	if l.n == 0 {
 		return 0

@@ -24,7 +24,8 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// clusters are two per provider, and the sidecar's, unless the data path is in Envoy's process. A disabled provider keeps its clusters, so that requests in flight finish.
+// clusters returns two clusters per provider, and the sidecar's unless the data path is in Envoy's process. A disabled provider keeps its clusters,
+// so that requests in flight finish.
 func (b *builder) clusters() ([]types.Resource, error) {
 	var out []types.Resource
 	if !b.Module {
@@ -43,8 +44,8 @@ func (b *builder) clusters() ([]types.Resource, error) {
 	return out, nil
 }
 
-// provider is a cluster without outlier ejection and with the default panic threshold: Envoy does not retry on a cluster
-// that has no healthy host, so a host is always tried, and health is the order of clusters.
+// provider returns a cluster without outlier ejection and with the default panic threshold: Envoy does not retry on a cluster without a healthy host,
+// so a host is always tried, and health determines the order of clusters.
 func (b *builder) provider(p state.Provider, name string, filters []*hcmv3.HttpFilter) *clusterv3.Cluster {
 	first := p.Endpoints[0]
 	c := &clusterv3.Cluster{
@@ -71,7 +72,7 @@ func (b *builder) provider(p state.Provider, name string, filters []*hcmv3.HttpF
 	return c
 }
 
-// overload is how far above the mean, in percent, a host's load may be before requests that belong to it go to the next one.
+// overload is the limit of a host's load, in percent of the mean, above which requests with its affinity go to the next host.
 const overload = 125
 
 // hashByAffinity sends requests with the same affinity to one host, and others to a random one.
@@ -82,7 +83,7 @@ func hashByAffinity(c *clusterv3.Cluster) {
 	}
 }
 
-// discover chooses how hosts are found.
+// discover sets how hosts are found.
 func (b *builder) discover(c *clusterv3.Cluster, endpoints []state.Endpoint) {
 	if !slices.ContainsFunc(endpoints, state.Endpoint.IsName) {
 		c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC}
@@ -114,8 +115,8 @@ func (b *builder) resolver() *corev3.TypedExtensionConfig {
 	}
 }
 
-// unresolved is a lower-priority host while no name of a cluster resolves: it refuses connections, after which Envoy fails over. For a cluster
-// without hosts Envoy would answer with an error instead.
+// unresolved is a lower-priority host for the time in which no name of a cluster resolves: it refuses connections, after which Envoy fails over. For
+// a cluster without hosts Envoy would answer with an error instead.
 func unresolved() *endpointv3.LocalityLbEndpoints {
 	return &endpointv3.LocalityLbEndpoints{
 		Priority:    1,
@@ -139,8 +140,8 @@ func socket(host string, port uint16) *corev3.Address {
 	return envoy.Address(state.Address{Name: host, Port: port}, 0)
 }
 
-// upstreamOptions let TLS choose the protocol and speak HTTP/1.1 in plain text. Idle connections go before a provider's
-// front end drops them, so that a request does not meet a closing one.
+// upstreamOptions let TLS choose the protocol, and use HTTP/1.1 in plain text. Idle connections are closed before a provider's front end closes them,
+// so that no request is sent on a closing one.
 func upstreamOptions(scheme string, filters []*hcmv3.HttpFilter) *httpv3.HttpProtocolOptions {
 	o := &httpv3.HttpProtocolOptions{
 		CommonHttpProtocolOptions: &corev3.HttpProtocolOptions{IdleTimeout: durationpb.New(90 * time.Second)},
@@ -163,10 +164,10 @@ func upstreamOptions(scheme string, filters []*hcmv3.HttpFilter) *httpv3.HttpPro
 	return o
 }
 
-// http1 lets trailers pass, as HTTP/2 does: the receipt of an enclave's stream comes in one.
+// http1 forwards trailers, as HTTP/2 does: the receipt of an enclave's stream is in one.
 func http1() *corev3.Http1ProtocolOptions { return &corev3.Http1ProtocolOptions{EnableTrailers: true} }
 
-// providerTLS names the server itself: Envoy would otherwise derive the name from the client's Host header.
+// providerTLS sets the server name itself: Envoy would otherwise derive it from the client's Host header.
 func providerTLS(host, roots string) *tlsv3.UpstreamTlsContext {
 	return &tlsv3.UpstreamTlsContext{
 		Sni: host,

@@ -8,8 +8,7 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// egressReplies mark the answers that Envoy makes in a provider's place, so that the sidecar can tell a provider's 503 from one
-// that means that there was no connection.
+// egressReplies mark Envoy's own answers, so that the sidecar can distinguish a provider's 503 from a failed connection.
 func (b *builder) egressReplies() *hcmv3.LocalReplyConfig {
 	return &hcmv3.LocalReplyConfig{Mappers: []*hcmv3.ResponseMapper{{
 		Filter: &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_NotHealthCheckFilter{

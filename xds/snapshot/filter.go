@@ -23,9 +23,9 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// The attributes that the sidecar asks for.
+// The attributes that the sidecar requests.
 const (
-	attrCluster = "xds.cluster_name"      // which provider
+	attrCluster = "xds.cluster_name"      // the provider
 	attrDetails = "response.code_details" // "via_upstream", or why Envoy answered itself
 )
 
@@ -33,8 +33,8 @@ func (b *builder) filter(name string, config proto.Message) *hcmv3.HttpFilter {
 	return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: b.Any(config)}}
 }
 
-// routerFilters are the client listeners' chain. One ext_proc filter sees both directions whole; a second one in the
-// same chain would truncate answers.
+// routerFilters is the filter chain of the client listeners. One ext_proc filter handles both directions; a second one in the same chain would
+// truncate answers.
 func (b *builder) routerFilters() []*hcmv3.HttpFilter {
 	if b.Module {
 		return []*hcmv3.HttpFilter{b.module(state.ModuleClient), b.router()}
@@ -53,12 +53,12 @@ func (b *builder) routerFilters() []*hcmv3.HttpFilter {
 	return []*hcmv3.HttpFilter{b.filter("envoy.filters.http.ext_proc", f), b.router()}
 }
 
-// router adds no headers of Envoy's to what providers and clients see.
+// router does not add Envoy's headers to what providers and clients see.
 func (b *builder) router() *hcmv3.HttpFilter {
 	return b.filter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true})
 }
 
-// firstFilters watch an attempt whose request the sidecar has already written for the provider.
+// firstFilters observe an attempt whose request the sidecar has already encoded for the provider.
 func (b *builder) firstFilters(cluster string) []*hcmv3.HttpFilter {
 	if b.Module {
 		return b.moduleAttempt()
@@ -66,8 +66,8 @@ func (b *builder) firstFilters(cluster string) []*hcmv3.HttpFilter {
 	return []*hcmv3.HttpFilter{b.attempt(attemptScript, cluster, "1"), b.withoutInternals(nil), b.codec()}
 }
 
-// retryFilters let the sidecar write the request for the provider of this attempt first. The answer that replaces the
-// body drops content-length, so its length comes as metadata.
+// retryFilters let the sidecar encode the request for the provider of this attempt first. The ext_proc answer that replaces the body drops
+// content-length, so the length is sent as metadata.
 func (b *builder) retryFilters(cluster string) []*hcmv3.HttpFilter {
 	if b.Module {
 		return b.moduleAttempt()
@@ -92,19 +92,19 @@ func (b *builder) retryFilters(cluster string) []*hcmv3.HttpFilter {
 	}
 }
 
-// moduleAttempt writes the requests of retries, and notes how attempts went. It tells by the cluster which attempts it has to write.
+// moduleAttempt encodes the requests of retries, and records the outcome of attempts. The cluster shows which attempts it has to encode.
 func (b *builder) moduleAttempt() []*hcmv3.HttpFilter {
 	return []*hcmv3.HttpFilter{b.module(state.ModuleAttempt), b.withoutInternals(nil), b.codec()}
 }
 
-// module is one of the dynamic module's filters.
+// module returns one of the dynamic module's filters.
 func (b *builder) module(name string) *hcmv3.HttpFilter {
 	return b.filter("envoy.filters.http.dynamic_modules", &modulesv3.DynamicModuleFilter{
 		DynamicModuleConfig: envoy.Module(), FilterName: name,
 	})
 }
 
-// extProc is the filter with a mode of the sidecar's. metadata is the namespace that is sent along with every message.
+// extProc returns the filter for a mode of the sidecar. metadata is the namespace that is sent with every message.
 func (b *builder) extProc(mode, metadata string) *extprocv3.ExternalProcessor {
 	namespaces := &extprocv3.MetadataOptions_MetadataNamespaces{Untyped: []string{state.Metadata, state.MetadataOrder}}
 	return &extprocv3.ExternalProcessor{
@@ -127,8 +127,8 @@ func (b *builder) extProc(mode, metadata string) *extprocv3.ExternalProcessor {
 	}
 }
 
-// attemptScript notes how an attempt failed, and holds answers that are not streams until they are whole. retryScript finds out which
-// attempt it is, where that is not known from the cluster.
+// attemptScript records how an attempt failed, and buffers answers that are not streams until they are complete. retryScript determines the number of
+// the attempt, where the cluster does not show it.
 var (
 	//go:embed attempt.lua
 	attemptScript string
@@ -136,7 +136,7 @@ var (
 	retryScript string
 )
 
-// attempt runs a script for every attempt that Envoy carries; the number is empty where the script has to ask.
+// attempt runs a script for every attempt through Envoy; number is empty if the script has to determine it.
 func (b *builder) attempt(script, cluster, number string) *hcmv3.HttpFilter {
 	about := map[string]*structpb.Value{"cluster": structpb.NewStringValue(cluster)}
 	vm := "retry"
@@ -154,7 +154,7 @@ func (b *builder) attempt(script, cluster, number string) *hcmv3.HttpFilter {
 
 const filterLua = "envoy.filters.http.lua"
 
-// unwatched turns the script off: the sidecar sees for itself how its own calls go.
+// unwatched disables the script: the sidecar observes its own calls.
 func (b *builder) unwatched() map[string]*anypb.Any {
 	if b.Module {
 		return nil
@@ -162,7 +162,7 @@ func (b *builder) unwatched() map[string]*anypb.Any {
 	return map[string]*anypb.Any{filterLua: b.Any(&luav3.LuaPerRoute{Override: &luav3.LuaPerRoute_Disabled{Disabled: true}})}
 }
 
-// withoutInternals keeps from the provider what only the gateway's own parts need.
+// withoutInternals removes internal headers from requests to the provider.
 func (b *builder) withoutInternals(more *mutationv3.HeaderMutation) *hcmv3.HttpFilter {
 	var mutations []*mutationv3.HeaderMutation
 	for _, name := range internalHeaders {

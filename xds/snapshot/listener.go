@@ -28,11 +28,10 @@ const (
 const (
 	secretServer = "server_certificate"
 	serverName   = "bardo"
-	// A connection's buffers are small: bodies stream through the sidecar, and a client that does not read holds its
-	// provider back.
+	// A connection's buffers are small: bodies stream through the sidecar, and a client that does not read slows down its provider.
 	connectionBuffer = 1 << 20
-	// A client's are smaller: Envoy reads up to this much before it passes it on, so the sidecar takes the beginning of a large
-	// request while Envoy reads its rest, and what is copied is still in the processor's cache.
+	// A client's are smaller: Envoy reads up to this much before it forwards it, so the sidecar processes the beginning of a large request while
+	// Envoy reads its rest, and copied data is still in the processor's cache.
 	clientBuffer = 128 << 10
 )
 
@@ -48,13 +47,13 @@ func (b *builder) listeners() []types.Resource {
 		at := envoy.Address(state.Address{Pipe: b.EgressSocket}, 0o600)
 		egress := b.listener(ListenerEgress, at, connectionBuffer, b.egressManager(), nil)
 		egress.IgnoreGlobalConnLimit = true
-		egress.TrafficDirection = corev3.TrafficDirection_OUTBOUND // goes on while the others drain
+		egress.TrafficDirection = corev3.TrafficDirection_OUTBOUND // is not drained with the others
 		out = append(out, egress)
 	}
 	return out
 }
 
-// listen is the address of a validated "host:port".
+// listen returns the address of a validated "host:port".
 func listen(s string) *corev3.Address {
 	a, _ := state.ParseAddress(s)
 	return envoy.Address(a, 0)
@@ -78,7 +77,7 @@ func (b *builder) listener(
 	}
 }
 
-// clientManager takes whatever a client sends and makes one canonical request of it before anyone decides on it.
+// clientManager accepts whatever a client sends, and normalizes the request before any decision about it.
 func (b *builder) clientManager(name string) *hcmv3.HttpConnectionManager {
 	return &hcmv3.HttpConnectionManager{
 		StatPrefix:                   name,
@@ -95,8 +94,8 @@ func (b *builder) clientManager(name string) *hcmv3.HttpConnectionManager {
 		StreamIdleTimeout:            durationpb.New(b.Timeouts.Client),
 		RequestTimeout:               durationpb.New(b.Timeouts.Upload),
 		RequestHeadersTimeout:        durationpb.New(30 * time.Second),
-		// A client that still uploads reads its refusal, and one that pauses in its reading its last bytes. The price: when the
-		// sidecar dies, an HTTP/1.1 client sees that much later that its stream broke.
+		// A client that is still uploading can read its refusal, and one that pauses reading gets its last bytes. The cost: if the sidecar dies, an
+		// HTTP/1.1 client sees the broken stream that much later.
 		DelayedCloseTimeout: durationpb.New(5 * time.Second),
 		MaxRequestHeadersKb: wrapperspb.UInt32(96),
 		CommonHttpProtocolOptions: &corev3.HttpProtocolOptions{
@@ -104,7 +103,7 @@ func (b *builder) clientManager(name string) *hcmv3.HttpConnectionManager {
 			MaxHeadersCount:              wrapperspb.UInt32(200),
 			HeadersWithUnderscoresAction: corev3.HttpProtocolOptions_DROP_HEADER,
 		},
-		// HTTP/1.0 is what some reverse proxies speak to their backends unless they are told otherwise.
+		// Some reverse proxies use HTTP/1.0 to their backends by default.
 		HttpProtocolOptions: &corev3.Http1ProtocolOptions{EnableTrailers: true, AcceptHttp_10: true},
 		Http2ProtocolOptions: &corev3.Http2ProtocolOptions{
 			MaxConcurrentStreams:        wrapperspb.UInt32(1000),
@@ -119,20 +118,20 @@ func (b *builder) clientManager(name string) *hcmv3.HttpConnectionManager {
 	}
 }
 
-// noInternalAddresses makes every client external, loopback included, so that Envoy drops the x-envoy- headers that clients send.
+// noInternalAddresses makes every client external, including loopback, so that Envoy drops the x-envoy- headers that clients send.
 func noInternalAddresses() *hcmv3.HttpConnectionManager_InternalAddressConfig {
 	return &hcmv3.HttpConnectionManager_InternalAddressConfig{CidrRanges: []*corev3.CidrRange{
 		{AddressPrefix: "192.0.2.255", PrefixLen: wrapperspb.UInt32(32)},
 	}}
 }
 
-// egressManager serves the sidecar alone: it adds nothing to a request, sets no time limits of its own, and closes a
-// stream that broke without the delay that is meant for clients.
+// egressManager serves only the sidecar: it adds nothing to a request, has no timeouts, and closes a broken stream without the delay meant for
+// clients.
 func (b *builder) egressManager() *hcmv3.HttpConnectionManager {
 	return &hcmv3.HttpConnectionManager{
 		StatPrefix:          ListenerEgress,
 		CodecType:           hcmv3.HttpConnectionManager_HTTP1,
-		HttpProtocolOptions: &corev3.Http1ProtocolOptions{EnableTrailers: true}, // enclaves' receipts for streams
+		HttpProtocolOptions: &corev3.Http1ProtocolOptions{EnableTrailers: true}, // receipts of enclaves' streams
 		RouteSpecifier:      rds(routesEgress),
 		HttpFilters:         []*hcmv3.HttpFilter{b.router()},
 		ServerName:          serverName,
@@ -158,7 +157,7 @@ func ads() *corev3.ConfigSource {
 	}
 }
 
-// serverTLS takes the certificate by name, so that a new one replaces it without draining the listener.
+// serverTLS refers to the certificate by name, so that a new one replaces it without draining the listener.
 func (b *builder) serverTLS() *corev3.TransportSocket {
 	return envoy.TLSSocket(&b.Packer, &tlsv3.DownstreamTlsContext{CommonTlsContext: &tlsv3.CommonTlsContext{
 		TlsParams:                      &tlsv3.TlsParameters{TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_2},
@@ -167,8 +166,8 @@ func (b *builder) serverTLS() *corev3.TransportSocket {
 	}})
 }
 
-// secrets is the TLS listener's certificate. No cluster's secret may stand beside it: the cache answers those who ask for all it has,
-// and Envoy asks for a cluster's before it asks for a listener's.
+// secrets returns the TLS listener's certificate. It must not contain a cluster's secret: the cache answers only requests for all of its resources,
+// and Envoy requests a cluster's secret before a listener's.
 func (b *builder) secrets() []types.Resource {
 	if b.HTTPS == "" {
 		return nil
@@ -185,7 +184,7 @@ func inline(data []byte) *corev3.DataSource {
 	return &corev3.DataSource{Specifier: &corev3.DataSource_InlineBytes{InlineBytes: data}}
 }
 
-// accessLog is one line per request on standard error: how it went, never what it said.
+// accessLog writes one line per request to standard error: its outcome, never its content.
 func (b *builder) accessLog() []*accesslogv3.AccessLog {
 	if !b.AccessLog {
 		return nil

@@ -24,10 +24,10 @@ const (
 	routesEgress = "egress"
 )
 
-// retryOn is every way in which an attempt may break before its answer begins, and the statuses of retriable.
+// retryOn is every way in which an attempt can fail before its answer begins, and the statuses of retriable.
 const retryOn = "connect-failure,refused-stream,reset,reset-before-request,retriable-status-codes"
 
-// retriable are the final statuses of policy.Retriable: 101 alone of the informational ones is final.
+// retriable returns the final statuses of policy.Retriable: of the informational ones only 101 is final.
 func retriable() []uint32 {
 	var out []uint32
 	for status := http.StatusSwitchingProtocols; status < 600; status++ {
@@ -38,7 +38,7 @@ func retriable() []uint32 {
 	return out
 }
 
-// lasting reports whether the same provider, asked again by Envoy, would answer with a status again. Envoy does not wait for Retry-After.
+// lasting reports whether the same provider would probably answer with this status again if Envoy retried it. Envoy does not wait for Retry-After.
 func lasting(status uint32) bool {
 	return policy.Lasting(int(status)) || status == http.StatusTooManyRequests
 }
@@ -68,7 +68,7 @@ func (b *builder) clientRoutes() *routev3.RouteConfiguration {
 	}
 }
 
-// pathRoutes lead where the sidecar said; it answers everything else itself.
+// pathRoutes are the routes that the sidecar selects; it answers everything else itself.
 func (b *builder) pathRoutes() []*routev3.Route {
 	last := nowhere("unrouted", 404)
 	if len(b.Providers) == 0 {
@@ -81,13 +81,13 @@ func (b *builder) pathRoutes() []*routev3.Route {
 	}
 }
 
-// bufferLimit is the largest body that Envoy buffers: a request's for retries, which may be larger than the client's after encoding; an answer's
-// until it is complete.
+// bufferLimit limits the bodies that Envoy buffers: a request's for retries, which may be larger than the client's after encoding; an answer's until
+// it is complete.
 func (b *builder) bufferLimit() *wrapperspb.UInt64Value {
 	return wrapperspb.UInt64(max(2*b.MaxBodyBytes, b.MaxAnswer))
 }
 
-// failover is the route of what Envoy carries: attempt n goes to group n of the request's own order, or of the default one.
+// failover returns the route of requests forwarded by Envoy: attempt n goes to group n of the request's own order, or of the default one.
 func (b *builder) failover(path string, statuses []uint32) *routev3.Route {
 	return &routev3.Route{
 		Name:                   path,
@@ -110,12 +110,12 @@ func (b *builder) failover(path string, statuses []uint32) *routev3.Route {
 	}
 }
 
-// defaultAttempts is how far the default order goes before it repeats its last group; more than a request may have.
+// defaultAttempts is the length of the default order before it repeats its last group; more than a request may have.
 const defaultAttempts = 16
 
-// order is the default order, and then a group named after each cluster, for the orders that requests bring themselves.
-// A name that is not known here sends an attempt to the default order. That holds retry clusters only, whose requests the
-// sidecar writes or refuses: what was written for one provider, with its credentials, never reaches another.
+// order returns the default order, and a group named after each cluster, for orders in requests. An attempt with an unknown name goes to the default
+// order. That contains only retry clusters, whose requests the sidecar encodes or refuses: a request encoded for one provider, with its credentials,
+// never reaches another.
 func (b *builder) order() *routev3.ClusterSpecifierPlugin {
 	groups := &groupv3.PriorityGroupClusterSpecifier{OverrideMetadataNamespace: state.MetadataOrder}
 	add := func(name, cluster string) {
@@ -139,7 +139,7 @@ func (b *builder) order() *routev3.ClusterSpecifierPlugin {
 	}}
 }
 
-// ranked are the enabled providers: those of the order first, the others as configured.
+// ranked returns the enabled providers: those of the order first, the others as configured.
 func (b *builder) ranked() []policy.ProviderID {
 	enabled := func(id policy.ProviderID) bool {
 		return slices.ContainsFunc(b.Providers, func(p state.Provider) bool { return p.ID == id && !p.Disabled })
@@ -158,7 +158,7 @@ func (b *builder) ranked() []policy.ProviderID {
 	return out
 }
 
-// egressRoutes send a call of the sidecar's to the cluster it names. Failover is the sidecar's business here.
+// egressRoutes send a call of the sidecar's to the cluster that it names. The sidecar itself handles failover of these calls.
 func (b *builder) egressRoutes() *routev3.RouteConfiguration {
 	admitted := &routev3.HeaderMatcher{
 		Name: state.HeaderExchange,

@@ -1,5 +1,5 @@
-// Package snapshot computes Envoy's configuration from the control plane's state. It is pure: the same state gives the
-// same bytes and the same versions, so a state that changed nothing pushes nothing.
+// Package snapshot computes Envoy's configuration from the control plane's state. It is pure: the same state gives the same bytes and versions, so an
+// unchanged state causes no push.
 package snapshot
 
 import (
@@ -25,7 +25,7 @@ type builder struct {
 	envoy.Packer
 }
 
-// Build is the configuration of an Envoy in this state. Each kind of resource has the hash of its content as version.
+// Build returns the configuration of an Envoy in this state. The version of each kind of resource is the hash of its content.
 func Build(s state.State) (*cachev3.Snapshot, error) {
 	if err := s.Validate(); err != nil {
 		return nil, fmt.Errorf("state: %w", err)
@@ -55,7 +55,7 @@ func Build(s state.State) (*cachev3.Snapshot, error) {
 	return out, out.Consistent()
 }
 
-// validator is what protoc-gen-validate adds to a message: Envoy checks the same rules.
+// validator is the interface that protoc-gen-validate generates: Envoy checks the same rules.
 type validator interface{ ValidateAll() error }
 
 // seal checks resources of one kind and returns the hash of their content.

@@ -17,7 +17,7 @@ const (
 	Unix  = "unix"
 )
 
-// Endpoint is one network place of a provider: a host and port, or a Unix socket.
+// Endpoint is a network address of a provider: a host and port, or a Unix socket.
 type Endpoint struct {
 	Scheme string // HTTP, HTTPS or Unix
 	Host   string // name or IP address, without brackets
@@ -78,7 +78,7 @@ func (e Endpoint) validate() error {
 	return nil
 }
 
-// maxPipe is what fits into the kernel's socket address with its terminating zero.
+// maxPipe is the longest path that fits into the kernel's socket address, with its terminating zero.
 const maxPipe = 107
 
 func validatePipe(path string) error {
@@ -118,8 +118,8 @@ type Address struct {
 	Pipe string
 }
 
-// ParseAddress reads "unix:///path", "/path", or "host:port". The host "localhost" and no host at all are 127.0.0.1 and
-// every interface; other names are kept as such.
+// ParseAddress reads "unix:///path", "/path", or "host:port". The host "localhost" becomes 127.0.0.1, and an empty host every interface; other names
+// are kept.
 func ParseAddress(s string) (Address, error) {
 	if path, ok := strings.CutPrefix(s, "unix://"); ok || strings.HasPrefix(s, "/") {
 		return Address{Pipe: path}, validatePipe(path)

@@ -8,38 +8,36 @@ import (
 
 // The names on which Envoy's configuration and the sidecar agree.
 const (
-	// HeaderPath chooses the client listeners' route: PathJSON or PathAlone. What has none is answered by the sidecar itself.
+	// HeaderPath selects the client listeners' route: PathJSON or PathAlone. The sidecar answers requests without it.
 	HeaderPath = "x-bardo-internal-path"
 	// HeaderExchange carries, on the egress listener, the egress secret, a dot, and the id of a live exchange.
 	HeaderExchange = "x-bardo-internal-exchange"
 	// HeaderCluster names the cluster that a call through the egress listener goes to.
 	HeaderCluster = "x-bardo-internal-cluster"
-	// HeaderAffinity chooses among a provider's equal endpoints: requests with the same value go to the same one, while it is not
-	// overloaded.
+	// HeaderAffinity chooses among a provider's equal endpoints: requests with the same value go to the same one, unless it is overloaded.
 	HeaderAffinity = "x-bardo-internal-affinity"
-	// HeaderFailure says, in an answer of the egress listener that Envoy made by itself, why: its response code details, and after a space the address
-	// that it tried, "-" for none.
+	// HeaderFailure has, in Envoy's own answers of the egress listener, the cause: its response code details, a space, and the address that it tried,
+	// "-" for none.
 	HeaderFailure = "x-bardo-internal-failure"
 
-	// PathJSON is the route of requests that are answered in one piece: an answer that breaks off is tried elsewhere.
+	// PathJSON is the route of requests with a single-body answer: a truncated answer is retried elsewhere.
 	PathJSON = "json"
-	// PathAlone is the same for a single candidate, which is not asked again at once when it says that it is asked too often.
+	// PathAlone is PathJSON for a single candidate, which is not retried immediately after a rate-limit answer.
 	PathAlone = "alone"
 
-	// Metadata is the dynamic metadata namespace of what the sidecar tells the filters of further attempts. It holds KeyExchange and
+	// Metadata is the dynamic metadata namespace of the sidecar's data for the filters of further attempts. It holds KeyExchange and
 	// KeyContentLength.
 	Metadata = "bardo"
-	// MetadataAttempts is the namespace in which Envoy's filters note failed attempts for the sidecar, one KeyAttempt each. It is one of its
-	// own because Envoy encodes a namespace anew for every message to the sidecar: most requests have none.
+	// MetadataAttempts is the namespace in which Envoy's filters record failed attempts for the sidecar, one KeyAttempt each. It is separate because
+	// Envoy encodes a namespace again for every message to the sidecar: most requests have no failed attempts.
 	MetadataAttempts = "bardo.attempts"
-	// HeaderPeer is the client's IP address. Envoy sets it in every request of a client, whatever the client sent.
+	// HeaderPeer is the client's IP address. Envoy sets it in every client request, whatever the client sent.
 	HeaderPeer = "x-envoy-external-address"
 	// MetadataOrder is the namespace of a request's own failover order: {"priority_groups": [{"name": CLUSTER}, …]}.
 	MetadataOrder = "bardo.order"
-	// KeyExchange is the exchange's id. Attempt streams read it here, because request headers that one attempt removes
-	// are missing in the next.
+	// KeyExchange is the exchange's id. Attempt streams read it here, because request headers that one attempt removes are missing in the next.
 	KeyExchange = "exchange"
-	// KeyContentLength is the length, a decimal string, of the body that an attempt stream wrote.
+	// KeyContentLength is the length, a decimal string, of the body that an attempt stream encoded.
 	KeyContentLength = "content_length"
 	// KeyAttempt prefixes the outcome of an attempt: "attempt_2" is "CLUSTER;STATUS;RETRY-AFTER".
 	KeyAttempt = "attempt_"
@@ -57,7 +55,7 @@ const (
 	ModuleClient = "client"
 	// ModuleAttempt is the module's filter of one further attempt.
 	ModuleAttempt = "attempt"
-	// ModuleProcess is the module's bootstrap extension: what lives as long as Envoy.
+	// ModuleProcess is the module's bootstrap extension, with the lifetime of Envoy.
 	ModuleProcess = "process"
 
 	// NodeID is the node id of every Envoy that this control plane serves.
@@ -66,13 +64,13 @@ const (
 
 const retrySuffix = "~retry"
 
-// Cluster is the cluster that serves a provider's first attempts and egress calls: it sends a request as it comes.
+// Cluster returns the cluster of a provider's first attempts and egress calls: it sends a request unchanged.
 func Cluster(p policy.ProviderID) string { return string(p) }
 
-// RetryCluster is the cluster that asks the sidecar to write the request for its provider.
+// RetryCluster returns the cluster that has the sidecar encode the request for its provider.
 func RetryCluster(p policy.ProviderID) string { return string(p) + retrySuffix }
 
-// ProviderOf is the provider behind a cluster's name, whichever of the two it is.
+// ProviderOf returns the provider of a cluster, of either kind.
 func ProviderOf(cluster string) policy.ProviderID {
 	return policy.ProviderID(strings.TrimSuffix(cluster, retrySuffix))
 }

@@ -7,19 +7,18 @@ import (
 	"strings"
 )
 
-// Node is what is local to one Envoy and its sidecar. The Envoy tells it to the control plane when it connects.
+// Node has the settings of one Envoy and its sidecar. The Envoy sends them to the control plane when it connects.
 type Node struct {
 	ID            string // unique among the gateway's Envoys; letters, digits, dots and dashes
 	HTTP, HTTPS   string // host:port of the client listeners; "" for none, port 0 for any free one
 	EgressSocket  string // path of the Unix socket through which its sidecar calls providers
 	DemoSocket    string // path of the Unix socket of its sidecar's demo provider; "" for none
-	ExtProc       string // where it reaches its sidecar: unix:///path or host:port
+	ExtProc       string // address of its sidecar: unix:///path or host:port
 	ExtProcServer string // name in the sidecar's certificate; "" for clear text
 	SecretDir     string // directory of the files that name its own certificate; needed with ExtProcServer
 }
 
-// At is the state of one node's Envoy: what is shared, and what is local to it. secret is what calls through its egress listener must
-// carry.
+// At returns the state of one node's Envoy: the shared state with its local settings. secret must be in calls through its egress listener.
 func (s State) At(n Node, secret string) State {
 	s.HTTP, s.HTTPS = n.HTTP, n.HTTPS
 	s.EgressSocket, s.EgressSecret = n.EgressSocket, secret
@@ -38,10 +37,10 @@ func (s State) At(n Node, secret string) State {
 	return s
 }
 
-// maxNodeID is the longest label of a DNS name: a node's name stands in certificates.
+// maxNodeID is the longest label of a DNS name: node names are in certificates.
 const maxNodeID = 63
 
-// ValidateNodeID reports why a name cannot be a node's.
+// ValidateNodeID returns why a name cannot be a node's.
 func ValidateNodeID(id string) error {
 	if id == "" || len(id) > maxNodeID || strings.Trim(id, nameBytes+".") != "" {
 		return fmt.Errorf("name %.80q, expected 1 to %d letters, digits, dots and dashes", id, maxNodeID)
@@ -49,7 +48,7 @@ func ValidateNodeID(id string) error {
 	return nil
 }
 
-// Validate reports all that is wrong with a node's own part. What it says of a node's words is quoted and bounded.
+// Validate returns all errors of a node's local settings. Values from the node are quoted and shortened.
 func (n Node) Validate() error {
 	if err := ValidateNodeID(n.ID); err != nil {
 		return err
@@ -77,7 +76,7 @@ func (n Node) Validate() error {
 	return errors.Join(errs...)
 }
 
-// maxPath is the longest path that is taken from a node.
+// maxPath is the longest path that a node may send.
 const maxPath = 1024
 
 func validateSecretDir(dir, serverName string) error {

@@ -1,5 +1,5 @@
-// Package state is what the control plane knows, as one value: where Envoy listens, which providers there are, and in
-// which order they are tried. It knows nothing of Envoy's own configuration, which is computed from it.
+// Package state is the control plane's knowledge as one value: where Envoy listens, which providers there are, and in which order they are tried. It
+// does not know Envoy's own configuration, which is computed from it.
 package state
 
 import (
@@ -12,10 +12,10 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// DefaultCAPath is where Debian and its relatives keep the system's roots in one file.
+// DefaultCAPath is the file with the system's root certificates on Debian and related systems.
 const DefaultCAPath = "/etc/ssl/certs/ca-certificates.crt"
 
-// State is everything that Envoy is configured from. It is a value: share copies, and do not edit what they point to.
+// State is everything that Envoy is configured from. It is a value: copies share what they point to, which must not be changed.
 type State struct {
 	HTTP  string // host:port of the plain listener; "" for none, port 0 for any free one
 	HTTPS string // host:port of the TLS listener; "" for none
@@ -23,10 +23,10 @@ type State struct {
 	CertPEM, KeyPEM []byte
 
 	EgressSocket string // path of the Unix socket through which the sidecar calls providers
-	EgressSecret string // what such a call must carry; letters and digits
+	EgressSecret string // required in such calls; letters and digits
 
 	ExtProc Peer   // the sidecar; empty with Module
-	Module  bool   // the data path is in Envoy's process, as a dynamic module: no request leaves it for a sidecar
+	Module  bool   // the data path is in Envoy's process, as a dynamic module: no request goes to a sidecar
 	CAPath  string // file of roots for providers' certificates; "" means DefaultCAPath
 
 	Providers []Provider
@@ -34,20 +34,20 @@ type State struct {
 
 	Timeouts     Timeouts
 	MaxBodyBytes uint64   // of a client's request; 0 means 32 MiB
-	MaxAnswer    uint64   // bytes of a provider's answer that is held until it is whole; 0 means 64 MiB
+	MaxAnswer    uint64   // bytes of a provider's answer that is buffered until it is complete; 0 means 64 MiB
 	CORSOrigins  []string // of pages that may read Envoy's own errors; "*": all
 	AccessLog    bool     // one JSON line per request, without content, on Envoy's standard error
 }
 
 // Provider is a group of equal endpoints with one TLS identity.
 type Provider struct {
-	ID        policy.ProviderID // names its clusters: one that moves must get another, or requests written for the old place go to the new one
+	ID        policy.ProviderID // names its clusters. A provider at another address needs another ID, or requests encoded for the old address go to the new one
 	Endpoints []Endpoint
-	Demo      bool // the sidecar's own: its endpoint is local to each node, see State.At
-	Disabled  bool // keeps its clusters, so that requests under way finish, but has no place in the order
+	Demo      bool // the sidecar's demo provider: its endpoint is local to each node, see State.At
+	Disabled  bool // keeps its clusters, so that requests in flight finish, but has no place in the order
 
-	// Zero means the state's. Envoy replaces a cluster that changes, and with it the calls of a module that are under way: a provider that is reached
-	// otherwise must get another ID.
+	// Zero means the state's. Envoy replaces a changed cluster, and with it the calls of a module in flight: a provider with another address needs
+	// another ID.
 	Connect time.Duration // as in Timeouts
 	CAPath  string        // as in State
 }
@@ -59,7 +59,7 @@ const ClientIdle = 5 * time.Minute
 type Timeouts struct {
 	Connect time.Duration // 5 s: to a provider
 	Upload  time.Duration // 5 min: until a client's request is complete
-	Client  time.Duration // 5 min: silence on a client's stream in both directions
+	Client  time.Duration // 5 min: idle time of a client's stream in both directions
 	Attempt time.Duration // 5 s: the sidecar's answer to an attempt
 }
 
@@ -69,16 +69,15 @@ type Peer struct {
 	TLS     *TLS   // nil for plain text
 }
 
-// TLS is how Envoy and a peer know each other: by certificates that it is given, or by files on its machine, which it reads again when
-// they change.
+// TLS is the mutual authentication of Envoy and a peer: by the given certificates, or by files on its machine, which it reads again when they change.
 type TLS struct {
 	CAPEM           []byte // signs the peer's certificate
-	CertPEM, KeyPEM []byte // Envoy's own; empty when the peer does not ask
-	SecretDir       string // instead of the above: directory of the files that name the certificate's
+	CertPEM, KeyPEM []byte // Envoy's own; empty if the peer requires none
+	SecretDir       string // instead of the above: directory of the files that name the certificate's files
 	ServerName      string // expected in the peer's certificate
 }
 
-// WithDefaults fills in what is zero.
+// WithDefaults replaces zero values by their defaults.
 func (s State) WithDefaults() State {
 	if s.CAPath == "" {
 		s.CAPath = DefaultCAPath
@@ -106,10 +105,10 @@ func (s State) WithDefaults() State {
 	return s
 }
 
-// Validate says everything that is wrong, one sentence per line; nil if Envoy can be configured from s.
+// Validate returns all errors of s, one per line; nil if Envoy can be configured from s.
 func (s State) Validate() error { return errors.Join(s.validateLocal(), s.ValidateShared()) }
 
-// collect returns a function that notes an error under what it is about, and one that joins what was noted.
+// collect returns a function that adds an error about a subject, and one that joins the errors.
 func collect() (fail func(err error, format string, args ...any), all func() error) {
 	var errs []error
 	fail = func(err error, format string, args ...any) {
@@ -120,7 +119,7 @@ func collect() (fail func(err error, format string, args ...any), all func() err
 	return fail, func() error { return errors.Join(errs...) }
 }
 
-// validateLocal looks at what differs from node to node.
+// validateLocal checks what differs between nodes.
 func (s State) validateLocal() error {
 	fail, all := collect()
 	if s.HTTP != "" {
@@ -147,7 +146,7 @@ func (s State) validateLocal() error {
 	return all()
 }
 
-// ValidateShared says what is wrong with the part that all nodes have in common.
+// ValidateShared returns the errors of the part that all nodes share.
 func (s State) ValidateShared() error {
 	fail, all := collect()
 	if len(s.CertPEM) > 0 {
@@ -170,7 +169,7 @@ func (s State) ValidateShared() error {
 	return all()
 }
 
-// Validate reports why Envoy could not call this peer.
+// Validate returns why Envoy could not call this peer.
 func (p Peer) Validate() error {
 	if _, err := ParseAddress(p.Address); err != nil {
 		return err

@@ -63,7 +63,7 @@ func (k sessionKeys) Principal(ctx context.Context, key string) (policy.Principa
 	switch {
 	case errors.Is(err, session.ErrUnknown):
 		err = fault.Newf(fault.InvalidAPIKey, "the key of the session is not valid")
-	case errors.Is(err, session.ErrOver):
+	case errors.Is(err, session.ErrEnded):
 		err = fault.Newf(fault.InvalidAPIKey, "the session of this key was closed or has expired")
 	default:
 		err = api.SessionFault(err)

@@ -33,7 +33,7 @@ func Resolver(adapters []provider.Described, models *catalog.Catalog, cfg *confi
 		}
 		available[id] = one
 	}
-	return resolve.New(models, enabled).Knowing(available).Under(resolve.Rules{
+	return resolve.New(models, enabled).Knowing(available).WithRules(resolve.Rules{
 		Strategy: resolve.Strategy(cfg.Routing.Strategy), Mode: resolve.Mode(cfg.Inference.ProviderMode), Dreams: cfg.Inference.DreamProvider,
 		Exhausted: resolve.Exhausted(cfg.Inference.OnPrivacyExhausted), LowCredit: cfg.Providers.Venice.LowCredit(),
 	})

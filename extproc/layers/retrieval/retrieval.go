@@ -120,7 +120,7 @@ func ofSubsystems(x *pipeline.Exchange, names rule.Names) bool {
 }
 
 func (s *Source) concerns(x *pipeline.Exchange) bool {
-	return ofSubsystems(x, s.Subsystems) && (!s.OfSessions || session.Is(x.Hints.SessionID)) &&
+	return ofSubsystems(x, s.Subsystems) && (!s.OfSessions || session.IsID(x.Hints.SessionID)) &&
 		(len(s.Keys) == 0 || s.Keys.Match(string(x.Principal.Account)) || x.Principal.Name != "" && s.Keys.Match(x.Principal.Name))
 }
 
