@@ -44,7 +44,7 @@ func TestBootstrap(t *testing.T) {
 	}
 }
 
-// TestOnlyTheModuleIsToldWhyAConnectionFailed in the body of Envoy's answers, which it alone reads.
+// TestOnlyTheModuleIsToldWhyAConnectionFailed checks the bodies of Envoy's own answers, which only the module reads.
 func TestOnlyTheModuleIsToldWhyAConnectionFailed(t *testing.T) {
 	if l := read(t, options).GetLayeredRuntime(); l != nil {
 		t.Errorf("%v", l)

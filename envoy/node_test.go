@@ -81,7 +81,7 @@ func TestFilesOfACertificateAreWatchedByEnvoy(t *testing.T) {
 	}
 }
 
-// FuzzParseNode: whatever an Envoy says of itself, it is taken whole or refused.
+// FuzzParseNode: any node message is accepted as a whole or refused.
 func FuzzParseNode(f *testing.F) {
 	raw, err := protojson.Marshal(node(whole))
 	if err != nil {

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runUntilKilled supervises an Envoy and says its pid once it lives.
+// runUntilKilled supervises an Envoy and prints its pid once it is alive.
 func runUntilKilled(dir string) {
 	p, err := envoy.NewProcess(command(os.Getenv("ENVOY_BIN"), dir, slog.New(slog.DiscardHandler)))
 	if err != nil {
@@ -160,7 +160,7 @@ func TestEnvoyDiesWithItsParent(t *testing.T) {
 	until(t, "envoy is gone", func() bool { return gone(pid) })
 }
 
-// gone reports whether a process has ended; one that waits for a parent to notice has.
+// gone reports whether a process has ended, including zombies.
 func gone(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestStartsGiveUpOnlyWhereNoEnvoyWasReady: how long each took to end does not count, but for one that ran for a minute.
+// TestStartsGiveUpOnlyWhereNoEnvoyWasReady: the run time does not count, except if it exceeds a minute.
 func TestStartsGiveUpOnlyWhereNoEnvoyWasReady(t *testing.T) {
 	type end struct {
 		ran   time.Duration

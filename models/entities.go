@@ -8,18 +8,18 @@ import (
 	"unicode"
 )
 
-// word is a word of a text, or a sign, with its tokens.
+// word is a word of a text, or a punctuation mark, with its tokens.
 type word struct {
 	start, end int
 	tokens     []int32
-	label      string  // O, B-TYPE or I-TYPE; "" before the model has read it
+	label      string  // O, B-TYPE or I-TYPE; "" before the model was run
 	score      float64 // the label's probability
 }
 
 // outside is the label of a word that belongs to no name.
 const outside = "O"
 
-// entities finds the names of a text. A word counts as its first token does.
+// entities finds the names in a text. A word has the label of its first token.
 func (r *reader) entities(ctx context.Context, text string) ([]Entity, error) {
 	words, err := r.split(ctx, text)
 	if err != nil {
@@ -35,10 +35,10 @@ func (r *reader) entities(ctx context.Context, text string) ([]Entity, error) {
 	return named(words), nil
 }
 
-// checkEvery is after how many words it is looked whether the caller still waits.
+// checkEvery is the number of words after which cancellation is checked.
 const checkEvery = 1 << 10
 
-// split cuts a text into words, and these into tokens. A word without tokens is left out, one of more tokens than a window has is cut.
+// split splits a text into words, and these into tokens. A word without tokens is left out; one with more tokens than a window is cut.
 func (r *reader) split(ctx context.Context, text string) (words []word, err error) {
 	add := func(from, to int) {
 		if tokens := r.words.Encode(text[from:to], r.model.Window-2); len(tokens) > 0 {
@@ -68,7 +68,8 @@ func (r *reader) split(ctx context.Context, text string) (words []word, err erro
 	return words, nil
 }
 
-// window is where the window that begins with a word ends, and where the next one begins: so far before the end that they share the overlap, or behind the last word.
+// window returns where the window that begins with a word ends, and where the next one begins: so far before the end that they share the overlap, or
+// after the last word.
 func (r *reader) window(words []word, from int) (to, next int) {
 	room := r.model.Window - 2
 	for to = from; to < len(words) && len(words[to].tokens) <= room; to++ {
@@ -84,7 +85,7 @@ func (r *reader) window(words []word, from int) (to, next int) {
 	return to, next
 }
 
-// label labels the words of a window. Of two labels that a word gets in windows that overlap, the surer one of a name counts.
+// label labels the words of a window. If overlapping windows give a word different labels, the most probable label of a name counts.
 func (r *reader) label(ctx context.Context, words []word) error {
 	var tokens []int32
 	for i := range words {
@@ -98,7 +99,7 @@ func (r *reader) label(ctx context.Context, words []word) error {
 	if len(out) != width*(len(tokens)+2) {
 		return fmt.Errorf("model %s: its output has %d values for %d tokens, expected %d each", r.model.Name, len(out), len(tokens)+2, width)
 	}
-	at := 1 // behind the special token
+	at := 1 // after the special token
 	for i := range words {
 		w := &words[i]
 		best, p := likeliest(out[at*width : (at+1)*width])
@@ -114,7 +115,7 @@ func (r *reader) label(ctx context.Context, words []word) error {
 	return nil
 }
 
-// likeliest is the index of the largest of some logits, and its probability.
+// likeliest returns the index of the largest logit, and its probability.
 func likeliest(logits []float32) (best int, p float64) {
 	for i, x := range logits {
 		if x > logits[best] {
@@ -128,7 +129,7 @@ func likeliest(logits []float32) (best int, p float64) {
 	return best, 1 / sum
 }
 
-// named joins words that belong to one name: one that begins with B- or another type begins the next.
+// named joins words that belong to one name: a word labelled B-, or with another type, begins the next name.
 func named(words []word) (all []Entity) {
 	var open *Entity
 	for i := range words {

@@ -30,12 +30,12 @@ func TestF01NamesAreFoundWhereTheyStand(t *testing.T) {
 		"ÀDA\u00a0lovelace, née Byron":       {"PER:ÀDA\u00a0lovelace"},
 		"ada grace":                          {"PER:ada", "PER:grace"},    // two beginnings
 		"Lovelace":                           {"PER:Lovelace"},            // no beginning
-		"Graceful":                           {"PER:Graceful"},            // a word counts as its first token does
+		"Graceful":                           {"PER:Graceful"},            // a word has the label of its first token
 		"ada, lovelace":                      {"PER:ada", "PER:lovelace"}, // a sign ends a name
 		"(New York)(Acme)":                   {"LOC:New York", "ORG:Acme"},
 		"日本 Paris\xff\xfe Ada":               {"LOC:Paris", "PER:Ada"},
 		"[CLS] Ada [SEP]":                    {"PER:Ada"},
-		strings.Repeat("a ", 999) + "Ada":    {"PER:Ada"}, // behind the first window
+		strings.Repeat("a ", 999) + "Ada":    {"PER:Ada"}, // after the first window
 		"Ada" + strings.Repeat(" x", 20_000): {"PER:Ada"},
 	} {
 		all, err := r.Entities(t.Context(), text)

@@ -11,7 +11,7 @@ import (
 	"bardo.money/gateway/models"
 )
 
-// slow is a runtime whose models are read when release is closed; reads counts how often that began.
+// slow is a runtime whose models are loaded when release is closed; reads counts the started loads.
 type slow struct {
 	release chan struct{}
 	mu      sync.Mutex
@@ -26,7 +26,7 @@ func (s *slow) load(string) (models.Runtime, error) {
 	return models.Runtime{Version: "test", Open: func(string, string) (models.Session, error) { return fixed{}, nil }}, nil
 }
 
-// fixed is a session whose output has the size of the embedding's.
+// fixed is a session with an output of the embedding's size.
 type fixed struct{}
 
 func (fixed) Run(rows int, _, _ []int64) ([]float32, error) {

@@ -1,6 +1,5 @@
-// Package models runs small models on this machine: one that turns texts into vectors, and one that finds instructions in texts. It knows the
-// models by their manifest, and the library that runs them by an interface. A model that is not there, or not what it should be, is off, with the
-// reason: nothing stands in for it.
+// Package models runs small models on this machine: for embeddings, for detecting injected instructions, and for finding names. It knows the models
+// by their manifest, and their runtime by an interface. A model that is missing or invalid is off, with the reason: nothing replaces it.
 package models
 
 import (
@@ -17,33 +16,34 @@ import (
 	"bardo.money/gateway/models/wordpiece"
 )
 
-// Embedder turns texts into vectors.
+// Embedder computes embeddings of texts.
 type Embedder interface {
-	// Embed is the vector of a text, of length 1. A text beyond the model's window is cut. Errors wrap ErrOff, ErrBusy, or what ctx says.
+	// Embed returns the vector of a text, of length 1. A text longer than the model's window is cut. Errors wrap ErrOff, ErrBusy, or ctx's error.
 	// Safe for concurrent use.
 	Embed(ctx context.Context, text string) ([]float32, error)
-	// Dims is the number of dimensions.
+	// Dims returns the number of dimensions.
 	Dims() int
-	// Threshold is the cosine above which two texts may mean the same.
+	// Threshold returns the cosine above which two texts may have the same meaning.
 	Threshold() float64
-	// Tag identifies the model and the version of the runtime: vectors of different tags are not to be compared. It is "" before the first Embed.
+	// Tag identifies the model and the version of the runtime: vectors with different tags must not be compared. It is "" before the first Embed.
 	Tag() string
 }
 
-// Classifier finds instructions for a model in texts.
+// Classifier detects instructions for a model in texts.
 type Classifier interface {
-	// Score is the probability that a text holds such instructions, from 0 to 1: of a long text, the highest of its windows. Errors are those of Embed.
-	// Safe for concurrent use.
+	// Score returns the probability that a text contains such instructions, from 0 to 1: for a long text, the maximum over its windows. Errors are
+	// those of Embed. Safe for concurrent use.
 	Score(ctx context.Context, text string) (float64, error)
-	// Threshold is the score from which on a text counts as holding some.
+	// Threshold returns the score from which a text counts as containing instructions.
 	Threshold() float64
-	// Tag is that of an Embedder.
+	// Tag is as in Embedder.
 	Tag() string
 }
 
 // Recognizer finds names of people, places and the like in texts.
 type Recognizer interface {
-	// Entities are the names in a text, in their order. A long text is read in windows that overlap. Errors are those of Embed. Safe for concurrent use.
+	// Entities returns the names in a text, in order. A long text is processed in overlapping windows. Errors are those of Embed. Safe for concurrent
+	// use.
 	Entities(ctx context.Context, text string) ([]Entity, error)
 }
 
@@ -51,68 +51,69 @@ type Recognizer interface {
 type Entity struct {
 	Start int     `json:"start"`
 	End   int     `json:"end"`
-	Label string  `json:"label"` // its type, as the model calls it: PER, LOC
-	Score float64 `json:"score"` // the least probability of its words
+	Label string  `json:"label"` // its type in the model's terms: PER, LOC
+	Score float64 `json:"score"` // lowest probability of its words
 }
 
-// Vector is a text's vector, and what was read of the text.
+// Vector is a text's vector, with the part of the text that was processed.
 type Vector struct {
 	Values []float32
-	Tokens int  // that the model read, with the special ones around them
-	Cut    bool // the text has more tokens than the model reads
+	Tokens int  // processed by the model, including the special ones
+	Cut    bool // the text has more tokens than the model's window
 }
 
-// Measurer turns texts into vectors, and says how much of them it read.
+// Measurer is an Embedder that reports how much of a text was processed.
 type Measurer interface {
 	// Measure is Embed.
 	Measure(ctx context.Context, text string) (Vector, error)
 }
 
-// About is what is known of a model before it is read.
+// About describes a model before it is loaded.
 type About struct {
 	Name       string  `json:"name"` // "": none is chosen
 	Dimensions int     `json:"dimensions"`
-	Window     int     `json:"window"` // most tokens of a text, special ones included
+	Window     int     `json:"window"` // maximum tokens of a text, including special ones
 	Threshold  float64 `json:"threshold"`
 }
 
-// Runtime is the library that runs models, loaded.
+// Runtime is a loaded library that runs models.
 type Runtime struct {
 	Version string
 	Open    func(path, output string) (Session, error)
 }
 
-// ErrOff is that of a model that does not run. What wraps it says why.
+// ErrOff is the error of a model that does not run. Its wrapper has the reason.
 var ErrOff = errors.New("the local model is off")
 
 // Off is the name for no model.
 const Off = "off"
 
-// stops is why a model of a closed Host is off.
+// stops is the reason for which a closed Host's models are off.
 const stops = "the gateway stops"
 
-// Auto is the name for the usual model of a kind, if it is installed.
+// Auto selects the default model of a kind, if it is installed.
 const Auto = "auto"
 
-// Options say which models are used.
+// Options configure which models are used.
 type Options struct {
 	Manifest *manifest.Manifest
-	Dirs     manifest.Dirs                         // where the files are looked for
+	Dirs     manifest.Dirs                         // where the files are searched
 	Library  string                                // path of ONNX Runtime; "": the manifest's, in Dirs
 	Load     func(library string) (Runtime, error) // nil: this program cannot run models
 	Choice   map[manifest.Kind]string              // name, Auto (or "") or Off, by kind; no names are looked for unless a model is chosen
-	Threads  int                                   // sessions of each model; zero means 1
+	Threads  int                                   // sessions per model; zero means 1
 	Log      *slog.Logger
 	Meter    Meter
 }
 
-// Host has the models of a process. It reads a model when it is asked for it first; callers wait for that as long as their contexts let them. Safe for concurrent use.
+// Host holds the models of a process. It loads a model at its first use; callers wait for that until their contexts are done. Safe for concurrent
+// use.
 type Host struct {
 	o     Options
 	slots map[manifest.Kind]*slot
 }
 
-// NewHost looks for the files of the models; it does not read them. The error is about a name that there is not.
+// NewHost finds the files of the models; it does not read them. The error is about an unknown name.
 func NewHost(o Options) (*Host, error) {
 	h := &Host{o: o, slots: make(map[manifest.Kind]*slot)}
 	for _, kind := range []manifest.Kind{manifest.Embedding, manifest.Injection, manifest.Entities} {
@@ -132,19 +133,19 @@ func NewHost(o Options) (*Host, error) {
 	return h, nil
 }
 
-// Embedder is the model that turns texts into vectors.
+// Embedder returns the embedding model.
 func (h *Host) Embedder() Embedder { return embedder{h.slots[manifest.Embedding]} }
 
-// Classifier is the model that finds instructions.
+// Classifier returns the injection model.
 func (h *Host) Classifier() Classifier { return classifier{h.slots[manifest.Injection]} }
 
-// Measurer is the embedder as one that says what it read.
+// Measurer returns the embedder as a Measurer.
 func (h *Host) Measurer() Measurer { return embedder{h.slots[manifest.Embedding]} }
 
-// Recognizer is the model that finds names.
+// Recognizer returns the model that finds names.
 func (h *Host) Recognizer() Recognizer { return recognizer{h.slots[manifest.Entities]} }
 
-// About is what is known of the model of a kind.
+// About describes the model of a kind.
 func (h *Host) About(kind manifest.Kind) About {
 	s := h.slots[kind]
 	if s.model == nil {
@@ -153,7 +154,7 @@ func (h *Host) About(kind manifest.Kind) About {
 	return About{Name: s.model.Name, Dimensions: s.model.Dimensions, Window: s.model.Window, Threshold: s.model.Threshold}
 }
 
-// Load reads the models that are installed. Those that cannot be read are off; Status says why.
+// Load loads the installed models. Those that cannot be loaded are off; Status has the reason.
 func (h *Host) Load() {
 	for _, kind := range h.kinds() {
 		_, _ = h.slots[kind].ready(context.Background()) // Status has the error
@@ -162,13 +163,13 @@ func (h *Host) Load() {
 
 func (h *Host) kinds() []manifest.Kind {
 	kinds := []manifest.Kind{manifest.Embedding, manifest.Injection}
-	if h.slots[manifest.Entities].name != Off { // most gateways look for no names
+	if h.slots[manifest.Entities].name != Off { // off for most gateways
 		kinds = append(kinds, manifest.Entities)
 	}
 	return kinds
 }
 
-// Status is how the models are, by kind.
+// Status returns the states of the models, by kind.
 func (h *Host) Status() []Status {
 	var all []Status
 	for _, kind := range h.kinds() {
@@ -177,7 +178,7 @@ func (h *Host) Status() []Status {
 	return all
 }
 
-// Close frees the models. What is asked of them afterwards fails.
+// Close frees the models. Later calls fail.
 func (h *Host) Close() error {
 	var errs []error
 	for _, s := range h.slots {
@@ -186,28 +187,28 @@ func (h *Host) Close() error {
 	return errors.Join(errs...)
 }
 
-// State is how far a model is.
+// State is the state of a model.
 type State string
 
 // The states.
 const (
 	StateOff       State = "off"       // by configuration
 	StateAbsent    State = "absent"    // not installed
-	StateInstalled State = "installed" // its files are there, and not read yet
+	StateInstalled State = "installed" // its files exist, and are not loaded yet
 	StateReady     State = "ready"     // in memory
-	StateFailed    State = "failed"    // its files are not what they should be, or cannot be read
+	StateFailed    State = "failed"    // its files are invalid, or cannot be read
 )
 
-// Status is how a model is.
+// Status is the state of a model, with details.
 type Status struct {
 	Kind   manifest.Kind `json:"kind"`
 	Name   string        `json:"name"` // "" if none is chosen
 	State  State         `json:"state"`
-	Detail string        `json:"detail"` // why it is off, or where it is
+	Detail string        `json:"detail"` // why it is off, or its path
 	Chosen bool          `json:"chosen"` // the configuration names it
 }
 
-// Brief is how a model is, without the places of files.
+// Brief returns a model's state, without paths.
 func (s *Status) Brief() string {
 	switch s.State {
 	case StateOff:
@@ -223,25 +224,25 @@ func (s *Status) Brief() string {
 	return s.Name + " is in memory"
 }
 
-// Wrong reports whether an operator has to do something: a model is broken, or one that the configuration names is not there.
+// Wrong reports whether an operator has to act: a model is broken, or a configured one is missing.
 func (s *Status) Wrong() bool { return s.State == StateFailed || s.State == StateAbsent && s.Chosen }
 
-// slot is the place of one kind's model.
+// slot holds the model of one kind.
 type slot struct {
 	o     *Options
 	kind  manifest.Kind
-	name  string // Auto, Off, or a model's
+	name  string // Auto, Off, or a model's name
 	model *manifest.Model
 
-	mu     sync.Mutex    // guards what follows
-	loaded chan struct{} // nil until somebody needs the model; closed when it is read, or could not be
+	mu     sync.Mutex    // guards the fields below
+	loaded chan struct{} // nil until the model is needed; closed when loading has ended
 	state  State
-	why    string // of the state
+	why    string // reason of the state
 	tag    string
 	reader *reader
 }
 
-// find chooses the model, and looks for its files.
+// find chooses the model, and finds its files.
 func (s *slot) find() error {
 	if s.name == Off {
 		s.state, s.why = StateOff, fmt.Sprintf("models.%s is off", s.kind)
@@ -266,7 +267,7 @@ func (s *slot) find() error {
 	return nil
 }
 
-// locate looks for the files, and notes where the model is.
+// locate finds the files, and sets the state.
 func (s *slot) locate() (err error) {
 	if s.why, err = s.o.Dirs.Find(s.model.Files.Model); err != nil {
 		return err
@@ -281,7 +282,7 @@ func (s *slot) locate() (err error) {
 	return err
 }
 
-// library is the runtime's file for this machine.
+// library returns the runtime's file for this machine.
 func (s *slot) library() (manifest.File, error) {
 	f, ok := s.o.Manifest.Runtime.Library()
 	if !ok && s.o.Library == "" {
@@ -300,7 +301,7 @@ func (s *slot) status() Status {
 	return st
 }
 
-// get is what is known of the model; ok is false while it is not read.
+// get returns the model; ok is false while it is not loaded.
 func (s *slot) get() (r *reader, err error, ok bool) { //nolint:revive // the error is part of what is known
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -310,7 +311,7 @@ func (s *slot) get() (r *reader, err error, ok bool) { //nolint:revive // the er
 	return nil, fmt.Errorf("%w: %s", ErrOff, s.why), s.state != StateInstalled
 }
 
-// ready is the model, read if it was not. One goroutine reads it, which goes on when ctx ends.
+// ready returns the model, and loads it if necessary. One goroutine loads it, which continues when ctx is done.
 func (s *slot) ready(ctx context.Context) (*reader, error) {
 	if r, err, ok := s.get(); ok {
 		return r, err
@@ -325,7 +326,7 @@ func (s *slot) ready(ctx context.Context) (*reader, error) {
 	return r, err
 }
 
-// load begins to read the model, if nobody has. What it returns is closed when that is over.
+// load starts loading the model, once. The returned channel is closed when that has ended.
 func (s *slot) load() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -334,7 +335,7 @@ func (s *slot) load() <-chan struct{} {
 	}
 	done := make(chan struct{})
 	s.loaded = done
-	if s.state != StateInstalled { // closed meanwhile
+	if s.state != StateInstalled { // closed in the meantime
 		close(done)
 		return done
 	}
@@ -345,7 +346,7 @@ func (s *slot) load() <-chan struct{} {
 	return done
 }
 
-// keep reads the model, and notes what came of it.
+// keep loads the model, and stores the result.
 func (s *slot) keep() {
 	var r *reader
 	var tag, version string
@@ -366,7 +367,7 @@ func (s *slot) keep() {
 	}
 }
 
-// read checks the files, and makes a reader of them. The tag identifies the model and the runtime.
+// read checks the files, and creates a reader from them. The tag identifies the model and the runtime.
 func (s *slot) read() (r *reader, tag, version string, err error) {
 	if s.o.Load == nil {
 		return nil, "", "", errors.New("this program runs no models")
@@ -476,7 +477,7 @@ func (s *slot) close() error {
 	return r.pool.Close()
 }
 
-// threshold is that of the chosen model; 1, which nothing reaches, if there is none.
+// threshold returns the chosen model's threshold; 1, which nothing reaches, if there is none.
 func (s *slot) threshold() float64 {
 	if s.model == nil {
 		return 1
@@ -490,7 +491,7 @@ func (s *slot) tagged() string {
 	return s.tag
 }
 
-// None is an embedder, a measurer, a classifier and a recognizer in a process that runs no models.
+// None implements all four interfaces in a process that runs no models.
 var None none
 
 type none struct{}
@@ -502,7 +503,7 @@ var (
 	_ Recognizer = none{}
 )
 
-// errNone is that of None.
+// errNone is None's error.
 var errNone = fmt.Errorf("%w: this process runs none", ErrOff)
 
 // Embed implements Embedder.

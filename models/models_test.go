@@ -120,7 +120,7 @@ func TestInjectionsAreFound(t *testing.T) {
 	}
 }
 
-// While the model is busy, texts of one length run together. That changes a result by less than another rounding would.
+// While the model is busy, texts of one length are run together. That changes a result by less than a different rounding would.
 func TestTextsThatWaitTogetherHaveTheirOwnResults(t *testing.T) {
 	h := start(t, options(t))
 	e := h.Embedder()

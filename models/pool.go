@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// Session is a model in memory. Run is called from one goroutine at a time. It takes rows of tokens of one length, after each other in ids, with a mask
-// that is 1 for a token and 0 for padding, and returns the output, rows after each other.
+// Session is a loaded model. Run is called from one goroutine at a time. It takes rows of tokens of one length, concatenated in ids, with a mask that
+// is 1 for a token and 0 for padding, and returns the concatenated output rows.
 type Session interface {
 	Run(rows int, ids, mask []int64) ([]float32, error)
 	Close() error
 }
 
-// Meter counts what pools do. Safe for concurrent use.
+// Meter counts the work of pools. Safe for concurrent use.
 type Meter interface {
 	ModelQueued(model string, waiting int)
 	ModelRan(model string, inputs int, took time.Duration)
@@ -30,19 +30,19 @@ var (
 	ErrClosed = errors.New("the model is closed")
 )
 
-// PoolOptions say how large a pool is.
+// PoolOptions configure a pool.
 type PoolOptions struct {
 	Sessions int // models in memory, with one thread each; zero means 1
-	Queue    int // inputs that may wait; zero means 64
-	Batch    int // most inputs of one run; zero means 8
+	Queue    int // inputs that may be queued; zero means 64
+	Batch    int // maximum inputs of one run; zero means 8
 	Meter    Meter
 }
 
-// maxRunTokens bounds what a run takes of memory, which a session keeps: a run of one long input is no slower per input than one of several, on one thread.
+// maxRunTokens limits the memory of a run, which a session keeps: on one thread, a run of one long input is no slower per input than one of several.
 const maxRunTokens = 512
 
-// Pool runs a model on several goroutines' inputs. One waits for a session in a queue; if several wait, those of one length are run together. Inputs of
-// other lengths never are: padding would change the result of a quantised model. Safe for concurrent use.
+// Pool runs a model for inputs of several goroutines. Inputs are queued for a session; queued ones of the same length are run together. Inputs of
+// different lengths never are: padding would change the result of a quantised model. Safe for concurrent use.
 type Pool struct {
 	model string
 	width int // of the output
@@ -65,7 +65,7 @@ type job struct {
 	err    error
 }
 
-// NewPool makes a pool over sessions that open returns, for a model whose output has a number of values. It opens them, and runs each once, before it
+// NewPool returns a pool of sessions from open, for a model with an output of width values. It opens the sessions, and runs each once, before it
 // returns. The caller closes the pool.
 func NewPool(model string, width int, o PoolOptions, open func() (Session, error)) (*Pool, error) {
 	o.Sessions, o.Queue, o.Batch = orElse(o.Sessions, 1), orElse(o.Queue, 64), orElse(o.Batch, 8)
@@ -98,14 +98,14 @@ func orElse(n, usual int) int {
 	return usual
 }
 
-// warmUp runs a session once: the first run allocates, and shows whether the model is of the right size.
+// warmUp runs a session once: the first run allocates, and shows whether the model's size is right.
 func (p *Pool) warmUp(s Session) error {
 	_, err := p.run(s, []*job{{ids: []int64{0, 0, 0}}})
 	return err
 }
 
-// Do is the model's output for one input. Its errors wrap ErrBusy if the queue is full, what ctx says if that is done first, and ErrClosed.
-// The output is the caller's.
+// Do returns the model's output for one input. Its errors wrap ErrBusy if the queue is full, ctx's error if it is done first, and ErrClosed. The
+// caller owns the output.
 func (p *Pool) Do(ctx context.Context, ids []int64) ([]float32, error) {
 	j := &job{ids: ids, queued: time.Now(), done: make(chan struct{})}
 	if err := p.enqueue(ctx, j); err != nil {
@@ -141,7 +141,7 @@ func (p *Pool) enqueue(ctx context.Context, j *job) error {
 	return nil
 }
 
-// withdraw takes a job out of the queue, if it is still there.
+// withdraw removes a job from the queue, if it is still queued.
 func (p *Pool) withdraw(j *job) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -207,7 +207,7 @@ func (p *Pool) take() []*job {
 	return jobs
 }
 
-// run runs a session on inputs of one length. A fault of the program is an error of these inputs.
+// run runs a session on inputs of one length. A panic becomes an error of these inputs.
 func (p *Pool) run(s Session, jobs []*job) (out []float32, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -230,7 +230,7 @@ func (p *Pool) run(s Session, jobs []*job) (out []float32, err error) {
 	return out, nil
 }
 
-// Close fails what waits, lets what runs finish, and frees the sessions.
+// Close fails queued jobs, waits for running ones, and frees the sessions.
 func (p *Pool) Close() error {
 	p.mu.Lock()
 	p.closed = true

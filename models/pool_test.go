@@ -72,7 +72,7 @@ func newSlow(t *testing.T, o PoolOptions) (p *Pool, c *counts, closed *int) {
 	return p, c, closed
 }
 
-// ask asks on a goroutine, and waits until the input is queued or runs.
+// ask calls the pool in a goroutine, and waits until the input is queued or running.
 func ask(ctx context.Context, p *Pool, ids ...int64) <-chan string {
 	answer := make(chan string, 1)
 	go func() {

@@ -8,24 +8,24 @@ import (
 	"bardo.money/gateway/models/manifest"
 )
 
-// Tokenizer cuts texts into tokens. Safe for concurrent use.
+// Tokenizer splits texts into tokens. Safe for concurrent use.
 type Tokenizer interface {
-	// Encode is a text's tokens without its frame, the first limit of them if that is above 0.
+	// Encode returns a text's tokens without its frame, only the first limit of them if limit is above 0.
 	Encode(text string, limit int) []int32
-	// Frame is the special tokens before and after a text.
+	// Frame returns the special tokens before and after a text.
 	Frame() (before, after int32)
-	// Unknown is the token of what has no other.
+	// Unknown returns the token for text without another one.
 	Unknown() int32
 }
 
-// reader makes inputs of texts, and meanings of outputs.
+// reader encodes texts as inputs, and decodes outputs.
 type reader struct {
 	model *manifest.Model
 	words Tokenizer
 	pool  *Pool
 }
 
-// frame puts tokens between the special ones.
+// frame adds the special tokens around tokens.
 func (r *reader) frame(tokens []int32) []int64 {
 	before, after := r.words.Frame()
 	ids := make([]int64, 0, len(tokens)+2)
@@ -36,7 +36,7 @@ func (r *reader) frame(tokens []int32) []int64 {
 	return append(ids, int64(after))
 }
 
-// embed is a text's vector. A text that is longer than the model's window is cut.
+// embed returns a text's vector. A text that is longer than the model's window is cut.
 func (r *reader) embed(ctx context.Context, text string) (v Vector, err error) {
 	most := r.model.Window - 2
 	tokens := r.words.Encode(r.model.Prefix+text, most+1)
@@ -54,7 +54,7 @@ func (r *reader) embed(ctx context.Context, text string) (v Vector, err error) {
 	return v, nil
 }
 
-// mean is the mean of rows, scaled to length 1.
+// mean returns the mean of rows, scaled to length 1.
 func mean(rows []float32, width int) []float32 {
 	sum, length := make([]float64, width), 0.0
 	for i, x := range rows {
@@ -70,7 +70,7 @@ func mean(rows []float32, width int) []float32 {
 	return out
 }
 
-// score is the largest of the scores of a text's windows, which overlap.
+// score returns the largest score of a text's overlapping windows.
 func (r *reader) score(ctx context.Context, text string) (float64, error) {
 	highest := 0.0
 	for w := range windows(r.words.Encode(r.model.Prefix+text, 0), r.model.Window-2, r.model.Overlap) {
@@ -86,8 +86,8 @@ func (r *reader) score(ctx context.Context, text string) (float64, error) {
 	return highest, nil
 }
 
-// windows yields the parts of a text of at most size tokens, each beginning overlap tokens before the end of the one before. Without an
-// overlap, there is one. A text without tokens has none.
+// windows yields the parts of a text of at most size tokens, each beginning overlap tokens before the end of the previous one. Without an overlap,
+// there is one. A text without tokens has none.
 func windows(tokens []int32, size, overlap int) func(yield func([]int32) bool) {
 	return func(yield func([]int32) bool) {
 		for len(tokens) > 0 {
@@ -100,14 +100,14 @@ func windows(tokens []int32, size, overlap int) func(yield func([]int32) bool) {
 	}
 }
 
-// What a degenerate text is, by the classifier's publisher: it has at least three tokens, of at most four kinds, and two thirds of them are the same, which
-// is not the unknown one.
+// A text is degenerate, as the classifier's publisher defines it, if it has at least three tokens of at most four kinds, and two thirds of them are
+// the same token, other than the unknown one.
 const (
 	leastTokens = 3
 	mostKinds   = 4
 )
 
-// degenerate reports whether a text is so unlike those that the classifier was trained with that its score says nothing.
+// degenerate reports whether a text is so different from the classifier's training data that its score is meaningless.
 func degenerate(tokens []int32, unknown int32) bool {
 	if len(tokens) < leastTokens {
 		return false
@@ -129,7 +129,7 @@ func degenerate(tokens []int32, unknown int32) bool {
 	return 3*most >= 2*len(tokens) && kinds[slices.Index(counts, most)] != unknown
 }
 
-// probability is that of an injection.
+// probability returns the probability of an injection.
 func probability(m *manifest.Model, out []float32) float64 {
 	if m.Head == "softmax" {
 		return sigmoid((float64(out[1]) - float64(out[0])) / m.Temperature)

@@ -31,7 +31,7 @@ func TestParseCost(t *testing.T) {
 	}
 }
 
-// A cost is never less than nothing, and never rounded down to it.
+// A cost is never negative, and never rounded down to zero.
 func FuzzParseCost(f *testing.F) {
 	for _, s := range []string{"0.00042", "1.4e-05", "1e-99", ".", "1e", "++1"} {
 		f.Add(s)

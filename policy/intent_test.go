@@ -2,7 +2,7 @@ package policy
 
 import "testing"
 
-// TestWhatMakesAnIntentPrivate: each mark alone is enough; a preference is not.
+// TestWhatMakesAnIntentPrivate: each criterion alone is sufficient; a preference is not.
 func TestWhatMakesAnIntentPrivate(t *testing.T) {
 	for _, row := range []struct {
 		in   Intent

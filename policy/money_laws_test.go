@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzMoneySaturates: arithmetic on money agrees with that of unbounded integers where the result fits, and ends at the largest amount
-// where it does not; it never wraps, and nothing becomes negative.
+// FuzzMoneySaturates: arithmetic on money equals that of unbounded integers where the result fits, and saturates at the largest amount otherwise; it
+// never wraps, and nothing becomes negative.
 func FuzzMoneySaturates(f *testing.F) {
 	for _, n := range []int64{0, 1, -1, 1_000_000, math.MaxInt64, math.MinInt64, math.MaxInt64 / 2, 9_000_000_000_000_000} {
 		f.Add(n, int64(3), n)

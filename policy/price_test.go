@@ -17,8 +17,7 @@ var long = policy.Prices{
 	Tiers: map[string]policy.Prices{"flex": {Input: 2, Output: 8, CachedInput: 1, CacheWrite: 2, CacheWrite1h: 2, Known: true}},
 }
 
-// TestThePromptsLengthDecidesThePriceOfAll: everything that stands in the prompt counts, whatever the cache has of it, and every token of
-// the request has the price of its length.
+// TestThePromptsLengthDecidesThePriceOfAll: all prompt tokens count, cached or not, and every token of the request has the price for that length.
 func TestThePromptsLengthDecidesThePriceOfAll(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {

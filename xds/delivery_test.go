@@ -28,7 +28,7 @@ func oneNode(t *testing.T, o Options) (p *plane, n *node, stream int64) {
 	return p, p.nodes["gw"], stream
 }
 
-// reply is an Envoy's answer to what it was sent: why it refuses that, "" if it takes it.
+// reply is an Envoy's ACK or, with why, its NACK.
 func (p *plane) reply(t *testing.T, stream int64, kind resourcev3.Type, version, why string) {
 	t.Helper()
 	p.acks.response(t.Context(), stream, nil, &discoveryv3.DiscoveryResponse{TypeUrl: kind, Nonce: version, VersionInfo: version})
@@ -41,7 +41,7 @@ func (p *plane) reply(t *testing.T, stream int64, kind resourcev3.Type, version,
 	}
 }
 
-// take has the Envoy take everything that it is served.
+// take makes the Envoy accept everything that it is served.
 func (p *plane) take(t *testing.T, n *node, stream int64) {
 	t.Helper()
 	for kind, version := range versionsOf(n.served) {
@@ -57,7 +57,7 @@ func TestARefusalOfWhatIsNotServedChangesNothing(t *testing.T) {
 	}
 }
 
-// A second refusal before the next attempt is not another failure, and what was good is not served in a loop.
+// A second refusal before the next attempt does not count as another failure, and the last good configuration is not served in a loop.
 func TestOneRefusalCountsOnce(t *testing.T) {
 	p, n, stream := oneNode(t, Options{Retry: time.Hour})
 	p.take(t, n, stream)
@@ -70,7 +70,7 @@ func TestOneRefusalCountsOnce(t *testing.T) {
 	}
 }
 
-// The wait between attempts begins anew with what is taken, and with what is new.
+// The back-off restarts after an ACK, and for a new configuration.
 func TestTheBackOffBeginsAnew(t *testing.T) {
 	p, n, stream := oneNode(t, Options{Retry: time.Hour})
 	p.reply(t, stream, clusterKind, n.served.GetVersion(clusterKind), "no")
@@ -88,7 +88,7 @@ func TestTheBackOffBeginsAnew(t *testing.T) {
 	}
 }
 
-// An attempt that was called off while its timer fired serves nothing.
+// An attempt that was cancelled while its timer fired serves nothing.
 func TestAnAttemptThatWasCalledOffServesNothing(t *testing.T) {
 	p, n, stream := oneNode(t, Options{Retry: time.Hour})
 	p.reply(t, stream, clusterKind, n.served.GetVersion(clusterKind), "no")
@@ -99,8 +99,8 @@ func TestAnAttemptThatWasCalledOffServesNothing(t *testing.T) {
 	}
 }
 
-// What is said of a refusal is about what is wanted: it ends when that is taken after all, and a refusal of the last good configuration, which is
-// served meanwhile, is not one of it.
+// A reported refusal concerns the wanted configuration: it ends when that is accepted, and a refusal of the last good configuration, which is served
+// in the meantime, does not count.
 func TestARefusalIsAboutWhatIsWanted(t *testing.T) {
 	p, n, stream := oneNode(t, Options{Retry: time.Hour})
 	p.take(t, n, stream)
@@ -119,8 +119,7 @@ func TestARefusalIsAboutWhatIsWanted(t *testing.T) {
 	}
 }
 
-// What is wrong with a node is logged once, and again only after it was served. The names of refused nodes, which anybody can make up, take
-// bounded memory.
+// A node's error is logged once, and again only after it was served. The names of refused nodes, which anybody can make up, take bounded memory.
 func TestAComplaintIsLoggedOnce(t *testing.T) {
 	p, _, _ := oneNode(t, Options{MaxNodes: 2})
 	bad := shared("a")

@@ -41,7 +41,7 @@ func breaks(name string) provider {
 	})
 }
 
-// claims answers 200 with a body that is no answer.
+// claims answers 200 with a body that is not a valid answer.
 func claims(name, body string) provider {
 	return fake(name, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -53,7 +53,7 @@ func hangs(name string) provider {
 	return fake(name, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 }
 
-// nowhere is a provider behind an address where nobody listens.
+// nowhere is a provider at an address where nothing listens.
 func nowhere(t *testing.T, name string) provider {
 	t.Helper()
 	return provider{name: name, endpoint: "http://" + proctest.Nobody(t)}
@@ -200,7 +200,7 @@ func TestAGoodAnswerIsNotTakenForAnError(t *testing.T) {
 	}
 }
 
-// TestPitfall06AFailingHostIsStillTried: it would be ejected otherwise, and Envoy does not go on from a cluster without a host.
+// TestPitfall06AFailingHostIsStillTried: it would be ejected otherwise, and Envoy does not fail over from a cluster without a host.
 func TestPitfall06AFailingHostIsStillTried(t *testing.T) {
 	bad := refuses("bad", 503)
 	l := newLab(t, nil, bad, says("good"))

@@ -35,7 +35,7 @@ type lab struct {
 
 const secret = "0123456789abcdef"
 
-// newLab starts everything; providers are by name, as they are to be tried.
+// newLab starts everything; providers are in the order in which they are tried.
 func newLab(t *testing.T, change func(*state.State), providers ...provider) *lab {
 	t.Helper()
 	return newLabWith(t, xds.Options{}, change, providers...)
@@ -117,7 +117,7 @@ func (l *lab) set(change func(*state.State)) {
 	}
 }
 
-// in is the lab for a subtest.
+// in returns the lab for a subtest.
 func (l *lab) in(t *testing.T) *lab {
 	t.Helper()
 	sub := *l
@@ -125,7 +125,7 @@ func (l *lab) in(t *testing.T) *lab {
 	return &sub
 }
 
-// serverURL is where a plain HTTP server listens.
+// serverURL returns the URL of a plain HTTP server.
 func serverURL(t *testing.T) string {
 	t.Helper()
 	srv := httptest.NewServer(http.NotFoundHandler())
@@ -133,7 +133,7 @@ func serverURL(t *testing.T) string {
 	return srv.URL
 }
 
-// answer is what a client got.
+// answer is a client's answer.
 type answer struct {
 	status int
 	header http.Header
@@ -181,7 +181,7 @@ func do(t *testing.T, tr http.RoundTripper, req *http.Request) answer {
 	return answer{status: resp.StatusCode, header: resp.Header, body: string(b), closes: resp.Close, err: err}
 }
 
-// provider is a fake one. It keeps what it was asked.
+// provider is a fake provider that records its requests.
 type provider struct {
 	name     string
 	handler  http.HandlerFunc

@@ -21,7 +21,7 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// plane is a server whose Envoys are played by the test.
+// plane is a server whose Envoys are simulated by the test.
 type plane struct {
 	*Server
 	log     *bytes.Buffer
@@ -46,7 +46,7 @@ func shared(ids ...policy.ProviderID) (st state.State) {
 	return st
 }
 
-// introduction is an Envoy's node as its bootstrap has it.
+// introduction returns an Envoy's node as in its bootstrap.
 func introduction(t *testing.T, n state.Node) *corev3.Node {
 	t.Helper()
 	raw, err := envoy.Bootstrap(envoy.Options{Node: n, XDS: state.Peer{Address: "/x"}, AdminSocket: "/a"})
@@ -176,7 +176,7 @@ func TestABadNodeIsRefusedByNameAndAlone(t *testing.T) {
 	}
 }
 
-// A node that fits no longer keeps what it has, and the others get what is new.
+// A node that the state does not fit any more keeps its configuration, and the others get the new one.
 func TestAStateThatOneNodeCannotHaveReachesTheOthers(t *testing.T) {
 	p := newPlane(t, Options{})
 	for _, n := range []state.Node{local("without"), func() state.Node { n := local("with"); n.DemoSocket = "/run/demo.sock"; return n }()} {
@@ -297,7 +297,7 @@ func TestProvidersAreThoseThatEnvoyHasTaken(t *testing.T) {
 	}
 }
 
-// TestTheBackOffIsBounded: it grows with each refusal, and ends at its greatest instead of wrapping.
+// TestTheBackOffIsBounded: it grows with each refusal, up to a maximum, and does not wrap.
 func TestTheBackOffIsBounded(t *testing.T) {
 	for _, first := range []time.Duration{time.Millisecond, time.Second, time.Hour} {
 		before := time.Duration(0)

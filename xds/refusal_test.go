@@ -34,7 +34,7 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// player is an Envoy that a test plays, over a real connection. It takes everything but clusters by itself.
+// player simulates an Envoy over a real connection. It accepts everything but clusters automatically.
 type player struct {
 	t        *testing.T
 	stream   discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesClient
@@ -46,7 +46,7 @@ type player struct {
 	has map[string]string // version by kind
 }
 
-// serve starts a control plane of a state, and returns it with the place where it listens.
+// serve starts a control plane with a state, and returns it with its address.
 func serve(t *testing.T, o xds.Options, st state.State) (s *xds.Server, at string) {
 	t.Helper()
 	at = filepath.Join(proctest.Dir(t), "xds.sock")
@@ -63,7 +63,7 @@ func serve(t *testing.T, o xds.Options, st state.State) (s *xds.Server, at strin
 	return s, at
 }
 
-// connect opens a stream and asks for everything.
+// connect opens a stream and requests everything.
 func connect(t *testing.T, at, id string) *player {
 	t.Helper()
 	conn, err := grpc.NewClient("unix://"+at, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy())
@@ -95,7 +95,7 @@ func play(t *testing.T, s *xds.Server, at, id string) *player {
 	return p
 }
 
-// read takes what comes, until the stream ends, and hands the clusters over.
+// read accepts answers until the stream ends, and forwards those with clusters.
 func (p *player) read() {
 	defer close(p.clusters)
 	for {
@@ -111,7 +111,7 @@ func (p *player) read() {
 	}
 }
 
-// nodeOf is what an Envoy of this name says of itself.
+// nodeOf returns the node message of an Envoy.
 func nodeOf(t *testing.T, id string) *corev3.Node {
 	t.Helper()
 	raw, err := envoy.Bootstrap(envoy.Options{
@@ -223,7 +223,7 @@ func having(ids ...policy.ProviderID) (st state.State) {
 	return st
 }
 
-// What was refused is answered with the last good configuration, once, and then with nothing until there is something new.
+// A refusal is answered with the last good configuration, once, and then with nothing until there is a new one.
 func TestARefusedConfigurationIsNotSentAgain(t *testing.T) {
 	s, at := serve(t, xds.Options{}, having("a"))
 	p := play(t, s, at, "gw-1")
@@ -255,7 +255,7 @@ func TestARefusedConfigurationIsNotSentAgain(t *testing.T) {
 	}
 }
 
-// A first configuration that is refused has nothing before it: it is not sent in a loop either.
+// A refused first configuration has no predecessor: it is not sent in a loop either.
 func TestARefusedFirstConfigurationIsNotSentAgain(t *testing.T) {
 	s, at := serve(t, xds.Options{}, having("bad"))
 	p := connect(t, at, "gw-1")
@@ -275,7 +275,7 @@ func TestARefusedFirstConfigurationIsNotSentAgain(t *testing.T) {
 	}
 }
 
-// TestWhatIsKeptOfARefusalIsBounded: an Envoy may say at length why.
+// TestWhatIsKeptOfARefusalIsBounded: an Envoy's reason may be long.
 func TestWhatIsKeptOfARefusalIsBounded(t *testing.T) {
 	s, at := serve(t, xds.Options{}, having("bad"))
 	p := connect(t, at, "gw-1")
@@ -286,7 +286,7 @@ func TestWhatIsKeptOfARefusalIsBounded(t *testing.T) {
 	}
 }
 
-// A refusal that comes late is about what was sent before it, and not about what was sent last.
+// A late refusal concerns what was sent before it, and not the last answer.
 func TestARefusalIsMatchedByNonce(t *testing.T) {
 	s, at := serve(t, xds.Options{}, having("a"))
 	p := play(t, s, at, "gw-1")
@@ -310,7 +310,7 @@ func TestARefusalIsMatchedByNonce(t *testing.T) {
 	}
 }
 
-// One node's refusal is its own: the others get what is new, and it keeps what it had.
+// A refusal by one node does not affect the others, and the node keeps its configuration.
 func TestARefusalByOneNodeLeavesTheOthersTheirs(t *testing.T) {
 	s, at := serve(t, xds.Options{}, having("a"))
 	one, two := play(t, s, at, "gw-1"), play(t, s, at, "gw-2")
@@ -353,7 +353,7 @@ func TestARefusalByOneNodeLeavesTheOthersTheirs(t *testing.T) {
 	}
 }
 
-// An Envoy that starts again while the newest configuration is one that it refused gets the last good one.
+// An Envoy that restarts after refusing the newest configuration gets the last good one.
 func TestANodeThatComesBackGetsTheLastGoodConfiguration(t *testing.T) {
 	s, at := serve(t, xds.Options{}, having("a"))
 	p := play(t, s, at, "gw-1")
@@ -376,7 +376,7 @@ func TestANodeThatComesBackGetsTheLastGoodConfiguration(t *testing.T) {
 	}
 }
 
-// What a node refused is tried again, each time later, and taken once it is good.
+// A refused configuration is retried with growing delays, and accepted once it is valid.
 func TestWhatWasRefusedIsTriedAgainWithBackOff(t *testing.T) {
 	const first = 50 * time.Millisecond
 	s, at := serve(t, xds.Options{Retry: first}, having("a"))
@@ -413,7 +413,7 @@ func secure(id policy.ProviderID) state.Provider {
 	return state.Provider{ID: id, Endpoints: []state.Endpoint{{Scheme: state.HTTPS, Host: "127.0.0.1", Port: 1}}}
 }
 
-// A real Envoy refuses, in the middle of an update that it has taken in part: what it had is there again, and nothing is sent in a loop.
+// A real Envoy refuses in the middle of an update that it has partly applied: its earlier configuration is restored, and nothing is sent in a loop.
 func TestAnEnvoyThatRefusesKeepsWhatItHad(t *testing.T) {
 	l := newLab(t, nil, says("stays"), says("leaves"))
 	ctx := within(t, polltest.Patience)
@@ -445,7 +445,7 @@ func TestAnEnvoyThatRefusesKeepsWhatItHad(t *testing.T) {
 	l.set(func(*state.State) {})
 }
 
-// What makes a configuration bad may be mended without a new one.
+// An invalid configuration may become valid without a new one.
 func TestWhatBecomesGoodIsTakenWithoutARestart(t *testing.T) {
 	l := newLabWith(t, xds.Options{Retry: 20 * time.Millisecond}, nil, says("good"))
 	roots := filepath.Join(t.TempDir(), "roots.pem")
@@ -468,7 +468,7 @@ func TestWhatBecomesGoodIsTakenWithoutARestart(t *testing.T) {
 	})
 }
 
-// Of two real Envoys, one refuses a certificate that the other has no use for.
+// Of two real Envoys, one refuses a certificate that the other does not use.
 func TestOneEnvoyRefusesAndTheOtherServes(t *testing.T) {
 	goodCert, goodKey := certificate(t, "bardo.test")
 	st := having("a")
@@ -513,7 +513,7 @@ func TestOneEnvoyRefusesAndTheOtherServes(t *testing.T) {
 	}
 }
 
-// weakCertificate is one that Go takes and Envoy does not: its RSA key has 1,024 bits.
+// weakCertificate returns one that Go accepts and Envoy does not: its RSA key has 1,024 bits.
 func weakCertificate(t *testing.T) (cert, key []byte) {
 	t.Helper()
 	k, err := rsa.GenerateKey(rand.Reader, 1024)

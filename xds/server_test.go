@@ -215,7 +215,7 @@ func TestAStateThatCannotBeServedChangesNothing(t *testing.T) {
 	}
 }
 
-// TestAnEnvoyElsewhereIsServedOverMutualTLS: its certificate comes from files, and so does the one by which it knows its sidecar.
+// TestAnEnvoyElsewhereIsServedOverMutualTLS: its certificate is read from files, and so is the one for its sidecar.
 func TestAnEnvoyElsewhereIsServedOverMutualTLS(t *testing.T) {
 	dir := proctest.Dir(t)
 	ca, err := mtlstest.NewAuthority()

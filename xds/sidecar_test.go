@@ -22,7 +22,7 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// sidecar is an ext_proc server that does what a request's x-script- headers say, and passes answers on as they are.
+// sidecar is an ext_proc server that follows a request's x-script- headers, and forwards answers unchanged.
 type sidecar struct {
 	extprocv3.UnimplementedExternalProcessorServer
 	address string
@@ -32,7 +32,7 @@ type sidecar struct {
 	observed []observation
 }
 
-// observation is what the router stream of one request was told.
+// observation is what the router stream of one request received.
 type observation struct {
 	request  map[string]string
 	response map[string]string // headers of the answer
@@ -201,7 +201,7 @@ func streamedReply(stream extprocStream) error {
 	}})
 }
 
-// attempt writes the request anew for the cluster it goes to.
+// attempt encodes the request again for its cluster.
 func (s *sidecar) attempt(stream extprocStream) error {
 	req, err := stream.Recv()
 	if err != nil {
@@ -240,7 +240,7 @@ const (
 	responseBody direction = true
 )
 
-// sendBody passes a body on in pieces that fit.
+// sendBody sends a body in pieces that fit.
 func sendBody(stream extprocStream, b []byte, end bool, to direction) error {
 	const piece = 60_000
 	for {

@@ -1,5 +1,5 @@
-// Package arch keeps the picture of the gateway true: six levels, imports only downward, every part plugged in. It reads
-// the source itself: a test that asks the go command is cached, and stays green after the source has changed.
+// Package arch tests the gateway's structure: six levels, imports only downward, every part registered. It parses the source itself: a test that runs
+// the go command is cached, and stays green after the source has changed.
 package arch
 
 import (
@@ -155,7 +155,7 @@ var soundTree = map[string]string{
 	"envoy/testdata/bad.go": `not Go at all`,
 }
 
-// sound is a small tree that breaks no rule and uses every line of the engines' table.
+// sound returns a small tree that breaks no rule and uses every line of the engines' table.
 func sound() map[string]string {
 	return maps.Clone(soundTree)
 }

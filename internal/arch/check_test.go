@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// check returns what breaks the rules, one sentence each, in order.
+// check returns the violations of the rules, one sentence each, in order.
 func check(files []file) []string {
 	var broken []string
 	used := map[string]bool{}
@@ -29,7 +29,7 @@ func check(files []file) []string {
 	return slices.Compact(broken)
 }
 
-// longest is how many lines a package has at most, besides tests and generated code: beyond that it holds more than one subject.
+// longest is the maximum lines of a package, without tests and generated code: a longer one has more than one subject.
 const longest = 5000
 
 // checkSizes reports packages that are too long.
@@ -86,8 +86,8 @@ func checkFile(f file, used map[string]bool) []string {
 	return broken
 }
 
-// sideways reports whether a file may import another package of its own level. In nouns it may, and in end-to-end tests and
-// the packages of one program among themselves; in engines and steps for tests, and where the table says so, which then counts as used.
+// sideways reports whether a file may import another package of its own level: nouns, end-to-end tests, and the packages of one program may; engines
+// and steps may for tests, and where the table allows it, whose line is then marked as used.
 func sideways(level int, f file, to string, used map[string]bool) bool {
 	switch level {
 	case 0:
@@ -112,7 +112,7 @@ func listed(from, to string, used map[string]bool) bool {
 	return false
 }
 
-// checkPlugged finds the parts that exist but are not wired in.
+// checkPlugged finds parts that are not registered.
 func checkPlugged(files []file) []string {
 	var named []string
 	parts := map[string]bool{}
@@ -133,7 +133,7 @@ func checkPlugged(files []file) []string {
 	return broken
 }
 
-// checkReach finds packages in programs that must not contain them, however they came there.
+// checkReach finds packages in programs that must not contain them, through any chain of imports.
 func checkReach(files []file) []string {
 	imports := map[string][]string{}
 	for _, f := range files {
@@ -189,7 +189,7 @@ func moduleOf(imported string) string {
 	return ""
 }
 
-// servesTests reports whether a package exists for tests, which its name says as in the standard library: httptest.
+// servesTests reports whether a package exists for tests, by its name, as in the standard library: httptest.
 func servesTests(pkg string) bool { return strings.HasSuffix(pkg, "test") }
 
 func matchAny(patterns []string, pkg string) bool {

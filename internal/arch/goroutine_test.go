@@ -12,10 +12,11 @@ import (
 	"testing/fstest"
 )
 
-// linked are the packages that Envoy's process may hold with data_path: module. A panic in one of their goroutines ends Envoy, and all requests with it.
+// linked are the packages that Envoy's process may contain with data_path: module. A panic in one of their goroutines ends Envoy, and all its
+// requests.
 var linked = []string{"extproc/...", "policy/...", "internal/...", "models/...", "xds/feed", "xds/health", "cmd/bardo/run"}
 
-// goroutines says how many a file may start without package guard, and why a panic in them is no danger, or has to end the process.
+// goroutines is the number of goroutines that a file may start without package guard, and why a panic in them is impossible, or must end the process.
 var goroutines = map[string]struct {
 	n   int
 	why string

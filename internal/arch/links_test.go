@@ -10,8 +10,8 @@ import (
 	"unicode"
 )
 
-// TestLinksBetweenPagesLeadSomewhere reads every page of the repository: a relative link names a file that exists, and its anchor a
-// heading of that page. It keeps docs/README.md complete, too.
+// TestLinksBetweenPagesLeadSomewhere reads every page of the repository: a relative link must name an existing file, and its anchor a heading of that
+// page. docs/README.md must be complete, too.
 func TestLinksBetweenPagesLeadSomewhere(t *testing.T) {
 	pages := readPages(t, "../..")
 	if len(pages) < 10 {
@@ -53,7 +53,7 @@ func TestBrokenLinksAreFound(t *testing.T) {
 	}
 }
 
-// readPages are the texts of all pages, by their paths from root with slashes.
+// readPages returns the texts of all pages, by their slash-separated paths from root.
 func readPages(t *testing.T, root string) map[string]string {
 	t.Helper()
 	pages := map[string]string{}
@@ -89,7 +89,7 @@ var (
 	named     = regexp.MustCompile(`<a id="([^"]+)"></a>`)
 )
 
-// brokenLinks says which relative links lead nowhere, in the order of the pages' names.
+// brokenLinks returns the broken relative links, in the order of the pages' names.
 func brokenLinks(root string, pages map[string]string) (wrong []string) {
 	names := make([]string, 0, len(pages))
 	for name := range pages {
@@ -107,7 +107,7 @@ func brokenLinks(root string, pages map[string]string) (wrong []string) {
 	return wrong
 }
 
-// broken says why a link of a page leads nowhere; "" when it leads somewhere, or out of the repository.
+// broken returns why a link of a page is broken; "" if it is not, or leads out of the repository.
 func broken(root string, pages map[string]string, page, target string) string {
 	if scheme.MatchString(target) {
 		return ""
@@ -127,8 +127,8 @@ func broken(root string, pages map[string]string, page, target string) string {
 	return ""
 }
 
-// anchors are the names by which a page's headings are linked to: in lower case, without punctuation, dashes for spaces, and a number
-// where a heading comes again. Those that a page sets itself, as <a id="d-10"></a>, are among them.
+// anchors returns the anchors of a page's headings: in lower case, without punctuation, with dashes for spaces, and a number for a repeated heading.
+// Explicit ones, such as <a id="d-10"></a>, are included.
 func anchors(text string) (all []string) {
 	seen := map[string]int{}
 	for _, m := range heading.FindAllStringSubmatch(codeBlock.ReplaceAllString("\n"+text, ""), -1) {

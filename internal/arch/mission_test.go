@@ -16,10 +16,10 @@ import (
 	"testing/fstest"
 )
 
-// missionFile lists what Bardo is meant to be, row by row, and how far each row is.
+// missionFile lists the requirements of Bardo, row by row, and the state of each.
 const missionFile = "docs/mission.md"
 
-// missionRows are the rows that the list must have, by the letter of their ids.
+// missionRows is the number of required rows, by the letter of their ids.
 var missionRows = map[string]int{"R": 29, "C": 18, "F": 5, "I": 10, "P": 19, "X": 12, "S": 12, "O": 6, "E": 7, "B": 25}
 
 // pageAndTests reads a page of the repository, and finds the tests that `make test` runs.
@@ -42,7 +42,7 @@ func TestTheMissionsListIsTrue(t *testing.T) {
 	}
 }
 
-// README.md says how much of the list is built. Whoever changes a row looks there, too, at what its table says of it.
+// README.md states how much of the list is built. A change of a row needs a look at its table.
 func TestTheReadmeCountsTheMissionsRows(t *testing.T) {
 	list, _ := pageAndTests(t, missionFile)
 	readme, err := os.ReadFile("../../README.md")
@@ -91,8 +91,7 @@ var namedTest = regexp.MustCompile("`((?:Test|Fuzz)\\w+)`")
 
 var missionRow = regexp.MustCompile(`^\| ([A-Z]-\d\d) \| (.*) \| (done|part|open) \| (.*) \| (.*) \|$`)
 
-// checkMission says what is wrong with the list: a row that is missing or twice there, a claim without a test, a test that
-// does not exist.
+// checkMission returns the faults of the list: a missing or duplicate row, a claim without a test, a test that does not exist.
 func checkMission(list string, tests map[string]bool) (wrong []string) {
 	seen := map[string]bool{}
 	for line := range strings.Lines(list) {
@@ -137,8 +136,8 @@ func checkClaim(id, state, note string, named []string, tests map[string]bool) (
 	return wrong
 }
 
-// testNames are the names of all tests and fuzz targets of a tree that `make test` runs: those of files that are built on Linux, whose
-// functions do not skip.
+// testNames returns the names of all tests and fuzz targets of a tree that `make test` runs: those in files that are built on Linux, in functions
+// that do not skip.
 func testNames(tree fs.FS) (map[string]bool, error) {
 	names := map[string]bool{}
 	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
@@ -196,7 +195,7 @@ func isBuilt(name string, file *ast.File) bool {
 	return true
 }
 
-// skips reports whether a test may leave itself out.
+// skips reports whether a test may skip itself.
 func skips(f *ast.FuncDecl) (found bool) {
 	ast.Inspect(f.Body, func(n ast.Node) bool {
 		if s, ok := n.(*ast.SelectorExpr); ok && strings.HasPrefix(s.Sel.Name, "Skip") {

@@ -47,8 +47,7 @@ func TestEveryEdgeCaseNamesItsTests(t *testing.T) {
 	}
 }
 
-// checkReferences says which ids of a tree are not defined, or twice, which numbers of documents are left, and which pages are named
-// that do not exist.
+// checkReferences returns the ids of a tree that are undefined or defined twice, the numbers of documents, and the named pages that do not exist.
 func checkReferences(t *testing.T, tree fs.FS) (wrong []string) {
 	t.Helper()
 	texts := readTexts(t, tree)
@@ -107,7 +106,7 @@ func checkLine(line string, defined map[string]int, texts map[string]string) (wr
 	return wrong
 }
 
-// idsOfTests are the ids in the names of tests of a line: K-34 in TestK34TheClientLeaves.
+// idsOfTests returns the ids in the names of a line's tests: K-34 in TestK34TheClientLeaves.
 func idsOfTests(line string) (ids []string) {
 	for _, name := range testID.FindAllString(line, -1) {
 		for _, id := range idInName.FindAllString(name, -1) {
@@ -119,8 +118,7 @@ func idsOfTests(line string) (ids []string) {
 	return ids
 }
 
-// checkEdgeCases says what is wrong with the list of edge cases: one that is missing, one without a word about its tests, a test
-// that does not exist.
+// checkEdgeCases returns the faults of the list of edge cases: a missing one, one without a statement about its tests, a test that does not exist.
 func checkEdgeCases(list string, tests map[string]bool) (wrong []string) {
 	seen := map[string]bool{}
 	for line := range strings.Lines(list) {
@@ -153,7 +151,7 @@ func checkEdgeCases(list string, tests map[string]bool) (wrong []string) {
 	return wrong
 }
 
-// readTexts are the text files of a tree, by their paths, without what the repository does not hold.
+// readTexts returns the text files of a tree, by their paths, without ignored ones.
 func readTexts(t *testing.T, tree fs.FS) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
@@ -184,7 +182,7 @@ func readTexts(t *testing.T, tree fs.FS) map[string]string {
 	return texts
 }
 
-// definitions is a tree in which every reference is defined.
+// definitions returns a tree in which every reference is defined.
 func definitions() map[string]string {
 	return map[string]string{
 		edgeCaseFile: "# Edge cases\n\n| K-01 | a | `TestK01A` |\n| K-02 | b | open |\n",

@@ -1,7 +1,7 @@
 package arch
 
-// levels says where each package stands; the first pattern that matches counts. A * is one path element, and a trailing
-// /... is the package and all below it. Imports go to a lower level, and sideways only as sideways() says.
+// levels is the level of each package; the first matching pattern counts. A * is one path element, and a trailing /... is the package and all below
+// it. Imports go to a lower level, and sideways only as sideways() allows.
 var levels = []struct {
 	level    int
 	name     string
@@ -24,8 +24,8 @@ var levels = []struct {
 	{5, "program", []string{"cmd/...", "e2e/..."}},
 }
 
-// engines lists the engines, and the steps of a request, that may import others of their level, besides in tests. Each line is a decision; the test reports
-// those that nothing needs any more.
+// engines lists the engines, and the steps of a request, that may import others of their level, except in tests. Each line is a decision; the test
+// reports unused ones.
 var engines = map[string][]string{
 	"envoy":                {"xds/state"},
 	"extproc/cognition":    {"policy/attestation"},                                                              // what it shows of receipts
@@ -123,15 +123,15 @@ var unreachable = map[string][]string{
 	},
 }
 
-// apart lists packages that the packages of a pattern may not import besides in tests: what they hold is passed down as values.
+// apart lists packages that the packages of a pattern may not import except in tests: their contents are passed down as values.
 var apart = map[string][]string{
 	"policy/*": {"internal/config"},
 }
 
-// environment lists who may read environment variables, besides tests and the packages that serve them.
+// environment lists the packages that may read environment variables, besides tests and their helpers.
 var environment = []string{"cmd/...", "e2e/..."}
 
-// plugged lists the folders whose packages do nothing until partsFile names them.
+// plugged lists the folders whose packages have no effect until partsFile names them.
 var plugged = []string{"extproc/layers/*", "extproc/provider/*"}
 
 const partsFile = "cmd/bardo/parts/parts.go"

@@ -47,7 +47,7 @@ func read(tree fs.FS, module string) ([]file, error) {
 	return files, err
 }
 
-// ignored reports whether the go command passes over a folder.
+// ignored reports whether the go command ignores a folder.
 func ignored(dir string) bool {
 	base := path.Base(dir)
 	return dir != "." && (strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") || base == "testdata")

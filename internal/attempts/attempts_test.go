@@ -31,7 +31,7 @@ func TestAddressesThatAreRememberedAreBounded(t *testing.T) {
 	}
 }
 
-// TestAnAddressWaitsForItsNextAttempt, and looking costs none.
+// TestAnAddressWaitsForItsNextAttempt: Wait does not count as an attempt.
 func TestAnAddressWaitsForItsNextAttempt(t *testing.T) {
 	var lim Limiter
 	now, at := time.Now(), netip.MustParseAddr("192.0.2.1")

@@ -58,7 +58,7 @@ func put(t *testing.T, path string, b []byte) {
 	}
 }
 
-// TestF04ARestartGoesOnWithTheChain, and each start is a line.
+// TestF04ARestartGoesOnWithTheChain: each start adds a line.
 func TestF04ARestartGoesOnWithTheChain(t *testing.T) {
 	o := options(t)
 	for range 3 {
@@ -82,7 +82,7 @@ func TestF04ARestartGoesOnWithTheChain(t *testing.T) {
 	}
 }
 
-// TestF04TamperingIsFound, whatever is done to the files without a new chain.
+// TestF04TamperingIsFound: any change to the files is found, unless a new chain is made.
 func TestF04TamperingIsFound(t *testing.T) {
 	lines := func(b []byte) [][]byte { return bytes.SplitAfter(bytes.TrimSuffix(b, []byte("\n")), []byte("\n")) }
 	join := func(l [][]byte) []byte { return append(bytes.TrimSuffix(bytes.Join(l, nil), []byte("\n")), '\n') }
@@ -129,7 +129,7 @@ func TestF04TamperingIsFound(t *testing.T) {
 	}
 }
 
-// TestF04AChainMadeAnewIsFound by a head that somebody else has noted; a missing head is said.
+// TestF04AChainMadeAnewIsFound by a head that was recorded elsewhere; a missing head is reported.
 func TestF04AChainMadeAnewIsFound(t *testing.T) {
 	o := options(t)
 	write(t, o, 5)
@@ -163,7 +163,7 @@ func TestF04AChainMadeAnewIsFound(t *testing.T) {
 	}
 }
 
-// TestF04WhatACrashLeavesIsSaid: half a line is taken off, and a file that was cut while nobody wrote to it stays one.
+// TestF04WhatACrashLeavesIsSaid: half a line is removed; a file that was cut while there was no writer is still reported as cut.
 func TestF04WhatACrashLeavesIsSaid(t *testing.T) {
 	o := options(t)
 	write(t, o, 3)
@@ -188,7 +188,7 @@ func TestF04WhatACrashLeavesIsSaid(t *testing.T) {
 	}
 }
 
-// TestF04ASecondWriterIsRefused: two would break the chain. After the first has ended, or has been killed, the next one may write.
+// TestF04ASecondWriterIsRefused: two would break the chain. After the first has ended, or was killed, the next one may write.
 func TestF04ASecondWriterIsRefused(t *testing.T) {
 	o := options(t)
 	l, err := Open(o, nil)
@@ -209,7 +209,7 @@ func TestF04ASecondWriterIsRefused(t *testing.T) {
 	}
 }
 
-// TestF04FilesRotate: the chain goes on from one to the next, and old ones go where only so many are kept.
+// TestF04FilesRotate: the chain continues in the next file, and old files beyond the limit are removed.
 func TestF04FilesRotate(t *testing.T) {
 	o := options(t)
 	o.MaxBytes = 1000
@@ -248,7 +248,7 @@ func TestF04FilesRotate(t *testing.T) {
 	}
 }
 
-// TestF04LostLinesAreSaid, and so is what is no JSON; secrets are taken out before the hash is made.
+// TestF04LostLinesAreSaid: data that cannot be marshalled counts as lost, too; secrets are removed before the hash is computed.
 func TestF04LostLinesAreSaid(t *testing.T) {
 	o := options(t)
 	var failed []string
@@ -269,7 +269,7 @@ func TestF04LostLinesAreSaid(t *testing.T) {
 	}
 }
 
-// TestF04WhoRecordsWaitsForNobody: what is too much for the disk is counted.
+// TestF04WhoRecordsWaitsForNobody: lines beyond the disk's speed are counted as lost.
 func TestF04WhoRecordsWaitsForNobody(t *testing.T) {
 	l := &Log{lines: make(chan entry, 2)}
 	for range 5 {
@@ -280,7 +280,7 @@ func TestF04WhoRecordsWaitsForNobody(t *testing.T) {
 	}
 }
 
-// TestF04TheHeadIsKeptOnceASecond, where not each line is put on the disk for good.
+// TestF04TheHeadIsKeptOnceASecond if not every line is synced.
 func TestF04TheHeadIsKeptOnceASecond(t *testing.T) {
 	o := options(t)
 	o.Sync = SyncInterval

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestABufferHasTheRoomThatWasAskedFor, whichever buffers were kept before.
+// TestABufferHasTheRoomThatWasAskedFor, whichever buffers are pooled.
 func TestABufferHasTheRoomThatWasAskedFor(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 300 {

@@ -99,7 +99,7 @@ func TestGoodFiles(t *testing.T) {
 	}
 }
 
-// TestASectionWithoutValuesIsPrinted as one: it may mean something that it is there.
+// TestASectionWithoutValuesIsPrinted: its presence may have a meaning.
 func TestASectionWithoutValuesIsPrinted(t *testing.T) {
 	cfg, problems := config.Parse("a.yaml", []byte("providers: {direct: {}, custom: [{id: a, endpoints: [http://h/v1]}]}"), variables(), kinds...)
 	if cfg == nil || cfg.Providers.Direct == nil {
@@ -111,7 +111,7 @@ func TestASectionWithoutValuesIsPrinted(t *testing.T) {
 	}
 }
 
-// TestTheLayoutOfGoodFilesIsGood: what explains why a file cannot be read finds nothing in files that can be.
+// TestTheLayoutOfGoodFilesIsGood: layout reports nothing for files that can be read.
 func TestTheLayoutOfGoodFilesIsGood(t *testing.T) {
 	examples, err := filepath.Glob("../../docs/examples/*.yaml")
 	if err != nil || len(examples) == 0 {

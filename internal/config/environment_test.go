@@ -241,7 +241,7 @@ func TestExpansion(t *testing.T) {
 	}
 }
 
-// What a variable holds never shows in a problem, and a secret never in any form of printing.
+// The value of a variable never appears in a problem, and a secret in no form of printing.
 func TestSecretsDoNotShow(t *testing.T) {
 	const hidden = "hunter2"
 	_, problems := config.Parse("f.yaml", []byte(`providers: {openai: {api_key: k, base_url: "${U}"}, custom: [{id: a, endpoints: ["https://u:hunter2@h/v1"]}]}`), variables("U="+hidden), kinds...)
@@ -324,7 +324,7 @@ func TestParseModels(t *testing.T) {
 	}
 }
 
-// Whatever the bytes are, there is a configuration or a problem, never a panic, and what Print writes is read back.
+// Any bytes result in a configuration or a problem, never a panic, and Parse reads what Print writes.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"", "limits: {rpm: 1}", "providers: {custom: [{id: a, endpoints: [http://h/v1]}]}", "[limits]\nrpm = 1", "a: &b [*b]", "? a\n: b", "\t", "[[providers.custom]]\nid='a'\n[providers.custom.x]"} {
 		f.Add([]byte(seed), false)
@@ -355,14 +355,14 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestTheMinimumOfCreditConfiguresNoProvider: the variable concerns Venice where it is configured, and does not configure it.
+// TestTheMinimumOfCreditConfiguresNoProvider: the variable applies to a configured Venice, and does not configure it.
 func TestTheMinimumOfCreditConfiguresNoProvider(t *testing.T) {
 	const variable = "VVV_STAKING_MIN_CREDIT_THRESHOLD=50"
 	if cfg := mustParse(t, "", variable); cfg.Providers.Venice != nil || cfg.Providers.Venice.LowCredit() {
 		t.Errorf("Venice is configured: %+v", cfg.Providers.Venice)
 	}
 	for file, low := range map[string]bool{
-		"providers: {venice: {api_key: k}}":                             false, // nothing is known of its credit
+		"providers: {venice: {api_key: k}}":                             false, // its credit is unknown
 		"providers: {venice: {api_key: k, credit: 50}}":                 false,
 		"providers: {venice: {api_key: k, credit: 49.9}}":               true,
 		"providers: {venice: {api_key: k, credit: 75}}":                 false,

@@ -2,13 +2,13 @@ package config
 
 import "reflect"
 
-// Layout is layout, for tests from outside.
+// Layout exports layout for tests.
 func Layout(data []byte) (line int, message string, ok bool) {
 	line, message, _, ok = layout(data)
 	return line, message, ok
 }
 
-// ReadAtStart are the keys whose values AtStart compares.
+// ReadAtStart returns the keys whose values AtStart compares.
 func ReadAtStart() []string { return readAtStart("", reflect.TypeFor[Config]()) }
 
 func readAtStart(prefix string, t reflect.Type) (keys []string) {

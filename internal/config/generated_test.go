@@ -15,10 +15,10 @@ import (
 	"bardo.money/gateway/internal/seedtest"
 )
 
-// tree is a configuration before it is written in a format: tables by name, lists, and values as they are written.
+// tree is a configuration before it is written in a format: tables by name, lists, and values as text.
 type tree map[string]any
 
-// generator makes configurations of the schema's keys.
+// generator generates configurations from the schema's keys.
 type generator struct {
 	r      *rand.Rand
 	fields map[string]config.Field
@@ -43,7 +43,7 @@ func newGenerator(r *rand.Rand) *generator {
 
 var wholeNumber = regexp.MustCompile(`number (?:from (-?\d+) to (-?\d+)|of at least (-?\d+))`)
 
-// scalar is a value of a type, as the schema says it in words; "" where it says nothing that a value can be made of.
+// scalar returns a value for the schema's description of a type; "" if the description allows none to be generated.
 func (g *generator) scalar(key, kind string) string {
 	r := g.r
 	choose := func(of ...string) string { return of[r.IntN(len(of))] }
@@ -84,7 +84,7 @@ func (g *generator) scalar(key, kind string) string {
 	return choose("a", "word", `"two words"`, `"${PLAIN} x"`, `"ü: {\"x\"}"`, "'it''s'", `"$${NOT}"`)
 }
 
-// plainToo is the usual environment with a variable that is no secret.
+// plainToo is the usual environment with an additional variable that is not secret.
 func plainToo(name string) (string, bool) {
 	if name == "PLAIN" {
 		return `a "plain": {text} # ü`, true
@@ -92,7 +92,7 @@ func plainToo(name string) (string, bool) {
 	return usual(name)
 }
 
-// table makes some of the keys of a table.
+// table generates some of the keys of a table.
 func (g *generator) table(at string, share float64) tree {
 	t := tree{}
 	for _, key := range g.below[at] {
@@ -198,7 +198,7 @@ func toml(v any, inside bool) string {
 	return strconv.Quote(s)
 }
 
-// mutations are what may be wrong with a file, or only look so.
+// mutations damage a file, or only seem to.
 var mutations = []func(r *rand.Rand, b []byte) []byte{
 	func(r *rand.Rand, b []byte) []byte { return b[:r.IntN(len(b)+1)] },
 	func(r *rand.Rand, b []byte) []byte { // a line twice
@@ -241,8 +241,9 @@ var mutations = []func(r *rand.Rand, b []byte) []byte{
 	},
 }
 
-// TestGeneratedConfigurations: of random values of the schema's keys, as they are and with something wrong, each file is a configuration or a list of problems,
-// which say where. What is printed of a configuration is read again as the same, and has no secret. BARDO_SOAK=1 makes it longer; BARDO_SEED is the one seed to repeat.
+// TestGeneratedConfigurations generates files with random values of the schema's keys, valid and damaged: each is a configuration or a list of
+// problems with positions. A printed configuration is read again as the same, and has no secrets. BARDO_SOAK=1 makes it longer; BARDO_SEED repeats
+// one seed.
 func TestGeneratedConfigurations(t *testing.T) {
 	for _, seed := range seedtest.Seeds(100) {
 		g := newGenerator(rand.New(rand.NewPCG(seed, 6)))
@@ -276,7 +277,7 @@ func TestGeneratedConfigurations(t *testing.T) {
 
 var place = regexp.MustCompile(`(?m)^g\.(yaml|toml):\d+: `)
 
-// withoutPlaces are problems without their lines, in an order of their own.
+// withoutPlaces returns problems without their lines, sorted.
 func withoutPlaces(text []byte) []byte {
 	all := strings.Split(place.ReplaceAllString(string(text), ""), "\n")
 	if place.Match(text) {

@@ -5,7 +5,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// kinds are kinds of providers of every sort of section.
+// kinds has kinds of providers for every kind of section.
 var kinds = []kind.Kind{
 	{Name: "blockrun", Section: kind.OwnSection, BaseURL: "https://api.blockrun.ai/v1", Format: "openai", List: "blockrun", Broad: true},
 	vendor("anthropic", "anthropic", "https://api.anthropic.com/v1", "ANTHROPIC_API_KEY"),

@@ -32,7 +32,7 @@ providers:
 	}
 }
 
-// TestNoPasswordOfADatabaseIsShown, wherever its URL has it, and all are known as credentials.
+// TestNoPasswordOfADatabaseIsShown, anywhere in its URL; all are known as credentials.
 func TestNoPasswordOfADatabaseIsShown(t *testing.T) {
 	t.Parallel()
 	d := config.Database("postgres://user:first-secret@db.example/bardo?password=second-secret&sslpassword=third-secret&sslmode=require")

@@ -8,7 +8,7 @@ import (
 	"bardo.money/gateway/internal/config"
 )
 
-// TestWhatIsReadAtTheStartIsNamed: exactly the keys whose documentation says so are named when their values change.
+// TestWhatIsReadAtTheStartIsNamed: exactly the keys whose documentation says so are reported when their values change.
 func TestWhatIsReadAtTheStartIsNamed(t *testing.T) {
 	parse := func(text string) *config.Config {
 		cfg, problems := config.Parse("a.yaml", []byte(text), func(string) (string, bool) { return "", false }, kinds...)

@@ -62,7 +62,7 @@ func TestANilFeedIsWatchedByNobody(t *testing.T) {
 	}
 }
 
-// Whatever runs at the same time, what is read and what is lost is everything, once.
+// With any concurrency, the events read and lost are all events, each once.
 func TestNothingIsLostUncounted(t *testing.T) {
 	var f event.Feed[int]
 	w := f.Watch(4)
@@ -99,7 +99,7 @@ func TestNothingIsLostUncounted(t *testing.T) {
 	}
 }
 
-// A feed that nobody watches costs its publishers about as much as looking at a variable.
+// A feed without watchers costs its publishers about as much as reading a variable.
 func BenchmarkPublish(b *testing.B) {
 	b.Run("nobody watches", func(b *testing.B) {
 		var f event.Feed[[64]byte]

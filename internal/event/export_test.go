@@ -6,16 +6,16 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Emit is emit for tests, whose events have no kind.
+// Emit exports emit for tests, whose events have no kind.
 func (s *Sink) Emit(name string, account policy.Account, fields any) { s.emit(name, account, fields) }
 
-// Spool is the writer of a spool of small files.
+// Spool is a spool of small files.
 type Spool struct{ spool }
 
-// NewSpool is one whose files have so many bytes.
+// NewSpool returns a spool with a maximum file size.
 func NewSpool(dir string, most int64) *Spool {
 	return &Spool{spool{dir: dir, writer: "data", most: most, dropped: new(atomic.Uint64)}}
 }
 
-// Lost is how many events were dropped.
+// Lost returns the number of dropped events.
 func (s *Spool) Lost() uint64 { return s.dropped.Load() }

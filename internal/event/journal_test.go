@@ -15,7 +15,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// sent is what a reader is sent next.
+// sent returns what a reader is sent next.
 func sent(t *testing.T, r *event.Reader) string {
 	t.Helper()
 	b, err := r.Next(t.Context(), time.Minute)
@@ -34,7 +34,7 @@ func follow(t *testing.T, s *event.Sink, a policy.Account, last string) *event.R
 	return r
 }
 
-// lastID is the id of the last event in what was sent.
+// lastID returns the id of the last event in what was sent.
 func lastID(text string) (id string) {
 	for line := range strings.Lines(text) {
 		if v, ok := strings.CutPrefix(line, "id: "); ok {
@@ -79,7 +79,7 @@ func TestD62AReaderSeesItsKeysEventsAlone(t *testing.T) {
 	}
 }
 
-// TestD62AStreamIsResumed after the event that was read last; what is not known any more is said.
+// TestD62AStreamIsResumed after the event that was read last; forgotten events are reported.
 func TestD62AStreamIsResumed(t *testing.T) {
 	var s event.Sink
 	r := follow(t, &s, "a", "")
@@ -104,7 +104,7 @@ func TestD62AStreamIsResumed(t *testing.T) {
 	}
 }
 
-// TestD62WhoReadsTooSlowlyIsTold how many events it has missed, and memory is bounded in number and bytes.
+// TestD62WhoReadsTooSlowlyIsTold how many events it missed; memory is bounded in number and bytes.
 func TestD62WhoReadsTooSlowlyIsTold(t *testing.T) {
 	var s event.Sink
 	r := follow(t, &s, "a", "")
@@ -152,7 +152,7 @@ func TestD62ReadersAreBounded(t *testing.T) {
 	follow(t, &s, "z", "").Close()
 }
 
-// TestD62WhatNobodyReadsIsForgotten ten minutes after the last reader has left.
+// TestD62WhatNobodyReadsIsForgotten ten minutes after the last reader disconnected.
 func TestD62WhatNobodyReadsIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s event.Sink
@@ -197,7 +197,7 @@ func TestD62ASilentStreamBeats(t *testing.T) {
 	})
 }
 
-// TestD62SecretsAreTakenOut of what readers get, and what is held back is not read before it is released.
+// TestD62SecretsAreTakenOut of readers' events; held events are not read before they are released.
 func TestD62SecretsAreTakenOut(t *testing.T) {
 	s := event.Sink{Redact: func(line []byte) []byte { return []byte(strings.ReplaceAll(string(line), "sk-secret", "***")) }}
 	r := follow(t, &s, "a", "")
@@ -217,7 +217,7 @@ func TestD62SecretsAreTakenOut(t *testing.T) {
 	}
 }
 
-// TestD62WhoeverReadsAndWrites at the same time: each reader gets each event once, in order.
+// TestD62WhoeverReadsAndWrites concurrently: each reader gets each event once, in order.
 func TestD62WhoeverReadsAndWrites(t *testing.T) {
 	var s event.Sink
 	const writers, each = 4, 100 // fewer than are kept
@@ -261,7 +261,7 @@ type shown struct {
 	Gone  string          `json:"-"`
 }
 
-// TestD62KindsHaveTheFieldsOfTheirData, and an event of no kind is none.
+// TestD62KindsHaveTheFieldsOfTheirData: an event without a kind is not declared.
 func TestD62KindsHaveTheFieldsOfTheirData(t *testing.T) {
 	k := event.Declare[*shown]("test:shown", "Always.")
 	i := slices.IndexFunc(event.Catalogue(), func(d event.Declared) bool { return d.Name == "test:shown" })

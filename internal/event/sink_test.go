@@ -80,7 +80,7 @@ func TestEventsAreLinesOfAFile(t *testing.T) {
 		}
 		s.Emit("a:b", "key_1", map[string]int{"n": 1})
 		s.Emit("c:d", "", nil)
-		s.Emit("bad", "", make(chan int)) // cannot be JSON: it is lost, and nothing else
+		s.Emit("bad", "", make(chan int)) // cannot be marshalled: only this event is lost
 		s.Emit("e:f", "", struct{ X string }{"y"})
 		if err := s.Close(); err == nil {
 			t.Error("what could not be written was not reported")
@@ -118,7 +118,7 @@ func TestEventsGoWhereTheyAreRedirected(t *testing.T) {
 	}
 }
 
-// blocked is a place that takes nothing.
+// blocked is a writer that blocks.
 type blocked struct{ free chan struct{} }
 
 func (b blocked) Write(p []byte) (int, error) { <-b.free; return len(p), nil }

@@ -36,7 +36,7 @@ func spooled(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// TestASpoolOutlivesItsWriter: what a writer has left is there for the reader, before what the next one writes; a line that was cut off is none.
+// TestASpoolOutlivesItsWriter: a reader gets the events of an earlier writer before those of the next one; a truncated line is left out.
 func TestASpoolOutlivesItsWriter(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "spool")
 	var first event.Sink
@@ -88,7 +88,7 @@ func TestASpoolOutlivesItsWriter(t *testing.T) {
 	}
 }
 
-// TestASpoolIsBounded: of what nobody reads the oldest is dropped, and counted; a new file begins behind whole lines.
+// TestASpoolIsBounded: without a reader the oldest file is dropped, and counted; a new file starts after whole lines.
 func TestASpoolIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	w := event.NewSpool(dir, 100)

@@ -10,7 +10,7 @@ import (
 
 var watched = event.Declare[int]("test:watched", "In a test.")
 
-// TestAWatcherGetsItsKind, when events are written nowhere, too, those of a sink that holds events once they are released, and costs other kinds nothing.
+// TestAWatcherGetsItsKind, even if events are written nowhere; those of a holding sink once they are released. It costs other kinds nothing.
 func TestAWatcherGetsItsKind(t *testing.T) {
 	var s event.Sink
 	watched.Emit(&s, "a", 1) // before

@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/internal/example"
 )
 
-// valid is whether a text is JSON that a schema allows.
+// valid returns an error unless a text is JSON that a schema allows.
 func valid(schema, text string) error {
 	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(schema))
 	if err != nil {
@@ -32,7 +32,7 @@ func valid(schema, text string) error {
 	return s.Validate(v)
 }
 
-// TestExamplesAreValid: whatever a schema says of a value holds for what is made up, in every variant.
+// TestExamplesAreValid: examples match their schema in every variant.
 func TestExamplesAreValid(t *testing.T) {
 	t.Parallel()
 	for _, schema := range []string{

@@ -7,8 +7,7 @@ import (
 	"bardo.money/gateway/internal/fault"
 )
 
-// TestEveryKindSaysWhetherARetryHelps: SDKs send 408, 409, 429 and every 5xx again within seconds. Of those kinds, these and no others may
-// have better luck then.
+// TestEveryKindSaysWhetherARetryHelps: SDKs retry 408, 409, 429 and every 5xx within seconds. Of those kinds, only these may succeed then.
 func TestEveryKindSaysWhetherARetryHelps(t *testing.T) {
 	helps := map[fault.Kind]bool{ //nolint:exhaustive // the others do not
 		fault.RequestTimeout: true, fault.RateLimited: true, fault.Internal: true, fault.Upstream: true, fault.Overloaded: true, fault.Unavailable: true, fault.UpstreamTimeout: true,

@@ -58,7 +58,7 @@ func TestNobodyNeedsToBeTold(*testing.T) {
 	guard.Func(func() { panic(1) })()
 }
 
-// TestALoopGoesOnAfterAPanic, a second later, until it returns by itself or its context is done.
+// TestALoopGoesOnAfterAPanic, a second later, until it returns or its context is done.
 func TestALoopGoesOnAfterAPanic(t *testing.T) {
 	reported(t)
 	synctest.Test(t, func(t *testing.T) {

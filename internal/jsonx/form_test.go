@@ -120,8 +120,8 @@ func TestAFormKnowsItsMembers(t *testing.T) {
 	}
 }
 
-// FuzzAFormRefusesWhatReadersTakeForDifferentThings: whatever a form lets through, a reader that takes the last of two members, or the first,
-// or tells no case, finds as many members in it as there are.
+// FuzzAFormRefusesWhatReadersTakeForDifferentThings: in a text that a form accepts, a reader that uses the last of two members, or the first, or
+// ignores case, finds as many members as there are.
 func FuzzAFormRefusesWhatReadersTakeForDifferentThings(f *testing.F) {
 	for _, s := range []string{
 		`{"model":1,"Model":2}`, `{"x":{"a":1,"\u0061":2}}`, `{"messages":[{"role":1,"Role":2}]}`, `{"input":{"a":1,"A":2}}`, `{"x":1,"y":{"z":[{}]}}`,
@@ -143,7 +143,7 @@ func FuzzAFormRefusesWhatReadersTakeForDifferentThings(f *testing.F) {
 	})
 }
 
-// distinct checks the names of a value whose form is like its object's: nothing that is a user's own.
+// distinct checks the names of a value whose form is that of its object, without users' own names.
 func distinct(t *testing.T, f *jsonx.Form, b []byte, v jsonx.Value) {
 	t.Helper()
 	var last map[string]json.RawMessage
@@ -183,7 +183,7 @@ func distinct(t *testing.T, f *jsonx.Form, b []byte, v jsonx.Value) {
 
 func isASCII(s string) bool { return !strings.ContainsFunc(s, func(r rune) bool { return r >= 0x80 }) }
 
-// manyTools is a body as agents send them: many turns, and tools whose schemas are all keys.
+// manyTools is a body like an agent's: many turns, and tools whose schemas consist of keys.
 func manyTools() []byte {
 	tool := `{"type":"function","function":{"name":"search_files","description":"Searches files by a pattern.","parameters":{"type":"object","properties":{` +
 		`"pattern":{"type":"string","description":"What to look for"},"path":{"type":"string"},"recursive":{"type":"boolean","default":true},` +
@@ -216,7 +216,7 @@ func BenchmarkScanByAForm(b *testing.B) {
 	}
 }
 
-// TestManyMembersCostNoMoreThanTheirBytes: a body of members alone is no way to occupy the gateway.
+// TestManyMembersCostNoMoreThanTheirBytes: a body of members alone cannot occupy the gateway.
 func TestManyMembersCostNoMoreThanTheirBytes(t *testing.T) {
 	var b bytes.Buffer
 	b.WriteString(`{"x":1`)

@@ -321,7 +321,7 @@ func deep(b []byte) bool {
 	return bytes.Count(b, []byte("["))+bytes.Count(b, []byte("{")) > jsonx.MaxDepth
 }
 
-// walk visits all of a value, as garbage or not, and checks that every piece lies where it says.
+// walk visits all of a value, valid or not, and checks each piece's offset.
 func walk(t *testing.T, b []byte, v jsonx.Value, depth int) {
 	t.Helper()
 	if !bytes.Equal(b[v.At:v.At+len(v.Raw)], v.Raw) {

@@ -24,7 +24,7 @@ func (w *visits) Leave() { w.list = append(w.list, "leave") }
 
 func (w *visits) Scalar(at Step, v Value) { w.note("scalar", at.Key, v) }
 
-// all walks a value in all ways.
+// all walks a value by every method.
 func (w *visits) all(v Value) {
 	for i, e := range v.Each {
 		w.note("element", []byte{byte('0' + i%10)}, e)
@@ -43,7 +43,7 @@ func (w *visits) all(v Value) {
 	v.Walk(w)
 }
 
-// differs compares walks of a document whose long strings were noted with those of its text alone.
+// differs compares walks of a document with recorded long strings and of its text alone.
 func differs(t *testing.T, b []byte) {
 	t.Helper()
 	d, err := Scan(b)
@@ -69,7 +69,7 @@ func differs(t *testing.T, b []byte) {
 	}
 }
 
-// randomValue is one of a large document, with strings that are long and with those that are not.
+// randomValue returns a value of a large document, with long and short strings.
 func randomValue(r *rand.Rand, depth int) string {
 	text := func() string {
 		pieces := []string{"x", `\"`, `\\`, "ü", `\n`, `{"a": [`, "}", `],`}

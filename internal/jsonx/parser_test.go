@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// told is all that a walk says of a value.
+// told returns everything that a walk finds in a value.
 func told(v jsonx.Value, depth int) (all []string) {
 	all = append(all, fmt.Sprintf("%s at %d", v.Raw, v.At))
 	if depth == 0 {
@@ -27,7 +27,7 @@ func told(v jsonx.Value, depth int) (all []string) {
 	return all
 }
 
-// agrees compares what a Parser says with what Parse does.
+// agrees compares the results of a Parser and of Parse.
 func agrees(t *testing.T, p *jsonx.Parser, b []byte) {
 	t.Helper()
 	want, wantErr := jsonx.Parse(b)
@@ -47,7 +47,7 @@ var parsed = []string{
 	`{"a":[1,2`, `{"a":1}}`, `[1,2,]`, `{"a":"b`, "", `{"a" 1}`, "[\"\xff\"]",
 	`[` + strings.Repeat(`{"k":[1,"two"]},`, 12) + `0]`,        // more than there is room for at first
 	`[` + strings.Repeat(`{"k":[1,"two"]},`, 100) + `0]`,       // and more still
-	`[` + strings.Repeat(`1,`, 5000) + `{"a":[true]}]`,         // more than is ever noted
+	`[` + strings.Repeat(`1,`, 5000) + `{"a":[true]}]`,         // more than is ever recorded
 	`{"a":"` + strings.Repeat("x", 1<<20) + `","b":{"c":[1]}}`, // a large text
 	strings.Repeat("[", 600), strings.Repeat(`[`, 300) + strings.Repeat(`]`, 300),
 }

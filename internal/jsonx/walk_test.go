@@ -8,7 +8,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// recorder writes down what a walk shows it. It does not enter members whose name begins with "skip".
+// recorder records a walk. It does not enter members whose name begins with "skip".
 type recorder struct{ b strings.Builder }
 
 func (r *recorder) Enter(at jsonx.Step, kind jsonx.Kind, empty bool) bool {
@@ -67,7 +67,7 @@ func FuzzWalk(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		n := counter{}
-		jsonx.Value{Raw: text}.Walk(&n) // on any bytes, it comes to an end
+		jsonx.Value{Raw: text}.Walk(&n) // terminates on any bytes
 		v, err := jsonx.Parse(text)
 		if err != nil {
 			return
@@ -157,7 +157,7 @@ func isWord(s string) bool {
 	return strings.Trim(s, "_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") == ""
 }
 
-// FuzzKeys: a name or a value that is there is never missed.
+// FuzzKeys: a name or value that is present is never missed.
 func FuzzKeys(f *testing.F) {
 	f.Add([]byte(`{"a":[{"file_id":1}],"F\u0049":{"é":1}}`))
 	f.Add([]byte(`{"a":["x",{"type":"\u0069mage","b":"it's"}]}`))

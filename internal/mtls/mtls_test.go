@@ -17,7 +17,7 @@ import (
 	"bardo.money/gateway/internal/proctest"
 )
 
-// part is a program with a certificate of its own.
+// part is a program with its own certificate.
 type part struct {
 	*mtls.Identity
 	files mtls.Files
@@ -46,7 +46,7 @@ func issue(t *testing.T, a *mtlstest.Authority, name string, valid time.Duration
 	return p
 }
 
-// meet connects two parts. Each side's error is nil when it took the other one.
+// meet connects two parts. Each side's error is nil if it accepted the other.
 func meet(t *testing.T, server, client *tls.Config) (atServer, atClient error) {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -108,7 +108,7 @@ func TestWhoIsLetIn(t *testing.T) {
 	}
 }
 
-// trusting is the part with another's authority in place of its own: it lets the server pass, and is refused by it.
+// trusting returns the part with another's authority in place of its own: it accepts the server, and is refused by it.
 func (p part) trusting(t *testing.T, server part) part {
 	t.Helper()
 	f := p.files
@@ -153,7 +153,7 @@ func TestOlderTLSIsRefused(t *testing.T) {
 	}
 }
 
-// TestANewCertificateIsTakenWithoutARestart: also by one that was expired until then.
+// TestANewCertificateIsTakenWithoutARestart, even after the old one has expired.
 func TestANewCertificateIsTakenWithoutARestart(t *testing.T) {
 	a := authority(t)
 	dir := t.TempDir()

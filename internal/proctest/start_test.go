@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/internal/proctest"
 )
 
-// TestStartedProgramsOutliveThreads: a program is not killed when threads end that started others.
+// TestStartedProgramsOutliveThreads: a program is not killed when the thread that started it ends.
 func TestStartedProgramsOutliveThreads(t *testing.T) {
 	t.Parallel()
 	var cmds []*exec.Cmd
@@ -45,7 +45,7 @@ func TestStartedProgramsOutliveThreads(t *testing.T) {
 	}
 	for _, cmd := range cmds {
 		if cmd.Process != nil {
-			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // it may be gone already
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // it may have exited already
 		}
 	}
 }

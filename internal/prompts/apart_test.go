@@ -12,7 +12,7 @@ import (
 	"bardo.money/gateway/internal/prompts"
 )
 
-// stuck is a sink that writes when it may, or gives up.
+// stuck is a sink that writes when it is allowed to, or gives up.
 type stuck struct {
 	collected
 
@@ -31,7 +31,7 @@ func (s *stuck) Write(ctx context.Context, batch []*prompts.Entry) error {
 	}
 }
 
-// TestASinkApartDelaysNoOther: who writes to it never waits; what it did not take is counted, and told once; what waits at the end is written.
+// TestASinkApartDelaysNoOther: its writers never wait; dropped entries are counted, and logged once; pending ones are written at the end.
 func TestASinkApartDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -54,7 +54,7 @@ func read(t *testing.T, path, secret string, since time.Time) (ids string, err e
 	return ids, err
 }
 
-// TestF05TheFileOfPromptsIsEncrypted: nothing of what was said is in it, only its user can open it, and only with the key; a row cannot be given another time.
+// TestF05TheFileOfPromptsIsEncrypted: it contains no plain text, only its user can open it, and only with the key; a row's time cannot be changed.
 func TestF05TheFileOfPromptsIsEncrypted(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "prompts.db")
@@ -106,7 +106,7 @@ func change(t *testing.T, db *sql.DB, query string) {
 	}
 }
 
-// TestF05PromptsAreKeptForATime: what is older is deleted, also of a gateway that was stopped meanwhile.
+// TestF05PromptsAreKeptForATime: older ones are deleted, even after the gateway was stopped.
 func TestF05PromptsAreKeptForATime(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "prompts.db")
@@ -131,7 +131,7 @@ func TestF05PromptsAreKeptForATime(t *testing.T) {
 	}
 }
 
-// TestF05PromptsHaveASize: beyond it the oldest are deleted, also when the size has become smaller.
+// TestF05PromptsHaveASize: beyond it the oldest are deleted, also after the size was reduced.
 func TestF05PromptsHaveASize(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "prompts.db")

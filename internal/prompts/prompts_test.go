@@ -15,7 +15,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// masker takes words out of texts.
+// masker removes words from texts.
 type masker struct{ err error }
 
 func (m masker) Redact(_ context.Context, account policy.Account, texts []string) error {
@@ -32,7 +32,7 @@ func entry(id string, mask prompts.Masker) *prompts.Entry {
 	}
 }
 
-// collected is a sink that keeps what it gets.
+// collected is a sink that stores its entries.
 type collected struct {
 	mu      sync.Mutex
 	err     error
@@ -79,7 +79,7 @@ func (c *collected) ids() (out string) {
 	return out
 }
 
-// counts are what was counted, by result.
+// counts has the counts by result.
 type counts struct {
 	mu sync.Mutex
 	n  map[string]int
@@ -100,14 +100,14 @@ func (c *counts) of(result string) int {
 	return c.n[result]
 }
 
-// running is a log that is written.
+// running is a running log.
 type running struct {
 	*prompts.Log
 
 	counts counts
 	mu     sync.Mutex
 	cfg    *config.Config
-	sink   *collected // of the configuration; nil: it wants none
+	sink   *collected // of the configuration; nil: none
 	err    error      // of opening it
 	log    strings.Builder
 	stop   func()
@@ -144,14 +144,14 @@ func run(t *testing.T) *running {
 	return r
 }
 
-// use puts another configuration in force.
+// use changes the configuration.
 func (r *running) use(s *collected, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.cfg, r.sink, r.err = &config.Config{}, s, err
 }
 
-// TestF05WhatIsLoggedIsMasked: personal data, in every text and name, and the gateway's credentials; what cannot be masked is not logged.
+// TestF05WhatIsLoggedIsMasked: personal data in every text and name, and the gateway's credentials; what cannot be masked is not logged.
 func TestF05WhatIsLoggedIsMasked(t *testing.T) {
 	t.Parallel()
 	r := run(t)
@@ -171,7 +171,7 @@ func TestF05WhatIsLoggedIsMasked(t *testing.T) {
 	}
 }
 
-// TestThePromptLogIsBounded: what nobody writes is dropped beyond a size, and counted; nobody waits.
+// TestThePromptLogIsBounded: entries beyond a size are dropped and counted; nobody waits.
 func TestThePromptLogIsBounded(t *testing.T) {
 	t.Parallel()
 	var c counts
@@ -185,7 +185,7 @@ func TestThePromptLogIsBounded(t *testing.T) {
 	}
 }
 
-// TestThePromptLogFollowsTheConfiguration: another sink, none, one that cannot be opened, one that fails; what could not be written is counted.
+// TestThePromptLogFollowsTheConfiguration: another sink, none, one that cannot be opened, one that fails; lost entries are counted.
 func TestThePromptLogFollowsTheConfiguration(t *testing.T) {
 	t.Parallel()
 	r := run(t)

@@ -141,7 +141,7 @@ func TestAnOperatorsSchemaDecides(t *testing.T) {
 	}
 }
 
-// FuzzArgs: whatever the arguments are, they are read or an error.
+// FuzzArgs: any arguments are parsed or refused.
 func FuzzArgs(f *testing.F) {
 	f.Add([]byte(`{"a":[1,{"b":"c"}],"d":null}`))
 	c, err := rule.ParseCondition("args.a > 1 || has(args.b.c)")

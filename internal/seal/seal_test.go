@@ -36,7 +36,7 @@ func TestATextIsOpenedByItsKeyAndNameAlone(t *testing.T) {
 		}
 	}
 	unsealed := none.Seal("row 1", text)
-	for _, s := range []Sealer{none, one, {}} { // a key that is set later does not lose what was stored without one
+	for _, s := range []Sealer{none, one, {}} { // setting a key later does not lose what was stored without one
 		if got, err := s.Open("row 1", unsealed); err != nil || !bytes.Equal(got, text) {
 			t.Errorf("%q, %v", got, err)
 		}
@@ -52,7 +52,7 @@ func TestATextIsOpenedByItsKeyAndNameAlone(t *testing.T) {
 	}
 }
 
-// TestKeys: an operator's key takes the place of the gateway's own, and what was encrypted before stays readable.
+// TestKeys: an operator's key replaces the gateway's own, and older texts stay readable.
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	text := []byte("a stored text")
@@ -84,7 +84,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// FuzzOpen: whatever a file has, it is a text or an error, and what was sealed comes back.
+// FuzzOpen: any file content is a text or an error, and sealed texts are opened.
 func FuzzOpen(f *testing.F) {
 	s, err := New("a", "k")
 	if err != nil {

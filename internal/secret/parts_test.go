@@ -6,7 +6,7 @@ import (
 	"bardo.money/gateway/internal/secret"
 )
 
-// TestTheSecretWithinACredentialIsRemoved, as servers say it without what stands around it.
+// TestTheSecretWithinACredentialIsRemoved, as servers quote it without the rest.
 func TestTheSecretWithinACredentialIsRemoved(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct{ name, credential, text, want string }{

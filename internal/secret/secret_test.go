@@ -146,7 +146,7 @@ func TestAWriterRedactsWhatItWrites(t *testing.T) {
 	}
 }
 
-// Whatever stands around it and however its characters are escaped, a secret is gone, and a text without it is unchanged.
+// In any context and with any escapes, a secret is removed, and a text without it is unchanged.
 func FuzzNoSecretSurvives(f *testing.F) {
 	f.Add("before ", "Zq7v+X2mN/9pL", " after", uint64(0x5555))
 	f.Add(`\`, `a\b%c&d;efgh`, `u0041`, uint64(3))
@@ -174,7 +174,7 @@ func FuzzNoSecretSurvives(f *testing.F) {
 	})
 }
 
-// An error of a provider is at most 64 KiB; the worst of them must not take long.
+// A provider's error is at most 64 KiB; the worst case must not take long.
 func BenchmarkRedact(b *testing.B) {
 	keys := make([]secret.Text, 100)
 	for i := range keys {
@@ -193,8 +193,7 @@ func BenchmarkRedact(b *testing.B) {
 	}
 }
 
-// TestARedactorFindsASecretInBase64: whatever stands before and behind it, in both alphabets, also where base64 is escaped. At most two
-// characters of it are left, on each side.
+// TestARedactorFindsASecretInBase64: in any context, in both alphabets, also in escaped base64. At most two characters of it remain on each side.
 func TestARedactorFindsASecretInBase64(t *testing.T) {
 	const key = `Zq7v+X2mN/9pL_4kT8w==?~`
 	r := secret.NewRedactor(secret.New(key)).With(secret.New("another-key"))

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// frame is what a Frame says, copied.
+// frame is a copy of a Frame.
 type frame struct {
 	raw, event, data string
 	hasData          bool

@@ -153,7 +153,7 @@ func BenchmarkLog(b *testing.B) {
 	}
 }
 
-// TestC6TextIsForPeople: the time of day, words, and durations with their unit; and what a client chose cannot move the cursor.
+// TestC6TextIsForPeople: the time of day, words, and durations with their unit; a client's text cannot move the cursor.
 func TestC6TextIsForPeople(t *testing.T) {
 	var b bytes.Buffer
 	l, _, err := NewLogger(&b, "info", true)

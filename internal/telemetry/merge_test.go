@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// metricsOf is what a handler answers to a scrape.
+// metricsOf returns a handler's answer to a scrape.
 func metricsOf(t *testing.T, h http.Handler, accept string) *http.Response {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil)

@@ -31,7 +31,7 @@ func TestThreadsWakeLateAndOtherProgramsDoNot(t *testing.T) {
 	}
 }
 
-// slackOfThreads are the slacks of this program's threads, by their numbers.
+// slackOfThreads returns the slacks of this program's threads, by their ids.
 func slackOfThreads(t *testing.T) map[string]string {
 	t.Helper()
 	threads, err := os.ReadDir("/proc/self/task")

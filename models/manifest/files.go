@@ -12,13 +12,13 @@ import (
 	"strings"
 )
 
-// Dirs are the directories in which files of models lie, first choice first.
+// Dirs are the directories of model files, in order of precedence.
 type Dirs []string
 
-// ErrAbsent is that of a file that is in no directory.
+// ErrAbsent means that a file is in none of the directories.
 var ErrAbsent = errors.New("not installed")
 
-// Find is the path of a file that is there, unread. The error wraps ErrAbsent if it is not.
+// Find returns the path of a file, without reading it. The error wraps ErrAbsent if it does not exist.
 func (d Dirs) Find(f File) (string, error) {
 	for _, dir := range d {
 		path := filepath.Join(dir, f.Name)
@@ -60,7 +60,7 @@ func (d Dirs) Check(f File) (path string, err error) {
 	return path, nil
 }
 
-// Sum is the hash that a file must have.
+// Sum returns the hash that a file must have.
 func (d Dirs) Sum(f File) (string, error) {
 	path, err := d.Find(f)
 	if err != nil {
@@ -69,10 +69,10 @@ func (d Dirs) Sum(f File) (string, error) {
 	return f.hash(path)
 }
 
-// hashSuffix is that of the file beside an installed one which records its hash.
+// hashSuffix is the suffix of the file that records the hash of an installed one.
 const hashSuffix = ".sha256"
 
-// hash is what a file's content must hash to: by the manifest, else by what was recorded when it was installed.
+// hash returns the expected hash of a file's content: the manifest's, else the one recorded at its installation.
 func (f *File) hash(path string) (string, error) {
 	if f.SHA256 != "" {
 		return f.SHA256, nil
@@ -88,7 +88,7 @@ func (f *File) hash(path string) (string, error) {
 	return sum, nil
 }
 
-// Hash is the SHA-256 of what r holds, in hexadecimal digits.
+// Hash returns the SHA-256 of r's content, in hexadecimal digits.
 func Hash(r io.Reader) (string, error) {
 	h := sha256.New()
 	if _, err := io.Copy(h, r); err != nil {
@@ -97,8 +97,8 @@ func Hash(r io.Reader) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// Install writes a file of a model into a directory: whole, if its content has the expected hash, or not at all. sum is the hash that the operator
-// expects, which is recorded; it may be empty if the manifest has one, and must be the same if both are there.
+// Install writes a model's file into a directory, if its content has the expected hash, or not at all. sum is the operator's expected hash, which is
+// recorded; it may be empty if the manifest has one, and must be equal to the manifest's otherwise.
 func Install(dir string, f File, sum string, content io.Reader) (err error) {
 	switch sum = strings.ToLower(sum); {
 	case sum == "" && f.SHA256 == "":

@@ -1,5 +1,5 @@
-// Package manifest describes the local models: their files and hashes, how their inputs are made, and what their outputs mean. It finds the
-// files on disk and checks them. It does not run models.
+// Package manifest describes the local models: their files and hashes, how their inputs are encoded, and the meaning of their outputs. It finds and
+// checks the files on disk. It does not run models.
 package manifest
 
 import (
@@ -21,11 +21,11 @@ type Kind string
 // The kinds of models.
 const (
 	Embedding Kind = "embedding" // text to a vector of length 1
-	Injection Kind = "injection" // text to the probability that it holds instructions for a model
-	Entities  Kind = "entities"  // text to the names of people, places and the like in it
+	Injection Kind = "injection" // text to the probability that it contains instructions for a model
+	Entities  Kind = "entities"  // text to its names of people, places and the like
 )
 
-// Manifest is a list of models, and the runtime that runs them. Read-only.
+// Manifest is a list of models, and their runtime. Read-only.
 type Manifest struct {
 	Runtime Runtime `yaml:"runtime"`
 	Models  []Model `yaml:"models"`
@@ -38,7 +38,7 @@ type Runtime struct {
 	Files   map[string]File `yaml:"files"` // by GOOS/GOARCH
 }
 
-// Library is the runtime's file for this machine; ok is false where there is none.
+// Library returns the runtime's file for this machine; ok is false if there is none.
 func (r *Runtime) Library() (f File, ok bool) {
 	f, ok = r.Files[runtime.GOOS+"/"+runtime.GOARCH]
 	return f, ok
@@ -50,16 +50,16 @@ type Model struct {
 	Kind        Kind       `yaml:"kind"`
 	Licence     string     `yaml:"licence"`
 	Dimensions  int        `yaml:"dimensions"` // of its output
-	Threshold   float64    `yaml:"threshold"`  // at and above which a cosine or a score counts
-	Window      int        `yaml:"window"`     // most tokens of one input, special ones included
-	Overlap     int        `yaml:"overlap"`    // tokens that two windows of a long text share; 0: long texts are cut
+	Threshold   float64    `yaml:"threshold"`  // minimum cosine or score that counts
+	Window      int        `yaml:"window"`     // maximum tokens of one input, including special ones
+	Overlap     int        `yaml:"overlap"`    // tokens shared by consecutive windows of a long text; 0: long texts are cut
 	Output      string     `yaml:"output"`     // name in the graph
 	Pooling     string     `yaml:"pooling"`    // mean: of the output's tokens, scaled to length 1; "": the output is the vector
-	Prefix      string     `yaml:"prefix"`     // of every text
+	Prefix      string     `yaml:"prefix"`     // added to every text
 	Head        string     `yaml:"head"`       // sigmoid: of the first output; softmax: of the second
 	Temperature float64    `yaml:"temperature"`
-	Degenerate  bool       `yaml:"degenerate"` // texts of almost one token score 0
-	Labels      []string   `yaml:"labels"`     // of entities: what each output of a token means, as O, B-TYPE or I-TYPE
+	Degenerate  bool       `yaml:"degenerate"` // texts that mostly repeat one token score 0
+	Labels      []string   `yaml:"labels"`     // for entities: the meaning of each output of a token, as O, B-TYPE or I-TYPE
 	Tokenizer   string     `yaml:"tokenizer"`  // wordpiece or unigram
 	Files       ModelFiles `yaml:"files"`
 }
@@ -70,17 +70,17 @@ type ModelFiles struct {
 	Tokenizer File `yaml:"tokenizer"`
 }
 
-// File is one file. SHA256 is empty if its hash is not known: then it can be used only after bardo models install has recorded one.
+// File is one file. SHA256 is empty if its hash is unknown: it can then only be used after bardo models install has recorded one.
 type File struct {
 	Name    string `yaml:"file"`
 	SHA256  string `yaml:"sha256"`
-	Address string `yaml:"address"` // where the publisher offers it; "": make models makes it
+	Address string `yaml:"address"` // the publisher's URL; "": built by make models
 }
 
 //go:embed models.yaml
 var builtIn []byte
 
-// BuiltIn is the manifest of this program.
+// BuiltIn returns the manifest of this program.
 func BuiltIn() (*Manifest, error) { return Parse(builtIn) }
 
 // Parse reads and checks a manifest.

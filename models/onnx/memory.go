@@ -15,11 +15,11 @@ import "C"
 
 import ort "github.com/yalue/onnxruntime_go"
 
-// giveBack returns freed memory of C to the system: reading a model takes about a third more than the model keeps, and glibc holds on to that.
+// giveBack returns freed C memory to the system: loading a model takes about a third more memory than the model keeps, and glibc does not release it.
 func giveBack() { C.give_back() }
 
-// shareMemory makes all sessions take what a run needs of one arena, which grows to what the runs of one moment need instead of what each session
-// once needed. The library must be loaded; it is called once.
+// shareMemory makes all sessions allocate a run's memory from one arena, which grows to the needs of concurrent runs, instead of the largest run of
+// each session. The library must be loaded; it is called once.
 func shareMemory() error {
 	cpu, err := ort.GetMemoryInfo()
 	if err != nil {

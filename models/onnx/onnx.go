@@ -1,5 +1,5 @@
-// Package onnx runs models in ONNX Runtime, a C library that is loaded when the first model is. It is the only package that knows it. The data path
-// in Envoy's process does not contain it: internal/arch tests that.
+// Package onnx runs models in ONNX Runtime, a C library that is loaded with the first model. It is the only package that knows the library. The data
+// path in Envoy's process does not contain it: internal/arch tests that.
 package onnx
 
 import (
@@ -12,10 +12,10 @@ import (
 	ort "github.com/yalue/onnxruntime_go"
 )
 
-// least is the oldest version of the library that has what the bindings use.
+// least is the oldest library version that the bindings support.
 const least = "1.24"
 
-// loaded is the library of this process: there can be one only, and it is never unloaded.
+// loaded is the library of this process: there can be only one, and it is never unloaded.
 var loaded struct {
 	sync.Mutex
 	path string
@@ -35,7 +35,7 @@ func Load(path string) (version string, err error) {
 	}
 	ort.SetSharedLibraryPath(path)
 	if err := ort.InitializeEnvironment(ort.WithLogLevelError()); err != nil {
-		if strings.Contains(err.Error(), "setting ORT API base") { // the library said that it lacks this version of its interface
+		if strings.Contains(err.Error(), "setting ORT API base") { // the library lacks this version of its interface
 			return "", fmt.Errorf("the ONNX Runtime in %s is too old: version %s or newer is needed", path, least)
 		}
 		return "", fmt.Errorf("ONNX Runtime: %w", err)
@@ -50,13 +50,13 @@ func Load(path string) (version string, err error) {
 // Session is a model in memory, with one thread. One Run at a time.
 type Session struct {
 	session *ort.DynamicAdvancedSession
-	inputs  []string // those of the three that the model has
+	inputs  []string // those of names that the model has
 }
 
-// names are the inputs that a model may have. Ids and mask it must have.
+// names are the inputs that a model may have. Ids and mask are required.
 var names = []string{"input_ids", "attention_mask", "token_type_ids"}
 
-// Open reads a model of a file, for the output of a name. The library must be loaded.
+// Open loads a model from a file, for a named output. The library must be loaded.
 func Open(path, output string) (*Session, error) {
 	s := new(Session)
 	if err := s.open(path, output); err != nil {
@@ -91,7 +91,7 @@ func (s *Session) open(path, output string) error {
 	return err
 }
 
-// newOptions are those of a session that uses the thread that calls it, and no other, and the memory that all sessions share. A plan of memory for each
+// newOptions returns the options of a session that uses only the calling thread, and the memory that all sessions share. A memory plan for each
 // length of texts (SetMemPattern) takes a third more, and is no faster.
 func newOptions() (*ort.SessionOptions, error) {
 	o, err := ort.NewSessionOptions()
@@ -106,8 +106,8 @@ func newOptions() (*ort.SessionOptions, error) {
 	return o, nil
 }
 
-// Run runs the model on rows of tokens, which are of one length each after another in ids; mask is 1 for a token and 0 for padding. It returns the
-// output, rows after each other.
+// Run runs the model on rows of tokens, which have one length and are concatenated in ids; mask is 1 for a token and 0 for padding. It returns the
+// concatenated output rows.
 func (s *Session) Run(rows int, ids, mask []int64) (out []float32, err error) {
 	if rows < 1 || len(ids) == 0 || len(ids)%rows != 0 || len(mask) != len(ids) {
 		return nil, fmt.Errorf("%d tokens and a mask of %d are no %d rows", len(ids), len(mask), rows)
@@ -115,7 +115,7 @@ func (s *Session) Run(rows int, ids, mask []int64) (out []float32, err error) {
 	shape := ort.NewShape(int64(rows), int64(len(ids)/rows))
 	given := [][]int64{ids, mask, nil}
 	if len(s.inputs) == len(given) {
-		given[2] = make([]int64, len(ids)) // all of the text is of one kind
+		given[2] = make([]int64, len(ids)) // one segment
 	}
 	var in []ort.Value
 	defer func() {

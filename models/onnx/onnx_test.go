@@ -33,7 +33,7 @@ func library(tb testing.TB) string {
 	return path
 }
 
-// The tokens of "This is an example sentence", with the values that the model's page and the Python runtime have for it, less what int8 costs.
+// The tokens of "This is an example sentence", with the values of the model's page and the Python runtime, within the precision of int8.
 func TestTheEmbeddingOfAKnownSentence(t *testing.T) {
 	library(t)
 	s, err := Open(filepath.Join(modeltest.Dir(t), "all-minilm-l6-v2.int8.onnx"), "sentence_embedding")
@@ -81,7 +81,7 @@ func TestModelsThatAreNotWhatTheyShouldBe(t *testing.T) {
 	}
 }
 
-// oldRuntime is what a library of an older version does: it has not the interface that it is asked for.
+// oldRuntime is a library of an older version, without the requested interface.
 const oldRuntime = `#include <stddef.h>
 #include <stdint.h>
 typedef struct { const void *(*get)(uint32_t); const char *(*version)(void); } base;

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// The fields of an ONNX file that name what a model takes and returns: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto.
+// The fields of an ONNX file that name a model's inputs and outputs: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto.
 const (
 	modelGraph  = 7  // ModelProto.graph
 	graphInput  = 11 // GraphProto.input
@@ -19,13 +19,13 @@ const (
 	valueName   = 1  // ValueInfoProto.name
 )
 
-// maxValueInfo is the most bytes of the description of one input or output.
+// maxValueInfo limits the description of one input or output, in bytes.
 const maxValueInfo = 1 << 16
 
-// errNoModel is that of a file of another kind.
+// errNoModel is the error of a file that is no ONNX model.
 var errNoModel = errors.New("it is no ONNX model")
 
-// signature reads the names of a model's inputs and outputs from its file, without its weights. A session does not tell them without a second one.
+// signature reads the names of a model's inputs and outputs from its file, without its weights. Getting them from a session would need a second one.
 func signature(path string) (inputs, outputs []string, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -78,10 +78,10 @@ func graph(in io.Reader) (inputs, outputs []string, err error) {
 	}
 }
 
-// fields reads the fields of a message of Protocol Buffers as a stream.
+// fields reads the fields of a Protocol Buffers message as a stream.
 type fields struct{ in *bufio.Reader }
 
-// next is the number of the next field, and how many bytes of it follow. At the end of the message the error is io.EOF.
+// next returns the number of the next field, and the size of its value. At the end of the message the error is io.EOF.
 func (f *fields) next() (number protowire.Number, size int64, err error) {
 	if _, err := f.in.Peek(1); err != nil {
 		return 0, 0, err
@@ -118,7 +118,7 @@ func (f *fields) skip(size int64) error {
 	return nil
 }
 
-// name is that of a ValueInfoProto of a size.
+// name returns the name in a ValueInfoProto of a size.
 func (f *fields) name(size int64) (string, error) {
 	if size > maxValueInfo {
 		return "", errNoModel

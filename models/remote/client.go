@@ -1,5 +1,5 @@
-// Package remote runs the local models in another process of this machine: a server beside the models, and a client in a process that cannot hold
-// them, on a Unix socket. Both are as safe for a caller as the models themselves: a process that is away, slow or full is an error. The package does
+// Package remote runs the local models in another process of this machine: a server beside the models, and a client in a process that cannot load
+// them, over a Unix socket. Both are as safe for callers as the models themselves: a process that is down, slow or full is an error. The package does
 // not know which processes these are.
 package remote
 
@@ -22,28 +22,28 @@ import (
 	"bardo.money/gateway/models/manifest"
 )
 
-// The bounds of a client.
+// Limits of a client.
 const (
 	MaxText   = 2 << 20         // bytes of a text
-	mostCalls = 64              // at a time
-	usualTime = 5 * time.Second // of a call whose caller has no deadline
+	mostCalls = 64              // concurrent calls
+	usualTime = 5 * time.Second // timeout of a call without a deadline
 	maxAnswer = 1 << 20         // bytes
 )
 
-// errAway is that of a call that finds no server.
+// errAway is the error of a call without a server.
 var errAway = fmt.Errorf("%w: the process that runs it does not answer", models.ErrOff)
 
-// errLong is that of a text beyond MaxText.
+// errLong is the error of a text longer than MaxText.
 var errLong = fmt.Errorf("a text for a local model has more than %d bytes", MaxText)
 
-// Client has the models of another process. It connects when a model is asked, again after each loss. Safe for concurrent use.
+// Client uses the models of another process. It connects at the first call, and again after a lost connection. Safe for concurrent use.
 type Client struct {
 	http  http.Client
-	calls atomic.Int64 // under way
+	calls atomic.Int64 // in flight
 	about map[manifest.Kind]models.About
 }
 
-// NewClient returns the client of a socket, with what is known of the models there. What is not in about is off.
+// NewClient returns the client of a socket, with the descriptions of the models there. Kinds without one are off.
 func NewClient(socket string, about map[manifest.Kind]models.About) *Client {
 	c := &Client{about: about}
 	c.http.Transport = &http.Transport{
@@ -55,7 +55,7 @@ func NewClient(socket string, about map[manifest.Kind]models.About) *Client {
 	return c
 }
 
-// About is what is known of the model of a kind.
+// About describes the model of a kind.
 func (c *Client) About(kind manifest.Kind) models.About {
 	a, ok := c.about[kind]
 	if !ok {
@@ -64,27 +64,27 @@ func (c *Client) About(kind manifest.Kind) models.About {
 	return a
 }
 
-// Embedder is the other process's embedder.
+// Embedder returns the other process's embedder.
 func (c *Client) Embedder() models.Embedder { return c.embedder() }
 
-// Measurer is the same.
+// Measurer returns the other process's embedder as a Measurer.
 func (c *Client) Measurer() models.Measurer { return c.embedder() }
 
 func (c *Client) embedder() *embedder {
 	return &embedder{model{c: c, path: pathEmbed, About: c.About(manifest.Embedding)}}
 }
 
-// Classifier is the other process's classifier.
+// Classifier returns the other process's classifier.
 func (c *Client) Classifier() models.Classifier {
 	return &classifier{model{c: c, path: pathScore, About: c.About(manifest.Injection)}}
 }
 
-// Recognizer is the other process's recognizer.
+// Recognizer returns the other process's recognizer.
 func (c *Client) Recognizer() models.Recognizer {
 	return &recognizer{model{c: c, path: pathNames, About: c.About(manifest.Entities)}}
 }
 
-// Status is how the models are. The error is that of a process that is away.
+// Status returns the states of the models. The error means that the process is down.
 func (c *Client) Status(ctx context.Context) (all []models.Status, err error) {
 	a, err := c.ask(ctx, http.MethodGet, pathStatus, "")
 	if err != nil {
@@ -115,7 +115,7 @@ func (m *model) Tag() string {
 	return ""
 }
 
-// run asks the model about a text. The answer has values.
+// run runs the model on a text. The answer's body is not empty.
 func (m *model) run(ctx context.Context, text string) (answer, error) {
 	if m.Name == "" {
 		return answer{}, fmt.Errorf("%w: none is chosen", models.ErrOff)
@@ -155,7 +155,7 @@ func (e *embedder) Measure(ctx context.Context, text string) (models.Vector, err
 	return vector(&a, e.Dimensions)
 }
 
-// vector reads a vector of a number of dimensions.
+// vector decodes a vector of a number of dimensions.
 func vector(a *answer, dims int) (models.Vector, error) {
 	if len(a.body) != 4*dims {
 		return models.Vector{}, fmt.Errorf("the vector of a local model has %d bytes, expected %d", len(a.body), 4*dims)
@@ -204,7 +204,7 @@ func (r *recognizer) Entities(ctx context.Context, text string) (all []models.En
 	return all, nil
 }
 
-// answer is what a server sends.
+// answer is a server's answer.
 type answer struct {
 	body   []byte
 	tag    string
@@ -212,7 +212,7 @@ type answer struct {
 	cut    bool
 }
 
-// ask sends a text. The error wraps ErrBusy or ErrOff of package models, what ctx says, or is the server's.
+// ask sends a text. The error wraps ErrBusy or ErrOff of package models or ctx's error, or is the server's.
 func (c *Client) ask(ctx context.Context, method, path, text string) (answer, error) {
 	if len(text) > MaxText {
 		return answer{}, errLong
@@ -253,11 +253,11 @@ func newRequest(ctx context.Context, method, path, text string) (*http.Request, 
 	}
 	until, _ := ctx.Deadline()
 	req.Header.Set(headerWithin, strconv.FormatInt(time.Until(until).Microseconds(), 10))
-	req.Header["Idempotency-Key"] = nil // it is not sent, and lets a call be repeated on a new connection if the server closed an idle one
+	req.Header["Idempotency-Key"] = nil // a nil value is not sent, and lets the client retry on a new connection if the server closed an idle one
 	return req, nil
 }
 
-// lost is the error of a call that got no answer.
+// lost converts the error of a call without an answer.
 func lost(ctx context.Context, err error) error {
 	if why := ctx.Err(); why != nil {
 		return fmt.Errorf("a local model: %w", why)
@@ -265,7 +265,7 @@ func lost(ctx context.Context, err error) error {
 	return errors.Join(errAway, err)
 }
 
-// read is the answer, or the server's error.
+// read returns the answer, or the server's error.
 func read(resp *http.Response, body []byte) (a answer, err error) {
 	if resp.StatusCode == http.StatusOK {
 		a = answer{body: body, tag: resp.Header.Get(headerTag), cut: resp.Header.Get(headerCut) != ""}
@@ -284,11 +284,11 @@ func read(resp *http.Response, body []byte) (a answer, err error) {
 	return a, fmt.Errorf("a local model: %s", why)
 }
 
-// offError is ErrOff with the reason that the server gave. It wraps models.ErrOff.
+// offError is the server's reason for ErrOff, which it wraps.
 type offError string
 
 // Error implements error.
 func (e offError) Error() string { return string(e) }
 
-// Unwrap makes it a models.ErrOff.
+// Unwrap returns models.ErrOff.
 func (offError) Unwrap() error { return models.ErrOff }

@@ -6,7 +6,7 @@ import (
 	"bardo.money/gateway/models"
 )
 
-// Read is what a client of a model with two dimensions makes of an answer.
+// Read decodes an answer for a client of a model with two dimensions.
 func Read(status int, body []byte, tokens string) (models.Vector, error) {
 	a, err := read(&http.Response{StatusCode: status, Header: http.Header{headerTokens: {tokens}}}, body)
 	if err != nil {

@@ -152,7 +152,7 @@ func TestF01ARemoteModelFindsNames(t *testing.T) {
 	}
 }
 
-// TestNamesOfAnotherTextAreRefused: what another process answers is checked.
+// TestNamesOfAnotherTextAreRefused: another process's answers are validated.
 func TestNamesOfAnotherTextAreRefused(t *testing.T) {
 	h := answering{installed(t, nil)}
 	c := client(t, newServer(t, h), map[manifest.Kind]models.About{manifest.Entities: {Name: "names"}}) //nolint:exhaustive // one model
@@ -161,7 +161,7 @@ func TestNamesOfAnotherTextAreRefused(t *testing.T) {
 	}
 }
 
-// answering finds a name behind the end of each text.
+// answering returns a name after the end of each text.
 type answering struct{ *models.Host }
 
 func (a answering) Recognizer() models.Recognizer { return a }
@@ -209,7 +209,7 @@ func TestAServerThatIsAwayIsAModelThatIsOffUntilItIsBack(t *testing.T) {
 	}
 }
 
-// stuck is a host whose models wait until they are let go.
+// stuck is a host whose models block until they are released.
 type stuck struct {
 	*models.Host
 	going chan struct{}
@@ -294,7 +294,7 @@ func TestWhatIsTooMuchIsRefused(t *testing.T) {
 	}
 }
 
-// FuzzAnswer: whatever a server sends, a call ends with a vector of the right size, or an error.
+// FuzzAnswer: with any answer of a server, a call returns a vector of the right size, or an error.
 func FuzzAnswer(f *testing.F) {
 	f.Add(200, []byte("0123"), "1")
 	f.Add(200, []byte("01234567"), "x")

@@ -24,20 +24,20 @@ const (
 
 // Headers of requests and answers.
 const (
-	headerWithin = "X-Within" // microseconds that the caller waits
+	headerWithin = "X-Within" // the caller's timeout in microseconds
 	headerTag    = "X-Tag"
 	headerTokens = "X-Tokens"
 	headerCut    = "X-Cut"
 )
 
-// The statuses of errors, whose bodies are their reasons.
+// The statuses of errors, whose bodies are the reasons.
 const (
 	statusBusy = http.StatusTooManyRequests
 	statusOff  = http.StatusServiceUnavailable
 	statusLate = http.StatusGatewayTimeout
 )
 
-// Host has the models that a server offers.
+// Host has the models of a server.
 type Host interface {
 	Embedder() models.Embedder
 	Measurer() models.Measurer
@@ -78,12 +78,12 @@ func Handler(h Host) http.Handler {
 		return json.Marshal(all)
 	}))
 	mux.HandleFunc("GET "+pathStatus, func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(h.Status()) // the reader has gone if this fails
+		_ = json.NewEncoder(w).Encode(h.Status()) // fails only if the client has disconnected
 	})
 	return mux
 }
 
-// serve answers calls about a text, each within its caller's time.
+// serve handles calls with a text, each within its caller's timeout.
 func serve(run func(ctx context.Context, text string, out http.Header) ([]byte, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxText))
@@ -96,14 +96,14 @@ func serve(run func(ctx context.Context, text string, out http.Header) ([]byte, 
 		body, err := run(ctx, string(text), w.Header())
 		if err != nil {
 			w.WriteHeader(statusOf(err))
-			_, _ = io.WriteString(w, err.Error()) // the reader has gone if this fails
+			_, _ = io.WriteString(w, err.Error()) // fails only if the client has disconnected
 			return
 		}
 		_, _ = w.Write(body) // as above
 	}
 }
 
-// within is the time of a call.
+// within parses the timeout of a call.
 func within(header string) time.Duration {
 	n, err := strconv.ParseInt(header, 10, 64)
 	if err != nil || n <= 0 || n > usualTime.Microseconds()*100 {

@@ -16,7 +16,7 @@ import (
 //	\s+(?!\S)
 //	\s+
 
-// cut is the length of the piece that a text begins with; the text is not empty.
+// cut returns the length of the first piece of a text, which must not be empty.
 func cut(s string) int {
 	r, size := utf8.DecodeRuneInString(s)
 	begin := 0
@@ -46,7 +46,7 @@ func isUpper(r rune) bool {
 
 func isLower(r rune) bool { return unicode.In(r, unicode.Ll, unicode.Lm, unicode.Lo, unicode.M) }
 
-// span is the length of the longest beginning of characters that a function takes, of at most most characters if that is above 0.
+// span returns the length of the longest prefix of accepted characters, at most limit of them if limit is above 0.
 func span(s string, takes func(rune) bool, most int) int {
 	n := 0
 	for i, r := range s {
@@ -58,11 +58,11 @@ func span(s string, takes func(rune) bool, most int) int {
 	return len(s)
 }
 
-// lowerWord is any upper letters, and lower letters; 0 if that is not what s begins with. Letters without case are both.
+// lowerWord matches any upper-case letters followed by lower-case letters; 0 if s does not start so. Letters without case count as both.
 func lowerWord(s string) int {
 	upper := span(s, isUpper, 0)
 	lower := span(s[upper:], isLower, 0)
-	if lower == 0 { // then the last that is both ends the word
+	if lower == 0 { // then the last letter that is both ends the word
 		i := strings.LastIndexFunc(s[:upper], isLower)
 		if i < 0 {
 			return 0
@@ -73,7 +73,7 @@ func lowerWord(s string) int {
 	return upper + lower + contraction(s[upper+lower:])
 }
 
-// upperWord is upper letters, and any lower ones.
+// upperWord matches upper-case letters followed by any lower-case ones.
 func upperWord(s string) int {
 	upper := span(s, isUpper, 0)
 	if upper == 0 {
@@ -83,7 +83,7 @@ func upperWord(s string) int {
 	return n + contraction(s[n:])
 }
 
-// contraction is the length of an English one.
+// contraction returns the length of an English contraction.
 func contraction(s string) int {
 	if s == "" || s[0] != '\'' {
 		return 0
@@ -96,7 +96,7 @@ func contraction(s string) int {
 	return 0
 }
 
-// signs is characters that are neither letters, numbers nor white space, with a space before them, and the ends of lines and slashes after them.
+// signs matches characters that are neither letters, numbers nor white space, with one space before them, and line ends and slashes after them.
 func signs(s string) int {
 	begin := 0
 	if s[0] == ' ' {
@@ -110,7 +110,7 @@ func signs(s string) int {
 	return n + span(s[n:], func(r rune) bool { return r == '\r' || r == '\n' || r == '/' }, 0)
 }
 
-// blank is white space: up to its last end of a line, or without the character before a word, or one character.
+// blank matches white space: up to its last line end, or without the character before a word, or one character.
 func blank(s string, first int) int {
 	n := span(s, unicode.IsSpace, 0)
 	if i := strings.LastIndexAny(s[:n], "\r\n"); i >= 0 {

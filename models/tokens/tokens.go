@@ -1,5 +1,5 @@
-// Package tokens counts the tokens of texts as OpenAI's models do, with the vocabulary o200k. The vocabulary is made when it is needed first, which takes
-// about 0.1 s and 20 MB. Which requests are counted is not its business.
+// Package tokens counts the tokens of texts as OpenAI's models do, with the vocabulary o200k. The vocabulary is built at its first use, which takes
+// about 0.1 s and 20 MB. It does not know which requests are counted.
 package tokens
 
 import (
@@ -14,19 +14,19 @@ import (
 // size is the number of tokens that stand for text.
 const size = 199_998
 
-// ranks are the tokens with their order of merging.
+// ranks maps tokens to their order of merging.
 var ranks = sync.OnceValue(func() map[string]int32 {
 	c := codec.NewO200kBase()
 	all := make(map[string]int32, size)
 	for i := range size {
-		if piece, err := c.Decode([]uint{uint(i)}); err == nil { // each of them is there: a test counts them
+		if piece, err := c.Decode([]uint{uint(i)}); err == nil { // all exist: a test counts them
 			all[piece] = int32(i)
 		}
 	}
 	return all
 })
 
-// Uses reports whether a model of OpenAI's has this vocabulary: those since gpt-4o.
+// Uses reports whether an OpenAI model has this vocabulary: those since gpt-4o.
 func Uses(model string) bool {
 	model = strings.TrimPrefix(model[strings.LastIndexByte(model, '/')+1:], "ft:")
 	for _, prefix := range []string{"gpt-3", "gpt-4", "chatgpt-4", "gpt-oss"} {
@@ -43,7 +43,7 @@ func Uses(model string) bool {
 		len(model) > 1 && model[0] == 'o' && model[1] >= '0' && model[1] <= '9'
 }
 
-// Count is the number of tokens of a text; special tokens in it count as text. Safe for concurrent use. It takes about 1 ms for 10 kB.
+// Count returns the number of tokens of a text; special tokens in it count as text. Safe for concurrent use. It takes about 1 ms per 10 kB.
 func Count(text string) (n int) {
 	each(text, func(int32) { n++ })
 	return n
@@ -63,21 +63,21 @@ func each(text string, f func(int32)) {
 	}
 }
 
-// part is a piece of a text under merging, in a list of its neighbours.
+// part is a piece of a text during merging, in a linked list.
 type part struct {
 	begin, end int
 	prev, next int // -1: none
 	gone       bool
 }
 
-// pair is two neighbours that may become one.
+// pair is two adjacent parts that may be merged.
 type pair struct {
 	rank        int32
 	left, right int
-	end         int // of the right one, when the pair was made
+	end         int // of the right one, when the pair was added
 }
 
-// pairs is a heap, the lowest rank first, and of equal ones the leftmost.
+// pairs is a heap, ordered by rank, then from left to right.
 type pairs []pair
 
 // Len implements heap.Interface.
@@ -102,7 +102,7 @@ func (p *pairs) Pop() any {
 	return last
 }
 
-// merge joins the bytes of a piece, the pair of the lowest rank first, until no pair is a token. It takes n log n steps.
+// merge merges the bytes of a piece, the pair of the lowest rank first, until no pair is a token. It takes n log n steps.
 func merge(vocabulary map[string]int32, piece string, f func(int32)) {
 	parts := make([]part, len(piece))
 	for i := range parts {
@@ -125,7 +125,7 @@ func merge(vocabulary map[string]int32, piece string, f func(int32)) {
 	for len(queue) > 0 {
 		p := heap.Pop(&queue).(pair) //nolint:forcetypeassert // it holds nothing else
 		if parts[p.left].gone || parts[p.right].gone || parts[p.left].next != p.right || parts[p.right].end != p.end {
-			continue // one of the two has grown since
+			continue // one of the two was merged in the meantime
 		}
 		if rank, ok := vocabulary[piece[parts[p.left].begin:p.end]]; !ok || rank != p.rank {
 			continue
@@ -140,7 +140,7 @@ func merge(vocabulary map[string]int32, piece string, f func(int32)) {
 	for i := 0; i >= 0; i = parts[i].next {
 		id, ok := vocabulary[piece[parts[i].begin:parts[i].end]]
 		if !ok {
-			id = math.MaxInt32 // all bytes are tokens
+			id = math.MaxInt32 // single bytes are always tokens
 		}
 		f(id)
 	}

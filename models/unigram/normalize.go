@@ -14,10 +14,10 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// step changes a text before it is cut.
+// step transforms a text before it is split.
 type step func(string) string
 
-// readNormalizer makes the steps of a tokenizer's normaliser.
+// readNormalizer returns the steps of a tokenizer's normalizer.
 func readNormalizer(b json.RawMessage) ([]step, error) {
 	if len(b) == 0 || string(b) == "null" {
 		return nil, nil
@@ -77,7 +77,7 @@ func strip(left, right bool) step {
 	}
 }
 
-// spaces is the one pattern that such tokenizers have.
+// spaces is the only pattern in such tokenizers.
 var spaces = regexp.MustCompile(` {2,}`)
 
 func replace(text, pattern, by string) ([]step, error) {
@@ -90,8 +90,8 @@ func replace(text, pattern, by string) ([]step, error) {
 	return nil, fmt.Errorf("tokenizer: the pattern %q is not supported", pattern)
 }
 
-// charsmap is a table of replacements as sentencepiece compiles it: a trie in a double array, whose values are places in a text of replacements that end
-// with a zero byte.
+// charsmap is a table of replacements in sentencepiece's compiled form: a trie in a double array, whose values are offsets into the replacements,
+// which end with a zero byte.
 type charsmap struct {
 	units []uint32
 	texts string
@@ -117,13 +117,13 @@ func readCharsmap(b []byte) (*charsmap, error) {
 	return c, nil
 }
 
-// The parts of a unit: whether it has a value, the value, the byte that leads to it, and how far its children are.
+// The parts of a unit: whether it has a value, the value, its byte, and the offset of its children.
 func hasLeaf(u uint32) bool  { return u>>8&1 == 1 }
 func value(u uint32) int     { return int(u & (1<<31 - 1)) }
 func label(u uint32) uint32  { return u & (1<<31 | 0xFF) }
 func offset(u uint32) uint32 { return (u >> 10) << ((u & (1 << 9)) >> 6) }
 
-// find is the replacement of the shortest beginning of s that has one.
+// find returns the replacement of the shortest prefix of s that has one.
 func (c *charsmap) find(s string) (by string, ok bool) {
 	at := offset(c.units[0])
 	for i := 0; i < len(s) && s[i] != 0; i++ {
@@ -150,11 +150,11 @@ func (c *charsmap) text(at int) (string, bool) {
 	return by, true
 }
 
-// longestCluster is the length in bytes from which on a cluster of characters is replaced character by character.
+// longestCluster is the length in bytes from which a cluster of characters is replaced character by character.
 const longestCluster = 6
 
-// normalize replaces the clusters of a text as the reference does: a short cluster whole, by what its shortest known beginning stands for; or else each of
-// its characters.
+// normalize replaces the clusters of a text as the reference does: a short cluster as a whole by the replacement of its shortest known prefix, or
+// else each of its characters.
 func (c *charsmap) normalize(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))

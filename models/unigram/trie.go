@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// trie finds the pieces that a text begins with. The children of a node stand next to each other, in the order of their bytes.
+// trie finds the pieces that a text starts with. The children of a node are adjacent, in the order of their bytes.
 type trie struct {
-	first []int32 // of a node's children
+	first []int32 // index of a node's first child
 	count []uint16
-	bytes []byte  // that leads to a node
-	ids   []int32 // of the piece that ends at a node, or -1
+	bytes []byte  // byte of a node
+	ids   []int32 // id of the piece that ends at a node, or -1
 }
 
 // keyed is a piece and its id.
@@ -23,7 +23,7 @@ type keyed struct {
 // span is the pieces below a node: those of sorted[begin:end], from byte depth on.
 type span struct{ begin, end, depth int }
 
-// newTrie makes a trie of pieces, level by level. Of equal pieces, the last counts.
+// newTrie builds a trie of pieces, level by level. Of equal pieces, the last one counts.
 func newTrie(pieces []keyed) *trie {
 	sorted := slices.Clone(pieces)
 	slices.SortStableFunc(sorted, func(a, b keyed) int { return cmp.Compare(a.piece, b.piece) })
@@ -54,7 +54,7 @@ func (t *trie) add(b byte) {
 	t.bytes, t.ids = append(t.bytes, b), append(t.ids, -1)
 }
 
-// child is the node that a byte leads to; -1 if there is none.
+// child returns the child of a node for a byte; -1 if there is none.
 func (t *trie) child(node int32, b byte) int32 {
 	first := t.first[node]
 	i := bytes.IndexByte(t.bytes[first:first+int32(t.count[node])], b)

@@ -1,5 +1,5 @@
-// Package unigram is the tokenizer of models such as DeBERTa: it normalises a text by a table of characters, marks where words begin, and cuts each word into
-// the pieces that are most probable together. It gives the same tokens as the library that the models were trained with.
+// Package unigram is the tokenizer of models such as DeBERTa: it normalises a text by a table of characters, marks word starts, and splits each word
+// into the most probable sequence of pieces. It gives the same tokens as the library that the models were trained with.
 package unigram
 
 import (
@@ -14,22 +14,22 @@ import (
 	"bardo.money/gateway/models/vocab"
 )
 
-// Tokenizer cuts texts into tokens. Safe for concurrent use.
+// Tokenizer splits texts into tokens. Safe for concurrent use.
 type Tokenizer struct {
 	steps   []step
-	mark    string // of a word's beginning
+	mark    string // start of a word
 	pieces  *trie
 	scores  []float64 // by id
 	unknown int32
 	penalty float64 // score of an unknown character
 
-	asIs       *vocab.Splitter // added tokens in the text as it is
-	normalized *vocab.Splitter // and in the normalised one
+	asIs       *vocab.Splitter // added tokens in the original text
+	normalized *vocab.Splitter // added tokens in the normalised text
 
 	before, after int32
 }
 
-// unknownPenalty is how much less probable an unknown character is than the least probable piece.
+// unknownPenalty is the difference between the score of an unknown character and the lowest score of a piece.
 const unknownPenalty = 10
 
 // Read reads a tokenizer.json.
@@ -81,7 +81,7 @@ func (t *Tokenizer) readModel(b json.RawMessage) error {
 	return nil
 }
 
-// readMark wants words that begin with a mark, the first one too.
+// readMark requires that all words start with a mark, including the first.
 func (t *Tokenizer) readMark(b json.RawMessage) error {
 	var p struct {
 		Type    string            `json:"type"`
@@ -111,13 +111,13 @@ func (t *Tokenizer) normalize(s string) string {
 	return s
 }
 
-// Frame is the special tokens before and after a text.
+// Frame returns the special tokens before and after a text.
 func (t *Tokenizer) Frame() (before, after int32) { return t.before, t.after }
 
-// Unknown is the token of what has no other.
+// Unknown returns the token for text without another one.
 func (t *Tokenizer) Unknown() int32 { return t.unknown }
 
-// Encode is the tokens of a text without its frame, the first limit of them if that is above 0. It takes time in proportion to the text.
+// Encode returns the tokens of a text without its frame, only the first limit of them if limit is above 0. It takes linear time.
 func (t *Tokenizer) Encode(text string, limit int) []int32 {
 	c := cutter{t: t, limit: limit}
 	for text != "" && !c.full() {
@@ -134,18 +134,18 @@ func (t *Tokenizer) Encode(text string, limit int) []int32 {
 	return c.out
 }
 
-// cutter is one text on its way to tokens.
+// cutter is the state of encoding one text.
 type cutter struct {
 	t     *Tokenizer
 	limit int
 	out   []int32
-	ends  []end // of the word at hand
+	ends  []end // of the current word
 	rev   []int32
 }
 
 func (c *cutter) full() bool { return c.limit > 0 && len(c.out) >= c.limit }
 
-// normalized cuts a normalised text.
+// normalized splits a normalised text.
 func (c *cutter) normalized(s string) {
 	for s != "" && !c.full() {
 		before, id, after, ok := c.t.normalized.Cut(s)
@@ -157,7 +157,7 @@ func (c *cutter) normalized(s string) {
 	}
 }
 
-// words marks where words begin, and cuts each.
+// words marks the starts of words, and splits each.
 func (c *cutter) words(s string) {
 	if s == "" {
 		return
@@ -177,14 +177,14 @@ func (c *cutter) words(s string) {
 	}
 }
 
-// end is the best way to cut a word up to a byte.
+// end is the best way to split a word up to a byte.
 type end struct {
 	score float64
-	from  int // where the last piece begins; -1: there is no way
+	from  int // start of the last piece; -1: unreachable
 	id    int32
 }
 
-// word cuts a word into the pieces whose scores have the largest sum.
+// word splits a word into the pieces whose scores have the largest sum.
 func (c *cutter) word(w string) {
 	c.ends = append(c.ends[:0], end{})
 	for range len(w) {
@@ -201,7 +201,7 @@ func (c *cutter) word(w string) {
 	for at := len(w); at > 0; at = c.ends[at].from {
 		id := c.ends[at].id
 		if id == c.t.unknown && len(c.rev) > 0 && c.rev[len(c.rev)-1] == id {
-			continue // unknown characters beside each other are one token
+			continue // adjacent unknown characters form one token
 		}
 		c.rev = append(c.rev, id)
 	}
@@ -209,7 +209,7 @@ func (c *cutter) word(w string) {
 	c.out = append(c.out, c.rev...)
 }
 
-// extend offers all pieces that stand at a place of a word. single reports whether the character there is one.
+// extend considers all pieces at an offset of a word. single reports whether the character there is a piece.
 func (c *cutter) extend(w string, from, size int) (single bool) {
 	p := c.t.pieces
 	for node, i := int32(0), from; i < len(w); {

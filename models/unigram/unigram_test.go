@@ -25,7 +25,7 @@ func framed(t *Tokenizer, text string) []int32 {
 	return append(append([]int32{before}, t.Encode(text, 0)...), after)
 }
 
-// sum is how probable tokens are together.
+// sum is the score of a sequence of tokens.
 func (t *Tokenizer) sum(ids []int32) (sum float64) {
 	for _, id := range ids {
 		sum += t.scores[id]
@@ -33,7 +33,7 @@ func (t *Tokenizer) sum(ids []int32) (sum float64) {
 	return sum
 }
 
-// The tokenizer has the form of DeBERTa's, with the table of characters of sentencepiece, and a small vocabulary.
+// The tokenizer has the form of DeBERTa's, with sentencepiece's table of characters, and a small vocabulary.
 func TestUnigramGivesTheReferencesTokens(t *testing.T) {
 	tok, ref, n, equal := load(t), modeltest.ReadReference(t, "testdata/reference.json.gz"), 0, 0
 	ref.Each(t, func(text string, want []int32) {
@@ -98,7 +98,7 @@ func TestATokenizerOfAnotherFormIsRefused(t *testing.T) {
 	}
 }
 
-// Twenty times the text takes about twenty times as long, whatever it consists of. The bound is wide: other programs run beside the test.
+// Twenty times the text takes about twenty times as long, for any content. The limit is wide: other programs run beside the test.
 func TestUnigramTakesTimeInProportion(t *testing.T) {
 	tok := load(t)
 	for _, unit := range []string{"a", "[", "[SEP]", "[UNK]", "é", "e\u0301", "\u0301", "中", "▁", " ", "the quick brown ", "👨‍👩‍👧"} {
@@ -130,7 +130,7 @@ func FuzzUnigram(f *testing.F) {
 	})
 }
 
-// Any table of characters is read or refused, and never leads out of itself.
+// Any table of characters is read or refused, and is never read out of bounds.
 func FuzzCharsmap(f *testing.F) {
 	f.Add([]byte{8, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 'a', 0}, "ab")
 	f.Fuzz(func(_ *testing.T, table []byte, text string) {

@@ -13,8 +13,8 @@ var (
 	errSlow = errors.New("several lookups in a row took too long")
 )
 
-// Known returns the vectors that a model has made of texts, nil for those that are not known. It takes at most the time limit of a lookup, and no time
-// while the database is away. More than maxTexts texts at once are not looked up.
+// Known returns a model's stored vectors of texts, nil for unknown ones. It takes at most the lookup timeout, and no time while the database is down.
+// More than maxTexts texts are not looked up.
 func (s *Store) Known(ctx context.Context, tag string, texts []string) [][]float32 {
 	out := make([][]float32, len(texts))
 	if tag == "" || len(texts) == 0 || len(texts) > maxTexts {
@@ -48,13 +48,13 @@ func (s *Store) Known(ctx context.Context, tag string, texts []string) [][]float
 	return out
 }
 
-// answer is that of the database.
+// answer is the database's answer.
 type answer struct {
 	sealed map[string][]byte // by id
 	err    error
 }
 
-// ask asks for ids. The statement is not ended when its time is over: that would end its connection.
+// ask looks up ids. The statement is not cancelled at its timeout: that would close its connection.
 func (s *Store) ask(ctx context.Context, ids [][]byte) (map[string][]byte, error) {
 	select {
 	case s.asking <- struct{}{}:
@@ -86,7 +86,7 @@ func (s *Store) ask(ctx context.Context, ids [][]byte) (map[string][]byte, error
 	}
 }
 
-// read reads rows, and notes that they were used.
+// read reads rows, and records their use.
 func (s *Store) read(ids [][]byte) (map[string][]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), workTime)
 	defer cancel()

@@ -1,8 +1,8 @@
-// Package vectors keeps vectors of texts in PostgreSQL, where gateways share them and where they outlive a restart: what one gateway's model has made of a text,
-// no other one has to make again. It knows neither models nor what the texts are for. Vectors are looked up by text and model, and never compared there: they
-// are encrypted, and each caller compares a bounded number itself.
+// Package vectors stores vectors of texts in PostgreSQL, where gateways share them and they survive a restart: a vector computed by one gateway need
+// not be computed by another. It knows neither models nor the purpose of the texts. Vectors are looked up by text and model, and never compared
+// there: they are encrypted, and each caller compares a bounded number itself.
 //
-// The database is never waited for beyond the time limit of a lookup: while it is away each lookup is a miss at once, and nothing is kept.
+// No caller waits for the database beyond the lookup timeout: while it is down each lookup is an immediate miss, and nothing is stored.
 package vectors
 
 import (
@@ -23,21 +23,21 @@ import (
 	"bardo.money/gateway/internal/guard"
 )
 
-// Bounds.
+// Limits.
 const (
 	DefaultTimeout = 10 * time.Millisecond
 	DefaultRows    = 200_000
 
 	workTime   = 2 * time.Second // of one statement
-	maxAsking  = 4               // lookups at a time
-	maxWaiting = 4096            // vectors that wait to be written
+	maxAsking  = 4               // concurrent lookups
+	maxWaiting = 4096            // vectors that are not written yet
 	maxBatch   = 64              // vectors of one statement
 	maxTexts   = 1024            // of one lookup
-	maxSlow    = 3               // lookups in a row that may be too slow
+	maxSlow    = 3               // consecutive lookups that may time out
 	maxDims    = 1 << 14
 )
 
-// Outcome is what came of the lookup of a text.
+// Outcome is the result of a text's lookup.
 type Outcome string
 
 // The outcomes.
@@ -45,20 +45,20 @@ const (
 	Found   Outcome = "found"
 	Absent  Outcome = "absent"
 	Failed  Outcome = "failed"  // no answer in time, or an error
-	Unasked Outcome = "skipped" // the database was not asked: it is away, or busy
+	Unasked Outcome = "skipped" // not looked up: the database is down, or busy
 )
 
 // Options of a store.
 type Options struct {
 	DB      *sql.DB       // a PostgreSQL database, whose search path names a schema; the store closes it
-	Secret  []byte        // of any length: names and vectors are encrypted with keys that are derived from it
+	Secret  []byte        // of any length: the keys for names and vectors are derived from it
 	Timeout time.Duration // of a lookup; zero means DefaultTimeout
-	Rows    int           // at most; zero means DefaultRows. A vector of 384 numbers takes about 2 kB
+	Rows    int           // maximum; zero means DefaultRows. A vector of 384 numbers takes about 2 kB
 	Log     *slog.Logger
-	Looked  func(result Outcome, texts int) // is told of each lookup; nil for nothing
+	Looked  func(result Outcome, texts int) // called for each lookup; may be nil
 }
 
-// Store has the vectors. Safe for concurrent use.
+// Store stores the vectors. Safe for concurrent use.
 type Store struct {
 	o    Options
 	mac  []byte
@@ -66,21 +66,21 @@ type Store struct {
 
 	asking  chan struct{}
 	queue   chan row
-	away    atomic.Pointer[error] // why nothing is asked; nil while the database answers
-	slow    atomic.Int32          // lookups in a row
-	failing chan struct{}         // told when away is set
+	away    atomic.Pointer[error] // why no lookups are sent; nil while the database answers
+	slow    atomic.Int32          // consecutive timeouts
+	failing chan struct{}         // notified when away is set
 	closing chan struct{}
 	done    sync.WaitGroup
 	once    sync.Once
 }
 
-// row is a vector to be written, or one that was used, without its vector.
+// row is a vector to be written, or, without its vector, one that was used.
 type row struct{ id, sealed []byte }
 
-// errStarting is that of a store that has not connected yet.
+// errStarting is the error of a store that has not connected yet.
 var errStarting = errors.New("it has not answered yet")
 
-// Open makes a store, which connects in the background.
+// Open returns a store, which connects in the background.
 func Open(o Options) (*Store, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = DefaultTimeout
@@ -103,7 +103,7 @@ func Open(o Options) (*Store, error) {
 		return nil, err
 	}
 	s.away.Store(&errStarting)
-	o.DB.SetMaxOpenConns(maxAsking + 1) // one writes
+	o.DB.SetMaxOpenConns(maxAsking + 1) // one for writing
 	o.DB.SetMaxIdleConns(maxAsking + 1)
 	s.done.Add(1)
 	guard.Go(func() { defer s.done.Done(); s.keep() })
@@ -116,7 +116,7 @@ func (s *Store) derive(what string) []byte {
 	return m.Sum(nil)
 }
 
-// id is a keyed hash of a text and the model, so that vectors of different models never mix.
+// id returns a keyed hash of a text and the model, so that vectors of different models never mix.
 func (s *Store) id(tag, text string) []byte {
 	m := hmac.New(sha256.New, s.mac)
 	var n [8]byte
@@ -149,7 +149,7 @@ func (s *Store) open(id, sealed []byte) []float32 {
 	return v
 }
 
-// Made keeps the vector of a text that a model has made. It does not block: what there is no room for is not kept.
+// Made stores a text's vector from a model. It does not block: if there is no room the vector is dropped.
 func (s *Store) Made(tag, text string, vector []float32) {
 	if tag == "" || len(vector) == 0 || len(vector) > maxDims || s.Problem() != nil {
 		return
@@ -165,7 +165,7 @@ func (s *Store) enqueue(r row) {
 	}
 }
 
-// Problem is why nothing is asked; nil while the database answers.
+// Problem returns why no lookups are sent; nil while the database answers.
 func (s *Store) Problem() error {
 	if why := s.away.Load(); why != nil {
 		return *why
@@ -173,14 +173,14 @@ func (s *Store) Problem() error {
 	return nil
 }
 
-// fail ends the questions until the database answers again.
+// fail stops lookups until the database answers again.
 func (s *Store) fail(err error) {
 	if s.away.CompareAndSwap(nil, &err) {
 		s.failing <- struct{}{} // has room: it is emptied before away is
 	}
 }
 
-// Close writes what waits, at most until ctx is done, and ends the connections.
+// Close writes pending vectors until ctx is done, and closes the connections.
 func (s *Store) Close(ctx context.Context) error {
 	s.once.Do(func() { close(s.closing) })
 	ended := make(chan struct{})

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// looked counts what came of lookups.
+// looked counts the results of lookups.
 type looked struct {
 	mu sync.Mutex
 	n  map[vectors.Outcome]int
@@ -58,7 +58,7 @@ func connect(t *testing.T, url string) *sql.DB {
 	return db
 }
 
-// open opens the store of a gateway, and waits until it answers if it is to.
+// open opens the store of a gateway, and waits until it answers if it should.
 func open(t *testing.T, url string, o vectors.Options) gateway {
 	t.Helper()
 	g := gateway{looked: &looked{n: make(map[vectors.Outcome]int)}}
@@ -98,7 +98,8 @@ func (g gateway) knows(t *testing.T, tag, text string, want []float32) {
 	polltest.Until(t, "the vector of "+text, func() bool { return slices.Equal(g.Known(t.Context(), tag, []string{text})[0], want) })
 }
 
-// TestC18GatewaysShareVectorsInPostgres: what one gateway has made another one finds, also after both have ended; vectors of another model or secret are not found.
+// TestC18GatewaysShareVectorsInPostgres: another gateway finds the vectors of one, also after both have ended; vectors of another model or secret are
+// not found.
 func TestC18GatewaysShareVectorsInPostgres(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.URL(t)
@@ -134,7 +135,7 @@ func TestC18GatewaysShareVectorsInPostgres(t *testing.T) {
 	}
 }
 
-// TestC18PostgresHoldsNoVectorInClear: neither texts nor vectors can be read there, and a vector that was moved to another text is not used.
+// TestC18PostgresHoldsNoVectorInClear: texts and vectors cannot be read there, and a vector that was moved to another text is not used.
 func TestC18PostgresHoldsNoVectorInClear(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.URL(t)
@@ -168,7 +169,7 @@ func TestC18PostgresHoldsNoVectorInClear(t *testing.T) {
 	}
 }
 
-// TestC18TheRowsInPostgresAreBounded: what was not used for longest is deleted, and a lookup is a use.
+// TestC18TheRowsInPostgresAreBounded: the least recently used are deleted, and a lookup is a use.
 func TestC18TheRowsInPostgresAreBounded(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.URL(t)
@@ -202,7 +203,7 @@ func TestC18TheRowsInPostgresAreBounded(t *testing.T) {
 	}
 }
 
-// TestC18PostgresThatIsAwayIsAMiss: without the database nothing is found and nothing fails, and it is used again when it is back.
+// TestC18PostgresThatIsAwayIsAMiss: without the database lookups are misses, nothing fails, and the database is used again once it is back.
 func TestC18PostgresThatIsAwayIsAMiss(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -235,7 +236,8 @@ func TestC18PostgresThatIsAwayIsAMiss(t *testing.T) {
 	}
 }
 
-// TestC18ALookupInPostgresIsNotWaitedFor: while the database is silent, a lookup ends with its time, or with its request; after three it is not asked.
+// TestC18ALookupInPostgresIsNotWaitedFor: while the database does not answer, a lookup ends at its timeout, or with its request; after three no more
+// are sent.
 func TestC18ALookupInPostgresIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.URL(t)

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Pauses between two attempts to connect, and after how many rows written the store is pruned.
+// Pauses between connection attempts, and the number of written rows after which the store is pruned.
 const (
 	firstPause = 100 * time.Millisecond
 	longPause  = 5 * time.Second
 	pruneAfter = 1000
 )
 
-// Gateways write the same rows at once: rows are locked in the order of their ids, or left to whoever has them.
+// Gateways write the same rows concurrently: rows are locked in the order of their ids, or skipped if they are locked.
 const (
 	insertRows = `INSERT INTO vectors (id, vector) SELECT DISTINCT ON (id) id, vector FROM unnest($1::bytea[], $2::bytea[]) AS made (id, vector) ORDER BY id
 		ON CONFLICT (id) DO UPDATE SET vector = EXCLUDED.vector, used = current_date`
@@ -20,14 +20,14 @@ const (
 	pruneRows = `DELETE FROM vectors WHERE id IN (SELECT id FROM vectors ORDER BY used DESC, id OFFSET $1 FOR UPDATE SKIP LOCKED)`
 )
 
-// keep connects, writes what waits, and connects again after each failure, until the store is closed.
+// keep connects, writes pending vectors, and reconnects after each failure, until the store is closed.
 func (s *Store) keep() {
 	for s.connect() && s.serve() {
 		s.o.Log.Warn("the store of vectors is away: they are made again", "error", s.Problem())
 	}
 }
 
-// connect returns when the database answers in time; false if the store is closed before.
+// connect returns when the database answers in time; false if the store was closed first.
 func (s *Store) connect() bool {
 	for pause, first := firstPause, true; ; pause, first = min(2*pause, longPause), false {
 		err := s.prepare()
@@ -48,9 +48,9 @@ func (s *Store) connect() bool {
 	}
 }
 
-// tables makes what is missing. The lock is for gateways that start at once.
+// tables creates missing tables. The lock is for gateways that start concurrently.
 var tables = [...]string{
-	`SET LOCAL idle_in_transaction_session_timeout = '10s'`, // of a gateway that is lost meanwhile
+	`SET LOCAL idle_in_transaction_session_timeout = '10s'`, // in case the gateway dies
 	`SELECT pg_advisory_xact_lock(108170552602486)`,         // an arbitrary number
 	`DO $$ BEGIN IF current_schema() IS NULL THEN
 		EXECUTE format('CREATE SCHEMA %I', trim(split_part(current_setting('search_path'), ',', 1), ' "')); END IF; END $$`,
@@ -58,7 +58,7 @@ var tables = [...]string{
 	`CREATE INDEX IF NOT EXISTS vectors_used ON vectors (used)`,
 }
 
-// prepare makes the table, prunes it, and tries a lookup within its time limit.
+// prepare creates the table, prunes it, and tries a lookup within its timeout.
 func (s *Store) prepare() error {
 	ctx, cancel := context.WithTimeout(context.Background(), workTime)
 	defer cancel()
@@ -83,7 +83,7 @@ func (s *Store) prepare() error {
 	return s.o.DB.PingContext(quick)
 }
 
-// serve writes what waits until the database fails; false if the store was closed.
+// serve writes pending vectors until the database fails; false if the store was closed.
 func (s *Store) serve() bool {
 	written := 0
 	for {
@@ -111,7 +111,7 @@ func (s *Store) serve() bool {
 	}
 }
 
-// write writes a row and up to maxBatch others that wait. n is how many were given.
+// write writes a row and up to maxBatch other pending ones. n is how many were given.
 func (s *Store) write(first row) (n int, err error) {
 	var ids, sealed, used [][]byte
 	for r := first; ; r = <-s.queue {
@@ -133,7 +133,7 @@ func (s *Store) write(first row) (n int, err error) {
 	return n, err
 }
 
-// prune deletes the rows that were not used for longest, beyond the most that there may be.
+// prune deletes the least recently used rows beyond the maximum.
 func (s *Store) prune() error {
 	return s.exec(pruneRows, s.o.Rows)
 }

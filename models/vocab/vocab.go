@@ -1,5 +1,5 @@
-// Package vocab reads what all tokenizer.json files have in common: the frame of special tokens around a text, and the tokens that are found in
-// a text before it is normalised or after. It does not know how words are cut into tokens.
+// Package vocab reads the common parts of all tokenizer.json files: the frame of special tokens around a text, and the tokens that are found in a
+// text before or after normalization. It does not know how words are split into tokens.
 package vocab
 
 import (
@@ -29,7 +29,7 @@ type File struct {
 	Added []Added `json:"added_tokens"`
 }
 
-// Added is a token that is found in a text as it stands.
+// Added is a token that is matched literally in a text.
 type Added struct {
 	ID         int32  `json:"id"`
 	Content    string `json:"content"`
@@ -53,7 +53,7 @@ func Parse(b []byte) (*File, error) {
 	return f, nil
 }
 
-// Frame is the special tokens before and after a text.
+// Frame returns the special tokens before and after a text.
 func (f *File) Frame() (before, after int32, err error) {
 	p := &f.PostProcessor
 	if p.Type != "TemplateProcessing" || len(p.Single) != 3 || p.Single[0].SpecialToken == nil || p.Single[1].Sequence == nil || p.Single[2].SpecialToken == nil {
@@ -72,7 +72,7 @@ type Splitter struct {
 	begins [256]bool
 }
 
-// NewSplitter makes a Splitter of those added tokens that keep holds for, with their content as normalize returns it.
+// NewSplitter returns a Splitter of the added tokens for which keep returns true, with their content normalized.
 func (f *File) NewSplitter(keep func(Added) bool, normalize func(string) string) *Splitter {
 	s := new(Splitter)
 	for _, a := range f.Added {
@@ -86,7 +86,8 @@ func (f *File) NewSplitter(keep func(Added) bool, normalize func(string) string)
 	return s
 }
 
-// Cut is the text before the first added token, the token's id, and the text after it; ok is false if there is none, and before all of the text.
+// Cut returns the text before the first added token, the token's id, and the text after it; if there is none, ok is false and before is the whole
+// text.
 func (s *Splitter) Cut(text string) (before string, id int32, after string, ok bool) {
 	for i := range len(text) {
 		if !s.begins[text[i]] {

@@ -2,10 +2,10 @@ package wordpiece
 
 import "unicode"
 
-// The reference library knows the marks, formats and punctuation of Unicode 8, and the models were trained so. These are the characters that Go's
-// tables, of a later version, classify otherwise. A test compares all characters.
+// The reference library, and so the models, use the marks, formats and punctuation of Unicode 8. These are the characters that Go's tables, of a
+// later version, classify differently. A test compares all characters.
 
-// laterMarks are nonspacing marks that the models do not know as such.
+// laterMarks are nonspacing marks that the models do not treat as such.
 var laterMarks = &unicode.RangeTable{
 	R16: []unicode.Range16{
 		{0x7FD, 0x7FD, 1},
@@ -104,7 +104,7 @@ var laterMarks = &unicode.RangeTable{
 	},
 }
 
-// laterFormats are format characters that the models do not know as such.
+// laterFormats are format characters that the models do not treat as such.
 var laterFormats = &unicode.RangeTable{
 	R16: []unicode.Range16{
 		{0x890, 0x891, 1}, {0x8E2, 0x8E2, 1},
@@ -114,7 +114,7 @@ var laterFormats = &unicode.RangeTable{
 	},
 }
 
-// laterPunct is punctuation that the models do not know as such.
+// laterPunct is punctuation that the models do not treat as such.
 var laterPunct = &unicode.RangeTable{
 	R16: []unicode.Range16{
 		{0x61D, 0x61D, 1},
@@ -161,5 +161,5 @@ const (
 	formerPunct2 = '\U000111C9'
 )
 
-// laterLower are lower cases that Go's tables lack, of characters that have known ones.
+// laterLower are lower-case mappings that Go's tables lack.
 var laterLower = map[rune]rune{'\uA7CB': '\u0264', '\uA7DC': '\u019B'}

@@ -1,5 +1,6 @@
-// Package wordpiece is the tokenizer of uncased BERT models: it cleans and lowers a text, splits it at white space and punctuation, and cuts each
-// word into the longest known pieces. It gives the same tokens as the library that the models were trained with, for every text.
+// Package wordpiece is the tokenizer of uncased BERT models: it cleans a text and converts it to lower case, splits it at white space and
+// punctuation, and splits each word into the longest known pieces. It gives the same tokens as the library that the models were trained with, for
+// every text.
 package wordpiece
 
 import (
@@ -15,9 +16,9 @@ import (
 	"bardo.money/gateway/models/vocab"
 )
 
-// Tokenizer cuts texts into tokens. Safe for concurrent use.
+// Tokenizer splits texts into tokens. Safe for concurrent use.
 type Tokenizer struct {
-	whole   map[string]int32 // pieces at the beginning of a word
+	whole   map[string]int32 // pieces at the start of a word
 	rest    map[string]int32 // pieces after another one, without their mark
 	longest int              // of all pieces, in bytes
 	unknown int32
@@ -27,7 +28,7 @@ type Tokenizer struct {
 	before, after int32
 }
 
-// mark begins the pieces that stand after another one.
+// mark is the prefix of pieces that follow another one.
 const mark = "##"
 
 // Read reads a tokenizer.json.
@@ -71,10 +72,10 @@ func Read(b []byte) (*Tokenizer, error) {
 	return t, checkForm(f)
 }
 
-// maxID bounds ids: no vocabulary in use is as large.
+// maxID limits ids: no vocabulary in use is as large.
 const maxID = 1 << 24
 
-// checkForm wants the one form of normalisation that this package has.
+// checkForm requires the form of normalisation that this package implements.
 func checkForm(f *vocab.File) error {
 	var n struct {
 		Type    string `json:"type"`
@@ -100,13 +101,13 @@ func checkForm(f *vocab.File) error {
 	return nil
 }
 
-// Frame is the special tokens before and after a text.
+// Frame returns the special tokens before and after a text.
 func (t *Tokenizer) Frame() (before, after int32) { return t.before, t.after }
 
-// Unknown is the token of words that have no other.
+// Unknown returns the token of words without another one.
 func (t *Tokenizer) Unknown() int32 { return t.unknown }
 
-// Encode is the tokens of a text without its frame, the first limit of them if that is above 0. It takes time in proportion to the text.
+// Encode returns the tokens of a text without its frame, only the first limit of them if limit is above 0. It takes linear time.
 func (t *Tokenizer) Encode(text string, limit int) []int32 {
 	c := cutter{t: t, limit: limit}
 	for text != "" && !c.full() {
@@ -123,7 +124,7 @@ func (t *Tokenizer) Encode(text string, limit int) []int32 {
 	return c.out
 }
 
-// cutter is one text on its way to tokens.
+// cutter is the state of encoding one text.
 type cutter struct {
 	t     *Tokenizer
 	limit int
@@ -135,7 +136,7 @@ func (c *cutter) full() bool { return c.limit > 0 && len(c.out) >= c.limit }
 // spans is how much of a text is normalised at a time: a text that is cut after a few tokens is not normalised to its end.
 const spans = 4 << 10
 
-// text cuts a text without special tokens.
+// text splits a text without special tokens.
 func (c *cutter) text(s string) {
 	for s != "" && !c.full() {
 		n := len(s)
@@ -147,7 +148,7 @@ func (c *cutter) text(s string) {
 	}
 }
 
-// breakAfter is the first place at or after n where a text may be cut without a change to its words: behind white space in ASCII.
+// breakAfter returns the first offset at or after n where a text can be split without changing its words: after ASCII white space.
 func breakAfter(s string, n int) int {
 	i := strings.IndexAny(s[n:], " \n\t\r")
 	if i < 0 {
@@ -156,7 +157,7 @@ func breakAfter(s string, n int) int {
 	return n + i + 1
 }
 
-// normalize cleans a text, sets Chinese characters apart, and removes accents and capitals.
+// normalize cleans a text, separates Chinese characters, and removes accents and case.
 func normalize(s string) string {
 	var b strings.Builder
 	b.Grow(len(s) + 16)
@@ -181,7 +182,7 @@ func normalize(s string) string {
 	return strings.Map(plain, norm.NFD.String(b.String()))
 }
 
-// plain is a character without capitals; -1 for a mark.
+// plain returns a character in lower case; -1 for a mark.
 func plain(r rune) rune {
 	if isMark(r) {
 		return -1
@@ -189,7 +190,7 @@ func plain(r rune) rune {
 	return lower(r)
 }
 
-// words splits a normalised text at white space and punctuation, which is a word by itself.
+// words splits a normalised text at white space and punctuation; each punctuation mark is a word.
 func (c *cutter) words(s string) {
 	start := -1
 	for i, r := range s {
@@ -216,7 +217,7 @@ func (c *cutter) words(s string) {
 	}
 }
 
-// word cuts a word into the longest pieces from the left. One that has no such pieces, or is too long, is unknown as a whole.
+// word splits a word into the longest pieces from the left. One without such pieces, or that is too long, is unknown as a whole.
 func (c *cutter) word(w string) {
 	if len(w) > c.t.maxWord && utf8.RuneCountInString(w) > c.t.maxWord {
 		c.out = append(c.out, c.t.unknown)
@@ -234,7 +235,7 @@ func (c *cutter) word(w string) {
 	}
 }
 
-// longest is the longest piece that a word begins with, and its length in bytes.
+// longest returns the id of the longest piece that a word starts with, and its length in bytes.
 func longest(pieces map[string]int32, w string, most int) (n int, id int32) {
 	for n = min(len(w), most); n > 0; n-- {
 		if n < len(w) && !utf8.RuneStart(w[n]) {

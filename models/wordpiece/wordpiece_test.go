@@ -24,7 +24,7 @@ func load(tb testing.TB) *Tokenizer {
 	return t
 }
 
-// framed is a text's tokens as the reference gives them.
+// framed returns a text's tokens as in the reference.
 func framed(t *Tokenizer, text string) []int32 {
 	before, after := t.Frame()
 	return append(append([]int32{before}, t.Encode(text, 0)...), after)
@@ -89,7 +89,7 @@ func TestATokenizerOfAnotherFormIsRefused(t *testing.T) {
 	}
 }
 
-// Twenty times the text takes about twenty times as long, whatever it consists of. The bound is wide: other programs run beside the test.
+// Twenty times the text takes about twenty times as long, for any content. The limit is wide: other programs run beside the test.
 func TestWordPieceTakesTimeInProportion(t *testing.T) {
 	tok := load(t)
 	for _, unit := range []string{"a", "[", "[SEP]", "[SE", "é", "\u0301", "中", ".", " ", "aaaaaaaaaa ", "##"} {

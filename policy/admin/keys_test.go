@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestTheIDOfAKeyFollowsFromTheWord: the same word gives the same id, each other word another one, and none takes forever: bytes that an id cannot use are skipped.
+// TestTheIDOfAKeyFollowsFromTheWord: equal words give equal ids, different words different ones, and deriving terminates: unusable bytes are skipped.
 func TestTheIDOfAKeyFollowsFromTheWord(t *testing.T) {
 	words := map[string]string{}
 	for i := range 2000 {

@@ -122,7 +122,7 @@ func TestAPolicyTakesKeysInTwoForms(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever a header has, it is a receipt of the one form or a reason; a receipt has one spelling of each value, and what is not signed is not trusted.
+// FuzzParse: any header is a receipt of the one form or a reason; each value has one spelling, and unsigned receipts are not trusted.
 func FuzzParse(f *testing.F) {
 	good := testReceipt()
 	f.Add(good.Header())

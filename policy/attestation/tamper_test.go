@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// changed is a text with one or two random changes.
+// changed returns a text with one or two random changes.
 func changed(r *rand.Rand, s string, pieces []string) string {
 	for range 1 + r.IntN(2) {
 		at, piece := r.IntN(len(s)+1), pieces[r.IntN(len(pieces))]
@@ -37,7 +37,7 @@ func sameJSON(a, b string) bool {
 	return json.Unmarshal([]byte(a), &x) == nil && json.Unmarshal([]byte(b), &y) == nil && reflect.DeepEqual(x, y)
 }
 
-// TestP05AReceiptThatWasChangedIsNotTrusted: of many random changes to a receipt's text or to its base64, those that are trusted say the same.
+// TestP05AReceiptThatWasChangedIsNotTrusted: after random changes to a receipt's text or its base64, trusted ones have the same content.
 func TestP05AReceiptThatWasChangedIsNotTrusted(t *testing.T) {
 	t.Parallel()
 	header := testReceipt().Header()
@@ -66,7 +66,7 @@ func TestP05AReceiptThatWasChangedIsNotTrusted(t *testing.T) {
 	}
 }
 
-// TestP05AReceiptHasOneSpelling: bits behind the last byte of its base64, line breaks, members that nobody knows, and what is too long for a header.
+// TestP05AReceiptHasOneSpelling: trailing bits of its base64, line breaks, unknown members, and too long headers are refused.
 func TestP05AReceiptHasOneSpelling(t *testing.T) {
 	t.Parallel()
 	loose := 0
@@ -98,7 +98,7 @@ func TestP05AReceiptHasOneSpelling(t *testing.T) {
 	}
 }
 
-// TestP05ATokenThatIsWrittenAnewShows: whoever changes a token and its hash breaks the next one, and what the receipt says cannot be changed at all.
+// TestP05ATokenThatIsWrittenAnewShows: changing a token and its hash breaks the next one, and the content of the receipt cannot be changed at all.
 func TestP05ATokenThatIsWrittenAnewShows(t *testing.T) {
 	t.Parallel()
 	_, text := filled(t, 5)
@@ -141,7 +141,7 @@ func TestP05ATokenThatIsWrittenAnewShows(t *testing.T) {
 	}
 }
 
-// TestP05AnExportThatWasChangedShows: of many random changes to an export, those that pass have the same tokens.
+// TestP05AnExportThatWasChangedShows: after random changes to an export, those that pass have the same tokens.
 func TestP05AnExportThatWasChangedShows(t *testing.T) {
 	t.Parallel()
 	_, text := filled(t, 4)

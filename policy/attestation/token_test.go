@@ -18,7 +18,7 @@ func testToken(n int) *Token {
 	}
 }
 
-// filled is a book with some tokens, of which the last is void, and its export.
+// filled returns a book with some tokens, of which the last is void, and its export.
 func filled(t *testing.T, tokens int) (path, text string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "tokens.db")
@@ -118,7 +118,7 @@ func TestP05ALaterTokenVoidsAnEarlierOne(t *testing.T) {
 	}
 }
 
-// Whatever is changed, removed, inserted or put in another order shows, but for the end of the chain: that is what its head is for.
+// Any changed, removed, inserted or moved token is found, except at the end of the chain: the head is for that.
 func TestP05EachChangeOfAChainShows(t *testing.T) {
 	t.Parallel()
 	_, text := filled(t, 4)

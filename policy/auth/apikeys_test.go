@@ -14,7 +14,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// dear makes bcrypt impossible: whoever would need it waits for a place in vain until the verifier's patience ends.
+// dear occupies all bcrypt slots: callers that need one wait until the verifier's timeout.
 func (b *bench) dear() (release func()) {
 	n := cap(b.keys.hashers)
 	for range n {
@@ -70,7 +70,7 @@ func TestWhetherVerifyingWaits(t *testing.T) {
 	}
 }
 
-// Verify makes the bench a verifier that says nothing of itself.
+// Verify makes the bench a verifier without Immediate.
 func (b *bench) Verify(context.Context, Request) (p policy.Principal, ok bool, err error) {
 	return p, false, nil
 }
@@ -107,7 +107,7 @@ func TestUnknownIDCostsNoBcrypt(t *testing.T) {
 func TestWrongSecretsOfAKnownIDCostNoBcrypt(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		proof bool // the right key was seen before
+		proof bool // the right key was used before
 	}{
 		{"before the key was ever used", false},
 		{"after the key was used", true},
@@ -159,7 +159,7 @@ func TestAChangedRowIsSeenAtTheNextRequest(t *testing.T) {
 		t.Errorf("limit %d, want 7", p.Limits.RPM)
 	}
 	b.store.change(b.key.ID(), func(r *Row) { r.Revoked = true })
-	for range 3 { // a revoked key that goes on knocking costs no bcrypt
+	for range 3 { // repeated use of a revoked key costs no bcrypt
 		_, _, err := b.verify(with(b.key))
 		wantFault(t, err, fault.InvalidAPIKey)
 	}
@@ -194,7 +194,7 @@ func TestAStoreThatFailsLetsNobodyIn(t *testing.T) {
 	b.mustVerify(t)
 }
 
-// TestAKnownKeyIsServedWhileTheStoreFails: as of the last time it was read. Other secrets with its id are not, and the next read counts.
+// TestAKnownKeyIsServedWhileTheStoreFails, as it was last read. Other secrets with its id are not, and the next successful read counts.
 func TestAKnownKeyIsServedWhileTheStoreFails(t *testing.T) {
 	b := newBench(t, policy.Principal{Name: "ada"})
 	b.mustVerify(t)
@@ -223,7 +223,7 @@ func TestWaitingForAProofEnds(t *testing.T) {
 			defer cancel()
 			_, _, err := keys.Verify(ctx, Request{Header: with(b.key)})
 			wantFault(t, err, fault.Unavailable)
-			<-keys.hashers // the proof itself goes on
+			<-keys.hashers // the verification continues
 			synctest.Wait()
 			if keys.proofs.Len() != 1 {
 				t.Error("the proof was lost with the request that began it")
@@ -243,7 +243,7 @@ func TestWaitingForAProofEnds(t *testing.T) {
 	})
 }
 
-// freshKeys is a verifier of b's store that has seen nothing and may run one bcrypt at a time.
+// freshKeys returns a verifier of b's store with an empty cache and one bcrypt slot.
 func freshKeys(t *testing.T, b *bench) *APIKeys {
 	t.Helper()
 	keys, err := NewAPIKeys(b.store, b.keys.pepper, Options{Hashers: 1})

@@ -14,7 +14,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// memory is a store of keys that counts how often it is asked.
+// memory is a store of keys that counts reads.
 type memory struct {
 	mu         sync.Mutex
 	rows       map[string]Row
@@ -105,7 +105,7 @@ func (b *bench) verify(h header.List) (policy.Principal, bool, error) {
 	return b.keys.Verify(context.Background(), Request{Header: h, Client: netip.MustParseAddr("127.0.0.1")})
 }
 
-// sibling is a well-formed key with the same id and another secret.
+// sibling returns a well-formed key with the same id and another secret.
 func sibling(tb testing.TB, k Key) Key {
 	tb.Helper()
 	text := keyPrefix + k.ID() + "_" + newKey(tb).secret

@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// BenchmarkKeyCheck is the check of a key that was used before: alone, and while requests with unknown keys come. The metric "ratio" is how much slower it is then.
+// BenchmarkKeyCheck checks a key that was used before: alone, and during a flood of unknown keys. The metric "ratio" is how much slower it is then.
 func BenchmarkKeyCheck(b *testing.B) {
 	var alone float64
 	b.Run("known", func(b *testing.B) { alone = checkKnown(b, newBench(b, policy.Principal{Name: "ada"})) })

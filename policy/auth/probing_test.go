@@ -8,8 +8,8 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// TestPitfall26ProbingCostsNoBcryptAndTellsNothing: a key of an unknown id, one of a known id with another secret, and one that is no key are refused with the same words. None of the
-// first two waits for bcrypt, before the key was first used and after, and each costs the same reads of the store.
+// TestPitfall26ProbingCostsNoBcryptAndTellsNothing: a key of an unknown id, one of a known id with another secret, and a malformed one are refused
+// with the same message. The first two do not wait for bcrypt, before and after the key was first used, and each costs the same reads of the store.
 func TestPitfall26ProbingCostsNoBcryptAndTellsNothing(t *testing.T) {
 	for name, used := range map[string]bool{"before the key was used": false, "after it was used": true} {
 		t.Run(name, func(t *testing.T) {

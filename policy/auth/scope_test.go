@@ -29,7 +29,7 @@ func (b *bench) rotate(t *testing.T, until time.Time) (old, fresh Key) {
 	return old, fresh
 }
 
-// TestBothSecretsCountUntilTheOverlapEnds: whichever is used first, each is hashed once, and nothing is read from the store after the first use.
+// TestBothSecretsCountUntilTheOverlapEnds: in either order, each is hashed once, and the store is not read after the first use.
 func TestBothSecretsCountUntilTheOverlapEnds(t *testing.T) {
 	for _, seen := range []bool{true, false} {
 		b := newBench(t, policy.Principal{Name: "ada"})
@@ -69,7 +69,7 @@ func TestBothSecretsCountUntilTheOverlapEnds(t *testing.T) {
 	}
 }
 
-// TestWhetherAnOldSecretWaits: a thread of Envoy's is not held by bcrypt of the secret that was not used yet.
+// TestWhetherAnOldSecretWaits: bcrypt of an unused secret does not block one of Envoy's threads.
 func TestWhetherAnOldSecretWaits(t *testing.T) {
 	b := newBench(t, policy.Principal{})
 	old, fresh := b.rotate(t, time.Now().Add(time.Hour))
@@ -98,7 +98,7 @@ func TestASecondRotationEndsTheFirstSecret(t *testing.T) {
 	b.mustVerify(t)
 }
 
-// TestWhoHasAReplacedSecretIsToldSo, after one run of bcrypt, and nobody else: neither with another secret, nor with one that was replaced before it.
+// TestWhoHasAReplacedSecretIsToldSo, after one run of bcrypt, but not a client with another secret, or with one that was replaced earlier.
 func TestWhoHasAReplacedSecretIsToldSo(t *testing.T) {
 	const plain, told = "the API key is not valid", "the API key is not valid: its secret was replaced by a rotation, and has not counted since 2000-01-01T01:00:00Z"
 	for name, seen := range map[string]bool{"the new secret was used": true, "the key was not used": false} {
@@ -185,7 +185,7 @@ func TestWhatAKeyIsFor(t *testing.T) {
 	}
 }
 
-// TestAPublishableKeyIsOneByItsPrefix: neither kind counts with the prefix of the other.
+// TestAPublishableKeyIsOneByItsPrefix: a key with the other kind's prefix is refused.
 func TestAPublishableKeyIsOneByItsPrefix(t *testing.T) {
 	for _, publishable := range []bool{false, true} {
 		b := newBench(t, policy.Principal{Publishable: publishable})

@@ -23,7 +23,7 @@ func all() (out []budget.Part) {
 	return out
 }
 
-// TestComputeReasoningBudgets are figures of X-12's formula, worked out by hand.
+// TestComputeReasoningBudgets has results of X-12's formula, computed by hand.
 func TestComputeReasoningBudgets(t *testing.T) {
 	const without = budget.Unlimited
 	for _, row := range []struct {
@@ -41,7 +41,7 @@ func TestComputeReasoningBudgets(t *testing.T) {
 	}
 }
 
-// TestBudgetsForAnyLife: less life never means more, what is never reduced is not, and no more is given out than there is.
+// TestBudgetsForAnyLife: a lower vitality never means more, firm parts are not reduced, and the sum does not exceed the budget.
 func TestBudgetsForAnyLife(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 20_000 {
@@ -75,7 +75,7 @@ func TestBudgetsForAnyLife(t *testing.T) {
 	}
 }
 
-// TestEverySubsystemUsesABudgetOrIsSaidToUseNone: each of the intents, their finer names, and the rows of the table of profiles.
+// TestEverySubsystemUsesABudgetOrIsSaidToUseNone: each of the intents, their aliases, and the rows of the table of profiles.
 func TestEverySubsystemUsesABudgetOrIsSaidToUseNone(t *testing.T) {
 	want := map[string]string{
 		"heartbeat_t0": "heartbeat", "heartbeat_t1": "heartbeat", "heartbeat_t2": "heartbeat", "risk": "risk", "dream": "dream", "daimon": "daimon",
@@ -211,7 +211,7 @@ func TestTheTableOfDegradation(t *testing.T) {
 	}
 }
 
-// TestDecisionsForAnyUse: what must go on does, whatever it used, and more use never turns a refusal into an answer.
+// TestDecisionsForAnyUse: exempt requests are served with any use, and more use never turns a refusal into an answer.
 func TestDecisionsForAnyUse(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	names := append(intent.Names(), profile.Names()...)

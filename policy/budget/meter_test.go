@@ -16,7 +16,7 @@ import (
 
 var golem = budget.Agent{Account: "ada", ID: "golem-1"}
 
-// enter is a dream of the agent, of a day's budget of 1 USD: dreams have 0.15 of it.
+// enter enters a dream of the agent, with a day's budget of 1 USD: dreams have 0.15 of it.
 func enter(t *testing.T, m *budget.Meter, now time.Time, agent budget.Agent, most policy.Micro) (budget.Hold, budget.Decision) {
 	t.Helper()
 	b := budget.Compute(1, usd)

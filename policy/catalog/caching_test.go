@@ -11,7 +11,7 @@ import (
 	"bardo.money/gateway/policy/catalog/catalogtest"
 )
 
-// TestC15TheTableHoldsWhereNothingElseIsSaid: a model's own least length and price of writing stand over those of its provider.
+// TestC15TheTableHoldsWhereNothingElseIsSaid: a model's own minimum length and write price override its provider's.
 func TestC15TheTableHoldsWhereNothingElseIsSaid(t *testing.T) {
 	t.Parallel()
 	price := func(input, output policy.Price) *modelfile.Price {

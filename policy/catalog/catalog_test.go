@@ -177,7 +177,7 @@ func look(c *catalog.Catalog, id string) catalog.Model {
 
 func price(c *catalog.Catalog, id string) policy.Prices { return unsigned(look(c, id).Prices) }
 
-// unsigned are prices without who said them.
+// unsigned returns prices without their origin.
 func unsigned(p policy.Prices) policy.Prices { p.Origin = nil; return p }
 
 func TestPricesThatAListingLeavesOut(t *testing.T) {
@@ -224,7 +224,7 @@ func TestNear(t *testing.T) {
 	}
 }
 
-// Finding never panics, and an id that was added is found as itself.
+// Finding never panics, and an added id finds its value.
 func FuzzIndex(f *testing.F) {
 	for _, id := range []string{"claude-opus-4.6", "gpt-4o-2024-05-13", "-latest", "a-20250929", "", "1.2.3"} {
 		f.Add(id)

@@ -38,7 +38,8 @@ func TestTheEmbeddedFileIsModelsYAML(t *testing.T) {
 	}
 }
 
-// writeSet writes a value as JSON, of structures only the fields that are set: a pointer to false is, and so is an empty list. Entries are on lines of their own.
+// writeSet writes a value as JSON, with only the fields of structs that are set; a pointer to false and an empty list are set. Each entry is on its
+// own line.
 func writeSet(t *testing.T, b *bytes.Buffer, v reflect.Value) {
 	t.Helper()
 	switch _, own := reflect.TypeAssert[json.Marshaler](v); {

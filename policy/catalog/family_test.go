@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/policy/catalog/catalogtest"
 )
 
-// K-19: which efforts a model takes is said by data, also of models that no list names yet, and at any provider.
+// K-19: a model's efforts come from data, also for unlisted models, and at any provider.
 func TestFamiliesK19SayHowAModelIsToldToThink(t *testing.T) {
 	c := catalog.New(catalogtest.Embedded())
 	for _, row := range []struct {

@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/policy/catalog/catalogtest"
 )
 
-// What a model has at its vendor, it does not have everywhere. A provider's own list, and then the operator, know better.
+// A model may lack features elsewhere that it has at its vendor. A provider's own list, and then the operator, override that.
 func TestWhatModelsLackElsewhere(t *testing.T) {
 	said := modelfile.File{Models: []modelfile.Model{
 		{ID: "venice/claude-opus-4-6", Capabilities: []policy.Feature{policy.Tools, policy.StructuredOutputs}},
@@ -71,7 +71,7 @@ func TestModelsThatAreServedInResponsesAlone(t *testing.T) {
 	}
 }
 
-// TestD86WhatNobodySaidIsNotWhatIsLacking: a model without a description may do anything but what it is known to lack.
+// TestD86WhatNobodySaidIsNotWhatIsLacking: a model with unknown capabilities may have any, except those that it is known to lack.
 func TestD86WhatNobodySaidIsNotWhatIsLacking(t *testing.T) {
 	c := catalog.New(catalogtest.Embedded(), modelfile.File{
 		Models:   []modelfile.Model{{ID: "venice/mystery"}},

@@ -29,14 +29,14 @@ func list(t *testing.T, format string) []modelfile.Model {
 
 var today = time.Date(2026, 8, 5, 12, 0, 0, 0, time.UTC)
 
-// market is a catalog whose provider "p" has the list of a format.
+// market returns a catalog whose provider "p" has the list of a format.
 func market(t *testing.T, format string, operator ...modelfile.File) *catalog.Catalog {
 	t.Helper()
 	c := catalog.New(append([]modelfile.File{catalogtest.Embedded()}, operator...)...)
 	return c.With(map[policy.ProviderID]catalog.List{"p": {Format: format, Models: list(t, format), Read: today}})
 }
 
-// shown is what a list amounts to, in short.
+// shown returns the effective models of a list, in short.
 func shown(c *catalog.Catalog) string {
 	var b strings.Builder
 	models, _ := c.Listed("p")
@@ -161,7 +161,7 @@ func TestAListThatSaysNothingIsNoList(t *testing.T) {
 	}
 }
 
-// Whatever a provider sends, what comes of it can be used: ids that fit a header, prices within bounds that cost what they say.
+// Any answer of a provider results in usable models: ids that fit a header, and prices within limits.
 func FuzzParse(f *testing.F) {
 	for _, format := range []string{"openai", "openrouter", "venice", "blockrun"} {
 		if b, err := os.ReadFile("testdata/" + format + ".json"); err == nil {

@@ -63,8 +63,8 @@ func TestTiersOfServiceAreTheirVendors(t *testing.T) {
 	}
 }
 
-// TestOperatorsOverrideLongPrices: what the operator says of longer prompts stands alone, an empty list ends them, and one that says nothing of
-// them keeps them.
+// TestOperatorsOverrideLongPrices: the operator's prices of longer prompts replace all others, an empty list removes them, and an entry without them
+// keeps them.
 func TestOperatorsOverrideLongPrices(t *testing.T) {
 	t.Parallel()
 	one, two := policy.Price(1_000_000), policy.Price(2_000_000)
@@ -92,7 +92,7 @@ func TestOperatorsOverrideLongPrices(t *testing.T) {
 	}
 }
 
-// TestPricesOfOtherUnits are the vendor's own: another provider of the same model may ask for more.
+// TestPricesOfOtherUnits are the vendor's own: another provider of the same model may charge more.
 func TestPricesOfOtherUnits(t *testing.T) {
 	c := catalog.New(catalogtest.Embedded())
 	for _, row := range []struct {
@@ -117,7 +117,7 @@ func TestPricesOfOtherUnits(t *testing.T) {
 	}
 }
 
-// TestB17PricesByTheTimeOfDay: the part of the day replaces the usual prices of tokens, or scales them all; it is named, and so is its end.
+// TestB17PricesByTheTimeOfDay: a part of the day replaces the regular prices of tokens, or scales them; its name and its end are reported.
 func TestB17PricesByTheTimeOfDay(t *testing.T) {
 	t.Parallel()
 	at := func(clock string) time.Time {

@@ -101,7 +101,7 @@ func TestR11TheBeginningOfAPromptIsJudged(t *testing.T) {
 	}
 }
 
-// FuzzRead: a file is an error, or a set that judges.
+// FuzzRead: any file is an error, or a set that classifies.
 func FuzzRead(f *testing.F) {
 	f.Add(file(f))
 	f.Add([]byte("{\"dims\":1,\"prototypes\":[{\"kind\":\"level\"}]}\n0000"))
@@ -118,7 +118,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// FuzzText: what is judged of a prompt is short, and part of it.
+// FuzzText: the classified text is short, and part of the prompt.
 func FuzzText(f *testing.F) {
 	f.Add("What is the time?\n\nx")
 	f.Fuzz(func(t *testing.T, prompt string) {

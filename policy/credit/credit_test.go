@@ -115,7 +115,7 @@ func TestP12WhenCreditIsBought(t *testing.T) {
 	}
 }
 
-// TestNoDayBuysMoreThanItsBound: whatever the balance says, and whatever becomes of the purchases that are made.
+// TestNoDayBuysMoreThanItsBound, with any balance, and any outcome of the purchases.
 func TestNoDayBuysMoreThanItsBound(t *testing.T) {
 	rules := credit.Rules{Auto: true, Threshold: 5 * usd, Amount: 7 * usd, PerDay: 20 * usd}
 	var b credit.Bought

@@ -31,7 +31,7 @@ func pinned(t testing.TB, name string) *Key {
 	return k
 }
 
-// answered is what an enclave with a key answers to a sealed request: its body as it came, sealed.
+// answered returns an enclave's answer to a sealed request: its body, sealed.
 func answered(t testing.TB, name string, sealed []byte, u Usage) (opened []byte, answer []byte, err error) {
 	t.Helper()
 	var r Request
@@ -109,7 +109,7 @@ func TestKeysHaveTwoForms(t *testing.T) {
 	}
 }
 
-// FuzzOpen: whatever comes as an answer, it is the enclave's own or a reason.
+// FuzzOpen: any answer is opened as the enclave's own, or refused with a reason.
 func FuzzOpen(f *testing.F) {
 	sealed, call, err := Seal(pinned(f, "a"), "m", 0, []byte("body"))
 	if err != nil {

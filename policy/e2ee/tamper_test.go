@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestP06AnAnswerIsOpenedAsItWasSealedOrNotAtAll: of many random changes to an answer, whatever is opened is the same JSON, with nothing behind it.
+// TestP06AnAnswerIsOpenedAsItWasSealedOrNotAtAll: after random changes to an answer, an opened one is the same JSON, with nothing after it.
 func TestP06AnAnswerIsOpenedAsItWasSealedOrNotAtAll(t *testing.T) {
 	t.Parallel()
 	sealed, call, err := Seal(pinned(t, "a"), "m", 0, []byte(strings.Repeat("a body ", 3)))
@@ -56,7 +56,7 @@ func TestP06AnAnswerIsOpenedAsItWasSealedOrNotAtAll(t *testing.T) {
 	}
 }
 
-// TestP06AMemberIsThereOnce: an answer that says something twice, or in another case, is none, whichever of the two is right.
+// TestP06AMemberIsThereOnce: an answer with a duplicate member, also in another case, is refused.
 func TestP06AMemberIsThereOnce(t *testing.T) {
 	t.Parallel()
 	sealed, call, err := Seal(pinned(t, "b"), "m", 0, []byte("body"))
@@ -79,7 +79,7 @@ func TestP06AMemberIsThereOnce(t *testing.T) {
 	}
 }
 
-// TestP06AnAnswerTakesNoLessThanNothing: whoever bills it reads what it took before it was opened.
+// TestP06AnAnswerTakesNoLessThanNothing: its usage is read for billing before it is opened.
 func TestP06AnAnswerTakesNoLessThanNothing(t *testing.T) {
 	t.Parallel()
 	sealed, call, err := Seal(pinned(t, "a"), "m", 0, []byte("body"))

@@ -83,7 +83,7 @@ func (c *chain) set(change func()) {
 
 func sign(who pay.Address, d pay.Word) []byte { return append(append([]byte(nil), who[:]...), d[:]...) }
 
-// lab are agents over a chain: agent 0 of owner and wallet, agent 1 of a contract.
+// lab has agents on a chain: agent 0 with owner and wallet, agent 1 owned by a contract.
 type lab struct {
 	*bench
 	*identity.Agents
@@ -150,7 +150,7 @@ func TestAnOwnerOrAWalletLinksItsAgent(t *testing.T) {
 	}
 }
 
-// TestWhoSpeaksForAnAgent: its owner and its wallet, and nobody where there is none. Others get no claim to sign.
+// TestWhoSpeaksForAnAgent: its owner and its wallet; nobody for an unknown agent. Others get no claim to sign.
 func TestWhoSpeaksForAnAgent(t *testing.T) {
 	for _, c := range []struct {
 		agent identity.Agent
@@ -249,7 +249,7 @@ func TestClaimsThatAreWrongInOneThing(t *testing.T) {
 	}
 }
 
-// TestPitfall23AClaimIsUsedOnce: its nonce is spent with its link.
+// TestPitfall23AClaimIsUsedOnce: linking uses its nonce.
 func TestPitfall23AClaimIsUsedOnce(t *testing.T) {
 	l := newLab(t)
 	c := l.claim(t, 0, owner, "a")
@@ -285,7 +285,7 @@ func TestAnAgentHasOneAccountAndAnAccountOneAgent(t *testing.T) {
 	}
 }
 
-// A link ends when its holder does not speak for the agent any more, for good.
+// A link ends permanently when its holder no longer acts for the agent.
 func TestATransferEndsTheLink(t *testing.T) {
 	for name, change := range map[string]func(c *chain){
 		"it was transferred":        func(c *chain) { c.agents[id(0)] = identity.Agent{Owner: stranger} },
@@ -324,7 +324,7 @@ func TestAnAgentsLinkExpires(t *testing.T) {
 	}
 }
 
-// Requests never read the chain; what could not be read for long gives no discount.
+// Requests never read the chain; outdated state gives no discount.
 func TestWhatCannotBeReadStaysForAWhile(t *testing.T) {
 	l := newLab(t)
 	l.mustLink(t, owner, "a")

@@ -175,7 +175,7 @@ func TestPitfall23DelegationsThatAreWrongInOneThing(t *testing.T) {
 		if ok || kindOf(err) != c.want {
 			t.Errorf("%s: %v, %v", name, ok, err)
 		}
-		d.now = d.now.Add(2 * time.Second) // a wallet that confirmed nothing is not asked again at once
+		d.now = d.now.Add(2 * time.Second) // the wallet is not asked again immediately after a refusal
 	}
 	if len(d.sessions.begun) != 0 {
 		t.Errorf("sessions have begun: %v", d.sessions.begun)
@@ -213,7 +213,7 @@ func TestDelegationsThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// A proof is about one request, of one moment, once.
+// A proof is for one request, at one time, once.
 func TestPitfall23ProofsAreOfOneRequest(t *testing.T) {
 	d := newDelegations(t)
 	text, digest := signed(t, d.fields(nil), owner)
@@ -294,7 +294,7 @@ func TestADelegationHasOneBudget(t *testing.T) {
 	}
 }
 
-// The wallet of an agent is asked for its own delegations alone, again every minute, and not at all for a second after it confirmed nothing.
+// An agent's wallet is only asked about its own delegations, again every minute, and not for a second after a refusal.
 func TestPitfall20AContractsDelegationIsConfirmedAgain(t *testing.T) {
 	d := newDelegations(t)
 	d.chain.set(func() { d.chain.agents[id(0)] = identity.Agent{Owner: owner, Wallet: contract} })
@@ -335,7 +335,7 @@ func TestProofsTakeBoundedMemory(t *testing.T) {
 	}
 }
 
-// What is not signed is never accepted, and nothing panics.
+// Unsigned delegations are never accepted, and nothing panics.
 func FuzzDelegation(f *testing.F) {
 	f.Add("e30=", "e30=")
 	f.Add(encode(map[string]any{"agent_id": "0", "max_spend": "1"}), encode(map[string]any{"time": 1}))

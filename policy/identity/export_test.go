@@ -6,7 +6,7 @@ import (
 	"bardo.money/gateway/policy/pay"
 )
 
-// DelegationDigest is what the issuer of a header signs.
+// DelegationDigest returns what the issuer of a header signs.
 func DelegationDigest(text string, r *Realm) (pay.Word, error) {
 	d, _, err := parseDelegation(text)
 	if err != nil {
@@ -15,7 +15,7 @@ func DelegationDigest(text string, r *Realm) (pay.Word, error) {
 	return d.digest(r), nil
 }
 
-// ProofDigest is what the delegate signs for a request.
+// ProofDigest returns what the delegate signs for a request.
 func ProofDigest(text string, r *Realm, delegation pay.Word, method, path string) (pay.Word, error) {
 	p, _, err := parseProof(text)
 	if err != nil {

@@ -68,7 +68,7 @@ func (b *bench) link(t *testing.T, l identity.Link) {
 	}
 }
 
-// owner is the account of ada, "" for none.
+// owner returns the account of ada, "" for none.
 func (b *bench) owner(t *testing.T) policy.Account {
 	t.Helper()
 	_, p, ok, err := b.Owner(t.Context(), ada)
@@ -127,7 +127,7 @@ func TestALinkExpires(t *testing.T) {
 	}
 }
 
-// What was found is not read again, until an account or a link has changed.
+// A cached result is not read again, until an account or a link has changed.
 func TestWhatIsKnownCostsNoRead(t *testing.T) {
 	b := newBench(t)
 	b.link(t, identity.Link{Subject: ada, Account: "a"})

@@ -8,8 +8,8 @@ import (
 	"bardo.money/gateway/policy/identity"
 )
 
-// TestPitfall23ALinkIsOfOneGatewayOneHolderAndOneTime: a claim for another gateway links nothing; after a transfer neither the link nor an unused claim of the earlier owner counts,
-// nor after its time.
+// TestPitfall23ALinkIsOfOneGatewayOneHolderAndOneTime: a claim for another gateway is refused; after a transfer, or after its time, neither the link
+// nor an unused claim of the earlier owner is valid.
 func TestPitfall23ALinkIsOfOneGatewayOneHolderAndOneTime(t *testing.T) {
 	l := newLab(t)
 	elsewhere := realm

@@ -223,7 +223,7 @@ func TestR26TasksAreInferred(t *testing.T) {
 	}
 }
 
-// What was difficult before keeps the conversation difficult: "go on" needs what it goes on from.
+// Earlier difficulty keeps the conversation difficult: "go on" needs the same quality.
 func TestAConversationSoFarCounts(t *testing.T) {
 	hard := "Prove that every finite group of order p²q has a normal Sylow subgroup, discuss each case, and give a counterexample for order p²q²."
 	alone := intent.Infer(&intent.Facts{Text: "go on"})
@@ -233,7 +233,7 @@ func TestAConversationSoFarCounts(t *testing.T) {
 	}
 }
 
-// The points say where the difficulty comes from, and reading allocates nothing, whatever the text.
+// The points explain the difficulty, and inferring allocates nothing, for any text.
 func TestInferringIsBounded(t *testing.T) {
 	for _, text := range []string{
 		"hi", strings.Repeat("証明せよ、", 5000), strings.Repeat("\xe4", 9000), strings.Repeat("\n\n- x\n", 4000), strings.Repeat("“", 3000), "```", strings.Repeat("İ", 4000),

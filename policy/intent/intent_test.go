@@ -103,7 +103,7 @@ func TestMortalityMakesIntentsCheaper(t *testing.T) {
 	}
 }
 
-// TestR28WhatMayWait: dreams and what else works offline; nothing that an agent decides by.
+// TestR28WhatMayWait: dreams and other offline work, but nothing that an agent's decisions depend on.
 func TestR28WhatMayWait(t *testing.T) {
 	for sub, may := range map[string]bool{
 		"dream": true, "dream_rem": true, "hypnagogic_dali": true, "curator": true, "session": true, "death_testament": true,

@@ -25,7 +25,7 @@ func TestP04EachClassHasItsTier(t *testing.T) {
 	}
 }
 
-// The Daimon raises a class for one request, as incident to an enclave; no hint lowers it.
+// The Daimon raises a request's class, such as incident to an enclave; no hint lowers it.
 func TestD28HintsRaiseTheTierOfAClassAndNeverLowerIt(t *testing.T) {
 	yes, no := new(true), new(false)
 	for _, row := range []struct {
@@ -88,7 +88,7 @@ func TestP09AClassWhoseTierIsPrivateAsksForItWhereAllTasksGoToThePrivatePlane(t 
 	}
 }
 
-// The four tiers against every combination of content, by the rules written out once more.
+// The four tiers against every combination of content, by an independent copy of the rules.
 func TestP04ConstraintsOfEachTier(t *testing.T) {
 	for tier := policy.PrivacyUnset; tier <= policy.PrivacyEndToEnd; tier++ {
 		for bits := range 16 {

@@ -78,7 +78,7 @@ func (b *bench) now() time.Time {
 	return b.clock
 }
 
-// wait moves the time on.
+// wait advances the clock.
 func (b *bench) wait(d time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -328,7 +328,7 @@ func TestWhoIsNotLinkedIsTold(t *testing.T) {
 	}
 }
 
-// A token costs one verification; its end, and that of its key, hold all the same.
+// A token is verified once; its expiry, and its key's removal, still apply.
 func TestAKnownTokenIsFoundByItsHash(t *testing.T) {
 	b := newBench(t)
 	text := b.good(t)
@@ -419,7 +419,7 @@ func TestKeysThatCannotBeFetched(t *testing.T) {
 	}
 }
 
-// Known keys are refreshed beside requests: nobody waits for a slow endpoint.
+// Known keys are refreshed in the background: no request waits for a slow endpoint.
 func TestASlowEndpointHoldsUpNobodyWhoseKeyIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -497,7 +497,7 @@ func TestKeySetsThatAreRefused(t *testing.T) {
 	}
 }
 
-// Nothing that is not signed is accepted, and nothing panics.
+// Unsigned tokens are never accepted, and nothing panics.
 func FuzzToken(f *testing.F) {
 	b := newBench(f)
 	good := b.good(f)

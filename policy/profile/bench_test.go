@@ -7,7 +7,7 @@ import (
 	"bardo.money/gateway/policy/profile"
 )
 
-// A profile is made once per request of an agent; requests without hints cost a few comparisons.
+// A profile is built once per request of an agent; requests without hints cost a few comparisons.
 func BenchmarkBuild(b *testing.B) {
 	p, _ := profile.New(profile.Settings{Overrides: map[string]policy.Profile{"dream_rem": {Temperature: new(1.0)}}})
 	for name, h := range map[string]policy.Hints{

@@ -30,7 +30,7 @@ func TestSelectProfileAndReasoning(t *testing.T) {
 		{"curator", policy.SecurityConfidential, "standard", profile.Reasoning{Depth: policy.EffortMedium}},
 		{"other", 0, "standard", profile.Reasoning{Depth: policy.EffortMedium}},
 		{"other", policy.SecurityPrivate, "full", profile.Reasoning{Depth: policy.EffortHigh}},
-		// Finer names are what they stand for (D-04), and who names no part is no agent.
+		// Aliases count as their intent (D-04), and a request without a subsystem is not an agent's.
 		{"dream_rem", policy.SecurityPrivate, "fast", profile.Reasoning{Depth: policy.EffortMax, Visible: true}},
 		{"context", 0, "fast", profile.Reasoning{Depth: policy.EffortLow}},
 		{"death_testament", 0, "full", profile.Reasoning{Depth: policy.EffortMax, Visible: true}},
@@ -50,7 +50,7 @@ func TestSelectProfileAndReasoning(t *testing.T) {
 	}
 }
 
-// TestD27TheTablesEffortTakesPrecedence: the selection of S-12 says what is shown, and whether the model may think between tool calls.
+// TestD27TheTablesEffortTakesPrecedence: S-12 decides what is shown, and whether the model may reason between tool calls.
 func TestD27TheTablesEffortTakesPrecedence(t *testing.T) {
 	low, high := 0.05, 1.0
 	for _, row := range []struct {

@@ -39,7 +39,7 @@ func settings(t *testing.T, s profile.Settings) *profile.Profiles {
 	return p
 }
 
-// TestTheTable compares what is said for every part with a file that holds the master tables, line by line.
+// TestTheTable compares the values of every subsystem with a file that has the master tables, line by line.
 func TestTheTable(t *testing.T) {
 	names := profile.Names()
 	if len(names) != 21 {
@@ -58,7 +58,7 @@ func TestTheTable(t *testing.T) {
 	golden(t, "testdata/table.golden", b.String())
 }
 
-// shown is what a decision says, without what is not said.
+// shown returns a decision without its unset values.
 func shown(d *profile.Decision) map[string]any {
 	out := map[string]any{}
 	add := func(prefix string, p chat.Params) {
@@ -127,11 +127,11 @@ func TestD20Precedence(t *testing.T) {
 	if d = build(t, owner, policy.Hints{Subsystem: "dream_rem", REMCall: 4}); d.Profile.Default.Temperature != "1" || d.Profile.Default.MinP != "0.08" {
 		t.Errorf("got %+v", d.Profile.Default)
 	}
-	// The client's own parameters stand over all of it.
+	// The client's own parameters override everything.
 	if p, _ := d.Profile.Over(chat.Params{Temperature: "0.55"}); p.Temperature != "0.55" {
 		t.Errorf("got %+v", p)
 	}
-	// Who names one way of drawing words wants no other beside it.
+	// Setting one of two exclusive sampling parameters excludes the other.
 	d = build(t, nil, policy.Hints{Subsystem: "dream_rem", Profile: &policy.Profile{TopP: new(0.5)}})
 	if d.Profile.Default.MinP != "" || d.Profile.Default.TopP != "0.5" {
 		t.Errorf("got %+v", d.Profile.Default)

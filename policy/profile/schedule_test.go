@@ -139,7 +139,7 @@ func temperatureOf(t *testing.T, h *policy.Hints) float64 {
 	return f
 }
 
-// TestALockedProfileIsNeverChanged: whatever anybody says, what overrides the client is the row.
+// TestALockedProfileIsNeverChanged: with any other settings, the row overrides the client.
 func TestALockedProfileIsNeverChanged(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, name := range []string{"risk", "death_reflect", "death", "operator"} {

@@ -6,8 +6,8 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// TestD22AModelThatNoListNamesYetIsToldByItsFamily: a vendor's newer model gets no budget of thinking, which it would refuse, and none of
-// the sampling that its family has no more.
+// TestD22AModelThatNoListNamesYetIsToldByItsFamily: a vendor's newer model gets no thinking budget, which it would refuse, and no sampling parameters
+// that its family does not support.
 func TestD22AModelThatNoListNamesYetIsToldByItsFamily(t *testing.T) {
 	r := configured(t, both)
 	for model, want := range map[string]struct {

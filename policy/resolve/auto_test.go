@@ -33,7 +33,7 @@ func askedFor(q policy.Quality, change func(*policy.Intent)) *policy.Intent {
 	return &in
 }
 
-// TestD80WhatIsChosen: quality up to what is needed and no more, cost by its logarithm, the owner's order within a small band.
+// TestD80WhatIsChosen: quality up to the need and not more, cost on a logarithmic scale, the operator's order within a small band.
 func TestD80WhatIsChosen(t *testing.T) {
 	r := made(t, theirModels, twoVendors)
 	reversed := made(t, theirModels, strings.Replace(twoVendors, "order: [one, two]", "order: [two, one]", 1))

@@ -9,8 +9,7 @@ import (
 	"bardo.money/gateway/policy/resolve"
 )
 
-// D-86: a model that is known not to take what a request holds is skipped, also where the request names it. One of which nobody says what
-// it can do is asked.
+// D-86: a model that is known not to support the request's content is skipped, even if the request names it. One with unknown capabilities is not.
 func TestD86ModelsThatTakeNotWhatTheRequestHoldsAreSkipped(t *testing.T) {
 	const models = `
   - {id: blind, family: a, price: {input: 1, output: 1}, capabilities: [tools]}

@@ -16,7 +16,7 @@ import (
 	"bardo.money/gateway/policy/resolve"
 )
 
-// made is a resolver of a configuration with its own catalog.
+// made returns a resolver of a configuration with its own catalog.
 func made(t testing.TB, models, text string) *resolve.Resolver {
 	t.Helper()
 	file, problems := config.ParseModels("models.yaml", []byte("models:\n"+models))
@@ -188,7 +188,7 @@ const three = `
   - {id: unknown, family: d, price: {input: 4, output: 4}, reasoning: none}
 `
 
-// In the strict pass an effort wants a model that reasons, and a schema one that enforces it or calls tools (D-11).
+// In the strict pass an effort requires a model that reasons, and a schema one that enforces it or calls tools (D-11).
 func TestD11TheStrictPass(t *testing.T) {
 	r := made(t, three, "providers: {custom: [{id: p, endpoints: [http://localhost:1/v1], models: [{id: plain}, {id: tooled}, {id: thinker}, {id: unknown}]}]}")
 	for _, row := range []struct {
@@ -217,7 +217,7 @@ func TestD11TheStrictPass(t *testing.T) {
 	}
 }
 
-// The relaxed pass doubles the bound of time, and saturates.
+// The relaxed pass doubles the latency bound, and saturates.
 func TestD11ABoundOfTime(t *testing.T) {
 	r := made(t, "  - {id: slow, latency_p50_ms: 3000}", "providers: {custom: [{id: p, endpoints: [http://localhost:1/v1], models: [{id: slow}]}]}")
 	for _, row := range []struct {
@@ -231,7 +231,7 @@ func TestD11ABoundOfTime(t *testing.T) {
 	}
 }
 
-// A specialist with nobody beside it serves everything.
+// A specialist without other providers serves everything.
 func TestASpecialistAloneServesEverything(t *testing.T) {
 	for _, text := range []string{
 		"{venice: {base_url: https://v.test/v1, api_key: x, models: [{id: plain}]}}",
@@ -244,7 +244,7 @@ func TestASpecialistAloneServesEverything(t *testing.T) {
 	}
 }
 
-// P-12: a tenth of the balance, by what was earned over what was spent, is the most that a request may cost.
+// P-12: the maximum cost of a request is a tenth of the balance, scaled by revenue over cost.
 func TestAWalletSpendsAsItEarns(t *testing.T) {
 	for _, row := range []struct {
 		about, earnings, subsystem string
@@ -278,7 +278,7 @@ providers:
 	}
 }
 
-// B-20: who would pay and cannot is known, and only where a wallet would have paid.
+// B-20: a wallet that would pay but cannot is named, and only then.
 func TestAnEmptyWalletIsNamed(t *testing.T) {
 	for _, row := range []struct {
 		about, balance, model, subsystem string
@@ -305,7 +305,7 @@ providers:
 	}
 }
 
-// Staked credit pays: the price is nothing, for this request.
+// Staked credit pays: the price of this request is zero.
 func TestStakedCreditPays(t *testing.T) {
 	f := readFixture(t, "full")
 	for diem, want := range map[bool]policy.Prices{true: {Known: true}, false: {Input: 550_000, Output: 2_190_000, CachedInput: 550_000, CacheWrite: 550_000, CacheWrite1h: 550_000, Known: true}} {

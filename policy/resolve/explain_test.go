@@ -105,7 +105,7 @@ func FuzzExplain(f *testing.F) {
 	f.Add("/", "any")
 	f.Fuzz(func(t *testing.T, model, provider string) {
 		if model == "" {
-			return // the choice is the gateway's
+			return // the gateway chooses
 		}
 		e := r.WithRules(resolve.Rules{Strategy: resolve.Ordered}).Explain(&policy.Intent{Model: model, Provider: policy.ProviderID(provider)})
 		order, err := r.Resolve(model, provider)

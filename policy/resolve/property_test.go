@@ -12,7 +12,7 @@ import (
 	"bardo.money/gateway/policy/resolve"
 )
 
-// random is any intent at all.
+// random returns a random intent.
 func random(rnd *rand.Rand) policy.Intent {
 	in := policy.Intent{CostSensitivity: 0.5}
 	if names := append(intent.Names(), "context", "social", "dream_rem", ""); rnd.IntN(4) > 0 {
@@ -50,7 +50,7 @@ func random(rnd *rand.Rand) policy.Intent {
 	return in
 }
 
-// all are the fixtures, and the many models, under every rule.
+// all returns the fixtures, and the many models, under every rule.
 func all(t testing.TB) []*resolve.Resolver {
 	t.Helper()
 	var out []*resolve.Resolver
@@ -107,7 +107,7 @@ func TestACallersPlanIsNeverRelaxed(t *testing.T) {
 	})
 }
 
-// Whoever serves a request in the strict pass serves it in the relaxed one: what is required less strictly is served by at least as many.
+// A provider that serves a request in the strict pass also serves it in the relaxed one.
 func TestD10TheRelaxedPassIsASupersetOfTheStrictOne(t *testing.T) {
 	each(t, 100, func(t *testing.T, r *resolve.Resolver, in policy.Intent, _ *rand.Rand) {
 		t.Helper()
@@ -150,7 +150,7 @@ func TestMoreCostSensitivityNeverPicksADearerModel(t *testing.T) {
 	})
 }
 
-// The scorer, too, never turns to a dearer provider of the model that was named.
+// The scorer never prefers a more expensive provider of a named model, either.
 func TestMoreCostSensitivityNeverScoresADearerProviderHigher(t *testing.T) {
 	r := configured(t, `
 providers:
@@ -176,7 +176,7 @@ providers:
 	}
 }
 
-// D-11: what is missing is named in the order in which it was asked for, each once.
+// D-11: missing features are named in the requested order, each once.
 func TestD11WhatIsMissingIsNamed(t *testing.T) {
 	each(t, 60, func(t *testing.T, r *resolve.Resolver, in policy.Intent, _ *rand.Rand) {
 		t.Helper()
@@ -219,8 +219,8 @@ func TestEachRefusalNamesItsReason(t *testing.T) {
 	})
 }
 
-// FuzzDecide: whatever is asked for, the answer is an order or a fault, the same every time, no way twice, private where it has to be,
-// free where nothing may be paid.
+// FuzzDecide: any intent results in an order or a fault, deterministically, without duplicates, private where required, and free where nothing may be
+// paid.
 func FuzzDecide(f *testing.F) {
 	rs := all(f)
 	f.Add(uint64(1), "", "", false)

@@ -300,8 +300,7 @@ func TestWorstCost(t *testing.T) {
 	}
 }
 
-// Whatever is asked for, there is either an order or a fault, and nothing that only one provider was asked for goes to
-// another.
+// Any model results in an order or a fault, and a request for one provider is not sent to another.
 func FuzzResolve(f *testing.F) {
 	r := configured(f, both)
 	f.Add("gpt-4o", "openai")

@@ -24,7 +24,7 @@ providers:
     - {id: whispering, private: true, endpoints: ["http://localhost:5/v1"], models: [{id: llama-3.3-70b}]}
 `
 
-// R-29, D-05: who gives a second opinion on an answer.
+// R-29, D-05: the candidates for verifying an answer.
 func TestR29WhoGivesASecondOpinion(t *testing.T) {
 	r := configured(t, opinions)
 	for _, row := range []struct {
@@ -88,8 +88,7 @@ func resolved(t *testing.T, r *resolve.Resolver, id string) *policy.Resolution {
 	return &ways[0]
 }
 
-// D-05, D-12: privacy, tier, plan and what is required of the first call hold for the second, whatever is asked for; and it is of another
-// family.
+// D-05, D-12: the privacy, tier, plan and required features of the first call apply to the second, which is of another family.
 func TestD05ASecondOpinionWeakensNothing(t *testing.T) {
 	asked := 0
 	each(t, 80, func(t *testing.T, r *resolve.Resolver, in policy.Intent, rnd *rand.Rand) {
@@ -120,7 +119,7 @@ func TestD05ASecondOpinionWeakensNothing(t *testing.T) {
 	}
 }
 
-// arbitrary is a configuration of providers and models that have nothing in common but their names.
+// arbitrary returns a configuration of random providers and models.
 func arbitrary(rnd *rand.Rand) string {
 	var b strings.Builder
 	b.WriteString("providers:\n  custom:\n")
@@ -141,7 +140,7 @@ func arbitrary(rnd *rand.Rand) string {
 	return b.String()
 }
 
-// D-05: the same over random catalogs, for second opinions and for a better tier.
+// D-05: the same for random catalogs, for verification and for a better tier.
 func TestD05NothingIsWeakenedInAnyCatalog(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 29))
 	asked := 0
@@ -175,7 +174,7 @@ func TestD05NothingIsWeakenedInAnyCatalog(t *testing.T) {
 	}
 }
 
-// weakened says what of a request's restrictions does not hold at a place where it would be sent besides first; "" for nothing.
+// weakened returns a restriction of a request that a candidate does not meet although first does; "" for none.
 func weakened(in *policy.Intent, first, to *policy.Resolution) string {
 	wants := slices.Clone(in.Require)
 	if in.PrivacyTier >= policy.PrivacyTEE {

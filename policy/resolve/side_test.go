@@ -20,7 +20,7 @@ providers:
     - {id: hushed, private: true, endpoints: ["http://localhost:5/v1"], models: [{id: calm, quality: low, price: {input: 2, output: 2}}]}
 `
 
-// TestD05WhoServesASideCall: the operator's choice, then the cheapest for a call of that length, within all that restricts the request.
+// TestD05WhoServesASideCall: the operator's choice, then the cheapest for a call of that length, within all constraints of the request.
 func TestD05WhoServesASideCall(t *testing.T) {
 	r := configured(t, cheapOnes)
 	call := resolve.SideNeeds{Input: 9000, Output: 400, Quality: policy.QualityLow}
@@ -90,7 +90,7 @@ func TestD05ASideCallWeakensNothing(t *testing.T) {
 	}
 }
 
-// TestASideCallOfFreeSubsystemsIsFree: what runs on free models alone has no call that costs anything.
+// TestASideCallOfFreeSubsystemsIsFree: a subsystem on free models has no side calls that cost anything.
 func TestASideCallOfFreeSubsystemsIsFree(t *testing.T) {
 	r := configured(t, cheapOnes)
 	in := intent.Of("heartbeat_t0")

@@ -63,7 +63,7 @@ func TestD14EveryTermIsBetweenZeroAndOne(t *testing.T) {
 	}
 }
 
-// What many options are compared with at once says the same as what is asked one after the other.
+// The batch comparison of many options agrees with checking them one by one.
 func TestQuicklyIsStanding(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	var count [strict + 1]int
@@ -99,7 +99,7 @@ func TestQuicklyIsStanding(t *testing.T) {
 		if rnd.IntN(4) == 0 {
 			o.context = unknown
 		}
-		n.room = roomForAll // with less of it, options are asked one after the other
+		n.room = roomForAll // with less room, options are checked one by one
 		slow, quick := n.fit(&c, &o), n.quickFit(&o)
 		if slow != quick {
 			t.Fatalf("%v, %v: %+v for %+v", slow, quick, o, in)

@@ -51,7 +51,7 @@ func strs[S ~string](list ...S) []string {
 	return out
 }
 
-// node is a JSON Schema, as far as these need it.
+// node is the part of JSON Schema that these schemas use.
 type node struct {
 	Title                string          `json:"title"`
 	Type                 json.RawMessage `json:"type"`
@@ -149,7 +149,7 @@ func kindOf(typ reflect.Type) string {
 	}
 }
 
-// nullable is the schema of what is there, of one that allows null.
+// nullable returns the schema of the non-null value of one that allows null.
 func nullable(t *testing.T, at string, n *node) *node {
 	t.Helper()
 	for i := range n.AnyOf {

@@ -12,7 +12,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// TestWhatADeferredRequestHoldsOutlivesARestart, until its cost is counted, it is freed, or its time is over.
+// TestWhatADeferredRequestHoldsOutlivesARestart, until its cost is counted, it is freed, or its time has ended.
 func TestWhatADeferredRequestHoldsOutlivesARestart(t *testing.T) {
 	l := newLab(t)
 	parent := l.must(nil, 200)
@@ -57,7 +57,7 @@ func TestWhatADeferredRequestHoldsOutlivesARestart(t *testing.T) {
 	}
 }
 
-// TestWhatADeletedSubSessionUsedStaysUsed: its parent may outlive it by weeks.
+// TestWhatADeletedSubSessionUsedStaysUsed: its parent may live for weeks longer.
 func TestWhatADeletedSubSessionUsedStaysUsed(t *testing.T) {
 	l := newLab(t)
 	parent := &Session{Account: "ada", Expires: l.now.Add(MaxLife), Budget: new(policy.Micro(100))}
@@ -83,7 +83,7 @@ func TestWhatADeletedSubSessionUsedStaysUsed(t *testing.T) {
 	}
 }
 
-// TestOnlySoManySessionsAreKept that are over: what an account's requests look through is bounded.
+// TestOnlySoManySessionsAreKept of those that ended: what an account's requests search is bounded.
 func TestOnlySoManySessionsAreKept(t *testing.T) {
 	l := newLab(t)
 	root := l.must(nil, -1)

@@ -46,7 +46,7 @@ func (l *lab) passages(s *Session) (out []string) {
 	return out
 }
 
-// Nothing is written where nobody uses sessions, and what names one is unknown.
+// Without sessions nothing is written, and a request that names one is refused.
 func TestC16NoFileIsCreatedBeforeTheFirstSession(t *testing.T) {
 	l := newLab(t)
 	none := Session{ID: newID(idPrefix)}
@@ -76,7 +76,7 @@ func TestC16NoFileIsCreatedBeforeTheFirstSession(t *testing.T) {
 	}
 }
 
-// What an agent stores is in the file under the operator's key alone.
+// An agent's data is in the file only encrypted with the operator's key.
 func TestC16WhatAnAgentStoresIsEncrypted(t *testing.T) {
 	l := newLab(t)
 	l.secret = "the operator's key"

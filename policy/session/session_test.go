@@ -31,7 +31,7 @@ func newLab(t *testing.T) *lab {
 	return l
 }
 
-// open opens the file again, as a restart does.
+// open reopens the file, as a restart does.
 func (l *lab) open() {
 	l.t.Helper()
 	clock := func() time.Time { return l.now }
@@ -289,7 +289,7 @@ func TestCheckpointsAreRestoredByTheirIDs(t *testing.T) {
 	}
 }
 
-// TestEverySessionIsForgottenInTheEnd, a week after its end, with all that it has.
+// TestEverySessionIsForgottenInTheEnd, a week after its end, with all its data.
 func TestEverySessionIsForgottenInTheEnd(t *testing.T) {
 	l := newLab(t)
 	s := l.must(nil, -1)

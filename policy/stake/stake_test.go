@@ -47,7 +47,7 @@ func TestP11TheLimitFollowsTheStakeAndThePhase(t *testing.T) {
 	}
 }
 
-// TestP11WhatHappensToAKey: at a boundary of phases it is exchanged or throttled, and without a limit it is revoked.
+// TestP11WhatHappensToAKey: when the phase changes it is replaced or throttled, and without a limit it is revoked.
 func TestP11WhatHappensToAKey(t *testing.T) {
 	t.Parallel()
 	k := Key{"k1", 5, policy.PhaseStable}

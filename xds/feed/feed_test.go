@@ -31,7 +31,7 @@ import (
 
 var configured = []policy.ProviderID{"a", "b"}
 
-// plane is a control plane as the feed sees it.
+// plane is a control plane for the feed.
 type plane struct {
 	*Server
 	t       *testing.T
@@ -53,7 +53,7 @@ func newPlane(t *testing.T) *plane {
 	return p
 }
 
-// start serves at the plane's address, with nothing remembered.
+// start serves at the plane's address, without earlier state.
 func (p *plane) start(o health.Options, secure *tls.Config) {
 	p.t.Helper()
 	p.log = &proctest.Output{}
@@ -138,7 +138,7 @@ func (s *sidecar) heard() []View {
 
 func (s *sidecar) first() policy.ProviderID { return s.tracker.Order(time.Now(), configured)[0] }
 
-// fail has requests to provider a fail.
+// fail reports n failed requests to provider a.
 func (s *sidecar) fail(n int) {
 	for range n {
 		r := health.Result{Provider: "a", Kind: health.Failure}
@@ -238,7 +238,7 @@ func TestOneOfAllSidecarsTriesAProviderThatIsDown(t *testing.T) {
 	tried.Report(r)
 	done()
 	eventually(t, "the way back, for both", func() bool {
-		for _, s := range sidecars { // the one that saw it fail sees for itself
+		for _, s := range sidecars { // the one that saw it fail checks by itself
 			if order, d := s.tracker.Plan(time.Now(), configured); order[0] == "a" {
 				s.tracker.Report(time.Now(), r)
 				d()
@@ -288,7 +288,7 @@ func TestPingsCountBySource(t *testing.T) {
 	eventually(t, "the provider out of favour", func() bool { return p.tracker.Snapshot(time.Now())[0].State == health.Down })
 }
 
-// raw opens a stream and says something of the test's own.
+// raw opens a stream and sends a report.
 func (p *plane) raw(report *feedpb.Report) error {
 	conn, err := grpc.NewClient("unix://"+p.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -456,7 +456,7 @@ func TestWhatIsSaidIsWhatIsHeard(t *testing.T) {
 	}
 }
 
-// FuzzReport: whatever a sidecar says, the control plane goes on.
+// FuzzReport: after any report of a sidecar, the control plane keeps working.
 func FuzzReport(f *testing.F) {
 	raw, err := proto.Marshal(&feedpb.Report{
 		Results: []*feedpb.Result{{Provider: "a", Kind: feedpb.Result_RATE_LIMITED, RetryAfterMs: 1 << 31}}, Pings: []*feedpb.Ping{{Provider: "b", Error: "x"}},
@@ -487,7 +487,7 @@ func FuzzReport(f *testing.F) {
 	})
 }
 
-// FuzzView: whatever a control plane says, the sidecar keeps every provider that is not disabled.
+// FuzzView: after any view of a control plane, the sidecar keeps every provider that is not disabled.
 func FuzzView(f *testing.F) {
 	raw, err := proto.Marshal(encode(time.Now(), View{Providers: []health.Status{{Provider: "a", State: health.Down, Reason: "x"}}}))
 	if err != nil {

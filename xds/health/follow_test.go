@@ -8,7 +8,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// asked are the trials that a tracker asked for and gave back.
+// asked are the trials that a tracker requested and returned.
 type asked struct{ wanted, returned []policy.ProviderID }
 
 func (a *asked) Want(p policy.ProviderID)   { a.wanted = append(a.wanted, p) }
@@ -40,7 +40,7 @@ func TestAFollowerTakesTheControlPlanesWord(t *testing.T) {
 	}
 }
 
-// What is wrong on this machine alone counts on this machine alone.
+// Local failures only count on this machine.
 func TestAFollowerBelievesItsOwnEyesToo(t *testing.T) {
 	tr := tracker()
 	tr.Follow(start, []Status{says(Healthy)}, &asked{})
@@ -55,8 +55,8 @@ func TestAFollowerBelievesItsOwnEyesToo(t *testing.T) {
 	}
 }
 
-// What another sidecar found back, one request here tries at once. Only if it succeeds it is back here: else a machine with trouble of
-// its own would put the provider out of favour for all, over and over.
+// If another sidecar found a provider healthy, one request here tries it immediately. Only its success ends the local state: otherwise a machine with
+// its own network problem would mark the provider as down for all, repeatedly.
 func TestAProviderThatAnotherSidecarFoundBack(t *testing.T) {
 	for _, tt := range []struct {
 		kind Kind
@@ -138,7 +138,7 @@ func TestAGrantThatNobodyUsesIsGivenBack(t *testing.T) {
 	}
 }
 
-// Without the control plane its last word stands, and the rest goes on as if this were the only sidecar.
+// Without the control plane its last view stays in effect, and otherwise this sidecar acts as if it were the only one.
 func TestAloneAFollowerGoesOn(t *testing.T) {
 	tr, trials := tracker(), &asked{}
 	tr.Follow(start, []Status{says(Down), {Provider: "b", State: Disabled}}, trials)

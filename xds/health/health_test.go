@@ -148,7 +148,7 @@ func TestWhatPutsAProviderLast(t *testing.T) {
 
 func refusedPing(status int) error { return &Refusal{Status: status, Reason: "unknown key"} }
 
-// TestAFirstSignOfTroubleIsLookedAtAtOnce: a ping says what it is, and is repeated soon while it says nothing for sure.
+// TestAFirstSignOfTroubleIsLookedAtAtOnce: a ping checks it, and is repeated soon while the result is uncertain.
 func TestAFirstSignOfTroubleIsLookedAtAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := tracker()

@@ -19,8 +19,8 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// What Envoy does unless it is told otherwise, and what that costs. The numbers are those of the pitfalls that were measured; the
-// others are shown with a real Envoy, beside this package and end to end.
+// Envoy's defaults and their cost. The numbers are those of the measured pitfalls; the others are shown with a real Envoy, in package xds and end to
+// end.
 
 func clustersOf(t *testing.T, snap *cachev3.Snapshot) map[string]*clusterv3.Cluster {
 	t.Helper()
