@@ -10,13 +10,13 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Charging is implemented by adapters of providers that charge for more than tokens (D-87): all but the demo provider's.
+// Charging is implemented by the adapters of providers that charge for more than tokens (D-87): all except the demo provider's.
 type Charging interface {
-	// Charges lists what costs more than its tokens in a request of format d to a candidate.
+	// Charges lists what costs more than its tokens in a request of format d to the candidate to.
 	Charges(to *policy.Resolution, at Endpoint, d chat.Dialect) Charges
 }
 
-// Basis is which of the catalog's prices applies to something that costs more than its tokens. The zero value is none: it has no price.
+// Basis selects the catalog price of a part of a request that costs more than its tokens. The zero value, Unpriced, has no price.
 type Basis uint8
 
 // The bases.
@@ -24,23 +24,23 @@ const (
 	Unpriced Basis = iota
 	PerSearch
 	PerTier
-	Nothing // it costs its tokens only
+	Nothing // no charge beyond the tokens
 )
 
-// Charges lists how a request in one format can cost more than its tokens: by a member, or by a tool that the provider runs. Members that are
-// not listed cost nothing; tools that are not listed have no price. Read-only.
+// Charges lists how a request in one format can cost more than its tokens: by a member, or by a tool that the provider runs. A member that
+// is not listed costs nothing; a tool that is not listed has no price. Read-only.
 type Charges struct {
 	Members []ChargedMember
 	Tools   []ChargedTool
-	Models  []string // suffixes of a model's name in the request that cost more
+	Models  []string // suffixes of model names that cost more
 	Keyed   bool     // tools are identified by their member, in either of Google's spellings, instead of by type
 	keys    jsonx.Words
 }
 
-// ChargedMember is a member whose values change what a request costs. Null, false, "" and [] never do.
+// ChargedMember is a member whose values change the cost of a request. Null, false, "" and [] never do.
 type ChargedMember struct {
 	Path  []string // member names from the top level
-	Usual []string // values without a charge, case-insensitive; for a list, of all its elements
+	Usual []string // values without a charge, case-insensitive; a list is free if all its elements are
 	By    Basis
 }
 
@@ -77,7 +77,7 @@ func (c *Charges) With(members ...ChargedMember) Charges {
 	return more
 }
 
-// Extras lists the parts of a request that cost more than their tokens, in the order of the table.
+// Extras lists the parts of a request that cost more than their tokens, in table order.
 func (c *Charges) Extras(req *chat.Request) (list []Extra) {
 	for _, end := range c.Models {
 		if strings.HasSuffix(req.Model, end) || strings.HasPrefix(end, "@") && strings.Contains(req.Model, end) {
@@ -100,7 +100,7 @@ func (c *Charges) Extras(req *chat.Request) (list []Extra) {
 	return list
 }
 
-// in finds the member in a request; ok is false if it has no charge.
+// in finds the member in a request; ok is false if its value has no charge.
 func (m *ChargedMember) in(doc *jsonx.Doc) (e Extra, ok bool) {
 	v, at := jsonx.Value{}, ""
 	for i, name := range m.Path {
@@ -189,7 +189,7 @@ func (c *Charges) tool(list []Extra, t jsonx.Value, at string) []Extra {
 	return list
 }
 
-// add appends a tool of a type, unless it costs its tokens only.
+// add appends a tool unless it has no charge beyond its tokens.
 func (c *Charges) add(list []Extra, kind, at string, t jsonx.Value) []Extra {
 	by := c.basis(kind)
 	if kind == "shell" && by == Nothing && !local(t.Get("environment")) {
@@ -222,7 +222,7 @@ func (c *Charges) basis(kind string) Basis {
 // maxShown is the maximum length of a value in an error.
 const maxShown = 40
 
-// brief is a value for an error; "" if it is too long.
+// brief formats a value for an error message; "" if it is too long.
 func brief(v jsonx.Value) string {
 	if s, ok := v.Str(); ok && len(s) <= maxShown {
 		return s
@@ -233,7 +233,7 @@ func brief(v jsonx.Value) string {
 	return string(v.Raw)
 }
 
-// snake is Google's other spelling of a name: generation_config for generationConfig.
+// snake converts a name into Google's other spelling: generationConfig into generation_config.
 func snake(camel string) string {
 	if strings.ToLower(camel) == camel {
 		return camel
@@ -249,12 +249,12 @@ func snake(camel string) string {
 	return b.String()
 }
 
-// Top is a top-level member.
+// Top returns a top-level member; usual are its values without a charge.
 func Top(name string, by Basis, usual ...string) ChargedMember {
 	return ChargedMember{Path: []string{name}, By: by, Usual: usual}
 }
 
-// Common are members that cost more at any provider that supports them, in all formats but Google's.
+// Common returns the members that cost more at every provider that supports them, in all formats except Google's.
 func Common() []ChargedMember {
 	return []ChargedMember{
 		Top("service_tier", PerTier),
@@ -272,8 +272,8 @@ func Common() []ChargedMember {
 	}
 }
 
-// Aggregator are the members by which an aggregator answers with another model than the requested one, or runs what the request does not
-// contain.
+// Aggregator returns the members with which an aggregator answers with another model than the requested one, or runs something that the
+// request does not contain.
 func Aggregator() []ChargedMember {
 	return []ChargedMember{Top("models", Unpriced), Top("plugins", Unpriced), Top("route", Unpriced), Top("preset", Unpriced)}
 }

@@ -21,15 +21,15 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// answer is an answer of a provider's, and how it is read.
+// answer is a provider's answer and how it is decoded.
 type answer struct {
 	spoken  chat.Dialect
 	stream  bool
-	options reasoning.Options // without Tags, no reader reads it
+	options reasoning.Options // without Tags, no Reader is used
 	body    []byte
 }
 
-// usual is how the answers of any model are read that somebody serves.
+// usual returns the options for a model whose dialect is unknown.
 func usual() reasoning.Options {
 	return reasoning.Options{Tags: reasoning.Of(kind.Reasoning{}, &policy.Resolution{}, chat.OpenAI).Tags}
 }
@@ -62,11 +62,11 @@ func dialect(d chat.Dialect) wire.Dialect {
 	return openai.Dialect{}
 }
 
-// clients are the callers that answers are shown to.
+// clients are the client dialects in which answers are written.
 var clients = []chat.Dialect{chat.OpenAI, chat.Anthropic, chat.Responses}
 
-// shown is what a client of some dialect reads of an answer that comes in pieces which end at the cuts, and the events that it was
-// written from, one on a line.
+// shown returns what a client of a dialect receives of an answer that arrives in pieces ending at the cuts, and the events that it was
+// written from, one per line.
 func (a *answer) shown(client chat.Dialect, cuts ...int) (out []byte, events string) {
 	r := &chat.Request{Dialect: client, Stream: a.stream, Choices: max(1, a.options.Choices)}
 	dec := a.decoder(r)
@@ -100,13 +100,13 @@ func (a *answer) shown(client chat.Dialect, cuts ...int) (out []byte, events str
 	return out, said.String()
 }
 
-// read is what an answer says: its events, without its provider's bytes.
+// read returns the events of an answer, without its provider's bytes.
 func (a *answer) read(cuts ...int) string {
-	_, events := a.shown(chat.Gemini, cuts...) // which no answer of these tests is given in
+	_, events := a.shown(chat.Gemini, cuts...) // no answer of these tests is in this format
 	return events
 }
 
-// line is an event as tests compare it.
+// line formats an event for comparison.
 func line(ev *chat.Event) string {
 	at := fmt.Sprintf("%d", ev.Index)
 	if ev.Choice > 0 {
@@ -141,7 +141,7 @@ func line(ev *chat.Event) string {
 	return ""
 }
 
-// sse is a stream of data frames.
+// sse returns a stream of data frames.
 func sse(data ...string) []byte {
 	var b bytes.Buffer
 	for _, d := range data {
@@ -150,7 +150,7 @@ func sse(data ...string) []byte {
 	return b.Bytes()
 }
 
-// chunk is a chunk of one choice.
+// chunk returns a chunk with one choice.
 func chunk(n int, choice string) string {
 	return fmt.Sprintf(`{"id":"c1","object":"chat.completion.chunk","created":1,"model":"up","choices":[{"index":%d,%s}]}`, n, choice)
 }
@@ -161,7 +161,7 @@ func content(text string) string { return delta(fmt.Sprintf(`"content":%q`, text
 
 func finish(reason string) string { return chunk(0, `"delta":{},"finish_reason":"`+reason+`"`) }
 
-// answerOf is a stream of Chat Completions that says some chunks, as any model's.
+// answerOf returns a Chat Completions stream of some chunks, decoded with the usual options.
 func answerOf(chunks ...string) answer {
 	return answer{spoken: chat.OpenAI, stream: true, options: usual(), body: sse(append(append([]string{delta(`"role":"assistant","content":""`)}, chunks...), finish("stop"), "[DONE]")...)}
 }

@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/extproc/reasoning"
 )
 
-// BenchmarkTextWithTags is the splitting of text alone, in pieces of a token and of a packet.
+// BenchmarkTextWithTags measures the splitting of text alone, in pieces of a token and of a packet.
 func BenchmarkTextWithTags(b *testing.B) {
 	thought := "<think>" + strings.Repeat("Is 1 < 2? It is </b>, I think. ", 2000) + "</think>\n\n"
 	for _, size := range []int{5, 64, 4096} {
@@ -30,8 +30,8 @@ func BenchmarkTextWithTags(b *testing.B) {
 	}
 }
 
-// BenchmarkAnswer is the whole way from a provider's bytes to events, thoughts included: a long answer of each provider's format, in
-// pieces of 16 KiB. What it reports per event is what an answer allocates, its first piece and its decoder included.
+// BenchmarkAnswer measures the conversion of a provider's bytes to events, thoughts included: a long answer in each provider's format, in
+// pieces of 16 KiB. Allocations per event include the first piece and the decoder.
 func BenchmarkAnswer(b *testing.B) {
 	for _, g := range goldens(b) {
 		if !g.stream {
@@ -51,11 +51,11 @@ func BenchmarkAnswer(b *testing.B) {
 	}
 }
 
-// TestAnEventCostsOneAllocationAtMost: in every format, the decoder's own included.
+// TestAnEventCostsOneAllocationAtMost, in every format, the decoder's own allocations included.
 func TestAnEventCostsOneAllocationAtMost(t *testing.T) {
 	for _, g := range goldens(t) {
 		body, events := longer(g.body), 0
-		if len(body) < 4*len(g.body) { // it has no pieces that come again
+		if len(body) < 4*len(g.body) { // it has no repeated pieces
 			continue
 		}
 		a := g.answer
@@ -65,7 +65,7 @@ func TestAnEventCostsOneAllocationAtMost(t *testing.T) {
 	}
 }
 
-// longer is a stream whose pieces of thoughts and of text come many times.
+// longer returns a stream in which the pieces of thoughts and text are repeated many times.
 func longer(body []byte) []byte {
 	const times = 400
 	var out []byte
@@ -81,7 +81,7 @@ func longer(body []byte) []byte {
 	return out
 }
 
-// count reads an answer in pieces of 16 KiB, and counts its events.
+// count decodes an answer in pieces of 16 KiB and counts its events.
 func (a *answer) count(body []byte) (events int) {
 	r := &chat.Request{Dialect: chat.Gemini, Stream: true, Choices: 1}
 	if a.spoken == chat.Gemini {

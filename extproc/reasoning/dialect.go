@@ -9,8 +9,8 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Dialect is how a provider or model returns reasoning. Reasoning in separate fields is parsed by the decoders in extproc/wire; reasoning in
-// tags within the text by a Reader.
+// Dialect describes how a provider or model returns reasoning. Reasoning in separate fields is parsed by the decoders in extproc/wire;
+// reasoning in tags within the text by a Reader.
 type Dialect struct {
 	Name           string
 	Tags           []Tags     // tags around reasoning in the text; none if there are none
@@ -90,14 +90,14 @@ func byName(name string) (Dialect, bool) {
 	return dialects[i], true
 }
 
-// mustByName is a dialect that exists.
+// mustByName returns a dialect that exists.
 func mustByName(name string) Dialect {
 	d, _ := byName(name)
 	return d
 }
 
-// Of is the dialect of a model's answers: the one that the catalog names, else that of the provider's kind (own), the API format and the
-// model's family.
+// Of returns the dialect of a model's answers: the one that the catalog names, else that of the provider's kind (own), the API format and
+// the model's family.
 func Of(own kind.Reasoning, to *policy.Resolution, format chat.Dialect) Dialect {
 	if d, known := byName(to.Reasoning); known {
 		return d
@@ -118,7 +118,7 @@ func Of(own kind.Reasoning, to *policy.Resolution, format chat.Dialect) Dialect 
 	return ofFamily(to)
 }
 
-// ofVendor is the dialect of a model at a marketplace: tags and visibility are those of the vendor's models.
+// ofVendor returns the dialect of a model at a marketplace: tags and visibility are those of the vendor's models.
 func ofVendor(d Dialect, vendors map[string]string, upstream string) Dialect {
 	vendor, _, _ := strings.Cut(upstream, "/")
 	if by, known := byName(vendors[vendor]); known {

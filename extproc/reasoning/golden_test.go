@@ -47,7 +47,7 @@ func goldens(t testing.TB) []golden {
 	return all
 }
 
-// file is the text of one of the archive's files.
+// file returns the text of a file of the archive.
 func (g *golden) file(name string) string {
 	for _, f := range g.archive.Files {
 		if f.Name == name {
@@ -152,8 +152,8 @@ func (g *golden) write(t *testing.T, out []txtar.File) {
 	}
 }
 
-// FuzzD40WhereAnAnswerIsCutChangesNothing is the law for whatever bytes a provider sends, in every format, for every client: the
-// same events, and the same bytes. That it holds for the golden answers, cut at every byte, wire/crossing shows.
+// FuzzD40WhereAnAnswerIsCutChangesNothing: for any bytes of a provider, in every format and for every client, the events and the client's
+// bytes do not depend on the cuts. wire/crossing tests the golden answers, cut at every byte.
 func FuzzD40WhereAnAnswerIsCutChangesNothing(f *testing.F) {
 	all := goldens(f)
 	for i := range all {

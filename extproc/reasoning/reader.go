@@ -3,7 +3,7 @@ package reasoning
 import "bardo.money/gateway/extproc/chat"
 
 // Reader converts reasoning in tags within an answer's text to Thought events. The result does not depend on how the text is split into
-// events. An answer without tags is forwarded unchanged, with its provider's bytes, as soon as it is known that it has none. Not safe for
+// events. An answer without tags is forwarded unchanged, with its provider's bytes, as soon as it is known to have none. Not safe for
 // concurrent use.
 type Reader struct {
 	options        Options
@@ -11,7 +11,7 @@ type Reader struct {
 	choices        []choiceState
 	queue          []chat.Event  // detached events, held until it is known whether the text starts with a tag
 	queueBytes     int           // size of queue
-	out            chat.Rewriter // numbers blocks anew: a block may be split into text and reasoning
+	out            chat.Rewriter // renumbers blocks: a block may be split into text and reasoning
 	blocks         int           // number of blocks that were forwarded unchanged
 	reasoningBytes int64         // bytes of reasoning found so far
 }
@@ -169,7 +169,7 @@ func (r *Reader) allDecided() bool {
 	return n >= r.options.Choices && !r.undecided()
 }
 
-// forward takes an event over as it came. Behind a call of a tool, text may begin with a tag once more: where it begins a frame, or has none.
+// forward forwards an event unchanged. After a tool call, text may start with a tag again if it starts a frame or has no frame.
 func (r *Reader) forward(ev *chat.Event) {
 	switch ev.Kind { //nolint:exhaustive // the others have no blocks
 	case chat.Thought, chat.Signature, chat.Redacted, chat.Refusal, chat.ToolArgs:
@@ -190,7 +190,7 @@ func (r *Reader) forward(ev *chat.Event) {
 	r.out.Events = append(r.out.Events, *ev)
 }
 
-// detectAgain looks at the text behind a call of a tool.
+// detectAgain looks for a tag in the text after a tool call.
 func (r *Reader) detectAgain(ev *chat.Event) {
 	c := &r.choices[ev.Choice]
 	c.afterCall = false

@@ -76,7 +76,7 @@ func TestD41ReasoningHasItsOwnBlocks(t *testing.T) {
 	}
 }
 
-// with is a stream that is read in some way.
+// with returns a stream that is read with the given options.
 func with(o reasoning.Options, chunks ...string) answer {
 	a := answerOf(chunks...)
 	a.options = o

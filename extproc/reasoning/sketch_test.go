@@ -7,7 +7,7 @@ import (
 	"bardo.money/gateway/extproc/chat"
 )
 
-// sketch is the naive parser, a state machine over the bytes of the stream. TestD40FaultsOfTheNaiveParser shows where it fails.
+// sketch is the naive parser, a state machine over the bytes of the stream. TestD40FaultsOfTheNaiveParser shows its faults.
 type sketch struct {
 	in       bool // within the tags
 	matched  int  // matched bytes of the current tag
@@ -72,7 +72,7 @@ func (s *sketch) flushWords() {
 	}
 }
 
-// sketched is the sketch's output for pieces of text.
+// sketched returns the sketch's output for pieces of text.
 func sketched(end bool, pieces ...string) string {
 	var s sketch
 	for _, p := range pieces {
@@ -84,7 +84,7 @@ func sketched(end bool, pieces ...string) string {
 	return "thoughts " + strings.Join(s.thoughts, "|") + " words " + strings.Join(s.words, "|")
 }
 
-// textOf is an answer's text and reasoning in the format of sketched.
+// textOf returns an answer's text and reasoning in the format of sketched.
 func textOf(a answer) string {
 	var thoughts, words []string
 	for l := range strings.Lines(a.read()) {

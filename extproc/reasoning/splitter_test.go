@@ -45,7 +45,7 @@ func (w way) splitter() *splitter {
 	return s
 }
 
-// split reads a text in pieces that end at the cuts.
+// split splits a text in pieces that end at the cuts.
 func split(w way, text string, cuts ...int) (all []segment) {
 	s := w.splitter()
 	at := 0
@@ -229,7 +229,7 @@ func TestD41ReasoningMayFollowACallInTheText(t *testing.T) {
 	}
 }
 
-// ways are all that a text may be read in.
+// ways returns all configurations in which text may be read.
 func ways() []way {
 	var all []way
 	for _, d := range dialects {
@@ -243,8 +243,8 @@ func ways() []way {
 	return all
 }
 
-// FuzzD40TextIsSplitExactly holds the splitter to its law, for every dialect: where a text is cut changes nothing, its parts are the
-// text, and they are what the text is when it is looked at as a whole.
+// FuzzD40TextIsSplitExactly checks the splitter for every dialect: the result does not depend on the cuts, its parts are the text, and they
+// are the same as those of expected, which searches the whole text.
 func FuzzD40TextIsSplitExactly(f *testing.F) {
 	for i, text := range []string{
 		"<think>a</think>b", " <<think>", "<think><</think>", "hm</think>Hi", "<think>\n\n</think>\n", "</tool_call> <think>x", "◁think▷◁/think◁/think▷",

@@ -18,7 +18,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 var no = false
 
-// talk is a conversation with tools, two calls in one turn and their results.
+// talk returns a conversation with tools, two calls in one turn and their results.
 func talk() *chat.Conversation {
 	text := func(s string) chat.Part { return chat.Part{Kind: chat.PartText, Text: s} }
 	result := func(id string, failed bool, parts ...chat.Part) chat.Part {
@@ -46,7 +46,7 @@ func talk() *chat.Conversation {
 	}
 }
 
-// show writes a conversation for people.
+// show formats a conversation for the golden files.
 func show(c *chat.Conversation, degraded []string) string {
 	var b strings.Builder
 	parts := func(who string, ps []chat.Part) {
@@ -106,7 +106,7 @@ func TestRenderedCallsAreParsedBack(t *testing.T) {
 	for _, f := range []toolcall.Format{toolcall.Hermes, toolcall.Qwen, toolcall.JSON} {
 		text, _ := toolcall.Render(talk(), f)
 		var said strings.Builder
-		for _, p := range text.Messages[1].Parts[1:] { // without the words before, which plain JSON must not have
+		for _, p := range text.Messages[1].Parts[1:] { // without the text before, which must not precede plain JSON
 			said.WriteString(p.Text)
 		}
 		if got, _ := feed(t, f, said.String(), 3); got != `⟦weather {"city": "Oslo"}⟧⟦now {}⟧` {

@@ -9,7 +9,7 @@ import (
 
 const nowCall = `<tool_call>{"name":"now"}</tool_call>`
 
-// kinds are what events are, in order, and where.
+// seen records the kinds of events in order, and their choices and blocks.
 type seen struct {
 	kind          chat.EventKind
 	index, choice int
@@ -167,7 +167,7 @@ func TestTextAllocatesNothing(t *testing.T) {
 	for _, f := range []toolcall.Format{toolcall.Hermes, toolcall.Qwen, toolcall.JSON} {
 		r := toolcall.NewReader(f, offered, "c")
 		ev := chat.Event{Kind: chat.Text, Text: []byte("one <b> or \n` more words")}
-		for range 2 { // a tag at the end of a piece is held back, in a buffer that stays
+		for range 2 { // a tag at the end of a piece is held back in a buffer that is reused
 			r.Read(&ev)
 		}
 		if n := testing.AllocsPerRun(100, func() { r.Read(&ev) }); n > 0 {

@@ -29,7 +29,7 @@ const (
 		"What they returned is then told to you within <tool_response></tool_response> tags. Where no call is needed, answer in words."
 )
 
-// toolPrompt is the part of the system prompt about tools. It is deterministic, so that providers can cache it.
+// toolPrompt returns the part of the system prompt about tools. It is deterministic, so that providers can cache it.
 func toolPrompt(c *chat.Conversation, f Format, offered []chat.Tool) string {
 	before, after := hermesBefore, hermesAfter
 	switch f {
@@ -89,8 +89,8 @@ func appendLine(dst, json []byte) []byte {
 	return dst
 }
 
-// appendCalls appends the first of the parts as the model would have written the call; in the JSON format, all calls of the parts. afterText is
-// true if text precedes it: then the JSON is put in a fenced block.
+// appendCalls appends the first of the parts as the model would have written the call; in the JSON format, all calls of the parts. If
+// afterText is set, text precedes it, and the JSON is put in a fenced block.
 func appendCalls(dst []byte, f Format, parts []chat.Part, afterText bool) []byte {
 	before, after := openCall+"\n", "\n"+closeCall
 	switch {

@@ -14,7 +14,7 @@ type Reader struct {
 	prefix  string // of call ids
 	usage   usage
 	choices []choiceState
-	out     chat.Rewriter // numbers blocks anew: a block of text may be split by calls
+	out     chat.Rewriter // renumbers blocks: calls may split a block of text
 	calls   int
 }
 

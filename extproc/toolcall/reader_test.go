@@ -16,7 +16,7 @@ var offered = []chat.Tool{
 	{Name: "now"},
 }
 
-// feed gives a reader a text in pieces of n bytes, as one block, and returns what comes of it, as text: calls in ⟦⟧.
+// feed feeds a text to a reader in pieces of n bytes, as one block, and formats the result: text as it is, calls in ⟦⟧.
 func feed(t testing.TB, f toolcall.Format, text string, n int) (said string, reason chat.StopReason) {
 	t.Helper()
 	r := toolcall.NewReader(f, offered, "call_x_")
@@ -24,7 +24,7 @@ func feed(t testing.TB, f toolcall.Format, text string, n int) (said string, rea
 	for i := 0; i < len(text); i += n {
 		piece := []byte(text[i:min(i+n, len(text))])
 		w.take(t, r.Read(&chat.Event{Kind: chat.Text, Index: 0, Text: piece}))
-		clear(piece) // what a decoder does with its buffer
+		clear(piece) // decoders reuse their buffers
 	}
 	w.take(t, r.Read(&chat.Event{Kind: chat.BlockStop, Index: 0}))
 	w.take(t, r.Read(&chat.Event{Kind: chat.Stop, Reason: chat.StopEnd}))
@@ -35,11 +35,11 @@ func feed(t testing.TB, f toolcall.Format, text string, n int) (said string, rea
 	return w.said.String(), w.reason
 }
 
-// watcher checks the order of events: each block is begun, goes on and ends, and none comes back.
+// watcher checks the order of events: each block starts, continues and ends once.
 type watcher struct {
 	said   strings.Builder
 	open   int
-	state  map[int]chat.EventKind // of blocks: what they are of, BlockStop once they ended
+	state  map[int]chat.EventKind // state of each block: its kind, BlockStop once it ended
 	ids    map[string]bool
 	reason chat.StopReason
 	tool   string

@@ -28,7 +28,7 @@ func (s *usage) maxSpace() int { return min(maxSpace, s.maxHeld()/4) }
 
 func (s *usage) exhausted() bool { return s.calls >= maxCalls || s.rescanned >= maxRescanned }
 
-// decision is what the start of a text was found to be.
+// decision is how the start of a text is classified.
 type decision uint8
 
 const (
@@ -39,8 +39,8 @@ const (
 
 // finder finds calls in a text that arrives in pieces. It keeps its state about the undecided text.
 type finder interface {
-	// next decides about the first n bytes of b, which starts with the text that was undecided before. At the end of the text it leaves
-	// nothing undecided.
+	// next classifies the first n bytes of b, which starts with the previously undecided text. At the end of the text nothing stays
+	// undecided.
 	next(b []byte, end bool) (v decision, n int, found []chat.ToolCall)
 }
 
@@ -103,7 +103,7 @@ func spaces(b []byte, i int) int {
 	return i
 }
 
-// match compares b[i:] with a tag: whole is true if it starts with the tag, part if b ends within it.
+// match compares b[i:] with a tag: whole is true if b[i:] starts with the tag, part if b ends within it.
 func match(b []byte, i int, tag string) (whole, part bool) {
 	n := min(len(b)-i, len(tag))
 	if string(b[i:i+n]) != tag[:n] {

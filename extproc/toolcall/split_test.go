@@ -12,8 +12,8 @@ import (
 
 var fuzzed = toolsByName([]chat.Tool{{Name: "now"}, {Name: "a", Schema: []byte(`{"properties":{"b":{"type":"integer"}}}`)}})
 
-// split gives a text to a splitter in pieces whose sizes the cuts say, and writes down what comes of it: words as they are, calls in ⟦⟧.
-// The parts must be the text.
+// split feeds a text to a splitter in pieces whose sizes are the cuts, and formats the result: text as it is, calls in ⟦⟧. The parts must
+// be the text.
 func split(t testing.TB, f Format, text, cuts []byte, held int) string {
 	t.Helper()
 	limits := usage{heldLimit: held}

@@ -23,7 +23,7 @@ const (
 // Known reports whether the format exists. Models with native tool calling have none.
 func (f Format) Known() bool { return f == Hermes || f == Qwen || f == JSON }
 
-// Closers are the closing tags of calls in this format.
+// Closers returns the closing tags of calls in this format.
 func (f Format) Closers() [][]byte {
 	switch f {
 	case Hermes:
@@ -35,7 +35,7 @@ func (f Format) Closers() [][]byte {
 	return nil
 }
 
-// Offered are the tools that the model may call in text: none with tool_choice none, and no built-in tools of providers.
+// Offered returns the tools that the model may call in text: none if tool_choice is none, and no built-in tools of providers.
 func Offered(c *chat.Conversation) []chat.Tool {
 	if c.ToolChoice.Mode == chat.ToolNone {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/extproc/wire/responses"
 )
 
-// TestResultsOfProvidersToolsAreResults: what the client brings of a shell, a patch, or a computer.
+// TestResultsOfProvidersToolsAreResults: what the client returns for a shell, a patch, or a computer.
 func TestResultsOfProvidersToolsAreResults(t *testing.T) {
 	for item, want := range map[string][]string{
 		`{"type":"local_shell_call_output","id":"x","call_id":"c1","output":"FOUND","status":"completed"}`:                                {"FOUND"},

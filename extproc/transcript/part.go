@@ -13,8 +13,8 @@ type reader struct {
 	t    *Transcript
 	at   *Turn
 	turn int
-	call string // the call whose arguments or result are read
-	own  bool   // that is of a tool that the provider defines
+	call string // id of the call whose arguments or result are read
+	own  bool   // that call is of a tool that the provider defines
 }
 
 // text adds a text.
@@ -22,7 +22,7 @@ func (r *reader) text(kind Kind, v jsonx.Value) {
 	r.t.Texts = append(r.t.Texts, Text{Kind: kind, Turn: r.turn, Value: v, Call: r.call, Own: r.own})
 }
 
-// value reads a content: a string, an array of parts, or a part.
+// value reads content: a string, an array of parts, or a part.
 func (r *reader) value(kind Kind, v jsonx.Value) {
 	switch v.Kind() { //nolint:exhaustive // nothing else holds text
 	case jsonx.String:
@@ -36,26 +36,26 @@ func (r *reader) value(kind Kind, v jsonx.Value) {
 	}
 }
 
-// plainTypes are the types of messages and parts that hold texts, calls and results only.
+// plainTypes are the types of messages and parts that hold only texts, calls and results.
 var plainTypes = map[string]bool{
 	"": true, "message": true, "text": true, "input_text": true, "output_text": true, "summary_text": true, "reasoning_text": true, "refusal": true,
 	"thinking": true, "reasoning": true, "tool_use": true, "tool_result": true, "function": true, "custom": true, "function_call": true,
 	"function_call_output": true, "custom_tool_call": true, "custom_tool_call_output": true, "search_result": true, "document": true,
 }
 
-// object is the members of an object that is being read: a part of Transcript.members.
+// object is the members of an object that is being read, a range of Transcript.members.
 type object struct {
 	t        *Transcript
 	from, to int
 }
 
-// member is one of an object's.
+// member is one member of an object.
 type member struct {
 	key   []byte
 	value jsonx.Value
 }
 
-// open reads the members of an object, once: to look for one in its text is to read the text. The caller closes it, the last one first.
+// open reads the members of an object once, because each Value.Get scans the text. The caller closes objects in reverse order.
 func (t *Transcript) open(v jsonx.Value) object {
 	o := object{t: t, from: len(t.members)}
 	for key, m := range v.Members {
@@ -67,7 +67,7 @@ func (t *Transcript) open(v jsonx.Value) object {
 
 func (o object) close() { o.t.members = o.t.members[:o.from] }
 
-// get is the first member with a key.
+// get returns the first member with a key.
 func (o object) get(key string) jsonx.Value {
 	for i := o.from; i < o.to; i++ {
 		if m := &o.t.members[i]; string(m.key) == key {
@@ -77,14 +77,14 @@ func (o object) get(key string) jsonx.Value {
 	return jsonx.Value{}
 }
 
-// part reads a part of a message. Nesting is bounded by the document's.
+// part reads a part of a message. The document's nesting limit bounds the recursion.
 func (r *reader) part(kind Kind, v jsonx.Value) {
 	o := r.t.open(v)
 	r.object(kind, v, o)
 	o.close()
 }
 
-// object reads a message or a part of one.
+// object reads a message or a part of a message.
 func (r *reader) object(kind Kind, v jsonx.Value, o object) {
 	typed, _ := o.get("type").Str()
 	outer := r.call
@@ -122,7 +122,7 @@ func (r *reader) object(kind Kind, v jsonx.Value, o object) {
 	r.call = outer
 }
 
-// isResult reports whether a part is a text that the gateway has added as a result of a search.
+// isResult reports whether a part is a text that the gateway added as a search result.
 func isResult(v jsonx.Value) bool {
 	text, ok := v.Get("text").Str()
 	return ok && wire.IsSearchResult(text)
@@ -136,7 +136,7 @@ func (r *reader) member(kind Kind, key string, m jsonx.Value) {
 	case "thinking", "reasoning", "reasoning_content", "reasoning_details", "summary":
 		r.value(Thinking, m)
 	case "encrypted_content":
-		if text, ok := m.Str(); ok && unsealed(text).Text != "" { // of a provider that signs its thinking, in its words
+		if text, ok := m.Str(); ok && unsealed(text).Text != "" { // sealed by the gateway
 			r.text(Thinking, m)
 			r.t.Texts[len(r.t.Texts)-1].Seal = true
 		}
@@ -167,14 +167,14 @@ func (r *reader) member(kind Kind, key string, m jsonx.Value) {
 	}
 }
 
-// structure are members of parts that are no text: ids, names and types, and what providers sign or encrypt.
+// structure are members of parts that are not text: ids, names, types, and what providers sign or encrypt.
 var structure = map[string]bool{
 	"type": true, "role": true, "id": true, "name": true, "call_id": true, "tool_use_id": true, "tool_call_id": true, "tool_name": true, "status": true,
 	"signature": true, "thoughtSignature": true, "thought_signature": true, "format": true, "thought": true, "is_error": true,
 	"index": true, "caller": true, "phase": true,
 }
 
-// media are members with media, or where to find them.
+// media are members that hold or locate media.
 var media = map[string]bool{
 	"image_url": true, "input_audio": true, "audio_url": true, "video_url": true, "audio": true, "images": true, "inlineData": true, "inline_data": true,
 	"fileData": true, "file_data": true, "file": true, "file_id": true, "file_url": true, "data": true, "detail": true,
@@ -182,7 +182,7 @@ var media = map[string]bool{
 
 // rest reads any other member of a part.
 func (r *reader) rest(kind Kind, key string, m jsonx.Value) {
-	if kind != Result || !r.own || m.Kind() != jsonx.String { // of a shell's output, what it wrote is in members of other names
+	if kind != Result || !r.own || m.Kind() != jsonx.String { // the output of a shell is in members of other names
 		kind = Other
 	}
 	switch {
@@ -205,7 +205,7 @@ func (r *reader) rest(kind Kind, key string, m jsonx.Value) {
 	}
 }
 
-// arguments adds a call's arguments: an object, or JSON or any text in a string.
+// arguments adds a call's arguments: an object, or JSON or any other text in a string.
 func (r *reader) arguments(m jsonx.Value) {
 	switch m.Kind() { //nolint:exhaustive // nothing else holds text
 	case jsonx.String:
@@ -229,7 +229,7 @@ func (r *reader) toolCalls(m jsonx.Value) {
 	r.call = ""
 }
 
-// calls notes a call: id and name are members of the call and of its function.
+// calls records a call; id and name are members of the call or of its function.
 func (r *reader) calls(call, function jsonx.Value) {
 	id, ok := call.Get("call_id").Str() // the Responses API
 	if !ok {
@@ -247,7 +247,7 @@ func (r *reader) calls(call, function jsonx.Value) {
 	r.call = cmp.Or(id, name)
 }
 
-// answers notes whose result a part is. Legacy functions, and Gemini's without ids, are known by name.
+// answers records the call that a part answers. Legacy functions, and Gemini's without ids, are identified by name.
 func (r *reader) answers(o object) {
 	if name := o.get("name"); name.Kind() == jsonx.String {
 		r.t.names = append(r.t.names, name)
@@ -262,7 +262,7 @@ func (r *reader) answers(o object) {
 	r.at.Answer = append(r.at.Answer, "")
 }
 
-// source reads the source of a document: text, blocks, a label, or bytes that are left alone.
+// source reads the source of a document: text, blocks, a label, or bytes, which are skipped.
 func (r *reader) source(m jsonx.Value) {
 	switch kind, _ := m.Get("type").Str(); {
 	case m.Kind() == jsonx.String:

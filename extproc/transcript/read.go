@@ -10,19 +10,19 @@ import (
 // read finds the turns, texts and tools of a document.
 func (t *Transcript) read(d chat.Dialect) {
 	if d == chat.Gemini {
-		if whole := t.either("generateContentRequest", "generate_content_request"); whole.Kind() == jsonx.Object { // a form of requests for a count of tokens
+		if whole := t.either("generateContentRequest", "generate_content_request"); whole.Kind() == jsonx.Object { // a form of token count requests
 			for key, v := range whole.Members {
 				t.top(d, string(key), v)
 			}
 			return
 		}
 	}
-	for i := range t.doc.Members { // their places are known
+	for i := range t.doc.Members { // their positions are known
 		t.top(d, t.doc.Members[i].Key, t.doc.Value(i))
 	}
 }
 
-// either is the top-level member with one of two names.
+// either returns the top-level member with one of two names.
 func (t *Transcript) either(camel, snake string) jsonx.Value {
 	if v := t.doc.Get(camel); v.Exists() {
 		return v
@@ -37,7 +37,7 @@ func (t *Transcript) top(d chat.Dialect, key string, v jsonx.Value) {
 	}
 }
 
-// member reads a top-level member; false if it has neither turns nor tools.
+// member reads a top-level member; it returns false if the member holds neither turns nor tools.
 func (t *Transcript) member(d chat.Dialect, key string, v jsonx.Value) bool {
 	switch key {
 	case "messages":
@@ -77,7 +77,7 @@ func (t *Transcript) each(v jsonx.Value, read func(list, index int, v jsonx.Valu
 	}
 }
 
-// turn adds a turn, whose texts read adds.
+// turn adds a turn; read adds its texts.
 func (t *Transcript) turn(role chat.Role, list, index int, v jsonx.Value, read func(*reader)) {
 	t.Turns = append(t.Turns, Turn{Role: role, Value: v, First: len(t.Texts), list: list, index: index})
 	n := len(t.Turns) - 1
@@ -90,10 +90,10 @@ var roles = map[string]chat.Role{
 	"tool": chat.RoleTool, "function": chat.RoleTool,
 }
 
-// role is that of a message; an unknown one is the user.
+// role returns the role of a message; an unknown one counts as the user.
 func (o object) role() chat.Role {
 	name, _ := o.get("role").Text(nil)
-	if role, ok := roles[string(name)]; ok { // often
+	if role, ok := roles[string(name)]; ok { // the common case, without allocation
 		return role
 	}
 	if role, ok := roles[strings.ToLower(string(name))]; ok {
@@ -102,7 +102,7 @@ func (o object) role() chat.Role {
 	return chat.RoleUser
 }
 
-// kindOf is the kind of plain text of a role.
+// kindOf returns the kind of plain text in a message of a role.
 func kindOf(role chat.Role) Kind {
 	switch role {
 	case chat.RoleSystem:
@@ -129,7 +129,7 @@ func (t *Transcript) message(list, index int, v jsonx.Value) {
 	o.close()
 }
 
-// whole reads a message, whose members are read if it is an object.
+// whole reads a message: its members if it is an object, else its value.
 func (r *reader) whole(kind Kind, v jsonx.Value, o object) {
 	if v.Kind() != jsonx.Object {
 		r.value(kind, v)
@@ -158,7 +158,7 @@ func (t *Transcript) input(d chat.Dialect, v jsonx.Value) {
 	t.each(v, t.item)
 }
 
-// holdsTokens reports whether an input is a list of tokens, or has one.
+// holdsTokens reports whether an input is a list of tokens or contains one.
 func holdsTokens(v jsonx.Value) bool {
 	if v.Kind() != jsonx.Array {
 		return false
@@ -190,7 +190,7 @@ func (t *Transcript) item(list, index int, v jsonx.Value) {
 func (t *Transcript) tools(v jsonx.Value) {
 	t.each(v, func(list, index int, e jsonx.Value) {
 		functions := false
-		for key, declared := range e.Members { // in either spelling, or in both
+		for key, declared := range e.Members { // in either spelling, or both
 			if k := string(key); (k == "functionDeclarations" || k == "function_declarations") && declared.Kind() == jsonx.Array {
 				functions = true
 				t.each(declared, t.tool)
@@ -206,7 +206,7 @@ func (t *Transcript) tools(v jsonx.Value) {
 func (t *Transcript) tool(list, index int, e jsonx.Value) {
 	kind, typed := e.Get("type").Str()
 	f := e
-	if t.req.Dialect != chat.Anthropic && t.req.Dialect != chat.Responses && t.req.Dialect != chat.Gemini { // what the type says, as providers read it
+	if t.req.Dialect != chat.Anthropic && t.req.Dialect != chat.Responses && t.req.Dialect != chat.Gemini { // the type determines the kind of tool, as for providers
 		for _, key := range [...]string{"function", "custom"} {
 			if inner := e.Get(key); inner.Kind() == jsonx.Object && (f.At == e.At || kind == key) {
 				f = inner
@@ -227,7 +227,7 @@ func (t *Transcript) tool(list, index int, e jsonx.Value) {
 	t.strings(Definition, e)
 }
 
-// strings adds the strings of a value outside of the turns, except those that cannot be text.
+// strings adds the strings of a value outside the turns, except data URLs.
 func (t *Transcript) strings(kind Kind, v jsonx.Value) {
 	for s, isName := range v.Strings {
 		switch {

@@ -7,8 +7,8 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// ReplaceTools leaves the tools that keep reports, and puts others before them. It reports false, and changes nothing, for a request without a list of
-// tools. Calls in the conversation stay as they are: see WrapCalls.
+// ReplaceTools removes the tools for which keep is false, and inserts others before the rest. It returns false, and changes nothing, for a
+// request without a list of tools. Calls in the conversation are not changed: see WrapCalls.
 func (t *Transcript) ReplaceTools(keep func(i int) bool, add ...chat.Tool) bool {
 	first := -1
 	for i := range t.Tools {
@@ -28,7 +28,7 @@ func (t *Transcript) ReplaceTools(keep func(i int) bool, add ...chat.Tool) bool 
 	return true
 }
 
-// AddTool adds a tool behind the request's own, which keep their bytes.
+// AddTool appends a tool to the request's own, which keep their bytes.
 func (t *Transcript) AddTool(tool *chat.Tool) {
 	def, list := t.definition(tool), -1
 	for i := range t.Tools {
@@ -39,7 +39,7 @@ func (t *Transcript) AddTool(tool *chat.Tool) {
 	if list < 0 && t.req.Dialect == chat.Gemini {
 		def = append(append([]byte(`{"functionDeclarations":[`), def...), "]}"...)
 	}
-	if list < 0 && len(t.Tools) > 0 { // Google's own, beside which functions have a list of their own
+	if list < 0 && len(t.Tools) > 0 { // only Google's own tools, which need a separate list of functions
 		list = t.Tools[0].list
 	}
 	t.changed = true
@@ -54,7 +54,7 @@ func (t *Transcript) AddTool(tool *chat.Tool) {
 	t.edits.Replace(at, at, def)
 }
 
-// nested reports whether a tool of Gemini's is not a function, and stands beside lists of functions.
+// nested reports whether a tool of Gemini's is not a function, and is listed next to lists of functions.
 func (tool *Tool) nested(t *Transcript) bool {
 	return t.req.Dialect == chat.Gemini && tool.Builtin
 }
@@ -68,7 +68,7 @@ func (t *Transcript) hasTools(list int) bool {
 	return false
 }
 
-// toolList writes a list of tools anew.
+// toolList returns the rewritten list of tools.
 func (t *Transcript) toolList(list int, keep func(i int) bool, add []chat.Tool, first bool) jsonx.Raw {
 	out := []byte{'['}
 	for i := range add {
@@ -103,8 +103,8 @@ func (t *Transcript) definition(tool *chat.Tool) []byte {
 	return append(append(append(b, schema...), tool.Schema...), end...)
 }
 
-// WrapCalls makes calls of tools that hidden reports calls of another one, whose arguments are the name of the tool and its arguments:
-// {"name": ..., "arguments": ...}. Their results follow where formats know them by name.
+// WrapCalls rewrites calls of the tools that hidden reports as calls of wrapper with the arguments {"name": ..., "arguments": ...}: the
+// original name and arguments. Results are renamed as well in formats that identify them by name.
 func (t *Transcript) WrapCalls(wrapper string, hidden func(tool string) bool) {
 	for i := range t.Turns {
 		for j := range t.Turns[i].Calls {
@@ -135,7 +135,7 @@ func (t *Transcript) wrap(c *Call, wrapper string) {
 	switch {
 	case isText:
 		inner = jsonx.AppendString(nil, string(inner))
-	case !c.args.Exists(): // Gemini's calls may have none
+	case !c.args.Exists(): // a call of Gemini's may have no arguments
 		t.Replace(c.name, append(append(name, `,"args":`...), inner...))
 		return
 	}

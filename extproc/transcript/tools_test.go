@@ -15,7 +15,8 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// toolCases are requests with the tools f and g, a call of f with the argument q, its result, and a provider's own tool where the format has some beside.
+// toolCases are requests with the tools f and g, a call of f with the argument q, its result, and a provider's own tool in formats that
+// have them.
 var toolCases = map[string]struct {
 	dialect wire.Dialect
 	body    string
@@ -90,7 +91,7 @@ func TestToolsAreReplacedAndTheirCallsWrapped(t *testing.T) {
 		var calls, results []chat.Part
 		for i := range c.Messages {
 			for _, p := range c.Messages[i].Parts {
-				switch p.Kind { //nolint:exhaustive // the others are not looked at
+				switch p.Kind { //nolint:exhaustive // other kinds are not checked
 				case chat.PartToolUse:
 					calls = append(calls, p)
 				case chat.PartToolResult:
@@ -110,7 +111,7 @@ func TestToolsAreReplacedAndTheirCallsWrapped(t *testing.T) {
 	}
 }
 
-// TestAToolIsAddedBehindTheOthers, which keep their bytes; or where there are none.
+// TestAToolIsAddedBehindTheOthers: the other tools keep their bytes; a request without tools gets the first one.
 func TestAToolIsAddedBehindTheOthers(t *testing.T) {
 	for name, row := range toolCases {
 		for _, body := range []string{row.body, row.none} {

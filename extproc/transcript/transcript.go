@@ -1,5 +1,5 @@
-// Package transcript shows a request of any dialect as turns, texts and tools at their places in its JSON document, and changes them there. Layers use
-// it: what they do not change keeps its bytes, and what they change reaches providers of every dialect.
+// Package transcript presents a request of any dialect as turns, texts and tools with their positions in its JSON document, and edits them
+// in place. Layers use it: what they do not change keeps its bytes, and their changes reach providers of every dialect.
 package transcript
 
 import (
@@ -10,20 +10,20 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Kind is what a text is in the conversation.
+// Kind is the role of a text in the conversation.
 type Kind uint8
 
 // The kinds.
 const (
-	System     Kind = iota // of the system prompt, or of a system message between turns
-	User                   // by the user
-	Assistant              // by the model
+	System     Kind = iota // the system prompt, or a system message between turns
+	User                   // text of the user
+	Assistant              // text of the model
 	Thinking               // the model's reasoning, which may be signed by its provider
-	Arguments              // of a tool call
-	Result                 // of a tool call
+	Arguments              // arguments of a tool call
+	Result                 // result of a tool call
 	Document               // a document or a search result in a turn
 	Definition             // description and schema of a tool
-	Other                  // anything else: the label of a user, the schema of an answer, parts that only one provider knows
+	Other                  // anything else: the name of a user, the schema of an answer, parts that only one provider knows
 )
 
 var kinds = [...]string{"system", "user", "assistant", "thinking", "arguments", "result", "document", "definition", "other"}
@@ -37,31 +37,31 @@ type Text struct {
 	Turn  int         // index in Transcript.Turns; -1 for a text outside of the turns
 	Value jsonx.Value // a string; of Arguments and Results also an object or array, whose strings are the text
 	JSON  bool        // the string holds JSON, as arguments do in OpenAI's formats
-	Call  string      // of Arguments and Results: the id of the call; where the format has none, its tool
-	Seal  bool        // of Thinking: the string is what the gateway sealed; the text is what is in it
-	Own   bool        // of Results: of a tool that the provider defines and the client runs, whose form only the provider knows
+	Call  string      // of Arguments and Results: the id of the call; the name of its tool in formats without ids
+	Seal  bool        // of Thinking: the string is sealed by the gateway (wire.Seal); the text is the unsealed thinking
+	Own   bool        // of Results: the tool is defined by the provider and run by the client, so that only the provider knows the form of the result
 }
 
 // Turn is a message, or an item of the Responses API.
 type Turn struct {
 	Role   chat.Role
 	Value  jsonx.Value
-	Calls  []Call   // tool calls that it makes
-	Answer []string // ids of the calls whose results it has
+	Calls  []Call   // tool calls in it
+	Answer []string // ids of the calls that it answers
 	First  int      // its texts are Texts[First:End]
 	End    int
 	Marked bool // it has a cache mark
 	Opaque bool // it has more than texts, calls and results: media, or a part that only one provider knows
 
 	list  int // index in Transcript.lists; -1 if it is not an element of an array
-	index int // in its array
+	index int // index in its array
 }
 
 // Call is a tool call. ID is empty in formats without ids.
 type Call struct {
 	ID, Name string
 
-	name, args jsonx.Value // where they stand; args may be absent, or a string with JSON
+	name, args jsonx.Value // positions; args may be absent, or a string with JSON
 }
 
 // Tool is a tool that the request offers.
@@ -82,8 +82,8 @@ type Transcript struct {
 	Texts []Text // in the document's order within a turn
 	Tools []Tool
 
-	Media  int    // pictures, sound and files: members that are not looked into
-	Tokens string // the member that is given as tokens or vectors, in the place of text; "" for none
+	Media  int    // images, audio and files; their content is not read
+	Tokens string // the member whose value is tokens or vectors instead of text; "" for none
 
 	req     *chat.Request
 	doc     jsonx.Doc // the request's document with the gateway's edits
@@ -91,17 +91,17 @@ type Transcript struct {
 	lists   []jsonx.Value // arrays of turns and of tools
 	names   []jsonx.Value // names of tools in results
 	removed []place
-	dropped []string // top-level members
+	dropped []string // removed top-level members
 	changed bool
 
 	members []member // of the objects that are being read
-	strs    []string // of Texts, as far as String was asked for them
+	strs    []string // results of String, by index in Texts; "" until requested
 }
 
 // place is an element of one of the arrays.
 type place struct{ list, index int }
 
-// Of reads a request. The error is that the document cannot be read, which does not happen for a decoded request.
+// Of reads a request. It returns an error if the document cannot be parsed, which does not happen for a decoded request.
 func Of(r *chat.Request) (*Transcript, error) {
 	t := &Transcript{req: r, doc: r.Doc}
 	if !r.Edit.Empty() {
@@ -117,16 +117,16 @@ func Of(r *chat.Request) (*Transcript, error) {
 	return t, nil
 }
 
-// typicalTurn is how many bytes a turn of a long conversation often has.
+// typicalTurn is the typical size in bytes of a turn of a long conversation.
 const typicalTurn = 2 << 10
 
-// Is reports whether the transcript is that of a request, unchanged since.
+// Is reports whether the transcript was read from r and has not been changed since.
 func (t *Transcript) Is(r *chat.Request) bool { return t.req == r && !t.changed }
 
-// Doc is the document that all places refer to.
+// Doc is the document to which all positions refer.
 func (t *Transcript) Doc() *jsonx.Doc { return &t.doc }
 
-// String is the text at an index; of an object or array, and of a string with JSON, its JSON.
+// String returns the text at an index; for an object, an array, or a string with JSON, its JSON.
 func (t *Transcript) String(i int) string {
 	if len(t.strs) < len(t.Texts) {
 		t.strs = make([]string, len(t.Texts))
@@ -145,7 +145,7 @@ func (t *Transcript) String(i int) string {
 	return t.strs[i]
 }
 
-// unsealed is the thinking that the gateway has sealed; of anything else, a part without a text.
+// unsealed returns the thinking in a sealed text; for any other text, a part without text.
 func unsealed(text string) chat.Part {
 	p, ours, err := wire.Unseal(text, "")
 	if !ours || err != nil {
@@ -154,10 +154,10 @@ func unsealed(text string) chat.Part {
 	return p
 }
 
-// Size is the length of a turn in the document, in bytes.
+// Size returns the length of a turn in the document, in bytes.
 func (t *Transcript) Size(turn int) int { return len(t.Turns[turn].Value.Raw) }
 
-// Set replaces the text at an index, which must be a string.
+// Set replaces the text at index i, which must be a string.
 func (t *Transcript) Set(i int, text string) {
 	if t.Texts[i].Seal {
 		was, _ := t.Texts[i].Value.Str()
@@ -168,18 +168,18 @@ func (t *Transcript) Set(i int, text string) {
 	t.Replace(t.Texts[i].Value, jsonx.AppendString(nil, text))
 }
 
-// Replace replaces a value of the document by other JSON. Later replacements win over earlier ones inside of them.
+// Replace replaces a value of the document by other JSON. A later replacement overrides earlier ones inside it.
 func (t *Transcript) Replace(v jsonx.Value, raw jsonx.Raw) {
 	t.changed = true
 	t.edits.Replace(v.At, v.At+len(v.Raw), raw)
 }
 
-// Edit passes the strings of the text at an index to edit, which returns what they become and whether they change: the text itself, or the strings inside
-// of an object, an array, or a string that holds JSON, names of members included. Long numbers there are passed, too, and become strings where they change: a
-// number may be a card's.
+// Edit calls edit for each string of the text at index i: the text itself, or the strings (member names included) in an object, an array,
+// or a string that holds JSON. edit returns the new string and whether it changed. Numbers of LongNumber or more characters in JSON are
+// passed as well, because they may be card numbers; a changed number becomes a string.
 func (t *Transcript) Edit(i int, edit func(s string) (string, bool)) { t.EditFrom(i, LongNumber, edit) }
 
-// EditFrom is Edit, and passes whole numbers of so many digits or more, too.
+// EditFrom is Edit, and also passes integers with at least the given number of digits.
 func (t *Transcript) EditFrom(i, digits int, edit func(s string) (string, bool)) {
 	at := &t.Texts[i]
 	if at.Value.Kind() == jsonx.String {
@@ -203,10 +203,10 @@ func (t *Transcript) EditFrom(i, digits int, edit func(s string) (string, bool))
 	}
 }
 
-// LongNumber is how many digits a number must have to be looked at.
+// LongNumber is the minimum length of a number that Edit passes.
 const LongNumber = 9
 
-// textOf is a string, a long number, or a whole number of so many digits or more.
+// textOf returns a string, a long number, or an integer with at least the given number of digits.
 func textOf(v jsonx.Value, digits int) (string, bool) {
 	if v.Kind() != jsonx.Number {
 		return v.Str()
@@ -215,8 +215,7 @@ func textOf(v jsonx.Value, digits int) (string, bool) {
 	return string(v.Raw), len(v.Raw) >= LongNumber || whole && len(v.Raw) >= digits
 }
 
-// EditInner passes the strings of JSON in a text to edit, and whole numbers of so many digits or more, as EditFrom does; a text that is no JSON is passed as
-// it is.
+// EditInner calls edit for the strings and numbers of a JSON text, as EditFrom does; a text that is not JSON is passed as a whole.
 func EditInner(text string, digits int, edit func(s string) (string, bool)) (string, bool) {
 	v, err := jsonx.Parse([]byte(text))
 	if err != nil {
@@ -237,16 +236,16 @@ func EditInner(text string, digits int, edit func(s string) (string, bool)) (str
 	return string(append(out, text[end:]...)), end > 0
 }
 
-// Removable reports whether a turn can be removed: the system prompt of some formats, and an input that is a string, cannot.
+// Removable reports whether a turn can be removed: false for the system prompt of some formats, and for an input that is a string.
 func (t *Transcript) Removable(turn int) bool { return t.Turns[turn].list >= 0 }
 
-// Remove removes a turn. The caller keeps calls and results together.
+// Remove removes a turn. The caller must keep calls and their results together.
 func (t *Transcript) Remove(turn int) { t.remove(t.Turns[turn].list, t.Turns[turn].index) }
 
 // RemoveTool removes a tool.
 func (t *Transcript) RemoveTool(tool int) { t.remove(t.Tools[tool].list, t.Tools[tool].index) }
 
-// Drop removes a top-level member, with all that is in it; it is no error if there is none.
+// Drop removes a top-level member; a missing one is not an error.
 func (t *Transcript) Drop(member string) {
 	if t.doc.Find(member) >= 0 {
 		t.changed, t.dropped = true, append(t.dropped, member)
@@ -260,7 +259,8 @@ func (t *Transcript) remove(list, index int) {
 	}
 }
 
-// Request returns the changed request; the same one without changes. The error is that a change made the document invalid.
+// Request returns the changed request, or the original one if there are no changes. It returns an error if a change made the document
+// invalid.
 func (t *Transcript) Request() (*chat.Request, error) {
 	if !t.changed {
 		return t.req, nil

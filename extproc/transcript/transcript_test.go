@@ -19,7 +19,7 @@ import (
 	"bardo.money/gateway/internal/header"
 )
 
-// sample is a request in which every text that a person may have written begins with the kind that it must have, and a number.
+// sample is a request in which every text that a person may have written starts with its expected kind and a number.
 type sample struct {
 	dialect wire.Dialect
 	op      chat.Op
@@ -91,7 +91,7 @@ func read(t testing.TB, s sample) *transcript.Transcript {
 	return tr
 }
 
-// isMarked reports whether a string of a sample is one of its texts.
+// isMarked reports whether a string of a sample is one of those texts.
 func isMarked(s string) bool {
 	return strings.TrimRight(s, "0123456789") != s && slices.ContainsFunc(kinds, func(k transcript.Kind) bool { return strings.HasPrefix(s, k.String()) })
 }
@@ -147,7 +147,7 @@ func TestNothingChangesUnlessItIsChanged(t *testing.T) {
 	}
 }
 
-// TestEditedTextsReachTheConversation: every text is changed, and the dialect reads the new document.
+// TestEditedTextsReachTheConversation: every text is changed, and the dialect parses the changed document.
 func TestEditedTextsReachTheConversation(t *testing.T) {
 	for name, s := range samples {
 		t.Run(name, func(t *testing.T) {
@@ -248,7 +248,7 @@ func TestTurnsHaveRolesCallsAndResults(t *testing.T) {
 	}
 }
 
-// TestArgumentsAndResultsNameTheirCall: also where a turn has several.
+// TestArgumentsAndResultsNameTheirCall, including turns with several calls.
 func TestArgumentsAndResultsNameTheirCall(t *testing.T) {
 	for name, want := range map[string]string{
 		"openai":    "arguments:c1 arguments:c2 result:c1 result:c2",
@@ -326,7 +326,7 @@ func TestToolsAreKnown(t *testing.T) {
 	}
 }
 
-// FuzzAnyDocument: a document of any shape is read without a panic, and edits keep it valid.
+// FuzzAnyDocument: a document of any shape is read without a panic, and edits keep it valid JSON.
 func FuzzAnyDocument(f *testing.F) {
 	for _, s := range samples {
 		f.Add(s.body, uint16(5))

@@ -26,7 +26,7 @@ func (Adapter) Dialect(policy.Resolution, provider.Endpoint, chat.Dialect) chat.
 	return chat.Anthropic
 }
 
-// Encode writes one attempt. The API accepts thinking with the signature of one of its models only.
+// Encode writes one attempt. The API accepts thinking only with a signature of one of its own models.
 func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
 	call, err := wire.NewCall(buf, req, to, at, wire.StripUnsigned)
 	if err != nil {

@@ -64,7 +64,7 @@ func said(l header.List) string {
 	return strings.Join(fields, ",")
 }
 
-// another is a request of an OpenAI client.
+// another returns a request of an OpenAI client.
 func another(op chat.Op) *chat.Request {
 	return &chat.Request{
 		Dialect: chat.OpenAI, Op: op, Model: "m", Query: "api-version=1", Betas: []string{"b"},
@@ -150,7 +150,7 @@ func TestK16OnlySignedThinkingReachesTheAPI(t *testing.T) {
 	}
 }
 
-// TestModelsWithABudgetThinkBetweenCalls: clients of other formats cannot ask for it, and the catalog says which models can.
+// TestModelsWithABudgetThinkBetweenCalls: clients of other formats cannot request it, and the catalog lists the models that support it.
 func TestModelsWithABudgetThinkBetweenCalls(t *testing.T) {
 	const body = `{"model":"m","reasoning_effort":"high","messages":[{"role":"user","content":"hi"}]%s}`
 	const tools = `,"tools":[{"type":"function","function":{"name":"look","parameters":{"type":"object"}}}]`

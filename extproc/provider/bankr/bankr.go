@@ -26,16 +26,16 @@ var (
 // Name is "bankr".
 func (Adapter) Name() string { return "bankr" }
 
-// Families of models with rules of their own.
+// Families of models with special rules.
 const (
 	gpt = "gpt"
 	o   = "o"
 )
 
-// efforts are those of models about which the catalog has none.
+// efforts are those of models for which the catalog lists none.
 var efforts = []string{"none", "low", "medium", "high"}
 
-// Encode writes a call in the format of the model's family. Bankr passes parameters on, so the rules of the family apply.
+// Encode writes a call in the format of the model's family. Bankr forwards parameters unchanged, so the rules of the family apply.
 func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
 	if a.Dialect(to, at, req.Dialect) == chat.Anthropic {
 		return anthropic.NewCall(buf, req, to, at, anthropic.StripUnsigned)

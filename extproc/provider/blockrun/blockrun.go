@@ -1,5 +1,5 @@
-// Package blockrun calls BlockRun, which serves models of many vendors: Claude in Anthropic's format, all others in OpenAI's, with each
-// family's own way of controlling thinking. It knows nothing of payment except an account's key.
+// Package blockrun calls BlockRun, which serves models of many vendors: Claude in Anthropic's format, all others in OpenAI's, with the
+// thinking parameters of each family. It knows nothing of payment except an account's key.
 package blockrun
 
 import (
@@ -27,7 +27,7 @@ var (
 // Name is "blockrun".
 func (Adapter) Name() string { return "blockrun" }
 
-// Families of models with rules of their own.
+// Families of models with special rules.
 const (
 	gpt    = "gpt"
 	o      = "o"
@@ -60,7 +60,7 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 	return call, nil
 }
 
-// options are the requirements of a model, by its family.
+// options returns the requirements of a model by its family.
 func options(req *chat.Request, to policy.Resolution) openai.RequestOptions {
 	opts := openai.RequestOptions{
 		Model: cmp.Or(to.Upstream, string(to.Model)), FixedSampling: to.FixedSampling, Efforts: to.Efforts,

@@ -10,9 +10,9 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// withDefaultEffort sets an effort where neither the client nor its profile sets one: that of the quality class of the requested model. Qwen's
-// models, which think or do not, think for subsystems that examine the reasoning and for requests that are not routine. req is not changed.
-// degraded is the name of a profile's effort that is replaced; "" for none.
+// withDefaultEffort sets an effort if neither the client nor its profile sets one: that of the quality class of the requested model.
+// Thinking of Qwen's models is only on or off: on for subsystems that examine the reasoning, and for requests that are not routine. req is
+// not changed. degraded is the name of a profile's effort that is replaced; "" for none.
 func withDefaultEffort(req *chat.Request, to policy.Resolution) (r *chat.Request, degraded string, err error) {
 	effort := effortFor(req, to)
 	if to.Family == qwen && isRoutine(req) {
@@ -32,13 +32,13 @@ func withDefaultEffort(req *chat.Request, to policy.Resolution) (r *chat.Request
 	return &again, degraded, nil
 }
 
-// isRoutine reports whether the profile asks for little thinking, and the subsystem does not examine it.
+// isRoutine reports whether the profile sets a low effort and the subsystem does not examine the reasoning.
 func isRoutine(req *chat.Request) bool {
 	p := req.Profile
 	return p != nil && !p.NoGuidance && p.Default.Effort == "low" && !setsThinking(&p.Locked) && !req.HasThinking() && !visible(req)
 }
 
-// byQuality are the efforts of the quality classes of models.
+// byQuality maps the quality classes of models to efforts.
 var byQuality = map[string]string{"minimum": "low", "low": "low", "medium": "medium", "high": "high", "maximum": "high"}
 
 func effortFor(req *chat.Request, to policy.Resolution) string {

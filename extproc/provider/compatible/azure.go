@@ -13,8 +13,8 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Azure serves OpenAI's models as deployments in the operator's account: the path has the deployment, the query the API version, and api-key
-// the key. A base URL that ends in /openai/v1 is the newer API, whose paths have neither deployment nor version.
+// Azure serves OpenAI's models as deployments in the operator's account. The path names the deployment, the query the API version, and the
+// header api-key carries the key. A base URL that ends in /openai/v1 is the newer API, whose paths have neither deployment nor version.
 var Azure = Adapter{
 	kind: kind.Kind{
 		Name: "azure", Doc: "Azure OpenAI: the models of a resource, by the names of their deployments.", URLVariable: "AZURE_OPENAI_ENDPOINT",

@@ -1,5 +1,5 @@
-// Package compatible calls providers whose API is OpenAI's Chat Completions with a few differences. Each has a file with its description,
-// what it supports, refuses and renames. A provider that needs more than that has a package of its own.
+// Package compatible calls providers whose API is OpenAI's Chat Completions with a few differences. One file per provider describes what it
+// supports, refuses and renames. A provider with larger differences has its own package.
 package compatible
 
 import (
@@ -25,15 +25,15 @@ type Adapter struct {
 	kind kind.Kind
 
 	options   func(o *openai.RequestOptions, req *chat.Request, to *policy.Resolution) // sets what it supports; nil: OpenAI's defaults
-	refuses   []string                                                                 // members of a request that it refuses
-	reasoners []string                                                                 // members that it refuses for models that reason
-	renames   []rename                                                                 // members with another name
+	refuses   []string                                                                 // request members that it refuses
+	reasoners []string                                                                 // request members that it refuses for models that reason
+	renames   []rename                                                                 // request members with another name
 	address   func(call *provider.Call, at provider.Endpoint, model string)            // sets path and credential of a call; nil: OpenAI's
 	embeds    bool                                                                     // it serves embeddings
 	thinking  openai.ReasoningStyle                                                    // how thinking is controlled for models that the catalog does not describe
 }
 
-// rename is a member with another name at a provider.
+// rename is a member that has another name at a provider.
 type rename struct{ from, to string }
 
 var (
@@ -74,7 +74,7 @@ func (a Adapter) Dialect(to policy.Resolution, at provider.Endpoint, d chat.Dial
 	return chat.OpenAI
 }
 
-// Encode writes a call in the format that Dialect says.
+// Encode writes a call in the format that Dialect returns.
 func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
 	call, err := a.write(buf, req, to, at)
 	if err != nil {
@@ -110,7 +110,7 @@ func (a Adapter) write(buf []byte, req *chat.Request, to policy.Resolution, at p
 // model is the provider's name of a model.
 func model(to *policy.Resolution) string { return cmp.Or(to.Upstream, string(to.Model)) }
 
-// fit removes the members that the provider refuses, and names them, and renames others. All other bytes stay.
+// fit removes the members that the provider refuses, names them as degraded, and renames others. All other bytes stay.
 func (a Adapter) fit(call *provider.Call, to *policy.Resolution) (*provider.Call, error) {
 	refuses := a.refuses
 	if to.Control == policy.ControlEffort || to.Control == policy.ControlAlways {

@@ -26,7 +26,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// upstream are models as the providers name them.
+// upstream maps models to their names at the providers.
 var upstream = map[string]string{
 	"mistral": "mistral-large-latest", "xai": "grok-4.3", "groq": "openai/gpt-oss-120b", "together": "deepseek-ai/DeepSeek-V3.1",
 	"fireworks": "accounts/fireworks/models/gpt-oss-120b", "cerebras": "gpt-oss-120b", "deepinfra": "deepseek-ai/DeepSeek-V3.1",
@@ -42,7 +42,8 @@ func TestRequests(t *testing.T) {
 	providertest.Golden(t, *update, compatible.XAI, providertest.Model{Name: "xai-reasoning", To: reasons})
 }
 
-// TestRefusedMembersAreLeftOut of requests of this format, which would be sent as they came, and are named; all else keeps its bytes.
+// TestRefusedMembersAreLeftOut: members that a provider refuses are removed from requests of the same format and named; all other bytes
+// stay.
 func TestRefusedMembersAreLeftOut(t *testing.T) {
 	const said = `{"model":"m", "messages":[{"role":"user","content":"hi"}],"seed":7,"presence_penalty":0.5,"logit_bias":{"5":1},"user":"u","temperature": 0.30}`
 	for name, want := range map[string][2]string{

@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// What costs more than its tokens, by format: the server may be an aggregator.
+// What costs more than its tokens, by format. The server may be an aggregator.
 var (
 	inOpenAI    = openai.Charges.With(provider.Aggregator()...)
 	inAnthropic = anthropic.Charges.With(provider.Aggregator()...)

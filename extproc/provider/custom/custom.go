@@ -1,5 +1,5 @@
-// Package custom calls a server of the operator's choice in its configured format: OpenAI's, which vLLM and most others speak, Anthropic's,
-// or Gemini's. It needs no key, and does not know where keys come from.
+// Package custom calls a server of the operator's choice in its configured format: OpenAI's (vLLM and most other servers), Anthropic's or
+// Gemini's. It needs no key, and does not know where keys come from.
 package custom
 
 import (
@@ -30,9 +30,9 @@ var (
 // Name is "custom".
 func (Adapter) Name() string { return "custom" }
 
-// Dialect is the endpoint's configured format; the default is OpenAI's. At a server of OpenAI's format, Responses serves its clients and the
-// models that require it, if the server has that API; embeddings serves its clients; and the legacy completions serve theirs, unless the
-// server is known to lack the endpoint.
+// Dialect is the endpoint's configured format; the default is OpenAI's. A server of OpenAI's format is called in Responses, if it has that
+// API, for clients of Responses and for models that require it; in embeddings for clients of embeddings; and in the legacy completions for
+// their clients, unless the server is known to lack that endpoint.
 func (Adapter) Dialect(to policy.Resolution, at provider.Endpoint, d chat.Dialect) chat.Dialect {
 	switch {
 	case at.Dialect == chat.Anthropic, at.Dialect == chat.Gemini:
@@ -47,7 +47,7 @@ func (Adapter) Dialect(to policy.Resolution, at provider.Endpoint, d chat.Dialec
 	return chat.OpenAI
 }
 
-// Encode writes a call in the endpoint's format. The limit of the answer keeps the client's member, unless the model is known to refuse that.
+// Encode writes a call in the endpoint's format. The token limit keeps the client's member name, unless the model is known to refuse it.
 func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
 	switch a.Dialect(to, at, req.Dialect) { //nolint:exhaustive // the others are OpenAI's
 	case chat.Anthropic:

@@ -33,7 +33,7 @@ func (Adapter) Dialect(policy.Resolution, provider.Endpoint, chat.Dialect) chat.
 	return chat.OpenAI
 }
 
-// efforts are those of models that accept efforts: DeepSeek treats lower ones as high.
+// efforts are those of the models that accept efforts. DeepSeek treats lower ones as high.
 var efforts = []string{"high", "max"}
 
 const maxStop = 16
@@ -56,8 +56,8 @@ func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at pr
 	return wire.NewCall(buf, req, at, o)
 }
 
-// Amend disables thinking for another attempt if the history lacks reasoning that the API requires, which is the case if another provider
-// took part in it, or has reasoning that it refuses.
+// Amend disables thinking for another attempt if the history lacks reasoning that the API requires, because another provider answered a
+// turn, or has reasoning that the API refuses.
 func (Adapter) Amend(_ *chat.Request, to policy.Resolution, _ provider.Endpoint, refusal *chat.ProviderError) (policy.Resolution, bool) {
 	if refusal.Status != http.StatusBadRequest || to.Without.Thinking || !strings.Contains(refusal.Message, "reasoning_content") {
 		return to, false

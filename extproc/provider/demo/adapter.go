@@ -13,8 +13,8 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Adapter calls the demo provider in the client's own dialect, with its own bytes, if that is one of the two that the demo speaks; else in
-// Chat Completions.
+// Adapter calls the demo provider in the client's dialect with the client's bytes if the demo supports that dialect, else in Chat
+// Completions.
 type Adapter struct{}
 
 var _ provider.Adapter = Adapter{}
@@ -22,7 +22,7 @@ var _ provider.Adapter = Adapter{}
 // Name is "demo".
 func (Adapter) Name() string { return "demo" }
 
-// Dialect is the client's, if the demo speaks it.
+// Dialect is the client's if the demo supports it, else OpenAI's.
 func (Adapter) Dialect(_ policy.Resolution, _ provider.Endpoint, d chat.Dialect) chat.Dialect {
 	if d == chat.Anthropic {
 		return d

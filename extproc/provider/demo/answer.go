@@ -13,12 +13,12 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// bytesPerToken is the demo provider's tokenizer: one token for every four bytes or part of them.
+// bytesPerToken is the demo provider's tokenizer: one token per started four bytes.
 const bytesPerToken = 4
 
 func tokens(bytes int) int64 { return int64((bytes + bytesPerToken - 1) / bytesPerToken) }
 
-// answer is the demo provider's answer as events. It is a function of the request.
+// answer returns the demo provider's answer as events. It is a pure function of the request.
 func answer(req *chat.Request, conv *chat.Conversation) []chat.Event {
 	a := answerer{limited: req.MaxTokens > 0}
 	a.add(chat.Event{Kind: chat.Start, ID: id(req.Doc.Bytes), Model: req.Model})
@@ -45,7 +45,7 @@ func choices(req *chat.Request) int {
 	return int(min(max(n, 1), maxChoices))
 }
 
-// choose adds one choice: all are the same.
+// choose adds one choice. All choices are the same.
 func (a *answerer) choose(req *chat.Request, conv *chat.Conversation) {
 	a.index, a.left, a.cut = 0, req.MaxTokens, false
 	if req.Thinking {
@@ -98,7 +98,7 @@ func (a *answerer) stop() {
 	a.index++
 }
 
-// words adds a text word by word and returns its tokens.
+// words emits a text word by word and returns its tokens.
 func (a *answerer) words(kind chat.EventKind, text string) (n int64) {
 	for w := range strings.SplitAfterSeq(text, " ") {
 		t := tokens(len(w))
@@ -131,7 +131,7 @@ func (a *answerer) call(c chat.ToolCall) {
 	a.stop()
 }
 
-// sentence describes the request.
+// sentence describes the request in one sentence.
 func sentence(req *chat.Request, conv *chat.Conversation) string {
 	s := fmt.Sprintf("This is Bardo's demo provider; no model answered. It received model %q, %s and %s.",
 		req.Model, counted(len(conv.Messages), "message"), counted(len(conv.Tools), "tool"))
@@ -147,7 +147,7 @@ func wantsJSON(req *chat.Request) bool {
 	return kind == "json_object"
 }
 
-// object is sentence as JSON.
+// object returns the content of sentence as JSON.
 func object(req *chat.Request, conv *chat.Conversation) string {
 	out := struct {
 		Demo     bool   `json:"demo"`
@@ -170,7 +170,7 @@ func object(req *chat.Request, conv *chat.Conversation) string {
 // maxEcho is the maximum length of a repeated text in bytes.
 const maxEcho = 1000
 
-// echo is the prefix of a text of the request.
+// echo truncates a text of the request to maxEcho.
 func echo(s string) string {
 	if len(s) <= maxEcho {
 		return s
@@ -205,7 +205,7 @@ func lastUserText(conv *chat.Conversation) string {
 	return "(none)"
 }
 
-// lastResult is the tool result at the end of the conversation, if it ends with one.
+// lastResult returns the tool result that ends the conversation, if there is one.
 func lastResult(conv *chat.Conversation) (string, bool) {
 	if len(conv.Messages) == 0 {
 		return "", false
@@ -238,7 +238,7 @@ func asksForTool(conv *chat.Conversation) (chat.ToolCall, bool) {
 	return chat.ToolCall{}, false
 }
 
-// arguments is the JSON object at the start of a text, or the empty one.
+// arguments returns the JSON object at the start of a text, or the empty object.
 func arguments(text string) string {
 	text = strings.TrimSpace(text)
 	if !strings.HasPrefix(text, "{") {

@@ -21,7 +21,7 @@ var dialects = map[chat.Dialect]wire.Dialect{ //nolint:exhaustive // the third i
 	chat.OpenAI: openai.Dialect{}, chat.Anthropic: anthropic.Dialect{},
 }
 
-// ask sends a client's request the way the gateway does, through the adapter, and returns the events that come back.
+// ask sends a client's request through the adapter, as the gateway does, and returns the resulting events.
 func ask(t *testing.T, base string, d chat.Dialect, body string) (kinds string, text string, usage chat.Usage, tool chat.ToolCall, reason chat.StopReason) {
 	t.Helper()
 	req, err := dialects[d].Decode(chat.Generate, header.List{{Name: "content-type", Value: "application/json"}}, "", []byte(body))
@@ -76,7 +76,7 @@ func ask(t *testing.T, base string, d chat.Dialect, body string) (kinds string, 
 	return strings.Join(seen, " "), said.String(), usage, tool, reason
 }
 
-// name is of the kinds that make an answer's outline.
+// name returns the name of an event kind in the outline of an answer, "" for other kinds.
 func name(k chat.EventKind) string {
 	switch k {
 	case chat.Start:
@@ -110,7 +110,7 @@ func TestAnswersByItsRule(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		d      chat.Dialect
-		more   string // members besides model and messages
+		more   string // members in addition to model and messages
 		user   string
 		kinds  string
 		says   string

@@ -8,7 +8,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// answerSchema is the schema of the answer that a request asks for: as its own parameter, as the input of a tool that it requires, or in the
+// answerSchema returns the schema of the answer that a request requires: as its own parameter, as the input of a required tool, or in the
 // prompt text that the gateway adds for models without schemas; nil for none.
 func answerSchema(conv *chat.Conversation) (schema jsonx.Raw, tool string) {
 	if len(conv.Params.Schema) > 0 {
@@ -30,6 +30,6 @@ func answerSchema(conv *chat.Conversation) (schema jsonx.Raw, tool string) {
 }
 
 const (
-	answers = "respond_" // prefix of tools that answers are given with
+	answers = "respond_" // prefix of the tools through which answers are returned
 	inWords = "espond ONLY with valid JSON matching this structure:"
 )

@@ -1,10 +1,10 @@
-// Package demo is a stand-in provider for trying the gateway without a key: a server that answers from a fixed rule, and
-// the adapter that calls it like any other provider. There is no model behind it, and it says so in every answer.
+// Package demo is a stand-in provider for trying the gateway without a key: a server with fixed rules, and the adapter that calls it like
+// any other provider. There is no model behind it, and every answer states so.
 //
-// The rule: the answer says which model, how many messages and tools, and which last user text it received; to
-// "call TOOL {json}" it calls that tool if the request declares it; asked for JSON by a schema, it makes up a value that the schema
-// allows; asked for a JSON object, it says the same as one; asked to think, it does so in one sentence; and it counts a token for every
-// four bytes. It repeats at most 1,000 bytes of a text, and gives as many choices as n says. The same request gets the same answer.
+// The answer names the requested model, the number of messages and tools, and the last user text. On "call TOOL {json}" it calls that tool
+// if the request declares it. For a JSON schema it returns a generated value that the schema allows, for a JSON object the same content as
+// an object. Requested thinking is one sentence. A token is counted for every four bytes. At most 1,000 bytes of a text are repeated, and n
+// sets the number of choices. Equal requests get equal answers.
 package demo
 
 import (
@@ -23,22 +23,22 @@ import (
 	"bardo.money/gateway/internal/header"
 )
 
-// Server is the demo provider's HTTP side; it speaks OpenAI Chat Completions and Anthropic Messages. The zero value
-// answers at once. Safe for concurrent use.
+// Server is the demo provider's HTTP handler for OpenAI Chat Completions and Anthropic Messages. The zero value answers without delay. Safe
+// for concurrent use.
 type Server struct {
 	Gap      time.Duration // between the words of a streamed answer
 	MaxBytes int64         // of a request's body; zero means 32 MiB
 }
 
-// wordGap makes a stream look like one to a person, and an answer of twenty words takes a tenth of a second.
+// wordGap makes streaming visible: an answer of twenty words takes a tenth of a second.
 const wordGap = 5 * time.Millisecond
 
-// NewServer returns the server that a gateway runs for itself.
+// NewServer returns the server that a gateway runs in-process.
 func NewServer() Server { return Server{Gap: wordGap} }
 
 const (
 	defaultMaxBytes = 32 << 20
-	created         = 1767225600 // the same for every answer, so that the same request gets the same bytes
+	created         = 1767225600 // constant, so that the same request gets the same bytes
 )
 
 // ServeHTTP answers one request. Paths may have any prefix before the dialect's own.
@@ -128,7 +128,7 @@ func (s Server) stream(w http.ResponseWriter, r *http.Request, enc wire.Encoder,
 		}
 		buf = buf[:0]
 	}
-	_, _ = w.Write(buf) //nolint:gosec // an event stream, not HTML; an error means that the caller left
+	_, _ = w.Write(buf) //nolint:gosec // not HTML; an error means that the client disconnected
 }
 
 // pause returns false if the client disconnected.
@@ -152,5 +152,5 @@ func writeJSON(w http.ResponseWriter, status int, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Demo", "true")
 	w.WriteHeader(status)
-	_, _ = w.Write(body) //nolint:gosec // JSON, not HTML; an error means that the caller left
+	_, _ = w.Write(body) //nolint:gosec // JSON, not HTML; an error means that the client disconnected
 }

@@ -48,7 +48,7 @@ func TestACall(t *testing.T) {
 	}
 }
 
-// TestK16RefusedSignaturesAreLeftOut: a history's signatures that the API refuses are replaced by the one that stands for none, and all
+// TestK16RefusedSignaturesAreLeftOut: signatures in the history that the API refuses are replaced by the documented placeholder, and all
 // other bytes stay.
 func TestK16RefusedSignaturesAreLeftOut(t *testing.T) {
 	const asked = `{ "contents":[{"role":"user","parts":[{"text":"hi"}]},{"role":"model","parts":[{"text":"Hm.","thought":true,"thoughtSignature":"YQ=="},` +

@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Charges are those of the format. The older web search has another price for models that do not reason.
+// Charges are those of the format. The older web search has a different price for models that do not reason.
 func (Adapter) Charges(to *policy.Resolution, _ provider.Endpoint, d chat.Dialect) provider.Charges {
 	if d != chat.Responses {
 		return wire.Charges

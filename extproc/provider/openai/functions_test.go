@@ -11,8 +11,8 @@ import (
 	wire "bardo.money/gateway/extproc/wire/openai"
 )
 
-// TestFunctionsInThePlaceOfThinking: newer models refuse functions in Chat Completions unless the effort is none, whether one was said or
-// not. What the client did not say in this format is left out, and named; what it said itself, the refusal is the answer to.
+// TestFunctionsInThePlaceOfThinking: newer models refuse functions in Chat Completions unless the effort is none, whether or not an effort
+// is set. An effort that the client did not set in this format is dropped and named; one that it set itself gets the provider's refusal.
 func TestFunctionsInThePlaceOfThinking(t *testing.T) {
 	const (
 		said     = "Function tools with reasoning_effort are not supported for gpt-5.6-sol in /v1/chat/completions. To use function tools, use /v1/responses or set reasoning_effort to 'none'."

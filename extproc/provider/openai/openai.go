@@ -1,5 +1,5 @@
-// Package openai calls OpenAI's own API, or a compatible server, in Chat Completions, and in Responses for its clients and for models that
-// require it. Clients of other dialects are translated. It does not know where keys come from.
+// Package openai calls OpenAI's own API, or a compatible server, in Chat Completions, and in Responses for clients of Responses and for
+// models that require it. Clients of other dialects are translated. It does not know where keys come from.
 package openai
 
 import (
@@ -31,8 +31,8 @@ var (
 // Name is "openai".
 func (Adapter) Name() string { return "openai" }
 
-// Dialect is Chat Completions, with these exceptions: Responses for its clients and for models that require it, if the endpoint has that API;
-// embeddings for its clients; the legacy completions for their clients and models that have them.
+// Dialect is Chat Completions, except: Responses for its clients and for models that require it, if the endpoint has that API; embeddings
+// for its clients; the legacy completions for their clients and the models that support them.
 func (Adapter) Dialect(to policy.Resolution, at provider.Endpoint, d chat.Dialect) chat.Dialect {
 	if at.Responses && responses.Serves(&to, d) {
 		return chat.Responses
@@ -68,7 +68,7 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 	return wire.NewCall(buf, req, at, o)
 }
 
-// Amend returns the resolution for another attempt without what the API refused: other models' reasoning, thinking with functions, or
+// Amend returns the resolution for another attempt without what the API refused: reasoning of other models, thinking with functions, or
 // summaries.
 func (a Adapter) Amend(req *chat.Request, to policy.Resolution, at provider.Endpoint, refusal *chat.ProviderError) (policy.Resolution, bool) {
 	switch {

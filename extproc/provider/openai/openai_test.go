@@ -17,7 +17,7 @@ import (
 	"bardo.money/gateway/policy/catalog/catalogtest"
 )
 
-// known is what the catalog says of how a model is told to think.
+// known returns a resolution with the catalog's reasoning control of a model.
 func known(model string) policy.Resolution {
 	m := models().Unlisted("openai", model)
 	return policy.Resolution{Upstream: model, Control: m.Thinking.Control, Efforts: m.Thinking.Efforts}

@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Members that bypass the operator's list of models, or run a plugin; online is a plugin that the model's name requests.
+// Members that bypass the operator's list of models or run a plugin; online is a plugin that the model's name requests.
 const (
 	plugins    = "plugins"
 	preset     = "preset"
@@ -17,7 +17,7 @@ const (
 	presetName = "@preset/"
 )
 
-// Charges are those of the format, and OpenRouter's own members, except those that the operator allows.
+// Charges are those of the format and of OpenRouter's own members, except those that the operator allows.
 func (Adapter) Charges(_ *policy.Resolution, at provider.Endpoint, _ chat.Dialect) provider.Charges {
 	own := slices.DeleteFunc(provider.Aggregator(), func(m provider.ChargedMember) bool { return slices.Contains(at.Allow, m.Path[0]) })
 	c := wire.Charges.With(own...)

@@ -14,7 +14,7 @@ func (a Adapter) NewDecoder(req *chat.Request, to policy.Resolution, at provider
 	return decoder{formats.NewDecoder(a.Dialect(to, at, req.Dialect), req, status, h)}
 }
 
-// decoder reads the cost from the usage: OpenRouter chose the host, and with it the price.
+// decoder reads the cost from the usage, because OpenRouter chooses the host, and with it the price.
 type decoder struct{ provider.Decoder }
 
 // Decode reads the next piece of the body.

@@ -25,7 +25,7 @@ var _ provider.Adapter = Adapter{}
 // Name is "openrouter".
 func (Adapter) Name() string { return "openrouter" }
 
-// Dialect is Chat Completions; embeddings and the legacy completions for their clients. OpenRouter has the latter for all models.
+// Dialect is Chat Completions, except embeddings and the legacy completions for their clients. OpenRouter serves the latter for all models.
 func (Adapter) Dialect(to policy.Resolution, _ provider.Endpoint, d chat.Dialect) chat.Dialect {
 	if d == chat.Embeddings && embeddings.Serves(&to) || d == chat.Completions && !to.Without.Completions {
 		return d
@@ -33,7 +33,7 @@ func (Adapter) Dialect(to policy.Resolution, _ provider.Endpoint, d chat.Dialect
 	return chat.OpenAI
 }
 
-// attribution is the headers by which OpenRouter's statistics name the application that sends a request.
+// attribution is the headers that identify the application in OpenRouter's statistics.
 var attribution = header.List{{Name: "http-referer", Value: "https://bardo.money"}, {Name: "x-title", Value: "Bardo"}}
 
 // Encode writes a call with OpenRouter's members. OpenRouter accepts the effort, the budget and the signed thinking of every family, and
@@ -71,7 +71,7 @@ func chatCompletion(buf []byte, req *chat.Request, to policy.Resolution, at prov
 	return wire.NewCall(buf, req, at, o)
 }
 
-// model is the name of the model with the suffix that selects its host: :floor for the cheapest, :nitro for the fastest. A name with a
+// model returns the name of the model with the suffix that selects its host: :floor for the cheapest, :nitro for the fastest. A name with a
 // suffix, and preferences of the client or the operator, are kept.
 func model(req *chat.Request, to policy.Resolution, hosts jsonx.Raw) string {
 	name := cmp.Or(to.Upstream, string(to.Model))

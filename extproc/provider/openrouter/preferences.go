@@ -12,11 +12,11 @@ const preferencesKey = "provider"
 
 // Thresholds of a profile.
 const (
-	maxLatencyForNitro = 5 * time.Second // up to this maximum latency, the fastest host is requested
-	minCostForFloor    = 0.7             // from this cost sensitivity on, the cheapest
+	maxLatencyForNitro = 5 * time.Second // up to this maximum latency, the fastest host is selected
+	minCostForFloor    = 0.7             // from this cost sensitivity, the cheapest host is selected
 )
 
-// suffix is the suffix of the model's name; "" if neither cost nor latency matters.
+// suffix returns the suffix of the model's name; "" if neither cost nor latency matters.
 func suffix(p *chat.Profile) string {
 	switch {
 	case p == nil:
@@ -29,8 +29,8 @@ func suffix(p *chat.Profile) string {
 	return ""
 }
 
-// preferences are OpenRouter's preferences for hosts: the client's override the operator's, and confidential prompts exclude hosts that store
-// them in any case; nil for none.
+// preferences merges OpenRouter's preferences for hosts: the client's override the operator's, and confidential prompts always exclude
+// hosts that store them; nil for none.
 func preferences(req *chat.Request, at provider.Endpoint) jsonx.Raw {
 	operator := jsonx.Value{Raw: at.Preferences}
 	var own jsonx.Value
@@ -66,12 +66,13 @@ func preferences(req *chat.Request, at provider.Endpoint) jsonx.Raw {
 	return append(b, '}')
 }
 
-// retains reports whether a preference is about what a host may store.
+// retains reports whether a preference sets what a host may store.
 func retains(key []byte) bool { return string(key) == "data_collection" || string(key) == "zdr" }
 
 const modelsKey = "models"
 
-// alternatives are the models that OpenRouter may answer with instead, unless the client names some. It charges for the model that answered.
+// alternatives returns the models with which OpenRouter may answer instead, unless the client names some. It charges for the model that
+// answered.
 func alternatives(req *chat.Request, at provider.Endpoint) jsonx.Raw {
 	if len(at.Fallbacks) == 0 || req.Dialect == chat.OpenAI && req.Doc.Find(modelsKey) >= 0 {
 		return nil

@@ -32,8 +32,8 @@ func encode(t *testing.T, own string, p *chat.Profile, to policy.Resolution, at 
 	return &doc
 }
 
-// TestR22PrecedenceOfHostPreferences: the client's preferences over the operator's, a confidential prompt over both, and a suffix only where
-// nobody has one.
+// TestR22PrecedenceOfHostPreferences: the client's preferences override the operator's, a confidential prompt overrides both, and a suffix
+// is set only if neither has preferences.
 func TestR22PrecedenceOfHostPreferences(t *testing.T) {
 	cheap, fast := &chat.Profile{CostSensitivity: 0.8}, &chat.Profile{CostSensitivity: 0.3, MaxLatency: 2 * time.Second}
 	secret := &chat.Profile{Confidential: true, CostSensitivity: 0.9}
@@ -76,7 +76,7 @@ func TestItsOwnFallbacks(t *testing.T) {
 	}
 }
 
-// TestCostOfAnAnswer: the usage says it, at the end of a stream and in a body.
+// TestCostOfAnAnswer: the cost is read from the usage, at the end of a stream and in a JSON body.
 func TestCostOfAnAnswer(t *testing.T) {
 	const usage = `"usage":{"prompt_tokens":5,"completion_tokens":2,"total_tokens":7,"cost":%s}`
 	for _, r := range []struct {

@@ -17,7 +17,7 @@ import (
 	"bardo.money/gateway/internal/header"
 )
 
-// answers are the content of the sample answers, in any dialect and form.
+// answers are the contents of the sample answers, in every dialect and form.
 var answers = map[string]string{
 	"text":  "text \"Grüße, “world”!\\n\"\nstop end\n30 in (20 cached), 7 out\n",
 	"tools": "thought \"Two calls.\"\ntext \"Looking.\"\ncall call_1 weather {\"city\":\"Köln\"}\ncall call_2 now {}\nstop tool\n50 in (0 cached), 40 out\n",
@@ -35,7 +35,7 @@ var forms = []form{
 	{true, ".sse", header.List{{Name: "content-type", Value: "text/event-stream"}}},
 }
 
-// testAnswers: the client reads what the provider wrote; in the same dialect, the provider's own bytes.
+// testAnswers checks that the client reads what the provider wrote; in the same dialect, the provider's own bytes.
 func (p *pairing) testAnswers(t *testing.T) {
 	for name, want := range answers {
 		for _, f := range forms {
@@ -57,7 +57,7 @@ func (p *pairing) testAnswers(t *testing.T) {
 	}
 }
 
-// testCuts is K-38: the result does not depend on where the body is cut. A last event without its blank line counts.
+// testCuts checks K-38: the result does not depend on where the body is cut. A last event without its blank line counts.
 func (p *pairing) testCuts(t *testing.T) {
 	for name, want := range answers {
 		for _, f := range forms {
@@ -85,7 +85,7 @@ func stride(cut int) int {
 	return sample
 }
 
-// testTruncation: a truncated answer is an error, and never looks complete.
+// testTruncation checks that a truncated answer is an error and never looks complete.
 func (p *pairing) testTruncation(t *testing.T) {
 	for name := range answers {
 		for _, f := range forms {
@@ -100,7 +100,7 @@ func (p *pairing) testTruncation(t *testing.T) {
 	}
 }
 
-// testErrors: an error answer is one Error event, whatever its body; an error inside a stream ends it.
+// testErrors checks that an error answer is one Error event, whatever its body, and that an error inside a stream ends it.
 func (p *pairing) testErrors(t *testing.T) {
 	h := header.List{{Name: "content-type", Value: "application/json"}, {Name: "retry-after", Value: "9"}}
 	rows := []struct {
@@ -137,7 +137,7 @@ func (p *pairing) decoder(t *testing.T, f form, status int) provider.Decoder {
 	return p.adapter.NewDecoder(p.request(t, f.stream), resolution(), p.at, status, f.header)
 }
 
-// decode returns all events of a body in one piece.
+// decode returns all events of a body that arrives in one piece.
 func (p *pairing) decode(t *testing.T, f form, status int, body []byte) []chat.Event {
 	t.Helper()
 	events := p.decoder(t, f, status).Decode(body, true)
@@ -147,7 +147,7 @@ func (p *pairing) decode(t *testing.T, f form, status int, body []byte) []chat.E
 	return events
 }
 
-// through decodes an answer in pieces, and encodes it for the client. Each piece is overwritten after its use.
+// through decodes an answer in pieces, and encodes it for the client. Each piece is overwritten after use.
 func (p *pairing) through(t *testing.T, f form, model string, pieces ...[]byte) []byte {
 	t.Helper()
 	d := p.decoder(t, f, 200)
@@ -165,7 +165,7 @@ func (p *pairing) through(t *testing.T, f form, model string, pieces ...[]byte) 
 	return out
 }
 
-// clientView is what a client reads in an answer.
+// clientView is what a client reads from an answer.
 type clientView struct {
 	text, thought strings.Builder
 	calls         []string

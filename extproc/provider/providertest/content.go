@@ -30,7 +30,7 @@ var contents = map[chat.Dialect][]string{ //nolint:exhaustive // the dialects of
 	},
 }
 
-// testContent: the gateway's prediction of whether a candidate supports content, which saves the call, matches its adapter (D-86).
+// testContent checks that the prediction of whether a candidate supports content, which saves the call, matches its adapter (D-86).
 func (p *pairing) testContent(t *testing.T) {
 	if p.same() {
 		return // the client's own bytes are sent

@@ -23,7 +23,7 @@ type Model struct {
 }
 
 // Golden compares what an adapter writes for each scenario with testdata/<model's name>.golden: the plain request with one member per line,
-// the differences of the others, and the degraded names. With update, it writes the files.
+// the differences of the others from it, and the degraded names. If update is set, it writes the files.
 func Golden(t *testing.T, update bool, a provider.Adapter, models ...Model) {
 	t.Helper()
 	for _, m := range models {
@@ -98,7 +98,7 @@ func (m *Model) write(t *testing.T, a provider.Adapter) []byte {
 	return out.Bytes()
 }
 
-// goldenClients are the clients whose requests the golden files show.
+// goldenClients are the client dialects whose requests the golden files show.
 var goldenClients = dialects[:2]
 
 // written is one call.
@@ -123,7 +123,7 @@ func (m member) line() string { return "    " + m.key + ": " + m.value + "\n" }
 
 const asPlain = "    as plain chat\n"
 
-// diff returns the differences of a call from the plain one.
+// diff returns the differences of a call from the plain call.
 func (c *written) diff(plain *written) string {
 	var b strings.Builder
 	if c.head != plain.head {

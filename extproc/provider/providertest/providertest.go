@@ -1,5 +1,5 @@
-// Package providertest is the conformance test of every provider's adapter. It feeds an adapter requests and answers as they are sent, and
-// checks what the provider and the client would read. It knows no adapter by name.
+// Package providertest is the conformance test of all provider adapters. It passes requests and answers through an adapter as they are
+// sent, and checks what the provider and the client read. It knows no adapter by name.
 package providertest
 
 import (
@@ -23,7 +23,7 @@ var samples embed.FS
 // dialects are the formats of clients, and of the samples.
 var dialects = []wire.Dialect{openai.Dialect{}, anthropic.Dialect{}, gemini.Dialect{}}
 
-// Names in the samples, and a key that may appear only where the provider reads it.
+// Names in the samples, and a key that may appear only where the provider expects it.
 const (
 	shownModel    = "shown-model"
 	upstreamModel = "upstream-model"
@@ -31,7 +31,7 @@ const (
 	basePath      = "/base/v1"
 )
 
-// pairing is an adapter at an endpoint, with a client's dialect.
+// pairing is an adapter at an endpoint, and a client's dialect.
 type pairing struct {
 	adapter provider.Adapter
 	at      provider.Endpoint
@@ -41,7 +41,7 @@ type pairing struct {
 
 func (p *pairing) same() bool { return p.client.Name() == p.format.Name() }
 
-// Run tests adapters in all pairings of an endpoint's configured format with a client's dialect, each resulting format once.
+// Run tests adapters in all pairings of an endpoint's configured format with a client's dialect; each resulting format is tested once.
 func Run(t *testing.T, adapters ...provider.Adapter) {
 	t.Helper()
 	for _, a := range adapters {
@@ -107,7 +107,7 @@ func (p *pairing) request(t *testing.T, stream bool) *chat.Request {
 	return req
 }
 
-// at is the dialect for a request's path.
+// at returns the dialect of a request's path.
 func at(d wire.Dialect, path string) wire.Dialect {
 	addressed, ok := d.(wire.Addressed)
 	if !ok {

@@ -14,7 +14,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// sampleContent is the content of the sample requests, in any dialect.
+// sampleContent is the content of the sample requests, in every dialect.
 const sampleContent = `system "Be brief."
 user text "What is this?" image image/png iVBORw0KGgo=
 assistant text "Let me look." call call_1 weather {"big":12345678901234567890,"city":"Köln"}
@@ -24,7 +24,7 @@ tool weather "Tells it" {"properties":{"city":{"type":"string"}},"type":"object"
 choice 2, at most 200 tokens, temperature 0.30, stop [END]
 `
 
-// testRequests: the provider reads the client's content in its own format, in the same bytes every time.
+// testRequests checks that the provider reads the client's content in its own format, with the same bytes every time.
 func (p *pairing) testRequests(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		req := p.request(t, stream)
@@ -59,7 +59,7 @@ func (p *pairing) checkCall(t *testing.T, call *provider.Call) {
 	}
 }
 
-// checkRepeats is K-25: an attempt at another provider in between makes no difference.
+// checkRepeats checks K-25: an attempt at another provider in between makes no difference.
 func (p *pairing) checkRepeats(t *testing.T, stream bool, want []byte) {
 	t.Helper()
 	req := p.request(t, stream)
@@ -73,7 +73,8 @@ func (p *pairing) checkRepeats(t *testing.T, stream bool, want []byte) {
 	}
 }
 
-// testCredentials: the key is in one header, or in none for a provider that needs no key; without a key there is no such header.
+// testCredentials checks that the key is in one header, or in none for a provider that needs no key, and that without a key there is no
+// such header.
 func (p *pairing) testCredentials(t *testing.T) {
 	count := func(at provider.Endpoint) (keyed int) {
 		call, err := p.adapter.Encode(nil, p.request(t, false), resolution(), at)
@@ -147,7 +148,7 @@ func describePart(t *testing.T, p *chat.Part) string {
 	return fmt.Sprintf(" part of kind %d", p.Kind)
 }
 
-// canonical is JSON with sorted keys and its numbers' own text.
+// canonical formats JSON with sorted keys; numbers keep their text.
 func canonical(t *testing.T, raw jsonx.Raw) string {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader(raw))

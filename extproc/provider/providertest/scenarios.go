@@ -6,10 +6,10 @@ import (
 	"bardo.money/gateway/extproc/chat"
 )
 
-// scenario is a request in both dialects, with the gateway's parameters. All of them have the user text "hi".
+// scenario is a request in both dialects, with the gateway's parameters. Its user text is "hi".
 type scenario struct {
 	name              string
-	openAI, anthropic string // more members of the request, with a comma before them
+	openAI, anthropic string // additional members of the request, each with a comma before it
 	history           bool   // the history has a turn with a tool
 	profile           *chat.Profile
 	cache             *chat.CachePlan
@@ -24,7 +24,7 @@ const (
 	schema        = `{"type":"object","properties":{"action":{"type":"string"}},"required":["action"],"additionalProperties":false}`
 )
 
-// scenarios are the rows of golden files: each parameter in which providers differ.
+// scenarios are the rows of golden files, one for each parameter in which providers differ.
 var scenarios = []scenario{
 	{name: "plain chat"},
 	{name: "a stream", openAI: `,"stream":true`, anthropic: `,"stream":true`},
@@ -59,7 +59,7 @@ var scenarios = []scenario{
 	{name: "somebody waits: time matters", profile: &chat.Profile{CostSensitivity: 0.1, MaxLatency: 2 * time.Second}},
 }
 
-// wantsThinking reports whether a profile sets how hard to think. No thinking at all may be expressed by nothing.
+// wantsThinking reports whether a profile sets the effort of thinking. An effort of none may be expressed by omission.
 func (s *scenario) wantsThinking() bool {
 	if s.profile == nil {
 		return false

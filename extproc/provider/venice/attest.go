@@ -7,7 +7,7 @@ import (
 
 var _ provider.Attesting = Adapter{}
 
-// The headers of an attested call, and of its answer.
+// The headers of an attested call and of its answer.
 const (
 	headerAttestation = "x-venice-attestation"
 	headerNonce       = "x-venice-attestation-nonce"

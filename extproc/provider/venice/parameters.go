@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// The member with Venice's parameters, and those that the gateway sets.
+// The member that holds Venice's parameters, and the parameters that the gateway sets.
 const (
 	parametersKey = "venice_parameters"
 
@@ -62,7 +62,7 @@ func ownParameters(req *chat.Request) jsonx.Value {
 	return jsonx.Value{}
 }
 
-// webSearch is off unless the profile enables it: each search costs money.
+// webSearch is off unless the profile enables it, because each search is charged.
 func webSearch(p *chat.Profile) string {
 	if p != nil && p.Default.WebSearch != nil && *p.Default.WebSearch {
 		return "on"
@@ -70,10 +70,11 @@ func webSearch(p *chat.Profile) string {
 	return "off"
 }
 
-// examining are the subsystems that examine how the model reached its answer: all of dreams and deaths.
+// examining are the subsystems that examine how the model reached its answer: all of dream and death.
 var examining = []string{"dream", "death", "daimon_complex"}
 
-// strip is whether thinking is removed from the answer: for subsystems that do not examine it. Others decide themselves.
+// strip sets whether thinking is removed from the answer, which depends on whether the subsystem examines it. For other requests the client
+// decides.
 func strip(req *chat.Request) string {
 	p := req.Profile
 	switch {
@@ -94,7 +95,7 @@ func boolean(on bool) string {
 	return "false"
 }
 
-// character is the character for the role that the request names; "" for none.
+// character returns the configured character for the profile's role; "" for none.
 func character(p *chat.Profile, at provider.Endpoint) string {
 	if p == nil || at.Characters[p.Role] == "" {
 		return ""

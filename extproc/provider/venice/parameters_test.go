@@ -12,7 +12,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// TestAClientsOwnParametersAreKept: what a client of this format says itself, it means.
+// TestAClientsOwnParametersAreKept: parameters that a client of this format sets are not overridden.
 func TestAClientsOwnParametersAreKept(t *testing.T) {
 	const usual = `"include_venice_system_prompt":false,"enable_web_search":"off","enable_web_citations":false`
 	for _, r := range []struct{ about, own, want string }{
@@ -35,7 +35,7 @@ func TestAClientsOwnParametersAreKept(t *testing.T) {
 	}
 }
 
-// TestAnEnclaveIsAModelOfItsOwn: the name ends with -tee, once, where the model is known to run in one.
+// TestAnEnclaveIsAModelOfItsOwn: the name gets the suffix -tee once, if the model is known to run in an enclave.
 func TestAnEnclaveIsAModelOfItsOwn(t *testing.T) {
 	attested := []policy.Feature{policy.TEEAttested}
 	for _, r := range []struct {
@@ -67,7 +67,7 @@ func TestAnEnclaveIsAModelOfItsOwn(t *testing.T) {
 	}
 }
 
-// read is the body of the call.
+// read parses the body of the call.
 func read(t *testing.T, req *chat.Request, to policy.Resolution) *jsonx.Doc {
 	t.Helper()
 	call, err := venice.Adapter{}.Encode(nil, req, to, provider.Endpoint{})
@@ -81,8 +81,8 @@ func read(t *testing.T, req *chat.Request, to policy.Resolution) *jsonx.Doc {
 	return &doc
 }
 
-// Whatever a client writes into venice_parameters, the provider gets a request that can be read, with the gateway's word on what the
-// client does not say.
+// FuzzParameters: whatever venice_parameters a client sends, the provider receives a valid request with the gateway's values for the
+// parameters that the client does not set.
 func FuzzParameters(f *testing.F) {
 	for _, own := range []string{`{}`, `{"enable_web_search":"on"}`, `[1]`, `{"a\"b":{"c":[]}}`, `null`, `""`} {
 		f.Add(own)
@@ -90,7 +90,7 @@ func FuzzParameters(f *testing.F) {
 	f.Fuzz(func(t *testing.T, own string) {
 		req, err := openai.Dialect{}.Decode(chat.Generate, nil, "", []byte(`{"venice_parameters":`+own+`,"model":"m","messages":[{"role":"user","content":"hi"}]}`))
 		if err != nil {
-			return // it is no JSON, and refused
+			return // not JSON, and refused
 		}
 		p := read(t, req, policy.Resolution{Model: "m"}).Get("venice_parameters")
 		if p.Kind() != jsonx.Object || !p.Get("include_venice_system_prompt").Exists() {

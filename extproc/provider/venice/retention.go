@@ -16,7 +16,7 @@ const (
 	headerPolicy = "x-venice-retention-policy"
 )
 
-// confirmed are the values of each that do. A level above "private" includes it.
+// confirmed are the values of each header that confirm it. A level above "private" includes it.
 var confirmed = [...]struct {
 	name   string
 	values []string
@@ -25,7 +25,7 @@ var confirmed = [...]struct {
 	{headerPolicy, []string{"none"}},
 }
 
-// Retains implements provider.Retention. A header that comes twice has to confirm it each time.
+// Retains implements provider.Retention. A repeated header must confirm it every time.
 func (Adapter) Retains(h header.List) string {
 	for i := range confirmed {
 		c, found := &confirmed[i], false

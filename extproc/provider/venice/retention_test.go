@@ -6,7 +6,7 @@ import (
 	"bardo.money/gateway/internal/header"
 )
 
-// P-07: an answer confirms that nothing is retained, or is not passed on.
+// TestP07HeadersConfirmThatNothingIsRetained (P-07): an answer is passed on only if its headers confirm that nothing is retained.
 func TestP07HeadersConfirmThatNothingIsRetained(t *testing.T) {
 	level := func(v string) header.Field { return header.Field{Name: headerLevel, Value: v} }
 	kept := func(v string) header.Field { return header.Field{Name: headerPolicy, Value: v} }
@@ -41,7 +41,7 @@ func TestP07HeadersConfirmThatNothingIsRetained(t *testing.T) {
 	}
 }
 
-// Whatever a header holds, the reason quotes nothing of it.
+// FuzzReasonsQuoteNoHeader: the reason quotes no header value.
 func FuzzReasonsQuoteNoHeader(f *testing.F) {
 	f.Add("private", "none")
 	f.Add("marker-of-content", "none\x00")

@@ -1,4 +1,4 @@
-// Package venice calls Venice, which stores no requests: OpenAI's format with parameters of its own. It asks for receipts of enclaves, and
+// Package venice calls Venice, which stores no requests: OpenAI's format with additional parameters. It requests receipts of enclaves and
 // does not verify them; it knows nothing of sealed prompts.
 package venice
 
@@ -33,7 +33,7 @@ func (Adapter) Dialect(to policy.Resolution, _ provider.Endpoint, d chat.Dialect
 	return chat.OpenAI
 }
 
-// RequiresStrictSchemas marks that Venice refuses schemas that are not strict.
+// RequiresStrictSchemas implements provider.StrictSchemas: Venice refuses schemas that are not strict.
 func (Adapter) RequiresStrictSchemas() {}
 
 const (
@@ -42,7 +42,7 @@ const (
 	teeSuffix    = "-tee"
 )
 
-// efforts are those of all models here; the catalog lists a model's further ones.
+// efforts are accepted by all models here; the catalog lists the additional ones of a model.
 var efforts = []string{"none", "low", "medium", "high"}
 
 // Encode writes a Chat Completions call with Venice's parameters.
@@ -70,7 +70,7 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 	return call, err
 }
 
-// model is the name of the model; ok is false if it should run in an enclave and does not.
+// model returns the name of the model; ok is false if the request requires an enclave and the model does not run in one.
 func model(req *chat.Request, to policy.Resolution) (name string, ok bool) {
 	name = cmp.Or(to.Upstream, string(to.Model))
 	switch {
