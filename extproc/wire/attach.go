@@ -2,17 +2,17 @@ package wire
 
 import "bytes"
 
-// Attacher is implemented by encoders of dialects whose clients accept an object of the gateway's in an answer: the member HintKey, which all
-// of their SDKs keep or ignore.
+// Attacher is implemented by encoders of dialects whose clients accept an object of the gateway in an answer: the member HintKey, which all
+// their SDKs keep or ignore.
 type Attacher interface {
-	// Attach adds own, the object's JSON on one line, to the answer. It is called at most once, immediately before the End event. What a
-	// stream's client receives of it before the terminator is appended to dst; the rest is written with the End. own must not change until
-	// then.
+	// Attach adds own, the gateway's object as JSON on one line, to the answer. It is called at most once, immediately before the End
+	// event. The part that a stream sends before its terminator is appended to dst; the rest is written with the End event. own must not
+	// change until then.
 	Attach(dst, own []byte) []byte
 }
 
-// AppendWithOwn appends a JSON object, or the frame of a stream that holds one, with the gateway's own member added as its last. All other
-// bytes stay. If own is nil, or there is no object, the bytes are appended unchanged.
+// AppendWithOwn appends a JSON object, or a stream frame that holds one, with the gateway's member added as its last. All other bytes stay.
+// If own is nil, or there is no object, the bytes are appended unchanged.
 func AppendWithOwn(dst, object, own []byte) []byte {
 	end := bytes.LastIndexByte(object, '}')
 	if own == nil || end < 0 {
@@ -26,7 +26,7 @@ func AppendWithOwn(dst, object, own []byte) []byte {
 	return append(appendOwnMember(dst, own), object[end:]...)
 }
 
-// AppendOwn appends the gateway's own member with a comma before it. If own is nil it appends nothing.
+// AppendOwn appends the gateway's member with a comma before it; nothing if own is nil.
 func AppendOwn(dst, own []byte) []byte {
 	if own == nil {
 		return dst

@@ -12,7 +12,7 @@ import (
 // openCall is a tool call and the message that holds it.
 type openCall struct{ id, at string }
 
-// openCalls are the tool calls of a turn that have no result yet. A turn may have thousands of calls, and their results may come in any
+// openCalls are the tool calls of a turn that have no result yet. A turn may have thousands of calls, and their results may be in any
 // order.
 type openCalls struct {
 	all  []openCall     // all calls of the turn, answered ones included
@@ -20,11 +20,11 @@ type openCalls struct {
 	n    int            // unanswered calls
 }
 
-// CheckCalls refuses a history in which a tool call has no result before the assistant's next turn, or a result has no call. Every provider
-// would refuse it, with an error that does not fit the client's messages. The error is a fault that names the message.
+// CheckCalls returns a fault for a history in which a tool call has no result before the assistant's next turn, or a result has no call.
+// Every provider would refuse it, with an error that does not match the client's messages. The fault names the message.
 func CheckCalls(c *chat.Conversation) error {
 	var open openCalls
-	answering := false // whether a message that is not the assistant's followed the calls
+	answering := false // whether a message of another role followed the calls
 	for i := range c.Messages {
 		m := &c.Messages[i]
 		switch {

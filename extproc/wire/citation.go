@@ -11,11 +11,11 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// MaxCitations is how many citations of one answer are passed to a client of another format.
+// MaxCitations is the maximum number of citations of one answer that are passed to a client of another format.
 const MaxCitations = 4096
 
-// ReadURLCitation reads a url_citation of OpenAI's formats; ok is false for an annotation of another kind. before is the number of code
-// points in the answer before the text that its indexes refer to.
+// ReadURLCitation reads a url_citation of OpenAI's formats; ok is false for another kind of annotation. before is the number of code points
+// in the answer before the text to which its indexes refer.
 func ReadURLCitation(v jsonx.Value, before int) (c chat.Citation, ok bool) {
 	c.URL, _ = v.Get("url").Str()
 	c.Title, _ = v.Get("title").Str()
@@ -37,7 +37,7 @@ func ReadRange(start, end jsonx.Value) (from, to int) {
 	return int(a), int(b)
 }
 
-// AppendURLCitation appends the members of a url_citation, without braces. before is that of ReadURLCitation.
+// AppendURLCitation appends the members of a url_citation, without braces. before is as in ReadURLCitation.
 func AppendURLCitation(dst []byte, c *chat.Citation, before int) []byte {
 	dst = strconv.AppendInt(append(dst, `"start_index":`...), int64(max(0, c.Start-before)), 10)
 	dst = strconv.AppendInt(append(dst, `,"end_index":`...), int64(max(0, c.End-before)), 10)
@@ -45,8 +45,8 @@ func AppendURLCitation(dst []byte, c *chat.Citation, before int) []byte {
 	return jsonx.AppendString(append(dst, `,"title":`...), c.Title)
 }
 
-// CodePointRange converts a range of bytes into one of code points. quote is the text that the range should hold, or "": where it does not,
-// the quote is searched for.
+// CodePointRange converts a range of bytes into one of code points. quote is the text that the range should hold, or ""; if the range does
+// not hold it, it is searched for.
 func CodePointRange(text []byte, start, end int, quote string) (from, to int) {
 	if quote != "" && (end > len(text) || string(text[min(start, end):end]) != quote) {
 		if at := bytes.Index(text, []byte(quote)); at >= 0 {

@@ -11,19 +11,18 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Class is what happens to a part that a provider's format cannot express (D-86).
+// Class is the handling of a part that a provider's format cannot express (D-86).
 type Class uint8
 
 // The classes. The zero value is invalid: each kind of part needs one.
 const (
-	// Content is what the client's question is about. If it cannot be sent, the request is refused for this candidate, and another one is
-	// tried.
+	// Content is part of the client's question. If it cannot be sent, the request is refused for this candidate, and the next one is tried.
 	Content Class = iota + 1
-	// Trace is what a model or its provider left in the history for its own use. It may be dropped, and is named as degraded.
+	// Trace is left in the history by a model or its provider for its own use. It may be dropped, and is named as degraded.
 	Trace
 )
 
-// classes is the class of each kind of part, and the name of the kind in errors. PartOther is content unless its reader marked it as a trace.
+// classes maps each kind of part to its class, and to its name in errors. PartOther is content unless its reader marked it as a trace.
 var classes = [chat.PartKinds]struct {
 	class Class
 	what  string
@@ -52,15 +51,15 @@ func ClassOf(p *chat.Part) Class {
 
 // Unsupported is the cause of the fault for content that a provider's format cannot express.
 type Unsupported struct {
-	At   string // position of the part, as the client's format names positions
-	Name string // the client's word for it
+	At   string // position of the part, in the syntax of the client's format
+	Name string // the client's name for it
 	What string // what is not supported: "audio", "images in the system prompt"
 }
 
-// Error says what the format does not support, and where.
+// Error returns what the format does not support, and where.
 func (u *Unsupported) Error() string { return u.Place() + ": its format takes no " + u.What }
 
-// Place is the part's position and name: "messages[2].content[1]: input_audio".
+// Place returns the part's position and name: "messages[2].content[1]: input_audio".
 func (u *Unsupported) Place() string {
 	if u.At == u.Name {
 		return u.At
@@ -68,21 +67,21 @@ func (u *Unsupported) Place() string {
 	return u.At + ": " + u.Name
 }
 
-// Fault is the error for the client if no candidate supports the part.
+// Fault returns the error for the client if no candidate supports the part.
 func (u *Unsupported) Fault() *fault.Fault {
 	f := fault.New(fault.InvalidRequest, fmt.Sprintf("%s: no available model takes %s", u.Place(), u.What), u)
 	f.Param = u.At
 	return f
 }
 
-// place is where a part stands, as far as formats differ in what they accept there.
+// place is a position of a part, as far as formats accept different parts there.
 type place uint8
 
 const (
 	inSystem place = iota
 	inUser
 	inAssistant
-	inResult // of a tool call
+	inResult // in the result of a tool call
 )
 
 // Target is a provider's format, for checks of what it can express.
@@ -126,8 +125,8 @@ func FirstOf(c *chat.Conversation, kind chat.PartKind, what string) *Unsupported
 	return nil
 }
 
-// CheckContent refuses a conversation with content that the target cannot express. from is the dialect that the conversation was parsed from.
-// The error is a fault whose cause is an Unsupported.
+// CheckContent returns a fault for content that the target cannot express; its cause is an Unsupported. from is the dialect from which the
+// conversation was parsed.
 func (t Target) CheckContent(c *chat.Conversation, from chat.Dialect) error {
 	k := contentCheck{Target: t, c: c, from: from}
 	if u := k.parts(c.System, "system", inSystem); u != nil {
@@ -142,8 +141,8 @@ func (t Target) CheckContent(c *chat.Conversation, from chat.Dialect) error {
 	return nil
 }
 
-// Conversation parses a request for the target, and checks that the target's format can express its tool calls and its content. The error is a
-// fault.
+// Conversation parses a request for the target, and checks that the target's format can express its tool calls and its content. The error
+// is a fault.
 func (t Target) Conversation(req *chat.Request) (*chat.Conversation, error) {
 	c, err := req.Conversation()
 	if err != nil {
@@ -155,8 +154,8 @@ func (t Target) Conversation(req *chat.Request) (*chat.Conversation, error) {
 	return c, t.CheckContent(c, req.Dialect)
 }
 
-// placeOf is where a message's parts stand. A system message in the middle of a conversation is sent in a user turn where the format has no
-// other place for it.
+// placeOf returns the position of a message's parts. A system message in the middle of a conversation is sent in a user turn if the format
+// has no other place for it.
 func (t Target) placeOf(role chat.Role) place {
 	switch {
 	case role == chat.RoleAssistant:
@@ -205,7 +204,7 @@ func unsupported(c *chat.Conversation, p *chat.Part, message, what string) *Unsu
 	return u
 }
 
-// nameOf is the client's word for a part of its kind.
+// nameOf returns the client's name for a kind of part.
 func nameOf(c *chat.Conversation, p *chat.Part) string {
 	switch p.Kind {
 	case chat.PartText, chat.PartRefusal:
@@ -229,7 +228,7 @@ func nameOf(c *chat.Conversation, p *chat.Part) string {
 	return p.Name
 }
 
-// refuses is what the target does not support about a part at a place; "" if it supports it.
+// refuses returns what the target does not support about a part at a place; "" if it supports it.
 func (k *contentCheck) refuses(p *chat.Part, at place) string {
 	what := classes[p.Kind].what
 	switch p.Kind {
@@ -264,7 +263,7 @@ func unlessOK(ok bool, what string) string {
 	return what
 }
 
-// media is what the target does not support about a part that is not text; "" if it supports it.
+// media returns what the target does not support about a part that is not text; "" if it supports it.
 func (k *contentCheck) media(p *chat.Part, what string) string {
 	switch k.Dialect {
 	case chat.OpenAI, chat.Completions:
@@ -281,7 +280,7 @@ func (k *contentCheck) media(p *chat.Part, what string) string {
 }
 
 func (k *contentCheck) openAI(p *chat.Part, what string) string {
-	switch p.Kind { //nolint:exhaustive // media alone
+	switch p.Kind { //nolint:exhaustive // media only
 	case chat.PartDocument:
 		return unlessOK(p.Data != "" || p.Text != "", what+" by a URL")
 	case chat.PartAudio:
@@ -295,7 +294,7 @@ func (k *contentCheck) openAI(p *chat.Part, what string) string {
 }
 
 func (k *contentCheck) responses(p *chat.Part, what string) string {
-	switch p.Kind { //nolint:exhaustive // media alone
+	switch p.Kind { //nolint:exhaustive // media only
 	case chat.PartAudio, chat.PartVideo:
 		return what
 	case chat.PartFile:
@@ -305,7 +304,7 @@ func (k *contentCheck) responses(p *chat.Part, what string) string {
 }
 
 func (k *contentCheck) anthropic(p *chat.Part, what string) string {
-	switch p.Kind { //nolint:exhaustive // media alone
+	switch p.Kind { //nolint:exhaustive // media only
 	case chat.PartImage:
 		return unlessOK(p.Data == "" || p.Media == "" || takenImages[p.Media], p.Media)
 	case chat.PartDocument:
@@ -323,7 +322,7 @@ var takenImages = map[string]bool{"image/png": true, "image/jpeg": true, "image/
 // ofOpenAI reports whether the client's file ids are those of OpenAI's formats.
 func (k *contentCheck) ofOpenAI() bool { return k.from == chat.OpenAI || k.from == chat.Responses }
 
-// wavOrMP3 refuses other audio types, and audio that is only a URL.
+// wavOrMP3 refuses other audio types, and audio with only a URL.
 func (k *contentCheck) wavOrMP3(p *chat.Part, what string) string {
 	if p.Data == "" {
 		return what + " by a URL"
@@ -331,7 +330,7 @@ func (k *contentCheck) wavOrMP3(p *chat.Part, what string) string {
 	return unlessOK(AudioFormat(p.Media) != "", p.Media)
 }
 
-// AudioFormat is OpenAI's name of an audio type; "" if it has none.
+// AudioFormat returns OpenAI's name of an audio type; "" if it has none.
 func AudioFormat(media string) string {
 	media, _, _ = strings.Cut(media, ";")
 	switch strings.ToLower(strings.TrimSpace(media)) {
@@ -353,7 +352,7 @@ func IsMedia(k chat.PartKind) bool {
 	return false
 }
 
-// PartAt returns a part with its position, if formats differ in whether they support it.
+// PartAt adds the position to a part, if formats differ in whether they support it.
 func PartAt(p chat.Part, at string) chat.Part {
 	if IsMedia(p.Kind) || p.Kind == chat.PartOther {
 		p.At = at

@@ -7,9 +7,9 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Continuer is implemented by dialects whose requests can go on after tools were called. Every dialect with tools does.
+// Continuer is implemented by dialects whose requests can be continued after tool calls: every dialect with tools.
 type Continuer interface {
-	// Continue returns req with an answer of the model behind its messages, and with the results of all tool calls in it, as a client would send
+	// Continue returns req with the model's answer and the results of all its tool calls appended to the messages, as a client would send
 	// them. answer is a whole JSON answer, as the dialect's encoder writes it. req is not changed.
 	Continue(req *chat.Request, answer []byte, results []CallResult) (*chat.Request, error)
 }
@@ -21,7 +21,7 @@ type CallResult struct {
 	IsError  bool
 }
 
-// ErrNoTurn is the error of an answer that cannot become a turn of its conversation.
+// ErrNoTurn is the error for an answer that cannot become a turn of its conversation.
 var ErrNoTurn = errors.New("the answer has no message that a conversation could go on from")
 
 // ContinueWith returns req with the changes that write makes to its document.

@@ -2,8 +2,8 @@ package wire
 
 import "bardo.money/gateway/internal/jsonx"
 
-// The provider's usage report is what is charged. An answer with a duplicate member is not refused: it is paid for already, and its client
-// waits. Of duplicate numbers the one that costs more counts, so that the order of members cannot make an answer cheaper.
+// Charges are based on the provider's usage report. An answer with a duplicate member is not refused, because it is already paid for. Of
+// duplicate numbers the one with the higher cost counts, so that the order of members cannot reduce the charge.
 
 // Count reads a number of tokens, which some providers write as a float; 0 for any other value.
 func Count(v jsonx.Value) int64 {
@@ -18,7 +18,7 @@ func Count(v jsonx.Value) int64 {
 	return int64(min(f, limit))
 }
 
-// Billed is the largest of the numbers that a report has under a name; 0 if there is none.
+// Billed returns the largest of the numbers that a report has under a name; 0 if there is none.
 func Billed(report jsonx.Value, name string) (n int64) {
 	for key, m := range report.Members {
 		if string(key) == name {
@@ -28,7 +28,7 @@ func Billed(report jsonx.Value, name string) (n int64) {
 	return n
 }
 
-// Least is the smallest of the numbers that were added, for tokens that are cheaper than the rest; 0 if there is none.
+// Least is the minimum of the added numbers, for tokens that are cheaper than the rest; 0 if there is none.
 type Least struct {
 	N   int64
 	any bool
@@ -41,7 +41,8 @@ func (l *Least) Add(n int64) {
 	}
 }
 
-// LargerReport returns the larger of two usage reports for one answer, by the sum of their numbers; the other one if one is not an object.
+// LargerReport returns the larger of two usage reports for one answer, by the sum of their numbers. A report that is not an object is
+// smaller.
 func LargerReport(a, b jsonx.Value) jsonx.Value {
 	if a.Kind() != jsonx.Object || b.Kind() == jsonx.Object && sizeOf(b).sum > sizeOf(a).sum {
 		return b
@@ -49,19 +50,19 @@ func LargerReport(a, b jsonx.Value) jsonx.Value {
 	return a
 }
 
-// Size is how large a report is, where it is read in one pass: the sum of its numbers. The zero value is that of no report.
+// Size is the sum of a report's numbers, for reports that are read in one pass. The zero value is the size of no report.
 type Size struct {
 	object bool
 	sum    int64
 }
 
-// NewSize is the size of a report before its numbers are added.
+// NewSize returns the size of a report before its numbers are added.
 func NewSize(report jsonx.Value) Size { return Size{object: report.Kind() == jsonx.Object} }
 
 // Add adds the number of a member.
 func (s *Size) Add(n int64) { s.sum += min(n, 1<<40) } // so that the sum cannot overflow
 
-// Exceeds reports whether LargerReport would take the report of this size, which comes after one of the other.
+// Exceeds reports whether LargerReport would select the report of this size over an earlier one of the other size.
 func (s *Size) Exceeds(other *Size) bool { return !other.object || s.object && s.sum > other.sum }
 
 func sizeOf(report jsonx.Value) Size {

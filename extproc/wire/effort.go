@@ -6,16 +6,16 @@ import (
 	"bardo.money/gateway/extproc/chat"
 )
 
-// EffortNone disables thinking, for models that can be told to.
+// EffortNone disables thinking, for models that support it.
 const EffortNone = "none"
 
 // EffortMax is the highest effort of any model.
 const EffortMax = "max"
 
-// efforts are those of OpenAI's formats, in ascending order. Few models accept all.
+// efforts are those of OpenAI's formats, in ascending order. Few models accept all of them.
 var efforts = []string{EffortNone, "minimal", "low", "medium", "high", "xhigh", EffortMax}
 
-// NearestEffort returns the effort among takes that is nearest to effort; "" for an unknown effort.
+// NearestEffort returns the effort in takes that is nearest to effort; "" for an unknown effort.
 func NearestEffort(takes []string, effort string) string {
 	if slices.Contains(takes, effort) {
 		return effort
@@ -34,8 +34,8 @@ func NearestEffort(takes []string, effort string) string {
 	return ""
 }
 
-// FitEffort returns the nearest effort that a model accepts. If its efforts are unknown (takes is nil), only max is replaced: the formats'
-// own scale ends below it.
+// FitEffort returns the nearest effort that a model accepts. If its efforts are unknown (takes is nil), only max is replaced, which is
+// above the formats' own scale.
 func FitEffort(takes []string, effort string) string {
 	switch {
 	case effort == "":

@@ -5,7 +5,7 @@ import (
 	"bardo.money/gateway/internal/fault"
 )
 
-// errorTypes are the names of errors in each dialect, by HTTP status.
+// errorTypes maps HTTP statuses to each dialect's error types.
 var errorTypes = map[int]struct{ openAI, anthropic string }{
 	400: {"invalid_request_error", "invalid_request_error"},
 	401: {"authentication_error", "authentication_error"},
@@ -22,7 +22,8 @@ var errorTypes = map[int]struct{ openAI, anthropic string }{
 	529: {"overloaded_error", "overloaded_error"}, // Anthropic's own status
 }
 
-// ErrorType is a dialect's name of an error with this HTTP status. An unlisted status has the name of 400 if it is below 500, else of 500.
+// ErrorType returns a dialect's type of an error with this HTTP status. An unlisted status has the type of 400 if it is below 500, else of
+// 500.
 func ErrorType(d chat.Dialect, status int) string {
 	names, ok := errorTypes[status]
 	switch {
@@ -38,7 +39,7 @@ func ErrorType(d chat.Dialect, status int) string {
 	return names.openAI
 }
 
-// TypeOf is a dialect's name of a fault: the provider's own type for the client's mistake, if it gave one in this dialect.
+// TypeOf returns a dialect's type of a fault: the provider's own type for a client error, if the provider stated one in this dialect.
 func TypeOf(d chat.Dialect, f *fault.Fault) string {
 	if f.Type != "" {
 		return f.Type
@@ -46,7 +47,7 @@ func TypeOf(d chat.Dialect, f *fault.Fault) string {
 	return ErrorType(d, f.HTTPStatus())
 }
 
-// AppendDetails appends a fault's details as a member with a comma before it; nothing if it has none.
+// AppendDetails appends a fault's details as a member with a comma before it; nothing if there are none.
 func AppendDetails(dst []byte, f *fault.Fault) []byte {
 	if f.Details == "" {
 		return dst

@@ -13,7 +13,7 @@ import (
 // maxModelName is the maximum length of a model's name in bytes: it is echoed in answers and errors.
 const maxModelName = 256
 
-// NotJSON is the fault for a body that is not JSON, or that parsers could read differently, by the error of its scan.
+// NotJSON returns the fault for a body that is not JSON, or that parsers could read differently; err is the error of its scan.
 func NotJSON(err error) error {
 	if se, ok := errors.AsType[*jsonx.SyntaxError](err); ok {
 		if se.Member != "" {
@@ -24,14 +24,14 @@ func NotJSON(err error) error {
 	return fault.New(fault.InvalidRequest, "the request body is not valid JSON", err)
 }
 
-// Invalid is the fault for a field. field is named as its format names fields: messages.0.content.1.text, messages[0].content[1].text.
+// Invalid returns the fault for a field, whose path has the syntax of its format: messages.0.content.1.text, messages[0].content[1].text.
 func Invalid(field, format string, args ...any) error {
 	f := fault.New(fault.InvalidRequest, fmt.Sprintf(format, args...), nil)
 	f.Param = field
 	return f
 }
 
-// WrongKind is the fault for a field of the wrong JSON type; want is the right one: "a string".
+// WrongKind returns the fault for a field of the wrong JSON type; want is the expected one: "a string".
 func WrongKind(field, want string, got jsonx.Value) error {
 	return Invalid(field, "%s must be %s, not %s", field, want, got.Kind())
 }

@@ -7,15 +7,15 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// What OpenAI's formats, Chat Completions and Responses, write in the same way; OwnTools is for the others.
+// What OpenAI's formats, Chat Completions and Responses, write identically. OwnTools is for the other formats.
 
 // EmptySchema is the schema of a function without parameters.
 const EmptySchema = `{"type":"object","properties":{}}`
 
-// maxUser is the length in bytes of the longest user name that OpenAI accepts.
+// maxUser is the maximum length in bytes of a user name at OpenAI.
 const maxUser = 64
 
-// Functions writes the member "tools" with the functions among tools, each with write. Tools that only the client's dialect has are named as
+// Functions writes the member "tools" with the functions among tools, each by write. Tools of the client's dialect only are named as
 // degraded. It reports whether there was a function.
 func (w *Writer) Functions(tools []chat.Tool, write func(*chat.Tool)) bool {
 	functions := 0
@@ -44,8 +44,8 @@ func (w *Writer) Functions(tools []chat.Tool, write func(*chat.Tool)) bool {
 	return true
 }
 
-// OwnTools returns the functions among the client's tools. Tools that only its dialect has are named as degraded; a tool choice that names
-// one of them is dropped. A choice that requires a call is named if no function is left. look is called for each tool; it may be nil.
+// OwnTools returns the functions among the client's tools. Tools of its dialect only are named as degraded; a tool choice that names one of
+// them is dropped. A choice that requires a call is named if no function is left. look is called for each tool; it may be nil.
 func (w *Writer) OwnTools(tools []chat.Tool, choice *chat.ToolChoice, look func(*chat.Tool)) []chat.Tool {
 	var functions []chat.Tool
 	for i := range tools {
@@ -70,7 +70,7 @@ func (w *Writer) OwnTools(tools []chat.Tool, choice *chat.ToolChoice, look func(
 	return functions
 }
 
-// FunctionHead writes the members of a function that both formats have: from the value of "name" up to its parameters.
+// FunctionHead writes the members of a function that are equal in both formats: from the value of "name" up to its parameters.
 func (w *Writer) FunctionHead(t *chat.Tool) {
 	w.Str(ToolName(t.Name))
 	if t.Description != "" {
@@ -85,8 +85,7 @@ func (w *Writer) FunctionHead(t *chat.Tool) {
 	}
 }
 
-// ToolChoice writes the members "tool_choice" and "parallel_tool_calls". open and end enclose the quoted name of a function that must be
-// called.
+// ToolChoice writes the members "tool_choice" and "parallel_tool_calls". open and end enclose the quoted name of a required function.
 func (w *Writer) ToolChoice(open, end string) {
 	switch choice := w.Conv.ToolChoice; choice.Mode {
 	case chat.ToolAuto:
@@ -110,8 +109,8 @@ func (w *Writer) ToolChoice(open, end string) {
 	}
 }
 
-// Effort returns the effort to send for the thinking parameters of a client of another dialect: its effort, or the one that its budget of
-// tokens amounts to; "" to send none. accepts is whether the model accepts efforts, and efforts are those that it accepts; nil: any.
+// Effort returns the effort to send for the thinking parameters of a client of another dialect: its effort, or the equivalent of its token
+// budget; "" to send none. accepts is whether the model accepts efforts, and efforts are those that it accepts; nil: any.
 func (w *Writer) Effort(p *chat.Params, accepts bool, efforts []string) string {
 	if !accepts {
 		if p.ThinkingBudget > 0 || p.Thinking == chat.ThinkingAdaptive {
@@ -141,7 +140,7 @@ func (w *Writer) Effort(p *chat.Params, accepts bool, efforts []string) string {
 	return fitting
 }
 
-// EndUser writes the member "user". A name that OpenAI would refuse for its length is left out.
+// EndUser writes the member "user". A name over OpenAI's maximum length is omitted.
 func (w *Writer) EndUser(name string) {
 	switch {
 	case name == "":
@@ -153,7 +152,7 @@ func (w *Writer) EndUser(name string) {
 	}
 }
 
-// PartURL writes a part's address, or its data as a data: URL, inside a JSON string that is open.
+// PartURL writes a part's URL, or its data as a data: URL, inside a JSON string that is open.
 func (w *Writer) PartURL(p *chat.Part) {
 	if p.Data == "" {
 		w.Dst = jsonx.AppendEscaped(w.Dst, p.URL)
@@ -165,8 +164,8 @@ func (w *Writer) PartURL(p *chat.Part) {
 	w.Dst = jsonx.AppendEscaped(w.Dst, p.Data)
 }
 
-// ResultsFirst visits the messages between two turns of the assistant: first all results of its tool calls, which must follow the calls, then
-// the other parts, message by message.
+// ResultsFirst visits the messages between two turns of the assistant: first all results of its tool calls, which must follow the calls,
+// then the other parts, message by message.
 func ResultsFirst(ms []chat.Message, result func(*chat.Part), other func(role chat.Role, parts []chat.Part)) {
 	for i := range ms {
 		for j := range ms[i].Parts {

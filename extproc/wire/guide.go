@@ -7,13 +7,13 @@ import (
 	"bardo.money/gateway/extproc/chat"
 )
 
-// Text for the prompt of models whose provider has no parameter for thinking.
+// Prompt text for models whose provider has no parameter for thinking.
 const (
 	ThinkGuidance  = "Think through this step by step. Show your reasoning."
 	DirectGuidance = "Answer directly. Do not explain your reasoning."
 )
 
-// ReasoningGuidance is the text for the prompt that replaces an effort; "" if the effort needs none.
+// ReasoningGuidance returns the prompt text that replaces an effort; "" if the effort needs none.
 func ReasoningGuidance(effort string) string {
 	switch effort {
 	case "none":
@@ -24,11 +24,11 @@ func ReasoningGuidance(effort string) string {
 	return ""
 }
 
-// Budgets are thinking budgets in tokens, by effort.
+// Budgets maps efforts to thinking budgets in tokens.
 var Budgets = map[string]int{"minimal": 1024, "low": 1024, "medium": 4096, "high": 16384, "xhigh": 32768, "max": 65536}
 
-// Replaced is the degraded name of a profile's parameter that is expressed in another way: min_p:0.1->top_p:0.9. An empty instead means that
-// it is dropped.
+// Replaced returns the degraded name of a profile's parameter that is expressed in another way: min_p:0.1->top_p:0.9. instead is empty if
+// the parameter is dropped.
 func Replaced(name, value, instead string) string {
 	if instead == "" {
 		return name
@@ -37,7 +37,7 @@ func Replaced(name, value, instead string) string {
 }
 
 // ApproximateSampling replaces a profile's sampling parameters that a provider lacks (D-25): min_p becomes about top_p = 1 - min_p, and
-// top_k, where neither of the others is set, about top_p = 0.9. own are the client's parameters, which stay; wanted are these with the
+// top_k, if neither of the others is set, about top_p = 0.9. own are the client's parameters, which stay; wanted are these with the
 // profile's. It returns the parameters to send, and the degraded names.
 func ApproximateSampling(own, wanted chat.Params, takesTopK, takesMinP, takesTopP bool) (out chat.Params, degraded []string) {
 	out = wanted
@@ -64,7 +64,7 @@ func ApproximateSampling(own, wanted chat.Params, takesTopK, takesMinP, takesTop
 	return out, degraded
 }
 
-// oneMinus is one minus a number, rounded to six digits.
+// oneMinus returns one minus a number, rounded to six digits.
 func oneMinus(text string) string {
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil {

@@ -8,16 +8,16 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// HintKey is the member by which a client talks to the gateway: an object at the top level, a string on a block.
+// HintKey is the member with a client's hints to the gateway: an object at the top level, a string on a block.
 const HintKey = "bardo"
 
 var hintKeys = jsonx.WordsOf(HintKey)
 
-// maxFlags is how many flags of a system prompt are kept: more are only removed.
+// maxFlags is the maximum number of flags of a system prompt that are kept; further ones are only removed.
 const maxFlags = 1024
 
-// RemoveHints marks for removal what providers must not see: the hints at the top level, and those on messages, their blocks and tools. It notes the flags
-// of the system prompt's blocks in r.Flags. The error is a fault: a block or a message has another flag than static or volatile.
+// RemoveHints marks the hints for removal, because providers must not see them: those at the top level, and those on messages, blocks and
+// tools. It records the flags of the system prompt's blocks in r.Flags. The error is a fault: a flag is neither static nor volatile.
 func RemoveHints(r *chat.Request) error {
 	r.Edit.Delete(&r.Doc, HintKey)
 	if !r.Doc.Stats.Keys.Meets(&hintKeys) {
@@ -48,11 +48,11 @@ func RemoveHints(r *chat.Request) error {
 // flagReader reads and removes the flags of messages and blocks.
 type flagReader struct {
 	r       *chat.Request
-	opening bool // no message but system messages came yet
+	opening bool // only system messages so far
 	err     error
 }
 
-// flagPlace is where a flag stands: at a message, or at a block of its content.
+// flagPlace is the position of a flag: on a message, or on a block of its content.
 type flagPlace struct {
 	key, member string // messages, content
 	turn        int
@@ -100,7 +100,7 @@ func (h *flagReader) flag(at flagPlace, part int, object jsonx.Value) {
 	}
 }
 
-// name is the path of the flag of a block, or, for a part below 0, of a message.
+// name returns the path of the flag of a block, or, for a negative part, of a message.
 func (at flagPlace) name(part int) string {
 	name := at.key
 	if at.member == "" && part >= 0 { // a list of blocks
@@ -150,7 +150,7 @@ func CutMembers(e *jsonx.Edits, d *jsonx.Doc, object jsonx.Value, names ...strin
 	return cut
 }
 
-// pastComma is the offset after the comma that follows i, or i if none does.
+// pastComma returns the offset after the comma that follows i, or i if there is none.
 func pastComma(b []byte, i int) int {
 	for j := i; j < len(b); j++ {
 		switch b[j] {

@@ -9,9 +9,9 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// The reservation for a request's input is an upper bound, not an estimate: no tokenizer in use makes more than one token of two bytes of
-// text. Media have fixed amounts (docs/operations.md). The provider refuses a request beyond the model's context window, so the window is a
-// bound as well; that is the caller's to apply.
+// The reservation for a request's input is an upper bound, not an estimate: no tokenizer in use produces more than one token per two bytes
+// of text. Media have fixed amounts (docs/operations.md). The provider refuses a request beyond the model's context window, so the window
+// is a bound as well, which the caller applies.
 const (
 	bytesOfTextPerToken  = 2
 	bytesOfAudioPerToken = 24 // at 8 kbit/s and 40 tokens per second
@@ -31,19 +31,19 @@ type inputBound struct {
 	media int64
 }
 
-// mediaKeys are the members that hold media, or refer to them, in any dialect.
+// mediaKeys are the members that hold or locate media in any dialect.
 var mediaKeys = jsonx.WordsOf("image_url", "image", "source", "input_audio", "audio", "audio_url", "video_url", "video", "input_video",
 	"file", "file_url", "file_data", "file_id", "inlineData", "inline_data", "fileData")
 
 // mediaTypes are the types of parts that refer to media without such a member.
 var mediaTypes = jsonx.WordsOf("item_reference")
 
-// mayHaveMedia is false for most requests, which are text: their messages are not walked.
+// mayHaveMedia is a quick check: it is false for most requests, which are text, and whose messages are then not walked.
 func mayHaveMedia(doc *jsonx.Doc) bool {
 	return doc.Stats.Keys.Meets(&mediaKeys) || doc.MayHoldValue(&mediaTypes)
 }
 
-// MaxInputTokens is an upper bound of a request's input tokens at any provider.
+// MaxInputTokens returns an upper bound of a request's input tokens at any provider.
 func MaxInputTokens(doc *jsonx.Doc) int64 {
 	m := inputBound{text: int64(len(doc.Bytes))}
 	if mayHaveMedia(doc) {
@@ -52,7 +52,8 @@ func MaxInputTokens(doc *jsonx.Doc) int64 {
 	return (m.text+bytesOfTextPerToken-1)/bytesOfTextPerToken + m.media + tokensPerRequest
 }
 
-// MaxPredictedTokens is an upper bound of the tokens of a request's predicted output: those that the model does not use are billed as output.
+// MaxPredictedTokens returns an upper bound of the tokens of a request's predicted output: those that the model does not use are billed as
+// output.
 func MaxPredictedTokens(r *chat.Request) int64 {
 	n := int64(len(r.Doc.Get("prediction").Raw))
 	if r.Profile != nil {
@@ -61,7 +62,7 @@ func MaxPredictedTokens(r *chat.Request) int64 {
 	return (n + bytesOfTextPerToken - 1) / bytesOfTextPerToken
 }
 
-// Compacts reports whether a request asks the provider to summarise the conversation first, which is a separate call of the model.
+// Compacts reports whether a request requires the provider to summarise the conversation first, which is a separate call of the model.
 func Compacts(doc *jsonx.Doc) bool {
 	v := doc.Get("context_management")
 	if v.Kind() == jsonx.Object { // Anthropic
@@ -88,8 +89,8 @@ func (m *inputBound) conversation(doc *jsonx.Doc) {
 // maxPartDepth is the maximum nesting of parts: a message's content, a tool's result in it, and its content.
 const maxPartDepth = 8
 
-// value counts media where messages have them, and nowhere else: tool arguments and schemas are text whatever they look like. The data of
-// media is subtracted from the text, and its amount added.
+// value counts media only where messages have them: tool arguments and schemas count as text whatever they contain. The data of media is
+// subtracted from the text, and its amount added.
 func (m *inputBound) value(v jsonx.Value, depth int) {
 	if depth > maxPartDepth {
 		return
@@ -104,7 +105,7 @@ func (m *inputBound) value(v jsonx.Value, depth int) {
 	}
 }
 
-// object looks at a message or a part. Its members are read once: most objects are text.
+// object reads a message or a part. Its members are read once, because most objects are text.
 func (m *inputBound) object(v jsonx.Value, depth int) {
 	var below [5]jsonx.Value // one for each name below
 	n, isPart := 0, false
@@ -151,7 +152,7 @@ func (m *inputBound) part(v jsonx.Value, depth int) (ok bool) {
 	return true
 }
 
-// untyped is the type of a part without the member: some servers of OpenAI's format infer it from the other members.
+// untyped returns the type of a part without that member: some servers of OpenAI's format infer it from the other members.
 func untyped(v jsonx.Value) string {
 	for _, name := range [...]string{"image_url", "input_audio", "audio_url", "video_url"} {
 		if v.Get(name).Exists() {
@@ -173,8 +174,8 @@ func (m *inputBound) image(v jsonx.Value) {
 	m.text -= dataBytes(v)
 }
 
-// sized counts media with data by the data's length, with a minimum; media by reference by a fixed amount. A document whose source is text
-// counts as text.
+// sized counts media with data by the data's length, with a minimum, and media by reference with a fixed amount. A document whose source is
+// text counts as text.
 func (m *inputBound) sized(v jsonx.Value, perToken, least, byReference int64) {
 	n := dataBytes(v)
 	if kind, _ := v.Get("source").Get("type").Str(); kind == "text" || kind == "content" {
@@ -216,8 +217,8 @@ func (m *inputBound) geminiPart(v jsonx.Value) bool {
 	return found
 }
 
-// dataBytes is the length of the encoded data of a part, in the members that hold data in each dialect, and no others, so that text does not
-// pass for data.
+// dataBytes returns the length of the encoded data of a part, in the members that hold data in each dialect, and no others, so that text
+// does not count as data.
 func dataBytes(v jsonx.Value) (n int64) {
 	add := func(at jsonx.Value, isURL bool) {
 		raw := at.Raw

@@ -7,15 +7,15 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// MaxMarks is how many prompt cache marks a request may have (K-24).
+// MaxMarks is the maximum number of prompt cache marks in a request (K-24).
 const MaxMarks = 4
 
 // Ephemeral is the mark that the gateway sets.
 const Ephemeral = `{"type":"ephemeral"}`
 
-// Mark returns a conversation with the cache marks of a plan: in the system prompt, whose text is split at the boundary, at the end of the conversation,
-// and at the last tool. The client's own marks count first: no mark is added beyond the maximum, nor where the prefix is shorter than minTokens, the
-// minimum that the model's provider caches (D-35). The conversation itself is not changed.
+// Mark returns a conversation with the cache marks of a plan: in the system prompt, whose text is split at the boundary, at the end of the
+// conversation, and on the last tool. The client's own marks have precedence: no mark is added beyond the maximum, nor where the prefix is
+// shorter than minTokens, the minimum that the model's provider caches (D-35). c is not changed.
 func Mark(c *chat.Conversation, plan *chat.CachePlan, minTokens int) *chat.Conversation {
 	left := MaxMarks - countMarks(c)
 	if !plan.SetsMarks() || left <= 0 {
@@ -36,7 +36,7 @@ func Mark(c *chat.Conversation, plan *chat.CachePlan, minTokens int) *chat.Conve
 	return &m
 }
 
-// markSystem returns the system prompt with a mark where its repeating part ends. before is what stands before it, in bytes.
+// markSystem returns the system prompt with a mark at the end of its stable part. before is the size in bytes of what precedes it.
 func markSystem(system []chat.Part, plan *chat.CachePlan, before, minTokens int) []chat.Part {
 	texts := make([]string, len(system))
 	for i := range system {
@@ -62,7 +62,7 @@ func markSystem(system []chat.Part, plan *chat.CachePlan, before, minTokens int)
 	return system
 }
 
-// stableBytes is the size of some texts up to a boundary.
+// stableBytes returns the size of the texts before a boundary.
 func stableBytes(texts []string, i, cut int) (n int) {
 	for _, s := range texts[:i] {
 		n += len(s)
@@ -73,7 +73,7 @@ func stableBytes(texts []string, i, cut int) (n int) {
 	return n + len(texts[i])
 }
 
-// markEnd marks the last part of the conversation, unless the model would continue it; false if there is none.
+// markEnd marks the last part of the conversation; false if there is none, or if the model would continue it.
 func markEnd(c *chat.Conversation) bool {
 	n := len(c.Messages) - 1
 	if n < 0 || c.Messages[n].Role == chat.RoleAssistant || len(c.Messages[n].Parts) == 0 {
@@ -86,8 +86,8 @@ func markEnd(c *chat.Conversation) bool {
 	return true
 }
 
-// mayReach reports whether a prefix of so many bytes may have as many tokens. In doubt it may: a superfluous mark is ignored, a missing one
-// costs what the cache saves.
+// mayReach reports whether a prefix of so many bytes may have that many tokens. When in doubt it returns true: a superfluous mark is
+// ignored, a missing one loses the savings of the cache.
 func mayReach(bytes, tokens int) bool { return 2*bytes >= twoTokensOfText*tokens }
 
 func textBytes(parts []chat.Part) (n int) {
@@ -105,7 +105,7 @@ func messageBytes(ms []chat.Message) (n int) {
 	return n
 }
 
-// toolBytes is the size of the tools as a provider reads them.
+// toolBytes returns the size of the tools as a provider reads them.
 func toolBytes(tools []chat.Tool) (n int) {
 	for i := range tools {
 		t := &tools[i]

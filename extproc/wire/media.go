@@ -8,8 +8,8 @@ import (
 	"bardo.money/gateway/extproc/chat"
 )
 
-// PartOfURL makes a part of a URL. A data: URL is split into media type and base64; its media type decides the kind, because clients send
-// documents as images and images as files.
+// PartOfURL returns a part for a URL. A data: URL is split into media type and base64; its media type determines the kind, because clients
+// send documents as images and images as files.
 func PartOfURL(kind chat.PartKind, u string) chat.Part {
 	rest, isData := strings.CutPrefix(u, "data:")
 	meta, data, hasComma := strings.Cut(rest, ",")
@@ -31,7 +31,7 @@ func PartOfURL(kind chat.PartKind, u string) chat.Part {
 	return chat.Part{Kind: kind, Media: media, Data: data}
 }
 
-// KindOf is the kind of a part with a media type.
+// KindOf returns the kind of a part with a media type.
 func KindOf(media string) chat.PartKind {
 	switch {
 	case IsImage(media):
@@ -44,7 +44,7 @@ func KindOf(media string) chat.PartKind {
 	return chat.PartDocument
 }
 
-// PartOfFile makes a part of a file's content in OpenAI's formats: a data: URL, or plain base64.
+// PartOfFile returns a part for a file's content in OpenAI's formats: a data: URL, or plain base64.
 func PartOfFile(data string) chat.Part {
 	if strings.Contains(data, ":") {
 		return PartOfURL(chat.PartDocument, data)
@@ -56,7 +56,8 @@ func PartOfFile(data string) chat.Part {
 	return chat.Part{Kind: chat.PartDocument, Media: media, Data: data}
 }
 
-// MediaType is the type of a part's bytes: as the client stated it, else by the first characters of the base64 data; "" if neither is known.
+// MediaType returns the type of a part's bytes: as stated by the client, else from the first characters of the base64 data; "" if neither
+// is known.
 func MediaType(p *chat.Part) string {
 	switch {
 	case p.Media == "image/jpg":

@@ -2,8 +2,8 @@ package wire
 
 import "bardo.money/gateway/internal/jsonx"
 
-// Members that the requests of all dialects share. Parsers, here and at the provider, decide what a member means, so each dialect lists the
-// names of its API: see jsonx.Form.
+// Members that the requests of all dialects share. Parsers, here and at the provider, may differ in what they accept as a member's name, so
+// each dialect lists the names of its API: see jsonx.Form.
 
 // Schema is the form of a JSON Schema. Names of properties and definitions, and values of unknown keywords, are the client's own.
 var Schema = schemaForm(jsonx.NewForm())
@@ -23,5 +23,5 @@ func schemaForm(f *jsonx.Form) *jsonx.Form {
 	return f.Others(nil)
 }
 
-// Hints is the form of the object in which a client talks to the gateway. Its members are validated where they are read.
+// Hints is the form of the object with the client's hints to the gateway. Its members are validated where they are read.
 var Hints = jsonx.NewForm().Add(Schema, "schema")

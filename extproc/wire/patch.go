@@ -22,7 +22,7 @@ const (
 // Insert inserts text at an offset, after earlier insertions there.
 func (p Patch) Insert(at int, text []byte) { p.Edits.Replace(at, at, text) }
 
-// PrependText inserts text before a content, which is a string or an array of blocks; false if it is neither.
+// PrependText inserts text before content, which is a string or an array of blocks; false if it is neither.
 func (p Patch) PrependText(content jsonx.Value, text string) bool {
 	switch {
 	case content.Kind() == jsonx.String:
@@ -35,8 +35,8 @@ func (p Patch) PrependText(content jsonx.Value, text string) bool {
 	return true
 }
 
-// Mark adds the cache marks of a plan, as Mark does to a conversation. system are the contents of the system prompt, each a string or an array of
-// blocks, and last is the content of the last message, if it is not the model's.
+// Mark adds the cache marks of a plan to the document, like the function Mark to a conversation. system are the contents of the system
+// prompt, each a string or an array of blocks, and last is the content of the last message, if it is not the model's.
 func (p Patch) Mark(plan *chat.CachePlan, minTokens int, system []jsonx.Value, last jsonx.Value) {
 	left := MaxMarks - bytes.Count(p.Doc.Bytes, []byte(marked))
 	if !plan.SetsMarks() || left <= 0 {
@@ -59,7 +59,8 @@ func (p Patch) Mark(plan *chat.CachePlan, minTokens int, system []jsonx.Value, l
 	p.markObject(tool)
 }
 
-// markSystem marks where the repeating part of the system prompt ends; false if it set no mark. before is what stands before it, in bytes.
+// markSystem marks the end of the stable part of the system prompt; false if it set no mark. before is the size in bytes of what precedes
+// it.
 func (p Patch) markSystem(plan *chat.CachePlan, before, minTokens int, contents []jsonx.Value) bool {
 	var blocks []jsonx.Value // strings, and blocks of text
 	var texts []string
@@ -90,7 +91,7 @@ func (p Patch) markSystem(plan *chat.CachePlan, before, minTokens int, contents 
 	return true
 }
 
-// isSplittable reports whether a block has its type, its text, and nothing else, in this order.
+// isSplittable reports whether a block consists of its type and its text, in this order.
 func isSplittable(block jsonx.Value) bool {
 	typed, texts := false, 0
 	for key := range block.Members {
@@ -99,7 +100,7 @@ func isSplittable(block jsonx.Value) bool {
 			typed = texts == 0
 		case "text":
 			texts++
-		case HintKey: // it is removed
+		case HintKey: // removed from the request
 		default:
 			return false
 		}
@@ -107,7 +108,8 @@ func isSplittable(block jsonx.Value) bool {
 	return typed && texts == 1
 }
 
-// splitText makes a block of a content that is a string, with a mark, or two if cut is not 0: the first one has so many bytes of the text, and the mark.
+// splitText converts content that is a string into a block with a mark. If cut is not 0, it becomes two blocks: the first cut bytes, with
+// the mark, and the rest.
 func (p Patch) splitText(content jsonx.Value, cut int) {
 	p.Insert(content.At, []byte(`[{"type":"text","text":`))
 	end := markMember + `}]`
@@ -118,12 +120,12 @@ func (p Patch) splitText(content jsonx.Value, cut int) {
 	p.AppendAfter(content, []byte(end))
 }
 
-// splitBlock splits a block after so many bytes of its text, and marks the first part.
+// splitBlock splits a block after cut bytes of its text, and marks the first part.
 func (p Patch) splitBlock(text jsonx.Value, cut int) {
 	p.Insert(text.TextAt(cut), []byte(`"`+markMember+`},{"type":"text","text":"`))
 }
 
-// markContent marks a content: a string, which becomes a block, or the last block of an array; false if it is empty.
+// markContent marks content: a string, which becomes a block, or the last block of an array; false if it is empty.
 func (p Patch) markContent(content jsonx.Value) bool {
 	if s, ok := content.Str(); ok {
 		if strings.TrimSpace(s) == "" {

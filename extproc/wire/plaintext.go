@@ -9,7 +9,7 @@ import (
 
 // What OpenAI's formats express as text, because they have no member for it.
 
-// AsError prefixes the text of a failed call with "Error", unless it begins so. It may change the parts.
+// AsError prefixes the text of a failed call with "Error", unless it already starts with it. It may change the parts.
 func AsError(texts []chat.Part) []chat.Part {
 	const word = "Error"
 	switch {
@@ -21,13 +21,13 @@ func AsError(texts []chat.Part) []chat.Part {
 	return texts
 }
 
-// DocumentText is a document as text, after its title and context.
+// DocumentText returns a document as text, after its title and context.
 func DocumentText(p *chat.Part) string {
 	texts := slices.DeleteFunc([]string{p.Name, p.Context, p.Text}, func(s string) bool { return s == "" })
 	return strings.Join(texts, "\n\n")
 }
 
-// FileName is the name of a document that is sent with its bytes.
+// FileName returns the name of a document that is sent with its bytes.
 func FileName(p *chat.Part) string {
 	switch {
 	case p.Name != "":

@@ -4,9 +4,9 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Prompts measure the input of OpenAI's formats with several prompts in a request, each a text or a list of a model's tokens.
+// Prompts measures the input of OpenAI's formats that accept several prompts in a request, each a text or a list of a model's tokens.
 type Prompts struct {
-	Count   int   // prompts; a provider completes empty ones as well
+	Count   int   // prompts; providers also complete empty ones
 	Tokens  int64 // tokens that are given as numbers
 	numbers int64 // bytes of these numbers
 	text    int64 // bytes of the texts
@@ -57,7 +57,8 @@ func (p *Prompts) add(v jsonx.Value) {
 // longestToken is the maximum length of a token's number in bytes.
 const longestToken = 16
 
-// list counts a prompt that is a list of tokens. Anything but a number, or a longer one, counts as text, and may be a prompt of its own.
+// list counts a prompt that is a list of tokens. Other elements, and numbers over the maximum length, count as text; they may be separate
+// prompts.
 func (p *Prompts) list(v jsonx.Value) {
 	p.Count++
 	for _, e := range v.Each {
@@ -74,8 +75,8 @@ func (p *Prompts) list(v jsonx.Value) {
 	}
 }
 
-// references is an upper bound of the tokens of what an object without a type refers to: {"image": "https://..."}. The media of a part with a
-// type are counted with the text.
+// references returns an upper bound of the tokens of what an object without a type refers to: {"image": "https://..."}. The media of a part
+// with a type are counted with the text.
 func references(v jsonx.Value) (n int64) {
 	if v.Kind() != jsonx.Object || v.Get("type").Exists() || v.Get("content").Exists() {
 		return 0
@@ -92,13 +93,13 @@ func references(v jsonx.Value) (n int64) {
 	return n
 }
 
-// Estimate estimates a request's input tokens.
+// Estimate returns an estimate of a request's input tokens.
 func (p *Prompts) Estimate() int64 {
 	return (2*p.text+twoTokensOfText-1)/twoTokensOfText + p.Tokens + tokensPerRequest
 }
 
-// Bound is an upper bound of a request's input tokens. text is the bound that takes the whole body for text: tokens that are given as numbers
-// count as one each instead, and a tokenizer may add some to each prompt.
+// Bound returns an upper bound of a request's input tokens. text is the bound that counts the whole body as text: here tokens that are
+// given as numbers count as one each, and a tokenizer may add some to each prompt.
 func (p *Prompts) Bound(text int64) int64 {
 	return text - p.numbers/bytesOfTextPerToken + p.Tokens + tokensPerPrompt*int64(p.Count) + p.media
 }

@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// TopMembers iterates over the top-level members of a document: keys and values, in the document's order.
+// TopMembers iterates over the top-level members of a document, in document order.
 func TopMembers(d *jsonx.Doc) iter.Seq2[string, jsonx.Value] {
 	return func(yield func(string, jsonx.Value) bool) {
 		for i := range d.Members {
@@ -79,7 +79,7 @@ func ReadLimit(field string, v jsonx.Value) (int, error) {
 	return int(n), nil
 }
 
-// ReadEffort notes from a request's effort whether the model thinks, and whether it thinks much, which is slower and costs more.
+// ReadEffort records whether a request's effort enables thinking, and whether it is a high effort, which is slower and costs more.
 func ReadEffort(r *chat.Request, field string, v jsonx.Value) error {
 	effort, err := ReadText(field, v)
 	if err != nil {
@@ -90,7 +90,7 @@ func ReadEffort(r *chat.Request, field string, v jsonx.Value) error {
 	return nil
 }
 
-// ReadModel reads the name of the model that a request asks for, which must not be empty.
+// ReadModel reads the name of the requested model, which must not be empty.
 func ReadModel(v jsonx.Value) (string, error) {
 	name, err := ModelName(v)
 	if err == nil && name == "" {
@@ -99,7 +99,7 @@ func ReadModel(v jsonx.Value) (string, error) {
 	return name, err
 }
 
-// CheckMessages refuses the member "messages" of a request unless it is an array with elements.
+// CheckMessages returns a fault unless the member "messages" of a request is a non-empty array.
 func CheckMessages(v jsonx.Value) error {
 	switch {
 	case v.Kind() != jsonx.Array:
@@ -110,8 +110,8 @@ func CheckMessages(v jsonx.Value) error {
 	return nil
 }
 
-// ReadJSONSchema reads the JSON Schema of the answer, as OpenAI's formats have it: schema, name, description and strict are members of def,
-// which is the request's member at.
+// ReadJSONSchema reads the JSON Schema of the answer in OpenAI's formats: schema, name, description and strict are members of def, which is
+// the request's member at.
 func ReadJSONSchema(c *chat.Conversation, def jsonx.Value, at string) (err error) {
 	schema := def.Get("schema")
 	if schema.Kind() != jsonx.Object {
@@ -181,7 +181,7 @@ func ReadUser(c *chat.Conversation, key string, v jsonx.Value) error {
 	return nil
 }
 
-// Rename sets the client's word for something that its format has several words for. The format's own table of words is not changed.
+// Rename sets the client's name of something for which its format has several names. The format's own table is not changed.
 func Rename(c *chat.Conversation, name, word string) {
 	if c.Words[name] != word {
 		c.Words = maps.Clone(c.Words)
@@ -189,7 +189,7 @@ func Rename(c *chat.Conversation, name, word string) {
 	}
 }
 
-// AppendUser appends the parts of a user turn as messages: tool results get messages of their own role. The order of parts stays.
+// AppendUser appends the parts of a user turn as messages: tool results become messages of their own role. The order of parts stays.
 func AppendUser(ms []chat.Message, at string, parts []chat.Part) []chat.Message {
 	for start := 0; ; {
 		isResult := start < len(parts) && parts[start].Kind == chat.PartToolResult

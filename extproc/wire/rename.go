@@ -7,8 +7,8 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// AppendRenamed appends a provider's bytes with the model's name replaced by model; "" keeps the provider's. at is where raw has the name;
-// an empty span is nowhere.
+// AppendRenamed appends a provider's bytes with the model's name replaced by model; "" keeps the provider's. at is the span of the name in
+// raw; it may be empty.
 func AppendRenamed(dst, raw []byte, at chat.Span, model string) []byte {
 	if model == "" {
 		return append(dst, raw...)
@@ -25,8 +25,8 @@ func AppendQuoted(dst, raw []byte, at chat.Span, quoted []byte) []byte {
 	return append(dst, raw[at.End:]...)
 }
 
-// ModelSpan is where a text names the model. model is that member of a JSON object that begins at offset in the text. The span is empty if
-// the object does not name a model, or if offset is negative, for an object that is not in the text verbatim.
+// ModelSpan returns the span of the model's name in a text. model is that member of a JSON object that starts at offset in the text. The
+// span is empty if the object does not name a model, or if offset is negative because the object is not in the text verbatim.
 func ModelSpan(model jsonx.Value, offset int) chat.Span {
 	if model.Kind() != jsonx.String || offset < 0 {
 		return chat.Span{}
@@ -35,7 +35,7 @@ func ModelSpan(model jsonx.Value, offset int) chat.Span {
 	return chat.Span{Start: at, End: at + len(model.Raw)}
 }
 
-// QuotedModel is the name of the model that the client is shown, as a JSON string for AppendQuoted; nil to show the provider's.
+// QuotedModel returns the client's name of the model as a JSON string for AppendQuoted; nil to keep the provider's.
 func (o *Options) QuotedModel() []byte {
 	if o.Model == "" {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// AppendLine appends a provider's JSON without its line ends, which would end a frame of a stream. JSON strings contain none.
+// AppendLine appends a provider's JSON without its line breaks, which would end a frame of a stream. JSON strings contain none.
 func AppendLine(dst, json []byte) []byte {
 	for {
 		i := bytes.IndexAny(json, "\r\n")
@@ -23,8 +23,8 @@ func AppendLine(dst, json []byte) []byte {
 // maxMembers is the maximum number of members of a merged report: a stream may report in every chunk, with new members each time.
 const maxMembers = 64
 
-// AppendMerged appends the object that merges two reports, such as a provider's usage at the start and at the end: of each member the later
-// value, unless it is null or zero. Members beyond 64 are dropped. See chat.Usage.Merge.
+// AppendMerged appends the object that merges two reports, such as a provider's usage at the start and at the end: the later value of each
+// member, unless it is null or zero. Members beyond 64 are dropped. See chat.Usage.Merge.
 func AppendMerged(dst []byte, earlier, later jsonx.Value) []byte {
 	type member struct {
 		key  string

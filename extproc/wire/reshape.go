@@ -8,10 +8,10 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// What the dialects share when they apply a Shape.
+// The common part of the dialects' implementations of Shape.
 
-// Reshape is a request's document, to which a dialect applies a Shape. The edits that the request already has are applied first. Not safe for
-// concurrent use.
+// Reshape is a request's document, to which a dialect applies a Shape. The edits that the request already has are applied first. Not safe
+// for concurrent use.
 type Reshape struct {
 	Patch
 	Shape *Shape
@@ -28,7 +28,7 @@ type ShapeWriter interface {
 	Turns()
 }
 
-// ApplyShape returns a copy of req changed by s, with the writer that a dialect makes for it. The error is a fault.
+// ApplyShape returns a copy of req changed by s; writer returns the ShapeWriter of a dialect. The error is a fault.
 func ApplyShape(req *chat.Request, s *Shape, writer func(*Reshape) ShapeWriter) (*chat.Request, error) {
 	r, err := newReshape(req, s)
 	if err != nil {
@@ -89,7 +89,7 @@ func (s *Shape) name(read chat.ConversationFor) chat.ConversationFor {
 	}
 }
 
-// Same reports whether the client's own format stays, because it already asks for the shape's schema.
+// Same reports whether the client's format stays because it already requests the shape's schema.
 func (s *Shape) Same(req *chat.Request) bool {
 	if s.KeepFormat {
 		return true
@@ -98,7 +98,7 @@ func (s *Shape) Same(req *chat.Request) bool {
 	return len(s.Schema) > 0 && bytes.Equal(own, s.Schema) && (s.Name == "" || name == s.Name || name == "")
 }
 
-// constrains reports whether the shape asks for a format by any of its means.
+// constrains reports whether the shape requests a format by any of its means.
 func (s *Shape) constrains() bool { return len(s.Schema) > 0 || s.Tool != nil || s.Guide != "" }
 
 // TextTurn is a text message that is appended to a request's messages.
@@ -107,7 +107,7 @@ type TextTurn struct {
 	Text      string
 }
 
-// TextTurns are the messages that the shape appends. Empty ones are dropped, and consecutive ones of one role are joined.
+// TextTurns returns the messages that the shape appends. Empty ones are dropped, and consecutive ones of one role are merged.
 func (s *Shape) TextTurns() []TextTurn {
 	var turns []TextTurn
 	for i := range s.Messages {
@@ -126,8 +126,8 @@ func (s *Shape) TextTurns() []TextTurn {
 	return turns
 }
 
-// AlternatingTurns are TextTurns for formats that must end with a user turn: one is added after an assistant's. assistant is whether the
-// request itself ends with an assistant turn.
+// AlternatingTurns returns TextTurns for formats that must end with a user turn: one is added after an assistant's. assistant is whether
+// the request itself ends with an assistant turn.
 func (s *Shape) AlternatingTurns(assistant bool) []TextTurn {
 	turns := s.TextTurns()
 	if n := len(turns); n > 0 && turns[n-1].Assistant || n == 0 && assistant && s.constrains() {
@@ -184,7 +184,7 @@ func (p Patch) AppendToMember(key string, element []byte) {
 	p.Edits.Set(p.Doc, key, append(append([]byte{'['}, element...), ']'))
 }
 
-// DeleteMembers deletes members of the object at a top-level key, and the object if it is then empty.
+// DeleteMembers deletes members of the object at a top-level key, and the object itself if that leaves it empty.
 func (p Patch) DeleteMembers(key string, drop func(member string) bool) {
 	rest := WithMembers(p.Doc.Get(key), drop)
 	if IsEmpty(jsonx.Value{Raw: rest}) {
@@ -194,15 +194,15 @@ func (p Patch) DeleteMembers(key string, drop func(member string) bool) {
 	p.Edits.Set(p.Doc, key, rest)
 }
 
-// AppendAfter adds text after a value. Unlike Insert at its end, the text stays before what is added to the document, if the value is its
-// last.
+// AppendAfter adds text after a value. Unlike Insert at the value's end, the text stays before what is added to the document if the value
+// is its last.
 func (p Patch) AppendAfter(v jsonx.Value, text []byte) {
 	end := v.At + len(v.Raw)
 	p.Edits.Replace(end-1, end, append([]byte{v.Raw[len(v.Raw)-1]}, text...))
 }
 
-// AppendText adds text after a content, which is a string or an array of blocks; false if it is neither, or empty. between separates two
-// strings, and block makes a block of text.
+// AppendText adds text after content, which is a string or an array of blocks; false if it is neither, or empty. between separates two
+// strings, and block formats a block of text.
 func (p Patch) AppendText(content jsonx.Value, text, between string, block func(text string) []byte) bool {
 	switch {
 	case IsEmpty(content):
@@ -217,7 +217,7 @@ func (p Patch) AppendText(content jsonx.Value, text, between string, block func(
 	return true
 }
 
-// TextBlock is a block of text in most formats.
+// TextBlock returns a block of text as in most formats.
 func TextBlock(text string) []byte {
 	return append(jsonx.AppendString([]byte(`{"type":"text","text":`), text), '}')
 }
@@ -228,8 +228,8 @@ type Member struct {
 	JSON []byte
 }
 
-// WithMembers returns an object with members set: in place if they exist, else at the end. All other bytes stay. remove reports which members
-// to remove; it may be nil.
+// WithMembers returns an object with members set: in place if they exist, else at the end. All other bytes stay. remove reports which
+// members to remove; it may be nil.
 func WithMembers(object jsonx.Value, remove func(key string) bool, set ...Member) []byte {
 	raw := object.Raw
 	if object.Kind() != jsonx.Object {

@@ -7,8 +7,8 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Rewriter is implemented by dialects that can replace the conversation of a request in their own format, for a provider of the same dialect.
-// Everything else stays as it was.
+// Rewriter is implemented by dialects that can replace the conversation of a request in their own format, for a provider of the same
+// dialect. Everything else is unchanged.
 type Rewriter interface {
 	// Rewrite returns req with the system prompt and the messages of c, which has no tools, and the names of what it could not express. req
 	// is not changed. The error is a fault.
@@ -26,8 +26,7 @@ func Rewritten(req *chat.Request, c *chat.Conversation, e *jsonx.Edits) (*chat.R
 	return &again, nil
 }
 
-// DegradedWithin adds to degraded the nested members that a conversation does not carry: a request that is rewritten keeps those at its top
-// level.
+// DegradedWithin adds to degraded the nested members that a conversation cannot carry. The top-level ones are kept by a rewritten request.
 func DegradedWithin(req *chat.Request, c *chat.Conversation, degraded []string) []string {
 	for _, name := range c.Unmapped {
 		if req.Doc.Find(name) < 0 && !slices.Contains(degraded, name) {

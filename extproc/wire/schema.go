@@ -15,7 +15,7 @@ const (
 	ByOpenAI                      // strict schemas: also, every property is required and has no default
 )
 
-// HasNote reports whether the description of a schema is the note, so that it need not be sent separately.
+// HasNote reports whether the description of a schema is the note, which then need not be sent separately.
 func HasNote(schema jsonx.Raw, note string) bool {
 	return note == "" || jsonx.Value{Raw: schema}.Get("description").Equal(note)
 }
@@ -122,23 +122,23 @@ func takesFormat(v jsonx.Value, by EnforcedBy) bool {
 	return false
 }
 
-// isRecursive reports whether a schema contains itself, or has too many references to tell.
+// isRecursive reports whether a schema contains itself, or has more references than are checked.
 func isRecursive(root jsonx.Value) bool {
 	t := refWalker{root: root, active: map[string]bool{}, left: maxRefs}
 	return t.follow(root, maxSchemaDepth)
 }
 
-// maxRefs is how many references of a schema are followed.
+// maxRefs is the maximum number of references that are followed.
 const maxRefs = 1000
 
 // refWalker follows the references inside a schema.
 type refWalker struct {
 	root   jsonx.Value
-	active map[string]bool // references that are being followed
+	active map[string]bool // references on the current path
 	left   int
 }
 
-// follow reports whether a schema leads to a reference that is being followed. Definitions count where they are used.
+// follow reports whether a schema leads to a reference on the current path. Definitions count where they are used.
 func (t *refWalker) follow(v jsonx.Value, levels int) bool {
 	if levels == 0 {
 		return true

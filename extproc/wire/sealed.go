@@ -8,15 +8,15 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// SealPrefix begins encrypted_content that the gateway made.
+// SealPrefix is the prefix of encrypted_content that the gateway wrote.
 const SealPrefix = "bardo-thinking-1."
 
-// maxSealed is the maximum length in bytes of encrypted_content that the gateway made.
+// maxSealed is the maximum length in bytes of encrypted_content that the gateway wrote.
 const maxSealed = 4 << 20
 
-// Seal encodes a block of thinking as the encrypted_content of a reasoning item of the Responses API, if its model signs its thinking: the whole block, text
-// included, since clients send that back unchanged, but may change the summary. It is encoded, not secret: the provider's signature protects it. Content without
-// the prefix is the provider's own.
+// Seal encodes a block of signed thinking as the encrypted_content of a reasoning item of the Responses API. It contains the whole block,
+// text included, because clients send it back unchanged but may change the summary. It is encoded, not encrypted: the provider's signature
+// protects it. Content without the prefix is the provider's own.
 func Seal(p *chat.Part) []byte {
 	var b []byte
 	if p.Kind == chat.PartRedacted {
@@ -28,7 +28,7 @@ func Seal(p *chat.Part) []byte {
 	return base64.RawURLEncoding.AppendEncode([]byte(SealPrefix), b)
 }
 
-// Unseal decodes encrypted_content; ours is false for another provider's. The error is a fault for invalid content.
+// Unseal decodes encrypted_content; ours is false if it was not written by the gateway. The error is a fault for invalid content.
 func Unseal(sealed, at string) (p chat.Part, ours bool, err error) {
 	text, ours := strings.CutPrefix(sealed, SealPrefix)
 	switch {

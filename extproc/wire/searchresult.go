@@ -8,15 +8,15 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// SearchResult is a result of a search that the gateway adds to a conversation. In a request it is a text of its own, in a form that says so; where a provider's
-// format has blocks for results, the text becomes one.
+// SearchResult is a search result that the gateway adds to a conversation. In a request it is a separate text part in the format below; for
+// providers whose format has blocks for search results, it is converted to one.
 type SearchResult struct {
 	Source string
 	Title  string
 	Text   string
 }
 
-// The form of a result's text: the first line has source and title.
+// The format of a result's text: source and title on the first line, then the text.
 const (
 	resultOpening = `<search_result source="`
 	resultTitle   = `" title="`
@@ -24,18 +24,18 @@ const (
 	resultClosing = "\n</search_result>"
 )
 
-// inAttribute has what cannot stand in the first line, and inText what would end a result early.
+// inAttribute replaces characters that source and title must not contain, and inText text that would end a result early.
 var (
 	inAttribute = strings.NewReplacer(`"`, "'", "\r", " ", "\n", " ", "<", "(", ">", ")")
 	inText      = strings.NewReplacer("</search_result", "< /search_result", "<search_result", "< search_result")
 )
 
-// String is the result as a text.
+// String formats the result as text.
 func (r *SearchResult) String() string {
 	return resultOpening + inAttribute.Replace(r.Source) + resultTitle + inAttribute.Replace(r.Title) + resultLine + inText.Replace(r.Text) + resultClosing
 }
 
-// ParseSearchResult reads a text in the form of String; ok is false for any other.
+// ParseSearchResult parses a text written by String; ok is false for any other text.
 func ParseSearchResult(text string) (r SearchResult, ok bool) {
 	if !IsSearchResult(text) {
 		return r, false
@@ -50,11 +50,11 @@ func ParseSearchResult(text string) (r SearchResult, ok bool) {
 	return r, true
 }
 
-// IsSearchResult reports whether a text begins as that of a result does.
+// IsSearchResult reports whether a text starts like a result.
 func IsSearchResult(text string) bool { return strings.HasPrefix(text, resultOpening) }
 
-// JoinTexts is a request of OpenAI's format whose last message, if it consists of texts that the gateway has added results to, is one string: some servers of the
-// format read strings alone. Any other request stays as it is.
+// JoinTexts returns a request of OpenAI's format in which the last message, if it consists of texts and the gateway added results to it,
+// has a single string as content: some servers of the format accept only strings. Any other request is returned unchanged.
 func JoinTexts(r *chat.Request) *chat.Request {
 	return changeLast(r, func(content jsonx.Value) jsonx.Raw {
 		var texts []string
@@ -69,7 +69,7 @@ func JoinTexts(r *chat.Request) *chat.Request {
 	})
 }
 
-// ResultBlocks is a request of Anthropic's format in whose last message the results that the gateway has added are blocks of their own type.
+// ResultBlocks returns a request of Anthropic's format in whose last message the results that the gateway added are search_result blocks.
 func ResultBlocks(r *chat.Request, cite bool) *chat.Request {
 	return changeLast(r, func(content jsonx.Value) jsonx.Raw {
 		b := jsonx.Raw("[")
@@ -88,7 +88,7 @@ func ResultBlocks(r *chat.Request, cite bool) *chat.Request {
 	})
 }
 
-// AppendBlock writes the result as a search_result block of Anthropic's format, without its closing brace.
+// AppendBlock appends the result as a search_result block of Anthropic's format, without its closing brace.
 func (r *SearchResult) AppendBlock(b jsonx.Raw, cite bool) jsonx.Raw {
 	b = jsonx.AppendString(append(b, `{"type":"search_result","source":`...), r.Source)
 	b = jsonx.AppendString(append(b, `,"title":`...), r.Title)
@@ -108,7 +108,8 @@ func hasOnly(object jsonx.Value, keys ...string) bool {
 	return true
 }
 
-// changeLast changes the content of the last message of a request that has results, if it is an array. change returns nil to leave it as it is.
+// changeLast replaces the content of the last message of a request to which results were added, if the content is an array. change returns
+// nil to keep it.
 func changeLast(r *chat.Request, change func(content jsonx.Value) jsonx.Raw) *chat.Request {
 	if !r.Retrieved {
 		return r

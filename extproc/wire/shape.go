@@ -7,23 +7,23 @@ import (
 
 // Shaper is implemented by dialects that can change the answer format of a request in their own dialect. Every client's dialect does.
 type Shaper interface {
-	// Shape returns req with the changes of s; all other bytes stay. req is not changed. The result's conversation is not parsed (Conv is
-	// nil). The error is a fault.
+	// Shape returns req with the changes of s; all other bytes stay. req is not changed. The conversation of the result is not parsed (Conv
+	// is nil). The error is a fault.
 	Shape(req *chat.Request, s *Shape) (again *chat.Request, err error)
 }
 
-// Shape is how an attempt asks for the answer's format, and what it adds to the client's request. The zero value removes the client's format,
-// and changes nothing else.
+// Shape sets how an attempt requests the format of the answer, and what it adds to the client's request. The zero value removes the
+// client's format and changes nothing else.
 type Shape struct {
-	Schema jsonx.Raw // to be enforced by the provider instead of the client's; nil: none
+	Schema jsonx.Raw // a schema that replaces the client's, for the provider to enforce; nil: none
 	Name   string    // of the schema
-	Note   string    // what the schema is for
-	Loose  bool      // the schema is not marked as strict, in formats that have the mark
+	Note   string    // description of the schema
+	Loose  bool      // the schema is not marked as strict, in formats with such a mark
 
 	KeepFormat bool // the client's format stays
 
-	Tool   *chat.Tool // one more tool, after the client's own
-	Choice ToolChoice // how tools are to be used
+	Tool   *chat.Tool // an additional tool, after the client's
+	Choice ToolChoice // the tool choice
 	Guide  string     // text after the system prompt
 
 	Messages []chat.Message // text messages of assistant and user, after the client's messages
@@ -40,8 +40,8 @@ const (
 	ChooseShape                   // the model must call the shape's tool
 )
 
-// SchemaOf is the JSON Schema that a request asks its answer to follow, and the name that the client gave it; nil for none, or for JSON of
-// any schema. It reads members only, except for Gemini's, whose conversation is parsed.
+// SchemaOf returns the JSON Schema that a request requires of its answer, and the client's name for it; nil for none, or for JSON of any
+// schema. It reads members only, except for Gemini's, whose conversation is parsed.
 func SchemaOf(r *chat.Request) (schema jsonx.Raw, name string) {
 	switch r.Dialect {
 	case chat.OpenAI, chat.Completions:
@@ -72,18 +72,18 @@ func SchemaOf(r *chat.Request) (schema jsonx.Raw, name string) {
 // JSONObject is the type of JSON mode in OpenAI's formats.
 const JSONObject = "json_object"
 
-// Format is what a request asks of the answer's format. The zero value is nothing, or plain text.
+// Format is the format that a request requires of its answer. The zero value is none, or plain text.
 type Format struct {
 	Schema jsonx.Raw // nil: none
 	Name   string    // of the schema
 	JSON   bool      // any JSON object
 	Word   bool      // one value of the schema's enum, without quotes
-	Loose  bool      // the schema is not marked as strict, in a format that has the mark
-	Member string    // the client's member that asks for it: response_format
-	Value  string    // and its value: json_schema
+	Loose  bool      // the schema is not marked as strict, in a format with such a mark
+	Member string    // the client's member that sets it: response_format
+	Value  string    // the member's value: json_schema
 }
 
-// FormatOf reads what a request asks of the answer's format.
+// FormatOf reads the format that a request requires of its answer.
 func FormatOf(r *chat.Request) (f Format) {
 	f.Schema, f.Name = SchemaOf(r)
 	f.Value = "json_schema"

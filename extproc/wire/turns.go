@@ -2,7 +2,7 @@ package wire
 
 import "bardo.money/gateway/extproc/chat"
 
-// Turn is the consecutive messages of one role, for formats in which the user begins, roles alternate, and tool results come first in the
+// Turn is the consecutive messages of one role, for formats in which the user starts, roles alternate, and tool results come first in the
 // turn after their calls.
 type Turn struct {
 	Assistant bool
@@ -11,7 +11,7 @@ type Turn struct {
 }
 
 // Turns groups a conversation's messages into turns. supported returns the parts of a message that can be sent; a turn without any is
-// dropped. A system prompt alone is still a question: systemOnly is true if it is sent as the user's turn.
+// dropped. systemOnly is true if there is only a system prompt, which is then sent as the user's turn.
 func Turns(c *chat.Conversation, supported func(*chat.Message) []chat.Part) (ts []Turn, systemOnly bool) {
 	if ts = group(c.Messages, supported); len(ts) > 0 {
 		return ts, false
@@ -54,7 +54,8 @@ func (t *Turn) add(parts []chat.Part) {
 	}
 }
 
-// MediaLabel is the text before the images and files that a tool returned, in formats whose results are text only: it names their call.
+// MediaLabel returns the text before the images and files that a tool returned, in formats whose results are text only: it names their
+// call.
 func MediaLabel(call string) string { return MediaLabelPrefix + call + ":" }
 
 // MediaLabelPrefix is the prefix of a MediaLabel.

@@ -7,15 +7,16 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Unmap adds a member that the canonical form does not carry to the conversation's list, once.
+// Unmap adds a member that the canonical form cannot carry to the conversation's list, once.
 func Unmap(c *chat.Conversation, name string) {
 	c.Unmapped = AppendDegraded(c.Unmapped, name)
 }
 
-// StrangeMember is what records and events call a member that no format documents. Its name is the client's own, and content.
+// StrangeMember replaces the name of an undocumented member in records and events, because the client chose the name, which may be content.
 const StrangeMember = "unknown_member"
 
-// NoteStrange notes which of a conversation's unmapped members its format does not document. words are what else stands among them.
+// NoteStrange records which of a conversation's unmapped members its format does not document. words are further names in the list that are
+// not content.
 func NoteStrange(c *chat.Conversation, documented *jsonx.Form, words ...string) {
 	for _, name := range c.Unmapped {
 		if name != MoreDegraded && !documented.Knows(name) && !slices.Contains(words, name) {
@@ -24,7 +25,7 @@ func NoteStrange(c *chat.Conversation, documented *jsonx.Form, words ...string) 
 	}
 }
 
-// Told are degraded names as others than their client may see them.
+// Told replaces undocumented members in a list of degraded names by StrangeMember, for readers other than the client.
 func Told(names []string, strange ...[]string) (out []string) {
 	for _, name := range names {
 		if slices.ContainsFunc(strange, func(s []string) bool { return slices.Contains(s, name) }) {
@@ -37,8 +38,8 @@ func Told(names []string, strange ...[]string) (out []string) {
 	return out
 }
 
-// UnmapUnknown unmaps the members of an object that its reader does not know, by their keys. Empty and false ones are skipped: SDKs fill them
-// in.
+// UnmapUnknown unmaps the members of an object that its reader does not know, by their keys. Empty and false ones are skipped, because SDKs
+// add them by default.
 func UnmapUnknown(c *chat.Conversation, object jsonx.Value, known ...string) {
 	for key, v := range object.Members {
 		on, isBool := v.Bool()

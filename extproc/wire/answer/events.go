@@ -14,7 +14,7 @@ func (r *Reader) End() {
 	r.Emit(chat.Event{Kind: chat.End})
 }
 
-// Fail ends an answer with an error of the gateway's.
+// Fail ends an answer with an error of the gateway.
 func (r *Reader) Fail(kind, message string) { r.FailWith(invalid(kind, message)) }
 
 // FailWith ends an answer with an error.
@@ -23,8 +23,8 @@ func (r *Reader) FailWith(err *chat.ProviderError) {
 	r.Emit(chat.Event{Kind: chat.Error, Err: err})
 }
 
-// Own attaches the bytes of a frame to the events from first on; the first of them carries the bytes. Bytes without an event become an Other
-// event. If the last event is an error, it replaces the others.
+// Own attaches the bytes of a frame to the events from index first; the first of them carries the bytes. Bytes without an event become an
+// Other event. If the last event is an error, it replaces the others.
 func (r *Reader) Own(first int, raw []byte, model chat.Span) {
 	switch n := len(r.Events); {
 	case n == first:
@@ -35,8 +35,8 @@ func (r *Reader) Own(first int, raw []byte, model chat.Span) {
 	r.Carry(first, first, raw, model)
 }
 
-// Carry attaches bytes to the events from first on, if they may pass to the client: carrier has the bytes and where they name the model, the
-// others are its tail.
+// Carry attaches bytes to the events from index first, if they may pass to the client: carrier has the bytes and the position of the
+// model's name, the others are its tail.
 func (r *Reader) Carry(first, carrier int, raw []byte, model chat.Span) {
 	if !r.Passes {
 		return
@@ -51,10 +51,10 @@ func (r *Reader) Carry(first, carrier int, raw []byte, model chat.Span) {
 type Block struct {
 	Kind  chat.EventKind // of the open block: Text, Thought, Refusal or Redacted; Start if none is open
 	Index int            // of the open block, or of the last one
-	Any   bool           // the choice has had content
+	Any   bool           // the choice has content
 }
 
-// OpenBlock closes the open block of a choice and begins one with the next index of the answer.
+// OpenBlock closes the open block of a choice and starts one with the next index of the answer.
 func (r *Reader) OpenBlock(b *Block, choice int, kind chat.EventKind) {
 	r.CloseBlock(b, choice)
 	*b = Block{Kind: kind, Index: r.Blocks, Any: true}

@@ -18,14 +18,14 @@ import (
 // maxBody is the maximum size of a JSON answer in bytes.
 const maxBody = 64 << 20
 
-// usualEvents is the number of events of a simple JSON answer, or of a few frames of a stream.
+// usualEvents is the initial capacity for events: enough for a simple JSON answer, or a few frames of a stream.
 const usualEvents = 8
 
-// Format is what a Reader needs to know of the provider's format.
+// Format describes the provider's format to a Reader.
 type Format struct {
 	Dialect    chat.Dialect
 	MaxEvent   int    // maximum size of a stream's event in bytes
-	Terminator string // data of a stream's last event, if they are not JSON; "" if the format has none
+	Terminator string // data of a stream's last event if they are not JSON; "" if the format has none
 }
 
 // Reader is the outer part of a provider.Decoder, which embeds it. Not safe for concurrent use.
@@ -34,7 +34,7 @@ type Reader struct {
 	Arena  []byte       // unescaped text of the events
 	Body   []byte       // of a JSON answer or an error, so far
 	Stream bool         // the body is an event stream
-	Passes bool         // the client speaks this dialect, and the body has the form that it asked for: bytes may pass unchanged
+	Passes bool         // the client speaks this dialect, and the body has the requested form: bytes may pass unchanged
 	Over   bool         // End or Error was emitted
 	Blocks int          // number of content blocks so far, which is the index of the next one
 
@@ -46,7 +46,7 @@ type Reader struct {
 	overflow   bool
 }
 
-// NewReader returns a reader of the answer to req. The content type says whether the body is a stream; without one, the request does.
+// NewReader returns a reader of the answer to req. The content type determines whether the body is a stream; without one, the request does.
 func NewReader(f Format, req *chat.Request, status int, h header.List) Reader {
 	r := Reader{
 		Events: make([]chat.Event, 0, usualEvents), Stream: req.Stream,
@@ -65,8 +65,8 @@ func NewReader(f Format, req *chat.Request, status int, h header.List) Reader {
 
 func (r *Reader) succeeded() bool { return r.status >= 200 && r.status < 300 }
 
-// Take reads the next piece of the body, and drops the events of the previous one. It yields the frames of a stream that are complete, until
-// the answer is over. Other bodies are collected for JSON.
+// Take reads the next piece of the body, and drops the events of the previous one. It yields the complete frames of a stream until the
+// answer is over. Other bodies are collected for JSON.
 func (r *Reader) Take(chunk []byte, end bool) iter.Seq[*sse.Frame] {
 	return func(yield func(*sse.Frame) bool) { r.take(chunk, end, yield) }
 }
@@ -105,7 +105,7 @@ func (r *Reader) last() []sse.Frame {
 	return frames
 }
 
-// Parse reads the data of a frame. The Values are to be walked before the next frame is read.
+// Parse reads the data of a frame. The Values must be read before the next frame is parsed.
 func (r *Reader) Parse(data []byte) (jsonx.Value, error) { return r.parser.Parse(data) }
 
 // isWhole reports whether data that may have been truncated are complete.
@@ -117,7 +117,7 @@ func (r *Reader) isWhole(data []byte) bool {
 	return err == nil && v.Kind() == jsonx.Object
 }
 
-// terminated completes a frame, so that what is written after it does not become a part of it.
+// terminated completes a frame, so that what is written after it is not parsed as a part of it.
 func terminated(raw []byte) []byte {
 	n := len(raw)
 	raw = append(raw[:n:n], '\n')
@@ -140,7 +140,7 @@ func (r *Reader) collect(chunk []byte) {
 	r.Body = append(r.Body, chunk...)
 }
 
-// JSON returns a complete JSON answer, or the error that it is.
+// JSON returns a complete JSON answer, or the error that it contains.
 func (r *Reader) JSON() (jsonx.Value, *chat.ProviderError) {
 	if !r.succeeded() {
 		return jsonx.Value{}, errbody.Parse(r.status, r.header, r.Body)

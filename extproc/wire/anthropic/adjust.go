@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// adjuster edits a client's own request: it applies the profile. What that does not change keeps its bytes.
+// adjuster applies the profile to a client's own request. Everything else keeps its bytes.
 type adjuster struct {
 	edits    *jsonx.Edits
 	doc      *jsonx.Doc
@@ -39,7 +39,7 @@ func (a *adjuster) adjust() {
 	a.guide(&p)
 }
 
-// numbers sets the profile's sampling parameters, and removes those that the API refuses with them.
+// numbers sets the profile's sampling parameters, and removes those that the API refuses in combination.
 func (a *adjuster) numbers(p *plan) {
 	for _, n := range [...]struct{ key, own, wanted string }{
 		{"temperature", p.own.Temperature, p.sampling.Temperature},
@@ -81,7 +81,7 @@ const (
 	responseSchema = "response_schema" // a profile's schema, as a degraded name
 )
 
-// config sets the effort and the schema of the answer, next to the client's own members.
+// config sets the effort and the schema of the answer; the client's other members stay.
 func (a *adjuster) config(p *plan) {
 	schema := p.sampling.Schema
 	switch {
@@ -141,7 +141,7 @@ func (a *adjuster) stop(p *plan) {
 	}
 }
 
-// guide puts text before the system prompt that replaces a parameter which the model lacks.
+// guide inserts text before the system prompt, in place of a parameter that the model lacks.
 func (a *adjuster) guide(p *plan) {
 	if p.guidance == "" {
 		return
@@ -153,8 +153,8 @@ func (a *adjuster) guide(p *plan) {
 
 func (a *adjuster) patch() wire.Patch { return wire.Patch{Edits: a.edits, Doc: a.doc} }
 
-// turn reports the state of the model's turn: prefilled is whether the client began the answer, and withoutThinking whether the model uses
-// tools in a turn that did not begin with thinking.
+// turn returns the state of the model's turn: prefilled is whether the client started the answer, and withoutThinking whether the model
+// uses tools in a turn that does not start with thinking.
 func (a *adjuster) turn() (prefilled, withoutThinking bool) {
 	working, thinks := false, false
 	for _, m := range a.doc.Get("messages").Each {
@@ -173,7 +173,7 @@ func (a *adjuster) turn() (prefilled, withoutThinking bool) {
 	return prefilled, working && !thinks
 }
 
-// beginsWithThinking reports whether a turn begins with thinking that is sent to the provider.
+// beginsWithThinking reports whether a turn starts with thinking that is sent to the provider.
 func (a *adjuster) beginsWithThinking(content jsonx.Value) bool {
 	for _, block := range content.Each {
 		kind := block.Get("type")
@@ -190,7 +190,7 @@ func (a *adjuster) beginsWithThinking(content jsonx.Value) bool {
 	return false
 }
 
-// ownConversation is the parameters in a request's own top-level members. Members of the wrong type count as absent: their provider will
+// ownConversation returns the parameters in a request's own top-level members. Members of the wrong type count as absent: the provider will
 // refuse them.
 func ownConversation(d *jsonx.Doc) *chat.Conversation {
 	c := &chat.Conversation{}

@@ -9,9 +9,9 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Amend returns the resolution for another attempt after a provider of this format refused a request: without the history's thinking if that
-// is what it refused, or without the beta features that it does not know. ok is false if the error is about something else, or if that has
-// been left out already.
+// Amend returns the resolution for another attempt after a provider of this format refused a request: without the history's thinking if the
+// provider refused that, or without the beta features that it does not know. ok is false if the error is about something else, or if that
+// was already removed.
 func Amend(req *chat.Request, to policy.Resolution, e *chat.ProviderError) (again policy.Resolution, ok bool) {
 	if e.Status != http.StatusBadRequest && e.Status != http.StatusUnprocessableEntity {
 		return to, false
@@ -28,8 +28,8 @@ func Amend(req *chat.Request, to policy.Resolution, e *chat.ProviderError) (agai
 	return to, false
 }
 
-// thinkingWords are parts of the API's error messages, in lower case, about a history's thinking: a signature is missing or another one's, a
-// block was changed, a turn that uses tools did not begin with thinking, or it has thinking while thinking is off.
+// thinkingWords are parts of the API's error messages, in lower case, about thinking in the history: a signature is missing or invalid, a
+// block was changed, a turn that uses tools does not start with thinking, or it has thinking while thinking is off.
 var thinkingWords = []string{"signature", "cannot be modified", "expected `thinking`", "must start with a thinking block", "cannot contain `thinking`"}
 
 func refusesThinking(message string) bool {
@@ -37,7 +37,7 @@ func refusesThinking(message string) bool {
 		slices.ContainsFunc(thinkingWords, func(w string) bool { return strings.Contains(message, w) })
 }
 
-// refusedBetas are the client's flags that the provider's error names; all of them if it names none.
+// refusedBetas returns the client's flags that the provider's error names; all of them if it names none.
 func refusedBetas(req *chat.Request, removed []string, message string) []string {
 	if req.Dialect != chat.Anthropic || !strings.Contains(message, "anthropic-beta") && !strings.Contains(message, "beta flag") {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// sortBetas splits the beta flags of a client of this dialect into those that are passed to the provider, and those that it does not know, by
-// its configuration or its own error.
+// sortBetas splits the beta flags of a client of this dialect into those that are passed to the provider, and those that the provider does
+// not know, according to its configuration or its own error.
 func sortBetas(req *chat.Request, at provider.Endpoint, without policy.Without) (passed, dropped []string) {
 	if req.Dialect != chat.Anthropic {
 		return nil, nil
@@ -33,7 +33,7 @@ func sortBetas(req *chat.Request, at provider.Endpoint, without policy.Without) 
 // isContextManagement reports whether a flag is the one that context_management requires.
 func isContextManagement(flag string) bool { return strings.HasPrefix(flag, "context-management-") }
 
-// interleavedThinking is the flag that lets models with a thinking budget think between tool calls. Adaptive models do so anyway.
+// interleavedThinking is the flag that lets models with a thinking budget think between tool calls. Adaptive models always do.
 const interleavedThinking = "interleaved-thinking-2025-05-14"
 
 // Interleave sets the flag for clients of other formats, which have no equivalent, if the model is known to support it. Clients of this

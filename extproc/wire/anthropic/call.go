@@ -12,12 +12,12 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// apiVersion is the API version of requests that are translated. An Anthropic client sends its own.
+// apiVersion is the API version of translated requests. An Anthropic client sends its own.
 const apiVersion = "2023-06-01"
 
 // NewCall writes one attempt at a provider that speaks this format. The query, the API version and the beta flags of a client of the same
-// dialect are passed on. strip is which of the history's thinking is removed for models that sign; the resolution may require more. The error
-// is a fault.
+// dialect are passed on. strip selects the history's thinking to remove for models that sign; the resolution may require more. The error is
+// a fault.
 func NewCall(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint, strip Strip) (*provider.Call, error) {
 	same := req.Dialect == chat.Anthropic
 	switch {
@@ -25,7 +25,7 @@ func NewCall(buf []byte, req *chat.Request, to policy.Resolution, at provider.En
 		strip = StripAll
 	case to.NoSignatures:
 		strip = StripSignatures
-	case strip == StripUnsigned && !req.Thinking: // scanning every request costs too much: if the provider refuses it, Amend strips
+	case strip == StripUnsigned && !req.Thinking: // scanning every request would cost too much: if the provider refuses it, Amend strips
 		strip = StripNothing
 	}
 	if req.Op == chat.CountTokens && !same {

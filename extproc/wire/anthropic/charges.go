@@ -2,8 +2,8 @@ package anthropic
 
 import "bardo.money/gateway/extproc/provider"
 
-// Charges are what costs more than its tokens in the Messages API: every tool that the caller does not run itself, except tool search, which
-// finds what the request holds.
+// Charges lists what costs more than its tokens in the Messages API: every tool that the caller does not run itself, except tool search,
+// which searches only the request.
 var Charges = provider.NewCharges([]provider.ChargedTool{
 	{Type: "", By: provider.Nothing},
 	{Type: "custom", By: provider.Nothing},

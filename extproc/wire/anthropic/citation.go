@@ -10,8 +10,8 @@ import (
 // keyCitations is the member of a text block that holds its citations.
 const keyCitations = "citations"
 
-// dropCitations removes citations that the gateway made of another provider's from a history: the API refuses them. It reports whether there
-// were any.
+// dropCitations removes citations from a history that the gateway converted from another provider's: the API refuses them. It reports
+// whether there were any.
 func dropCitations(e *jsonx.Edits, d *jsonx.Doc) (found bool) {
 	for _, m := range d.Get("messages").Each {
 		for _, block := range m.Get("content").Each {
@@ -27,5 +27,5 @@ func dropCitations(e *jsonx.Edits, d *jsonx.Doc) (found bool) {
 	return found
 }
 
-// mayCite is a quick check: false means that a history has no citation that the gateway made.
+// mayCite is a quick check: false means that a history has no citation that the gateway wrote.
 func mayCite(d *jsonx.Doc) bool { return bytes.Contains(d.Bytes, []byte(`"encrypted_index"`)) }

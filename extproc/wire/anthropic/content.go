@@ -12,8 +12,8 @@ import (
 // maxNesting is the maximum nesting of content: a message, a tool result or document in it, and its content.
 const maxNesting = 4
 
-// readContent reads content, a string or an array of blocks. Absent content and empty text become no parts: this API refuses empty text in an
-// array, and others treat it as an utterance.
+// readContent reads content, a string or an array of blocks. Absent content and empty text become no parts: this API refuses empty text in
+// an array, and others treat it as a message.
 func readContent(c *chat.Conversation, v jsonx.Value, at string) ([]chat.Part, error) {
 	return readNested(c, v, at, maxNesting)
 }
@@ -68,7 +68,7 @@ type block struct {
 	err error
 }
 
-// text is a member of v that must be a string; in is the path from the block to v.
+// text returns a member of v that must be a string; in is the path from the block to v.
 func (b *block) text(in string, v jsonx.Value, key string) string {
 	m := v.Get(key)
 	s, ok := m.Str()
@@ -78,7 +78,7 @@ func (b *block) text(in string, v jsonx.Value, key string) string {
 	return s
 }
 
-// optional is an optional member of the block that must be a string.
+// optional returns an optional member of the block that must be a string.
 func (b *block) optional(key string) string {
 	if b.v.Get(key).IsNull() {
 		return ""
@@ -112,7 +112,7 @@ func (b *block) read(depth int) chat.Part {
 		p := chat.Part{Kind: chat.PartThinking, Text: b.text("", b.v, "thinking")}
 		p.Signature = b.optional("signature")
 		return p
-	case "tool_reference": // the result of a client's own tool search; other formats have all tools, so its name suffices
+	case "tool_reference": // the result of a client's own tool search; other formats have all tools, so the name suffices
 		b.unmapOthers("type", "cache_control", "tool_name")
 		return chat.Part{Kind: chat.PartText, Text: b.text("", b.v, "tool_name")}
 	case "redacted_thinking":
@@ -128,12 +128,12 @@ var traces = map[string]bool{
 	"server_tool_use": true, "mcp_tool_use": true, "web_search_tool_result": true, "tool_search_tool_result": true,
 }
 
-// other is a block of this format only. name is its name in errors and among degraded names.
+// other returns a block of this format only. name is its name in errors and among degraded names.
 func (b *block) other(name string) chat.Part {
 	return chat.Part{Kind: chat.PartOther, Name: name, Raw: b.v.Raw, Trace: traces[name]}
 }
 
-// stored is a block whose bytes are stored at its provider; media is their type as far as it is known.
+// stored returns a block whose bytes are stored at its provider; media is their type as far as it is known.
 func (b *block) stored(source jsonx.Value, kind, media string) chat.Part {
 	id := source.Get("file_id")
 	if !id.Exists() {
@@ -142,7 +142,7 @@ func (b *block) stored(source jsonx.Value, kind, media string) chat.Part {
 	return chat.Part{Kind: chat.PartFile, File: b.text("source.", source, "file_id"), Media: media, Name: b.optional("title")}
 }
 
-// source is the member that holds or locates the block's bytes.
+// source returns the member that holds or locates the block's bytes.
 func (b *block) source() jsonx.Value {
 	source := b.v.Get("source")
 	wire.UnmapUnknown(b.c, source, "type", "media_type", "data", "url", "content", "file_id")

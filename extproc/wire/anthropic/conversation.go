@@ -10,8 +10,8 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// readConversation parses a request. What the canonical form does not have is listed in Unmapped: unknown top-level members, and unknown
-// members of messages, blocks and tools, by their keys.
+// readConversation parses a request. What the canonical form lacks is listed in Unmapped: unknown top-level members, and unknown members of
+// messages, blocks and tools, by their keys.
 func readConversation(r *chat.Request) (*chat.Conversation, error) {
 	c := &chat.Conversation{}
 	for key, v := range wire.TopMembers(&r.Doc) {
@@ -44,8 +44,8 @@ func readInto(c *chat.Conversation, key string, v jsonx.Value) (err error) {
 	return readParam(c, key, v)
 }
 
-// isAttribution reports whether a part of the system prompt is a header that Claude Code adds for Anthropic's statistics. It means nothing to
-// a model, and differs between conversations: at the start of another provider's prompt it would defeat the prompt cache.
+// isAttribution reports whether a part of the system prompt is a header that Claude Code adds for Anthropic's statistics. It means nothing
+// to a model, and differs between conversations: at the start of another provider's prompt it would defeat the prompt cache.
 func isAttribution(p chat.Part) bool {
 	return p.Kind == chat.PartText && strings.HasPrefix(p.Text, "x-anthropic-billing-header:")
 }

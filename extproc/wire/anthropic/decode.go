@@ -73,7 +73,7 @@ func readMember(r *chat.Request, key string, v jsonx.Value) (err error) {
 
 // refuseThread refuses a conversation that the provider would store, of which later requests send only the new messages: such a request can
 // neither be priced nor served by another provider, and a provider that ignores the member would answer out of context. Clients that use
-// threads know this code, and send the whole conversation from then on.
+// threads recognise this code and send the whole conversation afterwards.
 func refuseThread(op chat.Op) error {
 	if op != chat.Generate {
 		return nil
@@ -106,7 +106,7 @@ func readEffort(r *chat.Request, v jsonx.Value) error {
 	return wire.ReadEffort(r, "output_config.effort", effort)
 }
 
-// betas are the beta flags of a request.
+// betas returns the beta flags of a request.
 func betas(h header.List) []string {
 	var names []string
 	for _, f := range h {

@@ -1,5 +1,5 @@
 // Package anthropic is the wire format of Anthropic's Messages API, on both sides: the requests of clients (Dialect) and to providers
-// (EncodeRequest). Answers are package message's. Bytes that need no change pass unchanged when both sides speak it, except for what
+// (EncodeRequest). Answers are package message's. Bytes that need no change pass unchanged if both sides speak it, except for what
 // StripThinking and NoContextEdits remove. What requests lose is named as package wire describes. It knows nothing of credentials, and no
 // particular provider.
 package anthropic

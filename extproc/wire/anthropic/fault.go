@@ -6,13 +6,13 @@ import (
 	"bardo.money/gateway/internal/fault"
 )
 
-// Error is the body of a JSON error as Anthropic's SDKs read it, with the gateway's code next to the type. A code that is not the gateway's
-// own is in details, too, where these clients look for it.
+// Error returns the body of a JSON error as Anthropic's SDKs expect it, with the gateway's code next to the type. A code that is not the
+// gateway's own is also in details, where these clients look for it.
 func (Dialect) Error(f *fault.Fault, requestID string) []byte {
 	return message.AppendError(nil, f, requestID)
 }
 
-// invalid is the fault for a field, which is named as Anthropic names fields: messages.0.content.1.text.
+// invalid returns the fault for a field, whose path has Anthropic's syntax: messages.0.content.1.text.
 func invalid(field, problem string) error {
 	return wire.Invalid(field, "%s %s", field, problem)
 }

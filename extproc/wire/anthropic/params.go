@@ -57,7 +57,7 @@ func readMetadata(c *chat.Conversation, v jsonx.Value) error {
 	return nil
 }
 
-// isDefault reports whether a member that the canonical form does not have equals its default.
+// isDefault reports whether a member that the canonical form lacks equals its default.
 func isDefault(key string, v jsonx.Value) bool {
 	switch key {
 	case "service_tier":

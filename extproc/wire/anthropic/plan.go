@@ -15,20 +15,20 @@ const minBudget = 1024
 // minTopP is the API's minimum of top_p with thinking.
 const minTopP = 0.95
 
-// plan resolves parameters that depend on each other: the limit of the answer, thinking, and what the API refuses together with it. The
+// plan resolves parameters that depend on each other: the limit of the answer, thinking, and what the API refuses in combination. The
 // client's parameters override its profile's defaults, and locked ones of a profile override the client's.
 type plan struct {
 	opts            *RequestOptions
 	own             chat.Params // the client's
-	requested       int         // limit of the answer, by the client or its profile; 0: none
-	prefilled       bool        // the client began the answer
-	withoutThinking bool        // the model is in a turn that uses tools and did not begin with thinking
-	// keepsOwn is set if the client's own members stay as they are, unless its profile changes them.
+	requested       int         // limit of the answer, set by the client or its profile; 0: none
+	prefilled       bool        // the client started the answer
+	withoutThinking bool        // the model is in a turn that uses tools and does not start with thinking
+	// keepsOwn is set if the client's own members stay unchanged, unless its profile changes them.
 	keepsOwn  bool
 	degrade   func(name string)
 	degradeAs func(word string) // for names that are not canonical
 
-	byProfile bool // the profile decides how hard to think
+	byProfile bool // the profile sets the effort of thinking
 	mayPrompt bool // the prompt may express what no parameter can
 	locked    bool // the profile overrides the client
 
@@ -39,7 +39,7 @@ type plan struct {
 	effort    string
 	sampling  chat.Params
 	choice    chat.ToolChoice
-	guidance  string // text for the system prompt that replaces a parameter
+	guidance  string // text for the system prompt in place of a parameter
 }
 
 // resolve computes the plan. choice is the client's tool choice.
@@ -100,7 +100,7 @@ func (p *plan) limit() {
 	}
 }
 
-// efforts are the API's efforts, by the client's; "" where it has no equivalent.
+// efforts maps the client's efforts to the API's; "" for no equivalent.
 var efforts = map[string]string{"minimal": "", "low": "low", "medium": "medium", "high": "high", "xhigh": "", "max": "max"}
 
 func (p *plan) thinking() {
@@ -146,7 +146,7 @@ func (p *plan) forbids() bool {
 		p.own.Temperature != "" && wire.Float(p.own.Temperature) != 1 || p.own.TopP != "" && wire.Float(p.own.TopP) < minTopP
 }
 
-// askInPrompt expresses thinking in the prompt, for a model without a parameter for it, if the profile allows that.
+// askInPrompt requests thinking in the prompt, for a model without a parameter for it, if the profile allows that.
 func (p *plan) askInPrompt(budget int) {
 	switch {
 	case p.byProfile && !p.mayPrompt:
@@ -199,8 +199,8 @@ func (p *plan) degradeThinking() {
 	}
 }
 
-// chooseEffort is the effort for a model without budgets: the client's own, the nearest one of the model's, or the one that the budget
-// amounts to.
+// chooseEffort returns the effort for a model without budgets: the client's own, the nearest one of the model's, or the equivalent of the
+// budget.
 func (p *plan) chooseEffort(known bool, word string, budget int) string {
 	wanted := &p.sampling
 	if known && wanted.ThinkingBudget > 0 {
@@ -224,13 +224,13 @@ func (p *plan) chooseEffort(known bool, word string, budget int) string {
 	return word
 }
 
-// effortNone is the clients' word for no thinking. The API has none.
+// effortNone is the clients' name for no thinking. The API has none.
 const effortNone = "none"
 
 // effortOrder are the API's efforts in ascending order.
 var effortOrder = []string{"low", "medium", "high", "xhigh", "max"}
 
-// effortAtMost is the highest of the model's efforts that does not exceed word, or its lowest.
+// effortAtMost returns the highest of the model's efforts that does not exceed word, or its lowest.
 func (p *plan) effortAtMost(word string) string {
 	for i := slices.Index(effortOrder, word); i >= 0; i-- {
 		if slices.Contains(p.opts.Efforts, effortOrder[i]) {
@@ -243,9 +243,9 @@ func (p *plan) effortAtMost(word string) string {
 	return word
 }
 
-// fitBudget makes room for a budget. The budget counts towards the limit of the answer, so the limit is raised if the client set one and the
-// model allows more. Otherwise the budget shrinks to what the client's limit leaves of the model's, or to half; below the minimum there is no
-// thinking.
+// fitBudget makes room for a budget. The budget counts towards the limit of the answer, so the limit is raised if the client set one and
+// the model allows more. A larger budget is reduced to what the raised limit adds to the client's, or to half of the limit; below the
+// minimum, thinking is disabled.
 func (p *plan) fitBudget(budget int) {
 	if p.requested > 0 && p.opts.MaxOutput > 0 {
 		p.maxTokens = max(p.maxTokens, min(p.maxTokens+budget, p.opts.MaxOutput))
@@ -320,7 +320,7 @@ func (p *plan) dropConflicts() {
 	}
 }
 
-// drop removes a parameter, and names it if that makes a difference.
+// drop removes a parameter, and names it as degraded if matters is set.
 func (p *plan) drop(param *string, name string, matters bool) {
 	*param = ""
 	if matters {
@@ -328,7 +328,7 @@ func (p *plan) drop(param *string, name string, matters bool) {
 	}
 }
 
-// reportUnsupported names the profile's parameters that this API lacks. Cache keys are not named: the answer is the same without them.
+// reportUnsupported names the profile's parameters that this API lacks. Cache keys are not named: they do not affect the answer.
 func (p *plan) reportUnsupported() {
 	s, own := &p.sampling, &p.own
 	if s.Predicted != own.Predicted {

@@ -8,7 +8,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// prepare resolves the parameters, and what of them has to be written into the conversation.
+// prepare resolves the parameters, and the parts of them that are written into the conversation.
 func (w *writer) prepare() {
 	w.plan = plan{
 		opts: &w.opts, own: w.Conv.Params, requested: w.req.MaxTokens, prefilled: w.turns[len(w.turns)-1].Assistant, withoutThinking: !canThink(w.turns),
@@ -21,16 +21,16 @@ func (w *writer) prepare() {
 	w.prompt = w.Conv.System
 	if w.guidance != "" {
 		w.prompt = append([]chat.Part{{Kind: chat.PartText, Text: w.guidance}}, w.prompt...)
-		if w.soleSystem { // it is the user's turn
+		if w.soleSystem { // sent as the user's turn
 			w.prompt = w.prompt[:1]
 		}
 	}
-	if w.prefilled && len(w.sampling.Schema) > 0 && w.opts.takesFormat(w.sampling.Schema) { // an answer that the client began cannot follow a schema
+	if w.prefilled && len(w.sampling.Schema) > 0 && w.opts.takesFormat(w.sampling.Schema) { // a prefilled answer cannot follow a schema
 		w.turns = append(w.turns, wire.ContinueTurn())
 	}
 }
 
-// thinkingMember is the member "thinking"; nil for none.
+// thinkingMember returns the member "thinking"; nil for none.
 func (p *plan) thinkingMember() jsonx.Raw {
 	var b []byte
 	switch {

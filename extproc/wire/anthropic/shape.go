@@ -10,8 +10,8 @@ import (
 
 var _ wire.Shaper = Dialect{}
 
-// Shape changes the answer format of a request. If the client began the answer, a user turn is added, since the API refuses a format with a
-// begun answer.
+// Shape changes the answer format of a request. If the client prefilled the answer, a user turn is added, because the API refuses a format
+// together with a prefill.
 func (Dialect) Shape(req *chat.Request, s *wire.Shape) (*chat.Request, error) {
 	return wire.ApplyShape(req, s, func(r *wire.Reshape) wire.ShapeWriter { return &shaper{r} })
 }
@@ -19,7 +19,7 @@ func (Dialect) Shape(req *chat.Request, s *wire.Shape) (*chat.Request, error) {
 // shaper writes the shape of one request.
 type shaper struct{ *wire.Reshape }
 
-// Format sets the schema, or removes it; the client's other members stay.
+// Format sets the schema, or removes the client's format; the client's other members stay.
 func (h *shaper) Format() {
 	h.NameSchema()
 	h.Edits.Delete(h.Doc, "output_format") // its name in the beta
@@ -53,8 +53,8 @@ func (h *shaper) Tool() {
 	h.AppendToMember("tools", b)
 }
 
-// Choice sets the tool choice; the client's limit to one call stays. A model that thinks is not required to use a tool: the API refuses that
-// (K-21).
+// Choice sets the tool choice; the client's limit to one call stays. A model that thinks is not required to use a tool, which the API
+// refuses (K-21).
 func (h *shaper) Choice() {
 	client := h.Doc.Get("tool_choice")
 	choice := h.Shape.Choice
@@ -85,14 +85,14 @@ func (h *shaper) Choice() {
 	h.Edits.Set(h.Doc, "tool_choice", append(b, '}'))
 }
 
-// Guide puts text after the system prompt.
+// Guide adds text after the system prompt.
 func (h *shaper) Guide() {
 	if h.Shape.Guide != "" && !h.AppendText(h.Doc.Get("system"), h.Shape.Guide, "\n\n", wire.TextBlock) {
 		h.Edits.Set(h.Doc, "system", jsonx.AppendString(nil, h.Shape.Guide))
 	}
 }
 
-// Turns appends turns to the messages. A first turn of the role of the last message is joined with it.
+// Turns appends turns to the messages. A first turn of the role of the last message is merged into it.
 func (h *shaper) Turns() {
 	messages := h.Doc.Get("messages")
 	var last jsonx.Value

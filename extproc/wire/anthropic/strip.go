@@ -9,15 +9,15 @@ import (
 )
 
 // Strip selects the thinking of a history to remove. A signature is valid only for the model family that made it; other models refuse the
-// block, or do not know it.
+// block, or do not support it.
 type Strip uint8
 
 // The selections.
 const (
 	StripNothing    Strip = iota
 	StripUnsigned         // thinking without a signature, or with one of another vendor's model: Anthropic's API refuses it
-	StripSignatures       // signatures, and thinking without text: the model is of a family that does not sign; text stays
-	StripAll              // all thinking: the provider refused the history's
+	StripSignatures       // signatures, and thinking without text, for a model family that does not sign; text stays
+	StripAll              // all thinking: the provider refused the history's thinking
 )
 
 // stripper removes thinking from the history of a request that is spliced. All other bytes stay.
@@ -30,7 +30,7 @@ type stripper struct {
 	// State of the current turn, which continues after the results of its tools:
 	usesTools       bool // the last message has tool results
 	begun           bool
-	withoutThinking bool // it does not begin with thinking
+	withoutThinking bool // the turn does not start with thinking
 	cutInTurn       bool // its thinking was removed, or all thinking is
 }
 
@@ -42,7 +42,7 @@ func stripThinking(e *jsonx.Edits, d *jsonx.Doc, which Strip) []string {
 	s := stripper{e: e, d: d, which: which}
 	cutElements(e, d.Get("messages"), s.message)
 	switch on := d.Get("thinking").Get("type").Equal("enabled"); {
-	case on && s.usesTools && s.withoutThinking && s.cutInTurn && which == StripUnsigned: // the API refuses signed thinking, too, if thinking is off
+	case on && s.usesTools && s.withoutThinking && s.cutInTurn && which == StripUnsigned: // the API also refuses signed thinking if thinking is off
 		return stripThinking(e, d, StripAll)
 	case on && s.usesTools && s.withoutThinking && s.cutInTurn && which == StripAll:
 		return s.switchOff()
@@ -52,7 +52,7 @@ func stripThinking(e *jsonx.Edits, d *jsonx.Doc, which Strip) []string {
 	return nil
 }
 
-// message strips one message, and reports whether nothing of it is left.
+// message strips one message, and reports whether that leaves it empty.
 func (s *stripper) message(m jsonx.Value) bool {
 	content := m.Get("content")
 	if !m.Get("role").Equal("assistant") {
@@ -102,20 +102,20 @@ func (s *stripper) strips(block jsonx.Value) bool {
 	return false
 }
 
-// isForeign reports whether a signature, or the data of a redacted block, is from another vendor's model.
+// isForeign reports whether a signature, or the data of a redacted block, is of another vendor's model.
 func isForeign(v jsonx.Value) bool {
 	text, _ := v.Str()
 	by, _ := chat.Signer(text)
 	return by != chat.ClaudeThinking
 }
 
-// unsign empties a block's signature, because some servers require the member. It reports whether nothing of the block is left.
+// unsign empties a block's signature, because some servers require the member. It reports whether that leaves the block empty.
 func (s *stripper) unsign(block jsonx.Value) bool {
 	signature := block.Get("signature")
 	switch {
 	case isEmpty(signature):
 		return false
-	case isEmpty(block.Get("thinking")): // the client asked to omit the text
+	case isEmpty(block.Get("thinking")): // the client requested to omit the text
 		return true
 	}
 	s.e.Replace(signature.At, signature.At+len(signature.Raw), jsonx.Raw(`""`))
@@ -123,8 +123,9 @@ func (s *stripper) unsign(block jsonx.Value) bool {
 	return false
 }
 
-// mayHoldUnsigned is a quick check: false means that no thinking in a history is unsigned. It counts words: each signed block has "thinking"
-// twice and "signature" once. If it is wrong, as it may be because of a tool's input, the provider refuses the request, and Amend strips.
+// mayHoldUnsigned is a quick check: false means that no thinking in a history is unsigned. It counts words: each signed block has
+// "thinking" twice and "signature" once. If it is wrong, for example because of a tool's input, the provider refuses the request, and Amend
+// strips.
 func mayHoldUnsigned(d *jsonx.Doc) bool {
 	const key = `"signature"`
 	thoughts := bytes.Count(d.Bytes, []byte(`"thinking"`))
@@ -152,7 +153,7 @@ func isEmpty(v jsonx.Value) bool {
 	return text == ""
 }
 
-// switchOff disables thinking for this request: with a budget, a turn that uses tools must have begun with thinking. Context edits that clear
+// switchOff disables thinking for this request: with a budget, a turn that uses tools must start with thinking. Context edits that clear
 // thinking require thinking, and are removed as well.
 func (s *stripper) switchOff() []string {
 	s.e.Delete(s.d, "thinking")

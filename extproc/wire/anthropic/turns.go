@@ -18,7 +18,7 @@ func (w *writer) alternate() (ts []wire.Turn, err error) {
 	return ts, nil
 }
 
-// supportedParts returns the parts of a message that its role may have.
+// supportedParts returns the parts of a message that are allowed for its role.
 func (w *writer) supportedParts(m *chat.Message) []chat.Part {
 	var parts []chat.Part
 	for _, p := range m.Parts {
@@ -56,7 +56,7 @@ func (w *writer) moveMark(before []chat.Part, p *chat.Part) {
 
 func isText(k chat.PartKind) bool { return k == chat.PartText || k == chat.PartRefusal }
 
-// fits reports whether a part may stand in a turn.
+// fits reports whether a turn may contain a part.
 func (w *writer) fits(p *chat.Part, assistant bool) bool {
 	switch p.Kind {
 	case chat.PartText, chat.PartRefusal:
@@ -72,8 +72,8 @@ func (w *writer) fits(p *chat.Part, assistant bool) bool {
 	return false
 }
 
-// keepsThinking reports whether thinking is sent: with its signature to models that verify it, as text to models that do not sign, which lose
-// the signature.
+// keepsThinking reports whether thinking is sent: with its signature to models that verify it, as text without the signature to models that
+// do not sign.
 func (w *writer) keepsThinking(p *chat.Part) bool {
 	switch w.opts.StripThinking {
 	case StripNothing, StripUnsigned:
@@ -89,7 +89,7 @@ func (w *writer) keepsThinking(p *chat.Part) bool {
 	return false
 }
 
-// assignCallIDs gives every call a unique id with the characters that the API accepts: some servers number the calls of each answer from
+// assignCallIDs gives every call a unique id of the characters that the API accepts: some servers number the calls of each answer from
 // zero. Results get the ids of their calls.
 func assignCallIDs(ts []wire.Turn) {
 	seen := map[string]int{}
@@ -116,7 +116,7 @@ func assignCallIDs(ts []wire.Turn) {
 	}
 }
 
-// uniqueID returns an unused id. seen has the next suffix to try for each id.
+// uniqueID returns an unused id. seen holds the next suffix to try for each id.
 func uniqueID(seen map[string]int, id string) string {
 	n, given := seen[id]
 	if !given {
@@ -142,8 +142,8 @@ func toolID(id string) string {
 	}, id)
 }
 
-// canThink reports whether thinking with a budget may be enabled. It cannot begin in the middle of an assistant's turn: in an answer that the
-// client began, or while the model uses tools in a turn that did not begin with thinking.
+// canThink reports whether thinking with a budget may be enabled. It cannot start in the middle of an assistant's turn: in a prefilled
+// answer, or while the model uses tools in a turn that does not start with thinking.
 func canThink(ts []wire.Turn) bool {
 	last := len(ts) - 1
 	if ts[last].Assistant {

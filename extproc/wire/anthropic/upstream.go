@@ -20,20 +20,20 @@ type RequestOptions struct {
 	MinCache          int      // minimum size in tokens of a prefix that the provider caches; 0 if unknown
 	Adaptive          bool     // the model accepts an effort, not a budget of thinking tokens
 	StructuredOutputs bool     // the model accepts output_config.format, and strict tools
-	Unknown           bool     // it is unknown whether it accepts output_config.format: a client's schema is sent
+	Unknown           bool     // unknown whether it accepts output_config.format: a client's schema is sent
 	StripThinking     Strip    // the thinking of the history to remove
 	NoThinking        bool     // the model has no parameter for thinking
 	FixedSampling     bool     // the model refuses temperature, top_p and top_k: they are dropped for clients of every dialect
 	Efforts           []string // the efforts of a model without budgets, in ascending order; nil: the API's usual ones
 	Thinks            policy.ThinkingDefault
-	NoContextEdits    bool // the provider does not know context_management: it refused its beta flag
-	SearchResults     bool // the model reads search_result blocks
+	NoContextEdits    bool // the provider does not support context_management: it refused the beta flag
+	SearchResults     bool // the model supports search_result blocks
 }
 
 // alwaysThinks reports whether thinking cannot be disabled.
 func (o *RequestOptions) alwaysThinks() bool { return o.Adaptive && o.Thinks == policy.ThinksAlways }
 
-// forces reports whether a client's own request requires the use of a tool.
+// forces reports whether a client's own request requires a tool call.
 func forces(d *jsonx.Doc) bool {
 	kind := d.Get("tool_choice").Get("type")
 	return kind.Equal("any") || kind.Equal("tool")
@@ -63,8 +63,8 @@ func EncodeRequest(buf []byte, req *chat.Request, o RequestOptions) (body []byte
 	return w.Dst, w.Degraded, w.Refused
 }
 
-// cites reports whether results that the gateway has added may be cited: the client asked for it, and no schema binds the answer, beside which the API refuses
-// citations.
+// cites reports whether results that the gateway added may be cited: the client requested citations, and the answer has no schema, with
+// which the API refuses citations.
 func cites(req *chat.Request) bool {
 	return req.Cites && (req.Profile == nil || len(req.Profile.Default.Schema)+len(req.Profile.Locked.Schema) == 0) && req.Doc.Get("output_config").Get("format").IsNull() && req.Doc.Get("output_format").IsNull()
 }
@@ -104,7 +104,7 @@ func splice(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degra
 	return e.AppendTo(slices.Grow(buf, e.Len(d)), d), degraded
 }
 
-// lastContent is the content of the last message, if it is the user's.
+// lastContent returns the content of the last message, if it is the user's.
 func lastContent(d *jsonx.Doc) (content jsonx.Value) {
 	for _, m := range d.Get("messages").Each {
 		content = jsonx.Value{}

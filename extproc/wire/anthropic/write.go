@@ -11,8 +11,8 @@ import (
 	"bardo.money/gateway/extproc/wire/anthropic/message"
 )
 
-// writer writes a conversation of another dialect as a Messages request. The order of members is fixed, so that the
-// same request gives the same bytes and keeps the provider's prompt cache.
+// writer writes a conversation of another dialect as a Messages request. The order of members is fixed, so that the same request gives the
+// same bytes and keeps the provider's prompt cache.
 type writer struct {
 	wire.Writer
 
@@ -93,7 +93,7 @@ func (w *writer) turn(t *wire.Turn, last bool) {
 		w.Raw("}")
 		return
 	}
-	if end := &t.Parts[len(t.Parts)-1]; last && isText(end.Kind) { // an answer that the client began
+	if end := &t.Parts[len(t.Parts)-1]; last && isText(end.Kind) { // a prefilled answer
 		end.Text = strings.TrimRight(end.Text, " \t\r\n")
 	}
 	w.Raw(`{"role":"assistant","content":`)
@@ -156,7 +156,7 @@ func (w *writer) part(p *chat.Part) {
 	}
 }
 
-// source writes where a part's bytes are. Encoded text is decoded: the API accepts only PDF documents encoded.
+// source writes the source of a part's bytes. Encoded text is decoded, because the API accepts only PDF documents encoded.
 func (w *writer) source(p *chat.Part) {
 	text := p.Text
 	if p.Data != "" && chat.IsTextMedia(p.Media) {

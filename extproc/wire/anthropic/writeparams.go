@@ -11,8 +11,8 @@ import (
 // maxUser is the API's maximum length of a user id in bytes.
 const maxUser = 256
 
-// tools writes the functions. A history with tool calls requires their tools even if the request offers none: then they are declared, and may
-// not be called.
+// tools writes the functions. A history with tool calls requires their tools even if the request offers none: then they are declared, with
+// a choice of none.
 func (w *writer) tools() {
 	tools := w.OwnTools(w.Conv.Tools, &w.choice, nil)
 	if len(tools) == 0 {
@@ -70,7 +70,7 @@ func (w *writer) tool(t *chat.Tool) {
 	w.Raw("}")
 }
 
-// schema writes a tool's input schema. The API requires its type, which other APIs assume.
+// schema writes a tool's input schema. The API requires its type, which other APIs default.
 func (w *writer) schema(r jsonx.Raw) {
 	v := jsonx.Value{Raw: r}
 	switch {
@@ -84,7 +84,7 @@ func (w *writer) schema(r jsonx.Raw) {
 	}
 }
 
-// takesFormat reports whether a schema of the answer is sent: to a model that enforces schemas, or may.
+// takesFormat reports whether a schema of the answer is sent: to a model that enforces schemas or may do so.
 func (o *RequestOptions) takesFormat(schema jsonx.Raw) bool {
 	return (o.StructuredOutputs || o.Unknown) && wire.Enforceable(jsonx.Value{Raw: schema}, wire.ByAnthropic)
 }
@@ -145,7 +145,7 @@ func (w *writer) params() {
 	}
 }
 
-// degradeNumber names a parameter unless it is zero, the default.
+// degradeNumber names a parameter as degraded unless it is zero, the default.
 func (w *writer) degradeNumber(key, text string) {
 	if wire.Float(text) != 0 {
 		w.Degrade(key)

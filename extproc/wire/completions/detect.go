@@ -1,5 +1,5 @@
-// Package completions is the endpoint /v1/completions. It detects the format of a request, which may be the legacy one or either of two
-// current ones, and serves the legacy format with a prompt as a conversation of one turn.
+// Package completions is the endpoint /v1/completions. It detects the format of a request, which is the legacy one or one of two current
+// ones, and serves a legacy prompt as a conversation of one turn.
 package completions
 
 import (
@@ -40,7 +40,7 @@ func isAnthropic(doc *jsonx.Doc) bool {
 	return false
 }
 
-// isAnthropicBlock reports whether only Anthropic's format has such a block: text blocks are the same in both.
+// isAnthropicBlock reports whether a block is of Anthropic's format only: text blocks are the same in both.
 func isAnthropicBlock(block jsonx.Value) bool {
 	kind, _ := block.Get("type").Str()
 	switch kind {

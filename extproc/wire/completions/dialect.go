@@ -61,7 +61,7 @@ func (Dialect) Decode(op chat.Op, h header.List, query string, body []byte) (*ch
 	return r, nil
 }
 
-// conversation is that of the request's Turn. The error is a fault if it cannot be expressed as one.
+// conversation returns the conversation of the request's Turn. The error is a fault if the request cannot be expressed as one.
 func conversation(r *chat.Request) (*chat.Conversation, error) {
 	if r.Turn == nil {
 		return nil, r.TurnError
@@ -69,7 +69,7 @@ func conversation(r *chat.Request) (*chat.Conversation, error) {
 	return r.Turn.Conversation()
 }
 
-// readLimit reads the limit of each answer. Zero is allowed: it asks for the log probabilities of the prompt only.
+// readLimit reads the limit of each answer. Zero is allowed: it requests only the log probabilities of the prompt.
 func readLimit(r *chat.Request) error {
 	if v := r.Doc.Get(openai.MaxTokens); string(v.Raw) != "0" {
 		if err := openai.ReadScalars(r, openai.MaxTokens); err != nil {
@@ -79,7 +79,7 @@ func readLimit(r *chat.Request) error {
 	return openai.ReadScalars(r, openai.MaxCompletionTokens)
 }
 
-// readBest is how many answers the provider generates for each prompt, of which it returns the best; the default is 1.
+// readBest reads how many answers the provider generates for each prompt, of which it returns the best; the default is 1.
 func readBest(doc *jsonx.Doc) (int, error) {
 	const key, most = "best_of", 128
 	v := doc.Get(key)
@@ -93,7 +93,7 @@ func readBest(doc *jsonx.Doc) (int, error) {
 	return int(n), nil
 }
 
-// turn is the Chat Completions request with the prompt as its only user message, or the reason why there is none.
+// turn returns the Chat Completions request with the prompt as its only user message, or the reason why there is none.
 func turn(r *chat.Request, best int, h header.List) (*chat.Request, error) {
 	doc := &r.Doc
 	prompt, err := onlyPrompt(doc.Get("prompt"))
@@ -126,7 +126,7 @@ func isSet(v jsonx.Value) bool {
 	return true
 }
 
-// checkPrompt refuses an invalid prompt, and measures a valid one.
+// checkPrompt validates a prompt and measures it.
 func checkPrompt(v jsonx.Value) (p wire.Prompts, err error) {
 	if v.IsNull() {
 		return p, wire.Invalid("prompt", "prompt is required, or messages")
@@ -140,9 +140,9 @@ func checkPrompt(v jsonx.Value) (p wire.Prompts, err error) {
 	return p, nil
 }
 
-// embedded is the number of prompts that a request has as vectors, which some servers accept.
+// embedded counts the prompts that are given as vectors, which some servers accept.
 func embedded(v jsonx.Value) (n int) {
-	switch v.Kind() { //nolint:exhaustive // nothing else holds any
+	switch v.Kind() { //nolint:exhaustive // no other kind holds prompts
 	case jsonx.String:
 		n = 1
 	case jsonx.Array:
@@ -153,7 +153,7 @@ func embedded(v jsonx.Value) (n int) {
 	return n
 }
 
-// onlyPrompt is the prompt as a JSON string. A list may have one element. A list of numbers is text as the tokens of one model, which other
+// onlyPrompt returns the prompt as a JSON string. A list may have one element. A list of numbers is the tokens of one model, which other
 // models cannot read.
 func onlyPrompt(v jsonx.Value) (jsonx.Raw, error) {
 	if v.Kind() == jsonx.Array {
@@ -173,7 +173,7 @@ func onlyPrompt(v jsonx.Value) (jsonx.Raw, error) {
 	return nil, unsupportedMember("prompt")
 }
 
-// unsupportedMember is the fault for a member that a conversation cannot express.
+// unsupportedMember returns the fault for a member that a conversation cannot express.
 func unsupportedMember(member string) error {
 	if member == "prompt" {
 		return wire.Invalid(member, "prompt must be one string: no provider of this model serves /v1/completions itself, and a turn of a conversation is "+
@@ -182,7 +182,7 @@ func unsupportedMember(member string) error {
 	return wire.Invalid(member, "%s is not to be had: no provider of this model serves /v1/completions itself, and a turn of a conversation cannot say it", member)
 }
 
-// Error is the body of a JSON error, which is the same in all of OpenAI's formats.
+// Error returns the body of a JSON error, which is the same in all of OpenAI's formats.
 func (Dialect) Error(f *fault.Fault, requestID string) []byte {
 	return openai.Dialect{}.Error(f, requestID)
 }
@@ -197,7 +197,7 @@ func (Dialect) NewEncoder(o wire.Options) wire.Encoder {
 	return &bodyEncoder{envelope: e}
 }
 
-// Shape changes the answer format of a request that became one of Chat Completions.
+// Shape changes the answer format of a request that was converted to Chat Completions.
 func (Dialect) Shape(req *chat.Request, s *wire.Shape) (*chat.Request, error) {
 	return openai.Dialect{}.Shape(req, s)
 }

@@ -50,12 +50,12 @@ func (e *envelope) degrade(name string) {
 	e.degraded = wire.AppendDegraded(e.degraded, name)
 }
 
-// Degraded names what the answer held that this format cannot express.
+// Degraded lists what this format cannot express of the answer.
 func (e *envelope) Degraded() []string { return e.degraded }
 
-// note records what is not text.
+// note records ids, usage, and what the format cannot express.
 func (e *envelope) note(ev *chat.Event) {
-	switch ev.Kind { //nolint:exhaustive // the rest is text, or says nothing
+	switch ev.Kind { //nolint:exhaustive // the rest is text or has no content
 	case chat.Start:
 		if e.model == "" {
 			e.model = ev.Model
@@ -67,7 +67,7 @@ func (e *envelope) note(ev *chat.Event) {
 	case chat.ToolStart:
 		e.degrade("tool_calls")
 	case chat.Extra:
-		if !ev.Redundant && ev.ID != chat.ServiceTier { // a label that this format never had
+		if !ev.Redundant && ev.ID != chat.ServiceTier { // a member that this format never had
 			e.degrade(ev.ID)
 		}
 	}
@@ -82,7 +82,7 @@ func (e *envelope) counted() *usage {
 	return &usage{Prompt: in, Completion: e.usage.Output, Total: in + e.usage.Output}
 }
 
-// finish is this format's word for a stop reason.
+// finish returns this format's name of a stop reason.
 func finish(r chat.StopReason) *string {
 	word := "stop"
 	switch r {
@@ -201,7 +201,7 @@ func (e *bodyEncoder) Attach(dst, own []byte) []byte {
 // maxChoices is the maximum number of choices in an answer.
 const maxChoices = 128
 
-// choice returns the index of a choice, which it creates if necessary.
+// choice returns the index of a choice, and creates the choice if necessary.
 func (e *bodyEncoder) choice(i int) int {
 	i = max(0, min(i, maxChoices-1))
 	for len(e.choices) <= i {

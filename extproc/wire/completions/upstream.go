@@ -23,8 +23,8 @@ func Serves(to *policy.Resolution) bool {
 	return slices.Contains(to.Features, policy.TextCompletions) && !to.Without.Completions
 }
 
-// NewCall writes one attempt at a provider that has the endpoint: the client's own bytes, with the provider's name of the model, the request
-// for usage in a stream, and the profile's limit of the answer.
+// NewCall writes one attempt at a provider that has the endpoint: the client's own bytes, with the provider's name of the model, the option
+// that requests usage in a stream, and the profile's limit of the answer.
 func NewCall(buf []byte, req *chat.Request, to *policy.Resolution, at provider.Endpoint) *provider.Call {
 	if p := req.Profile; p != nil && p.MaxTokens > 0 {
 		limited := *req
@@ -47,7 +47,7 @@ const (
 type Decoder struct {
 	answer.Reader
 	began   bool
-	wanted  int // choices that the request asked for
+	wanted  int // number of requested choices
 	stopped int // choices that have their finish_reason
 }
 
@@ -81,7 +81,7 @@ func (d *Decoder) frame(f *sse.Frame) {
 	var model chat.Span
 	var usageChunk bool
 	switch {
-	case f.TooLong: // its bytes are lost; the stream continues
+	case f.TooLong: // its bytes are dropped; the stream continues
 		return
 	case string(f.Data) == terminator:
 		d.done()
@@ -92,7 +92,7 @@ func (d *Decoder) frame(f *sse.Frame) {
 	d.Events[first].UsageChunk = usageChunk && d.Passes
 }
 
-// piece reads the data of one event. It returns where they name the model, and whether they have the usage only.
+// piece reads the data of one event. It returns the position of the model's name, and whether the event holds the usage only.
 func (d *Decoder) piece(f *sse.Frame) (model chat.Span, usageChunk bool) {
 	v, err := d.Parse(f.Data)
 	if err != nil {
@@ -135,7 +135,7 @@ func (d *Decoder) choice(i int, v jsonx.Value) {
 	if text, ok := v.Get("text").Text(&d.Arena); ok && len(text) > 0 {
 		d.Emit(chat.Event{Kind: chat.Text, Choice: index, Text: text})
 	}
-	if !v.Get("logprobs").IsNull() { // told of where the provider's own bytes do not pass
+	if !v.Get("logprobs").IsNull() { // an Extra for clients that do not get the provider's bytes
 		d.Emit(chat.Event{Kind: chat.Extra, ID: "logprobs", Choice: index})
 	}
 	if why, ok := v.Get("finish_reason").Str(); ok {
@@ -193,7 +193,7 @@ func (d *Decoder) whole() {
 	d.Carry(0, 0, d.Body, wire.ModelSpan(v.Get("model"), 0))
 }
 
-// appendRaw appends a provider's own bytes, with the name of the model that the client is shown.
+// appendRaw appends a provider's own bytes, with the client's name of the model.
 func (e *envelope) appendRaw(dst []byte, ev *chat.Event) []byte {
 	return wire.AppendRenamed(dst, ev.Raw, ev.ModelSpan, e.opts.Model)
 }

@@ -8,7 +8,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// What costs more than its tokens, by format: aggregators serve models of many vendors.
+// What costs more than its tokens, by format. Aggregators serve models of many vendors.
 var (
 	inOpenAI    = openai.Charges.With(provider.Aggregator()...)
 	inAnthropic = anthropic.Charges.With(provider.Aggregator()...)

@@ -1,5 +1,5 @@
 // Package dual is shared by adapters of providers that serve Claude in Anthropic's format and all other models in OpenAI's. It knows no
-// provider, and nothing of how calls are written.
+// provider, and does not write calls.
 package dual
 
 import (

@@ -1,5 +1,5 @@
-// Package embeddings is OpenAI's format of embeddings, on both sides: vectors for texts. A request to a provider of this format keeps its
-// bytes, except for the model's name and the gateway's own member, and so does the answer.
+// Package embeddings is OpenAI's format of embeddings, on both sides: vectors for texts. Requests to and answers from a provider of this
+// format keep their bytes, except for the model's name and the gateway's own member.
 package embeddings
 
 import (
@@ -59,11 +59,10 @@ func measure(r *chat.Request) error {
 	return err
 }
 
-// noConversation is the empty conversation of a request that has none.
+// noConversation returns the empty conversation of a request without one.
 func noConversation(*chat.Request) (*chat.Conversation, error) { return &chat.Conversation{}, nil }
 
-// checkInput refuses an invalid input, and measures a valid one: one or more texts or lists of tokens, or anything else that a provider may
-// embed.
+// checkInput validates and measures an input: one or more texts or lists of tokens, or anything else that a provider may embed.
 func checkInput(v jsonx.Value) (n wire.Prompts, err error) {
 	switch v.Kind() {
 	case jsonx.String:
@@ -80,7 +79,7 @@ func checkInput(v jsonx.Value) (n wire.Prompts, err error) {
 	return n, nil
 }
 
-// Error is the body of a JSON error, which is the same in all of OpenAI's formats.
+// Error returns the body of a JSON error, which is the same in all of OpenAI's formats.
 func (Dialect) Error(f *fault.Fault, requestID string) []byte {
 	return openai.Dialect{}.Error(f, requestID)
 }
@@ -88,7 +87,7 @@ func (Dialect) Error(f *fault.Fault, requestID string) []byte {
 // NewEncoder returns the encoder of one answer.
 func (Dialect) NewEncoder(o wire.Options) wire.Encoder { return &encoder{model: o.Model} }
 
-// encoder writes the provider's own bytes, with the model's name for the client.
+// encoder writes the provider's own bytes, with the client's name of the model.
 type encoder struct {
 	wire.DegradedNames
 	model string
@@ -106,5 +105,5 @@ func (e *encoder) Append(dst []byte, ev *chat.Event) []byte {
 	return append(dst, e.body...)
 }
 
-// Error writes nothing: the answer comes in one piece.
+// Error writes nothing, because the answer is written in one piece.
 func (*encoder) Error(dst []byte, _ *fault.Fault) []byte { return dst }

@@ -15,7 +15,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Serves reports whether a provider of OpenAI's format makes embeddings with a model: it is known to, or nothing is known of the model.
+// Serves reports whether a provider of OpenAI's format makes embeddings with a model: it is known to, or nothing is known about the model.
 func Serves(to *policy.Resolution) bool { return to.May(policy.Embeddings) }
 
 // NewCall writes one attempt at a provider that has the endpoint.
@@ -33,7 +33,7 @@ var _ provider.Decoder = (*Decoder)(nil)
 // NewDecoder returns a decoder of the answer to a request made with NewCall.
 func NewDecoder(req *chat.Request, status int, h header.List) *Decoder {
 	d := &Decoder{answer.NewReader(answer.Format{Dialect: chat.Embeddings}, req, status, h)}
-	d.Stream, d.Passes = false, true // embeddings are not streamed, whatever the content type says
+	d.Stream, d.Passes = false, true // embeddings are not streamed, whatever the content type
 	return d
 }
 

@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/internal/header"
 )
 
-// uncompressed is a body without its content encoding, as far as it came and up to MaxBody; nil if the encoding is unknown.
+// uncompressed returns the received part of a body without its content encoding, up to MaxBody; nil if the encoding is unknown.
 func uncompressed(h header.List, body []byte) []byte {
 	var r io.Reader
 	var err error

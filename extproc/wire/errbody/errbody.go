@@ -1,5 +1,5 @@
 // Package errbody parses a provider's errors: an error answer of any format, or an error inside a stream. It knows the formats of OpenAI,
-// Anthropic, Google and their imitators; it does not decide what a client sees.
+// Anthropic, Google and compatible servers; it does not decide what a client receives.
 package errbody
 
 import (
@@ -12,7 +12,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// MaxBody is how many bytes of an error answer are kept for Parse.
+// MaxBody is the number of bytes of an error answer that are kept for Parse.
 const MaxBody = 64 << 10
 
 // maxMessage is the maximum length of a message in characters.
@@ -35,7 +35,8 @@ func Parse(status int, h header.List, body []byte) *chat.ProviderError {
 	return e
 }
 
-// InStream reads an error inside an answer that began with 200. Its Status is the one that its code or type implies; 500 if both are unknown.
+// InStream reads an error inside an answer that started with 200. Its Status is the one that its code or type implies; 500 if both are
+// unknown.
 func InStream(v jsonx.Value) *chat.ProviderError {
 	e := &chat.ProviderError{}
 	fromJSON(e, v)
@@ -113,7 +114,7 @@ func text(v jsonx.Value) string {
 	return cut(s)
 }
 
-// plain makes a message of a body that is not JSON: of an HTML page, its title.
+// plain returns a message for a body that is not JSON: the title of an HTML page, else the text.
 func plain(body []byte) string {
 	b := bytes.TrimSpace(body)
 	if len(b) == 0 || b[0] != '<' {

@@ -9,10 +9,10 @@ import (
 	"bardo.money/gateway/internal/header"
 )
 
-// maxRetryAfter is the maximum of a retry delay in seconds.
+// maxRetryAfter is the maximum retry delay in seconds.
 const maxRetryAfter = 24 * 60 * 60
 
-// retryAfter is the retry delay in seconds that the provider asks for, rounded up; 0 if it does not.
+// retryAfter returns the retry delay in seconds that the provider requests, rounded up; 0 if it does not.
 func retryAfter(h header.List) int {
 	if ms, err := strconv.ParseFloat(h.Get("retry-after-ms"), 64); err == nil && ms > 0 {
 		return clamp(ms / 1000)

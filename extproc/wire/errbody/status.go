@@ -2,7 +2,7 @@ package errbody
 
 import "bardo.money/gateway/extproc/chat"
 
-// statuses are the HTTP statuses of error types and codes, by the providers' documentation.
+// statuses maps error types and codes to HTTP statuses, by the providers' documentation.
 var statuses = map[string]int{
 	// Anthropic.
 	"invalid_request_error": 400, "authentication_error": 401, "billing_error": 402, "permission_error": 403,
@@ -19,7 +19,7 @@ var statuses = map[string]int{
 	"INTERNAL": 500, "UNKNOWN": 500, "UNAVAILABLE": 503, "DEADLINE_EXCEEDED": 504,
 }
 
-// implied is the status of an error that came without one. The code has precedence, because it is more specific.
+// implied returns the status of an error without one. The code has precedence, because it is more specific.
 func implied(e *chat.ProviderError) int {
 	for _, name := range [...]string{e.Code, e.Type} {
 		if s, ok := statuses[name]; ok {

@@ -1,4 +1,4 @@
-// Package formats maps a dialect to its code, for adapters whose providers are called in more than one. It knows no provider.
+// Package formats maps a dialect to its code, for adapters whose providers have several formats. It knows no provider.
 package formats
 
 import (
@@ -14,10 +14,10 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// NewCall writes one attempt in one of OpenAI's formats besides Chat Completions, whose calls depend on the catalog and the endpoint only. ok
-// is false for any other dialect. The error is a fault.
+// NewCall writes one attempt in one of OpenAI's formats except Chat Completions: those whose calls depend only on the catalog and the
+// endpoint. ok is false for any other dialect. The error is a fault.
 func NewCall(d chat.Dialect, buf []byte, req *chat.Request, to *policy.Resolution, at provider.Endpoint) (call *provider.Call, ok bool, err error) {
-	switch d { //nolint:exhaustive // the others have options of the adapter's
+	switch d { //nolint:exhaustive // the others depend on options of the adapter
 	case chat.Embeddings:
 		return embeddings.NewCall(buf, req, to, at), true, nil
 	case chat.Completions:

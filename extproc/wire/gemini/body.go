@@ -121,7 +121,7 @@ func (e *bodyEncoder) add(n int, p answerPart) *answerPart {
 	return &e.parts[n][len(e.parts[n])-1]
 }
 
-// redacted adds a redacted block. One of this format's own is the signature of the next part if that is a call, else of the text before it.
+// redacted adds a redacted block. One of this format is the signature of the next part if that is a call, else of the text before it.
 func (e *bodyEncoder) redacted(n int, ev *chat.Event) {
 	sign := written(string(ev.Text), true)
 	e.add(n, answerPart{kind: chat.Redacted, sign: sign, open: ev.ID == chat.GeminiThinking})

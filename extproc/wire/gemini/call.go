@@ -46,7 +46,7 @@ func callHeaders(at provider.Endpoint) header.List {
 	return header.List{{Name: "x-goog-api-key", Value: at.Key.Reveal()}}
 }
 
-// callPath is the path of a call. The model's name is a part of it and must not contain path elements: clients may name any model.
+// callPath returns the path of a call. It contains the model's name, which must not contain path elements: clients may name any model.
 func callPath(req *chat.Request, to policy.Resolution, at provider.Endpoint) (string, error) {
 	name := strings.TrimPrefix(cmp.Or(to.Upstream, string(to.Model)), "models/")
 	for part := range strings.SplitSeq(name, "/") {
@@ -66,8 +66,8 @@ func callPath(req *chat.Request, to policy.Resolution, at provider.Endpoint) (st
 	return path + generate, nil
 }
 
-// Amend returns the resolution for another attempt after a provider of this format refused a request: without the history's signatures, if it
-// refused these. ok is false if the error is about something else, or if they have been left out already.
+// Amend returns the resolution for another attempt after a provider of this format refused a request: without the history's signatures, if
+// the provider refused these. ok is false if the error is about something else, or if they were already removed.
 func Amend(to policy.Resolution, e *chat.ProviderError) (again policy.Resolution, ok bool) {
 	message := strings.ToLower(e.Message)
 	if e.Status != 400 || to.Without.Thinking || !strings.Contains(message, "signature") {

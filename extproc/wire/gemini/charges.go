@@ -2,7 +2,7 @@ package gemini
 
 import "bardo.money/gateway/extproc/provider"
 
-// Charges are what costs more than its tokens in Google's format: every tool that the caller does not run itself.
+// Charges lists what costs more than its tokens in Google's format: every tool that the caller does not run itself.
 var Charges = func() provider.Charges {
 	c := provider.NewCharges([]provider.ChargedTool{
 		{Type: "functionDeclarations", By: provider.Nothing},

@@ -11,7 +11,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// chunk reads one chunk, or a whole answer, and returns where it names the model.
+// chunk reads one chunk, or a whole answer, and returns the position of the model's name.
 func (d *Decoder) chunk(v jsonx.Value) (model chat.Span) {
 	var id, name, candidates, feedback, usage, err jsonx.Value
 	for key, m := range v.Members {
@@ -59,7 +59,7 @@ func (d *Decoder) begin(id, model, v jsonx.Value) {
 	}
 }
 
-// feedback reads why a prompt was refused. There are no candidates then.
+// feedback reads why a prompt was refused. There are no candidates in that case.
 func (d *Decoder) feedback(v jsonx.Value) {
 	if v.IsNull() {
 		return
@@ -73,7 +73,7 @@ func (d *Decoder) feedback(v jsonx.Value) {
 	}
 }
 
-// choice returns the state of the candidate with this number. Numbers above the maximum of a request are treated as the last one.
+// choice returns the state of the candidate with this number. Numbers above a request's maximum are treated as the last one.
 func (d *Decoder) choice(number int) (*choice, int) {
 	number = max(0, min(number, maxChoices-1))
 	for len(d.choices) <= number {
@@ -165,7 +165,7 @@ func (d *Decoder) text(c *choice, n int, kind chat.EventKind, v jsonx.Value) {
 	}
 }
 
-// sign emits a part's signature: that of a thought, or a block of its own.
+// sign emits a part's signature: that of a thought, or a separate block.
 func (d *Decoder) sign(c *choice, n int, v jsonx.Value, ofThought bool) {
 	signature, _ := v.Str()
 	text, format, isRedacted := canonicalSignature(signature)
@@ -186,7 +186,7 @@ func (d *Decoder) sign(c *choice, n int, v jsonx.Value, ofThought bool) {
 	d.CloseBlock(&c.open, n)
 }
 
-// call reads a call, which is complete, or begins one whose arguments follow.
+// call reads a call, which is complete, or starts one whose arguments follow.
 func (d *Decoder) call(c *choice, n int, v jsonx.Value) {
 	more, _ := v.Get("willContinue").Bool()
 	pieces := v.Get("partialArgs")
@@ -229,7 +229,7 @@ func (d *Decoder) call(c *choice, n int, v jsonx.Value) {
 	d.Emit(chat.Event{Kind: chat.BlockStop, Index: block, Choice: n})
 }
 
-// finishCall emits the arguments of a call that came in pieces.
+// finishCall emits the arguments of a call that arrived in pieces.
 func (d *Decoder) finishCall(c *choice, n int) {
 	p := c.partial
 	c.partial = nil
@@ -239,7 +239,7 @@ func (d *Decoder) finishCall(c *choice, n int) {
 	d.Emit(chat.Event{Kind: chat.BlockStop, Index: p.block, Choice: n})
 }
 
-// stop closes the open block and emits why the candidate ended. A turn with function calls ended for them.
+// stop closes the open block and emits the stop reason of the candidate. It is tool use for a turn with function calls.
 func (d *Decoder) stop(c *choice, n int, word string, message jsonx.Value) {
 	if c.stopped {
 		return
@@ -271,15 +271,15 @@ func (d *Decoder) stop(c *choice, n int, word string, message jsonx.Value) {
 	d.Emit(chat.Event{Kind: chat.Stop, Choice: n, Reason: reason})
 }
 
-// stopReasons are the reasons of complete answers, and of answers that were stopped for their content. Any other reason means an unfinished
-// answer (K-93).
+// stopReasons maps the reasons of complete answers, and of answers that were stopped for their content. Any other reason means an
+// unfinished answer (K-93).
 var stopReasons = map[string]chat.StopReason{
 	"STOP": chat.StopEnd, "MAX_TOKENS": chat.StopLength, "SAFETY": chat.StopRefusal, "RECITATION": chat.StopRefusal, "LANGUAGE": chat.StopRefusal,
 	"BLOCKLIST": chat.StopRefusal, "PROHIBITED_CONTENT": chat.StopRefusal, "SPII": chat.StopRefusal, "IMAGE_SAFETY": chat.StopRefusal,
 	"IMAGE_PROHIBITED_CONTENT": chat.StopRefusal, "IMAGE_RECITATION": chat.StopRefusal, "MODEL_ARMOR": chat.StopRefusal,
 }
 
-// isBroken reports whether a reason makes the answer an error, whatever came before. OTHER and unknown reasons do so only if nothing came.
+// isBroken reports whether a reason makes the answer an error, even after content. OTHER and unknown reasons do so only without content.
 func isBroken(word string) bool {
 	switch word {
 	case "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE", "MISSING_THOUGHT_SIGNATURE":
@@ -288,7 +288,7 @@ func isBroken(word string) bool {
 	return false
 }
 
-// plainReason is Google's word for a stop reason.
+// plainReason returns Google's name of a stop reason.
 func plainReason(r chat.StopReason) string {
 	switch r {
 	case chat.StopLength, chat.StopContext:
@@ -310,7 +310,7 @@ func (d *Decoder) usage(v jsonx.Value) {
 	cached := int64(-1)
 	for key, m := range v.Members {
 		n := count(m)
-		switch string(key) { // of duplicate numbers the one that costs more
+		switch string(key) { // of duplicate numbers, the one with the higher cost
 		case "promptTokenCount":
 			prompt = max(prompt, n)
 		case "cachedContentTokenCount":
@@ -333,7 +333,7 @@ func (d *Decoder) usage(v jsonx.Value) {
 	u.Final, u.Searches = u.Output > 0 && d.stopped(), d.searches
 }
 
-// count reads a number of tokens, which may be in a string: the API's JSON writes large ones so.
+// count reads a number of tokens, which may be in a string: the API's JSON mapping writes large integers as strings.
 func count(v jsonx.Value) int64 {
 	if s, ok := v.Str(); ok {
 		v = jsonx.Value{Raw: jsonx.Raw(s)}
@@ -341,7 +341,7 @@ func count(v jsonx.Value) int64 {
 	return wire.Count(v)
 }
 
-// length is the number of elements of an array.
+// length returns the number of elements of an array.
 func length(v jsonx.Value) (n int64) {
 	for range v.Each {
 		n++

@@ -36,7 +36,7 @@ func (d *Decoder) emitCitations(c *choice, n int, name string, v jsonx.Value) {
 	d.Emit(chat.Event{Kind: chat.Extra, ID: name, Index: c.open.Index, Choice: n, Text: v.Raw, Redundant: allEmitted, Cites: cites})
 }
 
-// grounded returns the supports of a groundingMetadata, each with its chunks.
+// grounded returns the supports of a groundingMetadata, one citation for each of their chunks.
 func grounded(answer []byte, v jsonx.Value) (found []chat.Citation) {
 	var sources []chat.Citation
 	for _, chunk := range v.Get("groundingChunks").Each {
@@ -57,7 +57,7 @@ func grounded(answer []byte, v jsonx.Value) (found []chat.Citation) {
 	return found
 }
 
-// source is the origin of a chunk: a page, or something in the prompt.
+// source returns the origin of a chunk: a page, or something in the prompt.
 func source(chunk jsonx.Value) (c chat.Citation) {
 	page := chunk.Get("web")
 	if page.IsNull() {
@@ -95,7 +95,7 @@ func codePoints(answer []byte, v jsonx.Value) (start, end int) {
 	return wire.CodePointRange(answer, from, to, text)
 }
 
-// cite keeps another format's citations. One of a document without URL, title and quote cannot be expressed.
+// cite keeps another format's citation. A citation of a document without URL, title and quote cannot be expressed.
 func (e *envelope) cite(ev *chat.Event) {
 	c := e.candidate(ev.Choice)
 	for _, cite := range ev.Cites {
@@ -154,7 +154,7 @@ func (c *candidate) appendGrounding(dst []byte) []byte {
 	return append(append(append(dst, `],"groundingSupports":[`...), supports...), "]}"...)
 }
 
-// appendSupport appends which bytes of the text a chunk supports.
+// appendSupport appends the range of bytes of the text that a chunk supports.
 func (c *candidate) appendSupport(dst []byte, cite *chat.Citation, chunk int) []byte {
 	start, end := wire.ByteRange(c.text, cite.Start, cite.End)
 	dst = strconv.AppendInt(append(dst, `{"segment":{"startIndex":`...), int64(start), 10)

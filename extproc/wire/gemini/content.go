@@ -49,7 +49,7 @@ func readPiece(v jsonx.Value) (p piece) {
 	return p
 }
 
-// part reads one part and appends its content: itself, and its signature before a call or after a text.
+// part reads one part and appends its content: the part itself, and its signature before a call or after a text.
 func (rd *reader) part(parts []chat.Part, v jsonx.Value, at string) ([]chat.Part, error) {
 	if v.Kind() != jsonx.Object {
 		return nil, wire.WrongKind(at, "an object", v)
@@ -106,7 +106,7 @@ func withRedacted(parts []chat.Part, signature string) []chat.Part {
 	return append(parts, chat.Part{Kind: chat.PartRedacted, Data: signature})
 }
 
-// addThought adds a thought. A client that collected it from a stream has its pieces next to each other, with the signature last.
+// addThought adds a thought. Clients that collected it from a stream send its pieces next to each other, with the signature last.
 func addThought(parts []chat.Part, text, signature string, isRedacted bool) []chat.Part {
 	if isRedacted {
 		return withRedacted(parts, signature)
@@ -170,7 +170,7 @@ func (rd *reader) result(v jsonx.Value, at string) (chat.Part, error) {
 	return p, err
 }
 
-// responseText is the text of a response: of its only member output or result; that of error for a failed call; else all of it as JSON.
+// responseText returns the text of a response: its only member output or result; that of error for a failed call; else all of it as JSON.
 func responseText(v jsonx.Value) (text string, failed bool) {
 	var only jsonx.Value
 	var name string
@@ -209,7 +209,7 @@ func (rd *reader) blob(v jsonx.Value, at string) (chat.Part, error) {
 	return withWord(chat.Part{Kind: wire.KindOf(media), Media: media, Data: data, Name: name}, "inlineData"), nil
 }
 
-// withWord sets the client's word of audio and video, which no format has a name for.
+// withWord sets the client's name of audio and video, for which formats have no name.
 func withWord(p chat.Part, word string) chat.Part {
 	if p.Kind == chat.PartAudio || p.Kind == chat.PartVideo {
 		p.Name = word
@@ -217,7 +217,7 @@ func withWord(p chat.Part, word string) chat.Part {
 	return p
 }
 
-// file reads a file's URL. A file that Google stores is useless to other providers.
+// file reads a file's URL. Other providers cannot use a file that Google stores.
 func (rd *reader) file(v jsonx.Value, at string) (chat.Part, error) {
 	nameUnknown(rd.c, v, "mimeType", "fileUri", "displayName")
 	media, _ := get(v, "mimeType").Str()

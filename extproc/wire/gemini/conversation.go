@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// words are this format's words for canonical names, which are Anthropic's.
+// words maps canonical names, which are Anthropic's, to this format's names.
 var words = map[string]string{
 	"system": "systemInstruction", "thinking": "thought", "tool_use": "functionCall", "tool_result": "functionResponse", "image": "inlineData",
 	"document": "inlineData", "max_tokens": "maxOutputTokens", "top_p": "topP", "top_k": "topK", "presence_penalty": "presencePenalty",
@@ -17,12 +17,12 @@ var words = map[string]string{
 	"effort": "thinkingLevel", "budget_tokens": "thinkingBudget", "tool_choice": "toolConfig", "file_id": "fileData",
 }
 
-// readConversation parses a request. What the canonical form does not have is listed in Unmapped: unknown top-level members, and those of
-// contents, parts, tools and configurations, by their keys.
+// readConversation parses a request. What the canonical form lacks is listed in Unmapped: unknown top-level members, and those of contents,
+// parts, tools and configurations, by their keys.
 func readConversation(r *chat.Request) (*chat.Conversation, error) {
 	c := &chat.Conversation{Words: words}
 	members := r.Doc.Root()
-	if whole := get(members, "generateContentRequest"); whole.Kind() == jsonx.Object { // a form of requests for a count of tokens
+	if whole := get(members, "generateContentRequest"); whole.Kind() == jsonx.Object { // a form of token count requests
 		members = whole
 	}
 	rd := reader{c: c}
@@ -157,7 +157,7 @@ func (rd *reader) content(v jsonx.Value, at string) error {
 	case "", "user", "function":
 	case "model":
 		role = chat.RoleAssistant
-		if n := len(rd.c.Messages); n == 0 || rd.c.Messages[n-1].Role != role { // else the turn continues
+		if n := len(rd.c.Messages); n == 0 || rd.c.Messages[n-1].Role != role { // otherwise the turn continues
 			rd.open = openCalls{}
 		}
 	case "system":

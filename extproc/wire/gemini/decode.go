@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Limits of what a client may ask for. Each choice multiplies the cost.
+// Limits of a client's request. Each choice multiplies the cost.
 const (
 	maxChoices = 128
 	highBudget = 16384 // thinking tokens from which a request has high effort
@@ -133,7 +133,7 @@ func readThinking(r *chat.Request, at string, v jsonx.Value) error {
 	return nil
 }
 
-// integer reads an integer, which may be in a string: the API's JSON writes large ones so.
+// integer reads an integer, which may be in a string: the API's JSON mapping writes large integers as strings.
 func integer(v jsonx.Value) (int64, bool) {
 	if v.Kind() == jsonx.String {
 		s, _ := v.Str()

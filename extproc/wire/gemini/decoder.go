@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// maxEvent is the size in bytes of the longest event of a stream.
+	// maxEvent is the maximum size in bytes of an event of a stream.
 	maxEvent = 16 << 20
 
-	// maxCalls is the maximum number of calls in an answer: open ones are looked up among each other.
+	// maxCalls is the maximum number of calls in an answer: each call is searched for linearly among the open ones.
 	maxCalls = 1024
 )
 
@@ -27,7 +27,7 @@ type Decoder struct {
 	answer.Reader
 	sameDialect bool   // the client speaks this dialect
 	count       bool   // the answer is a count of tokens
-	wanted      int    // candidates that the request asked for
+	wanted      int    // number of requested candidates
 	id          string // the answer's
 	began       bool
 	blocked     bool // the prompt was refused: there are no candidates
@@ -47,11 +47,12 @@ type choice struct {
 	called  bool
 	stopped bool
 
-	text    []byte                 // its text, for clients of other formats: this one gives ranges in bytes
-	emitted map[chat.Citation]bool // citations that were emitted: chunks may repeat them
+	text    []byte                 // its text, for clients of other formats, because this format's ranges are in bytes
+	emitted map[chat.Citation]bool // emitted citations: chunks may repeat them
 }
 
-// NewDecoder returns a decoder of the answer to req. The content type says whether the body is a stream; without one, the request does.
+// NewDecoder returns a decoder of the answer to req. The content type determines whether the body is a stream; without one, the request
+// does.
 func NewDecoder(req *chat.Request, status int, h header.List) *Decoder {
 	f := answer.Format{Dialect: chat.Gemini, MaxEvent: maxEvent}
 	return &Decoder{
@@ -77,7 +78,7 @@ func (d *Decoder) Decode(chunk []byte, end bool) []chat.Event {
 
 // frame reads one SSE event. The first of its chat events carries its bytes.
 func (d *Decoder) frame(f *sse.Frame) {
-	if f.TooLong { // its bytes are lost; the stream continues
+	if f.TooLong { // its bytes are dropped; the stream continues
 		d.Emit(chat.Event{Kind: chat.Extra, ID: oversized})
 		return
 	}
@@ -108,7 +109,7 @@ func (d *Decoder) close() {
 	}
 }
 
-// stopped reports whether all candidates, and as many as the request asked for, have a finish reason.
+// stopped reports whether all candidates, and as many as requested, have a finish reason.
 func (d *Decoder) stopped() bool {
 	for i := range d.choices {
 		if !d.choices[i].stopped {
@@ -142,7 +143,7 @@ func (d *Decoder) whole() {
 	d.Own(0, d.Body, model)
 }
 
-// chunks reads a stream that came as an array.
+// chunks reads a stream that was sent as an array.
 func (d *Decoder) chunks(v jsonx.Value) {
 	for _, e := range v.Each {
 		if d.chunk(e); d.Over {
@@ -167,7 +168,7 @@ func (d *Decoder) closeWhole() {
 	d.End()
 }
 
-// refusal corrects the status of an error: this API returns 400 for a bad credential, which is not the caller's mistake.
+// refusal corrects the status of an error: this API returns 400 for an invalid credential, which is not the client's error.
 func refusal(e *chat.ProviderError) *chat.ProviderError {
 	if e.Status == http.StatusBadRequest && strings.Contains(e.Message, "API key") {
 		e.Status = http.StatusUnauthorized

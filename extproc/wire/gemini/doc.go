@@ -7,9 +7,9 @@
 //
 // # Thought signatures
 //
-// A signature belongs to the part that it stands on: a thought, a call, or text. In the canonical form it is the signature of a thinking
+// A signature belongs to the part that contains it: a thought, a call, or text. In the canonical form it is the signature of a thinking
 // block, or a redacted block before the call or after the text. It is stored with the name of its format (chat.Signed). A signature of
-// another vendor's model is base64 of that form here, where the API's clients expect bytes.
+// another vendor's model is the base64 of that form here, where the API's clients expect bytes.
 package gemini
 
 import (

@@ -30,7 +30,7 @@ type envelope struct {
 	model      string
 	usage      chat.Usage
 	ownUsage   []byte   // the provider's own usage, if it speaks this dialect
-	topMembers []member // members beside the candidates
+	topMembers []member // members next to the candidates
 	ended      bool
 	candidates []candidate
 	own        []byte // the gateway's own member
@@ -53,7 +53,7 @@ type candidate struct {
 	refused   bool
 	members   []member
 
-	text      []byte          // its text, to which another format's citations refer
+	text      []byte          // its text, to which citations of another format refer
 	citations []chat.Citation // of another format
 }
 
@@ -73,7 +73,7 @@ func (e *envelope) candidate(i int) *candidate {
 	return &e.candidates[i]
 }
 
-// start sets the answer's id and model. Ids of other dialects have another form, so the answer gets one of the gateway's.
+// start sets the answer's id and model. Ids of other dialects have another syntax, so the gateway generates one.
 func (e *envelope) start(ev *chat.Event) {
 	e.id = ev.ID
 	if !e.opts.Same && e.opts.RequestID != "" || e.id == "" {
@@ -85,7 +85,7 @@ func (e *envelope) start(ev *chat.Event) {
 	}
 }
 
-// note records what an event holds besides content: ids, usage, and what this format cannot express.
+// note records ids, usage, and what this format cannot express.
 func (e *envelope) note(ev *chat.Event) {
 	switch ev.Kind { //nolint:exhaustive // the rest is content
 	case chat.Start:
@@ -218,7 +218,7 @@ func appendText(dst, text []byte, thought bool, sign string) []byte {
 	return append(dst, '}')
 }
 
-// signs reports whether the format of a signature is known. Others mean nothing to any client, and are named as degraded.
+// signs reports whether the format of a signature is known. Other signatures mean nothing to any client, and are named as degraded.
 func (e *envelope) signs(ev *chat.Event) bool {
 	if ev.ID == "" {
 		e.Degrade("signature")
@@ -226,7 +226,7 @@ func (e *envelope) signs(ev *chat.Event) bool {
 	return ev.ID != ""
 }
 
-// finish appends the members about the end of a candidate, each with a comma before it.
+// finish appends the members that end a candidate, each with a comma before it.
 func (c *candidate) finish(dst []byte) []byte {
 	if c.stopped {
 		dst = append(dst, `,"finishReason":`...)
@@ -245,7 +245,7 @@ func (c *candidate) finish(dst []byte) []byte {
 	return dst
 }
 
-// appendTail appends the members beside the candidates, each with a comma before it, and the end of the object.
+// appendTail appends the members next to the candidates, each with a comma before it, and the end of the object.
 func (e *envelope) appendTail(dst []byte, counted bool) []byte {
 	dst = appendMembers(dst, e.topMembers)
 	if counted {
@@ -278,7 +278,7 @@ func (e *envelope) appendUsage(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// appendRaw appends a provider's own bytes, with the name of the model that the client is shown.
+// appendRaw appends a provider's own bytes, with the client's name of the model.
 func (e *envelope) appendRaw(dst, raw []byte, at chat.Span) []byte {
 	return wire.AppendQuoted(dst, raw, at, e.quoted)
 }

@@ -10,8 +10,8 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Members of an answer that other dialects do not have, under the names that chat.Extra has for them: of the answer, and of a candidate.
-// Parts of this dialect only are named by their member.
+// Members of an answer that other dialects do not have, by their names in chat.Extra: of the answer, and of a candidate. Parts of this
+// dialect only are named by their member.
 const (
 	promptFeedback = "promptFeedback"
 	finishReason   = "finishReason"
@@ -29,8 +29,8 @@ const (
 	unreadable    = "unreadable_event" // an event of the stream that is not JSON
 )
 
-// answerMembers and candidateMembers are the members of an answer and of a candidate that chat.Extra carries. Clients of other dialects lose
-// nothing without the labels.
+// answerMembers and candidateMembers are the members of an answer and of a candidate that chat.Extra carries. labels are not named as
+// degraded.
 var (
 	labels           = []string{"createTime", "modelStatus", "safetyRatings", "avgLogprobs", "tokenCount", finishMessage}
 	answerMembers    = []string{promptFeedback, "createTime", "modelStatus"}
@@ -40,7 +40,7 @@ var (
 	}
 )
 
-// answerExtras emits the members beside the candidates of the first chunk.
+// answerExtras emits the members next to the candidates of the first chunk.
 func (d *Decoder) answerExtras(v jsonx.Value) {
 	for key, m := range v.Members {
 		switch name := string(key); {
@@ -68,7 +68,7 @@ func (d *Decoder) candidateExtras(c *choice, n int, v jsonx.Value) {
 	}
 }
 
-// foreignPart emits a part of this dialect only, as it is.
+// foreignPart emits a part of this dialect only, unchanged.
 func (d *Decoder) foreignPart(c *choice, n int, v jsonx.Value, p *piece) {
 	name := p.other
 	switch {
@@ -79,7 +79,7 @@ func (d *Decoder) foreignPart(c *choice, n int, v jsonx.Value, p *piece) {
 	case !p.result.IsNull():
 		name = "functionResponse"
 	case name == "":
-		d.sign(c, n, p.signature, false) // the part has nothing else
+		d.sign(c, n, p.signature, false) // the part has no other content
 		return
 	case !isName(name):
 		name = unknownPart
@@ -90,7 +90,7 @@ func (d *Decoder) foreignPart(c *choice, n int, v jsonx.Value, p *piece) {
 	d.Blocks++
 }
 
-// ownTool is the tool of the provider's that a part calls, or the ID of the call whose result the part is.
+// ownTool returns the provider's tool that a part calls, or the id of the call whose result the part is.
 func ownTool(name string, v jsonx.Value) chat.ToolCall {
 	id, _ := v.Get("id").Str()
 	if id == "" {

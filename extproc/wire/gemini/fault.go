@@ -8,14 +8,14 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// statuses are Google's status names, by HTTP status.
+// statuses maps HTTP statuses to Google's status names.
 var statuses = map[int]string{
 	400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 402: "FAILED_PRECONDITION", 403: "PERMISSION_DENIED", 404: "NOT_FOUND", 405: "UNIMPLEMENTED", 410: "NOT_FOUND",
 	408: "DEADLINE_EXCEEDED", 409: "ABORTED", 429: "RESOURCE_EXHAUSTED", 499: "CANCELLED", 500: "INTERNAL", 501: "UNIMPLEMENTED",
 	502: "UNAVAILABLE", 503: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED", 529: "UNAVAILABLE",
 }
 
-// StatusWord is Google's status name for an HTTP status.
+// StatusWord returns Google's status name for an HTTP status.
 func StatusWord(status int) string {
 	if word, ok := statuses[status]; ok {
 		return word
@@ -26,7 +26,7 @@ func StatusWord(status int) string {
 	return statuses[500]
 }
 
-// Error is the body of a JSON error as Google's SDKs read it. The gateway's code is the reason in its details.
+// Error returns the body of a JSON error as Google's SDKs expect it. The gateway's code is the reason in its details.
 func (Dialect) Error(f *fault.Fault, requestID string) []byte { return appendError(nil, f, requestID) }
 
 const typePrefix = `{"@type":"type.googleapis.com/google.rpc.`

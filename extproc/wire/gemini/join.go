@@ -6,10 +6,10 @@ import (
 	"bardo.money/gateway/extproc/chat"
 )
 
-// Clients collect a streamed model turn chunk by chunk: google-genai makes a content of each, other clients a part. Here consecutive text
-// becomes one block again, as in the history of a client that did not stream.
+// Clients store a streamed model turn chunk by chunk: google-genai creates a content for each chunk, other clients a part. Here consecutive
+// texts are merged into one part again, as in the history of a client that did not stream.
 
-// joinModelTurns joins consecutive contents of the model into one message, and its consecutive texts into one part.
+// joinModelTurns merges consecutive contents of the model into one message, and its consecutive texts into one part.
 func joinModelTurns(ms []chat.Message) []chat.Message {
 	out := ms[:0]
 	for i := range ms {
@@ -29,7 +29,7 @@ func joinModelTurns(ms []chat.Message) []chat.Message {
 	return out
 }
 
-// joinTexts joins consecutive texts, and the pieces of a thought, of which the last one is signed.
+// joinTexts merges consecutive texts, and the pieces of a thought, of which the last one is signed.
 func joinTexts(parts []chat.Part) []chat.Part {
 	out := parts[:0]
 	for i := 0; i < len(parts); {

@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// camel is a member's name in the API's own spelling: function_call becomes functionCall.
+// camel converts a member's name to the API's own spelling: function_call to functionCall.
 func camel(key []byte) string {
 	if name, usual := usualKeys[string(key)]; usual {
 		return name
@@ -29,7 +29,7 @@ func camel(key []byte) string {
 	return string(b)
 }
 
-// usualKeys are the members of an answer's parts. They come with every token, so their names are not allocated.
+// usualKeys are the members of an answer's parts. They are in every chunk, so their names are not allocated.
 var usualKeys = map[string]string{
 	"text": "text", "thought": "thought", "thoughtSignature": "thoughtSignature", "functionCall": "functionCall", "inlineData": "inlineData",
 }

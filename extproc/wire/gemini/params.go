@@ -186,7 +186,7 @@ func hasSchema(config jsonx.Value) bool {
 	return !get(config, "responseSchema").IsNull() || !get(config, "responseJsonSchema").IsNull()
 }
 
-// isDefault reports whether a member that the canonical form does not have equals its default.
+// isDefault reports whether a member that the canonical form lacks equals its default.
 func isDefault(name string, v jsonx.Value) bool {
 	switch name {
 	case "responseLogprobs", "audioTimestamp", "enableEnhancedCivicAnswers":

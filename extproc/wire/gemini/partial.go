@@ -7,7 +7,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// partialCall is a call whose arguments come in pieces, each with a path and a piece of the value.
+// partialCall is a call whose arguments arrive in pieces, each with a path and a piece of the value.
 type partialCall struct {
 	block int
 	args  node
@@ -115,7 +115,7 @@ func (n *node) child(key string, index bool) *node {
 	return &n.nodes[len(n.nodes)-1]
 }
 
-// appendTo writes the value. Elements of an array have the order in which they came.
+// appendTo appends the value. Elements of an array are in order of arrival.
 func (n *node) appendTo(dst []byte) []byte {
 	switch {
 	case n.leaf && n.json != nil:

@@ -17,7 +17,7 @@ const (
 	maxBudget      = 24576 // thinking tokens that every model with budgets accepts
 )
 
-// plan resolves parameters that depend on each other: what the client and its profile ask for, and what of it the API accepts.
+// plan resolves parameters that depend on each other: what the client and its profile request, limited to what the API accepts.
 func (w *writer) plan() {
 	w.resolve(w.Conv.Params)
 	if w.opts.SchemaAlone && (len(w.params.Schema) > 0 || w.params.JSONMode) && slices.ContainsFunc(w.Conv.Tools, func(t chat.Tool) bool { return t.Raw == nil }) {
@@ -37,7 +37,8 @@ func (w *writer) plan() {
 	w.thinking = w.planThinking(&w.params)
 }
 
-// resolve merges the profile into the client's parameters, and names what the API cannot express. A profile's cache key is dropped silently.
+// resolve merges the profile into the client's parameters, and names what the API cannot express. A profile's cache key is dropped
+// silently.
 func (w *writer) resolve(own chat.Params) {
 	merged, overridden := w.req.Profile.Over(own)
 	w.params = merged
@@ -118,7 +119,7 @@ type thinkingPlan struct {
 	visible *bool
 }
 
-// efforts are the budgets of efforts, in tokens.
+// efforts maps efforts to budgets in tokens.
 var efforts = map[string]int{"minimal": 512, "low": 1024, "medium": 8192, "high": 24576, "xhigh": 24576, "max": 24576}
 
 // effortOrder are the efforts in ascending order.
@@ -158,7 +159,7 @@ func (w *writer) planThinking(p *chat.Params) (t thinkingPlan) {
 	default:
 		t.budget = -1
 	}
-	if t.visible == nil { // clients of other dialects that ask for thinking see it
+	if t.visible == nil { // clients of other dialects that request thinking see it
 		on := true
 		t.visible = &on
 	}
@@ -195,7 +196,7 @@ func (w *writer) noThinking(p *chat.Params) thinkingPlan {
 	return thinkingPlan{off: true}
 }
 
-// nearest is the closest of the efforts that a model accepts; of two, the lower one.
+// nearest returns the effort that a model accepts and that is nearest to want; of two, the lower one.
 func nearest(want string, takes []string) string {
 	rank := slices.Index(effortOrder, want)
 	for distance := range effortOrder {

@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// applyProfile applies the profile to a request of this dialect. What it does not change keeps its bytes.
+// applyProfile applies the profile to a request of this dialect. Everything else keeps its bytes.
 func applyProfile(e *jsonx.Edits, req *chat.Request, o RequestOptions) (degraded []string, err error) {
 	c, err := req.Conversation()
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// maxSchemaDepth is the maximum depth to which a schema is converted; deeper parts stay as they are.
+// maxSchemaDepth is the maximum depth to which a schema is converted; deeper parts are unchanged.
 const maxSchemaDepth = 32
 
 // jsonSchema converts one of Google's own schemas into JSON Schema: types in lower case, nullable as a type, counts as numbers, and without
@@ -50,7 +50,7 @@ func differs(v jsonx.Value, levels int) bool {
 	return false
 }
 
-// isGoogles reports whether JSON Schema lacks a keyword, or expresses it in another way.
+// isGoogles reports whether JSON Schema lacks a keyword or expresses it differently.
 func isGoogles(name string, v jsonx.Value) bool {
 	return name == "nullable" || name == "propertyOrdering" || name == "format" && v.Equal("enum")
 }

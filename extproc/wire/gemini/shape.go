@@ -11,8 +11,8 @@ import (
 
 var _ wire.Shaper = Dialect{}
 
-// Shape changes the answer format of a request. Members keep the client's spelling. If the client began the answer, a user turn is added. The
-// format cannot limit the number of parallel calls.
+// Shape changes the answer format of a request. Members keep the client's spelling. A user turn is added if the client prefilled the
+// answer. The format cannot limit the number of parallel calls.
 func (Dialect) Shape(req *chat.Request, s *wire.Shape) (*chat.Request, error) {
 	return wire.ApplyShape(req, s, func(r *wire.Reshape) wire.ShapeWriter { return &shaper{r} })
 }
@@ -30,7 +30,7 @@ func (h *shaper) top(name string) (v jsonx.Value, key string) {
 	return h.Doc.Get(key), key
 }
 
-// isFormat reports whether a member of the generationConfig is about the answer's format.
+// isFormat reports whether a member of the generationConfig sets the answer's format.
 func isFormat(key string) bool {
 	switch camel([]byte(key)) {
 	case "responseMimeType", "responseSchema", "responseJsonSchema", "_responseJsonSchema":
@@ -39,7 +39,7 @@ func isFormat(key string) bool {
 	return false
 }
 
-// Format sets the schema, or removes it; the client's other members stay.
+// Format sets the schema, or removes the client's format; the client's other members stay.
 func (h *shaper) Format() {
 	h.NameSchema()
 	config, key := h.top("generationConfig")
@@ -57,7 +57,7 @@ func (h *shaper) Format() {
 	}
 }
 
-// Tool adds a function to the client's own, or a tool after those that are not functions.
+// Tool adds a function to the client's functions, or a tool after tools that are not functions.
 func (h *shaper) Tool() {
 	t := h.Shape.Tool
 	if t == nil {
@@ -121,12 +121,12 @@ func (h *shaper) Choice() {
 	h.Edits.Set(h.Doc, key, wire.WithMembers(config, nil, wire.Member{Key: name, JSON: b}))
 }
 
-// textPart is a part of text.
+// textPart returns a part of text.
 func textPart(text string) []byte {
 	return append(jsonx.AppendString([]byte(`{"text":`), text), '}')
 }
 
-// Guide puts text after the system prompt.
+// Guide adds text after the system prompt.
 func (h *shaper) Guide() {
 	if h.Shape.Guide == "" {
 		return
@@ -154,7 +154,7 @@ func (h *shaper) addPart(content jsonx.Value, text string) bool {
 	return true
 }
 
-// Turns appends turns to the contents. A first turn of the role of the last content is joined with it.
+// Turns appends turns to the contents. A first turn of the role of the last content is merged into it.
 func (h *shaper) Turns() {
 	contents, _ := h.top("contents")
 	last := contents

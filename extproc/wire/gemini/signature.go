@@ -7,8 +7,8 @@ import (
 	"bardo.money/gateway/extproc/chat"
 )
 
-// unsignedCall is the documented signature of a call that no model of Google's made. Newer models refuse a call of the current turn without a
-// signature.
+// unsignedCall is the documented signature of a call that was not made by a model of Google's. Newer models refuse a call of the current
+// turn without a signature.
 const unsignedCall = "skip_thought_signature_validator"
 
 // redacted is the prefix of another vendor's redacted data, which is sent as a signature.
@@ -29,7 +29,7 @@ func canonicalSignature(signature string) (text, format string, isRedacted bool)
 	return chat.Signed(chat.GeminiThinking, signature), chat.GeminiThinking, false
 }
 
-// foreign decodes another vendor's signature that written encoded.
+// foreign decodes a signature of another vendor that was encoded by written.
 func foreign(s string) (text, format string, isRedacted, ok bool) {
 	format, text = chat.Signer(s)
 	if len(format)+len("#")+len(text) != len(s) { // not encoded by written

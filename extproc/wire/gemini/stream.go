@@ -8,7 +8,7 @@ import (
 	"bardo.money/gateway/extproc/wire"
 )
 
-// streamEncoder writes chunks. The format has no terminator: clients take the chunk with the finish reason for the end, so it is held until
+// streamEncoder writes chunks. The format has no terminator: clients treat the chunk with the finish reason as the end, so it is held until
 // the End event.
 type streamEncoder struct {
 	envelope
@@ -98,7 +98,7 @@ func (e *streamEncoder) redacted(dst []byte, ev *chat.Event) []byte {
 	return e.chunk(dst, ev.Choice, appendText(nil, nil, true, written(string(ev.Text), true)))
 }
 
-// flushSignature writes a signature that no call followed, as that of the text before it.
+// flushSignature writes a signature that was not followed by a call, as the signature of the text before it.
 func (e *streamEncoder) flushSignature(dst []byte, choice int) []byte {
 	c := e.candidate(choice)
 	if c.sign == nil {
@@ -125,7 +125,8 @@ func (e *streamEncoder) chunk(dst []byte, choice int, part []byte) []byte {
 	return dst
 }
 
-// appendOneLine appends JSON with the characters escaped that some of Google's clients treat as line ends: they occur in strings only.
+// appendOneLine appends JSON in which the characters that some of Google's clients treat as line ends are escaped: they occur in strings
+// only.
 func appendOneLine(dst, json []byte) []byte {
 	for _, l := range lineEnds {
 		if bytes.Contains(json, l.char) {
@@ -178,7 +179,7 @@ func (e *streamEncoder) end(dst []byte) []byte {
 	return dst
 }
 
-// isBlocked reports whether the provider refused the prompt, in this dialect's own member.
+// isBlocked reports whether the provider refused the prompt, by this dialect's own member.
 func (e *envelope) isBlocked() bool {
 	for _, m := range e.topMembers {
 		if m.key == promptFeedback && bytes.Contains(m.json, []byte(`"blockReason"`)) {

@@ -11,8 +11,9 @@ import (
 // wrapped is the prefix of a signature of Anthropic's that was encoded for a client of this format.
 var wrapped = base64.StdEncoding.EncodeToString([]byte(chat.ClaudeThinking[:18]))
 
-// strip removes from a history what the provider cannot verify: thoughts signed by another vendor and, with all set, because it refused the
-// history's signatures, all signed ones. Calls whose signature is removed get the documented replacement. All other bytes stay.
+// strip removes from a history what the provider cannot verify: thoughts signed by another vendor; if all is set, because the provider
+// refused the history's signatures, all signed thoughts. Calls whose signature is removed get the documented replacement. All other bytes
+// stay.
 func strip(e *jsonx.Edits, d *jsonx.Doc, all bool) (degraded []string) {
 	changed := false
 	for key, contents := range wire.TopMembers(d) {
@@ -34,7 +35,7 @@ func strip(e *jsonx.Edits, d *jsonx.Doc, all bool) (degraded []string) {
 // stripContent strips a turn of the model. Its first call must have a signature.
 func stripContent(e *jsonx.Edits, parts jsonx.Value, all bool) (changed bool) {
 	called := false
-	before, left := 0, 0 // end of the previous part; parts that stay
+	before, left := 0, 0 // end of the previous part; number of parts that stay
 	for _, v := range parts.Each {
 		p := readPiece(v)
 		end := v.At + len(v.Raw)
@@ -69,7 +70,7 @@ func isForeign(signature string) bool {
 	return format != "" && format != chat.GeminiThinking
 }
 
-// pastComma is the offset after the comma that follows i in an array; i if none does.
+// pastComma returns the offset after the comma that follows i in an array; i if there is none.
 func pastComma(array jsonx.Value, i int) int {
 	for j := i - array.At; j < len(array.Raw); j++ {
 		switch array.Raw[j] {

@@ -54,10 +54,10 @@ func (w *writer) supportedParts(m *chat.Message) []chat.Part {
 	return parts
 }
 
-// isSupported reports whether a part is more than a signature or a thought: a turn of these alone is dropped.
+// isSupported reports whether a part is more than a signature or a thought: a turn of only these is dropped.
 func isSupported(p chat.Part) bool { return p.Kind != chat.PartRedacted && p.Kind != chat.PartThinking }
 
-// fits reports whether a part may stand in a turn.
+// fits reports whether a turn may contain a part.
 func (w *writer) fits(p *chat.Part, model bool) bool {
 	switch p.Kind {
 	case chat.PartText, chat.PartRefusal:
@@ -77,8 +77,7 @@ func (w *writer) fits(p *chat.Part, model bool) bool {
 	return false
 }
 
-// nameResults gives results the names of their functions, which other formats have with the calls only, and sorts them in the order of the
-// calls.
+// nameResults sets the function names of results, which other formats have only in the calls, and sorts results in the order of the calls.
 func (w *writer) nameResults(ts []wire.Turn) {
 	for i := 1; i < len(ts); i++ {
 		if len(ts[i].Results) == 0 {
@@ -102,7 +101,7 @@ func (w *writer) nameResults(ts []wire.Turn) {
 	}
 }
 
-// documentText is a document as text, after its title and context.
+// documentText returns a document as text, after its title and context.
 func documentText(p *chat.Part) string {
 	texts := slices.DeleteFunc([]string{p.Name, p.Context, cmp.Or(p.Text, p.URL)}, func(s string) bool { return s == "" })
 	return strings.Join(texts, "\n\n")

@@ -13,15 +13,15 @@ type RequestOptions struct {
 	Levels    []string // the model accepts these values of thinkingLevel, in ascending order; nil: a thinkingBudget
 	NoThought bool     // the model has no parameter for thinking
 	WebSearch bool     // the model can search the web
-	// SchemaAlone is set if the model accepts a schema of the answer or tools, not both: the tools stay.
+	// SchemaAlone is set if the model accepts either a schema of the answer or tools: the tools stay.
 	SchemaAlone bool
 	// NoSignatures drops the history's thoughts, and replaces the signatures of calls, because the provider refused them.
 	NoSignatures bool
 }
 
 // EncodeRequest appends to buf the body for a provider that speaks this format, and names what it could not express. A request in the same
-// dialect is spliced: bytes that need no change do not change. A request in another one is written from its conversation, always in the same
-// order. The model, and whether the answer is streamed, are in the path. The error is a fault.
+// dialect is spliced: bytes that need no change do not change. A request in another one is written from its conversation, always in the
+// same order. The model, and whether the answer is streamed, are in the path. The error is a fault.
 func EncodeRequest(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degraded []string, err error) {
 	if req.Dialect == chat.Gemini {
 		return splice(buf, req, o)

@@ -10,8 +10,8 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// writer writes a conversation of another dialect as a generateContent request. The order of members is fixed, so that the same
-// request gives the same bytes and keeps the provider's prompt cache.
+// writer writes a conversation of another dialect as a generateContent request. The order of members is fixed, so that the same request
+// gives the same bytes and keeps the provider's prompt cache.
 type writer struct {
 	wire.Writer
 
@@ -99,8 +99,8 @@ func (w *writer) turn(t *wire.Turn) {
 	w.Raw("]}")
 }
 
-// parts writes parts, each with the signature in the adjacent redacted part: one before a call belongs to the call, any other to the text
-// before it. The first call of a model turn must have a signature.
+// parts writes parts, each with the signature in the adjacent redacted part: a signature before a call belongs to the call, any other to
+// the text before it. The first call of a model turn must have a signature.
 func (w *writer) parts(parts []chat.Part) {
 	signed := false // the turn's first call was written
 	for i := 0; i < len(parts); i++ {
@@ -126,7 +126,7 @@ func (w *writer) parts(parts []chat.Part) {
 	}
 }
 
-// kindAt is the kind of a part; PartOther after the last one, which no part here has.
+// kindAt returns the kind of a part; PartOther after the last one, which does not occur here.
 func kindAt(parts []chat.Part, i int) chat.PartKind {
 	if i < len(parts) {
 		return parts[i].Kind
@@ -258,7 +258,7 @@ func (w *writer) file(p *chat.Part) {
 	w.Raw("}")
 }
 
-// document writes a document: text as text, after its title and context.
+// document writes a document: a text document as text, after its title and context.
 func (w *writer) document(p *chat.Part) {
 	text := p.Text
 	if p.Data != "" && chat.IsTextMedia(p.Media) {
@@ -280,7 +280,7 @@ func (w *writer) document(p *chat.Part) {
 	w.Raw("}")
 }
 
-// mediaType is a part's media type: stated, by its first bytes, or by the extension of its URL.
+// mediaType returns a part's media type: stated, from its first bytes, or from the extension of its URL.
 func mediaType(p *chat.Part) string {
 	if media := wire.MediaType(p); media != "" {
 		return media
@@ -300,7 +300,7 @@ func mediaType(p *chat.Part) string {
 	return "application/octet-stream"
 }
 
-// extensions are the media types of files, by the extensions of their names.
+// extensions maps the extensions of file names to media types.
 var extensions = map[string]string{
 	".png": "image/png", ".jpg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp", ".pdf": "application/pdf",
 }

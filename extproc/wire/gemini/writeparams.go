@@ -9,7 +9,7 @@ import (
 // searchTool lets the model search the web.
 const searchTool = `[{"googleSearch":{}}]`
 
-// tools writes the functions. Tools that only the client's dialect has are named as degraded.
+// tools writes the functions. Tools of the client's dialect only are named as degraded.
 func (w *writer) tools() {
 	functions := w.OwnTools(w.Conv.Tools, &w.choice, func(t *chat.Tool) {
 		if t.CacheControl != nil {
@@ -116,7 +116,7 @@ func (w *writer) config() {
 	w.Raw("}")
 }
 
-// numbers are the numeric parameters, in the order in which they are written.
+// numbers returns the numeric parameters in the order in which they are written.
 func numbers(p *chat.Params) []struct{ name, text string } {
 	return []struct{ name, text string }{
 		{"temperature", p.Temperature},

@@ -9,8 +9,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// adjuster edits a client's own request: it applies the profile, and the provider's own way of controlling thinking. What neither changes
-// keeps its bytes.
+// adjuster applies the profile, and the provider's own parameters for thinking, to a client's own request. Everything else keeps its bytes.
 type adjuster struct {
 	edits    *jsonx.Edits
 	doc      *jsonx.Doc
@@ -82,13 +81,13 @@ func (a *adjuster) numbers(s *resolvedParams) {
 	}
 }
 
-// think writes how hard to think where the profile sets it, where the provider has its own member for it, and where the model does not accept
+// think writes the effort of thinking if the profile sets it, if the provider has its own member for it, or if the model does not accept
 // the client's effort.
 func (a *adjuster) think(s *resolvedParams) {
 	generic := a.doc.Get(keyEffort).Exists() || a.doc.Get(keyReasoning).Kind() == jsonx.Object || a.doc.Get(keyThinking).Exists()
 	switch {
 	case s.byProfile:
-	case a.opts.NoEffort, a.opts.Unknown, !generic: // the client's own member for this provider is better than a guess
+	case a.opts.NoEffort, a.opts.Unknown, !generic: // the client's own member for this provider is more reliable than a guess
 		return
 	case a.opts.Reasoning == ReasoningEffort:
 		effort, ok := a.doc.Get(keyEffort).Str()
@@ -121,7 +120,8 @@ func (a *adjuster) think(s *resolvedParams) {
 	}
 }
 
-// foreign reports whether the client uses OpenRouter's object at a provider that is known to have efforts: the provider would refuse it.
+// foreign reports whether the client uses OpenRouter's object at a provider that is known to have efforts, and that would refuse the
+// object.
 func (a *adjuster) foreign() bool {
 	return a.opts.Efforts != nil && a.doc.Get(keyReasoning).Kind() == jsonx.Object && !a.doc.Get(keyEffort).Exists()
 }
@@ -209,8 +209,8 @@ func (a *adjuster) stop(s *resolvedParams) {
 	a.edits.Set(a.doc, "stop", append(b, ']'))
 }
 
-// ownParams are the parameters in a request's own top-level members. Members of the wrong type count as absent: their provider will refuse
-// them.
+// ownParams returns the parameters in a request's own top-level members. Members of the wrong type count as absent: the provider will
+// refuse them.
 func ownParams(d *jsonx.Doc) chat.Params {
 	c := chat.Conversation{Words: words}
 	r := chat.Request{Doc: *d}

@@ -9,8 +9,8 @@ import (
 )
 
 // Amend returns the resolution for another attempt after a provider of this format refused a request: without the history's
-// reasoning_details, which clients send back as other models returned them. ok is false if the error is about something else, or if they have
-// been left out already.
+// reasoning_details, which clients send back as other models returned them. ok is false if the error is about something else, or if they
+// were already removed.
 func Amend(to policy.Resolution, e *chat.ProviderError) (again policy.Resolution, ok bool) {
 	refused := e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity
 	if !refused || to.Without.Thinking || !namesReasoning(e.Param+" "+e.Message) {
@@ -20,9 +20,9 @@ func Amend(to policy.Resolution, e *chat.ProviderError) (again policy.Resolution
 	return to, true
 }
 
-// AmendEffort returns the resolution for another attempt after one of OpenAI's own models, at any provider, refused to think with functions,
-// which newer ones do only in Responses: without thinking. ok is false if a client of this format asks for both itself: the error tells it
-// which API supports them.
+// AmendEffort returns the resolution for another attempt after one of OpenAI's own models, at any provider, refused thinking with
+// functions, which newer models support only in Responses: without thinking. ok is false if a client of this format itself requests both,
+// because the error names the API that supports them.
 func AmendEffort(req *chat.Request, to policy.Resolution, e *chat.ProviderError) (again policy.Resolution, ok bool) {
 	message := strings.ToLower(e.Message)
 	if e.Status != http.StatusBadRequest || to.Without.Effort || !strings.Contains(message, "function tools with "+keyEffort) {
@@ -35,7 +35,7 @@ func AmendEffort(req *chat.Request, to policy.Resolution, e *chat.ProviderError)
 	return to, true
 }
 
-// namesReasoning reports whether an error is about one of the members: messages[2].reasoning.
+// namesReasoning reports whether an error is about a reasoning member: messages[2].reasoning.
 func namesReasoning(message string) bool {
 	return strings.Contains(message, keyDetails) || strings.Contains(message, "]."+keyReasoning)
 }

@@ -37,7 +37,7 @@ func Passthrough(buf []byte, req *chat.Request, at provider.Endpoint, path, mode
 	return &provider.Call{Path: at.BasePath + path, Header: callHeaders(at), Body: body}
 }
 
-// Relay is a call of an endpoint besides those of conversations, at a provider whose API is OpenAI's.
+// Relay returns a call of an endpoint that is not for conversations, at a provider with OpenAI's API.
 func Relay(e kind.Endpoint, at provider.Endpoint) *provider.Call {
 	return &provider.Call{Path: at.BasePath + string(e), Header: callHeaders(at)}
 }

@@ -86,7 +86,7 @@ func readParts(c *chat.Conversation, v jsonx.Value, at string) ([]chat.Part, err
 // notString is the path, inside a part, of a value that must be a string.
 type notString string
 
-// Error is the path itself.
+// Error returns the path.
 func (e notString) Error() string { return string(e) }
 
 func readPart(c *chat.Conversation, e jsonx.Value) (chat.Part, error) {

@@ -8,7 +8,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Efforts with a meaning here; others are opaque.
+// Efforts with a special meaning here; others are opaque.
 const (
 	effortNone = wire.EffortNone
 	effortMax  = wire.EffortMax
@@ -16,18 +16,18 @@ const (
 
 // Members of an assistant's message that hold media.
 const (
-	keyAudio  = "audio"  // an id of audio that OpenAI stores
+	keyAudio  = "audio"  // the id of audio that OpenAI stores
 	keyImages = "images" // OpenRouter
 )
 
-// words are this format's words for canonical names, which are Anthropic's.
+// words maps canonical names, which are Anthropic's, to this format's names.
 var words = map[string]string{
 	"thinking": "reasoning_content", "effort": "reasoning_effort", "image": "image_url", "document": "file",
 	"stop_sequences": "stop", "user_id": "user", "format": "response_format", "budget_tokens": "reasoning", "tool_use": "tool_calls", "disable_parallel_tool_use": "parallel_tool_calls", "tool_result": "tool",
 }
 
-// readConversation parses a request. What the canonical form does not have is listed in Unmapped: unknown top-level members, and unknown
-// members of messages, parts, calls and tools, by their keys.
+// readConversation parses a request. What the canonical form lacks is listed in Unmapped: unknown top-level members, and unknown members of
+// messages, parts, calls and tools, by their keys.
 func readConversation(r *chat.Request) (*chat.Conversation, error) {
 	c := &chat.Conversation{Words: words}
 	for key, v := range wire.TopMembers(&r.Doc) {
@@ -140,7 +140,7 @@ func (rd *reader) message(role string, m jsonx.Value, at string) ([]chat.Part, e
 	return parts, err
 }
 
-// modelMedia is the media of an assistant's message: audio that OpenAI stores under an id, and images as in OpenRouter's answers.
+// modelMedia returns the media of an assistant's message: audio that OpenAI stores under an id, and images as in OpenRouter's answers.
 func modelMedia(m jsonx.Value, at string) (parts []chat.Part) {
 	for _, key := range [...]string{keyAudio, keyImages} {
 		if v := m.Get(key); !wire.IsEmpty(v) {
@@ -150,7 +150,7 @@ func modelMedia(m jsonx.Value, at string) (parts []chat.Part) {
 	return parts
 }
 
-// mark puts a cache mark at the end of parts, on the last one. Thinking cannot have one.
+// mark puts a cache mark at the end of parts, on the last one. Thinking cannot have a mark.
 func mark(c *chat.Conversation, parts []chat.Part, cacheControl jsonx.Raw) {
 	n := len(parts)
 	if n == 0 || parts[n-1].Kind == chat.PartThinking || parts[n-1].Kind == chat.PartRedacted {

@@ -2,8 +2,8 @@
 // (EncodeRequest). Answers are package chatcompletion's. It knows nothing of HTTP except the headers of an error, nothing of keys, and no
 // particular provider. What requests lose is named as package wire describes.
 //
-// Besides OpenAI's own members it supports extensions of compatible servers and clients: reasoning, reasoning_details, reasoning_content,
-// thinking, top_k, cache_control, and is_error on tool results.
+// In addition to OpenAI's own members it supports extensions of compatible servers and clients: reasoning, reasoning_details,
+// reasoning_content, thinking, top_k, cache_control, and is_error on tool results.
 package openai
 
 import (
@@ -21,7 +21,7 @@ var _ wire.Dialect = Dialect{}
 // Name is chat.OpenAI.
 func (Dialect) Name() chat.Dialect { return chat.OpenAI }
 
-// Error is the body of a JSON error as OpenAI's SDKs read it, with the request's id.
+// Error returns the body of a JSON error as OpenAI's SDKs expect it, with the request's id.
 func (Dialect) Error(f *fault.Fault, requestID string) []byte {
 	return chatcompletion.AppendError(nil, f, requestID)
 }

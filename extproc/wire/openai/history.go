@@ -9,8 +9,8 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Members of an assistant's message in which clients send reasoning back. keyDetails, OpenRouter's, is the only one with signatures; the
-// other two repeat its text.
+// Members of an assistant's message in which clients send reasoning back. Only keyDetails, OpenRouter's, has signatures; the other two
+// repeat its text.
 const (
 	keyDetails          = "reasoning_details"
 	keyReasoning        = "reasoning"
@@ -79,7 +79,7 @@ func thoughtParts(c *chat.Conversation, m jsonx.Value, content []chat.Part) []ch
 	return parts
 }
 
-// thoughtText is the text of a reasoning part: a string, or an array of text parts.
+// thoughtText returns the text of a reasoning part: a string, or an array of text parts.
 func thoughtText(v jsonx.Value) string {
 	if text, ok := v.Str(); ok {
 		return text
@@ -97,7 +97,7 @@ func unsigned(c *chat.Conversation, key, text string) []placedPart {
 	return []placedPart{{Part: chat.Part{Kind: chat.PartThinking, Text: text}}}
 }
 
-// readDetails reads an array of details. A client that collected them from a stream has the pieces of a block next to each other, with the
+// readDetails reads an array of details. Clients that collected them from a stream send the pieces of a block next to each other, with the
 // same index, and the signature last.
 func readDetails(c *chat.Conversation, details jsonx.Value) []placedPart {
 	var parts []placedPart
@@ -109,7 +109,7 @@ func readDetails(c *chat.Conversation, details jsonx.Value) []placedPart {
 		}
 		text = text[:0]
 	}
-	signer := chat.ClaudeThinking // of the last part: only its first piece has the format
+	signer := chat.ClaudeThinking // of the last part: only its first piece states the format
 	for _, d := range details.Each {
 		at := d.Get("index")
 		if string(at.Raw) != string(index.Raw) {
@@ -137,8 +137,8 @@ func readDetails(c *chat.Conversation, details jsonx.Value) []placedPart {
 	return parts
 }
 
-// continues reports whether p is another piece of the unsigned block before it. Without an index, only a signature alone is certain to be
-// one.
+// continues reports whether p is another piece of the unsigned block before it. Without an index, only a detail with nothing but a
+// signature is certain to be one.
 func continues(before, p *chat.Part, index, at string) bool {
 	if before.Kind != chat.PartThinking || p.Kind != chat.PartThinking || before.Signature != "" || index != at {
 		return false

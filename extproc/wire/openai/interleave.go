@@ -38,7 +38,7 @@ func interleave(thoughts []placedPart, rest []chat.Part) []chat.Part {
 	return parts
 }
 
-// precedesEnd reports whether at is before the end of a part that begins at here.
+// precedesEnd reports whether at is before the end of a part that starts at here.
 func precedesEnd(at, here chatcompletion.Spot, part *chat.Part) bool {
 	switch part.Kind { //nolint:exhaustive // other parts come after the text
 	case chat.PartText:
@@ -49,7 +49,7 @@ func precedesEnd(at, here chatcompletion.Spot, part *chat.Part) bool {
 	return at.Calls == 0 && at.Text <= here.Text
 }
 
-// after is the position after a part that begins at here.
+// after returns the position after a part that starts at here.
 func after(here chatcompletion.Spot, part *chat.Part) chatcompletion.Spot {
 	switch part.Kind { //nolint:exhaustive // other parts do not move the position
 	case chat.PartText:
@@ -60,7 +60,7 @@ func after(here chatcompletion.Spot, part *chat.Part) chatcompletion.Spot {
 	return here
 }
 
-// splitText appends the first piece of p, a text that begins at here, if at is inside it. It leaves the rest in p and moves here to it.
+// splitText appends the first piece of p, a text that starts at here, if at is inside it. p becomes the rest, and here its position.
 func splitText(parts []chat.Part, p *chat.Part, here *chatcompletion.Spot, at chatcompletion.Spot) []chat.Part {
 	n := at.Text - here.Text
 	for p.Kind == chat.PartText && n > 0 && n < len(p.Text) && !utf8.RuneStart(p.Text[n]) {

@@ -149,7 +149,7 @@ func readParam(c *chat.Conversation, r *chat.Request, key string, v jsonx.Value)
 	return nil
 }
 
-// isDefault reports whether a member that the canonical form does not have equals its default.
+// isDefault reports whether a member that the canonical form lacks equals its default.
 func isDefault(key string, v jsonx.Value) bool {
 	switch key {
 	case "logprobs", "store":
@@ -200,7 +200,7 @@ func readReasoningParams(c *chat.Conversation, r *chat.Request, v jsonx.Value) e
 // readThinkingParams reads Anthropic's object for thinking, which some clients of this format send.
 func readThinkingParams(c *chat.Conversation, r *chat.Request, v jsonx.Value) error {
 	wire.UnmapUnknown(c, v, "type", "budget_tokens")
-	if v.Kind() == jsonx.Object && !wire.IsEmpty(v) && v.Get("type").IsNull() && v.Get("budget_tokens").IsNull() { // GLM's, which concerns the history only
+	if v.Kind() == jsonx.Object && !wire.IsEmpty(v) && v.Get("type").IsNull() && v.Get("budget_tokens").IsNull() { // GLM's, which concerns only the history
 		return nil
 	}
 	kind, ok := v.Get("type").Str()

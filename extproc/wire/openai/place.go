@@ -25,7 +25,7 @@ func (a *adjuster) prependSystem(text string) {
 
 func (a *adjuster) patch() wire.Patch { return wire.Patch{Edits: a.edits, Doc: a.doc} }
 
-// prependSwitch puts the switch of thinking before the last text of the user; false if there is none.
+// prependSwitch inserts the switch of thinking before the last text of the user; false if there is none.
 func (a *adjuster) prependSwitch(word string) bool {
 	var last jsonx.Value
 	for _, m := range a.doc.Get("messages").Each {
@@ -43,7 +43,7 @@ func (a *adjuster) prependSwitch(word string) bool {
 	return true
 }
 
-// textOf is the last text of a content.
+// textOf returns the last text of content.
 func textOf(content jsonx.Value) (text jsonx.Value) {
 	if content.Kind() == jsonx.String {
 		return content
@@ -56,7 +56,8 @@ func textOf(content jsonx.Value) (text jsonx.Value) {
 	return text
 }
 
-// markContents sets cache marks by a plan. A system message that has the client's mark beside its content, as some providers take it, gets no other.
+// markContents sets the cache marks of a plan. A system message with the client's mark next to its content, which some providers accept,
+// gets no other.
 func markContents(e *jsonx.Edits, d *jsonx.Doc, plan *chat.CachePlan, minTokens int) {
 	var system []jsonx.Value
 	var last jsonx.Value

@@ -6,7 +6,7 @@ import (
 	"bardo.money/gateway/extproc/chat"
 )
 
-// prepare resolves the parameters, and what of them has to be written into the conversation.
+// prepare resolves the parameters, and the parts of them that are written into the conversation.
 func (w *writer) prepare() {
 	w.resolved = resolveParams(w.req.Profile, w.Conv.Params, &w.opts)
 	for _, name := range w.resolved.degraded {
@@ -24,7 +24,7 @@ func (w *writer) prepare() {
 	}
 }
 
-// sendsOwnEffort reports whether thinking is requested as the client did, with reasoning_effort.
+// sendsOwnEffort reports whether thinking is requested with reasoning_effort, as by the client.
 func (w *writer) sendsOwnEffort() bool {
 	return !w.resolved.byProfile && (w.opts.Reasoning == ReasoningEffort || w.opts.NoEffort)
 }

@@ -8,14 +8,14 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// ForOpenAIModels sets the rules of OpenAI's own models, at any provider: an effort for those that reason, and no sampling parameters beside
-// it; at most four stop sequences. The catalog says which models reason, and which efforts they accept.
+// ForOpenAIModels sets the rules of OpenAI's own models, at any provider: an effort for those that reason, and no sampling parameters with
+// it; at most four stop sequences. The catalog lists which models reason, and which efforts they accept.
 func (o *RequestOptions) ForOpenAIModels(req *chat.Request, to policy.Resolution) {
 	reasons := to.Control == policy.ControlEffort // other models refuse reasoning_effort; these refuse max_tokens
 	o.MaxStop = maxStop
 	o.NoEffort, o.Efforts, o.FixedByThinking = !reasons, to.Efforts, reasons
 	o.FixedSampling = to.FixedSampling
-	if to.Without.Effort { // some models have a default effort: leaving it out would not disable thinking
+	if to.Without.Effort { // some models have a default effort, so omitting it would not disable thinking
 		o.NoEffort = true
 		o.Members = append(o.Members, Member{Key: keyEffort, Value: jsonx.Raw(`"` + effortNone + `"`)})
 	}
@@ -27,7 +27,7 @@ func (o *RequestOptions) ForOpenAIModels(req *chat.Request, to policy.Resolution
 // maxStop is the maximum number of stop sequences of OpenAI's models.
 const maxStop = 4
 
-// Control sets how thinking is controlled at a model's own vendor, or at the operator's server: by the catalog, else the usual way.
+// Control sets how thinking is controlled at a model's own vendor, or at the operator's server: by the catalog, else by usual.
 func (o *RequestOptions) Control(c policy.ReasoningControl, usual ReasoningStyle) {
 	o.Broker(c, usual)
 	switch c {
@@ -39,11 +39,12 @@ func (o *RequestOptions) Control(c policy.ReasoningControl, usual ReasoningStyle
 		o.Reasoning = TemplateThinking
 	case policy.ControlSlash:
 		o.Reasoning = SlashThinking
-	default: // switches and budgets are controlled the vendor's own way
+	default: // switches and budgets are controlled in the vendor's own way
 	}
 }
 
-// Broker is Control for providers that serve models of many vendors: they have one way, if the model can be controlled.
+// Broker is Control for providers that serve models of many vendors, which have one way of controlling thinking for all models that support
+// it.
 func (o *RequestOptions) Broker(c policy.ReasoningControl, usual ReasoningStyle) {
 	o.Reasoning = usual
 	switch c {

@@ -86,7 +86,7 @@ func readMember(r *chat.Request, key string, v jsonx.Value) (err error) {
 	return err
 }
 
-// ReadModel is the model that a request of any of OpenAI's formats asks for. The error is a fault.
+// ReadModel reads the name of the model in a request of any of OpenAI's formats. The error is a fault.
 func ReadModel(doc *jsonx.Doc) (string, error) {
 	v := doc.Get("model")
 	if !v.Exists() {

@@ -8,7 +8,7 @@ import (
 // resolvedParams are the parameters of a request to a provider: the client's and the profile's, as far as the provider supports them.
 type resolvedParams struct {
 	chat.Params
-	byProfile bool // the profile decides how hard to think, not the client
+	byProfile bool // the profile, not the client, sets the effort of thinking
 	mayPrompt bool // the prompt may express what no parameter can
 	degraded  []string
 }
@@ -26,7 +26,7 @@ func resolveParams(p *chat.Profile, own chat.Params, o *RequestOptions) resolved
 		s.degrade(name)
 	}
 	s.sampling(&own, o)
-	if s.CacheKey != own.CacheKey && !o.CacheKey { // costs more, and changes nothing
+	if s.CacheKey != own.CacheKey && !o.CacheKey { // its absence increases the cost, and does not affect the answer
 		s.CacheKey = own.CacheKey
 	}
 	if s.Predicted != own.Predicted && !o.Predictions {
@@ -72,7 +72,7 @@ func (s *resolvedParams) sampling(own *chat.Params, o *RequestOptions) {
 	}
 }
 
-// samplingOf are the parameters of the table sampling, in its order.
+// samplingOf returns the parameters of the table sampling, in its order.
 func samplingOf(p *chat.Params) [len(sampling)]*string {
 	return [...]*string{&p.Temperature, &p.TopP, &p.PresencePenalty, &p.FrequencyPenalty}
 }

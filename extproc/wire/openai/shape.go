@@ -10,8 +10,8 @@ import (
 
 var _ wire.Shaper = Dialect{}
 
-// Shape changes the answer format of a request. Legacy functions stay legacy; they have no choice that requires any one of several functions,
-// so that is left to the model.
+// Shape changes the answer format of a request. Legacy functions stay legacy. They cannot require a call of any of several functions, so
+// that choice is left to the model.
 func (Dialect) Shape(req *chat.Request, s *wire.Shape) (*chat.Request, error) {
 	return wire.ApplyShape(req, s, func(r *wire.Reshape) wire.ShapeWriter {
 		return &shaper{Reshape: r, legacy: r.Doc.Get("functions").Kind() == jsonx.Array && r.Doc.Get("tools").IsNull()}
@@ -65,7 +65,7 @@ func function(t *chat.Tool) []byte {
 	return append(b, '}')
 }
 
-// Choice sets how tools are used, in the member that the request has for it.
+// Choice sets the tool choice, in the member that the request has for it.
 func (h *shaper) Choice() {
 	key, one := "tool_choice", `"required"`
 	if h.legacy {
@@ -98,7 +98,7 @@ func (h *shaper) chooseShape(key string) {
 	h.Edits.Set(h.Doc, "parallel_tool_calls", strconv.AppendBool(nil, false))
 }
 
-// Guide puts text after the system prompt: into the last system message, else into a new one.
+// Guide adds text after the system prompt: to the last system message, else as a new one.
 func (h *shaper) Guide() {
 	if h.Shape.Guide == "" {
 		return

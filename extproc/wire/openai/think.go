@@ -29,7 +29,7 @@ const (
 // levels are the efforts that providers of OpenRouter's object accept.
 var levels = []string{effortNone, "minimal", "low", "medium", "high", "xhigh"}
 
-// think expresses the request's thinking parameters in the provider's own way; nothing if it has none. Text in the prompt is added for
+// think expresses the request's thinking parameters in the provider's own way; nothing if it has none. Text is added to the prompt for
 // profiles only.
 func (o *RequestOptions) think(s *resolvedParams) (t thinkingControl) {
 	p := &s.Params
@@ -102,8 +102,8 @@ func (t *thinkingControl) reduced(p *chat.Params, level string) {
 	}
 }
 
-// inPrompt expresses an effort in the prompt, for a model without a parameter for it and a request whose profile allows that. A client's own
-// effort is dropped, and named unless it is none.
+// inPrompt expresses an effort in the prompt, for a model without a parameter for it and a request whose profile allows that. A client's
+// own effort is dropped, and named as degraded unless it is none.
 func (t *thinkingControl) inPrompt(level string, guides bool) {
 	if !guides {
 		if level != effortNone {

@@ -9,7 +9,7 @@ import (
 )
 
 // K-17: DeepSeek requires the reasoning of a turn with tool calls in later requests, and refuses those without it. It ignores the reasoning
-// of other turns, and its older models refuse it. A turn lasts from one user message to the next.
+// of other turns, and its older models refuse it. A turn is everything from one user message to the next.
 
 // toolTurns reports for each message whether a tool was called in its turn.
 func toolTurns(ms []chat.Message) []bool {
@@ -71,7 +71,8 @@ func (w *writer) reasoningContent(thoughts []chat.Part) {
 var thoughtKeys = jsonx.WordsOf(keyReasoning, keyReasoningContent, keyDetails)
 
 // cutThoughts removes from the history of a request of this dialect the reasoning_content that the provider does not accept, and the other
-// two reasoning members if it does not accept these. It names reasoning_details: the others hold nothing that a provider could verify.
+// two reasoning members if it does not accept these. Only reasoning_details is named as degraded: the others hold nothing that a provider
+// could verify.
 func (o *RequestOptions) cutThoughts(e *jsonx.Edits, d *jsonx.Doc) (degraded []string) {
 	content, others := o.ReasoningContent != AnyReasoningContent, o.NoDetails
 	if !content && !others || !d.Stats.Keys.Meets(&thoughtKeys) {
@@ -120,9 +121,9 @@ func (o *RequestOptions) cutThoughtsOf(e *jsonx.Edits, d *jsonx.Doc, m jsonx.Val
 	return degraded
 }
 
-// thoughtsOf is the reasoning of a message without reasoning_content.
+// thoughtsOf returns the reasoning of a message without reasoning_content.
 func thoughtsOf(m jsonx.Value) string {
-	if m.Get(keyReasoningContent).Exists() { // empty; it would be a duplicate
+	if m.Get(keyReasoningContent).Exists() { // empty; another one would be a duplicate
 		return ""
 	}
 	thoughts, err := readReasoningOf(&chat.Conversation{Words: words}, m, "")

@@ -26,11 +26,11 @@ type RequestOptions struct {
 	Efforts []string
 	// FixedSampling is set if the model refuses temperature, top_p and penalties other than the defaults, and, if TokensField is
 	// MaxCompletionTokens, as for OpenAI's own such models, stop sequences. Clients of other dialects lose them all; those of this one keep
-	// their stop sequences, for which the provider's own error is the better answer.
+	// their stop sequences, because the provider's own error is more useful.
 	FixedSampling bool
 
-	// FixedByThinking is set if the model refuses them while it thinks, as OpenAI's do unless the effort is none. Members of a client of this
-	// dialect are sent as they are.
+	// FixedByThinking is set if the model refuses these parameters while it thinks, as OpenAI's do unless the effort is none. Members of a
+	// client of this dialect are sent unchanged.
 	FixedByThinking bool
 
 	// CacheControl is set if the provider supports Anthropic's cache_control on content parts, tools and tool calls, as OpenRouter and
@@ -45,27 +45,28 @@ type RequestOptions struct {
 	// ReasoningContent is which of the history's reasoning the provider requires in reasoning_content.
 	ReasoningContent ReasoningContent
 
-	// Parameters beyond OpenAI's own, or of these, that the provider supports.
+	// Further parameters that the provider supports: OpenAI's own, or extensions.
 	TopK, MinP, CacheKey, Predictions bool
-	// WebSearch and TEE are set if the adapter itself requests what the profile asks for, by Members or by the model's name; else it is named
-	// as degraded.
+	// WebSearch and TEE are set if the adapter itself requests these features of the profile, by Members or by the model's name; otherwise
+	// they are named as degraded.
 	WebSearch, TEE bool
 	// Reasoning is how thinking is controlled, for clients of any dialect.
 	Reasoning ReasoningStyle
-	// Unknown is set if the catalog does not say how thinking is controlled: a client's own members of this dialect are sent unchanged.
+	// Unknown is set if the catalog does not describe how thinking is controlled: a client's own members of this dialect are sent
+	// unchanged.
 	Unknown bool
 	// EffortOnly is set if the object of ReasoningObject has no budget of tokens.
 	EffortOnly bool
-	// ReasoningExtra are further members of the object of ReasoningObject, as JSON without braces: "exclude":true. They are added if the
-	// object has a member already.
+	// ReasoningExtra are further members of the object of ReasoningObject, as JSON without braces: "exclude":true. They are added only if
+	// the object has a member already.
 	ReasoningExtra string
 	// NoSchema is set if the provider does not support schemas of answers: they are dropped, and named.
 	NoSchema bool
-	// StrictSchema is set if it supports strict schemas only: others, of clients of other dialects or of profiles, are dropped.
+	// StrictSchema is set if the provider supports only strict schemas: others, of clients of other dialects or of profiles, are dropped.
 	StrictSchema bool
 	// Video is set if the provider accepts video_url from clients of other dialects, as OpenRouter and Alibaba do.
 	Video bool
-	// Members are set at the top level, in their order, and override those of a client of this dialect.
+	// Members are set at the top level, in order, and override those of a client of this dialect.
 	Members []Member
 }
 
@@ -79,14 +80,14 @@ func (o *RequestOptions) fixed(effort string) bool {
 	return o.FixedSampling || o.FixedByThinking && (effort != effortNone || !slices.Contains(o.Efforts, effortNone))
 }
 
-// ReasoningContent selects which of a history's reasoning is sent in reasoning_content.
+// ReasoningContent selects the reasoning of a history that is sent in reasoning_content.
 type ReasoningContent uint8
 
 // The selections.
 const (
-	AnyReasoningContent      ReasoningContent = iota // what a client of this dialect sends, and nothing of others
+	AnyReasoningContent      ReasoningContent = iota // what a client of this dialect sends; nothing of other clients
 	NoReasoningContent                               // none: the provider refuses it
-	ReasoningContentForTools                         // that of turns with tool calls, which DeepSeek requires; it ignores or refuses that of other turns
+	ReasoningContentForTools                         // that of turns with tool calls, which DeepSeek requires; it ignores or refuses the reasoning of other turns
 )
 
 // Member is a top-level member that only one provider has.
@@ -180,7 +181,7 @@ func dropSampling(e *jsonx.Edits, d *jsonx.Doc) (degraded []string) {
 	return degraded
 }
 
-// renameTokens renames the limit of the answer to the member that the provider expects; if both are there, that one stays.
+// renameTokens renames the limit of the answer to the member that the provider expects, unless that is present too.
 func renameTokens(e *jsonx.Edits, d *jsonx.Doc, want string) {
 	other := MaxTokens
 	switch want {

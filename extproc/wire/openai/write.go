@@ -9,8 +9,8 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// writer writes a conversation of another dialect as a Chat Completions request. The order of members is fixed, so that
-// the same request gives the same bytes and keeps a provider's prompt cache.
+// writer writes a conversation of another dialect as a Chat Completions request. The order of members is fixed, so that the same request
+// gives the same bytes and keeps a provider's prompt cache.
 type writer struct {
 	wire.Writer
 
@@ -61,7 +61,7 @@ func (w *writer) messages() error {
 	if len(w.Dst) == start {
 		return wire.Invalid("messages", "messages say nothing that this provider can be told")
 	}
-	w.Dst = slices.Delete(w.Dst, start, start+1) // every message begins with a comma, which the first must not have
+	w.Dst = slices.Delete(w.Dst, start, start+1) // every message starts with a comma, which is removed from the first
 	w.Raw("]")
 	return nil
 }
@@ -115,15 +115,15 @@ func (w *writer) others(ms []chat.Message) {
 	w.userTurn(nil)
 }
 
-// message opens a message up to its content.
+// message starts a message, up to its content.
 func (w *writer) message(role string) {
 	w.Raw(`,{"role":"`)
 	w.Raw(role)
 	w.Raw(`","content":`)
 }
 
-// assistant writes an assistant turn. Its text is one string without separators: citations split text inside sentences. Thinking is sent only
-// where the format has signatures. An empty turn is dropped.
+// assistant writes an assistant turn. Its text is one string without separators, because citations split text inside sentences. Thinking is
+// sent only to providers that accept it. An empty turn is dropped.
 func (w *writer) assistant(parts []chat.Part) (written bool) {
 	var texts, thoughts []chat.Part
 	var calls, refusals int
@@ -133,7 +133,7 @@ func (w *writer) assistant(parts []chat.Part) (written bool) {
 			switch {
 			case w.opts.ReasoningDetails, w.inToolTurn:
 				thoughts = append(thoughts, *p)
-			case w.opts.ReasoningContent != ReasoningContentForTools: // it ignores the reasoning of other turns
+			case w.opts.ReasoningContent != ReasoningContentForTools: // the provider ignores the reasoning of other turns
 				w.dropPart(p)
 			}
 		case chat.PartText:

@@ -21,7 +21,7 @@ func (w *writer) mark(cacheControl jsonx.Raw) {
 	}
 }
 
-// marks reports whether parts have cache marks to write, which only an array of parts can have.
+// marks reports whether parts have cache marks to write, which requires an array of parts.
 func (w *writer) marks(parts []chat.Part) bool {
 	return w.opts.CacheControl && slices.ContainsFunc(parts, func(p chat.Part) bool { return p.CacheControl != nil })
 }
@@ -61,7 +61,7 @@ func (w *writer) text(parts []chat.Part, between string) {
 	w.Raw(`"`)
 }
 
-// dropPart omits a part that cannot be expressed here, with its cache mark.
+// dropPart omits a part that the format cannot express, with its cache mark.
 func (w *writer) dropPart(p *chat.Part) {
 	if p.CacheControl != nil {
 		w.Degrade("cache_control")
@@ -69,8 +69,8 @@ func (w *writer) dropPart(p *chat.Part) {
 	w.DropPart(p)
 }
 
-// toolResult writes a result as a message of role tool, which holds text only. Its media are written in the next user turn, because nothing
-// may stand between the results of a turn. The format has no flag for a failed call, so its text is prefixed.
+// toolResult writes a result as a message of role tool, which holds only text. Its media are written in the next user turn, because the
+// results of a turn must be adjacent. The format has no flag for a failed call, so its text is prefixed.
 func (w *writer) toolResult(p *chat.Part) {
 	var texts, shown []chat.Part
 	for i := range p.Parts {
@@ -179,7 +179,7 @@ func (w *writer) part(p *chat.Part) {
 	}
 }
 
-// audio writes audio in the two types that the format has names for. For a request of the same format, any type is written.
+// audio writes audio in the two types for which the format has names. For a request of the same format, any type is written.
 func (w *writer) audio(p *chat.Part) {
 	format := wire.AudioFormat(p.Media)
 	switch {

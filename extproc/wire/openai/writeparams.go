@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// tools writes the functions, and how they are to be used.
+// tools writes the functions and the tool choice.
 func (w *writer) tools() {
 	if w.Functions(w.Conv.Tools, w.tool) {
 		w.ToolChoice(`{"type":"function","function":{"name":`, "}}")
@@ -78,7 +78,7 @@ func (w *writer) params() {
 	}
 }
 
-// members are the members that only this provider has, each once.
+// members returns the members that only this provider has, each once.
 func (w *writer) members() []Member {
 	own := slices.DeleteFunc(slices.Clone(w.control.members), func(m Member) bool {
 		return slices.ContainsFunc(w.opts.Members, func(o Member) bool { return o.Key == m.Key })
@@ -86,7 +86,7 @@ func (w *writer) members() []Member {
 	return append(own, w.opts.Members...)
 }
 
-// maxTokens is the client's limit of the answer, else its profile's; 0 if neither sets one.
+// maxTokens returns the client's limit of the answer, else its profile's; 0 if neither sets one.
 func maxTokens(req *chat.Request) int {
 	if req.MaxTokens == 0 && req.Profile != nil {
 		return req.Profile.MaxTokens
@@ -94,7 +94,7 @@ func maxTokens(req *chat.Request) int {
 	return req.MaxTokens
 }
 
-// prediction is the member "prediction" with the expected text of the answer.
+// prediction returns the member "prediction" with the expected text of the answer.
 func prediction(text string) jsonx.Raw {
 	return append(jsonx.AppendString([]byte(`{"type":"content","content":`), text), '}')
 }
@@ -114,7 +114,7 @@ func (w *writer) sampling(p *chat.Params) {
 	w.extension("min_p", p.MinP, w.opts.MinP)
 }
 
-// extension writes a parameter that OpenAI does not have, if the provider has it.
+// extension writes a parameter that OpenAI does not have, if the provider supports it.
 func (w *writer) extension(key, text string, takes bool) {
 	switch {
 	case text == "":
@@ -173,7 +173,8 @@ func (w *writer) format(p *chat.Params) {
 	}
 }
 
-// format is the member "response_format" with a schema. It is enforced if the provider accepts it, and the client did not ask for less.
+// format returns the member "response_format" with a schema. It is enforced if the provider accepts it, and the client did not disable
+// that.
 func format(p *chat.Params) (value jsonx.Raw, enforced bool) {
 	b := jsonx.AppendString([]byte(`{"type":"json_schema","json_schema":{"name":`), cmp.Or(p.SchemaName, "answer"))
 	if p.SchemaNote != "" {

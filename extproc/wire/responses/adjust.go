@@ -14,17 +14,17 @@ import (
 type RequestOptions struct {
 	Model         string   // the provider's name of the model
 	Reasons       bool     // it accepts an effort, and no sampling parameters with one
-	Efforts       []string // that it accepts; nil: any
+	Efforts       []string // efforts that it accepts; nil: any
 	FixedSampling bool     // it refuses temperature and top_p other than the defaults
 
 	// For clients of other dialects:
 
-	Unknown    bool // the catalog does not say how thinking is controlled: the client's parameters are sent
-	NoSummary  bool // the provider refused to summarise what the model thinks
+	Unknown    bool // the catalog does not describe how thinking is controlled: the client's parameters are sent
+	NoSummary  bool // the provider refused to summarise the reasoning
 	NoThinking bool // the provider refused the history's encrypted reasoning
 }
 
-// adjuster edits a client's own request: it applies the profile, and removes what the model refuses. What neither changes keeps its bytes.
+// adjuster applies the profile to a client's own request, and removes what the model refuses. Everything else keeps its bytes.
 type adjuster struct {
 	edits    *jsonx.Edits
 	doc      *jsonx.Doc
@@ -157,7 +157,7 @@ func (a *adjuster) setNested(key, member string, json []byte) {
 	}
 }
 
-// ownParams are the parameters in a request's own members. Members of the wrong type count as absent: their provider will refuse them.
+// ownParams returns the parameters in a request's own members. Members of the wrong type count as absent: the provider will refuse them.
 func ownParams(d *jsonx.Doc) chat.Params {
 	c := chat.Conversation{Words: words}
 	for key, v := range wire.TopMembers(d) {

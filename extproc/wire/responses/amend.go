@@ -10,7 +10,7 @@ import (
 
 // Amend returns the resolution for another attempt on behalf of a client of another dialect, after a provider of this format refused a
 // request: without a summary of the reasoning, which only verified organizations get, or without the history's encrypted reasoning, which
-// another organization may have received. ok is false if the error is about something else, or if that has been left out already.
+// may have been issued to another organization. ok is false if the error is about something else, or if that was already removed.
 func Amend(to policy.Resolution, e *chat.ProviderError) (again policy.Resolution, ok bool) {
 	if e.Status != http.StatusBadRequest {
 		return to, false

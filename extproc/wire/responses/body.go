@@ -9,8 +9,8 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// failureCode is why a response failed: in the words of OpenAI's ResponseErrorCode, which is an enumeration there, or in the provider's own. The event "error"
-// before has the gateway's.
+// failureCode returns the code of a failed response: a value of OpenAI's enumeration ResponseErrorCode, or the provider's own code. The
+// preceding "error" event has the gateway's code.
 func failureCode(f *fault.Fault) string {
 	switch {
 	case f.Code != "":
@@ -23,7 +23,7 @@ func failureCode(f *fault.Fault) string {
 	return "server_error"
 }
 
-// appendResponse appends the whole response in its current state. f is why it failed; nil if it did not.
+// appendResponse appends the whole response in its current state. f is the reason of a failure; nil if the response did not fail.
 func (e *encoder) appendResponse(dst []byte, status string, f *fault.Fault) []byte {
 	if e.id == "" {
 		e.start(&chat.Event{})
@@ -73,7 +73,7 @@ func (e *encoder) appendOutput(dst []byte, status string) []byte {
 	return append(dst, ']')
 }
 
-// echoed are the members of a request that the response repeats, and their values if the request lacks them.
+// echoed are the members of the request that the response repeats, and their values if the request lacks them.
 var echoed = [...]struct{ key, usual string }{
 	{"instructions", "null"},
 	{"max_output_tokens", "null"},
@@ -93,7 +93,7 @@ var echoed = [...]struct{ key, usual string }{
 	{"user", "null"},
 }
 
-// appendEchoed appends the members of the request that the response repeats. store is false in any case: the gateway stores no responses.
+// appendEchoed appends the members of the request that the response repeats. store is always false: the gateway stores no responses.
 func (e *encoder) appendEchoed(dst []byte) []byte {
 	for i := range echoed {
 		m := &echoed[i]
@@ -181,7 +181,7 @@ func (it *item) hasRaw() bool {
 	return false
 }
 
-// appendParts appends an item's parts: with raw set, those of reasoning_text, else the others.
+// appendParts appends an item's parts: those of reasoning_text if raw is set, else the others.
 func (it *item) appendParts(dst []byte, status string, raw bool) []byte {
 	dst = append(dst, '[')
 	first := true
@@ -199,7 +199,7 @@ func (it *item) appendParts(dst []byte, status string, raw bool) []byte {
 	return append(dst, ']')
 }
 
-// append appends the part; without its content if empty is set.
+// append appends the part, without its content if empty is set.
 func (p *part) append(dst []byte, empty bool) []byte {
 	text := p.text
 	if empty {

@@ -2,8 +2,8 @@ package responses
 
 import "bardo.money/gateway/extproc/provider"
 
-// Charges are what costs more than its tokens in Responses: every tool that the caller does not run itself, except tool search, which finds
-// what the request holds.
+// Charges lists what costs more than its tokens in Responses: every tool that the caller does not run itself, except tool search, which
+// searches only the request.
 var Charges = provider.NewCharges([]provider.ChargedTool{
 	{Type: "", By: provider.Nothing},
 	{Type: "function", By: provider.Nothing},

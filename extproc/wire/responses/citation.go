@@ -23,8 +23,8 @@ func citation(v jsonx.Value, before int) (c chat.Citation, ok bool) {
 	return c, false
 }
 
-// cite writes another format's citations as annotations of the text before them. Those that cannot be expressed, or that follow no text, are
-// named as degraded.
+// cite writes another format's citations as annotations of the text before them. Those that cannot be expressed, or that follow no text,
+// are named as degraded.
 func (e *encoder) cite(dst []byte, ev *chat.Event) []byte {
 	it := e.last(message)
 	for i := range ev.Cites {
@@ -41,7 +41,7 @@ func (e *encoder) cite(dst []byte, ev *chat.Event) []byte {
 	return dst
 }
 
-// appendAnnotation appends a citation. before is the number of code points before its text, and length that of the text.
+// appendAnnotation appends a citation. before is the number of code points before its text, and length is the length of that text.
 func appendAnnotation(dst []byte, c *chat.Citation, before, length int) []byte {
 	if c.URL != "" {
 		return append(wire.AppendURLCitation(append(dst, `{"type":"url_citation",`...), c, before), '}')

@@ -63,7 +63,7 @@ func readPart(c *chat.Conversation, e jsonx.Value, at string) (p chat.Part, err 
 	return chat.Part{Kind: chat.PartOther, Name: kind, Raw: e.Raw}, nil
 }
 
-// readImage reads an image as a data URL, a URL, or the id of a file that the provider stores.
+// readImage reads an image from a data URL, a URL, or the id of a file that the provider stores.
 func readImage(c *chat.Conversation, e jsonx.Value, at string) (chat.Part, error) {
 	u, err := wire.ReadOptional(at+".image_url", e.Get("image_url"))
 	if err != nil {
@@ -127,8 +127,8 @@ func readFile(c *chat.Conversation, e jsonx.Value, at string) (p chat.Part, err 
 	return p, nil
 }
 
-// storedFile reads the id of a file that the provider stores; wants is the member that could hold its data instead, and media is its type as
-// far as known.
+// storedFile reads the id of a file that the provider stores; wants is the member that could hold its data instead, and media is its type
+// as far as it is known.
 func storedFile(e jsonx.Value, at, wants, media string) (chat.Part, error) {
 	if e.Get("file_id").IsNull() {
 		return chat.Part{}, wire.Invalid(at, "%s must have a %s", at, wants)

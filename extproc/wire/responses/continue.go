@@ -10,8 +10,8 @@ import (
 
 var _ wire.Continuer = Dialect{}
 
-// Continue appends the items of the answer, and an item for each result. Items lose their ids, which name what a provider stores: nothing is stored
-// of such a request. Reasoning that only its id names is left out.
+// Continue appends the items of the answer, and an item for each result. Items lose their ids, which refer to stored items, because such a
+// request stores nothing. Reasoning that is identified by its id alone is omitted.
 func (Dialect) Continue(req *chat.Request, answer []byte, results []wire.CallResult) (*chat.Request, error) {
 	v, err := wire.ParseTurn(answer)
 	if err != nil {
@@ -45,7 +45,7 @@ func (Dialect) Continue(req *chat.Request, answer []byte, results []wire.CallRes
 	})
 }
 
-// kept is an item of an answer as it is sent back; nil for none.
+// kept returns an item of an answer in the form in which it is sent back; nil if it is omitted.
 func kept(item jsonx.Value) []byte {
 	id, _ := item.Get("id").Str()
 	if item.Get("type").Equal("reasoning") {

@@ -6,14 +6,14 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// words are this format's words for canonical names, which are Anthropic's.
+// words maps canonical names, which are Anthropic's, to this format's names.
 var words = map[string]string{
 	"thinking": "reasoning", "effort": "reasoning", "budget_tokens": "reasoning", "image": "input_image", "document": "input_file",
 	"stop_sequences": "stop", "user_id": "user", "format": "text", "max_tokens": "max_output_tokens",
 	"tool_use": "function_call", "tool_result": "function_call_output",
 }
 
-// readConversation parses a request. What the canonical form does not have is listed in Unmapped.
+// readConversation parses a request. What the canonical form lacks is listed in Unmapped.
 func readConversation(r *chat.Request) (*chat.Conversation, error) {
 	c := &chat.Conversation{Words: words}
 	if len(r.Needs) > 0 { // no other format can refer to what another provider stores
@@ -132,8 +132,8 @@ func (rd *reader) item(v jsonx.Value, at string) error {
 	return nil
 }
 
-// traces are the items that OpenAI's own tools leave in an answer and that mean nothing to another provider: calls and lists. Any other item
-// of this format only is content.
+// traces are the items that OpenAI's own tools leave in an answer and that mean nothing to another provider: calls and lists. Any other
+// item of this format only is content.
 var traces = map[string]bool{"web_search_call": true, "file_search_call": true, "mcp_list_tools": true}
 
 func (rd *reader) message(v jsonx.Value, at string) error {
@@ -170,7 +170,7 @@ func (rd *reader) functionCall(v jsonx.Value, at string) error {
 	return nil
 }
 
-// customCall reads a call with a text argument. Elsewhere it is a call of the function that replaces the tool.
+// customCall reads a call with a text argument. In other formats it is a call of the function that replaces the tool.
 func (rd *reader) customCall(v jsonx.Value, at string) error {
 	wire.UnmapUnknown(rd.c, v, "type", "id", "call_id", "name", "input", "status")
 	call, err := readCall(v, at)

@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// maxEvent is the maximum size of a stream's event in bytes: the last one holds the whole answer.
+	// maxEvent is the maximum size of a stream's event in bytes: the last event contains the whole answer.
 	maxEvent = 64 << 20
 
-	// maxBlocks is the maximum number of blocks in an answer: each piece of a block is looked up among them.
+	// maxBlocks is the maximum number of blocks in an answer: each piece of a block is searched for linearly among them.
 	maxBlocks = 4096
 )
 
@@ -33,7 +33,8 @@ type Decoder struct {
 	citations int // citations so far
 }
 
-// NewDecoder returns a decoder of the answer to req. The content type says whether the body is a stream; without one, the request does.
+// NewDecoder returns a decoder of the answer to req. The content type determines whether the body is a stream; without one, the request
+// does.
 func NewDecoder(req *chat.Request, status int, h header.List) *Decoder {
 	f := answer.Format{Dialect: chat.Responses, MaxEvent: maxEvent}
 	return &Decoder{
@@ -62,7 +63,7 @@ func (d *Decoder) frame(f *sse.Frame) {
 	first := len(d.Events)
 	var model chat.Span
 	switch {
-	case f.TooLong: // its bytes are lost; the stream continues
+	case f.TooLong: // its bytes are dropped; the stream continues
 		d.Emit(chat.Event{Kind: chat.Extra, ID: oversized})
 		return
 	case f.Data != nil:

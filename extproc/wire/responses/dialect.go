@@ -1,9 +1,9 @@
-// Package responses is the wire format of OpenAI's Responses API, on both sides: a client's requests and answers (Dialect), and a provider's
-// (EncodeRequest, Decoder). It does not know where responses are stored: a request that depends on stored responses says so in
-// chat.Request.Needs.
+// Package responses is the wire format of OpenAI's Responses API, on both sides: a client's requests and answers (Dialect), and a
+// provider's (EncodeRequest, Decoder). It does not know where responses are stored: a request that depends on stored responses lists that
+// in chat.Request.Needs.
 //
-// Thinking that its provider signed is carried in the encrypted_content of reasoning items, so that clients send it back unchanged; see seal.
-// What is lost is named as package wire describes.
+// Signed thinking is carried in the encrypted_content of reasoning items, so that clients send it back unchanged; see wire.Seal. What is
+// lost is named as package wire describes.
 package responses
 
 import (
@@ -21,7 +21,7 @@ var _ wire.Dialect = Dialect{}
 // Name is chat.Responses.
 func (Dialect) Name() chat.Dialect { return chat.Responses }
 
-// Error is the body of a JSON error, which is the same in all of OpenAI's formats.
+// Error returns the body of a JSON error, which is the same in all of OpenAI's formats.
 func (Dialect) Error(f *fault.Fault, requestID string) []byte {
 	dst := append([]byte(nil), `{"error":`...)
 	dst = appendFault(dst, f)
@@ -40,7 +40,7 @@ func appendFault(dst []byte, f *fault.Fault) []byte {
 	return append(wire.AppendDetails(dst, f), '}')
 }
 
-// appendOptional appends a string, or null for none.
+// appendOptional appends a string, or null if it is empty.
 func appendOptional(dst []byte, s string) []byte {
 	if s == "" {
 		return append(dst, "null"...)

@@ -18,40 +18,40 @@ func (Dialect) NewEncoder(o wire.Options) wire.Encoder {
 	return e
 }
 
-// encoder collects an answer as items and, for a stream, writes events while it collects.
+// encoder collects an answer as items and, for a stream, writes events at the same time.
 type encoder struct {
 	wire.DegradedNames
 	opts   wire.Options
 	quoted []byte          // opts.Model as a JSON string
-	custom map[string]bool // the request's tools with a text argument
+	custom map[string]bool // names of the request's tools with a text argument
 
 	began    bool
 	seq      int64
 	id       string
 	model    string
 	items    []*item
-	open     []*item // the items that are not complete
+	open     []*item // incomplete items
 	usage    chat.Usage
 	ownUsage []byte // the provider's own usage, if it speaks this dialect
 	tier     []byte // the service tier's JSON
 	reason   chat.StopReason
-	next     blockAttributes // attributes of the block that comes next
+	next     blockAttributes // attributes of the next block
 	passed   []byte          // the provider's own body
 	own      []byte          // the gateway's own member
-	follows  bool            // the last event passed, and the items know of it
-	unsent   []byte          // what would have been written in its place; reused
+	follows  bool            // the last event passed unchanged, and the items include it
+	unsent   []byte          // translation of what passed unchanged, which is not sent; a reused buffer
 }
 
-// blockAttributes are what only this dialect has of a block, which comes before its content.
+// blockAttributes are attributes of a block that only this dialect has, and that precede its content.
 type blockAttributes struct {
-	id    string // of its item
+	id    string // id of its item
 	raw   bool   // reasoning_text, not a summary
 	phase []byte // of a message: its JSON
 }
 
 var customTypes = jsonx.WordsOf(chat.CustomTool)
 
-// customTools are the names of the custom tools that a request offers; nil for none.
+// customTools returns the names of the custom tools that a request offers; nil for none.
 func customTools(r *chat.Request) map[string]bool {
 	if r == nil || !r.Doc.MayHoldValue(&customTypes) {
 		return nil
@@ -73,27 +73,27 @@ func (e *encoder) Append(dst []byte, ev *chat.Event) []byte {
 		}
 		return e.pass(dst, ev)
 	}
-	if e.follows { // the provider's own events have completed its items
+	if e.follows { // the provider's own events completed its items
 		e.follows = false
 		e.silently(e.closeAll)
 	}
 	return e.write(dst, ev)
 }
 
-// follow notes what passes, so that what comes behind it may be written anew.
+// follow updates the state with an event that passes unchanged, so that later events can be translated.
 func (e *encoder) follow(ev *chat.Event) {
 	e.follows = true
 	e.silently(func(dst []byte) []byte { return e.write(dst, ev) })
 }
 
-// silently has something written that the client does not get.
+// silently calls write and discards its output and its degraded names.
 func (e *encoder) silently(write func(dst []byte) []byte) {
 	seq, degraded := e.seq, e.DegradedNames
 	e.unsent = write(e.unsent[:0])
 	e.seq, e.DegradedNames = seq, degraded
 }
 
-// write writes an event that is no frame of the provider's.
+// write writes an event for which there are no bytes of the provider.
 func (e *encoder) write(dst []byte, ev *chat.Event) []byte {
 	if ev.Choice > 0 { // the format has one choice
 		e.Degrade("choices")
@@ -128,7 +128,7 @@ func (e *encoder) write(dst []byte, ev *chat.Event) []byte {
 
 // pass writes the provider's own bytes.
 func (e *encoder) pass(dst []byte, ev *chat.Event) []byte {
-	switch ev.Kind { //nolint:exhaustive // the rest leaves nothing to add to what passes
+	switch ev.Kind { //nolint:exhaustive // the rest needs no addition to what passes
 	case chat.Start:
 		e.start(ev)
 	case chat.UsageInfo:
@@ -154,7 +154,7 @@ func (e *encoder) pass(dst []byte, ev *chat.Event) []byte {
 	return dst
 }
 
-// appendRaw appends a provider's own bytes, with the name of the model that the client is shown.
+// appendRaw appends a provider's own bytes, with the client's name of the model.
 func (e *encoder) appendRaw(dst, raw []byte, at chat.Span) []byte {
 	return wire.AppendQuoted(dst, raw, at, e.quoted)
 }
@@ -165,8 +165,8 @@ func (e *encoder) Attach(dst, own []byte) []byte {
 	return dst
 }
 
-// appendLast appends the provider's last frame with the gateway's member added to its response, after the model's name. If the response does
-// not name a model, the member is added to the frame's object.
+// appendLast appends the provider's last frame with the gateway's member added to its response, after the model's name. If the response
+// does not name a model, the member is added to the frame's object.
 func (e *encoder) appendLast(dst []byte, ev *chat.Event) []byte {
 	n := len(dst)
 	dst = e.appendRaw(dst, ev.Raw, ev.ModelSpan)
@@ -177,7 +177,7 @@ func (e *encoder) appendLast(dst []byte, ev *chat.Event) []byte {
 	return slices.Insert(dst, behind, wire.AppendOwn(nil, e.own)...)
 }
 
-// start sets the answer's id and model. Ids of other dialects have another form, so the answer gets one of the gateway's.
+// start sets the answer's id and model. Ids of other dialects have another syntax, so the gateway generates one.
 func (e *encoder) start(ev *chat.Event) {
 	e.id, e.model = ev.ID, ev.Model
 	if !e.opts.Same || e.id == "" {
@@ -226,7 +226,7 @@ const (
 	inProgress = "in_progress"
 )
 
-// unfinished is the reason why the answer is incomplete; "" if it is complete. A refusal in text is a complete answer.
+// unfinished returns the reason why the answer is incomplete; "" if it is complete. A refusal in text is a complete answer.
 func (e *encoder) unfinished() string {
 	switch e.reason {
 	case chat.StopLength, chat.StopContext:

@@ -16,7 +16,7 @@ type outputItem struct {
 	id     jsonx.Raw
 	phase  jsonx.Raw
 	parts  []outputPart
-	block  int    // of an item of this dialect only: one more than the index of its events; 0 until there are any
+	block  int    // of an item of this dialect only: one more than the index of its events; 0 if there are none yet
 	signed string // the ID of its thinking events, if they are signed
 	closed bool
 }
@@ -25,7 +25,7 @@ type outputItem struct {
 type outputPart struct {
 	family      string // name of its events, without the last word
 	kind        chat.EventKind
-	event       string // event name under which its text came
+	event       string // name of the events with its text
 	number      int64  // the provider's number
 	block       int    // index of its chat events
 	before      int    // code points of text before it
@@ -78,7 +78,7 @@ func (e *streamEvent) read(v jsonx.Value) {
 	}
 }
 
-// data reads the data of one frame. It returns where the frame names the model.
+// data reads the data of one frame. It returns the position of the model's name.
 func (d *Decoder) data(f *sse.Frame) (model chat.Span) {
 	v, err := d.Parse(f.Data)
 	if err != nil {
@@ -125,7 +125,7 @@ func (d *Decoder) begin(r jsonx.Value) {
 	d.Emit(chat.Event{Kind: chat.Start, ID: id, Model: model})
 }
 
-// failed handles a response that its provider gave up. Its usage counts.
+// failed handles a response that its provider aborted. Its usage counts.
 func (d *Decoder) failed(r jsonx.Value) {
 	d.usage(r)
 	e := errbody.InStream(r)
@@ -149,7 +149,7 @@ func (d *Decoder) response(v jsonx.Value) {
 	}
 }
 
-// finish ends the answer. r is the whole response: what no event brought before is emitted now.
+// finish ends the answer. r is the whole response: what earlier events did not contain is emitted now.
 func (d *Decoder) finish(r jsonx.Value) {
 	for i, item := range r.Get("output").Each {
 		if d.item(int64(i), item, true); d.Over {
@@ -175,7 +175,7 @@ func (d *Decoder) finish(r jsonx.Value) {
 	d.End()
 }
 
-// usage emits a usage object: its numbers, and the provider's own text.
+// usage emits a usage object: its numbers, and the provider's own JSON.
 func (d *Decoder) usage(r jsonx.Value) {
 	var v jsonx.Value
 	for key, m := range r.Members {
@@ -253,7 +253,7 @@ var families = func() map[string]*family {
 	} {
 		all[f.name] = &f
 	}
-	// Former names of the events of reasoning, which some servers send instead of the current ones, or in addition. Their deltas are objects
+	// Former names of the reasoning events, which some servers send instead of the current ones, or in addition. Their deltas are objects
 	// with a text.
 	all["response.reasoning_summary"] = all["response.reasoning_summary_text"]
 	all["response.reasoning"] = all["response.reasoning_text"]
@@ -303,7 +303,7 @@ func (d *Decoder) emitText(it *outputItem, f *family, event []byte, e *streamEve
 	}
 	place, _ := e.member(f.place).Int()
 	p := it.find(f.name, place)
-	if p != nil && p.event != "" && p.event != string(event) { // the part came under its other name before
+	if p != nil && p.event != "" && p.event != string(event) { // the part was emitted under its other event name
 		return
 	}
 	d.text(it, f.name, place, text, whole)
@@ -318,7 +318,7 @@ func (d *Decoder) emitText(it *outputItem, f *family, event []byte, e *streamEve
 	}
 }
 
-// at returns the state of the item with a number. An item without an added event is created with the kind given.
+// at returns the state of the item with a number. An item without an added event is created with the given kind.
 func (d *Decoder) at(number int64, kind string) *outputItem {
 	it := d.items[number]
 	if it == nil {

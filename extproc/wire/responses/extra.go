@@ -7,7 +7,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Extras of this dialect, as chat.Extra names them. Any other name with an object is a whole item of that type.
+// Extras of this dialect, by their names in chat.Extra. Any other name with an object is a whole item of that type.
 const (
 	itemID        = chat.ItemID
 	reasoningText = chat.ReasoningText

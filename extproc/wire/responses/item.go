@@ -13,7 +13,7 @@ import (
 // item is one output item of an answer.
 type item struct {
 	kind   itemKind
-	index  int    // in the output
+	index  int    // index in the output
 	id     string // for the client
 	status string // completed, or incomplete
 	closed bool   // its done event was written
@@ -23,9 +23,9 @@ type item struct {
 	block   int    // of a call: the index of its chat events
 	call    chat.ToolCall
 	args    []byte
-	text    bool   // the arguments of a custom call come as text, not as an object
+	text    bool   // the arguments of a custom call arrive as text, not as an object
 	seal    []byte // of reasoning: its encrypted_content
-	whole   []byte // of another: its JSON
+	whole   []byte // of another kind: its JSON
 	phase   []byte // of a message: its JSON
 }
 
@@ -53,10 +53,10 @@ type part struct {
 	logprobs [][]byte
 }
 
-// ownReasoning is the prefix of ids of reasoning items that the gateway made: providers do not know them.
+// ownReasoning is the prefix of the ids of reasoning items that the gateway wrote, which providers do not know.
 const ownReasoning = chat.OwnReasoning
 
-// add begins an item. Items before it that cannot continue are completed.
+// add starts an item. Items before it that cannot continue are completed.
 func (e *encoder) add(dst []byte, it *item) ([]byte, *item) {
 	dst = e.begin(dst)
 	going := e.open[:0]
@@ -92,7 +92,7 @@ func (k itemKind) prefix() string {
 	return "msg_"
 }
 
-// last is the last item if it is open and of this kind; else nil.
+// last returns the last item if it is open and of this kind; else nil.
 func (e *encoder) last(kind itemKind) *item {
 	n := len(e.items)
 	if n == 0 || e.items[n-1].closed || e.items[n-1].kind != kind || e.next.id != "" && e.next.id != e.items[n-1].id {
@@ -111,7 +111,7 @@ func (e *encoder) text(dst []byte, ev *chat.Event) []byte {
 	return e.delta(dst, it, len(it.parts)-1, ev.Text)
 }
 
-// content returns the part of a message that an event belongs to. It begins one if necessary.
+// content returns the part of a message to which an event belongs, and starts one if necessary.
 func (e *encoder) content(dst []byte, ev *chat.Event) ([]byte, *item, *part) {
 	kind := ev.Kind
 	if kind != chat.Refusal {
@@ -131,7 +131,7 @@ func (e *encoder) content(dst []byte, ev *chat.Event) ([]byte, *item, *part) {
 	return e.partAdded(dst, it), it, &it.parts[len(it.parts)-1]
 }
 
-// think adds to a block of thinking. Each block is an item of its own, unless its provider's ids say otherwise.
+// think adds to a block of thinking. Each block is a separate item, unless the provider's ids group them.
 func (e *encoder) think(dst []byte, ev *chat.Event) []byte {
 	if ev.Kind != chat.Thought && ev.ID == "" && !e.opts.Same {
 		e.Degrade("signature")
@@ -167,7 +167,7 @@ func (it *item) textParts(raw bool) (n int) {
 	return n
 }
 
-// thought returns the block of thinking that an event belongs to. It begins one if necessary.
+// thought returns the block of thinking to which an event belongs, and starts one if necessary.
 func (e *encoder) thought(dst []byte, ev *chat.Event) ([]byte, *item, *part) {
 	raw := e.next.raw
 	it := e.last(reasoning)
@@ -184,7 +184,7 @@ func (e *encoder) thought(dst []byte, ev *chat.Event) ([]byte, *item, *part) {
 	return dst, it, &it.parts[len(it.parts)-1]
 }
 
-// call begins a tool call.
+// call starts a tool call.
 func (e *encoder) call(dst []byte, ev *chat.Event) []byte {
 	kind := functionCall
 	if ev.ID == chat.CustomTool || e.custom[ev.Tool.Name] {
@@ -195,7 +195,7 @@ func (e *encoder) call(dst []byte, ev *chat.Event) []byte {
 	return e.itemAdded(dst, it)
 }
 
-// args continues a call. The argument of a custom tool that comes as an object is written when it is complete.
+// args continues a call. The argument of a custom tool that arrives as an object is written when it is complete.
 func (e *encoder) args(dst []byte, ev *chat.Event) []byte {
 	for _, it := range slices.Backward(e.open) {
 		if (it.kind != functionCall && it.kind != customCall) || it.block != ev.Index {
@@ -213,7 +213,8 @@ func (e *encoder) args(dst []byte, ev *chat.Event) []byte {
 	return dst
 }
 
-// stopBlock marks a call as complete. Its item is written as done when another one begins or the answer stops: only then its status is known.
+// stopBlock marks a call as complete. Its done event is written when another item starts or the answer stops, because its status is not
+// known before.
 func (e *encoder) stopBlock(block int) {
 	for _, it := range e.open {
 		if it.kind == functionCall || it.kind == customCall {
@@ -249,7 +250,7 @@ func (e *encoder) close(dst []byte, it *item) []byte {
 	return e.itemDone(dst, it)
 }
 
-// customText extracts the text from the arguments of the function that replaces a custom tool; other arguments are the text themselves.
+// customText extracts the text from the arguments of the function that replaces a custom tool; other arguments are themselves the text.
 func customText(args []byte) []byte {
 	v, err := jsonx.Parse(args)
 	if err != nil {
@@ -261,7 +262,7 @@ func customText(args []byte) []byte {
 	return args
 }
 
-// sealUp sets the encrypted_content of thinking that its provider signed.
+// sealUp sets the encrypted_content of signed thinking.
 func (it *item) sealUp() {
 	for i := range it.parts {
 		switch p := &it.parts[i]; {

@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// item reads an item from its added or its done event, or from the whole response. What earlier events brought is not emitted again.
+// item reads an item from its added or done event, or from the whole response. What earlier events contained is not emitted again.
 func (d *Decoder) item(number int64, v jsonx.Value, done bool) {
 	kind, _ := v.Get("type").Str()
 	it := d.at(number, kind)
@@ -44,7 +44,7 @@ func (d *Decoder) item(number int64, v jsonx.Value, done bool) {
 	}
 }
 
-// foreignItem emits an item of this dialect only when it is complete, and announces the call of a tool of the provider's.
+// foreignItem emits an item of this dialect only when it is complete, and announces calls of the provider's tools.
 func (d *Decoder) foreignItem(it *outputItem, v jsonx.Value, done bool) {
 	tool := ownTool(it.kind, v)
 	if it.kind == "" || !done && tool.Name == "" {
@@ -63,7 +63,7 @@ func (d *Decoder) foreignItem(it *outputItem, v jsonx.Value, done bool) {
 	d.Emit(ev)
 }
 
-// ownTool is the tool of the provider's that an item calls, by the item's type, or the ID of the call whose result the item is.
+// ownTool returns the provider's tool that an item calls, by the item's type, or the id of the call whose result the item is.
 func ownTool(kind string, v jsonx.Value) (t chat.ToolCall) {
 	id, _ := v.Get("call_id").Str()
 	if id == "" {
@@ -205,7 +205,7 @@ func (d *Decoder) text(it *outputItem, family string, number int64, v jsonx.Valu
 	ev.Kind, ev.Index, ev.Text = p.kind, p.block, t
 	if ev.Kind == chat.Thought {
 		ev.ID = it.signed
-		if d.translates && it.signed == "" { // its signature comes with the end of its item
+		if d.translates && it.signed == "" { // its signature arrives at the end of its item
 			ev.ID = chat.ResponsesThinking
 		}
 	}
@@ -220,7 +220,7 @@ func (it *outputItem) find(family string, number int64) *outputPart {
 	return nil
 }
 
-// newPart begins a block, and emits its attributes.
+// newPart starts a block, and emits its attributes.
 func (d *Decoder) newPart(it *outputItem, family string, number int64) *outputPart {
 	if n := len(it.parts); n > 0 && d.translates && families[family].kind == chat.Thought {
 		if before := &it.parts[n-1]; before.kind == chat.Thought && !before.closed {
@@ -247,8 +247,7 @@ func (d *Decoder) newPart(it *outputItem, family string, number int64) *outputPa
 	return p
 }
 
-// continueThought adds a part to the thinking of an item. For clients of other formats an item's thinking is one block, which is signed as a
-// whole.
+// continueThought adds a part to the thinking of an item. For clients of other formats an item's thinking is one block with one signature.
 func (d *Decoder) continueThought(it *outputItem, family string, number int64) *outputPart {
 	before := &it.parts[len(it.parts)-1]
 	before.closed = true

@@ -8,7 +8,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// A custom tool has a text argument. In other formats a function with this one argument replaces it.
+// A custom tool has a single text argument. In other formats it is replaced by a function with this argument.
 const (
 	customInput  = "input"
 	customSchema = `{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}`
@@ -24,7 +24,7 @@ func readTools(c *chat.Conversation, v jsonx.Value) error {
 		if err != nil {
 			return err
 		}
-		tool := chat.Tool{Name: kind, Raw: e.Raw} // run by its provider, or of this format only
+		tool := chat.Tool{Name: kind, Raw: e.Raw} // run by the provider, or of this format only
 		switch kind {
 		case "function":
 			tool, err = readFunction(c, e, at)
@@ -57,7 +57,7 @@ func readFunction(c *chat.Conversation, e jsonx.Value, at string) (tool chat.Too
 	return tool, err
 }
 
-// readCustom reads a custom tool as the function that replaces it. Its grammar becomes part of the description, and is not enforced.
+// readCustom reads a custom tool as the function that replaces it. Its grammar is added to the description, and is not enforced.
 func readCustom(c *chat.Conversation, e jsonx.Value, at string) (tool chat.Tool, err error) {
 	wire.UnmapUnknown(c, e, "type", "name", "description", "format")
 	if tool.Name, err = readRequired(at+".name", e.Get("name")); err != nil {
@@ -99,7 +99,7 @@ func readToolChoice(c *chat.Conversation, v jsonx.Value) error {
 		case "allowed_tools":
 			wire.Unmap(c, key)
 			mode = v.Get("mode")
-		default: // a tool of its provider
+		default: // a tool of the provider
 			wire.Unmap(c, key)
 			return nil
 		}
@@ -135,7 +135,7 @@ func readParam(c *chat.Conversation, key string, v jsonx.Value) error {
 		return readTextParams(c, v)
 	case "include":
 		return readInclude(c, v)
-	case "stream_options": // only about the stream from the provider
+	case "stream_options": // concerns only the provider's stream
 		wire.UnmapUnknown(c, v, "include_obfuscation")
 		return nil
 	case "service_tier":
@@ -150,7 +150,7 @@ func readParam(c *chat.Conversation, key string, v jsonx.Value) error {
 	return nil
 }
 
-// isDefault reports whether a member that the canonical form does not have equals its default.
+// isDefault reports whether a member that the canonical form lacks equals its default.
 func isDefault(key string, v jsonx.Value) bool {
 	switch key {
 	case "store":
@@ -213,7 +213,7 @@ func readTextParams(c *chat.Conversation, v jsonx.Value) error {
 	return wire.ReadJSONSchema(c, f, "text.format")
 }
 
-// readInclude reads what else the answer should hold. Encrypted reasoning is always included.
+// readInclude reads what else the answer should contain. Encrypted reasoning is always included.
 func readInclude(c *chat.Conversation, v jsonx.Value) error {
 	if v.Kind() != jsonx.Array {
 		return wire.WrongKind("include", "an array", v)

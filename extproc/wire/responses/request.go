@@ -11,8 +11,8 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Decode reads a request for an answer or for a count of tokens. It reads the members that the gateway acts on; the conversation is parsed
-// when it is needed. Needs lists what only the provider that stores responses can serve.
+// Decode reads a request for an answer or for a token count. It reads the members that the gateway acts on; the conversation is parsed when
+// it is needed. Needs lists what only the provider that stores the responses can serve.
 func (Dialect) Decode(op chat.Op, _ header.List, query string, body []byte) (*chat.Request, error) {
 	doc, err := Names.Scan(body)
 	if err != nil {
@@ -106,7 +106,7 @@ func readReasoning(r *chat.Request, v jsonx.Value) error {
 	return wire.ReadEffort(r, "reasoning.effort", e)
 }
 
-// StoredElsewhere is the fault for a request that refers to responses which a provider stores, if no such provider can be called.
+// StoredElsewhere returns the fault for a request that refers to responses which a provider stores, if no such provider can be called.
 func StoredElsewhere(member string) *fault.Fault {
 	f := fault.Newf(fault.RequiresDirectKey,
 		"%s needs a provider that keeps responses, which takes an OpenAI key of your own (providers.direct): send the whole input instead", member)

@@ -19,7 +19,7 @@ func (Dialect) Shape(req *chat.Request, s *wire.Shape) (*chat.Request, error) {
 // shaper writes the shape of one request.
 type shaper struct{ *wire.Reshape }
 
-// Format sets the schema, or removes it; the client's other members of text stay.
+// Format sets the schema, or removes the client's format; the client's other members of text stay.
 func (h *shaper) Format() {
 	text := h.Doc.Get("text")
 	if len(h.Shape.Schema) > 0 {
@@ -33,7 +33,7 @@ func (h *shaper) Format() {
 	h.DeleteMembers("text", func(key string) bool { return key == "format" })
 }
 
-// format is the member "format" with a schema. It is enforced if the provider accepts it, and the client did not ask for less.
+// format returns the member "format" with a schema. It is enforced if the provider accepts it, and the client did not disable that.
 func format(p *chat.Params) (json []byte, enforced bool) {
 	b := jsonx.AppendString([]byte(`{"type":"json_schema","name":`), cmp.Or(p.SchemaName, "answer"))
 	if p.SchemaNote != "" {
@@ -44,7 +44,7 @@ func format(p *chat.Params) (json []byte, enforced bool) {
 	return append(strconv.AppendBool(append(b, `,"strict":`...), enforced), '}'), enforced
 }
 
-// Tool adds a function. strict is always written: its default in this format is true.
+// Tool adds a function. strict is always written, because its default in this format is true.
 func (h *shaper) Tool() {
 	t := h.Shape.Tool
 	if t == nil {
@@ -59,7 +59,7 @@ func (h *shaper) Tool() {
 	h.AppendToMember("tools", b)
 }
 
-// Choice sets how tools are used.
+// Choice sets the tool choice.
 func (h *shaper) Choice() {
 	const key = "tool_choice"
 	switch h.Shape.Choice {
@@ -79,7 +79,7 @@ func (h *shaper) Choice() {
 	}
 }
 
-// Guide puts text after the instructions, which precede the input's system messages.
+// Guide adds text after the instructions, which precede the input's system messages.
 func (h *shaper) Guide() {
 	if h.Shape.Guide != "" && !h.AppendText(h.Doc.Get("instructions"), h.Shape.Guide, "\n\n", wire.TextBlock) {
 		h.Edits.Set(h.Doc, "instructions", jsonx.AppendString(nil, h.Shape.Guide))
@@ -99,7 +99,7 @@ func (h *shaper) Turns() {
 	case jsonx.String:
 		h.Insert(input.At, []byte(`[{"role":"user","content":`))
 		h.AppendAfter(input, append(append([]byte(`},`), b...), ']'))
-	default: // the conversation is stored by its provider
+	default: // the provider stores the conversation
 		h.Edits.Set(h.Doc, "input", append(append([]byte{'['}, b...), ']'))
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 // The frames of a stream. For a JSON answer nothing is written.
 
-// open begins a frame, up to its event's own members.
+// openFrame starts a frame, up to its event's own members.
 func (e *encoder) openFrame(dst []byte, event string) []byte {
 	dst = append(append(dst, "event: "...), event...)
 	dst = append(append(dst, "\ndata: {\"type\":\""...), event...)
@@ -40,7 +40,7 @@ func (e *encoder) begin(dst []byte) []byte {
 	return dst
 }
 
-// ofItem begins a frame about an item.
+// ofItem starts a frame about an item.
 func (e *encoder) ofItem(dst []byte, event string, it *item) []byte {
 	dst = jsonx.AppendString(append(e.openFrame(dst, event), `,"item_id":`...), it.id)
 	return strconv.AppendInt(append(dst, `,"output_index":`...), int64(it.index), 10)
@@ -64,7 +64,7 @@ func (e *encoder) itemDone(dst []byte, it *item) []byte {
 	return closeFrame(it.append(append(dst, `,"item":`...), it.status))
 }
 
-// names are the name of a part's events, and the members with its index and its text.
+// names returns the name of a part's events, and the members with its index and its text.
 func (p *part) names() (family, place, text string) {
 	switch {
 	case p.kind == chat.Refusal:
@@ -77,7 +77,7 @@ func (p *part) names() (family, place, text string) {
 	return "reasoning_summary_text", "summary_index", "text"
 }
 
-// ofPart begins a frame about a part.
+// ofPart starts a frame about a part.
 func (e *encoder) ofPart(dst []byte, event string, it *item, i int) []byte {
 	_, place, _ := it.parts[i].names()
 	dst = e.ofItem(dst, event, it)

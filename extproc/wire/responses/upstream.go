@@ -19,7 +19,7 @@ func Serves(to *policy.Resolution, d chat.Dialect) bool {
 	return d == chat.Responses || to.ResponsesOnly && d != chat.Embeddings
 }
 
-// Options are the requirements of a model at a provider, from the catalog.
+// Options returns the requirements of a model at a provider, from the catalog.
 func Options(to policy.Resolution) RequestOptions {
 	return RequestOptions{
 		Model: cmp.Or(to.Upstream, string(to.Model)), Reasons: to.Control == policy.ControlEffort, Efforts: to.Efforts,
@@ -81,8 +81,8 @@ func translate(buf []byte, req *chat.Request, o RequestOptions) (body []byte, de
 	return w.Dst, w.Degraded, w.Refused
 }
 
-// dropOurs removes the reasoning items that the gateway made of another provider's thinking: this one would not find them, or could not
-// decrypt them, and would refuse the request. It reports whether there were any.
+// dropOurs removes the reasoning items that the gateway converted from another provider's thinking: this provider would not find or could
+// not decrypt them, and would refuse the request. It reports whether there were any.
 func dropOurs(e *jsonx.Edits, d *jsonx.Doc) (found bool) {
 	input := d.Get("input")
 	if input.Kind() != jsonx.Array || !mayHaveReasoning(d) {
@@ -106,7 +106,7 @@ func dropOurs(e *jsonx.Edits, d *jsonx.Doc) (found bool) {
 	return found
 }
 
-// separator is the text before an item: nothing before the first.
+// separator returns the text before an item: nothing before the first.
 func separator(first bool) jsonx.Raw {
 	if first {
 		return nil
@@ -116,12 +116,12 @@ func separator(first bool) jsonx.Raw {
 
 var reasoningTypes = jsonx.WordsOf("reasoning")
 
-// mayHaveReasoning reports whether a document may have reasoning items that the gateway made.
+// mayHaveReasoning reports whether a document may have reasoning items that the gateway wrote.
 func mayHaveReasoning(d *jsonx.Doc) bool {
 	return d.MayHoldValue(&reasoningTypes) && (d.MayContain(ownReasoning) || d.MayContain(wire.SealPrefix))
 }
 
-// madeHere reports whether the gateway made a reasoning item.
+// madeHere reports whether the gateway wrote a reasoning item.
 func madeHere(item jsonx.Value) bool {
 	id, _ := item.Get("id").Str()
 	sealed, _ := item.Get("encrypted_content").Str()

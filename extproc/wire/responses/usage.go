@@ -6,7 +6,8 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// report is what a usage object says, read in one pass. Of duplicate members the one that costs more counts, see wire.Billed and wire.Least.
+// report is the content of a usage object, read in one pass. Of duplicate members the one with the higher cost counts, see wire.Billed and
+// wire.Least.
 type report struct {
 	input, written, output, reasoning int64
 	cached                            wire.Least
@@ -41,7 +42,7 @@ func (r *report) inputDetails(v jsonx.Value) {
 	r.cached.Add(cached.N)
 }
 
-// usage is the report as the gateway counts.
+// usage converts the report to the gateway's counts.
 func (r *report) usage() chat.Usage {
 	cached := min(r.input, r.cached.N)
 	written := min(r.input-cached, r.written)

@@ -7,9 +7,9 @@ import (
 	"bardo.money/gateway/extproc/wire"
 )
 
-// writer writes a conversation of another dialect as a request of this one. The order of members is fixed, so that the same request gives the
-// same bytes and keeps a provider's prompt cache. The provider stores nothing: reasoning comes back encrypted, and is sent again with the
-// turn that it belongs to.
+// writer writes a conversation of another dialect as a request of this one. The order of members is fixed, so that the same request gives
+// the same bytes and keeps a provider's prompt cache. The provider stores nothing: reasoning is returned encrypted, and is sent again with
+// its turn.
 type writer struct {
 	wire.Writer
 
@@ -17,11 +17,11 @@ type writer struct {
 	opts RequestOptions
 
 	params    chat.Params // the client's and its profile's
-	byProfile bool        // the profile decides how hard to think, not the client
+	byProfile bool        // the profile, not the client, sets the effort of thinking
 	guidance  string      // text before the instructions
 
 	items    bool   // an item of the input was written
-	thoughts []byte // reasoning items to be written before the item that they led to: the API refuses them alone
+	thoughts []byte // reasoning items to be written before the next item: the API refuses them alone
 }
 
 func (w *writer) request() error {
@@ -47,7 +47,7 @@ func (w *writer) request() error {
 	return nil
 }
 
-// includeSealed requests reasoning that can be sent back.
+// includeSealed requests reasoning in a form that can be sent back.
 const includeSealed = "reasoning.encrypted_content"
 
 // conversation writes the system prompt as the instructions, and the turns as the input. A system prompt alone becomes the input.
@@ -86,7 +86,7 @@ func (w *writer) item() {
 	w.items = true
 }
 
-// message opens a message up to its content.
+// message starts a message, up to its content.
 func (w *writer) message(role string) {
 	w.item()
 	w.Raw(`{"role":"`)
@@ -126,8 +126,8 @@ func (w *writer) others(ms []chat.Message) {
 	})
 }
 
-// assistant writes an assistant turn, item by item, in its order. Consecutive text becomes one message without separators: citations split
-// text inside sentences.
+// assistant writes an assistant turn, item by item, in order. Consecutive text becomes one message without separators, because citations
+// split text inside sentences.
 func (w *writer) assistant(parts []chat.Part) (written bool) {
 	var texts []chat.Part    // text and refusals of one message
 	var thoughts []chat.Part // summary parts, of which the last one is signed
@@ -176,7 +176,7 @@ func (w *writer) dropParts(parts []chat.Part) {
 	}
 }
 
-// writeReasoning writes the pending reasoning before the item that it led to.
+// writeReasoning writes the pending reasoning before the item that follows it.
 func (w *writer) writeReasoning() {
 	if len(w.thoughts) > 0 {
 		w.item()
@@ -185,8 +185,8 @@ func (w *writer) writeReasoning() {
 	}
 }
 
-// reasoning converts reasoning of a model of this format into an item: the parts of a summary, and the encrypted content that is the last
-// one's signature. Reasoning that another model signed is dropped: nobody could verify it.
+// reasoning converts reasoning of a model of this format into an item: the parts of a summary, and the encrypted content, which is the
+// signature of the last one. Reasoning that another model signed is dropped, because the provider could not verify it.
 func (w *writer) reasoning(parts []chat.Part) {
 	last := &parts[len(parts)-1]
 	if last.SignedBy() != chat.ResponsesThinking || w.opts.NoThinking {

@@ -8,14 +8,14 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// unmarked names a cache mark as degraded: the format has none.
+// unmarked names a cache mark as degraded, because the format has none.
 func (w *writer) unmarked(p *chat.Part) {
 	if p.CacheControl != nil {
 		w.Degrade("cache_control")
 	}
 }
 
-// dropPart omits a part that cannot be expressed here.
+// dropPart omits a part that the format cannot express.
 func (w *writer) dropPart(p *chat.Part) {
 	w.unmarked(p)
 	w.DropPart(p)

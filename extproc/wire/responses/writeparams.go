@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// minOutput is the smallest limit of an answer that OpenAI accepts, in tokens.
+// minOutput is OpenAI's minimum limit of an answer in tokens.
 const minOutput = 16
 
 // resolve merges the profile into the client's parameters, and names what the format cannot express.
@@ -42,7 +42,7 @@ func (w *writer) resolve() {
 	}
 }
 
-// askInPrompt expresses thinking in the instructions, for a model without a parameter for it.
+// askInPrompt requests thinking in the instructions, for a model without a parameter for it.
 func (w *writer) askInPrompt(level string, mayPrompt bool) {
 	if !mayPrompt {
 		if level != wire.EffortNone {
@@ -62,17 +62,17 @@ func (o *RequestOptions) fixed(effort string) bool {
 	return o.FixedSampling || o.Reasons && (effort != wire.EffortNone || !slices.Contains(o.Efforts, wire.EffortNone))
 }
 
-// takesEffort reports whether the model accepts an effort, as far as known.
+// takesEffort reports whether the model accepts an effort, as far as it is known.
 func (w *writer) takesEffort() bool { return w.opts.Reasons || w.opts.Unknown }
 
-// tools writes the functions, and how they are to be used.
+// tools writes the functions and the tool choice.
 func (w *writer) tools() {
 	if w.Functions(w.Conv.Tools, w.function) {
 		w.ToolChoice(`{"type":"function","name":`, "}")
 	}
 }
 
-// function writes a function. This format takes one without "strict" for a strict one.
+// function writes a function. In this format, a function without "strict" is strict.
 func (w *writer) function(t *chat.Tool) {
 	w.Element()
 	w.Raw(`{"type":"function","name":`)
@@ -147,7 +147,7 @@ func (w *writer) sampling(p *chat.Params) {
 	}
 }
 
-// unusual is a penalty's text; "" for zero.
+// unusual returns a penalty's text; "" for zero.
 func unusual(text string) string {
 	if strings.TrimSuffix(text, ".0") == "0" {
 		return ""
@@ -155,7 +155,7 @@ func unusual(text string) string {
 	return text
 }
 
-// reportDropped names a parameter that the format lacks: in the client's words if the client set it.
+// reportDropped names a parameter that the format lacks, by the client's name if the client set it.
 func (w *writer) reportDropped(name, own, wanted string) {
 	switch {
 	case wanted == "":
@@ -166,7 +166,7 @@ func (w *writer) reportDropped(name, own, wanted string) {
 	}
 }
 
-// think writes the effort, and requests a summary of the reasoning. Clients of other dialects that ask for thinking see it.
+// think writes the effort, and requests a summary of the reasoning, which clients of other dialects that request thinking see.
 func (w *writer) think(p *chat.Params) {
 	effort := w.effort(p)
 	shown := w.showsThinking(p)
@@ -211,7 +211,7 @@ func (w *writer) seals() bool {
 	return w.opts.Reasons && on || w.opts.Unknown && level != "" && on
 }
 
-// effort is the effort to send; "" for none.
+// effort returns the effort to send; "" for none.
 func (w *writer) effort(p *chat.Params) string {
 	if w.byProfile {
 		return w.profileEffort(p)
@@ -219,7 +219,7 @@ func (w *writer) effort(p *chat.Params) string {
 	return w.Effort(p, w.takesEffort(), w.opts.Efforts)
 }
 
-// profileEffort is the effort of a profile. It is named with its replacement if it differs.
+// profileEffort returns the effort of a profile. If another one is sent, it is named with its replacement.
 func (w *writer) profileEffort(p *chat.Params) string {
 	level, _ := wire.LevelOf(p)
 	if level == "" || !w.takesEffort() { // expressed in the prompt, see resolve

@@ -12,7 +12,7 @@ import (
 // pendingBlock is a content block that is being written, or waits for the blocks before it.
 type pendingBlock struct {
 	kind       chat.EventKind // Text, Thought, Redacted, ToolStart or Extra
-	index      int            // in the provider's answer
+	index      int            // index in the provider's answer
 	tool       chat.ToolCall
 	text       []byte   // what is not written yet: text, thinking, arguments, redacted data, or a whole block's JSON
 	sign       []byte   // signature of a thinking block
@@ -30,7 +30,7 @@ func (bs *blocks) add(ev *chat.Event) {
 	if len(ev.Text) == 0 && ev.Kind != chat.ToolStart && ev.Kind != chat.BlockStop {
 		return
 	}
-	switch ev.Kind { //nolint:exhaustive // the others are no content.
+	switch ev.Kind { //nolint:exhaustive // the others are not content
 	case chat.Text, chat.Refusal: // a refusal is written as text
 		b := bs.last(chat.Text, ev.Index)
 		b.text = append(b.text, ev.Text...)
@@ -62,7 +62,7 @@ func (bs *blocks) add(ev *chat.Event) {
 	}
 }
 
-// last returns the last block if it is of this kind and index and not complete, else a new one.
+// last returns the last block if it is incomplete and of this kind and index, else a new one.
 func (bs *blocks) last(kind chat.EventKind, index int) *pendingBlock {
 	if n := len(*bs); n > 0 {
 		if b := &(*bs)[n-1]; b.kind == kind && b.index == index && !b.stopped {
@@ -72,7 +72,7 @@ func (bs *blocks) last(kind chat.EventKind, index int) *pendingBlock {
 	return bs.open(pendingBlock{kind: kind, index: index})
 }
 
-// open appends a block. All earlier blocks, except those of tools, are then complete.
+// open appends a block, which completes all earlier blocks except those of tools.
 func (bs *blocks) open(b pendingBlock) *pendingBlock {
 	for i := range *bs {
 		if o := &(*bs)[i]; o.kind != chat.ToolStart {
@@ -123,7 +123,7 @@ func (bs *blocks) stopAll() {
 // drop removes the first block, which has been written.
 func (bs *blocks) drop() { *bs = slices.Delete(*bs, 0, 1) }
 
-// appendStart appends the block as it begins: empty, unless its content comes whole.
+// appendStart appends the start of the block: empty, unless its content is complete.
 func (b *pendingBlock) appendStart(dst []byte) []byte {
 	switch b.kind {
 	case chat.Thought:
@@ -165,8 +165,8 @@ func (b *pendingBlock) appendWhole(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// appendForeign appends a block of this dialect only as it begins: with an empty input, whose text remains for a delta. A block without input
-// is written whole.
+// appendForeign appends the start of a block of this dialect only: with an empty input, whose text remains for a delta. A block without
+// input is appended whole.
 func (b *pendingBlock) appendForeign(dst []byte) []byte {
 	v := jsonx.Value{Raw: b.text}
 	input := v.Get("input")

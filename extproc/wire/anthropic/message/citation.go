@@ -9,9 +9,9 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// In this format a citation applies to a whole text block: the answer's text is split into blocks by what it cites.
+// In this format a citation applies to a whole text block: the answer's text is split into blocks by the cited sources.
 
-// holdCitation keeps a citation of the open block for a client of another format until the block's text is complete.
+// holdCitation keeps a citation of the open block, for a client of another format, until the block's text is complete.
 func (a *answer) holdCitation(v jsonx.Value) {
 	if a.citations++; a.citations > wire.MaxCitations {
 		return
@@ -32,7 +32,7 @@ func readCitation(v jsonx.Value) (c chat.Citation) {
 		if source, _ := v.Get("source").Str(); wire.IsAddress(source) {
 			c.URL = source
 		}
-	default: // of a document: by its characters, pages or blocks
+	default: // of a document: by characters, pages or blocks
 		c.File, _ = v.Get("file_id").Str()
 		c.Title, _ = v.Get("document_title").Str()
 	}
@@ -48,8 +48,8 @@ func (a *answer) emitCitations(b *openBlock) {
 	}
 }
 
-// addCitations adds another format's citations to the open text block. Citations of anything but web pages cannot be expressed, nor can those
-// after the text: both are named as degraded.
+// addCitations adds another format's citations to the open text block. Citations of anything but web pages, and citations after the text,
+// cannot be expressed and are named as degraded.
 func (e *envelope) addCitations(ev *chat.Event) {
 	for i := range ev.Cites {
 		c := &ev.Cites[i]
@@ -59,7 +59,7 @@ func (e *envelope) addCitations(ev *chat.Event) {
 			continue
 		}
 		page := c.URL + "\n" + c.Quote
-		if slices.Contains(b.citedPages, page) { // cited for another part of the text, which makes no difference here
+		if slices.Contains(b.citedPages, page) { // already cited for another part of the text, which this format does not distinguish
 			continue
 		}
 		b.citedPages = append(b.citedPages, page)
@@ -70,10 +70,10 @@ func (e *envelope) addCitations(ev *chat.Event) {
 	}
 }
 
-// noIndex is the reference to a search result in a citation that the gateway made: empty, where Anthropic's own have one.
+// noIndex is the reference to a search result in a citation that the gateway wrote: empty, unlike in Anthropic's own.
 const noIndex = `,"encrypted_index":""`
 
-// openText is the last block if it is incomplete text; else nil.
+// openText returns the last block if it is incomplete text; else nil.
 func (bs *blocks) openText() *pendingBlock {
 	if n := len(*bs); n > 0 && (*bs)[n-1].kind == chat.Text && !(*bs)[n-1].stopped {
 		return &(*bs)[n-1]

@@ -11,13 +11,13 @@ import (
 	"bardo.money/gateway/internal/sse"
 )
 
-// Limits in bytes of what a provider may send: one event of a stream, and a whole JSON answer.
+// Limits in bytes of a provider's answer: one event of a stream, and a whole JSON answer.
 const (
 	maxEvent = 16 << 20
 	maxBody  = 64 << 20
 )
 
-// Error types of the gateway's own.
+// The gateway's own error types.
 const (
 	truncated = "truncated"
 	tooLarge  = "too_large"
@@ -85,7 +85,7 @@ func (d *Decoder) collectError(chunk []byte, end bool) {
 	}
 }
 
-// frames reads frames. The last one of a stream may be unterminated; then it counts only if its data are a whole object.
+// frames reads frames. The last one of a stream may be unterminated; it counts only if its data are a whole object.
 func (d *Decoder) frames(frames []sse.Frame, last bool) {
 	d.answer.events = slices.Grow(d.answer.events, len(frames)) // almost every frame is one event
 	for i := range frames {
@@ -102,7 +102,7 @@ func (d *Decoder) frames(frames []sse.Frame, last bool) {
 	}
 }
 
-// collectJSON collects a JSON answer, and reads it when it is complete. One that comes in one piece is not copied.
+// collectJSON collects a JSON answer, and reads it when it is complete. An answer in one piece is not copied.
 func (d *Decoder) collectJSON(chunk []byte, end bool) {
 	if len(d.body)+len(chunk) > maxBody {
 		d.answer.fail(&chat.ProviderError{Status: badGateway, Type: tooLarge, Message: "the answer is too large"})
@@ -120,7 +120,7 @@ func (d *Decoder) collectJSON(chunk []byte, end bool) {
 
 // answer is the state of an answer, and the events of the current chunk.
 type answer struct {
-	passes bool // events carry the provider's bytes: the client speaks this dialect, and asked for this form
+	passes bool // events carry the provider's bytes: the client speaks this dialect, and requested this form
 	count  bool // the answer is a count of tokens, not a message
 	done   bool // the answer has ended or failed
 
@@ -135,7 +135,7 @@ type answer struct {
 	translates   bool // the client speaks another dialect
 	points       int  // code points of text so far; counted for other dialects only
 	citations    int  // citations so far
-	toolsEmitted bool // use of the provider's own tools was emitted
+	toolsEmitted bool // the use of the provider's own tools was emitted
 }
 
 // openBlock is the content block that deltas belong to.
@@ -166,7 +166,7 @@ func (a *answer) reset() {
 
 func (a *answer) add(ev chat.Event) { a.events = append(a.events, ev) }
 
-// attachBytes attaches the provider's bytes to the events from the n-th on: the first carries them, the others are its tail. Bytes without an
+// attachBytes attaches the provider's bytes to the events from index n: the first carries them, the others are its tail. Bytes without an
 // event become an Other event.
 func (a *answer) attachBytes(n int, raw []byte, model chat.Span) {
 	if !a.passes {
@@ -193,7 +193,7 @@ func (a *answer) breakOff() {
 	}
 }
 
-// text is the text of a string member, copied only if it has escapes.
+// text returns the text of a string member, copied only if it has escapes.
 func (a *answer) text(v jsonx.Value) []byte {
 	t, _ := v.Text(&a.arena)
 	return t

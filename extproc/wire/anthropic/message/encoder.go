@@ -54,7 +54,7 @@ func (e *envelope) Attach(dst, own []byte) []byte {
 	return dst
 }
 
-// start sets the answer's id and model. Ids of other dialects have another form, so the answer gets one of the gateway's.
+// start sets the answer's id and model. Ids of other dialects have another syntax, so the gateway generates one.
 func (e *envelope) start(ev *chat.Event) {
 	e.id = ev.ID
 	if !strings.HasPrefix(e.id, "msg_") {
@@ -74,7 +74,7 @@ func (e *envelope) isOtherChoice(ev *chat.Event) bool {
 	return ev.Choice > 0
 }
 
-// collect adds content to its block, and notes what it means for the stop reason.
+// collect adds content to its block, and updates the state for the stop reason.
 func (e *envelope) collect(ev *chat.Event) {
 	e.called = e.called || ev.Kind == chat.ToolStart
 	e.refused = e.refused || ev.Kind == chat.Refusal
@@ -93,7 +93,7 @@ func (e *envelope) isContent(ev *chat.Event) bool {
 		e.addCitations(ev)
 	case !e.opts.Same:
 		e.translateExtra(ev)
-	case ev.ID == chat.ServiceTier || ev.ID == serverToolUse && len(ev.Text) == 0: // the usage has it
+	case ev.ID == chat.ServiceTier || ev.ID == serverToolUse && len(ev.Text) == 0: // part of the usage
 	case len(ev.Text) == 0:
 		e.Degrade(ev.ID)
 	case ev.ID == container || ev.ID == contextManagement || ev.ID == stopDetails:
@@ -137,7 +137,7 @@ func (e *envelope) stop(ev *chat.Event) {
 	e.sequence = append(e.sequence[:0], ev.Text...)
 }
 
-// appendRaw appends a provider's own bytes, with the name of the model that the client is shown.
+// appendRaw appends a provider's own bytes, with the client's name of the model.
 func (e *envelope) appendRaw(dst, raw []byte, at chat.Span) []byte {
 	return wire.AppendQuoted(dst, raw, at, e.quoted)
 }
@@ -162,7 +162,7 @@ func (e *envelope) appendStop(dst []byte) []byte {
 	return jsonx.AppendString(dst, e.sequence)
 }
 
-// stopReason is Anthropic's word for the stop reason. A turn with tool calls has the reason tool_use in any case.
+// stopReason returns Anthropic's name of the stop reason, which is tool_use for every turn with tool calls.
 func (e *envelope) stopReason() string {
 	switch e.reason {
 	case chat.StopLength:

@@ -11,7 +11,7 @@ import (
 	"bardo.money/gateway/internal/sse"
 )
 
-// streamEvent is the relevant members of an event.
+// streamEvent holds the relevant members of an event.
 type streamEvent struct {
 	kind, index, message, block, delta, usage, managed jsonx.Value
 }
@@ -37,7 +37,7 @@ func (e *streamEvent) read(v jsonx.Value) {
 	}
 }
 
-// message is the relevant members of a message, complete or just begun.
+// message holds the relevant members of a message, complete or just started.
 type message struct {
 	kind, id, model, content, reason, sequence, usage jsonx.Value
 	container, managed, details                       jsonx.Value
@@ -71,7 +71,7 @@ func readMessage(v jsonx.Value) (m message) {
 	return m
 }
 
-// frame reads one event of a stream. The type in its data decides, because some servers do not name events.
+// frame reads one event of a stream. Its type is taken from the data, because some servers do not name events.
 func (a *answer) frame(f *sse.Frame) {
 	n := len(a.events)
 	var model chat.Span
@@ -123,7 +123,7 @@ func (a *answer) frame(f *sse.Frame) {
 	a.attachBytes(n, f.Raw, model)
 }
 
-// start emits the Start event, and returns where the data name the model.
+// start emits the Start event, and returns the position of the model's name in the data.
 func (a *answer) start(m *message) chat.Span {
 	id, _ := m.id.Str()
 	name, _ := m.model.Str()
@@ -230,8 +230,8 @@ func (a *answer) delta(index, d jsonx.Value) {
 	}
 }
 
-// arguments continues the input of a tool call: it is emitted immediately for the client's own tools, and kept until it is complete for tools
-// of the provider.
+// arguments continues the input of a tool call: it is emitted immediately for the client's own tools, and kept until it is complete for
+// tools of the provider.
 func (a *answer) arguments(v jsonx.Value) {
 	if a.open.kind != toolBlock {
 		a.open.input = append(a.open.input, a.text(v)...)

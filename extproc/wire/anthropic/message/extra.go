@@ -9,8 +9,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Members of an answer that other dialects do not have, under the names that chat.Extra has for them. Blocks of this dialect only are named
-// by their type.
+// Members of an answer that other dialects do not have, by their names in chat.Extra. Blocks of this dialect only are named by their type.
 const (
 	citations         = "citations" // of a text block
 	container         = "container" // of the message, like the next two
@@ -75,8 +74,8 @@ func (a *answer) emitForeign(b *openBlock) {
 	a.add(chat.Event{Kind: chat.Extra, ID: kind, Index: b.index, Text: v.Raw, Tool: ownTool(v)})
 }
 
-// ownTool is the tool of the provider's that a block calls, or the ID of the call whose result the block is. Tools of MCP servers, whose names the servers choose,
-// are the tool mcp.
+// ownTool returns the provider's tool that a block calls, or the id of the call whose result the block is. Tools of MCP servers, which
+// choose their names, are the tool mcp.
 func ownTool(b jsonx.Value) (t chat.ToolCall) {
 	kind, _ := b.Get("type").Str()
 	if !strings.HasSuffix(kind, "_tool_use") {

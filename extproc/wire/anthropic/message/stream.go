@@ -9,8 +9,8 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// streamEncoder writes the events of a message. Clients expect blocks one after the other: the first pending block is written as it comes,
-// the others wait until it is complete.
+// streamEncoder writes the events of a message. Clients expect sequential blocks: the first pending block is written as it arrives, the
+// others wait until it is complete.
 type streamEncoder struct {
 	envelope
 	began    bool // message_start was written
@@ -18,7 +18,7 @@ type streamEncoder struct {
 	index    int  // of the first block, for the client
 	finished bool // message_delta was written
 
-	unsent []byte // what would have been written in the place of what passed; reused
+	unsent []byte // translation of what passed unchanged, which is not sent; a reused buffer
 }
 
 // Append writes an event for the client. The provider's own frames pass unchanged.
@@ -42,14 +42,15 @@ func (e *streamEncoder) Append(dst []byte, ev *chat.Event) []byte {
 	return e.translate(dst, ev)
 }
 
-// follow notes what passes, so that what comes behind it may be written anew. What passes is not degraded.
+// follow updates the state with an event that passes unchanged, so that later events can be translated. Names that it degrades are
+// discarded.
 func (e *streamEncoder) follow(ev *chat.Event) {
 	degraded := e.DegradedNames
 	e.unsent = e.translate(e.unsent[:0], ev)
 	e.DegradedNames = degraded
 }
 
-// terminate adds the blank line that some servers omit after the last event; a client would not process it otherwise.
+// terminate adds the blank line that some servers omit after the last event: without it clients do not process the event.
 func terminate(dst []byte) []byte {
 	for !bytes.HasSuffix(dst, []byte("\n\n")) && !bytes.HasSuffix(dst, []byte("\n\r\n")) && !bytes.HasSuffix(dst, []byte("\r\r")) {
 		dst = append(dst, '\n')
@@ -63,7 +64,7 @@ func (e *streamEncoder) translate(dst []byte, ev *chat.Event) []byte {
 		return e.begin(dst, ev)
 	case chat.UsageInfo:
 		e.addUsage(ev)
-		if e.reason != "" && e.usage.Final { // before End, so that the terminator is a write of its own
+		if e.reason != "" && e.usage.Final { // before End, so that the terminator is a separate write
 			return e.writeMessageDelta(dst)
 		}
 	case chat.Stop:
@@ -128,7 +129,7 @@ func (e *streamEncoder) writeMessageDelta(dst []byte) []byte {
 	return append(e.appendMember(dst, contextManagement), "}\n\n"...)
 }
 
-// flush writes what there is of the first block and, while the first is complete, of the next.
+// flush writes the available part of the first block and, while the first is complete, of the next.
 func (e *streamEncoder) flush(dst []byte) []byte {
 	for len(e.blocks) > 0 {
 		b := &e.blocks[0]
@@ -150,7 +151,7 @@ func (e *streamEncoder) flush(dst []byte) []byte {
 	return dst
 }
 
-// event begins an event of a block, up to the value of its last member.
+// event starts an event of a block, up to the value of its last member.
 func (e *streamEncoder) event(dst []byte, name, member string) []byte {
 	dst = append(append(dst, "event: "...), name...)
 	dst = append(append(dst, "\ndata: {\"type\":\""...), name...)
@@ -159,7 +160,7 @@ func (e *streamEncoder) event(dst []byte, name, member string) []byte {
 	return append(append(dst, ','), member...)
 }
 
-// deltas writes what came for the open block since the last call.
+// deltas writes what arrived for the open block since the last call.
 func (e *streamEncoder) deltas(dst []byte, b *pendingBlock) []byte {
 	var member string
 	switch b.kind {

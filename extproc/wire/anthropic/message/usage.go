@@ -10,8 +10,8 @@ import (
 // bytesPerThinkingToken is the approximate size of a thinking token. The API does not count thinking separately.
 const bytesPerThinkingToken = 4
 
-// report reads a usage object and emits all numbers so far. They come at the start, at the end, or both; some servers repeat zeros, which are
-// ignored. final is whether the output is complete.
+// report reads a usage object and emits all numbers so far. Reports come at the start, at the end, or both; some servers repeat zeros,
+// which are ignored. final is whether the output is complete.
 func (a *answer) report(v jsonx.Value, final bool) {
 	if v.Kind() != jsonx.Object {
 		return
@@ -40,25 +40,25 @@ func (a *answer) report(v jsonx.Value, final bool) {
 	}
 }
 
-// counted is what a usage object says, read in one pass. Of duplicate members the one that costs more counts.
+// counted is the content of a usage object, read in one pass. Of duplicate members the one with the higher cost counts.
 type counted struct {
 	input, cached, written, output, thinking int64
-	split                                    lifetimes // of what was written
+	split                                    lifetimes // of the cache writes
 	tools                                    toolUse
 	iterations, tier                         jsonx.Value
 }
 
-// lifetimes are the tokens that were written for five minutes and for one hour.
+// lifetimes are the tokens that were written to the cache for five minutes and for one hour.
 type lifetimes struct {
 	size                 wire.Size
 	written5m, written1h int64
 }
 
-// toolUse is how often the provider's own tools were used.
+// toolUse counts the uses of the provider's own tools.
 type toolUse struct {
 	size     wire.Size
 	searches int64
-	used     bool // any of them
+	used     bool // at least one of them
 }
 
 // counts reads a usage object, without its iterations.
@@ -120,7 +120,8 @@ func readToolUse(v jsonx.Value) toolUse {
 	return t
 }
 
-// add adds the model calls of one answer. The totals beside their list omit those that summarised the conversation, which are billed as well.
+// add adds the model calls of one answer. The totals next to their list omit those that summarised the conversation, which are billed as
+// well.
 func (c *counted) add(iterations jsonx.Value) {
 	var all counted
 	for _, v := range iterations.Each {

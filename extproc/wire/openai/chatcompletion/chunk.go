@@ -11,7 +11,7 @@ import (
 	"bardo.money/gateway/internal/sse"
 )
 
-// object is the members that a chunk and a whole completion share.
+// object holds the members that a chunk and a whole completion share.
 type object struct {
 	id, model, choices, usage, err jsonx.Value
 	hasExtras                      bool // it has members of this dialect only that were not emitted yet
@@ -56,7 +56,7 @@ func citesPages(v jsonx.Value) bool {
 	return false
 }
 
-// chunk reads the data of one frame. It returns where the frame names the model, and whether the frame is the usage chunk.
+// chunk reads the data of one frame. It returns the position of the model's name, and whether the frame is the usage chunk.
 func (d *Decoder) chunk(f *sse.Frame) (model chat.Span, usageChunk bool) {
 	v, err := d.Parse(f.Data)
 	if err != nil {
@@ -98,7 +98,7 @@ func (d *Decoder) begin(o *object, v jsonx.Value) {
 	}
 }
 
-// choice returns the state of the choice with this number. Numbers above the maximum of a request are treated as the last one.
+// choice returns the state of the choice with this number. Numbers above a request's maximum are treated as the last one.
 func (d *Decoder) choice(number int) (*choice, int) {
 	number = max(0, min(number, MaxChoices-1))
 	for len(d.choices) <= number {
@@ -154,7 +154,7 @@ func (d *Decoder) choiceObject(position int, v jsonx.Value, whole bool) {
 	}
 }
 
-// finalMessage reads the whole message with which some servers end a stream. It repeats the deltas, and may hold what they left out: the
+// finalMessage reads the whole message with which some servers end a stream. It repeats the deltas, and may contain what they omitted: the
 // arguments of calls, or everything.
 func (d *Decoder) finalMessage(c *choice, n int, v jsonx.Value) {
 	if !c.open.Any {
@@ -254,7 +254,7 @@ func (d *Decoder) toolCall(c *choice, n int, v jsonx.Value) {
 	d.call(c, n, v.Get("index"), id, f)
 }
 
-// call begins or continues a tool call. f holds its name and arguments, or the input of a custom tool.
+// call starts or continues a tool call. f holds its name and arguments, or the input of a custom tool.
 func (d *Decoder) call(c *choice, n int, number jsonx.Value, id string, f jsonx.Value) {
 	args, custom := f.Get("arguments"), ""
 	if input := f.Get("input"); !args.Exists() && input.Exists() {
@@ -295,8 +295,8 @@ func (d *Decoder) call(c *choice, n int, number jsonx.Value, id string, f jsonx.
 	}
 }
 
-// find returns the call that an element continues; nil if it begins one. Some providers do not number calls, or give all of them the same
-// number: then a new id begins a new call.
+// find returns the call that an element continues; nil if it starts one. Some providers do not number calls, or give all of them the same
+// number: then a new id starts a new call.
 func (c *choice) find(index jsonx.Value, id string) *call {
 	number, numbered := index.Int()
 	for i := len(c.tools) - 1; i >= 0; i-- {
@@ -310,8 +310,8 @@ func (c *choice) find(index jsonx.Value, id string) *call {
 	return nil
 }
 
-// stop closes the open blocks and emits why the choice ended. A turn with tool calls ended for them. sequence is the stop sequence that a
-// server reports, if it is a string.
+// stop closes the open blocks and emits the stop reason of the choice. It is tool use for a turn with tool calls. sequence is the stop
+// sequence that a server reports, if it is a string.
 func (d *Decoder) stop(c *choice, n int, finish string, sequence jsonx.Value) {
 	if status, broke := unfinished[finish]; broke {
 		d.FailWith(&chat.ProviderError{Status: status, Type: finish, Message: "the provider gave up its answer"})
@@ -338,7 +338,7 @@ func (d *Decoder) stop(c *choice, n int, finish string, sequence jsonx.Value) {
 	d.Emit(chat.Event{Kind: chat.Stop, Choice: n, Reason: reason, Text: text})
 }
 
-// unfinished are the finish reasons of answers that their provider gave up, and the HTTP statuses of the resulting errors.
+// unfinished maps the finish reasons of answers that their provider aborted to the HTTP statuses of the resulting errors.
 var unfinished = map[string]int{
 	"error":                        http.StatusBadGateway,         // OpenRouter
 	"abort":                        http.StatusBadGateway,         // vLLM, SGLang

@@ -8,12 +8,12 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// annotations emits the sources of a message's text for clients of other formats: as citations where it can, else by name.
+// annotations emits the sources of a message's text for clients of other formats: as citations if possible, else by name.
 func (d *Decoder) annotations(c *choice, n int, v jsonx.Value) {
 	var cites []chat.Citation
 	for _, e := range v.Each {
 		page := e.Get("url_citation")
-		if !page.Exists() { // as some servers write it
+		if !page.Exists() { // the form of some servers
 			page = e
 		}
 		cite, ok := wire.ReadURLCitation(page, 0)

@@ -19,7 +19,7 @@ func (d *Decoder) completion(v jsonx.Value) {
 	for i, c := range o.choices.Each {
 		empty = false
 		if d.choiceObject(i, c, true); d.Over {
-			d.Events = d.Events[len(d.Events)-1:] // the client sees the error only
+			d.Events = d.Events[len(d.Events)-1:] // the client receives only the error
 			return
 		}
 	}
@@ -35,7 +35,7 @@ func (d *Decoder) completion(v jsonx.Value) {
 	d.Carry(0, 0, d.Body, wire.ModelSpan(o.model, 0))
 }
 
-// usage emits a usage object: its numbers, and the provider's own text.
+// usage emits a usage object: its numbers, and the provider's own JSON.
 func (d *Decoder) usage(v jsonx.Value, final bool) {
 	r := read(v)
 	u := r.usage()

@@ -15,20 +15,20 @@ const (
 	// maxEvent is the maximum size of a stream's event in bytes.
 	maxEvent = 16 << 20
 
-	// maxCalls is the maximum number of tool calls in a choice: each piece of a call is looked up among them.
+	// maxCalls is the maximum number of tool calls in a choice: each piece of a call is searched for linearly among them.
 	maxCalls = 1024
 )
 
 // Decoder reads a provider's answer: a stream of chat.completion.chunk events, one chat.completion, or an error. It implements
 // provider.Decoder.
 //
-// Blocks are numbered in the order in which they begin. Several tool calls may be open at the same time: they are closed together,
+// Blocks are numbered in the order in which they start. Several tool calls may be open at the same time: they are closed together,
 // immediately before Stop.
 type Decoder struct {
 	answer.Reader
 	id        string            // the answer's
 	began     bool              // the Start event was emitted
-	wanted    int               // choices that the request asked for
+	wanted    int               // number of requested choices
 	longNames map[string]string // the client's tool names, by their shortened ones
 	choices   []choice
 	sent      sentOnce
@@ -36,10 +36,10 @@ type Decoder struct {
 	translates bool // the client speaks another dialect
 	citations  int  // citations so far
 
-	searched bool // the provider searched the web, but may not report how often
+	searched bool // the provider searched the web, but may not report the number of searches
 }
 
-// sentOnce marks what an answer may repeat in every chunk and is emitted once.
+// sentOnce records the members that an answer may repeat in every chunk and that are emitted once.
 type sentOnce struct {
 	tier, fingerprint, provider, reasoning, usageDetails, unknown bool
 }
@@ -49,15 +49,15 @@ type choice struct {
 	open      answer.Block
 	reasoning reasoningState
 	tools     []call
-	executed  map[int64]int // blocks of the calls that the provider has carried out, by their numbers
-	stopped   bool          // its finish_reason came
+	executed  map[int64]int // blocks of the calls that the provider ran, by their numbers
+	stopped   bool          // its finish_reason was received
 }
 
 // reasoningState is the state of a choice's reasoning.
 type reasoningState struct {
 	detail      int64  // the open block's index in reasoning_details; -1 if it has none
 	signed      bool   // the open block has its signature
-	plain       bool   // reasoning came without reasoning_details
+	plain       bool   // reasoning was received without reasoning_details
 	format      string // of the last object of reasoning_details
 	formatIndex int64  // index of that object
 }
@@ -71,7 +71,8 @@ type call struct {
 	stopped bool
 }
 
-// NewDecoder returns a decoder of the answer to req. The content type says whether the body is a stream; without one, the request does.
+// NewDecoder returns a decoder of the answer to req. The content type determines whether the body is a stream; without one, the request
+// does.
 func NewDecoder(req *chat.Request, status int, h header.List) *Decoder {
 	f := answer.Format{Dialect: chat.OpenAI, MaxEvent: maxEvent, Terminator: terminator}
 	return &Decoder{
@@ -105,7 +106,7 @@ func (d *Decoder) frame(f *sse.Frame) {
 	var model chat.Span
 	var usageChunk bool
 	switch {
-	case f.TooLong: // its bytes are lost; the stream continues
+	case f.TooLong: // its bytes are dropped; the stream continues
 		d.Emit(chat.Event{Kind: chat.Extra, ID: oversized})
 		return
 	case string(f.Data) == terminator:

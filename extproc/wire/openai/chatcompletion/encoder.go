@@ -19,7 +19,7 @@ func NewEncoder(o wire.Options) wire.Encoder {
 	return &bodyEncoder{envelope: e}
 }
 
-// envelope is the common state of both encoders: what every chunk repeats, and what was written so far.
+// envelope is the common state of both encoders: the members that every chunk repeats, and what was written so far.
 type envelope struct {
 	wire.DegradedNames
 	opts          wire.Options
@@ -29,7 +29,7 @@ type envelope struct {
 	usage         chat.Usage
 	ownUsage      []byte       // the provider's own usage, if it speaks this dialect
 	stopped       bool         // a finish_reason was written
-	topMembers    []member     // members beside the choices
+	topMembers    []member     // members next to the choices
 	detailNumbers blockNumbers // numbers of the blocks in reasoning_details
 	written       spots
 	own           []byte // the gateway's own member
@@ -51,12 +51,12 @@ type member struct {
 	json []byte
 }
 
-// blockNumbers numbers blocks in the order in which they come. The zero value has seen none.
+// blockNumbers numbers blocks in order of arrival. The zero value is ready.
 type blockNumbers struct {
 	choice, block, next int
 }
 
-// index returns the number of a block, which is that of the last one or a new one.
+// index returns the number of a block: that of the last block, or a new one.
 func (r *blockNumbers) index(choice, block int) (n int, isNew bool) {
 	if isNew = r.next == 0 || r.choice != choice || r.block != block; isNew {
 		r.choice, r.block = choice, block
@@ -65,7 +65,7 @@ func (r *blockNumbers) index(choice, block int) (n int, isNew bool) {
 	return r.next - 1, isNew
 }
 
-// start sets the answer's id and model. Ids of other dialects have another form, so the answer gets one of the gateway's.
+// start sets the answer's id and model. Ids of other dialects have another syntax, so the gateway generates one.
 func (e *envelope) start(ev *chat.Event) {
 	e.id = ev.ID
 	if !e.opts.Same && e.opts.RequestID != "" || e.id == "" {
@@ -77,7 +77,7 @@ func (e *envelope) start(ev *chat.Event) {
 	}
 }
 
-// note records what an event holds besides content: ids, usage, and what this format cannot express.
+// note records ids, usage, and what this format cannot express.
 func (e *envelope) note(ev *chat.Event) {
 	e.written.note(ev)
 	switch ev.Kind { //nolint:exhaustive // the rest is content
@@ -94,7 +94,7 @@ func (e *envelope) note(ev *chat.Event) {
 		}
 	case chat.Stop:
 		switch {
-		case e.opts.Same: // written as a member of its own
+		case e.opts.Same: // written as a separate member
 		case ev.Reason == chat.StopSequence:
 			e.Degrade("stop_sequence")
 		case ev.Reason == chat.StopPause:
@@ -117,7 +117,7 @@ func (e *envelope) head(dst []byte, object string) []byte {
 	return append(dst, `,"choices":[`...)
 }
 
-// appendRaw appends a provider's own bytes, with the name of the model that the client is shown.
+// appendRaw appends a provider's own bytes, with the client's name of the model.
 func (e *envelope) appendRaw(dst, raw []byte, at chat.Span) []byte {
 	return wire.AppendQuoted(dst, raw, at, e.quoted)
 }
@@ -143,7 +143,7 @@ func (e *envelope) appendUsage(dst []byte) []byte {
 	return append(dst, `}}`...)
 }
 
-// finishReason is OpenAI's word for a stop reason. A turn with tool calls has the reason tool_calls in any case.
+// finishReason returns OpenAI's name of a stop reason, which is tool_calls for every turn with tool calls.
 func finishReason(r chat.StopReason, calledTools bool) string {
 	switch r {
 	case chat.StopTool:

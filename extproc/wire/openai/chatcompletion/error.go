@@ -7,7 +7,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// AppendError appends the JSON body of an error as OpenAI's SDKs read it. requestID is the gateway's; "" leaves it out.
+// AppendError appends the JSON body of an error as OpenAI's SDKs expect it. requestID is the gateway's; "" omits it.
 func AppendError(dst []byte, f *fault.Fault, requestID string) []byte {
 	dst = append(dst, `{"error":{"message":`...)
 	dst = jsonx.AppendString(dst, f.Public)

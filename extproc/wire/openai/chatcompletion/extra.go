@@ -11,8 +11,8 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Members of an answer that other dialects do not have, under the names that chat.Extra has for them: of the answer, of a choice, and of its
-// message. Members of one server have its name beside them.
+// Members of an answer that other dialects do not have, by their names in chat.Extra: of the answer, of a choice, and of its message.
+// Members of a single server are marked with its name.
 const (
 	systemFingerprint = "system_fingerprint"
 	upstreamProvider  = "provider"       // OpenRouter: the provider that answered
@@ -30,7 +30,7 @@ const (
 	images           = "images" // OpenRouter
 	audio            = "audio"
 	reasoningDetails = "reasoning_details"
-	executedTools    = "executed_tools" // Groq: calls of its own tools, and what came of them
+	executedTools    = "executed_tools" // Groq: calls of its own tools, and their results
 )
 
 // Names of what no encoder can write.
@@ -41,8 +41,8 @@ const (
 	unreadable    = "unreadable_event" // an event of the stream that is not JSON
 )
 
-// answerExtras emits the members beside the choices that only this dialect has. Who answered behind a provider, and with which build of its
-// software, counts as a repetition: clients lose nothing without it.
+// answerExtras emits the members next to the choices that only this dialect has. The upstream provider and the build of its software are
+// redundant: clients lose nothing without them.
 func (d *Decoder) answerExtras(v jsonx.Value) {
 	for key, m := range v.Members {
 		switch string(key) {
@@ -105,7 +105,7 @@ func (d *Decoder) messageExtras(c *choice, n int, v jsonx.Value) {
 	}
 }
 
-// executed emits the calls of tools that the provider has carried out, each in a block of its own. In a stream, what came of one may follow its call.
+// executed emits the calls of tools that the provider ran, each in a separate block. In a stream, the result may follow the call.
 func (d *Decoder) executed(c *choice, n int, list jsonx.Value) {
 	for i, v := range list.Each {
 		index, ok := v.Get("index").Int()
@@ -222,7 +222,7 @@ func (e *envelope) translateTier(tier []byte) bool {
 	return true
 }
 
-// setTop sets a member beside the choices.
+// setTop sets a member next to the choices.
 func (e *envelope) setTop(key string, json []byte) {
 	for i := range e.topMembers {
 		if t := &e.topMembers[i]; t.key == key {
@@ -241,7 +241,7 @@ func appendMembers(dst []byte, ms []member) []byte {
 	return dst
 }
 
-// extra writes a member in a chunk of its own, except for strings that every chunk repeats.
+// extra writes a member in a separate chunk, except for strings that every chunk repeats.
 func (e *streamEncoder) extra(dst []byte, ev *chat.Event) []byte {
 	if notes := e.annotationsFor(ev); notes != nil {
 		dst = append(e.delta(e.begin(dst), ev.Choice), `"`+annotations+`":`...)
@@ -292,7 +292,7 @@ func (e *bodyEncoder) extra(ev *chat.Event) {
 	}
 }
 
-// asMember is the value of an extra's member: of an executed tool, a list of it alone.
+// asMember returns the value of an extra's member: for an executed tool, a list with one element.
 func asMember(ev *chat.Event) []byte {
 	if ev.ID != executedTools {
 		return ev.Text

@@ -7,8 +7,8 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// join appends the value that the pieces of a member make, as OpenAI's SDKs join a stream: arrays, members of objects, and split text are
-// concatenated; of other values the last one counts. Null is ignored.
+// join appends the value that results from the pieces of a member, as OpenAI's SDKs join a stream: arrays, members of objects, and split
+// text are concatenated; of other values the last one counts. Null is ignored.
 func join(dst []byte, key string, values []jsonx.Value) []byte {
 	present := slices.DeleteFunc(slices.Clone(values), jsonx.Value.IsNull)
 	if len(present) == 0 {

@@ -8,8 +8,8 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// reasoning reads a message's thinking: as text in a member of its own, and in reasoning_details, OpenRouter's format, which also has the
-// signatures without which a provider rejects thinking that is sent back. Thinking in both is emitted once.
+// reasoning reads a message's thinking: as text in a separate member, and in reasoning_details, OpenRouter's format, which also has the
+// signatures without which a provider refuses thinking that is sent back. Thinking in both is emitted once.
 func (d *Decoder) reasoning(c *choice, n int, plain, details jsonx.Value) {
 	if plain.IsNull() && details.IsNull() {
 		return
@@ -86,7 +86,7 @@ func readDetail(v jsonx.Value) detail {
 	return e
 }
 
-// formatName is the name of a format, without allocating for the known ones.
+// formatName returns the name of a format, without allocating for the known ones.
 func formatName(v jsonx.Value) string {
 	switch {
 	case v.Equal(chat.ClaudeThinking):
@@ -101,14 +101,14 @@ func formatName(v jsonx.Value) string {
 	return otherFormat
 }
 
-// otherFormat is any format but those of Anthropic, Google and OpenAI.
+// otherFormat stands for any format except those of Anthropic, Google and OpenAI.
 const otherFormat = "other"
 
 // signed reports whether signature and data are Anthropic's, Google's or OpenAI's, or have no format. A client of another dialect would send
 // others back as Anthropic's.
 func (e *detail) signed() bool { return e.format != otherFormat }
 
-// id is the ID of this detail's events.
+// id returns the ID of this detail's events.
 func (e *detail) id() string {
 	if e.format == otherFormat {
 		return ""
@@ -116,7 +116,7 @@ func (e *detail) id() string {
 	return e.format
 }
 
-// emitSigned emits the signature and the data of a detail. It reports whether the events express all of the detail: a signature belongs to
+// emitSigned emits the signature and the data of a detail. It reports whether the events express the whole detail: a signature belongs to
 // the text of the open block.
 func (d *Decoder) emitSigned(c *choice, n int, e *detail, text bool) bool {
 	all := true
@@ -140,7 +140,7 @@ func (d *Decoder) emitSigned(c *choice, n int, e *detail, text bool) bool {
 	return all
 }
 
-// signer is the format of the signature and the data. The default is Anthropic's.
+// signer returns the format of the signature and the data. The default is Anthropic's.
 func (e *detail) signer() string {
 	if e.format == "" {
 		return chat.ClaudeThinking
@@ -148,7 +148,7 @@ func (e *detail) signer() string {
 	return e.format
 }
 
-// signedText is a signature, or data, with the name of its format, unless that is Anthropic's.
+// signedText returns a signature, or data, with the name of its format, unless that is Anthropic's.
 func (d *Decoder) signedText(e *detail, v jsonx.Value) []byte {
 	t, _ := v.Text(&d.Arena)
 	if e.signer() == chat.ClaudeThinking {
@@ -182,8 +182,8 @@ func (d *Decoder) openThought(c *choice, n int, index int64) {
 	t.detail, t.signed = index, false
 }
 
-// writesDetails reports whether an event is written in reasoning_details: another dialect's thinking that may be signed. Thinking of the same
-// dialect is written as the provider's own JSON.
+// writesDetails reports whether an event is written in reasoning_details: another dialect's thinking that may be signed. Thinking of the
+// same dialect is written as the provider's own JSON.
 func (e *envelope) writesDetails(ev *chat.Event) bool { return !e.opts.Same && ev.ID != "" }
 
 // reasoning writes thinking as text and, if it may be signed, also in reasoning_details, as OpenRouter does: pieces of one block have the
@@ -214,7 +214,7 @@ func (e *streamEncoder) reasoning(dst []byte, ev *chat.Event) []byte {
 	return e.close(append(dst, ']'))
 }
 
-// pendingDetails are the provider's own reasoning_details, held until the text that they repeat is complete: both are written in one chunk,
+// pendingDetails are the provider's own reasoning_details, held until the text that they repeat is complete. Both are written in one chunk,
 // so that clients do not count the text twice.
 type pendingDetails struct {
 	on            bool
@@ -254,7 +254,7 @@ func (e *streamEncoder) thought(dst []byte, ev *chat.Event) []byte {
 	return e.close(jsonx.AppendString(dst, ev.Text))
 }
 
-// withoutFormat is an event's text without the name of its signature's format, which is a member of its own.
+// withoutFormat returns an event's text without the name of its signature's format, which is a separate member.
 func withoutFormat(ev *chat.Event) []byte {
 	if ev.Kind == chat.Thought || ev.ID == chat.ClaudeThinking {
 		return ev.Text
@@ -298,7 +298,7 @@ type detailBlock struct {
 	text, sign []byte
 }
 
-// addDetail adds an event to the block with this index, which begins at a position.
+// addDetail adds an event to the block with this index, which starts at a position.
 func (g *choiceContent) addDetail(ev *chat.Event, index int, at Spot) {
 	for len(g.details) <= index {
 		g.details = append(g.details, detailBlock{kind: chat.Thought, detailHead: detailHead{at: at}})

@@ -9,10 +9,10 @@ import (
 )
 
 // A message of this format has one text and a list of calls, and does not state their order relative to its thinking. Claude thinks between
-// them, and accepts each block back at its own position only (K-14). So a reasoning detail that is not first has an id that encodes its
+// them, and accepts each block only at its original position (K-14). Therefore the id of a reasoning detail that is not first encodes its
 // Spot. Clients send details back unchanged, and OpenAI's SDKs join the ids of a block's pieces, so only the first piece has one.
 
-// spotPrefix begins the id of a reasoning detail that encodes a Spot: bardo-behind-<bytes>-<calls>.
+// spotPrefix is the prefix of the id of a reasoning detail that encodes a Spot: bardo-behind-<bytes>-<calls>.
 const spotPrefix = "bardo-behind-"
 
 // Spot is a position in an assistant's message: how much of it comes before.
@@ -46,7 +46,7 @@ func ReadSpot(v jsonx.Value) (p Spot) {
 	return Spot{n, m}
 }
 
-// spots hold, for each choice, how much of its answer was written. The zero value is an answer that has not begun.
+// spots hold, for each choice, how much of its answer was written. The zero value is an answer that has not started.
 type spots []Spot
 
 // of returns the position of a choice, to read or to change.

@@ -12,7 +12,7 @@ import (
 type streamEncoder struct {
 	envelope
 	began      bool // a chunk was written
-	passed     bool // a frame of the provider's was passed on
+	passed     bool // a frame of the provider's passed unchanged
 	tools      []openTool
 	usageShown bool
 	atStop     []member // to be written with the finish_reason
@@ -39,13 +39,13 @@ func (e *streamEncoder) Append(dst []byte, ev *chat.Event) []byte {
 	return e.translate(dst, ev)
 }
 
-// observe records what passes unchanged, so that what the gateway adds later fits.
+// observe updates the state with an event that passes unchanged, so that additions of the gateway fit.
 func (e *streamEncoder) observe(ev *chat.Event) {
 	e.usageShown = e.usageShown || ev.UsageChunk
 	e.note(ev)
-	switch ev.Kind { //nolint:exhaustive // the rest leaves nothing to add
+	switch ev.Kind { //nolint:exhaustive // the rest needs no addition
 	case chat.ToolStart:
-		e.openTool(ev).argsWritten = true // the provider's frames carry them
+		e.openTool(ev).argsWritten = true // the provider's frames contain them
 	case chat.Stop:
 		e.stopped = true
 	}
@@ -74,7 +74,7 @@ func (e *streamEncoder) translate(dst []byte, ev *chat.Event) []byte {
 	case chat.Stop:
 		return e.stop(dst, ev.Choice, ev.Reason)
 	case chat.UsageInfo:
-		if e.stopped && e.usage.Final { // before End, so that the terminator is a write of its own
+		if e.stopped && e.usage.Final { // before End, so that the terminator is a separate write
 			return e.writeUsage(dst)
 		}
 		return dst

@@ -8,10 +8,11 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// report is what a usage object says, read in one pass. Of duplicate members the one that costs more counts, see wire.Billed and wire.Least.
+// report is the content of a usage object, read in one pass. Of duplicate members the one with the higher cost counts, see wire.Billed and
+// wire.Least.
 type report struct {
 	prompt, output, total, reasoning int64
-	searches, routerSearches         int64 // as Perplexity counts them, and OpenRouter
+	searches, routerSearches         int64 // as counted by Perplexity and by OpenRouter
 	cached                           struct{ openAI, deepSeek, moonshot wire.Least }
 	written                          struct{ openRouter, liteLLM, anthropic int64 }
 	breakdown                        int64 // tokens that the other dialects do not count separately
@@ -73,7 +74,7 @@ func (r *report) outputDetails(v jsonx.Value) {
 	}
 }
 
-// usage is the report as the gateway counts.
+// usage converts the report to the gateway's counts.
 func (r *report) usage() chat.Usage {
 	cached := min(r.prompt, cmp.Or(r.cached.openAI.N, r.cached.deepSeek.N, r.cached.moonshot.N))
 	written := min(r.prompt-cached, cmp.Or(r.written.openRouter, r.written.liteLLM, r.written.anthropic))
@@ -85,7 +86,7 @@ func (r *report) usage() chat.Usage {
 		Reasoning:  r.reasoning,
 		Searches:   cmp.Or(r.searches, r.routerSearches),
 	}
-	// xAI does not count reasoning in completion_tokens; its total shows it.
+	// xAI does not count reasoning in completion_tokens, only in the total.
 	if u.Reasoning > 0 && r.total == r.prompt+u.Output+u.Reasoning {
 		u.Output += u.Reasoning
 	}
@@ -99,7 +100,7 @@ func ReadUsage(v jsonx.Value) chat.Usage {
 	return r.usage()
 }
 
-// ReadInputUsage is ReadUsage for an answer without output, of which some providers report the total only.
+// ReadInputUsage is ReadUsage for an answer without output, for which some providers report only the total.
 func ReadInputUsage(v jsonx.Value) chat.Usage {
 	r := read(v)
 	u := r.usage()
