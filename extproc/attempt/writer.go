@@ -88,9 +88,9 @@ func (w *Writer) Write(buf []byte, t *Attempt) (Call, error) {
 		return Call{}, err
 	}
 	call.Degraded = t.withoutNote(request.MergeDegraded(call.Degraded, degraded))
-	forOthers := wire.Told(call.Degraded, undocumentedMembers(req), undocumentedMembers(t.Sent), undocumentedMembers(v.Request))
-	w.noteDegraded(to.Provider, call.Degraded, forOthers)
-	w.Owner.Written(forOthers)
+	redacted := wire.RedactNames(call.Degraded, undocumentedMembers(req), undocumentedMembers(t.Sent), undocumentedMembers(v.Request))
+	w.noteDegraded(to.Provider, call.Degraded, redacted)
+	w.Owner.Written(redacted)
 	return Call{call, p.Endpoint.Authority}, nil
 }
 

@@ -24,7 +24,7 @@ const (
 	Unpriced Basis = iota
 	PerSearch
 	PerTier
-	Nothing // no charge beyond the tokens
+	NoCharge // no charge beyond the tokens
 )
 
 // Charges lists how a request in one format can cost more than its tokens: by a member, or by a tool that the provider runs. A member that
@@ -39,9 +39,9 @@ type Charges struct {
 
 // ChargedMember is a member whose values change the cost of a request. Null, false, "" and [] never do.
 type ChargedMember struct {
-	Path  []string // member names from the top level
-	Usual []string // values without a charge, case-insensitive; a list is free if all its elements are
-	By    Basis
+	Path []string // member names from the top level
+	Free []string // values without a charge, case-insensitive; a list is free if all its elements are
+	By   Basis
 }
 
 // ChargedTool is a type of tool. A type that ends with * is a prefix.
@@ -122,11 +122,11 @@ func (m *ChargedMember) in(doc *jsonx.Doc) (e Extra, ok bool) {
 		}
 		at += name
 	}
-	return Extra{At: at, Value: brief(v), By: m.By}, !m.usual(v)
+	return Extra{At: at, Value: shorten(v), By: m.By}, !m.isFree(v)
 }
 
-// usual reports whether a value has no charge.
-func (m *ChargedMember) usual(v jsonx.Value) bool {
+// isFree reports whether a value has no charge.
+func (m *ChargedMember) isFree(v jsonx.Value) bool {
 	switch v.Kind() { //nolint:exhaustive // the rest are values
 	case jsonx.Invalid, jsonx.Null:
 		return true
@@ -135,10 +135,10 @@ func (m *ChargedMember) usual(v jsonx.Value) bool {
 		return !yes
 	case jsonx.String:
 		s, ok := v.Str()
-		return ok && (s == "" || m.By == PerTier && policy.IsUsualTier(s) || m.isUsual(s))
+		return ok && (s == "" || m.By == PerTier && policy.IsUsualTier(s) || m.isFreeValue(s))
 	case jsonx.Array:
 		for _, e := range v.Each {
-			if s, ok := e.Str(); !ok || !m.isUsual(s) {
+			if s, ok := e.Str(); !ok || !m.isFreeValue(s) {
 				return false
 			}
 		}
@@ -147,8 +147,8 @@ func (m *ChargedMember) usual(v jsonx.Value) bool {
 	return false
 }
 
-func (m *ChargedMember) isUsual(s string) bool {
-	return slices.ContainsFunc(m.Usual, func(u string) bool { return strings.EqualFold(u, s) })
+func (m *ChargedMember) isFreeValue(s string) bool {
+	return slices.ContainsFunc(m.Free, func(u string) bool { return strings.EqualFold(u, s) })
 }
 
 // maxToolDepth is the maximum nesting of groups of tools.
@@ -180,7 +180,7 @@ func (c *Charges) tool(list []Extra, t jsonx.Value, at string) []Extra {
 		name, ok = "", true
 	}
 	if !ok {
-		name = brief(kind)
+		name = shorten(kind)
 	}
 	list = c.add(list, name, at+".type", t)
 	if inner := t.Get("tools"); inner.Exists() && strings.Count(at, ".tools") < maxToolDepth {
@@ -192,14 +192,14 @@ func (c *Charges) tool(list []Extra, t jsonx.Value, at string) []Extra {
 // add appends a tool unless it has no charge beyond its tokens.
 func (c *Charges) add(list []Extra, kind, at string, t jsonx.Value) []Extra {
 	by := c.basis(kind)
-	if kind == "shell" && by == Nothing && !local(t.Get("environment")) {
+	if kind == "shell" && by == NoCharge && !local(t.Get("environment")) {
 		by = Unpriced
 	}
-	if by == Nothing {
+	if by == NoCharge {
 		return list
 	}
-	most, _ := t.Get("max_uses").Int()
-	return append(list, Extra{At: at, Value: kind, By: by, MaxUses: max(most, 0)})
+	maxUses, _ := t.Get("max_uses").Int()
+	return append(list, Extra{At: at, Value: kind, By: by, MaxUses: max(maxUses, 0)})
 }
 
 // local reports whether a shell runs at the client.
@@ -222,8 +222,8 @@ func (c *Charges) basis(kind string) Basis {
 // maxShown is the maximum length of a value in an error.
 const maxShown = 40
 
-// brief formats a value for an error message; "" if it is too long.
-func brief(v jsonx.Value) string {
+// shorten formats a value for an error message; "" if it is too long.
+func shorten(v jsonx.Value) string {
 	if s, ok := v.Str(); ok && len(s) <= maxShown {
 		return s
 	}
@@ -250,8 +250,8 @@ func snake(camel string) string {
 }
 
 // Top returns a top-level member; usual are its values without a charge.
-func Top(name string, by Basis, usual ...string) ChargedMember {
-	return ChargedMember{Path: []string{name}, By: by, Usual: usual}
+func Top(name string, by Basis, free ...string) ChargedMember {
+	return ChargedMember{Path: []string{name}, By: by, Free: free}
 }
 
 // Common returns the members that cost more at every provider that supports them, in all formats except Google's.

@@ -94,7 +94,7 @@ type Attesting interface {
 // Amender is implemented by adapters that can repeat a refused request without the refused part.
 type Amender interface {
 	// Amend returns the resolution for another attempt without what the provider refused. ok is false if the refusal is final.
-	Amend(req *chat.Request, to policy.Resolution, at Endpoint, refusal *chat.ProviderError) (again policy.Resolution, ok bool)
+	Amend(req *chat.Request, to policy.Resolution, at Endpoint, refusal *chat.ProviderError) (amended policy.Resolution, ok bool)
 }
 
 // Decoder turns one response body into events. The body may be cut at any byte; the events do not depend on the cuts. The answer of a

@@ -46,7 +46,7 @@ func IsPriced(e *provider.Extra, to *policy.Resolution) bool {
 		prices = to.Staked
 	}
 	switch e.By {
-	case provider.Nothing:
+	case provider.NoCharge:
 		return true
 	case provider.PerSearch:
 		return prices.SearchKnown

@@ -29,7 +29,7 @@ func TestD87WhatCostsExtraNeedsAPrice(t *testing.T) {
 		{"a search with one", provider.Extra{By: provider.PerSearch}, policy.Resolution{Prices: searched}, true},
 		{"a search that staked credit has a price for", provider.Extra{By: provider.PerSearch}, policy.Resolution{Prices: prices, Staked: &searched}, true},
 		{"what nobody has a price for", provider.Extra{By: provider.Unpriced}, policy.Resolution{Prices: searched}, false},
-		{"what costs its tokens alone", provider.Extra{By: provider.Nothing}, policy.Resolution{}, true},
+		{"what costs its tokens alone", provider.Extra{By: provider.NoCharge}, policy.Resolution{}, true},
 	} {
 		if got := runtime.IsPriced(&row.extra, &row.to); got != row.want {
 			t.Errorf("%s: %v, want %v", row.about, got, row.want)

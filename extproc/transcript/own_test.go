@@ -32,7 +32,7 @@ func TestResultsOfProvidersToolsAreResults(t *testing.T) {
 		for i := range tr.Texts {
 			if at := &tr.Texts[i]; at.Kind == transcript.Result {
 				got = append(got, tr.String(i))
-				if at.Call != "c1" || at.Own == slices.Contains(want, "PLAIN") {
+				if at.Call != "c1" || at.ProviderDefined == slices.Contains(want, "PLAIN") {
 					t.Errorf("%s: %+v", item, at)
 				}
 			}

@@ -10,16 +10,16 @@ import (
 
 // reader reads the texts of one turn.
 type reader struct {
-	t    *Transcript
-	at   *Turn
-	turn int
-	call string // id of the call whose arguments or result are read
-	own  bool   // that call is of a tool that the provider defines
+	t               *Transcript
+	at              *Turn
+	turn            int
+	call            string // id of the call whose arguments or result are read
+	providerDefined bool   // that call is of a tool that the provider defines
 }
 
 // text adds a text.
 func (r *reader) text(kind Kind, v jsonx.Value) {
-	r.t.Texts = append(r.t.Texts, Text{Kind: kind, Turn: r.turn, Value: v, Call: r.call, Own: r.own})
+	r.t.Texts = append(r.t.Texts, Text{Kind: kind, Turn: r.turn, Value: v, Call: r.call, ProviderDefined: r.providerDefined})
 }
 
 // value reads content: a string, an array of parts, or a part.
@@ -106,7 +106,7 @@ func (r *reader) object(kind Kind, v jsonx.Value, o object) {
 		switch {
 		case plainTypes[typed] || kind == Thinking:
 		case kind == Result && strings.HasSuffix(typed, "_call_output"): // of a tool that the provider defines and the client runs, such as a shell
-			r.own, r.at.Opaque = true, true
+			r.providerDefined, r.at.Opaque = true, true
 			r.call, _ = o.get("call_id").Str()
 		default:
 			kind, r.at.Opaque = Other, true
@@ -182,7 +182,7 @@ var media = map[string]bool{
 
 // rest reads any other member of a part.
 func (r *reader) rest(kind Kind, key string, m jsonx.Value) {
-	if kind != Result || !r.own || m.Kind() != jsonx.String { // the output of a shell is in members of other names
+	if kind != Result || !r.providerDefined || m.Kind() != jsonx.String { // the output of a shell is in members of other names
 		kind = Other
 	}
 	switch {
@@ -254,12 +254,12 @@ func (r *reader) answers(o object) {
 	}
 	for _, key := range [...]string{"tool_use_id", "tool_call_id", "call_id", "id", "name"} {
 		if id, ok := o.get(key).Str(); ok && id != "" {
-			r.at.Answer = append(r.at.Answer, id)
+			r.at.Answers = append(r.at.Answers, id)
 			r.call = id
 			return
 		}
 	}
-	r.at.Answer = append(r.at.Answer, "")
+	r.at.Answers = append(r.at.Answers, "")
 }
 
 // source reads the source of a document: text, blocks, a label, or bytes, which are skipped.

@@ -33,25 +33,25 @@ func (k Kind) String() string { return kinds[k] }
 
 // Text is a text of the request.
 type Text struct {
-	Kind  Kind
-	Turn  int         // index in Transcript.Turns; -1 for a text outside of the turns
-	Value jsonx.Value // a string; of Arguments and Results also an object or array, whose strings are the text
-	JSON  bool        // the string holds JSON, as arguments do in OpenAI's formats
-	Call  string      // of Arguments and Results: the id of the call; the name of its tool in formats without ids
-	Seal  bool        // of Thinking: the string is sealed by the gateway (wire.Seal); the text is the unsealed thinking
-	Own   bool        // of Results: the tool is defined by the provider and run by the client, so that only the provider knows the form of the result
+	Kind            Kind
+	Turn            int         // index in Transcript.Turns; -1 for a text outside of the turns
+	Value           jsonx.Value // a string; of Arguments and Results also an object or array, whose strings are the text
+	JSON            bool        // the string holds JSON, as arguments do in OpenAI's formats
+	Call            string      // of Arguments and Results: the id of the call; the name of its tool in formats without ids
+	Seal            bool        // of Thinking: the string is sealed by the gateway (wire.Seal); the text is the unsealed thinking
+	ProviderDefined bool        // of Results: the tool is defined by the provider and run by the client, so that only the provider knows the form of the result
 }
 
 // Turn is a message, or an item of the Responses API.
 type Turn struct {
-	Role   chat.Role
-	Value  jsonx.Value
-	Calls  []Call   // tool calls in it
-	Answer []string // ids of the calls that it answers
-	First  int      // its texts are Texts[First:End]
-	End    int
-	Marked bool // it has a cache mark
-	Opaque bool // it has more than texts, calls and results: media, or a part that only one provider knows
+	Role    chat.Role
+	Value   jsonx.Value
+	Calls   []Call   // tool calls in it
+	Answers []string // ids of the calls that it answers
+	First   int      // its texts are Texts[First:End]
+	End     int
+	Marked  bool // it has a cache mark
+	Opaque  bool // it has more than texts, calls and results: media, or a part that only one provider knows
 
 	list  int // index in Transcript.lists; -1 if it is not an element of an array
 	index int // index in its array
@@ -187,8 +187,8 @@ func (t *Transcript) EditFrom(i, digits int, edit func(s string) (string, bool))
 		if at.JSON {
 			in = func(s string) (string, bool) { return EditInner(s, digits, edit) }
 		}
-		if again, changed := in(t.String(i)); changed {
-			t.Set(i, again)
+		if edited, changed := in(t.String(i)); changed {
+			t.Set(i, edited)
 		}
 		return
 	}
@@ -197,8 +197,8 @@ func (t *Transcript) EditFrom(i, digits int, edit func(s string) (string, bool))
 		if !ok {
 			continue
 		}
-		if again, changed := edit(s); changed {
-			t.Replace(v, jsonx.AppendString(nil, again))
+		if edited, changed := edit(s); changed {
+			t.Replace(v, jsonx.AppendString(nil, edited))
 		}
 	}
 }
@@ -228,8 +228,8 @@ func EditInner(text string, digits int, edit func(s string) (string, bool)) (str
 		if !ok {
 			continue
 		}
-		if again, changed := edit(was); changed {
-			out = jsonx.AppendString(append(out, text[end:s.At]...), again)
+		if edited, changed := edit(was); changed {
+			out = jsonx.AppendString(append(out, text[end:s.At]...), edited)
 			end = s.At + len(s.Raw)
 		}
 	}
@@ -266,14 +266,14 @@ func (t *Transcript) Request() (*chat.Request, error) {
 		return t.req, nil
 	}
 	for i, list := range t.lists {
-		gone := map[int]bool{}
+		removed := map[int]bool{}
 		for _, p := range t.removed {
 			if p.list == i {
-				gone[p.index] = true
+				removed[p.index] = true
 			}
 		}
-		if len(gone) > 0 {
-			t.edits.RemoveElements(list, func(i int) bool { return gone[i] })
+		if len(removed) > 0 {
+			t.edits.RemoveElements(list, func(i int) bool { return removed[i] })
 		}
 	}
 	for _, member := range t.dropped {
@@ -283,11 +283,11 @@ func (t *Transcript) Request() (*chat.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	again := *t.req
-	again.Doc, again.Edit, again.Conv = doc, jsonx.Edits{}, nil
-	if again.Renew != nil {
-		return &again, again.Renew(&again)
+	out := *t.req
+	out.Doc, out.Edit, out.Conv = doc, jsonx.Edits{}, nil
+	if out.Renew != nil {
+		return &out, out.Renew(&out)
 	}
-	again.InputTokens, again.MaxInput = wire.InputTokens(doc.Stats), wire.MaxInputTokens(&doc)
-	return &again, nil
+	out.InputTokens, out.MaxInput = wire.InputTokens(doc.Stats), wire.MaxInputTokens(&doc)
+	return &out, nil
 }

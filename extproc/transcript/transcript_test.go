@@ -231,8 +231,8 @@ func TestTurnsHaveRolesCallsAndResults(t *testing.T) {
 				}
 				s += fmt.Sprint(calls)
 			}
-			if len(turn.Answer) > 0 {
-				s += "(" + strings.Join(turn.Answer, " ") + ")"
+			if len(turn.Answers) > 0 {
+				s += "(" + strings.Join(turn.Answers, " ") + ")"
 			}
 			if turn.Marked {
 				s += "+marked"

@@ -7,7 +7,7 @@ import (
 	"bardo.money/gateway/extproc/wire"
 )
 
-// TestRangesOfText: what a format counts in bytes is the same text in code points, and the other way round; what is not there is nowhere.
+// TestRangesOfText: a range in bytes has the same text as the range in code points, and vice versa; a text that is not found has no range.
 func TestRangesOfText(t *testing.T) {
 	text := []byte("Café 🦊: sunny.")
 	for _, row := range []struct {
@@ -31,7 +31,7 @@ func TestRangesOfText(t *testing.T) {
 	}
 }
 
-// FuzzRangesOfText: no range is outside of its text, and one of whole characters comes back.
+// FuzzRangesOfText: no range is outside its text, and a range of whole characters is converted back to itself.
 func FuzzRangesOfText(f *testing.F) {
 	f.Add([]byte("Café 🦊"), 1, 5)
 	f.Fuzz(func(t *testing.T, text []byte, from, to int) {

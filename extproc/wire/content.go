@@ -306,7 +306,7 @@ func (k *contentCheck) responses(p *chat.Part, what string) string {
 func (k *contentCheck) anthropic(p *chat.Part, what string) string {
 	switch p.Kind { //nolint:exhaustive // media only
 	case chat.PartImage:
-		return unlessOK(p.Data == "" || p.Media == "" || takenImages[p.Media], p.Media)
+		return unlessOK(p.Data == "" || p.Media == "" || supportedImages[p.Media], p.Media)
 	case chat.PartDocument:
 		known := p.Data == "" || p.Media == "" || p.Media == "application/pdf" || chat.IsTextMedia(p.Media)
 		return unlessOK(known, p.Media)
@@ -316,8 +316,8 @@ func (k *contentCheck) anthropic(p *chat.Part, what string) string {
 	return ""
 }
 
-// takenImages are the image types that Anthropic's API documents.
-var takenImages = map[string]bool{"image/png": true, "image/jpeg": true, "image/jpg": true, "image/gif": true, "image/webp": true}
+// supportedImages are the image types that Anthropic's API documents.
+var supportedImages = map[string]bool{"image/png": true, "image/jpeg": true, "image/jpg": true, "image/gif": true, "image/webp": true}
 
 // ofOpenAI reports whether the client's file ids are those of OpenAI's formats.
 func (k *contentCheck) ofOpenAI() bool { return k.from == chat.OpenAI || k.from == chat.Responses }

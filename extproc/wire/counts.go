@@ -28,14 +28,14 @@ func Billed(report jsonx.Value, name string) (n int64) {
 	return n
 }
 
-// Least is the minimum of the added numbers, for tokens that are cheaper than the rest; 0 if there is none.
-type Least struct {
+// Minimum is the minimum of the added numbers, for tokens that are cheaper than the rest; 0 if there is none.
+type Minimum struct {
 	N   int64
 	any bool
 }
 
 // Add adds a number.
-func (l *Least) Add(n int64) {
+func (l *Minimum) Add(n int64) {
 	if !l.any || n < l.N {
 		l.N, l.any = n, true
 	}

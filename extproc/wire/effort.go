@@ -16,8 +16,8 @@ const EffortMax = "max"
 var efforts = []string{EffortNone, "minimal", "low", "medium", "high", "xhigh", EffortMax}
 
 // NearestEffort returns the effort in takes that is nearest to effort; "" for an unknown effort.
-func NearestEffort(takes []string, effort string) string {
-	if slices.Contains(takes, effort) {
+func NearestEffort(accepted []string, effort string) string {
+	if slices.Contains(accepted, effort) {
 		return effort
 	}
 	rank := slices.Index(efforts, effort)
@@ -26,7 +26,7 @@ func NearestEffort(takes []string, effort string) string {
 	}
 	for distance := 1; distance < len(efforts); distance++ {
 		for _, i := range [...]int{rank - distance, rank + distance} {
-			if i >= 0 && i < len(efforts) && slices.Contains(takes, efforts[i]) {
+			if i >= 0 && i < len(efforts) && slices.Contains(accepted, efforts[i]) {
 				return efforts[i]
 			}
 		}
@@ -36,16 +36,16 @@ func NearestEffort(takes []string, effort string) string {
 
 // FitEffort returns the nearest effort that a model accepts. If its efforts are unknown (takes is nil), only max is replaced, which is
 // above the formats' own scale.
-func FitEffort(takes []string, effort string) string {
+func FitEffort(accepted []string, effort string) string {
 	switch {
 	case effort == "":
 		return ""
-	case takes == nil && effort == EffortMax:
+	case accepted == nil && effort == EffortMax:
 		return "high"
-	case takes == nil:
+	case accepted == nil:
 		return effort
 	}
-	return NearestEffort(takes, effort)
+	return NearestEffort(accepted, effort)
 }
 
 // EffortOf converts a budget of thinking tokens into an effort.

@@ -70,7 +70,7 @@ func TestMediaReserveStatedAmounts(t *testing.T) {
 	}
 }
 
-// FuzzMaxInputTokens: it is never negative, never above what all of the body as text and its parts could be, and never panics.
+// FuzzMaxInputTokens: the bound is never negative and never above that of the whole body as text plus its parts, and there are no panics.
 func FuzzMaxInputTokens(f *testing.F) {
 	f.Add(`{"messages":[{"content":[{"type":"image","source":{"type":"base64","data":"QUJD"}}]}]}`)
 	f.Add(`{"contents":[{"parts":[{"inlineData":{"mimeType":"video","data":"x"},"fileData":{}}]}]}`)
@@ -85,7 +85,7 @@ func FuzzMaxInputTokens(f *testing.F) {
 	})
 }
 
-// FuzzNoDataIsWithoutItsMember: what is not walked holds no data that the walk would take for media.
+// FuzzNoDataIsWithoutItsMember: a request that is not walked has no data that the walk would count as media.
 func FuzzNoDataIsWithoutItsMember(f *testing.F) {
 	f.Add(`{"messages":[{"content":[{"type":"image_url","im\u0061ge_url":{"url":"data:image/png;base64,QUJD"}}]}]}`)
 	f.Add(`{"input":[{"type":"item_reference","id":"x"},{"type":"input_file","file_data":"QUJD"}]}`)

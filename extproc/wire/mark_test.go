@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// TestMarksOfAConversation: a text is split at the boundary, the end is marked, and the conversation itself stays as it was.
+// TestMarksOfAConversation: a text is split at the boundary, the end is marked, and the conversation itself is unchanged.
 func TestMarksOfAConversation(t *testing.T) {
 	text := func(s string) chat.Part { return chat.Part{Kind: chat.PartText, Text: s} }
 	marked := func(p chat.Part) chat.Part {

@@ -8,13 +8,13 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// TestPromptsAreCountedAndBounded: every prompt is one, whatever it is written as, and what no tokenizer sees as a number is text.
+// TestPromptsAreCountedAndBounded: every prompt is counted as one in any notation, and what is not a token number counts as text.
 func TestPromptsAreCountedAndBounded(t *testing.T) {
 	long := strings.Repeat("1", 1000)
 	for _, row := range []struct {
 		input  string
 		count  int
-		tokens int64 // that a provider may make of it, at least
+		tokens int64 // minimum number of tokens that a provider may count
 		most   int64
 	}{
 		{`"a"`, 1, 1, 20},
@@ -41,7 +41,7 @@ func TestPromptsAreCountedAndBounded(t *testing.T) {
 	}
 }
 
-// TestPredictedOutputIsReserved, whether the client or its profile says so.
+// TestPredictedOutputIsReserved, whether the client or its profile sets it.
 func TestPredictedOutputIsReserved(t *testing.T) {
 	doc, err := jsonx.Scan([]byte(`{"prediction":"` + strings.Repeat("a", 99) + `"}`)) // 101 bytes with its quotes
 	if err != nil {

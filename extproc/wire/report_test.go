@@ -28,7 +28,7 @@ func TestTheLaterReportCountsUnlessEmpty(t *testing.T) {
 	}
 }
 
-// TestAMergedReportIsBounded: a stream may report its usage in every chunk, and each report may have members of its own.
+// TestAMergedReportIsBounded: a stream may report its usage in every chunk, with new members in each report.
 func TestAMergedReportIsBounded(t *testing.T) {
 	var merged []byte
 	for i := range 1000 {

@@ -65,14 +65,14 @@ func (r *Reshape) request() (*chat.Request, error) {
 			return nil, err
 		}
 	}
-	again := *r.req
-	again.Doc, again.Edit, again.Conv = doc, jsonx.Edits{}, nil
+	reshaped := *r.req
+	reshaped.Doc, reshaped.Edit, reshaped.Conv = doc, jsonx.Edits{}, nil
 	if r.named {
-		again.Read = r.Shape.name(r.req.Read)
+		reshaped.Read = r.Shape.name(r.req.Read)
 	}
-	again.InputTokens = max(again.InputTokens, InputTokens(doc.Stats))
-	again.MaxInput = max(again.MaxInput, MaxInputTokens(&doc))
-	return &again, nil
+	reshaped.InputTokens = max(reshaped.InputTokens, InputTokens(doc.Stats))
+	reshaped.MaxInput = max(reshaped.MaxInput, MaxInputTokens(&doc))
+	return &reshaped, nil
 }
 
 // NameSchema puts the schema's name and note into the parsed conversation, for dialects without members for them.

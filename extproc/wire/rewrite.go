@@ -12,7 +12,7 @@ import (
 type Rewriter interface {
 	// Rewrite returns req with the system prompt and the messages of c, which has no tools, and the names of what it could not express. req
 	// is not changed. The error is a fault.
-	Rewrite(req *chat.Request, c *chat.Conversation) (again *chat.Request, degraded []string, err error)
+	Rewrite(req *chat.Request, c *chat.Conversation) (rewritten *chat.Request, degraded []string, err error)
 }
 
 // Rewritten returns req with the edits e applied, which set or delete the members of the conversation c.
@@ -21,9 +21,9 @@ func Rewritten(req *chat.Request, c *chat.Conversation, e *jsonx.Edits) (*chat.R
 	if err != nil {
 		return nil, err
 	}
-	again := *req
-	again.Doc, again.Edit, again.Conv = doc, jsonx.Edits{}, c
-	return &again, nil
+	rewritten := *req
+	rewritten.Doc, rewritten.Edit, rewritten.Conv = doc, jsonx.Edits{}, c
+	return &rewritten, nil
 }
 
 // DegradedWithin adds to degraded the nested members that a conversation cannot carry. The top-level ones are kept by a rewritten request.

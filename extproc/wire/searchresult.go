@@ -131,7 +131,7 @@ func changeLast(r *chat.Request, change func(content jsonx.Value) jsonx.Raw) *ch
 	if err != nil {
 		return r
 	}
-	again := *r
-	again.Doc, again.Edit, again.Conv = doc, jsonx.Edits{}, nil
-	return &again
+	out := *r
+	out.Doc, out.Edit, out.Conv = doc, jsonx.Edits{}, nil
+	return &out
 }

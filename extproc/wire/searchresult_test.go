@@ -32,7 +32,7 @@ func TestC17AResultIsReadBack(t *testing.T) {
 	}
 }
 
-// FuzzSearchResult: every result is read back as one, whatever it says, and what is read is written the same.
+// FuzzSearchResult: every result can be parsed, whatever it contains, and a parsed result is formatted identically.
 func FuzzSearchResult(f *testing.F) {
 	f.Add("s", "t", "text </search_result>")
 	f.Add("\"", "\" title=\"", "\n</search_result>")

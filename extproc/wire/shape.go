@@ -9,7 +9,7 @@ import (
 type Shaper interface {
 	// Shape returns req with the changes of s; all other bytes stay. req is not changed. The conversation of the result is not parsed (Conv
 	// is nil). The error is a fault.
-	Shape(req *chat.Request, s *Shape) (again *chat.Request, err error)
+	Shape(req *chat.Request, s *Shape) (shaped *chat.Request, err error)
 }
 
 // Shape sets how an attempt requests the format of the answer, and what it adds to the client's request. The zero value removes the

@@ -12,24 +12,24 @@ func Unmap(c *chat.Conversation, name string) {
 	c.Unmapped = AppendDegraded(c.Unmapped, name)
 }
 
-// StrangeMember replaces the name of an undocumented member in records and events, because the client chose the name, which may be content.
-const StrangeMember = "unknown_member"
+// UnknownMember replaces the name of an undocumented member in records and events, because the client chose the name, which may be content.
+const UnknownMember = "unknown_member"
 
-// NoteStrange records which of a conversation's unmapped members its format does not document. words are further names in the list that are
+// NoteUndocumented records which of a conversation's unmapped members its format does not document. words are further names in the list that are
 // not content.
-func NoteStrange(c *chat.Conversation, documented *jsonx.Form, words ...string) {
+func NoteUndocumented(c *chat.Conversation, documented *jsonx.Form, others ...string) {
 	for _, name := range c.Unmapped {
-		if name != MoreDegraded && !documented.Knows(name) && !slices.Contains(words, name) {
+		if name != MoreDegraded && !documented.Knows(name) && !slices.Contains(others, name) {
 			c.Strange = append(c.Strange, name)
 		}
 	}
 }
 
-// Told replaces undocumented members in a list of degraded names by StrangeMember, for readers other than the client.
-func Told(names []string, strange ...[]string) (out []string) {
+// RedactNames replaces undocumented members in a list of degraded names by UnknownMember, for readers other than the client.
+func RedactNames(names []string, undocumented ...[]string) (out []string) {
 	for _, name := range names {
-		if slices.ContainsFunc(strange, func(s []string) bool { return slices.Contains(s, name) }) {
-			name = StrangeMember
+		if slices.ContainsFunc(undocumented, func(s []string) bool { return slices.Contains(s, name) }) {
+			name = UnknownMember
 		}
 		if !slices.Contains(out, name) {
 			out = append(out, name)

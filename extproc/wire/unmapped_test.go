@@ -30,18 +30,18 @@ func TestUnknownMembersAreNamedOnceUnlessEmpty(t *testing.T) {
 	}
 }
 
-// TestToldNamesAreDocumented: what a client has made up is one word for others, once, whatever it is called.
+// TestToldNamesAreDocumented: a name that the client chose is replaced by one constant, once, whatever the name is.
 func TestToldNamesAreDocumented(t *testing.T) {
 	c := &chat.Conversation{}
 	for _, name := range []string{"logprobs", "my secret", "mine", "search_result"} {
 		wire.Unmap(c, name)
 	}
-	wire.NoteStrange(c, jsonx.NewForm("logprobs"), "search_result")
+	wire.NoteUndocumented(c, jsonx.NewForm("logprobs"), "search_result")
 	if want := []string{"my secret", "mine"}; !slices.Equal(c.Strange, want) {
 		t.Errorf("strange are %q, want %q", c.Strange, want)
 	}
-	got := wire.Told([]string{"logprobs", "my secret", "privacy", "mine", "search_result"}, nil, c.Strange)
-	if want := []string{"logprobs", wire.StrangeMember, "privacy", "search_result"}; !slices.Equal(got, want) {
+	got := wire.RedactNames([]string{"logprobs", "my secret", "privacy", "mine", "search_result"}, nil, c.Strange)
+	if want := []string{"logprobs", wire.UnknownMember, "privacy", "search_result"}; !slices.Equal(got, want) {
 		t.Errorf("told are %q, want %q", got, want)
 	}
 }

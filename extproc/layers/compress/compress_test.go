@@ -176,7 +176,7 @@ func TestK73K74HistoriesStayWhole(t *testing.T) {
 
 // callsIn writes the calls and the results of a turn.
 func callsIn(tr *transcript.Transcript, turn int) string {
-	out := fmt.Sprint(tr.Turns[turn].Answer)
+	out := fmt.Sprint(tr.Turns[turn].Answers)
 	for _, c := range tr.Turns[turn].Calls {
 		out += " " + c.ID + c.Name
 	}

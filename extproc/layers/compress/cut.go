@@ -53,7 +53,7 @@ func closedAt(t *transcript.Transcript) []bool {
 		for _, c := range t.Turns[i].Calls {
 			open[cmp.Or(c.ID, c.Name)]++
 		}
-		for _, id := range t.Turns[i].Answer {
+		for _, id := range t.Turns[i].Answers {
 			switch open[id] {
 			case 0:
 				broken = true

@@ -264,7 +264,7 @@ func resultsOf(t *transcript.Transcript) (out []result) {
 
 // isLong reports whether a text is a result that is long enough.
 func isLong(at *transcript.Text) bool {
-	return at.Kind == transcript.Result && !at.Own && at.Turn >= 0 && len(at.Value.Raw) >= minResult && at.Value.Kind() == jsonx.String
+	return at.Kind == transcript.Result && !at.ProviderDefined && at.Turn >= 0 && len(at.Value.Raw) >= minResult && at.Value.Kind() == jsonx.String
 }
 
 // callsOf is what was called, by the calls' ids: a tool with arguments.

@@ -264,7 +264,7 @@ func whole(t testing.TB, x *pipeline.Exchange) string {
 		for _, c := range tr.Turns[i].Calls {
 			open[c.ID]++
 		}
-		for _, id := range tr.Turns[i].Answer {
+		for _, id := range tr.Turns[i].Answers {
 			if open[id]--; open[id] < 0 {
 				return "a result without its call: " + id
 			}

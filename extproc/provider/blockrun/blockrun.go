@@ -67,21 +67,21 @@ func options(req *chat.Request, to policy.Resolution) openai.RequestOptions {
 		Video:   slices.Contains(to.Features, policy.Video),
 		Unknown: to.Undescribed && to.Control == policy.ControlUsual,
 	}
-	usual := openai.PromptedReasoning
+	style := openai.PromptedReasoning
 	switch to.Family {
 	case gpt, o:
 		opts.ForOpenAIModels(req, to)
-		usual, opts.EffortOnly = openai.ReasoningObject, true
+		style, opts.EffortOnly = openai.ReasoningObject, true
 		if visible(req) {
 			opts.ReasoningExtra = `"summary":"auto"`
 		}
 	case gemini:
 		opts.TopK = true
-		usual = openai.ThinkingLevel
+		style = openai.ThinkingLevel
 	case qwen:
 		opts.TopK = true
-		usual = openai.SlashThinking
+		style = openai.SlashThinking
 	}
-	opts.Broker(to.Control, usual)
+	opts.Broker(to.Control, style)
 	return opts
 }

@@ -26,10 +26,10 @@ func withDefaultEffort(req *chat.Request, to policy.Resolution) (r *chat.Request
 			return nil, "", err
 		}
 	}
-	again, p := *req, *req.Profile
+	changed, p := *req, *req.Profile
 	p.Default.Effort = effort
-	again.Profile = &p
-	return &again, degraded, nil
+	changed.Profile = &p
+	return &changed, degraded, nil
 }
 
 // isRoutine reports whether the profile sets a low effort and the subsystem does not examine the reasoning.

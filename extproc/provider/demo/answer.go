@@ -23,7 +23,7 @@ func answer(req *chat.Request, conv *chat.Conversation) []chat.Event {
 	a := answerer{limited: req.MaxTokens > 0}
 	a.add(chat.Event{Kind: chat.Start, ID: id(req.Doc.Bytes), Model: req.Model})
 	for a.choice = range choices(req) {
-		a.choose(req, conv)
+		a.addChoice(req, conv)
 	}
 	a.choice = 0
 	a.add(chat.Event{Kind: chat.UsageInfo, Usage: chat.Usage{
@@ -45,15 +45,15 @@ func choices(req *chat.Request) int {
 	return int(min(max(n, 1), maxChoices))
 }
 
-// choose adds one choice. All choices are the same.
-func (a *answerer) choose(req *chat.Request, conv *chat.Conversation) {
-	a.index, a.left, a.cut = 0, req.MaxTokens, false
+// addChoice adds one choice. All choices are the same.
+func (a *answerer) addChoice(req *chat.Request, conv *chat.Conversation) {
+	a.index, a.remaining, a.cut = 0, req.MaxTokens, false
 	if req.Thinking {
 		a.think("The demo provider has no model, so there is nothing to think about: it repeats what it received.")
 	}
 	reason := chat.StopEnd
 	schema, tool := answerSchema(conv)
-	switch call, ok := asksForTool(conv); {
+	switch call, ok := requestedTool(conv); {
 	case ok:
 		a.call(call)
 		reason = chat.StopTool
@@ -61,11 +61,11 @@ func (a *answerer) choose(req *chat.Request, conv *chat.Conversation) {
 		a.call(chat.ToolCall{ID: "call_" + id(schema), Name: tool, Args: example.Of(schema, example.Options{})})
 		reason = chat.StopTool
 	case schema != nil:
-		a.say(example.Of(schema, example.Options{}))
+		a.addText(example.Of(schema, example.Options{}))
 	case wantsJSON(req):
-		a.say(object(req, conv))
+		a.addText(object(req, conv))
 	default:
-		a.say(sentence(req, conv))
+		a.addText(sentence(req, conv))
 	}
 	if a.cut {
 		reason = chat.StopLength
@@ -83,7 +83,7 @@ func id(body []byte) string {
 type answerer struct {
 	events            []chat.Event
 	choice, index     int
-	left              int // tokens left of the limit
+	remaining         int // tokens left of the limit
 	limited, cut      bool
 	output, reasoning int64
 }
@@ -102,11 +102,11 @@ func (a *answerer) stop() {
 func (a *answerer) words(kind chat.EventKind, text string) (n int64) {
 	for w := range strings.SplitAfterSeq(text, " ") {
 		t := tokens(len(w))
-		if a.limited && int64(a.left) < t {
+		if a.limited && int64(a.remaining) < t {
 			a.cut = true
 			break
 		}
-		a.left -= int(t)
+		a.remaining -= int(t)
 		n += t
 		a.add(chat.Event{Kind: kind, Text: []byte(w)})
 	}
@@ -119,7 +119,7 @@ func (a *answerer) think(text string) {
 	a.stop()
 }
 
-func (a *answerer) say(text string) {
+func (a *answerer) addText(text string) {
 	a.output += a.words(chat.Text, text)
 	a.stop()
 }
@@ -218,8 +218,8 @@ func lastResult(conv *chat.Conversation) (string, bool) {
 	return "", false
 }
 
-// asksForTool parses "call TOOL {json}" in the last user text. The tool must be declared; the JSON is optional.
-func asksForTool(conv *chat.Conversation) (chat.ToolCall, bool) {
+// requestedTool parses "call TOOL {json}" in the last user text. The tool must be declared; the JSON is optional.
+func requestedTool(conv *chat.Conversation) (chat.ToolCall, bool) {
 	if _, answered := lastResult(conv); answered || conv.ToolChoice.Mode == chat.ToolNone {
 		return chat.ToolCall{}, false
 	}

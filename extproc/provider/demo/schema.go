@@ -21,7 +21,7 @@ func answerSchema(conv *chat.Conversation) (schema jsonx.Raw, tool string) {
 			}
 		}
 	}
-	_, rest, _ := strings.Cut(text(conv.System), inWords)
+	_, rest, _ := strings.Cut(text(conv.System), promptPrefix)
 	i := strings.IndexByte(rest, '{')
 	if i < 0 || json.NewDecoder(strings.NewReader(rest[i:])).Decode((*json.RawMessage)(&schema)) != nil {
 		return nil, ""
@@ -30,6 +30,6 @@ func answerSchema(conv *chat.Conversation) (schema jsonx.Raw, tool string) {
 }
 
 const (
-	answers = "respond_" // prefix of the tools through which answers are returned
-	inWords = "espond ONLY with valid JSON matching this structure:"
+	answers      = "respond_" // prefix of the tools through which answers are returned
+	promptPrefix = "espond ONLY with valid JSON matching this structure:"
 )

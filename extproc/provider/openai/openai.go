@@ -77,8 +77,8 @@ func (a Adapter) Amend(req *chat.Request, to policy.Resolution, at provider.Endp
 	case a.Dialect(to, at, req.Dialect) == chat.Responses:
 		return responses.Amend(to, refusal)
 	}
-	if again, ok := wire.AmendEffort(req, to, refusal); ok {
-		return again, true
+	if amended, ok := wire.AmendEffort(req, to, refusal); ok {
+		return amended, true
 	}
 	return wire.Amend(to, refusal)
 }

@@ -47,11 +47,11 @@ func (p *pairing) testContent(t *testing.T) {
 			}
 			to := resolution()
 			to.Features = features
-			foretold := wire.TargetOf(p.format.Name(), &to).CheckContent(c, req.Dialect)
+			predicted := wire.TargetOf(p.format.Name(), &to).CheckContent(c, req.Dialect)
 			_, err = p.adapter.Encode(nil, req, to, p.at)
 			var u *wire.Unsupported
-			if fmt.Sprint(err) != fmt.Sprint(foretold) || err != nil && !errors.As(err, &u) {
-				t.Errorf("%v: %s\nis written with %v, and foretold was %v", features, body, err, foretold)
+			if fmt.Sprint(err) != fmt.Sprint(predicted) || err != nil && !errors.As(err, &u) {
+				t.Errorf("%v: %s\nis written with %v, and foretold was %v", features, body, err, predicted)
 			}
 		}
 	}

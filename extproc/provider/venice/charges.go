@@ -9,7 +9,7 @@ import (
 
 // charges are those of the format and of Venice's own parameters: each search, and each page that is read, has a price.
 var charges = wire.Charges.With(
-	provider.ChargedMember{Path: []string{parametersKey, keyWebSearch}, By: provider.PerSearch, Usual: []string{"off", "false"}},
+	provider.ChargedMember{Path: []string{parametersKey, keyWebSearch}, By: provider.PerSearch, Free: []string{"off", "false"}},
 	provider.ChargedMember{Path: []string{parametersKey, "enable_web_scraping"}},
 	provider.ChargedMember{Path: []string{parametersKey, "enable_x_search"}},
 )

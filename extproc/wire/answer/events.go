@@ -10,7 +10,7 @@ func (r *Reader) Next() *chat.Event { return chat.Add(&r.Events) }
 
 // End completes the answer.
 func (r *Reader) End() {
-	r.Over = true
+	r.Ended = true
 	r.Emit(chat.Event{Kind: chat.End})
 }
 
@@ -19,25 +19,25 @@ func (r *Reader) Fail(kind, message string) { r.FailWith(invalid(kind, message))
 
 // FailWith ends an answer with an error.
 func (r *Reader) FailWith(err *chat.ProviderError) {
-	r.Over = true
+	r.Ended = true
 	r.Emit(chat.Event{Kind: chat.Error, Err: err})
 }
 
-// Own attaches the bytes of a frame to the events from index first; the first of them carries the bytes. Bytes without an event become an
+// AttachFrame attaches the bytes of a frame to the events from index first; the first of them carries the bytes. Bytes without an event become an
 // Other event. If the last event is an error, it replaces the others.
-func (r *Reader) Own(first int, raw []byte, model chat.Span) {
+func (r *Reader) AttachFrame(first int, raw []byte, model chat.Span) {
 	switch n := len(r.Events); {
 	case n == first:
 		r.Emit(chat.Event{Kind: chat.Other})
 	case r.Events[n-1].Kind == chat.Error:
 		r.Events = append(r.Events[:first], r.Events[n-1])
 	}
-	r.Carry(first, first, raw, model)
+	r.AttachBytes(first, first, raw, model)
 }
 
-// Carry attaches bytes to the events from index first, if they may pass to the client: carrier has the bytes and the position of the
+// AttachBytes attaches bytes to the events from index first, if they may pass to the client: carrier has the bytes and the position of the
 // model's name, the others are its tail.
-func (r *Reader) Carry(first, carrier int, raw []byte, model chat.Span) {
+func (r *Reader) AttachBytes(first, carrier int, raw []byte, model chat.Span) {
 	if !r.Passes {
 		return
 	}

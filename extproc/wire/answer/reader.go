@@ -18,8 +18,8 @@ import (
 // maxBody is the maximum size of a JSON answer in bytes.
 const maxBody = 64 << 20
 
-// usualEvents is the initial capacity for events: enough for a simple JSON answer, or a few frames of a stream.
-const usualEvents = 8
+// initialEvents is the initial capacity for events: enough for a simple JSON answer, or a few frames of a stream.
+const initialEvents = 8
 
 // Format describes the provider's format to a Reader.
 type Format struct {
@@ -35,7 +35,7 @@ type Reader struct {
 	Body   []byte       // of a JSON answer or an error, so far
 	Stream bool         // the body is an event stream
 	Passes bool         // the client speaks this dialect, and the body has the requested form: bytes may pass unchanged
-	Over   bool         // End or Error was emitted
+	Ended  bool         // End or Error was emitted
 	Blocks int          // number of content blocks so far, which is the index of the next one
 
 	status     int
@@ -49,7 +49,7 @@ type Reader struct {
 // NewReader returns a reader of the answer to req. The content type determines whether the body is a stream; without one, the request does.
 func NewReader(f Format, req *chat.Request, status int, h header.List) Reader {
 	r := Reader{
-		Events: make([]chat.Event, 0, usualEvents), Stream: req.Stream,
+		Events: make([]chat.Event, 0, initialEvents), Stream: req.Stream,
 		status: status, header: h, frames: sse.Scanner{Max: f.MaxEvent}, terminator: f.Terminator,
 	}
 	switch media, _, _ := strings.Cut(h.Get("content-type"), ";"); strings.ToLower(strings.TrimSpace(media)) {
@@ -74,7 +74,7 @@ func (r *Reader) Take(chunk []byte, end bool) iter.Seq[*sse.Frame] {
 func (r *Reader) take(chunk []byte, end bool, yield func(*sse.Frame) bool) {
 	r.Events, r.Arena = r.Events[:0], r.Arena[:0]
 	switch {
-	case r.Over:
+	case r.Ended:
 	case !r.Stream:
 		r.collect(chunk)
 	case r.each(r.frames.Next(chunk), yield) && end:
@@ -86,11 +86,11 @@ func (r *Reader) take(chunk []byte, end bool, yield func(*sse.Frame) bool) {
 func (r *Reader) each(frames []sse.Frame, yield func(*sse.Frame) bool) bool {
 	r.Events = slices.Grow(r.Events, len(frames)) // almost every frame is one event
 	for i := range frames {
-		if r.Over || !yield(&frames[i]) {
+		if r.Ended || !yield(&frames[i]) {
 			return false
 		}
 	}
-	return !r.Over
+	return !r.Ended
 }
 
 // last returns the last frame of a stream. It may be unterminated; then it counts only if its data are a whole object.

@@ -89,7 +89,7 @@ func TestJSONIsCollectedWithinLimits(t *testing.T) {
 		name   string
 		status int
 		pieces []string
-		want   string // the error's type, or its message where it has none
+		want   string // the error's type, or its message if it has none
 		length int
 	}{
 		{"two pieces", 200, []string{`{"a"`, `:1}`}, "", 7},
@@ -137,7 +137,7 @@ func TestOneEventCarriesTheBytes(t *testing.T) {
 			for _, ev := range tt.events {
 				r.Emit(ev)
 			}
-			r.Own(1, raw, model)
+			r.AttachFrame(1, raw, model)
 			var kinds []chat.EventKind
 			for i, ev := range r.Events[1:] {
 				kinds = append(kinds, ev.Kind)

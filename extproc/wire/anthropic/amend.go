@@ -12,7 +12,7 @@ import (
 // Amend returns the resolution for another attempt after a provider of this format refused a request: without the history's thinking if the
 // provider refused that, or without the beta features that it does not know. ok is false if the error is about something else, or if that
 // was already removed.
-func Amend(req *chat.Request, to policy.Resolution, e *chat.ProviderError) (again policy.Resolution, ok bool) {
+func Amend(req *chat.Request, to policy.Resolution, e *chat.ProviderError) (amended policy.Resolution, ok bool) {
 	if e.Status != http.StatusBadRequest && e.Status != http.StatusUnprocessableEntity {
 		return to, false
 	}

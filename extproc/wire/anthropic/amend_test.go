@@ -53,7 +53,7 @@ func TestK85ClientsOfOtherDialectsHaveNoFlags(t *testing.T) {
 	}
 }
 
-// Whatever a provider says, it is asked again at most once for thinking and once for each flag.
+// FuzzAmend: whatever the provider's error, the request is repeated at most once for thinking and once for each flag.
 func FuzzAmend(f *testing.F) {
 	f.Add("messages.1.content.0: Invalid `signature` in `thinking` block", "a-2025-01-01")
 	f.Add("Unexpected value(s) `b` for the `anthropic-beta` header; thinking signature", "b")

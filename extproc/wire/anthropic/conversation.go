@@ -22,7 +22,7 @@ func readConversation(r *chat.Request) (*chat.Conversation, error) {
 			return nil, err
 		}
 	}
-	wire.NoteStrange(c, Names, "search_result")
+	wire.NoteUndocumented(c, Names, "search_result")
 	return c, nil
 }
 

@@ -250,12 +250,12 @@ func (p *plan) fitBudget(budget int) {
 	if p.requested > 0 && p.opts.MaxOutput > 0 {
 		p.maxTokens = max(p.maxTokens, min(p.maxTokens+budget, p.opts.MaxOutput))
 	}
-	most := p.maxTokens - min(p.requested, p.maxTokens)
-	if most < minBudget || p.requested == 0 {
-		most = max(minBudget, p.maxTokens/2)
+	limit := p.maxTokens - min(p.requested, p.maxTokens)
+	if limit < minBudget || p.requested == 0 {
+		limit = max(minBudget, p.maxTokens/2)
 	}
-	if budget >= p.maxTokens || p.requested > 0 && p.opts.MaxOutput > 0 && budget > most {
-		budget = most
+	if budget >= p.maxTokens || p.requested > 0 && p.opts.MaxOutput > 0 && budget > limit {
+		budget = limit
 		instead := ""
 		if budget < p.maxTokens {
 			instead = "budget_tokens:" + strconv.Itoa(budget)

@@ -144,7 +144,7 @@ var profileRows = []struct {
 
 var whole = &chat.CachePlan{System: chat.WholePrompt, Tools: true}
 
-// TestAProfileIsSplicedIn: the members that a profile sets, or that may not stand beside them, are edited in the client's own bytes.
+// TestAProfileIsSplicedIn: only the members that a profile sets, or that conflict with them, are edited in the client's own bytes.
 func TestAProfileIsSplicedIn(t *testing.T) {
 	for _, row := range profileRows {
 		t.Run(row.about, func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestAProfileIsSplicedIn(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.Profile, r.Cache = row.profile, row.cache
-			for range 2 { // an attempt leaves no trace
+			for range 2 { // attempts are independent
 				body, names, err := anthropic.EncodeRequest(nil, r, row.o)
 				if err != nil {
 					t.Fatal(err)
@@ -179,7 +179,7 @@ func TestTokensAreCountedWithoutAProfile(t *testing.T) {
 	}
 }
 
-// FuzzProfile: with any body, a profile makes JSON of JSON, and without one nothing changes.
+// FuzzProfile: for any body, the result with a profile is valid JSON, and without a profile nothing changes.
 func FuzzProfile(f *testing.F) {
 	f.Add([]byte(`{"model":"m","max_tokens":5000,"system":[{"type":"text","text":"","bardo":"static"}],"messages":[{"role":"user","content":[]}],"tools":[{}]}`), "high", true)
 	f.Add([]byte(`{"max_tokens":1,"output_config":{"effort":1},"thinking":{},"tool_choice":{"type":"tool"},"model":"m","messages":[[]],"bardo":{}}`), "max", false)

@@ -14,7 +14,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// decode reads a request that must be right.
+// decode decodes a valid request.
 func decode(t testing.TB, body string) *chat.Request {
 	t.Helper()
 	r, err := anthropic.Dialect{}.Decode(chat.Generate, nil, "", []byte(body))
@@ -24,7 +24,7 @@ func decode(t testing.TB, body string) *chat.Request {
 	return r
 }
 
-// request is a minimal body with more members.
+// request returns a minimal body with more members.
 func request(members string) string {
 	return `{"model":"m","max_tokens":10,"messages":[{"role":"user","content":"hi"}]` + members + `}`
 }
@@ -38,7 +38,7 @@ type scalars struct {
 	op                     chat.Op
 }
 
-// decodeRows are requests, and what the gateway reads in them.
+// decodeRows are requests, and what the gateway parses.
 var decodeRows = []struct {
 	name   string
 	op     chat.Op
@@ -383,7 +383,8 @@ func TestErrorsCarryTheStatusTypeAndTheGatewaysCode(t *testing.T) {
 	}
 }
 
-// A client that is refused so sends the whole conversation, and no more threads: it reads error.details.error_code.
+// TestMessageThreadsAreRefusedWithTheirClientsCode: a client that gets this error.details.error_code sends the whole conversation, and uses
+// no more threads.
 func TestMessageThreadsAreRefusedWithTheirClientsCode(t *testing.T) {
 	for _, thread := range []string{`{"type":"create"}`, `{"type":"continue","previous_message_id":"msg_1"}`} {
 		body := request(`,"thread":` + thread)

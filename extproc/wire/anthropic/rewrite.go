@@ -31,6 +31,6 @@ func (Dialect) Rewrite(req *chat.Request, c *chat.Conversation) (*chat.Request, 
 	}
 	e.Delete(&req.Doc, "tools")
 	e.Delete(&req.Doc, "tool_choice")
-	again, err := wire.Rewritten(req, c, &e)
-	return again, wire.DegradedWithin(req, c, w.Degraded), err
+	rewritten, err := wire.Rewritten(req, c, &e)
+	return rewritten, wire.DegradedWithin(req, c, w.Degraded), err
 }

@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// TestK16StrippedThinkingLeavesAllOtherBytes: crossing/testdata shows what is stripped; here, that the rest stays as it was.
+// TestK16StrippedThinkingLeavesAllOtherBytes: crossing/testdata tests what is stripped; this test checks that the rest is unchanged.
 func TestK16StrippedThinkingLeavesAllOtherBytes(t *testing.T) {
 	const signed, redacted, unsigned = `{"type":"thinking", "thinking":"Hm.","signature":"c2ln"}`, `{"data":"x","type":"redacted_thinking"}`, `{"type":"thinking","thinking":"Hm."}`
 	body := func(content ...string) string {
@@ -52,7 +52,7 @@ func TestK16StrippedThinkingLeavesAllOtherBytes(t *testing.T) {
 	}
 }
 
-// TestK16ATurnWithoutThinkingContinuesWithout: the turn was begun by a model that shows no thinking, or its thinking is refused.
+// TestK16ATurnWithoutThinkingContinuesWithout: the turn was started by a model that shows no thinking, or its thinking is refused.
 func TestK16ATurnWithoutThinkingContinuesWithout(t *testing.T) {
 	const on = `"thinking":{"type":"enabled","budget_tokens":1024},`
 	body := func(thinking, last string) string {
@@ -122,7 +122,8 @@ func checkNoThinking(t *testing.T, body string, doc *jsonx.Doc) {
 	}
 }
 
-// TestThinkingSignedByAnotherVendorIsStripped: a history that a model of Google's had a part in goes to Anthropic's API without what that signed.
+// TestThinkingSignedByAnotherVendorIsStripped: a history with turns of a model of Google's is sent to Anthropic's API without Google's
+// signatures.
 func TestThinkingSignedByAnotherVendorIsStripped(t *testing.T) {
 	const asked = `{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"thinking","thinking":"Hm.","signature":"c2ln"},` +
 		`{"type":"thinking","thinking":"So.","signature":"google-gemini-v1#YQ=="},{"type":"text","text":"Hi."},{"type":"redacted_thinking","data":"google-gemini-v1#Yg=="}]},{"role":"user","content":"and?"}]}`

@@ -116,26 +116,26 @@ func lastContent(d *jsonx.Doc) (content jsonx.Value) {
 }
 
 // sampling are the sampling parameters that models may refuse, and their default values.
-var sampling = [...]struct{ key, usual string }{{"temperature", "1"}, {"top_p", "1"}, {"top_k", ""}}
+var sampling = [...]struct{ key, defaultValue string }{{"temperature", "1"}, {"top_p", "1"}, {"top_k", ""}}
 
 // samples reports whether a request sets a sampling parameter that some models refuse.
 func samples(d *jsonx.Doc) bool {
 	for _, s := range sampling {
-		if unusual(d.Get(s.key), s.usual) {
+		if isNonDefault(d.Get(s.key), s.defaultValue) {
 			return true
 		}
 	}
 	return false
 }
 
-func unusual(v jsonx.Value, usual string) bool {
-	return !v.IsNull() && (usual == "" || strings.TrimSuffix(string(v.Raw), ".0") != usual)
+func isNonDefault(v jsonx.Value, defaultValue string) bool {
+	return !v.IsNull() && (defaultValue == "" || strings.TrimSuffix(string(v.Raw), ".0") != defaultValue)
 }
 
 // dropSampling removes the parameters that the model would refuse, and names them.
 func dropSampling(e *jsonx.Edits, d *jsonx.Doc) (degraded []string) {
 	for _, s := range sampling {
-		if unusual(d.Get(s.key), s.usual) {
+		if isNonDefault(d.Get(s.key), s.defaultValue) {
 			e.Delete(d, s.key)
 			degraded = append(degraded, s.key)
 		}

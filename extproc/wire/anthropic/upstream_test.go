@@ -24,7 +24,7 @@ func result(id string, parts ...chat.Part) chat.Part {
 	return chat.Part{Kind: chat.PartToolResult, Tool: chat.ToolCall{ID: id}, Parts: parts}
 }
 
-// encode writes a request of an OpenAI client.
+// encode encodes a request of an OpenAI client.
 func encode(r chat.Request, c chat.Conversation, o anthropic.RequestOptions) (string, []string, error) {
 	r.Dialect, r.Conv = chat.OpenAI, &c
 	if o.Model == "" {
@@ -141,7 +141,7 @@ func TestOrphansOfToolCallsAreRefusedK96(t *testing.T) {
 	}
 }
 
-// A strict tool with a cache mark, and how it is written for a model that does not enforce schemas.
+// strictTool is a strict tool with a cache mark, for a model that does not enforce schemas.
 var strictTool = []chat.Tool{{Name: "f", Description: "d", Schema: jsonx.Raw(`{"type":"object"}`), Strict: true, CacheControl: ephemeral}}
 
 const strictToolJSON = `,"tools":[{"name":"f","description":"d","input_schema":{"type":"object"},"cache_control":{"type":"ephemeral"}}]`
@@ -308,9 +308,9 @@ func FuzzEveryConversationIsWrittenAsValidJSON(f *testing.F) {
 		if err != nil {
 			return
 		}
-		r.Dialect = chat.OpenAI // the reader is this format's, the writer believes it is another's
+		r.Dialect = chat.OpenAI // decoded in this format, and marked as another's for the writer
 		got, _, err := anthropic.EncodeRequest(nil, r, anthropic.RequestOptions{Model: "m"})
-		if err != nil { // a history that cannot be said
+		if err != nil { // a history that cannot be expressed
 			return
 		}
 		if err := jsonx.Valid(got); err != nil {

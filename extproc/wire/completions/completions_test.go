@@ -96,7 +96,7 @@ func TestPromptsThatCannotBeServed(t *testing.T) {
 	}
 }
 
-// TestEveryAnswerThatIsWrittenIsReserved: those that the provider throws away, for each prompt, the vectors included.
+// TestEveryAnswerThatIsWrittenIsReserved: also discarded ones, for each prompt, including those given as vectors.
 func TestEveryAnswerThatIsWrittenIsReserved(t *testing.T) {
 	for body, want := range map[string]int{
 		`"prompt":"a"`:                               1,
@@ -139,7 +139,7 @@ func TestMembersThatAConversationCannotExpress(t *testing.T) {
 	}
 }
 
-// FuzzACompletionPassesUnchanged: wherever a stream or a body is cut, the client gets its bytes.
+// FuzzACompletionPassesUnchanged: wherever a stream or a body is cut, the client gets its bytes unchanged.
 func FuzzACompletionPassesUnchanged(f *testing.F) {
 	const piece = `data: {"id":"cmpl-1","object":"text_completion","choices":[{"text":"a\u00e9","index":0,"logprobs":{"tokens":["a"]},"finish_reason":%s}],"model":"m"}` + "\n\n"
 	stream := strings.Replace(piece, "%s", "null", 1) + strings.Replace(piece, "%s", `"stop"`, 1) + "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":1}}\n\ndata: [DONE]\n\n"
@@ -161,7 +161,7 @@ func FuzzACompletionPassesUnchanged(f *testing.F) {
 			}
 		}
 		if stream {
-			if !strings.HasPrefix(string(body), string(out)) && !strings.HasPrefix(string(out), string(body)) { // what follows the end is left out
+			if !strings.HasPrefix(string(body), string(out)) && !strings.HasPrefix(string(out), string(body)) { // what follows the end is omitted
 				t.Errorf("%q became %q", body, out)
 			}
 			return
@@ -172,7 +172,7 @@ func FuzzACompletionPassesUnchanged(f *testing.F) {
 	})
 }
 
-// answer is one of two choices, with a thought that has no place.
+// answer has two choices, and a thought, which the format cannot express.
 var answer = []chat.Event{
 	{Kind: chat.Start, ID: "x", Model: "upstream"},
 	{Kind: chat.Thought, Text: []byte("hm")},

@@ -49,9 +49,9 @@ func (Dialect) Decode(op chat.Op, h header.List, query string, body []byte) (*ch
 	r.Turn, r.TurnError = turn(r, best, h)
 	r.Choices = max(r.Choices, best) * r.Prompts
 	r.Renew = func(changed *chat.Request) error {
-		again, err := (Dialect{}).Decode(op, h, query, changed.Doc.Bytes)
+		decoded, err := (Dialect{}).Decode(op, h, query, changed.Doc.Bytes)
 		if err == nil {
-			changed.InputTokens, changed.MaxInput, changed.Turn, changed.TurnError = again.InputTokens, again.MaxInput, again.Turn, again.TurnError
+			changed.InputTokens, changed.MaxInput, changed.Turn, changed.TurnError = decoded.InputTokens, decoded.MaxInput, decoded.Turn, decoded.TurnError
 		}
 		return err
 	}
@@ -81,14 +81,14 @@ func readLimit(r *chat.Request) error {
 
 // readBest reads how many answers the provider generates for each prompt, of which it returns the best; the default is 1.
 func readBest(doc *jsonx.Doc) (int, error) {
-	const key, most = "best_of", 128
+	const key, maxBest = "best_of", 128
 	v := doc.Get(key)
 	if v.IsNull() {
 		return 1, nil
 	}
 	n, ok := v.Int()
-	if !ok || n < 1 || n > most {
-		return 0, wire.Invalid(key, "%s must be an integer between 1 and %d", key, most)
+	if !ok || n < 1 || n > maxBest {
+		return 0, wire.Invalid(key, "%s must be an integer between 1 and %d", key, maxBest)
 	}
 	return int(n), nil
 }

@@ -46,9 +46,9 @@ const (
 // Decoder reads a provider's answer: a stream of text_completion chunks, one text_completion, or an error. It implements provider.Decoder.
 type Decoder struct {
 	answer.Reader
-	began   bool
-	wanted  int // number of requested choices
-	stopped int // choices that have their finish_reason
+	began     bool
+	requested int // number of requested choices
+	stopped   int // choices that have their finish_reason
 }
 
 var _ provider.Decoder = (*Decoder)(nil)
@@ -57,7 +57,7 @@ var _ provider.Decoder = (*Decoder)(nil)
 func NewDecoder(req *chat.Request, status int, h header.List) *Decoder {
 	f := answer.Format{Dialect: chat.Completions, MaxEvent: maxEvent, Terminator: terminator}
 	n, _ := req.Doc.Get("n").Int()
-	return &Decoder{Reader: answer.NewReader(f, req, status, h), wanted: max(int(n), 1) * max(req.Prompts, 1)}
+	return &Decoder{Reader: answer.NewReader(f, req, status, h), requested: max(int(n), 1) * max(req.Prompts, 1)}
 }
 
 // Decode reads the next piece of the body. It implements provider.Decoder.
@@ -66,7 +66,7 @@ func (d *Decoder) Decode(chunk []byte, end bool) []chat.Event {
 		d.frame(f)
 	}
 	switch {
-	case d.Over || !end:
+	case d.Ended || !end:
 	case d.Stream:
 		d.close()
 	default:
@@ -88,7 +88,7 @@ func (d *Decoder) frame(f *sse.Frame) {
 	case f.Data != nil:
 		model, usageChunk = d.piece(f)
 	}
-	d.Own(first, f.Raw, model)
+	d.AttachFrame(first, f.Raw, model)
 	d.Events[first].UsageChunk = usageChunk && d.Passes
 }
 
@@ -121,7 +121,7 @@ func (d *Decoder) object(v jsonx.Value) (empty bool) {
 	}
 	if usage := v.Get("usage"); usage.Kind() == jsonx.Object {
 		u := chatcompletion.ReadUsage(usage)
-		u.Final = empty || d.stopped >= d.wanted
+		u.Final = empty || d.stopped >= d.requested
 		d.Emit(chat.Event{Kind: chat.UsageInfo, Usage: u, Text: usage.Raw})
 	}
 	return empty
@@ -165,7 +165,7 @@ func (d *Decoder) done() {
 
 // close handles the end of the body. Some servers omit the terminator: an answer whose choices all have their finish_reason is complete.
 func (d *Decoder) close() {
-	if d.stopped >= d.wanted {
+	if d.stopped >= d.requested {
 		d.done()
 		return
 	}
@@ -183,14 +183,14 @@ func (d *Decoder) whole() {
 		d.FailWith(errbody.InStream(v))
 		return
 	}
-	d.wanted = 0 // the usage is final
+	d.requested = 0 // the usage is final
 	if d.object(v) {
 		d.Events = d.Events[:0]
 		d.Fail("empty", "the provider's answer has no choices")
 		return
 	}
 	d.done()
-	d.Carry(0, 0, d.Body, wire.ModelSpan(v.Get("model"), 0))
+	d.AttachBytes(0, 0, d.Body, wire.ModelSpan(v.Get("model"), 0))
 }
 
 // appendRaw appends a provider's own bytes, with the client's name of the model.

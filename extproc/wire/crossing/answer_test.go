@@ -21,7 +21,7 @@ import (
 	"bardo.money/gateway/internal/header"
 )
 
-// form is how an answer is written: in which dialect, and as a stream or as one JSON body.
+// form is the form of an answer: its dialect, and whether it is a stream or one JSON body.
 type form struct {
 	dialect chat.Dialect
 	stream  bool
@@ -45,9 +45,9 @@ func (f form) String() string {
 	return string(f.dialect) + " JSON"
 }
 
-// client is the dialect as a client speaks it.
+// client returns the dialect on the client's side.
 func (f form) client() wire.Dialect {
-	switch f.dialect { //nolint:exhaustive // the others are no client's, or have no forms of their own
+	switch f.dialect { //nolint:exhaustive // the others have no clients, or a single form
 	case chat.Anthropic:
 		return anthropic.Dialect{}
 	case chat.Responses:
@@ -58,7 +58,7 @@ func (f form) client() wire.Dialect {
 	return openai.Dialect{}
 }
 
-// file is the name, after "in" or "out", of an answer in this form.
+// file returns the name of an answer in this form, after "in" or "out".
 func (f form) file() string {
 	if f.stream {
 		return ".sse"
@@ -73,7 +73,7 @@ func (f form) header() header.List {
 	return header.List{{Name: "content-type", Value: "application/json"}}
 }
 
-// crossings are the folders of answers, and what they show.
+// crossings are the folders of answers, and what they test.
 var crossings = []struct {
 	dir      string
 	from, to form
@@ -112,8 +112,8 @@ var crossings = []struct {
 	{"responses-stream-to-json", form{chat.Responses, true}, form{chat.Responses, false}},
 }
 
-// TestAnswers holds the encoders and decoders to the pairs: what a client of each form reads of a provider's answer, what
-// of it that form could not say, and, where the answer is none, the error.
+// TestAnswers compares encoders and decoders with the pairs: what a client of each form receives of a provider's answer, what the form
+// cannot express, and the error of a failed answer.
 func TestAnswers(t *testing.T) {
 	for _, c := range crossings {
 		t.Run(c.dir, func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// answerOf is a pair's answer as the provider sent it. Archives have no blank line at a file's end; streams have one.
+// answerOf returns a pair's answer as the provider sent it. Archives have no blank line at a file's end; streams have one.
 func answerOf(p pair) []byte {
 	if sse := p.file("in.sse"); sse != "" {
 		return []byte(strings.TrimRight(sse, "\n") + "\n\n")
@@ -140,7 +140,7 @@ func answerOf(p pair) []byte {
 	return []byte(strings.TrimSpace(p.file("in.json") + p.file("in.txt")))
 }
 
-// request is what the client asked: the pair's, or the shortest that wants this form.
+// request returns the client's request: the pair's, or a minimal one for this form.
 func request(t testing.TB, p pair, want form) *chat.Request {
 	t.Helper()
 	body := p.file("request.json")
@@ -154,7 +154,7 @@ func request(t testing.TB, p pair, want form) *chat.Request {
 	return r
 }
 
-// newDecoder reads a provider's answer in the form from, for the client's request r.
+// newDecoder returns a decoder of a provider's answer in the form from, for the client's request r.
 func newDecoder(from form, r *chat.Request) provider.Decoder {
 	switch from.dialect { //nolint:exhaustive // as above
 	case chat.Anthropic:
@@ -167,7 +167,7 @@ func newDecoder(from form, r *chat.Request) provider.Decoder {
 	return chatcompletion.NewDecoder(r, 200, from.header())
 }
 
-// decode reads an answer that comes in pieces. The events are copied, since a decoder's live only until its next call.
+// decode decodes an answer that arrives in pieces. The events are copied, because a decoder's events are valid until its next call.
 func decode(from form, r *chat.Request, pieces ...[]byte) []chat.Event {
 	d := newDecoder(from, r)
 	var events []chat.Event
@@ -182,12 +182,12 @@ func decode(from form, r *chat.Request, pieces ...[]byte) []chat.Event {
 	return events
 }
 
-// encode writes events, which were read in the dialect spoken, for a client. An error is where the writing ends.
+// encode writes events, which were decoded from the dialect spoken, for a client. It stops after an error.
 func encode(to form, spoken chat.Dialect, events []chat.Event) (out []byte, names []string) {
 	return encodeFor(nil, to, spoken, events)
 }
 
-// encodeFor is encode for a client of whose request the encoder knows.
+// encodeFor is encode for a client whose request the encoder gets.
 func encodeFor(r *chat.Request, to form, spoken chat.Dialect, events []chat.Event) (out []byte, names []string) {
 	enc := to.client().NewEncoder(wire.Options{
 		Same: to.dialect == spoken, Stream: to.stream, Model: "m", RequestID: "req_1", ShowUsage: true, Created: 1700000000,

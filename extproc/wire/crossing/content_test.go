@@ -114,7 +114,7 @@ type contentPart struct {
 	kind             chat.PartKind
 }
 
-// contentTargets are the formats that requests cross to.
+// contentTargets are the formats to which requests are translated.
 var contentTargets = []struct {
 	name   string
 	target wire.Target
@@ -137,8 +137,8 @@ var contentTargets = []struct {
 	}},
 }
 
-// TestD86ContentIsSentOrRefusedByName: all content of the client is in the provider's request, or the request is refused with a
-// fault that has the kind of the refused part and its location.
+// TestD86ContentIsSentOrRefusedByName: all content of the client is in the provider's request, or the request is refused with a fault that
+// states the kind and the location of the refused part.
 func TestD86ContentIsSentOrRefusedByName(t *testing.T) {
 	verdicts := map[string]int{}
 	for _, from := range contentClients {
@@ -204,11 +204,11 @@ func checkRefusal(t *testing.T, name string, err error, begins, param string) {
 	}
 }
 
-// TestD86EachKindOfPartHasItsClass: each kind of part is declared as content or not, and content of each kind is in the table above.
+// TestD86EachKindOfPartHasItsClass: each kind of part is classified, and each kind of content is in the table above.
 func TestD86EachKindOfPartHasItsClass(t *testing.T) {
 	tested := map[chat.PartKind]bool{ //nolint:exhaustive // the rest is in the table
-		chat.PartToolUse: true, chat.PartToolResult: true, // that a call stays with its result is tested in pairs
-		chat.PartRefusal: true, // so are refusals
+		chat.PartToolUse: true, chat.PartToolResult: true, // pairs test that a call keeps its result
+		chat.PartRefusal: true, // tested in pairs
 	}
 	for _, c := range contentClients {
 		for _, p := range c.parts {

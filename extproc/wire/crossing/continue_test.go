@@ -13,7 +13,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// continuings are requests of each client's format that ask something.
+// continuings are requests of each client's format.
 var continuings = []struct {
 	dialect wire.Dialect
 	bodies  []string
@@ -24,7 +24,7 @@ var continuings = []struct {
 	{geminiDialect, []string{`{"contents":[{"role":"user","parts":[{"text":"Q"}]}]}`, `{"contents":{"role":"user","parts":[{"text":"Q"}]}}`}},
 }
 
-// answered are the events of an answer with signed thinking, text and two calls.
+// answered returns the events of an answer with signed thinking, text and two calls.
 func answered(thinking string) []chat.Event {
 	return []chat.Event{
 		{Kind: chat.Start, ID: "x", Model: "m"},
@@ -44,14 +44,14 @@ func answered(thinking string) []chat.Event {
 	}
 }
 
-// openAIDetails is how a provider of OpenAI's format signs.
+// openAIDetails is the signed thinking of a provider of OpenAI's format.
 var openAIDetails = chat.Event{
 	Kind: chat.Extra, ID: "reasoning_details", Redundant: true,
 	Text: []byte(`[{"type":"reasoning.text","text":"Hm. ","signature":"c2ln","format":"anthropic-claude-v1","index":0}]`),
 }
 
-// TestRequestsGoOnBehindAnAnswer: the next request has the answer, its signed thinking included, and the results, in every client's format and whichever
-// provider's format the answer came in.
+// TestRequestsGoOnBehindAnAnswer: the continued request contains the answer, its signed thinking included, and the results, in every
+// client's format and for answers of any provider's format.
 func TestRequestsGoOnBehindAnAnswer(t *testing.T) {
 	for _, row := range continuings {
 		for _, body := range row.bodies {
@@ -89,7 +89,7 @@ func TestRequestsGoOnBehindAnAnswer(t *testing.T) {
 	}
 }
 
-// spoken writes a conversation for people; the results of one turn are one.
+// spoken formats a conversation for comparison; the results of one turn are merged.
 func spoken(c *chat.Conversation) string {
 	var out []string
 	last := chat.Role("")
@@ -99,7 +99,7 @@ func spoken(c *chat.Conversation) string {
 			if p.Kind == chat.PartToolResult {
 				role = chat.RoleTool
 			}
-			text := map[chat.PartKind]string{ //nolint:exhaustive // there are no others
+			text := map[chat.PartKind]string{ //nolint:exhaustive // other kinds do not occur
 				chat.PartText: p.Text, chat.PartThinking: "(" + p.Text + p.Signature + ")", chat.PartToolUse: p.Tool.ID + "=" + p.Tool.Name + p.Tool.Args, chat.PartToolResult: p.Tool.ID + "=",
 			}[p.Kind]
 			for i := range p.Parts {
@@ -129,7 +129,7 @@ func TestAnAnswerWithoutATurnIsAnError(t *testing.T) {
 	}
 }
 
-// TestReasoningOfAnUnstoredResponseIsLeftOut where nothing but its id is known of it.
+// TestReasoningOfAnUnstoredResponseIsLeftOut if only its id is known.
 func TestReasoningOfAnUnstoredResponseIsLeftOut(t *testing.T) {
 	r, err := responses.Dialect{}.Decode(chat.Generate, nil, "", []byte(`{"model":"m","input":"Q"}`))
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// inBytes cuts a body after each byte, so that CR and LF of one line end come apart.
+// inBytes cuts a body after each byte, so that the CR and LF of a line end are separated.
 func inBytes(body []byte) [][]byte {
 	pieces := make([][]byte, len(body))
 	for i := range body {
@@ -24,7 +24,7 @@ func inBytes(body []byte) [][]byte {
 	return pieces
 }
 
-// TestK37LineEnds: however a server ends its lines, and whether or not it ends the last event, an answer is the same.
+// TestK37LineEnds: an answer does not depend on how a server ends lines, nor on whether it ends the last event.
 func TestK37LineEnds(t *testing.T) {
 	variants := map[string]func(string) string{
 		"CRLF":                        func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") },
@@ -55,10 +55,10 @@ func TestK37LineEnds(t *testing.T) {
 	}
 }
 
-// TestK39AnEventWithoutEnd: an event that never seems to end is the only one dropped, whether it is too long to keep or only not
-// JSON; the loss is named, and the stream goes on.
+// TestK39AnEventWithoutEnd: only the event without end is dropped, whether it is too long or not JSON; it is named, and the stream
+// continues.
 func TestK39AnEventWithoutEnd(t *testing.T) {
-	text := map[chat.Dialect]func(string) string{ //nolint:exhaustive // no provider speaks the third
+	text := map[chat.Dialect]func(string) string{ //nolint:exhaustive // no provider speaks the others
 		chat.OpenAI: func(s string) string {
 			return `data: {"id":"c1","choices":[{"index":0,"delta":{"content":"` + s + `"},"finish_reason":null}]}` + "\n\n"
 		},
@@ -94,8 +94,8 @@ func TestK39AnEventWithoutEnd(t *testing.T) {
 	}
 }
 
-// TestErrorsAreOfTheirClass: for each status that a provider answers with, the body's type is the one by which the
-// client's own provider names that class, in a JSON answer and in the middle of a stream.
+// TestErrorsAreOfTheirClass: for each status of a provider, the type in the body is the one that the client's own provider uses for that
+// class, in a JSON answer and inside a stream.
 func TestErrorsAreOfTheirClass(t *testing.T) {
 	tests := []struct {
 		status            int

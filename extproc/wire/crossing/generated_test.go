@@ -12,7 +12,7 @@ import (
 	"bardo.money/gateway/internal/sse"
 )
 
-// writer makes up answers.
+// writer generates answers.
 type writer struct {
 	*rand.Rand
 	events []chat.Event
@@ -27,15 +27,15 @@ func (w *writer) add(ev chat.Event) {
 	w.events = append(w.events, ev)
 }
 
-// text adds pieces of one kind, at least one.
+// text adds one or more pieces of one kind.
 func (w *writer) text(kind chat.EventKind, id string) {
 	for range 1 + w.IntN(3) {
 		w.add(chat.Event{Kind: kind, ID: id, Index: w.block, Text: []byte(words[w.IntN(len(words))])})
 	}
 }
 
-// answer makes up the events of an answer, as a decoder of a dialect tells them: with blocks of every kind in any order.
-// Anthropic has one choice and no refusals; OpenAI's thinking comes before the rest, and its refusals after.
+// answer generates the events of an answer, as the decoder of a dialect emits them: with blocks of every kind in any order. Anthropic has
+// one choice and no refusals; OpenAI's thinking precedes the rest, and its refusals follow it.
 func (w *writer) answer(d chat.Dialect) []chat.Event {
 	w.add(chat.Event{Kind: chat.Start, ID: "id_1", Model: "up"})
 	choices := 1
@@ -111,8 +111,7 @@ func (w *writer) call() {
 	w.stop()
 }
 
-// FuzzWrittenRequestsAreReadable: an answer that is written in a form and read again is the same, except for what the form
-// normalises.
+// FuzzWrittenRequestsAreReadable: an answer that is encoded and decoded is the same, except for what the form normalises.
 func FuzzWrittenRequestsAreReadable(f *testing.F) {
 	for seed := range uint64(300) {
 		f.Add(seed)
@@ -122,7 +121,7 @@ func FuzzWrittenRequestsAreReadable(f *testing.F) {
 			w := writer{Rand: rand.New(rand.NewPCG(seed, 1))}
 			events := w.answer(from)
 			for _, to := range forms {
-				// Same, the events would have what they lack here: OpenAI's reasoning_details.
+				// Same would require what these events lack: OpenAI's reasoning_details.
 				out, _ := encode(to, "", events)
 				r := &chat.Request{Dialect: to.dialect, Stream: to.stream, Choices: w.choice + 1}
 				if got, want := summarize(decode(to, r, out)), summarize(events); !got.equals(want, to) {
@@ -133,8 +132,8 @@ func FuzzWrittenRequestsAreReadable(f *testing.F) {
 	})
 }
 
-// FuzzAnyAnswer is K-38 for both decoders and all that they tell, on any bytes: where they are cut changes
-// nothing, the last event is an end or an error, and what is written anew is valid JSON in whole frames.
+// FuzzAnyAnswer checks K-38 for both decoders and all their events, on any bytes: the result does not depend on the cuts, the last event is
+// End or Error, and the encoded answer is valid JSON in whole frames.
 func FuzzAnyAnswer(f *testing.F) {
 	for i, s := range samples(f) {
 		f.Add(s.body, s.from.dialect == chat.OpenAI, s.from.stream, uint16(i))
@@ -161,7 +160,7 @@ func FuzzAnyAnswer(f *testing.F) {
 	})
 }
 
-// checkFrames checks what is written of events without the provider's own bytes.
+// checkFrames checks the encoding of events without the provider's own bytes.
 func checkFrames(t *testing.T, to form, spoken chat.Dialect, events []chat.Event) {
 	t.Helper()
 	events = slices.Clone(events)

@@ -23,7 +23,7 @@ type pair struct {
 	*txtar.Archive
 }
 
-// file is the text of one of the archive's files, or "".
+// file returns the text of a file of the archive, or "".
 func (p pair) file(name string) string {
 	for _, f := range p.Files {
 		if f.Name == name {
@@ -33,7 +33,7 @@ func (p pair) file(name string) string {
 	return ""
 }
 
-// options are the provider's options of a pair, one per line.
+// options returns the provider's options of a pair, one per line.
 func (p pair) options() []string {
 	var ls []string
 	for l := range strings.Lines(p.file("options")) {
@@ -44,12 +44,12 @@ func (p pair) options() []string {
 	return ls
 }
 
-// isInput reports whether a file is what a pair begins with; all others are what comes of it.
+// isInput reports whether a file is an input of a pair; all others are outputs.
 func isInput(name string) bool {
 	return name == "options" || name == "request.json" || strings.HasPrefix(name, "in.")
 }
 
-// pairs are the archives of a folder, by their paths.
+// pairs returns the archives of a folder, by their paths.
 func pairs(t testing.TB, dir string) map[string]pair {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, "*.txtar"))
@@ -67,8 +67,8 @@ func pairs(t testing.TB, dir string) map[string]pair {
 	return all
 }
 
-// runPairs runs every archive of a folder, one subtest each. produce makes the outputs from the inputs; an output without text
-// stays out of the archive.
+// runPairs runs every archive of a folder, one subtest each. produce makes the outputs from the inputs; an output without text is not
+// stored in the archive.
 func runPairs(t *testing.T, dir string, produce func(t *testing.T, p pair) []txtar.File) {
 	t.Helper()
 	all := pairs(t, dir)
@@ -101,7 +101,7 @@ func present(files []txtar.File) []txtar.File {
 	return left
 }
 
-// tidy lays the inputs out before anything is made of them: the arguments of tools keep their white space.
+// tidy formats the inputs before they are used. Tool arguments keep their white space.
 func (p pair) tidy(t *testing.T) {
 	t.Helper()
 	for i, f := range p.Files {
@@ -111,7 +111,7 @@ func (p pair) tidy(t *testing.T) {
 	}
 }
 
-// check compares JSON by its tokens, so that the order of members and the text of numbers count, and all else by its text.
+// check compares JSON by its tokens, so that the order of members and the text of numbers count, and everything else by its text.
 func check(t *testing.T, p pair, got []txtar.File) {
 	t.Helper()
 	wanted := map[string]bool{}
@@ -143,7 +143,7 @@ func plain(t *testing.T, name string, data []byte) string {
 	return b.String()
 }
 
-// write writes a pair in its reader's form.
+// write writes a pair in readable form.
 func write(t *testing.T, name string, p pair, got []txtar.File) {
 	t.Helper()
 	out := txtar.Archive{Comment: append(bytes.TrimSpace(p.Comment), '\n')}

@@ -14,7 +14,7 @@ import (
 	"bardo.money/gateway/extproc/wire/openai"
 )
 
-// many joins what element makes until there are n bytes of it.
+// many concatenates results of element up to n bytes.
 func many(n int, element func(i int) string) string {
 	var b strings.Builder
 	for i := 0; b.Len() < n; i++ {
@@ -36,7 +36,7 @@ func within(depth int, open, end, inner string) string {
 	return strings.Repeat(open, depth) + inner + strings.Repeat(end, depth)
 }
 
-// hostile is a request of about n bytes that is made to be expensive.
+// hostile is a request of about n bytes that is designed to be expensive.
 type hostile struct {
 	name string
 	d    chat.Dialect
@@ -90,7 +90,7 @@ func hostileRequests(n int) []hostile {
 	}
 }
 
-// calls is a turn of n calls, and their results from the last to the first.
+// calls returns a turn of n calls, and their results in reverse order.
 func calls(n int) string {
 	calls, results := make([]string, n), make([]string, n)
 	for i := range n {
@@ -100,7 +100,7 @@ func calls(n int) string {
 	return `{"role":"assistant","tool_calls":[` + strings.Join(calls, ",") + `]},` + strings.Join(results, ",")
 }
 
-// geminiCalls is a request with a turn of n calls, and their results from the last to the first.
+// geminiCalls returns a request with a turn of n calls, and their results in reverse order.
 func geminiCalls(n int) string {
 	calls, results := make([]string, n), make([]string, n)
 	for i := range n {
@@ -110,9 +110,9 @@ func geminiCalls(n int) string {
 	return `{"contents":[{"role":"user","parts":[{"text":"a"}]},{"role":"model","parts":[` + strings.Join(calls, ",") + `]},{"role":"user","parts":[` + strings.Join(results, ",") + `]}]}`
 }
 
-// TestHostileRequestsCostTheirSize: reading a request, keying it and writing it for a provider of either format takes work in
-// proportion to its size. Four times as large a request takes about four times as long; where the work grows with the square of the
-// size it takes sixteen times as long, however often one looks.
+// TestHostileRequestsCostTheirSize: the cost of reading a request, keying it and writing it for a provider of either format is linear in
+// its size. A request of four times the size takes about four times as long, not sixteen times, as with quadratic cost; the minimum of
+// several measurements counts.
 func TestHostileRequestsCostTheirSize(t *testing.T) {
 	const size, most, looks = 256 << 10, 10, 6
 	small, large := hostileRequests(size/4), hostileRequests(size)
@@ -130,7 +130,7 @@ func TestHostileRequestsCostTheirSize(t *testing.T) {
 	}
 }
 
-// serve converts a request as the gateway does and returns the time it took.
+// serve converts a request as the gateway does and returns the elapsed time.
 func (h *hostile) serve(t *testing.T) time.Duration {
 	t.Helper()
 	var client wire.Dialect = openai.Dialect{}
@@ -146,7 +146,7 @@ func (h *hostile) serve(t *testing.T) time.Duration {
 		t.Fatal(err)
 	}
 	cache.KeyOf("tenant", r)
-	// Content without equivalent is refused, after the work.
+	// Content without an equivalent is refused, after the work is done.
 	_, lostThere, _ := anthropic.EncodeRequest(nil, r, anthropic.RequestOptions{Model: "m", StructuredOutputs: true, StripThinking: anthropic.StripUnsigned})
 	_, lostHere, _ := openai.EncodeRequest(nil, r, openai.RequestOptions{Model: "m", MaxStop: 4})
 	_, lostAtGoogle, _ := gemini.EncodeRequest(nil, r, gemini.RequestOptions{})

@@ -17,7 +17,7 @@ type sample struct {
 	name     string
 	from, to form
 	body     []byte
-	choices  int // that the client asked for
+	choices  int // number of requested choices
 }
 
 // samples are the answers of all pairs.
@@ -41,16 +41,16 @@ func samples(t testing.TB) []sample {
 	return all
 }
 
-// asked is the request of a client that wants an answer in this form.
+// asked returns a client's request for an answer in this form.
 func (s *sample) asked(want form) *chat.Request {
 	return &chat.Request{Dialect: want.dialect, Stream: want.stream, Choices: max(1, s.choices)}
 }
 
-// targets are the form in which the provider's own bytes pass, and one in which all is written anew.
+// targets returns the form in which the provider's own bytes pass, and one in which everything is translated.
 func (s *sample) targets() []form { return []form{s.from, s.to} }
 
-// cuts are the places at which an answer is cut: after every byte of a stream (outside a soak, of a long one in some five hundred places, or
-// the time is the square of its length), and here and there in a JSON body, which is only gathered until it is whole.
+// cuts yields the positions at which an answer is cut: after every byte of a stream (outside a soak, at some five hundred positions of a
+// long one, because the cost is quadratic), and at a few positions of a JSON body, which is collected until it is whole.
 func (s *sample) cuts(yield func(int) bool) {
 	step := 1
 	switch {
@@ -77,9 +77,9 @@ func TestK38WhereAnAnswerIsCutChangesNothing(t *testing.T) {
 	}
 }
 
-// TestATruncatedAnswerNeverLooksComplete cuts every answer after every byte. What is left either has all content of the whole
-// (OpenAI's stop reason ends the content; some servers omit the usage and the terminator that follow), or it fails. Of a
-// stream that fails, the client has a prefix of the whole answer, and no terminator.
+// TestATruncatedAnswerNeverLooksComplete cuts every answer after every byte. A truncated answer either has all content of the whole
+// (OpenAI's stop reason ends the content; some servers omit the usage and the terminator that follow), or it fails. Of a stream that fails,
+// the client has a prefix of the whole answer, and no terminator.
 func TestATruncatedAnswerNeverLooksComplete(t *testing.T) {
 	for _, s := range samples(t) {
 		for _, to := range s.targets() {
@@ -107,7 +107,7 @@ func TestATruncatedAnswerNeverLooksComplete(t *testing.T) {
 					bytes.Contains(out, []byte("event: response.completed")) || bytes.Contains(out, []byte("event: response.incomplete")) {
 					t.Fatalf("%s for %s, cut at %d, has a terminator\n%s", s.name, to, cut, out)
 				}
-				if to.dialect == chat.Gemini && s.choices <= 1 && bytes.Contains(out, []byte(`"finishReason"`)) { // which has no other
+				if to.dialect == chat.Gemini && s.choices <= 1 && bytes.Contains(out, []byte(`"finishReason"`)) { // it has no other terminator
 					t.Fatalf("%s for %s, cut at %d, has a reason to stop\n%s", s.name, to, cut, out)
 				}
 			}
@@ -115,8 +115,8 @@ func TestATruncatedAnswerNeverLooksComplete(t *testing.T) {
 	}
 }
 
-// TestAStoredAnswerIsWrittenInEveryForm: without the provider's own bytes, the events of an answer are written in each
-// of the four forms as far as the form can express them; in its own dialect, nothing is degraded.
+// TestAStoredAnswerIsWrittenInEveryForm: without the provider's own bytes, the events of an answer are written in each of the four forms as
+// far as the form can express them; in its own dialect, nothing is degraded.
 func TestAStoredAnswerIsWrittenInEveryForm(t *testing.T) {
 	for _, s := range samples(t) {
 		events := decode(s.from, s.asked(forms[0]), s.body)

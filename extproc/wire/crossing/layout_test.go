@@ -8,10 +8,10 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// width is how many columns a line of a golden file has.
+// width is the maximum line length of a golden file.
 const width = 110
 
-// layout writes JSON for a reader: what fits on a line stands on one. Strings and numbers keep their text.
+// layout formats JSON: values that fit are on one line. Strings and numbers keep their text.
 func layout(b *bytes.Buffer, v jsonx.Value, indent int) {
 	if line := oneLine(v); indent+len(line) <= width || !isNested(v) {
 		b.WriteString(line)

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// hints are the names of what a request or an answer may lose between dialects, by kind (D-86). Content is not among them: it is sent, or the
-// request is refused; see wire.ClassOf.
+// hints are the names of what a request or an answer may lose between dialects, by kind (D-86). Content is not among them: it is sent, or
+// the request is refused; see wire.ClassOf.
 var hints = map[string][]string{
 	"marks for a provider's prompt cache":          {"cache_control", "prompt_cache_key"},
 	"labels of content that itself is carried":     {"detail", "filename", "citations", "search_result", "system", "custom", "caller"},
@@ -29,8 +29,8 @@ var hints = map[string][]string{
 	"of an answer: what its client cannot be told": {"choices", "tool_calls"},
 }
 
-// unnamed are the functions that degrade something under a name that is not a literal there: an unknown key of the client's, the type of a tool
-// that a provider runs, or a name that a caller passes. The value is the reason.
+// unnamed are the functions that degrade something under a name that is not a literal there: an unknown key of the client's, the type of a
+// provider's tool, or a name that a caller passes. The value is the reason.
 var unnamed = map[string]string{
 	"wire.Writer.DegradeAs": "passes names on", "wire.Writer.Functions": "the type of a tool", "wire.Writer.OwnTools": "the type of a tool", "wire.Writer.Degrade": "passes names on", "wire.Writer.DropPart": "a trace", "wire.DegradedNames.Degrade": "passes names on",
 	"wire.Unmap": "passes names on", "wire.UnmapUnknown": "the client's own key", "wire.ReadUser": "one of two names of the user", "wire.DegradedWithin": "passes names on",
@@ -96,7 +96,7 @@ func TestD86EachDegradedNameHasAKind(t *testing.T) {
 	}
 }
 
-// sources are the Go files below some folders, without tests.
+// sources returns the Go files below some folders, without tests.
 func sources(t *testing.T, roots ...string) (paths []string) {
 	t.Helper()
 	for _, root := range roots {
@@ -116,7 +116,7 @@ func sources(t *testing.T, roots ...string) (paths []string) {
 // degraders are the functions that record a degraded name.
 var degraders = []string{"Degrade", "DegradeAs", "Unmap", "degrade", "degradeIf", "AppendDegraded", "degradeAs", "degradeNumber"}
 
-// degradedIn are the names that a function degrades; "" for one that is not a literal.
+// degradedIn returns the names that a function degrades; "" for one that is not a literal.
 func degradedIn(f *ast.FuncDecl) (names []string) {
 	ast.Inspect(f, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
@@ -145,7 +145,7 @@ func calleeOf(call *ast.CallExpr) string {
 	return ""
 }
 
-// funcName is a function's name, behind its receiver's.
+// funcName returns a function's name after its receiver's.
 func funcName(f *ast.FuncDecl) string {
 	if f.Recv == nil {
 		return f.Name.Name

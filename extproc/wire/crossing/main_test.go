@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestMain has garbage collected seldom: the tests read hundreds of thousands of answers and keep none.
+// TestMain reduces garbage collections: the tests decode hundreds of thousands of answers and keep none.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(800)
 	os.Exit(m.Run())

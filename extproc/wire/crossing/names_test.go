@@ -19,7 +19,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// ofAnswers are members that are read in answers alone, and, in the last line, in a query or in an object with a form of its own.
+// ofAnswers are members that are read only in answers and, in the last line, in a query or in an object with its own form.
 var ofAnswers = strings.Fields(`choices delta message finish_reason error transcript bool_value
 	usage prompt_tokens completion_tokens total_tokens prompt_tokens_details completion_tokens_details cached_tokens reasoning_tokens audio_tokens
 	accepted_prediction_tokens rejected_prediction_tokens cache_write_tokens cache_creation_tokens cache_creation_input_tokens prompt_cache_hit_tokens
@@ -30,8 +30,8 @@ var ofAnswers = strings.Fields(`choices delta message finish_reason error transc
 	groundingChunks groundingSupports segment startIndex endIndex groundingChunkIndices retrievedContext web uri citationSources modelVersion responseId finishReason response delta code
 	alt $alt user_id thinking`)
 
-// TestD85EveryParsedMemberIsListed: a member that a decoder asks for by name is in the list of its dialect, so that another case of it
-// is refused.
+// TestD85EveryParsedMemberIsListed: a member that a decoder reads by name is in the list of its dialect, so that the same name in another
+// case is refused.
 func TestD85EveryParsedMemberIsListed(t *testing.T) {
 	for _, d := range []struct {
 		folder string
@@ -49,7 +49,7 @@ func TestD85EveryParsedMemberIsListed(t *testing.T) {
 			t.Errorf("%s: reads %q alone", d.folder, read)
 		}
 		for _, name := range read {
-			if d.folder == "completions" && anthropic.Names.Knows(name) { // it tells the formats apart
+			if d.folder == "completions" && anthropic.Names.Knows(name) { // it distinguishes the formats
 				continue
 			}
 			if !d.names.Knows(name) && !d.schema.Knows(name) && !slices.Contains(ofAnswers, name) {
@@ -59,7 +59,7 @@ func TestD85EveryParsedMemberIsListed(t *testing.T) {
 	}
 }
 
-// membersRead are the names in calls of Get, get and Find in a folder's files.
+// membersRead returns the names in calls of Get, get and Find in a folder's files.
 func membersRead(t *testing.T, folder string) (names []string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
@@ -92,7 +92,7 @@ func membersRead(t *testing.T, folder string) (names []string) {
 	return names
 }
 
-// readsMember reports whether a function finds a member: of a value, of a document, or in either spelling.
+// readsMember reports whether a function looks up a member: of a value, of a document, or in either spelling.
 func readsMember(fun ast.Expr) bool {
 	switch f := fun.(type) {
 	case *ast.SelectorExpr:

@@ -17,14 +17,14 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// thinker is an answer in a provider's documented format, with its reasoning wherever it stands.
+// thinker is an answer with reasoning in a provider's documented format.
 type thinker struct {
 	from    form
 	options reasoning.Options
 	body    []byte
 }
 
-// thinkers are the golden answers of the package that finds reasoning in text.
+// thinkers returns the golden answers of package reasoning.
 func thinkers(t *testing.T) map[string]thinker {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join("..", "..", "reasoning", "testdata", "golden", "*.txtar"))
@@ -51,7 +51,7 @@ func thinkers(t *testing.T) map[string]thinker {
 	return all
 }
 
-// read is what a client reads of an answer that comes in pieces, and the events that it was written from.
+// read returns what a client receives of an answer that arrives in pieces, and the events that it was written from.
 func (th *thinker) read(client chat.Dialect, pieces ...[]byte) (out, events []byte) {
 	to := form{client, th.from.stream}
 	enc := to.client().NewEncoder(wire.Options{

@@ -54,7 +54,7 @@ func TestRequestsOfAnthropicClientsToOpenAIProviders(t *testing.T) {
 	})
 }
 
-// crossed reads a pair's request in the client's dialect and writes it in the provider's.
+// crossed decodes a pair's request in the client's dialect and encodes it in the provider's.
 func crossed(t *testing.T, d wire.Dialect, p pair, encode func(*chat.Request) (encoded, error)) []txtar.File {
 	t.Helper()
 	r, err := d.Decode(chat.Generate, nil, "", []byte(p.file("in.json")))

@@ -12,8 +12,8 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// FuzzEveryMemberIsSentOrNamed: whatever a client asks, what goes on is valid JSON, and each member at the top of the
-// request changes it or is named as lost; what does neither, says what its absence means.
+// FuzzEveryMemberIsSentOrNamed: for any request, the encoded request is valid JSON, and each top-level member changes it or is named as
+// degraded; otherwise its value equals its absence.
 func FuzzEveryMemberIsSentOrNamed(f *testing.F) {
 	for _, dir := range []string{"openai-to-anthropic", "anthropic-to-openai"} {
 		all := pairs(f, "testdata/request/"+dir)
@@ -40,7 +40,7 @@ func checkMembers(t *testing.T, from, to side, body string) {
 	}
 }
 
-// FuzzEveryMemberIsSentOrNamedAmongOthers holds requests to the same law that have members of many of the pairs.
+// FuzzEveryMemberIsSentOrNamedAmongOthers checks the same for requests that combine members of many pairs.
 func FuzzEveryMemberIsSentOrNamedAmongOthers(f *testing.F) {
 	openaiMembers, anthropicMembers := members(f, "openai-to-anthropic"), members(f, "anthropic-to-openai")
 	for seed := range uint64(500) {
@@ -52,7 +52,7 @@ func FuzzEveryMemberIsSentOrNamedAmongOthers(f *testing.F) {
 	})
 }
 
-// members are the members that the requests of a folder have at the top, with all their values.
+// members returns the top-level members of the requests in a folder, with all their values.
 func members(f *testing.F, dir string) map[string][]string {
 	f.Helper()
 	all := map[string][]string{}
@@ -72,7 +72,7 @@ func members(f *testing.F, dir string) map[string][]string {
 	return all
 }
 
-// mixed is a request of members that are drawn by a seed.
+// mixed returns a request with randomly selected members.
 func mixed(seed uint64, members map[string][]string) string {
 	r := rand.New(rand.NewPCG(seed, 2))
 	var drawn []string
@@ -86,14 +86,14 @@ func mixed(seed uint64, members map[string][]string) string {
 	return "{" + strings.Join(drawn, ",") + "}"
 }
 
-// asking is a request and what becomes of it.
+// memberCheck is a request and its encoding in another dialect.
 type memberCheck struct {
 	r        *chat.Request
 	out      string
 	degraded []string
 }
 
-// asked takes a request across. It is nil when the request is refused.
+// asked encodes a request for the other dialect; nil if the request is refused.
 func asked(t *testing.T, from, to side, body string) *memberCheck {
 	t.Helper()
 	r, err := from.dialect.Decode(chat.Generate, nil, "", []byte(body))
@@ -128,8 +128,8 @@ func (a *memberCheck) checkMember(t *testing.T, from, to side, key string) {
 	}
 }
 
-// isDefault reports whether a member may be ignored: only the gateway reads it, its value is the default, or
-// another member has the same meaning.
+// isDefault reports whether a member may be ignored: only the gateway reads it, its value is the default, or another member has the same
+// meaning.
 func (a *memberCheck) isDefault(key string) bool {
 	v := a.r.Doc.Get(key)
 	c, p := a.r.Conv, &a.r.Conv.Params
@@ -190,7 +190,7 @@ func isUsualValue(key string, v jsonx.Value) bool {
 	return false
 }
 
-// isAbsence reports whether a value is the same as no member in every format.
+// isAbsence reports whether a value is equal to its absence in every format.
 func isAbsence(key string, v jsonx.Value) bool {
 	number, _ := v.Float()
 	switch key {
@@ -210,8 +210,7 @@ func isAbsence(key string, v jsonx.Value) bool {
 	return false
 }
 
-// offersNothing reports whether a member about tools is without effect: there are none, or the model may use them as it
-// likes.
+// hasNoTools reports whether a member about tools has no effect: there are no tools, or the choice is the default.
 func (a *memberCheck) hasNoTools(key string) bool {
 	c := a.r.Conv
 	functions := slices.ContainsFunc(c.Tools, func(tool chat.Tool) bool { return tool.Raw == nil })
@@ -221,7 +220,7 @@ func (a *memberCheck) hasNoTools(key string) bool {
 	case "parallel_tool_calls":
 		return !functions || *c.ParallelTools || c.ToolChoice.Mode == chat.ToolNone
 	}
-	for _, tool := range c.Tools { // whose kind something else named
+	for _, tool := range c.Tools { // named as degraded
 		kind, _ := jsonx.Value{Raw: tool.Raw}.Get("type").Str()
 		if slices.Contains(a.degraded, kind) {
 			return true

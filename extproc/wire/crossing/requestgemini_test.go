@@ -16,7 +16,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Gemini's models stand in the path.
+// geminiClient is the dialect at a path, which contains the model.
 var geminiClient = gemini.Dialect{}.ForPath(gemini.Root+"/m:generateContent", "")
 
 var geminiSide = side{dialect: geminiClient, encode: func(r *chat.Request) ([]byte, []string, error) {
@@ -62,8 +62,8 @@ func TestRequestsToAndFromGemini(t *testing.T) {
 	}
 }
 
-// FuzzEveryMemberIsSentOrNamedToGemini: see FuzzEveryMemberIsSentOrNamed. What others say at the top, this format says in its
-// generationConfig.
+// FuzzEveryMemberIsSentOrNamedToGemini: see FuzzEveryMemberIsSentOrNamed. This format has most parameters in its generationConfig instead
+// of at the top level.
 func FuzzEveryMemberIsSentOrNamedToGemini(f *testing.F) {
 	for i, way := range geminiWays {
 		all := pairs(f, "testdata/request/"+way.dir)
@@ -81,7 +81,8 @@ func FuzzEveryMemberIsSentOrNamedToGemini(f *testing.F) {
 	})
 }
 
-// checkGeminiMembers takes each member of a request away, and of its generationConfig: something must change, or was named.
+// checkGeminiMembers removes each member of a request and of its generationConfig in turn: the result must change, or the member must be
+// named.
 func checkGeminiMembers(t *testing.T, to side, body string) {
 	t.Helper()
 	a := asked(t, geminiSide, to, body)
@@ -114,7 +115,7 @@ func checkGeminiMembers(t *testing.T, to side, body string) {
 	}
 }
 
-// geminiSaysNothing reports whether a member may be without effect.
+// isGeminiDefault reports whether a member may have no effect.
 func (a *memberCheck) isGeminiDefault(key string, v jsonx.Value) bool {
 	c, p := a.r.Conv, &a.r.Conv.Params
 	number, _ := v.Float()
@@ -128,9 +129,9 @@ func (a *memberCheck) isGeminiDefault(key string, v jsonx.Value) bool {
 	case "toolConfig", "tool_config":
 		return !functions || c.ToolChoice.Mode == chat.ToolAuto
 	case "tools":
-		return !functions // each that runs at Google is named
+		return !functions // each tool that runs at Google is named
 	case "generationConfig", "generation_config":
-		return true // its members are looked at
+		return true // its members are checked
 	case "thinkingConfig", "thinking_config":
 		return p.Effort == "" && p.ThinkingBudget == 0 || p.Thinking != chat.ThinkingUnset
 	case "responseMimeType", "response_mime_type":
@@ -154,7 +155,7 @@ func TestAGeminiRequestKeepsItsBytes(t *testing.T) {
 		for name, p := range pairs(t, "testdata/request/"+way.dir) {
 			body := []byte(p.file("in.json"))
 			r, err := geminiClient.Decode(chat.Generate, nil, "", body)
-			if err != nil || bytes.Contains(body, []byte("YW50aHJvcGlj")) { // another maker's signature
+			if err != nil || bytes.Contains(body, []byte("YW50aHJvcGlj")) { // a signature of another vendor
 				continue
 			}
 			if out, names, err := geminiSide.encode(r); err != nil || len(names) > 0 || !bytes.Equal(out, body) {
@@ -177,8 +178,8 @@ func TestK25AGeminiRequestGivesTheSameBytes(t *testing.T) {
 	}
 }
 
-// TestRequestsTranslatedToGeminiReadTheSame: what is written for Gemini's format is a request of its own, which says as much to the dialect that
-// it came from.
+// TestRequestsTranslatedToGeminiReadTheSame: a request that was written in Gemini's format can be decoded, and has the same content in the
+// dialect that it came from.
 func TestRequestsTranslatedToGeminiReadTheSame(t *testing.T) {
 	for seed := range uint64(300) {
 		for _, from := range []side{openaiSide, anthropicSide} {
@@ -202,7 +203,7 @@ func TestRequestsTranslatedToGeminiReadTheSame(t *testing.T) {
 	}
 }
 
-// callsOf tells the texts, calls and results of a request, in their order: what no format says otherwise.
+// callsOf returns the texts, calls and results of a request in order: what is equal in all formats.
 func callsOf(t *testing.T, r *chat.Request) string {
 	t.Helper()
 	c, err := r.Conversation()
@@ -215,7 +216,7 @@ func callsOf(t *testing.T, r *chat.Request) string {
 		for _, p := range m.Parts {
 			switch p.Kind { //nolint:exhaustive // the others are tested in pairs
 			case chat.PartText:
-				if p.Text != "a.pdf" { // a document's name, which is told as text
+				if p.Text != "a.pdf" { // a document's name, which is sent as text
 					b.WriteString(p.Text)
 				}
 			case chat.PartToolUse:

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// maker generates requests that both dialects can express, the same ones for the same seed.
+// requestGenerator generates requests that both dialects can express, the same ones for the same seed.
 type requestGenerator struct {
 	r     *rand.Rand
 	calls int
@@ -24,7 +24,7 @@ func (m *requestGenerator) text() string {
 	return m.pick(`hi`, `What is \"this\"?`, `Grüße \ud83d\ude00`, `a\nb`, `{\"x\":1}`, `  indented`, `<system>`)
 }
 
-// mark is a cache mark, now and then.
+// mark returns a cache mark, or sometimes nothing.
 func (m *requestGenerator) mark() string {
 	if m.r.IntN(4) > 0 {
 		return ""
@@ -36,7 +36,7 @@ func (m *requestGenerator) args() string {
 	return m.pick(`{}`, `{"city": "Köln"}`, `{"big":12345678901234567890,"x":1.0,"e":1e-7}`, `{"a":{"b":[1,2,{"c":null}]}}`)
 }
 
-// enforced is a schema that every provider enforces.
+// enforced returns a schema that every provider enforces.
 func (m *requestGenerator) enforced() string {
 	return m.pick(`{"type":"object","additionalProperties":false}`,
 		`{"type":"object", "properties":{"n":{"type":"number","enum":[1.50,1e3]}},"required":["n"],"additionalProperties":false}`)
@@ -58,7 +58,7 @@ func (m *requestGenerator) numbers() string {
 	return m.pick(``, `,"temperature":0.30`, `,"temperature":1`, `,"temperature":1e-7`, `,"top_p":0.95`, `,"top_p":9e-1`)
 }
 
-// ids are of the calls of one turn.
+// ids returns the ids of the calls of one turn.
 func (m *requestGenerator) ids() []string {
 	var ids []string
 	for range 1 + m.r.IntN(3) {
@@ -68,7 +68,7 @@ func (m *requestGenerator) ids() []string {
 	return ids
 }
 
-// turns makes a history out of the three kinds of turns.
+// turns returns a history of the three kinds of turns.
 func (m *requestGenerator) turns(user func() string, assistant func(calls []string) string, results func(calls []string) string) string {
 	all := []string{user()}
 	for range m.r.IntN(4) {
@@ -87,7 +87,7 @@ func (m *requestGenerator) turns(user func() string, assistant func(calls []stri
 	return strings.Join(all, ",")
 }
 
-// openai is a request of an OpenAI client.
+// openai returns a request of an OpenAI client.
 func (m *requestGenerator) openai() string {
 	var b strings.Builder
 	b.WriteString(`{"model":"gpt","max_tokens":500,"messages":[`)
@@ -98,7 +98,7 @@ func (m *requestGenerator) openai() string {
 	}
 	thinks := m.maybe()
 	b.WriteString(m.turns(m.openaiUser, m.openaiAssistant, m.openaiResults))
-	if !thinks { // in a turn that goes on, thinking is of use to a model that thinks
+	if !thinks { // in a turn that is continued, thinking is only useful to a model that thinks
 		b.WriteString(`,{"role":"assistant","content":"Done."},` + m.openaiUser())
 	}
 	b.WriteString(`]`)
@@ -107,7 +107,7 @@ func (m *requestGenerator) openai() string {
 			return `{"type":"function","function":{"name":"f","description":"` + m.text() + `","parameters":` + m.pick(m.schema(), m.enforced()+`,"strict":true`) + `}` + m.mark() + `}`
 		}) + `]` + m.pick("", `,"tool_choice":"auto"`, `,"tool_choice":"none"`, `,"parallel_tool_calls":false`))
 	}
-	switch { // what excludes each other
+	switch { // mutually exclusive members
 	case thinks:
 		b.WriteString(`,"reasoning_effort":"` + m.pick("low", "medium", "high") + `"`)
 	case m.maybe():
@@ -164,7 +164,7 @@ func (m *requestGenerator) openaiResults(calls []string) string {
 	return strings.Join(all, ",")
 }
 
-// anthropic is a request of an Anthropic client.
+// anthropic returns a request of an Anthropic client.
 func (m *requestGenerator) anthropic() string {
 	var b strings.Builder
 	b.WriteString(`{"model":"claude","max_tokens":500`)
@@ -178,7 +178,7 @@ func (m *requestGenerator) anthropic() string {
 		}) + `]` + m.pick("", `,"tool_choice":{"type":"auto"}`, `,"tool_choice":{"type":"none"}`))
 	}
 	effort := `,"output_config":{"effort":"` + m.pick("low", "medium", "high") + `"}`
-	if m.calls > 0 && !strings.Contains(b.String(), `"tool_choice"`) { // which thinking excludes
+	if m.calls > 0 && !strings.Contains(b.String(), `"tool_choice"`) { // thinking excludes it
 		effort = m.pick(`,"tool_choice":{"type":"any","disable_parallel_tool_use":true}`, `,"tool_choice":{"type":"tool","name":"f"}`)
 	}
 	b.WriteString(m.pick("", m.numbers(), effort,

@@ -12,14 +12,14 @@ import (
 	"bardo.money/gateway/extproc/wire/openai"
 )
 
-// side is one dialect: how its requests are read, made up and written.
+// side is one dialect: how its requests are decoded, generated and encoded.
 type side struct {
 	dialect wire.Dialect
 	make    func(m *requestGenerator) string
 	encode  func(*chat.Request) ([]byte, []string, error)
 }
 
-// The sides write for providers that can do all that their format has words for.
+// The sides encode for providers that support everything that their format can express.
 var (
 	openaiSide = side{openai.Dialect{}, (*requestGenerator).openai, func(r *chat.Request) ([]byte, []string, error) {
 		return openai.EncodeRequest(nil, r, openai.RequestOptions{Model: "gpt", CacheControl: true, ReasoningDetails: true})
@@ -59,8 +59,7 @@ func crossAndReturn(t *testing.T, seed uint64) {
 	checkCrossing(t, newGenerator(seed).anthropic(), anthropicSide, openaiSide)
 }
 
-// checkCrossing takes a request to the other dialect and back. Its content must be equal all three times, and nothing may be
-// degraded.
+// checkCrossing translates a request to the other dialect and back. Its content must be equal all three times, and nothing may be degraded.
 func checkCrossing(t *testing.T, body string, here, there side) {
 	t.Helper()
 	first := here.read(t, body)
@@ -123,7 +122,7 @@ func TestTheSameDialectKeepsItsBytes(t *testing.T) {
 			}
 			got, degraded, err := s.encode(r)
 			want := body
-			if s.dialect.Name() == chat.OpenAI && r.Stream { // whose usage is asked for
+			if s.dialect.Name() == chat.OpenAI && r.Stream { // usage is requested
 				want = strings.TrimSuffix(want, "}") + `,"stream_options":{"include_usage":true}}`
 			}
 			if err != nil || len(degraded) > 0 || string(got) != want {
@@ -133,14 +132,14 @@ func TestTheSameDialectKeepsItsBytes(t *testing.T) {
 	}
 }
 
-// gist is the content of a request without these differences of the dialects:
+// gist returns the content of a request without these differences of the dialects:
 //   - blocks of the system prompt without cache marks are one, with an empty line between them;
-//   - messages of one side that follow each other are one, of which the results of tools come first;
-//   - texts of an assistant's turn that follow each other are one, up to a cache mark;
-//   - images in a tool's result stand behind the results;
+//   - consecutive messages of one side are merged, with tool results first;
+//   - consecutive texts of an assistant's turn are merged, up to a cache mark;
+//   - images in a tool's result follow the results;
 //   - the cache mark of a result is one on its last part, and an empty result has none;
-//   - parallel tool calls are what no word about them means;
-//   - an effort has the model think.
+//   - parallel tool calls are the default;
+//   - an effort enables thinking.
 func gist(t *testing.T, r *chat.Request) string {
 	t.Helper()
 	c, err := r.Conversation()

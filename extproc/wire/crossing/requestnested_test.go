@@ -7,8 +7,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// TestAnUnknownMemberIsNamedAtAnyDepth puts a member that nobody knows into every object of the pairs' requests that a
-// reader reads, one at a time.
+// TestAnUnknownMemberIsNamedAtAnyDepth adds an unknown member to every object of the pairs' requests that a reader reads, one at a time.
 func TestAnUnknownMemberIsNamedAtAnyDepth(t *testing.T) {
 	ways := []struct {
 		dir      string
@@ -35,13 +34,13 @@ func TestAnUnknownMemberIsNamedAtAnyDepth(t *testing.T) {
 	}
 }
 
-// free are the members whose content is the caller's own, or goes as it is.
+// free are the members whose content is the client's own, or passes unchanged.
 var free = []string{
 	"input", "parameters", "input_schema", "schema", "cache_control", "arguments", "bardo", "citations", "caller",
 	"reasoning_details",
 }
 
-// places are the offsets inside a request's objects, without those that are named as a whole, and those without members.
+// places returns the offsets inside a request's objects, except objects that are named as a whole, and those without members.
 func places(a *memberCheck) []int {
 	var found []int
 	var walk func(v jsonx.Value)

@@ -16,7 +16,8 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Clients of Responses ask providers of every dialect; for who asks in it for clients of others, see toResponses.
+// responsesSide sends requests of Responses clients to providers of every dialect; for requests of other clients to Responses, see
+// toResponsesSide.
 var responsesSide = side{dialect: responses.Dialect{}, encode: func(r *chat.Request) ([]byte, []string, error) {
 	return responses.EncodeRequest(nil, r, responses.RequestOptions{Model: "gpt"})
 }}
@@ -110,7 +111,7 @@ func TestAnUnknownMemberOfAResponsesRequestIsNamed(t *testing.T) {
 	}
 }
 
-// responsesPlaces are the places of a request, and those inside its input, which is a tool's own elsewhere.
+// responsesPlaces returns the offsets in a request and in its input.
 func responsesPlaces(a *memberCheck) []int {
 	found := places(a)
 	for _, item := range a.r.Doc.Get("input").Each {
@@ -134,7 +135,7 @@ func TestK25AResponsesRequestGivesTheSameBytes(t *testing.T) {
 	}
 }
 
-// TestAResponsesRequestKeepsItsBytes on its way to a provider that speaks it.
+// TestAResponsesRequestKeepsItsBytes, if its provider speaks the same dialect.
 func TestAResponsesRequestKeepsItsBytes(t *testing.T) {
 	for _, way := range responsesWays {
 		for name, p := range pairs(t, "testdata/request/"+way.dir) {

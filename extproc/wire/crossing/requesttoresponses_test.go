@@ -13,7 +13,7 @@ import (
 	"bardo.money/gateway/extproc/wire/responses"
 )
 
-// toResponsesSide writes for a model that reasons and takes any effort.
+// toResponsesSide encodes for a model that reasons and accepts any effort.
 var toResponsesSide = side{dialect: responses.Dialect{}, encode: func(r *chat.Request) ([]byte, []string, error) {
 	return responses.EncodeRequest(nil, r, responses.RequestOptions{Model: "gpt", Reasons: true})
 }}
@@ -98,8 +98,8 @@ func TestK25ARequestToResponsesGivesTheSameBytes(t *testing.T) {
 	}
 }
 
-// TestRequestsTranslatedToResponsesReadTheSame: what is written for Responses is a request of its own, is kept by nobody, and says as much to the
-// dialect that it came from.
+// TestRequestsTranslatedToResponsesReadTheSame: a request that was written for Responses can be decoded, is not stored, and has the same
+// content in the dialect that it came from.
 func TestRequestsTranslatedToResponsesReadTheSame(t *testing.T) {
 	for seed := range uint64(300) {
 		for _, from := range []side{openaiSide, anthropicSide} {

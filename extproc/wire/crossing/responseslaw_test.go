@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/extproc/chat"
 )
 
-// responseEvent is an event of a Responses stream, as far as the law below looks at it.
+// responseEvent holds the members of a Responses stream's event that the test checks.
 type responseEvent struct {
 	Type         string          `json:"type"`
 	Number       int64           `json:"sequence_number"`
@@ -30,8 +30,8 @@ type responseEvent struct {
 	} `json:"response"`
 }
 
-// TestAResponsesStreamIsItsResponse: the events of a stream are numbered, its items begin before their pieces and end after them,
-// the pieces of a part make up its text, and the last event has all items as they ended.
+// TestAResponsesStreamIsItsResponse: the events of a stream are numbered, items start before their pieces and end after them, the pieces of
+// a part are its text, and the last event contains all items in their final state.
 func TestAResponsesStreamIsItsResponse(t *testing.T) {
 	to := form{chat.Responses, true}
 	for _, s := range samples(t) {

@@ -12,7 +12,8 @@ import (
 	"bardo.money/gateway/extproc/wire/responses"
 )
 
-// TestC17ResultsReachEachProviderInItsForm: search_result blocks where a model reads them, texts elsewhere; a client's own text in the same form stays one.
+// TestC17ResultsReachEachProviderInItsForm: search_result blocks for models that support them, else texts; a client's own text in the same
+// form stays text.
 func TestC17ResultsReachEachProviderInItsForm(t *testing.T) {
 	t.Parallel()
 	const (

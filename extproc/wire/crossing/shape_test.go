@@ -18,7 +18,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// shaping is a dialect whose requests are shaped, and how they are made up.
+// shaping is a dialect whose requests are shaped, and a generator of its requests.
 type shaping struct {
 	dialect wire.Dialect
 	make    func(m *requestGenerator) string
@@ -35,7 +35,7 @@ var shapings = []shaping{
 	{geminiDialect, (*requestGenerator).gemini},
 }
 
-// legacyFunctions is a request with the functions that tools were before.
+// legacyFunctions returns a request with legacy functions.
 func (m *requestGenerator) legacyFunctions() string {
 	return `{"model":"gpt","messages":[{"role":"user","content":"` + m.text() + `"}],"functions":[{"name":"f"` +
 		m.pick("", `,"parameters":{"type":"object"}`) + `}]` + m.pick("", `,"function_call":"auto"`, `,"function_call":{"name":"f"}`) + `}`
@@ -45,7 +45,7 @@ func (m *requestGenerator) completion() string {
 	return `{"model":"gpt","prompt":"` + m.text() + `"` + m.pick("", `,"temperature":0.30`) + `}`
 }
 
-// anthropicAny is one that may have been begun to be answered, or ask for a form by its old name.
+// anthropicAny returns a request that may contain a prefill, or set a format by its old name.
 func (m *requestGenerator) anthropicAny() string {
 	body := m.anthropic()
 	if m.r.IntN(4) == 0 {
@@ -88,7 +88,7 @@ func (m *requestGenerator) gemini() string {
 	return b + `}`
 }
 
-// shape is any shape.
+// shape returns a random shape.
 func (m *requestGenerator) shape() *wire.Shape {
 	s := &wire.Shape{Guide: m.pick("", "Respond \"so\".")}
 	if m.maybe() {
@@ -119,7 +119,7 @@ func (s shaping) read(t *testing.T, body string) *chat.Request {
 	if err != nil {
 		t.Fatalf("%v: %s", err, body)
 	}
-	if r.Turn != nil { // what nobody completes is shaped
+	if r.Turn != nil { // the converted request is shaped
 		return r.Turn
 	}
 	return r
@@ -181,7 +181,7 @@ func (s shaping) check(t *testing.T, seed uint64) {
 }
 
 // touched are the members that a shape may change.
-var touched = map[chat.Dialect][]string{ //nolint:exhaustive // those of the legacy form became OpenAI's
+var touched = map[chat.Dialect][]string{ //nolint:exhaustive // requests of the legacy format are converted to OpenAI's
 	chat.OpenAI:    {"response_format", "tools", "functions", "tool_choice", "function_call", "parallel_tool_calls", "messages"},
 	chat.Anthropic: {"output_config", "output_format", "tools", "tool_choice", "system", "messages"},
 	chat.Responses: {"text", "tools", "tool_choice", "parallel_tool_calls", "instructions", "input"},
@@ -190,7 +190,7 @@ var touched = map[chat.Dialect][]string{ //nolint:exhaustive // those of the leg
 	},
 }
 
-// checkBytes: what a shape does not speak of keeps its bytes and its place.
+// checkBytes checks that what a shape does not set keeps its bytes and its position.
 func (s shaping) checkBytes(t *testing.T, r, again *chat.Request, shape *wire.Shape) {
 	t.Helper()
 	var was, is []string
@@ -217,7 +217,7 @@ func (s shaping) checkRequest(t *testing.T, r, again *chat.Request, shape *wire.
 	t.Helper()
 	fresh := s.dialect
 	if s.dialect.Name() == chat.Completions {
-		fresh = openai.Dialect{} // it is one of theirs by now
+		fresh = openai.Dialect{} // the request was converted to Chat Completions
 	}
 	reread, err := fresh.Decode(chat.Generate, nil, "", again.Doc.Bytes)
 	if err != nil {
@@ -258,7 +258,7 @@ func (s shaping) checkRequest(t *testing.T, r, again *chat.Request, shape *wire.
 	}
 }
 
-// wantChoice sets how the shape changes the tool choice of a conversation.
+// wantChoice applies the shape's tool choice to the expected conversation.
 func wantChoice(want *chat.Conversation, r *chat.Request, shape *wire.Shape) {
 	legacy := r.Doc.Find("functions") >= 0
 	alone := want.ParallelTools
@@ -280,12 +280,12 @@ func wantChoice(want *chat.Conversation, r *chat.Request, shape *wire.Shape) {
 	want.ParallelTools = alone
 }
 
-// begun reports whether the client began the answer.
+// begun reports whether the client prefilled the answer.
 func begun(c *chat.Conversation) bool {
 	return c.Messages[len(c.Messages)-1].Role == chat.RoleAssistant
 }
 
-// wording is the content of a conversation without the bounds of its texts.
+// contentOf returns the content of a conversation without the boundaries of its texts.
 func contentOf(c *chat.Conversation) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "choice %v, parallel %v\n", c.ToolChoice, c.ParallelTools != nil && !*c.ParallelTools)
@@ -338,7 +338,7 @@ func (s shaping) checkAgain(t *testing.T, r *chat.Request) {
 	none := shaped(t, d, r, &wire.Shape{})
 	one, two := &wire.Shape{Schema: jsonx.Raw(`{"type":"object","title":"a"}`), Name: "a"}, &wire.Shape{Schema: jsonx.Raw(`{"type":"object","title":"b"}`), Name: "b"}
 	first := shaped(t, d, r, one)
-	if begun(conversation(t, r)) || bytes.Contains(r.Doc.Bytes, []byte(`{"type":"text"}`)) { // what was begun stays ended, and text is no form to come back to
+	if begun(conversation(t, r)) || bytes.Contains(r.Doc.Bytes, []byte(`{"type":"text"}`)) { // a turn that was added stays, and plain text is no format to restore
 		return
 	}
 	if a, b := shaped(t, d, first, two), shaped(t, d, r, two); !bytes.Equal(a.Doc.Bytes, b.Doc.Bytes) && !sameMembers(a, b) {
@@ -379,7 +379,7 @@ func sameMembers(a, b *chat.Request) bool {
 	return true
 }
 
-// TestTheNameOfASchemaCrosses: dialects without words for it keep it for those that have them.
+// TestTheNameOfASchemaCrosses: dialects without members for the name keep it for those that have them.
 func TestTheNameOfASchemaCrosses(t *testing.T) {
 	shape := &wire.Shape{Schema: jsonx.Raw(`{"type":"object","description":"what to say","properties":{},"additionalProperties":false}`), Name: "Answer", Note: "what to say"}
 	for _, s := range []struct {

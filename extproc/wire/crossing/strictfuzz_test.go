@@ -22,7 +22,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// strictDialects are the clients' dialects, each with how a request of it goes on to a provider of its own format.
+// strictDialects are the clients' dialects, each with the encoding of its requests for a provider of its own format.
 var strictDialects = []struct {
 	dialect wire.Dialect
 	encode  func(*chat.Request) ([]byte, []string, error)
@@ -44,19 +44,19 @@ func encodeOpenAI(r *chat.Request) ([]byte, []string, error) {
 	return openai.EncodeRequest(nil, r, openai.RequestOptions{Model: r.Model})
 }
 
-// geminiPath is Google's dialect at a path, which has the model and whether it streams.
+// geminiPath is Google's dialect at a path, which contains the model and the method.
 var geminiPath = gemini.Dialect{}.ForPath(gemini.Root+"/cheap:streamGenerateContent", "alt=sse")
 
-// decided is what a request is decided, reserved and charged by.
+// parsed holds the parts of a request that determine decisions, reservation and charge.
 type parsed struct {
 	Model          string
-	Stream, Usage  bool // asked for by the client
+	Stream, Usage  bool // requested by the client
 	Max, Choices   int
 	Thinking, High bool
 	Tools, IDs     []string // functions by their names, and content stored elsewhere
 }
 
-// decidedHere is what the gateway read.
+// parsedHere returns what the gateway parsed.
 func parsedHere(r *chat.Request) parsed {
 	d := parsed{
 		Model: r.Model, Stream: r.Stream, Usage: r.StreamUsage, Max: r.MaxTokens, Choices: r.Choices, Thinking: r.Thinking, High: r.HighEffort,
@@ -86,16 +86,16 @@ func parsedHere(r *chat.Request) parsed {
 	return d
 }
 
-// reader is how another program reads JSON.
+// reader is how another program parses JSON.
 type reader struct {
 	name string
-	fold bool // it tells no case
-	last bool // of two members it takes the last
+	fold bool // names are case-insensitive
+	last bool // of duplicate members the last one counts
 }
 
 var readers = []reader{{"the last, as encoding/json", false, true}, {"the first", false, false}, {"the last, in any case", true, true}, {"the first, in any case", true, false}}
 
-// norm is a name as a reader takes it.
+// norm returns a name as a reader normalises it.
 func (r reader) norm(d chat.Dialect, name string) string {
 	if d == chat.Gemini {
 		if r.fold {
@@ -121,7 +121,7 @@ func camelOf(name string) string {
 	return strings.Join(words, "")
 }
 
-// tree is a value as a reader takes it: objects by their normal names.
+// tree returns a value as a reader parses it: objects by their normalised names.
 func (r reader) tree(d chat.Dialect, dec *json.Decoder) (any, error) {
 	token, err := dec.Token()
 	if err != nil {
@@ -169,7 +169,7 @@ func (r reader) read(t *testing.T, d chat.Dialect, body []byte) view {
 	if err != nil {
 		t.Fatalf("%s: %v", body, err)
 	}
-	if d != chat.Gemini && r.last && !r.fold { // which is what encoding/json does
+	if d != chat.Gemini && r.last && !r.fold { // as encoding/json does
 		var plain any
 		dec := json.NewDecoder(bytes.NewReader(body))
 		dec.UseNumber()
@@ -180,7 +180,7 @@ func (r reader) read(t *testing.T, d chat.Dialect, body []byte) view {
 	return view{r, d, top}
 }
 
-// view is a value in the eyes of a reader.
+// view is a value as a reader parses it.
 type view struct {
 	by reader
 	d  chat.Dialect
@@ -198,7 +198,7 @@ func (w view) get(names ...string) view {
 func (w view) all() (out []view) {
 	list, ok := w.v.([]any)
 	if !ok && w.v != nil && w.d == chat.Gemini {
-		list = []any{w.v} // which takes one for a list of one
+		list = []any{w.v} // a single value is a list of one
 	}
 	for _, e := range list {
 		out = append(out, view{w.by, w.d, e})
@@ -221,7 +221,7 @@ func (w view) number() int {
 	return int(min(max(f, -1), 1<<40))
 }
 
-// decided is what a reader takes a request for.
+// parse returns what a reader parses from a request.
 func (w view) parse() parsed {
 	d := parsed{Model: w.get("model").str(), Stream: w.get("stream").on(), Choices: 1}
 	switch w.d { //nolint:exhaustive // no client of embeddings has a conversation
@@ -254,7 +254,7 @@ func (w view) parse() parsed {
 			d.IDs = append(d.IDs, "item")
 		}
 	case chat.Gemini:
-		d.Model, d.Stream = "cheap", true // by the path
+		d.Model, d.Stream = "cheap", true // from the path
 		config := w.get("generationConfig")
 		d.Max, d.Choices = config.get("maxOutputTokens").number(), max(1, config.get("candidateCount").number())
 		budget, level := config.get("thinkingConfig", "thinkingBudget").number(), config.get("thinkingConfig", "thinkingLevel").str()
@@ -270,7 +270,7 @@ func (w view) parse() parsed {
 	return d
 }
 
-// functions are the tools of a request, but for those that run at the provider.
+// functions adds the tools of a request, except those that run at the provider.
 func (d *parsed) functions(w view, path ...string) {
 	for _, tool := range w.get("tools").all() {
 		if kind, ok := tool.get("type").v.(string); !ok || kind == "function" || kind == "custom" && w.d == chat.Anthropic {
@@ -294,7 +294,7 @@ func (d *parsed) ids(of ...view) {
 	}
 }
 
-// checkStrict sends a body through a dialect's decoder and through other readers. It reports whether the body was taken.
+// checkStrict parses a body with a dialect's decoder and with other readers. It reports whether the decoder accepted the body.
 func checkStrict(t *testing.T, which int, body []byte) bool {
 	t.Helper()
 	d := strictDialects[which]
@@ -307,7 +307,7 @@ func checkStrict(t *testing.T, which int, body []byte) bool {
 	name := d.dialect.Name()
 	for _, by := range readers {
 		theirs := by.read(t, name, body).parse()
-		if unread != nil { // it goes to a provider of its own dialect, or nowhere
+		if unread != nil { // it is sent only to a provider of its own dialect
 			theirs.Tools = own.Tools
 		}
 		if fmt.Sprint(theirs) != fmt.Sprint(own) {
@@ -329,7 +329,7 @@ func checkStrict(t *testing.T, which int, body []byte) bool {
 		t.Fatalf("%s became %s: %v", body, out, err)
 	}
 	if name == chat.Completions {
-		name = chat.OpenAI // what it became
+		name = chat.OpenAI // the dialect to which it was converted
 	}
 	for _, by := range readers {
 		sent := by.read(t, name, out).parse()
@@ -344,7 +344,7 @@ func checkStrict(t *testing.T, which int, body []byte) bool {
 	return true
 }
 
-// checkPassedOn sends a prompt on as it came: who reads that decides as the gateway did.
+// checkPassed checks that readers of a prompt that is sent unchanged parse what the gateway parsed.
 func checkPassed(t *testing.T, body []byte, r *chat.Request, own parsed) {
 	t.Helper()
 	out := completions.NewCall(nil, r, &policy.Resolution{Model: policy.ModelID(r.Model)}, provider.Endpoint{}).Body
@@ -360,7 +360,7 @@ func checkPassed(t *testing.T, body []byte, r *chat.Request, own parsed) {
 	}
 }
 
-// TestD85AllParsersReadTheSame runs the fuzz target's law over drawn requests, of which many are taken and many refused.
+// TestD85AllParsersReadTheSame runs the fuzz target on random requests, of which many are accepted and many refused.
 func TestD85AllParsersReadTheSame(t *testing.T) {
 	for which := range strictDialects {
 		name := strictDialects[which].dialect.Name()
@@ -394,9 +394,10 @@ func TestD85AllParsersReadTheSame(t *testing.T) {
 	}
 }
 
-// FuzzD85AllParsersReadTheSame: whatever a body holds, if a decoder takes it, then whoever reads it finds the same model, stream, usage,
-// limits, effort, tools and ids in it as the gateway does: who takes the last of two members as encoding/json does, or the first, and who
-// tells no case. What goes on to a provider holds the same, and asks for usage. A script draws a body; one that begins with a brace is one.
+// FuzzD85AllParsersReadTheSame: whatever a body contains, if a decoder accepts it, every reader finds the same model, stream, usage,
+// limits, effort, tools and ids in it as the gateway: those that use the last of duplicate members, like encoding/json, or the first, and
+// those that ignore case. The request to a provider contains the same, and requests usage. A script generates a body; one that starts with
+// a brace is the body itself.
 func FuzzD85AllParsersReadTheSame(f *testing.F) {
 	for which := range strictDialects {
 		f.Add(byte(which), []byte("plain"))

@@ -7,14 +7,14 @@ import (
 	"bardo.money/gateway/extproc/chat"
 )
 
-// docGenerator writes requests in which names come twice, in another case, with escapes, at odd lengths, and values are not what they should
-// be. A script draws what it does; an empty one writes a plain request.
+// docGenerator generates requests with duplicate names, names in another case or with escapes, odd lengths, and values of wrong types. The
+// script provides the random decisions; an empty one generates a plain request.
 type docGenerator struct {
 	script []byte
 	camel  bool // names have two spellings
 }
 
-// n draws a number below k; 0 once the script is over.
+// n returns a number below k from the script; 0 at its end.
 func (g *docGenerator) n(k int) int {
 	if len(g.script) == 0 {
 		return 0
@@ -24,12 +24,12 @@ func (g *docGenerator) n(k int) int {
 	return n % k
 }
 
-// now reports whether something happens that does once in so many times.
+// now returns true once in a given number of times.
 func (g *docGenerator) now(in int) bool { return g.n(in) == in-1 }
 
 func (g *docGenerator) pick(of ...string) string { return of[g.n(len(of))] }
 
-// name is a member's key and colon, now and then in a spelling that some reader takes for it.
+// name returns a member's key and colon, sometimes in a spelling that some reader treats as the name.
 func (g *docGenerator) name(name string) string {
 	i := g.n(len(name))
 	spelled := name
@@ -60,7 +60,7 @@ func (g *docGenerator) name(name string) string {
 	return `"` + spelled + `":`
 }
 
-// snake is a name in camelCase in snake_case.
+// snake converts a name from camelCase to snake_case.
 func snake(name string) string {
 	var b strings.Builder
 	for _, c := range name {
@@ -73,7 +73,7 @@ func snake(name string) string {
 	return b.String()
 }
 
-// member is a member with one of some values, at times twice.
+// member returns a member with one of the values, sometimes twice.
 func (g *docGenerator) member(name string, values ...string) string {
 	m := g.name(name) + g.value(values)
 	if g.now(40) {
@@ -90,7 +90,7 @@ func (g *docGenerator) value(of []string) string {
 	return of[g.n(len(of))]
 }
 
-// object is an object of some of the members, in any order.
+// object returns an object with some of the members, in any order.
 func (g *docGenerator) object(needed int, members ...func() string) string {
 	var out []string
 	for i, m := range members {
@@ -108,20 +108,20 @@ func (g *docGenerator) object(needed int, members ...func() string) string {
 	return "{" + strings.Join(out, ",") + "}"
 }
 
-// of makes a member of an object.
+// of returns a generator of a member of an object.
 func (g *docGenerator) of(name string, value func() string) func() string {
 	return func() string { return g.member(name, value()) }
 }
 
-// choice generates a member with one of some values.
+// choice returns a generator of a member with one of the values.
 func (g *docGenerator) choice(name string, values ...string) func() string {
 	return func() string { return g.member(name, values...) }
 }
 
-// request is a request of a dialect.
+// request returns a request of a dialect.
 func (g *docGenerator) request(d chat.Dialect) string {
 	g.camel = d == chat.Gemini
-	switch d { //nolint:exhaustive // of the fifth it writes what the first reads
+	switch d { //nolint:exhaustive // the fifth has the format of the first
 	case chat.Anthropic:
 		return g.message()
 	case chat.Responses:
@@ -132,21 +132,21 @@ func (g *docGenerator) request(d chat.Dialect) string {
 	return g.completion(d == chat.Completions)
 }
 
-// model and stream are members that most requests have.
+// model and stream are members of most requests.
 func (g *docGenerator) model() string  { return g.member("model", `"cheap"`, `"expensive"`) }
 func (g *docGenerator) stream() string { return g.member("stream", `true`, `false`) }
 
-// text is a part of a message.
+// text returns a part of a message.
 func (g *docGenerator) text() string {
 	return g.object(2, g.choice("type", `"text"`), g.choice("text", `"hi"`, `"a model, a stream"`))
 }
 
-// messages are a list of one message of the user's.
+// messages returns a list with one user message.
 func (g *docGenerator) messages() string {
 	return "[" + g.object(2, g.choice("role", `"user"`), g.of("content", func() string { return "[" + g.text() + "]" })) + "]"
 }
 
-// message is a request of Anthropic's dialect.
+// message returns a request of Anthropic's dialect.
 func (g *docGenerator) message() string {
 	tool := func() string {
 		return "[" + g.object(2, g.choice("name", `"f"`, `"g"`), g.choice("input_schema", `{"type":"object","properties":{"Name":{},"name":{},"name":{}}}`)) + "]"
@@ -158,7 +158,7 @@ func (g *docGenerator) message() string {
 		g.of("output_config", func() string { return g.object(1, g.choice("effort", `"low"`, `"max"`)) }))
 }
 
-// response is a request of the Responses dialect.
+// response returns a request of the Responses dialect.
 func (g *docGenerator) response() string {
 	item := func() string {
 		return "[" + g.object(2, g.choice("role", `"user"`), g.choice("content", `"hi"`), g.choice("type", `"message"`, `"item\u005freference"`), g.choice("id", `"a"`, `"b"`)) + "]"
@@ -171,7 +171,7 @@ func (g *docGenerator) response() string {
 		g.of("reasoning", func() string { return g.object(1, g.choice("effort", `"low"`, `"high"`, `"none"`)) }), g.choice("background", `true`, `false`))
 }
 
-// content is a request of Gemini's dialect.
+// content returns a request of Gemini's dialect.
 func (g *docGenerator) content() string {
 	thinking := func() string {
 		return g.object(0, g.choice("thinkingBudget", `0`, `90000`, `"512"`), g.choice("includeThoughts", `true`, `false`), g.choice("thinkingLevel", `"low"`, `"high"`))
@@ -184,7 +184,7 @@ func (g *docGenerator) content() string {
 		g.of("tools", func() string { return "[" + g.object(1, g.of("functionDeclarations", function)) + "]" }))
 }
 
-// completion is a request of OpenAI's dialects: of a chat, or of a text to complete.
+// completion returns a request of OpenAI's dialects: for a chat, or for the completion of a text.
 func (g *docGenerator) completion(plain bool) string {
 	function := func() string {
 		return g.object(1, g.choice("name", `"f"`, `"g"`), g.choice("parameters", `{"type":"object","properties":{"Name":{},"name":{}}}`))

@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// summary is the content of an answer, however it is cut into events, for comparing formats.
+// summary is the content of an answer, independent of its division into events, for comparing formats.
 type summary struct {
 	choices []choiceText
 	usage   chat.Usage
@@ -77,17 +77,16 @@ func (c *choiceText) thought(block int) *thought {
 	return &c.thoughts[len(c.thoughts)-1]
 }
 
-// equals compares the content of two answers, as far as a form can express it. The usage of the second counts only if the
-// first has one.
+// equals compares the content of two answers, as far as a form can express it. The usage of the second counts only if the first has one.
 func (s summary) equals(want summary, in form) bool {
 	return reflect.DeepEqual(s.normal(in), want.normal(in)) && (s.usage == chat.Usage{} || counts(s.usage, in) == counts(want.usage, in))
 }
 
-// normal is the normalisation that a form brings about, all of it wanted:
-//   - Anthropic has one choice, tells a refusal in words, and stops for tools once one was called;
-//   - OpenAI does not tell which stop sequence matched, a pause, or which limit was reached; Responses does not either, and has one
-//     choice, and an answer that was refused in words is complete; Gemini tells no more than OpenAI;
-//   - no arguments are an empty object, and what is not JSON is wrapped, as Anthropic asks for;
+// normal applies the intended normalisation of a form:
+//   - Anthropic has one choice, writes a refusal as text, and stops for tools after any tool call;
+//   - OpenAI does not report which stop sequence matched, a pause, or which limit was reached; Responses does not either, and has one
+//     choice, and a refusal in text is complete; Gemini reports no more than OpenAI;
+//   - no arguments are an empty object, and what is not JSON is wrapped, as Anthropic requires;
 //   - thinking without a signature has no blocks of its own in OpenAI's form.
 func (s summary) normal(in form) []choiceText {
 	choices := slices.Clone(s.choices)
@@ -135,7 +134,7 @@ func normalArgs(args string) string {
 	return args
 }
 
-// normalThoughts numbers blocks anew, and joins those that nothing tells apart.
+// normalThoughts renumbers blocks, and merges those that cannot be distinguished.
 func normalThoughts(ts []thought) []thought {
 	var out []thought
 	for _, t := range ts {
@@ -149,20 +148,20 @@ func normalThoughts(ts []thought) []thought {
 	return out
 }
 
-// counts is a usage as a form has it: OpenAI's has no lifetime of written cache entries, no form says what was
-// estimated, and each has words of its own for searches.
+// counts returns a usage as a form expresses it: OpenAI's has no lifetime of cache writes, no form marks estimates, and each counts
+// searches differently.
 func counts(u chat.Usage, in form) chat.Usage {
 	if in.dialect == chat.OpenAI || in.dialect == chat.Responses {
 		u.CacheWrite, u.CacheWrite1h = u.CacheWrite+u.CacheWrite1h, 0
 	}
-	if in.dialect == chat.Gemini { // it has no word for what was written
+	if in.dialect == chat.Gemini { // it has no member for cache writes
 		u.Input, u.CacheWrite, u.CacheWrite1h = u.Input+u.CacheWrite+u.CacheWrite1h, 0, 0
 	}
 	u.Final, u.Estimated, u.ReasoningEstimated, u.Reasoning, u.Searches = false, false, false, 0, 0
 	return u
 }
 
-// extras names what only one dialect says of each choice.
+// extras lists the members of each choice that only one dialect has.
 func extras(events []chat.Event) string {
 	var names []string
 	for i := range events {

@@ -10,8 +10,8 @@ import (
 	"bardo.money/gateway/extproc/wire"
 )
 
-// TestD44AHiddenAnswerSaysAllElse: without its thoughts, an answer has everything else unchanged, in every form, and the client of none
-// finds a thought in it.
+// TestD44AHiddenAnswerSaysAllElse: without its thoughts, the rest of an answer is unchanged in every form, and no client finds a thought in
+// it.
 func TestD44AHiddenAnswerSaysAllElse(t *testing.T) {
 	for _, s := range samples(t) {
 		for _, to := range forms {
@@ -38,8 +38,8 @@ func TestD44AHiddenAnswerSaysAllElse(t *testing.T) {
 	}
 }
 
-// TestTheOwnMemberLeavesTheAnswerUnchanged: it comes once, where the clients of the form look for it, and without it all bytes are as
-// they were.
+// TestTheOwnMemberLeavesTheAnswerUnchanged: the member is written once, where the clients of the form look for it, and all other bytes are
+// unchanged.
 func TestTheOwnMemberLeavesTheAnswerUnchanged(t *testing.T) {
 	const own, behind = `{"reasoning":"\u2028\u0085"}`, `,"bardo":`
 	for _, s := range samples(t) {
@@ -72,7 +72,7 @@ func TestTheOwnMemberLeavesTheAnswerUnchanged(t *testing.T) {
 	}
 }
 
-// encodeBeside is encode with the gateway's own member beside the answer.
+// encodeBeside is encode with the gateway's own member.
 func encodeBeside(t *testing.T, to form, spoken chat.Dialect, events []chat.Event, own []byte) (out []byte) {
 	t.Helper()
 	enc := to.client().NewEncoder(wire.Options{
@@ -91,8 +91,8 @@ func encodeBeside(t *testing.T, to form, spoken chat.Dialect, events []chat.Even
 	return out
 }
 
-// standsLast checks that the member stands in the last frame, or in the one before the terminator of OpenAI's streams, and that every
-// frame is JSON.
+// isLast checks that the member is in the last frame, or in the one before the terminator of OpenAI's streams, and that every frame is
+// JSON.
 func isLast(t *testing.T, name string, to form, out []byte) {
 	t.Helper()
 	frames := bytes.Split(bytes.TrimSuffix(bytes.ReplaceAll(out, []byte("\r\n"), []byte("\n")), []byte("\n\n")), []byte("\n\n"))
@@ -114,7 +114,7 @@ func isLast(t *testing.T, name string, to form, out []byte) {
 	}
 }
 
-// withoutFrame is a stream without the frame that has a word.
+// withoutFrame removes the frame that contains a word from a stream.
 func withoutFrame(out []byte, word string) []byte {
 	at := bytes.Index(out, []byte(word))
 	start := bytes.LastIndex(out[:at], []byte("\n\n")) + len("\n\n")

@@ -14,7 +14,7 @@ import (
 
 var jsonAnswer = header.List{{Name: "content-type", Value: "application/json"}}
 
-// usageOf is the last report of usage that a decoder makes of an answer.
+// usageOf returns the last usage report that a decoder emits for an answer.
 func usageOf(t *testing.T, d provider.Decoder, answer string) (u chat.Usage) {
 	t.Helper()
 	found := false
@@ -29,8 +29,8 @@ func usageOf(t *testing.T, d provider.Decoder, answer string) (u chat.Usage) {
 	return u
 }
 
-// TestD85TheLargerOfDuplicateNumbersIsCharged: a provider's answer is not refused for a member that is there twice, and no order
-// of its members makes it cheaper.
+// TestD85TheLargerOfDuplicateNumbersIsCharged: a provider's answer is not refused for a duplicate member, and no order of its members
+// reduces the charge.
 func TestD85TheLargerOfDuplicateNumbersIsCharged(t *testing.T) {
 	chatAnswer := func(usage string) string {
 		return `{"id":"x","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],` + usage + `}`

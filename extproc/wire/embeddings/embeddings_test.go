@@ -20,11 +20,11 @@ func decode(body string) (*chat.Request, error) {
 	return embeddings.Dialect{}.Decode(chat.Embed, nil, "", []byte(body))
 }
 
-// TestD84TheInputOfEmbeddingsIsBounded: what a tokenizer makes of an input is never more than its bound, which is not many times more.
+// TestD84TheInputOfEmbeddingsIsBounded: an input never has more tokens than its bound, which is not many times more.
 func TestD84TheInputOfEmbeddingsIsBounded(t *testing.T) {
 	for _, row := range []struct {
 		about, input string
-		tokens       int64 // that a tokenizer may make of it
+		tokens       int64 // maximum number of tokens of a tokenizer
 	}{
 		{"a text", `"` + strings.Repeat("ab", 1000) + `"`, 1000},
 		{"texts of a letter, each within two tokens of its model", "[" + strings.TrimSuffix(strings.Repeat(`"a",`, 1000), ",") + "]", 3000},
@@ -62,7 +62,7 @@ func TestAnAnswerWithoutDataIsAnError(t *testing.T) {
 	}
 }
 
-// TestTheProvidersLastUsageCounts, where that says the total alone as well.
+// TestTheProvidersLastUsageCounts, if the usage has only the total as well.
 func TestTheProvidersLastUsageCounts(t *testing.T) {
 	for usage, want := range map[string]int64{
 		`{"prompt_tokens":7,"total_tokens":7}`: 7, `{"total_tokens":9}`: 9, `{"prompt_tokens":0,"total_tokens":4}`: 4, `{"prompt_tokens":3,"total_tokens":9}`: 3,
@@ -82,7 +82,7 @@ func TestTheProvidersLastUsageCounts(t *testing.T) {
 	}
 }
 
-// FuzzAnAnswerPassesUnchanged: wherever the body is cut, the client gets its bytes, with another name of the model if it knows it by one.
+// FuzzAnAnswerPassesUnchanged: wherever the body is cut, the client gets its bytes, with its own name of the model.
 func FuzzAnAnswerPassesUnchanged(f *testing.F) {
 	f.Add([]byte(`{"data":[{"embedding":[0.1]}], "model" : "m","usage":{"total_tokens":7}}`), 9)
 	f.Add([]byte(`{"model":"a\u0062","data":[]}`), 0)

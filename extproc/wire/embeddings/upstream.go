@@ -41,7 +41,7 @@ func NewDecoder(req *chat.Request, status int, h header.List) *Decoder {
 func (d *Decoder) Decode(chunk []byte, end bool) []chat.Event {
 	for range d.Take(chunk, end) {
 	}
-	if !d.Over && end {
+	if !d.Ended && end {
 		d.whole()
 	}
 	return d.Events
@@ -87,5 +87,5 @@ func (d *Decoder) events(model, usage jsonx.Value) {
 		d.Emit(chat.Event{Kind: chat.UsageInfo, Usage: u, Text: usage.Raw})
 	}
 	d.End()
-	d.Carry(0, 0, d.Body, wire.ModelSpan(model, 0))
+	d.AttachBytes(0, 0, d.Body, wire.ModelSpan(model, 0))
 }

@@ -12,7 +12,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// parseRows are error answers, and what is read in them.
+// parseRows are error answers, and the parsed errors.
 var parseRows = []struct {
 	name   string
 	status int

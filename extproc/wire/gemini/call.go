@@ -68,7 +68,7 @@ func callPath(req *chat.Request, to policy.Resolution, at provider.Endpoint) (st
 
 // Amend returns the resolution for another attempt after a provider of this format refused a request: without the history's signatures, if
 // the provider refused these. ok is false if the error is about something else, or if they were already removed.
-func Amend(to policy.Resolution, e *chat.ProviderError) (again policy.Resolution, ok bool) {
+func Amend(to policy.Resolution, e *chat.ProviderError) (amended policy.Resolution, ok bool) {
 	message := strings.ToLower(e.Message)
 	if e.Status != 400 || to.Without.Thinking || !strings.Contains(message, "signature") {
 		return to, false

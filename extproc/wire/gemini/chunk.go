@@ -40,7 +40,7 @@ func (d *Decoder) chunk(v jsonx.Value) (model chat.Span) {
 	model = wire.ModelSpan(name, 0)
 	d.begin(id, name, v)
 	for i, c := range candidates.Each {
-		if d.candidate(i, c); d.Over {
+		if d.candidate(i, c); d.Ended {
 			return model
 		}
 	}
@@ -107,7 +107,7 @@ func (d *Decoder) candidate(position int, v jsonx.Value) {
 	}
 	c, n := d.choice(int(min(number, maxChoices)))
 	for _, p := range content.Get("parts").Each {
-		if d.part(c, n, p); d.Over {
+		if d.part(c, n, p); d.Ended {
 			return
 		}
 	}

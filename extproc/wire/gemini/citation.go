@@ -15,9 +15,9 @@ const searchEntryPoint = "searchEntryPoint"
 // emitCitations emits the sources of a candidate's text for clients of other formats. What cannot be expressed as a citation is named as
 // degraded.
 func (d *Decoder) emitCitations(c *choice, n int, name string, v jsonx.Value) {
-	found := grounded(c.text, v)
+	found := groundingCitations(c.text, v)
 	if name == citationMetadata {
-		found = repeated(c.text, v)
+		found = metadataCitations(c.text, v)
 	}
 	var cites []chat.Citation
 	for _, cite := range found {
@@ -36,8 +36,8 @@ func (d *Decoder) emitCitations(c *choice, n int, name string, v jsonx.Value) {
 	d.Emit(chat.Event{Kind: chat.Extra, ID: name, Index: c.open.Index, Choice: n, Text: v.Raw, Redundant: allEmitted, Cites: cites})
 }
 
-// grounded returns the supports of a groundingMetadata, one citation for each of their chunks.
-func grounded(answer []byte, v jsonx.Value) (found []chat.Citation) {
+// groundingCitations returns the supports of a groundingMetadata, one citation for each of their chunks.
+func groundingCitations(answer []byte, v jsonx.Value) (found []chat.Citation) {
 	var sources []chat.Citation
 	for _, chunk := range v.Get("groundingChunks").Each {
 		sources = append(sources, source(chunk))
@@ -71,8 +71,8 @@ func source(chunk jsonx.Value) (c chat.Citation) {
 	return c
 }
 
-// repeated returns the sources of a citationMetadata.
-func repeated(answer []byte, v jsonx.Value) (found []chat.Citation) {
+// metadataCitations returns the sources of a citationMetadata.
+func metadataCitations(answer []byte, v jsonx.Value) (found []chat.Citation) {
 	for _, list := range [...]string{"citationSources", "citations"} {
 		for _, e := range v.Get(list).Each {
 			var c chat.Citation

@@ -35,7 +35,7 @@ func readConversation(r *chat.Request) (*chat.Conversation, error) {
 		}
 	}
 	c.Messages = joinModelTurns(c.Messages)
-	wire.NoteStrange(c, Names)
+	wire.NoteUndocumented(c, Names)
 	return c, nil
 }
 
@@ -64,7 +64,7 @@ func (o *openCalls) add(id, name string) {
 	}
 	n := len(o.all)
 	o.all = append(o.all, openCall{id: id})
-	if i, twice := o.byID[id]; !twice || o.all[i].done {
+	if i, exists := o.byID[id]; !exists || o.all[i].done {
 		o.byID[id] = n
 	}
 	o.byName[name] = append(o.byName[name], n)

@@ -27,7 +27,7 @@ type Decoder struct {
 	answer.Reader
 	sameDialect bool   // the client speaks this dialect
 	count       bool   // the answer is a count of tokens
-	wanted      int    // number of requested candidates
+	requested   int    // number of requested candidates
 	id          string // the answer's
 	began       bool
 	blocked     bool // the prompt was refused: there are no candidates
@@ -57,7 +57,7 @@ func NewDecoder(req *chat.Request, status int, h header.List) *Decoder {
 	f := answer.Format{Dialect: chat.Gemini, MaxEvent: maxEvent}
 	return &Decoder{
 		Reader: answer.NewReader(f, req, status, h), sameDialect: req.Dialect == chat.Gemini,
-		count: req.Op == chat.CountTokens, wanted: max(1, req.Choices),
+		count: req.Op == chat.CountTokens, requested: max(1, req.Choices),
 	}
 }
 
@@ -67,7 +67,7 @@ func (d *Decoder) Decode(chunk []byte, end bool) []chat.Event {
 		d.frame(f)
 	}
 	switch {
-	case d.Over || !end:
+	case d.Ended || !end:
 	case d.Stream:
 		d.close()
 	default:
@@ -94,7 +94,7 @@ func (d *Decoder) frame(f *sse.Frame) {
 			model = chat.Span{}
 		}
 	}
-	d.Own(first, f.Raw, model)
+	d.AttachFrame(first, f.Raw, model)
 }
 
 // close handles the end of a stream's body.
@@ -116,7 +116,7 @@ func (d *Decoder) stopped() bool {
 			return false
 		}
 	}
-	return len(d.choices) >= d.wanted
+	return len(d.choices) >= d.requested
 }
 
 // whole reads a complete JSON answer.
@@ -128,7 +128,7 @@ func (d *Decoder) whole() {
 	}
 	if d.count {
 		d.Emit(chat.Event{Kind: chat.End})
-		d.Own(0, d.Body, chat.Span{})
+		d.AttachFrame(0, d.Body, chat.Span{})
 		return
 	}
 	if v.Kind() == jsonx.Array {
@@ -136,17 +136,17 @@ func (d *Decoder) whole() {
 		return
 	}
 	model := d.chunk(v)
-	if d.Over {
+	if d.Ended {
 		return
 	}
 	d.closeWhole()
-	d.Own(0, d.Body, model)
+	d.AttachFrame(0, d.Body, model)
 }
 
 // chunks reads a stream that was sent as an array.
 func (d *Decoder) chunks(v jsonx.Value) {
 	for _, e := range v.Each {
-		if d.chunk(e); d.Over {
+		if d.chunk(e); d.Ended {
 			return
 		}
 	}

@@ -48,7 +48,7 @@ const (
 // ForPath returns the dialect of a request with this path. A stream that is not requested as events (alt=sse) is written as one array, when
 // it is complete.
 func (Dialect) ForPath(path, query string) wire.Dialect {
-	name, method := cutMethod(path)
+	name, method := splitPath(path)
 	if decoded, err := url.PathUnescape(name); err == nil {
 		name = decoded
 	}
@@ -60,8 +60,8 @@ func (Dialect) ForPath(path, query string) wire.Dialect {
 	return d
 }
 
-// cutMethod splits a path.
-func cutMethod(path string) (model, method string) {
+// splitPath splits a path.
+func splitPath(path string) (model, method string) {
 	rest := strings.TrimPrefix(path, Root+"/")
 	i := strings.LastIndexByte(rest, ':')
 	if i < 0 {

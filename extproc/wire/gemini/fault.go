@@ -15,8 +15,8 @@ var statuses = map[int]string{
 	502: "UNAVAILABLE", 503: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED", 529: "UNAVAILABLE",
 }
 
-// StatusWord returns Google's status name for an HTTP status.
-func StatusWord(status int) string {
+// StatusName returns Google's status name for an HTTP status.
+func StatusName(status int) string {
 	if word, ok := statuses[status]; ok {
 		return word
 	}
@@ -35,7 +35,7 @@ func appendError(dst []byte, f *fault.Fault, requestID string) []byte {
 	status := f.HTTPStatus()
 	dst = strconv.AppendInt(append(dst, `{"error":{"code":`...), int64(status), 10)
 	dst = jsonx.AppendString(append(dst, `,"message":`...), f.Public)
-	dst = append(append(append(dst, `,"status":"`...), StatusWord(status)...), `","details":[`...)
+	dst = append(append(append(dst, `,"status":"`...), StatusName(status)...), `","details":[`...)
 	dst = append(dst, typePrefix+`ErrorInfo","reason":`...)
 	dst = append(jsonx.AppendString(dst, f.CodeString()), `,"domain":"bardo.money"`...)
 	if requestID != "" {

@@ -11,7 +11,7 @@ import (
 
 // camel converts a member's name to the API's own spelling: function_call to functionCall.
 func camel(key []byte) string {
-	if name, usual := usualKeys[string(key)]; usual {
+	if name, ok := usualKeys[string(key)]; ok {
 		return name
 	}
 	if bytes.IndexByte(key, '_') < 0 {

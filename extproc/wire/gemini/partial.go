@@ -41,14 +41,14 @@ func (p *partialCall) add(pieces jsonx.Value) {
 			continue
 		}
 		n.leaf = true
-		switch text, number, truth := v.Get("stringValue"), v.Get("numberValue"), v.Get("boolValue"); {
+		switch text, number, boolean := v.Get("stringValue"), v.Get("numberValue"), v.Get("boolValue"); {
 		case text.Exists():
 			t, _ := text.Text(nil)
 			n.text, n.json = append(n.text, t...), nil
 		case number.Exists():
 			n.json = append([]byte(nil), number.Raw...)
-		case truth.Exists():
-			n.json = append([]byte(nil), truth.Raw...)
+		case boolean.Exists():
+			n.json = append([]byte(nil), boolean.Raw...)
 		default:
 			n.json = []byte("null")
 		}

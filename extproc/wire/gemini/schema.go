@@ -12,18 +12,18 @@ const maxSchemaDepth = 32
 // jsonSchema converts one of Google's own schemas into JSON Schema: types in lower case, nullable as a type, counts as numbers, and without
 // the format "enum", which is redundant. A schema that needs no conversion keeps its bytes.
 func jsonSchema(v jsonx.Value) jsonx.Raw {
-	if !differs(v, maxSchemaDepth) {
+	if !isGoogleSchema(v, maxSchemaDepth) {
 		return v.Raw
 	}
 	return appendSchema(nil, v, maxSchemaDepth)
 }
 
-// differs reports whether a schema uses Google's own keywords or values.
-func differs(v jsonx.Value, levels int) bool {
+// isGoogleSchema reports whether a schema uses Google's own keywords or values.
+func isGoogleSchema(v jsonx.Value, levels int) bool {
 	for key, m := range v.Members {
 		name := camel(key)
 		switch {
-		case name != string(key), isGoogles(name, m):
+		case name != string(key), isGoogleKeyword(name, m):
 			return true
 		case name == "type":
 			if s, ok := m.Str(); ok && s != strings.ToLower(s) {
@@ -32,16 +32,16 @@ func differs(v jsonx.Value, levels int) bool {
 		case isCount(name) && m.Kind() == jsonx.String:
 			return true
 		case levels == 0:
-		case isSchema(name) && differs(m, levels-1):
+		case isSchema(name) && isGoogleSchema(m, levels-1):
 			return true
 		case isSchemas(name):
 			for _, e := range m.Each {
-				if differs(e, levels-1) {
+				if isGoogleSchema(e, levels-1) {
 					return true
 				}
 			}
 			for _, e := range m.Members {
-				if name != "anyOf" && differs(e, levels-1) {
+				if name != "anyOf" && isGoogleSchema(e, levels-1) {
 					return true
 				}
 			}
@@ -50,8 +50,8 @@ func differs(v jsonx.Value, levels int) bool {
 	return false
 }
 
-// isGoogles reports whether JSON Schema lacks a keyword or expresses it differently.
-func isGoogles(name string, v jsonx.Value) bool {
+// isGoogleKeyword reports whether JSON Schema lacks a keyword or expresses it differently.
+func isGoogleKeyword(name string, v jsonx.Value) bool {
 	return name == "nullable" || name == "propertyOrdering" || name == "format" && v.Equal("enum")
 }
 
@@ -82,7 +82,7 @@ func appendSchema(dst []byte, v jsonx.Value, levels int) []byte {
 	first := true
 	for key, m := range v.Members {
 		name := camel(key)
-		if isGoogles(name, m) {
+		if isGoogleKeyword(name, m) {
 			continue
 		}
 		if !first {

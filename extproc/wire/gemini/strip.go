@@ -8,8 +8,8 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// wrapped is the prefix of a signature of Anthropic's that was encoded for a client of this format.
-var wrapped = base64.StdEncoding.EncodeToString([]byte(chat.ClaudeThinking[:18]))
+// encodedClaudePrefix is the prefix of a signature of Anthropic's that was encoded for a client of this format.
+var encodedClaudePrefix = base64.StdEncoding.EncodeToString([]byte(chat.ClaudeThinking[:18]))
 
 // strip removes from a history what the provider cannot verify: thoughts signed by another vendor; if all is set, because the provider
 // refused the history's signatures, all signed thoughts. Calls whose signature is removed get the documented replacement. All other bytes

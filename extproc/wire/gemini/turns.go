@@ -87,7 +87,7 @@ func (w *writer) nameResults(ts []wire.Turn) {
 		names := map[string]string{}
 		for j := range ts[i-1].Parts {
 			if p := &ts[i-1].Parts[j]; p.Kind == chat.PartToolUse {
-				if _, twice := order[p.Tool.ID]; !twice {
+				if _, exists := order[p.Tool.ID]; !exists {
 					order[p.Tool.ID] = j
 				}
 				names[p.Tool.ID] = p.Tool.Name

@@ -52,7 +52,7 @@ func splice(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degra
 			return nil, nil, err
 		}
 	}
-	if o.NoSignatures || d.MayContain(wrapped) {
+	if o.NoSignatures || d.MayContain(encodedClaudePrefix) {
 		e = e.Clone()
 		degraded = append(degraded, strip(&e, d, o.NoSignatures)...)
 	}

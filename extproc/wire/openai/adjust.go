@@ -186,21 +186,21 @@ func (a *adjuster) stop(s *resolvedParams) {
 	if len(s.Stop) == 0 || !a.doc.Get("stop").IsNull() {
 		return
 	}
-	most := s.Stop
+	sequences := s.Stop
 	switch {
 	case a.opts.noStop():
-		most = nil
+		sequences = nil
 	case a.opts.MaxStop > 0:
-		most = most[:min(len(most), a.opts.MaxStop)]
+		sequences = sequences[:min(len(sequences), a.opts.MaxStop)]
 	}
-	if len(most) < len(s.Stop) {
+	if len(sequences) < len(s.Stop) {
 		a.degrade("stop_sequences")
 	}
-	if len(most) == 0 {
+	if len(sequences) == 0 {
 		return
 	}
 	b := []byte{'['}
-	for i, text := range most {
+	for i, text := range sequences {
 		if i > 0 {
 			b = append(b, ',')
 		}

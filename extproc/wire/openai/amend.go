@@ -11,7 +11,7 @@ import (
 // Amend returns the resolution for another attempt after a provider of this format refused a request: without the history's
 // reasoning_details, which clients send back as other models returned them. ok is false if the error is about something else, or if they
 // were already removed.
-func Amend(to policy.Resolution, e *chat.ProviderError) (again policy.Resolution, ok bool) {
+func Amend(to policy.Resolution, e *chat.ProviderError) (amended policy.Resolution, ok bool) {
 	refused := e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity
 	if !refused || to.Without.Thinking || !namesReasoning(e.Param+" "+e.Message) {
 		return to, false
@@ -23,7 +23,7 @@ func Amend(to policy.Resolution, e *chat.ProviderError) (again policy.Resolution
 // AmendEffort returns the resolution for another attempt after one of OpenAI's own models, at any provider, refused thinking with
 // functions, which newer models support only in Responses: without thinking. ok is false if a client of this format itself requests both,
 // because the error names the API that supports them.
-func AmendEffort(req *chat.Request, to policy.Resolution, e *chat.ProviderError) (again policy.Resolution, ok bool) {
+func AmendEffort(req *chat.Request, to policy.Resolution, e *chat.ProviderError) (amended policy.Resolution, ok bool) {
 	message := strings.ToLower(e.Message)
 	if e.Status != http.StatusBadRequest || to.Without.Effort || !strings.Contains(message, "function tools with "+keyEffort) {
 		return to, false

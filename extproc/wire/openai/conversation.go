@@ -38,7 +38,7 @@ func readConversation(r *chat.Request) (*chat.Conversation, error) {
 			return nil, err
 		}
 	}
-	wire.NoteStrange(c, Names)
+	wire.NoteUndocumented(c, Names)
 	return c, nil
 }
 

@@ -24,8 +24,8 @@ func FuzzARequestEncodesToValidJSON(f *testing.F) {
 		if _, err := req.Conversation(); err != nil {
 			return
 		}
-		req.Dialect = chat.Anthropic                                     // as if another dialect had said the same
-		if out, _, err = openai.EncodeRequest(nil, req, o); err != nil { // a history that cannot be said
+		req.Dialect = chat.Anthropic                                     // as if it came from another dialect
+		if out, _, err = openai.EncodeRequest(nil, req, o); err != nil { // a history that cannot be expressed
 			return
 		}
 		checkRequest(t, body, out, err)

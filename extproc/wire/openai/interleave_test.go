@@ -45,7 +45,7 @@ func TestK14ThinkingKeepsItsPosition(t *testing.T) {
 	}
 }
 
-// FuzzInterleavedThinkingIsComplete: wherever thoughts say that they stand, all of them and all of the rest is there, in its order.
+// FuzzInterleavedThinkingIsComplete: at whatever positions thoughts are, all of them and the rest are present, in order.
 func FuzzInterleavedThinkingIsComplete(f *testing.F) {
 	f.Add("hi 🦊", 3, 1, 9, 0)
 	f.Add("é", 1, 0, 1, 0)

@@ -18,7 +18,7 @@ func defaults(p chat.Params) *chat.Profile { return &chat.Profile{Default: p} }
 // answerSchema is a schema that providers enforce.
 const answerSchema = `{"type":"object","properties":{"a":{"type":"string"}},"required":["a"],"additionalProperties":false}`
 
-// effort is a profile with an effort.
+// effort returns a profile with an effort.
 func effort(name string) *chat.Profile { return defaults(chat.Params{Effort: name}) }
 
 // profileRows are requests with a profile, and the bodies that are sent.
@@ -205,13 +205,13 @@ var profileRows = []struct {
 
 var whole = &chat.CachePlan{System: chat.WholePrompt, Tools: true}
 
-// TestAProfileIsSplicedIn: the members that a profile sets are edited in the client's own bytes, and no other.
+// TestAProfileIsSplicedIn: only the members that a profile sets are edited in the client's own bytes.
 func TestAProfileIsSplicedIn(t *testing.T) {
 	for _, row := range profileRows {
 		t.Run(row.about, func(t *testing.T) {
 			r := decode(t, row.body)
 			r.Profile, r.Cache = row.profile, row.cache
-			for range 2 { // an attempt leaves no trace
+			for range 2 { // attempts are independent
 				body, names, err := openai.EncodeRequest(nil, r, row.o)
 				if err != nil {
 					t.Fatal(err)
@@ -224,7 +224,7 @@ func TestAProfileIsSplicedIn(t *testing.T) {
 	}
 }
 
-// FuzzProfile: with any body, a profile makes JSON of JSON, and without one nothing changes.
+// FuzzProfile: for any body, the result with a profile is valid JSON, and without a profile nothing changes.
 func FuzzProfile(f *testing.F) {
 	f.Add([]byte(`{"model":"m","messages":[{"role":"system","content":""},{"role":"user","content":[]}],"tools":[{}],"chat_template_kwargs":{}}`), uint8(5), "high", true)
 	f.Add([]byte(`{"model":"m","messages":[[],{"role":"user","content":[{"type":"text","text":"a"}]}],"tools":{},"reasoning":{"effort":1},"bardo":{}}`), uint8(7), "none", false)

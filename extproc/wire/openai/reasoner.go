@@ -27,9 +27,9 @@ func (o *RequestOptions) ForOpenAIModels(req *chat.Request, to policy.Resolution
 // maxStop is the maximum number of stop sequences of OpenAI's models.
 const maxStop = 4
 
-// Control sets how thinking is controlled at a model's own vendor, or at the operator's server: by the catalog, else by usual.
-func (o *RequestOptions) Control(c policy.ReasoningControl, usual ReasoningStyle) {
-	o.Broker(c, usual)
+// Control sets how thinking is controlled at a model's own vendor, or at the operator's server: by the catalog, else by defaultStyle.
+func (o *RequestOptions) Control(c policy.ReasoningControl, defaultStyle ReasoningStyle) {
+	o.Broker(c, defaultStyle)
 	switch c {
 	case policy.ControlEffort:
 		o.Reasoning = ReasoningEffort
@@ -45,8 +45,8 @@ func (o *RequestOptions) Control(c policy.ReasoningControl, usual ReasoningStyle
 
 // Broker is Control for providers that serve models of many vendors, which have one way of controlling thinking for all models that support
 // it.
-func (o *RequestOptions) Broker(c policy.ReasoningControl, usual ReasoningStyle) {
-	o.Reasoning = usual
+func (o *RequestOptions) Broker(c policy.ReasoningControl, defaultStyle ReasoningStyle) {
+	o.Reasoning = defaultStyle
 	switch c {
 	case policy.ControlNone:
 		o.Reasoning = PromptedReasoning

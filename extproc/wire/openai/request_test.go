@@ -101,7 +101,7 @@ func TestDecodeRefusesByName(t *testing.T) {
 	}
 }
 
-// part is a part in a few words.
+// part formats a part in short form.
 func part(p chat.Part) string {
 	s := fmt.Sprintf("%d:%s%s%s%s%s", p.Kind, p.Text, p.Media, p.Data, p.URL+p.File, p.Name)
 	if p.Tool.ID != "" {

@@ -65,7 +65,7 @@ func (s *resolvedParams) sampling(own *chat.Params, o *RequestOptions) {
 		if *text == *before[i] {
 			continue
 		}
-		if !usual(*text, sampling[i].usual) {
+		if !equalsDefault(*text, sampling[i].defaultValue) {
 			s.degrade(sampling[i].key)
 		}
 		*text = ""

@@ -23,6 +23,6 @@ func (Dialect) Rewrite(req *chat.Request, c *chat.Conversation) (*chat.Request, 
 	for _, key := range [...]string{"tools", "tool_choice", "parallel_tool_calls", "functions", "function_call"} {
 		e.Delete(&req.Doc, key)
 	}
-	again, err := wire.Rewritten(req, c, &e)
-	return again, wire.DegradedWithin(req, c, w.Degraded), err
+	rewritten, err := wire.Rewritten(req, c, &e)
+	return rewritten, wire.DegradedWithin(req, c, w.Degraded), err
 }

@@ -13,7 +13,8 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// TestALongToolNameComesBackWhole: what OpenAI would refuse is cut on the way out, and two names with one beginning stay two.
+// TestALongToolNameComesBackWhole: a name that OpenAI would refuse is shortened in the request, and two names with the same prefix stay
+// distinct.
 func TestALongToolNameComesBackWhole(t *testing.T) {
 	long := "mcp__" + strings.Repeat("server", 12)
 	names := []string{"short", strings.Repeat("x", 64), long + "_one", long + "_two"}

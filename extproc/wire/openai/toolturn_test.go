@@ -14,8 +14,8 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// TestK17ReasoningOfToolTurnsIsSent: what was thought in a turn that called tools goes back, whichever dialect the history is in,
-// and what was thought in other turns does not.
+// TestK17ReasoningOfToolTurnsIsSent: reasoning of a turn with tool calls is sent back, whatever the dialect of the history, and reasoning
+// of other turns is not.
 func TestK17ReasoningOfToolTurnsIsSent(t *testing.T) {
 	const fromOpenAI = `{"model":"m","messages":[{"role":"user","content":"a"},{"role":"assistant","reasoning_content":"idle","content":"b"},` +
 		`{"role":"user","content":"c"},{"role":"assistant","content":null,"reasoning_content":"used","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}}]},` +
@@ -65,7 +65,7 @@ func TestK17ReasoningOfToolTurnsIsSent(t *testing.T) {
 	}
 }
 
-// TestK16DetailsAndContentAreCutTogether: members that go may stand beside each other, and first.
+// TestK16DetailsAndContentAreCutTogether: removed members may be adjacent, and first.
 func TestK16DetailsAndContentAreCutTogether(t *testing.T) {
 	t.Parallel()
 	const details = `"reasoning_details":[{"type":"reasoning.text","text":"idle","signature":"s"}]`
@@ -88,7 +88,7 @@ func TestK16DetailsAndContentAreCutTogether(t *testing.T) {
 	}
 }
 
-// TestK17ReasoningInOtherMembersIsSentToo: clients keep what was thought in the member in which their last provider told it.
+// TestK17ReasoningInOtherMembersIsSentToo: clients keep reasoning in the member in which their last provider sent it.
 func TestK17ReasoningInOtherMembersIsSentToo(t *testing.T) {
 	t.Parallel()
 	const call = `"tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}}]`
@@ -119,7 +119,7 @@ func TestK17ReasoningInOtherMembersIsSentToo(t *testing.T) {
 	}
 }
 
-// messageOf tells the members of the second message, sorted.
+// messageOf returns the members of the second message, sorted.
 func messageOf(t *testing.T, messages jsonx.Value) string {
 	t.Helper()
 	var ms []map[string]json.RawMessage
@@ -133,7 +133,7 @@ func messageOf(t *testing.T, messages jsonx.Value) string {
 	return string(b)
 }
 
-// TestK16AmendAfterARefusal: each of the three members that thoughts come in, which OpenAI's own API does not have.
+// TestK16AmendAfterARefusal covers each of the three reasoning members, which OpenAI's own API does not have.
 func TestK16AmendAfterARefusal(t *testing.T) {
 	t.Parallel()
 	for words, want := range map[string]bool{

@@ -163,17 +163,17 @@ func splice(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degra
 }
 
 // sampling are the sampling parameters that models may refuse, and their default values.
-var sampling = [...]struct{ key, usual string }{
+var sampling = [...]struct{ key, defaultValue string }{
 	{"temperature", "1"}, {"top_p", "1"}, {"presence_penalty", "0"}, {"frequency_penalty", "0"},
 }
 
-// usual reports whether a number's text is the default value.
-func usual(text, value string) bool { return strings.TrimSuffix(text, ".0") == value }
+// equalsDefault reports whether a number's text is the default value.
+func equalsDefault(text, value string) bool { return strings.TrimSuffix(text, ".0") == value }
 
 // dropSampling removes the parameters that the model would refuse, and names them.
 func dropSampling(e *jsonx.Edits, d *jsonx.Doc) (degraded []string) {
 	for _, s := range sampling {
-		if v := d.Get(s.key); !v.IsNull() && !usual(string(v.Raw), s.usual) {
+		if v := d.Get(s.key); !v.IsNull() && !equalsDefault(string(v.Raw), s.defaultValue) {
 			e.Delete(d, s.key)
 			degraded = append(degraded, s.key)
 		}

@@ -58,7 +58,7 @@ func result(id string, parts ...chat.Part) chat.Part {
 	return chat.Part{Kind: chat.PartToolResult, Tool: chat.ToolCall{ID: id}, Parts: parts}
 }
 
-// foreign is a request of another dialect.
+// foreign returns a request of another dialect.
 func foreign(c chat.Conversation) *chat.Request {
 	return &chat.Request{Dialect: chat.Anthropic, Choices: 1, Conv: &c}
 }

@@ -106,7 +106,7 @@ func (w *writer) sampling(p *chat.Params) {
 		switch {
 		case !fixed:
 			w.Number(sampling[i].key, text)
-		case text != "" && !usual(text, sampling[i].usual):
+		case text != "" && !equalsDefault(text, sampling[i].defaultValue):
 			w.Degrade(sampling[i].key)
 		}
 	}
@@ -115,10 +115,10 @@ func (w *writer) sampling(p *chat.Params) {
 }
 
 // extension writes a parameter that OpenAI does not have, if the provider supports it.
-func (w *writer) extension(key, text string, takes bool) {
+func (w *writer) extension(key, text string, supported bool) {
 	switch {
 	case text == "":
-	case takes:
+	case supported:
 		w.Number(key, text)
 	default:
 		w.Degrade(key)
@@ -126,16 +126,16 @@ func (w *writer) extension(key, text string, takes bool) {
 }
 
 func (w *writer) stop(sequences []string) {
-	most := len(sequences)
+	limit := len(sequences)
 	switch {
 	case w.opts.noStop():
-		most = 0
+		limit = 0
 	case w.opts.MaxStop > 0:
-		most = min(most, w.opts.MaxStop)
+		limit = min(limit, w.opts.MaxStop)
 	}
-	if most < len(sequences) {
+	if limit < len(sequences) {
 		w.Degrade("stop_sequences")
-		sequences = sequences[:most]
+		sequences = sequences[:limit]
 	}
 	if len(sequences) == 0 {
 		return

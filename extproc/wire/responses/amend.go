@@ -11,7 +11,7 @@ import (
 // Amend returns the resolution for another attempt on behalf of a client of another dialect, after a provider of this format refused a
 // request: without a summary of the reasoning, which only verified organizations get, or without the history's encrypted reasoning, which
 // may have been issued to another organization. ok is false if the error is about something else, or if that was already removed.
-func Amend(to policy.Resolution, e *chat.ProviderError) (again policy.Resolution, ok bool) {
+func Amend(to policy.Resolution, e *chat.ProviderError) (amended policy.Resolution, ok bool) {
 	if e.Status != http.StatusBadRequest {
 		return to, false
 	}

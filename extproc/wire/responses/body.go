@@ -74,7 +74,7 @@ func (e *encoder) appendOutput(dst []byte, status string) []byte {
 }
 
 // echoed are the members of the request that the response repeats, and their values if the request lacks them.
-var echoed = [...]struct{ key, usual string }{
+var echoed = [...]struct{ key, defaultValue string }{
 	{"instructions", "null"},
 	{"max_output_tokens", "null"},
 	{"max_tool_calls", "null"},
@@ -103,7 +103,7 @@ func (e *encoder) appendEchoed(dst []byte) []byte {
 			v = e.opts.Request.Doc.Get(m.key)
 		}
 		if v.IsNull() {
-			dst = append(dst, m.usual...)
+			dst = append(dst, m.defaultValue...)
 			continue
 		}
 		dst = wire.AppendLine(dst, v.Raw)

@@ -20,7 +20,7 @@ func (Dialect) Continue(req *chat.Request, answer []byte, results []wire.CallRes
 	return wire.ContinueWith(req, func(r *wire.Reshape) error {
 		var b []byte
 		for _, item := range v.Get("output").Each {
-			if raw := kept(item); raw != nil {
+			if raw := resent(item); raw != nil {
 				b = append(append(b, raw...), ',')
 			}
 		}
@@ -45,8 +45,8 @@ func (Dialect) Continue(req *chat.Request, answer []byte, results []wire.CallRes
 	})
 }
 
-// kept returns an item of an answer in the form in which it is sent back; nil if it is omitted.
-func kept(item jsonx.Value) []byte {
+// resent returns an item of an answer in the form in which it is sent back; nil if it is omitted.
+func resent(item jsonx.Value) []byte {
 	id, _ := item.Get("id").Str()
 	if item.Get("type").Equal("reasoning") {
 		if strings.HasPrefix(id, chat.OwnReasoning) || !item.Get("encrypted_content").IsNull() {

@@ -49,7 +49,7 @@ func (d *Decoder) Decode(chunk []byte, end bool) []chat.Event {
 		d.frame(f)
 	}
 	switch {
-	case d.Over || !end:
+	case d.Ended || !end:
 	case d.Stream:
 		d.Fail("truncated", "the provider's stream ended before its answer was complete")
 	default:
@@ -77,10 +77,10 @@ func (d *Decoder) frame(f *sse.Frame) {
 		return
 	}
 	carrier := first
-	if d.Over {
+	if d.Ended {
 		carrier = len(d.Events) - 1
 	}
-	d.Carry(first, carrier, f.Raw, model)
+	d.AttachBytes(first, carrier, f.Raw, model)
 }
 
 // whole reads a complete JSON answer.
@@ -96,7 +96,7 @@ func (d *Decoder) whole() {
 		d.response(v)
 	}
 	if last := len(d.Events) - 1; d.Passes && d.Events[last].Kind == chat.End {
-		d.Carry(0, last, d.Body, wire.ModelSpan(v.Get("model"), 0))
+		d.AttachBytes(0, last, d.Body, wire.ModelSpan(v.Get("model"), 0))
 	}
 }
 

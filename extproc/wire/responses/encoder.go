@@ -25,21 +25,21 @@ type encoder struct {
 	quoted []byte          // opts.Model as a JSON string
 	custom map[string]bool // names of the request's tools with a text argument
 
-	began    bool
-	seq      int64
-	id       string
-	model    string
-	items    []*item
-	open     []*item // incomplete items
-	usage    chat.Usage
-	ownUsage []byte // the provider's own usage, if it speaks this dialect
-	tier     []byte // the service tier's JSON
-	reason   chat.StopReason
-	next     blockAttributes // attributes of the next block
-	passed   []byte          // the provider's own body
-	own      []byte          // the gateway's own member
-	follows  bool            // the last event passed unchanged, and the items include it
-	unsent   []byte          // translation of what passed unchanged, which is not sent; a reused buffer
+	began     bool
+	seq       int64
+	id        string
+	model     string
+	items     []*item
+	open      []*item // incomplete items
+	usage     chat.Usage
+	ownUsage  []byte // the provider's own usage, if it speaks this dialect
+	tier      []byte // the service tier's JSON
+	reason    chat.StopReason
+	next      blockAttributes // attributes of the next block
+	passed    []byte          // the provider's own body
+	own       []byte          // the gateway's own member
+	tracked   bool            // the last event passed unchanged, and the items include it
+	discarded []byte          // translation of what passed unchanged, which is not sent; a reused buffer
 }
 
 // blockAttributes are attributes of a block that only this dialect has, and that precede its content.
@@ -69,27 +69,27 @@ func customTools(r *chat.Request) map[string]bool {
 func (e *encoder) Append(dst []byte, ev *chat.Event) []byte {
 	if e.opts.Same && (ev.Tail || ev.Raw != nil) {
 		if e.opts.MayChange && ev.Kind != chat.End {
-			e.follow(ev)
+			e.track(ev)
 		}
 		return e.pass(dst, ev)
 	}
-	if e.follows { // the provider's own events completed its items
-		e.follows = false
-		e.silently(e.closeAll)
+	if e.tracked { // the provider's own events completed its items
+		e.tracked = false
+		e.discard(e.closeAll)
 	}
 	return e.write(dst, ev)
 }
 
-// follow updates the state with an event that passes unchanged, so that later events can be translated.
-func (e *encoder) follow(ev *chat.Event) {
-	e.follows = true
-	e.silently(func(dst []byte) []byte { return e.write(dst, ev) })
+// track updates the state with an event that passes unchanged, so that later events can be translated.
+func (e *encoder) track(ev *chat.Event) {
+	e.tracked = true
+	e.discard(func(dst []byte) []byte { return e.write(dst, ev) })
 }
 
-// silently calls write and discards its output and its degraded names.
-func (e *encoder) silently(write func(dst []byte) []byte) {
+// discard calls write and discards its output and its degraded names.
+func (e *encoder) discard(write func(dst []byte) []byte) {
 	seq, degraded := e.seq, e.DegradedNames
-	e.unsent = write(e.unsent[:0])
+	e.discarded = write(e.discarded[:0])
 	e.seq, e.DegradedNames = seq, degraded
 }
 
@@ -132,7 +132,7 @@ func (e *encoder) pass(dst []byte, ev *chat.Event) []byte {
 	case chat.Start:
 		e.start(ev)
 	case chat.UsageInfo:
-		if !e.follows {
+		if !e.tracked {
 			e.count(ev)
 		}
 	}
@@ -170,11 +170,11 @@ func (e *encoder) Attach(dst, own []byte) []byte {
 func (e *encoder) appendLast(dst []byte, ev *chat.Event) []byte {
 	n := len(dst)
 	dst = e.appendRaw(dst, ev.Raw, ev.ModelSpan)
-	behind := len(dst) - (len(ev.Raw) - ev.ModelSpan.End)
-	if ev.ModelSpan.End <= ev.ModelSpan.Start || behind > len(dst) {
+	end := len(dst) - (len(ev.Raw) - ev.ModelSpan.End)
+	if ev.ModelSpan.End <= ev.ModelSpan.Start || end > len(dst) {
 		return wire.AppendWithOwn(dst[:n], bytes.Clone(dst[n:]), e.own)
 	}
-	return slices.Insert(dst, behind, wire.AppendOwn(nil, e.own)...)
+	return slices.Insert(dst, end, wire.AppendOwn(nil, e.own)...)
 }
 
 // start sets the answer's id and model. Ids of other dialects have another syntax, so the gateway generates one.

@@ -152,7 +152,7 @@ func (d *Decoder) response(v jsonx.Value) {
 // finish ends the answer. r is the whole response: what earlier events did not contain is emitted now.
 func (d *Decoder) finish(r jsonx.Value) {
 	for i, item := range r.Get("output").Each {
-		if d.item(int64(i), item, true); d.Over {
+		if d.item(int64(i), item, true); d.Ended {
 			return
 		}
 	}
@@ -184,8 +184,8 @@ func (d *Decoder) usage(r jsonx.Value) {
 		}
 	}
 	if v.Kind() == jsonx.Object {
-		said := readReport(v)
-		u := said.usage()
+		counted := readReport(v)
+		u := counted.usage()
 		u.Final, u.Searches = true, searches(r.Get("output"))
 		d.Emit(chat.Event{Kind: chat.UsageInfo, Usage: u, Text: v.Raw})
 	}
@@ -333,7 +333,7 @@ func (d *Decoder) at(number int64, kind string) *outputItem {
 }
 
 func (d *Decoder) tooMany() {
-	if !d.Over {
+	if !d.Ended {
 		d.Fail("invalid_response", "the provider's answer has too many parts")
 	}
 }

@@ -59,16 +59,16 @@ const ownReasoning = chat.OwnReasoning
 // add starts an item. Items before it that cannot continue are completed.
 func (e *encoder) add(dst []byte, it *item) ([]byte, *item) {
 	dst = e.begin(dst)
-	going := e.open[:0]
+	stillOpen := e.open[:0]
 	for _, o := range e.open {
 		if o.stopped || o.kind == message || o.kind == reasoning {
 			dst = e.close(dst, o)
 			continue
 		}
-		going = append(going, o)
+		stillOpen = append(stillOpen, o)
 	}
-	going = append(going, it)
-	e.open = going
+	stillOpen = append(stillOpen, it)
+	e.open = stillOpen
 	it.index, it.status = len(e.items), completed
 	if it.id = e.next.id; it.id == "" || it.kind == foreign {
 		it.id = it.kind.prefix() + e.ownID() + "_" + strconv.Itoa(it.index)
@@ -232,7 +232,7 @@ func (e *encoder) close(dst []byte, it *item) []byte {
 	switch it.kind {
 	case message, reasoning:
 		dst = e.closePart(dst, it)
-		it.sealUp()
+		it.sealThinking()
 	case functionCall:
 		if len(bytes.TrimSpace(it.args)) == 0 {
 			it.args = []byte("{}")
@@ -262,8 +262,8 @@ func customText(args []byte) []byte {
 	return args
 }
 
-// sealUp sets the encrypted_content of signed thinking.
-func (it *item) sealUp() {
+// sealThinking sets the encrypted_content of signed thinking.
+func (it *item) sealThinking() {
 	for i := range it.parts {
 		switch p := &it.parts[i]; {
 		case it.seal != nil:

@@ -53,7 +53,7 @@ func (d *Decoder) foreignItem(it *outputItem, v jsonx.Value, done bool) {
 	if it.block == 0 {
 		it.block = d.newBlock() + 1
 	}
-	if d.Over {
+	if d.Ended {
 		return
 	}
 	ev := chat.Event{Kind: chat.Extra, ID: it.kind, Index: it.block - 1, Text: v.Raw, Tool: tool}
@@ -100,8 +100,8 @@ func (d *Decoder) reasoning(it *outputItem, v jsonx.Value) {
 	sealed := v.Get(encryptedContent)
 	text, isSealed := sealed.Str()
 	ours, err := openSeal(text)
-	mine := err == nil && ours != nil
-	if mine {
+	isOurs := err == nil && ours != nil
+	if isOurs {
 		it.signed = ours.SignedBy()
 	}
 	for i, p := range v.Get("summary").Each {
@@ -111,7 +111,7 @@ func (d *Decoder) reasoning(it *outputItem, v jsonx.Value) {
 		d.text(it, "response.reasoning_text", int64(i), p.Get("text"), true)
 	}
 	switch n := len(it.parts); {
-	case mine:
+	case isOurs:
 		d.emitUnsealed(it, ours)
 	case d.translates && text != "":
 		d.emitSealed(it, text)
@@ -136,7 +136,7 @@ func (d *Decoder) emitSealed(it *outputItem, text string) {
 	kind := chat.Signature
 	if len(it.parts) == 0 {
 		kind = chat.Redacted
-		if d.newPart(it, "response.reasoning_summary_text", 0); d.Over {
+		if d.newPart(it, "response.reasoning_summary_text", 0); d.Ended {
 			return
 		}
 	}
@@ -170,7 +170,7 @@ func (d *Decoder) callItem(it *outputItem, v jsonx.Value, family string, args js
 		}
 		d.called = true
 		p := d.newPart(it, family, 0)
-		if d.Over {
+		if d.Ended {
 			return
 		}
 		d.Emit(chat.Event{Kind: chat.ToolStart, ID: custom, Index: p.block, Tool: chat.ToolCall{ID: id, Name: name}})
@@ -193,7 +193,7 @@ func (d *Decoder) text(it *outputItem, family string, number int64, v jsonx.Valu
 	case p == nil && families[family].kind == chat.ToolArgs: // of a call without an added event
 		return
 	case p == nil:
-		if p = d.newPart(it, family, number); d.Over {
+		if p = d.newPart(it, family, number); d.Ended {
 			return
 		}
 	}
@@ -232,7 +232,7 @@ func (d *Decoder) newPart(it *outputItem, family string, number int64) *outputPa
 	}
 	it.parts = append(it.parts, outputPart{family: family, kind: families[family].kind, number: number, block: d.newBlock(), before: d.points})
 	p := &it.parts[len(it.parts)-1]
-	if d.Over {
+	if d.Ended {
 		return p
 	}
 	if it.id != nil {
@@ -286,7 +286,7 @@ const outputText = "response.output_text"
 func (d *Decoder) note(it *outputItem, number int64, v jsonx.Value) {
 	p := it.find(outputText, number)
 	if p == nil {
-		if p = d.newPart(it, outputText, number); d.Over {
+		if p = d.newPart(it, outputText, number); d.Ended {
 			return
 		}
 	}

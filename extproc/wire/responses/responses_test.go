@@ -125,7 +125,7 @@ func FuzzAnyBodyIsReadOrRefused(f *testing.F) {
 
 func hasOurs(input jsonx.Value) bool {
 	for _, item := range input.Each {
-		if item.Get("type").Equal("reasoning") && madeHere(item) {
+		if item.Get("type").Equal("reasoning") && isFromGateway(item) {
 			return true
 		}
 	}
@@ -133,7 +133,7 @@ func hasOurs(input jsonx.Value) bool {
 }
 
 func TestACallOfTheSameDialect(t *testing.T) {
-	for op, path := range map[chat.Op]string{chat.Generate: "/v1/responses", chat.CountTokens: "/v1/responses/input_tokens"} { //nolint:exhaustive // it makes no embeddings
+	for op, path := range map[chat.Op]string{chat.Generate: "/v1/responses", chat.CountTokens: "/v1/responses/input_tokens"} { //nolint:exhaustive // it has no embeddings
 		r, err := Dialect{}.Decode(op, nil, "", []byte(`{"model":"m","input":"x"}`))
 		if err != nil {
 			t.Fatal(err)
@@ -166,7 +166,7 @@ data: {"type":"response.completed","sequence_number":2,"response":{"id":"resp_1"
 
 `
 
-// TestTheTerminatorComesWithTheEnd: what the gateway says at the end of a stream stands right before it.
+// TestTheTerminatorComesWithTheEnd: what the gateway adds at the end of a stream directly precedes the terminator.
 func TestTheTerminatorComesWithTheEnd(t *testing.T) {
 	d := NewDecoder(&chat.Request{Dialect: chat.Responses, Stream: true}, 200, eventStream())
 	e := Dialect{}.NewEncoder(wire.Options{Same: true, Stream: true, Model: "shown", RequestID: "req_1"})

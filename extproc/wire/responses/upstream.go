@@ -60,7 +60,7 @@ func EncodeRequest(buf []byte, req *chat.Request, o RequestOptions) (body []byte
 		a.adjust(req)
 		degraded = a.degraded
 	}
-	if dropOurs(&e, d) {
+	if dropGatewayItems(&e, d) {
 		degraded = append(degraded, "reasoning")
 	}
 	return e.AppendTo(slices.Grow(buf, e.Len(d)), d), degraded, nil
@@ -81,9 +81,9 @@ func translate(buf []byte, req *chat.Request, o RequestOptions) (body []byte, de
 	return w.Dst, w.Degraded, w.Refused
 }
 
-// dropOurs removes the reasoning items that the gateway converted from another provider's thinking: this provider would not find or could
+// dropGatewayItems removes the reasoning items that the gateway converted from another provider's thinking: this provider would not find or could
 // not decrypt them, and would refuse the request. It reports whether there were any.
-func dropOurs(e *jsonx.Edits, d *jsonx.Doc) (found bool) {
+func dropGatewayItems(e *jsonx.Edits, d *jsonx.Doc) (found bool) {
 	input := d.Get("input")
 	if input.Kind() != jsonx.Array || !mayHaveReasoning(d) {
 		return false
@@ -91,7 +91,7 @@ func dropOurs(e *jsonx.Edits, d *jsonx.Doc) (found bool) {
 	end := input.At + 1 // end of the last item that stays
 	first, dropped := true, false
 	for _, item := range input.Each {
-		if item.Get("type").Equal("reasoning") && madeHere(item) {
+		if item.Get("type").Equal("reasoning") && isFromGateway(item) {
 			found, dropped = true, true
 			continue
 		}
@@ -121,8 +121,8 @@ func mayHaveReasoning(d *jsonx.Doc) bool {
 	return d.MayHoldValue(&reasoningTypes) && (d.MayContain(ownReasoning) || d.MayContain(wire.SealPrefix))
 }
 
-// madeHere reports whether the gateway wrote a reasoning item.
-func madeHere(item jsonx.Value) bool {
+// isFromGateway reports whether the gateway wrote a reasoning item.
+func isFromGateway(item jsonx.Value) bool {
 	id, _ := item.Get("id").Str()
 	sealed, _ := item.Get("encrypted_content").Str()
 	return strings.HasPrefix(id, ownReasoning) || strings.HasPrefix(sealed, wire.SealPrefix)

@@ -10,7 +10,7 @@ import (
 // wire.Least.
 type report struct {
 	input, written, output, reasoning int64
-	cached                            wire.Least
+	cached                            wire.Minimum
 }
 
 func readReport(v jsonx.Value) (r report) {
@@ -30,7 +30,7 @@ func readReport(v jsonx.Value) (r report) {
 }
 
 func (r *report) inputDetails(v jsonx.Value) {
-	var cached wire.Least
+	var cached wire.Minimum
 	for key, m := range v.Members {
 		switch string(key) {
 		case "cached_tokens":

@@ -8,7 +8,7 @@ import (
 	"bardo.money/gateway/internal/header"
 )
 
-// oddReports are what providers might write for the usage of an answer, and what is counted: input, cached and written tokens; output and reasoning.
+// oddReports are unusual usage reports of providers, and what is counted: input, cached and written tokens; output and reasoning.
 var oddReports = []struct{ about, report, want string }{
 	{"a whole report", `{"input_tokens":100,"input_tokens_details":{"cached_tokens":60,"cache_write_tokens":10},"output_tokens":9,"output_tokens_details":{"reasoning_tokens":4},"total_tokens":109}`, "30+60+10 9/4"},
 	{"nothing", `{}`, "0+0+0 0/0"},

@@ -138,8 +138,8 @@ func (w *writer) sampling(p *chat.Params) {
 	own := &w.Conv.Params
 	w.reportDropped("top_k", own.TopK, p.TopK)
 	w.reportDropped("min_p", own.MinP, p.MinP)
-	w.reportDropped("presence_penalty", own.PresencePenalty, unusual(p.PresencePenalty))
-	w.reportDropped("frequency_penalty", own.FrequencyPenalty, unusual(p.FrequencyPenalty))
+	w.reportDropped("presence_penalty", own.PresencePenalty, nonZero(p.PresencePenalty))
+	w.reportDropped("frequency_penalty", own.FrequencyPenalty, nonZero(p.FrequencyPenalty))
 	w.reportDropped("seed", own.Seed, p.Seed)
 	w.reportDropped("stop_sequences", strings.Join(own.Stop, ""), strings.Join(p.Stop, ""))
 	if w.req.Choices > 1 {
@@ -147,8 +147,8 @@ func (w *writer) sampling(p *chat.Params) {
 	}
 }
 
-// unusual returns a penalty's text; "" for zero.
-func unusual(text string) string {
+// nonZero returns a penalty's text; "" for zero.
+func nonZero(text string) string {
 	if strings.TrimSuffix(text, ".0") == "0" {
 		return ""
 	}
@@ -190,13 +190,13 @@ func (w *writer) think(p *chat.Params) {
 // showsThinking reports whether a summary of the reasoning is requested.
 func (w *writer) showsThinking(p *chat.Params) bool {
 	level, on := wire.LevelOf(p)
-	asks := level != "" && on
-	wanted := asks
+	requested := level != "" && on
+	visible := requested
 	if p.Visible != nil {
-		wanted = *p.Visible && (asks || w.opts.Reasons)
+		visible = *p.Visible && (requested || w.opts.Reasons)
 	}
 	switch {
-	case !wanted || !on || !w.takesEffort():
+	case !visible || !on || !w.takesEffort():
 		return false
 	case w.opts.NoSummary:
 		w.Degrade("thinking")

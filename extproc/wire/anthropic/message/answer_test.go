@@ -33,7 +33,7 @@ type event struct {
 	id     string
 	model  string
 	raw    string
-	span   string // what Raw has at ModelSpan
+	span   string // the text at Raw[ModelSpan]
 	tail   bool
 }
 
@@ -61,7 +61,7 @@ func decodeAll(d *message.Decoder, chunks ...string) []event {
 	return got
 }
 
-// meaning is events without the bytes they came in, nor a usage's own words.
+// meaning returns events without their bytes and the provider's own usage.
 func meaning(events []event) []event {
 	events = slices.Clone(events)
 	for i := range events {
@@ -73,7 +73,7 @@ func meaning(events []event) []event {
 	return slices.DeleteFunc(events, func(e event) bool { return e.kind == chat.Other })
 }
 
-// frame is one event as Anthropic writes it.
+// frame formats an event as Anthropic does.
 func frame(data string) string {
 	name := data[len(`{"type":"`):]
 	return "event: " + name[:strings.IndexByte(name, '"')] + "\ndata: " + data + "\n\n"
@@ -162,17 +162,17 @@ func TestAStreamIsReadAsEvents(t *testing.T) {
 	}
 }
 
-// usageAtStart is a message_start with a usage object.
+// usageAtStart returns a message_start with a usage object.
 func usageAtStart(usage string) string {
 	return `{"type":"message_start","message":{"id":"m","model":"x","usage":` + usage + `}}`
 }
 
-// usageAtEnd is a message_delta with a usage object.
+// usageAtEnd returns a message_delta with a usage object.
 func usageAtEnd(usage string) string {
 	return `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":` + usage + `}`
 }
 
-// usageRows are usage reports of a stream, and the usage that they amount to.
+// usageRows are usage reports of a stream, and the resulting usage.
 var usageRows = []struct {
 	name   string
 	events []string

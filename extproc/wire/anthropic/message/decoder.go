@@ -69,7 +69,7 @@ func (d *Decoder) Decode(chunk []byte, end bool) []chat.Event {
 		d.frames(d.scanner.Next(chunk), false)
 		if end {
 			d.frames(d.scanner.End(), true)
-			a.breakOff()
+			a.failTruncated()
 		}
 	default:
 		d.collectJSON(chunk, end)
@@ -186,8 +186,8 @@ func (a *answer) fail(e *chat.ProviderError) {
 	a.done = true
 }
 
-// breakOff ends an answer whose body ended before it was complete.
-func (a *answer) breakOff() {
+// failTruncated ends an answer whose body ended before it was complete.
+func (a *answer) failTruncated() {
 	if !a.done {
 		a.fail(&chat.ProviderError{Status: badGateway, Type: truncated, Message: "the answer broke off"})
 	}

@@ -38,7 +38,7 @@ var (
 	counted = chat.Event{Kind: chat.UsageInfo, Usage: chat.Usage{Input: 9, Cached: 4, Output: 5, Final: true}}
 )
 
-// brief says a stream in one line for each event: what it is, and what it carries.
+// brief formats each event of a stream on one line: its type and its content.
 func brief(t *testing.T, out string) []string {
 	t.Helper()
 	var lines []string
@@ -61,7 +61,7 @@ func brief(t *testing.T, out string) []string {
 	return lines
 }
 
-// translatedRows are events of other dialects, and the stream that is written for them.
+// translatedRows are events of other dialects, and the streams that are written for them.
 var translatedRows = []struct {
 	name   string
 	events []chat.Event
@@ -209,7 +209,7 @@ func TestTheSameDialectPassesUnchanged(t *testing.T) {
 	}
 }
 
-// relay reads a provider's answer in pieces and writes it for a client.
+// relay decodes a provider's answer in pieces and encodes it for a client.
 func relay(body string, comesAsStream, wantsStream bool, model string, size int) string {
 	h := jsonBody
 	if comesAsStream {
@@ -310,7 +310,7 @@ func TestAnErrorInsideAStreamEndsIt(t *testing.T) {
 	}
 }
 
-// wireEvent is an event of the stream, as a client reads it.
+// wireEvent is an event of the stream as a client parses it.
 type wireEvent struct {
 	Type    string
 	Index   *int
@@ -355,8 +355,8 @@ func readStream(t testing.TB, out string) []wireEvent {
 	return events
 }
 
-// wellFormed checks what clients rely on: one message_start with usage and an empty list of content, blocks one after
-// the other with rising indices and deltas of their own kind, then message_delta and message_stop.
+// wellFormed checks what clients rely on: one message_start with usage and an empty list of content, sequential blocks with ascending
+// indices and deltas of their own kind, then message_delta and message_stop.
 func wellFormed(events []wireEvent, complete bool) error {
 	accepts := map[string]string{
 		"text": "text_delta", "thinking": "thinking_delta signature_delta", "tool_use": "input_json_delta", "redacted_thinking": "none",
@@ -415,7 +415,7 @@ func wellFormed(events []wireEvent, complete bool) error {
 	return nil
 }
 
-// FuzzEveryAnswerIsAWellFormedStream reads events out of bytes, so that any sequence may come.
+// FuzzEveryAnswerIsAWellFormedStream generates events from bytes, so that any sequence may occur.
 func FuzzEveryAnswerIsAWellFormedStream(f *testing.F) {
 	f.Add([]byte{0, 0, 1, 0, 6, 1, 7, 1, 6, 2, 7, 1, 7, 2, 9, 0, 10, 0, 12, 0})
 	f.Add([]byte{2, 0, 3, 0, 1, 1, 5, 1, 8, 1, 6, 0, 6, 16, 7, 0, 12, 0, 1, 0})

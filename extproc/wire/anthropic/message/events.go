@@ -291,7 +291,7 @@ func (a *answer) body(body []byte) {
 	var model chat.Span
 	switch {
 	case err != nil || v.Kind() != jsonx.Object:
-		a.breakOff()
+		a.failTruncated()
 		return
 	case m.kind.Equal("error"):
 		a.fail(errbody.InStream(v))

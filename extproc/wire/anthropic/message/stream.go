@@ -18,7 +18,7 @@ type streamEncoder struct {
 	index    int  // of the first block, for the client
 	finished bool // message_delta was written
 
-	unsent []byte // translation of what passed unchanged, which is not sent; a reused buffer
+	discarded []byte // translation of what passed unchanged, which is not sent; a reused buffer
 }
 
 // Append writes an event for the client. The provider's own frames pass unchanged.
@@ -28,7 +28,7 @@ func (e *streamEncoder) Append(dst []byte, ev *chat.Event) []byte {
 		return dst
 	case e.opts.Same && (ev.Tail || ev.Raw != nil):
 		if e.opts.MayChange && ev.Kind != chat.End {
-			e.follow(ev)
+			e.track(ev)
 		}
 		if ev.Tail {
 			return dst
@@ -42,11 +42,11 @@ func (e *streamEncoder) Append(dst []byte, ev *chat.Event) []byte {
 	return e.translate(dst, ev)
 }
 
-// follow updates the state with an event that passes unchanged, so that later events can be translated. Names that it degrades are
+// track updates the state with an event that passes unchanged, so that later events can be translated. Names that it degrades are
 // discarded.
-func (e *streamEncoder) follow(ev *chat.Event) {
+func (e *streamEncoder) track(ev *chat.Event) {
 	degraded := e.DegradedNames
-	e.unsent = e.translate(e.unsent[:0], ev)
+	e.discarded = e.translate(e.discarded[:0], ev)
 	e.DegradedNames = degraded
 }
 

@@ -9,8 +9,8 @@ import (
 	"bardo.money/gateway/extproc/wire/anthropic/message"
 )
 
-// oddReports are what providers might write for the usage of an answer, and what is counted: input, cached and written tokens, those for an hour; output and
-// reasoning; searches; and what is told besides.
+// oddReports are unusual usage reports of providers, and what is counted: input, cached and written tokens, those for an hour; output and
+// reasoning; searches; and the extras that are emitted.
 var oddReports = []struct{ about, report, want string }{
 	{"a whole report", `{"input_tokens":10,"cache_read_input_tokens":20,"cache_creation_input_tokens":30,"cache_creation":{"ephemeral_5m_input_tokens":10,"ephemeral_1h_input_tokens":20},"output_tokens":40,"output_tokens_details":{"thinking_tokens":5},"service_tier":"standard","server_tool_use":{"web_search_requests":2,"web_fetch_requests":1}}`, `10+20+10+20 40/5 2, service_tier"standard", server_tool_use`},
 	{"nothing", `{}`, "0+0+0+0 0/0 0"},
@@ -49,7 +49,7 @@ func TestAnOddReportIsCounted(t *testing.T) {
 		body := `{"id":"m","type":"message","model":"x","content":[],"stop_reason":"end_turn","usage":` + row.report + `}`
 		var got []string
 		for _, e := range decodeAll(message.NewDecoder(&chat.Request{Dialect: chat.Anthropic}, 200, jsonBody), body) {
-			switch u := &e.usage; e.kind { //nolint:exhaustive // the rest tells nothing of the usage
+			switch u := &e.usage; e.kind { //nolint:exhaustive // other events are not about usage
 			case chat.UsageInfo:
 				got = append(got, fmt.Sprintf("%d+%d+%d+%d %d/%d %d", u.Input, u.Cached, u.CacheWrite, u.CacheWrite1h, u.Output, u.Reasoning, u.Searches))
 				if e.text != row.report || u.Final != (u.Output > 0) {

@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/extproc/wire/openai/chatcompletion"
 )
 
-// token is a frame as OpenAI sends one per token: about 250 bytes.
+// token is a frame as OpenAI sends it per token: about 250 bytes.
 const token = `data: {"id":"chatcmpl-AbCdEfGhIjKlMnOpQrStUvWx","object":"chat.completion.chunk","created":1700000000,` +
 	`"model":"gpt-x-2026-01-01","service_tier":"default","system_fingerprint":"fp_0123","choices":[{"index":0,` +
 	`"delta":{"content":" hello"},"finish_reason":null}]}` + "\n\n"

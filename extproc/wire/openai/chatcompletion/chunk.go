@@ -75,7 +75,7 @@ func (d *Decoder) chunk(f *sse.Frame) (model chat.Span, usageChunk bool) {
 	empty := true
 	for i, c := range o.choices.Each {
 		empty = false
-		if d.choiceObject(i, c, false); d.Over {
+		if d.choiceObject(i, c, false); d.Ended {
 			return chat.Span{}, false
 		}
 	}
@@ -262,7 +262,7 @@ func (d *Decoder) call(c *choice, n int, number jsonx.Value, id string, f jsonx.
 	}
 	t := c.find(number, id)
 	switch {
-	case d.Over:
+	case d.Ended:
 		return
 	case t == nil && len(c.tools) == maxCalls:
 		d.Fail("invalid_response", "the provider's answer has too many tool calls")

@@ -18,7 +18,7 @@ func (d *Decoder) completion(v jsonx.Value) {
 	empty := true
 	for i, c := range o.choices.Each {
 		empty = false
-		if d.choiceObject(i, c, true); d.Over {
+		if d.choiceObject(i, c, true); d.Ended {
 			d.Events = d.Events[len(d.Events)-1:] // the client receives only the error
 			return
 		}
@@ -32,7 +32,7 @@ func (d *Decoder) completion(v jsonx.Value) {
 		d.usage(o.usage, true)
 	}
 	d.done()
-	d.Carry(0, 0, d.Body, wire.ModelSpan(o.model, 0))
+	d.AttachBytes(0, 0, d.Body, wire.ModelSpan(o.model, 0))
 }
 
 // usage emits a usage object: its numbers, and the provider's own JSON.

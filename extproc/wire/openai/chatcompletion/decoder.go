@@ -28,7 +28,7 @@ type Decoder struct {
 	answer.Reader
 	id        string            // the answer's
 	began     bool              // the Start event was emitted
-	wanted    int               // number of requested choices
+	requested int               // number of requested choices
 	longNames map[string]string // the client's tool names, by their shortened ones
 	choices   []choice
 	sent      sentOnce
@@ -76,7 +76,7 @@ type call struct {
 func NewDecoder(req *chat.Request, status int, h header.List) *Decoder {
 	f := answer.Format{Dialect: chat.OpenAI, MaxEvent: maxEvent, Terminator: terminator}
 	return &Decoder{
-		Reader: answer.NewReader(f, req, status, h), wanted: max(1, req.Choices), longNames: wire.LongNames(req, chat.OpenAI),
+		Reader: answer.NewReader(f, req, status, h), requested: max(1, req.Choices), longNames: wire.LongNames(req, chat.OpenAI),
 		translates: req.Dialect != chat.OpenAI,
 		searched:   req.Dialect == chat.OpenAI && !req.Doc.Get("web_search_options").IsNull(), // models with this member search for every answer
 	}
@@ -88,7 +88,7 @@ func (d *Decoder) Decode(chunk []byte, end bool) []chat.Event {
 		d.frame(f)
 	}
 	switch {
-	case d.Over || !end:
+	case d.Ended || !end:
 	case d.Stream:
 		d.close()
 	default:
@@ -114,7 +114,7 @@ func (d *Decoder) frame(f *sse.Frame) {
 	case f.Data != nil:
 		model, usageChunk = d.chunk(f)
 	}
-	d.Own(first, f.Raw, model)
+	d.AttachFrame(first, f.Raw, model)
 	d.Events[first].UsageChunk = usageChunk && d.Passes
 }
 
@@ -129,7 +129,7 @@ func (d *Decoder) done() {
 
 // close handles the end of the body. Some servers omit the terminator: an answer whose choices all have their finish_reason is complete.
 func (d *Decoder) close() {
-	if d.stopped() && len(d.choices) >= d.wanted {
+	if d.stopped() && len(d.choices) >= d.requested {
 		d.done()
 	} else {
 		d.Fail("truncated", "the provider's stream ended before its answer was complete")

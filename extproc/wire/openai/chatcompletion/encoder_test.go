@@ -13,7 +13,7 @@ import (
 	"bardo.money/gateway/internal/fault"
 )
 
-// encode writes events as a client with these options sees them.
+// encode encodes events for a client with these options.
 func encode(o wire.Options, events ...chat.Event) string {
 	enc := chatcompletion.NewEncoder(o)
 	var out []byte

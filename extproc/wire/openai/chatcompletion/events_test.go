@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/internal/header"
 )
 
-// sse is a stream of data frames.
+// sse returns a stream of data frames.
 func sse(data ...string) string {
 	var b strings.Builder
 	for _, d := range data {
@@ -18,7 +18,7 @@ func sse(data ...string) string {
 	return b.String()
 }
 
-// chunk is a chunk of one choice.
+// chunk returns a chunk with one choice.
 func chunk(choice string) string {
 	return `{"id":"c1","object":"chat.completion.chunk","created":1,"model":"up","choices":[{"index":0,` + choice + `}]}`
 }
@@ -30,7 +30,7 @@ func finish(reason string) string { return chunk(`"delta":{},"finish_reason":"` 
 const usageChunk = `{"id":"c1","object":"chat.completion.chunk","created":1,"model":"up","choices":[],"usage":` +
 	`{"prompt_tokens":10,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":4}}}`
 
-// say is an event in a line, as tests compare it. It copies, because events alias their decoder.
+// describe formats an event on one line for comparison. It copies, because events alias their decoder.
 func describe(ev *chat.Event) string {
 	at := fmt.Sprintf("%d", ev.Index)
 	if ev.Choice > 0 {
@@ -76,19 +76,19 @@ func describe(ev *chat.Event) string {
 	return fmt.Sprintf("unexpected %d", ev.Kind)
 }
 
-// read decodes a body in pieces that end at the cuts, and tells what it said: the events, and what a client of the same
-// dialect would be sent, frame by frame.
+// read decodes a body in pieces that end at the cuts, and returns the formatted events, and the frames that a client of the same dialect
+// would receive.
 func read(d *chatcompletion.Decoder, body string, cuts ...int) (events []string, raw string) {
 	at := 0
 	for _, cut := range append(cuts, len(body)) {
 		piece := []byte(body[at:cut])
 		for _, ev := range d.Decode(piece, cut == len(body)) {
 			events = append(events, describe(&ev))
-			if ev.Kind != chat.Error { // which no encoder passes
+			if ev.Kind != chat.Error { // no encoder passes it
 				raw += string(ev.Raw)
 			}
 		}
-		for i := range piece { // the events' life is over
+		for i := range piece { // the events are no longer valid
 			piece[i] = '#'
 		}
 		at = cut

@@ -20,7 +20,7 @@ var streams = []string{
 	sse(chunk(`"delta":{"content":"a","annotations":[{"type":"url_citation"}]},"logprobs":{"content":[{"token":"a"}]},"finish_reason":null`), finish("stop"), usageChunk, "[DONE]"),
 }
 
-// FuzzWhereAStreamIsCutChangesNothing is K-38: the same events, and for a client of the same dialect the same bytes.
+// FuzzWhereAStreamIsCutChangesNothing checks K-38: the same events, and for a client of the same dialect the same bytes.
 func FuzzWhereAStreamIsCutChangesNothing(f *testing.F) {
 	for _, s := range streams {
 		f.Add(s, uint16(7), uint16(40), true)
@@ -60,8 +60,8 @@ func TestK38EveryCutOfAStream(t *testing.T) {
 	}
 }
 
-// FuzzTheSameDialectPassesUnchanged: what the client reads begins with what the provider wrote, byte by byte up to its
-// end or error; only a last event without its blank line gets one. Hiding usage takes frames away, and adds nothing.
+// FuzzTheSameDialectPassesUnchanged: what the client receives is a prefix of what the provider sent, byte by byte up to its end or error;
+// only a last event without its blank line gets one. Hiding usage removes frames, and adds nothing.
 func FuzzTheSameDialectPassesUnchanged(f *testing.F) {
 	for _, s := range streams {
 		f.Add(s)

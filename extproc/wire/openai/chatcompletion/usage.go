@@ -13,7 +13,7 @@ import (
 type report struct {
 	prompt, output, total, reasoning int64
 	searches, routerSearches         int64 // as counted by Perplexity and by OpenRouter
-	cached                           struct{ openAI, deepSeek, moonshot wire.Least }
+	cached                           struct{ openAI, deepSeek, moonshot wire.Minimum }
 	written                          struct{ openRouter, liteLLM, anthropic int64 }
 	breakdown                        int64 // tokens that the other dialects do not count separately
 }
@@ -47,7 +47,7 @@ func read(v jsonx.Value) (r report) {
 }
 
 func (r *report) promptDetails(v jsonx.Value) {
-	var cached wire.Least
+	var cached wire.Minimum
 	for key, m := range v.Members {
 		switch string(key) {
 		case "cached_tokens":
