@@ -73,7 +73,7 @@ func (o *options) send(c *cobra.Command, w *client.Wallet, call *call) error {
 	resp, paid, err := w.Do(ctx, &client.Request{Name: call.name()}, call.sender(ctx, o.timeout))
 	if err != nil {
 		if paid != nil {
-			_, _ = fmt.Fprintln(c.ErrOrStderr(), said(paid))
+			_, _ = fmt.Fprintln(c.ErrOrStderr(), summary(paid))
 		}
 		return advise(err)
 	}

@@ -55,7 +55,7 @@ func startProxy(t *testing.T, server http.HandlerFunc) (base string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = book.Close() })
-	p := httptest.NewServer(&proxy{o: &options{timeout: time.Minute}, wallet: &client.Wallet{Key: key, Purpose: purpose, Now: time.Now, Book: book}, target: target, token: "secret", said: io.Discard})
+	p := httptest.NewServer(&proxy{o: &options{timeout: time.Minute}, wallet: &client.Wallet{Key: key, Purpose: purpose, Now: time.Now, Book: book}, target: target, token: "secret", notes: io.Discard})
 	t.Cleanup(p.Close)
 	return p.URL + "/secret"
 }
@@ -97,7 +97,7 @@ func TestARequestThatIsTooLargeIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, at.Path+"/v1/x", io.LimitReader(zeros{}, maxProxied+1))
+	w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, at.Path+"/v1/x", io.LimitReader(zeros{}, maxBody+1))
 	(&proxy{token: "secret"}).ServeHTTP(w, r)
 	if w.Code != http.StatusRequestEntityTooLarge || !strings.Contains(w.Body.String(), marker) {
 		t.Errorf("%d %s", w.Code, w.Body)

@@ -383,7 +383,7 @@ func (v *vendor) answer(w http.ResponseWriter, r *http.Request, b *bill) {
 	switch v.random.IntN(12) {
 	case 0:
 		a.bad = true
-		raw(w, oneOf(v.random, "", "HTTP/1.1 000 nothing\r\n\r\n", "HTTP/1.1 099 x\r\nContent-Length: 2\r\n\r\nhi", "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\nhello", "HTTP/1.1 1000 x\r\n\r\n",
+		raw(w, oneOf(v.random, "", "HTTP/1.1 "+"000 nothing\r\n\r\n", "HTTP/1.1 099 x\r\nContent-Length: 2\r\n\r\nhi", "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\nhello", "HTTP/1.1 1000 x\r\n\r\n",
 			"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 7\r\n\r\nhello", "rubbish\r\n\r\n", strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n", 60), "HTTP/1.1 200 OK\r\nX-Long: "+strings.Repeat("x", 11<<20)+"\r\n\r\n"))
 		return
 	case 1:
