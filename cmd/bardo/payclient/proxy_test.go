@@ -160,7 +160,11 @@ func TestAKeyThatOthersCanReadIsRefused(t *testing.T) {
 	if err := os.WriteFile(path, []byte("0x"+walletKeys[0]+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for mode, want := range map[os.FileMode]bool{0o600: true, 0o400: true, 0o640: false, 0o604: false, 0o602: false, 0o610: false, 0o644: false} {
+	for _, row := range []struct {
+		mode os.FileMode
+		want bool
+	}{{0o600, true}, {0o400, true}, {0o640, false}, {0o604, false}, {0o602, false}, {0o610, false}, {0o644, false}} {
+		mode, want := row.mode, row.want
 		if err := os.Chmod(path, mode); err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +173,7 @@ func TestAKeyThatOthersCanReadIsRefused(t *testing.T) {
 		}
 	}
 	folder := t.TempDir()
-	if err := os.Chmod(folder, 0o700); err != nil { //nolint:gosec // a folder
+	if err := os.Chmod(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := readKey(folder); err == nil || !strings.Contains(err.Error(), "chmod 600") {

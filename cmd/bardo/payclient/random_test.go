@@ -319,7 +319,7 @@ func (p *purse) compare(e *exchange, g *reply) {
 	p.v.mu.Lock()
 	defer p.v.mu.Unlock()
 	p.v.noSecret("an answer", string(g.body))
-	t, came := p.v.told[e.id]
+	t, came := p.v.answers[e.id]
 	switch own := g.own() || e.method == http.MethodHead && g.status == http.StatusBadGateway; {
 	case e.strange:
 		if came || g.status != http.StatusNotFound && g.err == nil { // it may be refused before its body is read, and the connection closed
@@ -343,7 +343,7 @@ func (p *purse) compare(e *exchange, g *reply) {
 }
 
 // same makes sure that an answer was not changed on its way.
-func (p *purse) same(e *exchange, g *reply, t *told) {
+func (p *purse) same(e *exchange, g *reply, t *answer) {
 	p.Helper()
 	switch head := e.method == http.MethodHead; {
 	case g.err != nil || g.status != t.status:
@@ -374,7 +374,7 @@ func (p *purse) run(e *exchange) {
 	p.v.mu.Lock()
 	defer p.v.mu.Unlock()
 	p.logs = append(p.logs, said)
-	t := p.v.told[e.id]
+	t := p.v.answers[e.id]
 	switch {
 	case t == nil || t.bad || t.status == http.StatusPaymentRequired && !t.paid:
 		if err == nil || out.Len() > 0 || !strings.Contains(said.String(), "bardo: ") {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/big"
 	"math/rand/v2"
 	"net/http"
@@ -33,12 +34,12 @@ type vendor struct {
 	t    *testing.T
 	book *outgoing.Book // that the command writes
 
-	mu     sync.Mutex
-	random *rand.Rand
-	now    allowed // what the process that runs allows
-	bills  map[pay.Word]*bill
-	told   map[string]*told  // the last answer to each exchange
-	paths  map[string]string // of the exchanges that came
+	mu      sync.Mutex
+	random  *rand.Rand
+	now     allowed // what the process that runs allows
+	bills   map[pay.Word]*bill
+	answers map[string]*answer // the last answer to each exchange
+	paths   map[string]string  // of the exchanges that came
 }
 
 // allowed are the flags of a process.
@@ -60,8 +61,8 @@ type bill struct {
 	served  bool // answered with success
 }
 
-// told is an answer of the vendor's.
-type told struct {
+// answer is one of the vendor's.
+type answer struct {
 	status  int
 	header  http.Header
 	body    []byte
@@ -89,7 +90,7 @@ const (
 
 func startVendor(t *testing.T, random *rand.Rand, book *outgoing.Book) *vendor {
 	t.Helper()
-	v := &vendor{t: t, book: book, random: random, bills: map[pay.Word]*bill{}, told: map[string]*told{}, paths: map[string]string{}}
+	v := &vendor{t: t, book: book, random: random, bills: map[pay.Word]*bill{}, answers: map[string]*answer{}, paths: map[string]string{}}
 	v.Server = httptest.NewServer(v)
 	t.Cleanup(v.Close)
 	return v
@@ -151,7 +152,7 @@ func (v *vendor) noSecret(what, text string) {
 
 // demand answers with a price, right ones among others.
 func (v *vendor) demand(w http.ResponseWriter, exchange string) {
-	v.told[exchange] = &told{status: http.StatusPaymentRequired}
+	v.answers[exchange] = &answer{status: http.StatusPaymentRequired}
 	amount, payTo, asset, timeout, scheme := 100+v.random.IntN(2200), v.now.payees[0], token.Address.String(), int64(oneOf(v.random, 1, 1, 2, 60, 3600)), "exact"
 	name, version := token.Name, v.random.IntN(2)+1
 	net := map[int]string{1: "base-sepolia", 2: "eip155:84532"}[version]
@@ -207,7 +208,7 @@ func (v *vendor) nonsense(w http.ResponseWriter, exchange string) {
 	case 2:
 		w.Header().Set("Payment-Required", strings.Repeat("Q", 11<<20)) // more than is read of headers
 	case 3:
-		v.told[exchange].bad = true
+		v.answers[exchange].bad = true
 		raw(w, "HTTP/1.1 402 Payment Required\r\nContent-Length: 100\r\n\r\nhalf")
 		return
 	}
@@ -237,7 +238,7 @@ func (v *vendor) take(text, process string) *bill {
 		}
 		return b
 	}
-	now := uint64(time.Now().Unix()) //nolint:gosec // a time
+	now := uint64(time.Now().Unix())
 	switch {
 	case !slices.Contains(v.now.payees, a.To.String()) || a.From != addressOf(v.t, v.now.wallet):
 		v.t.Errorf("%s is paid by %s, and process %d allows %v", a.To, a.From, v.now.process, v.now.payees)
@@ -378,8 +379,8 @@ func raw(w http.ResponseWriter, text string) {
 
 // answer answers a request, b with its payment, in any way.
 func (v *vendor) answer(w http.ResponseWriter, r *http.Request, b *bill) {
-	a := &told{paid: b != nil, header: http.Header{}}
-	v.told[r.Header.Get("X-Exchange")] = a
+	a := &answer{paid: b != nil, header: http.Header{}}
+	v.answers[r.Header.Get("X-Exchange")] = a
 	switch v.random.IntN(12) {
 	case 0:
 		a.bad = true
@@ -403,14 +404,14 @@ func (v *vendor) answer(w http.ResponseWriter, r *http.Request, b *bill) {
 }
 
 // serve notes that a payment's request is answered with success.
-func (v *vendor) serve(b *bill, a *told) {
+func (v *vendor) serve(b *bill, a *answer) {
 	if b != nil && a.status/100 == 2 {
 		b.served = true
 	}
 }
 
 // dress gives an answer headers and a body.
-func (v *vendor) dress(a *told) {
+func (v *vendor) dress(a *answer) {
 	a.header.Set("Content-Type", oneOf(v.random, "application/json", "text/event-stream", "text/plain; charset=latin-1", "x"))
 	for i := range v.random.IntN(3) * v.random.IntN(60) {
 		a.header.Add(oneOf(v.random, "Set-Cookie", "X-Odd", fmt.Sprint("X-Odd-", i)), oneOf(v.random, "", "a=b; Path=/", "\xe9\xff", strings.Repeat("v", 3000), `"`))
@@ -433,10 +434,8 @@ func (v *vendor) dress(a *told) {
 }
 
 // write sends an answer, in one or some pieces, packed or not.
-func (v *vendor) write(w http.ResponseWriter, a *told, packs bool) {
-	for name, values := range a.header {
-		w.Header()[name] = values
-	}
+func (v *vendor) write(w http.ResponseWriter, a *answer, packs bool) {
+	maps.Copy(w.Header(), a.header)
 	body := a.body
 	if packs && a.status != http.StatusNoContent && v.random.IntN(6) == 0 { // the proxy's client unpacks what it has asked for
 		var packed bytes.Buffer

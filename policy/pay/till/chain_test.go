@@ -30,6 +30,7 @@ type fakeChain struct {
 	fees     []int64
 	marks    map[pay.Word]pay.Mark // of transactions
 	asked    int                   // for states
+	sent     int                   // transactions, some of them again
 }
 
 var errDown = errors.New("down")
@@ -93,6 +94,7 @@ func (c *fakeChain) Prepare(_ context.Context, a *pay.Transfer, slot uint64, lea
 func (c *fakeChain) Send(_ context.Context, raw []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.sent++
 	switch hash := (pay.Word{raw[0], raw[1]}); {
 	case c.fails:
 		c.height++

@@ -307,3 +307,33 @@ func (p *pausing) Verify(ctx context.Context, q *pay.Payment) error {
 	<-p.answer
 	return p.fakeSettler.Verify(ctx, q)
 }
+
+// TestAReleasedPermitThatWasUsedIsRefused: nobody else can move it, so its nonce was burnt, and there is no money to be found.
+func TestAReleasedPermitThatWasUsedIsRefused(t *testing.T) {
+	inBoth(t, func(t *testing.T, s *shop) {
+		t.Helper()
+		q := s.payment(1)
+		q.UpTo, q.Facilitator = true, pay.Address{8}
+		p, err := s.Take(t.Context(), q, pay.Word{}, 11_000, requestOf(1))
+		if err == nil {
+			err = s.Release(t.Context(), &p)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.chain.by[pay.Word{99}] = q.From
+		s.chain.mine(pay.Word{99}, q.Nonce)
+		s.patience = time.Millisecond
+		var r *pay.Refusal
+		if got, err := s.Take(t.Context(), q, pay.Word{}, 11_000, requestOf(2)); !errors.As(err, &r) || r.Reason != pay.ReasonNonceUsed {
+			t.Errorf("%+v, %v", got.Payment, err)
+		}
+		for range 2 {
+			s.look(t, 16*time.Minute)
+		}
+		s.credit(t, 0)
+		if row, _, err := s.Book.Find(t.Context(), s.Terms, q); err != nil || row.Service != book.Released {
+			t.Errorf("%+v, %v", row, err)
+		}
+	})
+}
