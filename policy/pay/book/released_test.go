@@ -1,0 +1,184 @@
+package book
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"bardo.money/gateway/policy/pay"
+)
+
+// later is a clock that is ahead by as much as a test says.
+type later struct{ by time.Duration }
+
+func (l *later) now() time.Time { return time.Now().Add(l.by) }
+
+// TestReleasedPaymentsAreLookedForAndKeptOnce: those of scheme exact that were left for a while, and that nothing else has become of.
+func TestReleasedPaymentsAreLookedForAndKeptOnce(t *testing.T) {
+	inBoth(t, func(t *testing.T, at Place) {
+		t.Helper()
+		clock := &later{}
+		b, err := Open(t.Context(), at, clock.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = b.Close() })
+		if ok, err := b.Claim(t.Context()); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		ids := b.release(t, 5)
+		want := func(what string, most int, want ...int64) {
+			t.Helper()
+			list, err := b.ToLookFor(t.Context(), most)
+			if err != nil || len(list) != len(want) {
+				t.Fatalf("%s: %d are looked for, want %d, %v", what, len(list), len(want), err)
+			}
+			for i := range list {
+				if list[i].ID != want[i] {
+					t.Errorf("%s: %d is looked for, want %d", what, list[i].ID, want[i])
+				}
+			}
+		}
+		want("at once", 9)
+		clock.by = againTime + time.Second
+		want("after a while", 9, ids[0], ids[1], ids[2], ids[3])
+		want("some of them", 2, ids[0], ids[1])
+		if err := b.LookAgain(t.Context(), ids[0], time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.LookAgain(t.Context(), ids[1], clock.now().Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		serving := b.again(t, 3)
+		want("not now, and not while it serves", 9, ids[3])
+		if err := b.LookAgain(t.Context(), ids[2], clock.now()); err != nil {
+			t.Fatal(err)
+		}
+		b.keeps(t, serving, false)
+		if err := b.MarkServed(t.Context(), serving, 10, 5000); err != nil {
+			t.Fatal(err)
+		}
+		clock.by += time.Minute
+		want("not when it has served", 9, ids[1], ids[3])
+		b.keeps(t, serving, false)
+		b.keeps(t, ids[4], false) // of scheme upto
+		b.keeps(t, ids[3], true)
+		b.keeps(t, ids[3], false)
+		want("not when it is kept", 9, ids[1])
+		if err := b.MarkFailed(t.Context(), ids[1], "by hand"); err != nil {
+			t.Fatal(err)
+		}
+		b.keeps(t, ids[1], false)
+		if got, err := b.ByID(t.Context(), serving); err != nil || got.Fee != 1000 || got.Charge != 10 {
+			t.Errorf("%+v, %v", got, err)
+		}
+	})
+}
+
+// release reserves some payments and releases them, the last one of scheme upto.
+func (b *Book) release(t *testing.T, n int) (ids []int64) {
+	t.Helper()
+	for i := range n {
+		q := *one
+		q.Nonce = pay.Word{byte(i + 1)}
+		if i == n-1 {
+			q.UpTo, q.Facilitator = true, pay.Address{9}
+		}
+		p, err := b.Reserve(t.Context(), terms, &q, "req_"+string(rune('a'+i)), 7, Limits{})
+		if err == nil {
+			err = b.Release(t.Context(), p.ID)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, p.ID)
+	}
+	return ids
+}
+
+// again reserves a payment again.
+func (b *Book) again(t *testing.T, nonce byte) int64 {
+	t.Helper()
+	q := *one
+	q.Nonce = pay.Word{nonce}
+	p, err := b.Reserve(t.Context(), terms, &q, "req_again", 9, Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.ID
+}
+
+// keeps makes sure that a payment becomes its payer's money, or does not.
+func (b *Book) keeps(t *testing.T, id int64, want bool) {
+	t.Helper()
+	p, ok, err := b.Arrived(t.Context(), id, pay.Word{77})
+	if err != nil || ok != want || ok && (p.Service != Served || p.Settlement != Settling || p.Tx != pay.Word{77} || p.Captured != 5000 || p.Fee != 0 || p.Charge != 0 || p.Holder != b.holder || p.Booked) {
+		t.Errorf("%+v, %v, want %v, %v", p, ok, want, err)
+	}
+}
+
+// TestOnlyTheGatewayThatSettlesKeepsPayments.
+func TestOnlyTheGatewayThatSettlesKeepsPayments(t *testing.T) {
+	at := database(t)
+	a, b := open(t, at), open(t, elsewhere(t, at))
+	if ok, err := a.Claim(t.Context()); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	ids := b.release(t, 2)
+	if _, ok, err := b.Arrived(t.Context(), ids[0], pay.Word{77}); ok || err == nil {
+		t.Errorf("by one that does not settle: %v, %v", ok, err)
+	}
+	if err := b.LookAgain(t.Context(), ids[0], time.Time{}); err == nil {
+		t.Error("by one that does not settle")
+	}
+	a.keeps(t, ids[0], true)
+}
+
+// TestTablesOfBeforeAreUpgraded: their released payments are not looked for, and new ones are.
+func TestTablesOfBeforeAreUpgraded(t *testing.T) {
+	at := database(t)
+	b := open(t, at)
+	b.release(t, 2)
+	for _, change := range []string{"DROP INDEX payment_look", "ALTER TABLE payment DROP COLUMN look_at", "UPDATE payment_book SET mark = 0"} {
+		if _, err := b.exec(t.Context(), change); err != nil {
+			t.Fatal(err)
+		}
+	}
+	clock := &later{by: time.Hour}
+	for range 2 {
+		again, err := Open(t.Context(), at, clock.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = again.Close() })
+		if list, err := again.ToLookFor(t.Context(), 9); err != nil || len(list) != 0 {
+			t.Errorf("%+v, %v", list, err)
+		}
+		b = again
+	}
+	id := b.again(t, 1)
+	if err := b.Release(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	clock.by += time.Minute
+	if list, err := b.ToLookFor(t.Context(), 9); err != nil || len(list) != 1 || list[0].ID != id {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+// TestTheFileIsItsUsersAlone, and what SQLite keeps beside it.
+func TestTheFileIsItsUsersAlone(t *testing.T) {
+	dir := t.TempDir()
+	b := open(t, InFile(filepath.Join(dir, "payments.db")))
+	b.release(t, 2)
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) < 2 {
+		t.Fatal(entries, err)
+	}
+	for _, e := range entries {
+		if info, err := e.Info(); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", e.Name(), info.Mode(), err)
+		}
+	}
+}
