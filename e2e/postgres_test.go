@@ -213,7 +213,19 @@ func TestPostgresKilledUnderLoad(t *testing.T) {
 		serve(20) // both gateways have a block and know the keys: one that a gateway has not seen gets 503 without the database
 		s.Kill(t)
 		serve(20)
+		checks := func(want string) func() bool {
+			return func() bool {
+				for _, g := range gs {
+					if ready, body := bodyOf(t, g.Admin+"/readyz?verbose"); ready != http.StatusOK || !strings.Contains(body, want) {
+						return false
+					}
+				}
+				return true
+			}
+		}
+		eventually(t, "both say that the database is away", checks(`{"name":"ledger store","ok":false,"detail":"it cannot be written, and charges wait in the charge log: the database does not answer"}`))
 		s.Restart(t)
+		eventually(t, "both say that it is back", checks(`{"name":"ledger store","ok":true}`))
 		for _, g := range gs {
 			eventually(t, "the charges are written", func() bool { return g.Metrics(t)["bardo_ledger_unwritten_charges"] == 0 })
 		}

@@ -109,7 +109,7 @@ type Ledger struct {
 func Open(ctx context.Context, path string, o Options) (*Ledger, error) {
 	o = o.withDefaults()
 	l := &Ledger{o: o, accounts: map[policy.Account]*account{}, stop: make(chan struct{})}
-	if err := l.open(ctx, path); err != nil {
+	if err := l.openPatiently(ctx, path); err != nil {
 		return nil, fmt.Errorf("open ledger %s: %w", store.Shown(path), err)
 	}
 	l.durable.Store(o.Durable)
@@ -145,6 +145,21 @@ func positive(d, unset time.Duration) time.Duration {
 		return unset
 	}
 	return d
+}
+
+// openTries is how often a database is opened whose other gateways write at the time. Each time waits some seconds for them: a transaction whose gateway was cut off
+// is ended by the database after two of these.
+const openTries = 4
+
+// openPatiently opens the store, and waits for other gateways' transactions in PostgreSQL longer than a writer does that others wait for.
+func (l *Ledger) openPatiently(ctx context.Context, path string) (err error) {
+	for range openTries {
+		err = l.open(ctx, path)
+		if reason, _ := store.Outage(err); reason != store.Locked || !store.IsPostgres(path) || ctx.Err() != nil {
+			break
+		}
+	}
+	return err
 }
 
 // open does the parts of Open that can fail, and reverts them on an error.

@@ -67,6 +67,14 @@ func (l *Ledger) Writable() error {
 	return nil
 }
 
+// StoreFailure is why the store cannot be written, so that charges wait in the charge log; nil while they are applied. It is an atomic load.
+func (l *Ledger) StoreFailure() *UnwritableError {
+	if l.writer.backlog == nil {
+		return nil
+	}
+	return l.writer.backlog.store.Load()
+}
+
 // The conditions that the store itself does not report.
 var (
 	errLogGone = errors.New("the charge log's files are not there")

@@ -92,6 +92,29 @@ func TestPostgresAGatewayAloneGivesNothingOutBeyondItsLease(t *testing.T) {
 	wantClean(t, l)
 }
 
+// TestPostgresAGatewayStartsBesideOneThatWasCutOff, in the middle of a transaction, which the database ends after a while.
+func TestPostgresAGatewayStartsBesideOneThatWasCutOff(t *testing.T) {
+	url := postgrestest.URL(t)
+	a := onMachine(t, url, t.TempDir(), Options{})
+	withKey(t, a, "k", 5*usd)
+	db, err := postgres.Connect(t.Context(), url, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	if _, err := tx.ExecContext(t.Context(), `UPDATE ledger SET changes = changes + 1`); err != nil {
+		t.Fatal(err)
+	}
+	b := onMachine(t, url, t.TempDir(), Options{})
+	b.Release(reserve(t, b, "k", "served", usd))
+	wantClean(t, b)
+}
+
 // TestPostgresThatTakesConnectionsAndNeverAnswers: nobody waits for it longer than some seconds, and nothing of a block is given out beyond the lease, also while the
 // gateway's own upkeep waits for the answer.
 func TestPostgresThatTakesConnectionsAndNeverAnswers(t *testing.T) {

@@ -69,9 +69,16 @@ func (g *gateway) sharedChecks() []api.ReadyDetail {
 	return s.Shared
 }
 
-// sharedStores are the checks of this process's shared stores.
-func (d *dataPath) sharedStores() []api.ReadyDetail {
-	return append(d.answers.Checks(), d.limiter.Checks()...)
+// sharedStores are the checks of this process's shared stores, and of the ledger's.
+func (d *dataPath) sharedStores() (checks []api.ReadyDetail) {
+	if d.books != nil {
+		c := api.ReadyDetail{Name: "ledger store", OK: true}
+		if f := d.books.StoreFailure(); f != nil {
+			c.OK, c.Detail = false, "it cannot be written, and charges wait in the charge log: "+f.Reason
+		}
+		checks = append(checks, c)
+	}
+	return append(append(checks, d.answers.Checks()...), d.limiter.Checks()...)
 }
 
 // ledgerProblem is why the ledger cannot be written; "" if it can, or if this process has none.
