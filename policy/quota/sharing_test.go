@@ -180,6 +180,7 @@ func TestWhileRedisIsAway(t *testing.T) {
 		{"rate", quota.Rules{Default: policy.Limits{RPM: 11}}, quota.Ask{}, fault.RateLimited, 5},
 		{"lookups", quota.Rules{Default: policy.Limits{RPM: 2}}, quota.Ask{Class: quota.Lookup}, fault.RateLimited, 10},
 		{"concurrency", quota.Rules{MaxConcurrent: 5}, quota.Ask{}, fault.RateLimited, 2},
+		{"a part of no request", quota.Rules{Default: policy.Limits{RPM: 1}}, quota.Ask{}, fault.RateLimited, 0},
 		{"a part of nothing", quota.Rules{MaxConcurrent: 1}, quota.Ask{}, fault.RateLimited, 0},
 		{"tokens", quota.Rules{Default: policy.Limits{TokensPerHour: 1000}}, quota.Ask{Tokens: 100}, fault.AllowanceExhausted, 5},
 		{"money", quota.Rules{Default: policy.Limits{SpendPerDay: policy.USD}}, quota.Ask{Charge: policy.USD / 10}, fault.BudgetExceeded, 5},

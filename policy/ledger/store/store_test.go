@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"net/url"
@@ -66,6 +68,31 @@ func TestQueriesAreSpelledForPostgreSQL(t *testing.T) {
 	} {
 		if have := spelledForPostgres(query); have != want {
 			t.Errorf("%s, want %s", have, want)
+		}
+	}
+}
+
+// unsent is the driver's error of what was not sent.
+type unsent bool
+
+func (unsent) Error() string { return "conn closed" }
+
+// SafeToRetry is what the driver calls it.
+func (u unsent) SafeToRetry() bool { return bool(u) }
+
+func TestWhatWasNotSentIsAnOutage(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		away bool
+	}{
+		{unsent(true), true},
+		{fmt.Errorf("request r: %w", unsent(true)), true},
+		{unsent(false), false},
+		{errors.Join(unsent(true), context.Canceled), false}, // nobody waits for it
+		{errors.Join(unsent(true), context.DeadlineExceeded), true},
+	} {
+		if reason, away := Outage(c.err); away != c.away || away && reason != Away {
+			t.Errorf("%v: %q %v", c.err, reason, away)
 		}
 	}
 }
