@@ -35,7 +35,8 @@ type faultyWay struct {
 	fault   fault
 	changed chan struct{} // closed by the next change
 	conns   map[*passage]struct{}
-	most    int // connections at a time
+	most    int         // connections at a time
+	heals   *time.Timer // ends what is wrong
 }
 
 // passage is one connection of a way.
@@ -95,6 +96,17 @@ func (w *faultyWay) set(f fault, drop bool) {
 			c.end()
 		}
 	}
+}
+
+// fail has something be wrong for a time, and then the connections end if the other side has forgotten them.
+func (w *faultyWay) fail(f fault, drop bool, lasts time.Duration, forgotten bool) {
+	w.set(f, drop)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.heals != nil {
+		w.heals.Stop()
+	}
+	w.heals = time.AfterFunc(lasts, func() { w.set(sound, forgotten) })
 }
 
 // open is how many connections there are, and the most that there were.

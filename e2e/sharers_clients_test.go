@@ -123,7 +123,7 @@ func (w *sharedStores) send(s *sharingGateway, a ask, who string, leaves time.Du
 func (w *sharedStores) gone(g *gateway.Gateway, err error) {
 	select {
 	case <-g.Exited():
-	case <-time.After(5 * time.Second):
+	case <-time.After(30 * time.Second):
 		w.Errorf("the gateway runs, and %v", err)
 	}
 }
