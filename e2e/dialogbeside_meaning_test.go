@@ -43,6 +43,7 @@ func (p *dialogPair) askMeanings(t *testing.T, r *rand.Rand) {
 	for _, s := range p.beside.services[:] {
 		s.search.answers(`{"results":[]}`)
 	}
+	v.format, v.system, v.tools = inChat, nil, nil
 	for i := range p.sides {
 		n := 0
 		eventually(t, "the embedding model", func() bool { // each time another question, which the exact cache does not have
