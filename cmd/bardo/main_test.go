@@ -56,7 +56,7 @@ func let(ts *testscript.TestScript, _ bool, args []string) {
 func until(ts *testscript.TestScript, _ bool, args []string) {
 	wanted, err := regexp.Compile(args[0])
 	ts.Check(err)
-	patience := time.After(polltest.Patience)
+	maxWait := time.After(polltest.Patience)
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -66,7 +66,7 @@ func until(ts *testscript.TestScript, _ bool, args []string) {
 		}
 		select {
 		case <-tick.C:
-		case <-patience:
+		case <-maxWait:
 			ts.Fatalf("%v never printed %s, but %s: %v", args[1:], wanted, ts.ReadFile("stdout"), err)
 		}
 	}

@@ -16,16 +16,16 @@ func TestALockedProfileInAFileIsWarnedOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := root()
-	var out, said strings.Builder
+	var out, stderr strings.Builder
 	c.SetOut(&out)
-	c.SetErr(&said)
+	c.SetErr(&stderr)
 	c.SetArgs([]string{"config", "check", "-c", file})
 	if err := c.ExecuteContext(t.Context()); err != nil || !strings.HasSuffix(out.String(), ": ok\n") {
-		t.Fatalf("%v: %s%s", err, &out, &said)
+		t.Fatalf("%v: %s%s", err, &out, &stderr)
 	}
 	want := file + ": inference.profiles.risk: warning: this profile is locked; what is said about it is ignored\n" +
 		file + ": inference.profiles.curator.response_schema: warning: no schema \"Curator\" is published; it is ignored\n"
-	if said.String() != want {
-		t.Errorf("it says %q, want %q", said.String(), want)
+	if stderr.String() != want {
+		t.Errorf("it says %q, want %q", stderr.String(), want)
 	}
 }

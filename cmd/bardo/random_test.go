@@ -144,7 +144,7 @@ func TestCommandsWithRandomFlags(t *testing.T) {
 		for _, words := range commands {
 			for range times {
 				args, asJSON := randomArgs(r, words, ids)
-				checkSaid(t, seed, args, asJSON, runHere(args))
+				checkOutcome(t, seed, args, asJSON, runHere(args))
 			}
 		}
 	}
@@ -153,7 +153,7 @@ func TestCommandsWithRandomFlags(t *testing.T) {
 	}
 }
 
-func checkSaid(t *testing.T, seed uint64, args []string, asJSON bool, s outcome) {
+func checkOutcome(t *testing.T, seed uint64, args []string, asJSON bool, s outcome) {
 	t.Helper()
 	var code cli.Exit
 	switch {

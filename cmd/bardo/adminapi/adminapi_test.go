@@ -135,13 +135,13 @@ func (s *server) do(method, path, body string, want int, headers ...string) map[
 	return out
 }
 
-// refuses requires a status, and a message that contains words.
-func (s *server) refuses(method, path, body string, status int, words string, headers ...string) {
+// refuses requires a status, and an error message that contains a text.
+func (s *server) refuses(method, path, body string, status int, contains string, headers ...string) {
 	s.Helper()
 	out := s.do(method, path, body, status, headers...)
 	e, _ := out["error"].(map[string]any)
-	if message, _ := e["message"].(string); !strings.Contains(message, words) {
-		s.Errorf("%s %s %s: %v, want %q", method, path, body, e, words)
+	if message, _ := e["message"].(string); !strings.Contains(message, contains) {
+		s.Errorf("%s %s %s: %v, want %q", method, path, body, e, contains)
 	}
 }
 

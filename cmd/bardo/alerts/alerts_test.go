@@ -111,8 +111,8 @@ func (w *watching) spend(key policy.Account, amount policy.Micro) {
 	}
 }
 
-// says returns the texts of a check.
-func (w *watching) says() string {
+// texts returns the texts of a check.
+func (w *watching) texts() string {
 	w.t.Helper()
 	if err := w.watch.Check(w.t.Context(), w.now); err != nil {
 		w.t.Fatal(err)
@@ -127,7 +127,7 @@ func (w *watching) says() string {
 
 func (w *watching) expect(about, want string) {
 	w.t.Helper()
-	if got := w.says(); got != want {
+	if got := w.texts(); got != want {
 		w.t.Errorf("%s: %q, want %q", about, got, want)
 	}
 }
@@ -217,7 +217,7 @@ func TestSpendingIsLookedAtWhileItIsTold(t *testing.T) {
 			about  string
 			set    func()
 			within time.Duration
-			looks  int
+			checks int
 		}{
 			{"nobody is told", func() { served++ }, time.Hour, 0},
 			{"the first look", func() { cfg = on }, time.Minute, 1},
@@ -229,7 +229,7 @@ func TestSpendingIsLookedAtWhileItIsTold(t *testing.T) {
 			before := books.n
 			time.Sleep(step.within) //nolint:forbidigo // synctest's
 			synctest.Wait()
-			if got := books.n - before; got != step.looks {
+			if got := books.n - before; got != step.checks {
 				t.Errorf("%s: %d looks", step.about, got)
 			}
 		}

@@ -1,5 +1,5 @@
 -- A row is an event, as docs/observability.md lists them. Rows with the same key, day, event and event_id replace each other when parts are merged: what is sent again counts
--- once, in queries with FINAL at once. Times are UTC.
+-- once, in queries with FINAL immediately. Times are UTC.
 CREATE TABLE IF NOT EXISTS {table} (
 	event_id    String,
 	at          DateTime64(6, 'UTC'),

@@ -1,5 +1,5 @@
 -- A row is a request. Rows with the same key, day and request_id replace each other when parts are merged: what is sent again counts once, in queries with FINAL
--- at once. Times are UTC.
+-- immediately. Times are UTC.
 CREATE TABLE IF NOT EXISTS {table} (
 	request_id         String,
 	at                 DateTime64(6, 'UTC'),

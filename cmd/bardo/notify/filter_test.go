@@ -34,8 +34,8 @@ type step struct {
 	alert *alerts.Alert
 }
 
-// told are the texts that a filter lets through, with their times, looking when it says that it has something and at the end.
-func told(f *filter, r *rules, end time.Duration, steps ...step) (out []string) {
+// sentTexts returns the texts that a filter lets through, with their times. due is called when it has announced a message, and at the end.
+func sentTexts(f *filter, r *rules, end time.Duration, steps ...step) (out []string) {
 	var next time.Time
 	look := func(now time.Time) {
 		var ready []message
@@ -80,7 +80,7 @@ func TestNotificationsAreSuppressed(t *testing.T) {
 		{"a ledger is told at once", []step{at(0, broken)}, []string{"0s broken"}},
 	} {
 		var f filter
-		if got := told(&f, &standard, time.Hour, row.steps...); !slices.Equal(got, row.want) {
+		if got := sentTexts(&f, &standard, time.Hour, row.steps...); !slices.Equal(got, row.want) {
 			t.Errorf("%s: %q", row.about, got)
 		}
 	}
@@ -91,7 +91,7 @@ func TestOnlyWantedTopicsAreTold(t *testing.T) {
 	var f filter
 	r := rulesOf(&config.Notifications{Topics: []string{"ledger"}, PerHour: 30})
 	a := lost()
-	if got := told(&f, &r, time.Hour, step{0, &a}); len(got) != 0 || len(f.subjects) != 0 {
+	if got := sentTexts(&f, &r, time.Hour, step{0, &a}); len(got) != 0 || len(f.subjects) != 0 {
 		t.Errorf("%q", got)
 	}
 }
@@ -104,7 +104,7 @@ func TestNotificationsOfAnHourAreBounded(t *testing.T) {
 	for i, a := range []alerts.Alert{down("a"), down("b"), down("c"), down("d"), up("c"), {Topic: "ledger", Event: "ledger:unwritable", About: "ledger", Text: "broken"}} {
 		steps = append(steps, step{time.Duration(i) * time.Second, &a})
 	}
-	got := told(&f, &r, 3*time.Hour, steps...)
+	got := sentTexts(&f, &r, 3*time.Hour, steps...)
 	if want := []string{"0s a is down", "1s b is down", "5s broken", "1h0m1s d is down"}; !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
@@ -122,7 +122,7 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 	}
 	f = filter{}
 	a := lost()
-	told(&f, &standard, time.Hour, step{0, &a})
+	sentTexts(&f, &standard, time.Hour, step{0, &a})
 	if len(f.subjects) != 0 {
 		t.Errorf("%d are remembered for ever", len(f.subjects))
 	}

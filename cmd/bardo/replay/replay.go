@@ -255,7 +255,7 @@ func (c Compared) Saved() float64 {
 
 // MarshalJSON encodes the comparison, with amounts in dollars.
 func (c Compared) MarshalJSON() ([]byte, error) {
-	type way struct {
+	type costs struct {
 		Requests    int     `json:"requests"`
 		Local       int     `json:"local"`
 		Calls       int     `json:"calls"`
@@ -278,8 +278,8 @@ func (c Compared) MarshalJSON() ([]byte, error) {
 		MS    float64         `json:"mean_ms"`
 		Steps map[string]step `json:"steps,omitempty"`
 	}
-	of := func(r *Result) way {
-		return way{r.Requests, r.Local, r.Calls, r.Input, r.Cached, r.Written, r.Output, r.CachedShare(), dollars(r.Cost)}
+	of := func(r *Result) costs {
+		return costs{r.Requests, r.Local, r.Calls, r.Input, r.Cached, r.Written, r.Output, r.CachedShare(), dollars(r.Cost)}
 	}
 	layers := map[string]layer{}
 	for name, l := range c.Gateway.Layers {
@@ -290,8 +290,8 @@ func (c Compared) MarshalJSON() ([]byte, error) {
 		layers[name] = of
 	}
 	return json.Marshal(struct {
-		Direct  way              `json:"direct"`
-		Gateway way              `json:"gateway"`
+		Direct  costs            `json:"direct"`
+		Gateway costs            `json:"gateway"`
 		Saved   float64          `json:"saved_share"`
 		Layers  map[string]layer `json:"layers"`
 	}{of(&c.Direct), of(&c.Gateway), c.Saved(), layers})

@@ -242,9 +242,9 @@ func TestTheFiguresOfTheDocuments(t *testing.T) {
 			t.Errorf("docs/context.md has no row of %s with %d requests: %q", name, len(trace), row)
 			continue
 		}
-		for document, said := range map[string]string{"docs/context.md": row[2], "README.md": claimed[i+1]} {
-			if n, err := strconv.Atoi(said); err != nil || math.Abs(float64(n)-saved) > 1.5 {
-				t.Errorf("%s says that %s %% of %s are saved, it is %.1f %%", document, said, name, saved)
+		for document, stated := range map[string]string{"docs/context.md": row[2], "README.md": claimed[i+1]} {
+			if n, err := strconv.Atoi(stated); err != nil || math.Abs(float64(n)-saved) > 1.5 {
+				t.Errorf("%s says that %s %% of %s are saved, it is %.1f %%", document, stated, name, saved)
 			}
 		}
 	}

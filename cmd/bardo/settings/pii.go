@@ -33,7 +33,7 @@ func PersonalData(cfg *config.PII) *pii.Memo {
 		}
 		own, err := pii.NewPatterns(patterns)
 		if err != nil {
-			detectors = append(detectors, broken{err})
+			detectors = append(detectors, failing{err})
 		} else {
 			detectors = append(detectors, own)
 		}
@@ -88,11 +88,11 @@ func (n named) Find(ctx context.Context, text string, out []pii.Span) ([]pii.Spa
 	return out, nil
 }
 
-// broken is a detector that always fails.
-type broken struct{ err error }
+// failing is a detector that always fails.
+type failing struct{ err error }
 
 // Find implements pii.Detector.
-func (b broken) Find(context.Context, string, []pii.Span) ([]pii.Span, error) { return nil, b.err }
+func (b failing) Find(context.Context, string, []pii.Span) ([]pii.Span, error) { return nil, b.err }
 
 // Occasions are the occasions on which agents use more than text at a kind of provider; nil: always.
 func Occasions(cfg *config.Config, kind string) *occasion.Rules {

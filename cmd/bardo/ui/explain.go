@@ -79,8 +79,8 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request, v *viewer) erro
 	return nil
 }
 
-// doneText is the message after a change, by the query parameter done.
-func doneText(word string) string {
+// doneText is the message after a change, by its outcome in the query parameter done.
+func doneText(outcome string) string {
 	return map[string]string{
 		"removed":  "The cached answer was removed: the next such request is answered by a provider.",
 		"cleared":  "The cache is empty.",
@@ -88,5 +88,5 @@ func doneText(word string) string {
 		"revoked":  "The key was revoked.",
 		"limited":  "The limits were changed.",
 		"switched": "The order of providers was changed.",
-	}[word]
+	}[outcome]
 }

@@ -281,7 +281,7 @@ func TestB07AKeySeesItsOwnAlone(t *testing.T) {
 	}
 	for _, row := range []struct {
 		name, secret string
-		sees, not    []string
+		visible, not []string
 		key          policy.Account // another key
 	}{
 		{"alice", aliceSecret, []string{"alice", "amy"}, []string{"bob", "nobody"}, bob},
@@ -291,7 +291,7 @@ func TestB07AKeySeesItsOwnAlone(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			b := l.loggedIn(row.secret)
-			for _, who := range row.sees {
+			for _, who := range row.visible {
 				if got := b.get("/ui/requests/req_" + who); got.status != http.StatusOK || !strings.Contains(got.body, "served-req_"+who) {
 					t.Errorf("its request %s: %d", who, got.status)
 				}
@@ -304,7 +304,7 @@ func TestB07AKeySeesItsOwnAlone(t *testing.T) {
 				if who != "nobody" {
 					marks = append(marks, `>`+who, who+` ·`)
 				}
-				for _, page := range allPages("req_" + row.sees[0]) {
+				for _, page := range allPages("req_" + row.visible[0]) {
 					got := b.get(page)
 					for _, mark := range marks {
 						if got.status != http.StatusOK || strings.Contains(got.body, mark) {

@@ -208,20 +208,20 @@ func TestABrokenStreamIsReported(t *testing.T) {
 	s := startFakeGateway(t, h)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	gone := make(chan string, 1)
+	disconnected := make(chan string, 1)
 	ended := make(chan error, 1)
 	go func() {
 		ended <- follow(ctx, h, func(s update) {
 			if s.disconnected != nil {
 				select {
-				case gone <- *s.disconnected:
+				case disconnected <- *s.disconnected:
 				default:
 				}
 			}
 		})
 	}()
 	s.send(t, lines()[0], "no JSON")
-	if why := <-gone; !strings.Contains(why, "no JSON object") {
+	if why := <-disconnected; !strings.Contains(why, "no JSON object") {
 		t.Errorf("got %q", why)
 	}
 	cancel()

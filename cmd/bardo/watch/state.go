@@ -123,26 +123,26 @@ func plainLine(s update) string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %d request=%s dialect=%s stream=%t", r.At.UTC().Format(time.RFC3339), r.Status, r.ID, r.Dialect, r.Stream)
-	word := func(name, value string) {
+	field := func(name, value string) {
 		if value != "" {
 			fmt.Fprintf(&b, " %s=%s", name, oneWord(value))
 		}
 	}
 	if r.Operation != "chat" {
-		word("operation", r.Operation)
+		field("operation", r.Operation)
 	}
-	word("key", r.Account)
-	word("asked", r.RequestedModel)
-	word("model", r.Model)
-	word("provider", r.Provider)
-	word("tried", strings.ReplaceAll(r.route(), " > ", ","))
+	field("key", r.Account)
+	field("asked", r.RequestedModel)
+	field("model", r.Model)
+	field("provider", r.Provider)
+	field("tried", strings.ReplaceAll(r.route(), " > ", ","))
 	fmt.Fprintf(&b, " attempts=%d in=%d out=%d cost_usd=%s saved_usd=%s cache=%s ms=%d", len(r.Attempts), r.InputTokens, r.OutputTokens,
 		strings.TrimPrefix(r.Cost.String(), "$"), strings.TrimPrefix(r.Savings.String(), "$"), oneWord(r.Cache), r.LatencyMS)
 	if r.FirstTokenMS > 0 {
 		fmt.Fprintf(&b, " first_ms=%d", r.FirstTokenMS)
 	}
-	word("outcome", r.Outcome)
-	word("error", r.Code)
+	field("outcome", r.Outcome)
+	field("error", r.Code)
 	return b.String()
 }
 

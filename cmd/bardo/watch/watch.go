@@ -46,7 +46,7 @@ func Command() *cobra.Command {
 func watchLines(c *cobra.Command, h home.Dir, show func(update) string) error {
 	ctx, cancel := context.WithCancel(c.Context())
 	defer cancel()
-	var broken error
+	var writeErr error
 	err := follow(ctx, h, func(s update) {
 		var err error
 		if note := s.note(); note != "" {
@@ -56,14 +56,14 @@ func watchLines(c *cobra.Command, h home.Dir, show func(update) string) error {
 			_, err = fmt.Fprintln(c.OutOrStdout(), line)
 		}
 		if err != nil { // the reader has closed the pipe
-			broken = err
+			writeErr = err
 			cancel()
 		}
 	})
 	if c.Context().Err() != nil { // the command was interrupted
 		return nil
 	}
-	return errors.Join(broken, err)
+	return errors.Join(writeErr, err)
 }
 
 // rawLine is the line as sent by the gateway.
