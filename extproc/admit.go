@@ -59,7 +59,7 @@ func (x *exchange) limit(ctx context.Context, e *endpoint.Endpoint) (err error) 
 		}
 	}
 	if e.Local == nil && !e.Stored {
-		if x.dryRun, err = dryrun.Asked(x.Head.Header); err != nil {
+		if x.dryRun, err = dryrun.IsRequested(x.Head.Header); err != nil {
 			return err
 		}
 	}

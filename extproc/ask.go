@@ -45,7 +45,7 @@ func (l *layerCalls) Ask(ctx context.Context, c *pipeline.SideCall) (a pipeline.
 		return a, &pipeline.NoSideAnswer{Reason: pipeline.SideNoProvider}
 	}
 	list := side.Candidates(&x.View, c)
-	list, done := x.ranking.Aside(list)
+	list, done := x.ranking.RankSide(list)
 	defer done()
 	if len(list) == 0 {
 		return a, &pipeline.NoSideAnswer{Reason: pipeline.SideNoProvider}
@@ -162,7 +162,7 @@ func (s *sideCalling) recordFailure(to *policy.Resolution, f *upstream.Failure) 
 	if attempt.ConcernsOwnKey(&x.View, f) {
 		return
 	}
-	x.ranking.Missing(to, f)
+	x.ranking.DemoteMissing(to, f)
 	r := f.Result()
 	if s.calls.CoolDownKey(f) || errors.Is(f.Cause, upstream.ErrTotalTimeout) {
 		r.Outcome = policy.Ignored

@@ -44,7 +44,7 @@ func proven(t *testing.T) *attestation.Proof {
 	}
 	proof, sum := attestation.New(p, asking{}, "m-tee"), sha256.Sum256(nil)
 	r := receipts.Receipt{
-		Measurement: strings.Repeat("ab", 48), Nonce: proof.Ask().Get("nonce"), Timestamp: time.Now().UnixMilli(), Model: "m-tee", ResponseHash: hex.EncodeToString(sum[:]),
+		Measurement: strings.Repeat("ab", 48), Nonce: proof.RequestHeaders().Get("nonce"), Timestamp: time.Now().UnixMilli(), Model: "m-tee", ResponseHash: hex.EncodeToString(sum[:]),
 	}
 	r.Sign(key)
 	if err := proof.Verify(header.List{{Name: "receipt", Value: r.Header()}}, time.Now()); err != nil {

@@ -140,11 +140,11 @@ func (s *drivenStream) deliver(ctx context.Context, a *reading.Answer) (done boo
 	if a.Whole() {
 		return a.Ended, s.sendProgress(a)
 	}
-	if !a.Content || !a.Sends() || !s.content && s.x.Holding && !a.Passed {
-		return a.AsksAgain(), nil
+	if !a.Content || !a.HasOutput() || !s.content && s.x.Holding && !a.Passed {
+		return a.NeedsRound(), nil
 	}
-	if err := s.sendReady(a); err != nil || !a.Ended || a.AsksAgain() {
-		return a.AsksAgain(), err
+	if err := s.sendReady(a); err != nil || !a.Ended || a.NeedsRound() {
+		return a.NeedsRound(), err
 	}
 	return true, s.finish(ctx, a)
 }

@@ -223,8 +223,8 @@ func (g *Gateway) Explain(query *dryrun.Query) dryrun.Result {
 		return order
 	}
 	rt := g.runtime.Load()
-	if rt.Classifier.Judges(&query.Hints, &query.Facts) {
-		query.Facts.Reading, query.Unread = rt.Classifier.Judge(context.Background(), query.Principal.Account, query.Facts.Text)
+	if rt.Classifier.Applies(&query.Hints, &query.Facts) {
+		query.Facts.Reading, query.Unread = rt.Classifier.Classify(context.Background(), query.Principal.Account, query.Facts.Text)
 	}
 	return dryrun.Run(rt, query, plan, g.Health.State)
 }
@@ -236,7 +236,7 @@ func (x *exchange) explain(ctx context.Context) error {
 	x.Hints.CacheKey = x.gw.epochs.Peek(x.Principal.Account, x.Hints.GolemID)
 	e := x.gw.Explain(&dryrun.Query{
 		Hints: x.Hints, Facts: hint.Facts(x.Request, int64(x.Request.MaxTokens)), Principal: x.Principal, At: x.Started, ServiceTier: tier,
-		Request: x.Request, Broke: x.funds.Broke(ctx), OwnKey: x.OwnKey,
+		Request: x.Request, Broke: x.funds.BalanceEmpty(ctx), OwnKey: x.OwnKey,
 		Affinity: func(built *intent.Built) policy.Kept {
 			turn := x.gw.turnOf(x.Request, &x.Hints, x.Principal.Account, built)
 			return x.gw.conversations.Find(&turn)

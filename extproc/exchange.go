@@ -53,12 +53,12 @@ type exchange struct {
 	review  review.Review
 	rounds  rounds.State // tool rounds, if the model may call tools of layers
 
-	streamStarted    bool              // the head of the stream was sent
-	current          *reading.Answer   // the last answer that began; nil for none
-	lastRound        *reading.Answer   // the latest answer whose calls were answered inside the gateway; nil for none
-	failedValidation *failedValidation // the last invalid answer; nil for none
-	upstream         *fault.Fault      // why no candidate answered; coalesced requests get it as well
-	storedProof      attestation.Kept  // the stored proof of the answer that is being sent
+	streamStarted    bool                    // the head of the stream was sent
+	current          *reading.Answer         // the last answer that began; nil for none
+	lastRound        *reading.Answer         // the latest answer whose calls were answered inside the gateway; nil for none
+	failedValidation *failedValidation       // the last invalid answer; nil for none
+	upstream         *fault.Fault            // why no candidate answered; coalesced requests get it as well
+	storedProof      attestation.StoredToken // the stored proof of the answer that is being sent
 }
 
 // answerOptions are the client's options for the answer, from request headers.

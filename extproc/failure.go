@@ -31,7 +31,7 @@ func (x *exchange) recordFailure(to policy.Resolution, f *upstream.Failure) {
 	if attempt.ConcernsOwnKey(&x.View, f) {
 		return
 	}
-	x.ranking.Missing(&to, f)
+	x.ranking.DemoteMissing(&to, f)
 	x.report.Retained(&to, f)
 	x.report.KeyRefused(&to, f)
 	x.reportUnattested(&to, f)

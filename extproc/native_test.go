@@ -15,24 +15,24 @@ import (
 	"bardo.money/gateway/policy/quota"
 )
 
-// well is a Health that is not called.
-type well struct{}
+// healthStub is a Health that is not called.
+type healthStub struct{}
 
-func (well) Report(policy.Result)           {}
-func (well) State(policy.ProviderID) string { return "healthy" }
-func (well) Plan(ids []policy.ProviderID) ([]policy.ProviderID, func()) {
+func (healthStub) Report(policy.Result)           {}
+func (healthStub) State(policy.ProviderID) string { return "healthy" }
+func (healthStub) Plan(ids []policy.ProviderID) ([]policy.ProviderID, func()) {
 	return ids, func() {}
 }
 
 // planned returns an exchange on the native path with two attempts, at the clusters a and b.
-func planned(t *testing.T) (*exchange, *lone) {
+func planned(t *testing.T) (*exchange, *storingClient) {
 	t.Helper()
 	rt := &runtime.Config{
 		Dialects:  map[chat.Dialect]wire.Dialect{chat.OpenAI: openai.Dialect{}}, //nolint:exhaustive // one client
 		Providers: runtime.ProvidersOf(map[policy.ProviderID]*runtime.Provider{"first": {Cluster: "a"}, "second": {Cluster: "b"}}),
 	}
-	g := New(rt, Deps{Metrics: telemetry.New(telemetry.Build{}), Log: slog.New(slog.DiscardHandler), Limiter: quota.New(quota.Options{}), Health: well{}})
-	d := &lone{}
+	g := New(rt, Deps{Metrics: telemetry.New(telemetry.Build{}), Log: slog.New(slog.DiscardHandler), Limiter: quota.New(quota.Options{}), Health: healthStub{}})
+	d := &storingClient{}
 	x := g.newExchange(d, stream.Head{})
 	t.Cleanup(x.closeGuarded)
 	x.Request = &chat.Request{}

@@ -37,17 +37,17 @@ func (faulty) Verify(context.Context, auth.Request) (policy.Principal, bool, err
 	panic("a value that quotes the prompt")
 }
 
-// lone is a client that stores its answer.
-type lone struct {
+// storingClient is a client that stores its answer.
+type storingClient struct {
 	stream.Client
 	got stream.Reply
 }
 
-func (*lone) Caller() stream.Caller { return nil }
+func (*storingClient) Caller() stream.Caller { return nil }
 
-func (*lone) Turn() {}
+func (*storingClient) Turn() {}
 
-func (l *lone) Reply(r stream.Reply) error {
+func (l *storingClient) Reply(r stream.Reply) error {
 	l.got = r
 	return nil
 }
@@ -62,7 +62,7 @@ func TestAPanicEndsOneRequest(t *testing.T) {
 	})
 	hd := stream.NewHead(header.List{{Name: ":method", Value: "GET"}, {Name: ":path", Value: "/v1/models"}, {Name: ":authority", Value: "localhost"}}, "127.0.0.1:1")
 	for range 2 {
-		d := &lone{}
+		d := &storingClient{}
 		if err := g.Serve(t.Context(), d, hd, true); err != nil {
 			t.Fatal(err)
 		}
@@ -124,10 +124,10 @@ func newPanicLab(a provider.Adapter, egress http.RoundTripper) *panicLab {
 }
 
 // exchange returns a streamed request for the provider, with its order.
-func (l *panicLab) exchange(t *testing.T) (*exchange, *lone) {
+func (l *panicLab) exchange(t *testing.T) (*exchange, *storingClient) {
 	t.Helper()
 	hd := stream.NewHead(header.List{{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/v1/chat/completions"}}, "127.0.0.1:1")
-	d := &lone{}
+	d := &storingClient{}
 	x := l.newExchange(d, hd)
 	var err error
 	x.Request, err = openai.Dialect{}.Decode(chat.Generate, nil, "", []byte(`{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`))
@@ -140,7 +140,7 @@ func (l *panicLab) exchange(t *testing.T) (*exchange, *lone) {
 }
 
 // ended checks that one exchange ended in an internal error and was counted, and that the log does not quote it.
-func (l *panicLab) ended(t *testing.T, d *lone, times int) {
+func (l *panicLab) ended(t *testing.T, d *storingClient, times int) {
 	t.Helper()
 	if d.got.Status != http.StatusInternalServerError || !strings.Contains(string(d.got.Body), `"code":"internal"`) {
 		t.Errorf("the client gets %d %s", d.got.Status, d.got.Body)
@@ -228,7 +228,7 @@ func TestAPanicBesideAnExchangeEndsItAlone(t *testing.T) {
 }
 
 // leaver is a client that disconnects while its request is read.
-type leaver struct{ lone }
+type leaver struct{ storingClient }
 
 func (*leaver) RequestBody(stream.RequestBody) error { return stream.ErrDisconnected }
 

@@ -249,7 +249,7 @@ func (s *drivenStream) runTier2(ctx context.Context, v *request.View) (*reading.
 	x := s.x
 	var correction []chat.Message
 	retries := 0
-	seq := upstream.Sequence{Candidates: x.ranking.Beside(x.review.Escalation.Candidates), MaxRetries: x.Config.MaxRetries, Once: true}
+	seq := upstream.Sequence{Candidates: x.ranking.RankAdditional(x.review.Escalation.Candidates), MaxRetries: x.Config.MaxRetries, Once: true}
 	for to := seq.Candidate(); to != nil; to = seq.Candidate() {
 		b, j, f, err := s.sideAnswer(ctx, v, to, correction)
 		switch {

@@ -87,7 +87,7 @@ func (x *exchange) continued(ctx context.Context, a *reading.Answer) (*chat.Requ
 func (s *drivenStream) rounds(ctx context.Context, call func() *attempt.Attempt) (a *reading.Answer, f *upstream.Failure, err error) {
 	for {
 		s.sending = false
-		if a, f, err = s.callWith(ctx, call(), s.deliver); f != nil || err != nil || !a.AsksAgain() {
+		if a, f, err = s.callWith(ctx, call(), s.deliver); f != nil || err != nil || !a.NeedsRound() {
 			return a, f, err
 		}
 		if err := s.nextRound(ctx, a); err != nil {

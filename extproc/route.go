@@ -60,7 +60,7 @@ func (x *exchange) prepare(ctx context.Context) error {
 	if err := x.ranking.Arrange(); err != nil {
 		return err
 	}
-	x.review.ChooseVerifier(x.ranking.Beside)
+	x.review.ChooseVerifier(x.ranking.RankAdditional)
 	x.report.Route()
 	return nil
 }
@@ -186,17 +186,17 @@ func (x *exchange) mayCallTools() bool {
 
 // mayClassify reports whether the classifier may be used, as far as is known without the request's text.
 func (x *exchange) mayClassify() bool {
-	return x.Request.Op == chat.Generate && x.Config.Classifier.MayJudge(&x.Hints, x.Request.Model)
+	return x.Request.Op == chat.Generate && x.Config.Classifier.MayApply(&x.Hints, x.Request.Model)
 }
 
 // classify runs the classifier on the request.
 func (x *exchange) classify(ctx context.Context) {
 	f := hint.Facts(x.Request, int64(x.Request.MaxTokens))
-	if !x.Config.Classifier.Judges(&x.Hints, &f) {
+	if !x.Config.Classifier.Applies(&x.Hints, &f) {
 		return
 	}
 	began := time.Now()
-	r, why := x.Config.Classifier.Judge(ctx, x.Principal.Account, f.Text)
+	r, why := x.Config.Classifier.Classify(ctx, x.Principal.Account, f.Text)
 	x.reading = r
 	x.Log = append(x.Log, pipeline.Entry{Layer: classifier.Name, Began: began, Took: time.Since(began), Budget: classifier.Budget, TimedOut: why == "late", Note: classifier.Note(r, why)})
 }

@@ -82,7 +82,7 @@ func printLayers(w io.Writer, s *governor.State) error {
 		t := &s.Tasks[i]
 		for k := range t.Layers {
 			if l := &t.Layers[k]; l.Acted > 0 {
-				rows = append(rows, append([]string{t.Task, t.Regime, l.Layer, count(l.Acted), count(l.Tokens)}, outcomeCells(&l.Faring)...))
+				rows = append(rows, append([]string{t.Task, t.Regime, l.Layer, count(l.Acted), count(l.Tokens)}, outcomeCells(&l.Tally)...))
 			}
 		}
 	}
@@ -96,7 +96,7 @@ func printLayers(w io.Writer, s *governor.State) error {
 }
 
 // outcomeCells are retries, invalid answers, overrides, recalls, ratings and their mean.
-func outcomeCells(f *governor.Faring) []string {
+func outcomeCells(f *governor.Tally) []string {
 	score := ""
 	if f.Rated > 0 {
 		score = fmt.Sprintf("%.2f", f.Score)
@@ -131,7 +131,7 @@ func taskCells(t *governor.TaskState) []string {
 			saved = append(saved, l.Layer+" "+l.Saved.String())
 		}
 	}
-	outcomes := outcomeCells(&t.Faring)
+	outcomes := outcomeCells(&t.Tally)
 	cells := append([]string{t.Task, t.Regime, count(t.Requests), reads}, outcomes[:4]...)
 	return append(append(append(cells, count(t.WrongHits)), outcomes[4:]...), strings.Join(saved, ", "))
 }

@@ -11,8 +11,8 @@ import (
 	"bardo.money/gateway/internal/header"
 )
 
-// keptReasoning is GET /v1/requests/{id}/reasoning.
-type keptReasoning struct {
+// storedReasoning is GET /v1/requests/{id}/reasoning.
+type storedReasoning struct {
 	RequestID string          `json:"request_id"`
 	ExpiresAt time.Time       `json:"expires_at"`
 	Reasoning json.RawMessage `json:"reasoning"` // a reasoning.Chain
@@ -25,7 +25,7 @@ func (s *Server) Reasoning(_ context.Context, c *Caller) (stream.Reply, error) {
 	if k == nil {
 		return stream.Reply{}, fault.Newf(fault.NotFound, "no reasoning of request %q is kept for this key: it is for ten minutes, of requests with the surface discord", fault.Clip(id))
 	}
-	body, err := json.Marshal(keptReasoning{id, k.over.UTC(), k.json})
+	body, err := json.Marshal(storedReasoning{id, k.over.UTC(), k.json})
 	r := c.Head.JSON(body)
 	r.Header = append(r.Header, header.Field{Name: "cache-control", Value: "no-store"})
 	return r, err

@@ -20,14 +20,14 @@ const (
 // Safe for concurrent use.
 type ReasoningStore struct {
 	mu     sync.Mutex
-	byID   map[string]*keptChain
-	queue  []*keptChain // the oldest first
+	byID   map[string]*storedChain
+	queue  []*storedChain // the oldest first
 	bytes  int
 	ending *time.Timer // for the oldest entry; nil if empty
 }
 
-// keptChain is the stored reasoning of one answer.
-type keptChain struct {
+// storedChain is the stored reasoning of one answer.
+type storedChain struct {
 	id      string
 	account policy.Account
 	json    []byte
@@ -42,9 +42,9 @@ func (s *ReasoningStore) Put(id string, account policy.Account, json []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byID == nil {
-		s.byID = map[string]*keptChain{}
+		s.byID = map[string]*storedChain{}
 	}
-	k := &keptChain{id: id, account: account, json: json, over: time.Now().Add(reasoningTime)}
+	k := &storedChain{id: id, account: account, json: json, over: time.Now().Add(reasoningTime)}
 	s.byID[id] = k
 	s.queue = append(s.queue, k)
 	s.bytes += len(json)
@@ -80,7 +80,7 @@ func (s *ReasoningStore) clear() {
 }
 
 // get returns an account's entry for an answer; nil if there is none, or it belongs to another account.
-func (s *ReasoningStore) get(id string, account policy.Account) *keptChain {
+func (s *ReasoningStore) get(id string, account policy.Account) *storedChain {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := s.byID[id]

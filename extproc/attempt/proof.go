@@ -24,7 +24,7 @@ func (t *Attempt) askForProof(call *provider.Call) {
 		return
 	}
 	t.Proof = attestation.New(p, by, call.Model)
-	call.Header = append(call.Header, t.Proof.Ask()...)
+	call.Header = append(call.Header, t.Proof.RequestHeaders()...)
 }
 
 // readAttested is read for an answer that must be attested. A truncated one is not attested.

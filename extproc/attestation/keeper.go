@@ -57,8 +57,8 @@ type Keeper struct {
 	Log    *slog.Logger
 }
 
-// Kept is a stored token. The zero value is none. Not safe for concurrent use.
-type Kept struct {
+// StoredToken is a stored token. The zero value is none. Not safe for concurrent use.
+type StoredToken struct {
 	Token string // its hash
 
 	by    *Keeper
@@ -67,23 +67,23 @@ type Kept struct {
 }
 
 // Void marks the stored token as void, once: its answer is not sent after all.
-func (t *Kept) Void(ctx context.Context, reason attestation.Reason) {
+func (t *StoredToken) Void(ctx context.Context, reason attestation.Reason) {
 	if t.by != nil {
 		t.by.Void(ctx, t.of, t.proof, reason)
 	}
-	*t = Kept{}
+	*t = StoredToken{}
 }
 
 // Keep stores the token of a verified answer before the answer is sent. The error is a fault.
-func (k *Keeper) Keep(ctx context.Context, s *Subject, p *Proof) (Kept, error) {
+func (k *Keeper) Keep(ctx context.Context, s *Subject, p *Proof) (StoredToken, error) {
 	t, err := k.add(ctx, s, p, "")
 	if err != nil {
-		return Kept{}, fault.New(fault.Internal, "the proof of this answer could not be stored, so that it is not sent", err)
+		return StoredToken{}, fault.New(fault.Internal, "the proof of this answer could not be stored, so that it is not sent", err)
 	}
 	e := s.event()
 	e.Verified, e.Enclave, e.Hash, e.Age = true, t.Measurement, t.TokenHash, p.At.Sub(time.UnixMilli(p.Receipt.Timestamp)).Milliseconds()
 	k.emit(EventVerified, s, &e)
-	return Kept{Token: t.TokenHash, by: k, of: s, proof: p}, nil
+	return StoredToken{Token: t.TokenHash, by: k, of: s, proof: p}, nil
 }
 
 // Void stores a verified receipt as void: its answer cannot be used. It does nothing if none was verified; p may be nil.

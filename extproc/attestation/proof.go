@@ -35,8 +35,8 @@ func New(p *attestation.Policy, by provider.Attesting, model string) *Proof {
 	return &Proof{policy: p, by: by, nonce: hex.EncodeToString(b[:]), model: model, body: sha256.New()}
 }
 
-// Ask returns the headers of the call that request the receipt.
-func (p *Proof) Ask() header.List { return p.by.AskReceipt(p.nonce) }
+// RequestHeaders returns the headers of the call that request the receipt.
+func (p *Proof) RequestHeaders() header.List { return p.by.AskReceipt(p.nonce) }
 
 // Head processes the head of the answer. The error is an attestation.Reason.
 func (p *Proof) Head(h header.List) error {

@@ -32,9 +32,9 @@ func newProof(t *testing.T) (*Proof, string) {
 		t.Fatal(err)
 	}
 	proof := New(p, asker{}, "m-tee")
-	nonce := proof.Ask().Get("nonce")
+	nonce := proof.RequestHeaders().Get("nonce")
 	if len(nonce) != attestation.NonceLen {
-		t.Fatalf("it asks with %v", proof.Ask())
+		t.Fatalf("it asks with %v", proof.RequestHeaders())
 	}
 	return proof, nonce
 }

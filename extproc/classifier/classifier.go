@@ -65,9 +65,9 @@ func build(embedder models.Embedder, set *classify.Set, safety *injection.Detect
 	return &Classifier{embedder: embedder, set: set, safety: safety, kept: kept, open: make(chan struct{}, maxOpen)}
 }
 
-// Judge returns the reading of an account's prompt, or why there is none: foreign (not plain English, the model's language), off, busy, late,
+// Classify returns the reading of an account's prompt, or why there is none: foreign (not plain English, the model's language), off, busy, late,
 // another-model (the prototypes' vectors are not this model's) or failed. The reading is shared and must not be changed.
-func (c *Classifier) Judge(ctx context.Context, account policy.Account, prompt string) (r *intent.Reading, reason string) {
+func (c *Classifier) Classify(ctx context.Context, account policy.Account, prompt string) (r *intent.Reading, reason string) {
 	text := classify.Text(prompt)
 	if !classify.English(text) {
 		return nil, "foreign"
@@ -81,11 +81,11 @@ func (c *Classifier) Judge(ctx context.Context, account policy.Account, prompt s
 	default:
 		return nil, "busy"
 	}
-	j := &judgement{done: make(chan struct{}), reason: "failed"}
+	j := &classification{done: make(chan struct{}), reason: "failed"}
 	guard.Go(func() {
 		defer func() { <-c.open }()
 		defer close(j.done)
-		c.judge(j, k, text, prompt)
+		c.classify(j, k, text, prompt)
 	})
 	ctx, cancel := context.WithTimeout(ctx, Budget)
 	defer cancel()
@@ -100,15 +100,15 @@ func (c *Classifier) Judge(ctx context.Context, account policy.Account, prompt s
 	return nil, "late"
 }
 
-// judgement is a run in progress. The reading is set before the run is over, without the verdict on injections.
-type judgement struct {
+// classification is a run in progress. The reading is set before the run is over, without the verdict on injections.
+type classification struct {
 	reading atomic.Pointer[intent.Reading]
 	done    chan struct{}
 	reason  string // why there is no reading; valid once it is done
 }
 
-// judge does a run, and stores its result if it is complete.
-func (c *Classifier) judge(j *judgement, k key, text, prompt string) {
+// classify does a run, and stores its result if it is complete.
+func (c *Classifier) classify(j *classification, k key, text, prompt string) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	reading, reason := c.read(ctx, text)

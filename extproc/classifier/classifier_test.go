@@ -56,13 +56,13 @@ func TestR11AClassifierThatCannotSayWhatSaysWhy(t *testing.T) {
 		{"a slow model", english, scripted{waits: true}, "late"},
 		{"a broken model", english, scripted{err: errors.New("x")}, "failed"},
 	} {
-		synctest.Test(t, func(t *testing.T) { // a judgement is late by the clock, not by a busy processor
+		synctest.Test(t, func(t *testing.T) { // late by the clock, not by a busy processor
 			c := classifier.Build(row.model, set, nil)
-			r, why := c.Judge(t.Context(), "a", row.prompt)
+			r, why := c.Classify(t.Context(), "a", row.prompt)
 			if why != row.why || (r == nil) != (why != "") {
 				t.Errorf("%s: %+v, %q", row.about, r, why)
 			}
-			time.Sleep(time.Minute) //nolint:forbidigo // of the bubble: the model stops waiting, too
+			time.Sleep(time.Minute) //nolint:forbidigo // of the bubble: the model also stops waiting
 		})
 	}
 }
@@ -111,11 +111,11 @@ func TestR11SafetyIsJudgedByLayerL8(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, why := c.Judge(t.Context(), "a", row.prompt)
+			r, why := c.Classify(t.Context(), "a", row.prompt)
 			if why != "" || (r.Injection != nil) != row.judged || r.Unsafe != row.unsafe {
 				t.Errorf("%s: %+v, %q", row.about, r, why)
 			}
-			time.Sleep(time.Minute) //nolint:forbidigo // of the bubble: the model stops waiting, too
+			time.Sleep(time.Minute) //nolint:forbidigo // of the bubble: the model also stops waiting
 		})
 	}
 }
@@ -149,20 +149,20 @@ func TestR11ALateJudgementIsThereForTheNextRequest(t *testing.T) {
 		m := gated{scripted{tag: set.Tag, vector: make([]float32, 384)}, make(chan struct{}, 9), make(chan struct{}), new(atomic.Int64)}
 		c := classifier.Build(m, set, nil)
 		const prompt = "What is the capital of Australia?"
-		if r, why := c.Judge(t.Context(), "a", prompt); r != nil || why != "late" {
+		if r, why := c.Classify(t.Context(), "a", prompt); r != nil || why != "late" {
 			t.Errorf("%+v %q", r, why)
 		}
 		m.let <- struct{}{}
 		synctest.Wait()
 		for range 2 {
-			if r, why := c.Judge(t.Context(), "a", prompt); r == nil || why != "" {
+			if r, why := c.Classify(t.Context(), "a", prompt); r == nil || why != "" {
 				t.Errorf("%+v %q", r, why)
 			}
 		}
 		if n := m.calls.Load(); n != 1 {
 			t.Errorf("the model is asked %d times", n)
 		}
-		if r, why := c.Judge(t.Context(), "b", prompt); r != nil || why != "late" || m.calls.Load() != 2 {
+		if r, why := c.Classify(t.Context(), "b", prompt); r != nil || why != "late" || m.calls.Load() != 2 {
 			t.Errorf("another account: %+v %q, %d calls", r, why, m.calls.Load())
 		}
 		time.Sleep(5 * time.Second) //nolint:forbidigo // of the bubble: the second judgement's own limit
@@ -179,14 +179,14 @@ func TestR11WhatIsJudgedAtATimeIsBounded(t *testing.T) {
 		c := classifier.Build(scripted{tag: set.Tag, waits: true}, set, nil)
 		var reasons []string
 		for i := range 65 {
-			_, why := c.Judge(t.Context(), "a", fmt.Sprintf("What is the capital of country number %d?", i))
+			_, why := c.Classify(t.Context(), "a", fmt.Sprintf("What is the capital of country number %d?", i))
 			reasons = append(reasons, why)
 		}
 		if late, last := strings.Count(strings.Join(reasons, " "), "late"), reasons[64]; late != 64 || last != "busy" {
 			t.Errorf("%q", reasons)
 		}
 		time.Sleep(5 * time.Second) //nolint:forbidigo // of the bubble: their own limit
-		if _, why := c.Judge(t.Context(), "a", "What is the capital of the last country?"); why != "late" {
+		if _, why := c.Classify(t.Context(), "a", "What is the capital of the last country?"); why != "late" {
 			t.Errorf("once they are over: %q", why)
 		}
 		time.Sleep(5 * time.Second) //nolint:forbidigo // of the bubble

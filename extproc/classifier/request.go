@@ -7,15 +7,15 @@ import (
 	"bardo.money/gateway/policy/intent"
 )
 
-// MayJudge reports whether the classifier may apply to a request, as far as is known without its text: the gateway chooses its model, and nothing
+// MayApply reports whether the classifier may apply to a request, as far as is known without its text: the gateway chooses its model, and nothing
 // else states what it needs. False for nil.
-func (c *Classifier) MayJudge(h *policy.Hints, model string) bool {
+func (c *Classifier) MayApply(h *policy.Hints, model string) bool {
 	return c != nil && intent.Auto(model) && h.Subsystem == "" && h.Quality == policy.QualityUnset
 }
 
-// Judges reports whether the classifier applies to a request. False for nil.
-func (c *Classifier) Judges(h *policy.Hints, f *intent.Facts) bool {
-	return c.MayJudge(h, f.Model) && f.Text != ""
+// Applies reports whether the classifier applies to a request. False for nil.
+func (c *Classifier) Applies(h *policy.Hints, f *intent.Facts) bool {
+	return c.MayApply(h, f.Model) && f.Text != ""
 }
 
 // Note returns the entry in X-Bardo-Pipeline for a result of Judge.

@@ -24,10 +24,10 @@ func TestTheClassifierJudgesWhatNobodyElseDoes(t *testing.T) {
 		{"a quality", c, policy.Hints{Quality: policy.QualityUnset + 1}, intent.Facts{Model: "auto", Text: "hi"}, false},
 		{"no text", c, policy.Hints{}, intent.Facts{Model: "auto"}, false},
 	} {
-		if got := row.c.Judges(&row.hints, &row.facts); got != row.want {
+		if got := row.c.Applies(&row.hints, &row.facts); got != row.want {
 			t.Errorf("%s: %v", row.about, got)
 		}
-		if row.want && !row.c.MayJudge(&row.hints, row.facts.Model) {
+		if row.want && !row.c.MayApply(&row.hints, row.facts.Model) {
 			t.Errorf("%s: it judges what it may not", row.about)
 		}
 	}

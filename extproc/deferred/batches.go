@@ -13,10 +13,10 @@ import (
 
 // The states of a batch.
 const (
-	gathering = "gathering" // requests are being added
-	handing   = "handing"   // it may have been submitted
-	running   = "running"   // submitted
-	ended     = "ended"     // its results were read; the provider's copies are to be deleted
+	gathering  = "gathering" // requests are being added
+	submitting = "handing"   // it may have been submitted
+	running    = "running"   // submitted
+	ended      = "ended"     // its results were read; the provider's copies are to be deleted
 )
 
 // Limits of one batch.
@@ -98,16 +98,16 @@ func (s *Store) items(ctx context.Context, id string) ([]batch.Item, error) {
 	return readAll(ctx, s, scan, `SELECT request, body FROM item WHERE batch = ? ORDER BY request`, id)
 }
 
-// handing records that a batch with the given number of requests is about to be submitted. ok is false, and nothing is written, if one of them was
+// setSubmitting records that a batch with the given number of requests is about to be submitted. ok is false, and nothing is written, if one of them was
 // cancelled meanwhile.
-func (s *Store) handing(ctx context.Context, b *batchRow, requests int, due time.Time) (ok bool, err error) {
+func (s *Store) setSubmitting(ctx context.Context, b *batchRow, requests int, due time.Time) (ok bool, err error) {
 	err = s.atomically(context.WithoutCancel(ctx), func(tx *sql.Tx) error {
 		var left int
 		if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM item WHERE batch = ?`, b.id).Scan(&left); err != nil || left != requests {
 			return err
 		}
 		ok = true
-		_, err := tx.ExecContext(ctx, `UPDATE batch SET state = ?, due = ?, input = ?, submitted = ? WHERE id = ?`, handing, due.UnixMicro(), b.input, b.submitted.UnixMicro(), b.id)
+		_, err := tx.ExecContext(ctx, `UPDATE batch SET state = ?, due = ?, input = ?, submitted = ? WHERE id = ?`, submitting, due.UnixMicro(), b.input, b.submitted.UnixMicro(), b.id)
 		return err
 	})
 	return ok && err == nil, err
@@ -144,17 +144,17 @@ func (w *worker) stepBatch(ctx context.Context, b *batchRow) error {
 	}
 	switch b.state {
 	case gathering:
-		return w.handIn(ctx, &t, b)
-	case handing:
+		return w.submit(ctx, &t, b)
+	case submitting:
 		return w.lookFor(ctx, &t, b)
 	case running:
-		return w.look(ctx, &t, b)
+		return w.poll(ctx, &t, b)
 	}
-	return w.forget(ctx, &t, b)
+	return w.deleteRemote(ctx, &t, b)
 }
 
-// handIn submits a batch that has gathered long enough. The intention is stored first.
-func (w *worker) handIn(ctx context.Context, t *batch.Target, b *batchRow) error {
+// submit submits a batch that has gathered long enough. The intention is stored first.
+func (w *worker) submit(ctx context.Context, t *batch.Target, b *batchRow) error {
 	items, err := w.st.items(ctx, b.id)
 	if err != nil {
 		return err
@@ -163,7 +163,7 @@ func (w *worker) handIn(ctx context.Context, t *batch.Target, b *batchRow) error
 	case len(items) == 0: // all were cancelled
 		return w.abandon(ctx, b, w.Now())
 	case strings.HasPrefix(b.input, outdated):
-		return w.writeAnew(ctx, t, b)
+		return w.rewrite(ctx, t, b)
 	}
 	if until := b.at.Add(w.o.Gather); len(items) < mostItems && w.Now().Before(until) && b.input == "" {
 		return w.st.setBatch(ctx, b, until)
@@ -178,19 +178,19 @@ func (w *worker) handIn(ctx context.Context, t *batch.Target, b *batchRow) error
 		}
 	}
 	b.submitted = w.Now()
-	ok, err := w.st.handing(ctx, b, len(items), w.Now().Add(w.o.Poll))
+	ok, err := w.st.setSubmitting(ctx, b, len(items), w.Now().Add(w.o.Poll))
 	switch {
 	case err != nil:
 		return err
 	case !ok:
-		return w.writeAnew(ctx, t, b)
+		return w.rewrite(ctx, t, b)
 	}
-	b.state = handing
+	b.state = submitting
 	made, err := t.Submit(ctx, o)
 	if err != nil {
 		return w.failed(ctx, b, err)
 	}
-	return w.runs(ctx, b, made.ID)
+	return w.setRunning(ctx, b, made.ID)
 }
 
 // Values of a batch's input, besides the id of an uploaded file.
@@ -208,8 +208,8 @@ func (b *batchRow) uploaded() string {
 	return id
 }
 
-// writeAnew rewrites a batch without the requests that were cancelled since it was uploaded.
-func (w *worker) writeAnew(ctx context.Context, t *batch.Target, b *batchRow) error {
+// rewrite rewrites a batch without the requests that were cancelled since it was uploaded.
+func (w *worker) rewrite(ctx context.Context, t *batch.Target, b *batchRow) error {
 	w.deleteUpload(ctx, t, b)
 	b.input = ""
 	return w.st.setBatch(ctx, b, w.Now())
@@ -226,8 +226,8 @@ func (w *worker) deleteUpload(ctx context.Context, t *batch.Target, b *batchRow)
 	}
 }
 
-// runs records that the provider has a batch.
-func (w *worker) runs(ctx context.Context, b *batchRow, id string) error {
+// setRunning records that the provider has a batch.
+func (w *worker) setRunning(ctx context.Context, b *batchRow, id string) error {
 	b.state, b.remote, b.tries = running, id, 0
 	return w.st.setBatch(ctx, b, w.Now().Add(w.o.Poll))
 }
@@ -267,7 +267,7 @@ func (w *worker) lookFor(ctx context.Context, t *batch.Target, b *batchRow) erro
 			return err
 		}
 		if len(known) == 0 {
-			return w.runs(ctx, b, found[i].ID)
+			return w.setRunning(ctx, b, found[i].ID)
 		}
 	}
 	if w.Now().Sub(b.submitted) >= settle*w.o.Poll {
@@ -277,8 +277,8 @@ func (w *worker) lookFor(ctx context.Context, t *batch.Target, b *batchRow) erro
 	return w.st.setBatch(ctx, b, w.Now().Add(w.o.Poll))
 }
 
-// look polls a batch, and reads its results once it has ended.
-func (w *worker) look(ctx context.Context, t *batch.Target, b *batchRow) error {
+// poll polls a batch, and reads its results once it has ended.
+func (w *worker) poll(ctx context.Context, t *batch.Target, b *batchRow) error {
 	r, err := t.Look(ctx, b.remote)
 	switch {
 	case err != nil && batch.OutcomeOf(err) == batch.Never:
@@ -292,7 +292,7 @@ func (w *worker) look(ctx context.Context, t *batch.Target, b *batchRow) error {
 		b.tries = 0
 		return w.st.setBatch(ctx, b, w.Now().Add(w.o.Poll))
 	case r.State == batch.Ended:
-		err := t.Results(ctx, b.remote, func(res *batch.Result) error { return w.st.take(ctx, b, res) })
+		err := t.Results(ctx, b.remote, func(res *batch.Result) error { return w.st.storeResult(ctx, b, res) })
 		if err != nil {
 			b.tries++
 			w.Log.Warn("the results of a batch were not read", "provider", string(b.provider), "batch", b.id, "error", err)
@@ -302,9 +302,9 @@ func (w *worker) look(ctx context.Context, t *batch.Target, b *batchRow) error {
 	return w.abandon(ctx, b, w.Now())
 }
 
-// take stores the result of a request, which is answered next. Results of unknown requests are ignored, and the result of a request that was not
+// storeResult stores the result of a request, which is answered next. Results of unknown requests are ignored, and the result of a request that was not
 // processed does not count.
-func (s *Store) take(ctx context.Context, b *batchRow, r *batch.Result) error {
+func (s *Store) storeResult(ctx context.Context, b *batchRow, r *batch.Result) error {
 	if !r.Answered {
 		return nil
 	}
@@ -348,8 +348,8 @@ func (w *worker) abandon(ctx context.Context, b *batchRow, due time.Time) error 
 // maxForget is the maximum number of attempts to delete the provider's copies.
 const maxForget = 5
 
-// forget deletes the provider's copies of an ended batch, and the batch.
-func (w *worker) forget(ctx context.Context, t *batch.Target, b *batchRow) error {
+// deleteRemote deletes the provider's copies of an ended batch, and the batch.
+func (w *worker) deleteRemote(ctx context.Context, t *batch.Target, b *batchRow) error {
 	if b.remote == "" {
 		w.deleteUpload(ctx, t, b)
 		return w.remove(ctx, b)
@@ -372,9 +372,9 @@ func (w *worker) remove(ctx context.Context, b *batchRow) error {
 	return err
 }
 
-// leaveBatches removes requests from batches that take too long: a batch is cancelled once the first of its requests reaches its limit, which leaves
+// expireBatches removes requests from batches that take too long: a batch is cancelled once the first of its requests reaches its limit, which leaves
 // the provider half of the remaining time to return its results. A batch without waiting requests is cancelled as well.
-func (w *worker) leaveBatches(ctx context.Context) error {
+func (w *worker) expireBatches(ctx context.Context) error {
 	all, err := readAll(ctx, w.st, scanRequest, selectRequest+`WHERE state = ?`, grouped)
 	if err != nil {
 		return err
@@ -384,7 +384,7 @@ func (w *worker) leaveBatches(ctx context.Context) error {
 		r := &all[i]
 		waitsUntil := w.waitsUntil(r)
 		if w.Now().After(waitsUntil.Add(r.Deadline.Sub(waitsUntil) / 2)) {
-			err = errors.Join(err, w.leave(ctx, r))
+			err = errors.Join(err, w.removeFromBatch(ctx, r))
 			continue
 		}
 		wanted[r.batch] = wanted[r.batch] || !r.Cancelled
@@ -398,8 +398,8 @@ func (w *worker) leaveBatches(ctx context.Context) error {
 	return err
 }
 
-// leave makes a request be called directly. A later result of its batch is not used.
-func (w *worker) leave(ctx context.Context, r *Request) error {
+// removeFromBatch makes a request be called directly. A later result of its batch is not used.
+func (w *worker) removeFromBatch(ctx context.Context, r *Request) error {
 	if _, ok := w.claim(ctx, w.st, r); !ok {
 		return nil
 	}
@@ -417,7 +417,7 @@ func (w *worker) leave(ctx context.Context, r *Request) error {
 func (w *worker) cancelBatch(ctx context.Context, id string) error {
 	b, err := scanBatch(w.st.db.QueryRowContext(ctx, selectBatch+`WHERE id = ?`, id))
 	switch {
-	case err != nil || b.cancelled || b.state == handing || b.state == ended:
+	case err != nil || b.cancelled || b.state == submitting || b.state == ended:
 		return err
 	case b.state == gathering:
 		return w.abandon(ctx, &b, w.Now())

@@ -221,8 +221,8 @@ func (s *Store) inState(ctx context.Context, state string, limit int) ([]Request
 	return readAll(ctx, s, scanRequest, selectRequest+`WHERE state = ? AND due <= ? ORDER BY deadline LIMIT ?`, state, s.now().UnixMicro(), limit)
 }
 
-// late returns the unfinished requests whose deadline has passed.
-func (s *Store) late(ctx context.Context) ([]Request, error) {
+// overdue returns the unfinished requests whose deadline has passed.
+func (s *Store) overdue(ctx context.Context) ([]Request, error) {
 	return readAll(ctx, s, scanRequest, selectRequest+`WHERE state NOT IN (?, ?) AND deadline <= ? ORDER BY deadline LIMIT 100`, over, gone, s.now().UnixMicro())
 }
 

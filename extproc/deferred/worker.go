@@ -86,7 +86,7 @@ func (w *worker) round(ctx context.Context) {
 		{"reconcile with the ledger", w.reconcile},
 		{"end what is late", w.expire},
 		{"plan", w.plan},
-		{"leave batches", w.leaveBatches},
+		{"leave batches", w.expireBatches},
 		{"look at batches", w.stepBatches},
 		{"use results", w.useResults},
 		{"call directly", w.callDirectly},
@@ -160,7 +160,7 @@ func (s *Service) restore(ctx context.Context, st *Store, r *Request) {
 
 // expire ends requests whose deadline has passed.
 func (w *worker) expire(ctx context.Context) error {
-	late, err := w.st.late(ctx)
+	late, err := w.st.overdue(ctx)
 	for i := range late {
 		r := &late[i]
 		if own, ok := w.claim(ctx, w.st, r); ok {
@@ -201,23 +201,23 @@ func (w *worker) plan(ctx context.Context) error {
 
 func (w *worker) planOne(ctx context.Context, r *Request) error {
 	if !w.o.Batches || r.Secret || w.waitsUntil(r).Sub(w.Now()) <= w.o.Gather {
-		return w.goDirect(ctx, r)
+		return w.setDirect(ctx, r)
 	}
 	if err := w.st.content(ctx, r); err != nil {
-		return errors.Join(err, w.goDirect(ctx, r)) // goDirect's call fails, and reports why
+		return errors.Join(err, w.setDirect(ctx, r)) // setDirect's call fails, and reports why
 	}
 	p, err := w.Runner.Plan(ctx, r)
 	switch {
 	case errors.Is(context.Cause(ctx), ErrCancelled):
-		return w.goDirect(ctx, r) // it ends there
+		return w.setDirect(ctx, r) // it ends there
 	case err != nil || p == nil:
-		return w.goDirect(ctx, r) // goDirect's call fails, and reports why
+		return w.setDirect(ctx, r) // setDirect's call fails, and reports why
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
 	switch err := w.st.group(ctx, r, p); {
 	case errors.Is(err, ErrCancelled) || errors.Is(context.Cause(ctx), ErrCancelled):
-		return w.goDirect(ctx, r)
+		return w.setDirect(ctx, r)
 	case err != nil:
 		return err
 	}
@@ -225,7 +225,7 @@ func (w *worker) planOne(ctx context.Context, r *Request) error {
 	return nil
 }
 
-func (w *worker) goDirect(ctx context.Context, r *Request) error {
+func (w *worker) setDirect(ctx context.Context, r *Request) error {
 	return w.st.move(context.WithoutCancel(ctx), r, direct, w.Now(), 0)
 }
 

@@ -8,7 +8,7 @@ import (
 
 func TestAnExplanationIsAskedForByOneWord(t *testing.T) {
 	for said, want := range map[string]struct{ asked, refused bool }{"": {}, "explain": {asked: true}, "Explain": {asked: true}, "yes": {refused: true}} {
-		asked, err := Asked(header.List{{Name: Header, Value: said}})
+		asked, err := IsRequested(header.List{{Name: Header, Value: said}})
 		if asked != want.asked || (err != nil) != want.refused {
 			t.Errorf("%q: %v, %v", said, asked, err)
 		}

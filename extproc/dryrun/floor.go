@@ -19,7 +19,7 @@ type Floor struct {
 // applyFloor replaces the candidates by free models, as the gateway does: if the wallet that pays for the request, or the caller's balance, is empty,
 // the operator has enabled it, and a free model may serve the request.
 func (e *Result) applyFloor(rt *runtime.Config, ask *Query, built *intent.Built, d *resolve.Decision) {
-	reason := emptiness(ask, d)
+	reason := exhaustedSource(ask, d)
 	if reason == "" || !rt.Cheaper.Free || intent.Critical(ask.Hints.Subsystem) || ask.Request != nil && ask.Request.Op != chat.Generate {
 		return
 	}
@@ -43,8 +43,8 @@ func (e *Result) applyFloor(rt *runtime.Config, ask *Query, built *intent.Built,
 	d.Order, d.Err = free, nil
 }
 
-// emptiness returns the exhausted source of money of a request; "" for none. A caller with a balance does not depend on the wallet's earnings.
-func emptiness(ask *Query, d *resolve.Decision) string {
+// exhaustedSource returns the exhausted source of money of a request; "" for none. A caller with a balance does not depend on the wallet's earnings.
+func exhaustedSource(ask *Query, d *resolve.Decision) string {
 	switch {
 	case ask.Broke:
 		return "the balance is empty"

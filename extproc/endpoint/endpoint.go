@@ -156,7 +156,7 @@ func Find(hd *stream.Head) (Endpoint, error) {
 		return e, nil
 	}
 	if verb := googleVerb(hd); verb != "" {
-		return Endpoint{}, fault.Newf(fault.NotFound, "this version of the gateway does not serve %s of Google's API%s", fault.Clip(verb), insteadOf(verb))
+		return Endpoint{}, fault.Newf(fault.NotFound, "this version of the gateway does not serve %s of Google's API%s", fault.Clip(verb), alternativeTo(verb))
 	}
 	if takes := Methods(hd.Path); takes != "" {
 		return Endpoint{}, fault.Newf(fault.MethodNotAllowed, "%s takes %s, not %s", fault.Clip(hd.Path), takes, fault.Clip(hd.Method))
@@ -164,7 +164,7 @@ func Find(hd *stream.Head) (Endpoint, error) {
 	if isUnserved(hd.Path) {
 		return Endpoint{}, fault.Newf(fault.NotFound, "this version of the gateway does not serve %s: use /v1/chat/completions, /v1/responses or /v1/messages", fault.Clip(hd.Path))
 	}
-	return Endpoint{}, fault.Newf(fault.NotFound, "there is no endpoint %s %s%s", fault.Clip(hd.Method), fault.Clip(hd.Path), meant(hd.Path))
+	return Endpoint{}, fault.Newf(fault.NotFound, "there is no endpoint %s %s%s", fault.Clip(hd.Method), fault.Clip(hd.Path), suggestion(hd.Path))
 }
 
 // findStored returns the endpoint of a stored resource.
@@ -192,16 +192,16 @@ func googleVerb(hd *stream.Head) string {
 	return rest[at:]
 }
 
-// insteadOf returns what replaces a verb of Google's that is not supported.
-func insteadOf(verb string) string {
+// alternativeTo returns what replaces a verb of Google's that is not supported.
+func alternativeTo(verb string) string {
 	if strings.Contains(strings.ToLower(verb), "embed") {
 		return ": use /v1/embeddings"
 	}
 	return ": use " + strings.Join(stream.GoogleVerbs, ", ")
 }
 
-// meant returns the endpoint of which a path is probably a misspelling.
-func meant(path string) string {
+// suggestion returns the endpoint of which a path is probably a misspelling.
+func suggestion(path string) string {
 	var paths []string
 	for _, e := range endpoints {
 		if e.Path != "/" && !slices.Contains(paths, e.Path) {

@@ -141,15 +141,15 @@ func (c *Coordinator) add(a agent) *state {
 		c.agents = map[agent]*state{}
 	}
 	if len(c.agents) >= maxAgents {
-		c.forget()
+		c.evict()
 	}
 	s := &state{}
 	c.agents[a] = s
 	return s
 }
 
-// forget removes the longest idle agent.
-func (c *Coordinator) forget() {
+// evict removes the longest idle agent.
+func (c *Coordinator) evict() {
 	var oldest agent
 	var found *state
 	for a, s := range c.agents {

@@ -94,12 +94,12 @@ func (f *Funds) KeepToStake(ctx context.Context) error {
 		return err
 	}
 	f.Hints.DIEMAvailable = false
-	f.Request.Dropped = wire.AppendDegraded(slices.Clip(f.Request.Dropped), lostStake)
+	f.Request.Dropped = wire.AppendDegraded(slices.Clip(f.Request.Dropped), degradedStake)
 	return nil
 }
 
-// lostStake is the entry in X-Bardo-Degraded once staked credit is used up.
-const lostStake = "diem_available"
+// degradedStake is the entry in X-Bardo-Degraded once staked credit is used up.
+const degradedStake = "diem_available"
 
 // The web search budget of a dream cycle (I-10). A dream beyond it continues without searches.
 
@@ -261,7 +261,7 @@ func (f *Funds) LimitOutput() {
 			p = *r.Profile
 		}
 		p.MaxTokens = f.Config.ReserveOutput
-		r.Profile, r.Dropped = &p, wire.AppendDegraded(slices.Clip(r.Dropped), lostUnlimited)
+		r.Profile, r.Dropped = &p, wire.AppendDegraded(slices.Clip(r.Dropped), degradedUnlimited)
 	}
 	limit(f.Request)
 	limit(f.Request.Turn)
@@ -270,8 +270,8 @@ func (f *Funds) LimitOutput() {
 	}
 }
 
-// lostUnlimited is the entry in X-Bardo-Degraded for a request without a limit of its own, which was limited to the reservation.
-const lostUnlimited = "max_tokens"
+// degradedUnlimited is the entry in X-Bardo-Degraded for a request without a limit of its own, which was limited to the reservation.
+const degradedUnlimited = "max_tokens"
 
 // SafeTokens returns the token estimate that is reserved from the key's allowance: the maximum of the uncorrected one and those of the candidates'
 // models.

@@ -15,10 +15,10 @@ import (
 // model (B-20), if configured. Both are reported: in X-Bardo-Degraded, the record and an event. Subsystems risk, operator and death always get the
 // requested model.
 
-// Prefixes of entries in X-Bardo-Degraded: lostModel for a request that a cheaper model serves, lostFree for a free model. The models follow.
+// Prefixes of entries in X-Bardo-Degraded: degradedModel for a request that a cheaper model serves, degradedFree for a free model. The models follow.
 const (
-	lostModel = "model:"
-	lostFree  = "free_model:"
+	degradedModel = "model:"
+	degradedFree  = "free_model:"
 )
 
 // Afford ensures that the request can be paid for, with a cheaper model if needed. rank sorts candidates in call order. The error is that of the
@@ -26,7 +26,7 @@ const (
 func (f *Funds) Afford(ctx context.Context, rank func([]policy.Resolution) []policy.Resolution) error {
 	refusal := f.affordAsked(ctx)
 	if refusal == nil && f.floor != nil {
-		f.downgrade(f.floor.requested, lostFree, f.floor.reason)
+		f.downgrade(f.floor.requested, degradedFree, f.floor.reason)
 	}
 	if !isMoneyFault(refusal) {
 		return refusal
@@ -37,7 +37,7 @@ func (f *Funds) Afford(ctx context.Context, rank func([]policy.Resolution) []pol
 		if f.Order = rank(order); len(f.Order) == 0 {
 			continue
 		}
-		err := f.affordInstead(ctx, prefix == lostFree)
+		err := f.affordInstead(ctx, prefix == degradedFree)
 		if err == nil {
 			f.downgrade(asked[0].Model, prefix, fault.From(refusal))
 			return nil
@@ -77,7 +77,7 @@ func (f *Funds) steps(refused fault.Kind) (prefix string, steps [][]policy.Resol
 		for _, m := range f.Config.Cheaper.Ladders.Below(f.Found[0].Model) {
 			steps = append(steps, f.Replacements(m))
 		}
-		return lostModel, steps
+		return degradedModel, steps
 	case fault.InsufficientFunds:
 		if f.Config.Cheaper.Free {
 			free := slices.DeleteFunc(f.Replacements(""), func(to policy.Resolution) bool { return !f.IsFree(&to) })
@@ -85,7 +85,7 @@ func (f *Funds) steps(refused fault.Kind) (prefix string, steps [][]policy.Resol
 		}
 	default:
 	}
-	return lostFree, steps
+	return degradedFree, steps
 }
 
 // downgrade records that another model serves the request. Its answer is not cached as that of the requested model.

@@ -38,8 +38,8 @@ func (f *Funds) Decide(in *policy.Intent) resolve.Decision {
 	return d
 }
 
-// Broke reports whether the caller's balance is empty. A balance that cannot be read counts as not empty.
-func (f *Funds) Broke(ctx context.Context) bool {
+// BalanceEmpty reports whether the caller's balance is empty. A balance that cannot be read counts as not empty.
+func (f *Funds) BalanceEmpty(ctx context.Context) bool {
 	return f.Principal.Prepaid && errors.As(f.Ledger.Solvent(ctx, f.Principal.Account), new(*ledger.InsufficientError))
 }
 

@@ -101,12 +101,12 @@ type Governor struct {
 	values [knobs][]int // values to try, in ascending order
 	random *rand.Rand
 	tasks  *lru.Cache[string, *task]
-	talks  *lru.Cache[uint64, talk]
+	talks  *lru.Cache[uint64, conversationState]
 	rated  *lru.Cache[string, rating]
 }
 
-// talk is the state of a conversation.
-type talk struct {
+// conversationState is the state of a conversation.
+type conversationState struct {
 	task  string
 	tried [knobs]int // indexes into values
 	until time.Time
@@ -127,7 +127,7 @@ type rating struct {
 // New returns a governor that is off. It is deterministic for a seed and a sequence of calls.
 func New(seed uint64) *Governor {
 	tasks, _ := lru.New[string, *task](maxTasks) // fails only for sizes below 1, as do the following
-	talks, _ := lru.New[uint64, talk](maxTalks)
+	talks, _ := lru.New[uint64, conversationState](maxTalks)
 	rated, _ := lru.New[string, rating](maxRated)
 	g := &Governor{random: rand.New(rand.NewPCG(seed, 1)), tasks: tasks, talks: talks, rated: rated} //nolint:gosec // it chooses what is tried
 	g.Configure(Options{})
@@ -209,7 +209,7 @@ func (g *Governor) Choose(name string, conversation, request uint64) (c Choice) 
 	now := clock.Now()
 	talked, ok := g.talks.Get(conversation)
 	if ok = ok && conversation != 0 && talked.task == name && now.Before(talked.until); !ok {
-		talked = talk{task: name, tried: g.draw(t)}
+		talked = conversationState{task: name, tried: g.draw(t)}
 	}
 	c = Choice{task: name, tried: talked.tried, active: true, Again: ok && talked.last == request}
 	talked.until, talked.last = now.Add(lifetime), request

@@ -218,23 +218,23 @@ func (g *Governor) Rate(request string, score float64, before *float64) {
 		}
 	}
 	if !r.wrong {
-		g.resay(request, &r, score)
+		g.rescore(request, &r, score)
 	}
 	if before != nil {
 		score -= *before
 	}
 	out := t.outcomes(r.regime)
-	out.say(score, n)
+	out.addScore(score, n)
 	for _, name := range r.layers {
 		if at := out.layer(name); at != nil {
-			at.say(score, n)
+			at.addScore(score, n)
 		}
 	}
 }
 
-// resay applies a caller's score of an answer to the semantic cache's threshold, replacing its earlier one. Down to 0.5 the answer keeps its credit;
+// rescore applies a caller's score of an answer to the semantic cache's threshold, replacing its earlier one. Down to 0.5 the answer keeps its credit;
 // below, it loses it, since an unusable answer saves nothing.
-func (g *Governor) resay(request string, r *rating, score float64) {
+func (g *Governor) rescore(request string, r *rating, score float64) {
 	a := g.task(r.task).rated(g, Semantic, r)
 	if a == nil || a.trials == 0 {
 		return
@@ -257,7 +257,7 @@ func (g *Governor) Wrong(request string) {
 		return
 	}
 	r.wrong = true
-	g.resay(request, &r, 0)
+	g.rescore(request, &r, 0)
 	g.task(r.task).outcomes(r.regime).WrongHits++
 }
 

@@ -13,13 +13,13 @@ type Outcomes struct {
 	Requests int64 `json:"requests"`
 	Input    int64 `json:"input_tokens"`
 	Cached   int64 `json:"cached_tokens"`
-	Faring
+	Tally
 	WrongHits int64           `json:"wrong_hits"` // semantic cache hits that callers removed
 	Layers    []LayerOutcomes `json:"layers"`
 }
 
-// Faring is the repetitions and scores of requests.
-type Faring struct {
+// Tally is the repetitions and scores of requests.
+type Tally struct {
 	Retries        int64   `json:"retries"`
 	SchemaFailures int64   `json:"schema_failures"`
 	Overrides      int64   `json:"overrides"`
@@ -38,7 +38,7 @@ type LayerOutcomes struct {
 	Tokens   int64        `json:"saved_tokens"`
 	Saved    policy.Micro `json:"saved_usd"`
 	Acted    int64        `json:"acted"` // requests that it changed or answered
-	Faring                // of these requests
+	Tally                 // of these requests
 }
 
 // maxLayers is the maximum number of layers that are counted.
@@ -72,19 +72,19 @@ func (t *task) count(o *Outcome) {
 }
 
 // add counts a request, without its recalls.
-func (f *Faring) add(o *Outcome) {
+func (f *Tally) add(o *Outcome) {
 	f.Retries += one(o.Retried)
 	f.SchemaFailures += one(o.SchemaFailure)
 	f.Overrides += one(o.Overridden)
 }
 
-// say adds a score; n is the number of new requests: 0 if it replaces an earlier score.
-func (f *Faring) say(score float64, n int64) {
+// addScore adds a score; n is the number of new requests: 0 if it replaces an earlier score.
+func (f *Tally) addScore(score float64, n int64) {
 	f.Rated += n
 	f.score += score
 }
 
-func (f *Faring) mean() float64 {
+func (f *Tally) mean() float64 {
 	if f.Rated == 0 {
 		return 0
 	}

@@ -16,8 +16,8 @@ type Client struct {
 
 var _ stream.Client = (*Client)(nil)
 
-// errNobody is returned for operations that need a connected client.
-var errNobody = errors.New("nobody waits for the answer to a deferred request")
+// errNoClient is returned for operations that need a connected client.
+var errNoClient = errors.New("nobody waits for the answer to a deferred request")
 
 // RequestBody implements stream.Client.
 func (c *Client) RequestBody(u stream.RequestBody) error { return u.Add(c.Body) }
@@ -30,22 +30,22 @@ func (c *Client) Reply(r stream.Reply) error {
 }
 
 // Forward implements stream.Client.
-func (*Client) Forward(stream.Forward) error { return errNobody }
+func (*Client) Forward(stream.Forward) error { return errNoClient }
 
 // Next implements stream.Client.
-func (*Client) Next() (stream.Piece, error) { return stream.Piece{}, errNobody }
+func (*Client) Next() (stream.Piece, error) { return stream.Piece{}, errNoClient }
 
 // Answer implements stream.Client.
-func (*Client) Answer(stream.Reply, []string) error { return errNobody }
+func (*Client) Answer(stream.Reply, []string) error { return errNoClient }
 
 // StreamHead implements stream.Client.
-func (*Client) StreamHead(int, header.List) error { return errNobody }
+func (*Client) StreamHead(int, header.List) error { return errNoClient }
 
 // StreamBody implements stream.Client.
-func (*Client) StreamBody([]byte, bool) error { return errNobody }
+func (*Client) StreamBody([]byte, bool) error { return errNoClient }
 
 // StreamTrailers implements stream.Client.
-func (*Client) StreamTrailers(header.List) error { return errNobody }
+func (*Client) StreamTrailers(header.List) error { return errNoClient }
 
 // Leave implements stream.Client.
 func (*Client) Leave(f func() error) error { return f() }

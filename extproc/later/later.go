@@ -76,13 +76,13 @@ func Check(v *request.View, encrypts bool) error {
 	case v.NeedsEnclave():
 		return fault.Newf(fault.InvalidRequest, "X-Bardo-Defer: requests to enclaves are not stored")
 	case secret && !encrypts:
-		return fault.Newf(fault.InvalidRequest, "X-Bardo-Defer: a %s request is stored only where the operator has it encrypted (deferred.key)", secrecy(v))
+		return fault.Newf(fault.InvalidRequest, "X-Bardo-Defer: a %s request is stored only where the operator has it encrypted (deferred.key)", secretReason(v))
 	}
 	return nil
 }
 
-// secrecy returns why a request is secret.
-func secrecy(v *request.View) string {
+// secretReason returns why a request is secret.
+func secretReason(v *request.View) string {
 	if c := max(v.Hints.SecurityClass, v.Intent.Security); c != policy.SecurityStandard {
 		return c.String()
 	}
@@ -101,13 +101,13 @@ var storedHeaders = map[string]bool{
 	record.TraceParent: true, "user-agent": true, "x-forwarded-proto": true, "x-request-id": true,
 }
 
-// own is the prefix of the gateway's own headers.
-const own = "x-bardo-"
+// ownPrefix is the prefix of the gateway's own headers.
+const ownPrefix = "x-bardo-"
 
 // isStored reports whether a header of the client is stored. Pseudo-headers are part of the request itself. Of the gateway's own, credentials are not
 // stored, nor those that only apply to the first answer.
 func isStored(name string) bool {
-	return storedHeaders[name] || strings.HasPrefix(name, ":") || strings.HasPrefix(name, own) && !header.IsCredential(name) && name != headerDefer
+	return storedHeaders[name] || strings.HasPrefix(name, ":") || strings.HasPrefix(name, ownPrefix) && !header.IsCredential(name) && name != headerDefer
 }
 
 // StoredHead returns a request's head without credentials, and with the session that a credential may have named. The cache is disabled: a run may

@@ -23,8 +23,8 @@ type Memory struct {
 	Embedder Embedder
 }
 
-// renewed is the maximum number of missing or outdated vectors that one search makes.
-const renewed = 8
+// maxRenewed is the maximum number of missing or outdated vectors that one search makes.
+const maxRenewed = 8
 
 // Put stores a document with the vectors of its passages. Vectors that cannot be made now are made by a later search.
 func (m *Memory) Put(ctx context.Context, session string, d *session.Document) error {
@@ -134,7 +134,7 @@ func (r *reader) document(ctx context.Context, key string) (*session.Document, e
 
 // renew makes some of the missing or outdated vectors. A document that was replaced meanwhile is unchanged.
 func (r *reader) renew(ctx context.Context, all []session.Passage) error {
-	tag, left := r.m.Embedder.Tag(), renewed
+	tag, left := r.m.Embedder.Tag(), maxRenewed
 	for i := range all {
 		p := &all[i]
 		if p.Tag == tag {

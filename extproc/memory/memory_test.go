@@ -117,7 +117,7 @@ func TestC17VectorsOfAnotherModelAreMadeAnew(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.model.off = true
-	for i := range renewed + 2 {
+	for i := range maxRenewed + 2 {
 		l.put(t, fmt.Sprintf("%02d", i), "", "A dog.")
 	}
 	if _, err := l.Search(t.Context(), "ada", l.s.ID, "dog", 99, 0.5); !errors.Is(err, errOff) {
@@ -126,14 +126,14 @@ func TestC17VectorsOfAnotherModelAreMadeAnew(t *testing.T) {
 	l.model.off = false
 	for _, tag := range []string{"m1", "m2"} {
 		l.model.tag = tag
-		if got := l.find(t, "dog", 99, 0.5); len(got) != renewed {
+		if got := l.find(t, "dog", 99, 0.5); len(got) != maxRenewed {
 			t.Errorf("%s: the first search finds %d", tag, len(got))
 		}
 		before := l.model.calls
-		if got := l.find(t, "dog", 99, 0.5); len(got) != renewed+2 || l.model.calls-before != 3 {
+		if got := l.find(t, "dog", 99, 0.5); len(got) != maxRenewed+2 || l.model.calls-before != 3 {
 			t.Errorf("%s: the second search finds %d, after %d texts", tag, len(got), l.model.calls-before)
 		}
-		if before = l.model.calls; len(l.find(t, "dog", 99, 0.5)) != renewed+2 || l.model.calls-before != 1 {
+		if before = l.model.calls; len(l.find(t, "dog", 99, 0.5)) != maxRenewed+2 || l.model.calls-before != 1 {
 			t.Errorf("%s: the third search reads %d texts", tag, l.model.calls-before)
 		}
 	}
@@ -176,7 +176,7 @@ func FuzzSplit(f *testing.F) {
 		var rest strings.Builder
 		end := 0
 		for _, s := range split(text) {
-			if s.start < end || s.stop <= s.start || s.stop > len(text) || s.stop-s.start > longest {
+			if s.start < end || s.stop <= s.start || s.stop > len(text) || s.stop-s.start > maxPassageBytes {
 				t.Fatalf("%+v after %d", s, end)
 			}
 			if utf8.ValidString(text) && !utf8.ValidString(text[s.start:s.stop]) {

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// longest is the maximum length of a passage in bytes: the embedding model reads all of it.
-const longest = 600
+// maxPassageBytes is the maximum length of a passage in bytes: the embedding model reads all of it.
+const maxPassageBytes = 600
 
 // span is a range in a text.
 type span struct{ start, stop int }
@@ -25,16 +25,16 @@ func split(text string) (out []span) {
 
 // cut returns the end of the first passage of a text.
 func cut(text string) int {
-	if len(text) <= longest {
+	if len(text) <= maxPassageBytes {
 		return len(text)
 	}
 	for _, after := range [...]string{"\n\n", "\n", ". ", " "} {
-		if i := strings.LastIndex(text[:longest], after); i >= longest/3 {
+		if i := strings.LastIndex(text[:maxPassageBytes], after); i >= maxPassageBytes/3 {
 			return i + len(after)
 		}
 	}
-	n := longest
-	for n > longest-utf8.UTFMax && !utf8.RuneStart(text[n]) {
+	n := maxPassageBytes
+	for n > maxPassageBytes-utf8.UTFMax && !utf8.RuneStart(text[n]) {
 		n--
 	}
 	return n

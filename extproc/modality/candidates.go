@@ -14,11 +14,11 @@ import (
 // serves reports whether a candidate's provider has the endpoint, and whether its model is not known to have another purpose.
 func serves(v *request.View, op *Operation, to *policy.Resolution) (endpoint, model bool) {
 	p := v.Config.Provider(to.Provider)
-	return relays(p.Adapter, p.Endpoint, op), p.Direct || to.Undescribed || slices.Contains(to.Features, op.Feature)
+	return hasEndpoint(p.Adapter, p.Endpoint, op), p.Direct || to.Undescribed || slices.Contains(to.Features, op.Feature)
 }
 
-// relays reports whether a provider has an operation's endpoint.
-func relays(a provider.Adapter, at provider.Endpoint, op *Operation) bool {
+// hasEndpoint reports whether a provider has an operation's endpoint.
+func hasEndpoint(a provider.Adapter, at provider.Endpoint, op *Operation) bool {
 	described, ok := a.(provider.Described)
 	if !ok || !slices.Contains(described.Kind().Endpoints, op.Endpoint) {
 		return false

@@ -156,7 +156,7 @@ func (c *Call) request(ctx context.Context, to *policy.Resolution) (*http.Reques
 	if c.Op.Sealed() {
 		if trusted, by := c.View.Attests(to); trusted != nil {
 			proof = attestation.New(trusted, by, name)
-			call.Header = append(call.Header, proof.Ask()...)
+			call.Header = append(call.Header, proof.RequestHeaders()...)
 		}
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://egress"+call.Path, bytes.NewReader(c.Body(name)))

@@ -33,15 +33,15 @@ func (c *call) settle(ctx context.Context, body []byte) ([]byte, error) {
 	case err != nil:
 		return body, nil //nolint:nilerr // nothing that the gateway knows
 	case c.isList():
-		return c.ownOnly(ctx, &doc)
+		return c.filterOwned(ctx, &doc)
 	}
 	members := []string{"output_file_id", "error_file_id"}
 	if c.Head.Method == http.MethodPost && c.path.id == "" {
 		name, _ := c.path.members()
 		members = append(members, name)
 	}
-	err = c.keep(ctx, &doc, members...)
-	return c.here(body, &doc), err
+	err = c.recordOwner(ctx, &doc, members...)
+	return c.rewriteURL(body, &doc), err
 }
 
 // isList reports whether the request is for all resources of a kind, including those of the key's other users.
@@ -56,8 +56,8 @@ func (c *call) unreadable(err error) error {
 	return f
 }
 
-// keep records the caller as owner of the resources that some members of an answer name, and of the items created in the caller's resources.
-func (c *call) keep(ctx context.Context, doc *jsonx.Doc, members ...string) error {
+// recordOwner records the caller as owner of the resources that some members of an answer name, and of the items created in the caller's resources.
+func (c *call) recordOwner(ctx context.Context, doc *jsonx.Doc, members ...string) error {
 	var ids []string
 	for _, m := range members {
 		ids = stored.AppendID(ids, doc.Get(m).Raw)
@@ -72,8 +72,8 @@ func (c *call) keep(ctx context.Context, doc *jsonx.Doc, members ...string) erro
 	return c.s.Ledger.Keep(ctx, Owned(c.Account, c.id, ids)...)
 }
 
-// ownOnly removes resources of others from a list. Only the page cursors are kept besides, so that the next page can be requested.
-func (c *call) ownOnly(ctx context.Context, doc *jsonx.Doc) ([]byte, error) {
+// filterOwned removes resources of others from a list. Only the page cursors are kept besides, so that the next page can be requested.
+func (c *call) filterOwned(ctx context.Context, doc *jsonx.Doc) ([]byte, error) {
 	name, list := c.path.members()
 	data := doc.Get(list)
 	if data.Kind() != jsonx.Array && data.Exists() {
@@ -110,8 +110,8 @@ func (c *call) ownOnly(ctx context.Context, doc *jsonx.Doc) ([]byte, error) {
 	return e.AppendTo(nil, doc), nil
 }
 
-// here rewrites the one address in an answer that clients follow to the gateway: the vendor would not accept the client's key, and must not see it.
-func (c *call) here(body []byte, doc *jsonx.Doc) []byte {
+// rewriteURL rewrites the one address in an answer that clients follow to the gateway: the vendor would not accept the client's key, and must not see it.
+func (c *call) rewriteURL(body []byte, doc *jsonx.Doc) []byte {
 	if at, ok := doc.Get("results_url").Str(); !ok || at == "" {
 		return body
 	}

@@ -14,7 +14,7 @@ func (x *Exchange) ForEnclave() bool {
 		return true
 	}
 	p := x.Request.Profile
-	return (slices.Contains(x.Intent.Prefer, policy.TEEAttested) || p != nil && p.Default.TEE) && x.finds(policy.TEEAttested)
+	return (slices.Contains(x.Intent.Prefer, policy.TEEAttested) || p != nil && p.Default.TEE) && x.anyHas(policy.TEEAttested)
 }
 
 // NeedsEnclave reports whether only an enclave may answer the request, by its tier or a required feature.
@@ -32,7 +32,7 @@ func (x *Exchange) StaysInEnclave() bool {
 
 // ForSealed reports whether the request may be encrypted end to end because it asks for that. Only protecting layers process it (D-30).
 func (x *Exchange) ForSealed() bool {
-	return x.NeedsSealed() || slices.Contains(x.Intent.Prefer, policy.EndToEndEncryption) && x.finds(policy.EndToEndEncryption)
+	return x.NeedsSealed() || slices.Contains(x.Intent.Prefer, policy.EndToEndEncryption) && x.anyHas(policy.EndToEndEncryption)
 }
 
 // NeedsSealed reports whether the request is sent end-to-end encrypted or not at all.
@@ -40,7 +40,7 @@ func (x *Exchange) NeedsSealed() bool {
 	return x.Intent.PrivacyTier == policy.PrivacyEndToEnd || slices.Contains(x.Intent.Require, policy.EndToEndEncryption)
 }
 
-// finds reports whether a candidate has a feature.
-func (x *Exchange) finds(f policy.Feature) bool {
+// anyHas reports whether a candidate has a feature.
+func (x *Exchange) anyHas(f policy.Feature) bool {
 	return slices.ContainsFunc(x.Found, func(r policy.Resolution) bool { return slices.Contains(r.Features, f) })
 }

@@ -50,8 +50,8 @@ func (r *Ranking) Rank(found []policy.Resolution) []policy.Resolution {
 	return r.plan(r.WarmFirst(found))
 }
 
-// Beside sorts candidates that are called besides the request's order, as Arrange does.
-func (r *Ranking) Beside(list []policy.Resolution) []policy.Resolution {
+// RankAdditional sorts candidates that are called besides the request's order, as Arrange does.
+func (r *Ranking) RankAdditional(list []policy.Resolution) []policy.Resolution {
 	if len(list) == 0 {
 		return nil
 	}
@@ -68,8 +68,8 @@ func (r *Ranking) plan(list []policy.Resolution) []policy.Resolution {
 	return request.ByHealth(list, order)
 }
 
-// Aside sorts the candidates of a side call, as Arrange does. The caller calls done when the call has ended.
-func (r *Ranking) Aside(list []policy.Resolution) (order []policy.Resolution, done func()) {
+// RankSide sorts the candidates of a side call, as Arrange does. The caller calls done when the call has ended.
+func (r *Ranking) RankSide(list []policy.Resolution) (order []policy.Resolution, done func()) {
 	ids, done := r.Health.Plan(request.ProvidersOf(list))
 	return r.demote(request.ByHealth(list, ids)), done
 }
@@ -97,8 +97,8 @@ func (r *Ranking) demote(order []policy.Resolution) []policy.Resolution {
 	return order
 }
 
-// Missing demotes a listed model for a while, after a failure which says that its provider does not have it.
-func (r *Ranking) Missing(to *policy.Resolution, f *upstream.Failure) {
+// DemoteMissing demotes a listed model for a while, after a failure which says that its provider does not have it.
+func (r *Ranking) DemoteMissing(to *policy.Resolution, f *upstream.Failure) {
 	if r.IsTokenCount() || !f.ModelMissing(to) || r.DialectAt(to) == chat.Completions || !r.InCatalog(to) {
 		return
 	}

@@ -74,13 +74,13 @@ func TestHealthyProvidersAreCalledFirst(t *testing.T) {
 	if err := r.Arrange(); err != nil || names(r.Order) != "c a" {
 		t.Errorf("%s, %v", names(r.Order), err)
 	}
-	if got := names(r.Beside(candidates("b", "a", "c"))); got != "c a" {
+	if got := names(r.RankAdditional(candidates("b", "a", "c"))); got != "c a" {
 		t.Errorf("beside the order: %s", got)
 	}
-	if r.Beside(nil) != nil {
+	if r.RankAdditional(nil) != nil {
 		t.Error("somebody is called beside")
 	}
-	list, done := r.Aside(candidates("a", "c"))
+	list, done := r.RankSide(candidates("a", "c"))
 	if done(); names(list) != "c a" {
 		t.Errorf("aside: %s", names(list))
 	}
@@ -107,7 +107,7 @@ func TestAllTrialsOfARequestEndWithIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Rank(candidates("b"))
-	r.Beside(candidates("c"))
+	r.RankAdditional(candidates("c"))
 	if len(h.trials) != 3 {
 		t.Fatalf("the trials are %v", h.trials)
 	}
@@ -132,8 +132,8 @@ func TestAModelThatIsNotThereIsCalledLast(t *testing.T) {
 		r := of(&health{})
 		to := r.Found[0]
 		row.mayBe(r, &to)
-		r.Missing(&to, row.f)
-		r.Missing(&to, row.f) // it is told once
+		r.DemoteMissing(&to, row.f)
+		r.DemoteMissing(&to, row.f) // it is told once
 		if err := r.Arrange(); err != nil || names(r.Order) != row.want {
 			t.Errorf("%s: %s, %v", row.about, names(r.Order), err)
 		}

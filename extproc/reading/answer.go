@@ -91,7 +91,7 @@ func (a *Answer) note(ev *chat.Event) {
 	case chat.Start:
 		a.ID = ev.ID
 	case chat.Extra:
-		a.names(ev)
+		a.noteIDs(ev)
 	}
 	if !a.Parallel { // the request's events count only its own calls
 		a.Report.Tokens(ev)
@@ -108,8 +108,8 @@ func (a *Answer) Drain() []byte {
 	return b
 }
 
-// names records the ids of stored resources in members that only the answer's own format has.
-func (a *Answer) names(ev *chat.Event) {
+// noteIDs records the ids of stored resources in members that only the answer's own format has.
+func (a *Answer) noteIDs(ev *chat.Event) {
 	if len(ev.Text) == 0 || a.Dialect != a.Report.Request.Dialect {
 		return
 	}

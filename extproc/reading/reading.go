@@ -117,7 +117,7 @@ func (a *Answer) read(ctx context.Context, ev *chat.Event) {
 // stage passes an event through the stages from the n-th on.
 func (a *Answer) stage(ctx context.Context, ev *chat.Event, n int) {
 	if n == len(a.stages) {
-		a.arrive(ctx, ev)
+		a.accept(ctx, ev)
 		return
 	}
 	events := a.stages[n].Read(ev)
@@ -129,8 +129,8 @@ func (a *Answer) stage(ctx context.Context, ev *chat.Event, n int) {
 	}
 }
 
-// arrive processes an event that passed the stages.
-func (a *Answer) arrive(ctx context.Context, ev *chat.Event) {
+// accept processes an event that passed the stages.
+func (a *Answer) accept(ctx context.Context, ev *chat.Event) {
 	if a.Gate != nil {
 		a.Gate.Read(ctx, ev)
 		a.Ended = a.Ended || a.Gate.Again
@@ -230,11 +230,11 @@ func (a *Answer) take(ev *chat.Event) {
 	}
 }
 
-// AsksAgain reports whether the answer is complete, and another round follows.
-func (a *Answer) AsksAgain() bool { return a.Gate != nil && a.Gate.Again }
+// NeedsRound reports whether the answer is complete, and another round follows.
+func (a *Answer) NeedsRound() bool { return a.Gate != nil && a.Gate.Again }
 
-// Sends reports whether any part of an answer is ready to be sent.
-func (a *Answer) Sends() bool {
+// HasOutput reports whether any part of an answer is ready to be sent.
+func (a *Answer) HasOutput() bool {
 	return a.Gate == nil || len(a.Out) > 0 || a.Ended && !a.Gate.Again
 }
 

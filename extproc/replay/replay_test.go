@@ -44,8 +44,8 @@ func storedIn(asked, wants cache.Format, events ...chat.Event) *Answer {
 	return a
 }
 
-// told lists what a replay yields, with "|" before each piece of content.
-func told(a *Answer) string {
+// format lists what a replay yields, with "|" before each piece of content.
+func format(a *Answer) string {
 	var b strings.Builder
 	a.Events(func(ev *chat.Event, step bool) bool {
 		if step {
@@ -84,7 +84,7 @@ func TestAStoredAnswerComesInTheFormThatIsWanted(t *testing.T) {
 		{"arguments are not cut", body, stream, []chat.Event{{Kind: chat.ToolArgs, Text: []byte(strings.Repeat("x", 50))}}, "|" + strings.Repeat("x", 50)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := told(storedIn(tt.asked, tt.wants, tt.events...)); got != tt.want {
+			if got := format(storedIn(tt.asked, tt.wants, tt.events...)); got != tt.want {
 				t.Errorf("told %q, want %q", got, tt.want)
 			}
 		})
@@ -96,7 +96,7 @@ func TestAStoredAnswerComesInTheFormThatIsWanted(t *testing.T) {
 func TestALongTextComesInLargerPieces(t *testing.T) {
 	long := strings.Repeat("some words ", 200_000)
 	a := storedIn(cache.Format{}, cache.Format{Stream: true}, chat.Event{Kind: chat.Text, Text: []byte(long)})
-	got := told(a)
+	got := format(a)
 	if strings.ReplaceAll(got, "|", "") != long {
 		t.Error("the text is another")
 	}

@@ -74,7 +74,7 @@ func contentOf(rt *runtime.Config, r *chat.Request, candidates []policy.Resoluti
 	if err != nil {
 		return have, err
 	}
-	have.Tools = len(c.Tools) > 0 || lists(r, "tools") || lists(r, "functions")
+	have.Tools = len(c.Tools) > 0 || isNonEmptyList(r, "tools") || isNonEmptyList(r, "functions")
 	have.Uploads = slices.ContainsFunc(c.System, isUpload)
 	for i := range c.Messages {
 		have.Uploads = have.Uploads || slices.ContainsFunc(c.Messages[i].Parts, isUpload)
@@ -85,8 +85,8 @@ func contentOf(rt *runtime.Config, r *chat.Request, candidates []policy.Resoluti
 	return have, nil
 }
 
-// lists reports whether a member of the request is a non-empty list.
-func lists(r *chat.Request, member string) bool {
+// isNonEmptyList reports whether a member of the request is a non-empty list.
+func isNonEmptyList(r *chat.Request, member string) bool {
 	for range r.Doc.Get(member).Each {
 		return true
 	}

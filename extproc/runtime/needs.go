@@ -23,13 +23,13 @@ func (rt *Config) Needs(h *policy.Hints, f *intent.Facts, who *policy.Principal)
 	if row != nil && row.Locked || h.Subsystem != "" && built.Effort == policy.EffortUnset {
 		built.Effort = profile.EffortFor(h, built.Security)
 	}
-	rt.sustain(&built, h)
+	rt.applyWallet(&built, h)
 	return built
 }
 
-// sustain adjusts the model classes by the wallet that pays for agents' inference (P-12): with high earnings they rise, with low ones they fall.
+// applyWallet adjusts the model classes by the wallet that pays for agents' inference (P-12): with high earnings they rise, with low ones they fall.
 // Quality and cost stated in the request are kept, and critical subsystems are exempt.
-func (rt *Config) sustain(b *intent.Built, h *policy.Hints) {
+func (rt *Config) applyWallet(b *intent.Built, h *policy.Hints) {
 	band := rt.Wallet.Band()
 	if h.Subsystem == "" || intent.Critical(h.Subsystem) || band.Models == (budget.Models{}) {
 		return

@@ -76,31 +76,31 @@ func (rt *Config) Find(id policy.ProviderID) (p *Provider, ok bool) {
 	return &unknown, false
 }
 
-var unknown = Provider{Adapter: nobody{}}
+var unknown = Provider{Adapter: noAdapter{}}
 
-// nobody is the adapter of an unknown provider. It has no dialect, so no request is encoded for it.
-type nobody struct{}
+// noAdapter is the adapter of an unknown provider. It has no dialect, so no request is encoded for it.
+type noAdapter struct{}
 
-var _ provider.Adapter = nobody{}
+var _ provider.Adapter = noAdapter{}
 
 // Name implements provider.Adapter.
-func (nobody) Name() string { return "" }
+func (noAdapter) Name() string { return "" }
 
 // Dialect implements provider.Adapter.
-func (nobody) Dialect(policy.Resolution, provider.Endpoint, chat.Dialect) chat.Dialect { return "" }
+func (noAdapter) Dialect(policy.Resolution, provider.Endpoint, chat.Dialect) chat.Dialect { return "" }
 
 // Encode implements provider.Adapter.
-func (nobody) Encode(_ []byte, _ *chat.Request, to policy.Resolution, _ provider.Endpoint) (*provider.Call, error) {
+func (noAdapter) Encode(_ []byte, _ *chat.Request, to policy.Resolution, _ provider.Endpoint) (*provider.Call, error) {
 	return nil, fmt.Errorf("provider %s is not configured", to.Provider)
 }
 
 // Ping implements provider.Adapter.
-func (nobody) Ping(provider.Endpoint) *provider.Call { return &provider.Call{} }
+func (noAdapter) Ping(provider.Endpoint) *provider.Call { return &provider.Call{} }
 
 // NewDecoder implements provider.Adapter.
-func (nobody) NewDecoder(*chat.Request, policy.Resolution, provider.Endpoint, int, header.List) provider.Decoder {
-	return nobody{}
+func (noAdapter) NewDecoder(*chat.Request, policy.Resolution, provider.Endpoint, int, header.List) provider.Decoder {
+	return noAdapter{}
 }
 
 // Decode implements provider.Decoder: it decodes nothing.
-func (nobody) Decode([]byte, bool) []chat.Event { return nil }
+func (noAdapter) Decode([]byte, bool) []chat.Event { return nil }

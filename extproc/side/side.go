@@ -30,7 +30,7 @@ func Candidates(v *request.View, c *pipeline.SideCall) []policy.Resolution {
 	list := v.Config.Resolver.SideCandidates(&v.Intent, first, &resolve.SideNeeds{
 		Input: tokens, Output: int64(c.MaxTokens), First: v.Config.Intents.Tiers[tier], Quality: c.Quality,
 	})
-	own, closed, expensive := request.ProvidersOf(v.Found), keepsToItsProviders(v), costAtFirst(list, first, c)
+	own, closed, expensive := request.ProvidersOf(v.Found), restrictsProviders(v), costAtFirst(list, first, c)
 	return slices.DeleteFunc(list, func(to policy.Resolution) bool {
 		switch {
 		case !v.MayCall(&to), closed && !slices.Contains(own, to.Provider):
@@ -44,8 +44,8 @@ func Candidates(v *request.View, c *pipeline.SideCall) []policy.Resolution {
 	})
 }
 
-// keepsToItsProviders reports whether only the providers of the request's own candidates may see it.
-func keepsToItsProviders(v *request.View) bool {
+// restrictsProviders reports whether only the providers of the request's own candidates may see it.
+func restrictsProviders(v *request.View) bool {
 	return v.Intent.IsPrivate() || slices.ContainsFunc(v.Intent.Prefer, policy.Feature.KeepsPrivate)
 }
 

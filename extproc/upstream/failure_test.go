@@ -11,8 +11,8 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// said returns the failure for a provider's stated error.
-func said(status int) *Failure {
+// statedError returns the failure for a provider's stated error.
+func statedError(status int) *Failure {
 	return Stated("p", &chat.ProviderError{Status: status, Message: "as the provider said", Code: "its_code"})
 }
 
@@ -32,20 +32,20 @@ func TestWhatTheClientSeesWhenEveryAttemptFailed(t *testing.T) {
 	}{
 		{"nothing was tried", nil, fault.NoProvider, 503, 0},
 		{"all over their limits: the shortest pause", []*Failure{limited(30), limited(7)}, fault.RateLimited, 429, 7 * time.Second},
-		{"over the limit without a pause: one second", []*Failure{said(429)}, fault.RateLimited, 429, time.Second},
-		{"all overloaded", []*Failure{said(529), said(503)}, fault.Overloaded, 503, 5 * time.Second},
-		{"all overloaded, in Anthropic's words", []*Failure{said(529), said(529)}, fault.Overloaded, 529, 5 * time.Second},
-		{"overloaded and over the limit", []*Failure{said(429), said(503)}, fault.Overloaded, 503, 5 * time.Second},
-		{"a bad credential of the operator's own", []*Failure{said(401)}, fault.Upstream, 502, 0},
-		{"a server error", []*Failure{said(500)}, fault.Upstream, 502, 0},
-		{"a time-out", []*Failure{said(500), {Provider: "p", Kind: TimedOut}}, fault.UpstreamTimeout, 504, 0},
-		{"the provider's own time-out", []*Failure{said(504)}, fault.UpstreamTimeout, 504, 0},
+		{"over the limit without a pause: one second", []*Failure{statedError(429)}, fault.RateLimited, 429, time.Second},
+		{"all overloaded", []*Failure{statedError(529), statedError(503)}, fault.Overloaded, 503, 5 * time.Second},
+		{"all overloaded, in Anthropic's words", []*Failure{statedError(529), statedError(529)}, fault.Overloaded, 529, 5 * time.Second},
+		{"overloaded and over the limit", []*Failure{statedError(429), statedError(503)}, fault.Overloaded, 503, 5 * time.Second},
+		{"a bad credential of the operator's own", []*Failure{statedError(401)}, fault.Upstream, 502, 0},
+		{"a server error", []*Failure{statedError(500)}, fault.Upstream, 502, 0},
+		{"a time-out", []*Failure{statedError(500), {Provider: "p", Kind: TimedOut}}, fault.UpstreamTimeout, 504, 0},
+		{"the provider's own time-out", []*Failure{statedError(504)}, fault.UpstreamTimeout, 504, 0},
 		{"a broken connection", []*Failure{broken}, fault.Upstream, 502, 0},
-		{"the caller's own mistake", []*Failure{said(400)}, fault.InvalidRequest, 400, 0},
-		{"too large for the provider", []*Failure{said(413)}, fault.TooLarge, 413, 0},
-		{"unprocessable", []*Failure{broken, said(422)}, fault.InvalidRequest, 422, 0},
-		{"an answer that was discarded, after other failures", []*Failure{said(503), unkept}, fault.NoPrivateProvider, 503, 0},
-		{"an answer that was discarded, before other failures", []*Failure{unkept, said(503)}, fault.NoPrivateProvider, 503, 0},
+		{"the caller's own mistake", []*Failure{statedError(400)}, fault.InvalidRequest, 400, 0},
+		{"too large for the provider", []*Failure{statedError(413)}, fault.TooLarge, 413, 0},
+		{"unprocessable", []*Failure{broken, statedError(422)}, fault.InvalidRequest, 422, 0},
+		{"an answer that was discarded, after other failures", []*Failure{statedError(503), unkept}, fault.NoPrivateProvider, 503, 0},
+		{"an answer that was discarded, before other failures", []*Failure{unkept, statedError(503)}, fault.NoPrivateProvider, 503, 0},
 		{"nothing to be said in its format", []*Failure{{Provider: "p", Kind: NotEncoded, Cause: fault.Newf(fault.InvalidRequest, "no")}}, fault.InvalidRequest, 400, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestK56WhichFailuresGoToTheNextProvider(t *testing.T) {
 		400: false, 404: false, 405: false, 409: false, 413: false, 415: false, 422: false,
 		401: true, 402: true, 403: true, 408: true, 429: true, 500: true, 502: true, 503: true, 504: true, 529: true,
 	} {
-		if got := said(status).Retriable(); got != want {
+		if got := statedError(status).Retriable(); got != want {
 			t.Errorf("status %d: tried further is %t, want %t", status, got, want)
 		}
 	}
@@ -84,13 +84,13 @@ func TestWhatAFailureSaysAboutHealth(t *testing.T) {
 		f    *Failure
 		want policy.Outcome
 	}{
-		{said(500), policy.Failed},
-		{said(408), policy.Failed},
-		{said(401), policy.Refused},
-		{said(402), policy.Failed},
-		{said(400), policy.Ignored},
-		{said(404), policy.Ignored},
-		{said(403), policy.Refused},
+		{statedError(500), policy.Failed},
+		{statedError(408), policy.Failed},
+		{statedError(401), policy.Refused},
+		{statedError(402), policy.Failed},
+		{statedError(400), policy.Ignored},
+		{statedError(404), policy.Ignored},
+		{statedError(403), policy.Refused},
 		{&Failure{Kind: ByStatus, Status: 403, Err: &chat.ProviderError{Status: 403, Message: "m requires moderation. Your input was flagged"}}, policy.Ignored},
 		{&Failure{Kind: ByStatus, Status: 401}, policy.Refused}, // a status that Envoy noted
 		{&Failure{Kind: NoConnection, Unknown: true}, policy.Failed},
@@ -126,11 +126,11 @@ func TestACutStreamIsWorthARetryK47(t *testing.T) {
 		f    *Failure
 		want fault.Kind
 	}{
-		{said(400), fault.Upstream},
-		{said(500), fault.Upstream},
-		{said(429), fault.RateLimited},
-		{said(503), fault.Overloaded},
-		{said(529), fault.Overloaded},
+		{statedError(400), fault.Upstream},
+		{statedError(500), fault.Upstream},
+		{statedError(429), fault.RateLimited},
+		{statedError(503), fault.Overloaded},
+		{statedError(529), fault.Overloaded},
 		{&Failure{Kind: Reset, Cause: ErrTooLong}, fault.Upstream},
 		{&Failure{Kind: TimedOut}, fault.UpstreamTimeout},
 	} {

@@ -69,7 +69,7 @@ func Next(s *State) Decision {
 	case s.Amendable:
 		return Decision{Amend, "without what the provider refused"}
 	case s.repeats():
-		return Decision{Repeat, s.whyRepeat()}
+		return Decision{Repeat, s.repeatReason()}
 	case s.Left == 0:
 		return Decision{Stop, "no other candidate is left"}
 	}
@@ -91,7 +91,7 @@ func (s *State) repeats() bool {
 	return first && (f.Kind == NoConnection || f.Kind == Reset)
 }
 
-func (s *State) whyRepeat() string {
+func (s *State) repeatReason() string {
 	switch {
 	case s.FreshKey:
 		return "with another of the provider's keys"

@@ -74,7 +74,7 @@ func (c *Counter) Payer(h header.List, s meter.Subject) (who policy.Principal, p
 	}
 	payment, err := c.read(text, version)
 	if r, refused := errors.AsType[*pay.Refusal](err); refused {
-		return wallet(""), &asker{c: c, subject: s, refusal: r}, true, nil
+		return wallet(""), &quotePayer{c: c, subject: s, refusal: r}, true, nil
 	}
 	if err != nil {
 		return policy.Principal{}, nil, false, fault.New(fault.InvalidRequest, "the payment cannot be read: "+err.Error(), nil)
@@ -114,7 +114,7 @@ const headerWallet = "x-bardo-wallet"
 
 // Quote implements meter.Payments.
 func (c *Counter) Quote(h header.List, s meter.Subject) (policy.Principal, meter.Payer, error) {
-	a := &asker{c: c, subject: s}
+	a := &quotePayer{c: c, subject: s}
 	if text := h.Get(headerWallet); text != "" {
 		payer, err := pay.ParseAddress(text)
 		if err != nil {
@@ -153,22 +153,22 @@ func (c *Counter) challenge(s meter.Subject, price, credit policy.Micro, refusal
 	return f
 }
 
-// asker is the payer of a request without a payment.
-type asker struct {
+// quotePayer is the payer of a request without a payment.
+type quotePayer struct {
 	c       *Counter
 	subject meter.Subject
 	refusal *pay.Refusal // why a payment was not accepted; nil: there was none
 	wallet  *pay.Address // the payer; nil if not stated
 }
 
-var _ meter.PerRequest = (*asker)(nil)
+var _ meter.PerRequest = (*quotePayer)(nil)
 
-func (*asker) Admit(context.Context) error { return nil }
+func (*quotePayer) Admit(context.Context) error { return nil }
 
 // Immediate implements meter.Payer: a wallet's credit must be read.
-func (a *asker) Immediate() bool { return a.wallet == nil }
+func (a *quotePayer) Immediate() bool { return a.wallet == nil }
 
-func (a *asker) Reserve(ctx context.Context, _ string, amount policy.Micro) (err error) {
+func (a *quotePayer) Reserve(ctx context.Context, _ string, amount policy.Micro) (err error) {
 	var credit policy.Micro
 	if a.wallet != nil {
 		if credit, err = a.c.till.Credit(ctx, *a.wallet); err != nil {
@@ -178,19 +178,19 @@ func (a *asker) Reserve(ctx context.Context, _ string, amount policy.Micro) (err
 	return a.c.challenge(a.subject, amount, credit, a.refusal)
 }
 
-func (*asker) ReserveNow(string, policy.Micro) bool { return false }
+func (*quotePayer) ReserveNow(string, policy.Micro) bool { return false }
 
-func (a *asker) Settle(_ context.Context, c ledger.Charge, _ bool) (ledger.Receipt, error) {
+func (a *quotePayer) Settle(_ context.Context, c ledger.Charge, _ bool) (ledger.Receipt, error) {
 	return ledger.Receipt{Charged: c.Amount}, a.c.records.Record(c)
 }
 
-func (*asker) Balance() (left policy.Micro, known bool) { return 0, false }
-func (*asker) ReadBalance(context.Context) error        { return nil }
-func (*asker) Limit() (maxCost policy.Micro, ok bool)   { return 0, true }
-func (*asker) Headers(h header.List) header.List        { return h }
-func (*asker) Release()                                 {}
-func (*asker) Account() policy.Account                  { return "" }
-func (*asker) State() string                            { return "" }
+func (*quotePayer) Balance() (left policy.Micro, known bool) { return 0, false }
+func (*quotePayer) ReadBalance(context.Context) error        { return nil }
+func (*quotePayer) Limit() (maxCost policy.Micro, ok bool)   { return 0, true }
+func (*quotePayer) Headers(h header.List) header.List        { return h }
+func (*quotePayer) Release()                                 {}
+func (*quotePayer) Account() policy.Account                  { return "" }
+func (*quotePayer) State() string                            { return "" }
 
 // payer is the payer of a request with a payment.
 type payer struct {
@@ -217,7 +217,7 @@ func (p *payer) Reserve(ctx context.Context, requestID string, amount policy.Mic
 	if p.row.ID != 0 {
 		return nil
 	}
-	done, err := p.c.enter(ctx)
+	done, err := p.c.acquireSlot(ctx)
 	if err != nil {
 		return err
 	}
@@ -234,8 +234,8 @@ func (p *payer) Reserve(ctx context.Context, requestID string, amount policy.Mic
 // maxVerifyWait is the maximum time for which a payment waits for the verification of others.
 const maxVerifyWait = 20 * time.Second
 
-// enter waits for a free verification slot.
-func (c *Counter) enter(ctx context.Context) (done func(), err error) {
+// acquireSlot waits for a free verification slot.
+func (c *Counter) acquireSlot(ctx context.Context) (done func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, maxVerifyWait)
 	defer cancel()
 	select {

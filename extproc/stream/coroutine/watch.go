@@ -14,8 +14,8 @@ import (
 const (
 	// MaxHold is the time for which one event may occupy a thread.
 	MaxHold = 10 * time.Millisecond
-	// lookInterval is the time between two checks. A hold that is shorter than MaxHold plus lookInterval may be missed.
-	lookInterval = 5 * time.Millisecond
+	// checkInterval is the time between two checks. A hold that is shorter than MaxHold plus checkInterval may be missed.
+	checkInterval = 5 * time.Millisecond
 	// watchIdle is the time without a busy thread after which the watchdog stops.
 	watchIdle = time.Second
 	// reportInterval is the minimum time between two reports with stacks.
@@ -68,12 +68,12 @@ type Watchdog struct {
 	armed   atomic.Bool
 
 	mu      sync.Mutex
-	threads map[*Thread]sight
+	threads map[*Thread]observation
 	active  time.Time // when a thread was last seen busy
 }
 
-// sight is the last observation of a thread.
-type sight struct {
+// observation is the last observation of a thread.
+type observation struct {
 	visits  uint64
 	since   time.Time // when this number was first seen
 	counted bool      // reported as a hold
@@ -88,7 +88,7 @@ type Thread struct {
 
 // NewWatchdog returns a watchdog that reports each hold once, from its own goroutines, possibly concurrently. It continues after a panic in report.
 func NewWatchdog(report func(Hold)) *Watchdog {
-	return &Watchdog{reports: NewReports(report), threads: map[*Thread]sight{}}
+	return &Watchdog{reports: NewReports(report), threads: map[*Thread]observation{}}
 }
 
 // Watch adds a thread.
@@ -96,7 +96,7 @@ func (d *Watchdog) Watch(name string) *Thread {
 	t := &Thread{dog: d, name: name}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.threads[t] = sight{}
+	d.threads[t] = observation{}
 	return t
 }
 
@@ -111,45 +111,45 @@ func (t *Thread) Forget() {
 func (t *Thread) Enter() {
 	t.visits.Add(1)
 	if d := t.dog; !d.armed.Load() && d.armed.CompareAndSwap(false, true) {
-		d.lookLater()
+		d.checkLater()
 	}
 }
 
 // Exit marks its end.
 func (t *Thread) Exit() { t.visits.Add(1) }
 
-func (d *Watchdog) lookLater() { time.AfterFunc(lookInterval, guard.Func(d.look)) }
+func (d *Watchdog) checkLater() { time.AfterFunc(checkInterval, guard.Func(d.check)) }
 
-// look checks every thread, repeatedly while any is busy.
-func (d *Watchdog) look() {
-	for _, h := range d.lookAtAll() {
+// check checks every thread, repeatedly while any is busy.
+func (d *Watchdog) check() {
+	for _, h := range d.checkAll() {
 		d.reports.Held(h.Thread, h.Lasted)
 	}
 }
 
-// lookAtAll returns the new holds, and schedules the next check.
-func (d *Watchdog) lookAtAll() (held []Hold) {
+// checkAll returns the new holds, and schedules the next check.
+func (d *Watchdog) checkAll() (held []Hold) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
 	for t, s := range d.threads {
-		s = d.see(t.visits.Load(), s, now)
+		s = d.observe(t.visits.Load(), s, now)
 		if lasted := now.Sub(s.since); s.visits%2 == 1 && lasted >= MaxHold && !s.counted {
 			s.counted = true
 			held = append(held, Hold{Thread: t.name, Lasted: lasted})
 		}
 		d.threads[t] = s
 	}
-	if now.Sub(d.active) < watchIdle || !d.rests() {
-		d.lookLater()
+	if now.Sub(d.active) < watchIdle || !d.disarm() {
+		d.checkLater()
 	}
 	return held
 }
 
-// see updates the observation of a thread.
-func (d *Watchdog) see(visits uint64, s sight, now time.Time) sight {
+// observe updates the observation of a thread.
+func (d *Watchdog) observe(visits uint64, s observation, now time.Time) observation {
 	if visits != s.visits {
-		s = sight{visits: visits, since: now}
+		s = observation{visits: visits, since: now}
 		d.active = now
 	}
 	if visits%2 == 1 {
@@ -158,8 +158,8 @@ func (d *Watchdog) see(visits uint64, s sight, now time.Time) sight {
 	return s
 }
 
-// rests stops the watchdog, unless an event has arrived meanwhile that saw it armed.
-func (d *Watchdog) rests() bool {
+// disarm stops the watchdog, unless an event has arrived meanwhile that saw it armed.
+func (d *Watchdog) disarm() bool {
 	d.armed.Store(false)
 	for t, s := range d.threads {
 		if t.visits.Load() != s.visits {

@@ -1,4 +1,4 @@
-// abi.h: the part of Envoy's ABI for dynamic modules, "v0.2.0" (Envoy 1.40), that the gateway uses, and the crossing between it and Go.
+// abi.h: the part of Envoy's ABI for dynamic modules, "v0.2.0" (Envoy 1.40), that the gateway uses, and the interface between C and Go.
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 typedef struct { const char *ptr; size_t length; } dm_buf;                                       // envoy_buffer and module_buffer
 typedef struct { const char *name; size_t name_length; const char *value; size_t value_length; } dm_header;  // both http_header types
 
-// All callbacks that are used: FUNCTION(result, name, arguments). They are weak, so that a library loaded by another Envoy finds out what that one lacks
+// All callbacks that are used: FUNCTION(result, name, arguments). They are weak, so that a library loaded by another Envoy can report what it lacks
 // instead of being refused by the dynamic linker.
 #define DM_CALLBACKS(FUNCTION) \
   FUNCTION(void, log, (int level, dm_buf message)) \
@@ -46,29 +46,29 @@ typedef struct { const char *name; size_t name_length; const char *value; size_t
 #define DM_DECLARE(result, name, arguments) extern __attribute__((weak)) result envoy_dynamic_module_callback_##name arguments;
 DM_CALLBACKS(DM_DECLARE)
 
-// What a header map or a body is, in the callbacks.
+// Kinds of header maps and bodies, in the callbacks.
 enum { REQUEST_HEADERS = 0, RESPONSE_HEADERS = 2, RESPONSE_TRAILERS = 3 };
 enum { RECEIVED_REQUEST = 0, BUFFERED_REQUEST = 1, RECEIVED_RESPONSE = 2, BUFFERED_RESPONSE = 3 };
 
-// What a hook returns. The hooks of headers and trailers know the first two.
+// Results of a hook. The hooks of headers and trailers return the first two.
 enum { CONTINUE = 0, STOP = 1, STOP_AND_WATERMARK = 2, STOP_NO_BUFFER = 3 };
 
-// What a filter is for.
+// Kinds of filters.
 enum { KIND_CLIENT = 1, KIND_ATTEMPT = 2 };
 
-// dm_stream is the filter of one HTTP stream. C owns it; Go knows it by worker and slot, since C must not hold pointers of Go's.
+// dm_stream is the filter of one HTTP stream. C owns it; Go identifies it by worker and slot, because C must not hold Go pointers.
 typedef struct {
   void *filter;
   uint32_t worker;
-  uint32_t slot;  // 0: Go does not know it
+  uint32_t slot;  // 0: unknown to Go
   uint8_t kind;
-  uint8_t local;  // the module answers: the hooks of its own answer have nothing to do
-  uint8_t first;  // of an attempt: the first one, which Go does not know unless it fails
-  uint8_t waits;  // an answer's head, until something of its body is there
+  uint8_t local;  // the module answers: the hooks of its own answer do nothing
+  uint8_t first;  // the first attempt, which is unknown to Go unless it fails
+  uint8_t waits;  // an answer's head waits for the first piece of its body
 } dm_stream;
 
 // The watchdog of the workers: dm_visits counts the hooks that a worker entered and left, so that the number is odd within one, and Go changes it. While
-// dm_watching is 0, who enters one calls dm_watch_again.
+// dm_watching is 0, entering one calls dm_watch_again.
 enum { MAX_WORKERS = 256 };
 typedef struct {
   uint64_t n;
@@ -79,14 +79,14 @@ extern uint32_t dm_watching;
 bool dm_watch(int workers, uint64_t hold_ns);
 void dm_watch_again(void);
 
-// How the names of clusters end whose requests Go writes.
+// Suffix of the names of clusters whose requests Go encodes.
 #define RETRY_SUFFIX "~retry"
 
-// Headers come from Go packed, since cgo forbids arrays of pointers of Go's: the count as a uint32, then of each header the lengths of name and value as
+// Headers come from Go packed, because cgo forbids arrays of Go pointers: the count as a uint32, then for each header the lengths of name and value as
 // uint32 (REMOVE: the header is removed) and their bytes.
 #define REMOVE UINT32_MAX
 
-// Operations of Go's: one crossing each. at: the body of the hook under way (RECEIVED_REQUEST or RECEIVED_RESPONSE), or -1 outside of hooks.
+// Go's operations: one call each. at: the body of the hook under way (RECEIVED_REQUEST or RECEIVED_RESPONSE), or -1 outside of hooks.
 void dm_log(int level, dm_buf message);
 void dm_forward(dm_stream *s, dm_buf headers, dm_buf body, dm_buf order, dm_buf exchange, int at);
 void dm_answer(dm_stream *s, dm_buf headers, dm_buf body, int at);
@@ -97,7 +97,7 @@ void dm_trailers(dm_stream *s, dm_buf headers);
 int dm_call(dm_stream *s, uint64_t *id, dm_buf cluster, dm_buf headers, dm_buf body);
 void dm_reset_call(dm_stream *s, uint64_t id);
 void dm_reset(dm_stream *s);
-void dm_take(dm_stream *s);  // goRequestBody with what is held
+void dm_take(dm_stream *s);  // calls goRequestBody with the held part
 void dm_drain(dm_stream *s, int received);
 void dm_attempt(dm_stream *s, dm_buf headers, size_t length);
 void dm_attempt_body(dm_stream *s, dm_buf body);

@@ -1,4 +1,4 @@
-// shim.c: Envoy's hooks, which collect what Go needs for one crossing, and the operations of Go's.
+// shim.c: Envoy's hooks, which collect what Go needs in one call, and Go's operations.
 #define _GNU_SOURCE  // memmem
 #include "abi.h"
 
@@ -15,7 +15,7 @@ static dm_buf text(const char *s) { return (dm_buf){s, strlen(s)}; }
 
 // ---- The process.
 
-// Envoy shows its version nowhere to modules; what counts is that it has every function that is called.
+// Envoy does not expose its version to modules; it must have every function that is called.
 static const char *lacking(void) {
 #define DM_CHECK(result, name, arguments) if (CB(name) == NULL) return #name;
   DM_CALLBACKS(DM_CHECK)
@@ -29,12 +29,12 @@ const char *ON(program_init)(void) {
   return NULL;
 }
 
-static char process;  // one per process: its address is all that Envoy needs
+static char process;  // one per process; Envoy only needs its address
 
 void *ON(bootstrap_extension_config_new)(void *envoy, dm_buf name, dm_buf config) {
   (void)name;
   if (!goStart(config, CB(get_concurrency)())) return NULL;
-  CB(bootstrap_extension_config_signal_init_complete)(envoy);  // no listener opens before
+  CB(bootstrap_extension_config_signal_init_complete)(envoy);  // no listener opens earlier
   return &process;
 }
 void *ON(bootstrap_extension_new)(void *config, void *envoy) { (void)config, (void)envoy; return &process; }
@@ -68,7 +68,7 @@ void ON(http_filter_destroy)(dm_stream *s) {
   free(s);
 }
 
-// list is an array of headers or pieces of a body, on the stack where it is short.
+// list is an array of headers or pieces of a body, on the stack if it is short.
 enum { FEW_HEADERS = 64, FEW_CHUNKS = 16 };
 static void *list(void *few, size_t fit, size_t n, size_t size) {
   if (n <= fit) return few;
@@ -85,11 +85,11 @@ static dm_buf attribute(void *filter, int id) {
 }
 enum { RESPONSE_CODE_DETAILS = 16, SOURCE_ADDRESS = 24 };
 
-// trailers drops a provider's trailers, as its headers are dropped.
+// trailers drops a provider's trailers, like its headers.
 static int trailers(dm_stream *s, dm_header *h, size_t n) {
   void *f = s->filter;
   int r = goAnswerTrailers(s);
-  if (r == CONTINUE) return r;  // no answer of a provider's
+  if (r == CONTINUE) return r;  // not a provider's answer
   for (size_t i = 0; i < n; i++) CB(http_set_header)(f, RESPONSE_TRAILERS, (dm_buf){h[i].name, h[i].name_length}, (dm_buf){0});
   return r;
 }
@@ -112,7 +112,7 @@ static int head(dm_stream *s, int type, bool end) {
   return r;
 }
 
-// body passes what is buffered and what came now, whose numbers follow each other.
+// body passes the buffered and the new pieces, which are numbered consecutively.
 static int body(dm_stream *s, int received, bool end) {
   dm_buf few[FEW_CHUNKS];
   void *f = s->filter;
@@ -128,7 +128,7 @@ static int body(dm_stream *s, int received, bool end) {
   return r;
 }
 
-// ---- First attempts. Almost every answer to one is good: Go need not see it.
+// ---- First attempts. Almost all of them succeed, without calling Go.
 
 static bool ends_with(dm_buf b, const char *end) {
   size_t n = strlen(end);
@@ -142,7 +142,7 @@ static int attempt(dm_stream *s, bool end) {
   return CONTINUE;
 }
 
-// tell makes the attempt known to Go.
+// tell announces the attempt to Go.
 static void tell(dm_stream *s) {
   s->first = 0;
   dm_header few[FEW_HEADERS];
@@ -153,7 +153,7 @@ static void tell(dm_stream *s) {
   list_free(few, h);
 }
 
-// first_head tells Go of an answer that is a failure, passes a stream on, and keeps others until they are whole.
+// first_head reports a failed answer to Go, passes a stream on, and holds other answers until they are complete.
 static int first_head(dm_stream *s, bool end) {
   dm_header few[FEW_HEADERS];
   size_t n = CB(http_get_headers_size)(s->filter, RESPONSE_HEADERS);
@@ -176,8 +176,8 @@ static int first_head(dm_stream *s, bool end) {
 
 static bool blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-// begins_well reports whether a body begins as no error does, see errorShape in attempt.go: with an object whose first member is neither "error" nor "type"
-// nor "object". Where the first piece does not tell, Go does.
+// begins_well reports whether a body cannot be an error, see errorShape in attempt.go: an object whose first member is neither "error" nor "type"
+// nor "object". If the first piece is not enough, Go decides.
 static bool begins_well(void *f) {
   dm_buf few[FEW_CHUNKS];
   int from = BUFFERED_RESPONSE;
@@ -193,7 +193,7 @@ static bool begins_well(void *f) {
   return at[1] != 'e' && at[1] != 't' && at[1] != 'o' && at[1] != '\\';
 }
 
-// first_whole lets an answer go on that is whole.
+// first_whole passes a complete answer on.
 static int first_whole(dm_stream *s) {
   s->waits = 0;
   if (begins_well(s->filter)) return CONTINUE;
@@ -247,7 +247,7 @@ void ON(http_filter_http_stream_trailers)(void *f, dm_stream *s, uint64_t id, dm
 void ON(http_filter_http_stream_complete)(void *f, dm_stream *s, uint64_t id) { (void)f, (void)s, (void)id; }
 void ON(http_filter_http_stream_reset)(void *f, dm_stream *s, uint64_t id, int reason) { (void)f; if (s->slot) goCallReset(s, id, reason); }
 
-// Hooks that Envoy requires and the gateway has no use for.
+// Hooks that Envoy requires and the gateway does not use.
 #define UNUSED(name) void ON(name)(void) {}
 UNUSED(http_filter_http_callout_done) UNUSED(http_filter_config_scheduled)
 UNUSED(http_filter_config_http_callout_done) UNUSED(http_filter_config_http_stream_complete) UNUSED(http_filter_config_http_stream_data)
@@ -288,7 +288,7 @@ static void unpack(dm_buf p, dm_header *h, size_t n) {
     list_free(few_, h); \
   } while (0)
 
-// is_already reports whether the stream's headers already are as a change wants them: to compare them all costs less than one change.
+// is_already reports whether a change would have no effect on the stream's headers: comparing them all costs less than one change.
 static bool is_already(const dm_header *change, const dm_header *now, size_t n) {
   size_t found = 0;
   bool same = true;
@@ -314,7 +314,7 @@ static void set(void *f, int type, dm_buf packed) {
   if (had) CB(http_get_headers)(f, type, now);
   WITH_HEADERS(packed, {
     size_t left = 0;
-    for (size_t i = 0; i < n; i++)  // before any change: what now points to ends with the header
+    for (size_t i = 0; i < n; i++)  // before any change, which invalidates the pointers in now
       if (!is_already(&h[i], now, had) || sets_name(&h[i], h, left)) h[left++] = h[i];
     for (size_t i = 0; i < left; i++) CB(http_set_header)(f, type, (dm_buf){h[i].name, h[i].name_length}, (dm_buf){h[i].value, h[i].value_length});
   });
@@ -331,7 +331,7 @@ static bool sets_length(dm_buf packed) {
   WITH_HEADERS(packed, found = sets_name(&length, h, n));
   return found;
 }
-// replace puts a body in the place of what was received and held. Within the hook of a body it takes that one's place.
+// replace replaces the received and held body. Within the hook of a body it replaces that one.
 static void replace(void *f, int received, dm_buf data, int at) {
   CB(http_drain_body)(f, received + 1, SIZE_MAX);
   if (at == received) CB(http_drain_body)(f, received, SIZE_MAX);

@@ -1,4 +1,4 @@
-// watch.c: the watchdog of Envoy's workers. It is a thread of C's: one of Go's that wakes every few milliseconds wakes others, too, and took a tenth of the
+// watch.c: the watchdog of Envoy's workers. It is a C thread: a Go thread that wakes every few milliseconds also wakes others, which took a tenth of the
 // time of slow streams.
 #define _GNU_SOURCE
 #include "abi.h"
@@ -20,7 +20,7 @@ static int workers;
 static uint64_t max_hold_ns;
 
 static struct {
-  uint64_t visits, since;  // what was seen last, and when first
+  uint64_t visits, since;  // the last observation, and when it was first made
   bool told;
 } seen[MAX_WORKERS];
 
@@ -33,7 +33,7 @@ static uint64_t now_ns(void) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-// look tells Go of each hold once. It reports whether a worker was busy since the last look.
+// look reports each hold to Go once. It returns whether a worker was busy since the last check.
 static bool look(void) {
   bool busy = false;
   uint64_t now = now_ns();
@@ -50,7 +50,7 @@ static bool look(void) {
   return busy;
 }
 
-// rest waits for the next visit. One that came since the last look saw that the thread was watching.
+// rest waits for the next visit. One since the last check has seen that the thread was watching.
 static void rest(void) {
   pthread_mutex_lock(&lock);
   store_watching(0);
@@ -77,7 +77,7 @@ bool dm_watch(int n, uint64_t hold_ns) {
   store_watching(1);
   sigset_t all, before;
   sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are Envoy's
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // signals belong to Envoy
   pthread_t t;
   int r = pthread_create(&t, NULL, watch, NULL);
   pthread_sigmask(SIG_SETMASK, &before, NULL);

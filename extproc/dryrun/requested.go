@@ -10,8 +10,8 @@ import (
 // Header requests an explanation instead of an answer.
 const Header = "x-bardo-route"
 
-// Asked reports whether a request is only to be explained. The error is a fault.
-func Asked(h header.List) (bool, error) {
+// IsRequested reports whether a request is only to be explained. The error is a fault.
+func IsRequested(h header.List) (bool, error) {
 	switch value := h.Get(Header); {
 	case value == "":
 		return false, nil
