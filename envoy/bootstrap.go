@@ -39,7 +39,7 @@ const (
 
 // Bootstrap returns the configuration file of an Envoy, as JSON. Its only possible secret is a client key that is given by its content.
 func Bootstrap(o Options) ([]byte, error) {
-	o.MaxConnections = cmp.Or(o.MaxConnections, mostConnections)
+	o.MaxConnections = cmp.Or(o.MaxConnections, maxConnections)
 	admin, err := state.ParseAddress(o.AdminSocket)
 	if err != nil || admin.Pipe == "" {
 		return nil, errors.Join(fmt.Errorf("admin socket %q, expected an absolute path", o.AdminSocket), err)
@@ -64,7 +64,7 @@ func Bootstrap(o Options) ([]byte, error) {
 	}
 	if o.Module != "" {
 		b.BootstrapExtensions = []*corev3.TypedExtensionConfig{process(&p, o.Module)}
-		b.LayeredRuntime = saysWhy()
+		b.LayeredRuntime = failureBodies()
 	}
 	if o.AdminTCP != "" {
 		if err := publishAdmin(&p, b, admin, o.AdminTCP); err != nil {
@@ -77,9 +77,9 @@ func Bootstrap(o Options) ([]byte, error) {
 	return JSON(b)
 }
 
-// saysWhy adds the cause of a failed connection to the bodies of Envoy's own answers, which the module's calls get no other way. Clients never see
+// failureBodies adds the cause of a failed connection to the bodies of Envoy's own answers, which the module's calls get no other way. Clients never see
 // these bodies.
-func saysWhy() *bootstrapv3.LayeredRuntime {
+func failureBodies() *bootstrapv3.LayeredRuntime {
 	const hides = "envoy.reloadable_features.hide_transport_failure_reason_in_response_body"
 	return &bootstrapv3.LayeredRuntime{Layers: []*bootstrapv3.RuntimeLayer{{
 		Name:           "bardo",

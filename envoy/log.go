@@ -52,7 +52,7 @@ func (w *lineWriter) emit() {
 		return
 	}
 	level, component, message := splitLine(line)
-	if level == slog.LevelWarn && w.stop.Err() != nil && lostStream(message) {
+	if level == slog.LevelWarn && w.stop.Err() != nil && isStreamEnd(message) {
 		level = slog.LevelInfo
 	}
 	w.log.LogAttrs(context.Background(), level, message, slog.String("component", component))
@@ -72,8 +72,8 @@ func splitLine(line string) (level slog.Level, component, message string) {
 	return level, "envoy." + component, message
 }
 
-// lostStream reports whether a message means that a configuration stream ended.
-func lostStream(message string) bool {
+// isStreamEnd reports whether a message means that a configuration stream ended.
+func isStreamEnd(message string) bool {
 	return strings.Contains(message, "gRPC config stream") && strings.Contains(message, "closed")
 }
 

@@ -102,7 +102,7 @@ func (r *reader) label(ctx context.Context, words []word) error {
 	at := 1 // after the special token
 	for i := range words {
 		w := &words[i]
-		best, p := likeliest(out[at*width : (at+1)*width])
+		best, p := mostProbable(out[at*width : (at+1)*width])
 		at += len(w.tokens)
 		label := r.model.Labels[best]
 		if p < r.model.Threshold {
@@ -115,8 +115,8 @@ func (r *reader) label(ctx context.Context, words []word) error {
 	return nil
 }
 
-// likeliest returns the index of the largest logit, and its probability.
-func likeliest(logits []float32) (best int, p float64) {
+// mostProbable returns the index of the largest logit, and its probability.
+func mostProbable(logits []float32) (best int, p float64) {
 	for i, x := range logits {
 		if x > logits[best] {
 			best = i

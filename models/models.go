@@ -224,8 +224,10 @@ func (s *Status) Brief() string {
 	return s.Name + " is in memory"
 }
 
-// Wrong reports whether an operator has to act: a model is broken, or a configured one is missing.
-func (s *Status) Wrong() bool { return s.State == StateFailed || s.State == StateAbsent && s.Chosen }
+// NeedsAttention reports whether an operator has to act: a model is broken, or a configured one is missing.
+func (s *Status) NeedsAttention() bool {
+	return s.State == StateFailed || s.State == StateAbsent && s.Chosen
+}
 
 // slot holds the model of one kind.
 type slot struct {
@@ -237,7 +239,7 @@ type slot struct {
 	mu     sync.Mutex    // guards the fields below
 	loaded chan struct{} // nil until the model is needed; closed when loading has ended
 	state  State
-	why    string // reason of the state
+	reason string // reason of the state
 	tag    string
 	reader *reader
 }
@@ -245,7 +247,7 @@ type slot struct {
 // find chooses the model, and finds its files.
 func (s *slot) find() error {
 	if s.name == Off {
-		s.state, s.why = StateOff, fmt.Sprintf("models.%s is off", s.kind)
+		s.state, s.reason = StateOff, fmt.Sprintf("models.%s is off", s.kind)
 		return nil
 	}
 	name := s.name
@@ -260,16 +262,16 @@ func (s *slot) find() error {
 	s.state = StateInstalled
 	switch err := s.locate(); {
 	case errors.Is(err, manifest.ErrAbsent):
-		s.state, s.why = StateAbsent, err.Error()
+		s.state, s.reason = StateAbsent, err.Error()
 	case err != nil:
-		s.state, s.why = StateFailed, err.Error()
+		s.state, s.reason = StateFailed, err.Error()
 	}
 	return nil
 }
 
 // locate finds the files, and sets the state.
 func (s *slot) locate() (err error) {
-	if s.why, err = s.o.Dirs.Find(s.model.Files.Model); err != nil {
+	if s.reason, err = s.o.Dirs.Find(s.model.Files.Model); err != nil {
 		return err
 	}
 	if _, err = s.o.Dirs.Find(s.model.Files.Tokenizer); err != nil || s.o.Library != "" {
@@ -294,7 +296,7 @@ func (s *slot) library() (manifest.File, error) {
 func (s *slot) status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := Status{Kind: s.kind, State: s.state, Detail: s.why, Chosen: s.name != Auto}
+	st := Status{Kind: s.kind, State: s.state, Detail: s.reason, Chosen: s.name != Auto}
 	if s.model != nil {
 		st.Name = s.model.Name
 	}
@@ -308,7 +310,7 @@ func (s *slot) get() (r *reader, err error, ok bool) { //nolint:revive // the er
 	if s.state == StateReady {
 		return s.reader, nil, true
 	}
-	return nil, fmt.Errorf("%w: %s", ErrOff, s.why), s.state != StateInstalled
+	return nil, fmt.Errorf("%w: %s", ErrOff, s.reason), s.state != StateInstalled
 }
 
 // ready returns the model, and loads it if necessary. One goroutine loads it, which continues when ctx is done.
@@ -357,9 +359,9 @@ func (s *slot) keep() {
 	s.mu.Lock()
 	if err == nil {
 		s.state, s.reader, s.tag = StateReady, r, tag
-		s.why += ", ONNX Runtime " + version
+		s.reason += ", ONNX Runtime " + version
 	} else {
-		s.state, s.why = StateFailed, err.Error()
+		s.state, s.reason = StateFailed, err.Error()
 	}
 	s.mu.Unlock()
 	if err != nil {
@@ -429,7 +431,7 @@ func Examine(o Options) ([]Status, error) {
 		}
 		if s.state == StateInstalled {
 			if _, _, err := s.check(); err != nil {
-				s.state, s.why = StateFailed, err.Error()
+				s.state, s.reason = StateFailed, err.Error()
 			}
 		}
 		st := s.status()
@@ -460,7 +462,7 @@ func (s *slot) close() error {
 	s.mu.Lock()
 	loaded := s.loaded
 	if loaded == nil {
-		s.state, s.why = StateOff, stops
+		s.state, s.reason = StateOff, stops
 	}
 	s.mu.Unlock()
 	if loaded == nil {
@@ -469,7 +471,7 @@ func (s *slot) close() error {
 	<-loaded
 	s.mu.Lock()
 	r := s.reader
-	s.reader, s.state, s.why = nil, StateOff, stops
+	s.reader, s.state, s.reason = nil, StateOff, stops
 	s.mu.Unlock()
 	if r == nil {
 		return nil
@@ -485,7 +487,7 @@ func (s *slot) threshold() float64 {
 	return s.model.Threshold
 }
 
-func (s *slot) tagged() string {
+func (s *slot) tagOf() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.tag
@@ -561,7 +563,7 @@ func (e embedder) Dims() int {
 func (e embedder) Threshold() float64 { return e.threshold() }
 
 // Tag implements Embedder.
-func (e embedder) Tag() string { return e.tagged() }
+func (e embedder) Tag() string { return e.tagOf() }
 
 type classifier struct{ *slot }
 
@@ -580,7 +582,7 @@ func (c classifier) Score(ctx context.Context, text string) (float64, error) {
 func (c classifier) Threshold() float64 { return c.threshold() }
 
 // Tag implements Classifier.
-func (c classifier) Tag() string { return c.tagged() }
+func (c classifier) Tag() string { return c.tagOf() }
 
 type recognizer struct{ *slot }
 

@@ -188,7 +188,7 @@ func TestAModelThatIsNotThereIsOffAndSaysWhy(t *testing.T) {
 		row.set(&o)
 		h := start(t, o)
 		_, err := h.Embedder().Embed(t.Context(), "text")
-		if st := h.Status()[0]; !errors.Is(err, models.ErrOff) || !strings.Contains(err.Error(), row.why) || st.State != row.state || !strings.Contains(st.Detail, row.why) || st.Wrong() != row.wrong {
+		if st := h.Status()[0]; !errors.Is(err, models.ErrOff) || !strings.Contains(err.Error(), row.why) || st.State != row.state || !strings.Contains(st.Detail, row.why) || st.NeedsAttention() != row.wrong {
 			t.Errorf("%s: %v; %+v", row.about, err, st)
 		}
 	}
@@ -202,7 +202,7 @@ func TestAModelThatIsNotThereIsOffAndSaysWhy(t *testing.T) {
 func TestStatusFollowsTheModels(t *testing.T) {
 	h := start(t, options(t))
 	for _, s := range h.Status() {
-		if s.State != models.StateInstalled || s.Wrong() || s.Name == "" {
+		if s.State != models.StateInstalled || s.NeedsAttention() || s.Name == "" {
 			t.Errorf("%+v", s)
 		}
 	}

@@ -103,13 +103,13 @@ func windows(tokens []int32, size, overlap int) func(yield func([]int32) bool) {
 // A text is degenerate, as the classifier's publisher defines it, if it has at least three tokens of at most four kinds, and two thirds of them are
 // the same token, other than the unknown one.
 const (
-	leastTokens = 3
-	mostKinds   = 4
+	minTokens = 3
+	maxKinds  = 4
 )
 
 // degenerate reports whether a text is so different from the classifier's training data that its score is meaningless.
 func degenerate(tokens []int32, unknown int32) bool {
-	if len(tokens) < leastTokens {
+	if len(tokens) < minTokens {
 		return false
 	}
 	var kinds []int32
@@ -117,7 +117,7 @@ func degenerate(tokens []int32, unknown int32) bool {
 	for _, t := range tokens {
 		i := slices.Index(kinds, t)
 		if i < 0 {
-			if len(kinds) == mostKinds {
+			if len(kinds) == maxKinds {
 				return false
 			}
 			i = len(kinds)

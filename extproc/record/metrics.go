@@ -24,7 +24,7 @@ func (t *Trace) Measure(r *telemetry.Request, began time.Time, called bool) {
 // Count adds a request to the metrics.
 func (t *Trace) Count(m *telemetry.Metrics, r *telemetry.Request) {
 	if c, ok := t.Cache.measure(); ok {
-		m.CacheAsked(c)
+		m.CacheLookup(c)
 	}
 	m.RequestDone(r)
 	if t.Settled == nil {

@@ -176,7 +176,7 @@ func (f *Failure) CredentialRefused() bool {
 // refusal describes how the provider refused a request's credential, by its documented code: its message may quote the request.
 func (f *Failure) refusal() string {
 	if f.Err != nil {
-		if code := cmp.Or(fault.ProvidersWord(f.Err.Code), fault.ProvidersWord(f.Err.Type)); code != "" {
+		if code := cmp.Or(fault.DocumentedCode(f.Err.Code), fault.DocumentedCode(f.Err.Type)); code != "" {
 			return fmt.Sprintf("%d: %s", f.Status, code)
 		}
 	}
@@ -485,7 +485,7 @@ func (f *Failure) Reason() string {
 	}
 	reason := "the provider answered " + strconv.Itoa(f.Status)
 	if f.Err != nil {
-		if errType := fault.ProvidersWord(f.Err.Type); errType != "" {
+		if errType := fault.DocumentedCode(f.Err.Type); errType != "" {
 			reason += " " + errType
 		}
 	}

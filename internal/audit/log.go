@@ -36,10 +36,10 @@ const (
 
 // The events of the log itself.
 const (
-	opened = "audit:opened" // the program has started, or the configuration changed the file
-	torn   = "audit:torn"   // the file did not end with a whole line; the rest was removed
-	cut    = "audit:cut"    // the file ends before the last written line
-	lost   = "audit:lost"   // lines were not written: the disk was too slow or full
+	opened    = "audit:opened" // the program has started, or the configuration changed the file
+	torn      = "audit:torn"   // the file did not end with a whole line; the rest was removed
+	cut       = "audit:cut"    // the file ends before the last written line
+	linesLost = "audit:lost"   // lines were not written: the disk was too slow or full
 )
 
 // Options configure a log.
@@ -183,7 +183,7 @@ func (l *Log) drain() {
 // put writes a line. One that cannot be written counts as lost, which the next written line reports.
 func (l *Log) put(e *entry) {
 	if n := l.lost.Swap(0); n > 0 {
-		if err := l.write(&entry{at: time.Now(), event: lost, data: counted{n}}); err != nil {
+		if err := l.write(&entry{at: time.Now(), event: linesLost, data: counted{n}}); err != nil {
 			l.lost.Add(n)
 		}
 	}

@@ -23,8 +23,8 @@ type Report struct {
 }
 
 func (r *Report) fault(format string, args ...any) {
-	const most = 100
-	if r.OK = false; len(r.Faults) < most {
+	const maxFaults = 100
+	if r.OK = false; len(r.Faults) < maxFaults {
 		r.Faults = append(r.Faults, fmt.Sprintf(format, args...))
 	}
 }

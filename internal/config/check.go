@@ -119,11 +119,11 @@ func (d *decoder) tryPattern(key string, re *regexp.Regexp, p *PIIPattern) {
 	}
 }
 
-// shortestToken is the length in bytes below which a token could be guessed.
-const shortestToken = 32
+// minTokenLen is the length in bytes below which a token could be guessed.
+const minTokenLen = 32
 
 func (d *decoder) checkListeners(cfg *Config) {
-	if t := cfg.Listen.AdminToken; t.IsSet() && len(t.Reveal()) < shortestToken {
+	if t := cfg.Listen.AdminToken; t.IsSet() && len(t.Reveal()) < minTokenLen {
 		d.problem("listen.admin_token", "at least 32 characters, such as `openssl rand -hex 32` prints", "a shorter one could be guessed")
 	}
 	listeners := []struct {
@@ -319,7 +319,7 @@ func (d *decoder) checkHalves(at string, input, output *policy.Price, none bool)
 // share a file, so these are skipped.
 func (d *decoder) checkOrder(cfg *Config) {
 	known, enabled := cfg.names(), map[policy.ProviderID]bool{}
-	for _, p := range cfg.real() {
+	for _, p := range cfg.withoutDemo() {
 		enabled[p.section()] = true
 	}
 	for i, id := range cfg.Providers.Order {

@@ -8,8 +8,8 @@ import (
 
 // Limits of an account at Bankr.
 const (
-	shortestCredit = time.Second // minimum interval of reading the credit
-	largestTopup   = 1000 * policy.USD
+	minCreditInterval = time.Second // minimum interval of reading the credit
+	largestTopup      = 1000 * policy.USD
 )
 
 // checkBankr checks when credit is read and bought.
@@ -18,7 +18,7 @@ func (d *decoder) checkBankr(b *Bankr) {
 	if b == nil {
 		return
 	}
-	if b.CreditInterval != 0 && b.CreditInterval < shortestCredit {
+	if b.CreditInterval != 0 && b.CreditInterval < minCreditInterval {
 		d.problem(section+"credit_interval", "0, or at least 1s", "%s", b.CreditInterval)
 	}
 	if b.AutoTopup && (b.TopupAmount <= 0 || b.TopupAmount > largestTopup) {

@@ -10,12 +10,12 @@ import (
 )
 
 // DemoOnly reports whether no real provider is configured, so that the demo provider answers.
-func (c *Config) DemoOnly() bool { return len(c.real()) == 0 }
+func (c *Config) DemoOnly() bool { return len(c.withoutDemo()) == 0 }
 
 // Enabled lists the enabled providers in failover order: those in providers.order, then the others in order of appearance in the file, then those
 // that only an environment variable enabled. It is never empty: without any other, the demo provider is enabled.
 func (c *Config) Enabled() []Provider {
-	out := c.real()
+	out := c.withoutDemo()
 	if len(out) == 0 {
 		return []Provider{{Kind: KindDemo, Provider: kind.Provider{ID: Demo, Models: []Model{{ID: string(Demo)}}, Any: true, Free: true}}}
 	}
@@ -48,8 +48,8 @@ func (p Provider) section() policy.ProviderID {
 
 const directSection policy.ProviderID = "direct"
 
-// real returns the enabled providers except the demo.
-func (c *Config) real() []Provider {
+// withoutDemo returns the enabled providers except the demo.
+func (c *Config) withoutDemo() []Provider {
 	var out []Provider
 	for _, k := range c.kinds.hosts() {
 		h := c.Providers.Hosts[policy.ProviderID(k.Name)]
@@ -62,7 +62,7 @@ func (c *Config) real() []Provider {
 			p.Vendor, p.Of = true, p.ID
 		}
 		p.AnyNamed = k.AnyModel
-		out = append(out, p.keyed(h.APIKey, h.APIKeys))
+		out = append(out, p.withKeys(h.APIKey, h.APIKeys))
 	}
 	out = append(out, c.special()...)
 	out = append(out, c.Providers.Direct.enabled(c.kinds)...)
@@ -74,7 +74,7 @@ func (c *Config) real() []Provider {
 			Provider: kind.Provider{
 				ID: p.ID, Private: p.Private, Catalog: p.Catalog, Models: p.Models, Any: len(p.Models) == 0, ContextEngineering: true,
 			},
-		}.keyed(p.APIKey, p.APIKeys))
+		}.withKeys(p.APIKey, p.APIKeys))
 	}
 	return out
 }
@@ -96,25 +96,25 @@ func (c *Config) special() []Provider {
 	if s := c.Providers.BlockRun; s != nil {
 		p := base(c.kinds.find(KindBlockRun), s.Endpoint)
 		p.Models = s.Models
-		out = append(out, p.keyed(s.APIKey, s.APIKeys))
+		out = append(out, p.withKeys(s.APIKey, s.APIKeys))
 	}
 	if s := c.Providers.OpenRouter; s != nil {
 		p := base(c.kinds.find(KindOpenRouter), s.Endpoint)
 		p.BYOK, p.Sort, p.Fallbacks, p.Allow = s.BYOK, s.Sort, s.Fallbacks, s.Allow
 		p.Models, p.Any = s.Models, len(s.Models) == 0
-		out = append(out, p.keyed(s.APIKey, s.APIKeys))
+		out = append(out, p.withKeys(s.APIKey, s.APIKeys))
 	}
 	if s := c.Providers.Venice; s != nil {
 		p := base(c.kinds.find(KindVenice), s.BaseURL)
 		p.Attestation, p.E2EEKeys = s.attestation(), s.E2EEKeys
 		p.Characters, p.Models, p.DIEM = s.Characters, s.Models, s.DIEMStaked
-		out = append(out, p.keyed(s.APIKey, s.APIKeys))
+		out = append(out, p.withKeys(s.APIKey, s.APIKeys))
 	}
 	if s := c.Providers.Bankr; s != nil {
 		p := base(c.kinds.find(KindBankr), s.Endpoint)
 		p.Models, p.Subsystems = s.Models, s.Subsystems
 		p.Earnings = kind.Earnings{Balance: s.RevenueBalance, Revenue: s.LifetimeRevenue, Cost: s.LifetimeCost}
-		out = append(out, p.keyed(s.APIKey, s.APIKeys))
+		out = append(out, p.withKeys(s.APIKey, s.APIKeys))
 	}
 	return out
 }
@@ -167,11 +167,11 @@ func (k *DirectKey) enabled(before []Provider, kinds kindsOf) Provider {
 		}
 		p.Free = true // a model on the operator's own machine
 	}
-	return p.keyed(k.APIKey, nil)
+	return p.withKeys(k.APIKey, nil)
 }
 
-// keyed returns p with its keys.
-func (p Provider) keyed(first Secret, more []Secret) Provider {
+// withKeys returns p with its keys.
+func (p Provider) withKeys(first Secret, more []Secret) Provider {
 	p.Key = first
 	for _, k := range append([]Secret{first}, more...) {
 		if k.IsSet() {

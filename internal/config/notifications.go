@@ -41,8 +41,8 @@ func (n *Notifications) Enabled() bool {
 	return n.TelegramToken.IsSet() || n.DiscordWebhook.IsSet() || len(n.Webhooks) > 0
 }
 
-// Wants reports whether a topic is sent.
-func (n *Notifications) Wants(topic string) bool {
+// Sends reports whether a topic is sent.
+func (n *Notifications) Sends(topic string) bool {
 	return len(n.Topics) == 0 && topic != "usage" || slices.Contains(n.Topics, topic)
 }
 

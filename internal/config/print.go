@@ -152,10 +152,10 @@ func duration(t time.Duration) string {
 
 // quote leaves plain words unquoted, quotes anything else, and escapes "${".
 func quote(s string) string {
-	word := !slices.Contains([]string{"", "null", "true", "false"}, strings.ToLower(s)) && !strings.ContainsFunc(s, func(r rune) bool {
+	isPlain := !slices.Contains([]string{"", "null", "true", "false"}, strings.ToLower(s)) && !strings.ContainsFunc(s, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && r != '_'
 	})
-	if word {
+	if isPlain {
 		return s
 	}
 	return strconv.Quote(strings.ReplaceAll(s, "${", "$${"))

@@ -14,8 +14,8 @@ type Prompts struct {
 	OTLPHeaders map[string]Secret `key:"otlp_headers" doc:"Headers that these logs are sent with, such as the authorization of a hosted receiver."`
 }
 
-// leastKey is the minimum length of a prompt log's key, in characters.
-const leastKey = 32
+// minKey is the minimum length of a prompt log's key, in characters.
+const minKey = 32
 
 // checkPrompts refuses a prompt log without a location or without encryption.
 func (d *decoder) checkPrompts(cfg *Config) {
@@ -24,7 +24,7 @@ func (d *decoder) checkPrompts(cfg *Config) {
 	switch {
 	case len(p.Keys) > 0 && p.File == "" && p.OTLP.Host == "":
 		d.problem(at+"keys", "none, or a file or a receiver (file, otlp)", "there is no place that prompts are kept in")
-	case p.File != "" && (!p.Secret.IsSet() || !isMask(p.Secret) && len(p.Secret.Reveal()) < leastKey):
+	case p.File != "" && (!p.Secret.IsSet() || !isMask(p.Secret) && len(p.Secret.Reveal()) < minKey):
 		d.problem(at+"encryption_key", "at least 32 characters, with file", "prompts are not kept without encryption")
 	}
 	if p.MaxAge < time.Minute {

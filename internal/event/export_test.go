@@ -14,7 +14,7 @@ type Spool struct{ spool }
 
 // NewSpool returns a spool with a maximum file size.
 func NewSpool(dir string, most int64) *Spool {
-	return &Spool{spool{dir: dir, writer: "data", most: most, dropped: new(atomic.Uint64)}}
+	return &Spool{spool{dir: dir, writer: "data", maxBytes: most, dropped: new(atomic.Uint64)}}
 }
 
 // Lost returns the number of dropped events.

@@ -10,8 +10,8 @@ import (
 	"bardo.money/gateway/internal/sse"
 )
 
-// beatEvery is the idle time after which a reader is sent a comment.
-const beatEvery = 15 * time.Second
+// heartbeatInterval is the idle time after which a reader is sent a comment.
+const heartbeatInterval = 15 * time.Second
 
 // Gap is the name of the frame that reports missed events. It has no id.
 const Gap = "bardo:gap"
@@ -31,12 +31,12 @@ const (
 // Reader is one reader of the events of a key, or of all. It keeps none itself: a reader that is too slow for the ring is sent the number of events
 // that it missed. Not safe for concurrent use.
 type Reader struct {
-	journal *journal
-	ring    *ring
-	at      int64 // number of the next event to send
-	gap     string
-	wake    chan struct{}
-	beat    *time.Ticker
+	journal   *journal
+	ring      *ring
+	at        int64 // number of the next event to send
+	gap       string
+	wake      chan struct{}
+	heartbeat *time.Ticker
 }
 
 // resume returns where a reader starts: after the event with id last. With an id of another ring it starts with the oldest event.
@@ -54,7 +54,7 @@ func (r *ring) resume(last string) (at int64, why string) {
 
 // Close ends the reader. It may be called once.
 func (f *Reader) Close() {
-	f.beat.Stop()
+	f.heartbeat.Stop()
 	f.journal.mu.Lock()
 	defer f.journal.mu.Unlock()
 	delete(f.ring.readers, f)
@@ -69,7 +69,7 @@ func (f *Reader) Next(ctx context.Context, within time.Duration) ([]byte, error)
 	defer end.Stop()
 	for {
 		if out := f.pending(); len(out) > 0 {
-			f.beat.Reset(beatEvery)
+			f.heartbeat.Reset(heartbeatInterval)
 			return out, nil
 		}
 		select {
@@ -78,7 +78,7 @@ func (f *Reader) Next(ctx context.Context, within time.Duration) ([]byte, error)
 		case <-end.C:
 			return nil, nil
 		case <-f.wake:
-		case <-f.beat.C:
+		case <-f.heartbeat.C:
 			return []byte(sse.Heartbeat), nil
 		}
 	}

@@ -48,7 +48,7 @@ func (s *Sink) openSpool(dir, writer string) (*outlet, error) {
 	if dir == "" {
 		return nil, nil //nolint:nilnil // nowhere is a place
 	}
-	w := &spool{dir: dir, writer: writer, most: segmentBytes, dropped: &s.dropped}
+	w := &spool{dir: dir, writer: writer, maxBytes: segmentBytes, dropped: &s.dropped}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("events: %w", err)
 	}
@@ -61,7 +61,7 @@ func (s *Sink) openSpool(dir, writer string) (*outlet, error) {
 // spool writes lines to segments. It has one user at a time.
 type spool struct {
 	dir, writer string
-	most        int64 // bytes of a segment, exceeded by at most one line
+	maxBytes    int64 // bytes of a segment, exceeded by at most one line
 	dropped     *atomic.Uint64
 
 	f    *os.File
@@ -79,7 +79,7 @@ func (s *spool) Write(b []byte) (int, error) {
 	if err != nil { // a partial line may have been written: nothing may follow it
 		return n, errors.Join(err, s.Close())
 	}
-	if s.size += int64(n); s.size < s.most || !bytes.HasSuffix(b, []byte("\n")) {
+	if s.size += int64(n); s.size < s.maxBytes || !bytes.HasSuffix(b, []byte("\n")) {
 		return n, nil
 	}
 	return n, s.Close()
@@ -162,14 +162,14 @@ func Segments(dir string) ([]Segment, error) {
 
 // Lines returns the whole lines of a segment from an offset on, at least one and at most limit bytes otherwise, and the offset after them. A last
 // line without an end is incomplete and left out.
-func (g *Segment) Lines(from int64, most int) (lines [][]byte, next int64, err error) {
+func (g *Segment) Lines(from int64, limit int) (lines [][]byte, next int64, err error) {
 	f, err := os.Open(g.Path)
 	if err != nil {
 		return nil, from, err
 	}
 	defer func() { _ = f.Close() }() // opened for reading
-	b, err := io.ReadAll(io.NewSectionReader(f, from, int64(most)))
-	if err == nil && len(b) == most && bytes.IndexByte(b, '\n') < 0 { // a longer line
+	b, err := io.ReadAll(io.NewSectionReader(f, from, int64(limit)))
+	if err == nil && len(b) == limit && bytes.IndexByte(b, '\n') < 0 { // a longer line
 		b, err = io.ReadAll(io.NewSectionReader(f, from, math.MaxInt64-from))
 	}
 	if err != nil {
@@ -177,7 +177,7 @@ func (g *Segment) Lines(from int64, most int) (lines [][]byte, next int64, err e
 	}
 	for next = from; ; {
 		i := bytes.IndexByte(b, '\n')
-		if i < 0 || len(lines) > 0 && next-from+int64(i) >= int64(most) {
+		if i < 0 || len(lines) > 0 && next-from+int64(i) >= int64(limit) {
 			return lines, next, nil
 		}
 		lines, b, next = append(lines, b[:i]), b[i+1:], next+int64(i)+1

@@ -28,7 +28,7 @@ type Options struct {
 // It supports types, enumerations, ranges, lengths, formats, patterns, references inside the schema, the first of alternatives, and limits in the
 // text of a description: "minimum 3". It ignores not, if, and dependencies between properties.
 func Of(schema []byte, o Options) string {
-	left := mostValues
+	left := maxValues
 	return maker{Options: o, root: schema, top: true, left: &left}.value(schema, 0)
 }
 
@@ -42,13 +42,13 @@ type maker struct {
 
 // Limits of generated values: beyond them a value is null, or shorter than its schema requires.
 const (
-	mostValues = 10_000
-	mostItems  = 1000
-	mostLength = 10_000
+	maxValues = 10_000
+	maxItems  = 1000
+	maxLength = 10_000
 )
 
 // bounded clamps a count that a schema requires to a limit.
-func bounded(n float64, most int) int { return int(min(max(n, 0), float64(most))) }
+func bounded(n float64, limit int) int { return int(min(max(n, 0), float64(limit))) }
 
 // inside returns the maker of element i of an object or array.
 func (m maker) inside(i int) maker {
@@ -103,12 +103,12 @@ var limits = regexp.MustCompile(`\b(minimum|maximum|exclusiveMinimum|exclusiveMa
 
 // withStatedLimits adds the limits that a description states, such as "minimum 2".
 func withStatedLimits(s object) object {
-	said := limits.FindAllStringSubmatch(s.Str("description"), -1)
-	if len(said) == 0 {
+	description := limits.FindAllStringSubmatch(s.Str("description"), -1)
+	if len(description) == 0 {
 		return s
 	}
 	out := s.Clone()
-	for _, limit := range said {
+	for _, limit := range description {
 		if !s.Has(limit[1]) && json.Valid([]byte(limit[2])) {
 			out[limit[1]] = json.RawMessage(limit[2])
 		}
@@ -199,7 +199,7 @@ func (m maker) object(s object, depth int) string {
 		keys = slices.DeleteFunc(keys, func(key string) bool { return !slices.Contains(required, key) })
 	}
 	least, _ := s.Num("minProperties")
-	for i := 0; len(keys) < bounded(least, mostItems); i++ {
+	for i := 0; len(keys) < bounded(least, maxItems); i++ {
 		keys = append(keys, "key_"+strconv.Itoa(i))
 		properties = properties.Clone()
 		properties[keys[len(keys)-1]] = s["additionalProperties"]
@@ -214,7 +214,7 @@ func (m maker) object(s object, depth int) string {
 	members := make([]string, len(keys))
 	for i, key := range keys {
 		value := `"x"`
-		if p, said := properties[key]; said {
+		if p, ok := properties[key]; ok {
 			value = m.inside(0).value(p, depth+1)
 		}
 		members[i] = quote(key) + ":" + value
@@ -225,13 +225,13 @@ func (m maker) object(s object, depth int) string {
 func (m maker) array(s object, depth int) string {
 	n := 1
 	if least, ok := s.Num("minItems"); ok {
-		n = max(n, bounded(least, mostItems))
+		n = max(n, bounded(least, maxItems))
 	}
-	if most, ok := s.Num("maxItems"); ok {
-		n = min(n, bounded(most, mostItems))
+	if limit, ok := s.Num("maxItems"); ok {
+		n = min(n, bounded(limit, maxItems))
 	}
 	if least, _ := s.Num("minItems"); depth > depthOfOptional {
-		n = bounded(least, mostItems)
+		n = bounded(least, maxItems)
 	}
 	var prefix []json.RawMessage
 	_ = json.Unmarshal(s["prefixItems"], &prefix) // another type reads as empty
@@ -268,17 +268,17 @@ func (m maker) text(s object) string {
 	if m.Variant > 0 {
 		text += " " + strconv.Itoa(m.Variant)
 	}
-	if least, ok := s.Num("minLength"); ok && len(text) < bounded(least, mostLength) {
-		text += strings.Repeat("x", bounded(least, mostLength)-len(text))
+	if least, ok := s.Num("minLength"); ok && len(text) < bounded(least, maxLength) {
+		text += strings.Repeat("x", bounded(least, maxLength)-len(text))
 	}
-	if most, ok := s.Num("maxLength"); ok && len(text) > bounded(most, mostLength) {
-		text = text[len(text)-bounded(most, mostLength):]
+	if limit, ok := s.Num("maxLength"); ok && len(text) > bounded(limit, maxLength) {
+		text = text[len(text)-bounded(limit, maxLength):]
 	}
 	return text
 }
 
-// far is how far a wrong number is from a valid one.
-const far = 1_000_000
+// wrongBy is how far a wrong number is from a valid one.
+const wrongBy = 1_000_000
 
 func (m maker) number(s object, whole bool) string {
 	low, above := s.Num("minimum")
@@ -299,9 +299,9 @@ func (m maker) number(s object, whole bool) string {
 	}
 	switch {
 	case m.OutOfRange && !above && below:
-		n = math.Ceil(high) + far
+		n = math.Ceil(high) + wrongBy
 	case m.OutOfRange:
-		n = math.Floor(low) - far
+		n = math.Floor(low) - wrongBy
 	case above && below && whole:
 		if n = math.Floor((low + high) / 2); n < low {
 			n = math.Ceil(low)

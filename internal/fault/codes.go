@@ -2,9 +2,9 @@ package fault
 
 import "log/slog"
 
-// providersWords are the error types and codes that providers document. Records and logs contain no other type or code of a provider's error, because
+// documentedCodes are the error types and codes that providers document. Records and logs contain no other type or code of a provider's error, because
 // it may quote the request.
-var providersWords = func() map[string]bool {
+var documentedCodes = func() map[string]bool {
 	all := map[string]bool{}
 	for _, w := range [...]string{
 		// Anthropic, and types of OpenAI.
@@ -28,9 +28,9 @@ var providersWords = func() map[string]bool {
 	return all
 }()
 
-// ProvidersWord returns a type or code of a provider's error if providers document it; else "".
-func ProvidersWord(w string) string {
-	if providersWords[w] {
+// DocumentedCode returns a type or code of a provider's error if providers document it; else "".
+func DocumentedCode(w string) string {
+	if documentedCodes[w] {
 		return w
 	}
 	return ""
@@ -38,7 +38,7 @@ func ProvidersWord(w string) string {
 
 // Recorded returns the code for records: the client's, except that an undocumented code of a provider is replaced by the kind.
 func (f *Fault) Recorded() string {
-	if w := ProvidersWord(f.Code); w != "" {
+	if w := DocumentedCode(f.Code); w != "" {
 		return w
 	}
 	return string(f.Kind)

@@ -191,9 +191,9 @@ func From(err error) *Fault {
 
 // Clip shortens a client's text for use in an error message.
 func Clip(s string) string {
-	const most = 100
-	if len(s) > most {
-		return s[:most] + "…"
+	const maxLen = 100
+	if len(s) > maxLen {
+		return s[:maxLen] + "…"
 	}
 	return s
 }

@@ -12,13 +12,13 @@ import (
 )
 
 // Panic is a recovered panic. It does not show the panic's value, which may quote a request, unless that is a runtime error.
-type Panic struct{ why error }
+type Panic struct{ cause error }
 
 // Error implements error.
-func (p *Panic) Error() string { return "a fault of the program: " + p.why.Error() }
+func (p *Panic) Error() string { return "a fault of the program: " + p.cause.Error() }
 
 // Unwrap returns the runtime error, if it is one.
-func (p *Panic) Unwrap() error { return p.why }
+func (p *Panic) Unwrap() error { return p.cause }
 
 var (
 	count  atomic.Int64
@@ -85,10 +85,10 @@ func run(f func() error) (err error) {
 
 func caught(v any) error {
 	count.Add(1)
-	why, ok := v.(runtime.Error)
-	p := &Panic{why: why}
+	cause, ok := v.(runtime.Error)
+	p := &Panic{cause: cause}
 	if !ok {
-		p.why = fmt.Errorf("a panic with a %T", v)
+		p.cause = fmt.Errorf("a panic with a %T", v)
 	}
 	if f := report.Load(); f != nil {
 		(*f)(p, string(debug.Stack()))

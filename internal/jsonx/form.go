@@ -13,12 +13,12 @@ import (
 // A form is built once, before its first use, and is then safe for concurrent use. A nil form is for values whose names are chosen by users, at any
 // depth: nothing in them is checked.
 type Form struct {
-	kind   formKind
-	either bool   // names are known in both camelCase and snake_case
-	table  []name // by hash, open addressing; its length is a power of two
-	known  int    // entries of the table
-	ids    uint32
-	other  *Form // of the values of unknown members
+	kind      formKind
+	bothCases bool   // names are known in both camelCase and snake_case
+	table     []name // by hash, open addressing; its length is a power of two
+	known     int    // entries of the table
+	ids       uint32
+	other     *Form // of the values of unknown members
 }
 
 type formKind uint8
@@ -76,7 +76,7 @@ func NewForm(names ...string) *Form {
 
 // NewCamelForm is NewForm for readers that accept each member under two names: names are in camelCase, and also known in snake_case.
 func NewCamelForm(names ...string) *Form {
-	f := &Form{kind: knownNames, either: true, other: Unique}
+	f := &Form{kind: knownNames, bothCases: true, other: Unique}
 	return f.Add(f, names...)
 }
 
@@ -89,7 +89,7 @@ func (f *Form) Add(of *Form, names ...string) *Form {
 	for _, n := range names {
 		f.ids++
 		f.put(name{text: n, id: f.ids, of: of})
-		if snake := snakeCase(n); f.either && snake != n {
+		if snake := snakeCase(n); f.bothCases && snake != n {
 			f.put(name{text: snake, id: f.ids, of: of})
 		}
 	}
@@ -155,12 +155,12 @@ func (f *Form) find(key []byte) (found *name, exact bool) {
 	return found, false
 }
 
-// findOdd returns the known member for which a lenient reader may take an unknown name: one with non-ASCII letters that fold to ASCII ones, one that
+// findLenient returns the known member for which a lenient reader may take an unknown name: one with non-ASCII letters that fold to ASCII ones, one that
 // ends in a NUL for readers in C, and, where there are two spellings, a mixture of them.
-func (f *Form) findOdd(key []byte) *name {
+func (f *Form) findLenient(key []byte) *name {
 	odd := false
 	for _, c := range key {
-		odd = odd || c >= 0x80 || c == 0 || c == '_' && f.either
+		odd = odd || c >= 0x80 || c == 0 || c == '_' && f.bothCases
 	}
 	if !odd {
 		return nil
@@ -178,7 +178,7 @@ func (f *Form) findOdd(key []byte) *name {
 		case '\u212a': // the kelvin sign
 			return 'k'
 		case '_':
-			if f.either {
+			if f.bothCases {
 				return -1
 			}
 		}

@@ -106,7 +106,7 @@ func (s *scanner) ends(i int) bool {
 // members scans the top-level object at i.
 func (s *scanner) members(i int, f *Form) ([]Member, int) {
 	members := make([]Member, 0, 16)
-	o := opened{start: i}
+	o := objectState{start: i}
 	i = skipSpace(s.b, i+1)
 	if i < len(s.b) && s.b[i] == '}' {
 		return members, i + 1
@@ -207,7 +207,7 @@ func (s *scanner) object(i, depth int, f *Form) int {
 	if depth > MaxDepth {
 		return s.fail(i, "nested too deeply")
 	}
-	o := opened{start: i, first: len(s.names.list)}
+	o := objectState{start: i, first: len(s.names.list)}
 	i = skipSpace(s.b, i+1)
 	if i < len(s.b) && s.b[i] == '}' {
 		return i + 1

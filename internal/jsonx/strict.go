@@ -9,8 +9,8 @@ import (
 
 // Checks of a text's member names by its form.
 
-// opened is the state of an object that is being scanned.
-type opened struct {
+// objectState is the state of an object that is being scanned.
+type objectState struct {
 	start int       // its brace
 	first int       // index of its first member in the list
 	known [4]uint64 // bit set of its known members, by id, as far as there is room
@@ -40,14 +40,14 @@ type set struct {
 
 // member checks a member's name by the form of its object. It returns the known member of this name, nil for none, and the form of its value; ok is
 // false after s.refuse.
-func (s *scanner) member(f *Form, key []byte, at int, o *opened) (known *name, of *Form, ok bool) {
+func (s *scanner) member(f *Form, key []byte, at int, o *objectState) (known *name, of *Form, ok bool) {
 	if f.kind == userNames {
 		return nil, f.other, true
 	}
 	if f.kind == knownNames {
 		n, exact := f.find(key)
 		if n == nil {
-			n = f.findOdd(key)
+			n = f.findLenient(key)
 		}
 		if n != nil {
 			return n, n.of, s.knownMember(f, n, exact, key, at, o)
@@ -56,7 +56,7 @@ func (s *scanner) member(f *Form, key []byte, at int, o *opened) (known *name, o
 	return nil, f.other, s.newMember(f, seen{key: key, sum: nameHash(key, wordOf(key))}, at, o)
 }
 
-func (s *scanner) knownMember(f *Form, n *name, exact bool, key []byte, at int, o *opened) bool {
+func (s *scanner) knownMember(f *Form, n *name, exact bool, key []byte, at int, o *objectState) bool {
 	if !exact {
 		s.refuse(at, differsByCase, n.text)
 		return false
@@ -66,7 +66,7 @@ func (s *scanner) knownMember(f *Form, n *name, exact bool, key []byte, at int, 
 		return s.newMember(f, seen{key: key, id: n.id}, at, o)
 	}
 	if o.known[place]&bit != 0 {
-		s.refuseTwin(f, &seen{key: key, id: n.id}, at, o)
+		s.refuseDuplicate(f, &seen{key: key, id: n.id}, at, o)
 		return false
 	}
 	o.known[place] |= bit
@@ -74,17 +74,17 @@ func (s *scanner) knownMember(f *Form, n *name, exact bool, key []byte, at int, 
 }
 
 // newMember adds a member to the list; it refuses a duplicate.
-func (s *scanner) newMember(f *Form, m seen, at int, o *opened) bool {
+func (s *scanner) newMember(f *Form, m seen, at int, o *objectState) bool {
 	if len(s.names.list)-o.first >= fewMembers {
-		if s.isAmongMany(f, &m, o) {
-			s.refuseTwin(f, &m, at, o)
+		if s.inSet(f, &m, o) {
+			s.refuseDuplicate(f, &m, at, o)
 			return false
 		}
 		return true
 	}
 	for i := o.first; i < len(s.names.list); i++ {
 		if s.names.list[i].same(&m, f) {
-			s.refuseTwin(f, &m, at, o)
+			s.refuseDuplicate(f, &m, at, o)
 			return false
 		}
 	}
@@ -95,8 +95,8 @@ func (s *scanner) newMember(f *Form, m seen, at int, o *opened) bool {
 	return true
 }
 
-// refuseTwin refuses a member of which the object already has a spelling.
-func (s *scanner) refuseTwin(f *Form, m *seen, at int, o *opened) {
+// refuseDuplicate refuses a member of which the object already has a spelling.
+func (s *scanner) refuseDuplicate(f *Form, m *seen, at int, o *objectState) {
 	other := string(m.key)
 	for key := range (Value{Raw: s.b[o.start:]}).Members {
 		twin := seen{key: key, sum: nameHash(key, wordOf(key))}
@@ -118,8 +118,8 @@ func (m *seen) same(o *seen, f *Form) bool {
 	return m.sum == o.sum && (bytes.Equal(m.key, o.key) || f.kind == knownNames && equalFold(m.key, o.key))
 }
 
-// isAmongMany reports whether a large object already has a member, and adds it.
-func (s *scanner) isAmongMany(f *Form, m *seen, o *opened) bool {
+// inSet reports whether a large object already has a member, and adds it.
+func (s *scanner) inSet(f *Form, m *seen, o *objectState) bool {
 	n := len(s.names.sets)
 	if n == 0 || s.names.sets[n-1].first != o.first {
 		of := make(map[string]struct{}, 2*fewMembers)
@@ -198,9 +198,9 @@ func (s *scanner) inElement(index int) int {
 
 // clip shortens a name for an error: its end is kept.
 func clip(name []byte) string {
-	const most = 128
-	if len(name) <= most {
+	const maxLen = 128
+	if len(name) <= maxLen {
 		return string(name)
 	}
-	return "…" + strings.ToValidUTF8(string(name[len(name)-most:]), "")
+	return "…" + strings.ToValidUTF8(string(name[len(name)-maxLen:]), "")
 }

@@ -60,23 +60,23 @@ func Pages(t testing.TB, root string) map[string]string {
 
 // Script returns the commands that the user types: all of a block of sh, and the lines after "$ " of one of console, with their continuation lines.
 // The program's name in it is bardo, without a path.
-func (b *Block) Script() string { return strings.ReplaceAll(b.typed(), "bin/bardo", "bardo") }
+func (b *Block) Script() string { return strings.ReplaceAll(b.commands(), "bin/bardo", "bardo") }
 
-func (b *Block) typed() string {
+func (b *Block) commands() string {
 	if b.Info != "console" {
 		return b.Text
 	}
-	var typed strings.Builder
+	var commands strings.Builder
 	more := false
 	for line := range strings.Lines(b.Text) {
 		command, begins := strings.CutPrefix(line, "$ ")
 		if !begins && !more {
 			continue
 		}
-		typed.WriteString(command)
+		commands.WriteString(command)
 		more = strings.HasSuffix(strings.TrimSpace(command), "\\")
 	}
-	return typed.String()
+	return commands.String()
 }
 
 var span = regexp.MustCompile("`(bardo [^`\n]+)`")
@@ -136,11 +136,11 @@ func (b *Block) Output() string {
 	var shown strings.Builder
 	more := false
 	for line := range strings.Lines(b.Text) {
-		typed := more || strings.HasPrefix(line, "$ ")
-		if !typed {
+		commands := more || strings.HasPrefix(line, "$ ")
+		if !commands {
 			shown.WriteString(line)
 		}
-		more = typed && strings.HasSuffix(strings.TrimSpace(line), "\\")
+		more = commands && strings.HasSuffix(strings.TrimSpace(line), "\\")
 	}
 	return shown.String()
 }

@@ -38,7 +38,7 @@ func put(tb testing.TB, dir, name string, content []byte) {
 const namerLabels = 9
 
 var namerWords = []struct {
-	word  string
+	text  string
 	label int
 }{
 	{"[PAD]", 0}, {"[UNK]", 0}, {"[CLS]", 0}, {"[SEP]", 0}, {"ada", 3}, {"lovelace", 4}, {"grace", 3}, {"##ful", 0}, {"paris", 7}, {"new", 7}, {"york", 8}, {"acme", 5},
@@ -48,7 +48,7 @@ func namerTokenizer(tb testing.TB) []byte {
 	tb.Helper()
 	vocab := make(map[string]int)
 	for i, w := range namerWords {
-		vocab[w.word] = i
+		vocab[w.text] = i
 	}
 	special := func(name string) map[string]any {
 		return map[string]any{"SpecialToken": map[string]any{"id": name, "type_id": 0}}

@@ -42,8 +42,8 @@ type stamp struct {
 	size     int64
 }
 
-// sayEvery is the minimum time between equal log messages.
-const sayEvery = 30 * time.Second
+// logInterval is the minimum time between equal log messages.
+const logInterval = 30 * time.Second
 
 // Load reads the files. It fails if they cannot be used now.
 func Load(f Files, log *slog.Logger) (*Identity, error) {
@@ -89,7 +89,7 @@ func (i *Identity) current() pair {
 	}
 	next, err := i.files.read()
 	if err != nil { // a renewal in progress: the next connection reads it
-		if i.news(err.Error()) {
+		if i.isNew(err.Error()) {
 			i.log.Warn("the certificate was not read again", "error", err)
 		}
 		return i.now
@@ -146,14 +146,14 @@ func (i *Identity) refused(from net.Addr, why error) {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.news(host + why.Error()) {
+	if i.isNew(host + why.Error()) {
 		i.log.Warn("a connection was refused: its certificate is not good", "from", host, "reason", why)
 	}
 }
 
-// news reports whether a message was not logged recently; the caller holds mu.
-func (i *Identity) news(sentence string) bool {
-	if time.Since(i.logged[sentence]) < sayEvery {
+// isNew reports whether a message was not logged recently; the caller holds mu.
+func (i *Identity) isNew(sentence string) bool {
+	if time.Since(i.logged[sentence]) < logInterval {
 		return false
 	}
 	if len(i.logged) > 1000 {

@@ -108,9 +108,9 @@ func Hostname(hostport string) string {
 
 // cut shortens a client's text for an error.
 func cut(s string) string {
-	const most = 100
-	if len(s) > most {
-		return s[:most] + "…"
+	const maxLen = 100
+	if len(s) > maxLen {
+		return s[:maxLen] + "…"
 	}
 	return s
 }

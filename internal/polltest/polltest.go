@@ -32,13 +32,13 @@ func Until(t testing.TB, what string, met func() bool) {
 		select {
 		case <-time.After(min(max(interval, rest*time.Since(began)), longest)):
 		case <-over:
-			t.Fatalf("never came: %s%s", what, pressure())
+			t.Fatalf("never came: %s%s", what, stallInfo())
 		}
 	}
 }
 
-// pressure returns Linux's pressure stall information of processors, memory and disks (PSI), "" if there is none.
-func pressure() (text string) {
+// stallInfo returns Linux's pressure stall information of processors, memory and disks (PSI), "" if there is none.
+func stallInfo() (text string) {
 	for _, of := range []string{"loadavg", "pressure/cpu", "pressure/memory", "pressure/io"} {
 		if b, err := os.ReadFile("/proc/" + of); err == nil {
 			text += "\n" + of + ": " + strings.ReplaceAll(strings.TrimSpace(string(b)), "\n", "; ")

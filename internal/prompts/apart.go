@@ -11,8 +11,8 @@ import (
 // Unsent counts entries that were written, but that an asynchronous sink did not accept.
 const Unsent = "unsent"
 
-// apart writes to a sink in its own goroutine.
-type apart struct {
+// asyncSink writes to a sink in its own goroutine.
+type asyncSink struct {
 	sink    Sink
 	waiting *Log
 	count   func(result string, n int)
@@ -24,12 +24,12 @@ type apart struct {
 	stop   context.CancelFunc
 }
 
-// Apart returns an asynchronous sink: its entries wait in their own queue, within MaxWaiting, so that other sinks do not wait for it. count is called
+// Async returns an asynchronous sink: its entries wait in their own queue, within MaxWaiting, so that other sinks do not wait for it. count is called
 // for entries that it did not accept.
-func Apart(sink Sink, count func(result string, n int), logger *slog.Logger) Sink {
+func Async(sink Sink, count func(result string, n int), logger *slog.Logger) Sink {
 	unsent := func(_ string, n int) { count(Unsent, n) }
 	ctx, stop := context.WithCancel(context.Background())
-	a := &apart{sink: sink, waiting: New(unsent), count: count, logger: logger, ending: make(chan struct{}), ended: make(chan struct{}), stop: stop}
+	a := &asyncSink{sink: sink, waiting: New(unsent), count: count, logger: logger, ending: make(chan struct{}), ended: make(chan struct{}), stop: stop}
 	guard.Go(func() {
 		defer close(a.ended)
 		a.run(ctx)
@@ -38,7 +38,7 @@ func Apart(sink Sink, count func(result string, n int), logger *slog.Logger) Sin
 }
 
 // Write implements Sink. It never blocks.
-func (a *apart) Write(_ context.Context, batch []*Entry) error {
+func (a *asyncSink) Write(_ context.Context, batch []*Entry) error {
 	for _, e := range batch {
 		a.waiting.Add(e)
 	}
@@ -46,10 +46,10 @@ func (a *apart) Write(_ context.Context, batch []*Entry) error {
 }
 
 // Tidy implements Sink.
-func (a *apart) Tidy(ctx context.Context, now time.Time) error { return a.sink.Tidy(ctx, now) }
+func (a *asyncSink) Tidy(ctx context.Context, now time.Time) error { return a.sink.Tidy(ctx, now) }
 
 // Close implements Sink. Pending entries are written within closeTime.
-func (a *apart) Close() error {
+func (a *asyncSink) Close() error {
 	close(a.ending)
 	select {
 	case <-a.ended:
@@ -60,7 +60,7 @@ func (a *apart) Close() error {
 	return a.sink.Close()
 }
 
-func (a *apart) run(ctx context.Context) {
+func (a *asyncSink) run(ctx context.Context) {
 	for {
 		select {
 		case <-a.waiting.wake:
@@ -73,7 +73,7 @@ func (a *apart) run(ctx context.Context) {
 }
 
 // drain writes the pending entries.
-func (a *apart) drain(ctx context.Context) {
+func (a *asyncSink) drain(ctx context.Context) {
 	for {
 		batch, bytes := a.waiting.take()
 		if len(batch) == 0 {
@@ -84,12 +84,12 @@ func (a *apart) drain(ctx context.Context) {
 		if err != nil {
 			a.count(Unsent, len(batch))
 		}
-		a.tell(err)
+		a.logTransition(err)
 	}
 }
 
-// tell logs the first of consecutive errors, and their end.
-func (a *apart) tell(err error) {
+// logTransition logs the first of consecutive errors, and their end.
+func (a *asyncSink) logTransition(err error) {
 	failing := err != nil
 	if failing == a.failing {
 		return

@@ -38,7 +38,7 @@ func TestASinkApartDelaysNoOther(t *testing.T) {
 		var c counts
 		var log strings.Builder
 		s := &stuck{free: make(chan struct{})}
-		a := prompts.Apart(s, c.add, slog.New(slog.NewTextHandler(&log, nil)))
+		a := prompts.Async(s, c.add, slog.New(slog.NewTextHandler(&log, nil)))
 		write := func(id string) {
 			t.Helper()
 			if err := a.Write(t.Context(), []*prompts.Entry{entry(id, nil)}); err != nil {
@@ -80,7 +80,7 @@ func TestASinkApartIsNotWaitedForAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c counts
 		s := &stuck{free: make(chan struct{})}
-		a := prompts.Apart(s, c.add, slog.New(slog.DiscardHandler))
+		a := prompts.Async(s, c.add, slog.New(slog.DiscardHandler))
 		for range 100 {
 			if err := a.Write(t.Context(), []*prompts.Entry{entry("x", nil)}); err != nil {
 				t.Fatal(err)

@@ -110,14 +110,14 @@ func (l *Log) Add(e *Entry) {
 	}
 }
 
-// mostAtOnce is the maximum number of entries in a batch.
-const mostAtOnce = 64
+// maxBatch is the maximum number of entries in a batch.
+const maxBatch = 64
 
 // take removes pending entries, oldest first. Their bytes count until release.
 func (l *Log) take() (batch []*Entry, bytes int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := min(len(l.waiting), mostAtOnce)
+	n := min(len(l.waiting), maxBatch)
 	batch = slices.Clone(l.waiting[:n])
 	l.waiting = slices.Delete(l.waiting, 0, n)
 	for _, e := range batch {

@@ -82,7 +82,7 @@ func (w *writer) follow(ctx context.Context) {
 	w.close()
 	sinks, err := w.Open(ctx, cfg)
 	w.sinks = sinks
-	w.tell(err)
+	w.logTransition(err)
 	if err == nil {
 		w.cfg = cfg // otherwise it is retried with the next entries
 	}
@@ -97,8 +97,8 @@ func (w *writer) close() {
 	w.sinks, w.cfg = nil, nil
 }
 
-// tell logs the first of consecutive errors, and their end.
-func (w *writer) tell(err error) {
+// logTransition logs the first of consecutive errors, and their end.
+func (w *writer) logTransition(err error) {
 	if failing := err != nil; failing != w.failing {
 		w.failing = failing
 		if failing {
@@ -113,7 +113,7 @@ func (w *writer) tidy(ctx context.Context) {
 	w.follow(ctx)
 	for _, s := range w.sinks {
 		if err := s.Tidy(ctx, time.Now()); err != nil {
-			w.tell(err)
+			w.logTransition(err)
 		}
 	}
 }
@@ -154,7 +154,7 @@ func (w *writer) batch(ctx context.Context, batch []*Entry, bytes int) {
 			failed = err
 		}
 	}
-	w.tell(failed)
+	w.logTransition(failed)
 	if failed != nil {
 		w.count(Failed, len(kept))
 		return

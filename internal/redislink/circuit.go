@@ -32,7 +32,7 @@ var errFirst = errors.New("it could not be reached at the start")
 type circuit struct {
 	mu     sync.Mutex
 	slow   int   // consecutive timeouts
-	why    error // nil: Redis answers
+	cause  error // nil: Redis answers
 	pause  time.Duration
 	since  time.Time // when it answered again
 	broken time.Time // older connections are not used
@@ -41,11 +41,11 @@ type circuit struct {
 
 func (c *circuit) init() { c.opened = make(chan struct{}, 1) }
 
-// away returns why no command is sent; nil if Redis answers.
-func (c *circuit) away() error {
+// problem returns why no command is sent; nil if Redis answers.
+func (c *circuit) problem() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.why
+	return c.cause
 }
 
 // answered records a command that was answered.
@@ -55,15 +55,15 @@ func (c *circuit) answered() {
 	c.slow = 0
 }
 
-// errOld is the error of a connection from before a failure.
-var errOld = errors.New("the connection is from before a failure")
+// errStaleConnection is the error of a connection from before a failure.
+var errStaleConnection = errors.New("the connection is from before a failure")
 
 // borrow refuses connections that were last used before a failure.
 func (c *circuit) borrow(_ redigo.Conn, used time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if used.Before(c.broken) {
-		return errOld
+		return errStaleConnection
 	}
 	return nil
 }
@@ -79,10 +79,10 @@ func (c *circuit) broke(now time.Time) {
 func (c *circuit) failed(err error) (opens bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.slow++; c.why != nil || isTimeout(err) && c.slow < maxSlow {
+	if c.slow++; c.cause != nil || isTimeout(err) && c.slow < maxSlow {
 		return false
 	}
-	c.why, c.broken = err, time.Now()
+	c.cause, c.broken = err, time.Now()
 	select {
 	case c.opened <- struct{}{}:
 	default:
@@ -103,11 +103,11 @@ func (c *circuit) rest(now time.Time) time.Duration {
 	return c.pause/2 + rand.N(c.pause) //nolint:gosec // so that gateways do not ask at once
 }
 
-// back ends an outage.
-func (c *circuit) back(now time.Time) {
+// recovered ends an outage.
+func (c *circuit) recovered(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.why, c.slow, c.since = nil, 0, now
+	c.cause, c.slow, c.since = nil, 0, now
 }
 
 func isTimeout(err error) bool {
@@ -123,14 +123,14 @@ func (l *Link) watch() {
 		case <-l.closing:
 			return
 		}
-		if !l.awaitBack() {
+		if !l.awaitRecovery() {
 			return
 		}
 	}
 }
 
-// awaitBack returns when Redis answers; false if the link was closed first.
-func (l *Link) awaitBack() bool {
+// awaitRecovery returns when Redis answers; false if the link was closed first.
+func (l *Link) awaitRecovery() bool {
 	for {
 		select {
 		case <-time.After(l.circuit.rest(time.Now())):
@@ -138,7 +138,7 @@ func (l *Link) awaitBack() bool {
 			return false
 		}
 		if l.probe(context.Background()) == nil {
-			l.circuit.back(time.Now())
+			l.circuit.recovered(time.Now())
 			l.o.Log.Info(l.o.Back)
 			return true
 		}
@@ -147,6 +147,6 @@ func (l *Link) awaitBack() bool {
 
 // IsBroken reports whether an error is that of a connection, and not of a command or its timeout.
 func IsBroken(err error) bool {
-	_, said := errors.AsType[redigo.Error](err)
-	return !said && !isTimeout(err)
+	_, replied := errors.AsType[redigo.Error](err)
+	return !replied && !isTimeout(err)
 }

@@ -40,7 +40,7 @@ type Options struct {
 // Link is the connection to one Redis. Safe for concurrent use.
 type Link struct {
 	o       Options
-	asked   *redigo.Pool
+	pool    *redigo.Pool
 	circuit circuit
 	closing chan struct{}
 	done    sync.WaitGroup
@@ -52,7 +52,7 @@ func Open(ctx context.Context, o Options) (*Link, error) {
 	l := &Link{o: o, closing: make(chan struct{})}
 	l.circuit.init()
 	var err error
-	if l.asked, err = l.Pool(o.Timeout); err != nil {
+	if l.pool, err = l.Pool(o.Timeout); err != nil {
 		return nil, err
 	}
 	if err := l.probe(ctx); err != nil {
@@ -143,7 +143,7 @@ func (l *Link) Ask(ctx context.Context, do func(redigo.Conn) (any, error)) (any,
 }
 
 func (l *Link) ask(ctx context.Context, do func(redigo.Conn) (any, error)) (any, error) {
-	c, err := l.asked.GetContext(ctx)
+	c, err := l.pool.GetContext(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +152,7 @@ func (l *Link) ask(ctx context.Context, do func(redigo.Conn) (any, error)) (any,
 }
 
 // Problem returns why no command is sent; nil while Redis answers.
-func (l *Link) Problem() error { return l.circuit.away() }
+func (l *Link) Problem() error { return l.circuit.problem() }
 
 // Failed records a failed command.
 func (l *Link) Failed(err error) {
@@ -168,7 +168,7 @@ func (l *Link) Broke() { l.circuit.broke(time.Now()) }
 func (l *Link) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
-	c, err := l.asked.GetContext(ctx)
+	c, err := l.pool.GetContext(ctx)
 	if err != nil {
 		return err
 	}
@@ -181,5 +181,5 @@ func (l *Link) probe(ctx context.Context) error {
 func (l *Link) Close() error {
 	l.once.Do(func() { close(l.closing) })
 	l.done.Wait()
-	return l.asked.Close()
+	return l.pool.Close()
 }

@@ -8,9 +8,9 @@ import (
 // A credential may contain the secret inside other text, and a server's error may quote only the secret: "cannot POST /v3/KEY" for the address
 // https://node.example/v3/KEY, or "unknown token" for "Bearer TOKEN".
 
-// leastSegment is the minimum length of a URL's path segment, in bytes, to count as a secret. It must also have a digit: "rpc", "webhooks" and the
+// minSegment is the minimum length of a URL's path segment, in bytes, to count as a secret. It must also have a digit: "rpc", "webhooks" and the
 // names of networks are not removed.
-const leastSegment = 16
+const minSegment = 16
 
 // partsOf returns the secrets inside a credential.
 func partsOf(credential string) (parts []string) {
@@ -31,7 +31,7 @@ func partsOfURL(u *url.URL) (parts []string) {
 		parts = append(parts, password)
 	}
 	for segment := range strings.SplitSeq(u.Path, "/") {
-		if len(segment) >= leastSegment && strings.ContainsAny(segment, "0123456789") {
+		if len(segment) >= minSegment && strings.ContainsAny(segment, "0123456789") {
 			parts = append(parts, segment)
 		}
 	}

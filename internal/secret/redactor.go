@@ -19,8 +19,8 @@ type Redactor struct {
 // that require no key: inside other words it is no credential.
 const shortest = 8
 
-// leastPart is the shortest prefix of a credential, in bytes, that is removed at the end of a text: the text may have been truncated there.
-const leastPart = 6
+// minPart is the shortest prefix of a credential, in bytes, that is removed at the end of a text: the text may have been truncated there.
+const minPart = 6
 
 // NewRedactor returns a redactor of credentials, and of the secrets within them (partsOf). Unset and repeated ones are ignored.
 func NewRedactor(credentials ...Text) *Redactor {
@@ -177,7 +177,7 @@ func matchText(s string, i int, text string) int {
 	at := i
 	for j := range len(text) {
 		if at == len(s) {
-			if j >= leastPart && len(text) >= shortest {
+			if j >= minPart && len(text) >= shortest {
 				return at - i
 			}
 			return 0
@@ -202,8 +202,8 @@ func isWord(c byte) bool {
 	return c == '_' || c == '-' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
 }
 
-// mostBackslashes limits the levels of escaping: JSON in JSON in JSON in JSON. It also limits the work for a text of backslashes.
-const mostBackslashes = 15
+// maxBackslashes limits the levels of escaping: JSON in JSON in JSON in JSON. It also limits the work for a text of backslashes.
+const maxBackslashes = 15
 
 // unescape decodes the escaped character at the start of s, and returns its length in bytes; 0 for none. Backslashes may be repeated, as in JSON that
 // is quoted in JSON.
@@ -220,7 +220,7 @@ func unescape(s string) (c byte, n int) {
 	default:
 		return 0, 0
 	}
-	for n < len(s) && n < mostBackslashes && s[n] == '\\' {
+	for n < len(s) && n < maxBackslashes && s[n] == '\\' {
 		n++
 	}
 	switch {

@@ -11,7 +11,7 @@ type Exports struct {
 
 // Exports returns the counters of exports, created at the first call.
 func (m *Metrics) Exports() *Exports {
-	m.exporting.Do(func() {
+	m.exportsOnce.Do(func() {
 		m.exports = &Exports{
 			spans: m.counters("bardo_otlp_spans_total", "Spans that were sent to the receiver of telemetry, or could not be.", "result"),
 			lost: register(m, prometheus.NewCounter(prometheus.CounterOpts{

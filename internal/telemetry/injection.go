@@ -7,6 +7,6 @@ func (m *Metrics) InjectionJudged(source, verdict string) {
 }
 
 // InjectionDoubted counts a second model's verdict on a text: agrees, disagrees or unscored.
-func (m *Metrics) InjectionDoubted(source, opinion string) {
-	m.opinions.WithLabelValues(source, opinion).Inc()
+func (m *Metrics) InjectionDoubted(source, verdict string) {
+	m.secondVerdicts.WithLabelValues(source, verdict).Inc()
 }

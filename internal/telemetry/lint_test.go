@@ -26,7 +26,7 @@ func afterTraffic(t *testing.T) []*dto.MetricFamily {
 	m.UsageCapped("p")
 	m.RuleDecided("firewall", "r", "refused", "denied", false)
 	m.ProviderHealth("p", true)
-	m.CacheAsked(CacheHash)
+	m.CacheLookup(CacheHash)
 	m.WatchHolds(func() (int, int64) { return 1, 1 })
 	m.WatchCache(func() (int64, int64) { return 1, 1 })
 	m.Exports().Sent(1, nil)

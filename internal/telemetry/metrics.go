@@ -35,40 +35,40 @@ type Metrics struct {
 	saved  layerSavings
 	knobs  *prometheus.CounterVec
 
-	exporting     sync.Once // creates exports
-	notifying     sync.Once // creates notifications
-	notifications *Notifications
-	rowing        sync.Once // creates rows
-	rows          *Rows
-	exports       *Exports
+	exportsOnce       sync.Once // creates exports
+	notificationsOnce sync.Once // creates notifications
+	notifications     *Notifications
+	rowsOnce          sync.Once // creates rows
+	rows              *Rows
+	exports           *Exports
 
 	semantic semanticCache
 	limits   limitCounts
 
-	requests  *prometheus.CounterVec
-	byStatus  handles[status, prometheus.Counter]
-	series    handles[served, *series]
-	attempts  *prometheus.CounterVec
-	failovers *prometheus.CounterVec
-	calls     handles[call, ended]
-	overhead  prometheus.Histogram
-	layers    *prometheus.HistogramVec
-	byLayer   handles[string, prometheus.Observer]
-	asked     *prometheus.CounterVec
-	cache     [len(cacheNames)]prometheus.Counter
-	exchanges prometheus.Gauge
-	streams   prometheus.Gauge
-	commits   prometheus.Histogram
-	batches   prometheus.Histogram
-	healthy   *prometheus.GaugeVec
-	capped    *prometheus.CounterVec
-	rules     *prometheus.CounterVec
-	panics    prometheus.Counter
-	held      prometheus.Counter
-	refused   prometheus.Counter
-	injected  *prometheus.CounterVec
-	opinions  *prometheus.CounterVec
-	prompts   *prometheus.CounterVec
+	requests       *prometheus.CounterVec
+	byStatus       handles[status, prometheus.Counter]
+	series         handles[served, *series]
+	attempts       *prometheus.CounterVec
+	failovers      *prometheus.CounterVec
+	calls          handles[call, ended]
+	overhead       prometheus.Histogram
+	layers         *prometheus.HistogramVec
+	byLayer        handles[string, prometheus.Observer]
+	layerCalls     *prometheus.CounterVec
+	cache          [len(cacheNames)]prometheus.Counter
+	exchanges      prometheus.Gauge
+	streams        prometheus.Gauge
+	commits        prometheus.Histogram
+	batches        prometheus.Histogram
+	healthy        *prometheus.GaugeVec
+	capped         *prometheus.CounterVec
+	rules          *prometheus.CounterVec
+	panics         prometheus.Counter
+	held           prometheus.Counter
+	refused        prometheus.Counter
+	injected       *prometheus.CounterVec
+	secondVerdicts *prometheus.CounterVec
+	prompts        *prometheus.CounterVec
 }
 
 // client are the histograms of the semantic conventions.
@@ -117,7 +117,7 @@ func New(b Build) *Metrics {
 	m.failovers = m.counters("bardo_failovers_total", "Attempts that were followed by one at the next provider, by why.", "provider", "reason")
 	m.overhead = m.histogram("bardo_overhead_seconds", "Time from a complete request to the first attempt's departure.", shortBuckets)
 	m.layers = m.histograms("bardo_layer_duration_seconds", "Time of one pipeline layer on a request.", shortBuckets, "layer")
-	m.asked = m.counters("bardo_layer_calls_total", "Calls of a layer's own tools that were answered inside the gateway.", "layer")
+	m.layerCalls = m.counters("bardo_layer_calls_total", "Calls of a layer's own tools that were answered inside the gateway.", "layer")
 	m.exchanges = m.gauge("bardo_active_exchanges", "Requests under way.")
 	m.streams = m.gauge("bardo_extproc_streams", "Open ext_proc streams.")
 	m.commits = m.histogram("bardo_ledger_commit_seconds", "Time of one commit of the ledger.", shortBuckets)
@@ -134,7 +134,7 @@ func New(b Build) *Metrics {
 	m.injected = m.counters("bardo_injection_texts_total", "Texts that were judged for instructions to the model, by source and verdict.", "source", "verdict")
 	m.saved = newLayerSavings(m)
 	m.knobs = m.counters("bardo_governor_changes_total", "Settings of layers that the governor changed, or would change if it were on.", "knob", "applied")
-	m.opinions = m.counters("bardo_injection_second_opinions_total", "Doubtful texts that a second model scored: agrees, disagrees or unscored.", "source", "opinion")
+	m.secondVerdicts = m.counters("bardo_injection_second_opinions_total", "Doubtful texts that a second model scored: agrees, disagrees or unscored.", "source", "opinion")
 	m.prompts = m.counters("bardo_prompt_log_total", "Requests whose prompts and answers were to be logged: written, or dropped and why.", "result")
 	cache := m.counters("bardo_cache_requests_total", "Requests by what the cache knew.", "result")
 	for i, name := range cacheNames {
@@ -196,7 +196,7 @@ func (m *Metrics) LayerDone(layer string, took time.Duration) {
 
 // LayerCalled counts a call of a layer's own tools that was answered inside the gateway. For layer l5 this is a text that was left out, and fetched
 // again.
-func (m *Metrics) LayerCalled(layer string) { m.asked.WithLabelValues(layer).Inc() }
+func (m *Metrics) LayerCalled(layer string) { m.layerCalls.WithLabelValues(layer).Inc() }
 
 // LedgerCommitted counts one commit of the ledger and the operations in it.
 func (m *Metrics) LedgerCommitted(took time.Duration, operations int) {
@@ -263,8 +263,8 @@ const (
 
 var cacheNames = [...]string{CacheMiss: "miss", CacheHash: "hash", CacheSemantic: "semantic", CacheStale: "stale", CacheCoalesced: "coalesced"}
 
-// CacheAsked counts a cache lookup.
-func (m *Metrics) CacheAsked(c Cache) {
+// CacheLookup counts a cache lookup.
+func (m *Metrics) CacheLookup(c Cache) {
 	if int(c) < len(m.cache) {
 		m.cache[c].Inc()
 	}

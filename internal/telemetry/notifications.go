@@ -7,7 +7,7 @@ type Notifications struct{ sent *prometheus.CounterVec }
 
 // Notifications returns the counters of notifications, created at the first call.
 func (m *Metrics) Notifications() *Notifications {
-	m.notifying.Do(func() {
+	m.notificationsOnce.Do(func() {
 		m.notifications = &Notifications{m.counters("bardo_notifications_total", "Notifications of operators that were sent, could not be, or were dropped.", "receiver", "result")}
 	})
 	return m.notifications

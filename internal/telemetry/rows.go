@@ -7,7 +7,7 @@ type Rows struct{ sent *prometheus.CounterVec }
 
 // Rows returns the counters of exported rows, created at the first call.
 func (m *Metrics) Rows() *Rows {
-	m.rowing.Do(func() {
+	m.rowsOnce.Do(func() {
 		m.rows = &Rows{m.counters("bardo_clickhouse_rows_total", "Rows of requests and of events that were exported to ClickHouse, or could not be and will be tried again.", "result")}
 	})
 	return m.rows

@@ -5,7 +5,7 @@ import "github.com/prometheus/client_golang/prometheus"
 // semanticCache are the metrics of the semantic cache.
 type semanticCache struct {
 	questions *prometheus.CounterVec
-	lost      prometheus.Counter // stored answers
+	unwritten prometheus.Counter // stored answers
 	shared    *prometheus.CounterVec
 	vectors   *prometheus.CounterVec
 }
@@ -13,17 +13,17 @@ type semanticCache struct {
 func newSemanticCache(m *Metrics) semanticCache {
 	return semanticCache{
 		questions: m.counters("bardo_semantic_cache_questions_total", "Questions that the semantic cache looked for, by what came of it.", "result"),
-		lost:      register(m, prometheus.NewCounter(prometheus.CounterOpts{Name: "bardo_cache_unwritten_total", Help: "Stored answers that were not written to the disk, or to Redis."})),
+		unwritten: register(m, prometheus.NewCounter(prometheus.CounterOpts{Name: "bardo_cache_unwritten_total", Help: "Stored answers that were not written to the disk, or to Redis."})),
 		shared:    m.counters("bardo_shared_cache_lookups_total", "Lookups in the store that gateways share, by what came of them.", "result"),
 		vectors:   m.counters("bardo_kept_vectors_lookups_total", "Vectors that were looked up in the database of store.vectors, by what came of it.", "result"),
 	}
 }
 
-// QuestionAsked counts a lookup in the semantic cache. The result is one of a closed set.
-func (m *Metrics) QuestionAsked(result string) { m.semantic.questions.WithLabelValues(result).Inc() }
+// SemanticLookup counts a lookup in the semantic cache. The result is one of a closed set.
+func (m *Metrics) SemanticLookup(result string) { m.semantic.questions.WithLabelValues(result).Inc() }
 
 // AnswersUnwritten counts stored answers that were not written to the disk, or to Redis.
-func (m *Metrics) AnswersUnwritten(n int) { m.semantic.lost.Add(float64(n)) }
+func (m *Metrics) AnswersUnwritten(n int) { m.semantic.unwritten.Add(float64(n)) }
 
 // SharedLookup counts a lookup in the shared store. The result is one of a closed set.
 func (m *Metrics) SharedLookup(result string) { m.semantic.shared.WithLabelValues(result).Inc() }

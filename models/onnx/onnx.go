@@ -12,8 +12,8 @@ import (
 	ort "github.com/yalue/onnxruntime_go"
 )
 
-// least is the oldest library version that the bindings support.
-const least = "1.24"
+// minVersion is the oldest library version that the bindings support.
+const minVersion = "1.24"
 
 // loaded is the library of this process: there can be only one, and it is never unloaded.
 var loaded struct {
@@ -36,7 +36,7 @@ func Load(path string) (version string, err error) {
 	ort.SetSharedLibraryPath(path)
 	if err := ort.InitializeEnvironment(ort.WithLogLevelError()); err != nil {
 		if strings.Contains(err.Error(), "setting ORT API base") { // the library lacks this version of its interface
-			return "", fmt.Errorf("the ONNX Runtime in %s is too old: version %s or newer is needed", path, least)
+			return "", fmt.Errorf("the ONNX Runtime in %s is too old: version %s or newer is needed", path, minVersion)
 		}
 		return "", fmt.Errorf("ONNX Runtime: %w", err)
 	}

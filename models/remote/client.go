@@ -24,14 +24,14 @@ import (
 
 // Limits of a client.
 const (
-	MaxText   = 2 << 20         // bytes of a text
-	mostCalls = 64              // concurrent calls
-	usualTime = 5 * time.Second // timeout of a call without a deadline
-	maxAnswer = 1 << 20         // bytes
+	MaxText        = 2 << 20         // bytes of a text
+	maxCalls       = 64              // concurrent calls
+	defaultTimeout = 5 * time.Second // timeout of a call without a deadline
+	maxAnswer      = 1 << 20         // bytes
 )
 
-// errAway is the error of a call without a server.
-var errAway = fmt.Errorf("%w: the process that runs it does not answer", models.ErrOff)
+// errDown is the error of a call without a server.
+var errDown = fmt.Errorf("%w: the process that runs it does not answer", models.ErrOff)
 
 // errLong is the error of a text longer than MaxText.
 var errLong = fmt.Errorf("a text for a local model has more than %d bytes", MaxText)
@@ -217,13 +217,13 @@ func (c *Client) ask(ctx context.Context, method, path, text string) (answer, er
 	if len(text) > MaxText {
 		return answer{}, errLong
 	}
-	if c.calls.Add(1) > mostCalls {
+	if c.calls.Add(1) > maxCalls {
 		c.calls.Add(-1)
 		return answer{}, models.ErrBusy
 	}
 	defer c.calls.Add(-1)
 	if _, ok := ctx.Deadline(); !ok {
-		limited, cancel := context.WithTimeout(ctx, usualTime)
+		limited, cancel := context.WithTimeout(ctx, defaultTimeout)
 		defer cancel()
 		ctx = limited
 	}
@@ -236,12 +236,12 @@ func (c *Client) ask(ctx context.Context, method, path, text string) (answer, er
 	}
 	resp, err := c.http.Do(req) //nolint:gosec // to a Unix socket
 	if err != nil {
-		return answer{}, lost(ctx, err)
+		return answer{}, callError(ctx, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
-		return answer{}, lost(ctx, err)
+		return answer{}, callError(ctx, err)
 	}
 	return read(resp, body)
 }
@@ -257,12 +257,12 @@ func newRequest(ctx context.Context, method, path, text string) (*http.Request, 
 	return req, nil
 }
 
-// lost converts the error of a call without an answer.
-func lost(ctx context.Context, err error) error {
+// callError converts the error of a call without an answer.
+func callError(ctx context.Context, err error) error {
 	if why := ctx.Err(); why != nil {
 		return fmt.Errorf("a local model: %w", why)
 	}
-	return errors.Join(errAway, err)
+	return errors.Join(errDown, err)
 }
 
 // read returns the answer, or the server's error.

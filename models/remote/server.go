@@ -106,8 +106,8 @@ func serve(run func(ctx context.Context, text string, out http.Header) ([]byte, 
 // within parses the timeout of a call.
 func within(header string) time.Duration {
 	n, err := strconv.ParseInt(header, 10, 64)
-	if err != nil || n <= 0 || n > usualTime.Microseconds()*100 {
-		return usualTime
+	if err != nil || n <= 0 || n > defaultTimeout.Microseconds()*100 {
+		return defaultTimeout
 	}
 	return time.Duration(n) * time.Microsecond
 }

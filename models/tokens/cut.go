@@ -47,10 +47,10 @@ func isUpper(r rune) bool {
 func isLower(r rune) bool { return unicode.In(r, unicode.Ll, unicode.Lm, unicode.Lo, unicode.M) }
 
 // span returns the length of the longest prefix of accepted characters, at most limit of them if limit is above 0.
-func span(s string, takes func(rune) bool, most int) int {
+func span(s string, takes func(rune) bool, limit int) int {
 	n := 0
 	for i, r := range s {
-		if !takes(r) || most > 0 && n == most {
+		if !takes(r) || limit > 0 && n == limit {
 			return i
 		}
 		n++

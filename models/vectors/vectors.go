@@ -29,8 +29,8 @@ const (
 	DefaultRows    = 200_000
 
 	workTime   = 2 * time.Second // of one statement
-	maxAsking  = 4               // concurrent lookups
-	maxWaiting = 4096            // vectors that are not written yet
+	maxLookups = 4               // concurrent lookups
+	maxPending = 4096            // vectors that are not written yet
 	maxBatch   = 64              // vectors of one statement
 	maxTexts   = 1024            // of one lookup
 	maxSlow    = 3               // consecutive lookups that may time out
@@ -45,7 +45,7 @@ const (
 	Found   Outcome = "found"
 	Absent  Outcome = "absent"
 	Failed  Outcome = "failed"  // no answer in time, or an error
-	Unasked Outcome = "skipped" // not looked up: the database is down, or busy
+	Skipped Outcome = "skipped" // not looked up: the database is down, or busy
 )
 
 // Options of a store.
@@ -66,7 +66,7 @@ type Store struct {
 
 	asking  chan struct{}
 	queue   chan row
-	away    atomic.Pointer[error] // why no lookups are sent; nil while the database answers
+	down    atomic.Pointer[error] // why no lookups are sent; nil while the database answers
 	slow    atomic.Int32          // consecutive timeouts
 	failing chan struct{}         // notified when away is set
 	closing chan struct{}
@@ -92,7 +92,7 @@ func Open(o Options) (*Store, error) {
 		o.Looked = func(Outcome, int) {}
 	}
 	s := &Store{
-		o: o, asking: make(chan struct{}, maxAsking), queue: make(chan row, maxWaiting), failing: make(chan struct{}, 1), closing: make(chan struct{}),
+		o: o, asking: make(chan struct{}, maxLookups), queue: make(chan row, maxPending), failing: make(chan struct{}, 1), closing: make(chan struct{}),
 	}
 	s.mac = s.derive("names")
 	block, err := aes.NewCipher(s.derive("content"))
@@ -102,9 +102,9 @@ func Open(o Options) (*Store, error) {
 	if s.aead, err = cipher.NewGCMWithRandomNonce(block); err != nil {
 		return nil, err
 	}
-	s.away.Store(&errStarting)
-	o.DB.SetMaxOpenConns(maxAsking + 1) // one for writing
-	o.DB.SetMaxIdleConns(maxAsking + 1)
+	s.down.Store(&errStarting)
+	o.DB.SetMaxOpenConns(maxLookups + 1) // one for writing
+	o.DB.SetMaxIdleConns(maxLookups + 1)
 	s.done.Add(1)
 	guard.Go(func() { defer s.done.Done(); s.keep() })
 	return s, nil
@@ -167,7 +167,7 @@ func (s *Store) enqueue(r row) {
 
 // Problem returns why no lookups are sent; nil while the database answers.
 func (s *Store) Problem() error {
-	if why := s.away.Load(); why != nil {
+	if why := s.down.Load(); why != nil {
 		return *why
 	}
 	return nil
@@ -175,7 +175,7 @@ func (s *Store) Problem() error {
 
 // fail stops lookups until the database answers again.
 func (s *Store) fail(err error) {
-	if s.away.CompareAndSwap(nil, &err) {
+	if s.down.CompareAndSwap(nil, &err) {
 		s.failing <- struct{}{} // has room: it is emptied before away is
 	}
 }

@@ -33,7 +33,7 @@ func (s *Store) connect() bool {
 		err := s.prepare()
 		if err == nil {
 			s.slow.Store(0)
-			s.away.Store(nil)
+			s.down.Store(nil)
 			s.o.Log.Info("the store of vectors answers")
 			return true
 		}

@@ -236,8 +236,8 @@ func (c *cutter) word(w string) {
 }
 
 // longest returns the id of the longest piece that a word starts with, and its length in bytes.
-func longest(pieces map[string]int32, w string, most int) (n int, id int32) {
-	for n = min(len(w), most); n > 0; n-- {
+func longest(pieces map[string]int32, w string, limit int) (n int, id int32) {
+	for n = min(len(w), limit); n > 0; n-- {
 		if n < len(w) && !utf8.RuneStart(w[n]) {
 			continue
 		}

@@ -30,10 +30,10 @@ type ClientOptions struct {
 	Secure        func() *tls.Config // of the next connection; nil for clear text
 	Check         func() error       // a local problem that may explain a refused connection
 	Log           *slog.Logger
-	Heard         func(View)              // called with each new view of the control plane
+	Viewed        func(View)              // called with each new view of the control plane
 	Granted       func(policy.ProviderID) // called when the next request may be a trial of a provider that is down
 	Revoke        func(policy.ProviderID) // called when an unused grant expires
-	Lost          func()                  // called when the control plane disconnects
+	Disconnected  func()                  // called when the control plane disconnects
 }
 
 // Client is a sidecar's end of the feed. It queues a bounded number of results while the control plane is disconnected. Safe for concurrent use.
@@ -76,18 +76,18 @@ const (
 
 // Run keeps a stream to the control plane open until ctx is done.
 func (c *Client) Run(ctx context.Context) {
-	var said time.Time
+	var logged time.Time
 	for pause := firstPause; ; pause = min(2*pause, longPause) {
 		err := c.runStream(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		if c.connected.Swap(false) {
-			pause, said = firstPause, time.Time{}
-			c.o.Lost()
+			pause, logged = firstPause, time.Time{}
+			c.o.Disconnected()
 		}
-		if time.Since(said) > logInterval {
-			said = time.Now()
+		if time.Since(logged) > logInterval {
+			logged = time.Now()
 			c.o.Log.Warn("the control plane is away; this sidecar goes on with its last order", "address", c.o.Address, "error", c.explain(err))
 		}
 		select {
@@ -155,7 +155,7 @@ func (c *Client) listen(stream feedpb.Feed_ConnectClient) error {
 			return err
 		}
 		if v := u.GetView(); v != nil {
-			c.o.Heard(decode(time.Now(), v))
+			c.o.Viewed(decode(time.Now(), v))
 			if !c.connected.Swap(true) {
 				c.o.Log.Info("connected to the control plane", "address", c.o.Address)
 			}

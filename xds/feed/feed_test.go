@@ -113,14 +113,14 @@ func (p *plane) sidecar(node string, secure func() *tls.Config) *sidecar {
 	s := &sidecar{tracker: health.NewTracker(health.Options{}, configured...), log: &proctest.Output{}}
 	s.Client = NewClient(ClientOptions{
 		Node: node, Version: "test", Address: p.address, Secure: secure, Log: slog.New(slog.NewTextHandler(s.log, nil)),
-		Heard: func(v View) {
+		Viewed: func(v View) {
 			s.mu.Lock()
 			s.views = append(s.views, v) // first, so that it is there when its effect shows
 			s.mu.Unlock()
 			s.tracker.Follow(time.Now(), v.Providers, s.Client)
 		},
 		Granted: s.tracker.Grant, Revoke: s.tracker.Revoke,
-		Lost: func() { s.tracker.Alone(time.Now()) },
+		Disconnected: func() { s.tracker.Alone(time.Now()) },
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup

@@ -46,15 +46,15 @@ func (t *Tracker) Follow(now time.Time, view []Status, trials Trials) {
 
 // applyDirective applies a new directive, and reports whether it changes anything.
 func (r *record) applyDirective(now time.Time, s Status) bool {
-	old := r.word
-	r.word = directive{state: s.State, reason: s.Reason, coolUntil: s.CoolUntil, connected: true, trying: old.trying}
-	if r.word.out() {
-		r.word.granted = old.granted
+	old := r.directive
+	r.directive = directive{state: s.State, reason: s.Reason, coolUntil: s.CoolUntil, connected: true, trying: old.trying}
+	if r.directive.out() {
+		r.directive.granted = old.granted
 	}
-	if old.connected && old.out() && !r.word.out() && r.out() {
+	if old.connected && old.out() && !r.directive.out() && r.out() {
 		r.probeAt = now // another sidecar found it healthy: the next request here is a trial
 	}
-	return old.state != r.word.state || old.reason != r.word.reason || old.coolUntil.After(now) != r.word.coolUntil.After(now)
+	return old.state != r.directive.state || old.reason != r.directive.reason || old.coolUntil.After(now) != r.directive.coolUntil.After(now)
 }
 
 // Alone is called when the control plane disconnects. Its last view stays in force, and trials follow this tracker's own rules.
@@ -62,12 +62,12 @@ func (t *Tracker) Alone(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, r := range t.records {
-		w := r.word
-		r.word.connected, r.word.granted = false, false
+		w := r.directive
+		r.directive.connected, r.directive.granted = false, false
 		if !w.out() {
 			continue
 		}
-		r.word.state = ""
+		r.directive.state = ""
 		if !r.out() {
 			r.expel(now, failing, w.reason)
 			if w.state == CredentialRefused {
@@ -81,8 +81,8 @@ func (t *Tracker) Alone(now time.Time) {
 func (t *Tracker) Grant(p policy.ProviderID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if r := t.records[p]; r != nil && r.word.connected && r.word.out() {
-		r.word.granted = true
+	if r := t.records[p]; r != nil && r.directive.connected && r.directive.out() {
+		r.directive.granted = true
 		return
 	}
 	if t.trials != nil {
@@ -94,8 +94,8 @@ func (t *Tracker) Grant(p policy.ProviderID) {
 func (t *Tracker) Revoke(p policy.ProviderID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if r := t.records[p]; r != nil && r.word.granted {
-		r.word.granted = false
+	if r := t.records[p]; r != nil && r.directive.granted {
+		r.directive.granted = false
 		t.trials.Return(p)
 	}
 }

@@ -159,7 +159,7 @@ func TestAFirstSignOfTroubleIsLookedAtAtOnce(t *testing.T) {
 			}
 			switch asked.Add(1) {
 			case 1:
-				return ErrNotAsked // Envoy does not run yet
+				return ErrNotSent // Envoy does not run yet
 			case 2:
 				return nil
 			}
@@ -412,11 +412,11 @@ func TestWatchMergesChangesAfterAPush(t *testing.T) {
 		many("30 changes while a push and its rest take 30 ms", 2) // the first, and all others
 		takes = 10 * time.Second
 		tr.SetDisabled("b", true)
-		<-time.After(takes + longestRest/2)
+		<-time.After(takes + maxRest/2)
 		tr.SetDisabled("b", false)
-		<-time.After(longestRest)
+		<-time.After(maxRest)
 		if got := pushes.Load(); got != 2 {
-			t.Errorf("a change waited more than %s after a push: %d pushes", longestRest, got)
+			t.Errorf("a change waited more than %s after a push: %d pushes", maxRest, got)
 		}
 		<-time.After(takes) // for the last one to end
 	})

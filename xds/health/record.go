@@ -30,23 +30,23 @@ type record struct {
 	leaseEnd time.Time // end of the current trial's lease; zero if there is none
 	claims   int       // number of the current claim
 
-	word directive // from the control plane, if there is one
+	directive directive // from the control plane, if there is one
 }
 
 // out reports whether it is down by local results.
 func (r *record) out() bool { return r.reason != "" }
 
 // down reports whether it is down by local results or the control plane's directive.
-func (r *record) down() bool { return r.out() || r.word.out() }
+func (r *record) down() bool { return r.out() || r.directive.out() }
 
 // off reports whether an operator has disabled it.
-func (r *record) off() bool { return r.disabled || r.word.state == Disabled }
+func (r *record) off() bool { return r.disabled || r.directive.state == Disabled }
 
 func (r *record) cooling(now time.Time) bool { return now.Before(r.coolsUntil()) }
 
 func (r *record) coolsUntil() time.Time {
-	if r.word.coolUntil.After(r.coolUntil) {
-		return r.word.coolUntil
+	if r.directive.coolUntil.After(r.coolUntil) {
+		return r.directive.coolUntil
 	}
 	return r.coolUntil
 }
@@ -68,11 +68,11 @@ func (r *record) probing(now time.Time) bool { return now.Before(r.leaseEnd) }
 
 // claim takes the trial if it is due and free. If the control plane considers the provider down, it decides when a trial is due.
 func (r *record) claim(now time.Time) bool {
-	if r.word.connected && r.word.out() {
-		if !r.word.granted {
+	if r.directive.connected && r.directive.out() {
+		if !r.directive.granted {
 			return false
 		}
-		r.word.granted, r.word.trying = false, true
+		r.directive.granted, r.directive.trying = false, true
 		r.lease(now)
 		return true
 	}

@@ -50,7 +50,7 @@ func (t *Tracker) Snapshot(now time.Time) []Status {
 
 func (r *record) status(now time.Time, id policy.ProviderID) Status {
 	good, bad := r.recent.count(now)
-	s := Status{Provider: id, State: r.state(now), Reason: cmp.Or(r.reason, r.word.reason), Requests: good + bad, Latency: r.latency.median()}
+	s := Status{Provider: id, State: r.state(now), Reason: cmp.Or(r.reason, r.directive.reason), Requests: good + bad, Latency: r.latency.median()}
 	if s.Requests > 0 {
 		s.ErrorRate = float64(bad) / float64(s.Requests)
 	}
@@ -64,13 +64,13 @@ func (r *record) state(now time.Time) State {
 	switch {
 	case r.off():
 		return Disabled
-	case r.cause == refused || !r.out() && r.word.state == CredentialRefused:
+	case r.cause == refused || !r.out() && r.directive.state == CredentialRefused:
 		return CredentialRefused
 	case r.down():
 		return Down
 	case r.cooling(now):
 		return Degraded
-	case r.seen || r.word.state == Healthy:
+	case r.seen || r.directive.state == Healthy:
 		return Healthy
 	default:
 		return Unknown

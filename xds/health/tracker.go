@@ -136,14 +136,14 @@ func (t *Tracker) Renew(providers ...policy.ProviderID) {
 		if old == nil {
 			continue
 		}
-		t.records[id] = &record{rules: &t.rules, recent: window{step: t.rules.Window / buckets}, disabled: old.disabled, word: old.word, claims: old.claims + 1}
-		t.hurry(id)
+		t.records[id] = &record{rules: &t.rules, recent: window{step: t.rules.Window / buckets}, disabled: old.disabled, directive: old.directive, claims: old.claims + 1}
+		t.pingNow(id)
 	}
 	t.notify()
 }
 
-// hurry has a provider pinged immediately; the caller holds mu.
-func (t *Tracker) hurry(id policy.ProviderID) {
+// pingNow has a provider pinged immediately; the caller holds mu.
+func (t *Tracker) pingNow(id policy.ProviderID) {
 	t.urgent[id] = true
 	select {
 	case t.pinging <- struct{}{}:
@@ -172,7 +172,7 @@ func (t *Tracker) isOut(id policy.ProviderID) bool {
 func (t *Tracker) Report(now time.Time, res Result) {
 	t.update(now, res.Provider, func(r *record) {
 		if r.report(now, res) {
-			t.hurry(res.Provider)
+			t.pingNow(res.Provider)
 		}
 	})
 }
@@ -227,7 +227,7 @@ func (t *Tracker) Plan(now time.Time, configured []policy.ProviderID) (order []p
 		case r == nil || r.off():
 		case r.claim(now):
 			return t.order(now, configured, id), t.releaser(id, r, r.claims)
-		case r.word.connected && r.word.out() && !r.word.trying:
+		case r.directive.connected && r.directive.out() && !r.directive.trying:
 			t.trials.Want(id)
 		}
 	}
@@ -243,8 +243,8 @@ func (t *Tracker) releaser(id policy.ProviderID, r *record, claim int) func() {
 			return
 		}
 		r.release()
-		if r.word.trying {
-			r.word.trying = false
+		if r.directive.trying {
+			r.directive.trying = false
 			t.trials.Return(id)
 		}
 	}

@@ -27,7 +27,7 @@ func (t *Tracker) Watch(ctx context.Context, push func()) {
 		}
 		began := time.Now()
 		push()
-		timer.Reset(min(2*time.Since(began), longestRest))
+		timer.Reset(min(2*time.Since(began), maxRest))
 		select {
 		case <-ctx.Done():
 			return
@@ -36,8 +36,8 @@ func (t *Tracker) Watch(ctx context.Context, push func()) {
 	}
 }
 
-// longestRest limits how long a change waits after a push.
-const longestRest = 250 * time.Millisecond
+// maxRest limits how long a change waits after a push.
+const maxRest = 250 * time.Millisecond
 
 // nextChange returns the time until the order changes without new results.
 func (t *Tracker) nextChange(now time.Time) time.Duration {
@@ -52,8 +52,8 @@ func (t *Tracker) nextChange(now time.Time) time.Duration {
 	return next
 }
 
-// ErrNotAsked is the error of a ping that was not sent: it does not affect the provider's health.
-var ErrNotAsked = errors.New("the provider was not asked")
+// ErrNotSent is the error of a ping that was not sent: it does not affect the provider's health.
+var ErrNotSent = errors.New("the provider was not asked")
 
 // Prober pings all providers regularly, so that the health of unused ones is known.
 type Prober struct {
@@ -172,7 +172,7 @@ func (p Prober) ping(ctx context.Context, id policy.ProviderID) (again bool) {
 	if ctx.Err() != nil {
 		return false // the program stops: not the provider's fault
 	}
-	if errors.Is(err, ErrNotAsked) {
+	if errors.Is(err, ErrNotSent) {
 		return true
 	}
 	p.Tracker.Ping(time.Now(), id, err)

@@ -90,17 +90,17 @@ func (s *Spending) Check(ctx context.Context, now time.Time) error {
 		return err
 	}
 	n := &s.Config().Notifications
-	if n.Wants("budget") {
+	if n.Sends("budget") {
 		if err := s.checkBudgets(ctx, now, keys, n.NearPct); err != nil {
 			return err
 		}
 	}
-	if n.Wants("usage") {
+	if n.Sends("usage") {
 		if err := s.reportLastDay(ctx, now, keys); err != nil {
 			return err
 		}
 	}
-	if !n.Wants("spend") {
+	if !n.Sends("spend") {
 		return nil
 	}
 	return s.checkDays(ctx, now, keys, n)

@@ -45,7 +45,7 @@ type rules struct {
 }
 
 func rulesOf(n *config.Notifications) rules {
-	return rules{time.Duration(n.DownFor), n.Quiet, n.PerHour, n.Wants}
+	return rules{time.Duration(n.DownFor), n.Quiet, n.PerHour, n.Sends}
 }
 
 // add adds an alert. due returns it when it is to be sent.

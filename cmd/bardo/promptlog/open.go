@@ -34,7 +34,7 @@ func Open(ctx context.Context, cfg *config.Config, o *Options) (sinks []prompts.
 	if len(sinks) == 0 {
 		return []prompts.Sink{newReceiver(p)}, nil
 	}
-	return append(sinks, prompts.Apart(newReceiver(p), o.Count, o.Logger)), nil
+	return append(sinks, prompts.Async(newReceiver(p), o.Count, o.Logger)), nil
 }
 
 func pathOf(file, home string) string {

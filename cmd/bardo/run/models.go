@@ -25,7 +25,7 @@ func (g *gateway) openModels(cfg *config.Config) (err error) {
 		return fmt.Errorf("configuration: %w", err)
 	}
 	for _, s := range g.local.Status() {
-		if s.Wrong() {
+		if s.NeedsAttention() {
 			g.log.Warn("a local model is off", "kind", string(s.Kind), "model", s.Name, "why", s.Detail)
 		}
 	}
@@ -141,12 +141,12 @@ func (m *localModels) modelChecks() (checks []api.ReadyDetail) {
 		return []api.ReadyDetail{{Name: "local models", Detail: "the program that runs them does not answer: what needs them is off"}}
 	}
 	for _, s := range all {
-		checks = append(checks, api.ReadyDetail{Name: "model for " + string(s.Kind), OK: !s.Wrong(), Detail: s.Brief()})
+		checks = append(checks, api.ReadyDetail{Name: "model for " + string(s.Kind), OK: !s.NeedsAttention(), Detail: s.Brief()})
 	}
 	if m.secondHost != nil {
 		for _, s := range m.secondHost.Status() {
 			if s.Kind == manifest.Injection {
-				checks = append(checks, api.ReadyDetail{Name: "model for second opinions", OK: !s.Wrong(), Detail: s.Brief()})
+				checks = append(checks, api.ReadyDetail{Name: "model for second opinions", OK: !s.NeedsAttention(), Detail: s.Brief()})
 			}
 		}
 	}

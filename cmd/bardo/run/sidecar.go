@@ -47,7 +47,7 @@ func (g *gateway) openLink() {
 	}
 	l.Client = feed.NewClient(feed.ClientOptions{
 		Node: g.split.node, Version: cli.Version, Address: at, Secure: g.split.toPlane(), Check: g.split.check, Log: g.log,
-		Heard: func(v feed.View) {
+		Viewed: func(v feed.View) {
 			l.applyView(v)
 			if g.inside {
 				return // not saved: the control plane lives as long as this process
@@ -57,7 +57,7 @@ func (g *gateway) openLink() {
 			}
 		},
 		Granted: g.tracker.Grant, Revoke: g.tracker.Revoke,
-		Lost: func() { g.tracker.Alone(time.Now()) },
+		Disconnected: func() { g.tracker.Alone(time.Now()) },
 	})
 	g.metrics.WatchFeed(func() (bool, uint64) { return l.Connected(), l.Dropped() })
 	g.link = l
@@ -269,7 +269,7 @@ func (g *gateway) probe(ctx context.Context, id policy.ProviderID) error {
 	missed, unmet := errors.AsType[*probe.Unreachable](err)
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist), errors.Is(err, probe.ErrNotAsked):
-		return fmt.Errorf("%w: %w", health.ErrNotAsked, err)
+		return fmt.Errorf("%w: %w", health.ErrNotSent, err)
 	case unmet:
 		err = &health.Unreached{Reason: missed.Reason}
 	case refused:
