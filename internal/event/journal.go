@@ -200,7 +200,7 @@ func (j *journal) follow(last string, of func(*journal) *ring) (*Reader, error) 
 	if len(r.readers) >= MaxReadersOfOne {
 		return nil, ErrTooMany
 	}
-	f := &Reader{journal: j, ring: r, wake: make(chan struct{}, 1), heartbeat: time.NewTicker(heartbeatInterval)}
+	f := &Reader{journal: j, ring: r, wake: make(chan struct{}, 1), heartbeat: time.NewTicker(beatEvery)}
 	f.at, f.gap = r.resume(last)
 	r.readers[f] = struct{}{}
 	j.readers++

@@ -10,8 +10,8 @@ import (
 	"bardo.money/gateway/internal/sse"
 )
 
-// heartbeatInterval is the idle time after which a reader is sent a comment.
-const heartbeatInterval = 15 * time.Second
+// beatEvery is the idle time after which a reader is sent a comment.
+const beatEvery = 15 * time.Second
 
 // Gap is the name of the frame that reports missed events. It has no id.
 const Gap = "bardo:gap"
@@ -69,7 +69,7 @@ func (f *Reader) Next(ctx context.Context, within time.Duration) ([]byte, error)
 	defer end.Stop()
 	for {
 		if out := f.pending(); len(out) > 0 {
-			f.heartbeat.Reset(heartbeatInterval)
+			f.heartbeat.Reset(beatEvery)
 			return out, nil
 		}
 		select {
