@@ -21,7 +21,7 @@ func (s *Store) Known(ctx context.Context, tag string, texts []string) [][]float
 		return out
 	}
 	if s.Problem() != nil {
-		s.o.Looked(Skipped, len(texts))
+		s.o.Looked(Bypassed, len(texts))
 		return out
 	}
 	ids := make([][]byte, len(texts))
@@ -31,7 +31,7 @@ func (s *Store) Known(ctx context.Context, tag string, texts []string) [][]float
 	found, err := s.ask(ctx, ids)
 	switch {
 	case errors.Is(err, errBusy):
-		s.o.Looked(Skipped, len(texts))
+		s.o.Looked(Bypassed, len(texts))
 		return out
 	case err != nil:
 		s.o.Looked(Failed, len(texts))

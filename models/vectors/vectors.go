@@ -42,10 +42,10 @@ type Outcome string
 
 // The outcomes.
 const (
-	Found   Outcome = "found"
-	Absent  Outcome = "absent"
-	Failed  Outcome = "failed"  // no answer in time, or an error
-	Skipped Outcome = "skipped" // not looked up: the database is down, or busy
+	Found    Outcome = "found"
+	Absent   Outcome = "absent"
+	Failed   Outcome = "failed"  // no answer in time, or an error
+	Bypassed Outcome = "skipped" // not looked up: the database is down, or busy
 )
 
 // Options of a store.

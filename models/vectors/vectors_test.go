@@ -221,11 +221,11 @@ func TestC18PostgresThatIsAwayIsAMiss(t *testing.T) {
 	failed := g.looked.of(vectors.Failed)
 	g.Known(t.Context(), "m", []string{"a"})
 	g.Made("m", "b", []float32{1})
-	if g.looked.of(vectors.Skipped) == 0 || failed == 0 || g.looked.of(vectors.Failed) != failed {
+	if g.looked.of(vectors.Bypassed) == 0 || failed == 0 || g.looked.of(vectors.Failed) != failed {
 		t.Errorf("looked up while it is away: %+v", g.looked.n)
 	}
 	late := open(t, url, vectors.Options{}) // started meanwhile
-	if got := late.Known(t.Context(), "m", []string{"a"}); got[0] != nil || late.Problem() == nil || late.looked.of(vectors.Skipped) != 1 {
+	if got := late.Known(t.Context(), "m", []string{"a"}); got[0] != nil || late.Problem() == nil || late.looked.of(vectors.Bypassed) != 1 {
 		t.Errorf("a gateway that starts meanwhile finds %v, %v", got, late.Problem())
 	}
 	server.Restart(t)
